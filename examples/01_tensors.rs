@@ -4,23 +4,23 @@
 #![allow(clippy::print_stdout)] // An example shows what it computes.
 
 use hlx_autograd::{DType, Result, Tensor};
-use hlx_core::Context;
+use hlx_core::Device;
 
 fn main() -> Result<()> {
-    show(&Context::open_from_env("auto")?)
+    show(&Device::open_from_env("auto")?)
 }
 
-fn show(ctx: &Context) -> Result<()> {
+fn show(device: &Device) -> Result<()> {
     // From host values, from a rule, from a counter-based generator: the same numbers on any device.
-    let x = Tensor::from_slice(ctx, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])?;
-    let steps = Tensor::arange(ctx, 0.0, 3.0, 1.0)?;
-    let noise = Tensor::randn(ctx, &[2, 3], 7)?;
+    let x = Tensor::from_slice(device, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])?;
+    let steps = Tensor::arange(device, 0.0, 3.0, 1.0)?;
+    let noise = Tensor::randn(device, &[2, 3], 7)?;
     println!("x = {x}\nsteps = {steps}\nnoise = {noise}\n");
 
     // Operators take tensors and numbers, broadcast, and promote types as PyTorch does.
     let y = ((&x * 2.0)? + &steps)?;
     assert_eq!(y.to_vec()?, [2.0, 5.0, 8.0, 8.0, 11.0, 14.0]);
-    let counts = Tensor::from_vec(ctx, vec![1_i32, 2, 3], &[3])?;
+    let counts = Tensor::from_vec(device, vec![1_i32, 2, 3], &[3])?;
     assert_eq!(counts.add(&x)?.dtype(), DType::F32);
     assert_eq!(counts.div(2)?.dtype(), DType::F32);
 
@@ -44,7 +44,7 @@ fn show(ctx: &Context) -> Result<()> {
     assert_eq!(places.to_ids()?, [0, 0]);
 
     // Indexing by tensors and masks.
-    let chosen = x.index_select(1, &Tensor::from_vec(ctx, vec![2_i32, 0], &[2])?)?;
+    let chosen = x.index_select(1, &Tensor::from_vec(device, vec![2_i32, 0], &[2])?)?;
     assert_eq!(chosen.to_vec()?, [3.0, 9.0, 6.0, 9.0]);
     assert_eq!(
         x.masked_select(&x.gt(4.0)?)?.to_vec()?,
@@ -63,5 +63,5 @@ fn show(ctx: &Context) -> Result<()> {
 
 #[test]
 fn it_runs_on_every_device() -> Result<()> {
-    hlx_core::testing::contexts().iter().try_for_each(show)
+    hlx_core::testing::devices().iter().try_for_each(show)
 }

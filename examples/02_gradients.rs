@@ -4,22 +4,22 @@
 #![allow(clippy::print_stdout)] // An example shows what it computes.
 
 use hlx_autograd::{DType, Result, Tensor, no_grad};
-use hlx_core::Context;
+use hlx_core::Device;
 
 fn main() -> Result<()> {
-    show(&Context::open_from_env("auto")?)
+    show(&Device::open_from_env("auto")?)
 }
 
-fn show(ctx: &Context) -> Result<()> {
+fn show(device: &Device) -> Result<()> {
     // A leaf collects its gradient.
-    let x = Tensor::from_slice(ctx, &[1.0, 2.0, 3.0], &[3])?.with_gradient();
+    let x = Tensor::from_slice(device, &[1.0, 2.0, 3.0], &[3])?.with_gradient();
     x.square()?.sum()?.backward()?;
     assert_eq!(x.grad().expect("a gradient").to_vec()?, [2.0, 4.0, 6.0]);
 
-    fit_a_line(ctx)?;
+    fit_a_line(device)?;
 
     // The gradient of a gradient: d/dx of 3 x^2 is 6 x.
-    let x = Tensor::full(ctx, &[], 2.0, DType::F32)?.with_gradient();
+    let x = Tensor::full(device, &[], 2.0, DType::F32)?.with_gradient();
     let slope = x
         .pow(3.0)?
         .gradients(&[&x], true)?
@@ -39,12 +39,12 @@ fn show(ctx: &Context) -> Result<()> {
 }
 
 /// Finds the slope and the offset of noisy points by gradient descent.
-fn fit_a_line(ctx: &Context) -> Result<()> {
-    let x = Tensor::linspace(ctx, -1.0, 1.0, 64)?;
-    let noise = Tensor::randn(ctx, &[64], 1)?.mul(0.1)?;
+fn fit_a_line(device: &Device) -> Result<()> {
+    let x = Tensor::linspace(device, -1.0, 1.0, 64)?;
+    let noise = Tensor::randn(device, &[64], 1)?.mul(0.1)?;
     let y = ((&x * 3.0)? - 0.5)?.add(&noise)?;
-    let mut slope = Tensor::zeros(ctx, &[], DType::F32)?.with_gradient();
-    let mut offset = Tensor::zeros(ctx, &[], DType::F32)?.with_gradient();
+    let mut slope = Tensor::zeros(device, &[], DType::F32)?.with_gradient();
+    let mut offset = Tensor::zeros(device, &[], DType::F32)?.with_gradient();
     for step in 0..100 {
         let error = x.mul(&slope)?.add(&offset)?.sub(&y)?;
         let loss = error.square()?.mean()?;
@@ -66,5 +66,5 @@ fn fit_a_line(ctx: &Context) -> Result<()> {
 
 #[test]
 fn it_runs_on_every_device() -> Result<()> {
-    hlx_core::testing::contexts().iter().try_for_each(show)
+    hlx_core::testing::devices().iter().try_for_each(show)
 }

@@ -6,18 +6,18 @@
 use std::collections::BTreeMap;
 
 use hlx_autograd::{AutogradError, Tensor};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_io::{Result, from_ndarray, load_npz, save_npz, save_safetensors, to_ndarray};
 use ndarray::{Array2, Ix2};
 
 fn main() -> Result<()> {
-    show(&Context::open_from_env("auto").map_err(AutogradError::from)?)
+    show(&Device::open_from_env("auto").map_err(AutogradError::from)?)
 }
 
-fn show(ctx: &Context) -> Result<()> {
+fn show(device: &Device) -> Result<()> {
     let table = Array2::from_shape_fn((3, 4), |(row, column)| (10 * row + column) as i64);
     // 64-bit integers become i32, if they fit.
-    let x = from_ndarray(ctx, &table)?;
+    let x = from_ndarray(device, &table)?;
     println!("{x}");
     let y = to_ndarray::<i32, Ix2>(&x.transpose(0, 1)?)?;
     assert_eq!(y[[3, 2]], 23);
@@ -27,16 +27,16 @@ fn show(ctx: &Context) -> Result<()> {
     std::fs::create_dir_all(&folder).expect("a folder for the files");
     let all = BTreeMap::from([
         ("table".to_owned(), x.clone()),
-        ("noise".to_owned(), Tensor::randn(ctx, &[2, 2], 1)?),
+        ("noise".to_owned(), Tensor::randn(device, &[2, 2], 1)?),
     ]);
     save_npz(&folder.join("all.npz"), &all)?;
     save_safetensors(&folder.join("all.safetensors"), &all)?;
-    let read = load_npz(ctx, &folder.join("all.npz"))?;
+    let read = load_npz(device, &folder.join("all.npz"))?;
     assert!(read["noise"].equal(&all["noise"])?);
     std::fs::remove_dir_all(&folder).expect("the folder is ours");
 
     // Another device has the same bits, and gradients find their way back.
-    let other = Context::open("cpu").map_err(AutogradError::from)?;
+    let other = Device::open("cpu").map_err(AutogradError::from)?;
     let there = all["noise"].to(&other)?;
     let products = [all["noise"].matmul(&all["noise"])?, there.matmul(&there)?];
     assert!(products[0].to(&other)?.equal(&products[1])?);
@@ -45,5 +45,5 @@ fn show(ctx: &Context) -> Result<()> {
 
 #[test]
 fn it_runs_on_every_device() -> Result<()> {
-    hlx_core::testing::contexts().iter().try_for_each(show)
+    hlx_core::testing::devices().iter().try_for_each(show)
 }

@@ -4,33 +4,37 @@
 #![allow(clippy::print_stdout)] // An example shows what it computes.
 
 use hlx_autograd::{AutogradError, Result, Tensor, no_grad};
-use hlx_core::Context;
+use hlx_core::Device;
 
 /// Points of each spiral.
 const POINTS: usize = 128;
 
 fn main() -> Result<()> {
-    let accuracy = train(&Context::open_from_env("auto")?, 600)?;
+    let accuracy = train(&Device::open_from_env("auto")?, 600)?;
     println!("{:.1}% of the points are on their side", 100.0 * accuracy);
     Ok(())
 }
 
 /// Points \[2 POINTS, 2\] and their spirals, 0 and 1.
-fn spirals(ctx: &Context) -> Result<(Tensor, Tensor)> {
-    let angle = Tensor::linspace(ctx, 0.5, 5.0, POINTS)?;
+fn spirals(device: &Device) -> Result<(Tensor, Tensor)> {
+    let angle = Tensor::linspace(device, 0.5, 5.0, POINTS)?;
     let arm = Tensor::stack(&[&angle.cos()?.mul(&angle)?, &angle.sin()?.mul(&angle)?], 1)?;
     let points = Tensor::cat(&[&arm, &arm.neg()?], 0)?.mul(0.25)?;
     let labels = (0..2 * POINTS as u32).map(|point| point / POINTS as u32);
-    let labels = Tensor::from_vec(ctx, labels.collect(), &[2 * POINTS])?;
+    let labels = Tensor::from_vec(device, labels.collect(), &[2 * POINTS])?;
     Ok((points, labels))
 }
 
 /// Trains for some steps and returns the share of points on the right side.
-fn train(ctx: &Context, steps: usize) -> Result<f32> {
-    let (points, labels) = spirals(ctx)?;
+fn train(device: &Device, steps: usize) -> Result<f32> {
+    let (points, labels) = spirals(device)?;
     let drawn = |shape: &[usize], seed: u64| {
         let bound = 1.0 / (shape[1] as f32).sqrt();
-        Ok::<_, AutogradError>(Tensor::randn(ctx, shape, seed)?.mul(bound)?.with_gradient())
+        Ok::<_, AutogradError>(
+            Tensor::randn(device, shape, seed)?
+                .mul(bound)?
+                .with_gradient(),
+        )
     };
     let mut weights = [
         drawn(&[48, 2], 1)?,
@@ -38,7 +42,7 @@ fn train(ctx: &Context, steps: usize) -> Result<f32> {
         drawn(&[2, 48], 3)?,
     ];
     let scale = Tensor::full(
-        ctx,
+        device,
         &[1],
         1.0 / labels.n_elements() as f32,
         hlx_autograd::DType::F32,
@@ -51,7 +55,7 @@ fn train(ctx: &Context, steps: usize) -> Result<f32> {
             .linear(&weights[2], None)
     };
     // Nothing in the body waits for the device: it is recorded, not run.
-    let (step, loss) = ctx.record(|| {
+    let (step, loss) = device.record(|| {
         let loss = logits(&weights)?.cross_entropy(&labels, &scale, 0.0)?;
         loss.backward()?;
         for weight in &mut weights {
@@ -79,10 +83,10 @@ fn train(ctx: &Context, steps: usize) -> Result<f32> {
 
 #[test]
 fn it_learns_on_every_device_to_the_same_bits() -> Result<()> {
-    let shares = hlx_core::testing::own_contexts();
+    let shares = hlx_core::testing::own_devices();
     let shares = shares
         .iter()
-        .map(|ctx| train(ctx, 200))
+        .map(|device| train(device, 200))
         .collect::<Result<Vec<_>>>()?;
     assert!(shares[0] > 0.7, "{shares:?}");
     assert!(shares.iter().all(|share| *share == shares[0]));

@@ -4,11 +4,11 @@
 #![allow(clippy::print_stdout)] // An example shows what it computes.
 
 use hlx_autograd::{Activation, AutogradError, ConvOptions, DType, Tensor, no_grad};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_data::{Cursor, DataError, DataLoader, ImageSet, ImageTransform, LastBatch, LoaderOptions};
 use hlx_nn::{
-    Conv2d, CrossEntropyOptions, Flatten, ForwardContext, Linear, MaxPool2d, Model, Module,
-    NnError, Optimizer, ParameterBuilder, Sequential, Sgd, SgdConfig,
+    Conv2d, CrossEntropyOptions, Flatten, Linear, MaxPool2d, Mode, Model, Module, NnError,
+    Optimizer, ParameterBuilder, Sequential, Sgd, SgdConfig,
 };
 
 /// The errors of layers and of data, for `?`.
@@ -46,21 +46,24 @@ fn loader(
 
 /// Trains for some epochs of `n` digits; returns the network and the last loss.
 fn train(
-    ctx: &Context,
+    device: &Device,
     n: usize,
     epochs: u64,
     batch_size: usize,
 ) -> Result<(Model<Sequential>, f32)> {
-    let net = Model::new(ctx, 1, |b| Ok(network(b)))?;
+    let net = Model::new(device, 1, |b| Ok(network(b)))?;
     let mut optimizer = Sgd::new(net.weights(), SgdConfig::default())?;
-    let context = ForwardContext::train(ctx, 1)?;
+    let mode = Mode::train(device, 1)?;
     let loader = loader(n, 1, batch_size)?;
     let mut last = f32::NAN;
     for epoch in 0..epochs {
         let mut losses = Vec::new();
-        for batch in loader.batches(Cursor::start_of(epoch))?.to_device(ctx, 1) {
+        for batch in loader
+            .batches(Cursor::start_of(epoch))?
+            .to_device(device, 1)
+        {
             let (images, labels) = batch?.data;
-            let logits = net.forward(&images, &context)?;
+            let logits = net.forward(&images, &mode)?;
             let loss = logits.cross_entropy_loss(&labels, &CrossEntropyOptions::default())?;
             net.weights().zero_grad()?;
             loss.backward()?;
@@ -76,18 +79,18 @@ fn train(
 
 /// The share of images that are read right.
 fn accuracy(net: &Model<Sequential>, images: &Tensor, labels: &Tensor) -> Result<f32, NnError> {
-    let logits = no_grad(|| net.forward(images, &ForwardContext::eval()))?;
+    let logits = no_grad(|| net.forward(images, &Mode::eval()))?;
     let right = logits.argmax(Some(1), false)?.eq(labels)?;
     let share = right.to_dtype(DType::F32)?.mean()?.item::<f32>();
     share.map_err(|error: AutogradError| error.into())
 }
 
 fn main() -> Result<()> {
-    let ctx = Context::open_from_env("auto")?;
-    let (net, _) = train(&ctx, 2000, 5, 32)?;
+    let device = Device::open_from_env("auto")?;
+    let (net, _) = train(&device, 2000, 5, 32)?;
     let unseen = loader(500, 2, 500)?
         .load(Cursor::start_of(0))?
-        .to_device(&ctx)?;
+        .to_device(&device)?;
     let (images, labels) = unseen.data;
     let accuracy = accuracy(&net, &images, &labels)?;
     println!("{:.1}% of 500 unseen digits read right", 100.0 * accuracy);
@@ -96,8 +99,8 @@ fn main() -> Result<()> {
 
 #[test]
 fn it_learns_to_the_same_bits_on_every_device() -> Result<()> {
-    let contexts = hlx_core::testing::contexts();
-    let losses = contexts.iter().map(|ctx| Ok(train(ctx, 64, 2, 16)?.1));
+    let devices = hlx_core::testing::devices();
+    let losses = devices.iter().map(|device| Ok(train(device, 64, 2, 16)?.1));
     let losses = losses.collect::<Result<Vec<f32>>>()?;
     // ln 10 before the first step.
     assert!(losses[0] < 2.3, "{losses:?}");

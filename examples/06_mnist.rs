@@ -10,14 +10,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hlx_autograd::{Activation, ConvOptions, DType, Tensor, no_grad};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_data::{
     Augment, Cursor, DataLoader, Dataset, ImageSet, ImageTransform, LastBatch, LoaderOptions,
     Subset,
 };
 use hlx_nn::{
-    AdamW, AdamWConfig, BatchNorm2d, Conv2d, CrossEntropyOptions, Dropout, Flatten, ForwardContext,
-    Linear, MaxPool2d, Model, Module, OneCycle, Optimizer, ParameterBuilder, Schedule, Sequential,
+    AdamW, AdamWConfig, BatchNorm2d, Conv2d, CrossEntropyOptions, Dropout, Flatten, Linear,
+    MaxPool2d, Mode, Model, Module, OneCycle, Optimizer, ParameterBuilder, Schedule, Sequential,
 };
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
@@ -76,18 +76,21 @@ fn loaders(set: ImageSet, batch_size: usize) -> Result<[Digits; 2]> {
 }
 
 /// Trains and evaluates epoch by epoch; returns the weights' digest and the last share of right answers.
-fn train(ctx: &Context, [digits, held_out]: &[Digits; 2], epochs: u64) -> Result<(String, f64)> {
-    let net = Model::new(ctx, 1, |b| Ok(network(b)))?;
+fn train(device: &Device, [digits, held_out]: &[Digits; 2], epochs: u64) -> Result<(String, f64)> {
+    let net = Model::new(device, 1, |b| Ok(network(b)))?;
     let mut optimizer = AdamW::new(net.weights(), AdamWConfig::default())?;
     let schedule = Schedule::OneCycle(OneCycle::new(epochs * digits.len() as u64));
-    let context = ForwardContext::train(ctx, 1)?;
+    let mode = Mode::train(device, 1)?;
     let (mut step, mut right) = (0, 0.0);
     for epoch in 0..epochs {
         let mut loss = None;
-        for batch in digits.batches(Cursor::start_of(epoch))?.to_device(ctx, 1) {
+        for batch in digits
+            .batches(Cursor::start_of(epoch))?
+            .to_device(device, 1)
+        {
             let (images, labels) = batch?.data;
-            context.set_counter(step as u32, 0)?;
-            let logits = net.forward(&images, &context)?;
+            mode.set_counter(step as u32, 0)?;
+            let logits = net.forward(&images, &mode)?;
             let options = CrossEntropyOptions {
                 label_smoothing: 0.05,
                 ..CrossEntropyOptions::default()
@@ -101,7 +104,7 @@ fn train(ctx: &Context, [digits, held_out]: &[Digits; 2], epochs: u64) -> Result
             loss = Some(of_batch.detach());
         }
         let loss = loss.map_or(Ok(f32::NAN), |loss: Tensor| loss.item())?;
-        right = accuracy(ctx, &net, held_out)?;
+        right = accuracy(device, &net, held_out)?;
         let percent = 100.0 * right;
         println!("epoch {epoch}: loss {loss:.4}, {percent:.2}% of those held out read right");
     }
@@ -109,11 +112,11 @@ fn train(ctx: &Context, [digits, held_out]: &[Digits; 2], epochs: u64) -> Result
 }
 
 /// The share of images that are read right.
-fn accuracy(ctx: &Context, net: &Model<Sequential>, digits: &Digits) -> Result<f64> {
+fn accuracy(device: &Device, net: &Model<Sequential>, digits: &Digits) -> Result<f64> {
     let mut n_right = 0.0;
-    for batch in digits.batches(Cursor::start_of(0))?.to_device(ctx, 1) {
+    for batch in digits.batches(Cursor::start_of(0))?.to_device(device, 1) {
         let (images, labels) = batch?.data;
-        let logits = no_grad(|| net.forward(&images, &ForwardContext::eval()))?;
+        let logits = no_grad(|| net.forward(&images, &Mode::eval()))?;
         let right = logits.argmax(Some(1), false)?.eq(&labels)?;
         n_right += f64::from(right.to_dtype(DType::F32)?.sum()?.item::<f32>()?);
     }
@@ -121,12 +124,12 @@ fn accuracy(ctx: &Context, net: &Model<Sequential>, digits: &Digits) -> Result<f
 }
 
 fn main() -> Result<()> {
-    let ctx = Context::open_from_env("auto")?;
+    let device = Device::open_from_env("auto")?;
     let set = match std::env::args().nth(1) {
         Some(folder) => ImageSet::from_idx_folder(Path::new(&folder), "t10k")?,
         None => ImageSet::drawn_digits(2000, 1)?,
     };
-    let (digest, _) = train(&ctx, &loaders(set, 64)?, 8)?;
+    let (digest, _) = train(&device, &loaders(set, 64)?, 8)?;
     println!("the parameters' SHA-256 is {digest}");
     Ok(())
 }
@@ -134,8 +137,8 @@ fn main() -> Result<()> {
 #[test]
 fn it_learns_to_the_same_bits_on_every_device() -> Result<()> {
     let loaders = loaders(ImageSet::drawn_digits(120, 1)?, 16)?;
-    let contexts = hlx_core::testing::contexts();
-    let found = contexts.iter().map(|ctx| train(ctx, &loaders, 3));
+    let devices = hlx_core::testing::devices();
+    let found = devices.iter().map(|device| train(device, &loaders, 3));
     let found = found.collect::<Result<Vec<_>>>()?;
     // A tenth by chance.
     assert!(found[0].1 > 0.3, "{found:?}");

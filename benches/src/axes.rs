@@ -2,7 +2,7 @@
 //! `inner` is the last axis, `outer` the first.
 
 use anyhow::{Result, bail};
-use hlx_core::{Buffer, Context, DType};
+use hlx_core::{Buffer, DType, Device};
 use hlx_kernels::indexing::{gather, index_add, index_select, scatter_add};
 use hlx_kernels::reduce_axes::{Reduction, reduce};
 use hlx_kernels::scan::cumsum;
@@ -18,16 +18,16 @@ const TOP: usize = 64;
 ///
 /// # Errors
 /// A device without the memory; an operation that does not exist.
-pub fn axes(ctx: &Context, op: &str, [rows, cols]: [usize; 2]) -> Result<Launches> {
+pub fn axes(device: &Device, op: &str, [rows, cols]: [usize; 2]) -> Result<Launches> {
     let axis = match op.rsplit_once('_') {
         Some((_, "outer")) => 0,
         _ => 1,
     };
     let (name, n) = (op.trim_end_matches("_inner"), rows * cols);
     let case = Along {
-        ctx: ctx.clone(),
+        device: device.clone(),
         axis,
-        x: Maker(ctx).values(n)?,
+        x: Maker(device).values(n)?,
         layout: Layout::contiguous(&[rows, cols])?,
     };
     match name.trim_end_matches("_outer") {
@@ -35,25 +35,25 @@ pub fn axes(ctx: &Context, op: &str, [rows, cols]: [usize; 2]) -> Result<Launche
         "amax" => case.reduction(Reduction::Max),
         "argmax" => case.reduction(Reduction::ArgMax),
         "cumsum" => {
-            let out = Maker(ctx).empty(n)?;
+            let out = Maker(device).empty(n)?;
             Ok(Box::new(move || {
-                cumsum(&case.ctx, case.operand(), case.axis, &out)
+                cumsum(&case.device, case.operand(), case.axis, &out)
             }))
         }
         "sort" => {
-            let places = ctx.alloc_typed(DType::U32, n)?;
-            let values = Maker(ctx).empty(n)?;
+            let places = device.alloc_typed(DType::U32, n)?;
+            let values = Maker(device).empty(n)?;
             Ok(Box::new(move || {
                 let (x, axis) = (case.operand(), case.axis);
-                sort(&case.ctx, x, axis, false, &values, &places)
+                sort(&case.device, x, axis, false, &values, &places)
             }))
         }
         "topk" => {
-            let places = ctx.alloc_typed(DType::U32, rows * TOP)?;
-            let values = Maker(ctx).empty(rows * TOP)?;
+            let places = device.alloc_typed(DType::U32, rows * TOP)?;
+            let values = Maker(device).empty(rows * TOP)?;
             Ok(Box::new(move || {
                 let (x, axis) = (case.operand(), case.axis);
-                topk(&case.ctx, x, TOP, axis, true, &values, &places)
+                topk(&case.device, x, TOP, axis, true, &values, &places)
             }))
         }
         indexed => case.indexed(indexed, [rows, cols]),
@@ -62,7 +62,7 @@ pub fn axes(ctx: &Context, op: &str, [rows, cols]: [usize; 2]) -> Result<Launche
 
 /// An operand, and the axis that an operation goes along.
 struct Along {
-    ctx: Context,
+    device: Device,
     axis: usize,
     x: Buffer,
     layout: Layout,
@@ -79,16 +79,16 @@ impl Along {
     fn reduction(self, reduction: Reduction) -> Result<Launches> {
         let n = self.layout.shape()[1 - self.axis];
         let dtype = reduction.output_dtype(DType::F32);
-        let out = self.ctx.alloc_typed(dtype, n)?;
+        let out = self.device.alloc_typed(dtype, n)?;
         Ok(Box::new(move || {
             let axes = [self.axis];
-            reduce(&self.ctx, reduction, self.operand(), &axes, &out)
+            reduce(&self.device, reduction, self.operand(), &axes, &out)
         }))
     }
 
     /// `gather` and `scatter_add` have an index an element, the others one a row.
     fn indexed(self, op: &str, [rows, cols]: [usize; 2]) -> Result<Launches> {
-        let make = Maker(&self.ctx);
+        let make = Maker(&self.device);
         let shape = [rows, cols];
         let (index, index_layout) = match op {
             "gather" | "scatter_add" => (make.ids(rows * cols, cols)?, self.layout.clone()),
@@ -97,16 +97,16 @@ impl Along {
         };
         let (op, out) = (op.to_owned(), make.empty(rows * cols)?);
         Ok(Box::new(move || {
-            let (ctx, x) = (&self.ctx, self.operand());
+            let (device, x) = (&self.device, self.operand());
             let index = Operand {
                 buffer: &index,
                 layout: &index_layout,
             };
             match op.as_str() {
-                "gather" => gather(ctx, x, 1, index, &out, None),
-                "scatter_add" => scatter_add(ctx, &out, &shape, 1, index, x, None),
-                "index_select" => index_select(ctx, x, 0, index, &out, None),
-                _ => index_add(ctx, &out, &shape, 0, index, x, None),
+                "gather" => gather(device, x, 1, index, &out, None),
+                "scatter_add" => scatter_add(device, &out, &shape, 1, index, x, None),
+                "index_select" => index_select(device, x, 0, index, &out, None),
+                _ => index_add(device, &out, &shape, 0, index, x, None),
             }
         }))
     }

@@ -1,7 +1,7 @@
 //! What is measured: a list of cases by device, each a name that PyTorch's side reads as well.
 
 use anyhow::{Context as _, Result, bail};
-use hlx_core::{Context, DeviceKind};
+use hlx_core::{Device, DeviceKind};
 
 /// The families that `--kernel` names, in the order in which they run.
 pub const FAMILIES: [&str; 19] = [
@@ -283,8 +283,8 @@ pub enum Scale {
 }
 
 /// The sizes that suit a device.
-pub fn scale_of(ctx: &Context, quick: bool) -> Scale {
-    match ctx.info().kind {
+pub fn scale_of(device: &Device, quick: bool) -> Scale {
+    match device.info().kind {
         _ if quick => Scale::Small,
         DeviceKind::VulkanGpu => Scale::Gpu,
         DeviceKind::Cpu => Scale::Processor,

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 use hlx_autograd::Recompute;
-use hlx_core::{Arithmetic, Context, TimingReport};
+use hlx_core::{Arithmetic, Device, TimingReport};
 use hlx_nn::{Architecture, CausalConfig, CausalLm, Model};
 use hlx_proof::peak::{Peak, measure};
 
@@ -191,20 +191,20 @@ impl Case {
 /// A shape that does not exist, what the device reports, or a side that cannot be started.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let case = Case::of(arguments)?;
-    let ctx = Context::open_from_env(&arguments.device)?;
-    let ctx = ctx.with_arithmetic(arguments.arithmetic);
-    let mut facts = facts(&ctx);
-    say!("{}, {}", ctx.info(), ctx.info().driver);
-    let peak = measure(&ctx)?;
+    let device = Device::open_from_env(&arguments.device)?;
+    let device = device.with_arithmetic(arguments.arithmetic);
+    let mut facts = facts(&device);
+    say!("{}, {}", device.info(), device.info().driver);
+    let peak = measure(&device)?;
     let mut peer = match arguments.peers {
-        true => Some(Session::serve(&peer_side(arguments, ctx.is_cpu()))?),
+        true => Some(Session::serve(&peer_side(arguments, device.is_cpu()))?),
         false => None,
     };
     if let Some(peer) = &peer {
         facts.push(("peer".to_owned(), peer.description.clone()));
     }
     let start = Instant::now();
-    let mut training = training_of(&ctx, &case)?;
+    let mut training = training_of(&device, &case)?;
     let recorded = start.elapsed().as_secs_f64();
     let first_loss = {
         training.step()?;
@@ -218,7 +218,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         case.tokens,
         training.launches()
     );
-    let row = in_turns(&ctx, &mut training, peer.as_mut(), &case, arguments.rounds)?;
+    let row = in_turns(
+        &device,
+        &mut training,
+        peer.as_mut(),
+        &case,
+        arguments.rounds,
+    )?;
     let loss = training.loss()?;
     say!("loss of the repeated batch: {first_loss:.4} at first, {loss:.4} at last");
     report(&row, &case, peak);
@@ -226,7 +232,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         peer.end()?;
     }
     drop(training);
-    print::on_stdout(format_args!("{}", profile_text(&profile(&ctx, &case)?)));
+    print::on_stdout(format_args!("{}", profile_text(&profile(&device, &case)?)));
     if let Some(out) = &arguments.out {
         CausalTable::add(out, facts, row)?;
         say!("wrote {}", out.join("causal.csv").display());
@@ -245,25 +251,25 @@ fn peer_side(arguments: &Arguments, is_cpu: bool) -> Side {
 }
 
 /// Makes the model and records its step.
-fn training_of(ctx: &Context, case: &Case) -> Result<Training> {
-    let model = Model::new(ctx, 1, |b| CausalLm::new(b, &case.model))?;
-    let uploads = tokens(ctx, case.model.vocabulary, [case.batch, case.tokens])?;
-    let training = Training::record(ctx, model, uploads, case.recompute)?;
+fn training_of(device: &Device, case: &Case) -> Result<Training> {
+    let model = Model::new(device, 1, |b| CausalLm::new(b, &case.model))?;
+    let uploads = tokens(device, case.model.vocabulary, [case.batch, case.tokens])?;
+    let training = Training::record(device, model, uploads, case.recompute)?;
     // What only the recording needed goes back before memory is counted.
-    ctx.sync()?;
-    ctx.trim_memory();
+    device.sync()?;
+    device.trim_memory();
     Ok(training)
 }
 
 /// Measures rows of steps on both sides, A B A B; the first row of each does not count.
 fn in_turns(
-    ctx: &Context,
+    device: &Device,
     training: &mut Training,
     mut peer: Option<&mut Session>,
     case: &Case,
     rounds: u32,
 ) -> Result<CausalRow> {
-    let modes = MODES.iter().filter(|mode| !ctx.is_cpu() || mode.on_cpu);
+    let modes = MODES.iter().filter(|mode| !device.is_cpu() || mode.on_cpu);
     let mut theirs: Vec<(String, Measured)> = modes
         .map(|mode| (case.request(mode.request), Measured::default()))
         .collect();
@@ -272,7 +278,7 @@ fn in_turns(
         let steps = if round == 0 { 1 } else { case.steps };
         let start = Instant::now();
         (0..steps).try_for_each(|_| training.step())?;
-        ctx.sync()?;
+        device.sync()?;
         let ms = start.elapsed().as_secs_f64() * 1e3 / steps as f64;
         note!("round {round}: HLX {} ms", digits(ms));
         if let Some(peer) = peer.as_deref_mut() {
@@ -299,7 +305,7 @@ fn in_turns(
         recompute: case.recompute.is_some(),
         steps: case.steps * rounds as usize,
         ms: median(&times),
-        bytes: ctx.held_bytes() as f64,
+        bytes: device.held_bytes() as f64,
         tflops: case.flops() / median(&times) * 1e-9,
         peers,
     })
@@ -336,17 +342,17 @@ fn report(row: &CausalRow, case: &Case, peak: Peak) {
 
 /// The time of each kernel in a step that is recorded with its launches timed one by one; they run one
 /// after the other then.
-fn profile(ctx: &Context, case: &Case) -> Result<TimingReport> {
-    ctx.set_timing(true);
+fn profile(device: &Device, case: &Case) -> Result<TimingReport> {
+    device.set_timing(true);
     let timed = || -> Result<TimingReport> {
-        let mut training = training_of(ctx, case)?;
+        let mut training = training_of(device, case)?;
         training.step()?;
-        ctx.take_timing()?;
+        device.take_timing()?;
         training.step()?;
-        Ok(ctx.take_timing()?)
+        Ok(device.take_timing()?)
     };
     let report = timed();
-    ctx.set_timing(false);
+    device.set_timing(false);
     report
 }
 
@@ -369,15 +375,15 @@ mod tests {
 
     #[test]
     fn steps_are_measured_and_recomputation_keeps_the_loss() -> Result<()> {
-        for ctx in hlx_core::testing::own_contexts() {
+        for device in hlx_core::testing::own_devices() {
             let (mut losses, mut launches) = (Vec::new(), Vec::new());
             let (all, most) = (Some(Recompute::All), Some(Recompute::AllButAttention));
             for case in [quick(None), quick(all), quick(most)] {
-                let mut training = training_of(&ctx, &case)?;
+                let mut training = training_of(&device, &case)?;
                 training.step()?;
                 let first = training.loss()?;
                 assert!((first - 512_f32.ln()).abs() < 0.5, "{first}");
-                let row = in_turns(&ctx, &mut training, None, &case, 2)?;
+                let row = in_turns(&device, &mut training, None, &case, 2)?;
                 assert!(row.ms > 0.0 && row.bytes > 0.0 && row.tflops > 0.0);
                 assert_eq!((row.steps, row.recompute), (4, case.recompute.is_some()));
                 losses.push(training.loss()?.to_bits());

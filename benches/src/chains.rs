@@ -1,7 +1,7 @@
 //! Chains of element-wise operations, which become one launch where they are recorded.
 
 use anyhow::Result;
-use hlx_core::{Buffer, Context, DType};
+use hlx_core::{Buffer, DType, Device};
 use hlx_kernels::elementwise::{Binary, Unary, binary, unary};
 use hlx_kernels::{KernelError, Layout, Operand};
 
@@ -57,8 +57,8 @@ const STEPS: [Step; 12] = [
 ///
 /// # Errors
 /// A device without the memory.
-pub fn chains(ctx: &Context, op: &str, rows: usize, cols: usize) -> Result<Launches> {
-    let make = Maker(ctx);
+pub fn chains(device: &Device, op: &str, rows: usize, cols: usize) -> Result<Launches> {
+    let make = Maker(device);
     let operands = Operands {
         a: make.values(rows * cols)?,
         b: make.values(rows * cols)?,
@@ -67,14 +67,14 @@ pub fn chains(ctx: &Context, op: &str, rows: usize, cols: usize) -> Result<Launc
         of_row: Layout::contiguous(&[cols])?,
     };
     let count = if op.starts_with("chain_6") { 6 } else { 12 };
-    let (ctx, out) = (ctx.clone(), make.empty(rows * cols)?);
+    let (device, out) = (device.clone(), make.empty(rows * cols)?);
     Ok(Box::new(move || {
-        run(&ctx, &STEPS[..count], &operands, &out)
+        run(&device, &STEPS[..count], &operands, &out)
     }))
 }
 
 fn run(
-    ctx: &Context,
+    device: &Device,
     steps: &[Step],
     operands: &Operands,
     out: &Buffer,
@@ -83,16 +83,16 @@ fn run(
     for (number, step) in steps.iter().enumerate() {
         let result = match number + 1 == steps.len() {
             true => out.clone(),
-            false => ctx.alloc(out.len())?,
+            false => device.alloc(out.len())?,
         };
         let x = Operand {
             buffer: &last,
             layout: &operands.table,
         };
         match step {
-            Step::Of(of) => unary(ctx, *of, DType::F32, x, [0.0; 2], &result)?,
+            Step::Of(of) => unary(device, *of, DType::F32, x, [0.0; 2], &result)?,
             Step::With(of, other) => {
-                binary(ctx, *of, DType::F32, x, other(operands), &result)?;
+                binary(device, *of, DType::F32, x, other(operands), &result)?;
             }
         }
         last = result;

@@ -1,7 +1,7 @@
 //! The cases of convolutions: kernels of one stride, padded to the images' own size.
 
 use anyhow::{Result, bail};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_kernels::conv2d::{Conv2d, conv2d_backward_input, conv2d_backward_weight, conv2d_forward};
 
 use crate::work::{Launches, Maker, SHARDS};
@@ -10,7 +10,7 @@ use crate::work::{Launches, Maker, SHARDS};
 ///
 /// # Errors
 /// A device without the memory; an operation that does not exist.
-pub fn convolution(ctx: &Context, op: &str, sizes: [usize; 5]) -> Result<Launches> {
+pub fn convolution(device: &Device, op: &str, sizes: [usize; 5]) -> Result<Launches> {
     let [batch, in_channels, out_channels, extent, kernel] = sizes;
     let spec = Conv2d {
         batch,
@@ -24,26 +24,26 @@ pub fn convolution(ctx: &Context, op: &str, sizes: [usize; 5]) -> Result<Launche
         dilation: [1; 2],
     };
     let [height, width] = spec.output()?;
-    let make = Maker(ctx);
+    let make = Maker(device);
     let x_len = batch * in_channels * extent * extent;
     let (y_len, weight_len) = (
         batch * out_channels * height * width,
         out_channels * in_channels * kernel * kernel,
     );
-    let ctx = ctx.clone();
+    let device = device.clone();
     match op {
         "conv2d_forward" => {
             let (x, weight) = (make.values(x_len)?, make.values(weight_len)?);
             let y = make.empty(y_len)?;
             Ok(Box::new(move || {
-                conv2d_forward(&ctx, &x, &weight, None, &y, &spec)
+                conv2d_forward(&device, &x, &weight, None, &y, &spec)
             }))
         }
         "conv2d_backward_input" => {
             let (dy, weight) = (make.values(y_len)?, make.values(weight_len)?);
             let dx = make.empty(x_len)?;
             Ok(Box::new(move || {
-                conv2d_backward_input(&ctx, &dy, &weight, &dx, &spec)
+                conv2d_backward_input(&device, &dy, &weight, &dx, &spec)
             }))
         }
         "conv2d_backward_weight" => {
@@ -55,7 +55,7 @@ pub fn convolution(ctx: &Context, op: &str, sizes: [usize; 5]) -> Result<Launche
             let (x, dy) = (make.values(x_len)?, make.values(y_len)?);
             let dweight = make.empty(shards * weight_len)?;
             Ok(Box::new(move || {
-                conv2d_backward_weight(&ctx, &x, &dy, &dweight, shards, false, &spec)
+                conv2d_backward_weight(&device, &x, &dy, &dweight, shards, false, &spec)
             }))
         }
         _ => bail!("no operation `{op}` of convolutions"),

@@ -17,7 +17,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use hlx_autograd::{DType, Tensor, no_grad};
-use hlx_core::{Arithmetic, Context, Graph, TimingReport};
+use hlx_core::{Arithmetic, Device, Graph, TimingReport};
 use hlx_kernels::matmul::{MatMul, matmul};
 use hlx_kernels::reduce::column_sum;
 use hlx_nn::{CausalConfig, CausalLm, CausalModel, InferenceModel, KvCache, TokenStep};
@@ -142,23 +142,23 @@ fn quick() -> Result<CausalConfig> {
 
 /// A model behind so many tokens.
 struct Generation {
-    ctx: Context,
+    device: Device,
     shape: Shape,
     model: InferenceModel<CausalLm>,
 }
 
 impl Generation {
-    fn new(ctx: &Context, shape: Shape, dtype: DType) -> Result<Self> {
-        let model = InferenceModel::zeroed(ctx, dtype, |b| CausalLm::new(b, &shape.config))?;
+    fn new(device: &Device, shape: Shape, dtype: DType) -> Result<Self> {
+        let model = InferenceModel::zeroed(device, dtype, |b| CausalLm::new(b, &shape.config))?;
         for parameter in model.parameters() {
-            let values = Maker(ctx).values(parameter.n_elements())?;
+            let values = Maker(device).values(parameter.n_elements())?;
             // Small enough that activations stay ordinary numbers.
-            let values = Tensor::from_buffer(ctx, values, parameter.shape())?.scale(0.05)?;
+            let values = Tensor::from_buffer(device, values, parameter.shape())?.scale(0.05)?;
             let mut weight = parameter.tensor()?;
             no_grad(|| weight.copy_(&values).map(drop))?;
         }
         Ok(Self {
-            ctx: ctx.clone(),
+            device: device.clone(),
             shape,
             model,
         })
@@ -167,7 +167,7 @@ impl Generation {
     /// A cache with all tokens but one.
     fn cache(&self) -> Result<KvCache> {
         let (rows, tokens) = (self.shape.rows, self.shape.tokens);
-        let mut cache = self.model.cache(&self.ctx, rows, tokens)?;
+        let mut cache = self.model.cache(&self.device, rows, tokens)?;
         let mut held = 0;
         while held + 1 < tokens {
             let time = PROMPT.min(tokens - 1 - held);
@@ -180,9 +180,9 @@ impl Generation {
     /// Appends so many tokens to each sequence; the logits of the next ones.
     fn append(&self, time: usize, cache: &mut KvCache) -> Result<Tensor> {
         let rows = self.shape.rows;
-        let ids = Tensor::ids(&self.ctx, &vec![1; rows * time], &[rows, time])?;
+        let ids = Tensor::ids(&self.device, &vec![1; rows * time], &[rows, time])?;
         let last: Vec<u32> = (1..=rows).map(|row| (row * time - 1) as u32).collect();
-        let last = Tensor::ids(&self.ctx, &last, &[rows])?;
+        let last = Tensor::ids(&self.device, &last, &[rows])?;
         let new = vec![time; rows];
         Ok(no_grad(|| {
             self.model.logits_cached(&ids, &new, Some(&last), cache)
@@ -192,8 +192,8 @@ impl Generation {
     /// Milliseconds from a prompt of all tokens to the logits behind it.
     fn first_ms(&self, seconds: f64) -> Result<f64> {
         let (rows, tokens) = (self.shape.rows, self.shape.tokens);
-        let mut cache = self.model.cache(&self.ctx, rows, tokens)?;
-        in_a_row(&self.ctx, seconds, |count| {
+        let mut cache = self.model.cache(&self.device, rows, tokens)?;
+        in_a_row(&self.device, seconds, |count| {
             (0..count).try_for_each(|_| {
                 cache.truncate(&vec![0; rows])?;
                 self.append(tokens, &mut cache).map(drop)
@@ -204,10 +204,10 @@ impl Generation {
     /// The time of each kernel of the first token, or of a step.
     fn profile(&self, first: bool) -> Result<TimingReport> {
         let (rows, tokens) = (self.shape.rows, self.shape.tokens);
-        self.ctx.set_timing(true);
+        self.device.set_timing(true);
         let timed = || -> Result<TimingReport> {
             let mut cache = match first {
-                true => self.model.cache(&self.ctx, rows, tokens)?,
+                true => self.model.cache(&self.device, rows, tokens)?,
                 false => self.cache()?,
             };
             let held = cache.lengths().to_vec();
@@ -216,17 +216,17 @@ impl Generation {
             // The last one counts: the first makes pipelines.
             for _ in 0..3 {
                 cache.truncate(&held)?;
-                self.ctx.take_timing()?;
+                self.device.take_timing()?;
                 match first {
                     true => self.append(tokens, &mut cache)?,
                     false => step.logits(&vec![1; rows], &mut cache)?,
                 };
-                report = Some(self.ctx.take_timing()?);
+                report = Some(self.device.take_timing()?);
             }
             report.context("nothing was timed")
         };
         let report = timed();
-        self.ctx.set_timing(false);
+        self.device.set_timing(false);
         report
     }
 
@@ -235,7 +235,7 @@ impl Generation {
         let (rows, tokens) = (self.shape.rows, self.shape.tokens);
         let mut cache = self.cache()?;
         let mut step = TokenStep::new(&*self.model);
-        let ms = in_a_row(&self.ctx, seconds, |count| {
+        let ms = in_a_row(&self.device, seconds, |count| {
             (0..count).try_for_each(|_| {
                 cache.truncate(&vec![tokens - 1; rows])?;
                 Ok(step.logits(&vec![1; rows], &mut cache).map(drop)?)
@@ -249,7 +249,7 @@ impl Generation {
         let (rows, tokens) = (self.shape.rows, self.shape.tokens);
         let (mut cache, ids) = (self.cache()?, vec![1; rows]);
         let mut step = TokenStep::new(&*self.model);
-        in_a_row(&self.ctx, seconds, |count| {
+        in_a_row(&self.device, seconds, |count| {
             (0..count).try_for_each(|_| {
                 cache.truncate(&vec![tokens - 1; rows])?;
                 match is_likeliest {
@@ -272,7 +272,7 @@ impl Generation {
             Ok(parameter.tensor()?)
         };
         let config = &self.shape.config;
-        let mut x = Tensor::ones(&self.ctx, &[self.shape.rows, config.width], DType::F32)?;
+        let mut x = Tensor::ones(&self.device, &[self.shape.rows, config.width], DType::F32)?;
         for layer in 0..config.n_layers {
             let of_layer = |name: &str| weight(&format!("model.layers.{layer}.{name}.weight"));
             let q = x.linear(&of_layer("self_attn.q_proj")?, None)?;
@@ -289,42 +289,42 @@ impl Generation {
 }
 
 /// Milliseconds of a recorded graph.
-fn timed(ctx: &Context, seconds: f64, graph: &Graph) -> Result<f64> {
-    in_a_row(ctx, seconds, |count| {
+fn timed(device: &Device, seconds: f64, graph: &Graph) -> Result<f64> {
+    in_a_row(device, seconds, |count| {
         Ok((0..count).try_for_each(|_| graph.replay())?)
     })
 }
 
 /// Nanoseconds of a term of a chain: by products of eight columns over 8,192 and 40,960 terms.
-fn term_ns(ctx: &Context, seconds: f64, dtype: DType) -> Result<f64> {
+fn term_ns(device: &Device, seconds: f64, dtype: DType) -> Result<f64> {
     let time = |k: usize| -> Result<f64> {
-        let make = Maker(ctx);
+        let make = Maker(device);
         let (x, y) = (make.values(k)?, make.empty(8)?);
-        let weight = Tensor::from_buffer(ctx, make.values(8 * k)?, &[8, k])?.to_dtype(dtype)?;
+        let weight = Tensor::from_buffer(device, make.values(8 * k)?, &[8, k])?.to_dtype(dtype)?;
         let weight = weight.buffer()?;
         let shape = MatMul {
             trans_b: true,
             ..MatMul::new(1, 8, k)
         };
-        let of = ctx.clone();
+        let of = device.clone();
         let launches = move || matmul(&of, &x, &weight, None, &y, &shape);
-        Ready::Launches(Box::new(launches)).run_in_a_row(ctx, seconds)
+        Ready::Launches(Box::new(launches)).run_in_a_row(device, seconds)
     };
     Ok((time(40_960)? - time(8192)?) * 1e6 / 32_768.0)
 }
 
 /// Microseconds of a launch that waits for the one before it.
-fn launch_us(ctx: &Context, seconds: f64) -> Result<f64> {
+fn launch_us(device: &Device, seconds: f64) -> Result<f64> {
     const LAUNCHES: usize = 200;
-    let (x, y) = (Maker(ctx).values(64)?, Maker(ctx).empty(64)?);
+    let (x, y) = (Maker(device).values(64)?, Maker(device).empty(64)?);
     // Column sums are no element-wise launches, which a recording would join.
-    let (graph, ()) = ctx.record(|| {
+    let (graph, ()) = device.record(|| {
         (0..LAUNCHES / 2).try_for_each(|_| {
-            column_sum(ctx, &x, &y, 1, 1, 64, false)?;
-            column_sum(ctx, &y, &x, 1, 1, 64, false)
+            column_sum(device, &x, &y, 1, 1, 64, false)?;
+            column_sum(device, &y, &x, 1, 1, 64, false)
         })
     })?;
-    Ok(timed(ctx, seconds, &graph)? * 1e3 / LAUNCHES as f64)
+    Ok(timed(device, seconds, &graph)? * 1e3 / LAUNCHES as f64)
 }
 
 /// Measures a step, and prints it beside its floor.
@@ -338,12 +338,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         "f32" => DType::F32,
         other => bail!("--dtype is {other}, expected bf16, f16 or f32"),
     };
-    let ctx = Context::open_from_env(&arguments.device)?.with_arithmetic(arguments.arithmetic);
+    let device = Device::open_from_env(&arguments.device)?.with_arithmetic(arguments.arithmetic);
     let (shape, seconds) = (Shape::of(arguments)?, arguments.seconds);
-    let peak = measure(&ctx)?;
-    let (term, launch) = (term_ns(&ctx, seconds, dtype)?, launch_us(&ctx, seconds)?);
-    let generation = Generation::new(&ctx, shape.clone(), dtype)?;
-    say!("{}, {}", ctx.info(), ctx.info().driver);
+    let peak = measure(&device)?;
+    let (term, launch) = (
+        term_ns(&device, seconds, dtype)?,
+        launch_us(&device, seconds)?,
+    );
+    let generation = Generation::new(&device, shape.clone(), dtype)?;
+    say!("{}, {}", device.info(), device.info().driver);
     say!(
         "{} layers, {} MB of weights in {dtype}, {} rows, {} tokens in the cache, {}",
         shape.config.n_layers,
@@ -367,8 +370,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     // The integers of the weights are made before a graph is recorded, as by a prompt.
     no_grad(|| generation.products())?;
-    let (products, ()) = no_grad(|| keeping_unread(&ctx)?.record(|| generation.products()))?;
-    let products_ms = timed(&ctx, seconds, &products)?;
+    let (products, ()) = no_grad(|| keeping_unread(&device)?.record(|| generation.products()))?;
+    let products_ms = timed(&device, seconds, &products)?;
     drop(products);
     let (step_ms, n_launches) = generation.step_ms(seconds)?;
     let line = |what: &str, ms: f64, detail: String| say!("{what:<10} {ms:8.3} ms  {detail}");
@@ -424,13 +427,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 ///
 /// # Errors
 /// What the device reports.
-pub fn small_logits(ctx: &Context, dtype: DType) -> Result<Vec<f32>> {
+pub fn small_logits(device: &Device, dtype: DType) -> Result<Vec<f32>> {
     let shape = Shape {
         config: quick()?,
         rows: 1,
         tokens: QUICK_TOKENS,
     };
-    let generation = Generation::new(ctx, shape, dtype)?;
+    let generation = Generation::new(device, shape, dtype)?;
     no_grad(|| generation.products())?;
     let (mut cache, mut step) = (generation.cache()?, TokenStep::new(&*generation.model));
     Ok(step.logits(&[1], &mut cache)?.to_vec()?)

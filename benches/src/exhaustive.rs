@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use crate::say;
 use anyhow::{Context as _, Result};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_proof::exhaustive::{Comparison, FUNCTIONS, Function, PairRun, Progress, Run};
 
 /// Inputs of a launch: 64 MiB of results.
@@ -44,8 +44,8 @@ fn function_named(name: &str) -> Result<&'static Function, String> {
 /// # Errors
 /// What the devices report.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let device = Context::open_from_env(&arguments.device)?;
-    let cpu = Context::cpu()?;
+    let device = Device::open_from_env(&arguments.device)?;
+    let cpu = Device::cpu()?;
     let info = device.info();
     say!("device    {info}, {}", info.driver);
     say!("compared  with {}, {}", cpu.info(), cpu.info().driver);

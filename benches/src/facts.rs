@@ -2,11 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hlx_core::Context;
+use hlx_core::Device;
 
 /// The facts of a run on a device.
-pub fn facts(ctx: &Context) -> Vec<(String, String)> {
-    let info = ctx.info();
+pub fn facts(device: &Device) -> Vec<(String, String)> {
+    let info = device.info();
     let command = command(std::env::args().skip(1));
     let mut facts = vec![
         ("date".to_owned(), today()),
@@ -14,8 +14,8 @@ pub fn facts(ctx: &Context) -> Vec<(String, String)> {
         ("driver".to_owned(), info.driver.clone()),
         ("command".to_owned(), command),
     ];
-    if ctx.is_cpu() {
-        facts.push(("threads".to_owned(), ctx.cpu_threads().to_string()));
+    if device.is_cpu() {
+        facts.push(("threads".to_owned(), device.cpu_threads().to_string()));
     }
     facts
 }

@@ -1,7 +1,7 @@
 //! The operations of the `integer` arithmetic.
 
 use anyhow::Result;
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::activation::Activation;
 use hlx_kernels::attention::AttentionShape;
 use hlx_kernels::attention::ranged::{
@@ -17,40 +17,43 @@ use hlx_kernels::{KernelError, Layout, Operand};
 use crate::work::{Launches, Maker, first};
 
 /// A product of operands that are prepared each time or once, alone, with GELU behind it or its slope.
-pub fn product(ctx: &Context, op: &str, [m, n, k]: [usize; 3]) -> Result<Launches> {
-    let make = Maker(ctx);
+pub fn product(device: &Device, op: &str, [m, n, k]: [usize; 3]) -> Result<Launches> {
+    let make = Maker(device);
     let (a, b, c) = (make.values(m * k)?, make.values(n * k)?, make.empty(m * n)?);
     let of_a = Preparation::of_rows(m, k, Width::Wide);
     let of_b = Preparation::of_rows(n, k, Width::Narrow);
-    let prepared = [Prepared::new(ctx, &a, of_a)?, Prepared::new(ctx, &b, of_b)?];
-    let ctx = ctx.clone();
+    let prepared = [
+        Prepared::new(device, &a, of_a)?,
+        Prepared::new(device, &b, of_b)?,
+    ];
+    let device = device.clone();
     let shape = IntegerProduct::new(m, n, k);
-    let sums = move |ctx: &Context, prepared: &[Prepared; 2], epilogue: Epilogue<'_>| {
+    let sums = move |device: &Device, prepared: &[Prepared; 2], epilogue: Epilogue<'_>| {
         let [a, b] = prepared;
-        integer_product(ctx, [a, b], None, &c, &shape, epilogue)
+        integer_product(device, [a, b], None, &c, &shape, epilogue)
     };
     Ok(match op {
         "integer_gelu" => {
             let out = make.empty(m * n)?;
             let kind = Activation::Gelu;
-            Box::new(move || sums(&ctx, &prepared, Epilogue::Activation { kind, out: &out }))
+            Box::new(move || sums(&device, &prepared, Epilogue::Activation { kind, out: &out }))
         }
         "integer_gelu_slope" => {
             let epilogue = Epilogue::ActivationBackward(Activation::Gelu);
-            Box::new(move || sums(&ctx, &prepared, epilogue))
+            Box::new(move || sums(&device, &prepared, epilogue))
         }
-        "integer_sums" => Box::new(move || sums(&ctx, &prepared, Epilogue::None)),
+        "integer_sums" => Box::new(move || sums(&device, &prepared, Epilogue::None)),
         _ => Box::new(move || {
-            prepare(&ctx, &a, &prepared[0])?;
-            prepare(&ctx, &b, &prepared[1])?;
-            sums(&ctx, &prepared, Epilogue::None)
+            prepare(&device, &a, &prepared[0])?;
+            prepare(&device, &b, &prepared[1])?;
+            sums(&device, &prepared, Epilogue::None)
         }),
     })
 }
 
 /// Causal attention over ranges, with its operands' preparation.
 struct Attention {
-    ctx: Context,
+    device: Device,
     qkv: [Buffer; 3],
     layout: Layout,
     ranges: [Buffer; 2],
@@ -59,14 +62,14 @@ struct Attention {
     of: RangedAttention,
 }
 
-pub fn attention(ctx: &Context, backward: bool, shape: AttentionShape) -> Result<Launches> {
+pub fn attention(device: &Device, backward: bool, shape: AttentionShape) -> Result<Launches> {
     let AttentionShape {
         batch,
         time,
         heads,
         head_width,
     } = shape;
-    let make = Maker(ctx);
+    let make = Maker(device);
     let all = batch * time * heads * head_width;
     let of = RangedAttention {
         batch,
@@ -82,7 +85,7 @@ pub fn attention(ctx: &Context, backward: bool, shape: AttentionShape) -> Result
         window: None,
     };
     let attention = Attention {
-        ctx: ctx.clone(),
+        device: device.clone(),
         qkv: [make.values(all)?, make.values(all)?, make.values(all)?],
         layout: Layout::contiguous(&[batch, time, heads, head_width])?,
         ranges: [make.empty(4 * batch * time)?, make.empty(4 * batch * time)?],
@@ -92,8 +95,8 @@ pub fn attention(ctx: &Context, backward: bool, shape: AttentionShape) -> Result
     };
     let [of_queries, of_keys] = &attention.ranges;
     first(|| {
-        query_ranges(ctx, &Limits::default(), of_queries, &of)?;
-        key_ranges(ctx, &Limits::default(), of_keys, &of)
+        query_ranges(device, &Limits::default(), of_queries, &of)?;
+        key_ranges(device, &Limits::default(), of_keys, &of)
     })?;
     if !backward {
         return Ok(Box::new(move || attention.forward()));
@@ -121,7 +124,7 @@ impl Attention {
     }
 
     fn forward(&self) -> Result<(), KernelError> {
-        integer_attention_forward(&self.ctx, &self.inputs(), &self.o, &self.stats, &self.of)
+        integer_attention_forward(&self.device, &self.inputs(), &self.o, &self.stats, &self.of)
     }
 
     fn backward(
@@ -137,6 +140,6 @@ impl Attention {
             d_o,
             delta,
         };
-        integer_attention_backward(&self.ctx, &self.inputs(), &saved, gradients, &self.of)
+        integer_attention_backward(&self.device, &self.inputs(), &saved, gradients, &self.of)
     }
 }

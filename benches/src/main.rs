@@ -11,7 +11,7 @@ use hlx_bench::statistics::{Statistics, median};
 use hlx_bench::table::{Row, Run};
 use hlx_bench::{causal, decode, exhaustive, facts, peers, prove, report, serve, table, versus};
 use hlx_bench::{note, say};
-use hlx_core::{Arithmetic, Context};
+use hlx_core::{Arithmetic, Device};
 use hlx_proof::peak::{Peak, measure};
 
 /// Measures kernels and training steps: their rates over at least 100 runs, and their share of
@@ -133,9 +133,9 @@ fn main() -> ExitCode {
 fn run_kernels(arguments: &KernelArguments) -> Result<ExitCode> {
     // What is wrong with the arguments is said before anything is measured.
     let old = arguments.compare.as_deref().map(Run::read).transpose()?;
-    let ctx = Context::open_from_env(&arguments.device)?;
-    let ctx = ctx.with_arithmetic(arguments.arithmetic);
-    let all = cases::cases(scale_of(&ctx, arguments.quick));
+    let device = Device::open_from_env(&arguments.device)?;
+    let device = device.with_arithmetic(arguments.arithmetic);
+    let all = cases::cases(scale_of(&device, arguments.quick));
     let chosen = cases::select(all, arguments.kernel.as_deref())?;
     if arguments.list {
         chosen.iter().for_each(|case| say!("{}", case.name()));
@@ -146,7 +146,7 @@ fn run_kernels(arguments: &KernelArguments) -> Result<ExitCode> {
     } else {
         arguments.runs as usize
     };
-    let run = measure_cases(&ctx, &chosen, runs)?;
+    let run = measure_cases(&device, &chosen, runs)?;
     if let Some(path) = &arguments.csv {
         hlx_core::files::write_atomically(path, run.to_csv().as_bytes())
             .with_context(|| path.display().to_string())?;
@@ -169,10 +169,10 @@ fn run_kernels(arguments: &KernelArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn measure_cases(ctx: &Context, cases: &[Case], runs: usize) -> Result<Run> {
-    note!("{}: measuring the peak", ctx.info());
-    let peak = measure(ctx)?;
-    say!("{}, {}", ctx.info(), ctx.info().driver);
+fn measure_cases(device: &Device, cases: &[Case], runs: usize) -> Result<Run> {
+    note!("{}: measuring the peak", device.info());
+    let peak = measure(device)?;
+    say!("{}, {}", device.info(), device.info().driver);
     say!(
         "peak: {} TFLOP/s in multiply-adds, {} GB/s in copies; {runs} runs a case\n",
         table::digits(peak.flops * 1e-12),
@@ -180,24 +180,24 @@ fn measure_cases(ctx: &Context, cases: &[Case], runs: usize) -> Result<Run> {
     );
     say!("{}", table::heading());
     let mut run = Run {
-        facts: facts::facts(ctx),
+        facts: facts::facts(device),
         rows: Vec::new(),
     };
     for (place, case) in cases.iter().enumerate() {
         note!("{}/{} {}", place + 1, cases.len(), case.name());
-        let row = measure_case(ctx, case, runs, peak).with_context(|| case.name())?;
+        let row = measure_case(device, case, runs, peak).with_context(|| case.name())?;
         say!("{}", row.line());
         run.rows.push(row);
     }
     Ok(run)
 }
 
-fn measure_case(ctx: &Context, case: &Case, runs: usize, peak: Peak) -> Result<Row> {
-    let mut ready = Ready::new(ctx, case)?;
-    let times = ready.single_runs(ctx, runs)?;
+fn measure_case(device: &Device, case: &Case, runs: usize, peak: Peak) -> Result<Row> {
+    let mut ready = Ready::new(device, case)?;
+    let times = ready.single_runs(device, runs)?;
     drop(ready);
-    ctx.sync()?;
-    ctx.trim_memory();
+    device.sync()?;
+    device.trim_memory();
     let amount = case.amount();
     let rates: Vec<f64> = times.iter().map(|&time| amount.rate(time)).collect();
     Ok(Row {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_core::{Context, CoreError, DeviceKind, Graph, Tuning};
+use hlx_core::{CoreError, Device, DeviceKind, Graph, Tuning};
 
 use crate::cases::Case;
 use crate::statistics::median;
@@ -32,15 +32,15 @@ impl Ready {
     ///
     /// # Errors
     /// What the device reports, and a configuration that does not exist.
-    pub fn new(ctx: &Context, case: &Case) -> Result<Self> {
+    pub fn new(device: &Device, case: &Case) -> Result<Self> {
         let Some(label) = &case.label else {
-            return Ok(Self::Launches(prepare(ctx, case)?));
+            return Ok(Self::Launches(prepare(device, case)?));
         };
         let found = configuration(label).with_context(|| {
             let names = crate::step::NAMES.join(", ");
             format!("no configuration `{label}`; there are {names}")
         })?;
-        Ok(Self::Step(Box::new(Training::new(ctx, &found)?)))
+        Ok(Self::Step(Box::new(Training::new(device, &found)?)))
     }
 
     /// Measures single runs, in milliseconds each.
@@ -52,18 +52,19 @@ impl Ready {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn single_runs(&mut self, ctx: &Context, runs: usize) -> Result<Vec<f64>> {
+    pub fn single_runs(&mut self, device: &Device, runs: usize) -> Result<Vec<f64>> {
         match self {
-            Self::Launches(launches) if !ctx.is_cpu() => stamped_runs(ctx, launches, runs),
-            Self::Launches(launches) => clocked_runs(ctx, runs, || Ok(launches()?)),
+            Self::Launches(launches) if !device.is_cpu() => stamped_runs(device, launches, runs),
+            Self::Launches(launches) => clocked_runs(device, runs, || Ok(launches()?)),
             Self::Step(training) => {
-                warm_up(ctx, || training.step())?;
-                let once = in_a_row(ctx, 0.0, |count| {
+                warm_up(device, || training.step())?;
+                let once = in_a_row(device, 0.0, |count| {
                     (0..count).try_for_each(|_| training.step())
                 })?;
                 let steps = (STEPS_MS / once).clamp(1.0, 1000.0) as usize;
-                let times =
-                    clocked_runs(ctx, runs, || (0..steps).try_for_each(|_| training.step()))?;
+                let times = clocked_runs(device, runs, || {
+                    (0..steps).try_for_each(|_| training.step())
+                })?;
                 Ok(times.iter().map(|time| time / steps as f64).collect())
             }
         }
@@ -74,19 +75,19 @@ impl Ready {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn run_in_a_row(&mut self, ctx: &Context, seconds: f64) -> Result<f64> {
+    pub fn run_in_a_row(&mut self, device: &Device, seconds: f64) -> Result<f64> {
         match self {
-            Self::Step(training) => in_a_row(ctx, seconds, |count| {
+            Self::Step(training) => in_a_row(device, seconds, |count| {
                 (0..count).try_for_each(|_| training.step())
             }),
             Self::Launches(launches) => {
-                let ctx = &keeping_unread(ctx)?;
-                let (graph, ()) = ctx.record(&*launches)?;
-                let once = in_a_row(ctx, seconds / 10.0, |count| replay(&graph, count))?;
+                let device = &keeping_unread(device)?;
+                let (graph, ()) = device.record(&*launches)?;
+                let once = in_a_row(device, seconds / 10.0, |count| replay(&graph, count))?;
                 // Short runs are recorded many at once, or the host's submissions would count.
                 let many = (2.0 / once).clamp(1.0, 200.0) as usize;
-                let (graph, ()) = ctx.record(|| (0..many).try_for_each(|_| launches()))?;
-                let row = in_a_row(ctx, seconds, |count| replay(&graph, count))?;
+                let (graph, ()) = device.record(|| (0..many).try_for_each(|_| launches()))?;
+                let row = in_a_row(device, seconds, |count| replay(&graph, count))?;
                 Ok(row / many as f64)
             }
         }
@@ -96,23 +97,23 @@ impl Ready {
 /// A handle whose recordings keep launches whose results nobody reads: those that are measured drop them.
 ///
 /// # Errors
-/// As [`Context::with_tuning`].
-pub fn keeping_unread(ctx: &Context) -> Result<Context, CoreError> {
-    ctx.with_tuning(Tuning {
+/// As [`Device::with_tuning`].
+pub fn keeping_unread(device: &Device) -> Result<Device, CoreError> {
+    device.with_tuning(Tuning {
         skips_unread: false,
-        ..ctx.tuning().clone()
+        ..device.tuning().clone()
     })
 }
 
 /// Runs until the device is at its usual speed.
-fn warm_up(ctx: &Context, mut run: impl FnMut() -> Result<()>) -> Result<()> {
-    let (start, is_gpu) = (Instant::now(), ctx.info().kind == DeviceKind::VulkanGpu);
+fn warm_up(device: &Device, mut run: impl FnMut() -> Result<()>) -> Result<()> {
+    let (start, is_gpu) = (Instant::now(), device.info().kind == DeviceKind::VulkanGpu);
     let mut count = 0;
     while count < WARM_UP || (is_gpu && start.elapsed() < WARM_UP_TIME) {
         run()?;
         count += 1;
     }
-    Ok(ctx.sync()?)
+    Ok(device.sync()?)
 }
 
 fn replay(graph: &Graph, count: usize) -> Result<()> {
@@ -121,16 +122,16 @@ fn replay(graph: &Graph, count: usize) -> Result<()> {
 
 /// Times of single runs by the host's clock.
 fn clocked_runs(
-    ctx: &Context,
+    device: &Device,
     runs: usize,
     mut run: impl FnMut() -> Result<()>,
 ) -> Result<Vec<f64>> {
-    warm_up(ctx, &mut run)?;
+    warm_up(device, &mut run)?;
     let mut times = Vec::with_capacity(runs);
     for _ in 0..runs {
         let start = Instant::now();
         run()?;
-        ctx.sync()?;
+        device.sync()?;
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
     Ok(times)
@@ -138,36 +139,36 @@ fn clocked_runs(
 
 /// Times of single runs by the device's timestamps. Runs of several launches are recorded one by
 /// one: in one recording those of two runs might change places.
-fn stamped_runs(ctx: &Context, launches: &Launches, runs: usize) -> Result<Vec<f64>> {
-    let ctx = &keeping_unread(ctx)?;
-    let record = |count: usize| ctx.record(|| (0..count).try_for_each(|_| launches()));
+fn stamped_runs(device: &Device, launches: &Launches, runs: usize) -> Result<Vec<f64>> {
+    let device = &keeping_unread(device)?;
+    let record = |count: usize| device.record(|| (0..count).try_for_each(|_| launches()));
     let stamped = || -> Result<Vec<f64>> {
         let (graph, ()) = record(1)?;
         match graph.len() {
             1 => {
                 let count = runs.min(RUNS_A_RECORDING);
                 let (graph, ()) = record(count)?;
-                collect(ctx, &graph, count, runs)
+                collect(device, &graph, count, runs)
             }
-            _ => collect(ctx, &graph, 1, runs),
+            _ => collect(device, &graph, 1, runs),
         }
     };
-    ctx.set_timing(true);
+    device.set_timing(true);
     let result = stamped();
-    ctx.set_timing(false);
+    device.set_timing(false);
     result
 }
 
-fn collect(ctx: &Context, graph: &Graph, count: usize, runs: usize) -> Result<Vec<f64>> {
-    warm_up(ctx, || {
+fn collect(device: &Device, graph: &Graph, count: usize, runs: usize) -> Result<Vec<f64>> {
+    warm_up(device, || {
         graph.replay()?;
-        ctx.take_timing()?;
+        device.take_timing()?;
         Ok(())
     })?;
     let mut times = Vec::new();
     while times.len() < runs {
         graph.replay()?;
-        let launches = ctx.take_timing()?.launches;
+        let launches = device.take_timing()?.launches;
         ensure!(
             !launches.is_empty() && launches.len().is_multiple_of(count),
             "{} timestamps for {count} runs",
@@ -188,14 +189,14 @@ const TRIES: usize = 5;
 
 /// Milliseconds a run of `run(count)`, which launches `count` runs.
 pub(crate) fn in_a_row(
-    ctx: &Context,
+    device: &Device,
     seconds: f64,
     mut run: impl FnMut(usize) -> Result<()>,
 ) -> Result<f64> {
     let mut timed = |count: usize| -> Result<f64> {
         let start = Instant::now();
         run(count)?;
-        ctx.sync()?;
+        device.sync()?;
         Ok(start.elapsed().as_secs_f64() * 1e3 / count as f64)
     };
     timed(1)?;
@@ -212,10 +213,10 @@ mod tests {
 
     #[test]
     fn every_small_case_runs_on_every_device() -> Result<()> {
-        for ctx in hlx_core::testing::own_contexts() {
+        for device in hlx_core::testing::own_devices() {
             for case in cases(Scale::Small) {
-                let mut ready = Ready::new(&ctx, &case)?;
-                let times = ready.single_runs(&ctx, 3)?;
+                let mut ready = Ready::new(&device, &case)?;
+                let times = ready.single_runs(&device, 3)?;
                 assert_eq!(times.len(), 3, "{}", case.name());
                 assert!(times.iter().all(|time| *time > 0.0), "{}", case.name());
             }
@@ -225,10 +226,10 @@ mod tests {
 
     #[test]
     fn runs_in_a_row_are_timed() -> Result<()> {
-        let ctx = hlx_core::testing::cpu()?;
-        let mut ready = Ready::new(&ctx, &Case::parse("matmul 32x32x32")?)?;
-        assert!(ready.run_in_a_row(&ctx, 0.01)? > 0.0);
-        assert!(Ready::new(&ctx, &Case::parse("step large")?).is_err());
+        let device = hlx_core::testing::cpu()?;
+        let mut ready = Ready::new(&device, &Case::parse("matmul 32x32x32")?)?;
+        assert!(ready.run_in_a_row(&device, 0.01)? > 0.0);
+        assert!(Ready::new(&device, &Case::parse("step large")?).is_err());
         Ok(())
     }
 }

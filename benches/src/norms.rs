@@ -1,7 +1,7 @@
 //! The cases of batch norm, over all samples as one shard, and of RMS norm.
 
 use anyhow::{Result, bail};
-use hlx_core::{Context, DType};
+use hlx_core::{DType, Device};
 use hlx_kernels::batch_norm::{
     BatchNorm, Running, batch_norm_apply, batch_norm_backward, batch_norm_statistics,
 };
@@ -15,7 +15,7 @@ const EPSILON: f32 = 1e-5;
 ///
 /// # Errors
 /// A device without the memory; an operation that does not exist.
-pub fn norms(ctx: &Context, op: &str, sizes: &[usize]) -> Result<Launches> {
+pub fn norms(device: &Device, op: &str, sizes: &[usize]) -> Result<Launches> {
     match *sizes {
         [samples, channels, extent] => {
             let spec = BatchNorm {
@@ -24,23 +24,23 @@ pub fn norms(ctx: &Context, op: &str, sizes: &[usize]) -> Result<Launches> {
                 channels,
                 length: extent * extent,
             };
-            batch_norm(ctx, op, spec)
+            batch_norm(device, op, spec)
         }
-        [rows, cols] => rms_norm(ctx, op, rows, cols),
+        [rows, cols] => rms_norm(device, op, rows, cols),
         _ => bail!("no operation `{op}` of norms"),
     }
 }
 
-fn batch_norm(ctx: &Context, op: &str, spec: BatchNorm) -> Result<Launches> {
-    let make = Maker(ctx);
+fn batch_norm(device: &Device, op: &str, spec: BatchNorm) -> Result<Launches> {
+    let make = Maker(device);
     let len = spec.samples * spec.channels * spec.length;
     let (x, y) = (make.values(len)?, make.empty(len)?);
     let (weight, bias) = (make.values(spec.channels)?, make.values(spec.channels)?);
     let (mean, variance) = (make.empty(spec.channels)?, make.empty(spec.channels)?);
-    let tracked = ctx.alloc_typed(DType::U32, 1)?;
-    ctx.fill(&tracked, 0)?;
+    let tracked = device.alloc_typed(DType::U32, 1)?;
+    device.fill(&tracked, 0)?;
     let stats = make.empty(2 * spec.channels)?;
-    let ctx = ctx.clone();
+    let device = device.clone();
     if op == "batch_norm_forward" {
         return Ok(Box::new(move || {
             let running = Running {
@@ -49,33 +49,35 @@ fn batch_norm(ctx: &Context, op: &str, spec: BatchNorm) -> Result<Launches> {
                 tracked: &tracked,
                 momentum: Some(0.1),
             };
-            batch_norm_statistics(&ctx, &x, None, Some(&running), &stats, &spec, EPSILON)?;
+            batch_norm_statistics(&device, &x, None, Some(&running), &stats, &spec, EPSILON)?;
             let (b, t) = (&bias, Some(&tracked));
-            batch_norm_apply(&ctx, &x, &weight, b, &stats, None, t, &y, &spec)
+            batch_norm_apply(&device, &x, &weight, b, &stats, None, t, &y, &spec)
         }));
     }
-    batch_norm_statistics(&ctx, &x, None, None, &stats, &spec, EPSILON)?;
+    batch_norm_statistics(&device, &x, None, None, &stats, &spec, EPSILON)?;
     let dy = make.values(len)?;
     Ok(Box::new(move || {
         let sums = [&mean, &bias];
-        batch_norm_backward(&ctx, &x, &weight, &stats, &dy, None, &y, sums, false, &spec)
+        batch_norm_backward(
+            &device, &x, &weight, &stats, &dy, None, &y, sums, false, &spec,
+        )
     }))
 }
 
-fn rms_norm(ctx: &Context, op: &str, rows: usize, cols: usize) -> Result<Launches> {
-    let make = Maker(ctx);
+fn rms_norm(device: &Device, op: &str, rows: usize, cols: usize) -> Result<Launches> {
+    let make = Maker(device);
     let (x, y) = (make.values(rows * cols)?, make.empty(rows * cols)?);
     let (weight, stats) = (make.values(cols)?, make.empty(rows)?);
-    let ctx = ctx.clone();
+    let device = device.clone();
     if op == "rms_norm_forward" {
         return Ok(Box::new(move || {
-            rms_norm_forward(&ctx, &x, &weight, &y, &stats, rows, cols, EPSILON)
+            rms_norm_forward(&device, &x, &weight, &y, &stats, rows, cols, EPSILON)
         }));
     }
-    rms_norm_forward(&ctx, &x, &weight, &y, &stats, rows, cols, EPSILON)?;
+    rms_norm_forward(&device, &x, &weight, &y, &stats, rows, cols, EPSILON)?;
     let (dy, dweight) = (make.values(rows * cols)?, make.empty(cols)?);
     Ok(Box::new(move || {
-        rms_norm_backward_input(&ctx, &x, &weight, &stats, &dy, &y, rows, cols)?;
-        rms_norm_backward_weight(&ctx, &x, &stats, &dy, &dweight, 1, rows, cols, false)
+        rms_norm_backward_input(&device, &x, &weight, &stats, &dy, &y, rows, cols)?;
+        rms_norm_backward_weight(&device, &x, &stats, &dy, &dweight, 1, rows, cols, false)
     }))
 }

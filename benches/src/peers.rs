@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_core::Context;
+use hlx_core::Device;
 
 use crate::cases::{Case, cases, scale_of, select};
 use crate::facts::facts;
@@ -54,9 +54,9 @@ pub struct Arguments {
 /// A side that cannot be started or ends early; what one side cannot run is left out, and says why on standard error.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let (run_facts, scale, is_cpu) = {
-        let ctx = Context::open_from_env(&arguments.device)?;
-        let scale = scale_of(&ctx, arguments.quick);
-        (facts(&ctx), scale, ctx.is_cpu())
+        let device = Device::open_from_env(&arguments.device)?;
+        let scale = scale_of(&device, arguments.quick);
+        (facts(&device), scale, device.is_cpu())
     };
     let only_start = arguments.kernel.as_deref() == Some("start");
     let chosen = match only_start {

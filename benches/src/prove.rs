@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::{note, say};
 use anyhow::{Context as _, Result};
-use hlx_core::Context;
+use hlx_core::Device;
 
 pub use batches::first_call;
 
@@ -53,8 +53,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    fn open(&self) -> Result<Context> {
-        Ok(Context::open_from_env(&self.device)?)
+    fn open(&self) -> Result<Device> {
+        Ok(Device::open_from_env(&self.device)?)
     }
 
     /// Rows and columns of the product's matrices.
@@ -95,14 +95,14 @@ impl Arguments {
 /// # Errors
 /// What the device reports, and files that cannot be written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let ctx = arguments.open()?;
-    say!("{}, {}\n", ctx.info(), ctx.info().driver);
+    let device = arguments.open()?;
+    say!("{}, {}\n", device.info(), device.info().driver);
     std::fs::create_dir_all(&arguments.out).with_context(|| named(&arguments.out))?;
     let mut equal = true;
     if !arguments.batches_only {
-        equal &= product::prove(arguments, &ctx)?;
+        equal &= product::prove(arguments, &device)?;
     }
-    drop(ctx);
+    drop(device);
     if !arguments.product_only {
         equal &= batches::prove(arguments)?;
     }
@@ -125,8 +125,8 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<()> {
 }
 
 /// The lines above a CSV: when, where and how it was measured.
-fn head(ctx: &Context) -> String {
-    let facts = crate::facts::facts(ctx);
+fn head(device: &Device) -> String {
+    let facts = crate::facts::facts(device);
     facts
         .iter()
         .map(|(key, value)| format!("# {key}: {value}\n"))

@@ -1,7 +1,7 @@
 //! The cases of recurrent layers: one layer of an LSTM in one direction, as a layer of `torch.nn.LSTM`.
 
 use anyhow::Result;
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::KernelError;
 use hlx_kernels::matmul::{MatMul, matmul};
 use hlx_kernels::recurrent::{
@@ -56,7 +56,7 @@ impl Layer {
     }
 
     /// One product for all inputs, and a product and a step for each position.
-    fn forward(&self, ctx: &Context) -> Result<(), KernelError> {
+    fn forward(&self, device: &Device) -> Result<(), KernelError> {
         let [batch, time, input, units] = self.sizes;
         let inputs = MatMul {
             trans_b: true,
@@ -64,7 +64,7 @@ impl Layer {
         };
         let (bias, [hidden, cell]) = (Some(&self.bias), &self.state);
         matmul(
-            ctx,
+            device,
             &self.x,
             &self.weight_ih,
             bias,
@@ -73,7 +73,7 @@ impl Layer {
         )?;
         let (shape, weight) = ([batch, 4 * units, units], &self.weight_hh);
         for step in self.steps() {
-            step_product(ctx, [hidden, weight], bias, &self.sums, shape, false)?;
+            step_product(device, [hidden, weight], bias, &self.sums, shape, false)?;
             let buffers = LstmForward {
                 x: &self.projected,
                 from_hidden: &self.sums,
@@ -82,7 +82,7 @@ impl Layer {
                 gates: &self.gates,
                 out: &self.out,
             };
-            lstm_forward(ctx, step, &buffers)?;
+            lstm_forward(device, step, &buffers)?;
         }
         Ok(())
     }
@@ -118,7 +118,7 @@ impl Gradients {
     /// A step and a product for each position, then three products and a sum over all of them. The
     /// gradient of the recurrent weight reads the outputs where it would read those before them, which
     /// takes the same time.
-    fn backward(&self, ctx: &Context, layer: &Layer) -> Result<(), KernelError> {
+    fn backward(&self, device: &Device, layer: &Layer) -> Result<(), KernelError> {
         let [batch, time, input, units] = layer.sizes;
         let (rows, all) = (4 * units, batch * time);
         let [dhidden, dcell] = &self.dstate;
@@ -134,12 +134,12 @@ impl Gradients {
                 dstep: &self.dstep,
                 dgates: &self.dgates,
             };
-            lstm_backward(ctx, step, &buffers)?;
-            step_product(ctx, [&self.dstep, weight], None, dhidden, shape, false)?;
+            lstm_backward(device, step, &buffers)?;
+            step_product(device, [&self.dstep, weight], None, dhidden, shape, false)?;
         }
         let of_input = MatMul::new(all, input, rows);
         matmul(
-            ctx,
+            device,
             &self.dgates,
             &layer.weight_ih,
             None,
@@ -151,11 +151,11 @@ impl Gradients {
                 trans_a: true,
                 ..MatMul::new(rows, width, all)
             };
-            matmul(ctx, &self.dgates, right, None, out, &shape)
+            matmul(device, &self.dgates, right, None, out, &shape)
         };
         gradient(&layer.x, input, &self.dweight_ih)?;
         gradient(&layer.out.slice(0, all * units)?, units, &self.dweight_hh)?;
-        column_sum(ctx, &self.dgates, &self.dbias, 1, all, rows, false)
+        column_sum(device, &self.dgates, &self.dbias, 1, all, rows, false)
     }
 }
 
@@ -163,14 +163,14 @@ impl Gradients {
 ///
 /// # Errors
 /// A device without the memory.
-pub fn lstm(ctx: &Context, is_backward: bool, sizes: [usize; 4]) -> Result<Launches> {
-    let make = Maker(ctx);
+pub fn lstm(device: &Device, is_backward: bool, sizes: [usize; 4]) -> Result<Launches> {
+    let make = Maker(device);
     let layer = Layer::new(&make, sizes)?;
-    let ctx = ctx.clone();
+    let device = device.clone();
     if !is_backward {
-        return Ok(Box::new(move || layer.forward(&ctx)));
+        return Ok(Box::new(move || layer.forward(&device)));
     }
     let gradients = Gradients::new(&make, sizes)?;
-    layer.forward(&ctx)?;
-    Ok(Box::new(move || gradients.backward(&ctx, &layer)))
+    layer.forward(&device)?;
+    Ok(Box::new(move || gradients.backward(&device, &layer)))
 }

@@ -1,9 +1,7 @@
 //! A residual network for images of 32 by 32, whose training step stands for that of a small CNN.
 
 use hlx_autograd::{ConvOptions, Tensor};
-use hlx_nn::{
-    BatchNorm2d, Conv2d, ForwardContext, Linear, Members, Module, ParameterBuilder, Result,
-};
+use hlx_nn::{BatchNorm2d, Conv2d, Linear, Members, Mode, Module, ParameterBuilder, Result};
 
 /// Classes that are told apart.
 pub const CLASSES: usize = 10;
@@ -99,12 +97,12 @@ impl Module for ResNet {
         members
     }
 
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let mut x = self.stem.forward(x, context)?.relu()?;
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        let mut x = self.stem.forward(x, mode)?.relu()?;
         for block in &self.blocks {
-            x = block.forward(&x, context)?;
+            x = block.forward(&x, mode)?;
         }
-        self.output.forward(&x.mean_dim(&[2, 3], false)?, context)
+        self.output.forward(&x.mean_dim(&[2, 3], false)?, mode)
     }
 }
 
@@ -128,9 +126,9 @@ impl Module for Normed {
         Members::of(&[&self.convolution, &self.norm])
     }
 
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let x = self.convolution.forward(x, context)?;
-        self.norm.forward(&x, context)
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        let x = self.convolution.forward(x, mode)?;
+        self.norm.forward(&x, mode)
     }
 }
 
@@ -155,11 +153,11 @@ impl Module for Block {
         members
     }
 
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let y = self.first.forward(x, context)?.relu()?;
-        let y = self.second.forward(&y, context)?;
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        let y = self.first.forward(x, mode)?.relu()?;
+        let y = self.second.forward(&y, mode)?;
         let x = match &self.shortcut {
-            Some(shortcut) => shortcut.forward(x, context)?,
+            Some(shortcut) => shortcut.forward(x, mode)?,
             None => x.clone(),
         };
         Ok(y.add(&x)?.relu()?)

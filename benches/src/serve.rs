@@ -8,7 +8,7 @@ use std::io::{BufRead, Write};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
-use hlx_core::Context;
+use hlx_core::Device;
 
 use crate::cases::Case;
 use crate::measure::Ready;
@@ -23,8 +23,8 @@ const SECONDS: f64 = 0.25;
 /// # Errors
 /// A device that cannot be opened, or a closed output.
 pub fn serve(device: &str) -> Result<()> {
-    let ctx = Context::open_from_env(device)?;
-    let info = ctx.info();
+    let device = Device::open_from_env(device)?;
+    let info = device.info();
     say(&format!(
         "ready HLX {}, {}, {}",
         env!("CARGO_PKG_VERSION"),
@@ -33,7 +33,7 @@ pub fn serve(device: &str) -> Result<()> {
     ))?;
     let mut prepared = HashMap::new();
     for line in std::io::stdin().lock().lines() {
-        match answer(&ctx, &mut prepared, &line?) {
+        match answer(&device, &mut prepared, &line?) {
             Ok(ms) => say(&format!("ok ms={ms:.6}"))?,
             Err(error) => say(&format!("error {error:#}"))?,
         }
@@ -41,19 +41,19 @@ pub fn serve(device: &str) -> Result<()> {
     Ok(())
 }
 
-fn answer(ctx: &Context, prepared: &mut HashMap<String, Ready>, line: &str) -> Result<f64> {
+fn answer(device: &Device, prepared: &mut HashMap<String, Ready>, line: &str) -> Result<f64> {
     let Some(name) = line.strip_prefix("run ") else {
         bail!("`{line}` is no request");
     };
     if !prepared.contains_key(name) {
         prepared.clear();
-        ctx.sync()?;
-        ctx.trim_memory();
-        let ready = Ready::new(ctx, &Case::parse(name)?)?;
+        device.sync()?;
+        device.trim_memory();
+        let ready = Ready::new(device, &Case::parse(name)?)?;
         prepared.insert(name.to_owned(), ready);
     }
     let ready = prepared.get_mut(name).context("prepared above")?;
-    ready.run_in_a_row(ctx, SECONDS)
+    ready.run_in_a_row(device, SECONDS)
 }
 
 fn say(line: &str) -> Result<()> {
@@ -69,23 +69,23 @@ fn say(line: &str) -> Result<()> {
 /// An unknown configuration, and what the device reports.
 pub fn first_step(device: &str, name: &str) -> Result<()> {
     let start = Instant::now();
-    let ctx = Context::open_from_env(device)?;
+    let device = Device::open_from_env(device)?;
     let opened = start.elapsed().as_secs_f64();
     let found = configuration(name).with_context(|| format!("no configuration `{name}`"))?;
-    let mut training = Training::new(&ctx, &found)?;
+    let mut training = Training::new(&device, &found)?;
     let recorded = start.elapsed().as_secs_f64();
     training.step()?;
     let loss = training.loss()?;
     say(&format!(
         "ok opened_s={opened:.3} recorded_s={recorded:.3} first_step_s={:.3} loss={loss:.5} held_bytes={}",
         start.elapsed().as_secs_f64(),
-        ctx.held_bytes()
+        device.held_bytes()
     ))?;
     for _ in 0..3 {
         training.step()?;
     }
-    ctx.sync()?;
-    say(&format!("ok held_bytes={}", ctx.held_bytes()))?;
+    device.sync()?;
+    say(&format!("ok held_bytes={}", device.held_bytes()))?;
     let mut rest = String::new();
     std::io::stdin().read_line(&mut rest)?;
     Ok(())

@@ -6,10 +6,10 @@ use std::any::Any;
 use anyhow::{Context as _, Result};
 use hlx_autograd::{Recompute, Tensor};
 use hlx_core::arith::uniform;
-use hlx_core::{Buffer, Context, Graph};
+use hlx_core::{Buffer, Device, Graph};
 use hlx_nn::{
-    AdamW, AdamWConfig, ForwardContext, MicroBatchPlan, Model, ModelIntegers, Module, NnError,
-    Optimizer, Transformer, TransformerConfig, cross_entropy,
+    AdamW, AdamWConfig, MicroBatchPlan, Mode, Model, ModelIntegers, Module, NnError, Optimizer,
+    Transformer, TransformerConfig, cross_entropy,
 };
 
 use crate::resnet::{CLASSES, IMAGE, ResNet, ResNetConfig};
@@ -110,14 +110,14 @@ impl Configuration {
 
 /// A model in training, with the recording of its step.
 pub struct Training {
-    ctx: Context,
+    device: Device,
     optimizer: AdamW,
     /// What goes up before each step: tensors and their words.
     uploads: [(Tensor, Vec<u32>); 2],
     graph: Graph,
     loss: Buffer,
     // What the recording reads must live as long.
-    _kept: (Box<dyn Any>, ForwardContext, Tensor),
+    _kept: (Box<dyn Any>, Mode, Tensor),
 }
 
 impl Training {
@@ -125,16 +125,16 @@ impl Training {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn new(ctx: &Context, configuration: &Configuration) -> Result<Self> {
+    pub fn new(device: &Device, configuration: &Configuration) -> Result<Self> {
         match configuration {
             Configuration::Language(sizes, batch) => {
-                let model = Model::new(ctx, 1, |b| Transformer::new(b, sizes))?;
-                let uploads = tokens(ctx, sizes.vocabulary, [*batch, sizes.positions])?;
-                Self::record(ctx, model, uploads, None)
+                let model = Model::new(device, 1, |b| Transformer::new(b, sizes))?;
+                let uploads = tokens(device, sizes.vocabulary, [*batch, sizes.positions])?;
+                Self::record(device, model, uploads, None)
             }
             Configuration::Images(sizes, batch) => {
-                let model = Model::new(ctx, 1, |b| Ok(ResNet::new(b, sizes)))?;
-                Self::record(ctx, model, images(ctx, *batch)?, None)
+                let model = Model::new(device, 1, |b| Ok(ResNet::new(b, sizes)))?;
+                Self::record(device, model, images(device, *batch)?, None)
             }
         }
     }
@@ -142,7 +142,7 @@ impl Training {
     /// Records the step of a model that reads the first upload and whose targets are the second; what
     /// `recompute` says of each block is computed again on the way back.
     pub(crate) fn record<M: Module + 'static>(
-        ctx: &Context,
+        device: &Device,
         model: Model<M>,
         uploads: [(Tensor, Vec<u32>); 2],
         recompute: Option<Recompute>,
@@ -155,29 +155,29 @@ impl Training {
         optimizer.prepare(3e-4)?;
         let [(inputs, _), (targets, _)] = &uploads;
         let batch = inputs.shape()[0];
-        let scale = Tensor::from_slice(ctx, &[1.0 / targets.n_elements() as f32], &[1])?;
+        let scale = Tensor::from_slice(device, &[1.0 / targets.n_elements() as f32], &[1])?;
         let plan = MicroBatchPlan::new(batch, batch, shards_of(batch))?;
         let pass = plan.passes.first().context("a batch has a pass")?;
-        let context = ForwardContext::train(ctx, 1)?
+        let mode = Mode::train(device, 1)?
             .with_shards(pass.plan.shards, false)
             .with_recomputation(recompute);
         let integers = ModelIntegers::new(model.weights())?;
-        let (graph, loss) = ctx.record(|| -> Result<Buffer, NnError> {
+        let (graph, loss) = device.record(|| -> Result<Buffer, NnError> {
             integers.update()?;
             integers.use_in_recording();
-            let logits = model.forward(inputs, &context)?;
+            let logits = model.forward(inputs, &mode)?;
             let loss = cross_entropy(&logits, targets, &scale, 0.0)?;
             loss.backward_with(&pass.plan)?;
             optimizer.update(model.weights())?;
             Ok(loss.buffer()?)
         })?;
         Ok(Self {
-            ctx: ctx.clone(),
+            device: device.clone(),
             optimizer,
             uploads,
             graph,
             loss,
-            _kept: (Box::new((model, integers)), context, scale),
+            _kept: (Box::new((model, integers)), mode, scale),
         })
     }
 
@@ -188,7 +188,7 @@ impl Training {
     pub fn step(&mut self) -> Result<()> {
         self.optimizer.prepare(3e-4)?;
         for (tensor, words) in &self.uploads {
-            self.ctx.upload_u32(&tensor.buffer()?, words)?;
+            self.device.upload_u32(&tensor.buffer()?, words)?;
         }
         Ok(self.graph.replay()?)
     }
@@ -203,14 +203,14 @@ impl Training {
     /// # Errors
     /// What the device reports.
     pub fn loss(&self) -> Result<f32> {
-        let values = self.ctx.download_f32(&self.loss)?;
+        let values = self.device.download_f32(&self.loss)?;
         values.first().copied().context("a loss")
     }
 }
 
 /// The ids of sequences \[B, T\], and the ids that follow each.
 pub(crate) fn tokens(
-    ctx: &Context,
+    device: &Device,
     vocabulary: usize,
     shape: [usize; 2],
 ) -> Result<[(Tensor, Vec<u32>); 2]> {
@@ -219,23 +219,23 @@ pub(crate) fn tokens(
     let tokens = 0..n as u32 + 1;
     let tokens: Vec<u32> = tokens.map(|place| scramble(place) % vocabulary).collect();
     let (ids, targets) = (tokens[..n].to_vec(), tokens[1..].to_vec());
-    let inputs = Tensor::ids(ctx, &ids, &shape)?.with_samples(0)?;
+    let inputs = Tensor::ids(device, &ids, &shape)?.with_samples(0)?;
     Ok([
         (inputs, ids),
-        (Tensor::ids(ctx, &targets, &shape)?, targets),
+        (Tensor::ids(device, &targets, &shape)?, targets),
     ])
 }
 
 /// Images of values in [0, 1) and their classes.
-fn images(ctx: &Context, batch: usize) -> Result<[(Tensor, Vec<u32>); 2]> {
+fn images(device: &Device, batch: usize) -> Result<[(Tensor, Vec<u32>); 2]> {
     let shape = [&[batch], &IMAGE[..]].concat();
     let places = 0..shape.iter().product::<usize>() as u32;
     let values: Vec<f32> = places.map(|place| uniform(scramble(place))).collect();
     let labels: Vec<u32> = (0..batch as u32)
         .map(|place| scramble(place) % CLASSES as u32)
         .collect();
-    let inputs = Tensor::from_slice(ctx, &values, &shape)?.with_samples(0)?;
-    let targets = Tensor::ids(ctx, &labels, &[batch])?;
+    let inputs = Tensor::from_slice(device, &values, &shape)?.with_samples(0)?;
+    let targets = Tensor::ids(device, &labels, &[batch])?;
     let words = values.into_iter().map(f32::to_bits).collect();
     Ok([(inputs, words), (targets, labels)])
 }
@@ -246,9 +246,9 @@ mod tests {
 
     #[test]
     fn the_loss_falls_from_that_of_even_chances() -> Result<()> {
-        let ctx = hlx_core::testing::cpu()?;
+        let device = hlx_core::testing::cpu()?;
         let mini = configuration("mini").context("mini")?;
-        let mut training = Training::new(&ctx, &mini)?;
+        let mut training = Training::new(&device, &mini)?;
         training.step()?;
         let first = training.loss()?;
         assert!((first - 64_f32.ln()).abs() < 0.1, "{first}");
@@ -261,9 +261,9 @@ mod tests {
 
     #[test]
     fn the_loss_of_images_falls() -> Result<()> {
-        let ctx = hlx_core::testing::cpu()?;
+        let device = hlx_core::testing::cpu()?;
         let mini = configuration("resnet-mini").context("resnet-mini")?;
-        let mut training = Training::new(&ctx, &mini)?;
+        let mut training = Training::new(&device, &mini)?;
         training.step()?;
         let first = training.loss()?;
         assert!((first - 10_f32.ln()).abs() < 0.7, "{first}");

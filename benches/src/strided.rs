@@ -1,7 +1,7 @@
 //! The cases over typed, strided and broadcast operands: copies and operations of two tensors.
 
 use anyhow::{Result, bail};
-use hlx_core::{Buffer, Context, DType};
+use hlx_core::{Buffer, DType, Device};
 use hlx_kernels::elementwise::{
     Binary, Unary, assign_strided, binary, copy_strided, select, unary,
 };
@@ -30,9 +30,9 @@ impl Tensor {
     }
 }
 
-fn values(ctx: &Context, shape: &[usize]) -> Result<Tensor> {
+fn values(device: &Device, shape: &[usize]) -> Result<Tensor> {
     Ok(Tensor {
-        buffer: Maker(ctx).values(shape.iter().product())?,
+        buffer: Maker(device).values(shape.iter().product())?,
         layout: Layout::contiguous(shape)?,
     })
 }
@@ -41,38 +41,38 @@ fn values(ctx: &Context, shape: &[usize]) -> Result<Tensor> {
 ///
 /// # Errors
 /// A device without the memory; an operation that does not exist.
-pub fn strided(ctx: &Context, op: &str, sizes: &[usize]) -> Result<Launches> {
+pub fn strided(device: &Device, op: &str, sizes: &[usize]) -> Result<Launches> {
     let n = sizes.iter().product();
-    let (ctx, out) = (ctx.clone(), Maker(ctx).empty(n)?);
+    let (device, out) = (device.clone(), Maker(device).empty(n)?);
     match (op, sizes) {
         ("transposed", _) => {
-            let x = values(&ctx, sizes)?.permuted(&[1, 0])?;
-            Ok(Box::new(move || copy_strided(&ctx, x.operand(), &out)))
+            let x = values(&device, sizes)?.permuted(&[1, 0])?;
+            Ok(Box::new(move || copy_strided(&device, x.operand(), &out)))
         }
         ("permuted", _) => {
-            let x = values(&ctx, sizes)?.permuted(&[0, 2, 1, 3])?;
-            Ok(Box::new(move || copy_strided(&ctx, x.operand(), &out)))
+            let x = values(&device, sizes)?.permuted(&[0, 2, 1, 3])?;
+            Ok(Box::new(move || copy_strided(&device, x.operand(), &out)))
         }
         ("exp", _) => {
-            let x = values(&ctx, sizes)?;
+            let x = values(&device, sizes)?;
             Ok(Box::new(move || {
-                unary(&ctx, Unary::Exp, DType::F32, x.operand(), [0.0; 2], &out)
+                unary(&device, Unary::Exp, DType::F32, x.operand(), [0.0; 2], &out)
             }))
         }
         ("to_bf16", _) => {
-            let (x, out) = (values(&ctx, sizes)?, ctx.alloc_typed(DType::BF16, n)?);
-            Ok(Box::new(move || copy_strided(&ctx, x.operand(), &out)))
+            let (x, out) = (values(&device, sizes)?, device.alloc_typed(DType::BF16, n)?);
+            Ok(Box::new(move || copy_strided(&device, x.operand(), &out)))
         }
-        ("cat", &[rows, cols]) => cat(ctx, rows, cols, out),
+        ("cat", &[rows, cols]) => cat(device, rows, cols, out),
         ("add_row" | "add_transposed", &[rows, cols]) => {
-            let x = values(&ctx, sizes)?;
+            let x = values(&device, sizes)?;
             let y = match op {
-                "add_row" => values(&ctx, &[cols])?,
-                _ => values(&ctx, &[cols, rows])?.permuted(&[1, 0])?,
+                "add_row" => values(&device, &[cols])?,
+                _ => values(&device, &[cols, rows])?.permuted(&[1, 0])?,
             };
             Ok(Box::new(move || {
                 binary(
-                    &ctx,
+                    &device,
                     Binary::Add,
                     DType::F32,
                     x.operand(),
@@ -82,16 +82,16 @@ pub fn strided(ctx: &Context, op: &str, sizes: &[usize]) -> Result<Launches> {
             }))
         }
         ("where", _) => {
-            let (a, b) = (values(&ctx, sizes)?, values(&ctx, sizes)?);
+            let (a, b) = (values(&device, sizes)?, values(&device, sizes)?);
             let condition = Tensor {
-                buffer: ctx.alloc_typed(DType::Bool, n)?,
+                buffer: device.alloc_typed(DType::Bool, n)?,
                 layout: a.layout.clone(),
             };
-            let zero = values(&ctx, &[1])?;
+            let zero = values(&device, &[1])?;
             let (of, to) = (a.operand(), &condition.buffer);
-            binary(&ctx, Binary::Gt, DType::F32, of, zero.operand(), to)?;
+            binary(&device, Binary::Gt, DType::F32, of, zero.operand(), to)?;
             Ok(Box::new(move || {
-                select(&ctx, condition.operand(), a.operand(), b.operand(), &out)
+                select(&device, condition.operand(), a.operand(), b.operand(), &out)
             }))
         }
         _ => bail!("no operation `{op}` over strided operands"),
@@ -99,11 +99,11 @@ pub fn strided(ctx: &Context, op: &str, sizes: &[usize]) -> Result<Launches> {
 }
 
 /// Two halves of the columns, each written to its place.
-fn cat(ctx: Context, rows: usize, cols: usize, out: Buffer) -> Result<Launches> {
+fn cat(device: Device, rows: usize, cols: usize, out: Buffer) -> Result<Launches> {
     let half = cols / 2;
     let parts = [
-        values(&ctx, &[rows, half])?,
-        values(&ctx, &[rows, cols - half])?,
+        values(&device, &[rows, half])?,
+        values(&device, &[rows, cols - half])?,
     ];
     let whole = Layout::contiguous(&[rows, cols])?;
     let place = |start, end| whole.slice(1, (start, end, 1)).map_err(anyhow::Error::msg);
@@ -111,7 +111,7 @@ fn cat(ctx: Context, rows: usize, cols: usize, out: Buffer) -> Result<Launches> 
     Ok(Box::new(move || {
         for (part, layout) in parts.iter().zip(&places) {
             let buffer = &out;
-            assign_strided(&ctx, part.operand(), Operand { buffer, layout })?;
+            assign_strided(&device, part.operand(), Operand { buffer, layout })?;
         }
         Ok(())
     }))

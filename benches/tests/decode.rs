@@ -7,8 +7,8 @@ use hlx_bench::decode::small_logits;
 fn a_step_has_the_same_bits_on_every_device() -> anyhow::Result<()> {
     for dtype in [DType::BF16, DType::F32] {
         let mut logits = Vec::new();
-        for ctx in hlx_core::testing::own_contexts() {
-            logits.push(small_logits(&ctx, dtype)?);
+        for device in hlx_core::testing::own_devices() {
+            logits.push(small_logits(&device, dtype)?);
         }
         assert!(logits[0].iter().all(|logit| logit.is_finite()));
         assert!(logits[0].iter().any(|logit| *logit != 0.0));

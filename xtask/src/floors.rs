@@ -26,7 +26,7 @@ const FLOORS: [&[&str]; 9] = [
     ],
     &[
         "cpu",
-        "device",
+        "device_info",
         "multiversion",
         "probe_report",
         "shader",
@@ -36,7 +36,7 @@ const FLOORS: [&[&str]; 9] = [
     &["memory"],
     &["fusion", "launch", "timing", "unread", "view", "watched"],
     &["cpu_stream", "vulkan"],
-    &["context", "graph"],
+    &["device", "graph"],
     &["dispatch", "no_gpu", "peak"],
     &["probe"],
     &["open", "testing"],
@@ -120,7 +120,7 @@ mod tests {
     fn the_streams_are_above_memory_and_below_the_context() {
         assert!(floor_of("memory") < floor_of("vulkan"));
         assert_eq!(floor_of("vulkan"), floor_of("cpu_stream"));
-        assert!(floor_of("vulkan") < floor_of("context"));
-        assert!(floor_of("context") < floor_of("probe"));
+        assert!(floor_of("vulkan") < floor_of("device"));
+        assert!(floor_of("device") < floor_of("probe"));
     }
 }

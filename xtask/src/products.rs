@@ -1,6 +1,6 @@
 //! Keeps lengths from being multiplied before they are checked: a product of sizes that wraps is the length of a smaller
 //! buffer, which then passes the check. Launchers and operations hand over the extents instead
-//! (`hlx_kernels::check_len(.., [rows, columns])`, `Context::alloc_shape(&[rows, columns])`).
+//! (`hlx_kernels::check_len(.., [rows, columns])`, `Device::alloc_shape(&[rows, columns])`).
 
 use std::path::Path;
 
@@ -71,16 +71,16 @@ mod tests {
 
     #[test]
     fn a_product_among_the_arguments_is_found_where_it_stands() {
-        let text = "fn f() {\n    check_len(NAME, \"x\", x,\n        rows * columns)?;\n    ctx.alloc(n)?;\n}";
+        let text = "fn f() {\n    check_len(NAME, \"x\", x,\n        rows * columns)?;\n    device.alloc(n)?;\n}";
         let found = check_source("a.rs", text);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(
             found[0].starts_with("a.rs:2: check_len of a product"),
             "{found:?}"
         );
-        let product = "    ctx.alloc_typed(dtype, shape.iter().product())?;\n";
+        let product = "    device.alloc_typed(dtype, shape.iter().product())?;\n";
         assert_eq!(check_source("b.rs", product).len(), 1);
-        let checked = "check_len(NAME, \"x\", x, [rows, columns])?; let n = rows * columns; ctx.alloc_shape(&[2, n])?;";
+        let checked = "check_len(NAME, \"x\", x, [rows, columns])?; let n = rows * columns; device.alloc_shape(&[2, n])?;";
         assert!(check_source("c.rs", checked).is_empty());
     }
 }

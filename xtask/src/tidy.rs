@@ -98,11 +98,11 @@ fn check_source(name: &str, text: &str) -> Vec<String> {
 /// summary of `cargo xtask test`.
 fn devices_opened_in_tests(name: &str, text: &str) -> Vec<String> {
     const OPENING: [&str; 5] = [
-        "Context::all(",
-        "Context::cpu(",
-        "Context::devices(",
-        "Context::open(\"",
-        "Context::open_from_env(",
+        "Device::all(",
+        "Device::cpu(",
+        "Device::devices(",
+        "Device::open(\"",
+        "Device::open_from_env(",
     ];
     let is_crate = name.starts_with("crates/") || name.starts_with("benches/");
     if !is_crate || !name.ends_with(".rs") || name == "crates/hlx-core/src/testing.rs" {
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn tests_open_devices_through_one_helper() {
-        let call = ["let ctx = Context::", "all()?;"].concat();
+        let call = ["let device = Device::", "all()?;"].concat();
         let module = format!("//! A.\n{call}\n#[cfg(test)]\nmod tests {{\n{call}\n}}\n");
         let found = devices_opened_in_tests("crates/a/src/b.rs", &module);
         assert_eq!(

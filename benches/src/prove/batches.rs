@@ -5,7 +5,7 @@
 //! device. It is
 //! - *first*, in a fresh process without any cache of pipelines, HLX's or the driver's, where
 //!   the model is on the device and nothing else has been run;
-//! - *cold*, in a new context with a new model, whose first call at this batch size it is: memory
+//! - *cold*, on a newly opened device with a new model, whose first call at this batch size it is: memory
 //!   is taken, the graph recorded and run. Other batch sizes have been run in the process, so the
 //!   pipelines are there, as in a server at the first request of a size;
 //! - *warm*, as every later call at that size, once calls have gone on for a third of a second.
@@ -18,8 +18,8 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_autograd::{Tensor, no_grad};
-use hlx_core::{Buffer, Context, Graph};
-use hlx_nn::{ForwardContext, Model, Module, NnError, Transformer, TransformerConfig};
+use hlx_core::{Buffer, Device, Graph};
+use hlx_nn::{Mode, Model, Module, NnError, Transformer, TransformerConfig};
 use hlx_store::{Dtype, Handle};
 
 use super::pytorch::{Peer, Peers};
@@ -32,7 +32,7 @@ use crate::table::digits;
 
 /// A model at one batch size, recorded.
 struct Inference {
-    ctx: Context,
+    device: Device,
     ids: Tensor,
     tokens: Vec<u32>,
     graph: Graph,
@@ -49,15 +49,15 @@ fn tokens(config: &TransformerConfig, batch: usize) -> Vec<u32> {
 
 impl Inference {
     /// Records the forward pass at a batch size: logits of all positions, no tape, nothing saved.
-    fn record(ctx: &Context, model: &Model<Transformer>, tokens: Vec<u32>) -> Result<Self> {
+    fn record(device: &Device, model: &Model<Transformer>, tokens: Vec<u32>) -> Result<Self> {
         let time = model.config().positions;
         let batch = tokens.len() / time;
-        let ids = Tensor::ids(ctx, &tokens, &[batch, time])?;
-        let (graph, logits) = ctx.record(|| -> Result<Buffer, NnError> {
-            no_grad(|| Ok(model.forward(&ids, &ForwardContext::eval())?.buffer()?))
+        let ids = Tensor::ids(device, &tokens, &[batch, time])?;
+        let (graph, logits) = device.record(|| -> Result<Buffer, NnError> {
+            no_grad(|| Ok(model.forward(&ids, &Mode::eval())?.buffer()?))
         })?;
         Ok(Self {
-            ctx: ctx.clone(),
+            device: device.clone(),
             ids,
             tokens,
             graph,
@@ -66,9 +66,9 @@ impl Inference {
     }
 
     fn call(&self) -> Result<()> {
-        self.ctx.upload_u32(&self.ids.buffer()?, &self.tokens)?;
+        self.device.upload_u32(&self.ids.buffer()?, &self.tokens)?;
         self.graph.replay()?;
-        Ok(self.ctx.sync()?)
+        Ok(self.device.sync()?)
     }
 
     /// A call and the milliseconds that it took.
@@ -82,7 +82,7 @@ impl Inference {
     fn row_0(&self, config: &TransformerConfig) -> Result<Row0> {
         let shape = [config.positions, config.vocabulary];
         let row = self.logits.slice(0, shape[0] * shape[1])?;
-        let words = self.ctx.download_u32(&row)?;
+        let words = self.device.download_u32(&row)?;
         Ok(Row0 { shape, words })
     }
 }
@@ -124,12 +124,12 @@ fn measure(arguments: &Arguments, config: &TransformerConfig, batch: usize) -> R
     };
     let mut rows = Vec::with_capacity(2 * arguments.repeats());
     for repeat in 1..=arguments.repeats() {
-        let ctx = arguments.open()?;
-        let model = Model::new(&ctx, 1, |b| Transformer::new(b, config))?;
+        let device = arguments.open()?;
+        let model = Model::new(&device, 1, |b| Transformer::new(b, config))?;
         let tokens = tokens(config, batch);
-        ctx.sync()?;
+        device.sync()?;
         let start = Instant::now();
-        let inference = Inference::record(&ctx, &model, tokens)?;
+        let inference = Inference::record(&device, &model, tokens)?;
         inference.call()?;
         row.cold_ms.push(start.elapsed().as_secs_f64() * 1e3);
         rows.push(inference.row_0(config)?);
@@ -190,13 +190,13 @@ fn transformer(name: &str) -> Result<TransformerConfig> {
 pub fn first_call(device: &str, model: &str, batch: usize) -> Result<()> {
     let start = Instant::now();
     let config = transformer(model)?;
-    let ctx = Context::open_from_env(device)?;
+    let device = Device::open_from_env(device)?;
     let opened_ms = start.elapsed().as_secs_f64() * 1e3;
-    let model = Model::new(&ctx, 1, |b| Transformer::new(b, &config))?;
+    let model = Model::new(&device, 1, |b| Transformer::new(b, &config))?;
     let tokens = tokens(&config, batch);
-    ctx.sync()?;
+    device.sync()?;
     let ready = Instant::now();
-    let inference = Inference::record(&ctx, &model, tokens)?;
+    let inference = Inference::record(&device, &model, tokens)?;
     inference.call()?;
     let first_ms = ready.elapsed().as_secs_f64() * 1e3;
     let row_0 = inference.row_0(&config)?.handle()?;
@@ -250,8 +250,8 @@ pub fn prove(arguments: &Arguments) -> Result<bool> {
 }
 
 fn report(arguments: &Arguments, rows: &[Row], peers: &Peers) -> Result<()> {
-    let ctx = arguments.open()?;
-    let mut csv = head(&ctx);
+    let device = arguments.open()?;
+    let mut csv = head(&device);
     for line in &peers.descriptions {
         writeln!(csv, "# peer: {line}")?;
     }
@@ -328,7 +328,7 @@ fn report(arguments: &Arguments, rows: &[Row], peers: &Peers) -> Result<()> {
             "{}: a call of `{}` by batch size, {}",
             "Inference",
             arguments.model(),
-            ctx.info().name
+            device.info().name
         ),
         x: "batch",
         y: "ms",

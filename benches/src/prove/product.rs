@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use hlx_contract::{Encoded, Execute, product_example};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_store::{Handle, Store};
 
 use super::{Arguments, head, write};
@@ -14,7 +14,7 @@ use crate::statistics::Statistics;
 use crate::table::digits;
 use crate::{note, print, say};
 
-/// After so many runs the context is opened anew and the contract prepared anew.
+/// After so many runs the device is opened anew and the contract prepared anew.
 const RUNS_A_CONTEXT: usize = 100;
 
 /// A folder that is removed when the proof ends.
@@ -27,7 +27,7 @@ impl Drop for Folder {
 }
 
 /// Runs the contract product and says whether all runs gave one handle.
-pub fn prove(arguments: &Arguments, ctx: &Context) -> Result<bool> {
+pub fn prove(arguments: &Arguments, device: &Device) -> Result<bool> {
     let (size, runs) = (arguments.product_size(), arguments.runs());
     let path = std::env::temp_dir().join(format!("hlx-prove-{}", std::process::id()));
     let folder = Folder(path);
@@ -36,8 +36,8 @@ pub fn prove(arguments: &Arguments, ctx: &Context) -> Result<bool> {
     say!("contract {} ({size} x {size} x {size})", kernel.handle()?);
     let mut results: Vec<(Handle, f64)> = Vec::with_capacity(runs);
     while results.len() < runs {
-        let ctx = arguments.open()?;
-        let prepared = ctx.prepare(&store, &kernel)?;
+        let device = arguments.open()?;
+        let prepared = device.prepare(&store, &kernel)?;
         for _ in 0..RUNS_A_CONTEXT.min(runs - results.len()) {
             let run = prepared.run()?;
             results.push((run.handle, run.run_ms));
@@ -62,7 +62,7 @@ pub fn prove(arguments: &Arguments, ctx: &Context) -> Result<bool> {
         digits(min),
         digits(max)
     );
-    let mut csv = head(ctx) + "run,ms,handle\n";
+    let mut csv = head(device) + "run,ms,handle\n";
     for (run, (handle, ms)) in results.iter().enumerate() {
         writeln!(csv, "{},{ms:.6},{handle}", run + 1)?;
     }

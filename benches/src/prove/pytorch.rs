@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_core::Context;
+use hlx_core::Device;
 
 use super::Arguments;
 use crate::say;
@@ -40,7 +40,7 @@ impl Peers {
         };
         let script = arguments.script.clone().unwrap_or_else(default_script);
         let device = match arguments.open()? {
-            ctx if is_nvidia(&ctx) => "cuda",
+            device if is_nvidia(&device) => "cuda",
             _ => "cpu",
         };
         let batches: Vec<String> = batches.iter().map(usize::to_string).collect();
@@ -115,8 +115,8 @@ impl Peers {
     }
 }
 
-fn is_nvidia(ctx: &Context) -> bool {
-    !ctx.is_cpu() && ctx.info().name.contains("NVIDIA")
+fn is_nvidia(device: &Device) -> bool {
+    !device.is_cpu() && device.info().name.contains("NVIDIA")
 }
 
 fn default_script() -> PathBuf {

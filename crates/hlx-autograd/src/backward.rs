@@ -9,7 +9,7 @@ pub(crate) mod watch;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use hlx_core::Context;
+use hlx_core::Device;
 
 use crate::Result;
 use crate::hook::Hooks;
@@ -60,7 +60,7 @@ struct Pending {
 /// A running backward pass, as the operations see it.
 pub struct Backward<'a> {
     /// That of the operation whose derivative runs.
-    ctx: Context,
+    device: Device,
     plan: &'a BackwardPlan,
     /// The derivatives go on the tape themselves, and what they need stays.
     recorded: bool,
@@ -79,9 +79,9 @@ pub struct Backward<'a> {
 }
 
 impl<'a> Backward<'a> {
-    fn new(ctx: &Context, plan: &'a BackwardPlan, keep_filled: bool) -> Self {
+    fn new(device: &Device, plan: &'a BackwardPlan, keep_filled: bool) -> Self {
         Self {
-            ctx: ctx.clone(),
+            device: device.clone(),
             plan,
             recorded: false,
             wanted: None,
@@ -94,9 +94,9 @@ impl<'a> Backward<'a> {
         }
     }
 
-    /// The device's context.
-    pub fn context(&self) -> &Context {
-        &self.ctx
+    /// The device's device.
+    pub fn device(&self) -> &Device {
+        &self.device
     }
 
     /// Whether the pass is recorded on the tape, so that derivatives must be made of operations.
@@ -168,14 +168,14 @@ impl<'a> Backward<'a> {
     fn run(&mut self) -> Result<()> {
         while let Some((_, Pending { node, gradient })) = self.pending.pop_last() {
             self.op = node.op;
-            if !node.ctx.is_same(&self.ctx) {
-                self.ctx = node.ctx.clone();
+            if !node.device.is_same(&self.device) {
+                self.device = node.device.clone();
             }
             let gradient = self.hooked(&node.hooks, gradient, &node.shape)?;
             let identity = std::ptr::from_ref(&*node) as usize;
             let wanted = |all: &HashMap<_, _>| all.contains_key(&identity);
             if self.wanted.as_ref().is_some_and(wanted) {
-                let reached = gradient.tensor(&self.ctx, &node.shape)?;
+                let reached = gradient.tensor(&self.device, &node.shape)?;
                 self.add_to_wanted(identity, Gradient::of(reached))?;
             }
             let _watch = Watch::of(&node);
@@ -199,7 +199,7 @@ impl<'a> Backward<'a> {
     fn differentiate(&mut self, node: &Arc<Node>, gradient: Gradient) -> Result<()> {
         if self.recorded {
             let (rule, output) = node.rule()?;
-            let dy = gradient.tensor(&self.ctx, &node.shape)?;
+            let dy = gradient.tensor(&self.device, &node.shape)?;
             let input = |y: &Tensor| Input::output_of(Arc::clone(node), y.n_elements());
             let output = output.map(|y| y.at(input(&y)));
             return rule(self, &dy, output.as_ref());
@@ -207,7 +207,7 @@ impl<'a> Backward<'a> {
         match node.take()?.rule {
             Rule::Once(backward) => backward(self, gradient),
             Rule::Tensors { rule, output } => {
-                let dy = gradient.tensor(&self.ctx, &node.shape)?;
+                let dy = gradient.tensor(&self.device, &node.shape)?;
                 no_grad(|| rule(self, &dy, output.as_ref()))
             }
         }
@@ -218,7 +218,7 @@ impl<'a> Backward<'a> {
         if hooks.is_empty() {
             return Ok(gradient);
         }
-        let gradient = gradient.tensor(&self.ctx, shape)?;
+        let gradient = gradient.tensor(&self.device, shape)?;
         let apply = || hooks.apply(gradient);
         let gradient = match self.recorded {
             true => apply(),
@@ -241,15 +241,15 @@ impl<'a> Backward<'a> {
         Ok(())
     }
 
-    /// Computes what belongs to operations of another context: a copy between devices.
+    /// Computes what belongs to operations of another device: a copy between devices.
     pub(crate) fn within(
         &mut self,
-        ctx: &Context,
+        device: &Device,
         body: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<()> {
-        let own = std::mem::replace(&mut self.ctx, ctx.clone());
+        let own = std::mem::replace(&mut self.device, device.clone());
         let result = body(self);
-        self.ctx = own;
+        self.device = own;
         result
     }
 }

@@ -3,7 +3,7 @@
 //! Random numbers come from a counter (Philox 4x32-10): element `i` of a tensor is a function of the
 //! seed and `i` alone, on every device.
 
-use hlx_core::{Buffer, Context, DType, Element};
+use hlx_core::{Buffer, DType, Device, Element};
 use hlx_kernels::Layout;
 use hlx_kernels::elementwise::{self, Band, Distribution, Draw};
 
@@ -21,35 +21,39 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`] if the shape's product is not the number of elements.
     #[doc = example!(
-        "let x = Tensor::from_vec(&ctx, vec![1_i32, 2, 3, 4], &[2, 2])?;",
+        "let x = Tensor::from_vec(&device, vec![1_i32, 2, 3, 4], &[2, 2])?;",
         "assert_eq!((x.shape(), x.dtype()), (&[2, 2][..], DType::I32));"
     )]
-    pub fn from_vec<T: Element>(ctx: &Context, elements: Vec<T>, shape: &[usize]) -> Result<Self> {
+    pub fn from_vec<T: Element>(
+        device: &Device,
+        elements: Vec<T>,
+        shape: &[usize],
+    ) -> Result<Self> {
         check_count("from_vec", elements.len(), shape)?;
-        Self::constant_of(ctx, ctx.buffer_of(&elements)?, shape)
+        Self::constant_of(device, device.buffer_of(&elements)?, shape)
     }
 
-    fn constant_of(ctx: &Context, buffer: Buffer, shape: &[usize]) -> Result<Self> {
+    fn constant_of(device: &Device, buffer: Buffer, shape: &[usize]) -> Result<Self> {
         let input = Input::constant(buffer.len());
-        Self::dense_over(ctx, buffer, shape, Samples::None, input)
+        Self::dense_over(device, buffer, shape, Samples::None, input)
     }
 
     /// Makes a tensor of zeros, as `torch.zeros`.
     ///
     /// # Errors
     /// What the device reports.
-    #[doc = example!("assert_eq!(Tensor::zeros(&ctx, &[2], DType::F32)?.to_vec()?, [0.0, 0.0]);")]
-    pub fn zeros(ctx: &Context, shape: &[usize], dtype: DType) -> Result<Self> {
-        Self::full(ctx, shape, 0.0, dtype)
+    #[doc = example!("assert_eq!(Tensor::zeros(&device, &[2], DType::F32)?.to_vec()?, [0.0, 0.0]);")]
+    pub fn zeros(device: &Device, shape: &[usize], dtype: DType) -> Result<Self> {
+        Self::full(device, shape, 0.0, dtype)
     }
 
     /// Makes a tensor of ones, as `torch.ones`.
     ///
     /// # Errors
     /// What the device reports.
-    #[doc = example!("assert_eq!(Tensor::ones(&ctx, &[2], DType::F32)?.to_vec()?, [1.0, 1.0]);")]
-    pub fn ones(ctx: &Context, shape: &[usize], dtype: DType) -> Result<Self> {
-        Self::full(ctx, shape, 1.0, dtype)
+    #[doc = example!("assert_eq!(Tensor::ones(&device, &[2], DType::F32)?.to_vec()?, [1.0, 1.0]);")]
+    pub fn ones(device: &Device, shape: &[usize], dtype: DType) -> Result<Self> {
+        Self::full(device, shape, 1.0, dtype)
     }
 
     /// Makes a tensor of one value, as `torch.full`; it can be recorded.
@@ -57,26 +61,26 @@ impl Tensor {
     /// # Errors
     /// What the device reports.
     #[doc = example!(
-        "assert_eq!(Tensor::full(&ctx, &[2], 7.0, DType::U8)?.to_elements::<u8>()?, [7, 7]);"
+        "assert_eq!(Tensor::full(&device, &[2], 7.0, DType::U8)?.to_elements::<u8>()?, [7, 7]);"
     )]
-    pub fn full(ctx: &Context, shape: &[usize], value: f32, dtype: DType) -> Result<Self> {
-        let buffer = ctx.alloc_typed(dtype, Layout::contiguous(shape)?.n_elements())?;
-        ctx.fill(&buffer, word_of(value, dtype))?;
-        Self::constant_of(ctx, buffer, shape)
+    pub fn full(device: &Device, shape: &[usize], value: f32, dtype: DType) -> Result<Self> {
+        let buffer = device.alloc_typed(dtype, Layout::contiguous(shape)?.n_elements())?;
+        device.fill(&buffer, word_of(value, dtype))?;
+        Self::constant_of(device, buffer, shape)
     }
 
     /// A whole number without dimensions, as i32.
-    pub(crate) fn whole(ctx: &Context, value: i32) -> Result<Self> {
-        let buffer = ctx.alloc_typed(DType::I32, 1)?;
-        ctx.fill(&buffer, value.cast_unsigned())?;
-        Self::constant_of(ctx, buffer, &[])
+    pub(crate) fn whole(device: &Device, value: i32) -> Result<Self> {
+        let buffer = device.alloc_typed(DType::I32, 1)?;
+        device.fill(&buffer, value.cast_unsigned())?;
+        Self::constant_of(device, buffer, &[])
     }
 
     /// A whole number without dimensions, as u32.
-    pub(crate) fn whole_u32(ctx: &Context, value: u32) -> Result<Self> {
-        let buffer = ctx.alloc_typed(DType::U32, 1)?;
-        ctx.fill(&buffer, value)?;
-        Self::constant_of(ctx, buffer, &[])
+    pub(crate) fn whole_u32(device: &Device, value: u32) -> Result<Self> {
+        let buffer = device.alloc_typed(DType::U32, 1)?;
+        device.fill(&buffer, value)?;
+        Self::constant_of(device, buffer, &[])
     }
 
     /// Makes zeros of this tensor's shape and type.
@@ -85,7 +89,7 @@ impl Tensor {
     /// What the device reports.
     #[doc = example!(x: "assert_eq!(x.zeros_like()?.shape(), x.shape());")]
     pub fn zeros_like(&self) -> Result<Self> {
-        Self::zeros(self.context(), self.shape(), self.dtype())
+        Self::zeros(self.device(), self.shape(), self.dtype())
     }
 
     /// Makes ones of this tensor's shape and type.
@@ -94,7 +98,7 @@ impl Tensor {
     /// What the device reports.
     #[doc = example!(x: "assert_eq!(x.ones_like()?.to_vec()?, [1.0; 6]);")]
     pub fn ones_like(&self) -> Result<Self> {
-        Self::ones(self.context(), self.shape(), self.dtype())
+        Self::ones(self.device(), self.shape(), self.dtype())
     }
 
     /// Makes the f32 values `start, start + step, ...` below `end` (above it for a negative step), as
@@ -103,10 +107,10 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Argument`] for a step of 0 or away from `end`.
     #[doc = example!(
-        "assert_eq!(Tensor::arange(&ctx, 0.0, 2.0, 0.5)?.to_vec()?, [0.0, 0.5, 1.0, 1.5]);"
+        "assert_eq!(Tensor::arange(&device, 0.0, 2.0, 0.5)?.to_vec()?, [0.0, 0.5, 1.0, 1.5]);"
     )]
     pub fn arange(
-        ctx: &Context,
+        device: &Device,
         start: impl Into<f64>,
         end: impl Into<f64>,
         step: impl Into<f64>,
@@ -120,9 +124,9 @@ impl Tensor {
             });
         }
         let n = count.ceil() as usize;
-        let out = ctx.alloc(n)?;
-        elementwise::arange(ctx, start, step, &out)?;
-        Self::constant_of(ctx, out, &[n])
+        let out = device.alloc(n)?;
+        elementwise::arange(device, start, step, &out)?;
+        Self::constant_of(device, out, &[n])
     }
 
     /// Makes `count` values from `start` to `end`, both included, at equal distances, as
@@ -131,37 +135,37 @@ impl Tensor {
     /// # Errors
     /// What the device reports.
     #[doc = example!(
-        "assert_eq!(Tensor::linspace(&ctx, 0.0, 1.0, 3)?.to_vec()?, [0.0, 0.5, 1.0]);"
+        "assert_eq!(Tensor::linspace(&device, 0.0, 1.0, 3)?.to_vec()?, [0.0, 0.5, 1.0]);"
     )]
-    pub fn linspace(ctx: &Context, start: f32, end: f32, count: usize) -> Result<Self> {
-        let out = ctx.alloc(count)?;
-        elementwise::linspace(ctx, start, end, &out)?;
-        Self::constant_of(ctx, out, &[count])
+    pub fn linspace(device: &Device, start: f32, end: f32, count: usize) -> Result<Self> {
+        let out = device.alloc(count)?;
+        elementwise::linspace(device, start, end, &out)?;
+        Self::constant_of(device, out, &[count])
     }
 
     /// Makes the identity matrix \[n, n\], as `torch.eye`.
     ///
     /// # Errors
     /// What the device reports.
-    #[doc = example!("assert_eq!(Tensor::eye(&ctx, 2)?.to_vec()?, [1.0, 0.0, 0.0, 1.0]);")]
-    pub fn eye(ctx: &Context, n: usize) -> Result<Self> {
-        Self::eye_of(ctx, n, n)
+    #[doc = example!("assert_eq!(Tensor::eye(&device, 2)?.to_vec()?, [1.0, 0.0, 0.0, 1.0]);")]
+    pub fn eye(device: &Device, n: usize) -> Result<Self> {
+        Self::eye_of(device, n, n)
     }
 
     /// Makes a matrix \[rows, columns\] with ones on its diagonal, as `torch.eye(n, m)`.
     ///
     /// # Errors
     /// What the device reports.
-    pub fn eye_of(ctx: &Context, rows: usize, columns: usize) -> Result<Self> {
-        let out = ctx.alloc(Layout::count(&[rows, columns])?)?;
+    pub fn eye_of(device: &Device, rows: usize, columns: usize) -> Result<Self> {
+        let out = device.alloc(Layout::count(&[rows, columns])?)?;
         let diagonal = Band {
             rows,
             columns,
             low: Some(0),
             high: Some(0),
         };
-        elementwise::band(ctx, diagonal, &out)?;
-        Self::constant_of(ctx, out, &[rows, columns])
+        elementwise::band(device, diagonal, &out)?;
+        Self::constant_of(device, out, &[rows, columns])
     }
 
     /// Draws values uniformly from [0, 1), multiples of 2^-24, as `torch.rand`.
@@ -169,15 +173,15 @@ impl Tensor {
     /// # Errors
     /// What the device reports.
     #[doc = example!(
-        "let x = Tensor::rand(&ctx, &[1000], 7)?;",
+        "let x = Tensor::rand(&device, &[1000], 7)?;",
         "assert!((x.mean()?.item::<f32>()? - 0.5).abs() < 0.05);"
     )]
-    pub fn rand(ctx: &Context, shape: &[usize], seed: u64) -> Result<Self> {
+    pub fn rand(device: &Device, shape: &[usize], seed: u64) -> Result<Self> {
         let uniform = Distribution::Uniform {
             low: 0.0,
             high: 1.0,
         };
-        Self::drawn(ctx, shape, DType::F32, seed, uniform)
+        Self::drawn(device, shape, DType::F32, seed, uniform)
     }
 
     /// Draws values from the normal distribution of mean 0 and deviation 1, as `torch.randn`.
@@ -185,15 +189,15 @@ impl Tensor {
     /// # Errors
     /// What the device reports.
     #[doc = example!(
-        "let x = Tensor::randn(&ctx, &[1000], 7)?;",
+        "let x = Tensor::randn(&device, &[1000], 7)?;",
         "assert!(x.mean()?.item::<f32>()?.abs() < 0.1);"
     )]
-    pub fn randn(ctx: &Context, shape: &[usize], seed: u64) -> Result<Self> {
+    pub fn randn(device: &Device, shape: &[usize], seed: u64) -> Result<Self> {
         let normal = Distribution::Normal {
             mean: 0.0,
             deviation: 1.0,
         };
-        Self::drawn(ctx, shape, DType::F32, seed, normal)
+        Self::drawn(device, shape, DType::F32, seed, normal)
     }
 
     /// Draws whole numbers uniformly from `low` to `high - 1`, as `torch.randint`.
@@ -201,41 +205,53 @@ impl Tensor {
     /// # Errors
     /// A kernel error for an empty range.
     #[doc = example!(
-        "let die = Tensor::randint(&ctx, 1, 7, &[100], 7)?;",
+        "let die = Tensor::randint(&device, 1, 7, &[100], 7)?;",
         "assert!(die.to_elements::<i32>()?.iter().all(|face| (1..7).contains(face)));"
     )]
-    pub fn randint(ctx: &Context, low: i32, high: i32, shape: &[usize], seed: u64) -> Result<Self> {
+    pub fn randint(
+        device: &Device,
+        low: i32,
+        high: i32,
+        shape: &[usize],
+        seed: u64,
+    ) -> Result<Self> {
         let integers = Distribution::Integers {
             low: low.into(),
             high: high.into(),
         };
-        Self::drawn(ctx, shape, DType::I32, seed, integers)
+        Self::drawn(device, shape, DType::I32, seed, integers)
     }
 
     /// Draws `true` with a probability, as `torch.bernoulli` of a constant.
     ///
     /// # Errors
     /// A kernel error unless the probability lies in [0, 1].
-    #[doc = example!("assert_eq!(Tensor::bernoulli(&ctx, 0.25, &[4], 7)?.dtype(), DType::Bool);")]
-    pub fn bernoulli(ctx: &Context, p: f32, shape: &[usize], seed: u64) -> Result<Self> {
-        Self::drawn(ctx, shape, DType::Bool, seed, Distribution::Bernoulli { p })
+    #[doc = example!("assert_eq!(Tensor::bernoulli(&device, 0.25, &[4], 7)?.dtype(), DType::Bool);")]
+    pub fn bernoulli(device: &Device, p: f32, shape: &[usize], seed: u64) -> Result<Self> {
+        Self::drawn(
+            device,
+            shape,
+            DType::Bool,
+            seed,
+            Distribution::Bernoulli { p },
+        )
     }
 
     fn drawn(
-        ctx: &Context,
+        device: &Device,
         shape: &[usize],
         dtype: DType,
         seed: u64,
         distribution: Distribution,
     ) -> Result<Self> {
-        let out = ctx.alloc_typed(dtype, Layout::contiguous(shape)?.n_elements())?;
+        let out = device.alloc_typed(dtype, Layout::contiguous(shape)?.n_elements())?;
         let draw = Draw {
             seed,
             stream: 0,
             purpose: PURPOSE,
         };
-        elementwise::fill_random(ctx, distribution, draw, &out)?;
-        Self::constant_of(ctx, out, shape)
+        elementwise::fill_random(device, distribution, draw, &out)?;
+        Self::constant_of(device, out, shape)
     }
 }
 
@@ -264,9 +280,9 @@ mod tests {
 
     #[test]
     fn every_type_is_filled_with_its_value() -> Result<()> {
-        for ctx in hlx_core::testing::contexts() {
+        for device in hlx_core::testing::devices() {
             for dtype in DType::ALL {
-                let shown = Tensor::ones(ctx, &[3], dtype)?.to_string();
+                let shown = Tensor::ones(device, &[3], dtype)?.to_string();
                 let one = match dtype {
                     DType::Bool => "True",
                     other if other.is_float() => "1.",
@@ -281,38 +297,41 @@ mod tests {
 
     #[test]
     fn ranges_are_those_of_pytorch() -> Result<()> {
-        let ctx = &hlx_core::testing::contexts()[0];
+        let device = &hlx_core::testing::devices()[0];
         assert_eq!(
-            Tensor::arange(ctx, 1.0, 2.5, 0.5)?.to_vec()?,
+            Tensor::arange(device, 1.0, 2.5, 0.5)?.to_vec()?,
             [1.0, 1.5, 2.0]
         );
-        assert_eq!(Tensor::arange(ctx, 2.0, 0.0, -1.0)?.to_vec()?, [2.0, 1.0]);
         assert_eq!(
-            Tensor::linspace(ctx, 0.0, 1.0, 3)?.to_vec()?,
+            Tensor::arange(device, 2.0, 0.0, -1.0)?.to_vec()?,
+            [2.0, 1.0]
+        );
+        assert_eq!(
+            Tensor::linspace(device, 0.0, 1.0, 3)?.to_vec()?,
             [0.0, 0.5, 1.0]
         );
-        assert_eq!(Tensor::linspace(ctx, 3.0, 10.0, 1)?.to_vec()?, [3.0]);
-        assert_eq!(Tensor::eye(ctx, 2)?.to_vec()?, [1.0, 0.0, 0.0, 1.0]);
-        let text = message(Tensor::arange(ctx, 0.0, 1.0, -1.0));
+        assert_eq!(Tensor::linspace(device, 3.0, 10.0, 1)?.to_vec()?, [3.0]);
+        assert_eq!(Tensor::eye(device, 2)?.to_vec()?, [1.0, 0.0, 0.0, 1.0]);
+        let text = message(Tensor::arange(device, 0.0, 1.0, -1.0));
         assert_eq!(text, "arange: steps of -1 do not lead from 0 to 1");
         Ok(())
     }
 
     #[test]
     fn draws_depend_on_the_seed_and_the_element_alone() -> Result<()> {
-        let ctx = &hlx_core::testing::contexts()[0];
-        let long = Tensor::randn(ctx, &[1001], 7)?.to_vec()?;
-        assert_eq!(long[..10], Tensor::randn(ctx, &[10], 7)?.to_vec()?);
-        assert_ne!(long[..10], Tensor::randn(ctx, &[10], 8)?.to_vec()?);
+        let device = &hlx_core::testing::devices()[0];
+        let long = Tensor::randn(device, &[1001], 7)?.to_vec()?;
+        assert_eq!(long[..10], Tensor::randn(device, &[10], 7)?.to_vec()?);
+        assert_ne!(long[..10], Tensor::randn(device, &[10], 8)?.to_vec()?);
         let mean = long.iter().sum::<f32>() / 1001.0;
         let square = long.iter().map(|x| x * x).sum::<f32>() / 1001.0;
         assert!(
             mean.abs() < 0.1 && (square - 1.0).abs() < 0.2,
             "{mean} {square}"
         );
-        let die = Tensor::randint(ctx, 1, 7, &[600], 3)?.to_elements::<i32>()?;
+        let die = Tensor::randint(device, 1, 7, &[600], 3)?.to_elements::<i32>()?;
         assert!((1..7).all(|face| die.contains(&face)) && die.iter().all(|v| (1..7).contains(v)));
-        let coin = Tensor::bernoulli(ctx, 0.25, &[4000], 1)?.to_elements::<Bool>()?;
+        let coin = Tensor::bernoulli(device, 0.25, &[4000], 1)?.to_elements::<Bool>()?;
         let heads = coin.into_iter().filter(|&side| side.into()).count();
         assert!((900..1100).contains(&heads), "{heads}");
         Ok(())

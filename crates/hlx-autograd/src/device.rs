@@ -1,12 +1,12 @@
 //! Copies of tensors between devices.
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 
 use crate::tape::Rule;
 use crate::{Backward, Result, Tensor};
 
 impl Tensor {
-    /// Copies the tensor to another context, by way of the host, as `torch.Tensor.to(device)`: the
+    /// Copies the tensor to another device, by way of the host, as `torch.Tensor.to(device)`: the
     /// tensor itself if it is there. The gradient is copied back. Waits for both devices, so that it
     /// cannot be recorded.
     ///
@@ -15,31 +15,31 @@ impl Tensor {
     ///
     /// ```
     /// # use hlx_autograd::Tensor;
-    /// # use hlx_core::Context;
-    /// let (one, two) = (Context::open("cpu")?, Context::open("cpu")?);
+    /// # use hlx_core::Device;
+    /// let (one, two) = (Device::open("cpu")?, Device::open("cpu")?);
     /// let x = Tensor::from_slice(&one, &[1.0, 2.0], &[2])?.with_gradient();
     /// x.to(&two)?.square()?.sum()?.backward()?;
     /// assert_eq!(x.grad().unwrap().to_vec()?, [2.0, 4.0]);
     /// # Ok::<(), hlx_autograd::AutogradError>(())
     /// ```
-    pub fn to(&self, ctx: &Context) -> Result<Tensor> {
-        if ctx.is_same(self.context()) {
+    pub fn to(&self, device: &Device) -> Result<Tensor> {
+        if device.is_same(self.device()) {
             return Ok(self.clone());
         }
-        let values = carried(&self.buffer()?, self.context(), ctx)?;
-        let (x, from) = (self.input(), self.context().clone());
+        let values = carried(&self.buffer()?, self.device(), device)?;
+        let (x, from) = (self.input(), self.device().clone());
         let rule = move |pass: &mut Backward<'_>, dy: &Tensor| {
             let dx = dy.to(&from)?;
             pass.within(&from, |pass| pass.add_tensor(&x, &dx))
         };
         let output = (self.shape(), self.n_elements());
-        let input = Tensor::place_on(ctx, "to", &[self], output, || Rule::of(rule))?;
-        Tensor::dense_over(ctx, values, self.shape(), self.samples(), input)
+        let input = Tensor::place_on(device, "to", &[self], output, || Rule::of(rule))?;
+        Tensor::dense_over(device, values, self.shape(), self.samples(), input)
     }
 }
 
-/// A buffer's words in the memory of another context.
-fn carried(values: &Buffer, from: &Context, to: &Context) -> Result<Buffer> {
+/// A buffer's words in the memory of another device.
+fn carried(values: &Buffer, from: &Device, to: &Device) -> Result<Buffer> {
     let copy = to.alloc_typed(values.dtype(), values.len())?;
     if !values.is_empty() {
         to.upload_u32(&copy, &from.download_u32(values)?)?;
@@ -57,16 +57,16 @@ mod tests {
     #[test]
     fn every_type_arrives_as_it_was() -> Result<()> {
         let host = testing::cpu()?;
-        for ctx in testing::contexts() {
+        for device in testing::devices() {
             let x = Tensor::randn(&host, &[3, 5], 1)?;
             for dtype in DType::ALL {
                 let x = x.to_dtype(dtype)?.transpose(0, 1)?;
-                let there = x.to(ctx)?;
-                assert!(there.context().is_same(ctx));
+                let there = x.to(device)?;
+                assert!(there.device().is_same(device));
                 assert_eq!((there.shape(), there.dtype()), (x.shape(), dtype));
                 assert!(there.to(&host)?.equal(&x)?, "{dtype}");
             }
-            assert_eq!(x.narrow(0, 0, 0)?.to(ctx)?.shape(), [0, 5]);
+            assert_eq!(x.narrow(0, 0, 0)?.to(device)?.shape(), [0, 5]);
         }
         Ok(())
     }
@@ -74,26 +74,26 @@ mod tests {
     #[test]
     fn a_gradient_is_carried_back_through_two_devices() -> Result<()> {
         let host = testing::cpu()?;
-        for ctx in testing::contexts() {
+        for device in testing::devices() {
             let x = Tensor::randn(&host, &[4], 1)?.with_gradient();
             // Used on both, so that contributions of both devices are added.
-            let there = x.to(ctx)?.square()?;
+            let there = x.to(device)?.square()?;
             let loss = there.to(&host)?.mul(&x)?.sum()?;
             loss.backward()?;
             let alone = x.detach().with_gradient();
             alone.square()?.mul(&alone)?.sum()?.backward()?;
             let gradients = [&x, &alone].map(|x| x.grad().expect("a gradient"));
             assert!(gradients[0].equal(&gradients[1])?);
-            assert!(gradients[0].context().is_same(&host));
+            assert!(gradients[0].device().is_same(&host));
         }
         Ok(())
     }
 
     #[test]
     fn a_second_derivative_crosses_too() -> Result<()> {
-        let (host, ctx) = (testing::cpu()?, &testing::contexts()[0]);
+        let (host, device) = (testing::cpu()?, &testing::devices()[0]);
         let x = Tensor::full(&host, &[], 2.0, DType::F32)?.with_gradient();
-        let y = x.to(ctx)?.pow(3.0)?;
+        let y = x.to(device)?.pow(3.0)?;
         let slope = y.gradients(&[&x], true)?.remove(0).expect("x is used");
         assert_eq!(slope.item::<f32>()?, 12.0);
         let second = slope.gradients(&[&x], false)?.remove(0);

@@ -188,8 +188,8 @@ mod tests {
     use crate::Tensor;
 
     fn shown(values: &[f32], shape: &[usize]) -> String {
-        let ctx = hlx_core::testing::contexts()[0].clone();
-        Tensor::from_slice(&ctx, values, shape)
+        let device = hlx_core::testing::devices()[0].clone();
+        Tensor::from_slice(&device, values, shape)
             .expect("uploads")
             .to_string()
     }

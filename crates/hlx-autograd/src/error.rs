@@ -32,16 +32,16 @@ pub enum AutogradError {
         /// The type that is needed.
         expected: DType,
     },
-    /// The arguments of an operation are of two contexts.
+    /// The arguments of an operation are of two devices.
     #[error("{op}: {argument} belongs to {found}, self to {expected}")]
-    Context {
+    Device {
         /// The operation.
         op: &'static str,
         /// The argument.
         argument: &'static str,
-        /// Its context.
+        /// Its device.
         found: String,
-        /// The context of the tensor whose method was called.
+        /// The device of the tensor whose method was called.
         expected: String,
     },
     /// A tensor of a handle whose products are computed in another arithmetic.

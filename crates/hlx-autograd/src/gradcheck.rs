@@ -53,7 +53,7 @@ pub fn gradcheck(
     let leaves: Vec<Tensor> = inputs.iter().map(Tensor::with_gradient).collect();
     let output = operation(&leaves)?;
     let upstream = uniform(options.seed, output.n_elements());
-    let weights = Tensor::from_slice(output.context(), &upstream, output.shape())?;
+    let weights = Tensor::from_slice(output.device(), &upstream, output.shape())?;
     output.backward_from(&weights, &BackwardPlan::default())?;
     for (input, leaf) in leaves.iter().enumerate() {
         let found = match leaf.grad() {
@@ -62,7 +62,7 @@ pub fn gradcheck(
         };
         let loss = |values: &[f32]| -> Result<f64> {
             let mut moved = inputs.to_vec();
-            moved[input] = Tensor::from_slice(leaf.context(), values, leaf.shape())?;
+            moved[input] = Tensor::from_slice(leaf.device(), values, leaf.shape())?;
             let y = no_grad(|| operation(&moved))?.to_vec()?;
             Ok(y.iter()
                 .zip(&upstream)
@@ -144,8 +144,8 @@ mod tests {
         let input = x.clone();
         Tensor::from_operation("wrong", &[x], x.buffer()?, x.shape(), move |pass, dy| {
             let dy = dy.buffer()?;
-            let doubled = pass.context().alloc(dy.len())?;
-            hlx_kernels::elementwise::scale(pass.context(), &dy, 2.0, &doubled)?;
+            let doubled = pass.device().alloc(dy.len())?;
+            hlx_kernels::elementwise::scale(pass.device(), &dy, 2.0, &doubled)?;
             pass.add(&input, crate::Gradient::owned(doubled))
         })
     }

@@ -29,7 +29,7 @@ impl Hooks {
     ///
     /// # Errors
     /// What a hook returns; [`AutogradError`] if it replaces the gradient by one of another shape, type
-    /// or context.
+    /// or device.
     pub fn apply(&self, gradient: Tensor) -> Result<Tensor> {
         const OP: &str = "register_hook";
         // Not held while hooks run: one may remove itself.
@@ -39,7 +39,7 @@ impl Hooks {
             let Some(other) = hook(&gradient)? else {
                 continue;
             };
-            gradient.same_context(OP, [("the hook's gradient", Some(&other))])?;
+            gradient.same_device(OP, [("the hook's gradient", Some(&other))])?;
             other.expect_type(OP, "the hook's gradient", gradient.dtype())?;
             if other.shape() != gradient.shape() {
                 let expected = format!("{:?}", gradient.shape());
@@ -92,8 +92,8 @@ impl Tensor {
     ///
     /// ```
     /// # use hlx_autograd::{DType, Tensor};
-    /// # let ctx = hlx_core::Context::open("cpu")?;
-    /// let x = Tensor::ones(&ctx, &[2], DType::F32)?.with_gradient();
+    /// # let device = hlx_core::Device::open("cpu")?;
+    /// let x = Tensor::ones(&device, &[2], DType::F32)?.with_gradient();
     /// let hook = x.register_hook(|gradient| Ok(Some(gradient.mul(10.0)?)))?;
     /// x.mul(3.0)?.sum()?.backward()?;
     /// assert_eq!(x.grad().unwrap().to_vec()?, [30.0, 30.0]);
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_hook_of_a_recorded_pass_is_differentiated_too() -> Result<()> {
-        let x = Tensor::full(input(1, &[1]).context(), &[], 3.0, DType::F32)?.with_gradient();
+        let x = Tensor::full(input(1, &[1]).device(), &[], 3.0, DType::F32)?.with_gradient();
         let y = x.mul(&x)?;
         let (square, own) = (x.clone(), x.clone());
         // dx = 2 x, replaced by x dx = 2 x^2, whose derivative is 4 x.

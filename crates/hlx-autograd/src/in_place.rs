@@ -24,7 +24,7 @@ use crate::{Input, Result, Tensor};
 impl Tensor {
     /// Assigns the result of an operation to this tensor's memory.
     fn assign(&mut self, op: &'static str, value: &Tensor) -> Result<&mut Self> {
-        self.same_context(op, [("the value", Some(value))])?;
+        self.same_device(op, [("the value", Some(value))])?;
         self.check_kind(op, value.dtype())?;
         if value.shape() != self.shape() {
             let expected = format!("{:?}, as a tensor in place keeps its shape", self.shape());
@@ -35,10 +35,10 @@ impl Tensor {
         if self.n_elements() > 0 {
             let shared = value.operand().buffer.overlaps(self.operand().buffer);
             let apart = match shared {
-                true => Tensor::from_buffer(self.context(), value.copied()?, self.shape())?,
+                true => Tensor::from_buffer(self.device(), value.copied()?, self.shape())?,
                 false => value.clone(),
             };
-            assign_strided(self.context(), apart.operand(), self.operand())?;
+            assign_strided(self.device(), apart.operand(), self.operand())?;
         }
         self.changed(tracked.then(|| (value.input(), value.samples())));
         Ok(self)
@@ -49,7 +49,7 @@ impl Tensor {
         let (first, end) = self.layout().span();
         let buffer = self.operand().buffer.clone();
         let tracked = by.is_some();
-        self.context().note_change(&buffer, first..end, tracked);
+        self.device().note_change(&buffer, first..end, tracked);
         if let Some((input, samples)) = by {
             *self = self.changed_by(input, samples);
         }
@@ -94,8 +94,8 @@ impl Tensor {
     ///
     /// ```
     /// # use hlx_autograd::{DType, Tensor};
-    /// # let ctx = hlx_core::Context::open("cpu")?;
-    /// let mut x = Tensor::ones(&ctx, &[3], DType::F32)?;
+    /// # let device = hlx_core::Device::open("cpu")?;
+    /// let mut x = Tensor::ones(&device, &[3], DType::F32)?;
     /// x.add_(2.0)?.mul_(3.0)?;
     /// assert_eq!(x.to_vec()?, [9.0; 3]);
     /// # Ok::<(), hlx_autograd::AutogradError>(())
@@ -108,10 +108,10 @@ impl Tensor {
         let tracked = gradients_enabled() && (self.requires_grad() || other.requires_grad());
         let apart = || !other.operand().buffer.overlaps(self.operand().buffer);
         if alike && !tracked && self.n_elements() > 0 && apart() {
-            self.same_context(OP, [("the right operand", Some(&other))])?;
+            self.same_device(OP, [("the right operand", Some(&other))])?;
             let unit = hlx_core::ALIGNMENT_WORDS;
             if self.layout().offset().is_multiple_of(unit) {
-                add_assign(self.context(), &self.buffer()?, &other.buffer()?)?;
+                add_assign(self.device(), &self.buffer()?, &other.buffer()?)?;
                 self.changed(None);
                 return Ok(self);
             }
@@ -142,7 +142,7 @@ impl Tensor {
     }
 
     fn filled(&mut self, op: &'static str, value: f32) -> Result<&mut Self> {
-        let value = Tensor::full(self.context(), &[], value, self.dtype())?;
+        let value = Tensor::full(self.device(), &[], value, self.dtype())?;
         self.overwritten(op, &value)
     }
 
@@ -156,7 +156,7 @@ impl Tensor {
         "assert_eq!(x.to_vec()?, [4.0, 5.0, 6.0, 4.0, 5.0, 6.0]);"
     )]
     pub fn copy_(&mut self, source: &Tensor) -> Result<&mut Self> {
-        self.same_context("copy_", [("the source", Some(source))])?;
+        self.same_device("copy_", [("the source", Some(source))])?;
         self.overwritten("copy_", source)
     }
 
@@ -232,7 +232,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::add_`].
     #[doc = example!(
-        "let mut x = Tensor::zeros(&ctx, &[2], DType::F32)?;",
+        "let mut x = Tensor::zeros(&device, &[2], DType::F32)?;",
         "assert_eq!(x.sigmoid_()?.to_vec()?, [0.5, 0.5]);"
     )]
     pub fn sigmoid_(&mut self) -> Result<&mut Self> {
@@ -245,7 +245,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::add_`].
     #[doc = example!(
-        "let mut x = Tensor::zeros(&ctx, &[2], DType::F32)?;",
+        "let mut x = Tensor::zeros(&device, &[2], DType::F32)?;",
         "assert_eq!(x.tanh_()?.to_vec()?, [0.0, 0.0]);"
     )]
     pub fn tanh_(&mut self) -> Result<&mut Self> {
@@ -260,8 +260,8 @@ impl Tensor {
             return Ok(self.clone());
         }
         self.check_history(op)?;
-        let (ctx, values) = (self.context(), self.copied()?);
-        Tensor::dense_over(ctx, values, self.shape(), self.samples(), self.input())
+        let (device, values) = (self.device(), self.copied()?);
+        Tensor::dense_over(device, values, self.shape(), self.samples(), self.input())
     }
 
     /// Writes `source[i]` at `i with index[i] in the place of dim`, as `torch.Tensor.scatter_`.
@@ -269,9 +269,9 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::scatter`] and [`Tensor::add_`].
     #[doc = example!(
-        x: "let index = Tensor::from_vec(&ctx, vec![2_i32, 0], &[2, 1])?;",
+        x: "let index = Tensor::from_vec(&device, vec![2_i32, 0], &[2, 1])?;",
         "let mut x = x;",
-        "x.scatter_(1, &index, &Tensor::zeros(&ctx, &[2, 1], DType::F32)?)?;",
+        "x.scatter_(1, &index, &Tensor::zeros(&device, &[2, 1], DType::F32)?)?;",
         "assert_eq!(x.to_vec()?, [1.0, 2.0, 0.0, 0.0, 5.0, 6.0]);"
     )]
     pub fn scatter_(&mut self, dim: isize, index: &Tensor, source: &Tensor) -> Result<&mut Self> {
@@ -284,9 +284,9 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::scatter_add`] and [`Tensor::add_`].
     #[doc = example!(
-        x: "let index = Tensor::from_vec(&ctx, vec![2_i32, 0], &[2, 1])?;",
+        x: "let index = Tensor::from_vec(&device, vec![2_i32, 0], &[2, 1])?;",
         "let mut x = x;",
-        "x.scatter_add_(1, &index, &Tensor::ones(&ctx, &[2, 1], DType::F32)?)?;",
+        "x.scatter_add_(1, &index, &Tensor::ones(&device, &[2, 1], DType::F32)?)?;",
         "assert_eq!(x.to_vec()?, [1.0, 2.0, 4.0, 5.0, 5.0, 6.0]);"
     )]
     pub fn scatter_add_(
@@ -304,7 +304,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::index_add`] and [`Tensor::add_`].
     #[doc = example!(
-        x: "let index = Tensor::from_vec(&ctx, vec![1_i32], &[1])?;",
+        x: "let index = Tensor::from_vec(&device, vec![1_i32], &[1])?;",
         "let mut x = x;",
         "x.index_add_(0, &index, &x.narrow(0, 0, 1)?)?;",
         "assert_eq!(x.to_vec()?, [1.0, 2.0, 3.0, 5.0, 7.0, 9.0]);"
@@ -321,8 +321,8 @@ impl Tensor {
     /// As [`Tensor::index_put`] and [`Tensor::add_`].
     #[doc = example!(
         x: "let mut x = x;",
-        "let columns = Tensor::from_vec(&ctx, vec![0_i32, -1], &[2])?;",
-        "x.index_put_(&[1.into(), (&columns).into()], &Tensor::zeros(&ctx, &[], DType::F32)?, false)?;",
+        "let columns = Tensor::from_vec(&device, vec![0_i32, -1], &[2])?;",
+        "x.index_put_(&[1.into(), (&columns).into()], &Tensor::zeros(&device, &[], DType::F32)?, false)?;",
         "assert_eq!(x.to_vec()?, [1.0, 2.0, 3.0, 0.0, 5.0, 0.0]);"
     )]
     pub fn index_put_(
@@ -373,10 +373,10 @@ impl Tensor {
     /// equal to nothing. As `torch.equal`; waits for the device.
     ///
     /// # Errors
-    /// [`AutogradError::Context`], and what the device reports.
+    /// [`AutogradError::Device`], and what the device reports.
     #[doc = example!(x: "assert!(x.equal(&x.mul(1.0)?)? && !x.equal(&x.neg()?)?);")]
     pub fn equal(&self, other: &Tensor) -> Result<bool> {
-        self.same_context("equal", [("the right operand", Some(other))])?;
+        self.same_device("equal", [("the right operand", Some(other))])?;
         if self.shape() != other.shape() {
             return Ok(false);
         }

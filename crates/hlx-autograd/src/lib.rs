@@ -6,10 +6,10 @@
 //!
 //! ```
 //! use hlx_autograd::Tensor;
-//! use hlx_core::Context;
+//! use hlx_core::Device;
 //!
-//! let ctx = Context::open("cpu")?;
-//! let x = Tensor::from_slice(&ctx, &[1.0, 2.0, 3.0], &[3])?.with_gradient();
+//! let device = Device::open("cpu")?;
+//! let x = Tensor::from_slice(&device, &[1.0, 2.0, 3.0], &[3])?.with_gradient();
 //! let loss = x.mul(&x)?.sum()?;
 //! loss.backward()?;
 //! assert_eq!(x.grad().unwrap().to_vec()?, [2.0, 4.0, 6.0]);
@@ -19,16 +19,16 @@
 //! The order of every sum of gradients is fixed: the walk goes by decreasing node number, the
 //! contributions to one tensor are added in that order, and a parameter's gradient follows the
 //! shard rule of [`BackwardPlan`]. A whole forward and backward can be recorded with
-//! `Context::record` and replayed, as nothing in it waits for the device.
+//! `Device::record` and replayed, as nothing in it waits for the device.
 
 /// A documentation test of some lines on the CPU device; with `x:`, x is \[\[1, 2, 3\], \[4, 5, 6\]\].
 macro_rules! example {
     (x: $($line:literal),+) => {
-        example!("let x = Tensor::from_slice(&ctx, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])?;", $($line),+)
+        example!("let x = Tensor::from_slice(&device, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])?;", $($line),+)
     };
     ($($line:expr),+) => {
         concat!(
-            "\n```\n# use hlx_autograd::*;\n# let ctx = hlx_core::Context::open(\"cpu\")?;\n",
+            "\n```\n# use hlx_autograd::*;\n# let device = hlx_core::Device::open(\"cpu\")?;\n",
             $($line, "\n",)+
             "# Ok::<(), AutogradError>(())\n```",
         )

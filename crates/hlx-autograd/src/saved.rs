@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hlx_core::{Arithmetic, Buffer, Context, last_moment};
+use hlx_core::{Arithmetic, Buffer, Device, last_moment};
 use hlx_kernels::KernelError;
 use hlx_kernels::activation::{Activation, activation_forward};
 use hlx_kernels::integer::{PIECE, Prepared, Source};
@@ -25,16 +25,16 @@ pub(crate) struct Again {
 
 impl Again {
     /// Those of an activation's result.
-    pub fn of_activation(ctx: &Context, kind: Activation, x: Saved) -> Self {
-        let origin = prepares_results(ctx).then(|| Origin::Activation {
+    pub fn of_activation(device: &Device, kind: Activation, x: Saved) -> Self {
+        let origin = prepares_results(device).then(|| Origin::Activation {
             kind,
             x: Box::new(x.clone()),
         });
-        let ctx = ctx.clone();
+        let device = device.clone();
         let recipe: Recipe = Arc::new(move || {
             let x = x.values()?;
-            let y = ctx.alloc(x.len())?;
-            activation_forward(&ctx, kind, &x, &y)?;
+            let y = device.alloc(x.len())?;
+            activation_forward(&device, kind, &x, &y)?;
             Ok(y)
         });
         Self { recipe, origin }
@@ -113,15 +113,15 @@ pub(crate) struct Statistics {
 
 impl Statistics {
     /// Allocates those of a norm of rows, so many values a row.
-    pub fn new(ctx: &Context, [rows, columns]: [usize; 2], of_row: usize) -> Result<Self> {
+    pub fn new(device: &Device, [rows, columns]: [usize; 2], of_row: usize) -> Result<Self> {
         let fits = rows > 0 && (1..=PIECE).contains(&columns);
         let len = rows * of_row;
-        let of_integers = match fits && prepares_results(ctx) {
-            true => Some((ctx.alloc(len)?, Taken::default())),
+        let of_integers = match fits && prepares_results(device) {
+            true => Some((device.alloc(len)?, Taken::default())),
             false => None,
         };
         Ok(Self {
-            of_floats: ctx.alloc(len)?,
+            of_floats: device.alloc(len)?,
             of_integers,
         })
     }
@@ -179,13 +179,13 @@ impl Saved {
     /// The values of a tensor: as they lie, or by a recipe where that saves much memory.
     pub fn of(tensor: &Tensor, again: Option<&Again>) -> Result<Self> {
         let buffer = tensor.buffer()?;
-        let again = Self::again(tensor.context(), &buffer, again);
+        let again = Self::again(tensor.device(), &buffer, again);
         Ok(again.unwrap_or_else(|| Self::kept(buffer, tensor.described())))
     }
 
     /// Values in a buffer that no tensor has.
-    pub fn own(ctx: &Context, buffer: &Buffer, again: &Again) -> Self {
-        let again = Self::again(ctx, buffer, Some(again));
+    pub fn own(device: &Device, buffer: &Buffer, again: &Again) -> Self {
+        let again = Self::again(device, buffer, Some(again));
         again.unwrap_or_else(|| Self::kept(buffer.clone(), "(none)".to_owned()))
     }
 
@@ -199,11 +199,11 @@ impl Saved {
         })
     }
 
-    fn again(ctx: &Context, buffer: &Buffer, again: Option<&Again>) -> Option<Self> {
+    fn again(device: &Device, buffer: &Buffer, again: Option<&Again>) -> Option<Self> {
         let again = again?;
         // Only there is a buffer's memory free after its last launch, whoever holds it.
-        let frees = ctx.plans_memory() && buffer.len() >= ctx.tuning().recompute_from;
-        let is_prepared = again.origin.is_some() && prepares_results(ctx);
+        let frees = device.plans_memory() && buffer.len() >= device.tuning().recompute_from;
+        let is_prepared = again.origin.is_some() && prepares_results(device);
         (frees || is_prepared).then(|| Self::Again(again.clone()))
     }
 
@@ -243,7 +243,7 @@ impl Saved {
 
 /// Whether results become integers where they are computed: in graphs of a Vulkan device, which leave out launches whose floats
 /// nobody reads then.
-pub(crate) fn prepares_results(ctx: &Context) -> bool {
-    let integer = ctx.arithmetic() == Arithmetic::Integer;
-    integer && ctx.plans_memory() && ctx.tuning().skips_unread
+pub(crate) fn prepares_results(device: &Device) -> bool {
+    let integer = device.arithmetic() == Arithmetic::Integer;
+    integer && device.plans_memory() && device.tuning().skips_unread
 }

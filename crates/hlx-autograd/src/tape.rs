@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
-use hlx_core::{Context, next_moment};
+use hlx_core::{Device, next_moment};
 
 use crate::Result;
 use crate::backward::{Backward, Gradient};
@@ -50,7 +50,7 @@ pub(crate) struct Node {
     pub id: u64,
     pub op: &'static str,
     /// Where the output is.
-    pub ctx: Context,
+    pub device: Device,
     /// The output's extents.
     pub shape: Vec<usize>,
     /// What sees the output's gradient when it is complete.
@@ -70,7 +70,7 @@ pub(crate) struct Derivative {
 impl Node {
     pub(crate) fn new(
         op: &'static str,
-        ctx: Context,
+        device: Device,
         shape: &[usize],
         producers: Vec<Arc<Node>>,
         rule: Rule,
@@ -79,7 +79,7 @@ impl Node {
         Self {
             id: next_moment(),
             op,
-            ctx,
+            device,
             shape: shape.to_vec(),
             hooks: Hooks::default(),
             derivative: Mutex::new(Some(derivative)),

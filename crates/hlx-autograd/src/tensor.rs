@@ -8,7 +8,7 @@ mod taped;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use hlx_core::{Arithmetic, Buffer, Context, DType, last_moment};
+use hlx_core::{Arithmetic, Buffer, DType, Device, last_moment};
 use hlx_kernels::Layout;
 
 use crate::Result;
@@ -25,7 +25,7 @@ pub use integers::WeightIntegers;
 pub struct Tensor(Arc<Inner>);
 
 struct Inner {
-    ctx: Context,
+    device: Device,
     /// The memory that the layout's places count in; views share it.
     storage: Buffer,
     layout: Layout,
@@ -54,22 +54,22 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`] if the shape's product is not the number of values.
     #[doc = example!(
-        "let x = Tensor::from_slice(&ctx, &[1.0, 2.0, 3.0, 4.0], &[2, 2])?;",
+        "let x = Tensor::from_slice(&device, &[1.0, 2.0, 3.0, 4.0], &[2, 2])?;",
         "assert_eq!(x.shape(), [2, 2]);"
     )]
-    pub fn from_slice(ctx: &Context, values: &[f32], shape: &[usize]) -> Result<Self> {
+    pub fn from_slice(device: &Device, values: &[f32], shape: &[usize]) -> Result<Self> {
         check_count("from_slice", values.len(), shape)?;
-        Self::from_buffer(ctx, ctx.buffer_f32(values)?, shape)
+        Self::from_buffer(device, device.buffer_f32(values)?, shape)
     }
 
     /// Uploads ids, such as tokens; no gradient flows into them.
     ///
     /// # Errors
     /// [`AutogradError::Shape`] if the shape's product is not the number of ids.
-    #[doc = example!("assert_eq!(Tensor::ids(&ctx, &[3, 1], &[2])?.to_ids()?, [3, 1]);")]
-    pub fn ids(ctx: &Context, ids: &[u32], shape: &[usize]) -> Result<Self> {
+    #[doc = example!("assert_eq!(Tensor::ids(&device, &[3, 1], &[2])?.to_ids()?, [3, 1]);")]
+    pub fn ids(device: &Device, ids: &[u32], shape: &[usize]) -> Result<Self> {
         check_count("ids", ids.len(), shape)?;
-        Self::from_buffer(ctx, ctx.buffer_u32(ids)?, shape)
+        Self::from_buffer(device, device.buffer_u32(ids)?, shape)
     }
 
     /// Wraps a buffer of values; nothing is copied.
@@ -77,13 +77,13 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`] if the shape's product is not the buffer's length.
     #[doc = example!(
-        "let x = Tensor::from_buffer(&ctx, ctx.buffer_f32(&[1.0, 2.0])?, &[2, 1])?;",
+        "let x = Tensor::from_buffer(&device, device.buffer_f32(&[1.0, 2.0])?, &[2, 1])?;",
         "assert_eq!(x.to_vec()?, [1.0, 2.0]);"
     )]
-    pub fn from_buffer(ctx: &Context, buffer: Buffer, shape: &[usize]) -> Result<Self> {
+    pub fn from_buffer(device: &Device, buffer: Buffer, shape: &[usize]) -> Result<Self> {
         check_count("from_buffer", buffer.len(), shape)?;
         let input = Input::constant(buffer.len());
-        Self::dense_over(ctx, buffer, shape, Samples::None, input)
+        Self::dense_over(device, buffer, shape, Samples::None, input)
     }
 
     /// Wraps a named parameter. Its gradient is written into the buffer that `gradient` gives when a
@@ -94,14 +94,14 @@ impl Tensor {
     /// [`AutogradError::Shape`] if the shape's product is not the length of `values`. A backward pass
     /// fails with what `gradient` answers.
     #[doc = example!(
-        "let gradient = ctx.alloc(2)?;",
+        "let gradient = device.alloc(2)?;",
         "let own = gradient.clone();",
-        "let w = Tensor::parameter(&ctx, \"w\", ctx.buffer_f32(&[1.0, 2.0])?, std::sync::Arc::new(move || Ok(own.clone())), &[2])?;",
+        "let w = Tensor::parameter(&device, \"w\", device.buffer_f32(&[1.0, 2.0])?, std::sync::Arc::new(move || Ok(own.clone())), &[2])?;",
         "w.square()?.sum()?.backward()?;",
-        "assert_eq!(ctx.download_f32(&gradient)?, [2.0, 4.0]);"
+        "assert_eq!(device.download_f32(&gradient)?, [2.0, 4.0]);"
     )]
     pub fn parameter(
-        ctx: &Context,
+        device: &Device,
         name: &str,
         values: Buffer,
         gradient: GradientSource,
@@ -110,7 +110,7 @@ impl Tensor {
         check_count("parameter", values.len(), shape)?;
         let source = checked(gradient, values.len());
         let input = Input::leaf(name, Some(source), shape);
-        Self::dense_over(ctx, values, shape, Samples::None, input)
+        Self::dense_over(device, values, shape, Samples::None, input)
     }
 
     /// Returns another use of this parameter, such as an embedding that is the output projection too:
@@ -122,9 +122,9 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Argument`] if the tensor is no parameter.
     #[doc = example!(
-        "let [own, of_use] = [ctx.alloc(2)?, ctx.alloc(2)?];",
+        "let [own, of_use] = [device.alloc(2)?, device.alloc(2)?];",
         "let (first, second) = (own.clone(), of_use.clone());",
-        "let w = Tensor::parameter(&ctx, \"w\", ctx.buffer_f32(&[1.0, 2.0])?, std::sync::Arc::new(move || Ok(first.clone())), &[2])?;",
+        "let w = Tensor::parameter(&device, \"w\", device.buffer_f32(&[1.0, 2.0])?, std::sync::Arc::new(move || Ok(first.clone())), &[2])?;",
         "let again = w.another_use(std::sync::Arc::new(move || Ok(second.clone())))?;",
         "w.square()?.add(again.mul(3.0)?)?.sum()?.backward()?;",
         "assert_eq!(w.grad().unwrap().to_vec()?, [5.0, 7.0]);"
@@ -166,7 +166,7 @@ impl Tensor {
         let integers = self.0.integers.clone();
         let integers = integers.filter(|_| layout == self.0.layout);
         Self(Arc::new(Inner {
-            ctx: self.0.ctx.clone(),
+            device: self.0.device.clone(),
             storage: self.0.storage.clone(),
             layout,
             samples,
@@ -182,7 +182,7 @@ impl Tensor {
     /// The same values of the same history, with the samples of a batch elsewhere.
     fn with_samples_at(&self, samples: Samples) -> Self {
         Self(Arc::new(Inner {
-            ctx: self.0.ctx.clone(),
+            device: self.0.device.clone(),
             storage: self.0.storage.clone(),
             layout: self.0.layout.clone(),
             samples,
@@ -196,7 +196,7 @@ impl Tensor {
     /// The same memory, whose values have just been changed by an operation at this place of the tape.
     pub(crate) fn changed_by(&self, input: Input, samples: Samples) -> Self {
         Self(Arc::new(Inner {
-            ctx: self.0.ctx.clone(),
+            device: self.0.device.clone(),
             storage: self.0.storage.clone(),
             layout: self.0.layout.clone(),
             samples,
@@ -233,15 +233,15 @@ impl Tensor {
 
     /// A buffer's elements in row-major order.
     pub(crate) fn dense_over(
-        ctx: &Context,
+        device: &Device,
         buffer: Buffer,
         shape: &[usize],
         samples: Samples,
         input: Input,
     ) -> Result<Self> {
-        let keeps = ctx.arithmetic() == Arithmetic::Integer && buffer.dtype().is_float();
+        let keeps = device.arithmetic() == Arithmetic::Integer && buffer.dtype().is_float();
         Ok(Self(Arc::new(Inner {
-            ctx: ctx.clone(),
+            device: device.clone(),
             storage: buffer,
             layout: Layout::contiguous(shape)?,
             samples,
@@ -265,7 +265,7 @@ impl Tensor {
 
     /// Notes how to compute these values again from what the backward pass has anyway.
     pub(crate) fn with_recipe(self, again: Again) -> Self {
-        if self.requires_grad() || prepares_results(self.context()) {
+        if self.requires_grad() || prepares_results(self.device()) {
             // The tensor is new, so that it has no recipe yet.
             let _ = self.0.again.set(again);
         }
@@ -314,10 +314,10 @@ impl Tensor {
         format!("{:?} of {}", self.shape(), self.0.input.description())
     }
 
-    /// The device's context.
-    #[doc = example!(x: "assert!(x.context().is_same(&ctx));")]
-    pub fn context(&self) -> &Context {
-        &self.0.ctx
+    /// The device's device.
+    #[doc = example!(x: "assert!(x.device().is_same(&device));")]
+    pub fn device(&self) -> &Device {
+        &self.0.device
     }
 
     /// Where the elements lie in memory.
@@ -377,8 +377,8 @@ impl Tensor {
         }
         let buffer = slot.buffer.as_ref().filter(|_| slot.filled)?;
         let input = Input::constant(buffer.len());
-        let (ctx, shape) = (self.context(), self.shape());
-        Self::dense_over(ctx, buffer.clone(), shape, Samples::None, input).ok()
+        let (device, shape) = (self.device(), self.shape());
+        Self::dense_over(device, buffer.clone(), shape, Samples::None, input).ok()
     }
 
     /// Discards this leaf's gradient: the next backward pass overwrites it. Nothing is written to

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hlx_autograd::{AutogradError, BackwardPlan, Result, Tensor, no_grad};
-use hlx_core::{Context, Graph};
+use hlx_core::{Device, Graph};
 
 fn series(seed: usize, n: usize) -> Vec<f32> {
     (0..n)
@@ -26,7 +26,7 @@ fn bits(tensor: &Tensor) -> Vec<u32> {
 
 /// A network with every kind of parameter: embedding, norm, linear with bias.
 struct Network {
-    ctx: Context,
+    device: Device,
     table: Tensor,
     gain: Tensor,
     shift: Tensor,
@@ -38,13 +38,13 @@ const TIME: usize = 3;
 const WIDTH: usize = 6;
 
 impl Network {
-    fn new(ctx: &Context) -> Result<Self> {
+    fn new(device: &Device) -> Result<Self> {
         let leaf = |seed, shape: &[usize]| -> Result<Tensor> {
             let values = series(seed, shape.iter().product());
-            Ok(Tensor::from_slice(ctx, &values, shape)?.with_gradient())
+            Ok(Tensor::from_slice(device, &values, shape)?.with_gradient())
         };
         Ok(Self {
-            ctx: ctx.clone(),
+            device: device.clone(),
             table: leaf(1, &[5, WIDTH])?,
             gain: leaf(2, &[WIDTH])?,
             shift: leaf(3, &[WIDTH])?,
@@ -60,8 +60,8 @@ impl Network {
             .collect();
         let targets: Vec<u32> = ids.iter().map(|id| id % 4).collect();
         Ok((
-            Tensor::ids(&self.ctx, &ids, &[batch, TIME])?.with_samples(0)?,
-            Tensor::ids(&self.ctx, &targets, &[batch, TIME])?,
+            Tensor::ids(&self.device, &ids, &[batch, TIME])?.with_samples(0)?,
+            Tensor::ids(&self.device, &targets, &[batch, TIME])?,
         ))
     }
 
@@ -75,7 +75,7 @@ impl Network {
 
     /// Runs a part of the batch of 8.
     fn pass(&self, samples: std::ops::Range<usize>, plan: &BackwardPlan) -> Result<()> {
-        let scale = Tensor::from_slice(&self.ctx, &[1.0 / 24.0], &[1])?;
+        let scale = Tensor::from_slice(&self.device, &[1.0 / 24.0], &[1])?;
         self.loss(&self.inputs(samples)?, &scale)?
             .backward_with(plan)
     }
@@ -135,18 +135,18 @@ fn shards_are_chains_added_pairwise() -> Result<()> {
 #[test]
 fn a_large_table_has_the_same_bits_as_its_shards() -> Result<()> {
     const VOCABULARY: usize = 40_000;
-    let ctx = hlx_core::testing::cpu()?;
+    let device = hlx_core::testing::cpu()?;
     let values = series(7, 2 * VOCABULARY);
-    let table = Tensor::from_slice(&ctx, &values, &[VOCABULARY, 2])?.with_gradient();
+    let table = Tensor::from_slice(&device, &values, &[VOCABULARY, 2])?.with_gradient();
     let ids: Vec<u32> = (0..64).map(|i| i * i * 13 % 90).collect();
     let pass = |rows: std::ops::Range<usize>, plan: &BackwardPlan| -> Result<Vec<f32>> {
         let n = rows.len();
-        let y = Tensor::ids(&ctx, &ids[rows.clone()], &[n])?
+        let y = Tensor::ids(&device, &ids[rows.clone()], &[n])?
             .with_samples(0)?
             .embedding(&table)?;
         let weights = series(9, 2 * ids.len());
         let weights = &weights[2 * rows.start..2 * rows.end];
-        let weights = Tensor::from_slice(&ctx, weights, &[n, 2])?;
+        let weights = Tensor::from_slice(&device, weights, &[n, 2])?;
         y.mul(&weights)?.sum()?.backward_with(plan)?;
         table.grad().expect("has a gradient").to_vec()
     };
@@ -190,9 +190,9 @@ fn shards_that_do_not_divide_the_batch_are_refused() -> Result<()> {
 #[test]
 fn every_device_gives_the_same_gradients_recorded_or_not() -> Result<()> {
     let mut expected = None;
-    for ctx in hlx_core::testing::own_contexts() {
-        let network = Network::new(&ctx)?;
-        let scale = Tensor::from_slice(&ctx, &[1.0 / 24.0], &[1])?;
+    for device in hlx_core::testing::own_devices() {
+        let network = Network::new(&device)?;
+        let scale = Tensor::from_slice(&device, &[1.0 / 24.0], &[1])?;
         let inputs = network.inputs(0..8)?;
         network
             .loss(&inputs, &scale)?
@@ -203,7 +203,7 @@ fn every_device_gives_the_same_gradients_recorded_or_not() -> Result<()> {
                 .loss(&inputs, &scale)?
                 .backward_with(&plan(2, false))
         };
-        let (graph, ()): (Graph, ()) = ctx.record::<_, AutogradError>(step)?;
+        let (graph, ()): (Graph, ()) = device.record::<_, AutogradError>(step)?;
         graph.replay()?;
         graph.replay()?;
         assert_same_bits(&network.gradients(), &live);
@@ -215,8 +215,8 @@ fn every_device_gives_the_same_gradients_recorded_or_not() -> Result<()> {
 
 #[test]
 fn leaves_accumulate_until_they_are_zeroed() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let x = Tensor::from_slice(&ctx, &[1.0, -2.0], &[2])?.with_gradient();
+    let device = hlx_core::testing::cpu()?;
+    let x = Tensor::from_slice(&device, &[1.0, -2.0], &[2])?.with_gradient();
     assert!(x.grad().is_none());
     x.mul(&x)?.sum()?.backward()?;
     x.sum()?.backward()?;
@@ -230,27 +230,27 @@ fn leaves_accumulate_until_they_are_zeroed() -> Result<()> {
 
 #[test]
 fn a_parameter_writes_its_gradient_where_it_is_told() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let flat = ctx.buffer_f32(&[7.0; 66])?;
-    let (values, gradient) = (ctx.buffer_f32(&[3.0, 4.0])?, flat.slice(64, 2)?);
+    let device = hlx_core::testing::cpu()?;
+    let flat = device.buffer_f32(&[7.0; 66])?;
+    let (values, gradient) = (device.buffer_f32(&[3.0, 4.0])?, flat.slice(64, 2)?);
     let w = Tensor::parameter(
-        &ctx,
+        &device,
         "w",
         values,
         Arc::new(move || Ok(gradient.clone())),
         &[2],
     )?;
     w.mul(&w)?.sum()?.backward()?;
-    assert_eq!(ctx.download_f32(&flat)?[62..], [7.0, 7.0, 6.0, 8.0]);
+    assert_eq!(device.download_f32(&flat)?[62..], [7.0, 7.0, 6.0, 8.0]);
     w.sum()?.backward_with(&BackwardPlan::default())?;
-    assert_eq!(ctx.download_f32(&flat)?[62..], [7.0, 7.0, 1.0, 1.0]);
+    assert_eq!(device.download_f32(&flat)?[62..], [7.0, 7.0, 1.0, 1.0]);
     Ok(())
 }
 
 #[test]
 fn contributions_are_added_from_the_last_consumer_to_the_first() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let factor = |value: f32| Tensor::from_slice(&ctx, &[value], &[1]);
+    let device = hlx_core::testing::cpu()?;
+    let factor = |value: f32| Tensor::from_slice(&device, &[value], &[1]);
     // The order shows: 1 is lost beside 2^24, and the sum from the first would be 0.
     let x = factor(1.0)?.with_gradient();
     let first = x.mul(&factor(1.0)?)?;
@@ -264,8 +264,8 @@ fn contributions_are_added_from_the_last_consumer_to_the_first() -> Result<()> {
 
 #[test]
 fn nothing_is_recorded_within_no_grad() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let x = Tensor::from_slice(&ctx, &[1.0, 2.0], &[2])?.with_gradient();
+    let device = hlx_core::testing::cpu()?;
+    let x = Tensor::from_slice(&device, &[1.0, 2.0], &[2])?.with_gradient();
     let y = no_grad(|| x.mul(&x)?.sum())?;
     assert!(!y.requires_grad());
     assert!(matches!(y.backward(), Err(AutogradError::NoGraph)));
@@ -275,8 +275,8 @@ fn nothing_is_recorded_within_no_grad() -> Result<()> {
 
 #[test]
 fn a_second_pass_through_a_graph_is_refused() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let x = Tensor::from_slice(&ctx, &[1.0, 2.0], &[2])?.with_gradient();
+    let device = hlx_core::testing::cpu()?;
+    let x = Tensor::from_slice(&device, &[1.0, 2.0], &[2])?.with_gradient();
     let y = x.mul(&x)?.sum()?;
     y.backward()?;
     let error = y.backward().expect_err("freed");
@@ -287,13 +287,13 @@ fn a_second_pass_through_a_graph_is_refused() -> Result<()> {
 
 #[test]
 fn a_pass_from_several_elements_needs_their_gradient() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let x = Tensor::from_slice(&ctx, &[1.0, 2.0], &[2])?.with_gradient();
+    let device = hlx_core::testing::cpu()?;
+    let x = Tensor::from_slice(&device, &[1.0, 2.0], &[2])?.with_gradient();
     let y = x.mul(&x)?;
     let error = y.backward().expect_err("two elements");
     let expected = "backward: the tensor has shape [2], expected one element or a given gradient";
     assert_eq!(error.to_string(), expected);
-    let upstream = Tensor::from_slice(&ctx, &[10.0, 100.0], &[2])?;
+    let upstream = Tensor::from_slice(&device, &[10.0, 100.0], &[2])?;
     y.backward_from(&upstream, &BackwardPlan::default())?;
     assert_eq!(
         bits(&x.grad().expect("has one")),
@@ -304,11 +304,11 @@ fn a_pass_from_several_elements_needs_their_gradient() -> Result<()> {
 
 #[test]
 fn a_parameter_of_two_operations_needs_the_whole_batch() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let x = Tensor::from_slice(&ctx, &series(1, 12), &[4, 3])?.with_samples(0)?;
-    let (values, gradient) = (ctx.buffer_f32(&series(2, 9))?, ctx.alloc(9)?);
+    let device = hlx_core::testing::cpu()?;
+    let x = Tensor::from_slice(&device, &series(1, 12), &[4, 3])?.with_samples(0)?;
+    let (values, gradient) = (device.buffer_f32(&series(2, 9))?, device.alloc(9)?);
     let w = Tensor::parameter(
-        &ctx,
+        &device,
         "tied",
         values,
         Arc::new(move || Ok(gradient.clone())),
@@ -350,10 +350,10 @@ fn values_computed_again_have_their_bits() -> Result<()> {
     // activation's.
     const ROWS: usize = 2048;
     const COLUMNS: usize = 2048;
-    for ctx in hlx_core::testing::own_contexts() {
+    for device in hlx_core::testing::own_devices() {
         let leaf = |seed, shape: &[usize]| -> Result<Tensor> {
             let values = series(seed, shape.iter().product());
-            Ok(Tensor::from_slice(&ctx, &values, shape)?.with_gradient())
+            Ok(Tensor::from_slice(&device, &values, shape)?.with_gradient())
         };
         let (gain, shift) = (leaf(1, &[COLUMNS])?, leaf(2, &[COLUMNS])?);
         let (first, second) = (leaf(3, &[1, COLUMNS])?, leaf(4, &[1, COLUMNS])?);
@@ -371,10 +371,10 @@ fn values_computed_again_have_their_bits() -> Result<()> {
         for leaf in leaves {
             leaf.zero_grad();
         }
-        let (graph, ()) = ctx.record(step)?;
+        let (graph, ()) = device.record(step)?;
         graph.replay()?;
         let recorded = leaves.map(|leaf| bits(&leaf.grad().expect("has one")));
-        assert!(eager == recorded, "{}", ctx.info());
+        assert!(eager == recorded, "{}", device.info());
     }
     Ok(())
 }

@@ -2,14 +2,14 @@
 //! give what PyTorch gives.
 
 use hlx_autograd::{AvgDivisor, DType, Interpolation, Padding, PoolOptions, Result, Tensor, Unary};
-use hlx_core::testing::{contexts, left_out, own_contexts};
-use hlx_core::{Bool, Context};
+use hlx_core::testing::{devices, left_out, own_devices};
+use hlx_core::{Bool, Device};
 
 const NAN: f32 = f32::NAN;
 const INF: f32 = f32::INFINITY;
 
-fn of(ctx: &Context, values: &[f32]) -> Result<Tensor> {
-    Tensor::from_slice(ctx, values, &[values.len()])
+fn of(device: &Device, values: &[f32]) -> Result<Tensor> {
+    Tensor::from_slice(device, values, &[values.len()])
 }
 
 /// Equal, where NaN is equal to NaN; zeros of either sign are equal.
@@ -65,13 +65,13 @@ const ALONG: [Along; 36] = [
 ];
 
 fn places(x: &Tensor) -> Result<Tensor> {
-    Tensor::zeros(x.context(), x.shape(), DType::I32)
+    Tensor::zeros(x.device(), x.shape(), DType::I32)
 }
 
 #[test]
 fn a_dimension_that_is_not_there_is_named() -> Result<()> {
-    let ctx = &contexts()[0];
-    let x = Tensor::ones(ctx, &[2, 3], DType::F32)?;
+    let device = &devices()[0];
+    let x = Tensor::ones(device, &[2, 3], DType::F32)?;
     for (name, operation) in ALONG {
         for dim in [2, -3, isize::MAX, isize::MIN] {
             let Err(error) = operation(&x, dim) else {
@@ -92,8 +92,8 @@ fn a_dimension_that_is_not_there_is_named() -> Result<()> {
 
 #[test]
 fn reductions_of_nothing_are_pytorchs() -> Result<()> {
-    for ctx in contexts() {
-        let none = Tensor::zeros(ctx, &[0, 2], DType::F32)?;
+    for device in devices() {
+        let none = Tensor::zeros(device, &[0, 2], DType::F32)?;
         for (name, found, want) in [
             ("sum", none.sum_dim(&[0], false)?, [0.0; 2]),
             ("mean", none.mean_dim(&[0], false)?, [NAN; 2]),
@@ -148,36 +148,40 @@ fn reductions_of_nothing_are_pytorchs() -> Result<()> {
 
 #[test]
 fn nan_and_infinity_go_through_reductions_and_orders_as_in_pytorch() -> Result<()> {
-    for ctx in contexts() {
-        let x = of(ctx, &[2.0, NAN, -1.0, INF, NAN, -INF])?;
-        let y = of(ctx, &[2.0, INF, -1.0])?;
+    for device in devices() {
+        let x = of(device, &[2.0, NAN, -1.0, INF, NAN, -INF])?;
+        let y = of(device, &[2.0, INF, -1.0])?;
         for (name, found, want) in [
             ("amax", x.amax(&[0], false)?, vec![NAN]),
             ("amin", x.amin(&[0], false)?, vec![NAN]),
             ("amax", y.amax(&[0], false)?, vec![INF]),
             ("sum", x.sum()?, vec![NAN]),
             ("sum", y.sum()?, vec![INF]),
-            ("sum", of(ctx, &[INF, -INF])?.sum()?, vec![NAN]),
+            ("sum", of(device, &[INF, -INF])?.sum()?, vec![NAN]),
             ("mean", y.mean()?, vec![INF]),
-            ("prod", of(ctx, &[INF, 0.0])?.prod(&[], false)?, vec![NAN]),
+            (
+                "prod",
+                of(device, &[INF, 0.0])?.prod(&[], false)?,
+                vec![NAN],
+            ),
             ("var", y.var(&[0], 1, false)?, vec![NAN]),
             ("norm", y.norm(2.0, &[0], false)?, vec![INF]),
             ("logsumexp", y.logsumexp(&[0], false)?, vec![INF]),
             (
                 "logsumexp",
-                of(ctx, &[-INF, -INF])?.logsumexp(&[0], false)?,
+                of(device, &[-INF, -INF])?.logsumexp(&[0], false)?,
                 vec![-INF],
             ),
             ("logsumexp", x.logsumexp(&[0], false)?, vec![NAN]),
             ("cumsum", y.cumsum(0)?, vec![2.0, INF, INF]),
             (
                 "cumsum",
-                of(ctx, &[1.0, NAN, 1.0])?.cumsum(0)?,
+                of(device, &[1.0, NAN, 1.0])?.cumsum(0)?,
                 vec![1.0, NAN, NAN],
             ),
             (
                 "cumprod",
-                of(ctx, &[2.0, 0.0, INF])?.cumprod(0)?,
+                of(device, &[2.0, 0.0, INF])?.cumprod(0)?,
                 vec![2.0, 0.0, NAN],
             ),
             (
@@ -193,13 +197,21 @@ fn nan_and_infinity_go_through_reductions_and_orders_as_in_pytorch() -> Result<(
             ("topk", x.topk(3, 0, true)?.0, vec![NAN, NAN, INF]),
             ("topk", x.topk(2, 0, false)?.0, vec![-INF, -1.0]),
             ("max_dim", x.max_dim(0, false)?.0, vec![NAN]),
-            ("softmax", of(ctx, &[-INF, 0.0])?.softmax()?, vec![0.0, 1.0]),
             (
                 "softmax",
-                of(ctx, &[-INF, -INF])?.softmax()?,
+                of(device, &[-INF, 0.0])?.softmax()?,
+                vec![0.0, 1.0],
+            ),
+            (
+                "softmax",
+                of(device, &[-INF, -INF])?.softmax()?,
                 vec![NAN, NAN],
             ),
-            ("softmax", of(ctx, &[INF, 0.0])?.softmax()?, vec![NAN, NAN]),
+            (
+                "softmax",
+                of(device, &[INF, 0.0])?.softmax()?,
+                vec![NAN, NAN],
+            ),
         ] {
             assert_values(name, &found, &want)?;
         }
@@ -207,7 +219,7 @@ fn nan_and_infinity_go_through_reductions_and_orders_as_in_pytorch() -> Result<(
         assert_eq!(x.argmin(None, false)?.to_ids()?, [1]);
         assert_eq!(x.argsort(0, false)?.to_ids()?, [5, 2, 0, 3, 1, 4]);
         assert!(bool::from(
-            of(ctx, &[0.0, NAN])?.any(&[], false)?.item::<Bool>()?
+            of(device, &[0.0, NAN])?.any(&[], false)?.item::<Bool>()?
         ));
         assert!(bool::from(x.all(&[], false)?.item::<Bool>()?));
     }
@@ -216,9 +228,9 @@ fn nan_and_infinity_go_through_reductions_and_orders_as_in_pytorch() -> Result<(
 
 #[test]
 fn nan_and_infinity_go_through_elements_as_in_pytorch() -> Result<()> {
-    for ctx in contexts() {
-        let x = of(ctx, &[NAN, INF, -INF, -0.0])?;
-        let one = of(ctx, &[1.0])?;
+    for device in devices() {
+        let x = of(device, &[NAN, INF, -INF, -0.0])?;
+        let one = of(device, &[1.0])?;
         for (name, found, want) in [
             ("clamp", x.clamp(-1.0, 1.0)?, [NAN, 1.0, -1.0, 0.0]),
             ("relu", x.relu()?, [NAN, INF, 0.0, 0.0]),
@@ -274,8 +286,8 @@ fn nan_and_infinity_go_through_elements_as_in_pytorch() -> Result<()> {
 
 #[test]
 fn nan_goes_through_windows_and_products() -> Result<()> {
-    for ctx in contexts() {
-        let image = of(ctx, &[1.0, NAN, 3.0, 4.0])?.reshape(&[1, 1, 2, 2])?;
+    for device in devices() {
+        let image = of(device, &[1.0, NAN, 3.0, 4.0])?.reshape(&[1, 1, 2, 2])?;
         let whole = PoolOptions::square(2);
         assert_values("max_pool2d", &image.max_pool2d(&whole)?, &[NAN])?;
         let mean = image.avg_pool2d(&whole, AvgDivisor::Padded);
@@ -289,7 +301,7 @@ fn nan_goes_through_windows_and_products() -> Result<()> {
         let nearest = image.interpolate([2, 2], Interpolation::Nearest)?;
         assert_values("interpolate", &nearest, &[1.0, NAN, 3.0, 4.0])?;
         let square = image.reshape(&[2, 2])?;
-        let zeros = Tensor::zeros(ctx, &[2, 1], DType::F32)?;
+        let zeros = Tensor::zeros(device, &[2, 1], DType::F32)?;
         assert_values("matmul", &square.matmul(&zeros)?, &[NAN, 0.0])?;
         let padded = square.pad(&[(1, 0)], Padding::Constant(INF))?;
         assert_values("pad", &padded, &[INF, 1.0, NAN, INF, 3.0, 4.0])?;
@@ -299,17 +311,18 @@ fn nan_goes_through_windows_and_products() -> Result<()> {
 
 #[test]
 fn shapes_with_zeros_go_through_every_operation_of_two() -> Result<()> {
-    for ctx in contexts() {
+    for device in devices() {
         let (rows, columns) = (
-            Tensor::zeros(ctx, &[0, 3], DType::F32)?,
-            Tensor::ones(ctx, &[3, 2], DType::F32)?,
+            Tensor::zeros(device, &[0, 3], DType::F32)?,
+            Tensor::ones(device, &[3, 2], DType::F32)?,
         );
         assert_eq!(rows.matmul(&columns)?.shape(), [0, 2]);
-        let inner = Tensor::ones(ctx, &[2, 0], DType::F32)?;
-        let product = inner.matmul(&Tensor::ones(ctx, &[0, 2], DType::F32)?)?;
+        let inner = Tensor::ones(device, &[2, 0], DType::F32)?;
+        let product = inner.matmul(&Tensor::ones(device, &[0, 2], DType::F32)?)?;
         assert_values("matmul over nothing", &product, &[0.0; 4])?;
         assert_eq!(
-            rows.add(&Tensor::ones(ctx, &[1, 3], DType::F32)?)?.shape(),
+            rows.add(&Tensor::ones(device, &[1, 3], DType::F32)?)?
+                .shape(),
             [0, 3]
         );
         assert_eq!(
@@ -317,11 +330,11 @@ fn shapes_with_zeros_go_through_every_operation_of_two() -> Result<()> {
             [2, 3]
         );
         assert_eq!(
-            rows.linear(&Tensor::ones(ctx, &[4, 3], DType::F32)?, None)?
+            rows.linear(&Tensor::ones(device, &[4, 3], DType::F32)?, None)?
                 .shape(),
             [0, 4]
         );
-        let none = Tensor::from_vec(ctx, Vec::<i32>::new(), &[0])?;
+        let none = Tensor::from_vec(device, Vec::<i32>::new(), &[0])?;
         assert_eq!(columns.index_select(0, &none)?.shape(), [0, 2]);
         assert!(
             columns
@@ -335,7 +348,7 @@ fn shapes_with_zeros_go_through_every_operation_of_two() -> Result<()> {
 
 #[test]
 fn a_product_with_zeros_has_its_gradient() -> Result<()> {
-    for ctx in contexts() {
+    for device in devices() {
         // By hand: y = [a, ab, abc, abcd], the loss their sum weighted 1, 2, 3, 4.
         for (values, want) in [
             (
@@ -348,12 +361,12 @@ fn a_product_with_zeros_has_its_gradient() -> Result<()> {
                 [1.0 + 4.0 + 18.0 + 96.0, 0.0, 0.0, 0.0],
             ),
         ] {
-            let x = of(ctx, &values)?.with_gradient();
-            let weight = of(ctx, &[1.0, 2.0, 3.0, 4.0])?;
+            let x = of(device, &values)?.with_gradient();
+            let weight = of(device, &[1.0, 2.0, 3.0, 4.0])?;
             x.cumprod(0)?.mul(&weight)?.sum()?.backward()?;
             assert_values("cumprod", &x.grad().expect("a gradient"), &want)?;
         }
-        let x = of(ctx, &[2.0, 0.0, 3.0])?.with_gradient();
+        let x = of(device, &[2.0, 0.0, 3.0])?.with_gradient();
         x.prod(&[0], false)?.backward()?;
         assert_values("prod", &x.grad().expect("a gradient"), &[0.0, 6.0, 0.0])?;
     }
@@ -362,15 +375,16 @@ fn a_product_with_zeros_has_its_gradient() -> Result<()> {
 
 #[test]
 fn more_elements_than_memory_has_are_one_line() -> Result<()> {
-    let ctx = &contexts()[0];
+    let device = &devices()[0];
     for shape in [&[1 << 40, 1 << 40][..], &[usize::MAX], &[1 << 46]] {
-        let error = Tensor::zeros(ctx, shape, DType::F32).expect_err("no such memory");
+        let error = Tensor::zeros(device, shape, DType::F32).expect_err("no such memory");
         let text = error.to_string();
         assert!(!text.contains('\n'), "{text}");
     }
-    let nine = Tensor::zeros(ctx, &[1; 9], DType::F32).expect_err("nine dimensions");
+    let nine = Tensor::zeros(device, &[1; 9], DType::F32).expect_err("nine dimensions");
     assert!(nine.to_string().contains("expected at most 8"), "{nine}");
-    let short = Tensor::from_vec(ctx, vec![1_u8; 3], &[1 << 33, 1 << 33]).expect_err("3 elements");
+    let short =
+        Tensor::from_vec(device, vec![1_u8; 3], &[1 << 33, 1 << 33]).expect_err("3 elements");
     assert!(
         short.to_string().contains("expected one of 3 elements"),
         "{short}"
@@ -389,20 +403,20 @@ fn elements_past_four_billion_are_there() -> Result<()> {
         return Ok(());
     }
     let n: usize = (1 << 32) + 5;
-    for ctx in &own_contexts() {
-        let (dtype, bytes) = if ctx.is_cpu() {
+    for device in &own_devices() {
+        let (dtype, bytes) = if device.is_cpu() {
             (DType::U8, 1)
         } else {
             (DType::F32, 4)
         };
-        if ctx.info().memory_bytes < (3 * n * bytes) as u64 {
+        if device.info().memory_bytes < (3 * n * bytes) as u64 {
             left_out(
                 "tensors of more than 2^32 elements",
                 "the device has too little memory",
             );
             continue;
         }
-        let mut x = Tensor::full(ctx, &[n], 3.0, dtype)?;
+        let mut x = Tensor::full(device, &[n], 3.0, dtype)?;
         x.narrow(0, n - 2, 2)?.fill_(7.0)?;
         let end = x.narrow(0, n - 3, 3)?;
         assert_eq!(end.to_dtype(DType::F32)?.to_vec()?, [3.0, 7.0, 7.0]);
@@ -419,7 +433,7 @@ fn elements_past_four_billion_are_there() -> Result<()> {
         let around = x.narrow(0, (1 << 32) - 1, 3)?.to_dtype(DType::F32)?;
         assert_eq!(around.to_vec()?, [4.0; 3]);
         let every = x.slice(0, 0..n, 1 << 30)?;
-        if n * bytes / 4 <= ctx.max_binding_words() {
+        if n * bytes / 4 <= device.max_binding_words() {
             assert_eq!(every.to_dtype(DType::F32)?.to_vec()?, [4.0; 5]);
         } else {
             let error = every.add(1).expect_err("a span past one binding");
@@ -432,15 +446,15 @@ fn elements_past_four_billion_are_there() -> Result<()> {
 /// A strided operand whose span is more than the device binds is refused with its size, not read wrong.
 #[test]
 fn strided_windows_past_one_binding_are_refused_or_right() -> Result<()> {
-    for ctx in &own_contexts() {
-        let limit = ctx.max_binding_words();
-        if ctx.is_cpu() || limit > 1 << 26 {
+    for device in &own_devices() {
+        let limit = device.max_binding_words();
+        if device.is_cpu() || limit > 1 << 26 {
             continue;
         }
         // Columns that lie further apart than one binding reaches.
         let rows = 16;
         let columns = limit / 8;
-        let x = Tensor::full(ctx, &[rows, columns], 1.0, DType::F32)?;
+        let x = Tensor::full(device, &[rows, columns], 1.0, DType::F32)?;
         let ends = x.slice(1, 0..columns, columns - 1)?;
         for outcome in [ends.add(1.0), ends.contiguous().and_then(|x| x.add(1.0))] {
             match outcome {

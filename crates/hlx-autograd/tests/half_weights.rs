@@ -1,25 +1,25 @@
 //! Products of f32 inputs with weights of 16 bits: the bits of the widened weights.
 
 use hlx_autograd::{Activation, AutogradError, DType, Result, Tensor};
-use hlx_core::{Arithmetic, Context};
+use hlx_core::{Arithmetic, Device};
 
 /// Values of a counter, within -1 to 1.
-fn values(ctx: &Context, seed: u32, shape: &[usize]) -> Result<Tensor> {
+fn values(device: &Device, seed: u32, shape: &[usize]) -> Result<Tensor> {
     let value = |at: u32| {
         let word = (at + 1000 * seed).wrapping_mul(0x9e37_79b9) >> 8;
         word as f32 / (1 << 23) as f32 - 1.0
     };
     let n = shape.iter().product::<usize>() as u32;
-    Tensor::from_slice(ctx, &(0..n).map(value).collect::<Vec<_>>(), shape)
+    Tensor::from_slice(device, &(0..n).map(value).collect::<Vec<_>>(), shape)
 }
 
 #[test]
 fn a_weight_of_16_bits_has_the_bits_of_the_widened_one() -> Result<()> {
-    for ctx in hlx_core::testing::contexts() {
-        let (weight, bias) = (values(ctx, 2, &[40, 24])?, values(ctx, 3, &[40])?);
+    for device in hlx_core::testing::devices() {
+        let (weight, bias) = (values(device, 2, &[40, 24])?, values(device, 3, &[40])?);
         for (dtype, rows) in [(DType::BF16, 3), (DType::F16, 3), (DType::BF16, 19)] {
-            let x = values(ctx, 1, &[rows, 24])?.with_gradient();
-            let residual = values(ctx, 4, &[rows, 40])?;
+            let x = values(device, 1, &[rows, 24])?.with_gradient();
+            let residual = values(device, 4, &[rows, 40])?;
             let half = weight.to_dtype(dtype)?;
             let wide = half.to_dtype(DType::F32)?;
             let results = |weight: &Tensor| {
@@ -30,7 +30,7 @@ fn a_weight_of_16_bits_has_the_bits_of_the_widened_one() -> Result<()> {
                 Ok::<_, AutogradError>([y.to_vec()?, sum.to_vec()?, slope.to_vec()?])
             };
             let (found, expected) = (results(&half)?, results(&wide)?);
-            assert_eq!(found, expected, "{dtype}, {rows} rows, {ctx:?}");
+            assert_eq!(found, expected, "{dtype}, {rows} rows, {device:?}");
         }
     }
     Ok(())
@@ -40,14 +40,14 @@ fn a_weight_of_16_bits_has_the_bits_of_the_widened_one() -> Result<()> {
 /// residual, in both arithmetics.
 #[test]
 fn a_network_of_16_bit_weights_has_the_bits_of_the_widened_ones() -> Result<()> {
-    let contexts = hlx_core::testing::contexts();
-    let integer = contexts[0].with_arithmetic(Arithmetic::Integer);
-    for ctx in contexts.iter().chain([&integer]) {
-        let (up, down) = (values(ctx, 2, &[40, 24])?, values(ctx, 3, &[24, 40])?);
-        let (bias, after) = (values(ctx, 4, &[40])?, values(ctx, 5, &[24])?);
+    let devices = hlx_core::testing::devices();
+    let integer = devices[0].with_arithmetic(Arithmetic::Integer);
+    for device in devices.iter().chain([&integer]) {
+        let (up, down) = (values(device, 2, &[40, 24])?, values(device, 3, &[24, 40])?);
+        let (bias, after) = (values(device, 4, &[40])?, values(device, 5, &[24])?);
         for (dtype, rows) in [(DType::BF16, 3), (DType::F16, 19)] {
-            let x = values(ctx, 1, &[rows, 24])?.with_gradient();
-            let residual = values(ctx, 6, &[rows, 24])?;
+            let x = values(device, 1, &[rows, 24])?.with_gradient();
+            let residual = values(device, 6, &[rows, 24])?;
             let half = [up.to_dtype(dtype)?, down.to_dtype(dtype)?];
             let wide = [half[0].to_dtype(DType::F32)?, half[1].to_dtype(DType::F32)?];
             let results = |[up, down]: &[Tensor; 2]| {
@@ -60,7 +60,7 @@ fn a_network_of_16_bit_weights_has_the_bits_of_the_widened_ones() -> Result<()> 
             assert_eq!(
                 results(&half)?,
                 results(&wide)?,
-                "{dtype}, {rows} rows, {ctx:?}"
+                "{dtype}, {rows} rows, {device:?}"
             );
         }
     }
@@ -69,8 +69,8 @@ fn a_network_of_16_bit_weights_has_the_bits_of_the_widened_ones() -> Result<()> 
 
 #[test]
 fn weights_of_other_types_are_refused() -> Result<()> {
-    let ctx = &hlx_core::testing::cpu()?;
-    let (x, weight) = (values(ctx, 1, &[3, 5])?, values(ctx, 2, &[4, 5])?);
+    let device = &hlx_core::testing::cpu()?;
+    let (x, weight) = (values(device, 1, &[3, 5])?, values(device, 2, &[4, 5])?);
     let refused = |weight: &Tensor| {
         let refused = x.linear(weight, None).map(drop);
         refused.expect_err("it is refused").to_string()

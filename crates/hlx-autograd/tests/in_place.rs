@@ -4,12 +4,12 @@ use hlx_autograd::{
     Activation, AutogradError, BatchNormOptions, ConvOptions, DType, ExpertChoices, PoolOptions,
     Result, Tensor, Unary, no_grad,
 };
-use hlx_core::Context;
-use hlx_core::testing::{contexts, own_contexts};
+use hlx_core::Device;
+use hlx_core::testing::{devices, own_devices};
 
-fn counted(ctx: &Context, shape: &[usize]) -> Result<Tensor> {
+fn counted(device: &Device, shape: &[usize]) -> Result<Tensor> {
     let n = shape.iter().product::<usize>();
-    Tensor::arange(ctx, 0.0, n as f32, 1.0)?.reshape(shape)
+    Tensor::arange(device, 0.0, n as f32, 1.0)?.reshape(shape)
 }
 
 fn message(error: AutogradError) -> String {
@@ -18,8 +18,8 @@ fn message(error: AutogradError) -> String {
 
 #[test]
 fn views_share_what_is_written() -> Result<()> {
-    for ctx in contexts() {
-        let x = counted(ctx, &[3, 4])?;
+    for device in devices() {
+        let x = counted(device, &[3, 4])?;
         x.select(1, 2)?.fill_(9.0)?;
         x.narrow(0, 0, 1)?.mul_(10.0)?;
         let want = [
@@ -28,14 +28,14 @@ fn views_share_what_is_written() -> Result<()> {
         assert_eq!(x.to_vec()?, want);
         x.transpose(0, 1)?
             .narrow(0, 3, 1)?
-            .copy_(&counted(ctx, &[3])?)?;
+            .copy_(&counted(device, &[3])?)?;
         assert_eq!(x.select(1, 3)?.to_vec()?, [0.0, 1.0, 2.0]);
         // Its own elements in another order.
-        let mut y = counted(ctx, &[4])?;
+        let mut y = counted(device, &[4])?;
         y.copy_(&y.flip(&[0])?)?;
         assert_eq!(y.to_vec()?, [3.0, 2.0, 1.0, 0.0]);
-        let mut none = counted(ctx, &[0, 3])?;
-        none.add_(1.0)?.zero_()?.copy_(&counted(ctx, &[3])?)?;
+        let mut none = counted(device, &[0, 3])?;
+        none.add_(1.0)?.zero_()?.copy_(&counted(device, &[3])?)?;
         assert_eq!(none.shape(), [0, 3]);
     }
     Ok(())
@@ -74,7 +74,7 @@ const PAIRS: [Pair; 31] = [
     ("triu_", |x, _| x.triu_(1).map(drop), |x, _| x.triu(1)),
     ("clamp_", |x, _| x.clamp_(0.6, 1.4).map(drop), |x, _| x.clamp(0.6, 1.4)),
     ("zero_", |x, _| x.zero_().map(drop), |x, _| x.zeros_like()),
-    ("fill_", |x, _| x.fill_(2.5).map(drop), |x, _| Tensor::full(x.context(), x.shape(), 2.5, x.dtype())),
+    ("fill_", |x, _| x.fill_(2.5).map(drop), |x, _| Tensor::full(x.device(), x.shape(), 2.5, x.dtype())),
     ("copy_", |x, y| x.copy_(y).map(drop), |x, y| y.expand(x.shape())),
     ("masked_fill_", |x, y| x.masked_fill_(&y.gt(1.0)?, 7.0).map(drop), |x, y| x.masked_fill(&y.gt(1.0)?, 7.0)),
     ("scatter_add_", |x, y| x.scatter_add_(1, &places(y)?, y).map(drop), |x, y| x.scatter_add(1, &places(y)?, y)),
@@ -88,22 +88,22 @@ fn places(y: &Tensor) -> Result<Tensor> {
 }
 
 fn rows(y: &Tensor) -> Result<Tensor> {
-    Tensor::from_vec(y.context(), vec![2, 0, 0], &[3])
+    Tensor::from_vec(y.device(), vec![2, 0, 0], &[3])
 }
 
 /// x and y, \[3, 4\], with values in [0.5, 1.5).
-fn operands(ctx: &Context) -> Result<[Tensor; 2]> {
+fn operands(device: &Device) -> Result<[Tensor; 2]> {
     Ok([
-        Tensor::rand(ctx, &[3, 4], 1)?.add(0.5)?,
-        Tensor::rand(ctx, &[3, 4], 2)?.add(0.5)?,
+        Tensor::rand(device, &[3, 4], 1)?.add(0.5)?,
+        Tensor::rand(device, &[3, 4], 2)?.add(0.5)?,
     ])
 }
 
 #[test]
 fn an_operation_in_place_has_the_bits_and_the_gradients_of_its_operation() -> Result<()> {
-    for ctx in contexts() {
+    for device in devices() {
         for (name, in_place, operation) in PAIRS {
-            let [x, y] = operands(ctx)?;
+            let [x, y] = operands(device)?;
             let leaves = || [x.with_gradient(), y.with_gradient()];
             let (one, two) = (leaves(), leaves());
             // Of an operation whose derivative saves nothing.
@@ -114,7 +114,7 @@ fn an_operation_in_place_has_the_bits_and_the_gradients_of_its_operation() -> Re
             if !want.requires_grad() {
                 continue;
             }
-            let weight = Tensor::randn(ctx, &[3, 4], 3)?;
+            let weight = Tensor::randn(device, &[3, 4], 3)?;
             want.mul(&weight)?.sum()?.backward()?;
             result.mul(&weight)?.sum()?.backward()?;
             for (one, two) in one.iter().zip(&two) {
@@ -129,18 +129,18 @@ fn an_operation_in_place_has_the_bits_and_the_gradients_of_its_operation() -> Re
 
 #[test]
 fn windows_and_other_types_are_written_in_place() -> Result<()> {
-    for ctx in contexts() {
+    for device in devices() {
         for (name, in_place, operation) in PAIRS {
             let types = [DType::F32, DType::F16, DType::BF16];
             // A software driver compiles each pair of operation and type.
-            let types = if ctx.is_cpu() {
+            let types = if device.is_cpu() {
                 &types[..]
             } else {
                 &types[2..]
             };
             for &dtype in types {
-                let [x, y] = operands(ctx)?;
-                let whole = Tensor::full(ctx, &[5, 7], 0.75, DType::F32)?.to_dtype(dtype)?;
+                let [x, y] = operands(device)?;
+                let whole = Tensor::full(device, &[5, 7], 0.75, DType::F32)?.to_dtype(dtype)?;
                 let mut window = whole
                     .transpose(0, 1)?
                     .slice(1, 1..4, 1)?
@@ -161,7 +161,7 @@ fn windows_and_other_types_are_written_in_place() -> Result<()> {
                 // Nothing beside the window: the first and last rows, the odd columns.
                 let around = [whole.narrow(0, 0, 1)?, whole.slice(1, 1..7, 2)?];
                 for part in around {
-                    let same = Tensor::full(ctx, part.shape(), 0.75, dtype)?;
+                    let same = Tensor::full(device, part.shape(), 0.75, dtype)?;
                     assert!(part.equal(&same)?, "{name} of {dtype}: {part}");
                 }
             }
@@ -175,7 +175,7 @@ type Network = (&'static str, fn(&Tensor, &Tensor) -> Result<Tensor>);
 
 /// Four tokens of two experts, which have one weight.
 fn experts(x: &Tensor, y: &Tensor) -> Result<Tensor> {
-    let chosen = Tensor::ids(x.context(), &[0, 1, 0, 1], &[4, 1])?;
+    let chosen = Tensor::ids(x.device(), &[0, 1, 0, 1], &[4, 1])?;
     let choices = ExpertChoices::new(&chosen, 2)?;
     let rows = x.to_experts(&choices)?;
     rows.experts_linear(&[y.clone(), y.clone()], &choices)?
@@ -221,8 +221,8 @@ const NETWORKS: [Network; 42] = [
     ("rms_norm", |x, y| x.rms_norm(&[4], Some(&y.select(0, 0)?), 1e-5)),
     ("rms_norm_one_plus", |x, y| x.rms_norm_one_plus(&[4], &y.select(0, 0)?, 1e-5)),
     ("rope", |x, y| {
-        let positions = Tensor::ids(x.context(), &[0, 1, 5, 9], &[4])?;
-        let frequencies = Tensor::from_slice(x.context(), &[1.0, 0.5], &[2])?;
+        let positions = Tensor::ids(x.device(), &[0, 1, 5, 9], &[4])?;
+        let frequencies = Tensor::from_slice(x.device(), &[1.0, 0.5], &[2])?;
         x.unsqueeze(1)?.rope(&positions, &frequencies, 1.0)?.squeeze(1)?.mul(y)
     }),
     ("group_norm", |x, y| x.group_norm(2, Some([&y.select(0, 0)?, &y.select(0, 1)?]), 1e-5)),
@@ -254,7 +254,7 @@ fn gradients(
     let leaves = [leaf(x)?, leaf(y)?];
     let output = network.1(&leaves[0], &leaves[1])?;
     let loss = output
-        .mul(Tensor::randn(x.context(), output.shape(), 9)?)?
+        .mul(Tensor::randn(x.device(), output.shape(), 9)?)?
         .sum()?;
     let changed = change.map(|change| match change {
         Changed::Left => leaves[0].clone(),
@@ -277,10 +277,10 @@ fn leaf(x: &Tensor) -> Result<Tensor> {
 /// are those of the values from before, or the pass is refused. Never a wrong gradient.
 #[test]
 fn no_change_in_place_gives_a_wrong_gradient() -> Result<()> {
-    for ctx in contexts() {
+    for device in devices() {
         let both = [
-            Tensor::rand(ctx, &[4, 4], 1)?.add(0.5)?,
-            Tensor::rand(ctx, &[4, 4], 2)?.add(0.5)?,
+            Tensor::rand(device, &[4, 4], 1)?.add(0.5)?,
+            Tensor::rand(device, &[4, 4], 2)?.add(0.5)?,
         ];
         let (mut refused, mut right) = (0, 0);
         for network in NETWORKS {
@@ -311,8 +311,8 @@ fn no_change_in_place_gives_a_wrong_gradient() -> Result<()> {
 
 #[test]
 fn the_error_names_the_operation_and_the_tensor() -> Result<()> {
-    let ctx = &contexts()[0];
-    let x = counted(ctx, &[2, 3])?.with_gradient();
+    let device = &devices()[0];
+    let x = counted(device, &[2, 3])?.with_gradient();
     let mut h = x.mul(2.0)?;
     let y = h.sin()?.sum()?;
     h.add_(1.0)?;
@@ -334,8 +334,8 @@ fn the_error_names_the_operation_and_the_tensor() -> Result<()> {
 
 #[test]
 fn a_leaf_is_changed_within_no_grad_only() -> Result<()> {
-    for ctx in contexts() {
-        let mut w = counted(ctx, &[3])?.with_gradient();
+    for device in devices() {
+        let mut w = counted(device, &[3])?.with_gradient();
         let text = message(w.add_(1.0).expect_err("a leaf"));
         let want = "add_: the tensor [3] of (unnamed) is a leaf that requires a gradient, or a view \
                     of one; change it within no_grad";
@@ -360,9 +360,9 @@ fn a_leaf_is_changed_within_no_grad_only() -> Result<()> {
 
 #[test]
 fn handles_without_the_history_are_refused() -> Result<()> {
-    let ctx = &contexts()[0];
-    let w = counted(ctx, &[3])?.with_gradient();
-    let base = counted(ctx, &[2, 3])?;
+    let device = &devices()[0];
+    let w = counted(device, &[3])?.with_gradient();
+    let base = counted(device, &[2, 3])?;
     let mut row = base.select(0, 1)?;
     row.mul_(&w)?;
     // The view has the history, its base does not.
@@ -385,13 +385,16 @@ fn handles_without_the_history_are_refused() -> Result<()> {
 
 #[test]
 fn what_does_not_fit_is_refused() -> Result<()> {
-    let ctx = &contexts()[0];
-    let mut x = counted(ctx, &[3])?;
-    let text = message(x.add_(&counted(ctx, &[2, 3])?).expect_err("it would grow"));
+    let device = &devices()[0];
+    let mut x = counted(device, &[3])?;
+    let text = message(
+        x.add_(&counted(device, &[2, 3])?)
+            .expect_err("it would grow"),
+    );
     let want =
         "add_: the result has shape [2, 3], expected [3], as a tensor in place keeps its shape";
     assert_eq!(text, want);
-    let text = message(x.copy_(&counted(ctx, &[2])?).expect_err("another shape"));
+    let text = message(x.copy_(&counted(device, &[2])?).expect_err("another shape"));
     assert_eq!(text, "copy_: shape [2] does not expand to [3]");
     let mut whole = x.to_dtype(DType::I32)?;
     let text = message(whole.mul_(0.5).expect_err("a float"));
@@ -405,10 +408,10 @@ fn what_does_not_fit_is_refused() -> Result<()> {
 
 #[test]
 fn a_recorded_change_is_made_at_every_replay() -> Result<()> {
-    for ctx in &own_contexts() {
-        let mut total = counted(ctx, &[3])?;
-        let step = Tensor::ones(ctx, &[3], DType::F32)?;
-        let (graph, _) = ctx.record(|| {
+    for device in &own_devices() {
+        let mut total = counted(device, &[3])?;
+        let step = Tensor::ones(device, &[3], DType::F32)?;
+        let (graph, _) = device.record(|| {
             let twice = step.mul(2.0)?;
             total.add_(&twice)?;
             total.narrow(0, 0, 1)?.fill_(7.0)?;
@@ -432,18 +435,18 @@ fn a_recorded_change_is_made_at_every_replay() -> Result<()> {
 
 #[test]
 fn a_recorded_pass_with_changes_in_place_has_the_bits_of_one_that_is_not() -> Result<()> {
-    for ctx in &own_contexts() {
-        let x = Tensor::randn(ctx, &[4, 8], 1)?;
+    for device in &own_devices() {
+        let x = Tensor::randn(device, &[4, 8], 1)?;
         let pass = |w: &Tensor| -> Result<Tensor> {
             let mut h = x.matmul(w)?;
             h.add_(1.0)?.relu_()?.sigmoid_()?;
             h.sum()?.backward()?;
             Ok(w.grad().expect("a gradient"))
         };
-        let leaf = || Ok::<_, AutogradError>(Tensor::randn(ctx, &[8, 3], 2)?.with_gradient());
+        let leaf = || Ok::<_, AutogradError>(Tensor::randn(device, &[8, 3], 2)?.with_gradient());
         let want = pass(&leaf()?)?;
         let w = leaf()?;
-        let (graph, gradient) = ctx.record(|| pass(&w))?;
+        let (graph, gradient) = device.record(|| pass(&w))?;
         graph.replay()?;
         assert!(gradient.equal(&want)?);
     }
@@ -452,8 +455,8 @@ fn a_recorded_pass_with_changes_in_place_has_the_bits_of_one_that_is_not() -> Re
 
 #[test]
 fn a_leaf_is_made_and_unmade() -> Result<()> {
-    let ctx = &contexts()[0];
-    let mut x = counted(ctx, &[2])?;
+    let device = &devices()[0];
+    let mut x = counted(device, &[2])?;
     assert!(x.is_leaf() && !x.requires_grad());
     x.requires_grad_(true)?;
     x.mul(3.0)?.sum()?.backward()?;

@@ -2,58 +2,62 @@
 //! every device, read and written; derivatives against finite differences.
 
 use hlx_autograd::{DType, GradCheck, Index, Result, Tensor, gradcheck};
-use hlx_core::testing::{contexts, own_contexts};
-use hlx_core::{Bool, Context};
+use hlx_core::testing::{devices, own_devices};
+use hlx_core::{Bool, Device};
 
 const SHAPE: [usize; 4] = [3, 4, 2, 5];
 
-fn counted(ctx: &Context, shape: &[usize]) -> Result<Tensor> {
+fn counted(device: &Device, shape: &[usize]) -> Result<Tensor> {
     let n = shape.iter().product::<usize>();
-    Tensor::arange(ctx, 0.0, n as f32, 1.0)?.reshape(shape)
+    Tensor::arange(device, 0.0, n as f32, 1.0)?.reshape(shape)
 }
 
-fn places(ctx: &Context, values: &[i32], shape: &[usize]) -> Result<Index> {
+fn places(device: &Device, values: &[i32], shape: &[usize]) -> Result<Index> {
     Ok(Index::Tensor(Tensor::from_vec(
-        ctx,
+        device,
         values.to_vec(),
         shape,
     )?))
 }
 
-fn mask(ctx: &Context, held: &[u8], shape: &[usize]) -> Result<Index> {
+fn mask(device: &Device, held: &[u8], shape: &[usize]) -> Result<Index> {
     let held: Vec<Bool> = held.iter().map(|&held| Bool::from(held == 1)).collect();
-    Ok(Index::Tensor(Tensor::from_vec(ctx, held, shape)?))
+    Ok(Index::Tensor(Tensor::from_vec(device, held, shape)?))
 }
 
 /// Items, the result's shape, and the place in the first dimensions of x for each of its elements.
 type Case = (Vec<Index>, Vec<usize>, fn(&[usize]) -> [usize; 4]);
 
 /// Each case's rule is NumPy's and PyTorch's definition written out by hand.
-fn cases(ctx: &Context) -> Result<Vec<Case>> {
-    let pair = || places(ctx, &[2, 0], &[2]);
-    let column = || places(ctx, &[1, 3, -1], &[3, 1]);
+fn cases(device: &Device) -> Result<Vec<Case>> {
+    let pair = || places(device, &[2, 0], &[2]);
+    let column = || places(device, &[1, 3, -1], &[3, 1]);
     Ok(vec![
         // Side by side: their dimensions are where the first was.
         (
-            vec![(..).into(), column()?, places(ctx, &[1, 0], &[2])?],
+            vec![(..).into(), column()?, places(device, &[1, 0], &[2])?],
             vec![3, 3, 2, 5],
             |o| [o[0], [1, 3, 3][o[1]], [1, 0][o[2]], o[3]],
         ),
         // Apart: first of all.
         (
-            vec![pair()?, (..).into(), places(ctx, &[1, -2], &[2])?],
+            vec![pair()?, (..).into(), places(device, &[1, -2], &[2])?],
             vec![2, 4, 5],
             |o| [[2, 0][o[0]], o[1], [1, 0][o[0]], o[2]],
         ),
         // A number is a view, taken before: the tensors are side by side.
         (
-            vec![pair()?, Index::At(-1), places(ctx, &[1, 0], &[2])?],
+            vec![pair()?, Index::At(-1), places(device, &[1, 0], &[2])?],
             vec![2, 5],
             |o| [[2, 0][o[0]], 3, [1, 0][o[0]], o[1]],
         ),
         // A mask over two dimensions, and one over the last beside a number.
         (
-            vec![mask(ctx, &[0, 1, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0], &[3, 4])?],
+            vec![mask(
+                device,
+                &[0, 1, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0],
+                &[3, 4],
+            )?],
             vec![3, 2, 5],
             |o| {
                 let row = [[0, 1], [1, 3], [2, 0]][o[0]];
@@ -64,7 +68,7 @@ fn cases(ctx: &Context) -> Result<Vec<Case>> {
             vec![
                 Index::At(1),
                 Index::Ellipsis,
-                mask(ctx, &[1, 0, 0, 1, 1], &[5])?,
+                mask(device, &[1, 0, 0, 1, 1], &[5])?,
             ],
             vec![4, 2, 3],
             |o| [1, o[0], o[1], [0, 3, 4][o[2]]],
@@ -80,7 +84,7 @@ fn cases(ctx: &Context) -> Result<Vec<Case>> {
                     step: 2,
                 },
                 (..).into(),
-                places(ctx, &[4, 0], &[2])?,
+                places(device, &[4, 0], &[2])?,
             ],
             vec![2, 1, 2, 2],
             |o| [[2, 0][o[0]], 1 + 2 * o[2], o[3], [4, 0][o[0]]],
@@ -90,11 +94,11 @@ fn cases(ctx: &Context) -> Result<Vec<Case>> {
             vec![3, 4, 2, 2],
             |o| [o[0], o[1], o[2], 1 + o[3]],
         ),
-        (vec![mask(ctx, &[0; 3], &[3])?], vec![0, 4, 2, 5], |_| {
+        (vec![mask(device, &[0; 3], &[3])?], vec![0, 4, 2, 5], |_| {
             [0; 4]
         }),
         (
-            vec![places(ctx, &[], &[0, 2])?],
+            vec![places(device, &[], &[0, 2])?],
             vec![0, 2, 4, 2, 5],
             |_| [0; 4],
         ),
@@ -121,14 +125,14 @@ fn expected((_, shape, rule): &Case) -> Vec<usize> {
 
 #[test]
 fn elements_are_where_the_definition_has_them() -> Result<()> {
-    for ctx in contexts() {
-        let x = counted(ctx, &SHAPE)?;
+    for device in devices() {
+        let x = counted(device, &SHAPE)?;
         // The same elements in another order of memory.
         let turned = x
             .permute(&[3, 1, 0, 2])?
             .contiguous()?
             .permute(&[2, 1, 3, 0])?;
-        for (number, case) in cases(ctx)?.iter().enumerate() {
+        for (number, case) in cases(device)?.iter().enumerate() {
             let want: Vec<f32> = expected(case).iter().map(|&place| place as f32).collect();
             for x in [&x, &turned] {
                 let found = x.index(&case.0)?;
@@ -145,10 +149,10 @@ fn elements_are_where_the_definition_has_them() -> Result<()> {
 
 #[test]
 fn writes_and_sums_follow_the_order_of_the_index() -> Result<()> {
-    for ctx in contexts() {
-        let x = counted(ctx, &SHAPE)?;
-        for (number, case) in cases(ctx)?.iter().enumerate() {
-            let values = Tensor::randn(ctx, &case.1, 5)?;
+    for device in devices() {
+        let x = counted(device, &SHAPE)?;
+        for (number, case) in cases(device)?.iter().enumerate() {
+            let values = Tensor::randn(device, &case.1, 5)?;
             let (mut written, mut added) = (x.to_vec()?, x.to_vec()?);
             for (place, value) in expected(case).into_iter().zip(values.to_vec()?) {
                 written[place] = value;
@@ -166,10 +170,10 @@ fn writes_and_sums_follow_the_order_of_the_index() -> Result<()> {
             );
         }
         // A row for all, of another type, in a window of memory in another order.
-        let memory = counted(ctx, &[4, 3])?;
+        let memory = counted(device, &[4, 3])?;
         let mut window = memory.transpose(0, 1)?.slice(1, 1..4, 1)?;
-        let ones = Tensor::ones(ctx, &[3], DType::I32)?;
-        window.index_put_(&[places(ctx, &[2, 0], &[2])?], &ones, false)?;
+        let ones = Tensor::ones(device, &[3], DType::I32)?;
+        window.index_put_(&[places(device, &[2, 0], &[2])?], &ones, false)?;
         let want = [0.0, 1.0, 2.0, 1.0, 4.0, 1.0, 1.0, 7.0, 1.0, 1.0, 10.0, 1.0];
         assert_eq!(memory.to_vec()?, want);
     }
@@ -178,11 +182,11 @@ fn writes_and_sums_follow_the_order_of_the_index() -> Result<()> {
 
 #[test]
 fn derivatives_agree_with_finite_differences() -> Result<()> {
-    let ctx = &contexts()[0];
-    for case in cases(ctx)?.iter().take(6) {
+    let device = &devices()[0];
+    for case in cases(device)?.iter().take(6) {
         let operands = [
-            Tensor::randn(ctx, &SHAPE, 1)?,
-            Tensor::randn(ctx, &case.1, 2)?,
+            Tensor::randn(device, &SHAPE, 1)?,
+            Tensor::randn(device, &case.1, 2)?,
         ];
         let check = GradCheck::default();
         gradcheck(
@@ -202,17 +206,17 @@ fn derivatives_agree_with_finite_differences() -> Result<()> {
 /// A place whose sum with another dimension's lies within x is out of range all the same.
 #[test]
 fn a_place_out_of_range_is_the_error_of_the_next_wait() -> Result<()> {
-    for ctx in own_contexts() {
-        let x = counted(&ctx, &[3, 4])?;
+    for device in own_devices() {
+        let x = counted(&device, &[3, 4])?;
         let items = [
-            places(&ctx, &[0, 1, 0], &[3])?,
-            places(&ctx, &[3, 4, -5], &[3])?,
+            places(&device, &[0, 1, 0], &[3])?,
+            places(&device, &[3, 4, -5], &[3])?,
         ];
         let taken = x.index(&items)?;
         let error = taken.to_vec().expect_err("two bad places").to_string();
         assert_eq!(error, "index: element 1 of the index is out of range");
         assert_eq!(taken.to_vec()?, [3.0, 0.0, 0.0]);
-        let put = x.index_put(&items, &Tensor::full(&ctx, &[], 9.0, DType::F32)?, false)?;
+        let put = x.index_put(&items, &Tensor::full(&device, &[], 9.0, DType::F32)?, false)?;
         let error = put.to_vec().expect_err("two bad places").to_string();
         assert_eq!(error, "index_put: element 1 of the index is out of range");
         let mut want = x.to_vec()?;
@@ -224,8 +228,8 @@ fn a_place_out_of_range_is_the_error_of_the_next_wait() -> Result<()> {
 
 #[test]
 fn unfitting_items_are_refused_in_one_line() -> Result<()> {
-    let ctx = &contexts()[0];
-    let x = counted(ctx, &[3, 4])?;
+    let device = &devices()[0];
+    let x = counted(device, &[3, 4])?;
     let message = |items: &[Index]| x.index(items).expect_err("it is refused").to_string();
     let all = || Index::from(..);
     for (items, text) in [
@@ -250,21 +254,24 @@ fn unfitting_items_are_refused_in_one_line() -> Result<()> {
             "index: a range has step 0, expected at least 1",
         ),
         (
-            vec![places(ctx, &[0; 3], &[3])?, places(ctx, &[0; 2], &[2])?],
+            vec![
+                places(device, &[0; 3], &[3])?,
+                places(device, &[0; 2], &[2])?,
+            ],
             "index: indices of shapes [3] and [2] do not broadcast",
         ),
         (
-            vec![mask(ctx, &[1; 6], &[3, 2])?],
+            vec![mask(device, &[1; 6], &[3, 2])?],
             "index: the mask has shape [3, 2], expected [3, 4], that of the dimensions it indexes",
         ),
         (
-            vec![Index::Tensor(counted(ctx, &[2])?)],
+            vec![Index::Tensor(counted(device, &[2])?)],
             "index: the index has elements of f32, expected i32",
         ),
     ] {
         assert_eq!(message(&items), text);
     }
-    let text = x.take_along_dim(&Tensor::ids(ctx, &[0], &[1])?, Some(0));
+    let text = x.take_along_dim(&Tensor::ids(device, &[0], &[1])?, Some(0));
     let text = text.expect_err("it is refused").to_string();
     assert_eq!(
         text,
@@ -275,9 +282,9 @@ fn unfitting_items_are_refused_in_one_line() -> Result<()> {
 
 #[test]
 fn elements_repeat_as_often_as_a_tensor_says() -> Result<()> {
-    for ctx in contexts() {
-        let x = counted(ctx, &[2, 3])?;
-        let repeats = |counts: &[i32]| Tensor::from_vec(ctx, counts.to_vec(), &[counts.len()]);
+    for device in devices() {
+        let x = counted(device, &[2, 3])?;
+        let repeats = |counts: &[i32]| Tensor::from_vec(device, counts.to_vec(), &[counts.len()]);
         let y = x.repeat_interleave_by(&repeats(&[0, 2, 1])?, -1)?;
         assert_eq!(y.to_vec()?, [1.0, 1.0, 2.0, 4.0, 4.0, 5.0]);
         let y = x.repeat_interleave_by(&repeats(&[2])?, 0)?;
@@ -288,8 +295,8 @@ fn elements_repeat_as_often_as_a_tensor_says() -> Result<()> {
             "repeat_interleave: an element is repeated -2 times, expected 0 or more"
         );
     }
-    let operands = [Tensor::randn(&contexts()[0], &[2, 3], 1)?];
-    let counts = Tensor::from_vec(&contexts()[0], vec![2_i32, 0, 3], &[3])?;
+    let operands = [Tensor::randn(&devices()[0], &[2, 3], 1)?];
+    let counts = Tensor::from_vec(&devices()[0], vec![2_i32, 0, 3], &[3])?;
     let repeated = |x: &[Tensor]| x[0].repeat_interleave_by(&counts, 1)?.gelu();
     gradcheck(
         "repeat_interleave",

@@ -1,21 +1,21 @@
 //! What the tape keeps: the values that a derivative reads and no others, and no stack when dropped.
 
 use hlx_autograd::{Activation, DropoutMask, Result, Tensor};
-use hlx_core::Context;
+use hlx_core::Device;
 
 /// Elements of the tensors here: 16 KiB.
 const N: usize = 4096;
 const SIDE: usize = 64;
 
 /// A device of this test alone, so that nobody else allocates on it.
-fn device() -> Context {
+fn device() -> Device {
     hlx_core::testing::cpu().expect("the CPU device opens")
 }
 
-fn leaf(ctx: &Context, shape: &[usize]) -> Tensor {
+fn leaf(device: &Device, shape: &[usize]) -> Tensor {
     let n = shape.iter().product();
     let values: Vec<f32> = (0..n).map(|i| (i % 13) as f32 / 13.0 - 0.4).collect();
-    Tensor::from_slice(ctx, &values, shape)
+    Tensor::from_slice(device, &values, shape)
         .expect("uploads")
         .with_gradient()
 }
@@ -23,15 +23,15 @@ fn leaf(ctx: &Context, shape: &[usize]) -> Tensor {
 /// Tensors of N elements that the tape keeps of an operation's inputs and by-products, when nobody
 /// else does: `operation` is given tensors \[64, 64\] that operations made, which are dropped after.
 fn kept(operation: fn(&[Tensor; 2]) -> Result<Tensor>) -> f64 {
-    let ctx = device();
-    let leaves = [leaf(&ctx, &[SIDE, SIDE]), leaf(&ctx, &[SIDE, SIDE])];
-    let before = ctx.memory().in_use_bytes;
+    let device = device();
+    let leaves = [leaf(&device, &[SIDE, SIDE]), leaf(&device, &[SIDE, SIDE])];
+    let before = device.memory().in_use_bytes;
     let inputs = leaves
         .each_ref()
         .map(|leaf| leaf.scale(0.5).expect("an input"));
     let y = operation(&inputs).expect("an operation");
     drop(inputs);
-    let held = ctx.memory().in_use_bytes - before;
+    let held = device.memory().in_use_bytes - before;
     assert!(y.requires_grad());
     (held as f64 - 4.0 * y.n_elements() as f64) / (4 * N) as f64
 }
@@ -47,7 +47,7 @@ fn the_tape_keeps_what_the_derivative_reads() {
         ("sum", 0.0, |x| x[0].sum()),
         ("mean", 0.0, |x| x[0].mean()),
         ("dropout", 0.0, |x| {
-            let counter = x[0].context().buffer_u32(&[0, 0])?;
+            let counter = x[0].device().buffer_u32(&[0, 0])?;
             let (p, seed, purpose) = (0.5, 1, 2);
             let mask = DropoutMask {
                 p,
@@ -70,13 +70,13 @@ fn the_tape_keeps_what_the_derivative_reads() {
         }),
         ("mse", 2.0, |x| x[0].mse(&x[1])),
         ("cross_entropy", 1.0, |x| {
-            let ctx = x[0].context();
-            let targets = Tensor::ids(ctx, &[5; SIDE], &[SIDE])?;
-            let scale = Tensor::from_slice(ctx, &[1.0], &[1])?;
+            let device = x[0].device();
+            let targets = Tensor::ids(device, &[5; SIDE], &[SIDE])?;
+            let scale = Tensor::from_slice(device, &[1.0], &[1])?;
             x[0].cross_entropy(&targets, &scale, 0.0)
         }),
         ("layer_norm", 1.0, |x| {
-            let [gain, shift] = [(); 2].map(|()| leaf(x[0].context(), &[SIDE]));
+            let [gain, shift] = [(); 2].map(|()| leaf(x[0].device(), &[SIDE]));
             x[0].layer_norm(&gain, &shift, 1e-5)
         }),
         // The input, one weight for both maps, and what is before and after the activation.
@@ -105,8 +105,8 @@ fn on_a_small_stack(body: impl FnOnce() + Send + 'static) {
 #[test]
 fn a_tape_of_a_million_operations_is_dropped_without_recursion() {
     on_a_small_stack(|| {
-        let ctx = device();
-        let x = leaf(&ctx, &[4]);
+        let device = device();
+        let x = leaf(&device, &[4]);
         let mut y = x.reshape(&[2, 2]).expect("a view");
         for _ in 0..1_000_000 {
             y = y.reshape(&[4]).expect("a view");
@@ -118,8 +118,8 @@ fn a_tape_of_a_million_operations_is_dropped_without_recursion() {
 #[test]
 fn a_tape_of_a_million_operations_is_differentiated_and_dropped() {
     on_a_small_stack(|| {
-        let ctx = device();
-        let x = leaf(&ctx, &[1]);
+        let device = device();
+        let x = leaf(&device, &[1]);
         let mut y = x.reshape(&[1, 1]).expect("a view");
         for _ in 0..1_000_000 {
             y = y.reshape(&[1]).expect("a view");
@@ -135,9 +135,9 @@ fn a_tape_of_a_million_operations_is_differentiated_and_dropped() {
 #[test]
 fn a_long_chain_of_saved_tensors_is_dropped_without_recursion() {
     on_a_small_stack(|| {
-        let ctx = device();
-        let x = leaf(&ctx, &[4]);
-        let gain = leaf(&ctx, &[4]);
+        let device = device();
+        let x = leaf(&device, &[4]);
+        let gain = leaf(&device, &[4]);
         let mut y = x.scale(1.0).expect("an operation");
         let mut all = Vec::new();
         for _ in 0..2_000 {

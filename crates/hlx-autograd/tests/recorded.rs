@@ -5,29 +5,29 @@ use std::sync::Arc;
 use hlx_autograd::{
     AttentionSpec, AutogradError, BackwardPlan, GradCheck, Result, Tensor, enable_grad, gradcheck,
 };
-use hlx_core::Context;
+use hlx_core::Device;
 
-fn cpu() -> Context {
-    hlx_core::testing::contexts()[0].clone()
+fn cpu() -> Device {
+    hlx_core::testing::devices()[0].clone()
 }
 
-fn leaf(ctx: &Context, seed: u64, shape: &[usize]) -> Result<Tensor> {
-    Tensor::randn(ctx, shape, seed)
+fn leaf(device: &Device, seed: u64, shape: &[usize]) -> Result<Tensor> {
+    Tensor::randn(device, shape, seed)
 }
 
 /// The gradient penalty of WGAN-GP (Gulrajani and others 2017): (|df/dx| - 1)^2, differentiated by
 /// the weights of f.
 #[test]
 fn a_gradient_penalty_has_the_derivative_of_finite_differences() -> Result<()> {
-    let ctx = cpu();
+    let device = cpu();
     let weights = [
-        leaf(&ctx, 1, &[5, 3])?,
-        leaf(&ctx, 2, &[5])?,
-        leaf(&ctx, 3, &[5, 1])?,
+        leaf(&device, 1, &[5, 3])?,
+        leaf(&device, 2, &[5])?,
+        leaf(&device, 3, &[5, 1])?,
     ];
     let penalty = |w: &[Tensor]| {
         enable_grad(|| {
-            let x = leaf(&ctx, 4, &[2, 3])?.with_gradient();
+            let x = leaf(&device, 4, &[2, 3])?.with_gradient();
             let hidden = x.linear(&w[0], Some(&w[1]))?.tanh()?;
             let y = hidden.matmul(&w[2])?.sum()?;
             let slope = y.gradients(&[&x], true)?.remove(0);
@@ -40,8 +40,8 @@ fn a_gradient_penalty_has_the_derivative_of_finite_differences() -> Result<()> {
 
 #[test]
 fn a_recorded_pass_leaves_gradients_that_can_be_differentiated() -> Result<()> {
-    let ctx = cpu();
-    let x = Tensor::from_slice(&ctx, &[2.0, -3.0], &[2])?.with_gradient();
+    let device = cpu();
+    let x = Tensor::from_slice(&device, &[2.0, -3.0], &[2])?.with_gradient();
     x.mul(&x)?.mul(&x)?.sum()?.backward_recorded()?;
     let slope = x.grad().expect("a gradient");
     assert_eq!(slope.to_vec()?, [12.0, 27.0]);
@@ -54,8 +54,8 @@ fn a_recorded_pass_leaves_gradients_that_can_be_differentiated() -> Result<()> {
 
 #[test]
 fn gradients_by_tensors_leave_the_leaves_alone() -> Result<()> {
-    let ctx = cpu();
-    let x = Tensor::from_slice(&ctx, &[1.0, 2.0], &[2])?.with_gradient();
+    let device = cpu();
+    let x = Tensor::from_slice(&device, &[1.0, 2.0], &[2])?.with_gradient();
     let (middle, unused) = (x.scale(3.0)?, x.detach().with_gradient());
     let loss = middle.mul(&middle)?.sum()?;
     let found = loss.gradients(&[&middle, &x, &unused], false)?;
@@ -68,8 +68,8 @@ fn gradients_by_tensors_leave_the_leaves_alone() -> Result<()> {
 
 #[test]
 fn a_kernel_without_a_second_derivative_says_so() -> Result<()> {
-    let ctx = cpu();
-    let x = leaf(&ctx, 5, &[2, 3, 6])?.with_gradient();
+    let device = cpu();
+    let x = leaf(&device, 5, &[2, 3, 6])?.with_gradient();
     let error = x
         .packed_attention(1, &AttentionSpec::causal())?
         .sum()?
@@ -87,17 +87,17 @@ fn a_kernel_without_a_second_derivative_says_so() -> Result<()> {
 #[test]
 fn gradients_of_broadcast_operands_do_not_depend_on_the_split() -> Result<()> {
     let mut expected = None;
-    for ctx in hlx_core::testing::contexts() {
-        let x = Tensor::randn(ctx, &[8, 3, 5], 1)?.to_vec()?;
+    for device in hlx_core::testing::devices() {
+        let x = Tensor::randn(device, &[8, 3, 5], 1)?.to_vec()?;
         for micro in [8, 4, 2, 1] {
             for transposed in [false, true] {
-                let bits = broadcast_gradients(ctx, &x, micro, transposed)?;
+                let bits = broadcast_gradients(device, &x, micro, transposed)?;
                 let expected = expected.get_or_insert_with(|| bits.clone());
                 assert_eq!(
                     &bits,
                     expected,
                     "{micro} a pass, {transposed}, {}",
-                    ctx.info()
+                    device.info()
                 );
             }
         }
@@ -107,9 +107,9 @@ fn gradients_of_broadcast_operands_do_not_depend_on_the_split() -> Result<()> {
 
 #[test]
 fn a_reshaped_parameter_needs_whole_shards() -> Result<()> {
-    let ctx = cpu();
-    let gain = leaf(&ctx, 1, &[5, 1])?.with_gradient();
-    let x = leaf(&ctx, 2, &[2, 5])?.with_samples(0)?;
+    let device = cpu();
+    let gain = leaf(&device, 1, &[5, 1])?.with_gradient();
+    let x = leaf(&device, 2, &[2, 5])?.with_samples(0)?;
     let pass = |accumulate| {
         x.mul(gain.squeeze(1)?)?
             .sum()?
@@ -129,25 +129,25 @@ fn a_reshaped_parameter_needs_whole_shards() -> Result<()> {
 }
 
 fn broadcast_gradients(
-    ctx: &Context,
+    device: &Device,
     x: &[f32],
     micro: usize,
     transposed: bool,
 ) -> Result<Vec<u32>> {
     let parameter = |seed, shape: &[usize]| -> Result<Tensor> {
-        let values = Tensor::randn(ctx, shape, seed)?;
+        let values = Tensor::randn(device, shape, seed)?;
         let n = values.n_elements();
         // A parameter's gradient buffer starts where a binding may start.
-        let gradient = ctx.alloc(n)?;
+        let gradient = device.alloc(n)?;
         let gradient = Arc::new(move || Ok(gradient.clone()));
-        Tensor::parameter(ctx, "p", values.buffer()?, gradient, shape)
+        Tensor::parameter(device, "p", values.buffer()?, gradient, shape)
     };
     let column: &[usize] = if transposed { &[3, 1, 1] } else { &[3, 1] };
     let (gain, shift) = (parameter(2, &[5])?, parameter(3, column)?);
     let mut sums = vec![0.0; 8];
     for first in (0..8).step_by(micro) {
         let part = &x[first * 15..(first + micro) * 15];
-        let x = Tensor::from_slice(ctx, part, &[micro, 3, 5])?.with_samples(0)?;
+        let x = Tensor::from_slice(device, part, &[micro, 3, 5])?.with_samples(0)?;
         let y = match transposed {
             false => x.mul(&gain)?.add(&shift)?,
             true => {

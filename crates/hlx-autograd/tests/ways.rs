@@ -3,8 +3,8 @@
 
 use hlx_autograd::{AttentionSpec, BackwardPlan, DropoutMask, IGNORE_INDEX, Result, Tensor};
 use hlx_core::digest::canonical_bits;
-use hlx_core::testing::own_contexts_in;
-use hlx_core::{Arithmetic, Context, Tuning};
+use hlx_core::testing::own_devices_in;
+use hlx_core::{Arithmetic, Device, Tuning};
 
 const SAMPLES: usize = 4;
 const TIME: usize = 8;
@@ -58,7 +58,7 @@ struct Block {
 }
 
 impl Block {
-    fn new(ctx: &Context, special: Option<Special>, dropped: bool) -> Result<Self> {
+    fn new(device: &Device, special: Option<Special>, dropped: bool) -> Result<Self> {
         let parameter = |(seed, (rows, columns)): (usize, (usize, usize))| {
             let mut values: Vec<f32> = (0..rows * columns)
                 .map(|i| ((i + 3) * (2 * seed + 37) % 101) as f32 / 250.0 - 0.2)
@@ -68,15 +68,15 @@ impl Block {
             }
             let shape = [rows, columns];
             let shape = if rows == 1 { &shape[1..] } else { &shape };
-            Ok(Tensor::from_slice(ctx, &values, shape)?.with_gradient())
+            Ok(Tensor::from_slice(device, &values, shape)?.with_gradient())
         };
         let parameters: Result<Vec<Tensor>> = (0..).zip(PARAMETERS).map(parameter).collect();
         let mut ids: Vec<u32> = (0..SAMPLES * TIME).map(|i| (i * 7 % 23) as u32).collect();
         ids[2 * TIME - 1] = 23;
         let mut targets: Vec<u32> = ids.iter().map(|id| (id + 5) % 24).collect();
         targets[TIME] = IGNORE_INDEX;
-        let counter = ctx.alloc(2)?;
-        ctx.upload_u32(&counter, &[1, 0])?;
+        let counter = device.alloc(2)?;
+        device.upload_u32(&counter, &[1, 0])?;
         let dropout = DropoutMask {
             p: 0.25,
             seed: 3,
@@ -85,9 +85,9 @@ impl Block {
         };
         Ok(Self {
             parameters: parameters?,
-            ids: Tensor::ids(ctx, &ids, &[SAMPLES, TIME])?.with_samples(0)?,
-            targets: Tensor::ids(ctx, &targets, &[SAMPLES, TIME])?,
-            scale: Tensor::from_slice(ctx, &[1.0 / 31.0], &[1])?,
+            ids: Tensor::ids(device, &ids, &[SAMPLES, TIME])?.with_samples(0)?,
+            targets: Tensor::ids(device, &targets, &[SAMPLES, TIME])?,
+            scale: Tensor::from_slice(device, &[1.0 / 31.0], &[1])?,
             attention: AttentionSpec {
                 dropout: dropped.then_some(dropout),
                 ..AttentionSpec::causal()
@@ -118,9 +118,9 @@ impl Block {
     }
 
     /// The words of the results and of all gradients, of a pass that is recorded or not.
-    fn words(&self, ctx: &Context, recorded: bool) -> Result<Vec<Vec<u32>>> {
+    fn words(&self, device: &Device, recorded: bool) -> Result<Vec<Vec<u32>>> {
         let results = if recorded {
-            let (graph, results) = ctx.record(|| self.pass())?;
+            let (graph, results) = device.record(|| self.pass())?;
             graph.replay()?;
             results
         } else {
@@ -166,15 +166,14 @@ const WAYS: [Way; 6] = [
 #[test]
 fn every_way_has_the_bits_of_the_cpus() -> Result<()> {
     for arithmetic in Arithmetic::ALL {
-        let contexts = own_contexts_in(arithmetic);
+        let devices = own_devices_in(arithmetic);
         for (special, dropped) in SPECIALS.into_iter().zip([false, true].into_iter().cycle()) {
-            let expected =
-                Block::new(&contexts[0], special, dropped)?.words(&contexts[0], false)?;
-            for ctx in &contexts {
+            let expected = Block::new(&devices[0], special, dropped)?.words(&devices[0], false)?;
+            for device in &devices {
                 for (way, apply) in WAYS {
-                    let mut tuning = ctx.tuning().clone();
+                    let mut tuning = device.tuning().clone();
                     apply(&mut tuning);
-                    let tuned = ctx.with_tuning(tuning)?;
+                    let tuned = device.with_tuning(tuning)?;
                     for recorded in [false, true] {
                         let found =
                             Block::new(&tuned, special, dropped)?.words(&tuned, recorded)?;
@@ -186,7 +185,7 @@ fn every_way_has_the_bits_of_the_cpus() -> Result<()> {
                             at.is_none(),
                             "{arithmetic}, {special:?}, dropped {dropped}, {way}, recorded {recorded}, \
                              {}: result {at:?}",
-                            ctx.info()
+                            device.info()
                         );
                     }
                 }

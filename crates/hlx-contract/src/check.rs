@@ -1,6 +1,6 @@
 //! Checks a kernel against its shader, and against a device's limits.
 
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_store::Dtype;
 
 use super::kernel::Bound;
@@ -143,11 +143,11 @@ fn check_binding(
 
 /// Checks a kernel against the limits of a Vulkan device.
 pub(crate) fn check_limits(
-    ctx: &Context,
+    device: &Device,
     kernel: &Kernel,
     shader: &Loaded,
 ) -> Result<(), ContractError> {
-    let info = ctx.info();
+    let info = device.info();
     let wrong = |reason: String| {
         Err(ContractError::Device {
             contract: kernel.name.clone(),

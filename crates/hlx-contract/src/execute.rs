@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use hlx_core::digest::canonical_bits;
 use hlx_core::{
-    Buffer, CommandBufferPool, ComputePipeline, Context, DescriptorBindingBuilder,
-    DescriptorBindings, RecordedCommands,
+    Buffer, CommandBufferPool, ComputePipeline, DescriptorBindingBuilder, DescriptorBindings,
+    Device, RecordedCommands,
 };
 use hlx_store::{Dtype, Handle, Store};
 
@@ -66,7 +66,7 @@ pub struct Execution {
     pub run_ms: f64,
 }
 
-/// Executes contracts: for [`Context`].
+/// Executes contracts: for [`Device`].
 pub trait Execute {
     /// Executes a contract with the user's store ([`Store::open_default`]) and returns the
     /// handle of its result, which is in the store.
@@ -93,7 +93,7 @@ pub trait Execute {
     -> Result<Prepared, ContractError>;
 }
 
-impl Execute for Context {
+impl Execute for Device {
     fn execute(&self, contract: &impl Executable) -> Result<Handle, ContractError> {
         let pipeline = contract.as_pipeline();
         let store = Store::open_default().map_err(ContractError::store(&pipeline.name))?;
@@ -136,7 +136,7 @@ impl Execute for Context {
             Some((port.clone(), output.dtype, output.shape.clone(), buffer))
         });
         Ok(Prepared {
-            ctx: self.clone(),
+            device: self.clone(),
             name: pipeline.name.clone(),
             outputs: outputs.collect(),
             made: buffers.made,
@@ -148,7 +148,7 @@ impl Execute for Context {
 
 /// A contract whose inputs are on the device and whose kernels are made.
 pub struct Prepared {
-    ctx: Context,
+    device: Device,
     name: String,
     outputs: Vec<(Port, Dtype, Vec<u64>, Buffer)>,
     /// What kernels write: zeros at the start of every run.
@@ -197,22 +197,22 @@ impl Prepared {
     ) -> Result<Execution, ContractError> {
         let failed = || ContractError::core(&self.name);
         for buffer in &self.made {
-            self.ctx.fill(buffer, 0).map_err(failed())?;
+            self.device.fill(buffer, 0).map_err(failed())?;
         }
         let start = Instant::now();
         match &self.work {
             Work::Recorded(commands) => commands.submit().map_err(failed())?,
             Work::Twins(twins) => {
                 for (kernel, own, buffers) in twins {
-                    (own.twin)(&self.ctx, kernel, buffers)?;
+                    (own.twin)(&self.device, kernel, buffers)?;
                 }
             }
         }
-        self.ctx.sync().map_err(failed())?;
+        self.device.sync().map_err(failed())?;
         let run_ms = start.elapsed().as_secs_f64() * 1e3;
         let mut outputs = Vec::with_capacity(self.outputs.len());
         for (port, dtype, shape, buffer) in &self.outputs {
-            let words = self.ctx.download_u32(buffer).map_err(failed())?;
+            let words = self.device.download_u32(buffer).map_err(failed())?;
             let bytes = canonical_bytes(*dtype, words);
             let extents: Vec<usize> = shape.iter().map(|&extent| extent as usize).collect();
             outputs.push(NamedHandle {
@@ -263,7 +263,7 @@ struct Buffers {
 }
 
 impl Buffers {
-    fn new(ctx: &Context, store: &Store, pipeline: &Pipeline) -> Result<Self, ContractError> {
+    fn new(device: &Device, store: &Store, pipeline: &Pipeline) -> Result<Self, ContractError> {
         let mut buffers = Self {
             by_port: HashMap::new(),
             inputs: HashMap::new(),
@@ -273,7 +273,7 @@ impl Buffers {
             for output in &kernel.outputs {
                 let n: u64 = output.shape.iter().product();
                 let failed = ContractError::core(&kernel.name);
-                let buffer = ctx.alloc_isolated(n as usize).map_err(failed)?;
+                let buffer = device.alloc_isolated(n as usize).map_err(failed)?;
                 buffers.made.push(buffer.clone());
                 buffers.by_port.insert((place, output.binding), buffer);
             }
@@ -286,7 +286,7 @@ impl Buffers {
                     .iter()
                     .find(|input| input.binding == bound.binding);
                 let buffer = match input.and_then(|input| input.tensor) {
-                    Some(handle) => buffers.input(ctx, store, kernel, bound, handle)?,
+                    Some(handle) => buffers.input(device, store, kernel, bound, handle)?,
                     None => buffers.linked(pipeline, &port).ok_or_else(|| {
                         kernel.binding_error(bound, "neither a tensor nor a link")
                     })?,
@@ -310,7 +310,7 @@ impl Buffers {
     /// Takes a tensor out of the store; one that is named twice lies on the device once.
     fn input(
         &mut self,
-        ctx: &Context,
+        device: &Device,
         store: &Store,
         kernel: &Kernel,
         bound: &super::kernel::Bound<'_>,
@@ -338,13 +338,13 @@ impl Buffers {
             .map(|&bytes| u32::from_le_bytes(bytes))
             .collect();
         let failed = || ContractError::core(&kernel.name);
-        let buffer = ctx.alloc_isolated(words.len()).map_err(failed())?;
+        let buffer = device.alloc_isolated(words.len()).map_err(failed())?;
         match tensor.dtype {
             Dtype::F32 => {
                 let values: Vec<f32> = words.into_iter().map(f32::from_bits).collect();
-                ctx.upload_f32(&buffer, &values)
+                device.upload_f32(&buffer, &values)
             }
-            _ => ctx.upload_u32(&buffer, &words),
+            _ => device.upload_u32(&buffer, &words),
         }
         .map_err(failed())?;
         self.inputs.insert((handle, tensor.dtype), buffer.clone());
@@ -363,7 +363,7 @@ impl Buffers {
 
 impl Work {
     fn twins(
-        ctx: &Context,
+        device: &Device,
         pipeline: &Pipeline,
         shaders: &[Arc<Loaded>],
         buffers: &Buffers,
@@ -371,26 +371,27 @@ impl Work {
         let mut twins = Vec::with_capacity(shaders.len());
         for (place, (kernel, shader)) in pipeline.kernels.iter().zip(shaders).enumerate() {
             let why = format!("shader {} is not one of HLX's own", shader.handle);
-            let own = own::by_handle(&shader.handle).ok_or_else(|| no_twin(ctx, kernel, &why))?;
+            let own =
+                own::by_handle(&shader.handle).ok_or_else(|| no_twin(device, kernel, &why))?;
             twins.push((kernel.clone(), own, buffers.of_kernel(place, kernel)));
         }
         Ok(Self::Twins(twins))
     }
 
     fn record(
-        ctx: &Context,
+        device: &Device,
         pipeline: &Pipeline,
         shaders: &[Arc<Loaded>],
         buffers: &Buffers,
     ) -> Result<Self, ContractError> {
         let mut dispatches = Vec::with_capacity(shaders.len());
         for (place, (kernel, shader)) in pipeline.kernels.iter().zip(shaders).enumerate() {
-            let compiled = compiled(ctx, kernel, shader)?;
+            let compiled = compiled(device, kernel, shader)?;
             let bindings = bind(kernel, shader, &compiled, &buffers.of_kernel(place, kernel))?;
             dispatches.push((compiled, bindings, kernel.push_bytes(), kernel.workgroups));
         }
         let failed = || ContractError::core(&pipeline.name);
-        let pool = CommandBufferPool::new(ctx).map_err(failed())?;
+        let pool = CommandBufferPool::new(device).map_err(failed())?;
         let recorded = pool.record(|recorder| {
             dispatches
                 .iter()
@@ -435,7 +436,7 @@ type Key = (String, Handle, Vec<(u32, u32)>);
 
 /// Returns the pipeline of a kernel, made once a process and device.
 fn compiled(
-    ctx: &Context,
+    device: &Device,
     kernel: &Kernel,
     shader: &Loaded,
 ) -> Result<ComputePipeline, ContractError> {
@@ -444,7 +445,7 @@ fn compiled(
     let kept = kept.get_or_insert_default();
     let constants = kernel.constants();
     let key = (
-        ctx.info().selector.clone(),
+        device.info().selector.clone(),
         shader.handle,
         constants.clone(),
     );
@@ -454,7 +455,7 @@ fn compiled(
     // SAFETY: the validator has passed the module, and its reflection gave the interface.
     let made = unsafe {
         ComputePipeline::from_spirv(
-            ctx,
+            device,
             LAUNCH_NAME,
             &shader.words,
             &shader.entry_point,
@@ -465,7 +466,7 @@ fn compiled(
     };
     let made = made.map_err(|error| ContractError::Device {
         contract: kernel.name.clone(),
-        device: ctx.info().name.clone(),
+        device: device.info().name.clone(),
         reason: error.to_string(),
     })?;
     if kept.len() >= MAX_PIPELINES {

@@ -12,7 +12,7 @@
 //! checked.
 //!
 //! ```
-//! use hlx_core::Context;
+//! use hlx_core::Device;
 //! use hlx_store::{Dtype, Store};
 //! use hlx_contract::{Execute, product};
 //!
@@ -25,7 +25,7 @@
 //! let bias = store.put_tensor(Dtype::F32, &[2], &[0; 8])?;
 //! let kernel = product("times_one", [2, 2, 2], [a, b, bias].map(Some))?;
 //!
-//! let c = Context::cpu()?.execute_in(&store, &kernel)?.handle;
+//! let c = Device::cpu()?.execute_in(&store, &kernel)?.handle;
 //! assert_eq!(c, a);
 //! # let _ = std::fs::remove_dir_all(folder);
 //! # Ok(())

@@ -7,14 +7,14 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::plain;
 use hlx_store::Handle;
 
 use super::{ContractError, Encoded, Kernel, Shader, product};
 
 /// Launches a kernel's twin on buffers in binding order.
-type Twin = fn(&Context, &Kernel, &[Buffer]) -> Result<(), ContractError>;
+type Twin = fn(&Device, &Kernel, &[Buffer]) -> Result<(), ContractError>;
 
 /// A shader of HLX's.
 pub(crate) struct Own {
@@ -62,10 +62,10 @@ pub(crate) fn by_handle(handle: &Handle) -> Option<&'static Own> {
 }
 
 /// The CPU device's error for a contract that has no twin.
-pub(crate) fn no_twin(ctx: &Context, kernel: &Kernel, why: &str) -> ContractError {
+pub(crate) fn no_twin(device: &Device, kernel: &Kernel, why: &str) -> ContractError {
     ContractError::Device {
         contract: kernel.name.clone(),
-        device: ctx.info().name.clone(),
+        device: device.info().name.clone(),
         reason: format!("{why}; the CPU device runs HLX's own kernels, a Vulkan device any"),
     }
 }

@@ -1,7 +1,7 @@
 //! Contracts of HLX's own kernels: the matrix product, the sum of two tensors, and examples.
 
 use hlx_core::arith::philox4x32;
-use hlx_core::{Buffer, Context, groups_1d};
+use hlx_core::{Buffer, Device, groups_1d};
 use hlx_store::{Dtype, Handle, Store};
 
 use super::own::{no_twin, own_shader};
@@ -216,9 +216,9 @@ fn is_like(kernel: &Kernel, mut made: Kernel) -> bool {
 }
 
 /// A kernel that is not what `maker` makes, [`product`] or [`sum`].
-fn unlike(ctx: &Context, kernel: &Kernel, maker: &str) -> ContractError {
+fn unlike(device: &Device, kernel: &Kernel, maker: &str) -> ContractError {
     let why = format!("it uses HLX's {maker} in another way than `{maker}` does");
-    no_twin(ctx, kernel, &why)
+    no_twin(device, kernel, &why)
 }
 
 fn failed(kernel: &Kernel, source: KernelError) -> ContractError {
@@ -228,11 +228,11 @@ fn failed(kernel: &Kernel, source: KernelError) -> ContractError {
 
 /// Runs the product's CPU twin.
 pub(crate) fn product_twin(
-    ctx: &Context,
+    device: &Device,
     kernel: &Kernel,
     buffers: &[Buffer],
 ) -> Result<(), ContractError> {
-    let unlike = || unlike(ctx, kernel, "product");
+    let unlike = || unlike(device, kernel, "product");
     let &[Scalar::U32(m), Scalar::U32(n), Scalar::U32(k), ..] = &kernel.push_constants[..] else {
         return Err(unlike());
     };
@@ -245,16 +245,17 @@ pub(crate) fn product_twin(
         return Err(unlike());
     }
     let [m, n, k] = sizes;
-    matmul(ctx, a, b, Some(bias), c, &MatMul::new(m, n, k)).map_err(|source| failed(kernel, source))
+    matmul(device, a, b, Some(bias), c, &MatMul::new(m, n, k))
+        .map_err(|source| failed(kernel, source))
 }
 
 /// Runs the sum's CPU twin.
 pub(crate) fn sum_twin(
-    ctx: &Context,
+    device: &Device,
     kernel: &Kernel,
     buffers: &[Buffer],
 ) -> Result<(), ContractError> {
-    let unlike = || unlike(ctx, kernel, "sum");
+    let unlike = || unlike(device, kernel, "sum");
     let &[Scalar::U32(count), ..] = &kernel.push_constants[..] else {
         return Err(unlike());
     };
@@ -265,5 +266,5 @@ pub(crate) fn sum_twin(
     if !is_like(kernel, made) {
         return Err(unlike());
     }
-    hlx_kernels::elementwise::add(ctx, a, b, c).map_err(|source| failed(kernel, source))
+    hlx_kernels::elementwise::add(device, a, b, c).map_err(|source| failed(kernel, source))
 }

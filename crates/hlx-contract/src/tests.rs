@@ -5,7 +5,7 @@ mod faults;
 
 use std::path::PathBuf;
 
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_store::{Dtype, Handle, Store};
 
 use super::*;
@@ -79,8 +79,8 @@ fn addition(store: &Temporary, count: u32) -> Kernel {
     kernel
 }
 
-fn vulkan() -> Vec<Context> {
-    hlx_core::testing::vulkan_contexts()
+fn vulkan() -> Vec<Device> {
+    hlx_core::testing::vulkan_devices()
 }
 
 #[test]
@@ -171,11 +171,16 @@ fn every_device_gives_one_handle() {
             .expect("run");
         let tensor = store.1.get_tensor(&expected.handle).expect("stored");
         assert_eq!(tensor.shape, [sizes[0], sizes[1]]);
-        for ctx in vulkan() {
-            let prepared = ctx.prepare(&store.1, &kernel).expect("ready");
+        for device in vulkan() {
+            let prepared = device.prepare(&store.1, &kernel).expect("ready");
             for _ in 0..3 {
                 let found = prepared.run().expect("run");
-                assert_eq!(found.handle, expected.handle, "{sizes:?} on {}", ctx.info());
+                assert_eq!(
+                    found.handle,
+                    expected.handle,
+                    "{sizes:?} on {}",
+                    device.info()
+                );
             }
         }
     }
@@ -191,8 +196,8 @@ fn every_device_gives_one_handle() {
         list.starts_with("1 c sha256:") && list.lines().count() == 2,
         "{list}"
     );
-    for ctx in vulkan() {
-        let found = ctx.execute_in(&store.1, &pipeline).expect("run");
+    for device in vulkan() {
+        let found = device.execute_in(&store.1, &pipeline).expect("run");
         assert_eq!(
             (found.handle, found.outputs),
             (expected.handle, expected.outputs.clone())
@@ -204,8 +209,8 @@ fn every_device_gives_one_handle() {
 fn shaders_of_the_users_run_on_vulkan_and_not_on_the_cpu() {
     let store = Temporary::new("user");
     let kernel = addition(&store, 1000);
-    for ctx in vulkan() {
-        let found = ctx.execute_in(&store.1, &kernel).expect("run");
+    for device in vulkan() {
+        let found = device.execute_in(&store.1, &kernel).expect("run");
         let tensor = store.1.get_tensor(&found.handle).expect("stored");
         let value = |i: u32, seed: u32| (((i + seed) * 7919 % 2003) as f32 - 1000.0) / 256.0;
         let expected: Vec<u8> = (0..1000)

@@ -1,4 +1,4 @@
-//! What a context's products are computed in: a part of what a result means, unlike tuning.
+//! What a device's products are computed in: a part of what a result means, unlike tuning.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::CoreError;
 
-/// The arithmetic of products, a value of each handle of a context ([`crate::Context::with_arithmetic`]).
+/// The arithmetic of products, a value of each handle of a device ([`crate::Device::with_arithmetic`]).
 ///
 /// Either gives the same bits on every device, and the two give different ones (`docs/numerics.md`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -217,7 +217,7 @@ impl CpuStream {
     /// another thread's launch would be missing in the graph being recorded: both are errors.
     fn lock(&self, operation: &str) -> Result<MutexGuard<'_, State>, CoreError> {
         if self.threads.current_thread_index().is_some() {
-            let reason = "called from the CPU body of a launch on the same context";
+            let reason = "called from the CPU body of a launch on the same device";
             return Err(CoreError::invalid(operation, reason));
         }
         let state = self.state();
@@ -308,7 +308,7 @@ impl CpuStream {
     /// Runs launches in order on the workers; the caller holds the lock.
     ///
     /// A thread of another rayon pool must not wait by `install`: rayon would let it take up
-    /// another job of its own pool meanwhile, and if that one launches on this context, it waits
+    /// another job of its own pool meanwhile, and if that one launches on this device, it waits
     /// for the lock that its own thread holds.
     fn run(&self, launches: &Arc<[CpuLaunch]>, timing: bool) {
         let timings = timing.then(|| Arc::clone(&self.timings));

@@ -1,135 +1,494 @@
-//! What devices there are, and which one a text such as `auto` or `vulkan:1` names.
+//! A device: one opened device, its memory, and its stream of work.
+
+mod flags;
+mod host;
+mod pending;
+mod sharing;
+mod transfer;
 
 use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde::Serialize;
+pub use host::{HostBuffer, PendingCopy};
+pub use pending::PendingDownload;
+pub use sharing::SharedBuffer;
 
+use crate::arithmetic::{Arithmetic, IntegerPath};
+use crate::cpu_stream::CpuStream;
+use crate::device_info::DeviceInfo;
+use crate::dtype::DType;
 use crate::error::CoreError;
+use crate::fusion::{CpuBody, Fusable};
+use crate::graph::{Graph, Launches};
+use crate::launch::{CpuBindings, Launch, check_bindings};
+use crate::memory::{BlockSource, Buffer, MemoryStatistics, NotedChange, TensorPool};
+use crate::probe_report::ProbeReport;
+use crate::recording::RecordingOptions;
+use crate::sizes;
+use crate::timing::{TimingCollector, TimingReport, Work};
+use crate::tuning::Tuning;
+use crate::vulkan::{Pace, VulkanStream};
 
-/// The kind of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DeviceKind {
-    /// HLX's own CPU device.
-    Cpu,
-    /// A GPU through its Vulkan driver.
-    VulkanGpu,
-    /// A Vulkan driver that computes on the CPU, such as lavapipe: slower than the CPU device.
-    VulkanSoftware,
+/// One opened device with its memory and its stream. Clones share it; work runs in the order it
+/// is launched, whichever clone launches it. Buffers belong to the device that made them: no
+/// other one takes them, also not a second opening of the same one.
+#[derive(Clone)]
+pub struct Device {
+    inner: Arc<Inner>,
+    /// Of this handle: two handles of one device may be tuned differently.
+    tuning: Arc<Tuning>,
+    /// Of this handle, as the tuning; it is a part of what its results mean.
+    arithmetic: Arithmetic,
 }
 
-/// A device's description and limits.
-#[derive(Clone, Debug, Serialize)]
-pub struct DeviceInfo {
-    /// The name that opens it: `cpu`, `vulkan:0`.
-    pub selector: String,
-    /// The device's own name.
-    pub name: String,
-    /// The kind.
-    pub kind: DeviceKind,
-    /// The driver's name and version.
-    pub driver: String,
-    /// Its memory in bytes (the largest device-local heap; the machine's for the CPU).
-    pub memory_bytes: u64,
-    /// The most words that one binding covers.
-    pub max_binding_words: u64,
-    /// The most bytes of shared memory a workgroup has; 0 on the CPU.
-    pub shared_memory_bytes: u32,
-    /// The most invocations of a workgroup; 0 on the CPU.
-    pub max_workgroup_invocations: u32,
-    /// The most invocations of a workgroup in x, y and z; 0 on the CPU.
-    pub max_workgroup_size: [u32; 3],
-    /// The most bytes of push constants; 0 on the CPU.
-    pub max_push_constant_bytes: u32,
-    /// Processors that workgroups spread over (multiprocessors, compute units; the CPU's threads);
-    /// 0 where the driver does not report it.
-    pub processors: u32,
-    /// The subgroup's size; the vector width in words on the CPU.
-    pub subgroup_size: u32,
-    /// Driver and device ids that key caches.
-    pub cache_key: String,
+/// What a device shares among its clones. Fields drop in order: the stream waits for its work
+/// before the memory is freed.
+struct Inner {
+    stream: Stream,
+    source: Arc<BlockSource>,
+    info: DeviceInfo,
+    probe: ProbeReport,
+    integer_paths: Vec<IntegerPath>,
+    flags: flags::Flags,
+    /// The changes in place of the graph that is being recorded.
+    changes: Mutex<Vec<NotedChange>>,
+    /// Graphs whose recording has begun.
+    recordings: AtomicU64,
 }
 
-impl fmt::Display for DeviceInfo {
+/// The stream of either kind of device; both have the same methods.
+pub(crate) enum Stream {
+    Cpu(CpuStream),
+    Vulkan(Box<VulkanStream>),
+}
+
+/// Calls a method on the device's stream, of whichever device.
+macro_rules! on_stream {
+    ($device:expr, $stream:ident => $call:expr) => {
+        match $device.stream() {
+            Stream::Cpu($stream) => $call,
+            Stream::Vulkan($stream) => $call,
+        }
+    };
+}
+use on_stream;
+
+impl Device {
+    pub(crate) fn from_parts(stream: Stream, source: Arc<BlockSource>, info: DeviceInfo) -> Self {
+        let probe = ProbeReport::default();
+        Self {
+            tuning: Arc::new(Tuning::of(&info, true)),
+            arithmetic: Arithmetic::Portable,
+            inner: Arc::new(Inner {
+                stream,
+                source,
+                info,
+                probe,
+                integer_paths: vec![IntegerPath::Plain],
+                flags: flags::Flags::default(),
+                changes: Mutex::default(),
+                recordings: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    /// Takes what the probe found, and the tuning that follows from it; the device has no clone
+    /// yet.
+    pub(crate) fn with_probe(
+        mut self,
+        report: ProbeReport,
+        integer_paths: Vec<IntegerPath>,
+        tuning: Tuning,
+    ) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.probe = report;
+            inner.integer_paths = integer_paths;
+        }
+        self.tuning = Arc::new(tuning);
+        self
+    }
+
+    /// Whether this is the CPU device.
+    pub fn is_cpu(&self) -> bool {
+        matches!(self.inner.stream, Stream::Cpu(_))
+    }
+
+    /// Whether both are handles of one device, so that one takes the other's buffers.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// The device and the number of its opening in this process, for errors: `NVIDIA H200
+    /// [vulkan:0], opening 2`.
+    pub fn label(&self) -> &str {
+        self.inner.source.owner()
+    }
+
+    /// The device's description and limits.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.inner.info
+    }
+
+    /// How kernels are cut for this device; it changes no bit.
+    pub fn tuning(&self) -> &Tuning {
+        &self.tuning
+    }
+
+    /// Returns a handle of the same device, memory and stream with another tuning.
+    ///
+    /// # Errors
+    /// As [`Tuning::check`].
+    pub fn with_tuning(&self, tuning: Tuning) -> Result<Self, CoreError> {
+        tuning.check()?;
+        Ok(Self {
+            inner: Arc::clone(&self.inner),
+            tuning: Arc::new(tuning),
+            arithmetic: self.arithmetic,
+        })
+    }
+
+    /// What this handle's products are computed in.
+    pub fn arithmetic(&self) -> Arithmetic {
+        self.arithmetic
+    }
+
+    /// Returns a handle of the same device, memory and stream whose products are computed in `arithmetic`.
+    #[must_use]
+    pub fn with_arithmetic(&self, arithmetic: Arithmetic) -> Self {
+        Self {
+            arithmetic,
+            ..self.clone()
+        }
+    }
+
+    /// The ways in which the device sums products of integers, all with the same bits; its tuning has the one in use.
+    pub fn integer_paths(&self) -> &[IntegerPath] {
+        &self.inner.integer_paths
+    }
+
+    /// What the start-up probe found.
+    pub fn probe(&self) -> &ProbeReport {
+        &self.inner.probe
+    }
+
+    /// Whether the device fuses and flushes by itself; otherwise its kernels emulate HLX's
+    /// arithmetic and are bound by it.
+    pub fn native_arithmetic(&self) -> bool {
+        match self.stream() {
+            Stream::Cpu(_) => true,
+            Stream::Vulkan(stream) => stream.device().native_arithmetic(),
+        }
+    }
+
+    /// The most words that one binding of a launch may cover.
+    pub fn max_binding_words(&self) -> usize {
+        usize::try_from(self.inner.info.max_binding_words).unwrap_or(usize::MAX)
+    }
+
+    /// The threads of the CPU device; 0 on a Vulkan device.
+    pub fn cpu_threads(&self) -> usize {
+        match self.stream() {
+            Stream::Cpu(stream) => stream.threads(),
+            Stream::Vulkan(_) => 0,
+        }
+    }
+
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.inner.stream
+    }
+
+    pub(crate) fn source(&self) -> &Arc<BlockSource> {
+        &self.inner.source
+    }
+
+    fn flags(&self) -> &flags::Flags {
+        &self.inner.flags
+    }
+
+    fn pool(&self) -> &Arc<TensorPool> {
+        on_stream!(self, stream => stream.pool())
+    }
+
+    /// How work on a Vulkan device is cut into submissions.
+    fn pace(&self) -> Pace {
+        Pace::of(&self.tuning)
+    }
+
+    fn timings(&self) -> &TimingCollector {
+        on_stream!(self, stream => stream.timings())
+    }
+
+    /// Bytes in use and held by the device's pool; graphs hold their own besides.
+    pub fn memory(&self) -> MemoryStatistics {
+        self.pool().statistics()
+    }
+
+    /// Bytes held on the device by the device and all its graphs.
+    pub fn held_bytes(&self) -> u64 {
+        self.inner.source.held_bytes()
+    }
+
+    /// Returns memory with no buffer in it to the driver.
+    pub fn trim_memory(&self) {
+        self.pool().trim();
+    }
+
+    /// Allocates `len` f32 elements in device memory, uninitialised.
+    ///
+    /// # Errors
+    /// [`CoreError::OutOfMemory`], which names what was requested and what is in use;
+    /// [`CoreError::Invalid`] while another thread records a graph.
+    pub fn alloc(&self, len: usize) -> Result<Buffer, CoreError> {
+        on_stream!(self, stream => stream.alloc(len))
+    }
+
+    /// Allocates `len` elements of a type in device memory, uninitialised.
+    ///
+    /// # Errors
+    /// As [`Device::alloc`].
+    pub fn alloc_typed(&self, dtype: DType, len: usize) -> Result<Buffer, CoreError> {
+        self.alloc(dtype.words(len))?.view_as(dtype, len)
+    }
+
+    /// Allocates f32 elements in device memory, uninitialised, as many as a shape of these extents has: for extents
+    /// whose product nobody has checked.
+    ///
+    /// # Errors
+    /// As [`Device::alloc`]; [`CoreError::Invalid`] for a shape that no memory holds.
+    pub fn alloc_shape(&self, extents: &[usize]) -> Result<Buffer, CoreError> {
+        self.alloc(sizes::elements("alloc", extents)?)
+    }
+
+    /// As [`Device::alloc_shape`], of elements of a type.
+    ///
+    /// # Errors
+    /// As [`Device::alloc_shape`].
+    pub fn alloc_shape_typed(&self, dtype: DType, extents: &[usize]) -> Result<Buffer, CoreError> {
+        self.alloc_typed(dtype, sizes::elements("alloc", extents)?)
+    }
+
+    /// Refuses more bytes than the device's memory may have: for sizes that a file tells, before the file is read. Success
+    /// reserves nothing.
+    ///
+    /// # Errors
+    /// [`CoreError::OutOfMemory`].
+    pub fn check_memory(&self, bytes: usize) -> Result<(), CoreError> {
+        self.inner.source.check_budget(bytes.div_ceil(4))
+    }
+
+    /// Allocates `len` words in an allocation of their own, uninitialised: on a Vulkan device a
+    /// buffer of exactly this size, which no other tensor shares. So a kernel from outside that
+    /// computes a wrong index reaches no other tensor, even where the driver bounds accesses by
+    /// the Vulkan buffer and not by the bound window (`robustBufferAccess`). Costs a driver
+    /// allocation each; tensors of HLX's own kernels come from [`Device::alloc`].
+    ///
+    /// # Errors
+    /// [`CoreError::OutOfMemory`], which names what was requested and what is in use.
+    pub fn alloc_isolated(&self, len: usize) -> Result<Buffer, CoreError> {
+        let block = self.inner.source.allocate(len.max(1))?;
+        Ok(Buffer::isolated(block, len))
+    }
+
+    /// Launches a kernel: the shader on a Vulkan device, `cpu` on the CPU device. While a graph
+    /// is being recorded, the launch is kept instead of run. Any thread may launch; `cpu` itself
+    /// must not launch on this device.
+    ///
+    /// # Errors
+    /// [`CoreError::OtherDevice`] for a buffer of another device; [`CoreError::Invalid`] for
+    /// bindings that overlap, are misaligned or larger than the device binds, and while another
+    /// thread records a graph; the driver's error.
+    pub fn launch<F>(&self, launch: Launch<'_>, cpu: F) -> Result<(), CoreError>
+    where
+        F: Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
+    {
+        self.launch_counted(launch, launch.work(), cpu)
+    }
+
+    /// As [`Device::launch`], with what timing reports are to count for it: the operations, and the
+    /// bytes where they are not those of the bound windows.
+    /// `device.launch_counted(launch, Work { flops, ..launch.work() }, ..)`.
+    ///
+    /// # Errors
+    /// As [`Device::launch`].
+    pub fn launch_counted<F>(&self, launch: Launch<'_>, work: Work, cpu: F) -> Result<(), CoreError>
+    where
+        F: Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
+    {
+        self.launch_any(&launch, (work, None), || Box::new(cpu))
+    }
+
+    /// As [`Device::launch`], of a launch that becomes part of a chain where a graph is recorded
+    /// and [`Tuning::chains`] is on. `fusable` is called only then.
+    ///
+    /// # Errors
+    /// As [`Device::launch`].
+    pub fn launch_fusable<F>(
+        &self,
+        launch: Launch<'_>,
+        fusable: impl FnOnce() -> Option<Arc<dyn Fusable>>,
+        cpu: F,
+    ) -> Result<(), CoreError>
+    where
+        F: Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
+    {
+        let joins = self.tuning.chains && self.is_recording();
+        let fusable = joins.then(fusable).flatten();
+        self.launch_any(&launch, (launch.work(), fusable), || Box::new(cpu))
+    }
+
+    fn launch_any(
+        &self,
+        launch: &Launch<'_>,
+        (work, fusable): (Work, Option<Arc<dyn Fusable>>),
+        cpu: impl FnOnce() -> CpuBody,
+    ) -> Result<(), CoreError> {
+        check_bindings(launch.name, launch.bindings, self.source())?;
+        match self.stream() {
+            Stream::Vulkan(stream) => stream.launch(launch, work, (self.pace(), fusable)),
+            Stream::Cpu(stream) => stream.launch(launch, work, (cpu(), fusable)),
+        }
+    }
+
+    /// The number of submissions to the device so far; 0 on the CPU device. Work that takes long by
+    /// estimate is cut into several ([`Tuning::submission_ms`]).
+    pub fn submissions(&self) -> u64 {
+        match self.stream() {
+            Stream::Vulkan(stream) => stream.submissions(),
+            Stream::Cpu(_) => 0,
+        }
+    }
+
+    /// Waits until all work launched so far is done.
+    ///
+    /// # Errors
+    /// [`CoreError::DeviceLost`]; [`CoreError::Fault`] if a kernel has found one.
+    pub fn sync(&self) -> Result<(), CoreError> {
+        match self.stream() {
+            Stream::Vulkan(stream) => stream.sync()?,
+            Stream::Cpu(_) => {}
+        }
+        self.check_flags()
+    }
+
+    /// Runs `body` with its launches recorded instead of run, and returns them as a graph beside
+    /// the body's result. Buffers allocated inside get their memory at the end: one whose handle is
+    /// still held keeps its own, also after the graph is dropped; the others share what all graphs
+    /// work in. On a Vulkan device launches that do not depend on each other run side by side.
+    /// Chains of element-wise launches become one launch each ([`Tuning::chains`]), and what only
+    /// they read is not stored. Launches are left out whose results nobody reads: buffers of the graph
+    /// without a handle at the end, which no later launch reads that is needed itself
+    /// ([`Tuning::skips_unread`]). The graph owns the buffers from outside that its launches use. Uploads, downloads
+    /// and replays inside are errors, and so is whatever another thread does on this device
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// What `body` returns; [`CoreError::Invalid`] if a graph is already being recorded.
+    pub fn record<T, E: From<CoreError>>(
+        &self,
+        body: impl FnOnce() -> Result<T, E>,
+    ) -> Result<(Graph, T), E> {
+        self.record_watched(&[], body)
+    }
+
+    /// As [`Device::record`]; the graph is cut behind the launches that last write each of the `watched`
+    /// windows of buffers from outside, so that [`Graph::replay_watched`] tells when they are final. A
+    /// window that no launch writes is final from the start; of those in the order of `watched` none is
+    /// reported before the ones before it.
+    ///
+    /// # Errors
+    /// As [`Device::record`].
+    pub fn record_watched<T, E: From<CoreError>>(
+        &self,
+        watched: &[Buffer],
+        body: impl FnOnce() -> Result<T, E>,
+    ) -> Result<(Graph, T), E> {
+        if !self.is_recording() {
+            self.prepare_flags()?;
+        }
+        let options = RecordingOptions {
+            joins: self.tuning.chains,
+            skips_unread: self.tuning.skips_unread,
+        };
+        match self.stream() {
+            Stream::Vulkan(stream) => stream.begin_recording(self.pace(), options)?,
+            Stream::Cpu(stream) => stream.begin_recording(options)?,
+        }
+        self.changes().clear();
+        self.inner.recordings.fetch_add(1, Ordering::Relaxed);
+        let guard = RecordingGuard(self);
+        let result = body()?;
+        std::mem::forget(guard);
+        let launches = match self.stream() {
+            Stream::Vulkan(stream) => Launches::Vulkan(stream.end_recording(watched)?),
+            Stream::Cpu(stream) => Launches::Cpu(stream.end_recording(watched)?),
+        };
+        let changes = std::mem::take(&mut *self.changes());
+        Ok((Graph::new(self.clone(), launches, changes), result))
+    }
+
+    /// Notes that elements of a buffer are changed in place, so that [`Buffer::changed_after`] tells
+    /// those who have kept it; while a graph is recorded, at every replay as well. `rebased`: see
+    /// [`Buffer::rebased_after`].
+    pub fn note_change(&self, buffer: &Buffer, elements: Range<usize>, rebased: bool) {
+        let noted = buffer.note_change(elements, rebased);
+        if self.is_recording() {
+            self.changes().push(noted);
+        }
+    }
+
+    fn changes(&self) -> MutexGuard<'_, Vec<NotedChange>> {
+        let changes = self.inner.changes.lock();
+        changes.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a graph is being recorded.
+    pub fn is_recording(&self) -> bool {
+        on_stream!(self, stream => stream.is_recording())
+    }
+
+    /// The number of the graph that is being recorded, of all that this device has begun to record. What a graph
+    /// computes is there for the launches that are recorded behind it, and for no others.
+    pub fn recording(&self) -> Option<u64> {
+        let number = || self.inner.recordings.load(Ordering::Relaxed);
+        self.is_recording().then(number)
+    }
+
+    /// Whether values that are read again much later should be computed again: while a graph is
+    /// recorded on a Vulkan device. A buffer's words are free there after its last launch,
+    /// however long its handle is held; so they are on the CPU, whose memory is seldom short.
+    pub fn plans_memory(&self) -> bool {
+        !self.is_cpu() && self.is_recording()
+    }
+
+    /// Turns the measurement of each launch's time on or off. Launches then run one after the
+    /// other, and a graph must be recorded while it is on to be measured.
+    pub fn set_timing(&self, on: bool) {
+        on_stream!(self, stream => stream.set_timing(on));
+    }
+
+    /// Waits for all work, and returns and clears the times measured so far.
+    ///
+    /// # Errors
+    /// As [`Device::sync`].
+    pub fn take_timing(&self) -> Result<TimingReport, CoreError> {
+        self.sync()?;
+        Ok(self.timings().take())
+    }
+}
+
+impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} [{}]", self.name, self.selector)
+        write!(f, "Device({})", self.inner.info)
     }
 }
 
-/// A parsed device text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Selector {
-    Auto,
-    Cpu,
-    /// The best Vulkan device.
-    Vulkan,
-    /// The Vulkan device of this index.
-    VulkanIndex(usize),
-}
+/// Abandons the recording when its body fails or panics.
+struct RecordingGuard<'a>(&'a Device);
 
-impl Selector {
-    pub fn parse(text: &str) -> Result<Self, CoreError> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "cpu" => Ok(Self::Cpu),
-            "vulkan" => Ok(Self::Vulkan),
-            _ => text
-                .strip_prefix("vulkan:")
-                .and_then(|index| index.parse().ok())
-                .map(Self::VulkanIndex)
-                .ok_or_else(|| CoreError::UnknownDevice {
-                    found: text.to_owned(),
-                }),
-        }
-    }
-}
-
-/// The CPU device's description.
-pub(crate) fn cpu_info() -> DeviceInfo {
-    let level = crate::cpu::simd_level();
-    let threads = crate::cpu::thread_count();
-    DeviceInfo {
-        selector: "cpu".to_owned(),
-        name: crate::cpu::processor_name(),
-        kind: DeviceKind::Cpu,
-        driver: format!(
-            "hlx {} ({}, {threads} threads)",
-            env!("CARGO_PKG_VERSION"),
-            level.name()
-        ),
-        memory_bytes: crate::cpu::memory_budget(),
-        max_binding_words: u64::from(u32::MAX),
-        shared_memory_bytes: 0,
-        max_workgroup_invocations: 0,
-        max_workgroup_size: [0; 3],
-        max_push_constant_bytes: 0,
-        processors: threads as u32,
-        subgroup_size: match level {
-            crate::cpu::SimdLevel::Portable => 1,
-            crate::cpu::SimdLevel::Neon => 4,
-            crate::cpu::SimdLevel::Avx2 => 8,
-            crate::cpu::SimdLevel::Avx512 => 16,
-        },
-        cache_key: format!("cpu-{}", level.name()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn selectors_parse() {
-        assert_eq!(Selector::parse("auto").ok(), Some(Selector::Auto));
-        assert_eq!(
-            Selector::parse("vulkan:3").ok(),
-            Some(Selector::VulkanIndex(3))
-        );
-        for bad in ["", "gpu", "vulkan:", "vulkan:x", "CPU", "vulkan:-1"] {
-            assert!(
-                matches!(Selector::parse(bad), Err(CoreError::UnknownDevice { .. })),
-                "{bad}"
-            );
-        }
+impl Drop for RecordingGuard<'_> {
+    fn drop(&mut self) {
+        on_stream!(self.0, stream => stream.abandon_recording());
     }
 }

@@ -4,35 +4,35 @@
 //! `shaders/examples/vector_add.comp` compiles to):
 //!
 //! ```
-//! use hlx_core::{CommandBufferPool, ComputePipeline, Context, DescriptorBindingBuilder};
+//! use hlx_core::{CommandBufferPool, ComputePipeline, Device, DescriptorBindingBuilder};
 //!
 //! # fn main() -> Result<(), hlx_core::CoreError> {
 //! # let bytes = include_bytes!("../spv/examples/vector_add.spv");
 //! # let words: Vec<u32> = bytes.chunks_exact(4)
 //! #     .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-//! let Ok(context) = Context::open("vulkan") else { return Ok(()) }; // no Vulkan here
-//! let a = context.buffer_f32(&[1.0, 2.0, 3.0])?;
-//! let b = context.buffer_f32(&[10.0, 20.0, 30.0])?;
-//! let c = context.alloc(3)?;
+//! let Ok(device) = Device::open("vulkan") else { return Ok(()) }; // no Vulkan here
+//! let a = device.buffer_f32(&[1.0, 2.0, 3.0])?;
+//! let b = device.buffer_f32(&[10.0, 20.0, 30.0])?;
+//! let c = device.alloc(3)?;
 //!
 //! // SAFETY: the module is valid, and checks its index against the count that it is given.
 //! let pipeline = unsafe {
-//!     ComputePipeline::from_spirv(&context, "vector_add", &words, "main", &[], 3, 4)
+//!     ComputePipeline::from_spirv(&device, "vector_add", &words, "main", &[], 3, 4)
 //! }?;
 //! let bindings = DescriptorBindingBuilder::new().read(&a).read(&b).write(&c).build(&pipeline)?;
-//! let pool = CommandBufferPool::new(&context)?;
+//! let pool = CommandBufferPool::new(&device)?;
 //! let commands = pool.record(|recorder| {
 //!     recorder.dispatch(&pipeline, &bindings, &3_u32.to_le_bytes(), [1, 1, 1])
 //! })?;
 //! commands.submit()?;
-//! assert_eq!(context.download_f32(&c)?, [11.0, 22.0, 33.0]);
+//! assert_eq!(device.download_f32(&c)?, [11.0, 22.0, 33.0]);
 //! # Ok(())
 //! # }
 //! ```
 
 use std::sync::Arc;
 
-use crate::context::{Context, Stream};
+use crate::device::{Device, Stream};
 use crate::error::CoreError;
 use crate::launch::{Binding, check_bindings};
 use crate::memory::Buffer;
@@ -42,8 +42,8 @@ use crate::vulkan::{
     Arguments, Groups, Measured, Pipeline, Recorded, Recorder, VulkanDevice, VulkanStream,
 };
 
-fn stream<'a>(context: &'a Context, what: &str) -> Result<&'a VulkanStream, CoreError> {
-    match context.stream() {
+fn stream<'a>(device: &'a Device, what: &str) -> Result<&'a VulkanStream, CoreError> {
+    match device.stream() {
         Stream::Vulkan(stream) => Ok(stream),
         Stream::Cpu(_) => Err(CoreError::invalid(
             what,
@@ -77,7 +77,7 @@ impl ComputePipeline {
     /// [`CoreError::Invalid`] on the CPU device or without the entry point;
     /// [`CoreError::Vulkan`] with the driver's message.
     pub unsafe fn from_spirv(
-        context: &Context,
+        device: &Device,
         name: &'static str,
         words: &[u32],
         entry_point: &str,
@@ -85,9 +85,9 @@ impl ComputePipeline {
         bindings: usize,
         push_bytes: usize,
     ) -> Result<Self, CoreError> {
-        let device = stream(context, name)?.device();
-        let inner = device.pipelines().create(
-            device,
+        let vulkan = stream(device, name)?.device();
+        let inner = vulkan.pipelines().create(
+            vulkan,
             name,
             words,
             entry_point,
@@ -174,22 +174,22 @@ impl DescriptorBindingBuilder {
     }
 }
 
-/// Records command buffers for one context.
+/// Records command buffers for one device.
 pub struct CommandBufferPool {
-    context: Context,
-    device: Arc<VulkanDevice>,
+    device: Device,
+    vulkan: Arc<VulkanDevice>,
 }
 
 impl CommandBufferPool {
-    /// Makes a pool for a Vulkan context.
+    /// Makes a pool for a Vulkan device.
     ///
     /// # Errors
     /// [`CoreError::Invalid`] on the CPU device.
-    pub fn new(context: &Context) -> Result<Self, CoreError> {
-        let device = Arc::clone(stream(context, "command buffer pool")?.device());
+    pub fn new(device: &Device) -> Result<Self, CoreError> {
+        let vulkan = Arc::clone(stream(device, "command buffer pool")?.device());
         Ok(Self {
-            context: context.clone(),
-            device,
+            device: device.clone(),
+            vulkan,
         })
     }
 
@@ -202,13 +202,13 @@ impl CommandBufferPool {
         body: impl FnOnce(&mut CommandRecorder) -> Result<(), CoreError>,
     ) -> Result<RecordedCommands, CoreError> {
         let mut recorder = CommandRecorder {
-            context: self.context.clone(),
-            recorder: Recorder::begin(&self.device, Measured::No, None)?,
+            device: self.device.clone(),
+            recorder: Recorder::begin(&self.vulkan, Measured::No, None)?,
             buffers: Vec::new(),
         };
         body(&mut recorder)?;
         Ok(RecordedCommands {
-            context: recorder.context,
+            device: recorder.device,
             recorded: Arc::new(recorder.recorder.finish()?),
             _buffers: recorder.buffers,
         })
@@ -217,7 +217,7 @@ impl CommandBufferPool {
 
 /// Takes dispatches while [`CommandBufferPool::record`] runs.
 pub struct CommandRecorder {
-    context: Context,
+    device: Device,
     recorder: Recorder,
     /// Every buffer that a dispatch uses.
     buffers: Vec<Buffer>,
@@ -227,7 +227,7 @@ impl CommandRecorder {
     /// Records a dispatch of `groups` workgroups.
     ///
     /// # Errors
-    /// [`CoreError::OtherContext`] for a buffer of another context; [`CoreError::Invalid`] for a
+    /// [`CoreError::OtherDevice`] for a buffer of another device; [`CoreError::Invalid`] for a
     /// pipeline of another device, another number of buffers or size of the push-constant block
     /// than the pipeline's, a written buffer that overlaps another, misaligned or oversized
     /// buffers, or more workgroups than the device takes.
@@ -248,7 +248,7 @@ impl CommandRecorder {
                 Access::ReadWrite => Binding::ReadWrite(buffer),
             })
             .collect();
-        check_bindings(pipeline.name, &list, self.context.source())?;
+        check_bindings(pipeline.name, &list, self.device.source())?;
         if let Some(index) = list
             .iter()
             .position(|binding| binding.buffer().is_unplaced())
@@ -279,9 +279,9 @@ impl CommandRecorder {
         bindings: &DescriptorBindings,
         push: &[u8],
     ) -> Result<(), CoreError> {
-        let device = stream(&self.context, pipeline.name)?.device();
-        if !pipeline.inner.is_of(&device.device) {
-            let reason = format!("the pipeline is of another device than {}", device.info);
+        let vulkan = stream(&self.device, pipeline.name)?.device();
+        if !pipeline.inner.is_of(&vulkan.device) {
+            let reason = format!("the pipeline is of another device than {}", vulkan.info);
             return Err(CoreError::invalid(pipeline.name, reason));
         }
         pipeline.check_count(bindings)?;
@@ -297,7 +297,7 @@ impl CommandRecorder {
 /// A recorded command buffer; may be submitted any number of times. It owns the buffers that its
 /// dispatches use.
 pub struct RecordedCommands {
-    context: Context,
+    device: Device,
     recorded: Arc<Recorded>,
     _buffers: Vec<Buffer>,
 }
@@ -308,6 +308,6 @@ impl RecordedCommands {
     /// # Errors
     /// [`CoreError::DeviceLost`] or the driver's error.
     pub fn submit(&self) -> Result<(), CoreError> {
-        stream(&self.context, "submit")?.submit_recorded(&self.recorded)
+        stream(&self.device, "submit")?.submit_recorded(&self.recorded)
     }
 }

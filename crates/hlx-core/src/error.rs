@@ -68,16 +68,16 @@ pub enum CoreError {
         /// The row-major number of the first such element in the index tensor.
         place: u32,
     },
-    /// A buffer of one context was given to another.
+    /// A buffer of one device was given to another.
     #[error("{operation}: {argument} belongs to {found}, expected {expected}")]
-    OtherContext {
+    OtherDevice {
         /// The operation's name.
         operation: String,
         /// Which of its arguments.
         argument: String,
-        /// The context that the buffer belongs to.
+        /// The device that the buffer belongs to.
         found: String,
-        /// The context that carries out the operation.
+        /// The device that carries out the operation.
         expected: String,
     },
     /// A launch, copy, window or transfer with wrong arguments.

@@ -2,18 +2,18 @@
 
 use std::ops::Range;
 
-use crate::context::{Context, Stream};
 use crate::cpu_stream::CpuGraph;
+use crate::device::{Device, Stream};
 use crate::error::CoreError;
 use crate::memory::{MemoryStatistics, NotedChange};
 use crate::vulkan::VulkanGraph;
 
-/// Launches recorded by [`Context::record`], with all buffers that they touch.
+/// Launches recorded by [`Device::record`], with all buffers that they touch.
 ///
 /// Inputs that change between replays are uploaded into buffers that the launches read.
 pub struct Graph {
     launches: Launches,
-    context: Context,
+    device: Device,
     /// What the launches change in place, of buffers that others may have kept.
     changes: Vec<NotedChange>,
 }
@@ -24,10 +24,10 @@ pub(crate) enum Launches {
 }
 
 impl Graph {
-    pub(crate) fn new(context: Context, launches: Launches, changes: Vec<NotedChange>) -> Self {
+    pub(crate) fn new(device: Device, launches: Launches, changes: Vec<NotedChange>) -> Self {
         Self {
             launches,
-            context,
+            device,
             changes,
         }
     }
@@ -41,7 +41,7 @@ impl Graph {
         self.replay_part(0..usize::MAX)
     }
 
-    /// As [`Graph::replay`], of a graph with watched windows ([`Context::record_watched`]): as soon as the
+    /// As [`Graph::replay`], of a graph with watched windows ([`Device::record_watched`]): as soon as the
     /// launches that write the first windows up to the k-th are launched, before the rest of the graph,
     /// calls `is_final` with k. What it launches runs there. It must not replay another graph, whose
     /// memory is this one's too.
@@ -70,7 +70,7 @@ impl Graph {
 
     /// Runs a part of the graph, cut at a window; the last goes to the end, and may be empty.
     fn replay_part(&self, part: Range<usize>) -> Result<(), CoreError> {
-        match (&self.launches, self.context.stream()) {
+        match (&self.launches, self.device.stream()) {
             (Launches::Vulkan(graph), Stream::Vulkan(stream)) => stream.replay(graph, part),
             (Launches::Cpu(graph), Stream::Cpu(stream)) => stream.replay(graph, part),
             _ => Err(CoreError::invalid("replay", "a graph of another device")),
@@ -91,7 +91,7 @@ impl Graph {
     }
 
     /// The memory that the graph works in. On a Vulkan device most of it is shared with the
-    /// context's other graphs.
+    /// device's other graphs.
     pub fn memory(&self) -> MemoryStatistics {
         match &self.launches {
             Launches::Cpu(graph) => graph.memory(),

@@ -93,7 +93,7 @@ impl Launch<'_> {
     }
 }
 
-/// Checks what holds on every device: all buffers are of the context that owns `source`, and no
+/// Checks what holds on every device: all buffers are of the device that owns `source`, and no
 /// written range overlaps another binding.
 pub(crate) fn check_bindings(
     name: &str,
@@ -123,7 +123,7 @@ pub(crate) fn check_bindings(
     Ok(())
 }
 
-/// Refuses a buffer of another context than the one that owns `source`.
+/// Refuses a buffer of another device than the one that owns `source`.
 pub(crate) fn check_owner(
     operation: &str,
     argument: &dyn Fn() -> String,
@@ -134,7 +134,7 @@ pub(crate) fn check_owner(
     if block.is_of(source) {
         return Ok(());
     }
-    Err(CoreError::OtherContext {
+    Err(CoreError::OtherDevice {
         operation: operation.to_owned(),
         argument: argument(),
         found: block.owner().to_owned(),

@@ -1,9 +1,9 @@
 //! Devices, memory, streams and graphs of HLX: Vulkan and the CPU behind one launch.
 //!
-//! A [`Context`] is one opened device with its memory and its stream of work. A kernel is
+//! A [`Device`] is one opened device with its memory and its stream of work. A kernel is
 //! launched once for both kinds of device: [`Launch`] names the shader and its bindings for
 //! Vulkan, a closure carries out the same specification on the CPU. Work runs in launch order;
-//! [`Context::record`] keeps a sequence of launches as a [`Graph`] to replay.
+//! [`Device::record`] keeps a sequence of launches as a [`Graph`] to replay.
 //!
 //! This crate knows Vulkan (through `vulkano`), the CPU device and the HLX arithmetic
 //! ([`arith`]). It knows no operation, no gradient and no model.
@@ -11,10 +11,10 @@
 pub mod arith;
 mod arithmetic;
 pub mod bytes;
-mod context;
 pub mod cpu;
 mod cpu_stream;
 mod device;
+mod device_info;
 pub mod digest;
 mod dispatch;
 mod dtype;
@@ -50,8 +50,8 @@ mod vulkan;
 mod watched;
 
 pub use arithmetic::{Arithmetic, IntegerPath, MatrixShape};
-pub use context::{Context, HostBuffer, PendingCopy, PendingDownload, SharedBuffer};
-pub use device::{DeviceInfo, DeviceKind};
+pub use device::{Device, HostBuffer, PendingCopy, PendingDownload, SharedBuffer};
+pub use device_info::{DeviceInfo, DeviceKind};
 pub use dispatch::{
     CommandBufferPool, CommandRecorder, ComputePipeline, DescriptorBindingBuilder,
     DescriptorBindings, RecordedCommands,

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::device::DeviceKind;
+use crate::device_info::DeviceKind;
 use crate::files;
 use crate::vulkan;
 

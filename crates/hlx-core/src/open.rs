@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::arithmetic::IntegerPath;
-use crate::context::{Context, Stream};
 use crate::cpu_stream::CpuStream;
-use crate::device::{DeviceInfo, DeviceKind, Selector, cpu_info};
+use crate::device::{Device, Stream};
+use crate::device_info::{DeviceInfo, DeviceKind, Selector, cpu_info};
 use crate::environment;
 use crate::error::CoreError;
 use crate::memory::{BlockAllocator, BlockSource, HostAllocator};
@@ -14,7 +14,7 @@ use crate::probe;
 use crate::tuning::Tuning;
 use crate::vulkan::{self, Pace, VulkanDevice, VulkanStream};
 
-impl Context {
+impl Device {
     /// Opens the device that `selector` names: `auto`, `cpu`, `vulkan` or `vulkan:N`.
     ///
     /// `auto` takes the first hardware GPU that passes the probe, else the CPU device: a
@@ -49,7 +49,7 @@ impl Context {
     /// Opens the device named by the environment variable `HLX_DEVICE`, else by `selector`.
     ///
     /// # Errors
-    /// As [`Context::open`].
+    /// As [`Device::open`].
     pub fn open_from_env(selector: &str) -> Result<Self, CoreError> {
         match environment::text("HLX_DEVICE")? {
             Some(named) => Self::open(&named),
@@ -63,7 +63,7 @@ impl Context {
                 continue;
             }
             match Self::vulkan(index) {
-                Ok(context) => return Ok(context),
+                Ok(device) => return Ok(device),
                 Err(error) => tracing::warn!("{info} is passed over: {error}"),
             }
         }
@@ -92,25 +92,25 @@ impl Context {
         ))
     }
 
-    /// Opens the Vulkan device of this index in [`Context::devices`]'s order.
+    /// Opens the Vulkan device of this index in [`Device::devices`]'s order.
     fn vulkan(index: usize) -> Result<Self, CoreError> {
         environment::check()?;
-        let device = VulkanDevice::open(index)?;
-        let info = device.info.clone();
-        let allocator = Arc::clone(&device) as Arc<dyn BlockAllocator>;
+        let vulkan = VulkanDevice::open(index)?;
+        let info = vulkan.info.clone();
+        let allocator = Arc::clone(&vulkan) as Arc<dyn BlockAllocator>;
         let source = Arc::new(BlockSource::new(&info.name, &info.selector, allocator));
         let pace = Pace::of(&Tuning::of(&info, true));
-        let stream = VulkanStream::new(Arc::clone(&device), Arc::clone(&source), pace);
-        let context = Self::from_parts(Stream::Vulkan(Box::new(stream)), source, info);
-        let probed = probe::run_vulkan(&context, &device)?;
-        probed.report.check(&context.info().name)?;
-        let mut tuning = Tuning::of(context.info(), device.native_arithmetic());
+        let stream = VulkanStream::new(Arc::clone(&vulkan), Arc::clone(&source), pace);
+        let device = Self::from_parts(Stream::Vulkan(Box::new(stream)), source, info);
+        let probed = probe::run_vulkan(&device, &vulkan)?;
+        probed.report.check(&device.info().name)?;
+        let mut tuning = Tuning::of(device.info(), vulkan.native_arithmetic());
         tuning.products.integers = probed.integers.best();
         if let Some(peak) = probed.peak {
             tuning.flops_per_second = peak.flops_per_second;
             tuning.bytes_per_second = peak.bytes_per_second;
         }
-        Ok(context.with_probe(probed.report, probed.integers.all(), tuning))
+        Ok(device.with_probe(probed.report, probed.integers.all(), tuning))
     }
 
     /// Lists the devices of this machine: the CPU device, then every Vulkan device.
@@ -123,13 +123,13 @@ impl Context {
     /// Opens the CPU device and every Vulkan device that passes the probe.
     ///
     /// # Errors
-    /// As [`Context::open`]: a device that is there and cannot be opened is an error.
+    /// As [`Device::open`]: a device that is there and cannot be opened is an error.
     pub fn all() -> Result<Vec<Self>, CoreError> {
-        let mut contexts = vec![Self::cpu()?];
+        let mut devices = vec![Self::cpu()?];
         for index in 0..vulkan_devices().len() {
-            contexts.push(Self::vulkan(index)?);
+            devices.push(Self::vulkan(index)?);
         }
-        Ok(contexts)
+        Ok(devices)
     }
 }
 
@@ -142,7 +142,7 @@ fn vulkan_devices() -> Vec<DeviceInfo> {
 }
 
 fn no_such_device(asked: &str, error: Option<&CoreError>) -> CoreError {
-    let names: Vec<String> = Context::devices().iter().map(ToString::to_string).collect();
+    let names: Vec<String> = Device::devices().iter().map(ToString::to_string).collect();
     let why = why_no_gpu().map(|why| format!("no Vulkan GPU: {why}"));
     let error = error.map(ToString::to_string);
     let reasons: Vec<String> = why.into_iter().chain(error).collect();

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::context::Context;
+use crate::device::Device;
 use crate::error::CoreError;
 use crate::launch::{Binding, Launch, groups_1d};
 use crate::shader::Shader;
@@ -33,11 +33,11 @@ const LONG_ENOUGH_S: f64 = 4e-3;
 const WORDS: usize = 1 << 22;
 
 /// Measures the peaks in about 20 ms on a large GPU and 100 ms on a small one.
-pub(crate) fn measure(context: &Context) -> Result<Peak, CoreError> {
-    let (x, y) = (context.alloc(WORDS)?, context.alloc(WORDS)?);
-    context.fill(&x, 1.0_f32.to_bits())?;
+pub(crate) fn measure(device: &Device) -> Result<Peak, CoreError> {
+    let (x, y) = (device.alloc(WORDS)?, device.alloc(WORDS)?);
+    device.fill(&x, 1.0_f32.to_bits())?;
     // Eight chains of multiply-adds an element; few elements first, as the device may be slow.
-    let flops_per_second = rate(context, |repeats| {
+    let flops_per_second = rate(device, |repeats| {
         let (count, steps) = elements_and_steps(repeats);
         let push = [
             count as u32,
@@ -54,12 +54,12 @@ pub(crate) fn measure(context: &Context) -> Result<Peak, CoreError> {
             push: bytemuck::cast_slice(&push),
             groups: groups_1d(count.div_ceil(256)),
         };
-        context.launch(launch, |_| {})?;
+        device.launch(launch, |_| {})?;
         Ok(2.0 * 8.0 * steps as f64 * count as f64)
     })?;
-    let bytes_per_second = rate(context, |repeats| {
+    let bytes_per_second = rate(device, |repeats| {
         for _ in 0..repeats {
-            context.copy(&x, &y)?;
+            device.copy(&x, &y)?;
         }
         Ok(repeats as f64 * 8.0 * WORDS as f64)
     })?;
@@ -78,18 +78,15 @@ fn elements_and_steps(repeats: usize) -> (usize, usize) {
 }
 
 /// Runs `work` with 1, 4, 16, ... repeats until it takes long enough; returns its amount a second.
-fn rate(
-    context: &Context,
-    work: impl Fn(usize) -> Result<f64, CoreError>,
-) -> Result<f64, CoreError> {
+fn rate(device: &Device, work: impl Fn(usize) -> Result<f64, CoreError>) -> Result<f64, CoreError> {
     // The first run makes the pipeline.
     work(1)?;
-    context.sync()?;
+    device.sync()?;
     let mut repeats = 1;
     loop {
         let start = Instant::now();
         let amount = work(repeats)?;
-        context.sync()?;
+        device.sync()?;
         let seconds = start.elapsed().as_secs_f64();
         if seconds >= LONG_ENOUGH_S {
             return Ok(amount / seconds);
@@ -118,8 +115,8 @@ mod tests {
 
     #[test]
     fn a_device_has_peaks() {
-        for ctx in &crate::testing::vulkan_contexts() {
-            let peak = measure(ctx).expect("measured");
+        for device in &crate::testing::vulkan_devices() {
+            let peak = measure(device).expect("measured");
             let rates = [peak.flops_per_second, peak.bytes_per_second];
             assert!(
                 rates.iter().all(|rate| (1e6..1e18).contains(rate)),

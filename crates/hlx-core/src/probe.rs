@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use self::inputs::Inputs;
 use crate::arithmetic::{IntegerPath, MatrixShape};
-use crate::context::Context;
-use crate::device::DeviceKind;
+use crate::device::Device;
+use crate::device_info::DeviceKind;
 use crate::digest::canonical_bits;
 use crate::error::CoreError;
 use crate::launch::{Binding, Launch, groups_1d};
@@ -163,23 +163,20 @@ impl IntegerPaths {
 }
 
 /// Probes a Vulkan device, or reads what an earlier probe of it found, and sets its modes.
-pub(crate) fn run_vulkan(
-    context: &Context,
-    device: &Arc<VulkanDevice>,
-) -> Result<Probed, CoreError> {
+pub(crate) fn run_vulkan(device: &Device, vulkan: &Arc<VulkanDevice>) -> Result<Probed, CoreError> {
     // By selector. One probe at a time; the others of this process then find its result.
     static FOUND: Mutex<BTreeMap<String, Probed>> = Mutex::new(BTreeMap::new());
     let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(probed) = found.get(&device.info.selector) {
+    if let Some(probed) = found.get(&vulkan.info.selector) {
         return Ok(probed.clone());
     }
-    let probed = match kept::read(device) {
+    let probed = match kept::read(vulkan) {
         Some(kept) => {
             let modes = Modes {
                 native_fma: kept.native_fma,
                 native_flush: kept.native_flush,
             };
-            let _ = device.modes.set(modes);
+            let _ = vulkan.modes.set(modes);
             Probed {
                 report: kept.report,
                 peak: kept.peak,
@@ -187,10 +184,10 @@ pub(crate) fn run_vulkan(
             }
         }
         None => {
-            let (modes, report, integers) = probe(context, device)?;
-            let hardware = device.info.kind == DeviceKind::VulkanGpu;
+            let (modes, report, integers) = probe(device, vulkan)?;
+            let hardware = vulkan.info.kind == DeviceKind::VulkanGpu;
             let peak = match report.passed() && hardware {
-                true => Some(peak::measure(context)?),
+                true => Some(peak::measure(device)?),
                 false => None,
             };
             let probed = Probed {
@@ -199,29 +196,29 @@ pub(crate) fn run_vulkan(
                 integers,
             };
             if probed.report.passed() {
-                kept::write(device, modes, &probed);
+                kept::write(vulkan, modes, &probed);
             }
             probed
         }
     };
-    found.insert(device.info.selector.clone(), probed.clone());
+    found.insert(vulkan.info.selector.clone(), probed.clone());
     Ok(probed)
 }
 
 /// The device's modes, the report, and how it can sum products of integers.
 fn probe(
-    context: &Context,
-    device: &Arc<VulkanDevice>,
+    device: &Device,
+    vulkan: &Arc<VulkanDevice>,
 ) -> Result<(Modes, ProbeReport, IntegerPaths), CoreError> {
     let mut report = ProbeReport::default();
     let inputs = Inputs::new();
     let mut buffers = Vec::with_capacity(3);
     for column in &inputs.0 {
-        buffers.push(context.buffer_u32(column)?);
+        buffers.push(device.buffer_u32(column)?);
     }
     let mut bare = Vec::with_capacity(BARE.len());
     for (op, _, _) in BARE {
-        bare.push(run_operation(context, &buffers, op)?);
+        bare.push(run_operation(device, &buffers, op)?);
     }
     let difference = |op: usize, edges: bool| inputs.first_difference(BARE[op].2, &bare[op], edges);
     let flush_difference = (0..BARE.len()).find_map(|op| {
@@ -243,27 +240,27 @@ fn probe(
     let or_native = |finding: Option<String>| finding.unwrap_or_else(|| "native".to_owned());
     report.add("fused multiply-add", or_native(fma_difference), true);
     report.add("flush of subnormals", flush, true);
-    let _ = device.modes.set(modes);
+    let _ = vulkan.modes.set(modes);
     for (op, name, twin) in FUNCTIONS {
-        let outputs = run_operation(context, &buffers, op)?;
+        let outputs = run_operation(device, &buffers, op)?;
         match inputs.first_difference(twin, &outputs, true) {
             None => report.add(name, "equal", true),
             Some(difference) => report.add(name, difference, false),
         }
     }
-    reduction::probe(context, &mut report)?;
-    let listed = device.dot_products();
+    reduction::probe(device, &mut report)?;
+    let listed = vulkan.dot_products();
     let integers = IntegerPaths {
-        dots: dots::probe(context, listed, &mut report)?,
+        dots: dots::probe(device, listed, &mut report)?,
         dots_in_hardware: listed.is_some_and(|dots| dots.in_hardware),
-        matrices: matrices::probe(context, &device.matrix_shapes(), &mut report)?,
+        matrices: matrices::probe(device, &vulkan.matrix_shapes(), &mut report)?,
     };
     Ok((modes, report, integers))
 }
 
-fn run_operation(context: &Context, inputs: &[Buffer], op: u32) -> Result<Vec<u32>, CoreError> {
+fn run_operation(device: &Device, inputs: &[Buffer], op: u32) -> Result<Vec<u32>, CoreError> {
     let count = inputs[0].len();
-    let out = context.alloc(count)?;
+    let out = device.alloc(count)?;
     let push = [count as u32, op];
     let launch = Launch {
         name: "probe",
@@ -278,8 +275,8 @@ fn run_operation(context: &Context, inputs: &[Buffer], op: u32) -> Result<Vec<u3
         push: bytemuck::cast_slice(&push),
         groups: groups_1d(count.div_ceil(64)),
     };
-    context.launch(launch, |_| {})?;
-    context.download_u32(&out)
+    device.launch(launch, |_| {})?;
+    device.download_u32(&out)
 }
 
 #[cfg(test)]
@@ -288,11 +285,11 @@ mod tests {
 
     #[test]
     fn the_cpu_passes() {
-        let ctx = crate::testing::cpu().expect("cpu");
+        let device = crate::testing::cpu().expect("cpu");
         assert!(
-            ctx.probe().passed() && ctx.probe().checks.len() == 4,
+            device.probe().passed() && device.probe().checks.len() == 4,
             "{:?}",
-            ctx.probe()
+            device.probe()
         );
     }
 

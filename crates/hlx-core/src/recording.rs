@@ -31,7 +31,7 @@ impl RecordingThread {
         if self.0 == current().id() {
             return Ok(());
         }
-        let reason = "another thread is recording a graph on this context";
+        let reason = "another thread is recording a graph on this device";
         Err(CoreError::invalid(operation, reason))
     }
 

@@ -13,8 +13,8 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use crate::arithmetic::Arithmetic;
-use crate::context::{Context, Stream};
-use crate::device::{DeviceInfo, cpu_info};
+use crate::device::{Device, Stream};
+use crate::device_info::{DeviceInfo, cpu_info};
 use crate::error::CoreError;
 use crate::test_report::append;
 
@@ -57,32 +57,32 @@ impl Selected {
 /// # Panics
 /// If a device that was found cannot be opened, or if `HLX_TEST_DEVICES` is `vulkan` and there
 /// is no Vulkan device.
-pub fn contexts() -> &'static [Context] {
-    static CONTEXTS: OnceLock<Vec<Context>> = OnceLock::new();
+pub fn devices() -> &'static [Device] {
+    static CONTEXTS: OnceLock<Vec<Device>> = OnceLock::new();
     let opened = CONTEXTS.get_or_init(|| open(Selected::from_env()));
     record_all(opened);
     opened
 }
 
 /// Opens the devices under test for one test alone: a test that records a graph must not share
-/// its contexts with the launches of other tests.
+/// its devices with the launches of other tests.
 ///
 /// # Panics
-/// As [`contexts`].
-pub fn own_contexts() -> Vec<Context> {
+/// As [`devices`].
+pub fn own_devices() -> Vec<Device> {
     let opened = open(Selected::from_env());
     record_all(&opened);
     opened
 }
 
-/// As [`own_contexts`], with an arithmetic.
+/// As [`own_devices`], with an arithmetic.
 ///
 /// # Panics
-/// As [`contexts`].
-pub fn own_contexts_in(arithmetic: Arithmetic) -> Vec<Context> {
-    let contexts = own_contexts().into_iter();
-    contexts
-        .map(|ctx| ctx.with_arithmetic(arithmetic))
+/// As [`devices`].
+pub fn own_devices_in(arithmetic: Arithmetic) -> Vec<Device> {
+    let devices = own_devices().into_iter();
+    devices
+        .map(|device| device.with_arithmetic(arithmetic))
         .collect()
 }
 
@@ -90,11 +90,11 @@ pub fn own_contexts_in(arithmetic: Arithmetic) -> Vec<Context> {
 /// which the report then says.
 ///
 /// # Panics
-/// As [`contexts`].
-pub fn vulkan_contexts() -> Vec<Context> {
+/// As [`devices`].
+pub fn vulkan_devices() -> Vec<Device> {
     let mut opened = open(Selected::from_env());
-    opened.retain(|ctx| !ctx.is_cpu());
-    opened.iter().for_each(|ctx| ran_on(ctx.info()));
+    opened.retain(|device| !device.is_cpu());
+    opened.iter().for_each(|device| ran_on(device.info()));
     if opened.is_empty() {
         left_out("Vulkan", Selected::from_env().reason());
     }
@@ -104,29 +104,31 @@ pub fn vulkan_contexts() -> Vec<Context> {
 /// Opens the CPU device for one test alone.
 ///
 /// # Errors
-/// As [`Context::cpu`].
-pub fn cpu() -> Result<Context, CoreError> {
-    let ctx = Context::cpu()?;
-    ran_on(ctx.info());
-    Ok(ctx)
+/// As [`Device::cpu`].
+pub fn cpu() -> Result<Device, CoreError> {
+    let device = Device::cpu()?;
+    ran_on(device.info());
+    Ok(device)
 }
 
 /// Returns the selectors of the devices under test, for tests that start programs or open a
 /// device many times.
 ///
 /// # Panics
-/// As [`contexts`].
+/// As [`devices`].
 pub fn selectors() -> Vec<String> {
-    let opened = contexts().iter();
-    opened.map(|ctx| ctx.info().selector.clone()).collect()
+    let opened = devices().iter();
+    opened
+        .map(|device| device.info().selector.clone())
+        .collect()
 }
 
-/// Returns how many pipelines of each shader a context has made so far, by the shader's name: one for each set of
+/// Returns how many pipelines of each shader a device has made so far, by the shader's name: one for each set of
 /// specialization constants. A launch of HLX's own makes its pipeline, so a shader that is missing was never
 /// launched. The CPU device has none.
-pub fn launched_shaders(ctx: &Context) -> BTreeMap<&'static str, usize> {
+pub fn launched_shaders(device: &Device) -> BTreeMap<&'static str, usize> {
     let mut launched = BTreeMap::new();
-    if let Stream::Vulkan(stream) = ctx.stream() {
+    if let Stream::Vulkan(stream) = device.stream() {
         for name in stream.device().pipelines().shader_names() {
             *launched.entry(name).or_default() += 1;
         }
@@ -169,10 +171,10 @@ pub fn spirv_val(module: &[u8]) -> std::io::Result<Option<String>> {
     Ok((!output.status.success()).then_some(messages))
 }
 
-fn open(selected: Selected) -> Vec<Context> {
+fn open(selected: Selected) -> Vec<Device> {
     let opened = match selected {
-        Selected::Cpu => Context::cpu().map(|context| vec![context]),
-        Selected::All | Selected::Vulkan => Context::all(),
+        Selected::Cpu => Device::cpu().map(|device| vec![device]),
+        Selected::All | Selected::Vulkan => Device::all(),
     };
     let opened =
         opened.unwrap_or_else(|error| panic!("cannot open the devices under test: {error}"));
@@ -184,9 +186,9 @@ fn open(selected: Selected) -> Vec<Context> {
     opened
 }
 
-fn record_all(opened: &[Context]) {
-    opened.iter().for_each(|ctx| ran_on(ctx.info()));
-    if opened.iter().all(Context::is_cpu) {
+fn record_all(opened: &[Device]) {
+    opened.iter().for_each(|device| ran_on(device.info()));
+    if opened.iter().all(Device::is_cpu) {
         left_out("Vulkan", Selected::from_env().reason());
     }
 }

@@ -1,13 +1,13 @@
 //! Tuning: what was measured on one chip, as one value of the device. It changes speed, never a bit.
 
 use crate::arithmetic::IntegerPath;
-use crate::device::{DeviceInfo, DeviceKind};
+use crate::device_info::{DeviceInfo, DeviceKind};
 use crate::environment;
 use crate::error::CoreError;
 
 /// How kernels are cut for a device, and how fast it is about.
 ///
-/// [`Tuning::of`] makes the value when a device is opened; [`crate::Context::with_tuning`] replaces
+/// [`Tuning::of`] makes the value when a device is opened; [`crate::Device::with_tuning`] replaces
 /// it, for tests and experiments. Every table is read in order: the first entry whose `up_to`
 /// covers the size is taken. The figures come from one NVIDIA H200 (driver 580.159) unless a field
 /// says otherwise; other devices take the same tables with their own number of processors.
@@ -133,7 +133,7 @@ pub struct ProductTuning {
     /// Rows of C up to which these shaders compute what comes before a product too, such as a norm: each
     /// workgroup does it for itself, which is cheaper than a launch for few rows. Not measured yet.
     pub prologue_up_to: usize,
-    /// The instructions of products over integers, of those that the probe has found right ([`Context::integer_paths`](crate::Context::integer_paths)).
+    /// The instructions of products over integers, of those that the probe has found right ([`Device::integer_paths`](crate::Device::integer_paths)).
     pub integers: IntegerPath,
 }
 

@@ -1,9 +1,9 @@
-//! A hundred contexts opened, used and closed: nothing grows. Alone in its file, and so in its
+//! A hundred devices opened, used and closed: nothing grows. Alone in its file, and so in its
 //! process, because it measures the process's memory.
 
 mod vector_add;
 
-use hlx_core::Context;
+use hlx_core::Device;
 use vector_add::add;
 
 /// The resident memory of this process in bytes.
@@ -22,13 +22,13 @@ fn a_hundred_contexts_leave_nothing_behind() {
     for selector in hlx_core::testing::selectors() {
         let mut settled = 0;
         for round in 0..100 {
-            let ctx = Context::open(&selector).expect("open");
-            let a = ctx.buffer_f32(&[1.0; 10_000]).expect("buffer");
-            let c = ctx.alloc(10_000).expect("buffer");
-            let (graph, ()) = ctx.record(|| add(&ctx, &a, &a, &c)).expect("record");
+            let device = Device::open(&selector).expect("open");
+            let a = device.buffer_f32(&[1.0; 10_000]).expect("buffer");
+            let c = device.alloc(10_000).expect("buffer");
+            let (graph, ()) = device.record(|| add(&device, &a, &a, &c)).expect("record");
             graph.replay().expect("replay");
             drop((graph, a));
-            assert_eq!(ctx.download_f32(&c).expect("download")[9_999], 2.0);
+            assert_eq!(device.download_f32(&c).expect("download")[9_999], 2.0);
             if round == 20 {
                 settled = resident_bytes();
             }
@@ -36,7 +36,7 @@ fn a_hundred_contexts_leave_nothing_behind() {
         let grown = resident_bytes().saturating_sub(settled);
         assert!(
             grown < 24 << 20,
-            "{selector}: {grown} bytes grown over 80 contexts"
+            "{selector}: {grown} bytes grown over 80 devices"
         );
     }
     assert_eq!(hlx_core::validation_messages(), 0);

@@ -1,29 +1,29 @@
-//! Who owns memory, and who may touch it: buffers of other contexts, buffers that outlive their
+//! Who owns memory, and who may touch it: buffers of other devices, buffers that outlive their
 //! graph or are dropped before it, user-level dispatches, and launches from several threads.
 
 mod vector_add;
 
-use hlx_core::testing::{cpu, left_out, own_contexts, vulkan_contexts};
+use hlx_core::testing::{cpu, left_out, own_devices, vulkan_devices};
 use hlx_core::{
-    CommandBufferPool, ComputePipeline, Context, CoreError, DescriptorBindingBuilder, Graph,
+    CommandBufferPool, ComputePipeline, CoreError, DescriptorBindingBuilder, Device, Graph,
 };
 use rayon::prelude::*;
 use vector_add::add;
 
 const MODULE: &[u8] = include_bytes!("../spv/examples/vector_add.spv");
 
-/// A second context on the same device.
-fn twin(ctx: &Context) -> Context {
-    Context::open(&ctx.info().selector).expect("opened before")
+/// A second opening of the same device.
+fn twin(device: &Device) -> Device {
+    Device::open(&device.info().selector).expect("opened before")
 }
 
-fn pipeline(ctx: &Context, bindings: usize) -> Result<ComputePipeline, CoreError> {
+fn pipeline(device: &Device, bindings: usize) -> Result<ComputePipeline, CoreError> {
     let words: Vec<u32> = MODULE
         .chunks_exact(4)
         .map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
         .collect();
     // SAFETY: the module is valid and checks its index against the count that it is given.
-    unsafe { ComputePipeline::from_spirv(ctx, "vector_add", &words, "main", &[], bindings, 4) }
+    unsafe { ComputePipeline::from_spirv(device, "vector_add", &words, "main", &[], bindings, 4) }
 }
 
 fn message<T>(result: Result<T, CoreError>) -> String {
@@ -35,47 +35,47 @@ fn message<T>(result: Result<T, CoreError>) -> String {
 
 #[test]
 fn host_memory_and_timelines_of_another_device_are_refused() {
-    // Contexts of one device may use each other's.
-    let all = vulkan_contexts();
-    let [ctx, other, ..] = &all[..] else {
+    // Openings of one device may use each other's.
+    let all = vulkan_devices();
+    let [device, other, ..] = &all[..] else {
         return left_out("two Vulkan devices", "there are fewer");
     };
-    let mine = ctx.buffer_f32(&[1.0, 2.0]).expect("mine");
+    let mine = device.buffer_f32(&[1.0, 2.0]).expect("mine");
     let host = || other.alloc_host(2).expect("theirs");
     let mut refused = vec![
-        message(ctx.copy_to_host(&mine, host())),
-        message(ctx.copy_from_host(host(), &mine)),
+        message(device.copy_to_host(&mine, host())),
+        message(device.copy_from_host(host(), &mine)),
     ];
-    if ctx.sharing_uuid().is_some() && other.sharing_uuid().is_some() {
+    if device.sharing_uuid().is_some() && other.sharing_uuid().is_some() {
         let (theirs, _file) = other.timeline().expect("a timeline");
-        refused.push(message(ctx.raise(&theirs, 1)));
-        refused.push(message(ctx.await_value(&theirs, 1)));
+        refused.push(message(device.raise(&theirs, 1)));
+        refused.push(message(device.await_value(&theirs, 1)));
     }
     for line in refused {
         assert!(line.ends_with("is of another device"), "{line}");
     }
-    assert_eq!(ctx.download_f32(&mine).expect("read"), [1.0, 2.0]);
+    assert_eq!(device.download_f32(&mine).expect("read"), [1.0, 2.0]);
 }
 
 #[test]
 fn a_buffer_of_another_context_is_refused_by_every_operation() {
-    for ctx in own_contexts() {
-        let other = twin(&ctx);
+    for device in own_devices() {
+        let other = twin(&device);
         let (mine, theirs) = (
-            ctx.buffer_f32(&[1.0, 2.0]).expect("mine"),
+            device.buffer_f32(&[1.0, 2.0]).expect("mine"),
             other.buffer_f32(&[3.0, 4.0]).expect("theirs"),
         );
-        let out = ctx.alloc(2).expect("out");
+        let out = device.alloc(2).expect("out");
         let refused = [
-            message(add(&ctx, &mine, &theirs, &out)),
-            message(add(&ctx, &mine, &mine, &theirs)),
-            message(ctx.copy(&theirs, &out)),
-            message(ctx.copy(&mine, &theirs)),
-            message(ctx.fill(&theirs, 0)),
-            message(ctx.upload_f32(&theirs, &[0.0, 0.0])),
-            message(ctx.download_f32(&theirs)),
-            message(ctx.download_later(&theirs)),
-            message(ctx.record::<_, CoreError>(|| add(&ctx, &theirs, &mine, &out))),
+            message(add(&device, &mine, &theirs, &out)),
+            message(add(&device, &mine, &mine, &theirs)),
+            message(device.copy(&theirs, &out)),
+            message(device.copy(&mine, &theirs)),
+            message(device.fill(&theirs, 0)),
+            message(device.upload_f32(&theirs, &[0.0, 0.0])),
+            message(device.download_f32(&theirs)),
+            message(device.download_later(&theirs)),
+            message(device.record::<_, CoreError>(|| add(&device, &theirs, &mine, &out))),
         ];
         let names = [
             "vector_add: binding 1",
@@ -92,7 +92,7 @@ fn a_buffer_of_another_context_is_refused_by_every_operation() {
             let expected = format!(
                 "{name} belongs to {}, expected {}",
                 other.label(),
-                ctx.label()
+                device.label()
             );
             assert_eq!(message, &expected);
         }
@@ -102,25 +102,25 @@ fn a_buffer_of_another_context_is_refused_by_every_operation() {
 
 #[test]
 fn clones_of_a_context_share_their_buffers() {
-    for ctx in own_contexts() {
-        let clone = ctx.clone();
-        assert!(ctx.is_same(&clone) && !ctx.is_same(&twin(&ctx)));
+    for device in own_devices() {
+        let clone = device.clone();
+        assert!(device.is_same(&clone) && !device.is_same(&twin(&device)));
         let x = clone.buffer_f32(&[1.5; 8]).expect("x");
-        let y = ctx.alloc(8).expect("y");
-        add(&ctx, &x, &x, &y).expect("add");
+        let y = device.alloc(8).expect("y");
+        add(&device, &x, &x, &y).expect("add");
         assert_eq!(clone.download_f32(&y).expect("download"), [3.0; 8]);
     }
 }
 
 #[test]
 fn a_dispatch_with_another_pipelines_bindings_is_refused() {
-    for ctx in &vulkan_contexts() {
+    for device in &vulkan_devices() {
         let buffers: Vec<_> = (0..4)
-            .map(|_| ctx.buffer_f32(&[1.0; 64]).expect("buffer"))
+            .map(|_| device.buffer_f32(&[1.0; 64]).expect("buffer"))
             .collect();
         let (three, four) = (
-            pipeline(ctx, 3).expect("three"),
-            pipeline(ctx, 4).expect("four"),
+            pipeline(device, 3).expect("three"),
+            pipeline(device, 4).expect("four"),
         );
         let bind = |count: usize, pipeline: &ComputePipeline| {
             let builder = DescriptorBindingBuilder::new();
@@ -128,7 +128,7 @@ fn a_dispatch_with_another_pipelines_bindings_is_refused() {
             reads.write(&buffers[count - 1]).build(pipeline)
         };
         let bindings = bind(3, &three).expect("three buffers");
-        let pool = CommandBufferPool::new(ctx).expect("pool");
+        let pool = CommandBufferPool::new(device).expect("pool");
         let push = 64_u32.to_le_bytes();
         let dispatch = |pipeline: &ComputePipeline, push: &[u8]| {
             pool.record(|recorder| recorder.dispatch(pipeline, &bindings, push, [1, 1, 1]))
@@ -150,7 +150,7 @@ fn a_dispatch_with_another_pipelines_bindings_is_refused() {
             .expect("three buffers");
         let refused = pool.record(|r| r.dispatch(&three, &overlapping, &push, [1, 1, 1]));
         assert!(message(refused).starts_with("vector_add: bindings 0 and 2 share memory"));
-        let foreign = twin(ctx).buffer_f32(&[1.0; 64]).expect("foreign");
+        let foreign = twin(device).buffer_f32(&[1.0; 64]).expect("foreign");
         let of_another = DescriptorBindingBuilder::new()
             .read(&buffers[0])
             .read(&foreign)
@@ -158,34 +158,34 @@ fn a_dispatch_with_another_pipelines_bindings_is_refused() {
             .build(&three)
             .expect("three buffers");
         let refused = pool.record(|r| r.dispatch(&three, &of_another, &push, [1, 1, 1]));
-        assert!(message(refused).starts_with("vector_add: binding 1 belongs to context"));
+        assert!(message(refused).starts_with("vector_add: binding 1 belongs to device"));
     }
 }
 
 #[test]
 fn a_buffer_dropped_after_a_dispatch_was_recorded_is_not_given_away() {
-    for ctx in &vulkan_contexts() {
-        let pipeline = pipeline(ctx, 3).expect("pipeline");
-        let a = ctx.buffer_f32(&[1.0; 64]).expect("a");
-        let c = ctx.alloc(64).expect("c");
+    for device in &vulkan_devices() {
+        let pipeline = pipeline(device, 3).expect("pipeline");
+        let a = device.buffer_f32(&[1.0; 64]).expect("a");
+        let c = device.alloc(64).expect("c");
         let bindings = DescriptorBindingBuilder::new()
             .read(&a)
             .read(&a)
             .write(&c)
             .build(&pipeline)
             .expect("bindings");
-        let pool = CommandBufferPool::new(ctx).expect("pool");
+        let pool = CommandBufferPool::new(device).expect("pool");
         let commands = pool
             .record(|r| r.dispatch(&pipeline, &bindings, &64_u32.to_le_bytes(), [1, 1, 1]))
             .expect("recorded");
         drop((a, c, bindings));
         // These took the dropped buffers' words.
         let others: Vec<_> = (0..4)
-            .map(|_| ctx.buffer_f32(&[7.0; 64]).expect("other"))
+            .map(|_| device.buffer_f32(&[7.0; 64]).expect("other"))
             .collect();
         commands.submit().expect("submit");
         for other in &others {
-            assert_eq!(ctx.download_f32(other).expect("download"), [7.0; 64]);
+            assert_eq!(device.download_f32(other).expect("download"), [7.0; 64]);
         }
     }
 }
@@ -193,8 +193,8 @@ fn a_buffer_dropped_after_a_dispatch_was_recorded_is_not_given_away() {
 #[test]
 fn an_empty_window_shares_no_word_with_another_buffer() {
     use hlx_core::{Binding, Launch};
-    for ctx in own_contexts() {
-        let x = ctx.buffer_f32(&[1.0; 64]).expect("x");
+    for device in own_devices() {
+        let x = device.buffer_f32(&[1.0; 64]).expect("x");
         let launch = |empty: &hlx_core::Buffer, out: &hlx_core::Buffer| {
             let launch = Launch {
                 name: "vector_add",
@@ -208,111 +208,112 @@ fn an_empty_window_shares_no_word_with_another_buffer() {
                 push: &0_u32.to_le_bytes(),
                 groups: [1, 1, 1],
             };
-            ctx.launch(launch, |_| ()).expect("launch");
+            device.launch(launch, |_| ()).expect("launch");
         };
-        let out = ctx.buffer_f32(&[3.0; 64]).expect("out");
+        let out = device.buffer_f32(&[3.0; 64]).expect("out");
         // Dropped at once, its memory goes to the next buffer; no barrier would be put between the
         // launch and the fill if the window, which binds a word all the same, counted as none.
-        launch(&ctx.alloc(0).expect("empty"), &out);
-        let filled: Vec<_> = (0..3).map(|_| ctx.alloc(64).expect("next")).collect();
+        launch(&device.alloc(0).expect("empty"), &out);
+        let filled: Vec<_> = (0..3).map(|_| device.alloc(64).expect("next")).collect();
         for next in &filled {
-            ctx.fill(next, 2.0_f32.to_bits()).expect("fill");
+            device.fill(next, 2.0_f32.to_bits()).expect("fill");
         }
         // Within a buffer and at its end, which may be the memory's end.
         launch(&x.slice(0, 0).expect("start"), &out);
-        ctx.fill(&x, 5.0_f32.to_bits()).expect("fill");
+        device.fill(&x, 5.0_f32.to_bits()).expect("fill");
         launch(&x.slice(64, 0).expect("end"), &out);
-        assert_eq!(ctx.download_f32(&out).expect("download"), [3.0; 64]);
-        assert_eq!(ctx.download_f32(&x).expect("download"), [5.0; 64]);
+        assert_eq!(device.download_f32(&out).expect("download"), [3.0; 64]);
+        assert_eq!(device.download_f32(&x).expect("download"), [5.0; 64]);
         drop(filled);
     }
     assert_eq!(hlx_core::validation_messages(), 0);
 }
 
 /// A graph that writes `x + x` into a buffer it allocates.
-fn doubling(ctx: &Context, x: &hlx_core::Buffer) -> (Graph, hlx_core::Buffer) {
-    ctx.record::<_, CoreError>(|| {
-        let y = ctx.alloc(x.len())?;
-        add(ctx, x, x, &y)?;
-        Ok(y)
-    })
-    .expect("record")
+fn doubling(device: &Device, x: &hlx_core::Buffer) -> (Graph, hlx_core::Buffer) {
+    device
+        .record::<_, CoreError>(|| {
+            let y = device.alloc(x.len())?;
+            add(device, x, x, &y)?;
+            Ok(y)
+        })
+        .expect("record")
 }
 
 #[test]
 fn outputs_outlive_their_graph() {
-    for ctx in own_contexts() {
-        let x = ctx.buffer_f32(&[2.0; 4096]).expect("x");
-        let (graph, y) = doubling(&ctx, &x);
+    for device in own_devices() {
+        let x = device.buffer_f32(&[2.0; 4096]).expect("x");
+        let (graph, y) = doubling(&device, &x);
         graph.replay().expect("replay");
         drop(graph);
         let others: Vec<_> = (0..4)
-            .map(|_| ctx.buffer_f32(&[7.0; 4096]).expect("other"))
+            .map(|_| device.buffer_f32(&[7.0; 4096]).expect("other"))
             .collect();
-        assert_eq!(ctx.download_f32(&y).expect("download"), [4.0; 4096]);
+        assert_eq!(device.download_f32(&y).expect("download"), [4.0; 4096]);
         drop(others);
         // The memory returns to the pool with the last handle.
-        let before = ctx.memory().buffers;
+        let before = device.memory().buffers;
         drop(y);
-        if !ctx.is_cpu() {
-            assert_eq!(ctx.memory().buffers, before - 1);
+        if !device.is_cpu() {
+            assert_eq!(device.memory().buffers, before - 1);
         }
     }
 }
 
 #[test]
 fn a_graph_owns_the_buffers_that_it_reads() {
-    for ctx in own_contexts() {
-        let x = ctx.buffer_f32(&[2.0; 4096]).expect("x");
-        let (graph, y) = doubling(&ctx, &x);
-        let in_use = ctx.memory().buffers;
+    for device in own_devices() {
+        let x = device.buffer_f32(&[2.0; 4096]).expect("x");
+        let (graph, y) = doubling(&device, &x);
+        let in_use = device.memory().buffers;
         drop(x);
-        assert_eq!(ctx.memory().buffers, in_use, "the graph has it");
+        assert_eq!(device.memory().buffers, in_use, "the graph has it");
         let others: Vec<_> = (0..4)
-            .map(|_| ctx.buffer_f32(&[7.0; 4096]).expect("other"))
+            .map(|_| device.buffer_f32(&[7.0; 4096]).expect("other"))
             .collect();
         graph.replay().expect("replay");
-        assert_eq!(ctx.download_f32(&y).expect("download"), [4.0; 4096]);
+        assert_eq!(device.download_f32(&y).expect("download"), [4.0; 4096]);
         drop((graph, others));
     }
 }
 
 #[test]
 fn an_output_of_one_graph_is_the_input_of_the_next() {
-    for ctx in own_contexts() {
-        let x = ctx.buffer_f32(&[1.0; 256]).expect("x");
-        let (first, y) = doubling(&ctx, &x);
-        let (second, z) = doubling(&ctx, &y);
+    for device in own_devices() {
+        let x = device.buffer_f32(&[1.0; 256]).expect("x");
+        let (first, y) = doubling(&device, &x);
+        let (second, z) = doubling(&device, &y);
         drop(y);
         first.replay().expect("first");
         drop(first);
-        let _others = ctx.buffer_f32(&[7.0; 256]).expect("other");
+        let _others = device.buffer_f32(&[7.0; 256]).expect("other");
         second.replay().expect("second");
-        assert_eq!(ctx.download_f32(&z).expect("download"), [4.0; 256]);
+        assert_eq!(device.download_f32(&z).expect("download"), [4.0; 256]);
     }
 }
 
 #[test]
 fn another_thread_cannot_launch_while_a_graph_is_recorded() {
-    for ctx in own_contexts() {
-        let x = ctx.buffer_f32(&[1.0; 64]).expect("x");
-        let y = ctx.alloc(64).expect("y");
-        let (graph, messages) = ctx
+    for device in own_devices() {
+        let x = device.buffer_f32(&[1.0; 64]).expect("x");
+        let y = device.alloc(64).expect("y");
+        let (graph, messages) = device
             .record::<_, CoreError>(|| {
                 let messages = std::thread::scope(|scope| {
                     let other = scope.spawn(|| {
                         [
-                            message(add(&ctx, &x, &x, &y)),
-                            message(ctx.fill(&y, 0)),
-                            message(ctx.alloc(1)),
-                            message(ctx.upload_f32(&y, &[0.0; 64])),
-                            message(ctx.download_f32(&y)),
-                            message(ctx.record::<_, CoreError>(|| Ok(()))),
+                            message(add(&device, &x, &x, &y)),
+                            message(device.fill(&y, 0)),
+                            message(device.alloc(1)),
+                            message(device.upload_f32(&y, &[0.0; 64])),
+                            message(device.download_f32(&y)),
+                            message(device.record::<_, CoreError>(|| Ok(()))),
                         ]
                     });
                     other.join().expect("no panic")
                 });
-                add(&ctx, &x, &x, &y)?;
+                add(&device, &x, &x, &y)?;
                 Ok(messages)
             })
             .expect("record");
@@ -325,26 +326,26 @@ fn another_thread_cannot_launch_while_a_graph_is_recorded() {
             "record",
         ];
         for (message, name) in messages.iter().zip(names) {
-            let expected = format!("{name}: another thread is recording a graph on this context");
+            let expected = format!("{name}: another thread is recording a graph on this device");
             assert_eq!(message, &expected);
         }
         assert_eq!(graph.len(), 1);
         graph.replay().expect("replay");
-        assert_eq!(ctx.download_f32(&y).expect("download"), [2.0; 64]);
+        assert_eq!(device.download_f32(&y).expect("download"), [2.0; 64]);
     }
 }
 
 #[test]
 fn a_graph_cannot_be_replayed_inside_a_recording() {
-    for ctx in own_contexts() {
-        let x = ctx.buffer_f32(&[1.0; 64]).expect("x");
-        let (graph, _y) = doubling(&ctx, &x);
-        let refused = ctx.record::<_, CoreError>(|| graph.replay());
+    for device in own_devices() {
+        let x = device.buffer_f32(&[1.0; 64]).expect("x");
+        let (graph, _y) = doubling(&device, &x);
+        let refused = device.record::<_, CoreError>(|| graph.replay());
         assert_eq!(
             message(refused),
             "replay: not possible while a graph is being recorded"
         );
-        assert!(!ctx.is_recording());
+        assert!(!device.is_recording());
     }
 }
 
@@ -354,18 +355,18 @@ fn jobs_of_a_users_thread_pool_launch_on_one_context() {
         .num_threads(4)
         .build()
         .expect("pool");
-    for ctx in own_contexts() {
+    for device in own_devices() {
         let outputs: Vec<Vec<f32>> = pool.install(|| {
             (0..200)
                 .into_par_iter()
                 .map(|idx| {
-                    let x = ctx.buffer_f32(&[idx as f32; 300]).expect("x");
-                    let y = ctx.alloc(300).expect("y");
-                    add(&ctx, &x, &x, &y).expect("add");
+                    let x = device.buffer_f32(&[idx as f32; 300]).expect("x");
+                    let y = device.alloc(300).expect("y");
+                    add(&device, &x, &x, &y).expect("add");
                     // Work of the user's own, which idle threads take up.
                     let sum: u64 = (0..64_u64).into_par_iter().sum();
                     assert_eq!(sum, 2016);
-                    ctx.download_f32(&y).expect("download")
+                    device.download_f32(&y).expect("download")
                 })
                 .collect()
         });
@@ -378,10 +379,10 @@ fn jobs_of_a_users_thread_pool_launch_on_one_context() {
 #[test]
 fn a_cpu_body_that_launches_on_its_context_is_refused() {
     use hlx_core::{Binding, Launch};
-    let ctx = cpu().expect("cpu");
-    let x = ctx.buffer_f32(&[1.0; 8]).expect("x");
+    let device = cpu().expect("cpu");
+    let x = device.buffer_f32(&[1.0; 8]).expect("x");
     let found = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
-    let (inner, text) = (ctx.clone(), std::sync::Arc::clone(&found));
+    let (inner, text) = (device.clone(), std::sync::Arc::clone(&found));
     let launch = Launch {
         name: "outer",
         shader: vector_add::shader(),
@@ -390,21 +391,22 @@ fn a_cpu_body_that_launches_on_its_context_is_refused() {
         push: &[],
         groups: [1, 1, 1],
     };
-    ctx.launch(launch, move |_| {
-        *text.lock().expect("lock") = message(inner.alloc(4));
-    })
-    .expect("launch");
+    device
+        .launch(launch, move |_| {
+            *text.lock().expect("lock") = message(inner.alloc(4));
+        })
+        .expect("launch");
     assert_eq!(
         *found.lock().expect("lock"),
-        "alloc: called from the CPU body of a launch on the same context"
+        "alloc: called from the CPU body of a launch on the same device"
     );
 }
 
 #[test]
 fn a_panic_of_a_cpu_body_reaches_the_caller_and_leaves_the_context_usable() {
     use hlx_core::{Binding, Launch};
-    let ctx = cpu().expect("cpu");
-    let x = ctx.buffer_f32(&[1.0; 8]).expect("x");
+    let device = cpu().expect("cpu");
+    let x = device.buffer_f32(&[1.0; 8]).expect("x");
     let launch = |bindings: &[Binding<'_>]| {
         let launch = Launch {
             name: "panics",
@@ -414,7 +416,7 @@ fn a_panic_of_a_cpu_body_reaches_the_caller_and_leaves_the_context_usable() {
             push: &[],
             groups: [1, 1, 1],
         };
-        ctx.launch(launch, |_| panic!("on purpose"))
+        device.launch(launch, |_| panic!("on purpose"))
     };
     let run = || {
         let outcome = std::panic::AssertUnwindSafe(|| launch(&[Binding::ReadWrite(&x)]));
@@ -422,5 +424,5 @@ fn a_panic_of_a_cpu_body_reaches_the_caller_and_leaves_the_context_usable() {
     };
     run();
     rayon::scope(|scope| scope.spawn(|_| run()));
-    assert_eq!(ctx.download_f32(&x).expect("download"), [1.0; 8]);
+    assert_eq!(device.download_f32(&x).expect("download"), [1.0; 8]);
 }

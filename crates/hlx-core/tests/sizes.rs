@@ -1,7 +1,7 @@
 //! Sizes that no memory holds, given to every function that takes one: each is an error, and no other buffer changes.
 
-use hlx_core::testing::own_contexts;
-use hlx_core::{Buffer, Context, CoreError, DType};
+use hlx_core::testing::own_devices;
+use hlx_core::{Buffer, CoreError, DType, Device};
 
 /// Lengths that wrap when they are rounded up, doubled, multiplied by 4 or added to an offset.
 const HOSTILE: [usize; 12] = [
@@ -27,32 +27,32 @@ fn refused<T>(what: &str, len: usize, result: Result<T, CoreError>) {
 }
 
 /// Runs `body` beside two buffers, whose words must be as before.
-fn beside_others(ctx: &Context, body: impl FnOnce(&Context)) {
+fn beside_others(device: &Device, body: impl FnOnce(&Device)) {
     let words: Vec<u32> = (0..200).collect();
-    let others = [0, 1].map(|_| ctx.buffer_u32(&words).expect("small"));
-    let before = ctx.memory();
-    body(ctx);
-    assert_eq!(ctx.memory().buffers, before.buffers);
-    let behind = ctx.alloc(64).expect("the context is usable");
-    ctx.fill(&behind, 7).expect("filled");
+    let others = [0, 1].map(|_| device.buffer_u32(&words).expect("small"));
+    let before = device.memory();
+    body(device);
+    assert_eq!(device.memory().buffers, before.buffers);
+    let behind = device.alloc(64).expect("the device is usable");
+    device.fill(&behind, 7).expect("filled");
     for other in &others {
-        assert_eq!(ctx.download_u32(other).expect("read"), words);
+        assert_eq!(device.download_u32(other).expect("read"), words);
     }
 }
 
 #[test]
 fn a_buffer_of_more_words_than_memory_has_is_refused_and_no_other_is_touched() {
-    for ctx in own_contexts() {
-        beside_others(&ctx, |ctx| {
+    for device in own_devices() {
+        beside_others(&device, |device| {
             for len in HOSTILE {
-                refused("alloc", len, ctx.alloc(len));
-                refused("alloc_isolated", len, ctx.alloc_isolated(len));
-                refused("alloc_host", len, ctx.alloc_host(len));
-                refused("alloc_shared", len, ctx.alloc_shared(len));
+                refused("alloc", len, device.alloc(len));
+                refused("alloc_isolated", len, device.alloc_isolated(len));
+                refused("alloc_host", len, device.alloc_host(len));
+                refused("alloc_shared", len, device.alloc_shared(len));
                 for dtype in DType::ALL {
                     // Less than 2^48 words is for the device's budget to refuse.
                     if dtype.words(len) >= 1 << 46 {
-                        refused(dtype.name(), len, ctx.alloc_typed(dtype, len));
+                        refused(dtype.name(), len, device.alloc_typed(dtype, len));
                     }
                 }
             }
@@ -62,22 +62,22 @@ fn a_buffer_of_more_words_than_memory_has_is_refused_and_no_other_is_touched() {
 
 #[test]
 fn a_recorded_buffer_of_more_words_than_memory_has_is_refused() {
-    for ctx in own_contexts() {
-        beside_others(&ctx, |ctx| {
+    for device in own_devices() {
+        beside_others(&device, |device| {
             for len in HOSTILE {
-                let kept = ctx.record(|| {
-                    let buffer = ctx.alloc(len)?;
-                    ctx.fill(&buffer, 1)?;
+                let kept = device.record(|| {
+                    let buffer = device.alloc(len)?;
+                    device.fill(&buffer, 1)?;
                     Ok::<Buffer, CoreError>(buffer)
                 });
                 refused("a recorded buffer", len, kept);
                 // Buffers whose handles are gone share memory; their sizes are added up.
-                let dropped = ctx.record(|| {
-                    let all: Result<Vec<_>, _> = (0..20).map(|_| ctx.alloc(len)).collect();
-                    let (all, out) = (all?, ctx.alloc(64)?);
+                let dropped = device.record(|| {
+                    let all: Result<Vec<_>, _> = (0..20).map(|_| device.alloc(len)).collect();
+                    let (all, out) = (all?, device.alloc(64)?);
                     for buffer in &all {
-                        ctx.fill(buffer, 1)?;
-                        ctx.copy(&buffer.slice(0, 64)?, &out)?;
+                        device.fill(buffer, 1)?;
+                        device.copy(&buffer.slice(0, 64)?, &out)?;
                     }
                     Ok::<Buffer, CoreError>(out)
                 });
@@ -89,9 +89,9 @@ fn a_recorded_buffer_of_more_words_than_memory_has_is_refused() {
 
 #[test]
 fn no_window_or_view_reaches_past_its_buffer() {
-    for ctx in own_contexts() {
-        beside_others(&ctx, |ctx| {
-            let buffer = ctx.alloc(128).expect("small");
+    for device in own_devices() {
+        beside_others(&device, |device| {
+            let buffer = device.alloc(128).expect("small");
             for len in HOSTILE {
                 refused("slice", len, buffer.slice(64, len));
                 refused("slice", len, buffer.slice(len, 64));
@@ -102,9 +102,9 @@ fn no_window_or_view_reaches_past_its_buffer() {
                     refused("slice of bytes", len, bytes.slice(4, len));
                 }
                 // Nothing is read or written by these.
-                ctx.note_change(&buffer, 0..len, false);
+                device.note_change(&buffer, 0..len, false);
                 assert!(buffer.changed_after(0, 0..len));
-                ctx.note_change(&buffer, len..usize::MAX, true);
+                device.note_change(&buffer, len..usize::MAX, true);
             }
         });
     }

@@ -2,29 +2,29 @@
 
 mod vector_add;
 
-use hlx_core::testing::{left_out, own_contexts as contexts, vulkan_contexts};
+use hlx_core::testing::{left_out, own_devices as devices, vulkan_devices};
 use hlx_core::{Binding, CoreError, Launch, Tuning};
 use vector_add::add;
 
 #[test]
 fn dependent_launches_run_in_order() {
-    for ctx in contexts() {
-        let one = ctx.buffer_f32(&[1.0; 1000]).expect("buffer");
-        let mut sum = ctx.buffer_f32(&[0.0; 1000]).expect("buffer");
+    for device in devices() {
+        let one = device.buffer_f32(&[1.0; 1000]).expect("buffer");
+        let mut sum = device.buffer_f32(&[0.0; 1000]).expect("buffer");
         // More launches than one submission takes; each reads what the last one wrote, and the
         // memory of older sums is reused in stream order.
         for _ in 0..300 {
-            let next = ctx.alloc(1000).expect("buffer");
-            add(&ctx, &sum, &one, &next).expect("launch");
+            let next = device.alloc(1000).expect("buffer");
+            add(&device, &sum, &one, &next).expect("launch");
             sum = next;
         }
         assert_eq!(
-            ctx.download_f32(&sum).expect("download"),
+            device.download_f32(&sum).expect("download"),
             vec![300.0; 1000],
             "{}",
-            ctx.info()
+            device.info()
         );
-        let held = ctx.memory();
+        let held = device.memory();
         assert_eq!(held.buffers, 2, "{held:?}");
         assert!(
             held.peak_bytes <= 4 * 4096,
@@ -35,65 +35,66 @@ fn dependent_launches_run_in_order() {
 
 #[test]
 fn transfers_larger_than_the_ring_arrive_whole() {
-    for ctx in contexts() {
+    for device in devices() {
         let data: Vec<u32> = (0..9_000_001_u32)
             .map(|i| i.wrapping_mul(2_654_435_761))
             .collect();
-        let buffer = ctx.buffer_u32(&data).expect("upload");
+        let buffer = device.buffer_u32(&data).expect("upload");
         assert!(
-            ctx.download_u32(&buffer).expect("download") == data,
+            device.download_u32(&buffer).expect("download") == data,
             "{}",
-            ctx.info()
+            device.info()
         );
     }
 }
 
 #[test]
 fn uploads_flush_subnormals_and_keep_the_sign() {
-    for ctx in contexts() {
+    for device in devices() {
         let tiny = f32::from_bits(1);
-        let buffer = ctx
+        let buffer = device
             .buffer_f32(&[tiny, -tiny, f32::MIN_POSITIVE])
             .expect("upload");
-        let bits = ctx.download_u32(&buffer).expect("download");
+        let bits = device.download_u32(&buffer).expect("download");
         assert_eq!(bits, [0, 0x8000_0000, f32::MIN_POSITIVE.to_bits()]);
     }
 }
 
 #[test]
 fn a_graph_replays_with_new_inputs() {
-    for ctx in contexts() {
-        let input = ctx.buffer_f32(&[0.0; 100]).expect("buffer");
-        let one = ctx.buffer_f32(&[1.0; 100]).expect("buffer");
-        let (graph, output) = ctx
+    for device in devices() {
+        let input = device.buffer_f32(&[0.0; 100]).expect("buffer");
+        let one = device.buffer_f32(&[1.0; 100]).expect("buffer");
+        let (graph, output) = device
             .record(|| -> Result<_, CoreError> {
-                let middle = ctx.alloc(100)?;
-                add(&ctx, &input, &one, &middle)?;
-                let output = ctx.alloc(100)?;
-                add(&ctx, &middle, &middle.clone(), &output)?;
+                let middle = device.alloc(100)?;
+                add(&device, &input, &one, &middle)?;
+                let output = device.alloc(100)?;
+                add(&device, &middle, &middle.clone(), &output)?;
                 Ok(output)
             })
             .expect("record");
         assert_eq!(graph.len(), 2);
         for value in [3.0, 5.0, 7.0] {
-            ctx.upload_f32(&input, &[value; 100]).expect("upload");
+            device.upload_f32(&input, &[value; 100]).expect("upload");
             graph.replay().expect("replay");
             let expected = vec![2.0 * (value + 1.0); 100];
             assert_eq!(
-                ctx.download_f32(&output).expect("download"),
+                device.download_f32(&output).expect("download"),
                 expected,
                 "{}",
-                ctx.info()
+                device.info()
             );
         }
         // Replays without a wait between them run in order too.
         for value in 0..40 {
-            ctx.upload_f32(&input, &[value as f32; 100])
+            device
+                .upload_f32(&input, &[value as f32; 100])
                 .expect("upload");
             graph.replay().expect("replay");
         }
         assert_eq!(
-            ctx.download_f32(&output).expect("download"),
+            device.download_f32(&output).expect("download"),
             vec![80.0; 100]
         );
     }
@@ -101,7 +102,7 @@ fn a_graph_replays_with_new_inputs() {
 
 #[test]
 fn a_graph_computes_what_its_launches_in_order_do() {
-    for ctx in contexts() {
+    for device in devices() {
         // Sums of sums, picked by a small generator: many can run side by side, some overwrite
         // what others read, and most buffers are dropped while later launches still need words.
         let run = |record: bool| -> Result<(Vec<f32>, Vec<f32>), CoreError> {
@@ -110,12 +111,12 @@ fn a_graph_computes_what_its_launches_in_order_do() {
                 seed = (seed * 1_103_515_245 + 12_345) % (1 << 31);
                 (seed >> 8) % n
             };
-            let outside = ctx.buffer_f32(&start)?;
+            let outside = device.buffer_f32(&start)?;
             let mut body = || -> Result<hlx_core::Buffer, CoreError> {
                 let mut live = Vec::new();
                 for _ in 0..6 {
-                    let buffer = ctx.alloc(130)?;
-                    ctx.copy(&outside, &buffer)?;
+                    let buffer = device.alloc(130)?;
+                    device.copy(&outside, &buffer)?;
                     live.push(buffer);
                 }
                 for _ in 0..120 {
@@ -123,116 +124,118 @@ fn a_graph_computes_what_its_launches_in_order_do() {
                     let out = if next(4) == 0 && slot != a && slot != b {
                         live[slot].clone()
                     } else {
-                        ctx.alloc(130)?
+                        device.alloc(130)?
                     };
-                    add(&ctx, &live[a], &live[b], &out)?;
+                    add(&device, &live[a], &live[b], &out)?;
                     // Every eighth starts anew, so that no sum overflows.
                     if next(8) == 0 {
-                        ctx.fill(&out, 1.5_f32.to_bits())?;
+                        device.fill(&out, 1.5_f32.to_bits())?;
                     }
                     live[slot] = out;
                 }
-                let total = ctx.alloc(130)?;
-                ctx.copy(&live[0], &total)?;
+                let total = device.alloc(130)?;
+                device.copy(&live[0], &total)?;
                 for other in &live[1..] {
-                    let sum = ctx.alloc(130)?;
-                    add(&ctx, &total, other, &sum)?;
-                    ctx.copy(&sum, &total)?;
+                    let sum = device.alloc(130)?;
+                    add(&device, &total, other, &sum)?;
+                    device.copy(&sum, &total)?;
                 }
-                ctx.copy(&live[2], &outside)?;
+                device.copy(&live[2], &outside)?;
                 Ok(total)
             };
             let total = if record {
-                let (graph, total) = ctx.record(body)?;
+                let (graph, total) = device.record(body)?;
                 graph.replay()?;
                 total
             } else {
                 body()?
             };
-            Ok((ctx.download_f32(&total)?, ctx.download_f32(&outside)?))
+            Ok((device.download_f32(&total)?, device.download_f32(&outside)?))
         };
         let (recorded, eager) = (run(true).expect("runs"), run(false).expect("runs"));
-        assert_eq!(recorded, eager, "{}", ctx.info());
+        assert_eq!(recorded, eager, "{}", device.info());
     }
 }
 
 #[test]
 fn launches_whose_results_nobody_reads_are_no_part_of_a_graph() {
-    for ctx in contexts() {
-        let input = ctx.buffer_f32(&[1.0; 100]).expect("buffer");
-        let outside = ctx.buffer_f32(&[0.0; 100]).expect("buffer");
+    for device in devices() {
+        let input = device.buffer_f32(&[1.0; 100]).expect("buffer");
+        let outside = device.buffer_f32(&[0.0; 100]).expect("buffer");
         let body = || -> Result<_, CoreError> {
-            let (read, in_part, kept) = (ctx.alloc(100)?, ctx.alloc(100)?, ctx.alloc(100)?);
-            let (unread, after) = (ctx.alloc(100)?, ctx.alloc(100)?);
-            add(&ctx, &input, &input.clone(), &read)?;
-            ctx.copy(&read, &in_part)?;
+            let (read, in_part, kept) =
+                (device.alloc(100)?, device.alloc(100)?, device.alloc(100)?);
+            let (unread, after) = (device.alloc(100)?, device.alloc(100)?);
+            add(&device, &input, &input.clone(), &read)?;
+            device.copy(&read, &in_part)?;
             // Two launches after each other that only they themselves read, and a fill of what they wrote.
-            add(&ctx, &read, &input, &unread)?;
-            add(&ctx, &unread, &read, &after)?;
-            ctx.fill(&unread, 0)?;
-            add(&ctx, &in_part, &input, &kept)?;
-            ctx.copy(&kept, &outside)?;
+            add(&device, &read, &input, &unread)?;
+            add(&device, &unread, &read, &after)?;
+            device.fill(&unread, 0)?;
+            add(&device, &in_part, &input, &kept)?;
+            device.copy(&kept, &outside)?;
             // A part of a buffer that is read, and one that is not.
-            ctx.fill(&in_part.slice(64, 36)?, 7.0_f32.to_bits())?;
-            ctx.fill(&in_part.slice(0, 64)?, 0)?;
-            ctx.copy(&in_part.slice(64, 36)?, &outside.slice(64, 36)?)?;
+            device.fill(&in_part.slice(64, 36)?, 7.0_f32.to_bits())?;
+            device.fill(&in_part.slice(0, 64)?, 0)?;
+            device.copy(&in_part.slice(64, 36)?, &outside.slice(64, 36)?)?;
             Ok(kept)
         };
         let tuning = Tuning {
             skips_unread: false,
-            ..ctx.tuning().clone()
+            ..device.tuning().clone()
         };
-        let all = ctx.with_tuning(tuning).expect("a tuning");
+        let all = device.with_tuning(tuning).expect("a tuning");
         let (whole, _) = all.record(body).expect("recorded");
-        let (graph, kept) = ctx.record(body).expect("recorded");
-        assert_eq!((whole.len(), graph.len()), (10, 6), "{}", ctx.info());
+        let (graph, kept) = device.record(body).expect("recorded");
+        assert_eq!((whole.len(), graph.len()), (10, 6), "{}", device.info());
         graph.replay().expect("replayed");
         let expected = [vec![3.0; 64], vec![7.0; 36]].concat();
-        assert_eq!(ctx.download_f32(&kept).expect("kept"), vec![3.0; 100]);
-        assert_eq!(ctx.download_f32(&outside).expect("outside"), expected);
+        assert_eq!(device.download_f32(&kept).expect("kept"), vec![3.0; 100]);
+        assert_eq!(device.download_f32(&outside).expect("outside"), expected);
     }
 }
 
 #[test]
 fn graphs_share_the_memory_they_work_in() {
-    for ctx in vulkan_contexts() {
-        let (words, before) = (1 << 21, ctx.held_bytes());
-        let one = ctx.buffer_f32(&vec![1.0; words]).expect("buffer");
+    for device in vulkan_devices() {
+        let (words, before) = (1 << 21, device.held_bytes());
+        let one = device.buffer_f32(&vec![1.0; words]).expect("buffer");
         let record = || {
-            ctx.record(|| -> Result<_, CoreError> {
-                let mut sum = ctx.alloc(words)?;
-                add(&ctx, &one, &one.clone(), &sum)?;
-                for _ in 0..20 {
-                    let next = ctx.alloc(words)?;
-                    add(&ctx, &sum, &one, &next)?;
-                    sum = next;
-                }
-                Ok(sum)
-            })
-            .expect("record")
+            device
+                .record(|| -> Result<_, CoreError> {
+                    let mut sum = device.alloc(words)?;
+                    add(&device, &one, &one.clone(), &sum)?;
+                    for _ in 0..20 {
+                        let next = device.alloc(words)?;
+                        add(&device, &sum, &one, &next)?;
+                        sum = next;
+                    }
+                    Ok(sum)
+                })
+                .expect("record")
         };
         let graphs = [record(), record(), record()];
         // Of each graph the sum that is still held, and two more for all of them; the pool takes
         // memory in blocks of four such buffers.
-        let words_held = (ctx.held_bytes() - before) / 4;
+        let words_held = (device.held_bytes() - before) / 4;
         assert!(words_held <= 12 * words as u64, "{words_held}");
         for (graph, _) in &graphs {
             graph.replay().expect("replay");
         }
         for (_, sum) in &graphs {
-            let found = ctx.download_f32(sum).expect("download");
+            let found = device.download_f32(sum).expect("download");
             let wrong = found.iter().position(|value| *value != 22.0);
-            assert_eq!(wrong.map(|at| (at, found[at])), None, "{}", ctx.info());
+            assert_eq!(wrong.map(|at| (at, found[at])), None, "{}", device.info());
         }
     }
 }
 
 #[test]
 fn a_failed_recording_leaves_the_context_usable() {
-    for ctx in contexts() {
-        let buffer = ctx.buffer_f32(&[1.0; 64]).expect("buffer");
-        let failed = ctx.record(|| -> Result<(), CoreError> {
-            ctx.upload_f32(&buffer, &[2.0; 64])?;
+    for device in devices() {
+        let buffer = device.buffer_f32(&[1.0; 64]).expect("buffer");
+        let failed = device.record(|| -> Result<(), CoreError> {
+            device.upload_f32(&buffer, &[2.0; 64])?;
             Ok(())
         });
         let message = failed
@@ -240,8 +243,8 @@ fn a_failed_recording_leaves_the_context_usable() {
             .expect("an upload inside a recording is an error")
             .to_string();
         assert!(message.contains("upload: not possible while a graph is being recorded"));
-        assert!(!ctx.is_recording());
-        let nested = ctx.record(|| ctx.record(|| Ok::<(), CoreError>(())).map(|_| ()));
+        assert!(!device.is_recording());
+        let nested = device.record(|| device.record(|| Ok::<(), CoreError>(())).map(|_| ()));
         assert!(
             nested
                 .err()
@@ -249,15 +252,18 @@ fn a_failed_recording_leaves_the_context_usable() {
                 .to_string()
                 .contains("already being recorded")
         );
-        assert_eq!(ctx.download_f32(&buffer).expect("download"), vec![1.0; 64]);
+        assert_eq!(
+            device.download_f32(&buffer).expect("download"),
+            vec![1.0; 64]
+        );
     }
 }
 
 #[test]
 fn wrong_arguments_are_errors() {
-    for ctx in contexts() {
-        let a = ctx.buffer_f32(&[1.0; 128]).expect("buffer");
-        let error = add(&ctx, &a, &a, &a).expect_err("overlap");
+    for device in devices() {
+        let a = device.buffer_f32(&[1.0; 128]).expect("buffer");
+        let error = add(&device, &a, &a, &a).expect_err("overlap");
         assert!(
             error
                 .to_string()
@@ -269,9 +275,9 @@ fn wrong_arguments_are_errors() {
                 .to_string()
                 .contains("elements 100..100+29 lie outside a buffer of 128")
         );
-        let error = ctx.upload_f32(&a, &[0.0]).expect_err("length");
+        let error = device.upload_f32(&a, &[0.0]).expect_err("length");
         assert!(error.to_string().contains("buffer has 128 words, data 1"));
-        let error = ctx
+        let error = device
             .copy(&a.slice(0, 64).expect("window"), &a)
             .expect_err("copy");
         assert!(
@@ -279,10 +285,10 @@ fn wrong_arguments_are_errors() {
                 .to_string()
                 .contains("source has 64 words, target 128")
         );
-        if !ctx.is_cpu() {
-            let c = ctx.alloc(64).expect("buffer");
+        if !device.is_cpu() {
+            let c = device.alloc(64).expect("buffer");
             let askew = a.slice(1, 64).expect("window");
-            let error = add(&ctx, &askew, &a, &c).expect_err("alignment");
+            let error = add(&device, &askew, &a, &c).expect_err("alignment");
             assert!(
                 error.to_string().contains("not at a multiple of 64"),
                 "{error}"
@@ -294,14 +300,14 @@ fn wrong_arguments_are_errors() {
 /// The memory of an isolated buffer goes with it, and no other buffer shares it.
 #[test]
 fn an_isolated_buffer_has_memory_of_its_own() {
-    for ctx in contexts() {
-        let shared = ctx.buffer_f32(&[1.0; 100]).expect("buffer");
-        let isolated = ctx.alloc_isolated(100).expect("buffer");
-        ctx.upload_f32(&isolated, &[2.0; 100]).expect("upload");
-        let sum = ctx.alloc_isolated(100).expect("buffer");
-        add(&ctx, &shared, &isolated, &sum).expect("launch");
+    for device in devices() {
+        let shared = device.buffer_f32(&[1.0; 100]).expect("buffer");
+        let isolated = device.alloc_isolated(100).expect("buffer");
+        device.upload_f32(&isolated, &[2.0; 100]).expect("upload");
+        let sum = device.alloc_isolated(100).expect("buffer");
+        add(&device, &shared, &isolated, &sum).expect("launch");
         drop(isolated);
-        assert_eq!(ctx.download_f32(&sum).expect("download"), [3.0; 100]);
+        assert_eq!(device.download_f32(&sum).expect("download"), [3.0; 100]);
         let arena = format!("{shared:?}");
         let block = |text: &str| {
             text.split("at ")
@@ -310,7 +316,7 @@ fn an_isolated_buffer_has_memory_of_its_own() {
         };
         assert_ne!(block(&format!("{sum:?}")), block(&arena));
         assert_eq!(
-            ctx.memory().buffers,
+            device.memory().buffers,
             1,
             "the pool holds the shared one alone"
         );
@@ -320,8 +326,11 @@ fn an_isolated_buffer_has_memory_of_its_own() {
 /// A driver reads past the descriptors of a layout that is smaller than the shader's.
 #[test]
 fn a_launch_that_binds_less_than_its_shader_declares_is_refused() {
-    for ctx in vulkan_contexts() {
-        let (a, b) = (ctx.alloc(4).expect("buffer"), ctx.alloc(4).expect("buffer"));
+    for device in vulkan_devices() {
+        let (a, b) = (
+            device.alloc(4).expect("buffer"),
+            device.alloc(4).expect("buffer"),
+        );
         let launch = |bindings: &[Binding<'_>], push: &[u8]| {
             let launch = Launch {
                 name: "vector_add",
@@ -331,14 +340,17 @@ fn a_launch_that_binds_less_than_its_shader_declares_is_refused() {
                 push,
                 groups: [1, 1, 1],
             };
-            ctx.launch(launch, |_| {}).expect_err("refused").to_string()
+            device
+                .launch(launch, |_| {})
+                .expect_err("refused")
+                .to_string()
         };
         let count = 4_u32.to_le_bytes();
         assert_eq!(
             launch(&[Binding::Read(&a), Binding::Write(&b)], &count),
             "examples/vector_add: 2 bindings, the shader declares binding 2"
         );
-        let c = ctx.alloc(4).expect("buffer");
+        let c = device.alloc(4).expect("buffer");
         let three = [Binding::Read(&a), Binding::Read(&b), Binding::Write(&c)];
         assert_eq!(
             launch(&three, &[]),
@@ -349,36 +361,36 @@ fn a_launch_that_binds_less_than_its_shader_declares_is_refused() {
 
 #[test]
 fn more_memory_than_the_device_has_is_one_clear_error() {
-    for ctx in contexts() {
-        let error = ctx.alloc(1 << 50).expect_err("a petabyte");
+    for device in devices() {
+        let error = device.alloc(1 << 50).expect_err("a petabyte");
         let text = error.to_string();
         assert!(matches!(error, CoreError::OutOfMemory { .. }), "{text}");
         assert!(text.contains("4503599627370496 bytes asked for"), "{text}");
-        let buffer = ctx.buffer_f32(&[1.0]).expect("the context still works");
-        assert_eq!(ctx.download_f32(&buffer).expect("download"), [1.0]);
+        let buffer = device.buffer_f32(&[1.0]).expect("the device still works");
+        assert_eq!(device.download_f32(&buffer).expect("download"), [1.0]);
     }
 }
 
 #[test]
 fn timing_reports_name_the_kernels() {
-    for ctx in contexts() {
-        let a = ctx.buffer_f32(&[1.0; 4096]).expect("buffer");
-        let c = ctx.alloc(4096).expect("buffer");
-        ctx.sync().expect("sync");
-        ctx.set_timing(true);
+    for device in devices() {
+        let a = device.buffer_f32(&[1.0; 4096]).expect("buffer");
+        let c = device.alloc(4096).expect("buffer");
+        device.sync().expect("sync");
+        device.set_timing(true);
         for _ in 0..3 {
-            add(&ctx, &a, &a.clone(), &c).expect("launch");
+            add(&device, &a, &a.clone(), &c).expect("launch");
         }
-        let (graph, ()) = ctx.record(|| add(&ctx, &a, &a, &c)).expect("record");
+        let (graph, ()) = device.record(|| add(&device, &a, &a, &c)).expect("record");
         graph.replay().expect("replay");
-        let report = ctx.take_timing().expect("timing");
-        ctx.set_timing(false);
+        let report = device.take_timing().expect("timing");
+        device.set_timing(false);
         let calls: Vec<(&str, u64)> = report
             .kernels
             .iter()
             .map(|k| (k.name.as_str(), k.calls))
             .collect();
-        assert_eq!(calls, [("vector_add", 4)], "{}", ctx.info());
+        assert_eq!(calls, [("vector_add", 4)], "{}", device.info());
         assert!(report.total_ms() > 0.0);
         // Two windows of 4,096 words, of which the one that is read twice counts once.
         assert_eq!(report.kernels[0].work.bytes, 4 * 2 * 4096 * 4);
@@ -396,7 +408,7 @@ fn the_validation_layer_is_there_when_asked_for() {
             "HLX_VALIDATION is not 1, or not Linux",
         );
     }
-    if vulkan_contexts().is_empty() {
+    if vulkan_devices().is_empty() {
         return; // Recorded as left out: no device loads the layer.
     }
     let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
@@ -408,26 +420,26 @@ fn the_validation_layer_is_there_when_asked_for() {
 
 #[test]
 fn later_work_leaves_a_pending_download_as_it_was() {
-    for ctx in contexts() {
-        let buffer = ctx.alloc(1000).expect("buffer");
+    for device in devices() {
+        let buffer = device.alloc(1000).expect("buffer");
         let pending: Vec<_> = (0..20)
             .map(|word| {
-                ctx.fill(&buffer, word).expect("fill");
-                ctx.download_later(&buffer).expect("download")
+                device.fill(&buffer, word).expect("fill");
+                device.download_later(&buffer).expect("download")
             })
             .collect();
-        ctx.fill(&buffer, 77).expect("fill");
-        ctx.sync().expect("sync");
+        device.fill(&buffer, 77).expect("fill");
+        device.sync().expect("sync");
         for (word, pending) in (0..).zip(pending) {
-            assert!(pending.is_done().expect("fence"), "{}", ctx.info());
+            assert!(pending.is_done().expect("fence"), "{}", device.info());
             // One in three is never read.
             if word % 3 != 0 {
                 assert_eq!(pending.wait().expect("words"), vec![word; 1000]);
             }
         }
-        let empty = ctx
+        let empty = device
             .alloc(0)
-            .and_then(|none| ctx.download_later(&none)?.wait());
+            .and_then(|none| device.download_later(&none)?.wait());
         assert_eq!(empty.expect("no words"), Vec::<u32>::new());
     }
 }

@@ -2,31 +2,31 @@
 
 mod vector_add;
 
-use hlx_core::testing::vulkan_contexts;
-use hlx_core::{Buffer, Context, CoreError, Tuning};
+use hlx_core::testing::vulkan_devices;
+use hlx_core::{Buffer, CoreError, Device, Tuning};
 use vector_add::add;
 
 const WORDS: usize = 64 * 300 + 7;
 
 /// The Vulkan devices, as seen by somebody on a device of this many bytes a second.
-fn slow_devices(bytes_per_second: f64) -> Vec<Context> {
-    vulkan_contexts()
+fn slow_devices(bytes_per_second: f64) -> Vec<Device> {
+    vulkan_devices()
         .iter()
-        .map(|ctx| {
+        .map(|device| {
             let tuning = Tuning {
                 bytes_per_second,
                 submission_ms: 200.0,
-                ..ctx.tuning().clone()
+                ..device.tuning().clone()
             };
-            ctx.with_tuning(tuning).expect("valid")
+            device.with_tuning(tuning).expect("valid")
         })
         .collect()
 }
 
-fn inputs(ctx: &Context) -> (Vec<f32>, Buffer, Buffer) {
+fn inputs(device: &Device) -> (Vec<f32>, Buffer, Buffer) {
     let data: Vec<f32> = (0..WORDS).map(|idx| idx as f32).collect();
-    let x = ctx.buffer_f32(&data).expect("x");
-    let y = ctx.alloc(WORDS).expect("y");
+    let x = device.buffer_f32(&data).expect("x");
+    let y = device.alloc(WORDS).expect("y");
     (data, x, y)
 }
 
@@ -40,75 +40,75 @@ fn rate_for(milliseconds: f64) -> f64 {
 
 #[test]
 fn a_launch_longer_than_a_submission_is_cut_by_workgroups() {
-    for ctx in slow_devices(rate_for(2000.0)) {
-        let (data, x, y) = inputs(&ctx);
-        ctx.sync().expect("sync");
-        let before = ctx.submissions();
-        add(&ctx, &x, &x, &y).expect("add");
-        ctx.sync().expect("sync");
+    for device in slow_devices(rate_for(2000.0)) {
+        let (data, x, y) = inputs(&device);
+        device.sync().expect("sync");
+        let before = device.submissions();
+        add(&device, &x, &x, &y).expect("add");
+        device.sync().expect("sync");
         // 20 parts of about 100 ms, of which one or two are a submission.
-        let submissions = ctx.submissions() - before;
+        let submissions = device.submissions() - before;
         assert!((10..=20).contains(&submissions), "{submissions}");
         let expected: Vec<f32> = data.iter().map(|value| value + value).collect();
-        assert_eq!(ctx.download_f32(&y).expect("download"), expected);
+        assert_eq!(device.download_f32(&y).expect("download"), expected);
     }
 }
 
 #[test]
 fn a_graph_longer_than_a_submission_is_replayed_in_several() {
-    for ctx in slow_devices(rate_for(60.0)) {
-        let (data, x, y) = inputs(&ctx);
-        let (graph, ()) = ctx
+    for device in slow_devices(rate_for(60.0)) {
+        let (data, x, y) = inputs(&device);
+        let (graph, ()) = device
             .record::<_, CoreError>(|| {
-                let z = ctx.alloc(WORDS)?;
+                let z = device.alloc(WORDS)?;
                 for _ in 0..10 {
-                    add(&ctx, &x, &x, &z)?;
-                    add(&ctx, &z, &x, &y)?;
+                    add(&device, &x, &x, &z)?;
+                    add(&device, &z, &x, &y)?;
                 }
                 Ok(())
             })
             .expect("record");
         assert_eq!(graph.len(), 20);
-        ctx.sync().expect("sync");
-        let before = ctx.submissions();
+        device.sync().expect("sync");
+        let before = device.submissions();
         graph.replay().expect("replay");
         // 20 launches of 60 to 90 ms by estimate, two a submission of 200 ms.
-        let by_estimate = ctx.submissions() - before;
+        let by_estimate = device.submissions() - before;
         assert!((7..=10).contains(&by_estimate), "{by_estimate}");
         let expected: Vec<f32> = data.iter().map(|value| value * 3.0).collect();
-        assert_eq!(ctx.download_f32(&y).expect("download"), expected);
+        assert_eq!(device.download_f32(&y).expect("download"), expected);
         // The first replay took a few milliseconds in truth: it is known now.
-        let before = ctx.submissions();
+        let before = device.submissions();
         graph.replay().expect("replay");
-        assert_eq!(ctx.submissions() - before, 1);
-        assert_eq!(ctx.download_f32(&y).expect("download"), expected);
+        assert_eq!(device.submissions() - before, 1);
+        assert_eq!(device.download_f32(&y).expect("download"), expected);
     }
 }
 
 #[test]
 fn a_short_graph_is_one_submission() {
-    for ctx in slow_devices(1e12) {
-        let (_, x, y) = inputs(&ctx);
-        let (graph, ()) = ctx
-            .record::<_, CoreError>(|| add(&ctx, &x, &x, &y))
+    for device in slow_devices(1e12) {
+        let (_, x, y) = inputs(&device);
+        let (graph, ()) = device
+            .record::<_, CoreError>(|| add(&device, &x, &x, &y))
             .expect("record");
-        ctx.sync().expect("sync");
-        let before = ctx.submissions();
+        device.sync().expect("sync");
+        let before = device.submissions();
         graph.replay().expect("replay");
-        assert_eq!(ctx.submissions() - before, 1);
+        assert_eq!(device.submissions() - before, 1);
     }
 }
 
 #[test]
 fn eager_work_is_submitted_before_it_gets_long() {
-    for ctx in slow_devices(rate_for(100.0)) {
-        let (_, x, y) = inputs(&ctx);
-        ctx.sync().expect("sync");
-        let before = ctx.submissions();
+    for device in slow_devices(rate_for(100.0)) {
+        let (_, x, y) = inputs(&device);
+        device.sync().expect("sync");
+        let before = device.submissions();
         for _ in 0..8 {
-            add(&ctx, &x, &x, &y).expect("add");
+            add(&device, &x, &x, &y).expect("add");
         }
-        ctx.sync().expect("sync");
-        assert_eq!(ctx.submissions() - before, 4);
+        device.sync().expect("sync");
+        assert_eq!(device.submissions() - before, 4);
     }
 }

@@ -1,7 +1,7 @@
 //! Samples on the host, how they are stacked to a batch, and how a batch is uploaded.
 
 use hlx_autograd::Tensor;
-use hlx_core::{Context, Element};
+use hlx_core::{Device, Element};
 
 use crate::{DataError, Result};
 
@@ -70,7 +70,7 @@ pub trait ToDevice {
     ///
     /// # Errors
     /// What the device reports.
-    fn to_device(&self, ctx: &Context) -> Result<Self::OnDevice>;
+    fn to_device(&self, device: &Device) -> Result<Self::OnDevice>;
 }
 
 impl<T: Element> Item for HostArray<T> {
@@ -100,9 +100,9 @@ impl<T: Element> Item for HostArray<T> {
 impl<T: Element> ToDevice for HostArray<T> {
     type OnDevice = Tensor;
 
-    fn to_device(&self, ctx: &Context) -> Result<Tensor> {
-        let buffer = ctx.buffer_of(&self.values)?;
-        Ok(Tensor::from_buffer(ctx, buffer, &self.shape)?)
+    fn to_device(&self, device: &Device) -> Result<Tensor> {
+        let buffer = device.buffer_of(&self.values)?;
+        Ok(Tensor::from_buffer(device, buffer, &self.shape)?)
     }
 }
 
@@ -140,8 +140,8 @@ macro_rules! tuples {
             impl<$($part: ToDevice),+> ToDevice for ($($part,)+) {
                 type OnDevice = ($($part::OnDevice,)+);
 
-                fn to_device(&self, ctx: &Context) -> Result<Self::OnDevice> {
-                    Ok(($(self.$place.to_device(ctx)?,)+))
+                fn to_device(&self, device: &Device) -> Result<Self::OnDevice> {
+                    Ok(($(self.$place.to_device(device)?,)+))
                 }
             }
         )+
@@ -161,8 +161,8 @@ mod tests {
         assert_eq!(arrays.shape(), [3, 2]);
         assert_eq!(arrays.values(), [0.0, 0.0, 1.0, -1.0, 2.0, -2.0]);
         assert_eq!(labels, HostArray::new(&[3], vec![0, 7, 9])?);
-        let ctx = hlx_core::testing::cpu()?;
-        let (x, y) = (arrays, labels).to_device(&ctx)?;
+        let device = hlx_core::testing::cpu()?;
+        let (x, y) = (arrays, labels).to_device(&device)?;
         assert_eq!((x.shape(), y.shape()), (&[3, 2][..], &[3][..]));
         assert_eq!(y.to_elements::<u32>()?, [0, 7, 9]);
         Ok(())

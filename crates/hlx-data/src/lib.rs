@@ -6,15 +6,15 @@
 //! epoch and sample ([`SampleKey`]).
 //!
 //! ```
-//! use hlx_core::Context;
+//! use hlx_core::Device;
 //! use hlx_data::{Cursor, DataLoader, ImageSet, ImageTransform, LoaderOptions};
 //!
-//! let ctx = Context::open("cpu")?;
+//! let device = Device::open("cpu")?;
 //! let digits = ImageSet::drawn_digits(100, 7)?;
 //! let options = LoaderOptions { batch_size: 32, shuffle: true, workers: 2, ..Default::default() };
 //! let transform = ImageTransform::new(&[0.5], &[0.5])?;
 //! let loader = DataLoader::new(digits, options)?.with_transform(transform);
-//! for batch in loader.batches(Cursor::start_of(0))?.to_device(&ctx, 1) {
+//! for batch in loader.batches(Cursor::start_of(0))?.to_device(&device, 1) {
 //!     let (images, labels) = batch?.data;
 //!     assert_eq!(images.shape()[1..], [1, 28, 28]);
 //!     assert_eq!(images.shape()[0], labels.shape()[0]);

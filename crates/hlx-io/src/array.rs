@@ -1,7 +1,7 @@
 //! Conversions from and to the arrays of `ndarray`.
 
 use hlx_autograd::Tensor;
-use hlx_core::{Context, Element};
+use hlx_core::{Device, Element};
 use ndarray::{Array, ArrayBase, Data, Dimension, IxDyn};
 
 use crate::source::{Source, tensor_of};
@@ -12,13 +12,13 @@ use crate::{IoError, Result};
 ///
 /// # Errors
 /// [`IoError::Range`] for an integer that does not fit, [`IoError::Tensor`] for more than 8 dimensions.
-pub fn from_ndarray<S, D>(ctx: &Context, array: &ArrayBase<S, D>) -> Result<Tensor>
+pub fn from_ndarray<S, D>(device: &Device, array: &ArrayBase<S, D>) -> Result<Tensor>
 where
     S: Data<Elem: Source>,
     D: Dimension,
 {
     let name = ("from_ndarray", "the array");
-    tensor_of(ctx, name, array.iter().copied(), array.shape())
+    tensor_of(device, name, array.iter().copied(), array.shape())
 }
 
 /// Downloads a tensor as an array in row-major order, of a type and a number of dimensions known at
@@ -49,23 +49,26 @@ mod tests {
 
     #[test]
     fn arrays_of_any_layout_are_taken_in_their_logical_order() -> Result<()> {
-        for ctx in testing::contexts() {
+        for device in testing::devices() {
             let a = Array2::from_shape_fn((3, 4), |(i, j)| (10 * i + j) as f32);
             for view in [a.view(), a.t(), a.slice(ndarray::s![..;-1, 1..;2])] {
-                let x = from_ndarray(ctx, &view)?;
+                let x = from_ndarray(device, &view)?;
                 assert_eq!(x.shape(), view.shape());
                 assert_eq!(to_ndarray::<f32, Ix2>(&x)?, view);
             }
-            let x = from_ndarray(ctx, &a)?.transpose(0, 1)?.flip(&[0])?;
+            let x = from_ndarray(device, &a)?.transpose(0, 1)?.flip(&[0])?;
             assert_eq!(
                 to_ndarray::<f32, IxDyn>(&x)?,
                 a.t().slice(ndarray::s![..;-1, ..]).into_dyn()
             );
             let empty = ArrayD::<u8>::zeros(vec![2, 0]);
-            assert_eq!(to_ndarray::<u8, IxDyn>(&from_ndarray(ctx, &empty)?)?, empty);
+            assert_eq!(
+                to_ndarray::<u8, IxDyn>(&from_ndarray(device, &empty)?)?,
+                empty
+            );
             let one = ndarray::arr0(true);
             assert_eq!(
-                from_ndarray(ctx, &one)?.item::<hlx_core::Bool>()?,
+                from_ndarray(device, &one)?.item::<hlx_core::Bool>()?,
                 true.into()
             );
         }
@@ -74,10 +77,10 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() -> Result<()> {
-        let ctx = &testing::contexts()[0];
-        let x = from_ndarray(ctx, &array![i64::from(i32::MIN), 7])?;
+        let device = &testing::devices()[0];
+        let x = from_ndarray(device, &array![i64::from(i32::MIN), 7])?;
         assert_eq!(to_ndarray::<i32, Ix1>(&x)?, array![i32::MIN, 7]);
-        let error = from_ndarray(ctx, &array![1_i64, 1 << 31]).expect_err("too large");
+        let error = from_ndarray(device, &array![1_i64, 1 << 31]).expect_err("too large");
         assert_eq!(
             error.to_string(),
             "from_ndarray: element 1 of the array is 2147483648, which i32 does not hold"

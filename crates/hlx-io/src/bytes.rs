@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 use hlx_autograd::{DType, Tensor};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_core::bytes::little_endian;
 
 use crate::Result;
@@ -33,7 +33,7 @@ pub(crate) fn bytes_of(tensor: &Tensor) -> Result<Vec<u8>> {
 
 /// Makes a tensor of data, each element read from `N` bytes.
 pub(crate) fn elements<S: Source, const N: usize>(
-    ctx: &Context,
+    device: &Device,
     name: (&'static str, &str),
     shape: &[usize],
     data: &[u8],
@@ -42,5 +42,5 @@ pub(crate) fn elements<S: Source, const N: usize>(
     let (whole, _) = data.as_chunks::<N>();
     // `tensor_of` compares their number with the shape's.
     let elements = whole.iter().map(|&bytes| read(bytes));
-    tensor_of(ctx, name, elements, shape)
+    tensor_of(device, name, elements, shape)
 }

@@ -17,8 +17,8 @@
 //! use hlx_io::{from_ndarray, to_ndarray};
 //! use ndarray::{Ix2, array};
 //!
-//! let ctx = hlx_core::Context::open("cpu").map_err(hlx_autograd::AutogradError::from)?;
-//! let x = from_ndarray(&ctx, &array![[1_i64, 2], [3, 4]])?;
+//! let device = hlx_core::Device::open("cpu").map_err(hlx_autograd::AutogradError::from)?;
+//! let x = from_ndarray(&device, &array![[1_i64, 2], [3, 4]])?;
 //! assert_eq!(x.dtype(), DType::I32);
 //! let y = to_ndarray::<i32, Ix2>(&x.transpose(0, 1)?)?;
 //! assert_eq!(y, array![[1, 3], [2, 4]]);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use half::f16;
 use hlx_autograd::{DType, Tensor};
-use hlx_core::{Context, files};
+use hlx_core::{Device, files};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
@@ -38,10 +38,10 @@ pub fn save_npy(path: &Path, tensor: &Tensor) -> Result<()> {
 /// [`IoError::File`] for a file that is missing, cut short or malformed, has bytes behind the array or says more than
 /// the device's memory may have, or an array of a type that HLX has no counterpart of; [`IoError::Range`] for an
 /// integer that does not fit.
-pub fn load_npy(ctx: &Context, path: &Path) -> Result<Tensor> {
+pub fn load_npy(device: &Device, path: &Path) -> Result<Tensor> {
     const OP: &str = "load_npy";
     let mut file = opened(path).map_err(|error| IoError::file(OP, path, error))?;
-    read(ctx, (OP, "the array"), path, &mut file)
+    read(device, (OP, "the array"), path, &mut file)
 }
 
 /// Opens a file that is no pointer of git-lfs.
@@ -83,7 +83,7 @@ pub fn save_npz(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<()> {
 /// # Errors
 /// As [`load_npy`]; [`IoError::File`] for a member that is no array or is encrypted, for two of one name or in the same
 /// bytes of the file, and for more than 32,768 of them.
-pub fn load_npz(ctx: &Context, path: &Path) -> Result<BTreeMap<String, Tensor>> {
+pub fn load_npz(device: &Device, path: &Path) -> Result<BTreeMap<String, Tensor>> {
     const OP: &str = "load_npz";
     let file = opened(path).map_err(|error| IoError::file(OP, path, error))?;
     let refused = |error: zip::result::ZipError| IoError::file(OP, path, error);
@@ -98,7 +98,7 @@ pub fn load_npz(ctx: &Context, path: &Path) -> Result<BTreeMap<String, Tensor>> 
             return Err(IoError::file(OP, path, format!("{shown} is no array")));
         };
         let shown = shown.strip_suffix(SUFFIX).unwrap_or(&shown);
-        let tensor = read(ctx, (OP, shown), path, &mut member)?;
+        let tensor = read(device, (OP, shown), path, &mut member)?;
         tensors.insert(name.to_owned(), tensor);
     }
     Ok(tensors)
@@ -145,14 +145,15 @@ fn written(op: &'static str, tensor: &Tensor) -> Result<Vec<u8>> {
 }
 
 /// Reads the header of an npy file and the data that it tells of, and not a byte more.
-fn read_data(ctx: &Context, source: &mut impl Read) -> Result<(Header, Vec<u8>), String> {
+fn read_data(device: &Device, source: &mut impl Read) -> Result<(Header, Vec<u8>), String> {
     let header = Header::read(source)?;
     let (kind, shape) = (&header.kind, &header.shape);
     let says = || format!("of shape {shape:?} and type {}", kind.escape_debug());
     let Some(needed) = header.bytes() else {
         return Err(format!("{} is more than memory can hold", says()));
     };
-    ctx.check_memory(needed)
+    device
+        .check_memory(needed)
         .map_err(|error| format!("{}: {error}", says()))?;
     // Memory is taken as data come: a header that says too much takes none.
     let mut data = Vec::new();
@@ -167,14 +168,14 @@ fn read_data(ctx: &Context, source: &mut impl Read) -> Result<(Header, Vec<u8>),
 
 /// Reads an npy file; `name` is what messages call the array.
 fn read(
-    ctx: &Context,
+    device: &Device,
     (op, name): (&'static str, &str),
     path: &Path,
     source: &mut impl Read,
 ) -> Result<Tensor> {
     let refused = |reason: String| IoError::file(op, path, reason);
     let (header, data) =
-        read_data(ctx, source).map_err(|reason| refused(format!("{name} {reason}")))?;
+        read_data(device, source).map_err(|reason| refused(format!("{name} {reason}")))?;
     let mut shape = header.shape.clone();
     if header.fortran_order {
         shape.reverse();
@@ -182,7 +183,7 @@ fn read(
     macro_rules! elements {
         ($type:ty) => {
             elements(
-                ctx,
+                device,
                 (op, name),
                 &shape,
                 &data,
@@ -205,7 +206,9 @@ fn read(
         "u2" => elements!(u16),
         "u4" => elements!(u32),
         "u8" => elements!(u64),
-        "b1" => elements(ctx, (op, name), &shape, &data, |[byte]: [u8; 1]| byte != 0),
+        "b1" => elements(device, (op, name), &shape, &data, |[byte]: [u8; 1]| {
+            byte != 0
+        }),
         kind => Err(refused(format!(
             "{name} has elements of {}, which no tensor stores",
             kind.escape_debug()

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use half::{bf16, f16};
 use hlx_autograd::{DType, Tensor};
-use hlx_core::{Context, files};
+use hlx_core::{Device, files};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use crate::bytes::{bytes_of, elements};
@@ -26,10 +26,10 @@ pub fn save_safetensors(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Resu
 /// # Errors
 /// [`IoError::File`] for a file that is missing, cut short or malformed, or a tensor of a type that
 /// HLX has no counterpart of; [`IoError::Range`] for an integer that does not fit.
-pub fn load_safetensors(ctx: &Context, path: &Path) -> Result<BTreeMap<String, Tensor>> {
+pub fn load_safetensors(device: &Device, path: &Path) -> Result<BTreeMap<String, Tensor>> {
     const OP: &str = "load_safetensors";
     let bytes = files::read(path).map_err(|error| IoError::file(OP, path, error))?;
-    decoded(ctx, OP, &bytes).map_err(|error| match error {
+    decoded(device, OP, &bytes).map_err(|error| match error {
         IoError::Argument { reason, .. } => IoError::file(OP, path, reason),
         other => other,
     })
@@ -59,15 +59,15 @@ pub fn to_safetensors(tensors: &BTreeMap<String, Tensor>) -> Result<Vec<u8>> {
 /// # Errors
 /// [`IoError::Argument`] for bytes that are no such file, or a tensor of a type that HLX has no
 /// counterpart of; [`IoError::Range`] for an integer that does not fit.
-pub fn from_safetensors(ctx: &Context, bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
-    decoded(ctx, "from_safetensors", bytes)
+pub fn from_safetensors(device: &Device, bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
+    decoded(device, "from_safetensors", bytes)
 }
 
-fn decoded(ctx: &Context, op: &'static str, bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
+fn decoded(device: &Device, op: &'static str, bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
     let file = SafeTensors::deserialize(bytes);
     let file = file.map_err(|error| IoError::argument(op, error.to_string()))?;
     let tensor = |(name, view): (&str, TensorView<'_>)| {
-        Ok((name.to_owned(), tensor_from(ctx, (op, name), &view)?))
+        Ok((name.to_owned(), tensor_from(device, (op, name), &view)?))
     };
     file.iter().map(tensor).collect()
 }
@@ -85,10 +85,20 @@ const fn file_type(dtype: DType) -> Dtype {
     }
 }
 
-fn tensor_from(ctx: &Context, name: (&'static str, &str), view: &TensorView<'_>) -> Result<Tensor> {
+fn tensor_from(
+    device: &Device,
+    name: (&'static str, &str),
+    view: &TensorView<'_>,
+) -> Result<Tensor> {
     macro_rules! read {
         ($type:ty) => {
-            elements(ctx, name, view.shape(), view.data(), <$type>::from_le_bytes)
+            elements(
+                device,
+                name,
+                view.shape(),
+                view.data(),
+                <$type>::from_le_bytes,
+            )
         };
     }
     match view.dtype() {
@@ -106,7 +116,7 @@ fn tensor_from(ctx: &Context, name: (&'static str, &str), view: &TensorView<'_>)
         Dtype::U64 => read!(u64),
         Dtype::BOOL => {
             let boolean = |[byte]: [u8; 1]| byte != 0;
-            elements(ctx, name, view.shape(), view.data(), boolean)
+            elements(device, name, view.shape(), view.data(), boolean)
         }
         other => {
             let reason = format!(

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use half::{bf16, f16};
 use hlx_autograd::Tensor;
-use hlx_core::{Bool, Context, Element};
+use hlx_core::{Bool, Device, Element};
 
 use crate::{IoError, Result};
 
@@ -59,7 +59,7 @@ sources! {
 
 /// Makes a tensor of elements in row-major order. `name` is what messages call it.
 pub(crate) fn tensor_of<S: Source>(
-    ctx: &Context,
+    device: &Device,
     (operation, name): (&'static str, &str),
     elements: impl IntoIterator<Item = S>,
     shape: &[usize],
@@ -75,5 +75,5 @@ pub(crate) fn tensor_of<S: Source>(
     };
     let elements = elements.into_iter().enumerate().map(narrow);
     let stored = elements.collect::<Result<Vec<_>>>()?;
-    Ok(Tensor::from_vec(ctx, stored, shape)?)
+    Ok(Tensor::from_vec(device, stored, shape)?)
 }

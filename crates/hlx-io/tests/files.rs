@@ -5,8 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use hlx_autograd::{DType, Tensor};
-use hlx_core::Context;
-use hlx_core::testing::contexts;
+use hlx_core::Device;
+use hlx_core::testing::devices;
 use hlx_io::{
     Result, from_safetensors, load_npy, load_npz, load_safetensors, save_npy, save_npz,
     save_safetensors, to_safetensors,
@@ -34,16 +34,21 @@ impl Drop for Folder {
 }
 
 /// Tensors of every type and of awkward shapes, some of them views.
-fn tensors(ctx: &Context) -> Result<BTreeMap<String, Tensor>> {
+fn tensors(device: &Device) -> Result<BTreeMap<String, Tensor>> {
     let mut all = BTreeMap::new();
     for dtype in DType::ALL {
-        let x = Tensor::randn(ctx, &[3, 5], 1)?.mul(3.0)?.to_dtype(dtype)?;
+        let x = Tensor::randn(device, &[3, 5], 1)?
+            .mul(3.0)?
+            .to_dtype(dtype)?;
         all.insert(format!("layer.{dtype}"), x.transpose(0, 1)?);
-        all.insert(format!("none.{dtype}"), Tensor::zeros(ctx, &[2, 0], dtype)?);
-        all.insert(format!("one.{dtype}"), Tensor::ones(ctx, &[], dtype)?);
+        all.insert(
+            format!("none.{dtype}"),
+            Tensor::zeros(device, &[2, 0], dtype)?,
+        );
+        all.insert(format!("one.{dtype}"), Tensor::ones(device, &[], dtype)?);
     }
     let odd = [f32::NAN, f32::INFINITY, -0.0, f32::MIN_POSITIVE, f32::MAX];
-    all.insert("odd".into(), Tensor::from_slice(ctx, &odd, &[5])?);
+    all.insert("odd".into(), Tensor::from_slice(device, &odd, &[5])?);
     Ok(all)
 }
 
@@ -67,10 +72,10 @@ fn assert_equal(found: &BTreeMap<String, Tensor>, want: &BTreeMap<String, Tensor
 #[test]
 fn safetensors_come_back_as_they_were() -> Result<()> {
     let folder = Folder::new("safetensors");
-    for ctx in contexts() {
-        let (all, file) = (tensors(ctx)?, folder.file("all.safetensors"));
+    for device in devices() {
+        let (all, file) = (tensors(device)?, folder.file("all.safetensors"));
         save_safetensors(&file, &all)?;
-        assert_equal(&load_safetensors(ctx, &file)?, &all)?;
+        assert_equal(&load_safetensors(device, &file)?, &all)?;
     }
     Ok(())
 }
@@ -78,19 +83,19 @@ fn safetensors_come_back_as_they_were() -> Result<()> {
 #[test]
 fn npy_and_npz_come_back_as_they_were() -> Result<()> {
     let folder = Folder::new("npy");
-    for ctx in contexts() {
-        let mut all = tensors(ctx)?;
+    for device in devices() {
+        let mut all = tensors(device)?;
         all.retain(|_, x| x.dtype() != DType::BF16);
         let file = folder.file("all.npz");
         save_npz(&file, &all)?;
-        assert_equal(&load_npz(ctx, &file)?, &all)?;
+        assert_equal(&load_npz(device, &file)?, &all)?;
         for (name, x) in &all {
             let file = folder.file("one.npy");
             save_npy(&file, x)?;
             let one = |x: Tensor| BTreeMap::from([(name.clone(), x)]);
-            assert_equal(&one(load_npy(ctx, &file)?), &one(x.clone()))?;
+            assert_equal(&one(load_npy(device, &file)?), &one(x.clone()))?;
         }
-        let half = Tensor::ones(ctx, &[2], DType::BF16)?;
+        let half = Tensor::ones(device, &[2], DType::BF16)?;
         let error = save_npy(&file, &half).expect_err("NumPy has no such type");
         let want = "save_npy: the tensor has elements of bf16, which NumPy does not have; convert it \
                     to f32";
@@ -118,11 +123,11 @@ fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
 #[test]
 fn arrays_of_other_orders_and_types_are_read() -> Result<()> {
     let folder = Folder::new("orders");
-    let ctx = &contexts()[0];
+    let device = &devices()[0];
     let read = |bytes: Vec<u8>| {
         let file = folder.file("array.npy");
         fs::write(&file, bytes).expect("writes");
-        load_npy(ctx, &file)
+        load_npy(device, &file)
     };
     // [[0, 1, 2], [3, 4, 5]] by columns.
     let columns: Vec<u8> = [0_i32, 3, 1, 4, 2, 5]
@@ -174,8 +179,8 @@ fn arrays_of_other_orders_and_types_are_read() -> Result<()> {
 #[test]
 fn a_file_cut_anywhere_is_one_line() -> Result<()> {
     let folder = Folder::new("cut");
-    let ctx = &contexts()[0];
-    let x = Tensor::randn(ctx, &[3, 2], 1)?;
+    let device = &devices()[0];
+    let x = Tensor::randn(device, &[3, 2], 1)?;
     let all = BTreeMap::from([("x".to_owned(), x.clone()), ("y".to_owned(), x.clone())]);
     let names = ["x.npy", "x.npz", "x.safetensors"];
     save_npy(&folder.file(names[0]), &x)?;
@@ -187,9 +192,9 @@ fn a_file_cut_anywhere_is_one_line() -> Result<()> {
         for length in 0..whole.len() {
             fs::write(&file, &whole[..length]).expect("writes");
             let outcome = match name {
-                "x.npy" => load_npy(ctx, &file).map(drop),
-                "x.npz" => load_npz(ctx, &file).map(drop),
-                _ => load_safetensors(ctx, &file).map(drop),
+                "x.npy" => load_npy(device, &file).map(drop),
+                "x.npz" => load_npz(device, &file).map(drop),
+                _ => load_safetensors(device, &file).map(drop),
             };
             let text = outcome.expect_err("the file is cut").to_string();
             assert!(
@@ -198,7 +203,7 @@ fn a_file_cut_anywhere_is_one_line() -> Result<()> {
             );
         }
     }
-    let error = load_npy(ctx, &folder.file("missing.npy")).expect_err("no file");
+    let error = load_npy(device, &folder.file("missing.npy")).expect_err("no file");
     assert!(error.to_string().starts_with("load_npy: "), "{error}");
     Ok(())
 }
@@ -206,8 +211,8 @@ fn a_file_cut_anywhere_is_one_line() -> Result<()> {
 #[test]
 fn no_changed_byte_makes_a_reader_panic() -> Result<()> {
     let folder = Folder::new("changed");
-    let ctx = &contexts()[0];
-    let all = BTreeMap::from([("x".to_owned(), Tensor::randn(ctx, &[3, 2], 1)?)]);
+    let device = &devices()[0];
+    let all = BTreeMap::from([("x".to_owned(), Tensor::randn(device, &[3, 2], 1)?)]);
     let (npz, safe) = (folder.file("x.npz"), folder.file("x.safetensors"));
     let npy = folder.file("x.npy");
     save_npy(&npy, &all["x"])?;
@@ -222,9 +227,9 @@ fn no_changed_byte_makes_a_reader_panic() -> Result<()> {
                 bytes[place] ^= change;
                 fs::write(&file, bytes).expect("writes");
                 let outcome = match file.extension().and_then(|name| name.to_str()) {
-                    Some("npy") => load_npy(ctx, &file).map(drop),
-                    Some("npz") => load_npz(ctx, &file).map(drop),
-                    _ => load_safetensors(ctx, &file).map(drop),
+                    Some("npy") => load_npy(device, &file).map(drop),
+                    Some("npz") => load_npz(device, &file).map(drop),
+                    _ => load_safetensors(device, &file).map(drop),
                 };
                 refused += usize::from(outcome.is_err());
             }
@@ -236,12 +241,12 @@ fn no_changed_byte_makes_a_reader_panic() -> Result<()> {
 
 #[test]
 fn types_that_no_tensor_stores_are_refused() -> Result<()> {
-    let ctx = &contexts()[0];
+    let device = &devices()[0];
     let header = br#"{"w":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]}}"#;
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header);
     bytes.extend([0, 0]);
-    let error = from_safetensors(ctx, &bytes).expect_err("f8");
+    let error = from_safetensors(device, &bytes).expect_err("f8");
     let want = "from_safetensors: w has elements of F8_E4M3, which no tensor stores";
     assert_eq!(error.to_string(), want);
     Ok(())

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_core::testing::cpu;
 use hlx_io::{from_safetensors, load_npy, load_npz};
 
@@ -20,16 +20,16 @@ impl Scratch {
     }
 
     /// What the reader of npz says of these bytes.
-    fn npz(&self, ctx: &Context, bytes: &[u8]) -> String {
+    fn npz(&self, device: &Device, bytes: &[u8]) -> String {
         fs::write(&self.0, bytes).expect("writes");
-        let read = load_npz(ctx, &self.0);
+        let read = load_npz(device, &self.0);
         one_line(read.map(|read| read.len()).expect_err("a hostile archive"))
     }
 
-    fn npy(&self, ctx: &Context, bytes: &[u8]) -> String {
+    fn npy(&self, device: &Device, bytes: &[u8]) -> String {
         fs::write(&self.0, bytes).expect("writes");
         one_line(
-            load_npy(ctx, &self.0)
+            load_npy(device, &self.0)
                 .map(|x| x.shape().to_vec())
                 .expect_err("a hostile file"),
         )
@@ -124,21 +124,21 @@ fn archive(members: &[Member<'_>]) -> Vec<u8> {
 
 #[test]
 fn the_archives_of_these_tests_are_archives() {
-    let (ctx, file) = (cpu().expect("opens"), Scratch::new("sound"));
+    let (device, file) = (cpu().expect("opens"), Scratch::new("sound"));
     let one = npy("<f4", "(1,)", &[0; 4]);
     fs::write(
         &file.0,
         archive(&[Member::stored("a.npy", &one), Member::stored("b.npy", &one)]),
     )
     .expect("writes");
-    let read = load_npz(&ctx, &file.0).expect("reads");
+    let read = load_npz(&device, &file.0).expect("reads");
     assert_eq!(read.keys().collect::<Vec<_>>(), ["a", "b"]);
 }
 
 /// The data go on for 16 MiB and are then no deflated data at all: who inflates them to the end says so.
 #[test]
 fn a_member_is_inflated_no_further_than_its_array_reaches() {
-    let (ctx, file) = (cpu().expect("opens"), Scratch::new("bomb"));
+    let (device, file) = (cpu().expect("opens"), Scratch::new("bomb"));
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
     encoder
         .write_all(&npy("<f4", "(3,)", &[0; 16 << 20]))
@@ -149,7 +149,7 @@ fn a_member_is_inflated_no_further_than_its_array_reaches() {
     for says in [0, 12, 16 << 20, u32::MAX - 1] {
         let mut member = Member::stored("a.npy", &data);
         (member.deflated, member.says) = (true, says);
-        let line = file.npz(&ctx, &archive(&[member]));
+        let line = file.npz(&device, &archive(&[member]));
         let want = "a of shape [3] and type f4 has more than 12 bytes";
         // Of a member that says less than its header has, the archive's reader refuses the first bytes.
         assert!(line.ends_with(want) || says < 16 << 20, "{line}");
@@ -158,7 +158,7 @@ fn a_member_is_inflated_no_further_than_its_array_reaches() {
 
 #[test]
 fn an_array_larger_than_the_devices_memory_is_refused_before_it_is_inflated() {
-    let (ctx, file) = (cpu().expect("opens"), Scratch::new("larger"));
+    let (device, file) = (cpu().expect("opens"), Scratch::new("larger"));
     for shape in [
         "(1125899906842624,)",
         "(4294967296, 4294967296)",
@@ -166,8 +166,8 @@ fn an_array_larger_than_the_devices_memory_is_refused_before_it_is_inflated() {
     ] {
         let bytes = npy("|u1", shape, &[0; 64]);
         for line in [
-            file.npy(&ctx, &bytes),
-            file.npz(&ctx, &archive(&[Member::stored("a.npy", &bytes)])),
+            file.npy(&device, &bytes),
+            file.npz(&device, &archive(&[Member::stored("a.npy", &bytes)])),
         ] {
             let refused =
                 line.contains("out of memory") || line.contains("more than memory can hold");
@@ -178,12 +178,12 @@ fn an_array_larger_than_the_devices_memory_is_refused_before_it_is_inflated() {
 
 #[test]
 fn bytes_behind_an_array_are_refused() {
-    let (ctx, file) = (cpu().expect("opens"), Scratch::new("behind"));
+    let (device, file) = (cpu().expect("opens"), Scratch::new("behind"));
     let bytes = npy("<f4", "(2,)", &[0; 9]);
     let want = "of shape [2] and type f4 has more than 8 bytes";
-    assert!(file.npy(&ctx, &bytes).ends_with(want));
+    assert!(file.npy(&device, &bytes).ends_with(want));
     assert!(
-        file.npz(&ctx, &archive(&[Member::stored("a.npy", &bytes)]))
+        file.npz(&device, &archive(&[Member::stored("a.npy", &bytes)]))
             .ends_with(want)
     );
     let whole = npy("<f4", "(2,)", &[0; 8]);
@@ -192,7 +192,7 @@ fn bytes_behind_an_array_are_refused() {
         member.says = says;
         fs::write(&file.0, archive(&[member])).expect("writes");
         // Whatever the archive says of the size: the array or one line.
-        match load_npz(&ctx, &file.0) {
+        match load_npz(&device, &file.0) {
             Ok(read) => assert_eq!(read["a"].shape(), [2]),
             Err(error) => drop(one_line(error)),
         }
@@ -201,18 +201,18 @@ fn bytes_behind_an_array_are_refused() {
 
 #[test]
 fn members_that_hide_or_repeat_others_are_refused() {
-    let (ctx, file) = (cpu().expect("opens"), Scratch::new("members"));
+    let (device, file) = (cpu().expect("opens"), Scratch::new("members"));
     let one = npy("<f4", "(1,)", &[0; 4]);
     let twice = archive(&[Member::stored("a.npy", &one), Member::stored("a.npy", &one)]);
     assert!(
-        file.npz(&ctx, &twice)
+        file.npz(&device, &twice)
             .ends_with("has several members of one name")
     );
     let mut again = Member::stored("b.npy", &one);
     again.at = Some(0);
     let shared = archive(&[Member::stored("a.npy", &one), again]);
     assert!(
-        file.npz(&ctx, &shared)
+        file.npz(&device, &shared)
             .ends_with("has members that lie in the same bytes")
     );
     let names: Vec<String> = (0..32_769).map(|n| format!("{n}.npy")).collect();
@@ -222,28 +222,28 @@ fn members_that_hide_or_repeat_others_are_refused() {
     });
     let many = archive(&members.collect::<Vec<_>>());
     assert!(
-        file.npz(&ctx, &many)
+        file.npz(&device, &many)
             .ends_with("has 32769 members, expected at most 32768")
     );
 }
 
 #[test]
 fn an_encrypted_member_and_one_that_is_no_array_are_one_line() {
-    let (ctx, file) = (cpu().expect("opens"), Scratch::new("encrypted"));
+    let (device, file) = (cpu().expect("opens"), Scratch::new("encrypted"));
     let one = npy("<f4", "(1,)", &[0; 4]);
     let mut secret = Member::stored("a.npy", &one);
     secret.flags = 1;
-    let line = file.npz(&ctx, &archive(&[secret]));
+    let line = file.npz(&device, &archive(&[secret]));
     assert!(line.contains("assword"), "{line}");
-    let line = file.npz(&ctx, &archive(&[Member::stored("a\nb\x1b[31m", &one)]));
+    let line = file.npz(&device, &archive(&[Member::stored("a\nb\x1b[31m", &one)]));
     assert!(line.ends_with(r"a\nb\u{1b}[31m is no array"), "{line}");
 }
 
 #[test]
 fn headers_of_any_length_and_type_take_no_memory() {
-    let (ctx, file) = (cpu().expect("opens"), Scratch::new("headers"));
+    let (device, file) = (cpu().expect("opens"), Scratch::new("headers"));
     let long = [b"\x93NUMPY\x02\x00", &u32::MAX.to_le_bytes()[..], b"{}"].concat();
-    let line = file.npy(&ctx, &long);
+    let line = file.npy(&device, &long);
     assert!(
         line.ends_with("has a header of 4294967295 bytes, expected at most 65536"),
         "{line}"
@@ -258,7 +258,7 @@ fn headers_of_any_length_and_type_take_no_memory() {
         "<f4000000000000",
         "é4",
     ] {
-        file.npy(&ctx, &npy(descr, "(2,)", &[0; 8]));
+        file.npy(&device, &npy(descr, "(2,)", &[0; 8]));
     }
     for shape in [
         "(18446744073709551616,)",
@@ -268,10 +268,10 @@ fn headers_of_any_length_and_type_take_no_memory() {
         "(",
         "[2]",
     ] {
-        file.npy(&ctx, &npy("<f4", shape, &[0; 8]));
+        file.npy(&device, &npy("<f4", shape, &[0; 8]));
     }
     let deep = format!("({})", "1, ".repeat(9));
-    file.npy(&ctx, &npy("<f4", &deep, &[0; 4]));
+    file.npy(&device, &npy("<f4", &deep, &[0; 4]));
 }
 
 /// A safetensors file with this header, whatever length it says.
@@ -281,7 +281,7 @@ fn safetensors(length: u64, header: &str, data: &[u8]) -> Vec<u8> {
 
 #[test]
 fn sizes_in_safetensors_that_wrap_overlap_or_leave_the_file_are_refused() {
-    let ctx = cpu().expect("opens");
+    let device = cpu().expect("opens");
     let of = |dtype: &str, shape: &str, offsets: &str| {
         format!(r#"{{"a":{{"dtype":"{dtype}","shape":{shape},"data_offsets":{offsets}}}}}"#)
     };
@@ -299,7 +299,7 @@ fn sizes_in_safetensors_that_wrap_overlap_or_leave_the_file_are_refused() {
         r#"{"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}"#.to_owned(),
     ] {
         let bytes = safetensors(header.len() as u64, &header, &[0; 8]);
-        let read = from_safetensors(&ctx, &bytes).map(|read| read.len());
+        let read = from_safetensors(&device, &bytes).map(|read| read.len());
         one_line(read.expect_err(&header));
     }
     let fine = of("U8", "[8]", "[0,8]");
@@ -313,7 +313,7 @@ fn sizes_in_safetensors_that_wrap_overlap_or_leave_the_file_are_refused() {
     ] {
         let bytes = safetensors(length, &fine, &[0; 8]);
         one_line(
-            from_safetensors(&ctx, &bytes)
+            from_safetensors(&device, &bytes)
                 .map(|read| read.len())
                 .expect_err("a lie"),
         );

@@ -24,7 +24,7 @@ mod kinds;
 use std::fmt;
 use std::str::FromStr;
 
-use hlx_core::{Binding, Buffer, Context, Shader};
+use hlx_core::{Binding, Buffer, Device, Shader};
 
 use crate::error::KernelError;
 use crate::map::{Arg, Map, chunks1, each1, each2};
@@ -119,13 +119,13 @@ impl FromStr for Activation {
 /// # Errors
 /// A shape error if the lengths differ, or the device's error.
 pub fn activation_forward(
-    ctx: &Context,
+    device: &Device,
     kind: Activation,
     x: &Buffer,
     y: &Buffer,
 ) -> Result<(), KernelError> {
     Map::new("activation_forward", kind.forward_shader()).unary(
-        ctx,
+        device,
         [("x", x)],
         ("y", y),
         move |x, y| forward_chunk(kind, x, y),
@@ -137,14 +137,14 @@ pub fn activation_forward(
 /// # Errors
 /// As [`activation_forward`].
 pub fn activation_backward(
-    ctx: &Context,
+    device: &Device,
     kind: Activation,
     x: &Buffer,
     dy: &Buffer,
     dx: &Buffer,
 ) -> Result<(), KernelError> {
     Map::new("activation_backward", kind.backward_shader()).binary(
-        ctx,
+        device,
         [("x", x), ("dy", dy)],
         ("dx", dx),
         move |x, dy, dx| backward_chunk(kind, x, dy, dx),
@@ -156,7 +156,7 @@ pub fn activation_backward(
 /// # Errors
 /// As [`activation_forward`].
 pub fn activation_backward_in_place(
-    ctx: &Context,
+    device: &Device,
     kind: Activation,
     x: &Buffer,
     dy: &Buffer,
@@ -169,7 +169,7 @@ pub fn activation_backward_in_place(
         Arg::Each("dy", Binding::Read(dy)),
         Arg::Each("x", Binding::ReadWrite(x)),
     ];
-    map.launch(ctx, &args, move |bindings| {
+    map.launch(device, &args, move |bindings| {
         let ([dy], [x]) = bindings.split::<1, 1>();
         chunks1(dy, x, |dy, x| {
             let of_input = x.to_vec();
@@ -226,12 +226,12 @@ mod tests {
         for &kind in Activation::ALL {
             for n in [1, 34, 20_003] {
                 let (x, dy) = (normal(7, n), normal(8, n));
-                let got = run_everywhere("activation_backward", |ctx, mem| {
-                    let (input, dy) = (mem.input(ctx, &x)?, mem.input(ctx, &dy)?);
-                    let (dx, in_place) = (mem.output(ctx, n)?, mem.output(ctx, n)?);
-                    activation_backward(ctx, kind, &input, &dy, &dx)?;
-                    ctx.copy(&input, &in_place)?;
-                    activation_backward_in_place(ctx, kind, &in_place, &dy)?;
+                let got = run_everywhere("activation_backward", |device, mem| {
+                    let (input, dy) = (mem.input(device, &x)?, mem.input(device, &dy)?);
+                    let (dx, in_place) = (mem.output(device, n)?, mem.output(device, n)?);
+                    activation_backward(device, kind, &input, &dy, &dx)?;
+                    device.copy(&input, &in_place)?;
+                    activation_backward_in_place(device, kind, &in_place, &dy)?;
                     Ok(vec![dx, in_place])
                 });
                 let [dx, in_place] = [&got[0], &got[1]]
@@ -247,10 +247,10 @@ mod tests {
             for n in [1, 31, 33, 5003] {
                 let mut x = normal(6, n);
                 x.iter_mut().step_by(3).for_each(|x| *x *= 4.0);
-                let got = run_everywhere("activation_forward", |ctx, mem| {
-                    let input = mem.input(ctx, &x)?;
-                    let y = mem.output(ctx, n)?;
-                    activation_forward(ctx, kind, &input, &y)?;
+                let got = run_everywhere("activation_forward", |device, mem| {
+                    let input = mem.input(device, &x)?;
+                    let y = mem.output(device, n)?;
+                    activation_forward(device, kind, &input, &y)?;
                     Ok(vec![y])
                 });
                 let want: Vec<f64> = x.iter().map(|x| reference(kind, (*x).into())).collect();
@@ -264,10 +264,10 @@ mod tests {
         for &kind in Activation::ALL {
             for n in [1, 31, 33, 5003] {
                 let (x, dy) = (normal(7, n), normal(8, n));
-                let got = run_everywhere("activation_backward", |ctx, mem| {
-                    let (input, upstream) = (mem.input(ctx, &x)?, mem.input(ctx, &dy)?);
-                    let dx = mem.output(ctx, n)?;
-                    activation_backward(ctx, kind, &input, &upstream, &dx)?;
+                let got = run_everywhere("activation_backward", |device, mem| {
+                    let (input, upstream) = (mem.input(device, &x)?, mem.input(device, &dy)?);
+                    let dx = mem.output(device, n)?;
+                    activation_backward(device, kind, &input, &upstream, &dx)?;
                     Ok(vec![dx])
                 });
                 let want: Vec<f64> = x
@@ -297,12 +297,12 @@ mod tests {
         ]);
         let n = x.len();
         for &kind in Activation::ALL {
-            let got = run_everywhere("activation", |ctx, mem| {
-                let input = mem.input(ctx, &x)?;
-                let upstream = mem.input(ctx, &vec![1.5; n])?;
-                let (y, dx) = (mem.output(ctx, n)?, mem.output(ctx, n)?);
-                activation_forward(ctx, kind, &input, &y)?;
-                activation_backward(ctx, kind, &input, &upstream, &dx)?;
+            let got = run_everywhere("activation", |device, mem| {
+                let input = mem.input(device, &x)?;
+                let upstream = mem.input(device, &vec![1.5; n])?;
+                let (y, dx) = (mem.output(device, n)?, mem.output(device, n)?);
+                activation_forward(device, kind, &input, &y)?;
+                activation_backward(device, kind, &input, &upstream, &dx)?;
                 Ok(vec![y, dx])
             });
             for (i, input) in x.iter().enumerate().filter(|(_, x)| x.is_finite()) {
@@ -324,12 +324,12 @@ mod tests {
             2.0,
             -2.0,
         ];
-        let got = run_everywhere("relu", |ctx, mem| {
-            let input = mem.input(ctx, &x)?;
-            let upstream = mem.input(ctx, &[3.0; 8])?;
-            let (y, dx) = (mem.output(ctx, 8)?, mem.output(ctx, 8)?);
-            activation_forward(ctx, Activation::Relu, &input, &y)?;
-            activation_backward(ctx, Activation::Relu, &input, &upstream, &dx)?;
+        let got = run_everywhere("relu", |device, mem| {
+            let input = mem.input(device, &x)?;
+            let upstream = mem.input(device, &[3.0; 8])?;
+            let (y, dx) = (mem.output(device, 8)?, mem.output(device, 8)?);
+            activation_forward(device, Activation::Relu, &input, &y)?;
+            activation_backward(device, Activation::Relu, &input, &upstream, &dx)?;
             Ok(vec![y, dx])
         });
         let y: Vec<u32> = got[0].iter().map(|y| y.to_bits()).collect();
@@ -343,12 +343,12 @@ mod tests {
     #[test]
     fn softplus_is_accurate_where_the_exponential_is_small_and_linear_above_20() {
         let x = [-80.0, -40.0, -17.5, -1.0, 0.0, 1.0, 19.9, 20.0, 20.5, 1e30];
-        let got = run_everywhere("softplus", |ctx, mem| {
-            let input = mem.input(ctx, &x)?;
-            let upstream = mem.input(ctx, &[2.0; 10])?;
-            let (y, dx) = (mem.output(ctx, 10)?, mem.output(ctx, 10)?);
-            activation_forward(ctx, Activation::Softplus, &input, &y)?;
-            activation_backward(ctx, Activation::Softplus, &input, &upstream, &dx)?;
+        let got = run_everywhere("softplus", |device, mem| {
+            let input = mem.input(device, &x)?;
+            let upstream = mem.input(device, &[2.0; 10])?;
+            let (y, dx) = (mem.output(device, 10)?, mem.output(device, 10)?);
+            activation_forward(device, Activation::Softplus, &input, &y)?;
+            activation_backward(device, Activation::Softplus, &input, &upstream, &dx)?;
             Ok(vec![y, dx])
         });
         let y: Vec<f64> = x

@@ -24,7 +24,7 @@
 
 use hlx_core::cpu::with_flush;
 use hlx_core::{
-    Binding, Buffer, Context, CpuBindings, Launch, Work, arith, groups_1d, push_bytes, sizes,
+    Binding, Buffer, CpuBindings, Device, Launch, Work, arith, groups_1d, push_bytes, sizes,
 };
 
 use crate::KernelError;
@@ -141,14 +141,21 @@ pub fn default_scale(head_width: usize) -> f32 {
 /// # Errors
 /// If a buffer has another length, `D` is not within 1 to 128, or the launch fails.
 pub fn attention_forward(
-    ctx: &Context,
+    device: &Device,
     qkv: &Buffer,
     o: &Buffer,
     stats: &Buffer,
     shape: &AttentionShape,
 ) -> Result<(), KernelError> {
     check_forward("attention_forward", [qkv, o, stats], shape)?;
-    forward(ctx, qkv, o, stats, *shape, choose(ctx, shape, &FORWARD))
+    forward(
+        device,
+        qkv,
+        o,
+        stats,
+        *shape,
+        choose(device, shape, &FORWARD),
+    )
 }
 
 fn check_forward(
@@ -174,7 +181,7 @@ fn check_backward(
 }
 
 fn forward(
-    ctx: &Context,
+    device: &Device,
     qkv: &Buffer,
     o: &Buffer,
     stats: &Buffer,
@@ -190,7 +197,7 @@ fn forward(
         push: push_bytes(&push),
         groups: groups_1d(variant.groups(&shape, shape.all_heads())),
     };
-    ctx.launch_counted(
+    device.launch_counted(
         launch,
         shape.work(&launch, shape.all_heads(), 2),
         move |b| {
@@ -210,7 +217,7 @@ fn forward(
 /// As [`attention_forward`].
 #[allow(clippy::too_many_arguments)] // Two kernels' buffers, flat as everywhere here.
 pub fn attention_backward(
-    ctx: &Context,
+    device: &Device,
     qkv: &Buffer,
     o: &Buffer,
     stats: &Buffer,
@@ -221,23 +228,23 @@ pub fn attention_backward(
 ) -> Result<(), KernelError> {
     let buffers = [qkv, o, stats, d_o, delta, dqkv];
     check_backward("attention_backward", buffers, shape)?;
-    let variant = choose(ctx, shape, &STORED_KEY_VALUE);
-    if let Some(heads) = heads_at_a_time(ctx, shape, variant) {
+    let variant = choose(device, shape, &STORED_KEY_VALUE);
+    if let Some(heads) = heads_at_a_time(device, shape, variant) {
         let (inputs, kernel) = ([qkv, o, stats, d_o], (variant, heads, None));
-        return backward_stored(ctx, inputs, delta, dqkv, *shape, kernel);
+        return backward_stored(device, inputs, delta, dqkv, *shape, kernel);
     }
-    backward_query(ctx, [qkv, o, stats, d_o], delta, dqkv, *shape)?;
-    backward_key_value(ctx, [qkv, stats, d_o, delta], dqkv, *shape)
+    backward_query(device, [qkv, o, stats, d_o], delta, dqkv, *shape)?;
+    backward_key_value(device, [qkv, stats, d_o, delta], dqkv, *shape)
 }
 
 /// Of how many heads at a time a kernel for dK and dV keeps ds; none on the CPU, where the device lacks
 /// shared memory, or where one head's ds is too large.
-fn heads_at_a_time(ctx: &Context, shape: &AttentionShape, variant: &Variant) -> Option<usize> {
-    if ctx.is_cpu() || !variant.fits(ctx, shape) || shape.batch == 0 {
+fn heads_at_a_time(device: &Device, shape: &AttentionShape, variant: &Variant) -> Option<usize> {
+    if device.is_cpu() || !variant.fits(device, shape) || shape.batch == 0 {
         return None;
     }
-    let words = usize::try_from(ctx.tuning().attention.stored_bytes / 4).unwrap_or(usize::MAX);
-    let most = words.min(ctx.max_binding_words()) / shape.stored_words();
+    let words = usize::try_from(device.tuning().attention.stored_bytes / 4).unwrap_or(usize::MAX);
+    let most = words.min(device.max_binding_words()) / shape.stored_words();
     let rounds = shape.all_heads().div_ceil(most.max(1));
     (most > 0).then(|| shape.all_heads().div_ceil(rounds))
 }
@@ -248,15 +255,15 @@ type StoredKernel<'a> = (&'a Variant, usize, Option<&'a DroppedWeights<'a>>);
 
 /// The backward that keeps ds.
 fn backward_stored(
-    ctx: &Context,
+    device: &Device,
     [qkv, o, stats, d_o]: [&Buffer; 4],
     delta: &Buffer,
     dqkv: &Buffer,
     shape: AttentionShape,
     (key_value, heads, dropped): StoredKernel<'_>,
 ) -> Result<(), KernelError> {
-    backward_delta(ctx, o, d_o, delta, &shape)?;
-    let ds = ctx.alloc_shape(&[heads, shape.stored_words()])?;
+    backward_delta(device, o, d_o, delta, &shape)?;
+    let ds = device.alloc_shape(&[heads, shape.stored_words()])?;
     for first in (0..shape.all_heads()).step_by(heads) {
         let heads = heads.min(shape.all_heads() - first);
         let push = StoredPush {
@@ -285,7 +292,7 @@ fn backward_stored(
             push: dropped_push.as_ref().map_or(push_bytes(&push), push_bytes),
             groups: groups_1d(key_value.groups(&shape, heads)),
         };
-        ctx.launch_counted(launch, shape.work(&launch, heads, 4), no_cpu)?;
+        device.launch_counted(launch, shape.work(&launch, heads, 4), no_cpu)?;
         let launch = Launch {
             name: "attention_backward_query",
             shader: STORED_QUERY.shader,
@@ -298,7 +305,7 @@ fn backward_stored(
             groups: groups_1d(STORED_QUERY.groups(&shape, heads)),
             ..launch
         };
-        ctx.launch_counted(launch, shape.work(&launch, heads, 1), no_cpu)?;
+        device.launch_counted(launch, shape.work(&launch, heads, 1), no_cpu)?;
     }
     Ok(())
 }
@@ -307,7 +314,7 @@ fn backward_stored(
 fn no_cpu(_: &mut CpuBindings<'_>) {}
 
 fn backward_delta(
-    ctx: &Context,
+    device: &Device,
     o: &Buffer,
     d_o: &Buffer,
     delta: &Buffer,
@@ -327,12 +334,12 @@ fn backward_delta(
         push: push_bytes(&push),
         groups: groups_1d(shape.queries().div_ceil(rows)),
     };
-    ctx.launch(launch, no_cpu)?;
+    device.launch(launch, no_cpu)?;
     Ok(())
 }
 
 fn backward_query(
-    ctx: &Context,
+    device: &Device,
     [qkv, o, stats, d_o]: [&Buffer; 4],
     delta: &Buffer,
     dqkv: &Buffer,
@@ -356,7 +363,7 @@ fn backward_query(
         push: push_bytes(&push),
         groups: groups_1d(variant.groups(&shape, shape.all_heads())),
     };
-    ctx.launch_counted(
+    device.launch_counted(
         launch,
         shape.work(&launch, shape.all_heads(), 3),
         move |b| {
@@ -368,7 +375,7 @@ fn backward_query(
 }
 
 fn backward_key_value(
-    ctx: &Context,
+    device: &Device,
     [qkv, stats, d_o, delta]: [&Buffer; 4],
     dqkv: &Buffer,
     shape: AttentionShape,
@@ -389,7 +396,7 @@ fn backward_key_value(
         push: push_bytes(&push),
         groups: groups_1d(variant.groups(&shape, shape.all_heads())),
     };
-    ctx.launch_counted(
+    device.launch_counted(
         launch,
         shape.work(&launch, shape.all_heads(), 4),
         move |b| {

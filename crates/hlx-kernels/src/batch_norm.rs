@@ -25,7 +25,7 @@ mod cpu;
 mod tests;
 
 use hlx_core::{
-    Binding, Buffer, Context, CpuBindings, DType, Launch, Shader, as_u32, groups_1d, push_bytes,
+    Binding, Buffer, CpuBindings, DType, Device, Launch, Shader, as_u32, groups_1d, push_bytes,
 };
 
 use crate::division::division;
@@ -168,16 +168,16 @@ impl Kernel<'_> {
     /// Launches a workgroup's rows: `cols` is what a row's threads may hold at once.
     fn rows(
         &self,
-        ctx: &Context,
+        device: &Device,
         (rows, cols): (usize, usize),
         bindings: &[Binding<'_>],
         body: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
         // Blocks by powers of two: few pipelines serve all lengths.
         let held = cols.div_ceil(LANES).max(1).next_power_of_two() * LANES;
-        let (group, cols) = match RowGroup::held(ctx, held) {
+        let (group, cols) = match RowGroup::held(device, held) {
             Some(group) => (group, held),
-            None => (RowGroup::streamed(ctx, LANES).0, LANES),
+            None => (RowGroup::streamed(device, LANES).0, LANES),
         };
         let specialization = [&group.specialization(cols)[..], self.constants].concat();
         let launch = Launch {
@@ -188,13 +188,13 @@ impl Kernel<'_> {
             push: self.push,
             groups: group.groups(rows),
         };
-        Ok(ctx.launch(launch, body)?)
+        Ok(device.launch(launch, body)?)
     }
 
     /// Launches four elements a thread.
     fn elements(
         &self,
-        ctx: &Context,
+        device: &Device,
         spec: &BatchNorm,
         bindings: &[Binding<'_>],
         body: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
@@ -209,7 +209,7 @@ impl Kernel<'_> {
             push: self.push,
             groups: groups_1d(spec.len().div_ceil(4 * GROUP_THREADS)),
         };
-        Ok(ctx.launch(launch, body)?)
+        Ok(device.launch(launch, body)?)
     }
 }
 
@@ -234,7 +234,7 @@ fn empty_of(counted: bool, counts: &[f32]) -> usize {
 /// # Errors
 /// If a buffer has another length, a shard has fewer than two values a channel, or the launch fails.
 pub fn batch_norm_statistics(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     counts: Option<&Buffer>,
     running: Option<&Running<'_>>,
@@ -242,8 +242,8 @@ pub fn batch_norm_statistics(
     spec: &BatchNorm,
     eps: f32,
 ) -> Result<(), KernelError> {
-    let partials = ctx.alloc(spec.partials_len())?;
-    batch_norm_statistics_kept(ctx, (x, counts), running, &partials, stats, spec, eps)
+    let partials = device.alloc(spec.partials_len())?;
+    batch_norm_statistics_kept(device, (x, counts), running, &partials, stats, spec, eps)
 }
 
 /// As [`batch_norm_statistics`], and leaves the values of all pieces in `partials`, whose length is
@@ -252,7 +252,7 @@ pub fn batch_norm_statistics(
 /// # Errors
 /// As [`batch_norm_statistics`].
 pub fn batch_norm_statistics_kept(
-    ctx: &Context,
+    device: &Device,
     (x, counts): (&Buffer, Option<&Buffer>),
     running: Option<&Running<'_>>,
     partials: &Buffer,
@@ -286,11 +286,23 @@ pub fn batch_norm_statistics_kept(
         Binding::Write(partials),
     ];
     let rows = channels * spec.pieces();
-    kernel.rows(ctx, (rows, spec.terms().min(HELD)), &bindings, move |b| {
-        let ([counts, x], [partials]) = b.split();
-        cpu::statistics(x, partials, empty_of(counted, counts), &spec);
-    })?;
-    launch_join(ctx, counts, partials, stats, running, (&spec, counted, eps))
+    kernel.rows(
+        device,
+        (rows, spec.terms().min(HELD)),
+        &bindings,
+        move |b| {
+            let ([counts, x], [partials]) = b.split();
+            cpu::statistics(x, partials, empty_of(counted, counts), &spec);
+        },
+    )?;
+    launch_join(
+        device,
+        counts,
+        partials,
+        stats,
+        running,
+        (&spec, counted, eps),
+    )
 }
 
 /// Moves the running values by the shards whose pieces have left `partials`
@@ -300,7 +312,7 @@ pub fn batch_norm_statistics_kept(
 /// # Errors
 /// If a buffer has another length, or the launch fails.
 pub fn batch_norm_follow(
-    ctx: &Context,
+    device: &Device,
     partials: &Buffer,
     counts: &Buffer,
     running: &Running<'_>,
@@ -311,13 +323,13 @@ pub fn batch_norm_follow(
     check_len(NAME, "partials", partials, spec.partials_len())?;
     check_len(NAME, "counts", counts, 1)?;
     // The statistics themselves were used by the passes.
-    let stats = ctx.alloc_shape(&[2, spec.shards, spec.channels])?;
+    let stats = device.alloc_shape(&[2, spec.shards, spec.channels])?;
     let how = (spec, true, 1.0);
-    launch_join(ctx, counts, partials, &stats, Some(running), how)
+    launch_join(device, counts, partials, &stats, Some(running), how)
 }
 
 fn launch_join(
-    ctx: &Context,
+    device: &Device,
     counts: &Buffer,
     partials: &Buffer,
     stats: &Buffer,
@@ -329,7 +341,7 @@ fn launch_join(
     let momentum = running.and_then(|running| running.momentum);
     let [mean, variance] = match running {
         Some(running) => [running.mean.clone(), running.variance.clone()],
-        None => [ctx.alloc(spec.channels)?, ctx.alloc(spec.channels)?],
+        None => [device.alloc(spec.channels)?, device.alloc(spec.channels)?],
     };
     check_len(NAME, "running_mean", &mean, spec.channels)?;
     check_len(NAME, "running_var", &variance, spec.channels)?;
@@ -356,7 +368,7 @@ fn launch_join(
         Binding::ReadWrite(&variance),
         Binding::Read(running.map_or(partials, |running| running.tracked)),
     ];
-    kernel.rows(ctx, (spec.channels, LANES), &bindings, move |b| {
+    kernel.rows(device, (spec.channels, LANES), &bindings, move |b| {
         let ([counts, partials, tracked], [stats, mean, variance]) = b.split();
         let empty = empty_of(counted, counts);
         cpu::join(partials, stats, empty, eps, &spec);
@@ -377,7 +389,7 @@ fn launch_join(
 /// If a buffer has another length, or the launch fails.
 #[allow(clippy::too_many_arguments)] // One kernel's buffers and shape, flat as everywhere here.
 pub fn batch_norm_apply(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     weight: &Buffer,
     bias: &Buffer,
@@ -396,7 +408,7 @@ pub fn batch_norm_apply(
     check_len(NAME, "stats", stats, [2, spec.shards, spec.channels])?;
     let tracked = match tracked {
         Some(tracked) => tracked.clone(),
-        None => ctx.alloc_typed(DType::U32, 1)?,
+        None => device.alloc_typed(DType::U32, 1)?,
     };
     check_len(NAME, "tracked", &tracked, 1)?;
     let push = spec.element_push();
@@ -415,7 +427,7 @@ pub fn batch_norm_apply(
         Binding::Write(y),
         Binding::ReadWrite(&tracked),
     ];
-    kernel.elements(ctx, &spec, &bindings, move |b| {
+    kernel.elements(device, &spec, &bindings, move |b| {
         let ([counts, x, weight, bias, stats], [y, tracked]) = b.split();
         cpu::apply(x, [weight, bias, stats], y, &spec);
         if tracks {
@@ -433,7 +445,7 @@ pub fn batch_norm_apply(
 /// As [`batch_norm_statistics`].
 #[allow(clippy::too_many_arguments)] // As above.
 pub fn batch_norm_backward(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     weight: &Buffer,
     stats: &Buffer,
@@ -454,8 +466,8 @@ pub fn batch_norm_backward(
     check_len(NAME, "dweight", dweight, channels)?;
     check_len(NAME, "dbias", dbias, channels)?;
     let counts = counts.unwrap_or(x);
-    let partials = ctx.alloc_shape(&[2, channels, spec.pieces()])?;
-    let means = ctx.alloc_shape(&[2, channels])?;
+    let partials = device.alloc_shape(&[2, channels, spec.pieces()])?;
+    let means = device.alloc_shape(&[2, channels])?;
     let push = spec.push(0.0, 0.0);
     let sums = Kernel {
         name: "batch_norm_backward_sums",
@@ -473,7 +485,7 @@ pub fn batch_norm_backward(
         Binding::Write(&partials),
     ];
     let shape = (channels * spec.pieces(), spec.terms().min(HELD_OF_TWO));
-    sums.rows(ctx, shape, &bindings, move |b| {
+    sums.rows(device, shape, &bindings, move |b| {
         let ([counts, x, dy, stats], [partials]) = b.split();
         cpu::backward_sums([x, dy, stats], partials, empty_of(counted, counts), &spec);
     })?;
@@ -490,7 +502,7 @@ pub fn batch_norm_backward(
         Binding::ReadWrite(dweight),
         Binding::ReadWrite(dbias),
     ];
-    join.rows(ctx, (channels, LANES), &bindings, move |b| {
+    join.rows(device, (channels, LANES), &bindings, move |b| {
         let ([counts, partials], [means, dweight, dbias]) = b.split();
         let empty = empty_of(counted, counts);
         cpu::backward_join(partials, means, [dweight, dbias], accumulate, empty, &spec);
@@ -511,7 +523,7 @@ pub fn batch_norm_backward(
         Binding::Read(&means),
         Binding::Write(dx),
     ];
-    input.elements(ctx, &spec, &bindings, move |b| {
+    input.elements(device, &spec, &bindings, move |b| {
         let ([counts, x, dy, weight, stats, means], [dx]) = b.split();
         let empty = empty_of(counted, counts);
         cpu::backward_input([x, dy, weight, stats, means], dx, empty, &spec);

@@ -16,7 +16,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use hlx_core::fusion::{CpuBody, Fusable, Joined, Limits, Link};
-use hlx_core::{Context, CoreError, DType, Shader, groups_1d};
+use hlx_core::{CoreError, DType, Device, Shader, groups_1d};
 
 use crate::elementwise::convert::Form;
 use crate::map::{GROUP_THREADS, vectors_a_thread};
@@ -66,11 +66,11 @@ pub(crate) struct Cut {
 
 impl Cut {
     /// The cut of a launch over so many elements.
-    pub fn of(ctx: &Context, len: usize) -> Self {
+    pub fn of(device: &Device, len: usize) -> Self {
         Self {
-            vectors: vectors_a_thread(ctx, len) as u32,
-            whole: len.is_multiple_of(4) && ctx.tuning().maps.whole_vectors,
-            native: ctx.native_arithmetic(),
+            vectors: vectors_a_thread(device, len) as u32,
+            whole: len.is_multiple_of(4) && device.tuning().maps.whole_vectors,
+            native: device.native_arithmetic(),
         }
     }
 }
@@ -88,7 +88,7 @@ impl StepOperand {
 impl Step {
     /// A step of contiguous f32 operands, over `map.glsl`.
     pub fn dense_f32(
-        ctx: &Context,
+        device: &Device,
         formula: Formula,
         len: usize,
         parameters: &[u32],
@@ -107,13 +107,13 @@ impl Step {
             out_form: Form::Of(DType::F32),
             parameters: parameters.to_vec(),
             chunk,
-            cut: Cut::of(ctx, len),
+            cut: Cut::of(device, len),
         }
     }
 
     /// Itself as what a recording keeps; `None` if the formula cannot leave its shader.
-    pub fn fusable(self, ctx: &Context) -> Option<Arc<dyn Fusable>> {
-        let joins = ctx.is_cpu() || self.formula.source().is_some();
+    pub fn fusable(self, device: &Device) -> Option<Arc<dyn Fusable>> {
+        let joins = device.is_cpu() || self.formula.source().is_some();
         joins.then(|| Arc::new(self) as Arc<dyn Fusable>)
     }
 }

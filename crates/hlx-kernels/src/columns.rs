@@ -2,7 +2,7 @@
 //!
 //! The cut changes no bit: a column of a shard is one chain over its rows.
 
-use hlx_core::{Binding, ColumnCut, Context, CpuBindings, Launch, Shader, groups_1d};
+use hlx_core::{Binding, ColumnCut, CpuBindings, Device, Launch, Shader, groups_1d};
 
 use crate::KernelError;
 
@@ -28,12 +28,12 @@ impl Columns {
     /// The device's error.
     pub fn launch(
         &self,
-        ctx: &Context,
+        device: &Device,
         bindings: &[Binding<'_>],
         body: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
         let sizes = [self.shards, self.rows_per_shard, self.cols].map(|size| size as u32);
-        let group = ColumnGroup::new(ctx, self.shards, self.cols, self.pairs);
+        let group = ColumnGroup::new(device, self.shards, self.cols, self.pairs);
         let launch = Launch {
             name: self.name,
             shader: self.shader,
@@ -42,7 +42,7 @@ impl Columns {
             push: bytemuck::cast_slice(&sizes),
             groups: group.groups(self.shards, self.cols),
         };
-        Ok(ctx.launch(launch, body)?)
+        Ok(device.launch(launch, body)?)
     }
 }
 
@@ -57,8 +57,8 @@ struct ColumnGroup {
 impl ColumnGroup {
     /// The cut for the columns of all shards by the device's tuning; with `pairs`, two chains a
     /// column.
-    fn new(ctx: &Context, shards: usize, cols: usize, pairs: bool) -> Self {
-        let tuning = ctx.tuning();
+    fn new(device: &Device, shards: usize, cols: usize, pairs: bool) -> Self {
+        let tuning = device.tuning();
         let table = match pairs {
             true => &tuning.column_pairs,
             false => &tuning.columns,

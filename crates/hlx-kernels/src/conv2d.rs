@@ -20,7 +20,7 @@
 //! Each chain ends by turning -0 into +0. A zero of the padding is a term like any other: times an
 //! infinite weight it is NaN.
 //!
-//! A handle of the context in the integer arithmetic computes the same products over integers
+//! A handle of the device in the integer arithmetic computes the same products over integers
 //! ([`crate::integer`]): patches, of the input or of dy~, are wide rows and weights narrow ones; in the gradient of the
 //! weight the rows are wide of dy and narrow of the patches (of a transposed one's weight narrow of its x, which is the dy here),
 //! with pieces that are cut between samples (`integers/columns.rs`).
@@ -37,7 +37,7 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 
 use crate::elementwise::copy_strided;
 use crate::error::{KernelError, check_len, check_that};
@@ -189,7 +189,7 @@ fn area([height, width]: [usize; 2]) -> usize {
 /// # Errors
 /// As [`Conv2d::output`]; [`KernelError::Length`] for a buffer of another length; the device's error.
 pub fn conv2d_forward(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     weight: &Buffer,
     bias: Option<&Buffer>,
@@ -212,7 +212,7 @@ pub fn conv2d_forward(
         rows: co,
         terms: ci * area(spec.kernel),
     };
-    product.launch(ctx, weight, x, bias, out)
+    product.launch(device, weight, x, bias, out)
 }
 
 /// Computes the gradient of the input, dx, from that of the result, dy; dx is overwritten.
@@ -223,7 +223,7 @@ pub fn conv2d_forward(
 /// # Errors
 /// As [`conv2d_forward`].
 pub fn conv2d_backward_input(
-    ctx: &Context,
+    device: &Device,
     dy: &Buffer,
     weight: &Buffer,
     dx: &Buffer,
@@ -234,7 +234,7 @@ pub fn conv2d_backward_input(
     check_len(NAME, "dy", dy, spec.output_len(output))?;
     check_len(NAME, "weight", weight, spec.weight_len())?;
     check_len(NAME, "dx", dx, spec.input_len())?;
-    input_gradient(ctx, NAME, (dy, weight, None, dx), spec, output)
+    input_gradient(device, NAME, (dy, weight, None, dx), spec, output)
 }
 
 /// Computes the transposed convolution: the gradient of the input of the convolution `spec`, plus
@@ -249,7 +249,7 @@ pub fn conv2d_backward_input(
 /// # Errors
 /// As [`conv2d_forward`].
 pub fn conv_transpose2d_forward(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     weight: &Buffer,
     bias: Option<&Buffer>,
@@ -264,12 +264,12 @@ pub fn conv_transpose2d_forward(
     if let Some(bias) = bias {
         check_len(NAME, "bias", bias, spec.in_channels)?;
     }
-    input_gradient(ctx, NAME, (x, weight, bias, out), spec, output)
+    input_gradient(device, NAME, (x, weight, bias, out), spec, output)
 }
 
 /// The product with the weight transposed in each group, `[in_channels, out_channels / groups, kernel]`.
 fn input_gradient(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     (dy, weight, bias, dx): (&Buffer, &Buffer, Option<&Buffer>, &Buffer),
     spec: &Conv2d,
@@ -279,9 +279,9 @@ fn input_gradient(
         return Ok(());
     }
     let [ci, co] = spec.group_channels();
-    let turned = ctx.alloc(weight.len())?;
+    let turned = device.alloc(weight.len())?;
     let shape = [spec.groups, co, ci, area(spec.kernel)];
-    permuted(ctx, name, weight, &shape, &[0, 2, 1, 3], &turned)?;
+    permuted(device, name, weight, &shape, &[0, 2, 1, 3], &turned)?;
     let product = Product {
         name,
         batch: spec.batch,
@@ -289,7 +289,7 @@ fn input_gradient(
         rows: ci,
         terms: co * area(spec.kernel),
     };
-    product.launch(ctx, &turned, dy, bias, dx)
+    product.launch(device, &turned, dy, bias, dx)
 }
 
 /// Computes the gradient of the weight, a partial sum a shard of `batch / shards` samples, into
@@ -301,7 +301,7 @@ fn input_gradient(
 /// # Errors
 /// As [`conv2d_forward`], and [`KernelError::Argument`] for shards that do not divide the batch.
 pub fn conv2d_backward_weight(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     dy: &Buffer,
     dweight: &Buffer,
@@ -312,7 +312,7 @@ pub fn conv2d_backward_weight(
     let operands = [("x", x), ("dy", dy)];
     let to = (dweight, accumulate);
     weight_gradient(
-        ctx,
+        device,
         "conv2d_backward_weight",
         operands,
         Wide::Gradient,
@@ -331,7 +331,7 @@ pub fn conv2d_backward_weight(
 /// # Errors
 /// As [`conv2d_backward_weight`].
 pub fn conv_transpose2d_backward_weight(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     dout: &Buffer,
     dweight: &Buffer,
@@ -341,11 +341,11 @@ pub fn conv_transpose2d_backward_weight(
 ) -> Result<(), KernelError> {
     const NAME: &str = "conv_transpose2d_backward_weight";
     let (operands, to) = ([("dout", dout), ("x", x)], (dweight, accumulate));
-    weight_gradient(ctx, NAME, operands, Wide::Images, to, shards, spec)
+    weight_gradient(device, NAME, operands, Wide::Images, to, shards, spec)
 }
 
 fn weight_gradient(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     [(images_name, images), (dy_name, dy)]: [(&'static str, &Buffer); 2],
     wide: Wide,
@@ -359,7 +359,7 @@ fn weight_gradient(
     check_shards(name, shards, spec)?;
     check_len(name, "dweight", dweight, [shards, spec.weight_len()])?;
     if spec.batch == 0 {
-        return start_of_nothing(ctx, dweight, accumulate);
+        return start_of_nothing(device, dweight, accumulate);
     }
     let [ci, co] = spec.group_channels();
     let product = Product {
@@ -369,7 +369,7 @@ fn weight_gradient(
         rows: co,
         terms: ci * area(spec.kernel),
     };
-    product.launch_weight(ctx, [dy, images], wide, (dweight, accumulate), shards)
+    product.launch_weight(device, [dy, images], wide, (dweight, accumulate), shards)
 }
 
 /// Computes the gradient of the bias, a partial sum a shard of `batch / shards` samples, into dbias
@@ -379,7 +379,7 @@ fn weight_gradient(
 /// # Errors
 /// As [`conv2d_backward_weight`].
 pub fn conv2d_backward_bias(
-    ctx: &Context,
+    device: &Device,
     dy: &Buffer,
     dbias: &Buffer,
     shards: usize,
@@ -392,15 +392,15 @@ pub fn conv2d_backward_bias(
     check_shards(NAME, shards, spec)?;
     check_len(NAME, "dbias", dbias, [shards, spec.out_channels])?;
     if spec.batch == 0 {
-        return start_of_nothing(ctx, dbias, accumulate);
+        return start_of_nothing(device, dbias, accumulate);
     }
     let pixels = area(output);
-    let rows = ctx.alloc(dy.len())?;
+    let rows = device.alloc(dy.len())?;
     let shape = [spec.batch, spec.out_channels, pixels];
-    permuted(ctx, NAME, dy, &shape, &[0, 2, 1], &rows)?;
+    permuted(device, NAME, dy, &shape, &[0, 2, 1], &rows)?;
     let rows_per_shard = spec.batch / shards * pixels;
     column_sum(
-        ctx,
+        device,
         &rows,
         dbias,
         shards,
@@ -424,16 +424,16 @@ fn check_shards(name: &'static str, shards: usize, spec: &Conv2d) -> Result<(), 
 }
 
 /// The sums of no terms.
-fn start_of_nothing(ctx: &Context, sums: &Buffer, accumulate: bool) -> Result<(), KernelError> {
+fn start_of_nothing(device: &Device, sums: &Buffer, accumulate: bool) -> Result<(), KernelError> {
     if !accumulate {
-        ctx.fill(sums, 0)?;
+        device.fill(sums, 0)?;
     }
     Ok(())
 }
 
 /// Writes a contiguous tensor with its axes in another order.
 fn permuted(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     x: &Buffer,
     shape: &[usize],
@@ -446,7 +446,7 @@ fn permuted(
         reason,
     })?;
     copy_strided(
-        ctx,
+        device,
         Operand {
             buffer: x,
             layout: &layout,

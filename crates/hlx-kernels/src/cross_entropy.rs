@@ -13,7 +13,7 @@
 //! PyTorch: `torch.nn.functional.cross_entropy(..., reduction="none")`.
 
 use hlx_core::cpu::with_flush;
-use hlx_core::{Binding, Buffer, Context, Launch, arith, as_u32, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, arith, as_u32, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use crate::KernelError;
@@ -54,7 +54,7 @@ fn smoothing_constants(
 /// If a buffer has another length, `label_smoothing` is not in [0, 1), or the launch fails.
 #[allow(clippy::too_many_arguments)] // One kernel's buffers and shape, flat as everywhere here.
 pub fn cross_entropy_forward(
-    ctx: &Context,
+    device: &Device,
     logits: &Buffer,
     targets: &Buffer,
     loss_rows: &Buffer,
@@ -70,7 +70,7 @@ pub fn cross_entropy_forward(
     check_len(name, "loss_rows", loss_rows, rows)?;
     check_len(name, "stats", stats, [rows, 2])?;
     let (keep, spread) = smoothing_constants(name, label_smoothing, vocabulary)?;
-    let (group, ahead) = RowGroup::streamed(ctx, vocabulary);
+    let (group, ahead) = RowGroup::streamed(device, vocabulary);
     // The shader holds no row: one pipeline serves every vocabulary.
     let [local, cols, threads, group_rows] = group.specialization(LANES);
     let push = forward::Push {
@@ -92,7 +92,7 @@ pub fn cross_entropy_forward(
         push: push_bytes(&push),
         groups: group.groups(rows),
     };
-    ctx.launch(launch, move |b| {
+    device.launch(launch, move |b| {
         let ([logits, targets], [loss_rows, stats]) = b.split();
         let rows = rows_a_task(vocabulary);
         (
@@ -118,7 +118,7 @@ pub fn cross_entropy_forward(
 /// As [`cross_entropy_forward`].
 #[allow(clippy::too_many_arguments)] // As above.
 pub fn cross_entropy_backward(
-    ctx: &Context,
+    device: &Device,
     logits: &Buffer,
     targets: &Buffer,
     stats: &Buffer,
@@ -138,7 +138,7 @@ pub fn cross_entropy_backward(
     let (keep, spread) = smoothing_constants(name, label_smoothing, vocabulary)?;
     let hit = with_flush(|| keep + spread);
     let len = rows * vocabulary;
-    let vectors = vectors_a_thread(ctx, len);
+    let vectors = vectors_a_thread(device, len);
     let push = backward::Push {
         rows: rows as u32,
         vocabulary: vocabulary as u32,
@@ -160,7 +160,7 @@ pub fn cross_entropy_backward(
         push: push_bytes(&push),
         groups: groups_1d(len.div_ceil(4 * vectors * GROUP_THREADS)),
     };
-    ctx.launch(launch, move |b| {
+    device.launch(launch, move |b| {
         let ([logits, targets, stats, scale], [dlogits]) = b.split();
         let rows = rows_a_task(vocabulary);
         (

@@ -8,7 +8,7 @@
 //! `y = x (1 / (1 - p))`, else +0. The backward pass is the same call on `dy`.
 
 use hlx_core::arith::{div, philox4x32, sub};
-use hlx_core::{Binding, Buffer, Context, Launch, as_u32, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, as_u32, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len, check_sizes, check_that};
@@ -42,7 +42,7 @@ pub struct Dropout {
 /// # Errors
 /// A shape error, a probability outside [0, 1], or the device's error.
 pub fn dropout(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     y: &Buffer,
     counter: &Buffer,
@@ -83,7 +83,7 @@ pub fn dropout(
         push: push_bytes(&push),
         groups: groups_1d((batch * per_sample.div_ceil(4)).div_ceil(GROUP_THREADS)),
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([x, counter], [y]) = bindings.split::<2, 1>();
         let [step, sample_base] = [as_u32(counter)[0], as_u32(counter)[1]];
         let samples = x
@@ -160,11 +160,11 @@ mod tests {
 
     /// Runs dropout on every device for the samples from `base` on.
     fn masked(x: &[f32], config: Dropout, step: u32, base: u32) -> Vec<f32> {
-        let mut got = run_everywhere("dropout", |ctx, mem| {
-            let input = mem.input(ctx, x)?;
-            let counter = mem.input_u32(ctx, &[step, base])?;
-            let y = mem.output(ctx, x.len())?;
-            dropout(ctx, &input, &y, &counter, &config)?;
+        let mut got = run_everywhere("dropout", |device, mem| {
+            let input = mem.input(device, x)?;
+            let counter = mem.input_u32(device, &[step, base])?;
+            let y = mem.output(device, x.len())?;
+            dropout(device, &input, &y, &counter, &config)?;
             Ok(vec![y])
         });
         got.remove(0)
@@ -234,13 +234,13 @@ mod tests {
         let base = config(1, 10, 10);
         assert_eq!(masked(&x, Dropout { p: 0.0, ..base }, 0, 0), x);
         assert_eq!(masked(&x, Dropout { p: 1.0, ..base }, 0, 0), vec![0.0; 100]);
-        let ctx = hlx_core::testing::cpu().expect("the CPU device");
+        let device = hlx_core::testing::cpu().expect("the CPU device");
         let (x, y) = (
-            ctx.alloc(100).expect("memory"),
-            ctx.alloc(100).expect("memory"),
+            device.alloc(100).expect("memory"),
+            device.alloc(100).expect("memory"),
         );
-        let counter = ctx.buffer_u32(&[0, 0]).expect("memory");
-        let error = dropout(&ctx, &x, &y, &counter, &Dropout { p: 1.5, ..base })
+        let counter = device.buffer_u32(&[0, 0]).expect("memory");
+        let error = dropout(&device, &x, &y, &counter, &Dropout { p: 1.5, ..base })
             .expect_err("no probability");
         assert_eq!(
             error.to_string(),

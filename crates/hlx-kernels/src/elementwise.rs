@@ -24,7 +24,7 @@ pub use random::{Distribution, Draw, fill_random};
 pub use select::{masked_fill, select};
 pub use unary::{Parameters, Unary, unary};
 
-use hlx_core::{Binding, Buffer, Context};
+use hlx_core::{Binding, Buffer, Device};
 
 use crate::error::KernelError;
 use crate::map::{Arg, Map, chunks1, each1, each2};
@@ -38,22 +38,22 @@ shader!(add_assign_shader, "elementwise/add_assign");
 ///
 /// # Errors
 /// A shape error if the lengths differ, or the device's error; so for all functions here.
-pub fn add(ctx: &Context, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<(), KernelError> {
-    dense(ctx, "add", 0, [a, b], out, add_chunk)
+pub fn add(device: &Device, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+    dense(device, "add", 0, [a, b], out, add_chunk)
 }
 
 /// Computes `out = a - b`.
-pub fn sub(ctx: &Context, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<(), KernelError> {
-    dense(ctx, "sub", 1, [a, b], out, sub_chunk)
+pub fn sub(device: &Device, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+    dense(device, "sub", 1, [a, b], out, sub_chunk)
 }
 
 /// Computes `out = a * b`, element by element.
-pub fn mul(ctx: &Context, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<(), KernelError> {
-    dense(ctx, "mul", 2, [a, b], out, mul_chunk)
+pub fn mul(device: &Device, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+    dense(device, "mul", 2, [a, b], out, mul_chunk)
 }
 
 fn dense(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     operation: u32,
     [a, b]: [&Buffer; 2],
@@ -64,23 +64,23 @@ fn dense(
         specialization: &[(0, operation)],
         ..Map::new(name, &binary_shader::SHADER)
     };
-    map.binary(ctx, [("a", a), ("b", b)], ("out", out), chunk)
+    map.binary(device, [("a", a), ("b", b)], ("out", out), chunk)
 }
 
 /// Computes `out = a * factor` with a factor known on the host.
-pub fn scale(ctx: &Context, a: &Buffer, factor: f32, out: &Buffer) -> Result<(), KernelError> {
+pub fn scale(device: &Device, a: &Buffer, factor: f32, out: &Buffer) -> Result<(), KernelError> {
     let map = Map {
         parameters: &[factor.to_bits()],
         ..Map::new("scale", &scale_shader::SHADER)
     };
-    map.unary(ctx, [("a", a)], ("out", out), move |a, out| {
+    map.unary(device, [("a", a)], ("out", out), move |a, out| {
         scale_chunk(factor, a, out);
     })
 }
 
 /// Computes `out = a * factor[0]` with a factor that lies on the device.
 pub fn scale_by(
-    ctx: &Context,
+    device: &Device,
     a: &Buffer,
     factor: &Buffer,
     out: &Buffer,
@@ -91,20 +91,20 @@ pub fn scale_by(
         Arg::Each("out", Binding::Write(out)),
         Arg::Whole("factor", factor, 1),
     ];
-    map.launch(ctx, &args, |bindings| {
+    map.launch(device, &args, |bindings| {
         let ([a, factor], [out]) = bindings.split::<2, 1>();
         chunks1(a, out, |a, out| scale_chunk(factor[0], a, out));
     })
 }
 
 /// Computes `a += b` in place.
-pub fn add_assign(ctx: &Context, a: &Buffer, b: &Buffer) -> Result<(), KernelError> {
+pub fn add_assign(device: &Device, a: &Buffer, b: &Buffer) -> Result<(), KernelError> {
     let map = Map::new("add_assign", &add_assign_shader::SHADER);
     let args = [
         Arg::Each("b", Binding::Read(b)),
         Arg::Each("a", Binding::ReadWrite(a)),
     ];
-    map.launch(ctx, &args, |bindings| {
+    map.launch(device, &args, |bindings| {
         let ([b], [a]) = bindings.split::<1, 1>();
         chunks1(b, a, add_assign_chunk);
     })
@@ -152,10 +152,10 @@ mod tests {
     #[test]
     fn products_next_to_the_smallest_number_are_exact() {
         let (a, b) = crate::testing::pairs_next_to_the_smallest(3, 40_003);
-        let got = run_everywhere("mul", |ctx, mem| {
-            let (x, y) = (mem.input(ctx, &a)?, mem.input(ctx, &b)?);
-            let out = mem.output(ctx, a.len())?;
-            mul(ctx, &x, &y, &out)?;
+        let got = run_everywhere("mul", |device, mem| {
+            let (x, y) = (mem.input(device, &a)?, mem.input(device, &b)?);
+            let out = mem.output(device, a.len())?;
+            mul(device, &x, &y, &out)?;
             Ok(vec![out])
         });
         for ((x, y), product) in a.iter().zip(&b).zip(&got[0]) {
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn binary_operations_match_the_reference() {
-        type Launcher = fn(&Context, &Buffer, &Buffer, &Buffer) -> Result<(), KernelError>;
+        type Launcher = fn(&Device, &Buffer, &Buffer, &Buffer) -> Result<(), KernelError>;
         type Reference = fn(f64, f64) -> f64;
         let cases: [(&str, Launcher, Reference); 3] = [
             ("add", add, |a, b| a + b),
@@ -182,10 +182,10 @@ mod tests {
         for (name, launcher, reference) in cases {
             for n in SIZES {
                 let (a, b) = (stored(values(1, n)), stored(values(2, n)));
-                let got = run_everywhere(name, |ctx, mem| {
-                    let (x, y) = (mem.input(ctx, &a)?, mem.input(ctx, &b)?);
-                    let out = mem.output(ctx, n)?;
-                    launcher(ctx, &x, &y, &out)?;
+                let got = run_everywhere(name, |device, mem| {
+                    let (x, y) = (mem.input(device, &a)?, mem.input(device, &b)?);
+                    let out = mem.output(device, n)?;
+                    launcher(device, &x, &y, &out)?;
                     Ok(vec![out])
                 });
                 let want: Vec<f64> = a
@@ -202,13 +202,13 @@ mod tests {
     fn scaling_by_host_and_by_device_agree() {
         for n in SIZES {
             let a = stored(values(3, n));
-            let got = run_everywhere("scale", |ctx, mem| {
-                let x = mem.input(ctx, &a)?;
-                let factor = mem.input(ctx, &[-1.7])?;
-                let (host, device) = (mem.output(ctx, n)?, mem.output(ctx, n)?);
-                scale(ctx, &x, -1.7, &host)?;
-                scale_by(ctx, &x, &factor, &device)?;
-                Ok(vec![host, device])
+            let got = run_everywhere("scale", |device, mem| {
+                let x = mem.input(device, &a)?;
+                let factor = mem.input(device, &[-1.7])?;
+                let (by_host, by_device) = (mem.output(device, n)?, mem.output(device, n)?);
+                scale(device, &x, -1.7, &by_host)?;
+                scale_by(device, &x, &factor, &by_device)?;
+                Ok(vec![by_host, by_device])
             });
             let want: Vec<f64> = a
                 .iter()
@@ -223,11 +223,11 @@ mod tests {
     fn addition_in_place_is_addition() {
         for n in SIZES {
             let (a, b) = (values(4, n), values(5, n));
-            let got = run_everywhere("add_assign", |ctx, mem| {
-                let (x, y) = (mem.input(ctx, &a)?, mem.input(ctx, &b)?);
-                let out = mem.output(ctx, n)?;
-                add(ctx, &x, &y, &out)?;
-                add_assign(ctx, &x, &y)?;
+            let got = run_everywhere("add_assign", |device, mem| {
+                let (x, y) = (mem.input(device, &a)?, mem.input(device, &b)?);
+                let out = mem.output(device, n)?;
+                add(device, &x, &y, &out)?;
+                add_assign(device, &x, &y)?;
                 Ok(vec![out, x])
             });
             assert_eq!(bits(&got[0]), bits(&got[1]));
@@ -236,9 +236,12 @@ mod tests {
 
     #[test]
     fn a_wrong_length_is_named() {
-        let ctx = hlx_core::testing::cpu().expect("the CPU device");
-        let (a, b) = (ctx.alloc(4).expect("memory"), ctx.alloc(5).expect("memory"));
-        let error = add(&ctx, &a, &b, &a)
+        let device = hlx_core::testing::cpu().expect("the CPU device");
+        let (a, b) = (
+            device.alloc(4).expect("memory"),
+            device.alloc(5).expect("memory"),
+        );
+        let error = add(&device, &a, &b, &a)
             .expect_err("lengths differ")
             .to_string();
         assert_eq!(error, "add: b has 5 elements, expected 4");

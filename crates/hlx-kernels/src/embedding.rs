@@ -11,7 +11,7 @@
 //! vocabulary adds nothing. For large vocabularies [`embedding_backward_sum`] adds the shards in the
 //! same kernel.
 
-use hlx_core::{Binding, Buffer, Context, Launch, Shader, Work, as_u32, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, Shader, Work, as_u32, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len, check_sizes, check_that};
@@ -31,7 +31,7 @@ const FULL_THREADS: usize = 1024;
 /// # Errors
 /// A shape error if a buffer has another length than the sizes give, or the device's error.
 pub fn embedding_forward(
-    ctx: &Context,
+    device: &Device,
     ids: &Buffer,
     weight: &Buffer,
     y: &Buffer,
@@ -53,7 +53,7 @@ pub fn embedding_forward(
     let vectors = width.is_multiple_of(4);
     let parts = if vectors { n * width / 4 } else { n * width };
     // Several parts a thread where the device is full anyway.
-    let fills = parts >= AHEAD * FULL_THREADS * ctx.tuning().processors;
+    let fills = parts >= AHEAD * FULL_THREADS * device.tuning().processors;
     let ahead = if fills { AHEAD } else { 1 };
     let launch = Launch {
         name: NAME,
@@ -68,7 +68,7 @@ pub fn embedding_forward(
         bytes: 4 * (n + 2 * n * width) as u64,
         flops: 0,
     };
-    ctx.launch_counted(launch, work, move |bindings| {
+    device.launch_counted(launch, work, move |bindings| {
         let ([ids, weight], [y]) = bindings.split::<2, 1>();
         y.par_chunks_mut(width)
             .zip(as_u32(ids))
@@ -144,7 +144,7 @@ fn backward_bindings<'a>(ids: &'a Buffer, dy: &'a Buffer, dweight: &'a Buffer) -
 /// As [`embedding_forward`].
 #[allow(clippy::too_many_arguments)] // The four sizes are PyTorch's plain numbers.
 pub fn embedding_backward(
-    ctx: &Context,
+    device: &Device,
     ids: &Buffer,
     dy: &Buffer,
     dweight: &Buffer,
@@ -167,7 +167,7 @@ pub fn embedding_backward(
         || format!("{shards} x {vocabulary} x {width} elements are more than a kernel can index"),
     )?;
     if !accumulate {
-        ctx.fill(dweight, 0)?;
+        device.fill(dweight, 0)?;
     }
     let sizes = Sizes {
         shards,
@@ -178,7 +178,7 @@ pub fn embedding_backward(
     let push = sizes.push();
     let bindings = backward_bindings(ids, dy, dweight);
     let launch = sizes.launch(NAME, &backward::SHADER, &bindings, &push);
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([ids, dy], [dweight]) = bindings.split::<2, 1>();
         backward_on_cpu(as_u32(ids), dy, dweight, sizes);
     })?;
@@ -196,8 +196,8 @@ fn column_groups(width: usize) -> usize {
 }
 
 /// Whether [`embedding_backward_sum`] takes these sizes and is the faster way on this device.
-pub fn sums_shards(ctx: &Context, shards: usize, vocabulary: usize) -> bool {
-    matches!(shards, 2 | 4 | 8) && vocabulary >= ctx.tuning().embedding_sum_from
+pub fn sums_shards(device: &Device, shards: usize, vocabulary: usize) -> bool {
+    matches!(shards, 2 | 4 | 8) && vocabulary >= device.tuning().embedding_sum_from
 }
 
 /// Sums `dy` by id and over the shards into `dweight` `[vocabulary, width]`, which it overwrites:
@@ -209,7 +209,7 @@ pub fn sums_shards(ctx: &Context, shards: usize, vocabulary: usize) -> bool {
 /// As [`embedding_forward`].
 #[allow(clippy::too_many_arguments)] // As above.
 pub fn embedding_backward_sum(
-    ctx: &Context,
+    device: &Device,
     ids: &Buffer,
     dy: &Buffer,
     dweight: &Buffer,
@@ -231,7 +231,7 @@ pub fn embedding_backward_sum(
     check_that(NAME, vocabulary * width <= u32::MAX as usize, || {
         format!("{vocabulary} x {width} elements are more than a kernel can index")
     })?;
-    ctx.fill(dweight, 0)?;
+    device.fill(dweight, 0)?;
     let sizes = Sizes {
         shards,
         rows_per_shard,
@@ -246,7 +246,7 @@ pub fn embedding_backward_sum(
         bytes: 4 * (rows + 2 * rows * width) as u64,
         flops: (rows * width) as u64,
     };
-    ctx.launch_counted(launch, work, move |bindings| {
+    device.launch_counted(launch, work, move |bindings| {
         let ([ids, dy], [dweight]) = bindings.split::<2, 1>();
         backward_sum_on_cpu(as_u32(ids), dy, dweight, sizes);
     })?;
@@ -358,10 +358,11 @@ mod tests {
         for (n, vocabulary, width) in [(1, 1, 1), (31, 7, 33), (130, 50, 256), (5, 1000, 37)] {
             let tokens = ids(1, n, vocabulary as u32);
             let table = values(2, vocabulary * width);
-            let got = run_everywhere("embedding_forward", |ctx, mem| {
-                let (tokens, weight) = (mem.input_u32(ctx, &tokens)?, mem.input(ctx, &table)?);
-                let y = mem.output(ctx, n * width)?;
-                embedding_forward(ctx, &tokens, &weight, &y, n, vocabulary, width)?;
+            let got = run_everywhere("embedding_forward", |device, mem| {
+                let (tokens, weight) =
+                    (mem.input_u32(device, &tokens)?, mem.input(device, &table)?);
+                let y = mem.output(device, n * width)?;
+                embedding_forward(device, &tokens, &weight, &y, n, vocabulary, width)?;
                 Ok(vec![y])
             });
             let want: Vec<f64> = tokens
@@ -375,13 +376,13 @@ mod tests {
 
     #[test]
     fn an_id_outside_the_vocabulary_gives_nan_and_no_gradient() {
-        let got = run_everywhere("embedding", |ctx, mem| {
-            let tokens = mem.input_u32(ctx, &[1, 2, u32::MAX])?;
-            let weight = mem.input(ctx, &[1.0, 2.0, 3.0, 4.0])?;
-            let (y, dweight) = (mem.output(ctx, 6)?, mem.output(ctx, 4)?);
-            embedding_forward(ctx, &tokens, &weight, &y, 3, 2, 2)?;
-            let dy = mem.input(ctx, &[1.0; 6])?;
-            embedding_backward(ctx, &tokens, &dy, &dweight, 1, 3, 2, 2, false)?;
+        let got = run_everywhere("embedding", |device, mem| {
+            let tokens = mem.input_u32(device, &[1, 2, u32::MAX])?;
+            let weight = mem.input(device, &[1.0, 2.0, 3.0, 4.0])?;
+            let (y, dweight) = (mem.output(device, 6)?, mem.output(device, 4)?);
+            embedding_forward(device, &tokens, &weight, &y, 3, 2, 2)?;
+            let dy = mem.input(device, &[1.0; 6])?;
+            embedding_backward(device, &tokens, &dy, &dweight, 1, 3, 2, 2, false)?;
             Ok(vec![y, dweight])
         });
         assert_eq!(got[0][..2], [3.0, 4.0]);
@@ -419,11 +420,14 @@ mod tests {
             let rows = shards * rows_per_shard;
             let tokens = ids(3, rows, vocabulary as u32);
             let upstream = normal(4, rows * width);
-            let got = run_everywhere("embedding_backward", |ctx, mem| {
-                let (ids, dy) = (mem.input_u32(ctx, &tokens)?, mem.input(ctx, &upstream)?);
-                let dweight = mem.output(ctx, shards * vocabulary * width)?;
+            let got = run_everywhere("embedding_backward", |device, mem| {
+                let (ids, dy) = (
+                    mem.input_u32(device, &tokens)?,
+                    mem.input(device, &upstream)?,
+                );
+                let dweight = mem.output(device, shards * vocabulary * width)?;
                 embedding_backward(
-                    ctx,
+                    device,
                     &ids,
                     &dy,
                     &dweight,
@@ -459,15 +463,18 @@ mod tests {
             let mut tokens = ids(3, rows, vocabulary as u32);
             tokens[rows / 2] = vocabulary as u32;
             let upstream = values(4, rows * width);
-            let got = run_everywhere("embedding_backward_sum", |ctx, mem| {
-                let (ids, dy) = (mem.input_u32(ctx, &tokens)?, mem.input(ctx, &upstream)?);
+            let got = run_everywhere("embedding_backward_sum", |device, mem| {
+                let (ids, dy) = (
+                    mem.input_u32(device, &tokens)?,
+                    mem.input(device, &upstream)?,
+                );
                 let table = vocabulary * width;
-                let partials = mem.output(ctx, shards * table)?;
-                let (two_steps, one) = (mem.output(ctx, table)?, mem.output(ctx, table)?);
+                let partials = mem.output(device, shards * table)?;
+                let (two_steps, one) = (mem.output(device, table)?, mem.output(device, table)?);
                 let (s, r, v, w) = (shards, rows_per_shard, vocabulary, width);
-                embedding_backward(ctx, &ids, &dy, &partials, s, r, v, w, false)?;
-                crate::reduce::shard_sum(ctx, &partials, &two_steps, s, table, false)?;
-                embedding_backward_sum(ctx, &ids, &dy, &one, s, r, v, w)?;
+                embedding_backward(device, &ids, &dy, &partials, s, r, v, w, false)?;
+                crate::reduce::shard_sum(device, &partials, &two_steps, s, table, false)?;
+                embedding_backward_sum(device, &ids, &dy, &one, s, r, v, w)?;
                 Ok(vec![two_steps, one])
             });
             let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
@@ -481,14 +488,14 @@ mod tests {
         let (rows, vocabulary, width) = (90, 7, 40);
         let tokens = ids(5, rows, vocabulary as u32);
         let upstream = values(6, rows * width);
-        let got = run_everywhere("embedding_backward", |ctx, mem| {
-            let whole = mem.output(ctx, vocabulary * width)?;
-            let pieces = mem.output(ctx, vocabulary * width)?;
+        let got = run_everywhere("embedding_backward", |device, mem| {
+            let whole = mem.output(device, vocabulary * width)?;
+            let pieces = mem.output(device, vocabulary * width)?;
             let mut piece = |from: usize, to: usize, target: &Buffer, accumulate| {
-                let ids = mem.input_u32(ctx, &tokens[from..to])?;
-                let dy = mem.input(ctx, &upstream[from * width..to * width])?;
+                let ids = mem.input_u32(device, &tokens[from..to])?;
+                let dy = mem.input(device, &upstream[from * width..to * width])?;
                 embedding_backward(
-                    ctx,
+                    device,
                     &ids,
                     &dy,
                     target,

@@ -29,7 +29,7 @@ mod product;
 mod tests;
 
 use bytemuck::cast_slice_mut;
-use hlx_core::{Binding, Buffer, Context, DType, Launch, Work, as_u32, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, Work, as_u32, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len, check_sizes, check_that};
@@ -96,7 +96,7 @@ pub struct ExpertsTable {
 /// # Errors
 /// If the buffer has another length, or the launch fails.
 pub fn experts_table(
-    ctx: &Context,
+    device: &Device,
     chosen: &Buffer,
     choices: &Choices,
 ) -> Result<ExpertsTable, KernelError> {
@@ -104,14 +104,14 @@ pub fn experts_table(
     choices.check(NAME)?;
     let n = choices.rows();
     check_len(NAME, "chosen", chosen, n)?;
-    let words = || ctx.alloc_typed(DType::U32, n);
+    let words = || device.alloc_typed(DType::U32, n);
     let (experts, order, rows, slots) = (words()?, words()?, words()?, words()?);
     let layout = Layout::contiguous(&[n])?;
     let operand = Operand {
         buffer: chosen,
         layout: &layout,
     };
-    sort(ctx, operand, 0, false, &experts, &order)?;
+    sort(device, operand, 0, false, &experts, &order)?;
     let push = table_shader::Push {
         n: n as u32,
         choices: choices.per_token as u32,
@@ -129,7 +129,7 @@ pub fn experts_table(
         groups: groups_1d(n.div_ceil(GROUP_THREADS)),
     };
     let per_token = choices.per_token as u32;
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([order], [rows, slots]) = bindings.split::<1, 2>();
         let (rows, slots): (&mut [u32], &mut [u32]) = (cast_slice_mut(rows), cast_slice_mut(slots));
         for (p, (&choice, row)) in as_u32(order).iter().zip(rows).enumerate() {
@@ -152,7 +152,7 @@ pub fn experts_table(
 /// # Errors
 /// If a buffer has another length, the shards do not divide the tokens, or the launch fails.
 pub fn experts_bounds(
-    ctx: &Context,
+    device: &Device,
     table: &ExpertsTable,
     bounds: &Buffer,
     shards: usize,
@@ -191,7 +191,7 @@ pub fn experts_bounds(
         push: push_bytes(&push),
         groups: groups_1d((groups + 1).div_ceil(GROUP_THREADS)),
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([experts, rows], [bounds]) = bindings.split::<2, 1>();
         let (experts, rows) = (as_u32(experts), as_u32(rows));
         let bounds: &mut [u32] = cast_slice_mut(bounds);
@@ -213,7 +213,7 @@ pub fn experts_bounds(
 /// # Errors
 /// If a buffer has another length, or the launch fails.
 pub fn experts_sum(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     weights: Option<&Buffer>,
     slots: &Buffer,
@@ -260,7 +260,7 @@ pub fn experts_sum(
         ..launch.work()
     };
     let (per_token, weighted) = (choices.per_token, weights.is_some());
-    ctx.launch_counted(launch, work, move |bindings| {
+    device.launch_counted(launch, work, move |bindings| {
         let ([x, slots, weights], [y]) = bindings.split::<3, 1>();
         let rows = y
             .par_chunks_mut(width)

@@ -9,7 +9,7 @@
 //! shows, and one flag may serve any number of launches.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
 
 use crate::error::{KernelError, check_len, check_that};
 use crate::layout::{Layout, Operand, Walk};
@@ -39,14 +39,14 @@ pub const NO_BAD_INDEX: u32 = u32::MAX;
 /// or a tensor beyond 32-bit places on a GPU; [`KernelError::Length`] for an `out` of another length;
 /// or the device's error. Indices out of range are no error here: see the module.
 pub fn gather(
-    ctx: &Context,
+    device: &Device,
     x: Operand<'_>,
     axis: usize,
     index: Operand<'_>,
     out: &Buffer,
     flag: Option<&Buffer>,
 ) -> Result<(), KernelError> {
-    gather_named(ctx, "gather", x, (axis, index), out, flag)
+    gather_named(device, "gather", x, (axis, index), out, flag)
 }
 
 /// Writes the slices of `x` at the indices `[m]` along `axis`: out is contiguous, of x's shape with
@@ -55,7 +55,7 @@ pub fn gather(
 /// # Errors
 /// As [`gather`]; the index has one dimension.
 pub fn index_select(
-    ctx: &Context,
+    device: &Device,
     x: Operand<'_>,
     axis: usize,
     index: Operand<'_>,
@@ -69,7 +69,7 @@ pub fn index_select(
         buffer: index.buffer,
         layout: &layout,
     };
-    gather_named(ctx, NAME, x, (axis, index), out, flag)
+    gather_named(device, NAME, x, (axis, index), out, flag)
 }
 
 /// An index `[m]` repeated over a shape whose axis has extent `m` instead of its own.
@@ -180,7 +180,7 @@ impl Picks {
 }
 
 fn gather_named(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     x: Operand<'_>,
     (axis, index): (usize, Operand<'_>),
@@ -199,20 +199,20 @@ fn gather_named(
     }
     if x.layout.shape()[axis] == 0 {
         // Every index is out of range, the first one first.
-        ctx.fill(out, 0)?;
-        return flag.map_or(Ok(()), |flag| Ok(ctx.fill(flag, 0)?));
+        device.fill(out, 0)?;
+        return flag.map_or(Ok(()), |flag| Ok(device.fill(flag, 0)?));
     }
     let ((x_part, x_start), (index_part, index_start)) = (part(x)?, part(index)?);
     let buffers = [("x", &x_part), ("index", &index_part), ("out", out)];
     for (argument, buffer) in buffers {
-        check_fits(name, argument, ctx, buffer)?;
+        check_fits(name, argument, device, buffer)?;
     }
     let starts = [x_start, index_start];
     let picks = Picks::of(x.layout, axis, index.layout, starts).map_err(argument_of(name))?;
     let flagged = flag.is_some();
     let flag = match flag {
         Some(flag) => flag.clone(),
-        None => ctx.alloc_typed(DType::U32, 1)?,
+        None => device.alloc_typed(DType::U32, 1)?,
     };
     let push = picks.push();
     let quads = match dtype.size() {
@@ -237,7 +237,7 @@ fn gather_named(
         push: push_bytes(&push),
         groups: groups_1d(out.words().div_ceil(vector * GROUP_THREADS)),
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([x, index], [flag, out]) = bindings.split::<2, 2>();
         let index = cast_slice(index);
         let bad = match dtype.size() {

@@ -18,7 +18,7 @@ mod product;
 pub(crate) mod tests;
 mod turn;
 
-use hlx_core::{Buffer, Context, DType};
+use hlx_core::{Buffer, DType, Device};
 
 use crate::KernelError;
 use crate::error::check_that;
@@ -42,10 +42,10 @@ pub const LONGEST: usize = 1 << 17;
 const GRANULE: usize = 64;
 
 /// What the handle's products of integers are summed by, in words.
-pub fn instructions(ctx: &Context) -> String {
-    match ctx.is_cpu() {
+pub fn instructions(device: &Device) -> String {
+    match device.is_cpu() {
         true => cpu::fastest().to_string(),
-        false => ctx.tuning().products.integers.to_string(),
+        false => device.tuning().products.integers.to_string(),
     }
 }
 

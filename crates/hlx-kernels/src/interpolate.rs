@@ -20,7 +20,7 @@ mod cpu;
 #[cfg(test)]
 mod tests;
 
-use hlx_core::{Binding, Buffer, Context, CpuBindings, Launch, Shader, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, CpuBindings, Device, Launch, Shader, groups_1d, push_bytes};
 
 use crate::error::{KernelError, check_len, check_that};
 use crate::map::GROUP_THREADS;
@@ -121,7 +121,7 @@ impl Interpolate2d {
 /// [`KernelError::Argument`] for extents of 0 or beyond 2^24, or factors that are not positive;
 /// [`KernelError::Length`] for a buffer of another length; the device's error.
 pub fn interpolate2d_forward(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     y: &Buffer,
     spec: &Interpolate2d,
@@ -135,7 +135,7 @@ pub fn interpolate2d_forward(
     };
     let bindings = [Binding::Read(x), Binding::Write(y)];
     launch(
-        ctx,
+        device,
         (NAME, shader),
         &axes,
         &bindings,
@@ -156,7 +156,7 @@ pub fn interpolate2d_forward(
 /// # Errors
 /// As [`interpolate2d_forward`].
 pub fn interpolate2d_backward(
-    ctx: &Context,
+    device: &Device,
     dy: &Buffer,
     dx: &Buffer,
     spec: &Interpolate2d,
@@ -170,7 +170,7 @@ pub fn interpolate2d_backward(
     };
     let bindings = [Binding::Read(dy), Binding::Write(dx)];
     launch(
-        ctx,
+        device,
         (NAME, shader),
         &axes,
         &bindings,
@@ -187,7 +187,7 @@ pub fn interpolate2d_backward(
 
 /// Launches a kernel of one thread an element.
 fn launch(
-    ctx: &Context,
+    device: &Device,
     (name, shader): (&'static str, &'static Shader),
     [y, x]: &[Axis; 2],
     bindings: &[Binding<'_>],
@@ -219,5 +219,5 @@ fn launch(
         push: push_bytes(&push),
         groups: groups_1d(count.div_ceil(GROUP_THREADS)),
     };
-    Ok(ctx.launch(launch, body)?)
+    Ok(device.launch(launch, body)?)
 }

@@ -12,7 +12,7 @@
 //! `dweight`, `dbias` `[shards, C]`. Row sums have the order of [`lanes`](crate::lanes).
 //! PyTorch: `torch.nn.functional.layer_norm`.
 
-use hlx_core::{Binding, Buffer, Context};
+use hlx_core::{Binding, Buffer, Device};
 use rayon::prelude::*;
 
 use crate::KernelError;
@@ -41,7 +41,7 @@ shader!(backward_params, "layer_norm/backward_params");
 /// If a buffer has another length, or the launch fails.
 #[allow(clippy::too_many_arguments)] // One kernel's buffers and shape, flat as everywhere here.
 pub fn layer_norm_forward(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     weight: &Buffer,
     bias: &Buffer,
@@ -67,7 +67,7 @@ pub fn layer_norm_forward(
         RowArg::Rows("y", Binding::Write(y)),
         RowArg::PerRow("stats", Binding::Write(stats), 2),
     ];
-    kernel.launch(ctx, &args, move |b| {
+    kernel.launch(device, &args, move |b| {
         let ([x, weight, bias], [y, stats]) = b.split();
         let rows = rows_a_task(cols);
         (
@@ -88,7 +88,7 @@ pub fn layer_norm_forward(
 /// As [`layer_norm_forward`].
 #[allow(clippy::too_many_arguments)] // As above.
 pub fn layer_norm_backward_input(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     weight: &Buffer,
     stats: &Buffer,
@@ -97,7 +97,7 @@ pub fn layer_norm_backward_input(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
-    launch_backward_input(ctx, x, weight, stats, dy, None, dx, rows, cols)
+    launch_backward_input(device, x, weight, stats, dy, None, dx, rows, cols)
 }
 
 /// As [`layer_norm_backward_input`], plus another gradient of x, such as a residual's:
@@ -107,7 +107,7 @@ pub fn layer_norm_backward_input(
 /// As [`layer_norm_forward`].
 #[allow(clippy::too_many_arguments)] // As above.
 pub fn layer_norm_backward_input_add(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     weight: &Buffer,
     stats: &Buffer,
@@ -117,12 +117,12 @@ pub fn layer_norm_backward_input_add(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
-    launch_backward_input(ctx, x, weight, stats, dy, Some(residual), dx, rows, cols)
+    launch_backward_input(device, x, weight, stats, dy, Some(residual), dx, rows, cols)
 }
 
 #[allow(clippy::too_many_arguments)] // As above.
 fn launch_backward_input(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     weight: &Buffer,
     stats: &Buffer,
@@ -146,7 +146,7 @@ fn launch_backward_input(
         rows,
         cols,
     };
-    kernel.launch(ctx, cpu::backward_input_rows)
+    kernel.launch(device, cpu::backward_input_rows)
 }
 
 /// Computes the shards' `dweight` and `dbias`; with `accumulate` the chains go on from the stored
@@ -159,7 +159,7 @@ fn launch_backward_input(
 /// As [`layer_norm_forward`].
 #[allow(clippy::too_many_arguments)] // As above.
 pub fn layer_norm_backward_params(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     stats: &Buffer,
     dy: &Buffer,
@@ -195,7 +195,7 @@ pub fn layer_norm_backward_params(
         Binding::ReadWrite(dweight),
         Binding::ReadWrite(dbias),
     ];
-    kernel.launch(ctx, &bindings, move |b| {
+    kernel.launch(device, &bindings, move |b| {
         let ([x, stats, dy], [dweight, dbias]) = b.split();
         let shape = (rows_per_shard, cols);
         cpu::backward_params(x, stats, dy, dweight, dbias, shape, accumulate);

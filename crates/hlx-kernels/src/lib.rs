@@ -2,7 +2,7 @@
 //!
 //! A module a kernel family, with the same stem as its folder in `shaders/`. Each opens with its
 //! formula, shapes and order of summation; below are the launchers, the CPU twin and the tests.
-//! Launchers take the [`Context`](hlx_core::Context) first, then inputs, outputs, parameters.
+//! Launchers take the [`Device`](hlx_core::Device) first, then inputs, outputs, parameters.
 //!
 //! This crate knows devices through `hlx-core`. It knows neither the tape nor models.
 

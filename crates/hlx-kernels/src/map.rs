@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, Context, CpuBindings, Launch, Shader};
+use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, CpuBindings, Device, Launch, Shader};
 use rayon::prelude::*;
 
 use crate::chain::{Chunk, Formula, Step};
@@ -76,7 +76,7 @@ impl<'a> Map<'a> {
     /// As [`Map::launch`].
     pub fn unary(
         &self,
-        ctx: &Context,
+        device: &Device,
         [(x_name, x)]: [(&'static str, &Buffer); 1],
         (y_name, y): (&'static str, &Buffer),
         chunk: impl Fn(&[f32], &mut [f32]) + Copy + Send + Sync + 'static,
@@ -88,7 +88,7 @@ impl<'a> Map<'a> {
         let words: Chunk = Arc::new(move |inputs: &[&[u32]], out: &mut [u32]| {
             chunk(cast_slice(inputs[0]), cast_slice_mut(out));
         });
-        self.launch_step(ctx, &args, Some((1, words)), move |bindings| {
+        self.launch_step(device, &args, Some((1, words)), move |bindings| {
             let ([x], [y]) = bindings.split::<1, 1>();
             chunks1(x, y, chunk);
         })
@@ -100,7 +100,7 @@ impl<'a> Map<'a> {
     /// As [`Map::launch`].
     pub fn binary(
         &self,
-        ctx: &Context,
+        device: &Device,
         [(a_name, a), (b_name, b)]: [(&'static str, &Buffer); 2],
         (y_name, y): (&'static str, &Buffer),
         chunk: impl Fn(&[f32], &[f32], &mut [f32]) + Copy + Send + Sync + 'static,
@@ -114,7 +114,7 @@ impl<'a> Map<'a> {
             let [a, b] = [inputs[0], inputs[1]].map(cast_slice);
             chunk(a, b, cast_slice_mut(out));
         });
-        self.launch_step(ctx, &args, Some((2, words)), move |bindings| {
+        self.launch_step(device, &args, Some((2, words)), move |bindings| {
             let (inputs, [y]) = bindings.split::<2, 1>();
             chunks2(inputs, y, chunk);
         })
@@ -126,18 +126,18 @@ impl<'a> Map<'a> {
     /// A shape error if the tensors differ in length, or the device's error.
     pub fn launch(
         &self,
-        ctx: &Context,
+        device: &Device,
         args: &[Arg<'_>],
         body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
-        self.launch_step(ctx, args, None, body)
+        self.launch_step(device, args, None, body)
     }
 
     /// As [`Map::launch`]; with the formula of so many operands over words, the launch may become
     /// part of a chain.
     fn launch_step(
         &self,
-        ctx: &Context,
+        device: &Device,
         args: &[Arg<'_>],
         words: Option<(usize, Chunk)>,
         body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
@@ -150,7 +150,7 @@ impl<'a> Map<'a> {
         } else {
             ALIGNMENT_WORDS
         };
-        for (start, count) in windows(len, unit, ctx.max_binding_words()) {
+        for (start, count) in windows(len, unit, device.max_binding_words()) {
             let buffers = args
                 .iter()
                 .map(|arg| match arg {
@@ -172,7 +172,7 @@ impl<'a> Map<'a> {
                 })
                 .collect();
             let vectors = if self.pairs {
-                vectors_a_thread(ctx, count)
+                vectors_a_thread(device, count)
             } else {
                 1
             };
@@ -180,7 +180,7 @@ impl<'a> Map<'a> {
             if vectors > 1 {
                 specialization.push((VECTORS_ID, vectors as u32));
             }
-            if count.is_multiple_of(4) && ctx.tuning().maps.whole_vectors {
+            if count.is_multiple_of(4) && device.tuning().maps.whole_vectors {
                 specialization.push((WHOLE_ID, 1));
             }
             let mut push = vec![count as u32];
@@ -199,9 +199,9 @@ impl<'a> Map<'a> {
                     constants: self.specialization.to_vec(),
                 };
                 let words = words.clone().filter(|_| self.pairs)?;
-                Step::dense_f32(ctx, formula, count, self.parameters, words).fusable(ctx)
+                Step::dense_f32(device, formula, count, self.parameters, words).fusable(device)
             };
-            ctx.launch_fusable(launch, step, body)?;
+            device.launch_fusable(launch, step, body)?;
         }
         Ok(())
     }
@@ -232,8 +232,8 @@ impl<'a> Map<'a> {
 }
 
 /// Vectors of four that a thread has in a tensor of `len` elements, where the shader leaves it open.
-pub(crate) fn vectors_a_thread(ctx: &Context, len: usize) -> usize {
-    if len >= ctx.tuning().maps.two_vectors_from {
+pub(crate) fn vectors_a_thread(device: &Device, len: usize) -> usize {
+    if len >= device.tuning().maps.two_vectors_from {
         2
     } else {
         1

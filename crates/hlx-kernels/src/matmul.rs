@@ -24,7 +24,7 @@ pub mod simd;
 pub(crate) mod table;
 mod tile;
 
-use hlx_core::{Binding, Buffer, Context, DType, Launch, Shader, Work, push_bytes, sizes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, Shader, Work, push_bytes, sizes};
 
 use crate::elementwise::copy_strided;
 use crate::error::{check_sizes, check_that};
@@ -121,14 +121,14 @@ impl MatMul {
 /// [`KernelError::Length`] for a buffer of another length; [`KernelError::Argument`] for a `b` of
 /// another type, a bias together with `accumulate`, matrices of C that overlap, or sizes past 2^32 - 1 elements.
 pub fn matmul(
-    ctx: &Context,
+    device: &Device,
     a: &Buffer,
     b: &Buffer,
     bias: Option<&Buffer>,
     c: &Buffer,
     shape: &MatMul,
 ) -> Result<(), KernelError> {
-    matmul_with(ctx, a, b, bias, c, shape, Epilogue::None)
+    matmul_with(device, a, b, bias, c, shape, Epilogue::None)
 }
 
 /// Computes [`matmul`] and then the epilogue, with the bits of separate launches.
@@ -138,7 +138,7 @@ pub fn matmul(
 /// # Errors
 /// As [`matmul`], and [`KernelError::Length`] for an epilogue's buffer of another length than C.
 pub fn matmul_with(
-    ctx: &Context,
+    device: &Device,
     a: &Buffer,
     b: &Buffer,
     bias: Option<&Buffer>,
@@ -155,28 +155,28 @@ pub fn matmul_with(
         format!("b has dtype {dtype}, expected f32, f16 or bf16")
     })?;
     epilogue.check(NAME, c, shape)?;
-    if let Some(cut) = Cut::choose(ctx, shape, dtype) {
+    if let Some(cut) = Cut::choose(device, shape, dtype) {
         let operands = few_rows::Operands {
             a,
             b,
             bias,
             prologue: None,
         };
-        return few_rows::few_rows(ctx, operands, c, shape, cut, epilogue);
+        return few_rows::few_rows(device, operands, c, shape, cut, epilogue);
     }
-    let b = &match ctx.is_cpu() {
+    let b = &match device.is_cpu() {
         true => b.clone(),
-        false => widened(ctx, b)?,
+        false => widened(device, b)?,
     };
     let tile = match epilogue {
-        Epilogue::None => Tile::choose(ctx, shape).for_plain(shape),
-        _ => Tile::choose(ctx, shape),
+        Epilogue::None => Tile::choose(device, shape).for_plain(shape),
+        _ => Tile::choose(device, shape),
     };
-    if b.dtype() == DType::F32 && gains_by_turning(ctx, shape) {
-        let (b, shape) = turn_b(ctx, b, shape)?;
-        return matmul_in(ctx, [a, &b], bias, c, &shape, tile, epilogue);
+    if b.dtype() == DType::F32 && gains_by_turning(device, shape) {
+        let (b, shape) = turn_b(device, b, shape)?;
+        return matmul_in(device, [a, &b], bias, c, &shape, tile, epilogue);
     }
-    matmul_in(ctx, [a, b], bias, c, shape, tile, epilogue)
+    matmul_in(device, [a, b], bias, c, shape, tile, epilogue)
 }
 
 /// The same elements as f32; f32 itself as it is. A product of many rows reads each element of B many times, so that
@@ -184,24 +184,24 @@ pub fn matmul_with(
 ///
 /// # Errors
 /// [`KernelError::Argument`] for another type than f32, f16 and bf16.
-pub fn widened(ctx: &Context, b: &Buffer) -> Result<Buffer, KernelError> {
+pub fn widened(device: &Device, b: &Buffer) -> Result<Buffer, KernelError> {
     if b.dtype() == DType::F32 {
         return Ok(b.clone());
     }
-    let widened = ctx.alloc(b.len())?;
+    let widened = device.alloc(b.len())?;
     let layout = Layout::contiguous(&[b.len()])?;
     let operand = Operand {
         buffer: b,
         layout: &layout,
     };
-    copy_strided(ctx, operand, &widened)?;
+    copy_strided(device, operand, &widened)?;
     Ok(widened)
 }
 
 /// Transposes a single B that is stored `[N,K]`: the same product with a plain one.
-fn turn_b(ctx: &Context, b: &Buffer, shape: &MatMul) -> Result<(Buffer, MatMul), KernelError> {
-    let turned = ctx.alloc(b.len())?;
-    transpose(ctx, b, shape.n, shape.k, &turned)?;
+fn turn_b(device: &Device, b: &Buffer, shape: &MatMul) -> Result<(Buffer, MatMul), KernelError> {
+    let turned = device.alloc(b.len())?;
+    transpose(device, b, shape.n, shape.k, &turned)?;
     let plain = MatMul {
         trans_b: false,
         ..*shape
@@ -211,8 +211,8 @@ fn turn_b(ctx: &Context, b: &Buffer, shape: &MatMul) -> Result<(Buffer, MatMul),
 
 /// Whether B is better transposed once, by a launch of its own, than by each row of workgroups
 /// when it loads B into shared memory.
-fn gains_by_turning(ctx: &Context, shape: &MatMul) -> bool {
-    let tuning = &ctx.tuning().products;
+fn gains_by_turning(device: &Device, shape: &MatMul) -> bool {
+    let tuning = &device.tuning().products;
     shape.trans_b
         && shape.batch == 1
         && shape.m >= tuning.transpose_b_from_rows
@@ -285,7 +285,7 @@ pub(crate) fn specialization(s: &MatMul, tile: &Tile, start: u32) -> [(u32, u32)
 
 /// Launches a checked product with a given tile; the epilogue too, where it cannot be a part.
 fn matmul_in(
-    ctx: &Context,
+    device: &Device,
     operands: [&Buffer; 2],
     bias: Option<&Buffer>,
     c: &Buffer,
@@ -293,18 +293,18 @@ fn matmul_in(
     tile: &Tile,
     epilogue: Epilogue<'_>,
 ) -> Result<(), KernelError> {
-    if let Some(shader) = epilogue.shader(ctx, tile) {
-        return launch(ctx, operands, bias, c, shape, (tile, shader), epilogue);
+    if let Some(shader) = epilogue.shader(device, tile) {
+        return launch(device, operands, bias, c, shape, (tile, shader), epilogue);
     }
-    epilogue.separately(ctx, c, shape.accumulate, |c| {
+    epilogue.separately(device, c, shape.accumulate, |c| {
         let plain = (tile, tile.shader());
-        launch(ctx, operands, bias, c, shape, plain, Epilogue::None)
+        launch(device, operands, bias, c, shape, plain, Epilogue::None)
     })
 }
 
 /// Launches a checked product with a tile's shader for the epilogue.
 fn launch(
-    ctx: &Context,
+    device: &Device,
     [a, b]: [&Buffer; 2],
     bias: Option<&Buffer>,
     c: &Buffer,
@@ -337,7 +337,7 @@ fn launch(
         bindings.push(epilogue.extra().unwrap_or(Binding::Read(b)));
     }
     let (has_bias, b_type) = (bias.is_some(), b.dtype());
-    let chunk = if ctx.is_cpu() { s.batch } else { MAX_GROUPS };
+    let chunk = if device.is_cpu() { s.batch } else { MAX_GROUPS };
     for batch_first in (0..s.batch).step_by(chunk) {
         let push = Push {
             m: s.m as u32,
@@ -367,7 +367,7 @@ fn launch(
             flops,
             ..launch.work()
         };
-        ctx.launch_counted(launch, work, move |bindings| {
+        device.launch_counted(launch, work, move |bindings| {
             finish.run(bindings, |[a, b, bias], c| {
                 let level = hlx_core::cpu::simd_level();
                 cpu::matmul(level, &s, a, (b, b_type), has_bias.then_some(bias), c);

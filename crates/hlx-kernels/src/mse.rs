@@ -4,7 +4,7 @@
 //! operation rounded. The mean is a [`sum`](crate::reduce::sum) of the losses times 1/n; `scale`
 //! then holds 1/n.
 
-use hlx_core::{Binding, Buffer, Context};
+use hlx_core::{Binding, Buffer, Device};
 
 use crate::error::KernelError;
 use crate::map::{Arg, Map, chunks2, each2};
@@ -17,13 +17,13 @@ shader!(backward, "mse/backward");
 /// # Errors
 /// A shape error if the lengths differ, or the device's error.
 pub fn mse_forward(
-    ctx: &Context,
+    device: &Device,
     pred: &Buffer,
     target: &Buffer,
     loss_rows: &Buffer,
 ) -> Result<(), KernelError> {
     Map::new("mse_forward", &forward::SHADER).binary(
-        ctx,
+        device,
         [("pred", pred), ("target", target)],
         ("loss_rows", loss_rows),
         loss_chunk,
@@ -35,7 +35,7 @@ pub fn mse_forward(
 /// # Errors
 /// As [`mse_forward`].
 pub fn mse_backward(
-    ctx: &Context,
+    device: &Device,
     pred: &Buffer,
     target: &Buffer,
     scale: &Buffer,
@@ -48,7 +48,7 @@ pub fn mse_backward(
         Arg::Each("dpred", Binding::Write(dpred)),
         Arg::Whole("scale", scale, 1),
     ];
-    map.launch(ctx, &args, |bindings| {
+    map.launch(device, &args, |bindings| {
         let ([pred, target, scale], [dpred]) = bindings.split::<3, 1>();
         chunks2([pred, target], dpred, |pred, target, dpred| {
             slope_chunk(scale[0], pred, target, dpred);
@@ -77,12 +77,12 @@ mod tests {
     fn loss_and_derivative_match_the_reference() {
         for n in [1, 31, 32, 33, 1009, 4096] {
             let (pred, target) = (normal(1, n), normal(2, n));
-            let got = run_everywhere("mse", |ctx, mem| {
-                let (p, t) = (mem.input(ctx, &pred)?, mem.input(ctx, &target)?);
-                let scale = mem.input(ctx, &[0.3])?;
-                let (loss, dpred) = (mem.output(ctx, n)?, mem.output(ctx, n)?);
-                mse_forward(ctx, &p, &t, &loss)?;
-                mse_backward(ctx, &p, &t, &scale, &dpred)?;
+            let got = run_everywhere("mse", |device, mem| {
+                let (p, t) = (mem.input(device, &pred)?, mem.input(device, &target)?);
+                let scale = mem.input(device, &[0.3])?;
+                let (loss, dpred) = (mem.output(device, n)?, mem.output(device, n)?);
+                mse_forward(device, &p, &t, &loss)?;
+                mse_backward(device, &p, &t, &scale, &dpred)?;
                 Ok(vec![loss, dpred])
             });
             let difference: Vec<f64> = pred

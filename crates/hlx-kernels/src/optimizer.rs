@@ -26,7 +26,7 @@ mod hyper;
 pub mod muon;
 
 use hlx_core::arith::{add, div};
-use hlx_core::{Binding, Buffer, Context, Launch, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, push_bytes};
 
 use self::formulas::{
     adagrad_chunk, adam_chunk, average_chunk, lion_chunk, rmsprop_chunk, sgd_chunk,
@@ -54,14 +54,14 @@ shader!(guarded_shader, "optimizer/guarded_factor");
 ///
 /// # Errors
 /// A shape error if the lengths differ, or the device's error; so for all steps.
-pub fn sgd_step(ctx: &Context, update: &Update<'_>) -> Result<(), KernelError> {
+pub fn sgd_step(device: &Device, update: &Update<'_>) -> Result<(), KernelError> {
     let step = Step {
         name: "sgd_step",
         shader: &sgd_shader::SHADER,
         variant: None,
     };
     step.launch(
-        ctx,
+        device,
         update,
         [("params", update.params)],
         |n, grads, [params]| {
@@ -73,7 +73,7 @@ pub fn sgd_step(ctx: &Context, update: &Update<'_>) -> Result<(), KernelError> {
 /// Updates the parameters and their `momentum` (zeros before the first step): `torch.optim.SGD`
 /// with momentum, by Nesterov's rule if `nesterov`.
 pub fn sgd_momentum_step(
-    ctx: &Context,
+    device: &Device,
     update: &Update<'_>,
     momentum: &Buffer,
     nesterov: bool,
@@ -84,35 +84,40 @@ pub fn sgd_momentum_step(
         variant: Some(u32::from(nesterov)),
     };
     let written = [("params", update.params), ("momentum", momentum)];
-    step.launch(ctx, update, written, move |n, grads, [params, momentum]| {
-        sgd_momentum_chunk(n, nesterov, grads, params, momentum);
-    })
+    step.launch(
+        device,
+        update,
+        written,
+        move |n, grads, [params, momentum]| {
+            sgd_momentum_chunk(n, nesterov, grads, params, momentum);
+        },
+    )
 }
 
 /// Updates the parameters and the moments `m` and `v` (zeros before the first step):
 /// `torch.optim.Adam`, with weight decay added to the gradient.
 pub fn adam_step(
-    ctx: &Context,
+    device: &Device,
     update: &Update<'_>,
     m: &Buffer,
     v: &Buffer,
 ) -> Result<(), KernelError> {
-    adam(ctx, "adam_step", false, update, [m, v])
+    adam(device, "adam_step", false, update, [m, v])
 }
 
 /// Updates the parameters and the moments `m` and `v`: `torch.optim.AdamW`, with weight decay that
 /// shrinks the parameters (Loshchilov and Hutter, 2019).
 pub fn adamw_step(
-    ctx: &Context,
+    device: &Device,
     update: &Update<'_>,
     m: &Buffer,
     v: &Buffer,
 ) -> Result<(), KernelError> {
-    adam(ctx, "adamw_step", true, update, [m, v])
+    adam(device, "adamw_step", true, update, [m, v])
 }
 
 fn adam(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     decoupled: bool,
     update: &Update<'_>,
@@ -124,21 +129,21 @@ fn adam(
         variant: Some(u32::from(decoupled)),
     };
     let written = [("params", update.params), ("m", m), ("v", v)];
-    step.launch(ctx, update, written, move |n, grads, [params, m, v]| {
+    step.launch(device, update, written, move |n, grads, [params, m, v]| {
         adam_chunk(n, decoupled, grads, params, m, v);
     })
 }
 
 /// Updates the parameters and the sum of their squared gradients: `torch.optim.Adagrad`, whose rate
 /// the caller divides by `1 + (t - 1) lr_decay`.
-pub fn adagrad_step(ctx: &Context, update: &Update<'_>, sum: &Buffer) -> Result<(), KernelError> {
+pub fn adagrad_step(device: &Device, update: &Update<'_>, sum: &Buffer) -> Result<(), KernelError> {
     let step = Step {
         name: "adagrad_step",
         shader: &adagrad_shader::SHADER,
         variant: None,
     };
     let written = [("params", update.params), ("sum", sum)];
-    step.launch(ctx, update, written, |n, grads, [params, sum]| {
+    step.launch(device, update, written, |n, grads, [params, sum]| {
         adagrad_chunk(n, grads, params, sum);
     })
 }
@@ -147,7 +152,7 @@ pub fn adagrad_step(ctx: &Context, update: &Update<'_>, sum: &Buffer) -> Result<
 /// `mean` of the gradients if given (zeros before the first step): `torch.optim.RMSprop`, alpha
 /// being beta2, centered with `mean`.
 pub fn rmsprop_step(
-    ctx: &Context,
+    device: &Device,
     update: &Update<'_>,
     square: &Buffer,
     momentum: Option<&Buffer>,
@@ -162,28 +167,28 @@ pub fn rmsprop_step(
     match (momentum, mean) {
         (None, None) => {
             let step = step(&rmsprop_shader::SHADER);
-            step.launch(ctx, update, [params, square], |n, g, [p, s]| {
+            step.launch(device, update, [params, square], |n, g, [p, s]| {
                 rmsprop_chunk(n, g, p, s, &mut [], &mut []);
             })
         }
         (Some(momentum), None) => {
             let step = step(&rmsprop_momentum_shader::SHADER);
             let written = [params, square, ("momentum", momentum)];
-            step.launch(ctx, update, written, |n, g, [p, s, m]| {
+            step.launch(device, update, written, |n, g, [p, s, m]| {
                 rmsprop_chunk(n, g, p, s, m, &mut []);
             })
         }
         (None, Some(mean)) => {
             let step = step(&rmsprop_centered_shader::SHADER);
             let written = [params, square, ("mean", mean)];
-            step.launch(ctx, update, written, |n, g, [p, s, mean]| {
+            step.launch(device, update, written, |n, g, [p, s, mean]| {
                 rmsprop_chunk(n, g, p, s, &mut [], mean);
             })
         }
         (Some(momentum), Some(mean)) => {
             let step = step(&rmsprop_both_shader::SHADER);
             let written = [params, square, ("momentum", momentum), ("mean", mean)];
-            step.launch(ctx, update, written, |n, g, [p, s, m, mean]| {
+            step.launch(device, update, written, |n, g, [p, s, m, mean]| {
                 rmsprop_chunk(n, g, p, s, m, mean);
             })
         }
@@ -192,14 +197,14 @@ pub fn rmsprop_step(
 
 /// Updates the parameters and the mean `m` of their gradients (zeros before the first step): Lion
 /// (Chen et al. 2023, algorithm 2).
-pub fn lion_step(ctx: &Context, update: &Update<'_>, m: &Buffer) -> Result<(), KernelError> {
+pub fn lion_step(device: &Device, update: &Update<'_>, m: &Buffer) -> Result<(), KernelError> {
     let step = Step {
         name: "lion_step",
         shader: &lion_shader::SHADER,
         variant: None,
     };
     let written = [("params", update.params), ("m", m)];
-    step.launch(ctx, update, written, |n, grads, [params, m]| {
+    step.launch(device, update, written, |n, grads, [params, m]| {
         lion_chunk(n, grads, params, m);
     })
 }
@@ -207,14 +212,14 @@ pub fn lion_step(ctx: &Context, update: &Update<'_>, m: &Buffer) -> Result<(), K
 /// Moves an exponential moving average of parameters: `update.params` is the average and
 /// `update.grads` the parameters, `1 - beta1` their weight. PyTorch:
 /// `torch.optim.swa_utils.get_ema_multi_avg_fn(beta1)`.
-pub fn average_step(ctx: &Context, update: &Update<'_>) -> Result<(), KernelError> {
+pub fn average_step(device: &Device, update: &Update<'_>) -> Result<(), KernelError> {
     let step = Step {
         name: "average_step",
         shader: &average_shader::SHADER,
         variant: None,
     };
     step.launch(
-        ctx,
+        device,
         update,
         [("params", update.params)],
         |n, params, [average]| average_chunk(n, params, average),
@@ -227,7 +232,7 @@ pub fn average_step(ctx: &Context, update: &Update<'_>) -> Result<(), KernelErro
 /// # Errors
 /// A shape error, or the device's error.
 pub fn clip_factor(
-    ctx: &Context,
+    device: &Device,
     norm: &Buffer,
     out: &Buffer,
     max_norm: f32,
@@ -243,7 +248,7 @@ pub fn clip_factor(
         push: push_bytes(&push),
         groups: [1, 1, 1],
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([norm], [out]) = bindings.split::<1, 1>();
         out[0] = factor(norm[0], max_norm);
     })?;
@@ -274,7 +279,7 @@ pub struct Watched {
 /// # Errors
 /// A shape error, or the device's error.
 pub fn guarded_factor(
-    ctx: &Context,
+    device: &Device,
     norm: &Buffer,
     watched: &Watched,
     out: &Buffer,
@@ -316,7 +321,7 @@ pub fn guarded_factor(
         push: push_bytes(&push),
         groups: [1, 1, 1],
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([norm, watched], [out]) = bindings.split::<2, 1>();
         let is_finite = |i: usize| {
             watched[i * stride..i * stride + run]

@@ -21,7 +21,7 @@ mod tests;
 mod windows;
 
 use hlx_core::{
-    Binding, Buffer, Context, CpuBindings, DType, Launch, Shader, groups_1d, push_bytes,
+    Binding, Buffer, CpuBindings, DType, Device, Launch, Shader, groups_1d, push_bytes,
 };
 
 use crate::error::{KernelError, check_len, check_that};
@@ -180,7 +180,7 @@ fn check_planes(
 /// As [`Pool2d::output`]; [`KernelError::Length`] for a buffer of another length,
 /// [`KernelError::Argument`] for one of another type; the device's error.
 pub fn max_pool2d_forward(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     y: &Buffer,
     indices: &Buffer,
@@ -210,7 +210,7 @@ pub fn max_pool2d_forward(
         divisor: 1.0,
     };
     let bindings = [Binding::Read(x), Binding::Write(y), Binding::Write(indices)];
-    launch.launch(ctx, &bindings, y.len(), move |bindings| {
+    launch.launch(device, &bindings, y.len(), move |bindings| {
         let ([x], [mut y, mut indices]) = bindings.split_typed::<1, 2>();
         match dtype {
             DType::I32 => cpu::max_forward::<i32>(&axes, x.of(), y.of(), indices.of()),
@@ -226,7 +226,7 @@ pub fn max_pool2d_forward(
 /// # Errors
 /// As [`max_pool2d_forward`].
 pub fn max_pool2d_backward(
-    ctx: &Context,
+    device: &Device,
     dy: &Buffer,
     indices: &Buffer,
     dx: &Buffer,
@@ -247,7 +247,7 @@ pub fn max_pool2d_backward(
         Binding::Read(indices),
         Binding::Write(dx),
     ];
-    launch.launch(ctx, &bindings, dx.len(), move |bindings| {
+    launch.launch(device, &bindings, dx.len(), move |bindings| {
         let ([dy, indices], [mut dx]) = bindings.split_typed::<2, 1>();
         cpu::max_backward(&axes, dy.of(), indices.of(), dx.of());
     })
@@ -266,7 +266,7 @@ fn check_indices(name: &'static str, indices: &Buffer, y: &Buffer) -> Result<(),
 /// # Errors
 /// As [`max_pool2d_forward`], and [`KernelError::Argument`] for a dilation or a divisor of 0.
 pub fn avg_pool2d_forward(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     y: &Buffer,
     divisor: AvgDivisor,
@@ -275,7 +275,7 @@ pub fn avg_pool2d_forward(
     const NAME: &str = "avg_pool2d_forward";
     let axes = spec.axes(NAME, ("x", x), ("y", y))?;
     spec.check_average(NAME, divisor)?;
-    average(ctx, NAME, (x, y), axes, divisor)
+    average(device, NAME, (x, y), axes, divisor)
 }
 
 /// Computes the gradient of the average's input, dx `[planes, input]`, which it overwrites, from dy
@@ -284,7 +284,7 @@ pub fn avg_pool2d_forward(
 /// # Errors
 /// As [`avg_pool2d_forward`].
 pub fn avg_pool2d_backward(
-    ctx: &Context,
+    device: &Device,
     dy: &Buffer,
     dx: &Buffer,
     divisor: AvgDivisor,
@@ -293,7 +293,7 @@ pub fn avg_pool2d_backward(
     const NAME: &str = "avg_pool2d_backward";
     let axes = spec.axes(NAME, ("dx", dx), ("dy", dy))?;
     spec.check_average(NAME, divisor)?;
-    average_backward(ctx, NAME, (dy, dx), axes, divisor)
+    average_backward(device, NAME, (dy, dx), axes, divisor)
 }
 
 /// Computes averages of windows that cut planes into `output` parts, y `[planes, output]`, which it
@@ -303,7 +303,7 @@ pub fn avg_pool2d_backward(
 /// [`KernelError::Argument`] for extents of 0 or of more than 2^15; [`KernelError::Length`] for a
 /// buffer of another length; the device's error.
 pub fn adaptive_avg_pool2d_forward(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     y: &Buffer,
     planes: usize,
@@ -314,7 +314,7 @@ pub fn adaptive_avg_pool2d_forward(
     let axes = adaptive_axes(NAME, input, output)?;
     check_planes(NAME, planes, ("x", x), input)?;
     check_planes(NAME, planes, ("y", y), output)?;
-    average(ctx, NAME, (x, y), axes, AvgDivisor::Inside)
+    average(device, NAME, (x, y), axes, AvgDivisor::Inside)
 }
 
 /// Computes the gradient of the adaptive average's input, dx `[planes, input]`, which it overwrites,
@@ -323,7 +323,7 @@ pub fn adaptive_avg_pool2d_forward(
 /// # Errors
 /// As [`adaptive_avg_pool2d_forward`].
 pub fn adaptive_avg_pool2d_backward(
-    ctx: &Context,
+    device: &Device,
     dy: &Buffer,
     dx: &Buffer,
     planes: usize,
@@ -334,7 +334,7 @@ pub fn adaptive_avg_pool2d_backward(
     let axes = adaptive_axes(NAME, input, output)?;
     check_planes(NAME, planes, ("dx", dx), input)?;
     check_planes(NAME, planes, ("dy", dy), output)?;
-    average_backward(ctx, NAME, (dy, dx), axes, AvgDivisor::Inside)
+    average_backward(device, NAME, (dy, dx), axes, AvgDivisor::Inside)
 }
 
 fn adaptive_axes(
@@ -353,7 +353,7 @@ fn adaptive_axes(
 }
 
 fn average(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     (x, y): (&Buffer, &Buffer),
     axes: [Axis; 2],
@@ -367,14 +367,14 @@ fn average(
         divisor: divisor.value(),
     };
     let bindings = [Binding::Read(x), Binding::Write(y)];
-    launch.launch(ctx, &bindings, y.len(), move |bindings| {
+    launch.launch(device, &bindings, y.len(), move |bindings| {
         let ([x], [y]) = bindings.split::<1, 1>();
         cpu::avg_forward(&axes, divisor, x, y);
     })
 }
 
 fn average_backward(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     (dy, dx): (&Buffer, &Buffer),
     axes: [Axis; 2],
@@ -388,7 +388,7 @@ fn average_backward(
         divisor: divisor.value(),
     };
     let bindings = [Binding::Read(dy), Binding::Write(dx)];
-    launch.launch(ctx, &bindings, dx.len(), move |bindings| {
+    launch.launch(device, &bindings, dx.len(), move |bindings| {
         let ([dy], [dx]) = bindings.split::<1, 1>();
         cpu::avg_backward(&axes, divisor, dy, dx);
     })
@@ -427,7 +427,7 @@ struct Elements<'a> {
 impl Elements<'_> {
     fn launch(
         &self,
-        ctx: &Context,
+        device: &Device,
         bindings: &[Binding<'_>],
         count: usize,
         body: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
@@ -462,6 +462,6 @@ impl Elements<'_> {
             push: push_bytes(&push),
             groups: groups_1d(count.div_ceil(GROUP_THREADS)),
         };
-        Ok(ctx.launch(launch, body)?)
+        Ok(device.launch(launch, body)?)
     }
 }

@@ -25,7 +25,7 @@ mod product;
 
 pub use product::step_product;
 
-use hlx_core::{Binding, Buffer, Context, Launch, Shader, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, Shader, groups_1d, push_bytes};
 
 use crate::error::{KernelError, check_len, check_sizes, check_that};
 
@@ -68,7 +68,7 @@ impl Step {
     /// Launches a step over buffers that have the lengths given with them.
     fn launch(
         &self,
-        ctx: &Context,
+        device: &Device,
         name: &'static str,
         shader: &'static Shader,
         buffers: &[(&'static str, Binding<'_>, usize)],
@@ -84,7 +84,7 @@ impl Step {
                 format!("position is {position} after {previous:?}, expected below {time}")
             },
         )?;
-        let most = ctx.max_binding_words();
+        let most = device.max_binding_words();
         for (argument, binding, len) in buffers {
             check_len(name, argument, binding.buffer(), *len)?;
             check_that(name, *len <= most, || {
@@ -107,7 +107,7 @@ impl Step {
             push: push_bytes(&push),
             groups: groups_1d(self.units().div_ceil(256)),
         };
-        Ok(ctx.launch(launch, body)?)
+        Ok(device.launch(launch, body)?)
     }
 }
 
@@ -134,7 +134,7 @@ pub struct LstmForward<'a> {
 /// A shape error if a length is not as above, a tensor larger than the device binds, or the device's
 /// error; so for all functions here.
 pub fn lstm_forward(
-    ctx: &Context,
+    device: &Device,
     step: Step,
     buffers: &LstmForward<'_>,
 ) -> Result<(), KernelError> {
@@ -149,7 +149,7 @@ pub fn lstm_forward(
         ("out", Binding::ReadWrite(buffers.out), 2 * all),
     ];
     let shader = &lstm_forward_shader::SHADER;
-    step.launch(ctx, "lstm_forward", shader, &buffers, move |bindings| {
+    step.launch(device, "lstm_forward", shader, &buffers, move |bindings| {
         let (read, written) = bindings.split::<2, 4>();
         cpu::lstm_forward(step, read, written);
     })
@@ -178,7 +178,7 @@ pub struct LstmBackward<'a> {
 
 /// Computes the gradients of a step of an LSTM.
 pub fn lstm_backward(
-    ctx: &Context,
+    device: &Device,
     step: Step,
     buffers: &LstmBackward<'_>,
 ) -> Result<(), KernelError> {
@@ -195,7 +195,7 @@ pub fn lstm_backward(
         ("dgates", Binding::ReadWrite(buffers.dgates), 4 * all),
     ];
     let shader = &lstm_backward_shader::SHADER;
-    step.launch(ctx, "lstm_backward", shader, &buffers, move |bindings| {
+    step.launch(device, "lstm_backward", shader, &buffers, move |bindings| {
         let (read, written) = bindings.split::<5, 3>();
         cpu::lstm_backward(step, read, written);
     })
@@ -217,7 +217,11 @@ pub struct GruForward<'a> {
 }
 
 /// Computes a step of a GRU: `torch.nn.GRU`.
-pub fn gru_forward(ctx: &Context, step: Step, buffers: &GruForward<'_>) -> Result<(), KernelError> {
+pub fn gru_forward(
+    device: &Device,
+    step: Step,
+    buffers: &GruForward<'_>,
+) -> Result<(), KernelError> {
     step.check("gru_forward")?;
     let (units, all) = (step.units(), step.all());
     let buffers = [
@@ -228,7 +232,7 @@ pub fn gru_forward(ctx: &Context, step: Step, buffers: &GruForward<'_>) -> Resul
         ("out", Binding::ReadWrite(buffers.out), all),
     ];
     let shader = &gru_forward_shader::SHADER;
-    step.launch(ctx, "gru_forward", shader, &buffers, move |bindings| {
+    step.launch(device, "gru_forward", shader, &buffers, move |bindings| {
         let (read, written) = bindings.split::<2, 3>();
         cpu::gru_forward(step, read, written);
     })
@@ -258,7 +262,7 @@ pub struct GruBackward<'a> {
 
 /// Computes the gradients of a step of a GRU.
 pub fn gru_backward(
-    ctx: &Context,
+    device: &Device,
     step: Step,
     buffers: &GruBackward<'_>,
 ) -> Result<(), KernelError> {
@@ -279,7 +283,7 @@ pub fn gru_backward(
         ),
     ];
     let shader = &gru_backward_shader::SHADER;
-    step.launch(ctx, "gru_backward", shader, &buffers, move |bindings| {
+    step.launch(device, "gru_backward", shader, &buffers, move |bindings| {
         let (read, written) = bindings.split::<4, 4>();
         cpu::gru_backward(step, read, written);
     })

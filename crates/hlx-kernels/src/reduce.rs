@@ -10,7 +10,7 @@
 //! | `global_norm` | as `sum`, of the rounded squares; then the square root |
 //! | `norm_rows`, `norm_of_rows` | the first level of `global_norm`, and the levels above it |
 
-use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use crate::columns::Columns;
@@ -39,7 +39,7 @@ enum Operation {
 /// # Errors
 /// A shape error if a length is not as above, or the device's error; so for all functions here.
 pub fn row_sum(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     out: &Buffer,
     rows: usize,
@@ -47,12 +47,12 @@ pub fn row_sum(
 ) -> Result<(), KernelError> {
     check_len("row_sum", "x", x, [rows, cols])?;
     check_len("row_sum", "out", out, rows)?;
-    launch_rows(ctx, "row_sum", x, out, cols, (Operation::Sum, false))
+    launch_rows(device, "row_sum", x, out, cols, (Operation::Sum, false))
 }
 
 /// Computes `out[row] = max of x[row, :]`; x `[rows, cols]`, out `[rows]`.
 pub fn row_max(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     out: &Buffer,
     rows: usize,
@@ -60,12 +60,12 @@ pub fn row_max(
 ) -> Result<(), KernelError> {
     check_len("row_max", "x", x, [rows, cols])?;
     check_len("row_max", "out", out, rows)?;
-    launch_rows(ctx, "row_max", x, out, cols, (Operation::Max, false))
+    launch_rows(device, "row_max", x, out, cols, (Operation::Max, false))
 }
 
 /// Reduces `out.len()` rows; `x` may end within the last one. With `root`, the square root.
 fn launch_rows(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     x: &Buffer,
     out: &Buffer,
@@ -87,7 +87,7 @@ fn launch_rows(
         push: push_bytes(&push),
         groups: groups_1d(rows.div_ceil(ROWS_A_GROUP)),
     };
-    let held = RowGroup::held(ctx, cols).map(|group| {
+    let held = RowGroup::held(device, cols).map(|group| {
         let [local, cols, threads, group_rows] = group.specialization(cols);
         let operation = (4, operation as u32);
         let root = (5, u32::from(root));
@@ -98,7 +98,7 @@ fn launch_rows(
         launch.specialization = constants;
         launch.groups = group.groups(rows);
     }
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([x], [out]) = bindings.split::<1, 1>();
         let rows_a_task = (CHUNK / cols.max(1)).max(1);
         out.par_chunks_mut(rows_a_task)
@@ -128,36 +128,42 @@ multiversion! {
 }
 
 /// Computes `out[0] = sum of x`.
-pub fn sum(ctx: &Context, x: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+pub fn sum(device: &Device, x: &Buffer, out: &Buffer) -> Result<(), KernelError> {
     check_len("sum", "out", out, 1)?;
-    reduce_flat(ctx, "sum", x, out, (Operation::Sum, false))
+    reduce_flat(device, "sum", x, out, (Operation::Sum, false))
 }
 
 /// Computes `out[0] = sqrt(sum of x^2)`, the norm of a gradient or of parameters.
-pub fn global_norm(ctx: &Context, x: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+pub fn global_norm(device: &Device, x: &Buffer, out: &Buffer) -> Result<(), KernelError> {
     check_len("global_norm", "out", out, 1)?;
-    reduce_flat(ctx, "global_norm", x, out, (Operation::SumOfSquares, true))
+    reduce_flat(
+        device,
+        "global_norm",
+        x,
+        out,
+        (Operation::SumOfSquares, true),
+    )
 }
 
 /// Computes the first level of [`global_norm`]: `out[row]` is the sum of the squares of x's row of
 /// [`FLAT_ROW`] elements; the last row may be shorter. The rows of the parts of a buffer, cut at
 /// multiples of a row, are those of the whole.
-pub fn norm_rows(ctx: &Context, x: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+pub fn norm_rows(device: &Device, x: &Buffer, out: &Buffer) -> Result<(), KernelError> {
     check_len("norm_rows", "out", out, x.len().div_ceil(FLAT_ROW))?;
-    flat_rows(ctx, "global_norm", x, out, Operation::SumOfSquares)
+    flat_rows(device, "global_norm", x, out, Operation::SumOfSquares)
 }
 
 /// Computes the levels of [`global_norm`] above the first: `out[0]` is the norm of a buffer whose
 /// [`norm_rows`] are `rows`.
-pub fn norm_of_rows(ctx: &Context, rows: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+pub fn norm_of_rows(device: &Device, rows: &Buffer, out: &Buffer) -> Result<(), KernelError> {
     check_len("norm_of_rows", "out", out, 1)?;
-    reduce_flat(ctx, "global_norm", rows, out, (Operation::Sum, true))
+    reduce_flat(device, "global_norm", rows, out, (Operation::Sum, true))
 }
 
 /// Reduces rows of 4,096 until one value is left: by `operation` first, by sums above; with `root`
 /// the square root is taken last.
 fn reduce_flat(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     x: &Buffer,
     out: &Buffer,
@@ -167,10 +173,10 @@ fn reduce_flat(
     loop {
         let rows = current.len().div_ceil(FLAT_ROW).max(1);
         if rows == 1 {
-            return launch_rows(ctx, name, &current, out, FLAT_ROW, (operation, root));
+            return launch_rows(device, name, &current, out, FLAT_ROW, (operation, root));
         }
-        let sums = ctx.alloc(rows)?;
-        flat_rows(ctx, name, &current, &sums, operation)?;
+        let sums = device.alloc(rows)?;
+        flat_rows(device, name, &current, &sums, operation)?;
         current = sums;
         operation = Operation::Sum;
     }
@@ -178,7 +184,7 @@ fn reduce_flat(
 
 /// Reduces each row of 4,096, in windows that a binding takes.
 fn flat_rows(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     x: &Buffer,
     sums: &Buffer,
@@ -186,10 +192,10 @@ fn flat_rows(
 ) -> Result<(), KernelError> {
     // Windows of whole rows, whose sums start where a binding may start.
     let unit = FLAT_ROW * hlx_core::ALIGNMENT_WORDS;
-    for (start, count) in windows(x.len(), unit, ctx.max_binding_words()) {
+    for (start, count) in windows(x.len(), unit, device.max_binding_words()) {
         let piece = x.slice(start, count)?;
         let target = sums.slice(start / FLAT_ROW, count.div_ceil(FLAT_ROW))?;
-        launch_rows(ctx, name, &piece, &target, FLAT_ROW, (operation, false))?;
+        launch_rows(device, name, &piece, &target, FLAT_ROW, (operation, false))?;
     }
     Ok(())
 }
@@ -197,7 +203,7 @@ fn flat_rows(
 /// Sums x `[shards, rows_per_shard, cols]` over the rows of each shard into out `[shards, cols]`,
 /// which it overwrites, or with `accumulate` continues from.
 pub fn column_sum(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     out: &Buffer,
     shards: usize,
@@ -220,7 +226,7 @@ pub fn column_sum(
         accumulate,
     };
     let bindings = [Binding::Read(x), result_binding(out, accumulate)];
-    kernel.launch(ctx, &bindings, move |bindings| {
+    kernel.launch(device, &bindings, move |bindings| {
         let ([x], [out]) = bindings.split::<1, 1>();
         let shard_len = rows_per_shard * cols;
         let tasks = out
@@ -267,7 +273,7 @@ fn result_binding(out: &Buffer, accumulate: bool) -> Binding<'_> {
 /// Sums partials `[shards, n]` pairwise into out `[n]`, which it overwrites, or with `accumulate`
 /// adds to.
 pub fn shard_sum(
-    ctx: &Context,
+    device: &Device,
     partials: &Buffer,
     out: &Buffer,
     shards: usize,
@@ -291,7 +297,7 @@ pub fn shard_sum(
         push: push_bytes(&push),
         groups: groups_1d(n.div_ceil(4 * GROUP_THREADS)),
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([partials], [out]) = bindings.split::<1, 1>();
         out.par_chunks_mut(CHUNK)
             .enumerate()
@@ -345,11 +351,11 @@ mod tests {
     fn rows_match_the_reference() {
         for (cols, rows) in COLS.into_iter().zip([1, 7, 8, 9, 3, 64, 2, 5, 11]) {
             let x = normal(1, rows * cols);
-            let got = run_everywhere("row_sum", |ctx, mem| {
-                let input = mem.input(ctx, &x)?;
-                let (sums, tops) = (mem.output(ctx, rows)?, mem.output(ctx, rows)?);
-                row_sum(ctx, &input, &sums, rows, cols)?;
-                row_max(ctx, &input, &tops, rows, cols)?;
+            let got = run_everywhere("row_sum", |device, mem| {
+                let input = mem.input(device, &x)?;
+                let (sums, tops) = (mem.output(device, rows)?, mem.output(device, rows)?);
+                row_sum(device, &input, &sums, rows, cols)?;
+                row_max(device, &input, &tops, rows, cols)?;
                 Ok(vec![sums, tops])
             });
             let rows = x.chunks(cols).map(|row| row.iter().map(|x| f64::from(*x)));
@@ -372,10 +378,10 @@ mod tests {
             f32::NEG_INFINITY,
             f32::NEG_INFINITY,
         ];
-        let got = run_everywhere("row_max", |ctx, mem| {
-            let input = mem.input(ctx, &x)?;
-            let out = mem.output(ctx, 4)?;
-            row_max(ctx, &input, &out, 4, 2)?;
+        let got = run_everywhere("row_max", |device, mem| {
+            let input = mem.input(device, &x)?;
+            let out = mem.output(device, 4)?;
+            row_max(device, &input, &out, 4, 2)?;
             Ok(vec![out])
         });
         assert_eq!([got[0][0].to_bits(), got[0][1].to_bits()], [0, 0]);
@@ -387,11 +393,11 @@ mod tests {
     fn whole_buffers_match_the_reference() {
         for n in [1, 33, 4095, 4096, 4097, 300_007] {
             let x = normal(2, n);
-            let got = run_everywhere("sum", |ctx, mem| {
-                let input = mem.input(ctx, &x)?;
-                let (total, norm) = (mem.output(ctx, 1)?, mem.output(ctx, 1)?);
-                sum(ctx, &input, &total)?;
-                global_norm(ctx, &input, &norm)?;
+            let got = run_everywhere("sum", |device, mem| {
+                let input = mem.input(device, &x)?;
+                let (total, norm) = (mem.output(device, 1)?, mem.output(device, 1)?);
+                sum(device, &input, &total)?;
+                global_norm(device, &input, &norm)?;
                 Ok(vec![total, norm])
             });
             let x = x.iter().map(|x| f64::from(*x));
@@ -406,20 +412,21 @@ mod tests {
     fn a_norm_of_parts_has_the_bits_of_the_whole() {
         for n in [1, 4096, 4097, 300_007] {
             let x = values(7, n);
-            let got = run_everywhere("norm_rows", |ctx, mem| {
-                let input = mem.input(ctx, &x)?;
-                let (norm, of_parts) = (mem.output(ctx, 1)?, mem.output(ctx, 1)?);
-                global_norm(ctx, &input, &norm)?;
+            let got = run_everywhere("norm_rows", |device, mem| {
+                let input = mem.input(device, &x)?;
+                let (norm, of_parts) = (mem.output(device, 1)?, mem.output(device, 1)?);
+                global_norm(device, &input, &norm)?;
                 let cut = n.div_ceil(FLAT_ROW) / 3;
                 let mut rows = Vec::new();
                 for (begin, end) in [(0, cut * FLAT_ROW), (cut * FLAT_ROW, n)] {
-                    let part = ctx.alloc((end - begin).div_ceil(FLAT_ROW))?;
-                    norm_rows(ctx, &input.slice(begin, end - begin)?, &part)?;
-                    rows.extend(ctx.download_u32(&part)?);
+                    let part = device.alloc((end - begin).div_ceil(FLAT_ROW))?;
+                    norm_rows(device, &input.slice(begin, end - begin)?, &part)?;
+                    rows.extend(device.download_u32(&part)?);
                 }
                 norm_of_rows(
-                    ctx,
-                    &ctx.buffer_u32(&rows)?
+                    device,
+                    &device
+                        .buffer_u32(&rows)?
                         .view_as(hlx_core::DType::F32, rows.len())?,
                     &of_parts,
                 )?;
@@ -439,10 +446,10 @@ mod tests {
             (4, 7, 257),
         ] {
             let x = normal(3, shards * rows_per_shard * cols);
-            let got = run_everywhere("column_sum", |ctx, mem| {
-                let input = mem.input(ctx, &x)?;
-                let out = mem.output(ctx, shards * cols)?;
-                column_sum(ctx, &input, &out, shards, rows_per_shard, cols, false)?;
+            let got = run_everywhere("column_sum", |device, mem| {
+                let input = mem.input(device, &x)?;
+                let out = mem.output(device, shards * cols)?;
+                column_sum(device, &input, &out, shards, rows_per_shard, cols, false)?;
                 Ok(vec![out])
             });
             let mut want = vec![0.0; shards * cols];
@@ -455,14 +462,14 @@ mod tests {
         }
         let (rows, cols) = (150, 40);
         let x = values(4, rows * cols);
-        let got = run_everywhere("column_sum", |ctx, mem| {
-            let whole = mem.input(ctx, &x)?;
-            let first = mem.input(ctx, &x[..67 * cols])?;
-            let rest = mem.input(ctx, &x[67 * cols..])?;
-            let (at_once, in_two) = (mem.output(ctx, cols)?, mem.output(ctx, cols)?);
-            column_sum(ctx, &whole, &at_once, 1, rows, cols, false)?;
-            column_sum(ctx, &first, &in_two, 1, 67, cols, false)?;
-            column_sum(ctx, &rest, &in_two, 1, rows - 67, cols, true)?;
+        let got = run_everywhere("column_sum", |device, mem| {
+            let whole = mem.input(device, &x)?;
+            let first = mem.input(device, &x[..67 * cols])?;
+            let rest = mem.input(device, &x[67 * cols..])?;
+            let (at_once, in_two) = (mem.output(device, cols)?, mem.output(device, cols)?);
+            column_sum(device, &whole, &at_once, 1, rows, cols, false)?;
+            column_sum(device, &first, &in_two, 1, 67, cols, false)?;
+            column_sum(device, &rest, &in_two, 1, rows - 67, cols, true)?;
             Ok(vec![at_once, in_two])
         });
         let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
@@ -475,12 +482,12 @@ mod tests {
             for n in [1, 31, 32, 1009, 5004] {
                 let x = normal(5, shards * n);
                 let stored = normal(6, n);
-                let got = run_everywhere("shard_sum", |ctx, mem| {
-                    let partials = mem.input(ctx, &x)?;
-                    let out = mem.output(ctx, n)?;
-                    let kept = mem.input(ctx, &stored)?;
-                    shard_sum(ctx, &partials, &out, shards, n, false)?;
-                    shard_sum(ctx, &partials, &kept, shards, n, true)?;
+                let got = run_everywhere("shard_sum", |device, mem| {
+                    let partials = mem.input(device, &x)?;
+                    let out = mem.output(device, n)?;
+                    let kept = mem.input(device, &stored)?;
+                    shard_sum(device, &partials, &out, shards, n, false)?;
+                    shard_sum(device, &partials, &kept, shards, n, true)?;
                     Ok(vec![out, kept])
                 });
                 for i in 0..n {

@@ -21,7 +21,7 @@
 //! f16 and bf16 are widened to f32, and 8-bit types to 32 bits, as they are loaded. Results are
 //! f32, i32 or u32 ([`Reduction::output_dtype`]), bool for `Any` and `All`, and u32 for places.
 
-use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
 
 use crate::element::compute_type;
 use crate::error::{KernelError, check_len, check_that};
@@ -135,7 +135,7 @@ impl Reduction {
 /// a maximum, minimum or place of no elements, or a tensor beyond 32-bit places on a GPU;
 /// [`KernelError::Length`] for an `out` of another length; or the device's error.
 pub fn reduce(
-    ctx: &Context,
+    device: &Device,
     reduction: Reduction,
     x: Operand<'_>,
     axes: &[usize],
@@ -150,12 +150,12 @@ pub fn reduce(
     // Words of bool results, before they are packed; one result fills its word as it is.
     let packs = out.dtype() == DType::Bool && n_results > 1;
     let words = match packs {
-        true => ctx.alloc_typed(DType::U32, n_results)?,
+        true => device.alloc_typed(DType::U32, n_results)?,
         false => out.clone(),
     };
     if x.layout.n_elements() == 0 {
         match reduction.of_nothing(dtype) {
-            Some(word) => ctx.fill(&words, word)?,
+            Some(word) => device.fill(&words, word)?,
             None => {
                 let reason = format!("no elements to reduce in shape {:?}", x.layout.shape());
                 return check_that(name, false, || reason);
@@ -166,19 +166,19 @@ pub fn reduce(
             operation: name,
             reason,
         })?;
-        let (buffer, terms) = within_binding(ctx, name, x, terms)?;
+        let (buffer, terms) = within_binding(device, name, x, terms)?;
         match reduction {
             Reduction::ArgMax | Reduction::ArgMin => {
                 check_that(name, u32::try_from(terms.n).is_ok(), || {
                     format!("{} places are more than 2^32 - 1", terms.n)
                 })?;
-                places(ctx, name, reduction.fold(dtype), &buffer, terms, &words)?;
+                places(device, name, reduction.fold(dtype), &buffer, terms, &words)?;
             }
-            _ => fold_words(ctx, name, reduction.fold(dtype), &buffer, terms, &words)?,
+            _ => fold_words(device, name, reduction.fold(dtype), &buffer, terms, &words)?,
         }
     }
     if packs {
-        pack_bool(ctx, name, &words, out)?;
+        pack_bool(device, name, &words, out)?;
     }
     Ok(())
 }
@@ -215,7 +215,7 @@ fn check(
 /// The part of a buffer that the terms lie in. One run of terms may be longer than a binding, as it
 /// is cut into windows; then the part begins at its first term.
 fn within_binding(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     x: Operand<'_>,
     mut terms: Terms,
@@ -223,7 +223,7 @@ fn within_binding(
     let (part, start) = part(x)?;
     terms.first -= start;
     let cut = terms.is_one_run() && terms.first == 0;
-    check_that(name, cut || fits(ctx, &part), || {
+    check_that(name, cut || fits(device, &part), || {
         format!(
             "x spans {} elements, more than a kernel can index",
             part.len()
@@ -235,25 +235,27 @@ fn within_binding(
     } else {
         terms.n.max(terms.items())
     };
-    check_that(name, ctx.is_cpu() || u32::try_from(counted).is_ok(), || {
-        format!("{counted} terms or pieces are more than 2^32 - 1")
-    })?;
+    check_that(
+        name,
+        device.is_cpu() || u32::try_from(counted).is_ok(),
+        || format!("{counted} terms or pieces are more than 2^32 - 1"),
+    )?;
     Ok((part, terms))
 }
 
 /// The windows of terms that are bound one by one, with their part of the buffer, and which part of
 /// the pass's results each makes.
 fn bound_parts(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     terms: &Terms,
 ) -> Result<Vec<(Buffer, Terms, usize)>, KernelError> {
-    if x.words() <= ctx.max_binding_words() || !terms.is_one_run() {
+    if x.words() <= device.max_binding_words() || !terms.is_one_run() {
         return Ok(vec![(x.clone(), terms.clone(), 0)]);
     }
     // Windows of whole pieces, whose values start where a binding may start.
     let unit = PIECE * hlx_core::ALIGNMENT_WORDS;
-    let limit = ctx.max_binding_words() * x.dtype().per_word();
+    let limit = device.max_binding_words() * x.dtype().per_word();
     windows(terms.n, unit, limit)
         .map(|(start, count)| {
             let part = x.slice(start, count)?;
@@ -264,7 +266,7 @@ fn bound_parts(
 
 /// Passes of `words.comp` until every result has one piece.
 fn fold_words(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     mut fold: Fold,
     x: &Buffer,
@@ -276,11 +278,11 @@ fn fold_words(
         fold.done = terms.pieces() == 1;
         let target = match fold.done {
             true => out.clone(),
-            false => ctx.alloc_typed(DType::U32, terms.items())?,
+            false => device.alloc_typed(DType::U32, terms.items())?,
         };
-        for (part, terms, first_item) in bound_parts(ctx, &x, &terms)? {
+        for (part, terms, first_item) in bound_parts(device, &x, &terms)? {
             let target = target.slice(first_item, terms.items())?;
-            words_pass(ctx, name, fold, &part, terms, &target)?;
+            words_pass(device, name, fold, &part, terms, &target)?;
         }
         if fold.done {
             return Ok(());
@@ -291,14 +293,14 @@ fn fold_words(
 }
 
 fn words_pass(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     fold: Fold,
     x: &Buffer,
     terms: Terms,
     target: &Buffer,
 ) -> Result<(), KernelError> {
-    let cut = terms.cut(ctx);
+    let cut = terms.cut(device);
     let mut specialization = cut.specialization(&terms, fold.dtype.id()).to_vec();
     specialization.extend(fold.specialization());
     let push = terms.push();
@@ -310,7 +312,7 @@ fn words_pass(
         push: push_bytes(&push),
         groups: cut.groups(terms.items()),
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([x], [out]) = bindings.split::<1, 1>();
         let (x, out) = (bytemuck::cast_slice(x), bytemuck::cast_slice_mut(out));
         cpu::words(&terms, fold, x, out);
@@ -320,7 +322,7 @@ fn words_pass(
 
 /// Passes of `places.comp` until every result has one piece.
 fn places(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     fold: Fold,
     x: &Buffer,
@@ -330,14 +332,14 @@ fn places(
     let mut pair: Option<[Buffer; 2]> = None;
     loop {
         let last = terms.pieces() == 1;
-        let keys = ctx.alloc_typed(DType::U32, if last { 1 } else { terms.items() })?;
+        let keys = device.alloc_typed(DType::U32, if last { 1 } else { terms.items() })?;
         let target = match last {
             true => out.clone(),
-            false => ctx.alloc_typed(DType::U32, terms.items())?,
+            false => device.alloc_typed(DType::U32, terms.items())?,
         };
         let parts = match &pair {
             Some([keys, _]) => vec![(keys.clone(), terms.clone(), 0)],
-            None => bound_parts(ctx, x, &terms)?,
+            None => bound_parts(device, x, &terms)?,
         };
         for (part, terms, first_item) in parts {
             let places = pair.as_ref().map(|[_, places]| places);
@@ -347,7 +349,7 @@ fn places(
                 false => keys.slice(first_item, terms.items())?,
             };
             places_pass(
-                ctx,
+                device,
                 name,
                 (fold, last),
                 (&part, places),
@@ -363,14 +365,14 @@ fn places(
 }
 
 fn places_pass(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     (fold, last): (Fold, bool),
     (x, places): (&Buffer, Option<&Buffer>),
     terms: Terms,
     [result_keys, result_places]: [&Buffer; 2],
 ) -> Result<(), KernelError> {
-    let cut = terms.cut(ctx);
+    let cut = terms.cut(device);
     let pairs = places.is_some();
     let mut specialization = cut.specialization(&terms, fold.dtype.id()).to_vec();
     specialization.extend([(8, fold.flip), (9, u32::from(pairs)), (10, u32::from(last))]);
@@ -389,7 +391,7 @@ fn places_pass(
         push: push_bytes(&push),
         groups: cut.groups(terms.items()),
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let (inputs, outputs) = bindings.split::<2, 2>();
         let [x, places] = inputs.map(bytemuck::cast_slice);
         let [keys, result_places] = outputs.map(bytemuck::cast_slice_mut);
@@ -406,7 +408,7 @@ fn places_pass(
 
 /// Packs words of 0 and 1 into a bool tensor.
 fn pack_bool(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     words: &Buffer,
     out: &Buffer,
@@ -423,7 +425,7 @@ fn pack_bool(
         push: push_bytes(&push),
         groups: groups_1d(out.words().div_ceil(GROUP_THREADS)),
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([words], [out]) = bindings.split::<1, 1>();
         let words: &[u32] = bytemuck::cast_slice(words);
         let out: &mut [u8] = bytemuck::cast_slice_mut(out);

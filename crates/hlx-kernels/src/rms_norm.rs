@@ -9,7 +9,7 @@
 //! `[shards, C]`. Row sums have the order of [`lanes`]. PyTorch: `torch.nn.functional.rms_norm`.
 
 use hlx_core::arith::{self, FloatOps};
-use hlx_core::{Binding, Buffer, Context};
+use hlx_core::{Binding, Buffer, Device};
 use rayon::prelude::*;
 
 use crate::KernelError;
@@ -35,7 +35,7 @@ shader!(backward_weight, "rms_norm/backward_weight");
 /// If a buffer has another length, or the launch fails.
 #[allow(clippy::too_many_arguments)] // One kernel's buffers and shape, flat as everywhere here.
 pub fn rms_norm_forward(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     weight: &Buffer,
     y: &Buffer,
@@ -59,7 +59,7 @@ pub fn rms_norm_forward(
         RowArg::Rows("y", Binding::Write(y)),
         RowArg::PerRow("stats", Binding::Write(stats), 1),
     ];
-    kernel.launch(ctx, &args, move |b| {
+    kernel.launch(device, &args, move |b| {
         let ([x, weight], [y, stats]) = b.split();
         let rows = rows_a_task(cols);
         (
@@ -80,7 +80,7 @@ pub fn rms_norm_forward(
 /// As [`rms_norm_forward`].
 #[allow(clippy::too_many_arguments)] // As above.
 pub fn rms_norm_backward_input(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     weight: &Buffer,
     stats: &Buffer,
@@ -89,7 +89,7 @@ pub fn rms_norm_backward_input(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
-    launch_backward_input(ctx, x, weight, stats, dy, None, dx, rows, cols)
+    launch_backward_input(device, x, weight, stats, dy, None, dx, rows, cols)
 }
 
 /// As [`rms_norm_backward_input`], plus another gradient of x, such as a residual's:
@@ -99,7 +99,7 @@ pub fn rms_norm_backward_input(
 /// As [`rms_norm_forward`].
 #[allow(clippy::too_many_arguments)] // As above.
 pub fn rms_norm_backward_input_add(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     weight: &Buffer,
     stats: &Buffer,
@@ -109,12 +109,12 @@ pub fn rms_norm_backward_input_add(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
-    launch_backward_input(ctx, x, weight, stats, dy, Some(residual), dx, rows, cols)
+    launch_backward_input(device, x, weight, stats, dy, Some(residual), dx, rows, cols)
 }
 
 #[allow(clippy::too_many_arguments)] // As above.
 fn launch_backward_input(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     weight: &Buffer,
     stats: &Buffer,
@@ -138,7 +138,7 @@ fn launch_backward_input(
         rows,
         cols,
     };
-    kernel.launch(ctx, backward_rows)
+    kernel.launch(device, backward_rows)
 }
 
 /// Computes the shards' `dweight`; with `accumulate` the chains go on from the stored values, otherwise
@@ -150,7 +150,7 @@ fn launch_backward_input(
 /// As [`rms_norm_forward`].
 #[allow(clippy::too_many_arguments)] // As above.
 pub fn rms_norm_backward_weight(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     stats: &Buffer,
     dy: &Buffer,
@@ -183,7 +183,7 @@ pub fn rms_norm_backward_weight(
         Binding::Read(dy),
         Binding::ReadWrite(dweight),
     ];
-    kernel.launch(ctx, &bindings, move |b| {
+    kernel.launch(device, &bindings, move |b| {
         let ([x, stats, dy], [dweight]) = b.split();
         if !accumulate {
             dweight.fill(0.0);

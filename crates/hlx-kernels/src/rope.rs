@@ -8,7 +8,7 @@
 //! `y[i] = fma(x[i], c, -(x[i + half] * s))` and `y[i + half] = fma(x[i + half], c, x[i] * s)`. Elements
 //! from `2 half` on are copied. The derivative is the inverse turn of `dy`.
 
-use hlx_core::{Binding, Buffer, Context, Launch, as_u32, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, as_u32, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len, check_sizes, check_that};
@@ -37,7 +37,7 @@ pub struct Rope {
 /// # Errors
 /// A shape error, or the device's error.
 pub fn rope(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     positions: &Buffer,
     frequencies: &Buffer,
@@ -90,7 +90,7 @@ pub fn rope(
         push: push_bytes(&push),
         groups: groups_1d((rows * (width - pairs)).div_ceil(GROUP_THREADS)),
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([x, positions, frequencies], [y]) = bindings.split::<3, 1>();
         let token = heads * width;
         let rows = x.par_chunks(token).zip(y.par_chunks_mut(token));
@@ -159,13 +159,13 @@ mod tests {
 
     /// Turns on every device, which give equal bits.
     fn turned(x: &[f32], positions: &[u32], inverse: bool) -> Vec<f32> {
-        let mut got = run_everywhere("rope", |ctx, mem| {
-            let input = mem.input(ctx, x)?;
-            let positions_in = mem.input_u32(ctx, positions)?;
-            let frequencies = mem.input(ctx, &FREQUENCIES)?;
-            let y = mem.output(ctx, x.len())?;
+        let mut got = run_everywhere("rope", |device, mem| {
+            let input = mem.input(device, x)?;
+            let positions_in = mem.input_u32(device, positions)?;
+            let frequencies = mem.input(device, &FREQUENCIES)?;
+            let y = mem.output(device, x.len())?;
             let sizes = sizes(positions, inverse);
-            rope(ctx, &input, &positions_in, &frequencies, &y, &sizes)?;
+            rope(device, &input, &positions_in, &frequencies, &y, &sizes)?;
             Ok(vec![y])
         });
         got.remove(0)
@@ -212,10 +212,10 @@ mod tests {
 
     #[test]
     fn more_frequencies_than_pairs_are_refused() {
-        let ctx = hlx_core::testing::cpu().expect("the CPU device");
-        let memory = |n| ctx.alloc(n).expect("memory");
+        let device = hlx_core::testing::cpu().expect("the CPU device");
+        let memory = |n| device.alloc(n).expect("memory");
         let (x, positions, y) = (memory(24), memory(1), memory(24));
-        let error = rope(&ctx, &x, &positions, &memory(5), &y, &sizes(&[0], false));
+        let error = rope(&device, &x, &positions, &memory(5), &y, &sizes(&[0], false));
         assert_eq!(
             error.expect_err("refused").to_string(),
             "rope: 5 frequencies turn 10 elements, and a head has 8"

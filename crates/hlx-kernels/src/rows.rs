@@ -4,7 +4,7 @@
 //! holds rows in registers (`shaders/include/held_row.glsl`) or one that reads them once for each
 //! pass (`reduce.glsl`). The reductions have one order ([`crate::lanes`]), so the bits are equal.
 
-use hlx_core::{Binding, Buffer, Context, CpuBindings, Launch, Shader, groups_1d};
+use hlx_core::{Binding, Buffer, CpuBindings, Device, Launch, Shader, groups_1d};
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len};
@@ -48,7 +48,7 @@ impl Rows<'_> {
     /// A shape error if an argument has another length or a row no elements, or the device's error.
     pub fn launch(
         &self,
-        ctx: &Context,
+        device: &Device,
         args: &[RowArg<'_>],
         body: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
@@ -66,7 +66,7 @@ impl Rows<'_> {
         }
         let mut push = vec![rows as u32, cols as u32];
         push.extend_from_slice(self.parameters);
-        let held = RowGroup::held(ctx, cols);
+        let held = RowGroup::held(device, cols);
         let mut constants = held.map_or(Vec::new(), |cut| cut.specialization(cols).to_vec());
         constants.extend_from_slice(self.constants);
         let streamed_groups = groups_1d(rows.div_ceil(ROWS_A_GROUP));
@@ -78,7 +78,7 @@ impl Rows<'_> {
             push: bytemuck::cast_slice(&push),
             groups: held.map_or(streamed_groups, |cut| cut.groups(rows)),
         };
-        Ok(ctx.launch(launch, body)?)
+        Ok(device.launch(launch, body)?)
     }
 }
 
@@ -113,7 +113,7 @@ impl NormBackwardInput<'_> {
     /// As [`Rows::launch`].
     pub fn launch(
         &self,
-        ctx: &Context,
+        device: &Device,
         compute: impl Fn(&[f32], &[f32], &[f32], &[f32], &mut [f32]) + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
         let (cols, n_stats, adds) = (self.cols, self.n_stats, self.residual.is_some());
@@ -135,7 +135,7 @@ impl NormBackwardInput<'_> {
             RowArg::Rows("residual", Binding::Read(self.residual.unwrap_or(self.dy))),
             RowArg::Rows("dx", Binding::Write(self.dx)),
         ];
-        kernel.launch(ctx, &args, move |b| {
+        kernel.launch(device, &args, move |b| {
             let ([x, weight, stats, dy, residual], [dx]) = b.split();
             let rows = rows_a_task(cols);
             (

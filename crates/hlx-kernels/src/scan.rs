@@ -10,7 +10,7 @@
 //! the others. A float sum of zero is +0, totals included; integers wrap.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
 
 use crate::error::{KernelError, check_len, check_that};
 use crate::layout::Operand;
@@ -35,12 +35,17 @@ const ALONG_ITEMS: usize = 32;
 /// [`KernelError::Argument`] for an axis that does not exist, another type than f32, i32 or u32, or
 /// a tensor beyond 32-bit places on a GPU; [`KernelError::Length`] for an `out` of another length;
 /// or the device's error.
-pub fn cumsum(ctx: &Context, x: Operand<'_>, axis: usize, out: &Buffer) -> Result<(), KernelError> {
+pub fn cumsum(
+    device: &Device,
+    x: Operand<'_>,
+    axis: usize,
+    out: &Buffer,
+) -> Result<(), KernelError> {
     let step = match x.buffer.dtype() {
         DType::F32 => Step::SumFloat,
         _ => Step::Sum,
     };
-    scan(ctx, "cumsum", step, x, axis, out)
+    scan(device, "cumsum", step, x, axis, out)
 }
 
 /// Writes the running products of `x` along `axis` to `out`, as [`cumsum`].
@@ -48,7 +53,7 @@ pub fn cumsum(ctx: &Context, x: Operand<'_>, axis: usize, out: &Buffer) -> Resul
 /// # Errors
 /// As [`cumsum`].
 pub fn cumprod(
-    ctx: &Context,
+    device: &Device,
     x: Operand<'_>,
     axis: usize,
     out: &Buffer,
@@ -57,7 +62,7 @@ pub fn cumprod(
         DType::F32 => Step::ProdFloat,
         _ => Step::Prod,
     };
-    scan(ctx, "cumprod", step, x, axis, out)
+    scan(device, "cumprod", step, x, axis, out)
 }
 
 /// One launch: the pieces of every line of `terms`.
@@ -116,7 +121,7 @@ impl Pass {
     /// Launches it; `before` has the running totals of the items.
     fn launch(
         self,
-        ctx: &Context,
+        device: &Device,
         name: &'static str,
         x: &Buffer,
         before: Option<&Buffer>,
@@ -135,7 +140,7 @@ impl Pass {
                 (0, self.step as u32),
                 (1, u32::from(self.totals)),
                 (2, u32::from(with_before)),
-                (3, ctx.tuning().reduction_loads as u32),
+                (3, device.tuning().reduction_loads as u32),
             ],
             bindings: &[
                 Binding::Read(x),
@@ -146,7 +151,7 @@ impl Pass {
             push: push_bytes(&push),
             groups: groups_1d(self.items().div_ceil(a_group)),
         };
-        ctx.launch(launch, move |bindings| {
+        device.launch(launch, move |bindings| {
             let ([x, before], [out]) = bindings.split::<2, 1>();
             let before = with_before.then(|| cast_slice(before));
             cpu::scan(&self, cast_slice(x), before, cast_slice_mut(out));
@@ -156,7 +161,7 @@ impl Pass {
 }
 
 fn scan(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     step: Step,
     x: Operand<'_>,
@@ -176,8 +181,8 @@ fn scan(
     if out.is_empty() {
         return Ok(());
     }
-    let (x_part, terms) = lines(ctx, name, x, axis)?;
-    check_fits(name, "out", ctx, out)?;
+    let (x_part, terms) = lines(device, name, x, axis)?;
+    check_fits(name, "out", device, out)?;
     let pass = Pass {
         step,
         terms,
@@ -186,15 +191,16 @@ fn scan(
         totals: false,
     };
     if pass.pieces() == 1 {
-        return pass.launch(ctx, name, &x_part, None, out);
+        return pass.launch(device, name, &x_part, None, out);
     }
-    let totals = ctx.alloc_typed(dtype, pass.items())?;
-    let before = ctx.alloc_typed(dtype, pass.items())?;
+    let totals = device.alloc_typed(dtype, pass.items())?;
+    let before = device.alloc_typed(dtype, pass.items())?;
     let first = Pass {
         totals: true,
         ..pass.clone()
     };
-    first.launch(ctx, name, &x_part, None, &totals)?;
-    pass.of_totals().launch(ctx, name, &totals, None, &before)?;
-    pass.launch(ctx, name, &x_part, Some(&before), out)
+    first.launch(device, name, &x_part, None, &totals)?;
+    pass.of_totals()
+        .launch(device, name, &totals, None, &before)?;
+    pass.launch(device, name, &x_part, Some(&before), out)
 }

@@ -5,7 +5,7 @@
 //! dy[r, k])`. Shapes: all `[rows, cols]`. The sums have the row order of [`lanes`].
 //! PyTorch: `torch.softmax(x, dim=-1)`.
 
-use hlx_core::{Binding, Buffer, Context, arith};
+use hlx_core::{Binding, Buffer, Device, arith};
 use rayon::prelude::*;
 
 use crate::KernelError;
@@ -24,7 +24,7 @@ shader!(backward_held, "softmax/backward_held");
 /// # Errors
 /// If a buffer has another length, or the launch fails.
 pub fn softmax_forward(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     y: &Buffer,
     rows: usize,
@@ -43,7 +43,7 @@ pub fn softmax_forward(
         RowArg::Rows("x", Binding::Read(x)),
         RowArg::Rows("y", Binding::Write(y)),
     ];
-    kernel.launch(ctx, &args, move |b| {
+    kernel.launch(device, &args, move |b| {
         let ([x], [y]) = b.split();
         let task = rows_a_task(cols) * cols;
         x.par_chunks(task)
@@ -59,7 +59,7 @@ pub fn softmax_forward(
 /// # Errors
 /// As [`softmax_forward`].
 pub fn softmax_backward(
-    ctx: &Context,
+    device: &Device,
     y: &Buffer,
     dy: &Buffer,
     dx: &Buffer,
@@ -80,7 +80,7 @@ pub fn softmax_backward(
         RowArg::Rows("dy", Binding::Read(dy)),
         RowArg::Rows("dx", Binding::Write(dx)),
     ];
-    kernel.launch(ctx, &args, move |b| {
+    kernel.launch(device, &args, move |b| {
         let ([y, dy], [dx]) = b.split();
         let task = rows_a_task(cols) * cols;
         (
@@ -138,13 +138,13 @@ mod tests {
     ];
 
     fn forward_and_backward(x: &[f32], dy: &[f32], rows: usize, cols: usize) -> Vec<Vec<f32>> {
-        run_everywhere("softmax", |ctx, mem| {
-            let x = mem.input(ctx, x)?;
-            let y = mem.output(ctx, rows * cols)?;
-            softmax_forward(ctx, &x, &y, rows, cols)?;
-            let dy = mem.input(ctx, dy)?;
-            let dx = mem.output(ctx, rows * cols)?;
-            softmax_backward(ctx, &y, &dy, &dx, rows, cols)?;
+        run_everywhere("softmax", |device, mem| {
+            let x = mem.input(device, x)?;
+            let y = mem.output(device, rows * cols)?;
+            softmax_forward(device, &x, &y, rows, cols)?;
+            let dy = mem.input(device, dy)?;
+            let dx = mem.output(device, rows * cols)?;
+            softmax_backward(device, &y, &dy, &dx, rows, cols)?;
             Ok(vec![y, dx])
         })
     }
@@ -185,15 +185,15 @@ mod tests {
 
     #[test]
     fn wrong_lengths_are_named() {
-        let ctx = hlx_core::testing::cpu().expect("cpu");
-        let x = ctx.buffer_f32(&[0.0; 6]).expect("buffer");
-        let y = ctx.buffer_f32(&[0.0; 5]).expect("buffer");
-        let error = softmax_forward(&ctx, &x, &y, 2, 3).expect_err("y is short");
+        let device = hlx_core::testing::cpu().expect("cpu");
+        let x = device.buffer_f32(&[0.0; 6]).expect("buffer");
+        let y = device.buffer_f32(&[0.0; 5]).expect("buffer");
+        let error = softmax_forward(&device, &x, &y, 2, 3).expect_err("y is short");
         assert_eq!(
             error.to_string(),
             "softmax_forward: y has 5 elements, expected 6"
         );
-        let error = softmax_forward(&ctx, &x, &x, 6, 0).expect_err("no columns");
+        let error = softmax_forward(&device, &x, &x, 6, 0).expect_err("no columns");
         assert_eq!(error.to_string(), "softmax_forward: a row has no elements");
     }
 }

@@ -10,7 +10,7 @@
 //! `scatter.comp`). The first few of a line are selected instead (`top.comp`).
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Binding, Buffer, Context, CpuBindings, DType, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, CpuBindings, DType, Device, Launch, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use crate::element::{compute_type, gather as widen, order_key};
@@ -45,7 +45,7 @@ const ROW_PAIRS: usize = 512;
 /// # Errors
 /// As [`topk`], whose `k` is the axis' extent here.
 pub fn sort(
-    ctx: &Context,
+    device: &Device,
     x: Operand<'_>,
     axis: usize,
     descending: bool,
@@ -54,7 +54,14 @@ pub fn sort(
 ) -> Result<(), KernelError> {
     check_axis("sort", axis, x.layout.shape())?;
     let k = x.layout.shape()[axis];
-    select(ctx, "sort", x, (axis, k, descending), Some(values), indices)
+    select(
+        device,
+        "sort",
+        x,
+        (axis, k, descending),
+        Some(values),
+        indices,
+    )
 }
 
 /// Writes to `indices` (x's shape, u32) the places along `axis` in the order of their elements.
@@ -63,7 +70,7 @@ pub fn sort(
 /// # Errors
 /// As [`sort`].
 pub fn argsort(
-    ctx: &Context,
+    device: &Device,
     x: Operand<'_>,
     axis: usize,
     descending: bool,
@@ -71,7 +78,7 @@ pub fn argsort(
 ) -> Result<(), KernelError> {
     check_axis("argsort", axis, x.layout.shape())?;
     let k = x.layout.shape()[axis];
-    select(ctx, "argsort", x, (axis, k, descending), None, indices)
+    select(device, "argsort", x, (axis, k, descending), None, indices)
 }
 
 /// Writes the `k` largest (or smallest) elements along `axis` in their order to `values` (x's type)
@@ -84,7 +91,7 @@ pub fn argsort(
 /// another length; or the device's error.
 #[allow(clippy::too_many_arguments)] // PyTorch's plain arguments.
 pub fn topk(
-    ctx: &Context,
+    device: &Device,
     x: Operand<'_>,
     k: usize,
     axis: usize,
@@ -93,12 +100,12 @@ pub fn topk(
     indices: &Buffer,
 ) -> Result<(), KernelError> {
     check_axis("topk", axis, x.layout.shape())?;
-    select(ctx, "topk", x, (axis, k, largest), Some(values), indices)
+    select(device, "topk", x, (axis, k, largest), Some(values), indices)
 }
 
 /// Sorts, and keeps the first `k` of each line; the values are gathered by their places.
 fn select(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     x: Operand<'_>,
     (axis, k, descending): (usize, usize, bool),
@@ -125,7 +132,7 @@ fn select(
     if indices.is_empty() {
         return Ok(());
     }
-    let (part, terms) = lines(ctx, name, x, axis)?;
+    let (part, terms) = lines(device, name, x, axis)?;
     let sort = Sort {
         inner: shape[axis + 1..].iter().product(),
         terms,
@@ -137,14 +144,14 @@ fn select(
         Some(values) if dtype.per_word() == 1 => Second::Values(values),
         _ => Second::None,
     };
-    let is_stored = if top::serves(ctx, &sort) {
-        top::topk(ctx, name, &sort, &part, second, indices)?;
+    let is_stored = if top::serves(device, &sort) {
+        top::topk(device, name, &sort, &part, second, indices)?;
         true
-    } else if ctx.is_cpu() || n <= LONGEST_LINE {
-        sort.launch_lines(ctx, name, &part, second, indices)?;
+    } else if device.is_cpu() || n <= LONGEST_LINE {
+        sort.launch_lines(device, name, &part, second, indices)?;
         true
     } else {
-        radix::argsort(ctx, name, &sort, &part, indices)?;
+        radix::argsort(device, name, &sort, &part, indices)?;
         false
     };
     match (values, second) {
@@ -155,7 +162,7 @@ fn select(
                 buffer: indices,
                 layout: &layout,
             };
-            gather(ctx, x, axis, index, values, None)
+            gather(device, x, axis, index, values, None)
         }
     }
 }
@@ -225,7 +232,7 @@ impl Sort {
     /// Sorts every line in one launch: lines of up to 4,096 elements, on the CPU device any.
     fn launch_lines(
         &self,
-        ctx: &Context,
+        device: &Device,
         name: &'static str,
         x: &Buffer,
         second: Second<'_>,
@@ -241,7 +248,7 @@ impl Sort {
             specialization.push((2, row as u32));
         }
         let unused = match second {
-            Second::None => Some(ctx.alloc_typed(DType::U32, 1)?),
+            Second::None => Some(device.alloc_typed(DType::U32, 1)?),
             _ => None,
         };
         let push = self.push(1, 0);
@@ -258,7 +265,7 @@ impl Sort {
             groups: groups_1d(self.terms.n_results.div_ceil(lines_a_group)),
         };
         let (sort, kind) = (self.clone(), second.constant());
-        ctx.launch(launch, move |bindings| sort.on_cpu(kind, bindings))?;
+        device.launch(launch, move |bindings| sort.on_cpu(kind, bindings))?;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Where the terms of a reduction, a scan or a sort lie in a strided operand, and their pieces of
 //! 4,096.
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 
 use crate::error::{KernelError, check_that};
 use crate::layout::{Layout, MAX_RANK, Operand, Walk};
@@ -248,19 +248,19 @@ pub(crate) fn part(x: Operand<'_>) -> Result<(Buffer, usize), KernelError> {
 
 /// Whether a kernel can index a buffer: one binding, and places of 32 bits. The CPU device can
 /// index all.
-pub(crate) fn fits(ctx: &Context, buffer: &Buffer) -> bool {
+pub(crate) fn fits(device: &Device, buffer: &Buffer) -> bool {
     let places = u32::try_from(buffer.len()).is_ok();
-    ctx.is_cpu() || buffer.words() <= ctx.max_binding_words() && places
+    device.is_cpu() || buffer.words() <= device.max_binding_words() && places
 }
 
 /// Checks that a kernel can index an argument.
 pub(crate) fn check_fits(
     operation: &'static str,
     argument: &'static str,
-    ctx: &Context,
+    device: &Device,
     buffer: &Buffer,
 ) -> Result<(), KernelError> {
-    check_that(operation, fits(ctx, buffer), || {
+    check_that(operation, fits(device, buffer), || {
         let len = buffer.len();
         format!("{argument} spans {len} elements, more than a kernel can index")
     })
@@ -269,13 +269,13 @@ pub(crate) fn check_fits(
 /// The lines of an operand along an axis, and the part of its buffer that they lie in. Lines that are
 /// neighbours in the result keep the item order of outer axes.
 pub(crate) fn lines(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     x: Operand<'_>,
     axis: usize,
 ) -> Result<(Buffer, Terms), KernelError> {
     let (buffer, start) = part(x)?;
-    check_fits(name, "x", ctx, &buffer)?;
+    check_fits(name, "x", device, &buffer)?;
     let mut terms = Terms::of(x.layout, &[axis]).map_err(|reason| KernelError::Argument {
         operation: name,
         reason,

@@ -3,11 +3,11 @@
 //! Public so that kernels of your own can be tested the same way.
 
 use hlx_core::digest::canonical_bits;
-use hlx_core::{Buffer, Context, CoreError, DType, Element};
+use hlx_core::{Buffer, CoreError, DType, Device, Element};
 
 use crate::KernelError;
 
-pub use hlx_core::testing::{contexts, own_contexts, vulkan_contexts};
+pub use hlx_core::testing::{devices, own_devices, vulkan_devices};
 
 /// Words of fence on either side of every buffer.
 const FENCE_WORDS: usize = 64;
@@ -51,34 +51,38 @@ impl TestMemory {
     /// Fills freed memory of the device with the fence's word, so that buffers allocated next hold it.
     ///
     /// # Errors
-    /// As [`Context::alloc`].
-    pub fn spoil_freed_memory(&self, ctx: &Context) -> Result<(), CoreError> {
-        ctx.fill(&ctx.alloc(STALE_WORDS)?, self.fence)
+    /// As [`Device::alloc`].
+    pub fn spoil_freed_memory(&self, device: &Device) -> Result<(), CoreError> {
+        device.fill(&device.alloc(STALE_WORDS)?, self.fence)
     }
 
     /// Returns a fenced buffer with these values (subnormals flushed).
     ///
     /// # Errors
-    /// As [`Context::alloc`].
-    pub fn input(&mut self, ctx: &Context, data: &[f32]) -> Result<Buffer, CoreError> {
-        self.input_of(ctx, data)
+    /// As [`Device::alloc`].
+    pub fn input(&mut self, device: &Device, data: &[f32]) -> Result<Buffer, CoreError> {
+        self.input_of(device, data)
     }
 
     /// Returns a fenced buffer with these elements (subnormals of f32 and bf16 flushed).
     ///
     /// # Errors
-    /// As [`Context::alloc`].
-    pub fn input_of<T: Element>(&mut self, ctx: &Context, data: &[T]) -> Result<Buffer, CoreError> {
-        let buffer = self.fenced(ctx, T::DTYPE, data.len())?;
-        ctx.upload(&buffer, data)?;
+    /// As [`Device::alloc`].
+    pub fn input_of<T: Element>(
+        &mut self,
+        device: &Device,
+        data: &[T],
+    ) -> Result<Buffer, CoreError> {
+        let buffer = self.fenced(device, T::DTYPE, data.len())?;
+        device.upload(&buffer, data)?;
         let spare = buffer.words() * 4 - std::mem::size_of_val(data);
         if spare > 0 {
             // The rest of the last word belongs to the neighbour, as in a window of a larger buffer.
-            let mut words = ctx.download_u32(&buffer)?;
+            let mut words = device.download_u32(&buffer)?;
             if let Some(last) = words.last_mut() {
                 *last |= self.fence & (u32::MAX << (32 - 8 * spare));
             }
-            ctx.upload_u32(&buffer, &words)?;
+            device.upload_u32(&buffer, &words)?;
         }
         Ok(buffer)
     }
@@ -86,40 +90,40 @@ impl TestMemory {
     /// Returns a fenced buffer with these words.
     ///
     /// # Errors
-    /// As [`Context::alloc`].
-    pub fn input_u32(&mut self, ctx: &Context, data: &[u32]) -> Result<Buffer, CoreError> {
-        let buffer = self.fenced(ctx, DType::F32, data.len())?;
-        ctx.upload_u32(&buffer, data)?;
+    /// As [`Device::alloc`].
+    pub fn input_u32(&mut self, device: &Device, data: &[u32]) -> Result<Buffer, CoreError> {
+        let buffer = self.fenced(device, DType::F32, data.len())?;
+        device.upload_u32(&buffer, data)?;
         Ok(buffer)
     }
 
     /// Returns a fenced buffer filled with a NaN.
     ///
     /// # Errors
-    /// As [`Context::alloc`].
-    pub fn output(&mut self, ctx: &Context, len: usize) -> Result<Buffer, CoreError> {
-        self.output_of(ctx, DType::F32, len)
+    /// As [`Device::alloc`].
+    pub fn output(&mut self, device: &Device, len: usize) -> Result<Buffer, CoreError> {
+        self.output_of(device, DType::F32, len)
     }
 
     /// Returns a fenced buffer of a type, filled with words that no kernel computes.
     ///
     /// # Errors
-    /// As [`Context::alloc`].
+    /// As [`Device::alloc`].
     pub fn output_of(
         &mut self,
-        ctx: &Context,
+        device: &Device,
         dtype: DType,
         len: usize,
     ) -> Result<Buffer, CoreError> {
-        let buffer = self.fenced(ctx, dtype, len)?;
-        ctx.fill(&buffer, UNWRITTEN)?;
+        let buffer = self.fenced(device, dtype, len)?;
+        device.fill(&buffer, UNWRITTEN)?;
         Ok(buffer)
     }
 
-    fn fenced(&mut self, ctx: &Context, dtype: DType, len: usize) -> Result<Buffer, CoreError> {
+    fn fenced(&mut self, device: &Device, dtype: DType, len: usize) -> Result<Buffer, CoreError> {
         let words = dtype.words(len);
-        let whole = ctx.alloc(words + 2 * FENCE_WORDS)?;
-        ctx.fill(&whole, self.fence)?;
+        let whole = device.alloc(words + 2 * FENCE_WORDS)?;
+        device.fill(&whole, self.fence)?;
         let window = whole.slice(FENCE_WORDS, words)?.view_as(dtype, len)?;
         self.fenced.push((whole, words));
         Ok(window)
@@ -128,20 +132,20 @@ impl TestMemory {
     /// Checks that no kernel wrote outside its buffers.
     ///
     /// # Errors
-    /// As [`Context::download_u32`].
+    /// As [`Device::download_u32`].
     ///
     /// # Panics
     /// If one did.
-    pub fn check_fences(&self, name: &str, ctx: &Context) -> Result<(), CoreError> {
+    pub fn check_fences(&self, name: &str, device: &Device) -> Result<(), CoreError> {
         for (index, (whole, len)) in self.fenced.iter().enumerate() {
-            let words = ctx.download_u32(whole)?;
+            let words = device.download_u32(whole)?;
             let (before, rest) = words.split_at(FENCE_WORDS);
             let outside = before.iter().chain(&rest[*len..]);
             let broken = outside.enumerate().find(|&(_, &word)| word != self.fence);
             if let Some((at, word)) = broken {
                 panic!(
                     "{name} on {}: buffer {index}: fence word {at} is {word:#x}",
-                    ctx.info()
+                    device.info()
                 );
             }
         }
@@ -158,26 +162,26 @@ impl TestMemory {
 /// its bits between two devices (all NaNs of an f32 buffer count as one).
 pub fn run_everywhere<F>(name: &str, body: F) -> Vec<Vec<f32>>
 where
-    F: Fn(&Context, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
+    F: Fn(&Device, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
 {
-    run_on_each(name, contexts(), body)
+    run_on_each(name, devices(), body)
 }
 
 /// As [`run_everywhere`], on these devices, of which the first is the reference.
 ///
 /// # Panics
 /// As [`run_everywhere`].
-pub fn run_on_each<F>(name: &str, contexts: &[Context], body: F) -> Vec<Vec<f32>>
+pub fn run_on_each<F>(name: &str, devices: &[Device], body: F) -> Vec<Vec<f32>>
 where
-    F: Fn(&Context, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
+    F: Fn(&Device, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
 {
     let mut reference: Option<Vec<Output>> = None;
     let fences = AWKWARD_FENCES.into_iter().cycle().skip(name.len() % 5);
-    for (ctx, fence) in contexts.iter().zip([FENCE].into_iter().chain(fences)) {
-        let outputs = outputs_on(name, ctx, fence, &body);
+    for (device, fence) in devices.iter().zip([FENCE].into_iter().chain(fences)) {
+        let outputs = outputs_on(name, device, fence, &body);
         match &reference {
             None => reference = Some(outputs),
-            Some(expected) => assert_same_bits(name, ctx, expected, &outputs),
+            Some(expected) => assert_same_bits(name, device, expected, &outputs),
         }
     }
     values_of(reference.unwrap_or_default())
@@ -187,11 +191,11 @@ where
 ///
 /// # Panics
 /// As [`run_everywhere`].
-pub fn run_on<F>(name: &str, ctx: &Context, body: F) -> Vec<Vec<f32>>
+pub fn run_on<F>(name: &str, device: &Device, body: F) -> Vec<Vec<f32>>
 where
-    F: Fn(&Context, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
+    F: Fn(&Device, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
 {
-    values_of(outputs_on(name, ctx, FENCE, body))
+    values_of(outputs_on(name, device, FENCE, body))
 }
 
 /// Returns the elements of an output of [`run_everywhere`] that is of another type than f32.
@@ -210,25 +214,25 @@ fn values_of(outputs: Vec<Output>) -> Vec<Vec<f32>> {
         .collect()
 }
 
-fn outputs_on<F>(name: &str, ctx: &Context, fence: u32, body: F) -> Vec<Output>
+fn outputs_on<F>(name: &str, device: &Device, fence: u32, body: F) -> Vec<Output>
 where
-    F: Fn(&Context, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
+    F: Fn(&Device, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
 {
     let mut memory = TestMemory::fenced_by(fence);
-    let spoiled = memory.spoil_freed_memory(ctx).map_err(KernelError::from);
-    let result = spoiled.and_then(|()| body(ctx, &mut memory));
+    let spoiled = memory.spoil_freed_memory(device).map_err(KernelError::from);
+    let result = spoiled.and_then(|()| body(device, &mut memory));
     let result = result.and_then(|buffers| {
-        memory.check_fences(name, ctx)?;
-        let output = |buffer: &Buffer| Ok((buffer.dtype(), ctx.download_u32(buffer)?));
+        memory.check_fences(name, device)?;
+        let output = |buffer: &Buffer| Ok((buffer.dtype(), device.download_u32(buffer)?));
         let outputs: Result<Vec<Output>, CoreError> = buffers.iter().map(output).collect();
         Ok(outputs?)
     });
-    let outputs = result.unwrap_or_else(|error| panic!("{name} on {}: {error}", ctx.info()));
+    let outputs = result.unwrap_or_else(|error| panic!("{name} on {}: {error}", device.info()));
     for (index, (_, words)) in outputs.iter().enumerate() {
         if let Some(at) = words.iter().position(|&word| word == UNWRITTEN) {
             panic!(
                 "{name} on {}: output {index}: element {at} was not written",
-                ctx.info()
+                device.info()
             );
         }
     }
@@ -240,7 +244,7 @@ where
     outputs
 }
 
-fn assert_same_bits(name: &str, ctx: &Context, expected: &[Output], found: &[Output]) {
+fn assert_same_bits(name: &str, device: &Device, expected: &[Output], found: &[Output]) {
     assert_eq!(expected.len(), found.len(), "{name}: number of outputs");
     for (index, ((dtype, expected), (_, found))) in expected.iter().zip(found).enumerate() {
         assert_eq!(
@@ -258,7 +262,7 @@ fn assert_same_bits(name: &str, ctx: &Context, expected: &[Output], found: &[Out
                 e_bits == f_bits,
                 "{name} on {}: output {index}, word {at}: {f_bits:#010x} ({:e}), \
                  the CPU has {e_bits:#010x} ({:e})",
-                ctx.info(),
+                device.info(),
                 f32::from_bits(f),
                 f32::from_bits(e),
             );

@@ -1,6 +1,6 @@
 //! A matrix transposed: `y[c, r] = x[r, c]`, words as they are.
 
-use hlx_core::{Binding, Buffer, Context, Launch, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, push_bytes};
 use rayon::prelude::*;
 
 use crate::error::{check_len, check_that};
@@ -17,7 +17,7 @@ const TILE: usize = 32;
 /// [`KernelError::Length`] for a buffer of another length than `rows * columns`;
 /// [`KernelError::Argument`] for more elements or tiles than a launch can have.
 pub fn transpose(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     rows: usize,
     columns: usize,
@@ -47,7 +47,7 @@ pub fn transpose(
         push: push_bytes(&push),
         groups: [columns.div_ceil(TILE) as u32, rows.div_ceil(TILE) as u32, 1],
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([x], [y]) = bindings.split::<1, 1>();
         let strips = y.par_chunks_mut(TILE * rows).enumerate();
         strips.for_each(|(strip, y)| {
@@ -71,11 +71,14 @@ mod tests {
     fn rows_become_columns() {
         for [rows, columns] in [[1, 1], [1, 77], [31, 33], [32, 64], [100, 70], [257, 5]] {
             let data = values(1, rows * columns);
-            let got = run_everywhere("transpose", |ctx, mem| {
-                let x = mem.input(ctx, &data)?;
-                let (y, again) = (mem.output(ctx, data.len())?, mem.output(ctx, data.len())?);
-                transpose(ctx, &x, rows, columns, &y)?;
-                transpose(ctx, &y, columns, rows, &again)?;
+            let got = run_everywhere("transpose", |device, mem| {
+                let x = mem.input(device, &data)?;
+                let (y, again) = (
+                    mem.output(device, data.len())?,
+                    mem.output(device, data.len())?,
+                );
+                transpose(device, &x, rows, columns, &y)?;
+                transpose(device, &y, columns, rows, &again)?;
                 Ok(vec![x, y, again])
             });
             let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
@@ -92,13 +95,16 @@ mod tests {
     fn a_launch_cut_into_parts_behind_a_whole_one_writes_every_part() {
         let (rows, columns) = (33, 70);
         let data = values(2, rows * columns);
-        let got = run_everywhere("transpose", |ctx, mem| {
-            let mut slow = ctx.tuning().clone();
+        let got = run_everywhere("transpose", |device, mem| {
+            let mut slow = device.tuning().clone();
             (slow.bytes_per_second, slow.submission_ms) = (1e4, 200.0);
-            let x = mem.input(ctx, &data)?;
-            let (whole, parts) = (mem.output(ctx, data.len())?, mem.output(ctx, data.len())?);
-            transpose(ctx, &x, rows, columns, &whole)?;
-            transpose(&ctx.with_tuning(slow)?, &x, rows, columns, &parts)?;
+            let x = mem.input(device, &data)?;
+            let (whole, parts) = (
+                mem.output(device, data.len())?,
+                mem.output(device, data.len())?,
+            );
+            transpose(device, &x, rows, columns, &whole)?;
+            transpose(&device.with_tuning(slow)?, &x, rows, columns, &parts)?;
             Ok(vec![whole, parts])
         });
         assert_eq!(got[0], got[1]);
@@ -106,9 +112,12 @@ mod tests {
 
     #[test]
     fn a_wrong_length_is_named() {
-        let ctx = hlx_core::testing::cpu().expect("the CPU device");
-        let (x, y) = (ctx.alloc(6).expect("memory"), ctx.alloc(5).expect("memory"));
-        let error = transpose(&ctx, &x, 2, 3, &y).expect_err("a wrong length");
+        let device = hlx_core::testing::cpu().expect("the CPU device");
+        let (x, y) = (
+            device.alloc(6).expect("memory"),
+            device.alloc(5).expect("memory"),
+        );
+        let error = transpose(&device, &x, 2, 3, &y).expect_err("a wrong length");
         assert_eq!(error.to_string(), "transpose: y has 5 elements, expected 6");
     }
 }

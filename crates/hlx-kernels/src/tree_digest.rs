@@ -33,7 +33,7 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
-use hlx_core::{Binding, Buffer, Context, Launch, PendingDownload, as_u32, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, PendingDownload, as_u32, groups_1d, push_bytes};
 use rayon::prelude::*;
 use sha2::Digest;
 
@@ -192,7 +192,7 @@ impl ListDigest {
 /// What the device reports; [`hlx_core::CoreError::Invalid`] while a graph is being recorded (use a
 /// [`TreeDigester`] made before).
 pub fn tree_digest(
-    ctx: &Context,
+    device: &Device,
     buffer: &Buffer,
     kind: DigestKind,
 ) -> Result<TreeDigest, KernelError> {
@@ -201,7 +201,7 @@ pub fn tree_digest(
         shape: vec![buffer.len()],
         offset: 0,
     };
-    let list = TreeDigester::new(ctx, kind, vec![span])?.digest(buffer)?;
+    let list = TreeDigester::new(device, kind, vec![span])?.digest(buffer)?;
     Ok(list.tensors[0].root)
 }
 
@@ -211,7 +211,7 @@ pub fn tree_digest(
 /// graph. [`TreeDigester::read`] waits for all work and returns the roots of the last launch;
 /// [`TreeDigester::read_later`] starts their download and does not wait.
 pub struct TreeDigester {
-    ctx: Context,
+    device: Device,
     kind: DigestKind,
     tensors: Vec<TensorSpan>,
     plan: Plan,
@@ -242,23 +242,23 @@ impl TreeDigester {
     /// [`KernelError::Argument`] for an offset that is no multiple of 4; what the device reports;
     /// [`hlx_core::CoreError::Invalid`] while a graph is being recorded.
     pub fn new(
-        ctx: &Context,
+        device: &Device,
         kind: DigestKind,
         tensors: Vec<TensorSpan>,
     ) -> Result<Self, KernelError> {
-        Self::with_tree(ctx, kind, tensors, TREE, ctx.max_binding_words())
+        Self::with_tree(device, kind, tensors, TREE, device.max_binding_words())
     }
 
     /// As [`TreeDigester::new`], with another tree and windows of at most `window` words.
     fn with_tree(
-        ctx: &Context,
+        device: &Device,
         kind: DigestKind,
         tensors: Vec<TensorSpan>,
         tree: Tree,
         window: usize,
     ) -> Result<Self, KernelError> {
         // A plan has an entry for each 4,096 words or so: sizes are checked before it is made.
-        let most = usize::try_from(ctx.info().memory_bytes / 4).unwrap_or(usize::MAX);
+        let most = usize::try_from(device.info().memory_bytes / 4).unwrap_or(usize::MAX);
         for tensor in &tensors {
             let end = end_of(tensor)?;
             check_that("tree_digest", end <= most, || {
@@ -267,11 +267,11 @@ impl TreeDigester {
             })?;
         }
         let plan = Plan::new(&tensors, tree, window)?;
-        let chunks = ctx.buffer_u32(&plan.chunks)?;
-        let digests = ctx.alloc(plan.digest_words)?;
-        ctx.fill(&digests, 0)?;
+        let chunks = device.buffer_u32(&plan.chunks)?;
+        let digests = device.alloc(plan.digest_words)?;
+        device.fill(&digests, 0)?;
         Ok(Self {
-            ctx: ctx.clone(),
+            device: device.clone(),
             kind,
             tensors,
             plan,
@@ -341,7 +341,7 @@ impl TreeDigester {
             Binding::ReadWrite(&target)
         };
         let (state, n_chunks, place) = (host::state_after(domain), n as u32, first as u32);
-        let in_pairs = n <= self.ctx.tuning().digest_pairs_up_to;
+        let in_pairs = n <= self.device.tuning().digest_pairs_up_to;
         // The padding after the words: a one bit, zeros, and the length.
         let blocks = (step.longest + 3).div_ceil(BLOCK_WORDS) as u32;
         let alone = chunks_shader::Push {
@@ -369,7 +369,7 @@ impl TreeDigester {
             },
             groups: groups_1d(n.div_ceil(GROUP_CHUNKS)),
         };
-        self.ctx.launch(launch, move |bindings| {
+        self.device.launch(launch, move |bindings| {
             let ([words, chunks], [digests]) = bindings.split::<2, 1>();
             let words = as_u32(words);
             let digests: &mut [u32] = bytemuck::cast_slice_mut(digests);
@@ -391,7 +391,7 @@ impl TreeDigester {
     /// [`hlx_core::CoreError::DeviceLost`]; [`hlx_core::CoreError::Invalid`] while a graph is being
     /// recorded.
     pub fn read(&self) -> Result<ListDigest, KernelError> {
-        let digests = self.ctx.download_u32(&self.digests)?;
+        let digests = self.device.download_u32(&self.digests)?;
         Ok(self.list(&digests))
     }
 
@@ -401,7 +401,7 @@ impl TreeDigester {
     /// # Errors
     /// As [`TreeDigester::read`].
     pub fn read_later(&self) -> Result<PendingDigests, KernelError> {
-        let digests = self.ctx.download_later(&self.digests)?;
+        let digests = self.device.download_later(&self.digests)?;
         Ok(PendingDigests(digests))
     }
 

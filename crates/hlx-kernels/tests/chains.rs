@@ -8,8 +8,8 @@ mod chains {
 use std::thread;
 
 use chains::program::Program;
-use hlx_core::testing::{self, left_out, own_contexts, spirv_val};
-use hlx_core::{Buffer, Context, DType, DeviceKind, Tuning};
+use hlx_core::testing::{self, left_out, own_devices, spirv_val};
+use hlx_core::{Buffer, DType, Device, DeviceKind, Tuning};
 use hlx_kernels::activation::{Activation, activation_backward, activation_forward};
 use hlx_kernels::elementwise::{add, mul, scale};
 use hlx_kernels::{KernelError, chain_modules};
@@ -18,9 +18,9 @@ use hlx_kernels::{KernelError, chain_modules};
 const CHAINS: u64 = 1000;
 const CHAINS_ON_SOFTWARE: u64 = 8;
 
-fn chains_on(ctx: &Context) -> u64 {
+fn chains_on(device: &Device) -> u64 {
     let all = std::env::var_os("HLX_EXHAUSTIVE").is_some();
-    match ctx.info().kind {
+    match device.info().kind {
         DeviceKind::VulkanSoftware if !all => {
             left_out(
                 &format!("{} of {CHAINS} random chains", CHAINS - CHAINS_ON_SOFTWARE),
@@ -33,8 +33,8 @@ fn chains_on(ctx: &Context) -> u64 {
 }
 
 /// The words of a buffer, with one NaN for all of a type.
-fn words(ctx: &Context, buffer: &Buffer) -> Vec<u32> {
-    let mut words = ctx.download_u32(buffer).expect("download");
+fn words(device: &Device, buffer: &Buffer) -> Vec<u32> {
+    let mut words = device.download_u32(buffer).expect("download");
     // The bits of an element, its infinity and the NaN that stands for all.
     let (bits, infinity, nan) = match buffer.dtype() {
         DType::F32 => (32, 0x7f80_0000, 0x7fc0_0000),
@@ -55,16 +55,18 @@ fn words(ctx: &Context, buffer: &Buffer) -> Vec<u32> {
 
 /// Runs one random chain launch by launch on the CPU and recorded on a device, compares the words, and
 /// returns how many launches the recording has and how many the chain.
-fn chain_is_right([cpu, ctx]: [&Context; 2], seed: u64) -> [usize; 2] {
+fn chain_is_right([cpu, device]: [&Device; 2], seed: u64) -> [usize; 2] {
     let program = Program::random(seed);
     let alone = program.inputs(cpu).expect("inputs");
     let alone = program.run(cpu, &alone).expect("single launches");
     let want: Vec<Vec<u32>> = alone.iter().map(|kept| words(cpu, kept)).collect();
-    let inputs = program.inputs(ctx).expect("inputs");
-    let (graph, kept) = ctx.record(|| program.run(ctx, &inputs)).expect("recorded");
+    let inputs = program.inputs(device).expect("inputs");
+    let (graph, kept) = device
+        .record(|| program.run(device, &inputs))
+        .expect("recorded");
     graph.replay().expect("replayed");
     for (number, (kept, want)) in kept.iter().zip(&want).enumerate() {
-        let found = words(ctx, kept);
+        let found = words(device, kept);
         let first = found
             .iter()
             .zip(want)
@@ -73,15 +75,15 @@ fn chain_is_right([cpu, ctx]: [&Context; 2], seed: u64) -> [usize; 2] {
             first,
             None,
             "{}: seed {seed}, result {number}: {program:?}",
-            ctx.info()
+            device.info()
         );
     }
     [graph.len(), program.steps.len()]
 }
 
 /// Contexts that share the chains of a device: what takes time on a GPU is its driver's compiler.
-fn contexts_of(ctx: &Context) -> usize {
-    match ctx.info().kind {
+fn devices_of(device: &Device) -> usize {
+    match device.info().kind {
         DeviceKind::Cpu | DeviceKind::VulkanSoftware => 1,
         _ => thread::available_parallelism().map_or(1, |n| n.get().min(8)),
     }
@@ -89,13 +91,13 @@ fn contexts_of(ctx: &Context) -> usize {
 
 #[test]
 fn random_chains_have_the_bits_of_their_launches() {
-    for (device, ctx) in own_contexts().iter().enumerate() {
-        let (chains, parts) = (chains_on(ctx), contexts_of(ctx));
+    for (index, device) in own_devices().iter().enumerate() {
+        let (chains, parts) = (chains_on(device), devices_of(device));
         let run = |part: usize| {
-            let (cpu, ctx) = (testing::cpu().expect("CPU"), &own_contexts()[device]);
+            let (cpu, device) = (testing::cpu().expect("CPU"), &own_devices()[index]);
             let seeds = (part as u64..chains).step_by(parts);
             seeds
-                .map(|seed| chain_is_right([&cpu, ctx], seed))
+                .map(|seed| chain_is_right([&cpu, device], seed))
                 .fold([0, 0], |[a, b], [c, d]| [a + c, b + d])
         };
         let [launched, recorded] = thread::scope(|scope| {
@@ -111,7 +113,7 @@ fn random_chains_have_the_bits_of_their_launches() {
         assert!(
             2 * launched < recorded,
             "{launched} of {recorded} launches on {}",
-            ctx.info()
+            device.info()
         );
     }
     validate(&chain_modules());
@@ -128,34 +130,39 @@ fn validate(modules: &[&[u8]]) {
 }
 
 /// `y = gelu(2 a + b)` and the gradient of an activation, over the kernels of contiguous operands.
-fn dense_chain(ctx: &Context, [a, b]: [&Buffer; 2]) -> Result<Vec<Buffer>, KernelError> {
+fn dense_chain(device: &Device, [a, b]: [&Buffer; 2]) -> Result<Vec<Buffer>, KernelError> {
     let n = a.len();
-    let [twice, sum, y, dy] = [(); 4].map(|()| ctx.alloc(n));
+    let [twice, sum, y, dy] = [(); 4].map(|()| device.alloc(n));
     let (twice, sum, y, dy) = (twice?, sum?, y?, dy?);
-    scale(ctx, a, 2.0, &twice)?;
-    add(ctx, &twice, b, &sum)?;
-    activation_forward(ctx, Activation::Gelu, &sum, &y)?;
-    activation_backward(ctx, Activation::Silu, &sum, &y, &dy)?;
-    let out = ctx.alloc(n)?;
-    mul(ctx, &dy, b, &out)?;
+    scale(device, a, 2.0, &twice)?;
+    add(device, &twice, b, &sum)?;
+    activation_forward(device, Activation::Gelu, &sum, &y)?;
+    activation_backward(device, Activation::Silu, &sum, &y, &dy)?;
+    let out = device.alloc(n)?;
+    mul(device, &dy, b, &out)?;
     Ok(vec![out, y])
 }
 
 #[test]
 fn kernels_of_contiguous_operands_are_joined() {
-    for ctx in own_contexts() {
+    for device in own_devices() {
         for n in [1, 5, 2048, 2051] {
             let data: Vec<f32> = hlx_kernels::testing::values(n as u64, 2 * n);
-            let a = ctx.buffer_f32(&data[..n]).expect("a");
-            let b = ctx.buffer_f32(&data[n..]).expect("b");
-            let want = dense_chain(&ctx, [&a, &b]).expect("single launches");
-            let (graph, found) = ctx
-                .record(|| dense_chain(&ctx, [&a, &b]))
+            let a = device.buffer_f32(&data[..n]).expect("a");
+            let b = device.buffer_f32(&data[n..]).expect("b");
+            let want = dense_chain(&device, [&a, &b]).expect("single launches");
+            let (graph, found) = device
+                .record(|| dense_chain(&device, [&a, &b]))
                 .expect("recorded");
-            assert_eq!(graph.len(), 1, "{}", ctx.info());
+            assert_eq!(graph.len(), 1, "{}", device.info());
             graph.replay().expect("replayed");
             for (found, want) in found.iter().zip(&want) {
-                assert_eq!(words(&ctx, found), words(&ctx, want), "{}", ctx.info());
+                assert_eq!(
+                    words(&device, found),
+                    words(&device, want),
+                    "{}",
+                    device.info()
+                );
             }
         }
     }
@@ -163,38 +170,43 @@ fn kernels_of_contiguous_operands_are_joined() {
 
 #[test]
 fn a_tuning_turns_chains_off() {
-    for ctx in own_contexts() {
+    for device in own_devices() {
         let tuning = Tuning {
             chains: false,
-            ..ctx.tuning().clone()
+            ..device.tuning().clone()
         };
-        let ctx = ctx.with_tuning(tuning).expect("a tuning");
-        let a = ctx.buffer_f32(&[1.0, 2.0, 3.0]).expect("a");
-        let (graph, _) = ctx
-            .record(|| dense_chain(&ctx, [&a, &a.clone()]))
+        let device = device.with_tuning(tuning).expect("a tuning");
+        let a = device.buffer_f32(&[1.0, 2.0, 3.0]).expect("a");
+        let (graph, _) = device
+            .record(|| dense_chain(&device, [&a, &a.clone()]))
             .expect("recorded");
-        assert_eq!(graph.len(), 5, "{}", ctx.info());
+        assert_eq!(graph.len(), 5, "{}", device.info());
     }
 }
 
 #[test]
 fn a_replay_computes_from_what_its_operands_then_hold() {
-    for ctx in own_contexts() {
+    for device in own_devices() {
         let (a, b) = (
-            ctx.buffer_f32(&[1.0; 7]).expect("a"),
-            ctx.buffer_f32(&[2.0; 7]).expect("b"),
+            device.buffer_f32(&[1.0; 7]).expect("a"),
+            device.buffer_f32(&[2.0; 7]).expect("b"),
         );
-        let (graph, kept) = ctx
-            .record(|| dense_chain(&ctx, [&a, &b]))
+        let (graph, kept) = device
+            .record(|| dense_chain(&device, [&a, &b]))
             .expect("recorded");
         for seed in 0..3 {
             let data = hlx_kernels::testing::normal(seed, 14);
-            ctx.upload_f32(&a, &data[..7]).expect("upload");
-            ctx.upload_f32(&b, &data[7..]).expect("upload");
+            device.upload_f32(&a, &data[..7]).expect("upload");
+            device.upload_f32(&b, &data[7..]).expect("upload");
             graph.replay().expect("replayed");
-            let want = dense_chain(&ctx, [&a, &b]).expect("single launches");
+            let want = dense_chain(&device, [&a, &b]).expect("single launches");
             for (found, want) in kept.iter().zip(&want) {
-                assert_eq!(words(&ctx, found), words(&ctx, want), "{}", ctx.info());
+                assert_eq!(
+                    words(&device, found),
+                    words(&device, want),
+                    "{}",
+                    device.info()
+                );
             }
         }
     }

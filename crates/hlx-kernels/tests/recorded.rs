@@ -1,12 +1,12 @@
 //! Launchers of several passes in a graph: they allocate, but neither upload, download nor wait, and
 //! a replay computes from what the operands then hold.
 
-use hlx_core::{Buffer, Context, DType};
+use hlx_core::{Buffer, DType, Device};
 use hlx_kernels::indexing::{NO_BAD_INDEX, gather, index_add, scatter, scatter_add};
 use hlx_kernels::reduce_axes::{Reduction, reduce};
 use hlx_kernels::scan::cumsum;
 use hlx_kernels::sort::sort;
-use hlx_kernels::testing::{contexts, ids, normal};
+use hlx_kernels::testing::{devices, ids, normal};
 use hlx_kernels::{KernelError, Layout, Operand};
 
 const ROWS: usize = 5000;
@@ -21,7 +21,7 @@ struct Tensors {
 }
 
 impl Tensors {
-    fn new(ctx: &Context) -> Result<Self, KernelError> {
+    fn new(device: &Device) -> Result<Self, KernelError> {
         let typed = [
             (DType::F32, COLUMNS), // sums of the columns
             (DType::U32, 1),       // the largest element's place
@@ -37,23 +37,23 @@ impl Tensors {
         ];
         let outputs = typed
             .into_iter()
-            .map(|(dtype, len)| ctx.alloc_typed(dtype, len));
+            .map(|(dtype, len)| device.alloc_typed(dtype, len));
         Ok(Self {
-            x: ctx.alloc(LEN)?,
-            index: ctx.alloc_typed(DType::U32, LEN)?,
+            x: device.alloc(LEN)?,
+            index: device.alloc_typed(DType::U32, LEN)?,
             outputs: outputs.collect::<Result<_, _>>()?,
         })
     }
 
-    fn upload(&self, ctx: &Context, seed: u64) -> Result<(), KernelError> {
-        ctx.upload(&self.x, &normal(seed, LEN))?;
+    fn upload(&self, device: &Device, seed: u64) -> Result<(), KernelError> {
+        device.upload(&self.x, &normal(seed, LEN))?;
         // The last index is out of range.
         let mut index = ids(seed, LEN, ROWS as u32);
         index[LEN - 1] = ROWS as u32;
-        Ok(ctx.upload(&self.index, &index)?)
+        Ok(device.upload(&self.index, &index)?)
     }
 
-    fn launch(&self, ctx: &Context) -> Result<(), KernelError> {
+    fn launch(&self, device: &Device) -> Result<(), KernelError> {
         let shape = [ROWS, COLUMNS];
         let (layout, line) = (Layout::contiguous(&shape)?, Layout::contiguous(&[ROWS])?);
         let operand = |buffer| Operand {
@@ -63,27 +63,30 @@ impl Tensors {
         let (x, index) = (operand(&self.x), operand(&self.index));
         let out = &self.outputs;
         let flag = &out[10];
-        ctx.fill(flag, NO_BAD_INDEX)?;
-        reduce(ctx, Reduction::Sum, x, &[0], &out[0])?;
-        reduce(ctx, Reduction::ArgMax, x, &[0, 1], &out[1])?;
-        reduce(ctx, Reduction::Any, x, &[1], &out[2])?;
-        cumsum(ctx, x, 0, &out[3])?;
-        sort(ctx, x, 0, true, &out[4], &out[5])?;
-        gather(ctx, x, 0, index, &out[6], Some(flag))?;
+        device.fill(flag, NO_BAD_INDEX)?;
+        reduce(device, Reduction::Sum, x, &[0], &out[0])?;
+        reduce(device, Reduction::ArgMax, x, &[0, 1], &out[1])?;
+        reduce(device, Reduction::Any, x, &[1], &out[2])?;
+        cumsum(device, x, 0, &out[3])?;
+        sort(device, x, 0, true, &out[4], &out[5])?;
+        gather(device, x, 0, index, &out[6], Some(flag))?;
         for target in &out[7..10] {
-            ctx.fill(target, 0)?;
+            device.fill(target, 0)?;
         }
-        scatter(ctx, &out[7], &shape, 0, index, x, Some(flag))?;
-        scatter_add(ctx, &out[8], &shape, 0, index, x, Some(flag))?;
+        scatter(device, &out[7], &shape, 0, index, x, Some(flag))?;
+        scatter_add(device, &out[8], &shape, 0, index, x, Some(flag))?;
         let rows = Operand {
             buffer: &self.index.slice(0, ROWS)?,
             layout: &line,
         };
-        index_add(ctx, &out[9], &shape, 0, rows, x, None)
+        index_add(device, &out[9], &shape, 0, rows, x, None)
     }
 
-    fn words(&self, ctx: &Context) -> Result<Vec<Vec<u32>>, KernelError> {
-        let words = self.outputs.iter().map(|buffer| ctx.download_u32(buffer));
+    fn words(&self, device: &Device) -> Result<Vec<Vec<u32>>, KernelError> {
+        let words = self
+            .outputs
+            .iter()
+            .map(|buffer| device.download_u32(buffer));
         Ok(words.collect::<Result<_, _>>()?)
     }
 }
@@ -91,21 +94,21 @@ impl Tensors {
 #[test]
 fn recorded_passes_compute_from_what_operands_hold_at_the_replay() {
     let mut of_devices = Vec::new();
-    for ctx in contexts() {
+    for device in devices() {
         let run = || -> Result<Vec<Vec<u32>>, KernelError> {
-            let direct = Tensors::new(ctx)?;
-            direct.upload(ctx, 2)?;
-            direct.launch(ctx)?;
-            let want = direct.words(ctx)?;
+            let direct = Tensors::new(device)?;
+            direct.upload(device, 2)?;
+            direct.launch(device)?;
+            let want = direct.words(device)?;
 
-            let recorded = Tensors::new(ctx)?;
-            recorded.upload(ctx, 1)?;
-            let (graph, ()) = ctx.record(|| recorded.launch(ctx))?;
+            let recorded = Tensors::new(device)?;
+            recorded.upload(device, 1)?;
+            let (graph, ()) = device.record(|| recorded.launch(device))?;
             graph.replay()?;
-            assert_ne!(recorded.words(ctx)?, want, "other operands");
-            recorded.upload(ctx, 2)?;
+            assert_ne!(recorded.words(device)?, want, "other operands");
+            recorded.upload(device, 2)?;
             graph.replay()?;
-            assert_eq!(recorded.words(ctx)?, want, "{}", ctx.info());
+            assert_eq!(recorded.words(device)?, want, "{}", device.info());
             Ok(want)
         };
         of_devices.push(run().expect("launches"));

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use hlx_core::sizes::LARGEST;
-use hlx_core::{Buffer, Context};
-use hlx_kernels::testing::contexts;
+use hlx_core::{Buffer, Device};
+use hlx_kernels::testing::devices;
 use hlx_kernels::{KernelError, Layout, Operand, row_major};
 
 /// Two factors, and what their product is in 64 bits that wrap.
@@ -56,19 +56,19 @@ const NEEDS_NO_ROW: [(&str, &str); 18] = [
 #[test]
 fn sizes_whose_product_wraps_are_refused_by_every_launcher() {
     let names: BTreeSet<&str> = rows::ROWS.iter().map(|row| row.0).collect();
-    for ctx in contexts() {
-        let other = ctx.buffer_u32(&[7; 300]).expect("a buffer");
+    for device in devices() {
+        let other = device.buffer_u32(&[7; 300]).expect("a buffer");
         for (name, launch) in rows::ROWS {
             for (factors, len) in WRAPPING {
-                let x = ctx.alloc(len).expect("a small buffer");
-                let found = launch(ctx, &x, factors);
+                let x = device.alloc(len).expect("a small buffer");
+                let found = launch(device, &x, factors);
                 let error = found.err().unwrap_or_else(|| {
-                    panic!("{name} takes {factors:?} for a buffer of {len} on {ctx:?}")
+                    panic!("{name} takes {factors:?} for a buffer of {len} on {device:?}")
                 });
                 assert!(!error.to_string().contains('\n'), "{name}: {error}");
             }
         }
-        assert_eq!(ctx.download_u32(&other).expect("read"), [7; 300]);
+        assert_eq!(device.download_u32(&other).expect("read"), [7; 300]);
     }
     let excused: BTreeSet<&str> = NEEDS_NO_ROW.iter().map(|(name, _)| *name).collect();
     let missing: Vec<String> = launchers_of_sizes()
@@ -100,7 +100,7 @@ fn sources() -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The public functions that take a context and sizes: numbers, or one of the structs of sizes.
+/// The public functions that take a device and sizes: numbers, or one of the structs of sizes.
 fn launchers_of_sizes() -> BTreeSet<String> {
     const SIZES: [&str; 17] = [
         "usize",
@@ -126,7 +126,7 @@ fn launchers_of_sizes() -> BTreeSet<String> {
         for part in text.split("\npub fn ").skip(1) {
             let signature = part.split('{').next().unwrap_or_default();
             let is_launcher =
-                signature.contains("ctx: &Context") && signature.contains("KernelError");
+                signature.contains("device: &Device") && signature.contains("KernelError");
             if is_launcher && SIZES.iter().any(|size| signature.contains(size)) {
                 let name = signature.split(['(', '<']).next().unwrap_or_default();
                 found.insert(name.to_owned());
@@ -162,8 +162,8 @@ fn no_view_has_a_number_of_elements_that_wraps() {
 
 #[test]
 fn no_layout_leads_past_its_buffer() -> Result<(), KernelError> {
-    let ctx = &contexts()[0];
-    let (x, out) = (ctx.buffer_f32(&[1.0; 64])?, ctx.alloc(64)?);
+    let device = &devices()[0];
+    let (x, out) = (device.buffer_f32(&[1.0; 64])?, device.alloc(64)?);
     let line = of(&[64]);
     for offset in [
         1,
@@ -179,7 +179,7 @@ fn no_layout_leads_past_its_buffer() -> Result<(), KernelError> {
                 buffer: &x,
                 layout: &layout,
             };
-            let refused = hlx_kernels::elementwise::copy_strided(ctx, operand, &out);
+            let refused = hlx_kernels::elementwise::copy_strided(device, operand, &out);
             assert!(refused.is_err(), "{layout}");
         }
     }
@@ -196,4 +196,4 @@ fn no_layout_leads_past_its_buffer() -> Result<(), KernelError> {
 }
 
 /// What a row's launcher is given: buffers of the wrapped length, and the factors.
-type Launch = fn(&Context, &Buffer, [usize; 2]) -> Result<(), KernelError>;
+type Launch = fn(&Device, &Buffer, [usize; 2]) -> Result<(), KernelError>;

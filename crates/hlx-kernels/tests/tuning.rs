@@ -5,7 +5,7 @@
 //! own tuning. Software drivers compile unrolled kernels slowly, so rows and loads ahead are few.
 
 use hlx_core::DType::{F16, F32};
-use hlx_core::{Buffer, ColumnCut, Context, CoreError, ProductTile, RowCut, Tuning};
+use hlx_core::{Buffer, ColumnCut, CoreError, Device, ProductTile, RowCut, Tuning};
 use hlx_kernels::activation::Activation;
 use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
 use hlx_kernels::conv2d::{Conv2d, conv2d_backward_input, conv2d_backward_weight, conv2d_forward};
@@ -22,7 +22,7 @@ use hlx_kernels::rms_norm::{
     rms_norm_backward_input, rms_norm_backward_input_add, rms_norm_forward,
 };
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
-use hlx_kernels::testing::{TestMemory, contexts, ids, normal, run_on_each, values};
+use hlx_kernels::testing::{TestMemory, devices, ids, normal, run_on_each, values};
 use hlx_kernels::{KernelError, Layout, Operand};
 
 type Outputs = Result<Vec<Buffer>, KernelError>;
@@ -33,16 +33,20 @@ type Change = fn(&mut Tuning);
 fn same_bits(
     name: &str,
     changes: &[(&str, Change)],
-    body: impl Fn(&Context, &mut TestMemory) -> Outputs,
+    body: impl Fn(&Device, &mut TestMemory) -> Outputs,
 ) {
-    let cpu = &contexts()[0];
+    let cpu = &devices()[0];
     for (change, apply) in changes {
         let mut tuned = vec![cpu.clone()];
-        for ctx in contexts() {
-            let mut tuning = ctx.tuning().clone();
+        for device in devices() {
+            let mut tuning = device.tuning().clone();
             apply(&mut tuning);
-            assert_ne!(&tuning, ctx.tuning(), "{change} changes nothing on {ctx:?}");
-            tuned.push(ctx.with_tuning(tuning).expect("a valid tuning"));
+            assert_ne!(
+                &tuning,
+                device.tuning(),
+                "{change} changes nothing on {device:?}"
+            );
+            tuned.push(device.with_tuning(tuning).expect("a valid tuning"));
         }
         run_on_each(&format!("{name}, {change}"), &tuned, &body);
     }
@@ -69,47 +73,53 @@ fn held_rows_have_the_bits_of_streamed_ones() {
     for (cols, change) in [(33, pairs), (129, wide), (40, narrow)] {
         let rows = 5;
         let [x, dy] = [1, 2].map(|seed| values(seed, rows * cols));
-        same_bits("rows", &[change], |ctx, mem| {
-            let x = mem.input(ctx, &x)?;
-            let outs: [Buffer; 2] = [mem.output(ctx, rows)?, mem.output(ctx, rows)?];
-            row_sum(ctx, &x, &outs[0], rows, cols)?;
-            row_max(ctx, &x, &outs[1], rows, cols)?;
+        same_bits("rows", &[change], |device, mem| {
+            let x = mem.input(device, &x)?;
+            let outs: [Buffer; 2] = [mem.output(device, rows)?, mem.output(device, rows)?];
+            row_sum(device, &x, &outs[0], rows, cols)?;
+            row_max(device, &x, &outs[1], rows, cols)?;
             Ok(outs.to_vec())
         });
-        same_bits("softmax", &[change], |ctx, mem| {
-            let (x, dy) = (mem.input(ctx, &x)?, mem.input(ctx, &dy)?);
-            let (y, dx) = (mem.output(ctx, rows * cols)?, mem.output(ctx, rows * cols)?);
-            softmax_forward(ctx, &x, &y, rows, cols)?;
-            softmax_backward(ctx, &y, &dy, &dx, rows, cols)?;
+        same_bits("softmax", &[change], |device, mem| {
+            let (x, dy) = (mem.input(device, &x)?, mem.input(device, &dy)?);
+            let (y, dx) = (
+                mem.output(device, rows * cols)?,
+                mem.output(device, rows * cols)?,
+            );
+            softmax_forward(device, &x, &y, rows, cols)?;
+            softmax_backward(device, &y, &dy, &dx, rows, cols)?;
             Ok(vec![y, dx])
         });
-        same_bits("layer_norm", &[change], |ctx, mem| {
-            let (x, dy) = (mem.input(ctx, &x)?, mem.input(ctx, &dy)?);
-            let weight = mem.input(ctx, &normal(3, cols))?;
-            let bias = mem.input(ctx, &normal(4, cols))?;
-            let (y, dx) = (mem.output(ctx, rows * cols)?, mem.output(ctx, rows * cols)?);
-            let stats = mem.output(ctx, 2 * rows)?;
-            layer_norm_forward(ctx, &x, &weight, &bias, &y, &stats, rows, cols, 1e-5)?;
-            layer_norm_backward_input(ctx, &x, &weight, &stats, &dy, &dx, rows, cols)?;
+        same_bits("layer_norm", &[change], |device, mem| {
+            let (x, dy) = (mem.input(device, &x)?, mem.input(device, &dy)?);
+            let weight = mem.input(device, &normal(3, cols))?;
+            let bias = mem.input(device, &normal(4, cols))?;
+            let (y, dx) = (
+                mem.output(device, rows * cols)?,
+                mem.output(device, rows * cols)?,
+            );
+            let stats = mem.output(device, 2 * rows)?;
+            layer_norm_forward(device, &x, &weight, &bias, &y, &stats, rows, cols, 1e-5)?;
+            layer_norm_backward_input(device, &x, &weight, &stats, &dy, &dx, rows, cols)?;
             Ok(vec![y, stats, dx])
         });
         let [x, dy] = [5, 6].map(|seed| normal(seed, rows * cols));
-        let outputs = |ctx: &Context, mem: &mut TestMemory| -> Outputs {
-            let (x, dy) = (mem.input(ctx, &x)?, mem.input(ctx, &dy)?);
-            let weight = &mem.input(ctx, &normal(3, cols))?;
-            let around = &mem.input(ctx, &normal(4, rows * cols))?;
+        let outputs = |device: &Device, mem: &mut TestMemory| -> Outputs {
+            let (x, dy) = (mem.input(device, &x)?, mem.input(device, &dy)?);
+            let weight = &mem.input(device, &normal(3, cols))?;
+            let around = &mem.input(device, &normal(4, rows * cols))?;
             let outs: Result<Vec<Buffer>, CoreError> =
-                (0..4).map(|_| mem.output(ctx, rows * cols)).collect();
-            let (outs, stats) = (outs?, mem.output(ctx, rows)?);
+                (0..4).map(|_| mem.output(device, rows * cols)).collect();
+            let (outs, stats) = (outs?, mem.output(device, rows)?);
             let [y, dx, sum, apart] = &outs[..] else {
                 return Ok(outs);
             };
-            rms_norm_forward(ctx, &x, weight, y, &stats, rows, cols, 1e-5)?;
-            rms_norm_backward_input(ctx, &x, weight, &stats, &dy, dx, rows, cols)?;
-            rms_norm_backward_input_add(ctx, &x, weight, &stats, &dy, around, sum, rows, cols)?;
-            add(ctx, around, dx, apart)?;
-            let words = |buffer: &Buffer| ctx.download_f32(buffer);
-            assert_eq!(words(sum)?, words(apart)?, "{}", ctx.info());
+            rms_norm_forward(device, &x, weight, y, &stats, rows, cols, 1e-5)?;
+            rms_norm_backward_input(device, &x, weight, &stats, &dy, dx, rows, cols)?;
+            rms_norm_backward_input_add(device, &x, weight, &stats, &dy, around, sum, rows, cols)?;
+            add(device, around, dx, apart)?;
+            let words = |buffer: &Buffer| device.download_f32(buffer);
+            assert_eq!(words(sum)?, words(apart)?, "{}", device.info());
             Ok([outs, vec![stats]].concat())
         };
         same_bits("rms_norm", &[change], outputs);
@@ -129,10 +139,15 @@ fn rows_read_in_blocks_have_equal_bits() {
     let (rows, vocabulary) = (4, 523);
     let logits = normal(1, rows * vocabulary);
     let targets = ids(2, rows, vocabulary as u32);
-    same_bits("cross_entropy", &changes, |ctx, mem| {
-        let (logits, targets) = (mem.input(ctx, &logits)?, mem.input_u32(ctx, &targets)?);
-        let (loss, stats) = (mem.output(ctx, rows)?, mem.output(ctx, 2 * rows)?);
-        cross_entropy_forward(ctx, &logits, &targets, &loss, &stats, rows, vocabulary, 0.1)?;
+    same_bits("cross_entropy", &changes, |device, mem| {
+        let (logits, targets) = (
+            mem.input(device, &logits)?,
+            mem.input_u32(device, &targets)?,
+        );
+        let (loss, stats) = (mem.output(device, rows)?, mem.output(device, 2 * rows)?);
+        cross_entropy_forward(
+            device, &logits, &targets, &loss, &stats, rows, vocabulary, 0.1,
+        )?;
         Ok(vec![loss, stats])
     });
 }
@@ -159,18 +174,18 @@ fn column_cuts_have_equal_bits() {
     let (shards, rows_per_shard, cols) = (2, 67, 129);
     let rows = shards * rows_per_shard;
     let [x, dy] = [1, 2].map(|seed| values(seed, rows * cols));
-    same_bits("columns", &CUTS, |ctx, mem| {
-        let (x, dy) = (mem.input(ctx, &x)?, mem.input(ctx, &dy)?);
-        let stats = mem.input(ctx, &normal(3, 2 * rows))?;
+    same_bits("columns", &CUTS, |device, mem| {
+        let (x, dy) = (mem.input(device, &x)?, mem.input(device, &dy)?);
+        let stats = mem.input(device, &normal(3, 2 * rows))?;
         let outs: Result<Vec<Buffer>, CoreError> =
-            (0..3).map(|_| mem.output(ctx, shards * cols)).collect();
+            (0..3).map(|_| mem.output(device, shards * cols)).collect();
         let outs = outs?;
         let (s, r, c) = (shards, rows_per_shard, cols);
-        column_sum(ctx, &x, &outs[0], s, r, c, false)?;
-        layer_norm_backward_params(ctx, &x, &stats, &dy, &outs[1], &outs[2], s, r, c, false)?;
+        column_sum(device, &x, &outs[0], s, r, c, false)?;
+        layer_norm_backward_params(device, &x, &stats, &dy, &outs[1], &outs[2], s, r, c, false)?;
         // Once more, on from the stored values.
-        column_sum(ctx, &dy, &outs[0], s, r, c, true)?;
-        layer_norm_backward_params(ctx, &dy, &stats, &x, &outs[1], &outs[2], s, r, c, true)?;
+        column_sum(device, &dy, &outs[0], s, r, c, true)?;
+        layer_norm_backward_params(device, &dy, &stats, &x, &outs[1], &outs[2], s, r, c, true)?;
         Ok(outs)
     });
 }
@@ -199,31 +214,33 @@ fn two_vectors_a_thread_have_the_bits_of_one() {
     // Ragged ends, whole vectors, and one past a workgroup of two vectors.
     for len in [1, 31, 1024, 2048, 2052, 4099] {
         let [x, b] = [1, 2].map(|seed| values(seed, len));
-        same_bits("maps", &changes, |ctx, mem| {
-            let (x, b) = (mem.input(ctx, &x)?, mem.input(ctx, &b)?);
-            let (sum, scaled) = (mem.output(ctx, len)?, mem.output(ctx, len)?);
-            add(ctx, &x, &b, &sum)?;
-            scale(ctx, &x, 0.7, &scaled)?;
-            let (product, halves) = (mem.output(ctx, len)?, mem.output_of(ctx, F16, len)?);
+        same_bits("maps", &changes, |device, mem| {
+            let (x, b) = (mem.input(device, &x)?, mem.input(device, &b)?);
+            let (sum, scaled) = (mem.output(device, len)?, mem.output(device, len)?);
+            add(device, &x, &b, &sum)?;
+            scale(device, &x, 0.7, &scaled)?;
+            let (product, halves) = (mem.output(device, len)?, mem.output_of(device, F16, len)?);
             let whole = Layout::contiguous(&[len])?;
             let [x, b] = [&x, &b].map(|buffer| Operand {
                 buffer,
                 layout: &whole,
             });
-            binary(ctx, Binary::Mul, F32, x, b, &product)?;
-            binary(ctx, Binary::Mul, F32, x, b, &halves)?;
+            binary(device, Binary::Mul, F32, x, b, &product)?;
+            binary(device, Binary::Mul, F32, x, b, &halves)?;
             Ok(vec![sum, scaled, product, halves])
         });
     }
     let (rows, vocabulary) = (3, 700);
-    same_bits("cross_entropy_backward", &changes, |ctx, mem| {
-        let logits = mem.input(ctx, &normal(3, rows * vocabulary))?;
-        let targets = mem.input_u32(ctx, &ids(4, rows, vocabulary as u32))?;
-        let stats = mem.input(ctx, &[3.0, 1.0, 2.5, 0.5, 2.0, 1.5])?;
-        let scale = mem.input(ctx, &[0.25])?;
-        let dlogits = mem.output(ctx, rows * vocabulary)?;
+    same_bits("cross_entropy_backward", &changes, |device, mem| {
+        let logits = mem.input(device, &normal(3, rows * vocabulary))?;
+        let targets = mem.input_u32(device, &ids(4, rows, vocabulary as u32))?;
+        let stats = mem.input(device, &[3.0, 1.0, 2.5, 0.5, 2.0, 1.5])?;
+        let scale = mem.input(device, &[0.25])?;
+        let dlogits = mem.output(device, rows * vocabulary)?;
         let (r, v) = (rows, vocabulary);
-        cross_entropy_backward(ctx, &logits, &targets, &stats, &scale, &dlogits, r, v, 0.1)?;
+        cross_entropy_backward(
+            device, &logits, &targets, &stats, &scale, &dlogits, r, v, 0.1,
+        )?;
         Ok(vec![dlogits])
     });
 }
@@ -258,10 +275,10 @@ fn products_have_equal_bits_with_every_tile_and_b_transposed_first() {
         ..MatMul::new(70, 36, 24)
     };
     let [a, b] = [values(1, 70 * 24), values(2, 36 * 24)];
-    same_bits("matmul", &changes, |ctx, mem| {
-        let (a, b) = (mem.input(ctx, &a)?, mem.input(ctx, &b)?);
-        let c = mem.output(ctx, 70 * 36)?;
-        matmul(ctx, &a, &b, None, &c, &shape)?;
+    same_bits("matmul", &changes, |device, mem| {
+        let (a, b) = (mem.input(device, &a)?, mem.input(device, &b)?);
+        let c = mem.output(device, 70 * 36)?;
+        matmul(device, &a, &b, None, &c, &shape)?;
         Ok(vec![c])
     });
 }
@@ -289,17 +306,17 @@ fn convolutions_have_equal_bits_with_every_tile() {
     };
     let [x_len, weight_len, y_len] = [2 * 8 * 72, 40 * 8 * 9, 2 * 40 * 72];
     let [x, weight, dy] = [values(1, x_len), values(2, weight_len), values(3, y_len)];
-    same_bits("conv2d", &changes, |ctx, mem| {
+    same_bits("conv2d", &changes, |device, mem| {
         let (x, weight, dy) = (
-            mem.input(ctx, &x)?,
-            mem.input(ctx, &weight)?,
-            mem.input(ctx, &dy)?,
+            mem.input(device, &x)?,
+            mem.input(device, &weight)?,
+            mem.input(device, &dy)?,
         );
-        let (y, dx) = (mem.output(ctx, y_len)?, mem.output(ctx, x_len)?);
-        let dweight = mem.output(ctx, 2 * weight_len)?;
-        conv2d_forward(ctx, &x, &weight, None, &y, &spec)?;
-        conv2d_backward_input(ctx, &dy, &weight, &dx, &spec)?;
-        conv2d_backward_weight(ctx, &x, &dy, &dweight, 2, false, &spec)?;
+        let (y, dx) = (mem.output(device, y_len)?, mem.output(device, x_len)?);
+        let dweight = mem.output(device, 2 * weight_len)?;
+        conv2d_forward(device, &x, &weight, None, &y, &spec)?;
+        conv2d_backward_input(device, &dy, &weight, &dx, &spec)?;
+        conv2d_backward_weight(device, &x, &dy, &dweight, 2, false, &spec)?;
         Ok(vec![y, dx, dweight])
     });
 }
@@ -311,15 +328,15 @@ fn a_fused_epilogue_has_the_bits_of_a_launch_of_its_own() {
     })];
     let shape = MatMul::new(33, 20, 32);
     let [a, b] = [normal(1, 33 * 32), normal(2, 32 * 20)];
-    same_bits("matmul and gelu", &changes, |ctx, mem| {
-        let (a, b) = (mem.input(ctx, &a)?, mem.input(ctx, &b)?);
-        let bias = mem.input(ctx, &normal(3, 20))?;
-        let (c, out) = (mem.output(ctx, 33 * 20)?, mem.output(ctx, 33 * 20)?);
+    same_bits("matmul and gelu", &changes, |device, mem| {
+        let (a, b) = (mem.input(device, &a)?, mem.input(device, &b)?);
+        let bias = mem.input(device, &normal(3, 20))?;
+        let (c, out) = (mem.output(device, 33 * 20)?, mem.output(device, 33 * 20)?);
         let epilogue = Epilogue::Activation {
             kind: Activation::Gelu,
             out: &out,
         };
-        matmul_with(ctx, &a, &b, Some(&bias), &c, &shape, epilogue)?;
+        matmul_with(device, &a, &b, Some(&bias), &c, &shape, epilogue)?;
         Ok(vec![c, out])
     });
 }
@@ -345,38 +362,41 @@ fn attention_has_equal_bits_with_every_variant() {
         head_width: 8,
     };
     let elements = 70 * 2 * 8;
-    same_bits("attention", &changes, |ctx, mem| {
-        let qkv = mem.input(ctx, &normal(1, 3 * elements))?;
-        let d_o = mem.input(ctx, &normal(2, elements))?;
-        let (o, dqkv) = (mem.output(ctx, elements)?, mem.output(ctx, 3 * elements)?);
-        let (stats, delta) = (mem.output(ctx, 2 * 140)?, mem.output(ctx, 140)?);
-        attention_forward(ctx, &qkv, &o, &stats, &shape)?;
-        attention_backward(ctx, &qkv, &o, &stats, &d_o, &delta, &dqkv, &shape)?;
+    same_bits("attention", &changes, |device, mem| {
+        let qkv = mem.input(device, &normal(1, 3 * elements))?;
+        let d_o = mem.input(device, &normal(2, elements))?;
+        let (o, dqkv) = (
+            mem.output(device, elements)?,
+            mem.output(device, 3 * elements)?,
+        );
+        let (stats, delta) = (mem.output(device, 2 * 140)?, mem.output(device, 140)?);
+        attention_forward(device, &qkv, &o, &stats, &shape)?;
+        attention_backward(device, &qkv, &o, &stats, &d_o, &delta, &dqkv, &shape)?;
         Ok(vec![o, stats, delta, dqkv])
     });
 }
 
 #[test]
 fn two_handles_of_one_device_keep_their_tunings_and_share_its_memory() {
-    for ctx in contexts() {
-        let mut tuning = ctx.tuning().clone();
+    for device in devices() {
+        let mut tuning = device.tuning().clone();
         tuning.embedding_sum_from = 7;
-        let tuned = ctx.with_tuning(tuning).expect("a valid tuning");
-        assert!(sums_shards(&tuned, 2, 7) && !sums_shards(ctx, 2, 7));
+        let tuned = device.with_tuning(tuning).expect("a valid tuning");
+        assert!(sums_shards(&tuned, 2, 7) && !sums_shards(device, 2, 7));
         assert!(sums_shards(&tuned.clone(), 2, 7), "clones keep it");
-        let x = ctx.buffer_f32(&[1.0, 2.0, 3.0]).expect("buffer");
+        let x = device.buffer_f32(&[1.0, 2.0, 3.0]).expect("buffer");
         let total = tuned.alloc(1).expect("buffer");
         sum(&tuned, &x, &total).expect("a buffer of the other handle");
-        assert_eq!(ctx.download_f32(&total).expect("download"), [6.0]);
+        assert_eq!(device.download_f32(&total).expect("download"), [6.0]);
     }
 }
 
 #[test]
 fn an_invalid_tuning_is_refused() {
-    let ctx = &contexts()[0];
-    let mut tuning = ctx.tuning().clone();
+    let device = &devices()[0];
+    let mut tuning = device.tuning().clone();
     tuning.held_rows = vec![held(16_385, 128, 1)];
-    let error = ctx.with_tuning(tuning).expect_err("refused").to_string();
+    let error = device.with_tuning(tuning).expect_err("refused").to_string();
     let want = "tuning: held_rows reaches past 16,384 elements, 128 registers a thread";
     assert_eq!(error, want);
 }
@@ -396,26 +416,26 @@ fn launches_cut_by_workgroups_have_the_bits_of_whole_ones() {
         ..MatMul::new(70, 130, 9)
     };
     let [a, b] = [values(1, 3 * 70 * 9), values(2, 3 * 9 * 130)];
-    same_bits("matmul", &changes, |ctx, mem| {
-        let (a, b) = (mem.input(ctx, &a)?, mem.input(ctx, &b)?);
-        let c = mem.output(ctx, 3 * 70 * 130)?;
-        let before = ctx.submissions();
-        matmul(ctx, &a, &b, None, &c, &batches)?;
-        ctx.sync()?;
-        let submissions = ctx.submissions() - before;
-        let cut = ctx.tuning().flops_per_second == 1e4 && !ctx.is_cpu();
+    same_bits("matmul", &changes, |device, mem| {
+        let (a, b) = (mem.input(device, &a)?, mem.input(device, &b)?);
+        let c = mem.output(device, 3 * 70 * 130)?;
+        let before = device.submissions();
+        matmul(device, &a, &b, None, &c, &batches)?;
+        device.sync()?;
+        let submissions = device.submissions() - before;
+        let cut = device.tuning().flops_per_second == 1e4 && !device.is_cpu();
         assert!(!cut || submissions > 3, "{submissions} submissions");
         Ok(vec![c])
     });
     let [x, y] = [values(3, 37 * 129), values(4, 37 * 129)];
-    same_bits("rows and columns", &changes, |ctx, mem| {
-        let (x, y) = (mem.input(ctx, &x)?, mem.input(ctx, &y)?);
-        let outs = [37 * 129, 37 * 129, 129].map(|len| mem.output(ctx, len));
+    same_bits("rows and columns", &changes, |device, mem| {
+        let (x, y) = (mem.input(device, &x)?, mem.input(device, &y)?);
+        let outs = [37 * 129, 37 * 129, 129].map(|len| mem.output(device, len));
         let [added, normalised, columns] = outs;
         let (added, normalised, columns) = (added?, normalised?, columns?);
-        add(ctx, &x, &y, &added)?;
-        softmax_forward(ctx, &x, &normalised, 37, 129)?;
-        column_sum(ctx, &x, &columns, 1, 37, 129, false)?;
+        add(device, &x, &y, &added)?;
+        softmax_forward(device, &x, &normalised, 37, 129)?;
+        column_sum(device, &x, &columns, 1, 37, 129, false)?;
         Ok(vec![added, normalised, columns])
     });
 }
@@ -428,16 +448,19 @@ fn reductions_have_the_same_bits_with_any_number_of_loads() {
     ];
     let (rows, columns) = (4500, 40);
     let data = normal(31, rows * columns);
-    same_bits("reduce", &changes, |ctx, memory| {
-        let x = memory.input(ctx, &data)?;
+    same_bits("reduce", &changes, |device, memory| {
+        let x = memory.input(device, &data)?;
         let layout = Layout::contiguous(&[rows, columns])?;
         let operand = Operand {
             buffer: &x,
             layout: &layout,
         };
-        let (outer, inner) = (memory.output(ctx, columns)?, memory.output(ctx, rows)?);
-        reduce(ctx, Reduction::Sum, operand, &[0], &outer)?;
-        reduce(ctx, Reduction::Sum, operand, &[1], &inner)?;
+        let (outer, inner) = (
+            memory.output(device, columns)?,
+            memory.output(device, rows)?,
+        );
+        reduce(device, Reduction::Sum, operand, &[0], &outer)?;
+        reduce(device, Reduction::Sum, operand, &[1], &inner)?;
         Ok(vec![outer, inner])
     });
 }

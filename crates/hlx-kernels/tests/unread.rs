@@ -42,8 +42,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use hlx_core::cpu::{SimdLevel, simd_levels};
-use hlx_core::testing::{launched_shaders, own_contexts};
-use hlx_core::{Context, IntegerPath};
+use hlx_core::testing::{launched_shaders, own_devices};
+use hlx_core::{Device, IntegerPath};
 use hlx_kernels::{KernelError, SHADER_DIGESTS};
 use run::{Body, Filler, Given, Run, Specials};
 use ways::{OWN, Way};
@@ -69,23 +69,23 @@ impl Entry {
     }
 
     /// Runs the body everywhere; returns what is wrong, a line for each way on a device.
-    fn faults(&self, contexts: &[Context]) -> Vec<String> {
+    fn faults(&self, devices: &[Device]) -> Vec<String> {
         let mut faults: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();
         for specials in references() {
             let given = |filler| Given { filler, specials };
-            let expected = match self.run(&contexts[0], given(Filler::Ordinary)) {
+            let expected = match self.run(&devices[0], given(Filler::Ordinary)) {
                 Ok(expected) => expected,
                 Err(reason) => {
                     faults.entry((0, 0)).or_default().push(reason);
                     continue;
                 }
             };
-            for (device, ctx) in contexts.iter().enumerate() {
+            for (index, device) in devices.iter().enumerate() {
                 for (number, way) in self.ways().enumerate() {
-                    let Some(tuned) = way.of(ctx) else {
+                    let Some(tuned) = way.of(device) else {
                         continue;
                     };
-                    let fillers = fillers(specials, number > 0, ctx.is_cpu());
+                    let fillers = fillers(specials, number > 0, device.is_cpu());
                     let found = fillers.iter().find_map(|&filler| {
                         let found = self.run(&tuned, given(filler));
                         let reason = match found {
@@ -94,13 +94,13 @@ impl Entry {
                         };
                         Some(format!("{}: {reason}", given(filler)))
                     });
-                    faults.entry((device, number)).or_default().extend(found);
+                    faults.entry((index, number)).or_default().extend(found);
                 }
             }
         }
-        let line = |((device, number), faults): ((usize, usize), Vec<String>)| {
+        let line = |((index, number), faults): ((usize, usize), Vec<String>)| {
             let (first, way) = (faults.first()?, self.ways().nth(number)?);
-            let device = &contexts[device].info().selector;
+            let device = &devices[index].info().selector;
             let (name, way, n) = (&self.name, way.name, faults.len());
             Some(format!(
                 "{name} on {device}, {way}: {n} runs, the first with {first}"
@@ -113,8 +113,8 @@ impl Entry {
         [&OWN].into_iter().chain(self.ways)
     }
 
-    fn run(&self, ctx: &Context, given: Given) -> Result<Vec<Vec<u32>>, String> {
-        let run = || Run::outputs(ctx, given, &*self.body);
+    fn run(&self, device: &Device, given: Given) -> Result<Vec<Vec<u32>>, String> {
+        let run = || Run::outputs(device, given, &*self.body);
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(outputs)) => Ok(outputs),
             Ok(Err(error)) => Err(error.to_string()),
@@ -179,10 +179,10 @@ fn run_all(mut entries: Vec<Entry>) -> (Vec<String>, BTreeSet<&'static str>) {
         entries.retain(|entry| only.split('|').any(|part| entry.name.contains(part)));
     }
     let work = || {
-        let contexts = own_contexts();
+        let devices = own_devices();
         while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
             let start = Instant::now();
-            let found = entry.faults(&contexts);
+            let found = entry.faults(&devices);
             if only.is_some() {
                 let seconds = start.elapsed().as_secs_f64();
                 let lines: String = found.iter().map(|fault| format!("\n  {fault}")).collect();
@@ -190,11 +190,11 @@ fn run_all(mut entries: Vec<Entry>) -> (Vec<String>, BTreeSet<&'static str>) {
             }
             faults.lock().expect("a lock").extend(found);
         }
-        for ctx in &contexts {
+        for device in &devices {
             launched
                 .lock()
                 .expect("a lock")
-                .extend(launched_shaders(ctx).into_keys());
+                .extend(launched_shaders(device).into_keys());
         }
     };
     std::thread::scope(|scope| {
@@ -215,8 +215,8 @@ fn assert_none(faults: &[String]) {
 }
 
 /// Whether no way on this device launches a module.
-fn is_missing_here(module: &str, ctx: &Context) -> bool {
-    let paths = ctx.integer_paths();
+fn is_missing_here(module: &str, device: &Device) -> bool {
+    let paths = device.integer_paths();
     let matrices = |narrow: bool| {
         paths
             .iter()
@@ -233,7 +233,7 @@ fn is_missing_here(module: &str, ctx: &Context) -> bool {
     }
     match module {
         // Its tile takes 40 KiB.
-        "attention/backward_key_value_32" => ctx.info().shared_memory_bytes < 40_960,
+        "attention/backward_key_value_32" => device.info().shared_memory_bytes < 40_960,
         // A weight's gradient takes 64 x 64 where a larger tile would do: no tuning chooses these.
         "conv2d/weight_128x128" | "conv2d/weight_64x128" => true,
         _ => false,
@@ -264,12 +264,12 @@ fn entries() -> Vec<Entry> {
 #[test]
 fn every_shader_is_launched_and_unread_words_change_no_bit() {
     let (mut faults, launched) = run_all(entries());
-    let devices = hlx_core::testing::vulkan_contexts();
+    let devices = hlx_core::testing::vulkan_devices();
     if std::env::var_os("HLX_UNREAD").is_some() {
         eprintln!("launched: {launched:?}");
-    } else if let Some(ctx) = devices.first() {
+    } else if let Some(device) = devices.first() {
         let unreached = modules().filter(|module| !launched.contains(module));
-        let unreached = unreached.filter(|module| !is_missing_here(module, ctx));
+        let unreached = unreached.filter(|module| !is_missing_here(module, device));
         faults.extend(unreached.map(|module| format!("{module} is launched by no body")));
     }
     assert_none(&faults);
@@ -280,7 +280,7 @@ const PRINTS: &str = "HLX_UNREAD_DIGEST";
 
 /// A digest of all outputs of the CPU device where unread words are NaN, with and without specials among the others.
 fn cpu_digest() -> u64 {
-    let (ctx, mut hasher) = (
+    let (device, mut hasher) = (
         hlx_core::testing::cpu().expect("the CPU device"),
         DefaultHasher::new(),
     );
@@ -290,7 +290,10 @@ fn cpu_digest() -> u64 {
                 filler: Filler::Nan,
                 specials,
             };
-            entry.run(&ctx, given).expect("outputs").hash(&mut hasher);
+            entry
+                .run(&device, given)
+                .expect("outputs")
+                .hash(&mut hasher);
         }
     }
     hasher.finish()

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::NnError;
 use crate::layers::{BatchNorm2d, Conv2d, Dropout, Linear};
 use crate::limits::check_parameters;
-use crate::{ForwardContext, Members, Module, ParameterBuilder, Result};
+use crate::{Members, Mode, Module, ParameterBuilder, Result};
 
 /// The largest size: far above what any device holds.
 const LARGEST: usize = 1 << 16;
@@ -215,7 +215,7 @@ impl Module for Classifier {
         members
     }
 
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         let image = self.config.input;
         let &[batch, channels, height, width] = x.shape() else {
             return Err(unfitting(x, image));
@@ -225,9 +225,9 @@ impl Module for Classifier {
         }
         let mut x = x.clone();
         for (layer_idx, convolution) in self.convolutions.iter().enumerate() {
-            x = convolution.forward(&x, context)?;
+            x = convolution.forward(&x, mode)?;
             if let Some(norm) = self.norms.get(layer_idx) {
-                x = norm.forward(&x, context)?;
+                x = norm.forward(&x, mode)?;
             }
             x = x.activation(Activation::Relu)?;
             x = x.max_pool2d(&PoolOptions::square(2))?;
@@ -235,10 +235,10 @@ impl Module for Classifier {
         let pixels = x.shape().iter().skip(1).product();
         let mut x = x.reshape(&[batch, pixels])?;
         for (layer, dropout) in self.hidden.iter().zip(&self.dropouts) {
-            x = layer.forward(&x, context)?.activation(Activation::Relu)?;
-            x = dropout.forward(&x, context)?;
+            x = layer.forward(&x, mode)?.activation(Activation::Relu)?;
+            x = dropout.forward(&x, mode)?;
         }
-        self.output.forward(&x, context)
+        self.output.forward(&x, mode)
     }
 }
 
@@ -271,8 +271,8 @@ mod tests {
 
     #[test]
     fn a_cnn_declares_what_pytorchs_would_and_reaches_every_parameter() -> Result<()> {
-        let ctx = hlx_core::testing::cpu()?;
-        let model = Model::new(&ctx, 3, |b| Classifier::new(b, &config()))?;
+        let device = hlx_core::testing::cpu()?;
+        let model = Model::new(&device, 3, |b| Classifier::new(b, &config()))?;
         let shapes = model.weights().parameters().iter();
         let shapes: Vec<String> = shapes
             .map(|one| format!("{} {:?}", one.name(), one.shape()))
@@ -289,8 +289,8 @@ mod tests {
         ];
         assert_eq!(shapes, expected);
         assert_eq!(model.members().parameters.len(), 8);
-        let x = Tensor::randn(&ctx, &[4, 1, 9, 8], 1)?.with_samples(0)?;
-        let logits = model.forward(&x, &ForwardContext::train(&ctx, 7)?)?;
+        let x = Tensor::randn(&device, &[4, 1, 9, 8], 1)?.with_samples(0)?;
+        let logits = model.forward(&x, &Mode::train(&device, 7)?)?;
         assert_eq!(logits.shape(), [4, 5]);
         let plan = BackwardPlan {
             shards: 2,
@@ -303,12 +303,12 @@ mod tests {
     #[test]
     fn with_batch_norm_convolutions_have_no_bias_and_evaluation_takes_running_values() -> Result<()>
     {
-        let ctx = hlx_core::testing::cpu()?;
+        let device = hlx_core::testing::cpu()?;
         let with_norm = ClassifierConfig {
             batch_norm: true,
             ..config()
         };
-        let model = Model::new(&ctx, 3, |b| Classifier::new(b, &with_norm))?;
+        let model = Model::new(&device, 3, |b| Classifier::new(b, &with_norm))?;
         let members = model.members();
         let names: Vec<&str> = members.parameters.iter().map(|one| one.name()).collect();
         let expected = [
@@ -323,14 +323,14 @@ mod tests {
         let names: Vec<&str> = members.buffers.iter().map(|one| one.name()).collect();
         assert_eq!(names[3], "norms.1.running_mean");
         assert_eq!(names.len(), 6);
-        let x = Tensor::randn(&ctx, &[4, 1, 9, 8], 1)?.with_samples(0)?;
-        let before = model.forward(&x, &ForwardContext::eval())?.to_vec()?;
+        let x = Tensor::randn(&device, &[4, 1, 9, 8], 1)?.with_samples(0)?;
+        let before = model.forward(&x, &Mode::eval())?.to_vec()?;
         model
-            .forward(&x, &ForwardContext::train(&ctx, 7)?)?
+            .forward(&x, &Mode::train(&device, 7)?)?
             .sum()?
             .backward()?;
         model.weights().check_gradients()?;
-        let after = model.forward(&x, &ForwardContext::eval())?.to_vec()?;
+        let after = model.forward(&x, &Mode::eval())?.to_vec()?;
         assert_ne!(after, before, "the running values have moved");
         Ok(())
     }
@@ -367,12 +367,10 @@ mod tests {
             let line = changed.validate().expect_err("refused").to_string();
             assert_eq!(line, format!("classifier: {expected}"));
         }
-        let ctx = hlx_core::testing::cpu()?;
-        let model = Model::new(&ctx, 3, |b| Classifier::new(b, &config()))?;
-        let x = Tensor::zeros(&ctx, &[2, 1, 8, 8], DType::F32)?;
-        let error = model
-            .forward(&x, &ForwardContext::eval())
-            .expect_err("refused");
+        let device = hlx_core::testing::cpu()?;
+        let model = Model::new(&device, 3, |b| Classifier::new(b, &config()))?;
+        let x = Tensor::zeros(&device, &[2, 1, 8, 8], DType::F32)?;
+        let error = model.forward(&x, &Mode::eval()).expect_err("refused");
         let expected = "classifier: the images has shape [2, 1, 8, 8], expected [batch, 1, 9, 8]";
         assert_eq!(error.to_string(), expected);
         Ok(())

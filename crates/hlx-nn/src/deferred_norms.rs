@@ -3,14 +3,14 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hlx_autograd::{BatchNormOptions, Tensor};
-use hlx_core::{Buffer, Context, DType};
+use hlx_core::{Buffer, DType, Device};
 use hlx_kernels::batch_norm::{BatchNorm, Running, batch_norm_follow};
 
 use crate::Result;
 use crate::error::NnError;
 
 /// The batch norms that a pass has used, in order, each with the values of its shards' pieces. Made by
-/// [`ForwardContext::with_deferred_norms`](crate::ForwardContext::with_deferred_norms); the layers add to it
+/// [`Mode::with_deferred_norms`](crate::Mode::with_deferred_norms); the layers add to it
 /// while the pass is computed or recorded, and a replay writes the values anew.
 #[derive(Debug, Default)]
 pub struct DeferredNorms(Mutex<Vec<DeferredNorm>>);
@@ -48,7 +48,7 @@ impl DeferredNorms {
             channels: shape[1],
             length: shape[2..].iter().product(),
         };
-        let partials = x.context().alloc(spec.partials_len())?;
+        let partials = x.device().alloc(spec.partials_len())?;
         self.norms().push(DeferredNorm {
             spec,
             partials: partials.clone(),
@@ -68,11 +68,11 @@ impl DeferredNorms {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn shards(&self, ctx: &Context) -> Result<Vec<u32>> {
+    pub fn shards(&self, device: &Device) -> Result<Vec<u32>> {
         let norms = self.norms();
         let words = norms
             .iter()
-            .map(|norm| Ok(ctx.download_u32(&norm.partials)?));
+            .map(|norm| Ok(device.download_u32(&norm.partials)?));
         let words = words.collect::<Result<Vec<Vec<u32>>>>()?;
         let n_shards = norms.first().map_or(0, |norm| norm.spec.shards);
         let of_shard = |shard: usize| {
@@ -92,7 +92,7 @@ impl DeferredNorms {
     /// [`NnError::Mismatch`] for values of another number of shards, and what the device reports.
     pub fn follow(
         &self,
-        ctx: &Context,
+        device: &Device,
         words: &[u32],
         (n_shards, n_empty): (usize, u32),
     ) -> Result<()> {
@@ -103,13 +103,13 @@ impl DeferredNorms {
             let reason = format!("{found} values of pieces, expected {expected}");
             return Err(NnError::mismatch("batch norm", reason));
         }
-        let counts = ctx.buffer_u32(&[n_empty])?;
+        let counts = device.buffer_u32(&[n_empty])?;
         let mut first = 0;
         for norm in norms.iter() {
             let n = norm.shard_len();
             let of_shard = |shard: usize| words[shard * stride + first..][..n].to_vec();
             let all: Vec<u32> = (0..n_shards).flat_map(of_shard).collect();
-            let partials = ctx.buffer_u32(&all)?.view_as(DType::F32, all.len())?;
+            let partials = device.buffer_u32(&all)?.view_as(DType::F32, all.len())?;
             let spec = BatchNorm {
                 shards: n_shards,
                 ..norm.spec
@@ -120,10 +120,10 @@ impl DeferredNorms {
                 tracked: &norm.tracked,
                 momentum: norm.momentum,
             };
-            batch_norm_follow(ctx, &partials, &counts, &running, &spec)?;
-            let seen = ctx.download_u32(&norm.tracked)?[0];
+            batch_norm_follow(device, &partials, &counts, &running, &spec)?;
+            let seen = device.download_u32(&norm.tracked)?[0];
             let followed = spec.followed(n_empty as usize) as u32;
-            ctx.upload_u32(&norm.tracked, &[seen + followed])?;
+            device.upload_u32(&norm.tracked, &[seen + followed])?;
             first += n;
         }
         Ok(())

@@ -37,7 +37,7 @@ pub enum NnError {
         /// The parameter's name.
         name: String,
     },
-    /// An input's shape does not fit the model or the forward context.
+    /// An input's shape does not fit the model or the forward mode.
     #[error("{op}: {argument} has shape {found:?}, expected {expected}")]
     Shape {
         /// The operation.

@@ -83,9 +83,7 @@ pub fn gather_state(
         }
         let flat = weights.zeros_like()?;
         if !buffer.is_empty() {
-            weights
-                .context()
-                .copy(buffer, &weights.updated_of(&flat)?)?;
+            weights.device().copy(buffer, &weights.updated_of(&flat)?)?;
         }
         exchange.gather(weights, &flat)?;
         Ok((name, flat))

@@ -150,12 +150,12 @@ impl GradientTree {
     /// # Errors
     /// [`NnError::MicroBatches`] for more passes than planned, and what the device reports.
     pub fn push(&mut self, weights: &Weights, level: u32) -> Result<()> {
-        let ctx = weights.context();
+        let device = weights.device();
         let mut level = level;
         let mut newest = weights.all_gradients()?;
         while self.waiting.last() == Some(&level) {
             let older = &self.buffers[self.waiting.len() - 1];
-            add_assign(ctx, older, newest)?;
+            add_assign(device, older, newest)?;
             newest = older;
             self.waiting.pop();
             level += 1;
@@ -164,7 +164,7 @@ impl GradientTree {
         match self.buffers.get(place) {
             // The sum already lies in its place if the last carry ended there.
             Some(buffer) if newest.overlaps(buffer) => {}
-            Some(buffer) => ctx.copy(newest, buffer)?,
+            Some(buffer) => device.copy(newest, buffer)?,
             // A batch in one pass needs no buffer: its root is where it must end.
             None if place == 0 => {}
             None => {
@@ -183,7 +183,7 @@ impl GradientTree {
     /// # Errors
     /// As [`GradientTree::finish`].
     pub fn close_window(&self, weights: &Weights, level: u32, window: Range<usize>) -> Result<()> {
-        let (ctx, n) = (weights.context(), window.len());
+        let (device, n) = (weights.device(), window.len());
         let all = weights.all_gradients()?.slice(window.start, n)?;
         let mut newest = all.clone();
         let partial = self.waiting.iter().zip(&self.buffers).rev();
@@ -192,12 +192,12 @@ impl GradientTree {
                 return Err(left_over(self.waiting.len() + 1));
             }
             let older = older.slice(window.start, n)?;
-            add_assign(ctx, &older, &newest)?;
+            add_assign(device, &older, &newest)?;
             newest = older;
         }
         match newest.overlaps(&all) {
             true => Ok(()),
-            false => Ok(ctx.copy(&newest, &all)?),
+            false => Ok(device.copy(&newest, &all)?),
         }
     }
 
@@ -217,7 +217,7 @@ impl GradientTree {
             return Err(left_over(waiting.len()));
         }
         if let Some(root) = self.buffers.first() {
-            weights.context().copy(root, weights.all_gradients()?)?;
+            weights.device().copy(root, weights.all_gradients()?)?;
         }
         match self.adds_uses {
             true => weights.add_uses(),
@@ -286,10 +286,10 @@ mod tests {
 
     #[test]
     fn eight_sums_are_added_as_a_tree() -> Result<()> {
-        let ctx = hlx_core::testing::cpu()?;
+        let device = hlx_core::testing::cpu()?;
         let mut builder = ParameterBuilder::new();
         builder.parameter("w", &[1], Init::Zeros);
-        let weights = builder.build(&ctx, 0)?;
+        let weights = builder.build(&device, 0)?;
         let mut tree = GradientTree::new(&weights, &MicroBatchPlan::new(8, 1, 8)?)?;
         // Values whose sum depends on the order: 1 is lost beside 2^24, but 2 is not.
         let shards = [
@@ -304,7 +304,7 @@ mod tests {
         ];
         for _ in 0..2 {
             for &shard in &shards {
-                ctx.fill(weights.gradients()?, shard.to_bits())?;
+                device.fill(weights.gradients()?, shard.to_bits())?;
                 tree.push(&weights, 0)?;
             }
             tree.finish(&weights)?;
@@ -312,7 +312,7 @@ mod tests {
             let left = (s[0] + s[1]) + (s[2] + s[3]);
             let root = left + ((s[4] + s[5]) + (s[6] + s[7]));
             assert_eq!(
-                ctx.download_f32(weights.gradients()?)?[0].to_bits(),
+                device.download_f32(weights.gradients()?)?[0].to_bits(),
                 root.to_bits()
             );
             assert_ne!(root, shards.iter().sum::<f32>());
@@ -323,10 +323,10 @@ mod tests {
     /// Windows closed one by one, in any order, hold what the whole tree would.
     #[test]
     fn a_tree_is_closed_by_windows() -> Result<()> {
-        let ctx = hlx_core::testing::cpu()?;
+        let device = hlx_core::testing::cpu()?;
         let mut builder = ParameterBuilder::new();
         builder.parameter("w", &[192], Init::Zeros);
-        let weights = builder.build(&ctx, 0)?;
+        let weights = builder.build(&device, 0)?;
         for sums in [1, 2, 4, 8] {
             let plan = MicroBatchPlan::new(8, 8 / sums, 8)?;
             let level = (8 / sums).ilog2();
@@ -336,7 +336,7 @@ mod tests {
                 for sum in 0..sums {
                     let word = |idx: usize| (1.0 + sum as f32).powi(9) * (0.3 + idx as f32);
                     let words: Vec<f32> = (0..192).map(word).collect();
-                    ctx.upload_f32(weights.gradients()?, &words)?;
+                    device.upload_f32(weights.gradients()?, &words)?;
                     if !by_windows || sum + 1 < sums {
                         tree.push(&weights, level)?;
                     }
@@ -349,7 +349,7 @@ mod tests {
                 } else {
                     tree.finish(&weights)?;
                 }
-                roots.push(ctx.download_u32(weights.gradients()?)?);
+                roots.push(device.download_u32(weights.gradients()?)?);
             }
             assert_eq!(roots[0], roots[1], "{sums}");
         }
@@ -358,10 +358,10 @@ mod tests {
 
     #[test]
     fn a_window_of_a_tree_that_lacks_sums_is_refused() -> Result<()> {
-        let ctx = hlx_core::testing::cpu()?;
+        let device = hlx_core::testing::cpu()?;
         let mut builder = ParameterBuilder::new();
         builder.parameter("w", &[64], Init::Zeros);
-        let weights = builder.build(&ctx, 0)?;
+        let weights = builder.build(&device, 0)?;
         let mut tree = GradientTree::new(&weights, &MicroBatchPlan::new(4, 1, 4)?)?;
         tree.push(&weights, 0)?;
         tree.push(&weights, 0)?;

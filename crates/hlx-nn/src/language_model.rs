@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use hlx_autograd::{DType, Tensor};
-use hlx_core::Context;
+use hlx_core::Device;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -11,8 +11,8 @@ use crate::error::NnError;
 use crate::model_file::{check_room, read_config, read_weights};
 use crate::{
     Architecture, CONFIG_FILE, CacheStep, CausalConfig, CausalInput, CausalLm, CausalModel,
-    ForwardContext, InferenceModel, KvCache, Members, Model, ModelConfig, Module, ParameterBuilder,
-    Result, Transformer, TransformerConfig, import_hugging_face, import_hugging_face_as,
+    InferenceModel, KvCache, Members, Mode, Model, ModelConfig, Module, ParameterBuilder, Result,
+    Transformer, TransformerConfig, import_hugging_face, import_hugging_face_as,
     read_hugging_face_config,
 };
 
@@ -95,9 +95,9 @@ impl LanguageModel {
     ///
     /// # Errors
     /// [`NnError::NotBuilt`].
-    pub fn context(&self) -> Result<Context> {
+    pub fn device(&self) -> Result<Device> {
         match self.members().parameters.first() {
-            Some(parameter) => Ok(parameter.tensor()?.context().clone()),
+            Some(parameter) => Ok(parameter.tensor()?.device().clone()),
             None => Err(NnError::NotBuilt {
                 name: "of the model".to_owned(),
             }),
@@ -142,14 +142,13 @@ fn is_hugging_face(config: &Value) -> bool {
 ///
 /// # Errors
 /// As [`load_model`](crate::load_model) and [`import_hugging_face`].
-pub fn load_language_model(ctx: &Context, folder: &Path) -> Result<Model<LanguageModel>> {
+pub fn load_language_model(device: &Device, folder: &Path) -> Result<Model<LanguageModel>> {
     if is_hugging_face_folder(folder)? {
-        return Ok(
-            import_hugging_face(ctx, folder)?.map(|model| LanguageModel::Causal(Box::new(model)))
-        );
+        return Ok(import_hugging_face(device, folder)?
+            .map(|model| LanguageModel::Causal(Box::new(model))));
     }
     let config = read_language_model_config(folder)?;
-    let model = Model::zeroed(ctx, |b| {
+    let model = Model::zeroed(device, |b| {
         let model = LanguageModel::new(b, &config)?;
         check_room(folder, b)?;
         Ok(model)
@@ -163,16 +162,16 @@ pub fn load_language_model(ctx: &Context, folder: &Path) -> Result<Model<Languag
 /// # Errors
 /// As [`load_language_model`] and [`import_hugging_face_as`].
 pub fn load_language_model_as(
-    ctx: &Context,
+    device: &Device,
     folder: &Path,
     dtype: DType,
 ) -> Result<InferenceModel<LanguageModel>> {
     if is_hugging_face_folder(folder)? {
-        let model = import_hugging_face_as(ctx, folder, dtype)?;
+        let model = import_hugging_face_as(device, folder, dtype)?;
         return Ok(model.map(|model| LanguageModel::Causal(Box::new(model))));
     }
-    let whole = load_language_model(&Context::cpu()?, folder)?;
-    InferenceModel::rounded(ctx, dtype, whole.weights(), |b| {
+    let whole = load_language_model(&Device::cpu()?, folder)?;
+    InferenceModel::rounded(device, dtype, whole.weights(), |b| {
         LanguageModel::new(b, &whole.config())
     })
 }
@@ -204,8 +203,8 @@ impl Module for LanguageModel {
         self.inner().members()
     }
 
-    fn forward(&self, ids: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        self.inner().forward(ids, context)
+    fn forward(&self, ids: &Tensor, mode: &Mode) -> Result<Tensor> {
+        self.inner().forward(ids, mode)
     }
 }
 
@@ -218,20 +217,20 @@ impl CausalModel for LanguageModel {
         self.inner().max_positions()
     }
 
-    fn logits(&self, input: &CausalInput<'_>, context: &ForwardContext) -> Result<Tensor> {
-        self.inner().logits(input, context)
+    fn logits(&self, input: &CausalInput<'_>, mode: &Mode) -> Result<Tensor> {
+        self.inner().logits(input, mode)
     }
 
     fn logits_and_balance(
         &self,
         input: &CausalInput<'_>,
-        context: &ForwardContext,
+        mode: &Mode,
     ) -> Result<(Tensor, Option<Tensor>)> {
-        self.inner().logits_and_balance(input, context)
+        self.inner().logits_and_balance(input, mode)
     }
 
-    fn cache(&self, ctx: &Context, batch: usize, capacity: usize) -> Result<KvCache> {
-        self.inner().cache(ctx, batch, capacity)
+    fn cache(&self, device: &Device, batch: usize, capacity: usize) -> Result<KvCache> {
+        self.inner().cache(device, batch, capacity)
     }
 
     fn logits_of_step(

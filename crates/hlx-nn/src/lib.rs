@@ -7,18 +7,18 @@
 //!
 //! ```no_run
 //! use hlx_autograd::{BackwardPlan, Tensor};
-//! use hlx_core::Context;
+//! use hlx_core::Device;
 //! use hlx_nn::{
-//!     AdamW, AdamWConfig, ForwardContext, Model, Module, Optimizer, Transformer, TransformerConfig,
+//!     AdamW, AdamWConfig, Mode, Model, Module, Optimizer, Transformer, TransformerConfig,
 //! };
 //!
-//! let ctx = Context::open("auto")?;
-//! let model = Model::new(&ctx, 42, |b| Transformer::new(b, &TransformerConfig::tiny()))?;
+//! let device = Device::open("auto")?;
+//! let model = Model::new(&device, 42, |b| Transformer::new(b, &TransformerConfig::tiny()))?;
 //! let mut optimizer = AdamW::new(model.weights(), AdamWConfig::default())?;
-//! let ids = Tensor::ids(&ctx, &[72, 76, 88], &[1, 3])?.with_samples(0)?;
-//! let targets = Tensor::ids(&ctx, &[76, 88, 10], &[1, 3])?;
-//! let scale = Tensor::from_slice(&ctx, &[1.0 / 3.0], &[1])?;
-//! let logits = model.forward(&ids, &ForwardContext::train(&ctx, 42)?)?;
+//! let ids = Tensor::ids(&device, &[72, 76, 88], &[1, 3])?.with_samples(0)?;
+//! let targets = Tensor::ids(&device, &[76, 88, 10], &[1, 3])?;
+//! let scale = Tensor::from_slice(&device, &[1.0 / 3.0], &[1])?;
+//! let logits = model.forward(&ids, &Mode::train(&device, 42)?)?;
 //! let loss = hlx_nn::cross_entropy(&logits, &targets, &scale, 0.0)?;
 //! loss.backward_with(&BackwardPlan::default())?;
 //! optimizer.step(model.weights(), 1e-3)?;
@@ -30,7 +30,6 @@ mod classifier;
 mod deferred_norms;
 mod error;
 mod exchange;
-mod forward_context;
 mod gradient_tree;
 mod hugging_face;
 mod init;
@@ -39,6 +38,7 @@ mod layers;
 mod limits;
 mod lora;
 mod loss;
+mod mode;
 mod model;
 mod model_file;
 mod module;
@@ -57,7 +57,6 @@ pub use classifier::{Classifier, ClassifierConfig, ClassifierKind};
 pub use deferred_norms::DeferredNorms;
 pub use error::NnError;
 pub use exchange::{Alone, Exchange, gather_state};
-pub use forward_context::ForwardContext;
 pub use gradient_tree::{GradientTree, MicroBatch, MicroBatchPlan};
 pub use hlx_autograd::{CrossEntropyOptions, LossReduction};
 pub use hugging_face::{
@@ -81,6 +80,7 @@ pub use lora::{
     peft_config, read_peft_config,
 };
 pub use loss::{cross_entropy, mse};
+pub use mode::Mode;
 pub use model::Model;
 pub use model_file::{CONFIG_FILE, MODEL_FILE, ModelConfig, load_model, model_files, save_model};
 pub use module::{Members, Module};

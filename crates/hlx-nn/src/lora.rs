@@ -141,22 +141,22 @@ impl Weights {
     /// # Errors
     /// What the device reports.
     pub fn merge_lora(&self, config: &LoraConfig) -> Result<()> {
-        let ctx = self.context();
+        let device = self.device();
         for (layer, a, b) in self.adapters() {
             let Some(weight) = self.get(&format!("{layer}.weight")) else {
                 continue;
             };
             let merged = no_grad(|| -> Result<Tensor> {
                 // Weights that stay are made in f32, whatever a step is computed in.
-                let portable = ctx.with_arithmetic(Arithmetic::Portable);
+                let portable = device.with_arithmetic(Arithmetic::Portable);
                 let [w, b, a] = [weight, b, a].map(|x| -> Result<Tensor> {
                     let x = x.tensor()?.detach();
                     Ok(Tensor::from_buffer(&portable, x.buffer()?, x.shape())?)
                 });
                 Ok(w?.add(&b?.matmul(&a?)?.mul(config.scale())?)?)
             })?;
-            ctx.copy(&merged.buffer()?, &weight.tensor()?.detach().buffer()?)?;
-            ctx.fill(&b.tensor()?.detach().buffer()?, 0)?;
+            device.copy(&merged.buffer()?, &weight.tensor()?.detach().buffer()?)?;
+            device.fill(&b.tensor()?.detach().buffer()?, 0)?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use hlx_core::Context;
+use hlx_core::Device;
 
 use crate::{ParameterBuilder, Result, Weights};
 
@@ -20,13 +20,13 @@ impl<M> Model<M> {
     /// What `declare` answers, [`NnError::DuplicateParameter`](crate::NnError::DuplicateParameter), and
     /// what the device reports.
     pub fn new(
-        ctx: &Context,
+        device: &Device,
         seed: u64,
         declare: impl FnOnce(&mut ParameterBuilder) -> Result<M>,
     ) -> Result<Self> {
         let mut builder = ParameterBuilder::new();
         let module = declare(&mut builder)?;
-        let weights = builder.build(ctx, seed)?;
+        let weights = builder.build(device, seed)?;
         Ok(Self { module, weights })
     }
 
@@ -35,12 +35,12 @@ impl<M> Model<M> {
     /// # Errors
     /// As [`Model::new`].
     pub fn zeroed(
-        ctx: &Context,
+        device: &Device,
         declare: impl FnOnce(&mut ParameterBuilder) -> Result<M>,
     ) -> Result<Self> {
         let mut builder = ParameterBuilder::new();
         let module = declare(&mut builder)?;
-        let weights = builder.build_zeroed(ctx)?;
+        let weights = builder.build_zeroed(device)?;
         Ok(Self { module, weights })
     }
 
@@ -48,8 +48,8 @@ impl<M> Model<M> {
     ///
     /// # Errors
     /// What either device reports.
-    pub fn to(&mut self, ctx: &Context) -> Result<()> {
-        self.weights.to(ctx)
+    pub fn to(&mut self, device: &Device) -> Result<()> {
+        self.weights.to(device)
     }
 
     /// The same weights under another module, such as one that holds this one.

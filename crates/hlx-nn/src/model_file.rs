@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use hlx_core::{Context, files};
+use hlx_core::{Device, files};
 
 use crate::error::NnError;
 use crate::{
@@ -66,14 +66,14 @@ pub(crate) fn write_files(folder: &Path, contents: &[(&'static str, Vec<u8>); 2]
 /// # Errors
 /// [`NnError::File`] for a file that is missing, truncated, malformed, or whose tensors are not
 /// those of its configuration, with the first that differs, or not finite; and what the device reports.
-pub fn load_model(ctx: &Context, folder: &Path) -> Result<Model<Transformer>> {
+pub fn load_model(device: &Device, folder: &Path) -> Result<Model<Transformer>> {
     let config_path = files::place(folder, CONFIG_FILE);
     let text = read(&config_path)?;
     let config: TransformerConfig =
         serde_json::from_slice(&text).map_err(|error| NnError::file(&config_path, error))?;
     let checked = config.validate();
     checked.map_err(|error| NnError::file(&config_path, error))?;
-    let model = Model::zeroed(ctx, |b| {
+    let model = Model::zeroed(device, |b| {
         let model = Transformer::new(b, &config)?;
         check_room(folder, b)?;
         Ok(model)
@@ -142,13 +142,13 @@ mod tests {
             dropout: 0.0,
             attention_dropout: 0.0,
         };
-        let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
-        Model::new(&ctx, 3, |b| Transformer::new(b, &config)).expect("makes")
+        let device = hlx_core::testing::cpu().expect("the CPU device opens");
+        Model::new(&device, 3, |b| Transformer::new(b, &config)).expect("makes")
     }
 
     fn digest(folder: &Path) -> Result<String> {
-        let ctx = hlx_core::testing::cpu()?;
-        load_model(&ctx, folder)?.weights().digest()
+        let device = hlx_core::testing::cpu()?;
+        load_model(&device, folder)?.weights().digest()
     }
 
     const PENDING: &str = "pending";

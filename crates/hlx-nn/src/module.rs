@@ -2,19 +2,19 @@
 
 use hlx_autograd::Tensor;
 
-use crate::{ForwardContext, ModelBuffer, Parameter, Result};
+use crate::{Mode, ModelBuffer, Parameter, Result};
 
 /// A layer, or a model made of layers, as `torch.nn.Module`.
 ///
 /// A module is a plain struct of its layers; it is declared to a
 /// [`ParameterBuilder`](crate::ParameterBuilder), whose names its parameters have, and computes once
 /// that is built ([`Model`](crate::Model) does both). Whether a pass trains or evaluates is said by its
-/// [`ForwardContext`], not by the module: one model serves both, and several threads.
+/// [`Mode`], not by the module: one model serves both, and several threads.
 ///
 /// ```
 /// use hlx_autograd::{DType, Tensor};
-/// use hlx_core::Context;
-/// use hlx_nn::{Dropout, ForwardContext, Linear, Members, Model, Module, ParameterBuilder, Result};
+/// use hlx_core::Device;
+/// use hlx_nn::{Dropout, Mode, Linear, Members, Model, Module, ParameterBuilder, Result};
 ///
 /// struct Net {
 ///     fc1: Linear,
@@ -37,16 +37,16 @@ use crate::{ForwardContext, ModelBuffer, Parameter, Result};
 ///         Members::of(&[&self.fc1, &self.dropout, &self.fc2])
 ///     }
 ///
-///     fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-///         let x = self.fc1.forward(x, context)?.relu()?;
-///         self.fc2.forward(&self.dropout.forward(&x, context)?, context)
+///     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+///         let x = self.fc1.forward(x, mode)?.relu()?;
+///         self.fc2.forward(&self.dropout.forward(&x, mode)?, mode)
 ///     }
 /// }
 ///
-/// let ctx = Context::open("cpu")?;
-/// let net = Model::new(&ctx, 42, |b| Ok(Net::new(b)))?;
-/// let x = Tensor::zeros(&ctx, &[32, 784], DType::F32)?;
-/// let logits = net.forward(&x, &ForwardContext::eval())?;
+/// let device = Device::open("cpu")?;
+/// let net = Model::new(&device, 42, |b| Ok(Net::new(b)))?;
+/// let x = Tensor::zeros(&device, &[32, 784], DType::F32)?;
+/// let logits = net.forward(&x, &Mode::eval())?;
 /// assert_eq!(logits.shape(), [32, 10]);
 /// assert_eq!(net.weights().parameters()[3].name(), "fc2.bias");
 /// # Ok::<(), hlx_nn::NnError>(())
@@ -60,7 +60,7 @@ pub trait Module: Send + Sync {
     ///
     /// # Errors
     /// An input that does not fit, and what the device reports.
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor>;
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor>;
 }
 
 /// The parameters and buffers of a module.
@@ -109,7 +109,7 @@ impl<M: Module + ?Sized> Module for Box<M> {
         (**self).members()
     }
 
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        (**self).forward(x, context)
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        (**self).forward(x, mode)
     }
 }

@@ -60,7 +60,7 @@ impl StateDigester {
         spans.extend(names.map(|name| weights.spans(&format!("{name}/"))));
         let digesters = spans
             .into_iter()
-            .map(|spans| TreeDigester::new(weights.context(), DigestKind::F32, spans))
+            .map(|spans| TreeDigester::new(weights.device(), DigestKind::F32, spans))
             .collect::<std::result::Result<_, _>>()?;
         Ok(Self {
             digesters,
@@ -135,11 +135,11 @@ mod tests {
 
     #[test]
     fn a_state_has_the_digests_of_its_tensors() -> Result<()> {
-        let ctx = hlx_core::testing::cpu()?;
+        let device = hlx_core::testing::cpu()?;
         let mut builder = ParameterBuilder::new();
         builder.parameter("b.weight", &[5, 13], Init::Normal { std: 0.5 });
         builder.parameter("a.bias", &[3], Init::Ones);
-        let weights = builder.build(&ctx, 9)?;
+        let weights = builder.build(&device, 9)?;
         let adamw = AdamW::new(&weights, AdamWConfig::default())?;
         let digester = StateDigester::new(&weights, &adamw)?;
         let found = digester.digest(&weights, &adamw)?;
@@ -161,7 +161,7 @@ mod tests {
         ];
         assert_eq!(names, expected);
         let pending = digester.send_for(&weights, &adamw)?;
-        ctx.fill(weights.values(), 0)?;
+        device.fill(weights.values(), 0)?;
         assert_eq!(digester.receive(pending)?, found);
         assert_ne!(
             digester.digest(&weights, &adamw)?.parameters,

@@ -1,10 +1,10 @@
 //! Batch norm by shards: what must not change the bits of gradients and of running values.
 
 use hlx_autograd::{BackwardPlan, ConvOptions, IGNORE_INDEX, Tensor};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::{
-    BatchNorm1d, BatchNorm2d, Conv2d, Flatten, ForwardContext, GradientTree, Linear,
-    MicroBatchPlan, Model, Module, NnError, Result, Sequential,
+    BatchNorm1d, BatchNorm2d, Conv2d, Flatten, GradientTree, Linear, MicroBatchPlan, Mode, Model,
+    Module, NnError, Result, Sequential,
 };
 
 const BATCH: usize = 8;
@@ -12,8 +12,8 @@ const SHARDS: usize = 4;
 const CLASSES: usize = 5;
 const IMAGE: [usize; 3] = [2, 6, 5];
 
-fn model(ctx: &Context) -> Result<Model<Sequential>> {
-    Model::new(ctx, 3, |b| {
+fn model(device: &Device) -> Result<Model<Sequential>> {
+    Model::new(device, 3, |b| {
         Ok(Sequential::new(b)
             .add(|b| Conv2d::without_bias(b, 2, 4, [3, 3], ConvOptions::default()))
             .add(|b| BatchNorm2d::new(b, 4))
@@ -26,9 +26,9 @@ fn model(ctx: &Context) -> Result<Model<Sequential>> {
 }
 
 /// The images of a batch and their classes; the first `n_empty` samples are empty.
-fn batch(ctx: &Context, n_empty: usize) -> Result<(Vec<f32>, Vec<u32>)> {
+fn batch(device: &Device, n_empty: usize) -> Result<(Vec<f32>, Vec<u32>)> {
     let per_image: usize = IMAGE.iter().product();
-    let mut images = Tensor::randn(ctx, &[BATCH * per_image], 9)?.to_vec()?;
+    let mut images = Tensor::randn(device, &[BATCH * per_image], 9)?.to_vec()?;
     images[..n_empty * per_image].fill(0.0);
     let class = |sample: usize| match sample < n_empty {
         true => IGNORE_INDEX,
@@ -39,30 +39,30 @@ fn batch(ctx: &Context, n_empty: usize) -> Result<(Vec<f32>, Vec<u32>)> {
 
 /// Computes the gradient of the batch in passes of `micro` samples, and returns the digests of the
 /// gradients and of the weights, running values included.
-fn gradient(ctx: &Context, micro: usize, n_empty: usize, recorded: bool) -> Result<[String; 2]> {
-    let model = model(ctx)?;
+fn gradient(device: &Device, micro: usize, n_empty: usize, recorded: bool) -> Result<[String; 2]> {
+    let model = model(device)?;
     let weights = model.weights();
-    let (images, classes) = batch(ctx, n_empty)?;
+    let (images, classes) = batch(device, n_empty)?;
     let plan = MicroBatchPlan::new(BATCH, micro, SHARDS)?;
     let mut tree = GradientTree::new(weights, &plan)?;
-    let scale = Tensor::from_slice(ctx, &[1.0 / (BATCH - n_empty) as f32], &[1])?;
+    let scale = Tensor::from_slice(device, &[1.0 / (BATCH - n_empty) as f32], &[1])?;
     let per_image = images.len() / BATCH;
     for pass in &plan.passes {
         let rows = pass.first_sample..pass.first_sample + micro;
         let values = &images[rows.start * per_image..rows.end * per_image];
         let shape = [&[micro][..], &IMAGE].concat();
-        let x = Tensor::from_slice(ctx, values, &shape)?.with_samples(0)?;
-        let targets = Tensor::ids(ctx, &classes[rows], &[micro])?;
+        let x = Tensor::from_slice(device, values, &shape)?.with_samples(0)?;
+        let targets = Tensor::ids(device, &classes[rows], &[micro])?;
         let is_part = pass.level.is_none() || pass.plan.accumulate;
-        let context = ForwardContext::train(ctx, 7)?.with_shards(pass.plan.shards, is_part);
-        context.set_empty_samples(n_empty.saturating_sub(pass.first_sample).min(micro) as u32)?;
+        let mode = Mode::train(device, 7)?.with_shards(pass.plan.shards, is_part);
+        mode.set_empty_samples(n_empty.saturating_sub(pass.first_sample).min(micro) as u32)?;
         let launch = || -> Result<()> {
-            let logits = model.forward(&x, &context)?;
+            let logits = model.forward(&x, &mode)?;
             let loss = logits.cross_entropy(&targets, &scale, 0.0)?;
             Ok(loss.backward_with(&pass.plan)?)
         };
         match recorded {
-            true => ctx.record::<_, NnError>(launch)?.0.replay()?,
+            true => device.record::<_, NnError>(launch)?.0.replay()?,
             false => launch()?,
         }
         if let Some(level) = pass.level {
@@ -80,15 +80,15 @@ fn gradient(ctx: &Context, micro: usize, n_empty: usize, recorded: bool) -> Resu
 fn micro_batches_of_whole_shards_and_devices_give_the_same_bits() -> Result<()> {
     for n_empty in [0, 3] {
         let mut expected = None;
-        for ctx in hlx_core::testing::own_contexts() {
+        for device in hlx_core::testing::own_devices() {
             for (micro, recorded) in [(8, false), (8, true), (4, false), (2, false)] {
-                let found = gradient(&ctx, micro, n_empty, recorded)?;
+                let found = gradient(&device, micro, n_empty, recorded)?;
                 let expected = expected.get_or_insert_with(|| found.clone());
                 assert_eq!(
                     &found,
                     expected,
                     "{micro} samples a pass, {n_empty} empty, on {:?}",
-                    ctx.info()
+                    device.info()
                 );
             }
         }
@@ -98,8 +98,8 @@ fn micro_batches_of_whole_shards_and_devices_give_the_same_bits() -> Result<()> 
 
 #[test]
 fn a_part_of_a_shard_is_refused() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let error = gradient(&ctx, 1, 0, false).expect_err("a part of a shard");
+    let device = hlx_core::testing::cpu()?;
+    let error = gradient(&device, 1, 0, false).expect_err("a part of a shard");
     let expected = "micro-batches: BatchNorm2d needs passes that hold whole shards";
     assert_eq!(error.to_string(), expected);
     Ok(())
@@ -109,25 +109,26 @@ fn a_part_of_a_shard_is_refused() -> Result<()> {
 /// and running values of the last shards alone.
 #[test]
 fn empty_shards_enter_nothing() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let model = model(&ctx)?;
-    let (images, classes) = batch(&ctx, 4)?;
+    let device = hlx_core::testing::cpu()?;
+    let model = model(&device)?;
+    let (images, classes) = batch(&device, 4)?;
     let per_image = images.len() / BATCH;
-    let scale = Tensor::from_slice(&ctx, &[0.25], &[1])?;
+    let scale = Tensor::from_slice(&device, &[0.25], &[1])?;
     let mut running = Vec::new();
     for (first, shards) in [(0, 4), (4, 2)] {
-        let fresh = self::model(&ctx)?;
+        let fresh = self::model(&device)?;
         let n = BATCH - first;
         let shape = [&[n][..], &IMAGE].concat();
-        let x = Tensor::from_slice(&ctx, &images[first * per_image..], &shape)?.with_samples(0)?;
-        let targets = Tensor::ids(&ctx, &classes[first..], &[n])?;
-        let context = ForwardContext::train(&ctx, 7)?.with_shards(shards, false);
-        context.set_empty_samples(4 - first as u32)?;
+        let x =
+            Tensor::from_slice(&device, &images[first * per_image..], &shape)?.with_samples(0)?;
+        let targets = Tensor::ids(&device, &classes[first..], &[n])?;
+        let mode = Mode::train(&device, 7)?.with_shards(shards, false);
+        mode.set_empty_samples(4 - first as u32)?;
         let plan = BackwardPlan {
             shards,
             ..BackwardPlan::default()
         };
-        let logits = fresh.forward(&x, &context)?;
+        let logits = fresh.forward(&x, &mode)?;
         logits
             .cross_entropy(&targets, &scale, 0.0)?
             .backward_with(&plan)?;

@@ -4,16 +4,16 @@ mod causal_common;
 
 use causal_common::{TIME, gradient_in_passes, mixed, tokens, with_balance};
 use hlx_autograd::{IGNORE_INDEX, Recompute, Tensor};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::{
-    CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig, ForwardContext, Model, Module,
-    Result, cross_entropy,
+    CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig, Mode, Model, Module, Result,
+    cross_entropy,
 };
 
 const LENGTHS: [usize; 8] = [3, 7, 1, 5, 0, 6, 2, 4];
 const SHARDS: usize = 4;
 
-fn model(ctx: &Context) -> Result<Model<CausalLm>> {
+fn model(device: &Device) -> Result<Model<CausalLm>> {
     let config = CausalConfig {
         vocabulary: 37,
         width: 24,
@@ -32,7 +32,7 @@ fn model(ctx: &Context) -> Result<Model<CausalLm>> {
         }),
         ..CausalConfig::preset("qwen3_moe").expect("a preset")
     };
-    Model::new(ctx, 3, |b| CausalLm::new(b, &config))
+    Model::new(device, 3, |b| CausalLm::new(b, &config))
 }
 
 fn token(sample: usize, at: usize) -> u32 {
@@ -40,7 +40,7 @@ fn token(sample: usize, at: usize) -> u32 {
 }
 
 /// Samples as rows of `time` tokens, padded on the right by the id 9: ids, targets and lengths.
-fn rows(ctx: &Context, samples: &[usize], time: usize) -> Result<[Tensor; 3]> {
+fn rows(device: &Device, samples: &[usize], time: usize) -> Result<[Tensor; 3]> {
     let laid = |shift: usize, padding: u32| -> Result<Tensor> {
         let row = |&sample: &usize| {
             let token = move |at| match at < LENGTHS[sample] {
@@ -50,30 +50,30 @@ fn rows(ctx: &Context, samples: &[usize], time: usize) -> Result<[Tensor; 3]> {
             (0..time).map(token)
         };
         let words: Vec<u32> = samples.iter().flat_map(row).collect();
-        Ok(Tensor::ids(ctx, &words, &[samples.len(), time])?.with_samples(0)?)
+        Ok(Tensor::ids(device, &words, &[samples.len(), time])?.with_samples(0)?)
     };
     let lengths = samples.iter().map(|&sample| LENGTHS[sample] as u32);
-    let lengths = Tensor::ids(ctx, &lengths.collect::<Vec<_>>(), &[samples.len()])?;
+    let lengths = Tensor::ids(device, &lengths.collect::<Vec<_>>(), &[samples.len()])?;
     Ok([laid(0, 9)?, laid(1, IGNORE_INDEX)?, lengths])
 }
 
 /// The balance losses of samples, each a shard.
 fn balances(model: &Model<CausalLm>, samples: &[usize], time: usize) -> Result<Vec<f32>> {
-    let ctx = model.weights().context();
-    let [ids, _, lengths] = rows(ctx, samples, time)?;
+    let device = model.weights().device();
+    let [ids, _, lengths] = rows(device, samples, time)?;
     let input = CausalInput {
         lengths: Some(&lengths),
         ..CausalInput::new(&ids)
     };
-    let context = ForwardContext::train(ctx, 7)?.with_shards(samples.len(), false);
-    let (_, balance) = model.logits_and_balance(&input, &context)?;
+    let mode = Mode::train(device, 7)?.with_shards(samples.len(), false);
+    let (_, balance) = model.logits_and_balance(&input, &mode)?;
     Ok(balance.expect("experts").to_vec()?)
 }
 
 #[test]
 fn a_padded_row_has_the_loss_of_the_row_by_itself() -> Result<()> {
-    for ctx in hlx_core::testing::contexts() {
-        let model = model(ctx)?;
+    for device in hlx_core::testing::devices() {
+        let model = model(device)?;
         let all: Vec<usize> = (0..LENGTHS.len()).collect();
         let together = balances(&model, &all, 9)?;
         assert_eq!(balances(&model, &all, 31)?, together);
@@ -83,9 +83,9 @@ fn a_padded_row_has_the_loss_of_the_row_by_itself() -> Result<()> {
                 assert_eq!(found, 0.0);
                 continue;
             }
-            let [ids, ..] = rows(ctx, &[sample], length)?;
-            let context = ForwardContext::train(ctx, 7)?;
-            let (_, alone) = model.logits_and_balance(&CausalInput::new(&ids), &context)?;
+            let [ids, ..] = rows(device, &[sample], length)?;
+            let mode = Mode::train(device, 7)?;
+            let (_, alone) = model.logits_and_balance(&CausalInput::new(&ids), &mode)?;
             let alone = alone.expect("experts").to_vec()?[0];
             // Its factor is rounded once, not thrice.
             assert!(
@@ -93,13 +93,13 @@ fn a_padded_row_has_the_loss_of_the_row_by_itself() -> Result<()> {
                 "{sample}: {found} {alone}"
             );
         }
-        let [ids, _, lengths] = rows(ctx, &[0, 1], 9)?;
+        let [ids, _, lengths] = rows(device, &[0, 1], 9)?;
         let short = lengths.narrow(0, 0, 1)?;
         let input = CausalInput {
             lengths: Some(&short),
             ..CausalInput::new(&ids)
         };
-        let error = model.logits_and_balance(&input, &ForwardContext::train(ctx, 7)?);
+        let error = model.logits_and_balance(&input, &Mode::train(device, 7)?);
         assert_eq!(
             error.expect_err("refused").to_string(),
             "causal model: lengths has shape [1], expected [2]"
@@ -110,7 +110,7 @@ fn a_padded_row_has_the_loss_of_the_row_by_itself() -> Result<()> {
 
 /// The samples as documents of one packed row of `time` tokens, padded on the right: ids, where the documents
 /// begin, and the row's length.
-fn packed(ctx: &Context, samples: &[usize], time: usize) -> Result<[Tensor; 3]> {
+fn packed(device: &Device, samples: &[usize], time: usize) -> Result<[Tensor; 3]> {
     let (mut ids, mut starts) = (Vec::new(), Vec::new());
     for &sample in samples {
         starts.resize(ids.len() + LENGTHS[sample], ids.len() as u32);
@@ -121,24 +121,24 @@ fn packed(ctx: &Context, samples: &[usize], time: usize) -> Result<[Tensor; 3]> 
     // Each place of padding is a document of its own.
     starts.extend(length as u32..time as u32);
     Ok([
-        Tensor::ids(ctx, &ids, &[1, time])?.with_samples(0)?,
-        Tensor::ids(ctx, &starts, &[1, time])?,
-        Tensor::ids(ctx, &[length as u32], &[1])?,
+        Tensor::ids(device, &ids, &[1, time])?.with_samples(0)?,
+        Tensor::ids(device, &starts, &[1, time])?,
+        Tensor::ids(device, &[length as u32], &[1])?,
     ])
 }
 
 #[test]
 fn a_packed_row_with_padding_has_the_loss_of_its_documents_alone() -> Result<()> {
     let samples = [1, 3, 6];
-    for ctx in hlx_core::testing::contexts() {
-        let model = model(ctx)?;
-        let context = ForwardContext::train(ctx, 7)?;
+    for device in hlx_core::testing::devices() {
+        let model = model(device)?;
+        let mode = Mode::train(device, 7)?;
         let balance = |input: &CausalInput<'_>| -> Result<f32> {
-            let (_, balance) = model.logits_and_balance(input, &context)?;
+            let (_, balance) = model.logits_and_balance(input, &mode)?;
             Ok(balance.expect("experts").to_vec()?[0])
         };
         let of_row = |time: usize, counts_padding: bool| {
-            let [ids, starts, length] = packed(ctx, &samples, time)?;
+            let [ids, starts, length] = packed(device, &samples, time)?;
             balance(&CausalInput {
                 documents: Some(&starts),
                 lengths: (!counts_padding).then_some(&length),
@@ -151,7 +151,7 @@ fn a_packed_row_with_padding_has_the_loss_of_its_documents_alone() -> Result<()>
             assert_ne!(of_row(time, true)?, full, "{time}");
         }
         // The documents are rows of one shard here, so that the sums have another order.
-        let [ids, _, lengths] = rows(ctx, &samples, 7)?;
+        let [ids, _, lengths] = rows(device, &samples, 7)?;
         let alone = balance(&CausalInput {
             lengths: Some(&lengths),
             ..CausalInput::new(&ids)
@@ -163,21 +163,21 @@ fn a_packed_row_with_padding_has_the_loss_of_its_documents_alone() -> Result<()>
 
 /// The digest of the gradients of a batch in micro-batches, each padded to its longest row and `more`.
 fn gradient(model: &Model<CausalLm>, micro: usize, more: usize) -> Result<String> {
-    let ctx = model.weights().context();
+    let device = model.weights().device();
     let batch = LENGTHS.len();
     let n_targets: usize = LENGTHS.iter().sum();
-    let scale = Tensor::from_slice(ctx, &[1.0 / n_targets as f32], &[1])?;
-    let context = ForwardContext::train(ctx, 7)?;
-    let context = context.with_shards(micro * SHARDS / batch, false);
+    let scale = Tensor::from_slice(device, &[1.0 / n_targets as f32], &[1])?;
+    let mode = Mode::train(device, 7)?;
+    let mode = mode.with_shards(micro * SHARDS / batch, false);
     gradient_in_passes(model, [batch, micro, SHARDS], |samples| {
         let samples: Vec<usize> = samples.collect();
         let longest = samples.iter().map(|&sample| LENGTHS[sample]).max();
-        let [ids, targets, lengths] = rows(ctx, &samples, longest.unwrap_or(1) + more)?;
+        let [ids, targets, lengths] = rows(device, &samples, longest.unwrap_or(1) + more)?;
         let input = CausalInput {
             lengths: Some(&lengths),
             ..CausalInput::new(&ids)
         };
-        let (logits, balance) = model.logits_and_balance(&input, &context)?;
+        let (logits, balance) = model.logits_and_balance(&input, &mode)?;
         let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
         with_balance(&loss, &balance.expect("experts"), SHARDS)
     })
@@ -186,12 +186,12 @@ fn gradient(model: &Model<CausalLm>, micro: usize, more: usize) -> Result<String
 #[test]
 fn gradients_do_not_depend_on_how_much_padding_there_is() -> Result<()> {
     let mut expected = None;
-    for ctx in hlx_core::testing::own_contexts() {
-        let model = model(&ctx)?;
+    for device in hlx_core::testing::own_devices() {
+        let model = model(&device)?;
         for (micro, more) in [(8, 0), (4, 0), (2, 9)] {
             let digest = gradient(&model, micro, more)?;
             let expected = expected.get_or_insert_with(|| digest.clone());
-            assert_eq!(&digest, expected, "{micro} {more} {}", ctx.info());
+            assert_eq!(&digest, expected, "{micro} {more} {}", device.info());
         }
     }
     Ok(())
@@ -205,20 +205,20 @@ fn gradient_of_shards(
     is_balanced: bool,
 ) -> Result<String> {
     const BATCH: usize = 8;
-    let ctx = model.weights().context();
-    let scale = Tensor::from_slice(ctx, &[1.0 / (BATCH * TIME) as f32], &[1])?;
-    let context = ForwardContext::train(ctx, 77)?
+    let device = model.weights().device();
+    let scale = Tensor::from_slice(device, &[1.0 / (BATCH * TIME) as f32], &[1])?;
+    let mode = Mode::train(device, 77)?
         .with_shards(micro * SHARDS / BATCH, micro < BATCH / SHARDS)
         .with_recomputation(recompute);
     gradient_in_passes(model, [BATCH, micro, SHARDS], |samples| {
-        context.set_counter(5, samples.start as u32)?;
-        let ids = tokens(ctx, samples.clone(), 0)?;
-        let targets = tokens(ctx, samples, 1)?;
+        mode.set_counter(5, samples.start as u32)?;
+        let ids = tokens(device, samples.clone(), 0)?;
+        let targets = tokens(device, samples, 1)?;
         if !is_balanced {
-            let logits = model.forward(&ids, &context)?;
+            let logits = model.forward(&ids, &mode)?;
             return cross_entropy(&logits, &targets, &scale, 0.0);
         }
-        let (logits, balance) = model.logits_and_balance(&CausalInput::new(&ids), &context)?;
+        let (logits, balance) = model.logits_and_balance(&CausalInput::new(&ids), &mode)?;
         let balance = balance.expect("experts");
         assert_eq!(balance.shape(), [micro * SHARDS / BATCH]);
         let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
@@ -236,12 +236,12 @@ fn the_balance_loss_has_the_same_gradient_in_any_whole_shards() -> Result<()> {
         ..mixed()
     };
     let mut expected = None;
-    for ctx in hlx_core::testing::own_contexts() {
-        let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &config))?;
+    for device in hlx_core::testing::own_devices() {
+        let model = Model::new(&device, 3, |b| CausalLm::new(b, &config))?;
         for (micro, recompute) in [(8, None), (2, None), (4, Some(Recompute::AllButAttention))] {
             let digest = gradient_of_shards(&model, micro, recompute, true)?;
             let expected = expected.get_or_insert_with(|| digest.clone());
-            assert_eq!(&digest, expected, "{micro} {recompute:?} {}", ctx.info());
+            assert_eq!(&digest, expected, "{micro} {recompute:?} {}", device.info());
         }
         assert_ne!(expected, Some(gradient_of_shards(&model, 8, None, false)?));
         let error = gradient_of_shards(&model, 1, None, true).expect_err("half a shard");

@@ -4,32 +4,33 @@ mod causal_common;
 
 use causal_common::{TIME, small, token, tokens, transformer, words};
 use hlx_autograd::{Tensor, no_grad};
-use hlx_core::{Arithmetic, Context};
+use hlx_core::{Arithmetic, Device};
 use hlx_nn::{
-    CausalInput, CausalLm, CausalModel, ForwardContext, KvCache, Model, Module, Result, TokenStep,
+    CausalInput, CausalLm, CausalModel, KvCache, Mode, Model, Module, Result, TokenStep,
     Transformer,
 };
 
 /// Prompts of several lengths are read at once, and go on token by token, as if each were alone and
 /// computed anew.
-fn check_cache(ctx: &Context, model: &dyn CausalModel, lengths: [usize; 3]) -> Result<()> {
-    let context = ForwardContext::eval();
+fn check_cache(device: &Device, model: &dyn CausalModel, lengths: [usize; 3]) -> Result<()> {
+    let mode = Mode::eval();
     let whole = |sample: usize, n: usize| -> Result<Vec<u32>> {
         let ids: Vec<u32> = (0..n).map(|time| token(sample, time)).collect();
-        let ids = Tensor::ids(ctx, &ids, &[1, n])?;
-        let last = Tensor::ids(ctx, &[n as u32 - 1], &[1])?;
+        let ids = Tensor::ids(device, &ids, &[1, n])?;
+        let last = Tensor::ids(device, &[n as u32 - 1], &[1])?;
         let input = CausalInput {
             rows: Some(&last),
             ..CausalInput::new(&ids)
         };
-        words(&model.logits(&input, &context)?)
+        words(&model.logits(&input, &mode)?)
     };
-    let mut cache = model.cache(ctx, lengths.len(), 40)?;
+    let mut cache = model.cache(device, lengths.len(), 40)?;
     let rows: Vec<u32> = (0..3)
         .map(|row| (row * TIME + lengths[row] - 1) as u32)
         .collect();
-    let rows = Tensor::ids(ctx, &rows, &[3])?;
-    let logits = model.logits_cached(&tokens(ctx, 0..3, 0)?, &lengths, Some(&rows), &mut cache)?;
+    let rows = Tensor::ids(device, &rows, &[3])?;
+    let logits =
+        model.logits_cached(&tokens(device, 0..3, 0)?, &lengths, Some(&rows), &mut cache)?;
     assert_eq!(cache.lengths(), lengths);
     for (sample, length) in lengths.into_iter().enumerate() {
         assert_eq!(
@@ -52,7 +53,7 @@ fn check_cache(ctx: &Context, model: &dyn CausalModel, lengths: [usize; 3]) -> R
         let next: Vec<u32> = next.collect();
         let logits = match step {
             0 | 3 => {
-                let ids = Tensor::ids(ctx, &next, &[next.len(), 1])?;
+                let ids = Tensor::ids(device, &next, &[next.len(), 1])?;
                 model.logits_cached(&ids, &vec![1; next.len()], None, &mut cache)?
             }
             _ => recorded.logits(&next, &mut cache)?,
@@ -72,15 +73,15 @@ fn check_cache(ctx: &Context, model: &dyn CausalModel, lengths: [usize; 3]) -> R
 #[test]
 fn a_cache_gives_the_bits_of_whole_sequences() -> Result<()> {
     no_grad(|| {
-        let contexts = Arithmetic::ALL.map(hlx_core::testing::own_contexts_in);
-        for ctx in contexts.into_iter().flatten() {
+        let devices = Arithmetic::ALL.map(hlx_core::testing::own_devices_in);
+        for device in devices.into_iter().flatten() {
             for preset in ["gemma3", "qwen2", "qwen3"] {
-                let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &small(preset)))?;
-                check_cache(&ctx, model.module(), [7, 3, TIME])?;
+                let model = Model::new(&device, 3, |b| CausalLm::new(b, &small(preset)))?;
+                check_cache(&device, model.module(), [7, 3, TIME])?;
             }
-            let model = Model::new(&ctx, 3, |b| Transformer::new(b, &transformer()))?;
+            let model = Model::new(&device, 3, |b| Transformer::new(b, &transformer()))?;
             // Rows that are longer than every prompt.
-            check_cache(&ctx, model.module(), [7, 3, 5])?;
+            check_cache(&device, model.module(), [7, 3, 5])?;
         }
         Ok(())
     })
@@ -88,10 +89,10 @@ fn a_cache_gives_the_bits_of_whole_sequences() -> Result<()> {
 
 #[test]
 fn tokens_that_a_cache_has_no_place_for_are_refused() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &small("llama3")))?;
-    let mut cache = model.cache(&ctx, 2, 12)?;
-    let ids = tokens(&ctx, 0..2, 0)?;
+    let device = hlx_core::testing::cpu()?;
+    let model = Model::new(&device, 3, |b| CausalLm::new(b, &small("llama3")))?;
+    let mut cache = model.cache(&device, 2, 12)?;
+    let ids = tokens(&device, 0..2, 0)?;
     let mut refused = |new: &[usize]| {
         let result = model.logits_cached(&ids, new, None, &mut cache);
         result.expect_err("refused").to_string()
@@ -120,10 +121,8 @@ fn tokens_that_a_cache_has_no_place_for_are_refused() -> Result<()> {
     let text = refused(&[1], &mut cache);
     let expected = "key/value cache: 1 rows of ids and 1 counts, expected 2 of the sequences";
     assert_eq!(text, expected);
-    let long = Tensor::ids(&ctx, &[1; 65], &[1, 65])?;
-    let error = model
-        .forward(&long, &ForwardContext::eval())
-        .expect_err("too long");
+    let long = Tensor::ids(&device, &[1; 65], &[1, 65])?;
+    let error = model.forward(&long, &Mode::eval()).expect_err("too long");
     let expected = "causal model: ids has shape [1, 65], expected [batch, time] with at most 64 \
                     positions";
     assert_eq!(error.to_string(), expected);
@@ -132,10 +131,10 @@ fn tokens_that_a_cache_has_no_place_for_are_refused() -> Result<()> {
 
 #[test]
 fn a_cache_of_the_other_arithmetic_is_refused() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
+    let device = hlx_core::testing::cpu()?;
     let [portable, integer] = [Arithmetic::Portable, Arithmetic::Integer]
-        .map(|arithmetic| ctx.with_arithmetic(arithmetic));
-    let refused = |own: &Context, other: &Context| -> Result<String> {
+        .map(|arithmetic| device.with_arithmetic(arithmetic));
+    let refused = |own: &Device, other: &Device| -> Result<String> {
         let model = Model::new(own, 3, |b| CausalLm::new(b, &small("llama3")))?;
         let mut cache = model.cache(other, 1, 12)?;
         let ids = Tensor::ids(own, &[1], &[1, 1])?;

@@ -21,10 +21,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use half::{bf16, f16};
 use hlx_autograd::{BackwardPlan, Tensor};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::{
-    CausalInput, CausalModel, ForwardContext, cross_entropy, export_hugging_face,
-    hugging_face_tensors, import_hugging_face, read_hugging_face_config,
+    CausalInput, CausalModel, Mode, cross_entropy, export_hugging_face, hugging_face_tensors,
+    import_hugging_face, read_hugging_face_config,
 };
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
@@ -84,7 +84,7 @@ impl Fixture {
             .collect()
     }
 
-    fn ids(&self, ctx: &Context, name: &str) -> Result<Tensor> {
+    fn ids(&self, device: &Device, name: &str) -> Result<Tensor> {
         let (shape, words) = &self.values[name];
         // -100, where a position counts nothing, becomes IGNORE_INDEX.
         let ignored = hlx_autograd::IGNORE_INDEX;
@@ -92,7 +92,7 @@ impl Fixture {
             .iter()
             .map(|&word| if word > 1 << 31 { ignored } else { word })
             .collect();
-        Ok(Tensor::ids(ctx, &words, shape)?)
+        Ok(Tensor::ids(device, &words, shape)?)
     }
 }
 
@@ -190,15 +190,15 @@ fn assert_near(name: &str, found: &[f32], expected: &[f32], tolerance: f32) {
     }
 }
 
-fn check(ctx: &Context, name: &str) -> Result {
+fn check(device: &Device, name: &str) -> Result {
     let fixture = Fixture::read(name)?;
-    let folder = model_folder(&fixture, name, &format!("on-{}", ctx.is_cpu()))?;
-    let model = import_hugging_face(ctx, &folder)?;
+    let folder = model_folder(&fixture, name, &format!("on-{}", device.is_cpu()))?;
+    let model = import_hugging_face(device, &folder)?;
     fs::remove_dir_all(&folder)?;
-    let ids = fixture.ids(ctx, "ids")?.with_samples(0)?;
-    let targets = fixture.ids(ctx, "targets")?;
-    let context = ForwardContext::eval();
-    let logits = model.logits(&CausalInput::new(&ids), &context)?;
+    let ids = fixture.ids(device, "ids")?.with_samples(0)?;
+    let targets = fixture.ids(device, "targets")?;
+    let mode = Mode::eval();
+    let logits = model.logits(&CausalInput::new(&ids), &mode)?;
     assert_near(
         name,
         &logits.to_vec()?,
@@ -209,7 +209,7 @@ fn check(ctx: &Context, name: &str) -> Result {
         .1
         .iter()
         .filter(|&&id| id < 1 << 31);
-    let scale = Tensor::from_slice(ctx, &[1.0 / counted.count() as f32], &[1])?;
+    let scale = Tensor::from_slice(device, &[1.0 / counted.count() as f32], &[1])?;
     let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
     assert_near(name, &loss.to_vec()?, &fixture.floats("loss"), 1e-5);
     loss.backward_with(&BackwardPlan::default())?;
@@ -236,9 +236,9 @@ fn check(ctx: &Context, name: &str) -> Result {
 
 #[test]
 fn logits_and_gradients_are_those_of_transformers() -> Result {
-    for ctx in hlx_core::testing::contexts() {
+    for device in hlx_core::testing::devices() {
         for name in NAMES {
-            check(ctx, name)?;
+            check(device, name)?;
         }
     }
     Ok(())
@@ -247,11 +247,11 @@ fn logits_and_gradients_are_those_of_transformers() -> Result {
 /// Writes a fixture's model, imports it, exports it, and compares the tensors bit by bit.
 #[test]
 fn an_exported_folder_has_the_tensors_that_were_imported() -> Result {
-    let ctx = hlx_core::testing::cpu()?;
+    let device = hlx_core::testing::cpu()?;
     for name in NAMES {
         let fixture = Fixture::read(name)?;
         let from = model_folder(&fixture, name, "imported")?;
-        let model = import_hugging_face(&ctx, &from)?;
+        let model = import_hugging_face(&device, &from)?;
         let to = folder(&format!("{name}-exported"))?;
         export_hugging_face(model.weights(), model.config(), &to)?;
         let bytes = fs::read(to.join("model.safetensors"))?;
@@ -275,7 +275,7 @@ fn an_exported_folder_has_the_tensors_that_were_imported() -> Result {
 
 #[test]
 fn sharded_files_of_16_bits_give_the_rounded_model() -> Result {
-    let ctx = hlx_core::testing::cpu()?;
+    let device = hlx_core::testing::cpu()?;
     let fixture = Fixture::read("qwen3")?;
     let folder = folder("sharded")?;
     fs::write(folder.join("config.json"), &fixture.config)?;
@@ -307,7 +307,7 @@ fn sharded_files_of_16_bits_give_the_rounded_model() -> Result {
         &index,
         serde_json::json!({"metadata": {}, "weight_map": map}).to_string(),
     )?;
-    let model = import_hugging_face(&ctx, &folder)?;
+    let model = import_hugging_face(&device, &folder)?;
     for (parameter, values) in model
         .weights()
         .parameters()
@@ -323,7 +323,7 @@ fn sharded_files_of_16_bits_give_the_rounded_model() -> Result {
         "model-00003-of-00002.safetensors".to_owned(),
     );
     fs::write(&index, serde_json::json!({"weight_map": map}).to_string())?;
-    let error = import_hugging_face(&ctx, &folder).expect_err("a shard is missing");
+    let error = import_hugging_face(&device, &folder).expect_err("a shard is missing");
     assert!(
         error
             .to_string()

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use hlx_autograd::{DType, Tensor, no_grad};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::{
-    CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig, ForwardContext,
-    InferenceModel, Model, NnError, Result, TokenStep, export_hugging_face, hugging_face_dtype,
-    import_hugging_face, import_hugging_face_as,
+    CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig, InferenceModel, Mode, Model,
+    NnError, Result, TokenStep, export_hugging_face, hugging_face_dtype, import_hugging_face,
+    import_hugging_face_as,
 };
 
 const VOCABULARY: usize = 40;
@@ -45,10 +45,10 @@ fn small(preset: &str) -> CausalConfig {
 struct Folder(PathBuf);
 
 impl Folder {
-    fn of(ctx: &Context, config: &CausalConfig, name: &str) -> Result<Self> {
+    fn of(device: &Device, config: &CausalConfig, name: &str) -> Result<Self> {
         let name = format!("hlx-inference-{}-{name}", std::process::id());
         let folder = Self(std::env::temp_dir().join(name));
-        let model = Model::new(ctx, 7, |b| CausalLm::new(b, config))?;
+        let model = Model::new(device, 7, |b| CausalLm::new(b, config))?;
         export_hugging_face(model.weights(), config, &folder.0)?;
         Ok(folder)
     }
@@ -61,13 +61,13 @@ impl Drop for Folder {
 }
 
 /// The folder's model in f32, with the matrices rounded to a type.
-fn rounded(ctx: &Context, folder: &Folder, dtype: DType) -> Result<Model<CausalLm>> {
-    let model = import_hugging_face(ctx, &folder.0)?;
+fn rounded(device: &Device, folder: &Folder, dtype: DType) -> Result<Model<CausalLm>> {
+    let model = import_hugging_face(device, &folder.0)?;
     for parameter in model.weights().parameters() {
         if parameter.shape().len() == 2 {
             let values = parameter.tensor()?.detach().to_dtype(dtype)?;
             let values = values.to_dtype(DType::F32)?.to_vec()?;
-            ctx.upload_f32(&parameter.tensor()?.detach().buffer()?, &values)?;
+            device.upload_f32(&parameter.tensor()?.detach().buffer()?, &values)?;
         }
     }
     Ok(model)
@@ -78,15 +78,15 @@ fn bits(tensor: &Tensor) -> Result<Vec<u32>> {
 }
 
 /// Logits of two whole sequences, and of one of them through a cache, token by token behind a prompt.
-fn logits(model: &CausalLm, ctx: &Context) -> Result<Vec<Vec<u32>>> {
+fn logits(model: &CausalLm, device: &Device) -> Result<Vec<Vec<u32>>> {
     let ids: Vec<u32> = (0..18).map(|at| (at * 7 + 3) % VOCABULARY as u32).collect();
     no_grad(|| {
-        let whole = Tensor::ids(ctx, &ids, &[2, 9])?;
-        let all = model.logits(&CausalInput::new(&whole), &ForwardContext::eval())?;
+        let whole = Tensor::ids(device, &ids, &[2, 9])?;
+        let all = model.logits(&CausalInput::new(&whole), &Mode::eval())?;
         let mut found = vec![bits(&all)?];
-        let mut cache = model.cache(ctx, 1, 16)?;
+        let mut cache = model.cache(device, 1, 16)?;
         for (at, n) in [(0, 7), (7, 1), (8, 1)] {
-            let ids = Tensor::ids(ctx, &ids[at..at + n], &[1, n])?;
+            let ids = Tensor::ids(device, &ids[at..at + n], &[1, n])?;
             found.push(bits(&model.logits_cached(&ids, &[n], None, &mut cache)?)?);
         }
         let joined = found[1..].concat();
@@ -98,7 +98,7 @@ fn logits(model: &CausalLm, ctx: &Context) -> Result<Vec<Vec<u32>>> {
 #[test]
 fn weights_of_16_bits_have_the_bits_of_the_rounded_model() -> Result<()> {
     let mut of_devices = Vec::new();
-    for (device_idx, ctx) in hlx_core::testing::contexts().iter().enumerate() {
+    for (device_idx, device) in hlx_core::testing::devices().iter().enumerate() {
         let mut found = Vec::new();
         for (preset, dtype) in [
             ("qwen3", DType::BF16),
@@ -107,11 +107,11 @@ fn weights_of_16_bits_have_the_bits_of_the_rounded_model() -> Result<()> {
             ("gemma2", DType::BF16),
         ] {
             let name = format!("{device_idx}-{preset}-{dtype}");
-            let folder = Folder::of(ctx, &small(preset), &name)?;
-            let half = import_hugging_face_as(ctx, &folder.0, dtype)?;
-            let ours = logits(&half, ctx)?;
-            let rounded = rounded(ctx, &folder, dtype)?;
-            assert_eq!(ours, logits(&rounded, ctx)?, "{name}");
+            let folder = Folder::of(device, &small(preset), &name)?;
+            let half = import_hugging_face_as(device, &folder.0, dtype)?;
+            let ours = logits(&half, device)?;
+            let rounded = rounded(device, &folder, dtype)?;
+            assert_eq!(ours, logits(&rounded, device)?, "{name}");
             found.push(ours);
         }
         of_devices.push(found);
@@ -123,19 +123,20 @@ fn weights_of_16_bits_have_the_bits_of_the_rounded_model() -> Result<()> {
 /// A model rounded when it is taken over, and one rounded in place, are those of the file.
 #[test]
 fn a_model_in_memory_is_rounded_as_its_file_is() -> Result<()> {
-    let ctx = &hlx_core::testing::cpu()?;
+    let device = &hlx_core::testing::cpu()?;
     for (preset, dtype) in [("mixtral", DType::BF16), ("gpt2", DType::F16)] {
         let config = small(preset);
-        let folder = Folder::of(ctx, &config, &format!("memory-{preset}"))?;
-        let from_file = rounded(ctx, &folder, dtype)?;
-        let expected = logits(&from_file, ctx)?;
-        let whole = import_hugging_face(ctx, &folder.0)?;
-        let half =
-            InferenceModel::rounded(ctx, dtype, whole.weights(), |b| CausalLm::new(b, &config))?;
-        assert_eq!(logits(&half, ctx)?, expected, "{preset}");
-        assert_ne!(logits(&whole, ctx)?, expected, "{preset}");
+        let folder = Folder::of(device, &config, &format!("memory-{preset}"))?;
+        let from_file = rounded(device, &folder, dtype)?;
+        let expected = logits(&from_file, device)?;
+        let whole = import_hugging_face(device, &folder.0)?;
+        let half = InferenceModel::rounded(device, dtype, whole.weights(), |b| {
+            CausalLm::new(b, &config)
+        })?;
+        assert_eq!(logits(&half, device)?, expected, "{preset}");
+        assert_ne!(logits(&whole, device)?, expected, "{preset}");
         whole.weights().round_matrices(dtype)?;
-        assert_eq!(logits(&whole, ctx)?, expected, "{preset} in place");
+        assert_eq!(logits(&whole, device)?, expected, "{preset} in place");
         assert_eq!(hugging_face_dtype(&folder.0)?, DType::F32);
     }
     Ok(())
@@ -146,29 +147,30 @@ fn a_model_in_memory_is_rounded_as_its_file_is() -> Result<()> {
 /// the product back with gate and residual.
 #[test]
 fn a_layer_of_a_token_is_eight_launches_on_a_gpu() -> Result<()> {
-    for ctx in hlx_core::testing::vulkan_contexts() {
+    for device in hlx_core::testing::vulkan_devices() {
         let launches = |n_layers| {
             let config = CausalConfig {
                 n_layers,
                 ..small("qwen3")
             };
-            let model = InferenceModel::zeroed(&ctx, DType::BF16, |b| CausalLm::new(b, &config))?;
-            let mut cache = model.cache(&ctx, 1, 16)?;
+            let model =
+                InferenceModel::zeroed(&device, DType::BF16, |b| CausalLm::new(b, &config))?;
+            let mut cache = model.cache(&device, 1, 16)?;
             let mut step = TokenStep::new(&*model);
             step.logits(&[1], &mut cache)?;
             Ok::<_, NnError>(step.n_launches())
         };
-        assert_eq!(launches(3)? - launches(2)?, 8, "{}", ctx.info());
+        assert_eq!(launches(3)? - launches(2)?, 8, "{}", device.info());
     }
     Ok(())
 }
 
 #[test]
 fn matrices_take_half_the_memory() -> Result<()> {
-    let ctx = &hlx_core::testing::cpu()?;
+    let device = &hlx_core::testing::cpu()?;
     let config = small("llama3");
     let bytes = |dtype| {
-        let model = InferenceModel::zeroed(ctx, dtype, |b| CausalLm::new(b, &config))?;
+        let model = InferenceModel::zeroed(device, dtype, |b| CausalLm::new(b, &config))?;
         let matrices = model.parameters().iter();
         let matrices = matrices.filter(|parameter| parameter.shape().len() == 2);
         let n_elements: usize = matrices.map(hlx_nn::Parameter::n_elements).sum();
@@ -181,12 +183,12 @@ fn matrices_take_half_the_memory() -> Result<()> {
 
 #[test]
 fn unfitting_types_and_values_are_refused() -> Result<()> {
-    let ctx = &hlx_core::testing::cpu()?;
+    let device = &hlx_core::testing::cpu()?;
     let config = small("llama3");
-    let refused = InferenceModel::zeroed(ctx, DType::I8, |b| CausalLm::new(b, &config));
+    let refused = InferenceModel::zeroed(device, DType::I8, |b| CausalLm::new(b, &config));
     let text = refused.expect_err("it is refused").to_string();
     assert_eq!(text, "inference: weights of i8, expected f32, f16 or bf16");
-    let model = InferenceModel::zeroed(ctx, DType::F16, |b| CausalLm::new(b, &config))?;
+    let model = InferenceModel::zeroed(device, DType::F16, |b| CausalLm::new(b, &config))?;
     let parameter = &model.parameters()[0];
     let refused = model.load(parameter, &[0.0; 3]).expect_err("it is refused");
     let expected = "inference: model.embed_tokens.weight has 3 elements, expected 960";

@@ -5,32 +5,32 @@ mod causal_common;
 
 use causal_common::{TIME, gradient_in_passes, mixed, small, token, tokens, transformer, words};
 use hlx_autograd::{BackwardPlan, Recompute, Tensor};
-use hlx_core::{Arithmetic, Context};
+use hlx_core::{Arithmetic, Device};
 use hlx_nn::{
-    Architecture, CausalConfig, CausalInput, CausalLm, CausalModel, ForwardContext, Model, Module,
-    NnError, Positions, Result, Rotary, Transformer, cross_entropy,
+    Architecture, CausalConfig, CausalInput, CausalLm, CausalModel, Mode, Model, Module, NnError,
+    Positions, Result, Rotary, Transformer, cross_entropy,
 };
 
 const BATCH: usize = 8;
 
 /// Computes the gradient of the batch in passes, and returns its digest.
 fn gradient(model: &Model<CausalLm>, micro: usize, shards: usize) -> Result<String> {
-    let context = ForwardContext::train(model.weights().context(), 77)?;
-    gradient_in(model, &context, micro, shards)
+    let mode = Mode::train(model.weights().device(), 77)?;
+    gradient_in(model, &mode, micro, shards)
 }
 
 fn gradient_in(
     model: &Model<CausalLm>,
-    context: &ForwardContext,
+    mode: &Mode,
     micro: usize,
     shards: usize,
 ) -> Result<String> {
-    let ctx = model.weights().context();
-    let scale = Tensor::from_slice(ctx, &[1.0 / (BATCH * TIME) as f32], &[1])?;
+    let device = model.weights().device();
+    let scale = Tensor::from_slice(device, &[1.0 / (BATCH * TIME) as f32], &[1])?;
     gradient_in_passes(model, [BATCH, micro, shards], |samples| {
-        context.set_counter(5, samples.start as u32)?;
-        let logits = model.forward(&tokens(ctx, samples.clone(), 0)?, context)?;
-        cross_entropy(&logits, &tokens(ctx, samples, 1)?, &scale, 0.0)
+        mode.set_counter(5, samples.start as u32)?;
+        let logits = model.forward(&tokens(device, samples.clone(), 0)?, mode)?;
+        cross_entropy(&logits, &tokens(device, samples, 1)?, &scale, 0.0)
     })
 }
 
@@ -45,9 +45,9 @@ fn micro_batches_and_devices_give_the_same_gradient() -> Result<()> {
 fn gradients_are_the_same(arithmetic: Arithmetic) -> Result<()> {
     let whole_shards = arithmetic == Arithmetic::Integer;
     let mut expected = [None, None];
-    for ctx in hlx_core::testing::own_contexts_in(arithmetic) {
-        let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &mixed()))?;
-        let sizes: &[usize] = if ctx.is_cpu() {
+    for device in hlx_core::testing::own_devices_in(arithmetic) {
+        let model = Model::new(&device, 3, |b| CausalLm::new(b, &mixed()))?;
+        let sizes: &[usize] = if device.is_cpu() {
             &[8, 4, 2, 1, 8]
         } else {
             &[8, 1]
@@ -55,7 +55,7 @@ fn gradients_are_the_same(arithmetic: Arithmetic) -> Result<()> {
         for (shards, expected) in [4, 1].into_iter().zip(&mut expected) {
             for &micro in sizes {
                 let parts = BATCH / shards > micro;
-                let left_out = micro < BATCH && parts && ctx.is_cpu() == (shards == 4);
+                let left_out = micro < BATCH && parts && device.is_cpu() == (shards == 4);
                 if left_out || (whole_shards && parts) {
                     continue;
                 }
@@ -65,7 +65,7 @@ fn gradients_are_the_same(arithmetic: Arithmetic) -> Result<()> {
                     &digest,
                     expected,
                     "{micro} samples, {shards} shards, {:?}",
-                    ctx.info()
+                    device.info()
                 );
             }
         }
@@ -79,12 +79,12 @@ fn recomputed_blocks_give_the_same_gradient() -> Result<()> {
         attention_dropout: 0.3,
         ..mixed()
     };
-    let contexts = Arithmetic::ALL.map(hlx_core::testing::own_contexts_in);
-    for ctx in contexts.into_iter().flatten() {
-        let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &config))?;
-        let saving = ForwardContext::train(&ctx, 77)?;
+    let devices = Arithmetic::ALL.map(hlx_core::testing::own_devices_in);
+    for device in devices.into_iter().flatten() {
+        let model = Model::new(&device, 3, |b| CausalLm::new(b, &config))?;
+        let saving = Mode::train(&device, 77)?;
         // The integer arithmetic takes whole shards.
-        let of_one_shard = match ctx.arithmetic() {
+        let of_one_shard = match device.arithmetic() {
             Arithmetic::Portable => (2, 1),
             Arithmetic::Integer => (8, 1),
         };
@@ -97,7 +97,7 @@ fn recomputed_blocks_give_the_same_gradient() -> Result<()> {
                     again,
                     saved,
                     "{recompute:?} {micro} {shards} {}",
-                    ctx.info()
+                    device.info()
                 );
             }
         }
@@ -107,16 +107,16 @@ fn recomputed_blocks_give_the_same_gradient() -> Result<()> {
 
 #[test]
 fn a_recorded_pass_gives_the_bits_of_a_launched_one() -> Result<()> {
-    let contexts = Arithmetic::ALL.map(hlx_core::testing::own_contexts_in);
-    for ctx in contexts.into_iter().flatten() {
-        let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &mixed()))?;
+    let devices = Arithmetic::ALL.map(hlx_core::testing::own_devices_in);
+    for device in devices.into_iter().flatten() {
+        let model = Model::new(&device, 3, |b| CausalLm::new(b, &mixed()))?;
         let weights = model.weights();
         weights.gradients()?;
-        let context = ForwardContext::train(&ctx, 77)?;
-        let (ids, targets) = (tokens(&ctx, 0..BATCH, 0)?, tokens(&ctx, 0..BATCH, 1)?);
-        let scale = Tensor::from_slice(&ctx, &[0.01], &[1])?;
+        let mode = Mode::train(&device, 77)?;
+        let (ids, targets) = (tokens(&device, 0..BATCH, 0)?, tokens(&device, 0..BATCH, 1)?);
+        let scale = Tensor::from_slice(&device, &[0.01], &[1])?;
         let launch = || -> Result<()> {
-            let logits = model.forward(&ids, &context)?;
+            let logits = model.forward(&ids, &mode)?;
             let plan = BackwardPlan {
                 shards: 4,
                 ..BackwardPlan::default()
@@ -126,12 +126,12 @@ fn a_recorded_pass_gives_the_bits_of_a_launched_one() -> Result<()> {
         };
         launch()?;
         let expected = weights.digest_of(&[("", weights.gradients()?)])?;
-        let (graph, ()) = ctx.record::<_, NnError>(launch)?;
-        ctx.fill(weights.gradients()?, f32::NAN.to_bits())?;
+        let (graph, ()) = device.record::<_, NnError>(launch)?;
+        device.fill(weights.gradients()?, f32::NAN.to_bits())?;
         for _ in 0..2 {
             graph.replay()?;
             let found = weights.digest_of(&[("", weights.gradients()?)])?;
-            assert_eq!(found, expected, "{:?}", ctx.info());
+            assert_eq!(found, expected, "{:?}", device.info());
         }
     }
     Ok(())
@@ -144,18 +144,18 @@ fn experts_over_all_tokens_have_the_logits_of_experts_over_their_own() -> Result
         feed_forward_bias: true,
         ..mixed()
     };
-    let contexts = Arithmetic::ALL.map(hlx_core::testing::own_contexts_in);
-    for ctx in contexts.into_iter().flatten() {
-        let own = Model::new(&ctx, 3, |b| CausalLm::new(b, &mixed()))?;
-        let all = Model::new(&ctx, 3, |b| CausalLm::new(b, &biased))?;
+    let devices = Arithmetic::ALL.map(hlx_core::testing::own_devices_in);
+    for device in devices.into_iter().flatten() {
+        let own = Model::new(&device, 3, |b| CausalLm::new(b, &mixed()))?;
+        let all = Model::new(&device, 3, |b| CausalLm::new(b, &biased))?;
         for parameter in own.weights().parameters() {
             let (values, name) = (parameter.tensor()?.to_vec()?, parameter.name());
             let other = all.weights().get(name).expect("there").tensor()?;
-            ctx.upload_f32(&other.buffer()?, &values)?;
+            device.upload_f32(&other.buffer()?, &values)?;
         }
-        let ids = tokens(&ctx, 0..BATCH, 0)?;
-        let context = ForwardContext::eval();
-        let logits = [own, all].map(|model| words(&model.forward(&ids, &context)?));
+        let ids = tokens(&device, 0..BATCH, 0)?;
+        let mode = Mode::eval();
+        let logits = [own, all].map(|model| words(&model.forward(&ids, &mode)?));
         let [own, all] = logits;
         assert_eq!(own?, all?);
     }
@@ -165,7 +165,7 @@ fn experts_over_all_tokens_have_the_logits_of_experts_over_their_own() -> Result
 /// The sum of the two uses of a tied embedding is that of two models whose tables are apart.
 #[test]
 fn a_tied_embedding_has_the_sum_of_both_gradients() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
+    let device = hlx_core::testing::cpu()?;
     let tied = CausalConfig {
         tied_output: true,
         ..small("llama2")
@@ -174,15 +174,15 @@ fn a_tied_embedding_has_the_sum_of_both_gradients() -> Result<()> {
         tied_output: false,
         ..tied.clone()
     };
-    let tied = Model::new(&ctx, 3, |b| CausalLm::new(b, &tied))?;
-    let free = Model::new(&ctx, 3, |b| CausalLm::new(b, &free))?;
+    let tied = Model::new(&device, 3, |b| CausalLm::new(b, &tied))?;
+    let free = Model::new(&device, 3, |b| CausalLm::new(b, &free))?;
     let table = tied.weights().parameters()[0].tensor()?.to_vec()?;
     let output = free
         .weights()
         .get("lm_head.weight")
         .expect("free")
         .tensor()?;
-    ctx.upload_f32(&output.buffer()?, &table)?;
+    device.upload_f32(&output.buffer()?, &table)?;
     for (micro, shards) in [(8, 1), (8, 4), (2, 4), (1, 1)] {
         gradient(&tied, micro, shards)?;
         gradient(&free, micro, shards)?;
@@ -221,8 +221,8 @@ fn parallel_blocks_and_sinusoidal_positions_are_differentiable_on_every_device()
     };
     for config in [config, partial] {
         let mut expected = None;
-        for ctx in hlx_core::testing::own_contexts() {
-            let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &config))?;
+        for device in hlx_core::testing::own_devices() {
+            let model = Model::new(&device, 3, |b| CausalLm::new(b, &config))?;
             let digest = gradient(&model, 8, 4)?;
             assert_eq!(expected.get_or_insert_with(|| digest.clone()), &digest);
         }
@@ -231,18 +231,18 @@ fn parallel_blocks_and_sinusoidal_positions_are_differentiable_on_every_device()
 }
 
 /// Rows of two documents each, and the documents by themselves.
-fn check_documents(ctx: &Context, model: &dyn CausalModel) -> Result<()> {
-    let context = ForwardContext::eval();
+fn check_documents(device: &Device, model: &dyn CausalModel) -> Result<()> {
+    let mode = Mode::eval();
     let cut = 4;
     let start = |at| if at < cut { 0 } else { cut as u32 };
     let starts: Vec<u32> = (0..TIME).map(start).collect();
-    let starts = Tensor::ids(ctx, &starts.repeat(2), &[2, TIME])?;
-    let ids = tokens(ctx, 0..2, 0)?;
+    let starts = Tensor::ids(device, &starts.repeat(2), &[2, TIME])?;
+    let ids = tokens(device, 0..2, 0)?;
     let input = CausalInput {
         documents: Some(&starts),
         ..CausalInput::new(&ids)
     };
-    let packed = model.logits(&input, &context)?;
+    let packed = model.logits(&input, &mode)?;
     for (start, length) in [(0, cut), (cut, TIME - cut)] {
         let alone = ids
             .narrow(1, start, length)?
@@ -251,7 +251,7 @@ fn check_documents(ctx: &Context, model: &dyn CausalModel) -> Result<()> {
         let packed = packed.narrow(1, start, length)?;
         assert_eq!(
             words(&packed)?,
-            words(&model.forward(&alone, &context)?)?,
+            words(&model.forward(&alone, &mode)?)?,
             "{start}"
         );
     }
@@ -260,12 +260,12 @@ fn check_documents(ctx: &Context, model: &dyn CausalModel) -> Result<()> {
 
 #[test]
 fn packed_documents_have_the_bits_of_documents_alone() -> Result<()> {
-    let contexts = Arithmetic::ALL.map(hlx_core::testing::own_contexts_in);
-    for ctx in contexts.into_iter().flatten() {
-        let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &small("qwen3")))?;
-        check_documents(&ctx, model.module())?;
-        let model = Model::new(&ctx, 3, |b| Transformer::new(b, &transformer()))?;
-        check_documents(&ctx, model.module())?;
+    let devices = Arithmetic::ALL.map(hlx_core::testing::own_devices_in);
+    for device in devices.into_iter().flatten() {
+        let model = Model::new(&device, 3, |b| CausalLm::new(b, &small("qwen3")))?;
+        check_documents(&device, model.module())?;
+        let model = Model::new(&device, 3, |b| Transformer::new(b, &transformer()))?;
+        check_documents(&device, model.module())?;
     }
     Ok(())
 }
@@ -277,9 +277,9 @@ fn gradient_of_rows<M: CausalModel>(
     recompute: Option<Recompute>,
 ) -> Result<String> {
     let weights = model.weights();
-    let ctx = weights.context();
-    let scale = Tensor::from_slice(ctx, &[0.1], &[1])?;
-    let context = ForwardContext::train(ctx, 0)?.with_recomputation(recompute);
+    let device = weights.device();
+    let scale = Tensor::from_slice(device, &[0.1], &[1])?;
+    let mode = Mode::train(device, 0)?.with_recomputation(recompute);
     let mut first = 0;
     for (row_idx, documents) in rows.iter().enumerate() {
         let time: usize = documents.iter().sum();
@@ -290,14 +290,14 @@ fn gradient_of_rows<M: CausalModel>(
         }
         let ids = |shift: usize| -> Result<Tensor> {
             let ids: Vec<u32> = (0..time).map(|at| token(0, first + at + shift)).collect();
-            Ok(Tensor::ids(ctx, &ids, &[1, time])?.with_samples(0)?)
+            Ok(Tensor::ids(device, &ids, &[1, time])?.with_samples(0)?)
         };
-        let (tokens, starts) = (ids(0)?, Tensor::ids(ctx, &starts, &[1, time])?);
+        let (tokens, starts) = (ids(0)?, Tensor::ids(device, &starts, &[1, time])?);
         let input = CausalInput {
             documents: (documents.len() > 1).then_some(&starts),
             ..CausalInput::new(&tokens)
         };
-        let loss = cross_entropy(&model.logits(&input, &context)?, &ids(1)?, &scale, 0.0)?;
+        let loss = cross_entropy(&model.logits(&input, &mode)?, &ids(1)?, &scale, 0.0)?;
         loss.backward_with(&BackwardPlan {
             accumulate: row_idx > 0,
             whole_batch: false,
@@ -315,8 +315,8 @@ fn packed_documents_have_the_gradient_of_documents_one_after_the_other() -> Resu
         ..small("qwen3")
     };
     let all = Some(Recompute::All);
-    for ctx in hlx_core::testing::own_contexts() {
-        let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &free))?;
+    for device in hlx_core::testing::own_devices() {
+        let model = Model::new(&device, 3, |b| CausalLm::new(b, &free))?;
         let gradient = |rows: &[&[usize]], again| gradient_of_rows(&model, rows, again);
         let packed = gradient(&[&[4, 33, 5]], None)?;
         assert_eq!(packed, gradient(&[&[4], &[33], &[5]], None)?);
@@ -324,7 +324,7 @@ fn packed_documents_have_the_gradient_of_documents_one_after_the_other() -> Resu
         let most = Some(Recompute::AllButAttention);
         assert_eq!(packed, gradient(&[&[4, 33, 5]], most)?);
         assert_ne!(packed, gradient(&[&[42]], None)?);
-        let model = Model::new(&ctx, 3, |b| Transformer::new(b, &transformer()))?;
+        let model = Model::new(&device, 3, |b| Transformer::new(b, &transformer()))?;
         let gradient = |rows: &[&[usize]], again| gradient_of_rows(&model, rows, again);
         let packed = gradient(&[&[4, 33, 5]], None)?;
         assert_eq!(packed, gradient(&[&[4, 33], &[5]], None)?);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::{
     CausalConfig, ClassifierConfig, ClassifierKind, Positions, RopeScaling, Rotary,
     TransformerConfig, load_language_model, load_model, read_language_model_config, save_model,
@@ -138,7 +138,7 @@ fn sizes_within_their_bounds_do_not_overflow_their_products() {
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new(ctx: &Context) -> Self {
+    fn new(device: &Device) -> Self {
         let name = format!("hlx-hostile-sizes-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         let sizes = TransformerConfig {
@@ -150,7 +150,7 @@ impl Folder {
             positions: 8,
             ..TransformerConfig::tiny()
         };
-        let model = hlx_nn::Model::new(ctx, 1, |b| hlx_nn::Transformer::new(b, &sizes));
+        let model = hlx_nn::Model::new(device, 1, |b| hlx_nn::Transformer::new(b, &sizes));
         save_model(&folder, &model.expect("a model")).expect("written");
         Self(folder)
     }
@@ -164,8 +164,8 @@ impl Drop for Folder {
 
 #[test]
 fn a_model_folder_with_hostile_sizes_names_its_file_and_takes_no_memory() {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
-    let folder = Folder::new(&ctx);
+    let device = hlx_core::testing::cpu().expect("the CPU device opens");
+    let folder = Folder::new(&device);
     let path = folder.0.join("config.json");
     let whole: Value = serde_json::from_slice(&fs::read(&path).expect("read")).expect("JSON");
     for (key, number) in [
@@ -177,10 +177,10 @@ fn a_model_folder_with_hostile_sizes_names_its_file_and_takes_no_memory() {
         changed[key] = json!(number);
         fs::write(&path, changed.to_string()).expect("written");
         let lines = [
-            load_model(&ctx, &folder.0)
+            load_model(&device, &folder.0)
                 .expect_err("refused")
                 .to_string(),
-            load_language_model(&ctx, &folder.0)
+            load_language_model(&device, &folder.0)
                 .expect_err("refused")
                 .to_string(),
             read_language_model_config(&folder.0)
@@ -200,11 +200,11 @@ fn a_model_folder_with_hostile_sizes_names_its_file_and_takes_no_memory() {
     (changed["width"], changed["n_layers"]) = (json!(1 << 14), json!(1 << 10));
     changed["n_heads"] = json!(1 << 7);
     fs::write(&path, changed.to_string()).expect("written");
-    let line = load_model(&ctx, &folder.0)
+    let line = load_model(&device, &folder.0)
         .expect_err("refused")
         .to_string();
     assert!(line.contains("bytes, too few for the "), "{line}");
-    let line = load_language_model(&ctx, &folder.0)
+    let line = load_language_model(&device, &folder.0)
         .expect_err("refused")
         .to_string();
     assert!(line.contains("model.safetensors: has "), "{line}");

@@ -1,10 +1,10 @@
 //! What must not change the bits: the batch, padding, micro-batches, recording, the device.
 
 use hlx_autograd::{BackwardPlan, IGNORE_INDEX, Tensor};
-use hlx_core::{Arithmetic, Context};
+use hlx_core::{Arithmetic, Device};
 use hlx_nn::{
-    AdamW, AdamWConfig, ForwardContext, GradientTree, MicroBatchPlan, Model, Module, NnError,
-    Optimizer, Result, Transformer, TransformerConfig, cross_entropy,
+    AdamW, AdamWConfig, GradientTree, MicroBatchPlan, Mode, Model, Module, NnError, Optimizer,
+    Result, Transformer, TransformerConfig, cross_entropy,
 };
 use rayon::prelude::*;
 
@@ -29,10 +29,10 @@ fn token(sample: usize, time: usize) -> u32 {
 }
 
 fn logits(model: &Model<Transformer>, ids: &[u32], batch: usize) -> Result<Vec<f32>> {
-    let ctx = model.weights().context();
+    let device = model.weights().device();
     let time = ids.len() / batch;
-    let ids = Tensor::ids(ctx, ids, &[batch, time])?;
-    let logits = model.forward(&ids, &ForwardContext::eval())?;
+    let ids = Tensor::ids(device, ids, &[batch, time])?;
+    let logits = model.forward(&ids, &Mode::eval())?;
     Ok(logits.to_vec()?)
 }
 
@@ -52,8 +52,8 @@ fn sequences_have_their_own_logits(arithmetic: Arithmetic) -> Result<()> {
     let lengths = [37, 1, 2, 31, 32, 33, 5, 36, 7, 20, 3, 4, 34, 35, 16, 17];
     let sequence = |sample: usize, n: usize| (0..n).map(move |time| token(sample, time));
     let mut expected = None;
-    for ctx in hlx_core::testing::own_contexts_in(arithmetic) {
-        let model = Model::new(&ctx, 3, |b| Transformer::new(b, &config(0.0)))?;
+    for device in hlx_core::testing::own_devices_in(arithmetic) {
+        let model = Model::new(&device, 3, |b| Transformer::new(b, &config(0.0)))?;
         let padded = |(sample, &length): (usize, &usize)| -> Vec<u32> {
             sequence(sample, length)
                 .chain(std::iter::repeat_n(0, 37 - length))
@@ -62,7 +62,7 @@ fn sequences_have_their_own_logits(arithmetic: Arithmetic) -> Result<()> {
         let ids: Vec<u32> = lengths.iter().enumerate().flat_map(padded).collect();
         let together = words(&logits(&model, &ids, 16)?);
         // On a software Vulkan device a few lengths at the edges of the key blocks are enough.
-        let alone = if ctx.is_cpu() { 16 } else { 6 };
+        let alone = if device.is_cpu() { 16 } else { 6 };
         for (sample, &length) in lengths.iter().enumerate().take(alone) {
             let ids: Vec<u32> = sequence(sample, length).collect();
             let alone = words(&logits(&model, &ids, 1)?);
@@ -74,7 +74,7 @@ fn sequences_have_their_own_logits(arithmetic: Arithmetic) -> Result<()> {
             );
         }
         let expected = expected.get_or_insert_with(|| together.clone());
-        assert_eq!(&together, expected, "{:?}", ctx.info());
+        assert_eq!(&together, expected, "{:?}", device.info());
     }
     Ok(())
 }
@@ -87,17 +87,21 @@ fn the_logits_of_chosen_positions_have_the_bits_of_all_logits() -> Result<()> {
         .collect();
     // The last positions of sequences of several lengths, and one twice.
     let chosen = [32, 33 + 4, 2 * 33 + 31, 32];
-    for ctx in hlx_core::testing::own_contexts() {
-        let model = Model::new(&ctx, 3, |b| Transformer::new(b, &config(0.0)))?;
+    for device in hlx_core::testing::own_devices() {
+        let model = Model::new(&device, 3, |b| Transformer::new(b, &config(0.0)))?;
         let all = words(&logits(&model, &ids, batch)?);
-        let context = ForwardContext::eval();
-        let ids = Tensor::ids(&ctx, &ids, &[batch, time])?;
-        let rows = Tensor::ids(&ctx, &chosen, &[chosen.len()])?;
-        let found = model.forward_at(&ids, &context, &rows)?;
+        let mode = Mode::eval();
+        let ids = Tensor::ids(&device, &ids, &[batch, time])?;
+        let rows = Tensor::ids(&device, &chosen, &[chosen.len()])?;
+        let found = model.forward_at(&ids, &mode, &rows)?;
         assert_eq!(found.shape(), [4, 29]);
         let found = words(&found.to_vec()?);
         for (found, &row) in found.chunks(29).zip(&chosen) {
-            assert_eq!(found, &all[row as usize * 29..][..29], "row {row}, {ctx:?}");
+            assert_eq!(
+                found,
+                &all[row as usize * 29..][..29],
+                "row {row}, {device:?}"
+            );
         }
     }
     Ok(())
@@ -131,7 +135,7 @@ fn batch() -> Batch {
 
 /// Computes the gradient of the batch in passes; dropout is on.
 fn gradient(model: &Model<Transformer>, micro: usize, shards: usize, step: u32) -> Result<()> {
-    let ctx = model.weights().context();
+    let device = model.weights().device();
     let Batch {
         ids,
         targets,
@@ -139,14 +143,14 @@ fn gradient(model: &Model<Transformer>, micro: usize, shards: usize, step: u32) 
     } = batch();
     let plan = MicroBatchPlan::new(BATCH, micro, shards)?;
     let mut tree = GradientTree::new(model.weights(), &plan)?;
-    let scale = Tensor::from_slice(ctx, &[scale], &[1])?;
-    let context = ForwardContext::train(ctx, 77)?;
+    let scale = Tensor::from_slice(device, &[scale], &[1])?;
+    let mode = Mode::train(device, 77)?;
     for pass in &plan.passes {
         let range = pass.first_sample * TIME..(pass.first_sample + micro) * TIME;
-        let ids = Tensor::ids(ctx, &ids[range.clone()], &[micro, TIME])?.with_samples(0)?;
-        let targets = Tensor::ids(ctx, &targets[range], &[micro, TIME])?;
-        context.set_counter(step, pass.first_sample as u32)?;
-        let logits = model.forward(&ids, &context)?;
+        let ids = Tensor::ids(device, &ids[range.clone()], &[micro, TIME])?.with_samples(0)?;
+        let targets = Tensor::ids(device, &targets[range], &[micro, TIME])?;
+        mode.set_counter(step, pass.first_sample as u32)?;
+        let logits = model.forward(&ids, &mode)?;
         cross_entropy(&logits, &targets, &scale, 0.1)?.backward_with(&pass.plan)?;
         if let Some(level) = pass.level {
             tree.push(model.weights(), level)?;
@@ -165,11 +169,11 @@ fn micro_batches_and_devices_give_the_same_gradient() -> Result<()> {
 
 fn gradients_are_the_same(arithmetic: Arithmetic) -> Result<()> {
     let mut expected = None;
-    for ctx in hlx_core::testing::own_contexts_in(arithmetic) {
-        let model = Model::new(&ctx, 3, |b| Transformer::new(b, &config(0.2)))?;
+    for device in hlx_core::testing::own_devices_in(arithmetic) {
+        let model = Model::new(&device, 3, |b| Transformer::new(b, &config(0.2)))?;
         let weights = model.weights();
         // Shards of two samples, which are whole in the integer arithmetic.
-        let sizes: &[usize] = match (ctx.is_cpu(), arithmetic) {
+        let sizes: &[usize] = match (device.is_cpu(), arithmetic) {
             (true, Arithmetic::Portable) => &[8, 4, 2, 1],
             (true, Arithmetic::Integer) => &[8, 4, 2],
             (false, _) => &[8, 2],
@@ -182,7 +186,7 @@ fn gradients_are_the_same(arithmetic: Arithmetic) -> Result<()> {
                 &digest,
                 expected,
                 "{micro} samples a pass on {:?}",
-                ctx.info()
+                device.info()
             );
         }
     }
@@ -191,8 +195,8 @@ fn gradients_are_the_same(arithmetic: Arithmetic) -> Result<()> {
 
 #[test]
 fn the_gradient_depends_on_shards_and_on_the_dropout_step() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let model = Model::new(&ctx, 3, |b| Transformer::new(b, &config(0.2)))?;
+    let device = hlx_core::testing::cpu()?;
+    let model = Model::new(&device, 3, |b| Transformer::new(b, &config(0.2)))?;
     let digest = |shards, step| -> Result<String> {
         gradient(&model, 8, shards, step)?;
         model
@@ -207,8 +211,8 @@ fn the_gradient_depends_on_shards_and_on_the_dropout_step() -> Result<()> {
 }
 
 /// Trains three steps and returns the digests of parameters and of optimizer state.
-fn train(ctx: &Context, recorded: bool) -> Result<[String; 2]> {
-    let model = Model::new(ctx, 3, |b| Transformer::new(b, &config(0.1)))?;
+fn train(device: &Device, recorded: bool) -> Result<[String; 2]> {
+    let model = Model::new(device, 3, |b| Transformer::new(b, &config(0.1)))?;
     let clipped = AdamWConfig {
         clip_norm: Some(0.5),
         ..AdamWConfig::default()
@@ -219,25 +223,25 @@ fn train(ctx: &Context, recorded: bool) -> Result<[String; 2]> {
         targets,
         scale,
     } = batch();
-    let ids = Tensor::ids(ctx, &ids, &[BATCH, TIME])?.with_samples(0)?;
-    let targets = Tensor::ids(ctx, &targets, &[BATCH, TIME])?;
-    let scale = Tensor::from_slice(ctx, &[scale], &[1])?;
-    let context = ForwardContext::train(ctx, 77)?;
+    let ids = Tensor::ids(device, &ids, &[BATCH, TIME])?.with_samples(0)?;
+    let targets = Tensor::ids(device, &targets, &[BATCH, TIME])?;
+    let scale = Tensor::from_slice(device, &[scale], &[1])?;
+    let mode = Mode::train(device, 77)?;
     let plan = BackwardPlan {
         shards: 8,
         ..BackwardPlan::default()
     };
     let launch = |optimizer: &AdamW| -> Result<()> {
-        let logits = model.forward(&ids, &context)?;
+        let logits = model.forward(&ids, &mode)?;
         cross_entropy(&logits, &targets, &scale, 0.0)?.backward_with(&plan)?;
         optimizer.update(model.weights())
     };
     let graph = match recorded {
-        true => Some(ctx.record::<_, NnError>(|| launch(&optimizer))?.0),
+        true => Some(device.record::<_, NnError>(|| launch(&optimizer))?.0),
         false => None,
     };
     for step in 0..3 {
-        context.set_counter(step, 0)?;
+        mode.set_counter(step, 0)?;
         optimizer.prepare(1e-2)?;
         match &graph {
             Some(graph) => graph.replay()?,
@@ -256,8 +260,8 @@ fn training_gives_the_same_bits_on_every_device_recorded_or_not() -> Result<()> 
     for arithmetic in Arithmetic::ALL {
         let cpu = hlx_core::testing::cpu()?.with_arithmetic(arithmetic);
         let expected = train(&cpu, false)?;
-        for ctx in hlx_core::testing::own_contexts_in(arithmetic) {
-            assert_eq!(train(&ctx, true)?, expected, "{:?}", ctx.info());
+        for device in hlx_core::testing::own_devices_in(arithmetic) {
+            assert_eq!(train(&device, true)?, expected, "{:?}", device.info());
         }
         found.push(expected);
     }
@@ -267,11 +271,11 @@ fn training_gives_the_same_bits_on_every_device_recorded_or_not() -> Result<()> 
 
 #[test]
 fn ids_of_another_shape_are_refused() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let model = Model::new(&ctx, 3, |b| Transformer::new(b, &config(0.0)))?;
+    let device = hlx_core::testing::cpu()?;
+    let model = Model::new(&device, 3, |b| Transformer::new(b, &config(0.0)))?;
     for shape in [&[38][..], &[1, 38]] {
-        let ids = Tensor::ids(&ctx, &[1; 38], shape)?;
-        let error = model.forward(&ids, &ForwardContext::eval());
+        let ids = Tensor::ids(&device, &[1; 38], shape)?;
+        let error = model.forward(&ids, &Mode::eval());
         let expected = format!(
             "transformer: ids has shape {shape:?}, expected [batch, time] with at most 37 positions"
         );
@@ -282,8 +286,8 @@ fn ids_of_another_shape_are_refused() -> Result<()> {
 
 #[test]
 fn jobs_of_a_users_thread_pool_share_one_model() -> Result<()> {
-    for ctx in hlx_core::testing::own_contexts() {
-        let model = Model::new(&ctx, 3, |b| Transformer::new(b, &config(0.0)))?;
+    for device in hlx_core::testing::own_devices() {
+        let model = Model::new(&device, 3, |b| Transformer::new(b, &config(0.0)))?;
         let ids = |sample: usize| -> Vec<u32> { (0..TIME).map(|t| token(sample, t)).collect() };
         let run = |sample: usize| Ok(words(&logits(&model, &ids(sample), 1)?));
         let alone: Vec<Vec<u32>> = (0..BATCH).map(run).collect::<Result<_>>()?;

@@ -10,12 +10,12 @@ use hlx_autograd::{
     Activation, AvgDivisor, BackwardPlan, ConvOptions, CrossEntropyOptions, IGNORE_INDEX,
     LossReduction, PoolOptions, Tensor, no_grad,
 };
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::{
     AdaptiveAvgPool2d, AvgPool2d, BatchNorm1d, BatchNorm2d, BatchNormConfig, Conv1d, Conv2d,
-    ConvTranspose2d, ELU, Embedding, Flatten, ForwardContext, GroupNorm, Hardswish, Init,
-    LayerNorm, LeakyReLU, Linear, LogSoftmax, MaxPool2d, Mish, Model, Module, ParameterBuilder,
-    RMSNorm, Sequential, Softmax,
+    ConvTranspose2d, ELU, Embedding, Flatten, GroupNorm, Hardswish, Init, LayerNorm, LeakyReLU,
+    Linear, LogSoftmax, MaxPool2d, Mish, Mode, Model, Module, ParameterBuilder, RMSNorm,
+    Sequential, Softmax,
 };
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
@@ -50,15 +50,15 @@ impl Fixture {
     }
 
     /// A tensor of f32, or of ids where the fixture has integers; 9 is the ignored target there.
-    fn tensor(&self, ctx: &Context, name: &str) -> Result<Tensor, Error> {
+    fn tensor(&self, device: &Device, name: &str) -> Result<Tensor, Error> {
         let (shape, values) = self.get(name)?;
         let file = SafeTensors::deserialize(&self.bytes)?;
         if file.tensor(name)?.dtype() == Dtype::I32 {
             let ids: Vec<u32> = values.iter().map(|value| *value as u32).collect();
-            return Ok(Tensor::ids(ctx, &ids, shape)?);
+            return Ok(Tensor::ids(device, &ids, shape)?);
         }
         let values: Vec<f32> = values.iter().map(|value| *value as f32).collect();
-        Ok(Tensor::from_slice(ctx, &values, shape)?)
+        Ok(Tensor::from_slice(device, &values, shape)?)
     }
 
     /// The tensors below a prefix as a safetensors file of their own.
@@ -214,23 +214,23 @@ const CASES: [(&str, Make); 30] = [
 #[test]
 fn layers_agree_with_pytorch() -> Result<(), Error> {
     let fixture = Fixture::read()?;
-    for ctx in hlx_core::testing::own_contexts() {
+    for device in hlx_core::testing::own_devices() {
         for (name, make) in CASES {
-            layer_agrees(&fixture, &ctx, name, make)
-                .map_err(|error| format!("{name} on {}: {error}", ctx.info()))?;
+            layer_agrees(&fixture, &device, name, make)
+                .map_err(|error| format!("{name} on {}: {error}", device.info()))?;
         }
     }
     Ok(())
 }
 
-fn layer_agrees(fixture: &Fixture, ctx: &Context, name: &str, make: Make) -> Result<(), Error> {
-    let model = Model::zeroed(ctx, |b| Ok(make(b)))?;
+fn layer_agrees(fixture: &Fixture, device: &Device, name: &str, make: Make) -> Result<(), Error> {
+    let model = Model::zeroed(device, |b| Ok(make(b)))?;
     model
         .weights()
         .load_safetensors(&fixture.file(&format!("{name}.state."))?)?;
-    let context = ForwardContext::train(ctx, 1)?;
+    let mode = Mode::train(device, 1)?;
     let x = fixture
-        .tensor(ctx, &format!("{name}.input"))?
+        .tensor(device, &format!("{name}.input"))?
         .with_samples(0)?;
     let is_value = x.dtype() == hlx_autograd::DType::F32;
     let leaf = if is_value {
@@ -238,9 +238,9 @@ fn layer_agrees(fixture: &Fixture, ctx: &Context, name: &str, make: Make) -> Res
     } else {
         x.clone()
     };
-    let y = model.forward(&leaf, &context)?;
+    let y = model.forward(&leaf, &mode)?;
     fixture.compare(&format!("{name}.output"), &y)?;
-    let upstream = fixture.tensor(ctx, &format!("{name}.upstream"))?;
+    let upstream = fixture.tensor(device, &format!("{name}.upstream"))?;
     y.backward_from(&upstream, &BackwardPlan::default())?;
     if is_value {
         let dx = leaf.grad().ok_or("the input has no gradient")?;
@@ -260,7 +260,7 @@ fn layer_agrees(fixture: &Fixture, ctx: &Context, name: &str, make: Make) -> Res
         return Ok(());
     }
     for factor in [2.0, 3.0] {
-        no_grad(|| model.forward(&x.scale(factor)?, &context))?;
+        no_grad(|| model.forward(&x.scale(factor)?, &mode))?;
     }
     for buffer in model.weights().buffers() {
         fixture.compare(
@@ -268,7 +268,7 @@ fn layer_agrees(fixture: &Fixture, ctx: &Context, name: &str, make: Make) -> Res
             &buffer.tensor()?,
         )?;
     }
-    let y = model.forward(&x, &ForwardContext::eval())?;
+    let y = model.forward(&x, &Mode::eval())?;
     fixture.compare(&format!("{name}.eval"), &y)
 }
 
@@ -310,11 +310,11 @@ const LOSSES: [(&str, Loss); 13] = [
 #[test]
 fn losses_agree_with_pytorch() -> Result<(), Error> {
     let fixture = Fixture::read()?;
-    for ctx in hlx_core::testing::own_contexts() {
-        let weight = fixture.tensor(&ctx, "loss.weight")?;
+    for device in hlx_core::testing::own_devices() {
+        let weight = fixture.tensor(&device, "loss.weight")?;
         for (name, loss) in LOSSES {
-            let x = fixture.tensor(&ctx, &format!("loss.{name}.input"))?;
-            let target = fixture.tensor(&ctx, &format!("loss.{name}.target"))?;
+            let x = fixture.tensor(&device, &format!("loss.{name}.input"))?;
+            let target = fixture.tensor(&device, &format!("loss.{name}.target"))?;
             for (reduction, word) in [
                 (LossReduction::None, "none"),
                 (LossReduction::Mean, "mean"),
@@ -342,8 +342,8 @@ fn losses_agree_with_pytorch() -> Result<(), Error> {
 fn a_state_dict_saved_by_pytorch_loads_and_is_saved_again() -> Result<(), Error> {
     let bytes = std::fs::read(path("cnn_state_dict.safetensors"))?;
     let file = SafeTensors::deserialize(&bytes)?;
-    let ctx = hlx_core::testing::cpu()?;
-    let model = Model::zeroed(&ctx, |b| Ok(cnn(b)))?;
+    let device = hlx_core::testing::cpu()?;
+    let model = Model::zeroed(&device, |b| Ok(cnn(b)))?;
     model.weights().load_safetensors(&bytes)?;
     let mut keys: Vec<String> = file.names().into_iter().map(str::to_owned).collect();
     let mut found = Vec::new();
@@ -383,12 +383,12 @@ fn a_state_dict_saved_by_pytorch_loads_and_is_saved_again() -> Result<(), Error>
 
 #[test]
 fn initial_values_have_pytorchs_distributions() -> Result<(), Error> {
-    let ctx = hlx_core::testing::cpu()?;
-    let conv = Model::new(&ctx, 1, |b| {
+    let device = hlx_core::testing::cpu()?;
+    let conv = Model::new(&device, 1, |b| {
         Ok(Conv2d::new(b, 16, 32, [3, 3], ConvOptions::default()))
     })?;
     // PyTorch's fan_in of a transposed convolution counts the weight's second dimension.
-    let back = Model::new(&ctx, 1, |b| {
+    let back = Model::new(&device, 1, |b| {
         Ok(ConvTranspose2d::new(
             b,
             16,
@@ -418,7 +418,7 @@ fn initial_values_have_pytorchs_distributions() -> Result<(), Error> {
         bias.iter()
             .all(|value| value.abs() <= 1.0 / 12.0 && *value != 0.0)
     );
-    let norm = Model::new(&ctx, 1, |b| Ok(BatchNorm2d::new(b, 3)))?;
+    let norm = Model::new(&device, 1, |b| Ok(BatchNorm2d::new(b, 3)))?;
     let named: Vec<_> = norm
         .weights()
         .state_dict()?
@@ -448,25 +448,23 @@ fn initial_values_have_pytorchs_distributions() -> Result<(), Error> {
 
 #[test]
 fn unfitting_inputs_are_refused_with_the_layers_name() -> Result<(), Error> {
-    let ctx = hlx_core::testing::cpu()?;
+    let device = hlx_core::testing::cpu()?;
     let (norm, x) = (
-        Model::new(&ctx, 1, |b| Ok(BatchNorm2d::new(b, 3)))?,
-        Tensor::randn(&ctx, &[2, 3, 4, 4], 1)?.with_samples(0)?,
+        Model::new(&device, 1, |b| Ok(BatchNorm2d::new(b, 3)))?,
+        Tensor::randn(&device, &[2, 3, 4, 4], 1)?.with_samples(0)?,
     );
-    let message = |x: &Tensor, context: &ForwardContext| {
-        norm.forward(x, context).expect_err("refused").to_string()
-    };
-    let train = ForwardContext::train(&ctx, 1)?;
+    let message = |x: &Tensor, mode: &Mode| norm.forward(x, mode).expect_err("refused").to_string();
+    let train = Mode::train(&device, 1)?;
     let flat = x.flatten(1, -1)?;
     let expected = "BatchNorm2d: the input has shape [2, 48], expected [N, C, H, W]";
     assert_eq!(message(&flat, &train), expected);
-    let part = ForwardContext::train(&ctx, 1)?.with_shards(1, true);
+    let part = Mode::train(&device, 1)?.with_shards(1, true);
     let expected = "micro-batches: BatchNorm2d needs passes that hold whole shards";
     assert_eq!(message(&x, &part), expected);
     let other = x.narrow(1, 0, 2)?;
     let expected = "batch_norm: weight has shape [3], expected [2]";
     assert_eq!(message(&other, &train), expected);
-    let ids = Tensor::ids(&ctx, &[IGNORE_INDEX], &[1])?;
+    let ids = Tensor::ids(&device, &[IGNORE_INDEX], &[1])?;
     assert!(message(&ids, &train).contains("BatchNorm2d: the input has shape [1]"));
     Ok(())
 }

@@ -45,19 +45,19 @@ fn rows(vocabulary: usize) -> Vec<Vec<f32>> {
 
 #[test]
 fn ids_are_those_of_a_search_of_equal_ones_the_first() -> Result<()> {
-    for ctx in hlx_core::testing::contexts() {
+    for device in hlx_core::testing::devices() {
         for vocabulary in [1, 5, 128, 129, 4097, 10_007] {
             let rows = rows(vocabulary);
-            let logits = Tensor::from_slice(ctx, &rows.concat(), &[rows.len(), vocabulary])?;
+            let logits = Tensor::from_slice(device, &rows.concat(), &[rows.len(), vocabulary])?;
             let found = likeliest(&logits)?.to_ids()?;
             let expected: Vec<u32> = rows.iter().map(|row| searched(row)).collect();
-            assert_eq!(found, expected, "{vocabulary} {}", ctx.info());
+            assert_eq!(found, expected, "{vocabulary} {}", device.info());
         }
         // A NaN anywhere is told by an id that the vocabulary does not have.
         for place in [0, 77, 299] {
             let mut row = vec![f32::INFINITY; 300];
             row[place] = f32::NAN;
-            let logits = Tensor::from_slice(ctx, &[row, vec![1.0; 300]].concat(), &[2, 300])?;
+            let logits = Tensor::from_slice(device, &[row, vec![1.0; 300]].concat(), &[2, 300])?;
             let found = likeliest(&logits)?.to_ids()?;
             assert!(found[0] >= 300 && found[1] == 0, "{found:?}");
         }
@@ -72,10 +72,10 @@ fn a_recorded_step_gives_logits_or_the_likeliest_tokens() -> Result<()> {
     (config.vocabulary, config.width, config.n_layers) = (300, 32, 1);
     (config.n_heads, config.n_kv_heads, config.head_width) = (4, 2, 8);
     (config.feed_forward_width, config.max_positions) = (64, 16);
-    for ctx in &hlx_core::testing::own_contexts() {
-        let model = Model::new(ctx, 42, |b| CausalLm::new(b, &config))?;
+    for device in &hlx_core::testing::own_devices() {
+        let model = Model::new(device, 42, |b| CausalLm::new(b, &config))?;
         no_grad(|| -> Result<()> {
-            let mut caches = [model.cache(ctx, 2, 16)?, model.cache(ctx, 2, 16)?];
+            let mut caches = [model.cache(device, 2, 16)?, model.cache(device, 2, 16)?];
             let mut steps = [TokenStep::new(&*model), TokenStep::new(&*model)];
             for ids in [[7, 8], [9, 7], [8, 7], [1, 2]] {
                 let logits = steps[0].logits(&ids, &mut caches[0])?.to_vec()?;
@@ -85,7 +85,7 @@ fn a_recorded_step_gives_logits_or_the_likeliest_tokens() -> Result<()> {
                     _ => steps[1].likeliest(&ids, &mut caches[1])?,
                 };
                 assert_eq!(found.shape(), [2]);
-                assert_eq!(found.to_ids()?, expected, "{}", ctx.info());
+                assert_eq!(found.to_ids()?, expected, "{}", device.info());
             }
             Ok(())
         })?;

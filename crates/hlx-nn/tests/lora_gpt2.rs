@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::fs;
 
 use hlx_autograd::{Tensor, no_grad};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::{
-    Architecture, CausalConfig, CausalInput, CausalLm, CausalModel, ForwardContext, LoraConfig,
-    Model, NnError, Parameter, Result, Weights, hugging_face_tensors, import_hugging_face,
-    peft_config, read_peft_config,
+    Architecture, CausalConfig, CausalInput, CausalLm, CausalModel, LoraConfig, Mode, Model,
+    NnError, Parameter, Result, Weights, hugging_face_tensors, import_hugging_face, peft_config,
+    read_peft_config,
 };
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
@@ -57,8 +57,8 @@ fn assert_close(what: &str, found: &[f32], expected: &[f32]) {
 
 fn logits(model: &Model<CausalLm>) -> Result<Vec<f32>> {
     let words: Vec<u32> = fixture("ids").iter().map(|id| id.to_bits()).collect();
-    let ids = Tensor::ids(model.weights().context(), &words, &[2, 6])?;
-    let logits = no_grad(|| model.logits(&CausalInput::new(&ids), &ForwardContext::eval()))?;
+    let ids = Tensor::ids(model.weights().device(), &words, &[2, 6])?;
+    let logits = no_grad(|| model.logits(&CausalInput::new(&ids), &Mode::eval()))?;
     Ok(logits.to_vec()?)
 }
 
@@ -68,12 +68,12 @@ fn an_adapter_of_peft_computes_what_peft_computes() -> Result<()> {
     fs::create_dir_all(&folder).expect("made");
     fs::write(folder.join("config.json"), &metadata()["config"]).expect("written");
     fs::write(folder.join("model.safetensors"), file_of("base.")).expect("written");
-    for ctx in hlx_core::testing::contexts() {
-        let base = import_hugging_face(ctx, &folder)?;
+    for device in hlx_core::testing::devices() {
+        let base = import_hugging_face(device, &folder)?;
         assert_close("plain", &logits(&base)?, &fixture("plain"));
         let lora = read_peft_config(metadata()["adapter_config"].as_bytes(), base.config())?;
         assert_eq!((lora.rank, lora.alpha), (2, 5.0));
-        let adapted = Model::zeroed(ctx, |b| {
+        let adapted = Model::zeroed(device, |b| {
             b.with_lora(lora.clone());
             CausalLm::new(b, base.config())
         })?;
@@ -86,7 +86,7 @@ fn an_adapter_of_peft_computes_what_peft_computes() -> Result<()> {
         // What is written has other factors, with the same products, and computes the same.
         let written = weights.lora_to_safetensors(Architecture::Gpt2)?;
         for adapter in factors(weights, "") {
-            ctx.fill(&adapter.tensor()?.detach().buffer()?, 0)?;
+            device.fill(&adapter.tensor()?.detach().buffer()?, 0)?;
         }
         assert_close("plain", &logits(&adapted)?, &fixture("plain"));
         weights.load_lora(&written, Architecture::Gpt2)?;
@@ -117,7 +117,7 @@ fn factors<'a>(weights: &'a Weights, kind: &'a str) -> impl Iterator<Item = &'a 
 }
 
 /// A GPT-2 with adapters of rank 2, and every factor with values of its own.
-fn gpt2(ctx: &Context, targets: &[&str]) -> Result<(Model<CausalLm>, LoraConfig)> {
+fn gpt2(device: &Device, targets: &[&str]) -> Result<(Model<CausalLm>, LoraConfig)> {
     let sizes = CausalConfig {
         vocabulary: 11,
         width: 6,
@@ -134,7 +134,7 @@ fn gpt2(ctx: &Context, targets: &[&str]) -> Result<(Model<CausalLm>, LoraConfig)
         alpha: 3.0,
         targets: targets.iter().map(|&target| target.to_owned()).collect(),
     };
-    let model = Model::new(ctx, 5, |b| {
+    let model = Model::new(device, 5, |b| {
         b.with_lora(lora.clone());
         CausalLm::new(b, &sizes)
     })?;
@@ -143,7 +143,7 @@ fn gpt2(ctx: &Context, targets: &[&str]) -> Result<(Model<CausalLm>, LoraConfig)
         let values: Vec<f32> = (0..n)
             .map(|i| ((i + 7 * number + 1) as f32).sin())
             .collect();
-        ctx.upload_f32(&b.tensor()?.detach().buffer()?, &values)?;
+        device.upload_f32(&b.tensor()?.detach().buffer()?, &values)?;
     }
     Ok((model, lora))
 }
@@ -152,13 +152,13 @@ fn gpt2(ctx: &Context, targets: &[&str]) -> Result<(Model<CausalLm>, LoraConfig)
 #[test]
 fn adapters_of_one_module_are_joined_and_taken_apart() -> Result<()> {
     const MODULE: &str = "base_model.model.transformer.h.0.attn.c_attn";
-    let ctx = hlx_core::testing::cpu()?;
+    let device = hlx_core::testing::cpu()?;
     for (targets, n_layers) in [
         (&["*_proj"][..], 3),
         (&["*.q_proj", "*.v_proj"], 2),
         (&["*.k_proj"], 1),
     ] {
-        let (model, lora) = gpt2(&ctx, targets)?;
+        let (model, lora) = gpt2(&device, targets)?;
         let bytes = model.weights().lora_to_safetensors(Architecture::Gpt2)?;
         let file = SafeTensors::deserialize(&bytes).expect("reads");
         let (a_shape, a) = values(&file, &format!("{MODULE}.lora_A.weight"));
@@ -209,7 +209,7 @@ fn adapters_of_one_module_are_joined_and_taken_apart() -> Result<()> {
         }
         let digest = model.weights().digest()?;
         for adapter in factors(model.weights(), "") {
-            ctx.fill(&adapter.tensor()?.detach().buffer()?, 0)?;
+            device.fill(&adapter.tensor()?.detach().buffer()?, 0)?;
         }
         assert_ne!(model.weights().digest()?, digest);
         model.weights().load_lora(&bytes, Architecture::Gpt2)?;
@@ -220,11 +220,11 @@ fn adapters_of_one_module_are_joined_and_taken_apart() -> Result<()> {
 
 #[test]
 fn an_adapter_that_the_layers_cannot_express_is_refused() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let (all, _) = gpt2(&ctx, &["*_proj"])?;
+    let device = hlx_core::testing::cpu()?;
+    let (all, _) = gpt2(&device, &["*_proj"])?;
     let bytes = all.weights().lora_to_safetensors(Architecture::Gpt2)?;
     let refused = |targets: &[&str], bytes: &[u8]| -> Result<String> {
-        let (model, _) = gpt2(&ctx, targets)?;
+        let (model, _) = gpt2(&device, targets)?;
         let digest = model.weights().digest()?;
         let error = model.weights().load_lora(bytes, Architecture::Gpt2);
         assert_eq!(model.weights().digest()?, digest, "nothing is written");
@@ -261,8 +261,8 @@ fn an_adapter_that_the_layers_cannot_express_is_refused() -> Result<()> {
 
 #[test]
 fn keys_that_change_an_adapters_result_are_refused_by_name() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let (model, _) = gpt2(&ctx, &["*_proj"])?;
+    let device = hlx_core::testing::cpu()?;
+    let (model, _) = gpt2(&device, &["*_proj"])?;
     let base = serde_json::json!({
         "peft_type": "LORA", "r": 4, "lora_alpha": 8, "bias": "none", "lora_dropout": 0.1,
         "target_modules": ["c_attn", "mlp.c_proj"], "modules_to_save": null, "use_dora": false,

@@ -3,8 +3,7 @@
 
 use hlx_autograd::Tensor;
 use hlx_nn::{
-    Architecture, ForwardContext, Linear, LoraConfig, Members, Model, Module, ParameterBuilder,
-    Result,
+    Architecture, Linear, LoraConfig, Members, Mode, Model, Module, ParameterBuilder, Result,
 };
 use safetensors::SafeTensors;
 
@@ -21,9 +20,9 @@ impl Module for Net {
         Members::of(&[&self.fc1, &self.fc2])
     }
 
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let x = self.fc1.forward(x, context)?.relu()?;
-        self.fc2.forward(&x, context)
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        let x = self.fc1.forward(x, mode)?.relu()?;
+        self.fc2.forward(&x, mode)
     }
 }
 
@@ -47,13 +46,13 @@ fn assert_close(what: &str, found: &[f32], expected: &[f32]) {
 
 #[test]
 fn pefts_adapter_computes_what_peft_computes() -> Result<()> {
-    for ctx in hlx_core::testing::contexts() {
+    for device in hlx_core::testing::devices() {
         let config = LoraConfig {
             rank: 2,
             alpha: 5.0,
             targets: vec!["fc1".to_owned(), "fc2".to_owned()],
         };
-        let net = Model::new(ctx, 0, |b: &mut ParameterBuilder| {
+        let net = Model::new(device, 0, |b: &mut ParameterBuilder| {
             b.with_lora(config.clone());
             Ok(Net {
                 fc1: Linear::new(&mut b.child("fc1"), 5, 7),
@@ -66,12 +65,12 @@ fn pefts_adapter_computes_what_peft_computes() -> Result<()> {
             Ok(weights.get(name).expect(name).tensor()?.detach())
         };
         for name in base {
-            ctx.upload_f32(&values(name)?.buffer()?, &fixture(&format!("base.{name}")))?;
+            device.upload_f32(&values(name)?.buffer()?, &fixture(&format!("base.{name}")))?;
         }
         weights.load_lora(ADAPTER, Architecture::Custom)?;
         weights.freeze_all_but_lora()?;
-        let x = Tensor::from_slice(ctx, &fixture("x"), &[4, 5])?;
-        let y = net.forward(&x, &ForwardContext::eval())?;
+        let x = Tensor::from_slice(device, &fixture("x"), &[4, 5])?;
+        let y = net.forward(&x, &Mode::eval())?;
         assert_close("y", &y.to_vec()?, &fixture("y"));
         y.square()?.sum()?.backward()?;
         for parameter in weights

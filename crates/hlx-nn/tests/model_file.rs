@@ -47,8 +47,10 @@ fn saved(folder: &Path, config: &TransformerConfig) -> Result<Model<Transformer>
 
 /// The message of a load that must fail, without the folder's path.
 fn message(folder: &Path) -> String {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
-    let error = load_model(&ctx, folder).expect_err("refused").to_string();
+    let device = hlx_core::testing::cpu().expect("the CPU device opens");
+    let error = load_model(&device, folder)
+        .expect_err("refused")
+        .to_string();
     error.replace(&format!("{}/", folder.display()), "")
 }
 
@@ -144,7 +146,7 @@ fn weights_that_are_not_finite_are_named() -> Result<()> {
     let bias = model.weights().get("blocks.0.attention.out.bias");
     let place = bias.expect("it is there").tensor()?.detach().buffer()?;
     let values = [0.0, f32::INFINITY, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
-    model.weights().context().upload_f32(&place, &values)?;
+    model.weights().device().upload_f32(&place, &values)?;
     save_model(&folder.0, &model)?;
     assert_eq!(
         message(&folder.0),

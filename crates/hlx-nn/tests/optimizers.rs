@@ -1,10 +1,10 @@
 //! The optimizers against their formulas in f64, their states, and a network that learns.
 
 use hlx_autograd::{Activation, Tensor};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::{
-    Adam, AdamConfig, AdamW, AdamWConfig, ForwardContext, Init, Mlp, Model, Module, Muon,
-    MuonConfig, Optimizer, ParameterBuilder, Result, Sgd, SgdConfig, Weights, mse,
+    Adam, AdamConfig, AdamW, AdamWConfig, Init, Mlp, Mode, Model, Module, Muon, MuonConfig,
+    Optimizer, ParameterBuilder, Result, Sgd, SgdConfig, Weights, mse,
 };
 
 const N: usize = 70;
@@ -14,10 +14,10 @@ const DECAY: f64 = 0.1;
 /// Against f64, after twenty steps of f32 on values of about 1.
 const TOLERANCE: f64 = 2e-5;
 
-fn weights(ctx: &Context) -> Result<Weights> {
+fn weights(device: &Device) -> Result<Weights> {
     let mut builder = ParameterBuilder::new();
     builder.parameter("w", &[N], Init::Normal { std: 1.0 });
-    builder.build(ctx, 5)
+    builder.build(device, 5)
 }
 
 /// Steps on L = sum of w² (w + c) with c uneven, so that gradients change with w; returns the
@@ -33,7 +33,7 @@ fn offset(i: usize) -> f64 {
 fn backward(weights: &Weights) -> Result<()> {
     let w = weights.parameters()[0].tensor()?;
     let c: Vec<f32> = (0..N).map(|i| offset(i) as f32).collect();
-    let c = Tensor::from_slice(weights.context(), &c, &[N])?;
+    let c = Tensor::from_slice(weights.device(), &c, &[N])?;
     weights.zero_grad()?;
     Ok(w.mul(&w)?.mul(&c)?.sum()?.backward()?)
 }
@@ -52,7 +52,7 @@ fn follow<O: Optimizer>(
         optimizer.step(weights, RATE)?;
         let gradients: Vec<f64> = (0..N).map(|i| gradient(reference[i][0], i)).collect();
         let norm = gradients.iter().map(|g| g * g).sum::<f64>().sqrt();
-        let measured = weights.context().download_f32(optimizer.gradient_norm())?[0];
+        let measured = weights.device().download_f32(optimizer.gradient_norm())?[0];
         assert!(
             (f64::from(measured) - norm).abs() < 1e-4 * norm,
             "{measured} {norm}"
@@ -133,8 +133,8 @@ fn sgd_follows_its_formula_with_momentum_and_without() -> Result<()> {
 
 #[test]
 fn a_state_goes_on_where_it_was_saved() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let whole = weights(&ctx)?;
+    let device = hlx_core::testing::cpu()?;
+    let whole = weights(&device)?;
     let mut optimizer = AdamW::new(&whole, AdamWConfig::default())?;
     for _ in 0..3 {
         backward(&whole)?;
@@ -144,7 +144,7 @@ fn a_state_goes_on_where_it_was_saved() -> Result<()> {
     backward(&whole)?;
     optimizer.step(&whole, RATE)?;
 
-    let resumed = weights(&ctx)?;
+    let resumed = weights(&device)?;
     resumed.load_safetensors(&values)?;
     let mut second = AdamW::new(&resumed, AdamWConfig::default())?;
     second.load_state(&resumed, &saved)?;
@@ -194,27 +194,27 @@ fn a_parameter_without_a_gradient_is_an_error() -> Result<()> {
 
 #[test]
 fn a_perceptron_learns_exclusive_or() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let network = Model::new(&ctx, 1, |b| Mlp::new(b, &[2, 16, 1], Activation::Tanh))?;
+    let device = hlx_core::testing::cpu()?;
+    let network = Model::new(&device, 1, |b| Mlp::new(b, &[2, 16, 1], Activation::Tanh))?;
     let mut optimizer = Adam::new(network.weights(), AdamConfig::default())?;
-    let x = Tensor::from_slice(&ctx, &[0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0], &[4, 2])?;
-    let y = Tensor::from_slice(&ctx, &[0.0, 1.0, 1.0, 0.0], &[4, 1])?;
+    let x = Tensor::from_slice(&device, &[0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0], &[4, 2])?;
+    let y = Tensor::from_slice(&device, &[0.0, 1.0, 1.0, 0.0], &[4, 1])?;
     for _ in 0..300 {
         network.weights().zero_grad()?;
-        mse(&network.forward(&x, &ForwardContext::eval())?, &y)?.backward()?;
+        mse(&network.forward(&x, &Mode::eval())?, &y)?.backward()?;
         optimizer.step(network.weights(), 0.02)?;
     }
-    let loss = mse(&network.forward(&x, &ForwardContext::eval())?, &y)?.to_vec()?[0];
+    let loss = mse(&network.forward(&x, &Mode::eval())?, &y)?.to_vec()?[0];
     assert!(loss < 1e-3, "the loss is {loss} after 300 steps");
     Ok(())
 }
 
 #[test]
 fn an_epsilon_that_flushes_to_zero_is_refused() {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
+    let device = hlx_core::testing::cpu().expect("the CPU device opens");
     let mut builder = ParameterBuilder::new();
     builder.parameter("w", &[3], Init::Zeros);
-    let weights = builder.build(&ctx, 0).expect("builds");
+    let weights = builder.build(&device, 0).expect("builds");
     let adam = |eps| {
         let config = AdamConfig {
             eps,
@@ -243,8 +243,8 @@ fn an_epsilon_that_flushes_to_zero_is_refused() {
 /// A backward pass of a forward pass from before a step would mix values of both.
 #[test]
 fn a_step_between_forward_and_backward_went_unseen() -> Result<()> {
-    for ctx in hlx_core::testing::own_contexts() {
-        let weights = weights(&ctx)?;
+    for device in hlx_core::testing::own_devices() {
+        let weights = weights(&device)?;
         let mut optimizers: [Box<dyn Optimizer>; 2] = [
             Box::new(Sgd::new(&weights, SgdConfig::default())?),
             Box::new(Muon::new(&weights, MuonConfig::default())?),
@@ -260,7 +260,7 @@ fn a_step_between_forward_and_backward_went_unseen() -> Result<()> {
             let line = refused(y);
             assert!(line.contains(expected), "{}: {line}", optimizer.name());
             // The recorded update, at each replay.
-            let (graph, ()) = ctx.record(|| optimizer.update(&weights))?;
+            let (graph, ()) = device.record(|| optimizer.update(&weights))?;
             for _ in 0..2 {
                 let y = saving()?;
                 optimizer.prepare(RATE)?;

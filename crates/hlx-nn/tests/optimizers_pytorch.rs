@@ -9,7 +9,7 @@ mod schedules;
 use std::collections::BTreeMap;
 
 use hlx_autograd::Tensor;
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::{
     Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Init, Lion, LionConfig, Muon,
     MuonAdjust, MuonConfig, OneCycle, Optimizer, ParameterBuilder, ParameterGroup, Plateau,
@@ -65,12 +65,15 @@ fn to_f32(values: &[f64]) -> Vec<f32> {
     values.iter().map(|value| *value as f32).collect()
 }
 
-fn initial_weights(ctx: &Context, fixture: &BTreeMap<String, Vec<f64>>) -> Result<Weights, Error> {
+fn initial_weights(
+    device: &Device,
+    fixture: &BTreeMap<String, Vec<f64>>,
+) -> Result<Weights, Error> {
     let mut builder = ParameterBuilder::new();
     for (name, shape) in SHAPES {
         builder.parameter(name, shape, Init::Zeros);
     }
-    let weights = builder.build(ctx, 0)?;
+    let weights = builder.build(device, 0)?;
     let initial = SHAPES.map(|(name, _)| to_f32(&fixture[&format!("initial.{name}")]));
     weights.upload(weights.values(), &initial)?;
     Ok(weights)
@@ -85,7 +88,7 @@ fn backward(
     weights.zero_grad()?;
     for (parameter, (name, shape)) in weights.parameters().iter().zip(SHAPES) {
         let gradient = to_f32(&fixture[&format!("gradient.{step}.{name}")]);
-        let gradient = Tensor::from_slice(weights.context(), &gradient, shape)?;
+        let gradient = Tensor::from_slice(weights.device(), &gradient, shape)?;
         parameter.tensor()?.mul(&gradient)?.sum()?.backward()?;
     }
     Ok(())
@@ -225,17 +228,17 @@ const VARIANTS: [(&str, Make); 15] = [
 
 /// Takes all steps; with `resumed`, through a saved state after the third.
 fn train(
-    ctx: &Context,
+    device: &Device,
     fixture: &BTreeMap<String, Vec<f64>>,
     make: Make,
     resumed: bool,
 ) -> Result<(Weights, Box<dyn Optimizer>), Error> {
-    let mut weights = initial_weights(ctx, fixture)?;
+    let mut weights = initial_weights(device, fixture)?;
     let mut optimizer = make(&weights)?;
     for step in 0..STEPS {
         if resumed && step == 3 {
             let (state, values) = (optimizer.state(&weights)?, weights.to_safetensors()?);
-            weights = initial_weights(ctx, fixture)?;
+            weights = initial_weights(device, fixture)?;
             weights.load_safetensors(&values)?;
             optimizer = make(&weights)?;
             optimizer.load_state(&weights, &state)?;
@@ -264,8 +267,8 @@ fn eight_steps_follow_pytorch_on_every_device() -> Result<(), Error> {
             TOLERANCE
         };
         let mut digests = Vec::new();
-        for ctx in hlx_core::testing::contexts() {
-            let (weights, optimizer) = train(ctx, &fixture, make, false)?;
+        for device in hlx_core::testing::devices() {
+            let (weights, optimizer) = train(device, &fixture, make, false)?;
             for (values, (name, _)) in weights.download(weights.values())?.iter().zip(SHAPES) {
                 let distance = largest_distance(values, &fixture[&format!("{variant}.{name}")]);
                 assert!(distance < tolerance, "{variant} {name}: {distance:e}");
@@ -299,9 +302,9 @@ fn eight_steps_follow_pytorch_on_every_device() -> Result<(), Error> {
 
 #[test]
 fn muon_is_near_pytorchs_own_iteration_in_bfloat16() -> Result<(), Error> {
-    let (fixture, ctx) = (fixture()?, hlx_core::testing::cpu()?);
+    let (fixture, device) = (fixture()?, hlx_core::testing::cpu()?);
     let (_, make) = VARIANTS[14];
-    let (weights, _) = train(&ctx, &fixture, make, false)?;
+    let (weights, _) = train(&device, &fixture, make, false)?;
     for (values, (name, _)) in weights.download(weights.values())?.iter().zip(SHAPES) {
         let distance = largest_distance(values, &fixture[&format!("muon_bfloat16.{name}")]);
         assert!(distance < BFLOAT16_TOLERANCE, "{name}: {distance:e}");
@@ -311,10 +314,10 @@ fn muon_is_near_pytorchs_own_iteration_in_bfloat16() -> Result<(), Error> {
 
 #[test]
 fn a_resumed_optimizer_has_the_bits_of_one_that_never_stopped() -> Result<(), Error> {
-    let (fixture, ctx) = (fixture()?, hlx_core::testing::cpu()?);
+    let (fixture, device) = (fixture()?, hlx_core::testing::cpu()?);
     for (variant, make) in VARIANTS {
-        let (whole, optimizer) = train(&ctx, &fixture, make, false)?;
-        let (resumed, second) = train(&ctx, &fixture, make, true)?;
+        let (whole, optimizer) = train(&device, &fixture, make, false)?;
+        let (resumed, second) = train(&device, &fixture, make, true)?;
         assert_eq!(resumed.digest()?, whole.digest()?, "{variant}");
         assert_eq!(
             second.digest(&resumed)?,
@@ -329,13 +332,13 @@ fn a_resumed_optimizer_has_the_bits_of_one_that_never_stopped() -> Result<(), Er
 #[test]
 fn a_recorded_update_of_groups_and_matrices_is_the_update_itself() -> Result<(), Error> {
     let fixture = fixture()?;
-    for ctx in hlx_core::testing::own_contexts() {
+    for device in hlx_core::testing::own_devices() {
         for (variant, make) in [VARIANTS[5], VARIANTS[14]] {
-            let (whole, _) = train(&ctx, &fixture, make, false)?;
-            let weights = initial_weights(&ctx, &fixture)?;
+            let (whole, _) = train(&device, &fixture, make, false)?;
+            let weights = initial_weights(&device, &fixture)?;
             let mut optimizer = make(&weights)?;
             backward(&weights, &fixture, 0)?;
-            let (graph, ()) = ctx.record(|| optimizer.update(&weights))?;
+            let (graph, ()) = device.record(|| optimizer.update(&weights))?;
             for step in 0..STEPS {
                 backward(&weights, &fixture, step)?;
                 optimizer.prepare(RATE * DECAY.powi(step as i32))?;
@@ -350,8 +353,8 @@ fn a_recorded_update_of_groups_and_matrices_is_the_update_itself() -> Result<(),
 #[test]
 fn gradients_are_clipped_in_place_as_pytorch_does() -> Result<(), Error> {
     let fixture = fixture()?;
-    for ctx in hlx_core::testing::contexts() {
-        let weights = initial_weights(ctx, &fixture)?;
+    for device in hlx_core::testing::devices() {
+        let weights = initial_weights(device, &fixture)?;
         let gradients = SHAPES.map(|(name, _)| &fixture[&format!("gradient.0.{name}")]);
         let squares = gradients
             .iter()
@@ -360,7 +363,7 @@ fn gradients_are_clipped_in_place_as_pytorch_does() -> Result<(), Error> {
         let norm = squares.sum::<f64>().sqrt();
         for (max_norm, factor) in [(2.0, 2.0 / (norm + 1e-6)), (1e3, 1.0)] {
             backward(&weights, &fixture, 0)?;
-            let found = ctx.download_f32(&clip_grad_norm_(&weights, max_norm)?)?[0];
+            let found = device.download_f32(&clip_grad_norm_(&weights, max_norm)?)?[0];
             assert!(
                 (f64::from(found) - norm).abs() < 1e-5 * norm,
                 "{found} {norm}"

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use hlx_autograd::{BackwardPlan, Tensor};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::{
-    AdamW, AdamWConfig, ForwardContext, Model, Module, Optimizer, Transformer, TransformerConfig,
+    AdamW, AdamWConfig, Mode, Model, Module, Optimizer, Transformer, TransformerConfig,
     cross_entropy,
 };
 use safetensors::tensor::{Dtype, SafeTensors};
@@ -92,7 +92,7 @@ impl Fixture {
         })
     }
 
-    fn model(&self, ctx: &Context) -> Result<Model<Transformer>, Error> {
+    fn model(&self, device: &Device) -> Result<Model<Transformer>, Error> {
         let config = TransformerConfig {
             vocabulary: self.settings.vocabulary,
             width: self.settings.width,
@@ -103,7 +103,7 @@ impl Fixture {
             dropout: 0.0,
             attention_dropout: 0.0,
         };
-        let model = Model::zeroed(ctx, |b| Transformer::new(b, &config))?;
+        let model = Model::zeroed(device, |b| Transformer::new(b, &config))?;
         let weights = model.weights();
         let named = weights.parameters().iter().map(|parameter| {
             let values = &self.values[&format!("param.{}", parameter.name())];
@@ -114,14 +114,14 @@ impl Fixture {
     }
 
     /// The tensors of a forward pass: ids, targets, and one over the counted positions.
-    fn batch(&self, ctx: &Context) -> Result<[Tensor; 3], Error> {
+    fn batch(&self, device: &Device) -> Result<[Tensor; 3], Error> {
         let (shape, ids) = &self.ids["input.ids"];
         let (_, targets) = &self.ids["input.targets"];
         let counted = targets.iter().filter(|target| **target != u32::MAX).count();
         Ok([
-            Tensor::ids(ctx, ids, shape)?.with_samples(0)?,
-            Tensor::ids(ctx, targets, shape)?,
-            Tensor::from_slice(ctx, &[1.0 / counted as f32], &[1])?,
+            Tensor::ids(device, ids, shape)?.with_samples(0)?,
+            Tensor::ids(device, targets, shape)?,
+            Tensor::from_slice(device, &[1.0 / counted as f32], &[1])?,
         ])
     }
 }
@@ -149,12 +149,12 @@ fn largest(values: &[f64]) -> f64 {
 #[test]
 fn loss_logits_and_every_gradient_agree() -> Result<(), Error> {
     let fixture = Fixture::read()?;
-    for ctx in hlx_core::testing::own_contexts() {
-        let model = fixture.model(&ctx)?;
-        let [ids, targets, scale] = fixture.batch(&ctx)?;
-        let context = ForwardContext::eval();
+    for device in hlx_core::testing::own_devices() {
+        let model = fixture.model(&device)?;
+        let [ids, targets, scale] = fixture.batch(&device)?;
+        let mode = Mode::eval();
         for shards in [1, 4] {
-            let logits = model.forward(&ids, &context)?;
+            let logits = model.forward(&ids, &mode)?;
             let found = distance(&logits.to_vec()?, &fixture.values["logits64"]);
             assert!(found < LOGIT_TOLERANCE, "logits: {found}");
             let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
@@ -183,10 +183,10 @@ fn loss_logits_and_every_gradient_agree() -> Result<(), Error> {
 fn ten_steps_of_adamw_agree() -> Result<(), Error> {
     let fixture = Fixture::read()?;
     let settings = &fixture.settings;
-    for ctx in hlx_core::testing::own_contexts() {
-        let model = fixture.model(&ctx)?;
-        let [ids, targets, scale] = fixture.batch(&ctx)?;
-        let context = ForwardContext::eval();
+    for device in hlx_core::testing::own_devices() {
+        let model = fixture.model(&device)?;
+        let [ids, targets, scale] = fixture.batch(&device)?;
+        let mode = Mode::eval();
         let config = AdamWConfig {
             betas: settings.betas,
             eps: settings.eps,
@@ -197,7 +197,7 @@ fn ten_steps_of_adamw_agree() -> Result<(), Error> {
         let mut optimizer = AdamW::new(model.weights(), config)?;
         let mut losses = Vec::new();
         for step in 0..10 {
-            let logits = model.forward(&ids, &context)?;
+            let logits = model.forward(&ids, &mode)?;
             let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
             loss.backward_with(&BackwardPlan {
                 shards: 2,
@@ -206,7 +206,7 @@ fn ten_steps_of_adamw_agree() -> Result<(), Error> {
             optimizer.step(model.weights(), settings.learning_rate)?;
             losses.extend(loss.to_vec()?);
             if step == 0 {
-                let norm = ctx.download_f32(optimizer.gradient_norm())?;
+                let norm = device.download_f32(optimizer.gradient_norm())?;
                 let expected = &fixture.values["norm64"];
                 let found = distance(&norm, expected) / expected[0];
                 assert!(found < GRADIENT_TOLERANCE, "norm: {found}");

@@ -4,10 +4,8 @@
 //! not needed here.
 
 use hlx_autograd::{BackwardPlan, Tensor};
-use hlx_core::Context;
-use hlx_nn::{
-    ForwardContext, GRU, LSTM, Model, Module, ParameterBuilder, RecurrentConfig, Weights,
-};
+use hlx_core::Device;
+use hlx_nn::{GRU, LSTM, Mode, Model, Module, ParameterBuilder, RecurrentConfig, Weights};
 use safetensors::tensor::SafeTensors;
 
 /// Of values of about 1 after five positions and up to three layers in f32, against f64.
@@ -44,15 +42,15 @@ impl Case<'_> {
         Ok((shape, values))
     }
 
-    fn tensor(&self, ctx: &Context, key: &str) -> Result<Tensor, Error> {
+    fn tensor(&self, device: &Device, key: &str) -> Result<Tensor, Error> {
         let (shape, values) = self.values(key)?;
         let values: Vec<f32> = values.iter().map(|value| *value as f32).collect();
-        Ok(Tensor::from_slice(ctx, &values, &shape)?)
+        Ok(Tensor::from_slice(device, &values, &shape)?)
     }
 
     /// An initial state, if the case has one.
-    fn state(&self, ctx: &Context, key: &str) -> Option<Tensor> {
-        Some(self.tensor(ctx, key).ok()?.with_gradient())
+    fn state(&self, device: &Device, key: &str) -> Option<Tensor> {
+        Some(self.tensor(device, key).ok()?.with_gradient())
     }
 
     fn has(&self, key: &str, found: &Tensor, part_of_largest: bool) -> Result<(), Error> {
@@ -94,11 +92,13 @@ impl Case<'_> {
     }
 
     /// The loss that the reference differentiated, from outputs and last states, which are checked.
-    fn loss(&self, ctx: &Context, outputs: &[(&str, &Tensor)]) -> Result<Tensor, Error> {
+    fn loss(&self, device: &Device, outputs: &[(&str, &Tensor)]) -> Result<Tensor, Error> {
         let mut loss: Option<Tensor> = None;
         for (key, output) in outputs {
             self.has(key, output, false)?;
-            let term = output.mul(&self.tensor(ctx, &format!("d{key}"))?)?.sum()?;
+            let term = output
+                .mul(&self.tensor(device, &format!("d{key}"))?)?
+                .sum()?;
             loss = Some(match loss {
                 None => term,
                 Some(loss) => loss.add(&term)?,
@@ -203,14 +203,14 @@ fn an_lstm_is_pytorchs_on_every_device() -> Result<(), Error> {
     let file = &SafeTensors::deserialize(&bytes)?;
     for name in ["lstm", "lstm_deep", "lstm_plain", "lstm_projected"] {
         let case = Case { file, name };
-        for ctx in hlx_core::testing::contexts() {
-            let model = Model::new(ctx, 1, |b| Ok(LSTM::new(b, config(name))))?;
+        for device in hlx_core::testing::devices() {
+            let model = Model::new(device, 1, |b| Ok(LSTM::new(b, config(name))))?;
             case.upload(model.weights())?;
-            let x = case.tensor(ctx, "x")?.with_gradient();
-            let (h0, c0) = (case.state(ctx, "h0"), case.state(ctx, "c0"));
+            let x = case.tensor(device, "x")?.with_gradient();
+            let (h0, c0) = (case.state(device, "h0"), case.state(device, "c0"));
             let initial = h0.as_ref().zip(c0.as_ref());
-            let (y, (h, c)) = model.forward_with(&x, &ForwardContext::eval(), initial)?;
-            let loss = case.loss(ctx, &[("y", &y), ("h", &h), ("c", &c)])?;
+            let (y, (h, c)) = model.forward_with(&x, &Mode::eval(), initial)?;
+            let loss = case.loss(device, &[("y", &y), ("h", &h), ("c", &c)])?;
             let inputs = [("x", Some(&x)), ("h0", h0.as_ref()), ("c0", c0.as_ref())];
             if TWICE.contains(&name) {
                 case.check_twice(&loss, model.weights(), &inputs)?;
@@ -228,13 +228,13 @@ fn a_gru_is_pytorchs_on_every_device() -> Result<(), Error> {
     let file = &SafeTensors::deserialize(&bytes)?;
     for name in ["gru", "gru_deep", "gru_plain"] {
         let case = Case { file, name };
-        for ctx in hlx_core::testing::contexts() {
-            let model = Model::new(ctx, 1, |b| Ok(GRU::new(b, config(name))))?;
+        for device in hlx_core::testing::devices() {
+            let model = Model::new(device, 1, |b| Ok(GRU::new(b, config(name))))?;
             case.upload(model.weights())?;
-            let x = case.tensor(ctx, "x")?.with_gradient();
-            let h0 = case.state(ctx, "h0");
-            let (y, h) = model.forward_with(&x, &ForwardContext::eval(), h0.as_ref())?;
-            let loss = case.loss(ctx, &[("y", &y), ("h", &h)])?;
+            let x = case.tensor(device, "x")?.with_gradient();
+            let h0 = case.state(device, "h0");
+            let (y, h) = model.forward_with(&x, &Mode::eval(), h0.as_ref())?;
+            let loss = case.loss(device, &[("y", &y), ("h", &h)])?;
             let inputs = [("x", Some(&x)), ("h0", h0.as_ref())];
             if TWICE.contains(&name) {
                 case.check_twice(&loss, model.weights(), &inputs)?;
@@ -249,15 +249,17 @@ fn a_gru_is_pytorchs_on_every_device() -> Result<(), Error> {
 /// A sample's outputs do not depend on its batch, and a sequence without samples is a batch of one.
 #[test]
 fn a_sample_has_the_bits_that_it_has_alone() -> Result<(), Error> {
-    let ctx = hlx_core::testing::cpu()?;
+    let device = hlx_core::testing::cpu()?;
     let options = RecurrentConfig {
         num_layers: 2,
         bidirectional: true,
         ..RecurrentConfig::new(4, 6)
     };
-    let model = Model::new(&ctx, 3, |b: &mut ParameterBuilder| Ok(GRU::new(b, options)))?;
-    let x = Tensor::randn(&ctx, &[5, 3, 4], 9)?;
-    let eval = ForwardContext::eval();
+    let model = Model::new(&device, 3, |b: &mut ParameterBuilder| {
+        Ok(GRU::new(b, options))
+    })?;
+    let x = Tensor::randn(&device, &[5, 3, 4], 9)?;
+    let eval = Mode::eval();
     let whole = model.forward(&x, &eval)?;
     for sample in 0..3 {
         let alone = model.forward(&x.select(1, sample)?, &eval)?;
@@ -270,7 +272,7 @@ fn a_sample_has_the_bits_that_it_has_alone() -> Result<(), Error> {
 /// Two shards in one pass and in two have the same gradients, with dropout between the layers.
 #[test]
 fn gradients_do_not_depend_on_the_split_of_the_batch() -> Result<(), Error> {
-    for ctx in hlx_core::testing::own_contexts() {
+    for device in hlx_core::testing::own_devices() {
         let options = RecurrentConfig {
             num_layers: 2,
             dropout: 0.25,
@@ -278,17 +280,17 @@ fn gradients_do_not_depend_on_the_split_of_the_batch() -> Result<(), Error> {
             proj_size: 5,
             ..RecurrentConfig::new(4, 6)
         };
-        let x = Tensor::randn(&ctx, &[4, 5, 4], 9)?;
+        let x = Tensor::randn(&device, &[4, 5, 4], 9)?;
         let gradients = |shards: usize, passes: usize| -> Result<Vec<Vec<f32>>, Error> {
-            let model = Model::new(&ctx, 3, |b| Ok(LSTM::new(b, options)))?;
-            let context = ForwardContext::train(&ctx, 11)?;
+            let model = Model::new(&device, 3, |b| Ok(LSTM::new(b, options)))?;
+            let mode = Mode::train(&device, 11)?;
             let each = 4 / passes;
             for pass in 0..passes {
-                context.set_counter(0, (pass * each) as u32)?;
+                mode.set_counter(0, (pass * each) as u32)?;
                 let part = x
                     .slice(0, pass * each..(pass + 1) * each, 1)?
                     .with_samples(0)?;
-                let loss = model.forward(&part, &context)?.square()?.sum()?;
+                let loss = model.forward(&part, &mode)?.square()?.sum()?;
                 let plan = BackwardPlan {
                     shards,
                     accumulate: pass > 0,
@@ -309,10 +311,10 @@ fn gradients_do_not_depend_on_the_split_of_the_batch() -> Result<(), Error> {
 
 #[test]
 fn shapes_that_do_not_fit_are_refused() -> Result<(), Error> {
-    let ctx = hlx_core::testing::cpu()?;
-    let model = Model::new(&ctx, 1, |b| Ok(LSTM::new(b, RecurrentConfig::new(4, 6))))?;
-    let eval = ForwardContext::eval();
-    let zeros = |shape: &[usize]| Tensor::zeros(&ctx, shape, hlx_autograd::DType::F32);
+    let device = hlx_core::testing::cpu()?;
+    let model = Model::new(&device, 1, |b| Ok(LSTM::new(b, RecurrentConfig::new(4, 6))))?;
+    let eval = Mode::eval();
+    let zeros = |shape: &[usize]| Tensor::zeros(&device, shape, hlx_autograd::DType::F32);
     let error = model
         .forward(&zeros(&[5, 3, 3])?, &eval)
         .expect_err("refused");
@@ -335,11 +337,11 @@ fn shapes_that_do_not_fit_are_refused() -> Result<(), Error> {
         proj_size: 6,
         ..RecurrentConfig::new(4, 6)
     };
-    let wide = Model::new(&ctx, 1, |b| Ok(LSTM::new(b, projected)))?;
+    let wide = Model::new(&device, 1, |b| Ok(LSTM::new(b, projected)))?;
     let error = wide.forward(&x, &eval).expect_err("refused");
     let expected = "lstm: proj_size is 6, expected below hidden_size, 6";
     assert_eq!(error.to_string(), expected);
-    let gru = Model::new(&ctx, 1, |b| Ok(GRU::new(b, projected)))?;
+    let gru = Model::new(&device, 1, |b| Ok(GRU::new(b, projected)))?;
     let error = gru.forward(&x, &eval).expect_err("refused");
     let expected = "gru: proj_size is 6, expected 0: only an LSTM has projections";
     assert_eq!(error.to_string(), expected);

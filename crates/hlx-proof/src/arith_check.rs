@@ -16,12 +16,12 @@ fn every_function_has_the_same_bits_everywhere() {
     let columns: [Vec<u32>; 3] =
         [0, 1, 2].map(|column| rows.iter().map(|row| row[column]).collect());
     for (op, name) in OPERATIONS.iter().enumerate() {
-        run_everywhere(name, |ctx, mem: &mut TestMemory| {
-            let a = mem.input_u32(ctx, &columns[0])?;
-            let b = mem.input_u32(ctx, &columns[1])?;
-            let c = mem.input_u32(ctx, &columns[2])?;
-            let out = mem.output(ctx, columns[0].len())?;
-            launch_operation(ctx, op, [&a, &b, &c], &out)?;
+        run_everywhere(name, |device, mem: &mut TestMemory| {
+            let a = mem.input_u32(device, &columns[0])?;
+            let b = mem.input_u32(device, &columns[1])?;
+            let c = mem.input_u32(device, &columns[2])?;
+            let out = mem.output(device, columns[0].len())?;
+            launch_operation(device, op, [&a, &b, &c], &out)?;
             Ok(vec![out])
         });
     }
@@ -30,8 +30,8 @@ fn every_function_has_the_same_bits_everywhere() {
 #[test]
 fn random_numbers_have_the_same_bits_everywhere() {
     let count = 100_003;
-    run_everywhere("philox", |ctx, mem: &mut TestMemory| {
-        let out = mem.output(ctx, 8 * count)?;
+    run_everywhere("philox", |device, mem: &mut TestMemory| {
+        let out = mem.output(device, 8 * count)?;
         let push = random::Push {
             count: count as u32,
             key_0: 0xdead_beef,
@@ -45,7 +45,7 @@ fn random_numbers_have_the_same_bits_everywhere() {
             push: push_bytes(&push),
             groups: groups_1d(count.div_ceil(64)),
         };
-        ctx.launch(launch, move |bindings| {
+        device.launch(launch, move |bindings| {
             let ([], [out]) = bindings.split::<0, 1>();
             for (index, row) in out.chunks_exact_mut(8).enumerate() {
                 let words = arith::philox4x32([index as u32, 1, 2, 3], [push.key_0, push.key_1]);

@@ -9,7 +9,7 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use hlx_core::Context;
+use hlx_core::Device;
 use rayon::prelude::*;
 
 use hlx_kernels::{KernelError, check_that};
@@ -62,8 +62,8 @@ impl Run {
     /// [`KernelError::Argument`] for a stride or chunk of zero; what the launches answer.
     pub fn check(
         &self,
-        device: &Context,
-        cpu: &Context,
+        device: &Device,
+        cpu: &Device,
         function: &Function,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Comparison, KernelError> {
@@ -73,12 +73,12 @@ impl Run {
                 self.stride, self.chunk
             )
         })?;
-        let compute = |ctx: &Context, begin: u64| {
+        let compute = |device: &Device, begin: u64| {
             let len = (self.inputs() - begin).min(self.chunk as u64) as usize;
             let first = (begin * u64::from(self.stride)) as u32;
-            let (inputs, out) = (ctx.alloc(len)?, ctx.alloc(len)?);
-            functions::launch(ctx, function, (first, self.stride), &inputs, &out)?;
-            Ok(ctx.download_u32(&out)?)
+            let (inputs, out) = (device.alloc(len)?, device.alloc(len)?);
+            functions::launch(device, function, (first, self.stride), &inputs, &out)?;
+            Ok(device.download_u32(&out)?)
         };
         let mut all = Comparison::default();
         overlapped(

@@ -12,10 +12,10 @@ mod norms;
 mod reductions;
 mod tree;
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 
 use hlx_kernels::KernelError;
-use hlx_kernels::testing::{TestMemory, contexts, run_on};
+use hlx_kernels::testing::{TestMemory, devices, run_on};
 use tree::{Table, Tree};
 
 /// Absorbs any number of ones that a test adds, and its square is finite.
@@ -115,7 +115,7 @@ fn assert_order<B>(
     body: B,
     survivors: impl Fn(&[f32], usize) -> f64,
 ) where
-    B: Fn(&Context, &mut TestMemory) -> Result<Buffer, KernelError>,
+    B: Fn(&Device, &mut TestMemory) -> Result<Buffer, KernelError>,
 {
     let mut leaves = specified.leaves();
     leaves.sort_unstable();
@@ -123,13 +123,13 @@ fn assert_order<B>(
         leaves.into_iter().eq(0..masks.n),
         "{name}: the specification"
     );
-    for ctx in contexts() {
-        let out = run_on(name, ctx, |ctx, mem| Ok(vec![body(ctx, mem)?]));
+    for device in devices() {
+        let out = run_on(name, device, |device, mem| Ok(vec![body(device, mem)?]));
         let survivors = (0..masks.len()).map(|pair| survivors(&out[0], pair));
         let found = masks.reveal(survivors);
         let compared = found.and_then(|found| compare(name, masks.n, &found, specified));
         if let Err(message) = compared {
-            panic!("{name} on {}: {message}", ctx.info());
+            panic!("{name} on {}: {message}", device.info());
         }
     }
 }
@@ -204,11 +204,11 @@ mod probing {
     fn a_kernel_of_another_order_fails() {
         let masks = Masks::all(8);
         let chain = Tree::chain(terms(8));
-        for ctx in contexts() {
-            let out = run_on("shard_sum", ctx, |ctx, mem| {
-                let x = mem.input(ctx, &masks.columns(0..8))?;
-                let out = mem.output(ctx, masks.len())?;
-                hlx_kernels::reduce::shard_sum(ctx, &x, &out, 8, masks.len(), false)?;
+        for device in devices() {
+            let out = run_on("shard_sum", device, |device, mem| {
+                let x = mem.input(device, &masks.columns(0..8))?;
+                let out = mem.output(device, masks.len())?;
+                hlx_kernels::reduce::shard_sum(device, &x, &out, 8, masks.len(), false)?;
                 Ok(vec![out])
             });
             let found = masks.reveal(out[0].iter().map(|sum| f64::from(*sum)));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use hlx_core::cpu::{SimdLevel, simd_level};
 use hlx_core::{
-    ALIGNMENT_WORDS, Binding, Buffer, Context, DeviceKind, Launch, MULTIPLY_ADD, Work, groups_1d,
+    ALIGNMENT_WORDS, Binding, Buffer, Device, DeviceKind, Launch, MULTIPLY_ADD, Work, groups_1d,
 };
 use rayon::prelude::*;
 
@@ -45,7 +45,7 @@ pub struct Peak {
 /// [`KernelError::Length`], [`KernelError::Argument`] for other steps, and what the device
 /// reports.
 pub fn multiply_add(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     y: &Buffer,
     steps: usize,
@@ -75,7 +75,7 @@ pub fn multiply_add(
         flops: (2 * CHAINS * steps * x.len()) as u64,
         ..launch.work()
     };
-    ctx.launch_counted(launch, work, move |bindings| {
+    device.launch_counted(launch, work, move |bindings| {
         let ([x], [y]) = bindings.split::<1, 1>();
         y.par_chunks_mut(TASK)
             .zip(x.par_chunks(TASK))
@@ -158,10 +158,10 @@ struct Sizes {
 
 impl Sizes {
     /// About a millisecond a launch on a large GPU, ten on a processor; the copy exceeds caches.
-    fn of(ctx: &Context) -> Self {
-        let (elements, steps, copied_words, repeats) = match ctx.info().kind {
+    fn of(device: &Device) -> Self {
+        let (elements, steps, copied_words, repeats) = match device.info().kind {
             DeviceKind::VulkanGpu => (1 << 20, 4096, 1 << 26, 8),
-            DeviceKind::Cpu => (TASK * 16 * ctx.cpu_threads().max(1), 4096, 1 << 25, 2),
+            DeviceKind::Cpu => (TASK * 16 * device.cpu_threads().max(1), 4096, 1 << 25, 2),
             DeviceKind::VulkanSoftware => (4096, 64, 1 << 20, 2),
         };
         Self {
@@ -183,40 +183,40 @@ const GPU_TIME: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// What the device reports.
-pub fn measure(ctx: &Context) -> Result<Peak, KernelError> {
-    let sizes = Sizes::of(ctx);
-    let x = ctx.buffer_f32(&vec![0.5; sizes.elements])?;
-    let y = ctx.alloc(sizes.elements)?;
-    let seconds = fastest(ctx, sizes.repeats, || {
-        multiply_add(ctx, &x, &y, sizes.steps, [0.999, 0.001])
+pub fn measure(device: &Device) -> Result<Peak, KernelError> {
+    let sizes = Sizes::of(device);
+    let x = device.buffer_f32(&vec![0.5; sizes.elements])?;
+    let y = device.alloc(sizes.elements)?;
+    let seconds = fastest(device, sizes.repeats, || {
+        multiply_add(device, &x, &y, sizes.steps, [0.999, 0.001])
     })?;
     let flops = (2 * CHAINS * sizes.steps * sizes.elements) as f64 / seconds;
     let words = sizes.copied_words.next_multiple_of(ALIGNMENT_WORDS);
-    let (from, to) = (ctx.alloc(words)?, ctx.alloc(words)?);
-    ctx.fill(&from, 0x3f80_0000)?;
-    ctx.fill(&to, 0)?;
-    let copied = fastest(ctx, sizes.repeats, || Ok(ctx.copy(&from, &to)?))?;
-    let scaled = fastest(ctx, sizes.repeats, || scale(ctx, &from, 1.0, &to))?;
+    let (from, to) = (device.alloc(words)?, device.alloc(words)?);
+    device.fill(&from, 0x3f80_0000)?;
+    device.fill(&to, 0)?;
+    let copied = fastest(device, sizes.repeats, || Ok(device.copy(&from, &to)?))?;
+    let scaled = fastest(device, sizes.repeats, || scale(device, &from, 1.0, &to))?;
     let bytes = 8.0 * words as f64 / copied.min(scaled);
     Ok(Peak { flops, bytes })
 }
 
 /// The seconds of one launch among `repeats` in a row, the fastest of some tries.
 fn fastest(
-    ctx: &Context,
+    device: &Device,
     repeats: usize,
     launch: impl Fn() -> Result<(), KernelError>,
 ) -> Result<f64, KernelError> {
-    let (graph, ()) = ctx.record(|| (0..repeats).try_for_each(|_| launch()))?;
+    let (graph, ()) = device.record(|| (0..repeats).try_for_each(|_| launch()))?;
     graph.replay()?;
-    ctx.sync()?;
-    let is_gpu = ctx.info().kind == DeviceKind::VulkanGpu;
+    device.sync()?;
+    let is_gpu = device.info().kind == DeviceKind::VulkanGpu;
     let (begin, mut tries, mut best) = (Instant::now(), 0, f64::INFINITY);
     while tries < TRIES || (is_gpu && begin.elapsed() < GPU_TIME) {
         tries += 1;
         let start = Instant::now();
         graph.replay()?;
-        ctx.sync()?;
+        device.sync()?;
         best = best.min(start.elapsed().as_secs_f64() / repeats as f64);
     }
     Ok(best)
@@ -231,9 +231,9 @@ mod tests {
     fn the_chains_match_the_reference() {
         for n in [1, 31, 257, 1025] {
             let x = values(7, n);
-            let got = run_everywhere("multiply_add", |ctx, mem| {
-                let (input, output) = (mem.input(ctx, &x)?, mem.output(ctx, n)?);
-                multiply_add(ctx, &input, &output, 32, [0.75, 0.5])?;
+            let got = run_everywhere("multiply_add", |device, mem| {
+                let (input, output) = (mem.input(device, &x)?, mem.output(device, n)?);
+                multiply_add(device, &input, &output, 32, [0.75, 0.5])?;
                 Ok(vec![output])
             });
             let chain = |start: f64| (0..32).fold(start, |v, _| v * 0.75 + 0.5);
@@ -245,11 +245,11 @@ mod tests {
 
     #[test]
     fn a_peak_is_measured_and_other_steps_are_refused() -> Result<(), KernelError> {
-        let ctx = hlx_core::testing::cpu()?;
-        let peak = measure(&ctx)?;
+        let device = hlx_core::testing::cpu()?;
+        let peak = measure(&device)?;
         assert!(peak.flops > 1e6 && peak.bytes > 1e6, "{peak:?}");
-        let x = ctx.buffer_f32(&[1.0])?;
-        let refused = multiply_add(&ctx, &x, &ctx.alloc(1)?, 17, [1.0, 0.0]);
+        let x = device.buffer_f32(&[1.0])?;
+        let refused = multiply_add(&device, &x, &device.alloc(1)?, 17, [1.0, 0.0]);
         let text = refused.expect_err("refused").to_string();
         assert_eq!(text, "multiply_add: 17 steps, expected a multiple of 16");
         Ok(())

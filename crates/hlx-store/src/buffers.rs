@@ -2,8 +2,8 @@
 
 use super::{Content, Dtype, Handle, Header, Store, StoreError};
 use hlx_core::Buffer;
-use hlx_core::Context;
 use hlx_core::CoreError;
+use hlx_core::Device;
 use hlx_core::digest::canonical_bits;
 
 /// Words moved at a time (16 MiB): the host never holds a second copy of a large tensor.
@@ -15,14 +15,14 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::BadShape`] if the shape does not fit the buffer; [`StoreError::Device`] as
-    /// [`Context::download_f32`]; as [`Store::put_bytes`].
+    /// [`Device::download_f32`]; as [`Store::put_bytes`].
     pub fn put_buffer_f32(
         &self,
-        ctx: &Context,
+        device: &Device,
         shape: &[usize],
         buffer: &Buffer,
     ) -> Result<Handle, StoreError> {
-        self.put_buffer(ctx, Dtype::F32, shape, buffer, |word| {
+        self.put_buffer(device, Dtype::F32, shape, buffer, |word| {
             canonical_bits(f32::from_bits(word))
         })
     }
@@ -33,16 +33,16 @@ impl Store {
     /// As [`Store::put_buffer_f32`].
     pub fn put_buffer_u32(
         &self,
-        ctx: &Context,
+        device: &Device,
         shape: &[usize],
         buffer: &Buffer,
     ) -> Result<Handle, StoreError> {
-        self.put_buffer(ctx, Dtype::U32, shape, buffer, |word| word)
+        self.put_buffer(device, Dtype::U32, shape, buffer, |word| word)
     }
 
     fn put_buffer(
         &self,
-        ctx: &Context,
+        device: &Device,
         dtype: Dtype,
         shape: &[usize],
         buffer: &Buffer,
@@ -53,7 +53,7 @@ impl Store {
         self.put_pieces(&header, |sink| {
             for start in (0..buffer.len()).step_by(WINDOW_WORDS) {
                 let len = WINDOW_WORDS.min(buffer.len() - start);
-                let words = ctx.download_u32(&buffer.slice(start, len)?)?;
+                let words = device.download_u32(&buffer.slice(start, len)?)?;
                 bytes.clear();
                 bytes.extend(words.iter().flat_map(|&word| map(word).to_le_bytes()));
                 sink(&bytes)?;
@@ -62,40 +62,40 @@ impl Store {
         })
     }
 
-    /// Takes memory of the context, fills it with a tensor of f32, and returns it with its
+    /// Takes memory of the device, fills it with a tensor of f32, and returns it with its
     /// shape.
     ///
     /// # Errors
-    /// [`StoreError::WrongKind`] for another dtype; [`StoreError::Device`] as [`Context::alloc`]
-    /// and [`Context::upload_f32`]; as [`Store::get_tensor`].
+    /// [`StoreError::WrongKind`] for another dtype; [`StoreError::Device`] as [`Device::alloc`]
+    /// and [`Device::upload_f32`]; as [`Store::get_tensor`].
     pub fn get_buffer_f32(
         &self,
-        ctx: &Context,
+        device: &Device,
         handle: &Handle,
     ) -> Result<(Buffer, Vec<usize>), StoreError> {
-        self.get_buffer(ctx, Dtype::F32, handle, |window, words| {
-            ctx.upload_f32(window, bytemuck::cast_slice(words))
+        self.get_buffer(device, Dtype::F32, handle, |window, words| {
+            device.upload_f32(window, bytemuck::cast_slice(words))
         })
     }
 
-    /// Takes memory of the context, fills it with a tensor of u32, and returns it with its
+    /// Takes memory of the device, fills it with a tensor of u32, and returns it with its
     /// shape.
     ///
     /// # Errors
     /// As [`Store::get_buffer_f32`].
     pub fn get_buffer_u32(
         &self,
-        ctx: &Context,
+        device: &Device,
         handle: &Handle,
     ) -> Result<(Buffer, Vec<usize>), StoreError> {
-        self.get_buffer(ctx, Dtype::U32, handle, |window, words| {
-            ctx.upload_u32(window, words)
+        self.get_buffer(device, Dtype::U32, handle, |window, words| {
+            device.upload_u32(window, words)
         })
     }
 
     fn get_buffer(
         &self,
-        ctx: &Context,
+        device: &Device,
         expected: Dtype,
         handle: &Handle,
         upload: impl Fn(&Buffer, &[u32]) -> Result<(), CoreError>,
@@ -106,7 +106,7 @@ impl Store {
             _ => return Err(self.wrong_kind(opened, &format!("a tensor of {expected}"))),
         };
         let n_words = (opened.header.length / 4) as usize;
-        let buffer = ctx.alloc(n_words)?;
+        let buffer = device.alloc(n_words)?;
         let (mut bytes, mut start) = (Vec::new(), 0);
         opened.read_pieces(|piece| {
             bytes.extend_from_slice(piece);

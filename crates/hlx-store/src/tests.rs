@@ -439,9 +439,11 @@ fn buffers_of_every_device_share_a_handle() {
         0.25,
         3.0,
     ];
-    for ctx in hlx_core::testing::own_contexts() {
-        let buffer = ctx.buffer_f32(&values).expect("uploads");
-        let handle = store.put_buffer_f32(&ctx, &[2, 3], &buffer).expect("puts");
+    for device in hlx_core::testing::own_devices() {
+        let buffer = device.buffer_f32(&values).expect("uploads");
+        let handle = store
+            .put_buffer_f32(&device, &[2, 3], &buffer)
+            .expect("puts");
         let mut plain = values;
         plain[2] = f32::from_bits(hlx_core::digest::CANONICAL_NAN);
         let bytes: Vec<u8> = plain.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -449,21 +451,23 @@ fn buffers_of_every_device_share_a_handle() {
             handle,
             Handle::of_tensor(Dtype::F32, &[2, 3], &bytes).expect("fits")
         );
-        let (back, shape) = store.get_buffer_f32(&ctx, &handle).expect("gets");
+        let (back, shape) = store.get_buffer_f32(&device, &handle).expect("gets");
         assert_eq!(shape, [2, 3]);
         let words: Vec<u32> = plain.map(f32::to_bits).to_vec();
-        assert_eq!(ctx.download_u32(&back).expect("downloads"), words);
-        let error = store.get_buffer_u32(&ctx, &handle).expect_err("must fail");
+        assert_eq!(device.download_u32(&back).expect("downloads"), words);
+        let error = store
+            .get_buffer_u32(&device, &handle)
+            .expect_err("must fail");
         assert!(error.to_string().ends_with("expected a tensor of u32"));
-        assert!(store.put_buffer_u32(&ctx, &[7], &buffer).is_err());
+        assert!(store.put_buffer_u32(&device, &[7], &buffer).is_err());
     }
     // Larger than two windows of a transfer.
-    let ctx = hlx_core::testing::cpu().expect("opens");
+    let device = hlx_core::testing::cpu().expect("opens");
     let words: Vec<u32> = (0..(2 << 22) + 5).collect();
-    let buffer = ctx.buffer_u32(&words).expect("uploads");
+    let buffer = device.buffer_u32(&words).expect("uploads");
     let handle = store
-        .put_buffer_u32(&ctx, &[words.len()], &buffer)
+        .put_buffer_u32(&device, &[words.len()], &buffer)
         .expect("puts");
-    let (back, _) = store.get_buffer_u32(&ctx, &handle).expect("gets");
-    assert!(ctx.download_u32(&back).expect("downloads") == words);
+    let (back, _) = store.get_buffer_u32(&device, &handle).expect("gets");
+    assert!(device.download_u32(&back).expect("downloads") == words);
 }

@@ -7,7 +7,7 @@
 
 use anyhow::Result;
 use hlx_core::cpu::with_flush;
-use hlx_core::{Buffer, Context, arith};
+use hlx_core::{Buffer, Device, arith};
 use hlx_kernels::activation::{Activation, activation_forward};
 use hlx_kernels::elementwise::{mul, scale_by};
 use hlx_kernels::mse::{mse_backward, mse_forward};
@@ -33,7 +33,7 @@ pub struct Epoch {
 
 /// What the experiment holds on the device.
 struct Experiment {
-    ctx: Context,
+    device: Device,
     x: Buffer,
     target: Buffer,
     weight: Buffer,
@@ -48,16 +48,16 @@ struct Experiment {
 ///
 /// # Errors
 /// What the device reports.
-pub fn scalar(ctx: &Context, report: impl FnMut(Epoch)) -> Result<Epoch> {
-    Experiment::new(ctx)?.run(report)
+pub fn scalar(device: &Device, report: impl FnMut(Epoch)) -> Result<Epoch> {
+    Experiment::new(device)?.run(report)
 }
 
 /// Runs the experiment; returns its last epoch, and the network's outputs after it.
-pub(crate) fn scalar_outputs(ctx: &Context) -> Result<(Epoch, Vec<f32>)> {
-    let experiment = Experiment::new(ctx)?;
+pub(crate) fn scalar_outputs(device: &Device) -> Result<(Epoch, Vec<f32>)> {
+    let experiment = Experiment::new(device)?;
     let last = experiment.run(|_| {})?;
     let (output, _) = experiment.forward()?;
-    Ok((last, ctx.download_f32(&output)?))
+    Ok((last, device.download_f32(&output)?))
 }
 
 impl Experiment {
@@ -66,7 +66,7 @@ impl Experiment {
         loop {
             number += 1;
             let loss = self.epoch()?;
-            let weight = self.ctx.download_f32(&self.weight)?[0];
+            let weight = self.device.download_f32(&self.weight)?[0];
             let epoch = Epoch {
                 number,
                 loss,
@@ -79,54 +79,54 @@ impl Experiment {
         }
     }
 
-    fn new(ctx: &Context) -> Result<Self> {
+    fn new(device: &Device) -> Result<Self> {
         let values = with_flush(|| {
             let count = |n: usize| arith::div(n as f32, 10.0);
             (1..=N_VALUES).map(count).collect::<Vec<f32>>()
         });
-        let x = ctx.buffer_f32(&values)?;
+        let x = device.buffer_f32(&values)?;
         let hyper = Hyper {
             learning_rate: RATE,
             ..Hyper::default()
         };
         let experiment = Self {
-            ctx: ctx.clone(),
-            target: ctx.alloc(N_VALUES)?,
-            weight: ctx.buffer_f32(&[TARGET])?,
-            mean: ctx.buffer_f32(&[1.0 / N_VALUES as f32])?,
-            hyper: ctx.buffer_u32(&hyper.to_words())?,
-            clip: ctx.buffer_f32(&[1.0])?,
+            device: device.clone(),
+            target: device.alloc(N_VALUES)?,
+            weight: device.buffer_f32(&[TARGET])?,
+            mean: device.buffer_f32(&[1.0 / N_VALUES as f32])?,
+            hyper: device.buffer_u32(&hyper.to_words())?,
+            clip: device.buffer_f32(&[1.0])?,
             x,
         };
         let (target, _) = experiment.forward()?;
-        ctx.copy(&target, &experiment.target)?;
-        ctx.upload_f32(&experiment.weight, &[1.0])?;
+        device.copy(&target, &experiment.target)?;
+        device.upload_f32(&experiment.weight, &[1.0])?;
         Ok(experiment)
     }
 
     /// Returns w * relu(x), and relu(x).
     fn forward(&self) -> Result<(Buffer, Buffer)> {
-        let (active, output) = (self.ctx.alloc(N_VALUES)?, self.ctx.alloc(N_VALUES)?);
-        activation_forward(&self.ctx, Activation::Relu, &self.x, &active)?;
-        scale_by(&self.ctx, &active, &self.weight, &output)?;
+        let (active, output) = (self.device.alloc(N_VALUES)?, self.device.alloc(N_VALUES)?);
+        activation_forward(&self.device, Activation::Relu, &self.x, &active)?;
+        scale_by(&self.device, &active, &self.weight, &output)?;
         Ok((output, active))
     }
 
     /// One step down; returns the loss before it.
     fn epoch(&self) -> Result<f32> {
-        let ctx = &self.ctx;
-        let words = |n: usize| ctx.alloc(n);
+        let device = &self.device;
+        let words = |n: usize| device.alloc(n);
         let (output, active) = self.forward()?;
         let (errors, total, loss) = (words(N_VALUES)?, words(1)?, words(1)?);
-        mse_forward(ctx, &output, &self.target, &errors)?;
-        sum(ctx, &errors, &total)?;
-        scale_by(ctx, &total, &self.mean, &loss)?;
+        mse_forward(device, &output, &self.target, &errors)?;
+        sum(device, &errors, &total)?;
+        scale_by(device, &total, &self.mean, &loss)?;
         let (doutput, dproduct, dweight) = (words(N_VALUES)?, words(N_VALUES)?, words(1)?);
-        mse_backward(ctx, &output, &self.target, &self.mean, &doutput)?;
-        mul(ctx, &doutput, &active, &dproduct)?;
-        sum(ctx, &dproduct, &dweight)?;
+        mse_backward(device, &output, &self.target, &self.mean, &doutput)?;
+        mul(device, &doutput, &active, &dproduct)?;
+        sum(device, &dproduct, &dweight)?;
         let update = Update::new(&self.weight, &dweight, &self.hyper, &self.clip);
-        sgd_step(ctx, &update)?;
-        Ok(ctx.download_f32(&loss)?[0])
+        sgd_step(device, &update)?;
+        Ok(device.download_f32(&loss)?[0])
     }
 }

@@ -6,7 +6,7 @@
 
 use anyhow::{Result, ensure};
 use hlx_autograd::{Tensor, no_grad};
-use hlx_nn::{CausalModel, ForwardContext, LanguageModel};
+use hlx_nn::{CausalModel, LanguageModel, Mode};
 use serde::Serialize;
 
 use crate::data::{Dataset, TokenRows};
@@ -176,11 +176,11 @@ pub fn sample_losses(
 
 /// The loss of every position, 0 where nothing is predicted.
 pub(crate) fn row_losses(model: &LanguageModel, rows: &Rows) -> Result<Vec<f32>> {
-    let ctx = model.context()?;
-    let rows = rows.to_tensors(&ctx)?;
-    let one = Tensor::from_slice(&ctx, &[1.0], &[1])?;
+    let device = model.device()?;
+    let rows = rows.to_tensors(&device)?;
+    let one = Tensor::from_slice(&device, &[1.0], &[1])?;
     let losses = no_grad(|| -> hlx_nn::Result<Tensor> {
-        let logits = rows.logits_of(model, &ForwardContext::eval())?;
+        let logits = rows.logits_of(model, &Mode::eval())?;
         Ok(logits.cross_entropy_with_rows(&rows.targets, &one, 0.0)?.1)
     })?;
     Ok(losses.to_vec()?)

@@ -77,11 +77,11 @@ mod tests {
 
     #[test]
     fn a_report_is_of_every_image_and_lies_in_the_folder() -> Result<()> {
-        let ctx = hlx_core::testing::cpu()?;
+        let device = hlx_core::testing::cpu()?;
         let config = Config::parse(CONFIG, "test", &[])?;
         let set = ImageSet::drawn_digits(50, 3)?;
         let sizes = config.classifier(set.shape(), set.n_classes())?;
-        let model = Model::new(&ctx, 1, |b| Classifier::new(b, &sizes))?;
+        let model = Model::new(&device, 1, |b| Classifier::new(b, &sizes))?;
         let task = ImageTask::new(model, set.into(), &config)?;
         let samples: Vec<usize> = (10..50).collect();
         let report = report_images(&task, &samples)?;

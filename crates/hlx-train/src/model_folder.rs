@@ -11,10 +11,10 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_autograd::{BackwardPlan, DType, IGNORE_INDEX, Tensor, no_grad};
 use hlx_core::files::place;
-use hlx_core::{Arithmetic, Context};
+use hlx_core::{Arithmetic, Device};
 use hlx_nn::{
-    CausalInput, CausalModel, ForwardContext, InferenceModel, LanguageModel, LanguageModelConfig,
-    LoraConfig, Model, ParameterBuilder, cross_entropy, hugging_face_dtype, hugging_face_tensors,
+    CausalInput, CausalModel, InferenceModel, LanguageModel, LanguageModelConfig, LoraConfig, Mode,
+    Model, ParameterBuilder, cross_entropy, hugging_face_dtype, hugging_face_tensors,
     is_hugging_face_folder, load_language_model, load_language_model_as, peft_adapts_output,
     read_peft_config,
 };
@@ -81,11 +81,11 @@ impl Deref for Opened {
 /// # Errors
 /// As [`open`] and [`open_adapted`]; a run without a moving average, or what is no run, where one is wanted; a
 /// weight that the type does not reach.
-pub fn open_as(ctx: &Context, path: &Path, opening: Opening<'_>) -> Result<Opened> {
+pub fn open_as(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Opened> {
     if is_run(path)? {
-        return Trained::open_as(ctx, path, opening).map(|(model, _)| model);
+        return Trained::open_as(device, path, opening).map(|(model, _)| model);
     }
-    let ctx = &ctx.with_arithmetic(opening.arithmetic.unwrap_or_default());
+    let device = &device.with_arithmetic(opening.arithmetic.unwrap_or_default());
     ensure_model(path)?;
     ensure!(
         !opening.average,
@@ -93,7 +93,7 @@ pub fn open_as(ctx: &Context, path: &Path, opening: Opening<'_>) -> Result<Opene
         path.display()
     );
     if let Some(adapter) = opening.adapter {
-        return open_adapted_as(ctx, path, adapter, opening.dtype.unwrap_or(DType::F32));
+        return open_adapted_as(device, path, adapter, opening.dtype.unwrap_or(DType::F32));
     }
     let dtype = match opening.dtype {
         Some(dtype) => dtype,
@@ -101,8 +101,8 @@ pub fn open_as(ctx: &Context, path: &Path, opening: Opening<'_>) -> Result<Opene
         None => DType::F32,
     };
     Ok(match dtype {
-        DType::F32 => Opened::Whole(Box::new(load_language_model(ctx, path)?)),
-        _ => Opened::Half(Box::new(load_language_model_as(ctx, path, dtype)?)),
+        DType::F32 => Opened::Whole(Box::new(load_language_model(device, path)?)),
+        _ => Opened::Half(Box::new(load_language_model_as(device, path, dtype)?)),
     })
 }
 
@@ -152,7 +152,7 @@ fn ensure_model(path: &Path) -> Result<()> {
 /// # Errors
 /// A path that is none of these, a damaged file, a device without the memory.
 pub fn open(
-    ctx: &Context,
+    device: &Device,
     path: &Path,
     arithmetic: Option<Arithmetic>,
 ) -> Result<Model<LanguageModel>> {
@@ -161,11 +161,11 @@ pub fn open(
             arithmetic,
             ..Opening::default()
         };
-        return Ok(Trained::open_in(ctx, path, opening)?.model);
+        return Ok(Trained::open_in(device, path, opening)?.model);
     }
     ensure_model(path)?;
-    let ctx = &ctx.with_arithmetic(arithmetic.unwrap_or_default());
-    Ok(load_language_model(ctx, path)?)
+    let device = &device.with_arithmetic(arithmetic.unwrap_or_default());
+    Ok(load_language_model(device, path)?)
 }
 
 /// Reads a model folder with an adapter of the library PEFT, and returns the adapter's numbers too.
@@ -174,7 +174,7 @@ pub fn open(
 /// As [`load_language_model`], a run, an adapter of another model, and a key of `adapter_config.json` that
 /// changes the result in a way that is not known.
 pub fn open_adapted(
-    ctx: &Context,
+    device: &Device,
     folder: &Path,
     adapter: &Path,
 ) -> Result<(Model<LanguageModel>, LoraConfig)> {
@@ -184,7 +184,7 @@ pub fn open_adapted(
         folder.display()
     );
     ensure_model(folder)?;
-    let mut base = load_language_model(&Context::cpu()?, folder)?;
+    let mut base = load_language_model(&Device::cpu()?, folder)?;
     let LanguageModelConfig::Causal(mut config) = base.config() else {
         bail!(
             "{}: is HLX's own transformer, expected an architecture",
@@ -197,7 +197,7 @@ pub fn open_adapted(
     }
     let named = || adapter.display().to_string();
     let lora = read_peft_config(&numbers, &config).with_context(named)?;
-    let model = Model::zeroed(ctx, |b| {
+    let model = Model::zeroed(device, |b| {
         b.with_lora(lora.clone());
         LanguageModel::new(b, &base.config())
     })?;
@@ -209,18 +209,18 @@ pub fn open_adapted(
 }
 
 /// As [`open_adapted`], with the matrices kept in a type.
-fn open_adapted_as(ctx: &Context, folder: &Path, adapter: &Path, dtype: DType) -> Result<Opened> {
+fn open_adapted_as(device: &Device, folder: &Path, adapter: &Path, dtype: DType) -> Result<Opened> {
     if dtype == DType::F32 {
-        let (model, _) = open_adapted(ctx, folder, adapter)?;
+        let (model, _) = open_adapted(device, folder, adapter)?;
         return Ok(Opened::Whole(Box::new(model)));
     }
-    let (model, lora) = open_adapted(&Context::cpu()?, folder, adapter)?;
+    let (model, lora) = open_adapted(&Device::cpu()?, folder, adapter)?;
     let sizes = model.config();
     let declare = |b: &mut ParameterBuilder| {
         b.with_lora(lora);
         LanguageModel::new(b, &sizes)
     };
-    let rounded = InferenceModel::rounded(ctx, dtype, model.weights(), declare)?;
+    let rounded = InferenceModel::rounded(device, dtype, model.weights(), declare)?;
     Ok(Opened::Half(Box::new(rounded)))
 }
 
@@ -238,7 +238,7 @@ pub fn checked_ids(model: &impl CausalModel, ids: &Tensor) -> Result<Tensor> {
         id.with_context(|| format!("ids: number {at} is outside of the vocabulary of {vocabulary}"))
     });
     let words = words.collect::<Result<Vec<u32>>>()?;
-    Ok(Tensor::ids(ids.context(), &words, ids.shape())?.with_samples(0)?)
+    Ok(Tensor::ids(ids.device(), &words, ids.shape())?.with_samples(0)?)
 }
 
 /// Returns targets \[B, T\]; a negative one counts nothing, as -100 in PyTorch.
@@ -253,7 +253,7 @@ fn checked_targets(model: &impl CausalModel, targets: &Tensor) -> Result<(Tensor
     let words = words.collect::<Result<Vec<u32>>>()?;
     let counted = words.iter().filter(|&&id| id != IGNORE_INDEX).count();
     ensure!(counted > 0, "targets: none counts");
-    let targets = Tensor::ids(targets.context(), &words, targets.shape())?;
+    let targets = Tensor::ids(targets.device(), &words, targets.shape())?;
     Ok((targets, counted))
 }
 
@@ -280,7 +280,7 @@ fn whole_numbers(ids: &Tensor, name: &str) -> Result<Vec<i64>> {
 pub fn logits(model: &LanguageModel, ids: &Tensor) -> Result<Tensor> {
     let ids = checked_ids(model, ids)?;
     Ok(no_grad(|| {
-        model.logits(&CausalInput::new(&ids), &ForwardContext::eval())
+        model.logits(&CausalInput::new(&ids), &Mode::eval())
     })?)
 }
 
@@ -313,9 +313,9 @@ pub fn gradients(
         ids.shape()
     );
     let weights = model.weights();
-    let ctx = weights.context();
-    let scale = Tensor::from_slice(ctx, &[1.0 / counted as f32], &[1])?;
-    let logits = model.logits(&CausalInput::new(&ids), &ForwardContext::eval())?;
+    let device = weights.device();
+    let scale = Tensor::from_slice(device, &[1.0 / counted as f32], &[1])?;
+    let logits = model.logits(&CausalInput::new(&ids), &Mode::eval())?;
     let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
     loss.backward_with(&BackwardPlan::default())?;
     let flat = weights.gradients()?;
@@ -334,7 +334,7 @@ pub fn gradients(
         }
     };
     let by_name = by_name.into_iter().map(|(name, shape, values)| {
-        let tensor = Tensor::from_slice(ctx, &values, &shape)?;
+        let tensor = Tensor::from_slice(device, &values, &shape)?;
         Ok((name, tensor))
     });
     Ok(Gradients {

@@ -7,7 +7,7 @@ use std::fmt;
 
 use anyhow::{Context as _, Result, anyhow};
 use hlx_core::digest::sha256_hex;
-use hlx_core::{Context, DeviceKind, SPECIFICATION, files};
+use hlx_core::{Device, DeviceKind, SPECIFICATION, files};
 use hlx_nn::ShardPlan;
 #[cfg(unix)]
 pub use hlx_ranks::Mpi;
@@ -146,11 +146,11 @@ pub fn check_program(group: &Group) -> Result<()> {
 /// have not said so.
 pub fn check_identity(
     group: &Group,
-    (ctx, shares_device): (&Context, bool),
+    (device, shares_device): (&Device, bool),
     config: &Config,
     (corpus, checkpoint): (&str, &str),
 ) -> Result<Vec<RankPlace>> {
-    let info = ctx.info();
+    let info = device.info();
     let common = [
         ("the specification", SPECIFICATION.to_string()),
         ("the shaders", shaders_digest()),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use hlx_core::{Context, KernelTime, TimingReport, files};
+use hlx_core::{Device, KernelTime, TimingReport, files};
 use hlx_proof::peak::{Peak, measure};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::train::{ExchangeTimes, Traffic};
 /// Launches run one after the other meanwhile, so a timed run is a little slower than
 /// another; its bits are the same.
 pub struct RunTimer {
-    ctx: Context,
+    device: Device,
     peak: Peak,
 }
 
@@ -25,11 +25,11 @@ impl RunTimer {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn start(ctx: &Context) -> Result<Self> {
-        let peak = measure(ctx)?;
-        ctx.set_timing(true);
+    pub fn start(device: &Device) -> Result<Self> {
+        let peak = measure(device)?;
+        device.set_timing(true);
         Ok(Self {
-            ctx: ctx.clone(),
+            device: device.clone(),
             peak,
         })
     }
@@ -39,12 +39,12 @@ impl RunTimer {
     /// # Errors
     /// What the device reports.
     pub fn end(self) -> Result<RunTiming> {
-        let report = self.ctx.take_timing();
-        self.ctx.set_timing(false);
+        let report = self.device.take_timing();
+        self.device.set_timing(false);
         Ok(RunTiming {
             report: report?,
             peak: self.peak,
-            device: self.ctx.info().to_string(),
+            device: self.device.info().to_string(),
             exchange: ExchangeTimes::default(),
         })
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_autograd::DType;
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::{
     AVERAGE, InferenceModel, LanguageModel, Model, ParameterBuilder, Weights, check_finite,
 };
@@ -30,19 +30,19 @@ impl Trained {
     ///
     /// # Errors
     /// A path that is no run, a damaged checkpoint or one without an average, a device without the memory.
-    pub fn open(ctx: &Context, path: &Path, average: bool) -> Result<Self> {
+    pub fn open(device: &Device, path: &Path, average: bool) -> Result<Self> {
         let opening = Opening {
             average,
             ..Opening::default()
         };
-        Self::open_in(ctx, path, opening)
+        Self::open_in(device, path, opening)
     }
 
     /// As [`Trained::open`], in the opening's arithmetic.
-    pub(crate) fn open_in(ctx: &Context, path: &Path, opening: Opening<'_>) -> Result<Self> {
+    pub(crate) fn open_in(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Self> {
         let (folder, checkpoint): (RunFolder, Checkpoint) = RunFolder::open_checkpoint(path)?;
         let config = folder.config()?;
-        let ctx = &ctx.with_arithmetic(opening.arithmetic.unwrap_or(config.arithmetic));
+        let device = &device.with_arithmetic(opening.arithmetic.unwrap_or(config.arithmetic));
         ensure!(
             config.data.format.is_language(),
             "{}: classifies images, expected a language model",
@@ -50,7 +50,7 @@ impl Trained {
         );
         let weights = checkpoint.file(hlx_nn::MODEL_FILE)?;
         check_finite(weights).with_context(|| checkpoint.path().display().to_string())?;
-        let model = task::load_trained_language(ctx, &checkpoint, &config)?;
+        let model = task::load_trained_language(device, &checkpoint, &config)?;
         if opening.average {
             load_average(&checkpoint, model.weights())?;
         }
@@ -68,19 +68,19 @@ impl Trained {
     ///
     /// # Errors
     /// As [`Trained::open`], an adapter, which is for model folders, and a weight that the type does not reach.
-    pub fn open_as(ctx: &Context, path: &Path, opening: Opening<'_>) -> Result<(Opened, Config)> {
+    pub fn open_as(device: &Device, path: &Path, opening: Opening<'_>) -> Result<(Opened, Config)> {
         opening.check_run(path)?;
         let dtype = opening.dtype.unwrap_or(DType::F32);
         if dtype == DType::F32 {
-            let trained = Self::open_in(ctx, path, opening)?;
+            let trained = Self::open_in(device, path, opening)?;
             return Ok((Opened::Whole(Box::new(trained.model)), trained.config));
         }
-        let trained = Self::open(&Context::cpu()?, path, opening.average)?;
+        let trained = Self::open(&Device::cpu()?, path, opening.average)?;
         let arithmetic = opening.arithmetic.unwrap_or(trained.config.arithmetic);
-        let ctx = &ctx.with_arithmetic(arithmetic);
+        let device = &device.with_arithmetic(arithmetic);
         let declare = task::language(&trained.config, trained.model.config());
         let weights = trained.model.weights();
-        let model = InferenceModel::rounded(ctx, dtype, weights, declare)?;
+        let model = InferenceModel::rounded(device, dtype, weights, declare)?;
         Ok((Opened::Half(Box::new(model)), trained.config))
     }
 }
@@ -94,7 +94,7 @@ impl Trained {
 /// A path that is no run, a damaged checkpoint or one without an average, data that do not fit, a device
 /// without the memory.
 pub fn open_task(
-    ctx: &Context,
+    device: &Device,
     path: &Path,
     data_path: &Path,
     opening: Opening<'_>,
@@ -106,8 +106,8 @@ pub fn open_task(
         config.data.eval_fraction = 0.0;
     }
     let corpus = Corpus::load(data_path, &config)?;
-    let ctx = &ctx.with_arithmetic(opening.arithmetic.unwrap_or(config.arithmetic));
-    let task = task::make(ctx, &config, corpus, Some(&checkpoint))?;
+    let device = &device.with_arithmetic(opening.arithmetic.unwrap_or(config.arithmetic));
+    let task = task::make(device, &config, corpus, Some(&checkpoint))?;
     if opening.average {
         load_average(&checkpoint, task.weights())?;
     }
@@ -138,7 +138,7 @@ fn load_average(checkpoint: &Checkpoint, weights: &Weights) -> Result<()> {
 /// # Errors
 /// The first digest that is not the one stated.
 pub fn prove(checkpoint: &Checkpoint) -> Result<()> {
-    let ctx = Context::cpu()?;
+    let device = Device::cpu()?;
     let path = || checkpoint.path().display().to_string();
     let sizes = Sizes::from_bytes(checkpoint.file(hlx_nn::CONFIG_FILE)?).with_context(path)?;
     let mut builder = ParameterBuilder::new();
@@ -146,7 +146,7 @@ pub fn prove(checkpoint: &Checkpoint) -> Result<()> {
         builder.with_lora(lora_from_bytes(checkpoint.file(LORA_FILE)?).with_context(path)?);
     }
     sizes.declare(&mut builder)?;
-    task::prove_weights(checkpoint, &builder.build_zeroed(&ctx)?)?;
+    task::prove_weights(checkpoint, &builder.build_zeroed(&device)?)?;
     let state = State::from_bytes(checkpoint.file(STATE_FILE)?).with_context(path)?;
     let digest = state.optimizer.digest();
     checkpoint.prove("optimizer's state", &checkpoint.digests.optimizer, &digest)

@@ -8,7 +8,7 @@ use std::fs;
 
 use common::{SMALL_MODEL, Scratch};
 use hlx_autograd::{DType, Tensor};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_io::save_npy;
 use hlx_train::chat::Conversation;
 use hlx_train::generate::{TextModel, TokenGeneration};
@@ -16,7 +16,7 @@ use hlx_train::model_folder::Opening;
 use hlx_train::sample::Sampling;
 use hlx_train::trained::Trained;
 
-fn cpu() -> Context {
+fn cpu() -> Device {
     hlx_core::testing::cpu().expect("the CPU device opens")
 }
 
@@ -112,8 +112,8 @@ fn a_conversation_with_an_adapter_is_that_of_the_run() {
     for folder in ["hub", "tuned"] {
         place.write(&format!("{folder}/chat_template.jinja"), template);
     }
-    let say = |ctx: &Context, model: &str, opening: Opening<'_>| {
-        let text = TextModel::open(ctx, &place.join(model), opening).expect("opens");
+    let say = |device: &Device, model: &str, opening: Opening<'_>| {
+        let text = TextModel::open(device, &place.join(model), opening).expect("opens");
         let mut conversation = Conversation::new(&text, None).expect("a template");
         let options = TokenGeneration::new(8, Sampling::default(), Vec::new());
         let said = conversation.say("the river", &options, &[], &mut |_| Ok(()));
@@ -126,12 +126,12 @@ fn a_conversation_with_an_adapter_is_that_of_the_run() {
             ..Opening::default()
         };
         let expected = say(&cpu(), "tuned", opening);
-        for ctx in hlx_core::testing::own_contexts() {
+        for device in hlx_core::testing::own_devices() {
             let opening = Opening {
                 adapter: Some(&adapter),
                 ..opening
             };
-            assert_eq!(say(&ctx, "hub", opening), expected, "{}", ctx.info());
+            assert_eq!(say(&device, "hub", opening), expected, "{}", device.info());
         }
     }
     let line = place.fails(&arguments("chat hub --adapter adapter"));

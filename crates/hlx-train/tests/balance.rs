@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Scratch, overrides, proof};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_train::config::Config;
 use hlx_train::run::{Metric, read_metrics};
 use hlx_train::train::{Silent, Start, TrainOptions, Trainer};
@@ -45,7 +45,7 @@ checkpoint_every = 0
 router_balance = 0.5
 "#;
 
-fn cpu() -> Context {
+fn cpu() -> Device {
     hlx_core::testing::cpu().expect("the CPU device opens")
 }
 
@@ -67,9 +67,9 @@ fn check(place: &Scratch, sets: &[&str]) {
             .map(|set| (*set).to_owned())
             .collect()
     };
-    let train = |ctx: &Context, out: &str, sets: &[String]| {
+    let train = |device: &Device, out: &str, sets: &[String]| {
         let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
-        place.train(ctx, out, &sets)
+        place.train(device, out, &sets)
     };
     let whole = proof(&train(&cpu(), "whole", &with(&[])).digests);
     let losses = balances(place, "whole");
@@ -79,10 +79,10 @@ fn check(place: &Scratch, sets: &[&str]) {
         losses.len() == 5 && losses.iter().all(|&loss| loss > 0.9 && loss < 4.1),
         "{losses:?}"
     );
-    for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
+    for (number, device) in hlx_core::testing::own_devices().iter().enumerate() {
         let out = format!("parts-{number}");
         train(
-            ctx,
+            device,
             &out,
             &with(&["train.max_steps=2", "train.micro_batch_size=4"]),
         );
@@ -93,10 +93,10 @@ fn check(place: &Scratch, sets: &[&str]) {
             data_path: place.join(&config.data.path),
             start: Start::Resume(place.join(&out)),
         };
-        let mut trainer = Trainer::new(ctx, config, &options).expect("resumes");
+        let mut trainer = Trainer::new(device, config, &options).expect("resumes");
         let found = proof(&trainer.run(&mut Silent).expect("trains").digests);
-        assert_eq!(found, whole, "{}", ctx.info());
-        assert_eq!(balances(place, &out), losses, "{}", ctx.info());
+        assert_eq!(found, whole, "{}", device.info());
+        assert_eq!(balances(place, &out), losses, "{}", device.info());
     }
     let other = train(&cpu(), "other", &with(&["train.router_balance=2"]));
     assert_ne!(proof(&other.digests).0, whole.0);

@@ -53,9 +53,9 @@ fn a_record_stands_at_every_log_period_and_checkpoint() {
 fn every_device_writes_the_same_chain() {
     let place = Scratch::new("devices");
     let mut chains = Vec::new();
-    for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
+    for (number, device) in hlx_core::testing::own_devices().iter().enumerate() {
         let out = format!("run-{number}");
-        place.train(ctx, &out, &["train.micro_batch_size=4"]);
+        place.train(device, &out, &["train.micro_batch_size=4"]);
         chains.push(fs::read(place.join(&out).join("chain.jsonl")).expect("a chain"));
     }
     place.train(&hlx_core::testing::cpu().expect("opens"), "whole", &[]);

@@ -5,7 +5,7 @@ mod common;
 use common::{SMALL_MODEL, Scratch, text};
 use hlx_autograd::{Tensor, no_grad};
 use hlx_core::Arithmetic;
-use hlx_nn::{CausalInput, CausalModel, ForwardContext, LanguageModel};
+use hlx_nn::{CausalInput, CausalModel, LanguageModel, Mode};
 use hlx_train::generate::{TokenGeneration, generate_tokens};
 use hlx_train::model_folder;
 use hlx_train::sample::{Sampling, greedy};
@@ -126,12 +126,12 @@ fn settings_that_change_a_text_and_are_not_known_are_refused_by_name() {
 
 /// The likeliest tokens by whole passes, searched on the host.
 fn searched(model: &LanguageModel, prompt: &[u32], n: usize) -> Vec<u32> {
-    let ctx = model.context().expect("built");
+    let device = model.device().expect("built");
     let mut ids = prompt.to_vec();
     for _ in 0..n {
         let held = &ids[ids.len().saturating_sub(model.max_positions())..];
-        let input = Tensor::ids(&ctx, held, &[1, held.len()]).expect("made");
-        let all = || model.logits(&CausalInput::new(&input), &ForwardContext::eval());
+        let input = Tensor::ids(&device, held, &[1, held.len()]).expect("made");
+        let all = || model.logits(&CausalInput::new(&input), &Mode::eval());
         let logits = no_grad(all).expect("computed").to_vec().expect("downloads");
         ids.push(greedy(&logits[logits.len() - model.vocabulary()..]) as u32);
     }
@@ -155,11 +155,11 @@ fn likeliest_tokens_are_found(arithmetic: Arithmetic) {
     let place = Scratch::exported(&format!("generation-{arithmetic}"), SMALL_MODEL);
     let prompts = [vec![5, 9, 2], vec![1], vec![7, 7, 7, 7, 7, 7, 3]];
     let mut texts = Vec::new();
-    for ctx in hlx_core::testing::own_contexts() {
-        let opened = model_folder::open(&ctx, &place.join("hub"), Some(arithmetic));
+    for device in hlx_core::testing::own_devices() {
+        let opened = model_folder::open(&device, &place.join("hub"), Some(arithmetic));
         let model = opened.expect("opens");
-        let ctx = model.context().expect("built");
-        assert_eq!(ctx.arithmetic(), arithmetic);
+        let device = model.device().expect("built");
+        assert_eq!(device.arithmetic(), arithmetic);
         let weights = model.weights();
         let table = weights.get("model.embed_tokens.weight").expect("there");
         let table = table.tensor().expect("built").detach();
@@ -170,7 +170,7 @@ fn likeliest_tokens_are_found(arithmetic: Arithmetic) {
             second.copy_from_slice(first);
         }
         let buffer = table.buffer().expect("a buffer");
-        ctx.upload_f32(&buffer, &rows).expect("uploads");
+        device.upload_f32(&buffer, &rows).expect("uploads");
         let options = TokenGeneration {
             slides: true,
             ..TokenGeneration::new(66, Sampling::default(), Vec::new())
@@ -178,7 +178,7 @@ fn likeliest_tokens_are_found(arithmetic: Arithmetic) {
         let found = generate_tokens(&model, &prompts, &options, &mut |_, _| Ok(false));
         let found = found.expect("generates");
         for (prompt, found) in prompts.iter().zip(&found) {
-            assert_eq!(*found, searched(&model, prompt, 66), "{}", ctx.info());
+            assert_eq!(*found, searched(&model, prompt, 66), "{}", device.info());
             assert!(found.iter().all(|id| id % 2 == 0), "{found:?}");
         }
         texts.push(found);

@@ -14,10 +14,10 @@ const GOLDEN: [&str; 2] = ["verify", "--golden"];
 #[test]
 fn every_device_gives_the_golden_digests() {
     let expected = GoldenFile::expected().expect("reads");
-    for ctx in hlx_core::testing::own_contexts() {
+    for device in hlx_core::testing::own_devices() {
         for run in GoldenRun::ALL {
-            let found = run.train(&ctx).expect("trains");
-            assert_eq!(found, *expected.of(run), "{run:?} on {}", ctx.info());
+            let found = run.train(&device).expect("trains");
+            assert_eq!(found, *expected.of(run), "{run:?} on {}", device.info());
         }
     }
 }

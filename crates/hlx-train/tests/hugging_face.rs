@@ -8,7 +8,7 @@ use std::fs;
 use common::{SMALL_MODEL, Scratch};
 use hlx_autograd::Tensor;
 use hlx_io::{load_npy, load_safetensors, save_npy};
-use hlx_nn::{CausalLm, ForwardContext, Model, Module, Result, export_hugging_face};
+use hlx_nn::{CausalLm, Mode, Model, Module, Result, export_hugging_face};
 
 const IDS: [u32; 6] = [1, 2, 3, 30, 20, 10];
 
@@ -25,16 +25,16 @@ fn exported(place: &Scratch) -> Result<Model<CausalLm>> {
 fn a_model_is_imported_computed_and_exported() -> Result<()> {
     let place = Scratch::new("hugging-face");
     let model = exported(&place)?;
-    let ctx = model.weights().context().clone();
+    let device = model.weights().device().clone();
     let printed = place.succeeds(&["import", "hub", "--out", "mine"]);
     let n_parameters = model.weights().n_elements();
     assert_eq!(printed, format!("{n_parameters} parameters in mine\n"));
 
-    let ids = Tensor::ids(&ctx, &IDS, &[2, 3])?;
+    let ids = Tensor::ids(&device, &IDS, &[2, 3])?;
     save_npy(&place.join("ids.npy"), &ids).expect("written");
-    let targets = Tensor::from_vec(&ctx, vec![2_i32, 3, -100, 20, 10, 5], &[2, 3])?;
+    let targets = Tensor::from_vec(&device, vec![2_i32, 3, -100, 20, 10, 5], &[2, 3])?;
     save_npy(&place.join("targets.npy"), &targets).expect("written");
-    let expected = model.forward(&ids, &ForwardContext::eval())?.to_vec()?;
+    let expected = model.forward(&ids, &Mode::eval())?.to_vec()?;
     let mut printed = Vec::new();
     for name in ["mine", "hub"] {
         let inputs = [
@@ -54,7 +54,7 @@ fn a_model_is_imported_computed_and_exported() -> Result<()> {
             "cpu",
         ];
         printed.push(place.succeeds(&[&inputs[..], &outputs].concat()));
-        let logits = load_npy(&ctx, &place.join("l.npy")).expect("read");
+        let logits = load_npy(&device, &place.join("l.npy")).expect("read");
         assert_eq!(logits.shape(), [2, 3, 31]);
         assert_eq!(logits.to_vec()?, expected);
     }
@@ -62,7 +62,7 @@ fn a_model_is_imported_computed_and_exported() -> Result<()> {
         printed[0].starts_with("loss 3.") && printed[0] == printed[1],
         "{printed:?}"
     );
-    let gradients = load_safetensors(&ctx, &place.join("g.safetensors")).expect("read");
+    let gradients = load_safetensors(&device, &place.join("g.safetensors")).expect("read");
     let packed = &gradients["transformer.h.0.attn.c_attn.weight"];
     assert_eq!(packed.shape(), [12, 36]);
     assert_eq!(gradients.len(), 16);
@@ -80,7 +80,7 @@ fn a_model_is_imported_computed_and_exported() -> Result<()> {
 fn what_cannot_be_read_is_said_in_one_line() -> Result<()> {
     let place = Scratch::new("hugging-face-refused");
     let model = exported(&place)?;
-    let ctx = model.weights().context().clone();
+    let device = model.weights().device().clone();
     let refused = |arguments: &[&str]| place.fails(arguments);
     let error = refused(&["import", "hub", "--out", "hub"]);
     assert_eq!(error, "error: hub: is the folder that is read");
@@ -93,14 +93,14 @@ fn what_cannot_be_read_is_said_in_one_line() -> Result<()> {
         save_npy(&place.join("ids.npy"), ids).expect("written");
         refused(&["logits", "hub", "--ids", "ids.npy", "--out", "l.npy"])
     };
-    let error = logits(&Tensor::ids(&ctx, &[1, 31], &[1, 2])?);
+    let error = logits(&Tensor::ids(&device, &[1, 31], &[1, 2])?);
     let expected = "error: ids: number 1 is outside of the vocabulary of 31";
     assert_eq!(error, expected);
-    let error = logits(&Tensor::ids(&ctx, &[1; 9], &[1, 9])?);
+    let error = logits(&Tensor::ids(&device, &[1; 9], &[1, 9])?);
     let expected = "error: causal model: ids has shape [1, 9], expected [batch, time] with at most \
                     8 positions";
     assert_eq!(error, expected);
-    let error = logits(&Tensor::ones(&ctx, &[1, 2], hlx_autograd::DType::F32)?);
+    let error = logits(&Tensor::ones(&device, &[1, 2], hlx_autograd::DType::F32)?);
     let expected = "error: ids: shape [1, 2] of f32, expected whole numbers of [batch, time]";
     assert_eq!(error, expected);
     let mut keys: BTreeMap<String, serde_json::Value> =

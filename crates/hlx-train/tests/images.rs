@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Scratch, proof, status};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_train::config::Config;
 use hlx_train::run::{Metric, read_metrics};
 use hlx_train::train::Outcome;
@@ -37,7 +37,7 @@ log_every = 2
 checkpoint_every = 2
 "#;
 
-fn cpu() -> Context {
+fn cpu() -> Device {
     hlx_core::testing::cpu().expect("the CPU device opens")
 }
 
@@ -56,16 +56,16 @@ fn every_device_and_every_micro_batch_gives_the_same_bits() {
 }
 
 fn the_same_bits(place: &Scratch, arithmetic: &str) -> Outcome {
-    let train = |ctx: &Context, out: &str, sets: &[&str]| {
+    let train = |device: &Device, out: &str, sets: &[&str]| {
         let own = format!("arithmetic=\"{arithmetic}\"");
         let sets = [&[&own[..]], sets].concat();
-        place.train(ctx, &format!("{arithmetic}-{out}"), &sets)
+        place.train(device, &format!("{arithmetic}-{out}"), &sets)
     };
     let reference = train(&cpu(), "reference", &[]);
     // 47 images are trained on: the third batch begins with an empty sample.
-    let check = |ctx: &Context, out: &str, sets: &[&str]| {
-        let outcome: Outcome = train(ctx, out, sets);
-        let device = ctx.info();
+    let check = |device: &Device, out: &str, sets: &[&str]| {
+        let outcome: Outcome = train(device, out, sets);
+        let device = device.info();
         assert_eq!(
             proof(&outcome.digests),
             proof(&reference.digests),
@@ -73,10 +73,10 @@ fn the_same_bits(place: &Scratch, arithmetic: &str) -> Outcome {
         );
         assert_eq!(outcome.held_out, reference.held_out, "{out} {device}");
     };
-    for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
-        check(ctx, &format!("device-{number}"), &[]);
+    for (number, device) in hlx_core::testing::own_devices().iter().enumerate() {
+        check(device, &format!("device-{number}"), &[]);
         let micro = ["train.micro_batch_size=8"];
-        check(ctx, &format!("micro-{number}"), &micro);
+        check(device, &format!("micro-{number}"), &micro);
     }
     // Less than a shard, where none has exponents of its own.
     if arithmetic == "portable" {
@@ -154,13 +154,13 @@ fn a_run_with_batch_norm_is_resumed_and_verified() {
     let place = place("images-norm");
     place.write("config.toml", &with_batch_norm());
     let reference = place.train(&cpu(), "reference", &[]);
-    for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
+    for (number, device) in hlx_core::testing::own_devices().iter().enumerate() {
         for (sets, name) in [
             (vec![], "device"),
             (vec!["train.micro_batch_size=8"], "micro"),
         ] {
-            let outcome = place.train(ctx, &format!("{name}-{number}"), &sets);
-            let device = ctx.info();
+            let outcome = place.train(device, &format!("{name}-{number}"), &sets);
+            let device = device.info();
             let (found, expected) = (proof(&outcome.digests), proof(&reference.digests));
             assert_eq!(found, expected, "{name} {device}");
             assert_eq!(outcome.held_out, reference.held_out, "{name} {device}");

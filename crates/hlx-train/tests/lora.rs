@@ -3,12 +3,12 @@
 mod common;
 
 use common::{SMALL_MODEL, Scratch, overrides, proof, status};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_train::config::Config;
 use hlx_train::train::{Silent, Start, TrainOptions, Trainer};
 use hlx_train::trained::Trained;
 
-fn cpu() -> Context {
+fn cpu() -> Device {
     hlx_core::testing::cpu().expect("the CPU device opens")
 }
 
@@ -31,21 +31,21 @@ fn adapters_are_trained_resumed_verified_and_merged() {
         "model.dropout=0",
     ];
     let whole = place.train(&cpu(), "whole", &sets);
-    for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
+    for (number, device) in hlx_core::testing::own_devices().iter().enumerate() {
         let out = format!("parts-{number}");
-        place.train(ctx, &out, &[&sets[..], &["train.max_steps=4"]].concat());
+        place.train(device, &out, &[&sets[..], &["train.max_steps=4"]].concat());
         let config = Config::load(&place.join("config.toml"), &overrides(&sets)).expect("loads");
         let options = TrainOptions {
             start: Start::Resume(place.join(&out)),
             data_path: place.join("corpus.jsonl"),
         };
-        let mut trainer = Trainer::new(ctx, config, &options).expect("resumes");
+        let mut trainer = Trainer::new(device, config, &options).expect("resumes");
         let parts = trainer.run(&mut Silent).expect("trains");
         assert_eq!(
             proof(&parts.digests),
             proof(&whole.digests),
             "{}",
-            ctx.info()
+            device.info()
         );
     }
     let base = Trained::open(&cpu(), &place.join("base"), false).expect("opens");

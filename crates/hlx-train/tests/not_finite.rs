@@ -141,7 +141,7 @@ fn tokens_and_adapters_end_alike() {
 fn every_device_ends_after_the_same_step() {
     let place = Scratch::new("not-finite-devices");
     let mut chains = Vec::new();
-    for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
+    for (number, device) in hlx_core::testing::own_devices().iter().enumerate() {
         let out = format!("run-{number}");
         let sets = [
             &EXPLODES[..],
@@ -153,7 +153,7 @@ fn every_device_ends_after_the_same_step() {
             ],
         ]
         .concat();
-        let mut trainer = place.trainer(ctx, &out, &sets);
+        let mut trainer = place.trainer(device, &out, &sets);
         let outcome = trainer.run(&mut Silent).expect("ends");
         let error = outcome.not_finite.expect("a reason");
         assert!(
@@ -334,8 +334,8 @@ fn a_spoilt_checkpoint_is_found_by_its_parameters() {
         start: Start::Resume(place.join("run")),
         data_path: place.join("corpus.jsonl"),
     };
-    let ctx = hlx_core::testing::cpu().expect("opens");
-    let error = Trainer::new(&ctx, config, &options)
+    let device = hlx_core::testing::cpu().expect("opens");
+    let error = Trainer::new(&device, config, &options)
         .err()
         .expect("is refused");
     assert!(error.is::<NotFinite>(), "{error:#}");

@@ -74,9 +74,9 @@ fn runs_are_equal_on_every_device_resumed_and_verified() {
         let place = Scratch::new(name);
         let cpu = hlx_core::testing::cpu().expect("the CPU device opens");
         let reference = place.train(&cpu, "reference", sets);
-        for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
+        for (number, device) in hlx_core::testing::own_devices().iter().enumerate() {
             let out = format!("run-{number}");
-            let mut first = place.trainer(ctx, &out, sets);
+            let mut first = place.trainer(device, &out, sets);
             let stopped = first.run(&mut StopAtThree(0)).expect("trains");
             assert!(stopped.interrupted && stopped.step == 3, "{name}");
             drop(first);
@@ -85,13 +85,13 @@ fn runs_are_equal_on_every_device_resumed_and_verified() {
                 start: Start::Resume(place.join(&out)),
                 data_path: place.join("corpus.jsonl"),
             };
-            let resumed = Trainer::new(ctx, config.expect("loads"), &options);
+            let resumed = Trainer::new(device, config.expect("loads"), &options);
             let outcome = resumed.expect("resumes").run(&mut Silent).expect("trains");
             assert_eq!(
                 proof(&outcome.digests),
                 proof(&reference.digests),
                 "{name} on {}",
-                ctx.info()
+                device.info()
             );
             let options = VerifyOptions::default();
             let verification = Verification::new(&cpu, &place.join(&out), &options);

@@ -13,12 +13,12 @@ use hlx_nn::{CausalLm, Model, export_hugging_face};
 /// A small GPT-2 as a Hugging Face folder, with ids to read.
 fn exported(place: &Scratch, folder: &str, seed: u64) {
     let config = common::small_gpt2();
-    let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
-    let model = Model::new(&ctx, seed, |b| CausalLm::new(b, &config)).expect("makes");
+    let device = hlx_core::testing::cpu().expect("the CPU device opens");
+    let model = Model::new(&device, seed, |b| CausalLm::new(b, &config)).expect("makes");
     export_hugging_face(model.weights(), &config, &place.join(folder)).expect("written");
     let settings = format!("{{\"seed\": {seed}}}");
     place.write(&format!("{folder}/generation_config.json"), &settings);
-    let ids = Tensor::ids(&ctx, &[1, 2, 3], &[1, 3]).expect("ids");
+    let ids = Tensor::ids(&device, &[1, 2, 3], &[1, 3]).expect("ids");
     save_npy(&place.join("ids.npy"), &ids).expect("written");
 }
 

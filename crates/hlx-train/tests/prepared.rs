@@ -153,8 +153,8 @@ fn what_eval_answers_exactly_generate_chat_and_samples_answer_too() {
         assert!(preparation.is_some_and(|it| it.answers_inputs()), "{model}");
     }
     assert_ne!(written(&place, "run", &["--raw"]), answered);
-    let ctx = hlx_core::testing::cpu().expect("opens");
-    let model = TextModel::open(&ctx, &place.join("run"), Opening::default()).expect("opens");
+    let device = hlx_core::testing::cpu().expect("opens");
+    let model = TextModel::open(&device, &place.join("run"), Opening::default()).expect("opens");
     let options = TokenGeneration::new(12, Sampling::default(), model.end_tokens.clone());
     let mut conversation = Conversation::new(&model, None).expect("without a template");
     for (input, answer) in inputs.iter().zip(&answered) {
@@ -188,9 +188,10 @@ fn what_eval_answers_exactly_generate_chat_and_samples_answer_too() {
 #[test]
 fn a_run_or_a_folder_of_before_is_prompted_as_before() {
     let place = trained("before");
-    let ctx = hlx_core::testing::cpu().expect("opens");
-    let open =
-        |model: &str| TextModel::open(&ctx, &place.join(model), Opening::default()).expect("opens");
+    let device = hlx_core::testing::cpu().expect("opens");
+    let open = |model: &str| {
+        TextModel::open(&device, &place.join(model), Opening::default()).expect("opens")
+    };
     let known = open("run").encode("the river").expect("encodes");
     fs::remove_file(place.join("run/preparation.json")).expect("removed");
     let model = open("run");

@@ -16,9 +16,9 @@ const TRAIN: [&str; 4] = ["train", "config.toml", "--out", "run"];
 #[test]
 fn the_founding_experiment_gives_its_numbers_on_every_device() {
     let mut runs = Vec::new();
-    for ctx in hlx_core::testing::own_contexts() {
+    for device in hlx_core::testing::own_devices() {
         let mut epochs = Vec::new();
-        hlx_train::demo::scalar(&ctx, |epoch| epochs.push(epoch)).expect("runs");
+        hlx_train::demo::scalar(&device, |epoch| epochs.push(epoch)).expect("runs");
         runs.push(epochs);
     }
     let epochs = &runs[0];
@@ -51,10 +51,10 @@ fn the_founding_experiment_gives_its_numbers_on_every_device() {
 #[test]
 fn a_seed_gives_one_text_on_every_device() {
     let place = Scratch::new("generate");
-    let contexts = hlx_core::testing::own_contexts();
+    let devices = hlx_core::testing::own_devices();
     let mut texts = Vec::new();
-    for (number, ctx) in contexts.iter().enumerate() {
-        let mut trainer = place.trainer(ctx, &format!("run-{number}"), &["train.max_steps=2"]);
+    for (number, device) in devices.iter().enumerate() {
+        let mut trainer = place.trainer(device, &format!("run-{number}"), &["train.max_steps=2"]);
         trainer.run(&mut hlx_train::train::Silent).expect("trains");
         let task = trainer.task().as_language().expect("a language model");
         let model = &task.model;

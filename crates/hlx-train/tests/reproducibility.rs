@@ -6,7 +6,7 @@ mod common;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::{Scratch, overrides, proof};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_train::config::Config;
 use hlx_train::run::Digests;
 use hlx_train::train::{Silent, Start, TrainOptions, Trainer};
@@ -14,7 +14,7 @@ use hlx_train::train::{Silent, Start, TrainOptions, Trainer};
 /// A run's arithmetic.
 const BOTH: [&str; 2] = ["arithmetic=portable", "arithmetic=integer"];
 
-fn cpu() -> Context {
+fn cpu() -> Device {
     hlx_core::testing::cpu().expect("the CPU device opens")
 }
 
@@ -28,9 +28,9 @@ fn every_device_gives_the_same_bits_twice() {
 fn devices_agree(arithmetic: &str) {
     let place = Scratch::new("devices");
     let reference = place.train(&cpu(), "reference", &[arithmetic]);
-    for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
-        let outcome = place.train(ctx, &format!("run-{number}"), &[arithmetic]);
-        let device = ctx.info();
+    for (number, device) in hlx_core::testing::own_devices().iter().enumerate() {
+        let outcome = place.train(device, &format!("run-{number}"), &[arithmetic]);
+        let device = device.info();
         assert_eq!(
             proof(&outcome.digests),
             proof(&reference.digests),
@@ -77,7 +77,7 @@ fn micro_batches_change_nothing() {
 }
 
 fn any_micro_batches_agree(arithmetic: &str) {
-    for ctx in hlx_core::testing::own_contexts() {
+    for device in hlx_core::testing::own_devices() {
         let place = Scratch::new("micro");
         // Shards of two samples, which are whole in the integer arithmetic.
         let sizes: &[usize] = match arithmetic == BOTH[1] {
@@ -89,11 +89,11 @@ fn any_micro_batches_agree(arithmetic: &str) {
             .map(|size| {
                 let set = format!("train.micro_batch_size={size}");
                 let sets = [set.as_str(), "train.max_steps=3", arithmetic];
-                proof(&place.train(&ctx, &format!("run-{size}"), &sets).digests)
+                proof(&place.train(&device, &format!("run-{size}"), &sets).digests)
             })
             .collect();
         for other in &digests[1..] {
-            assert_eq!(*other, digests[0], "{}", ctx.info());
+            assert_eq!(*other, digests[0], "{}", device.info());
         }
     }
 }
@@ -128,15 +128,19 @@ fn random_windows_are_the_same_after_an_interruption() {
     let whole = place.train(&cpu(), "whole", &random);
     let fixed = place.train(&cpu(), "fixed", &text);
     assert_ne!(proof(&whole.digests), proof(&fixed.digests));
-    for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
+    for (number, device) in hlx_core::testing::own_devices().iter().enumerate() {
         let out = format!("parts-{number}");
-        place.train(ctx, &out, &[&random[..], &["train.max_steps=4"]].concat());
+        place.train(
+            device,
+            &out,
+            &[&random[..], &["train.max_steps=4"]].concat(),
+        );
         let config = Config::load(&place.join("config.toml"), &overrides(&random)).expect("loads");
         let options = TrainOptions {
             start: Start::Resume(place.join(&out)),
             data_path: place.join("text.txt"),
         };
-        let mut trainer = Trainer::new(ctx, config, &options).expect("resumes");
+        let mut trainer = Trainer::new(device, config, &options).expect("resumes");
         let outcome = trainer.run(&mut Silent).expect("trains");
         assert_eq!(proof(&outcome.digests), proof(&whole.digests));
         assert_eq!(outcome.held_out, whole.held_out);
@@ -228,7 +232,7 @@ fn moved_runs_agree(arithmetic: &str) {
     // The same length, so the same rates; the stop comes from outside.
     let sets = ["train.schedule=constant", "train.max_steps=6", arithmetic];
     let whole = place.train(&cpu(), "whole", &sets);
-    let devices = hlx_core::testing::own_contexts();
+    let devices = hlx_core::testing::own_devices();
     place.train(
         &cpu(),
         "moved",

@@ -5,9 +5,9 @@ mod common;
 
 use common::{SMALL_MODEL, Scratch};
 use hlx_autograd::{DType, Tensor, no_grad};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_io::{load_safetensors, save_npy, save_safetensors};
-use hlx_nn::{CausalInput, CausalModel, ForwardContext};
+use hlx_nn::{CausalInput, CausalModel, Mode};
 use hlx_text::{ChatTemplate, Message, Tokenizer};
 use hlx_train::chat::Conversation;
 use hlx_train::generate::{TextModel, TokenGeneration, generate_tokens};
@@ -17,8 +17,8 @@ use hlx_train::sample::{Sampling, greedy};
 const TEMPLATE: &str = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}\
                         {% if add_generation_prompt %}assistant:{% endif %}";
 
-fn open(place: &Scratch, ctx: &Context, model: &str) -> TextModel {
-    TextModel::open(ctx, &place.join(model), Opening::default()).expect("opens")
+fn open(place: &Scratch, device: &Device, model: &str) -> TextModel {
+    TextModel::open(device, &place.join(model), Opening::default()).expect("opens")
 }
 
 fn drawing() -> Sampling {
@@ -34,12 +34,9 @@ fn drawing() -> Sampling {
 fn uncached(text: &TextModel, prompt: &[u32], n: usize) -> Vec<u32> {
     let mut ids = prompt.to_vec();
     for _ in 0..n {
-        let ctx = text.model.context().expect("built");
-        let input = Tensor::ids(&ctx, &ids, &[1, ids.len()]).expect("made");
-        let all = || {
-            text.model
-                .logits(&CausalInput::new(&input), &ForwardContext::eval())
-        };
+        let device = text.model.device().expect("built");
+        let input = Tensor::ids(&device, &ids, &[1, ids.len()]).expect("made");
+        let all = || text.model.logits(&CausalInput::new(&input), &Mode::eval());
         let logits = no_grad(all).expect("computed").to_vec().expect("downloads");
         let last = &logits[logits.len() - text.model.vocabulary()..];
         ids.push(greedy(last) as u32);
@@ -52,9 +49,9 @@ fn a_prompt_has_one_text_on_every_device_in_every_batch_from_run_and_folder() {
     let place = Scratch::exported("text", SMALL_MODEL);
     let prompts = ["the river", "light", "it's lighter than the last one, 12"];
     let mut texts = Vec::new();
-    for ctx in hlx_core::testing::own_contexts() {
+    for device in hlx_core::testing::own_devices() {
         for folder in ["run", "hub"] {
-            let text = open(&place, &ctx, folder);
+            let text = open(&place, &device, folder);
             let ids = prompts.map(|prompt| text.encode(prompt).expect("encodes"));
             let options = TokenGeneration {
                 n_texts: 2,
@@ -75,7 +72,7 @@ fn a_prompt_has_one_text_on_every_device_in_every_batch_from_run_and_folder() {
             }
             texts.push(together);
         }
-        let text = open(&place, &ctx, "run");
+        let text = open(&place, &device, "run");
         let prompt = text.encode(prompts[0]).expect("encodes");
         let options = TokenGeneration::new(9, Sampling::default(), Vec::new());
         let found = generate_tokens(
@@ -88,7 +85,7 @@ fn a_prompt_has_one_text_on_every_device_in_every_batch_from_run_and_folder() {
             found.expect("generates")[0],
             uncached(&text, &prompt, 9),
             "{}",
-            ctx.info()
+            device.info()
         );
     }
     assert!(texts.iter().all(|text| *text == texts[0]));
@@ -98,8 +95,8 @@ fn a_prompt_has_one_text_on_every_device_in_every_batch_from_run_and_folder() {
 #[test]
 fn a_text_ends_at_a_stop_a_stop_token_and_the_end_of_the_positions() {
     let place = Scratch::exported("text-ends", SMALL_MODEL);
-    let ctx = hlx_core::testing::cpu().expect("opens");
-    let text = open(&place, &ctx, "run");
+    let device = hlx_core::testing::cpu().expect("opens");
+    let text = open(&place, &device, "run");
     let ids = [text.encode("the river of").expect("encodes")];
     let none = |_: usize, _: &str| Ok(());
     let options = TokenGeneration::new(20, drawing(), Vec::new());
@@ -147,8 +144,8 @@ fn a_text_ends_at_a_stop_a_stop_token_and_the_end_of_the_positions() {
 fn a_conversation_is_laid_out_by_the_template_and_remembered() {
     let place = Scratch::exported("chat", SMALL_MODEL);
     place.write("hub/chat_template.jinja", TEMPLATE);
-    let ctx = hlx_core::testing::cpu().expect("opens");
-    let text = open(&place, &ctx, "hub");
+    let device = hlx_core::testing::cpu().expect("opens");
+    let text = open(&place, &device, "hub");
     let mut conversation = Conversation::new(&text, Some("be kind")).expect("begins");
     let options = TokenGeneration::new(4, Sampling::default(), text.end_tokens.clone());
     let mut told = String::new();
@@ -208,14 +205,14 @@ fn a_conversation_is_laid_out_by_the_template_and_remembered() {
         "hub/chat_template.jinja",
         "{{ messages[0].content }}\n{{ raise_exception('roles must alternate') }}",
     );
-    let raising = open(&place, &ctx, "hub");
+    let raising = open(&place, &device, "hub");
     let mut conversation = Conversation::new(&raising, None).expect("begins");
     let error = conversation.say("light", &options, &[], &mut |_| Ok(()));
     let error = error.expect_err("it raises").to_string();
     assert_eq!(error, "chat_template: line 2: roles must alternate");
     assert!(conversation.messages().is_empty());
 
-    let plain = open(&place, &ctx, "run");
+    let plain = open(&place, &device, "run");
     let error = Conversation::new(&plain, None).expect_err("no template");
     assert!(
         error
@@ -367,8 +364,8 @@ fn store_in(place: &Scratch, dtype: DType) {
     for name in ["config.json", "tokenizer.json"] {
         std::fs::copy(from.join(name), to.join(name)).expect("copied");
     }
-    let ctx = hlx_core::testing::cpu().expect("opens");
-    let mut tensors = load_safetensors(&ctx, &from.join("model.safetensors")).expect("read");
+    let device = hlx_core::testing::cpu().expect("opens");
+    let mut tensors = load_safetensors(&device, &from.join("model.safetensors")).expect("read");
     for tensor in tensors.values_mut().filter(|tensor| tensor.rank() == 2) {
         *tensor = tensor.to_dtype(dtype).expect("rounded");
     }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Scratch, overrides, proof};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_train::config::Config;
 use hlx_train::run::Metric;
 use hlx_train::train::{Silent, Start, TrainOptions, Trainer};
@@ -35,7 +35,7 @@ log_every = 2
 checkpoint_every = 0
 "#;
 
-fn cpu() -> Context {
+fn cpu() -> Device {
     hlx_core::testing::cpu().expect("the CPU device opens")
 }
 
@@ -47,13 +47,13 @@ fn place(name: &str) -> Scratch {
     place
 }
 
-fn resumed(place: &Scratch, ctx: &Context, out: &str, sets: &[&str]) -> (String, String) {
+fn resumed(place: &Scratch, device: &Device, out: &str, sets: &[&str]) -> (String, String) {
     let config = Config::load(&place.join("config.toml"), &overrides(sets)).expect("loads");
     let options = TrainOptions {
         start: Start::Resume(place.join(out)),
         data_path: place.join(&config.data.path),
     };
-    let mut trainer = Trainer::new(ctx, config, &options).expect("resumes");
+    let mut trainer = Trainer::new(device, config, &options).expect("resumes");
     proof(&trainer.run(&mut Silent).expect("trains").digests)
 }
 
@@ -81,17 +81,17 @@ fn every_kind_of_rows_gives_the_same_bits_whole_resumed_and_in_micro_batches() {
         ];
         let whole = place.train(&cpu(), &format!("{rows}-whole"), &sets);
         assert!(whole.held_out.expect("held out").loss.is_finite());
-        for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
+        for (number, device) in hlx_core::testing::own_devices().iter().enumerate() {
             let out = format!("{rows}-{number}");
             let first = [
                 &sets[..],
                 &["train.max_steps=3", "train.micro_batch_size=4"],
             ]
             .concat();
-            place.train(ctx, &out, &first);
+            place.train(device, &out, &first);
             let last = [&sets[..], &["train.micro_batch_size=2"]].concat();
-            let found = resumed(&place, ctx, &out, &last);
-            assert_eq!(found, proof(&whole.digests), "{rows} {}", ctx.info());
+            let found = resumed(&place, device, &out, &last);
+            assert_eq!(found, proof(&whole.digests), "{rows} {}", device.info());
         }
     }
 }
@@ -278,13 +278,13 @@ fn a_mixture_of_experts_is_trained_with_its_balance_loss() {
     ];
     let with = |more: &[&'static str]| [&sets[..], more].concat();
     let whole = proof(&place.train(&cpu(), "whole", &sets).digests);
-    for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
+    for (number, device) in hlx_core::testing::own_devices().iter().enumerate() {
         let out = format!("parts-{number}");
         let first = with(&["train.max_steps=3", "train.micro_batch_size=4"]);
-        place.train(ctx, &out, &first);
+        place.train(device, &out, &first);
         let last = with(&["train.micro_batch_size=2", "train.recompute=true"]);
-        let found = resumed(&place, ctx, &out, &last);
-        assert_eq!(found, whole, "{}", ctx.info());
+        let found = resumed(&place, device, &out, &last);
+        assert_eq!(found, whole, "{}", device.info());
     }
     let verified = place.succeeds(&["verify", "whole"]);
     assert!(verified.contains("equal"), "{verified}");

@@ -6,24 +6,24 @@ mod common;
 use std::fs;
 
 use common::{Scratch, overrides, proof};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_train::config::Config;
 use hlx_train::run::{Metric, read_metrics};
 use hlx_train::train::{Outcome, Silent, Start, TrainOptions, Trainer};
 use hlx_train::trained::Trained;
 
-fn cpu() -> Context {
+fn cpu() -> Device {
     hlx_core::testing::cpu().expect("the CPU device opens")
 }
 
 /// Goes on with a run that has ended before its end.
-fn resume(place: &Scratch, ctx: &Context, out: &str, sets: &[&str]) -> Outcome {
+fn resume(place: &Scratch, device: &Device, out: &str, sets: &[&str]) -> Outcome {
     let config = Config::load(&place.join("config.toml"), &overrides(sets)).expect("loads");
     let options = TrainOptions {
         start: Start::Resume(place.join(out)),
         data_path: place.join(&config.data.path),
     };
-    let mut trainer = Trainer::new(ctx, config, &options).expect("resumes");
+    let mut trainer = Trainer::new(device, config, &options).expect("resumes");
     trainer.run(&mut Silent).expect("trains")
 }
 
@@ -43,13 +43,13 @@ fn steps_that_are_not_finite_leave_the_model_on_every_device() {
     let one = [&EXPLODES[..], &["train.max_steps=1"]].concat();
     let reference = place.train(&cpu(), "one", &one);
     assert_eq!(reference.skipped, 0);
-    for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
+    for (number, device) in hlx_core::testing::own_devices().iter().enumerate() {
         for micro in [8, 4, 1] {
             let micro_set = format!("train.micro_batch_size={micro}");
             let sets = [&EXPLODES[..], &[micro_set.as_str()]].concat();
             let out = format!("run-{number}-{micro}");
-            let outcome = place.train(ctx, &out, &sets);
-            assert_eq!(outcome.skipped, 5, "{}", ctx.info());
+            let outcome = place.train(device, &out, &sets);
+            assert_eq!(outcome.skipped, 5, "{}", device.info());
             let parameters = |outcome: &Outcome| outcome.digests.parameters.clone();
             assert_eq!(parameters(&outcome), parameters(&reference), "{out}");
         }
@@ -85,14 +85,14 @@ fn a_run_of_skipped_steps_ends_with_its_last_good_checkpoint_whole() {
 
 #[test]
 fn recomputation_changes_no_bit() {
-    for ctx in hlx_core::testing::own_contexts() {
+    for device in hlx_core::testing::own_devices() {
         let place = Scratch::new("recompute");
-        let saved = place.train(&ctx, "saved", &["train.max_steps=3"]);
+        let saved = place.train(&device, "saved", &["train.max_steps=3"]);
         for (micro, attention) in [(8, false), (2, false), (4, true)] {
             let micro = format!("train.micro_batch_size={micro}");
             let again = format!("train.recompute_attention={attention}");
             let sets = ["train.max_steps=3", "train.recompute=true", &micro, &again];
-            let recomputed = place.train(&ctx, &micro, &sets);
+            let recomputed = place.train(&device, &micro, &sets);
             assert_eq!(proof(&recomputed.digests), proof(&saved.digests));
         }
     }
@@ -144,24 +144,27 @@ const AVERAGE: [&str; 4] = [
 #[test]
 fn an_average_is_kept_resumed_evaluated_and_read() {
     let place = Scratch::new("average");
-    let ctx = cpu();
-    let whole = place.train(&ctx, "whole", &AVERAGE);
+    let device = cpu();
+    let whole = place.train(&device, "whole", &AVERAGE);
     place.train(
-        &ctx,
+        &device,
         "parts",
         &[&AVERAGE[..], &["train.max_steps=3"]].concat(),
     );
-    let parts = resume(&place, &ctx, "parts", &AVERAGE);
+    let parts = resume(&place, &device, "parts", &AVERAGE);
     assert_eq!(proof(&parts.digests), proof(&whole.digests));
-    let plain = place.train(&ctx, "plain", &AVERAGE[1..]);
+    let plain = place.train(&device, "plain", &AVERAGE[1..]);
     assert_eq!(plain.digests.parameters, whole.digests.parameters);
     assert_ne!(plain.digests.optimizer, whole.digests.optimizer);
     // The evaluations read the average, or the weights.
     assert_ne!(plain.held_out, whole.held_out);
     let sets = [&AVERAGE[..], &["train.evaluate_average=false"]].concat();
-    assert_eq!(place.train(&ctx, "weights", &sets).held_out, plain.held_out);
+    assert_eq!(
+        place.train(&device, "weights", &sets).held_out,
+        plain.held_out
+    );
     let values = |average: bool| {
-        let trained = Trained::open(&ctx, &place.join("whole"), average).expect("opens");
+        let trained = Trained::open(&device, &place.join("whole"), average).expect("opens");
         let weights = trained.model.weights();
         weights.download(weights.values()).expect("downloads")
     };
@@ -172,14 +175,14 @@ fn an_average_is_kept_resumed_evaluated_and_read() {
         .map(|(a, b)| (a - b).abs())
         .sum();
     assert!(distance > 0.0 && distance.is_finite());
-    for other in hlx_core::testing::own_contexts().iter().skip(1) {
+    for other in hlx_core::testing::own_devices().iter().skip(1) {
         let found = place.train(
             other,
             "device",
             &[&AVERAGE[..], &["train.max_steps=3"]].concat(),
         );
         let reference = place.train(
-            &ctx,
+            &device,
             "three",
             &[&AVERAGE[..], &["train.max_steps=3"]].concat(),
         );

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::OnceLock;
 
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::{Model, Transformer, TransformerConfig, load_model, save_model};
 use hlx_store::{Handle, Store};
 use hlx_train::run::{Chain, Checkpoint, read_metrics};
@@ -34,9 +34,9 @@ pub fn store_object(data: &[u8]) {
 }
 
 /// The CPU device, opened once.
-pub(crate) fn cpu() -> &'static Context {
-    static CPU: OnceLock<Context> = OnceLock::new();
-    CPU.get_or_init(|| Context::cpu().expect("the CPU device"))
+pub(crate) fn cpu() -> &'static Device {
+    static CPU: OnceLock<Device> = OnceLock::new();
+    CPU.get_or_init(|| Device::cpu().expect("the CPU device"))
 }
 
 /// The sizes of a model of some thousand parameters, which the targets read and write.

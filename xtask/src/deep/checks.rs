@@ -86,7 +86,7 @@ const PARTS: [Part; 4] = [
     },
     Part {
         checker: Checker::ThreadSanitizer,
-        about: "the streams' locks, contexts shared by threads",
+        about: "the streams' locks, devices shared by threads",
         arguments: &["-p", "hlx-core", "--test", "ownership", "--test", "streams"],
     },
 ];

@@ -29,7 +29,7 @@ impl Tensor {
     /// As [`Tensor::backward`], [`AutogradError::Shards`] and
     /// [`AutogradError::SharedParameter`].
     #[doc = example!(
-        x: "let (x, w) = (x.with_samples(0)?, Tensor::ones(&ctx, &[3], DType::F32)?.with_gradient());",
+        x: "let (x, w) = (x.with_samples(0)?, Tensor::ones(&device, &[3], DType::F32)?.with_gradient());",
         "let plan = BackwardPlan { shards: 2, ..BackwardPlan::default() };",
         "x.mul(&w)?.sum()?.backward_with(&plan)?;",
         "assert_eq!(w.grad().unwrap().to_vec()?, [5.0, 7.0, 9.0]);"
@@ -49,7 +49,7 @@ impl Tensor {
         "assert_eq!(w.grad().unwrap().to_vec()?, [3.0, 6.0, 9.0, 12.0, 15.0, 18.0]);"
     )]
     pub fn backward_from(&self, upstream: &Tensor, plan: &BackwardPlan) -> Result<()> {
-        self.same_context("backward_from", [("the upstream gradient", Some(upstream))])?;
+        self.same_device("backward_from", [("the upstream gradient", Some(upstream))])?;
         if upstream.dtype() != self.dtype() {
             upstream.expect_type("backward_from", "the upstream gradient", DType::F32)?;
         }
@@ -68,7 +68,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::backward`], and [`AutogradError::NoSecondDerivative`].
     #[doc = example!(
-        "let x = Tensor::full(&ctx, &[], 2.0, DType::F32)?.with_gradient();",
+        "let x = Tensor::full(&device, &[], 2.0, DType::F32)?.with_gradient();",
         "x.pow(3.0)?.backward_recorded()?;",
         "let slope = x.grad().unwrap();",
         "assert_eq!(slope.gradients(&[&x], false)?[0].as_ref().unwrap().item::<f32>()?, 12.0);"
@@ -76,7 +76,7 @@ impl Tensor {
     pub fn backward_recorded(&self) -> Result<()> {
         let plan = BackwardPlan::default();
         let upstream = self.unit_gradient()?;
-        let mut pass = Backward::new(self.context(), &plan, true);
+        let mut pass = Backward::new(self.device(), &plan, true);
         pass.recorded = true;
         pass.add_tensor(self, &upstream)?;
         pass.run()
@@ -89,14 +89,14 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::backward`] and [`Tensor::backward_recorded`].
     #[doc = example!(
-        "let x = Tensor::full(&ctx, &[], 2.0, DType::F32)?.with_gradient();",
+        "let x = Tensor::full(&device, &[], 2.0, DType::F32)?.with_gradient();",
         "let slopes = x.pow(3.0)?.gradients(&[&x], false)?;",
         "assert_eq!(slopes[0].as_ref().unwrap().item::<f32>()?, 12.0);"
     )]
     pub fn gradients(&self, by: &[&Tensor], recorded: bool) -> Result<Vec<Option<Tensor>>> {
         let plan = BackwardPlan::default();
         let upstream = self.unit_gradient()?;
-        let mut pass = Backward::new(self.context(), &plan, false);
+        let mut pass = Backward::new(self.device(), &plan, false);
         pass.recorded = recorded;
         let identities: Vec<_> = by.iter().map(|tensor| tensor.input().identity()).collect();
         let wanted = identities
@@ -112,7 +112,7 @@ impl Tensor {
             let Some(gradient) = gradient else {
                 return Ok(None);
             };
-            let gradient = gradient.tensor(tensor.context(), tensor.shape())?;
+            let gradient = gradient.tensor(tensor.device(), tensor.shape())?;
             let Some(leaf) = tensor.leaf().filter(|leaf| !leaf.hooks.is_empty()) else {
                 return Ok(Some(gradient));
             };
@@ -135,7 +135,7 @@ impl Tensor {
                 found: self.shape().to_vec(),
             });
         }
-        Tensor::ones(self.context(), self.shape(), self.dtype())
+        Tensor::ones(self.device(), self.shape(), self.dtype())
     }
 
     fn differentiate(
@@ -151,7 +151,7 @@ impl Tensor {
             Some(gradient) => gradient,
             None => Gradient::owned(self.unit_gradient()?.buffer()?),
         };
-        let mut pass = Backward::new(self.context(), plan, keep_filled);
+        let mut pass = Backward::new(self.device(), plan, keep_filled);
         pass.add(self, upstream)?;
         pass.run()
     }

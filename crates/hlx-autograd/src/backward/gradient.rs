@@ -1,6 +1,6 @@
 //! A gradient during a backward pass.
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 
 use crate::{Result, Tensor};
 
@@ -56,9 +56,9 @@ impl Gradient {
         Self { values, owned }
     }
 
-    pub(super) fn tensor(&self, ctx: &Context, shape: &[usize]) -> Result<Tensor> {
+    pub(super) fn tensor(&self, device: &Device, shape: &[usize]) -> Result<Tensor> {
         match &self.values {
-            Values::Dense(buffer) => Tensor::from_buffer(ctx, buffer.clone(), shape),
+            Values::Dense(buffer) => Tensor::from_buffer(device, buffer.clone(), shape),
             Values::Tensor(tensor) => Ok(tensor.clone()),
         }
     }

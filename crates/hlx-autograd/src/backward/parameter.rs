@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::KernelError;
 use hlx_kernels::reduce::{column_sum, shard_sum};
 
@@ -48,10 +48,10 @@ impl Backward<'_> {
                 let count = dy.shape()[axis] / each;
                 let totals = per_sample(dy, &axes, (axis, each))?;
                 let elements = x.n_elements();
-                self.parameter(x, Batch::Samples(count), |ctx, target, shards| {
+                self.parameter(x, Batch::Samples(count), |device, target, shards| {
                     let (rows, accumulate) = (count / shards, target.accumulate);
                     column_sum(
-                        ctx,
+                        device,
                         &totals,
                         &target.buffer,
                         shards,
@@ -95,7 +95,7 @@ impl Backward<'_> {
             let accumulate = self.continues(leaf)?;
             let mut slot = leaf.slot();
             if slot.buffer.is_none() {
-                slot.buffer = Some(self.ctx.alloc(elements)?);
+                slot.buffer = Some(self.device.alloc(elements)?);
             }
             slot.filled = true;
             if let Some(buffer) = slot.buffer.clone() {
@@ -133,7 +133,7 @@ impl Backward<'_> {
             Some(buffer) => buffer.clone(),
             None => slot
                 .buffer
-                .insert(self.ctx.alloc(parameter.n_elements())?)
+                .insert(self.device.alloc(parameter.n_elements())?)
                 .clone(),
         };
         slot.filled = true;
@@ -195,8 +195,8 @@ impl Backward<'_> {
             let total = if shards == 1 {
                 buffer
             } else {
-                let total = self.ctx.alloc(elements)?;
-                shard_sum(&self.ctx, &buffer, &total, shards, elements, false)?;
+                let total = self.device.alloc(elements)?;
+                shard_sum(&self.device, &buffer, &total, shards, elements, false)?;
                 total
             };
             return self.add(&parameter, Gradient::owned(total));
@@ -205,15 +205,15 @@ impl Backward<'_> {
         let mut slot = leaf.slot();
         let out = match &slot.buffer {
             Some(out) => out.clone(),
-            None => slot.buffer.insert(self.ctx.alloc(elements)?).clone(),
+            None => slot.buffer.insert(self.device.alloc(elements)?).clone(),
         };
         slot.filled = true;
         self.note_written(leaf);
-        shard_sum(&self.ctx, &buffer, &out, shards, elements, accumulate)?;
+        shard_sum(&self.device, &buffer, &out, shards, elements, accumulate)?;
         Ok(())
     }
 
-    /// Computes a parameter's gradient: `kernel(ctx, target, shards)` writes a partial sum for each
+    /// Computes a parameter's gradient: `kernel(device, target, shards)` writes a partial sum for each
     /// shard, over its block of rows in order, which are then added pairwise.
     ///
     /// # Errors
@@ -222,15 +222,15 @@ impl Backward<'_> {
         &mut self,
         parameter: &Input,
         batch: Batch,
-        kernel: impl FnOnce(&Context, &ParameterTarget, usize) -> Result<(), KernelError>,
+        kernel: impl FnOnce(&Device, &ParameterTarget, usize) -> Result<(), KernelError>,
     ) -> Result<()> {
         let target = self.open(parameter, batch)?;
-        kernel(&self.ctx, &target, self.plan.shards)?;
+        kernel(&self.device, &target, self.plan.shards)?;
         self.close(target)
     }
 
     fn scratch(&self, elements: usize) -> Result<ParameterTarget> {
-        let buffer = self.ctx.alloc_shape(&[self.plan.shards, elements])?;
+        let buffer = self.device.alloc_shape(&[self.plan.shards, elements])?;
         Ok(ParameterTarget {
             parameter: None,
             buffer,

@@ -60,11 +60,11 @@ impl Backward<'_> {
             let mut own = first.slot();
             own.fetch()?;
             match &own.buffer {
-                Some(total) if own.filled && goes_on => add_assign(&self.ctx, total, &root)?,
-                Some(total) => self.ctx.copy(&root, total)?,
+                Some(total) if own.filled && goes_on => add_assign(&self.device, total, &root)?,
+                Some(total) => self.device.copy(&root, total)?,
                 None => {
-                    let total = self.ctx.alloc(root.len())?;
-                    self.ctx.copy(&root, &total)?;
+                    let total = self.device.alloc(root.len())?;
+                    self.device.copy(&root, &total)?;
                     own.buffer = Some(total);
                 }
             }
@@ -102,13 +102,13 @@ impl Backward<'_> {
                 slot.buffer = Some(self.added(buffer, true, &values)?);
             }
             Some(buffer) if slot.external => {
-                self.ctx.copy(&values, &buffer)?;
+                self.device.copy(&values, &buffer)?;
                 slot.buffer = Some(buffer);
             }
             _ if own => slot.buffer = Some(values),
             _ => {
-                let buffer = self.ctx.alloc_typed(values.dtype(), elements)?;
-                self.ctx.copy(&values, &buffer)?;
+                let buffer = self.device.alloc_typed(values.dtype(), elements)?;
+                self.device.copy(&values, &buffer)?;
                 slot.buffer = Some(buffer);
             }
         }
@@ -119,12 +119,12 @@ impl Backward<'_> {
     pub(super) fn added(&self, earlier: Buffer, owned: bool, later: &Buffer) -> Result<Buffer> {
         let (dtype, len) = (earlier.dtype(), earlier.len());
         if dtype == DType::F32 && owned {
-            add_assign(&self.ctx, &earlier, later)?;
+            add_assign(&self.device, &earlier, later)?;
             return Ok(earlier);
         }
-        let total = self.ctx.alloc_typed(dtype, len)?;
+        let total = self.device.alloc_typed(dtype, len)?;
         if dtype == DType::F32 {
-            add(&self.ctx, &earlier, later, &total)?;
+            add(&self.device, &earlier, later, &total)?;
             return Ok(total);
         }
         let layout = Layout::contiguous(&[len])?;
@@ -132,7 +132,7 @@ impl Backward<'_> {
             buffer,
             layout: &layout,
         });
-        binary(&self.ctx, Binary::Add, DType::F32, one, two, &total)?;
+        binary(&self.device, Binary::Add, DType::F32, one, two, &total)?;
         Ok(total)
     }
 

@@ -15,9 +15,9 @@ impl Tensor {
     #[doc = example!(x: "assert_eq!(x.activation(Activation::Relu)?.to_vec()?, x.to_vec()?);")]
     pub fn activation(&self, kind: Activation) -> Result<Tensor> {
         self.expect_type("activation", "the input", DType::F32)?;
-        let (ctx, values) = (self.context(), self.buffer()?);
-        let y = ctx.alloc(values.len())?;
-        activation_forward(ctx, kind, &values, &y)?;
+        let (device, values) = (self.device(), self.buffer()?);
+        let y = device.alloc(values.len())?;
+        activation_forward(device, kind, &values, &y)?;
         let saved = self.keep(&values);
         let again = saved.clone();
         let (place, x) = (self.input(), self.clone());
@@ -27,11 +27,11 @@ impl Tensor {
                 return pass.add_tensor(&place, &slope(unary_of(kind), dy, &x)?);
             }
             let values = saved.values()?;
-            let dx = pass.context().alloc(values.len())?;
-            activation_backward(pass.context(), kind, &values, &dy.buffer()?, &dx)?;
+            let dx = pass.device().alloc(values.len())?;
+            activation_backward(pass.device(), kind, &values, &dy.buffer()?, &dx)?;
             pass.add(&place, Gradient::owned(dx))
         })?;
-        Ok(y.with_recipe(Again::of_activation(self.context(), kind, again)))
+        Ok(y.with_recipe(Again::of_activation(self.device(), kind, again)))
     }
 }
 
@@ -89,12 +89,12 @@ mod tests {
 
     #[test]
     fn relu_away_from_its_corner() {
-        let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
+        let device = hlx_core::testing::cpu().expect("the CPU device opens");
         let away: Vec<f32> = values(2, 33)
             .iter()
             .map(|x| x + 0.1_f32.copysign(*x))
             .collect();
-        let x = Tensor::from_slice(&ctx, &away, &[33]).expect("uploads");
+        let x = Tensor::from_slice(&device, &away, &[33]).expect("uploads");
         check("relu", &[x], |x| x[0].relu());
     }
 

@@ -43,16 +43,16 @@ impl Tensor {
     /// more queries than keys.
     #[doc = example!(
         "// 4 positions, 6 query heads on 2 key heads of width 8.",
-        "let q = Tensor::randn(&ctx, &[1, 4, 6, 8], 1)?;",
-        "let k = Tensor::randn(&ctx, &[1, 4, 2, 8], 2)?;",
-        "let v = Tensor::randn(&ctx, &[1, 4, 2, 8], 3)?;",
+        "let q = Tensor::randn(&device, &[1, 4, 6, 8], 1)?;",
+        "let k = Tensor::randn(&device, &[1, 4, 2, 8], 2)?;",
+        "let v = Tensor::randn(&device, &[1, 4, 2, 8], 3)?;",
         "let all = q.attention(&k, &v, &AttentionSpec::causal())?;",
         "// The last query by itself, as from a cache, has the same bits.",
         "let last = q.narrow(1, 3, 1)?.attention(&k, &v, &AttentionSpec::causal())?;",
         "assert_eq!(last.to_vec()?, all.narrow(1, 3, 1)?.to_vec()?);"
     )]
     pub fn attention(&self, k: &Tensor, v: &Tensor, spec: &AttentionSpec) -> Result<Tensor> {
-        self.same_context(OP, [("k", Some(k)), ("v", Some(v))])?;
+        self.same_device(OP, [("k", Some(k)), ("v", Some(v))])?;
         let attention = spec.sizes([self, k, v])?;
         let [q, k, v] = [self.dense_rows()?, k.dense_rows()?, v.dense_rows()?];
         let is_taped = gradients_enabled() && [&q, &k, &v].iter().any(|x| x.requires_grad());
@@ -99,10 +99,10 @@ impl Attended {
         attention: RangedAttention,
         is_taped: bool,
     ) -> Result<Self> {
-        let ctx = q.context();
+        let device = q.device();
         let limits = spec.limits(q, &attention)?;
-        let ranges = ctx.alloc_shape(&[4, attention.batch, attention.queries])?;
-        query_ranges(ctx, &limits.values()?.limits(), &ranges, &attention)?;
+        let ranges = device.alloc_shape(&[4, attention.batch, attention.queries])?;
+        query_ranges(device, &limits.values()?.limits(), &ranges, &attention)?;
         let counter = spec.dropped().map(|mask| mask.counter.clone());
         let inputs = AttentionInputs {
             q: q.operand(),
@@ -112,21 +112,23 @@ impl Attended {
             counter: counter.as_ref(),
         };
         // Where documents begin, blocks of keys differ from query to query.
-        let few = attention.is_of_few_queries(ctx) && spec.documents.is_none();
-        let integers = match ctx.arithmetic() {
-            Arithmetic::Integer => Some(IntegerOperands::new(ctx, &inputs, &attention, is_taped)?),
+        let few = attention.is_of_few_queries(device) && spec.documents.is_none();
+        let integers = match device.arithmetic() {
+            Arithmetic::Integer => {
+                Some(IntegerOperands::new(device, &inputs, &attention, is_taped)?)
+            }
             Arithmetic::Portable => None,
         };
         let [o, stats] = kept::results(|| {
-            let o = ctx.alloc(q.n_elements())?;
+            let o = device.alloc(q.n_elements())?;
             let stats =
-                ctx.alloc_shape(&[2, attention.batch, attention.heads, attention.queries])?;
+                device.alloc_shape(&[2, attention.batch, attention.heads, attention.queries])?;
             match (&integers, few) {
-                (Some(operands), _) => operands.forward(ctx, &inputs, &o, &stats, &attention)?,
+                (Some(operands), _) => operands.forward(device, &inputs, &o, &stats, &attention)?,
                 (None, true) => {
-                    few_queries_attention_forward(ctx, &inputs, &o, &stats, &attention)?;
+                    few_queries_attention_forward(device, &inputs, &o, &stats, &attention)?;
                 }
-                (None, false) => ranged_attention_forward(ctx, &inputs, &o, &stats, &attention)?,
+                (None, false) => ranged_attention_forward(device, &inputs, &o, &stats, &attention)?,
             }
             Ok([o, stats])
         })?;
@@ -145,19 +147,19 @@ impl Attended {
 
     /// The gradients of q, k and v.
     fn backward(&self, operands: &[Tensor; 3], d_o: &Buffer) -> Result<[Buffer; 3]> {
-        let ctx = operands[0].context();
+        let device = operands[0].device();
         if self.integers.is_some() {
-            let (joint, layouts) = AttentionGradients::allocate(ctx, &self.attention)?;
+            let (joint, layouts) = AttentionGradients::allocate(device, &self.attention)?;
             self.backward_into(operands, d_o, &joint, layouts.each_ref())?;
             let [q, k, v] = layouts;
             let part = |of: Layout| joint.slice(of.offset(), of.n_elements());
             return Ok([part(q)?, part(k)?, part(v)?]);
         }
         let [q, k, v] = operands.each_ref().map(Tensor::n_elements);
-        let gradients = [ctx.alloc(q)?, ctx.alloc(k)?, ctx.alloc(v)?];
+        let gradients = [device.alloc(q)?, device.alloc(k)?, device.alloc(v)?];
         let targets = gradients.each_ref();
         self.with_saved(operands, d_o, |inputs, saved| {
-            ranged_attention_backward(ctx, inputs, saved, targets, &self.attention)
+            ranged_attention_backward(device, inputs, saved, targets, &self.attention)
         })?;
         Ok(gradients)
     }
@@ -173,12 +175,9 @@ impl Attended {
         let Some(integers) = &self.integers else {
             return Ok(());
         };
-        let (ctx, gradients) = (
-            operands[0].context(),
-            AttentionGradients { buffer, layouts },
-        );
+        let (device, gradients) = (operands[0].device(), AttentionGradients { buffer, layouts });
         self.with_saved(operands, d_o, |inputs, saved| {
-            integers.backward(ctx, inputs, saved, &gradients, &self.attention)
+            integers.backward(device, inputs, saved, &gradients, &self.attention)
         })
     }
 
@@ -189,10 +188,10 @@ impl Attended {
         d_o: &Buffer,
         launch: impl FnOnce(&AttentionInputs<'_>, &AttentionSaved<'_>) -> Result<(), KernelError>,
     ) -> Result<()> {
-        let (ctx, attention) = (q.context(), &self.attention);
-        let ranges = ctx.alloc_shape(&[4, attention.batch, attention.keys])?;
-        key_ranges(ctx, &self.limits.values()?.limits(), &ranges, attention)?;
-        let delta = ctx.alloc_shape(&[attention.batch, attention.heads, attention.queries])?;
+        let (device, attention) = (q.device(), &self.attention);
+        let ranges = device.alloc_shape(&[4, attention.batch, attention.keys])?;
+        key_ranges(device, &self.limits.values()?.limits(), &ranges, attention)?;
+        let delta = device.alloc_shape(&[attention.batch, attention.heads, attention.queries])?;
         let inputs = AttentionInputs {
             q: q.operand(),
             k: k.operand(),

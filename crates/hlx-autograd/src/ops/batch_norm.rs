@@ -75,14 +75,14 @@ impl Tensor {
         }
         let spec = self.batch_norm_spec(affine, options.shards)?;
         let batch = self.batch_norm_batch(options.shards)?;
-        let ctx = self.context();
+        let device = self.device();
         let counts = options.empty.cloned();
         let values = match running {
             Some(running) => Some(running_buffers(self, &running, spec.channels)?),
             None => None,
         };
         let (x, eps) = (self.buffer()?, options.eps);
-        let stats = ctx.alloc_shape(&[2, spec.shards, spec.channels])?;
+        let stats = device.alloc_shape(&[2, spec.shards, spec.channels])?;
         let following = values.as_ref().map(|[mean, variance, tracked]| Running {
             mean,
             variance,
@@ -92,16 +92,16 @@ impl Tensor {
         let following = following.as_ref();
         let partials = match options.partials {
             Some(partials) => partials.clone(),
-            None => ctx.alloc(spec.partials_len())?,
+            None => device.alloc(spec.partials_len())?,
         };
         let input = (&x, counts.as_ref());
-        batch_norm_statistics_kept(ctx, input, following, &partials, &stats, &spec, eps)?;
+        batch_norm_statistics_kept(device, input, following, &partials, &stats, &spec, eps)?;
         let [gain, bias] = affine_or_identity(self, affine, spec.channels)?;
         let (w, b) = (gain.buffer()?, bias.buffer()?);
-        let y = ctx.alloc(x.len())?;
+        let y = device.alloc(x.len())?;
         let tracked = following.map(|running| running.tracked);
         let empty = counts.as_ref();
-        batch_norm_apply(ctx, &x, &w, &b, &stats, empty, tracked, &y, &spec)?;
+        batch_norm_apply(device, &x, &w, &b, &stats, empty, tracked, &y, &spec)?;
         let places = [self.input(), gain.input(), bias.input()];
         let (input, weight) = (self.clone(), gain.clone());
         let (x, w) = (self.keep(&x), gain.keep(&w));
@@ -109,18 +109,18 @@ impl Tensor {
         let output = Tensor::of_rule(OP, &inputs, (y, self.shape()), move |pass, dy, _| {
             if pass.is_recorded() {
                 let empty = match &counts {
-                    Some(counts) => pass.context().download_u32(counts)?[0] as usize,
+                    Some(counts) => pass.device().download_u32(counts)?[0] as usize,
                     None => 0,
                 };
                 return recorded(pass, &places, [&input, &weight, dy], &spec, (eps, empty));
             }
             check_pass(pass, &spec)?;
-            let (ctx, x, w) = (pass.context().clone(), x.values()?, w.values()?);
+            let (device, x, w) = (pass.device().clone(), x.values()?, w.values()?);
             let [x_place, gain, bias] = &places;
             let (dw, db) = pass.open_pair(gain, bias, batch)?;
-            let (dx, dy, more) = (ctx.alloc(x.len())?, dy.buffer()?, dw.accumulate);
+            let (dx, dy, more) = (device.alloc(x.len())?, dy.buffer()?, dw.accumulate);
             let (empty, sums) = (counts.as_ref(), [&dw.buffer, &db.buffer]);
-            batch_norm_backward(&ctx, &x, &w, &stats, &dy, empty, &dx, sums, more, &spec)?;
+            batch_norm_backward(&device, &x, &w, &stats, &dy, empty, &dx, sums, more, &spec)?;
             pass.close(dw)?;
             pass.close(db)?;
             pass.add(x_place, Gradient::owned(dx))
@@ -142,7 +142,7 @@ impl Tensor {
         eps: f32,
     ) -> Result<Tensor> {
         let others = [("mean", Some(mean)), ("variance", Some(variance))];
-        self.same_context(OP, others)?;
+        self.same_device(OP, others)?;
         if self.is_half() {
             let (mean, variance) = (mean.widened()?, variance.widened()?);
             return self.affine_in_f32(affine, |x, affine| {
@@ -155,12 +155,12 @@ impl Tensor {
         let [gain, bias] = affine_or_identity(self, affine, spec.channels)?;
         let (mean, variance) = (mean.detach(), variance.detach());
         let rstd = variance.add(eps)?.sqrt()?.reciprocal()?;
-        let ctx = self.context();
-        let y = ctx.alloc(self.n_elements())?;
+        let device = self.device();
+        let y = device.alloc(self.n_elements())?;
         if self.n_elements() > 0 {
             let stats = Tensor::stack(&[&mean, &rstd], -1)?.buffer()?;
             let (x, w, b) = (self.buffer()?, gain.buffer()?, bias.buffer()?);
-            batch_norm_apply(ctx, &x, &w, &b, &stats, None, None, &y, &spec)?;
+            batch_norm_apply(device, &x, &w, &b, &stats, None, None, &y, &spec)?;
         }
         let places = [self.input(), gain.input(), bias.input()];
         let (samples, rank, weight) = (self.samples(), self.rank(), gain.clone());
@@ -194,7 +194,7 @@ impl Tensor {
             return Err(AutogradError::Shards { op, shards, batch });
         }
         if let Some([weight, bias]) = affine {
-            self.same_context(OP, [("weight", Some(weight)), ("bias", Some(bias))])?;
+            self.same_device(OP, [("weight", Some(weight)), ("bias", Some(bias))])?;
             weight.expect_shape(OP, "weight", &[channels])?;
             bias.expect_shape(OP, "bias", &[channels])?;
         }
@@ -227,8 +227,8 @@ fn affine_or_identity(
     match affine {
         Some([weight, bias]) => Ok([weight.clone(), bias.clone()]),
         None => Ok([
-            Tensor::ones(x.context(), &[channels], DType::F32)?,
-            Tensor::zeros(x.context(), &[channels], DType::F32)?,
+            Tensor::ones(x.device(), &[channels], DType::F32)?,
+            Tensor::zeros(x.device(), &[channels], DType::F32)?,
         ]),
     }
 }
@@ -244,7 +244,7 @@ fn running_buffers(
     variance.expect_shape(OP, "running_var", &[channels])?;
     tracked.expect_type(OP, "num_batches_tracked", DType::U32)?;
     let own = |(argument, tensor): (&'static str, &Tensor)| {
-        x.same_context(OP, [(argument, Some(tensor))])?;
+        x.same_device(OP, [(argument, Some(tensor))])?;
         let buffer = tensor.buffer()?;
         match tensor.operand().buffer.overlaps(&buffer) {
             true => Ok(buffer),
@@ -322,7 +322,7 @@ fn recorded(
     for (place, parts, shape) in all.into_iter().filter(|(place, ..)| place.requires_grad()) {
         let mut parts = parts.into_iter();
         let first = parts.next();
-        let mut sum = first.map_or_else(|| Tensor::zeros(dy.context(), shape, DType::F32), Ok)?;
+        let mut sum = first.map_or_else(|| Tensor::zeros(dy.device(), shape, DType::F32), Ok)?;
         for part in parts {
             sum = sum.add(part)?;
         }

@@ -130,7 +130,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if the shapes do not broadcast or there is no formula for the type,
-    /// [`AutogradError::Context`], and what the device reports.
+    /// [`AutogradError::Device`], and what the device reports.
     #[doc = example!(
         x: "assert_eq!(x.binary(Binary::Maximum, 4.0)?.to_vec()?, [4.0, 4.0, 4.0, 4.0, 5.0, 6.0]);"
     )]
@@ -153,8 +153,8 @@ impl Tensor {
             op,
             [("the left operand", self), ("the right operand", &other)],
         )?;
-        let ctx = self.context();
-        let out = ctx.alloc_typed(out_type, a.n_elements())?;
+        let device = self.device();
+        let out = device.alloc_typed(out_type, a.n_elements())?;
         let dense = |x: &Tensor| x.dtype() == DType::F32 && x.layout().is_contiguous();
         let kernel = match operation {
             Binary::Add => Some(elementwise::add as fn(&_, &_, &_, &_) -> _),
@@ -163,20 +163,20 @@ impl Tensor {
             _ => None,
         };
         match kernel.filter(|_| dense(&a) && dense(&b) && !out.is_empty()) {
-            Some(kernel) => kernel(ctx, &a.buffer()?, &b.buffer()?, &out)?,
+            Some(kernel) => kernel(device, &a.buffer()?, &b.buffer()?, &out)?,
             None => {
                 let compute = compute_type(dtype);
-                elementwise::binary(ctx, operation, compute, a.operand(), b.operand(), &out)?;
+                elementwise::binary(device, operation, compute, a.operand(), b.operand(), &out)?;
             }
         }
         let shape = a.shape().to_vec();
         let Some(derivatives) = derivatives else {
             let samples = a.samples();
-            let constant = Tensor::from_buffer(ctx, out, &shape)?;
+            let constant = Tensor::from_buffer(device, out, &shape)?;
             return Ok(constant.with_samples_of(samples));
         };
         let again = match operation {
-            Binary::Mul if prepares_results(ctx) && dense(&a) && dense(&b) => {
+            Binary::Mul if prepares_results(device) && dense(&a) && dense(&b) => {
                 gated_again([self, &other], [&a, &b])?
             }
             _ => None,
@@ -240,7 +240,7 @@ fn gated_again([gate, up]: [&Tensor; 2], broadcast: [&Tensor; 2]) -> Result<Opti
     if gate.shape() != broadcast[0].shape() || up.shape() != broadcast[1].shape() {
         return Ok(None);
     }
-    let (ctx, kind) = (up.context().clone(), *kind);
+    let (device, kind) = (up.device().clone(), *kind);
     let [x, up] = [(**x).clone(), up.keep(&up.buffer()?)];
     let origin = Origin::Gated {
         kind,
@@ -249,9 +249,9 @@ fn gated_again([gate, up]: [&Tensor; 2], broadcast: [&Tensor; 2]) -> Result<Opti
     };
     let recipe = Arc::new(move || {
         let (x, up) = (x.values()?, up.values()?);
-        let [active, y] = [ctx.alloc(x.len())?, ctx.alloc(x.len())?];
-        activation_forward(&ctx, kind, &x, &active)?;
-        elementwise::mul(&ctx, &active, &up, &y)?;
+        let [active, y] = [device.alloc(x.len())?, device.alloc(x.len())?];
+        activation_forward(&device, kind, &x, &active)?;
+        elementwise::mul(&device, &active, &up, &y)?;
         Ok(y)
     });
     Ok(Some(Again {
@@ -336,8 +336,8 @@ mod tests {
 
     #[test]
     fn types_are_promoted_as_in_pytorch() -> Result<()> {
-        let ctx = &hlx_core::testing::contexts()[0];
-        let of = |dtype| Tensor::ones(ctx, &[2], dtype);
+        let device = &hlx_core::testing::devices()[0];
+        let of = |dtype| Tensor::ones(device, &[2], dtype);
         for (a, b, expected) in [
             (DType::F16, DType::I32, DType::F16),
             (DType::F16, DType::BF16, DType::F32),

@@ -18,11 +18,11 @@ impl Tensor {
         if self.dtype() == dtype {
             return Ok(self.clone());
         }
-        let ctx = self.context();
-        let out = ctx.alloc_typed(dtype, self.n_elements())?;
-        copy_strided(ctx, self.operand(), &out)?;
+        let device = self.device();
+        let out = device.alloc_typed(dtype, self.n_elements())?;
+        copy_strided(device, self.operand(), &out)?;
         if !(dtype.is_float() && self.dtype().is_float()) {
-            let converted = Tensor::from_buffer(ctx, out, self.shape())?;
+            let converted = Tensor::from_buffer(device, out, self.shape())?;
             return Ok(converted.with_samples_of(self.samples()));
         }
         let (x, from) = (self.input(), self.dtype());

@@ -31,7 +31,7 @@ impl Tensor {
     /// # Errors
     /// Those of `body`.
     #[doc = example!(
-        x: "let (x, w) = (x.with_gradient(), Tensor::ones(&ctx, &[4, 3], DType::F32)?.with_gradient());",
+        x: "let (x, w) = (x.with_gradient(), Tensor::ones(&device, &[4, 3], DType::F32)?.with_gradient());",
         "let weight = w.clone();",
         "let y = x.checkpoint(&[&w], move |x| x.linear(&weight, None)?.square())?;",
         "y.sum()?.backward()?;",
@@ -51,7 +51,7 @@ impl Tensor {
     /// # Errors
     /// Those of `body`.
     #[doc = example!(
-        "let q = Tensor::randn(&ctx, &[1, 4, 2, 8], 1)?.with_gradient();",
+        "let q = Tensor::randn(&device, &[1, 4, 2, 8], 1)?.with_gradient();",
         "let y = q.checkpoint_with(Recompute::AllButAttention, &[], |q| {",
         "    q.attention(q, q, &AttentionSpec::causal())",
         "})?;",
@@ -96,15 +96,15 @@ impl Tensor {
 mod tests {
     use super::*;
     use crate::{BackwardPlan, DType};
-    use hlx_core::Context;
+    use hlx_core::Device;
 
     /// A residual block of two products, as a tensor and its parameters' gradients.
-    fn gradients(ctx: &Context, recompute: bool, plan: &BackwardPlan) -> Result<Vec<Vec<f32>>> {
+    fn gradients(device: &Device, recompute: bool, plan: &BackwardPlan) -> Result<Vec<Vec<f32>>> {
         let values =
             |n: usize, step: f32| -> Vec<f32> { (0..n).map(|i| (i as f32 * step).sin()).collect() };
         let leaf = |shape: &[usize], step| -> Result<Tensor> {
             let n = shape.iter().product();
-            Ok(Tensor::from_slice(ctx, &values(n, step), shape)?.with_gradient())
+            Ok(Tensor::from_slice(device, &values(n, step), shape)?.with_gradient())
         };
         let x = leaf(&[4, 5, 6], 0.7)?;
         let (a, b) = (leaf(&[9, 6], 0.3)?, leaf(&[6, 9], 0.9)?);
@@ -122,7 +122,7 @@ mod tests {
                 false => block(&y)?,
             };
         }
-        let weights = Tensor::from_slice(ctx, &values(120, 0.11), y.shape())?;
+        let weights = Tensor::from_slice(device, &values(120, 0.11), y.shape())?;
         y.mul(&weights)?.sum()?.backward_with(plan)?;
         let gradient = |leaf: &Tensor| leaf.grad().expect("a gradient").to_vec();
         [&x, &a, &b].into_iter().map(gradient).collect()
@@ -130,14 +130,14 @@ mod tests {
 
     #[test]
     fn recomputed_blocks_have_the_bits_of_saved_ones() -> Result<()> {
-        for ctx in hlx_core::testing::contexts() {
+        for device in hlx_core::testing::devices() {
             for shards in [1, 2] {
                 let plan = BackwardPlan {
                     shards,
                     ..BackwardPlan::default()
                 };
-                let saved = gradients(ctx, false, &plan)?;
-                assert_eq!(saved, gradients(ctx, true, &plan)?, "{}", ctx.info());
+                let saved = gradients(device, false, &plan)?;
+                assert_eq!(saved, gradients(device, true, &plan)?, "{}", device.info());
                 assert!(saved.iter().flatten().any(|&g| g != 0.0));
             }
         }
@@ -146,9 +146,9 @@ mod tests {
 
     #[test]
     fn an_input_changed_after_the_forward_pass_is_an_error() -> Result<()> {
-        let ctx = hlx_core::testing::cpu()?;
-        let w = Tensor::ones(&ctx, &[3], DType::F32)?.with_gradient();
-        let mut x = Tensor::ones(&ctx, &[2, 3], DType::F32)?;
+        let device = hlx_core::testing::cpu()?;
+        let w = Tensor::ones(&device, &[3], DType::F32)?.with_gradient();
+        let mut x = Tensor::ones(&device, &[2, 3], DType::F32)?;
         let weight = w.clone();
         let y = x.checkpoint(&[&w], move |x| x.mul(&weight))?;
         no_grad(|| x.add_(1.0).map(|_| ()))?;

@@ -131,7 +131,7 @@ impl Tensor {
         targets: &Tensor,
         weight: Option<&Tensor>,
     ) -> Result<usize> {
-        self.same_context(op, [("targets", Some(targets)), ("weight", weight)])?;
+        self.same_device(op, [("targets", Some(targets)), ("weight", weight)])?;
         self.expect_type(op, "the input", DType::F32)?;
         let axis = self.class_dim(op)?;
         targets.expect_type(op, "targets", DType::U32)?;
@@ -154,17 +154,19 @@ impl Tensor {
         targets: &Tensor,
         options: &CrossEntropyOptions<'_>,
     ) -> Result<(Tensor, Tensor)> {
-        let ctx = self.context();
+        let device = self.device();
         let counts = targets.ne(target_of(targets, options)?)?;
-        let classes =
-            Tensor::whole_u32(ctx, u32::try_from(self.shape()[axis]).unwrap_or(u32::MAX))?;
+        let classes = Tensor::whole_u32(
+            device,
+            u32::try_from(self.shape()[axis]).unwrap_or(u32::MAX),
+        )?;
         let is_class = targets.lt(classes)?;
         let ids = counts.logical_and(&is_class)?;
-        let ids = targets.where_(&ids, Tensor::zeros(ctx, &[], DType::U32)?)?;
+        let ids = targets.where_(&ids, Tensor::zeros(device, &[], DType::U32)?)?;
         let dim = axis as isize;
         // A target that is no class has a loss and gradients of NaN, as in the kernel.
         let is_fine = is_class.logical_or(counts.logical_not()?)?;
-        let sign = Tensor::full(ctx, &[], -1.0, DType::F32)?.where_(&is_fine, f32::NAN)?;
+        let sign = Tensor::full(device, &[], -1.0, DType::F32)?.where_(&is_fine, f32::NAN)?;
         let picked = self.gather(dim, &ids.unsqueeze(dim)?)?.squeeze(dim)?;
         let picked = picked.mul(sign)?;
         let mut weights = counts.to_dtype(DType::F32)?;
@@ -198,26 +200,26 @@ impl Tensor {
         targets: &Tensor,
         options: &CrossEntropyOptions<'_>,
     ) -> Result<Tensor> {
-        let ctx = self.context();
+        let device = self.device();
         let mut last: Vec<isize> = (0..self.rank() as isize).collect();
         let class = last.remove(axis);
         last.push(class);
         let counts = targets.ne(target_of(targets, options)?)?;
-        let ignored = Tensor::whole_u32(ctx, IGNORE_INDEX)?;
+        let ignored = Tensor::whole_u32(device, IGNORE_INDEX)?;
         let ids = match options.ignore_index {
             IGNORE_INDEX => targets.clone(),
             // What the kernel would ignore is no class here.
             _ => targets
-                .minimum(Tensor::whole_u32(ctx, IGNORE_INDEX - 1)?)?
+                .minimum(Tensor::whole_u32(device, IGNORE_INDEX - 1)?)?
                 .where_(&counts, ignored)?,
         };
         let scale = match options.reduction {
             LossReduction::Mean => counts.to_dtype(DType::F32)?.sum()?.reciprocal()?,
             LossReduction::BatchMean => {
                 let samples = targets.shape().first().copied().unwrap_or(1);
-                Tensor::full(ctx, &[], samples as f32, DType::F32)?.reciprocal()?
+                Tensor::full(device, &[], samples as f32, DType::F32)?.reciprocal()?
             }
-            _ => Tensor::ones(ctx, &[], DType::F32)?,
+            _ => Tensor::ones(device, &[], DType::F32)?,
         };
         let scale = scale.reshape(&[1])?;
         let rows = self.permute(&last)?;
@@ -231,7 +233,7 @@ impl Tensor {
         targets: &Tensor,
         options: &CrossEntropyOptions<'_>,
     ) -> Result<Tensor> {
-        self.same_context(op, [("targets", Some(targets)), ("weight", options.weight)])?;
+        self.same_device(op, [("targets", Some(targets)), ("weight", options.weight)])?;
         self.expect_type(op, "the input", DType::F32)?;
         let axis = self.class_dim(op)?;
         let classes = self.shape()[axis];
@@ -255,7 +257,7 @@ impl Tensor {
 
 /// The ignored target beside the ids, without dimensions.
 fn target_of(targets: &Tensor, options: &CrossEntropyOptions<'_>) -> Result<Tensor> {
-    Tensor::whole_u32(targets.context(), options.ignore_index)
+    Tensor::whole_u32(targets.device(), options.ignore_index)
 }
 
 /// Reduces losses that are weighted already; a mean is over the weights.
@@ -272,7 +274,7 @@ mod tests {
     use crate::ops::test_support::{check, input, message, values};
 
     fn targets(logits: &Tensor, ids: &[u32], shape: &[usize]) -> Tensor {
-        Tensor::ids(logits.context(), ids, shape).expect("uploads")
+        Tensor::ids(logits.device(), ids, shape).expect("uploads")
     }
 
     const REDUCTIONS: [LossReduction; 4] = [
@@ -321,7 +323,7 @@ mod tests {
             total += (1.0 - smoothing) * (log_sum - at(id as usize)) + smoothing / 4.0 * all;
         }
         let ids = targets(&logits, &ids, &[3, 2]);
-        let ones = Tensor::ones(logits.context(), &[4], DType::F32)?;
+        let ones = Tensor::ones(logits.device(), &[4], DType::F32)?;
         for weight in [None, Some(&ones)] {
             for (reduction, divisor) in REDUCTIONS[1..].iter().zip([5.0, 1.0, 3.0]) {
                 let options = CrossEntropyOptions {

@@ -7,7 +7,7 @@
 
 mod options;
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::conv2d::{
     Conv2d, conv_transpose2d_backward_weight, conv_transpose2d_forward, conv2d_backward_bias,
     conv2d_backward_input, conv2d_backward_weight, conv2d_forward,
@@ -30,8 +30,8 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape), and a kernel error for options that do not
     /// fit the shapes.
     #[doc = example!(
-        "let image = Tensor::ones(&ctx, &[1, 1, 4, 4], DType::F32)?;",
-        "let weight = Tensor::ones(&ctx, &[2, 1, 3, 3], DType::F32)?;",
+        "let image = Tensor::ones(&device, &[1, 1, 4, 4], DType::F32)?;",
+        "let weight = Tensor::ones(&device, &[2, 1, 3, 3], DType::F32)?;",
         "let y = image.conv2d(&weight, None, &ConvOptions::default())?;",
         "assert_eq!((y.shape(), y.to_vec()?[0]), (&[1, 2, 2, 2][..], 9.0));"
     )]
@@ -72,8 +72,8 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::conv2d`].
     #[doc = example!(
-        "let signal = Tensor::ones(&ctx, &[1, 1, 5], DType::F32)?;",
-        "let weight = Tensor::ones(&ctx, &[1, 1, 3], DType::F32)?;",
+        "let signal = Tensor::ones(&device, &[1, 1, 5], DType::F32)?;",
+        "let weight = Tensor::ones(&device, &[1, 1, 3], DType::F32)?;",
         "let y = signal.conv1d(&weight, None, &ConvOptions::default())?;",
         "assert_eq!(y.to_vec()?, [3.0, 3.0, 3.0]);"
     )]
@@ -136,8 +136,8 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::conv2d`].
     #[doc = example!(
-        "let image = Tensor::ones(&ctx, &[1, 1, 2, 2], DType::F32)?;",
-        "let weight = Tensor::ones(&ctx, &[1, 1, 2, 2], DType::F32)?;",
+        "let image = Tensor::ones(&device, &[1, 1, 2, 2], DType::F32)?;",
+        "let weight = Tensor::ones(&device, &[1, 1, 2, 2], DType::F32)?;",
         "let y = image.conv_transpose2d(&weight, None, &ConvOptions::default(), [0, 0])?;",
         "assert_eq!(y.to_vec()?, [1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0]);"
     )]
@@ -250,7 +250,7 @@ fn check(
     bias: Option<(&Tensor, usize)>,
 ) -> Result<()> {
     let bias_only = bias.map(|(bias, _)| bias);
-    x.same_context(op, [("weight", Some(weight)), ("bias", bias_only)])?;
+    x.same_device(op, [("weight", Some(weight)), ("bias", bias_only)])?;
     x.expect_type(op, "the input", DType::F32)?;
     weight.expect_type(op, "weight", DType::F32)?;
     match bias {
@@ -279,9 +279,9 @@ fn add_bias_gradient(
         return pass.add_tensor(bias, &dy.sum_dim(&[0, 2, 3], false)?);
     }
     let values = dy.buffer()?;
-    pass.parameter(bias, batch, |ctx, target, shards| {
+    pass.parameter(bias, batch, |device, target, shards| {
         conv2d_backward_bias(
-            ctx,
+            device,
             &values,
             &target.buffer,
             shards,
@@ -302,12 +302,12 @@ fn correlation(
     check(op, x, weight, bias.map(|bias| (bias, spec.out_channels)))?;
     let [h, w] = spec.output()?;
     let shape = [spec.batch, spec.out_channels, h, w];
-    let ctx = x.context();
-    let y = ctx.alloc(Layout::count(&shape)?)?;
+    let device = x.device();
+    let y = device.alloc(Layout::count(&shape)?)?;
     let bias_values = bias.map(Tensor::buffer).transpose()?;
     let (x_values, weight_values) = (x.buffer()?, weight.buffer()?);
     conv2d_forward(
-        ctx,
+        device,
         &x_values,
         &weight_values,
         bias_values.as_ref(),
@@ -347,15 +347,15 @@ fn transposed(
 ) -> Result<Tensor> {
     check(op, y, weight, bias.map(|bias| (bias, spec.in_channels)))?;
     let shape = [spec.batch, spec.in_channels, spec.input[0], spec.input[1]];
-    let ctx = y.context();
-    let x = ctx.alloc(Layout::count(&shape)?)?;
+    let device = y.device();
+    let x = device.alloc(Layout::count(&shape)?)?;
     let (y_values, weight_values) = (y.buffer()?, weight.buffer()?);
     match bias {
         Some(bias) => {
             let bias = Some(bias.buffer()?);
-            conv_transpose2d_forward(ctx, &y_values, &weight_values, bias.as_ref(), &x, &spec)?;
+            conv_transpose2d_forward(device, &y_values, &weight_values, bias.as_ref(), &x, &spec)?;
         }
-        None => conv2d_backward_input(ctx, &y_values, &weight_values, &x, &spec)?,
+        None => conv2d_backward_input(device, &y_values, &weight_values, &x, &spec)?,
     }
     let inputs: Vec<&Tensor> = [y, weight].into_iter().chain(bias).collect();
     let places = [y.input(), weight.input()];
@@ -404,16 +404,16 @@ impl Map {
     /// Computes W(x, y) by shards.
     fn weight_gradient(
         self,
-        ctx: &Context,
+        device: &Device,
         [x, y]: [&Buffer; 2],
         (w, accumulate): (&Buffer, bool),
         shards: usize,
         spec: &Conv2d,
     ) -> std::result::Result<(), KernelError> {
         match self {
-            Self::Convolution => conv2d_backward_weight(ctx, x, y, w, shards, accumulate, spec),
+            Self::Convolution => conv2d_backward_weight(device, x, y, w, shards, accumulate, spec),
             Self::Transposed => {
-                conv_transpose2d_backward_weight(ctx, y, x, w, shards, accumulate, spec)
+                conv_transpose2d_backward_weight(device, y, x, w, shards, accumulate, spec)
             }
         }
     }
@@ -432,9 +432,9 @@ fn add_weight_gradient(
         return pass.add_tensor(weight, &gradient);
     }
     let (x, y) = (x.buffer()?, y.buffer()?);
-    pass.parameter(weight, batch, |ctx, target, shards| {
+    pass.parameter(weight, batch, |device, target, shards| {
         let to = (&target.buffer, target.accumulate);
-        map.weight_gradient(ctx, [&x, &y], to, shards, &spec)
+        map.weight_gradient(device, [&x, &y], to, shards, &spec)
     })
 }
 
@@ -445,9 +445,9 @@ fn weight_gradient(
     (spec, map): (Conv2d, Map),
     shape: &[usize],
 ) -> Result<Tensor> {
-    let ctx = x.context();
-    let w = ctx.alloc(Layout::count(shape)?)?;
-    map.weight_gradient(ctx, [&x.buffer()?, &y.buffer()?], (&w, false), 1, &spec)?;
+    let device = x.device();
+    let w = device.alloc(Layout::count(shape)?)?;
+    map.weight_gradient(device, [&x.buffer()?, &y.buffer()?], (&w, false), 1, &spec)?;
     let places = [x.input(), y.input()];
     let saved = [
         y.requires_grad().then(|| x.clone()),

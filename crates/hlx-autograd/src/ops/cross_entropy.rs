@@ -20,9 +20,9 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) and
     /// [`AutogradError::DType`](crate::AutogradError::DType).
     #[doc = example!(
-        "let logits = Tensor::zeros(&ctx, &[2, 4], DType::F32)?.with_gradient();",
-        "let targets = Tensor::ids(&ctx, &[1, 3], &[2])?;",
-        "let scale = Tensor::full(&ctx, &[1], 0.5, DType::F32)?;",
+        "let logits = Tensor::zeros(&device, &[2, 4], DType::F32)?.with_gradient();",
+        "let targets = Tensor::ids(&device, &[1, 3], &[2])?;",
+        "let scale = Tensor::full(&device, &[1], 0.5, DType::F32)?;",
         "let loss = logits.cross_entropy(&targets, &scale, 0.0)?;",
         "assert!((loss.item::<f32>()? - 1.386_294_4).abs() < 1e-6);"
     )]
@@ -43,9 +43,9 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::cross_entropy`].
     #[doc = example!(
-        "let logits = Tensor::zeros(&ctx, &[2, 4], DType::F32)?;",
-        "let targets = Tensor::ids(&ctx, &[1, IGNORE_INDEX], &[2])?;",
-        "let scale = Tensor::ones(&ctx, &[1], DType::F32)?;",
+        "let logits = Tensor::zeros(&device, &[2, 4], DType::F32)?;",
+        "let targets = Tensor::ids(&device, &[1, IGNORE_INDEX], &[2])?;",
+        "let scale = Tensor::ones(&device, &[1], DType::F32)?;",
         "let (_, rows) = logits.cross_entropy_with_rows(&targets, &scale, 0.0)?;",
         "assert_eq!(rows.to_vec()?[1], 0.0);"
     )]
@@ -56,7 +56,7 @@ impl Tensor {
         label_smoothing: f32,
     ) -> Result<(Tensor, Tensor)> {
         let others = [("targets", Some(targets)), ("scale", Some(scale))];
-        self.same_context("cross_entropy", others)?;
+        self.same_device("cross_entropy", others)?;
         let (rows, vocabulary) = self.rows_and_columns("cross_entropy")?;
         targets.expect_type("cross_entropy", "targets", DType::U32)?;
         let leading = &self.shape()[..self.shape().len() - 1];
@@ -64,11 +64,11 @@ impl Tensor {
             return Err(targets.shape_error("cross_entropy", "targets", format!("{leading:?}")));
         }
         scale.expect_shape("cross_entropy", "scale", &[1])?;
-        let ctx = self.context();
-        let (losses, stats) = (ctx.alloc(rows)?, ctx.alloc_shape(&[2, rows])?);
+        let device = self.device();
+        let (losses, stats) = (device.alloc(rows)?, device.alloc_shape(&[2, rows])?);
         let (logits, ids, factor) = (self.buffer()?, targets.buffer()?, scale.buffer()?);
         cross_entropy_forward(
-            ctx,
+            device,
             &logits,
             &ids,
             &losses,
@@ -77,19 +77,20 @@ impl Tensor {
             vocabulary,
             label_smoothing,
         )?;
-        let total = scaled_sum(ctx, &losses, &factor)?;
-        let row_losses = Tensor::from_buffer(ctx, losses, leading)?.with_samples_of(self.samples());
+        let total = scaled_sum(device, &losses, &factor)?;
+        let row_losses =
+            Tensor::from_buffer(device, losses, leading)?.with_samples_of(self.samples());
         let x = self.input();
         let saved = [self.keep(&logits), targets.keep(&ids), scale.keep(&factor)];
         let loss =
             Tensor::from_operation("cross_entropy", &[self], total, &[], move |pass, dy| {
-                let ctx = pass.context();
+                let device = pass.device();
                 let [logits, ids, scale] = &saved;
                 let (logits, ids) = (logits.values()?, ids.values()?);
-                let factor = upstream_factor(ctx, &scale.values()?, &dy)?;
-                let dx = ctx.alloc(logits.len())?;
+                let factor = upstream_factor(device, &scale.values()?, &dy)?;
+                let dx = device.alloc(logits.len())?;
                 cross_entropy_backward(
-                    ctx,
+                    device,
                     &logits,
                     &ids,
                     &stats,
@@ -113,9 +114,10 @@ mod tests {
     #[test]
     fn derivatives_agree_with_finite_differences() {
         let logits = input(1, &[2, 3, 7]);
-        let ctx = logits.context().clone();
-        let targets = Tensor::ids(&ctx, &[6, IGNORE_INDEX, 0, 3, 3, 1], &[2, 3]).expect("uploads");
-        let scale = Tensor::from_slice(&ctx, &[0.7], &[1]).expect("uploads");
+        let device = logits.device().clone();
+        let targets =
+            Tensor::ids(&device, &[6, IGNORE_INDEX, 0, 3, 3, 1], &[2, 3]).expect("uploads");
+        let scale = Tensor::from_slice(&device, &[0.7], &[1]).expect("uploads");
         for smoothing in [0.0, 0.1] {
             check("cross_entropy", std::slice::from_ref(&logits), |x| {
                 x[0].cross_entropy(&targets, &scale, smoothing)
@@ -126,7 +128,7 @@ mod tests {
     #[test]
     fn targets_of_another_shape_are_refused() {
         let logits = input(1, &[2, 3, 7]);
-        let scale = Tensor::from_slice(logits.context(), &[1.0], &[1]).expect("uploads");
+        let scale = Tensor::from_slice(logits.device(), &[1.0], &[1]).expect("uploads");
         let text = message(logits.cross_entropy(&ids(1, 7, &[6]), &scale, 0.0));
         assert_eq!(
             text,

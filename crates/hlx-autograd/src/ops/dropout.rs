@@ -28,8 +28,8 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) for a tensor without dimensions.
     #[doc = example!(
-        "let x = Tensor::ones(&ctx, &[1, 2, 8], DType::F32)?;",
-        "let counter = ctx.buffer_u32(&[0, 0])?;",
+        "let x = Tensor::ones(&device, &[1, 2, 8], DType::F32)?;",
+        "let counter = device.buffer_u32(&[0, 0])?;",
         "let mask = DropoutMask { p: 0.5, seed: 7, purpose: 0, counter };",
         "let kept = x.dropout(&mask)?;",
         "assert!(kept.to_vec()?.iter().all(|&value| value == 0.0 || value == 2.0));"
@@ -55,8 +55,8 @@ impl Tensor {
         let (counter, again) = (counter.clone(), counter.clone());
         self.map_or_rows(
             "dropout",
-            move |ctx, x, y| dropout(ctx, x, y, &counter, &spec),
-            move |ctx, dy, dx| dropout(ctx, dy, dx, &again, &spec),
+            move |device, x, y| dropout(device, x, y, &counter, &spec),
+            move |device, dy, dx| dropout(device, dy, dx, &again, &spec),
         )
     }
 }
@@ -67,7 +67,7 @@ mod tests {
     use crate::ops::test_support::{check, input};
 
     fn mask(x: &Tensor, counter: [u32; 2]) -> DropoutMask {
-        let counter = x.context().buffer_u32(&counter).expect("uploads");
+        let counter = x.device().buffer_u32(&counter).expect("uploads");
         DropoutMask {
             p: 0.4,
             seed: 11,
@@ -104,7 +104,7 @@ mod tests {
     fn a_sample_has_the_same_mask_in_any_batch() -> Result<()> {
         let x = input(1, &[2, 3, 7]);
         let values = x.to_vec()?;
-        let second = Tensor::from_slice(x.context(), &values[21..], &[1, 3, 7])?;
+        let second = Tensor::from_slice(x.device(), &values[21..], &[1, 3, 7])?;
         let both = x.dropout(&mask(&x, [5, 0]))?.to_vec()?;
         let alone = second.dropout(&mask(&x, [5, 1]))?.to_vec()?;
         assert_eq!(both[21..], alone);

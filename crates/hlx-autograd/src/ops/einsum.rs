@@ -320,8 +320,8 @@ mod tests {
 
     #[test]
     fn integers_have_the_types_of_products_and_sums() -> crate::Result<()> {
-        let ctx = hlx_core::testing::contexts()[0].clone();
-        let of = |shape: &[usize]| Tensor::from_vec(&ctx, vec![100_u8, 50, 7, 9], shape);
+        let device = hlx_core::testing::devices()[0].clone();
+        let of = |shape: &[usize]| Tensor::from_vec(&device, vec![100_u8, 50, 7, 9], shape);
         let product = Tensor::einsum("ij,jk->ik", &[&of(&[2, 2])?, &of(&[2, 2])?])?;
         // 100 100 + 50 7 is 10,350, 110 modulo 256.
         assert_eq!(product.to_elements::<u8>()?, [110, 74, 251, 175]);

@@ -14,11 +14,11 @@ impl Tensor {
     /// [`AutogradError::DType`] unless this tensor holds ids,
     /// [`AutogradError::Shape`] unless `weight` is a matrix.
     #[doc = example!(
-        x: "let ids = Tensor::ids(&ctx, &[1, 0, 1], &[3])?;",
+        x: "let ids = Tensor::ids(&device, &[1, 0, 1], &[3])?;",
         "assert_eq!(ids.embedding(&x)?.to_vec()?[..3], [4.0, 5.0, 6.0]);"
     )]
     pub fn embedding(&self, weight: &Tensor) -> Result<Tensor> {
-        self.same_context("embedding", [("weight", Some(weight))])?;
+        self.same_device("embedding", [("weight", Some(weight))])?;
         self.expect_type("embedding", "the index", DType::U32)?;
         let &[vocabulary, width] = weight.shape() else {
             return Err(weight.shape_error("embedding", "weight", "[vocabulary, width]"));
@@ -30,27 +30,27 @@ impl Tensor {
             return Ok(rows.with_samples_of(self.samples()));
         }
         weight.expect_type("embedding", "weight", DType::F32)?;
-        let (ctx, n) = (self.context(), self.n_elements());
+        let (device, n) = (self.device(), self.n_elements());
         // Sizes that no memory holds are refused before the ids are copied.
-        let y = ctx.alloc_shape(&[n, width])?;
+        let y = device.alloc_shape(&[n, width])?;
         let ids = self.buffer()?;
-        embedding_forward(ctx, &ids, &weight.buffer()?, &y, n, vocabulary, width)?;
+        embedding_forward(device, &ids, &weight.buffer()?, &y, n, vocabulary, width)?;
         let shape = [self.shape(), &[width]].concat();
         let (ids, batch, table) = (self.keep(&ids), self.batch(), weight.input());
         let y = Tensor::from_operation("embedding", &[weight], y, &shape, move |pass, dy| {
             let (shards, dy, ids) = (pass.shards(), &dy.buffer()?, ids.values()?);
             let rows = n / shards;
-            if sums_shards(pass.context(), shards, vocabulary)
+            if sums_shards(pass.device(), shards, vocabulary)
                 && let Some(target) = pass.open_sum(&table, batch)?
             {
-                let ctx = pass.context();
-                embedding_backward_sum(ctx, &ids, dy, &target, shards, rows, vocabulary, width)?;
+                let device = pass.device();
+                embedding_backward_sum(device, &ids, dy, &target, shards, rows, vocabulary, width)?;
                 return Ok(());
             }
-            pass.parameter(&table, batch, |ctx, target, shards| {
+            pass.parameter(&table, batch, |device, target, shards| {
                 let (out, accumulate) = (&target.buffer, target.accumulate);
                 embedding_backward(
-                    ctx, &ids, dy, out, shards, rows, vocabulary, width, accumulate,
+                    device, &ids, dy, out, shards, rows, vocabulary, width, accumulate,
                 )
             })
         })?;
@@ -62,7 +62,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::embedding`], and [`AutogradError::Argument`] for a padding that is no row.
     #[doc = example!(
-        x: "let (x, ids) = (x.with_gradient(), Tensor::ids(&ctx, &[1, 0, 1], &[3])?);",
+        x: "let (x, ids) = (x.with_gradient(), Tensor::ids(&device, &[1, 0, 1], &[3])?);",
         "ids.embedding_padded(&x, 1)?.sum()?.backward()?;",
         "assert_eq!(x.grad().unwrap().to_vec()?, [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]);"
     )]
@@ -74,7 +74,7 @@ impl Tensor {
             return Err(AutogradError::Argument { op: OP, reason });
         }
         let rows = self.embedding(weight)?;
-        let padding = Tensor::whole_u32(self.context(), padding_idx as u32)?;
+        let padding = Tensor::whole_u32(self.device(), padding_idx as u32)?;
         rows.detach()
             .where_(&self.eq(padding)?.unsqueeze(-1)?, &rows)
     }

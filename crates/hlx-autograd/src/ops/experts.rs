@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use hlx_core::{Arithmetic, Buffer, Context, DType, sizes};
+use hlx_core::{Arithmetic, Buffer, DType, Device, sizes};
 use hlx_kernels::KernelError;
 use hlx_kernels::embedding::embedding_forward;
 use hlx_kernels::experts::{
@@ -21,7 +21,7 @@ use crate::{Backward, Batch, Gradient, Input, Result, Tensor};
 /// recorded pass can be replayed with other tokens. Clones share the memory.
 #[derive(Clone, Debug)]
 pub struct ExpertChoices {
-    /// What the table was made of; it says in which context that was.
+    /// What the table was made of; it says in which device that was.
     chosen: Tensor,
     choices: Choices,
     /// The extents of the tokens.
@@ -41,15 +41,15 @@ impl ExpertChoices {
     /// more choices than experts.
     #[doc = example!(
         "// Three tokens, each with two of three experts: expert 1 has the first and the last token.",
-        "let chosen = Tensor::ids(&ctx, &[0, 1, 0, 2, 1, 2], &[3, 2])?;",
+        "let chosen = Tensor::ids(&device, &[0, 1, 0, 2, 1, 2], &[3, 2])?;",
         "let choices = ExpertChoices::new(&chosen, 3)?;",
-        "let x = Tensor::from_slice(&ctx, &[1.0, 2.0, 3.0], &[3, 1])?;",
+        "let x = Tensor::from_slice(&device, &[1.0, 2.0, 3.0], &[3, 1])?;",
         "let rows = x.to_experts(&choices)?;",
         "assert_eq!(rows.to_vec()?, [1.0, 2.0, 1.0, 3.0, 2.0, 3.0]);",
-        "let weights = [10.0, 20.0, 30.0].map(|w| Tensor::full(&ctx, &[1, 1], w, DType::F32));",
+        "let weights = [10.0, 20.0, 30.0].map(|w| Tensor::full(&device, &[1, 1], w, DType::F32));",
         "let weights = weights.into_iter().collect::<Result<Vec<_>>>()?;",
         "let y = rows.experts_linear(&weights, &choices)?;",
-        "let halves = Tensor::full(&ctx, &[3, 2], 0.5, DType::F32)?;",
+        "let halves = Tensor::full(&device, &[3, 2], 0.5, DType::F32)?;",
         "assert_eq!(y.from_experts(&halves, &choices)?.to_vec()?, [15.0, 40.0, 75.0]);"
     )]
     pub fn new(chosen: &Tensor, experts: usize) -> Result<Self> {
@@ -58,14 +58,14 @@ impl ExpertChoices {
         let &[ref tokens @ .., per_token] = chosen.shape() else {
             return Err(chosen.shape_error(OP, "chosen", "[.., choices]"));
         };
-        let (ctx, tokens) = (chosen.context(), tokens.to_vec());
+        let (device, tokens) = (chosen.device(), tokens.to_vec());
         let choices = Choices {
             tokens: tokens.iter().product(),
             per_token,
             experts,
         };
-        let table = experts_table(ctx, &chosen.buffer()?, &choices)?;
-        let bounds = bounds_of(ctx, &table, 1, &choices)?;
+        let table = experts_table(device, &chosen.buffer()?, &choices)?;
+        let bounds = bounds_of(device, &table, 1, &choices)?;
         Ok(Self {
             chosen: chosen.detach(),
             choices,
@@ -81,8 +81,8 @@ impl ExpertChoices {
         self.choices.rows()
     }
 
-    fn context(&self) -> &Context {
-        self.chosen.context()
+    fn device(&self) -> &Device {
+        self.chosen.device()
     }
 
     fn shape(&self, last: usize) -> Vec<usize> {
@@ -91,20 +91,20 @@ impl ExpertChoices {
 
     /// u32 numbers of the table as a tensor.
     fn ids(&self, buffer: &Buffer, shape: &[usize]) -> Result<Tensor> {
-        Tensor::from_buffer(self.context(), buffer.clone(), shape)
+        Tensor::from_buffer(self.device(), buffer.clone(), shape)
     }
 }
 
 /// Where the rows of each expert and shard begin.
 fn bounds_of(
-    ctx: &Context,
+    device: &Device,
     table: &ExpertsTable,
     shards: usize,
     choices: &Choices,
 ) -> Result<Buffer> {
     let groups = sizes::product("experts", &[choices.experts, shards])?;
-    let bounds = ctx.alloc_typed(DType::U32, groups + 1)?;
-    experts_bounds(ctx, table, &bounds, shards, choices)?;
+    let bounds = device.alloc_typed(DType::U32, groups + 1)?;
+    experts_bounds(device, table, &bounds, shards, choices)?;
     Ok(bounds)
 }
 
@@ -116,14 +116,14 @@ struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     fn new(
-        ctx: &Context,
+        device: &Device,
         values: &'a Buffer,
         [rows, width]: [usize; 2],
         integers: bool,
     ) -> Result<Self> {
         let of = Preparation::of_rows(rows, width, Width::Wide);
         let integers = integers
-            .then(|| Prepared::new(ctx, values, of))
+            .then(|| Prepared::new(device, values, of))
             .transpose()?;
         Ok(Self { values, integers })
     }
@@ -131,15 +131,15 @@ impl<'a> Rows<'a> {
     /// Multiplies each expert's rows with its weight.
     fn multiply(
         &self,
-        ctx: &Context,
+        device: &Device,
         weights: &[Buffer],
         bounds: &Buffer,
         y: &Buffer,
         product: &ExpertsProduct,
     ) -> Result<(), KernelError> {
         match &self.integers {
-            Some(rows) => experts_product_integers(ctx, rows, weights, bounds, y, product),
-            None => experts_product(ctx, self.values, weights, bounds, y, product),
+            Some(rows) => experts_product_integers(device, rows, weights, bounds, y, product),
+            None => experts_product(device, self.values, weights, bounds, y, product),
         }
     }
 }
@@ -152,16 +152,16 @@ fn add_weight_gradients(
     choices: &ExpertChoices,
     arithmetic: Arithmetic,
 ) -> Result<()> {
-    let (ctx, shards) = (pass.context().clone(), pass.shards());
+    let (device, shards) = (pass.device().clone(), pass.shards());
     let bounds = match shards {
         1 => choices.bounds.clone(),
-        shards => bounds_of(&ctx, &choices.table, shards, &choices.choices)?,
+        shards => bounds_of(&device, &choices.table, shards, &choices.choices)?,
     };
     let shard_tokens = choices.choices.tokens / shards.max(1);
     let columns = match arithmetic {
         Arithmetic::Portable => None,
         Arithmetic::Integer => Some(ExpertsColumns::new(
-            &ctx,
+            &device,
             (dy.values, n),
             dy.integers.as_ref(),
             (x, k),
@@ -171,13 +171,13 @@ fn add_weight_gradients(
     };
     let wanted = places.iter().enumerate();
     for (expert, place) in wanted.filter(|(_, place)| place.requires_grad()) {
-        pass.parameter(place, choices.batch, |ctx, target, shards| {
+        pass.parameter(place, choices.batch, |device, target, shards| {
             let target = (&target.buffer, target.accumulate);
             if let Some(columns) = &columns {
-                return experts_weight_gradient_integers(ctx, columns, [expert, shards], target);
+                return experts_weight_gradient_integers(device, columns, [expert, shards], target);
             }
             let of = (&bounds, expert, shards);
-            experts_weight_gradient(ctx, (dy.values, n), (x, k), of, target)
+            experts_weight_gradient(device, (dy.values, n), (x, k), of, target)
         })?;
     }
     Ok(())
@@ -191,16 +191,16 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) for another number of tokens.
     pub fn to_experts(&self, choices: &ExpertChoices) -> Result<Tensor> {
         const OP: &str = "to_experts";
-        self.same_context(OP, [("choices", Some(&choices.chosen))])?;
+        self.same_device(OP, [("choices", Some(&choices.chosen))])?;
         self.expect_type(OP, "x", DType::F32)?;
         let &[.., width] = self.shape() else {
             return Err(self.shape_error(OP, "x", "[.., width]"));
         };
         self.expect_shape(OP, "x", &choices.shape(width))?;
-        let (ctx, rows, tokens) = (self.context(), choices.rows(), choices.choices.tokens);
-        let y = ctx.alloc_shape(&[rows, width])?;
+        let (device, rows, tokens) = (self.device(), choices.rows(), choices.choices.tokens);
+        let y = device.alloc_shape(&[rows, width])?;
         embedding_forward(
-            ctx,
+            device,
             &choices.table.rows,
             &self.buffer()?,
             &y,
@@ -210,9 +210,9 @@ impl Tensor {
         )?;
         let (x, choices) = (self.input(), choices.clone());
         let y = Tensor::from_operation(OP, &[self], y, &[rows, width], move |pass, dy| {
-            let dx = pass.context().alloc_shape(&[tokens, width])?;
+            let dx = pass.device().alloc_shape(&[tokens, width])?;
             let (slots, sizes) = (&choices.table.slots, (&choices.choices, width));
-            experts_sum(pass.context(), &dy.buffer()?, None, slots, &dx, sizes)?;
+            experts_sum(pass.device(), &dy.buffer()?, None, slots, &dx, sizes)?;
             pass.add(&x, Gradient::owned(dx))
         })?;
         Ok(y.with_samples_of(Samples::Lost))
@@ -227,7 +227,7 @@ impl Tensor {
     /// each expert.
     pub fn experts_linear(&self, weights: &[Tensor], choices: &ExpertChoices) -> Result<Tensor> {
         const OP: &str = "experts_linear";
-        self.same_context(OP, [("choices", Some(&choices.chosen))])?;
+        self.same_device(OP, [("choices", Some(&choices.chosen))])?;
         self.expect_type(OP, "x", DType::F32)?;
         let (rows, experts) = (choices.rows(), choices.choices.experts);
         let (&[found, k], Some(first)) = (self.shape(), weights.first()) else {
@@ -240,11 +240,11 @@ impl Tensor {
         }
         let n = first.shape().first().copied().unwrap_or(0);
         for weight in weights {
-            self.same_context(OP, [("a weight", Some(weight))])?;
+            self.same_device(OP, [("a weight", Some(weight))])?;
             weight.expect_type(OP, "a weight", DType::F32)?;
             weight.expect_shape(OP, "a weight", &[n, k])?;
         }
-        let (ctx, y) = (self.context(), self.context().alloc_shape(&[rows, n])?);
+        let (device, y) = (self.device(), self.device().alloc_shape(&[rows, n])?);
         let values = weights.iter().map(Tensor::buffer);
         let values = values.collect::<Result<Vec<Buffer>>>()?;
         let product = ExpertsProduct {
@@ -253,11 +253,11 @@ impl Tensor {
             k,
             trans_b: true,
         };
-        let arithmetic = ctx.arithmetic();
+        let arithmetic = device.arithmetic();
         let integers = arithmetic == Arithmetic::Integer;
         let x_values = self.buffer()?;
-        let rows_of_x = Rows::new(ctx, &x_values, [rows, k], integers)?;
-        rows_of_x.multiply(ctx, &values, &choices.bounds, &y, &product)?;
+        let rows_of_x = Rows::new(device, &x_values, [rows, k], integers)?;
+        rows_of_x.multiply(device, &values, &choices.bounds, &y, &product)?;
         let wants_weights = weights.iter().any(Tensor::requires_grad);
         let saved_x = wants_weights.then(|| self.save()).transpose()?;
         let kept = weights
@@ -269,10 +269,10 @@ impl Tensor {
         let (places, choices): (Vec<_>, _) = (places.collect(), choices.clone());
         let inputs: Vec<&Tensor> = [self].into_iter().chain(weights).collect();
         let y = Tensor::from_operation(OP, &inputs, y, &[rows, n], move |pass, dy| {
-            let (ctx, dy) = (pass.context().clone(), dy.buffer()?);
+            let (device, dy) = (pass.device().clone(), dy.buffer()?);
             // Their integers tell which rows have no gradient.
             let reads_rows = integers && x.requires_grad();
-            let rows_of_dy = Rows::new(&ctx, &dy, [rows, n], reads_rows)?;
+            let rows_of_dy = Rows::new(&device, &dy, [rows, n], reads_rows)?;
             if let Some(saved_x) = &saved_x {
                 let operands = ((&rows_of_dy, n), (&saved_x.values()?, k));
                 add_weight_gradients(pass, &places, operands, &choices, arithmetic)?;
@@ -282,14 +282,14 @@ impl Tensor {
             }
             let values = kept.iter().map(crate::saved::Saved::values);
             let values = values.collect::<Result<Vec<Buffer>>>()?;
-            let dx = ctx.alloc_shape(&[rows, k])?;
+            let dx = device.alloc_shape(&[rows, k])?;
             let product = ExpertsProduct {
                 rows,
                 n: k,
                 k: n,
                 trans_b: false,
             };
-            rows_of_dy.multiply(&ctx, &values, &choices.bounds, &dx, &product)?;
+            rows_of_dy.multiply(&device, &values, &choices.bounds, &dx, &product)?;
             pass.add(&x, Gradient::owned(dx))
         })?;
         Ok(y.with_samples_of(Samples::Lost))
@@ -302,7 +302,7 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) for another number of rows or weights.
     pub fn from_experts(&self, weights: &Tensor, choices: &ExpertChoices) -> Result<Tensor> {
         const OP: &str = "from_experts";
-        self.same_context(
+        self.same_device(
             OP,
             [
                 ("weights", Some(weights)),
@@ -317,11 +317,11 @@ impl Tensor {
             [found, width] if found == rows => width,
             _ => return Err(self.shape_error(OP, "x", format!("[{rows}, width]"))),
         };
-        let (ctx, shape) = (self.context(), choices.shape(width));
-        let y = ctx.alloc_shape(&[choices.choices.tokens, width])?;
+        let (device, shape) = (self.device(), choices.shape(width));
+        let y = device.alloc_shape(&[choices.choices.tokens, width])?;
         let (slots, sizes) = (&choices.table.slots, (&choices.choices, width));
         experts_sum(
-            ctx,
+            device,
             &self.buffer()?,
             Some(&weights.buffer()?),
             slots,

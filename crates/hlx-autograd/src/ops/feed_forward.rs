@@ -19,8 +19,8 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape).
     #[doc = example!(
-        x: "let up = Tensor::ones(&ctx, &[8, 3], DType::F32)?;",
-        "let down = Tensor::ones(&ctx, &[3, 8], DType::F32)?;",
+        x: "let up = Tensor::ones(&device, &[8, 3], DType::F32)?;",
+        "let down = Tensor::ones(&device, &[3, 8], DType::F32)?;",
         "let y = x.feed_forward((&up, None), Activation::Relu, (&down, None), Some(&x))?;",
         "assert_eq!(y.to_vec()?[0], 1.0 + 8.0 * 6.0);"
     )]
@@ -38,36 +38,42 @@ impl Tensor {
         let mut shape = self.shape().to_vec();
         shape[self.shape().len() - 1] = down.n;
         if let Some(residual) = residual {
-            self.same_context(OP, [("the residual", Some(residual))])?;
+            self.same_device(OP, [("the residual", Some(residual))])?;
             residual.expect_shape(OP, "the residual", &shape)?;
         }
-        let ctx = self.context();
-        let hidden = ctx.alloc_shape(&[rows, up.n])?;
+        let device = self.device();
+        let hidden = device.alloc_shape(&[rows, up.n])?;
         let kept = Saved::kept(hidden.clone(), "(none)".to_owned());
-        let again = Again::of_activation(ctx, kind, kept);
+        let again = Again::of_activation(device, kind, kept);
         let x_rows = up.rows(self, rows)?;
-        let (active, saved_active) = match prepares_results(ctx) {
+        let (active, saved_active) = match prepares_results(device) {
             // What is active becomes integers where it is computed, and is nowhere stored.
             true => {
-                up.forward(ctx, &x_rows, &hidden, rows, Epilogue::None)?;
+                up.forward(device, &x_rows, &hidden, rows, Epilogue::None)?;
                 let x = Source::Activation { kind, x: &hidden };
                 let of = Preparation::of_rows(rows, up.n, Width::Wide);
-                let active = Rows::Integers(Prepared::new(ctx, x, of)?);
+                let active = Rows::Integers(Prepared::new(device, x, of)?);
                 (active, Saved::Again(again))
             }
             false => {
-                let active = ctx.alloc_shape(&[rows, up.n])?;
+                let active = device.alloc_shape(&[rows, up.n])?;
                 let activation = Epilogue::Activation { kind, out: &active };
-                up.forward(ctx, &x_rows, &hidden, rows, activation)?;
-                let saved = Saved::own(ctx, &active, &again);
-                let active = Tensor::from_buffer(ctx, active, &[rows, up.n])?;
+                up.forward(device, &x_rows, &hidden, rows, activation)?;
+                let saved = Saved::own(device, &active, &again);
+                let active = Tensor::from_buffer(device, active, &[rows, up.n])?;
                 (down.rows(&active, rows)?, saved)
             }
         };
         drop(x_rows);
-        let y = ctx.alloc_shape(&[rows, down.n])?;
+        let y = device.alloc_shape(&[rows, down.n])?;
         let around = residual.map(Tensor::buffer).transpose()?;
-        down.forward(ctx, &active, &y, rows, residual_epilogue(around.as_ref()))?;
+        down.forward(
+            device,
+            &active,
+            &y,
+            rows,
+            residual_epilogue(around.as_ref()),
+        )?;
 
         let parameters = up.parameters().chain(down.parameters());
         let inputs: Vec<&Tensor> = parameters.chain([self]).chain(residual).collect();
@@ -91,7 +97,7 @@ impl Tensor {
                 return Ok(());
             };
             let slope = Epilogue::ActivationBackward(kind);
-            down.backward_input(pass.context(), &incoming, &dhidden, rows, slope)?;
+            down.backward_input(pass.device(), &incoming, &dhidden, rows, slope)?;
             drop(incoming);
             drop(dy);
             let incoming = up.incoming(&dhidden);
@@ -99,8 +105,8 @@ impl Tensor {
             if !x.requires_grad() {
                 return Ok(());
             }
-            let dx = pass.context().alloc(x.n_elements())?;
-            up.backward_input(pass.context(), &incoming, &dx, rows, Epilogue::None)?;
+            let dx = pass.device().alloc(x.n_elements())?;
+            up.backward_input(pass.device(), &incoming, &dx, rows, Epilogue::None)?;
             pass.add(&x, Gradient::owned(dx))
         })
     }

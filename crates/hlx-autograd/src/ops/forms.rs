@@ -67,7 +67,7 @@ impl Tensor {
         }
         let (place, x, output) = (self.input(), self.clone(), (value.buffer()?, value.shape()));
         Tensor::of_rule(op, &[self], output, move |pass, dy, _| {
-            let zero = Tensor::zeros(dy.context(), &[], dy.dtype())?;
+            let zero = Tensor::zeros(dy.device(), &[], dy.dtype())?;
             let dx = zero.where_(&at_or_past(&x, &bound)?, dy)?;
             pass.add_tensor(&place, &dx.to_dtype(x.dtype())?)
         })
@@ -122,7 +122,7 @@ impl Tensor {
         let output = (quotient.buffer()?, quotient.shape());
         Tensor::of_rule(OP, &[&a, &b], output, move |pass, dy, _| {
             for (input, dtype) in &inputs {
-                let zeros = Tensor::zeros(dy.context(), dy.shape(), *dtype)?;
+                let zeros = Tensor::zeros(dy.device(), dy.shape(), *dtype)?;
                 pass.add_tensor(input, &zeros)?;
             }
             Ok(())
@@ -165,15 +165,15 @@ mod tests {
 
     #[test]
     fn bounds_keep_nan_and_have_no_gradient_at_them() -> Result<()> {
-        let ctx = hlx_core::testing::contexts()[0].clone();
-        let x = Tensor::from_slice(&ctx, &[1.0, 2.0, f32::NAN, 3.0], &[4])?.with_gradient();
+        let device = hlx_core::testing::devices()[0].clone();
+        let x = Tensor::from_slice(&device, &[1.0, 2.0, f32::NAN, 3.0], &[4])?.with_gradient();
         let y = x.clamp_min(2.0)?;
         let found = y.to_vec()?;
         assert_eq!((found[0], found[1], found[3]), (2.0, 2.0, 3.0));
         assert!(found[2].is_nan());
         y.sum()?.backward()?;
         assert_eq!(x.grad().expect("one").to_vec()?, [0.0, 0.0, 1.0, 1.0]);
-        let nan = Tensor::from_slice(&ctx, &[f32::NAN], &[1])?;
+        let nan = Tensor::from_slice(&device, &[f32::NAN], &[1])?;
         assert!(
             x.clamp_max(&nan)?
                 .to_vec()?
@@ -185,9 +185,9 @@ mod tests {
 
     #[test]
     fn whole_quotients_go_toward_zero() -> Result<()> {
-        let ctx = hlx_core::testing::contexts()[0].clone();
-        let a = Tensor::from_vec(&ctx, vec![-7_i32, 7, -6, 5, 3], &[5])?;
-        let b = Tensor::from_vec(&ctx, vec![2_i32, -2, 3, 2, 0], &[5])?;
+        let device = hlx_core::testing::devices()[0].clone();
+        let a = Tensor::from_vec(&device, vec![-7_i32, 7, -6, 5, 3], &[5])?;
+        let b = Tensor::from_vec(&device, vec![2_i32, -2, 3, 2, 0], &[5])?;
         let quotient = a.div_rounded(&b, Rounding::Trunc)?;
         assert_eq!(quotient.to_elements::<i32>()?, [-3, -3, -2, 2, 0]);
         let floor = a.div_rounded(&b, Rounding::Floor)?;

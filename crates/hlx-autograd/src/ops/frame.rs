@@ -3,7 +3,7 @@
 //! A closure that computes a gradient captures the tensors that it reads, and nothing else: the tape
 //! keeps no values that no derivative needs.
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::KernelError;
 use hlx_kernels::broadcast_shape;
 
@@ -101,21 +101,21 @@ impl Tensor {
     }
 
     /// The frame of y = f(x) over f32 values, element by element or in rows, whose derivative is a
-    /// kernel: `forward(ctx, x, y)` and `backward(ctx, dy, dx)` launch the kernels.
+    /// kernel: `forward(device, x, y)` and `backward(device, dy, dx)` launch the kernels.
     pub(super) fn map_or_rows(
         &self,
         op: &'static str,
-        forward: impl FnOnce(&Context, &Buffer, &Buffer) -> Launched,
-        backward: impl FnOnce(&Context, &Buffer, &Buffer) -> Launched + Send + 'static,
+        forward: impl FnOnce(&Device, &Buffer, &Buffer) -> Launched,
+        backward: impl FnOnce(&Device, &Buffer, &Buffer) -> Launched + Send + 'static,
     ) -> Result<Tensor> {
         self.expect_type(op, "the input", DType::F32)?;
-        let ctx = self.context();
-        let y = ctx.alloc(self.n_elements())?;
-        forward(ctx, &self.buffer()?, &y)?;
+        let device = self.device();
+        let y = device.alloc(self.n_elements())?;
+        forward(device, &self.buffer()?, &y)?;
         let x = self.input();
         Tensor::from_operation(op, &[self], y, self.shape(), move |pass, dy| {
-            let dx = pass.context().alloc(x.n_elements())?;
-            backward(pass.context(), &dy.buffer()?, &dx)?;
+            let dx = pass.device().alloc(x.n_elements())?;
+            backward(pass.device(), &dy.buffer()?, &dx)?;
             pass.add(&x, Gradient::owned(dx))
         })
     }
@@ -129,7 +129,7 @@ pub(super) fn broadcast<const N: usize>(
 ) -> Result<[Tensor; N]> {
     let operands = named.map(|(_, operand)| operand);
     let others = named.map(|(name, operand)| (name, Some(operand)));
-    operands[0].same_context(op, others)?;
+    operands[0].same_device(op, others)?;
     let shapes = operands.map(Tensor::shape);
     let Some(shape) = broadcast_shape(&shapes) else {
         let shapes: Vec<String> = shapes.iter().map(|shape| format!("{shape:?}")).collect();

@@ -32,7 +32,7 @@ impl Tensor {
             return Err(AutogradError::Argument { op: OP, reason });
         }
         if let Some([weight, bias]) = affine {
-            self.same_context(OP, [("weight", Some(weight)), ("bias", Some(bias))])?;
+            self.same_device(OP, [("weight", Some(weight)), ("bias", Some(bias))])?;
             weight.expect_shape(OP, "weight", &[channels])?;
             bias.expect_shape(OP, "bias", &[channels])?;
         }
@@ -40,8 +40,8 @@ impl Tensor {
             0 => self.clone(),
             _ => {
                 let width = channels / groups * inner.iter().product::<usize>();
-                let ones = Tensor::ones(self.context(), &[width], DType::F32)?;
-                let zeros = Tensor::zeros(self.context(), &[width], DType::F32)?;
+                let ones = Tensor::ones(self.device(), &[width], DType::F32)?;
+                let zeros = Tensor::zeros(self.device(), &[width], DType::F32)?;
                 let rows = self.reshape(&[samples * groups, width])?;
                 rows.layer_norm(&ones, &zeros, eps)?.reshape(self.shape())?
             }

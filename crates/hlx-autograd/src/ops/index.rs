@@ -145,10 +145,10 @@ impl Block {
     ) -> Result<(Tensor, Tensor)> {
         let mut joint: Option<(Tensor, Tensor)> = None;
         for ((places, &extent), &stride) in self.places.iter().zip(extents).zip(strides) {
-            let ctx = places.context();
+            let device = places.device();
             let places = from_start(places, extent)?;
-            let within = places.lt(Tensor::whole_u32(ctx, extent as u32)?)?;
-            let term = places.mul(Tensor::whole_u32(ctx, stride as u32)?)?;
+            let within = places.lt(Tensor::whole_u32(device, extent as u32)?)?;
+            let term = places.mul(Tensor::whole_u32(device, stride as u32)?)?;
             joint = Some(match joint {
                 None => (term, within),
                 Some((sum, all)) => (sum.add(term)?, all.logical_and(within)?),
@@ -172,9 +172,9 @@ fn from_start(places: &Tensor, extent: usize) -> Result<Tensor> {
 
 /// The first `n` whole numbers times `factor`, as u32.
 pub(super) fn multiples(x: &Tensor, n: usize, factor: usize) -> Result<Tensor> {
-    let ones = Tensor::ones(x.context(), &[n], DType::U32)?;
+    let ones = Tensor::ones(x.device(), &[n], DType::U32)?;
     let places = ones.cumsum(0)?.sub(1)?;
-    places.mul(Tensor::whole_u32(x.context(), factor as u32)?)
+    places.mul(Tensor::whole_u32(x.device(), factor as u32)?)
 }
 
 impl Tensor {
@@ -191,8 +191,8 @@ impl Tensor {
     /// dimensions that it indexes. A place of an index tensor that is out of range is the error of the
     /// next call that waits for the device.
     #[doc = example!(
-        x: "let rows = Tensor::from_vec(&ctx, vec![0_i32, 1, -1], &[3])?;",
-        "let columns = Tensor::from_vec(&ctx, vec![2_i32, 0, 0], &[3])?;",
+        x: "let rows = Tensor::from_vec(&device, vec![0_i32, 1, -1], &[3])?;",
+        "let columns = Tensor::from_vec(&device, vec![2_i32, 0, 0], &[3])?;",
         "assert_eq!(x.index(&[(&rows).into(), (&columns).into()])?.to_vec()?, [3.0, 4.0, 4.0]);",
         "assert_eq!(x.index(&[(..).into(), (1..).into()])?.to_vec()?, [2.0, 3.0, 5.0, 6.0]);"
     )]
@@ -219,7 +219,7 @@ impl Tensor {
                     .map(|&stride| stride as usize)
                     .collect();
                 let (sums, within) = block.sums(OP, &extents, &strides)?;
-                sums.where_(&within, Tensor::whole_u32(x.context(), u32::MAX)?)?
+                sums.where_(&within, Tensor::whole_u32(x.device(), u32::MAX)?)?
             }
         };
         let merged = [&before[..], &[extents.iter().product()], &after].concat();
@@ -236,13 +236,13 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::index`], and [`AutogradError::Argument`] for values that do not broadcast.
     #[doc = example!(
-        x: "let rows = Tensor::from_vec(&ctx, vec![1_i32, 1], &[2])?;",
-        "let y = x.index_put(&[(&rows).into(), 0.into()], &Tensor::ones(&ctx, &[2], DType::F32)?, true)?;",
+        x: "let rows = Tensor::from_vec(&device, vec![1_i32, 1], &[2])?;",
+        "let y = x.index_put(&[(&rows).into(), 0.into()], &Tensor::ones(&device, &[2], DType::F32)?, true)?;",
         "assert_eq!(y.to_vec()?, [1.0, 2.0, 3.0, 6.0, 5.0, 6.0]);"
     )]
     pub fn index_put(&self, items: &[Index], values: &Tensor, accumulate: bool) -> Result<Tensor> {
         const OP: &str = "index_put";
-        self.same_context(OP, [("the values", Some(values))])?;
+        self.same_device(OP, [("the values", Some(values))])?;
         let places = self.places_of(OP, items)?;
         let (dtype, samples) = (self.dtype(), Samples::None);
         let values = values
@@ -270,7 +270,7 @@ impl Tensor {
     pub fn take_along_dim(&self, index: &Tensor, dim: Option<isize>) -> Result<Tensor> {
         const OP: &str = "take_along_dim";
         check_index(OP, index)?;
-        self.same_context(OP, [("the index", Some(index))])?;
+        self.same_device(OP, [("the index", Some(index))])?;
         if self.rounds_gradient() {
             return self.in_f32(|x| x.take_along_dim(index, dim));
         }
@@ -313,8 +313,8 @@ impl Tensor {
             None => (0..view.rank()).collect(),
         };
         let stride = |axis: usize| view.layout().strides()[axis] as usize;
-        let ctx = self.context();
-        let mut places = Tensor::whole_u32(ctx, view.layout().offset() as u32)?;
+        let device = self.device();
+        let mut places = Tensor::whole_u32(device, view.layout().offset() as u32)?;
         let joint = match &block {
             None => None,
             Some(block) => {
@@ -339,7 +339,10 @@ impl Tensor {
         };
         let shape = [block.shape.clone(), vec![1; others.len() - at]].concat();
         let places = places.add(sums.reshape(&shape)?)?;
-        places.where_(&within.reshape(&shape)?, Tensor::whole_u32(ctx, u32::MAX)?)
+        places.where_(
+            &within.reshape(&shape)?,
+            Tensor::whole_u32(device, u32::MAX)?,
+        )
     }
 
     /// Carries out all items but the index tensors, which come with the dimensions that they index.
@@ -395,7 +398,7 @@ impl Tensor {
                     axis += 1;
                 }
                 Index::Tensor(places) => {
-                    self.same_context(op, [("the index", Some(places))])?;
+                    self.same_device(op, [("the index", Some(places))])?;
                     if places.dtype() == DType::Bool && places.rank() == 0 {
                         x = x.unsqueeze(axis as isize)?;
                     }
@@ -444,7 +447,7 @@ impl Tensor {
             let places = held
                 .iter()
                 .map(|&place| place / inner.max(1) as u32 % extent.max(1) as u32);
-            Tensor::from_vec(self.context(), places.collect::<Vec<u32>>(), &[held.len()])
+            Tensor::from_vec(self.device(), places.collect::<Vec<u32>>(), &[held.len()])
         });
         along.collect()
     }

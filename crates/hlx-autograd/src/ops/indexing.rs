@@ -5,16 +5,16 @@
 //! 0 or is not written. Where several indices choose one element, `scatter` writes the last one in
 //! row-major order, and additions follow that order.
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::{KernelError, Layout, Operand, indexing};
 
 use super::index::multiples;
 use super::movement::axis_of;
 use crate::{AutogradError, DType, Result, Tensor};
 
-/// A kernel that writes or adds by index: context, target, its shape, axis, index, source, flag.
+/// A kernel that writes or adds by index: device, target, its shape, axis, index, source, flag.
 type Writer = fn(
-    &Context,
+    &Device,
     &Buffer,
     &[usize],
     usize,
@@ -42,7 +42,7 @@ impl Tensor {
     /// [`AutogradError::DType`] for an index of another type than i32 or u32, and a kernel error for
     /// shapes that do not fit.
     #[doc = example!(
-        x: "let index = Tensor::from_vec(&ctx, vec![2_i32, 0], &[2, 1])?;",
+        x: "let index = Tensor::from_vec(&device, vec![2_i32, 0], &[2, 1])?;",
         "assert_eq!(x.gather(1, &index)?.to_vec()?, [3.0, 4.0]);"
     )]
     pub fn gather(&self, dim: isize, index: &Tensor) -> Result<Tensor> {
@@ -52,7 +52,7 @@ impl Tensor {
             return self.gather(dim, &index.to_dtype(DType::U32)?);
         }
         check_index(OP, index)?;
-        self.same_context(OP, [("the index", Some(index))])?;
+        self.same_device(OP, [("the index", Some(index))])?;
         if self.rank() == 0 {
             let places = index.flatten(0, -1)?;
             return self
@@ -61,11 +61,11 @@ impl Tensor {
                 .reshape(index.shape());
         }
         let axis = axis_of(OP, dim, self.rank())?;
-        let ctx = self.context();
-        let out = ctx.alloc_typed(self.dtype(), index.n_elements())?;
-        let flag = ctx.flag(OP)?;
+        let device = self.device();
+        let out = device.alloc_typed(self.dtype(), index.n_elements())?;
+        let flag = device.flag(OP)?;
         indexing::gather(
-            ctx,
+            device,
             self.operand(),
             axis,
             index.operand(),
@@ -75,7 +75,7 @@ impl Tensor {
         let (x, shape, index) = (self.input(), self.shape().to_vec(), index.detach());
         let places = index.clone();
         let gathered = Tensor::of_rule(OP, &[self], (out, index.shape()), move |pass, dy, _| {
-            let dx = Tensor::zeros(dy.context(), &shape, dy.dtype())?;
+            let dx = Tensor::zeros(dy.device(), &shape, dy.dtype())?;
             pass.add_tensor(&x, &dx.scatter_add(axis as isize, &places, dy)?)
         })?;
         Ok(gathered.with_samples_of(self.samples().unless_along(axis)))
@@ -87,13 +87,13 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::gather`].
     #[doc = example!(
-        x: "let index = Tensor::from_vec(&ctx, vec![2_i32, 0], &[2])?;",
+        x: "let index = Tensor::from_vec(&device, vec![2_i32, 0], &[2])?;",
         "assert_eq!(x.index_select(1, &index)?.to_vec()?, [3.0, 1.0, 6.0, 4.0]);"
     )]
     pub fn index_select(&self, dim: isize, index: &Tensor) -> Result<Tensor> {
         const OP: &str = "index_select";
         check_index(OP, index)?;
-        self.same_context(OP, [("the index", Some(index))])?;
+        self.same_device(OP, [("the index", Some(index))])?;
         if self.rank() == 0 {
             return self.as_vector(|x| x.index_select(dim, index));
         }
@@ -104,11 +104,11 @@ impl Tensor {
     pub(super) fn selected(&self, op: &'static str, axis: usize, index: &Tensor) -> Result<Tensor> {
         let mut shape = self.shape().to_vec();
         shape[axis] = index.n_elements();
-        let ctx = self.context();
-        let out = ctx.alloc_typed(self.dtype(), Layout::count(&shape)?)?;
-        let flag = ctx.flag(op)?;
+        let device = self.device();
+        let out = device.alloc_typed(self.dtype(), Layout::count(&shape)?)?;
+        let flag = device.flag(op)?;
         indexing::index_select(
-            ctx,
+            device,
             self.operand(),
             axis,
             index.operand(),
@@ -117,7 +117,7 @@ impl Tensor {
         )?;
         let (x, from, index) = (self.input(), self.shape().to_vec(), index.detach());
         let chosen = Tensor::of_rule(op, &[self], (out, &shape), move |pass, dy, _| {
-            let dx = Tensor::zeros(dy.context(), &from, dy.dtype())?;
+            let dx = Tensor::zeros(dy.device(), &from, dy.dtype())?;
             pass.add_tensor(&x, &dx.index_add(axis as isize, &index, dy)?)
         })?;
         Ok(chosen.with_samples_of(self.samples().unless_along(axis)))
@@ -134,10 +134,10 @@ impl Tensor {
     ) -> Result<Buffer> {
         check_index(op, index)?;
         let others = [("the index", Some(index)), ("the source", Some(source))];
-        self.same_context(op, others)?;
-        let (ctx, out) = (self.context(), self.copied()?);
-        let (flag, places, from) = (ctx.flag(op)?, index.operand(), source.operand());
-        kernel(ctx, &out, self.shape(), axis, places, from, Some(&flag))?;
+        self.same_device(op, others)?;
+        let (device, out) = (self.device(), self.copied()?);
+        let (flag, places, from) = (device.flag(op)?, index.operand(), source.operand());
+        kernel(device, &out, self.shape(), axis, places, from, Some(&flag))?;
         Ok(out)
     }
 
@@ -159,7 +159,7 @@ impl Tensor {
         source: &Tensor,
         add: impl FnOnce(&Tensor, &Tensor) -> Result<Tensor>,
     ) -> Result<Tensor> {
-        self.same_context(op, [("the source", Some(source))])?;
+        self.same_device(op, [("the source", Some(source))])?;
         source.expect_type(op, "the source", self.dtype())?;
         add(&self.to_dtype(wide)?, &source.to_dtype(wide)?)?.to_dtype(self.dtype())
     }
@@ -181,8 +181,8 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::gather`].
     #[doc = example!(
-        x: "let index = Tensor::from_vec(&ctx, vec![2_i32, 0], &[2, 1])?;",
-        "let y = x.scatter(1, &index, &Tensor::zeros(&ctx, &[2, 1], DType::F32)?)?;",
+        x: "let index = Tensor::from_vec(&device, vec![2_i32, 0], &[2, 1])?;",
+        "let y = x.scatter(1, &index, &Tensor::zeros(&device, &[2, 1], DType::F32)?)?;",
         "assert_eq!(y.to_vec()?, [1.0, 2.0, 0.0, 0.0, 5.0, 6.0]);"
     )]
     pub fn scatter(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
@@ -207,7 +207,7 @@ impl Tensor {
         let inputs = [self, source];
         let written = Tensor::of_rule(op, &inputs, (out, shape), move |pass, dy, _| {
             let dim = axis as isize;
-            let zeros = Tensor::zeros(dy.context(), index.shape(), dy.dtype())?;
+            let zeros = Tensor::zeros(dy.device(), index.shape(), dy.dtype())?;
             if x.requires_grad() {
                 pass.add_tensor(&x, &dy.scatter(dim, &index, &zeros)?)?;
             }
@@ -228,7 +228,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::gather`].
     #[doc = example!(
-        x: "let index = Tensor::from_vec(&ctx, vec![0_i32, 0, 0, 0, 0, 0], &[2, 3])?;",
+        x: "let index = Tensor::from_vec(&device, vec![0_i32, 0, 0, 0, 0, 0], &[2, 3])?;",
         "assert_eq!(x.scatter_add(1, &index, &x)?.to_vec()?[0], 1.0 + 6.0);"
     )]
     pub fn scatter_add(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
@@ -272,7 +272,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::gather`].
     #[doc = example!(
-        x: "let index = Tensor::from_vec(&ctx, vec![0_i32, 0], &[2])?;",
+        x: "let index = Tensor::from_vec(&device, vec![0_i32, 0], &[2])?;",
         "assert_eq!(x.index_add(0, &index, &x)?.to_vec()?[..3], [6.0, 9.0, 12.0]);"
     )]
     pub fn index_add(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
@@ -306,7 +306,7 @@ impl Tensor {
     #[doc = example!(x: "assert_eq!(x.masked_select(&x.gt(4.0)?)?.to_vec()?, [5.0, 6.0]);")]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         const OP: &str = "masked_select";
-        self.same_context(OP, [("the mask", Some(mask))])?;
+        self.same_device(OP, [("the mask", Some(mask))])?;
         mask.expect_type(OP, "the mask", DType::Bool)?;
         if self.rounds_gradient() {
             return self.in_f32(|x| x.masked_select(mask));
@@ -314,16 +314,14 @@ impl Tensor {
         let [x, mask] = super::frame::broadcast(OP, [("self", self), ("the mask", mask)])?;
         let places = mask.true_places()?;
         let n = places.len();
-        let index = Tensor::from_vec(self.context(), places, &[n])?;
+        let index = Tensor::from_vec(self.device(), places, &[n])?;
         x.flatten(0, -1)?.index_select(0, &index)
     }
 
     /// A copy of the elements in row-major order.
     pub(crate) fn copied(&self) -> Result<Buffer> {
-        let out = self
-            .context()
-            .alloc_typed(self.dtype(), self.n_elements())?;
-        hlx_kernels::elementwise::copy_strided(self.context(), self.operand(), &out)?;
+        let out = self.device().alloc_typed(self.dtype(), self.n_elements())?;
+        hlx_kernels::elementwise::copy_strided(self.device(), self.operand(), &out)?;
         Ok(out)
     }
 
@@ -341,7 +339,7 @@ impl Tensor {
 fn last_writers(index: &Tensor, axis: usize, shape: &[usize]) -> Result<Tensor> {
     let numbers = multiples(index, index.n_elements(), 1)?.reshape(index.shape())?;
     let dim = axis as isize;
-    let written = Tensor::zeros(index.context(), shape, DType::U32)?;
+    let written = Tensor::zeros(index.device(), shape, DType::U32)?;
     let winners = written.scatter(dim, index, &numbers)?;
     winners.gather(dim, index)?.eq(numbers)
 }
@@ -352,8 +350,8 @@ mod tests {
     use crate::ops::test_support::{check, ids, input};
 
     fn of(values: &[f32], shape: &[usize]) -> Tensor {
-        let ctx = hlx_core::testing::contexts()[0].clone();
-        Tensor::from_slice(&ctx, values, shape).expect("uploads")
+        let device = hlx_core::testing::devices()[0].clone();
+        Tensor::from_slice(&device, values, shape).expect("uploads")
     }
 
     #[test]
@@ -382,7 +380,7 @@ mod tests {
             of(&[0.0; 3], &[3]),
             of(&[1.0, 2.0, 3.0, 4.0], &[4]).with_gradient(),
         );
-        let index = Tensor::from_vec(x.context(), vec![2_i32, 0, 2, 2], &[4])?;
+        let index = Tensor::from_vec(x.device(), vec![2_i32, 0, 2, 2], &[4])?;
         let written = x.scatter(0, &index, &y)?;
         assert_eq!(written.to_vec()?, [2.0, 0.0, 4.0]);
         written
@@ -395,9 +393,9 @@ mod tests {
 
     #[test]
     fn an_index_out_of_range_is_the_error_of_the_next_wait() -> Result<()> {
-        for ctx in hlx_core::testing::own_contexts() {
-            let x = Tensor::from_slice(&ctx, &[1.0, 2.0], &[2])?;
-            let index = Tensor::from_vec(&ctx, vec![0_i32, -1, 7], &[3])?;
+        for device in hlx_core::testing::own_devices() {
+            let x = Tensor::from_slice(&device, &[1.0, 2.0], &[2])?;
+            let index = Tensor::from_vec(&device, vec![0_i32, -1, 7], &[3])?;
             let taken = x.gather(0, &index)?;
             let error = taken.to_vec().expect_err("two bad indices");
             assert_eq!(
@@ -419,7 +417,7 @@ mod tests {
     /// 256 + 1 is 256 in bf16 (8 bits): each of 8 additions of 1 would be lost.
     #[test]
     fn sums_of_small_types_are_rounded_once() -> Result<()> {
-        let index = Tensor::from_vec(of(&[], &[0]).context(), vec![0_i32; 8], &[8])?;
+        let index = Tensor::from_vec(of(&[], &[0]).device(), vec![0_i32; 8], &[8])?;
         let (start, ones) = (of(&[256.0, 1.0], &[2]), of(&[1.0; 8], &[8]));
         for dtype in [DType::BF16, DType::F16] {
             let [x, y] = [start.to_dtype(dtype)?, ones.to_dtype(dtype)?];

@@ -6,7 +6,7 @@ mod tests;
 
 use std::cell::OnceCell;
 
-use hlx_core::{Arithmetic, Buffer, Context};
+use hlx_core::{Arithmetic, Buffer, Device};
 use hlx_kernels::KernelError;
 use hlx_kernels::integer::{
     Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product,
@@ -32,8 +32,8 @@ pub(super) enum Wide {
 
 impl Law {
     /// That of a product of inputs: the left one is wide.
-    pub fn of_inputs(ctx: &Context) -> Self {
-        match ctx.arithmetic() {
+    pub fn of_inputs(device: &Device) -> Self {
+        match device.arithmetic() {
             Arithmetic::Portable => Self::Portable,
             Arithmetic::Integer => Self::Integer(Wide::Left),
         }
@@ -51,14 +51,14 @@ impl Law {
 /// Computes C = A B of `batch` matrices of \[M, K\] and \[K, N\]: rows of A and columns of B have an exponent each
 /// piece. An operand comes with whether its matrices are stored as their transposes.
 pub(super) fn matmul(
-    ctx: &Context,
+    device: &Device,
     [(a, a_is_turned), (b, b_is_turned)]: [(&Buffer, bool); 2],
     [batch, m, n, k]: [usize; 4],
     wide: Wide,
     c: &Buffer,
 ) -> Result<(), KernelError> {
     if k == 0 {
-        return Ok(ctx.fill(c, 0)?);
+        return Ok(device.fill(c, 0)?);
     }
     let of = |is_rows: bool, rows: usize, width| match is_rows {
         true => Preparation::of_rows(batch * rows, k, width),
@@ -68,8 +68,8 @@ pub(super) fn matmul(
         Wide::Left => [Width::Wide, Width::Narrow],
         Wide::Right => [Width::Narrow, Width::Wide],
     };
-    let a = Prepared::new(ctx, a, of(!a_is_turned, m, of_a))?;
-    let b = Prepared::new(ctx, b, of(b_is_turned, n, of_b))?;
+    let a = Prepared::new(device, a, of(!a_is_turned, m, of_a))?;
+    let b = Prepared::new(device, b, of(b_is_turned, n, of_b))?;
     let (operands, sizes) = match wide {
         Wide::Left => ([&a, &b], IntegerProduct::new(m, n, k)),
         Wide::Right => ([&b, &a], IntegerProduct::new(n, m, k)),
@@ -80,7 +80,7 @@ pub(super) fn matmul(
         turned,
         ..sizes
     };
-    integer_product(ctx, operands, None, c, &product, Epilogue::None)
+    integer_product(device, operands, None, c, &product, Epilogue::None)
 }
 
 /// The sizes of y = x Wᵀ: rows of x, columns of x, rows of W.
@@ -93,22 +93,22 @@ pub(super) struct Sizes {
 
 /// A tensor's rows, \[.., k\], as wide integers: kept ones, or such as are computed where the tensor's values are.
 pub(super) fn rows_of(x: &Tensor, rows: usize, k: usize) -> Result<Prepared> {
-    let (ctx, of) = (x.context(), Preparation::of_rows(rows, k, Width::Wide));
+    let (device, of) = (x.device(), Preparation::of_rows(rows, k, Width::Wide));
     x.kept_integers(&of, || {
         let origin = x.recipe().and_then(|again| again.origin.as_ref());
-        match origin.filter(|_| prepares_results(ctx)) {
+        match origin.filter(|_| prepares_results(device)) {
             // The rows of norms come with them.
             Some(origin) if !origin.is_of_norm() => {
-                origin.with_source(|x| Ok(Prepared::new(ctx, x, of)?))
+                origin.with_source(|x| Ok(Prepared::new(device, x, of)?))
             }
-            _ => Ok(Prepared::new(ctx, &x.buffer()?, of)?),
+            _ => Ok(Prepared::new(device, &x.buffer()?, of)?),
         }
     })
 }
 
 /// Computes y = x Wᵀ + bias: x is wide, with an exponent a row; W narrow, with one a row.
 pub(super) fn forward(
-    ctx: &Context,
+    device: &Device,
     x: &Prepared,
     (weight, bias): (&Tensor, Option<&Buffer>),
     y: &Buffer,
@@ -118,7 +118,7 @@ pub(super) fn forward(
     let weight = narrow(weight, Preparation::of_rows(n, k, Width::Narrow))?;
     let shape = IntegerProduct::new(rows, n, k);
     Ok(integer_product(
-        ctx,
+        device,
         [x, &weight],
         bias,
         y,
@@ -145,23 +145,23 @@ impl<'a> Incoming<'a> {
     }
 
     /// Its rows, wide.
-    fn rows(&self, ctx: &Context, rows: usize, n: usize) -> Result<Prepared, KernelError> {
+    fn rows(&self, device: &Device, rows: usize, n: usize) -> Result<Prepared, KernelError> {
         let of = Preparation::of_rows(rows, n, Width::Wide);
         match self.rows.get() {
             Some(prepared) => Ok(prepared.clone()),
-            None => Prepared::new(ctx, self.buffer, of),
+            None => Prepared::new(device, self.buffer, of),
         }
     }
 
     /// Its columns of all shards, wide.
-    pub fn columns(&self, ctx: &Context, sizes: [usize; 3]) -> Result<Columns<'a>, KernelError> {
+    pub fn columns(&self, device: &Device, sizes: [usize; 3]) -> Result<Columns<'a>, KernelError> {
         let of = of_columns(sizes, Width::Wide);
         if !self.reads_rows {
-            return Columns::new(ctx, self.buffer, of);
+            return Columns::new(device, self.buffer, of);
         }
         let [shards, per_shard, n] = sizes;
         let of_rows = Preparation::of_rows(shards * per_shard, n, Width::Wide);
-        let [rows, columns] = Prepared::rows_and_columns(ctx, self.buffer, of_rows, of)?;
+        let [rows, columns] = Prepared::rows_and_columns(device, self.buffer, of_rows, of)?;
         // A second pass over the same gradient finds equal rows.
         let _ = self.rows.set(rows.clone());
         Ok(Columns {
@@ -180,21 +180,21 @@ pub(super) struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn new(ctx: &Context, values: &'a Buffer, of: Preparation) -> Result<Self, KernelError> {
+    fn new(device: &Device, values: &'a Buffer, of: Preparation) -> Result<Self, KernelError> {
         Ok(Self {
             values,
-            columns: Prepared::new(ctx, values, of)?,
+            columns: Prepared::new(device, values, of)?,
             rows: None,
         })
     }
 
     /// Those of one shard, \[rows of a shard, columns\].
     pub fn of_shard(
-        ctx: &Context,
+        device: &Device,
         dy: &'a Buffer,
         [per_shard, n]: [usize; 2],
     ) -> Result<Self, KernelError> {
-        Self::new(ctx, dy, of_columns([1, per_shard, n], Width::Wide))
+        Self::new(device, dy, of_columns([1, per_shard, n], Width::Wide))
     }
 }
 
@@ -206,30 +206,30 @@ pub(super) fn columns_of(weight: &Tensor, k: usize, n: usize) -> Result<Prepared
 /// A weight as integers, kept ones or new ones.
 fn narrow(weight: &Tensor, of: Preparation) -> Result<Prepared> {
     weight.kept_integers(&of, || {
-        let ctx = weight.context();
-        let values = widened(ctx, &weight.buffer()?)?;
-        Ok(Prepared::new(ctx, &values, of)?)
+        let device = weight.device();
+        let values = widened(device, &weight.buffer()?)?;
+        Ok(Prepared::new(device, &values, of)?)
     })
 }
 
 /// Computes dx = dy W: dy is wide, with an exponent a row; W narrow, with one a column.
 pub(super) fn input_gradient(
-    ctx: &Context,
+    device: &Device,
     dy: &Incoming<'_>,
     weight: &Prepared,
     dx: &Buffer,
     Sizes { rows, k, n }: Sizes,
     epilogue: Epilogue<'_>,
 ) -> Result<(), KernelError> {
-    let dy = dy.rows(ctx, rows, n)?;
+    let dy = dy.rows(device, rows, n)?;
     let shape = IntegerProduct::new(rows, k, n);
-    integer_product(ctx, [&dy, weight], None, dx, &shape, epilogue)
+    integer_product(device, [&dy, weight], None, dx, &shape, epilogue)
 }
 
 /// Computes dyᵀ x of each shard, \[shards, M, N\], or, if dy is the right operand, xᵀ dy, \[shards, N, M\]: dy is wide and x
 /// narrow, both with an exponent a column and shard. Positions without a gradient, such as padding, count in neither.
 pub(super) fn weight_gradient(
-    ctx: &Context,
+    device: &Device,
     (dy, wide): (&Columns<'_>, Wide),
     x: Source<'_>,
     [m, n]: [usize; 2],
@@ -242,14 +242,21 @@ pub(super) fn weight_gradient(
         Some(rows) => Beside::Prepared(rows),
         None => Beside::Values(dy.values, m),
     };
-    let x = Prepared::columns_beside(ctx, x, of_x, beside)?;
+    let x = Prepared::columns_beside(device, x, of_x, beside)?;
     let product = IntegerProduct {
         batch: shards,
         accumulate,
         turned: wide == Wide::Right,
         ..IntegerProduct::new(m, n, per_shard)
     };
-    integer_product(ctx, [&dy.columns, &x], None, out, &product, Epilogue::None)
+    integer_product(
+        device,
+        [&dy.columns, &x],
+        None,
+        out,
+        &product,
+        Epilogue::None,
+    )
 }
 
 /// The columns of \[shards, rows of a shard, columns\], with one exponent each: where a row is among those of its shard

@@ -47,7 +47,7 @@ impl Tensor {
         let mut shape = first.shape().to_vec();
         let mut dtype = first.dtype();
         for other in others {
-            first.same_context(OP, [("a tensor", Some(*other))])?;
+            first.same_device(OP, [("a tensor", Some(*other))])?;
             let fits = other.rank() == shape.len()
                 && (0..shape.len()).all(|at| at == axis || other.shape()[at] == shape[at]);
             if !fits {
@@ -60,9 +60,9 @@ impl Tensor {
         }
         let parts = tensors.iter().map(|part| part.to_dtype(dtype));
         let parts = parts.collect::<Result<Vec<_>>>()?;
-        let ctx = first.context();
+        let device = first.device();
         let whole = Layout::contiguous(&shape)?;
-        let out = ctx.alloc_typed(dtype, whole.n_elements())?;
+        let out = device.alloc_typed(dtype, whole.n_elements())?;
         let (mut start, mut places) = (0, Vec::with_capacity(parts.len()));
         for part in &parts {
             let end = start + part.shape()[axis];
@@ -72,7 +72,7 @@ impl Tensor {
                 buffer: &out,
                 layout: &layout,
             };
-            assign_strided(ctx, part.operand(), target)?;
+            assign_strided(device, part.operand(), target)?;
             places.push((part.input(), start, end));
             start = end;
         }
@@ -91,11 +91,11 @@ impl Tensor {
                     }
                 }
                 for (input, dtype) in &nothing {
-                    pass.add_tensor(input, &Tensor::zeros(dy.context(), &[0], *dtype)?)?;
+                    pass.add_tensor(input, &Tensor::zeros(dy.device(), &[0], *dtype)?)?;
                 }
                 Ok(())
             })?,
-            false => Tensor::from_buffer(ctx, out, &shape)?,
+            false => Tensor::from_buffer(device, out, &shape)?,
         };
         Ok(joined.with_samples_of(samples))
     }
@@ -103,8 +103,8 @@ impl Tensor {
     /// An empty tensor of a type beside another one, to promote by.
     fn typed_like(other: &Tensor, dtype: DType) -> Result<Tensor> {
         match other.rank() {
-            0 => Tensor::zeros(other.context(), &[], dtype),
-            _ => Tensor::zeros(other.context(), &[0], dtype),
+            0 => Tensor::zeros(other.device(), &[], dtype),
+            _ => Tensor::zeros(other.device(), &[0], dtype),
         }
     }
 
@@ -178,7 +178,7 @@ impl Tensor {
             shape[axis] = width;
             match padding {
                 Padding::Constant(value) => {
-                    Tensor::full(self.context(), &shape, value, self.dtype())
+                    Tensor::full(self.device(), &shape, value, self.dtype())
                 }
                 Padding::Replicate if extent > 0 => {
                     let edge = if at_end { extent - 1 } else { 0 };
@@ -314,12 +314,12 @@ impl Tensor {
     /// [`AutogradError::Argument`] if the dimension does not exist or a number is negative,
     /// [`AutogradError::Shape`] and [`AutogradError::DType`] for other repeats.
     #[doc = example!(
-        x: "let repeats = Tensor::from_vec(&ctx, vec![2_i32, 0, 1], &[3])?;",
+        x: "let repeats = Tensor::from_vec(&device, vec![2_i32, 0, 1], &[3])?;",
         "assert_eq!(x.repeat_interleave_by(&repeats, 1)?.to_vec()?, [1.0, 1.0, 3.0, 4.0, 4.0, 6.0]);"
     )]
     pub fn repeat_interleave_by(&self, repeats: &Tensor, dim: isize) -> Result<Tensor> {
         const OP: &str = "repeat_interleave";
-        self.same_context(OP, [("repeats", Some(repeats))])?;
+        self.same_device(OP, [("repeats", Some(repeats))])?;
         if repeats.dtype() != DType::U32 {
             repeats.expect_type(OP, "repeats", DType::I32)?;
         }
@@ -337,7 +337,7 @@ impl Tensor {
             .to_elements::<i32>()?;
         let places = repeated_places(&counts)?;
         let n = places.len();
-        let places = Tensor::from_vec(self.context(), places, &[n])?;
+        let places = Tensor::from_vec(self.device(), places, &[n])?;
         self.selected(OP, axis, &places)
     }
 }
@@ -374,8 +374,8 @@ mod tests {
 
     fn counted(n: usize) -> Tensor {
         let values: Vec<f32> = (0..n).map(|i| i as f32).collect();
-        let ctx = hlx_core::testing::contexts()[0].clone();
-        Tensor::from_slice(&ctx, &values, &[n]).expect("uploads")
+        let device = hlx_core::testing::devices()[0].clone();
+        Tensor::from_slice(&device, &values, &[n]).expect("uploads")
     }
 
     #[test]

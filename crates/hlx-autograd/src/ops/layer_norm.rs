@@ -22,12 +22,12 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape).
     #[doc = example!(
-        x: "let (weight, bias) = (Tensor::ones(&ctx, &[3], DType::F32)?, Tensor::zeros(&ctx, &[3], DType::F32)?);",
+        x: "let (weight, bias) = (Tensor::ones(&device, &[3], DType::F32)?, Tensor::zeros(&device, &[3], DType::F32)?);",
         "assert_eq!(x.layer_norm(&weight, &bias, 1e-5)?.to_vec()?[1], 0.0);"
     )]
     pub fn layer_norm(&self, weight: &Tensor, bias: &Tensor, eps: f32) -> Result<Tensor> {
         let others = [("weight", Some(weight)), ("bias", Some(bias))];
-        self.same_context("layer_norm", others)?;
+        self.same_device("layer_norm", others)?;
         if self.is_half() {
             let (weight, bias) = (weight.widened()?, bias.widened()?);
             return self.in_f32(|x| x.layer_norm(&weight, &bias, eps));
@@ -39,15 +39,15 @@ impl Tensor {
         bias.expect_shape("layer_norm", "bias", normalized)?;
         let rows: usize = self.shape()[..leading].iter().product();
         let columns: usize = normalized.iter().product();
-        let ctx = self.context();
-        let y = ctx.alloc(self.n_elements())?;
+        let device = self.device();
+        let y = device.alloc(self.n_elements())?;
         let [x_values, w, b] = [self.buffer()?, weight.buffer()?, bias.buffer()?];
-        let stats = Statistics::new(ctx, [rows, columns], 2)?;
+        let stats = Statistics::new(device, [rows, columns], 2)?;
         let of_floats = stats.of_floats();
-        layer_norm_forward(ctx, &x_values, &w, &b, &y, of_floats, rows, columns, eps)?;
+        layer_norm_forward(device, &x_values, &w, &b, &y, of_floats, rows, columns, eps)?;
         let integers = stats.prepare(|stats| {
             let shape = [rows, columns];
-            prepare_layer_norm(ctx, &x_values, [&w, &b], stats, eps, shape)
+            prepare_layer_norm(device, &x_values, [&w, &b], stats, eps, shape)
         })?;
         let again = [self.keep(&x_values), weight.keep(&w), bias.keep(&b)];
         let origin = stats.has_integers().then(|| {
@@ -73,14 +73,14 @@ impl Tensor {
                 if pass.is_recorded() {
                     return recorded(pass, [&x, &gain, &shift], [&input, &factor, dy], eps);
                 }
-                let ctx = pass.context().clone();
+                let device = pass.device().clone();
                 let (x_values, dy) = (&x_values.values()?, &dy.buffer()?);
                 let stats = stats.buffer();
                 if gain.requires_grad() || shift.requires_grad() {
                     let (dw, db) = pass.open_pair(&gain, &shift, batch)?;
                     let (shards, accumulate) = (pass.shards(), dw.accumulate);
                     layer_norm_backward_params(
-                        &ctx,
+                        &device,
                         x_values,
                         stats,
                         dy,
@@ -98,16 +98,16 @@ impl Tensor {
                     return Ok(());
                 };
                 let w = &w.values()?;
-                let dx = ctx.alloc(x.n_elements())?;
+                let dx = device.alloc(x.n_elements())?;
                 match pass.take_pending(&x) {
                     None => {
                         layer_norm_backward_input(
-                            &ctx, x_values, w, stats, dy, &dx, rows, columns,
+                            &device, x_values, w, stats, dy, &dx, rows, columns,
                         )?;
                     }
                     // The gradient around the branch, of x + branch(norm(x)).
                     Some(around) => layer_norm_backward_input_add(
-                        &ctx,
+                        &device,
                         x_values,
                         w,
                         stats,
@@ -124,12 +124,12 @@ impl Tensor {
         if let Some((integers, taken)) = integers {
             y.keep_integers(integers, taken);
         }
-        let ctx = ctx.clone();
+        let device = device.clone();
         let recipe = Arc::new(move || {
             let [x, w, b] = &again;
             let (x, w, b) = (&x.values()?, &w.values()?, &b.values()?);
-            let (y, stats) = (ctx.alloc(x.len())?, ctx.alloc_shape(&[2, rows])?);
-            layer_norm_forward(&ctx, x, w, b, &y, &stats, rows, columns, eps)?;
+            let (y, stats) = (device.alloc(x.len())?, device.alloc_shape(&[2, rows])?);
+            layer_norm_forward(&device, x, w, b, &y, &stats, rows, columns, eps)?;
             Ok(y)
         });
         Ok(y.with_recipe(Again { recipe, origin }))

@@ -1,6 +1,6 @@
 //! The affine map of the last dimension, alone or added to a residual stream.
 
-use hlx_core::{Arithmetic, Buffer, Context};
+use hlx_core::{Arithmetic, Buffer, Device};
 use hlx_kernels::integer::{Prepared, Source};
 use hlx_kernels::matmul::{Epilogue, MatMul, matmul_with};
 use hlx_kernels::reduce::column_sum;
@@ -47,7 +47,7 @@ impl<'a> Affine<'a> {
         (weight, bias): (&'a Tensor, Option<&'a Tensor>),
         (x, k): (&Tensor, usize),
     ) -> Result<Self> {
-        x.same_context(op, [(names[0], Some(weight)), (names[1], bias)])?;
+        x.same_device(op, [(names[0], Some(weight)), (names[1], bias)])?;
         // The kernels widen a weight of 16 bits; a gradient would be summed in f32.
         if !weight.is_half() || weight.requires_grad() {
             weight.expect_type(op, names[0], DType::F32)?;
@@ -79,7 +79,7 @@ impl<'a> Affine<'a> {
             weight: self.weight.input(),
             bias: self.bias.map(Tensor::input),
             values: input_gradient.then(|| saved(self.weight)).transpose()?,
-            arithmetic: self.weight.context().arithmetic(),
+            arithmetic: self.weight.device().arithmetic(),
             k: self.k,
             n: self.n,
         })
@@ -92,7 +92,7 @@ impl<'a> Affine<'a> {
 
     /// A tensor's rows as [`Affine::forward`] reads them.
     pub(super) fn rows(&self, x: &Tensor, rows: usize) -> Result<Rows> {
-        match x.context().arithmetic() {
+        match x.device().arithmetic() {
             Arithmetic::Integer => Ok(Rows::Integers(integer::rows_of(x, rows, self.k)?)),
             Arithmetic::Portable => Ok(Rows::Values(x.buffer()?)),
         }
@@ -101,7 +101,7 @@ impl<'a> Affine<'a> {
     /// Computes y = x Wᵀ + bias for `rows` rows, and what follows it.
     pub fn forward(
         &self,
-        ctx: &Context,
+        device: &Device,
         x: &Rows,
         y: &Buffer,
         rows: usize,
@@ -119,7 +119,7 @@ impl<'a> Affine<'a> {
                         n: self.n,
                     },
                 );
-                return integer::forward(ctx, x, parameters, y, sizes, epilogue);
+                return integer::forward(device, x, parameters, y, sizes, epilogue);
             }
         };
         let weight = self.weight.buffer()?;
@@ -128,7 +128,7 @@ impl<'a> Affine<'a> {
             ..MatMul::new(rows, self.n, self.k)
         };
         Ok(matmul_with(
-            ctx,
+            device,
             x,
             &weight,
             bias.as_ref(),
@@ -155,9 +155,17 @@ impl SavedAffine {
         batch: Batch,
     ) -> Result<()> {
         if let Some(bias) = self.bias.as_ref().filter(|bias| bias.requires_grad()) {
-            pass.parameter(bias, batch, |ctx, target, shards| {
+            pass.parameter(bias, batch, |device, target, shards| {
                 let (out, rows) = (&target.buffer, rows / shards);
-                column_sum(ctx, dy.buffer, out, shards, rows, self.n, target.accumulate)
+                column_sum(
+                    device,
+                    dy.buffer,
+                    out,
+                    shards,
+                    rows,
+                    self.n,
+                    target.accumulate,
+                )
             })?;
         }
         let Some(x) = x.filter(|_| self.weight.requires_grad()) else {
@@ -173,7 +181,7 @@ impl SavedAffine {
             gradient.add_to(pass, &self.weight, batch)
         };
         // A large weight's shards are windows of what is stored.
-        let large = self.n * self.k >= pass.context().tuning().shards_in_turn_from;
+        let large = self.n * self.k >= pass.device().tuning().shards_in_turn_from;
         match self.arithmetic {
             Arithmetic::Integer if !large => x.with_source(|x| add(pass, x)),
             _ => add(pass, (&x.values()?).into()),
@@ -183,7 +191,7 @@ impl SavedAffine {
     /// Computes dx = dy W, and what follows it; nothing where it was saved without values.
     pub fn backward_input(
         &self,
-        ctx: &Context,
+        device: &Device,
         dy: &Incoming<'_>,
         dx: &Buffer,
         rows: usize,
@@ -200,12 +208,12 @@ impl SavedAffine {
                 n: self.n,
             };
             let weight = integer::columns_of(weight, self.k, self.n)?;
-            integer::input_gradient(ctx, dy, &weight, dx, sizes, epilogue)?;
+            integer::input_gradient(device, dy, &weight, dx, sizes, epilogue)?;
             return Ok(());
         }
         let product = MatMul::new(rows, self.k, self.n);
         Ok(matmul_with(
-            ctx, dy.buffer, values, None, dx, &product, epilogue,
+            device, dy.buffer, values, None, dx, &product, epilogue,
         )?)
     }
 }
@@ -234,7 +242,7 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape);
     /// [`AutogradError::DType`](crate::AutogradError::DType) for operands of other types.
     #[doc = example!(
-        x: "let weight = Tensor::ones(&ctx, &[4, 3], DType::F32)?;",
+        x: "let weight = Tensor::ones(&device, &[4, 3], DType::F32)?;",
         "assert_eq!(x.linear(&weight, None)?.to_vec()?[..4], [6.0; 4]);"
     )]
     pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
@@ -258,7 +266,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape).
     #[doc = example!(
-        x: "let weight = Tensor::eye(&ctx, 3)?;",
+        x: "let weight = Tensor::eye(&device, 3)?;",
         "assert_eq!(x.linear_add(&weight, None, &x)?.to_vec()?, x.mul(2.0)?.to_vec()?);"
     )]
     pub fn linear_add(
@@ -281,14 +289,14 @@ impl Tensor {
         let mut shape = self.shape().to_vec();
         shape[self.shape().len() - 1] = map.n;
         if let Some(residual) = residual {
-            self.same_context(op, [("the residual", Some(residual))])?;
+            self.same_device(op, [("the residual", Some(residual))])?;
             residual.expect_shape(op, "the residual", &shape)?;
         }
-        let ctx = self.context();
-        let y = ctx.alloc_shape(&[rows, map.n])?;
+        let device = self.device();
+        let y = device.alloc_shape(&[rows, map.n])?;
         let around = residual.map(Tensor::buffer).transpose()?;
         map.forward(
-            ctx,
+            device,
             &map.rows(self, rows)?,
             &y,
             rows,
@@ -323,12 +331,12 @@ impl Tensor {
             if !x.requires_grad() {
                 return Ok(());
             }
-            let dx = pass.context().alloc(x.n_elements())?;
+            let dx = pass.device().alloc(x.n_elements())?;
             // What has reached x from others, as of several projections of one input.
             let earlier = pass.take_pending(&x).map(|earlier| earlier.buffer());
             let earlier = earlier.transpose()?;
             let sum = residual_epilogue(earlier.as_ref());
-            map.backward_input(pass.context(), &dy, &dx, rows, sum)?;
+            map.backward_input(pass.device(), &dy, &dx, rows, sum)?;
             pass.add(&x, Gradient::owned(dx))
         })?;
         Ok(linear.with_samples_of(samples))
@@ -378,20 +386,21 @@ mod tests {
     /// In the integer arithmetic the integers of weights of 16 bits are kept from pass to pass, and made again once a value changes.
     #[test]
     fn changed_weights_have_new_integers() -> crate::Result<()> {
-        for ctx in hlx_core::testing::contexts() {
-            let ctx = ctx.with_arithmetic(Arithmetic::Integer);
+        for device in hlx_core::testing::devices() {
+            let device = device.with_arithmetic(Arithmetic::Integer);
             let values = |seed: f32| {
                 (0..15)
                     .map(|i| (seed + i as f32).sin())
                     .collect::<Vec<f32>>()
             };
-            let x = Tensor::from_slice(&ctx, &values(0.5), &[3, 5])?;
+            let x = Tensor::from_slice(&device, &values(0.5), &[3, 5])?;
             let mut weight =
-                Tensor::from_slice(&ctx, &values(1.0), &[3, 5])?.to_dtype(DType::BF16)?;
+                Tensor::from_slice(&device, &values(1.0), &[3, 5])?.to_dtype(DType::BF16)?;
             let forward = |weight: &Tensor| no_grad(|| x.linear(weight, None)?.to_vec());
             let first = forward(&weight)?;
-            assert_eq!(forward(&weight)?, first, "{}", ctx.info());
-            let other = Tensor::from_slice(&ctx, &values(2.0), &[3, 5])?.to_dtype(DType::BF16)?;
+            assert_eq!(forward(&weight)?, first, "{}", device.info());
+            let other =
+                Tensor::from_slice(&device, &values(2.0), &[3, 5])?.to_dtype(DType::BF16)?;
             let expected = forward(&other)?;
             assert_ne!(expected, first);
             let kept = weight.clone();
@@ -400,9 +409,9 @@ mod tests {
                 forward(&kept)?,
                 expected,
                 "{}: through a handle from before",
-                ctx.info()
+                device.info()
             );
-            assert_eq!(forward(&weight)?, expected, "{}", ctx.info());
+            assert_eq!(forward(&weight)?, expected, "{}", device.info());
         }
         Ok(())
     }

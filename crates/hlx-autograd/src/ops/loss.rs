@@ -93,7 +93,7 @@ impl Tensor {
         reduction: LossReduction,
     ) -> Result<Tensor> {
         const OP: &str = "binary_cross_entropy_with_logits";
-        self.same_context(OP, [("weight", weight), ("pos_weight", pos_weight)])?;
+        self.same_device(OP, [("weight", weight), ("pos_weight", pos_weight)])?;
         let (x, target, dtype) = self.loss_operands(OP, target)?;
         if x.shape() != target.shape() {
             return Err(target.shape_error(OP, "the target", format!("{:?}", x.shape())));
@@ -153,7 +153,7 @@ impl Tensor {
     /// several elements.
     pub fn loss_with_rows(&self, scale: &Tensor) -> Result<(Tensor, Tensor)> {
         const OP: &str = "loss_with_rows";
-        self.same_context(OP, [("scale", Some(scale))])?;
+        self.same_device(OP, [("scale", Some(scale))])?;
         scale.expect_shape(OP, "scale", &[1])?;
         if self.rank() == 0 {
             return Err(self.shape_error(OP, "the loss", "[N, ..]"));
@@ -187,7 +187,7 @@ impl Tensor {
 
     /// Input and target of a loss in f32, and the type of its result.
     fn loss_operands(&self, op: &'static str, target: &Tensor) -> Result<(Tensor, Tensor, DType)> {
-        self.same_context(op, [("the target", Some(target))])?;
+        self.same_device(op, [("the target", Some(target))])?;
         for (argument, x) in [("the input", self), ("the target", target)] {
             if !x.dtype().is_float() {
                 x.expect_type(op, argument, DType::F32)?;
@@ -225,8 +225,8 @@ mod tests {
 
     /// Predictions and targets whose distances are away from the corners at 0 and 1.
     fn apart() -> [Tensor; 2] {
-        let ctx = hlx_core::testing::contexts()[0].clone();
-        let of = |values: &[f32]| Tensor::from_slice(&ctx, values, &[2, 3]).expect("uploads");
+        let device = hlx_core::testing::devices()[0].clone();
+        let of = |values: &[f32]| Tensor::from_slice(&device, values, &[2, 3]).expect("uploads");
         [
             of(&[0.5, -1.0, 2.0, 0.25, 3.0, -0.5]),
             of(&[0.0, 1.0, 2.5, 0.75, -1.0, 0.125]),
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn the_rows_of_a_loss_do_not_depend_on_the_batch() -> Result<()> {
         let [x, target] = [input(1, &[4, 5]), input(2, &[4, 5])];
-        let scale = Tensor::from_slice(x.context(), &[0.25], &[1])?;
+        let scale = Tensor::from_slice(x.device(), &[0.25], &[1])?;
         let each = x.mse_loss(&target, LossReduction::None)?;
         let (total, rows) = each.loss_with_rows(&scale)?;
         assert_eq!((total.shape(), rows.shape()), (&[][..], &[4][..]));

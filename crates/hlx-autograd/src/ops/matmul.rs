@@ -1,6 +1,6 @@
 //! Matrix products with broadcast batches, and sums of products by their indices.
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::broadcast_shape;
 use hlx_kernels::integer::{Preparation, Prepared, Source, Width};
 use hlx_kernels::matmul::{Epilogue, MatMul, matmul, matmul_integers};
@@ -30,13 +30,13 @@ impl Tensor {
         "assert_eq!(product.to_vec()?, [14.0, 32.0, 32.0, 77.0]);"
     )]
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
-        self.matmul_in(other, Law::of_inputs(self.context()))
+        self.matmul_in(other, Law::of_inputs(self.device()))
     }
 
     /// Computes [`Tensor::matmul`] in this arithmetic, and so its derivatives.
     pub(super) fn matmul_in(&self, other: &Tensor, law: Law) -> Result<Tensor> {
         const OP: &str = "matmul";
-        self.same_context(OP, [("the right operand", Some(other))])?;
+        self.same_device(OP, [("the right operand", Some(other))])?;
         if self.is_half() && other.dtype() == self.dtype() {
             return self.in_f32(|x| x.matmul_in(&other.to_dtype(DType::F32)?, law));
         }
@@ -77,7 +77,7 @@ impl Tensor {
         "assert_eq!(row.outer(&row)?.to_vec()?, [1.0, 2.0, 3.0, 2.0, 4.0, 6.0, 3.0, 6.0, 9.0]);"
     )]
     pub fn outer(&self, other: &Tensor) -> Result<Tensor> {
-        self.same_context("outer", [("the right operand", Some(other))])?;
+        self.same_device("outer", [("the right operand", Some(other))])?;
         for (argument, vector) in [("the left operand", self), ("the right operand", other)] {
             if vector.rank() != 1 {
                 return Err(vector.shape_error("outer", argument, "one dimension"));
@@ -94,8 +94,8 @@ impl Tensor {
             &[inner, n] if inner == k => n,
             _ => return Err(other.shape_error(OP, "the right operand", format!("[{k}, N]"))),
         };
-        let ctx = self.context();
-        let c = ctx.alloc_shape(&[rows, n])?;
+        let device = self.device();
+        let c = device.alloc_shape(&[rows, n])?;
         if !c.is_empty() {
             let (b, trans_b) = other.matrix()?;
             match law {
@@ -104,7 +104,7 @@ impl Tensor {
                         trans_b,
                         ..MatMul::new(rows, n, k)
                     };
-                    matmul(ctx, &self.buffer()?, &b, None, &c, &product)?;
+                    matmul(device, &self.buffer()?, &b, None, &c, &product)?;
                 }
                 Law::Integer(wide) => {
                     let (a, trans_a) = match self.rank() {
@@ -112,7 +112,7 @@ impl Tensor {
                         _ => (self.buffer()?, false),
                     };
                     let operands = [(&a, trans_a), (&b, trans_b)];
-                    integer::matmul(ctx, operands, [1, rows, n, k], wide, &c)?;
+                    integer::matmul(device, operands, [1, rows, n, k], wide, &c)?;
                 }
             }
         }
@@ -144,7 +144,7 @@ impl Tensor {
             let Some(b) = b.values.as_ref().filter(|_| a.place.requires_grad()) else {
                 return Ok(());
             };
-            let da = left_gradient(pass.context(), &incoming, b, sizes, law)?;
+            let da = left_gradient(pass.device(), &incoming, b, sizes, law)?;
             pass.add(&a.place, Gradient::owned(da))
         })?;
         Ok(product.with_samples_of(samples))
@@ -235,12 +235,12 @@ fn saved(a: &Tensor, b: &Tensor) -> [SavedOperand; 2] {
 
 /// One product a matrix of equally many.
 fn batched(a: &Tensor, b: &Tensor, law: Law) -> Result<Buffer> {
-    let ctx = a.context();
+    let device = a.device();
     let (&[ref leading @ .., m, k], Some(&n)) = (a.shape(), b.shape().last()) else {
         return a.buffer();
     };
     let batch: usize = leading.iter().product();
-    let c = ctx.alloc_shape_typed(a.dtype(), &[batch, m, n])?;
+    let c = device.alloc_shape_typed(a.dtype(), &[batch, m, n])?;
     if c.is_empty() {
         return Ok(c);
     }
@@ -252,11 +252,11 @@ fn batched(a: &Tensor, b: &Tensor, law: Law) -> Result<Buffer> {
         ..strided(batch, [m, n, k], [m * k, k * n, m * n])
     };
     match law {
-        _ if !is_float => matmul_integers(ctx, &a, &b, &c, &product)?,
-        Law::Portable => matmul(ctx, &a, &b, None, &c, &product)?,
+        _ if !is_float => matmul_integers(device, &a, &b, &c, &product)?,
+        Law::Portable => matmul(device, &a, &b, None, &c, &product)?,
         Law::Integer(wide) => {
             let operands = [(&a, trans_a), (&b, trans_b)];
-            integer::matmul(ctx, operands, [batch, m, n, k], wide, &c)?;
+            integer::matmul(device, operands, [batch, m, n, k], wide, &c)?;
         }
     }
     Ok(c)
@@ -285,17 +285,17 @@ fn recorded_backward(
 
 /// The gradient of the left operand, dC Bᵀ, of all rows.
 fn left_gradient(
-    ctx: &Context,
+    device: &Device,
     dc: &Incoming<'_>,
     b: &Tensor,
     sizes: Sizes,
     law: Law,
 ) -> Result<Buffer> {
     let Sizes { rows, k, n } = sizes;
-    let da = ctx.alloc_shape(&[rows, k])?;
+    let da = device.alloc_shape(&[rows, k])?;
     let (b, trans_b) = b.matrix()?;
     if da.is_empty() || n == 0 {
-        ctx.fill(&da, 0)?;
+        device.fill(&da, 0)?;
         return Ok(da);
     }
     if law != Law::Portable {
@@ -303,15 +303,15 @@ fn left_gradient(
             true => Preparation::of_columns(1, n, k, Width::Narrow),
             false => Preparation::of_rows(k, n, Width::Narrow),
         };
-        let b = Prepared::new(ctx, &b, of)?;
-        integer::input_gradient(ctx, dc, &b, &da, sizes, Epilogue::None)?;
+        let b = Prepared::new(device, &b, of)?;
+        integer::input_gradient(device, dc, &b, &da, sizes, Epilogue::None)?;
         return Ok(da);
     }
     let product = MatMul {
         trans_b: !trans_b,
         ..MatMul::new(rows, k, n)
     };
-    matmul(ctx, dc.buffer, &b, None, &da, &product)?;
+    matmul(device, dc.buffer, &b, None, &da, &product)?;
     Ok(da)
 }
 
@@ -351,15 +351,15 @@ mod tests {
 
     #[test]
     fn a_large_weight_whose_shards_are_computed_in_turn_has_the_same_bits() -> crate::Result<()> {
-        for ctx in hlx_core::testing::contexts() {
-            let mut tuning = ctx.tuning().clone();
+        for device in hlx_core::testing::devices() {
+            let mut tuning = device.tuning().clone();
             tuning.shards_in_turn_from = 1;
             let mut gradients = Vec::new();
-            for ctx in [ctx.clone(), ctx.with_tuning(tuning)?] {
+            for device in [device.clone(), device.with_tuning(tuning)?] {
                 for shards in [2, 8] {
-                    let x = Tensor::randn(&ctx, &[8, 16, 12], 1)?.with_samples(0)?;
-                    let weight = Tensor::randn(&ctx, &[20, 12], 2)?.with_gradient();
-                    let upstream = Tensor::randn(&ctx, &[8, 16, 20], 3)?;
+                    let x = Tensor::randn(&device, &[8, 16, 12], 1)?.with_samples(0)?;
+                    let weight = Tensor::randn(&device, &[20, 12], 2)?.with_gradient();
+                    let upstream = Tensor::randn(&device, &[8, 16, 20], 3)?;
                     let plan = BackwardPlan {
                         shards,
                         ..BackwardPlan::default()
@@ -370,7 +370,7 @@ mod tests {
                     gradients.push(gradient.into_iter().map(f32::to_bits).collect::<Vec<_>>());
                 }
             }
-            assert_eq!(gradients[..2], gradients[2..], "{}", ctx.info());
+            assert_eq!(gradients[..2], gradients[2..], "{}", device.info());
             assert_ne!(gradients[0], gradients[1]);
         }
         Ok(())
@@ -417,8 +417,8 @@ mod tests {
 
     #[test]
     fn products_of_integers_wrap_in_their_type() -> crate::Result<()> {
-        for ctx in hlx_core::testing::contexts() {
-            let whole = |values: Vec<i32>, shape: &[usize]| Tensor::from_vec(ctx, values, shape);
+        for device in hlx_core::testing::devices() {
+            let whole = |values: Vec<i32>, shape: &[usize]| Tensor::from_vec(device, values, shape);
             let a = whole(vec![1 << 30, 3, -2, 5, 7, 1], &[3, 2])?;
             let b = whole(vec![4, 1, 2, -1], &[2, 2])?;
             let rows = [6, (1 << 30) - 3, 2, -7, 30, 6];
@@ -436,7 +436,7 @@ mod tests {
             let [x, y] = bytes;
             let product = x?.matmul(&y?)?;
             assert_eq!(product.to_elements::<i8>()?, [6, -3, 2, -7, 30, 6]);
-            let ones = Tensor::ones(ctx, &[4, 2], crate::DType::I32)?;
+            let ones = Tensor::ones(device, &[4, 2], crate::DType::I32)?;
             let linear = a.linear(&ones, Some(&ones.select(1, 0)?))?;
             assert_eq!(linear.to_elements::<i32>()?[4..8], [4; 4]);
         }

@@ -127,10 +127,8 @@ impl Tensor {
         if self.layout().is_contiguous() {
             return Ok(self.clone());
         }
-        let out = self
-            .context()
-            .alloc_typed(self.dtype(), self.n_elements())?;
-        copy_strided(self.context(), self.operand(), &out)?;
+        let out = self.device().alloc_typed(self.dtype(), self.n_elements())?;
+        copy_strided(self.device(), self.operand(), &out)?;
         let x = self.input();
         Tensor::of_rule(
             "contiguous",
@@ -439,16 +437,16 @@ impl Tensor {
     /// Zeros of a shape with these elements at the places of a part of it.
     fn within_zeros(&self, part: Part, shape: &[usize]) -> Result<Tensor> {
         const OP: &str = "within_zeros";
-        let ctx = self.context();
+        let device = self.device();
         let whole = Layout::contiguous(shape)?;
-        let out = ctx.alloc_typed(self.dtype(), whole.n_elements())?;
-        ctx.fill(&out, 0)?;
+        let out = device.alloc_typed(self.dtype(), whole.n_elements())?;
+        device.fill(&out, 0)?;
         let layout = moved(OP, part.of(&whole))?;
         let target = Operand {
             buffer: &out,
             layout: &layout,
         };
-        assign_strided(ctx, self.operand(), target)?;
+        assign_strided(device, self.operand(), target)?;
         let dy = self.input();
         Tensor::of_rule(OP, &[self], (out, shape), move |pass, ddx, _| {
             pass.add_tensor(&dy, &ddx.part(OP, part.clone())?)

@@ -13,8 +13,8 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless the shapes are equal.
     #[doc = example!(x: "assert_eq!(x.mse(&x.add(2.0)?)?.item::<f32>()?, 4.0);")]
     pub fn mse(&self, target: &Tensor) -> Result<Tensor> {
-        let factor = constant(self.context(), 1.0 / self.n_elements() as f32)?;
-        self.mse_scaled(target, &Tensor::from_buffer(self.context(), factor, &[1])?)
+        let factor = constant(self.device(), 1.0 / self.n_elements() as f32)?;
+        self.mse_scaled(target, &Tensor::from_buffer(self.device(), factor, &[1])?)
     }
 
     /// Computes the sum of (prediction - target)² times `scale`, a tensor of one element: for
@@ -23,20 +23,20 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::mse`].
     #[doc = example!(
-        x: "let scale = Tensor::full(&ctx, &[1], 0.5, DType::F32)?;",
+        x: "let scale = Tensor::full(&device, &[1], 0.5, DType::F32)?;",
         "assert_eq!(x.mse_scaled(&x.add(2.0)?, &scale)?.item::<f32>()?, 12.0);"
     )]
     pub fn mse_scaled(&self, target: &Tensor, scale: &Tensor) -> Result<Tensor> {
         let others = [("the target", Some(target)), ("scale", Some(scale))];
-        self.same_context("mse", others)?;
+        self.same_device("mse", others)?;
         self.expect_type("mse", "the input", DType::F32)?;
         target.expect_shape("mse", "the target", self.shape())?;
         scale.expect_shape("mse", "scale", &[1])?;
-        let ctx = self.context();
-        let rows = ctx.alloc(self.n_elements())?;
+        let device = self.device();
+        let rows = device.alloc(self.n_elements())?;
         let values = [self.buffer()?, target.buffer()?, scale.buffer()?];
-        mse_forward(ctx, &values[0], &values[1], &rows)?;
-        let loss = scaled_sum(ctx, &rows, &values[2])?;
+        mse_forward(device, &values[0], &values[1], &rows)?;
+        let loss = scaled_sum(device, &rows, &values[2])?;
         let saved = [
             self.keep(&values[0]),
             target.keep(&values[1]),
@@ -44,12 +44,12 @@ impl Tensor {
         ];
         let x = self.input();
         Tensor::from_operation("mse", &[self], loss, &[], move |pass, dy| {
-            let ctx = pass.context();
+            let device = pass.device();
             let [prediction, target, scale] = &saved;
             let (prediction, target) = (prediction.values()?, target.values()?);
-            let factor = upstream_factor(ctx, &scale.values()?, &dy)?;
-            let dx = ctx.alloc(prediction.len())?;
-            mse_backward(ctx, &prediction, &target, &factor, &dx)?;
+            let factor = upstream_factor(device, &scale.values()?, &dy)?;
+            let dx = device.alloc(prediction.len())?;
+            mse_backward(device, &prediction, &target, &factor, &dx)?;
             pass.add(&x, Gradient::owned(dx))
         })
     }

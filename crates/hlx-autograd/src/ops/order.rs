@@ -58,11 +58,11 @@ impl Tensor {
         }
         const OP: &str = "sort";
         let axis = axis_of(OP, dim, self.rank())?;
-        let (ctx, n) = (self.context(), self.n_elements());
-        let values = ctx.alloc_typed(self.dtype(), n)?;
-        let places = ctx.alloc_typed(DType::U32, n)?;
-        hlx_kernels::sort::sort(ctx, self.operand(), axis, descending, &values, &places)?;
-        let places = Tensor::from_buffer(ctx, places, self.shape())?;
+        let (device, n) = (self.device(), self.n_elements());
+        let values = device.alloc_typed(self.dtype(), n)?;
+        let places = device.alloc_typed(DType::U32, n)?;
+        hlx_kernels::sort::sort(device, self.operand(), axis, descending, &values, &places)?;
+        let places = Tensor::from_buffer(device, places, self.shape())?;
         Ok((self.taken_from(OP, axis, values, &places)?, places))
     }
 
@@ -77,12 +77,12 @@ impl Tensor {
         let output = (values, places.shape());
         let samples = self.samples().unless_along(axis);
         if !self.dtype().is_float() {
-            let values = Tensor::from_buffer(self.context(), output.0, output.1)?;
+            let values = Tensor::from_buffer(self.device(), output.0, output.1)?;
             return Ok(values.with_samples_of(samples));
         }
         let (x, shape, places) = (self.input(), self.shape().to_vec(), places.clone());
         let values = Tensor::of_rule(op, &[self], output, move |pass, dy, _| {
-            let dx = Tensor::zeros(dy.context(), &shape, dy.dtype())?;
+            let dx = Tensor::zeros(dy.device(), &shape, dy.dtype())?;
             pass.add_tensor(&x, &dx.scatter(axis as isize, &places, dy)?)
         })?;
         Ok(values.with_samples_of(samples))
@@ -98,10 +98,10 @@ impl Tensor {
             return self.as_vector(|x| x.argsort(dim, descending));
         }
         let axis = axis_of("argsort", dim, self.rank())?;
-        let ctx = self.context();
-        let places = ctx.alloc_typed(DType::U32, self.n_elements())?;
-        hlx_kernels::sort::argsort(ctx, self.operand(), axis, descending, &places)?;
-        Tensor::from_buffer(ctx, places, self.shape())
+        let device = self.device();
+        let places = device.alloc_typed(DType::U32, self.n_elements())?;
+        hlx_kernels::sort::argsort(device, self.operand(), axis, descending, &places)?;
+        Tensor::from_buffer(device, places, self.shape())
     }
 
     /// Computes the k largest (or smallest) elements along a dimension in order and their places; of
@@ -127,11 +127,11 @@ impl Tensor {
             });
         }
         shape[axis] = k;
-        let (ctx, n) = (self.context(), shape.iter().product());
-        let values = ctx.alloc_typed(self.dtype(), n)?;
-        let places = ctx.alloc_typed(DType::U32, n)?;
-        hlx_kernels::sort::topk(ctx, self.operand(), k, axis, largest, &values, &places)?;
-        let places = Tensor::from_buffer(ctx, places, &shape)?;
+        let (device, n) = (self.device(), shape.iter().product());
+        let values = device.alloc_typed(self.dtype(), n)?;
+        let places = device.alloc_typed(DType::U32, n)?;
+        hlx_kernels::sort::topk(device, self.operand(), k, axis, largest, &values, &places)?;
+        let places = Tensor::from_buffer(device, places, &shape)?;
         Ok((self.taken_from("topk", axis, values, &places)?, places))
     }
 }
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn nan_is_the_largest_and_equal_elements_keep_their_order() -> Result<()> {
-        let ctx = hlx_core::testing::contexts()[0].clone();
-        let x = Tensor::from_slice(&ctx, &[3.0, f32::NAN, -1.0, 3.0], &[4])?;
+        let device = hlx_core::testing::devices()[0].clone();
+        let x = Tensor::from_slice(&device, &[3.0, f32::NAN, -1.0, 3.0], &[4])?;
         let (sorted, places) = x.sort(0, false)?;
         assert_eq!(places.to_ids()?, [2, 0, 3, 1]);
         assert_eq!(sorted.to_vec()?[..3], [-1.0, 3.0, 3.0]);

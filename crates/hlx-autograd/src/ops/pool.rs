@@ -3,7 +3,7 @@
 //! Averages and interpolations are linear: their second derivative is their first. A maximum's second
 //! derivative goes through the places that it chose.
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::interpolate::{
     Interpolate2d, Interpolation, interpolate2d_backward, interpolate2d_forward,
 };
@@ -65,7 +65,7 @@ enum Kind {
 }
 
 impl Linear {
-    fn launch(&self, ctx: &Context, x: &Buffer, y: &Buffer) -> Result<(), KernelError> {
+    fn launch(&self, device: &Device, x: &Buffer, y: &Buffer) -> Result<(), KernelError> {
         let Self {
             planes,
             input,
@@ -74,16 +74,16 @@ impl Linear {
         } = *self;
         match (self.kind, self.transposed) {
             (Kind::Average(options, divisor), false) => {
-                avg_pool2d_forward(ctx, x, y, divisor, &pool_of(options, planes, input))
+                avg_pool2d_forward(device, x, y, divisor, &pool_of(options, planes, input))
             }
             (Kind::Average(options, divisor), true) => {
-                avg_pool2d_backward(ctx, x, y, divisor, &pool_of(options, planes, input))
+                avg_pool2d_backward(device, x, y, divisor, &pool_of(options, planes, input))
             }
             (Kind::Adaptive, false) => {
-                adaptive_avg_pool2d_forward(ctx, x, y, planes, input, output)
+                adaptive_avg_pool2d_forward(device, x, y, planes, input, output)
             }
             (Kind::Adaptive, true) => {
-                adaptive_avg_pool2d_backward(ctx, x, y, planes, input, output)
+                adaptive_avg_pool2d_backward(device, x, y, planes, input, output)
             }
             (Kind::Interpolated(mode, scale_factor), transposed) => {
                 let spec = Interpolate2d {
@@ -94,8 +94,8 @@ impl Linear {
                     scale_factor,
                 };
                 match transposed {
-                    false => interpolate2d_forward(ctx, x, y, &spec),
-                    true => interpolate2d_backward(ctx, x, y, &spec),
+                    false => interpolate2d_forward(device, x, y, &spec),
+                    true => interpolate2d_backward(device, x, y, &spec),
                 }
             }
         }
@@ -109,9 +109,9 @@ impl Linear {
         };
         let rank = x.rank();
         let shape = [&x.shape()[..rank - 2], &to].concat();
-        let ctx = x.context();
-        let y = ctx.alloc(Layout::count(&shape)?)?;
-        self.launch(ctx, &x.buffer()?, &y)?;
+        let device = x.device();
+        let y = device.alloc(Layout::count(&shape)?)?;
+        self.launch(device, &x.buffer()?, &y)?;
         let (place, samples) = (x.input(), x.samples());
         let gradient = Self {
             transposed: !self.transposed,
@@ -157,7 +157,7 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape), and a kernel error for windows that do not
     /// fit.
     #[doc = example!(
-        "let image = Tensor::arange(&ctx, 0.0, 16.0, 1.0)?.reshape(&[1, 1, 4, 4])?;",
+        "let image = Tensor::arange(&device, 0.0, 16.0, 1.0)?.reshape(&[1, 1, 4, 4])?;",
         "assert_eq!(image.max_pool2d(&PoolOptions::square(2))?.to_vec()?, [5.0, 7.0, 13.0, 15.0]);"
     )]
     pub fn max_pool2d(&self, options: &PoolOptions) -> Result<Tensor> {
@@ -183,29 +183,29 @@ impl Tensor {
         };
         let spec = pool_of(*options, planes, input);
         let [h, w] = spec.output()?;
-        let ctx = self.context();
-        let values = ctx.alloc_shape_typed(self.dtype(), &[planes, h, w])?;
-        let places = ctx.alloc_shape_typed(DType::U32, &[planes, h, w])?;
-        max_pool2d_forward(ctx, &self.buffer()?, &values, &places, &spec)?;
+        let device = self.device();
+        let values = device.alloc_shape_typed(self.dtype(), &[planes, h, w])?;
+        let places = device.alloc_shape_typed(DType::U32, &[planes, h, w])?;
+        max_pool2d_forward(device, &self.buffer()?, &values, &places, &spec)?;
         let rank = self.rank();
         let samples = self
             .samples()
             .moved(|axis| (axis + 2 < rank).then_some(axis));
         let shape = [&self.shape()[..rank - 2], &[h, w]].concat();
-        let chosen = Tensor::from_buffer(ctx, places.clone(), &shape)?.with_samples_of(samples);
+        let chosen = Tensor::from_buffer(device, places.clone(), &shape)?.with_samples_of(samples);
         if !self.requires_grad() {
-            let values = Tensor::from_buffer(ctx, values, &shape)?;
+            let values = Tensor::from_buffer(device, values, &shape)?;
             return Ok((values.with_samples_of(samples), chosen));
         }
         let (place, from) = (self.input(), self.shape().to_vec());
         let y = Tensor::of_rule(OP, &[self], (values, &shape), move |pass, dy, _| {
             if !pass.is_recorded() {
-                let dx = pass.context().alloc_shape(&from)?;
-                max_pool2d_backward(pass.context(), &dy.buffer()?, &places, &dx, &spec)?;
+                let dx = pass.device().alloc_shape(&from)?;
+                max_pool2d_backward(pass.device(), &dy.buffer()?, &places, &dx, &spec)?;
                 return pass.add(&place, Gradient::owned(dx));
             }
-            let chosen = Tensor::from_buffer(dy.context(), places.clone(), &[planes, h * w])?;
-            let zeros = Tensor::zeros(dy.context(), &[planes, input[0] * input[1]], DType::F32)?;
+            let chosen = Tensor::from_buffer(dy.device(), places.clone(), &[planes, h * w])?;
+            let zeros = Tensor::zeros(dy.device(), &[planes, input[0] * input[1]], DType::F32)?;
             let dy = dy.reshape(&[planes, h * w])?;
             let dx = zeros.scatter_add(1, &chosen, &dy)?;
             pass.add_tensor(&place, &dx.reshape(&from)?)
@@ -218,7 +218,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::max_pool2d`].
     #[doc = example!(
-        "let image = Tensor::arange(&ctx, 0.0, 16.0, 1.0)?.reshape(&[1, 1, 4, 4])?;",
+        "let image = Tensor::arange(&device, 0.0, 16.0, 1.0)?.reshape(&[1, 1, 4, 4])?;",
         "let means = image.avg_pool2d(&PoolOptions::square(2), AvgDivisor::Padded)?;",
         "assert_eq!(means.to_vec()?, [2.5, 4.5, 10.5, 12.5]);"
     )]
@@ -246,7 +246,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::max_pool2d`].
     #[doc = example!(
-        "let image = Tensor::arange(&ctx, 0.0, 16.0, 1.0)?.reshape(&[1, 1, 4, 4])?;",
+        "let image = Tensor::arange(&device, 0.0, 16.0, 1.0)?.reshape(&[1, 1, 4, 4])?;",
         "assert_eq!(image.adaptive_avg_pool2d([1, 1])?.to_vec()?, [7.5]);"
     )]
     pub fn adaptive_avg_pool2d(&self, output: [usize; 2]) -> Result<Tensor> {
@@ -272,7 +272,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::max_pool2d`].
     #[doc = example!(
-        "let image = Tensor::arange(&ctx, 0.0, 2.0, 1.0)?.reshape(&[1, 1, 1, 2])?;",
+        "let image = Tensor::arange(&device, 0.0, 2.0, 1.0)?.reshape(&[1, 1, 1, 2])?;",
         "let wide = image.interpolate([1, 4], Interpolation::Nearest)?;",
         "assert_eq!(wide.to_vec()?, [0.0, 0.0, 1.0, 1.0]);"
     )]
@@ -333,7 +333,7 @@ mod tests {
         };
         // Values further apart than the steps of the check, so that none changes the largest.
         let apart: Vec<f32> = (0..180).map(|i| (i * 77 % 180) as f32 / 8.0).collect();
-        let apart = Tensor::from_slice(x[0].context(), &apart, x[0].shape()).expect("uploads");
+        let apart = Tensor::from_slice(x[0].device(), &apart, x[0].shape()).expect("uploads");
         check("max_pool2d", &[apart], |x| x[0].max_pool2d(&options));
         for divisor in [AvgDivisor::Padded, AvgDivisor::Inside] {
             check("avg_pool2d", &x, |x| {
@@ -359,8 +359,8 @@ mod tests {
 
     #[test]
     fn the_first_of_equal_ones_has_the_gradient() -> Result<()> {
-        let ctx = hlx_core::testing::contexts()[0].clone();
-        let x = Tensor::from_slice(&ctx, &[1.0, 3.0, 3.0, 0.0], &[1, 2, 2])?.with_gradient();
+        let device = hlx_core::testing::devices()[0].clone();
+        let x = Tensor::from_slice(&device, &[1.0, 3.0, 3.0, 0.0], &[1, 2, 2])?.with_gradient();
         x.max_pool2d(&PoolOptions::square(2))?.sum()?.backward()?;
         assert_eq!(x.grad().expect("one").to_vec()?, [0.0, 1.0, 0.0, 0.0]);
         Ok(())

@@ -10,7 +10,7 @@ mod lstm;
 #[cfg(test)]
 mod tests;
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::elementwise::assign_strided;
 use hlx_kernels::recurrent::{Step, step_product};
 use hlx_kernels::reduce::column_sum;
@@ -79,7 +79,7 @@ impl Sequence {
             ("bias", bias),
             ("projection", projection),
         ];
-        projected.same_context(op, others.into_iter().chain(initial.iter().copied()))?;
+        projected.same_device(op, others.into_iter().chain(initial.iter().copied()))?;
         let input = ("the projected input", Some(projected));
         for (argument, values) in others.into_iter().chain([input]) {
             if let Some(values) = values {
@@ -147,23 +147,23 @@ impl Sequence {
     }
 
     /// A state \[B, extent\] that steps replace: a copy of the first, or zeros.
-    fn state(&self, ctx: &Context, first: Option<&Buffer>, extent: usize) -> Result<Buffer> {
-        let state = ctx.alloc_shape(&[self.batch, extent])?;
+    fn state(&self, device: &Device, first: Option<&Buffer>, extent: usize) -> Result<Buffer> {
+        let state = device.alloc_shape(&[self.batch, extent])?;
         match first {
-            Some(first) => ctx.copy(first, &state)?,
-            None => ctx.fill(&state, 0)?,
+            Some(first) => device.copy(first, &state)?,
+            None => device.fill(&state, 0)?,
         }
         Ok(state)
     }
 
     /// Memory for what all positions keep, `rows` times H each. The steps write every element.
-    fn kept(&self, ctx: &Context, rows: usize) -> Result<Buffer> {
-        Ok(ctx.alloc_shape(&[rows, self.time, self.units()])?)
+    fn kept(&self, device: &Device, rows: usize) -> Result<Buffer> {
+        Ok(device.alloc_shape(&[rows, self.time, self.units()])?)
     }
 
     /// The hidden state before each position, contiguous: the one after the position before it. Those of
     /// all positions lie in the first columns of `out`, \[B, T, H\].
-    fn hidden_before(&self, ctx: &Context, out: &Buffer, first: &Buffer) -> Result<Buffer> {
+    fn hidden_before(&self, device: &Device, out: &Buffer, first: &Buffer) -> Result<Buffer> {
         let &Self {
             batch,
             time,
@@ -172,7 +172,7 @@ impl Sequence {
         } = self;
         let stored = self.columns(hidden)?;
         let all = Layout::contiguous(&[batch, time, hidden])?;
-        let before = ctx.alloc_shape(&[batch, time, hidden])?;
+        let before = device.alloc_shape(&[batch, time, hidden])?;
         let ([start, end], [to, to_end], begin) = match self.reverse {
             false => ([0, time - 1], [1, time], 0),
             true => ([1, time], [0, time - 1], time - 1),
@@ -181,9 +181,9 @@ impl Sequence {
         let to = part(&all, 1, to, to_end)?;
         let begin = part(&all, 1, begin, begin + 1)?;
         let of = |buffer, layout| Operand { buffer, layout };
-        assign_strided(ctx, of(out, &from), of(&before, &to))?;
+        assign_strided(device, of(out, &from), of(&before, &to))?;
         let one = Layout::contiguous(&[batch, 1, hidden])?;
-        assign_strided(ctx, of(first, &one), of(&before, &begin))?;
+        assign_strided(device, of(first, &one), of(&before, &begin))?;
         Ok(before)
     }
 
@@ -207,7 +207,7 @@ impl Sequence {
             Some(first) => first.unsqueeze(1)?,
             None => {
                 let shape = [self.batch, 1, extent];
-                Tensor::zeros(states.context(), &shape, states.dtype())?
+                Tensor::zeros(states.device(), &shape, states.dtype())?
             }
         };
         match self.reverse {
@@ -255,10 +255,10 @@ struct StepProduct {
 }
 
 impl StepProduct {
-    fn new(ctx: &Context, weight: &Tensor, bias: Option<&Tensor>, batch: usize) -> Result<Self> {
+    fn new(device: &Device, weight: &Tensor, bias: Option<&Tensor>, batch: usize) -> Result<Self> {
         let (rows, columns) = (weight.shape()[0], weight.shape()[1]);
-        let turned = ctx.alloc_shape(&[rows, columns])?;
-        transpose(ctx, &weight.buffer()?, rows, columns, &turned)?;
+        let turned = device.alloc_shape(&[rows, columns])?;
+        transpose(device, &weight.buffer()?, rows, columns, &turned)?;
         Ok(Self {
             turned,
             bias: bias.map(Tensor::buffer).transpose()?,
@@ -266,9 +266,16 @@ impl StepProduct {
         })
     }
 
-    fn compute(&self, ctx: &Context, x: &Buffer, y: &Buffer) -> Result<()> {
+    fn compute(&self, device: &Device, x: &Buffer, y: &Buffer) -> Result<()> {
         let (turned, bias) = (&self.turned, self.bias.as_ref());
-        Ok(step_product(ctx, [x, turned], bias, y, self.shape, false)?)
+        Ok(step_product(
+            device,
+            [x, turned],
+            bias,
+            y,
+            self.shape,
+            false,
+        )?)
     }
 }
 
@@ -291,7 +298,7 @@ impl Parameters {
     /// Computes `dh = ds W`, or adds it to what `dh` holds.
     fn to_hidden(
         &self,
-        ctx: &Context,
+        device: &Device,
         weight: &Buffer,
         (ds, dh): (&Buffer, &Buffer),
         accumulate: bool,
@@ -300,7 +307,7 @@ impl Parameters {
         let rows = sequence.gates * sequence.width;
         let shape = [sequence.batch, sequence.hidden, rows];
         Ok(step_product(
-            ctx,
+            device,
             [ds, weight],
             None,
             dh,
@@ -321,13 +328,13 @@ impl Parameters {
         let columns = sequence.gates * sequence.width;
         let rows = sequence.batch * sequence.time;
         if let Some(bias) = self.bias.as_ref().filter(|bias| bias.requires_grad()) {
-            pass.parameter(&bias.input(), self.batch, |ctx, target, shards| {
+            pass.parameter(&bias.input(), self.batch, |device, target, shards| {
                 let (out, rows) = (&target.buffer, rows / shards);
-                column_sum(ctx, ds, out, shards, rows, columns, target.accumulate)
+                column_sum(device, ds, out, shards, rows, columns, target.accumulate)
             })?;
         }
         if self.weight.requires_grad() {
-            let before = sequence.hidden_before(pass.context(), out, first)?;
+            let before = sequence.hidden_before(pass.device(), out, first)?;
             let (left, right) = ((ds, columns), (&before, sequence.hidden));
             let weight = &self.weight.input();
             weight_gradient(pass, weight, left, right, rows, self.batch)?;
@@ -363,7 +370,7 @@ impl Parameters {
         let rows = [sequence.batch, sequence.time];
         let shape = [rows[0], rows[1], 4 * sequence.width];
         // An operand of which the place alone is read.
-        let x = Tensor::from_buffer(before.context(), values.clone(), &shape)?.at(input.clone());
+        let x = Tensor::from_buffer(before.device(), values.clone(), &shape)?.at(input.clone());
         let operands: Vec<&Tensor> = [&x, before].into_iter().chain(self.affine()).collect();
         let (parameters, input, before) = (self.clone(), input.clone(), before.clone());
         let derivative = move |pass: &mut Backward<'_>, dy: &Tensor, y: Option<&Tensor>| {

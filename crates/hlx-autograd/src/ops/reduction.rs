@@ -17,13 +17,13 @@ impl Tensor {
     pub(super) fn reduced(&self, reduction: Reduction, axes: &[usize]) -> Result<Tensor> {
         let kept = shape_without(self.shape(), axes, true);
         let dtype = reduction.output_dtype(self.dtype());
-        let ctx = self.context();
-        let out = ctx.alloc_typed(dtype, Layout::count(&kept)?)?;
-        reduce(ctx, reduction, self.operand(), axes, &out)?;
+        let device = self.device();
+        let out = device.alloc_typed(dtype, Layout::count(&kept)?)?;
+        reduce(device, reduction, self.operand(), axes, &out)?;
         let samples = self
             .samples()
             .moved(|axis| (!axes.contains(&axis)).then_some(axis));
-        Ok(Tensor::from_buffer(ctx, out, &kept)?.with_samples_of(samples))
+        Ok(Tensor::from_buffer(device, out, &kept)?.with_samples_of(samples))
     }
 
     /// A sum or product of integers as i32, to which PyTorch's i64 is narrowed; u32 stays.
@@ -304,7 +304,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::amax`].
     #[doc = example!(
-        "let x = Tensor::zeros(&ctx, &[4], DType::F32)?;",
+        "let x = Tensor::zeros(&device, &[4], DType::F32)?;",
         "assert!((x.logsumexp(&[0], false)?.item::<f32>()? - 1.386_294_4).abs() < 1e-6);"
     )]
     pub fn logsumexp(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
@@ -382,8 +382,8 @@ mod tests {
     use crate::ops::test_support::{check, input, message};
 
     fn of(values: &[f32], shape: &[usize]) -> Tensor {
-        let ctx = hlx_core::testing::contexts()[0].clone();
-        Tensor::from_slice(&ctx, values, shape).expect("uploads")
+        let device = hlx_core::testing::devices()[0].clone();
+        Tensor::from_slice(&device, values, shape).expect("uploads")
     }
 
     #[test]
@@ -420,8 +420,8 @@ mod tests {
 
     #[test]
     fn a_norm_has_the_bits_of_the_root_of_the_sum_of_squares() -> Result<()> {
-        for ctx in hlx_core::testing::contexts() {
-            let x = Tensor::randn(ctx, &[9, 600], 4)?;
+        for device in hlx_core::testing::devices() {
+            let x = Tensor::randn(device, &[9, 600], 4)?;
             for (dims, kept) in [(&[1][..], &[9, 1][..]), (&[0], &[1, 600]), (&[], &[1, 1])] {
                 let leaves = [x.with_gradient(), x.with_gradient()];
                 let norm = leaves[0].norm(2.0, dims, true)?;

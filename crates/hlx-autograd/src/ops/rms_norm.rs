@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_kernels::integer::prepare_rms_norm;
 use hlx_kernels::rms_norm::{
     rms_norm_backward_input, rms_norm_backward_input_add, rms_norm_backward_weight,
@@ -37,7 +37,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::rms_norm`].
     #[doc = example!(
-        x: "let y = x.rms_norm_one_plus(&[3], &Tensor::zeros(&ctx, &[3], DType::F32)?, 1e-6)?;",
+        x: "let y = x.rms_norm_one_plus(&[3], &Tensor::zeros(&device, &[3], DType::F32)?, 1e-6)?;",
         "assert_eq!(y.to_vec()?, x.rms_norm(&[3], None, 1e-6)?.to_vec()?);"
     )]
     pub fn rms_norm_one_plus(
@@ -57,7 +57,7 @@ impl Tensor {
         offset: f32,
         eps: f32,
     ) -> Result<Tensor> {
-        self.same_context(OP, [("weight", weight)])?;
+        self.same_device(OP, [("weight", weight)])?;
         if self.is_half() {
             let weight = weight.map(Tensor::widened).transpose()?;
             return self.in_f32(|x| x.rms_normed(normalized, weight.as_ref(), offset, eps));
@@ -69,30 +69,30 @@ impl Tensor {
         }
         let columns: usize = normalized.iter().product();
         let rows = self.n_elements().checked_div(columns).unwrap_or(0);
-        let ctx = self.context();
+        let device = self.device();
         let weight = match weight {
             Some(weight) => {
                 weight.expect_shape(OP, "weight", normalized)?;
                 weight.clone()
             }
-            None => Tensor::ones(ctx, normalized, DType::F32)?,
+            None => Tensor::ones(device, normalized, DType::F32)?,
         };
         let gain = match offset {
             0.0 => weight.clone(),
             _ => weight.add(offset)?,
         };
         let (x, w) = (self.buffer()?, gain.buffer()?);
-        let y = ctx.alloc(x.len())?;
-        let stats = Statistics::new(ctx, [rows, columns], 1)?;
+        let y = device.alloc(x.len())?;
+        let stats = Statistics::new(device, [rows, columns], 1)?;
         if rows > 0 || columns == 0 {
-            rms_norm_forward(ctx, &x, &w, &y, stats.of_floats(), rows, columns, eps)?;
+            rms_norm_forward(device, &x, &w, &y, stats.of_floats(), rows, columns, eps)?;
         }
         let integers =
-            stats.prepare(|stats| prepare_rms_norm(ctx, &x, &w, stats, eps, [rows, columns]))?;
+            stats.prepare(|stats| prepare_rms_norm(device, &x, &w, stats, eps, [rows, columns]))?;
         let places = [self.input(), weight.input()];
         let (x, w) = (self.keep(&x), gain.keep(&w));
         let integers = integers.map(|integers| {
-            let again = again(ctx, [x.clone(), w.clone()], stats.clone(), eps);
+            let again = again(device, [x.clone(), w.clone()], stats.clone(), eps);
             (integers, again)
         });
         let (input, factor, batch) = (self.clone(), gain.clone(), self.batch());
@@ -116,25 +116,27 @@ impl Tensor {
             }
             let (x, dy, stats) = (x.values()?, dy.buffer()?, stats.buffer());
             if weight.requires_grad() {
-                pass.parameter(weight, batch, |ctx, target, shards| {
+                pass.parameter(weight, batch, |device, target, shards| {
                     let (out, more) = (&target.buffer, target.accumulate);
                     let per = rows / shards;
-                    rms_norm_backward_weight(ctx, &x, stats, &dy, out, shards, per, columns, more)
+                    rms_norm_backward_weight(
+                        device, &x, stats, &dy, out, shards, per, columns, more,
+                    )
                 })?;
             }
             if !x_place.requires_grad() {
                 return Ok(());
             }
-            let dx = pass.context().alloc(x.len())?;
+            let dx = pass.device().alloc(x.len())?;
             if rows > 0 {
                 // The gradient around the branch, of x + branch(norm(x)).
                 let around = pass.take_pending(x_place).map(|around| around.buffer());
                 let around = around.transpose()?;
-                let (ctx, w, x) = (pass.context(), &w.values()?, &x);
+                let (device, w, x) = (pass.device(), &w.values()?, &x);
                 match &around {
-                    None => rms_norm_backward_input(ctx, x, w, stats, &dy, &dx, rows, columns)?,
+                    None => rms_norm_backward_input(device, x, w, stats, &dy, &dx, rows, columns)?,
                     Some(around) => rms_norm_backward_input_add(
-                        ctx, x, w, stats, &dy, around, &dx, rows, columns,
+                        device, x, w, stats, &dy, around, &dx, rows, columns,
                     )?,
                 }
             }
@@ -149,18 +151,27 @@ impl Tensor {
 }
 
 /// The norm once more.
-fn again(ctx: &Context, [x, weight]: [Saved; 2], stats: Statistics, eps: f32) -> Again {
+fn again(device: &Device, [x, weight]: [Saved; 2], stats: Statistics, eps: f32) -> Again {
     let origin = Origin::RmsNorm {
         x: Box::new(x.clone()),
         stats,
         weight: Box::new(weight.clone()),
     };
-    let ctx = ctx.clone();
+    let device = device.clone();
     let recipe = Arc::new(move || {
         let (x, weight) = (x.values()?, weight.values()?);
-        let (columns, y) = (weight.len(), ctx.alloc(x.len())?);
+        let (columns, y) = (weight.len(), device.alloc(x.len())?);
         let rows = x.len() / columns.max(1);
-        rms_norm_forward(&ctx, &x, &weight, &y, &ctx.alloc(rows)?, rows, columns, eps)?;
+        rms_norm_forward(
+            &device,
+            &x,
+            &weight,
+            &y,
+            &device.alloc(rows)?,
+            rows,
+            columns,
+            eps,
+        )?;
         Ok(y)
     });
     Again {

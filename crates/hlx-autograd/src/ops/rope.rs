@@ -17,14 +17,14 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) and
     /// [`AutogradError::DType`](crate::AutogradError::DType) of an argument that does not fit.
     #[doc = example!(
-        "let x = Tensor::from_slice(&ctx, &[1.0, 0.0, 1.0, 0.0], &[2, 1, 2])?;",
-        "let positions = Tensor::ids(&ctx, &[0, 1], &[2])?;",
-        "let y = x.rope(&positions, &Tensor::ones(&ctx, &[1], DType::F32)?, 1.0)?.to_vec()?;",
+        "let x = Tensor::from_slice(&device, &[1.0, 0.0, 1.0, 0.0], &[2, 1, 2])?;",
+        "let positions = Tensor::ids(&device, &[0, 1], &[2])?;",
+        "let y = x.rope(&positions, &Tensor::ones(&device, &[1], DType::F32)?, 1.0)?.to_vec()?;",
         "assert_eq!(y[..2], [1.0, 0.0]);",
         "assert!((y[2] - 0.5403).abs() < 1e-4 && (y[3] - 0.8415).abs() < 1e-4);"
     )]
     pub fn rope(&self, positions: &Tensor, frequencies: &Tensor, scale: f32) -> Result<Tensor> {
-        self.same_context(
+        self.same_device(
             OP,
             [
                 ("positions", Some(positions)),
@@ -55,7 +55,7 @@ impl Tensor {
         scale: f32,
         inverse: bool,
     ) -> Result<Tensor> {
-        let (ctx, rank) = (self.context(), self.rank());
+        let (device, rank) = (self.device(), self.rank());
         let sizes = Rope {
             rows: positions.n_elements(),
             heads: self.shape()[rank - 2],
@@ -63,9 +63,9 @@ impl Tensor {
             scale,
             inverse,
         };
-        let y = ctx.alloc(self.n_elements())?;
+        let y = device.alloc(self.n_elements())?;
         let (at, frequency) = (positions.buffer()?, frequencies.buffer()?);
-        rope(ctx, &self.buffer()?, &at, &frequency, &y, &sizes)?;
+        rope(device, &self.buffer()?, &at, &frequency, &y, &sizes)?;
         let (x, positions, frequencies) = (self.input(), positions.clone(), frequencies.clone());
         Tensor::of_rule(OP, &[self], (y, self.shape()), move |pass, dy, _| {
             let dx = dy.turned(&positions, &frequencies, scale, !inverse)?;

@@ -30,9 +30,9 @@ impl Tensor {
             return widened;
         }
         let axis = axis_of("cumsum", dim, self.rank())?;
-        let ctx = self.context();
-        let out = ctx.alloc_typed(self.dtype(), self.n_elements())?;
-        hlx_kernels::scan::cumsum(ctx, self.operand(), axis, &out)?;
+        let device = self.device();
+        let out = device.alloc_typed(self.dtype(), self.n_elements())?;
+        hlx_kernels::scan::cumsum(device, self.operand(), axis, &out)?;
         let (x, dims) = (self.input(), [axis as isize]);
         let sums = Tensor::of_rule(
             "cumsum",
@@ -54,9 +54,9 @@ impl Tensor {
             return widened;
         }
         let axis = axis_of("cumprod", dim, self.rank())?;
-        let ctx = self.context();
-        let out = ctx.alloc_typed(self.dtype(), self.n_elements())?;
-        hlx_kernels::scan::cumprod(ctx, self.operand(), axis, &out)?;
+        let device = self.device();
+        let out = device.alloc_typed(self.dtype(), self.n_elements())?;
+        hlx_kernels::scan::cumprod(device, self.operand(), axis, &out)?;
         let (place, x) = (self.input(), self.clone());
         let output = (out, self.shape());
         let products = Tensor::of_output_rule("cumprod", &[self], output, move |pass, dy, y| {

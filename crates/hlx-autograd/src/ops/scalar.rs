@@ -8,7 +8,7 @@ use crate::{DType, Result, Tensor};
 /// operand. As in PyTorch a number decides the kind of the result's type, not its width: a float
 /// beside f16 values gives f16.
 pub trait Operand {
-    /// The operand as a tensor of the other one's context.
+    /// The operand as a tensor of the other one's device.
     ///
     /// # Errors
     /// What the device reports.
@@ -35,13 +35,13 @@ impl Operand for Result<Tensor> {
 
 impl Operand for f32 {
     fn beside(self, other: &Tensor) -> Result<Tensor> {
-        Tensor::full(other.context(), &[], self, DType::F32)
+        Tensor::full(other.device(), &[], self, DType::F32)
     }
 }
 
 impl Operand for i32 {
     fn beside(self, other: &Tensor) -> Result<Tensor> {
-        Tensor::whole(other.context(), self)
+        Tensor::whole(other.device(), self)
     }
 }
 

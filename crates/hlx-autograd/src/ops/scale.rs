@@ -14,10 +14,10 @@ impl Tensor {
         if self.dtype() != DType::F32 {
             return self.mul(factor);
         }
-        let ctx = self.context();
-        let y = ctx.alloc(self.n_elements())?;
+        let device = self.device();
+        let y = device.alloc(self.n_elements())?;
         if !y.is_empty() {
-            scale(ctx, &self.buffer()?, factor, &y)?;
+            scale(device, &self.buffer()?, factor, &y)?;
         }
         let x = self.input();
         Tensor::of_rule("scale", &[self], (y, self.shape()), move |pass, dy, _| {

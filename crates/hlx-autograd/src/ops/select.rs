@@ -28,13 +28,13 @@ impl Tensor {
             ("the other operand", &two),
         ];
         let [a, condition, b] = broadcast(OP, operands)?;
-        let ctx = self.context();
-        let out = ctx.alloc_typed(dtype, a.n_elements())?;
-        elementwise::select(ctx, condition.operand(), a.operand(), b.operand(), &out)?;
+        let device = self.device();
+        let out = device.alloc_typed(dtype, a.n_elements())?;
+        elementwise::select(device, condition.operand(), a.operand(), b.operand(), &out)?;
         let [left, right] = [a.input(), b.input()];
         let shape = a.shape().to_vec();
         Tensor::of_rule(OP, &[&a, &b], (out, &shape), move |pass, dy, _| {
-            let zero = Tensor::zeros(dy.context(), &[], dy.dtype())?;
+            let zero = Tensor::zeros(dy.device(), &[], dy.dtype())?;
             if left.requires_grad() {
                 pass.add_tensor(&left, &dy.where_(&condition, &zero)?)?;
             }
@@ -54,8 +54,8 @@ impl Tensor {
         x: "assert_eq!(x.masked_fill(&x.gt(3.0)?, 0.0)?.to_vec()?, [1.0, 2.0, 3.0, 0.0, 0.0, 0.0]);"
     )]
     pub fn masked_fill(&self, mask: &Tensor, value: f32) -> Result<Tensor> {
-        self.same_context("masked_fill", [("the mask", Some(mask))])?;
-        let value = Tensor::full(self.context(), &[], value, self.dtype())?;
+        self.same_device("masked_fill", [("the mask", Some(mask))])?;
+        let value = Tensor::full(self.device(), &[], value, self.dtype())?;
         self.where_(&mask.logical_not()?, value)
     }
 
@@ -81,17 +81,17 @@ impl Tensor {
         let &[.., rows, columns] = self.shape() else {
             return Err(self.shape_error(op, "the input", "at least two dimensions"));
         };
-        let ctx = self.context();
-        let mask = ctx.alloc_shape_typed(DType::Bool, &[rows, columns])?;
+        let device = self.device();
+        let mask = device.alloc_shape_typed(DType::Bool, &[rows, columns])?;
         let band = Band {
             rows,
             columns,
             low,
             high,
         };
-        elementwise::band(ctx, band, &mask)?;
-        let mask = Tensor::from_buffer(ctx, mask, &[rows, columns])?;
-        self.where_(&mask, Tensor::zeros(ctx, &[], self.dtype())?)
+        elementwise::band(device, band, &mask)?;
+        let mask = Tensor::from_buffer(device, mask, &[rows, columns])?;
+        self.where_(&mask, Tensor::zeros(device, &[], self.dtype())?)
     }
 }
 

@@ -13,7 +13,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) for a scalar.
     #[doc = example!(
-        "let x = Tensor::zeros(&ctx, &[1, 4], DType::F32)?;",
+        "let x = Tensor::zeros(&device, &[1, 4], DType::F32)?;",
         "assert_eq!(x.softmax()?.to_vec()?, [0.25; 4]);"
     )]
     pub fn softmax(&self) -> Result<Tensor> {
@@ -21,10 +21,10 @@ impl Tensor {
             return self.in_f32(Tensor::softmax);
         }
         let (rows, columns) = self.rows_and_columns("softmax")?;
-        let (ctx, n) = (self.context(), self.n_elements());
-        let y = ctx.alloc(n)?;
+        let (device, n) = (self.device(), self.n_elements());
+        let y = device.alloc(n)?;
         if n > 0 {
-            softmax_forward(ctx, &self.buffer()?, &y, rows, columns)?;
+            softmax_forward(device, &self.buffer()?, &y, rows, columns)?;
         }
         let x = self.input();
         Tensor::of_output_rule("softmax", &[self], (y, self.shape()), move |pass, dy, y| {
@@ -33,10 +33,10 @@ impl Tensor {
                 let mean = dy.mul(y)?.sum_dim(&[-1], true)?;
                 return pass.add_tensor(&x, &y.mul(dy.sub(mean)?)?);
             }
-            let dx = pass.context().alloc(n)?;
+            let dx = pass.device().alloc(n)?;
             if n > 0 {
                 let (y, dy) = (y.buffer()?, dy.buffer()?);
-                softmax_backward(pass.context(), &y, &dy, &dx, rows, columns)?;
+                softmax_backward(pass.device(), &y, &dy, &dx, rows, columns)?;
             }
             pass.add(&x, Gradient::owned(dx))
         })
@@ -47,7 +47,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Argument`](crate::AutogradError::Argument) if the dimension does not exist.
     #[doc = example!(
-        "let x = Tensor::zeros(&ctx, &[4, 1], DType::F32)?;",
+        "let x = Tensor::zeros(&device, &[4, 1], DType::F32)?;",
         "assert_eq!(x.softmax_dim(0)?.to_vec()?, [0.25; 4]);"
     )]
     pub fn softmax_dim(&self, dim: isize) -> Result<Tensor> {
@@ -63,7 +63,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Argument`](crate::AutogradError::Argument) if the dimension does not exist.
     #[doc = example!(
-        "let x = Tensor::full(&ctx, &[1, 4], 1e6, DType::F32)?;",
+        "let x = Tensor::full(&device, &[1, 4], 1e6, DType::F32)?;",
         "assert!((x.log_softmax(-1)?.to_vec()?[0] + 1.386_294_4).abs() < 1e-6);"
     )]
     pub fn log_softmax(&self, dim: isize) -> Result<Tensor> {

@@ -1,6 +1,6 @@
 //! Sums and means, of all elements or along dimensions.
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::Layout;
 use hlx_kernels::elementwise::scale_by;
 use hlx_kernels::reduce::sum;
@@ -22,8 +22,8 @@ impl Tensor {
         if self.dtype() != DType::F32 {
             return self.sum_dim(&[], false);
         }
-        let total = self.context().alloc(1)?;
-        sum(self.context(), &self.buffer()?, &total)?;
+        let total = self.device().alloc(1)?;
+        sum(self.device(), &self.buffer()?, &total)?;
         let (x, from) = (self.input(), self.shape().to_vec());
         let sum = Tensor::of_rule("sum", &[self], (total, &[]), move |pass, dy, _| {
             pass.add_tensor(&x, &dy.expand_with("sum", &from, Samples::Lost)?)
@@ -106,8 +106,8 @@ impl Tensor {
             return self.buffer();
         }
         let left = Layout::count(&shape_without(self.shape(), axes, true))?;
-        let out = self.context().alloc(left)?;
-        reduce(self.context(), Reduction::Sum, self.operand(), axes, &out)?;
+        let out = self.device().alloc(left)?;
+        reduce(self.device(), Reduction::Sum, self.operand(), axes, &out)?;
         Ok(out)
     }
 
@@ -149,25 +149,25 @@ pub(crate) fn shape_without(shape: &[usize], axes: &[usize], keep: bool) -> Vec<
 }
 
 /// Sums a loss's rows and multiplies the sum by a factor in device memory.
-pub(super) fn scaled_sum(ctx: &Context, rows: &Buffer, factor: &Buffer) -> Result<Buffer> {
-    let total = ctx.alloc(1)?;
-    sum(ctx, rows, &total)?;
-    let out = ctx.alloc(1)?;
-    scale_by(ctx, &total, factor, &out)?;
+pub(super) fn scaled_sum(device: &Device, rows: &Buffer, factor: &Buffer) -> Result<Buffer> {
+    let total = device.alloc(1)?;
+    sum(device, rows, &total)?;
+    let out = device.alloc(1)?;
+    scale_by(device, &total, factor, &out)?;
     Ok(out)
 }
 
 /// Computes the factor of a loss's derivative: its own factor times the upstream gradient.
-pub(super) fn upstream_factor(ctx: &Context, factor: &Buffer, dy: &Gradient) -> Result<Buffer> {
-    let out = ctx.alloc(1)?;
-    scale_by(ctx, factor, &dy.buffer()?, &out)?;
+pub(super) fn upstream_factor(device: &Device, factor: &Buffer, dy: &Gradient) -> Result<Buffer> {
+    let out = device.alloc(1)?;
+    scale_by(device, factor, &dy.buffer()?, &out)?;
     Ok(out)
 }
 
 /// Makes the one-element buffer of a factor on the host, without an upload.
-pub(super) fn constant(ctx: &Context, value: f32) -> Result<Buffer> {
-    let out = ctx.alloc(1)?;
-    ctx.fill(&out, value.to_bits())?;
+pub(super) fn constant(device: &Device, value: f32) -> Result<Buffer> {
+    let out = device.alloc(1)?;
+    device.fill(&out, value.to_bits())?;
     Ok(out)
 }
 

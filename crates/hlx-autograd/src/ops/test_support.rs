@@ -1,7 +1,7 @@
 //! What the operations' tests share: inputs and the check against finite differences.
 
 use hlx_core::arith::philox4x32;
-use hlx_core::{Arithmetic, Context};
+use hlx_core::{Arithmetic, Device};
 
 use crate::{GradCheck, Result, Tensor, gradcheck};
 
@@ -12,26 +12,26 @@ pub fn values(seed: u32, n: usize) -> Vec<f32> {
     (0..n).map(|i| 3.0 * unit(i) - 1.5).collect()
 }
 
-/// The CPU device, one context for all operands.
-fn device() -> Context {
-    hlx_core::testing::contexts()[0].clone()
+/// The CPU device, one device for all operands.
+fn device() -> Device {
+    hlx_core::testing::devices()[0].clone()
 }
 
 /// A tensor of such values on the CPU device.
 pub fn input(seed: u32, shape: &[usize]) -> Tensor {
-    let ctx = device();
+    let device = device();
     let n = shape.iter().product();
-    Tensor::from_slice(&ctx, &values(seed, n), shape).expect("the input uploads")
+    Tensor::from_slice(&device, &values(seed, n), shape).expect("the input uploads")
 }
 
 /// A tensor of ids below `limit` on the CPU device.
 pub fn ids(seed: u32, limit: u32, shape: &[usize]) -> Tensor {
-    let ctx = device();
+    let device = device();
     let n: usize = shape.iter().product();
     let ids: Vec<u32> = (0..n)
         .map(|i| philox4x32([i as u32, 0, 0, 0], [seed, 9])[0] % limit)
         .collect();
-    Tensor::ids(&ctx, &ids, shape).expect("the ids upload")
+    Tensor::ids(&device, &ids, shape).expect("the ids upload")
 }
 
 /// Compares every derivative of `operation` with finite differences.
@@ -47,9 +47,9 @@ pub fn message(result: Result<Tensor>) -> String {
 }
 
 /// Every device in the integer arithmetic.
-pub(crate) fn over_integers() -> Vec<Context> {
-    let contexts = hlx_core::testing::contexts().iter();
-    contexts
-        .map(|ctx| ctx.with_arithmetic(Arithmetic::Integer))
+pub(crate) fn over_integers() -> Vec<Device> {
+    let devices = hlx_core::testing::devices().iter();
+    devices
+        .map(|device| device.with_arithmetic(Arithmetic::Integer))
         .collect()
 }

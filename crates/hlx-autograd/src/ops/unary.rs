@@ -97,7 +97,7 @@ fn derivative(operation: Unary) -> Derivative {
 
 /// 0 where a condition holds, else dy.
 fn nothing_where(condition: &Tensor, dy: &Tensor) -> Result<Tensor> {
-    Tensor::zeros(dy.context(), &[], dy.dtype())?.where_(condition, dy)
+    Tensor::zeros(dy.device(), &[], dy.dtype())?.where_(condition, dy)
 }
 
 /// The gradient of x by way of an operation, from dy and x, for kernels that have one of their own.
@@ -164,10 +164,10 @@ impl Tensor {
         } else {
             dtype
         };
-        let ctx = self.context();
-        let out = ctx.alloc_typed(out_type, self.n_elements())?;
+        let device = self.device();
+        let out = device.alloc_typed(out_type, self.n_elements())?;
         let compute = compute_type(dtype);
-        elementwise::unary(ctx, operation, compute, self.operand(), parameters, &out)?;
+        elementwise::unary(device, operation, compute, self.operand(), parameters, &out)?;
         let (x, from) = (self.input(), self.dtype());
         let add = move |pass: &mut crate::Backward<'_>, dx: &Tensor| {
             pass.add_tensor(&x, &dx.to_dtype(from)?)
@@ -175,7 +175,7 @@ impl Tensor {
         let output = (out, self.shape());
         match derivative(operation) {
             _ if !(out_type.is_float() && from.is_float()) => {
-                let constant = Tensor::from_buffer(ctx, output.0, output.1)?;
+                let constant = Tensor::from_buffer(device, output.0, output.1)?;
                 Ok(constant.with_samples_of(self.samples()))
             }
             Zero => Tensor::of_rule(op, &[self], output, move |pass, dy, _| {

@@ -1,6 +1,6 @@
 //! Weights' gradients: products of what comes in with what went through, summed over all rows of a batch.
 
-use hlx_core::{ALIGNMENT_WORDS, Buffer, Context};
+use hlx_core::{ALIGNMENT_WORDS, Buffer, Device};
 use hlx_kernels::KernelError;
 use hlx_kernels::elementwise::add_assign;
 use hlx_kernels::integer::Source;
@@ -50,30 +50,30 @@ impl WeightGradient<'_> {
         if are_windows == [true; 2]
             && shards.is_power_of_two()
             && shards > 1
-            && m * n >= pass.context().tuning().shards_in_turn_from
+            && m * n >= pass.device().tuning().shards_in_turn_from
             && let Source::Stored(right) = self.right.0
             && let Some(out) = pass.open_sum(weight, batch)?
         {
             let turns = ShardsInTurn {
-                ctx: pass.context(),
+                device: pass.device(),
                 gradient: self,
                 right,
                 per_shard,
             };
-            let waiting = (0..shards.ilog2()).map(|_| turns.ctx.alloc_shape(&[m, n]));
+            let waiting = (0..shards.ilog2()).map(|_| turns.device.alloc_shape(&[m, n]));
             return turns.sum(0, shards, &out, &waiting.collect::<Result<Vec<_>, _>>()?);
         }
-        pass.parameter(weight, batch, |ctx, target, shards| {
+        pass.parameter(weight, batch, |device, target, shards| {
             let of = [shards, self.rows / shards];
             let (out, accumulate) = (&target.buffer, target.accumulate);
-            self.of_shards(ctx, self.left.0, self.right.0, of, out, accumulate)
+            self.of_shards(device, self.left.0, self.right.0, of, out, accumulate)
         })
     }
 
     /// The partial sums of shards, \[shards, M, N\], from their rows.
     fn of_shards(
         &self,
-        ctx: &Context,
+        device: &Device,
         left: &Buffer,
         right: Source<'_>,
         [shards, per_shard]: [usize; 2],
@@ -88,11 +88,11 @@ impl WeightGradient<'_> {
                 _ => return Err(not_stored()),
             };
             let dy = &match shards * per_shard == self.rows {
-                true => incoming.columns(ctx, [shards, per_shard, widths[0]])?,
-                false => Columns::of_shard(ctx, dy, [per_shard, widths[0]])?,
+                true => incoming.columns(device, [shards, per_shard, widths[0]])?,
+                false => Columns::of_shard(device, dy, [per_shard, widths[0]])?,
             };
             let of = [shards, per_shard];
-            return integer::weight_gradient(ctx, (dy, wide), x, widths, of, out, accumulate);
+            return integer::weight_gradient(device, (dy, wide), x, widths, of, out, accumulate);
         }
         let Source::Stored(right) = right else {
             return Err(not_stored());
@@ -103,7 +103,7 @@ impl WeightGradient<'_> {
             accumulate,
             ..strided(shards, [m, n, per_shard], strides)
         };
-        matmul(ctx, left, right, None, out, &product)
+        matmul(device, left, right, None, out, &product)
     }
 }
 
@@ -116,7 +116,7 @@ fn not_stored() -> KernelError {
 
 /// A weight's gradient whose shards are computed one after the other.
 struct ShardsInTurn<'a> {
-    ctx: &'a Context,
+    device: &'a Device,
     gradient: &'a WeightGradient<'a>,
     /// Its right operand.
     right: &'a Buffer,
@@ -132,7 +132,7 @@ impl ShardsInTurn<'_> {
         };
         self.sum(first, shards / 2, out, waiting)?;
         self.sum(first + shards / 2, shards / 2, right, waiting)?;
-        Ok(add_assign(self.ctx, out, right)?)
+        Ok(add_assign(self.device, out, right)?)
     }
 
     fn product(&self, shard: usize, out: &Buffer) -> Result<()> {
@@ -145,6 +145,6 @@ impl ShardsInTurn<'_> {
         let of = [1, self.per_shard];
         Ok(self
             .gradient
-            .of_shards(self.ctx, &left, right.into(), of, out, false)?)
+            .of_shards(self.device, &left, right.into(), of, out, false)?)
     }
 }

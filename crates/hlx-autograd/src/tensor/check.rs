@@ -6,8 +6,8 @@ use crate::error::AutogradError;
 use crate::{Result, Tensor};
 
 impl Tensor {
-    /// Checks that an operation's other arguments are of this tensor's context.
-    pub(crate) fn same_context<'a>(
+    /// Checks that an operation's other arguments are of this tensor's device.
+    pub(crate) fn same_device<'a>(
         &self,
         op: &'static str,
         others: impl IntoIterator<Item = (&'static str, Option<&'a Tensor>)>,
@@ -16,7 +16,7 @@ impl Tensor {
             let Some(other) = other else {
                 continue;
             };
-            let [found, expected] = [other, self].map(|x| x.context().arithmetic());
+            let [found, expected] = [other, self].map(|x| x.device().arithmetic());
             if found != expected {
                 return Err(AutogradError::Arithmetic {
                     op,
@@ -25,14 +25,14 @@ impl Tensor {
                     expected,
                 });
             }
-            if other.context().is_same(self.context()) {
+            if other.device().is_same(self.device()) {
                 continue;
             }
-            return Err(AutogradError::Context {
+            return Err(AutogradError::Device {
                 op,
                 argument,
-                found: other.context().label().to_owned(),
-                expected: self.context().label().to_owned(),
+                found: other.device().label().to_owned(),
+                expected: self.device().label().to_owned(),
             });
         }
         Ok(())

@@ -31,7 +31,7 @@ impl Tensor {
         of: &Preparation,
         prepare: impl FnOnce() -> Result<Prepared>,
     ) -> Result<Prepared> {
-        let recording = self.0.ctx.recording();
+        let recording = self.0.device.recording();
         let fits = |kept: &&Kept| {
             kept.prepared.of == *of
                 && (kept.recording.is_none() || kept.recording == recording)
@@ -60,7 +60,7 @@ impl Tensor {
 
     /// Keeps integers of the values as they are now, and notes when they are taken.
     pub(crate) fn keep_integers(&self, prepared: Prepared, taken: Taken) {
-        let recording = self.0.ctx.recording();
+        let recording = self.0.device.recording();
         let Some(mut kept) = self.integers() else {
             return;
         };
@@ -103,8 +103,8 @@ impl WeightIntegers {
         };
         let of_rows = Preparation::of_rows(n, k, Width::Narrow);
         let of_columns = Preparation::of_columns(1, n, k, Width::Narrow);
-        let (ctx, values) = (weight.context(), weight.buffer()?);
-        let [rows, columns] = Prepared::rows_and_columns(ctx, &values, of_rows, of_columns)?;
+        let (device, values) = (weight.device(), weight.buffer()?);
+        let [rows, columns] = Prepared::rows_and_columns(device, &values, of_rows, of_columns)?;
         let weight = weight.clone();
         Ok(Self {
             weight,
@@ -118,9 +118,9 @@ impl WeightIntegers {
     /// # Errors
     /// What the device reports.
     pub fn update(&self) -> Result<()> {
-        let (ctx, values) = (self.weight.context(), self.weight.buffer()?);
+        let (device, values) = (self.weight.device(), self.weight.buffer()?);
         Ok(prepare_rows_and_columns(
-            ctx,
+            device,
             &values,
             [&self.rows, &self.columns],
         )?)
@@ -130,7 +130,7 @@ impl WeightIntegers {
     /// changes the weight. Whoever replays the graph updates them before when the values have changed. Nothing happens where no
     /// graph is recorded.
     pub fn use_in_recording(&self) {
-        if self.weight.context().is_recording() {
+        if self.weight.device().is_recording() {
             for prepared in [&self.rows, &self.columns] {
                 self.weight
                     .keep_integers(prepared.clone(), Taken::default());

@@ -12,7 +12,7 @@ impl Tensor {
     ///
     /// # Errors
     /// What the device reports.
-    #[doc = example!(x: "assert_eq!(ctx.download_f32(&x.transpose(0, 1)?.buffer()?)?[1], 4.0);")]
+    #[doc = example!(x: "assert_eq!(device.download_f32(&x.transpose(0, 1)?.buffer()?)?[1], 4.0);")]
     pub fn buffer(&self) -> Result<Buffer> {
         let Operand {
             buffer: storage,
@@ -23,10 +23,8 @@ impl Tensor {
             let (offset, len) = (layout.offset(), self.n_elements());
             return Ok(storage.slice(offset, len)?);
         }
-        let out = self
-            .context()
-            .alloc_typed(self.dtype(), self.n_elements())?;
-        copy_strided(self.context(), self.operand(), &out)?;
+        let out = self.device().alloc_typed(self.dtype(), self.n_elements())?;
+        copy_strided(self.device(), self.operand(), &out)?;
         Ok(out)
     }
 
@@ -86,6 +84,6 @@ impl Tensor {
         if self.n_elements() == 0 {
             return Ok(Vec::new());
         }
-        Ok(self.context().download(&self.buffer()?)?)
+        Ok(self.device().download(&self.buffer()?)?)
     }
 }

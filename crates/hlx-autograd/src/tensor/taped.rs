@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 
 use super::check_count;
 use crate::backward::{Backward, Gradient};
@@ -27,11 +27,11 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) if the shape's product is not the buffer's length,
-    /// [`AutogradError::Context`](crate::AutogradError::Context) if the inputs are not of one context.
+    /// [`AutogradError::Device`](crate::AutogradError::Device) if the inputs are not of one device.
     #[doc = example!(
         x: "let x = x.with_gradient();",
-        "let (place, copy) = (x.input(), ctx.alloc(6)?);",
-        "ctx.copy(&x.buffer()?, &copy)?;",
+        "let (place, copy) = (x.input(), device.alloc(6)?);",
+        "device.copy(&x.buffer()?, &copy)?;",
         "let y = Tensor::from_operation(\"mine\", &[&x], copy, x.shape(), move |pass, dy| pass.add(&place, dy))?;",
         "y.sum()?.backward()?;",
         "assert_eq!(x.grad().unwrap().to_vec()?, [1.0; 6]);"
@@ -48,7 +48,7 @@ impl Tensor {
         let input = Self::place(op, inputs, (shape, buffer.len()), rule)?;
         let samples = Samples::join(inputs.iter().map(|input| input.samples()));
         let samples = samples.moved(|axis| Some(axis).filter(|&axis| axis < shape.len()));
-        Self::dense_over(inputs[0].context(), buffer, shape, samples, input)
+        Self::dense_over(inputs[0].device(), buffer, shape, samples, input)
     }
 
     /// The output of an operation whose derivative is made of operations: `rule(pass, dy, None)` hands
@@ -82,9 +82,9 @@ impl Tensor {
         check_count(op, buffer.len(), shape)?;
         let samples = Samples::join(inputs.iter().map(|input| input.samples()));
         let samples = samples.moved(|axis| Some(axis).filter(|&axis| axis < shape.len()));
-        let (ctx, len) = (inputs[0].context(), buffer.len());
+        let (device, len) = (inputs[0].device(), buffer.len());
         let constant = Input::constant(len);
-        let values = Self::dense_over(ctx, buffer, shape, samples, constant)?;
+        let values = Self::dense_over(device, buffer, shape, samples, constant)?;
         let output = saves_output.then(|| values.clone());
         let rule = Arc::new(rule);
         let input = Self::place(op, inputs, (shape, len), || Rule::Tensors { rule, output })?;
@@ -99,13 +99,13 @@ impl Tensor {
         rule: impl FnOnce() -> Rule,
     ) -> Result<Input> {
         let others = inputs.iter().map(|input| ("an input", Some(*input)));
-        inputs[0].same_context(op, others)?;
-        Self::place_on(inputs[0].context(), op, inputs, output, rule)
+        inputs[0].same_device(op, others)?;
+        Self::place_on(inputs[0].device(), op, inputs, output, rule)
     }
 
-    /// As [`Tensor::place`], of an output in a context of its own.
+    /// As [`Tensor::place`], of an output in a device of its own.
     pub(crate) fn place_on(
-        ctx: &Context,
+        device: &Device,
         op: &'static str,
         inputs: &[&Tensor],
         (shape, n_elements): (&[usize], usize),
@@ -121,7 +121,13 @@ impl Tensor {
             return Ok(Input::constant(n_elements));
         }
         let producers = inputs.iter().filter_map(|input| input.0.input.node());
-        let node = Node::new(op, ctx.clone(), shape, producers.cloned().collect(), rule());
+        let node = Node::new(
+            op,
+            device.clone(),
+            shape,
+            producers.cloned().collect(),
+            rule(),
+        );
         Ok(Input::operation(node, n_elements))
     }
 }

@@ -1,12 +1,12 @@
 //! The comparison of an operation's 16-bit form with its f32 form on the same widened numbers.
 
 use hlx_autograd::{BackwardPlan, DType, Result, Tensor};
-use hlx_core::Context;
+use hlx_core::Device;
 
 use crate::row::Row;
 
 /// Values of a counter, within -1.5 to 1.5, every seventh of them 0.
-fn values(ctx: &Context, seed: usize, shape: &[usize]) -> Result<Tensor> {
+fn values(device: &Device, seed: usize, shape: &[usize]) -> Result<Tensor> {
     let value = |at: usize| {
         let word = ((at + 1000 * seed) as u32).wrapping_mul(0x9e37_79b9) >> 8;
         match at % 7 {
@@ -15,7 +15,7 @@ fn values(ctx: &Context, seed: usize, shape: &[usize]) -> Result<Tensor> {
         }
     };
     let n = shape.iter().product();
-    Tensor::from_slice(ctx, &(0..n).map(value).collect::<Vec<_>>(), shape)
+    Tensor::from_slice(device, &(0..n).map(value).collect::<Vec<_>>(), shape)
 }
 
 /// Results and the inputs' gradients.
@@ -35,7 +35,7 @@ fn passes(row: &Row, inputs: &[Tensor], upstream_type: DType) -> Result<Passes> 
     // Of one result: what several leave in one leaf is a sum of 16-bit numbers.
     if let Some(result) = results.iter().find(|result| result.requires_grad()) {
         // Numbers that both forms have.
-        let upstream = values(result.context(), 50, result.shape())?;
+        let upstream = values(result.device(), 50, result.shape())?;
         let upstream = upstream.to_dtype(upstream_type)?.to_dtype(DType::F32)?;
         let loss = result.to_dtype(DType::F32)?.mul(&upstream)?.sum()?;
         loss.backward_with(&plan)?;
@@ -77,10 +77,15 @@ fn rounded(what: &str, found: &Tensor, exact: &Tensor) -> Result<Result<(), Stri
 
 /// Compares a row's forms and says what differs: inputs at `narrow` have the 16-bit type, the others
 /// f32. An error is the 16-bit form's refusal.
-pub fn differences(ctx: &Context, row: &Row, dtype: DType, narrow: &[bool]) -> Result<Vec<String>> {
+pub fn differences(
+    device: &Device,
+    row: &Row,
+    dtype: DType,
+    narrow: &[bool],
+) -> Result<Vec<String>> {
     let mut inputs = Vec::new();
     for (seed, (shape, is_narrow)) in row.shapes.iter().zip(narrow).enumerate() {
-        let x = values(ctx, seed, shape)?.to_dtype(dtype)?;
+        let x = values(device, seed, shape)?.to_dtype(dtype)?;
         inputs.push(if *is_narrow {
             x
         } else {

@@ -63,11 +63,11 @@ fn batch_normed(
     affine: Option<[&Tensor; 2]>,
     options: &BatchNormOptions<'_>,
 ) -> Result<Vec<Tensor>> {
-    let ctx = x.context();
+    let device = x.device();
     let running = [
-        Tensor::zeros(ctx, &[3], DType::F32)?,
-        Tensor::ones(ctx, &[3], DType::F32)?,
-        Tensor::zeros(ctx, &[1], DType::U32)?,
+        Tensor::zeros(device, &[3], DType::F32)?,
+        Tensor::ones(device, &[3], DType::F32)?,
+        Tensor::zeros(device, &[1], DType::U32)?,
     ];
     let [mean, variance, tracked] = &running;
     let statistics = RunningStatistics {
@@ -109,8 +109,8 @@ fn batch_norms() -> [Row; 3] {
         "&shards, empty, partials",
     ];
     let mut sharded = Row::new("batch_norm", &arguments, &shapes, |x| {
-        let ctx = x[0].context();
-        let (empty, partials) = (ctx.buffer_u32(&[1])?, ctx.alloc(2 * 3 * 2)?);
+        let device = x[0].device();
+        let (empty, partials) = (device.buffer_u32(&[1])?, device.alloc(2 * 3 * 2)?);
         let options = BatchNormOptions {
             shards: 2,
             empty: Some(&empty),

@@ -47,7 +47,7 @@ fn dropped(x: &Tensor) -> Result<DropoutMask> {
         p: 0.5,
         seed: 7,
         purpose: 0,
-        counter: x.context().buffer_u32(&[0, 0])?,
+        counter: x.device().buffer_u32(&[0, 0])?,
     })
 }
 
@@ -92,7 +92,7 @@ pub const NO_OPERATIONS: [(&str, &[&str]); 6] = [
     (
         "say what a tensor is, or read its words",
         &[
-            "context",
+            "device",
             "layout",
             "samples",
             "shape",

@@ -113,17 +113,17 @@ pub(crate) use {functions, in_place, rows};
 
 /// Ids beside a tensor.
 pub fn ids(x: &Tensor, ids: &[u32], shape: &[usize]) -> Tensor {
-    Tensor::ids(x.context(), ids, shape).expect("uploads")
+    Tensor::ids(x.device(), ids, shape).expect("uploads")
 }
 
 /// A mask that holds at every second element.
 pub fn mask(x: &Tensor, shape: &[usize]) -> Tensor {
     let n: usize = shape.iter().product();
     let held = (0..n).map(|at| Bool::from(at % 2 == 0)).collect::<Vec<_>>();
-    Tensor::from_vec(x.context(), held, shape).expect("uploads")
+    Tensor::from_vec(x.device(), held, shape).expect("uploads")
 }
 
 /// Ones of f32, as factors of a loss.
 pub fn ones(x: &Tensor, shape: &[usize]) -> Tensor {
-    Tensor::ones(x.context(), shape, DType::F32).expect("memory")
+    Tensor::ones(x.device(), shape, DType::F32).expect("memory")
 }

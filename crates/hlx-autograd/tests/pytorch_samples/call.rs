@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use hlx_autograd::{AutogradError, DType, Tensor};
-use hlx_core::Context;
+use hlx_core::Device;
 use serde_json::Value;
 
 use crate::fixture::{Fixture, dtype, list};
@@ -51,7 +51,7 @@ pub enum Arg {
 
 /// The arguments of a sample.
 pub struct Call {
-    pub ctx: Context,
+    pub device: Device,
     positional: Vec<Arg>,
     keywords: Vec<(String, Arg)>,
     read: RefCell<BTreeSet<String>>,
@@ -62,14 +62,14 @@ impl Call {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn new(ctx: &Context, fixture: &Fixture, sample: &Value) -> Result<Self, AutogradError> {
-        let argument = |value: &Value| argument(ctx, fixture, value);
+    pub fn new(device: &Device, fixture: &Fixture, sample: &Value) -> Result<Self, AutogradError> {
+        let argument = |value: &Value| argument(device, fixture, value);
         let keywords = sample["k"].as_object().into_iter().flatten();
         let keywords = keywords.map(|(name, value)| Ok((name.clone(), argument(value)?)));
         let mut keywords = keywords.collect::<Result<Vec<_>, AutogradError>>()?;
         keywords.sort_by(|one, two| one.0.cmp(&two.0));
         Ok(Self {
-            ctx: ctx.clone(),
+            device: device.clone(),
             positional: list(&sample["a"])
                 .iter()
                 .map(argument)
@@ -280,7 +280,7 @@ pub fn kind(argument: &Arg) -> String {
     }
 }
 
-fn argument(ctx: &Context, fixture: &Fixture, value: &Value) -> Result<Arg, AutogradError> {
+fn argument(device: &Device, fixture: &Fixture, value: &Value) -> Result<Arg, AutogradError> {
     Ok(match value {
         Value::Null => Arg::None,
         Value::Bool(value) => Arg::Bool(*value),
@@ -290,12 +290,12 @@ fn argument(ctx: &Context, fixture: &Fixture, value: &Value) -> Result<Arg, Auto
         },
         Value::String(text) => Arg::Text(text.clone()),
         Value::Array(items) => {
-            let items = items.iter().map(|item| argument(ctx, fixture, item));
+            let items = items.iter().map(|item| argument(device, fixture, item));
             Arg::List(items.collect::<Result<_, _>>()?)
         }
         Value::Object(entry) => {
             if entry.contains_key("t") {
-                Arg::Tensor(tensor(ctx, fixture, value)?)
+                Arg::Tensor(tensor(device, fixture, value)?)
             } else if let Some(name) = entry.get("d") {
                 Arg::Type(dtype(name))
             } else if let Some(text) = entry.get("f").and_then(Value::as_str) {

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fixture::{Fixture, text_of};
-use hlx_core::testing::{cpu, left_out, vulkan_contexts};
+use hlx_core::testing::{cpu, left_out, vulkan_devices};
 use page::Tally;
 use sample::{Verdict, judged, results};
 use serde_json::Value;
@@ -35,7 +35,7 @@ const VULKAN_ELEMENTS: usize = 4096;
 #[test]
 fn every_sample_passes_or_is_refused() {
     let fixture = Fixture::read(PATH);
-    let ctx = cpu().expect("the CPU device opens");
+    let device = cpu().expect("the CPU device opens");
     let only = std::env::var("HLX_SAMPLES_OF").ok();
     let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
     let mut failures = Vec::new();
@@ -48,7 +48,7 @@ fn every_sample_passes_or_is_refused() {
             continue;
         }
         let tally = tallies.entry(name.clone()).or_default();
-        let verdict = catch_unwind(AssertUnwindSafe(|| judged(&ctx, &fixture, sample)));
+        let verdict = catch_unwind(AssertUnwindSafe(|| judged(&device, &fixture, sample)));
         match verdict.unwrap_or_else(|_| Verdict::Failed("panicked".to_owned())) {
             Verdict::Passed => tally.passed += 1,
             Verdict::Refused(reason) => *tally.refused.entry(reason).or_default() += 1,
@@ -98,9 +98,9 @@ fn described(sample: &Value) -> String {
 fn vulkan_has_the_cpus_bits() {
     let fixture = Fixture::read(PATH);
     let cpu = cpu().expect("the CPU device opens");
-    let contexts = vulkan_contexts();
+    let devices = vulkan_devices();
     let mut n_left_out = 0;
-    for ctx in &contexts {
+    for device in &devices {
         for sample in fixture.samples.iter().step_by(VULKAN_STRIDE) {
             if sample::elements(sample) > VULKAN_ELEMENTS {
                 n_left_out += 1;
@@ -108,7 +108,7 @@ fn vulkan_has_the_cpus_bits() {
             }
             let (here, there) = (
                 results(&cpu, &fixture, sample),
-                results(ctx, &fixture, sample),
+                results(device, &fixture, sample),
             );
             assert_eq!(here, there, "{}", described(sample));
         }

@@ -1,7 +1,7 @@
 //! Carries out one sample and judges the results.
 
 use hlx_autograd::{DType, Tensor};
-use hlx_core::Context;
+use hlx_core::Device;
 use serde_json::Value;
 
 use crate::call::{Call, Refused};
@@ -59,12 +59,12 @@ fn bounds(name: &str) -> Bounds {
 }
 
 /// Carries out a sample and compares its results and gradients with PyTorch's.
-pub fn judged(ctx: &Context, fixture: &Fixture, sample: &Value) -> Verdict {
+pub fn judged(device: &Device, fixture: &Fixture, sample: &Value) -> Verdict {
     if let Some(reason) = sample.get("no") {
         return Verdict::Refused(text_of(reason));
     }
     let name = text_of(&sample["op"]);
-    let call = match Call::new(ctx, fixture, sample) {
+    let call = match Call::new(device, fixture, sample) {
         Ok(call) => call,
         Err(error) => return Verdict::Refused(plain(&error.to_string())),
     };
@@ -92,7 +92,7 @@ pub fn judged(ctx: &Context, fixture: &Fixture, sample: &Value) -> Verdict {
         }
     });
     let compared = compared.and_then(|()| match sample.get("d") {
-        Some(_) => backward(ctx, fixture, sample, &call, &outputs, bounds.gradient),
+        Some(_) => backward(device, fixture, sample, &call, &outputs, bounds.gradient),
         None => Ok(()),
     });
     match (compared, difference(&name, &call)) {
@@ -183,7 +183,7 @@ fn forward(
 }
 
 /// Goes backward from the upstream gradients of the fixture.
-fn differentiated(ctx: &Context, sample: &Value, outputs: &[Tensor]) -> hlx_autograd::Result<()> {
+fn differentiated(device: &Device, sample: &Value, outputs: &[Tensor]) -> hlx_autograd::Result<()> {
     let Some(seed) = sample["seed"].as_u64() else {
         return Ok(());
     };
@@ -195,7 +195,7 @@ fn differentiated(ctx: &Context, sample: &Value, outputs: &[Tensor]) -> hlx_auto
     {
         let seed = (seed + i as u64) % (1 << 32);
         let upstream = drawn(seed, (-1.0, 1.0), output.n_elements(), false);
-        let upstream = of_values(ctx, &upstream, DType::F32, output.shape())?;
+        let upstream = of_values(device, &upstream, DType::F32, output.shape())?;
         let sum = output.to_dtype(DType::F32)?.mul(&upstream)?.sum()?;
         total = Some(match total {
             Some(total) => total.add(&sum)?,
@@ -206,14 +206,14 @@ fn differentiated(ctx: &Context, sample: &Value, outputs: &[Tensor]) -> hlx_auto
 }
 
 fn backward(
-    ctx: &Context,
+    device: &Device,
     fixture: &Fixture,
     sample: &Value,
     call: &Call,
     outputs: &[Tensor],
     tolerance: Tolerance,
 ) -> Result<(), String> {
-    differentiated(ctx, sample, outputs).map_err(|error| format!("backward: {error}"))?;
+    differentiated(device, sample, outputs).map_err(|error| format!("backward: {error}"))?;
     let (leaves, expected) = (call.leaves(), list(&sample["d"]));
     if leaves.len() != expected.len() {
         return Err(format!(
@@ -250,19 +250,23 @@ pub fn elements(sample: &Value) -> usize {
 }
 
 /// The results and gradients of a sample as bits, or the refusal; NaNs are one.
-pub fn results(ctx: &Context, fixture: &Fixture, sample: &Value) -> Result<Vec<Vec<u64>>, String> {
+pub fn results(
+    device: &Device,
+    fixture: &Fixture,
+    sample: &Value,
+) -> Result<Vec<Vec<u64>>, String> {
     if sample.get("no").is_some() {
         return Ok(Vec::new());
     }
     let text = |error: hlx_autograd::AutogradError| error.to_string();
-    let call = Call::new(ctx, fixture, sample).map_err(text)?;
+    let call = Call::new(device, fixture, sample).map_err(text)?;
     let outputs = match carried_out(&text_of(&sample["op"]), &call) {
         Some(Ok(outputs)) => outputs,
         Some(Err(Refused::Error(error))) => return Err(text(error)),
         Some(Err(Refused::Form(form))) => return Err(form),
         None => return Ok(Vec::new()),
     };
-    differentiated(ctx, sample, &outputs).map_err(text)?;
+    differentiated(device, sample, &outputs).map_err(text)?;
     let gradients = call.leaves().into_iter().filter_map(|leaf| leaf.grad());
     let all = outputs.into_iter().chain(gradients);
     let bits = |value: f64| match value.is_nan() {

@@ -2,14 +2,14 @@
 
 use half::{bf16, f16};
 use hlx_autograd::{DType, Result, Tensor};
-use hlx_core::{Bool, Context};
+use hlx_core::{Bool, Device};
 use serde_json::Value;
 
 use crate::counter::drawn;
 use crate::fixture::{Fixture, count, counts, dtype, list};
 
 /// Makes a tensor from its entry.
-pub fn tensor(ctx: &Context, fixture: &Fixture, entry: &Value) -> Result<Tensor> {
+pub fn tensor(device: &Device, fixture: &Fixture, entry: &Value) -> Result<Tensor> {
     let (shape, dtype) = (counts(&entry["s"]), dtype(&entry["t"]));
     let n: usize = shape.iter().product();
     let strides = entry.get("st").map(counts);
@@ -26,8 +26,8 @@ pub fn tensor(ctx: &Context, fixture: &Fixture, entry: &Value) -> Result<Tensor>
         values = places.iter().map(|&place| values[place]).collect();
     }
     let made = match strides.filter(|_| n > 1) {
-        Some(strides) => strided(ctx, &values, dtype, &shape, &strides)?,
-        None => of_values(ctx, &values, dtype, &shape)?,
+        Some(strides) => strided(device, &values, dtype, &shape, &strides)?,
+        None => of_values(device, &values, dtype, &shape)?,
     };
     Ok(match entry.get("g") {
         Some(_) => made.with_gradient(),
@@ -51,10 +51,14 @@ fn recalled(fixture: &Fixture, entry: &Value, recipe: &Value, dtype: DType, n: u
 }
 
 /// Uploads values in row-major order; floats are rounded to f32 first, as PyTorch's were.
-pub fn of_values(ctx: &Context, values: &[f64], dtype: DType, shape: &[usize]) -> Result<Tensor> {
+pub fn of_values(device: &Device, values: &[f64], dtype: DType, shape: &[usize]) -> Result<Tensor> {
     macro_rules! upload {
         ($convert:expr) => {
-            Tensor::from_vec(ctx, values.iter().map($convert).collect::<Vec<_>>(), shape)
+            Tensor::from_vec(
+                device,
+                values.iter().map($convert).collect::<Vec<_>>(),
+                shape,
+            )
         };
     }
     match dtype {
@@ -104,7 +108,7 @@ fn places(shape: &[usize], strides: &[usize], offset: usize) -> Vec<usize> {
 /// A view with the given strides, or, where they make elements overlap without being equal to 0, a
 /// contiguous tensor.
 fn strided(
-    ctx: &Context,
+    device: &Device,
     values: &[f64],
     dtype: DType,
     shape: &[usize],
@@ -119,7 +123,7 @@ fn strided(
         outer % inner == 0 && outer / inner >= shape[pair[1]]
     });
     let Some(&last) = order.last().filter(|_| fits) else {
-        return of_values(ctx, values, dtype, shape);
+        return of_values(device, values, dtype, shape);
     };
     // The memory's extents, outermost first, each as long as the stride before it needs; the elements
     // are at the start of each, and at 0 of the innermost, which is one stride long.
@@ -144,7 +148,7 @@ fn strided(
     for (value, place) in values.iter().zip(places(shape, &target, 0)) {
         filled[place] = *value;
     }
-    let mut view = of_values(ctx, &filled, dtype, &memory)?.select(-1, 0)?;
+    let mut view = of_values(device, &filled, dtype, &memory)?.select(-1, 0)?;
     for (axis, &dim) in order.iter().enumerate() {
         view = view.narrow(axis as isize, 0, shape[dim])?;
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hlx_autograd::{
     AvgDivisor, ConvOptions, DType, Interpolation, Padding, PoolOptions, Result, Tensor,
 };
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_core::testing::cpu;
 
 /// Sizes that overflow a product, a sum or a sign, that no memory holds, and none.
@@ -36,7 +36,7 @@ fn signal(x: &Tensor) -> Result<Tensor> {
 }
 
 fn taps(x: &Tensor) -> Result<Tensor> {
-    Tensor::ones(x.context(), &[1, 1, 1, 1], DType::F32)
+    Tensor::ones(x.device(), &[1, 1, 1, 1], DType::F32)
 }
 
 fn conv(n: usize) -> [ConvOptions; 4] {
@@ -92,19 +92,19 @@ fn all<T>(options: impl IntoIterator<Item = T>, f: impl Fn(T) -> Result<Tensor>)
 /// A method and a call with a size, of a tensor [2, 3] of f32.
 #[rustfmt::skip] // A line a call.
 const CALLS: &[(&str, Call)] = &[
-    ("from_vec", |x, n| Tensor::from_vec(x.context(), vec![1.0_f32; 6], &[n])),
-    ("zeros", |x, n| Tensor::zeros(x.context(), &[n, 3], DType::U8)),
-    ("full", |x, n| Tensor::full(x.context(), &[3, n, n], 1.0, DType::F16)),
-    ("ones", |x, n| Tensor::ones(x.context(), &[n], DType::Bool)),
-    ("rand", |x, n| Tensor::rand(x.context(), &[n], 1)),
-    ("randn", |x, n| Tensor::randn(x.context(), &[n, n], 1)),
-    ("randint", |x, n| Tensor::randint(x.context(), 0, 3, &[n], 1)),
-    ("bernoulli", |x, n| Tensor::bernoulli(x.context(), 0.5, &[n], 1)),
-    ("arange", |x, n| Tensor::arange(x.context(), 0.0, n as f64, 1.0)),
-    ("arange", |x, n| Tensor::arange(x.context(), 0.0, n as f64 * 1e300, 1.0)),
-    ("linspace", |x, n| Tensor::linspace(x.context(), 0.0, 1.0, n)),
-    ("eye", |x, n| Tensor::eye(x.context(), n)),
-    ("eye_of", |x, n| Tensor::eye_of(x.context(), n, 3)),
+    ("from_vec", |x, n| Tensor::from_vec(x.device(), vec![1.0_f32; 6], &[n])),
+    ("zeros", |x, n| Tensor::zeros(x.device(), &[n, 3], DType::U8)),
+    ("full", |x, n| Tensor::full(x.device(), &[3, n, n], 1.0, DType::F16)),
+    ("ones", |x, n| Tensor::ones(x.device(), &[n], DType::Bool)),
+    ("rand", |x, n| Tensor::rand(x.device(), &[n], 1)),
+    ("randn", |x, n| Tensor::randn(x.device(), &[n, n], 1)),
+    ("randint", |x, n| Tensor::randint(x.device(), 0, 3, &[n], 1)),
+    ("bernoulli", |x, n| Tensor::bernoulli(x.device(), 0.5, &[n], 1)),
+    ("arange", |x, n| Tensor::arange(x.device(), 0.0, n as f64, 1.0)),
+    ("arange", |x, n| Tensor::arange(x.device(), 0.0, n as f64 * 1e300, 1.0)),
+    ("linspace", |x, n| Tensor::linspace(x.device(), 0.0, 1.0, n)),
+    ("eye", |x, n| Tensor::eye(x.device(), n)),
+    ("eye_of", |x, n| Tensor::eye_of(x.device(), n, 3)),
     ("reshape", |x, n| x.reshape(&[n, n])),
     ("view", |x, n| x.view(&[n])),
     ("expand", |x, n| x.narrow(0, 0, 1)?.expand(&[n, 3])?.add(1.0)),
@@ -132,7 +132,7 @@ const CALLS: &[(&str, Call)] = &[
     ("repeat_interleave", |x, n| x.repeat_interleave(n, 1)),
     ("repeat_interleave", |x, n| x.narrow(1, 0, 0)?.repeat_interleave(n, 1)),
     ("repeat_interleave_by", |x, n| {
-        let counts = Tensor::from_vec(x.context(), vec![(n as i32).wrapping_sub(1); 3], &[3])?;
+        let counts = Tensor::from_vec(x.device(), vec![(n as i32).wrapping_sub(1); 3], &[3])?;
         x.repeat_interleave_by(&counts, 1)
     }),
     ("cat", |x, n| {
@@ -143,9 +143,9 @@ const CALLS: &[(&str, Call)] = &[
         let long = x.narrow(0, 0, 1)?.expand(&[n, 3])?;
         Tensor::stack(&[&long, &long], 0)
     }),
-    ("sum of no rows", |x, n| Tensor::zeros(x.context(), &[0, n, n], DType::F32)?.sum_dim(&[0], false)),
-    ("prod of no rows", |x, n| Tensor::zeros(x.context(), &[0, n, n], DType::F32)?.prod(&[0], false)),
-    ("index_select of no columns", |x, n| Tensor::zeros(x.context(), &[n, 0], DType::F32)?.index_select(1, &Tensor::ids(x.context(), &[0], &[1])?)),
+    ("sum of no rows", |x, n| Tensor::zeros(x.device(), &[0, n, n], DType::F32)?.sum_dim(&[0], false)),
+    ("prod of no rows", |x, n| Tensor::zeros(x.device(), &[0, n, n], DType::F32)?.prod(&[0], false)),
+    ("index_select of no columns", |x, n| Tensor::zeros(x.device(), &[n, 0], DType::F32)?.index_select(1, &Tensor::ids(x.device(), &[0], &[1])?)),
     ("topk", |x, n| Ok(x.topk(n, 1, true)?.0)),
     ("tril", |x, n| x.tril(n as isize)),
     ("triu", |x, n| x.triu(n as isize)),
@@ -168,7 +168,7 @@ const CALLS: &[(&str, Call)] = &[
     ("adaptive_avg_pool2d", |x, n| image(x)?.adaptive_avg_pool2d([n, 1])),
     ("interpolate", |x, n| image(x)?.interpolate([n, n], Interpolation::Nearest)),
     ("interpolate_by", |x, n| image(x)?.interpolate_by([n as f64, n as f64], Interpolation::Bilinear)),
-    ("embedding_padded", |x, n| Tensor::ids(x.context(), &[1], &[1])?.embedding_padded(x, n)),
+    ("embedding_padded", |x, n| Tensor::ids(x.device(), &[1], &[1])?.embedding_padded(x, n)),
     ("packed_attention", |x, n| x.reshape(&[1, 2, 3])?.packed_attention(n, &hlx_autograd::AttentionSpec::causal())),
 ];
 
@@ -184,11 +184,11 @@ const PAIRS: &[(&str, Call)] = &[
     ("einsum of no terms", |x, n| Tensor::einsum("ik,jk->ij", &[&zeros(x, &[n, 0])?, &zeros(x, &[n, 0])?])),
     ("mul", |x, n| line(x, n)?.unsqueeze(1)?.mul(&line(x, n)?)),
     ("where", |x, n| {
-        let chosen = Tensor::zeros(x.context(), &[1], DType::Bool)?.expand(&[n])?;
+        let chosen = Tensor::zeros(x.device(), &[1], DType::Bool)?.expand(&[n])?;
         line(x, n)?.unsqueeze(1)?.where_(&chosen, &line(x, n)?)
     }),
     ("embedding", |x, n| {
-        let ids = Tensor::ids(x.context(), &[0], &[1])?.expand(&[n])?;
+        let ids = Tensor::ids(x.device(), &[0], &[1])?.expand(&[n])?;
         ids.embedding(&zeros(x, &[0, n])?)
     }),
     ("cat", |x, n| {
@@ -202,7 +202,7 @@ const PAIRS: &[(&str, Call)] = &[
 ];
 
 fn zeros(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
-    Tensor::zeros(x.context(), shape, DType::F32)
+    Tensor::zeros(x.device(), shape, DType::F32)
 }
 
 /// A view of n elements that are one.
@@ -212,8 +212,8 @@ fn line(x: &Tensor, n: usize) -> Result<Tensor> {
 
 #[test]
 fn results_whose_number_of_elements_wraps_are_refused() {
-    let ctx = cpu().expect("the CPU device opens");
-    let x = Tensor::arange(&ctx, 0.0, 6.0, 1.0).and_then(|x| x.reshape(&[2, 3]));
+    let device = cpu().expect("the CPU device opens");
+    let x = Tensor::arange(&device, 0.0, 6.0, 1.0).and_then(|x| x.reshape(&[2, 3]));
     let x = x.expect("a tensor");
     for &(name, call) in PAIRS {
         for n in [1 << 32, 1 << 49] {
@@ -245,8 +245,8 @@ fn fault(x: &Tensor, name: &str, call: Call, n: usize) -> Option<String> {
 
 #[test]
 fn sizes_without_measure_are_refused_at_once() {
-    let ctx = cpu().expect("the CPU device opens");
-    let x = Tensor::arange(&ctx, 0.0, 6.0, 1.0).and_then(|x| x.reshape(&[2, 3]));
+    let device = cpu().expect("the CPU device opens");
+    let x = Tensor::arange(&device, 0.0, 6.0, 1.0).and_then(|x| x.reshape(&[2, 3]));
     let x = x.expect("a tensor");
     let calls = CALLS
         .iter()
@@ -281,14 +281,14 @@ fn message(result: Result<impl Sized>) -> String {
 /// They panicked, aborted, took 6.6 seconds, and made one chunk of none.
 #[test]
 fn repetitions_are_one_copy_and_too_many_an_error() -> Result<()> {
-    let ctx: Context = cpu().expect("the CPU device opens");
-    let x = Tensor::from_slice(&ctx, &[1.0, 2.0, 3.0], &[3])?.with_gradient();
+    let device: Device = cpu().expect("the CPU device opens");
+    let x = Tensor::from_slice(&device, &[1.0, 2.0, 3.0], &[3])?.with_gradient();
     let many = x.repeat(&[160_000])?;
     assert_eq!(many.shape(), [480_000]);
     many.sum()?.backward()?;
     assert_eq!(x.grad().expect("a gradient").to_vec()?, [160_000.0; 3]);
     assert_eq!(
-        Tensor::zeros(&ctx, &[0], DType::F32)?
+        Tensor::zeros(&device, &[0], DType::F32)?
             .repeat(&[1 << 40])?
             .shape(),
         [0]

@@ -4,7 +4,7 @@ use hlx_autograd::{
     Activation, AvgDivisor, BatchNormOptions, ConvOptions, CrossEntropyOptions, DType,
     IGNORE_INDEX, LossReduction, Padding, PoolOptions, Result, Rounding, Tensor, Unary,
 };
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_core::testing::cpu;
 
 use super::{counted_sum, gradients};
@@ -47,7 +47,7 @@ fn unary(x: &Tensor, name: &str) -> Result<Tensor> {
 
 /// A logit's loss beside a target.
 fn logistic(x: &Tensor, target: f32) -> Result<Tensor> {
-    let target = Tensor::full(x.context(), x.shape(), target, DType::F32)?;
+    let target = Tensor::full(x.device(), x.shape(), target, DType::F32)?;
     x.binary_cross_entropy_with_logits(&target, None, None, LossReduction::None)
 }
 
@@ -77,7 +77,7 @@ const OF_EACH: &[Pair] = &[
     ("reciprocal", Tensor::reciprocal, |x| x.detach().ones_like()?.div(x)),
     ("neg", Tensor::neg, |x| x.mul(-1.0)),
     ("scale", |x| x.scale(0.5), |x| x.div(2.0)),
-    ("exp2", Tensor::exp2, |x| Tensor::full(x.context(), &[], 2.0, DType::F32)?.pow(x)),
+    ("exp2", Tensor::exp2, |x| Tensor::full(x.device(), &[], 2.0, DType::F32)?.pow(x)),
     ("l1_loss", |x| x.l1_loss(&zero(x)?, LossReduction::None), |x| x.smooth_l1_loss(&zero(x)?, 0.0, LossReduction::None)),
     ("huber_loss", |x| x.huber_loss(&zero(x)?, 1.0, LossReduction::None), |x| x.smooth_l1_loss(&zero(x)?, 1.0, LossReduction::None)),
     ("a logit that is to be 1", |x| logistic(x, 1.0), |x| logistic(&x.neg()?, 0.0)),
@@ -85,21 +85,21 @@ const OF_EACH: &[Pair] = &[
     ("where_", |x| x.where_(&x.gt(0.0)?, 7.0), |x| x.masked_fill(&x.gt(0.0)?.logical_not()?, 7.0)),
     ("div_rounded", |x| x.div_rounded(3.0, Rounding::Floor), |x| x.detach().floor_divide(3.0)),
     ("repeat", |x| x.repeat(&[2]), |x| Tensor::cat(&[x, x], 0)),
-    ("repeat_interleave", |x| x.repeat_interleave(2, 0), |x| x.repeat_interleave_by(&Tensor::ids(x.context(), &[2], &[1])?, 0)),
+    ("repeat_interleave", |x| x.repeat_interleave(2, 0), |x| x.repeat_interleave_by(&Tensor::ids(x.device(), &[2], &[1])?, 0)),
     ("pad", |x| x.pad(&[(1, 0)], Padding::Constant(0.0)), |x| Tensor::cat(&[&x.detach().narrow(0, 0, 1)?.zeros_like()?, x], 0)),
 ];
 
 /// The loss of a row's logits beside a class, by the kernel.
 fn kernel_loss(x: &Tensor, class: u32, smoothing: f32) -> Result<Tensor> {
-    let target = Tensor::ids(x.context(), &[class], &[1])?;
-    let one = Tensor::ones(x.context(), &[1], DType::F32)?;
+    let target = Tensor::ids(x.device(), &[class], &[1])?;
+    let one = Tensor::ones(x.device(), &[1], DType::F32)?;
     x.unsqueeze(0)?.cross_entropy(&target, &one, smoothing)
 }
 
 /// The same by operations: weighted by ones, or not reduced.
 fn class_loss(x: &Tensor, class: u32, smoothing: f32, is_weighted: bool) -> Result<Tensor> {
-    let target = Tensor::ids(x.context(), &[class], &[])?;
-    let ones = Tensor::ones(x.context(), &[x.n_elements()], DType::F32)?;
+    let target = Tensor::ids(x.device(), &[class], &[])?;
+    let ones = Tensor::ones(x.device(), &[x.n_elements()], DType::F32)?;
     let options = CrossEntropyOptions {
         weight: is_weighted.then_some(&ones),
         label_smoothing: smoothing,
@@ -133,7 +133,7 @@ fn batch_of_one(x: &Tensor) -> Result<Tensor> {
 }
 
 fn kernel_of(x: &Tensor) -> Result<Tensor> {
-    Tensor::from_slice(x.context(), &[1.0, 0.5], &[1, 1, 2])
+    Tensor::from_slice(x.device(), &[1.0, 0.5], &[1, 1, 2])
 }
 
 fn pooled(x: &Tensor) -> Result<Tensor> {
@@ -170,7 +170,7 @@ const OF_ROWS: &[Pair] = &[
     ("cross_entropy, of no class", |x| kernel_loss(x, 9, 0.0), |x| class_loss(x, 9, 0.0, false)),
     ("cross_entropy, of no class, weighted", |x| kernel_loss(x, 9, 0.25), |x| class_loss(x, 9, 0.25, true)),
     ("cross_entropy, ignored", |x| kernel_loss(x, IGNORE_INDEX, 0.0), |x| class_loss(x, IGNORE_INDEX, 0.0, false)),
-    ("nll_loss", |x| kernel_loss(x, 2, 0.0), |x| x.log_softmax(-1)?.nll_loss(&Tensor::ids(x.context(), &[2], &[])?, &CrossEntropyOptions::default())),
+    ("nll_loss", |x| kernel_loss(x, 2, 0.0), |x| x.log_softmax(-1)?.nll_loss(&Tensor::ids(x.device(), &[2], &[])?, &CrossEntropyOptions::default())),
     ("norm 1", |x| x.norm(1.0, &[], false), |x| x.abs()?.sum()),
     ("norm 2", |x| x.norm(2.0, &[0], false), |x| x.reshape(&[3, 1])?.norm(2.0, &[0], false)?.reshape(&[])),
     ("norm inf", |x| x.norm(INF, &[], false), |x| x.abs()?.amax(&[], false)),
@@ -191,7 +191,7 @@ const OF_ROWS: &[Pair] = &[
         |x| Tensor::einsum("i,i->", &[x, &x.detach().ones_like()?])),
     ("linear", |x| x.reshape(&[1, 3])?.linear(&x.detach().ones_like()?.reshape(&[1, 3])?, None)?.reshape(&[]),
         |x| x.reshape(&[1, 3])?.matmul(&x.detach().ones_like()?.reshape(&[3, 1])?)?.reshape(&[])),
-    ("gather", |x| x.gather(0, &Tensor::ids(x.context(), &[2, 0], &[2])?), |x| x.index_select(0, &Tensor::ids(x.context(), &[2, 0], &[2])?)),
+    ("gather", |x| x.gather(0, &Tensor::ids(x.device(), &[2, 0], &[2])?), |x| x.index_select(0, &Tensor::ids(x.device(), &[2, 0], &[2])?)),
 ];
 
 /// A pair's name, and the elements at which its forms are not compared.
@@ -219,8 +219,8 @@ fn agree(a: f32, b: f32) -> bool {
 }
 
 /// The values of a function, and its gradient by a plain and by a recorded pass.
-fn found(ctx: &Context, values: &[f32], f: Function) -> Result<Vec<Vec<f32>>> {
-    let x = [Tensor::from_slice(ctx, values, &[values.len()])?.with_gradient()];
+fn found(device: &Device, values: &[f32], f: Function) -> Result<Vec<Vec<f32>>> {
+    let x = [Tensor::from_slice(device, values, &[values.len()])?.with_gradient()];
     let y = f(&x[0])?;
     let mut all = vec![y.to_vec()?];
     all.push(gradients(&counted_sum(&y)?, &x, false)?[0].to_vec()?);
@@ -232,7 +232,7 @@ fn found(ctx: &Context, values: &[f32], f: Function) -> Result<Vec<Vec<f32>>> {
     Ok(all)
 }
 
-fn compare(ctx: &Context, pairs: &[Pair], rows: &[&[f32]]) -> Vec<String> {
+fn compare(device: &Device, pairs: &[Pair], rows: &[&[f32]]) -> Vec<String> {
     let mut wrong = Vec::new();
     for &(name, one, two) in pairs {
         let apart = APART
@@ -243,7 +243,7 @@ fn compare(ctx: &Context, pairs: &[Pair], rows: &[&[f32]]) -> Vec<String> {
             if apart.is_some_and(|apart| row.iter().any(|&x| apart(x))) {
                 continue;
             }
-            let [a, b] = [one, two].map(|f| found(ctx, row, f));
+            let [a, b] = [one, two].map(|f| found(device, row, f));
             let (a, b) = match (a, b) {
                 (Ok(a), Ok(b)) => (a, b),
                 (a, b) => {
@@ -271,11 +271,11 @@ fn compare(ctx: &Context, pairs: &[Pair], rows: &[&[f32]]) -> Vec<String> {
 
 #[test]
 fn two_forms_of_one_function_agree() {
-    let ctx = cpu().expect("the CPU device opens");
+    let device = cpu().expect("the CPU device opens");
     let each: Vec<&[f32]> = EACH.iter().map(std::slice::from_ref).collect();
     let rows: Vec<&[f32]> = ROWS.iter().map(|row| &row[..]).collect();
-    let mut wrong = compare(&ctx, OF_EACH, &each);
-    wrong.extend(compare(&ctx, OF_ROWS, &rows));
+    let mut wrong = compare(&device, OF_EACH, &each);
+    wrong.extend(compare(&device, OF_ROWS, &rows));
     assert!(
         wrong.is_empty(),
         "{} differ:\n{}",
@@ -295,9 +295,9 @@ fn log_probabilities(x: &[f32]) -> Vec<f64> {
 /// `x - logsumexp(x)` gave -0.6933594 for two equal logits of 1e4.
 #[test]
 fn log_softmax_of_large_logits_is_that_of_f64() -> Result<()> {
-    let ctx = cpu().expect("the CPU device opens");
+    let device = cpu().expect("the CPU device opens");
     for row in ROWS.iter().filter(|row| row.iter().all(|x| x.is_finite())) {
-        let x = Tensor::from_slice(&ctx, row, &[3])?;
+        let x = Tensor::from_slice(&device, row, &[3])?;
         let found = x.log_softmax(0)?.to_vec()?;
         for (found, want) in found.iter().zip(log_probabilities(row)) {
             let close = (f64::from(*found) - want).abs() <= 1e-6 * (1.0 + want.abs());
@@ -307,12 +307,12 @@ fn log_softmax_of_large_logits_is_that_of_f64() -> Result<()> {
             );
         }
     }
-    let x = Tensor::from_slice(&ctx, &[1e4, 1e4], &[2])?;
+    let x = Tensor::from_slice(&device, &[1e4, 1e4], &[2])?;
     let half = std::f32::consts::LN_2;
     assert_eq!(x.log_softmax(0)?.to_vec()?, [-half, -half]);
-    let x = Tensor::from_slice(&ctx, &[INF, 1.0, 2.0], &[3])?;
+    let x = Tensor::from_slice(&device, &[INF, 1.0, 2.0], &[3])?;
     assert!(x.log_softmax(0)?.to_vec()?.iter().all(|y| y.is_nan()));
-    let x = Tensor::from_slice(&ctx, &[-INF, 0.0], &[2])?;
+    let x = Tensor::from_slice(&device, &[-INF, 0.0], &[2])?;
     assert_eq!(x.log_softmax(0)?.to_vec()?, [-INF, 0.0]);
     Ok(())
 }

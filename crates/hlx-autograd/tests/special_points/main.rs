@@ -11,7 +11,7 @@ mod targets;
 use std::collections::BTreeMap;
 
 use hlx_autograd::{Result, Tensor};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_core::testing::cpu;
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ fn lists(values: &Value) -> Vec<Vec<f64>> {
         .collect()
 }
 
-fn cases(ctx: &Context) -> BTreeMap<String, Case> {
+fn cases(device: &Device) -> BTreeMap<String, Case> {
     let text = std::fs::read_to_string(PATH).expect("the fixture is there");
     let fixture: Value = serde_json::from_str(&text).expect("JSON");
     let rows = fixture["cases"].as_object().expect("cases");
@@ -72,7 +72,7 @@ fn cases(ctx: &Context) -> BTreeMap<String, Case> {
         let input = |(shape, values): (Vec<f64>, Vec<f64>)| {
             let shape: Vec<usize> = shape.iter().map(|&extent| extent as usize).collect();
             let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
-            Tensor::from_slice(ctx, &values, &shape).expect("uploads")
+            Tensor::from_slice(device, &values, &shape).expect("uploads")
         };
         Case {
             inputs: inputs.map(input).collect(),
@@ -95,7 +95,7 @@ fn cases(ctx: &Context) -> BTreeMap<String, Case> {
 /// The sum of a tensor's elements, each times its number, counted from 1.
 fn counted_sum(x: &Tensor) -> Result<Tensor> {
     let n = x.n_elements();
-    let weights = Tensor::arange(x.context(), 1.0, n as f64 + 1.0, 1.0)?;
+    let weights = Tensor::arange(x.device(), 1.0, n as f64 + 1.0, 1.0)?;
     x.mul(weights.reshape(x.shape())?)?.sum()
 }
 
@@ -143,7 +143,7 @@ fn judged(name: &str, case: &Case, f: rows::Function) -> Result<Vec<String>> {
         &first,
         &case.first,
     )?);
-    let mut total = Tensor::zeros(leaves[0].context(), &[], hlx_autograd::DType::F32)?;
+    let mut total = Tensor::zeros(leaves[0].device(), &[], hlx_autograd::DType::F32)?;
     for (i, gradient) in first.iter().enumerate() {
         total = total.add(counted_sum(gradient)?.scale(i as f32 + 1.0)?)?;
     }
@@ -159,8 +159,8 @@ fn judged(name: &str, case: &Case, f: rows::Function) -> Result<Vec<String>> {
 
 #[test]
 fn first_and_second_derivatives_at_special_points_are_those_of_f64() {
-    let ctx = cpu().expect("the CPU device opens");
-    let mut cases = cases(&ctx);
+    let device = cpu().expect("the CPU device opens");
+    let mut cases = cases(&device);
     let mut wrong = Vec::new();
     for &(name, f) in rows::ROWS {
         let case = cases

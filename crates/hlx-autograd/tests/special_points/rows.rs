@@ -21,11 +21,11 @@ const BATCH_NORM: BatchNormOptions<'_> = BatchNormOptions {
 };
 
 fn ids(x: &[Tensor], places: [u32; 9]) -> Result<Tensor> {
-    Tensor::ids(x[0].context(), &places, &[3, 3])
+    Tensor::ids(x[0].device(), &places, &[3, 3])
 }
 
 fn places(x: &[Tensor], places: &[u32]) -> Result<Tensor> {
-    Tensor::ids(x[0].context(), places, &[places.len()])
+    Tensor::ids(x[0].device(), places, &[places.len()])
 }
 
 fn classes(x: &[Tensor]) -> Result<Tensor> {
@@ -47,7 +47,7 @@ fn smoothed() -> CrossEntropyOptions<'static> {
 }
 
 fn weighted(x: &[Tensor]) -> Result<Tensor> {
-    let weight = Tensor::from_slice(x[0].context(), &[1.0, 0.0, 2.0], &[3])?;
+    let weight = Tensor::from_slice(x[0].device(), &[1.0, 0.0, 2.0], &[3])?;
     let options = CrossEntropyOptions {
         weight: Some(&weight),
         ..CrossEntropyOptions::default()
@@ -128,7 +128,7 @@ pub const ROWS: &[(&str, Function)] = &[
     ("pow 2.0, negative", |x| x[0].pow(2.0)),
     ("pow 3.0, negative", |x| x[0].pow(3.0)),
     ("pow, tensors", |x| x[0].pow(&x[1])),
-    ("pow, base", |x| Tensor::full(x[0].context(), &[], 2.0, DType::F32)?.pow(&x[0])),
+    ("pow, base", |x| Tensor::full(x[0].device(), &[], 2.0, DType::F32)?.pow(&x[0])),
     ("prod", |x| x[0].prod(&[1], false)),
     ("prod, all", |x| x[0].prod(&[], false)),
     ("prod, two dimensions", |x| x[0].prod(&[1, 2], false)),

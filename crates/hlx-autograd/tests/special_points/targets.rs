@@ -18,7 +18,7 @@ fn second_row(
     target: u32,
     options: &CrossEntropyOptions<'_>,
 ) -> Result<(Vec<f32>, Vec<f32>)> {
-    let targets = Tensor::ids(x.context(), &[1, target], &[2])?;
+    let targets = Tensor::ids(x.device(), &[1, target], &[2])?;
     let leaf = x.with_gradient();
     let loss = leaf.cross_entropy_loss(&targets, options)?;
     loss.sum()?.backward()?;
@@ -29,9 +29,9 @@ fn second_row(
 /// One form was NaN, and the other one an error of the next call that waits.
 #[test]
 fn a_target_that_is_no_class_is_nan_in_every_form() -> Result<()> {
-    let ctx = cpu().expect("the CPU device opens");
-    let x = Tensor::from_slice(&ctx, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])?;
-    let weight = Tensor::ones(&ctx, &[3], DType::F32)?;
+    let device = cpu().expect("the CPU device opens");
+    let x = Tensor::from_slice(&device, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])?;
+    let weight = Tensor::ones(&device, &[3], DType::F32)?;
     for (reduction, label_smoothing, weighted) in FORMS {
         for ignore_index in [IGNORE_INDEX, 5] {
             let options = CrossEntropyOptions {

@@ -8,9 +8,9 @@ fn indexes_past_an_end_are_bounded_by_the_device() {
     let mut kernel = addition(&store, 1000);
     kernel.push_constants = vec![Scalar::U32(1 << 28)];
     kernel.workgroups = [4096, 1, 1];
-    for ctx in vulkan() {
-        let found = ctx.execute_in(&store.1, &kernel).expect("run");
-        let whole = ctx
+    for device in vulkan() {
+        let found = device.execute_in(&store.1, &kernel).expect("run");
+        let whole = device
             .execute_in(&store.1, &addition(&store, 1000))
             .expect("run");
         assert_eq!(found.handle, whole.handle);
@@ -25,16 +25,16 @@ fn a_kernel_that_leaves_its_tensors_reaches_no_other_tensor() {
     let mut kernel = addition(&store, 1000);
     kernel.push_constants = vec![Scalar::U32(1 << 22)];
     kernel.workgroups = [65_535, 1, 1];
-    for ctx in vulkan() {
-        let before = ctx.buffer_u32(&[GUARD; 4096]).expect("a guard");
-        let prepared = ctx.prepare(&store.1, &kernel).expect("ready");
-        let after = ctx.buffer_u32(&[GUARD; 4096]).expect("a guard");
+    for device in vulkan() {
+        let before = device.buffer_u32(&[GUARD; 4096]).expect("a guard");
+        let prepared = device.prepare(&store.1, &kernel).expect("ready");
+        let after = device.buffer_u32(&[GUARD; 4096]).expect("a guard");
         let found = prepared.run().expect("run");
         for guard in [&before, &after] {
-            let words = ctx.download_u32(guard).expect("download");
-            assert_eq!(words, [GUARD; 4096], "{}", ctx.info());
+            let words = device.download_u32(guard).expect("download");
+            assert_eq!(words, [GUARD; 4096], "{}", device.info());
         }
-        let whole = ctx.execute_in(&store.1, &addition(&store, 1000));
+        let whole = device.execute_in(&store.1, &addition(&store, 1000));
         assert_eq!(found.handle, whole.expect("run").handle);
     }
 }
@@ -55,9 +55,9 @@ fn a_kernel_that_reads_past_a_tensor_finds_no_other_tensors_words() {
         words.map(|&word| u32::from_le_bytes(word)).collect()
     };
     let own = words(&short);
-    for ctx in vulkan() {
-        let secret = ctx.buffer_f32(&[777.0; 4096]).expect("a neighbour");
-        let found = ctx.execute_in(&store.1, &kernel).expect("run");
+    for device in vulkan() {
+        let secret = device.buffer_f32(&[777.0; 4096]).expect("a neighbour");
+        let found = device.execute_in(&store.1, &kernel).expect("run");
         let sums = words(&found.handle);
         assert_eq!(sums[..10], own);
         assert!(
@@ -65,7 +65,7 @@ fn a_kernel_that_reads_past_a_tensor_finds_no_other_tensors_words() {
                 .iter()
                 .all(|word| *word == 0 || own.contains(word)),
             "{}",
-            ctx.info()
+            device.info()
         );
         drop(secret);
     }

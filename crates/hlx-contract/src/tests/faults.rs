@@ -6,8 +6,9 @@ use super::*;
 fn fault(store: &Temporary, kernel: Kernel) -> String {
     let vulkan = vulkan();
     let cpu = hlx_core::testing::cpu().expect("cpu");
-    let ctx = vulkan.first().unwrap_or(&cpu);
-    ctx.execute_in(&store.1, &kernel)
+    let device = vulkan.first().unwrap_or(&cpu);
+    device
+        .execute_in(&store.1, &kernel)
         .expect_err("a wrong contract runs")
         .to_string()
 }

@@ -58,12 +58,12 @@ impl Block {
         matches!(&self.memory, BlockMemory::Planned(place) if place.get().is_none())
     }
 
-    /// Whether the block is of this source, so of the context that owns it.
+    /// Whether the block is of this source, so of the device that owns it.
     pub fn is_of(&self, source: &Arc<BlockSource>) -> bool {
         Arc::ptr_eq(&self.source, source)
     }
 
-    /// The context that the block belongs to, for errors.
+    /// The device that the block belongs to, for errors.
     pub fn owner(&self) -> &str {
         &self.source.owner
     }
@@ -88,12 +88,12 @@ pub(crate) trait BlockAllocator: Send + Sync {
     fn budget_bytes(&self, held_bytes: u64) -> u64;
 }
 
-/// Makes blocks on one device and counts their bytes. Every context has one of its own, so a
-/// block's source identifies the context that it belongs to.
+/// Makes blocks on one device and counts their bytes. Every device has one of its own, so a
+/// block's source identifies the device that it belongs to.
 pub(crate) struct BlockSource {
     /// The device's name, for errors.
     device_name: String,
-    /// The device and the context's number, for errors.
+    /// The device and the device's number, for errors.
     owner: String,
     allocator: Arc<dyn BlockAllocator>,
     held_bytes: AtomicU64,
@@ -105,13 +105,13 @@ pub(crate) struct BlockSource {
 static NEXT_BLOCK_ID: AtomicU64 = AtomicU64::new(1);
 
 impl BlockSource {
-    /// Makes the source of a new context on the device of this name and selector.
+    /// Makes the source of a new device on the device of this name and selector.
     pub fn new(device_name: &str, selector: &str, allocator: Arc<dyn BlockAllocator>) -> Self {
         static NEXT_CONTEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT_CONTEXT.fetch_add(1, Ordering::Relaxed);
         Self {
             device_name: device_name.to_owned(),
-            owner: format!("context {number} on {device_name} [{selector}]"),
+            owner: format!("{device_name} [{selector}], opening {number}"),
             allocator,
             held_bytes: AtomicU64::new(0),
             scratch: Mutex::default(),
@@ -151,7 +151,7 @@ impl BlockSource {
         self.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// The context that blocks of this source belong to, for errors.
+    /// The device that blocks of this source belong to, for errors.
     pub fn owner(&self) -> &str {
         &self.owner
     }

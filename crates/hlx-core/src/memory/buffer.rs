@@ -163,7 +163,7 @@ impl Buffer {
 
     /// Notes that elements of this range are changed in place from now on. `rebased` tells that views
     /// of them made before no longer know how their values came about. Whoever changes values that
-    /// others may have kept does so through [`Context::note_change`](crate::Context::note_change),
+    /// others may have kept does so through [`Device::note_change`](crate::Device::note_change),
     /// which also remembers changes that a graph makes.
     pub(crate) fn note_change(&self, elements: Range<usize>, rebased: bool) -> NotedChange {
         let words = self.words_of(&elements);

@@ -21,7 +21,7 @@ pub struct MemoryStatistics {
     pub buffers: u64,
 }
 
-/// Sub-allocates buffers from arenas. A freed range is reused at once: work on a context
+/// Sub-allocates buffers from arenas. A freed range is reused at once: work on a device
 /// runs in the order it was launched, so the next owner's work comes after the last one's.
 pub struct TensorPool {
     source: Arc<BlockSource>,

@@ -1,7 +1,7 @@
 //! The probe's dot products of four bytes.
 
 use crate::arith;
-use crate::context::Context;
+use crate::device::Device;
 use crate::error::CoreError;
 use crate::launch::{Binding, Launch, groups_1d};
 use crate::probe_report::ProbeReport;
@@ -18,7 +18,7 @@ const TERMS: usize = 16;
 
 /// Whether a device that has them computes them right; what was found goes into the report.
 pub(super) fn probe(
-    context: &Context,
+    device: &Device,
     listed: Option<DotProducts>,
     report: &mut ProbeReport,
 ) -> Result<bool, CoreError> {
@@ -36,8 +36,8 @@ pub(super) fn probe(
     let words: Vec<u32> = words
         .map(|quad| u32::from_le_bytes(quad.map(|byte| byte as u8)))
         .collect();
-    let buffer = context.buffer_u32(&words)?;
-    let out = context.alloc(SUMS)?;
+    let buffer = device.buffer_u32(&words)?;
+    let out = device.alloc(SUMS)?;
     let launch = Launch {
         name: "probe",
         shader: &DOTS,
@@ -46,14 +46,14 @@ pub(super) fn probe(
         push: &[],
         groups: groups_1d(1),
     };
-    context.launch(launch, |_| {})?;
+    device.launch(launch, |_| {})?;
     let (left, right) = bytes.split_at(SUMS * TERMS);
     let sums = left.chunks(TERMS).zip(right.chunks(TERMS));
     let sums = sums.map(|(left, right)| -> i32 {
         let terms = left.iter().zip(right);
         terms.map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
     });
-    let right = context
+    let right = device
         .download_u32(&out)?
         .into_iter()
         .eq(sums.map(|sum| sum as u32));

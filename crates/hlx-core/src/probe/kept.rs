@@ -8,7 +8,7 @@ use super::dots::DOTS;
 use super::matrices::{MATRICES, NARROW_MATRICES};
 use super::reduction::ROW_SUM;
 use super::{ARITHMETIC, IntegerPaths, Probed};
-use crate::device::DeviceKind;
+use crate::device_info::DeviceKind;
 use crate::digest::sha256_hex;
 use crate::files;
 use crate::peak::Peak;
@@ -27,33 +27,33 @@ pub(super) struct Kept {
 }
 
 /// Where a device's result is cached: named by device, driver, and the probe's own shaders.
-fn kept_path(device: &VulkanDevice) -> Option<PathBuf> {
+fn kept_path(vulkan: &VulkanDevice) -> Option<PathBuf> {
     let mut modules = ARITHMETIC.bytes().to_vec();
     modules.extend_from_slice(ROW_SUM.bytes());
     modules.extend_from_slice(DOTS.bytes());
     modules.extend_from_slice(MATRICES.bytes());
     modules.extend_from_slice(NARROW_MATRICES.bytes());
-    modules.extend_from_slice(device.info.driver.as_bytes());
+    modules.extend_from_slice(vulkan.info.driver.as_bytes());
     let digest = sha256_hex(&modules);
     Some(files::cache_dir()?.join(format!(
         "probe-{}-{}.json",
-        device.info.cache_key,
+        vulkan.info.cache_key,
         &digest[..16]
     )))
 }
 
 /// Reads what an earlier probe found; nothing of a device that failed.
-pub(super) fn read(device: &VulkanDevice) -> Option<Kept> {
-    let bytes = files::read_settings(&kept_path(device)?).ok()?;
+pub(super) fn read(vulkan: &VulkanDevice) -> Option<Kept> {
+    let bytes = files::read_settings(&kept_path(vulkan)?).ok()?;
     let kept: Kept = serde_json::from_slice(&bytes).ok()?;
-    let hardware = device.info.kind == DeviceKind::VulkanGpu;
+    let hardware = vulkan.info.kind == DeviceKind::VulkanGpu;
     let whole = !kept.report.checks.is_empty() && kept.peak.is_some() == hardware;
     (kept.report.passed() && whole).then_some(kept)
 }
 
 /// Writes what the probe found; if that fails, the next start probes again, so it is only logged.
-pub(super) fn write(device: &VulkanDevice, modes: Modes, probed: &Probed) {
-    let Some(path) = kept_path(device) else {
+pub(super) fn write(vulkan: &VulkanDevice, modes: Modes, probed: &Probed) {
+    let Some(path) = kept_path(vulkan) else {
         return;
     };
     let kept = Kept {

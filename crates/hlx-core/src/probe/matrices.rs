@@ -3,7 +3,7 @@
 
 use crate::arith;
 use crate::arithmetic::MatrixShape;
-use crate::context::Context;
+use crate::device::Device;
 use crate::error::CoreError;
 use crate::launch::{Binding, Launch, groups_1d};
 use crate::probe_report::ProbeReport;
@@ -73,12 +73,12 @@ impl Operands {
 
 /// The first of the shapes that a device computes right; what was found goes into the report.
 pub(super) fn probe(
-    context: &Context,
+    device: &Device,
     shapes: &[MatrixShape],
     report: &mut ProbeReport,
 ) -> Result<Option<MatrixShape>, CoreError> {
     for &shape in shapes {
-        let right = is_right(context, shape)?;
+        let right = is_right(device, shape)?;
         let finding = match right {
             true => "equal",
             false => "wrong sums: not used",
@@ -92,10 +92,10 @@ pub(super) fn probe(
     Ok(None)
 }
 
-fn is_right(context: &Context, shape: MatrixShape) -> Result<bool, CoreError> {
+fn is_right(device: &Device, shape: MatrixShape) -> Result<bool, CoreError> {
     let operands = Operands::new(shape);
-    let buffer = context.buffer_u32(&operands.words())?;
-    let out = context.alloc((shape.rows * shape.columns) as usize)?;
+    let buffer = device.buffer_u32(&operands.words())?;
+    let out = device.alloc((shape.rows * shape.columns) as usize)?;
     // The shader has no constants 0 to 3; validation layers up to 1.4.309 look for a matrix's sizes at the places of their ids.
     let unused = (0..4).map(|id| (id, 0));
     let specialization: Vec<_> = unused.chain(shape.specialization(1)).collect();
@@ -110,6 +110,6 @@ fn is_right(context: &Context, shape: MatrixShape) -> Result<bool, CoreError> {
         push: &[],
         groups: groups_1d(1),
     };
-    context.launch(launch, |_| {})?;
-    Ok(context.download_u32(&out)? == operands.expected())
+    device.launch(launch, |_| {})?;
+    Ok(device.download_u32(&out)? == operands.expected())
 }

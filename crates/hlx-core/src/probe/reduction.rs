@@ -1,7 +1,7 @@
 //! The probe's row reduction: rows whose sum depends on the order of summation.
 
 use crate::arith;
-use crate::context::Context;
+use crate::device::Device;
 use crate::error::CoreError;
 use crate::launch::{Binding, Launch, groups_1d};
 use crate::probe_report::ProbeReport;
@@ -39,10 +39,10 @@ fn reference_row_sum(row: &[f32]) -> f32 {
 }
 
 /// Compares the device's row sums with the order that is specified.
-pub(super) fn probe(context: &Context, report: &mut ProbeReport) -> Result<(), CoreError> {
+pub(super) fn probe(device: &Device, report: &mut ProbeReport) -> Result<(), CoreError> {
     let (values, [rows, cols]) = reduction_rows();
-    let x = context.buffer_f32(&values)?;
-    let out = context.alloc(rows)?;
+    let x = device.buffer_f32(&values)?;
+    let out = device.alloc(rows)?;
     let push = [rows as u32, cols as u32];
     let launch = Launch {
         name: "probe",
@@ -52,8 +52,8 @@ pub(super) fn probe(context: &Context, report: &mut ProbeReport) -> Result<(), C
         push: bytemuck::cast_slice(&push),
         groups: groups_1d(rows.div_ceil(8)),
     };
-    context.launch(launch, |_| {})?;
-    let found = context.download_u32(&out)?;
+    device.launch(launch, |_| {})?;
+    let found = device.download_u32(&out)?;
     let expected: Vec<u32> = crate::cpu::with_flush(|| {
         values
             .chunks(cols)

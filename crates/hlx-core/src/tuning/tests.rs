@@ -1,7 +1,7 @@
 //! Tunings of devices, and cuts that are refused.
 
 use super::*;
-use crate::device::cpu_info;
+use crate::device_info::cpu_info;
 
 fn device(kind: DeviceKind, processors: u32, memory_bytes: u64) -> DeviceInfo {
     DeviceInfo {

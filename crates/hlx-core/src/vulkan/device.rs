@@ -16,7 +16,7 @@ use super::matrices;
 use super::pipeline::PipelineStore;
 use super::{instance, memory, sharing, translate, translate_validated};
 use crate::arithmetic::MatrixShape;
-use crate::device::{DeviceInfo, DeviceKind};
+use crate::device_info::{DeviceInfo, DeviceKind};
 use crate::error::CoreError;
 use crate::fusion::Limits;
 
@@ -154,8 +154,8 @@ fn processors(properties: &DeviceProperties, kind: DeviceKind) -> u32 {
 impl VulkanDevice {
     /// Returns the device of this index in [`list`]'s order, opened at its first use.
     ///
-    /// Contexts share it, and it stays open until the process ends; what a context allocates on it
-    /// (memory, command buffers, staging) is freed with the context. NVIDIA's driver 580 deadlocks
+    /// Contexts share it, and it stays open until the process ends; what a device allocates on it
+    /// (memory, command buffers, staging) is freed with the device. NVIDIA's driver 580 deadlocks
     /// when one thread closes a device while another submits to a second one.
     pub fn open(index: usize) -> Result<Arc<Self>, CoreError> {
         static OPENED: Mutex<BTreeMap<usize, Arc<VulkanDevice>>> = Mutex::new(BTreeMap::new());
@@ -245,7 +245,7 @@ impl VulkanDevice {
         }
     }
 
-    /// The device's pipelines; one lock for all contexts.
+    /// The device's pipelines; one lock for all devices.
     pub fn pipelines(&self) -> MutexGuard<'_, PipelineStore> {
         self.pipelines
             .lock()

@@ -1,4 +1,4 @@
-//! The Vulkan instance, shared by all contexts, and the validation layer's messages.
+//! The Vulkan instance, shared by all devices, and the validation layer's messages.
 
 use std::ffi::CStr;
 use std::fs::OpenOptions;

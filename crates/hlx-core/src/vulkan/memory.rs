@@ -14,7 +14,7 @@ use vulkano::memory::{
 };
 
 use super::{VulkanDevice, translate_validated};
-use crate::device::DeviceInfo;
+use crate::device_info::DeviceInfo;
 use crate::environment;
 use crate::error::CoreError;
 use crate::memory::{BlockAllocator, BlockMemory};

@@ -22,7 +22,7 @@ use vulkano::shader::{ShaderModule, ShaderModuleCreateInfo};
 use self::cache::StoredCache;
 use self::compile::{Layouts, Stage, check_interface, compile, make, make_layout};
 use super::{Modes, VulkanDevice, translate_validated};
-use crate::device::DeviceInfo;
+use crate::device_info::DeviceInfo;
 use crate::error::CoreError;
 use crate::launch::Launch;
 use crate::shader::Shader;

@@ -14,7 +14,7 @@ use super::recorded::{Parts, Recorded};
 use super::recorder::Recorder;
 use super::sharing::TimelineValue;
 use super::{VulkanDevice, check_raw, translate, translate_validated};
-use crate::device::DeviceKind;
+use crate::device_info::DeviceKind;
 use crate::error::CoreError;
 use crate::timing::TimingCollector;
 

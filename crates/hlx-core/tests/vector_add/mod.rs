@@ -1,6 +1,6 @@
 //! The vector addition that the tests of hlx-core launch.
 
-use hlx_core::{Binding, Context, CoreError, Launch, Shader, groups_1d};
+use hlx_core::{Binding, CoreError, Device, Launch, Shader, groups_1d};
 
 static MODULE: &[u8] = include_bytes!("../../spv/examples/vector_add.spv");
 // SAFETY: a module of `cargo xtask shaders` that checks its index against the count pushed.
@@ -8,7 +8,7 @@ pub static VECTOR_ADD: Shader = unsafe { Shader::new("examples/vector_add", MODU
 
 /// `c = a + b` through the shader or its twin.
 pub fn add(
-    ctx: &Context,
+    device: &Device,
     a: &hlx_core::Buffer,
     b: &hlx_core::Buffer,
     c: &hlx_core::Buffer,
@@ -21,7 +21,7 @@ pub fn add(
         push: &(c.len() as u32).to_le_bytes(),
         groups: groups_1d(c.len().div_ceil(64)),
     };
-    ctx.launch(launch, |bindings| {
+    device.launch(launch, |bindings| {
         let ([a, b], [c]) = bindings.split();
         for (c, (a, b)) in c.iter_mut().zip(a.iter().zip(b)) {
             *c = a + b;

@@ -1,6 +1,6 @@
 //! The rest of an epoch as an iterator of batches in host memory.
 
-use hlx_core::Context;
+use hlx_core::Device;
 
 use super::ordered::{Ordered, Outcome};
 use super::{Batch, Cursor, DeviceBatches};
@@ -42,11 +42,11 @@ impl<B: Send + 'static> Batches<B> {
 
     /// Uploads the batches: `ahead` of them, where they are ready, before they are taken. Uploads are
     /// launched by the thread that takes batches, so that they never fall into a recording.
-    pub fn to_device(self, ctx: &Context, ahead: usize) -> DeviceBatches<B>
+    pub fn to_device(self, device: &Device, ahead: usize) -> DeviceBatches<B>
     where
         B: ToDevice,
     {
-        DeviceBatches::new(self, ctx, ahead)
+        DeviceBatches::new(self, device, ahead)
     }
 
     /// The next batch if a worker has made it already.

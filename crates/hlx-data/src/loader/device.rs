@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use hlx_core::Context;
+use hlx_core::Device;
 
 use super::{Batch, Batches, Cursor};
 use crate::{Result, ToDevice};
@@ -11,16 +11,16 @@ use crate::{Result, ToDevice};
 /// a batch may be kept as long as is wanted.
 pub struct DeviceBatches<B: ToDevice> {
     batches: Batches<B>,
-    ctx: Context,
+    device: Device,
     ahead: usize,
     uploaded: VecDeque<Result<Batch<B::OnDevice>>>,
 }
 
 impl<B: ToDevice + Send + 'static> DeviceBatches<B> {
-    pub(super) fn new(batches: Batches<B>, ctx: &Context, ahead: usize) -> Self {
+    pub(super) fn new(batches: Batches<B>, device: &Device, ahead: usize) -> Self {
         Self {
             batches,
-            ctx: ctx.clone(),
+            device: device.clone(),
             ahead,
             uploaded: VecDeque::new(),
         }
@@ -43,7 +43,7 @@ impl<B: ToDevice + Send + 'static> DeviceBatches<B> {
                 false => self.batches.next_ready(),
             };
             let Some(batch) = batch else { return };
-            let uploaded = batch.and_then(|batch| batch.to_device(&self.ctx));
+            let uploaded = batch.and_then(|batch| batch.to_device(&self.device));
             self.uploaded.push_back(uploaded);
         }
     }

@@ -9,7 +9,7 @@ mod ordered;
 
 use std::sync::Arc;
 
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_core::cpu::with_flush;
 use serde::{Deserialize, Serialize};
 
@@ -99,12 +99,12 @@ impl<B: ToDevice> Batch<B> {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn to_device(&self, ctx: &Context) -> Result<Batch<B::OnDevice>> {
+    pub fn to_device(&self, device: &Device) -> Result<Batch<B::OnDevice>> {
         Ok(Batch {
             cursor: self.cursor,
             indices: self.indices.clone(),
             n_empty: self.n_empty,
-            data: self.data.to_device(ctx)?,
+            data: self.data.to_device(device)?,
         })
     }
 }

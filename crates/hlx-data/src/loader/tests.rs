@@ -149,12 +149,12 @@ fn a_saved_cursor_goes_on_with_the_batches_that_are_left() -> Result<()> {
 
 #[test]
 fn uploaded_batches_are_those_of_the_host() -> Result<()> {
-    for ctx in hlx_core::testing::contexts() {
+    for device in hlx_core::testing::devices() {
         for workers in [0, 2] {
             let expected = epoch(&options(workers), 1)?;
             let loader = DataLoader::new(Counted(61), options(workers))?;
             let loader = loader.with_transform(noisy);
-            let mut batches = loader.batches(Cursor::start_of(1))?.to_device(ctx, 2);
+            let mut batches = loader.batches(Cursor::start_of(1))?.to_device(device, 2);
             for (at, expected) in expected.iter().enumerate() {
                 assert_eq!(batches.cursor().batch, at as u64);
                 let Some(batch) = batches.next().transpose()? else {

@@ -9,7 +9,7 @@
 //! Shapes: rows of `q` `[H, D]`, of `k` and `v` `[G, D]`, one for each of the `B T` tokens, by row strides;
 //! `q_out` `[B, T, H, D]`; the caches `[B, S, G, D]`.
 
-use hlx_core::{Binding, Buffer, Context, Launch, as_u32, groups_1d, push_bytes, sizes};
+use hlx_core::{Binding, Buffer, Device, Launch, as_u32, groups_1d, push_bytes, sizes};
 use rayon::prelude::*;
 
 use crate::KernelError;
@@ -195,7 +195,7 @@ impl AppendShape {
 /// # Errors
 /// If a buffer has another length, or the launch fails.
 pub fn append_heads(
-    ctx: &Context,
+    device: &Device,
     inputs: &AppendInputs<'_>,
     q_out: &Buffer,
     caches: [&Buffer; 2],
@@ -229,7 +229,7 @@ pub fn append_heads(
         groups: groups_1d(lines.div_ceil(GROUP_HEADS)),
     };
     let (shape, is_normed) = (*shape, inputs.norms.is_some());
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let (read, [q_out, keys, values]) = bindings.split();
         Twin::new(shape, &push, is_normed, read).run(q_out, keys, values);
     })?;

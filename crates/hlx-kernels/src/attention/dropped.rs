@@ -2,7 +2,7 @@
 //! kernels of plain causal attention with the draws, and so the bits, of [`ranged`](super::ranged)
 //! attention with dropout. dQ comes from the stored ds, in which they are dropped already.
 
-use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, groups_1d, push_bytes};
 
 use super::ranged::WeightDropout;
 use super::shaders::{
@@ -25,9 +25,9 @@ pub struct DroppedWeights<'a> {
 
 impl DroppedWeights<'_> {
     /// Whether these kernels take a shape on a device.
-    pub fn fits(ctx: &Context, shape: &AttentionShape) -> bool {
-        let forward = !ctx.is_cpu() && DROPPED_FORWARD.fits(ctx, shape);
-        forward && heads_at_a_time(ctx, shape, &DROPPED_KEY_VALUE).is_some()
+    pub fn fits(device: &Device, shape: &AttentionShape) -> bool {
+        let forward = !device.is_cpu() && DROPPED_FORWARD.fits(device, shape);
+        forward && heads_at_a_time(device, shape, &DROPPED_KEY_VALUE).is_some()
     }
 
     /// The push constants of dK and dV, from those without dropout.
@@ -50,10 +50,10 @@ impl DroppedWeights<'_> {
     fn check(
         &self,
         name: &'static str,
-        ctx: &Context,
+        device: &Device,
         shape: &AttentionShape,
     ) -> Result<(), KernelError> {
-        check_that(name, Self::fits(ctx, shape), || {
+        check_that(name, Self::fits(device, shape), || {
             format!("no kernel of this device takes {shape:?}, expected ranged attention")
         })?;
         check_len(name, "counter", self.counter, 2)
@@ -65,7 +65,7 @@ impl DroppedWeights<'_> {
 /// # Errors
 /// As there, and for a shape that does not [fit](DroppedWeights::fits).
 pub fn dropped_attention_forward(
-    ctx: &Context,
+    device: &Device,
     qkv: &Buffer,
     o: &Buffer,
     stats: &Buffer,
@@ -74,7 +74,7 @@ pub fn dropped_attention_forward(
 ) -> Result<(), KernelError> {
     let name = "dropped_attention_forward";
     check_forward(name, [qkv, o, stats], shape)?;
-    dropped.check(name, ctx, shape)?;
+    dropped.check(name, device, shape)?;
     let WeightDropout { p, seed, purpose } = dropped.dropout;
     let push = DroppedForwardPush {
         heads: shape.all_heads() as u32,
@@ -100,7 +100,7 @@ pub fn dropped_attention_forward(
         push: push_bytes(&push),
         groups: groups_1d(DROPPED_FORWARD.groups(shape, shape.all_heads())),
     };
-    ctx.launch_counted(launch, shape.work(&launch, shape.all_heads(), 2), no_cpu)?;
+    device.launch_counted(launch, shape.work(&launch, shape.all_heads(), 2), no_cpu)?;
     Ok(())
 }
 
@@ -110,7 +110,7 @@ pub fn dropped_attention_forward(
 /// As [`dropped_attention_forward`].
 #[allow(clippy::too_many_arguments)] // As the kernels without dropout.
 pub fn dropped_attention_backward(
-    ctx: &Context,
+    device: &Device,
     qkv: &Buffer,
     o: &Buffer,
     stats: &Buffer,
@@ -122,11 +122,11 @@ pub fn dropped_attention_backward(
 ) -> Result<(), KernelError> {
     let name = "dropped_attention_backward";
     check_backward(name, [qkv, o, stats, d_o, delta, dqkv], shape)?;
-    dropped.check(name, ctx, shape)?;
-    let Some(heads) = heads_at_a_time(ctx, shape, &DROPPED_KEY_VALUE) else {
+    dropped.check(name, device, shape)?;
+    let Some(heads) = heads_at_a_time(device, shape, &DROPPED_KEY_VALUE) else {
         return Ok(());
     };
     let inputs = [qkv, o, stats, d_o];
     let kernel = (&DROPPED_KEY_VALUE, heads, Some(dropped));
-    backward_stored(ctx, inputs, delta, dqkv, *shape, kernel)
+    backward_stored(device, inputs, delta, dqkv, *shape, kernel)
 }

@@ -37,7 +37,7 @@
 //! PyTorch: `torch.nn.functional.scaled_dot_product_attention(..., enable_gqa=True)`.
 
 use hlx_core::arith::philox4x32;
-use hlx_core::{Binding, Buffer, Context, Launch, as_u32, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, as_u32, groups_1d, push_bytes};
 
 use super::shaders::{DELTA, DeltaPush};
 use crate::error::check_len;
@@ -88,7 +88,7 @@ pub struct AttentionInputs<'a> {
 /// # Errors
 /// If a buffer or operand has another shape, a size is out of range, or the launch fails.
 pub fn ranged_attention_forward(
-    ctx: &Context,
+    device: &Device,
     inputs: &AttentionInputs<'_>,
     o: &Buffer,
     stats: &Buffer,
@@ -99,9 +99,9 @@ pub fn ranged_attention_forward(
     let places = attention.places(NAME, inputs)?;
     check_len(NAME, "o", o, attention.output_len())?;
     check_len(NAME, "stats", stats, [2, attention.all_queries()])?;
-    if let Some(key_heads) = stored_forward::key_heads_of_forward(ctx, attention, &places) {
+    if let Some(key_heads) = stored_forward::key_heads_of_forward(device, attention, &places) {
         let part = (attention, places);
-        return stored_forward::forward(ctx, inputs, [o, stats], part, key_heads);
+        return stored_forward::forward(device, inputs, [o, stats], part, key_heads);
     }
     let (shader, rows) = Variants::FORWARD.of(attention.head_width);
     let push = attention.push(places);
@@ -124,7 +124,7 @@ pub fn ranged_attention_forward(
         groups: groups_1d(tiles * attention.batch * attention.heads),
     };
     let (work, attention) = (attention.work(&launch, 2), *attention);
-    ctx.launch_counted(launch, work, move |bindings| {
+    device.launch_counted(launch, work, move |bindings| {
         let ([q, k, v, ranges, counter], [o, stats]) = bindings.split();
         let inputs = cpu::Inputs::new([q, k, v], &places, ranges, counter, &push, &attention);
         cpu::forward(inputs, o, stats);
@@ -152,7 +152,7 @@ pub struct AttentionSaved<'a> {
 /// # Errors
 /// As [`ranged_attention_forward`].
 pub fn ranged_attention_backward(
-    ctx: &Context,
+    device: &Device,
     inputs: &AttentionInputs<'_>,
     saved: &AttentionSaved<'_>,
     [dq, dk, dv]: [&Buffer; 3],
@@ -160,9 +160,9 @@ pub fn ranged_attention_backward(
 ) -> Result<(), KernelError> {
     const NAME: &str = "ranged_attention_backward";
     let places = attention.check_backward(NAME, inputs, saved, [dq, dk, dv])?;
-    backward_delta(ctx, saved, attention)?;
+    backward_delta(device, saved, attention)?;
     if let Some(key_heads) =
-        stored::key_heads_at_a_time(ctx, attention, &places, stored::OF_BACKWARD)
+        stored::key_heads_at_a_time(device, attention, &places, stored::OF_BACKWARD)
     {
         let stored = stored::Stored {
             inputs,
@@ -170,14 +170,14 @@ pub fn ranged_attention_backward(
             attention: *attention,
             places,
         };
-        return stored.backward(ctx, key_heads, [dq, dk, dv]);
+        return stored.backward(device, key_heads, [dq, dk, dv]);
     }
-    backward_query(ctx, inputs, saved, dq, (attention, places))?;
-    backward_key_value(ctx, inputs, saved, [dk, dv], (attention, places))
+    backward_query(device, inputs, saved, dq, (attention, places))?;
+    backward_key_value(device, inputs, saved, [dk, dv], (attention, places))
 }
 
 fn backward_delta(
-    ctx: &Context,
+    device: &Device,
     saved: &AttentionSaved<'_>,
     attention: &RangedAttention,
 ) -> Result<(), KernelError> {
@@ -200,7 +200,7 @@ fn backward_delta(
         groups: groups_1d(attention.all_queries().div_ceil(rows)),
     };
     let attention = *attention;
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([o, d_o], [delta]) = bindings.split();
         cpu::delta(o, d_o, delta, &attention);
     })?;
@@ -208,7 +208,7 @@ fn backward_delta(
 }
 
 fn backward_query(
-    ctx: &Context,
+    device: &Device,
     inputs: &AttentionInputs<'_>,
     saved: &AttentionSaved<'_>,
     dq: &Buffer,
@@ -236,7 +236,7 @@ fn backward_query(
         groups: groups_1d(tiles * attention.batch * attention.heads),
     };
     let (work, attention) = (attention.work(&launch, 3), *attention);
-    ctx.launch_counted(launch, work, move |bindings| {
+    device.launch_counted(launch, work, move |bindings| {
         let ([q, k, v, ranges, counter, stats, d_o, delta], [dq]) = bindings.split();
         let inputs = cpu::Inputs::new([q, k, v], &places, ranges, counter, &push, &attention);
         cpu::backward_query(inputs, [stats, d_o, delta], dq);
@@ -245,7 +245,7 @@ fn backward_query(
 }
 
 fn backward_key_value(
-    ctx: &Context,
+    device: &Device,
     inputs: &AttentionInputs<'_>,
     saved: &AttentionSaved<'_>,
     [dk, dv]: [&Buffer; 2],
@@ -275,7 +275,7 @@ fn backward_key_value(
         groups: groups_1d(tiles * attention.batch * attention.key_heads),
     };
     let (work, attention) = (attention.work(&launch, 4), *attention);
-    ctx.launch_counted(launch, work, move |bindings| {
+    device.launch_counted(launch, work, move |bindings| {
         let ([q, k, v, ranges, key_ranges, counter, stats, d_o, delta], [dk, dv]) =
             bindings.split();
         let inputs = cpu::Inputs::new([q, k, v], &places, ranges, counter, &push, &attention);

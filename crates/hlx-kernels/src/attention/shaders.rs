@@ -3,7 +3,7 @@
 //! All of them give the same bits: tiles change who computes an element, never the order in which
 //! its terms are added.
 
-use hlx_core::{Context, Shader};
+use hlx_core::{Device, Shader};
 
 use super::AttentionShape;
 
@@ -94,10 +94,10 @@ pub static DROPPED_KEY_VALUE: Variant = variant(
 pub static DELTA: (&Shader, usize) = (&backward_delta::SHADER, 32);
 
 impl Variant {
-    /// Whether this variant can carry out `shape` on `ctx`.
-    pub fn fits(&self, ctx: &Context, shape: &AttentionShape) -> bool {
+    /// Whether this variant can carry out `shape` on `device`.
+    pub fn fits(&self, device: &Device, shape: &AttentionShape) -> bool {
         shape.head_width <= self.width
-            && (ctx.is_cpu() || self.shared_bytes <= ctx.info().shared_memory_bytes)
+            && (device.is_cpu() || self.shared_bytes <= device.info().shared_memory_bytes)
     }
 
     /// Workgroups that carry out `heads` heads of `shape`.
@@ -108,15 +108,15 @@ impl Variant {
 
 /// Picks the first variant that fits and has enough workgroups, or the last.
 pub fn choose<const N: usize>(
-    ctx: &Context,
+    device: &Device,
     shape: &AttentionShape,
     variants: &'static [Variant; N],
 ) -> &'static Variant {
-    let full = ctx.tuning().attention.full_groups;
+    let full = device.tuning().attention.full_groups;
     let enough =
         |variant: &Variant| !variant.fills || variant.groups(shape, shape.all_heads()) >= full;
     variants
         .iter()
-        .find(|variant| variant.fits(ctx, shape) && enough(variant))
+        .find(|variant| variant.fits(device, shape) && enough(variant))
         .unwrap_or(&variants[N - 1])
 }

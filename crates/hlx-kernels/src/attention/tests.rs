@@ -28,27 +28,27 @@ const SHAPES: [AttentionShape; 8] = [
 ];
 
 fn forward_and_backward(qkv: &[f32], d_o: &[f32], shape: &AttentionShape) -> Vec<Vec<f32>> {
-    run_everywhere("attention", |ctx, mem| {
-        forward_and_backward_on(ctx, mem, qkv, d_o, shape)
+    run_everywhere("attention", |device, mem| {
+        forward_and_backward_on(device, mem, qkv, d_o, shape)
     })
 }
 
 /// Returns o, stats, delta, dqkv.
 fn forward_and_backward_on(
-    ctx: &Context,
+    device: &Device,
     mem: &mut TestMemory,
     qkv: &[f32],
     d_o: &[f32],
     shape: &AttentionShape,
 ) -> Result<Vec<Buffer>, KernelError> {
-    let qkv = mem.input(ctx, qkv)?;
-    let d_o = mem.input(ctx, d_o)?;
-    let o = mem.output(ctx, shape.output_len())?;
-    let stats = mem.output(ctx, 2 * shape.queries())?;
-    let delta = mem.output(ctx, shape.queries())?;
-    let dqkv = mem.output(ctx, 3 * shape.output_len())?;
-    attention_forward(ctx, &qkv, &o, &stats, shape)?;
-    attention_backward(ctx, &qkv, &o, &stats, &d_o, &delta, &dqkv, shape)?;
+    let qkv = mem.input(device, qkv)?;
+    let d_o = mem.input(device, d_o)?;
+    let o = mem.output(device, shape.output_len())?;
+    let stats = mem.output(device, 2 * shape.queries())?;
+    let delta = mem.output(device, shape.queries())?;
+    let dqkv = mem.output(device, 3 * shape.output_len())?;
+    attention_forward(device, &qkv, &o, &stats, shape)?;
+    attention_backward(device, &qkv, &o, &stats, &d_o, &delta, &dqkv, shape)?;
     Ok(vec![o, stats, delta, dqkv])
 }
 
@@ -142,7 +142,7 @@ fn company_and_padding_leave_no_trace() {
 
 /// The variant of this number, or the last if the device cannot hold it.
 fn tile(
-    ctx: &Context,
+    device: &Device,
     variants: &'static [Variant],
     idx: usize,
     shape: &AttentionShape,
@@ -150,38 +150,38 @@ fn tile(
     let last = &variants[variants.len() - 1];
     variants
         .get(idx)
-        .filter(|variant| variant.fits(ctx, shape))
+        .filter(|variant| variant.fits(device, shape))
         .unwrap_or(last)
 }
 
 /// Returns o, stats, delta, dqkv by the tiles of a number, from 0 to 3; `upstream` is `d_o`.
 fn by_tile(
-    ctx: &Context,
+    device: &Device,
     idx: usize,
     data: &[f32],
     upstream: &[f32],
     shape: AttentionShape,
 ) -> Vec<Vec<f32>> {
-    run_on("attention", ctx, |ctx, mem| {
-        let [qkv, d_o] = [mem.input(ctx, data)?, mem.input(ctx, upstream)?];
-        let o = mem.output(ctx, shape.output_len())?;
-        let stats = mem.output(ctx, 2 * shape.queries())?;
-        let delta = mem.output(ctx, shape.queries())?;
-        let dqkv = mem.output(ctx, 3 * shape.output_len())?;
-        let forth = tile(ctx, &FORWARD, idx, &shape);
-        forward(ctx, &qkv, &o, &stats, shape, forth)?;
+    run_on("attention", device, |device, mem| {
+        let [qkv, d_o] = [mem.input(device, data)?, mem.input(device, upstream)?];
+        let o = mem.output(device, shape.output_len())?;
+        let stats = mem.output(device, 2 * shape.queries())?;
+        let delta = mem.output(device, shape.queries())?;
+        let dqkv = mem.output(device, 3 * shape.output_len())?;
+        let forth = tile(device, &FORWARD, idx, &shape);
+        forward(device, &qkv, &o, &stats, shape, forth)?;
         let inputs = [&qkv, &o, &stats, &d_o];
         // ds of all heads, of two, of one; not at all.
         let heads = [shape.all_heads(), shape.all_heads().min(2), 1];
         match STORED_KEY_VALUE.get(idx) {
-            Some(key_value) if key_value.fits(ctx, &shape) && !ctx.is_cpu() => {
+            Some(key_value) if key_value.fits(device, &shape) && !device.is_cpu() => {
                 let kernel = (key_value, heads[idx], None);
-                backward_stored(ctx, inputs, &delta, &dqkv, shape, kernel)?;
+                backward_stored(device, inputs, &delta, &dqkv, shape, kernel)?;
             }
             _ => {
-                backward_query(ctx, inputs, &delta, &dqkv, shape)?;
+                backward_query(device, inputs, &delta, &dqkv, shape)?;
                 let inputs = [&qkv, &stats, &d_o, &delta];
-                backward_key_value(ctx, inputs, &dqkv, shape)?;
+                backward_key_value(device, inputs, &dqkv, shape)?;
             }
         }
         Ok(vec![o, stats, delta, dqkv])
@@ -192,15 +192,15 @@ fn by_tile(
 fn equal_by_tile(data: &[f32], upstream: &[f32], shape: AttentionShape) -> Vec<Vec<f32>> {
     let cpu = hlx_core::testing::cpu().expect("cpu");
     let want = by_tile(&cpu, 0, data, upstream, shape);
-    for ctx in hlx_core::testing::own_contexts() {
+    for device in hlx_core::testing::own_devices() {
         for idx in 0..=3 {
-            let got = by_tile(&ctx, idx, data, upstream, shape);
+            let got = by_tile(&device, idx, data, upstream, shape);
             for (name, (want, got)) in NAMES.iter().zip(want.iter().zip(&got)) {
                 let differs = want
                     .iter()
                     .zip(got)
                     .position(|(&want, &got)| bits(want) != bits(got));
-                assert_eq!(differs, None, "{name}, {ctx:?}, tile {idx}, {shape:?}");
+                assert_eq!(differs, None, "{name}, {device:?}, tile {idx}, {shape:?}");
             }
         }
     }
@@ -296,12 +296,12 @@ fn an_infinite_hidden_value_changes_no_query_of_wide_heads() {
 /// Wide heads and longer sequences on the CPU alone, against f64.
 #[test]
 fn wide_heads_agree_with_f64_on_the_cpu() {
-    let ctx = hlx_core::testing::cpu().expect("cpu");
+    let device = hlx_core::testing::cpu().expect("cpu");
     for shape in [shape(1, 131, 2, 64), shape(2, 97, 1, 128)] {
         let data = normal(1, 3 * shape.output_len());
         let upstream = normal(2, shape.output_len());
-        let got = run_on("attention", &ctx, |ctx, mem| {
-            forward_and_backward_on(ctx, mem, &data, &upstream, &shape)
+        let got = run_on("attention", &device, |device, mem| {
+            forward_and_backward_on(device, mem, &data, &upstream, &shape)
         });
         let (o, dqkv) = reference(&data, &upstream, &shape);
         assert_close("o", &got[0], &o, 1e-5, 3e-6);
@@ -311,14 +311,15 @@ fn wide_heads_agree_with_f64_on_the_cpu() {
 
 #[test]
 fn shapes_out_of_range_are_named() {
-    let ctx = hlx_core::testing::cpu().expect("cpu");
-    let x = ctx.buffer_f32(&[0.0; 4]).expect("buffer");
-    let error = attention_forward(&ctx, &x, &x, &x, &shape(1, 1, 1, 129)).expect_err("too wide");
+    let device = hlx_core::testing::cpu().expect("cpu");
+    let x = device.buffer_f32(&[0.0; 4]).expect("buffer");
+    let error = attention_forward(&device, &x, &x, &x, &shape(1, 1, 1, 129)).expect_err("too wide");
     assert_eq!(
         error.to_string(),
         "attention_forward: head_width is 129, expected 1 to 128"
     );
-    let error = attention_forward(&ctx, &x, &x, &x, &shape(1, 1, 1, 2)).expect_err("qkv is short");
+    let error =
+        attention_forward(&device, &x, &x, &x, &shape(1, 1, 1, 2)).expect_err("qkv is short");
     assert_eq!(
         error.to_string(),
         "attention_forward: qkv has 4 elements, expected 6"

@@ -51,34 +51,37 @@ fn run_all(
     momentum: Option<f32>,
 ) -> Vec<Vec<f32>> {
     let channels = spec.shards * spec.channels;
-    run_everywhere("batch_norm", |ctx, mem| {
-        let x = mem.input(ctx, &data.x)?;
-        let weight = mem.input(ctx, &data.weight)?;
-        let bias = mem.input(ctx, &data.bias)?;
-        let dy = mem.input(ctx, &data.dy)?;
-        let mean = mem.input(ctx, &vec![0.5; spec.channels])?;
-        let variance = mem.input(ctx, &vec![2.0; spec.channels])?;
-        let tracked = mem.input_u32(ctx, &[3])?;
+    run_everywhere("batch_norm", |device, mem| {
+        let x = mem.input(device, &data.x)?;
+        let weight = mem.input(device, &data.weight)?;
+        let bias = mem.input(device, &data.bias)?;
+        let dy = mem.input(device, &data.dy)?;
+        let mean = mem.input(device, &vec![0.5; spec.channels])?;
+        let variance = mem.input(device, &vec![2.0; spec.channels])?;
+        let tracked = mem.input_u32(device, &[3])?;
         let counts = match empty {
-            Some(empty) => Some(mem.input_u32(ctx, &[empty])?),
+            Some(empty) => Some(mem.input_u32(device, &[empty])?),
             None => None,
         };
         let counts = counts.as_ref();
-        let (y, dx) = (mem.output(ctx, spec.len())?, mem.output(ctx, spec.len())?);
-        let stats = mem.output(ctx, 2 * channels)?;
-        let (dw, db) = (mem.output(ctx, channels)?, mem.output(ctx, channels)?);
+        let (y, dx) = (
+            mem.output(device, spec.len())?,
+            mem.output(device, spec.len())?,
+        );
+        let stats = mem.output(device, 2 * channels)?;
+        let (dw, db) = (mem.output(device, channels)?, mem.output(device, channels)?);
         let running = Running {
             mean: &mean,
             variance: &variance,
             tracked: &tracked,
             momentum,
         };
-        batch_norm_statistics(ctx, &x, counts, Some(&running), &stats, spec, EPS)?;
+        batch_norm_statistics(device, &x, counts, Some(&running), &stats, spec, EPS)?;
         let t = Some(&tracked);
-        batch_norm_apply(ctx, &x, &weight, &bias, &stats, counts, t, &y, spec)?;
+        batch_norm_apply(device, &x, &weight, &bias, &stats, counts, t, &y, spec)?;
         let sums = [&dw, &db];
         batch_norm_backward(
-            ctx, &x, &weight, &stats, &dy, counts, &dx, sums, false, spec,
+            device, &x, &weight, &stats, &dy, counts, &dx, sums, false, spec,
         )?;
         Ok(vec![y, stats, mean, variance, tracked, dx, dw, db])
     })
@@ -226,18 +229,20 @@ fn a_variance_far_from_zero_is_accurate() {
 fn gradients_are_added_to_the_stored_ones() {
     let spec = spec(2, 2, 3, 5);
     let data = data(normal, &spec);
-    let got = run_everywhere("batch_norm_backward", |ctx, mem| {
-        let x = mem.input(ctx, &data.x)?;
-        let weight = mem.input(ctx, &data.weight)?;
-        let dy = mem.input(ctx, &data.dy)?;
-        let stats = mem.input(ctx, &[0.25, 1.5].repeat(6))?;
+    let got = run_everywhere("batch_norm_backward", |device, mem| {
+        let x = mem.input(device, &data.x)?;
+        let weight = mem.input(device, &data.weight)?;
+        let dy = mem.input(device, &data.dy)?;
+        let stats = mem.input(device, &[0.25, 1.5].repeat(6))?;
         let mut outputs = vec![];
         for more in [false, true] {
-            let dx = mem.output(ctx, spec.len())?;
-            let dw = mem.input(ctx, &[7.0; 6])?;
-            let db = mem.input(ctx, &[9.0; 6])?;
+            let dx = mem.output(device, spec.len())?;
+            let dw = mem.input(device, &[7.0; 6])?;
+            let db = mem.input(device, &[9.0; 6])?;
             let sums = [&dw, &db];
-            batch_norm_backward(ctx, &x, &weight, &stats, &dy, None, &dx, sums, more, &spec)?;
+            batch_norm_backward(
+                device, &x, &weight, &stats, &dy, None, &dx, sums, more, &spec,
+            )?;
             outputs.extend([dw, db]);
         }
         Ok(outputs)
@@ -251,9 +256,9 @@ fn gradients_are_added_to_the_stored_ones() {
 
 #[test]
 fn one_value_a_channel_is_refused() {
-    let ctx = hlx_core::testing::cpu().expect("cpu");
-    let x = ctx.buffer_f32(&[0.0; 4]).expect("buffer");
-    let error = batch_norm_statistics(&ctx, &x, None, None, &x, &spec(2, 1, 2, 1), EPS)
+    let device = hlx_core::testing::cpu().expect("cpu");
+    let x = device.buffer_f32(&[0.0; 4]).expect("buffer");
+    let error = batch_norm_statistics(&device, &x, None, None, &x, &spec(2, 1, 2, 1), EPS)
         .expect_err("one value");
     assert_eq!(
         error.to_string(),

@@ -1,7 +1,7 @@
 //! The launches of a convolution's products, forward and backward: tiles, push constants, cuts.
 
 use hlx_core::{
-    Arithmetic, Binding, Buffer, Context, CpuBindings, Launch, Shader, Work, push_bytes,
+    Arithmetic, Binding, Buffer, CpuBindings, Device, Launch, Shader, Work, push_bytes,
 };
 
 use super::cpu;
@@ -63,7 +63,7 @@ impl Product {
     /// Launches `y[s, g, m, p]`, the chain over a group's taps, from zero or the bias.
     pub fn launch(
         &self,
-        ctx: &Context,
+        device: &Device,
         weight: &Buffer,
         images: &Buffer,
         bias: Option<&Buffer>,
@@ -72,8 +72,8 @@ impl Product {
         if y.is_empty() {
             return Ok(());
         }
-        if ctx.arithmetic() == Arithmetic::Integer {
-            return self.launch_integers(ctx, weight, images, bias, y);
+        if device.arithmetic() == Arithmetic::Integer {
+            return self.launch_integers(device, weight, images, bias, y);
         }
         let Self {
             patches,
@@ -86,7 +86,7 @@ impl Product {
             batch: patches.groups,
             ..MatMul::new(rows, self.batch * pixels, terms)
         };
-        let tile = tile_of(ctx, &shape);
+        let tile = tile_of(device, &shape);
         let grid = Grid {
             shape,
             shader: images_shader(tile),
@@ -106,7 +106,7 @@ impl Product {
             Binding::Write(y),
         ];
         let has_bias = bias.is_some();
-        self.launch_grid(ctx, &grid, &bindings, move |bindings| {
+        self.launch_grid(device, &grid, &bindings, move |bindings| {
             let ([weight, images, bias], [y]) = bindings.split::<3, 1>();
             let bias = has_bias.then_some(bias);
             cpu::product(patches, [rows, terms], [weight, images], bias, y);
@@ -117,37 +117,39 @@ impl Product {
     /// the wide operand.
     pub fn launch_weight(
         &self,
-        ctx: &Context,
+        device: &Device,
         [dy, images]: [&Buffer; 2],
         wide: Wide,
         (dweight, accumulate): (&Buffer, bool),
         shards: usize,
     ) -> Result<(), KernelError> {
-        if ctx.arithmetic() == Arithmetic::Integer {
+        if device.arithmetic() == Arithmetic::Integer {
             let to = (dweight, accumulate);
-            return self.launch_weight_integers(ctx, [dy, images], wide, to, shards);
+            return self.launch_weight_integers(device, [dy, images], wide, to, shards);
         }
-        if let Some(shape) = self.stored_shape(ctx, shards) {
-            return self.launch_stored(ctx, shape, [dy, images], (dweight, accumulate), shards);
+        if let Some(shape) = self.stored_shape(device, shards) {
+            return self.launch_stored(device, shape, [dy, images], (dweight, accumulate), shards);
         }
         let samples = self.batch / shards;
         let runs = Runs::of(self.patches.n_pixels());
         let of_shard = runs.map_or(1, |runs| samples * runs.of_sample);
         let whole = self.weight_shape(shards, samples);
         let one = runs.is_none() || of_shard == 1 && !accumulate;
-        if ctx.is_cpu() || one || fills(ctx, &whole) {
+        if device.is_cpu() || one || fills(device, &whole) {
             let start = if accumulate { START_STORED } else { START_ZERO };
-            let grid = self.weight_grid(ctx, whole, of_shard, start);
-            return self.launch_weight_grid(ctx, &grid, [dy, images], dweight, shards);
+            let grid = self.weight_grid(device, whole, of_shard, start);
+            return self.launch_weight_grid(device, &grid, [dy, images], dweight, shards);
         }
         // Too few tiles for the device: each run's sums are stored, then added in order.
         let size = dweight.len() / shards;
         let n_runs = shards * of_shard;
-        let of_runs = ctx.alloc_shape(&[n_runs, size])?;
+        let of_runs = device.alloc_shape(&[n_runs, size])?;
         let apart = self.weight_shape(n_runs, 1);
-        let grid = self.weight_grid(ctx, apart, 1, START_ZERO);
-        self.launch_weight_grid(ctx, &grid, [dy, images], &of_runs, shards)?;
-        column_sum(ctx, &of_runs, dweight, shards, of_shard, size, accumulate)
+        let grid = self.weight_grid(device, apart, 1, START_ZERO);
+        self.launch_weight_grid(device, &grid, [dy, images], &of_runs, shards)?;
+        column_sum(
+            device, &of_runs, dweight, shards, of_shard, size, accumulate,
+        )
     }
 
     /// The product of a weight's gradient in `parts`, each of the terms of so many samples or of a run.
@@ -161,8 +163,8 @@ impl Product {
     }
 
     /// The grid of a weight's gradient whose z are of `runs` runs each.
-    fn weight_grid(&self, ctx: &Context, shape: MatMul, runs: usize, start: u32) -> Grid {
-        let (tile, [_, width]) = (weight_tile(ctx, &shape), self.patches.pixels);
+    fn weight_grid(&self, device: &Device, shape: MatMul, runs: usize, start: u32) -> Grid {
+        let (tile, [_, width]) = (weight_tile(device, &shape), self.patches.pixels);
         let pixels = self.patches.n_pixels();
         let cut = Runs::of(pixels);
         let ragged = cut.is_some_and(|cut| !pixels.is_multiple_of(cut.length));
@@ -184,7 +186,7 @@ impl Product {
 
     fn launch_weight_grid(
         &self,
-        ctx: &Context,
+        device: &Device,
         grid: &Grid,
         [dy, images]: [&Buffer; 2],
         dweight: &Buffer,
@@ -203,7 +205,7 @@ impl Product {
             false => Binding::Write(dweight),
         };
         let bindings = [Binding::Read(dy), Binding::Read(images), target];
-        self.launch_grid(ctx, grid, &bindings, move |bindings| {
+        self.launch_grid(device, grid, &bindings, move |bindings| {
             let ([dy, images], [dweight]) = bindings.split::<2, 1>();
             let sizes = ([rows, terms], [samples, shards]);
             cpu::weight_product(patches, sizes.0, sizes.1, [dy, images], accumulate, dweight);
@@ -213,7 +215,7 @@ impl Product {
     /// Launches a grid in as many pieces as a launch can have workgroups; the CPU needs one.
     fn launch_grid(
         &self,
-        ctx: &Context,
+        device: &Device,
         grid: &Grid,
         bindings: &[Binding<'_>],
         body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
@@ -233,7 +235,7 @@ impl Product {
             (5, u32::from(grid.even)),
         ]);
         specialization.extend((6..).zip(grid.own.iter().map(|&own| u32::from(own))));
-        let (columns, matrices) = match ctx.is_cpu() {
+        let (columns, matrices) = match device.is_cpu() {
             true => (shape.n, shape.batch),
             false => (MAX_GROUPS * tile.columns, MAX_GROUPS),
         };
@@ -255,7 +257,7 @@ impl Product {
                     flops: 2 * (z * n) as u64 * grid.column_terms as u64,
                     ..launch.work()
                 };
-                ctx.launch_counted(launch, work, body)?;
+                device.launch_counted(launch, work, body)?;
             }
         }
         Ok(())
@@ -318,15 +320,15 @@ impl Product {
 }
 
 /// Picks a tile as for a product; more columns than a launch has are cut into several.
-fn tile_of(ctx: &Context, shape: &MatMul) -> &'static Tile {
+fn tile_of(device: &Device, shape: &MatMul) -> &'static Tile {
     let n = shape.n.min(MAX_GROUPS * 64);
-    Tile::choose(ctx, &MatMul { n, ..*shape })
+    Tile::choose(device, &MatMul { n, ..*shape })
 }
 
 /// The tile of a weight's gradient: 64 x 64 wherever a larger one would do. Larger tiles leave a
 /// processor one workgroup, which waits for its loads.
-fn weight_tile(ctx: &Context, shape: &MatMul) -> &'static Tile {
-    let tile = tile_of(ctx, shape);
+fn weight_tile(device: &Device, shape: &MatMul) -> &'static Tile {
+    let tile = tile_of(device, shape);
     match tile.rows {
         64.. => Tile::of_size(64, 64).unwrap_or(tile),
         _ => tile,
@@ -334,12 +336,12 @@ fn weight_tile(ctx: &Context, shape: &MatMul) -> &'static Tile {
 }
 
 /// Whether a product's tiles keep every processor busy.
-fn fills(ctx: &Context, shape: &MatMul) -> bool {
+fn fills(device: &Device, shape: &MatMul) -> bool {
     /// Workgroups a processor that hide each other's waiting.
     const TOGETHER: usize = 4;
-    let tile = weight_tile(ctx, shape);
+    let tile = weight_tile(device, shape);
     let tiles = shape.m.div_ceil(tile.rows) * shape.n.div_ceil(tile.columns);
-    shape.batch * tiles >= TOGETHER * ctx.tuning().processors
+    shape.batch * tiles >= TOGETHER * device.tuning().processors
 }
 
 /// Terms of a step. Loads from images take turns with the arithmetic of other workgroups, so half of a

@@ -5,16 +5,16 @@ mod columns;
 mod cpu;
 mod rows;
 
-use hlx_core::Context;
+use hlx_core::Device;
 
 #[cfg(test)]
 pub(super) use columns::Cut;
 pub(super) use columns::Wide;
 
 /// Bytes of digits that a launch's operand may take.
-fn most_bytes(ctx: &Context) -> usize {
-    let most = ctx.tuning().integer_patch_bytes;
-    most.min(ctx.max_binding_words().saturating_mul(4))
+fn most_bytes(device: &Device) -> usize {
+    let most = device.tuning().integer_patch_bytes;
+    most.min(device.max_binding_words().saturating_mul(4))
 }
 
 /// So many of `all` at a time as have at most `most` bytes, a multiple of `of`, if not all of them.

@@ -4,7 +4,7 @@
 //! element needs its own test. Stored once, patches are rows like any other. The chains are the same, and
 //! so are the bits: terms that fill up the last step are zeros, which change no sum but the sign of a zero.
 
-use hlx_core::{Binding, Buffer, Context, Launch, Shader, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, Shader, push_bytes};
 
 use super::gpu::Product;
 use super::patches::Runs;
@@ -34,7 +34,7 @@ const GROUP: usize = 256;
 impl Product {
     /// The product of a weight's gradient over stored rows; none where patches are better read by the
     /// product.
-    pub(super) fn stored_shape(&self, ctx: &Context, shards: usize) -> Option<MatMul> {
+    pub(super) fn stored_shape(&self, device: &Device, shards: usize) -> Option<MatMul> {
         let (pixels, z) = (self.patches.n_pixels(), shards * self.patches.groups);
         let terms = self.batch / shards * pixels;
         let shape = MatMul {
@@ -42,28 +42,28 @@ impl Product {
             ..MatMul::new(self.rows, self.terms, terms.next_multiple_of(WHOLE_TERMS))
         };
         let seconds =
-            2.0 * (z * shape.m * shape.n) as f64 * terms as f64 / ctx.tuning().flops_per_second;
+            2.0 * (z * shape.m * shape.n) as f64 * terms as f64 / device.tuning().flops_per_second;
         let words = z * shape.k * shape.n.max(shape.m);
-        let fits = words <= ctx.max_binding_words()
-            && 8 * words as u64 <= ctx.info().memory_bytes / MEMORY_PART;
+        let fits = words <= device.max_binding_words()
+            && 8 * words as u64 <= device.info().memory_bytes / MEMORY_PART;
         let grid = [shape.n, shape.m, shape.k].map(|extent| extent.div_ceil(ROWS_A_THREAD));
         let in_grid = grid.iter().chain([&z]).all(|&groups| groups <= MAX_GROUPS);
         let gains = Runs::of(pixels).is_none() && seconds >= FROM_SECONDS;
-        (!ctx.is_cpu() && gains && fits && in_grid).then_some(shape)
+        (!device.is_cpu() && gains && fits && in_grid).then_some(shape)
     }
 
     /// Computes `dweight` of shape `[s, g, M, N]` with a shape from [`Product::stored_shape`].
     pub(super) fn launch_stored(
         &self,
-        ctx: &Context,
+        device: &Device,
         shape: MatMul,
         [dy, images]: [&Buffer; 2],
         (dweight, accumulate): (&Buffer, bool),
         shards: usize,
     ) -> Result<(), KernelError> {
         let terms = self.batch / shards * self.patches.n_pixels();
-        let gradient = ctx.alloc_shape(&[shape.batch, shape.m, shape.k])?;
-        let patches = ctx.alloc_shape(&[shape.batch, shape.k, shape.n])?;
+        let gradient = device.alloc_shape(&[shape.batch, shape.m, shape.k])?;
+        let patches = device.alloc_shape(&[shape.batch, shape.k, shape.n])?;
         // The shaders' m is the number of stored terms, n that of the other side, k that of real terms.
         // Neighbouring threads store neighbours of a row: terms of the gradient, taps of the patches.
         let of_gradient = MatMul {
@@ -79,7 +79,7 @@ impl Product {
         let [of_terms, of_rows] = [shape.k, shape.m].map(|rows| rows.div_ceil(ROWS_A_THREAD));
         let grid = [shape.k.div_ceil(GROUP), of_rows];
         self.store(
-            ctx,
+            device,
             &gradient_rows::SHADER,
             [dy, &gradient],
             of_gradient,
@@ -87,7 +87,7 @@ impl Product {
         )?;
         let grid = [shape.n.div_ceil(GROUP), of_terms];
         self.store(
-            ctx,
+            device,
             &patch_rows::SHADER,
             [images, &patches],
             of_patches,
@@ -97,13 +97,13 @@ impl Product {
             accumulate,
             ..shape
         };
-        matmul(ctx, &gradient, &patches, None, dweight, &shape)
+        matmul(device, &gradient, &patches, None, dweight, &shape)
     }
 
     /// Stores the rows of one operand.
     fn store(
         &self,
-        ctx: &Context,
+        device: &Device,
         shader: &'static Shader,
         [from, to]: [&Buffer; 2],
         counted: MatMul,
@@ -118,6 +118,6 @@ impl Product {
             push: push_bytes(&push),
             groups: [x, y, counted.batch].map(|groups| groups as u32),
         };
-        launch_on_gpu(ctx, launch)
+        launch_on_gpu(device, launch)
     }
 }

@@ -9,7 +9,7 @@ use hlx_core::cpu::with_flush;
 use hlx_core::digest::canonical_bits;
 
 use super::*;
-use crate::testing::{TestMemory, contexts, normal, run_everywhere, values};
+use crate::testing::{TestMemory, devices, normal, run_everywhere, values};
 
 /// A shape, by pairs of y and x: input, kernel, stride, padding, dilation.
 fn shape(
@@ -207,41 +207,41 @@ impl Case {
     /// Forward, the input's gradient and those of the parameters on every device.
     fn run(&self, has_bias: bool, shards: usize, accumulate: bool) -> Vec<Vec<f32>> {
         let spec = &self.spec;
-        run_everywhere(&format!("conv2d {spec:?}"), |ctx, mem| {
-            let [x, weight, dy] = self.operands(ctx, mem)?;
-            let biases = [0, 1].map(|i| mem.input(ctx, &self.biases[i]));
+        run_everywhere(&format!("conv2d {spec:?}"), |device, mem| {
+            let [x, weight, dy] = self.operands(device, mem)?;
+            let biases = [0, 1].map(|i| mem.input(device, &self.biases[i]));
             let [bias, transposed_bias] = biases;
             let (bias, transposed_bias) = (bias?, transposed_bias?);
             let (y, dx) = (
-                mem.output(ctx, self.dy.len())?,
-                mem.output(ctx, self.x.len())?,
+                mem.output(device, self.dy.len())?,
+                mem.output(device, self.x.len())?,
             );
-            conv2d_forward(ctx, &x, &weight, has_bias.then_some(&bias), &y, spec)?;
+            conv2d_forward(device, &x, &weight, has_bias.then_some(&bias), &y, spec)?;
             match has_bias {
                 true => {
                     let bias = Some(&transposed_bias);
-                    conv_transpose2d_forward(ctx, &dy, &weight, bias, &dx, spec)?;
+                    conv_transpose2d_forward(device, &dy, &weight, bias, &dx, spec)?;
                 }
-                false => conv2d_backward_input(ctx, &dy, &weight, &dx, spec)?,
+                false => conv2d_backward_input(device, &dy, &weight, &dx, spec)?,
             }
             let [dweight, dbias] = self
                 .starts(shards, accumulate)
                 .map(|start| match accumulate {
-                    true => mem.input(ctx, &start),
-                    false => mem.output(ctx, start.len()),
+                    true => mem.input(device, &start),
+                    false => mem.output(device, start.len()),
                 });
             let (dweight, dbias) = (dweight?, dbias?);
-            conv2d_backward_weight(ctx, &x, &dy, &dweight, shards, accumulate, spec)?;
-            conv2d_backward_bias(ctx, &dy, &dbias, shards, accumulate, spec)?;
+            conv2d_backward_weight(device, &x, &dy, &dweight, shards, accumulate, spec)?;
+            conv2d_backward_bias(device, &dy, &dbias, shards, accumulate, spec)?;
             Ok(vec![y, dx, dweight, dbias])
         })
     }
 
-    fn operands(&self, ctx: &Context, mem: &mut TestMemory) -> Result<[Buffer; 3], KernelError> {
+    fn operands(&self, device: &Device, mem: &mut TestMemory) -> Result<[Buffer; 3], KernelError> {
         Ok([
-            mem.input(ctx, &self.x)?,
-            mem.input(ctx, &self.weight)?,
-            mem.input(ctx, &self.dy)?,
+            mem.input(device, &self.x)?,
+            mem.input(device, &self.weight)?,
+            mem.input(device, &self.dy)?,
         ])
     }
 
@@ -331,17 +331,17 @@ fn runs_of_large_planes_have_the_bits_of_the_written_chains() {
             // they are stored.
             for processors in [1, 1 << 14] {
                 let name = format!("{spec:?}, {shards} shards, {processors} processors");
-                let got = run_everywhere(&name, |ctx, mem| {
-                    let mut tuning = ctx.tuning().clone();
+                let got = run_everywhere(&name, |device, mem| {
+                    let mut tuning = device.tuning().clone();
                     tuning.processors = processors;
-                    let ctx = &ctx.with_tuning(tuning)?;
-                    let [x, _, dy] = case.operands(ctx, mem)?;
+                    let device = &device.with_tuning(tuning)?;
+                    let [x, _, dy] = case.operands(device, mem)?;
                     let [start, _] = case.starts(shards, accumulate);
                     let dweight = match accumulate {
-                        true => mem.input(ctx, &start)?,
-                        false => mem.output(ctx, start.len())?,
+                        true => mem.input(device, &start)?,
+                        false => mem.output(device, start.len())?,
                     };
-                    conv2d_backward_weight(ctx, &x, &dy, &dweight, shards, accumulate, &spec)?;
+                    conv2d_backward_weight(device, &x, &dy, &dweight, shards, accumulate, &spec)?;
                     Ok(vec![dweight])
                 });
                 assert_bits(&name, &got[0], &want);
@@ -358,18 +358,18 @@ fn stored_patches_have_the_bits_of_the_written_chains() {
         let accumulate = i % 2 == 0;
         let [want, _] = with_flush(|| case.backward_parameters(shards, accumulate));
         let name = format!("{spec:?}, {shards} shards");
-        let got = run_everywhere(&name, |ctx, mem| {
-            let mut tuning = ctx.tuning().clone();
+        let got = run_everywhere(&name, |device, mem| {
+            let mut tuning = device.tuning().clone();
             // So slow that every product takes long enough.
             tuning.flops_per_second = 1.0;
-            let ctx = &ctx.with_tuning(tuning)?;
-            let [x, _, dy] = case.operands(ctx, mem)?;
+            let device = &device.with_tuning(tuning)?;
+            let [x, _, dy] = case.operands(device, mem)?;
             let [start, _] = case.starts(shards, accumulate);
             let dweight = match accumulate {
-                true => mem.input(ctx, &start)?,
-                false => mem.output(ctx, start.len())?,
+                true => mem.input(device, &start)?,
+                false => mem.output(device, start.len())?,
             };
-            conv2d_backward_weight(ctx, &x, &dy, &dweight, shards, accumulate, &spec)?;
+            conv2d_backward_weight(device, &x, &dy, &dweight, shards, accumulate, &spec)?;
             Ok(vec![dweight])
         });
         assert_bits(&name, &got[0], &want);
@@ -380,11 +380,11 @@ fn stored_patches_have_the_bits_of_the_written_chains() {
 fn a_samples_runs_do_not_depend_on_the_pass_that_holds_it() {
     let spec = shape([4, 2, 3, 1], [[32, 32], [3, 3], [1, 1], [1, 1], [1, 1]]);
     let case = Case::new(spec, normal);
-    let weights = run_everywhere("conv2d runs by passes", |ctx, mem| {
-        let [x, _, dy] = case.operands(ctx, mem)?;
-        let whole = mem.output(ctx, spec.weight_len())?;
-        let parts = mem.output(ctx, spec.weight_len())?;
-        conv2d_backward_weight(ctx, &x, &dy, &whole, 1, false, &spec)?;
+    let weights = run_everywhere("conv2d runs by passes", |device, mem| {
+        let [x, _, dy] = case.operands(device, mem)?;
+        let whole = mem.output(device, spec.weight_len())?;
+        let parts = mem.output(device, spec.weight_len())?;
+        conv2d_backward_weight(device, &x, &dy, &whole, 1, false, &spec)?;
         for (first, count, accumulate) in [(0, 1, false), (1, 3, true)] {
             let part = Conv2d {
                 batch: count,
@@ -393,7 +393,7 @@ fn a_samples_runs_do_not_depend_on_the_pass_that_holds_it() {
             let [x_len, y_len] = [spec.input_len() / 4, spec.output_len(case.output) / 4];
             let x = x.slice(first * x_len, count * x_len)?;
             let dy = dy.slice(first * y_len, count * y_len)?;
-            conv2d_backward_weight(ctx, &x, &dy, &parts, 1, accumulate, &part)?;
+            conv2d_backward_weight(device, &x, &dy, &parts, 1, accumulate, &part)?;
         }
         Ok(vec![whole, parts])
     });

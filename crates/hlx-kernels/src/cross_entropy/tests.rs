@@ -32,18 +32,18 @@ fn forward_and_backward(
     smoothing: f32,
 ) -> Vec<Vec<f32>> {
     let rows = targets.len();
-    run_everywhere("cross_entropy", |ctx, mem| {
-        let x = mem.input(ctx, logits)?;
-        let targets = mem.input_u32(ctx, targets)?;
-        let scale = mem.input(ctx, &[SCALE])?;
-        let loss = mem.output(ctx, rows)?;
-        let stats = mem.output(ctx, rows * 2)?;
-        let dx = mem.output(ctx, rows * vocabulary)?;
+    run_everywhere("cross_entropy", |device, mem| {
+        let x = mem.input(device, logits)?;
+        let targets = mem.input_u32(device, targets)?;
+        let scale = mem.input(device, &[SCALE])?;
+        let loss = mem.output(device, rows)?;
+        let stats = mem.output(device, rows * 2)?;
+        let dx = mem.output(device, rows * vocabulary)?;
         cross_entropy_forward(
-            ctx, &x, &targets, &loss, &stats, rows, vocabulary, smoothing,
+            device, &x, &targets, &loss, &stats, rows, vocabulary, smoothing,
         )?;
         cross_entropy_backward(
-            ctx, &x, &targets, &stats, &scale, &dx, rows, vocabulary, smoothing,
+            device, &x, &targets, &stats, &scale, &dx, rows, vocabulary, smoothing,
         )?;
         Ok(vec![loss, stats, dx])
     })
@@ -106,11 +106,11 @@ fn ignored_rows_are_positive_zero_and_foreign_targets_are_nan() {
 
 #[test]
 fn smoothing_out_of_range_is_named() {
-    let ctx = hlx_core::testing::cpu().expect("cpu");
-    let x = ctx.buffer_f32(&[0.0; 4]).expect("buffer");
-    let row = ctx.buffer_f32(&[0.0; 1]).expect("buffer");
-    let stats = ctx.buffer_f32(&[0.0; 2]).expect("buffer");
-    let error = cross_entropy_forward(&ctx, &x, &row, &row, &stats, 1, 4, 1.5)
+    let device = hlx_core::testing::cpu().expect("cpu");
+    let x = device.buffer_f32(&[0.0; 4]).expect("buffer");
+    let row = device.buffer_f32(&[0.0; 1]).expect("buffer");
+    let stats = device.buffer_f32(&[0.0; 2]).expect("buffer");
+    let error = cross_entropy_forward(&device, &x, &row, &row, &stats, 1, 4, 1.5)
         .expect_err("smoothing is too large");
     assert_eq!(
         error.to_string(),
@@ -125,32 +125,32 @@ fn a_recorded_gradient_takes_the_memory_of_its_logits() -> Result<(), KernelErro
     let classes: Vec<u32> = (0..rows as u32).map(|row| row * 7 % 1000).collect();
     let mut gradients = Vec::new();
     // Their own: while one is recording, no other test may use it.
-    for ctx in &hlx_core::testing::own_contexts() {
-        let (x, targets) = (ctx.buffer_f32(&values)?, ctx.buffer_u32(&classes)?);
-        let scale = ctx.buffer_f32(&[0.25])?;
-        let out = ctx.alloc(values.len())?;
-        let (graph, ()) = ctx.record(|| -> Result<(), KernelError> {
-            let (logits, dlogits) = (ctx.alloc(values.len())?, ctx.alloc(values.len())?);
-            let (losses, stats) = (ctx.alloc(rows)?, ctx.alloc(2 * rows)?);
-            ctx.copy(&x, &logits)?;
+    for device in &hlx_core::testing::own_devices() {
+        let (x, targets) = (device.buffer_f32(&values)?, device.buffer_u32(&classes)?);
+        let scale = device.buffer_f32(&[0.25])?;
+        let out = device.alloc(values.len())?;
+        let (graph, ()) = device.record(|| -> Result<(), KernelError> {
+            let (logits, dlogits) = (device.alloc(values.len())?, device.alloc(values.len())?);
+            let (losses, stats) = (device.alloc(rows)?, device.alloc(2 * rows)?);
+            device.copy(&x, &logits)?;
             cross_entropy_forward(
-                ctx, &logits, &targets, &losses, &stats, rows, vocabulary, 0.0,
+                device, &logits, &targets, &losses, &stats, rows, vocabulary, 0.0,
             )?;
             cross_entropy_backward(
-                ctx, &logits, &targets, &stats, &scale, &dlogits, rows, vocabulary, 0.0,
+                device, &logits, &targets, &stats, &scale, &dlogits, rows, vocabulary, 0.0,
             )?;
-            Ok(ctx.copy(&dlogits, &out)?)
+            Ok(device.copy(&dlogits, &out)?)
         })?;
         let bytes = values.len() as u64 * 4;
         let held = graph.memory().held_bytes;
-        match ctx.is_cpu() {
+        match device.is_cpu() {
             false => assert!((bytes..bytes + 4096).contains(&held), "{held} of {bytes}"),
             true => assert!(held >= 2 * bytes, "{held} of {bytes}"),
         }
         // Twice: the logits are computed anew by each replay.
         for _ in 0..2 {
             graph.replay()?;
-            gradients.push(ctx.download_u32(&out)?);
+            gradients.push(device.download_u32(&out)?);
         }
     }
     assert!(gradients.windows(2).all(|pair| pair[0] == pair[1]));

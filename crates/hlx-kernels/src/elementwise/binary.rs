@@ -26,7 +26,7 @@ mod tests;
 
 use std::fmt;
 
-use hlx_core::{Buffer, Context, DType, Shader};
+use hlx_core::{Buffer, DType, Device, Shader};
 
 use super::convert::Form;
 use super::family::{Typed, each2};
@@ -125,7 +125,7 @@ impl fmt::Display for Binary {
 /// truth value, else a float or an integer as the compute type is), and operands larger than the
 /// device binds; [`KernelError::Length`] for an output of another length; the device's error.
 pub fn binary(
-    ctx: &Context,
+    device: &Device,
     operation: Binary,
     compute: DType,
     a: Operand<'_>,
@@ -149,7 +149,7 @@ pub fn binary(
         forms: operands.map(|(_, operand)| Form::Of(operand.buffer.dtype())),
         out_form: Form::Of(out.dtype()),
     };
-    kernel.launch(ctx, out, move |[a, b], y| match compute {
+    kernel.launch(device, out, move |[a, b], y| match compute {
         DType::F32 => chunk_f32(operation, a, b, y),
         DType::I32 => chunk_i32(operation, a, b, y),
         _ => chunk_u32(operation, a, b, y),

@@ -10,7 +10,7 @@
 mod cpu;
 mod moves;
 
-use hlx_core::{Buffer, Context, DType};
+use hlx_core::{Buffer, DType, Device};
 
 use super::convert::Form;
 use super::frame::Elements;
@@ -27,7 +27,7 @@ shader!(convert_shader, "copy/convert");
 /// # Errors
 /// [`KernelError::Length`] for an output of another length; [`KernelError::Argument`] for operands
 /// larger than the device binds; the device's error.
-pub fn copy_strided(ctx: &Context, x: Operand<'_>, out: &Buffer) -> Result<(), KernelError> {
+pub fn copy_strided(device: &Device, x: Operand<'_>, out: &Buffer) -> Result<(), KernelError> {
     const NAME: &str = "copy_strided";
     check_len(NAME, "out", out, x.layout.n_elements())?;
     if out.is_empty() {
@@ -41,11 +41,11 @@ pub fn copy_strided(ctx: &Context, x: Operand<'_>, out: &Buffer) -> Result<(), K
         };
         let moved = Move::new(NAME, x, target)?;
         // The CPU writes elements of any size.
-        if moved.in_words() || ctx.is_cpu() {
-            return moved.launch(ctx, true);
+        if moved.in_words() || device.is_cpu() {
+            return moved.launch(device, true);
         }
     }
-    convert(ctx, x, out)
+    convert(device, x, out)
 }
 
 /// Writes `x`, broadcast to the layout of `out`, to the places of that layout; other elements stay.
@@ -59,7 +59,11 @@ pub fn copy_strided(ctx: &Context, x: Operand<'_>, out: &Buffer) -> Result<(), K
 /// [`KernelError::Argument`] if `x` does not broadcast, if elements of the layout overlap (or
 /// their order cannot be told by the strides), for operands larger than the device binds and for
 /// operands that share memory; the device's error.
-pub fn assign_strided(ctx: &Context, x: Operand<'_>, out: Operand<'_>) -> Result<(), KernelError> {
+pub fn assign_strided(
+    device: &Device,
+    x: Operand<'_>,
+    out: Operand<'_>,
+) -> Result<(), KernelError> {
     const NAME: &str = "assign_strided";
     let (shape, found) = (out.layout.shape(), x.layout.shape());
     let fits = broadcast_shape(&[shape, found]).is_some_and(|joint| joint == shape);
@@ -70,20 +74,20 @@ pub fn assign_strided(ctx: &Context, x: Operand<'_>, out: Operand<'_>) -> Result
         return Ok(());
     }
     if x.buffer.dtype() == out.buffer.dtype() {
-        return Move::new(NAME, x, out)?.launch(ctx, false);
+        return Move::new(NAME, x, out)?.launch(device, false);
     }
-    let converted = ctx.alloc_typed(out.buffer.dtype(), x.layout.n_elements())?;
-    convert(ctx, x, &converted)?;
+    let converted = device.alloc_typed(out.buffer.dtype(), x.layout.n_elements())?;
+    convert(device, x, &converted)?;
     let layout = Layout::contiguous(found)?;
     let x = Operand {
         buffer: &converted,
         layout: &layout,
     };
-    Move::new(NAME, x, out)?.launch(ctx, false)
+    Move::new(NAME, x, out)?.launch(device, false)
 }
 
 /// Through the frame, each element on its own.
-fn convert(ctx: &Context, x: Operand<'_>, out: &Buffer) -> Result<(), KernelError> {
+fn convert(device: &Device, x: Operand<'_>, out: &Buffer) -> Result<(), KernelError> {
     let (from, to) = (x.buffer.dtype(), out.dtype());
     let same = from == to;
     let floats = from.is_float() || to.is_float();
@@ -104,7 +108,7 @@ fn convert(ctx: &Context, x: Operand<'_>, out: &Buffer) -> Result<(), KernelErro
         }],
         out_form: if same { Form::raw(to) } else { Form::Of(to) },
     };
-    kernel.launch(ctx, out, |[x], out| out.copy_from_slice(x))
+    kernel.launch(device, out, |[x], out| out.copy_from_slice(x))
 }
 
 #[cfg(test)]

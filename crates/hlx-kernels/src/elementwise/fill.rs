@@ -2,7 +2,7 @@
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{
-    ALIGNMENT_WORDS, Binding, Buffer, Context, DType, Element, Launch, Shader, groups_1d,
+    ALIGNMENT_WORDS, Binding, Buffer, DType, Device, Element, Launch, Shader, groups_1d,
 };
 use rayon::prelude::*;
 
@@ -36,7 +36,7 @@ impl Indices {
     /// [`KernelError::Argument`] for more elements than 32 bits count; the device's error.
     pub fn launch(
         self,
-        ctx: &Context,
+        device: &Device,
         out: &Buffer,
         chunk: impl Fn(u32, &mut [u32]) + Copy + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
@@ -45,7 +45,7 @@ impl Indices {
             format!("out has {} elements, expected at most {most}", out.len())
         })?;
         let (form, compute) = (self.form, self.compute);
-        let limit = ctx.max_binding_words().saturating_mul(form.per_word());
+        let limit = device.max_binding_words().saturating_mul(form.per_word());
         for (first, count) in windows(out.len(), 4 * ALIGNMENT_WORDS, limit) {
             let window = out.slice(first, count)?;
             let mut push = vec![count as u32, first as u32];
@@ -60,7 +60,7 @@ impl Indices {
                 push: cast_slice(&push),
                 groups: groups_1d(count.div_ceil(4 * GROUP_THREADS)),
             };
-            ctx.launch(launch, move |bindings| {
+            device.launch(launch, move |bindings| {
                 let ([], [out]) = bindings.split::<0, 1>();
                 run(cast_slice_mut(out), (first, count), (form, compute), chunk);
             })?;
@@ -95,7 +95,7 @@ fn run(
 /// # Errors
 /// [`KernelError::Argument`] for more elements than 32 bits count; the device's error; so for all
 /// functions here.
-pub fn fill(ctx: &Context, value: f64, out: &Buffer) -> Result<(), KernelError> {
+pub fn fill(device: &Device, value: f64, out: &Buffer) -> Result<(), KernelError> {
     let bits = bits_of(out.dtype(), value);
     let kernel = Indices {
         name: "fill",
@@ -105,7 +105,7 @@ pub fn fill(ctx: &Context, value: f64, out: &Buffer) -> Result<(), KernelError> 
         form: Form::raw(out.dtype()),
         parameters: [bits, 0, 0, 0, 0, 0],
     };
-    kernel.launch(ctx, out, move |_, out| out.fill(bits))
+    kernel.launch(device, out, move |_, out| out.fill(bits))
 }
 
 /// Writes `start + i step`, one multiply-add of f32 an element, or an integer that wraps. PyTorch:
@@ -113,7 +113,7 @@ pub fn fill(ctx: &Context, value: f64, out: &Buffer) -> Result<(), KernelError> 
 ///
 /// # Errors
 /// As [`fill`].
-pub fn arange(ctx: &Context, start: f64, step: f64, out: &Buffer) -> Result<(), KernelError> {
+pub fn arange(device: &Device, start: f64, step: f64, out: &Buffer) -> Result<(), KernelError> {
     let compute = compute_type(out.dtype());
     let word = |value: f64| match compute {
         DType::F32 => (value as f32).stored().to_bits(),
@@ -128,7 +128,7 @@ pub fn arange(ctx: &Context, start: f64, step: f64, out: &Buffer) -> Result<(), 
         form: Form::Of(out.dtype()),
         parameters: [start, step, 0, 0, 0, 0],
     };
-    kernel.launch(ctx, out, move |first, out| match compute {
+    kernel.launch(device, out, move |first, out| match compute {
         DType::F32 => ramp(f32::from_bits(start), f32::from_bits(step), first, out),
         _ => {
             for (i, out) in (first..).zip(out) {
@@ -152,7 +152,7 @@ multiversion! {
 ///
 /// # Errors
 /// As [`fill`], and [`KernelError::Argument`] for an output that holds no floats.
-pub fn linspace(ctx: &Context, start: f32, end: f32, out: &Buffer) -> Result<(), KernelError> {
+pub fn linspace(device: &Device, start: f32, end: f32, out: &Buffer) -> Result<(), KernelError> {
     const NAME: &str = "linspace";
     let (dtype, [start, end]) = (out.dtype(), [start, end].map(Element::stored));
     check_that(NAME, dtype.is_float(), || {
@@ -177,7 +177,7 @@ pub fn linspace(ctx: &Context, start: f32, end: f32, out: &Buffer) -> Result<(),
         form: Form::Of(dtype),
         parameters: [start.to_bits(), end.to_bits(), step.to_bits(), last, 0, 0],
     };
-    kernel.launch(ctx, out, move |first, out| {
+    kernel.launch(device, out, move |first, out| {
         spaced([start, end, step], last, first, out)
     })
 }
@@ -215,7 +215,7 @@ pub struct Band {
 ///
 /// # Errors
 /// As [`fill`], and [`KernelError::Argument`] for an output that is no whole number of matrices.
-pub fn band(ctx: &Context, band: Band, out: &Buffer) -> Result<(), KernelError> {
+pub fn band(device: &Device, band: Band, out: &Buffer) -> Result<(), KernelError> {
     const NAME: &str = "band";
     let Band { rows, columns, .. } = band;
     let fits = out.is_empty() || out.len().is_multiple_of((rows * columns).max(1));
@@ -242,7 +242,7 @@ pub fn band(ctx: &Context, band: Band, out: &Buffer) -> Result<(), KernelError> 
         form: Form::raw(out.dtype()),
         parameters: [rows, columns, low as u32, high as u32, one, zero],
     };
-    kernel.launch(ctx, out, move |first, out| {
+    kernel.launch(device, out, move |first, out| {
         let (mut row, mut column) = (first / columns % rows, first % columns);
         for out in out {
             let distance = column as i32 - row as i32;
@@ -267,11 +267,11 @@ mod tests {
     #[test]
     fn every_type_is_filled_to_its_last_byte() {
         for n in [1, 5, 4099] {
-            let got = run_everywhere("fill", |ctx, mem| {
+            let got = run_everywhere("fill", |device, mem| {
                 let mut outputs = Vec::new();
                 for dtype in DType::ALL {
-                    let out = mem.output_of(ctx, dtype, n)?;
-                    fill(ctx, 3.0, &out)?;
+                    let out = mem.output_of(device, dtype, n)?;
+                    fill(device, 3.0, &out)?;
                     outputs.push(out);
                 }
                 Ok(outputs)
@@ -287,13 +287,17 @@ mod tests {
     #[test]
     fn values_are_evenly_spaced() {
         for n in [1, 2, 7, 4099] {
-            let got = run_everywhere("arange", |ctx, mem| {
-                let (floats, whole) = (mem.output(ctx, n)?, mem.output_of(ctx, DType::I32, n)?);
-                let (bytes, between) = (mem.output_of(ctx, DType::I8, n)?, mem.output(ctx, n)?);
-                arange(ctx, -1.5, 0.1, &floats)?;
-                arange(ctx, 5.0, -3.0, &whole)?;
-                arange(ctx, 5.0, -3.0, &bytes)?;
-                linspace(ctx, -1.0, 2.0, &between)?;
+            let got = run_everywhere("arange", |device, mem| {
+                let (floats, whole) = (
+                    mem.output(device, n)?,
+                    mem.output_of(device, DType::I32, n)?,
+                );
+                let (bytes, between) =
+                    (mem.output_of(device, DType::I8, n)?, mem.output(device, n)?);
+                arange(device, -1.5, 0.1, &floats)?;
+                arange(device, 5.0, -3.0, &whole)?;
+                arange(device, 5.0, -3.0, &bytes)?;
+                linspace(device, -1.0, 2.0, &between)?;
                 Ok(vec![floats, whole, bytes, between])
             });
             let want: Vec<f64> = (0..n)
@@ -327,13 +331,15 @@ mod tests {
                 of(None, None),
             ];
             let n = 3 * rows * columns;
-            let got = run_everywhere("band", |ctx, mem| {
+            let got = run_everywhere("band", |device, mem| {
                 let mut outputs = Vec::new();
                 for of in bands {
-                    let (floats, truths) =
-                        (mem.output(ctx, n)?, mem.output_of(ctx, DType::Bool, n)?);
-                    band(ctx, of, &floats)?;
-                    band(ctx, of, &truths)?;
+                    let (floats, truths) = (
+                        mem.output(device, n)?,
+                        mem.output_of(device, DType::Bool, n)?,
+                    );
+                    band(device, of, &floats)?;
+                    band(device, of, &truths)?;
                     outputs.extend([floats, truths]);
                 }
                 Ok(outputs)
@@ -353,22 +359,22 @@ mod tests {
 
     #[test]
     fn outputs_that_do_not_fit_are_refused_in_one_line() {
-        let ctx = hlx_core::testing::cpu().expect("the CPU device");
-        let out = ctx.alloc_typed(DType::I32, 5).expect("memory");
+        let device = hlx_core::testing::cpu().expect("the CPU device");
+        let out = device.alloc_typed(DType::I32, 5).expect("memory");
         let square = Band {
             rows: 2,
             columns: 2,
             low: None,
             high: None,
         };
-        let error = band(&ctx, square, &out)
+        let error = band(&device, square, &out)
             .expect_err("5 elements")
             .to_string();
         assert_eq!(
             error,
             "band: out has 5 elements, expected matrices of 2 x 2"
         );
-        let error = linspace(&ctx, 0.0, 1.0, &out)
+        let error = linspace(&device, 0.0, 1.0, &out)
             .expect_err("integers")
             .to_string();
         assert_eq!(error, "linspace: out is i32, expected a float type");

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, Context, DType, Launch, Shader};
+use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, DType, Device, Launch, Shader};
 use rayon::prelude::*;
 
 use super::convert::{Form, Places, decode, gather, store};
@@ -56,7 +56,7 @@ impl<const N: usize> Elements<'_, N> {
     /// [`KernelError::Length`] for an output of another length, or the device's error.
     pub fn launch(
         &self,
-        ctx: &Context,
+        device: &Device,
         out: &Buffer,
         chunk: impl Fn([&[u32]; N], &mut [u32]) + Copy + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
@@ -66,19 +66,23 @@ impl<const N: usize> Elements<'_, N> {
         }
         let axes = Axes::over(layouts.each_ref());
         let count = axes.count();
-        let copies = count >= ctx.tuning().maps.copy_turned_from;
+        let copies = count >= device.tuning().maps.copy_turned_from;
         if let Some(k) = (0..N).find(|&k| copies && axes.turned(k).is_some()) {
-            return self.with_copy(ctx, k, out, chunk);
+            return self.with_copy(device, k, out, chunk);
         }
         if axes.shape.len() > 1 {
-            return self.window(ctx, axes, out, chunk);
+            return self.window(device, axes, out, chunk);
         }
         let per_word = self.forms.map(Form::per_word);
-        let limit = axes.most_elements(per_word, self.out_form.per_word(), ctx.max_binding_words());
-        let limit = if ctx.is_cpu() { count } else { limit };
+        let limit = axes.most_elements(
+            per_word,
+            self.out_form.per_word(),
+            device.max_binding_words(),
+        );
+        let limit = if device.is_cpu() { count } else { limit };
         for (start, count) in windows(count, 4 * ALIGNMENT_WORDS, limit) {
             let window = out.slice(start, count)?;
-            self.window(ctx, axes.cut(start, count), &window, chunk)?;
+            self.window(device, axes.cut(start, count), &window, chunk)?;
         }
         Ok(())
     }
@@ -86,14 +90,14 @@ impl<const N: usize> Elements<'_, N> {
     /// With a contiguous copy of operand `k`, whose neighbours would be read from as many cache lines.
     fn with_copy(
         &self,
-        ctx: &Context,
+        device: &Device,
         k: usize,
         out: &Buffer,
         chunk: impl Fn([&[u32]; N], &mut [u32]) + Copy + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
         let (name, operand) = self.operands[k];
-        let copy = ctx.alloc_typed(operand.buffer.dtype(), operand.layout.n_elements())?;
-        copy_strided(ctx, operand, &copy)?;
+        let copy = device.alloc_typed(operand.buffer.dtype(), operand.layout.n_elements())?;
+        copy_strided(device, operand, &copy)?;
         let layout = Layout::contiguous(operand.layout.shape())?;
         let mut operands = self.operands;
         let dense = Operand {
@@ -102,24 +106,24 @@ impl<const N: usize> Elements<'_, N> {
         };
         operands[k] = (name, dense);
         let kernel = Elements { operands, ..*self };
-        kernel.launch(ctx, out, chunk)
+        kernel.launch(device, out, chunk)
     }
 
     /// One launch, over operands that can be bound.
     fn window(
         &self,
-        ctx: &Context,
+        device: &Device,
         mut axes: Axes<N>,
         out: &Buffer,
         chunk: impl Fn([&[u32]; N], &mut [u32]) + Copy + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
         let mut buffers = Vec::with_capacity(N);
         for (k, (argument, operand)) in self.operands.iter().enumerate() {
-            buffers.push(axes.window(ctx, self.name, (argument, k), operand.buffer)?);
+            buffers.push(axes.window(device, self.name, (argument, k), operand.buffer)?);
         }
         let mut bindings: Vec<Binding<'_>> = buffers.iter().map(Binding::Read).collect();
         bindings.push(Binding::Write(out));
-        let vectors = vectors_a_thread(ctx, out.len());
+        let vectors = vectors_a_thread(device, out.len());
         let dimensions = if N == 3 { 7 } else { 8 };
         let mut push = vec![out.len() as u32];
         if N < 3 {
@@ -129,7 +133,7 @@ impl<const N: usize> Elements<'_, N> {
         let launch = Launch {
             name: self.name,
             shader: self.shader,
-            specialization: &self.specialization(ctx, &axes, out.len(), vectors),
+            specialization: &self.specialization(device, &axes, out.len(), vectors),
             bindings: &bindings,
             push: cast_slice(&push),
             groups: hlx_core::groups_1d(out.len().div_ceil(4 * vectors * GROUP_THREADS)),
@@ -142,8 +146,8 @@ impl<const N: usize> Elements<'_, N> {
             compute: self.compute,
         });
         let (len, own) = (out.len(), Arc::clone(&task));
-        let step = || self.step(ctx, &task.axes, len, chunk).fusable(ctx);
-        ctx.launch_fusable(launch, step, move |bindings| {
+        let step = || self.step(device, &task.axes, len, chunk).fusable(device);
+        device.launch_fusable(launch, step, move |bindings| {
             let (inputs, [out]) = bindings.split::<N, 1>();
             let inputs = inputs.map(cast_slice::<f32, u32>);
             own.run(inputs, cast_slice_mut(out), len, chunk);
@@ -154,7 +158,7 @@ impl<const N: usize> Elements<'_, N> {
     /// The launch as part of a chain.
     fn step(
         &self,
-        ctx: &Context,
+        device: &Device,
         axes: &Axes<N>,
         len: usize,
         chunk: impl Fn([&[u32]; N], &mut [u32]) + Send + Sync + 'static,
@@ -175,13 +179,13 @@ impl<const N: usize> Elements<'_, N> {
             out_form: self.out_form,
             parameters: self.parameters.to_vec(),
             chunk: Arc::new(move |inputs, out| chunk(std::array::from_fn(|k| inputs[k]), out)),
-            cut: Cut::of(ctx, len),
+            cut: Cut::of(device, len),
         }
     }
 
     fn specialization(
         &self,
-        ctx: &Context,
+        device: &Device,
         axes: &Axes<N>,
         count: usize,
         vectors: usize,
@@ -197,7 +201,7 @@ impl<const N: usize> Elements<'_, N> {
             constants.push((981 + k, form.id()));
             constants.push((985 + k, axes.access(k as usize)));
         }
-        if count.is_multiple_of(4) && ctx.tuning().maps.whole_vectors {
+        if count.is_multiple_of(4) && device.tuning().maps.whole_vectors {
             constants.push((998, 1));
         }
         constants

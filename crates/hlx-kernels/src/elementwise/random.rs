@@ -11,7 +11,7 @@
 //! | Bernoulli | 1 where `u < p`, else 0 |
 
 use hlx_core::arith::{FloatOps, philox4x32, uniform};
-use hlx_core::{Buffer, Context, DType};
+use hlx_core::{Buffer, DType, Device};
 
 use super::convert::Form;
 use super::fill::Indices;
@@ -68,7 +68,7 @@ pub struct Draw {
 /// [`KernelError::Argument`] for a range without values, a probability outside [0, 1], integers
 /// for an output of floats, or more elements than 32 bits count; the device's error.
 pub fn fill_random(
-    ctx: &Context,
+    device: &Device,
     distribution: Distribution,
     draw: Draw,
     out: &Buffer,
@@ -99,7 +99,7 @@ pub fn fill_random(
         form: Form::Of(dtype),
         parameters: [key[0], key[1], stream, purpose, a, b],
     };
-    kernel.launch(ctx, out, move |first, out| {
+    kernel.launch(device, out, move |first, out| {
         draw_chunk(distribution, key, [stream, purpose], first / 4, out);
     })
 }
@@ -233,9 +233,9 @@ mod tests {
     };
 
     fn drawn(distribution: Distribution, dtype: DType, n: usize) -> Vec<f32> {
-        let got = run_everywhere("fill_random", |ctx, mem| {
-            let out = mem.output_of(ctx, dtype, n)?;
-            fill_random(ctx, distribution, DRAW, &out)?;
+        let got = run_everywhere("fill_random", |device, mem| {
+            let out = mem.output_of(device, dtype, n)?;
+            fill_random(device, distribution, DRAW, &out)?;
             Ok(vec![out])
         });
         got.into_iter().next().unwrap_or_default()
@@ -297,10 +297,10 @@ mod tests {
 
     #[test]
     fn distributions_without_values_are_refused_in_one_line() {
-        let ctx = hlx_core::testing::cpu().expect("the CPU device");
-        let out = ctx.alloc(4).expect("memory");
+        let device = hlx_core::testing::cpu().expect("the CPU device");
+        let out = device.alloc(4).expect("memory");
         let message = |distribution| {
-            let result = fill_random(&ctx, distribution, DRAW, &out);
+            let result = fill_random(&device, distribution, DRAW, &out);
             result.expect_err("refused").to_string()
         };
         assert_eq!(

@@ -1,7 +1,7 @@
 //! Elements chosen by a condition: `out[i] = condition[i] ? a[i] : b[i]`, and a value where a mask
 //! holds. What is chosen keeps its bits, where no type changes.
 
-use hlx_core::{Buffer, Context, DType};
+use hlx_core::{Buffer, DType, Device};
 
 use super::convert::{Form, bits_of};
 use super::copy::copy_strided;
@@ -27,7 +27,7 @@ const MAX_DIMENSIONS: usize = 7;
 /// is none, shapes that do not broadcast, and operands larger than the device binds;
 /// [`KernelError::Length`] for an output of another length; the device's error.
 pub fn select(
-    ctx: &Context,
+    device: &Device,
     condition: Operand<'_>,
     a: Operand<'_>,
     b: Operand<'_>,
@@ -48,7 +48,7 @@ pub fn select(
         return Ok(());
     }
     if Axes::over(layouts.each_ref()).shape.len() > MAX_DIMENSIONS {
-        return select_copies(ctx, operands, &layouts, out);
+        return select_copies(device, operands, &layouts, out);
     }
     let raw = a.buffer.dtype() == to && b.buffer.dtype() == to;
     let form = |dtype| {
@@ -71,7 +71,7 @@ pub fn select(
         ],
         out_form: form(to),
     };
-    kernel.launch(ctx, out, |[condition, a, b], out| {
+    kernel.launch(device, out, |[condition, a, b], out| {
         let operands = condition.iter().zip(a.iter().zip(b));
         for (out, (&condition, (&a, &b))) in out.iter_mut().zip(operands) {
             *out = if condition != 0 { a } else { b };
@@ -81,16 +81,16 @@ pub fn select(
 
 /// Through contiguous copies of the operands.
 fn select_copies(
-    ctx: &Context,
+    device: &Device,
     operands: [(&'static str, Operand<'_>); 3],
     layouts: &[Layout; 3],
     out: &Buffer,
 ) -> Result<(), KernelError> {
     let mut copies = Vec::with_capacity(3);
     for ((_, operand), layout) in operands.into_iter().zip(layouts) {
-        let copy = ctx.alloc_typed(operand.buffer.dtype(), layout.n_elements())?;
+        let copy = device.alloc_typed(operand.buffer.dtype(), layout.n_elements())?;
         let expanded = Operand { layout, ..operand };
-        copy_strided(ctx, expanded, &copy)?;
+        copy_strided(device, expanded, &copy)?;
         copies.push(copy);
     }
     let dense = Layout::contiguous(&[out.len()])?;
@@ -98,7 +98,7 @@ fn select_copies(
         buffer: &copies[k],
         layout: &dense,
     };
-    select(ctx, of(0), of(1), of(2), out)
+    select(device, of(0), of(1), of(2), out)
 }
 
 /// Writes `value` where `mask` holds, else `x`, over their joint shape. PyTorch:
@@ -110,7 +110,7 @@ fn select_copies(
 /// # Errors
 /// As [`select`], and [`KernelError::Argument`] for an output of another type than `x`.
 pub fn masked_fill(
-    ctx: &Context,
+    device: &Device,
     x: Operand<'_>,
     mask: Operand<'_>,
     value: f64,
@@ -132,7 +132,7 @@ pub fn masked_fill(
         forms: [Form::raw(dtype), Form::Of(DType::Bool)],
         out_form: Form::raw(dtype),
     };
-    kernel.launch(ctx, out, move |[x, mask], out| {
+    kernel.launch(device, out, move |[x, mask], out| {
         for (out, (&x, &mask)) in out.iter_mut().zip(x.iter().zip(mask)) {
             *out = if mask != 0 { bits } else { x };
         }
@@ -163,24 +163,30 @@ mod tests {
         let a: Vec<T> = (0..35).map(&value).collect();
         let b: Vec<T> = (100..105).map(&value).collect();
         let condition = [true, false, false, true, true, false, true].map(Bool::from);
-        let got = run_everywhere("select", |ctx, mem| {
-            let condition = mem.input_of(ctx, &condition)?;
-            let (a, b) = (mem.input_of(ctx, &a)?, mem.input_of(ctx, &b)?);
+        let got = run_everywhere("select", |device, mem| {
+            let condition = mem.input_of(device, &condition)?;
+            let (a, b) = (mem.input_of(device, &a)?, mem.input_of(device, &b)?);
             let by_row = Layout::contiguous(&[7, 1])?;
             let turned = Layout::contiguous(&[5, 7])?
                 .permute(&[1, 0])
                 .expect("turned");
-            let out = mem.output_of(ctx, T::DTYPE, 35)?;
+            let out = mem.output_of(device, T::DTYPE, 35)?;
             let row = Layout::contiguous(&[5])?;
             select(
-                ctx,
+                device,
                 of(&condition, &by_row),
                 of(&a, &turned),
                 of(&b, &row),
                 &out,
             )?;
-            let filled = mem.output_of(ctx, T::DTYPE, 35)?;
-            masked_fill(ctx, of(&a, &turned), of(&condition, &by_row), 3.0, &filled)?;
+            let filled = mem.output_of(device, T::DTYPE, 35)?;
+            masked_fill(
+                device,
+                of(&a, &turned),
+                of(&condition, &by_row),
+                3.0,
+                &filled,
+            )?;
             Ok(vec![out, filled])
         });
         let (mut chosen, mut filled) = (Vec::new(), Vec::new());
@@ -205,15 +211,21 @@ mod tests {
 
     #[test]
     fn operands_of_other_types_are_converted() {
-        let got = run_everywhere("select", |ctx, mem| {
-            let condition = mem.input_of(ctx, &[true, false].map(Bool::from))?;
+        let got = run_everywhere("select", |device, mem| {
+            let condition = mem.input_of(device, &[true, false].map(Bool::from))?;
             let (a, b) = (
-                mem.input_of(ctx, &[-3_i32])?,
-                mem.input_of(ctx, &[0.5_f32, 0.25])?,
+                mem.input_of(device, &[-3_i32])?,
+                mem.input_of(device, &[0.5_f32, 0.25])?,
             );
             let (two, one) = (Layout::contiguous(&[2])?, Layout::contiguous(&[1])?);
-            let out = mem.output_of(ctx, DType::F32, 2)?;
-            select(ctx, of(&condition, &two), of(&a, &one), of(&b, &two), &out)?;
+            let out = mem.output_of(device, DType::F32, 2)?;
+            select(
+                device,
+                of(&condition, &two),
+                of(&a, &one),
+                of(&b, &two),
+                &out,
+            )?;
             Ok(vec![out])
         });
         assert_eq!(got[0], [-3.0, 0.25]);
@@ -228,11 +240,11 @@ mod tests {
         let truths: Vec<Bool> = (0..256).map(|i| Bool::from(i % 3 == 0)).collect();
         let whole = Layout::contiguous(&shape).expect("a shape");
         let turned = whole.permute(&[7, 6, 5, 4, 3, 2, 1, 0]).expect("reversed");
-        let got = run_everywhere("select", |ctx, mem| {
-            let (x, y) = (mem.input(ctx, &x)?, mem.input(ctx, &y)?);
-            let (mask, out) = (mem.input_of(ctx, &truths)?, mem.output(ctx, 256)?);
+        let got = run_everywhere("select", |device, mem| {
+            let (x, y) = (mem.input(device, &x)?, mem.input(device, &y)?);
+            let (mask, out) = (mem.input_of(device, &truths)?, mem.output(device, 256)?);
             select(
-                ctx,
+                device,
                 of(&mask, &whole),
                 of(&x, &turned),
                 of(&y, &whole),
@@ -269,23 +281,23 @@ mod tests {
 
     #[test]
     fn types_that_do_not_fit_are_refused_in_one_line() {
-        let ctx = hlx_core::testing::cpu().expect("the CPU device");
-        let x = ctx.alloc(3).expect("memory");
-        let truths = ctx.alloc_typed(DType::Bool, 3).expect("memory");
-        let integers = ctx.alloc_typed(DType::I32, 3).expect("memory");
+        let device = hlx_core::testing::cpu().expect("the CPU device");
+        let x = device.alloc(3).expect("memory");
+        let truths = device.alloc_typed(DType::Bool, 3).expect("memory");
+        let integers = device.alloc_typed(DType::I32, 3).expect("memory");
         let layout = Layout::contiguous(&[3]).expect("a shape");
         let (x, mask) = (of(&x, &layout), of(&truths, &layout));
         let message = |result: Result<(), KernelError>| result.expect_err("refused").to_string();
         assert_eq!(
-            message(select(&ctx, x, x, x, &integers)),
+            message(select(&device, x, x, x, &integers)),
             "select: condition is f32, expected bool"
         );
         assert_eq!(
-            message(select(&ctx, mask, x, mask, &integers)),
+            message(select(&device, mask, x, mask, &integers)),
             "select: a is f32, expected an integer type or bool, as out is i32"
         );
         assert_eq!(
-            message(masked_fill(&ctx, x, mask, 0.0, &integers)),
+            message(masked_fill(&device, x, mask, 0.0, &integers)),
             "masked_fill: out is i32, expected f32 as x"
         );
     }

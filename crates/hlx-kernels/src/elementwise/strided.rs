@@ -1,7 +1,7 @@
 //! The walk of several strided operands as launches bind it: windows of their buffers, and places
 //! counted from the start of a window.
 
-use hlx_core::{ALIGNMENT_WORDS, Buffer, Context};
+use hlx_core::{ALIGNMENT_WORDS, Buffer, Device};
 
 use crate::error::{KernelError, check_that};
 use crate::layout::{Layout, Operand, Walk, broadcast_shape};
@@ -113,7 +113,7 @@ impl<const N: usize> Axes<N> {
     /// the device binds.
     pub fn window(
         &mut self,
-        ctx: &Context,
+        device: &Device,
         operation: &'static str,
         (argument, k): (&str, usize),
         buffer: &Buffer,
@@ -128,8 +128,8 @@ impl<const N: usize> Axes<N> {
         })?;
         let start = first - first % (ALIGNMENT_WORDS * per_word);
         let window = buffer.slice(start, end - start)?;
-        let (words, limit) = (window.words(), ctx.max_binding_words());
-        let counted = ctx.is_cpu() || u32::try_from(end - start).is_ok();
+        let (words, limit) = (window.words(), device.max_binding_words());
+        let counted = device.is_cpu() || u32::try_from(end - start).is_ok();
         check_that(operation, words <= limit && counted, || {
             format!("{argument} spans {words} words of its buffer, the device binds {limit}")
         })?;

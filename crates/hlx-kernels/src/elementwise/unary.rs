@@ -25,7 +25,7 @@ mod tests;
 
 use std::fmt;
 
-use hlx_core::{Buffer, Context, DType, Element, Shader, arith};
+use hlx_core::{Buffer, DType, Device, Element, Shader, arith};
 
 use super::convert::Form;
 use super::family::{Typed, each1};
@@ -186,7 +186,7 @@ impl fmt::Display for Unary {
 /// or an integer as the compute type is), and operands larger than the device binds;
 /// [`KernelError::Length`] for an output of another length; the device's error.
 pub fn unary(
-    ctx: &Context,
+    device: &Device,
     operation: Unary,
     compute: DType,
     x: Operand<'_>,
@@ -214,7 +214,7 @@ pub fn unary(
         forms: [Form::Of(x.buffer.dtype())],
         out_form: Form::Of(out.dtype()),
     };
-    kernel.launch(ctx, out, move |[x], y| match compute {
+    kernel.launch(device, out, move |[x], y| match compute {
         DType::F32 => piece_f32(operation, words.map(f32::from_bits), x, y),
         DType::I32 => chunk_i32(operation, words.map(|word| word as i32), x, y),
         _ => chunk_u32(operation, words, x, y),

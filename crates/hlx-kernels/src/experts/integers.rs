@@ -1,6 +1,6 @@
 //! The products of experts over integers, by the law of [`crate::integer`].
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 
 use super::product::{ExpertsProduct, Run, runs};
 use crate::error::{KernelError, check_len, check_that};
@@ -15,7 +15,7 @@ use crate::integer::{
 /// # Errors
 /// As [`experts_product`](super::experts_product), and if x has other rows.
 pub fn experts_product_integers(
-    ctx: &Context,
+    device: &Device,
     x: &Prepared,
     weights: &[Buffer],
     bounds: &Buffer,
@@ -38,7 +38,7 @@ pub fn experts_product_integers(
     if y.is_empty() {
         return Ok(());
     }
-    for run in runs(ctx, weights) {
+    for run in runs(device, weights) {
         let Run {
             first,
             experts,
@@ -49,14 +49,14 @@ pub fn experts_product_integers(
             true => Preparation::of_rows(experts * n, k, Width::Narrow),
             false => Preparation::of_columns(experts, k, n, Width::Narrow),
         };
-        let weights = Prepared::new(ctx, &window, of.apart(experts, stride))?;
+        let weights = Prepared::new(device, &window, of.apart(experts, stride))?;
         let bounds = Bounds {
             buffer: bounds,
             of: Bounded::Rows,
             groups: [first, experts],
         };
         let shape = IntegerProduct::new(rows, n, k);
-        integer_product_by(ctx, bounds, [x, &weights], y, &shape)?;
+        integer_product_by(device, bounds, [x, &weights], y, &shape)?;
     }
     Ok(())
 }
@@ -79,7 +79,7 @@ impl ExpertsColumns {
     /// # Errors
     /// If a buffer has another length, a shard has more than 131,072 tokens, or a launch fails.
     pub fn new(
-        ctx: &Context,
+        device: &Device,
         (dy, m): (&Buffer, usize),
         dy_rows: Option<&Prepared>,
         (x, n): (&Buffer, usize),
@@ -98,9 +98,9 @@ impl ExpertsColumns {
             count: bounds.len().saturating_sub(1),
         };
         let beside = dy_rows.map_or(Beside::Values(dy, m), Beside::Prepared);
-        let of_dy = Prepared::columns_of_groups(ctx, dy, [rows, m], Width::Wide, groups, None)?;
+        let of_dy = Prepared::columns_of_groups(device, dy, [rows, m], Width::Wide, groups, None)?;
         let sizes = [rows, n];
-        let x = Prepared::columns_of_groups(ctx, x, sizes, Width::Narrow, groups, Some(beside))?;
+        let x = Prepared::columns_of_groups(device, x, sizes, Width::Narrow, groups, Some(beside))?;
         Ok(Self {
             dy: of_dy,
             x,
@@ -117,7 +117,7 @@ impl ExpertsColumns {
 /// # Errors
 /// If the buffer has another length, there is no such expert, or the launch fails.
 pub fn experts_weight_gradient_integers(
-    ctx: &Context,
+    device: &Device,
     columns: &ExpertsColumns,
     [expert, shards]: [usize; 2],
     (dweight, accumulate): (&Buffer, bool),
@@ -138,5 +138,5 @@ pub fn experts_weight_gradient_integers(
         of: Bounded::Terms,
         groups: [expert * shards, *groups],
     };
-    integer_product_by(ctx, bounds, [dy, x], dweight, &shape)
+    integer_product_by(device, bounds, [dy, x], dweight, &shape)
 }

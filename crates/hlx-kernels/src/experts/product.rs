@@ -1,7 +1,7 @@
 //! The products of experts: the rows that are an expert's with its weight, and its weight's gradient.
 
 use hlx_core::cpu::simd_level;
-use hlx_core::{Binding, Buffer, Context, DType, Launch, Shader, Work, as_u32, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, Shader, Work, as_u32, push_bytes};
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len, check_sizes, check_that};
@@ -73,7 +73,7 @@ pub(super) struct Run {
 /// # Errors
 /// If a buffer has another length, a size is out of range, or the launch fails.
 pub fn experts_product(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     weights: &[Buffer],
     bounds: &Buffer,
@@ -103,7 +103,7 @@ pub fn experts_product(
         false => (&product_32x64::SHADER, 32),
     };
     let vector = |columns: usize| u32::from(columns.is_multiple_of(4));
-    for run in runs(ctx, weights) {
+    for run in runs(device, weights) {
         let Run {
             first,
             experts,
@@ -155,7 +155,7 @@ pub fn experts_product(
             ..launch.work()
         };
         let product = *product;
-        ctx.launch_counted(launch, work, move |bindings| {
+        device.launch_counted(launch, work, move |bindings| {
             let ([x, window, bounds], [y]) = bindings.split::<3, 1>();
             let bounds = &as_u32(bounds)[first..=first + experts];
             products(&product, x, (window, stride), bounds, y);
@@ -165,12 +165,12 @@ pub fn experts_product(
 }
 
 /// Cuts the experts into runs that a launch can bind: windows of one allocation at equal distances.
-pub(super) fn runs(ctx: &Context, weights: &[Buffer]) -> Vec<Run> {
+pub(super) fn runs(device: &Device, weights: &[Buffer]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for (expert, weight) in weights.iter().enumerate() {
         if let Some(run) = runs.last_mut()
             && let Some(window) = run.window_from(weights, expert)
-            && window.words() <= ctx.max_binding_words()
+            && window.words() <= device.max_binding_words()
         {
             run.stride = (window.len() - weight.len()) / run.experts;
             run.experts += 1;
@@ -236,7 +236,7 @@ fn products(
 /// # Errors
 /// As [`experts_product`].
 pub fn experts_weight_gradient(
-    ctx: &Context,
+    device: &Device,
     (dy, m): (&Buffer, usize),
     (x, n): (&Buffer, usize),
     (bounds, expert, shards): (&Buffer, usize, usize),
@@ -303,7 +303,7 @@ pub fn experts_weight_gradient(
         flops: 2 * (rows * m * n / experts) as u64,
         ..launch.work()
     };
-    ctx.launch_counted(launch, work, move |bindings| {
+    device.launch_counted(launch, work, move |bindings| {
         let ([dy, x, bounds], [dweight]) = bindings.split::<3, 1>();
         let bounds = &as_u32(bounds)[first..=first + shards];
         for (bound, dweight) in bounds.windows(2).zip(dweight.chunks_mut(m * n)) {

@@ -54,12 +54,12 @@ impl Case {
     }
 
     /// The table and the bounds of so many shards.
-    fn table(&self, ctx: &Context, shards: usize) -> Result<(ExpertsTable, Buffer), KernelError> {
-        let chosen = ctx.alloc_typed(DType::U32, self.chosen.len())?;
-        ctx.upload(&chosen, &self.chosen)?;
-        let table = experts_table(ctx, &chosen, &self.choices)?;
-        let bounds = ctx.alloc_typed(DType::U32, self.choices.experts * shards + 1)?;
-        experts_bounds(ctx, &table, &bounds, shards, &self.choices)?;
+    fn table(&self, device: &Device, shards: usize) -> Result<(ExpertsTable, Buffer), KernelError> {
+        let chosen = device.alloc_typed(DType::U32, self.chosen.len())?;
+        device.upload(&chosen, &self.chosen)?;
+        let table = experts_table(device, &chosen, &self.choices)?;
+        let bounds = device.alloc_typed(DType::U32, self.choices.experts * shards + 1)?;
+        experts_bounds(device, &table, &bounds, shards, &self.choices)?;
         Ok((table, bounds))
     }
 }
@@ -95,8 +95,8 @@ fn rows_are_sorted_by_expert_and_token() {
             if !case.choices.tokens.is_multiple_of(shards) {
                 continue;
             }
-            let outputs = run_everywhere("experts_table", |ctx, _| {
-                let (table, bounds) = case.table(ctx, shards)?;
+            let outputs = run_everywhere("experts_table", |device, _| {
+                let (table, bounds) = case.table(device, shards)?;
                 Ok(vec![table.experts, table.rows, table.slots, bounds])
             });
             let n = case.rows.len();
@@ -132,20 +132,23 @@ fn products_are_chains_over_each_experts_weight() {
                 k,
                 trans_b,
             };
-            let outputs = run_everywhere("experts_product", |ctx, memory| {
-                let (_, bounds) = case.table(ctx, 1)?;
-                let x = memory.input(ctx, &x)?;
-                let window = memory.input(ctx, &weights)?;
+            let outputs = run_everywhere("experts_product", |device, memory| {
+                let (_, bounds) = case.table(device, 1)?;
+                let x = memory.input(device, &x)?;
+                let window = memory.input(device, &weights)?;
                 let of_window = (0..experts).map(|e| window.slice(e * stride, n * k));
                 let of_window = of_window.collect::<Result<Vec<_>, _>>()?;
                 // Weights that lie apart, but for the first two, take several launches.
                 let mut apart = of_window[..2].to_vec();
                 for e in 2..experts {
-                    apart.push(memory.input(ctx, &weights[e * stride..][..n * k])?);
+                    apart.push(memory.input(device, &weights[e * stride..][..n * k])?);
                 }
-                let [one, several] = [memory.output(ctx, rows * n)?, memory.output(ctx, rows * n)?];
-                experts_product(ctx, &x, &of_window, &bounds, &one, &product)?;
-                experts_product(ctx, &x, &apart, &bounds, &several, &product)?;
+                let [one, several] = [
+                    memory.output(device, rows * n)?,
+                    memory.output(device, rows * n)?,
+                ];
+                experts_product(device, &x, &of_window, &bounds, &one, &product)?;
+                experts_product(device, &x, &apart, &bounds, &several, &product)?;
                 Ok(vec![one, several])
             });
             let mut expected = Vec::with_capacity(rows * n);
@@ -178,15 +181,15 @@ fn weight_gradients_are_chains_over_an_experts_tokens_in_order() {
             }
             let stored = normal(5, shards * m * n);
             for expert in [0, 1, case.choices.experts - 1] {
-                let outputs = run_everywhere("experts_weight_gradient", |ctx, memory| {
-                    let (_, bounds) = case.table(ctx, shards)?;
-                    let [dy, x] = [memory.input(ctx, &dy)?, memory.input(ctx, &x)?];
-                    let overwritten = memory.output(ctx, shards * m * n)?;
-                    let continued = memory.input(ctx, &stored)?;
+                let outputs = run_everywhere("experts_weight_gradient", |device, memory| {
+                    let (_, bounds) = case.table(device, shards)?;
+                    let [dy, x] = [memory.input(device, &dy)?, memory.input(device, &x)?];
+                    let overwritten = memory.output(device, shards * m * n)?;
+                    let continued = memory.input(device, &stored)?;
                     for (target, accumulate) in [(&overwritten, false), (&continued, true)] {
                         let of = (&bounds, expert, shards);
                         let target = (target, accumulate);
-                        experts_weight_gradient(ctx, (&dy, m), (&x, n), of, target)?;
+                        experts_weight_gradient(device, (&dy, m), (&x, n), of, target)?;
                     }
                     Ok(vec![overwritten, continued])
                 });
@@ -215,14 +218,14 @@ fn sums_are_chains_by_expert() {
     for (case, width) in cases().zip([1, 31, 32, 33, 7]) {
         let (rows, tokens) = (case.rows.len(), case.choices.tokens);
         let (x, weights) = (normal(6, rows * width), normal(7, rows));
-        let outputs = run_everywhere("experts_sum", |ctx, memory| {
-            let (table, _) = case.table(ctx, 1)?;
-            let [x, weights] = [memory.input(ctx, &x)?, memory.input(ctx, &weights)?];
-            let [plain, weighted] = [tokens * width; 2].map(|len| memory.output(ctx, len));
+        let outputs = run_everywhere("experts_sum", |device, memory| {
+            let (table, _) = case.table(device, 1)?;
+            let [x, weights] = [memory.input(device, &x)?, memory.input(device, &weights)?];
+            let [plain, weighted] = [tokens * width; 2].map(|len| memory.output(device, len));
             let (plain, weighted) = (plain?, weighted?);
             let sizes = (&case.choices, width);
-            experts_sum(ctx, &x, None, &table.slots, &plain, sizes)?;
-            experts_sum(ctx, &x, Some(&weights), &table.slots, &weighted, sizes)?;
+            experts_sum(device, &x, None, &table.slots, &plain, sizes)?;
+            experts_sum(device, &x, Some(&weights), &table.slots, &weighted, sizes)?;
             Ok(vec![plain, weighted])
         });
         for (output, is_weighted) in outputs.iter().zip([false, true]) {
@@ -250,19 +253,19 @@ fn sums_are_chains_by_expert() {
 
 #[test]
 fn unfitting_sizes_are_refused() {
-    let ctx = hlx_core::testing::cpu().expect("cpu");
-    let buffer = |n| ctx.alloc(n).expect("memory");
+    let device = hlx_core::testing::cpu().expect("cpu");
+    let buffer = |n| device.alloc(n).expect("memory");
     let choices = Choices {
         tokens: 3,
         per_token: 4,
         experts: 3,
     };
-    let error = experts_table(&ctx, &buffer(12), &choices).expect_err("too many");
+    let error = experts_table(&device, &buffer(12), &choices).expect_err("too many");
     let expected = "experts_table: 4 of 3 experts are chosen, expected 1 to 3";
     assert_eq!(error.to_string(), expected);
     let case = Case::new(3, 1, 2);
-    let (table, bounds) = case.table(&ctx, 1).expect("a table");
-    let error = experts_bounds(&ctx, &table, &bounds, 2, &case.choices).expect_err("uneven");
+    let (table, bounds) = case.table(&device, 1).expect("a table");
+    let error = experts_bounds(&device, &table, &bounds, 2, &case.choices).expect_err("uneven");
     let expected = "experts_bounds: 2 shards, expected a number that divides 3 tokens";
     assert_eq!(error.to_string(), expected);
     let product = ExpertsProduct {
@@ -272,12 +275,19 @@ fn unfitting_sizes_are_refused() {
         trans_b: true,
     };
     let weights = [buffer(8), buffer(7)];
-    let error = experts_product(&ctx, &buffer(12), &weights, &bounds, &buffer(6), &product);
+    let error = experts_product(
+        &device,
+        &buffer(12),
+        &weights,
+        &bounds,
+        &buffer(6),
+        &product,
+    );
     let expected = "experts_product: weight has 7 elements, expected 8";
     assert_eq!(error.expect_err("short").to_string(), expected);
     let target = buffer(8);
     let error = experts_weight_gradient(
-        &ctx,
+        &device,
         (&buffer(6), 2),
         (&buffer(12), 4),
         (&bounds, 2, 1),

@@ -6,7 +6,7 @@
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::arith;
-use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use super::cpu::Chains;
@@ -86,15 +86,15 @@ impl Lines {
     }
 
     /// Whether this is the faster way: the lines fill the device.
-    pub fn suit(&self, ctx: &Context, target: &Buffer) -> bool {
-        if ctx.is_cpu() {
-            return self.whole && self.lines / self.inner >= 2 * ctx.cpu_threads();
+    pub fn suit(&self, device: &Device, target: &Buffer) -> bool {
+        if device.is_cpu() {
+            return self.whole && self.lines / self.inner >= 2 * device.cpu_threads();
         }
         let groups = self.lines.div_ceil(self.columns());
         let numbers = u32::try_from(self.lines * self.positions).is_ok();
         let rounds = self.positions < MOST_ROUNDS;
-        let room = self.walk.shape.len() <= MAX_DIMS && numbers && rounds && fits(ctx, target);
-        room && groups >= 2 * ctx.tuning().processors
+        let room = self.walk.shape.len() <= MAX_DIMS && numbers && rounds && fits(device, target);
+        room && groups >= 2 * device.tuning().processors
     }
 
     fn push(&self) -> shader::Push {
@@ -121,7 +121,7 @@ impl Lines {
     /// Launches the addition; [`Lines::suit`] holds.
     pub fn launch(
         mut self,
-        ctx: &Context,
+        device: &Device,
         target: &Buffer,
         index: Operand<'_>,
         source: Operand<'_>,
@@ -130,22 +130,22 @@ impl Lines {
         const NAME: &str = "scatter_add";
         let ((index_part, index_start), (source_part, source_start)) =
             (part(index)?, part(source)?);
-        check_fits(NAME, "index", ctx, &index_part)?;
-        check_fits(NAME, "source", ctx, &source_part)?;
+        check_fits(NAME, "index", device, &index_part)?;
+        check_fits(NAME, "source", device, &source_part)?;
         self.walk.offsets[1] -= index_start;
         self.walk.offsets[2] -= source_start;
         let many = self.positions > PIECE;
-        let words = if many && !ctx.is_cpu() {
+        let words = if many && !device.is_cpu() {
             target.len()
         } else {
             1
         };
-        let counts = ctx.alloc_typed(DType::U32, words)?;
-        let partials = ctx.alloc_typed(DType::U32, words)?;
+        let counts = device.alloc_typed(DType::U32, words)?;
+        let partials = device.alloc_typed(DType::U32, words)?;
         let flagged = flag.is_some();
         let flag = match flag {
             Some(flag) => flag.clone(),
-            None => ctx.alloc_typed(DType::U32, 1)?,
+            None => device.alloc_typed(DType::U32, 1)?,
         };
         let (push, columns) = (self.push(), self.columns());
         let held = columns == 1 && !many && self.n <= MOST_HELD;
@@ -172,7 +172,7 @@ impl Lines {
             push: push_bytes(&push),
             groups: groups_1d(self.lines.div_ceil(columns)),
         };
-        ctx.launch(launch, move |bindings| {
+        device.launch(launch, move |bindings| {
             let ([index, source], [flag, target, _, _]) = bindings.split::<2, 4>();
             let bad = self.on_cpu(
                 cast_slice(index),

@@ -10,7 +10,7 @@
 //! target, or followed line by line where there are many lines.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
 
 use super::add_lines::Lines;
 use super::{Picks, argument_of, check_index, cpu};
@@ -39,7 +39,7 @@ shader!(joins_shader, "indexing/joins");
 /// or the device's error. Indices out of range write nothing and set the flag: see the module above.
 #[allow(clippy::too_many_arguments)] // PyTorch's plain arguments.
 pub fn scatter(
-    ctx: &Context,
+    device: &Device,
     target: &Buffer,
     shape: &[usize],
     axis: usize,
@@ -53,17 +53,17 @@ pub fn scatter(
         return Ok(());
     }
     let picks = picks_of(NAME, &Layout::contiguous(shape)?, axis, index.layout)?;
-    let winners = ctx.alloc_typed(DType::U32, target.len())?;
-    ctx.fill(&winners, 0)?;
-    choose(ctx, NAME, picks, index, flag, (&winners, true))?;
+    let winners = device.alloc_typed(DType::U32, target.len())?;
+    device.fill(&winners, 0)?;
+    choose(device, NAME, picks, index, flag, (&winners, true))?;
 
     let source = Operand {
         buffer: source.buffer,
         layout: &source_layout,
     };
     let (source_part, start) = part(source)?;
-    check_fits(NAME, "source", ctx, &source_part)?;
-    check_fits(NAME, "target", ctx, target)?;
+    check_fits(NAME, "source", device, &source_part)?;
+    check_fits(NAME, "target", device, target)?;
     let (dims, first) = (Dims::of(&source_layout), source_layout.offset() - start);
     let (extents, strides) = dims.words();
     let push = scatter_shader::Push {
@@ -86,7 +86,7 @@ pub fn scatter(
         push: push_bytes(&push),
         groups: groups_1d(target.words().div_ceil(GROUP_THREADS)),
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([source, winners], [target]) = bindings.split::<2, 1>();
         let (from, winners) = ((&dims, first), cast_slice(winners));
         match bytes {
@@ -106,7 +106,7 @@ pub fn scatter(
 /// As [`scatter`].
 #[allow(clippy::too_many_arguments)] // PyTorch's plain arguments.
 pub fn scatter_add(
-    ctx: &Context,
+    device: &Device,
     target: &Buffer,
     shape: &[usize],
     axis: usize,
@@ -125,8 +125,8 @@ pub fn scatter_add(
         layout: &source_layout,
     };
     let lines = Lines::of((shape, axis), index.layout, &source_layout, float)?;
-    if lines.suit(ctx, target) {
-        return lines.launch(ctx, target, index, source, flag);
+    if lines.suit(device, target) {
+        return lines.launch(device, target, index, source, flag);
     }
     let picks = picks_of(NAME, &Layout::contiguous(shape)?, axis, index.layout)?;
     let addition = Addition {
@@ -140,7 +140,7 @@ pub fn scatter_add(
         by_position: true,
         float,
     };
-    addition.launch(ctx, NAME, picks, (index, flag), source, target)
+    addition.launch(device, NAME, picks, (index, flag), source, target)
 }
 
 /// Adds the slices of `source` along `axis` to those of `target` at the indices `[m]`, in place and
@@ -151,7 +151,7 @@ pub fn scatter_add(
 /// As [`scatter`]; the index has one dimension, and the source the stated shape.
 #[allow(clippy::too_many_arguments)] // PyTorch's plain arguments.
 pub fn index_add(
-    ctx: &Context,
+    device: &Device,
     target: &Buffer,
     shape: &[usize],
     axis: usize,
@@ -191,7 +191,7 @@ pub fn index_add(
         by_position: false,
         float: target.dtype().is_float(),
     };
-    addition.launch(ctx, NAME, picks, (index, flag), source, target)
+    addition.launch(device, NAME, picks, (index, flag), source, target)
 }
 
 /// Checks the arguments of a scatter and returns the source's layout at the index's shape.
@@ -251,7 +251,7 @@ fn picks_of(
 
 /// Writes each index's place to `targets`, or each place's last index with `winners`.
 fn choose(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     mut picks: Picks,
     index: Operand<'_>,
@@ -265,12 +265,12 @@ fn choose(
     })?;
     let (index_part, start) = part(index)?;
     picks.walk.offsets[1] -= start;
-    check_fits(name, "index", ctx, &index_part)?;
-    check_fits(name, "target", ctx, targets)?;
+    check_fits(name, "index", device, &index_part)?;
+    check_fits(name, "target", device, targets)?;
     let flagged = flag.is_some();
     let flag = match flag {
         Some(flag) => flag.clone(),
-        None => ctx.alloc_typed(DType::U32, 1)?,
+        None => device.alloc_typed(DType::U32, 1)?,
     };
     let push = picks.push();
     let launch = Launch {
@@ -285,7 +285,7 @@ fn choose(
         push: push_bytes(&push),
         groups: groups_1d(picks.count.div_ceil(GROUP_THREADS)),
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([index], [flag, targets]) = bindings.split::<1, 2>();
         let targets = cast_slice_mut(targets);
         let bad = match winners {
@@ -321,7 +321,7 @@ pub(super) struct Addition {
 impl Addition {
     fn launch(
         mut self,
-        ctx: &Context,
+        device: &Device,
         name: &'static str,
         picks: Picks,
         (index, flag): (Operand<'_>, Option<&Buffer>),
@@ -330,18 +330,18 @@ impl Addition {
     ) -> Result<(), KernelError> {
         let (source_part, start) = part(source)?;
         self.first -= start;
-        check_fits(name, "source", ctx, &source_part)?;
-        check_fits(name, "target", ctx, target)?;
+        check_fits(name, "source", device, &source_part)?;
+        check_fits(name, "target", device, target)?;
         let additions = self.count * self.lines;
         check_that(
             name,
-            ctx.is_cpu() || u32::try_from(additions).is_ok(),
+            device.is_cpu() || u32::try_from(additions).is_ok(),
             || format!("{additions} additions are more than 2^32 - 1"),
         )?;
-        let keys = ctx.alloc_typed(DType::U32, self.count)?;
-        choose(ctx, name, picks, index, flag, (&keys, false))?;
-        if !ctx.is_cpu() {
-            return self.launch_on_gpu(ctx, name, &keys, &source_part, target);
+        let keys = device.alloc_typed(DType::U32, self.count)?;
+        choose(device, name, picks, index, flag, (&keys, false))?;
+        if !device.is_cpu() {
+            return self.launch_on_gpu(device, name, &keys, &source_part, target);
         }
         let launch = Launch {
             name,
@@ -355,7 +355,7 @@ impl Addition {
             push: &[],
             groups: [1, 1, 1],
         };
-        ctx.launch(launch, move |bindings| {
+        device.launch(launch, move |bindings| {
             let ([keys, source], [target]) = bindings.split::<2, 1>();
             let (keys, source) = (cast_slice(keys), cast_slice(source));
             cpu::add(&self, keys, source, cast_slice_mut(target));
@@ -392,7 +392,7 @@ impl Addition {
     /// Sorts the contributions by target, and makes the chains of every piece and then their sums.
     fn launch_on_gpu(
         &self,
-        ctx: &Context,
+        device: &Device,
         name: &'static str,
         keys: &Buffer,
         source: &Buffer,
@@ -400,12 +400,12 @@ impl Addition {
     ) -> Result<(), KernelError> {
         // All bits of "no target" are set, so it comes last.
         let bits = (usize::BITS - self.n.leading_zeros()) as usize;
-        let [keys, positions] = &sorted_pairs(ctx, name, keys, bits)?;
+        let [keys, positions] = &sorted_pairs(device, name, keys, bits)?;
         let slots = self.count.div_ceil(PIECE);
-        let starts = ctx.alloc_typed(DType::U32, self.n)?;
-        let partials = ctx.alloc_shape_typed(DType::U32, &[2, slots, self.lines])?;
-        let heads = ctx.alloc_typed(DType::U32, slots)?;
-        ctx.fill(&heads, u32::MAX)?;
+        let starts = device.alloc_typed(DType::U32, self.n)?;
+        let partials = device.alloc_shape_typed(DType::U32, &[2, slots, self.lines])?;
+        let heads = device.alloc_typed(DType::U32, slots)?;
+        device.fill(&heads, u32::MAX)?;
         let push = self.push();
         let constants = [(0, u32::from(self.float)), (1, u32::from(self.by_position))];
         let launch = |shader, bindings: &[Binding<'_>], threads: usize| {
@@ -417,7 +417,7 @@ impl Addition {
                 push: push_bytes(&push),
                 groups: groups_1d(threads.div_ceil(GROUP_THREADS)),
             };
-            launch_on_gpu(ctx, launch)
+            launch_on_gpu(device, launch)
         };
         let found = [Binding::Read(keys), Binding::ReadWrite(&starts)];
         launch(&starts_shader::SHADER, &found, self.count)?;

@@ -34,14 +34,14 @@ fn gathering_picks_by_index_along_any_axis() {
     for (shape, axis, index_shape) in cases {
         let data = normal(1, shape.iter().product());
         let index = ids(2, index_shape.iter().product(), shape[axis] as u32);
-        let got = run_everywhere("gather", |ctx, memory| {
+        let got = run_everywhere("gather", |device, memory| {
             let (layout, of_index) = (Layout::contiguous(shape)?, Layout::contiguous(index_shape)?);
-            let x = &memory.input(ctx, &data)?;
+            let x = &memory.input(device, &data)?;
             let places = memory
-                .input_u32(ctx, &index)?
+                .input_u32(device, &index)?
                 .view_as(DType::I32, index.len())?;
-            let out = memory.output(ctx, index.len())?;
-            let flag = memory.input_u32(ctx, &[NO_BAD_INDEX])?;
+            let out = memory.output(device, index.len())?;
+            let flag = memory.input_u32(device, &[NO_BAD_INDEX])?;
             let flag_word = flag.view_as(DType::U32, 1)?;
             let x = Operand {
                 buffer: x,
@@ -51,7 +51,7 @@ fn gathering_picks_by_index_along_any_axis() {
                 buffer: &places,
                 layout: &of_index,
             };
-            gather(ctx, x, axis, index, &out, Some(&flag_word))?;
+            gather(device, x, axis, index, &out, Some(&flag_word))?;
             Ok(vec![out, flag])
         });
         let layout = Layout::contiguous(shape).expect("a shape");
@@ -71,13 +71,13 @@ fn gathering_picks_by_index_along_any_axis() {
 fn indices_out_of_range_read_as_zero_and_set_the_flag() {
     let data = normal(3, 12);
     let index: [i32; 8] = [0, 2, -1, 1, 3, i32::MIN, i32::MAX, 2];
-    let got = run_everywhere("gather", |ctx, memory| {
+    let got = run_everywhere("gather", |device, memory| {
         let (layout, of_index) = (Layout::contiguous(&[3, 4])?, Layout::contiguous(&[2, 4])?);
-        let x = &memory.input(ctx, &data)?;
+        let x = &memory.input(device, &data)?;
         let words: &[u32] = bytemuck::cast_slice(&index);
-        let places = memory.input_u32(ctx, words)?.view_as(DType::I32, 8)?;
-        let (out, unflagged) = (memory.output(ctx, 8)?, memory.output(ctx, 8)?);
-        let flag = memory.input_u32(ctx, &[NO_BAD_INDEX])?;
+        let places = memory.input_u32(device, words)?.view_as(DType::I32, 8)?;
+        let (out, unflagged) = (memory.output(device, 8)?, memory.output(device, 8)?);
+        let flag = memory.input_u32(device, &[NO_BAD_INDEX])?;
         let flag_word = flag.view_as(DType::U32, 1)?;
         let x = Operand {
             buffer: x,
@@ -87,8 +87,8 @@ fn indices_out_of_range_read_as_zero_and_set_the_flag() {
             buffer: &places,
             layout: &of_index,
         };
-        gather(ctx, x, 0, index, &out, Some(&flag_word))?;
-        gather(ctx, x, 0, index, &unflagged, None)?;
+        gather(device, x, 0, index, &out, Some(&flag_word))?;
+        gather(device, x, 0, index, &unflagged, None)?;
         Ok(vec![out, unflagged, flag])
     });
     let want = [data[0], data[9], 0.0, data[7], 0.0, 0.0, 0.0, data[11]];
@@ -108,12 +108,12 @@ fn index_select_copies_rows_of_whole_vectors() {
             .slice(1, (from.0, from.0 + from.1, 1))
             .expect("a part");
         let len = index.len() * from.1;
-        let got = run_everywhere("index_select", |ctx, memory| {
-            let buffer = &memory.input(ctx, &data)?;
-            let places = memory.input_u32(ctx, &index)?;
+        let got = run_everywhere("index_select", |device, memory| {
+            let buffer = &memory.input(device, &data)?;
+            let places = memory.input_u32(device, &index)?;
             let places = places.view_as(DType::U32, index.len())?;
-            let out = memory.output(ctx, len)?;
-            let flag = memory.input_u32(ctx, &[NO_BAD_INDEX])?;
+            let out = memory.output(device, len)?;
+            let flag = memory.input_u32(device, &[NO_BAD_INDEX])?;
             let flag_word = flag.view_as(DType::U32, 1)?;
             let x = Operand {
                 buffer,
@@ -124,7 +124,7 @@ fn index_select_copies_rows_of_whole_vectors() {
                 buffer: &places,
                 layout: &line,
             };
-            index_select(ctx, x, 0, index, &out, Some(&flag_word))?;
+            index_select(device, x, 0, index, &out, Some(&flag_word))?;
             Ok(vec![out, flag])
         });
         for (number, &found) in got[0].iter().enumerate() {
@@ -154,12 +154,12 @@ fn index_select_takes_slices_of_every_type_in_any_layout() {
             let mut shape = layout.shape().to_vec();
             shape[axis] = index.len();
             let len = shape.iter().product();
-            let got = run_everywhere("index_select", |ctx, memory| {
-                let buffer = &ctx.buffer_of(&data)?;
+            let got = run_everywhere("index_select", |device, memory| {
+                let buffer = &device.buffer_of(&data)?;
                 let places = memory
-                    .input_u32(ctx, &index)?
+                    .input_u32(device, &index)?
                     .view_as(DType::U32, index.len())?;
-                let words = memory.output(ctx, T::DTYPE.words(len))?;
+                let words = memory.output(device, T::DTYPE.words(len))?;
                 let out = words.view_as(T::DTYPE, len)?;
                 let line = Layout::contiguous(&[index.len()])?;
                 let x = Operand {
@@ -170,7 +170,7 @@ fn index_select_takes_slices_of_every_type_in_any_layout() {
                     buffer: &places,
                     layout: &line,
                 };
-                index_select(ctx, x, axis, index, &out, None)?;
+                index_select(device, x, axis, index, &out, None)?;
                 Ok(vec![words])
             });
             let found: &[T] = bytemuck::cast_slice(&got[0]);
@@ -193,10 +193,10 @@ fn index_select_takes_slices_of_every_type_in_any_layout() {
 
 #[test]
 fn wrong_arguments_are_named() {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device");
-    let x = ctx.alloc(6).expect("memory");
+    let device = hlx_core::testing::cpu().expect("the CPU device");
+    let x = device.alloc(6).expect("memory");
     let layout = Layout::contiguous(&[2, 3]).expect("a shape");
-    let places = ctx.alloc_typed(DType::U32, 6).expect("memory");
+    let places = device.alloc_typed(DType::U32, 6).expect("memory");
     let operand = Operand {
         buffer: &x,
         layout: &layout,
@@ -205,12 +205,12 @@ fn wrong_arguments_are_named() {
         buffer: &places,
         layout: &layout,
     };
-    let error = gather(&ctx, operand, 2, index, &x, None).expect_err("an axis");
+    let error = gather(&device, operand, 2, index, &x, None).expect_err("an axis");
     assert_eq!(
         error.to_string(),
         "gather: axis 2 is out of range for shape [2, 3]"
     );
-    let error = gather(&ctx, operand, 1, operand, &x, None).expect_err("a type");
+    let error = gather(&device, operand, 1, operand, &x, None).expect_err("a type");
     assert_eq!(
         error.to_string(),
         "gather: index has dtype f32, expected u32 or i32"
@@ -220,7 +220,7 @@ fn wrong_arguments_are_named() {
         buffer: &places,
         layout: &wide,
     };
-    let error = gather(&ctx, operand, 1, index, &x, None).expect_err("a shape");
+    let error = gather(&device, operand, 1, index, &x, None).expect_err("a shape");
     assert_eq!(
         error.to_string(),
         "gather: index has shape [3, 2], expected at most [2, 3] but along axis 1"

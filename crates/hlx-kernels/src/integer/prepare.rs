@@ -11,7 +11,7 @@ mod tests;
 
 pub(crate) use cpu::prepare_row;
 pub(crate) use groups::Groups;
-use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
 
 use super::law::Width;
 use super::{GRANULE, LONGEST, PIECE, check_dtype};
@@ -51,12 +51,12 @@ impl Prepared {
     /// # Errors
     /// As [`prepare`], and if there is no memory.
     pub fn new<'a>(
-        ctx: &Context,
+        device: &Device,
         x: impl Into<Source<'a>>,
         of: Preparation,
     ) -> Result<Self, KernelError> {
-        let prepared = Self::empty(ctx, of)?;
-        prepare(ctx, x, &prepared)?;
+        let prepared = Self::empty(device, of)?;
+        prepare(device, x, &prepared)?;
         Ok(prepared)
     }
 
@@ -66,13 +66,16 @@ impl Prepared {
     /// # Errors
     /// As [`prepare_rows_and_columns`], and if there is no memory.
     pub fn rows_and_columns(
-        ctx: &Context,
+        device: &Device,
         x: &Buffer,
         of_rows: Preparation,
         of_columns: Preparation,
     ) -> Result<[Self; 2], KernelError> {
-        let prepared = [Self::empty(ctx, of_rows)?, Self::empty(ctx, of_columns)?];
-        prepare_rows_and_columns(ctx, x, [&prepared[0], &prepared[1]])?;
+        let prepared = [
+            Self::empty(device, of_rows)?,
+            Self::empty(device, of_columns)?,
+        ];
+        prepare_rows_and_columns(device, x, [&prepared[0], &prepared[1]])?;
         Ok(prepared)
     }
 
@@ -83,30 +86,30 @@ impl Prepared {
     /// # Errors
     /// As [`prepare`], if `of` has no columns or the other operand other rows, and if there is no memory.
     pub fn columns_beside(
-        ctx: &Context,
+        device: &Device,
         x: Source<'_>,
         of: Preparation,
         other: Beside<'_>,
     ) -> Result<Self, KernelError> {
-        let prepared = Self::empty(ctx, of)?;
+        let prepared = Self::empty(device, of)?;
         check(x, &prepared)?;
         check_that(NAME, of.of_columns, || format!("{of:?} has no columns"))?;
         let rows = of.outer * of.k;
         let counted = match rows * of.rows {
             0 => None,
-            _ => Some(Counted::new(ctx, other, rows)?),
+            _ => Some(Counted::new(device, other, rows)?),
         };
         if of.rows > 0 {
-            prepare_columns(ctx, x, &prepared, counted.as_ref())?;
+            prepare_columns(device, x, &prepared, counted.as_ref())?;
         }
         Ok(prepared)
     }
 
-    fn empty(ctx: &Context, of: Preparation) -> Result<Self, KernelError> {
+    fn empty(device: &Device, of: Preparation) -> Result<Self, KernelError> {
         of.check_sizes(NAME)?;
         Ok(Self {
-            digits: ctx.alloc_typed(DType::I8, of.digits_len())?,
-            exponents: ctx.alloc_typed(DType::I32, of.exponents_len())?,
+            digits: device.alloc_typed(DType::I8, of.digits_len())?,
+            exponents: device.alloc_typed(DType::I32, of.exponents_len())?,
             of,
         })
     }
@@ -118,7 +121,7 @@ impl Prepared {
 /// If a buffer has another type or length, for rows of a norm's result ([`prepare_layer_norm`] and [`prepare_rms_norm`] are for
 /// these), or if the launch fails.
 pub fn prepare<'a>(
-    ctx: &Context,
+    device: &Device,
     x: impl Into<Source<'a>>,
     to: &Prepared,
 ) -> Result<(), KernelError> {
@@ -126,8 +129,8 @@ pub fn prepare<'a>(
     check(x, to)?;
     match to.of.of_columns {
         _ if to.of.rows == 0 => Ok(()),
-        true => prepare_columns(ctx, x, to, None),
-        false => prepare_rows(ctx, x, to),
+        true => prepare_columns(device, x, to, None),
+        false => prepare_rows(device, x, to),
     }
 }
 
@@ -160,7 +163,7 @@ fn check(x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
     )
 }
 
-fn prepare_rows(ctx: &Context, x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
+fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
     let s = to.of;
     let push = rows_shader::Push {
         rows: s.rows as u32,
@@ -204,7 +207,7 @@ fn prepare_rows(ctx: &Context, x: Source<'_>, to: &Prepared) -> Result<(), Kerne
         groups: groups_1d(s.exponents_len().div_ceil(THREADS / threads)),
     };
     let values = x.on_the_cpu(s.k);
-    Ok(ctx.launch(launch, move |bindings| {
+    Ok(device.launch(launch, move |bindings| {
         let (read, mut written) = bindings.split_all();
         let [digits, exponents] = &mut written[..] else {
             return;

@@ -5,7 +5,7 @@ mod shape;
 
 use bytemuck::cast_slice;
 use hlx_core::{
-    Binding, Buffer, Context, DType, IntegerPath, Launch, MatrixShape, Shader, Work, as_u32,
+    Binding, Buffer, DType, Device, IntegerPath, Launch, MatrixShape, Shader, Work, as_u32,
     groups_1d, push_bytes,
 };
 
@@ -63,7 +63,7 @@ impl End<'_> {
 /// If a buffer has another type or length, an operand other rows, `accumulate` or a C that is turned or a part of its
 /// buffer comes with an epilogue, or a launch fails.
 pub fn integer_product(
-    ctx: &Context,
+    device: &Device,
     [a, b]: [&Prepared; 2],
     bias: Option<&Buffer>,
     c: &Buffer,
@@ -82,17 +82,17 @@ pub fn integer_product(
     check_that(NAME, plain || in_place, || {
         "an epilogue is for a C that is its whole buffer".to_owned()
     })?;
-    let into = |c: &Buffer, end: End<'_>| launch(ctx, [a, b], (bias, None), c, shape, end);
+    let into = |c: &Buffer, end: End<'_>| launch(device, [a, b], (bias, None), c, shape, end);
     let one_piece = a.of.pieces() == 1;
     match epilogue {
         Epilogue::None if shape.accumulate && !one_piece => {
             // C cannot hold both the pieces so far and what they are added to.
-            let sums = ctx.alloc(c.len())?;
+            let sums = device.alloc(c.len())?;
             if shape.within.is_some() {
-                fill(ctx, 0.0, &sums)?;
+                fill(device, 0.0, &sums)?;
             }
             into(&sums, End::Nothing)?;
-            add_assign(ctx, c, &sums)
+            add_assign(device, c, &sums)
         }
         Epilogue::None if shape.accumulate => into(c, End::Stored),
         Epilogue::None => into(c, End::Nothing),
@@ -101,7 +101,7 @@ pub fn integer_product(
             into(c, End::Add(r))
         }
         // Within the launch activations take longer than in one of their own.
-        other => other.separately(ctx, c, false, |c| into(c, End::Nothing)),
+        other => other.separately(device, c, false, |c| into(c, End::Nothing)),
     }
 }
 
@@ -164,11 +164,12 @@ fn check(
 }
 
 /// The shader of products with so many rows of A, the results of its workgroups, and the matrices that it takes.
-fn shader_of(ctx: &Context, m: usize) -> (&'static Shader, [usize; 2], Option<MatrixShape>) {
-    let path = ctx.tuning().products.integers;
+fn shader_of(device: &Device, m: usize) -> (&'static Shader, [usize; 2], Option<MatrixShape>) {
+    let path = device.tuning().products.integers;
     if m <= FEW_ROWS {
         // Matrices would be empty but for these rows.
-        let dots = path != IntegerPath::Plain && ctx.integer_paths().contains(&IntegerPath::Dots);
+        let dots =
+            path != IntegerPath::Plain && device.integer_paths().contains(&IntegerPath::Dots);
         let shader = match dots {
             true => &few_dots_shader::SHADER,
             false => &few_shader::SHADER,
@@ -238,7 +239,7 @@ fn constants(
 }
 
 fn launch(
-    ctx: &Context,
+    device: &Device,
     [a, b]: [&Prepared; 2],
     (bias, bounds): (Option<&Buffer>, Option<Bounds<'_>>),
     c: &Buffer,
@@ -248,7 +249,7 @@ fn launch(
     let (s, padded) = (*shape, padded(shape));
     let bounded = bounds.map(|bounds| bounds.of);
     let range = bounds.map_or([0, 0], |bounds| bounds.groups);
-    let (shader, [rows, columns], matrices) = shader_of(ctx, s.m);
+    let (shader, [rows, columns], matrices) = shader_of(device, s.m);
     // What is not read is bound to a buffer that is read anyway.
     let unread = &a.exponents;
     let extra = match end {
@@ -297,7 +298,7 @@ fn launch(
     };
     let (has_bias, piece, a_rows) = (bias.is_some(), a.of.piece(), a.of.rows());
     let (adds_extra, adds_stored) = (matches!(end, End::Add(_)), matches!(end, End::Stored));
-    ctx.launch_counted(launch, work, move |bindings| {
+    device.launch_counted(launch, work, move |bindings| {
         let ([a, a_exponents, b, b_exponents, bias, extra, bounds], [c]) = bindings.split::<7, 1>();
         let operands = cpu::Operands {
             digits: [cast_slice(a), cast_slice(b)],

@@ -3,7 +3,7 @@
 mod placed;
 
 use super::*;
-use hlx_core::{Context, IntegerPath};
+use hlx_core::{Device, IntegerPath};
 
 use super::law::NO_EXPONENT;
 use crate::activation::Activation;
@@ -29,31 +29,31 @@ pub fn awkward(seed: u64, rows: usize, k: usize) -> Vec<f32> {
 }
 
 fn prepared(
-    ctx: &Context,
+    device: &Device,
     mem: &mut TestMemory,
     x: &[f32],
     of: Preparation,
 ) -> Result<Prepared, KernelError> {
-    let x = mem.input(ctx, x)?;
+    let x = mem.input(device, x)?;
     let prepared = Prepared {
-        digits: mem.output_of(ctx, DType::I8, of.digits_len())?,
-        exponents: mem.output_of(ctx, DType::I32, of.exponents_len())?,
+        digits: mem.output_of(device, DType::I8, of.digits_len())?,
+        exponents: mem.output_of(device, DType::I32, of.exponents_len())?,
         of,
     };
-    prepare(ctx, &x, &prepared)?;
+    prepare(device, &x, &prepared)?;
     Ok(prepared)
 }
 
 /// Handles whose products of integers take the device's fastest instructions, plain ones alone, and dot products, where it has
 /// them.
-pub fn every_way(ctx: &Context) -> [Context; 3] {
-    let fastest = ctx.tuning().products.integers;
-    let dots = ctx.integer_paths().contains(&IntegerPath::Dots);
+pub fn every_way(device: &Device) -> [Device; 3] {
+    let fastest = device.tuning().products.integers;
+    let dots = device.integer_paths().contains(&IntegerPath::Dots);
     let dots = if dots { IntegerPath::Dots } else { fastest };
     [fastest, IntegerPath::Plain, dots].map(|path| {
-        let mut tuning = ctx.tuning().clone();
+        let mut tuning = device.tuning().clone();
         tuning.products.integers = path;
-        ctx.with_tuning(tuning).expect("a tuning")
+        device.with_tuning(tuning).expect("a tuning")
     })
 }
 
@@ -108,18 +108,18 @@ fn product_everywhere(
         Preparation::of_rows(m, k, Width::Wide),
         Preparation::of_rows(n, k, Width::Narrow),
     );
-    let got = run_everywhere(&format!("integer_product {m} {n} {k}"), |ctx, mem| {
-        let a = prepared(ctx, mem, a, of_a)?;
-        let b = prepared(ctx, mem, b, of_b)?;
+    let got = run_everywhere(&format!("integer_product {m} {n} {k}"), |device, mem| {
+        let a = prepared(device, mem, a, of_a)?;
+        let b = prepared(device, mem, b, of_b)?;
         let bias = match bias {
-            Some(bias) => Some(mem.input(ctx, bias)?),
+            Some(bias) => Some(mem.input(device, bias)?),
             None => None,
         };
         let shape = IntegerProduct::new(m, n, k);
         let mut outputs = Vec::new();
-        for ctx in &every_way(ctx) {
-            let c = mem.output(ctx, m * n)?;
-            integer_product(ctx, [&a, &b], bias.as_ref(), &c, &shape, Epilogue::None)?;
+        for device in &every_way(device) {
+            let c = mem.output(device, m * n)?;
+            integer_product(device, [&a, &b], bias.as_ref(), &c, &shape, Epilogue::None)?;
             outputs.push(c);
         }
         Ok([outputs, vec![a.digits, a.exponents]].concat())
@@ -238,30 +238,30 @@ fn the_largest_digits_of_the_longest_sum_fit() {
 
 /// dyᵀ x of each of `shards` matrices with one exponent a column, on every device and by both paths.
 fn weight_gradient(dy: &[f32], x: &[f32], [shards, k, m, n]: [usize; 4]) -> Vec<f32> {
-    let got = run_everywhere(&format!("dyᵀ x {k} {m} {n}"), |ctx, mem| {
-        let (dy, x) = (mem.input(ctx, dy)?, mem.input(ctx, x)?);
+    let got = run_everywhere(&format!("dyᵀ x {k} {m} {n}"), |device, mem| {
+        let (dy, x) = (mem.input(device, dy)?, mem.input(device, x)?);
         let of_dy = Preparation::of_columns(shards, k, m, Width::Wide).whole();
         let of_x = Preparation::of_columns(shards, k, n, Width::Narrow).whole();
-        let a = Prepared::new(ctx, &dy, of_dy)?;
+        let a = Prepared::new(device, &dy, of_dy)?;
         let rows = Preparation::of_rows(shards * k, m, Width::Wide);
-        let rows = Prepared::new(ctx, &dy, rows)?;
-        let b = Prepared::columns_beside(ctx, (&x).into(), of_x, Beside::Values(&dy, m))?;
+        let rows = Prepared::new(device, &dy, rows)?;
+        let b = Prepared::columns_beside(device, (&x).into(), of_x, Beside::Values(&dy, m))?;
         let beside_rows =
-            Prepared::columns_beside(ctx, (&x).into(), of_x, Beside::Prepared(&rows))?;
+            Prepared::columns_beside(device, (&x).into(), of_x, Beside::Prepared(&rows))?;
         let shape = IntegerProduct {
             batch: shards,
             ..IntegerProduct::new(m, n, k)
         };
         let mut outputs = Vec::new();
-        let [fastest, plain, dots] = every_way(ctx);
-        for (ctx, b) in [
+        let [fastest, plain, dots] = every_way(device);
+        for (device, b) in [
             (&fastest, &b),
             (&plain, &b),
             (&dots, &b),
             (&fastest, &beside_rows),
         ] {
-            let c = mem.output(ctx, shards * m * n)?;
-            integer_product(ctx, [&a, b], None, &c, &shape, Epilogue::None)?;
+            let c = mem.output(device, shards * m * n)?;
+            integer_product(device, [&a, b], None, &c, &shape, Epilogue::None)?;
             outputs.push(c);
         }
         Ok(outputs)
@@ -316,11 +316,11 @@ fn the_largest_digits_of_the_longest_column_fit() {
         let sum = (value as i64 * (k as i64 - 1) + 32_639) * 127;
         assert_eq!(got[0].to_bits(), (sum as f32).to_bits());
     }
-    let ctx = hlx_core::testing::cpu().expect("the CPU device");
+    let device = hlx_core::testing::cpu().expect("the CPU device");
     let k = LONGEST + 1;
     let of = Preparation::of_columns(1, k, 1, Width::Wide).whole();
-    let x = ctx.alloc(k).expect("memory");
-    let error = Prepared::new(&ctx, &x, of).expect_err("too long");
+    let x = device.alloc(k).expect("memory");
+    let error = Prepared::new(&device, &x, of).expect_err("too long");
     assert_eq!(
         error.to_string(),
         "prepare_integers: a sum of 131073 terms with one exponent, expected at most 131072; more shards have fewer"
@@ -339,8 +339,8 @@ fn columns_are_prepared_as_the_rows_of_the_transpose() {
         .collect();
     for width in [Width::Wide, Width::Narrow] {
         let of = |x: &[f32], of: Preparation| {
-            run_everywhere(&format!("prepare {of:?}"), |ctx, mem| {
-                let prepared = prepared(ctx, mem, x, of)?;
+            run_everywhere(&format!("prepare {of:?}"), |device, mem| {
+                let prepared = prepared(device, mem, x, of)?;
                 Ok(vec![prepared.digits, prepared.exponents])
             })
         };
@@ -368,10 +368,10 @@ fn rows_and_columns_together_are_those_of_each() {
         let x = awkward(6, outer * k, columns);
         let of_rows = Preparation::of_rows(outer * k, columns, widths[0]);
         let of_columns = Preparation::of_columns(outer, k, columns, widths[1]);
-        let each = run_everywhere("prepare", |ctx, mem| {
+        let each = run_everywhere("prepare", |device, mem| {
             let [rows, columns] = [
-                prepared(ctx, mem, &x, of_rows)?,
-                prepared(ctx, mem, &x, of_columns)?,
+                prepared(device, mem, &x, of_rows)?,
+                prepared(device, mem, &x, of_columns)?,
             ];
             Ok(vec![
                 rows.digits,
@@ -380,17 +380,17 @@ fn rows_and_columns_together_are_those_of_each() {
                 columns.exponents,
             ])
         });
-        let both = run_everywhere("prepare_rows_and_columns", |ctx, mem| {
-            let x = mem.input(ctx, &x)?;
+        let both = run_everywhere("prepare_rows_and_columns", |device, mem| {
+            let x = mem.input(device, &x)?;
             let mut empty = |of: Preparation| -> Result<Prepared, KernelError> {
                 Ok(Prepared {
-                    digits: mem.output_of(ctx, DType::I8, of.digits_len())?,
-                    exponents: mem.output_of(ctx, DType::I32, of.exponents_len())?,
+                    digits: mem.output_of(device, DType::I8, of.digits_len())?,
+                    exponents: mem.output_of(device, DType::I32, of.exponents_len())?,
                     of,
                 })
             };
             let [rows, columns] = [empty(of_rows)?, empty(of_columns)?];
-            prepare_rows_and_columns(ctx, &x, [&rows, &columns])?;
+            prepare_rows_and_columns(device, &x, [&rows, &columns])?;
             Ok(vec![
                 rows.digits,
                 rows.exponents,
@@ -406,8 +406,8 @@ fn rows_and_columns_together_are_those_of_each() {
 
 #[test]
 fn what_does_not_fit_is_refused_in_a_line() {
-    let ctx = &hlx_core::testing::cpu().expect("the CPU device");
-    let of = |dtype, len| ctx.alloc_typed(dtype, len).expect("memory");
+    let device = &hlx_core::testing::cpu().expect("the CPU device");
+    let of = |dtype, len| device.alloc_typed(dtype, len).expect("memory");
     let prepared = |of_what: Preparation| Prepared {
         digits: of(DType::I8, of_what.digits_len()),
         exponents: of(DType::I32, of_what.exponents_len()),
@@ -416,7 +416,7 @@ fn what_does_not_fit_is_refused_in_a_line() {
     let x = of(DType::F32, 8);
     let wide = prepared(Preparation::of_rows(1, 8, Width::Wide));
     let refused = |x: &Buffer, to: &Prepared| {
-        let refused = prepare(ctx, x, to);
+        let refused = prepare(device, x, to);
         refused.expect_err("it is refused").to_string()
     };
     let nine = prepared(Preparation::of_rows(1, 9, Width::Wide));
@@ -428,7 +428,7 @@ fn what_does_not_fit_is_refused_in_a_line() {
     assert_eq!(text, "prepare_integers: x has dtype i32, expected f32");
     let c = of(DType::F32, 1);
     let shape = IntegerProduct::new(1, 1, 8);
-    let text = integer_product(ctx, [&wide, &wide], None, &c, &shape, Epilogue::None);
+    let text = integer_product(device, [&wide, &wide], None, &c, &shape, Epilogue::None);
     assert_eq!(
         text.expect_err("it is refused").to_string(),
         "integer_product: b's digits has 128 elements, expected 64"
@@ -439,7 +439,7 @@ fn what_does_not_fit_is_refused_in_a_line() {
         ..shape
     };
     let text = integer_product(
-        ctx,
+        device,
         [&wide, &narrow],
         None,
         &c,
@@ -460,46 +460,46 @@ fn batches_and_what_is_added_are_the_products_alone() {
         awkward(2, batch * n, k),
         normal(3, batch * m * n),
     );
-    let got = run_everywhere("integer_product in a batch", |ctx, mem| {
+    let got = run_everywhere("integer_product in a batch", |device, mem| {
         let a = prepared(
-            ctx,
+            device,
             mem,
             &x,
             Preparation::of_rows(batch * m, k, Width::Wide),
         )?;
         let b = prepared(
-            ctx,
+            device,
             mem,
             &y,
             Preparation::of_rows(batch * n, k, Width::Narrow),
         )?;
-        let extra = mem.input(ctx, &extra)?;
+        let extra = mem.input(device, &extra)?;
         let all = IntegerProduct {
             batch,
             ..IntegerProduct::new(m, n, k)
         };
         let mut outputs = Vec::new();
-        for ctx in &every_way(ctx) {
-            let sums = [0, 1, 2].map(|_| mem.output(ctx, batch * m * n));
+        for device in &every_way(device) {
+            let sums = [0, 1, 2].map(|_| mem.output(device, batch * m * n));
             let [c, added, accumulated] = sums;
             let (c, added, accumulated) = (c?, added?, accumulated?);
-            integer_product(ctx, [&a, &b], None, &c, &all, Epilogue::None)?;
-            integer_product(ctx, [&a, &b], None, &added, &all, Epilogue::Add(&extra))?;
-            ctx.copy(&extra, &accumulated)?;
+            integer_product(device, [&a, &b], None, &c, &all, Epilogue::None)?;
+            integer_product(device, [&a, &b], None, &added, &all, Epilogue::Add(&extra))?;
+            device.copy(&extra, &accumulated)?;
             let onto = IntegerProduct {
                 accumulate: true,
                 ..all
             };
-            integer_product(ctx, [&a, &b], None, &accumulated, &onto, Epilogue::None)?;
+            integer_product(device, [&a, &b], None, &accumulated, &onto, Epilogue::None)?;
             outputs.extend([c, added, accumulated]);
-            let [before, after, slope] = [0, 1, 2].map(|_| mem.output(ctx, batch * m * n));
+            let [before, after, slope] = [0, 1, 2].map(|_| mem.output(device, batch * m * n));
             let (before, after, slope) = (before?, after?, slope?);
             let kind = Activation::Gelu;
             let activated = Epilogue::Activation { kind, out: &after };
-            integer_product(ctx, [&a, &b], None, &before, &all, activated)?;
-            ctx.copy(&extra, &slope)?;
+            integer_product(device, [&a, &b], None, &before, &all, activated)?;
+            device.copy(&extra, &slope)?;
             let backward = Epilogue::ActivationBackward(kind);
-            integer_product(ctx, [&a, &b], None, &slope, &all, backward)?;
+            integer_product(device, [&a, &b], None, &slope, &all, backward)?;
             outputs.extend([before, after, slope]);
         }
         Ok(outputs)

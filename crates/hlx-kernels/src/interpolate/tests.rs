@@ -107,11 +107,11 @@ fn forward(s: &Interpolate2d, x: &[f32]) -> Vec<f64> {
 }
 
 fn run(s: &Interpolate2d, x: &[f32], dy: &[f32]) -> Vec<Vec<f32>> {
-    run_everywhere(&format!("interpolate2d {s:?}"), |ctx, mem| {
-        let (x, dy) = (mem.input(ctx, x)?, mem.input(ctx, dy)?);
-        let (y, dx) = (mem.output(ctx, dy.len())?, mem.output(ctx, x.len())?);
-        interpolate2d_forward(ctx, &x, &y, s)?;
-        interpolate2d_backward(ctx, &dy, &dx, s)?;
+    run_everywhere(&format!("interpolate2d {s:?}"), |device, mem| {
+        let (x, dy) = (mem.input(device, x)?, mem.input(device, dy)?);
+        let (y, dx) = (mem.output(device, dy.len())?, mem.output(device, x.len())?);
+        interpolate2d_forward(device, &x, &y, s)?;
+        interpolate2d_backward(device, &dy, &dx, s)?;
         Ok(vec![y, dx])
     })
 }
@@ -156,13 +156,13 @@ fn values_are_those_of_pytorch() {
 
 #[test]
 fn nothing_and_what_cannot_be() {
-    let ctx = &hlx_core::testing::cpu().expect("the CPU device");
-    let none = ctx.alloc(0).expect("an empty buffer");
+    let device = &hlx_core::testing::cpu().expect("the CPU device");
+    let none = device.alloc(0).expect("an empty buffer");
     let s = spec(0, [2, 2], [3, 3], Interpolation::Bilinear);
-    interpolate2d_forward(ctx, &none, &none, &s).expect("nothing to do");
-    interpolate2d_backward(ctx, &none, &none, &s).expect("nothing to do");
+    interpolate2d_forward(device, &none, &none, &s).expect("nothing to do");
+    interpolate2d_backward(device, &none, &none, &s).expect("nothing to do");
     let message = |s: Interpolate2d| {
-        let error = interpolate2d_forward(ctx, &none, &none, &s).expect_err("refused");
+        let error = interpolate2d_forward(device, &none, &none, &s).expect_err("refused");
         error.to_string()
     };
     assert_eq!(

@@ -19,20 +19,20 @@ const SHAPES: [(usize, usize, usize); 9] = [
 /// Returns y, stats, dx, dweight, dbias.
 fn run_all(data: &Data, shards: usize, rows_per_shard: usize, cols: usize) -> Vec<Vec<f32>> {
     let rows = shards * rows_per_shard;
-    run_everywhere("layer_norm", |ctx, mem| {
-        let x = mem.input(ctx, &data.x)?;
-        let weight = mem.input(ctx, &data.weight)?;
-        let bias = mem.input(ctx, &data.bias)?;
-        let dy = mem.input(ctx, &data.dy)?;
-        let y = mem.output(ctx, rows * cols)?;
-        let stats = mem.output(ctx, rows * 2)?;
-        let dx = mem.output(ctx, rows * cols)?;
-        let dweight = mem.output(ctx, shards * cols)?;
-        let dbias = mem.output(ctx, shards * cols)?;
-        layer_norm_forward(ctx, &x, &weight, &bias, &y, &stats, rows, cols, EPS)?;
-        layer_norm_backward_input(ctx, &x, &weight, &stats, &dy, &dx, rows, cols)?;
+    run_everywhere("layer_norm", |device, mem| {
+        let x = mem.input(device, &data.x)?;
+        let weight = mem.input(device, &data.weight)?;
+        let bias = mem.input(device, &data.bias)?;
+        let dy = mem.input(device, &data.dy)?;
+        let y = mem.output(device, rows * cols)?;
+        let stats = mem.output(device, rows * 2)?;
+        let dx = mem.output(device, rows * cols)?;
+        let dweight = mem.output(device, shards * cols)?;
+        let dbias = mem.output(device, shards * cols)?;
+        layer_norm_forward(device, &x, &weight, &bias, &y, &stats, rows, cols, EPS)?;
+        layer_norm_backward_input(device, &x, &weight, &stats, &dy, &dx, rows, cols)?;
         layer_norm_backward_params(
-            ctx,
+            device,
             &x,
             &stats,
             &dy,
@@ -136,20 +136,20 @@ fn accumulation_continues_the_chain() {
     let (rows, cut, cols) = (13, 5, 70);
     let data = data(normal, rows, cols);
     let stats = values(9, rows * 2);
-    let got = run_everywhere("layer_norm_backward_params", |ctx, mem| {
+    let got = run_everywhere("layer_norm_backward_params", |device, mem| {
         let mut outputs = vec![];
         for cuts in [vec![0, rows], vec![0, cut, rows]] {
-            let dweight = mem.output(ctx, cols)?;
-            let dbias = mem.output(ctx, cols)?;
+            let dweight = mem.output(device, cols)?;
+            let dbias = mem.output(device, cols)?;
             for piece in cuts.windows(2).map(|ends| ends[0]..ends[1]) {
                 let elements = piece.start * cols..piece.end * cols;
-                let x = mem.input(ctx, &data.x[elements.clone()])?;
-                let dy = mem.input(ctx, &data.dy[elements])?;
-                let stats = mem.input(ctx, &stats[piece.start * 2..piece.end * 2])?;
+                let x = mem.input(device, &data.x[elements.clone()])?;
+                let dy = mem.input(device, &data.dy[elements])?;
+                let stats = mem.input(device, &stats[piece.start * 2..piece.end * 2])?;
                 let more = piece.start > 0;
                 let n = piece.len();
                 layer_norm_backward_params(
-                    ctx, &x, &stats, &dy, &dweight, &dbias, 1, n, cols, more,
+                    device, &x, &stats, &dy, &dweight, &dbias, 1, n, cols, more,
                 )?;
             }
             outputs.extend([dweight, dbias]);
@@ -162,10 +162,10 @@ fn accumulation_continues_the_chain() {
 
 #[test]
 fn wrong_lengths_are_named() {
-    let ctx = hlx_core::testing::cpu().expect("cpu");
-    let x = ctx.buffer_f32(&[0.0; 8]).expect("buffer");
-    let other = ctx.buffer_f32(&[0.0; 4]).expect("buffer");
-    let error = layer_norm_forward(&ctx, &x, &x, &other, &x, &other, 2, 4, EPS)
+    let device = hlx_core::testing::cpu().expect("cpu");
+    let x = device.buffer_f32(&[0.0; 8]).expect("buffer");
+    let other = device.buffer_f32(&[0.0; 4]).expect("buffer");
+    let error = layer_norm_forward(&device, &x, &x, &other, &x, &other, 2, 4, EPS)
         .expect_err("weight is long");
     assert_eq!(
         error.to_string(),
@@ -179,16 +179,19 @@ fn a_gradient_around_the_norm_is_added_as_by_an_addition() {
         let rows = shards * rows_per_shard;
         let data = data(values, rows, cols);
         let around = normal(9, rows * cols);
-        let got = run_everywhere("layer_norm_backward_input_add", |ctx, mem| {
-            let x = mem.input(ctx, &data.x)?;
-            let weight = mem.input(ctx, &data.weight)?;
-            let dy = mem.input(ctx, &data.dy)?;
-            let residual = mem.input(ctx, &around)?;
-            let stats = mem.input(ctx, &[0.25, 1.5].repeat(rows))?;
-            let (dx, sum) = (mem.output(ctx, rows * cols)?, mem.output(ctx, rows * cols)?);
-            layer_norm_backward_input(ctx, &x, &weight, &stats, &dy, &dx, rows, cols)?;
+        let got = run_everywhere("layer_norm_backward_input_add", |device, mem| {
+            let x = mem.input(device, &data.x)?;
+            let weight = mem.input(device, &data.weight)?;
+            let dy = mem.input(device, &data.dy)?;
+            let residual = mem.input(device, &around)?;
+            let stats = mem.input(device, &[0.25, 1.5].repeat(rows))?;
+            let (dx, sum) = (
+                mem.output(device, rows * cols)?,
+                mem.output(device, rows * cols)?,
+            );
+            layer_norm_backward_input(device, &x, &weight, &stats, &dy, &dx, rows, cols)?;
             let (w, r) = (&weight, &residual);
-            layer_norm_backward_input_add(ctx, &x, w, &stats, &dy, r, &sum, rows, cols)?;
+            layer_norm_backward_input_add(device, &x, w, &stats, &dy, r, &sum, rows, cols)?;
             Ok(vec![dx, sum])
         });
         for ((dx, around), sum) in got[0].iter().zip(&around).zip(&got[1]) {

@@ -3,7 +3,7 @@
 //! The chain ends first (-0 becomes +0), then one operation of [`crate::elementwise`] or
 //! [`crate::activation`] follows, element by element.
 
-use hlx_core::{Binding, Buffer, Context, CpuBindings, Shader};
+use hlx_core::{Binding, Buffer, CpuBindings, Device, Shader};
 use rayon::prelude::*;
 
 use super::MatMul;
@@ -87,11 +87,11 @@ impl Epilogue<'_> {
 
     /// The shader of a tile that ends with this epilogue on this device; `None` where the device's
     /// tuning prefers a launch of its own.
-    pub(super) fn shader(&self, ctx: &Context, tile: &Tile) -> Option<&'static Shader> {
-        if matches!(self, Self::None) || ctx.is_cpu() {
+    pub(super) fn shader(&self, device: &Device, tile: &Tile) -> Option<&'static Shader> {
+        if matches!(self, Self::None) || device.is_cpu() {
             return Some(tile.shader());
         }
-        let fuses = ctx.tuning().products.fused_epilogues;
+        let fuses = device.tuning().products.fused_epilogues;
         fuses.then(|| self.fused(tile)).flatten()
     }
 
@@ -150,16 +150,16 @@ impl Epilogue<'_> {
     /// Runs the product and then the epilogue, each as launches of its own.
     pub(crate) fn separately(
         &self,
-        ctx: &Context,
+        device: &Device,
         c: &Buffer,
         accumulate: bool,
         product: impl Fn(&Buffer) -> Result<(), KernelError>,
     ) -> Result<(), KernelError> {
         // No launch reads and writes one buffer through two bindings.
         let chains = || {
-            let chains = ctx.alloc(c.len())?;
+            let chains = device.alloc(c.len())?;
             if accumulate {
-                ctx.copy(c, &chains)?;
+                device.copy(c, &chains)?;
             }
             product(&chains)?;
             Ok::<Buffer, KernelError>(chains)
@@ -168,16 +168,16 @@ impl Epilogue<'_> {
             Self::None => product(c),
             Self::Add(r) => {
                 product(c)?;
-                add_assign(ctx, c, r)
+                add_assign(device, c, r)
             }
             Self::Activation { kind, out } => {
                 product(c)?;
-                activation_forward(ctx, kind, c, out)
+                activation_forward(device, kind, c, out)
             }
             Self::ActivationBackward(kind) => {
-                activation_backward_in_place(ctx, kind, c, &chains()?)
+                activation_backward_in_place(device, kind, c, &chains()?)
             }
-            Self::Scale(factor) => scale(ctx, &chains()?, factor, c),
+            Self::Scale(factor) => scale(device, &chains()?, factor, c),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! a chain a thread. The bits are those of the tiles.
 
 use hlx_core::cpu::simd_level;
-use hlx_core::{Binding, Buffer, Context, DType, Launch, Shader, Work, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, Shader, Work, groups_1d, push_bytes};
 
 use super::prologue::Prologue;
 use super::{Epilogue, MatMul, NAME, START_BIAS, START_ZERO, cpu};
@@ -41,12 +41,12 @@ pub(super) enum Cut {
 impl Cut {
     /// The cut that a device takes for a product; none where it is one for the tiles. More rows than a
     /// workgroup has are spread over several, where tiles would leave processors without any.
-    pub fn choose(ctx: &Context, s: &MatMul, weight: DType) -> Option<Self> {
-        let (tuning, processors) = (&ctx.tuning().products, ctx.tuning().processors);
-        if ctx.is_cpu() {
+    pub fn choose(device: &Device, s: &MatMul, weight: DType) -> Option<Self> {
+        let (tuning, processors) = (&device.tuning().products, device.tuning().processors);
+        if device.is_cpu() {
             return None;
         }
-        let limit = ctx.info().shared_memory_bytes as usize;
+        let limit = device.info().shared_memory_bytes as usize;
         let wide = s.n >= tuning.few_rows_wide_from;
         let few = |cut: &Self| s.m <= cut.rows().min(tuning.few_rows_up_to);
         let cuts = [Self::Wide, Self::Narrow].into_iter();
@@ -80,10 +80,10 @@ impl Cut {
     }
 
     /// Whether what comes before the product fits into a device's shared memory too.
-    pub fn takes_prologue(self, ctx: &Context, s: &MatMul, weight: DType) -> bool {
+    pub fn takes_prologue(self, device: &Device, s: &MatMul, weight: DType) -> bool {
         let bytes = self.shared_bytes(s, weight) + s.m * NORM_BYTES;
-        s.m <= ctx.tuning().products.prologue_up_to
-            && bytes <= ctx.info().shared_memory_bytes as usize
+        s.m <= device.tuning().products.prologue_up_to
+            && bytes <= device.info().shared_memory_bytes as usize
     }
 
     fn columns(self) -> usize {
@@ -112,7 +112,7 @@ fn unit_of(weight: DType) -> usize {
 
 /// Launches a checked product of few rows; an epilogue other than a sum as a launch of its own.
 pub(super) fn few_rows(
-    ctx: &Context,
+    device: &Device,
     operands: Operands<'_>,
     c: &Buffer,
     shape: &MatMul,
@@ -120,10 +120,10 @@ pub(super) fn few_rows(
     epilogue: Epilogue<'_>,
 ) -> Result<(), KernelError> {
     match epilogue {
-        Epilogue::None => launch(ctx, operands, c, shape, cut, None),
-        Epilogue::Add(r) => launch(ctx, operands, c, shape, cut, Some(r)),
-        other => other.separately(ctx, c, false, |c| {
-            launch(ctx, operands, c, shape, cut, None)
+        Epilogue::None => launch(device, operands, c, shape, cut, None),
+        Epilogue::Add(r) => launch(device, operands, c, shape, cut, Some(r)),
+        other => other.separately(device, c, false, |c| {
+            launch(device, operands, c, shape, cut, None)
         }),
     }
 }
@@ -138,7 +138,7 @@ pub(super) struct Operands<'a> {
 }
 
 fn launch(
-    ctx: &Context,
+    device: &Device,
     operands: Operands<'_>,
     c: &Buffer,
     shape: &MatMul,
@@ -200,7 +200,7 @@ fn launch(
     };
     let (weight, has_bias, adds) = (b.dtype(), bias.is_some(), added.is_some());
     let prepare = prologue.map(|prologue| prologue.prepare());
-    ctx.launch_counted(launch, work, move |bindings| {
+    device.launch_counted(launch, work, move |bindings| {
         let (reads, mut writes) = bindings.split_all();
         let (&[a, b, bias, r, ref rest @ ..], [c]) = (&reads[..], &mut writes[..]) else {
             return;

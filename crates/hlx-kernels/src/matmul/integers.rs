@@ -4,7 +4,7 @@
 //! sum modulo 2^32 is exact, so that no order shows, and i32 and u32 have the same words.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use super::{MatMul, check};
@@ -25,7 +25,7 @@ const SIDE: usize = 16;
 /// [`KernelError::Length`] for a buffer of another length; [`KernelError::Argument`] for buffers of
 /// other or different types, for `accumulate`, and for sizes past 2^32 - 1 elements.
 pub fn matmul_integers(
-    ctx: &Context,
+    device: &Device,
     a: &Buffer,
     b: &Buffer,
     c: &Buffer,
@@ -71,7 +71,7 @@ pub fn matmul_integers(
         push: push_bytes(&push),
         groups: groups_1d(s.batch * s.m.div_ceil(SIDE) * s.n.div_ceil(SIDE)),
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([a, b], [c]) = bindings.split::<2, 1>();
         let (a, b): (&[u32], &[u32]) = (cast_slice(a), cast_slice(b));
         let c = cast_slice_mut::<_, u32>(c);
@@ -150,10 +150,10 @@ mod tests {
                         *c = c.wrapping_add(product);
                     }
                 }
-                let got = run_everywhere(&format!("matmul_integers {shape:?}"), |ctx, mem| {
-                    let (a, b) = (mem.input_of(ctx, &a)?, mem.input_of(ctx, &b)?);
-                    let c = mem.output_of(ctx, DType::U32, batch * m * n)?;
-                    matmul_integers(ctx, &a, &b, &c, &shape)?;
+                let got = run_everywhere(&format!("matmul_integers {shape:?}"), |device, mem| {
+                    let (a, b) = (mem.input_of(device, &a)?, mem.input_of(device, &b)?);
+                    let c = mem.output_of(device, DType::U32, batch * m * n)?;
+                    matmul_integers(device, &a, &b, &c, &shape)?;
                     Ok(vec![c])
                 });
                 assert_eq!(elements_of::<u32>(&got[0], expected.len()), expected);
@@ -163,11 +163,11 @@ mod tests {
 
     #[test]
     fn floats_and_sums_of_their_own_are_refused() {
-        let ctx = &hlx_core::testing::cpu().expect("the CPU device");
-        let of = |dtype| ctx.alloc_typed(dtype, 4).expect("memory");
+        let device = &hlx_core::testing::cpu().expect("the CPU device");
+        let of = |dtype| device.alloc_typed(dtype, 4).expect("memory");
         let shape = MatMul::new(2, 2, 2);
         let message = |a: DType, c: DType, shape: &MatMul| {
-            let refused = matmul_integers(ctx, &of(a), &of(DType::I32), &of(c), shape);
+            let refused = matmul_integers(device, &of(a), &of(DType::I32), &of(c), shape);
             refused.expect_err("it is refused").to_string()
         };
         let text = message(DType::I32, DType::F32, &shape);

@@ -1,7 +1,7 @@
 //! What a product's left operand goes through on its way in: the bits of a launch before the product,
 //! without it where a shader of few rows computes both.
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 
 use super::few_rows::{Cut, Operands, few_rows};
 use super::{Epilogue, MatMul, NAME, check, matmul_with};
@@ -56,17 +56,17 @@ impl<'a> Prologue<'a> {
     }
 
     /// A after launches of its own.
-    fn separately(&self, ctx: &Context, a: &Buffer, s: &MatMul) -> Result<Buffer, KernelError> {
-        let prepared = ctx.alloc(a.len())?;
+    fn separately(&self, device: &Device, a: &Buffer, s: &MatMul) -> Result<Buffer, KernelError> {
+        let prepared = device.alloc(a.len())?;
         match self {
             Self::RmsNorm { gain, eps } => {
-                let stats = ctx.alloc(s.m)?;
-                rms_norm_forward(ctx, a, gain, &prepared, &stats, s.m, s.k, *eps)?;
+                let stats = device.alloc(s.m)?;
+                rms_norm_forward(device, a, gain, &prepared, &stats, s.m, s.k, *eps)?;
             }
             Self::Gated { up } => {
-                let activated = ctx.alloc(a.len())?;
-                activation_forward(ctx, Activation::Silu, a, &activated)?;
-                mul(ctx, &activated, up, &prepared)?;
+                let activated = device.alloc(a.len())?;
+                activation_forward(device, Activation::Silu, a, &activated)?;
+                mul(device, &activated, up, &prepared)?;
             }
         }
         Ok(prepared)
@@ -115,7 +115,7 @@ multiversion! {
 /// As [`matmul_with`](super::matmul_with), and [`KernelError::Length`] for a prologue's buffer of another
 /// length.
 pub fn matmul_after(
-    ctx: &Context,
+    device: &Device,
     prologue: Prologue<'_>,
     (a, b, bias): (&Buffer, &Buffer, Option<&Buffer>),
     c: &Buffer,
@@ -131,16 +131,16 @@ pub fn matmul_after(
         format!("b has dtype {}, expected f32, f16 or bf16", b.dtype())
     })?;
     epilogue.check(NAME, c, shape)?;
-    let cut = Cut::choose(ctx, shape, b.dtype());
-    if let Some(cut) = cut.filter(|cut| cut.takes_prologue(ctx, shape, b.dtype())) {
+    let cut = Cut::choose(device, shape, b.dtype());
+    if let Some(cut) = cut.filter(|cut| cut.takes_prologue(device, shape, b.dtype())) {
         let operands = Operands {
             a,
             b,
             bias,
             prologue: Some(prologue),
         };
-        return few_rows(ctx, operands, c, shape, cut, epilogue);
+        return few_rows(device, operands, c, shape, cut, epilogue);
     }
-    let a = prologue.separately(ctx, a, shape)?;
-    matmul_with(ctx, &a, b, bias, c, shape, epilogue)
+    let a = prologue.separately(device, a, shape)?;
+    matmul_with(device, &a, b, bias, c, shape, epilogue)
 }

@@ -1,6 +1,6 @@
 //! The shaders' tiles of C, and which one a shape takes.
 
-use hlx_core::{Context, Shader};
+use hlx_core::{Device, Shader};
 
 use super::{MAX_GROUPS, MatMul};
 
@@ -64,15 +64,15 @@ const SHORT: Tile = Tile {
 impl Tile {
     /// Picks the tile whose fullest processor ends first, by the device's tuning. No choice changes
     /// a bit.
-    pub fn choose(ctx: &Context, shape: &MatMul) -> &'static Self {
-        let tuning = ctx.tuning();
+    pub fn choose(device: &Device, shape: &MatMul) -> &'static Self {
+        let tuning = device.tuning();
         let rated = tuning.products.tiles.iter();
         let shaders = rated.filter_map(|rated| {
             let tile = Self::of_size(rated.rows, rated.columns)?;
             Some((tile, tile.cost(shape, &rated.gflops, tuning.processors)))
         });
         shaders
-            .filter(|(tile, _)| tile.fits(ctx, shape))
+            .filter(|(tile, _)| tile.fits(device, shape))
             .min_by(|(_, x), (_, y)| x.total_cmp(y))
             .map_or(&TILES[TILES.len() - 1], |(tile, _)| tile)
     }
@@ -91,13 +91,14 @@ impl Tile {
     }
 
     /// Whether the device's limits allow the tile, and the grid's its launch.
-    fn fits(&self, ctx: &Context, shape: &MatMul) -> bool {
+    fn fits(&self, device: &Device, shape: &MatMul) -> bool {
         let groups = shape
             .m
             .div_ceil(self.rows)
             .max(shape.n.div_ceil(self.columns));
         let shared = 2 * self.k_step * (self.rows + self.columns + 8) * 4;
-        groups <= MAX_GROUPS && (ctx.is_cpu() || shared <= ctx.info().shared_memory_bytes as usize)
+        groups <= MAX_GROUPS
+            && (device.is_cpu() || shared <= device.info().shared_memory_bytes as usize)
     }
 
     /// Time of the fullest processor, in an arbitrary unit: `gflops` is what one reaches with one,

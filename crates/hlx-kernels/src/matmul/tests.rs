@@ -5,7 +5,7 @@ use hlx_core::cpu::{simd_level, with_flush};
 
 use super::table::TILES;
 use super::*;
-use crate::testing::{assert_close, contexts, normal, run_everywhere, run_on, values};
+use crate::testing::{assert_close, devices, normal, run_everywhere, run_on, values};
 use hlx_core::testing::left_out;
 
 mod epilogues;
@@ -108,20 +108,20 @@ impl Case {
         let s = &self.shape;
         let outputs = run_everywhere(
             &format!("matmul {s:?}, tile of {} x {}", tile.rows, tile.columns),
-            |ctx, memory| {
-                let a = memory.input(ctx, &self.a)?;
-                let b = memory.input(ctx, &self.b)?;
+            |device, memory| {
+                let a = memory.input(device, &self.a)?;
+                let b = memory.input(device, &self.b)?;
                 let bias = self
                     .bias()
-                    .map(|bias| memory.input(ctx, bias))
+                    .map(|bias| memory.input(device, bias))
                     .transpose()?;
                 let c = if self.from == From::Stored || s.stride_c > s.m * s.n {
-                    memory.input(ctx, &self.c)?
+                    memory.input(device, &self.c)?
                 } else {
-                    memory.output(ctx, self.c.len())?
+                    memory.output(device, self.c.len())?
                 };
                 check(&a, &b, bias.as_ref(), &c, s)?;
-                matmul_in(ctx, [&a, &b], bias.as_ref(), &c, s, tile, Epilogue::None)?;
+                matmul_in(device, [&a, &b], bias.as_ref(), &c, s, tile, Epilogue::None)?;
                 Ok(vec![c])
             },
         );
@@ -217,14 +217,17 @@ fn whole_steps_on_every_device() {
 fn a_product_with_b_turned_first_has_the_same_bits() {
     for (m, n, k) in [(36, 44, 20), (33, 35, 17)] {
         let case = Case::new(shape(m, n, k, [false, true]), From::Bias, values);
-        let got = run_everywhere("matmul, B turned", |ctx, memory| {
-            let (a, b) = (memory.input(ctx, &case.a)?, memory.input(ctx, &case.b)?);
-            let bias = memory.input(ctx, &case.bias)?;
-            let c = memory.output(ctx, case.c.len())?;
-            let (b, plain) = turn_b(ctx, &b, &case.shape)?;
+        let got = run_everywhere("matmul, B turned", |device, memory| {
+            let (a, b) = (
+                memory.input(device, &case.a)?,
+                memory.input(device, &case.b)?,
+            );
+            let bias = memory.input(device, &case.bias)?;
+            let c = memory.output(device, case.c.len())?;
+            let (b, plain) = turn_b(device, &b, &case.shape)?;
             let operands = [&a, &b];
             matmul_in(
-                ctx,
+                device,
                 operands,
                 Some(&bias),
                 &c,
@@ -244,20 +247,23 @@ fn a_large_product_has_the_bits_of_a_small_one() {
     let large = shape(4096, 512, 1024, [false, true]);
     let few = MatMul { m: 64, ..large };
     let case = Case::new(large, From::Zero, normal);
-    for ctx in contexts() {
-        if !ctx.native_arithmetic() {
+    for device in devices() {
+        if !device.native_arithmetic() {
             left_out(
                 "a product of 4,096 rows",
                 "emulated arithmetic takes minutes",
             );
             continue;
         }
-        let outputs = run_on("matmul of many rows", ctx, |ctx, memory| {
-            let (a, b) = (memory.input(ctx, &case.a)?, memory.input(ctx, &case.b)?);
-            let c = memory.output(ctx, large.m * large.n)?;
-            let first = memory.output(ctx, few.m * few.n)?;
-            matmul(ctx, &a, &b, None, &c, &large)?;
-            matmul(ctx, &a.slice(0, few.m * few.k)?, &b, None, &first, &few)?;
+        let outputs = run_on("matmul of many rows", device, |device, memory| {
+            let (a, b) = (
+                memory.input(device, &case.a)?,
+                memory.input(device, &case.b)?,
+            );
+            let c = memory.output(device, large.m * large.n)?;
+            let first = memory.output(device, few.m * few.n)?;
+            matmul(device, &a, &b, None, &c, &large)?;
+            matmul(device, &a.slice(0, few.m * few.k)?, &b, None, &first, &few)?;
             Ok(vec![c, first])
         });
         assert_same_bits("matmul", &outputs[0][..few.m * few.n], &outputs[1]);
@@ -304,7 +310,7 @@ fn negative_zero_never_leaves_a_chain() {
 fn no_terms_leave_the_start() {
     for from in STARTS {
         let case = Case::new(shape(5, 6, 0, [false, false]), from, values);
-        let ctx = &hlx_core::testing::cpu().expect("the CPU device opens");
+        let device = &hlx_core::testing::cpu().expect("the CPU device opens");
         let mut c = case.c.clone();
         with_flush(|| {
             cpu::matmul(
@@ -318,7 +324,7 @@ fn no_terms_leave_the_start() {
         });
         assert_same_bits("matmul", &c, &case.chain());
         // Devices have no empty buffers to bind; sizes of zero elsewhere do nothing.
-        let one = ctx.buffer_f32(&[7.0]).expect("buffer");
+        let one = device.buffer_f32(&[7.0]).expect("buffer");
         for empty in [
             shape(0, 1, 1, [false; 2]),
             MatMul {
@@ -326,9 +332,9 @@ fn no_terms_leave_the_start() {
                 ..shape(1, 1, 1, [false; 2])
             },
         ] {
-            matmul(ctx, &one, &one, None, &one, &empty).expect("nothing to do");
+            matmul(device, &one, &one, None, &one, &empty).expect("nothing to do");
         }
-        assert_eq!(ctx.download_f32(&one).expect("download"), [7.0]);
+        assert_eq!(device.download_f32(&one).expect("download"), [7.0]);
     }
 }
 
@@ -342,13 +348,13 @@ fn follows_an_f64_reference() {
 
 #[test]
 fn wrong_arguments_are_errors() {
-    let ctx = &hlx_core::testing::cpu().expect("the CPU device opens");
-    let [two, four] = [2, 4].map(|len| ctx.buffer_f32(&vec![1.0; len]).expect("buffer"));
+    let device = &hlx_core::testing::cpu().expect("the CPU device opens");
+    let [two, four] = [2, 4].map(|len| device.buffer_f32(&vec![1.0; len]).expect("buffer"));
     let s = MatMul::new(2, 2, 2);
     let error = |result: Result<(), KernelError>| result.expect_err("an error").to_string();
-    let out = ctx.alloc(4).expect("buffer");
+    let out = device.alloc(4).expect("buffer");
     assert_eq!(
-        error(matmul(ctx, &two, &four, None, &out, &s)),
+        error(matmul(device, &two, &four, None, &out, &s)),
         "matmul: a has 2 elements, expected 4"
     );
     let both = MatMul {
@@ -356,7 +362,8 @@ fn wrong_arguments_are_errors() {
         ..s
     };
     assert!(
-        error(matmul(ctx, &four, &four, Some(&two), &out, &both)).contains("bias and accumulate")
+        error(matmul(device, &four, &four, Some(&two), &out, &both))
+            .contains("bias and accumulate")
     );
     let overlap = MatMul {
         batch: 2,
@@ -364,7 +371,7 @@ fn wrong_arguments_are_errors() {
         ..s
     };
     assert_eq!(
-        error(matmul(ctx, &four, &four, None, &out, &overlap)),
+        error(matmul(device, &four, &four, None, &out, &overlap)),
         "matmul: stride_c is 3, expected at least 4"
     );
 }

@@ -1,7 +1,7 @@
 //! The frame of an optimizer's step: one launch over flat buffers, each block of 64 elements with
 //! the numbers of its group.
 
-use hlx_core::{Binding, Buffer, Context, Shader, as_u32};
+use hlx_core::{Binding, Buffer, Device, Shader, as_u32};
 use rayon::prelude::*;
 
 use super::hyper::{HYPER_LEN, Numbers};
@@ -68,7 +68,7 @@ impl Step {
     /// A shape error if the lengths differ or the numbers are no whole rows, or the device's error.
     pub fn launch<const W: usize>(
         &self,
-        ctx: &Context,
+        device: &Device,
         update: &Update<'_>,
         written: [(&'static str, &Buffer); W],
         chunk: impl Fn(Numbers, &[f32], [&mut [f32]; W]) + Copy + Send + Sync + 'static,
@@ -110,7 +110,7 @@ impl Step {
             args.push(Arg::Each(name, Binding::ReadWrite(buffer)));
         }
         let grouped = table.is_some();
-        map.launch(ctx, &args, move |bindings| {
+        map.launch(device, &args, move |bindings| {
             let ([grads, hyper, clip, table], written) = bindings.split::<4, W>();
             if clip[0] < 0.0 {
                 return;

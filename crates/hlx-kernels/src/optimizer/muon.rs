@@ -12,7 +12,7 @@
 //!
 //! A matrix is computed whole by one device: its products do not split.
 
-use hlx_core::{Binding, Buffer, Context, DType};
+use hlx_core::{Binding, Buffer, DType, Device};
 
 use super::formulas::{combine_chunk, muon_apply_chunk, muon_direction_chunk};
 use super::frame::{Step, Update};
@@ -57,7 +57,7 @@ impl Default for NewtonSchulz {
 /// # Errors
 /// A shape error if the lengths differ, or the device's error.
 pub fn muon_step(
-    ctx: &Context,
+    device: &Device,
     update: &Update<'_>,
     momentum: &Buffer,
     [rows, cols]: [usize; 2],
@@ -68,17 +68,17 @@ pub fn muon_step(
     if rows * cols == 0 {
         return Ok(());
     }
-    let direction = ctx.alloc_shape(&[rows, cols])?;
+    let direction = device.alloc_shape(&[rows, cols])?;
     let step = Step {
         name: "muon_direction",
         shader: &direction_shader::SHADER,
         variant: Some(u32::from(nesterov)),
     };
     let written = [("direction", &direction), ("momentum", momentum)];
-    step.launch(ctx, update, written, move |n, grads, [out, momentum]| {
+    step.launch(device, update, written, move |n, grads, [out, momentum]| {
         muon_direction_chunk(n, nesterov, grads, out, momentum);
     })?;
-    let orthogonal = orthogonalize(ctx, &direction, [rows, cols], iteration)?;
+    let orthogonal = orthogonalize(device, &direction, [rows, cols], iteration)?;
     let apply = Step {
         name: "muon_apply",
         shader: &apply_shader::SHADER,
@@ -89,7 +89,7 @@ pub fn muon_step(
         ..*update
     };
     apply.launch(
-        ctx,
+        device,
         &along,
         [("params", update.params)],
         |n, o, [params]| {
@@ -100,19 +100,19 @@ pub fn muon_step(
 
 /// Returns a nearly orthogonal matrix by Newton and Schulz's iteration: see the module.
 fn orthogonalize(
-    ctx: &Context,
+    device: &Device,
     direction: &Buffer,
     [rows, cols]: [usize; 2],
     iteration: &NewtonSchulz,
 ) -> Result<Buffer, KernelError> {
     let [a, b, c] = iteration.coefficients;
     let (n, short) = (rows * cols, rows.min(cols));
-    let (x, product) = (ctx.alloc(n)?, ctx.alloc(n)?);
+    let (x, product) = (device.alloc(n)?, device.alloc(n)?);
     let (gram, square) = (
-        ctx.alloc_shape(&[short, short])?,
-        ctx.alloc_shape(&[short, short])?,
+        device.alloc_shape(&[short, short])?,
+        device.alloc_shape(&[short, short])?,
     );
-    normalize(ctx, direction, iteration.epsilon, &x)?;
+    normalize(device, direction, iteration.epsilon, &x)?;
     let wide = rows <= cols;
     let gram_shape = MatMul {
         trans_a: !wide,
@@ -120,35 +120,35 @@ fn orthogonalize(
         ..MatMul::new(short, short, rows.max(cols))
     };
     for _ in 0..iteration.steps {
-        matmul(ctx, &x, &x, None, &gram, &gram_shape)?;
+        matmul(device, &x, &x, None, &gram, &gram_shape)?;
         let square_shape = MatMul::new(short, short, short);
-        matmul(ctx, &gram, &gram, None, &square, &square_shape)?;
-        combine(ctx, c, &square, b, &gram)?;
+        matmul(device, &gram, &gram, None, &square, &square_shape)?;
+        combine(device, c, &square, b, &gram)?;
         let (left, right) = if wide { (&gram, &x) } else { (&x, &gram) };
         matmul(
-            ctx,
+            device,
             left,
             right,
             None,
             &product,
             &MatMul::new(rows, cols, short),
         )?;
-        combine(ctx, 1.0, &product, a, &x)?;
+        combine(device, 1.0, &product, a, &x)?;
     }
     Ok(x)
 }
 
 /// Computes `out = x / max(norm(x), epsilon)`.
-fn normalize(ctx: &Context, x: &Buffer, epsilon: f32, out: &Buffer) -> Result<(), KernelError> {
-    let (norm, divisor) = (ctx.alloc(1)?, ctx.alloc(1)?);
-    global_norm(ctx, x, &norm)?;
+fn normalize(device: &Device, x: &Buffer, epsilon: f32, out: &Buffer) -> Result<(), KernelError> {
+    let (norm, divisor) = (device.alloc(1)?, device.alloc(1)?);
+    global_norm(device, x, &norm)?;
     let one = Layout::contiguous(&[1])?;
     let of_norm = Operand {
         buffer: &norm,
         layout: &one,
     };
     let bounds = [epsilon, f32::INFINITY];
-    unary(ctx, Unary::Clamp, DType::F32, of_norm, bounds, &divisor)?;
+    unary(device, Unary::Clamp, DType::F32, of_norm, bounds, &divisor)?;
     let all = Layout::contiguous(&[x.len()])?;
     let (x, divisor) = (
         Operand {
@@ -160,12 +160,12 @@ fn normalize(ctx: &Context, x: &Buffer, epsilon: f32, out: &Buffer) -> Result<()
             layout: &one,
         },
     );
-    binary(ctx, Binary::Div, DType::F32, x, divisor, out)
+    binary(device, Binary::Div, DType::F32, x, divisor, out)
 }
 
 /// Computes `y = fma(alpha, x, beta y)` in place.
 fn combine(
-    ctx: &Context,
+    device: &Device,
     alpha: f32,
     x: &Buffer,
     beta: f32,
@@ -179,7 +179,7 @@ fn combine(
         Arg::Each("x", Binding::Read(x)),
         Arg::Each("y", Binding::ReadWrite(y)),
     ];
-    map.launch(ctx, &args, move |bindings| {
+    map.launch(device, &args, move |bindings| {
         let ([x], [y]) = bindings.split::<1, 1>();
         chunks1(x, y, |x, y| combine_chunk(alpha, beta, x, y));
     })
@@ -248,14 +248,21 @@ mod tests {
         for ([rows, cols], nesterov) in [([24, 40], true), ([33, 17], false), ([1, 5], true)] {
             let n = rows * cols;
             let initial = normal(1, n);
-            let got = run_everywhere("muon_step", |ctx, mem| {
-                let (params, clip) = (mem.input(ctx, &initial)?, mem.input(ctx, &[0.5])?);
-                let momentum = mem.input(ctx, &vec![0.0; n])?;
-                let hyper = mem.input_u32(ctx, &HYPER.to_words())?;
+            let got = run_everywhere("muon_step", |device, mem| {
+                let (params, clip) = (mem.input(device, &initial)?, mem.input(device, &[0.5])?);
+                let momentum = mem.input(device, &vec![0.0; n])?;
+                let hyper = mem.input_u32(device, &HYPER.to_words())?;
                 for step in 0..3 {
-                    let grads = mem.input(ctx, &normal(10 + step, n))?;
+                    let grads = mem.input(device, &normal(10 + step, n))?;
                     let update = Update::new(&params, &grads, &hyper, &clip);
-                    muon_step(ctx, &update, &momentum, [rows, cols], nesterov, &iteration)?;
+                    muon_step(
+                        device,
+                        &update,
+                        &momentum,
+                        [rows, cols],
+                        nesterov,
+                        &iteration,
+                    )?;
                 }
                 Ok(vec![params, momentum])
             });
@@ -292,13 +299,13 @@ mod tests {
 
     #[test]
     fn a_gradient_of_zeros_moves_no_matrix_and_an_empty_one_is_none() {
-        let got = run_everywhere("muon_step", |ctx, mem| {
-            let (params, clip) = (mem.input(ctx, &[1.0; 6])?, mem.input(ctx, &[1.0])?);
-            let (momentum, grads) = (mem.input(ctx, &[0.0; 6])?, mem.input(ctx, &[0.0; 6])?);
-            let hyper = mem.input_u32(ctx, &BASE.to_words())?;
+        let got = run_everywhere("muon_step", |device, mem| {
+            let (params, clip) = (mem.input(device, &[1.0; 6])?, mem.input(device, &[1.0])?);
+            let (momentum, grads) = (mem.input(device, &[0.0; 6])?, mem.input(device, &[0.0; 6])?);
+            let hyper = mem.input_u32(device, &BASE.to_words())?;
             let update = Update::new(&params, &grads, &hyper, &clip);
             muon_step(
-                ctx,
+                device,
                 &update,
                 &momentum,
                 [2, 3],
@@ -308,13 +315,16 @@ mod tests {
             Ok(vec![params, momentum])
         });
         assert_eq!(got, [vec![1.0; 6], vec![0.0; 6]]);
-        let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
-        let empty = ctx.alloc(0).expect("memory");
-        let (hyper, clip) = (ctx.buffer_u32(&BASE.to_words()), ctx.buffer_f32(&[1.0]));
+        let device = hlx_core::testing::cpu().expect("the CPU device opens");
+        let empty = device.alloc(0).expect("memory");
+        let (hyper, clip) = (
+            device.buffer_u32(&BASE.to_words()),
+            device.buffer_f32(&[1.0]),
+        );
         let (hyper, clip) = (hyper.expect("memory"), clip.expect("memory"));
         let update = Update::new(&empty, &empty, &hyper, &clip);
         let done = muon_step(
-            &ctx,
+            &device,
             &update,
             &empty,
             [0, 3],

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{
-    TestMemory, assert_close, normal, own_contexts, run_everywhere, run_on_each, values,
+    TestMemory, assert_close, normal, own_devices, run_everywhere, run_on_each, values,
 };
 
 const STEPS: u64 = 5;
@@ -136,45 +136,49 @@ fn reference(kind: Kind, e: &mut Element, g: f64, h: Hyper) {
 
 /// Launches a step over parameters and three buffers of state, of which it takes what it needs.
 fn launch(
-    ctx: &Context,
+    device: &Device,
     kind: Kind,
     update: &Update<'_>,
     [a, b, c]: [&Buffer; 3],
 ) -> Result<(), KernelError> {
     match kind {
-        Kind::Sgd => sgd_step(ctx, update),
-        Kind::SgdMomentum { nesterov } => sgd_momentum_step(ctx, update, a, nesterov),
-        Kind::Adam => adam_step(ctx, update, a, b),
-        Kind::AdamW => adamw_step(ctx, update, a, b),
-        Kind::Adagrad => adagrad_step(ctx, update, a),
-        Kind::RmsProp { momentum, centered } => {
-            rmsprop_step(ctx, update, a, momentum.then_some(b), centered.then_some(c))
-        }
-        Kind::Lion => lion_step(ctx, update, a),
+        Kind::Sgd => sgd_step(device, update),
+        Kind::SgdMomentum { nesterov } => sgd_momentum_step(device, update, a, nesterov),
+        Kind::Adam => adam_step(device, update, a, b),
+        Kind::AdamW => adamw_step(device, update, a, b),
+        Kind::Adagrad => adagrad_step(device, update, a),
+        Kind::RmsProp { momentum, centered } => rmsprop_step(
+            device,
+            update,
+            a,
+            momentum.then_some(b),
+            centered.then_some(c),
+        ),
+        Kind::Lion => lion_step(device, update, a),
     }
 }
 
 /// Zeros for the state.
-fn state(ctx: &Context, mem: &mut TestMemory, n: usize) -> Result<[Buffer; 3], KernelError> {
+fn state(device: &Device, mem: &mut TestMemory, n: usize) -> Result<[Buffer; 3], KernelError> {
     let zeros = vec![0.0; n];
     Ok([
-        mem.input(ctx, &zeros)?,
-        mem.input(ctx, &zeros)?,
-        mem.input(ctx, &zeros)?,
+        mem.input(device, &zeros)?,
+        mem.input(device, &zeros)?,
+        mem.input(device, &zeros)?,
     ])
 }
 
 fn five_steps(kind: Kind, initial: &[f32]) -> Vec<Vec<f32>> {
     let n = initial.len();
-    run_everywhere(&format!("{kind:?}"), |ctx, mem| {
-        let params = mem.input(ctx, initial)?;
-        let [a, b, c] = state(ctx, mem, n)?;
-        let clip = mem.input(ctx, &[CLIP])?;
+    run_everywhere(&format!("{kind:?}"), |device, mem| {
+        let params = mem.input(device, initial)?;
+        let [a, b, c] = state(device, mem, n)?;
+        let clip = mem.input(device, &[CLIP])?;
         for step in 1..=STEPS {
-            let grads = mem.input(ctx, &gradient(step, n))?;
-            let hyper = mem.input_u32(ctx, &hyper(kind, step).to_words())?;
+            let grads = mem.input(device, &gradient(step, n))?;
+            let hyper = mem.input_u32(device, &hyper(kind, step).to_words())?;
             let update = Update::new(&params, &grads, &hyper, &clip);
-            launch(ctx, kind, &update, [&a, &b, &c])?;
+            launch(device, kind, &update, [&a, &b, &c])?;
         }
         Ok(vec![params, a, b, c])
     })
@@ -248,21 +252,24 @@ fn groups_have_the_numbers_of_their_rows() {
     let initial = normal(1, N);
     for kind in [Kind::AdamW, Kind::Sgd, RMSPROP[3]] {
         let run = |groups: Option<Vec<u32>>, group: u32| {
-            run_everywhere("groups", |ctx, mem| {
-                let params = mem.input(ctx, &initial)?;
-                let [a, b, c] = state(ctx, mem, N)?;
-                let (grads, clip) = (mem.input(ctx, &gradient(2, N))?, mem.input(ctx, &[CLIP])?);
+            run_everywhere("groups", |device, mem| {
+                let params = mem.input(device, &initial)?;
+                let [a, b, c] = state(device, mem, N)?;
+                let (grads, clip) = (
+                    mem.input(device, &gradient(2, N))?,
+                    mem.input(device, &[CLIP])?,
+                );
                 let rows: Vec<u32> = (0..3).flat_map(|g| numbers(kind, g).to_words()).collect();
-                let hyper = mem.input_u32(ctx, &rows)?;
+                let hyper = mem.input_u32(device, &rows)?;
                 let table = groups
                     .as_ref()
-                    .map(|words| mem.input_u32(ctx, words))
+                    .map(|words| mem.input_u32(device, words))
                     .transpose()?;
                 let update = Update {
                     groups: table.as_ref().map_or(Groups::One(group), Groups::ByBlock),
                     ..Update::new(&params, &grads, &hyper, &clip)
                 };
-                launch(ctx, kind, &update, [&a, &b, &c])?;
+                launch(device, kind, &update, [&a, &b, &c])?;
                 Ok(vec![params, a, b, c])
             })
         };
@@ -287,9 +294,9 @@ fn groups_have_the_numbers_of_their_rows() {
 
 #[test]
 fn a_table_or_numbers_that_do_not_fit_are_refused() {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
+    let device = hlx_core::testing::cpu().expect("the CPU device opens");
     let message = |n_hyper: usize, groups: Option<usize>, row: u32| {
-        let words = |n: usize| ctx.buffer_u32(&vec![0; n]);
+        let words = |n: usize| device.buffer_u32(&vec![0; n]);
         let made = [words(130), words(130), words(n_hyper), words(1)].map(|b| b.expect("memory"));
         let [params, grads, hyper, clip] = &made;
         let table = groups.map(|n| words(n).expect("memory"));
@@ -297,7 +304,7 @@ fn a_table_or_numbers_that_do_not_fit_are_refused() {
             groups: table.as_ref().map_or(Groups::One(row), Groups::ByBlock),
             ..Update::new(params, grads, hyper, clip)
         };
-        sgd_step(&ctx, &update).expect_err("refused").to_string()
+        sgd_step(&device, &update).expect_err("refused").to_string()
     };
     let expected = "sgd_step: hyper has 10 words, expected rows of 16 up to row 0";
     assert_eq!(message(10, None, 0), expected);
@@ -312,16 +319,16 @@ fn a_table_or_numbers_that_do_not_fit_are_refused() {
 fn a_recorded_step_follows_its_hyper_buffer() {
     let (initial, n) = (normal(4, 333), 333);
     let eager = five_steps(Kind::AdamW, &initial);
-    let replayed = run_on_each("adamw_step", &own_contexts(), |ctx, mem| {
-        let params = mem.input(ctx, &initial)?;
-        let [m, v, unused] = state(ctx, mem, n)?;
-        let (grads, clip) = (mem.output(ctx, n)?, mem.input(ctx, &[CLIP])?);
-        let words = mem.input_u32(ctx, &[0; HYPER_LEN])?;
+    let replayed = run_on_each("adamw_step", &own_devices(), |device, mem| {
+        let params = mem.input(device, &initial)?;
+        let [m, v, unused] = state(device, mem, n)?;
+        let (grads, clip) = (mem.output(device, n)?, mem.input(device, &[CLIP])?);
+        let words = mem.input_u32(device, &[0; HYPER_LEN])?;
         let update = Update::new(&params, &grads, &words, &clip);
-        let (graph, ()) = ctx.record(|| adamw_step(ctx, &update, &m, &v))?;
+        let (graph, ()) = device.record(|| adamw_step(device, &update, &m, &v))?;
         for step in 1..=STEPS {
-            ctx.upload_f32(&grads, &gradient(step, n))?;
-            ctx.upload_u32(&words, &hyper(Kind::AdamW, step).to_words())?;
+            device.upload_f32(&grads, &gradient(step, n))?;
+            device.upload_u32(&words, &hyper(Kind::AdamW, step).to_words())?;
             graph.replay()?;
         }
         Ok(vec![params, m, v, unused])
@@ -335,14 +342,14 @@ fn a_recorded_step_follows_its_hyper_buffer() {
 fn extreme_gradients_stay_finite() {
     let n = 1000;
     for kind in kinds() {
-        let got = run_everywhere(&format!("{kind:?}"), |ctx, mem| {
-            let params = mem.input(ctx, &values(2, n))?;
-            let grads = mem.input(ctx, &values(3, n))?;
-            let [a, b, c] = state(ctx, mem, n)?;
-            let hyper = mem.input_u32(ctx, &hyper(kind, 1).to_words())?;
-            let clip = mem.input(ctx, &[1.0])?;
+        let got = run_everywhere(&format!("{kind:?}"), |device, mem| {
+            let params = mem.input(device, &values(2, n))?;
+            let grads = mem.input(device, &values(3, n))?;
+            let [a, b, c] = state(device, mem, n)?;
+            let hyper = mem.input_u32(device, &hyper(kind, 1).to_words())?;
+            let clip = mem.input(device, &[1.0])?;
             let update = Update::new(&params, &grads, &hyper, &clip);
-            launch(ctx, kind, &update, [&a, &b, &c])?;
+            launch(device, kind, &update, [&a, &b, &c])?;
             Ok(vec![params, a, b, c])
         });
         assert!(got[0].iter().all(|x| x.is_finite()), "{kind:?}");
@@ -353,14 +360,14 @@ fn extreme_gradients_stay_finite() {
 #[test]
 fn a_gradient_of_nan_reaches_the_parameter() {
     for kind in kinds() {
-        let got = run_everywhere(&format!("{kind:?}"), |ctx, mem| {
-            let params = mem.input(ctx, &[1.0])?;
-            let grads = mem.input(ctx, &[f32::NAN])?;
-            let [a, b, c] = state(ctx, mem, 1)?;
-            let hyper = mem.input_u32(ctx, &hyper(kind, 1).to_words())?;
-            let clip = mem.input(ctx, &[1.0])?;
+        let got = run_everywhere(&format!("{kind:?}"), |device, mem| {
+            let params = mem.input(device, &[1.0])?;
+            let grads = mem.input(device, &[f32::NAN])?;
+            let [a, b, c] = state(device, mem, 1)?;
+            let hyper = mem.input_u32(device, &hyper(kind, 1).to_words())?;
+            let clip = mem.input(device, &[1.0])?;
             let update = Update::new(&params, &grads, &hyper, &clip);
-            launch(ctx, kind, &update, [&a, &b, &c])?;
+            launch(device, kind, &update, [&a, &b, &c])?;
             Ok(vec![params, a, b, c])
         });
         assert!(got[0][0].is_nan(), "{kind:?}");
@@ -373,16 +380,16 @@ fn a_skipped_step_writes_nothing() {
     let n = 1009;
     let (initial, before) = (normal(1, n), normal(2, n));
     for kind in kinds() {
-        let got = run_everywhere(&format!("{kind:?}"), |ctx, mem| {
-            let params = mem.input(ctx, &initial)?;
-            let state = [0, 1, 2].map(|_| mem.input(ctx, &before));
+        let got = run_everywhere(&format!("{kind:?}"), |device, mem| {
+            let params = mem.input(device, &initial)?;
+            let state = [0, 1, 2].map(|_| mem.input(device, &before));
             let [a, b, c] = state;
             let (a, b, c) = (a?, b?, c?);
-            let grads = mem.input(ctx, &vec![f32::NAN; n])?;
-            let hyper = mem.input_u32(ctx, &hyper(kind, 1).to_words())?;
-            let clip = mem.input(ctx, &[-1.0])?;
+            let grads = mem.input(device, &vec![f32::NAN; n])?;
+            let hyper = mem.input_u32(device, &hyper(kind, 1).to_words())?;
+            let clip = mem.input(device, &[-1.0])?;
             let update = Update::new(&params, &grads, &hyper, &clip);
-            launch(ctx, kind, &update, [&a, &b, &c])?;
+            launch(device, kind, &update, [&a, &b, &c])?;
             Ok(vec![params, a, b, c])
         });
         assert_eq!(got[0], initial, "{kind:?}");
@@ -402,14 +409,14 @@ fn an_average_follows_its_parameters() {
         beta1: decay,
         ..Hyper::default()
     };
-    let got = run_everywhere("average_step", |ctx, mem| {
-        let average = mem.input(ctx, &vec![0.0; n])?;
-        let clip = mem.input(ctx, &[1.0])?;
+    let got = run_everywhere("average_step", |device, mem| {
+        let average = mem.input(device, &vec![0.0; n])?;
+        let clip = mem.input(device, &[1.0])?;
         for step in 1..=STEPS {
-            let params = mem.input(ctx, &gradient(step, n))?;
+            let params = mem.input(device, &gradient(step, n))?;
             let numbers = if step == 1 { first } else { later };
-            let hyper = mem.input_u32(ctx, &numbers.to_words())?;
-            average_step(ctx, &Update::new(&average, &params, &hyper, &clip))?;
+            let hyper = mem.input_u32(device, &numbers.to_words())?;
+            average_step(device, &Update::new(&average, &params, &hyper, &clip))?;
         }
         Ok(vec![average])
     });
@@ -427,15 +434,15 @@ fn a_guarded_factor_is_minus_one_where_anything_is_not_finite() {
     let factor = |norm: f32, losses: &[f32], max_norm: f32| {
         // Runs of one loss, a word of another kind between them.
         let words: Vec<f32> = losses.iter().flat_map(|&loss| [loss, f32::NAN]).collect();
-        let got = run_everywhere("guarded_factor", |ctx, mem| {
-            let (norm, out) = (mem.input(ctx, &[norm])?, mem.output(ctx, 1)?);
+        let got = run_everywhere("guarded_factor", |device, mem| {
+            let (norm, out) = (mem.input(device, &[norm])?, mem.output(device, 1)?);
             let watched = Watched {
-                words: mem.input(ctx, &words)?,
+                words: mem.input(device, &words)?,
                 runs: losses.len(),
                 run: 1,
                 stride: 2,
             };
-            guarded_factor(ctx, &norm, &watched, &out, max_norm)?;
+            guarded_factor(device, &norm, &watched, &out, max_norm)?;
             Ok(vec![out])
         });
         got[0][0]
@@ -461,16 +468,16 @@ fn clip_factor_has_torchs_rule() {
         (f32::INFINITY, 1.0, 0.0),
         (3.0, f32::INFINITY, 1.0),
     ] {
-        let got = run_everywhere("clip_factor", |ctx, mem| {
-            let (norm, out) = (mem.input(ctx, &[norm])?, mem.output(ctx, 1)?);
-            clip_factor(ctx, &norm, &out, max_norm)?;
+        let got = run_everywhere("clip_factor", |device, mem| {
+            let (norm, out) = (mem.input(device, &[norm])?, mem.output(device, 1)?);
+            clip_factor(device, &norm, &out, max_norm)?;
             Ok(vec![out])
         });
         assert_close("clip_factor", &got[0], &[want], 1e-6, 0.0);
     }
-    let got = run_everywhere("clip_factor", |ctx, mem| {
-        let (norm, out) = (mem.input(ctx, &[f32::NAN])?, mem.output(ctx, 1)?);
-        clip_factor(ctx, &norm, &out, 1.0)?;
+    let got = run_everywhere("clip_factor", |device, mem| {
+        let (norm, out) = (mem.input(device, &[f32::NAN])?, mem.output(device, 1)?);
+        clip_factor(device, &norm, &out, 1.0)?;
         Ok(vec![out])
     });
     assert!(got[0][0].is_nan());

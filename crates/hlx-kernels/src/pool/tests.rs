@@ -126,12 +126,12 @@ fn maxima_and_their_gradients_follow_the_definition() {
             });
         });
         dx.iter_mut().for_each(|dx| *dx = pos0(*dx));
-        let got = run_everywhere(&format!("max_pool2d {s:?}"), |ctx, mem| {
-            let (x, dy) = (mem.input(ctx, &x)?, mem.input(ctx, &dy)?);
-            let (y, dx) = (mem.output(ctx, n_outputs)?, mem.output(ctx, x.len())?);
-            let indices = mem.output_of(ctx, DType::U32, n_outputs)?;
-            max_pool2d_forward(ctx, &x, &y, &indices, &s)?;
-            max_pool2d_backward(ctx, &dy, &indices, &dx, &s)?;
+        let got = run_everywhere(&format!("max_pool2d {s:?}"), |device, mem| {
+            let (x, dy) = (mem.input(device, &x)?, mem.input(device, &dy)?);
+            let (y, dx) = (mem.output(device, n_outputs)?, mem.output(device, x.len())?);
+            let indices = mem.output_of(device, DType::U32, n_outputs)?;
+            max_pool2d_forward(device, &x, &y, &indices, &s)?;
+            max_pool2d_backward(device, &dy, &indices, &dx, &s)?;
             Ok(vec![y, indices, dx])
         });
         assert_same_bits("y", &got[0], &y);
@@ -164,10 +164,16 @@ fn averages_and_their_gradients_follow_the_definition() {
             AvgDivisor::Fixed(value) => value as f32,
         };
         let windows = windows_of(&s);
-        check_averages(s.planes, s.input, windows, value, |ctx, [x, y, dy, dx]| {
-            avg_pool2d_forward(ctx, x, y, divisor, &s)?;
-            avg_pool2d_backward(ctx, dy, dx, divisor, &s)
-        });
+        check_averages(
+            s.planes,
+            s.input,
+            windows,
+            value,
+            |device, [x, y, dy, dx]| {
+                avg_pool2d_forward(device, x, y, divisor, &s)?;
+                avg_pool2d_backward(device, dy, dx, divisor, &s)
+            },
+        );
     }
 }
 
@@ -190,9 +196,9 @@ fn adaptive_averages_and_their_gradients_follow_the_definition() {
             (0..outputs).map(part).collect()
         });
         let value = |_: [usize; 2], inside: usize| inside as f32;
-        check_averages(3, input, windows, value, |ctx, [x, y, dy, dx]| {
-            adaptive_avg_pool2d_forward(ctx, x, y, 3, input, output)?;
-            adaptive_avg_pool2d_backward(ctx, dy, dx, 3, input, output)
+        check_averages(3, input, windows, value, |device, [x, y, dy, dx]| {
+            adaptive_avg_pool2d_forward(device, x, y, 3, input, output)?;
+            adaptive_avg_pool2d_backward(device, dy, dx, 3, input, output)
         });
     }
 }
@@ -203,7 +209,7 @@ fn check_averages(
     input: [usize; 2],
     windows: [Vec<Vec<usize>>; 2],
     divisor: impl Fn([usize; 2], usize) -> f32,
-    run: impl Fn(&Context, [&Buffer; 4]) -> Result<(), KernelError>,
+    run: impl Fn(&Device, [&Buffer; 4]) -> Result<(), KernelError>,
 ) {
     let n_outputs = planes * windows[0].len() * windows[1].len();
     let n_inputs = planes * input[0] * input[1];
@@ -220,10 +226,13 @@ fn check_averages(
         });
         dx.iter_mut().for_each(|dx: &mut f32| *dx = pos0(*dx));
     });
-    let got = run_everywhere("averages", |ctx, mem| {
-        let (x, dy) = (mem.input(ctx, &x)?, mem.input(ctx, &dy)?);
-        let (y, dx) = (mem.output(ctx, n_outputs)?, mem.output(ctx, n_inputs)?);
-        run(ctx, [&x, &y, &dy, &dx])?;
+    let got = run_everywhere("averages", |device, mem| {
+        let (x, dy) = (mem.input(device, &x)?, mem.input(device, &dy)?);
+        let (y, dx) = (
+            mem.output(device, n_outputs)?,
+            mem.output(device, n_inputs)?,
+        );
+        run(device, [&x, &y, &dy, &dx])?;
         Ok(vec![y, dx])
     });
     assert_same_bits("y", &got[0], &y);
@@ -246,13 +255,13 @@ fn extents_are_those_of_pytorch() {
 #[test]
 fn no_planes_have_no_results() {
     let s = spec(0, [[4, 4], [2, 2], [2, 2], [0, 0], [1, 1]], false);
-    for ctx in crate::testing::contexts() {
-        let none = ctx.alloc(0).expect("an empty buffer");
-        let indices = ctx.alloc_typed(DType::U32, 0).expect("an empty buffer");
-        max_pool2d_forward(ctx, &none, &none, &indices, &s).expect("nothing to do");
-        max_pool2d_backward(ctx, &none, &indices, &none, &s).expect("nothing to do");
-        avg_pool2d_forward(ctx, &none, &none, AvgDivisor::Padded, &s).expect("nothing to do");
-        avg_pool2d_backward(ctx, &none, &none, AvgDivisor::Padded, &s).expect("nothing to do");
+    for device in crate::testing::devices() {
+        let none = device.alloc(0).expect("an empty buffer");
+        let indices = device.alloc_typed(DType::U32, 0).expect("an empty buffer");
+        max_pool2d_forward(device, &none, &none, &indices, &s).expect("nothing to do");
+        max_pool2d_backward(device, &none, &indices, &none, &s).expect("nothing to do");
+        avg_pool2d_forward(device, &none, &none, AvgDivisor::Padded, &s).expect("nothing to do");
+        avg_pool2d_backward(device, &none, &none, AvgDivisor::Padded, &s).expect("nothing to do");
     }
 }
 
@@ -273,13 +282,16 @@ fn integers_have_maxima_of_their_own_order() {
                 .unwrap_or(i32::MIN);
             unsigned_y[at] = places.iter().map(|&place| words[place]).max().unwrap_or(0);
         });
-        let got = run_everywhere(&format!("max_pool2d of integers {s:?}"), |ctx, mem| {
-            let (one, two) = (mem.input_of(ctx, &signed)?, mem.input_of(ctx, &words)?);
-            let indices = mem.output_of(ctx, DType::U32, n_outputs)?;
-            let y = mem.output_of(ctx, DType::I32, n_outputs)?;
-            let unsigned_y = mem.output_of(ctx, DType::U32, n_outputs)?;
-            max_pool2d_forward(ctx, &one, &y, &indices, &s)?;
-            max_pool2d_forward(ctx, &two, &unsigned_y, &indices, &s)?;
+        let got = run_everywhere(&format!("max_pool2d of integers {s:?}"), |device, mem| {
+            let (one, two) = (
+                mem.input_of(device, &signed)?,
+                mem.input_of(device, &words)?,
+            );
+            let indices = mem.output_of(device, DType::U32, n_outputs)?;
+            let y = mem.output_of(device, DType::I32, n_outputs)?;
+            let unsigned_y = mem.output_of(device, DType::U32, n_outputs)?;
+            max_pool2d_forward(device, &one, &y, &indices, &s)?;
+            max_pool2d_forward(device, &two, &unsigned_y, &indices, &s)?;
             Ok(vec![y, unsigned_y])
         });
         assert_eq!(elements_of::<i32>(&got[0], n_outputs), y, "{s:?}");
@@ -316,25 +328,25 @@ fn shapes_that_cannot_be_are_refused_in_one_line() {
     ] {
         assert_eq!(message(s), expected);
     }
-    let ctx = &hlx_core::testing::cpu().expect("the CPU device");
-    let buffer = |len: usize| ctx.alloc(len).expect("memory");
+    let device = &hlx_core::testing::cpu().expect("the CPU device");
+    let buffer = |len: usize| device.alloc(len).expect("memory");
     let [height, width] = good.output().expect("a shape");
     let (x, y) = (buffer(2 * 7 * 5), buffer(2 * height * width));
-    let error = max_pool2d_forward(ctx, &x, &y, &y, &good).expect_err("indices of f32");
+    let error = max_pool2d_forward(device, &x, &y, &y, &good).expect_err("indices of f32");
     let expected = "max_pool2d_forward: indices has dtype f32, expected u32";
     assert_eq!(error.to_string(), expected);
     let (places, bytes) = (
-        ctx.alloc_typed(DType::U32, y.len()),
-        ctx.alloc_typed(DType::I8, x.len()),
+        device.alloc_typed(DType::U32, y.len()),
+        device.alloc_typed(DType::I8, x.len()),
     );
     let (places, bytes) = (places.expect("memory"), bytes.expect("memory"));
-    let error = max_pool2d_forward(ctx, &bytes, &y, &places, &good).expect_err("x of i8");
+    let error = max_pool2d_forward(device, &bytes, &y, &places, &good).expect_err("x of i8");
     let expected = "max_pool2d_forward: x has dtype i8, expected f32, i32 or u32";
     assert_eq!(error.to_string(), expected);
-    let error = avg_pool2d_forward(ctx, &x, &y, AvgDivisor::Fixed(0), &good);
+    let error = avg_pool2d_forward(device, &x, &y, AvgDivisor::Fixed(0), &good);
     let error = error.expect_err("a divisor of 0").to_string();
     assert_eq!(error, "avg_pool2d_forward: the divisor is 0");
-    let error = adaptive_avg_pool2d_forward(ctx, &x, &y, 2, [7, 5], [0, 1]);
+    let error = adaptive_avg_pool2d_forward(device, &x, &y, 2, [7, 5], [0, 1]);
     let error = error.expect_err("no outputs").to_string();
     let expected = "adaptive_avg_pool2d_forward: output is [0, 1], expected from 1 to 32768";
     assert_eq!(error, expected);

@@ -4,7 +4,7 @@
 //! GPU without work here: of 64 x 512 elements there are 16 of its smallest, and one takes as long as
 //! 2,048 terms of 16 multiply-adds a thread. The tiles of `recurrent/product.glsl` have two or eight.
 
-use hlx_core::{Binding, Buffer, Context, Launch, Shader, Work, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, Shader, Work, push_bytes};
 
 use crate::error::{KernelError, check_sizes};
 use crate::map::MAX_GROUPS;
@@ -37,7 +37,7 @@ const START_STORED: u32 = 2;
 /// # Errors
 /// Those of [`matmul`](fn@crate::matmul::matmul).
 pub fn step_product(
-    ctx: &Context,
+    device: &Device,
     [x, w]: [&Buffer; 2],
     bias: Option<&Buffer>,
     y: &Buffer,
@@ -51,13 +51,13 @@ pub fn step_product(
         accumulate,
         ..MatMul::new(m, n, k)
     };
-    let most = ctx.max_binding_words();
+    let most = device.max_binding_words();
     let whole = |buffer: &Buffer, len: usize| buffer.len() == len && (1..=most).contains(&len);
     let plain = whole(x, m * k) && whole(w, k * n) && whole(y, m * n);
     let one_start = bias.is_none_or(|bias| whole(bias, n) && !accumulate);
-    let columns = columns_of(ctx, m, n).filter(|_| plain && one_start);
+    let columns = columns_of(device, m, n).filter(|_| plain && one_start);
     let Some(columns) = columns else {
-        return matmul(ctx, x, w, bias, y, &shape);
+        return matmul(device, x, w, bias, y, &shape);
     };
     let start = match (bias, accumulate) {
         (Some(_), _) => START_BIAS,
@@ -92,7 +92,7 @@ pub fn step_product(
         ..launch.work()
     };
     // The CPU device has taken the other way.
-    Ok(ctx.launch_counted(launch, work, |_| {})?)
+    Ok(device.launch_counted(launch, work, |_| {})?)
 }
 
 fn shader_of(columns: usize) -> &'static Shader {
@@ -103,8 +103,8 @@ fn shader_of(columns: usize) -> &'static Shader {
 }
 
 /// The columns of the tile that ends first; none where a tile of [`matmul`] does.
-fn columns_of(ctx: &Context, m: usize, n: usize) -> Option<usize> {
-    let processors = ctx.tuning().processors;
+fn columns_of(device: &Device, m: usize, n: usize) -> Option<usize> {
+    let processors = device.tuning().processors;
     let rounds =
         |[rows, columns]: [usize; 2]| (m.div_ceil(rows) * n.div_ceil(columns)).div_ceil(processors);
     let time = |&(columns, cycles): &(usize, usize)| rounds([GROUP_ROWS, columns]) * cycles;
@@ -112,7 +112,7 @@ fn columns_of(ctx: &Context, m: usize, n: usize) -> Option<usize> {
     let (plain, cycles) = PLAIN;
     let groups = n.div_ceil(16).max(m.div_ceil(GROUP_ROWS));
     let wins = time(best) < rounds(plain) * cycles;
-    (!ctx.is_cpu() && wins && groups <= MAX_GROUPS).then_some(best.0)
+    (!device.is_cpu() && wins && groups <= MAX_GROUPS).then_some(best.0)
 }
 
 #[cfg(test)]
@@ -126,12 +126,12 @@ mod tests {
     /// of `matmul`.
     const PROCESSORS: [(usize, Option<usize>); 3] = [(1, None), (4, Some(64)), (4096, Some(16))];
 
-    fn with_processors(ctx: &Context, processors: usize) -> Context {
+    fn with_processors(device: &Device, processors: usize) -> Device {
         let tuning = Tuning {
             processors,
-            ..ctx.tuning().clone()
+            ..device.tuning().clone()
         };
-        ctx.with_tuning(tuning).expect("a tuning")
+        device.with_tuning(tuning).expect("a tuning")
     }
 
     #[test]
@@ -149,16 +149,16 @@ mod tests {
             for (biased, accumulate) in [(false, false), (true, false), (false, true)] {
                 for (processors, _) in PROCESSORS {
                     // The CPU device's bits are those of `matmul`.
-                    run_everywhere("step_product", |ctx, mem| {
-                        let ctx = &with_processors(ctx, processors);
-                        let (x, w) = (mem.input(ctx, &x)?, mem.input(ctx, &w)?);
-                        let bias = mem.input(ctx, &start[..n])?;
+                    run_everywhere("step_product", |device, mem| {
+                        let device = &with_processors(device, processors);
+                        let (x, w) = (mem.input(device, &x)?, mem.input(device, &w)?);
+                        let bias = mem.input(device, &start[..n])?;
                         let y = match accumulate {
-                            true => mem.input(ctx, &start)?,
-                            false => mem.output(ctx, m * n)?,
+                            true => mem.input(device, &start)?,
+                            false => mem.output(device, m * n)?,
                         };
                         let bias = biased.then_some(&bias);
-                        step_product(ctx, [&x, &w], bias, &y, [m, n, k], accumulate)?;
+                        step_product(device, [&x, &w], bias, &y, [m, n, k], accumulate)?;
                         Ok(vec![y])
                     });
                 }
@@ -168,14 +168,14 @@ mod tests {
 
     #[test]
     fn few_tiles_take_narrow_ones() {
-        let Some(ctx) = hlx_core::testing::vulkan_contexts().into_iter().next() else {
+        let Some(device) = hlx_core::testing::vulkan_devices().into_iter().next() else {
             return;
         };
         for (processors, columns) in PROCESSORS {
-            let ctx = with_processors(&ctx, processors);
-            assert_eq!(columns_of(&ctx, 17, 67), columns, "{processors}");
+            let device = with_processors(&device, processors);
+            assert_eq!(columns_of(&device, 17, 67), columns, "{processors}");
         }
-        let gpu = with_processors(&ctx, 132);
+        let gpu = with_processors(&device, 132);
         assert_eq!(columns_of(&gpu, 64, 2048), Some(64));
         assert_eq!(columns_of(&gpu, 64, 512), Some(16));
         assert_eq!(columns_of(&gpu, 2048, 2048), None);

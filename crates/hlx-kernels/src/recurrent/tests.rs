@@ -77,14 +77,14 @@ fn lstm_steps_are_the_formulas() {
             normal(2, 4 * n_units),
             normal(3, n_units),
         );
-        let got = run_everywhere("lstm_forward", |ctx, mem| {
+        let got = run_everywhere("lstm_forward", |device, mem| {
             let buffers = [
-                mem.input(ctx, &x)?,
-                mem.input(ctx, &s)?,
-                mem.input(ctx, &cell)?,
-                mem.output(ctx, n_units)?,
-                mem.input(ctx, &vec![0.0; 4 * all])?,
-                mem.input(ctx, &vec![0.0; 2 * all])?,
+                mem.input(device, &x)?,
+                mem.input(device, &s)?,
+                mem.input(device, &cell)?,
+                mem.output(device, n_units)?,
+                mem.input(device, &vec![0.0; 4 * all])?,
+                mem.input(device, &vec![0.0; 2 * all])?,
             ];
             let [x, from_hidden, cell, hidden, gates, out] = &buffers;
             let arguments = LstmForward {
@@ -95,7 +95,7 @@ fn lstm_steps_are_the_formulas() {
                 gates,
                 out,
             };
-            lstm_forward(ctx, step, &arguments)?;
+            lstm_forward(device, step, &arguments)?;
             Ok(buffers[2..].to_vec())
         });
         let (mut cells, mut hidden) = (vec![0.0; n_units], vec![0.0; n_units]);
@@ -163,18 +163,18 @@ fn lstm_derivatives_are_those_of_the_formulas() {
             }
             dbefore[at] = slope(|by| loss(sums, earlier + by));
         }
-        let got = run_everywhere("lstm_backward", |ctx, mem| {
+        let got = run_everywhere("lstm_backward", |device, mem| {
             let inputs = [
-                mem.input(ctx, &gates)?,
-                mem.input(ctx, &out)?,
-                mem.input(ctx, &first)?,
-                mem.input(ctx, &dout)?,
-                mem.input(ctx, &dhidden)?,
+                mem.input(device, &gates)?,
+                mem.input(device, &out)?,
+                mem.input(device, &first)?,
+                mem.input(device, &dout)?,
+                mem.input(device, &dhidden)?,
             ];
             let outputs = [
-                mem.input(ctx, &dcell)?,
-                mem.output(ctx, 4 * n_units)?,
-                mem.input(ctx, &vec![0.0; 4 * all])?,
+                mem.input(device, &dcell)?,
+                mem.output(device, 4 * n_units)?,
+                mem.input(device, &vec![0.0; 4 * all])?,
             ];
             let arguments = LstmBackward {
                 gates: &inputs[0],
@@ -186,7 +186,7 @@ fn lstm_derivatives_are_those_of_the_formulas() {
                 dstep: &outputs[1],
                 dgates: &outputs[2],
             };
-            lstm_backward(ctx, step, &arguments)?;
+            lstm_backward(device, step, &arguments)?;
             Ok(outputs.to_vec())
         });
         assert_close("dcell", &got[0], &dbefore, 5e-6, 5e-6);
@@ -201,13 +201,13 @@ fn gru_steps_are_the_formulas() {
         let (n_units, all, width) = (step.units(), step.all(), step.width);
         let (x, s) = (normal(1, 3 * all), normal(2, 3 * n_units));
         let before = normal(3, n_units);
-        let got = run_everywhere("gru_forward", |ctx, mem| {
+        let got = run_everywhere("gru_forward", |device, mem| {
             let buffers = [
-                mem.input(ctx, &x)?,
-                mem.input(ctx, &s)?,
-                mem.input(ctx, &before)?,
-                mem.input(ctx, &vec![0.0; 4 * all])?,
-                mem.input(ctx, &vec![0.0; all])?,
+                mem.input(device, &x)?,
+                mem.input(device, &s)?,
+                mem.input(device, &before)?,
+                mem.input(device, &vec![0.0; 4 * all])?,
+                mem.input(device, &vec![0.0; all])?,
             ];
             let [x, from_hidden, hidden, gates, out] = &buffers;
             let arguments = GruForward {
@@ -217,7 +217,7 @@ fn gru_steps_are_the_formulas() {
                 gates,
                 out,
             };
-            gru_forward(ctx, step, &arguments)?;
+            gru_forward(device, step, &arguments)?;
             Ok(buffers[2..].to_vec())
         });
         let (mut hidden, mut gates) = (vec![0.0; n_units], vec![0.0; 4 * all]);
@@ -282,18 +282,18 @@ fn gru_derivatives_are_those_of_the_formulas() {
             }
             dbefore[at] = slope(|by| dh * gru_unit(sums, earlier + by).1);
         }
-        let got = run_everywhere("gru_backward", |ctx, mem| {
+        let got = run_everywhere("gru_backward", |device, mem| {
             let inputs = [
-                mem.input(ctx, &gates)?,
-                mem.input(ctx, &out)?,
-                mem.input(ctx, &first)?,
-                mem.input(ctx, &dout)?,
+                mem.input(device, &gates)?,
+                mem.input(device, &out)?,
+                mem.input(device, &first)?,
+                mem.input(device, &dout)?,
             ];
             let outputs = [
-                mem.input(ctx, &dhidden)?,
-                mem.output(ctx, 3 * n_units)?,
-                mem.input(ctx, &vec![0.0; 3 * all])?,
-                mem.input(ctx, &vec![0.0; 3 * all])?,
+                mem.input(device, &dhidden)?,
+                mem.output(device, 3 * n_units)?,
+                mem.input(device, &vec![0.0; 3 * all])?,
+                mem.input(device, &vec![0.0; 3 * all])?,
             ];
             let arguments = GruBackward {
                 gates: &inputs[0],
@@ -305,7 +305,7 @@ fn gru_derivatives_are_those_of_the_formulas() {
                 dx: &outputs[2],
                 dfrom_hidden: &outputs[3],
             };
-            gru_backward(ctx, step, &arguments)?;
+            gru_backward(device, step, &arguments)?;
             Ok(outputs.to_vec())
         });
         let wanted = [dbefore, dstep, dx, ds];
@@ -320,8 +320,8 @@ fn gru_derivatives_are_those_of_the_formulas() {
 
 #[test]
 fn positions_and_lengths_that_do_not_fit_are_refused() {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
-    let words = |n: usize| ctx.buffer_f32(&vec![0.0; n]).expect("memory");
+    let device = hlx_core::testing::cpu().expect("the CPU device opens");
+    let words = |n: usize| device.buffer_f32(&vec![0.0; n]).expect("memory");
     let (x, s, hidden, gates, out) = (words(36), words(12), words(4), words(48), words(12));
     let message = |position, hidden: &Buffer| {
         let step = Step {
@@ -338,7 +338,7 @@ fn positions_and_lengths_that_do_not_fit_are_refused() {
             gates: &gates,
             out: &out,
         };
-        gru_forward(&ctx, step, &arguments)
+        gru_forward(&device, step, &arguments)
             .expect_err("refused")
             .to_string()
     };

@@ -1,6 +1,6 @@
 //! How one pass of a reduction over any axes is cut for a device.
 
-use hlx_core::Context;
+use hlx_core::Device;
 
 use super::words_shader;
 use crate::division::division;
@@ -40,8 +40,8 @@ impl Terms {
     }
 
     /// How this device cuts the pass.
-    pub(super) fn cut(&self, ctx: &Context) -> Cut {
-        let (processors, loads) = (ctx.tuning().processors, ctx.tuning().reduction_loads);
+    pub(super) fn cut(&self, device: &Device) -> Cut {
+        let (processors, loads) = (device.tuning().processors, device.tuning().reduction_loads);
         let lanes = self.n.max(1).next_power_of_two().min(128);
         let mut threads = (lanes / if self.along { 4 } else { loads }).max(1);
         if self.along && lanes == 128 && self.items() < 16 * processors {

@@ -1,6 +1,6 @@
 //! Reductions over any axes: bits of all devices, the written order, exact references, every type.
 
-use hlx_core::{Bool, Context, DType, Element};
+use hlx_core::{Bool, DType, Device, Element};
 
 use super::*;
 use crate::layout::Layout;
@@ -100,7 +100,7 @@ fn scattered(shape: &[usize]) -> (Layout, usize) {
 }
 
 fn reduced(
-    ctx: &Context,
+    device: &Device,
     memory: &mut TestMemory,
     reduction: Reduction,
     (x, layout): (&Buffer, &Layout),
@@ -110,9 +110,9 @@ fn reduced(
     let kept = kept.filter(|(axis, _)| !axes.contains(axis));
     let len = kept.map(|(_, extent)| extent).product();
     let dtype = reduction.output_dtype(x.dtype());
-    let words = memory.output(ctx, dtype.words(len))?;
+    let words = memory.output(device, dtype.words(len))?;
     let out = words.view_as(dtype, len)?;
-    reduce(ctx, reduction, Operand { buffer: x, layout }, axes, &out)?;
+    reduce(device, reduction, Operand { buffer: x, layout }, axes, &out)?;
     Ok(words)
 }
 
@@ -129,12 +129,18 @@ fn float_sums_and_products_have_the_written_order_in_any_layout() {
             let sums = normal(3, len);
             // Products of a few thousand terms stay in range.
             let factors: Vec<f32> = sums.iter().map(|x| 1.0 + x * 1e-2).collect();
-            let got = run_everywhere("reduce", |ctx, memory| {
-                let x = memory.input(ctx, &sums)?;
-                let y = memory.input(ctx, &factors)?;
-                let sum = reduced(ctx, memory, Reduction::Sum, (&x, &layout), &axes)?;
-                let squares = reduced(ctx, memory, Reduction::SumOfSquares, (&x, &layout), &axes)?;
-                let product = reduced(ctx, memory, Reduction::Prod, (&y, &layout), &axes)?;
+            let got = run_everywhere("reduce", |device, memory| {
+                let x = memory.input(device, &sums)?;
+                let y = memory.input(device, &factors)?;
+                let sum = reduced(device, memory, Reduction::Sum, (&x, &layout), &axes)?;
+                let squares = reduced(
+                    device,
+                    memory,
+                    Reduction::SumOfSquares,
+                    (&x, &layout),
+                    &axes,
+                )?;
+                let product = reduced(device, memory, Reduction::Prod, (&y, &layout), &axes)?;
                 Ok(vec![sum, squares, product])
             });
             for (k, places) in terms_of(&layout, &axes).iter().enumerate() {
@@ -163,12 +169,12 @@ fn float_sums_and_products_have_the_written_order_in_any_layout() {
 fn sums_over_all_axes_have_the_bits_of_a_flat_sum() {
     for n in [1, 4095, 4096, 300_007] {
         let data = values(4, n);
-        let got = run_everywhere("sum", |ctx, memory| {
-            let x = memory.input(ctx, &data)?;
-            let flat = memory.output(ctx, 1)?;
-            reduce::sum(ctx, &x, &flat)?;
+        let got = run_everywhere("sum", |device, memory| {
+            let x = memory.input(device, &data)?;
+            let flat = memory.output(device, 1)?;
+            reduce::sum(device, &x, &flat)?;
             let layout = Layout::contiguous(&[n])?;
-            let total = reduced(ctx, memory, Reduction::Sum, (&x, &layout), &[0])?;
+            let total = reduced(device, memory, Reduction::Sum, (&x, &layout), &[0])?;
             Ok(vec![flat, total])
         });
         assert_eq!(got[0][0].to_bits(), got[1][0].to_bits(), "{n} elements");
@@ -182,13 +188,13 @@ fn sums_over_outer_axes_have_the_bits_of_the_transpose_over_inner_ones() {
         let turned: Vec<f32> = (0..rows * columns)
             .map(|i| data[i % rows * columns + i / rows])
             .collect();
-        let got = run_everywhere("sum", |ctx, memory| {
-            let (x, y) = (memory.input(ctx, &data)?, memory.input(ctx, &turned)?);
+        let got = run_everywhere("sum", |device, memory| {
+            let (x, y) = (memory.input(device, &data)?, memory.input(device, &turned)?);
             let outer = Layout::contiguous(&[rows, columns])?;
             let inner = Layout::contiguous(&[columns, rows])?;
             Ok(vec![
-                reduced(ctx, memory, Reduction::Sum, (&x, &outer), &[0])?,
-                reduced(ctx, memory, Reduction::Sum, (&y, &inner), &[1])?,
+                reduced(device, memory, Reduction::Sum, (&x, &outer), &[0])?,
+                reduced(device, memory, Reduction::Sum, (&y, &inner), &[1])?,
             ])
         });
         for (outer, inner) in got[0].iter().zip(&got[1]) {
@@ -213,8 +219,8 @@ fn extremes_and_their_places_follow_the_written_rules() {
                 _ => {}
             }
         }
-        let got = run_everywhere("extremes", |ctx, memory| {
-            let x = memory.input(ctx, &data)?;
+        let got = run_everywhere("extremes", |device, memory| {
+            let x = memory.input(device, &data)?;
             [
                 Reduction::Max,
                 Reduction::Min,
@@ -222,7 +228,7 @@ fn extremes_and_their_places_follow_the_written_rules() {
                 Reduction::ArgMin,
             ]
             .into_iter()
-            .map(|reduction| reduced(ctx, memory, reduction, (&x, &layout), &axes))
+            .map(|reduction| reduced(device, memory, reduction, (&x, &layout), &axes))
             .collect()
         });
         for (k, places) in terms_of(&layout, &axes).iter().enumerate() {
@@ -248,13 +254,13 @@ fn extremes_and_their_places_follow_the_written_rules() {
 }
 
 fn integers<T: Element>(
-    ctx: &Context,
+    device: &Device,
     memory: &mut TestMemory,
     data: &[T],
     layout: &Layout,
     axes: &[usize],
 ) -> Result<Vec<Buffer>, KernelError> {
-    let x = ctx.buffer_of(data)?;
+    let x = device.buffer_of(data)?;
     [
         Reduction::Sum,
         Reduction::Prod,
@@ -267,7 +273,7 @@ fn integers<T: Element>(
         Reduction::All,
     ]
     .into_iter()
-    .map(|reduction| reduced(ctx, memory, reduction, (&x, layout), axes))
+    .map(|reduction| reduced(device, memory, reduction, (&x, layout), axes))
     .collect()
 }
 
@@ -320,8 +326,8 @@ fn integers_of_every_type_reduce_exactly() {
                 .map(|&word| of(word))
                 .collect();
             let values: Vec<i64> = data.iter().map(|x| value(*x)).collect();
-            let got = run_everywhere("integers", |ctx, memory| {
-                integers(ctx, memory, &data, &layout, &axes)
+            let got = run_everywhere("integers", |device, memory| {
+                integers(device, memory, &data, &layout, &axes)
             });
             let want = integers_in_i64(&values, &layout, &axes);
             for (reduction, (got, want)) in got.iter().zip(&want).enumerate() {
@@ -361,13 +367,13 @@ fn half_floats_are_widened_exactly() {
         crate::element::gather(dtype, &packed, 0, 1, &mut wide);
         let wide: Vec<f32> = wide.iter().map(|bits| f32::from_bits(*bits)).collect();
         for axes in [[0], [1]] {
-            let got = run_everywhere("half", |ctx, memory| {
-                let x = memory.input_u32(ctx, &packed)?.view_as(dtype, 6000)?;
-                let y = memory.input(ctx, &wide)?;
+            let got = run_everywhere("half", |device, memory| {
+                let x = memory.input_u32(device, &packed)?.view_as(dtype, 6000)?;
+                let y = memory.input(device, &wide)?;
                 let mut outputs = Vec::new();
                 for reduction in [Reduction::Sum, Reduction::Max, Reduction::ArgMin] {
                     for x in [&x, &y] {
-                        outputs.push(reduced(ctx, memory, reduction, (x, &layout), &axes)?);
+                        outputs.push(reduced(device, memory, reduction, (x, &layout), &axes)?);
                     }
                 }
                 Ok(outputs)
@@ -394,13 +400,13 @@ fn any_and_all_take_nan_for_true_and_both_zeros_for_false() {
         2.0,
         3.0,
     ];
-    let got = run_everywhere("any", |ctx, memory| {
-        let x = memory.input(ctx, &data)?;
+    let got = run_everywhere("any", |device, memory| {
+        let x = memory.input(device, &data)?;
         let layout = Layout::contiguous(&[5, 2])?;
         Ok(vec![
-            reduced(ctx, memory, Reduction::Any, (&x, &layout), &[1])?,
-            reduced(ctx, memory, Reduction::All, (&x, &layout), &[1])?,
-            reduced(ctx, memory, Reduction::All, (&x, &layout), &[0, 1])?,
+            reduced(device, memory, Reduction::Any, (&x, &layout), &[1])?,
+            reduced(device, memory, Reduction::All, (&x, &layout), &[1])?,
+            reduced(device, memory, Reduction::All, (&x, &layout), &[0, 1])?,
         ])
     });
     let bytes = |x: &[f32]| -> Vec<u8> { bytemuck::cast_slice(x).to_vec() };
@@ -411,8 +417,8 @@ fn any_and_all_take_nan_for_true_and_both_zeros_for_false() {
 
 #[test]
 fn results_of_no_terms_are_the_identity_or_one_clear_error() {
-    let got = run_everywhere("empty", |ctx, memory| {
-        let x = ctx.alloc(0)?;
+    let got = run_everywhere("empty", |device, memory| {
+        let x = device.alloc(0)?;
         let layout = Layout::contiguous(&[5, 0])?;
         let mut outputs = Vec::new();
         for reduction in [
@@ -421,15 +427,15 @@ fn results_of_no_terms_are_the_identity_or_one_clear_error() {
             Reduction::Any,
             Reduction::All,
         ] {
-            outputs.push(reduced(ctx, memory, reduction, (&x, &layout), &[1])?);
+            outputs.push(reduced(device, memory, reduction, (&x, &layout), &[1])?);
         }
         // No results: nothing to do, and no error.
-        let none = ctx.alloc_typed(DType::U32, 0)?;
+        let none = device.alloc_typed(DType::U32, 0)?;
         let operand = Operand {
             buffer: &x,
             layout: &layout,
         };
-        reduce(ctx, Reduction::ArgMax, operand, &[0], &none)?;
+        reduce(device, Reduction::ArgMax, operand, &[0], &none)?;
         Ok(outputs)
     });
     let bytes = |x: &[f32]| -> Vec<u8> { bytemuck::cast_slice(x).to_vec() };
@@ -438,15 +444,18 @@ fn results_of_no_terms_are_the_identity_or_one_clear_error() {
     assert_eq!(bytes(&got[2]), [0; 8]);
     assert_eq!(bytes(&got[3]), [1, 1, 1, 1, 1, 0, 0, 0]);
 
-    let ctx = hlx_core::testing::cpu().expect("the CPU device");
-    let (x, out) = (ctx.alloc(0).expect("memory"), ctx.alloc(5).expect("memory"));
+    let device = hlx_core::testing::cpu().expect("the CPU device");
+    let (x, out) = (
+        device.alloc(0).expect("memory"),
+        device.alloc(5).expect("memory"),
+    );
     let layout = Layout::contiguous(&[5, 0]).expect("a shape");
     let operand = Operand {
         buffer: &x,
         layout: &layout,
     };
     let message = |reduction, axes: &[usize], out: &Buffer| {
-        let error = reduce(&ctx, reduction, operand, axes, out);
+        let error = reduce(&device, reduction, operand, axes, out);
         error.expect_err("a wrong argument").to_string()
     };
     assert_eq!(

@@ -25,17 +25,23 @@ fn data(make: fn(u64, usize) -> Vec<f32>, rows: usize, cols: usize) -> Data {
 /// Returns y, stats, dx, dweight.
 fn run_all([x, weight, dy]: &Data, shards: usize, per: usize, cols: usize) -> Vec<Vec<f32>> {
     let rows = shards * per;
-    run_everywhere("rms_norm", |ctx, mem| {
+    run_everywhere("rms_norm", |device, mem| {
         let (x, w, dy) = (
-            mem.input(ctx, x)?,
-            mem.input(ctx, weight)?,
-            mem.input(ctx, dy)?,
+            mem.input(device, x)?,
+            mem.input(device, weight)?,
+            mem.input(device, dy)?,
         );
-        let (y, dx) = (mem.output(ctx, rows * cols)?, mem.output(ctx, rows * cols)?);
-        let (stats, dweight) = (mem.output(ctx, rows)?, mem.output(ctx, shards * cols)?);
-        rms_norm_forward(ctx, &x, &w, &y, &stats, rows, cols, EPS)?;
-        rms_norm_backward_input(ctx, &x, &w, &stats, &dy, &dx, rows, cols)?;
-        rms_norm_backward_weight(ctx, &x, &stats, &dy, &dweight, shards, per, cols, false)?;
+        let (y, dx) = (
+            mem.output(device, rows * cols)?,
+            mem.output(device, rows * cols)?,
+        );
+        let (stats, dweight) = (
+            mem.output(device, rows)?,
+            mem.output(device, shards * cols)?,
+        );
+        rms_norm_forward(device, &x, &w, &y, &stats, rows, cols, EPS)?;
+        rms_norm_backward_input(device, &x, &w, &stats, &dy, &dx, rows, cols)?;
+        rms_norm_backward_weight(device, &x, &stats, &dy, &dweight, shards, per, cols, false)?;
         Ok(vec![y, stats, dx, dweight])
     })
 }
@@ -81,14 +87,17 @@ fn a_gradient_around_the_norm_is_added_as_by_an_addition() {
         let rows = shards * per;
         let [x, weight, dy] = data(values, rows, cols);
         let around = normal(9, rows * cols);
-        let got = run_everywhere("rms_norm_backward_input_add", |ctx, mem| {
-            let (x, weight) = (mem.input(ctx, &x)?, mem.input(ctx, &weight)?);
-            let (dy, around) = (mem.input(ctx, &dy)?, mem.input(ctx, &around)?);
-            let stats = mem.input(ctx, &vec![1.5; rows])?;
-            let (dx, sum) = (mem.output(ctx, rows * cols)?, mem.output(ctx, rows * cols)?);
-            rms_norm_backward_input(ctx, &x, &weight, &stats, &dy, &dx, rows, cols)?;
+        let got = run_everywhere("rms_norm_backward_input_add", |device, mem| {
+            let (x, weight) = (mem.input(device, &x)?, mem.input(device, &weight)?);
+            let (dy, around) = (mem.input(device, &dy)?, mem.input(device, &around)?);
+            let stats = mem.input(device, &vec![1.5; rows])?;
+            let (dx, sum) = (
+                mem.output(device, rows * cols)?,
+                mem.output(device, rows * cols)?,
+            );
+            rms_norm_backward_input(device, &x, &weight, &stats, &dy, &dx, rows, cols)?;
             let (w, a) = (&weight, &around);
-            rms_norm_backward_input_add(ctx, &x, w, &stats, &dy, a, &sum, rows, cols)?;
+            rms_norm_backward_input_add(device, &x, w, &stats, &dy, a, &sum, rows, cols)?;
             Ok(vec![dx, sum])
         });
         for ((dx, around), sum) in got[0].iter().zip(&around).zip(&got[1]) {
@@ -111,20 +120,20 @@ fn accumulation_continues_the_chain() {
     let (rows, cut, cols) = (13, 5, 70);
     let [x, _, dy] = data(normal, rows, cols);
     let rstd = values(9, rows);
-    let got = run_everywhere("rms_norm_backward_weight", |ctx, mem| {
+    let got = run_everywhere("rms_norm_backward_weight", |device, mem| {
         let mut outputs = vec![];
         for cuts in [vec![0, rows], vec![0, cut, rows]] {
-            let dweight = mem.output(ctx, cols)?;
+            let dweight = mem.output(device, cols)?;
             for piece in cuts.windows(2).map(|ends| ends[0]..ends[1]) {
                 let elements = piece.start * cols..piece.end * cols;
                 let (x, dy) = (
-                    mem.input(ctx, &x[elements.clone()])?,
-                    mem.input(ctx, &dy[elements])?,
+                    mem.input(device, &x[elements.clone()])?,
+                    mem.input(device, &dy[elements])?,
                 );
-                let stats = mem.input(ctx, &rstd[piece.clone()])?;
+                let stats = mem.input(device, &rstd[piece.clone()])?;
                 let more = piece.start > 0;
                 rms_norm_backward_weight(
-                    ctx,
+                    device,
                     &x,
                     &stats,
                     &dy,
@@ -144,10 +153,11 @@ fn accumulation_continues_the_chain() {
 
 #[test]
 fn wrong_lengths_are_named() {
-    let ctx = hlx_core::testing::cpu().expect("cpu");
-    let x = ctx.buffer_f32(&[0.0; 8]).expect("buffer");
-    let stats = ctx.buffer_f32(&[0.0; 2]).expect("buffer");
-    let error = rms_norm_forward(&ctx, &x, &x, &x, &stats, 2, 4, EPS).expect_err("weight is long");
+    let device = hlx_core::testing::cpu().expect("cpu");
+    let x = device.buffer_f32(&[0.0; 8]).expect("buffer");
+    let stats = device.buffer_f32(&[0.0; 2]).expect("buffer");
+    let error =
+        rms_norm_forward(&device, &x, &x, &x, &stats, 2, 4, EPS).expect_err("weight is long");
     assert_eq!(
         error.to_string(),
         "rms_norm_forward: weight has 8 elements, expected 4"

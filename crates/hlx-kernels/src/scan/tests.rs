@@ -48,19 +48,22 @@ fn running_sums_and_products_have_the_written_order() {
     for (shape, axis) in CASES {
         let data = normal(1, shape.iter().product());
         let factors: Vec<f32> = data.iter().map(|x| 1.0 + x * 1e-2).collect();
-        let got = run_everywhere("cumsum", |ctx, memory| {
+        let got = run_everywhere("cumsum", |device, memory| {
             let layout = Layout::contiguous(shape)?;
-            let (x, y) = (memory.input(ctx, &data)?, memory.input(ctx, &factors)?);
+            let (x, y) = (
+                memory.input(device, &data)?,
+                memory.input(device, &factors)?,
+            );
             let operand = |buffer| Operand {
                 buffer,
                 layout: &layout,
             };
             let (sums, products) = (
-                memory.output(ctx, data.len())?,
-                memory.output(ctx, data.len())?,
+                memory.output(device, data.len())?,
+                memory.output(device, data.len())?,
             );
-            cumsum(ctx, operand(&x), axis, &sums)?;
-            cumprod(ctx, operand(&y), axis, &products)?;
+            cumsum(device, operand(&x), axis, &sums)?;
+            cumprod(device, operand(&y), axis, &products)?;
             Ok(vec![sums, products])
         });
         for line in lines_of(shape, axis) {
@@ -100,15 +103,17 @@ fn layouts_change_no_bit_and_integers_wrap() {
         .collect();
     let packed: Vec<f32> = places.iter().map(|&at| floats[at]).collect();
     for axis in 0..3 {
-        let got = run_everywhere("cumsum", |ctx, memory| {
-            let x = memory.input_u32(ctx, &data)?.view_as(DType::I32, 2 * len)?;
-            let y = memory.input(ctx, &floats)?;
-            let z = memory.input(ctx, &packed)?;
-            let words = memory.output(ctx, len)?;
-            let (scattered, straight) = (memory.output(ctx, len)?, memory.output(ctx, len)?);
+        let got = run_everywhere("cumsum", |device, memory| {
+            let x = memory
+                .input_u32(device, &data)?
+                .view_as(DType::I32, 2 * len)?;
+            let y = memory.input(device, &floats)?;
+            let z = memory.input(device, &packed)?;
+            let words = memory.output(device, len)?;
+            let (scattered, straight) = (memory.output(device, len)?, memory.output(device, len)?);
             let integers = words.view_as(DType::I32, len)?;
             cumsum(
-                ctx,
+                device,
                 Operand {
                     buffer: &x,
                     layout: &layout,
@@ -117,7 +122,7 @@ fn layouts_change_no_bit_and_integers_wrap() {
                 &integers,
             )?;
             cumsum(
-                ctx,
+                device,
                 Operand {
                     buffer: &y,
                     layout: &layout,
@@ -126,7 +131,7 @@ fn layouts_change_no_bit_and_integers_wrap() {
                 &scattered,
             )?;
             cumsum(
-                ctx,
+                device,
                 Operand {
                     buffer: &z,
                     layout: &dense,
@@ -160,12 +165,12 @@ fn nan_and_infinity_pass_through_and_zero_sums_are_positive() {
         f32::NEG_INFINITY,
         1.0,
     ];
-    let got = run_everywhere("cumsum", |ctx, memory| {
+    let got = run_everywhere("cumsum", |device, memory| {
         let layout = Layout::contiguous(&[8])?;
-        let input = memory.input(ctx, &x)?;
-        let out = memory.output(ctx, 8)?;
+        let input = memory.input(device, &x)?;
+        let out = memory.output(device, 8)?;
         cumsum(
-            ctx,
+            device,
             Operand {
                 buffer: &input,
                 layout: &layout,
@@ -185,15 +190,18 @@ fn nan_and_infinity_pass_through_and_zero_sums_are_positive() {
 
 #[test]
 fn wrong_arguments_are_named_and_no_elements_are_no_work() {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device");
-    let (x, y) = (ctx.alloc(6).expect("memory"), ctx.alloc(5).expect("memory"));
+    let device = hlx_core::testing::cpu().expect("the CPU device");
+    let (x, y) = (
+        device.alloc(6).expect("memory"),
+        device.alloc(5).expect("memory"),
+    );
     let layout = Layout::contiguous(&[2, 3]).expect("a shape");
     let operand = Operand {
         buffer: &x,
         layout: &layout,
     };
     let message = |axis, out: &Buffer| {
-        cumsum(&ctx, operand, axis, out)
+        cumsum(&device, operand, axis, out)
             .expect_err("a wrong argument")
             .to_string()
     };
@@ -203,10 +211,10 @@ fn wrong_arguments_are_named_and_no_elements_are_no_work() {
     );
     assert_eq!(message(1, &y), "cumsum: out has 5 elements, expected 6");
     let empty = Layout::contiguous(&[0, 3]).expect("a shape");
-    let nothing = ctx.alloc(0).expect("memory");
+    let nothing = device.alloc(0).expect("memory");
     let operand = Operand {
         buffer: &x,
         layout: &empty,
     };
-    cumsum(&ctx, operand, 0, &nothing).expect("nothing to do");
+    cumsum(&device, operand, 0, &nothing).expect("nothing to do");
 }

@@ -3,7 +3,7 @@
 //! Its passes run on Vulkan alone: the CPU device sorts a line in one launch ([`launch_on_gpu`]), and
 //! a total order leaves only one result.
 
-use hlx_core::{Binding, Buffer, Context, DType, Launch, Shader, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, Shader, groups_1d, push_bytes};
 
 use super::{LONGEST_LINE, Second, Sort, rows_shader};
 use crate::error::{KernelError, check_that};
@@ -24,20 +24,20 @@ pub(super) type Pairs = [Buffer; 2];
 
 /// Writes the places of the first `k` of each line.
 pub(super) fn argsort(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     sort: &Sort,
     x: &Buffer,
     places: &Buffer,
 ) -> Result<(), KernelError> {
-    Passes::new(ctx, name, sort, 32)?.run(x, Some(places))?;
+    Passes::new(device, name, sort, 32)?.run(x, Some(places))?;
     Ok(())
 }
 
 /// Returns keys `[n]` of the lowest `bits` bits in ascending order, and the places that they had;
 /// equal keys keep their order.
 pub(crate) fn sorted_pairs(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     keys: &Buffer,
     bits: usize,
@@ -50,25 +50,25 @@ pub(crate) fn sorted_pairs(
         dtype: DType::U32,
         flip: 0,
     };
-    if !ctx.is_cpu() && n > LONGEST_LINE {
-        return Passes::new(ctx, name, &sort, bits)?.run(keys, None);
+    if !device.is_cpu() && n > LONGEST_LINE {
+        return Passes::new(device, name, &sort, bits)?.run(keys, None);
     }
-    let pairs = pairs_of(ctx, n)?;
-    sort.launch_lines(ctx, name, keys, Second::Keys(&pairs[0]), &pairs[1])?;
+    let pairs = pairs_of(device, n)?;
+    sort.launch_lines(device, name, keys, Second::Keys(&pairs[0]), &pairs[1])?;
     Ok(pairs)
 }
 
 /// Memory of `n` pairs.
-pub(super) fn pairs_of(ctx: &Context, n: usize) -> Result<Pairs, KernelError> {
+pub(super) fn pairs_of(device: &Device, n: usize) -> Result<Pairs, KernelError> {
     Ok([
-        ctx.alloc_typed(DType::U32, n)?,
-        ctx.alloc_typed(DType::U32, n)?,
+        device.alloc_typed(DType::U32, n)?,
+        device.alloc_typed(DType::U32, n)?,
     ])
 }
 
 /// The passes of one sort.
 struct Passes<'a> {
-    ctx: &'a Context,
+    device: &'a Device,
     name: &'static str,
     sort: &'a Sort,
     /// Bits of the keys.
@@ -81,7 +81,7 @@ struct Passes<'a> {
 
 impl<'a> Passes<'a> {
     fn new(
-        ctx: &'a Context,
+        device: &'a Device,
         name: &'static str,
         sort: &'a Sort,
         bits: usize,
@@ -89,12 +89,12 @@ impl<'a> Passes<'a> {
         let blocks = sort.terms.n.div_ceil(BLOCK);
         let counts = (sort.terms.n_results * blocks) << DIGIT_BITS;
         Ok(Self {
-            ctx,
+            device,
             name,
             sort,
             bits,
             blocks,
-            counts: ctx.alloc_typed(DType::U32, counts)?,
+            counts: device.alloc_typed(DType::U32, counts)?,
         })
     }
 
@@ -112,9 +112,9 @@ impl<'a> Passes<'a> {
             let last = result.filter(|_| pass + 1 == passes);
             let to = match (last, spare.take()) {
                 // The keys of the last pass are written nowhere.
-                (Some(result), _) => [self.ctx.alloc_typed(DType::U32, 1)?, result.clone()],
+                (Some(result), _) => [self.device.alloc_typed(DType::U32, 1)?, result.clone()],
                 (None, Some(spare)) => spare,
-                (None, None) => pairs_of(self.ctx, elements)?,
+                (None, None) => pairs_of(self.device, elements)?,
             };
             self.scatter(&push, (first, last.is_some()), &from, &to)?;
             let read = std::mem::replace(&mut from, to);
@@ -200,18 +200,18 @@ impl<'a> Passes<'a> {
             push,
             groups: groups_1d(self.sort.terms.n_results * groups_a_line),
         };
-        launch_on_gpu(self.ctx, launch)
+        launch_on_gpu(self.device, launch)
     }
 }
 
 /// Launches one of several kernels that together do what the CPU device does in one launch; the CPU
 /// device refuses it.
-pub(crate) fn launch_on_gpu(ctx: &Context, launch: Launch<'_>) -> Result<(), KernelError> {
-    check_that(launch.name, !ctx.is_cpu(), || {
+pub(crate) fn launch_on_gpu(device: &Device, launch: Launch<'_>) -> Result<(), KernelError> {
+    check_that(launch.name, !device.is_cpu(), || {
         "a kernel of GPUs alone on the CPU device".to_owned()
     })?;
     // The body is one of the CPU device's, which is not here.
-    Ok(ctx.launch(launch, |_| {})?)
+    Ok(device.launch(launch, |_| {})?)
 }
 
 impl Terms {

@@ -72,22 +72,22 @@ fn sorting_is_stable_and_total_along_any_axis() {
     for (shape, axis) in cases {
         let data = tied(1, shape.iter().product());
         for descending in [false, true] {
-            let got = run_everywhere("sort", |ctx, memory| {
+            let got = run_everywhere("sort", |device, memory| {
                 let layout = Layout::contiguous(shape)?;
-                let buffer = &memory.input(ctx, &data)?;
+                let buffer = &memory.input(device, &data)?;
                 let x = Operand {
                     buffer,
                     layout: &layout,
                 };
-                let values = memory.output(ctx, data.len())?;
+                let values = memory.output(device, data.len())?;
                 let (words, again) = (
-                    memory.output(ctx, data.len())?,
-                    memory.output(ctx, data.len())?,
+                    memory.output(device, data.len())?,
+                    memory.output(device, data.len())?,
                 );
                 let places = words.view_as(DType::U32, data.len())?;
-                sort(ctx, x, axis, descending, &values, &places)?;
+                sort(device, x, axis, descending, &values, &places)?;
                 argsort(
-                    ctx,
+                    device,
                     x,
                     axis,
                     descending,
@@ -133,16 +133,16 @@ fn topk_is_the_head_of_a_sort() {
         out[axis] = k;
         let len: usize = out.iter().product();
         for largest in [false, true] {
-            let got = run_everywhere("topk", |ctx, memory| {
+            let got = run_everywhere("topk", |device, memory| {
                 let layout = Layout::contiguous(shape)?;
-                let buffer = &memory.input(ctx, &data)?;
+                let buffer = &memory.input(device, &data)?;
                 let x = Operand {
                     buffer,
                     layout: &layout,
                 };
-                let (values, words) = (memory.output(ctx, len)?, memory.output(ctx, len)?);
+                let (values, words) = (memory.output(device, len)?, memory.output(device, len)?);
                 let places = words.view_as(DType::U32, len)?;
-                topk(ctx, x, k, axis, largest, &values, &places)?;
+                topk(device, x, k, axis, largest, &values, &places)?;
                 Ok(vec![values, words])
             });
             for (from, to) in lines_of(shape, axis).iter().zip(lines_of(&out, axis)) {
@@ -162,16 +162,16 @@ fn topk_is_the_head_of_a_sort() {
 fn ties_at_the_bound_of_a_selection_go_to_the_lower_places() {
     for (n, k) in [(4096, 100), (9000, 128), (4097, 3)] {
         let data: Vec<f32> = ids(5, n, 2).iter().map(|&bit| bit as f32).collect();
-        let got = run_everywhere("topk", |ctx, memory| {
+        let got = run_everywhere("topk", |device, memory| {
             let layout = Layout::contiguous(&[n])?;
-            let buffer = &memory.input(ctx, &data)?;
+            let buffer = &memory.input(device, &data)?;
             let x = Operand {
                 buffer,
                 layout: &layout,
             };
-            let (values, words) = (memory.output(ctx, k)?, memory.output(ctx, k)?);
+            let (values, words) = (memory.output(device, k)?, memory.output(device, k)?);
             let places = words.view_as(DType::U32, k)?;
-            topk(ctx, x, k, 0, true, &values, &places)?;
+            topk(device, x, k, 0, true, &values, &places)?;
             Ok(vec![values, words])
         });
         let ones = (0..n).filter(|&place| data[place] == 1.0);
@@ -195,12 +195,12 @@ fn integers_and_scattered_layouts_sort_as_their_copies() {
             .map(|&word| of(word))
             .collect();
         for axis in [0, 1] {
-            let got = run_everywhere("argsort", |ctx, memory| {
-                let buffer = &ctx.buffer_of(&data)?;
-                let words = memory.output(ctx, 6000)?;
+            let got = run_everywhere("argsort", |device, memory| {
+                let buffer = &device.buffer_of(&data)?;
+                let words = memory.output(device, 6000)?;
                 let places = words.view_as(DType::U32, 6000)?;
                 argsort(
-                    ctx,
+                    device,
                     Operand {
                         buffer,
                         layout: &layout,
@@ -230,9 +230,9 @@ fn sorted_pairs_keep_the_order_of_equal_keys() {
     for (n, bits) in [(1, 1), (700, 5), (10_000, 9), (10_000, 32)] {
         let bound = u32::MAX >> (32 - bits);
         let keys = ids(4, n, bound.max(1));
-        let got = run_everywhere("sorted_pairs", |ctx, memory| {
-            let keys = memory.input_u32(ctx, &keys)?.view_as(DType::U32, n)?;
-            Ok(sorted_pairs(ctx, "test", &keys, bits)?.to_vec())
+        let got = run_everywhere("sorted_pairs", |device, memory| {
+            let keys = memory.input_u32(device, &keys)?.view_as(DType::U32, n)?;
+            Ok(sorted_pairs(device, "test", &keys, bits)?.to_vec())
         });
         let mut want: Vec<u32> = (0..n as u32).collect();
         want.sort_by_key(|&place| keys[place as usize]);
@@ -245,26 +245,26 @@ fn sorted_pairs_keep_the_order_of_equal_keys() {
 
 #[test]
 fn wrong_arguments_are_named() {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device");
-    let x = ctx.alloc(6).expect("memory");
+    let device = hlx_core::testing::cpu().expect("the CPU device");
+    let x = device.alloc(6).expect("memory");
     let layout = Layout::contiguous(&[2, 3]).expect("a shape");
     let operand = Operand {
         buffer: &x,
         layout: &layout,
     };
-    let places = ctx.alloc_typed(DType::U32, 6).expect("memory");
-    let values = ctx.alloc(6).expect("memory");
-    let error = topk(&ctx, operand, 4, 1, true, &values, &places).expect_err("k");
+    let places = device.alloc_typed(DType::U32, 6).expect("memory");
+    let values = device.alloc(6).expect("memory");
+    let error = topk(&device, operand, 4, 1, true, &values, &places).expect_err("k");
     assert_eq!(
         error.to_string(),
         "topk: k is 4, expected at most the 3 elements of axis 1"
     );
-    let error = sort(&ctx, operand, 2, true, &values, &places).expect_err("an axis");
+    let error = sort(&device, operand, 2, true, &values, &places).expect_err("an axis");
     assert_eq!(
         error.to_string(),
         "sort: axis 2 is out of range for shape [2, 3]"
     );
-    let error = argsort(&ctx, operand, 1, true, &values).expect_err("a type");
+    let error = argsort(&device, operand, 1, true, &values).expect_err("a type");
     assert_eq!(
         error.to_string(),
         "argsort: indices has dtype f32, expected u32"

@@ -1,6 +1,6 @@
 //! The first few of each line on a GPU, selected piece by piece: `top.comp`.
 
-use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, groups_1d, push_bytes};
 
 use super::radix::{Pairs, launch_on_gpu, pairs_of};
 use super::{Second, Sort, rows_shader};
@@ -19,14 +19,14 @@ const FROM: usize = 513;
 const LONGEST: usize = 1 << 31;
 
 /// Whether a sort's first results are selected.
-pub(super) fn serves(ctx: &Context, sort: &Sort) -> bool {
-    !ctx.is_cpu() && sort.k <= MOST && (FROM..=LONGEST).contains(&sort.terms.n)
+pub(super) fn serves(device: &Device, sort: &Sort) -> bool {
+    !device.is_cpu() && sort.k <= MOST && (FROM..=LONGEST).contains(&sort.terms.n)
 }
 
 /// Writes the first `k` of each line: those of each piece, then of what the pieces gave, until a line
 /// is one piece.
 pub(super) fn topk(
-    ctx: &Context,
+    device: &Device,
     name: &'static str,
     sort: &Sort,
     x: &Buffer,
@@ -43,8 +43,8 @@ pub(super) fn topk(
         let to = match (is_last, second.buffer()) {
             (true, Some(second)) => [second.clone(), places.clone()],
             // Nothing is written to the first one.
-            (true, None) => [pairs_of(ctx, 1)?[0].clone(), places.clone()],
-            (false, _) => pairs_of(ctx, lines * pieces * sort.k)?,
+            (true, None) => [pairs_of(device, 1)?[0].clone(), places.clone()],
+            (false, _) => pairs_of(device, lines * pieces * sort.k)?,
         };
         let [keys_from, places_from] = from
             .as_ref()
@@ -74,7 +74,7 @@ pub(super) fn topk(
             push: push_bytes(&push),
             groups: groups_1d(lines * pieces),
         };
-        launch_on_gpu(ctx, launch)?;
+        launch_on_gpu(device, launch)?;
         if is_last {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use hlx_core::Tuning;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::testing::{contexts, ids, own_contexts, run_everywhere};
+use crate::testing::{devices, ids, own_devices, run_everywhere};
 
 /// A tree whose levels are many and whose leaves are short of whole blocks.
 const SMALL: Tree = Tree {
@@ -89,13 +89,13 @@ fn digest_everywhere(
     (tree, window): (Tree, usize),
 ) -> ListDigest {
     let lists = RefCell::new(Vec::new());
-    run_everywhere("tree_digest", |ctx, mem| {
-        let buffer = mem.input_u32(ctx, data)?;
+    run_everywhere("tree_digest", |device, mem| {
+        let buffer = mem.input_u32(device, data)?;
         // A thread or two for each leaf and node.
         for digest_pairs_up_to in [0, usize::MAX] {
-            let tuned = ctx.with_tuning(Tuning {
+            let tuned = device.with_tuning(Tuning {
                 digest_pairs_up_to,
-                ..ctx.tuning().clone()
+                ..device.tuning().clone()
             })?;
             let digester = TreeDigester::with_tree(&tuned, kind, spans.to_vec(), tree, window)?;
             lists.borrow_mut().push(digester.digest(&buffer)?);
@@ -114,10 +114,10 @@ fn every_device_has_the_roots_of_the_specification() {
         for n in [0, 1, 13, 14, 16, 1009, leaf - 1, leaf, leaf + 1, 3 * leaf] {
             let data = words(n as u64, n);
             let want = reference_of_words(&data, kind, TREE);
-            for ctx in contexts() {
-                let buffer = ctx.buffer_u32(&data).expect("a buffer");
-                let got = tree_digest(ctx, &buffer, kind).expect("a digest");
-                assert_eq!(got.to_string(), want, "{n} words on {}", ctx.info());
+            for device in devices() {
+                let buffer = device.buffer_u32(&data).expect("a buffer");
+                let got = tree_digest(device, &buffer, kind).expect("a digest");
+                assert_eq!(got.to_string(), want, "{n} words on {}", device.info());
             }
             let host = match kind {
                 DigestKind::F32 => tree_digest_f32(bytemuck::cast_slice(&data)),
@@ -247,15 +247,15 @@ fn bytes_of_any_number_have_a_root() {
 
 #[test]
 fn a_recorded_digest_follows_the_buffer() -> Result<(), KernelError> {
-    for ctx in &own_contexts() {
+    for device in &own_devices() {
         let data = words(12, 500);
-        let buffer = ctx.buffer_u32(&data)?;
+        let buffer = device.buffer_u32(&data)?;
         let spans = vec![span("x", &[500], 0)];
-        let window = ctx.max_binding_words();
-        let digester = TreeDigester::with_tree(ctx, DigestKind::U32, spans, SMALL, window)?;
-        let (graph, ()) = ctx.record(|| digester.launch(&buffer))?;
+        let window = device.max_binding_words();
+        let digester = TreeDigester::with_tree(device, DigestKind::U32, spans, SMALL, window)?;
+        let (graph, ()) = device.record(|| digester.launch(&buffer))?;
         for fill in [0, 1, 0x8000_0000] {
-            ctx.fill(&buffer, fill)?;
+            device.fill(&buffer, fill)?;
             graph.replay()?;
             let want = reference_of_words(&[fill; 500], DigestKind::U32, SMALL);
             assert_eq!(digester.read()?.tensors[0].root.to_string(), want);
@@ -266,14 +266,14 @@ fn a_recorded_digest_follows_the_buffer() -> Result<(), KernelError> {
 
 #[test]
 fn digests_launched_together_are_those_launched_alone() -> Result<(), KernelError> {
-    for ctx in contexts() {
+    for device in devices() {
         let mut buffers = Vec::new();
         // Of three levels, of one, of none, and of two.
         for (seed, n) in [(13, 500), (14, 7), (15, 0), (16, 60)] {
             let spans = vec![span("x", &[n], 0)];
-            let window = ctx.max_binding_words();
-            let digester = TreeDigester::with_tree(ctx, DigestKind::U32, spans, SMALL, window)?;
-            buffers.push((digester, ctx.buffer_u32(&words(seed, n))?));
+            let window = device.max_binding_words();
+            let digester = TreeDigester::with_tree(device, DigestKind::U32, spans, SMALL, window)?;
+            buffers.push((digester, device.buffer_u32(&words(seed, n))?));
         }
         let together: Vec<_> = buffers
             .iter()
@@ -286,7 +286,7 @@ fn digests_launched_together_are_those_launched_alone() -> Result<(), KernelErro
             .collect::<Result<_, _>>()?;
         for ((digester, buffer), pending) in buffers.iter().zip(pending) {
             let found = digester.receive(pending)?;
-            assert_eq!(found, digester.digest(buffer)?, "{}", ctx.info());
+            assert_eq!(found, digester.digest(buffer)?, "{}", device.info());
         }
     }
     Ok(())
@@ -294,10 +294,10 @@ fn digests_launched_together_are_those_launched_alone() -> Result<(), KernelErro
 
 #[test]
 fn spans_outside_and_digests_that_are_none_are_refused() -> Result<(), KernelError> {
-    let ctx = hlx_core::testing::cpu()?;
-    let buffer = ctx.buffer_u32(&[0; 10])?;
+    let device = hlx_core::testing::cpu()?;
+    let buffer = device.buffer_u32(&[0; 10])?;
     let refused = |span: TensorSpan| {
-        TreeDigester::new(&ctx, DigestKind::U32, vec![span])
+        TreeDigester::new(&device, DigestKind::U32, vec![span])
             .and_then(|digester| digester.digest(&buffer))
             .expect_err("refused")
             .to_string()

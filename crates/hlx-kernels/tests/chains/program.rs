@@ -1,7 +1,7 @@
 //! Random programs of element-wise launches: operands of every type that lie in every way, up to 12
 //! launches whose operands are earlier results or inputs, and results that are kept or dropped.
 
-use hlx_core::{Buffer, Context, CoreError, DType};
+use hlx_core::{Buffer, CoreError, DType, Device};
 use hlx_kernels::elementwise::{Binary, Unary, binary, copy_strided, masked_fill, select, unary};
 use hlx_kernels::{KernelError, Layout, Operand};
 
@@ -117,21 +117,21 @@ impl Program {
     }
 
     /// The inputs' buffers, with bits of every kind.
-    pub fn inputs(&self, ctx: &Context) -> Result<Vec<Buffer>, CoreError> {
+    pub fn inputs(&self, device: &Device) -> Result<Vec<Buffer>, CoreError> {
         let mut random = Random(!self.seed);
         let buffers = self.inputs.iter().map(|input| {
-            let buffer = ctx.alloc_typed(input.dtype, input.len)?;
+            let buffer = device.alloc_typed(input.dtype, input.len)?;
             let words: Vec<u32> = (0..buffer.words())
                 .map(|_| random_word(&mut random, input.dtype))
                 .collect();
-            ctx.upload_u32(&buffer, &words)?;
+            device.upload_u32(&buffer, &words)?;
             Ok(buffer)
         });
         buffers.collect()
     }
 
     /// Launches the program; returns the results that are kept, and drops the others.
-    pub fn run(&self, ctx: &Context, inputs: &[Buffer]) -> Result<Vec<Buffer>, KernelError> {
+    pub fn run(&self, device: &Device, inputs: &[Buffer]) -> Result<Vec<Buffer>, KernelError> {
         let dense = Layout::contiguous(self.shape)?;
         let n = dense.n_elements();
         let mut values: Vec<(Buffer, &Layout)> = Vec::new();
@@ -139,24 +139,24 @@ impl Program {
             values.push((buffer.clone(), &input.layout));
         }
         for step in &self.steps {
-            let out = ctx.alloc_typed(step.out, n)?;
+            let out = device.alloc_typed(step.out, n)?;
             let of = |place: usize| {
                 let (buffer, layout) = &values[step.operands[place]];
                 Operand { buffer, layout }
             };
             match step.operation {
                 Operation::Unary(operation, DType::F32) => {
-                    unary(ctx, operation, DType::F32, of(0), [-1.5_f32, 2.25], &out)?;
+                    unary(device, operation, DType::F32, of(0), [-1.5_f32, 2.25], &out)?;
                 }
                 Operation::Unary(operation, compute) => {
-                    unary(ctx, operation, compute, of(0), [3_u32, 90], &out)?;
+                    unary(device, operation, compute, of(0), [3_u32, 90], &out)?;
                 }
                 Operation::Binary(operation, compute) => {
-                    binary(ctx, operation, compute, of(0), of(1), &out)?;
+                    binary(device, operation, compute, of(0), of(1), &out)?;
                 }
-                Operation::Select => select(ctx, of(0), of(1), of(2), &out)?,
-                Operation::MaskedFill => masked_fill(ctx, of(0), of(1), -2.5, &out)?,
-                Operation::Convert => copy_strided(ctx, of(0), &out)?,
+                Operation::Select => select(device, of(0), of(1), of(2), &out)?,
+                Operation::MaskedFill => masked_fill(device, of(0), of(1), -2.5, &out)?,
+                Operation::Convert => copy_strided(device, of(0), &out)?,
             }
             values.push((out, &dense));
         }

@@ -1,7 +1,7 @@
 //! A row for each launcher that takes sizes: it is called with sizes whose product wraps to the length of the buffer that
 //! all its arguments are.
 
-use hlx_core::{Buffer, Context, DType};
+use hlx_core::{Buffer, DType, Device};
 use hlx_kernels::attention::append::{AppendInputs, AppendShape, HeadRows, append_heads};
 use hlx_kernels::attention::ranged::*;
 use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
@@ -496,7 +496,7 @@ fn apart(batch: usize, stride: usize) -> MatMul {
     }
 }
 
-fn integer_product_of(c: &Context, x: &Buffer, [a, b]: [usize; 2]) -> Result<(), KernelError> {
+fn integer_product_of(c: &Device, x: &Buffer, [a, b]: [usize; 2]) -> Result<(), KernelError> {
     let values = c.alloc(4)?;
     let operand = Prepared::new(c, &values, Preparation::of_rows(1, 4, Width::Wide))?;
     let shape = IntegerProduct {

@@ -83,9 +83,9 @@ impl Seen {
         };
         let of_queries = run.output(4 * attention.batch * attention.queries)?;
         let of_keys = run.output(4 * attention.batch * attention.keys)?;
-        query_ranges(run.ctx, &limits, &of_queries, attention)?;
-        key_ranges(run.ctx, &limits, &of_keys, attention)?;
-        let words = run.ctx.download_u32(&of_queries)?;
+        query_ranges(run.device, &limits, &of_queries, attention)?;
+        key_ranges(run.device, &limits, &of_keys, attention)?;
+        let words = run.device.download_u32(&of_queries)?;
         let ranges = words
             .chunks(4)
             .map(|word| word[1] as usize..word[2] as usize);
@@ -229,7 +229,7 @@ fn forward(
     operands: &Operands,
     seen: &Seen,
 ) -> Result<[Buffer; 2], KernelError> {
-    let (ctx, a) = (run.ctx, &case.attention);
+    let (device, a) = (run.device, &case.attention);
     let o = run.output(a.batch * a.queries * a.heads * a.head_width)?;
     let stats = run.output(2 * a.batch * a.queries * a.heads)?;
     let counter = run.ids(&[3, 5])?;
@@ -237,25 +237,25 @@ fn forward(
     let shape = packed_shape(a);
     match (case.kernels, a.dropout) {
         (Kernels::Packed, None) => {
-            attention_forward(ctx, &operands.buffers[0], &o, &stats, &shape)?;
+            attention_forward(device, &operands.buffers[0], &o, &stats, &shape)?;
         }
-        (Kernels::Packed, Some(dropout)) if DroppedWeights::fits(ctx, &shape) => {
+        (Kernels::Packed, Some(dropout)) if DroppedWeights::fits(device, &shape) => {
             let dropped = DroppedWeights {
                 dropout,
                 counter: &counter,
             };
             let qkv = &operands.buffers[0];
-            dropped_attention_forward(ctx, qkv, &o, &stats, &shape, &dropped)?;
+            dropped_attention_forward(device, qkv, &o, &stats, &shape, &dropped)?;
         }
         (Kernels::Packed | Kernels::Ranged, _) => {
-            ranged_attention_forward(ctx, &inputs, &o, &stats, a)?;
+            ranged_attention_forward(device, &inputs, &o, &stats, a)?;
         }
-        (Kernels::FewQueries, _) if a.is_of_few_queries(ctx) || ctx.is_cpu() => {
-            few_queries_attention_forward(ctx, &inputs, &o, &stats, a)?;
+        (Kernels::FewQueries, _) if a.is_of_few_queries(device) || device.is_cpu() => {
+            few_queries_attention_forward(device, &inputs, &o, &stats, a)?;
         }
-        (Kernels::FewQueries, _) => ranged_attention_forward(ctx, &inputs, &o, &stats, a)?,
+        (Kernels::FewQueries, _) => ranged_attention_forward(device, &inputs, &o, &stats, a)?,
         (Kernels::Integers | Kernels::Cached, _) => {
-            integer_attention_forward(ctx, &inputs, &o, &stats, a)?;
+            integer_attention_forward(device, &inputs, &o, &stats, a)?;
         }
     }
     Ok([o, stats])
@@ -269,7 +269,7 @@ fn backward(
     seen: &Seen,
     [o, stats, d_o]: [&Buffer; 3],
 ) -> Result<Vec<Buffer>, KernelError> {
-    let (ctx, a) = (run.ctx, &case.attention);
+    let (device, a) = (run.device, &case.attention);
     let delta = run.output(a.batch * a.queries * a.heads)?;
     let counter = run.ids(&[3, 5])?;
     let inputs = operands.inputs(seen, a.dropout.map(|_| &counter));
@@ -289,12 +289,12 @@ fn backward(
         let (qkv, dqkv) = (&operands.buffers[0], run.output(3 * o.len())?);
         match &dropped {
             None => {
-                attention_backward(ctx, qkv, o, stats, d_o, &delta, &dqkv, &shape)?;
+                attention_backward(device, qkv, o, stats, d_o, &delta, &dqkv, &shape)?;
                 return split(run, &dqkv, a);
             }
-            Some(dropped) if DroppedWeights::fits(ctx, &shape) => {
+            Some(dropped) if DroppedWeights::fits(device, &shape) => {
                 dropped_attention_backward(
-                    ctx, qkv, o, stats, d_o, &delta, &dqkv, &shape, dropped,
+                    device, qkv, o, stats, d_o, &delta, &dqkv, &shape, dropped,
                 )?;
                 return split(run, &dqkv, a);
             }
@@ -307,9 +307,9 @@ fn backward(
     let to = [&dq, &dk, &dv];
     match case.kernels {
         Kernels::Integers | Kernels::Cached => {
-            integer_attention_backward(ctx, &inputs, &saved, to, a)?;
+            integer_attention_backward(device, &inputs, &saved, to, a)?;
         }
-        _ => ranged_attention_backward(ctx, &inputs, &saved, to, a)?,
+        _ => ranged_attention_backward(device, &inputs, &saved, to, a)?,
     }
     Ok(vec![dq, dk, dv])
 }
@@ -320,13 +320,13 @@ fn split(
     packed: &Buffer,
     a: &RangedAttention,
 ) -> Result<Vec<Buffer>, KernelError> {
-    let (words, row) = (run.ctx.download_u32(packed)?, a.heads * a.head_width);
+    let (words, row) = (run.device.download_u32(packed)?, a.heads * a.head_width);
     let part = |n: usize| -> Vec<u32> {
         let rows = words.chunks(row).skip(n).step_by(3);
         rows.flatten().copied().collect()
     };
     (0..3)
-        .map(|n| Ok(run.memory.input_u32(run.ctx, &part(n))?))
+        .map(|n| Ok(run.memory.input_u32(run.device, &part(n))?))
         .collect()
 }
 
@@ -360,7 +360,10 @@ fn saved(run: &mut Run<'_>, case: &Case, seen: &Seen) -> Result<[Vec<f32>; 2], K
     let operands = Operands::new(run, case, [&|_, _| false, &|_, _| false])?;
     let [o, stats] = forward(run, case, &operands, seen)?;
     run.given = given;
-    Ok([run.ctx.download_f32(&o)?, run.ctx.download_f32(&stats)?])
+    Ok([
+        run.device.download_f32(&o)?,
+        run.device.download_f32(&stats)?,
+    ])
 }
 
 /// Keeps dq of some queries at a time, then dk and dv of some keys.

@@ -14,7 +14,7 @@ use crate::run::Run;
 
 /// `o` from a cache of integers whose places behind the lengths hold anything.
 pub fn of_cache(run: &mut Run<'_>, case: &Case) -> Result<(), KernelError> {
-    let (a, ctx) = (case.attention, run.ctx);
+    let (a, device) = (case.attention, run.device);
     let lengths = case.lengths.clone().unwrap_or_default();
     let seen = Seen::new(run, case)?;
     let operands = Operands::new(
@@ -41,12 +41,13 @@ pub fn of_cache(run: &mut Run<'_>, case: &Case) -> Result<(), KernelError> {
     let zeros = run.ids(&vec![0; a.batch])?;
     let lengths_buffer = run.ids(&lengths)?;
     let all = run.ids(&vec![a.queries as u32; a.batch])?;
-    let cache = || IntegerHeads::of_keys(ctx, [a.batch, a.keys], [a.key_heads, a.head_width]);
+    let cache = || IntegerHeads::of_keys(device, [a.batch, a.keys], [a.key_heads, a.head_width]);
     let caches = [
         spoiled(run, &cache()?, &lengths)?,
         spoiled(run, &cache()?, &lengths)?,
     ];
-    let no_queries = IntegerHeads::of_queries(ctx, [a.batch, a.keys], [a.key_heads, a.head_width])?;
+    let no_queries =
+        IntegerHeads::of_queries(device, [a.batch, a.keys], [a.key_heads, a.head_width])?;
     let inputs = AppendInputs {
         q: rows(k, a.key_heads),
         k: rows(k, a.key_heads),
@@ -58,13 +59,13 @@ pub fn of_cache(run: &mut Run<'_>, case: &Case) -> Result<(), KernelError> {
     };
     let [keys, values] = [&caches[0], &caches[1]];
     append_integer_heads(
-        ctx,
+        device,
         &inputs,
         &no_queries,
         [keys, values],
         &shape(a.keys, a.key_heads),
     )?;
-    let queries = IntegerHeads::of_queries(ctx, [a.batch, a.queries], [a.heads, a.head_width])?;
+    let queries = IntegerHeads::of_queries(device, [a.batch, a.queries], [a.heads, a.head_width])?;
     let spare = run.input(&normal(6, a.batch * a.keys * a.key_heads * a.head_width))?;
     let unused = [cache()?, cache()?];
     let inputs = AppendInputs {
@@ -75,9 +76,9 @@ pub fn of_cache(run: &mut Run<'_>, case: &Case) -> Result<(), KernelError> {
         ..inputs
     };
     let to = [&unused[0], &unused[1]];
-    append_integer_heads(ctx, &inputs, &queries, to, &shape(a.queries, a.heads))?;
+    append_integer_heads(device, &inputs, &queries, to, &shape(a.queries, a.heads))?;
     let o = run.output(a.batch * a.queries * a.heads * a.head_width)?;
-    integer_attention_of_cache(ctx, [&queries, keys, values], &seen.of_queries, &o, &a)?;
+    integer_attention_of_cache(device, [&queries, keys, values], &seen.of_queries, &o, &a)?;
     run.keep(&o)
 }
 
@@ -87,7 +88,7 @@ fn spoiled(
     heads: &IntegerHeads,
     lengths: &[u32],
 ) -> Result<IntegerHeads, KernelError> {
-    let words = run.ctx.download_u32(heads.words())?;
+    let words = run.device.download_u32(heads.words())?;
     let [digits, exponents] = heads.of_sequence();
     let batch = lengths.len();
     let row_words = digits / exponents;
@@ -158,7 +159,13 @@ fn appended(run: &mut Run<'_>) -> Result<(), KernelError> {
         head_width: width,
         capacity,
     };
-    append_heads(run.ctx, &inputs, &q_out, [&caches[0], &caches[1]], &shape)?;
+    append_heads(
+        run.device,
+        &inputs,
+        &q_out,
+        [&caches[0], &caches[1]],
+        &shape,
+    )?;
     run.keep_where(&q_out, |at| !is_padding(at))?;
     run.keep_all(&caches)
 }

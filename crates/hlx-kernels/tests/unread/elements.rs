@@ -46,7 +46,14 @@ fn operations(run: &mut Run<'_>) -> Result<(), KernelError> {
             DType::F32 => Tensor::new(&x.buffer, &[n])?,
             _ => Tensor::new(&x.buffer.view_as(DType::U32, n)?, &[n])?,
         };
-        unary(run.ctx, operation, compute, x.operand(), [0.5, 1.0], &out)?;
+        unary(
+            run.device,
+            operation,
+            compute,
+            x.operand(),
+            [0.5, 1.0],
+            &out,
+        )?;
         run.keep(&out)?;
     }
     for &operation in Binary::ALL {
@@ -60,7 +67,14 @@ fn operations(run: &mut Run<'_>) -> Result<(), KernelError> {
         let out = run.output_of(out_dtype, n)?;
         let of = |t: &Tensor| Tensor::new(&t.buffer.view_as(compute, n)?, &[n]);
         let (x, y) = (of(&x)?, of(&y)?);
-        binary(run.ctx, operation, compute, x.operand(), y.operand(), &out)?;
+        binary(
+            run.device,
+            operation,
+            compute,
+            x.operand(),
+            y.operand(),
+            &out,
+        )?;
         run.keep(&out)?;
     }
     Ok(())
@@ -86,7 +100,7 @@ fn halves_and_bytes(run: &mut Run<'_>) -> Result<(), KernelError> {
             for dtype in dtypes {
                 let out = run.output_of(dtype, n)?;
                 unary(
-                    run.ctx,
+                    run.device,
                     Unary::Square,
                     compute,
                     x.operand(),
@@ -96,7 +110,7 @@ fn halves_and_bytes(run: &mut Run<'_>) -> Result<(), KernelError> {
                 run.keep(&out)?;
                 let out = run.output_of(dtype, n)?;
                 binary(
-                    run.ctx,
+                    run.device,
                     Binary::Add,
                     compute,
                     x.operand(),
@@ -105,14 +119,14 @@ fn halves_and_bytes(run: &mut Run<'_>) -> Result<(), KernelError> {
                 )?;
                 run.keep(&out)?;
                 let out = run.output_of(dtype, n)?;
-                copy_strided(run.ctx, x.operand(), &out)?;
+                copy_strided(run.device, x.operand(), &out)?;
                 run.keep(&out)?;
             }
             let out = run.output_of(x.buffer.dtype(), n)?;
-            select(run.ctx, truths.operand(), x.operand(), x.operand(), &out)?;
+            select(run.device, truths.operand(), x.operand(), x.operand(), &out)?;
             run.keep(&out)?;
             let out = run.output_of(x.buffer.dtype(), n)?;
-            masked_fill(run.ctx, x.operand(), truths.operand(), 1.0, &out)?;
+            masked_fill(run.device, x.operand(), truths.operand(), 1.0, &out)?;
             run.keep(&out)?;
         }
     }
@@ -129,10 +143,16 @@ fn choices(run: &mut Run<'_>) -> Result<(), KernelError> {
     let b = run.input_hiding(&values(3, n), |at| chosen[at] == 1)?;
     let (a, b) = (Tensor::new(&a, &[n])?, Tensor::new(&b, &[n])?);
     let out = run.output(n)?;
-    select(run.ctx, condition.operand(), a.operand(), b.operand(), &out)?;
+    select(
+        run.device,
+        condition.operand(),
+        a.operand(),
+        b.operand(),
+        &out,
+    )?;
     run.keep(&out)?;
     let out = run.output(n)?;
-    masked_fill(run.ctx, b.operand(), condition.operand(), -1.5, &out)?;
+    masked_fill(run.device, b.operand(), condition.operand(), -1.5, &out)?;
     run.keep(&out)
 }
 
@@ -155,10 +175,17 @@ fn gaps(run: &mut Run<'_>) -> Result<(), KernelError> {
     for layout in [&part, &turned] {
         let of = |buffer| Operand { buffer, layout };
         let outs = [run.output(n)?, run.output(n)?, run.output(n)?];
-        copy_strided(run.ctx, of(&x), &outs[0])?;
-        binary(run.ctx, Binary::Mul, DType::F32, of(&x), of(&y), &outs[1])?;
+        copy_strided(run.device, of(&x), &outs[0])?;
+        binary(
+            run.device,
+            Binary::Mul,
+            DType::F32,
+            of(&x),
+            of(&y),
+            &outs[1],
+        )?;
         unary(
-            run.ctx,
+            run.device,
             Unary::Tanh,
             DType::F32,
             of(&x),
@@ -167,7 +194,7 @@ fn gaps(run: &mut Run<'_>) -> Result<(), KernelError> {
         )?;
         run.keep_all(&outs)?;
         let halves = run.output_of(DType::F16, n)?;
-        copy_strided(run.ctx, of(&x), &halves)?;
+        copy_strided(run.device, of(&x), &halves)?;
         run.keep(&halves)?;
     }
     // Only the part of a target is written; what lies between keeps what it holds.
@@ -180,7 +207,7 @@ fn gaps(run: &mut Run<'_>) -> Result<(), KernelError> {
         buffer: &target,
         layout: &part,
     };
-    assign_strided(run.ctx, from, to)?;
+    assign_strided(run.device, from, to)?;
     run.keep(&target)?;
     narrow_targets(run)
 }
@@ -207,9 +234,9 @@ fn narrow_targets(run: &mut Run<'_>) -> Result<(), KernelError> {
         buffer: &target,
         layout: &to,
     };
-    assign_strided(run.ctx, from, to)?;
+    assign_strided(run.device, from, to)?;
     // The rest of the last word is the neighbour's.
-    let words = run.ctx.download::<u8>(&target)?;
+    let words = run.device.download::<u8>(&target)?;
     let copy = run.typed(&words[..32])?;
     run.keep(&copy)
 }
@@ -221,16 +248,16 @@ fn maps(run: &mut Run<'_>) -> Result<(), KernelError> {
         let factor = run.input(&[0.7])?;
         let outs: Result<Vec<_>, _> = (0..7).map(|_| run.output(n)).collect();
         let outs = outs?;
-        add(run.ctx, &x, &y, &outs[0])?;
-        sub(run.ctx, &x, &y, &outs[1])?;
-        mul(run.ctx, &x, &y, &outs[2])?;
-        scale(run.ctx, &x, 0.3, &outs[3])?;
-        scale_by(run.ctx, &x, &factor, &outs[4])?;
+        add(run.device, &x, &y, &outs[0])?;
+        sub(run.device, &x, &y, &outs[1])?;
+        mul(run.device, &x, &y, &outs[2])?;
+        scale(run.device, &x, 0.3, &outs[3])?;
+        scale_by(run.device, &x, &factor, &outs[4])?;
         let sum = run.input(&values(3, n))?;
-        add_assign(run.ctx, &sum, &x)?;
+        add_assign(run.device, &sum, &x)?;
         let (loss, scale) = (run.output(n)?, run.input(&[0.5])?);
-        mse_forward(run.ctx, &x, &y, &loss)?;
-        mse_backward(run.ctx, &x, &y, &scale, &outs[5])?;
+        mse_forward(run.device, &x, &y, &loss)?;
+        mse_backward(run.device, &x, &y, &scale, &outs[5])?;
         let counter = run.ids(&[2, 1])?;
         let config = Dropout {
             p: 0.4,
@@ -240,7 +267,7 @@ fn maps(run: &mut Run<'_>) -> Result<(), KernelError> {
             time: 1,
             width: n,
         };
-        dropout(run.ctx, &x, &outs[6], &counter, &config)?;
+        dropout(run.device, &x, &outs[6], &counter, &config)?;
         run.keep_all(&outs)?;
         run.keep_all([&sum, &loss])?;
     }
@@ -259,12 +286,12 @@ fn dropped(run: &mut Run<'_>) -> Result<(), KernelError> {
     };
     let n = 66;
     let counter = run.ids(&[2, 1])?;
-    let (ones, mask) = (run.memory.input(run.ctx, &[1.0; 66])?, run.output(n)?);
-    dropout(run.ctx, &ones, &mask, &counter, &config)?;
-    let mask = run.ctx.download_f32(&mask)?;
+    let (ones, mask) = (run.memory.input(run.device, &[1.0; 66])?, run.output(n)?);
+    dropout(run.device, &ones, &mask, &counter, &config)?;
+    let mask = run.device.download_f32(&mask)?;
     let x = run.input_hiding(&values(1, n), |at| mask[at] == 0.0)?;
     let y = run.output(n)?;
-    dropout(run.ctx, &x, &y, &counter, &config)?;
+    dropout(run.device, &x, &y, &counter, &config)?;
     run.keep(&y)
 }
 
@@ -274,9 +301,9 @@ fn activations(run: &mut Run<'_>) -> Result<(), KernelError> {
     let x = run.input(&values(1, n))?;
     for &kind in Activation::ALL {
         let (y, dx, dy) = (run.output(n)?, run.output(n)?, run.input(&normal(4, n))?);
-        activation_forward(run.ctx, kind, &x, &y)?;
-        activation_backward(run.ctx, kind, &x, &dy, &dx)?;
-        activation_backward_in_place(run.ctx, kind, &x, &dy)?;
+        activation_forward(run.device, kind, &x, &y)?;
+        activation_backward(run.device, kind, &x, &dy, &dx)?;
+        activation_backward_in_place(run.device, kind, &x, &dy)?;
         run.keep_all([&y, &dx, &dy])?;
     }
     Ok(())
@@ -288,8 +315,8 @@ fn fills(run: &mut Run<'_>) -> Result<(), KernelError> {
     for dtype in [DType::F32, DType::F16, DType::U8] {
         let outs: Result<Vec<_>, _> = (0..3).map(|_| run.output_of(dtype, n)).collect();
         let outs = outs?;
-        fill(run.ctx, 3.0, &outs[0])?;
-        arange(run.ctx, 1.0, 2.0, &outs[1])?;
+        fill(run.device, 3.0, &outs[0])?;
+        arange(run.device, 1.0, 2.0, &outs[1])?;
         let draw = Draw {
             seed: 1,
             stream: 2,
@@ -299,18 +326,18 @@ fn fills(run: &mut Run<'_>) -> Result<(), KernelError> {
             low: 0.0,
             high: 9.0,
         };
-        fill_random(run.ctx, range, draw, &outs[2])?;
+        fill_random(run.device, range, draw, &outs[2])?;
         run.keep_all(&outs)?;
     }
     let (line, triangle) = (run.output(n)?, run.output(35)?);
-    linspace(run.ctx, -1.0, 1.0, &line)?;
+    linspace(run.device, -1.0, 1.0, &line)?;
     let sizes = Band {
         rows: 5,
         columns: 7,
         low: None,
         high: Some(0),
     };
-    band(run.ctx, sizes, &triangle)?;
+    band(run.device, sizes, &triangle)?;
     run.keep_all([&line, &triangle])
 }
 
@@ -319,7 +346,7 @@ fn turns(run: &mut Run<'_>) -> Result<(), KernelError> {
     let (rows, columns) = (33, 37);
     let x = run.input(&values(1, rows * columns))?;
     let y = run.output(rows * columns)?;
-    transpose(run.ctx, &x, rows, columns, &y)?;
+    transpose(run.device, &x, rows, columns, &y)?;
     run.keep(&y)?;
     let sizes = Rope {
         rows: 3,
@@ -330,7 +357,7 @@ fn turns(run: &mut Run<'_>) -> Result<(), KernelError> {
     };
     let (x, y) = (run.input(&normal(2, 54))?, run.output(54)?);
     let (positions, frequencies) = (run.ids(&[0, 7, 1000])?, run.input(&[1.0, 0.3, 0.01])?);
-    rope(run.ctx, &x, &positions, &frequencies, &y, &sizes)?;
+    rope(run.device, &x, &positions, &frequencies, &y, &sizes)?;
     run.keep(&y)
 }
 

@@ -6,7 +6,7 @@ use hlx_kernels::attention::ranged::{RangedAttention, WeightDropout};
 use hlx_kernels::attention::{
     AttentionShape, attention_backward, attention_forward, default_scale,
 };
-use hlx_kernels::testing::{TestMemory, contexts, normal, run_on};
+use hlx_kernels::testing::{TestMemory, devices, normal, run_on};
 
 use crate::attention::{Case, Kernels, backward_of_some_queries, forward_of_some_queries};
 use crate::run::{Filler, Given, Run};
@@ -29,17 +29,20 @@ fn packed(number: f32) -> Vec<f32> {
 /// The words of o and of dq by position, on every device.
 fn passes(number: f32) -> Vec<[Vec<Vec<u32>>; 2]> {
     let n = WIDE.time * WIDE.head_width;
-    let run = |ctx| {
-        run_on("attention", ctx, |ctx, memory: &mut TestMemory| {
-            let qkv = memory.input(ctx, &packed(number))?;
-            let (o, stats) = (memory.output(ctx, n)?, memory.output(ctx, 2 * WIDE.time)?);
-            attention_forward(ctx, &qkv, &o, &stats, &WIDE)?;
-            let (d_o, delta) = (
-                memory.input(ctx, &normal(2, n))?,
-                memory.output(ctx, WIDE.time)?,
+    let run = |device| {
+        run_on("attention", device, |device, memory: &mut TestMemory| {
+            let qkv = memory.input(device, &packed(number))?;
+            let (o, stats) = (
+                memory.output(device, n)?,
+                memory.output(device, 2 * WIDE.time)?,
             );
-            let dqkv = memory.output(ctx, 3 * n)?;
-            attention_backward(ctx, &qkv, &o, &stats, &d_o, &delta, &dqkv, &WIDE)?;
+            attention_forward(device, &qkv, &o, &stats, &WIDE)?;
+            let (d_o, delta) = (
+                memory.input(device, &normal(2, n))?,
+                memory.output(device, WIDE.time)?,
+            );
+            let dqkv = memory.output(device, 3 * n)?;
+            attention_backward(device, &qkv, &o, &stats, &d_o, &delta, &dqkv, &WIDE)?;
             Ok::<Vec<Buffer>, KernelError>(vec![o, dqkv])
         })
     };
@@ -52,7 +55,7 @@ fn passes(number: f32) -> Vec<[Vec<Vec<u32>>; 2]> {
         let dq = rows(&outputs[1]).into_iter().step_by(3).collect();
         [rows(&outputs[0]), dq]
     };
-    contexts().iter().map(run).map(words).collect()
+    devices().iter().map(run).map(words).collect()
 }
 
 #[test]
@@ -101,7 +104,7 @@ fn an_infinite_hidden_value_changes_no_query_where_weights_are_dropped() {
             causal: true,
             window: None,
         };
-        let outputs = |ctx, filler| {
+        let outputs = |device, filler| {
             let case = Case::new(Kernels::Packed, attention, 33);
             let given = Given {
                 filler,
@@ -111,12 +114,17 @@ fn an_infinite_hidden_value_changes_no_query_where_weights_are_dropped() {
                 forward_of_some_queries(run, &case)?;
                 backward_of_some_queries(run, &case)
             };
-            Run::outputs(ctx, given, &both).expect("outputs")
+            Run::outputs(device, given, &both).expect("outputs")
         };
-        let finite = outputs(&contexts()[0], Filler::Ordinary);
-        for ctx in contexts() {
+        let finite = outputs(&devices()[0], Filler::Ordinary);
+        for device in devices() {
             for filler in [Filler::Infinity, Filler::Nan] {
-                assert_eq!(outputs(ctx, filler), finite, "{filler:?} on {}", ctx.info());
+                assert_eq!(
+                    outputs(device, filler),
+                    finite,
+                    "{filler:?} on {}",
+                    device.info()
+                );
             }
         }
     }

@@ -87,17 +87,17 @@ fn convolve(run: &mut Run<'_>, spec: &Conv2d) -> Result<(), KernelError> {
         run.input(&normal(3, spec.out_channels))?,
         run.output(2 * spec.out_channels)?,
     );
-    conv2d_forward(run.ctx, x, weight, Some(&bias), y, spec)?;
-    conv2d_backward_input(run.ctx, dy, weight, dx, spec)?;
+    conv2d_forward(run.device, x, weight, Some(&bias), y, spec)?;
+    conv2d_backward_input(run.device, dy, weight, dx, spec)?;
     run.keep_all([y, dx])?;
     for accumulate in [false, true] {
-        conv2d_backward_weight(run.ctx, x, dy, dweight, 2, accumulate, spec)?;
-        conv2d_backward_bias(run.ctx, dy, &dbias, 2, accumulate, spec)?;
+        conv2d_backward_weight(run.device, x, dy, dweight, 2, accumulate, spec)?;
+        conv2d_backward_bias(run.device, dy, &dbias, 2, accumulate, spec)?;
     }
     run.keep_all([dweight, &dbias])?;
     let (out, turned) = (run.output(dx.len())?, run.output(dweight.len())?);
-    conv_transpose2d_forward(run.ctx, dy, weight, None, &out, spec)?;
-    conv_transpose2d_backward_weight(run.ctx, dy, x, &turned, 2, false, spec)?;
+    conv_transpose2d_forward(run.device, dy, weight, None, &out, spec)?;
+    conv_transpose2d_backward_weight(run.device, dy, x, &turned, 2, false, spec)?;
     run.keep_all([&out, &turned])
 }
 
@@ -105,9 +105,16 @@ fn convolve(run: &mut Run<'_>, spec: &Conv2d) -> Result<(), KernelError> {
 fn convolution_tiles(run: &mut Run<'_>) -> Result<(), KernelError> {
     for spec in [PLAIN, large()] {
         let images = &Images::new(run, &spec)?;
-        conv2d_forward(run.ctx, &images.x, &images.weight, None, &images.y, &spec)?;
+        conv2d_forward(
+            run.device,
+            &images.x,
+            &images.weight,
+            None,
+            &images.y,
+            &spec,
+        )?;
         let (x, dy) = (&images.x, &images.dy);
-        conv2d_backward_weight(run.ctx, x, dy, &images.dweight, 2, false, &spec)?;
+        conv2d_backward_weight(run.device, x, dy, &images.dweight, 2, false, &spec)?;
         run.keep_all([&images.y, &images.dweight])?;
     }
     Ok(())
@@ -154,8 +161,8 @@ fn large() -> Conv2d {
 
 /// The same over integers.
 fn integer_convolutions(run: &mut Run<'_>) -> Result<(), KernelError> {
-    let ctx = run.ctx.with_arithmetic(Arithmetic::Integer);
-    let mut of_integers = Run::new(&ctx, run.given);
+    let device = run.device.with_arithmetic(Arithmetic::Integer);
+    let mut of_integers = Run::new(&device, run.given);
     convolutions(&mut of_integers)?;
     pixels_without_a_gradient(&mut of_integers)?;
     run.take(of_integers)
@@ -181,14 +188,14 @@ fn pixels_without_a_gradient(run: &mut Run<'_>) -> Result<(), KernelError> {
     // Of a transposed convolution the images are the gradient of its output. Specials would make one of zeros.
     for (channels, seed) in [(spec.out_channels, 1), (spec.in_channels, 2)] {
         let others = spec.in_channels + spec.out_channels - channels;
-        let gradient = run.memory.input(run.ctx, &of(seed, channels))?;
+        let gradient = run.memory.input(run.device, &of(seed, channels))?;
         let x = run.input_hiding(&normal(3, spec.batch * others * pixels), no_gradient)?;
         let dweight = run.output(2 * weight_len)?;
         match channels == spec.out_channels {
-            true => conv2d_backward_weight(run.ctx, &x, &gradient, &dweight, 2, false, &spec)?,
-            false => {
-                conv_transpose2d_backward_weight(run.ctx, &x, &gradient, &dweight, 2, false, &spec)?
-            }
+            true => conv2d_backward_weight(run.device, &x, &gradient, &dweight, 2, false, &spec)?,
+            false => conv_transpose2d_backward_weight(
+                run.device, &x, &gradient, &dweight, 2, false, &spec,
+            )?,
         }
         run.keep(&dweight)?;
     }
@@ -230,21 +237,21 @@ fn pools(run: &mut Run<'_>) -> Result<(), KernelError> {
         let dy = run.input(&values(2, outputs))?;
         let (y, places) = (run.output(outputs)?, run.output_of(DType::U32, outputs)?);
         let dx = run.output(2 * pixels)?;
-        max_pool2d_forward(run.ctx, &x, &y, &places, &spec)?;
-        max_pool2d_backward(run.ctx, &dy, &places, &dx, &spec)?;
+        max_pool2d_forward(run.device, &x, &y, &places, &spec)?;
+        max_pool2d_backward(run.device, &dy, &places, &dx, &spec)?;
         run.keep_all([&y, &places, &dx])?;
         if dilation != ONE {
             continue;
         }
         let (y, dx) = (run.output(outputs)?, run.output(2 * pixels)?);
-        avg_pool2d_forward(run.ctx, &x, &y, AvgDivisor::Inside, &spec)?;
-        avg_pool2d_backward(run.ctx, &dy, &dx, AvgDivisor::Inside, &spec)?;
+        avg_pool2d_forward(run.device, &x, &y, AvgDivisor::Inside, &spec)?;
+        avg_pool2d_backward(run.device, &dy, &dx, AvgDivisor::Inside, &spec)?;
         run.keep_all([&y, &dx])?;
     }
     let (x, dy) = (run.input(&values(3, 70))?, run.input(&values(4, 24))?);
     let (y, dx) = (run.output(24)?, run.output(70)?);
-    adaptive_avg_pool2d_forward(run.ctx, &x, &y, 2, [5, 7], [3, 4])?;
-    adaptive_avg_pool2d_backward(run.ctx, &dy, &dx, 2, [5, 7], [3, 4])?;
+    adaptive_avg_pool2d_forward(run.device, &x, &y, 2, [5, 7], [3, 4])?;
+    adaptive_avg_pool2d_backward(run.device, &dy, &dx, 2, [5, 7], [3, 4])?;
     run.keep_all([&y, &dx])
 }
 
@@ -277,8 +284,8 @@ fn interpolations(run: &mut Run<'_>) -> Result<(), KernelError> {
             run.output(12)?,
             run.output(2 * 99)?,
         );
-        interpolate2d_forward(run.ctx, &x, &y, &spec)?;
-        interpolate2d_backward(run.ctx, &dy, &dx, &spec)?;
+        interpolate2d_forward(run.device, &x, &y, &spec)?;
+        interpolate2d_backward(run.device, &dy, &dx, &spec)?;
         run.keep_all([&y, &dx])?;
     }
     Ok(())

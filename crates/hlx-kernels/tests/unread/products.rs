@@ -38,14 +38,14 @@ fn layouts(run: &mut Run<'_>) -> Result<(), KernelError> {
         };
         let (a, b) = (of(run, 1, stride_a)?, of(run, 2, stride_b)?);
         let (bias, c) = (run.input(&normal(3, n))?, run.output(2 * stride_c - GAP)?);
-        matmul(run.ctx, &a, &b, Some(&bias), &c, &shape)?;
+        matmul(run.device, &a, &b, Some(&bias), &c, &shape)?;
         run.keep_where(&c, |at| at % stride_c < m * n)?;
         let stored = of(run, 4, stride_c)?;
         let more = MatMul {
             accumulate: true,
             ..shape
         };
-        matmul(run.ctx, &a, &b, None, &stored, &more)?;
+        matmul(run.device, &a, &b, None, &stored, &more)?;
         run.keep_where(&stored, |at| at % stride_c < m * n)?;
     }
     integers(run)
@@ -59,7 +59,7 @@ fn integers(run: &mut Run<'_>) -> Result<(), KernelError> {
         run.typed(&ids(2, k * n, u32::MAX))?,
     );
     let c = run.output_of(DType::U32, m * n)?;
-    matmul_integers(run.ctx, &a, &b, &c, &MatMul::new(m, n, k))?;
+    matmul_integers(run.device, &a, &b, &c, &MatMul::new(m, n, k))?;
     run.keep(&c)
 }
 
@@ -74,7 +74,7 @@ fn tiles(run: &mut Run<'_>) -> Result<(), KernelError> {
         };
         let (a, b) = (run.input(&normal(1, m * k))?, run.input(&normal(2, n * k))?);
         let c = run.output(m * n)?;
-        matmul(run.ctx, &a, &b, None, &c, &shape)?;
+        matmul(run.device, &a, &b, None, &c, &shape)?;
         run.keep(&c)?;
     }
     Ok(())
@@ -91,9 +91,17 @@ fn fused(run: &mut Run<'_>) -> Result<(), KernelError> {
         kind: Activation::Relu,
         out: &outs[1],
     };
-    matmul_with(run.ctx, &a, &b, Some(&bias), &outs[0], &shape, activation)?;
     matmul_with(
-        run.ctx,
+        run.device,
+        &a,
+        &b,
+        Some(&bias),
+        &outs[0],
+        &shape,
+        activation,
+    )?;
+    matmul_with(
+        run.device,
         &a,
         &b,
         None,
@@ -112,7 +120,7 @@ fn epilogues(run: &mut Run<'_>) -> Result<(), KernelError> {
     let backward = Epilogue::ActivationBackward(Activation::Relu);
     for epilogue in [Epilogue::Scale(0.5), backward] {
         let c = run.input(&normal(5, m * n))?;
-        matmul_with(run.ctx, &a, &b, None, &c, &shape, epilogue)?;
+        matmul_with(run.device, &a, &b, None, &c, &shape, epilogue)?;
         run.keep(&c)?;
     }
     Ok(())
@@ -135,7 +143,7 @@ fn few_rows(run: &mut Run<'_>) -> Result<(), KernelError> {
         for prologue in [norm, Prologue::Gated { up: &up }] {
             let c = run.output(m * n)?;
             let of = (&a, &b, Some(&bias));
-            matmul_after(run.ctx, prologue, of, &c, &shape, Epilogue::None)?;
+            matmul_after(run.device, prologue, of, &c, &shape, Epilogue::None)?;
             run.keep(&c)?;
         }
         let halves: Vec<half::bf16> = normal(8, n * k)
@@ -143,7 +151,7 @@ fn few_rows(run: &mut Run<'_>) -> Result<(), KernelError> {
             .map(half::bf16::from_f32)
             .collect();
         let (halves, c) = (run.typed(&halves)?, run.output(m * n)?);
-        matmul(run.ctx, &a, &halves, None, &c, &shape)?;
+        matmul(run.device, &a, &halves, None, &c, &shape)?;
         run.keep(&c)?;
     }
     Ok(())
@@ -183,7 +191,7 @@ fn recurrent(run: &mut Run<'_>) -> Result<(), KernelError> {
             gates: &gates,
             out: &out,
         };
-        lstm_forward(run.ctx, step, &buffers)?;
+        lstm_forward(run.device, step, &buffers)?;
         run.keep_all([&cell, &hidden])?;
         run.keep_where(&gates, here(4))?;
         run.keep_where(&out, here(1))?;
@@ -206,7 +214,7 @@ fn recurrent(run: &mut Run<'_>) -> Result<(), KernelError> {
             dstep: &dstep,
             dgates: &dgates,
         };
-        lstm_backward(run.ctx, step, &buffers)?;
+        lstm_backward(run.device, step, &buffers)?;
         run.keep_all([&dcell, &dstep])?;
         run.keep_where(&dgates, here(4))?;
         gru(run, step, [units, all], &first)?;
@@ -236,7 +244,7 @@ fn gru(
         gates: &gates,
         out: &out,
     };
-    gru_forward(run.ctx, step, &buffers)?;
+    gru_forward(run.device, step, &buffers)?;
     run.keep(&hidden)?;
     run.keep_where(&gates, here(4))?;
     run.keep_where(&out, here(1))?;
@@ -261,7 +269,7 @@ fn gru(
         dx: &dx,
         dfrom_hidden: &dfrom,
     };
-    gru_backward(run.ctx, step, &buffers)?;
+    gru_backward(run.device, step, &buffers)?;
     run.keep_all([&dhidden, &dstep])?;
     run.keep_where(&dx, here(3))?;
     run.keep_where(&dfrom, here(3))
@@ -272,9 +280,9 @@ fn step_products(run: &mut Run<'_>) -> Result<(), KernelError> {
     let [m, n, k] = [17, 67, 37];
     let (x, w) = (run.input(&normal(1, m * k))?, run.input(&normal(2, k * n))?);
     let (bias, y) = (run.input(&normal(3, n))?, run.output(m * n)?);
-    step_product(run.ctx, [&x, &w], Some(&bias), &y, [m, n, k], false)?;
+    step_product(run.device, [&x, &w], Some(&bias), &y, [m, n, k], false)?;
     let stored = run.input(&normal(4, m * n))?;
-    step_product(run.ctx, [&x, &w], None, &stored, [m, n, k], true)?;
+    step_product(run.device, [&x, &w], None, &stored, [m, n, k], true)?;
     run.keep_all([&y, &stored])
 }
 

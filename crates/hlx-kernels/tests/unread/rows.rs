@@ -35,23 +35,23 @@ fn rows(run: &mut Run<'_>) -> Result<(), KernelError> {
     let outs: Result<Vec<_>, _> = (0..8).map(|_| run.output(n)).collect();
     let outs = outs?;
     let [sums, tops] = [run.output(rows)?, run.output(rows)?];
-    row_sum(run.ctx, &x, &sums, rows, cols)?;
-    row_max(run.ctx, &x, &tops, rows, cols)?;
-    softmax_forward(run.ctx, &x, &outs[0], rows, cols)?;
-    softmax_backward(run.ctx, &outs[0], &dy, &outs[1], rows, cols)?;
+    row_sum(run.device, &x, &sums, rows, cols)?;
+    row_max(run.device, &x, &tops, rows, cols)?;
+    softmax_forward(run.device, &x, &outs[0], rows, cols)?;
+    softmax_backward(run.device, &outs[0], &dy, &outs[1], rows, cols)?;
     let stats = run.output(2 * rows)?;
     layer_norm_forward(
-        run.ctx, &x, &weight, &bias, &outs[2], &stats, rows, cols, 1e-5,
+        run.device, &x, &weight, &bias, &outs[2], &stats, rows, cols, 1e-5,
     )?;
-    layer_norm_backward_input(run.ctx, &x, &weight, &stats, &dy, &outs[3], rows, cols)?;
+    layer_norm_backward_input(run.device, &x, &weight, &stats, &dy, &outs[3], rows, cols)?;
     layer_norm_backward_input_add(
-        run.ctx, &x, &weight, &stats, &dy, &outs[1], &outs[4], rows, cols,
+        run.device, &x, &weight, &stats, &dy, &outs[1], &outs[4], rows, cols,
     )?;
     let rms = run.output(rows)?;
-    rms_norm_forward(run.ctx, &x, &weight, &outs[5], &rms, rows, cols, 1e-5)?;
-    rms_norm_backward_input(run.ctx, &x, &weight, &rms, &dy, &outs[6], rows, cols)?;
+    rms_norm_forward(run.device, &x, &weight, &outs[5], &rms, rows, cols, 1e-5)?;
+    rms_norm_backward_input(run.device, &x, &weight, &rms, &dy, &outs[6], rows, cols)?;
     rms_norm_backward_input_add(
-        run.ctx, &x, &weight, &rms, &dy, &outs[1], &outs[7], rows, cols,
+        run.device, &x, &weight, &rms, &dy, &outs[1], &outs[7], rows, cols,
     )?;
     run.keep_all(&outs)?;
     run.keep_all([&sums, &tops, &stats, &rms])
@@ -73,13 +73,13 @@ fn columns(run: &mut Run<'_>) -> Result<(), KernelError> {
     let outs = outs?;
     for accumulate in [false, true] {
         let (s, r, c, a) = (shards, per_shard, cols, accumulate);
-        column_sum(run.ctx, &x, &outs[0], s, r, c, a)?;
-        layer_norm_backward_params(run.ctx, &x, &stats, &dy, &outs[1], &outs[2], s, r, c, a)?;
-        rms_norm_backward_weight(run.ctx, &x, &rms, &dy, &outs[3], s, r, c, a)?;
+        column_sum(run.device, &x, &outs[0], s, r, c, a)?;
+        layer_norm_backward_params(run.device, &x, &stats, &dy, &outs[1], &outs[2], s, r, c, a)?;
+        rms_norm_backward_weight(run.device, &x, &rms, &dy, &outs[3], s, r, c, a)?;
     }
     run.keep_all(&outs)?;
     let total = run.output(cols)?;
-    shard_sum(run.ctx, &outs[0], &total, shards, cols, false)?;
+    shard_sum(run.device, &outs[0], &total, shards, cols, false)?;
     run.keep(&total)
 }
 
@@ -99,7 +99,7 @@ fn cross_entropy(run: &mut Run<'_>) -> Result<(), KernelError> {
         let (scale, dlogits) = (run.input(&[0.25])?, run.output(rows * vocabulary)?);
         let (r, v) = (rows, vocabulary);
         cross_entropy_forward(
-            run.ctx,
+            run.device,
             &logits,
             &of_targets,
             &loss,
@@ -109,10 +109,10 @@ fn cross_entropy(run: &mut Run<'_>) -> Result<(), KernelError> {
             smoothing,
         )?;
         let is_real = |row: usize| targets[row] != u32::MAX;
-        let words = run.ctx.download_f32(&stats)?;
+        let words = run.device.download_f32(&stats)?;
         let stats = run.input_hiding(&words, |at| !is_real(at / 2))?;
         cross_entropy_backward(
-            run.ctx,
+            run.device,
             &logits,
             &of_targets,
             &stats,
@@ -159,14 +159,22 @@ fn batch_norm(run: &mut Run<'_>) -> Result<(), KernelError> {
         };
         let stats = run.output(2 * spec.shards * 3)?;
         let counts = Some(&counts);
-        batch_norm_statistics(run.ctx, &x, counts, Some(&of_running), &stats, &spec, 1e-5)?;
+        batch_norm_statistics(
+            run.device,
+            &x,
+            counts,
+            Some(&of_running),
+            &stats,
+            &spec,
+            1e-5,
+        )?;
         let (y, dx) = (run.output(n)?, run.output(n)?);
         let t = Some(&tracked);
-        batch_norm_apply(run.ctx, &x, &weight, &bias, &stats, counts, t, &y, &spec)?;
+        batch_norm_apply(run.device, &x, &weight, &bias, &stats, counts, t, &y, &spec)?;
         let sums = [run.output(spec.shards * 3)?, run.output(spec.shards * 3)?];
         let to = [&sums[0], &sums[1]];
         batch_norm_backward(
-            run.ctx, &x, &weight, &stats, &dy, counts, &dx, to, false, &spec,
+            run.device, &x, &weight, &stats, &dy, counts, &dx, to, false, &spec,
         )?;
         run.keep_where(&y, |at| !is_empty(at))?;
         run.keep_all([&dx, &stats, &tracked])?;
@@ -194,22 +202,27 @@ fn reductions(run: &mut Run<'_>) -> Result<(), KernelError> {
                 .map(|a| shape[a])
                 .product();
             let out = run.output_of(reduction.output_dtype(DType::F32), kept)?;
-            reduce(run.ctx, reduction, x.operand(), axes, &out)?;
+            reduce(run.device, reduction, x.operand(), axes, &out)?;
             run.keep(&out)?;
         }
     }
     for axis in [0, 2] {
         let (sums, products) = (run.output(n)?, run.output(n)?);
-        cumsum(run.ctx, x.operand(), axis, &sums)?;
-        cumprod(run.ctx, x.operand(), axis, &products)?;
+        cumsum(run.device, x.operand(), axis, &sums)?;
+        cumprod(run.device, x.operand(), axis, &products)?;
         run.keep_all([&sums, &products])?;
     }
     let long = run.input(&normal(2, 4100))?;
     let (total, norm) = (run.output(1)?, run.output(1)?);
-    sum(run.ctx, &long, &total)?;
-    global_norm(run.ctx, &long, &norm)?;
+    sum(run.device, &long, &total)?;
+    global_norm(run.device, &long, &norm)?;
     let running = run.output(4100)?;
-    cumsum(run.ctx, Tensor::new(&long, &[4100])?.operand(), 0, &running)?;
+    cumsum(
+        run.device,
+        Tensor::new(&long, &[4100])?.operand(),
+        0,
+        &running,
+    )?;
     run.keep_all([&total, &norm, &running])?;
     let halves: Vec<f16> = normal(3, 7).into_iter().map(f16::from_f32).collect();
     let halves = Tensor::new(&run.typed(&halves)?, &[7])?;
@@ -220,7 +233,7 @@ fn reductions(run: &mut Run<'_>) -> Result<(), KernelError> {
         Reduction::All,
     ] {
         let out = run.output_of(reduction.output_dtype(DType::F16), 1)?;
-        reduce(run.ctx, reduction, halves.operand(), &[0], &out)?;
+        reduce(run.device, reduction, halves.operand(), &[0], &out)?;
         run.keep(&out)?;
     }
     Ok(())
@@ -232,13 +245,13 @@ fn sorts(run: &mut Run<'_>) -> Result<(), KernelError> {
         let n: usize = shape.iter().product();
         let x = Tensor::new(&run.input(&values(1, n))?, &shape)?;
         let (sorted, places) = (run.output(n)?, run.output_of(DType::U32, n)?);
-        sort(run.ctx, x.operand(), 1, false, &sorted, &places)?;
+        sort(run.device, x.operand(), 1, false, &sorted, &places)?;
         let k = 5;
         let (top, at) = (
             run.output(shape[0] * k)?,
             run.output_of(DType::U32, shape[0] * k)?,
         );
-        topk(run.ctx, x.operand(), k, 1, true, &top, &at)?;
+        topk(run.device, x.operand(), k, 1, true, &top, &at)?;
         run.keep_all([&sorted, &places, &top, &at])?;
     }
     let bytes: Vec<u8> = ids(2, 37, 256).into_iter().map(|id| id as u8).collect();
@@ -247,7 +260,7 @@ fn sorts(run: &mut Run<'_>) -> Result<(), KernelError> {
         run.output_of(DType::U8, 37)?,
         run.output_of(DType::U32, 37)?,
     );
-    sort(run.ctx, x.operand(), 0, true, &sorted, &places)?;
+    sort(run.device, x.operand(), 0, true, &sorted, &places)?;
     run.keep_all([&sorted, &places])
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use hlx_core::digest::canonical_bits;
-use hlx_core::{Buffer, Context, DType, Element};
+use hlx_core::{Buffer, DType, Device, Element};
 use hlx_kernels::testing::TestMemory;
 use hlx_kernels::{KernelError, Layout, Operand};
 
@@ -106,7 +106,7 @@ impl fmt::Display for Given {
 
 /// A run of a body on a device.
 pub struct Run<'a> {
-    pub ctx: &'a Context,
+    pub device: &'a Device,
     pub memory: TestMemory,
     pub given: Given,
     inputs: usize,
@@ -114,9 +114,9 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub fn new(ctx: &'a Context, given: Given) -> Self {
+    pub fn new(device: &'a Device, given: Given) -> Self {
         Self {
-            ctx,
+            device,
             memory: TestMemory::fenced_by(given.filler.fence()),
             given,
             inputs: 0,
@@ -126,14 +126,14 @@ impl<'a> Run<'a> {
 
     /// Runs a body and returns the words that it keeps, NaN of f32 as one.
     pub fn outputs(
-        ctx: &'a Context,
+        device: &'a Device,
         given: Given,
         body: &Body,
     ) -> Result<Vec<Vec<u32>>, KernelError> {
-        let mut run = Self::new(ctx, given);
-        run.memory.spoil_freed_memory(ctx)?;
+        let mut run = Self::new(device, given);
+        run.memory.spoil_freed_memory(device)?;
         body(&mut run)?;
-        run.memory.check_fences("unread", ctx)?;
+        run.memory.check_fences("unread", device)?;
         Ok(run.kept)
     }
 
@@ -163,12 +163,12 @@ impl<'a> Run<'a> {
                 *x = self.given.filler.number(*x);
             }
         }
-        Ok(self.memory.input(self.ctx, &data)?)
+        Ok(self.memory.input(self.device, &data)?)
     }
 
     /// An input of another type than f32, read as a whole.
     pub fn typed<T: Element>(&mut self, data: &[T]) -> Result<Buffer, KernelError> {
-        Ok(self.memory.input_of(self.ctx, data)?)
+        Ok(self.memory.input_of(self.device, data)?)
     }
 
     /// Ids, of which the hidden ones are not read.
@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
             false => id,
         };
         let words: Vec<u32> = data.iter().enumerate().map(word).collect();
-        Ok(self.memory.input_u32(self.ctx, &words)?)
+        Ok(self.memory.input_u32(self.device, &words)?)
     }
 
     /// Ids, read as a whole.
@@ -197,14 +197,14 @@ impl<'a> Run<'a> {
 
     /// An output of a type.
     pub fn output_of(&mut self, dtype: DType, len: usize) -> Result<Buffer, KernelError> {
-        let buffer = self.memory.output_of(self.ctx, dtype, len)?;
-        self.ctx.fill(&buffer, self.given.filler.fence())?;
+        let buffer = self.memory.output_of(self.device, dtype, len)?;
+        self.device.fill(&buffer, self.given.filler.fence())?;
         Ok(buffer)
     }
 
     /// Takes what another run has kept, of the same device and over the same numbers.
     pub fn take(&mut self, other: Run<'_>) -> Result<(), KernelError> {
-        other.memory.check_fences("unread", other.ctx)?;
+        other.memory.check_fences("unread", other.device)?;
         self.kept.extend(other.kept);
         Ok(())
     }
@@ -228,7 +228,7 @@ impl<'a> Run<'a> {
         buffer: &Buffer,
         defined: impl Fn(usize) -> bool,
     ) -> Result<(), KernelError> {
-        let words = self.ctx.download_u32(buffer)?;
+        let words = self.device.download_u32(buffer)?;
         let is_f32 = buffer.dtype() == DType::F32;
         let canonical = |word: u32| match is_f32 {
             true => canonical_bits(f32::from_bits(word)),

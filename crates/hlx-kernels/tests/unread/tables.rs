@@ -39,16 +39,16 @@ fn embeddings(run: &mut Run<'_>) -> Result<(), KernelError> {
             !tokens.contains(&((at / width) as u32))
         })?;
         let y = run.output(n * width)?;
-        embedding_forward(run.ctx, &of_tokens, &weight, &y, n, vocabulary, width)?;
+        embedding_forward(run.device, &of_tokens, &weight, &y, n, vocabulary, width)?;
         let dy = run.input_hiding(&normal(3, n * width), |at| at / width == outside)?;
         let dweight = run.output(2 * vocabulary * width)?;
         let of = [2, n / 2];
         embedding_backward(
-            run.ctx, &of_tokens, &dy, &dweight, of[0], of[1], vocabulary, width, false,
+            run.device, &of_tokens, &dy, &dweight, of[0], of[1], vocabulary, width, false,
         )?;
         let total = run.output(vocabulary * width)?;
         embedding_backward_sum(
-            run.ctx, &of_tokens, &dy, &total, of[0], of[1], vocabulary, width,
+            run.device, &of_tokens, &dy, &total, of[0], of[1], vocabulary, width,
         )?;
         run.keep_all([&y, &dweight, &total])?;
     }
@@ -66,7 +66,7 @@ fn indices(run: &mut Run<'_>) -> Result<(), KernelError> {
     })?;
     let x = Tensor::new(&x, &[rows, columns])?;
     let out = run.output(picked * columns)?;
-    gather(run.ctx, x.operand(), 0, of_index.operand(), &out, None)?;
+    gather(run.device, x.operand(), 0, of_index.operand(), &out, None)?;
     run.keep(&out)?;
     let line: Vec<u32> = index[..picked].to_vec();
     let named = |row: usize| line.contains(&(row as u32));
@@ -74,7 +74,7 @@ fn indices(run: &mut Run<'_>) -> Result<(), KernelError> {
     let x = Tensor::new(&x, &[rows, columns])?;
     let of_line = Tensor::new(&run.typed(&line)?, &[picked])?;
     let out = run.output(picked * columns)?;
-    index_select(run.ctx, x.operand(), 0, of_line.operand(), &out, None)?;
+    index_select(run.device, x.operand(), 0, of_line.operand(), &out, None)?;
     run.keep(&out)?;
     let source = run.input(&values(4, picked * columns))?;
     let source = Tensor::new(&source, &[picked, columns])?;
@@ -85,13 +85,21 @@ fn indices(run: &mut Run<'_>) -> Result<(), KernelError> {
             let small = Tensor::new(&run.typed(&small)?, &[picked, columns])?;
             let target = run.input(&values(5, rows * columns))?;
             let at = small.operand();
-            add(run.ctx, &target, &shape, axis, at, source.operand(), None)?;
+            add(
+                run.device,
+                &target,
+                &shape,
+                axis,
+                at,
+                source.operand(),
+                None,
+            )?;
             run.keep(&target)?;
         }
     }
     let target = run.input(&values(6, rows * columns))?;
     index_add(
-        run.ctx,
+        run.device,
         &target,
         &shape,
         0,
@@ -114,7 +122,7 @@ fn lines(run: &mut Run<'_>) -> Result<(), KernelError> {
     let shape = [lines, targets as usize];
     let target = run.input(&normal(3, lines * targets as usize))?;
     let at = index.operand();
-    scatter_add(run.ctx, &target, &shape, 1, at, source.operand(), None)?;
+    scatter_add(run.device, &target, &shape, 1, at, source.operand(), None)?;
     run.keep(&target)
 }
 
@@ -128,7 +136,7 @@ fn long_additions(run: &mut Run<'_>) -> Result<(), KernelError> {
         let shape = [rows as usize, columns];
         let target = run.input(&normal(3, rows as usize * columns))?;
         index_add(
-            run.ctx,
+            run.device,
             &target,
             &shape,
             0,
@@ -162,11 +170,11 @@ fn experts(run: &mut Run<'_>) -> Result<(), KernelError> {
         };
         let rows = choices.rows();
         let picks = run.typed(&chosen(tokens, 2, 4))?;
-        let table = experts_table(run.ctx, &picks, &choices)?;
-        let bounds = run.ctx.alloc_typed(DType::U32, 5)?;
-        experts_bounds(run.ctx, &table, &bounds, 1, &choices)?;
-        let by_shards = run.ctx.alloc_typed(DType::U32, 9)?;
-        experts_bounds(run.ctx, &table, &by_shards, 2, &choices)?;
+        let table = experts_table(run.device, &picks, &choices)?;
+        let bounds = run.device.alloc_typed(DType::U32, 5)?;
+        experts_bounds(run.device, &table, &bounds, 1, &choices)?;
+        let by_shards = run.device.alloc_typed(DType::U32, 9)?;
+        experts_bounds(run.device, &table, &by_shards, 2, &choices)?;
         run.keep_all([&bounds, &by_shards, &table.slots])?;
         let stride = usize::next_multiple_of(n * k, 64);
         let unused = |at: usize| at / stride == 1 || at % stride >= n * k;
@@ -182,25 +190,25 @@ fn experts(run: &mut Run<'_>) -> Result<(), KernelError> {
                 trans_b,
             };
             let y = run.output(rows * n)?;
-            experts_product(run.ctx, &x, &weights, &bounds, &y, &product)?;
+            experts_product(run.device, &x, &weights, &bounds, &y, &product)?;
             run.keep(&y)?;
-            let of_x = Prepared::new(run.ctx, &x, Preparation::of_rows(rows, k, Width::Wide))?;
+            let of_x = Prepared::new(run.device, &x, Preparation::of_rows(rows, k, Width::Wide))?;
             let y = run.output(rows * n)?;
-            experts_product_integers(run.ctx, &of_x, &weights, &bounds, &y, &product)?;
+            experts_product_integers(run.device, &of_x, &weights, &bounds, &y, &product)?;
             run.keep(&y)?;
         }
         let (dy, sums) = (run.input(&normal(3, rows * n))?, run.output(tokens * n)?);
-        experts_sum(run.ctx, &dy, None, &table.slots, &sums, (&choices, n))?;
+        experts_sum(run.device, &dy, None, &table.slots, &sums, (&choices, n))?;
         run.keep(&sums)?;
         for expert in [0, 1, 3] {
             // Rows of other experts are not read.
-            let words = run.ctx.download_u32(&bounds)?;
+            let words = run.device.download_u32(&bounds)?;
             let own = words[expert] as usize..words[expert + 1] as usize;
             let dy = run.input_hiding(&normal(3, rows * n), |at| !own.contains(&(at / n)))?;
             let x = run.input_hiding(&normal(2, rows * k), |at| !own.contains(&(at / k)))?;
             let dweight = run.output(2 * n * k)?;
             let of = (&by_shards, expert, 2);
-            experts_weight_gradient(run.ctx, (&dy, n), (&x, k), of, (&dweight, false))?;
+            experts_weight_gradient(run.device, (&dy, n), (&x, k), of, (&dweight, false))?;
             run.keep(&dweight)?;
         }
         expert_gradients_of_integers(run, [tokens, rows, n, k], &by_shards)?;
@@ -221,14 +229,15 @@ fn expert_gradients_of_integers(
         .for_each(|row| row.fill(0.0));
     let no_gradient = |row: usize| row.is_multiple_of(3);
     // A special in a row without a gradient would give it one.
-    let dy = run.memory.input(run.ctx, &gradient)?;
+    let dy = run.memory.input(run.device, &gradient)?;
     let x = run.input_hiding(&normal(4, rows * k), |at| no_gradient(at / k))?;
-    let dy_rows = Prepared::new(run.ctx, &dy, Preparation::of_rows(rows, n, Width::Wide))?;
+    let dy_rows = Prepared::new(run.device, &dy, Preparation::of_rows(rows, n, Width::Wide))?;
     for beside in [None, Some(&dy_rows)] {
-        let columns = ExpertsColumns::new(run.ctx, (&dy, n), beside, (&x, k), bounds, tokens / 2)?;
+        let columns =
+            ExpertsColumns::new(run.device, (&dy, n), beside, (&x, k), bounds, tokens / 2)?;
         for expert in [0, 1, 3] {
             let dweight = run.output(2 * n * k)?;
-            experts_weight_gradient_integers(run.ctx, &columns, [expert, 2], (&dweight, false))?;
+            experts_weight_gradient_integers(run.device, &columns, [expert, 2], (&dweight, false))?;
             run.keep(&dweight)?;
         }
     }
@@ -239,12 +248,12 @@ fn expert_gradients_of_integers(
 fn integer_products(run: &mut Run<'_>) -> Result<(), KernelError> {
     for [m, n, k] in [[5, 33, 37], [70, 66, 68]] {
         let (a, b) = (run.input(&normal(1, m * k))?, run.input(&normal(2, n * k))?);
-        let of_a = Prepared::new(run.ctx, &a, Preparation::of_rows(m, k, Width::Wide))?;
-        let of_b = Prepared::new(run.ctx, &b, Preparation::of_rows(n, k, Width::Narrow))?;
+        let of_a = Prepared::new(run.device, &a, Preparation::of_rows(m, k, Width::Wide))?;
+        let of_b = Prepared::new(run.device, &b, Preparation::of_rows(n, k, Width::Narrow))?;
         let (bias, c) = (run.input(&normal(3, n))?, run.output(m * n)?);
         let shape = IntegerProduct::new(m, n, k);
         let pair = [&of_a, &of_b];
-        integer_product(run.ctx, pair, Some(&bias), &c, &shape, Epilogue::None)?;
+        integer_product(run.device, pair, Some(&bias), &c, &shape, Epilogue::None)?;
         run.keep(&c)?;
         sources(run, [m, k], &of_b, n)?;
     }
@@ -267,9 +276,9 @@ fn sources(
         up: &up,
     };
     for source in [Source::Activation { kind, x: &x }, gated] {
-        let (a, c) = (Prepared::new(run.ctx, source, of)?, run.output(m * n)?);
+        let (a, c) = (Prepared::new(run.device, source, of)?, run.output(m * n)?);
         let shape = IntegerProduct::new(m, n, k);
-        integer_product(run.ctx, [&a, b], None, &c, &shape, Epilogue::None)?;
+        integer_product(run.device, [&a, b], None, &c, &shape, Epilogue::None)?;
         run.keep(&c)?;
     }
     Ok(())
@@ -280,15 +289,15 @@ fn integer_norms(run: &mut Run<'_>) -> Result<(), KernelError> {
     let (m, n, k) = (3, 5, 133);
     let (x, b) = (run.input(&normal(4, m * k))?, run.input(&normal(2, n * k))?);
     let (weight, bias) = (run.input(&normal(6, k))?, run.input(&normal(7, k))?);
-    let b = Prepared::new(run.ctx, &b, Preparation::of_rows(n, k, Width::Narrow))?;
+    let b = Prepared::new(run.device, &b, Preparation::of_rows(n, k, Width::Narrow))?;
     let (stats, rms) = (run.output(2 * m)?, run.output(m)?);
     for a in [
-        prepare_layer_norm(run.ctx, &x, [&weight, &bias], &stats, 1e-5, [m, k])?,
-        prepare_rms_norm(run.ctx, &x, &weight, &rms, 1e-5, [m, k])?,
+        prepare_layer_norm(run.device, &x, [&weight, &bias], &stats, 1e-5, [m, k])?,
+        prepare_rms_norm(run.device, &x, &weight, &rms, 1e-5, [m, k])?,
     ] {
         let c = run.output(m * n)?;
         let shape = IntegerProduct::new(m, n, k);
-        integer_product(run.ctx, [&a, &b], None, &c, &shape, Epilogue::None)?;
+        integer_product(run.device, [&a, &b], None, &c, &shape, Epilogue::None)?;
         run.keep(&c)?;
     }
     run.keep_all([&stats, &rms])
@@ -305,7 +314,7 @@ fn gradients_of_weights(run: &mut Run<'_>) -> Result<(), KernelError> {
                 row.fill(0.0);
             }
         }
-        let dy = run.memory.input(run.ctx, &gradient)?;
+        let dy = run.memory.input(run.device, &gradient)?;
         let x = run.input_hiding(&normal(2, positions * n), |at| padding(at / n))?;
         let up = run.input_hiding(&normal(3, positions * n), |at| padding(at / n))?;
         let (weight, bias) = (run.input(&normal(4, n))?, run.input(&normal(5, n))?);
@@ -314,7 +323,7 @@ fn gradients_of_weights(run: &mut Run<'_>) -> Result<(), KernelError> {
         let of_dy = Preparation::of_columns(1, positions, m, Width::Wide).whole();
         let of_x = Preparation::of_columns(1, positions, n, Width::Narrow).whole();
         let of_rows = Preparation::of_rows(positions, m, Width::Wide);
-        let [rows, columns] = Prepared::rows_and_columns(run.ctx, &dy, of_rows, of_dy)?;
+        let [rows, columns] = Prepared::rows_and_columns(run.device, &dy, of_rows, of_dy)?;
         let kind = Activation::Relu;
         let sources = [
             Source::Stored(&x),
@@ -344,11 +353,11 @@ fn gradients_of_weights(run: &mut Run<'_>) -> Result<(), KernelError> {
         };
         for &source in sources {
             for beside in [Beside::Prepared(&rows), Beside::Values(&dy, m)] {
-                let x = Prepared::columns_beside(run.ctx, source, of_x, beside)?;
+                let x = Prepared::columns_beside(run.device, source, of_x, beside)?;
                 let dweight = run.output(m * n)?;
                 let shape = IntegerProduct::new(m, n, positions);
                 let pair = [&columns, &x];
-                integer_product(run.ctx, pair, None, &dweight, &shape, Epilogue::None)?;
+                integer_product(run.device, pair, None, &dweight, &shape, Epilogue::None)?;
                 run.keep(&dweight)?;
             }
         }
@@ -369,7 +378,7 @@ fn optimizers(run: &mut Run<'_>) -> Result<(), KernelError> {
     let hyper = run.ids(&[hyper.to_words(), hyper.to_words()].concat())?;
     let grads = run.input(&normal(1, n))?;
     for clip in [0.5_f32.to_bits(), hlx_kernels::optimizer::SKIPPED] {
-        let clip = run.memory.input_u32(run.ctx, &[clip])?;
+        let clip = run.memory.input_u32(run.device, &[clip])?;
         let state = |run: &mut Run<'_>| -> Result<Vec<_>, KernelError> {
             let squares: Vec<f32> = normal(2, n).iter().map(|x| x * x).collect();
             (0..4).map(|_| run.input(&squares)).collect()
@@ -381,19 +390,19 @@ fn optimizers(run: &mut Run<'_>) -> Result<(), KernelError> {
                 groups: Groups::One(1),
                 ..Update::new(params, &grads, &hyper, &clip)
             };
-            let ctx = run.ctx;
+            let device = run.device;
             match kind {
-                0 => sgd_step(ctx, &update)?,
-                1 => sgd_momentum_step(ctx, &update, a, true)?,
-                2 => adam_step(ctx, &update, a, b)?,
-                3 => adagrad_step(ctx, &update, a)?,
-                4 => rmsprop_step(ctx, &update, a, None, None)?,
-                5 => rmsprop_step(ctx, &update, a, Some(b), None)?,
-                6 => rmsprop_step(ctx, &update, a, None, Some(c))?,
-                7 => rmsprop_step(ctx, &update, a, Some(b), Some(c))?,
-                8 => lion_step(ctx, &update, a)?,
-                9 => average_step(ctx, &update)?,
-                _ => muon_step(ctx, &update, a, [7, 19], true, &NewtonSchulz::default())?,
+                0 => sgd_step(device, &update)?,
+                1 => sgd_momentum_step(device, &update, a, true)?,
+                2 => adam_step(device, &update, a, b)?,
+                3 => adagrad_step(device, &update, a)?,
+                4 => rmsprop_step(device, &update, a, None, None)?,
+                5 => rmsprop_step(device, &update, a, Some(b), None)?,
+                6 => rmsprop_step(device, &update, a, None, Some(c))?,
+                7 => rmsprop_step(device, &update, a, Some(b), Some(c))?,
+                8 => lion_step(device, &update, a)?,
+                9 => average_step(device, &update)?,
+                _ => muon_step(device, &update, a, [7, 19], true, &NewtonSchulz::default())?,
             }
             run.keep_all(&state)?;
         }
@@ -405,7 +414,7 @@ fn optimizers(run: &mut Run<'_>) -> Result<(), KernelError> {
 fn factors(run: &mut Run<'_>) -> Result<(), KernelError> {
     let norm = run.input(&[3.0])?;
     let (clip, guarded) = (run.output(1)?, run.output(1)?);
-    clip_factor(run.ctx, &norm, &clip, 1.0)?;
+    clip_factor(run.device, &norm, &clip, 1.0)?;
     let words = run.ids_hiding(&[7; 21], |at| at % 9 >= 3)?;
     let watched = Watched {
         words,
@@ -413,7 +422,7 @@ fn factors(run: &mut Run<'_>) -> Result<(), KernelError> {
         run: 3,
         stride: 9,
     };
-    guarded_factor(run.ctx, &norm, &watched, &guarded, 1.0)?;
+    guarded_factor(run.device, &norm, &watched, &guarded, 1.0)?;
     run.keep_all([&clip, &guarded])
 }
 
@@ -426,7 +435,7 @@ fn digests(run: &mut Run<'_>) -> Result<(), KernelError> {
                 // A NaN's payload is not HLX's.
                 continue;
             }
-            let digest = tree_digest(run.ctx, &x, kind)?;
+            let digest = tree_digest(run.device, &x, kind)?;
             let words = digest.as_bytes().chunks(4);
             let words: Vec<u32> = words
                 .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))

@@ -1,7 +1,7 @@
 //! The ways in which a [`Tuning`] can send a launch through the kernels, as changes of a device's own.
 
 use hlx_core::{
-    AttentionTuning, ColumnCut, Context, MapTuning, ProductTile, ProductTuning, RowCut, Tuning,
+    AttentionTuning, ColumnCut, Device, MapTuning, ProductTile, ProductTuning, RowCut, Tuning,
 };
 
 /// A change of a device's tuning.
@@ -32,13 +32,13 @@ const fn integers(name: &'static str, number: usize) -> Way {
 
 impl Way {
     /// A handle of the device that takes this way; none where the device lacks it.
-    pub fn of(&self, ctx: &Context) -> Option<Context> {
-        let mut tuning = ctx.tuning().clone();
+    pub fn of(&self, device: &Device) -> Option<Device> {
+        let mut tuning = device.tuning().clone();
         (self.apply)(&mut tuning);
         if let Some(number) = self.integers {
-            tuning.products.integers = *ctx.integer_paths().get(number)?;
+            tuning.products.integers = *device.integer_paths().get(number)?;
         }
-        Some(ctx.with_tuning(tuning).expect("a valid tuning"))
+        Some(device.with_tuning(tuning).expect("a valid tuning"))
     }
 }
 

@@ -79,9 +79,9 @@ impl Attention {
 
     /// \[B, T, C\]; the shape is kept.
     pub fn forward(&self, x: &Tensor, pass: &mut Pass<'_>) -> Result<Tensor> {
-        let context = pass.context;
-        let heads = self.heads(|linear| linear.forward(x, context))?;
-        self.o_proj.forward(&self.attend(heads, pass)?, context)
+        let mode = pass.mode;
+        let heads = self.heads(|linear| linear.forward(x, mode))?;
+        self.o_proj.forward(&self.attend(heads, pass)?, mode)
     }
 
     /// As [`Attention::forward`], added to a residual; without adapters the bits of the sum.
@@ -91,8 +91,8 @@ impl Attention {
         residual: &Tensor,
         pass: &mut Pass<'_>,
     ) -> Result<Tensor> {
-        let context = pass.context;
-        let heads = self.heads(|linear| linear.forward(x, context))?;
+        let mode = pass.mode;
+        let heads = self.heads(|linear| linear.forward(x, mode))?;
         self.o_proj
             .forward_add(&self.attend(heads, pass)?, residual)
     }
@@ -149,7 +149,7 @@ impl Attention {
     /// What the projection back reads, \[B, T, H D\].
     fn attend(&self, heads: [Tensor; 3], pass: &mut Pass<'_>) -> Result<Tensor> {
         let (p, purpose) = self.dropout;
-        let mask = pass.context.mask(p, purpose).filter(|_| p > 0.0);
+        let mask = pass.mode.mask(p, purpose).filter(|_| p > 0.0);
         let spec = AttentionSpec {
             dropout: mask,
             documents: pass.documents().cloned(),
@@ -169,8 +169,8 @@ impl Attention {
         let Some([of_queries, of_keys]) = &self.norms else {
             return Ok([q, k, v]);
         };
-        let q = of_queries.forward(&q, pass.context)?;
-        Ok([q, of_keys.forward(&k, pass.context)?, v])
+        let q = of_queries.forward(&q, pass.mode)?;
+        Ok([q, of_keys.forward(&k, pass.mode)?, v])
     }
 
     fn turned(&self, [q, k, v]: [Tensor; 3], pass: &Pass<'_>) -> Result<[Tensor; 3]> {

@@ -49,8 +49,8 @@ pub(super) fn balance_loss(
 /// 1 where an expert is chosen, else 0; without gradient.
 fn chosen(scores: &Tensor, per_token: usize) -> Result<Tensor> {
     let (values, places) = scores.detach().topk(per_token, -1, true)?;
-    let ones = Tensor::ones(scores.context(), values.shape(), DType::F32)?;
-    let none = Tensor::zeros(scores.context(), scores.shape(), DType::F32)?;
+    let ones = Tensor::ones(scores.device(), values.shape(), DType::F32)?;
+    let none = Tensor::zeros(scores.device(), scores.shape(), DType::F32)?;
     Ok(none.scatter(-1, &places, &ones)?)
 }
 
@@ -91,10 +91,14 @@ mod tests {
     /// The tokens of each sample that are no padding.
     const LENGTHS: [usize; 4] = [2, 0, 3, 1];
 
-    fn counted(ctx: &hlx_core::Context) -> Result<Tensor> {
+    fn counted(device: &hlx_core::Device) -> Result<Tensor> {
         let row = |length: usize| (0..SHAPE[1]).map(move |at| f32::from(u8::from(at < length)));
         let counted: Vec<f32> = LENGTHS.into_iter().flat_map(row).collect();
-        Ok(Tensor::from_slice(ctx, &counted, &[SHAPE[0], SHAPE[1], 1])?)
+        Ok(Tensor::from_slice(
+            device,
+            &counted,
+            &[SHAPE[0], SHAPE[1], 1],
+        )?)
     }
 
     /// `load_balancing_loss_func` in f64, of the first `lengths` tokens of some samples.
@@ -133,14 +137,15 @@ mod tests {
 
     #[test]
     fn losses_are_those_of_each_shards_tokens() -> Result<()> {
-        for ctx in hlx_core::testing::contexts() {
+        for device in hlx_core::testing::devices() {
             let scores = (0..LAYERS).map(|layer| {
-                let logits = Tensor::from_slice(ctx, &logits(layer), &SHAPE)?;
+                let logits = Tensor::from_slice(device, &logits(layer), &SHAPE)?;
                 Ok(logits.with_samples(0)?.softmax()?)
             });
             let scores = scores.collect::<Result<Vec<Tensor>>>()?;
             for shards in [1, 2, 4] {
-                for (counted, lengths) in [(None, [SHAPE[1]; 4]), (Some(counted(ctx)?), LENGTHS)] {
+                for (counted, lengths) in [(None, [SHAPE[1]; 4]), (Some(counted(device)?), LENGTHS)]
+                {
                     let losses = balance_loss(&scores, counted.as_ref(), 2, shards)?;
                     let losses = losses.expect("experts");
                     assert_eq!(losses.shape(), [shards]);
@@ -159,10 +164,11 @@ mod tests {
 
     #[test]
     fn derivatives_agree_with_finite_differences() -> Result<()> {
-        let ctx = hlx_core::testing::cpu()?;
-        let inputs = (0..LAYERS).map(|layer| Ok(Tensor::from_slice(&ctx, &logits(layer), &SHAPE)?));
+        let device = hlx_core::testing::cpu()?;
+        let inputs =
+            (0..LAYERS).map(|layer| Ok(Tensor::from_slice(&device, &logits(layer), &SHAPE)?));
         let inputs = inputs.collect::<Result<Vec<Tensor>>>()?;
-        for counted in [None, Some(counted(&ctx)?)] {
+        for counted in [None, Some(counted(&device)?)] {
             let loss = |x: &[Tensor]| {
                 let scores = x
                     .iter()

@@ -34,7 +34,7 @@ enum Network {
 impl Network {
     fn forward(&self, x: &Tensor, pass: &mut Pass<'_>) -> Result<Tensor> {
         match self {
-            Self::Dense(network) => network.forward(x, pass.context),
+            Self::Dense(network) => network.forward(x, pass.mode),
             Self::Experts(experts) => experts.forward_in(x, pass),
         }
     }
@@ -95,22 +95,22 @@ impl Block {
         if let (Some(_), Some(parts)) = (pass.cache(), self.plain_parts()) {
             return self.forward_cached(x, parts, pass);
         }
-        let context = pass.context;
-        let normed = self.input_norm.forward(x, context)?;
+        let mode = pass.mode;
+        let normed = self.input_norm.forward(x, mode)?;
         let mut branch = self.attention.forward(&normed, pass)?;
         if let Some([post, _]) = &self.post_norms {
-            branch = post.forward(&branch, context)?;
+            branch = post.forward(&branch, mode)?;
         }
-        let sum = x.add(&self.attention_dropout.forward(&branch, context)?)?;
+        let sum = x.add(&self.attention_dropout.forward(&branch, mode)?)?;
         let normed = match &self.network_norm {
-            Some(norm) => norm.forward(&sum, context)?,
+            Some(norm) => norm.forward(&sum, mode)?,
             None => normed,
         };
         let mut branch = self.network.forward(&normed, pass)?;
         if let Some([_, post]) = &self.post_norms {
-            branch = post.forward(&branch, context)?;
+            branch = post.forward(&branch, mode)?;
         }
-        Ok(sum.add(&self.network_dropout.forward(&branch, context)?)?)
+        Ok(sum.add(&self.network_dropout.forward(&branch, mode)?)?)
     }
 
     /// The norm of the network and the network of a block without parallel branches, post-norms, experts and
@@ -141,11 +141,11 @@ impl Block {
             let sum = self.attention.forward_fused(x, &of_attention, pass)?;
             return network.forward_fused(&sum, &of_network);
         }
-        let context = pass.context;
-        let normed = self.input_norm.forward(x, context)?;
+        let mode = pass.mode;
+        let normed = self.input_norm.forward(x, mode)?;
         let sum = self.attention.forward_add(&normed, x, pass)?;
-        let normed = network_norm.forward(&sum, context)?;
-        network.forward_add(&normed, &sum, context)
+        let normed = network_norm.forward(&sum, mode)?;
+        network.forward_add(&normed, &sum, mode)
     }
 
     pub fn members(&self) -> Members {

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use hlx_autograd::{AttentionSpec, DType, Tensor};
-use hlx_core::{Arithmetic, Buffer, Context};
+use hlx_core::{Arithmetic, Buffer, Device};
 use hlx_kernels::Operand;
 use hlx_kernels::attention::append::{
     AppendInputs, AppendShape, HeadNorms, HeadRows, HeadTurn, append_heads, append_integer_heads,
@@ -21,7 +21,7 @@ use crate::error::NnError;
 /// [`CausalModel::cache`](crate::CausalModel::cache).
 #[derive(Debug)]
 pub struct KvCache {
-    ctx: Context,
+    device: Device,
     layers: Vec<Kept>,
     /// The tokens of each sequence.
     lengths: Vec<usize>,
@@ -39,24 +39,24 @@ enum Kept {
 
 impl Kept {
     fn new(
-        ctx: &Context,
+        device: &Device,
         [batch, capacity]: [usize; 2],
         [heads, width]: [usize; 2],
     ) -> Result<Self> {
-        Ok(match ctx.arithmetic() {
+        Ok(match device.arithmetic() {
             Arithmetic::Portable => {
-                let zeros = || Tensor::zeros(ctx, &[batch, capacity, heads, width], DType::F32);
+                let zeros = || Tensor::zeros(device, &[batch, capacity, heads, width], DType::F32);
                 Self::Numbers([zeros()?, zeros()?])
             }
             Arithmetic::Integer => {
-                let zeros = || IntegerHeads::of_keys(ctx, [batch, capacity], [heads, width]);
+                let zeros = || IntegerHeads::of_keys(device, [batch, capacity], [heads, width]);
                 Self::Integers([zeros()?, zeros()?])
             }
         })
     }
 
     /// The sequences of these numbers, of so many.
-    fn keep(&mut self, ctx: &Context, batch: usize, ids: &Tensor) -> Result<()> {
+    fn keep(&mut self, device: &Device, batch: usize, ids: &Tensor) -> Result<()> {
         match self {
             Self::Numbers(both) => {
                 for tensor in both {
@@ -65,7 +65,7 @@ impl Kept {
             }
             Self::Integers(both) => {
                 for heads in both {
-                    *heads = selected(ctx, heads, batch, ids)?;
+                    *heads = selected(device, heads, batch, ids)?;
                 }
             }
         }
@@ -91,12 +91,12 @@ impl Kept {
 
 /// The heads of the sequences with these numbers, ids \[n\], of `batch`.
 fn selected(
-    ctx: &Context,
+    device: &Device,
     heads: &IntegerHeads,
     batch: usize,
     ids: &Tensor,
 ) -> Result<IntegerHeads> {
-    let words = Tensor::from_buffer(ctx, heads.words().clone(), &[heads.words().len()])?;
+    let words = Tensor::from_buffer(device, heads.words().clone(), &[heads.words().len()])?;
     let [digits, exponents] = heads.of_sequence();
     let part = |first: usize, per_sequence: usize| -> Result<Tensor> {
         let all = words.narrow(0, first, batch * per_sequence)?;
@@ -127,14 +127,14 @@ fn lengths_of(batch: usize) -> Result<Vec<usize>> {
 impl KvCache {
     /// Allocates the memory: `heads` and `width` are those of the keys.
     pub(crate) fn new(
-        ctx: &Context,
+        device: &Device,
         n_layers: usize,
         [batch, capacity]: [usize; 2],
         [heads, width]: [usize; 2],
     ) -> Result<Self> {
-        let layers = (0..n_layers).map(|_| Kept::new(ctx, [batch, capacity], [heads, width]));
+        let layers = (0..n_layers).map(|_| Kept::new(device, [batch, capacity], [heads, width]));
         Ok(Self {
-            ctx: ctx.clone(),
+            device: device.clone(),
             layers: layers.collect::<Result<_>>()?,
             lengths: lengths_of(batch)?,
             capacity,
@@ -163,9 +163,9 @@ impl KvCache {
             )));
         }
         let ids: Vec<u32> = sequences.iter().map(|&sequence| sequence as u32).collect();
-        let ids = Tensor::ids(&self.ctx, &ids, &[ids.len()])?;
+        let ids = Tensor::ids(&self.device, &ids, &[ids.len()])?;
         for layer in &mut self.layers {
-            layer.keep(&self.ctx, batch, &ids)?;
+            layer.keep(&self.device, batch, &ids)?;
         }
         self.lengths = sequences
             .iter()
@@ -237,17 +237,17 @@ impl KvCache {
     ) -> Result<CacheStep<'_>> {
         let (batch, time) = shape_of(ids, self.capacity.min(max_positions))?;
         let first = self.advance((batch, time), new, max_positions)?;
-        let ctx = ids.context();
+        let device = ids.device();
         let words = |numbers: &[usize]| {
             let words: Vec<u32> = numbers.iter().map(|&number| number as u32).collect();
-            Tensor::ids(ctx, &words, &[batch])
+            Tensor::ids(device, &words, &[batch])
         };
         let positions = first
             .iter()
             .flat_map(|&first| (first..first + time).map(|at| at as u32));
         let positions: Vec<u32> = positions.collect();
         Ok(CacheStep {
-            positions: Tensor::ids(ctx, &positions, &[batch, time])?,
+            positions: Tensor::ids(device, &positions, &[batch, time])?,
             lengths: words(&self.lengths)?,
             first_positions: words(&first)?,
             ranges: RefCell::default(),
@@ -272,8 +272,8 @@ impl KvCache {
     }
 
     /// The device, and the memory of the first layer's keys, by which a recorded pass knows its cache.
-    pub(super) fn memory(&self) -> Option<(Context, Buffer)> {
-        Some((self.ctx.clone(), self.layers.first()?.memory().clone()))
+    pub(super) fn memory(&self) -> Option<(Device, Buffer)> {
+        Some((self.device.clone(), self.layers.first()?.memory().clone()))
     }
 }
 
@@ -342,16 +342,16 @@ impl CacheStep<'_> {
         shape: &AppendShape,
         [keys, values]: [&Tensor; 2],
     ) -> Result<Tensor> {
-        let ctx = heads[0].context();
-        let q_out = ctx.alloc(heads[0].n_elements())?;
+        let device = heads[0].device();
+        let q_out = device.alloc(heads[0].n_elements())?;
         let [of_keys, of_values] = [keys.buffer()?, values.buffer()?];
         self.with_inputs(heads, steps, |inputs| {
-            append_heads(ctx, inputs, &q_out, [&of_keys, &of_values], shape)
+            append_heads(device, inputs, &q_out, [&of_keys, &of_values], shape)
         })?;
         for cache in [&of_keys, &of_values] {
-            ctx.note_change(cache, 0..cache.len(), false);
+            device.note_change(cache, 0..cache.len(), false);
         }
-        Ok(Tensor::from_buffer(ctx, q_out, heads[0].shape())?)
+        Ok(Tensor::from_buffer(device, q_out, heads[0].shape())?)
     }
 
     /// Attention where keys and values are integers.
@@ -362,8 +362,8 @@ impl CacheStep<'_> {
         shape: &AppendShape,
         ([keys, values], spec): (&[IntegerHeads; 2], AttentionSpec),
     ) -> Result<Tensor> {
-        let ctx = heads[0].context();
-        if ctx.arithmetic() != Arithmetic::Integer || spec.dropout.is_some() {
+        let device = heads[0].device();
+        if device.arithmetic() != Arithmetic::Integer || spec.dropout.is_some() {
             let reason =
                 "keys and values are integers, expected a pass in `integer` that drops nothing";
             return Err(refused(reason.to_owned()));
@@ -382,30 +382,30 @@ impl CacheStep<'_> {
             causal: spec.causal,
             window: spec.window,
         };
-        let q = IntegerHeads::of_queries(ctx, [shape.batch, shape.time], [shape.heads, width])?;
+        let q = IntegerHeads::of_queries(device, [shape.batch, shape.time], [shape.heads, width])?;
         self.with_inputs(heads, steps, |inputs| {
-            append_integer_heads(ctx, inputs, &q, [keys, values], shape)
+            append_integer_heads(device, inputs, &q, [keys, values], shape)
         })?;
-        let ranges = self.ranges_of(ctx, &attention)?;
-        let o = ctx.alloc(heads[0].n_elements())?;
-        integer_attention_of_cache(ctx, [&q, keys, values], &ranges, &o, &attention)?;
-        Ok(Tensor::from_buffer(ctx, o, heads[0].shape())?)
+        let ranges = self.ranges_of(device, &attention)?;
+        let o = device.alloc(heads[0].n_elements())?;
+        integer_attention_of_cache(device, [&q, keys, values], &ranges, &o, &attention)?;
+        Ok(Tensor::from_buffer(device, o, heads[0].shape())?)
     }
 
     /// What queries see.
-    fn ranges_of(&self, ctx: &Context, attention: &RangedAttention) -> Result<Buffer> {
+    fn ranges_of(&self, device: &Device, attention: &RangedAttention) -> Result<Buffer> {
         let mut all = self.ranges.borrow_mut();
         let known = all.iter().find(|(window, _)| *window == attention.window);
         if let Some((_, ranges)) = known {
             return Ok(ranges.clone());
         }
-        let ranges = ctx.alloc_shape(&[4, attention.batch, attention.queries])?;
+        let ranges = device.alloc_shape(&[4, attention.batch, attention.queries])?;
         let limits = Limits {
             documents: None,
             lengths: Some(&self.lengths.buffer()?),
             first_positions: Some(&self.first_positions.buffer()?),
         };
-        query_ranges(ctx, &limits, &ranges, attention)?;
+        query_ranges(device, &limits, &ranges, attention)?;
         all.push((attention.window, ranges.clone()));
         Ok(ranges)
     }

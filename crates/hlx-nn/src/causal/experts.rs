@@ -5,7 +5,7 @@ use hlx_autograd::{DType, ExpertChoices, Tensor};
 use super::feed_forward::FeedForward;
 use super::{CausalConfig, ExpertsConfig, Pass};
 use crate::layers::Linear;
-use crate::{ForwardContext, Init, Members, Module, ParameterBuilder, Result};
+use crate::{Init, Members, Mode, Module, ParameterBuilder, Result};
 
 /// y = the sum over the chosen experts, in the order of their index, of weight times expert(x).
 ///
@@ -46,8 +46,8 @@ impl Experts {
     }
 
     /// The experts of each token and their weights, \[.., chosen\], the largest weight first.
-    fn chosen(&self, x: &Tensor, context: &ForwardContext) -> Result<Routed> {
-        let scores = self.gate.forward(x, context)?.softmax()?;
+    fn chosen(&self, x: &Tensor, mode: &Mode) -> Result<Routed> {
+        let scores = self.gate.forward(x, mode)?.softmax()?;
         let (mut weights, places) = scores.topk(self.per_token, -1, true)?;
         if self.renormalised {
             weights = weights.div(weights.sum_dim(&[-1], true)?)?;
@@ -61,15 +61,15 @@ impl Experts {
 
     /// As [`Module::forward`], and gives the pass the router's scores.
     pub fn forward_in(&self, x: &Tensor, pass: &mut Pass<'_>) -> Result<Tensor> {
-        let routed = self.chosen(x, pass.context)?;
+        let routed = self.chosen(x, pass.mode)?;
         pass.note_scores(routed.scores.clone());
-        self.routed(x, &routed, pass.context)
+        self.routed(x, &routed, pass.mode)
     }
 
-    fn routed(&self, x: &Tensor, routed: &Routed, context: &ForwardContext) -> Result<Tensor> {
+    fn routed(&self, x: &Tensor, routed: &Routed, mode: &Mode) -> Result<Tensor> {
         let is_plain = self.experts.iter().map(FeedForward::is_plain);
         match is_plain.collect::<Result<Vec<bool>>>()?.contains(&false) {
-            true => self.dense(x, routed, context),
+            true => self.dense(x, routed, mode),
             false => self.sparse(x, routed),
         }
     }
@@ -87,15 +87,15 @@ impl Experts {
     }
 
     /// Every expert over every token.
-    fn dense(&self, x: &Tensor, routed: &Routed, context: &ForwardContext) -> Result<Tensor> {
-        let none = Tensor::zeros(x.context(), routed.scores.shape(), DType::F32)?;
+    fn dense(&self, x: &Tensor, routed: &Routed, mode: &Mode) -> Result<Tensor> {
+        let none = Tensor::zeros(x.device(), routed.scores.shape(), DType::F32)?;
         let none = none.with_samples_of(routed.scores.samples());
         let weights = none.scatter(-1, &routed.places, &routed.weights)?;
         let mut total = x.zeros_like()?;
         for (expert_idx, expert) in self.experts.iter().enumerate() {
             let weight = weights.narrow(-1, expert_idx, 1)?;
             let left_out = weight.detach().eq(0.0)?;
-            let y = expert.forward(x, context)?.mul(&weight)?;
+            let y = expert.forward(x, mode)?.mul(&weight)?;
             total = total.add(y.masked_fill(&left_out, 0.0)?)?;
         }
         Ok(total)
@@ -122,7 +122,7 @@ impl Module for Experts {
     }
 
     /// \[B, T, C\]; the shape is kept.
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        self.routed(x, &self.chosen(x, context)?, context)
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        self.routed(x, &self.chosen(x, mode)?, mode)
     }
 }

@@ -5,7 +5,7 @@ use hlx_autograd::{Activation, DType, ExpertChoices, Tensor};
 use super::fused::{PlainNorm, gated_linear_add, normed_linear, normed_side_by_side};
 use super::{CausalConfig, FeedForwardKind};
 use crate::layers::Linear;
-use crate::{ForwardContext, Init, Members, Module, ParameterBuilder, Result};
+use crate::{Init, Members, Mode, Module, ParameterBuilder, Result};
 
 /// down(act(gate(x)) up(x)), or without gate down(act(up(x))).
 #[derive(Clone, Debug)]
@@ -82,14 +82,8 @@ impl FeedForward {
     }
 
     /// residual + network(x); without adapters the bits of the sum.
-    pub fn forward_add(
-        &self,
-        x: &Tensor,
-        residual: &Tensor,
-        context: &ForwardContext,
-    ) -> Result<Tensor> {
-        self.down_proj
-            .forward_add(&self.hidden(x, context)?, residual)
+    pub fn forward_add(&self, x: &Tensor, residual: &Tensor, mode: &Mode) -> Result<Tensor> {
+        self.down_proj.forward_add(&self.hidden(x, mode)?, residual)
     }
 
     /// x + network(norm(x)) of a few tokens, without adapters.
@@ -123,11 +117,11 @@ impl FeedForward {
     }
 
     /// What the projection back reads.
-    fn hidden(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let up = self.up_proj.forward(x, context)?;
+    fn hidden(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        let up = self.up_proj.forward(x, mode)?;
         Ok(match &self.gate_proj {
             Some(gate) => gate
-                .forward(x, context)?
+                .forward(x, mode)?
                 .activation(self.activation)?
                 .mul(&up)?,
             None => up.activation(self.activation)?,
@@ -169,7 +163,7 @@ impl Module for FeedForward {
     }
 
     /// \[.., C\]; the shape is kept.
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        self.down_proj.forward(&self.hidden(x, context)?, context)
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        self.down_proj.forward(&self.hidden(x, mode)?, mode)
     }
 }

@@ -14,8 +14,8 @@ pub(super) type PlainNorm = (Tensor, f32);
 /// Whether a pass over x, in the portable arithmetic, \[.., C\] has so few rows that the products here are one launch each.
 pub(super) fn is_of_few_rows(x: &Tensor) -> bool {
     let width = x.shape().last().copied().unwrap_or(1);
-    let portable = x.context().arithmetic() == Arithmetic::Portable;
-    portable && x.n_elements() <= x.context().tuning().products.prologue_up_to * width
+    let portable = x.device().arithmetic() == Arithmetic::Portable;
+    portable && x.n_elements() <= x.device().tuning().products.prologue_up_to * width
 }
 
 /// Applies linear layers without adapters to the norm of x, side by side in the last dimension: as one product
@@ -72,7 +72,7 @@ fn joined(linears: &[&Linear]) -> Result<Option<Tensor>> {
         return Ok(None);
     }
     let n = window.len() / k.max(1);
-    Ok(Some(Tensor::from_buffer(first.context(), window, &[n, k])?))
+    Ok(Some(Tensor::from_buffer(first.device(), window, &[n, k])?))
 }
 
 /// Applies a linear layer without an adapter to silu(gate) up, and adds the result to a residual.
@@ -93,7 +93,7 @@ fn product(
     (weight, bias): (&Tensor, Option<&Parameter>),
     residual: Option<&Tensor>,
 ) -> Result<Tensor> {
-    let ctx = x.context();
+    let device = x.device();
     let bias = match bias {
         Some(bias) => Some(bias.tensor()?.buffer()?),
         None => None,
@@ -105,13 +105,13 @@ fn product(
         trans_b: true,
         ..MatMul::new(rows, n, k)
     };
-    let y = ctx.alloc_shape(&[rows, n])?;
+    let y = device.alloc_shape(&[rows, n])?;
     let epilogue = residual.as_ref().map_or(Epilogue::None, Epilogue::Add);
     let operands = (&x.buffer()?, &weight.buffer()?, bias.as_ref());
-    matmul_after(ctx, prologue, operands, &y, &shape, epilogue)?;
+    matmul_after(device, prologue, operands, &y, &shape, epilogue)?;
     let mut extents = x.shape().to_vec();
     if let Some(last) = extents.last_mut() {
         *last = n;
     }
-    Ok(Tensor::from_buffer(ctx, y, &extents)?)
+    Ok(Tensor::from_buffer(device, y, &extents)?)
 }

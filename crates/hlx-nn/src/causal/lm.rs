@@ -1,7 +1,7 @@
 //! The module of today's architectures.
 
 use hlx_autograd::{DType, Tensor};
-use hlx_core::Context;
+use hlx_core::Device;
 
 use super::balance::balance_loss;
 use super::block::Block;
@@ -10,9 +10,7 @@ use super::pass::{shape_of, unfitting};
 use super::{CacheStep, CausalConfig, CausalInput, CausalModel, KvCache, Pass, Positions};
 use crate::error::NnError;
 use crate::layers::{Dropout, Embedding, Linear};
-use crate::{
-    ForwardContext, Init, Members, ModelBuffer, Module, ParameterBuilder, ParameterUse, Result,
-};
+use crate::{Init, Members, Mode, ModelBuffer, Module, ParameterBuilder, ParameterUse, Result};
 
 /// The deviation of ordinary weights (Radford and others 2019, GPT-2).
 const WEIGHT_STD: f32 = 0.02;
@@ -125,14 +123,14 @@ impl CausalLm {
 
     /// Computes the logits of a pass.
     fn compute(&self, ids: &Tensor, rows: Option<&Tensor>, pass: &mut Pass<'_>) -> Result<Tensor> {
-        let context = pass.context;
+        let mode = pass.mode;
         let width = self.config.width;
-        let mut x = self.embedding.forward(ids, context)?;
+        let mut x = self.embedding.forward(ids, mode)?;
         if self.config.scaled_embedding {
             x = x.scale((width as f32).sqrt())?;
         }
         x = match &self.positions {
-            PositionTable::Learned(table) => x.add(&table.forward(&pass.positions, context)?)?,
+            PositionTable::Learned(table) => x.add(&table.forward(&pass.positions, mode)?)?,
             PositionTable::Sinusoidal(table) => {
                 let table = table
                     .tensor()?
@@ -141,16 +139,16 @@ impl CausalLm {
             }
             PositionTable::Rotary => x,
         };
-        x = self.embedding_dropout.forward(&x, context)?;
+        x = self.embedding_dropout.forward(&x, mode)?;
         for block in &self.blocks {
             x = pass.block(block, Block::members, &x, Block::forward)?;
         }
         if let Some(rows) = rows {
             x = rows.embedding(&x.flatten(0, 1)?)?;
         }
-        let x = self.final_norm.forward(&x, context)?;
+        let x = self.final_norm.forward(&x, mode)?;
         let logits = match &self.output {
-            Output::Free(output) => output.forward(&x, context)?,
+            Output::Free(output) => output.forward(&x, mode)?,
             Output::Tied(table) => x.linear(&table.tensor()?, None)?,
         };
         match self.config.logit_soft_cap {
@@ -196,8 +194,8 @@ impl Module for CausalLm {
     }
 
     /// Computes the logits: the ids \[B, T\] to \[B, T, V\].
-    fn forward(&self, ids: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        self.logits(&CausalInput::new(ids), context)
+    fn forward(&self, ids: &Tensor, mode: &Mode) -> Result<Tensor> {
+        self.logits(&CausalInput::new(ids), mode)
     }
 }
 
@@ -210,38 +208,38 @@ impl CausalModel for CausalLm {
         self.config.max_positions
     }
 
-    fn logits(&self, input: &CausalInput<'_>, context: &ForwardContext) -> Result<Tensor> {
-        let mut pass = Pass::of_input(input, context, &self.counted.tensor()?)?;
+    fn logits(&self, input: &CausalInput<'_>, mode: &Mode) -> Result<Tensor> {
+        let mut pass = Pass::of_input(input, mode, &self.counted.tensor()?)?;
         self.compute(input.ids, input.rows, &mut pass)
     }
 
     fn logits_and_balance(
         &self,
         input: &CausalInput<'_>,
-        context: &ForwardContext,
+        mode: &Mode,
     ) -> Result<(Tensor, Option<Tensor>)> {
         let Some(experts) = &self.config.experts else {
-            return Ok((self.logits(input, context)?, None));
+            return Ok((self.logits(input, mode)?, None));
         };
-        if context.is_part_of_shard() {
+        if mode.is_part_of_shard() {
             let reason = "the balance loss of experts needs passes that hold whole shards";
             return Err(NnError::MicroBatches {
                 reason: reason.to_owned(),
             });
         }
-        let pass = Pass::of_input(input, context, &self.counted.tensor()?)?;
+        let pass = Pass::of_input(input, mode, &self.counted.tensor()?)?;
         let mut pass = pass.keeping_scores();
         let logits = self.compute(input.ids, input.rows, &mut pass)?;
         let counted = input.lengths.map(|lengths| self.tokens(input, lengths));
         let counted = counted.transpose()?;
-        let (scores, shards) = (pass.scores(), context.shards());
+        let (scores, shards) = (pass.scores(), mode.shards());
         let balance = balance_loss(scores, counted.as_ref(), experts.per_token, shards)?;
         Ok((logits, balance))
     }
 
-    fn cache(&self, ctx: &Context, batch: usize, capacity: usize) -> Result<KvCache> {
+    fn cache(&self, device: &Device, batch: usize, capacity: usize) -> Result<KvCache> {
         let heads = [self.config.n_kv_heads, self.config.head_width];
-        KvCache::new(ctx, self.config.n_layers, [batch, capacity], heads)
+        KvCache::new(device, self.config.n_layers, [batch, capacity], heads)
     }
 
     fn logits_of_step(
@@ -250,7 +248,7 @@ impl CausalModel for CausalLm {
         rows: Option<&Tensor>,
         step: CacheStep<'_>,
     ) -> Result<Tensor> {
-        let context = ForwardContext::eval();
-        self.compute(ids, rows, &mut Pass::of_cache(step, &context))
+        let mode = Mode::eval();
+        self.compute(ids, rows, &mut Pass::of_cache(step, &mode))
     }
 }

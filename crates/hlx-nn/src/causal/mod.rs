@@ -26,7 +26,7 @@ pub use token_step::{TokenStep, likeliest};
 pub(crate) use cache::HeadSteps;
 pub(crate) use pass::Pass;
 
-use crate::{ForwardContext, Module, Result};
+use crate::{Mode, Module, Result};
 
 /// What a causal language model reads.
 #[derive(Clone, Copy, Debug)]
@@ -62,23 +62,23 @@ impl<'a> CausalInput<'a> {
 ///
 /// ```
 /// use hlx_autograd::{Tensor, no_grad};
-/// use hlx_core::Context;
-/// use hlx_nn::{CausalConfig, CausalInput, CausalLm, CausalModel, ForwardContext, Model};
+/// use hlx_core::Device;
+/// use hlx_nn::{CausalConfig, CausalInput, CausalLm, CausalModel, Mode, Model};
 ///
-/// let ctx = Context::open("cpu")?;
+/// let device = Device::open("cpu")?;
 /// let mut config = CausalConfig::preset("llama3").expect("a preset");
 /// (config.vocabulary, config.width, config.n_layers) = (256, 32, 1);
 /// (config.n_heads, config.n_kv_heads, config.head_width) = (4, 2, 8);
 /// (config.feed_forward_width, config.max_positions) = (64, 16);
-/// let model = Model::new(&ctx, 42, |b| CausalLm::new(b, &config))?;
+/// let model = Model::new(&device, 42, |b| CausalLm::new(b, &config))?;
 ///
 /// // All at once, and token by token with a cache: the same bits.
-/// let ids = Tensor::ids(&ctx, &[7, 8, 9], &[1, 3])?;
-/// let all = model.logits(&CausalInput::new(&ids), &ForwardContext::eval())?;
+/// let ids = Tensor::ids(&device, &[7, 8, 9], &[1, 3])?;
+/// let all = model.logits(&CausalInput::new(&ids), &Mode::eval())?;
 /// no_grad(|| {
-///     let mut cache = model.cache(&ctx, 1, 16)?;
+///     let mut cache = model.cache(&device, 1, 16)?;
 ///     for (at, id) in [7, 8, 9].into_iter().enumerate() {
-///         let one = Tensor::ids(&ctx, &[id], &[1, 1])?;
+///         let one = Tensor::ids(&device, &[id], &[1, 1])?;
 ///         let logits = model.logits_cached(&one, &[1], None, &mut cache)?;
 ///         assert_eq!(logits.to_vec()?, all.select(1, at)?.to_vec()?);
 ///     }
@@ -99,10 +99,10 @@ pub trait CausalModel: Module {
     /// # Errors
     /// [`NnError::Shape`](crate::NnError::Shape) for ids of another shape or more positions than the
     /// model has.
-    fn logits(&self, input: &CausalInput<'_>, context: &ForwardContext) -> Result<Tensor>;
+    fn logits(&self, input: &CausalInput<'_>, mode: &Mode) -> Result<Tensor>;
 
     /// As [`CausalModel::logits`], and of a mixture of experts the balance loss of each shard that the
-    /// context says the pass holds, \[shards\]: for the S tokens of a shard over all layers with E experts,
+    /// mode says the pass holds, \[shards\]: for the S tokens of a shard over all layers with E experts,
     /// E times the sum over the experts of the share of their choices and their mean score, as
     /// `load_balancing_loss_func` of Hugging Face's `transformers`. Training adds their mean over the shards
     /// of the whole batch, times a coefficient
@@ -115,16 +115,16 @@ pub trait CausalModel: Module {
     fn logits_and_balance(
         &self,
         input: &CausalInput<'_>,
-        context: &ForwardContext,
+        mode: &Mode,
     ) -> Result<(Tensor, Option<Tensor>)> {
-        Ok((self.logits(input, context)?, None))
+        Ok((self.logits(input, mode)?, None))
     }
 
     /// Makes an empty cache of the keys and values of `batch` sequences of at most `capacity` tokens.
     ///
     /// # Errors
     /// What the device reports.
-    fn cache(&self, ctx: &hlx_core::Context, batch: usize, capacity: usize) -> Result<KvCache>;
+    fn cache(&self, device: &hlx_core::Device, batch: usize, capacity: usize) -> Result<KvCache>;
 
     /// Appends tokens to the sequences of a cache and computes their logits, as evaluation: the
     /// bits that [`CausalModel::logits`] has for these places of the whole sequences. Of row b of the ids
@@ -167,20 +167,20 @@ impl<M: CausalModel + ?Sized> CausalModel for Box<M> {
         (**self).max_positions()
     }
 
-    fn logits(&self, input: &CausalInput<'_>, context: &ForwardContext) -> Result<Tensor> {
-        (**self).logits(input, context)
+    fn logits(&self, input: &CausalInput<'_>, mode: &Mode) -> Result<Tensor> {
+        (**self).logits(input, mode)
     }
 
     fn logits_and_balance(
         &self,
         input: &CausalInput<'_>,
-        context: &ForwardContext,
+        mode: &Mode,
     ) -> Result<(Tensor, Option<Tensor>)> {
-        (**self).logits_and_balance(input, context)
+        (**self).logits_and_balance(input, mode)
     }
 
-    fn cache(&self, ctx: &hlx_core::Context, batch: usize, capacity: usize) -> Result<KvCache> {
-        (**self).cache(ctx, batch, capacity)
+    fn cache(&self, device: &hlx_core::Device, batch: usize, capacity: usize) -> Result<KvCache> {
+        (**self).cache(device, batch, capacity)
     }
 
     fn logits_of_step(

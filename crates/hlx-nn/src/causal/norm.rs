@@ -4,7 +4,7 @@ use hlx_autograd::Tensor;
 
 use super::{CausalConfig, NormKind};
 use crate::layers::{LayerNorm, RMSNorm};
-use crate::{ForwardContext, Members, Module, ParameterBuilder, Result};
+use crate::{Members, Mode, Module, ParameterBuilder, Result};
 
 /// A norm over the last dimension.
 #[derive(Clone, Debug)]
@@ -43,10 +43,10 @@ impl Module for Norm {
         }
     }
 
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         match self {
-            Self::Layer(norm) => norm.forward(x, context),
-            Self::Rms(norm) => norm.forward(x, context),
+            Self::Layer(norm) => norm.forward(x, mode),
+            Self::Rms(norm) => norm.forward(x, mode),
         }
     }
 }

@@ -4,12 +4,12 @@ use hlx_autograd::Tensor;
 
 use super::{CacheStep, CausalInput};
 use crate::error::NnError;
-use crate::forward_context::recomputed;
-use crate::{ForwardContext, Members, Result};
+use crate::mode::recomputed;
+use crate::{Members, Mode, Result};
 
 /// The positions and documents of a pass, and the cache that it appends to.
 pub(crate) struct Pass<'a> {
-    pub context: &'a ForwardContext,
+    pub mode: &'a Mode,
     /// Ids \[B, T\].
     pub positions: Tensor,
     documents: Option<Tensor>,
@@ -20,11 +20,7 @@ pub(crate) struct Pass<'a> {
 
 impl<'a> Pass<'a> {
     /// Over whole sequences; `counted` holds the ids 0, 1, .. of all positions of the model.
-    pub fn of_input(
-        input: &CausalInput<'_>,
-        context: &'a ForwardContext,
-        counted: &Tensor,
-    ) -> Result<Self> {
+    pub fn of_input(input: &CausalInput<'_>, mode: &'a Mode, counted: &Tensor) -> Result<Self> {
         let limit = counted.n_elements();
         let (batch, time) = shape_of(input.ids, limit)?;
         for (argument, ids) in [
@@ -43,7 +39,7 @@ impl<'a> Pass<'a> {
             (None, None) => counted.contiguous()?,
         };
         Ok(Self {
-            context,
+            mode,
             positions: positions.with_samples(0)?,
             documents: input.documents.cloned(),
             cache: None,
@@ -52,9 +48,9 @@ impl<'a> Pass<'a> {
     }
 
     /// Over the tokens that a cache is given.
-    pub fn of_cache(step: CacheStep<'a>, context: &'a ForwardContext) -> Self {
+    pub fn of_cache(step: CacheStep<'a>, mode: &'a Mode) -> Self {
         Self {
-            context,
+            mode,
             positions: step.positions.clone(),
             documents: None,
             cache: Some(step),
@@ -82,8 +78,8 @@ impl<'a> Pass<'a> {
         self.scores.as_deref().unwrap_or_default()
     }
 
-    /// Applies a block to the residual stream; where the context says so
-    /// ([`ForwardContext::with_recomputation`]), the backward pass computes it again.
+    /// Applies a block to the residual stream; where the mode says so
+    /// ([`Mode::with_recomputation`]), the backward pass computes it again.
     pub fn block<B: Clone + Send + 'static>(
         &mut self,
         block: &B,
@@ -91,16 +87,16 @@ impl<'a> Pass<'a> {
         x: &Tensor,
         forward: impl Fn(&B, &Tensor, &mut Pass<'_>) -> Result<Tensor> + Send + 'static,
     ) -> Result<Tensor> {
-        let Some(recompute) = self.context.recompute() else {
+        let Some(recompute) = self.mode.recompute() else {
             return forward(block, x, self);
         };
-        let (members, block, context) = (members(block), block.clone(), self.context.clone());
+        let (members, block, mode) = (members(block), block.clone(), self.mode.clone());
         let (positions, documents) = (self.positions.clone(), self.documents.clone());
         let keeps_scores = self.scores.is_some();
         // What is recomputed is one tensor: the router's scores come behind the stream.
         let joined = recomputed(recompute, x, &members, move |x| {
             let mut pass = Pass {
-                context: &context,
+                mode: &mode,
                 positions: positions.clone(),
                 documents: documents.clone(),
                 cache: None,

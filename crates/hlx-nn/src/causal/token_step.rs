@@ -1,7 +1,7 @@
 //! A step of generation that is recorded once.
 
 use hlx_autograd::{DType, Tensor, no_grad};
-use hlx_core::{ALIGNMENT_WORDS, Buffer, Context, Graph};
+use hlx_core::{ALIGNMENT_WORDS, Buffer, Device, Graph};
 
 use super::cache::refused;
 use super::{CausalModel, KvCache};
@@ -13,10 +13,10 @@ use crate::Result;
 ///
 /// ```
 /// use hlx_autograd::Tensor;
-/// use hlx_core::Context;
+/// use hlx_core::Device;
 ///
-/// let ctx = Context::open("cpu")?;
-/// let logits = Tensor::from_slice(&ctx, &[1.0, 3.0, 3.0, f32::NAN, 2.0, 1.0], &[2, 3])?;
+/// let device = Device::open("cpu")?;
+/// let logits = Tensor::from_slice(&device, &[1.0, 3.0, 3.0, f32::NAN, 2.0, 1.0], &[2, 3])?;
 /// let ids = hlx_nn::likeliest(&logits)?.to_ids()?;
 /// assert_eq!((ids[0], ids[1] >= 3), (1, true));
 /// # Ok::<(), hlx_nn::NnError>(())
@@ -28,7 +28,7 @@ pub fn likeliest(logits: &Tensor) -> Result<Tensor> {
     let (largest, places) = logits.detach().max_dim(-1, false)?;
     let vocabulary = logits.shape().last().copied().unwrap_or(0);
     // A vocabulary is far below 2^24: the number is exact.
-    let vocabulary = Tensor::full(logits.context(), &[], vocabulary as f32, DType::U32)?;
+    let vocabulary = Tensor::full(logits.device(), &[], vocabulary as f32, DType::U32)?;
     let behind = largest.isnan()?.to_dtype(DType::U32)?.mul(&vocabulary)?;
     Ok(places.add(&behind)?)
 }
@@ -40,17 +40,17 @@ pub fn likeliest(logits: &Tensor) -> Result<Tensor> {
 ///
 /// ```
 /// use hlx_autograd::{Tensor, no_grad};
-/// use hlx_core::Context;
+/// use hlx_core::Device;
 /// use hlx_nn::{CausalConfig, CausalLm, CausalModel, Model, TokenStep};
 ///
-/// let ctx = Context::open("cpu")?;
+/// let device = Device::open("cpu")?;
 /// let mut config = CausalConfig::preset("llama3").expect("a preset");
 /// (config.vocabulary, config.width, config.n_layers) = (256, 32, 1);
 /// (config.n_heads, config.n_kv_heads, config.head_width) = (4, 2, 8);
 /// (config.feed_forward_width, config.max_positions) = (64, 16);
-/// let model = Model::new(&ctx, 42, |b| CausalLm::new(b, &config))?;
+/// let model = Model::new(&device, 42, |b| CausalLm::new(b, &config))?;
 ///
-/// let mut cache = model.cache(&ctx, 1, 16)?;
+/// let mut cache = model.cache(&device, 1, 16)?;
 /// let mut step = TokenStep::new(&*model);
 /// for id in [7, 8, 9] {
 ///     let logits = step.logits(&[id], &mut cache)?;
@@ -83,9 +83,9 @@ struct Places {
 }
 
 impl Places {
-    fn new(ctx: &Context, batch: usize) -> Result<Self> {
+    fn new(device: &Device, batch: usize) -> Result<Self> {
         let part = batch.next_multiple_of(ALIGNMENT_WORDS);
-        let words = ctx.alloc_shape_typed(DType::U32, &[3, part])?;
+        let words = device.alloc_shape_typed(DType::U32, &[3, part])?;
         Ok(Self { words, batch })
     }
 
@@ -94,19 +94,19 @@ impl Places {
         self.words.len() / 3
     }
 
-    fn ids(&self, ctx: &Context, part: usize, shape: &[usize]) -> Result<Tensor> {
+    fn ids(&self, device: &Device, part: usize, shape: &[usize]) -> Result<Tensor> {
         let words = self.words.slice(part * self.part(), self.batch)?;
-        Ok(Tensor::from_buffer(ctx, words, shape)?)
+        Ok(Tensor::from_buffer(device, words, shape)?)
     }
 
-    fn upload(&self, ctx: &Context, ids: &[u32], first: &[usize]) -> Result<()> {
+    fn upload(&self, device: &Device, ids: &[u32], first: &[usize]) -> Result<()> {
         let mut words = vec![0; self.words.len()];
         for (row, (id, &first)) in ids.iter().zip(first).enumerate() {
             words[row] = *id;
             words[self.part() + row] = first as u32;
             words[2 * self.part() + row] = first as u32 + 1;
         }
-        Ok(ctx.upload_u32(&self.words, &words)?)
+        Ok(device.upload_u32(&self.words, &words)?)
     }
 }
 
@@ -115,14 +115,17 @@ impl Recorded {
         model: &dyn CausalModel,
         cache: &KvCache,
         (memory, is_likeliest): (&Buffer, bool),
-        ctx: &Context,
+        device: &Device,
     ) -> Result<Self> {
         let batch = cache.lengths().len();
-        let places = Places::new(ctx, batch)?;
-        let ids = places.ids(ctx, 0, &[batch, 1])?;
-        let [first, lengths] = [places.ids(ctx, 1, &[batch])?, places.ids(ctx, 2, &[batch])?];
+        let places = Places::new(device, batch)?;
+        let ids = places.ids(device, 0, &[batch, 1])?;
+        let [first, lengths] = [
+            places.ids(device, 1, &[batch])?,
+            places.ids(device, 2, &[batch])?,
+        ];
         let (graph, result) = no_grad(|| {
-            ctx.record(|| {
+            device.record(|| {
                 let step = cache.step_of(first, lengths)?;
                 let logits = model.logits_of_step(&ids, None, step)?.flatten(0, 1)?;
                 match is_likeliest {
@@ -176,7 +179,7 @@ impl<'m> TokenStep<'m> {
     }
 
     fn replay(&mut self, ids: &[u32], cache: &mut KvCache, is_likeliest: bool) -> Result<Tensor> {
-        let Some((ctx, memory)) = cache.memory() else {
+        let Some((device, memory)) = cache.memory() else {
             return Err(refused("the cache has no layers".to_owned()));
         };
         let fits = |recorded: &Recorded| {
@@ -184,12 +187,12 @@ impl<'m> TokenStep<'m> {
         };
         let recorded = match self.recorded.take().filter(fits) {
             Some(recorded) => recorded,
-            None => Recorded::new(self.model, cache, (&memory, is_likeliest), &ctx)?,
+            None => Recorded::new(self.model, cache, (&memory, is_likeliest), &device)?,
         };
         let recorded = self.recorded.insert(recorded);
         let new = vec![1; ids.len()];
         let first = cache.advance((ids.len(), 1), &new, self.model.max_positions())?;
-        recorded.places.upload(&ctx, ids, &first)?;
+        recorded.places.upload(&device, ids, &first)?;
         recorded.graph.replay()?;
         Ok(recorded.result.clone())
     }

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use hlx_autograd::DType;
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_core::files::{place, read_json};
 
 use self::files::TensorFiles;
@@ -79,14 +79,14 @@ fn read_with_notes(folder: &Path) -> Result<(CausalConfig, Vec<String>)> {
 /// # Errors
 /// As [`read_hugging_face_config`]; [`NnError::File`] for a file that is missing, broken or cut, a tensor
 /// that is missing, of another shape, unknown, or not finite; and what the device reports.
-pub fn import_hugging_face(ctx: &Context, folder: &Path) -> Result<Model<CausalLm>> {
+pub fn import_hugging_face(device: &Device, folder: &Path) -> Result<Model<CausalLm>> {
     let config = read_hugging_face_config(folder)?;
     let files = TensorFiles::open(folder)?;
     let places = checked_places(folder, &files, &config)?;
-    let model = Model::zeroed(ctx, |b| CausalLm::new(b, &config))?;
+    let model = Model::zeroed(device, |b| CausalLm::new(b, &config))?;
     let parameters = model.weights().parameters();
     read_parameters(&files, parameters, &places, |parameter, values| {
-        Ok(ctx.upload_f32(&parameter.tensor()?.buffer()?, &values)?)
+        Ok(device.upload_f32(&parameter.tensor()?.buffer()?, &values)?)
     })?;
     Ok(model)
 }
@@ -107,14 +107,14 @@ pub fn hugging_face_dtype(folder: &Path) -> Result<DType> {
 /// As [`import_hugging_face`], [`NnError::Config`] for a type other than f32, f16 and bf16, and
 /// [`NnError::Mismatch`] for a value that f16 does not reach.
 pub fn import_hugging_face_as(
-    ctx: &Context,
+    device: &Device,
     folder: &Path,
     dtype: DType,
 ) -> Result<InferenceModel<CausalLm>> {
     let config = read_hugging_face_config(folder)?;
     let files = TensorFiles::open(folder)?;
     let places = checked_places(folder, &files, &config)?;
-    let model = InferenceModel::zeroed(ctx, dtype, |b| CausalLm::new(b, &config))?;
+    let model = InferenceModel::zeroed(device, dtype, |b| CausalLm::new(b, &config))?;
     read_parameters(&files, model.parameters(), &places, |parameter, values| {
         model.load(parameter, &values)
     })?;

@@ -2,7 +2,7 @@
 
 use hlx_autograd::{Activation, Tensor};
 
-use crate::{ForwardContext, Members, Module, Result};
+use crate::{Members, Mode, Module, Result};
 
 /// As `torch.nn.ReLU`, `torch.nn.GELU` and the others, by the activation's name.
 impl Module for Activation {
@@ -11,7 +11,7 @@ impl Module for Activation {
     }
 
     /// Applied to each element; the shape is kept.
-    fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         Ok(x.activation(*self)?)
     }
 }

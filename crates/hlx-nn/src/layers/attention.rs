@@ -5,7 +5,7 @@ use hlx_autograd::{AttentionSpec, Tensor};
 use super::{Dropout, Linear};
 use crate::causal::{HeadSteps, Pass};
 use crate::error::NnError;
-use crate::{ForwardContext, Init, Members, Module, ParameterBuilder, Result};
+use crate::{Init, Members, Mode, Module, ParameterBuilder, Result};
 
 /// Projects to queries, keys and values, attends causally in each head, and projects back.
 ///
@@ -66,28 +66,23 @@ impl MultiHeadAttention {
     ///
     /// # Errors
     /// An unfitting shape.
-    pub fn forward_add(
-        &self,
-        x: &Tensor,
-        residual: &Tensor,
-        context: &ForwardContext,
-    ) -> Result<Tensor> {
-        self.out.forward_add(&self.attend(x, context)?, residual)
+    pub fn forward_add(&self, x: &Tensor, residual: &Tensor, mode: &Mode) -> Result<Tensor> {
+        self.out.forward_add(&self.attend(x, mode)?, residual)
     }
 
     /// Causal attention, with the dropout of its weights.
-    fn causal(&self, context: &ForwardContext) -> AttentionSpec {
+    fn causal(&self, mode: &Mode) -> AttentionSpec {
         let dropout = self.weight_dropout.as_ref();
         AttentionSpec {
-            dropout: dropout.and_then(|dropout| dropout.mask(context)),
+            dropout: dropout.and_then(|dropout| dropout.mask(mode)),
             ..AttentionSpec::causal()
         }
     }
 
     /// What the heads give, \[B, T, C\], before the projection back.
-    pub(crate) fn attend(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let qkv = self.qkv.forward(x, context)?;
-        Ok(qkv.packed_attention(self.n_heads, &self.causal(context))?)
+    pub(crate) fn attend(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        let qkv = self.qkv.forward(x, mode)?;
+        Ok(qkv.packed_attention(self.n_heads, &self.causal(mode))?)
     }
 
     /// As [`MultiHeadAttention::attend`], with the documents and the cache of a pass.
@@ -97,7 +92,7 @@ impl MultiHeadAttention {
         pass: &mut Pass<'_>,
         layer_idx: usize,
     ) -> Result<Tensor> {
-        let qkv = self.qkv.forward(x, pass.context)?;
+        let qkv = self.qkv.forward(x, pass.mode)?;
         let &[batch, time, packed] = qkv.shape() else {
             let expected = "[batch, time, width]".to_owned();
             let (op, argument, found) = ("attention", "x", x.shape().to_vec());
@@ -111,7 +106,7 @@ impl MultiHeadAttention {
         let heads = [batch, time, 3, self.n_heads, packed / 3 / self.n_heads];
         let qkv = qkv.reshape(&heads)?;
         let [q, k, v] = [qkv.select(2, 0)?, qkv.select(2, 1)?, qkv.select(2, 2)?];
-        let causal = self.causal(pass.context);
+        let causal = self.causal(pass.mode);
         let y = match pass.cache() {
             Some(step) => step.attend(layer_idx, [&q, &k, &v], &HeadSteps::default(), causal)?,
             None => {
@@ -136,7 +131,7 @@ impl Module for MultiHeadAttention {
     }
 
     /// \[B, T, C\]; the shape is kept.
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        self.out.forward(&self.attend(x, context)?, context)
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        self.out.forward(&self.attend(x, mode)?, mode)
     }
 }

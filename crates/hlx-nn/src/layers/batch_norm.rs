@@ -6,7 +6,7 @@ use hlx_autograd::{BatchNormOptions, RunningStatistics, Tensor};
 
 use super::{declare_gain_and_bias, gain_and_bias};
 use crate::error::NnError;
-use crate::{ForwardContext, Members, ModelBuffer, Module, Parameter, ParameterBuilder, Result};
+use crate::{Members, Mode, ModelBuffer, Module, Parameter, ParameterBuilder, Result};
 
 /// How a batch norm is made, with PyTorch's names and defaults.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,15 +67,15 @@ pub struct BatchNorm1d(BatchNorm);
 ///
 /// ```
 /// use hlx_autograd::{BackwardPlan, DType, Tensor};
-/// use hlx_core::Context;
-/// use hlx_nn::{BatchNorm2d, ForwardContext, Model, Module};
+/// use hlx_core::Device;
+/// use hlx_nn::{BatchNorm2d, Mode, Model, Module};
 ///
-/// let ctx = Context::open("cpu")?;
-/// let norm = Model::new(&ctx, 42, |b| Ok(BatchNorm2d::new(b, 8)))?;
-/// let images = Tensor::randn(&ctx, &[4, 8, 5, 5], 7)?.with_samples(0)?;
-/// let y = norm.forward(&images, &ForwardContext::train(&ctx, 42)?)?;
+/// let device = Device::open("cpu")?;
+/// let norm = Model::new(&device, 42, |b| Ok(BatchNorm2d::new(b, 8)))?;
+/// let images = Tensor::randn(&device, &[4, 8, 5, 5], 7)?.with_samples(0)?;
+/// let y = norm.forward(&images, &Mode::train(&device, 42)?)?;
 /// y.sum()?.backward_with(&BackwardPlan::default())?;
-/// let y = norm.forward(&images, &ForwardContext::eval())?;
+/// let y = norm.forward(&images, &Mode::eval())?;
 /// assert_eq!(y.shape(), [4, 8, 5, 5]);
 /// # Ok::<(), hlx_nn::NnError>(())
 /// ```
@@ -158,7 +158,7 @@ impl BatchNorm {
         }
     }
 
-    fn apply(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+    fn apply(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         if !self.ranks.contains(&x.rank()) {
             return Err(NnError::Shape {
                 op: self.name,
@@ -170,22 +170,22 @@ impl BatchNorm {
         let affine = gain_and_bias(self.weight.as_ref(), self.bias.as_ref())?;
         let affine = affine.as_ref().map(|[weight, bias]| [weight, bias]);
         let running = self.running()?;
-        if let (false, Some([mean, variance, _])) = (context.is_training(), &running) {
+        if let (false, Some([mean, variance, _])) = (mode.is_training(), &running) {
             return Ok(x.batch_norm_by(mean, variance, affine, self.config.eps)?);
         }
-        if context.is_part_of_shard() {
+        if mode.is_part_of_shard() {
             let reason = format!("{} needs passes that hold whole shards", self.name);
             return Err(NnError::MicroBatches { reason });
         }
         let options = BatchNormOptions {
             eps: self.config.eps,
             momentum: self.config.momentum,
-            shards: context.shards(),
-            empty: context.empty_samples(),
+            shards: mode.shards(),
+            empty: mode.empty_samples(),
             partials: None,
         };
-        let running = running.as_ref().filter(|_| context.is_training());
-        if let (Some(deferred), Some(running)) = (context.deferred_norms(), running) {
+        let running = running.as_ref().filter(|_| mode.is_training());
+        if let (Some(deferred), Some(running)) = (mode.deferred_norms(), running) {
             let partials = deferred.add(x, running, &options)?;
             let options = BatchNormOptions {
                 partials: Some(&partials),
@@ -228,8 +228,8 @@ macro_rules! norm {
             }
 
             /// The shape is kept.
-            fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-                self.0.apply(x, context)
+            fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+                self.0.apply(x, mode)
             }
         }
     };

@@ -4,7 +4,7 @@ use hlx_autograd::Tensor;
 
 use super::{Dropout, FeedForward, LayerNorm, MultiHeadAttention};
 use crate::causal::Pass;
-use crate::{ForwardContext, Members, Module, ParameterBuilder, Result, TransformerConfig};
+use crate::{Members, Mode, Module, ParameterBuilder, Result, TransformerConfig};
 
 /// Computes x + dropout(attention(norm(x))), then x + dropout(feed_forward(norm(x))): the
 /// pre-norm block of GPT-2.
@@ -61,29 +61,29 @@ impl Block {
         pass: &mut Pass<'_>,
         layer_idx: usize,
     ) -> Result<Tensor> {
-        let context = pass.context;
+        let mode = pass.mode;
         let attend = |normed: &Tensor| self.attention.attend_in(normed, pass, layer_idx);
-        self.forward_with(x, context, attend)
+        self.forward_with(x, mode, attend)
     }
 
     fn forward_with(
         &self,
         x: &Tensor,
-        context: &ForwardContext,
+        mode: &Mode,
         attend: impl FnOnce(&Tensor) -> Result<Tensor>,
     ) -> Result<Tensor> {
-        let attended = attend(&self.attention_norm.forward(x, context)?)?;
+        let attended = attend(&self.attention_norm.forward(x, mode)?)?;
         let out = &self.attention.out;
-        let x = if self.attention_dropout.is_active(context) {
-            let branch = out.forward(&attended, context)?;
-            x.add(&self.attention_dropout.forward(&branch, context)?)?
+        let x = if self.attention_dropout.is_active(mode) {
+            let branch = out.forward(&attended, mode)?;
+            x.add(&self.attention_dropout.forward(&branch, mode)?)?
         } else {
             out.forward_add(&attended, x)?
         };
-        let normed = self.feed_forward_norm.forward(&x, context)?;
-        if self.feed_forward_dropout.is_active(context) {
-            let branch = self.feed_forward.forward(&normed, context)?;
-            return Ok(x.add(&self.feed_forward_dropout.forward(&branch, context)?)?);
+        let normed = self.feed_forward_norm.forward(&x, mode)?;
+        if self.feed_forward_dropout.is_active(mode) {
+            let branch = self.feed_forward.forward(&normed, mode)?;
+            return Ok(x.add(&self.feed_forward_dropout.forward(&branch, mode)?)?);
         }
         self.feed_forward.forward_add(&normed, &x)
     }
@@ -100,7 +100,7 @@ impl Module for Block {
     }
 
     /// \[B, T, C\]; the shape is kept.
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        self.forward_with(x, context, |normed| self.attention.attend(normed, context))
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        self.forward_with(x, mode, |normed| self.attention.attend(normed, mode))
     }
 }

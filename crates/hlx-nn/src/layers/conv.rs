@@ -3,7 +3,7 @@
 use hlx_autograd::{ConvOptions, Tensor};
 
 use super::weight_and_bias;
-use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, Result};
+use crate::{Init, Members, Mode, Module, Parameter, ParameterBuilder, Result};
 
 /// Convolves signals \[N, C, L\] to \[N, O, L'\], as `torch.nn.Conv1d`; of each pair of the options the
 /// second counts.
@@ -21,14 +21,14 @@ pub struct Conv1d {
 ///
 /// ```
 /// use hlx_autograd::{ConvOptions, DType, Tensor};
-/// use hlx_core::Context;
-/// use hlx_nn::{Conv2d, ForwardContext, Model, Module};
+/// use hlx_core::Device;
+/// use hlx_nn::{Conv2d, Mode, Model, Module};
 ///
-/// let ctx = Context::open("cpu")?;
+/// let device = Device::open("cpu")?;
 /// let padded = ConvOptions { padding: [1, 1], ..ConvOptions::default() };
-/// let conv = Model::new(&ctx, 42, |b| Ok(Conv2d::new(b, 3, 8, [3, 3], padded)))?;
-/// let images = Tensor::zeros(&ctx, &[2, 3, 16, 16], DType::F32)?;
-/// let y = conv.forward(&images, &ForwardContext::eval())?;
+/// let conv = Model::new(&device, 42, |b| Ok(Conv2d::new(b, 3, 8, [3, 3], padded)))?;
+/// let images = Tensor::zeros(&device, &[2, 3, 16, 16], DType::F32)?;
+/// let y = conv.forward(&images, &Mode::eval())?;
 /// assert_eq!(y.shape(), [2, 8, 16, 16]);
 /// # Ok::<(), hlx_nn::NnError>(())
 /// ```
@@ -214,7 +214,7 @@ impl Module for Conv1d {
     }
 
     /// \[N, C, L\] to \[N, O, L'\].
-    fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         let (weight, bias) = weight_and_bias(&self.weight, self.bias.as_ref())?;
         Ok(x.conv1d(&weight, bias.as_ref(), &self.options)?)
     }
@@ -226,7 +226,7 @@ impl Module for Conv2d {
     }
 
     /// \[N, C, H, W\] to \[N, O, H', W'\].
-    fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         let (weight, bias) = weight_and_bias(&self.weight, self.bias.as_ref())?;
         Ok(x.conv2d(&weight, bias.as_ref(), &self.options)?)
     }
@@ -238,7 +238,7 @@ impl Module for ConvTranspose2d {
     }
 
     /// \[N, C, H, W\] to \[N, O, H', W'\].
-    fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         let (weight, bias) = weight_and_bias(&self.weight, self.bias.as_ref())?;
         let (options, more) = (&self.options, self.output_padding);
         Ok(x.conv_transpose2d(&weight, bias.as_ref(), options, more)?)

@@ -3,7 +3,7 @@
 use hlx_autograd::{DropoutMask, Tensor};
 
 use crate::init::DROPOUT_PURPOSE;
-use crate::{ForwardContext, Members, Module, ParameterBuilder, Result};
+use crate::{Members, Mode, Module, ParameterBuilder, Result};
 
 /// Zeroes elements with probability p and scales the rest by 1 / (1 - p) in training, as
 /// `torch.nn.Dropout`; does nothing in evaluation.
@@ -23,15 +23,15 @@ impl Dropout {
         }
     }
 
-    /// Whether the layer changes its input in this context.
-    pub fn is_active(&self, context: &ForwardContext) -> bool {
-        self.p > 0.0 && context.is_training()
+    /// Whether the layer changes its input in this mode.
+    pub fn is_active(&self, mode: &Mode) -> bool {
+        self.p > 0.0 && mode.is_training()
     }
 
-    /// What the layer drops in this context, for operations that drop by themselves.
-    pub(crate) fn mask(&self, context: &ForwardContext) -> Option<DropoutMask> {
-        let mask = context.mask(self.p, self.purpose);
-        mask.filter(|_| self.is_active(context))
+    /// What the layer drops in this mode, for operations that drop by themselves.
+    pub(crate) fn mask(&self, mode: &Mode) -> Option<DropoutMask> {
+        let mask = mode.mask(self.p, self.purpose);
+        mask.filter(|_| self.is_active(mode))
     }
 }
 
@@ -41,8 +41,8 @@ impl Module for Dropout {
     }
 
     /// The shape, whose first dimension counts samples, is kept.
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        match self.mask(context) {
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        match self.mask(mode) {
             Some(mask) => Ok(x.dropout(&mask)?),
             None => Ok(x.clone()),
         }

@@ -2,7 +2,7 @@
 
 use hlx_autograd::{DType, Tensor};
 
-use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, Result};
+use crate::{Init, Members, Mode, Module, Parameter, ParameterBuilder, Result};
 
 /// Looks up a row for each id, as `torch.nn.Embedding`.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ impl Module for Embedding {
     }
 
     /// The ids \[..\] to \[.., C\] in f32. An id must be below the number of rows.
-    fn forward(&self, ids: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+    fn forward(&self, ids: &Tensor, _context: &Mode) -> Result<Tensor> {
         Ok(ids
             .embedding(&self.weight.tensor()?)?
             .to_dtype(DType::F32)?)

@@ -3,7 +3,7 @@
 use hlx_autograd::{Activation, Tensor};
 
 use super::Linear;
-use crate::{ForwardContext, Init, Members, Module, ParameterBuilder, Result};
+use crate::{Init, Members, Mode, Module, ParameterBuilder, Result};
 
 /// Computes down(gelu(up(x))) with the exact GELU, the default of `torch.nn.GELU`.
 #[derive(Clone, Debug)]
@@ -59,11 +59,11 @@ impl FeedForward {
 
     /// As [`FeedForward::apply`], layer by layer, which may have adapters.
     fn apply_apart(&self, x: &Tensor, residual: Option<&Tensor>) -> Result<Tensor> {
-        let context = ForwardContext::eval();
-        let inner = self.up.forward(x, &context)?.gelu()?;
+        let mode = Mode::eval();
+        let inner = self.up.forward(x, &mode)?.gelu()?;
         match residual {
             Some(residual) => self.down.forward_add(&inner, residual),
-            None => self.down.forward(&inner, &context),
+            None => self.down.forward(&inner, &mode),
         }
     }
 }
@@ -74,7 +74,7 @@ impl Module for FeedForward {
     }
 
     /// \[.., C\]; the shape is kept.
-    fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         self.apply(x, None)
     }
 }

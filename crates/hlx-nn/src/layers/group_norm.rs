@@ -3,7 +3,7 @@
 use hlx_autograd::Tensor;
 
 use super::{declare_gain_and_bias, gain_and_bias};
-use crate::{ForwardContext, Members, Module, Parameter, ParameterBuilder, Result};
+use crate::{Members, Mode, Module, Parameter, ParameterBuilder, Result};
 
 /// Normalises groups of a sample's channels to mean 0 and variance 1, then applies gain and bias of each
 /// channel, as `torch.nn.GroupNorm`.
@@ -54,7 +54,7 @@ impl Module for GroupNorm {
     }
 
     /// \[N, C, ..\]; the shape is kept.
-    fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         let affine = gain_and_bias(self.weight.as_ref(), self.bias.as_ref())?;
         let affine = affine.as_ref().map(|[weight, bias]| [weight, bias]);
         Ok(x.group_norm(self.groups, affine, self.eps)?)

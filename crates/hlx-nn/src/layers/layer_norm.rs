@@ -2,7 +2,7 @@
 
 use hlx_autograd::{DType, Tensor};
 
-use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, Result};
+use crate::{Init, Members, Mode, Module, Parameter, ParameterBuilder, Result};
 
 /// Normalises the last dimensions to mean 0 and variance 1, then applies gain and bias, as
 /// `torch.nn.LayerNorm`.
@@ -63,15 +63,15 @@ impl Module for LayerNorm {
     }
 
     /// The shape is kept.
-    fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         let shape = &self.normalized;
         let weight = match &self.weight {
             Some(weight) => weight.tensor()?,
-            None => Tensor::ones(x.context(), shape, DType::F32)?,
+            None => Tensor::ones(x.device(), shape, DType::F32)?,
         };
         let bias = match &self.bias {
             Some(bias) => bias.tensor()?,
-            None => Tensor::zeros(x.context(), shape, DType::F32)?,
+            None => Tensor::zeros(x.device(), shape, DType::F32)?,
         };
         Ok(x.layer_norm(&weight, &bias, self.eps)?)
     }

@@ -4,7 +4,7 @@ use hlx_autograd::Tensor;
 
 use super::weight_and_bias;
 use crate::lora::LowRank;
-use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, Result};
+use crate::{Init, Members, Mode, Module, Parameter, ParameterBuilder, Result};
 
 /// Computes y = x Wᵀ + bias over the last dimension, as `torch.nn.Linear`.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ impl Module for Linear {
     }
 
     /// \[.., in\] to \[.., out\].
-    fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         let (weight, bias) = self.tensors()?;
         self.adapted(x, x.linear(&weight, bias.as_ref())?)
     }

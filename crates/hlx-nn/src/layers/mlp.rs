@@ -4,7 +4,7 @@ use hlx_autograd::{Activation, Tensor};
 
 use super::Linear;
 use crate::error::NnError;
-use crate::{ForwardContext, Init, Members, Module, ParameterBuilder, Result};
+use crate::{Init, Members, Mode, Module, ParameterBuilder, Result};
 
 /// Affine layers with an activation between them, none after the last: a
 /// `torch.nn.Sequential` of `Linear` and activation.
@@ -56,13 +56,13 @@ impl Module for Mlp {
     }
 
     /// \[.., first width\] to \[.., last width\].
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         let mut x = x.clone();
         for (layer_idx, layer) in self.layers.iter().enumerate() {
             if layer_idx > 0 {
                 x = x.activation(self.activation)?;
             }
-            x = layer.forward(&x, context)?;
+            x = layer.forward(&x, mode)?;
         }
         Ok(x)
     }

@@ -2,7 +2,7 @@
 
 use hlx_autograd::Tensor;
 
-use crate::{ForwardContext, Members, Module, Result};
+use crate::{Members, Mode, Module, Result};
 
 /// Merges dimensions, those of a sample by default, as `torch.nn.Flatten`.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +91,7 @@ macro_rules! modules {
                     Members::default()
                 }
 
-                fn forward(&self, $x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+                fn forward(&self, $x: &Tensor, _context: &Mode) -> Result<Tensor> {
                     let $module = self;
                     Ok($result)
                 }

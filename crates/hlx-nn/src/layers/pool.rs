@@ -2,7 +2,7 @@
 
 use hlx_autograd::{AvgDivisor, PoolOptions, Tensor};
 
-use crate::{ForwardContext, Members, Module, Result};
+use crate::{Members, Mode, Module, Result};
 
 /// Takes the largest element of each window of \[.., H, W\], as `torch.nn.MaxPool2d`.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +59,7 @@ impl Module for MaxPool2d {
     }
 
     /// \[.., H, W\] to \[.., H', W'\].
-    fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         Ok(x.max_pool2d(&self.options)?)
     }
 }
@@ -70,7 +70,7 @@ impl Module for AvgPool2d {
     }
 
     /// \[.., H, W\] to \[.., H', W'\].
-    fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         Ok(x.avg_pool2d(&self.options, self.divisor)?)
     }
 }
@@ -81,7 +81,7 @@ impl Module for AdaptiveAvgPool2d {
     }
 
     /// \[.., H, W\] to \[.., H', W'\].
-    fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         Ok(x.adaptive_avg_pool2d(self.output)?)
     }
 }

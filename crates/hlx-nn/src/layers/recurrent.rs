@@ -4,7 +4,7 @@ use hlx_autograd::{Recurrence, Tensor};
 
 use crate::error::NnError;
 use crate::layers::Dropout;
-use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, Result};
+use crate::{Init, Members, Mode, Module, Parameter, ParameterBuilder, Result};
 
 /// The sizes of [`LSTM`] and [`GRU`], with PyTorch's names.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -201,7 +201,7 @@ impl Layers {
     fn run<S>(
         &self,
         x: &Tensor,
-        context: &ForwardContext,
+        mode: &Mode,
         scan: impl Fn(&Direction, &Tensor, usize) -> Result<(Tensor, S)>,
     ) -> Result<(Tensor, Vec<S>)> {
         let mut x = x.clone();
@@ -209,7 +209,7 @@ impl Layers {
         let per_layer = self.config.directions();
         for (layer, directions) in self.directions.chunks(per_layer).enumerate() {
             if let Some(dropout) = layer.checked_sub(1).and_then(|gap| self.dropouts.get(gap)) {
-                x = dropout.forward(&x, context)?;
+                x = dropout.forward(&x, mode)?;
             }
             let mut outputs = Vec::with_capacity(per_layer);
             for (number, direction) in directions.iter().enumerate() {
@@ -330,14 +330,14 @@ const GRU_NAME: &str = "gru";
 ///
 /// ```
 /// use hlx_autograd::Tensor;
-/// use hlx_core::Context;
-/// use hlx_nn::{ForwardContext, LSTM, Model, RecurrentConfig};
+/// use hlx_core::Device;
+/// use hlx_nn::{Mode, LSTM, Model, RecurrentConfig};
 ///
-/// let ctx = Context::open("cpu")?;
+/// let device = Device::open("cpu")?;
 /// let config = RecurrentConfig { proj_size: 3, ..RecurrentConfig::new(4, 6) };
-/// let lstm = Model::new(&ctx, 42, |b| Ok(LSTM::new(b, config)))?;
-/// let x = Tensor::randn(&ctx, &[5, 2, 4], 1)?;
-/// let (y, (h, c)) = lstm.forward_with(&x, &ForwardContext::eval(), None)?;
+/// let lstm = Model::new(&device, 42, |b| Ok(LSTM::new(b, config)))?;
+/// let x = Tensor::randn(&device, &[5, 2, 4], 1)?;
+/// let (y, (h, c)) = lstm.forward_with(&x, &Mode::eval(), None)?;
 /// assert_eq!((y.shape(), h.shape(), c.shape()), (&[5, 2, 3][..], &[1, 2, 3][..], &[1, 2, 6][..]));
 /// # Ok::<(), hlx_nn::NnError>(())
 /// ```
@@ -369,7 +369,7 @@ impl LSTM {
     pub fn forward_with(
         &self,
         x: &Tensor,
-        context: &ForwardContext,
+        mode: &Mode,
         initial: Option<(&Tensor, &Tensor)>,
     ) -> Result<(Tensor, (Tensor, Tensor))> {
         let (x, has_samples) = self.0.samples_first(x)?;
@@ -380,7 +380,7 @@ impl LSTM {
         let hidden = self.0.first_states(of_hidden, hidden, batch)?;
         let of_cells = ("c_0", config.hidden_size);
         let cells = self.0.first_states(of_cells, cells, batch)?;
-        let (y, last) = self.0.run(&x, context, |direction, x, place| {
+        let (y, last) = self.0.run(&x, mode, |direction, x, place| {
             let first = hidden[place].as_ref().zip(cells[place].as_ref());
             let (y, c) = direction.scan(x, |x, recurrence| x.lstm_scan(recurrence, first))?;
             let last = (direction.last(&y)?, direction.last(&c)?);
@@ -405,14 +405,14 @@ impl GRU {
     pub fn forward_with(
         &self,
         x: &Tensor,
-        context: &ForwardContext,
+        mode: &Mode,
         initial: Option<&Tensor>,
     ) -> Result<(Tensor, Tensor)> {
         let (x, has_samples) = self.0.samples_first(x)?;
         let batch = (x.shape()[0], has_samples);
         let width = self.0.config.hidden_size;
         let hidden = self.0.first_states(("h_0", width), initial, batch)?;
-        let (y, last) = self.0.run(&x, context, |direction, x, place| {
+        let (y, last) = self.0.run(&x, mode, |direction, x, place| {
             let first = hidden[place].as_ref();
             let y = direction.scan(x, |x, recurrence| x.gru_scan(recurrence, first))?;
             let last = direction.last(&y)?;
@@ -429,8 +429,8 @@ impl Module for LSTM {
     }
 
     /// The hidden states of all positions, from zeros: the first result of [`LSTM::forward_with`].
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        Ok(self.forward_with(x, context, None)?.0)
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        Ok(self.forward_with(x, mode, None)?.0)
     }
 }
 
@@ -440,7 +440,7 @@ impl Module for GRU {
     }
 
     /// The hidden states of all positions, from zeros: the first result of [`GRU::forward_with`].
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        Ok(self.forward_with(x, context, None)?.0)
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        Ok(self.forward_with(x, mode, None)?.0)
     }
 }

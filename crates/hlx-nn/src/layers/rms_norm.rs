@@ -2,7 +2,7 @@
 
 use hlx_autograd::Tensor;
 
-use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, Result};
+use crate::{Init, Members, Mode, Module, Parameter, ParameterBuilder, Result};
 
 /// Divides the last dimensions by the root of their mean square, then applies a gain, as
 /// `torch.nn.RMSNorm`.
@@ -69,7 +69,7 @@ impl Module for RMSNorm {
     }
 
     /// The shape is kept.
-    fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         let weight = self.weight.as_ref().map(Parameter::tensor).transpose()?;
         match weight {
             Some(weight) if self.one_plus => {

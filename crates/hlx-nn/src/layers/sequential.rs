@@ -4,23 +4,23 @@ use std::fmt;
 
 use hlx_autograd::Tensor;
 
-use crate::{ForwardContext, Members, Module, ParameterBuilder, Result};
+use crate::{Members, Mode, Module, ParameterBuilder, Result};
 
 /// Applies modules in order, as `torch.nn.Sequential`; their names are 0, 1 and so on.
 ///
 /// ```
 /// use hlx_autograd::{Activation, DType, Tensor};
-/// use hlx_core::Context;
-/// use hlx_nn::{ForwardContext, Linear, Model, Module, Sequential};
+/// use hlx_core::Device;
+/// use hlx_nn::{Mode, Linear, Model, Module, Sequential};
 ///
-/// let ctx = Context::open("cpu")?;
-/// let net = Model::new(&ctx, 42, |b| {
+/// let device = Device::open("cpu")?;
+/// let net = Model::new(&device, 42, |b| {
 ///     Ok(Sequential::new(b)
 ///         .add(|b| Linear::new(b, 784, 128))
 ///         .add(|_| Activation::Relu)
 ///         .add(|b| Linear::new(b, 128, 10)))
 /// })?;
-/// let logits = net.forward(&Tensor::zeros(&ctx, &[2, 784], DType::F32)?, &ForwardContext::eval())?;
+/// let logits = net.forward(&Tensor::zeros(&device, &[2, 784], DType::F32)?, &Mode::eval())?;
 /// assert_eq!(logits.shape(), [2, 10]);
 /// assert_eq!(net.weights().parameters()[2].name(), "2.weight");
 /// # Ok::<(), hlx_nn::NnError>(())
@@ -66,10 +66,10 @@ impl Module for Sequential {
         members
     }
 
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         let mut x = x.clone();
         for module in &self.modules {
-            x = module.forward(&x, context)?;
+            x = module.forward(&x, mode)?;
         }
         Ok(x)
     }

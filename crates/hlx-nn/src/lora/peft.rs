@@ -196,7 +196,7 @@ impl Weights {
         }
         for (parameter, values) in uploads.into_iter().flatten() {
             let place = parameter.tensor()?.detach().buffer()?;
-            self.context().upload_f32(&place, &values)?;
+            self.device().upload_f32(&place, &values)?;
         }
         Ok(())
     }

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::{
-    AdamW, AdamWConfig, Architecture, ForwardContext, Model, Module, Optimizer, Transformer,
+    AdamW, AdamWConfig, Architecture, Mode, Model, Module, Optimizer, Transformer,
     TransformerConfig,
 };
 use hlx_autograd::Recompute;
-use hlx_core::Context;
+use hlx_core::Device;
 use safetensors::SafeTensors;
 
 fn config() -> LoraConfig {
@@ -30,8 +30,8 @@ fn sizes() -> TransformerConfig {
     }
 }
 
-fn model(ctx: &Context, lora: Option<LoraConfig>) -> Result<Model<Transformer>> {
-    Model::new(ctx, 5, |b| {
+fn model(device: &Device, lora: Option<LoraConfig>) -> Result<Model<Transformer>> {
+    Model::new(device, 5, |b| {
         if let Some(config) = lora {
             b.with_lora(config);
         }
@@ -41,24 +41,22 @@ fn model(ctx: &Context, lora: Option<LoraConfig>) -> Result<Model<Transformer>> 
 
 fn logits(model: &Model<Transformer>) -> Result<Vec<f32>> {
     let ids: Vec<u32> = (0..12).map(|i| i * 5 % 13).collect();
-    let ids = Tensor::ids(model.weights().context(), &ids, &[2, 6])?;
-    let logits = no_grad(|| model.forward(&ids, &ForwardContext::eval()))?;
+    let ids = Tensor::ids(model.weights().device(), &ids, &[2, 6])?;
+    let logits = no_grad(|| model.forward(&ids, &Mode::eval()))?;
     Ok(logits.to_vec()?)
 }
 
 /// Trains a few steps towards fixed targets.
 fn train(model: &Model<Transformer>, recompute: Option<Recompute>) -> Result<()> {
     let weights = model.weights();
-    let ctx = weights.context();
+    let device = weights.device();
     let mut adamw = AdamW::new(weights, AdamWConfig::default())?;
     let ids =
-        Tensor::ids(ctx, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], &[2, 6])?.with_samples(0)?;
-    let one = Tensor::from_slice(ctx, &[1.0 / 12.0], &[1])?;
-    let context = ForwardContext::train(ctx, 0)?.with_recomputation(recompute);
+        Tensor::ids(device, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], &[2, 6])?.with_samples(0)?;
+    let one = Tensor::from_slice(device, &[1.0 / 12.0], &[1])?;
+    let mode = Mode::train(device, 0)?.with_recomputation(recompute);
     for _ in 0..3 {
-        let loss = model
-            .forward(&ids, &context)?
-            .cross_entropy(&ids, &one, 0.0)?;
+        let loss = model.forward(&ids, &mode)?.cross_entropy(&ids, &one, 0.0)?;
         weights.zero_grad()?;
         loss.backward()?;
         adamw.step(weights, 0.05)?;
@@ -68,8 +66,8 @@ fn train(model: &Model<Transformer>, recompute: Option<Recompute>) -> Result<()>
 
 #[test]
 fn an_adapter_changes_nothing_at_first_and_alone_is_trained() -> Result<()> {
-    for ctx in hlx_core::testing::contexts() {
-        let adapted = model(ctx, Some(config()))?;
+    for device in hlx_core::testing::devices() {
+        let adapted = model(device, Some(config()))?;
         let names: Vec<&str> = adapted
             .weights()
             .parameters()
@@ -77,14 +75,14 @@ fn an_adapter_changes_nothing_at_first_and_alone_is_trained() -> Result<()> {
             .map(Parameter::name)
             .collect();
         assert_eq!(names.iter().filter(|name| is_of_adapter(name)).count(), 12);
-        let base = model(ctx, None)?;
+        let base = model(device, None)?;
         for parameter in base.weights().parameters() {
             let own = adapted
                 .weights()
                 .get(parameter.name())
                 .expect("the base's parameter");
             let values = parameter.tensor()?.detach().to_vec()?;
-            ctx.upload_f32(&own.tensor()?.buffer()?, &values)?;
+            device.upload_f32(&own.tensor()?.buffer()?, &values)?;
         }
         assert_eq!(logits(&adapted)?, logits(&base)?);
         adapted.weights().freeze_all_but_lora()?;
@@ -116,7 +114,7 @@ fn an_adapter_changes_nothing_at_first_and_alone_is_trained() -> Result<()> {
 /// Gradients of both factors by finite differences of the loss in the layer itself.
 #[test]
 fn an_adapter_is_the_product_of_its_factors() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
+    let device = hlx_core::testing::cpu()?;
     let mut b = ParameterBuilder::new();
     b.with_lora(LoraConfig {
         targets: vec!["fc".to_owned()],
@@ -125,12 +123,12 @@ fn an_adapter_is_the_product_of_its_factors() -> Result<()> {
     let linear = crate::Linear::new(&mut b.child("fc"), 3, 4);
     let other = crate::Linear::new(&mut b.child("other"), 3, 4);
     assert!(other.lora.is_none());
-    let weights = b.build(&ctx, 1)?;
+    let weights = b.build(&device, 1)?;
     let lora = linear.lora.as_ref().expect("an adapter");
     let values = |n: usize| -> Vec<f32> { (0..n).map(|i| (i as f32 * 0.7).cos()).collect() };
-    ctx.upload_f32(&lora.b.tensor()?.buffer()?, &values(8))?;
-    let x = Tensor::from_slice(&ctx, &values(6), &[2, 3])?;
-    let y = linear.forward(&x, &ForwardContext::eval())?.to_vec()?;
+    device.upload_f32(&lora.b.tensor()?.buffer()?, &values(8))?;
+    let x = Tensor::from_slice(&device, &values(6), &[2, 3])?;
+    let y = linear.forward(&x, &Mode::eval())?.to_vec()?;
     let host = |parameter: &Parameter| parameter.tensor()?.detach().to_vec().map_err(NnError::from);
     let (w, bias) = (
         host(&linear.weight)?,
@@ -155,9 +153,9 @@ fn an_adapter_is_the_product_of_its_factors() -> Result<()> {
 
 #[test]
 fn recomputed_blocks_with_adapters_have_the_same_bits() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
+    let device = hlx_core::testing::cpu()?;
     let trained = |recompute| -> Result<String> {
-        let model = model(&ctx, Some(config()))?;
+        let model = model(&device, Some(config()))?;
         model.weights().freeze_all_but_lora()?;
         train(&model, recompute)?;
         model.weights().digest()
@@ -170,15 +168,15 @@ fn recomputed_blocks_with_adapters_have_the_same_bits() -> Result<()> {
 
 #[test]
 fn adapters_come_back_from_pefts_files_or_name_the_fault() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let first = model(&ctx, Some(config()))?;
+    let device = hlx_core::testing::cpu()?;
+    let first = model(&device, Some(config()))?;
     first.weights().freeze_all_but_lora()?;
     train(&first, None)?;
     let file = first.weights().lora_to_safetensors(Architecture::Custom)?;
     let names = SafeTensors::deserialize(&file).expect("reads");
     let name = "base_model.model.blocks.0.attention.qkv.lora_A.weight";
     assert_eq!(names.tensor(name).expect("it is there").shape(), [2, 8]);
-    let second = model(&ctx, Some(config()))?;
+    let second = model(&device, Some(config()))?;
     assert_ne!(second.weights().digest()?, first.weights().digest()?);
     second.weights().load_lora(&file, Architecture::Custom)?;
     assert_eq!(second.weights().digest()?, first.weights().digest()?);
@@ -188,7 +186,7 @@ fn adapters_come_back_from_pefts_files_or_name_the_fault() -> Result<()> {
         ..config()
     };
     let refused = |lora: LoraConfig| -> Result<String> {
-        let model = model(&ctx, Some(lora))?;
+        let model = model(&device, Some(lora))?;
         Ok(model
             .weights()
             .load_lora(&file, Architecture::Custom)
@@ -207,7 +205,7 @@ fn adapters_come_back_from_pefts_files_or_name_the_fault() -> Result<()> {
         ..config()
     };
     assert!(refused(more)?.ends_with("is missing"));
-    let none = model(&ctx, None)?;
+    let none = model(&device, None)?;
     let message = none
         .weights()
         .freeze_all_but_lora()

@@ -1,6 +1,6 @@
 //! Adagrad (Duchi, Hazan and Singer 2011).
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{Hyper, Update, adagrad_step};
 
 use super::drive::{check_epsilon, within};
@@ -76,7 +76,7 @@ impl UpdateRule for AdagradConfig {
         }
     }
 
-    fn launch(&self, ctx: &Context, update: &Update<'_>, state: &[Buffer]) -> Result<()> {
-        Ok(adagrad_step(ctx, update, &state[0])?)
+    fn launch(&self, device: &Device, update: &Update<'_>, state: &[Buffer]) -> Result<()> {
+        Ok(adagrad_step(device, update, &state[0])?)
     }
 }

@@ -1,6 +1,6 @@
 //! Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019).
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{Hyper, Update, adam_step, adamw_step};
 
 use super::drive::{check_epsilon, within};
@@ -118,8 +118,8 @@ macro_rules! rule {
                 }
             }
 
-            fn launch(&self, ctx: &Context, update: &Update<'_>, state: &[Buffer]) -> Result<()> {
-                Ok($kernel(ctx, update, &state[0], &state[1])?)
+            fn launch(&self, device: &Device, update: &Update<'_>, state: &[Buffer]) -> Result<()> {
+                Ok($kernel(device, update, &state[0], &state[1])?)
             }
         }
     };

@@ -1,6 +1,6 @@
 //! An exponential moving average of a model's parameters, kept beside an optimizer.
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{HYPER_LEN, Hyper, Update, Watched, average_step};
 
 use super::Optimizer;
@@ -18,13 +18,13 @@ pub const AVERAGE: &str = "average";
 /// skipped ([`Optimizer::guard`]) leaves the parameters, and the average moves towards them.
 ///
 /// ```
-/// use hlx_core::Context;
+/// use hlx_core::Device;
 /// use hlx_nn::{AdamW, AdamWConfig, Averaged, Init, Optimizer, ParameterBuilder};
 ///
-/// let ctx = Context::open("cpu")?;
+/// let device = Device::open("cpu")?;
 /// let mut builder = ParameterBuilder::new();
 /// let weight = builder.parameter("weight", &[3], Init::Ones);
-/// let weights = builder.build(&ctx, 0)?;
+/// let weights = builder.build(&device, 0)?;
 /// let adamw = Box::new(AdamW::new(&weights, AdamWConfig::default())?);
 /// let mut optimizer = Averaged::new(&weights, adamw, 0.99)?;
 /// weight.tensor()?.sum()?.backward()?;
@@ -33,7 +33,7 @@ pub const AVERAGE: &str = "average";
 /// # Ok::<(), hlx_nn::NnError>(())
 /// ```
 pub struct Averaged {
-    ctx: Context,
+    device: Device,
     inner: Box<dyn Optimizer>,
     decay: f64,
     average: Buffer,
@@ -50,14 +50,14 @@ impl Averaged {
     /// device reports.
     pub fn new(weights: &Weights, inner: Box<dyn Optimizer>, decay: f64) -> Result<Self> {
         within("the average's decay", decay, 0.0, 1.0)?;
-        let ctx = weights.context();
+        let device = weights.device();
         Ok(Self {
-            ctx: ctx.clone(),
+            device: device.clone(),
             inner,
             decay,
             average: weights.state_zeros()?,
-            hyper: ctx.alloc(HYPER_LEN)?,
-            one: ctx.buffer_u32(&[1.0_f32.to_bits()])?,
+            hyper: device.alloc(HYPER_LEN)?,
+            one: device.buffer_u32(&[1.0_f32.to_bits()])?,
         })
     }
 
@@ -84,7 +84,7 @@ impl Optimizer for Averaged {
             beta1: if is_first { 0.0 } else { self.decay },
             ..Hyper::default()
         };
-        Ok(self.ctx.upload_u32(&self.hyper, &numbers.to_words())?)
+        Ok(self.device.upload_u32(&self.hyper, &numbers.to_words())?)
     }
 
     fn update(&self, weights: &Weights) -> Result<()> {
@@ -93,7 +93,7 @@ impl Optimizer for Averaged {
         let update = Update::new(&self.average, &values, &self.hyper, &self.one);
         match values.is_empty() {
             true => Ok(()),
-            false => Ok(average_step(&self.ctx, &update)?),
+            false => Ok(average_step(&self.device, &update)?),
         }
     }
 

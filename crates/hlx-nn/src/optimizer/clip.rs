@@ -17,13 +17,13 @@ use crate::{Result, Weights};
 /// [`NnError::MissingGradient`](crate::NnError::MissingGradient), and what the device reports.
 pub fn clip_grad_norm_(weights: &Weights, max_norm: f32) -> Result<Buffer> {
     check("clip_grad_norm_", weights, max_norm)?;
-    let (ctx, gradients) = (weights.context(), weights.gradients()?);
-    let (norm, factor) = (ctx.alloc(1)?, ctx.alloc(1)?);
-    global_norm(ctx, gradients, &norm)?;
-    clip_factor(ctx, &norm, &factor, max_norm)?;
-    let scaled = ctx.alloc(gradients.len())?;
-    scale_by(ctx, gradients, &factor, &scaled)?;
-    ctx.copy(&scaled, gradients)?;
+    let (device, gradients) = (weights.device(), weights.gradients()?);
+    let (norm, factor) = (device.alloc(1)?, device.alloc(1)?);
+    global_norm(device, gradients, &norm)?;
+    clip_factor(device, &norm, &factor, max_norm)?;
+    let scaled = device.alloc(gradients.len())?;
+    scale_by(device, gradients, &factor, &scaled)?;
+    device.copy(&scaled, gradients)?;
     Ok(norm)
 }
 
@@ -34,16 +34,16 @@ pub fn clip_grad_norm_(weights: &Weights, max_norm: f32) -> Result<Buffer> {
 /// As [`clip_grad_norm_`].
 pub fn clip_grad_value_(weights: &Weights, clip_value: f32) -> Result<()> {
     check("clip_grad_value_", weights, clip_value)?;
-    let (ctx, gradients) = (weights.context(), weights.gradients()?);
+    let (device, gradients) = (weights.device(), weights.gradients()?);
     let layout = Layout::contiguous(&[gradients.len()])?;
     let operand = Operand {
         buffer: gradients,
         layout: &layout,
     };
-    let clamped = ctx.alloc(gradients.len())?;
+    let clamped = device.alloc(gradients.len())?;
     let bounds = [-clip_value, clip_value];
-    unary(ctx, Unary::Clamp, DType::F32, operand, bounds, &clamped)?;
-    Ok(ctx.copy(&clamped, gradients)?)
+    unary(device, Unary::Clamp, DType::F32, operand, bounds, &clamped)?;
+    Ok(device.copy(&clamped, gradients)?)
 }
 
 fn check(what: &str, weights: &Weights, limit: f32) -> Result<()> {

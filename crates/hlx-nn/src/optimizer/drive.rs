@@ -1,6 +1,6 @@
 //! What every optimizer shares: the numbers of a step on the device, and the clip.
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{HYPER_LEN, Hyper, Update, Watched, clip_factor, guarded_factor};
 use hlx_kernels::reduce::{global_norm, norm_of_rows};
 
@@ -20,7 +20,7 @@ pub(super) struct Clip {
 /// The step's numbers, its gradient norm and its clip factor.
 #[derive(Debug)]
 pub(super) struct Drive {
-    ctx: Context,
+    device: Device,
     pub hyper: Buffer,
     pub norm: Buffer,
     pub factor: Buffer,
@@ -43,13 +43,13 @@ impl Drive {
         }
         // Here rather than in an update that is being recorded.
         weights.gradients()?;
-        let ctx = weights.context().clone();
-        let (norm, factor) = (ctx.alloc(1)?, ctx.alloc(1)?);
-        ctx.fill(&factor, ONE)?;
-        ctx.fill(&norm, 0)?;
+        let device = weights.device().clone();
+        let (norm, factor) = (device.alloc(1)?, device.alloc(1)?);
+        device.fill(&factor, ONE)?;
+        device.fill(&norm, 0)?;
         Ok(Self {
-            hyper: ctx.alloc_shape(&[n_rows, HYPER_LEN])?,
-            ctx,
+            hyper: device.alloc_shape(&[n_rows, HYPER_LEN])?,
+            device,
             norm,
             factor,
             clip,
@@ -67,7 +67,7 @@ impl Drive {
             ..hyper
         };
         let words: Vec<u32> = rows.flat_map(|row| fill_in(row).to_words()).collect();
-        self.ctx.upload_u32(&self.hyper, &words)?;
+        self.device.upload_u32(&self.hyper, &words)?;
         self.steps += 1;
         Ok(())
     }
@@ -77,16 +77,16 @@ impl Drive {
     pub fn measure(&self, weights: &Weights) -> Result<()> {
         weights.check_gradients()?;
         match weights.part() {
-            None => global_norm(&self.ctx, weights.gradients()?, &self.norm)?,
-            Some(part) => norm_of_rows(&self.ctx, &part.norm_rows, &self.norm)?,
+            None => global_norm(&self.device, weights.gradients()?, &self.norm)?,
+            Some(part) => norm_of_rows(&self.device, &part.norm_rows, &self.norm)?,
         }
-        let (ctx, norm, factor) = (&self.ctx, &self.norm, &self.factor);
+        let (device, norm, factor) = (&self.device, &self.norm, &self.factor);
         match (&self.guard, self.clip.norm) {
             (Some(watched), limit) => {
                 let limit = limit.unwrap_or(f32::INFINITY);
-                guarded_factor(ctx, norm, watched, factor, limit)?;
+                guarded_factor(device, norm, watched, factor, limit)?;
             }
-            (None, Some(limit)) => clip_factor(ctx, norm, factor, limit)?,
+            (None, Some(limit)) => clip_factor(device, norm, factor, limit)?,
             (None, None) => {}
         }
         Ok(())
@@ -96,7 +96,7 @@ impl Drive {
     /// them before is refused. A graph notes it again at each replay.
     pub fn changed(&self, weights: &Weights) {
         let values = weights.values();
-        self.ctx.note_change(values, 0..values.len(), false);
+        self.device.note_change(values, 0..values.len(), false);
     }
 
     /// The update of values by their gradients and the numbers of the first row.

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{Groups, Hyper, Update, Watched};
 
 use super::Optimizer;
@@ -48,7 +48,7 @@ pub trait UpdateRule: Debug {
     ///
     /// # Errors
     /// What the device reports.
-    fn launch(&self, ctx: &Context, update: &Update<'_>, state: &[Buffer]) -> Result<()>;
+    fn launch(&self, device: &Device, update: &Update<'_>, state: &[Buffer]) -> Result<()>;
 }
 
 /// An optimizer by a rule of single elements: one launch updates all parameters of all groups.
@@ -145,7 +145,7 @@ impl<R: UpdateRule> Optimizer for FlatOptimizer<R> {
             ..self.drive.update(&updated)
         };
         if !update.params.is_empty() {
-            self.rule.launch(weights.context(), &update, &self.state)?;
+            self.rule.launch(weights.device(), &update, &self.state)?;
         }
         self.drive.changed(weights);
         Ok(())

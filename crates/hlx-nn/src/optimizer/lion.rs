@@ -1,6 +1,6 @@
 //! Lion (Chen et al. 2023).
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{Hyper, Update, lion_step};
 
 use super::adam::check_betas;
@@ -70,7 +70,7 @@ impl UpdateRule for LionConfig {
         }
     }
 
-    fn launch(&self, ctx: &Context, update: &Update<'_>, state: &[Buffer]) -> Result<()> {
-        Ok(lion_step(ctx, update, &state[0])?)
+    fn launch(&self, device: &Device, update: &Update<'_>, state: &[Buffer]) -> Result<()> {
+        Ok(lion_step(device, update, &state[0])?)
     }
 }

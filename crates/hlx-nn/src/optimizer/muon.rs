@@ -248,7 +248,7 @@ impl Optimizer for Muon {
 
     fn update(&self, weights: &Weights) -> Result<()> {
         self.drive.measure(weights)?;
-        let ctx = weights.context();
+        let device = weights.device();
         let updated = updated(weights)?;
         let all = self.drive.update(&updated);
         if all.params.is_empty() {
@@ -258,7 +258,7 @@ impl Optimizer for Muon {
             groups: Groups::ByBlock(&self.rows),
             ..all
         };
-        adamw_step(ctx, &others, &self.mean, &self.square)?;
+        adamw_step(device, &others, &self.mean, &self.square)?;
         for (place, matrix) in self.matrices.iter().enumerate() {
             let n = matrix.shape.iter().product();
             let offset = matrix.offset - weights.updated().start;
@@ -277,7 +277,7 @@ impl Optimizer for Muon {
             } = &self.config;
             let momentum = window(&self.mean)?;
             muon_step(
-                ctx,
+                device,
                 &update,
                 &momentum,
                 matrix.shape,

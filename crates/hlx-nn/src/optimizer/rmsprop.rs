@@ -1,6 +1,6 @@
 //! RMSprop (Hinton 2012, lecture 6).
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{Hyper, Update, rmsprop_step};
 
 use super::drive::{check_epsilon, within};
@@ -83,9 +83,9 @@ impl UpdateRule for RMSpropConfig {
         }
     }
 
-    fn launch(&self, ctx: &Context, update: &Update<'_>, state: &[Buffer]) -> Result<()> {
+    fn launch(&self, device: &Device, update: &Update<'_>, state: &[Buffer]) -> Result<()> {
         let momentum = (self.momentum != 0.0).then(|| &state[1]);
         let mean = if self.centered { state.last() } else { None };
-        Ok(rmsprop_step(ctx, update, &state[0], momentum, mean)?)
+        Ok(rmsprop_step(device, update, &state[0], momentum, mean)?)
     }
 }

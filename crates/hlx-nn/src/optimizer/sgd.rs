@@ -1,6 +1,6 @@
 //! Gradient descent, with or without momentum.
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{Hyper, Update, sgd_momentum_step, sgd_step};
 
 use super::drive::{refused, within};
@@ -69,10 +69,10 @@ impl UpdateRule for SgdConfig {
         }
     }
 
-    fn launch(&self, ctx: &Context, update: &Update<'_>, state: &[Buffer]) -> Result<()> {
+    fn launch(&self, device: &Device, update: &Update<'_>, state: &[Buffer]) -> Result<()> {
         Ok(match state {
-            [momentum] => sgd_momentum_step(ctx, update, momentum, self.nesterov),
-            _ => sgd_step(ctx, update),
+            [momentum] => sgd_momentum_step(device, update, momentum, self.nesterov),
+            _ => sgd_step(device, update),
         }?)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use hlx_core::{Context, align_words, sizes};
+use hlx_core::{Device, align_words, sizes};
 
 use super::{BufferKind, Inner, ModelBuffer, Parameter, ParameterUse, Weights};
 use crate::Result;
@@ -18,12 +18,12 @@ use crate::lora::LoraConfig;
 /// memory. A layer is given the builder of its own name, which [`ParameterBuilder::child`] makes:
 ///
 /// ```
-/// use hlx_core::Context;
+/// use hlx_core::Device;
 /// use hlx_nn::{Linear, ParameterBuilder};
 ///
 /// let mut b = ParameterBuilder::new();
 /// let fc1 = Linear::new(&mut b.child("fc1"), 784, 128);
-/// let weights = b.build(&Context::open("cpu")?, 42)?;
+/// let weights = b.build(&Device::open("cpu")?, 42)?;
 /// assert_eq!(weights.parameters()[0].name(), "fc1.weight");
 /// # Ok::<(), hlx_nn::NnError>(())
 /// ```
@@ -157,8 +157,8 @@ impl ParameterBuilder {
     /// # Errors
     /// [`NnError::DuplicateParameter`]; for parameters that no memory holds, an error that names the first; and what
     /// the device reports.
-    pub fn build(self, ctx: &Context, seed: u64) -> Result<Weights> {
-        let weights = self.build_zeroed(ctx)?;
+    pub fn build(self, device: &Device, seed: u64) -> Result<Weights> {
+        let weights = self.build_zeroed(device)?;
         let drawn = weights.parameters().iter().enumerate();
         let drawn = drawn.filter(|(_, parameter)| parameter.0.kind != Init::Zeros);
         thread::scope(|scope| {
@@ -174,7 +174,7 @@ impl ParameterBuilder {
                 }
             });
             for (parameter, values) in receiver {
-                ctx.upload_f32(&parameter.tensor()?.buffer()?, &values)?;
+                device.upload_f32(&parameter.tensor()?.buffer()?, &values)?;
             }
             Ok(())
         })
@@ -186,8 +186,8 @@ impl ParameterBuilder {
     ///
     /// # Errors
     /// As [`ParameterBuilder::build`].
-    pub fn build_zeroed(self, ctx: &Context) -> Result<Weights> {
-        Weights::new(ctx, self.take_declared()?)
+    pub fn build_zeroed(self, device: &Device) -> Result<Weights> {
+        Weights::new(device, self.take_declared()?)
     }
 
     /// The parameters that have been declared so far.

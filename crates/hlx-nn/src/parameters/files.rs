@@ -36,7 +36,7 @@ impl Weights {
     pub fn snapshot(&self) -> Result<WeightsSnapshot<'_>> {
         Ok(WeightsSnapshot {
             weights: self,
-            values: self.context().download_f32(self.values())?,
+            values: self.device().download_f32(self.values())?,
             buffers: self.download_buffers()?,
         })
     }
@@ -110,11 +110,11 @@ impl Weights {
         let buffers = buffers.collect::<Result<Vec<_>>>()?;
         for (parameter, values) in &values {
             let place = parameter.tensor()?.detach().buffer()?;
-            self.context().upload_f32(&place, values)?;
+            self.device().upload_f32(&place, values)?;
         }
         for (buffer, words) in self.buffers().iter().zip(&buffers) {
             let place = buffer.tensor()?.buffer()?;
-            self.context().upload_u32(&place, words)?;
+            self.device().upload_u32(&place, words)?;
         }
         Ok(())
     }
@@ -271,10 +271,10 @@ mod tests {
 
     #[test]
     fn half_precision_files_are_read_exactly() -> Result<()> {
-        let ctx = hlx_core::testing::cpu()?;
+        let device = hlx_core::testing::cpu()?;
         let mut builder = ParameterBuilder::new();
         builder.parameter("w", &[3], Init::Zeros);
-        let weights = builder.build(&ctx, 0)?;
+        let weights = builder.build(&device, 0)?;
         let values = [1.5_f32, -0.0, 65_504.0]; // f16 holds all three; bf16 rounds the last.
         let as_f16: Vec<u8> = values
             .iter()
@@ -291,7 +291,7 @@ mod tests {
             let view = TensorView::new(dtype, vec![3], &bytes).map_err(|e| format_error(&e))?;
             let file = safetensors::serialize([("w", view)], None).map_err(|e| format_error(&e))?;
             weights.load_safetensors(&file)?;
-            let read = ctx.download_u32(&weights.values().slice(0, 3)?)?;
+            let read = device.download_u32(&weights.values().slice(0, 3)?)?;
             assert_eq!(
                 read,
                 [1.5_f32.to_bits(), 0x8000_0000, f32::to_bits(last)],

@@ -13,14 +13,14 @@ use crate::error::NnError;
 /// [`NnError::Mismatch`] with the first such tensor by name, or for bytes that are no safetensors file.
 ///
 /// ```
-/// use hlx_core::Context;
+/// use hlx_core::Device;
 /// use hlx_nn::{Linear, Model, check_finite};
 ///
-/// let ctx = Context::open("cpu")?;
-/// let model = Model::new(&ctx, 1, |b| Ok(Linear::new(b, 2, 1)))?;
+/// let device = Device::open("cpu")?;
+/// let model = Model::new(&device, 1, |b| Ok(Linear::new(b, 2, 1)))?;
 /// check_finite(&model.weights().to_safetensors()?)?;
 /// let bias = &model.weights().parameters()[1];
-/// ctx.upload_f32(&bias.tensor()?.detach().buffer()?, &[f32::NAN])?;
+/// device.upload_f32(&bias.tensor()?.detach().buffer()?, &[f32::NAN])?;
 /// let error = check_finite(&model.weights().to_safetensors()?).expect_err("it is refused");
 /// assert_eq!(error.to_string(), "model: bias holds 1 NaN or infinite value");
 /// # Ok::<(), hlx_nn::NnError>(())

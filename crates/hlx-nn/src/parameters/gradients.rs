@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use hlx_core::{Buffer, Context, CoreError};
+use hlx_core::{Buffer, CoreError, Device};
 
 use super::weights::zeros;
 
@@ -11,7 +11,7 @@ use super::weights::zeros;
 /// of parameters: none until a backward pass, an optimizer or a tree of micro-batches needs it.
 #[derive(Debug)]
 pub(super) struct FlatGradients {
-    ctx: Context,
+    device: Device,
     n_words: usize,
     use_words: usize,
     buffers: OnceLock<Gradients>,
@@ -29,9 +29,9 @@ pub(super) struct Gradients {
 }
 
 impl FlatGradients {
-    pub fn new(ctx: &Context, n_words: usize, use_words: usize) -> Self {
+    pub fn new(device: &Device, n_words: usize, use_words: usize) -> Self {
         Self {
-            ctx: ctx.clone(),
+            device: device.clone(),
             n_words,
             use_words,
             buffers: OnceLock::new(),
@@ -59,12 +59,12 @@ impl FlatGradients {
             return Ok(buffers);
         }
         // Inside of a recording the zeros would be written again by each replay.
-        if self.ctx.is_recording() {
+        if self.device.is_recording() {
             let reason = "are not allocated yet, and a recording cannot do it: make the optimizer \
                           before, or call Weights::gradients";
             return Err(CoreError::invalid("gradients", reason));
         }
-        let all = zeros(&self.ctx, self.all_words())?;
+        let all = zeros(&self.device, self.all_words())?;
         let own = match self.use_words {
             0 => all.clone(),
             _ => all.slice(0, self.n_words)?,

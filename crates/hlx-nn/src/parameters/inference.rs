@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use hlx_autograd::{DType, Tensor};
-use hlx_core::{ALIGNMENT_WORDS, Context};
+use hlx_core::{ALIGNMENT_WORDS, Device};
 
 use super::weights::bind_constants;
 use super::{BufferKind, ModelBuffer, Parameter, ParameterBuilder, Weights};
@@ -21,15 +21,15 @@ const LARGEST_JOINED: usize = 1 << 26;
 ///
 /// ```
 /// use hlx_autograd::{DType, Tensor};
-/// use hlx_core::Context;
-/// use hlx_nn::{ForwardContext, InferenceModel, Linear, Module};
+/// use hlx_core::Device;
+/// use hlx_nn::{Mode, InferenceModel, Linear, Module};
 ///
-/// let ctx = Context::open("cpu")?;
-/// let model = InferenceModel::zeroed(&ctx, DType::BF16, |b| Ok(Linear::new(b, 64, 10)))?;
+/// let device = Device::open("cpu")?;
+/// let model = InferenceModel::zeroed(&device, DType::BF16, |b| Ok(Linear::new(b, 64, 10)))?;
 /// // 64 x 10 weights of two bytes and 10 biases of four.
 /// assert_eq!(model.n_bytes(), 1280 + 40);
 /// model.load(&model.parameters()[0], &[0.5; 640])?;
-/// let y = model.forward(&Tensor::ones(&ctx, &[1, 64], DType::F32)?, &ForwardContext::eval())?;
+/// let y = model.forward(&Tensor::ones(&device, &[1, 64], DType::F32)?, &Mode::eval())?;
 /// assert_eq!(y.to_vec()?, [32.0; 10]);
 /// # Ok::<(), hlx_nn::NnError>(())
 /// ```
@@ -37,7 +37,7 @@ const LARGEST_JOINED: usize = 1 << 26;
 pub struct InferenceModel<M> {
     module: M,
     parameters: Vec<Parameter>,
-    ctx: Context,
+    device: Device,
     n_bytes: usize,
 }
 
@@ -49,7 +49,7 @@ impl<M> InferenceModel<M> {
     /// What `declare` answers; [`NnError::Config`] for a type other than f32, f16 and bf16;
     /// [`NnError::DuplicateParameter`], and what the device reports.
     pub fn zeroed(
-        ctx: &Context,
+        device: &Device,
         dtype: DType,
         declare: impl FnOnce(&mut ParameterBuilder) -> Result<M>,
     ) -> Result<Self> {
@@ -60,7 +60,7 @@ impl<M> InferenceModel<M> {
         for parameter in &declared.parameters {
             parameter.requires_grad_(false);
         }
-        let n_bytes = allocate(ctx, dtype, &declared.parameters)?;
+        let n_bytes = allocate(device, dtype, &declared.parameters)?;
         for another in &declared.uses {
             another.0.set(another.parameter().tensor()?);
         }
@@ -73,14 +73,14 @@ impl<M> InferenceModel<M> {
                 BufferKind::Full(value) => value,
                 _ => 0.0,
             };
-            let tensor = Tensor::full(ctx, buffer.shape(), value, buffer.dtype())?;
+            let tensor = Tensor::full(device, buffer.shape(), value, buffer.dtype())?;
             buffer.0.set(tensor);
         }
-        bind_constants(ctx, &constants)?;
+        bind_constants(device, &constants)?;
         Ok(Self {
             module,
             parameters: declared.parameters,
-            ctx: ctx.clone(),
+            device: device.clone(),
             n_bytes,
         })
     }
@@ -90,7 +90,7 @@ impl<M> InferenceModel<M> {
         InferenceModel {
             module: wrap(self.module),
             parameters: self.parameters,
-            ctx: self.ctx,
+            device: self.device,
             n_bytes: self.n_bytes,
         }
     }
@@ -102,12 +102,12 @@ impl<M> InferenceModel<M> {
     /// As [`InferenceModel::zeroed`] and [`InferenceModel::load`]; [`NnError::Mismatch`] for weights without
     /// one of the parameters, or with buffers.
     pub fn rounded(
-        ctx: &Context,
+        device: &Device,
         dtype: DType,
         weights: &Weights,
         declare: impl FnOnce(&mut ParameterBuilder) -> Result<M>,
     ) -> Result<Self> {
-        let model = Self::zeroed(ctx, dtype, declare)?;
+        let model = Self::zeroed(device, dtype, declare)?;
         if let Some(buffer) = weights.buffers().first() {
             let reason = format!("the buffer {} cannot be taken over", buffer.name());
             return Err(NnError::mismatch("inference", reason));
@@ -141,13 +141,17 @@ impl<M> InferenceModel<M> {
         }
         let mut place = parameter.tensor()?;
         check_range(parameter.name(), values, place.dtype())?;
-        place.copy_(&Tensor::from_slice(&self.ctx, values, parameter.shape())?)?;
+        place.copy_(&Tensor::from_slice(
+            &self.device,
+            values,
+            parameter.shape(),
+        )?)?;
         Ok(())
     }
 
-    /// The device's context.
-    pub fn context(&self) -> &Context {
-        &self.ctx
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
     }
 
     /// All parameters, in the order of declaration.
@@ -190,7 +194,7 @@ impl Weights {
             let values = parameter.tensor()?.detach();
             check_range(parameter.name(), &values.to_vec()?, dtype)?;
             let rounded = values.to_dtype(dtype)?.to_dtype(DType::F32)?;
-            self.context().copy(&rounded.buffer()?, &values.buffer()?)?;
+            self.device().copy(&rounded.buffer()?, &values.buffer()?)?;
         }
         Ok(())
     }
@@ -234,11 +238,11 @@ fn check_range(name: &str, values: &[f32], dtype: DType) -> Result<()> {
 /// Gives every parameter its memory, matrices that of a type, and returns the bytes. Matrices of one number of
 /// columns that follow each other lie in one buffer, so that those which one input goes through can be one
 /// product.
-fn allocate(ctx: &Context, dtype: DType, parameters: &[Parameter]) -> Result<usize> {
+fn allocate(device: &Device, dtype: DType, parameters: &[Parameter]) -> Result<usize> {
     let mut n_bytes = 0;
     for parameter in parameters.iter().filter(|one| !one.is_matrix()) {
         n_bytes += parameter.n_elements() * DType::F32.size(); // The builder has checked all sizes.
-        let zeros = Tensor::zeros(ctx, parameter.shape(), DType::F32)?;
+        let zeros = Tensor::zeros(device, parameter.shape(), DType::F32)?;
         parameter.0.set(zeros);
     }
     let matrices: Vec<&Parameter> = parameters.iter().filter(|one| one.is_matrix()).collect();
@@ -247,14 +251,14 @@ fn allocate(ctx: &Context, dtype: DType, parameters: &[Parameter]) -> Result<usi
     let alike = |a: &Parameter, b: &Parameter| a.shape()[1] == b.shape()[1] && small(a) && small(b);
     for run in matrices.chunk_by(|a, b| alike(a, b)) {
         let place = |parameter: &Parameter| parameter.n_elements().next_multiple_of(unit);
-        let memory = Tensor::zeros(ctx, &[run.iter().map(|one| place(one)).sum()], dtype)?;
+        let memory = Tensor::zeros(device, &[run.iter().map(|one| place(one)).sum()], dtype)?;
         let (memory, mut first) = (memory.buffer()?, 0);
         for parameter in run {
             n_bytes += parameter.n_elements() * dtype.size();
             let window = memory.slice(first, parameter.n_elements())?;
             parameter
                 .0
-                .set(Tensor::from_buffer(ctx, window, parameter.shape())?);
+                .set(Tensor::from_buffer(device, window, parameter.shape())?);
             first += place(parameter);
         }
     }

@@ -20,7 +20,7 @@ impl ModelIntegers {
     /// What the device reports.
     pub fn new(weights: &Weights) -> Result<Self> {
         let mut matrices = Vec::new();
-        if weights.context().arithmetic() == Arithmetic::Integer {
+        if weights.device().arithmetic() == Arithmetic::Integer {
             for parameter in weights
                 .parameters()
                 .iter()

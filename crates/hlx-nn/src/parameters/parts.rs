@@ -155,7 +155,7 @@ impl Weights {
     /// # Errors
     /// What the device reports.
     pub fn state_zeros(&self) -> Result<Buffer> {
-        Ok(super::weights::zeros(self.context(), self.updated().len())?)
+        Ok(super::weights::zeros(self.device(), self.updated().len())?)
     }
 
     /// Uploads the values of the words that this process updates into such a buffer: of one vector a
@@ -173,7 +173,7 @@ impl Weights {
             if start < end {
                 let window = state.slice(start - updated.start, end - start)?;
                 let values = &values[start - span.offset..end - span.offset];
-                self.context().upload_f32(&window, values)?;
+                self.device().upload_f32(&window, values)?;
             }
         }
         Ok(())
@@ -201,13 +201,13 @@ mod tests {
     /// Every word has one owner, sums are cut at rows, and matrices that must be whole are.
     #[test]
     fn parts_cover_all_words_once() -> Result<()> {
-        let ctx = hlx_core::testing::cpu()?;
+        let device = hlx_core::testing::cpu()?;
         let mut builder = ParameterBuilder::new();
         let table = builder.parameter("table", &[100, 90], Init::Zeros);
         builder.parameter("bias", &[4000], Init::Zeros);
         builder.parameter("matrix", &[70, 130], Init::Zeros);
         builder.another_use(&table);
-        let weights = builder.build(&ctx, 0)?;
+        let weights = builder.build(&device, 0)?;
         let matrices = weights.select(|parameter| parameter.shape().len() == 2);
         for n_parts in [1, 2, 4, 8, 16] {
             for undivided in [ParameterSet::default(), matrices.clone()] {

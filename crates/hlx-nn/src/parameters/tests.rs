@@ -1,14 +1,12 @@
 //! Tests of what models are declared from: names, layout, initial values, files, devices.
 
 use hlx_autograd::{DType, Tensor, no_grad};
-use hlx_core::Context;
+use hlx_core::Device;
 
 use super::*;
-use crate::{
-    Dropout, ForwardContext, Linear, Members, Model, Module, ParameterBuilder, Sgd, SgdConfig,
-};
+use crate::{Dropout, Linear, Members, Mode, Model, Module, ParameterBuilder, Sgd, SgdConfig};
 
-fn cpu() -> Context {
+fn cpu() -> Device {
     hlx_core::testing::cpu().expect("the CPU device opens")
 }
 
@@ -44,14 +42,14 @@ impl Module for Tracked {
         Members::of(&[&self.linear]).with_buffers([&self.mean, &self.batches, &self.places])
     }
 
-    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let y = self.linear.forward(x, context)?;
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        let y = self.linear.forward(x, mode)?;
         Ok(y.sub(&self.mean.tensor()?)?)
     }
 }
 
-fn tracked(ctx: &Context, seed: u64) -> Model<Tracked> {
-    Model::new(ctx, seed, |b| Ok(Tracked::new(&mut b.child("net")))).expect("builds")
+fn tracked(device: &Device, seed: u64) -> Model<Tracked> {
+    Model::new(device, seed, |b| Ok(Tracked::new(&mut b.child("net")))).expect("builds")
 }
 
 #[test]
@@ -60,7 +58,7 @@ fn parameters_start_at_multiples_of_64_words_with_zeros_between() -> Result<()> 
     let offsets: Vec<usize> = weights.spans("").iter().map(|span| span.offset).collect();
     assert_eq!(offsets, [0, 128, 192]);
     assert_eq!((weights.n_words(), weights.n_elements()), (320, 138));
-    let words = weights.context().download_f32(weights.values())?;
+    let words = weights.device().download_f32(weights.values())?;
     let between = words[65..192].iter().chain(&words[262..]);
     assert!(between.into_iter().all(|word| word.to_bits() == 0));
     assert!(words[..65].iter().all(|word| *word != 0.0));
@@ -73,7 +71,7 @@ fn weights_return_from_safetensors_with_their_digest() -> Result<()> {
     let (first, second) = (weights(), weights());
     let digest = first.digest()?;
     assert_eq!(second.digest()?, digest);
-    second.context().fill(second.values(), 0)?;
+    second.device().fill(second.values(), 0)?;
     assert_ne!(second.digest()?, digest);
     second.load_safetensors(&first.to_safetensors()?)?;
     assert_eq!(second.digest()?, digest);
@@ -91,11 +89,11 @@ fn a_name_declared_twice_is_refused() {
 
 #[test]
 fn a_layer_is_refused_until_its_model_is_built() -> Result<()> {
-    let ctx = cpu();
+    let device = cpu();
     let builder = ParameterBuilder::new();
     let linear = Linear::new(&mut builder.child("fc"), 3, 2);
-    let x = Tensor::zeros(&ctx, &[1, 3], DType::F32)?;
-    let error = linear.forward(&x, &ForwardContext::eval());
+    let x = Tensor::zeros(&device, &[1, 3], DType::F32)?;
+    let error = linear.forward(&x, &Mode::eval());
     let line = error.expect_err("no values").to_string();
     assert_eq!(
         line,
@@ -127,16 +125,16 @@ fn names_are_the_scopes_joined_by_dots_and_members_know_them() {
 
 #[test]
 fn buffers_are_in_digests_and_files_and_return_from_them() -> Result<()> {
-    for ctx in hlx_core::testing::own_contexts() {
-        let (model, other) = (tracked(&ctx, 3), tracked(&ctx, 3));
+    for device in hlx_core::testing::own_devices() {
+        let (model, other) = (tracked(&device, 3), tracked(&device, 3));
         let (weights, digest) = (model.weights(), model.weights().digest()?);
         assert_eq!(model.mean.tensor()?.to_vec()?, [0.5, 0.5]);
         assert_eq!(model.places.tensor()?.to_ids()?, [0, 1, 2]);
         assert_eq!(model.batches.dtype(), DType::U32);
-        ctx.upload_u32(&model.batches.tensor()?.buffer()?, &[u32::MAX])?;
+        device.upload_u32(&model.batches.tensor()?.buffer()?, &[u32::MAX])?;
         let counted = weights.digest()?;
         assert_ne!(counted, digest, "a count is digested");
-        ctx.upload_f32(&model.mean.tensor()?.buffer()?, &[1.5, -2.0])?;
+        device.upload_f32(&model.mean.tensor()?.buffer()?, &[1.5, -2.0])?;
         assert_ne!(weights.digest()?, counted, "a mean is digested");
         other
             .weights()
@@ -230,16 +228,16 @@ fn counts_are_narrowed_from_64_bits_and_checked() -> Result<()> {
 
 #[test]
 fn evaluation_allocates_no_gradients_and_training_one_buffer() -> Result<()> {
-    for ctx in hlx_core::testing::own_contexts() {
-        let before = ctx.memory().in_use_bytes;
-        let model = Model::new(&ctx, 3, |b| {
+    for device in hlx_core::testing::own_devices() {
+        let before = device.memory().in_use_bytes;
+        let model = Model::new(&device, 3, |b| {
             let layer = Linear::new(&mut b.child("fc"), 256, 256);
             Ok(layer)
         })?;
         let n_bytes = 4 * model.weights().n_words() as u64;
-        let x = Tensor::zeros(&ctx, &[1, 256], DType::F32)?;
+        let x = Tensor::zeros(&device, &[1, 256], DType::F32)?;
         let held = |what: &str, expected: u64, slack: u64| {
-            let found = ctx.memory().in_use_bytes - before;
+            let found = device.memory().in_use_bytes - before;
             let range = expected..=expected + slack;
             assert!(
                 range.contains(&found),
@@ -247,8 +245,8 @@ fn evaluation_allocates_no_gradients_and_training_one_buffer() -> Result<()> {
             );
         };
         held("made", n_bytes, 2048);
-        no_grad(|| model.forward(&x, &ForwardContext::eval()))?;
-        let loss = model.forward(&x, &ForwardContext::eval())?.sum()?;
+        no_grad(|| model.forward(&x, &Mode::eval()))?;
+        let loss = model.forward(&x, &Mode::eval())?.sum()?;
         assert!(!model.weights().has_gradients());
         held("evaluated", n_bytes, 4096);
         loss.backward()?;
@@ -268,20 +266,20 @@ fn evaluation_allocates_no_gradients_and_training_one_buffer() -> Result<()> {
 
 #[test]
 fn gradients_that_a_recording_would_have_to_allocate_are_refused() -> Result<()> {
-    let ctx = cpu();
-    let model = tracked(&ctx, 3);
-    let x = Tensor::zeros(&ctx, &[4, 3], DType::F32)?.with_samples(0)?;
+    let device = cpu();
+    let model = tracked(&device, 3);
+    let x = Tensor::zeros(&device, &[4, 3], DType::F32)?.with_samples(0)?;
     let pass = || -> Result<()> {
-        let y = model.forward(&x, &ForwardContext::eval())?;
+        let y = model.forward(&x, &Mode::eval())?;
         Ok(y.sum()?.backward()?)
     };
-    let error = ctx.record(pass).err().expect("no memory").to_string();
+    let error = device.record(pass).err().expect("no memory").to_string();
     assert!(
         error.starts_with("gradients: are not allocated yet"),
         "{error}"
     );
     let _optimizer = Sgd::new(model.weights(), SgdConfig::default())?;
-    ctx.record(pass)?.0.replay()?;
+    device.record(pass)?.0.replay()?;
     let bias = model.linear.bias.as_ref().expect("a bias").tensor()?;
     assert_eq!(bias.grad().expect("reached").to_vec()?, [4.0, 4.0]);
     Ok(())
@@ -290,25 +288,22 @@ fn gradients_that_a_recording_would_have_to_allocate_are_refused() -> Result<()>
 #[test]
 fn a_model_moves_to_another_device_with_its_bits() -> Result<()> {
     let from = cpu();
-    for ctx in hlx_core::testing::own_contexts() {
+    for device in hlx_core::testing::own_devices() {
         let mut model = tracked(&from, 3);
         from.upload_u32(&model.batches.tensor()?.buffer()?, &[7])?;
         let digest = model.weights().digest()?;
         model.linear.weight.tensor()?.sum()?.backward()?;
-        model.to(&ctx)?;
-        assert!(model.weights().context().is_same(&ctx));
+        model.to(&device)?;
+        assert!(model.weights().device().is_same(&device));
         assert_eq!(model.weights().digest()?, digest);
         assert!(!model.weights().has_gradients());
-        let x = Tensor::ones(&ctx, &[4, 3], DType::F32)?;
-        model
-            .forward(&x, &ForwardContext::eval())?
-            .sum()?
-            .backward()?;
+        let x = Tensor::ones(&device, &[4, 3], DType::F32)?;
+        model.forward(&x, &Mode::eval())?.sum()?.backward()?;
         let gradient = model.linear.weight.tensor()?.grad().expect("reached");
         assert_eq!(gradient.to_vec()?, [4.0; 6]);
         let x = Tensor::ones(&from, &[4, 3], DType::F32)?;
-        let error = model.forward(&x, &ForwardContext::eval());
-        assert!(error.is_err() || ctx.is_same(&from));
+        let error = model.forward(&x, &Mode::eval());
+        assert!(error.is_err() || device.is_same(&from));
     }
     Ok(())
 }
@@ -356,28 +351,28 @@ fn sets_name_parameters_by_pattern_and_by_module() -> Result<()> {
 
 #[test]
 fn dropouts_of_one_model_draw_masks_of_their_own() -> Result<()> {
-    let ctx = cpu();
-    let model = Model::new(&ctx, 3, |b| {
+    let device = cpu();
+    let model = Model::new(&device, 3, |b| {
         let inner = Dropout::new(&mut b.child("inner"), 0.5);
         Ok([Dropout::new(b, 0.5), inner])
     })?;
     assert!(model.weights().draws_masks());
-    let (x, context) = (
-        Tensor::ones(&ctx, &[4, 100], DType::F32)?,
-        ForwardContext::train(&ctx, 7)?,
+    let (x, mode) = (
+        Tensor::ones(&device, &[4, 100], DType::F32)?,
+        Mode::train(&device, 7)?,
     );
     let drop = |at: usize| {
         model[at]
-            .forward(&x, &context)?
+            .forward(&x, &mode)?
             .to_vec()
             .map_err(NnError::from)
     };
     let (first, second) = (drop(0)?, drop(1)?);
     assert_ne!(first, second);
     assert_eq!(drop(0)?, first, "until the counter moves on");
-    context.set_counter(1, 0)?;
+    mode.set_counter(1, 0)?;
     assert_ne!(drop(0)?, first);
-    let kept = model[0].forward(&x, &ForwardContext::eval())?.to_vec()?;
+    let kept = model[0].forward(&x, &Mode::eval())?.to_vec()?;
     assert_eq!(kept, x.to_vec()?);
     assert!(!weights().draws_masks());
     Ok(())

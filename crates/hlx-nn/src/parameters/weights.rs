@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use hlx_autograd::Tensor;
-use hlx_core::{Buffer, Context, CoreError, align_words};
+use hlx_core::{Buffer, CoreError, Device, align_words};
 use hlx_kernels::elementwise::add_assign;
 use hlx_kernels::tree_digest::TensorSpan;
 
@@ -24,7 +24,7 @@ use crate::error::NnError;
 /// them, and optimizers keep their own state. Evaluation and generation allocate none of it.
 #[derive(Debug)]
 pub struct Weights {
-    ctx: Context,
+    device: Device,
     values: Buffer,
     gradients: Arc<FlatGradients>,
     parameters: Vec<Parameter>,
@@ -44,7 +44,7 @@ pub struct Weights {
 
 impl Weights {
     /// Allocates what a builder has collected: parameters as zeros, buffers with their first values.
-    pub(super) fn new(ctx: &Context, declared: Declared) -> Result<Self> {
+    pub(super) fn new(device: &Device, declared: Declared) -> Result<Self> {
         let Declared {
             parameters,
             uses,
@@ -58,16 +58,16 @@ impl Weights {
         let (use_offsets, use_words) = places(&uses, |one| one.parameter().n_elements());
         let (buffer_offsets, state_words) = places(&buffers, ModelBuffer::n_elements);
         let weights = Self {
-            ctx: ctx.clone(),
-            values: zeros(ctx, words)?,
-            gradients: Arc::new(FlatGradients::new(ctx, words, use_words)),
+            device: device.clone(),
+            values: zeros(device, words)?,
+            gradients: Arc::new(FlatGradients::new(device, words, use_words)),
             parameters,
             offsets,
             uses: uses
                 .into_iter()
                 .zip(use_offsets.iter().map(|at| words + at))
                 .collect(),
-            state: zeros(ctx, state_words)?,
+            state: zeros(device, state_words)?,
             buffers,
             buffer_offsets,
             constants,
@@ -82,13 +82,13 @@ impl Weights {
 
     /// Gives the handles of parameters and buffers their tensors over this memory.
     fn bind(&self) -> Result<()> {
-        let ctx = &self.ctx;
+        let device = &self.device;
         for (parameter, &offset) in self.parameters.iter().zip(&self.offsets) {
             let (n, shape) = (parameter.n_elements(), parameter.shape());
             let gradients = Arc::clone(&self.gradients);
             let source = move || Ok(gradients.get()?.own.slice(offset, n)?);
             let (name, values) = (parameter.name(), self.values.slice(offset, n)?);
-            let tensor = Tensor::parameter(ctx, name, values, Arc::new(source), shape)?;
+            let tensor = Tensor::parameter(device, name, values, Arc::new(source), shape)?;
             parameter.0.set(tensor);
         }
         for (another, offset) in &self.uses {
@@ -106,16 +106,16 @@ impl Weights {
             let values = self.state.slice(offset, n)?.view_as(buffer.dtype(), n)?;
             buffer
                 .0
-                .set(Tensor::from_buffer(ctx, values, buffer.shape())?);
+                .set(Tensor::from_buffer(device, values, buffer.shape())?);
         }
-        bind_constants(ctx, &self.constants)
+        bind_constants(device, &self.constants)
     }
 
     /// Writes the first values of all buffers that have any but zero.
     fn reset_buffers(&self) -> Result<()> {
         for buffer in &self.buffers {
             if let BufferKind::Full(value) = buffer.0.kind {
-                self.ctx
+                self.device
                     .fill(&buffer.tensor()?.buffer()?, value.to_bits())?;
             }
         }
@@ -128,25 +128,25 @@ impl Weights {
     ///
     /// # Errors
     /// What either device reports.
-    pub fn to(&mut self, ctx: &Context) -> Result<()> {
-        if ctx.is_same(&self.ctx) {
+    pub fn to(&mut self, device: &Device) -> Result<()> {
+        if device.is_same(&self.device) {
             return Ok(());
         }
         let move_over = |from: &Buffer| -> Result<Buffer> {
-            let buffer = ctx.alloc(from.len())?;
-            ctx.upload_u32(&buffer, &self.ctx.download_u32(from)?)?;
+            let buffer = device.alloc(from.len())?;
+            device.upload_u32(&buffer, &self.device.download_u32(from)?)?;
             Ok(buffer)
         };
         let (values, state) = (move_over(&self.values)?, move_over(&self.state)?);
         let use_words = self.gradients.all_words() - values.len();
-        self.gradients = Arc::new(FlatGradients::new(ctx, values.len(), use_words));
-        (self.values, self.state, self.ctx) = (values, state, ctx.clone());
+        self.gradients = Arc::new(FlatGradients::new(device, values.len(), use_words));
+        (self.values, self.state, self.device) = (values, state, device.clone());
         self.bind()
     }
 
-    /// The device's context.
-    pub fn context(&self) -> &Context {
-        &self.ctx
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
     }
 
     /// All values, padding included.
@@ -172,7 +172,7 @@ impl Weights {
 
     /// Makes a buffer of zeros for all gradients.
     pub(crate) fn zeros_like_all_gradients(&self) -> Result<Buffer> {
-        Ok(zeros(&self.ctx, self.gradients.all_words())?)
+        Ok(zeros(&self.device, self.gradients.all_words())?)
     }
 
     /// Adds the gradients of other uses to those of the parameters, in the order of declaration, once
@@ -188,8 +188,8 @@ impl Weights {
             let (total, root) = (all.slice(own.start, n)?, all.slice(at, n)?);
             let is_frozen = !another.parameter().requires_grad();
             match is_frozen && placed.insert(own.start) {
-                true => self.ctx.copy(&root, &total)?,
-                false => add_assign(&self.ctx, &total, &root)?,
+                true => self.device.copy(&root, &total)?,
+                false => add_assign(&self.device, &total, &root)?,
             }
         }
         Ok(())
@@ -233,7 +233,7 @@ impl Weights {
     }
 
     /// Whether the model has a dropout with a probability above 0: its training needs
-    /// [`ForwardContext::set_counter`](crate::ForwardContext::set_counter).
+    /// [`Mode::set_counter`](crate::Mode::set_counter).
     pub fn draws_masks(&self) -> bool {
         self.draws_masks
     }
@@ -300,7 +300,7 @@ impl Weights {
     pub(super) fn download_buffers(&self) -> Result<Vec<Vec<u32>>> {
         let words = match self.buffers.is_empty() {
             true => Vec::new(),
-            false => self.ctx.download_u32(&self.state)?,
+            false => self.device.download_u32(&self.state)?,
         };
         let cut = |(buffer, &offset): (&ModelBuffer, &usize)| {
             words[offset..offset + buffer.n_elements()].to_vec()
@@ -319,7 +319,7 @@ impl Weights {
     /// # Errors
     /// What the device reports.
     pub fn zeros_like(&self) -> Result<Buffer> {
-        Ok(zeros(&self.ctx, self.n_words())?)
+        Ok(zeros(&self.device, self.n_words())?)
     }
 
     /// Discards all gradients: the next backward pass overwrites them.
@@ -357,7 +357,7 @@ impl Weights {
     /// # Errors
     /// What the device reports.
     pub fn download(&self, flat: &Buffer) -> Result<Vec<Vec<f32>>> {
-        let words = self.ctx.download_f32(flat)?;
+        let words = self.device.download_f32(flat)?;
         Ok(self.cut(&words).map(<[f32]>::to_vec).collect())
     }
 
@@ -376,7 +376,7 @@ impl Weights {
         self.check_lengths(values)?;
         for (&offset, values) in self.offsets.iter().zip(values) {
             let window = flat.slice(offset, values.len())?;
-            self.ctx.upload_f32(&window, values)?;
+            self.device.upload_f32(&window, values)?;
         }
         Ok(())
     }
@@ -413,12 +413,12 @@ fn places<T>(tensors: &[T], n_elements: impl Fn(&T) -> usize) -> (Vec<usize>, us
 }
 
 /// Gives the handles of what never changes their tensors.
-pub(super) fn bind_constants(ctx: &Context, constants: &[ModelBuffer]) -> Result<()> {
+pub(super) fn bind_constants(device: &Device, constants: &[ModelBuffer]) -> Result<()> {
     for constant in constants {
         match &constant.0.kind {
-            BufferKind::Ids(ids) => constant.0.set(Tensor::ids(ctx, ids, constant.shape())?),
+            BufferKind::Ids(ids) => constant.0.set(Tensor::ids(device, ids, constant.shape())?),
             BufferKind::Constant(values) => {
-                let tensor = Tensor::from_slice(ctx, values, constant.shape())?;
+                let tensor = Tensor::from_slice(device, values, constant.shape())?;
                 constant.0.set(tensor);
             }
             BufferKind::Full(_) | BufferKind::Count => {}
@@ -427,8 +427,8 @@ pub(super) fn bind_constants(ctx: &Context, constants: &[ModelBuffer]) -> Result
     Ok(())
 }
 
-pub(super) fn zeros(ctx: &Context, words: usize) -> Result<Buffer, CoreError> {
-    let buffer = ctx.alloc(words)?;
-    ctx.fill(&buffer, 0)?;
+pub(super) fn zeros(device: &Device, words: usize) -> Result<Buffer, CoreError> {
+    let buffer = device.alloc(words)?;
+    device.fill(&buffer, 0)?;
     Ok(buffer)
 }

@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_formula_counts_what_the_model_declares() -> Result<()> {
-        let ctx = hlx_core::testing::cpu()?;
+        let device = hlx_core::testing::cpu()?;
         let odd = TransformerConfig {
             vocabulary: 31,
             width: 12,
@@ -165,7 +165,7 @@ mod tests {
             attention_dropout: 0.0,
         };
         for config in [TransformerConfig::tiny(), odd] {
-            let model = Model::zeroed(&ctx, |b| Transformer::new(b, &config))?;
+            let model = Model::zeroed(&device, |b| Transformer::new(b, &config))?;
             assert_eq!(model.weights().n_elements(), config.parameter_count());
         }
         Ok(())

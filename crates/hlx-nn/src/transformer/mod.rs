@@ -3,7 +3,7 @@
 mod config;
 
 use hlx_autograd::Tensor;
-use hlx_core::Context;
+use hlx_core::Device;
 
 pub use config::TransformerConfig;
 
@@ -11,8 +11,8 @@ use crate::causal::Pass;
 use crate::error::NnError;
 use crate::layers::{Block, Dropout, Embedding, LayerNorm, Linear};
 use crate::{
-    CacheStep, CausalInput, CausalModel, ForwardContext, Init, KvCache, Members, ModelBuffer,
-    Module, ParameterBuilder, Result,
+    CacheStep, CausalInput, CausalModel, Init, KvCache, Members, Mode, ModelBuffer, Module,
+    ParameterBuilder, Result,
 };
 
 /// The deviation of ordinary weights (Radford and others 2019, GPT-2).
@@ -91,61 +91,46 @@ impl Transformer {
     ///
     /// # Errors
     /// As [`Module::forward`].
-    pub fn forward_at(
-        &self,
-        ids: &Tensor,
-        context: &ForwardContext,
-        rows: &Tensor,
-    ) -> Result<Tensor> {
-        self.project(&self.hidden(ids, context)?, Some(rows), context)
+    pub fn forward_at(&self, ids: &Tensor, mode: &Mode, rows: &Tensor) -> Result<Tensor> {
+        self.project(&self.hidden(ids, mode)?, Some(rows), mode)
     }
 
     /// Computes the residual stream after the last block, \[B, T, C\].
-    fn hidden(&self, ids: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let mut x = self.embedded(ids, &self.positions_of(ids)?, context)?;
+    fn hidden(&self, ids: &Tensor, mode: &Mode) -> Result<Tensor> {
+        let mut x = self.embedded(ids, &self.positions_of(ids)?, mode)?;
         for block in &self.blocks {
-            x = context.block(block, &x, Block::forward)?;
+            x = mode.block(block, &x, Block::forward)?;
         }
         Ok(x)
     }
 
     /// As [`Transformer::hidden`], and the logits of it, with what a pass says.
     fn compute(&self, ids: &Tensor, rows: Option<&Tensor>, mut pass: Pass<'_>) -> Result<Tensor> {
-        let mut x = self.embedded(ids, &pass.positions, pass.context)?;
+        let mut x = self.embedded(ids, &pass.positions, pass.mode)?;
         for (block_idx, block) in self.blocks.iter().enumerate() {
             x = pass.block(block, Block::members, &x, move |block, x, pass| {
                 block.forward_in(x, pass, block_idx)
             })?;
         }
-        self.project(&x, rows, pass.context)
+        self.project(&x, rows, pass.mode)
     }
 
     /// The sum of token and position embedding.
-    fn embedded(
-        &self,
-        ids: &Tensor,
-        positions: &Tensor,
-        context: &ForwardContext,
-    ) -> Result<Tensor> {
-        let tokens = self.token_embedding.forward(ids, context)?;
-        let positions = self.position_embedding.forward(positions, context)?;
+    fn embedded(&self, ids: &Tensor, positions: &Tensor, mode: &Mode) -> Result<Tensor> {
+        let tokens = self.token_embedding.forward(ids, mode)?;
+        let positions = self.position_embedding.forward(positions, mode)?;
         self.embedding_dropout
-            .forward(&tokens.add(&positions)?, context)
+            .forward(&tokens.add(&positions)?, mode)
     }
 
     /// The logits of the residual stream \[B, T, C\], or of some rows of it.
-    fn project(
-        &self,
-        x: &Tensor,
-        rows: Option<&Tensor>,
-        context: &ForwardContext,
-    ) -> Result<Tensor> {
+    fn project(&self, x: &Tensor, rows: Option<&Tensor>, mode: &Mode) -> Result<Tensor> {
         let x = match rows {
             Some(rows) => rows.embedding(&x.flatten(0, 1)?)?,
             None => x.clone(),
         };
         self.output
-            .forward(&self.final_norm.forward(&x, context)?, context)
+            .forward(&self.final_norm.forward(&x, mode)?, mode)
     }
 
     /// The position of every token, \[B, T\], with the samples where those of the ids are.
@@ -188,15 +173,15 @@ impl Module for Transformer {
 
     /// Computes the logits: the ids \[B, T\] to \[B, T, V\].
     ///
-    /// In training, the context must stay at one counter until the backward pass is done. Ids must be
+    /// In training, the mode must stay at one counter until the backward pass is done. Ids must be
     /// below the vocabulary. A sequence's logits do not depend on the others in the batch, nor on what
     /// follows a position. To evaluate, call it within [`no_grad`](hlx_autograd::no_grad): nothing is
     /// saved for a backward pass then.
     ///
     /// # Errors
     /// [`NnError::Shape`] if the ids have another number of dimensions or exceed the positions.
-    fn forward(&self, ids: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        self.project(&self.hidden(ids, context)?, None, context)
+    fn forward(&self, ids: &Tensor, mode: &Mode) -> Result<Tensor> {
+        self.project(&self.hidden(ids, mode)?, None, mode)
     }
 }
 
@@ -209,21 +194,21 @@ impl CausalModel for Transformer {
         self.config.positions
     }
 
-    fn logits(&self, input: &CausalInput<'_>, context: &ForwardContext) -> Result<Tensor> {
+    fn logits(&self, input: &CausalInput<'_>, mode: &Mode) -> Result<Tensor> {
         match (input.rows, input.documents.or(input.positions)) {
-            (None, None) => self.forward(input.ids, context),
-            (Some(rows), None) => self.forward_at(input.ids, context, rows),
+            (None, None) => self.forward(input.ids, mode),
+            (Some(rows), None) => self.forward_at(input.ids, mode, rows),
             (rows, Some(_)) => {
-                let pass = Pass::of_input(input, context, &self.position_ids.tensor()?)?;
+                let pass = Pass::of_input(input, mode, &self.position_ids.tensor()?)?;
                 self.compute(input.ids, rows, pass)
             }
         }
     }
 
-    fn cache(&self, ctx: &Context, batch: usize, capacity: usize) -> Result<KvCache> {
+    fn cache(&self, device: &Device, batch: usize, capacity: usize) -> Result<KvCache> {
         let (width, n_heads) = (self.config.width, self.config.n_heads);
         let heads = [n_heads, width / n_heads];
-        KvCache::new(ctx, self.config.n_layers, [batch, capacity], heads)
+        KvCache::new(device, self.config.n_layers, [batch, capacity], heads)
     }
 
     fn logits_of_step(
@@ -232,7 +217,7 @@ impl CausalModel for Transformer {
         rows: Option<&Tensor>,
         step: CacheStep<'_>,
     ) -> Result<Tensor> {
-        let context = ForwardContext::eval();
-        self.compute(ids, rows, Pass::of_cache(step, &context))
+        let mode = Mode::eval();
+        self.compute(ids, rows, Pass::of_cache(step, &mode))
     }
 }

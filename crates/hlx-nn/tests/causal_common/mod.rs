@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use hlx_autograd::Tensor;
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::{
     CausalConfig, ExpertsConfig, GradientTree, MicroBatchPlan, Model, Result, TransformerConfig,
 };
@@ -62,10 +62,10 @@ pub fn token(sample: usize, time: usize) -> u32 {
     ((sample * 31 + time * 17 + sample * time) % VOCABULARY) as u32
 }
 
-pub fn tokens(ctx: &Context, samples: std::ops::Range<usize>, shift: usize) -> Result<Tensor> {
+pub fn tokens(device: &Device, samples: std::ops::Range<usize>, shift: usize) -> Result<Tensor> {
     let shape = [samples.len(), TIME];
     let ids = samples.flat_map(|sample| (0..TIME).map(move |time| token(sample, time + shift)));
-    Ok(Tensor::ids(ctx, &ids.collect::<Vec<_>>(), &shape)?.with_samples(0)?)
+    Ok(Tensor::ids(device, &ids.collect::<Vec<_>>(), &shape)?.with_samples(0)?)
 }
 
 pub fn words(tensor: &Tensor) -> Result<Vec<u32>> {

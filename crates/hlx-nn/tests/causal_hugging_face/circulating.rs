@@ -17,7 +17,7 @@ const TIME: usize = 20;
 const VOCABULARY: u32 = 43;
 
 /// The ids of `make_causal.py`.
-fn ids(ctx: &Context, name: &str) -> Result<Tensor> {
+fn ids(device: &Device, name: &str) -> Result<Tensor> {
     let seed = format!("{name}.ids");
     let seed = seed.bytes().fold(0x811c_9dc5_u32, |state, byte| {
         (state ^ u32::from(byte)).wrapping_mul(0x0100_0193)
@@ -29,7 +29,7 @@ fn ids(ctx: &Context, name: &str) -> Result<Tensor> {
         (x ^ (x >> 16)) % VOCABULARY
     };
     let ids: Vec<u32> = (0..TIME as u32).map(id).collect();
-    Ok(Tensor::ids(ctx, &ids, &[1, TIME])?.with_samples(0)?)
+    Ok(Tensor::ids(device, &ids, &[1, TIME])?.with_samples(0)?)
 }
 
 #[test]
@@ -44,12 +44,12 @@ fn folders_as_they_circulate_have_the_logits_of_transformers() -> Result {
     let folders: BTreeMap<String, Folder> = serde_json::from_str(&named["folders"])?;
     assert_eq!(folders.len(), 11);
     let file = SafeTensors::deserialize(&bytes)?;
-    let ctx = hlx_core::testing::cpu()?;
+    let device = hlx_core::testing::cpu()?;
     for (name, circulating) in &folders {
         let words = file.tensor(name)?;
         let words = words.data().as_chunks::<4>().0.iter();
         let expected: Vec<f32> = words.map(|&word| f32::from_le_bytes(word)).collect();
-        let ids = ids(&ctx, name)?;
+        let ids = ids(&device, name)?;
         let mut configs = Vec::new();
         for (form, config) in [
             ("older", &circulating.config),
@@ -62,8 +62,8 @@ fn folders_as_they_circulate_have_the_logits_of_transformers() -> Result {
             // Mistral's folders have its own file beside transformers'.
             fs::write(folder.join("consolidated.safetensors"), "of other names")?;
             assert_eq!(hugging_face_notes(&folder)?, [""; 0], "{name}, {form}");
-            let model = import_hugging_face(&ctx, &folder)?;
-            let found = model.logits(&CausalInput::new(&ids), &ForwardContext::eval())?;
+            let model = import_hugging_face(&device, &folder)?;
+            let found = model.logits(&CausalInput::new(&ids), &Mode::eval())?;
             assert_near(name, &found.to_vec()?, &expected, LOGIT_TOLERANCE);
             configs.push(model.config().clone());
             // What is written again is the same model.

@@ -8,13 +8,13 @@ use super::*;
 const POINTER: &str = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32\nsize 12345\n";
 const INDEX: &str = "model.safetensors.index.json";
 
-fn tensors(ctx: &Context, folder: &Path) -> Result<Vec<Vec<f32>>> {
-    let model = import_hugging_face(ctx, folder)?;
+fn tensors(device: &Device, folder: &Path) -> Result<Vec<Vec<f32>>> {
+    let model = import_hugging_face(device, folder)?;
     Ok(model.weights().download(model.weights().values())?)
 }
 
-fn refusal(ctx: &Context, folder: &Path) -> String {
-    let error = import_hugging_face(ctx, folder).expect_err("refused");
+fn refusal(device: &Device, folder: &Path) -> String {
+    let error = import_hugging_face(device, folder).expect_err("refused");
     let text = error.to_string();
     assert_eq!(text.lines().count(), 1, "{text}");
     text
@@ -40,10 +40,10 @@ fn write_parts(folder: &Path, tensors: &Tensors) -> Result {
 
 #[test]
 fn a_whole_file_goes_before_an_old_index_of_parts() -> Result {
-    let ctx = hlx_core::testing::cpu()?;
+    let device = hlx_core::testing::cpu()?;
     let fixture = Fixture::read("llama3")?;
     let folder = model_folder(&fixture, "llama3", "whole")?;
-    let expected = tensors(&ctx, &folder)?;
+    let expected = tensors(&device, &folder)?;
     assert_eq!(hugging_face_notes(&folder)?, [""; 0]);
     // The parts hold what the model was before.
     let mut old = made(&fixture, "llama3");
@@ -56,21 +56,21 @@ fn a_whole_file_goes_before_an_old_index_of_parts() -> Result {
         lines.len() == 1 && lines[0].starts_with(&line),
         "{lines:#?}"
     );
-    assert_eq!(tensors(&ctx, &folder)?, expected);
+    assert_eq!(tensors(&device, &folder)?, expected);
     // An index of parts that are gone, of the whole file, or of nothing readable is no matter.
     fs::remove_file(folder.join("model-00001-of-00002.safetensors"))?;
-    assert_eq!(tensors(&ctx, &folder)?, expected);
+    assert_eq!(tensors(&device, &folder)?, expected);
     fs::write(
         folder.join(INDEX),
         json!({"weight_map": {"a": "model.safetensors"}}).to_string(),
     )?;
     assert_eq!(hugging_face_notes(&folder)?, [""; 0]);
     fs::write(folder.join(INDEX), "{")?;
-    assert_eq!(tensors(&ctx, &folder)?, expected);
+    assert_eq!(tensors(&device, &folder)?, expected);
     // Without the whole file the parts are the model.
     fs::remove_file(folder.join("model.safetensors"))?;
     write_parts(&folder, &made(&fixture, "llama3"))?;
-    assert_eq!(tensors(&ctx, &folder)?, expected);
+    assert_eq!(tensors(&device, &folder)?, expected);
     let spare = folder.join("model-00003-of-00003.safetensors");
     fs::write(&spare, "of another index")?;
     let lines = hugging_face_notes(&folder)?;
@@ -80,9 +80,9 @@ fn a_whole_file_goes_before_an_old_index_of_parts() -> Result {
             "`model-00003-of-00003.safetensors` is left out: `{INDEX}` does not name it"
         )]
     );
-    assert_eq!(tensors(&ctx, &folder)?, expected);
+    assert_eq!(tensors(&device, &folder)?, expected);
     fs::remove_file(folder.join("model-00002-of-00002.safetensors"))?;
-    let text = refusal(&ctx, &folder);
+    let text = refusal(&device, &folder);
     assert!(
         text.ends_with("model-00002-of-00002.safetensors, which it names, is missing"),
         "{text}"
@@ -93,11 +93,11 @@ fn a_whole_file_goes_before_an_old_index_of_parts() -> Result {
 
 #[test]
 fn a_pointer_of_git_lfs_in_place_of_a_file_is_named() -> Result {
-    let ctx = hlx_core::testing::cpu()?;
+    let device = hlx_core::testing::cpu()?;
     let fixture = Fixture::read("llama3")?;
     let folder = model_folder(&fixture, "llama3", "pointer")?;
     let says = |name: &str| {
-        let text = refusal(&ctx, &folder);
+        let text = refusal(&device, &folder);
         let expected = format!("{name}: {}", hlx_core::files::IS_LFS_POINTER);
         assert!(text.ends_with(&expected), "{text}");
     };
@@ -117,7 +117,7 @@ fn a_pointer_of_git_lfs_in_place_of_a_file_is_named() -> Result {
 
 #[test]
 fn a_folder_without_safetensors_says_what_it_has() -> Result {
-    let ctx = hlx_core::testing::cpu()?;
+    let device = hlx_core::testing::cpu()?;
     let fixture = Fixture::read("llama3")?;
     for (file, expected) in [
         (
@@ -154,7 +154,7 @@ fn a_folder_without_safetensors_says_what_it_has() -> Result {
         let folder = folder("other")?;
         fs::write(folder.join("config.json"), &fixture.config)?;
         fs::write(folder.join(file), "")?;
-        let text = refusal(&ctx, &folder);
+        let text = refusal(&device, &folder);
         assert!(text.contains(expected), "{file}: {text}");
         fs::remove_dir_all(&folder)?;
     }
@@ -164,24 +164,24 @@ fn a_folder_without_safetensors_says_what_it_has() -> Result {
         &Tensors::new(),
         Dtype::F32,
     )?;
-    assert!(refusal(&ctx, &folder).ends_with("has 0 tensors, too few for 2 layers"));
+    assert!(refusal(&device, &folder).ends_with("has 0 tensors, too few for 2 layers"));
     fs::remove_dir_all(&folder)?;
     Ok(())
 }
 
 #[test]
 fn a_file_of_the_inner_model_alone_is_read() -> Result {
-    let ctx = hlx_core::testing::cpu()?;
+    let device = hlx_core::testing::cpu()?;
     for (name, prefix) in [("gpt2", "transformer."), ("qwen2", "model.")] {
         let fixture = Fixture::read(name)?;
         let folder = model_folder(&fixture, name, "inner")?;
-        let expected = tensors(&ctx, &folder)?;
+        let expected = tensors(&device, &folder)?;
         let inner = made(&fixture, name).into_iter();
         let inner: Tensors = inner
             .map(|(tensor, values)| (tensor.replacen(prefix, "", 1), values))
             .collect();
         write(&folder.join("model.safetensors"), &inner, Dtype::F32)?;
-        assert_eq!(tensors(&ctx, &folder)?, expected, "{name}");
+        assert_eq!(tensors(&device, &folder)?, expected, "{name}");
         fs::remove_dir_all(&folder)?;
     }
     Ok(())

@@ -89,12 +89,12 @@ fn configurations_that_would_give_other_results_are_refused_by_name() -> Result 
 
 #[test]
 fn files_that_are_broken_or_of_another_model_are_refused() -> Result {
-    let ctx = hlx_core::testing::cpu()?;
+    let device = hlx_core::testing::cpu()?;
     let fixture = Fixture::read("llama3")?;
     let folder = model_folder(&fixture, "llama3", "broken")?;
     let path = folder.join("model.safetensors");
     let refused = || {
-        let error = import_hugging_face(&ctx, &folder)
+        let error = import_hugging_face(&device, &folder)
             .expect_err("refused")
             .to_string();
         assert_eq!(error.lines().count(), 1, "{error}");

@@ -25,11 +25,11 @@ fn changed(name: &str, tied: bool, change: impl Fn(&mut Tensors)) -> Result<Path
 }
 
 fn logits_of(folder: &Path) -> Result<Vec<f32>> {
-    let ctx = hlx_core::testing::cpu()?;
-    let model = import_hugging_face(&ctx, folder)?;
-    let ids = Tensor::ids(&ctx, &[1, 7, 3, 12, 5], &[1, 5])?.with_samples(0)?;
-    let context = ForwardContext::eval();
-    Ok(model.logits(&CausalInput::new(&ids), &context)?.to_vec()?)
+    let device = hlx_core::testing::cpu()?;
+    let model = import_hugging_face(&device, folder)?;
+    let ids = Tensor::ids(&device, &[1, 7, 3, 12, 5], &[1, 5])?.with_samples(0)?;
+    let mode = Mode::eval();
+    Ok(model.logits(&CausalInput::new(&ids), &mode)?.to_vec()?)
 }
 
 /// The name of the embedding in a family's files.
@@ -69,10 +69,10 @@ fn an_output_that_differs_from_the_embedding_it_is_tied_to_is_kept() -> Result {
         assert_eq!(hugging_face_notes(&untied)?, [""; 0]);
         assert_eq!(logits_of(&untied)?, found, "{name}");
         // In 16 bits too, and exported as what it is.
-        let ctx = hlx_core::testing::cpu()?;
-        let half = import_hugging_face_as(&ctx, &folder, DType::BF16)?;
+        let device = hlx_core::testing::cpu()?;
+        let half = import_hugging_face_as(&device, &folder, DType::BF16)?;
         assert!(!half.module().config().tied_output);
-        let model = import_hugging_face(&ctx, &folder)?;
+        let model = import_hugging_face(&device, &folder)?;
         let exported = folder.join("exported");
         export_hugging_face(model.weights(), model.config(), &exported)?;
         assert_eq!(logits_of(&exported)?, found, "{name}");
@@ -107,12 +107,12 @@ fn an_output_equal_to_the_embedding_is_tied_to_it() -> Result {
 
 #[test]
 fn an_output_that_is_missing_from_an_untied_model_is_refused() -> Result {
-    let ctx = hlx_core::testing::cpu()?;
+    let device = hlx_core::testing::cpu()?;
     for name in MODELS {
         let folder = changed(name, false, |tensors| {
             tensors.remove(HEAD);
         })?;
-        let error = import_hugging_face(&ctx, &folder).expect_err("refused");
+        let error = import_hugging_face(&device, &folder).expect_err("refused");
         let expected = "the tensor lm_head.weight is missing, and the configuration does not tie the \
                         output to the embedding (`tie_word_embeddings`)";
         assert!(error.to_string().ends_with(expected), "{name}: {error}");

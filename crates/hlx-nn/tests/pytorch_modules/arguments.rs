@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use hlx_autograd::{DType, LossReduction, Tensor};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::NnError;
 use serde_json::Value;
 
@@ -29,16 +29,16 @@ pub type Result<T> = std::result::Result<T, Refused>;
 
 /// Arguments, and which of them have been read.
 pub struct Arguments<'a> {
-    ctx: &'a Context,
+    device: &'a Device,
     fixture: &'a Fixture,
     values: &'a Value,
     read: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Arguments<'a> {
-    pub fn new(ctx: &'a Context, fixture: &'a Fixture, values: &'a Value) -> Self {
+    pub fn new(device: &'a Device, fixture: &'a Fixture, values: &'a Value) -> Self {
         Self {
-            ctx,
+            device,
             fixture,
             values,
             read: RefCell::default(),
@@ -122,7 +122,7 @@ impl<'a> Arguments<'a> {
 
     pub fn tensor(&self, name: &str) -> Result<Option<Tensor>> {
         let entry = self.get(name);
-        let made = entry.map(|entry| tensor(self.ctx, self.fixture, entry));
+        let made = entry.map(|entry| tensor(self.device, self.fixture, entry));
         Ok(made.transpose()?)
     }
 

@@ -22,7 +22,7 @@ mod tensors;
 use std::collections::BTreeMap;
 
 use fixture::{Fixture, text_of};
-use hlx_core::testing::{cpu, vulkan_contexts};
+use hlx_core::testing::{cpu, vulkan_devices};
 use page::Tally;
 use sample::{Verdict, judged, results};
 use serde_json::Value;
@@ -38,12 +38,12 @@ fn samples() -> Fixture {
 #[test]
 fn every_sample_passes_or_is_refused() {
     let fixture = samples();
-    let ctx = cpu().expect("the CPU device opens");
+    let device = cpu().expect("the CPU device opens");
     let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
     let mut failures = Vec::new();
     for sample in &fixture.samples {
         let tally = tallies.entry(text_of(&sample["op"])).or_default();
-        match judged(&ctx, &fixture, sample) {
+        match judged(&device, &fixture, sample) {
             Verdict::Passed => tally.passed += 1,
             Verdict::Refused(reason) => *tally.refused.entry(reason).or_default() += 1,
             Verdict::Failed(difference) => {
@@ -69,11 +69,11 @@ fn described(sample: &Value) -> String {
 fn vulkan_has_the_cpus_bits() {
     let fixture = samples();
     let cpu = cpu().expect("the CPU device opens");
-    for ctx in &vulkan_contexts() {
+    for device in &vulkan_devices() {
         for sample in fixture.samples.iter().step_by(VULKAN_STRIDE) {
             let (here, there) = (
                 results(&cpu, &fixture, sample),
-                results(ctx, &fixture, sample),
+                results(device, &fixture, sample),
             );
             assert_eq!(here, there, "{}", described(sample));
         }

@@ -3,9 +3,9 @@
 use hlx_autograd::{Activation, AvgDivisor, ConvOptions, PoolOptions, Tensor};
 use hlx_nn::{
     AdaptiveAvgPool2d, AvgPool2d, BatchNorm1d, BatchNorm2d, BatchNormConfig, Conv1d, Conv2d,
-    ConvTranspose2d, CrossEntropyOptions, ELU, Embedding, ForwardContext, GRU, GroupNorm,
-    Hardswish, Init, LSTM, LayerNorm, LeakyReLU, Linear, LogSoftmax, MaxPool2d, Mish, Module,
-    ParameterBuilder, RMSNorm, RecurrentConfig, Softmax,
+    ConvTranspose2d, CrossEntropyOptions, ELU, Embedding, GRU, GroupNorm, Hardswish, Init, LSTM,
+    LayerNorm, LeakyReLU, Linear, LogSoftmax, MaxPool2d, Mish, Mode, Module, ParameterBuilder,
+    RMSNorm, RecurrentConfig, Softmax,
 };
 use serde_json::Value;
 
@@ -191,24 +191,24 @@ fn function(name: &str, k: &Arguments<'_>) -> Result<Box<dyn Module>> {
 pub fn applied(
     made: &Made,
     (k, inputs): (&Arguments<'_>, &[Option<Tensor>]),
-    context: &ForwardContext,
+    mode: &Mode,
 ) -> Result<Vec<Tensor>> {
     let Some(Some(x)) = inputs.first() else {
         return Err(Refused::Form("no input".to_owned()));
     };
     let others: Vec<&Tensor> = inputs[1..].iter().flatten().collect();
     Ok(match (made, others.as_slice()) {
-        (Made::Layer(layer), []) => vec![layer.forward(x, context)?],
+        (Made::Layer(layer), []) => vec![layer.forward(x, mode)?],
         (Made::Lstm(lstm), []) => {
-            let (y, (h, c)) = lstm.forward_with(x, context, None)?;
+            let (y, (h, c)) = lstm.forward_with(x, mode, None)?;
             vec![y, h, c]
         }
         (Made::Lstm(lstm), [hidden, cells]) => {
-            let (y, (h, c)) = lstm.forward_with(x, context, Some((hidden, cells)))?;
+            let (y, (h, c)) = lstm.forward_with(x, mode, Some((hidden, cells)))?;
             vec![y, h, c]
         }
         (Made::Gru(gru), states) => {
-            let (y, h) = gru.forward_with(x, context, states.first().copied())?;
+            let (y, h) = gru.forward_with(x, mode, states.first().copied())?;
             vec![y, h]
         }
         (Made::Loss(name), [target]) => vec![loss(name, k, x, target)?],

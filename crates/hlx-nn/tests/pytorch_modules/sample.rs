@@ -1,8 +1,8 @@
 //! Carries out one sample and judges the results.
 
 use hlx_autograd::{DType, Tensor};
-use hlx_core::Context;
-use hlx_nn::{ForwardContext, ParameterBuilder, Weights};
+use hlx_core::Device;
+use hlx_nn::{Mode, ParameterBuilder, Weights};
 use serde_json::Value;
 
 use crate::arguments::{Arguments, Refused, Result};
@@ -40,11 +40,11 @@ const GRADIENT: Tolerance = Tolerance {
 };
 
 /// Carries out a sample and compares results, buffers and gradients with PyTorch's.
-pub fn judged(ctx: &Context, fixture: &Fixture, sample: &Value) -> Verdict {
+pub fn judged(device: &Device, fixture: &Fixture, sample: &Value) -> Verdict {
     if let Some(reason) = sample.get("no") {
         return Verdict::Refused(text_of(reason));
     }
-    let outcome = match carried_out(ctx, fixture, sample) {
+    let outcome = match carried_out(device, fixture, sample) {
         Ok(outcome) => outcome,
         Err(Refused::Form(form)) => return Verdict::Refused(format!("no form with {form}")),
         Err(Refused::Error(error)) => return Verdict::Refused(error.to_string()),
@@ -55,18 +55,18 @@ pub fn judged(ctx: &Context, fixture: &Fixture, sample: &Value) -> Verdict {
     }
 }
 
-fn carried_out(ctx: &Context, fixture: &Fixture, sample: &Value) -> Result<Outcome> {
+fn carried_out(device: &Device, fixture: &Fixture, sample: &Value) -> Result<Outcome> {
     let mut builder = ParameterBuilder::new();
-    let k = Arguments::new(ctx, fixture, &sample["k"]);
+    let k = Arguments::new(device, fixture, &sample["k"]);
     let made = declared(&text_of(&sample["op"]), &k, &mut builder)?;
-    let weights = builder.build_zeroed(ctx)?;
-    fill(ctx, fixture, &sample["p"], &weights)?;
-    let context = match sample["train"].as_bool() {
-        Some(true) => ForwardContext::train(ctx, 1)?,
-        _ => ForwardContext::eval(),
+    let weights = builder.build_zeroed(device)?;
+    fill(device, fixture, &sample["p"], &weights)?;
+    let mode = match sample["train"].as_bool() {
+        Some(true) => Mode::train(device, 1)?,
+        _ => Mode::eval(),
     };
-    let inputs = inputs(ctx, fixture, sample)?;
-    let outputs = applied(&made, (&k, &inputs), &context)?;
+    let inputs = inputs(device, fixture, sample)?;
+    let outputs = applied(&made, (&k, &inputs), &mode)?;
     k.check_read()?;
     let mut leaves: Vec<Tensor> = inputs.into_iter().flatten().collect();
     leaves.retain(Tensor::requires_grad);
@@ -76,7 +76,7 @@ fn carried_out(ctx: &Context, fixture: &Fixture, sample: &Value) -> Result<Outco
             leaves.push(parameter.tensor()?);
         }
     }
-    differentiate(ctx, sample, &outputs)?;
+    differentiate(device, sample, &outputs)?;
     Ok(Outcome {
         outputs,
         leaves,
@@ -85,14 +85,14 @@ fn carried_out(ctx: &Context, fixture: &Fixture, sample: &Value) -> Result<Outco
 }
 
 /// The inputs in the order of the call; a list is several.
-fn inputs(ctx: &Context, fixture: &Fixture, sample: &Value) -> Result<Vec<Option<Tensor>>> {
-    let call = Arguments::new(ctx, fixture, &sample["a"]);
+fn inputs(device: &Device, fixture: &Fixture, sample: &Value) -> Result<Vec<Option<Tensor>>> {
+    let call = Arguments::new(device, fixture, &sample["a"]);
     let mut inputs = Vec::new();
     for name in list(&sample["in"]).iter().map(text_of) {
         match call.given(&name) {
             Some(Value::Array(items)) => {
                 for item in items {
-                    inputs.push(Some(tensor(ctx, fixture, item)?));
+                    inputs.push(Some(tensor(device, fixture, item)?));
                 }
             }
             _ => inputs.push(call.ids(&name)?),
@@ -102,12 +102,12 @@ fn inputs(ctx: &Context, fixture: &Fixture, sample: &Value) -> Result<Vec<Option
 }
 
 /// Uploads the sample's parameters and buffers.
-fn fill(ctx: &Context, fixture: &Fixture, values: &Value, weights: &Weights) -> Result<()> {
+fn fill(device: &Device, fixture: &Fixture, values: &Value, weights: &Weights) -> Result<()> {
     let of = |name: &str| -> Result<Vec<f32>> {
         let Some(entry) = values.get(name) else {
             return Err(Refused::Form(format!("no value of `{name}`")));
         };
-        let values = values_of(&tensor(ctx, fixture, entry)?)?;
+        let values = values_of(&tensor(device, fixture, entry)?)?;
         Ok(values.into_iter().map(|value| value as f32).collect())
     };
     let parameters = weights.parameters().iter();
@@ -119,15 +119,15 @@ fn fill(ctx: &Context, fixture: &Fixture, values: &Value, weights: &Weights) -> 
         let (held, found) = (buffer.tensor()?, of(buffer.name())?);
         let target = held.buffer()?;
         match held.dtype() {
-            DType::U32 => ctx.upload_u32(&target, &[found[0] as u32])?,
-            _ => ctx.upload_f32(&target, &found)?,
+            DType::U32 => device.upload_u32(&target, &[found[0] as u32])?,
+            _ => device.upload_f32(&target, &found)?,
         }
     }
     Ok(())
 }
 
 /// Goes backward from the upstream gradients of the fixture.
-fn differentiate(ctx: &Context, sample: &Value, outputs: &[Tensor]) -> Result<()> {
+fn differentiate(device: &Device, sample: &Value, outputs: &[Tensor]) -> Result<()> {
     let Some(seed) = sample["seed"].as_u64() else {
         return Ok(());
     };
@@ -136,7 +136,7 @@ fn differentiate(ctx: &Context, sample: &Value, outputs: &[Tensor]) -> Result<()
     for (i, output) in tracked.enumerate() {
         let seed = (seed + i as u64) % (1 << 32);
         let upstream = drawn(seed, (-1.0, 1.0), output.n_elements(), false);
-        let upstream = of_values(ctx, &upstream, DType::F32, output.shape())?;
+        let upstream = of_values(device, &upstream, DType::F32, output.shape())?;
         let sum = output.mul(&upstream)?.sum()?;
         total = Some(match total {
             Some(total) => total.add(&sum)?,
@@ -183,14 +183,14 @@ fn compared(
 
 /// The results, buffers and gradients of a sample as bits, or the refusal; NaNs are one.
 pub fn results(
-    ctx: &Context,
+    device: &Device,
     fixture: &Fixture,
     sample: &Value,
 ) -> std::result::Result<Vec<Vec<u64>>, String> {
     if sample.get("no").is_some() {
         return Ok(Vec::new());
     }
-    let outcome = carried_out(ctx, fixture, sample).map_err(|refused| match refused {
+    let outcome = carried_out(device, fixture, sample).map_err(|refused| match refused {
         Refused::Form(form) => form,
         Refused::Error(error) => error.to_string(),
     })?;

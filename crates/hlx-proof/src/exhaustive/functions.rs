@@ -1,7 +1,7 @@
 //! The functions of one argument, their launches and their f64 references.
 
 use hlx_core::arith::reference;
-use hlx_core::{Binding, Buffer, Context, Launch, Shader, arith, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, Shader, arith, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use hlx_core::multiversion;
@@ -94,17 +94,17 @@ fn at_zero(x: f64, log: fn(f64) -> f64) -> f64 {
 /// Computes the function of the floats whose bits are `first + i * stride` (modulo 2^32), for
 /// each element `i` of `out`; `inputs` is scratch of the same length.
 pub fn launch(
-    ctx: &Context,
+    device: &Device,
     function: &Function,
     (first, stride): (u32, u32),
     inputs: &Buffer,
     out: &Buffer,
 ) -> Result<(), KernelError> {
     match function.body {
-        Body::Arithmetic(number) => launch_every(ctx, number, (first, stride), out),
+        Body::Arithmetic(number) => launch_every(device, number, (first, stride), out),
         Body::Kernel(kind) => {
-            launch_every(ctx, 0, (first, stride), inputs)?;
-            activation_forward(ctx, kind, inputs, out)
+            launch_every(device, 0, (first, stride), inputs)?;
+            activation_forward(device, kind, inputs, out)
         }
     }
 }
@@ -119,7 +119,7 @@ fn shader_of(number: u32) -> &'static Shader {
 }
 
 fn launch_every(
-    ctx: &Context,
+    device: &Device,
     number: u32,
     (first, stride): (u32, u32),
     out: &Buffer,
@@ -139,7 +139,7 @@ fn launch_every(
         push: push_bytes(&push),
         groups: groups_1d(out.len().div_ceil(64)),
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([], [out]) = bindings.split::<0, 1>();
         out.par_chunks_mut(TASK)
             .enumerate()

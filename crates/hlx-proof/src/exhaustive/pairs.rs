@@ -1,6 +1,6 @@
 //! Functions of two and three arguments, over structured and random triples.
 
-use hlx_core::{Binding, Buffer, Context, Launch, arith, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, arith, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use super::{Comparison, Progress, compare_chunk, overlapped};
@@ -25,7 +25,7 @@ const TASK: usize = 1 << 14;
 
 /// Computes `out[i] = op(a[i], b[i], c[i])`; `op` is a place in [`OPERATIONS`].
 pub(crate) fn launch_operation(
-    ctx: &Context,
+    device: &Device,
     op: usize,
     inputs: [&Buffer; 3],
     out: &Buffer,
@@ -48,7 +48,7 @@ pub(crate) fn launch_operation(
         push: push_bytes(&push),
         groups: groups_1d(out.len().div_ceil(64)),
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([a, b, c], [out]) = bindings.split::<3, 1>();
         let inputs = a
             .par_chunks(TASK)
@@ -207,8 +207,8 @@ impl PairRun {
     /// [`KernelError::Argument`] for a chunk of zero; what the launches answer.
     pub fn check(
         &self,
-        device: &Context,
-        cpu: &Context,
+        device: &Device,
+        cpu: &Device,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Vec<(&'static str, Comparison)>, KernelError> {
         check_that("exhaustive", self.chunk > 0, || {
@@ -244,14 +244,18 @@ impl PairRun {
 }
 
 /// The results of every operation of more than one argument.
-fn run_operations(ctx: &Context, columns: &[Vec<u32>; 3]) -> Result<Vec<Vec<u32>>, KernelError> {
+fn run_operations(device: &Device, columns: &[Vec<u32>; 3]) -> Result<Vec<Vec<u32>>, KernelError> {
     let [a, b, c] = columns;
-    let (a, b, c) = (ctx.buffer_u32(a)?, ctx.buffer_u32(b)?, ctx.buffer_u32(c)?);
-    let out = ctx.alloc(a.len())?;
+    let (a, b, c) = (
+        device.buffer_u32(a)?,
+        device.buffer_u32(b)?,
+        device.buffer_u32(c)?,
+    );
+    let out = device.alloc(a.len())?;
     MANY.iter()
         .map(|&op| {
-            launch_operation(ctx, op, [&a, &b, &c], &out)?;
-            Ok(ctx.download_u32(&out)?)
+            launch_operation(device, op, [&a, &b, &c], &out)?;
+            Ok(device.download_u32(&out)?)
         })
         .collect()
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use hlx_core::arith;
-use hlx_kernels::testing::contexts;
+use hlx_kernels::testing::devices;
 
 /// Prime, so that it meets every exponent with many significands.
 const STRIDE: u32 = 199_999;
@@ -40,7 +40,7 @@ fn every_function_is_equal_and_within_its_bound() {
         stride: STRIDE,
         chunk: 1 << 14,
     };
-    for device in contexts() {
+    for device in devices() {
         for function in &FUNCTIONS {
             let mut done = 0;
             let found = run
@@ -69,7 +69,7 @@ fn operations_of_many_arguments_are_equal() {
         triples: 100_000,
         chunk: 30_000,
     };
-    for device in contexts() {
+    for device in devices() {
         for (name, found) in run.check(device, &cpu, &mut |_| {}).expect("a run") {
             assert_eq!(found.inputs, run.triples, "{name}");
             assert_eq!(found.first, None, "{name} on {}", device.info());

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use hlx_core::{Buffer, Context, DType};
+use hlx_core::{Buffer, DType, Device};
 use hlx_kernels::indexing::{index_add, scatter_add};
 use hlx_kernels::reduce_axes::{Reduction, reduce};
 use hlx_kernels::scan::cumsum;
-use hlx_kernels::testing::{TestMemory, contexts, run_on};
+use hlx_kernels::testing::{TestMemory, devices, run_on};
 use hlx_kernels::{KernelError, Layout, Operand};
 
 use super::tree::{Tree, terms};
@@ -46,10 +46,10 @@ impl Masks {
 /// Compares the sizes of the subtrees that the pairs reveal with the specified ones.
 pub(super) fn assert_sizes<B>(name: &str, masks: &Masks, specified: &Tree, body: B, first: usize)
 where
-    B: Fn(&Context, &mut TestMemory) -> Result<Buffer, KernelError>,
+    B: Fn(&Device, &mut TestMemory) -> Result<Buffer, KernelError>,
 {
-    for ctx in contexts() {
-        let out = run_on(name, ctx, |ctx, mem| Ok(vec![body(ctx, mem)?]));
+    for device in devices() {
+        let out = run_on(name, device, |device, mem| Ok(vec![body(device, mem)?]));
         for (pair, &(i, j)) in masks.pairs.iter().enumerate() {
             let size = masks.n - out[0][first + pair] as usize;
             let expected = specified.meet(i, j);
@@ -57,7 +57,7 @@ where
                 size,
                 expected,
                 "{name}: terms {i} and {j} on {}",
-                ctx.info()
+                device.info()
             );
         }
     }
@@ -72,20 +72,20 @@ fn chained_pieces(n: usize) -> Tree {
 
 /// The sum over `axes` of a tensor of this shape; its kept elements are the pairs.
 fn summed(
-    ctx: &Context,
+    device: &Device,
     mem: &mut TestMemory,
     x: &[f32],
     shape: &[usize],
     axes: &[usize],
 ) -> Result<Buffer, KernelError> {
     let kept = (0..shape.len()).filter(|axis| !axes.contains(axis));
-    let out = mem.output(ctx, kept.map(|axis| shape[axis]).product())?;
-    let (buffer, layout) = (mem.input(ctx, x)?, Layout::contiguous(shape)?);
+    let out = mem.output(device, kept.map(|axis| shape[axis]).product())?;
+    let (buffer, layout) = (mem.input(device, x)?, Layout::contiguous(shape)?);
     let operand = Operand {
         buffer: &buffer,
         layout: &layout,
     };
-    reduce(ctx, Reduction::Sum, operand, axes, &out)?;
+    reduce(device, Reduction::Sum, operand, axes, &out)?;
     Ok(out)
 }
 
@@ -95,10 +95,11 @@ fn sums_over_inner_and_outer_axes_are_lanes_and_halves() {
         let masks = Masks::all(n);
         let specified = Tree::lanes(terms(n));
         let (rows, columns) = (masks.rows(), masks.columns(0..n));
-        let inner =
-            |ctx: &Context, mem: &mut TestMemory| summed(ctx, mem, &rows, &[masks.len(), n], &[1]);
-        let outer = |ctx: &Context, mem: &mut TestMemory| {
-            summed(ctx, mem, &columns, &[n, masks.len()], &[0])
+        let inner = |device: &Device, mem: &mut TestMemory| {
+            summed(device, mem, &rows, &[masks.len(), n], &[1])
+        };
+        let outer = |device: &Device, mem: &mut TestMemory| {
+            summed(device, mem, &columns, &[n, masks.len()], &[0])
         };
         assert_order("sum over the inner axis", &masks, &specified, inner, plain);
         assert_order("sum over the outer axis", &masks, &specified, outer, plain);
@@ -119,7 +120,7 @@ fn sums_over_two_axes_take_their_terms_in_row_major_order() {
         "sum over two axes",
         &masks,
         &Tree::lanes(terms(outer * inner)),
-        |ctx, mem| summed(ctx, mem, &x, &[outer, masks.len(), inner], &[0, 2]),
+        |device, mem| summed(device, mem, &x, &[outer, masks.len(), inner], &[0, 2]),
         plain,
     );
 }
@@ -133,7 +134,7 @@ fn long_sums_over_outer_axes_are_pieces_of_4096() {
         "sum over the outer axis",
         &masks,
         &Tree::flat(terms(PIECES)),
-        |ctx, mem| summed(ctx, mem, &columns, &shape, &[0]),
+        |device, mem| summed(device, mem, &columns, &shape, &[0]),
         0,
     );
 }
@@ -143,14 +144,14 @@ fn running_sums_are_chains_in_pieces_of_4096() {
     let running = |masks: &Masks| {
         let (n, pairs) = (masks.n, masks.len());
         let x = masks.columns(0..n);
-        move |ctx: &Context, mem: &mut TestMemory| {
-            let (buffer, out) = (mem.input(ctx, &x)?, mem.output(ctx, x.len())?);
+        move |device: &Device, mem: &mut TestMemory| {
+            let (buffer, out) = (mem.input(device, &x)?, mem.output(device, x.len())?);
             let layout = Layout::contiguous(&[n, pairs])?;
             let operand = Operand {
                 buffer: &buffer,
                 layout: &layout,
             };
-            cumsum(ctx, operand, 0, &out)?;
+            cumsum(device, operand, 0, &out)?;
             Ok(out)
         }
     };
@@ -171,7 +172,7 @@ fn running_sums_are_chains_in_pieces_of_4096() {
 
 /// The terms `range` of all pairs added to row 1 of `[2, pairs]`, which holds `stored`.
 fn added(
-    ctx: &Context,
+    device: &Device,
     mem: &mut TestMemory,
     masks: &Masks,
     range: Range<usize>,
@@ -182,9 +183,9 @@ fn added(
     if range.start == 1 {
         stored[pairs..].copy_from_slice(&masks.columns(0..1));
     }
-    let source = mem.input(ctx, &masks.columns(range))?;
-    let target = mem.input(ctx, &stored)?;
-    let index = mem.input_u32(ctx, &vec![1; n])?.view_as(DType::U32, n)?;
+    let source = mem.input(device, &masks.columns(range))?;
+    let target = mem.input(device, &stored)?;
+    let index = mem.input_u32(device, &vec![1; n])?.view_as(DType::U32, n)?;
     let (wide, line) = (Layout::contiguous(&[n, pairs])?, Layout::contiguous(&[n])?);
     let source = Operand {
         buffer: &source,
@@ -197,9 +198,17 @@ fn added(
     if by_element {
         let repeated = line.unsqueeze(1).and_then(|line| line.expand(&[n, pairs]));
         let repeated = repeated.expect("a column repeats");
-        scatter_add(ctx, &target, &[2, pairs], 0, index(&repeated), source, None)?;
+        scatter_add(
+            device,
+            &target,
+            &[2, pairs],
+            0,
+            index(&repeated),
+            source,
+            None,
+        )?;
     } else {
-        index_add(ctx, &target, &[2, pairs], 0, index(&line), source, None)?;
+        index_add(device, &target, &[2, pairs], 0, index(&line), source, None)?;
     }
     Ok(target)
 }
@@ -213,7 +222,7 @@ fn additions_by_index_are_chains_in_pieces_of_4096() {
                 "additions by index",
                 &masks,
                 &Tree::chain(terms(41)),
-                |ctx, mem| added(ctx, mem, &masks, first..41, by_element),
+                |device, mem| added(device, mem, &masks, first..41, by_element),
                 |out, pair| f64::from(out[masks.len() + pair]),
             );
         }
@@ -222,7 +231,7 @@ fn additions_by_index_are_chains_in_pieces_of_4096() {
             "additions by index",
             &masks,
             &chained_pieces(PIECES),
-            |ctx, mem| added(ctx, mem, &masks, 0..PIECES, by_element),
+            |device, mem| added(device, mem, &masks, 0..PIECES, by_element),
             masks.len(),
         );
     }

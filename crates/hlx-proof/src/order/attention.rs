@@ -104,15 +104,15 @@ impl Case {
     /// Runs the forward; returns o `[T, H, D]` or, with `stats`, `[H, T, 2]`.
     fn forward(
         &self,
-        ctx: &Context,
+        device: &Device,
         mem: &mut TestMemory,
         qkv: &[f32],
         want_stats: bool,
     ) -> Result<Buffer, KernelError> {
-        let qkv = mem.input(ctx, qkv)?;
-        let o = mem.output(ctx, self.len())?;
-        let stats = mem.output(ctx, 2 * self.shape.heads * self.shape.time)?;
-        attention_forward(ctx, &qkv, &o, &stats, &self.shape)?;
+        let qkv = mem.input(device, qkv)?;
+        let o = mem.output(device, self.len())?;
+        let stats = mem.output(device, 2 * self.shape.heads * self.shape.time)?;
+        attention_forward(device, &qkv, &o, &stats, &self.shape)?;
         Ok(if want_stats { stats } else { o })
     }
 
@@ -120,20 +120,23 @@ impl Case {
     /// or, with `want_delta`, delta.
     fn backward(
         &self,
-        ctx: &Context,
+        device: &Device,
         mem: &mut TestMemory,
         [qkv, o, d_o]: [&[f32]; 3],
         want_delta: bool,
     ) -> Result<Buffer, KernelError> {
         let queries = self.shape.heads * self.shape.time;
         let (qkv, o, d_o) = (
-            mem.input(ctx, qkv)?,
-            mem.input(ctx, o)?,
-            mem.input(ctx, d_o)?,
+            mem.input(device, qkv)?,
+            mem.input(device, o)?,
+            mem.input(device, d_o)?,
         );
-        let stats = mem.input(ctx, &[0.0, 1.0].repeat(queries))?;
-        let (delta, dqkv) = (mem.output(ctx, queries)?, mem.output(ctx, 3 * self.len())?);
-        attention_backward(ctx, &qkv, &o, &stats, &d_o, &delta, &dqkv, &self.shape)?;
+        let stats = mem.input(device, &[0.0, 1.0].repeat(queries))?;
+        let (delta, dqkv) = (
+            mem.output(device, queries)?,
+            mem.output(device, 3 * self.len())?,
+        );
+        attention_backward(device, &qkv, &o, &stats, &d_o, &delta, &dqkv, &self.shape)?;
         Ok(if want_delta { delta } else { dqkv })
     }
 }
@@ -159,7 +162,7 @@ fn output_is_a_chain_over_keys() {
             "attention_forward: o",
             &case.masks,
             &case.chain(),
-            |ctx, mem| case.forward(ctx, mem, &qkv, false),
+            |device, mem| case.forward(device, mem, &qkv, false),
             |o, pair| f64::from(o[last + pair]) * TIME as f64,
         );
     }
@@ -176,7 +179,7 @@ fn score_is_a_chain_over_the_head() {
             "attention_forward: score",
             &case.masks,
             &case.chain(),
-            |ctx, mem| case.forward(ctx, mem, &qkv, true),
+            |device, mem| case.forward(device, mem, &qkv, true),
             |stats, pair| f64::from(stats[2 * pair]) / case.scale(),
         );
     }
@@ -193,7 +196,7 @@ fn delta_is_a_chain_over_the_head() {
             "attention_backward: delta",
             &case.masks,
             &case.chain(),
-            |ctx, mem| case.backward(ctx, mem, [&qkv, &o, &ones], true),
+            |device, mem| case.backward(device, mem, [&qkv, &o, &ones], true),
             plain,
         );
     }
@@ -217,7 +220,7 @@ fn slope_of_a_weight_is_a_chain_over_the_head() {
                 "attention_backward: dp",
                 &case.masks,
                 &case.chain(),
-                |ctx, mem| case.backward(ctx, mem, [&qkv, &zeros, &ones], false),
+                |device, mem| case.backward(device, mem, [&qkv, &zeros, &ones], false),
                 |dqkv, pair| f64::from(dqkv[case.at(0, part, pair)]) / case.scale(),
             );
         }
@@ -246,7 +249,7 @@ fn gradients_are_chains_over_keys_and_queries() {
                 &format!("attention_backward: {name}"),
                 &case.masks,
                 &case.chain(),
-                |ctx, mem| case.backward(ctx, mem, [&qkv, &zeros, d_o], false),
+                |device, mem| case.backward(device, mem, [&qkv, &zeros, d_o], false),
                 |dqkv, pair| f64::from(dqkv[case.at(t, part, pair)]) / scale,
             );
         }

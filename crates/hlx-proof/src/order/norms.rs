@@ -1,6 +1,6 @@
 //! The trees of batch norm and RMS norm.
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::KernelError;
 use hlx_kernels::batch_norm::{BatchNorm, batch_norm_backward, batch_norm_statistics};
 use hlx_kernels::rms_norm::{rms_norm_backward_input, rms_norm_backward_weight};
@@ -32,19 +32,22 @@ fn channels(masks: &Masks, spec: &BatchNorm) -> Vec<f32> {
 
 /// dbias, with the masks in dy.
 fn dbias(
-    ctx: &Context,
+    device: &Device,
     mem: &mut TestMemory,
     dy: &[f32],
     spec: &BatchNorm,
 ) -> Result<Buffer, KernelError> {
     let channels = spec.channels;
-    let (x, dy) = (mem.input(ctx, &vec![1.0; dy.len()])?, mem.input(ctx, dy)?);
-    let weight = mem.input(ctx, &vec![1.0; channels])?;
-    let stats = mem.input(ctx, &[0.0, 1.0].repeat(channels))?;
-    let dx = mem.output(ctx, spec.samples * channels * spec.length)?;
-    let (dw, db) = (mem.output(ctx, channels)?, mem.output(ctx, channels)?);
+    let (x, dy) = (
+        mem.input(device, &vec![1.0; dy.len()])?,
+        mem.input(device, dy)?,
+    );
+    let weight = mem.input(device, &vec![1.0; channels])?;
+    let stats = mem.input(device, &[0.0, 1.0].repeat(channels))?;
+    let dx = mem.output(device, spec.samples * channels * spec.length)?;
+    let (dw, db) = (mem.output(device, channels)?, mem.output(device, channels)?);
     batch_norm_backward(
-        ctx,
+        device,
         &x,
         &weight,
         &stats,
@@ -68,7 +71,7 @@ fn batch_norm_sums_are_lanes_and_halves_over_samples_and_pixels() {
             "batch_norm_backward",
             &masks,
             &Tree::lanes(terms(n)),
-            |ctx, mem| dbias(ctx, mem, &dy, &spec),
+            |device, mem| dbias(device, mem, &dy, &spec),
             super::plain,
         );
     }
@@ -80,7 +83,7 @@ fn long_batch_norm_sums_are_pieces_of_4096() {
     let spec = spec_of(&masks, 4);
     let dy = channels(&masks, &spec);
     let specified = Tree::flat(terms(PIECES));
-    let body = |ctx: &Context, mem: &mut TestMemory| dbias(ctx, mem, &dy, &spec);
+    let body = |device: &Device, mem: &mut TestMemory| dbias(device, mem, &dy, &spec);
     assert_sizes("batch_norm_backward", &masks, &specified, body, 0);
 }
 
@@ -95,9 +98,9 @@ fn batch_norm_means_are_lanes_and_halves() {
             "batch_norm_statistics",
             &masks,
             &Tree::lanes(terms(n)),
-            |ctx, mem| {
-                let (x, stats) = (mem.input(ctx, &x)?, mem.output(ctx, 2 * masks.len())?);
-                batch_norm_statistics(ctx, &x, None, None, &stats, &spec, 1.0)?;
+            |device, mem| {
+                let (x, stats) = (mem.input(device, &x)?, mem.output(device, 2 * masks.len())?);
+                batch_norm_statistics(device, &x, None, None, &stats, &spec, 1.0)?;
                 Ok(stats)
             },
             |stats, pair| f64::from(stats[2 * pair]) * n as f64,
@@ -114,13 +117,13 @@ fn rms_norm_backward_is_lanes_and_halves() {
             "rms_norm_backward_input",
             &masks,
             &Tree::lanes(terms(n)),
-            |ctx, mem| {
-                let x = mem.input(ctx, &vec![1.0; n * masks.len()])?;
-                let weight = mem.input(ctx, &vec![1.0; n])?;
-                let stats = mem.input(ctx, &vec![1.0; masks.len()])?;
-                let dy = mem.input(ctx, &masks.rows())?;
-                let dx = mem.output(ctx, n * masks.len())?;
-                rms_norm_backward_input(ctx, &x, &weight, &stats, &dy, &dx, masks.len(), n)?;
+            |device, mem| {
+                let x = mem.input(device, &vec![1.0; n * masks.len()])?;
+                let weight = mem.input(device, &vec![1.0; n])?;
+                let stats = mem.input(device, &vec![1.0; masks.len()])?;
+                let dy = mem.input(device, &masks.rows())?;
+                let dx = mem.output(device, n * masks.len())?;
+                rms_norm_backward_input(device, &x, &weight, &stats, &dy, &dx, masks.len(), n)?;
                 Ok(dx)
             },
             |dx, pair| (1.0 - f64::from(dx[pair * n + masks.unit(pair)])) * n as f64,
@@ -144,14 +147,14 @@ fn rms_norm_weights_are_chains_over_rows() {
             "rms_norm_backward_weight",
             &masks,
             &Tree::chain(terms(37)),
-            |ctx, mem| {
-                let x = mem.input(ctx, &vec![1.0; masked.len()])?;
+            |device, mem| {
+                let x = mem.input(device, &vec![1.0; masked.len()])?;
                 let (dy, stats) = (
-                    mem.input(ctx, &masked)?,
-                    mem.input(ctx, &vec![1.0; 2 * rows])?,
+                    mem.input(device, &masked)?,
+                    mem.input(device, &vec![1.0; 2 * rows])?,
                 );
-                let out = mem.input(ctx, &stored)?;
-                rms_norm_backward_weight(ctx, &x, &stats, &dy, &out, 2, rows, cols, accumulate)?;
+                let out = mem.input(device, &stored)?;
+                rms_norm_backward_weight(device, &x, &stats, &dy, &out, 2, rows, cols, accumulate)?;
                 Ok(out)
             },
             |sums, pair| f64::from(sums[cols + pair]),

@@ -35,10 +35,10 @@ fn product_is_a_chain_over_k() {
             "matmul",
             &masks,
             &Tree::chain(terms(k)),
-            |ctx, mem| {
-                let a = mem.input(ctx, &vec![1.0; m * k])?;
-                let (b, c) = (mem.input(ctx, &b)?, mem.output(ctx, m * masks.len())?);
-                matmul(ctx, &a, &b, None, &c, &shape)?;
+            |device, mem| {
+                let a = mem.input(device, &vec![1.0; m * k])?;
+                let (b, c) = (mem.input(device, &b)?, mem.output(device, m * masks.len())?);
+                matmul(device, &a, &b, None, &c, &shape)?;
                 Ok(c)
             },
             // The last row of C; the others hold the same.
@@ -56,11 +56,11 @@ fn product_is_a_chain_in_every_row() {
         "matmul",
         &masks,
         &Tree::chain(terms(k)),
-        |ctx, mem| {
-            let a = mem.input(ctx, &masks.rows())?;
-            let b = mem.input(ctx, &vec![1.0; k * n])?;
-            let c = mem.output(ctx, masks.len() * n)?;
-            matmul(ctx, &a, &b, None, &c, &MatMul::new(masks.len(), n, k))?;
+        |device, mem| {
+            let a = mem.input(device, &masks.rows())?;
+            let b = mem.input(device, &vec![1.0; k * n])?;
+            let c = mem.output(device, masks.len() * n)?;
+            matmul(device, &a, &b, None, &c, &MatMul::new(masks.len(), n, k))?;
             Ok(c)
         },
         |out, pair| f64::from(out[pair * n + n - 1]),
@@ -80,16 +80,16 @@ fn product_starts_at_the_bias_or_the_stored_value() {
             "matmul",
             &masks,
             &Tree::chain(terms(35)),
-            |ctx, mem| {
-                let a = mem.input(ctx, &[1.0; 34])?;
-                let b = mem.input(ctx, &masks.columns(1..35))?;
-                let start = mem.input(ctx, &masks.columns(0..1))?;
+            |device, mem| {
+                let a = mem.input(device, &[1.0; 34])?;
+                let b = mem.input(device, &masks.columns(1..35))?;
+                let start = mem.input(device, &masks.columns(0..1))?;
                 if accumulate {
-                    matmul(ctx, &a, &b, None, &start, &shape)?;
+                    matmul(device, &a, &b, None, &start, &shape)?;
                     return Ok(start);
                 }
-                let c = mem.output(ctx, masks.len())?;
-                matmul(ctx, &a, &b, Some(&start), &c, &shape)?;
+                let c = mem.output(device, masks.len())?;
+                matmul(device, &a, &b, Some(&start), &c, &shape)?;
                 Ok(c)
             },
             plain,
@@ -109,12 +109,12 @@ fn row_sum_is_lanes_and_halves() {
             "row_sum",
             &masks,
             &Tree::lanes(terms(n)),
-            |ctx, mem| {
+            |device, mem| {
                 let (x, out) = (
-                    mem.input(ctx, &masks.rows())?,
-                    mem.output(ctx, masks.len())?,
+                    mem.input(device, &masks.rows())?,
+                    mem.output(device, masks.len())?,
                 );
-                row_sum(ctx, &x, &out, masks.len(), n)?;
+                row_sum(device, &x, &out, masks.len(), n)?;
                 Ok(out)
             },
             plain,
@@ -131,11 +131,11 @@ fn softmax_backward_is_lanes_and_halves() {
             "softmax_backward",
             &masks,
             &Tree::lanes(terms(n)),
-            |ctx, mem| {
-                let y = mem.input(ctx, &vec![1.0; n * masks.len()])?;
-                let dy = mem.input(ctx, &masks.rows())?;
-                let dx = mem.output(ctx, n * masks.len())?;
-                softmax_backward(ctx, &y, &dy, &dx, masks.len(), n)?;
+            |device, mem| {
+                let y = mem.input(device, &vec![1.0; n * masks.len()])?;
+                let dy = mem.input(device, &masks.rows())?;
+                let dx = mem.output(device, n * masks.len())?;
+                softmax_backward(device, &y, &dy, &dx, masks.len(), n)?;
                 Ok(dx)
             },
             |dx, pair| 1.0 - f64::from(dx[pair * n + masks.unit(pair)]),
@@ -152,12 +152,22 @@ fn layer_norm_mean_is_lanes_and_halves() {
             "layer_norm_forward",
             &masks,
             &Tree::lanes(terms(n)),
-            |ctx, mem| {
-                let x = mem.input(ctx, &masks.rows())?;
-                let weight = mem.input(ctx, &vec![1.0; n])?;
-                let y = mem.output(ctx, n * masks.len())?;
-                let stats = mem.output(ctx, 2 * masks.len())?;
-                layer_norm_forward(ctx, &x, &weight, &weight, &y, &stats, masks.len(), n, 1e-5)?;
+            |device, mem| {
+                let x = mem.input(device, &masks.rows())?;
+                let weight = mem.input(device, &vec![1.0; n])?;
+                let y = mem.output(device, n * masks.len())?;
+                let stats = mem.output(device, 2 * masks.len())?;
+                layer_norm_forward(
+                    device,
+                    &x,
+                    &weight,
+                    &weight,
+                    &y,
+                    &stats,
+                    masks.len(),
+                    n,
+                    1e-5,
+                )?;
                 Ok(stats)
             },
             |stats, pair| f64::from(stats[2 * pair]) * n as f64,
@@ -182,13 +192,13 @@ fn layer_norm_backward_sums_are_lanes_and_halves() {
                 "layer_norm_backward_input",
                 &masks,
                 &Tree::lanes(terms(n)),
-                |ctx, mem| {
-                    let (x, dy) = (mem.input(ctx, &x)?, mem.input(ctx, &dy)?);
-                    let weight = mem.input(ctx, &vec![1.0; n])?;
-                    let stats = mem.input(ctx, &[0.0, 1.0].repeat(masks.len()))?;
-                    let dx = mem.output(ctx, n * masks.len())?;
+                |device, mem| {
+                    let (x, dy) = (mem.input(device, &x)?, mem.input(device, &dy)?);
+                    let weight = mem.input(device, &vec![1.0; n])?;
+                    let stats = mem.input(device, &[0.0, 1.0].repeat(masks.len()))?;
+                    let dx = mem.output(device, n * masks.len())?;
                     let rows = masks.len();
-                    layer_norm_backward_input(ctx, &x, &weight, &stats, &dy, &dx, rows, n)?;
+                    layer_norm_backward_input(device, &x, &weight, &stats, &dy, &dx, rows, n)?;
                     Ok(dx)
                 },
                 |dx, pair| {
@@ -219,17 +229,17 @@ fn layer_norm_parameters_are_chains_over_rows() {
             "layer_norm_backward_params",
             &masks,
             &Tree::chain(terms(37)),
-            |ctx, mem| {
+            |device, mem| {
                 let (x, dy) = if of_bias {
                     (&ones, &masked)
                 } else {
                     (&masked, &ones)
                 };
-                let (x, dy) = (mem.input(ctx, x)?, mem.input(ctx, dy)?);
-                let stats = mem.input(ctx, &[0.0, 1.0].repeat(2 * rows))?;
-                let (dweight, dbias) = (mem.input(ctx, &stored)?, mem.input(ctx, &stored)?);
+                let (x, dy) = (mem.input(device, x)?, mem.input(device, dy)?);
+                let stats = mem.input(device, &[0.0, 1.0].repeat(2 * rows))?;
+                let (dweight, dbias) = (mem.input(device, &stored)?, mem.input(device, &stored)?);
                 layer_norm_backward_params(
-                    ctx, &x, &stats, &dy, &dweight, &dbias, 2, rows, cols, accumulate,
+                    device, &x, &stats, &dy, &dweight, &dbias, 2, rows, cols, accumulate,
                 )?;
                 Ok(if of_bias { dbias } else { dweight })
             },
@@ -252,9 +262,9 @@ fn column_sum_is_a_chain_over_the_rows_of_a_shard() {
             "column_sum",
             &masks,
             &Tree::chain(terms(n)),
-            |ctx, mem| {
-                let (x, out) = (mem.input(ctx, &x)?, mem.input(ctx, &stored)?);
-                column_sum(ctx, &x, &out, 2, rows, cols, accumulate)?;
+            |device, mem| {
+                let (x, out) = (mem.input(device, &x)?, mem.input(device, &stored)?);
+                column_sum(device, &x, &out, 2, rows, cols, accumulate)?;
                 Ok(out)
             },
             |out, pair| f64::from(out[cols + pair]),
@@ -270,10 +280,10 @@ fn shards_are_pairwise_and_the_stored_value_comes_last() {
             "shard_sum",
             &masks,
             &Tree::pairwise(terms(shards)),
-            |ctx, mem| {
-                let x = mem.input(ctx, &masks.columns(0..shards))?;
-                let out = mem.output(ctx, masks.len())?;
-                shard_sum(ctx, &x, &out, shards, masks.len(), false)?;
+            |device, mem| {
+                let x = mem.input(device, &masks.columns(0..shards))?;
+                let out = mem.output(device, masks.len())?;
+                shard_sum(device, &x, &out, shards, masks.len(), false)?;
                 Ok(out)
             },
             plain,
@@ -285,10 +295,10 @@ fn shards_are_pairwise_and_the_stored_value_comes_last() {
             "shard_sum",
             &masks,
             &kept,
-            |ctx, mem| {
-                let x = mem.input(ctx, &masks.columns(0..shards))?;
-                let out = mem.input(ctx, &masks.columns(shards..shards + 1))?;
-                shard_sum(ctx, &x, &out, shards, masks.len(), true)?;
+            |device, mem| {
+                let x = mem.input(device, &masks.columns(0..shards))?;
+                let out = mem.input(device, &masks.columns(shards..shards + 1))?;
+                shard_sum(device, &x, &out, shards, masks.len(), true)?;
                 Ok(out)
             },
             plain,
@@ -316,11 +326,11 @@ fn embedding_gradient_is_a_chain_over_the_positions_of_a_token() {
             "embedding_backward",
             &masks,
             &Tree::chain(terms(33)),
-            |ctx, mem| {
-                let (ids, dy) = (mem.input_u32(ctx, &ids)?, mem.input(ctx, &dy)?);
-                let dweight = mem.input(ctx, &stored)?;
+            |device, mem| {
+                let (ids, dy) = (mem.input_u32(device, &ids)?, mem.input(device, &dy)?);
+                let dweight = mem.input(device, &stored)?;
                 let backward = embedding::embedding_backward;
-                backward(ctx, &ids, &dy, &dweight, 2, rows, 2, width, accumulate)?;
+                backward(device, &ids, &dy, &dweight, 2, rows, 2, width, accumulate)?;
                 Ok(dweight)
             },
             |dweight, pair| f64::from(dweight[2 * width + pair]),
@@ -349,14 +359,14 @@ fn whole_buffer_is_rows_of_4096_and_then_a_row() {
         8320,
         n - 1,
     ];
-    for ctx in contexts() {
+    for device in devices() {
         for (at, &i) in ends.iter().enumerate() {
             for &j in &ends[at + 1..] {
                 let mut x = vec![1.0; n];
                 (x[i], x[j]) = (MASK, -MASK);
-                let out = run_on("sum", ctx, |ctx, mem| {
-                    let (x, out) = (mem.input(ctx, &x)?, mem.output(ctx, 1)?);
-                    sum(ctx, &x, &out)?;
+                let out = run_on("sum", device, |device, mem| {
+                    let (x, out) = (mem.input(device, &x)?, mem.output(device, 1)?);
+                    sum(device, &x, &out)?;
                     Ok(vec![out])
                 });
                 let size = n - out[0][0] as usize;
@@ -364,7 +374,7 @@ fn whole_buffer_is_rows_of_4096_and_then_a_row() {
                     size,
                     specified.meet(i, j),
                     "terms {i} and {j} on {}",
-                    ctx.info()
+                    device.info()
                 );
             }
         }
@@ -386,11 +396,11 @@ fn positive_sums_have_the_bits_of_the_specified_tree() {
         .map(|x| with_flush(|| arith::exp(x - top)))
         .collect();
     let total = with_flush(|| Tree::lanes(terms(300)).evaluate(&powers));
-    let got = testing::run_everywhere("positive sums", |ctx, mem| {
-        let (all, row) = (mem.input(ctx, &x)?, mem.input(ctx, &x[..300])?);
-        let (norm, y) = (mem.output(ctx, 1)?, mem.output(ctx, 300)?);
-        global_norm(ctx, &all, &norm)?;
-        softmax_forward(ctx, &row, &y, 1, 300)?;
+    let got = testing::run_everywhere("positive sums", |device, mem| {
+        let (all, row) = (mem.input(device, &x)?, mem.input(device, &x[..300])?);
+        let (norm, y) = (mem.output(device, 1)?, mem.output(device, 300)?);
+        global_norm(device, &all, &norm)?;
+        softmax_forward(device, &row, &y, 1, 300)?;
         Ok(vec![norm, y])
     });
     assert_eq!(got[0][0], norm);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_core::files::place;
 use hlx_nn::{CausalModel, LanguageModel};
 use hlx_text::{Preparation, TOKENIZER_FILE, Tokenizer};
@@ -37,11 +37,11 @@ impl TextModel {
     /// # Errors
     /// A path that is none of these, no tokenizer beside the model; an average of a model that is no run's; an adapter of a run or of another model; a weight that
     /// the opening's type does not reach.
-    pub fn open(ctx: &Context, path: &Path, opening: Opening<'_>) -> Result<Self> {
+    pub fn open(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Self> {
         let mut of_pairs = false;
         let (model, tokenizer, folder) = match RunFolder::open_checkpoint(path) {
             Ok((run, _)) => {
-                let (model, config) = Trained::open_as(ctx, path, opening)?;
+                let (model, config) = Trained::open_as(device, path, opening)?;
                 let tokenizer = match config.data.format {
                     Format::Shards => open_tokenizer(run.path())?,
                     _ => Tokenizer::bytes(),
@@ -56,7 +56,7 @@ impl TextModel {
                     "{error:#}, and no model's folder"
                 );
                 let tokenizer = open_tokenizer(path)?;
-                let model = model_folder::open_as(ctx, path, opening)?;
+                let model = model_folder::open_as(device, path, opening)?;
                 (model, tokenizer, path.to_owned())
             }
         };
@@ -79,14 +79,14 @@ impl TextModel {
     /// # Errors
     /// As [`TextModel::open`] and [`check_settings`].
     pub fn open_to_write(
-        ctx: &Context,
+        device: &Device,
         path: &Path,
         opening: Opening<'_>,
         wanted: &Wanted,
     ) -> Result<Self> {
         let run = RunFolder::open_checkpoint(path).map(|(run, _)| run.path().to_owned());
         check_settings(&run.unwrap_or_else(|_| path.to_owned()), wanted)?;
-        Self::open(ctx, path, opening)
+        Self::open(device, path, opening)
     }
 
     /// Whether its tokens are bytes.

@@ -4,10 +4,8 @@
 
 use anyhow::{Result, ensure};
 use hlx_autograd::{Tensor, no_grad};
-use hlx_core::Context;
-use hlx_nn::{
-    CausalInput, CausalModel, ForwardContext, KvCache, LanguageModel, TokenStep, likeliest,
-};
+use hlx_core::Device;
+use hlx_nn::{CausalInput, CausalModel, KvCache, LanguageModel, Mode, TokenStep, likeliest};
 
 use crate::sample::Sampling;
 
@@ -176,7 +174,7 @@ pub fn generate_held(
         }
         None => {
             let room = (2 * needed).min(model.max_positions());
-            model.cache(&model.context()?, 1, room)?
+            model.cache(&model.device()?, 1, room)?
         }
     };
     let mut has_failed = false;
@@ -213,7 +211,7 @@ fn cache_for(model: &LanguageModel, sequences: &[Sequence], max_tokens: usize) -
     let positions = model.max_positions();
     let fitting = sequences.iter().filter(|one| one.ids.len() <= positions);
     let capacity = capacity_for(model, sequences, max_tokens);
-    Ok(model.cache(&model.context()?, fitting.count().max(1), capacity)?)
+    Ok(model.cache(&model.device()?, fitting.count().max(1), capacity)?)
 }
 
 /// Checks that a model can go on from a prompt.
@@ -243,15 +241,15 @@ fn finish(
     options: &TokenGeneration,
     take: Take<'_>,
 ) -> Result<Vec<Sequence>> {
-    let (ctx, positions) = (&model.context()?, model.max_positions());
+    let (device, positions) = (&model.device()?, model.max_positions());
     let fits = |one: &Sequence| one.ids.len() <= positions;
     let (mut cached, mut sliding): (Vec<_>, Vec<_>) = sequences.into_iter().partition(fits);
     let mut step = TokenStep::new(model);
     let mut done = Vec::new();
     for draw in 0..options.max_tokens as u32 {
         let is_greedy = options.sampling.is_greedy();
-        let next = next_tokens((ctx, model), &cached, (&mut step, cache), is_greedy)?;
-        let next_of_sliding = next_of_windows((ctx, model), &sliding, is_greedy)?;
+        let next = next_tokens((device, model), &cached, (&mut step, cache), is_greedy)?;
+        let next_of_sliding = next_of_windows((device, model), &sliding, is_greedy)?;
         let (mut kept, mut outgrown) = (Vec::new(), Vec::new());
         let mut going = Vec::with_capacity(cached.len());
         for (row, (mut one, next)) in cached.into_iter().zip(next).enumerate() {
@@ -327,7 +325,7 @@ impl Sequence {
 
 /// The next tokens of sequences that the positions do not hold, of their ends by themselves.
 fn next_of_windows(
-    (ctx, model): (&Context, &LanguageModel),
+    (device, model): (&Device, &LanguageModel),
     sequences: &[Sequence],
     is_greedy: bool,
 ) -> Result<Vec<Next>> {
@@ -338,13 +336,13 @@ fn next_of_windows(
     let windows = sequences.iter().map(|one| &one.ids[one.ids.len() - time..]);
     let ids: Vec<u32> = windows.flatten().copied().collect();
     let last: Vec<u32> = (1..=batch).map(|row| (row * time - 1) as u32).collect();
-    let ids = Tensor::ids(ctx, &ids, &[batch, time])?.with_samples(0)?;
-    let last = Tensor::ids(ctx, &last, &[batch])?;
+    let ids = Tensor::ids(device, &ids, &[batch, time])?.with_samples(0)?;
+    let last = Tensor::ids(device, &last, &[batch])?;
     let input = CausalInput {
         rows: Some(&last),
         ..CausalInput::new(&ids)
     };
-    let logits = model.logits(&input, &ForwardContext::eval())?;
+    let logits = model.logits(&input, &Mode::eval())?;
     next_of(model, &logits, is_greedy)
 }
 
@@ -374,7 +372,7 @@ fn tokens_of(model: &LanguageModel, ids: &Tensor) -> Result<Vec<Next>> {
 
 /// Appends what a cache does not have of each sequence, and returns its next token.
 fn next_tokens(
-    (ctx, model): (&Context, &LanguageModel),
+    (device, model): (&Device, &LanguageModel),
     sequences: &[Sequence],
     (step, cache): (&mut TokenStep<'_>, &mut KvCache),
     is_greedy: bool,
@@ -405,8 +403,8 @@ fn next_tokens(
     let last: Vec<u32> = last
         .map(|(row, count)| (row * time + count - 1) as u32)
         .collect();
-    let ids = Tensor::ids(ctx, &ids, &[batch, time])?.with_samples(0)?;
-    let last = Tensor::ids(ctx, &last, &[batch])?;
+    let ids = Tensor::ids(device, &ids, &[batch, time])?.with_samples(0)?;
+    let last = Tensor::ids(device, &last, &[batch])?;
     let logits = model.logits_cached(&ids, &counts, Some(&last), cache)?;
     next_of(model, &logits, is_greedy)
 }

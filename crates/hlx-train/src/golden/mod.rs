@@ -13,7 +13,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use hlx_core::digest::TensorHasher;
-use hlx_core::{Arithmetic, Context, files};
+use hlx_core::{Arithmetic, Device, files};
 use serde::{Deserialize, Serialize};
 
 /// The digests that every device must give.
@@ -58,12 +58,12 @@ impl GoldenRun {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn train(self, ctx: &Context) -> Result<GoldenDigests> {
+    pub fn train(self, device: &Device) -> Result<GoldenDigests> {
         match self {
-            Self::Transformer => transformer::train(ctx, Arithmetic::Portable),
-            Self::Integer => transformer::train(ctx, Arithmetic::Integer),
-            Self::Perceptron => perceptron::train(ctx),
-            Self::Scalar => scalar::train(ctx),
+            Self::Transformer => transformer::train(device, Arithmetic::Portable),
+            Self::Integer => transformer::train(device, Arithmetic::Integer),
+            Self::Perceptron => perceptron::train(device),
+            Self::Scalar => scalar::train(device),
         }
     }
 }

@@ -3,9 +3,9 @@
 
 use anyhow::Result;
 use hlx_autograd::{Activation, Tensor, no_grad};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_core::arith::philox4x32;
-use hlx_nn::{ForwardContext, Mlp, Model, Module, Optimizer, Sgd, SgdConfig, cross_entropy};
+use hlx_nn::{Mlp, Mode, Model, Module, Optimizer, Sgd, SgdConfig, cross_entropy};
 
 use super::{GoldenDigests, logits_digest};
 
@@ -15,9 +15,9 @@ const N_SAMPLES: usize = 32;
 /// Input, two hidden layers, classes: none a multiple of a tile.
 const WIDTHS: [usize; 4] = [13, 40, 23, 5];
 
-pub(super) fn train(ctx: &Context) -> Result<GoldenDigests> {
-    let (model, optimizer, inputs) = fit(ctx)?;
-    let logits = no_grad(|| model.forward(&inputs, &ForwardContext::eval()))?;
+pub(super) fn train(device: &Device) -> Result<GoldenDigests> {
+    let (model, optimizer, inputs) = fit(device)?;
+    let logits = no_grad(|| model.forward(&inputs, &Mode::eval()))?;
     Ok(GoldenDigests {
         parameters: model.weights().digest()?,
         optimizer: optimizer.digest(model.weights())?,
@@ -26,8 +26,8 @@ pub(super) fn train(ctx: &Context) -> Result<GoldenDigests> {
 }
 
 /// Trains; returns the samples beside model and optimizer.
-fn fit(ctx: &Context) -> Result<(Model<Mlp>, Sgd, Tensor)> {
-    let model = Model::new(ctx, SEED, |b| Mlp::new(b, &WIDTHS, Activation::Tanh))?;
+fn fit(device: &Device) -> Result<(Model<Mlp>, Sgd, Tensor)> {
+    let model = Model::new(device, SEED, |b| Mlp::new(b, &WIDTHS, Activation::Tanh))?;
     let config = SgdConfig {
         momentum: 0.9,
         weight_decay: 0.01,
@@ -40,12 +40,12 @@ fn fit(ctx: &Context) -> Result<(Model<Mlp>, Sgd, Tensor)> {
     let targets: Vec<u32> = words(1, N_SAMPLES)
         .map(|word| word % classes as u32)
         .collect();
-    let inputs = Tensor::from_slice(ctx, &inputs, &[N_SAMPLES, WIDTHS[0]])?.with_samples(0)?;
-    let targets = Tensor::ids(ctx, &targets, &[N_SAMPLES])?;
-    let scale = Tensor::from_slice(ctx, &[1.0 / N_SAMPLES as f32], &[1])?;
-    let context = ForwardContext::train(ctx, SEED)?;
+    let inputs = Tensor::from_slice(device, &inputs, &[N_SAMPLES, WIDTHS[0]])?.with_samples(0)?;
+    let targets = Tensor::ids(device, &targets, &[N_SAMPLES])?;
+    let scale = Tensor::from_slice(device, &[1.0 / N_SAMPLES as f32], &[1])?;
+    let mode = Mode::train(device, SEED)?;
     for _ in 0..STEPS {
-        let loss = cross_entropy(&model.forward(&inputs, &context)?, &targets, &scale, 0.0)?;
+        let loss = cross_entropy(&model.forward(&inputs, &mode)?, &targets, &scale, 0.0)?;
         loss.backward()?;
         optimizer.step(model.weights(), 0.1)?;
         model.weights().zero_grad()?;
@@ -71,12 +71,14 @@ mod tests {
 
     #[test]
     fn its_gradients_are_clipped_to_the_end() {
-        let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
-        let (model, optimizer, inputs) = fit(&ctx).expect("trains");
-        let norm = ctx.download_f32(optimizer.gradient_norm()).expect("a norm")[0];
+        let device = hlx_core::testing::cpu().expect("the CPU device opens");
+        let (model, optimizer, inputs) = fit(&device).expect("trains");
+        let norm = device
+            .download_f32(optimizer.gradient_norm())
+            .expect("a norm")[0];
         assert!(norm > 0.25 && norm.is_finite(), "{norm}");
         let logits = model
-            .forward(&inputs, &ForwardContext::eval())
+            .forward(&inputs, &Mode::eval())
             .and_then(|logits| Ok(logits.to_vec()?));
         let logits = logits.expect("answers");
         assert!(

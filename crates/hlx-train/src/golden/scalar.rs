@@ -2,15 +2,15 @@
 //! optimizer's digest is over its step alone; the logits are the 256 outputs.
 
 use anyhow::Result;
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_core::digest::TensorHasher;
 use hlx_nn::OptimizerState;
 
 use super::{GoldenDigests, logits_digest};
 use crate::demo::scalar_outputs;
 
-pub(super) fn train(ctx: &Context) -> Result<GoldenDigests> {
-    let (last, outputs) = scalar_outputs(ctx)?;
+pub(super) fn train(device: &Device) -> Result<GoldenDigests> {
+    let (last, outputs) = scalar_outputs(device)?;
     let mut parameters = TensorHasher::new();
     parameters.add("w", &[1], &[last.weight]);
     let state = OptimizerState {

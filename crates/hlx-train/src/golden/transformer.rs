@@ -5,8 +5,8 @@
 
 use anyhow::{Context as _, Error, Result};
 use hlx_autograd::no_grad;
-use hlx_core::{Arithmetic, Context};
-use hlx_nn::ForwardContext;
+use hlx_core::{Arithmetic, Device};
+use hlx_nn::Mode;
 
 use super::{GoldenDigests, logits_digest};
 use crate::config::{Config, Format};
@@ -28,8 +28,8 @@ fn pairs() -> String {
     (0..20).map(pair).collect()
 }
 
-pub(super) fn train(ctx: &Context, arithmetic: Arithmetic) -> Result<GoldenDigests> {
-    let (mut engine, mut progress) = prepare(ctx, arithmetic)?;
+pub(super) fn train(device: &Device, arithmetic: Arithmetic) -> Result<GoldenDigests> {
+    let (mut engine, mut progress) = prepare(device, arithmetic)?;
     while progress.step < STEPS {
         engine.one_step(&mut progress)?;
         if engine.epoch_ends(&progress) {
@@ -44,7 +44,7 @@ pub(super) fn train(ctx: &Context, arithmetic: Arithmetic) -> Result<GoldenDiges
     })
 }
 
-fn prepare(ctx: &Context, arithmetic: Arithmetic) -> Result<(Engine, Progress)> {
+fn prepare(device: &Device, arithmetic: Arithmetic) -> Result<(Engine, Progress)> {
     let overrides: &[&str] = match arithmetic {
         Arithmetic::Portable => &[],
         // The exponents of a gradient are of a shard: a pass has whole ones.
@@ -56,7 +56,7 @@ fn prepare(ctx: &Context, arithmetic: Arithmetic) -> Result<(Engine, Progress)> 
     let positions = config.positions();
     let corpus = pairs();
     let data = Dataset::from_bytes(corpus.as_bytes(), "golden pairs", Format::Pairs, positions)?;
-    Engine::new(ctx, config, Corpus::Tokens(data), None)
+    Engine::new(device, config, Corpus::Tokens(data), None)
 }
 
 /// The logits of all pairs in one batch, without dropout.
@@ -64,8 +64,8 @@ fn logits(engine: &Engine) -> Result<String> {
     let task = engine.task.as_language().context("a language model")?;
     let samples: Vec<Option<usize>> = (0..task.data.len()).map(Some).collect();
     let rows = TokenRows::new(&task.data, &samples, engine.config.positions())?;
-    let rows = Rows::from(rows).to_tensors(&engine.ctx)?;
-    let logits = no_grad(|| engine.task.forward(&rows, &ForwardContext::eval()))?;
+    let rows = Rows::from(rows).to_tensors(&engine.device)?;
+    let logits = no_grad(|| engine.task.forward(&rows, &Mode::eval()))?;
     Ok(logits_digest(logits.shape(), &logits.to_vec()?))
 }
 
@@ -75,15 +75,19 @@ mod tests {
 
     #[test]
     fn it_learns_and_its_gradients_are_clipped() {
-        let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
-        let (mut engine, mut progress) = prepare(&ctx, Arithmetic::Portable).expect("prepares");
+        let device = hlx_core::testing::cpu().expect("the CPU device opens");
+        let (mut engine, mut progress) = prepare(&device, Arithmetic::Portable).expect("prepares");
         let mut steps = Vec::new();
         for _ in 0..STEPS {
             engine.one_step(&mut progress).expect("steps");
             if engine.epoch_ends(&progress) {
                 engine.next_epoch(&mut progress);
             }
-            let losses = engine.ring.take_all(&ctx).expect("sends").expect("a loss");
+            let losses = engine
+                .ring
+                .take_all(&device)
+                .expect("sends")
+                .expect("a loss");
             steps.extend(engine.receive(losses).expect("receives"));
         }
         assert!(

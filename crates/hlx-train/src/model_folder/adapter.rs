@@ -46,14 +46,14 @@ pub(super) fn untied(
 ) -> Result<Model<LanguageModel>> {
     config.tied_output = false;
     let sizes = LanguageModelConfig::Causal(Box::new(config.clone()));
-    let ctx = tied.weights().context();
-    let model = Model::zeroed(ctx, |b| LanguageModel::new(b, &sizes))?;
+    let device = tied.weights().device();
+    let model = Model::zeroed(device, |b| LanguageModel::new(b, &sizes))?;
     for parameter in model.weights().parameters() {
         let own = tied.weights().get(parameter.name());
         let source = own.or_else(|| tied.weights().get("model.embed_tokens.weight"));
         let source = source.context("the model has no embedding")?;
         let values = source.tensor()?.detach().to_vec()?;
-        ctx.upload_f32(&parameter.tensor()?.detach().buffer()?, &values)?;
+        device.upload_f32(&parameter.tensor()?.detach().buffer()?, &values)?;
     }
     Ok(model)
 }

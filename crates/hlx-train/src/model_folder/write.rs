@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use hlx_core::{Context, files};
+use hlx_core::{Device, files};
 use hlx_nn::{
     Architecture, CONFIG_FILE, LanguageModelConfig, MODEL_FILE, PEFT_CONFIG_FILE, PEFT_FILE,
     hugging_face_files, import_hugging_face, is_exported_config, is_hugging_face_folder,
@@ -217,7 +217,7 @@ pub fn files_of(folders: &[PathBuf]) -> Vec<PathBuf> {
 /// As [`NewFolder::at`] and [`import_hugging_face`], and the system's message.
 pub fn import(from: &Path, to: &Path) -> Result<usize> {
     let new = NewFolder::at(to, FolderKind::Imported, &[from.to_owned()])?;
-    let model = import_hugging_face(&Context::cpu()?, from)?;
+    let model = import_hugging_face(&Device::cpu()?, from)?;
     new.write(&model_files(&model)?, &stated_companions(from)?)?;
     Ok(model.weights().n_elements())
 }
@@ -229,7 +229,7 @@ pub fn import(from: &Path, to: &Path) -> Result<usize> {
 pub fn export(from: &Path, to: &Path) -> Result<()> {
     let read = folders_of(from)?;
     let new = NewFolder::at(to, FolderKind::Exported, &read)?;
-    let model = open(&Context::cpu()?, from, None)?;
+    let model = open(&Device::cpu()?, from, None)?;
     ensure!(
         !model.weights().has_lora(),
         "{}: has adapters; `hlx lora --merge` writes a model that can be exported",

@@ -1,7 +1,7 @@
 //! What carries the words of gradients and parameters between the ranks.
 
 use anyhow::{Result, anyhow};
-use hlx_core::Context;
+use hlx_core::Device;
 #[cfg(target_os = "linux")]
 use hlx_ranks::{Gpu, Lines, NcclLibrary, Peers, Uuid};
 use hlx_ranks::{Group, Refusal};
@@ -29,14 +29,14 @@ const EXCHANGE: &str = "HLX_EXCHANGE";
 /// # Errors
 /// [`Refused`](super::Refused) where a medium was chosen, or the host's memory carries no data, and a rank lacks it;
 /// and for a choice that is not known.
-pub fn find_medium(group: &Group, ctx: &Context) -> Result<Medium> {
+pub fn find_medium(group: &Group, device: &Device) -> Result<Medium> {
     let choice = std::env::var(EXCHANGE).unwrap_or_default();
     let is_known = ["", "host", "nccl", "peers"].contains(&choice.as_str());
     let known = is_known
         .then_some(())
         .ok_or_else(|| anyhow!("{EXCHANGE}={choice}: expected peers, nccl, host or nothing"));
     agreed_on(group, known)?;
-    let Refusal { rank, line } = match between_gpus(group, ctx, &choice)? {
+    let Refusal { rank, line } = match between_gpus(group, device, &choice)? {
         Ok(medium) => return Ok(medium),
         Err(refusal) => refusal,
     };
@@ -54,10 +54,10 @@ pub fn find_medium(group: &Group, ctx: &Context) -> Result<Medium> {
 
 /// The medium from GPU to GPU; inside, the first rank that has none, and why.
 #[cfg(target_os = "linux")]
-fn between_gpus(group: &Group, ctx: &Context, choice: &str) -> Result<Result<Medium, Refusal>> {
-    let gpu = match (choice, ctx.sharing_uuid()) {
+fn between_gpus(group: &Group, device: &Device, choice: &str) -> Result<Result<Medium, Refusal>> {
+    let gpu = match (choice, device.sharing_uuid()) {
         ("host", _) => Err(format!("{EXCHANGE}=host")),
-        (_, None) => Err(format!("{} is no NVIDIA GPU", ctx.info().selector)),
+        (_, None) => Err(format!("{} is no NVIDIA GPU", device.info().selector)),
         (_, Some(uuid)) => Gpu::open(uuid).map_err(|error| error.to_string()),
     };
     let uuid = gpu.as_ref().map(Gpu::uuid).map_err(String::clone);
@@ -97,7 +97,7 @@ fn between_gpus(group: &Group, ctx: &Context, choice: &str) -> Result<Result<Med
 
 /// None on this system.
 #[cfg(not(target_os = "linux"))]
-fn between_gpus(_: &Group, _: &Context, _: &str) -> Result<Result<Medium, Refusal>> {
+fn between_gpus(_: &Group, _: &Device, _: &str) -> Result<Result<Medium, Refusal>> {
     let line = "copies between GPUs are known on Linux alone".to_owned();
     Ok(Err(Refusal { rank: 0, line }))
 }

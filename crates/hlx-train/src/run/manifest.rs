@@ -1,7 +1,7 @@
 //! `run.json`: the device, driver, versions and configuration of a run, for those who repeat it.
 
 use anyhow::{Context as _, Result};
-use hlx_core::{Context, SPECIFICATION};
+use hlx_core::{Device, SPECIFICATION};
 use serde::{Deserialize, Serialize};
 
 use super::seal::{self, Sealed};
@@ -72,8 +72,8 @@ impl Manifest {
     }
 
     /// Appends the stretch that this program computes on a device from a step on.
-    pub fn add_stretch(&mut self, ctx: &Context, from_step: u64, ranks: &[RankPlace]) {
-        let info = ctx.info();
+    pub fn add_stretch(&mut self, device: &Device, from_step: u64, ranks: &[RankPlace]) {
+        let info = device.info();
         self.stretches.push(RunStretch {
             from_step,
             specification: SPECIFICATION,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use hlx_autograd::{Tensor, no_grad};
 use hlx_data::{Dataset as _, ImageTransform};
-use hlx_nn::{Classifier, ForwardContext, Model, Module, Weights};
+use hlx_nn::{Classifier, Mode, Model, Module, Weights};
 
 use super::images_ahead::{ImageRows, ImagesAhead};
 use super::{Batch, BatchSizes, Images, Rows, Sizes, Task};
@@ -96,10 +96,10 @@ impl ImageTask {
     }
 
     fn logits_and_losses(&self, rows: &Rows) -> Result<(Vec<f32>, Vec<f32>)> {
-        let ctx = self.model.weights().context();
-        let rows = rows.to_tensors(ctx)?;
-        let one = Tensor::from_slice(ctx, &[1.0], &[1])?;
-        let logits = self.model.forward(&rows.inputs, &ForwardContext::eval())?;
+        let device = self.model.weights().device();
+        let rows = rows.to_tensors(device)?;
+        let one = Tensor::from_slice(device, &[1.0], &[1])?;
+        let logits = self.model.forward(&rows.inputs, &Mode::eval())?;
         let (_, losses) = logits.cross_entropy_with_rows(&rows.targets, &one, 0.0)?;
         Ok((logits.to_vec()?, losses.to_vec()?))
     }

@@ -21,11 +21,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_autograd::Tensor;
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_core::files::{self, parent, place};
 use hlx_nn::{
-    CONFIG_FILE, CausalModel, Classifier, ForwardContext, LanguageModel, LanguageModelConfig,
-    MODEL_FILE, Model, Module, ParameterBuilder, Weights, check_finite, load_language_model,
+    CONFIG_FILE, CausalModel, Classifier, LanguageModel, LanguageModelConfig, MODEL_FILE, Mode,
+    Model, Module, ParameterBuilder, Weights, check_finite, load_language_model,
 };
 
 pub use corpus::{Corpus, Images, Tokens};
@@ -106,8 +106,8 @@ pub trait Task {
     ///
     /// # Errors
     /// What the device reports.
-    fn forward(&self, rows: &RowTensors, context: &ForwardContext) -> hlx_nn::Result<Tensor> {
-        self.module().forward(&rows.inputs, context)
+    fn forward(&self, rows: &RowTensors, mode: &Mode) -> hlx_nn::Result<Tensor> {
+        self.module().forward(&rows.inputs, mode)
     }
 
     /// As [`Task::forward`], and of a mixture of experts the balance loss of each shard of the pass.
@@ -117,11 +117,11 @@ pub trait Task {
     fn forward_with_balance(
         &self,
         rows: &RowTensors,
-        context: &ForwardContext,
+        mode: &Mode,
     ) -> hlx_nn::Result<(Tensor, Option<Tensor>)> {
         match self.language_model() {
-            Some(model) => model.logits_and_balance(&rows.input(), context),
-            None => Ok((self.forward(rows, context)?, None)),
+            Some(model) => model.logits_and_balance(&rows.input(), mode),
+            None => Ok((self.forward(rows, mode)?, None)),
         }
     }
 
@@ -191,12 +191,12 @@ pub trait Task {
 /// # Errors
 /// As [`make`], and data with nothing to train on.
 pub(crate) fn make_for_training(
-    ctx: &Context,
+    device: &Device,
     config: &Config,
     corpus: Corpus,
     checkpoint: Option<&Checkpoint>,
 ) -> Result<Box<dyn Task>> {
-    let mut task = make(ctx, config, corpus, checkpoint)?;
+    let mut task = make(device, config, corpus, checkpoint)?;
     task.prepare_training()?;
     Ok(task)
 }
@@ -208,14 +208,14 @@ pub(crate) fn make_for_training(
 /// Data that do not fit the model; a checkpoint of a model of other sizes, or a damaged one; a device
 /// without the memory.
 pub fn make(
-    ctx: &Context,
+    device: &Device,
     config: &Config,
     corpus: Corpus,
     checkpoint: Option<&Checkpoint>,
 ) -> Result<Box<dyn Task>> {
     Ok(match corpus {
         Corpus::Tokens(data) => {
-            let model = language_model(ctx, config, (VOCABULARY, true), checkpoint)?;
+            let model = language_model(device, config, (VOCABULARY, true), checkpoint)?;
             let windows = config.data.has_random_windows().then(|| {
                 let split = data.split(config.data.eval_fraction, config.seed);
                 RandomWindows::new(&data, split.train.len(), config.seed)
@@ -229,7 +229,7 @@ pub fn make(
         }
         Corpus::Shards(data) => {
             let vocabulary = fitting_vocabulary(&data, config)?;
-            let model = language_model(ctx, config, vocabulary, checkpoint)?;
+            let model = language_model(device, config, vocabulary, checkpoint)?;
             Box::new(TokenTask::new(model, data, config)?)
         }
         Corpus::Images(data) => {
@@ -238,10 +238,10 @@ pub fn make(
             let model = match checkpoint {
                 Some(checkpoint) => {
                     let wanted = Sizes::Classifier(sizes.clone());
-                    load(ctx, checkpoint, &wanted, declare)?
+                    load(device, checkpoint, &wanted, declare)?
                 }
                 None => {
-                    let model = Model::new(ctx, config.seed, declare)?;
+                    let model = Model::new(device, config.seed, declare)?;
                     load_first_weights(config, model.weights())?;
                     model
                 }
@@ -278,16 +278,16 @@ pub type SampleText = std::result::Result<String, String>;
 
 /// Makes the language model of a configuration for data of a vocabulary (see [`Tokens::vocabulary`]).
 fn language_model(
-    ctx: &Context,
+    device: &Device,
     config: &Config,
     (tokens, fixed): (usize, bool),
     checkpoint: Option<&Checkpoint>,
 ) -> Result<Model<LanguageModel>> {
     let sizes = config.language_model(tokens, fixed)?;
     if let Some(checkpoint) = checkpoint {
-        return load_language(ctx, checkpoint, config, sizes);
+        return load_language(device, checkpoint, config, sizes);
     }
-    let model = Model::new(ctx, config.seed, language(config, sizes))?;
+    let model = Model::new(device, config.seed, language(config, sizes))?;
     load_first_weights(config, model.weights())?;
     Ok(model)
 }
@@ -299,7 +299,7 @@ fn language_model(
 /// A run of another kind of model, a model of other sizes than the configuration's, or other
 /// parameters than the digest's.
 pub(crate) fn load_trained_language(
-    ctx: &Context,
+    device: &Device,
     checkpoint: &Checkpoint,
     config: &Config,
 ) -> Result<Model<LanguageModel>> {
@@ -309,17 +309,17 @@ pub(crate) fn load_trained_language(
         Sizes::Classifier(_) => VOCABULARY,
     };
     let sizes = config.language_model(vocabulary, true)?;
-    load_language(ctx, checkpoint, config, sizes)
+    load_language(device, checkpoint, config, sizes)
 }
 
 fn load_language(
-    ctx: &Context,
+    device: &Device,
     checkpoint: &Checkpoint,
     config: &Config,
     sizes: LanguageModelConfig,
 ) -> Result<Model<LanguageModel>> {
     let wanted = Sizes::Language(sizes.clone());
-    load(ctx, checkpoint, &wanted, language(config, sizes))
+    load(device, checkpoint, &wanted, language(config, sizes))
 }
 
 /// Declares a language model, the configuration's adapters included.
@@ -347,7 +347,7 @@ fn load_first_weights(config: &Config, weights: &Weights) -> Result<()> {
     let bytes = if file.is_file() {
         files::read(&file).with_context(|| from.clone())?
     } else if is_model(path) && !path.join(DIGESTS_FILE).is_file() {
-        let model = load_language_model(&Context::cpu()?, path).context("train.init_from")?;
+        let model = load_language_model(&Device::cpu()?, path).context("train.init_from")?;
         model.weights().to_safetensors()?
     } else {
         let (_, checkpoint) = RunFolder::open_checkpoint(path).context("train.init_from")?;
@@ -359,7 +359,7 @@ fn load_first_weights(config: &Config, weights: &Weights) -> Result<()> {
 
 /// Reads the model of a checkpoint, whose sizes must be as wanted.
 fn load<M>(
-    ctx: &Context,
+    device: &Device,
     checkpoint: &Checkpoint,
     wanted: &Sizes,
     declare: impl FnOnce(&mut ParameterBuilder) -> hlx_nn::Result<M>,
@@ -371,7 +371,7 @@ fn load<M>(
         "{}: is of another model than the run's config.toml: {sizes:?}",
         name()
     );
-    let model = Model::zeroed(ctx, declare)?;
+    let model = Model::zeroed(device, declare)?;
     prove_weights(checkpoint, model.weights())?;
     Ok(model)
 }

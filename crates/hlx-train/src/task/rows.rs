@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use hlx_autograd::{DType, Tensor};
-use hlx_core::Context;
-use hlx_nn::{CausalInput, CausalModel, ForwardContext};
+use hlx_core::Device;
+use hlx_nn::{CausalInput, CausalModel, Mode};
 
 /// The samples of one step, cut into micro-batches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,19 +83,19 @@ impl Rows {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn to_tensors(&self, ctx: &Context) -> Result<RowTensors> {
-        let inputs = ctx
+    pub fn to_tensors(&self, device: &Device) -> Result<RowTensors> {
+        let inputs = device
             .buffer_u32(&self.inputs)?
             .view_as(self.dtype, self.inputs.len())?;
         let documents = self.documents.as_ref();
-        let documents = documents.map(|columns| Tensor::ids(ctx, columns, &self.shape));
+        let documents = documents.map(|columns| Tensor::ids(device, columns, &self.shape));
         let lengths = self.lengths.as_ref();
-        let lengths = lengths.map(|lengths| Tensor::ids(ctx, lengths, &[lengths.len()]));
+        let lengths = lengths.map(|lengths| Tensor::ids(device, lengths, &[lengths.len()]));
         Ok(RowTensors {
-            inputs: Tensor::from_buffer(ctx, inputs, &self.shape)?.with_samples(0)?,
+            inputs: Tensor::from_buffer(device, inputs, &self.shape)?.with_samples(0)?,
             documents: documents.transpose()?,
             lengths: lengths.transpose()?,
-            targets: Tensor::ids(ctx, &self.targets, &self.target_shape)?,
+            targets: Tensor::ids(device, &self.targets, &self.target_shape)?,
         })
     }
 
@@ -103,17 +103,17 @@ impl Rows {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn upload(&self, ctx: &Context, tensors: &RowTensors) -> Result<()> {
-        ctx.upload_u32(&tensors.inputs.buffer()?, &self.inputs)?;
+    pub fn upload(&self, device: &Device, tensors: &RowTensors) -> Result<()> {
+        device.upload_u32(&tensors.inputs.buffer()?, &self.inputs)?;
         for (tensor, words) in [
             (&tensors.documents, &self.documents),
             (&tensors.lengths, &self.lengths),
         ] {
             if let Some((tensor, words)) = tensor.as_ref().zip(words.as_ref()) {
-                ctx.upload_u32(&tensor.buffer()?, words)?;
+                device.upload_u32(&tensor.buffer()?, words)?;
             }
         }
-        Ok(ctx.upload_u32(&tensors.targets.buffer()?, &self.targets)?)
+        Ok(device.upload_u32(&tensors.targets.buffer()?, &self.targets)?)
     }
 }
 
@@ -135,12 +135,8 @@ impl RowTensors {
     ///
     /// # Errors
     /// As [`CausalModel::logits`].
-    pub fn logits_of(
-        &self,
-        model: &impl CausalModel,
-        context: &ForwardContext,
-    ) -> hlx_nn::Result<Tensor> {
-        model.logits(&self.input(), context)
+    pub fn logits_of(&self, model: &impl CausalModel, mode: &Mode) -> hlx_nn::Result<Tensor> {
+        model.logits(&self.input(), mode)
     }
 
     /// The rows as a language model's input, in which no document sees another.

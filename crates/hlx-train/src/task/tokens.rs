@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_autograd::Tensor;
-use hlx_nn::{CausalModel, ForwardContext, LanguageModel, Model, Module, Weights};
+use hlx_nn::{CausalModel, LanguageModel, Mode, Model, Module, Weights};
 use hlx_text::{
     PackedDocuments, PaddedDocuments, Part, Preparation, TokenSamples, TokenShards, Tokenizer,
     Windows,
@@ -152,8 +152,8 @@ impl Task for TokenTask {
             .batch_apart(self.number_of(samples, epoch, sizes), sizes)
     }
 
-    fn forward(&self, rows: &RowTensors, context: &ForwardContext) -> hlx_nn::Result<Tensor> {
-        rows.logits_of(self.model.module(), context)
+    fn forward(&self, rows: &RowTensors, mode: &Mode) -> hlx_nn::Result<Tensor> {
+        rows.logits_of(self.model.module(), mode)
     }
 
     fn sample_losses(&self, samples: &[usize], batch_size: usize) -> Result<Vec<SampleLoss>> {

@@ -96,7 +96,7 @@ impl ChainRecorder {
         let (epoch, batch_idx) = engine.cursor(progress);
         let mut record = ChainRecord::new(progress.step, epoch, batch_idx, &state);
         record.origin = Some(Origin::new(
-            engine.ctx.arithmetic().name(),
+            engine.device.arithmetic().name(),
             engine.config.identity_digest()?,
             engine.task.digest(),
         ));

@@ -4,7 +4,7 @@
 //! A run that trains and a run that is verified go through the same engine.
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_core::{Context, Graph};
+use hlx_core::{Device, Graph};
 use hlx_nn::{
     AVERAGE, Alone, Exchange, GradientTree, MicroBatchPlan, Optimizer, PlateauState, ShardPlan,
     Watched, Weights,
@@ -23,7 +23,7 @@ use crate::task::{self, Batch, BatchSizes, Corpus, Task};
 
 /// A configuration and its task on a device, ready for the next step.
 pub(crate) struct Engine {
-    pub ctx: Context,
+    pub device: Device,
     pub config: Config,
     pub task: Box<dyn Task>,
     pub split: Split,
@@ -68,12 +68,12 @@ impl Engine {
     /// # Errors
     /// A checkpoint of another model or corpus, or a damaged one; a device without the memory.
     pub fn new(
-        ctx: &Context,
+        device: &Device,
         config: Config,
         corpus: Corpus,
         checkpoint: Option<&Checkpoint>,
     ) -> Result<(Self, Progress)> {
-        Self::of_rank(ctx, config, corpus, (checkpoint, &Group::alone()))
+        Self::of_rank(device, config, corpus, (checkpoint, &Group::alone()))
     }
 
     /// As [`Engine::new`], as one of the ranks that share each batch; all of them call it.
@@ -81,16 +81,16 @@ impl Engine {
     /// # Errors
     /// As [`Engine::new`], a number of ranks that does not divide the shards, and a rank that is lost.
     pub fn of_rank(
-        ctx: &Context,
+        device: &Device,
         config: Config,
         corpus: Corpus,
         (checkpoint, group): (Option<&Checkpoint>, &Group),
     ) -> Result<(Self, Progress)> {
-        let ctx = &ctx.with_arithmetic(config.arithmetic);
+        let device = &device.with_arithmetic(config.arithmetic);
         if let Some(checkpoint) = checkpoint {
             check_corpus(checkpoint, corpus.digest())?;
         }
-        let task = task::make_for_training(ctx, &config, corpus, checkpoint)?;
+        let task = task::make_for_training(device, &config, corpus, checkpoint)?;
         let split = task.split(config.data.eval_fraction, config.seed);
         let (train, seed) = (&config.train, config.seed);
         let (batch_size, micro_batch_size) = (train.batch_size, config.micro_batch_size());
@@ -125,23 +125,23 @@ impl Engine {
         if let (Some(checkpoint), Some(_)) = (checkpoint, schedule.state()) {
             schedule.set_state(read_schedule_state(checkpoint)?);
         }
-        let mut passes = PassGraphs::new(ctx, &config, task.weights())?;
+        let mut passes = PassGraphs::new(device, &config, task.weights())?;
         if shared.is_some() && !task.weights().buffers().is_empty() {
             passes.defer_norms();
         }
         if let Some(shared) = &shared {
             passes.watch(shared.exchange().windows(task.weights())?);
         }
-        let ring = LossRing::new(ctx, &config, Some(&plan).filter(|_| shared.is_none()))?;
+        let ring = LossRing::new(device, &config, Some(&plan).filter(|_| shared.is_none()))?;
         let watched = match (train.skip_non_finite, plan.is_one_pass()) {
-            (true, false) => Some(ring.watched(ctx)?),
+            (true, false) => Some(ring.watched(device)?),
             _ => None,
         };
         if train.skip_non_finite {
             optimizer.guard(watched.clone().unwrap_or_else(|| passes.watched()));
         }
         let engine = Self {
-            ctx: ctx.clone(),
+            device: device.clone(),
             passes,
             ring,
             watched,
@@ -179,8 +179,11 @@ impl Engine {
             None => self.apply().map(|()| false)?,
             Some(_) => self.apply_shared()?,
         };
-        self.ring
-            .end_step(&self.ctx, self.optimizer.gradient_norm(), batch.n_targets)?;
+        self.ring.end_step(
+            &self.device,
+            self.optimizer.gradient_norm(),
+            batch.n_targets,
+        )?;
         progress.step += 1;
         progress.batch_idx += 1;
         Ok(StepCounts {
@@ -224,12 +227,12 @@ impl Engine {
             self.passes.replay(acted_on, rows, (pass, step), is_final)?;
             if let Some(level) = pass.level {
                 let losses = self.passes.losses();
-                self.ring.take(&self.ctx, losses, pass)?;
+                self.ring.take(&self.device, losses, pass)?;
                 if let Some(losses) = self.passes.balance_losses() {
-                    self.ring.take_balance(&self.ctx, losses, pass)?;
+                    self.ring.take_balance(&self.device, losses, pass)?;
                 }
                 if let (Some(watched), None) = (&self.watched, &self.shared) {
-                    self.ring.watch(&self.ctx, watched, losses, pass)?;
+                    self.ring.watch(&self.device, watched, losses, pass)?;
                 }
                 if shared.is_none() {
                     self.tree.push(weights, level)?;
@@ -262,7 +265,7 @@ impl Engine {
         let weights = self.task.weights();
         let losses = (&self.ring, self.watched.as_ref());
         let plans = (&self.shards, &self.plan);
-        let stops = shared.reduce((&self.ctx, weights), losses, plans, self.wants_stop)?;
+        let stops = shared.reduce((&self.device, weights), losses, plans, self.wants_stop)?;
         if let Some(norms) = self.passes.take_norms() {
             let ranks = shared.exchange().gather_words(&norms)?;
             self.passes.follow_norms(&ranks, self.shards.n_shards())?;
@@ -278,7 +281,7 @@ impl Engine {
     fn update(&mut self) -> Result<()> {
         if self.update.is_none() {
             let (graph, ()) = self
-                .ctx
+                .device
                 .record(|| self.optimizer.update(self.task.weights()))?;
             self.update = Some(graph);
         }
@@ -299,13 +302,13 @@ impl Engine {
         };
         let whole = hlx_nn::gather_state(self.exchange(), self.weights(), &[*average])?;
         let values = self.weights().values();
-        let kept = self.ctx.alloc(values.len())?;
-        self.ctx.copy(values, &kept)?;
+        let kept = self.device.alloc(values.len())?;
+        self.device.copy(values, &kept)?;
         for (_, average) in &whole {
-            self.ctx.copy(average, values)?;
+            self.device.copy(average, values)?;
         }
         let found = body();
-        self.ctx.copy(&kept, values)?;
+        self.device.copy(&kept, values)?;
         found
     }
 

@@ -7,7 +7,7 @@
 use anyhow::Result;
 use hlx_core::arith::add;
 use hlx_core::cpu::with_flush;
-use hlx_core::{ALIGNMENT_WORDS, Buffer, Context, PendingDownload};
+use hlx_core::{ALIGNMENT_WORDS, Buffer, Device, PendingDownload};
 use hlx_nn::{MicroBatch, MicroBatchPlan, ShardPlan, Watched};
 
 use crate::config::Config;
@@ -59,13 +59,13 @@ impl PendingLosses {
 
 impl LossRing {
     /// Makes the ring; `plan` is that of a process with all shards, `None` where ranks share them.
-    pub fn new(ctx: &Context, config: &Config, plan: Option<&MicroBatchPlan>) -> Result<Self> {
+    pub fn new(device: &Device, config: &Config, plan: Option<&MicroBatchPlan>) -> Result<Self> {
         let (train, n_shards) = (&config.train, config.shards());
         let has_balance = train.router_balance.is_some();
         let n_windows = if has_balance { 2 * n_shards } else { n_shards } + 1;
         let stride = n_windows * ALIGNMENT_WORDS;
-        let words = ctx.alloc(CAPACITY * stride)?;
-        ctx.fill(&words, 0)?;
+        let words = device.alloc(CAPACITY * stride)?;
+        device.fill(&words, 0)?;
         Ok(Self {
             words,
             stride,
@@ -85,37 +85,37 @@ impl LossRing {
     }
 
     /// Keeps the sums of the shards that a pass has ended.
-    pub fn take(&self, ctx: &Context, losses: &Buffer, pass: &MicroBatch) -> Result<()> {
+    pub fn take(&self, device: &Device, losses: &Buffer, pass: &MicroBatch) -> Result<()> {
         let held = pass.plan.shards;
         let place = self.n_targets.len() * self.stride + self.shard_of(pass) * ALIGNMENT_WORDS;
-        ctx.copy(&losses.slice(0, held)?, &self.words.slice(place, held)?)?;
+        device.copy(&losses.slice(0, held)?, &self.words.slice(place, held)?)?;
         Ok(())
     }
 
     /// Keeps the balance losses of the shards that a pass has ended.
-    pub fn take_balance(&self, ctx: &Context, losses: &Buffer, pass: &MicroBatch) -> Result<()> {
+    pub fn take_balance(&self, device: &Device, losses: &Buffer, pass: &MicroBatch) -> Result<()> {
         let (held, step) = (pass.plan.shards, self.n_targets.len() * self.stride);
         let place = step + (self.n_shards + 1 + self.shard_of(pass)) * ALIGNMENT_WORDS;
-        Ok(ctx.copy(&losses.slice(0, held)?, &self.words.slice(place, held)?)?)
+        Ok(device.copy(&losses.slice(0, held)?, &self.words.slice(place, held)?)?)
     }
 
     /// Keeps the step's gradient norm and moves to the next step.
-    pub fn end_step(&mut self, ctx: &Context, norm: &Buffer, n_targets: usize) -> Result<()> {
+    pub fn end_step(&mut self, device: &Device, norm: &Buffer, n_targets: usize) -> Result<()> {
         let place = self.n_targets.len() * self.stride + self.n_shards * ALIGNMENT_WORDS;
-        ctx.copy(norm, &self.words.slice(place, 1)?)?;
+        device.copy(norm, &self.words.slice(place, 1)?)?;
         self.n_targets.push(n_targets as u64);
         Ok(())
     }
 
     /// Starts the download of the losses since the last call and empties the ring; `None` without
     /// steps.
-    pub fn take_all(&mut self, ctx: &Context) -> Result<Option<PendingLosses>> {
+    pub fn take_all(&mut self, device: &Device) -> Result<Option<PendingLosses>> {
         if self.n_targets.is_empty() {
             return Ok(None);
         }
         let used = self.words.slice(0, self.n_targets.len() * self.stride)?;
         Ok(Some(PendingLosses {
-            words: ctx.download_later(&used)?,
+            words: device.download_later(&used)?,
             n_targets: std::mem::take(&mut self.n_targets),
         }))
     }
@@ -160,9 +160,9 @@ impl LossRing {
     }
 
     /// Where the shards of a step of several passes lie until the update has looked at them.
-    pub fn watched(&self, ctx: &Context) -> Result<Watched> {
-        let words = ctx.alloc(self.n_shards * ALIGNMENT_WORDS)?;
-        ctx.fill(&words, 0)?;
+    pub fn watched(&self, device: &Device) -> Result<Watched> {
+        let words = device.alloc(self.n_shards * ALIGNMENT_WORDS)?;
+        device.fill(&words, 0)?;
         Ok(Watched {
             words,
             runs: self.n_shards / self.run,
@@ -173,10 +173,10 @@ impl LossRing {
 
     /// Starts the download of what the passes of a rank have left of the current step, for
     /// [`LossRing::of_shards`].
-    pub fn download_step(&self, ctx: &Context) -> Result<PendingDownload> {
+    pub fn download_step(&self, device: &Device) -> Result<PendingDownload> {
         let place = self.n_targets.len() * self.stride;
         let row = self.words.slice(place, self.stride)?;
-        Ok(ctx.download_later(&row)?)
+        Ok(device.download_later(&row)?)
     }
 
     /// Of the words of a step: the sums of this rank's shards, and their balance losses behind them.
@@ -195,7 +195,7 @@ impl LossRing {
 
     /// Writes the sums of all shards in the place of a rank's own: what each rank has given, in order.
     /// The update looks at the copy in `watched`.
-    pub fn fill(&self, ctx: &Context, ranks: &[&[u32]], watched: Option<&Watched>) -> Result<()> {
+    pub fn fill(&self, device: &Device, ranks: &[&[u32]], watched: Option<&Watched>) -> Result<()> {
         let mut row = vec![0; self.stride];
         let mut shard = 0;
         for words in ranks {
@@ -208,9 +208,9 @@ impl LossRing {
             shard += n;
         }
         let place = self.n_targets.len() * self.stride;
-        ctx.upload_u32(&self.words.slice(place, self.stride)?, &row)?;
+        device.upload_u32(&self.words.slice(place, self.stride)?, &row)?;
         if let Some(watched) = watched {
-            ctx.upload_u32(&watched.words, &row[..self.n_shards * ALIGNMENT_WORDS])?;
+            device.upload_u32(&watched.words, &row[..self.n_shards * ALIGNMENT_WORDS])?;
         }
         Ok(())
     }
@@ -218,13 +218,13 @@ impl LossRing {
     /// Copies the sums of the shards that a pass has ended there.
     pub fn watch(
         &self,
-        ctx: &Context,
+        device: &Device,
         watched: &Watched,
         losses: &Buffer,
         pass: &MicroBatch,
     ) -> Result<()> {
         let (place, held) = (self.shard_of(pass) * ALIGNMENT_WORDS, pass.plan.shards);
-        Ok(ctx.copy(&losses.slice(0, held)?, &watched.words.slice(place, held)?)?)
+        Ok(device.copy(&losses.slice(0, held)?, &watched.words.slice(place, held)?)?)
     }
 
     fn shard_of(&self, pass: &MicroBatch) -> usize {

@@ -27,7 +27,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use hlx_core::warn_once;
-use hlx_core::{Context, DeviceKind};
+use hlx_core::{Device, DeviceKind};
 use hlx_nn::Weights;
 
 pub(crate) use chain_recorder::{ChainRecorder, PendingChainRecord};
@@ -171,8 +171,8 @@ impl Trainer {
     }
 
     /// The device.
-    pub fn context(&self) -> &Context {
-        &self.engine.ctx
+    pub fn device(&self) -> &Device {
+        &self.engine.device
     }
 
     /// The configuration, every default filled in.
@@ -322,7 +322,7 @@ impl Trainer {
     /// Starts the download of the losses since the last call; `log` ends the log period, and
     /// `record` launches the state's digests unless the chain has this step's already.
     fn start_downloads(&mut self, log: bool, record: bool) -> Result<()> {
-        let losses = self.engine.ring.take_all(&self.engine.ctx)?;
+        let losses = self.engine.ring.take_all(&self.engine.device)?;
         let (step, epoch) = (self.progress.step, self.epochs());
         let line = (log && losses.is_some()).then(|| LogLine {
             step,
@@ -441,10 +441,10 @@ impl Trainer {
 
     /// The part of a GPU's measured peak that the products of the model take at a speed.
     fn share_of_peak(&self, inputs_per_second: f64) -> Option<f64> {
-        let ctx = &self.engine.ctx;
+        let device = &self.engine.device;
         let flops = self.task().flops_per_input()?;
-        let is_gpu = ctx.info().kind == DeviceKind::VulkanGpu;
-        is_gpu.then(|| flops * inputs_per_second / ctx.tuning().flops_per_second)
+        let is_gpu = device.info().kind == DeviceKind::VulkanGpu;
+        is_gpu.then(|| flops * inputs_per_second / device.tuning().flops_per_second)
     }
 
     /// Moves to the next epoch; if the epoch's losses came close to the target, evaluates whether it

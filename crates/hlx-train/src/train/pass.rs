@@ -8,11 +8,11 @@ use anyhow::Result;
 use hlx_autograd::{Recompute, Tensor};
 use hlx_core::arith::div;
 use hlx_core::cpu::with_flush;
-use hlx_core::{Buffer, Context, Graph};
+use hlx_core::{Buffer, Device, Graph};
 use hlx_kernels::reduce::column_sum;
 use hlx_nn::{
-    DeferredNorms, ForwardContext, MicroBatch, MicroBatchPlan, ModelIntegers, NnError, Optimizer,
-    Watched, Weights,
+    DeferredNorms, MicroBatch, MicroBatchPlan, Mode, ModelIntegers, NnError, Optimizer, Watched,
+    Weights,
 };
 
 use crate::config::Config;
@@ -30,7 +30,7 @@ type Shape = (Vec<usize>, bool);
 
 /// The passes' graphs of a run, and the buffers that they share.
 pub(super) struct PassGraphs {
-    ctx: Context,
+    device: Device,
     seed: u64,
     label_smoothing: f32,
     /// What of each block is computed again on the way back.
@@ -70,14 +70,14 @@ struct Balance {
 }
 
 impl Balance {
-    fn new(ctx: &Context, config: &Config) -> Result<Option<Self>> {
+    fn new(device: &Device, config: &Config) -> Result<Option<Self>> {
         let Some(coefficient) = config.train.router_balance else {
             return Ok(None);
         };
         let n_shards = config.shards();
         Ok(Some(Self {
             factor: with_flush(|| div(coefficient as f32, n_shards as f32)),
-            losses: ctx.alloc(n_shards)?,
+            losses: device.alloc(n_shards)?,
         }))
     }
 
@@ -85,7 +85,7 @@ impl Balance {
     fn add(&self, loss: &Tensor, of_shards: &Tensor) -> hlx_nn::Result<Tensor> {
         let kept = self.losses.slice(0, of_shards.n_elements())?;
         of_shards
-            .context()
+            .device()
             .copy(&of_shards.detach().buffer()?, &kept)?;
         Ok(loss.add(&of_shards.sum()?.scale(self.factor)?.reshape(loss.shape())?)?)
     }
@@ -95,22 +95,22 @@ impl Balance {
 struct PassGraph {
     graph: Graph,
     rows: RowTensors,
-    context: ForwardContext,
+    mode: Mode,
     used: u64,
 }
 
 impl PassGraphs {
-    pub fn new(ctx: &Context, config: &Config, weights: &Weights) -> Result<Self> {
+    pub fn new(device: &Device, config: &Config, weights: &Weights) -> Result<Self> {
         Ok(Self {
-            ctx: ctx.clone(),
+            device: device.clone(),
             integers: ModelIntegers::new(weights)?,
             update_integers: None,
             seed: config.seed,
             label_smoothing: config.train.label_smoothing as f32,
             recompute: config.train.recomputes(),
-            scale: Tensor::from_slice(ctx, &[1.0], &[1])?,
-            losses: ctx.alloc(config.shards())?,
-            balance: Balance::new(ctx, config)?,
+            scale: Tensor::from_slice(device, &[1.0], &[1])?,
+            losses: device.alloc(config.shards())?,
+            balance: Balance::new(device, config)?,
             graphs: HashMap::new(),
             clock: 0,
             watched: Vec::new(),
@@ -146,13 +146,13 @@ impl PassGraphs {
         let n_empty = ranks.iter().filter_map(|words| words.first()).sum();
         let shards = ranks.iter().flat_map(|words| words.iter().skip(1));
         let shards: Vec<u32> = shards.copied().collect();
-        Ok(last.follow(&self.ctx, &shards, (n_shards, n_empty))?)
+        Ok(last.follow(&self.device, &shards, (n_shards, n_empty))?)
     }
 
     /// Sets what the coming passes divide the loss by.
     pub fn set_target_count(&self, n_targets: usize) -> Result<()> {
         let scale = with_flush(|| div(1.0, n_targets as f32));
-        Ok(self.ctx.upload_f32(&self.scale.buffer()?, &[scale])?)
+        Ok(self.device.upload_f32(&self.scale.buffer()?, &[scale])?)
     }
 
     /// Prepares what the coming passes of a step share; a pass over the whole batch does so itself.
@@ -161,7 +161,7 @@ impl PassGraphs {
             return Ok(());
         }
         if self.update_integers.is_none() {
-            let (graph, ()) = self.ctx.record(|| self.integers.update())?;
+            let (graph, ()) = self.device.record(|| self.integers.update())?;
             self.update_integers = Some(graph);
         }
         if let Some(graph) = &self.update_integers {
@@ -211,19 +211,19 @@ impl PassGraphs {
             return Ok(());
         };
         pass_graph.used = self.clock;
-        let context = &pass_graph.context;
-        rows.upload(&self.ctx, &pass_graph.rows)?;
-        context.set_empty_samples(rows.n_empty as u32)?;
+        let mode = &pass_graph.mode;
+        rows.upload(&self.device, &pass_graph.rows)?;
+        mode.set_empty_samples(rows.n_empty as u32)?;
         if task.weights().draws_masks() {
-            context.set_counter(step as u32, pass.first_sample as u32)?;
+            mode.set_counter(step as u32, pass.first_sample as u32)?;
         }
         match is_final {
             None => pass_graph.graph.replay()?,
             Some(is_final) => pass_graph.graph.replay_watched(is_final)?,
         }
-        if let Some((norms, used)) = self.norms.as_mut().zip(context.deferred_norms()) {
+        if let Some((norms, used)) = self.norms.as_mut().zip(mode.deferred_norms()) {
             norms.n_empty += rows.n_empty as u32;
-            norms.shards.extend(used.shards(&self.ctx)?);
+            norms.shards.extend(used.shards(&self.device)?);
             norms.last = Some(Arc::clone(used));
         }
         Ok(())
@@ -249,59 +249,59 @@ impl PassGraphs {
         pass: &MicroBatch,
     ) -> Result<PassGraph> {
         let shape = &rows.shape;
-        let rows = rows.to_tensors(&self.ctx)?;
+        let rows = rows.to_tensors(&self.device)?;
         let held = pass.plan.shards;
         let is_part = pass.plan.accumulate || pass.level.is_none();
-        let context = ForwardContext::train(&self.ctx, self.seed)?;
-        let context = context
+        let mode = Mode::train(&self.device, self.seed)?;
+        let mode = mode
             .with_shards(held, is_part)
             .with_recomputation(self.recompute);
-        let context = match self.norms {
-            Some(_) => context.with_deferred_norms(),
-            None => context,
+        let mode = match self.norms {
+            Some(_) => mode.with_deferred_norms(),
+            None => mode,
         };
         let losses = self.losses.slice(0, held)?;
-        let (graph, ()) = self
-            .ctx
-            .record_watched(&self.watched, || -> Result<(), NnError> {
-                if pass.plan.whole_batch {
-                    self.integers.update()?;
-                }
-                self.integers.use_in_recording();
-                let (logits, of_shards) = match &self.balance {
-                    Some(_) => task.forward_with_balance(&rows, &context)?,
-                    None => (task.forward(&rows, &context)?, None),
-                };
-                let (mut loss, row_losses) = logits.cross_entropy_with_rows(
-                    &rows.targets,
-                    &self.scale,
-                    self.label_smoothing,
-                )?;
-                if let Some((balance, of_shards)) = self.balance.as_ref().zip(of_shards) {
-                    loss = balance.add(&loss, &of_shards)?;
-                }
-                let rows_per_shard = rows.targets.n_elements() / held;
-                let accumulate = pass.plan.accumulate;
-                column_sum(
-                    &self.ctx,
-                    &row_losses.buffer()?,
-                    &losses,
-                    held,
-                    rows_per_shard,
-                    1,
-                    accumulate,
-                )?;
-                loss.backward_with(&pass.plan)?;
-                if pass.plan.whole_batch {
-                    optimizer.update(task.weights())?;
-                }
-                Ok(())
-            })?;
+        let (graph, ()) =
+            self.device
+                .record_watched(&self.watched, || -> Result<(), NnError> {
+                    if pass.plan.whole_batch {
+                        self.integers.update()?;
+                    }
+                    self.integers.use_in_recording();
+                    let (logits, of_shards) = match &self.balance {
+                        Some(_) => task.forward_with_balance(&rows, &mode)?,
+                        None => (task.forward(&rows, &mode)?, None),
+                    };
+                    let (mut loss, row_losses) = logits.cross_entropy_with_rows(
+                        &rows.targets,
+                        &self.scale,
+                        self.label_smoothing,
+                    )?;
+                    if let Some((balance, of_shards)) = self.balance.as_ref().zip(of_shards) {
+                        loss = balance.add(&loss, &of_shards)?;
+                    }
+                    let rows_per_shard = rows.targets.n_elements() / held;
+                    let accumulate = pass.plan.accumulate;
+                    column_sum(
+                        &self.device,
+                        &row_losses.buffer()?,
+                        &losses,
+                        held,
+                        rows_per_shard,
+                        1,
+                        accumulate,
+                    )?;
+                    loss.backward_with(&pass.plan)?;
+                    if pass.plan.whole_batch {
+                        optimizer.update(task.weights())?;
+                    }
+                    Ok(())
+                })?;
         tracing::debug!(inputs = ?shape, launches = graph.len(), "recorded a pass");
         Ok(PassGraph {
             graph,
             rows,
-            context,
+            mode,
             used: 0,
         })
     }

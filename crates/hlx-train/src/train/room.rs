@@ -26,7 +26,7 @@ struct Needs {
 pub(super) fn check_room(engine: &Engine, n_ranks: usize) -> Result<()> {
     const MICRO: &str = "train.micro_batch_size";
     const MOST: u128 = u32::MAX as u128;
-    let (config, info) = (&engine.config, engine.ctx.info());
+    let (config, info) = (&engine.config, engine.device.info());
     let own = config.train.batch_size.div_ceil(n_ranks.max(1)) as u128;
     let micro = own.min(config.micro_batch_size() as u128);
     let needs = needs(engine);

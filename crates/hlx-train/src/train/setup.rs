@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_text::TOKENIZER_FILE;
 
 use super::finite::{FiniteWatch, check_start};
@@ -83,8 +83,8 @@ impl Trainer {
     /// One line with what is wrong: the corpus, a folder that holds a run already or is in use, a
     /// run of another model or specification, a damaged checkpoint, a device without the memory;
     /// [`NotFinite`](super::NotFinite) for a checkpoint whose parameters are NaN or infinite.
-    pub fn new(ctx: &Context, config: Config, options: &TrainOptions) -> Result<Self> {
-        Self::of_rank(ctx, config, options, (&Group::alone(), false))
+    pub fn new(device: &Device, config: Config, options: &TrainOptions) -> Result<Self> {
+        Self::of_rank(device, config, options, (&Group::alone(), false))
     }
 
     /// As [`Trainer::new`], as one of the ranks that share the run's batches; all of them call it. Rank 0
@@ -95,7 +95,7 @@ impl Trainer {
     /// As [`Trainer::new`]; [`Refused`](crate::ranks::Refused), the same on all ranks, for what one of
     /// them cannot begin with, and for ranks that differ; a rank that is lost.
     pub fn of_rank(
-        ctx: &Context,
+        device: &Device,
         mut config: Config,
         options: &TrainOptions,
         (group, shares_device): (&Group, bool),
@@ -124,8 +124,8 @@ impl Trainer {
             corpus.digest(),
             checkpoint.as_ref().map_or("", Checkpoint::chain),
         );
-        let places = check_identity(group, (ctx, shares_device), &config, digests)?;
-        let engine = Engine::of_rank(ctx, config, corpus, (checkpoint.as_ref(), group));
+        let places = check_identity(group, (device, shares_device), &config, digests)?;
+        let engine = Engine::of_rank(device, config, corpus, (checkpoint.as_ref(), group));
         let (engine, progress) = engine?;
         let monitor = checkpoint
             .as_ref()
@@ -363,9 +363,9 @@ fn write_manifest(
     (from_step, places): (u64, &[RankPlace]),
 ) -> Result<()> {
     let n_parameters = engine.weights().n_elements() as u64;
-    let (ctx, config, data) = (&engine.ctx, &engine.config, engine.task.digest());
+    let (device, config, data) = (&engine.device, &engine.config, engine.task.digest());
     let mut manifest = Manifest::new(config, data, n_parameters)?;
     manifest.stretches = before.map_or_else(Vec::new, |before| before.stretches);
-    manifest.add_stretch(ctx, from_step, places);
+    manifest.add_stretch(device, from_step, places);
     folder.write_manifest(manifest)
 }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use anyhow::{Result, ensure};
-use hlx_core::{Buffer, Context, Graph};
+use hlx_core::{Buffer, Device, Graph};
 use hlx_kernels::reduce::norm_rows;
 use hlx_nn::{
     Exchange, GradientTree, MicroBatchPlan, Optimizer, Part, ShardPlan, Watched, Weights,
@@ -39,17 +39,17 @@ impl SharedStep {
     /// What the device reports.
     pub fn new(group: &Group, config: &Config, weights: &Weights) -> Result<Self> {
         let undivided = config.undivided(weights)?;
-        let medium = find_medium(group, weights.context())?;
+        let medium = find_medium(group, weights.device())?;
         let exchange = TreeExchange::new((group, medium), weights, &undivided)?;
         let (parts, mine) = (exchange.parts(), exchange.part_of(group.rank()));
-        let (ctx, sums) = (weights.context(), parts.sums(mine));
+        let (device, sums) = (weights.device(), parts.sums(mine));
         let all_rows = (0..parts.len()).map(|part| parts.rows(part).len()).sum();
         weights.set_part(Part {
             words: parts.updates(mine),
-            norm_rows: ctx.alloc(all_rows)?,
+            norm_rows: device.alloc(all_rows)?,
         })?;
         Ok(Self {
-            rows: ctx.alloc(parts.rows(mine).len())?,
+            rows: device.alloc(parts.rows(mine).len())?,
             exchange,
             sums,
             measure: None,
@@ -112,14 +112,17 @@ impl SharedStep {
     /// A rank that is lost, and what the device reports.
     pub fn reduce(
         &mut self,
-        (ctx, weights): (&Context, &Weights),
+        (device, weights): (&Device, &Weights),
         (ring, watched): (&LossRing, Option<&Watched>),
         (shards, plan): (&ShardPlan, &MicroBatchPlan),
         stop: bool,
     ) -> Result<bool> {
         self.exchange.reduce(weights)?;
-        self.measure(ctx, weights)?;
-        let (step, rows) = (ring.download_step(ctx)?, ctx.download_later(&self.rows)?);
+        self.measure(device, weights)?;
+        let (step, rows) = (
+            ring.download_step(device)?,
+            device.download_later(&self.rows)?,
+        );
         // Of each rank: whether it stops, its shards' losses, its rows of the norm.
         let mut words = vec![u32::from(stop)];
         words.extend(ring.of_shards(&step.wait()?, shards, plan));
@@ -143,21 +146,21 @@ impl SharedStep {
             rows.extend_from_slice(&all[self.exchange.part_of(part)][n_before..]);
         }
         if let Some(part) = weights.part() {
-            ctx.upload_u32(&part.norm_rows, &rows)?;
+            device.upload_u32(&part.norm_rows, &rows)?;
         }
-        ring.fill(ctx, &losses, watched)?;
+        ring.fill(device, &losses, watched)?;
         Ok(all.iter().any(|words| words[0] != 0))
     }
 
     /// Launches the first level of the norm over this rank's words.
-    fn measure(&mut self, ctx: &Context, weights: &Weights) -> Result<()> {
+    fn measure(&mut self, device: &Device, weights: &Weights) -> Result<()> {
         if self.rows.is_empty() {
             return Ok(());
         }
         if self.measure.is_none() {
             let Range { start, end } = self.sums;
             let mine = weights.gradients()?.slice(start, end - start)?;
-            let (graph, ()) = ctx.record(|| norm_rows(ctx, &mine, &self.rows))?;
+            let (graph, ()) = device.record(|| norm_rows(device, &mine, &self.rows))?;
             self.measure = Some(graph);
         }
         match &self.measure {

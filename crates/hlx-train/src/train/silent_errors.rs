@@ -162,7 +162,7 @@ impl Engine {
         let weights = self.task.weights();
         // What no pass writes, such as a frozen parameter's place, is of an earlier step.
         let gradients = weights.all_gradients()?;
-        self.ctx.fill(gradients, 0)?;
+        self.device.fill(gradients, 0)?;
         self.passes.begin_step(&self.plan)?;
         for (rows, pass) in batch.micro_batches.iter().zip(&plan.passes) {
             let acted_on = (self.task.as_ref(), self.optimizer.as_ref());
@@ -170,11 +170,11 @@ impl Engine {
         }
         // The running values of batch norms follow the step's own passes alone.
         self.passes.take_norms();
-        let digest = tree_digest(&self.ctx, gradients, DigestKind::F32)?;
+        let digest = tree_digest(&self.device, gradients, DigestKind::F32)?;
         let mut found = words(&digest.to_string());
         let losses = [Some(self.passes.losses()), self.passes.balance_losses()];
         for losses in losses.into_iter().flatten() {
-            let loss = self.ctx.download_u32(&losses.slice(0, 1)?)?;
+            let loss = self.device.download_u32(&losses.slice(0, 1)?)?;
             found.extend(
                 loss.iter()
                     .map(|&bits| canonical_bits(f32::from_bits(bits))),

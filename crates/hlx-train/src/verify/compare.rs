@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::{Context as _, Result};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_core::digest::canonical_bits;
 use hlx_kernels::tree_digest::{TensorRoot, tree_digest_f32};
 use hlx_nn::{MODEL_FILE, ParameterBuilder, StateDigest};
@@ -164,7 +164,7 @@ fn saved_tensors(engine: &Engine, checkpoint: &Checkpoint) -> Result<Values> {
         builder.with_lora(lora);
     }
     engine.task.sizes().declare(&mut builder)?;
-    let weights = builder.build_zeroed(&Context::cpu()?)?;
+    let weights = builder.build_zeroed(&Device::cpu()?)?;
     weights
         .load_safetensors(checkpoint.file(MODEL_FILE)?)
         .with_context(path)?;

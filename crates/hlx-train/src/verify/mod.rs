@@ -11,7 +11,7 @@ mod stretch;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::MicroBatchPlan;
 
 pub use report::{Difference, ElementDifference, Mismatch, Report, Source, TensorDifference};
@@ -57,13 +57,13 @@ impl Verification {
     /// # Errors
     /// One line with why the run cannot be checked: no chain or a damaged one, a step that it
     /// does not reach, a damaged checkpoint, another corpus, a device without the memory.
-    pub fn new(ctx: &Context, run: &Path, options: &VerifyOptions) -> Result<Self> {
+    pub fn new(device: &Device, run: &Path, options: &VerifyOptions) -> Result<Self> {
         let folder = RunFolder::open(run)?;
         let chain = Chain::read(&folder.chain_path())?;
         let stretch = Stretch::choose(&folder, &chain, options)?;
         let (config, corpus) = inputs(&folder, &chain, options)?;
         let base = stretch.base.as_deref().map(Checkpoint::open).transpose()?;
-        let (engine, progress) = Engine::new(ctx, config, corpus, base.as_ref())?;
+        let (engine, progress) = Engine::new(device, config, corpus, base.as_ref())?;
         let mut recorder = ChainRecorder::new(&engine, None)?;
         if let Some(base) = &base {
             let state = recorder.first(&engine, &progress)?;
@@ -127,7 +127,7 @@ impl Verification {
             Some(_) => self.chain.at(self.stretch.from),
             None => None,
         };
-        let info = self.engine.ctx.info();
+        let info = self.engine.device.info();
         Ok(Report {
             run: self.folder.path().to_owned(),
             specification: self.chain.origin()?.specification,
@@ -158,7 +158,7 @@ impl Verification {
 
     /// Receives the losses of the steps since the last call.
     fn receive(&mut self) -> Result<()> {
-        let Some(losses) = self.engine.ring.take_all(&self.engine.ctx)? else {
+        let Some(losses) = self.engine.ring.take_all(&self.engine.device)? else {
             return Ok(());
         };
         for step in self.engine.receive(losses)? {

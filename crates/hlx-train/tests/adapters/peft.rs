@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use hlx_autograd::Tensor;
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::LanguageModelConfig;
 use hlx_train::model_folder::{logits, open_adapted};
 use safetensors::SafeTensors;
@@ -71,10 +71,10 @@ fn write_folders(place: &Scratch, name: &str, adapter: &Adapter) {
     place.write("adapter/adapter_config.json", &adapter.adapter);
 }
 
-fn ids(ctx: &Context, name: &str) -> Tensor {
+fn ids(device: &Device, name: &str) -> Tensor {
     let ids = words(&format!("ids/{name}")).into_iter();
     let ids: Vec<u32> = ids.map(u32::from_le_bytes).collect();
-    Tensor::ids(ctx, &ids, &[1, ids.len()]).expect("made")
+    Tensor::ids(device, &ids, &[1, ids.len()]).expect("made")
 }
 
 fn assert_near(name: &str, found: &[f32], expected: &[f32]) {
@@ -89,14 +89,14 @@ fn assert_near(name: &str, found: &[f32], expected: &[f32]) {
 #[test]
 fn adapters_of_peft_over_the_output_and_by_every_key_compute_what_peft_computes() {
     let place = Scratch::new("adapter-peft");
-    let ctx = cpu();
+    let device = cpu();
     let adapters = adapters();
     assert_eq!(adapters.len(), 7);
     for (name, adapter) in &adapters {
         write_folders(&place, name, adapter);
         let (model, _) =
-            open_adapted(&ctx, &place.join("hub"), &place.join("adapter")).expect(name);
-        let found = logits(model.module(), &ids(&ctx, name)).expect(name);
+            open_adapted(&device, &place.join("hub"), &place.join("adapter")).expect(name);
+        let found = logits(model.module(), &ids(&device, name)).expect(name);
         let expected = words(name).into_iter().map(f32::from_le_bytes);
         let expected: Vec<f32> = expected.collect();
         assert_near(name, &found.to_vec().expect("read"), &expected);
@@ -109,8 +109,9 @@ fn adapters_of_peft_over_the_output_and_by_every_key_compute_what_peft_computes(
         place.succeeds(&arguments(
             "lora hub --adapter adapter --merge --out merged",
         ));
-        let merged = hlx_train::model_folder::open(&ctx, &place.join("merged"), None).expect(name);
-        let found = logits(merged.module(), &ids(&ctx, name)).expect(name);
+        let merged =
+            hlx_train::model_folder::open(&device, &place.join("merged"), None).expect(name);
+        let found = logits(merged.module(), &ids(&device, name)).expect(name);
         assert_near(name, &found.to_vec().expect("read"), &expected);
     }
 }

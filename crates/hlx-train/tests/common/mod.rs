@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::CausalConfig;
 use hlx_train::config::{Config, Override};
 use hlx_train::run::Digests;
@@ -134,21 +134,21 @@ impl Scratch {
     }
 
     /// Trains in this process, in the folder `out`.
-    pub fn train(&self, ctx: &Context, out: &str, sets: &[&str]) -> Outcome {
-        self.trainer(ctx, out, sets)
+    pub fn train(&self, device: &Device, out: &str, sets: &[&str]) -> Outcome {
+        self.trainer(device, out, sets)
             .run(&mut Silent)
             .expect("trains")
     }
 
     /// Prepares a run in this process.
-    pub fn trainer(&self, ctx: &Context, out: &str, sets: &[&str]) -> Trainer {
+    pub fn trainer(&self, device: &Device, out: &str, sets: &[&str]) -> Trainer {
         let config = Config::load(&self.join("config.toml"), &overrides(sets)).expect("loads");
         let data_path = self.join(&config.data.path);
         let options = TrainOptions {
             start: Start::New(self.join(out)),
             data_path,
         };
-        Trainer::new(ctx, config, &options).expect("prepares")
+        Trainer::new(device, config, &options).expect("prepares")
     }
 
     /// The program in this folder, on the CPU device.

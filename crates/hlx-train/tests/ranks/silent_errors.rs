@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_train::ranks::Group;
 use hlx_train::train::{Observer, Outcome, Silent, Trainer};
 
@@ -12,7 +12,7 @@ use crate::common::Scratch;
 
 /// Changes one bit of a rank's memory after a step.
 struct Fault {
-    ctx: Context,
+    device: Device,
     words: Buffer,
     at: usize,
     after_step: u64,
@@ -24,8 +24,8 @@ impl Observer for Fault {
             return;
         }
         let word = self.words.slice(self.at, 1).expect("a word");
-        let bits = self.ctx.download_u32(&word).expect("downloads");
-        self.ctx
+        let bits = self.device.download_u32(&word).expect("downloads");
+        self.device
             .upload_u32(&word, &[bits[0] ^ 1 << 20])
             .expect("uploads");
     }
@@ -39,7 +39,7 @@ fn train(run: &Run, n_ranks: usize, odd: usize, after_step: u64) -> Vec<anyhow::
         }
         let parameters = trainer.weights().spans("");
         Box::new(Fault {
-            ctx: trainer.context().clone(),
+            device: trainer.device().clone(),
             words: trainer.weights().values().clone(),
             // The first word of the output projection, which every logit's softmax depends on.
             at: parameters.last().expect("one").offset,

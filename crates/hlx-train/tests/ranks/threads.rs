@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Result;
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_train::config::Config;
 use hlx_train::ranks::{Group, Secret, SharedMemory};
 use hlx_train::train::{Observer, Outcome, Silent, Start, TrainOptions, Trainer};
@@ -15,18 +15,18 @@ use crate::common::{Scratch, overrides};
 pub const CPU: &str = "cpu";
 
 /// Opens the device of a rank.
-pub fn open(device: &str) -> Context {
+pub fn open(device: &str) -> Device {
     if device == CPU {
         return hlx_core::testing::cpu().expect("the CPU device opens");
     }
-    let mut vulkan = hlx_core::testing::vulkan_contexts().into_iter();
+    let mut vulkan = hlx_core::testing::vulkan_devices().into_iter();
     vulkan.next().expect("a Vulkan device")
 }
 
 /// The first Vulkan device under test, if there is one.
 pub fn vulkan() -> Option<String> {
-    let vulkan = hlx_core::testing::vulkan_contexts();
-    vulkan.first().map(|ctx| ctx.info().selector.clone())
+    let vulkan = hlx_core::testing::vulkan_devices();
+    vulkan.first().map(|device| device.info().selector.clone())
 }
 
 /// What a rank trains.

@@ -1,6 +1,6 @@
 //! Faults of the hardware in a run: the first loss or tensor that shows one is named.
 
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_train::verify::VerifyOptions;
 
 use super::common::Scratch;
@@ -8,7 +8,7 @@ use super::{cpu, verify};
 
 /// Flips a bit of a parameter's element behind a step, as a fault of the hardware would.
 struct Fault {
-    ctx: Context,
+    device: Device,
     element: hlx_core::Buffer,
     step: u64,
 }
@@ -16,8 +16,8 @@ struct Fault {
 impl hlx_train::train::Observer for Fault {
     fn step(&mut self, step: u64, _total_steps: u64) {
         if step == self.step {
-            let word = self.ctx.download_u32(&self.element).expect("downloads")[0];
-            self.ctx
+            let word = self.device.download_u32(&self.element).expect("downloads")[0];
+            self.device
                 .upload_u32(&self.element, &[word ^ (1 << 20)])
                 .expect("uploads");
         }
@@ -28,13 +28,13 @@ impl hlx_train::train::Observer for Fault {
 /// found of it.
 fn faulty(tensor: &str, element: usize) -> hlx_train::verify::Difference {
     let place = Scratch::new("fault");
-    let ctx = cpu();
-    let mut trainer = place.trainer(&ctx, "run", &["train.log_every=5"]);
+    let device = cpu();
+    let mut trainer = place.trainer(&device, "run", &["train.log_every=5"]);
     let parameter = trainer.weights().get(tensor).expect("a parameter");
     let buffer = parameter.tensor().expect("built").buffer().expect("dense");
     let mut fault = Fault {
         element: buffer.slice(element, 1).expect("an element"),
-        ctx,
+        device,
         step: 2,
     };
     trainer.run(&mut fault).expect("trains");

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use common::{Scratch, status};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_train::run::Bits;
 use hlx_train::verify::{Report, Source, Verification, VerifyOptions};
 use tampering::{rechain, records, relink, tamper};
@@ -25,12 +25,13 @@ fn run() -> Scratch {
     place
 }
 
-fn cpu() -> Context {
+fn cpu() -> Device {
     hlx_core::testing::cpu().expect("the CPU device opens")
 }
 
-fn verify(ctx: &Context, place: &Scratch, options: &VerifyOptions) -> Report {
-    let verification = Verification::new(ctx, &place.join("run"), options).expect("can be checked");
+fn verify(device: &Device, place: &Scratch, options: &VerifyOptions) -> Report {
+    let verification =
+        Verification::new(device, &place.join("run"), options).expect("can be checked");
     let (from, _) = verification.steps();
     let mut last = from;
     let report = verification.run(&mut |step| {
@@ -46,7 +47,7 @@ fn checkpoint(place: &Scratch, step: u64) -> PathBuf {
 
 #[test]
 fn every_device_verifies_the_runs_of_every_other() {
-    let devices = hlx_core::testing::own_contexts();
+    let devices = hlx_core::testing::own_devices();
     let runs = ["arithmetic=portable", "arithmetic=integer"];
     let runs = runs.map(|arithmetic| devices.iter().map(move |device| (arithmetic, device)));
     for (arithmetic, trained_on) in runs.into_iter().flatten() {
@@ -107,7 +108,7 @@ fn a_parameter_changed_under_new_digests_is_named() {
     for (chain, source) in [(true, Source::Chain), (false, Source::Checkpoint)] {
         let place = run();
         let (recorded, recomputed) = tamper(&place, chain);
-        for device in hlx_core::testing::own_contexts() {
+        for device in hlx_core::testing::own_devices() {
             let report = verify(&device, &place, &VerifyOptions::default());
             let difference = report.difference.expect("differs");
             assert_eq!(difference.source, source);

@@ -120,11 +120,11 @@ pub fn tamper(place: &Scratch, chain: bool) -> (u32, u32) {
 
 /// Reads or replaces a word of a model on the CPU device.
 fn cpu_word(model: &Model<Transformer>, place: &hlx_core::Buffer, new: Option<u32>) -> u32 {
-    let ctx = model.weights().context();
+    let device = model.weights().device();
     if let Some(word) = new {
-        ctx.upload_u32(place, &[word]).expect("uploads");
+        device.upload_u32(place, &[word]).expect("uploads");
     }
-    ctx.download_u32(place).expect("downloads")[0]
+    device.download_u32(place).expect("downloads")[0]
 }
 
 /// Makes a checkpoint name another record.

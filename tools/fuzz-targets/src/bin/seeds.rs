@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use hlx_autograd::{DType, Tensor};
 use hlx_contract::{Encoded, own_shader, pipeline_example};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::{
     CausalLm, LanguageModelConfig, Model, OptimizerState, Transformer, export_hugging_face,
     peft_config, save_model,
@@ -86,12 +86,12 @@ fn ranks(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
 }
 
 fn models(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
-    let ctx = Context::cpu()?;
+    let device = Device::cpu()?;
     let folder = std::env::temp_dir().join(format!("hlx-seeds-{}", std::process::id()));
     let lora = fuzz_targets::lora();
     for preset in ["gpt2", "gemma3", "qwen3_moe"] {
         let sizes = fuzz_targets::causal_sizes(preset);
-        let model = Model::new(&ctx, 1, |b| CausalLm::new(b, &sizes))?;
+        let model = Model::new(&device, 1, |b| CausalLm::new(b, &sizes))?;
         export_hugging_face(model.weights(), &sizes, &folder)?;
         seed(
             "hugging_face_config",
@@ -100,7 +100,7 @@ fn models(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
         )?;
     }
     let sizes = fuzz_targets::causal_sizes("llama2");
-    let model = Model::new(&ctx, 1, |b| CausalLm::new(b, &sizes))?;
+    let model = Model::new(&device, 1, |b| CausalLm::new(b, &sizes))?;
     export_hugging_face(model.weights(), &sizes, &folder)?;
     let tensors = fs::read(folder.join("model.safetensors"))?;
     seed("hugging_face_files", "single", &tensors)?;
@@ -117,7 +117,7 @@ fn models(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
     seed("tokenizer_config", "settings", settings.as_bytes())?;
     for (preset, name) in [("llama2", "peft"), ("gpt2", "peft_gpt2")] {
         let sizes = fuzz_targets::causal_sizes(preset);
-        let adapted = Model::new(&ctx, 1, |b| {
+        let adapted = Model::new(&device, 1, |b| {
             b.with_lora(lora.clone());
             CausalLm::new(b, &sizes)
         })?;
@@ -133,13 +133,13 @@ fn models(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
     seed("monitor", "best", &monitor.to_bytes()?)?;
     seed("monitor", "fresh", &Monitor::default().to_bytes()?)?;
     let array = folder.with_extension("npy");
-    hlx_io::save_npy(&array, &Tensor::ids(&ctx, &[1, 2, 3, 4, 5, 6], &[2, 3])?)?;
+    hlx_io::save_npy(&array, &Tensor::ids(&device, &[1, 2, 3, 4, 5, 6], &[2, 3])?)?;
     seed("npy", "ids", &fs::read(&array)?)?;
     fs::remove_file(array)?;
-    folders(&ctx, seed)
+    folders(&device, seed)
 }
 
-fn folders(ctx: &Context, seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
+fn folders(device: &Device, seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
     let [numbers, tensors] = fuzz_targets::written_adapter();
     seed("adapter_folder", "numbers", &numbers)?;
     seed("adapter_folder", "tensors", &tensors)?;
@@ -150,7 +150,7 @@ fn folders(ctx: &Context, seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
     )?;
     let tensors = [("a", DType::F32), ("b", DType::BF16), ("c", DType::U8)];
     let tensors = tensors.map(|(name, dtype)| {
-        let tensor = Tensor::ones(ctx, &[2, 3], dtype)?;
+        let tensor = Tensor::ones(device, &[2, 3], dtype)?;
         Ok::<_, hlx_autograd::AutogradError>((name.to_owned(), tensor))
     });
     let mut tensors = tensors.into_iter().collect::<Result<BTreeMap<_, _>, _>>()?;
@@ -248,7 +248,7 @@ fn contracts(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
 
 fn run_files(root: &Path, seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
     let sizes = fuzz_targets::model_sizes();
-    let model = Model::new(&Context::cpu()?, 1, |b| Transformer::new(b, &sizes))?;
+    let model = Model::new(&Device::cpu()?, 1, |b| Transformer::new(b, &sizes))?;
     let folder = std::env::temp_dir().join(format!("hlx-seeds-{}", std::process::id()));
     save_model(&folder, &model)?;
     seed(

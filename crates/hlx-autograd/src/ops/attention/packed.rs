@@ -28,7 +28,7 @@ impl Tensor {
     /// [`Tensor::attention`].
     #[doc = example!(
         "// One sample of 4 positions: queries, keys and values of 2 heads of width 3.",
-        "let qkv = Tensor::randn(&ctx, &[1, 4, 3 * 2 * 3], 7)?;",
+        "let qkv = Tensor::randn(&device, &[1, 4, 3 * 2 * 3], 7)?;",
         "let y = qkv.packed_attention(2, &AttentionSpec::causal())?;",
         "assert_eq!(y.shape(), [1, 4, 6]);"
     )]
@@ -51,9 +51,9 @@ impl Tensor {
         let dropped = spec.dropped();
         let fits = match dropped {
             None => head_width <= WIDEST_PACKED,
-            Some(_) => DroppedWeights::fits(self.context(), &shape),
+            Some(_) => DroppedWeights::fits(self.device(), &shape),
         };
-        let portable = self.context().arithmetic() == Arithmetic::Portable;
+        let portable = self.device().arithmetic() == Arithmetic::Portable;
         if portable && spec.is_plain_causal() && fits {
             return self.causal(shape, dropped.cloned());
         }
@@ -64,11 +64,11 @@ impl Tensor {
         let (o, place) = (attended.o.clone(), self.input());
         let out_shape = [batch, time, heads * head_width];
         Tensor::from_operation(OP, &[self], o, &out_shape, move |pass, d_o| {
-            let ctx = pass.context().clone();
+            let device = pass.device().clone();
             let (operands, d_o) = ([q, k, v], d_o.buffer()?);
             if attended.integers.is_some() {
-                let joint = ctx.alloc(place.n_elements())?;
-                let packed = Tensor::from_buffer(&ctx, joint.clone(), &[batch, time, packed])?;
+                let joint = device.alloc(place.n_elements())?;
+                let packed = Tensor::from_buffer(&device, joint.clone(), &[batch, time, packed])?;
                 let of = parts(&packed, &shape)?;
                 let layouts = of.each_ref().map(Tensor::layout);
                 attended.backward_into(&operands, &d_o, &joint, layouts)?;
@@ -76,7 +76,7 @@ impl Tensor {
             }
             let gradients = attended.backward(&operands, &d_o)?;
             let [dq, dk, dv] =
-                gradients.map(|gradient| Tensor::from_buffer(&ctx, gradient, &out_shape));
+                gradients.map(|gradient| Tensor::from_buffer(&device, gradient, &out_shape));
             let joined = Tensor::cat(&[&dq?, &dk?, &dv?], 2)?;
             pass.add(&place, Gradient::owned(joined.buffer()?))
         })
@@ -90,16 +90,16 @@ impl Tensor {
             heads,
             head_width,
         } = shape;
-        let ctx = self.context();
+        let device = self.device();
         let out_shape = [batch, time, heads * head_width];
         let qkv = self.buffer()?;
         let [o, stats] = kept::results(|| {
-            let o = ctx.alloc_shape(&out_shape)?;
-            let stats = ctx.alloc_shape(&[batch, heads, time, 2])?;
+            let o = device.alloc_shape(&out_shape)?;
+            let stats = device.alloc_shape(&[batch, heads, time, 2])?;
             match dropout.as_ref().map(dropped_weights) {
-                None => attention_forward(ctx, &qkv, &o, &stats, &shape)?,
+                None => attention_forward(device, &qkv, &o, &stats, &shape)?,
                 Some(dropped) => {
-                    dropped_attention_forward(ctx, &qkv, &o, &stats, &shape, &dropped)?;
+                    dropped_attention_forward(device, &qkv, &o, &stats, &shape, &dropped)?;
                 }
             }
             Ok([o, stats])
@@ -107,14 +107,14 @@ impl Tensor {
         let output = Saved::kept(o.clone(), format!("{out_shape:?} of attention"));
         let (x, qkv) = (self.input(), self.keep(&qkv));
         Tensor::from_operation(OP, &[self], o, &out_shape, move |pass, d_o| {
-            let ctx = pass.context();
+            let device = pass.device();
             let (qkv, o, d_o) = (&qkv.values()?, &output.values()?, &d_o.buffer()?);
-            let delta = &ctx.alloc_shape(&[batch, heads, time])?;
-            let dqkv = ctx.alloc(qkv.len())?;
+            let delta = &device.alloc_shape(&[batch, heads, time])?;
+            let dqkv = device.alloc(qkv.len())?;
             match dropout.as_ref().map(dropped_weights) {
-                None => attention_backward(ctx, qkv, o, &stats, d_o, delta, &dqkv, &shape)?,
+                None => attention_backward(device, qkv, o, &stats, d_o, delta, &dqkv, &shape)?,
                 Some(dropped) => dropped_attention_backward(
-                    ctx, qkv, o, &stats, d_o, delta, &dqkv, &shape, &dropped,
+                    device, qkv, o, &stats, d_o, delta, &dqkv, &shape, &dropped,
                 )?,
             }
             pass.add(&x, Gradient::owned(dqkv))

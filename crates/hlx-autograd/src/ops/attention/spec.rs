@@ -121,7 +121,7 @@ impl AttentionSpec {
     pub(super) fn limits(&self, q: &Tensor, attention: &RangedAttention) -> Result<SavedLimits> {
         let ids = |name: &'static str, ids: Option<&Tensor>, expected: &[usize]| {
             let Some(ids) = ids else { return Ok(None) };
-            q.same_context(OP, [(name, Some(ids))])?;
+            q.same_device(OP, [(name, Some(ids))])?;
             ids.expect_type(OP, name, DType::U32)?;
             if ids.shape() != expected {
                 return Err(ids.shape_error(OP, name, format!("{expected:?}")));

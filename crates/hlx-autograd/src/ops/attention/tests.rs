@@ -5,13 +5,13 @@ use crate::ops::test_support::{check, input, message};
 use crate::{AttentionSpec, Result, Tensor};
 
 fn ids(like: &Tensor, ids: &[u32], shape: &[usize]) -> Option<Tensor> {
-    Some(Tensor::ids(like.context(), ids, shape).expect("the ids upload"))
+    Some(Tensor::ids(like.device(), ids, shape).expect("the ids upload"))
 }
 
 /// A spec an option, and one of all, for operands of two samples of 7 positions.
 fn specs(like: &Tensor) -> Vec<AttentionSpec> {
     let causal = AttentionSpec::causal;
-    let counter = like.context().buffer_u32(&[3, 1]).expect("uploads");
+    let counter = like.device().buffer_u32(&[3, 1]).expect("uploads");
     let dropout = Some(DropoutMask {
         p: 0.4,
         seed: 11,

@@ -72,7 +72,7 @@ fn empty_samples_have_no_part_in_recorded_derivatives() -> Result<()> {
     let x = input(1, &[6, 3, 2]);
     let plain = BatchNormOptions::default();
     for (shards, empty) in [(1, 2), (2, 1), (2, 3), (3, 2), (3, 5)] {
-        let counts = x.context().buffer_u32(&[empty as u32])?;
+        let counts = x.device().buffer_u32(&[empty as u32])?;
         let options = BatchNormOptions {
             shards,
             empty: Some(&counts),
@@ -80,8 +80,8 @@ fn empty_samples_have_no_part_in_recorded_derivatives() -> Result<()> {
         };
         let (leaves, slopes) = recorded_slopes(&x, &options, empty)?;
         // What the real samples of each shard give alone.
-        let mut of_x = vec![Tensor::zeros(x.context(), &[empty, 3, 2], DType::F32)?];
-        let zeros = Tensor::zeros(x.context(), &[3], DType::F32)?;
+        let mut of_x = vec![Tensor::zeros(x.device(), &[empty, 3, 2], DType::F32)?];
+        let zeros = Tensor::zeros(x.device(), &[3], DType::F32)?;
         let mut of_parameters = [zeros.clone(), zeros];
         for shard in 0..shards {
             let (begin, end) = (6 / shards * shard, 6 / shards * (shard + 1));

@@ -1,6 +1,6 @@
 //! Convolutions: derivatives, paddings, and what is refused.
 
-use hlx_core::Context;
+use hlx_core::Device;
 
 use super::*;
 use crate::BackwardPlan;
@@ -196,21 +196,21 @@ fn unfitting_weights_are_refused() {
 
 /// Results, and the gradients of the images and of the weight, of some samples' values, from the first on.
 fn of_samples(
-    ctx: &Context,
+    device: &Device,
     [x, dy]: [&[f32]; 2],
     samples: usize,
     shards: usize,
 ) -> Result<[Vec<f32>; 3]> {
-    let images = Tensor::from_slice(ctx, &x[..samples * 2 * 5 * 6], &[samples, 2, 5, 6])?;
+    let images = Tensor::from_slice(device, &x[..samples * 2 * 5 * 6], &[samples, 2, 5, 6])?;
     let images = images.with_gradient().with_samples(0)?;
     let weight = values(3, 4 * 2 * 3 * 3);
-    let weight = Tensor::from_slice(ctx, &weight, &[4, 2, 3, 3])?.with_gradient();
+    let weight = Tensor::from_slice(device, &weight, &[4, 2, 3, 3])?.with_gradient();
     let options = ConvOptions {
         padding: [1, 1],
         ..ConvOptions::default()
     };
     let y = images.conv2d(&weight, None, &options)?;
-    let upstream = Tensor::from_slice(ctx, &dy[..y.n_elements()], y.shape())?;
+    let upstream = Tensor::from_slice(device, &dy[..y.n_elements()], y.shape())?;
     let plan = BackwardPlan {
         shards,
         ..BackwardPlan::default()
@@ -225,25 +225,25 @@ fn of_samples(
 fn over_integers_batches_shards_and_empty_samples_change_nothing() -> Result<()> {
     let (x, dy) = (values(1, 4 * 2 * 5 * 6), values(2, 4 * 4 * 5 * 6));
     let mut of_devices = Vec::new();
-    for ctx in over_integers() {
-        let whole = of_samples(&ctx, [&x, &dy], 4, 4)?;
-        let [y, dx, _] = of_samples(&ctx, [&x, &dy], 2, 2)?;
+    for device in over_integers() {
+        let whole = of_samples(&device, [&x, &dy], 4, 4)?;
+        let [y, dx, _] = of_samples(&device, [&x, &dy], 2, 2)?;
         assert_eq!(y, whole[0][..y.len()]);
         assert_eq!(dx, whole[1][..dx.len()]);
         // The halves of the tree of four shards.
         let halves = [0, 1].map(|half| {
             let (x, dy) = (&x[half * x.len() / 2..], &dy[half * dy.len() / 2..]);
-            of_samples(&ctx, [x, dy], 2, 2).map(|[_, _, dw]| dw)
+            of_samples(&device, [x, dy], 2, 2).map(|[_, _, dw]| dw)
         });
         let [one, other] = halves;
         let sum: Vec<f32> = one?.iter().zip(other?).map(|(a, b)| a + b).collect();
-        assert_eq!(sum, whole[2], "{}", ctx.info());
-        let [_, _, of_one] = of_samples(&ctx, [&x, &dy], 1, 1)?;
+        assert_eq!(sum, whole[2], "{}", device.info());
+        let [_, _, of_one] = of_samples(&device, [&x, &dy], 1, 1)?;
         let (mut with_empty, mut huge) = (dy.clone(), x.clone());
         with_empty[4 * 5 * 6..].fill(0.0);
         huge[2 * 5 * 6..].fill(1e30);
-        let [_, _, dw] = of_samples(&ctx, [&huge, &with_empty], 3, 1)?;
-        assert_eq!(dw, of_one, "{}", ctx.info());
+        let [_, _, dw] = of_samples(&device, [&huge, &with_empty], 3, 1)?;
+        assert_eq!(dw, of_one, "{}", device.info());
         of_devices.push(whole);
     }
     assert!(of_devices.iter().all(|device| device == &of_devices[0]));
@@ -254,11 +254,11 @@ fn over_integers_batches_shards_and_empty_samples_change_nothing() -> Result<()>
 #[test]
 fn over_integers_derivatives_are_near_those_of_chains() -> Result<()> {
     let mut found: Vec<Vec<Vec<f32>>> = Vec::new();
-    let portable = hlx_core::testing::contexts()[0].clone();
-    for ctx in over_integers().into_iter().chain([portable]) {
+    let portable = hlx_core::testing::devices()[0].clone();
+    for device in over_integers().into_iter().chain([portable]) {
         let x = |seed, shape: &[usize]| -> Result<Tensor> {
             let n = shape.iter().product();
-            Ok(Tensor::from_slice(&ctx, &values(seed, n), shape)?.with_gradient())
+            Ok(Tensor::from_slice(&device, &values(seed, n), shape)?.with_gradient())
         };
         let options = options();
         let mut of_device = Vec::new();

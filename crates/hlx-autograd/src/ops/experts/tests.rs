@@ -5,14 +5,14 @@ use crate::BackwardPlan;
 use crate::ops::test_support::{check, input, message};
 
 /// 6 tokens of 2 samples; expert 2 of 4 has none.
-fn chosen(ctx: &Context) -> Result<Tensor> {
+fn chosen(device: &Device) -> Result<Tensor> {
     let ids = [0, 1, 0, 3, 1, 3, 0, 1, 0, 3, 0, 1];
-    Tensor::ids(ctx, &ids, &[2, 3, 2])?.with_samples(0)
+    Tensor::ids(device, &ids, &[2, 3, 2])?.with_samples(0)
 }
 
 /// Experts of two layers.
 fn mixture(x: &Tensor, weights: &[Tensor], factors: &Tensor) -> Result<Tensor> {
-    let choices = ExpertChoices::new(&chosen(x.context())?, 4)?;
+    let choices = ExpertChoices::new(&chosen(x.device())?, 4)?;
     let (up, down) = weights.split_at(4);
     let hidden = x
         .to_experts(&choices)?
@@ -38,12 +38,12 @@ fn derivatives_agree_with_finite_differences() {
 /// The same values by operations over every token, those that were not chosen left out.
 #[test]
 fn values_and_weight_gradients_have_the_bits_of_experts_over_all_tokens() -> Result<()> {
-    let contexts = Arithmetic::ALL.map(|arithmetic| {
-        let contexts = hlx_core::testing::contexts().iter();
-        contexts.map(move |ctx| ctx.with_arithmetic(arithmetic))
+    let devices = Arithmetic::ALL.map(|arithmetic| {
+        let devices = hlx_core::testing::devices().iter();
+        devices.map(move |device| device.with_arithmetic(arithmetic))
     });
-    for ctx in &contexts.into_iter().flatten().collect::<Vec<_>>() {
-        let here = |x: &Tensor| Tensor::from_slice(ctx, &x.to_vec()?, x.shape());
+    for device in &devices.into_iter().flatten().collect::<Vec<_>>() {
+        let here = |x: &Tensor| Tensor::from_slice(device, &x.to_vec()?, x.shape());
         for shards in [1, 2] {
             let leaf = |x: &Tensor| Ok(here(x)?.with_gradient());
             let x = leaf(&input(1, &[2, 3, 3]))?.with_samples(0)?;
@@ -60,9 +60,9 @@ fn values_and_weight_gradients_have_the_bits_of_experts_over_all_tokens() -> Res
             sparse.mul(&upstream)?.sum()?.backward_with(&plan)?;
             let of_choices = factors.grad().expect("a gradient").to_vec()?;
             factors.zero_grad();
-            let spread = Tensor::zeros(ctx, &[2, 3, 4], DType::F32)?
+            let spread = Tensor::zeros(device, &[2, 3, 4], DType::F32)?
                 .with_samples(0)?
-                .scatter(-1, &chosen(ctx)?, &factors)?;
+                .scatter(-1, &chosen(device)?, &factors)?;
             let mut dense = x.zeros_like()?;
             for expert in 0..4 {
                 let hidden = x.linear(&both[1][expert], None)?.silu()?;
@@ -75,7 +75,7 @@ fn values_and_weight_gradients_have_the_bits_of_experts_over_all_tokens() -> Res
             dense.mul(&upstream)?.sum()?.backward_with(&plan)?;
             for (one, two) in both[0].iter().zip(&both[1]) {
                 let gradient = |x: &Tensor| x.grad().expect("a gradient").to_vec();
-                assert_eq!(gradient(one)?, gradient(two)?, "{shards} {}", ctx.info());
+                assert_eq!(gradient(one)?, gradient(two)?, "{shards} {}", device.info());
             }
             let of_all = factors.grad().expect("a gradient").to_vec()?;
             assert_eq!(of_choices, of_all);
@@ -87,7 +87,7 @@ fn values_and_weight_gradients_have_the_bits_of_experts_over_all_tokens() -> Res
 #[test]
 fn unfitting_arguments_are_named() -> Result<()> {
     let x = input(1, &[2, 3, 3]);
-    let choices = ExpertChoices::new(&chosen(x.context())?, 4)?;
+    let choices = ExpertChoices::new(&chosen(x.device())?, 4)?;
     let error = message(input(1, &[3, 3]).to_experts(&choices));
     let expected = "to_experts: x has shape [3, 3], expected [2, 3, 3]";
     assert_eq!(error, expected);

@@ -2,7 +2,7 @@
 
 mod definition;
 
-use hlx_core::Context;
+use hlx_core::Device;
 
 use self::definition::{PIECE, WHOLE, bits, columns, product, rows, turned};
 use crate::ops::test_support::{over_integers, values};
@@ -24,14 +24,14 @@ fn uneven(seed: u32, n: usize, width: usize) -> Vec<f32> {
 
 /// A B and both gradients, from an upstream gradient.
 fn run(
-    ctx: &Context,
+    device: &Device,
     [(a, of_a), (b, of_b)]: [(&[f32], &[usize]); 2],
     dc: &[f32],
 ) -> Result<[Vec<f32>; 3]> {
-    let a = Tensor::from_slice(ctx, a, of_a)?.with_gradient();
-    let b = Tensor::from_slice(ctx, b, of_b)?.with_gradient();
+    let a = Tensor::from_slice(device, a, of_a)?.with_gradient();
+    let b = Tensor::from_slice(device, b, of_b)?.with_gradient();
     let c = a.matmul(&b)?;
-    let upstream = Tensor::from_slice(ctx, dc, c.shape())?;
+    let upstream = Tensor::from_slice(device, dc, c.shape())?;
     c.mul(&upstream)?.sum()?.backward()?;
     let gradient = |x: &Tensor| x.grad().expect("a gradient").to_vec();
     Ok([c.to_vec()?, gradient(&a)?, gradient(&b)?])
@@ -73,10 +73,10 @@ fn products_and_gradients_are_the_definition() -> Result<()> {
             uneven(3, m * n, n),
         );
         let expected = defined(&a, &b, &dc, [k, n], true);
-        for ctx in over_integers() {
-            let found = run(&ctx, [(&a, &[m, k]), (&b, &[k, n])], &dc)?;
+        for device in over_integers() {
+            let found = run(&device, [(&a, &[m, k]), (&b, &[k, n])], &dc)?;
             for (found, expected) in found.iter().zip(&expected) {
-                assert_eq!(bits(found), bits(expected), "{m} {n} {k} {}", ctx.info());
+                assert_eq!(bits(found), bits(expected), "{m} {n} {k} {}", device.info());
             }
         }
     }
@@ -99,15 +99,19 @@ fn batches_are_the_definition_of_each_matrix() -> Result<()> {
             all.extend(one);
         }
     }
-    for ctx in over_integers() {
-        let found = run(&ctx, [(&a, &[batch, m, k]), (&b, &[batch, k, n])], &dc)?;
+    for device in over_integers() {
+        let found = run(&device, [(&a, &[batch, m, k]), (&b, &[batch, k, n])], &dc)?;
         for (found, expected) in found.iter().zip(&expected) {
-            assert_eq!(bits(found), bits(expected), "{}", ctx.info());
+            assert_eq!(bits(found), bits(expected), "{}", device.info());
         }
         // A matrix that repeats along the batch is that of each product.
-        let [found, ..] = run(&ctx, [(&a, &[batch, m, k]), (&b[..k * n], &[1, k, n])], &dc)?;
+        let [found, ..] = run(
+            &device,
+            [(&a, &[batch, m, k]), (&b[..k * n], &[1, k, n])],
+            &dc,
+        )?;
         let of_first = product(&rows(&a, k), &columns(&b[..k * n], n), PIECE);
-        assert_eq!(bits(&found), bits(&of_first), "{}", ctx.info());
+        assert_eq!(bits(&found), bits(&of_first), "{}", device.info());
     }
     Ok(())
 }
@@ -117,8 +121,8 @@ fn batches_are_the_definition_of_each_matrix() -> Result<()> {
 fn infinities_and_no_terms() -> Result<()> {
     let (mut a, b) = (values(1, 3 * 5), [0.0; 10]);
     a[7] = f32::INFINITY;
-    for ctx in over_integers() {
-        let [c, da, db] = run(&ctx, [(&a, &[3, 5]), (&b, &[5, 2])], &[1.0; 6])?;
+    for device in over_integers() {
+        let [c, da, db] = run(&device, [(&a, &[3, 5]), (&b, &[5, 2])], &[1.0; 6])?;
         let is_nan: Vec<bool> = c.iter().map(|x| x.is_nan()).collect();
         assert_eq!(is_nan, [false, false, true, true, false, false]);
         assert_eq!(da, [0.0; 15]);
@@ -126,10 +130,14 @@ fn infinities_and_no_terms() -> Result<()> {
         assert_eq!(is_nan[2..6], [false, false, true, true]);
         for shapes in [[&[3, 0][..], &[0, 2]], [&[2, 3, 0], &[2, 0, 2]]] {
             let n = if shapes[0].len() == 2 { 6 } else { 12 };
-            let [c, da, db] = run(&ctx, [(&[], shapes[0]), (&[], shapes[1])], &[1.0; 12][..n])?;
+            let [c, da, db] = run(
+                &device,
+                [(&[], shapes[0]), (&[], shapes[1])],
+                &[1.0; 12][..n],
+            )?;
             assert_eq!((bits(&c), da.len(), db.len()), (vec![0; n], 0, 0));
         }
-        let [c, da, db] = run(&ctx, [(&a, &[3, 5]), (&[], &[5, 0])], &[])?;
+        let [c, da, db] = run(&device, [(&a, &[3, 5]), (&[], &[5, 0])], &[])?;
         assert_eq!((c.len(), bits(&da), db.len()), (0, vec![0; 15], 0));
     }
     Ok(())
@@ -137,10 +145,10 @@ fn infinities_and_no_terms() -> Result<()> {
 
 #[test]
 fn vectors_views_and_sums_by_indices_have_the_bits_of_products_of_copies() -> Result<()> {
-    for ctx in over_integers() {
+    for device in over_integers() {
         let x = |seed, shape: &[usize]| {
             let n = shape.iter().product();
-            Tensor::from_slice(&ctx, &values(seed, n), shape)
+            Tensor::from_slice(&device, &values(seed, n), shape)
         };
         let (a, b) = (x(1, &[21, 34])?, x(2, &[34, 19])?);
         let expected = a.matmul(&b)?.to_vec()?;
@@ -149,14 +157,19 @@ fn vectors_views_and_sums_by_indices_have_the_bits_of_products_of_copies() -> Re
         let views = a_turned
             .transpose(0, 1)?
             .matmul(&b_turned.transpose(0, 1)?)?;
-        assert_eq!(views.to_vec()?, expected, "{}", ctx.info());
+        assert_eq!(views.to_vec()?, expected, "{}", device.info());
         assert_eq!(Tensor::einsum("ij,jk->ik", &[&a, &b])?.to_vec()?, expected);
         assert_eq!(a.linear(&b_turned, None)?.to_vec()?, expected);
         let row = a.select(0, 4)?.matmul(&b)?.to_vec()?;
         assert_eq!(row, expected[4 * 19..5 * 19]);
         let stacked = Tensor::stack(&[&a_turned, &a_turned], 0)?.transpose(1, 2)?;
         let all = stacked.matmul(&Tensor::stack(&[&b, &b], 0)?)?.to_vec()?;
-        assert_eq!(all, [&expected[..], &expected].concat(), "{}", ctx.info());
+        assert_eq!(
+            all,
+            [&expected[..], &expected].concat(),
+            "{}",
+            device.info()
+        );
     }
     Ok(())
 }
@@ -164,26 +177,26 @@ fn vectors_views_and_sums_by_indices_have_the_bits_of_products_of_copies() -> Re
 /// A parameter of `matmul` is summed by shards as one of `linear`, whose weight is the transpose.
 #[test]
 fn a_parameter_has_the_gradient_of_a_linear_layer_by_shards() -> Result<()> {
-    for ctx in over_integers() {
-        let mut in_turn = ctx.tuning().clone();
+    for device in over_integers() {
+        let mut in_turn = device.tuning().clone();
         in_turn.shards_in_turn_from = 1;
-        for ctx in [ctx.clone(), ctx.with_tuning(in_turn)?] {
+        for device in [device.clone(), device.with_tuning(in_turn)?] {
             for shards in [1, 2, 8] {
                 let x = || -> Result<Tensor> {
-                    let x = Tensor::from_slice(&ctx, &uneven(1, 8 * 16 * 12, 12), &[8, 16, 12])?;
+                    let x = Tensor::from_slice(&device, &uneven(1, 8 * 16 * 12, 12), &[8, 16, 12])?;
                     x.with_gradient().with_samples(0)
                 };
                 let w = values(2, 12 * 20);
                 let upstream = uneven(3, 8 * 16 * 20, 20);
-                let upstream = Tensor::from_slice(&ctx, &upstream, &[8, 16, 20])?;
+                let upstream = Tensor::from_slice(&device, &upstream, &[8, 16, 20])?;
                 let plan = BackwardPlan {
                     shards,
                     ..BackwardPlan::default()
                 };
                 let (one, other) = (x()?, x()?);
-                let right = Tensor::from_slice(&ctx, &w, &[12, 20])?.with_gradient();
+                let right = Tensor::from_slice(&device, &w, &[12, 20])?.with_gradient();
                 let weight = turned(&w, 20);
-                let weight = Tensor::from_slice(&ctx, &weight, &[20, 12])?.with_gradient();
+                let weight = Tensor::from_slice(&device, &weight, &[20, 12])?.with_gradient();
                 let products = [one.matmul(&right)?, other.linear(&weight, None)?];
                 for y in &products {
                     y.mul(&upstream)?.sum()?.backward_with(&plan)?;
@@ -191,7 +204,7 @@ fn a_parameter_has_the_gradient_of_a_linear_layer_by_shards() -> Result<()> {
                 let gradient = |x: &Tensor| x.grad().expect("a gradient").to_vec();
                 assert_eq!(products[0].to_vec()?, products[1].to_vec()?);
                 let expected = turned(&gradient(&weight)?, 12);
-                assert_eq!(gradient(&right)?, expected, "{shards} {}", ctx.info());
+                assert_eq!(gradient(&right)?, expected, "{shards} {}", device.info());
                 assert_eq!(gradient(&one)?, gradient(&other)?);
             }
         }
@@ -203,11 +216,11 @@ fn a_parameter_has_the_gradient_of_a_linear_layer_by_shards() -> Result<()> {
 #[test]
 fn recorded_passes_multiply_over_integers() -> Result<()> {
     let mut found = Vec::new();
-    let portable = hlx_core::testing::contexts()[0].clone();
-    for ctx in over_integers().into_iter().chain([portable]) {
+    let portable = hlx_core::testing::devices()[0].clone();
+    for device in over_integers().into_iter().chain([portable]) {
         let x = |seed, shape: &[usize]| -> Result<Tensor> {
             let n = shape.iter().product();
-            Ok(Tensor::from_slice(&ctx, &values(seed, n), shape)?.with_gradient())
+            Ok(Tensor::from_slice(&device, &values(seed, n), shape)?.with_gradient())
         };
         let mut of_device = Vec::new();
         for shapes in [[&[7, 5][..], &[5, 6]], [&[2, 7, 5], &[2, 5, 6]]] {
@@ -221,7 +234,7 @@ fn recorded_passes_multiply_over_integers() -> Result<()> {
             let recorded = loss(&a, &b)?.gradients(&[&a, &b], true)?;
             let recorded: Vec<Tensor> = recorded.into_iter().flatten().collect();
             for (one, other) in first.iter().zip(&recorded) {
-                assert_eq!(one.to_vec()?, other.to_vec()?, "{}", ctx.info());
+                assert_eq!(one.to_vec()?, other.to_vec()?, "{}", device.info());
             }
             let of_both = recorded[0].mul(&recorded[0])?.sum()?;
             let second = of_both.gradients(&[&a, &b], false)?;

@@ -6,8 +6,8 @@ use crate::ops::test_support::{check, input, message};
 fn counted(shape: &[usize]) -> Tensor {
     let n: usize = shape.iter().product();
     let values: Vec<f32> = (0..n).map(|i| i as f32).collect();
-    let ctx = hlx_core::testing::contexts()[0].clone();
-    Tensor::from_slice(&ctx, &values, shape).expect("uploads")
+    let device = hlx_core::testing::devices()[0].clone();
+    Tensor::from_slice(&device, &values, shape).expect("uploads")
 }
 
 #[test]

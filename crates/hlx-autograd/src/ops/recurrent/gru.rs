@@ -38,16 +38,16 @@ impl Tensor {
         }
         let states = [("the hidden state", initial)];
         let sequence = Sequence::new(OP, self, &recurrence, &states, 3)?;
-        let ctx = self.context();
+        let device = self.device();
         let first = initial.map(Tensor::buffer).transpose()?;
-        let begin = sequence.state(ctx, first.as_ref(), sequence.hidden)?;
-        let hidden = sequence.state(ctx, Some(&begin), sequence.hidden)?;
-        let (gates, out) = (sequence.kept(ctx, 4)?, sequence.kept(ctx, 1)?);
-        let product = StepProduct::new(ctx, recurrence.weight, recurrence.bias, sequence.batch)?;
-        let sums = ctx.alloc_shape(&[3, sequence.units()])?;
+        let begin = sequence.state(device, first.as_ref(), sequence.hidden)?;
+        let hidden = sequence.state(device, Some(&begin), sequence.hidden)?;
+        let (gates, out) = (sequence.kept(device, 4)?, sequence.kept(device, 1)?);
+        let product = StepProduct::new(device, recurrence.weight, recurrence.bias, sequence.batch)?;
+        let sums = device.alloc_shape(&[3, sequence.units()])?;
         let x = &self.buffer()?;
         for step in sequence.steps() {
-            product.compute(ctx, &hidden, &sums)?;
+            product.compute(device, &hidden, &sums)?;
             let forward = GruForward {
                 x,
                 from_hidden: &sums,
@@ -55,7 +55,7 @@ impl Tensor {
                 gates: &gates,
                 out: &out,
             };
-            gru_forward(ctx, step, &forward)?;
+            gru_forward(device, step, &forward)?;
         }
         let operands: Vec<&Tensor> = [self, recurrence.weight]
             .into_iter()
@@ -87,12 +87,12 @@ impl Saved {
     /// Hands the gradients of the input, the parameters and the first state to the pass.
     fn gradients(&self, pass: &mut Backward<'_>, dout: &Tensor, out: &Tensor) -> Result<()> {
         let sequence = self.parameters.sequence;
-        let ctx = pass.context().clone();
+        let device = pass.device().clone();
         let weight = self.parameters.weight.buffer()?;
         let (out, dout) = (out.buffer()?, dout.buffer()?);
-        let dhidden = sequence.state(&ctx, None, sequence.hidden)?;
-        let dstep = ctx.alloc_shape(&[3, sequence.units()])?;
-        let (dx, dsums) = (sequence.kept(&ctx, 3)?, sequence.kept(&ctx, 3)?);
+        let dhidden = sequence.state(&device, None, sequence.hidden)?;
+        let dstep = device.alloc_shape(&[3, sequence.units()])?;
+        let (dx, dsums) = (sequence.kept(&device, 3)?, sequence.kept(&device, 3)?);
         for step in sequence.steps().rev() {
             let backward = GruBackward {
                 gates: &self.gates,
@@ -104,9 +104,9 @@ impl Saved {
                 dx: &dx,
                 dfrom_hidden: &dsums,
             };
-            gru_backward(&ctx, step, &backward)?;
+            gru_backward(&device, step, &backward)?;
             self.parameters
-                .to_hidden(&ctx, &weight, (&dstep, &dhidden), true)?;
+                .to_hidden(&device, &weight, (&dstep, &dhidden), true)?;
         }
         self.parameters.gradients(pass, &dsums, &out, &self.begin)?;
         pass.add(&self.input, Gradient::owned(dx))?;

@@ -1,6 +1,6 @@
 //! The recurrent part of an LSTM, with or without a projection.
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::elementwise::{add_assign, assign_strided};
 use hlx_kernels::recurrent::{
     LstmBackward, LstmForward, lstm_backward, lstm_forward, step_product,
@@ -48,18 +48,18 @@ impl Tensor {
         let (first_hidden, first_cell) = initial.unzip();
         let states = [("the hidden state", first_hidden), (CELLS, first_cell)];
         let sequence = Sequence::new(OP, self, &recurrence, &states, 4)?;
-        let ctx = self.context();
+        let device = self.device();
         let extents = [sequence.hidden, sequence.width];
         let first = |at: usize| -> Result<Buffer> {
             let values = states[at].1.map(Tensor::buffer).transpose()?;
-            sequence.state(ctx, values.as_ref(), extents[at])
+            sequence.state(device, values.as_ref(), extents[at])
         };
         let begin = [first(0)?, first(1)?];
-        let (gates, units) = (sequence.kept(ctx, 4)?, sequence.kept(ctx, 2)?);
+        let (gates, units) = (sequence.kept(device, 4)?, sequence.kept(device, 2)?);
         forward(self, &recurrence, &sequence, (&begin, &gates, &units))?;
         let out = match &recurrence.projection {
             None => units.clone(),
-            Some(projection) => project(ctx, projection, &sequence, &units)?,
+            Some(projection) => project(device, projection, &sequence, &units)?,
         };
         let operands: Vec<&Tensor> = [self, recurrence.weight]
             .into_iter()
@@ -99,22 +99,22 @@ fn forward(
     sequence: &Sequence,
     (begin, gates, out): (&[Buffer; 2], &Buffer, &Buffer),
 ) -> Result<()> {
-    let ctx = projected.context();
-    let hidden = sequence.state(ctx, Some(&begin[0]), sequence.hidden)?;
-    let cell = sequence.state(ctx, Some(&begin[1]), sequence.width)?;
+    let device = projected.device();
+    let hidden = sequence.state(device, Some(&begin[0]), sequence.hidden)?;
+    let cell = sequence.state(device, Some(&begin[1]), sequence.width)?;
     let batch = sequence.batch;
-    let product = StepProduct::new(ctx, recurrence.weight, recurrence.bias, batch)?;
+    let product = StepProduct::new(device, recurrence.weight, recurrence.bias, batch)?;
     let projection = match recurrence.projection {
         None => None,
         Some(weight) => Some((
-            StepProduct::new(ctx, weight, None, batch)?,
-            ctx.alloc(sequence.units())?,
+            StepProduct::new(device, weight, None, batch)?,
+            device.alloc(sequence.units())?,
         )),
     };
-    let sums = ctx.alloc_shape(&[4, sequence.units()])?;
+    let sums = device.alloc_shape(&[4, sequence.units()])?;
     let x = &projected.buffer()?;
     for step in sequence.steps() {
-        product.compute(ctx, &hidden, &sums)?;
+        product.compute(device, &hidden, &sums)?;
         let forward = LstmForward {
             x,
             from_hidden: &sums,
@@ -123,9 +123,9 @@ fn forward(
             gates,
             out,
         };
-        lstm_forward(ctx, step, &forward)?;
+        lstm_forward(device, step, &forward)?;
         if let Some((product, units)) = &projection {
-            product.compute(ctx, units, &hidden)?;
+            product.compute(device, units, &hidden)?;
         }
     }
     Ok(())
@@ -134,24 +134,24 @@ fn forward(
 /// The output of a scan with a projection, \[2, B, T, H\]: the products of the units in the first P
 /// columns, zeros behind them, and the cells.
 fn project(
-    ctx: &Context,
+    device: &Device,
     projection: &Tensor,
     sequence: &Sequence,
     units: &Buffer,
 ) -> Result<Buffer> {
     let (batch, time, hidden) = (sequence.batch, sequence.time, sequence.hidden);
-    let products = ctx.alloc_shape(&[batch, time, hidden])?;
-    let all = StepProduct::new(ctx, projection, None, batch * time)?;
+    let products = device.alloc_shape(&[batch, time, hidden])?;
+    let all = StepProduct::new(device, projection, None, batch * time)?;
     let all_units = units.slice(0, time * sequence.units())?;
-    all.compute(ctx, &all_units, &products)?;
-    let out = sequence.kept(ctx, 2)?;
-    ctx.fill(&out, 0)?;
+    all.compute(device, &all_units, &products)?;
+    let out = sequence.kept(device, 2)?;
+    device.fill(&out, 0)?;
     let cells = sequence.cells()?;
     let of = |buffer, layout| Operand { buffer, layout };
-    assign_strided(ctx, of(units, &cells), of(&out, &cells))?;
+    assign_strided(device, of(units, &cells), of(&out, &cells))?;
     let dense = Layout::contiguous(&[batch, time, hidden])?;
     let columns = sequence.columns(hidden)?;
-    assign_strided(ctx, of(&products, &dense), of(&out, &columns))?;
+    assign_strided(device, of(&products, &dense), of(&out, &columns))?;
     Ok(out)
 }
 
@@ -159,23 +159,23 @@ impl Saved {
     /// Hands the gradients of the input, the parameters and the first states to the pass.
     fn gradients(&self, pass: &mut Backward<'_>, dout: &Tensor, out: &Tensor) -> Result<()> {
         let sequence = self.parameters.sequence;
-        let ctx = pass.context().clone();
+        let device = pass.device().clone();
         let weight = self.parameters.weight.buffer()?;
         let projection = match &self.parameters.projection {
             None => None,
-            Some(weight) => Some(Projection::new(&ctx, weight, &sequence, dout)?),
+            Some(weight) => Some(Projection::new(&device, weight, &sequence, dout)?),
         };
-        let dcell = sequence.state(&ctx, None, sequence.width)?;
-        let dunits = sequence.state(&ctx, None, sequence.width)?;
-        let dstep = ctx.alloc_shape(&[4, sequence.units()])?;
-        let dgates = sequence.kept(&ctx, 4)?;
+        let dcell = sequence.state(&device, None, sequence.width)?;
+        let dunits = sequence.state(&device, None, sequence.width)?;
+        let dstep = device.alloc_shape(&[4, sequence.units()])?;
+        let dgates = sequence.kept(&device, 4)?;
         let dout = match &projection {
             None => dout.buffer()?,
             Some(projection) => projection.dcells.clone(),
         };
         for step in sequence.steps().rev() {
             if let Some(projection) = &projection {
-                projection.to_units(&ctx, &sequence, step.position, &dunits)?;
+                projection.to_units(&device, &sequence, step.position, &dunits)?;
             }
             let backward = LstmBackward {
                 gates: &self.gates,
@@ -187,10 +187,10 @@ impl Saved {
                 dstep: &dstep,
                 dgates: &dgates,
             };
-            lstm_backward(&ctx, step, &backward)?;
+            lstm_backward(&device, step, &backward)?;
             let dhidden = projection.as_ref().map_or(&dunits, |one| &one.dhidden);
             self.parameters
-                .to_hidden(&ctx, &weight, (&dstep, dhidden), false)?;
+                .to_hidden(&device, &weight, (&dstep, dhidden), false)?;
         }
         let out = out.buffer()?;
         self.parameters
@@ -311,22 +311,22 @@ struct Projection {
 }
 
 impl Projection {
-    fn new(ctx: &Context, weight: &Tensor, sequence: &Sequence, dout: &Tensor) -> Result<Self> {
+    fn new(device: &Device, weight: &Tensor, sequence: &Sequence, dout: &Tensor) -> Result<Self> {
         let (batch, time, hidden) = (sequence.batch, sequence.time, sequence.hidden);
         let values = dout.buffer()?;
         let of = |buffer, layout| Operand { buffer, layout };
-        let all = ctx.alloc_shape(&[batch, time, hidden])?;
+        let all = device.alloc_shape(&[batch, time, hidden])?;
         let dense = Layout::contiguous(&[batch, time, hidden])?;
         let columns = sequence.columns(hidden)?;
-        assign_strided(ctx, of(&values, &columns), of(&all, &dense))?;
-        let dcells = sequence.kept(ctx, 2)?;
-        ctx.fill(&dcells, 0)?;
+        assign_strided(device, of(&values, &columns), of(&all, &dense))?;
+        let dcells = sequence.kept(device, 2)?;
+        device.fill(&dcells, 0)?;
         let cells = sequence.cells()?;
-        assign_strided(ctx, of(&values, &cells), of(&dcells, &cells))?;
+        assign_strided(device, of(&values, &cells), of(&dcells, &cells))?;
         Ok(Self {
             weight: weight.buffer()?,
             all,
-            dhidden: sequence.state(ctx, None, hidden)?,
+            dhidden: sequence.state(device, None, hidden)?,
             dcells,
         })
     }
@@ -334,7 +334,7 @@ impl Projection {
     /// Adds what has reached a position's hidden state, and computes the gradient of its units.
     fn to_units(
         &self,
-        ctx: &Context,
+        device: &Device,
         sequence: &Sequence,
         position: usize,
         dunits: &Buffer,
@@ -344,15 +344,15 @@ impl Projection {
         let all = Layout::contiguous(&[batch, time, hidden])?;
         let here = part(&all, 1, position, position + 1)?;
         let one = Layout::contiguous(&[batch, 1, hidden])?;
-        let of_output = ctx.alloc_shape(&[batch, hidden])?;
-        assign_strided(ctx, of(&self.all, &here), of(&of_output, &one))?;
-        add_assign(ctx, &self.dhidden, &of_output)?;
-        assign_strided(ctx, of(&self.dhidden, &one), of(&self.all, &here))?;
+        let of_output = device.alloc_shape(&[batch, hidden])?;
+        assign_strided(device, of(&self.all, &here), of(&of_output, &one))?;
+        add_assign(device, &self.dhidden, &of_output)?;
+        assign_strided(device, of(&self.dhidden, &one), of(&self.all, &here))?;
         let (operands, shape) = (
             [&self.dhidden, &self.weight],
             [batch, sequence.width, hidden],
         );
-        Ok(step_product(ctx, operands, None, dunits, shape, false)?)
+        Ok(step_product(device, operands, None, dunits, shape, false)?)
     }
 
     /// Hands the gradient of the projection to the pass.

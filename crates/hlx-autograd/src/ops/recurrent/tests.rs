@@ -51,7 +51,7 @@ fn squared_slopes(
         let leaves: Vec<Tensor> = operands.iter().map(tracked).collect();
         let by: Vec<&Tensor> = leaves.iter().collect();
         let slopes = loss(&leaves)?.gradients(&by, true)?;
-        let mut total = Tensor::zeros(leaves[0].context(), &[], leaves[0].dtype())?;
+        let mut total = Tensor::zeros(leaves[0].device(), &[], leaves[0].dtype())?;
         for slope in slopes {
             let slope = slope.expect("the loss depends on every operand");
             total = total.add(&slope.square()?.sum()?)?;
@@ -117,8 +117,8 @@ fn the_integer_arithmetic_has_the_bits_of_the_portable_one() -> Result<()> {
     let mut found = Vec::new();
     for arithmetic in hlx_core::Arithmetic::ALL {
         let (operands, projection) = projected();
-        let ctx = operands[0].context().with_arithmetic(arithmetic);
-        let here = |x: &Tensor| Tensor::from_slice(&ctx, &x.to_vec()?, x.shape());
+        let device = operands[0].device().with_arithmetic(arithmetic);
+        let here = |x: &Tensor| Tensor::from_slice(&device, &x.to_vec()?, x.shape());
         let x = [&operands[..], &[projection]].concat();
         let x: Vec<Tensor> = x.iter().map(here).collect::<Result<_>>()?;
         let lstm = squared_slopes(&x, |x| {

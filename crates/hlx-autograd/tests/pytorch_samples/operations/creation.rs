@@ -37,7 +37,7 @@ fn filled(call: &Call, value: Option<f32>) -> Outcome<Vec<Tensor>> {
         None => value_of(call, 1, "fill_value")?,
     };
     let dtype = call.dtype(9, "dtype")?.unwrap_or(DType::F32);
-    one(Tensor::full(&call.ctx, &shape, value, dtype))
+    one(Tensor::full(&call.device, &shape, value, dtype))
 }
 
 fn like(call: &Call, value: Option<f32>) -> Outcome<Vec<Tensor>> {
@@ -47,7 +47,7 @@ fn like(call: &Call, value: Option<f32>) -> Outcome<Vec<Tensor>> {
         None => value_of(call, 1, "fill_value")?,
     };
     let dtype = call.dtype(9, "dtype")?.unwrap_or(x.dtype());
-    one(Tensor::full(&call.ctx, x.shape(), value, dtype))
+    one(Tensor::full(&call.device, x.shape(), value, dtype))
 }
 
 fn range(call: &Call) -> Outcome<Vec<Tensor>> {
@@ -59,7 +59,7 @@ fn range(call: &Call) -> Outcome<Vec<Tensor>> {
         Some(_) => (call.float(0, "start", 0.0)?, call.float(1, "end", 0.0)?),
     };
     let step = call.float(2, "step", 1.0)?;
-    let range = Tensor::arange(&call.ctx, start, end, step)?;
+    let range = Tensor::arange(&call.device, start, end, step)?;
     match call.dtype(9, "dtype")? {
         Some(dtype) => one(range.to_dtype(dtype)),
         None if whole => one(range.to_dtype(DType::I32)),
@@ -70,7 +70,7 @@ fn range(call: &Call) -> Outcome<Vec<Tensor>> {
 fn linspace(call: &Call) -> Outcome<Vec<Tensor>> {
     let steps = call.int(2, "steps")?.unwrap_or(0) as usize;
     let (start, end) = (value_of(call, 0, "start")?, value_of(call, 1, "end")?);
-    let values = Tensor::linspace(&call.ctx, start, end, steps)?;
+    let values = Tensor::linspace(&call.device, start, end, steps)?;
     match call.dtype(9, "dtype")? {
         Some(DType::F32) | None => Ok(vec![values]),
         Some(dtype) => one(values.to_dtype(dtype)),
@@ -81,5 +81,5 @@ fn identity(call: &Call) -> Outcome<Vec<Tensor>> {
     let n = call.int(0, "n")?.unwrap_or(0) as usize;
     let m = call.int(1, "m")?.map_or(n, |m| m as usize);
     let dtype = call.dtype(9, "dtype")?.unwrap_or(DType::F32);
-    one(Tensor::eye_of(&call.ctx, n, m)?.to_dtype(dtype))
+    one(Tensor::eye_of(&call.device, n, m)?.to_dtype(dtype))
 }

@@ -44,12 +44,12 @@ fn pair(result: hlx_autograd::Result<(Tensor, Tensor)>) -> Outcome<Vec<Tensor>> 
 
 /// A number or a tensor as the other operand of `x`.
 fn operand(x: &Tensor, argument: Option<&Arg>) -> Outcome<Tensor> {
-    let scalar = |value: f64, dtype| Ok(Tensor::full(x.context(), &[], value as f32, dtype)?);
+    let scalar = |value: f64, dtype| Ok(Tensor::full(x.device(), &[], value as f32, dtype)?);
     match argument {
         Some(Arg::Tensor(tensor)) => Ok(tensor.clone()),
         Some(&Arg::Float(value)) => scalar(value, DType::F32),
         Some(&Arg::Int(value)) => match i32::try_from(value) {
-            Ok(value) => Ok(Tensor::from_vec(x.context(), vec![value], &[])?),
+            Ok(value) => Ok(Tensor::from_vec(x.device(), vec![value], &[])?),
             Err(_) => no_form("integers past 32 bits"),
         },
         Some(&Arg::Bool(value)) => scalar(f64::from(u8::from(value)), DType::Bool),

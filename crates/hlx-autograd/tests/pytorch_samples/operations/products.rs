@@ -55,7 +55,7 @@ fn added(call: &Call) -> Outcome<Vec<Tensor>> {
     }
     // A beta of 0 leaves c out, with its NaNs.
     let c_or_zeros = match beta == 0.0 {
-        true => c.masked_fill(&Tensor::ones(&call.ctx, &[], DType::Bool)?, 0.0)?,
+        true => c.masked_fill(&Tensor::ones(&call.device, &[], DType::Bool)?, 0.0)?,
         false => c.clone(),
     };
     sum = sum.add_scaled(&wide(&c_or_zeros)?, beta as f32)?;

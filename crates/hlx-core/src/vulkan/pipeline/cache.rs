@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use vulkano::device::Device;
 use vulkano::pipeline::cache::{PipelineCache, PipelineCacheCreateInfo};
 
-use crate::device::DeviceInfo;
+use crate::device_info::DeviceInfo;
 use crate::error::CoreError;
 use crate::files;
 use crate::vulkan::translate_validated;

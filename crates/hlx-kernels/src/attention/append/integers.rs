@@ -2,7 +2,7 @@
 //! wide, keys and values narrow (`docs/numerics.md`), each once.
 
 use bytemuck::cast_slice_mut;
-use hlx_core::{Binding, Context, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Device, Launch, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use super::{AppendInputs, AppendShape, GROUP_HEADS, Twin, turn_of};
@@ -21,7 +21,7 @@ const NAME: &str = "append_integer_heads";
 /// # Errors
 /// If a buffer or operand has other sizes, or the launch fails.
 pub fn append_integer_heads(
-    ctx: &Context,
+    device: &Device,
     inputs: &AppendInputs<'_>,
     q_out: &IntegerHeads,
     caches: [&IntegerHeads; 2],
@@ -76,7 +76,7 @@ pub fn append_integer_heads(
     };
     let (shape, is_normed) = (*shape, inputs.norms.is_some());
     let of = [q_out.of, caches[0].of, caches[1].of];
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let (read, outputs) = bindings.split::<8, 3>();
         let twin = Twin::new(shape, &push, is_normed, read);
         let rows = (0..shape.rows()).into_par_iter();

@@ -25,21 +25,21 @@ fn shape(heads: usize, time: usize, head_width: usize) -> AppendShape {
 
 /// The queries and the caches, before which the caches hold other values.
 fn appended(shape: &AppendShape, norms: bool, turn: bool) -> Vec<Vec<f32>> {
-    run_everywhere("append_heads", |ctx, mem| {
+    run_everywhere("append_heads", |device, mem| {
         let (width, rows) = (shape.head_width, shape.batch * shape.time);
         // All heads of a token side by side, behind one element.
         let stride = (shape.heads + 2 * shape.key_heads) * width;
-        let buffer = &mem.input(ctx, &normal(1, 1 + rows * stride))?;
+        let buffer = &mem.input(device, &normal(1, 1 + rows * stride))?;
         let heads = |head: usize| HeadRows {
             buffer,
             first: 1 + head * width,
             stride,
         };
         let weights = [
-            mem.input(ctx, &normal(2, width))?,
-            mem.input(ctx, &normal(3, width))?,
+            mem.input(device, &normal(2, width))?,
+            mem.input(device, &normal(3, width))?,
         ];
-        let frequencies = mem.input(ctx, &FREQUENCIES)?;
+        let frequencies = mem.input(device, &FREQUENCIES)?;
         let inputs = AppendInputs {
             q: heads(0),
             k: heads(shape.heads),
@@ -52,15 +52,15 @@ fn appended(shape: &AppendShape, norms: bool, turn: bool) -> Vec<Vec<f32>> {
                 frequencies: &frequencies,
                 scale: 1.25,
             }),
-            first_positions: &mem.input_u32(ctx, &FIRST)?,
-            lengths: &mem.input_u32(ctx, &LENGTHS)?,
+            first_positions: &mem.input_u32(device, &FIRST)?,
+            lengths: &mem.input_u32(device, &LENGTHS)?,
         };
-        let q_out = mem.output(ctx, (rows * shape.heads * width).max(1))?;
+        let q_out = mem.output(device, (rows * shape.heads * width).max(1))?;
         let q_out = q_out.slice(0, rows * shape.heads * width)?;
         let cached = shape.batch * shape.capacity * shape.key_heads * width;
-        let [keys, values] = [4, 5].map(|seed| mem.input(ctx, &normal(seed, cached)));
+        let [keys, values] = [4, 5].map(|seed| mem.input(device, &normal(seed, cached)));
         let (keys, values) = (keys?, values?);
-        append_heads(ctx, &inputs, &q_out, [&keys, &values], shape)?;
+        append_heads(device, &inputs, &q_out, [&keys, &values], shape)?;
         match shape.heads {
             0 => Ok(vec![keys, values]),
             _ => Ok(vec![q_out, keys, values]),
@@ -85,18 +85,18 @@ fn single(
         .iter()
         .flat_map(|first| (0..shape.time).map(move |t| first + t as u32));
     let places: Vec<u32> = places.collect();
-    let ctx = hlx_core::testing::cpu().expect("the CPU device");
-    let got = crate::testing::run_on("single", &ctx, |ctx, mem: &mut TestMemory| {
-        let mut x = mem.input(ctx, &part)?;
+    let device = hlx_core::testing::cpu().expect("the CPU device");
+    let got = crate::testing::run_on("single", &device, |device, mem: &mut TestMemory| {
+        let mut x = mem.input(device, &part)?;
         if on[0] {
-            let y = mem.output(ctx, part.len())?;
-            let stats = mem.output(ctx, rows * n)?;
-            let weight = mem.input(ctx, &normal(gain, width))?;
-            rms_norm_forward(ctx, &x, &weight, &y, &stats, rows * n, width, EPS)?;
+            let y = mem.output(device, part.len())?;
+            let stats = mem.output(device, rows * n)?;
+            let weight = mem.input(device, &normal(gain, width))?;
+            rms_norm_forward(device, &x, &weight, &y, &stats, rows * n, width, EPS)?;
             x = y;
         }
         if on[1] {
-            let y = mem.output(ctx, part.len())?;
+            let y = mem.output(device, part.len())?;
             let sizes = Rope {
                 rows,
                 heads: n,
@@ -104,9 +104,11 @@ fn single(
                 scale: 1.25,
                 inverse: false,
             };
-            let (places, frequencies) =
-                (mem.input_u32(ctx, &places)?, mem.input(ctx, &FREQUENCIES)?);
-            rope(ctx, &x, &places, &frequencies, &y, &sizes)?;
+            let (places, frequencies) = (
+                mem.input_u32(device, &places)?,
+                mem.input(device, &FREQUENCIES)?,
+            );
+            rope(device, &x, &places, &frequencies, &y, &sizes)?;
             x = y;
         }
         Ok(vec![x])
@@ -155,8 +157,8 @@ fn heads_have_the_bits_of_single_launches_at_their_places() {
 
 #[test]
 fn unfitting_buffers_are_named() {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device");
-    let memory = |n| ctx.alloc(n).expect("memory");
+    let device = hlx_core::testing::cpu().expect("the CPU device");
+    let memory = |n| device.alloc(n).expect("memory");
     let (buffer, ids) = (&memory(4), memory(4));
     let rows = HeadRows {
         buffer,
@@ -174,7 +176,7 @@ fn unfitting_buffers_are_named() {
     };
     let shape = shape(0, 1, 8);
     let caches = [memory(640), memory(640)];
-    let refused = append_heads(&ctx, &inputs, &memory(0), caches.each_ref(), &shape);
+    let refused = append_heads(&device, &inputs, &memory(0), caches.each_ref(), &shape);
     assert_eq!(
         refused.expect_err("refused").to_string(),
         "append_heads: k ends at element 64 of 4"

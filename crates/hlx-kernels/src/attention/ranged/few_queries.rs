@@ -8,7 +8,7 @@
 //! every length up to the operands' extent, and launches no more work than the keys in use need, but for
 //! workgroups that end at once.
 
-use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, groups_1d, push_bytes};
 
 use super::{AttentionInputs, RangedAttention, cpu};
 use crate::KernelError;
@@ -61,8 +61,8 @@ impl Rows {
 impl RangedAttention {
     /// Whether [`few_queries_attention_forward`] computes it, and faster than
     /// [`ranged_attention_forward`](super::ranged_attention_forward), if there are no documents.
-    pub fn is_of_few_queries(&self, ctx: &Context) -> bool {
-        self.queries <= ctx.tuning().attention.few_queries_up_to && self.dropout.is_none()
+    pub fn is_of_few_queries(&self, device: &Device) -> bool {
+        self.queries <= device.tuning().attention.few_queries_up_to && self.dropout.is_none()
     }
 }
 
@@ -75,7 +75,7 @@ impl RangedAttention {
 /// # Errors
 /// If a buffer or operand has another shape, a size is out of range, weights are dropped, or a launch fails.
 pub fn few_queries_attention_forward(
-    ctx: &Context,
+    device: &Device,
     inputs: &AttentionInputs<'_>,
     o: &Buffer,
     stats: &Buffer,
@@ -96,8 +96,8 @@ pub fn few_queries_attention_forward(
         format!("{attention:?} has more than 2^32 - 1 scores")
     })?;
     let (scores, tops) = (
-        ctx.alloc(all_scores)?,
-        ctx.alloc_shape(&[key_heads, rows.tops()])?,
+        device.alloc(all_scores)?,
+        device.alloc_shape(&[key_heads, rows.tops()])?,
     );
     let (push, constants) = (attention.push(places), attention.constants(&places));
     let launch = Launch {
@@ -115,7 +115,7 @@ pub fn few_queries_attention_forward(
         groups: groups_1d(key_heads * rows.n.div_ceil(SCORE_ROWS) * rows.blocks),
     };
     let (work, attention) = (attention.work(&launch, 1), *attention);
-    ctx.launch_counted(launch, work, move |bindings| {
+    device.launch_counted(launch, work, move |bindings| {
         let ([q, k, ranges], [scores, tops]) = bindings.split();
         let inputs = cpu::Inputs::new([q, k, &[]], &places, ranges, &[], &push, &attention);
         cpu::few_queries::scores(inputs, scores, tops);
@@ -137,7 +137,7 @@ pub fn few_queries_attention_forward(
         groups: groups_1d(key_heads * rows.n.div_ceil(VALUE_ROWS) * column_tiles),
     };
     let work = attention.work(&launch, 1);
-    ctx.launch_counted(launch, work, move |bindings| {
+    device.launch_counted(launch, work, move |bindings| {
         let ([v, ranges, scores, tops], [o, stats]) = bindings.split();
         let inputs = cpu::Inputs::new([&[], &[], v], &places, ranges, &[], &push, &attention);
         cpu::few_queries::values(inputs, [scores, tops], o, stats);

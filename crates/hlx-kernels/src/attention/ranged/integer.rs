@@ -21,7 +21,7 @@
 //!
 //! A row with a NaN or an infinity makes NaN of what is computed with it.
 
-use hlx_core::{Binding, Buffer, Context, Launch, align_words, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, align_words, groups_1d, push_bytes};
 
 use super::sizes::RangedAttention;
 use super::{AttentionInputs, AttentionSaved, Strided, backward_delta};
@@ -45,14 +45,14 @@ pub use cached::integer_attention_of_cache;
 /// # Errors
 /// If a buffer or operand has another shape, a size is out of range, or a launch fails.
 pub fn integer_attention_forward(
-    ctx: &Context,
+    device: &Device,
     inputs: &AttentionInputs<'_>,
     o: &Buffer,
     stats: &Buffer,
     attention: &RangedAttention,
 ) -> Result<(), KernelError> {
-    let operands = IntegerOperands::new(ctx, inputs, attention, false)?;
-    operands.forward(ctx, inputs, o, stats, attention)
+    let operands = IntegerOperands::new(device, inputs, attention, false)?;
+    operands.forward(device, inputs, o, stats, attention)
 }
 
 /// Computes the gradients of q (`[B, T, H, D]`), k and v (`[B, S, G, D]`); overwrites all three.
@@ -60,21 +60,21 @@ pub fn integer_attention_forward(
 /// # Errors
 /// As [`integer_attention_forward`].
 pub fn integer_attention_backward(
-    ctx: &Context,
+    device: &Device,
     inputs: &AttentionInputs<'_>,
     saved: &AttentionSaved<'_>,
     gradients: [&Buffer; 3],
     attention: &RangedAttention,
 ) -> Result<(), KernelError> {
-    let operands = IntegerOperands::new(ctx, inputs, attention, true)?;
-    let (joint, layouts) = AttentionGradients::allocate(ctx, attention)?;
+    let operands = IntegerOperands::new(device, inputs, attention, true)?;
+    let (joint, layouts) = AttentionGradients::allocate(device, attention)?;
     let joint = AttentionGradients {
         buffer: &joint,
         layouts: layouts.each_ref(),
     };
-    operands.backward(ctx, inputs, saved, &joint, attention)?;
+    operands.backward(device, inputs, saved, &joint, attention)?;
     for (to, layout) in gradients.into_iter().zip(&layouts) {
-        ctx.copy(&joint.buffer.slice(layout.offset(), to.len())?, to)?;
+        device.copy(&joint.buffer.slice(layout.offset(), to.len())?, to)?;
     }
     Ok(())
 }
@@ -99,7 +99,7 @@ impl AttentionGradients<'_> {
     /// # Errors
     /// If there is no memory.
     pub fn allocate(
-        ctx: &Context,
+        device: &Device,
         attention: &RangedAttention,
     ) -> Result<(Buffer, [Layout; 3]), KernelError> {
         let RangedAttention {
@@ -115,7 +115,7 @@ impl AttentionGradients<'_> {
         let of_keys = Layout::contiguous(&[batch, keys, key_heads, head_width])?;
         let places = [&of_queries, &of_keys].map(|of| align_words(of.n_elements()));
         let all = places[0] + 2 * places[1];
-        let buffer = ctx.alloc(all)?;
+        let buffer = device.alloc(all)?;
         let layouts = [
             of_queries,
             of_keys.starting_at(places[0]),
@@ -141,7 +141,7 @@ impl IntegerOperands {
     /// # Errors
     /// As [`integer_attention_forward`].
     pub fn new(
-        ctx: &Context,
+        device: &Device,
         inputs: &AttentionInputs<'_>,
         attention: &RangedAttention,
         for_backward: bool,
@@ -152,13 +152,16 @@ impl IntegerOperands {
         let of_queries = Heads::of_queries(attention, Width::Wide);
         let of_keys = Heads::of_keys(attention, Width::Narrow);
         let (q, q_narrow) = match for_backward {
-            true => of_queries.prepare_twice(ctx, inputs.q.buffer, places[0])?,
-            false => (of_queries.prepare(ctx, inputs.q.buffer, places[0])?, None),
+            true => of_queries.prepare_twice(device, inputs.q.buffer, places[0])?,
+            false => (
+                of_queries.prepare(device, inputs.q.buffer, places[0])?,
+                None,
+            ),
         };
         Ok(Self {
             q,
-            k: of_keys.prepare(ctx, inputs.k.buffer, places[1])?,
-            v: of_keys.prepare(ctx, inputs.v.buffer, places[2])?,
+            k: of_keys.prepare(device, inputs.k.buffer, places[1])?,
+            v: of_keys.prepare(device, inputs.v.buffer, places[2])?,
             q_narrow,
             places,
         })
@@ -170,7 +173,7 @@ impl IntegerOperands {
     /// As [`integer_attention_forward`].
     pub fn forward(
         &self,
-        ctx: &Context,
+        device: &Device,
         inputs: &AttentionInputs<'_>,
         o: &Buffer,
         stats: &Buffer,
@@ -183,7 +186,7 @@ impl IntegerOperands {
             q, k, v, places, ..
         } = self;
         let ranges = (inputs.query_ranges, inputs.counter);
-        forward(ctx, [q, k, v], ranges, [o, stats], (attention, *places))
+        forward(device, [q, k, v], ranges, [o, stats], (attention, *places))
     }
 
     /// Computes the gradients of q, k and v where they are wanted; of the inputs only ranges and counter are read.
@@ -192,7 +195,7 @@ impl IntegerOperands {
     /// As [`integer_attention_forward`], and if the operands were not prepared for it.
     pub fn backward(
         &self,
-        ctx: &Context,
+        device: &Device,
         inputs: &AttentionInputs<'_>,
         saved: &AttentionSaved<'_>,
         gradients: &AttentionGradients<'_>,
@@ -213,11 +216,11 @@ impl IntegerOperands {
                 "the operands were prepared for the forward pass alone".to_owned()
             });
         };
-        backward_delta(ctx, saved, attention)?;
+        backward_delta(device, saved, attention)?;
         let d_o = Heads::of_queries(attention, Width::Wide);
-        let d_o = d_o.prepare(ctx, saved.d_o, contiguous(attention))?;
+        let d_o = d_o.prepare(device, saved.d_o, contiguous(attention))?;
         let pass = Pass {
-            ctx,
+            device,
             inputs,
             saved,
             attention,
@@ -230,14 +233,14 @@ impl IntegerOperands {
 
 /// The forward pass of prepared operands; `ranges` are the queries' and the counter of dropout.
 fn forward(
-    ctx: &Context,
+    device: &Device,
     [q, k, v]: [&IntegerHeads; 3],
     (ranges, counter): (&Buffer, Option<&Buffer>),
     [o, stats]: [&Buffer; 2],
     (attention, places): (&RangedAttention, [Strided; 3]),
 ) -> Result<(), KernelError> {
     let push = attention.push(places);
-    let chosen = FORWARD.choose(ctx, attention, &places);
+    let chosen = FORWARD.choose(device, attention, &places);
     let heads = attention.batch * attention.heads;
     let launch = Launch {
         name: "integer_attention_forward",
@@ -258,7 +261,7 @@ fn forward(
     };
     let (work, attention) = (attention.work(&launch, 2), *attention);
     let of = [q.of, k.of, v.of];
-    ctx.launch_counted(launch, work, move |bindings| {
+    device.launch_counted(launch, work, move |bindings| {
         let ([q, k, v, ranges, counter], [o, stats]) = bindings.split();
         let operands = heads::rows_of([q, k, v], of);
         let inputs = cpu::Inputs::new(operands, ranges, counter, &push, &attention);
@@ -280,7 +283,7 @@ fn contiguous(attention: &RangedAttention) -> Strided {
 
 /// A backward pass.
 struct Pass<'a> {
-    ctx: &'a Context,
+    device: &'a Device,
     inputs: &'a AttentionInputs<'a>,
     saved: &'a AttentionSaved<'a>,
     attention: &'a RangedAttention,
@@ -293,7 +296,7 @@ impl Pass<'_> {
         let (inputs, saved, attention) = (self.inputs, self.saved, *self.attention);
         let push = attention.push(self.places);
         let [q, k, v, d_o] = operands.map(|operand| &operand.words);
-        let chosen = QUERY.choose(self.ctx, &attention, &self.places);
+        let chosen = QUERY.choose(self.device, &attention, &self.places);
         let heads = attention.batch * attention.heads;
         let launch = Launch {
             name: "integer_attention_backward_query",
@@ -314,7 +317,7 @@ impl Pass<'_> {
             groups: groups_1d(chosen.groups(attention.queries, heads)),
         };
         let (of, place) = (operands.map(|operand| operand.of), self.places[0]);
-        self.ctx
+        self.device
             .launch_counted(launch, attention.work(&launch, 3), move |bindings| {
                 let ([q, k, v, ranges, counter, d_o, stats, delta], [gradients]) = bindings.split();
                 let [q, k, v, d_o] = heads::rows_of([q, k, v, d_o], of);
@@ -335,7 +338,7 @@ impl Pass<'_> {
         let (inputs, saved, attention) = (self.inputs, self.saved, *self.attention);
         let push = attention.push(self.places);
         let [q, k, v, d_o, q_narrow] = operands.map(|operand| &operand.words);
-        let chosen = KEY_VALUE.choose(self.ctx, &attention, &self.places);
+        let chosen = KEY_VALUE.choose(self.device, &attention, &self.places);
         let heads = attention.batch * attention.key_heads;
         let launch = Launch {
             name: "integer_attention_backward_key_value",
@@ -358,7 +361,7 @@ impl Pass<'_> {
             groups: groups_1d(chosen.groups(attention.keys, heads)),
         };
         let (of, [_, of_k, of_v]) = (operands.map(|operand| operand.of), self.places);
-        self.ctx
+        self.device
             .launch_counted(launch, attention.work(&launch, 4), move |bindings| {
                 let (read, [gradients]) = bindings.split();
                 let [

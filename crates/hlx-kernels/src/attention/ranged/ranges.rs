@@ -1,6 +1,6 @@
 //! Which keys a query sees and which queries see a key, as ranges.
 
-use hlx_core::{Binding, Buffer, Context, Launch, Shader, as_u32, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, Shader, as_u32, groups_1d, push_bytes};
 
 use super::RangedAttention;
 use crate::KernelError;
@@ -79,7 +79,7 @@ impl<'a> Limits<'a> {
 /// # Errors
 /// If a buffer has another length, a size is out of range, or the launch fails.
 pub fn query_ranges(
-    ctx: &Context,
+    device: &Device,
     limits: &Limits<'_>,
     ranges: &Buffer,
     attention: &RangedAttention,
@@ -87,7 +87,7 @@ pub fn query_ranges(
     const NAME: &str = "attention_query_ranges";
     let shader = &query_shader::SHADER;
     launch(
-        ctx,
+        device,
         (NAME, shader),
         limits,
         ranges,
@@ -103,7 +103,7 @@ pub fn query_ranges(
 /// # Errors
 /// As [`query_ranges`].
 pub fn key_ranges(
-    ctx: &Context,
+    device: &Device,
     limits: &Limits<'_>,
     ranges: &Buffer,
     attention: &RangedAttention,
@@ -111,7 +111,7 @@ pub fn key_ranges(
     const NAME: &str = "attention_key_ranges";
     let shader = &key_shader::SHADER;
     launch(
-        ctx,
+        device,
         (NAME, shader),
         limits,
         ranges,
@@ -122,7 +122,7 @@ pub fn key_ranges(
 }
 
 fn launch(
-    ctx: &Context,
+    device: &Device,
     (name, shader): (&'static str, &'static Shader),
     limits: &Limits<'_>,
     ranges: &Buffer,
@@ -133,7 +133,7 @@ fn launch(
     limits.check(name, attention)?;
     let n = attention.batch * per_sample;
     check_len(name, "ranges", ranges, [4, n])?;
-    let (push, unused) = (limits.push(attention), ctx.alloc(1)?);
+    let (push, unused) = (limits.push(attention), device.alloc(1)?);
     let [documents, lengths, first_positions] = limits.bindings(&unused);
     let launch = Launch {
         name,
@@ -143,7 +143,7 @@ fn launch(
         push: push_bytes(&push),
         groups: groups_1d(n.div_ceil(64)),
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([documents, lengths, first_positions], [ranges]) = bindings.split();
         let rule = Rule::new(&push, [documents, lengths, first_positions]);
         let ranges: &mut [[u32; 4]] = bytemuck::cast_slice_mut(ranges);

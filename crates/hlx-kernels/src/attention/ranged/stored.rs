@@ -1,7 +1,7 @@
 //! The backward pass that stores the weights and the scores' gradients: each pair's are computed once, and
 //! the gradients are sums over stored numbers. On GPUs alone.
 
-use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, groups_1d, push_bytes};
 
 use super::shaders::{STORED_TILE, SUM, SumPush, WEIGHTS, WeightsPush};
 use super::sizes::Strided;
@@ -22,7 +22,7 @@ const PIECE: usize = 4;
 /// Of how many key heads at a time `numbers` of each pair are stored; none on the CPU, for operands that are not whole
 /// vectors of four, for short sequences, and where those of one key head are too many.
 pub fn key_heads_at_a_time(
-    ctx: &Context,
+    device: &Device,
     attention: &RangedAttention,
     places: &[Strided; 3],
     numbers: usize,
@@ -31,12 +31,12 @@ pub fn key_heads_at_a_time(
     let extents = [queries, keys, attention.head_width];
     let vectors = extents.iter().all(|extent| extent.is_multiple_of(4))
         && places.iter().all(Strided::is_of_vectors);
-    if ctx.is_cpu() || !vectors || queries.min(keys) < SHORTEST || attention.batch == 0 {
+    if device.is_cpu() || !vectors || queries.min(keys) < SHORTEST || attention.batch == 0 {
         return None;
     }
     let of_one = attention.group().checked_mul(queries)?.checked_mul(keys)?;
-    let words = usize::try_from(ctx.tuning().attention.stored_bytes / 4).unwrap_or(usize::MAX);
-    let most = |words: usize| (words / numbers).min(ctx.max_binding_words()) / of_one;
+    let words = usize::try_from(device.tuning().attention.stored_bytes / 4).unwrap_or(usize::MAX);
+    let most = |words: usize| (words / numbers).min(device.max_binding_words()) / of_one;
     if most(words) == 0 {
         return None;
     }
@@ -75,7 +75,7 @@ impl Stored<'_> {
     /// Computes the gradients, of so many key heads at a time.
     pub fn backward(
         &self,
-        ctx: &Context,
+        device: &Device,
         key_heads: usize,
         [dq, dk, dv]: [&Buffer; 3],
     ) -> Result<(), KernelError> {
@@ -98,18 +98,18 @@ impl Stored<'_> {
             layout: &upstream,
         };
         let inputs = self.inputs;
-        let [q, k, v, d_o] = [inputs.q, inputs.k, inputs.v, d_o].map(|x| positions_last(ctx, x));
+        let [q, k, v, d_o] = [inputs.q, inputs.k, inputs.v, d_o].map(|x| positions_last(device, x));
         let operands = [q?, k?, v?, d_o?];
         let words = attention.group() * key_heads * attention.queries * attention.keys;
         let stored = Weights {
-            w: ctx.alloc(words)?,
-            ds: ctx.alloc(words)?,
-            transposed_ds: ctx.alloc(words)?,
+            w: device.alloc(words)?,
+            ds: device.alloc(words)?,
+            transposed_ds: device.alloc(words)?,
         };
         let all = attention.batch * attention.key_heads;
         for first in (0..all).step_by(key_heads) {
             let part = [first, key_heads.min(all - first)];
-            self.weights(ctx, &operands, &stored, part)?;
+            self.weights(device, &operands, &stored, part)?;
             let of_queries = Sum {
                 name: "ranged_attention_backward_query",
                 weights: &stored.transposed_ds,
@@ -117,7 +117,7 @@ impl Stored<'_> {
                 ranges: inputs.query_ranges,
                 out: dq,
             };
-            self.sum(ctx, &of_queries, part, [false, true])?;
+            self.sum(device, &of_queries, part, [false, true])?;
             let of_keys = Sum {
                 name: "ranged_attention_backward_key",
                 weights: &stored.ds,
@@ -125,7 +125,7 @@ impl Stored<'_> {
                 ranges: saved.key_ranges,
                 out: dk,
             };
-            self.sum(ctx, &of_keys, part, [true, true])?;
+            self.sum(device, &of_keys, part, [true, true])?;
             let of_values = Sum {
                 name: "ranged_attention_backward_value",
                 weights: &stored.w,
@@ -133,7 +133,7 @@ impl Stored<'_> {
                 out: dv,
                 ..of_keys
             };
-            self.sum(ctx, &of_values, part, [true, false])?;
+            self.sum(device, &of_values, part, [true, false])?;
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Stored<'_> {
     /// Computes the weights of `part`: the first key head, and how many.
     fn weights(
         &self,
-        ctx: &Context,
+        device: &Device,
         [q, k, v, d_o]: &[Buffer; 4],
         stored: &Weights,
         [first, key_heads]: [usize; 2],
@@ -193,13 +193,13 @@ impl Stored<'_> {
             groups: groups_1d(heads * tiles),
         };
         let work = attention.work_of_heads(&launch, heads, 2);
-        Ok(ctx.launch_counted(launch, work, no_cpu)?)
+        Ok(device.launch_counted(launch, work, no_cpu)?)
     }
 
     /// Sums one gradient of `part`: over keys for the queries, or over queries for the keys; scaled or not.
     fn sum(
         &self,
-        ctx: &Context,
+        device: &Device,
         sum: &Sum<'_>,
         [first, key_heads]: [usize; 2],
         [over_queries, scaled]: [bool; 2],
@@ -250,22 +250,22 @@ impl Stored<'_> {
             groups: groups_1d(rows.div_ceil(tile) * n_heads * chunks),
         };
         let work = attention.work_of_heads(&launch, key_heads * group, 1);
-        Ok(ctx.launch_counted(launch, work, no_cpu)?)
+        Ok(device.launch_counted(launch, work, no_cpu)?)
     }
 }
 
 /// Copies `[B, T, H, D]` to `[B, H, D, T]`.
-pub fn positions_last(ctx: &Context, x: Operand<'_>) -> Result<Buffer, KernelError> {
+pub fn positions_last(device: &Device, x: Operand<'_>) -> Result<Buffer, KernelError> {
     let layout = x.layout.permute(&[0, 2, 3, 1]);
     let layout = layout.map_err(|reason| KernelError::Argument {
         operation: NAME,
         reason,
     })?;
-    let copy = ctx.alloc(layout.n_elements())?;
+    let copy = device.alloc(layout.n_elements())?;
     let operand = Operand {
         buffer: x.buffer,
         layout: &layout,
     };
-    copy_strided(ctx, operand, &copy)?;
+    copy_strided(device, operand, &copy)?;
     Ok(copy)
 }

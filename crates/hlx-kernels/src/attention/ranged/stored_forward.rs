@@ -1,7 +1,7 @@
 //! The forward pass through stored scores: their products, the softmax and the sums of values are kernels of
 //! their own. On GPUs alone, for wide heads.
 
-use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, groups_1d, push_bytes};
 
 use super::shaders::{OUTPUT, OutputPush, SCORES, SOFTMAX, STORED_TILE, ScoresPush, SoftmaxPush};
 use super::sizes::Strided;
@@ -20,12 +20,12 @@ const SOFTMAX_ROWS: usize = 128;
 
 /// Of how many key heads at a time the scores are stored; none where the kernel in one piece computes them.
 pub fn key_heads_of_forward(
-    ctx: &Context,
+    device: &Device,
     attention: &RangedAttention,
     places: &[Strided; 3],
 ) -> Option<usize> {
     let is_wide = attention.head_width > NARROW;
-    let heads = key_heads_at_a_time(ctx, attention, places, 1);
+    let heads = key_heads_at_a_time(device, attention, places, 1);
     heads.filter(|_| is_wide)
 }
 
@@ -41,29 +41,35 @@ struct Scores {
 
 /// Computes `o` and `stats`, of so many key heads at a time.
 pub fn forward(
-    ctx: &Context,
+    device: &Device,
     inputs: &AttentionInputs<'_>,
     [o, stats]: [&Buffer; 2],
     (attention, places): (&RangedAttention, [Strided; 3]),
     key_heads: usize,
 ) -> Result<(), KernelError> {
     let operands = [
-        positions_last(ctx, inputs.q)?,
-        positions_last(ctx, inputs.k)?,
+        positions_last(device, inputs.q)?,
+        positions_last(device, inputs.k)?,
     ];
     let heads = attention.group() * key_heads;
     let rows = heads * attention.queries;
     let stored = Scores {
-        scores: ctx.alloc_shape(&[rows, attention.keys])?,
-        corrections: ctx.alloc_shape(&[rows, attention.keys.div_ceil(BLOCK)])?,
-        sums: ctx.alloc(rows)?,
+        scores: device.alloc_shape(&[rows, attention.keys])?,
+        corrections: device.alloc_shape(&[rows, attention.keys.div_ceil(BLOCK)])?,
+        sums: device.alloc(rows)?,
     };
     let all = attention.batch * attention.key_heads;
     for first in (0..all).step_by(key_heads) {
         let heads = [first, key_heads.min(all - first)].map(|n| n * attention.group());
-        scores(ctx, inputs, &operands, &stored, (attention, places, heads))?;
-        softmax(ctx, inputs, &stored, stats, (attention, places, heads))?;
-        output(ctx, inputs, &stored, o, (attention, places, heads))?;
+        scores(
+            device,
+            inputs,
+            &operands,
+            &stored,
+            (attention, places, heads),
+        )?;
+        softmax(device, inputs, &stored, stats, (attention, places, heads))?;
+        output(device, inputs, &stored, o, (attention, places, heads))?;
     }
     Ok(())
 }
@@ -72,7 +78,7 @@ pub fn forward(
 type Part<'a> = (&'a RangedAttention, [Strided; 3], [usize; 2]);
 
 fn scores(
-    ctx: &Context,
+    device: &Device,
     inputs: &AttentionInputs<'_>,
     [q, k]: &[Buffer; 2],
     stored: &Scores,
@@ -114,11 +120,11 @@ fn scores(
         groups: groups_1d(heads * tiles),
     };
     let work = attention.work_of_heads(&launch, heads, 1);
-    Ok(ctx.launch_counted(launch, work, no_cpu)?)
+    Ok(device.launch_counted(launch, work, no_cpu)?)
 }
 
 fn softmax(
-    ctx: &Context,
+    device: &Device,
     inputs: &AttentionInputs<'_>,
     stored: &Scores,
     stats: &Buffer,
@@ -153,11 +159,11 @@ fn softmax(
         push: push_bytes(&push),
         groups: groups_1d((heads * attention.queries).div_ceil(SOFTMAX_ROWS)),
     };
-    Ok(ctx.launch(launch, no_cpu)?)
+    Ok(device.launch(launch, no_cpu)?)
 }
 
 fn output(
-    ctx: &Context,
+    device: &Device,
     inputs: &AttentionInputs<'_>,
     stored: &Scores,
     o: &Buffer,
@@ -196,5 +202,5 @@ fn output(
         groups: groups_1d(attention.queries.div_ceil(tile) * heads * chunks),
     };
     let work = attention.work_of_heads(&launch, heads, 1);
-    Ok(ctx.launch_counted(launch, work, no_cpu)?)
+    Ok(device.launch_counted(launch, work, no_cpu)?)
 }

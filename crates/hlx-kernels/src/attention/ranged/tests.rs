@@ -78,7 +78,7 @@ fn starts(lengths: &[u32]) -> Vec<u32> {
 }
 
 /// o, stats, dq, dk, dv of contiguous operands.
-fn on(ctx: &Context, mem: &mut TestMemory, case: &Case) -> Result<Vec<Buffer>, KernelError> {
+fn on(device: &Device, mem: &mut TestMemory, case: &Case) -> Result<Vec<Buffer>, KernelError> {
     let attention = &case.attention;
     let [of_queries, of_keys] = [
         (attention.queries, attention.heads),
@@ -88,15 +88,15 @@ fn on(ctx: &Context, mem: &mut TestMemory, case: &Case) -> Result<Vec<Buffer>, K
         Layout::contiguous(&[attention.batch, length, heads, attention.head_width])
     });
     let (of_queries, of_keys) = (of_queries?, of_keys?);
-    let [q, k, v, d_o] = [&case.q, &case.k, &case.v, &case.d_o].map(|x| mem.input(ctx, x));
+    let [q, k, v, d_o] = [&case.q, &case.k, &case.v, &case.d_o].map(|x| mem.input(device, x));
     let (q, k, v, d_o) = (q?, k?, v?, d_o?);
     let operands = [(&q, &of_queries), (&k, &of_keys), (&v, &of_keys)];
     let [q, k, v] = operands.map(|(buffer, layout)| Operand { buffer, layout });
-    both_passes(ctx, mem, [q, k, v], &d_o, case)
+    both_passes(device, mem, [q, k, v], &d_o, case)
 }
 
 fn both_passes(
-    ctx: &Context,
+    device: &Device,
     mem: &mut TestMemory,
     [q, k, v]: [Operand<'_>; 3],
     d_o: &Buffer,
@@ -104,7 +104,7 @@ fn both_passes(
 ) -> Result<Vec<Buffer>, KernelError> {
     let attention = &case.attention;
     let mut ids = |ids: &Option<Vec<u32>>| match ids {
-        Some(ids) => mem.input_u32(ctx, ids).map(Some),
+        Some(ids) => mem.input_u32(device, ids).map(Some),
         None => Ok(None),
     };
     let (documents, lengths) = (ids(&case.documents)?, ids(&case.lengths)?);
@@ -114,11 +114,11 @@ fn both_passes(
         lengths: lengths.as_ref(),
         first_positions: first_positions.as_ref(),
     };
-    let counter = mem.input_u32(ctx, &case.counter)?;
-    let of_queries = mem.output(ctx, 4 * attention.batch * attention.queries)?;
-    let of_keys = mem.output(ctx, 4 * attention.batch * attention.keys)?;
-    query_ranges(ctx, &limits, &of_queries, attention)?;
-    key_ranges(ctx, &limits, &of_keys, attention)?;
+    let counter = mem.input_u32(device, &case.counter)?;
+    let of_queries = mem.output(device, 4 * attention.batch * attention.queries)?;
+    let of_keys = mem.output(device, 4 * attention.batch * attention.keys)?;
+    query_ranges(device, &limits, &of_queries, attention)?;
+    key_ranges(device, &limits, &of_keys, attention)?;
     let inputs = AttentionInputs {
         q,
         k,
@@ -126,17 +126,17 @@ fn both_passes(
         query_ranges: &of_queries,
         counter: attention.dropout.map(|_| &counter),
     };
-    let o = mem.output(ctx, attention.output_len())?;
-    let stats = mem.output(ctx, 2 * attention.all_queries())?;
-    let delta = mem.output(ctx, attention.all_queries())?;
-    let dq = mem.output(ctx, attention.output_len())?;
-    let [dk, dv] = [0; 2].map(|_| mem.output(ctx, attention.key_len()));
+    let o = mem.output(device, attention.output_len())?;
+    let stats = mem.output(device, 2 * attention.all_queries())?;
+    let delta = mem.output(device, attention.all_queries())?;
+    let dq = mem.output(device, attention.output_len())?;
+    let [dk, dv] = [0; 2].map(|_| mem.output(device, attention.key_len()));
     let (dk, dv) = (dk?, dv?);
     let forward = match case.of_integers {
         true => integer_attention_forward,
         false => ranged_attention_forward,
     };
-    forward(ctx, &inputs, &o, &stats, attention)?;
+    forward(device, &inputs, &o, &stats, attention)?;
     let saved = AttentionSaved {
         key_ranges: &of_keys,
         o: &o,
@@ -148,18 +148,20 @@ fn both_passes(
         true => integer_attention_backward,
         false => ranged_attention_backward,
     };
-    backward(ctx, &inputs, &saved, [&dq, &dk, &dv], attention)?;
+    backward(device, &inputs, &saved, [&dq, &dk, &dv], attention)?;
     Ok(vec![o, stats, dq, dk, dv, of_queries, of_keys])
 }
 
 /// o, stats, dq, dk, dv: equal on every device.
 fn everywhere(case: &Case) -> Vec<Vec<f32>> {
-    run_everywhere("ranged_attention", |ctx, mem| on(ctx, mem, case))
+    run_everywhere("ranged_attention", |device, mem| on(device, mem, case))
 }
 
 fn on_the_cpu(case: &Case) -> Vec<Vec<f32>> {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device");
-    run_on("ranged_attention", &ctx, |ctx, mem| on(ctx, mem, case))
+    let device = hlx_core::testing::cpu().expect("the CPU device");
+    run_on("ranged_attention", &device, |device, mem| {
+        on(device, mem, case)
+    })
 }
 
 fn assert_agrees(name: &str, case: &Case, got: &[Vec<f32>]) {
@@ -422,11 +424,11 @@ fn awkward_values_have_equal_bits() {
 
 #[test]
 fn sizes_out_of_range_are_named() {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device");
+    let device = hlx_core::testing::cpu().expect("the CPU device");
     let message = |attention: RangedAttention| {
         let case = case(attention);
         let mut mem = TestMemory::default();
-        let error = on(&ctx, &mut mem, &case).expect_err("out of range");
+        let error = on(&device, &mut mem, &case).expect_err("out of range");
         error.to_string()
     };
     let wrong = |change: fn(&mut RangedAttention)| {

@@ -201,15 +201,15 @@ fn a_thousand_positions_stay_within_their_bounds_on_every_device() {
 
 #[test]
 fn four_thousand_positions_stay_within_their_bounds_on_the_cpu() {
-    let ctx = &crate::testing::contexts()[0];
+    let device = &crate::testing::devices()[0];
     let shape = shape(1, 4_096, 1, 8);
     let [mut qkv, d_o] = data(&shape);
     // Scores from -10 to 10: some queries look at few keys, others at thousands.
     for q in qkv.chunks_mut(3 * shape.head_width).step_by(2) {
         q[..shape.head_width].iter_mut().for_each(|q| *q *= 4.0);
     }
-    let got = run_on("attention", ctx, |ctx, mem| {
-        forward_and_backward_on(ctx, mem, &qkv, &d_o, &shape)
+    let got = run_on("attention", device, |device, mem| {
+        forward_and_backward_on(device, mem, &qkv, &d_o, &shape)
     });
     check(&got, &reference(&qkv, &d_o, shape.time, shape.head_width));
 }

@@ -2,7 +2,7 @@
 //! of the patches a narrow one.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
 
 use super::super::gpu::Product;
 use super::super::patches::Patches;
@@ -119,7 +119,7 @@ impl Product {
     /// what is stored. Wide is what comes in as a gradient: dy, or of a transposed convolution the images.
     pub(in super::super) fn launch_weight_integers(
         &self,
-        ctx: &Context,
+        device: &Device,
         [dy, images]: [&Buffer; 2],
         wide: Wide,
         (dweight, accumulate): (&Buffer, bool),
@@ -128,22 +128,22 @@ impl Product {
         let (samples, groups) = (self.batch / shards, self.patches.groups);
         let cut = Cut::of(samples, self.patches.n_pixels());
         if accumulate && cut.pieces > 1 {
-            let sums = ctx.alloc(dweight.len())?;
-            self.launch_weight_integers(ctx, [dy, images], wide, (&sums, false), shards)?;
-            return add_assign(ctx, dweight, &sums);
+            let sums = device.alloc(dweight.len())?;
+            self.launch_weight_integers(device, [dy, images], wide, (&sums, false), shards)?;
+            return add_assign(device, dweight, &sums);
         }
         let of_dy = self.of_gradient();
         let operands = WeightOperands {
             widths: wide.widths(),
             counts: match wide {
-                Wide::Gradient => of_dy.counted_pixels(ctx, dy)?,
-                Wide::Images => self.counted_pixels(ctx, images)?,
+                Wide::Gradient => of_dy.counted_pixels(device, dy)?,
+                Wide::Images => self.counted_pixels(device, images)?,
             },
             dy: (of_dy, dy),
             images: (*self, images),
         };
         let [dy_planes, image_planes] = operands.widths.map(Width::planes);
-        let (most, of_piece) = (most_bytes(ctx), groups * cut.padded());
+        let (most, of_piece) = (most_bytes(device), groups * cut.padded());
         let rows = dy_planes * self.rows + image_planes * self.terms;
         let shard_bytes = rows * of_piece * cut.pieces;
         let n_shards = at_once(shards, shard_bytes, most, 1);
@@ -161,7 +161,7 @@ impl Product {
                     samples,
                 };
                 let accumulate = accumulate || piece > 0;
-                self.part_of_weight(ctx, &operands, part, n_taps, (dweight, accumulate))?;
+                self.part_of_weight(device, &operands, part, n_taps, (dweight, accumulate))?;
             }
         }
         Ok(())
@@ -170,7 +170,7 @@ impl Product {
     /// Computes a part's products, so many taps at a time.
     fn part_of_weight(
         &self,
-        ctx: &Context,
+        device: &Device,
         operands: &WeightOperands<'_>,
         mut part: Part,
         n_taps: usize,
@@ -179,11 +179,11 @@ impl Product {
         let (of_z, [dy_width, x_width]) = (self.rows * self.terms, operands.widths);
         let counts = |width| (width == Width::Narrow).then_some(&operands.counts);
         let (of_dy, dy) = &operands.dy;
-        let dy = of_dy.term_rows(ctx, dy, dy_width, counts(dy_width), part)?;
+        let dy = of_dy.term_rows(device, dy, dy_width, counts(dy_width), part)?;
         for tap in (0..self.terms).step_by(n_taps) {
             part.rows = [tap, n_taps.min(self.terms - tap)];
             let (of_images, images) = &operands.images;
-            let x = of_images.term_rows(ctx, images, x_width, counts(x_width), part)?;
+            let x = of_images.term_rows(device, images, x_width, counts(x_width), part)?;
             let terms = part.of(Width::Narrow).terms();
             // The wide operand is the left one.
             let turned = x_width == Width::Wide;
@@ -200,7 +200,7 @@ impl Product {
                 within: (!is_whole).then_some(place),
                 ..IntegerProduct::new(m, n, terms)
             };
-            integer_product(ctx, pair, None, dweight, &product, Epilogue::None)?;
+            integer_product(device, pair, None, dweight, &product, Epilogue::None)?;
         }
         Ok(())
     }
@@ -226,10 +226,10 @@ impl Product {
     }
 
     /// Which pixels of a sample and group have a patch that is not zeros alone: i32, \[samples, groups, pixels\].
-    fn counted_pixels(&self, ctx: &Context, images: &Buffer) -> Result<Buffer, KernelError> {
+    fn counted_pixels(&self, device: &Device, images: &Buffer) -> Result<Buffer, KernelError> {
         let (patches, pixels, terms) = (self.patches, self.patches.n_pixels(), self.terms);
         let planes = self.batch * patches.groups;
-        let counts = ctx.alloc_shape_typed(DType::I32, &[planes, pixels])?;
+        let counts = device.alloc_shape_typed(DType::I32, &[planes, pixels])?;
         let push = self.push_of(&MatMul::new(planes, 1, terms), [1, 1], [0, 0]);
         let launch = Launch {
             name: "integer_counted_pixels",
@@ -239,7 +239,7 @@ impl Product {
             push: push_bytes(&push),
             groups: groups_1d((planes * pixels).div_ceil(GROUP_THREADS)),
         };
-        ctx.launch(launch, move |bindings| {
+        device.launch(launch, move |bindings| {
             let ([images], [counts]) = bindings.split::<1, 1>();
             cpu::counted_pixels(&patches, images, cast_slice_mut(counts), terms);
         })?;
@@ -249,7 +249,7 @@ impl Product {
     /// A part of an operand as integers.
     fn term_rows(
         &self,
-        ctx: &Context,
+        device: &Device,
         images: &Buffer,
         width: Width,
         counts: Option<&Buffer>,
@@ -257,8 +257,8 @@ impl Product {
     ) -> Result<Prepared, KernelError> {
         let (patches, of) = (self.patches, part.of(width));
         let prepared = Prepared {
-            digits: ctx.alloc_typed(DType::I8, of.digits_len())?,
-            exponents: ctx.alloc_typed(DType::I32, of.exponents_len())?,
+            digits: device.alloc_typed(DType::I8, of.digits_len())?,
+            exponents: device.alloc_typed(DType::I32, of.exponents_len())?,
             of,
         };
         let shape = MatMul::new(part.rows[1], part.pieces[1], part.samples);
@@ -282,7 +282,7 @@ impl Product {
             groups: groups_1d(of.exponents_len().div_ceil(ROWS)),
         };
         let counted = counts.is_some();
-        ctx.launch(launch, move |bindings| {
+        device.launch(launch, move |bindings| {
             let ([images, counts], [digits, exponents]) = bindings.split::<2, 2>();
             let counts: Option<&[i32]> = counted.then(|| cast_slice(counts));
             let to = (cast_slice_mut(digits), cast_slice_mut(exponents));

@@ -1,7 +1,7 @@
 //! Results over integers: a patch of a pixel is a wide row, a channel's weights a narrow one.
 
 use bytemuck::cast_slice_mut;
-use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
 
 use super::super::gpu::Product;
 use super::{at_once, cpu, most_bytes};
@@ -18,7 +18,7 @@ impl Product {
     /// Computes `y[s, g, m, p]`, the products of a group's weights with the patches.
     pub(in super::super) fn launch_integers(
         &self,
-        ctx: &Context,
+        device: &Device,
         weight: &Buffer,
         images: &Buffer,
         bias: Option<&Buffer>,
@@ -27,15 +27,15 @@ impl Product {
         let Self { rows, terms, .. } = *self;
         let (groups, pixels) = (self.patches.groups, self.patches.n_pixels());
         let of_weight = Preparation::of_rows(groups * rows, terms, Width::Narrow);
-        let weight = Prepared::new(ctx, weight, of_weight)?;
-        let (row_bytes, most) = (2 * of_weight.padded(), most_bytes(ctx));
+        let weight = Prepared::new(device, weight, of_weight)?;
+        let (row_bytes, most) = (2 * of_weight.padded(), most_bytes(device));
         let samples = at_once(self.batch, groups * pixels * row_bytes, most, 1);
         let pixels_at_once = at_once(pixels, groups * row_bytes, most, 64);
         for first in (0..self.batch).step_by(samples) {
             let samples = [first, samples.min(self.batch - first)];
             for pixel in (0..pixels).step_by(pixels_at_once) {
                 let of_pixels = [pixel, pixels_at_once.min(pixels - pixel)];
-                let patches = self.patch_rows(ctx, images, samples, of_pixels)?;
+                let patches = self.patch_rows(device, images, samples, of_pixels)?;
                 let is_whole = samples[1] == self.batch && of_pixels[1] == pixels;
                 let place = [first * groups * rows * pixels + pixel, pixels];
                 let product = IntegerProduct {
@@ -46,7 +46,7 @@ impl Product {
                     ..IntegerProduct::new(of_pixels[1], rows, terms)
                 };
                 let operands = [&patches, &weight];
-                integer_product(ctx, operands, bias, y, &product, Epilogue::None)?;
+                integer_product(device, operands, bias, y, &product, Epilogue::None)?;
             }
         }
         Ok(())
@@ -55,7 +55,7 @@ impl Product {
     /// The patches of some samples' and pixels, \[samples, groups, pixels\] rows.
     fn patch_rows(
         &self,
-        ctx: &Context,
+        device: &Device,
         images: &Buffer,
         [first_sample, samples]: [usize; 2],
         [first_pixel, pixels]: [usize; 2],
@@ -64,8 +64,8 @@ impl Product {
         let rows = samples * patches.groups * pixels;
         let of = Preparation::of_rows(rows, self.terms, Width::Wide);
         let prepared = Prepared {
-            digits: ctx.alloc_typed(DType::I8, of.digits_len())?,
-            exponents: ctx.alloc_typed(DType::I32, of.exponents_len())?,
+            digits: device.alloc_typed(DType::I8, of.digits_len())?,
+            exponents: device.alloc_typed(DType::I32, of.exponents_len())?,
             of,
         };
         let shape = MatMul::new(rows, pixels, self.terms);
@@ -83,7 +83,7 @@ impl Product {
             push: push_bytes(&push),
             groups: groups_1d(of.exponents_len().div_ceil(ROWS)),
         };
-        ctx.launch(launch, move |bindings| {
+        device.launch(launch, move |bindings| {
             let ([images], [digits, exponents]) = bindings.split::<1, 2>();
             let to = (cast_slice_mut(digits), cast_slice_mut(exponents));
             cpu::patch_rows(

@@ -8,26 +8,26 @@ fn an_empty_batch_has_no_results_and_gradients_of_zero() {
         batch: 0,
         ..shapes()[0]
     };
-    for ctx in contexts() {
-        let none = ctx.alloc(0).expect("an empty buffer");
-        let weight = ctx
+    for device in devices() {
+        let none = device.alloc(0).expect("an empty buffer");
+        let weight = device
             .buffer_f32(&normal(1, spec.weight_len()))
             .expect("memory");
-        conv2d_forward(ctx, &none, &weight, None, &none, &spec).expect("nothing to do");
-        conv2d_backward_input(ctx, &none, &weight, &none, &spec).expect("nothing to do");
+        conv2d_forward(device, &none, &weight, None, &none, &spec).expect("nothing to do");
+        conv2d_backward_input(device, &none, &weight, &none, &spec).expect("nothing to do");
         for (accumulate, expected) in [(true, 7.0), (false, 0.0)] {
-            let dweight = ctx
+            let dweight = device
                 .buffer_f32(&vec![7.0; 2 * spec.weight_len()])
                 .expect("memory");
-            let dbias = ctx
+            let dbias = device
                 .buffer_f32(&vec![7.0; 2 * spec.out_channels])
                 .expect("memory");
-            conv2d_backward_weight(ctx, &none, &none, &dweight, 2, accumulate, &spec)
+            conv2d_backward_weight(device, &none, &none, &dweight, 2, accumulate, &spec)
                 .expect("sums of nothing");
-            conv2d_backward_bias(ctx, &none, &dbias, 2, accumulate, &spec)
+            conv2d_backward_bias(device, &none, &dbias, 2, accumulate, &spec)
                 .expect("sums of nothing");
             for sums in [dweight, dbias] {
-                let sums = ctx.download_f32(&sums).expect("download");
+                let sums = device.download_f32(&sums).expect("download");
                 assert!(sums.iter().all(|&sum| sum == expected), "{sums:?}");
             }
         }
@@ -88,15 +88,15 @@ fn shapes_that_cannot_be_are_refused_in_one_line() {
 #[test]
 fn wrong_operands_are_named() {
     let spec = shapes()[0];
-    let ctx = &hlx_core::testing::cpu().expect("the CPU device");
-    let buffer = |len: usize| ctx.alloc(len).expect("memory");
+    let device = &hlx_core::testing::cpu().expect("the CPU device");
+    let buffer = |len: usize| device.alloc(len).expect("memory");
     let [x, weight, y] = [spec.input_len(), spec.weight_len(), spec.output_len([5, 7])].map(buffer);
-    let error = conv2d_forward(ctx, &x, &y, None, &y, &spec).expect_err("a wrong weight");
+    let error = conv2d_forward(device, &x, &y, None, &y, &spec).expect_err("a wrong weight");
     assert_eq!(
         error.to_string(),
         "conv2d_forward: weight has 280 elements, expected 108"
     );
-    let error = conv2d_backward_weight(ctx, &x, &y, &weight, 3, false, &spec)
+    let error = conv2d_backward_weight(device, &x, &y, &weight, 3, false, &spec)
         .expect_err("shards that do not divide the batch");
     assert_eq!(
         error.to_string(),

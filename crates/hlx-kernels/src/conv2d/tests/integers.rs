@@ -155,43 +155,43 @@ fn pieces(samples: usize, pixels: usize) -> Vec<[usize; 2]> {
 }
 
 /// Handles of the device by each way, with as much memory for patches as it has, and with little.
-fn handles(ctx: &Context) -> Vec<Context> {
-    let mut little = ctx.tuning().clone();
+fn handles(device: &Device) -> Vec<Device> {
+    let mut little = device.tuning().clone();
     little.integer_patch_bytes = 1 << 10;
-    let little = ctx.with_tuning(little).expect("a tuning");
-    let handles = every_way(ctx).into_iter().chain([little]);
+    let little = device.with_tuning(little).expect("a tuning");
+    let handles = every_way(device).into_iter().chain([little]);
     handles
-        .map(|ctx| ctx.with_arithmetic(Arithmetic::Integer))
+        .map(|device| device.with_arithmetic(Arithmetic::Integer))
         .collect()
 }
 
 fn check(case: &Case, shards: usize, has_bias: bool) {
     let spec = &case.spec;
-    let got = run_everywhere(&format!("conv2d over integers {spec:?}"), |ctx, mem| {
-        let [x, weight, dy] = case.operands(ctx, mem)?;
-        let biases = [0, 1].map(|i| mem.input(ctx, &case.biases[i]));
+    let got = run_everywhere(&format!("conv2d over integers {spec:?}"), |device, mem| {
+        let [x, weight, dy] = case.operands(device, mem)?;
+        let biases = [0, 1].map(|i| mem.input(device, &case.biases[i]));
         let [bias, transposed_bias] = biases;
         let (bias, transposed_bias) = (bias?, transposed_bias?);
         let mut outputs = Vec::new();
-        for ctx in &handles(ctx) {
+        for device in &handles(device) {
             let (y, dx) = (
-                mem.output(ctx, case.dy.len())?,
-                mem.output(ctx, case.x.len())?,
+                mem.output(device, case.dy.len())?,
+                mem.output(device, case.x.len())?,
             );
-            conv2d_forward(ctx, &x, &weight, has_bias.then_some(&bias), &y, spec)?;
+            conv2d_forward(device, &x, &weight, has_bias.then_some(&bias), &y, spec)?;
             match has_bias {
                 true => {
                     let bias = Some(&transposed_bias);
-                    conv_transpose2d_forward(ctx, &dy, &weight, bias, &dx, spec)?;
+                    conv_transpose2d_forward(device, &dy, &weight, bias, &dx, spec)?;
                 }
-                false => conv2d_backward_input(ctx, &dy, &weight, &dx, spec)?,
+                false => conv2d_backward_input(device, &dy, &weight, &dx, spec)?,
             }
-            let dweight = mem.output(ctx, shards * case.weight.len())?;
-            conv2d_backward_weight(ctx, &x, &dy, &dweight, shards, false, spec)?;
-            let continued = mem.input(ctx, &case.stored[0][..shards * case.weight.len()])?;
-            conv2d_backward_weight(ctx, &x, &dy, &continued, shards, true, spec)?;
-            let transposed = mem.output(ctx, shards * case.weight.len())?;
-            conv_transpose2d_backward_weight(ctx, &dy, &x, &transposed, shards, false, spec)?;
+            let dweight = mem.output(device, shards * case.weight.len())?;
+            conv2d_backward_weight(device, &x, &dy, &dweight, shards, false, spec)?;
+            let continued = mem.input(device, &case.stored[0][..shards * case.weight.len()])?;
+            conv2d_backward_weight(device, &x, &dy, &continued, shards, true, spec)?;
+            let transposed = mem.output(device, shards * case.weight.len())?;
+            conv_transpose2d_backward_weight(device, &dy, &x, &transposed, shards, false, spec)?;
             outputs.extend([y, dx, dweight, continued, transposed]);
         }
         Ok(outputs)

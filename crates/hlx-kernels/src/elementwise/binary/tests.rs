@@ -54,11 +54,11 @@ fn run_over<T: Element>(operation: Binary, compute: DType, a: &[T], b: &[T]) -> 
     } else {
         compute
     };
-    let got = run_everywhere(operation.name(), |ctx, mem| {
-        let (a, b) = (mem.input_of(ctx, a)?, mem.input_of(ctx, b)?);
-        let (layout, y) = (Layout::contiguous(&[n])?, mem.output_of(ctx, out, n)?);
+    let got = run_everywhere(operation.name(), |device, mem| {
+        let (a, b) = (mem.input_of(device, a)?, mem.input_of(device, b)?);
+        let (layout, y) = (Layout::contiguous(&[n])?, mem.output_of(device, out, n)?);
         binary(
-            ctx,
+            device,
             operation,
             compute,
             of(&a, &layout),
@@ -349,11 +349,11 @@ fn check_views<A: Element, B: Element, O: Element>(
         );
         let shape = crate::broadcast_shape(&[left.shape(), right.shape()]).expect("one shape");
         let len = shape.iter().product();
-        let got = run_everywhere(name, |ctx, mem| {
-            let (p, q) = (mem.input_of(ctx, &p)?, mem.input_of(ctx, &q)?);
-            let out = mem.output_of(ctx, O::DTYPE, len)?;
+        let got = run_everywhere(name, |device, mem| {
+            let (p, q) = (mem.input_of(device, &p)?, mem.input_of(device, &q)?);
+            let out = mem.output_of(device, O::DTYPE, len)?;
             binary(
-                ctx,
+                device,
                 Binary::Sub,
                 compute,
                 of(&p, &left),
@@ -394,12 +394,15 @@ fn operands_of_any_layout_and_type_are_combined() {
 fn long_operands_are_cut_without_a_trace() {
     for n in [1, 3, 1023, 4099, 40_003] {
         let (a, b) = (normal(5, n), normal(6, 1));
-        let got = run_everywhere("mul", |ctx, mem| {
-            let (x, y) = (mem.input(ctx, &a)?, mem.input(ctx, &b)?);
+        let got = run_everywhere("mul", |device, mem| {
+            let (x, y) = (mem.input(device, &a)?, mem.input(device, &b)?);
             let (long, one) = (Layout::contiguous(&[n])?, Layout::contiguous(&[1])?);
-            let (out, half) = (mem.output(ctx, n)?, mem.output_of(ctx, DType::F16, n)?);
+            let (out, half) = (
+                mem.output(device, n)?,
+                mem.output_of(device, DType::F16, n)?,
+            );
             binary(
-                ctx,
+                device,
                 Binary::Mul,
                 DType::F32,
                 of(&x, &long),
@@ -407,7 +410,7 @@ fn long_operands_are_cut_without_a_trace() {
                 &out,
             )?;
             binary(
-                ctx,
+                device,
                 Binary::Mul,
                 DType::F32,
                 of(&x, &long),
@@ -425,16 +428,16 @@ fn long_operands_are_cut_without_a_trace() {
 
 #[test]
 fn shapes_and_types_that_do_not_fit_are_refused_in_one_line() {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device");
-    let x = ctx.alloc(6).expect("memory");
-    let truths = ctx.alloc_typed(DType::Bool, 6).expect("memory");
+    let device = hlx_core::testing::cpu().expect("the CPU device");
+    let x = device.alloc(6).expect("memory");
+    let truths = device.alloc_typed(DType::Bool, 6).expect("memory");
     let [wide, tall] = [&[2, 3], &[3, 2]].map(|shape| Layout::contiguous(shape).expect("a shape"));
     let message = |operation, a, b, out: &Buffer| {
-        let result = binary(&ctx, operation, DType::F32, a, b, out);
+        let result = binary(&device, operation, DType::F32, a, b, out);
         result.expect_err("refused").to_string()
     };
     let (a, b) = (of(&x, &wide), of(&truths, &tall));
-    let out = ctx.alloc(6).expect("memory");
+    let out = device.alloc(6).expect("memory");
     assert_eq!(
         message(Binary::Add, a, b, &out),
         "add: shapes [[2, 3], [3, 2]] do not broadcast"
@@ -443,7 +446,7 @@ fn shapes_and_types_that_do_not_fit_are_refused_in_one_line() {
         message(Binary::Lt, a, a, &out),
         "lt: out is f32, expected bool"
     );
-    let short = ctx.alloc(5).expect("memory");
+    let short = device.alloc(5).expect("memory");
     assert_eq!(
         message(Binary::Add, a, a, &short),
         "add: out has 5 elements, expected 6"
@@ -457,20 +460,20 @@ fn shapes_and_types_that_do_not_fit_are_refused_in_one_line() {
 #[test]
 fn an_operand_that_is_copied_first_changes_no_bit() {
     let (a, b) = (normal(1, 40 * 36), normal(2, 40 * 36));
-    let outputs = run_everywhere("add of a turned operand", |ctx, mem| {
-        let (a, b) = (mem.input(ctx, &a)?, mem.input(ctx, &b)?);
+    let outputs = run_everywhere("add of a turned operand", |device, mem| {
+        let (a, b) = (mem.input(device, &a)?, mem.input(device, &b)?);
         let straight = Layout::contiguous(&[40, 36])?;
         let turned = Layout::contiguous(&[36, 40])?.permute(&[1, 0]);
         let turned = turned.expect("two dimensions");
         let operand = |buffer, layout| Operand { buffer, layout };
         let mut outputs = Vec::new();
         for copy_turned_from in [0, usize::MAX] {
-            let mut tuning = ctx.tuning().clone();
+            let mut tuning = device.tuning().clone();
             tuning.maps.copy_turned_from = copy_turned_from;
-            let ctx = &ctx.with_tuning(tuning)?;
-            let y = mem.output(ctx, 40 * 36)?;
+            let device = &device.with_tuning(tuning)?;
+            let y = mem.output(device, 40 * 36)?;
             let operands = (operand(&a, &straight), operand(&b, &turned));
-            binary(ctx, Binary::Add, DType::F32, operands.0, operands.1, &y)?;
+            binary(device, Binary::Add, DType::F32, operands.0, operands.1, &y)?;
             outputs.push(y);
         }
         Ok(outputs)

@@ -5,7 +5,7 @@
 //! be given to a thread, and a place tells its index.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, Context, DType, Launch, groups_1d};
+use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, DType, Device, Launch, groups_1d};
 
 use super::cpu::assign;
 use crate::elementwise::strided::{Axes, VECTOR};
@@ -131,22 +131,22 @@ impl Move {
     ///
     /// # Errors
     /// As [`super::assign_strided`].
-    pub fn launch(self, ctx: &Context, fresh: bool) -> Result<(), KernelError> {
+    pub fn launch(self, device: &Device, fresh: bool) -> Result<(), KernelError> {
         if let ([Dimension { extent, x: 1, y: 1 }], true) = (&self.dimensions[..], self.in_words())
-            && (ctx.is_cpu() || *extent < LONG)
+            && (device.is_cpu() || *extent < LONG)
         {
             let source = self.x.0.slice(self.x.1, *extent)?;
             let target = self.y.0.slice(self.y.1, *extent)?;
-            return Ok(ctx.copy(&source, &target)?);
+            return Ok(device.copy(&source, &target)?);
         }
         let axes = self.axes();
-        if axes.shape.len() > 1 || ctx.is_cpu() {
-            return self.window(ctx, axes, fresh);
+        if axes.shape.len() > 1 || device.is_cpu() {
+            return self.window(device, axes, fresh);
         }
         let per_word = self.x.0.dtype().per_word();
-        let limit = axes.most_elements([per_word; 2], per_word, ctx.max_binding_words());
+        let limit = axes.most_elements([per_word; 2], per_word, device.max_binding_words());
         for (start, count) in windows(axes.count(), 4 * ALIGNMENT_WORDS, limit) {
-            self.window(ctx, axes.cut(start, count), fresh)?;
+            self.window(device, axes.cut(start, count), fresh)?;
         }
         Ok(())
     }
@@ -161,9 +161,9 @@ impl Move {
     }
 
     /// One launch, over operands that can be bound.
-    fn window(&self, ctx: &Context, mut axes: Axes<2>, fresh: bool) -> Result<(), KernelError> {
-        let x = axes.window(ctx, self.name, ("x", 0), &self.x.0)?;
-        let y = axes.window(ctx, self.name, ("out", 1), &self.y.0)?;
+    fn window(&self, device: &Device, mut axes: Axes<2>, fresh: bool) -> Result<(), KernelError> {
+        let x = axes.window(device, self.name, ("x", 0), &self.x.0)?;
+        let y = axes.window(device, self.name, ("out", 1), &self.y.0)?;
         check_that(self.name, !x.overlaps(&y), || {
             "x shares memory with out, expected two buffers".to_owned()
         })?;
@@ -184,7 +184,7 @@ impl Move {
         };
         let dimensions = dimensions_of(&axes);
         let ([from, to], size) = (axes.offsets, y.dtype().size());
-        ctx.launch(launch, move |bindings| {
+        device.launch(launch, move |bindings| {
             let ([x], [y]) = bindings.split::<1, 1>();
             if let (true, Some(last)) = (fresh, y.last_mut()) {
                 *last = 0.0; // Its spare bytes.

@@ -98,13 +98,13 @@ fn integers() -> Vec<i32> {
 /// Copies `data` to every type and compares with what `want` computes of an element.
 fn check_conversions<T: Element>(data: &[T], want: impl Fn(T, DType) -> u32) {
     let n = data.len();
-    let got = run_everywhere("copy_strided", |ctx, mem| {
-        let x = mem.input_of(ctx, data)?;
+    let got = run_everywhere("copy_strided", |device, mem| {
+        let x = mem.input_of(device, data)?;
         let layout = Layout::contiguous(&[n])?;
         let mut outputs = Vec::new();
         for dtype in DType::ALL {
-            let out = mem.output_of(ctx, dtype, n)?;
-            copy_strided(ctx, of(&x, &layout), &out)?;
+            let out = mem.output_of(device, dtype, n)?;
+            copy_strided(device, of(&x, &layout), &out)?;
             outputs.push(out);
         }
         Ok(outputs)
@@ -183,18 +183,18 @@ fn sixteen_bit_floats_are_read_exactly_and_rounded_to_nearest_even() {
             [middle, f32::from_bits(middle.to_bits() ^ 1)]
         })
         .collect();
-    let got = run_everywhere("copy_strided", |ctx, mem| {
+    let got = run_everywhere("copy_strided", |device, mem| {
         let inputs = [
-            (mem.input_of(ctx, &halves)?, DType::F32),
-            (mem.input_of(ctx, &brains)?, DType::F32),
-            (mem.input_of(ctx, &between)?, DType::F16),
-            (mem.input_of(ctx, &between)?, DType::BF16),
+            (mem.input_of(device, &halves)?, DType::F32),
+            (mem.input_of(device, &brains)?, DType::F32),
+            (mem.input_of(device, &between)?, DType::F16),
+            (mem.input_of(device, &between)?, DType::BF16),
         ];
         let mut outputs = Vec::new();
         for (x, dtype) in inputs {
             let layout = Layout::contiguous(&[x.len()])?;
-            let out = mem.output_of(ctx, dtype, x.len())?;
-            copy_strided(ctx, of(&x, &layout), &out)?;
+            let out = mem.output_of(device, dtype, x.len())?;
+            copy_strided(device, of(&x, &layout), &out)?;
             outputs.push(out);
         }
         Ok(outputs)
@@ -277,13 +277,16 @@ fn check_views<T: Element>(value: impl Fn(usize) -> T) {
     for (name, movement) in VIEWS {
         let view = movement(&whole).expect("a view");
         let n = view.n_elements();
-        let got = run_everywhere(name, |ctx, mem| {
-            let (x, kept) = (mem.input_of(ctx, &data)?, mem.input_of(ctx, &data[..n])?);
-            let out = mem.output_of(ctx, T::DTYPE, n)?;
-            copy_strided(ctx, of(&x, &view), &out)?;
-            let target = mem.input_of(ctx, &vec![value(999); data.len()])?;
+        let got = run_everywhere(name, |device, mem| {
+            let (x, kept) = (
+                mem.input_of(device, &data)?,
+                mem.input_of(device, &data[..n])?,
+            );
+            let out = mem.output_of(device, T::DTYPE, n)?;
+            copy_strided(device, of(&x, &view), &out)?;
+            let target = mem.input_of(device, &vec![value(999); data.len()])?;
             let dense = Layout::contiguous(view.shape())?;
-            assign_strided(ctx, of(&kept, &dense), of(&target, &view))?;
+            assign_strided(device, of(&kept, &dense), of(&target, &view))?;
             Ok(vec![out, target])
         });
         let places = places(&view);
@@ -316,16 +319,16 @@ fn views_of_bytes_are_copied_and_assigned() {
 
 #[test]
 fn broadcast_operands_and_other_types_are_assigned() {
-    let got = run_everywhere("assign_strided", |ctx, mem| {
-        let row = mem.input_of(ctx, &[1_i32, -2, 300])?;
-        let target = mem.input_of(ctx, &[7_u8; 20])?;
+    let got = run_everywhere("assign_strided", |device, mem| {
+        let row = mem.input_of(device, &[1_i32, -2, 300])?;
+        let target = mem.input_of(device, &[7_u8; 20])?;
         let whole = Layout::contiguous(&[4, 5])?;
         let view = whole
             .slice(1, (1, 4, 1))
             .and_then(|view| view.slice(0, (0, 4, 2)));
         let view = view.expect("a view");
         let x = Layout::contiguous(&[3])?;
-        assign_strided(ctx, of(&row, &x), of(&target, &view))?;
+        assign_strided(device, of(&row, &x), of(&target, &view))?;
         Ok(vec![target])
     });
     let mut expected = [7_u8; 20];
@@ -347,10 +350,10 @@ fn long_dimensions_are_turned_in_tiles() {
         let whole = Layout::contiguous(shape).expect("a shape");
         let view = whole.permute(order).expect("a permutation");
         let data: Vec<f32> = (0..whole.n_elements()).map(|i| i as f32).collect();
-        let got = run_everywhere("tiles", |ctx, mem| {
-            let x = mem.input(ctx, &data)?;
-            let out = mem.output(ctx, data.len())?;
-            copy_strided(ctx, of(&x, &view), &out)?;
+        let got = run_everywhere("tiles", |device, mem| {
+            let x = mem.input(device, &data)?;
+            let out = mem.output(device, data.len())?;
+            copy_strided(device, of(&x, &view), &out)?;
             Ok(vec![out])
         });
         let expected: Vec<f32> = places(&view).iter().map(|&place| data[place]).collect();
@@ -363,10 +366,10 @@ fn long_dimensions_are_turned_in_tiles() {
 fn long_contiguous_buffers_keep_their_bits() {
     for n in [super::moves::LONG, super::moves::LONG + 3] {
         let words: Vec<u32> = (0..n as u32).map(|x| x.wrapping_mul(0x9e37_79b9)).collect();
-        let got = run_everywhere("copy_strided", |ctx, mem| {
-            let x = mem.input_of(ctx, &words)?;
-            let out = mem.output_of(ctx, DType::U32, n)?;
-            copy_strided(ctx, of(&x, &Layout::contiguous(&[n])?), &out)?;
+        let got = run_everywhere("copy_strided", |device, mem| {
+            let x = mem.input_of(device, &words)?;
+            let out = mem.output_of(device, DType::U32, n)?;
+            copy_strided(device, of(&x, &Layout::contiguous(&[n])?), &out)?;
             Ok(vec![out])
         });
         let found = got[0].iter().map(|x| x.to_bits());
@@ -376,28 +379,32 @@ fn long_contiguous_buffers_keep_their_bits() {
 
 #[test]
 fn operands_that_cannot_be_copied_are_refused_in_one_line() {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device");
-    let x = ctx.alloc(6).expect("memory");
+    let device = hlx_core::testing::cpu().expect("the CPU device");
+    let x = device.alloc(6).expect("memory");
     let layout = Layout::contiguous(&[2, 3]).expect("a shape");
     let message = |result: Result<(), KernelError>| result.expect_err("refused").to_string();
-    let short = ctx.alloc(5).expect("memory");
+    let short = device.alloc(5).expect("memory");
     assert_eq!(
-        message(copy_strided(&ctx, of(&x, &layout), &short)),
+        message(copy_strided(&device, of(&x, &layout), &short)),
         "copy_strided: out has 5 elements, expected 6"
     );
     assert_eq!(
-        message(copy_strided(&ctx, of(&short, &layout), &x)),
+        message(copy_strided(&device, of(&short, &layout), &x)),
         "copy_strided: x has an element at place 5, its buffer has 5"
     );
     let repeated = Layout::contiguous(&[3]).map(|row| row.expand(&[2, 3]).expect("rows"));
     let repeated = repeated.expect("a layout");
     assert_eq!(
-        message(assign_strided(&ctx, of(&x, &layout), of(&short, &repeated))),
+        message(assign_strided(
+            &device,
+            of(&x, &layout),
+            of(&short, &repeated)
+        )),
         "assign_strided: out is [2, 3] by [0, 1] from 0, expected elements that do not overlap"
     );
     let row = Layout::contiguous(&[3]).expect("a shape");
     assert_eq!(
-        message(assign_strided(&ctx, of(&x, &layout), of(&short, &row))),
+        message(assign_strided(&device, of(&x, &layout), of(&short, &row))),
         "assign_strided: x has shape [2, 3], expected one that broadcasts to [3]"
     );
 }

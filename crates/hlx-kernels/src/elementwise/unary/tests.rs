@@ -143,14 +143,14 @@ fn run_over<T: Element>(
     } else {
         compute
     };
-    let got = run_everywhere(operation.name(), |ctx, mem| {
-        let (x, layout) = (mem.input_of(ctx, x)?, Layout::contiguous(&[n])?);
-        let y = mem.output_of(ctx, out, n)?;
+    let got = run_everywhere(operation.name(), |device, mem| {
+        let (x, layout) = (mem.input_of(device, x)?, Layout::contiguous(&[n])?);
+        let y = mem.output_of(device, out, n)?;
         let x = Operand {
             buffer: &x,
             layout: &layout,
         };
-        unary(ctx, operation, compute, x, parameters, &y)?;
+        unary(device, operation, compute, x, parameters, &y)?;
         Ok(vec![y])
     });
     match operation.is_bool() {
@@ -298,9 +298,9 @@ fn bounds_that_cross_or_are_nan_follow_the_written_rule() {
 /// `bool` and 8 bits: computed in 32 bits, wrapped where they are stored.
 #[test]
 fn narrow_types_wrap_and_truth_values_stay_truth_values() {
-    let got = run_everywhere("narrow", |ctx, mem| {
-        let bytes = mem.input_of(ctx, &[-128_i8, 127, -1, 0, 12])?;
-        let truths = mem.input_of(ctx, &[true, false, true].map(Bool::from))?;
+    let got = run_everywhere("narrow", |device, mem| {
+        let bytes = mem.input_of(device, &[-128_i8, 127, -1, 0, 12])?;
+        let truths = mem.input_of(device, &[true, false, true].map(Bool::from))?;
         let (five, three) = (Layout::contiguous(&[5])?, Layout::contiguous(&[3])?);
         let (bytes, truths) = (
             Operand {
@@ -312,21 +312,28 @@ fn narrow_types_wrap_and_truth_values_stay_truth_values() {
                 layout: &three,
             },
         );
-        let squared = mem.output_of(ctx, DType::I8, 5)?;
+        let squared = mem.output_of(device, DType::I8, 5)?;
         let (inverted, negated) = (
-            mem.output_of(ctx, DType::Bool, 3)?,
-            mem.output_of(ctx, DType::U8, 3)?,
+            mem.output_of(device, DType::Bool, 3)?,
+            mem.output_of(device, DType::U8, 3)?,
         );
-        unary(ctx, Unary::Square, DType::I32, bytes, [0_u32; 2], &squared)?;
         unary(
-            ctx,
+            device,
+            Unary::Square,
+            DType::I32,
+            bytes,
+            [0_u32; 2],
+            &squared,
+        )?;
+        unary(
+            device,
             Unary::BitwiseNot,
             DType::U32,
             truths,
             [0_u32; 2],
             &inverted,
         )?;
-        unary(ctx, Unary::Neg, DType::U32, truths, [0_u32; 2], &negated)?;
+        unary(device, Unary::Neg, DType::U32, truths, [0_u32; 2], &negated)?;
         Ok(vec![squared, inverted, negated])
     });
     assert_eq!(elements_of::<i8>(&got[0], 5), [0, 1, 1, 0, -112]);
@@ -336,16 +343,16 @@ fn narrow_types_wrap_and_truth_values_stay_truth_values() {
 
 #[test]
 fn types_that_do_not_fit_are_refused_in_one_line() {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device");
-    let floats = ctx.alloc(3).expect("memory");
-    let integers = ctx.alloc_typed(DType::I32, 3).expect("memory");
+    let device = hlx_core::testing::cpu().expect("the CPU device");
+    let floats = device.alloc(3).expect("memory");
+    let integers = device.alloc_typed(DType::I32, 3).expect("memory");
     let layout = Layout::contiguous(&[3]).expect("a shape");
     let message = |operation, compute, x: &Buffer, out: &Buffer| {
         let x = Operand {
             buffer: x,
             layout: &layout,
         };
-        let result = unary(&ctx, operation, compute, x, [0_u32; 2], out);
+        let result = unary(&device, operation, compute, x, [0_u32; 2], out);
         result.expect_err("refused").to_string()
     };
     assert_eq!(

@@ -31,23 +31,23 @@ fn products_are_the_definition_of_each_experts_rows() {
                 k,
                 trans_b,
             };
-            let outputs = run_everywhere("experts_product over integers", |ctx, memory| {
-                let (_, bounds) = case.table(ctx, 1)?;
-                let x = memory.input(ctx, &x)?;
-                let window = memory.input(ctx, weights)?;
+            let outputs = run_everywhere("experts_product over integers", |device, memory| {
+                let (_, bounds) = case.table(device, 1)?;
+                let x = memory.input(device, &x)?;
+                let window = memory.input(device, weights)?;
                 let of_window = (0..experts).map(|e| window.slice(e * stride, n * k));
                 let of_window = of_window.collect::<Result<Vec<_>, _>>()?;
                 // Weights that lie apart, but for the first two, take several launches.
                 let mut apart = of_window[..2].to_vec();
                 for e in 2..experts {
-                    apart.push(memory.input(ctx, &weights[e * stride..][..n * k])?);
+                    apart.push(memory.input(device, &weights[e * stride..][..n * k])?);
                 }
-                let x = Prepared::new(ctx, &x, Preparation::of_rows(rows, k, Width::Wide))?;
+                let x = Prepared::new(device, &x, Preparation::of_rows(rows, k, Width::Wide))?;
                 let mut outputs = Vec::new();
-                for ctx in &every_way(ctx) {
+                for device in &every_way(device) {
                     for weights in [&of_window, &apart] {
-                        let y = memory.output(ctx, rows * n)?;
-                        experts_product_integers(ctx, &x, weights, &bounds, &y, &product)?;
+                        let y = memory.output(device, rows * n)?;
+                        experts_product_integers(device, &x, weights, &bounds, &y, &product)?;
                         outputs.push(y);
                     }
                 }
@@ -91,29 +91,29 @@ fn weight_gradients_are_the_definition_of_an_experts_rows_of_a_shard() {
             let stored = normal(5, shards * m * n);
             for expert in [0, 1, case.choices.experts - 1] {
                 let outputs =
-                    run_everywhere("experts_weight_gradient over integers", |ctx, memory| {
-                        let (_, bounds) = case.table(ctx, shards)?;
-                        let [dy, x] = [memory.input(ctx, &dy)?, memory.input(ctx, &x)?];
+                    run_everywhere("experts_weight_gradient over integers", |device, memory| {
+                        let (_, bounds) = case.table(device, shards)?;
+                        let [dy, x] = [memory.input(device, &dy)?, memory.input(device, &x)?];
                         let tokens = case.choices.tokens / shards;
                         let of = Preparation::of_rows(rows, m, Width::Wide);
-                        let dy_rows = Prepared::new(ctx, &dy, of)?;
+                        let dy_rows = Prepared::new(device, &dy, of)?;
                         let mut outputs = Vec::new();
-                        for (ctx, dy_rows) in
-                            every_way(ctx).iter().zip([None, Some(&dy_rows), None])
+                        for (device, dy_rows) in
+                            every_way(device).iter().zip([None, Some(&dy_rows), None])
                         {
                             let columns = ExpertsColumns::new(
-                                ctx,
+                                device,
                                 (&dy, m),
                                 dy_rows,
                                 (&x, n),
                                 &bounds,
                                 tokens,
                             )?;
-                            let overwritten = memory.output(ctx, shards * m * n)?;
-                            let continued = memory.input(ctx, &stored)?;
+                            let overwritten = memory.output(device, shards * m * n)?;
+                            let continued = memory.input(device, &stored)?;
                             for target in [(&overwritten, false), (&continued, true)] {
                                 let of = [expert, shards];
-                                experts_weight_gradient_integers(ctx, &columns, of, target)?;
+                                experts_weight_gradient_integers(device, &columns, of, target)?;
                             }
                             outputs.extend([overwritten, continued]);
                         }
@@ -142,11 +142,11 @@ fn weight_gradients_are_the_definition_of_an_experts_rows_of_a_shard() {
 
 #[test]
 fn a_shard_of_too_many_tokens_is_refused() {
-    let ctx = hlx_core::testing::cpu().expect("cpu");
+    let device = hlx_core::testing::cpu().expect("cpu");
     let case = Case::new(3, 1, 2);
-    let (_, bounds) = case.table(&ctx, 1).expect("a table");
-    let x = ctx.alloc(6).expect("memory");
-    let error = ExpertsColumns::new(&ctx, (&x, 2), None, (&x, 2), &bounds, LONGEST + 1);
+    let (_, bounds) = case.table(&device, 1).expect("a table");
+    let x = device.alloc(6).expect("memory");
+    let error = ExpertsColumns::new(&device, (&x, 2), None, (&x, 2), &bounds, LONGEST + 1);
     assert_eq!(
         error.expect_err("too long").to_string(),
         "experts_weight_gradient: a shard has 131073 tokens, expected at most 131072; more shards have fewer"

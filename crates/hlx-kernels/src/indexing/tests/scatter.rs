@@ -32,7 +32,7 @@ fn scattering_keeps_the_last_of_equal_targets() {
         index[19] = u32::MAX;
         let source_layout = Layout::contiguous(&[2, 5, 41]).expect("a shape");
         let source_layout = source_layout.permute(&[1, 2, 0]).expect("a permutation");
-        let got = run_everywhere("scatter", |ctx, memory| {
+        let got = run_everywhere("scatter", |device, memory| {
             let words: Vec<u32> = {
                 let mut bytes = bytemuck::cast_slice(&stored).to_vec();
                 bytes.resize(4 * T::DTYPE.words(90), 0_u8);
@@ -41,10 +41,10 @@ fn scattering_keeps_the_last_of_equal_targets() {
                     .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
                     .collect()
             };
-            let target = memory.input_u32(ctx, &words)?;
-            let from = ctx.buffer_of(&source)?;
-            let places = memory.input_u32(ctx, &index)?.view_as(DType::U32, 400)?;
-            let flag = memory.input_u32(ctx, &[NO_BAD_INDEX])?;
+            let target = memory.input_u32(device, &words)?;
+            let from = device.buffer_of(&source)?;
+            let places = memory.input_u32(device, &index)?.view_as(DType::U32, 400)?;
+            let flag = memory.input_u32(device, &[NO_BAD_INDEX])?;
             let of_index = Layout::contiguous(&index_shape)?;
             let index = Operand {
                 buffer: &places,
@@ -55,7 +55,7 @@ fn scattering_keeps_the_last_of_equal_targets() {
                 layout: &source_layout,
             };
             let (view, flag_word) = (target.view_as(T::DTYPE, 90)?, flag.view_as(DType::U32, 1)?);
-            scatter(ctx, &view, &shape, 1, index, from, Some(&flag_word))?;
+            scatter(device, &view, &shape, 1, index, from, Some(&flag_word))?;
             Ok(vec![target, flag])
         });
         let layout = Layout::contiguous(&shape).expect("a shape");
@@ -90,11 +90,13 @@ fn additions_have_the_written_order() {
             index[50] = n as u32;
         }
         let (stored, source) = (normal(9, n), normal(10, count));
-        let got = run_everywhere("scatter_add", |ctx, memory| {
-            let target = memory.input(ctx, &stored)?;
-            let from = memory.input(ctx, &source)?;
-            let places = memory.input_u32(ctx, &index)?.view_as(DType::U32, count)?;
-            let flag = memory.input_u32(ctx, &[NO_BAD_INDEX])?;
+        let got = run_everywhere("scatter_add", |device, memory| {
+            let target = memory.input(device, &stored)?;
+            let from = memory.input(device, &source)?;
+            let places = memory
+                .input_u32(device, &index)?
+                .view_as(DType::U32, count)?;
+            let flag = memory.input_u32(device, &[NO_BAD_INDEX])?;
             let flag_word = flag.view_as(DType::U32, 1)?;
             let line = Layout::contiguous(&[count])?;
             let index = Operand {
@@ -105,7 +107,7 @@ fn additions_have_the_written_order() {
                 buffer: &from,
                 layout: &line,
             };
-            scatter_add(ctx, &target, &[n], 0, index, from, Some(&flag_word))?;
+            scatter_add(device, &target, &[n], 0, index, from, Some(&flag_word))?;
             Ok(vec![target, flag])
         });
         for target in 0..n {
@@ -132,11 +134,13 @@ fn scatter_add_works_along_any_axis_and_integers_wrap() {
     let stored = ids(11, 120, u32::MAX);
     let source = ids(12, 600, u32::MAX);
     let index = ids(13, 600, 6);
-    let got = run_everywhere("scatter_add", |ctx, memory| {
-        let target = memory.input_u32(ctx, &stored)?;
+    let got = run_everywhere("scatter_add", |device, memory| {
+        let target = memory.input_u32(device, &stored)?;
         let view = target.view_as(DType::I32, 120)?;
-        let from = memory.input_u32(ctx, &source)?.view_as(DType::I32, 600)?;
-        let places = memory.input_u32(ctx, &index)?.view_as(DType::I32, 600)?;
+        let from = memory
+            .input_u32(device, &source)?
+            .view_as(DType::I32, 600)?;
+        let places = memory.input_u32(device, &index)?.view_as(DType::I32, 600)?;
         let layout = Layout::contiguous(&index_shape)?;
         let index = Operand {
             buffer: &places,
@@ -146,7 +150,7 @@ fn scatter_add_works_along_any_axis_and_integers_wrap() {
             buffer: &from,
             layout: &layout,
         };
-        scatter_add(ctx, &view, &shape, 2, index, from, None)?;
+        scatter_add(device, &view, &shape, 2, index, from, None)?;
         Ok(vec![target])
     });
     let layout = Layout::contiguous(&shape).expect("a shape");
@@ -188,11 +192,14 @@ fn index_add_adds_slices_in_order_in_any_layout() {
         for at in indices_of(&wide) {
             packed[dense.place(&at)] = source[layout.place(&at)];
         }
-        let got = run_everywhere("index_add", |ctx, memory| {
-            let (target, again) = (memory.input(ctx, &stored)?, memory.input(ctx, &stored)?);
-            let from = memory.input(ctx, &source)?;
-            let straight = memory.input(ctx, &packed)?;
-            let places = memory.input_u32(ctx, &index)?.view_as(DType::U32, m)?;
+        let got = run_everywhere("index_add", |device, memory| {
+            let (target, again) = (
+                memory.input(device, &stored)?,
+                memory.input(device, &stored)?,
+            );
+            let from = memory.input(device, &source)?;
+            let straight = memory.input(device, &packed)?;
+            let places = memory.input_u32(device, &index)?.view_as(DType::U32, m)?;
             let line = Layout::contiguous(&[m])?;
             let index = Operand {
                 buffer: &places,
@@ -200,7 +207,7 @@ fn index_add_adds_slices_in_order_in_any_layout() {
             };
             let operand = |buffer, layout| Operand { buffer, layout };
             index_add(
-                ctx,
+                device,
                 &target,
                 shape,
                 axis,
@@ -209,7 +216,7 @@ fn index_add_adds_slices_in_order_in_any_layout() {
                 None,
             )?;
             index_add(
-                ctx,
+                device,
                 &again,
                 shape,
                 axis,
@@ -261,11 +268,13 @@ fn many_lines_are_added_in_the_written_order() {
             index[count - 2] = u32::MAX;
             index[count / 2] = shape[axis] as u32;
         }
-        let got = run_everywhere("scatter_add", |ctx, memory| {
-            let target = memory.input(ctx, &stored)?;
-            let from = memory.input(ctx, &source)?;
-            let places = memory.input_u32(ctx, &index)?.view_as(DType::U32, count)?;
-            let flag = memory.input_u32(ctx, &[NO_BAD_INDEX])?;
+        let got = run_everywhere("scatter_add", |device, memory| {
+            let target = memory.input(device, &stored)?;
+            let from = memory.input(device, &source)?;
+            let places = memory
+                .input_u32(device, &index)?
+                .view_as(DType::U32, count)?;
+            let flag = memory.input_u32(device, &[NO_BAD_INDEX])?;
             let flag_word = flag.view_as(DType::U32, 1)?;
             let layout = Layout::contiguous(index_shape)?;
             let index = Operand {
@@ -276,7 +285,7 @@ fn many_lines_are_added_in_the_written_order() {
                 buffer: &from,
                 layout: &layout,
             };
-            scatter_add(ctx, &target, shape, axis, index, from, Some(&flag_word))?;
+            scatter_add(device, &target, shape, axis, index, from, Some(&flag_word))?;
             Ok(vec![target, flag])
         });
         let to = Layout::contiguous(shape).expect("a shape");

@@ -1,7 +1,7 @@
 //! The columns of matrices as integers, alone or with the matrices' rows: the largest magnitudes first, then the digits, which turn.
 
 use bytemuck::cast_slice;
-use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
 
 use super::{
     NAME, Preparation, Prepared, ROWS, Source, Width, check, cpu, piece, prepare, vectors, wide,
@@ -48,7 +48,11 @@ pub(super) struct Counted {
 
 impl Counted {
     /// Of an operand with so many rows.
-    pub(super) fn new(ctx: &Context, other: Beside<'_>, rows: usize) -> Result<Self, KernelError> {
+    pub(super) fn new(
+        device: &Device,
+        other: Beside<'_>,
+        rows: usize,
+    ) -> Result<Self, KernelError> {
         match other {
             Beside::Prepared(other) => {
                 let is_rows = !other.of.of_columns && other.of.rows == rows;
@@ -63,7 +67,7 @@ impl Counted {
             Beside::Values(other, width) => {
                 check_len(NAME, "the other operand", other, [rows, width])?;
                 Ok(Self {
-                    exponents: counted_rows(ctx, other, [rows, width])?,
+                    exponents: counted_rows(device, other, [rows, width])?,
                     pieces: 1,
                 })
             }
@@ -77,7 +81,7 @@ impl Counted {
 /// # Errors
 /// As [`prepare`], and if the two are not the rows and columns of the same matrices.
 pub fn prepare_rows_and_columns(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     to: [&Prepared; 2],
 ) -> Result<(), KernelError> {
@@ -90,14 +94,14 @@ pub fn prepare_rows_and_columns(
         format!("{rows:?} and {columns:?} are not the rows and the columns of the same matrices")
     })?;
     if rows.rows * columns.rows == 0 {
-        return to.into_iter().try_for_each(|to| prepare(ctx, x, to));
+        return to.into_iter().try_for_each(|to| prepare(device, x, to));
     }
     if columns.k <= OWN_TILES * TURNED[0] {
         // Two launches side by side, neither of which waits for the largest magnitudes.
-        return to.into_iter().try_for_each(|to| prepare(ctx, x, to));
+        return to.into_iter().try_for_each(|to| prepare(device, x, to));
     }
     let sizes = push_of_columns(&columns, rows.padded());
-    let tops = tops(ctx, x.into(), &columns, Some(&rows), None)?;
+    let tops = tops(device, x.into(), &columns, Some(&rows), None)?;
     let across = columns.columns().max(rows.padded());
     let groups = columns.outer * columns.padded().div_ceil(TURNED[0]) * across.div_ceil(TURNED[1]);
     let wide_rows = u32::from(rows.width == Width::Wide);
@@ -121,7 +125,7 @@ pub fn prepare_rows_and_columns(
         push: push_bytes(&sizes),
         groups: groups_1d(groups),
     };
-    Ok(ctx.launch(launch, move |bindings| {
+    Ok(device.launch(launch, move |bindings| {
         let ([x, _], [digits, exponents, row_digits, row_exponents]) = bindings.split::<2, 4>();
         cpu::prepare(x, row_digits, row_exponents, &rows, None);
         cpu::prepare(x, digits, exponents, &columns, None);
@@ -130,7 +134,7 @@ pub fn prepare_rows_and_columns(
 
 /// Writes the integers of columns; the rows that count, if not all do, enter their largest magnitudes.
 pub(super) fn prepare_columns(
-    ctx: &Context,
+    device: &Device,
     x: Source<'_>,
     to: &Prepared,
     counted: Option<&Counted>,
@@ -142,8 +146,8 @@ pub(super) fn prepare_columns(
         tiles if tiles <= OWN_TILES && s.pieces() == 1 => tiles,
         _ => 0,
     };
-    let tops = match own_tiles == 0 && !ctx.is_cpu() {
-        true => Some(tops(ctx, x, &s, None, counted)?),
+    let tops = match own_tiles == 0 && !device.is_cpu() {
+        true => Some(tops(device, x, &s, None, counted)?),
         false => None,
     };
     // Without a choice of rows nobody reads the second one.
@@ -186,7 +190,7 @@ pub(super) fn prepare_columns(
         counted.map(|counted| counted.pieces),
         x.on_the_cpu(s.columns()),
     );
-    Ok(ctx.launch(launch, move |bindings| {
+    Ok(device.launch(launch, move |bindings| {
         let (read, mut written) = bindings.split_all();
         let [digits, exponents] = &mut written[..] else {
             return;
@@ -198,11 +202,11 @@ pub(super) fn prepare_columns(
 
 /// Which rows of `x`, \[rows, width\], are zeros alone: i32, the exponent of zeros, else 0.
 fn counted_rows(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     [rows, width]: [usize; 2],
 ) -> Result<Buffer, KernelError> {
-    let counted = ctx.alloc_typed(DType::I32, rows)?;
+    let counted = device.alloc_typed(DType::I32, rows)?;
     let push = counted_shader::Push {
         rows: rows as u32,
         k: width as u32,
@@ -215,7 +219,7 @@ fn counted_rows(
         push: push_bytes(&push),
         groups: groups_1d(rows.div_ceil(ROWS)),
     };
-    ctx.launch(launch, move |bindings| {
+    device.launch(launch, move |bindings| {
         let ([x], [counted]) = bindings.split();
         cpu::counted_rows(x, counted, width);
     })?;
@@ -237,18 +241,18 @@ fn push_of_columns(s: &Preparation, row_padded: usize) -> columns_shader::Push {
 /// The largest magnitudes of columns by pieces, u32, and behind them those of their matrices' rows. The CPU device finds
 /// them when it prepares.
 fn tops(
-    ctx: &Context,
+    device: &Device,
     x: Source<'_>,
     s: &Preparation,
     rows: Option<&Preparation>,
     counted: Option<&Counted>,
 ) -> Result<Buffer, KernelError> {
     let of_rows = rows.map_or(0, Preparation::exponents_len);
-    let tops = ctx.alloc_typed(DType::U32, s.exponents_len() + of_rows)?;
-    if ctx.is_cpu() {
+    let tops = device.alloc_typed(DType::U32, s.exponents_len() + of_rows)?;
+    if device.is_cpu() {
         return Ok(tops);
     }
-    fill(ctx, 0.0, &tops)?;
+    fill(device, 0.0, &tops)?;
     let sizes = push_of_columns(s, rows.map_or(0, Preparation::padded));
     let groups = s.outer * s.k.div_ceil(SCANNED[0]) * s.columns().div_ceil(SCANNED[1]);
     let mut bindings = vec![Binding::Read(x.first()), Binding::ReadWrite(&tops)];
@@ -280,6 +284,6 @@ fn tops(
         push: push_bytes(&sizes),
         groups: groups_1d(groups.max(1)),
     };
-    ctx.launch(launch, |_| {})?;
+    device.launch(launch, |_| {})?;
     Ok(tops)
 }

@@ -2,7 +2,7 @@
 //! exponents of its own.
 
 use bytemuck::cast_slice;
-use hlx_core::{Binding, Buffer, Context, DType, Launch, as_u32, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, as_u32, groups_1d, push_bytes};
 
 use super::super::GRANULE;
 use super::super::law::Width;
@@ -42,7 +42,7 @@ impl Prepared {
     /// # Errors
     /// If a buffer has another type or length, and if there is no memory.
     pub(crate) fn columns_of_groups(
-        ctx: &Context,
+        device: &Device,
         x: &Buffer,
         [rows, columns]: [usize; 2],
         width: Width,
@@ -54,8 +54,8 @@ impl Prepared {
         let of = Preparation::of_rows(columns, groups.padded(rows), width);
         of.check_sizes(NAME)?;
         let prepared = Self {
-            digits: ctx.alloc_typed(DType::I8, of.digits_len())?,
-            exponents: ctx.alloc_shape_typed(DType::I32, &[columns, groups.count])?,
+            digits: device.alloc_typed(DType::I8, of.digits_len())?,
+            exponents: device.alloc_shape_typed(DType::I32, &[columns, groups.count])?,
             of,
         };
         check_len(NAME, "x", x, [rows, columns])?;
@@ -70,15 +70,22 @@ impl Prepared {
         if prepared.digits.is_empty() {
             return Ok(prepared);
         }
-        let counted = beside.map(|other| Counted::new(ctx, other, rows));
+        let counted = beside.map(|other| Counted::new(device, other, rows));
         let counted = counted.transpose()?;
-        launch(ctx, x, &prepared, [rows, columns], groups, counted.as_ref())?;
+        launch(
+            device,
+            x,
+            &prepared,
+            [rows, columns],
+            groups,
+            counted.as_ref(),
+        )?;
         Ok(prepared)
     }
 }
 
 fn launch(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     to: &Prepared,
     [rows, columns]: [usize; 2],
@@ -91,11 +98,11 @@ fn launch(
         groups: groups.count as u32,
         words: (to.of.padded() / 4) as u32,
     };
-    let tops = ctx.alloc_typed(DType::U32, to.exponents.len())?;
+    let tops = device.alloc_typed(DType::U32, to.exponents.len())?;
     // Without a choice of rows nobody reads it.
     let of_rows = counted.map_or(x, |counted| &counted.exponents);
-    if !ctx.is_cpu() {
-        fill(ctx, 0.0, &tops)?;
+    if !device.is_cpu() {
+        fill(device, 0.0, &tops)?;
         let launch = Launch {
             name: "integer_tops_of_groups",
             shader: &tops_shader::SHADER,
@@ -112,7 +119,7 @@ fn launch(
             push: push_bytes(&push),
             groups: groups_1d((rows.div_ceil(SCANNED[0]) * columns.div_ceil(SCANNED[1])).max(1)),
         };
-        ctx.launch(launch, |_| {})?;
+        device.launch(launch, |_| {})?;
     }
     let of = to.of;
     let launch = Launch {
@@ -123,7 +130,7 @@ fn launch(
             Binding::Read(x),
             Binding::Read(groups.bounds),
             // On the CPU, which finds the largest magnitudes by itself, the rows that count.
-            Binding::Read(if ctx.is_cpu() { of_rows } else { &tops }),
+            Binding::Read(if device.is_cpu() { of_rows } else { &tops }),
             Binding::Write(&to.digits),
             Binding::Write(&to.exponents),
         ],
@@ -131,7 +138,7 @@ fn launch(
         groups: groups_1d(of.padded().div_ceil(TURNED[0]) * columns.div_ceil(TURNED[1])),
     };
     let counted_pieces = counted.map(|counted| counted.pieces);
-    Ok(ctx.launch(launch, move |bindings| {
+    Ok(device.launch(launch, move |bindings| {
         let ([x, bounds, counted], [digits, exponents]) = bindings.split::<3, 2>();
         let counted = counted_pieces.map(|pieces| (cast_slice(counted), pieces));
         let piece = |(group, bound): (usize, &[u32])| {

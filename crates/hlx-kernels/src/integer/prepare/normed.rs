@@ -1,6 +1,6 @@
 //! Norms whose results are wide rows of integers at once, and nowhere stored as floats.
 
-use hlx_core::{Binding, Buffer, Context, DType, Launch, Shader, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, Shader, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use super::{GRANULE, NAME, PIECE, Preparation, Prepared, Width, check_dtype, prepare_row};
@@ -21,7 +21,7 @@ use layer_norm_shader::Push;
 /// # Errors
 /// If a buffer has another length, a row more than [`PIECE`] elements or none, or the launch fails.
 pub fn prepare_layer_norm(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     [weight, bias]: [&Buffer; 2],
     stats: &Buffer,
@@ -36,7 +36,7 @@ pub fn prepare_layer_norm(
         eps,
         body: layer_norm::forward_rows,
     };
-    norm.prepare(ctx, x, [rows, cols])
+    norm.prepare(device, x, [rows, cols])
 }
 
 /// Computes an [RMS norm](crate::rms_norm) of `x`, \[rows, cols\], as [`prepare_layer_norm`] does; `stats` is \[rows\].
@@ -44,7 +44,7 @@ pub fn prepare_layer_norm(
 /// # Errors
 /// As [`prepare_layer_norm`].
 pub fn prepare_rms_norm(
-    ctx: &Context,
+    device: &Device,
     x: &Buffer,
     weight: &Buffer,
     stats: &Buffer,
@@ -59,7 +59,7 @@ pub fn prepare_rms_norm(
         eps,
         body: |x, weight, _, y, stats, eps| rms_norm::forward_rows(x, weight, y, stats, eps),
     };
-    norm.prepare(ctx, x, [rows, cols])
+    norm.prepare(device, x, [rows, cols])
 }
 
 /// x, weight, bias, y, stats and eps of some rows.
@@ -79,7 +79,7 @@ struct Norm<'a> {
 impl Norm<'_> {
     fn prepare(
         &self,
-        ctx: &Context,
+        device: &Device,
         x: &Buffer,
         [rows, cols]: [usize; 2],
     ) -> Result<Prepared, KernelError> {
@@ -92,11 +92,11 @@ impl Norm<'_> {
         check_len(NAME, "x", x, [rows, cols])?;
         check_len(NAME, "weight", self.gain[0], cols)?;
         check_len(NAME, "stats", stats, [rows, n_stats])?;
-        let prepared = Prepared::empty(ctx, Preparation::of_rows(rows, cols, Width::Wide))?;
+        let prepared = Prepared::empty(device, Preparation::of_rows(rows, cols, Width::Wide))?;
         if rows == 0 {
             return Ok(prepared);
         }
-        let held = RowGroup::held(ctx, cols);
+        let held = RowGroup::held(device, cols);
         let mut constants = held.map_or(Vec::new(), |cut| cut.specialization(cols).to_vec());
         constants.push((4, u32::from(cols.is_multiple_of(4))));
         let push = Push {
@@ -123,7 +123,7 @@ impl Norm<'_> {
             }),
         };
         let (body, eps) = (self.body, self.eps);
-        ctx.launch(launch, move |bindings| {
+        device.launch(launch, move |bindings| {
             let ([x, weight, bias], [digits, exponents, stats]) = bindings.split();
             let digits: &mut [i8] = bytemuck::cast_slice_mut(digits);
             let padded = cols.div_ceil(GRANULE) * GRANULE;

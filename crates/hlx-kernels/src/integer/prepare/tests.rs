@@ -1,6 +1,6 @@
 //! What is prepared where it is computed has the integers of the same numbers out of memory.
 
-use hlx_core::{Buffer, Context, RowCut};
+use hlx_core::{Buffer, Device, RowCut};
 
 use super::*;
 use crate::activation::{Activation, activation_forward};
@@ -27,14 +27,14 @@ fn numbers(rows: usize, columns: usize) -> [Vec<f32>; 4] {
     [x, up, weight, bias]
 }
 
-fn multiplied(ctx: &Context, a: &Buffer, b: &Buffer) -> Result<Buffer, KernelError> {
+fn multiplied(device: &Device, a: &Buffer, b: &Buffer) -> Result<Buffer, KernelError> {
     let layout = Layout::contiguous(&[a.len()])?;
-    let out = ctx.alloc(a.len())?;
+    let out = device.alloc(a.len())?;
     let of = |buffer| Operand {
         buffer,
         layout: &layout,
     };
-    binary(ctx, Binary::Mul, DType::F32, of(a), of(b), &out)?;
+    binary(device, Binary::Mul, DType::F32, of(a), of(b), &out)?;
     Ok(out)
 }
 
@@ -59,7 +59,7 @@ fn assert_pairs(name: &str, outputs: &[Vec<f32>]) {
 
 /// The columns of a source and of the stored numbers, beside an operand some of whose rows are zeros.
 fn push_columns(
-    ctx: &Context,
+    device: &Device,
     outputs: &mut Vec<Buffer>,
     [source, stored]: [Source<'_>; 2],
     beside: &Buffer,
@@ -69,18 +69,18 @@ fn push_columns(
     let other = beside.len() / (shards * per_shard);
     for x in [source, stored] {
         let beside = Beside::Values(beside, other);
-        push(outputs, Prepared::columns_beside(ctx, x, of, beside)?);
+        push(outputs, Prepared::columns_beside(device, x, of, beside)?);
     }
     Ok(())
 }
 
 /// The incoming gradient that decides which rows count.
-fn incoming(ctx: &Context, memory: &mut TestMemory, rows: usize) -> Result<Buffer, KernelError> {
+fn incoming(device: &Device, memory: &mut TestMemory, rows: usize) -> Result<Buffer, KernelError> {
     let mut dy = normal(9, rows * 5);
     for dy in dy.chunks_mut(5).step_by(4) {
         dy.fill(0.0);
     }
-    Ok(memory.input(ctx, &dy)?)
+    Ok(memory.input(device, &dy)?)
 }
 
 /// Shards, their rows, and columns: short columns, and such that take several workgroups.
@@ -99,12 +99,12 @@ fn activations_are_prepared_where_they_are_computed() {
         let rows = shards * per_shard;
         let [x, up, ..] = numbers(rows, columns);
         let name = format!("integers of {kind} {shards} {per_shard} {columns}");
-        let outputs = run_everywhere(&name, |ctx, memory| {
-            let (x, up) = (&memory.input(ctx, &x)?, &memory.input(ctx, &up)?);
-            let active = &ctx.alloc(rows * columns)?;
-            activation_forward(ctx, kind, x, active)?;
-            let gated = &multiplied(ctx, active, up)?;
-            let dy = incoming(ctx, memory, rows)?;
+        let outputs = run_everywhere(&name, |device, memory| {
+            let (x, up) = (&memory.input(device, &x)?, &memory.input(device, &up)?);
+            let active = &device.alloc(rows * columns)?;
+            activation_forward(device, kind, x, active)?;
+            let gated = &multiplied(device, active, up)?;
+            let dy = incoming(device, memory, rows)?;
             let mut outputs = Vec::new();
             for (source, stored) in [
                 (Source::Activation { kind, x }, active),
@@ -113,10 +113,10 @@ fn activations_are_prepared_where_they_are_computed() {
                 let both = [source, Source::Stored(stored)];
                 let of_rows = Preparation::of_rows(rows, columns, Width::Wide);
                 for x in both {
-                    push(&mut outputs, Prepared::new(ctx, x, of_rows)?);
+                    push(&mut outputs, Prepared::new(device, x, of_rows)?);
                 }
                 let shape = [shards, per_shard, columns];
-                push_columns(ctx, &mut outputs, both, &dy, shape)?;
+                push_columns(device, &mut outputs, both, &dy, shape)?;
             }
             Ok(outputs)
         });
@@ -125,15 +125,15 @@ fn activations_are_prepared_where_they_are_computed() {
 }
 
 /// The device's own way with rows, and a way in which registers hold them.
-fn ways(ctx: &Context, columns: usize) -> Result<[Context; 2], KernelError> {
-    let mut tuning = ctx.tuning().clone();
+fn ways(device: &Device, columns: usize) -> Result<[Device; 2], KernelError> {
+    let mut tuning = device.tuning().clone();
     tuning.held_rows = vec![RowCut {
         up_to: columns,
         threads: if columns > 32 { 32 } else { 128 },
         rows: 2,
         blocks_ahead: 1,
     }];
-    Ok([ctx.clone(), ctx.with_tuning(tuning)?])
+    Ok([device.clone(), device.with_tuning(tuning)?])
 }
 
 #[test]
@@ -142,25 +142,26 @@ fn norms_are_prepared_where_they_are_computed() {
         let rows = shards * per_shard;
         let [x, _, weight, bias] = numbers(rows, columns);
         let name = format!("integers of norms {shards} {per_shard} {columns}");
-        let outputs = run_everywhere(&name, |ctx, memory| {
-            let [x, weight, bias] = &[&x, &weight, &bias].map(|values| memory.input(ctx, values));
+        let outputs = run_everywhere(&name, |device, memory| {
+            let [x, weight, bias] =
+                &[&x, &weight, &bias].map(|values| memory.input(device, values));
             let [Ok(x), Ok(weight), Ok(bias)] = [x, weight, bias] else {
                 panic!("uploads");
             };
-            let dy = incoming(ctx, memory, rows)?;
+            let dy = incoming(device, memory, rows)?;
             let of_rows = Preparation::of_rows(rows, columns, Width::Wide);
             let mut outputs = Vec::new();
-            for ctx in &ways(ctx, columns)? {
-                let y = &ctx.alloc(rows * columns)?;
-                let stats = &memory.output(ctx, 2 * rows)?;
+            for device in &ways(device, columns)? {
+                let y = &device.alloc(rows * columns)?;
+                let stats = &memory.output(device, 2 * rows)?;
                 let shape = [rows, columns];
                 push(
                     &mut outputs,
-                    prepare_layer_norm(ctx, x, [weight, bias], stats, EPS, shape)?,
+                    prepare_layer_norm(device, x, [weight, bias], stats, EPS, shape)?,
                 );
-                let unused = ctx.alloc(2 * rows)?;
-                layer_norm_forward(ctx, x, weight, bias, y, &unused, rows, columns, EPS)?;
-                push(&mut outputs, Prepared::new(ctx, y, of_rows)?);
+                let unused = device.alloc(2 * rows)?;
+                layer_norm_forward(device, x, weight, bias, y, &unused, rows, columns, EPS)?;
+                push(&mut outputs, Prepared::new(device, y, of_rows)?);
                 let source = Source::LayerNorm {
                     x,
                     stats,
@@ -168,19 +169,31 @@ fn norms_are_prepared_where_they_are_computed() {
                     bias,
                 };
                 let both = [source, Source::Stored(y)];
-                push_columns(ctx, &mut outputs, both, &dy, [shards, per_shard, columns])?;
+                push_columns(
+                    device,
+                    &mut outputs,
+                    both,
+                    &dy,
+                    [shards, per_shard, columns],
+                )?;
 
-                let stats = &memory.output(ctx, rows)?;
+                let stats = &memory.output(device, rows)?;
                 push(
                     &mut outputs,
-                    prepare_rms_norm(ctx, x, weight, stats, EPS, shape)?,
+                    prepare_rms_norm(device, x, weight, stats, EPS, shape)?,
                 );
-                let (y, unused) = (&ctx.alloc(rows * columns)?, ctx.alloc(rows)?);
-                rms_norm_forward(ctx, x, weight, y, &unused, rows, columns, EPS)?;
-                push(&mut outputs, Prepared::new(ctx, y, of_rows)?);
+                let (y, unused) = (&device.alloc(rows * columns)?, device.alloc(rows)?);
+                rms_norm_forward(device, x, weight, y, &unused, rows, columns, EPS)?;
+                push(&mut outputs, Prepared::new(device, y, of_rows)?);
                 let source = Source::RmsNorm { x, stats, weight };
                 let both = [source, Source::Stored(y)];
-                push_columns(ctx, &mut outputs, both, &dy, [shards, per_shard, columns])?;
+                push_columns(
+                    device,
+                    &mut outputs,
+                    both,
+                    &dy,
+                    [shards, per_shard, columns],
+                )?;
             }
             Ok(outputs)
         });
@@ -190,10 +203,10 @@ fn norms_are_prepared_where_they_are_computed() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let ctx = crate::testing::contexts()[0].clone();
-    let alloc = |len| ctx.alloc(len).expect("memory");
+    let device = crate::testing::devices()[0].clone();
+    let alloc = |len| device.alloc(len).expect("memory");
     let (x, stats, gain) = (alloc(2 * 5000), alloc(2), alloc(5000));
-    let error = prepare_rms_norm(&ctx, &x, &gain, &stats, EPS, [2, 5000]);
+    let error = prepare_rms_norm(&device, &x, &gain, &stats, EPS, [2, 5000]);
     let text = error.expect_err("refused").to_string();
     let expected = "prepare_integers: a norm's row has 5000 elements, expected at most 4096";
     assert_eq!(text, expected);
@@ -203,7 +216,7 @@ fn what_does_not_fit_is_refused() {
         weight: &gain,
     };
     let of = Preparation::of_columns(1, 2, 5000, Width::Narrow).whole();
-    let text = Prepared::new(&ctx, source, of)
+    let text = Prepared::new(&device, source, of)
         .expect_err("refused")
         .to_string();
     assert_eq!(text, "prepare_integers: stats has 3 elements, expected 2");
@@ -213,7 +226,7 @@ fn what_does_not_fit_is_refused() {
         stats: &stats,
         weight: &gain,
     };
-    let text = Prepared::new(&ctx, source, of)
+    let text = Prepared::new(&device, source, of)
         .expect_err("refused")
         .to_string();
     let expected = "prepare_integers: rows of a norm's result are prepared by the norm";

@@ -1,6 +1,6 @@
 //! Products whose rows or terms the device alone knows.
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 
 use super::{End, IntegerProduct, NAME, launch, padded};
 use crate::KernelError;
@@ -40,7 +40,7 @@ pub(crate) enum Bounded {
 /// # Errors
 /// If a buffer has another type or length, or the launch fails.
 pub(crate) fn integer_product_by(
-    ctx: &Context,
+    device: &Device,
     bounds: Bounds<'_>,
     [a, b]: [&Prepared; 2],
     c: &Buffer,
@@ -82,5 +82,5 @@ pub(crate) fn integer_product_by(
     } else {
         End::Nothing
     };
-    launch(ctx, [a, b], (None, Some(bounds)), c, shape, end)
+    launch(device, [a, b], (None, Some(bounds)), c, shape, end)
 }

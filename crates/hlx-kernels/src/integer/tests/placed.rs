@@ -52,20 +52,23 @@ impl Case {
         let groups = shape.n_groups();
         let (a, b) = (awkward(1, batch * m, k), awkward(2, groups * n, k));
         let (bias, stored) = (normal(3, groups * n), normal(4, shape.reach()));
-        let got = run_everywhere(&format!("{shape:?}"), |ctx, mem| {
+        let got = run_everywhere(&format!("{shape:?}"), |device, mem| {
             let of_a = Preparation::of_rows(batch * m, k, Width::Wide);
             let of_b = Preparation::of_rows(groups * n, k, Width::Narrow);
-            let (a, b) = (prepared(ctx, mem, &a, of_a)?, prepared(ctx, mem, &b, of_b)?);
-            let bias = mem.input(ctx, &bias)?;
+            let (a, b) = (
+                prepared(device, mem, &a, of_a)?,
+                prepared(device, mem, &b, of_b)?,
+            );
+            let bias = mem.input(device, &bias)?;
             let mut outputs = Vec::new();
-            for ctx in &every_way(ctx) {
+            for device in &every_way(device) {
                 for accumulate in [false, true] {
-                    let c = mem.input(ctx, &stored)?;
+                    let c = mem.input(device, &stored)?;
                     let shape = IntegerProduct {
                         accumulate,
                         ..shape
                     };
-                    integer_product(ctx, [&a, &b], Some(&bias), &c, &shape, Epilogue::None)?;
+                    integer_product(device, [&a, &b], Some(&bias), &c, &shape, Epilogue::None)?;
                     outputs.push(c);
                 }
             }
@@ -111,16 +114,17 @@ fn results_turned_apart_and_of_shared_operands_are_those_of_products_alone() {
 
 #[test]
 fn an_epilogue_of_results_that_lie_elsewhere_is_refused() {
-    let ctx = &hlx_core::testing::cpu().expect("the CPU device");
-    let x = ctx.alloc(8).expect("memory");
-    let of = |width| Prepared::new(ctx, &x, Preparation::of_rows(1, 8, width)).expect("prepared");
+    let device = &hlx_core::testing::cpu().expect("the CPU device");
+    let x = device.alloc(8).expect("memory");
+    let of =
+        |width| Prepared::new(device, &x, Preparation::of_rows(1, 8, width)).expect("prepared");
     let shape = IntegerProduct {
         turned: true,
         ..IntegerProduct::new(1, 1, 8)
     };
     let (a, b) = (of(Width::Wide), of(Width::Narrow));
-    let c = ctx.alloc(1).expect("memory");
-    let error = integer_product(ctx, [&a, &b], None, &c, &shape, Epilogue::Scale(2.0));
+    let c = device.alloc(1).expect("memory");
+    let error = integer_product(device, [&a, &b], None, &c, &shape, Epilogue::Scale(2.0));
     assert_eq!(
         error.expect_err("refused").to_string(),
         "integer_product: an epilogue is for a C that is its whole buffer"

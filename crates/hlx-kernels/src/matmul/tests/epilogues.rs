@@ -28,23 +28,27 @@ fn with_epilogue(
     tile: &Tile,
     epilogue_idx: usize,
     launches: Launches,
-    (ctx, memory): (&Context, &mut TestMemory),
+    (device, memory): (&Device, &mut TestMemory),
 ) -> Result<Vec<Buffer>, KernelError> {
     let s = &case.shape;
-    let operands = [&memory.input(ctx, &case.a)?, &memory.input(ctx, &case.b)?];
-    let bias = case.bias().map(|bias| memory.input(ctx, bias));
+    let operands = [
+        &memory.input(device, &case.a)?,
+        &memory.input(device, &case.b)?,
+    ];
+    let bias = case.bias().map(|bias| memory.input(device, bias));
     let bias = bias.transpose()?;
-    let c = memory.input(ctx, &case.c)?;
-    let extra = memory.input(ctx, &values(5, case.c.len()))?;
+    let c = memory.input(device, &case.c)?;
+    let extra = memory.input(device, &values(5, case.c.len()))?;
     let epilogue = epilogues(&extra)[epilogue_idx];
     check(operands[0], operands[1], bias.as_ref(), &c, s)?;
     epilogue.check(NAME, &c, s)?;
-    let run = |c: &Buffer, epilogue| matmul_in(ctx, operands, bias.as_ref(), c, s, tile, epilogue);
+    let run =
+        |c: &Buffer, epilogue| matmul_in(device, operands, bias.as_ref(), c, s, tile, epilogue);
     match launches {
         Launches::One => {
             let shader = epilogue.fused(tile).expect("a shader");
             launch(
-                ctx,
+                device,
                 operands,
                 bias.as_ref(),
                 &c,
@@ -54,7 +58,7 @@ fn with_epilogue(
             )?;
         }
         Launches::Separate => {
-            epilogue.separately(ctx, &c, s.accumulate, |c| run(c, Epilogue::None))?;
+            epilogue.separately(device, &c, s.accumulate, |c| run(c, Epilogue::None))?;
         }
         Launches::Chosen => run(&c, epilogue)?,
     }
@@ -63,8 +67,8 @@ fn with_epilogue(
 
 #[test]
 fn epilogues_have_the_bits_of_separate_launches_on_every_device() {
-    let contexts = crate::testing::contexts();
-    let emulated = contexts.iter().any(|ctx| !ctx.native_arithmetic());
+    let devices = crate::testing::devices();
+    let emulated = devices.iter().any(|device| !device.native_arithmetic());
     // Devices that emulate the arithmetic run separate launches. As their drivers compile a fused
     // shader for seconds, they have the smallest tile here, and three epilogues in one launch.
     let tiles = if emulated {
@@ -72,7 +76,7 @@ fn epilogues_have_the_bits_of_separate_launches_on_every_device() {
     } else {
         &TILES[..]
     };
-    let one = contexts[0].alloc(1).expect("buffer");
+    let one = devices[0].alloc(1).expect("buffer");
     let with_epilogues = tiles.iter().filter(|tile| !tile.is_plain());
     for (i, tile) in with_epilogues.enumerate() {
         for epilogue_idx in 0..epilogues(&one).len() {
@@ -101,11 +105,17 @@ fn epilogues_have_the_bits_of_separate_launches_on_every_device() {
             } else {
                 Launches::Chosen
             };
-            let got = run_everywhere(&name, |ctx, memory| {
-                with_epilogue(&case, tile, epilogue_idx, launches, (ctx, memory))
+            let got = run_everywhere(&name, |device, memory| {
+                with_epilogue(&case, tile, epilogue_idx, launches, (device, memory))
             });
-            let want = run_on(&name, &contexts[0], |ctx, memory| {
-                with_epilogue(&case, tile, epilogue_idx, Launches::Separate, (ctx, memory))
+            let want = run_on(&name, &devices[0], |device, memory| {
+                with_epilogue(
+                    &case,
+                    tile,
+                    epilogue_idx,
+                    Launches::Separate,
+                    (device, memory),
+                )
             });
             for (got, want) in got.iter().zip(&want) {
                 assert_same_bits(&name, got, want);
@@ -119,13 +129,13 @@ fn epilogues_have_the_bits_of_separate_launches_on_every_device() {
 fn an_activation_that_is_no_kind_gives_nan() {
     let s = MatMul::new(5, 8, 16);
     let shader = epilogue::activated(SMALLEST).expect("a shader");
-    for ctx in hlx_core::testing::vulkan_contexts() {
-        let outputs = run_on("matmul", &ctx, |ctx, memory| {
+    for device in hlx_core::testing::vulkan_devices() {
+        let outputs = run_on("matmul", &device, |device, memory| {
             let (a, b) = (
-                memory.input(ctx, &[1.0; 80])?,
-                memory.input(ctx, &[0.1; 128])?,
+                memory.input(device, &[1.0; 80])?,
+                memory.input(device, &[0.1; 128])?,
             );
-            let (c, out) = (memory.output(ctx, 40)?, memory.output(ctx, 40)?);
+            let (c, out) = (memory.output(device, 40)?, memory.output(device, 40)?);
             let mut specialization = specialization(&s, SMALLEST, START_ZERO).to_vec();
             specialization.extend([(8, 2), (9, Activation::ALL.len() as u32)]);
             let push = Push {
@@ -152,7 +162,7 @@ fn an_activation_that_is_no_kind_gives_nan() {
                 push: push_bytes(&push),
                 groups: [1, 1, 1],
             };
-            ctx.launch(launch, |_| ())?;
+            device.launch(launch, |_| ())?;
             Ok(vec![c, out])
         });
         assert_close("the product", &outputs[0], &[1.6; 40], 1e-6, 0.0);
@@ -165,18 +175,18 @@ fn an_activation_that_is_no_kind_gives_nan() {
 #[test]
 fn products_side_by_side_read_one_operand() {
     let s = MatMul::new(5, 8, 16);
-    for ctx in hlx_core::testing::vulkan_contexts() {
-        let outputs = run_on("matmul", &ctx, |ctx, memory| {
+    for device in hlx_core::testing::vulkan_devices() {
+        let outputs = run_on("matmul", &device, |device, memory| {
             let (a, b) = (
-                memory.input(ctx, &normal(1, 80))?,
-                memory.input(ctx, &normal(2, 128))?,
+                memory.input(device, &normal(1, 80))?,
+                memory.input(device, &normal(2, 128))?,
             );
-            let r = memory.input(ctx, &normal(3, 40))?;
-            let outputs = [memory.output(ctx, 40)?, memory.output(ctx, 40)?];
+            let r = memory.input(device, &normal(3, 40))?;
+            let outputs = [memory.output(device, 40)?, memory.output(device, 40)?];
             for c in &outputs {
                 let epilogue = Epilogue::Add(&r);
                 let shader = epilogue.fused(SMALLEST).expect("a shader");
-                launch(ctx, [&a, &b], None, c, &s, (SMALLEST, shader), epilogue)?;
+                launch(device, [&a, &b], None, c, &s, (SMALLEST, shader), epilogue)?;
             }
             Ok(outputs.to_vec())
         });
@@ -207,12 +217,12 @@ fn a_transposed_a_with_an_epilogue_takes_the_tile_of_its_shader() {
 
 #[test]
 fn wrong_epilogues_are_errors() {
-    let ctx = &hlx_core::testing::cpu().expect("the CPU device opens");
-    let [two, four] = [2, 4].map(|len| ctx.buffer_f32(&vec![1.0; len]).expect("buffer"));
-    let out = ctx.alloc(4).expect("buffer");
+    let device = &hlx_core::testing::cpu().expect("the CPU device opens");
+    let [two, four] = [2, 4].map(|len| device.buffer_f32(&vec![1.0; len]).expect("buffer"));
+    let out = device.alloc(4).expect("buffer");
     let s = MatMul::new(2, 2, 2);
     let error = |c: &Buffer, s: &MatMul, epilogue| {
-        let result = matmul_with(ctx, &four, &four, None, c, s, epilogue);
+        let result = matmul_with(device, &four, &four, None, c, s, epilogue);
         result.expect_err("an error").to_string()
     };
     let kind = Activation::Gelu;
@@ -238,7 +248,7 @@ fn wrong_epilogues_are_errors() {
         stride_c: 8,
         ..s
     };
-    let [c, long] = [12, 12].map(|len| ctx.alloc(len).expect("buffer"));
+    let [c, long] = [12, 12].map(|len| device.alloc(len).expect("buffer"));
     assert_eq!(
         error(&c, &apart, Epilogue::Add(&long)),
         "matmul: stride_c is 8, expected 4 with an epilogue"

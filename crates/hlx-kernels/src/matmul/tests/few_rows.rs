@@ -15,20 +15,20 @@ fn product(m: usize, n: usize, k: usize) -> MatMul {
 /// Runs the product in one cut on every device, with a residual in its epilogue or without.
 fn run(case: &Case, b: &Right, cut: Cut, residual: Option<&[f32]>) -> Vec<f32> {
     let s = &case.shape;
-    let outputs = run_everywhere(&format!("{s:?}, {cut:?}"), |ctx, memory| {
-        let (a, b) = (memory.input(ctx, &case.a)?, b.upload(ctx, memory)?);
-        let bias = case.bias().map(|bias| memory.input(ctx, bias));
+    let outputs = run_everywhere(&format!("{s:?}, {cut:?}"), |device, memory| {
+        let (a, b) = (memory.input(device, &case.a)?, b.upload(device, memory)?);
+        let bias = case.bias().map(|bias| memory.input(device, bias));
         let bias = bias.transpose()?;
-        let residual = residual.map(|r| memory.input(ctx, r)).transpose()?;
+        let residual = residual.map(|r| memory.input(device, r)).transpose()?;
         let epilogue = residual.as_ref().map_or(Epilogue::None, Epilogue::Add);
-        let c = memory.output(ctx, case.c.len())?;
+        let c = memory.output(device, case.c.len())?;
         let operands = Operands {
             a: &a,
             b: &b,
             bias: bias.as_ref(),
             prologue: None,
         };
-        few_rows(ctx, operands, &c, s, cut, epilogue)?;
+        few_rows(device, operands, &c, s, cut, epilogue)?;
         Ok(vec![c])
     });
     outputs.into_iter().next().expect("one output")
@@ -71,9 +71,9 @@ fn few_rows_have_the_bits_of_the_chain_on_every_device() {
 
 #[test]
 fn as_many_rows_as_shared_memory_takes_on_every_device() {
-    let limits = contexts().iter().map(|ctx| match ctx.is_cpu() {
+    let limits = devices().iter().map(|device| match device.is_cpu() {
         true => usize::MAX,
-        false => ctx.info().shared_memory_bytes as usize,
+        false => device.info().shared_memory_bytes as usize,
     });
     let limit = limits.min().expect("a device");
     for dtype in Right::TYPES {
@@ -89,8 +89,8 @@ fn as_many_rows_as_shared_memory_takes_on_every_device() {
 
 #[test]
 fn more_rows_than_a_workgroup_has_are_spread_over_several() {
-    let limits = contexts().iter().filter(|ctx| !ctx.is_cpu());
-    let limit = limits.map(|ctx| ctx.info().shared_memory_bytes as usize);
+    let limits = devices().iter().filter(|device| !device.is_cpu());
+    let limit = limits.map(|device| device.info().shared_memory_bytes as usize);
     let limit = limit.min().unwrap_or(usize::MAX);
     for dtype in Right::TYPES {
         for (cut, m) in [(Cut::Narrow, 17), (Cut::Narrow, 64), (Cut::Wide, 9)] {
@@ -138,18 +138,21 @@ fn cuts_are_for_what_their_shaders_compute() {
             assert!(!fits(cut, &other, DType::BF16), "{other:?}");
         }
     }
-    let cpu = contexts().iter().find(|ctx| ctx.is_cpu()).expect("the CPU");
+    let cpu = devices()
+        .iter()
+        .find(|device| device.is_cpu())
+        .expect("the CPU");
     assert_eq!(Cut::choose(cpu, &one, DType::BF16), None);
-    for ctx in contexts().iter().filter(|ctx| !ctx.is_cpu()) {
-        let chosen = |n| Cut::choose(ctx, &product(1, n, 1024), DType::BF16);
+    for device in devices().iter().filter(|device| !device.is_cpu()) {
+        let chosen = |n| Cut::choose(device, &product(1, n, 1024), DType::BF16);
         assert_eq!(chosen(8), Some(Cut::Narrow));
-        let wide = ctx.tuning().products.few_rows_wide_from;
-        assert!(chosen(wide).is_some_and(|cut| cut == Cut::Wide || !fits_on(ctx, wide)));
+        let wide = device.tuning().products.few_rows_wide_from;
+        assert!(chosen(wide).is_some_and(|cut| cut == Cut::Wide || !fits_on(device, wide)));
         assert_eq!(chosen(wide - 1), Some(Cut::Narrow));
-        let of_rows = |m, n| Cut::choose(ctx, &product(m, n, 1024), DType::F32);
+        let of_rows = |m, n| Cut::choose(device, &product(m, n, 1024), DType::F32);
         // Nine rows are more than a wide workgroup's; more than 16 are spread while tiles are few.
         assert_eq!(of_rows(9, wide), Some(Cut::Narrow));
-        let processors = ctx.tuning().processors;
+        let processors = device.tuning().processors;
         if processors > 1 {
             assert_eq!(of_rows(17, 64 * (processors - 1)), Some(Cut::Narrow));
         }
@@ -159,8 +162,8 @@ fn cuts_are_for_what_their_shaders_compute() {
 }
 
 /// Whether the wide cut's tile is within the device's shared memory.
-fn fits_on(ctx: &Context, n: usize) -> bool {
-    let limit = ctx.info().shared_memory_bytes as usize;
+fn fits_on(device: &Device, n: usize) -> bool {
+    let limit = device.info().shared_memory_bytes as usize;
     Cut::Wide.fits(&product(1, n, 1024), DType::BF16, limit)
 }
 
@@ -170,11 +173,11 @@ fn every_epilogue_of_few_rows_has_the_bits_of_separate_launches() {
     let b = Right::of(&mut case, DType::BF16);
     for epilogue_idx in 0..3 {
         let outputs = [true, false].map(|together| {
-            run_everywhere("few rows and an epilogue", |ctx, memory| {
-                let (a, b) = (memory.input(ctx, &case.a)?, b.upload(ctx, memory)?);
-                let bias = memory.input(ctx, &case.bias)?;
-                let c = memory.input(ctx, &case.c)?;
-                let out = memory.input(ctx, &values(5, case.c.len()))?;
+            run_everywhere("few rows and an epilogue", |device, memory| {
+                let (a, b) = (memory.input(device, &case.a)?, b.upload(device, memory)?);
+                let bias = memory.input(device, &case.bias)?;
+                let c = memory.input(device, &case.c)?;
+                let out = memory.input(device, &values(5, case.c.len()))?;
                 let kind = Activation::Silu;
                 let epilogue = [
                     Epilogue::Scale(-1.7),
@@ -182,12 +185,12 @@ fn every_epilogue_of_few_rows_has_the_bits_of_separate_launches() {
                     Epilogue::ActivationBackward(kind),
                 ][epilogue_idx];
                 let product = |c: &Buffer, epilogue| {
-                    matmul_with(ctx, &a, &b, Some(&bias), c, &case.shape, epilogue)
+                    matmul_with(device, &a, &b, Some(&bias), c, &case.shape, epilogue)
                 };
                 match together {
                     true => product(&c, epilogue)?,
                     false => {
-                        epilogue.separately(ctx, &c, false, |c| product(c, Epilogue::None))?;
+                        epilogue.separately(device, &c, false, |c| product(c, Epilogue::None))?;
                     }
                 }
                 Ok(vec![c, out])

@@ -38,13 +38,13 @@ impl Right {
 
     pub(super) fn upload(
         &self,
-        ctx: &Context,
+        device: &Device,
         memory: &mut TestMemory,
     ) -> Result<Buffer, CoreError> {
         match self {
-            Self::F32(values) => memory.input(ctx, values),
-            Self::F16(values) => memory.input_of(ctx, values),
-            Self::BF16(values) => memory.input_of(ctx, values),
+            Self::F32(values) => memory.input(device, values),
+            Self::F16(values) => memory.input_of(device, values),
+            Self::BF16(values) => memory.input_of(device, values),
         }
     }
 
@@ -90,12 +90,12 @@ fn products_with_a_b_of_16_bits_have_the_bits_of_the_widened_one() {
             };
             let mut case = Case::new(shape, STARTS[(i + j) % 3], values);
             let b = Right::of(&mut case, dtype);
-            let outputs = run_everywhere(&format!("{shape:?}, B of {dtype}"), |ctx, memory| {
-                let (a, b) = (memory.input(ctx, &case.a)?, b.upload(ctx, memory)?);
-                let bias = case.bias().map(|bias| memory.input(ctx, bias));
+            let outputs = run_everywhere(&format!("{shape:?}, B of {dtype}"), |device, memory| {
+                let (a, b) = (memory.input(device, &case.a)?, b.upload(device, memory)?);
+                let bias = case.bias().map(|bias| memory.input(device, bias));
                 let bias = bias.transpose()?;
-                let c = memory.input(ctx, &case.c)?;
-                matmul(ctx, &a, &b, bias.as_ref(), &c, &case.shape)?;
+                let c = memory.input(device, &case.c)?;
+                matmul(device, &a, &b, bias.as_ref(), &c, &case.shape)?;
                 Ok(vec![c])
             });
             assert_same_bits(&format!("{shape:?}"), &outputs[0], &case.chain());
@@ -130,11 +130,11 @@ fn every_instruction_set_has_the_bits_of_the_widened_product() {
 
 #[test]
 fn a_b_of_integers_is_refused() {
-    let ctx = &contexts()[0];
-    let of = |dtype| ctx.alloc_typed(dtype, 4).expect("memory");
+    let device = &devices()[0];
+    let of = |dtype| device.alloc_typed(dtype, 4).expect("memory");
     let shape = MatMul::new(2, 2, 2);
     let [a, c] = [DType::F32; 2].map(of);
-    let refused = matmul(ctx, &a, &of(DType::I32), None, &c, &shape);
+    let refused = matmul(device, &a, &of(DType::I32), None, &c, &shape);
     let text = refused.expect_err("it is refused").to_string();
     assert_eq!(text, "matmul: b has dtype i32, expected f32, f16 or bf16");
 }

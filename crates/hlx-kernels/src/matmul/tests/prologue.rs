@@ -40,20 +40,23 @@ impl Kind {
 /// A after the prologue, by launches of their own on the CPU.
 fn prepared(kind: Kind, case: &Case) -> Vec<f32> {
     let s = &case.shape;
-    let ctx = contexts().iter().find(|ctx| ctx.is_cpu()).expect("the CPU");
-    let got = run_on("prepared", ctx, |ctx, memory| {
-        let a = memory.input(ctx, &case.a)?;
-        let extra = memory.input(ctx, &kind.extra(s))?;
-        let y = memory.output(ctx, case.a.len())?;
+    let device = devices()
+        .iter()
+        .find(|device| device.is_cpu())
+        .expect("the CPU");
+    let got = run_on("prepared", device, |device, memory| {
+        let a = memory.input(device, &case.a)?;
+        let extra = memory.input(device, &kind.extra(s))?;
+        let y = memory.output(device, case.a.len())?;
         match kind {
             Kind::RmsNorm => {
-                let stats = memory.output(ctx, s.m)?;
-                rms_norm_forward(ctx, &a, &extra, &y, &stats, s.m, s.k, EPS)?;
+                let stats = memory.output(device, s.m)?;
+                rms_norm_forward(device, &a, &extra, &y, &stats, s.m, s.k, EPS)?;
             }
             Kind::Gated => {
-                let activated = memory.output(ctx, case.a.len())?;
-                activation_forward(ctx, Activation::Silu, &a, &activated)?;
-                mul(ctx, &activated, &extra, &y)?;
+                let activated = memory.output(device, case.a.len())?;
+                activation_forward(device, Activation::Silu, &a, &activated)?;
+                mul(device, &activated, &extra, &y)?;
             }
         }
         Ok(vec![y])
@@ -83,17 +86,20 @@ fn prologues_have_the_bits_of_separate_launches_on_every_device() {
             for cut in [None, Some(CUTS[0]), Some(CUTS[1])] {
                 let s = &case.shape;
                 let name = format!("{kind:?}, {s:?}, {dtype}, {cut:?}");
-                let got = run_everywhere(&name, |ctx, memory| {
-                    let (a, b) = (memory.input(ctx, &case.a)?, b.upload(ctx, memory)?);
-                    let bias = case.bias().map(|bias| memory.input(ctx, bias));
+                let got = run_everywhere(&name, |device, memory| {
+                    let (a, b) = (memory.input(device, &case.a)?, b.upload(device, memory)?);
+                    let bias = case.bias().map(|bias| memory.input(device, bias));
                     let bias = bias.transpose()?;
-                    let (r, extra) = (memory.input(ctx, &residual)?, memory.input(ctx, &extra)?);
-                    let c = memory.output(ctx, m * n)?;
+                    let (r, extra) = (
+                        memory.input(device, &residual)?,
+                        memory.input(device, &extra)?,
+                    );
+                    let c = memory.output(device, m * n)?;
                     let (prologue, epilogue) = (kind.prologue(&extra), Epilogue::Add(&r));
                     match cut {
                         None => {
                             let operands = (&a, &b, bias.as_ref());
-                            matmul_after(ctx, prologue, operands, &c, s, epilogue)?;
+                            matmul_after(device, prologue, operands, &c, s, epilogue)?;
                         }
                         Some(cut) => {
                             let operands = Operands {
@@ -102,7 +108,7 @@ fn prologues_have_the_bits_of_separate_launches_on_every_device() {
                                 bias: bias.as_ref(),
                                 prologue: Some(prologue),
                             };
-                            few_rows(ctx, operands, &c, s, cut, epilogue)?;
+                            few_rows(device, operands, &c, s, cut, epilogue)?;
                         }
                     }
                     Ok(vec![c])
@@ -115,12 +121,15 @@ fn prologues_have_the_bits_of_separate_launches_on_every_device() {
 
 #[test]
 fn unfitting_prologues_are_named() {
-    let ctx = contexts().iter().find(|ctx| ctx.is_cpu()).expect("the CPU");
-    let memory = |n| ctx.alloc(n).expect("memory");
+    let device = devices()
+        .iter()
+        .find(|device| device.is_cpu())
+        .expect("the CPU");
+    let memory = |n| device.alloc(n).expect("memory");
     let (a, b, c, gain) = (memory(8), memory(24), memory(3), memory(7));
     let s = shape(1, 3, 8, [false, true]);
     let refused = |prologue, s: &MatMul| {
-        let refused = matmul_after(ctx, prologue, (&a, &b, None), &c, s, Epilogue::None);
+        let refused = matmul_after(device, prologue, (&a, &b, None), &c, s, Epilogue::None);
         refused.expect_err("refused").to_string()
     };
     let text = refused(Kind::RmsNorm.prologue(&gain), &s);

@@ -42,9 +42,9 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let sampling = arguments.drawing.sampling()?;
-    let ctx = arguments.device.open()?;
+    let device = arguments.device.open()?;
     let model = TextModel::open_to_write(
-        &ctx,
+        &device,
         &arguments.model,
         arguments.weights.opening(),
         &Wanted {

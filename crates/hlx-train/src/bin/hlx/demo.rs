@@ -25,10 +25,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn scalar(device: &DeviceArgument) -> Result<()> {
-    let ctx = device.open()?;
-    say!("{}", ctx.info())?;
+    let device = device.open()?;
+    say!("{}", device.info())?;
     let mut printed = Ok(());
-    let last = hlx_train::demo::scalar(&ctx, |epoch| {
+    let last = hlx_train::demo::scalar(&device, |epoch| {
         let loss = shortened(epoch.loss);
         let next = say!(
             "epoch {:>3}  loss {loss:>12}  w {:.6}",

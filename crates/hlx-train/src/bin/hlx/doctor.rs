@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use hlx_core::{Context, DeviceInfo, DeviceKind, why_no_gpu};
+use hlx_core::{Device, DeviceInfo, DeviceKind, why_no_gpu};
 use hlx_kernels::integer::{
     IntegerProduct, Preparation, Prepared, Width, instructions, integer_product,
 };
@@ -19,10 +19,10 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let opened: Vec<_> = Context::devices()
+    let opened: Vec<_> = Device::devices()
         .into_iter()
         .map(|info| {
-            let context = Context::open(&info.selector);
+            let context = Device::open(&info.selector);
             (info, context)
         })
         .collect();
@@ -64,12 +64,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(why) = why_no_gpu() {
         say!("\nno Vulkan GPU: {why}")?;
     }
-    let chosen = Context::open_from_env("auto")?;
+    let chosen = Device::open_from_env("auto")?;
     say!("\nwithout --device, programs run on {}", chosen.info())
 }
 
 /// The rate of products over integers, their operands prepared: operations of f32 a second, the best of a few runs.
-fn integer_rate(context: &Context) -> Result<f64> {
+fn integer_rate(context: &Device) -> Result<f64> {
     const RUNS: usize = 3;
     let n = match context.info().kind {
         DeviceKind::VulkanGpu => 4096,

@@ -100,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "{name}: a run's rows are those of its configuration"
         );
     }
-    let ctx = arguments.device.open()?;
+    let device = arguments.device.open()?;
     let opening = arguments.weights.opening();
     opening.check_run(&arguments.run)?;
     let data = arguments.data()?;
@@ -109,7 +109,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let inputs = [model_folder::files_of(&folders), files_below(&data)].concat();
         output(path, &inputs)?;
     }
-    let (task, digests) = open_task(&ctx, &arguments.run, &data, opening, arguments.held_out)?;
+    let (task, digests) = open_task(&device, &arguments.run, &data, opening, arguments.held_out)?;
     if let Some(dtype) = opening.dtype {
         ensure!(
             task.is_language(),
@@ -206,8 +206,8 @@ impl Arguments {
             "--misread: {folder} is no classifier"
         );
         let tokens = Tokens::open(data)?;
-        let ctx = self.device.open()?;
-        let model = model_folder::open_as(&ctx, &self.run, self.weights.opening())?;
+        let device = self.device.open()?;
+        let model = model_folder::open_as(&device, &self.run, self.weights.opening())?;
         self.check_tokenizer(&tokens, model.vocabulary())?;
         let positions = model.max_positions();
         let length = self.length.unwrap_or_else(|| usual_length(&model));

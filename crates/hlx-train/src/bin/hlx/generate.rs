@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_core::{Context, files};
+use hlx_core::{Device, files};
 use hlx_train::config::{Format, parse_seed};
 use hlx_train::generate::{
     Generation, News, Tell, TextModel, TokenGeneration, Wanted, prompt_of_bytes, tell_bytes,
@@ -84,9 +84,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         n_prompts.saturating_mul(n_texts) <= MAX_TEXTS,
         "--samples: {n_texts} texts for each of {n_prompts} prompts, expected at most {MAX_TEXTS} in all"
     );
-    let ctx = arguments.device.open()?;
+    let device = arguments.device.open()?;
     let source = Source::open(
-        &ctx,
+        &device,
         &arguments.model,
         arguments.weights.opening(),
         &Wanted {
@@ -259,15 +259,15 @@ enum Source {
 }
 
 impl Source {
-    fn open(ctx: &Context, path: &Path, opening: Opening<'_>, wanted: &Wanted) -> Result<Self> {
+    fn open(device: &Device, path: &Path, opening: Opening<'_>, wanted: &Wanted) -> Result<Self> {
         let run = RunFolder::open_checkpoint(path).and_then(|(run, _)| run.config());
         Ok(match run {
             Ok(config) if config.data.format != Format::Shards => {
-                let (model, config) = Trained::open_as(ctx, path, opening)?;
+                let (model, config) = Trained::open_as(device, path, opening)?;
                 Self::Bytes(Box::new(model), config.data.format)
             }
             _ => {
-                let text = TextModel::open_to_write(ctx, path, opening, wanted)?;
+                let text = TextModel::open_to_write(device, path, opening, wanted)?;
                 text.warn_of_pairs();
                 Self::Tokens(Box::new(text))
             }

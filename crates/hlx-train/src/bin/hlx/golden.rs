@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use hlx_core::files::Output;
-use hlx_core::{Context, DeviceInfo, environment};
+use hlx_core::{Device, DeviceInfo, environment};
 use hlx_train::golden::{GoldenDigests, GoldenFile, GoldenRun};
 use serde_json::json;
 
@@ -105,7 +105,7 @@ pub fn run(options: &Options<'_>) -> Result<Verdict> {
 fn selectors(devices: &[String]) -> Result<Vec<String>> {
     Ok(match environment::text("HLX_DEVICE")? {
         Some(selector) => vec![selector],
-        None if devices.is_empty() => Context::devices()
+        None if devices.is_empty() => Device::devices()
             .into_iter()
             .map(|info| info.selector)
             .collect(),
@@ -114,17 +114,17 @@ fn selectors(devices: &[String]) -> Result<Vec<String>> {
 }
 
 fn train(selector: &str) -> Result<Trained> {
-    let ctx = Context::open(selector)?;
+    let device = Device::open(selector)?;
     let mut digests = Vec::new();
     let mut seconds = [0.0; 4];
     for (run, seconds) in GoldenRun::ALL.into_iter().zip(&mut seconds) {
         let start = Instant::now();
-        digests.push(run.train(&ctx).context(run.name())?);
+        digests.push(run.train(&device).context(run.name())?);
         *seconds = start.elapsed().as_secs_f64();
     }
     let digests = <[GoldenDigests; 4]>::try_from(digests);
     Ok(Trained {
-        info: ctx.info().clone(),
+        info: device.info().clone(),
         digests: digests.map_err(|_| anyhow!("a golden run is missing"))?,
         seconds,
     })

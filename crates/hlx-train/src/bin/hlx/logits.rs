@@ -41,7 +41,7 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     arguments.check_outputs()?;
-    let ctx = arguments.device.open()?;
+    let device = arguments.device.open()?;
     let dtype = arguments.dtype.dtype();
     let arithmetic = arguments.arithmetic.arithmetic;
     let opening = Opening {
@@ -51,8 +51,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         ..Opening::default()
     };
     let Some((targets, out)) = arguments.targets.as_ref().zip(arguments.gradients.as_ref()) else {
-        let model = model_folder::open_as(&ctx, &arguments.model, opening)?;
-        let ids = load_npy(&model.context()?, &arguments.ids)?;
+        let model = model_folder::open_as(&device, &arguments.model, opening)?;
+        let ids = load_npy(&model.device()?, &arguments.ids)?;
         save_npy(&arguments.out, &model_folder::logits(&model, &ids)?)?;
         return Ok(());
     };
@@ -62,14 +62,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     );
     let model = match opening.adapter {
         Some(adapter) => {
-            let ctx = ctx.with_arithmetic(arithmetic.unwrap_or_default());
-            model_folder::open_adapted(&ctx, &arguments.model, adapter)?.0
+            let device = device.with_arithmetic(arithmetic.unwrap_or_default());
+            model_folder::open_adapted(&device, &arguments.model, adapter)?.0
         }
-        None => model_folder::open(&ctx, &arguments.model, arithmetic)?,
+        None => model_folder::open(&device, &arguments.model, arithmetic)?,
     };
-    let ctx = model.context()?;
-    let ids = load_npy(&ctx, &arguments.ids)?;
-    let targets = load_npy(&ctx, targets)?;
+    let device = model.device()?;
+    let ids = load_npy(&device, &arguments.ids)?;
+    let targets = load_npy(&device, targets)?;
     let found = model_folder::gradients(&model, &ids, &targets)?;
     save_npy(&arguments.out, &found.logits)?;
     save_safetensors(out, &found.by_name)?;

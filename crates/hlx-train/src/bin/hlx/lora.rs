@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::{
     CONFIG_FILE, LanguageModel, LoraConfig, MODEL_FILE, Model, PEFT_CONFIG_FILE, PEFT_FILE,
     peft_config,
@@ -74,11 +74,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 impl Arguments {
     /// The model with its adapters, and their numbers.
     fn open(&self) -> Result<(Model<LanguageModel>, LoraConfig)> {
-        let ctx = Context::cpu()?;
+        let device = Device::cpu()?;
         if let Some(adapter) = &self.adapter {
-            return open_adapted(&ctx, &self.run, adapter);
+            return open_adapted(&device, &self.run, adapter);
         }
-        let trained = Trained::open(&ctx, &self.run, false)?;
+        let trained = Trained::open(&device, &self.run, false)?;
         let config = trained.config.lora();
         let config = config
             .with_context(|| format!("{}: has no adapters (section [lora])", self.run.display()))?;

@@ -36,7 +36,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use hlx_core::Context;
+use hlx_core::Device;
 
 /// Neural networks with the same bits on any Vulkan GPU and on the CPU.
 #[derive(Parser)]
@@ -97,8 +97,8 @@ struct DeviceArgument {
 }
 
 impl DeviceArgument {
-    fn open(&self) -> Result<Context> {
-        Ok(Context::open_from_env(&self.device)?)
+    fn open(&self) -> Result<Device> {
+        Ok(Device::open_from_env(&self.device)?)
     }
 }
 

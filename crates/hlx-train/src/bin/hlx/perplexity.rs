@@ -43,8 +43,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         text.drain(..files::BYTE_ORDER_MARK.len());
     }
     ensure!(!text.is_empty(), "{}: is empty", file());
-    let ctx = arguments.device.open()?;
-    let model = TextModel::open(&ctx, &arguments.model, arguments.weights.opening())?;
+    let device = arguments.device.open()?;
+    let model = TextModel::open(&device, &arguments.model, arguments.weights.opening())?;
     let (tokens, what) = tokens_of(&model, &text).with_context(file)?;
     let length = arguments
         .length

@@ -46,10 +46,10 @@ pub fn read_contract(store: &Store, text: &str) -> Result<Contract> {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let store = arguments.store.open()?;
     let contract = read_contract(&store, &arguments.contract)?;
-    let ctx = arguments.device.open()?;
+    let device = arguments.device.open()?;
     let prepared = match &contract {
-        Contract::Kernel(kernel) => ctx.prepare(&store, kernel)?,
-        Contract::Pipeline(pipeline) => ctx.prepare(&store, pipeline)?,
+        Contract::Kernel(kernel) => device.prepare(&store, kernel)?,
+        Contract::Pipeline(pipeline) => device.prepare(&store, pipeline)?,
         Contract::Shader(_) => bail!(
             "{}: a shader (contract 900) does nothing alone; a kernel (901) runs one",
             arguments.contract
@@ -58,11 +58,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let execution = repeat(&prepared, &store, arguments.repeat)?;
     let handle = contract.handle()?;
     if arguments.json {
-        say!("{}", as_json(&contract, &handle, ctx.info(), &execution))?;
+        say!("{}", as_json(&contract, &handle, device.info(), &execution))?;
         return Ok(());
     }
     say!("contract  {handle} {}", contract.name())?;
-    say!("device    {}", ctx.info())?;
+    say!("device    {}", device.info())?;
     for output in &execution.outputs {
         let (port, dtype, shape) = (&output.port, output.dtype, &output.shape);
         say!(

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::Result;
-use hlx_core::{Context, why_no_gpu};
+use hlx_core::{Device, why_no_gpu};
 use hlx_train::config::Format;
 use hlx_train::curve::LossUnit;
 use hlx_train::ranks::RankPlace;
@@ -55,15 +55,15 @@ impl Screen {
 
     /// Says what is about to run.
     pub fn head(&self, trainer: &Trainer) -> Result<()> {
-        let ctx = trainer.context();
-        let info = ctx.info();
+        let device = trainer.device();
+        let info = device.info();
         let parameters = trainer.weights().n_elements();
         let (n_train, n_eval) = (trainer.split().train.len(), trainer.split().eval.len());
         let (step, total) = (trainer.step(), trainer.total_steps());
         if self.json {
             let head = serde_json::json!({
                 "kind": "start", "device": info.name, "selector": info.selector,
-                "arithmetic": ctx.arithmetic(), "parameters": parameters, "train_samples": n_train,
+                "arithmetic": device.arithmetic(), "parameters": parameters, "train_samples": n_train,
                 "eval_samples": n_eval, "step": step, "total_steps": total,
                 "run": trainer.folder().path(), "ranks": trainer.places(),
                 "exchange": trainer.carrier(),
@@ -85,8 +85,8 @@ impl Screen {
         }
         self.line(&format!(
             "device   {info}, arithmetic {}{}",
-            ctx.arithmetic(),
-            why_cpu(ctx)
+            device.arithmetic(),
+            why_cpu(device)
         ))?;
         self.line(&format!("model    {} parameters", with_commas(parameters)))?;
         let held_out = if n_eval > 0 {
@@ -235,8 +235,8 @@ fn line_of(metric: &Metric, unit: LossUnit) -> String {
 }
 
 /// Says why the CPU device runs where `auto` would rather have had a GPU.
-fn why_cpu(ctx: &Context) -> String {
-    let why = ctx.is_cpu().then(why_no_gpu).flatten();
+fn why_cpu(device: &Device) -> String {
+    let why = device.is_cpu().then(why_no_gpu).flatten();
     why.map_or_else(String::new, |why| format!(" (no Vulkan GPU: {why})"))
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_core::{Context, DeviceKind};
+use hlx_core::{Device, DeviceKind};
 use hlx_train::config::{Config, Override};
 use hlx_train::ranks::{Group, agreed_on, check_count, check_program, local_rank};
 use hlx_train::run::latest_folder;
@@ -102,18 +102,18 @@ impl Arguments {
     }
 
     /// Opens the device of this rank.
-    fn open(&self, group: &Group, devices: &[String]) -> Result<Context> {
+    fn open(&self, group: &Group, devices: &[String]) -> Result<Device> {
         let (local, n_local) = local_rank(group);
         let Some(device) = devices.get(group.rank()) else {
             hlx_core::cpu::share_threads(n_local);
             return match self.gpu_of(group, local) {
-                Some(gpu) => Ok(Context::open(&gpu)?),
+                Some(gpu) => Ok(Device::open(&gpu)?),
                 None => self.device.open(),
             };
         };
         let on_cpu = devices.iter().filter(|device| *device == "cpu").count();
         hlx_core::cpu::share_threads(on_cpu.min(n_local));
-        Ok(Context::open(device)?)
+        Ok(Device::open(device)?)
     }
 
     /// The GPU of a rank that a launcher has started and that names no device: those of a host go to its
@@ -123,7 +123,7 @@ impl Arguments {
         if group.is_alone() || is_named || self.device.device != "auto" {
             return None;
         }
-        let devices = Context::devices().into_iter();
+        let devices = Device::devices().into_iter();
         let gpus = devices.filter(|info| info.kind == DeviceKind::VulkanGpu);
         let gpus: Vec<String> = gpus.map(|info| info.selector).collect();
         let n = gpus.len().max(1);
@@ -149,13 +149,13 @@ impl Arguments {
             start: self.start()?,
             data_path,
         };
-        let ctx = agreed_on(group, self.open(group, devices))?;
+        let device = agreed_on(group, self.open(group, devices))?;
         let timer = match self.profile {
-            Some(_) => Some(RunTimer::start(&ctx)?),
+            Some(_) => Some(RunTimer::start(&device)?),
             None => None,
         };
         let of_rank = (group, self.share_devices);
-        let mut trainer = Trainer::of_rank(&ctx, config, &options, of_rank)?;
+        let mut trainer = Trainer::of_rank(&device, config, &options, of_rank)?;
         if !group.is_first() {
             let interrupt = Interrupt::catch()?;
             let outcome = trainer.run(&mut Quiet(interrupt))?;

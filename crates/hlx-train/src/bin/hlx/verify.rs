@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use hlx_core::{Context, SPECIFICATION};
+use hlx_core::{Device, SPECIFICATION};
 use hlx_train::run::RunFolder;
 use hlx_train::verify::{Difference, Report, Source, Verification, VerifyOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -97,18 +97,18 @@ impl Arguments {
                 self.devices.len()
             ),
         };
-        let ctx = Context::open_from_env(device)?;
+        let device = Device::open_from_env(device)?;
         let options = VerifyOptions {
             from: self.from,
             to: self.to,
             data_path: self.data.clone(),
             micro_batch_size: self.micro_batch_size,
         };
-        let verification = Verification::new(&ctx, run, &options)?;
+        let verification = Verification::new(&device, run, &options)?;
         // Whoever reads no further still wants to know the verdict, which is the exit status.
         let mut printed = match self.json {
             true => Ok(()),
-            false => head(&verification, &ctx.info().to_string()),
+            false => head(&verification, &device.info().to_string()),
         };
         let bar = progress_bar(verification.steps(), self.json);
         let report = verification.run(&mut |step| bar.set_position(step))?;

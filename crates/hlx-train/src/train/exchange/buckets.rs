@@ -123,7 +123,7 @@ mod tests {
 
     /// A model with a tied table, blocks and a norm.
     fn weights() -> Result<Weights> {
-        let ctx = hlx_core::testing::cpu()?;
+        let device = hlx_core::testing::cpu()?;
         let mut builder = ParameterBuilder::new();
         let table = builder.parameter("embedding.table", &[300, 64], Init::Zeros);
         builder.parameter("positions.table", &[16, 64], Init::Zeros);
@@ -133,7 +133,7 @@ mod tests {
         }
         builder.parameter("norm.gain", &[64], Init::Zeros);
         builder.another_use(&table);
-        builder.build(&ctx, 0)
+        builder.build(&device, 0)
     }
 
     const CUT: Cut = Cut {

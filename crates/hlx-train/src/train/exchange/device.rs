@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use hlx_core::{Buffer, Context, Timeline};
+use hlx_core::{Buffer, Device, Timeline};
 use hlx_nn::Result;
 use hlx_ranks::{CudaMemory, Gpu};
 
@@ -55,18 +55,18 @@ pub(super) struct Slot {
 
 /// Device memory of so many words, and what CUDA knows of it.
 pub(super) fn shared_memory(
-    ctx: &Context,
+    device: &Device,
     gpu: &Gpu,
     words: usize,
 ) -> Result<(Buffer, CudaMemory)> {
-    let shared = ctx.alloc_shared(words)?;
+    let shared = device.alloc_shared(words)?;
     let there = gpu.import_memory(shared.file, shared.bytes);
     Ok((shared.buffer, there.map_err(lost)?))
 }
 
 /// A link of one rank.
 pub(super) struct DeviceLink<C: Carrier> {
-    ctx: Context,
+    device: Device,
     name: String,
     slots: Vec<Slot>,
     /// Has a swap's number when the device has done what comes before its copy.
@@ -92,12 +92,12 @@ struct Launched<M> {
 impl<C: Carrier> DeviceLink<C> {
     /// A link over slots that the carrier knows, too, and the timeline of copies that it lets rise.
     pub fn new(
-        ctx: &Context,
+        device: &Device,
         (name, carrier): (String, C),
         slots: Vec<Slot>,
         copied: Timeline,
     ) -> Result<Self> {
-        let (ready, _) = ctx.timeline()?;
+        let (ready, _) = device.timeline()?;
         let (marked, clock) = (ready.clone(), carrier.clock());
         let marks = Worker::new("marks", move |number| {
             marked.wait(number)?;
@@ -110,7 +110,7 @@ impl<C: Carrier> DeviceLink<C> {
             })
         });
         Ok(Self {
-            ctx: ctx.clone(),
+            device: device.clone(),
             name,
             slots,
             ready,
@@ -138,9 +138,9 @@ impl<C: Carrier> Link for DeviceLink<C> {
         let slot = self.slot_of(number);
         let n_out = out.map_or(0, Buffer::len);
         if let Some(out) = out {
-            copy(&self.ctx, out, &self.slots[slot].out.slice(0, n_out)?)?;
+            copy(&self.device, out, &self.slots[slot].out.slice(0, n_out)?)?;
         }
-        self.ctx.raise(&self.ready, number)?;
+        self.device.raise(&self.ready, number)?;
         self.n_begun = number;
         self.under_way.push_back(n_into);
         self.copies.give(Swap {
@@ -158,7 +158,7 @@ impl<C: Carrier> Link for DeviceLink<C> {
         let Some(n_into) = self.under_way.pop_front() else {
             return Err(broken("no swap is under way"));
         };
-        self.ctx.await_value(&self.copied, oldest)?;
+        self.device.await_value(&self.copied, oldest)?;
         Ok(self.slots[self.slot_of(oldest)].into.slice(0, n_into)?)
     }
 
@@ -195,7 +195,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{Duration, Instant};
 
-    use hlx_core::testing::vulkan_contexts;
+    use hlx_core::testing::vulkan_devices;
 
     use super::*;
 
@@ -233,48 +233,49 @@ mod tests {
     const WORDS: usize = 256;
 
     /// A link over so many slots whose copies fail after a swap, and the number of the last one carried.
-    fn link(ctx: &Context, n_slots: usize, last: u64) -> (DeviceLink<Mirror>, Arc<AtomicU64>) {
+    fn link(device: &Device, n_slots: usize, last: u64) -> (DeviceLink<Mirror>, Arc<AtomicU64>) {
         let slot = |_| {
-            let memory = ctx.alloc(WORDS).expect("memory");
+            let memory = device.alloc(WORDS).expect("memory");
             let (out, into) = (memory.clone(), memory);
             Slot { out, into }
         };
         let slots = (0..n_slots).map(slot).collect();
-        let (copied, _) = ctx.timeline().expect("timeline");
+        let (copied, _) = device.timeline().expect("timeline");
         let n_carried = Arc::new(AtomicU64::new(0));
         let mirror = Mirror {
             copied: copied.clone(),
             n_carried: Arc::clone(&n_carried),
             last,
         };
-        let link = DeviceLink::new(ctx, ("a mirror".to_owned(), mirror), slots, copied);
+        let link = DeviceLink::new(device, ("a mirror".to_owned(), mirror), slots, copied);
         (link.expect("a link"), n_carried)
     }
 
-    fn words(ctx: &Context, of: f32) -> Buffer {
-        ctx.buffer_f32(&[of; WORDS]).expect("words")
+    fn words(device: &Device, of: f32) -> Buffer {
+        device.buffer_f32(&[of; WORDS]).expect("words")
     }
 
     #[test]
     fn the_device_waits_for_copies() {
-        for ctx in vulkan_contexts() {
+        for device in vulkan_devices() {
             // Only GPUs export timelines.
-            if ctx.sharing_uuid().is_some() {
-                words_are_used_when_they_are_copied(&ctx);
-                a_copy_that_fails_blocks_nothing(&ctx);
+            if device.sharing_uuid().is_some() {
+                words_are_used_when_they_are_copied(&device);
+                a_copy_that_fails_blocks_nothing(&device);
             }
         }
     }
 
     /// Swaps end in their order over slots taken in turn; the device waits for each copy, and the words are those
     /// of the moment when the swap began.
-    fn words_are_used_when_they_are_copied(ctx: &Context) {
-        let (mut link, n_carried) = link(ctx, 3, 7);
-        let buffer = words(ctx, 0.0);
-        let host = || ctx.alloc_host(WORDS).expect("host memory");
+    fn words_are_used_when_they_are_copied(device: &Device) {
+        let (mut link, n_carried) = link(device, 3, 7);
+        let buffer = words(device, 0.0);
+        let host = || device.alloc_host(WORDS).expect("host memory");
         let mut copies = Vec::new();
         for number in 1..=7_u16 {
-            ctx.fill(&buffer, f32::from(number).to_bits())
+            device
+                .fill(&buffer, f32::from(number).to_bits())
                 .expect("fills");
             link.begin(0, Some(&buffer), WORDS / 2).expect("begins");
             if number == 5 {
@@ -283,22 +284,22 @@ mod tests {
             if number > 2 {
                 let received = link.end().expect("ends");
                 assert_eq!(received.len(), WORDS / 2);
-                copies.push(ctx.copy_to_host(&received, host()).expect("copies"));
+                copies.push(device.copy_to_host(&received, host()).expect("copies"));
             }
         }
         for _ in 0..2 {
             let received = link.end().expect("ends");
-            copies.push(ctx.copy_to_host(&received, host()).expect("copies"));
+            copies.push(device.copy_to_host(&received, host()).expect("copies"));
         }
         assert!(link.end().is_err(), "no swap is under way");
         for (copy, number) in copies.into_iter().zip(1..) {
             let host = copy.wait().expect("copied");
-            assert!(n_carried.load(Ordering::SeqCst) >= number, "{ctx:?}");
+            assert!(n_carried.load(Ordering::SeqCst) >= number, "{device:?}");
             let expected = (number as f32).to_bits();
             let words = &host.words()[..WORDS / 2];
             assert!(
                 words.iter().all(|word| *word == expected),
-                "{number} on {ctx:?}"
+                "{number} on {device:?}"
             );
         }
         let (spans, passes_end) = link.take_spans().expect("times");
@@ -318,16 +319,16 @@ mod tests {
     }
 
     /// A copy that fails lets the device go on, and its error is told once times are taken.
-    fn a_copy_that_fails_blocks_nothing(ctx: &Context) {
-        let (mut link, _) = link(ctx, 3, 1);
-        let buffer = words(ctx, 3.0);
+    fn a_copy_that_fails_blocks_nothing(device: &Device) {
+        let (mut link, _) = link(device, 3, 1);
+        let buffer = words(device, 3.0);
         for _ in 0..3 {
             link.begin(0, Some(&buffer), WORDS).expect("begins");
         }
         for _ in 0..3 {
             link.end().expect("ends");
         }
-        ctx.sync().expect("goes on");
+        device.sync().expect("goes on");
         let error = link.take_spans().map(|_| ()).expect_err("failed");
         assert!(
             error.to_string().ends_with("the other rank is lost"),

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use hlx_core::{Buffer, Context, HostBuffer, PendingCopy};
+use hlx_core::{Buffer, Device, HostBuffer, PendingCopy};
 use hlx_nn::Result;
 use hlx_ranks::Group;
 
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_micros(20);
 
 /// The link of one rank.
 pub(super) struct HostLink {
-    ctx: Context,
+    device: Device,
     swaps: Worker<Job, Done>,
     free: Vec<Slot>,
     /// Slots that the device copies received words from.
@@ -68,27 +68,27 @@ struct Done {
 impl HostLink {
     /// A link with room for `n_slots` swaps of `slot_words` words.
     pub fn new(
-        ctx: &Context,
+        device: &Device,
         group: &Group,
         (n_slots, slot_words): (usize, usize),
     ) -> Result<Self> {
         let slot = |_| {
             Ok(Slot {
-                out: ctx.alloc_host(slot_words)?,
-                into: ctx.alloc_host(slot_words)?,
+                out: device.alloc_host(slot_words)?,
+                into: device.alloc_host(slot_words)?,
             })
         };
         let began = Instant::now();
         let group = group.clone();
         let swaps = Worker::new("swaps", move |job| carry_out(&group, job, began));
         let note = move |copy| wait(copy).map(|_| ms_since(began));
-        let marks = (!ctx.is_cpu()).then(|| Worker::new("marks", note));
+        let marks = (!device.is_cpu()).then(|| Worker::new("marks", note));
         Ok(Self {
-            ctx: ctx.clone(),
+            device: device.clone(),
             swaps,
             free: (0..n_slots).map(slot).collect::<Result<_>>()?,
             uploads: VecDeque::new(),
-            received: ctx.alloc(slot_words)?,
+            received: device.alloc(slot_words)?,
             began,
             spans: Vec::new(),
             marks,
@@ -119,7 +119,7 @@ impl Link for HostLink {
         let Slot { out: memory, into } = self.slot()?;
         let out = match out {
             Some(buffer) => {
-                let copy = self.ctx.copy_to_host(buffer, memory)?;
+                let copy = self.device.copy_to_host(buffer, memory)?;
                 Out::Words(copy, buffer.len())
             }
             None => Out::Nothing(memory),
@@ -142,7 +142,7 @@ impl Link for HostLink {
             return Ok(received);
         }
         let Slot { out, into } = slot;
-        let copy = self.ctx.copy_from_host(into, &received)?;
+        let copy = self.device.copy_from_host(into, &received)?;
         self.uploads.push_back((copy, out));
         Ok(received)
     }
@@ -152,7 +152,10 @@ impl Link for HostLink {
             None => self.passes_end_ms = Some(ms_since(self.began)),
             Some(marks) => {
                 let word = self.received.slice(0, 1)?;
-                marks.give(self.ctx.copy_to_host(&word, self.ctx.alloc_host(1)?)?);
+                marks.give(
+                    self.device
+                        .copy_to_host(&word, self.device.alloc_host(1)?)?,
+                );
             }
         }
         Ok(())

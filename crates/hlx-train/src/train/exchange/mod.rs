@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hlx_core::{Buffer, Context, align_words};
+use hlx_core::{Buffer, Device, align_words};
 use hlx_kernels::elementwise::{add_assign, copy_strided};
 use hlx_kernels::{Layout, Operand};
 use hlx_nn::{Exchange, NnError, ParameterSet, Parts, Result, Weights};
@@ -79,7 +79,7 @@ impl TreeExchange {
         weights: &Weights,
         undivided: &ParameterSet,
     ) -> Result<Self> {
-        let (ctx, n_ranks) = (weights.context(), group.n_ranks());
+        let (device, n_ranks) = (weights.device(), group.n_ranks());
         let parts = Parts::new(weights, n_ranks, undivided)?;
         let cut = cut_for(&medium);
         let buckets = Buckets::new(weights, &parts, cut);
@@ -90,7 +90,7 @@ impl TreeExchange {
         let half = align_words(weights.values().len().div_ceil(2));
         let capacity = buckets.longest().max(cut.capacity.min(half));
         let room = (n_slots, capacity);
-        let link = connect(ctx, (group, medium), room)?;
+        let link = connect(device, (group, medium), room)?;
         Ok(Self {
             group: group.clone(),
             cut: Cut { capacity, ..cut },
@@ -197,7 +197,7 @@ impl TreeExchange {
 
     /// Brings the gradients of undivided matrices to their owners, from the ranks that have summed what
     /// lies behind the owner's rows.
-    fn move_undivided(&self, state: &mut State, (ctx, flat): (&Context, &Buffer)) -> Result<()> {
+    fn move_undivided(&self, state: &mut State, (device, flat): (&Device, &Buffer)) -> Result<()> {
         let (n, mine) = (self.parts.len(), self.part_of(self.group.rank()));
         let pairs = (0..n).flat_map(|to| (0..n).map(move |from| (from, to)));
         for (from, to) in pairs.filter(|(from, to)| from != to) {
@@ -209,7 +209,7 @@ impl TreeExchange {
                     state.link.end()?;
                 } else if mine == to {
                     state.begin(true, (self.part_of(from), words.len()), None)?;
-                    copy(ctx, &state.link.end()?, &words)?;
+                    copy(device, &state.link.end()?, &words)?;
                 }
             }
         }
@@ -219,7 +219,7 @@ impl TreeExchange {
     /// Swaps the words of some ranges of a buffer for others', as many swaps at once as the link carries.
     fn swap_all(
         &self,
-        (ctx, flat): (&Context, &Buffer),
+        (device, flat): (&Device, &Buffer),
         peer: usize,
         (held, theirs): (&Range<usize>, &Range<usize>),
     ) -> Result<()> {
@@ -229,7 +229,7 @@ impl TreeExchange {
         let end = |state: &mut State, piece: Option<Range<usize>>| -> Result<()> {
             let received = state.link.end()?;
             match piece {
-                Some(piece) => copy(ctx, &received, &window(flat, &piece)?),
+                Some(piece) => copy(device, &received, &window(flat, &piece)?),
                 None => Ok(()),
             }
         };
@@ -263,18 +263,20 @@ fn cut_for(medium: &Medium) -> Cut {
 
 /// The link of this rank, with room for some swaps of some words.
 fn connect(
-    ctx: &Context,
+    device: &Device,
     (group, medium): (&Group, Medium),
     room: (usize, usize),
 ) -> Result<Box<dyn Link>> {
     Ok(match medium {
         #[cfg(target_os = "linux")]
-        Medium::Peers(gpu, lines) => Box::new(PeerCarrier::link(ctx, group, (gpu, lines), room)?),
+        Medium::Peers(gpu, lines) => {
+            Box::new(PeerCarrier::link(device, group, (gpu, lines), room)?)
+        }
         #[cfg(target_os = "linux")]
         Medium::Nccl(gpu, library) => {
-            Box::new(NcclCarrier::link(ctx, group, (gpu, library), room)?)
+            Box::new(NcclCarrier::link(device, group, (gpu, library), room)?)
         }
-        Medium::Host => Box::new(HostLink::new(ctx, group, room)?),
+        Medium::Host => Box::new(HostLink::new(device, group, room)?),
     })
 }
 
@@ -301,7 +303,7 @@ fn end_and_add(state: &mut State, weights: &Weights, swap: &Swap) -> Result<()> 
     match kept {
         Some(kept) => {
             let mine = window(weights.all_gradients()?, kept)?;
-            Ok(add_assign(weights.context(), &mine, &theirs)?)
+            Ok(add_assign(weights.device(), &mine, &theirs)?)
         }
         None => Ok(()),
     }
@@ -323,11 +325,11 @@ impl Exchange for TreeExchange {
             self.tick(&mut state, weights, tick)?;
         }
         weights.add_uses()?;
-        self.move_undivided(&mut state, (weights.context(), weights.all_gradients()?))
+        self.move_undivided(&mut state, (weights.device(), weights.all_gradients()?))
     }
 
     fn gather(&self, weights: &Weights, flat: &Buffer) -> Result<()> {
-        let ctx = weights.context();
+        let device = weights.device();
         let part = self.part_of(self.rank());
         let words = |parts: &Range<usize>| {
             self.parts.updates(parts.start).start..self.parts.updates(parts.end - 1).end
@@ -338,7 +340,7 @@ impl Exchange for TreeExchange {
             let start = held.start ^ n;
             let theirs = start..start + n;
             let peer = self.rank() ^ (1 << level);
-            self.swap_all((ctx, flat), peer, (&words(&held), &words(&theirs)))?;
+            self.swap_all((device, flat), peer, (&words(&held), &words(&theirs)))?;
             held = held.start.min(start)..held.end.max(start + n);
         }
         Ok(())
@@ -359,13 +361,13 @@ impl Exchange for TreeExchange {
 }
 
 /// Copies words by a kernel, which is faster than the queue's own copy of a long buffer.
-fn copy(ctx: &Context, from: &Buffer, to: &Buffer) -> Result<()> {
+fn copy(device: &Device, from: &Buffer, to: &Buffer) -> Result<()> {
     let layout = Layout::contiguous(&[from.len()])?;
     let from = Operand {
         buffer: from,
         layout: &layout,
     };
-    Ok(copy_strided(ctx, from, to)?)
+    Ok(copy_strided(device, from, to)?)
 }
 
 fn window(flat: &Buffer, range: &Range<usize>) -> Result<Buffer> {

@@ -1,6 +1,6 @@
 //! Copies from GPU to GPU by NCCL.
 
-use hlx_core::Context;
+use hlx_core::Device;
 use hlx_nn::Result;
 use hlx_ranks::{CudaMemory, CudaTimeline, Gpu, Group, Moment, Nccl, NcclLibrary};
 
@@ -29,13 +29,13 @@ pub(super) struct NcclCarrier {
 impl NcclCarrier {
     /// Connects the ranks, with room for `n_slots` swaps of `slot_words` words.
     pub fn link(
-        ctx: &Context,
+        device: &Device,
         group: &Group,
         (gpu, library): (Gpu, NcclLibrary),
         (n_slots, slot_words): (usize, usize),
     ) -> Result<DeviceLink<Self>> {
         let nccl = library.connect(group, gpu).map_err(lost)?;
-        let memory = || shared_memory(ctx, nccl.gpu(), slot_words);
+        let memory = || shared_memory(device, nccl.gpu(), slot_words);
         let (mut here, mut there) = (Vec::new(), Vec::new());
         for _ in 0..n_slots {
             let [out, into] = [memory()?, memory()?];
@@ -45,14 +45,14 @@ impl NcclCarrier {
             });
             there.push([out.1, into.1]);
         }
-        let (copied, file) = ctx.timeline()?;
+        let (copied, file) = device.timeline()?;
         let name = nccl.name();
         let carrier = Self {
             slots: there,
             copied: nccl.gpu().import_timeline(file).map_err(lost)?,
             nccl,
         };
-        DeviceLink::new(ctx, (name, carrier), here, copied)
+        DeviceLink::new(device, (name, carrier), here, copied)
     }
 }
 

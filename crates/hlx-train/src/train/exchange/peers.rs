@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use hlx_core::{Context, Timeline};
+use hlx_core::{Device, Timeline};
 use hlx_nn::Result;
 use hlx_ranks::{CudaMemory, Gpu, Group, Lines, Peers};
 
@@ -29,7 +29,7 @@ pub(super) struct PeerCarrier {
 impl PeerCarrier {
     /// Maps the ranks' memory, with room for `n_slots` swaps of `slot_words` words.
     pub fn link(
-        ctx: &Context,
+        device: &Device,
         group: &Group,
         met: (Gpu, Lines),
         (n_slots, slot_words): (usize, usize),
@@ -38,21 +38,21 @@ impl PeerCarrier {
         let (peers, windows) = Peers::connect(met, group, room).map_err(lost)?;
         let (mut slots, mut into) = (Vec::new(), Vec::new());
         for window in windows {
-            let (here, there) = shared_memory(ctx, peers.gpu(), slot_words)?;
+            let (here, there) = shared_memory(device, peers.gpu(), slot_words)?;
             // SAFETY: the peer has exported memory of this device of so many bytes, and sent the descriptor here
             // alone; who may send is proved when the lines are opened.
-            let out = unsafe { ctx.import_shared(window.file, window.bytes, slot_words) }?;
+            let out = unsafe { device.import_shared(window.file, window.bytes, slot_words) }?;
             slots.push(Slot { out, into: here });
             into.push(there);
         }
-        let (copied, _) = ctx.timeline()?;
+        let (copied, _) = device.timeline()?;
         let carrier = Self {
             peers,
             into,
             copied: copied.clone(),
         };
         let name = "copies between the GPUs".to_owned();
-        DeviceLink::new(ctx, (name, carrier), slots, copied)
+        DeviceLink::new(device, (name, carrier), slots, copied)
     }
 }
 

@@ -5,7 +5,7 @@
 //! [`few_queries_attention_forward`](crate::attention::ranged::few_queries_attention_forward): one computes scores by blocks of
 //! keys, the other what is summed in order; both with the bits of a query among many.
 
-use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, groups_1d, push_bytes};
 
 use super::super::few_queries::Rows;
 use super::{IntegerHeads, contiguous, forward};
@@ -31,7 +31,7 @@ const VALUE_COLUMNS: usize = 16;
 /// # Errors
 /// If a buffer or operand has other sizes, a size is out of range, weights are dropped, or a launch fails.
 pub fn integer_attention_of_cache(
-    ctx: &Context,
+    device: &Device,
     [q, k, v]: [&IntegerHeads; 3],
     ranges: &Buffer,
     o: &Buffer,
@@ -55,12 +55,12 @@ pub fn integer_attention_of_cache(
         [4, attention.batch, attention.queries],
     )?;
     check_len(NAME, "o", o, attention.output_len())?;
-    let stats = ctx.alloc_shape(&[2, attention.all_queries()])?;
+    let stats = device.alloc_shape(&[2, attention.all_queries()])?;
     let places = [contiguous(attention); 3];
     // The CPU's tiles have a query a lane, few or many.
-    if ctx.is_cpu() || !attention.is_of_few_queries(ctx) {
+    if device.is_cpu() || !attention.is_of_few_queries(device) {
         let (outputs, of) = ([o, &stats], (attention, places));
-        return forward(ctx, [q, k, v], (ranges, None), outputs, of);
+        return forward(device, [q, k, v], (ranges, None), outputs, of);
     }
     let rows = Rows::of(attention);
     let key_heads = attention.batch * attention.key_heads;
@@ -69,8 +69,8 @@ pub fn integer_attention_of_cache(
         format!("{attention:?} has more than 2^32 - 1 scores")
     })?;
     let (scores, tops) = (
-        ctx.alloc(all_scores)?,
-        ctx.alloc_shape(&[key_heads, rows.tops()])?,
+        device.alloc(all_scores)?,
+        device.alloc_shape(&[key_heads, rows.tops()])?,
     );
     let (push, constants) = (attention.push(places), attention.constants(&places));
     let launch = Launch {
@@ -87,7 +87,7 @@ pub fn integer_attention_of_cache(
         push: push_bytes(&push),
         groups: groups_1d(key_heads * rows.n.div_ceil(SCORE_ROWS) * rows.blocks),
     };
-    ctx.launch_counted(launch, attention.work(&launch, 1), |_| {})?;
+    device.launch_counted(launch, attention.work(&launch, 1), |_| {})?;
     let column_tiles = attention.head_width.div_ceil(VALUE_COLUMNS);
     let launch = Launch {
         name: "integer_attention_of_cache_values",
@@ -104,6 +104,6 @@ pub fn integer_attention_of_cache(
         push: push_bytes(&push),
         groups: groups_1d(key_heads * rows.n.div_ceil(VALUE_ROWS) * column_tiles),
     };
-    ctx.launch_counted(launch, attention.work(&launch, 1), |_| {})?;
+    device.launch_counted(launch, attention.work(&launch, 1), |_| {})?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The rows of heads as integers: one buffer of words, digits first, exponents behind them.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use super::super::sizes::{RangedAttention, Strided, WIDEST_HEAD};
@@ -45,7 +45,7 @@ impl IntegerHeads {
     /// # Errors
     /// If a head has no columns or more than 256, or there is no memory.
     pub fn of_keys(
-        ctx: &Context,
+        device: &Device,
         [batch, positions]: [usize; 2],
         [heads, head_width]: [usize; 2],
     ) -> Result<Self, KernelError> {
@@ -56,8 +56,8 @@ impl IntegerHeads {
             head_width,
             width: Width::Narrow,
         };
-        let new = Self::empty(ctx, of)?;
-        fill(ctx, 0.0, &new.words)?;
+        let new = Self::empty(device, of)?;
+        fill(device, 0.0, &new.words)?;
         Ok(new)
     }
 
@@ -66,7 +66,7 @@ impl IntegerHeads {
     /// # Errors
     /// As [`IntegerHeads::of_keys`].
     pub fn of_queries(
-        ctx: &Context,
+        device: &Device,
         [batch, positions]: [usize; 2],
         [heads, head_width]: [usize; 2],
     ) -> Result<Self, KernelError> {
@@ -77,10 +77,10 @@ impl IntegerHeads {
             head_width,
             width: Width::Wide,
         };
-        Self::empty(ctx, of)
+        Self::empty(device, of)
     }
 
-    fn empty(ctx: &Context, of: Heads) -> Result<Self, KernelError> {
+    fn empty(device: &Device, of: Heads) -> Result<Self, KernelError> {
         const NAME: &str = "integer_heads";
         check_that(NAME, (1..=WIDEST_HEAD).contains(&of.head_width), || {
             format!(
@@ -93,7 +93,7 @@ impl IntegerHeads {
         check_that(NAME, u32::try_from(words).is_ok(), || {
             format!("{of:?} has {words} words, expected at most {}", u32::MAX)
         })?;
-        let words = ctx.alloc_typed(DType::U32, words)?;
+        let words = device.alloc_typed(DType::U32, words)?;
         Ok(Self { words, of })
     }
 
@@ -196,19 +196,19 @@ impl Heads {
     /// Prepares the rows of `x`, which lie at `place`.
     pub fn prepare(
         self,
-        ctx: &Context,
+        device: &Device,
         x: &Buffer,
         place: Strided,
     ) -> Result<IntegerHeads, KernelError> {
-        let prepared = IntegerHeads::empty(ctx, self)?;
-        self.launch(ctx, x, place, &prepared, None)?;
+        let prepared = IntegerHeads::empty(device, self)?;
+        self.launch(device, x, place, &prepared, None)?;
         Ok(prepared)
     }
 
     /// Prepares the rows of `x`, of which these are the wide ones, and narrow ones too, from one reading.
     pub fn prepare_twice(
         self,
-        ctx: &Context,
+        device: &Device,
         x: &Buffer,
         place: Strided,
     ) -> Result<(IntegerHeads, Option<IntegerHeads>), KernelError> {
@@ -217,16 +217,16 @@ impl Heads {
             ..self
         };
         let (prepared, narrow) = (
-            IntegerHeads::empty(ctx, self)?,
-            IntegerHeads::empty(ctx, narrow)?,
+            IntegerHeads::empty(device, self)?,
+            IntegerHeads::empty(device, narrow)?,
         );
-        self.launch(ctx, x, place, &prepared, Some(&narrow))?;
+        self.launch(device, x, place, &prepared, Some(&narrow))?;
         Ok((prepared, Some(narrow)))
     }
 
     fn launch(
         self,
-        ctx: &Context,
+        device: &Device,
         x: &Buffer,
         place: Strided,
         to: &IntegerHeads,
@@ -264,7 +264,7 @@ impl Heads {
             groups: groups_1d(self.rows().div_ceil(ROWS)),
         };
         let of_narrow = narrow.map(|narrow| narrow.of);
-        ctx.launch(launch, move |bindings| {
+        device.launch(launch, move |bindings| {
             let (read, mut written) = bindings.split_all();
             for (of, words) in [Some(self), of_narrow].iter().flatten().zip(&mut written) {
                 of.prepare_on_the_cpu(read[0], &place, words);

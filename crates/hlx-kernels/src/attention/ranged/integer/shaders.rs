@@ -1,6 +1,6 @@
 //! The shaders of attention over integers, and which one a device takes.
 
-use hlx_core::{Context, IntegerPath, MatrixShape, Shader};
+use hlx_core::{Device, IntegerPath, MatrixShape, Shader};
 
 use super::super::sizes::{RangedAttention, Strided};
 
@@ -82,12 +82,12 @@ pub struct Chosen {
 impl Pass {
     pub fn choose(
         &self,
-        ctx: &Context,
+        device: &Device,
         attention: &RangedAttention,
         places: &[Strided; 3],
     ) -> Chosen {
         let [plain, dots, of_matrices, narrow] = self.shaders;
-        let path = ctx.tuning().products.integers;
+        let path = device.tuning().products.integers;
         let width = attention.head_width;
         let mut chosen = Chosen {
             shader: match path {

@@ -8,7 +8,7 @@ use crate::attention::append::{AppendInputs, AppendShape, HeadRows, append_integ
 
 /// Appends `time` tokens a sample to caches with room for as many; `q` and `k`, `v` of so many heads.
 fn appended(
-    ctx: &Context,
+    device: &Device,
     mem: &mut TestMemory,
     attention: &RangedAttention,
     (time, heads): (usize, usize),
@@ -35,31 +35,31 @@ fn appended(
         v: rows(v, key_heads),
         norms: None,
         turn: None,
-        first_positions: &mem.input_u32(ctx, &vec![0; batch])?,
-        lengths: &mem.input_u32(ctx, &vec![time as u32; batch])?,
+        first_positions: &mem.input_u32(device, &vec![0; batch])?,
+        lengths: &mem.input_u32(device, &vec![time as u32; batch])?,
     };
-    let q_out = IntegerHeads::of_queries(ctx, [batch, time], [heads, head_width])?;
-    let cache = || IntegerHeads::of_keys(ctx, [batch, time], [key_heads, head_width]);
+    let q_out = IntegerHeads::of_queries(device, [batch, time], [heads, head_width])?;
+    let cache = || IntegerHeads::of_keys(device, [batch, time], [key_heads, head_width]);
     let (keys, values) = (cache()?, cache()?);
-    append_integer_heads(ctx, &inputs, &q_out, [&keys, &values], &shape)?;
+    append_integer_heads(device, &inputs, &q_out, [&keys, &values], &shape)?;
     Ok([q_out, keys, values])
 }
 
 /// o of a case, by the integers of a cache.
-fn cached(ctx: &Context, mem: &mut TestMemory, case: &Case) -> Result<Buffer, KernelError> {
+fn cached(device: &Device, mem: &mut TestMemory, case: &Case) -> Result<Buffer, KernelError> {
     let attention = &case.attention;
-    let buffers = [&case.q, &case.k, &case.v].map(|x| mem.input(ctx, x));
+    let buffers = [&case.q, &case.k, &case.v].map(|x| mem.input(device, x));
     let [q, k, v] = buffers;
     let (q, k, v) = (q?, k?, v?);
     let of_keys = (attention.keys, attention.key_heads);
-    let [_, keys, values] = appended(ctx, mem, attention, of_keys, [&k, &k, &v])?;
+    let [_, keys, values] = appended(device, mem, attention, of_keys, [&k, &k, &v])?;
     // Queries alone: their keys are any numbers.
     let spare = attention.batch * attention.queries * attention.key_heads * attention.head_width;
-    let spare = mem.input(ctx, &normal(6, spare))?;
+    let spare = mem.input(device, &normal(6, spare))?;
     let of_queries = (attention.queries, attention.heads);
-    let [queries, ..] = appended(ctx, mem, attention, of_queries, [&q, &spare, &spare])?;
+    let [queries, ..] = appended(device, mem, attention, of_queries, [&q, &spare, &spare])?;
     let mut ids = |ids: &Option<Vec<u32>>| match ids {
-        Some(ids) => mem.input_u32(ctx, ids).map(Some),
+        Some(ids) => mem.input_u32(device, ids).map(Some),
         None => Ok(None),
     };
     let (lengths, first_positions) = (ids(&case.lengths)?, ids(&case.first_positions)?);
@@ -68,11 +68,11 @@ fn cached(ctx: &Context, mem: &mut TestMemory, case: &Case) -> Result<Buffer, Ke
         lengths: lengths.as_ref(),
         first_positions: first_positions.as_ref(),
     };
-    let ranges = mem.output(ctx, 4 * attention.batch * attention.queries)?;
-    query_ranges(ctx, &limits, &ranges, attention)?;
-    let o = mem.output(ctx, attention.output_len())?;
+    let ranges = mem.output(device, 4 * attention.batch * attention.queries)?;
+    query_ranges(device, &limits, &ranges, attention)?;
+    let o = mem.output(device, attention.output_len())?;
     let operands = [&queries, &keys, &values];
-    integer_attention_of_cache(ctx, operands, &ranges, &o, attention)?;
+    integer_attention_of_cache(device, operands, &ranges, &o, attention)?;
     Ok(o)
 }
 
@@ -84,7 +84,7 @@ fn assert_equal(name: &str, case: &Case) -> Vec<f32> {
         ..case.clone()
     };
     let whole = on_the_cpu(&numbers).swap_remove(0);
-    let got = run_everywhere(name, |ctx, mem| Ok(vec![cached(ctx, mem, case)?]));
+    let got = run_everywhere(name, |device, mem| Ok(vec![cached(device, mem, case)?]));
     let [whole, found] = [&whole, &got[0]].map(|values| {
         let bits = values.iter().map(|x| canonical_bits(*x));
         bits.collect::<Vec<_>>()
@@ -131,19 +131,19 @@ fn awkward_and_unseen_integers_have_the_bits_of_the_numbers() {
 
 #[test]
 fn unfitting_caches_are_named() {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device");
-    let heads = |positions| IntegerHeads::of_keys(&ctx, [1, positions], [1, 8]).expect("memory");
-    let (q, o) = (heads(1), ctx.alloc(8).expect("memory"));
-    let ranges = ctx.alloc(4).expect("memory");
+    let device = hlx_core::testing::cpu().expect("the CPU device");
+    let heads = |positions| IntegerHeads::of_keys(&device, [1, positions], [1, 8]).expect("memory");
+    let (q, o) = (heads(1), device.alloc(8).expect("memory"));
+    let ranges = device.alloc(4).expect("memory");
     let attention = RangedAttention { keys: 3, ..PLAIN };
     let operands = [&q, &heads(3), &heads(3)];
-    let refused = integer_attention_of_cache(&ctx, operands, &ranges, &o, &attention);
+    let refused = integer_attention_of_cache(&device, operands, &ranges, &o, &attention);
     let text = refused.expect_err("narrow queries").to_string();
     assert!(
         text.starts_with("integer_attention_of_cache: q has "),
         "{text}"
     );
-    let refused = IntegerHeads::of_keys(&ctx, [1, 1], [1, 257]).expect_err("wide heads");
+    let refused = IntegerHeads::of_keys(&device, [1, 1], [1, 257]).expect_err("wide heads");
     let expected = "integer_heads: head_width is 257, expected 1 to 256";
     assert_eq!(refused.to_string(), expected);
 }

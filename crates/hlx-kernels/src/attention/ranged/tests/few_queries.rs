@@ -5,21 +5,21 @@ use hlx_core::digest::canonical_bits;
 use super::*;
 
 /// o and stats of a case, by the kernel for many queries and by those for few.
-fn both(ctx: &Context, mem: &mut TestMemory, case: &Case) -> Result<Vec<Buffer>, KernelError> {
+fn both(device: &Device, mem: &mut TestMemory, case: &Case) -> Result<Vec<Buffer>, KernelError> {
     let attention = &case.attention;
     let layout =
         |length, heads| Layout::contiguous(&[attention.batch, length, heads, attention.head_width]);
     let of_queries = layout(attention.queries, attention.heads)?;
     let of_keys = layout(attention.keys, attention.key_heads)?;
     let (q, k, v) = (
-        mem.input(ctx, &case.q)?,
-        mem.input(ctx, &case.k)?,
-        mem.input(ctx, &case.v)?,
+        mem.input(device, &case.q)?,
+        mem.input(device, &case.k)?,
+        mem.input(device, &case.v)?,
     );
     let operands = [(&q, &of_queries), (&k, &of_keys), (&v, &of_keys)];
     let [q, k, v] = operands.map(|(buffer, layout)| Operand { buffer, layout });
     let mut ids = |ids: &Option<Vec<u32>>| match ids {
-        Some(ids) => mem.input_u32(ctx, ids).map(Some),
+        Some(ids) => mem.input_u32(device, ids).map(Some),
         None => Ok(None),
     };
     let (lengths, first_positions) = (ids(&case.lengths)?, ids(&case.first_positions)?);
@@ -28,8 +28,8 @@ fn both(ctx: &Context, mem: &mut TestMemory, case: &Case) -> Result<Vec<Buffer>,
         lengths: lengths.as_ref(),
         first_positions: first_positions.as_ref(),
     };
-    let ranges = mem.output(ctx, 4 * attention.batch * attention.queries)?;
-    query_ranges(ctx, &limits, &ranges, attention)?;
+    let ranges = mem.output(device, 4 * attention.batch * attention.queries)?;
+    query_ranges(device, &limits, &ranges, attention)?;
     let inputs = AttentionInputs {
         q,
         k,
@@ -39,9 +39,9 @@ fn both(ctx: &Context, mem: &mut TestMemory, case: &Case) -> Result<Vec<Buffer>,
     };
     let mut outputs = Vec::new();
     for forward in [ranged_attention_forward, few_queries_attention_forward] {
-        let o = mem.output(ctx, attention.output_len())?;
-        let stats = mem.output(ctx, 2 * attention.all_queries())?;
-        forward(ctx, &inputs, &o, &stats, attention)?;
+        let o = mem.output(device, attention.output_len())?;
+        let stats = mem.output(device, 2 * attention.all_queries())?;
+        forward(device, &inputs, &o, &stats, attention)?;
         outputs.extend([o, stats]);
     }
     Ok(outputs)
@@ -187,7 +187,7 @@ fn few_queries_have_the_bits_of_the_general_kernel_on_every_device() {
         .into_iter()
         .filter(|(_, case)| case.documents.is_none() && case.attention.dropout.is_none());
     for (name, case) in few().into_iter().chain(others) {
-        let got = run_everywhere("few_queries", |ctx, mem| both(ctx, mem, &case));
+        let got = run_everywhere("few_queries", |device, mem| both(device, mem, &case));
         assert_equal(name, &got);
     }
 }
@@ -199,7 +199,7 @@ fn awkward_and_unseen_values_have_the_bits_of_the_general_kernel() {
         let attention = case.attention;
         case.q = values(5, case.q.len());
         (case.k, case.v) = (values(7, case.k.len()), values(8, case.v.len()));
-        let got = run_everywhere("few_queries", |ctx, mem| both(ctx, mem, &case));
+        let got = run_everywhere("few_queries", |device, mem| both(device, mem, &case));
         assert_equal(name, &got);
         let mut case = super::case(attention);
         (case.lengths, case.first_positions) = (
@@ -213,7 +213,7 @@ fn awkward_and_unseen_values_have_the_bits_of_the_general_kernel() {
                 sample[unseen..].fill(f32::NAN);
             }
         }
-        let got = run_everywhere("few_queries", |ctx, mem| both(ctx, mem, &case));
+        let got = run_everywhere("few_queries", |device, mem| both(device, mem, &case));
         assert_equal(name, &got);
         assert!(got[2].iter().all(|x| !x.is_nan()), "{name}");
     }
@@ -221,14 +221,14 @@ fn awkward_and_unseen_values_have_the_bits_of_the_general_kernel() {
 
 #[test]
 fn dropped_weights_are_refused() {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device");
+    let device = hlx_core::testing::cpu().expect("the CPU device");
     let mut case = case(PLAIN);
     case.attention.dropout = Some(WeightDropout {
         p: 0.5,
         seed: 1,
         purpose: 2,
     });
-    let error = both(&ctx, &mut TestMemory::default(), &case).expect_err("dropped weights");
+    let error = both(&device, &mut TestMemory::default(), &case).expect_err("dropped weights");
     let text = error.to_string();
     assert!(
         text.contains("counter") || text.contains("dropped"),

@@ -321,12 +321,12 @@ fn rows_of_every_size_are_computed_as_they_are_defined() {
 fn dot_products_have_the_same_bits() {
     for (name, mut case) in cases() {
         case.of_integers = true;
-        run_everywhere(&format!("{name}, by dot products"), |ctx, mem| {
-            let mut tuning = ctx.tuning().clone();
-            if ctx.integer_paths().contains(&IntegerPath::Dots) {
+        run_everywhere(&format!("{name}, by dot products"), |device, mem| {
+            let mut tuning = device.tuning().clone();
+            if device.integer_paths().contains(&IntegerPath::Dots) {
                 tuning.products.integers = IntegerPath::Dots;
             }
-            on(&ctx.with_tuning(tuning)?, mem, &case)
+            on(&device.with_tuning(tuning)?, mem, &case)
         });
     }
 }

@@ -205,44 +205,49 @@ impl Packed {
     /// o, stats and dqkv by the kernels for packed tensors.
     fn by_packed_kernels(
         &self,
-        ctx: &Context,
+        device: &Device,
         mem: &mut TestMemory,
     ) -> Result<Vec<Buffer>, KernelError> {
         let (shape, n, width) = (&self.shape, self.upstream.len(), self.shape.head_width);
         let (qkv, d_o) = (
-            &mem.input(ctx, &self.data)?,
-            &mem.input(ctx, &self.upstream)?,
+            &mem.input(device, &self.data)?,
+            &mem.input(device, &self.upstream)?,
         );
-        let (o, stats) = (mem.output(ctx, n)?, mem.output(ctx, 2 * n / width)?);
-        let (delta, dqkv) = (mem.output(ctx, n / width)?, mem.output(ctx, 3 * n)?);
-        let counter = &mem.input_u32(ctx, &case(PLAIN).counter)?;
+        let (o, stats) = (mem.output(device, n)?, mem.output(device, 2 * n / width)?);
+        let (delta, dqkv) = (mem.output(device, n / width)?, mem.output(device, 3 * n)?);
+        let counter = &mem.input_u32(device, &case(PLAIN).counter)?;
         let dropout = self.attention.dropout;
         if let Some(dropped) = dropout.map(|dropout| DroppedWeights { dropout, counter }) {
-            dropped_attention_forward(ctx, qkv, &o, &stats, shape, &dropped)?;
-            dropped_attention_backward(ctx, qkv, &o, &stats, d_o, &delta, &dqkv, shape, &dropped)?;
+            dropped_attention_forward(device, qkv, &o, &stats, shape, &dropped)?;
+            dropped_attention_backward(
+                device, qkv, &o, &stats, d_o, &delta, &dqkv, shape, &dropped,
+            )?;
         } else {
-            attention_forward(ctx, qkv, &o, &stats, shape)?;
-            attention_backward(ctx, qkv, &o, &stats, d_o, &delta, &dqkv, shape)?;
+            attention_forward(device, qkv, &o, &stats, shape)?;
+            attention_backward(device, qkv, &o, &stats, d_o, &delta, &dqkv, shape)?;
         }
         Ok(vec![o, stats, dqkv])
     }
 
     /// The outputs of [`both_passes`] over its three views.
-    fn by_views(&self, ctx: &Context, mem: &mut TestMemory) -> Result<Vec<Buffer>, KernelError> {
+    fn by_views(&self, device: &Device, mem: &mut TestMemory) -> Result<Vec<Buffer>, KernelError> {
         let AttentionShape {
             batch,
             time,
             heads,
             head_width,
         } = self.shape;
-        let (qkv, d_o) = (mem.input(ctx, &self.data)?, mem.input(ctx, &self.upstream)?);
+        let (qkv, d_o) = (
+            mem.input(device, &self.data)?,
+            mem.input(device, &self.upstream)?,
+        );
         let packed = Layout::contiguous(&[batch, time, 3, heads, head_width])?;
         let views = [0, 1, 2].map(|which| packed.select(2, which).expect("a view"));
         let operands = views.each_ref().map(|layout| Operand {
             buffer: &qkv,
             layout,
         });
-        both_passes(ctx, mem, operands, &d_o, &case(self.attention))
+        both_passes(device, mem, operands, &d_o, &case(self.attention))
     }
 
     /// Fails unless the views' outputs are those of the packed tensor, bit by bit.
@@ -263,11 +268,13 @@ impl Packed {
 fn views_of_a_packed_tensor_have_the_bits_of_the_packed_kernels() {
     for sizes in [[2, 70, 2, 8], [2, 33, 1, 33], [2, 34, 1, 80]] {
         let packed = Packed::new(sizes, None);
-        let ctx = hlx_core::testing::cpu().expect("the CPU device");
-        let want = run_on("attention", &ctx, |ctx, mem| {
-            packed.by_packed_kernels(ctx, mem)
+        let device = hlx_core::testing::cpu().expect("the CPU device");
+        let want = run_on("attention", &device, |device, mem| {
+            packed.by_packed_kernels(device, mem)
         });
-        let got = run_everywhere("ranged_attention", |ctx, mem| packed.by_views(ctx, mem));
+        let got = run_everywhere("ranged_attention", |device, mem| {
+            packed.by_views(device, mem)
+        });
         packed.assert_equal(&got, &want);
     }
 }
@@ -284,15 +291,17 @@ fn packed_kernels_drop_the_weights_that_views_drop() {
     for sizes in [[2, 70, 2, 8], [2, 33, 1, 33], [1, 130, 3, 64]] {
         let packed = Packed::new(sizes, Some(dropout));
         let cpu = hlx_core::testing::cpu().expect("the CPU device");
-        let want = run_on("ranged_attention", &cpu, |ctx, mem| {
-            packed.by_views(ctx, mem)
+        let want = run_on("ranged_attention", &cpu, |device, mem| {
+            packed.by_views(device, mem)
         });
         assert!(want[0].iter().all(|value| value.is_finite()));
         assert!(!DroppedWeights::fits(&cpu, &packed.shape));
-        for ctx in hlx_core::testing::own_contexts() {
-            if DroppedWeights::fits(&ctx, &packed.shape) {
+        for device in hlx_core::testing::own_devices() {
+            if DroppedWeights::fits(&device, &packed.shape) {
                 let name = "dropped_attention";
-                let got = run_on(name, &ctx, |ctx, mem| packed.by_packed_kernels(ctx, mem));
+                let got = run_on(name, &device, |device, mem| {
+                    packed.by_packed_kernels(device, mem)
+                });
                 packed.assert_equal(&want, &got);
             }
         }

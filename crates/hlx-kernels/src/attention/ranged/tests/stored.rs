@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::attention::ranged::stored::{OF_BACKWARD, key_heads_at_a_time};
-use crate::testing::{contexts, run_on_each};
+use crate::testing::{devices, run_on_each};
 
 /// Two key heads, three query heads each, over rows longer than a workgroup's.
 const LONG: RangedAttention = RangedAttention {
@@ -81,27 +81,27 @@ fn long_cases() -> Vec<(&'static str, Case)> {
 }
 
 /// The devices, those with stored weights once more with one key head at a time.
-fn devices(case: &Case) -> Vec<Context> {
-    let mut devices = Vec::new();
-    for ctx in contexts() {
-        devices.push(ctx.clone());
-        if ctx.is_cpu() {
+fn devices_of(case: &Case) -> Vec<Device> {
+    let mut each = Vec::new();
+    for device in devices() {
+        each.push(device.clone());
+        if device.is_cpu() {
             continue;
         }
         let attention = &case.attention;
         let group = attention.heads / attention.key_heads;
-        let mut tuning = ctx.tuning().clone();
+        let mut tuning = device.tuning().clone();
         tuning.attention.stored_bytes = (12 * group * attention.queries * attention.keys) as u64;
-        devices.push(ctx.with_tuning(tuning).expect("a valid tuning"));
+        each.push(device.with_tuning(tuning).expect("a valid tuning"));
     }
-    devices
+    each
 }
 
 #[test]
 fn stored_weights_keep_the_bits_and_agree_with_f64() {
     for (name, case) in long_cases() {
-        let devices = devices(&case);
-        let got = run_on_each(name, &devices, |ctx, mem| on(ctx, mem, &case));
+        let devices = devices_of(&case);
+        let got = run_on_each(name, &devices, |device, mem| on(device, mem, &case));
         assert_agrees(name, &case, &got);
     }
 }
@@ -113,7 +113,9 @@ fn stored_weights_keep_the_bits_of_awkward_values() {
         let lens = [case.attention.output_len(), case.attention.key_len()];
         (case.q, case.d_o) = (values(5, lens[0]), values(6, lens[0]));
         (case.k, case.v) = (values(7, lens[1]), values(8, lens[1]));
-        run_on_each(name, &devices(&case), |ctx, mem| on(ctx, mem, &case));
+        run_on_each(name, &devices_of(&case), |device, mem| {
+            on(device, mem, &case)
+        });
     }
 }
 
@@ -131,16 +133,16 @@ fn places(attention: &RangedAttention) -> [Strided; 3] {
 
 #[test]
 fn the_weights_of_as_many_heads_are_stored_as_memory_allows() {
-    for ctx in contexts() {
+    for device in devices() {
         let heads = |attention: &RangedAttention, stored_bytes: u64| {
-            let mut tuning = ctx.tuning().clone();
+            let mut tuning = device.tuning().clone();
             tuning.attention.stored_bytes = stored_bytes;
-            let ctx = ctx.with_tuning(tuning).expect("a valid tuning");
-            key_heads_at_a_time(&ctx, attention, &places(attention), OF_BACKWARD)
+            let device = device.with_tuning(tuning).expect("a valid tuning");
+            key_heads_at_a_time(&device, attention, &places(attention), OF_BACKWARD)
         };
         let of_one = 3 * 4 * 3 * 132 * 132;
         let attention = RangedAttention { batch: 4, ..LONG };
-        if ctx.is_cpu() {
+        if device.is_cpu() {
             assert_eq!(heads(&attention, u64::MAX), None);
             continue;
         }

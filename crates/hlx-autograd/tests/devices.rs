@@ -1,4 +1,4 @@
-//! Operands of one operation are of one context, or an error names the operation, the argument and
+//! Operands of one operation are of one device, or an error names the operation, the argument and
 //! both devices.
 
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use hlx_autograd::{
     Activation, AttentionSpec, BackwardPlan, BatchNormOptions, ConvOptions, CrossEntropyOptions,
     DType, ExpertChoices, Gradient, LossReduction, Recompute, Recurrence, Result, Tensor,
 };
-use hlx_core::Context;
+use hlx_core::Device;
 
-/// Tensors of one context.
+/// Tensors of one device.
 struct Operands {
     /// \[4, 4\].
     matrix: Tensor,
@@ -26,24 +26,24 @@ struct Operands {
 }
 
 impl Operands {
-    fn new(ctx: &Context) -> Self {
+    fn new(device: &Device) -> Self {
         let values = |shape: &[usize]| {
             let n = shape.iter().product();
-            Tensor::from_slice(ctx, &vec![0.5; n], shape).expect("uploads")
+            Tensor::from_slice(device, &vec![0.5; n], shape).expect("uploads")
         };
         Self {
             matrix: values(&[4, 4]).with_gradient(),
             row: values(&[4]),
             one: values(&[1]),
-            ids: Tensor::ids(ctx, &[0, 1, 2, 3], &[4]).expect("uploads"),
+            ids: Tensor::ids(device, &[0, 1, 2, 3], &[4]).expect("uploads"),
             image: values(&[1, 1, 2, 2]),
-            mask: Tensor::ones(ctx, &[4, 4], DType::Bool).expect("memory"),
+            mask: Tensor::ones(device, &[4, 4], DType::Bool).expect("memory"),
         }
     }
 }
 
 /// The method, the operation and the argument of its error, and a call with that argument of
-/// another context.
+/// another device.
 type Case = (
     &'static str,
     [&'static str; 2],
@@ -191,17 +191,17 @@ fn attend(x: &Operands, [k, v, lengths]: [&Operands; 3]) -> Result<Tensor> {
     heads(x)?.attention(&heads(k)?, &heads(v)?, &spec)
 }
 
-fn two_contexts() -> [Context; 2] {
+fn two_devices() -> [Device; 2] {
     [(); 2].map(|()| hlx_core::testing::cpu().expect("the CPU device opens"))
 }
 
 #[test]
 fn an_operand_of_another_context_is_refused_and_named() {
-    let contexts = two_contexts();
-    let [own, other] = contexts.each_ref().map(Operands::new);
+    let devices = two_devices();
+    let [own, other] = devices.each_ref().map(Operands::new);
     for (method, [op, argument], call) in CASES {
         let found = call(&own, &other).expect_err(method).to_string();
-        let [own, other] = contexts.each_ref().map(Context::label);
+        let [own, other] = devices.each_ref().map(Device::label);
         let want = format!("{op}: {argument} belongs to {other}, self to {own}");
         assert_eq!(found, want, "{method}");
         assert_ne!(own, other);
@@ -213,9 +213,9 @@ fn an_operand_of_another_context_is_refused_and_named() {
 
 #[test]
 fn an_operation_of_ones_own_is_refused_operands_of_two_contexts() {
-    let contexts = two_contexts();
-    let [own, other] = contexts.each_ref().map(Operands::new);
-    let out = contexts[0].alloc(4).expect("memory");
+    let devices = two_devices();
+    let [own, other] = devices.each_ref().map(Operands::new);
+    let out = devices[0].alloc(4).expect("memory");
     let input = own.row.input();
     let result = Tensor::from_operation(
         "mine",
@@ -224,7 +224,7 @@ fn an_operation_of_ones_own_is_refused_operands_of_two_contexts() {
         &[4],
         move |pass, dy| pass.add(&input, Gradient::shared(dy.buffer()?)),
     );
-    let text = result.expect_err("two contexts").to_string();
+    let text = result.expect_err("two devices").to_string();
     assert!(text.starts_with("mine: an input belongs to "), "{text}");
 }
 

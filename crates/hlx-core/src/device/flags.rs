@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::Context;
+use super::Device;
 use crate::dtype::DType;
 use crate::error::CoreError;
 use crate::memory::{ALIGNMENT_WORDS, Buffer};
@@ -15,7 +15,7 @@ const UNSET: u32 = u32::MAX;
 /// The most operations that have a flag of their own.
 const SLOTS: usize = 32;
 
-/// The flags of a context, a word each, apart as bindings must be.
+/// The flags of a device, a word each, apart as bindings must be.
 #[derive(Default)]
 pub(super) struct Flags {
     words: OnceLock<Buffer>,
@@ -33,10 +33,10 @@ impl Flags {
     }
 }
 
-impl Context {
+impl Device {
     /// Returns the flag of an operation: one u32 that its kernels may lower, by an atomic minimum, to
     /// the place of a fault in their data. The next call that waits for the device (a download,
-    /// [`Context::sync`]) then returns [`CoreError::Fault`], and the flag is as before.
+    /// [`Device::sync`]) then returns [`CoreError::Fault`], and the flag is as before.
     ///
     /// # Errors
     /// What the device reports.
@@ -56,7 +56,7 @@ impl Context {
             Some(words) => words
                 .slice(slot * ALIGNMENT_WORDS, 1)?
                 .view_as(DType::U32, 1),
-            None => Err(CoreError::invalid(operation, "the context has no flags")),
+            None => Err(CoreError::invalid(operation, "the device has no flags")),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Host memory that a device copies to and from by itself, while the host does other work.
 
-use super::{Context, Stream};
+use super::{Device, Stream};
 use crate::error::CoreError;
 use crate::memory::Buffer;
 use crate::vulkan::HostCopy;
@@ -43,7 +43,7 @@ impl HostBuffer {
 
 /// A copy under way, which has the host memory until it is done. Dropping it waits for the device.
 pub struct PendingCopy {
-    ctx: Context,
+    device: Device,
     copy: Option<Copy>,
 }
 
@@ -52,7 +52,7 @@ enum Copy {
     UnderWay(HostCopy),
 }
 
-impl Context {
+impl Device {
     /// Allocates `len` words of host memory for copies, zeros.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl Context {
     /// Starts to copy the first words of `host` to a buffer; work launched later sees them there.
     ///
     /// # Errors
-    /// As [`Context::copy_to_host`].
+    /// As [`Device::copy_to_host`].
     pub fn copy_from_host(
         &self,
         host: HostBuffer,
@@ -140,9 +140,9 @@ impl Context {
 }
 
 impl PendingCopy {
-    fn new(ctx: &Context, copy: Copy) -> Self {
+    fn new(device: &Device, copy: Copy) -> Self {
         Self {
-            ctx: ctx.clone(),
+            device: device.clone(),
             copy: Some(copy),
         }
     }
@@ -152,7 +152,7 @@ impl PendingCopy {
     /// # Errors
     /// [`CoreError::DeviceLost`].
     pub fn is_done(&self) -> Result<bool, CoreError> {
-        match (self.ctx.stream(), &self.copy) {
+        match (self.device.stream(), &self.copy) {
             (Stream::Vulkan(stream), Some(Copy::UnderWay(copy))) => stream.is_copied(copy),
             _ => Ok(true),
         }
@@ -170,7 +170,7 @@ impl PendingCopy {
     }
 
     fn finish(&mut self) -> Result<Option<HostBuffer>, CoreError> {
-        Ok(match (self.ctx.stream(), self.copy.take()) {
+        Ok(match (self.device.stream(), self.copy.take()) {
             (Stream::Vulkan(stream), Some(Copy::UnderWay(copy))) => {
                 Some(HostBuffer(HostWords::Pinned(stream.finish_copy(copy)?)))
             }

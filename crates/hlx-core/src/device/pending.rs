@@ -1,16 +1,16 @@
 //! Downloads under way, which the host waits for later.
 
-use super::{Context, Stream};
+use super::{Device, Stream};
 use crate::error::CoreError;
 use crate::memory::Buffer;
 use crate::vulkan::HostCopy;
 
 /// A download under way: a buffer's words as they were when
-/// [`Context::download_later`] was called; work launched later does not change them.
+/// [`Device::download_later`] was called; work launched later does not change them.
 ///
 /// Dropping it waits for the device.
 pub struct PendingDownload {
-    ctx: Context,
+    device: Device,
     words: Option<Words>,
 }
 
@@ -20,11 +20,11 @@ enum Words {
     Coming(HostCopy, usize),
 }
 
-impl Context {
+impl Device {
     /// Starts a download and returns at once: the device goes on with what is launched next.
     ///
     /// # Errors
-    /// As [`Context::download_u32`].
+    /// As [`Device::download_u32`].
     pub fn download_later(&self, buffer: &Buffer) -> Result<PendingDownload, CoreError> {
         let words = match self.stream() {
             Stream::Vulkan(stream) if !buffer.is_empty() => {
@@ -35,7 +35,7 @@ impl Context {
             _ => Words::Here(self.download_u32(buffer)?),
         };
         Ok(PendingDownload {
-            ctx: self.clone(),
+            device: self.clone(),
             words: Some(words),
         })
     }
@@ -47,7 +47,7 @@ impl PendingDownload {
     /// # Errors
     /// [`CoreError::DeviceLost`].
     pub fn is_done(&self) -> Result<bool, CoreError> {
-        match (self.ctx.stream(), &self.words) {
+        match (self.device.stream(), &self.words) {
             (Stream::Vulkan(stream), Some(Words::Coming(copy, _))) => stream.is_copied(copy),
             _ => Ok(true),
         }
@@ -62,7 +62,7 @@ impl PendingDownload {
     }
 
     fn receive(&mut self) -> Result<Vec<u32>, CoreError> {
-        match (self.ctx.stream(), self.words.take()) {
+        match (self.device.stream(), self.words.take()) {
             (Stream::Vulkan(stream), Some(Words::Coming(copy, n))) => stream.receive(copy, n),
             (_, Some(Words::Here(words))) => Ok(words),
             _ => Ok(Vec::new()),

@@ -1,8 +1,8 @@
-//! What a context shares with another library on the same GPU: memory, and the order of both works.
+//! What a device shares with another library on the same GPU: memory, and the order of both works.
 
 use std::fs::File;
 
-use super::{Context, Stream};
+use super::{Device, Stream};
 use crate::error::CoreError;
 use crate::memory::Buffer;
 use crate::vulkan::{Timeline, VulkanStream};
@@ -17,7 +17,7 @@ pub struct SharedBuffer {
     pub bytes: u64,
 }
 
-impl Context {
+impl Device {
     fn sharing(&self, operation: &str) -> Result<&VulkanStream, CoreError> {
         match self.stream() {
             Stream::Vulkan(stream) => Ok(stream),
@@ -36,11 +36,11 @@ impl Context {
     /// when both have let go of it.
     ///
     /// # Errors
-    /// As [`Context::alloc`], and [`CoreError::Invalid`] on a device that cannot export memory.
+    /// As [`Device::alloc`], and [`CoreError::Invalid`] on a device that cannot export memory.
     pub fn alloc_shared(&self, len: usize) -> Result<SharedBuffer, CoreError> {
-        let device = self.sharing("export memory")?.device();
+        let vulkan = self.sharing("export memory")?.device();
         self.source().check_size(len)?;
-        let (memory, file, bytes) = device.allocate_exported(len.max(1))?;
+        let (memory, file, bytes) = vulkan.allocate_exported(len.max(1))?;
         let block = self.source().adopt(memory, len.max(1));
         let buffer = Buffer::isolated(block, len);
         Ok(SharedBuffer {
@@ -66,11 +66,11 @@ impl Context {
         bytes: u64,
         len: usize,
     ) -> Result<Buffer, CoreError> {
-        let device = self.sharing("import memory")?.device();
+        let vulkan = self.sharing("import memory")?.device();
         self.source().check_size(len)?;
         let words = len.max(1);
         // SAFETY: as the caller says.
-        let memory = unsafe { device.import(words, (file, bytes)) }?;
+        let memory = unsafe { vulkan.import(words, (file, bytes)) }?;
         Ok(Buffer::isolated(self.source().adopt(memory, words), len))
     }
 
@@ -88,7 +88,7 @@ impl Context {
     /// Lets the timeline have `value` when all work launched so far is done. Values rise.
     ///
     /// # Errors
-    /// As [`Context::sync`], which this does not wait for; [`CoreError::Invalid`] for a timeline of another device.
+    /// As [`Device::sync`], which this does not wait for; [`CoreError::Invalid`] for a timeline of another device.
     pub fn raise(&self, timeline: &Timeline, value: u64) -> Result<(), CoreError> {
         self.sharing("raise a timeline")?.raise(timeline, value)
     }
@@ -96,7 +96,7 @@ impl Context {
     /// Lets all work launched from now on begin when the timeline has `value`. The host does not wait.
     ///
     /// # Errors
-    /// As [`Context::raise`].
+    /// As [`Device::raise`].
     pub fn await_value(&self, timeline: &Timeline, value: u64) -> Result<(), CoreError> {
         let stream = self.sharing("await a timeline")?;
         stream.await_value(timeline, value)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hlx_autograd::{DropoutMask, Recompute, Tensor};
-use hlx_core::{Buffer, Context};
+use hlx_core::{Buffer, Device};
 
 use crate::{DeferredNorms, Members, Module, Parameter, Result};
 
@@ -12,7 +12,7 @@ use crate::{DeferredNorms, Members, Module, Parameter, Result};
 /// shards. Make it once, before a recording, and use it for every step: what changes from step to step
 /// lies on the device, where recorded launches read it. Clones share that.
 #[derive(Clone, Debug)]
-pub struct ForwardContext {
+pub struct Mode {
     training: Option<Arc<Training>>,
     shards: usize,
     is_part_of_shard: bool,
@@ -24,7 +24,7 @@ pub struct ForwardContext {
 /// The numbers of a training pass.
 #[derive(Debug)]
 struct Training {
-    ctx: Context,
+    device: Device,
     seed: u64,
     /// The step, and the number of the pass's first sample in the whole batch.
     counter: Buffer,
@@ -34,7 +34,7 @@ struct Training {
     n_empty: AtomicU32,
 }
 
-impl ForwardContext {
+impl Mode {
     /// Evaluation and generation, as after PyTorch's `model.eval()`: no dropout, and norms use their
     /// running values.
     pub fn eval() -> Self {
@@ -52,12 +52,12 @@ impl ForwardContext {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn train(ctx: &Context, seed: u64) -> Result<Self> {
+    pub fn train(device: &Device, seed: u64) -> Result<Self> {
         let training = Training {
-            ctx: ctx.clone(),
+            device: device.clone(),
             seed,
-            counter: ctx.buffer_u32(&[0, 0])?,
-            empty: ctx.buffer_u32(&[0])?,
+            counter: device.buffer_u32(&[0, 0])?,
+            empty: device.buffer_u32(&[0])?,
             n_empty: AtomicU32::new(0),
         };
         Ok(Self {
@@ -99,8 +99,8 @@ impl ForwardContext {
     }
 
     /// Applies a block of a model to the residual stream; where the pass recomputes
-    /// ([`ForwardContext::with_recomputation`]), by [`Tensor::checkpoint_with`]. `block` computes it with the
-    /// context that it is given.
+    /// ([`Mode::with_recomputation`]), by [`Tensor::checkpoint_with`]. `block` computes it with the
+    /// mode that it is given.
     ///
     /// # Errors
     /// Those of `block`.
@@ -114,11 +114,11 @@ impl ForwardContext {
             return block(module, x, self);
         };
         let members = module.members();
-        let (module, context) = (module.clone(), self.clone());
-        recomputed(recompute, x, &members, move |x| block(&module, x, &context))
+        let (module, mode) = (module.clone(), self.clone());
+        recomputed(recompute, x, &members, move |x| block(&module, x, &mode))
     }
 
-    /// What of a block is recomputed ([`ForwardContext::with_recomputation`]).
+    /// What of a block is recomputed ([`Mode::with_recomputation`]).
     pub(crate) fn recompute(&self) -> Option<Recompute> {
         self.recompute
     }
@@ -132,13 +132,13 @@ impl ForwardContext {
     pub fn set_counter(&self, step: u32, sample_base: u32) -> Result<()> {
         if let Some(training) = &self.training {
             let counter = [step, sample_base];
-            training.ctx.upload_u32(&training.counter, &counter)?;
+            training.device.upload_u32(&training.counter, &counter)?;
         }
         Ok(())
     }
 
     /// States that the first `n_empty` samples of the coming passes are empty: rows that fill a short
-    /// batch and enter no statistic. Call it as [`ForwardContext::set_counter`].
+    /// batch and enter no statistic. Call it as [`Mode::set_counter`].
     ///
     /// # Errors
     /// What the device reports.
@@ -146,7 +146,7 @@ impl ForwardContext {
         if let Some(training) = &self.training
             && training.n_empty.swap(n_empty, Ordering::Relaxed) != n_empty
         {
-            training.ctx.upload_u32(&training.empty, &[n_empty])?;
+            training.device.upload_u32(&training.empty, &[n_empty])?;
         }
         Ok(())
     }

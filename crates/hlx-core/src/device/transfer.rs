@@ -1,16 +1,16 @@
-//! Fills, copies, uploads and downloads of a context.
+//! Fills, copies, uploads and downloads of a device.
 
-use super::{Context, Stream, on_stream};
+use super::{Device, Stream, on_stream};
 use crate::dtype::{DType, Element, pack, unpack};
 use crate::error::CoreError;
 use crate::launch::check_owner;
 use crate::memory::Buffer;
 
-impl Context {
+impl Device {
     /// Fills a buffer with one word; a type of fewer bytes has it cut into elements.
     ///
     /// # Errors
-    /// [`CoreError::OtherContext`]; what the driver answers.
+    /// [`CoreError::OtherDevice`]; what the driver answers.
     pub fn fill(&self, buffer: &Buffer, word: u32) -> Result<(), CoreError> {
         self.check_owner("fill", "buffer", buffer)?;
         on_stream!(self, stream => stream.fill(&buffer.as_words(), word))
@@ -20,7 +20,7 @@ impl Context {
     /// are.
     ///
     /// # Errors
-    /// [`CoreError::OtherContext`]; [`CoreError::Invalid`] for unequal sizes or an overlap.
+    /// [`CoreError::OtherDevice`]; [`CoreError::Invalid`] for unequal sizes or an overlap.
     pub fn copy(&self, source: &Buffer, target: &Buffer) -> Result<(), CoreError> {
         self.check_owner("copy", "source", source)?;
         self.check_owner("copy", "target", target)?;
@@ -51,7 +51,7 @@ impl Context {
     /// sign, as no tensor holds one.
     ///
     /// # Errors
-    /// [`CoreError::OtherContext`]; [`CoreError::Invalid`] if the types or the lengths differ, or a
+    /// [`CoreError::OtherDevice`]; [`CoreError::Invalid`] if the types or the lengths differ, or a
     /// graph is being recorded.
     pub fn upload<T: Element>(&self, buffer: &Buffer, data: &[T]) -> Result<(), CoreError> {
         check_type("upload", buffer, T::DTYPE)?;
@@ -73,7 +73,7 @@ impl Context {
     ///
     /// # Errors
     /// [`CoreError::Invalid`] if the types differ or a graph is being recorded;
-    /// [`CoreError::OtherContext`]; [`CoreError::DeviceLost`].
+    /// [`CoreError::OtherDevice`]; [`CoreError::DeviceLost`].
     pub fn download<T: Element>(&self, buffer: &Buffer) -> Result<Vec<T>, CoreError> {
         check_type("download", buffer, T::DTYPE)?;
         Ok(unpack(&self.download_u32(buffer)?, buffer.len()))
@@ -90,7 +90,7 @@ impl Context {
     /// Copies values to the device; subnormals become zeros of their sign, as no tensor holds one.
     ///
     /// # Errors
-    /// As [`Context::upload_u32`].
+    /// As [`Device::upload_u32`].
     pub fn upload_f32(&self, buffer: &Buffer, data: &[f32]) -> Result<(), CoreError> {
         self.upload_words(buffer, bytemuck::cast_slice(data), stored_f32)
     }
@@ -130,7 +130,7 @@ impl Context {
     /// Waits for all work and returns the buffer's words as f32 values.
     ///
     /// # Errors
-    /// As [`Context::download_u32`].
+    /// As [`Device::download_u32`].
     pub fn download_f32(&self, buffer: &Buffer) -> Result<Vec<f32>, CoreError> {
         let words = self.download_u32(buffer)?;
         Ok(words.into_iter().map(f32::from_bits).collect())
@@ -139,7 +139,7 @@ impl Context {
     /// Takes memory for the elements and uploads them.
     ///
     /// # Errors
-    /// As [`Context::alloc_typed`] and [`Context::upload`].
+    /// As [`Device::alloc_typed`] and [`Device::upload`].
     pub fn buffer_of<T: Element>(&self, data: &[T]) -> Result<Buffer, CoreError> {
         let buffer = self.alloc_typed(T::DTYPE, data.len())?;
         self.upload(&buffer, data)?;
@@ -149,7 +149,7 @@ impl Context {
     /// Takes memory for the values and uploads them.
     ///
     /// # Errors
-    /// As [`Context::alloc`] and [`Context::upload_f32`].
+    /// As [`Device::alloc`] and [`Device::upload_f32`].
     pub fn buffer_f32(&self, data: &[f32]) -> Result<Buffer, CoreError> {
         self.buffer_of(data)
     }
@@ -157,7 +157,7 @@ impl Context {
     /// Takes memory for the words and uploads them.
     ///
     /// # Errors
-    /// As [`Context::alloc`] and [`Context::upload_u32`].
+    /// As [`Device::alloc`] and [`Device::upload_u32`].
     pub fn buffer_u32(&self, data: &[u32]) -> Result<Buffer, CoreError> {
         self.buffer_of(data)
     }
