@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_streams_are_above_memory_and_below_the_context() {
+    fn the_streams_are_above_memory_and_below_the_device() {
         assert!(floor_of("memory") < floor_of("vulkan"));
         assert_eq!(floor_of("vulkan"), floor_of("cpu_stream"));
         assert!(floor_of("vulkan") < floor_of("device"));

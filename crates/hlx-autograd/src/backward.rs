@@ -94,7 +94,7 @@ impl<'a> Backward<'a> {
         }
     }
 
-    /// The device's device.
+    /// The device.
     pub fn device(&self) -> &Device {
         &self.device
     }

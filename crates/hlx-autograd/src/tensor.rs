@@ -314,7 +314,7 @@ impl Tensor {
         format!("{:?} of {}", self.shape(), self.0.input.description())
     }
 
-    /// The device's device.
+    /// The device.
     #[doc = example!(x: "assert!(x.device().is_same(&device));")]
     pub fn device(&self) -> &Device {
         &self.0.device

@@ -196,7 +196,7 @@ fn two_devices() -> [Device; 2] {
 }
 
 #[test]
-fn an_operand_of_another_context_is_refused_and_named() {
+fn an_operand_of_another_device_is_refused_and_named() {
     let devices = two_devices();
     let [own, other] = devices.each_ref().map(Operands::new);
     for (method, [op, argument], call) in CASES {
@@ -212,7 +212,7 @@ fn an_operand_of_another_context_is_refused_and_named() {
 }
 
 #[test]
-fn an_operation_of_ones_own_is_refused_operands_of_two_contexts() {
+fn an_operation_of_ones_own_is_refused_operands_of_two_devices() {
     let devices = two_devices();
     let [own, other] = devices.each_ref().map(Operands::new);
     let out = devices[0].alloc(4).expect("memory");

@@ -93,7 +93,7 @@ impl Launch<'_> {
     }
 }
 
-/// Checks what holds on every device: all buffers are of the device that owns `source`, and no
+/// Checks what holds on every device: all buffers are of the opening that owns `source`, and no
 /// written range overlaps another binding.
 pub(crate) fn check_bindings(
     name: &str,

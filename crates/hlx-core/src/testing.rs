@@ -58,8 +58,8 @@ impl Selected {
 /// If a device that was found cannot be opened, or if `HLX_TEST_DEVICES` is `vulkan` and there
 /// is no Vulkan device.
 pub fn devices() -> &'static [Device] {
-    static CONTEXTS: OnceLock<Vec<Device>> = OnceLock::new();
-    let opened = CONTEXTS.get_or_init(|| open(Selected::from_env()));
+    static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
+    let opened = DEVICES.get_or_init(|| open(Selected::from_env()));
     record_all(opened);
     opened
 }

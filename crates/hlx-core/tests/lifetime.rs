@@ -18,7 +18,7 @@ fn resident_bytes() -> u64 {
 }
 
 #[test]
-fn a_hundred_contexts_leave_nothing_behind() {
+fn a_hundred_openings_leave_nothing_behind() {
     for selector in hlx_core::testing::selectors() {
         let mut settled = 0;
         for round in 0..100 {

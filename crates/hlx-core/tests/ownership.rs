@@ -58,7 +58,7 @@ fn host_memory_and_timelines_of_another_device_are_refused() {
 }
 
 #[test]
-fn a_buffer_of_another_context_is_refused_by_every_operation() {
+fn a_buffer_of_another_device_is_refused_by_every_operation() {
     for device in own_devices() {
         let other = twin(&device);
         let (mine, theirs) = (
@@ -101,7 +101,7 @@ fn a_buffer_of_another_context_is_refused_by_every_operation() {
 }
 
 #[test]
-fn clones_of_a_context_share_their_buffers() {
+fn clones_of_a_device_share_their_buffers() {
     for device in own_devices() {
         let clone = device.clone();
         assert!(device.is_same(&clone) && !device.is_same(&twin(&device)));
@@ -350,7 +350,7 @@ fn a_graph_cannot_be_replayed_inside_a_recording() {
 }
 
 #[test]
-fn jobs_of_a_users_thread_pool_launch_on_one_context() {
+fn jobs_of_a_users_thread_pool_launch_on_one_device() {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(4)
         .build()
@@ -377,7 +377,7 @@ fn jobs_of_a_users_thread_pool_launch_on_one_context() {
 }
 
 #[test]
-fn a_cpu_body_that_launches_on_its_context_is_refused() {
+fn a_cpu_body_that_launches_on_its_device_is_refused() {
     use hlx_core::{Binding, Launch};
     let device = cpu().expect("cpu");
     let x = device.buffer_f32(&[1.0; 8]).expect("x");
@@ -403,7 +403,7 @@ fn a_cpu_body_that_launches_on_its_context_is_refused() {
 }
 
 #[test]
-fn a_panic_of_a_cpu_body_reaches_the_caller_and_leaves_the_context_usable() {
+fn a_panic_of_a_cpu_body_reaches_the_caller_and_leaves_the_device_usable() {
     use hlx_core::{Binding, Launch};
     let device = cpu().expect("cpu");
     let x = device.buffer_f32(&[1.0; 8]).expect("x");

@@ -231,7 +231,7 @@ fn graphs_share_the_memory_they_work_in() {
 }
 
 #[test]
-fn a_failed_recording_leaves_the_context_usable() {
+fn a_failed_recording_leaves_the_device_usable() {
     for device in devices() {
         let buffer = device.buffer_f32(&[1.0; 64]).expect("buffer");
         let failed = device.record(|| -> Result<(), CoreError> {

@@ -81,7 +81,7 @@ fn chain_is_right([cpu, device]: [&Device; 2], seed: u64) -> [usize; 2] {
     [graph.len(), program.steps.len()]
 }
 
-/// Contexts that share the chains of a device: what takes time on a GPU is its driver's compiler.
+/// Openings that share the chains of a device: what takes time on a GPU is its driver's compiler.
 fn devices_of(device: &Device) -> usize {
     match device.info().kind {
         DeviceKind::Cpu | DeviceKind::VulkanSoftware => 1,

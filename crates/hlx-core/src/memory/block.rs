@@ -105,10 +105,10 @@ pub(crate) struct BlockSource {
 static NEXT_BLOCK_ID: AtomicU64 = AtomicU64::new(1);
 
 impl BlockSource {
-    /// Makes the source of a new device on the device of this name and selector.
+    /// Makes the source of a new opening of the device of this name and selector.
     pub fn new(device_name: &str, selector: &str, allocator: Arc<dyn BlockAllocator>) -> Self {
-        static NEXT_CONTEXT: AtomicU64 = AtomicU64::new(1);
-        let number = NEXT_CONTEXT.fetch_add(1, Ordering::Relaxed);
+        static NEXT_OPENING: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT_OPENING.fetch_add(1, Ordering::Relaxed);
         Self {
             device_name: device_name.to_owned(),
             owner: format!("{device_name} [{selector}], opening {number}"),

@@ -154,7 +154,7 @@ fn processors(properties: &DeviceProperties, kind: DeviceKind) -> u32 {
 impl VulkanDevice {
     /// Returns the device of this index in [`list`]'s order, opened at its first use.
     ///
-    /// Contexts share it, and it stays open until the process ends; what a device allocates on it
+    /// Openings share it, and it stays open until the process ends; what a device allocates on it
     /// (memory, command buffers, staging) is freed with the device. NVIDIA's driver 580 deadlocks
     /// when one thread closes a device while another submits to a second one.
     pub fn open(index: usize) -> Result<Arc<Self>, CoreError> {
