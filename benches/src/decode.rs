@@ -18,7 +18,7 @@
 use anyhow::{Context as _, Result, bail};
 use hlx_autograd::{DType, Tensor, no_grad};
 use hlx_core::{Arithmetic, Device, Graph, TimingReport};
-use hlx_kernels::matmul::{MatMul, matmul};
+use hlx_kernels::product::{MatMul, matmul};
 use hlx_kernels::reduce::column_sum;
 use hlx_nn::{CausalConfig, CausalLm, CausalModel, InferenceModel, KvCache, TokenStep};
 use hlx_proof::peak::measure;

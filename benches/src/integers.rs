@@ -8,10 +8,10 @@ use hlx_kernels::attention::ranged::{
     AttentionInputs, AttentionSaved, Limits, RangedAttention, integer_attention_backward,
     integer_attention_forward, key_ranges, query_ranges,
 };
-use hlx_kernels::integer::{
+use hlx_kernels::product::Epilogue;
+use hlx_kernels::product::quantised::{
     IntegerProduct, Preparation, Prepared, Width, integer_product, prepare,
 };
-use hlx_kernels::matmul::Epilogue;
 use hlx_kernels::{KernelError, Layout, Operand};
 
 use crate::work::{Launches, Maker, first};

@@ -3,10 +3,8 @@
 use anyhow::Result;
 use hlx_core::{Buffer, Device};
 use hlx_kernels::KernelError;
-use hlx_kernels::matmul::{MatMul, matmul};
-use hlx_kernels::recurrent::{
-    LstmBackward, LstmForward, Step, lstm_backward, lstm_forward, step_product,
-};
+use hlx_kernels::product::{MatMul, matmul, step_product};
+use hlx_kernels::recurrent::{LstmBackward, LstmForward, Step, lstm_backward, lstm_forward};
 use hlx_kernels::reduce::column_sum;
 
 use crate::work::{Launches, Maker};

@@ -9,8 +9,8 @@ use hlx_kernels::embedding::{embedding_backward, embedding_forward};
 use hlx_kernels::layer_norm::{
     layer_norm_backward_input, layer_norm_backward_params, layer_norm_forward,
 };
-use hlx_kernels::matmul::{Epilogue, MatMul, matmul, matmul_with};
 use hlx_kernels::optimizer::{Hyper, Update, adamw_step};
+use hlx_kernels::product::{Epilogue, MatMul, matmul, matmul_with};
 use hlx_kernels::reduce::{column_sum, global_norm, shard_sum};
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 use hlx_kernels::tree_digest::{DigestKind, TensorSpan, TreeDigester};

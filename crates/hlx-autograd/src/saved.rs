@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hlx_core::{Arithmetic, Buffer, Device, last_moment};
 use hlx_kernels::KernelError;
 use hlx_kernels::activation::{Activation, activation_forward};
-use hlx_kernels::integer::{PIECE, Prepared, Source};
+use hlx_kernels::product::quantised::{PIECE, Prepared, Source};
 
 use crate::backward::watch;
 use crate::{AutogradError, Result, Tensor};

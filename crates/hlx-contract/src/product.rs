@@ -11,8 +11,8 @@ use super::{
     SpecializationConstant,
 };
 use hlx_kernels::KernelError;
-use hlx_kernels::matmul::{MatMul, matmul};
 use hlx_kernels::plain::{PRODUCT_TILE, product_specialization};
+use hlx_kernels::product::{MatMul, matmul};
 
 const PRODUCT_SHADER: &str = "matmul/tile_64x64";
 const SUM_SHADER: &str = "elementwise/binary";
@@ -29,7 +29,7 @@ fn shader_handle(contract: &str, name: &str) -> Result<Handle, ContractError> {
 /// that is `None`.
 ///
 /// Each element is one chain `acc = fma(a, b, acc)` over k = 0, 1, 2, ... that starts at the bias
-/// ([`hlx_kernels::matmul`]).
+/// ([`hlx_kernels::product`]).
 ///
 /// # Errors
 /// [`ContractError::Invalid`] for a size of 0, or a tensor of 2^32 elements or more.

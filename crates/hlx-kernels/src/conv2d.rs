@@ -21,19 +21,14 @@
 //! infinite weight it is NaN.
 //!
 //! A handle of the device in the integer arithmetic computes the same products over integers
-//! ([`crate::integer`]): patches, of the input or of dy~, are wide rows and weights narrow ones; in the gradient of the
+//! ([`crate::product::quantised`]): patches, of the input or of dy~, are wide rows and weights narrow ones; in the gradient of the
 //! weight the rows are wide of dy and narrow of the patches (of a transposed one's weight narrow of its x, which is the dy here),
 //! with pieces that are cut between samples (`integers/columns.rs`).
 //!
-//! In the portable one the bits are those of a [matrix product](crate::matmul) with a
+//! In the portable one the bits are those of a [matrix product](crate::product::floats) with a
 //! matrix of patches. Products load their factors from the images; only for the weight's gradient of
 //! images of few pixels a GPU stores the patches first (`stored.rs`).
 
-mod cpu;
-mod gpu;
-mod integers;
-mod patches;
-mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -42,10 +37,8 @@ use hlx_core::{Buffer, Device};
 use crate::elementwise::copy_strided;
 use crate::error::{KernelError, check_len, check_that};
 use crate::layout::{Layout, Operand};
+use crate::product::sources::patches::{Patches, Product, Wide};
 use crate::reduce::column_sum;
-use gpu::Product;
-use integers::Wide;
-use patches::Patches;
 
 /// The shape of a convolution: images `[batch, in_channels, input]`, a weight
 /// `[out_channels, in_channels / groups, kernel]`, and results `[batch, out_channels, output]`.

@@ -8,23 +8,21 @@
 //!   `bounds[e S + s]` to the next bound.
 //!
 //! With `e(p)` the expert of row p:
-//! - [`experts_product`]: `y[p, n]` is the chain of `fma(x[p, k], B_e(p)[k, n], acc)` over k = 0, 1, ...
-//!   from +0: the bits of a [product](crate::matmul) of the expert's rows alone.
-//! - [`experts_weight_gradient`]: `dweight[s, m, n]` of an expert is the chain of
+//! - [`experts_product`](crate::product::experts_product): `y[p, n]` is the chain of `fma(x[p, k], B_e(p)[k, n], acc)` over k = 0, 1, ...
+//!   from +0: the bits of a [product](crate::product::floats) of the expert's rows alone.
+//! - [`experts_weight_gradient`](crate::product::experts_weight_gradient): `dweight[s, m, n]` of an expert is the chain of
 //!   `fma(dy[p, m], x[p, n], acc)` over its rows p of shard s in order, that is over its tokens in order,
 //!   from +0 or from what is stored.
 //! - [`experts_sum`]: `y[t, c]` is the chain of `acc + weights[t, j] x[slots[t, j], c]` over j = 0, 1, ...,
 //!   that is by expert, from +0; the product is rounded before it is added.
 //!
-//! Over integers (`integers.rs`, [`crate::integer`]) the rows of x are wide, the weights narrow by rows, or by columns for the
+//! Over integers ([`crate::product::quantised`]) the rows of x are wide, the weights narrow by rows, or by columns for the
 //! gradient of the rows; in the gradient of a weight the columns of dy are wide and those of x narrow, with an exponent
 //! each for an expert and shard, whose rows are one piece.
 //!
 //! Every chain ends by turning -0 into +0. No row is dropped, and an expert without rows has a gradient
 //! of zeros. An expert's number past the last counts as the last's.
 
-mod integers;
-mod product;
 #[cfg(test)]
 mod tests;
 
@@ -36,9 +34,6 @@ use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::layout::{Layout, Operand};
 use crate::map::GROUP_THREADS;
 use crate::sort::sort;
-
-pub use integers::{ExpertsColumns, experts_product_integers, experts_weight_gradient_integers};
-pub use product::{ExpertsProduct, experts_product, experts_weight_gradient};
 
 shader!(table_shader, "experts/table");
 shader!(bounds_shader, "experts/bounds");

@@ -1,7 +1,7 @@
 //! The kernels of HLX: one specification, one GLSL shader and one CPU twin each, equal bits.
 //!
-//! A module a kernel family, with the same stem as its folder in `shaders/`. Each opens with its
-//! formula, shapes and order of summation; below are the launchers, the CPU twin and the tests.
+//! Each module is one kernel family, with the same stem as its folder in `shaders/`; all products are in [`product`].
+//! A module opens with its formula, shapes and order of summation; below are the launchers, the CPU twin and the tests.
 //! Launchers take the [`Device`](hlx_core::Device) first, then inputs, outputs, parameters.
 //!
 //! This crate knows devices through `hlx-core`. It knows neither the tape nor models.
@@ -32,16 +32,15 @@ pub mod elementwise;
 pub mod embedding;
 pub mod experts;
 pub mod indexing;
-pub mod integer;
 pub mod interpolate;
 pub mod lanes;
 pub mod layer_norm;
-pub mod matmul;
 pub mod mse;
 pub mod optimizer;
 #[doc(hidden)] // For `hlx-contract` alone.
 pub mod plain;
 pub mod pool;
+pub mod product;
 pub mod recurrent;
 pub mod reduce;
 pub mod reduce_axes;

@@ -2,8 +2,8 @@
 
 use hlx_core::Shader;
 
-use crate::matmul::table::Tile;
-use crate::matmul::{MatMul, START_BIAS, specialization};
+use crate::product::floats::table::Tile;
+use crate::product::floats::{MatMul, START_BIAS, specialization};
 
 /// Rows and columns of the product's tile, which every device has room for.
 pub const PRODUCT_TILE: [usize; 2] = [64, 64];

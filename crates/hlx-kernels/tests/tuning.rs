@@ -15,7 +15,7 @@ use hlx_kernels::embedding::sums_shards;
 use hlx_kernels::layer_norm::{
     layer_norm_backward_input, layer_norm_backward_params, layer_norm_forward,
 };
-use hlx_kernels::matmul::{Epilogue, MatMul, matmul, matmul_with};
+use hlx_kernels::product::{Epilogue, MatMul, matmul, matmul_with};
 use hlx_kernels::reduce::{column_sum, row_max, row_sum, sum};
 use hlx_kernels::reduce_axes::{Reduction, reduce};
 use hlx_kernels::rms_norm::{

@@ -15,10 +15,10 @@ use rayon::prelude::*;
 
 use hlx_kernels::elementwise::scale;
 #[cfg(target_arch = "aarch64")]
-use hlx_kernels::matmul::simd::Neon;
+use hlx_kernels::product::simd::Neon;
 #[cfg(target_arch = "x86_64")]
-use hlx_kernels::matmul::simd::{Avx2, Avx512};
-use hlx_kernels::matmul::simd::{Portable, Simd};
+use hlx_kernels::product::simd::{Avx2, Avx512};
+use hlx_kernels::product::simd::{Portable, Simd};
 use hlx_kernels::{KernelError, check_len, check_that};
 
 /// Chains of an element.

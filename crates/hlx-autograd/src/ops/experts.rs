@@ -6,12 +6,12 @@ mod tests;
 use hlx_core::{Arithmetic, Buffer, DType, Device, sizes};
 use hlx_kernels::KernelError;
 use hlx_kernels::embedding::embedding_forward;
-use hlx_kernels::experts::{
-    Choices, ExpertsColumns, ExpertsProduct, ExpertsTable, experts_bounds, experts_product,
-    experts_product_integers, experts_sum, experts_table, experts_weight_gradient,
-    experts_weight_gradient_integers,
+use hlx_kernels::experts::{Choices, ExpertsTable, experts_bounds, experts_sum, experts_table};
+use hlx_kernels::product::quantised::{Preparation, Prepared, Width};
+use hlx_kernels::product::{
+    ExpertsColumns, ExpertsProduct, experts_product, experts_product_integers,
+    experts_weight_gradient, experts_weight_gradient_integers,
 };
-use hlx_kernels::integer::{Preparation, Prepared, Width};
 
 use crate::samples::Samples;
 use crate::{Backward, Batch, Gradient, Input, Result, Tensor};

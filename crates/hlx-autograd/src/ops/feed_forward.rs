@@ -1,8 +1,8 @@
 //! Two affine maps of the last dimension with an activation between them.
 
 use hlx_kernels::activation::Activation;
-use hlx_kernels::integer::{Preparation, Prepared, Source, Width};
-use hlx_kernels::matmul::Epilogue;
+use hlx_kernels::product::Epilogue;
+use hlx_kernels::product::quantised::{Preparation, Prepared, Source, Width};
 
 use super::linear::{Affine, Rows, residual_epilogue};
 use crate::saved::{Again, Saved, prepares_results};

@@ -8,10 +8,10 @@ use std::cell::OnceCell;
 
 use hlx_core::{Arithmetic, Buffer, Device};
 use hlx_kernels::KernelError;
-use hlx_kernels::integer::{
+use hlx_kernels::product::quantised::{
     Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product,
 };
-use hlx_kernels::matmul::{Epilogue, widened};
+use hlx_kernels::product::{Epilogue, widened};
 
 use crate::saved::prepares_results;
 use crate::{Result, Tensor};

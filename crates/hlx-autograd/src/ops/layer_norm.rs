@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use hlx_kernels::integer::prepare_layer_norm;
 use hlx_kernels::layer_norm::{
     layer_norm_backward_input, layer_norm_backward_input_add, layer_norm_backward_params,
     layer_norm_forward,
 };
+use hlx_kernels::product::quantised::prepare_layer_norm;
 
 use super::normal::Norm;
 use crate::saved::{Again, Origin, Statistics};

@@ -1,8 +1,8 @@
 //! The affine map of the last dimension, alone or added to a residual stream.
 
 use hlx_core::{Arithmetic, Buffer, Device};
-use hlx_kernels::integer::{Prepared, Source};
-use hlx_kernels::matmul::{Epilogue, MatMul, matmul_with};
+use hlx_kernels::product::quantised::{Prepared, Source};
+use hlx_kernels::product::{Epilogue, MatMul, matmul_with};
 use hlx_kernels::reduce::column_sum;
 
 use super::integer::{self, Incoming, Sizes, Wide};

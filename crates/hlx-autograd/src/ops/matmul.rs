@@ -2,8 +2,8 @@
 
 use hlx_core::{Buffer, Device};
 use hlx_kernels::broadcast_shape;
-use hlx_kernels::integer::{Preparation, Prepared, Source, Width};
-use hlx_kernels::matmul::{Epilogue, MatMul, matmul, matmul_integers};
+use hlx_kernels::product::quantised::{Preparation, Prepared, Source, Width};
+use hlx_kernels::product::{Epilogue, MatMul, matmul, matmul_integers};
 
 use super::integer::{self, Incoming, Law, Sizes, Wide};
 use super::weight_gradient::WeightGradient;

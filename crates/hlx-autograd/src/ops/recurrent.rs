@@ -12,7 +12,8 @@ mod tests;
 
 use hlx_core::{Buffer, Device};
 use hlx_kernels::elementwise::assign_strided;
-use hlx_kernels::recurrent::{Step, step_product};
+use hlx_kernels::product::step_product;
+use hlx_kernels::recurrent::Step;
 use hlx_kernels::reduce::column_sum;
 use hlx_kernels::transpose::transpose;
 use hlx_kernels::{KernelError, Layout, Operand};

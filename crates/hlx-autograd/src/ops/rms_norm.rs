@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hlx_core::Device;
-use hlx_kernels::integer::prepare_rms_norm;
+use hlx_kernels::product::quantised::prepare_rms_norm;
 use hlx_kernels::rms_norm::{
     rms_norm_backward_input, rms_norm_backward_input_add, rms_norm_backward_weight,
     rms_norm_forward,

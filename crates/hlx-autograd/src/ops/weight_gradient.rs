@@ -3,8 +3,8 @@
 use hlx_core::{ALIGNMENT_WORDS, Buffer, Device};
 use hlx_kernels::KernelError;
 use hlx_kernels::elementwise::add_assign;
-use hlx_kernels::integer::Source;
-use hlx_kernels::matmul::{MatMul, matmul};
+use hlx_kernels::product::quantised::Source;
+use hlx_kernels::product::{MatMul, matmul};
 
 use super::integer::{self, Columns, Incoming, Wide};
 use super::matmul::strided;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hlx_core::{DType, last_moment};
-use hlx_kernels::integer::{Preparation, Prepared, Width, prepare_rows_and_columns};
+use hlx_kernels::product::quantised::{Preparation, Prepared, Width, prepare_rows_and_columns};
 
 use super::{Tensor, is_half};
 use crate::Result;

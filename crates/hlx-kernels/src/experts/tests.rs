@@ -7,6 +7,7 @@ use hlx_core::cpu::with_flush;
 use hlx_core::digest::canonical_bits;
 
 use super::*;
+use crate::product::{ExpertsProduct, experts_product, experts_weight_gradient};
 use crate::testing::{assert_close, elements_of, ids, normal, run_everywhere};
 
 /// The choices of tokens, and the sizes of the products.

@@ -7,7 +7,7 @@
 //! - `x = u / max(norm(u), eps)`, the norm as [`crate::reduce::global_norm`];
 //! - as often as [`NewtonSchulz::steps`] says, with `(a, b, c)` its coefficients: `S = x x^T` if
 //!   `M <= N`, else `x^T x`; `T = fma(c, S S, b S)`; `x = fma(1, T x, a x)`, or `fma(1, x T, a x)`.
-//!   Products are [`matmul`](mod@crate::matmul)'s chains;
+//!   Products are [`matmul`](mod@crate::product::floats)'s chains;
 //! - `p = fma(-lr, x, (1 - lr lambda) p)`.
 //!
 //! A matrix is computed whole by one device: its products do not split.
@@ -20,7 +20,7 @@ use crate::elementwise::{Binary, Unary, binary, unary};
 use crate::error::{KernelError, check_len};
 use crate::layout::{Layout, Operand};
 use crate::map::{Arg, Map, chunks1};
-use crate::matmul::{MatMul, matmul};
+use crate::product::floats::{MatMul, matmul};
 use crate::reduce::global_norm;
 
 shader!(direction_shader, "optimizer/muon_direction");

@@ -11,13 +11,16 @@ use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
 use hlx_kernels::dropout::{Dropout, dropout};
 use hlx_kernels::embedding::*;
 use hlx_kernels::experts::*;
-use hlx_kernels::integer::*;
 use hlx_kernels::interpolate::*;
 use hlx_kernels::layer_norm::*;
-use hlx_kernels::matmul::{Epilogue, MatMul, matmul, matmul_integers, matmul_with};
 use hlx_kernels::optimizer::muon::muon_step;
 use hlx_kernels::optimizer::{Update, Watched, guarded_factor};
 use hlx_kernels::pool::*;
+use hlx_kernels::product::quantised::*;
+use hlx_kernels::product::{
+    Epilogue, ExpertsProduct, MatMul, experts_product, experts_weight_gradient, matmul,
+    matmul_integers, matmul_with, step_product,
+};
 use hlx_kernels::recurrent::*;
 use hlx_kernels::reduce::{column_sum, row_max, row_sum, shard_sum};
 use hlx_kernels::rms_norm::*;

@@ -3,12 +3,12 @@
 use hlx_core::{Buffer, DType};
 use hlx_kernels::KernelError;
 use hlx_kernels::activation::Activation;
-use hlx_kernels::matmul::{
-    Epilogue, MatMul, Prologue, matmul, matmul_after, matmul_integers, matmul_with,
+use hlx_kernels::product::{
+    Epilogue, MatMul, Prologue, matmul, matmul_after, matmul_integers, matmul_with, step_product,
 };
 use hlx_kernels::recurrent::{
     GruBackward, GruForward, LstmBackward, LstmForward, Step, gru_backward, gru_forward,
-    lstm_backward, lstm_forward, step_product,
+    lstm_backward, lstm_forward,
 };
 use hlx_kernels::testing::{ids, normal};
 

@@ -4,21 +4,20 @@ use hlx_core::DType;
 use hlx_kernels::KernelError;
 use hlx_kernels::activation::Activation;
 use hlx_kernels::embedding::{embedding_backward, embedding_backward_sum, embedding_forward};
-use hlx_kernels::experts::{
-    Choices, ExpertsColumns, ExpertsProduct, experts_bounds, experts_product,
-    experts_product_integers, experts_sum, experts_table, experts_weight_gradient,
-    experts_weight_gradient_integers,
-};
+use hlx_kernels::experts::{Choices, experts_bounds, experts_sum, experts_table};
 use hlx_kernels::indexing::{gather, index_add, index_select, scatter, scatter_add};
-use hlx_kernels::integer::{
-    Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product,
-    prepare_layer_norm, prepare_rms_norm,
-};
-use hlx_kernels::matmul::Epilogue;
 use hlx_kernels::optimizer::muon::{NewtonSchulz, muon_step};
 use hlx_kernels::optimizer::{
     Groups, Hyper, Update, Watched, adagrad_step, adam_step, average_step, clip_factor,
     guarded_factor, lion_step, rmsprop_step, sgd_momentum_step, sgd_step,
+};
+use hlx_kernels::product::quantised::{
+    Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product,
+    prepare_layer_norm, prepare_rms_norm,
+};
+use hlx_kernels::product::{
+    Epilogue, ExpertsColumns, ExpertsProduct, experts_product, experts_product_integers,
+    experts_weight_gradient, experts_weight_gradient_integers,
 };
 use hlx_kernels::testing::{ids, normal, values};
 use hlx_kernels::tree_digest::{DigestKind, tree_digest};

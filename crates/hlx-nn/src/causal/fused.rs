@@ -3,7 +3,7 @@
 
 use hlx_autograd::Tensor;
 use hlx_core::Arithmetic;
-use hlx_kernels::matmul::{Epilogue, MatMul, Prologue, matmul_after};
+use hlx_kernels::product::{Epilogue, MatMul, Prologue, matmul_after};
 
 use crate::layers::Linear;
 use crate::{Parameter, Result};

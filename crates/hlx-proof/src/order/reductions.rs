@@ -6,7 +6,7 @@ use hlx_core::{arith, cpu::with_flush};
 use hlx_kernels::layer_norm::{
     layer_norm_backward_input, layer_norm_backward_params, layer_norm_forward,
 };
-use hlx_kernels::matmul::{MatMul, matmul};
+use hlx_kernels::product::{MatMul, matmul};
 use hlx_kernels::reduce::{column_sum, global_norm, row_sum, shard_sum, sum};
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 use hlx_kernels::{embedding, testing};

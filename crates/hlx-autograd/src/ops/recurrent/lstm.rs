@@ -2,9 +2,8 @@
 
 use hlx_core::{Buffer, Device};
 use hlx_kernels::elementwise::{add_assign, assign_strided};
-use hlx_kernels::recurrent::{
-    LstmBackward, LstmForward, lstm_backward, lstm_forward, step_product,
-};
+use hlx_kernels::product::step_product;
+use hlx_kernels::recurrent::{LstmBackward, LstmForward, lstm_backward, lstm_forward};
 use hlx_kernels::{Layout, Operand};
 
 use super::{

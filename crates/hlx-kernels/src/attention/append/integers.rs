@@ -9,7 +9,7 @@ use super::{AppendInputs, AppendShape, GROUP_HEADS, Twin, turn_of};
 use crate::KernelError;
 use crate::attention::ranged::{Heads, IntegerHeads};
 use crate::error::check_that;
-use crate::integer::prepare_row;
+use crate::product::quantised::prepare_row;
 
 shader!(integers_shader, "attention/append_integers");
 

@@ -1,5 +1,5 @@
 //! Attention over ranges in the `integer` arithmetic: every product of a query, a key, a value or a weight is an exact
-//! sum over integers ([`crate::integer`]), forward and backward.
+//! sum over integers ([`crate::product::quantised`]), forward and backward.
 //!
 //! Rows of queries are wide, those of keys and values narrow, each with an exponent of its own over the head's
 //! width. What a query sees and how its keys fall into blocks is as in the parent module; so a cached query has the
@@ -26,7 +26,7 @@ use hlx_core::{Binding, Buffer, Device, Launch, align_words, groups_1d, push_byt
 use super::sizes::RangedAttention;
 use super::{AttentionInputs, AttentionSaved, Strided, backward_delta};
 use crate::error::{check_len, check_that};
-use crate::integer::Width;
+use crate::product::quantised::Width;
 use crate::{KernelError, Layout, Operand};
 pub use heads::{Heads, IntegerHeads};
 use shaders::{FORWARD, KEY_VALUE, QUERY};

@@ -2,10 +2,10 @@
 
 use hlx_core::Arithmetic;
 
-use super::super::integers::Cut;
 use super::*;
-use crate::integer::tests::{assert_words, awkward, defined, every_way};
-use crate::integer::{LONGEST, PIECE};
+use crate::product::quantised::tests::{assert_words, awkward, defined, every_way};
+use crate::product::quantised::{LONGEST, PIECE};
+use crate::product::sources::patches::Cut;
 
 impl Case {
     /// The patch of each output pixel of a sample and group, \[pixels, terms\].

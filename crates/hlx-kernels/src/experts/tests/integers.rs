@@ -1,8 +1,9 @@
 //! Experts over integers: every device has the bits of the definition over each expert's own rows.
 
 use super::*;
-use crate::integer::tests::{assert_words, awkward, defined, every_way};
-use crate::integer::{LONGEST, PIECE, Preparation, Prepared, Width};
+use crate::product::quantised::tests::{assert_words, awkward, defined, every_way};
+use crate::product::quantised::{LONGEST, PIECE, Preparation, Prepared, Width};
+use crate::product::{ExpertsColumns, experts_product_integers, experts_weight_gradient_integers};
 
 /// The rows of a matrix of so many columns, some of them.
 fn rows_of(x: &[f32], rows: &[usize], width: usize) -> Vec<f32> {

@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use anyhow::Result;
 use hlx_core::{Device, DeviceInfo, DeviceKind, why_no_gpu};
-use hlx_kernels::integer::{
+use hlx_kernels::product::Epilogue;
+use hlx_kernels::product::quantised::{
     IntegerProduct, Preparation, Prepared, Width, instructions, integer_product,
 };
-use hlx_kernels::matmul::Epilogue;
 
 use crate::print::say;
 

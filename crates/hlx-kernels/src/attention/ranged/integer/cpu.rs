@@ -9,7 +9,7 @@ use crate::attention::ranged::cpu::operands::{Range, Tile, seen, segments};
 use crate::attention::ranged::cpu::{self, for_each_key_tile, for_each_query_tile, weigh};
 use crate::attention::ranged::{Push, RangedAttention, Strided};
 use crate::attention::tile::{Lanes, TILE, map_lanes, unpack};
-use crate::integer::Width;
+use crate::product::quantised::Width;
 use backward::{backward_key_value_tile, backward_query_tile};
 use rows::{Block, Packed};
 use weights::Integers;

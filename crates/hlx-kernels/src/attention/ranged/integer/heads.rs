@@ -8,9 +8,9 @@ use super::super::sizes::{RangedAttention, Strided, WIDEST_HEAD};
 use crate::KernelError;
 use crate::elementwise::fill;
 use crate::error::{check_sizes, check_that};
-use crate::integer::Width;
-use crate::integer::law::factors;
-use crate::integer::prepare_row;
+use crate::product::quantised::Width;
+use crate::product::quantised::law::factors;
+use crate::product::quantised::prepare_row;
 
 shader!(shader, "integer/prepare_heads");
 shader!(twice_shader, "integer/prepare_heads_twice");

@@ -3,9 +3,9 @@
 use hlx_core::IntegerPath;
 
 use super::*;
-use crate::integer::Width;
-use crate::integer::law::definition::{quantised, scaled_down};
-use crate::integer::law::{NO_EXPONENT, magnitude, row_exponent};
+use crate::product::quantised::Width;
+use crate::product::quantised::law::definition::{quantised, scaled_down};
+use crate::product::quantised::law::{NO_EXPONENT, magnitude, row_exponent};
 
 /// A row as integers, and their exponent.
 struct Integers(Vec<i64>, i32);

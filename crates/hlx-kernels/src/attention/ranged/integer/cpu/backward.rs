@@ -7,7 +7,7 @@ use crate::attention::ranged::cpu::backward::weights;
 use crate::attention::ranged::cpu::operands::{Range, Tile, seen, segments, union};
 use crate::attention::ranged::cpu::score;
 use crate::attention::tile::{TILE, map_lanes, unpack};
-use crate::integer::Width;
+use crate::product::quantised::Width;
 
 multiversion! {
     pub fn backward_query_tile<A>(

@@ -8,7 +8,7 @@ use super::pairs::{PairRows, Pairs, Words};
 use super::weights::Integers;
 use crate::attention::ranged::integer::heads::Rows;
 use crate::attention::tile::{Lanes, TILE, map_lanes};
-use crate::integer::turn;
+use crate::product::quantised::turn;
 
 /// Words that turn at a time.
 const SIDE: usize = 16;

@@ -4,7 +4,7 @@ use hlx_core::arith::FloatOps;
 
 use super::pairs::Words;
 use crate::attention::tile::{Lanes, Seen, TILE, map_lanes};
-use crate::integer::law::{self, NO_EXPONENT, Width, magnitude, row_exponent};
+use crate::product::quantised::law::{self, NO_EXPONENT, Width, magnitude, row_exponent};
 
 /// Weights of a block as integers, one row of them a lane: pairs of neighbouring terms, and the factors of the exponents.
 pub struct Integers {

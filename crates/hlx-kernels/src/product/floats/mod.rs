@@ -16,11 +16,10 @@ pub(crate) mod cpu;
 mod epilogue;
 mod few_rows;
 mod halves;
-mod integers;
 pub(crate) mod pack;
 mod prologue;
-#[doc(hidden)] // Public for `hlx-proof`, whose peak runs on the same vectors.
 pub mod simd;
+mod steps;
 pub(crate) mod table;
 mod tile;
 
@@ -33,8 +32,8 @@ use crate::transpose::transpose;
 use crate::{KernelError, Layout, Operand, check_len};
 pub use epilogue::Epilogue;
 use few_rows::Cut;
-pub use integers::matmul_integers;
 pub use prologue::{Prologue, matmul_after};
+pub use steps::step_product;
 use table::{Push, Tile};
 
 const NAME: &str = "matmul";
@@ -103,7 +102,7 @@ impl MatMul {
     }
 
     /// Whether there is nothing to compute.
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.batch == 0 || self.m == 0 || self.n == 0
     }
 }
@@ -221,7 +220,7 @@ fn gains_by_turning(device: &Device, shape: &MatMul) -> bool {
 }
 
 /// Checks a product that is not empty.
-fn check(
+pub(super) fn check(
     a: &Buffer,
     b: &Buffer,
     bias: Option<&Buffer>,

@@ -1,4 +1,4 @@
-//! Convolutions over integers, by the law of [`crate::integer`]: products of patches that are stored as integers, so many at
+//! Convolutions over integers, by the law of [`crate::product::quantised`]: products of patches that are stored as integers, so many at
 //! a time as fit in bounded memory. How many changes no bit.
 
 mod columns;
@@ -8,8 +8,8 @@ mod rows;
 use hlx_core::Device;
 
 #[cfg(test)]
-pub(super) use columns::Cut;
-pub(super) use columns::Wide;
+pub(crate) use columns::Cut;
+pub(crate) use columns::Wide;
 
 /// Bytes of digits that a launch's operand may take.
 fn most_bytes(device: &Device) -> usize {

@@ -7,7 +7,7 @@ use hlx_core::{Device, IntegerPath};
 
 use super::law::NO_EXPONENT;
 use crate::activation::Activation;
-use crate::matmul::Epilogue;
+use crate::product::floats::Epilogue;
 use crate::testing::{TestMemory, elements_of, normal, run_everywhere, values};
 
 /// Rows of very different sizes, of zeros, of one huge value, of the smallest normal numbers, and of odd lengths.

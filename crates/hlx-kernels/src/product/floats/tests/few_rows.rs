@@ -3,7 +3,7 @@
 use super::halves::Right;
 use super::*;
 use crate::activation::Activation;
-use crate::matmul::few_rows::{Operands, few_rows};
+use crate::product::floats::few_rows::{Operands, few_rows};
 
 const CUTS: [Cut; 2] = [Cut::Narrow, Cut::Wide];
 

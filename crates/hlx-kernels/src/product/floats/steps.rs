@@ -1,6 +1,6 @@
 //! The product of a step: few rows and long chains, one product behind the other.
 //!
-//! The chains are those of [`matmul`](mod@crate::matmul), and so are the bits. Its tiles leave most of a
+//! The chains are those of [`matmul`](mod@crate::product::floats), and so are the bits. Its tiles leave most of a
 //! GPU without work here: of 64 x 512 elements there are 16 of its smallest, and one takes as long as
 //! 2,048 terms of 16 multiply-adds a thread. The tiles of `recurrent/product.glsl` have two or eight.
 
@@ -8,7 +8,7 @@ use hlx_core::{Binding, Buffer, Device, Launch, Shader, Work, push_bytes};
 
 use crate::error::{KernelError, check_sizes};
 use crate::map::MAX_GROUPS;
-use crate::matmul::{MatMul, matmul};
+use crate::product::floats::{MatMul, matmul};
 
 shader!(product_16x16, "recurrent/product_16x16");
 shader!(product_16x64, "recurrent/product_16x64");
@@ -32,10 +32,10 @@ const START_STORED: u32 = 2;
 
 /// Computes `y = x w + bias`, or with `accumulate` adds `x w` to what `y` holds, as a chain that goes on
 /// from it: x \[M, K\], w \[K, N\], the sizes of `[m, n, k]`. The bits are those of
-/// [`matmul`](fn@crate::matmul::matmul).
+/// [`matmul`](fn@crate::product::floats::matmul).
 ///
 /// # Errors
-/// Those of [`matmul`](fn@crate::matmul::matmul).
+/// Those of [`matmul`](fn@crate::product::floats::matmul).
 pub fn step_product(
     device: &Device,
     [x, w]: [&Buffer; 2],

@@ -2,10 +2,10 @@
 
 use rayon::prelude::*;
 
-use super::super::patches::Patches;
+use super::super::Patches;
 use super::columns::Part;
-use crate::integer::law::magnitude;
-use crate::integer::{Preparation, prepare_row};
+use crate::product::quantised::law::magnitude;
+use crate::product::quantised::{Preparation, prepare_row};
 
 /// Pixels whose patches are gathered together.
 const TOGETHER: usize = 16;

@@ -54,7 +54,7 @@ pub fn result(sums: [i32; 2], [of_a, of_b]: [i32; 2]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::integer::law::{Width, row_exponent};
+    use crate::product::quantised::law::{Width, row_exponent};
 
     /// The largest |integer| of a row whose largest magnitude is `top`, in f64.
     fn scaled(top: f32, e: i32) -> f64 {

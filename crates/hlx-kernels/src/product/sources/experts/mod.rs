@@ -1,12 +1,16 @@
 //! The products of experts: the rows that are an expert's with its weight, and its weight's gradient.
 
+mod integers;
+
+pub use integers::{ExpertsColumns, experts_product_integers, experts_weight_gradient_integers};
+
 use hlx_core::cpu::simd_level;
 use hlx_core::{Binding, Buffer, DType, Device, Launch, Shader, Work, as_u32, push_bytes};
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::map::MAX_GROUPS;
-use crate::matmul::{MatMul, cpu};
+use crate::product::floats::{MatMul, cpu};
 
 shader!(product_64x64, "experts/product_64x64");
 shader!(product_32x64, "experts/product_32x64");

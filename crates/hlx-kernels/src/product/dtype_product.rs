@@ -1,13 +1,13 @@
 //! The matrix product of 32-bit integers: `C[m,n] = sum over k of A[m,k] B[k,n]`, which wraps.
 //!
-//! Operands lie as those of [`super::matmul`]; there is no bias, no accumulation and no epilogue. A
+//! Operands lie as those of [`matmul`](fn@super::matmul); there is no bias, no accumulation and no epilogue. A
 //! sum modulo 2^32 is exact, so that no order shows, and i32 and u32 have the same words.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
 use rayon::prelude::*;
 
-use super::{MatMul, check};
+use super::floats::{MatMul, check};
 use crate::KernelError;
 use crate::error::check_that;
 

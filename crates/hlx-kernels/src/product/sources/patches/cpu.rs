@@ -3,10 +3,10 @@
 use hlx_core::cpu::simd_level;
 use rayon::prelude::*;
 
-use super::patches::{Patches, Runs};
-use crate::matmul::MatMul;
-use crate::matmul::cpu::matmul_of;
-use crate::matmul::pack::{Matrices, Operand, Panel, Source, pack};
+use super::{Patches, Runs};
+use crate::product::floats::MatMul;
+use crate::product::floats::cpu::matmul_of;
+use crate::product::floats::pack::{Matrices, Operand, Panel, Source, pack};
 use crate::reduce::sum_columns;
 
 /// The weight of each group, the same for all samples; a matrix of the batch is a group of a sample.

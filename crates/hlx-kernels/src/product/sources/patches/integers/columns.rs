@@ -4,14 +4,14 @@
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
 
+use super::super::Patches;
 use super::super::gpu::Product;
-use super::super::patches::Patches;
 use super::{at_once, cpu, most_bytes};
 use crate::KernelError;
 use crate::elementwise::add_assign;
-use crate::integer::{IntegerProduct, Preparation, Prepared, Width, integer_product};
 use crate::map::GROUP_THREADS;
-use crate::matmul::{Epilogue, MatMul};
+use crate::product::floats::{Epilogue, MatMul};
+use crate::product::quantised::{IntegerProduct, Preparation, Prepared, Width, integer_product};
 
 shader!(terms_shader, "conv2d/prepare_terms");
 shader!(count_shader, "conv2d/count_pixels");
@@ -21,7 +21,7 @@ const ROWS: usize = 8;
 
 /// How the terms of a shard, the pixels of its samples in order, are cut into pieces with exponents of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct Cut {
+pub(crate) struct Cut {
     /// Samples of a piece; the last piece may have fewer.
     pub samples: usize,
     /// Pieces of a sample, where it has several.
@@ -64,7 +64,7 @@ impl Cut {
 
 /// Which operand comes in as a gradient: the other one is narrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Wide {
+pub(crate) enum Wide {
     /// The gradient of a convolution's output.
     Gradient,
     /// The images, which are the gradient of a transposed convolution's output.

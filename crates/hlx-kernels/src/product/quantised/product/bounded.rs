@@ -5,7 +5,7 @@ use hlx_core::{Buffer, Device};
 use super::{End, IntegerProduct, NAME, launch, padded};
 use crate::KernelError;
 use crate::error::{check_len, check_sizes, check_that};
-use crate::integer::Prepared;
+use crate::product::quantised::Prepared;
 
 /// The rows or the terms of products that the device alone knows, by bounds: u32, those of group g from the g-th to the
 /// next.

@@ -6,8 +6,8 @@ use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
 use super::super::gpu::Product;
 use super::{at_once, cpu, most_bytes};
 use crate::KernelError;
-use crate::integer::{IntegerProduct, Preparation, Prepared, Width, integer_product};
-use crate::matmul::{Epilogue, MatMul};
+use crate::product::floats::{Epilogue, MatMul};
+use crate::product::quantised::{IntegerProduct, Preparation, Prepared, Width, integer_product};
 
 shader!(patches_shader, "conv2d/prepare_patches");
 

@@ -6,11 +6,11 @@
 
 use hlx_core::{Binding, Buffer, Device, Launch, Shader, push_bytes};
 
+use super::Runs;
 use super::gpu::Product;
-use super::patches::Runs;
 use crate::KernelError;
 use crate::map::MAX_GROUPS;
-use crate::matmul::{MatMul, matmul};
+use crate::product::floats::{MatMul, matmul};
 use crate::sort::launch_on_gpu;
 
 shader!(patch_rows, "conv2d/patch_rows");

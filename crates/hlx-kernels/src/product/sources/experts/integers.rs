@@ -1,10 +1,10 @@
-//! The products of experts over integers, by the law of [`crate::integer`].
+//! The products of experts over integers, by the law of [`crate::product::quantised`].
 
 use hlx_core::{Buffer, Device};
 
-use super::product::{ExpertsProduct, Run, runs};
+use super::{ExpertsProduct, Run, runs};
 use crate::error::{KernelError, check_len, check_that};
-use crate::integer::{
+use crate::product::quantised::{
     Beside, Bounded, Bounds, Groups, IntegerProduct, LONGEST, Preparation, Prepared, Width,
     integer_product_by,
 };

@@ -16,7 +16,7 @@ use super::prepare::{Preparation, Prepared};
 use crate::KernelError;
 use crate::elementwise::{add_assign, fill};
 use crate::error::{check_len, check_that};
-use crate::matmul::Epilogue;
+use crate::product::floats::Epilogue;
 
 shader!(plain_shader, "integer/product");
 shader!(few_shader, "integer/product_few");

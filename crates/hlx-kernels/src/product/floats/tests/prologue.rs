@@ -4,8 +4,8 @@ use super::halves::Right;
 use super::*;
 use crate::activation::{Activation, activation_forward};
 use crate::elementwise::mul;
-use crate::matmul::few_rows::{Operands, few_rows};
-use crate::matmul::{Prologue, matmul_after};
+use crate::product::floats::few_rows::{Operands, few_rows};
+use crate::product::floats::{Prologue, matmul_after};
 use crate::rms_norm::rms_norm_forward;
 
 const EPS: f32 = 1e-5;

@@ -1,13 +1,22 @@
 //! Where the elements of patches lie in images: the CPU's side of `shaders/conv2d/images.glsl`.
 
-use super::Conv2d;
+mod cpu;
+mod gpu;
+mod integers;
+mod stored;
+
+use crate::conv2d::Conv2d;
+pub(crate) use gpu::Product;
+#[cfg(test)]
+pub(crate) use integers::Cut;
+pub(crate) use integers::Wide;
 
 /// The patches of a batch of images: an element a tap of a channel and a pixel of the result.
 ///
 /// Tap k of pixel p is the image's element `(p scale + first + k step) / divide` along each axis,
 /// where that is whole and inside of the image, otherwise zero.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patches {
+pub(crate) struct Patches {
     /// Extents of the planes that the product's results (for the weight: its terms) run over.
     pub pixels: [usize; 2],
     pub taps: [usize; 2],
@@ -26,7 +35,7 @@ pub(super) struct Patches {
 /// its own, and a shard's runs are added in order. Planes of fewer pixels are not cut, and a shard's
 /// samples are one chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Runs {
+pub(crate) struct Runs {
     /// Pixels of a run; the last of a sample may have fewer.
     pub length: usize,
     /// Runs of a sample.
@@ -53,7 +62,7 @@ impl Runs {
 
 /// A tap: its channel in the group, and its place (ky, kx) in the kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tap {
+pub(crate) struct Tap {
     pub channel: usize,
     pub at: [usize; 2],
 }

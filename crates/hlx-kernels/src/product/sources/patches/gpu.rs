@@ -6,11 +6,11 @@ use hlx_core::{
 
 use super::cpu;
 use super::integers::Wide;
-use super::patches::{Patches, Runs};
+use super::{Patches, Runs};
 use crate::KernelError;
 use crate::map::MAX_GROUPS;
-use crate::matmul::MatMul;
-use crate::matmul::table::Tile;
+use crate::product::floats::MatMul;
+use crate::product::floats::table::Tile;
 use crate::reduce::column_sum;
 
 shader!(images_128x128, "conv2d/images_128x128");
@@ -26,7 +26,7 @@ use images_32x64::Push;
 
 /// A product of each group's weights with patches, or of gradients with patches for the weights.
 #[derive(Clone, Copy)]
-pub(super) struct Product {
+pub(crate) struct Product {
     pub name: &'static str,
     pub batch: usize,
     pub patches: Patches,

@@ -1,0 +1,23 @@
+//! Matrix products: every product of the crate, by what it is made of.
+//!
+//! - [`floats`](self): chains of multiply-adds in f32, the portable arithmetic.
+//! - [`quantised`]: exact sums over integers, the integer arithmetic.
+//! - `dtype_product`: products of tensors of an integer dtype.
+//! - `sources`: products whose terms are found in another way than as the rows of a matrix: the patches of images, and
+//!   the rows of experts.
+
+mod dtype_product;
+pub(crate) mod floats;
+pub mod quantised;
+pub(crate) mod sources;
+
+pub use dtype_product::matmul_integers;
+#[doc(hidden)] // Public for `hlx-proof`, whose peak runs on the same vectors.
+pub use floats::simd;
+pub use floats::{
+    Epilogue, MatMul, Prologue, matmul, matmul_after, matmul_with, step_product, widened,
+};
+pub use sources::experts::{
+    ExpertsColumns, ExpertsProduct, experts_product, experts_product_integers,
+    experts_weight_gradient, experts_weight_gradient_integers,
+};
