@@ -107,10 +107,10 @@ pub fn on_path(program: &str) -> bool {
 }
 
 /// Seconds between two lines of a build that nobody watches on a terminal.
-const STILL_BUILDING: Duration = Duration::from_secs(30);
+const STILL_BUILDING: Duration = Duration::from_secs(15);
 
-/// Builds a program of the workspace as a step. On a terminal Cargo shows how far it is; elsewhere a line every half
-/// minute says that it goes on.
+/// Builds a program of the workspace as a step. On a terminal Cargo shows how far it is; elsewhere a line every 15
+/// seconds says that it goes on.
 pub fn build(what: &str, args: &[&str]) -> Result<(), String> {
     step(&format!("building {what}"), || {
         let (done, waits) = mpsc::channel::<()>();

@@ -55,6 +55,7 @@ const VARIABLES: &[(&str, Value)] = &[
     ("HLX_SIMD", Value::Text),
     ("HLX_STORE", Value::Path),
     ("HLX_SUBMISSION_MS", Value::Milliseconds),
+    ("HLX_TEST_CASES", Value::OneOf(&["all", "chosen"])),
     ("HLX_TEST_DEVICES", Value::OneOf(&["all", "cpu", "vulkan"])),
     ("HLX_TEST_REPORT", Value::Path),
     ("HLX_THREADS", Value::Number(1..=MAX_THREADS as u64)),

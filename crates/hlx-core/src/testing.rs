@@ -151,6 +151,22 @@ pub fn left_out(what: &str, reason: &str) {
     append("left out", what, reason);
 }
 
+/// Whether tests run all of their cases: unless `HLX_TEST_CASES` is `chosen`, which `cargo xtask test` sets without
+/// `--all`.
+pub fn runs_all_cases() -> bool {
+    !std::env::var("HLX_TEST_CASES").is_ok_and(|value| value == "chosen")
+}
+
+/// The cases that the calling test runs: all, or where cases are chosen each `step`-th, the first among them. The
+/// report says where some are left out.
+pub fn cases<T>(all: impl IntoIterator<Item = T>, step: usize) -> impl Iterator<Item = T> {
+    let step = if runs_all_cases() { 1 } else { step };
+    if step > 1 {
+        left_out("some of their cases", "`cargo xtask test --all` runs them");
+    }
+    all.into_iter().step_by(step)
+}
+
 /// Returns what spirv-val, the oracle for modules, has against a module; nothing if it accepts it.
 ///
 /// # Errors
