@@ -15,6 +15,7 @@ const FLOORS: [&[&str]; 9] = [
         "digest",
         "dtype",
         "environment",
+        "extensions",
         "files",
         "machine",
         "notice",

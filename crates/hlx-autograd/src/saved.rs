@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hlx_core::{Arithmetic, Buffer, Device, last_moment};
 use hlx_kernels::KernelError;
+use hlx_kernels::KernelTuning;
 use hlx_kernels::activation::{Activation, activation_forward};
 use hlx_kernels::product::quantised::{PIECE, Prepared, Source};
 
@@ -202,7 +203,8 @@ impl Saved {
     fn again(device: &Device, buffer: &Buffer, again: Option<&Again>) -> Option<Self> {
         let again = again?;
         // Only there is a buffer's memory free after its last launch, whoever holds it.
-        let frees = device.plans_memory() && buffer.len() >= device.tuning().recompute_from;
+        let frees =
+            device.plans_memory() && buffer.len() >= KernelTuning::of(device).recompute_from;
         let is_prepared = again.origin.is_some() && prepares_results(device);
         (frees || is_prepared).then(|| Self::Again(again.clone()))
     }

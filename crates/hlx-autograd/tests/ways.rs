@@ -5,6 +5,7 @@ use hlx_autograd::{AttentionSpec, BackwardPlan, DropoutMask, IGNORE_INDEX, Resul
 use hlx_core::digest::canonical_bits;
 use hlx_core::testing::own_devices_in;
 use hlx_core::{Arithmetic, Device, Tuning};
+use hlx_kernels::KernelTuning;
 
 const SAMPLES: usize = 4;
 const TIME: usize = 8;
@@ -136,26 +137,26 @@ impl Block {
 }
 
 /// A change of a tuning and its name.
-type Way = (&'static str, fn(&mut Tuning));
+type Way = (&'static str, fn(&mut Tuning, &mut KernelTuning));
 
 /// Changes that are looked at above the kernels, or that join launches.
 const WAYS: [Way; 6] = [
-    ("the device's own", |_| {}),
-    ("shards summed in one kernel, all at once", |t| {
+    ("the device's own", |_, _| {}),
+    ("shards summed in one kernel, all at once", |_, t| {
         t.embedding_sum_from = 1;
         t.shards_in_turn_from = usize::MAX;
     }),
-    ("shards in turn, apart", |t| {
+    ("shards in turn, apart", |_, t| {
         t.embedding_sum_from = usize::MAX;
         t.shards_in_turn_from = 1;
     }),
-    ("computed again", |t| t.recompute_from = 1),
-    ("kept, no chains, nothing left out", |t| {
+    ("computed again", |_, t| t.recompute_from = 1),
+    ("kept, no chains, nothing left out", |d, t| {
         t.recompute_from = usize::MAX;
-        t.chains = false;
-        t.skips_unread = false;
+        d.chains = false;
+        d.skips_unread = false;
     }),
-    ("other epilogues, no stored scores", |t| {
+    ("other epilogues, no stored scores", |_, t| {
         t.products.fused_epilogues = !t.products.fused_epilogues;
         t.products.few_rows_up_to = 0;
         t.products.few_rows_split_up_to = 0;
@@ -172,8 +173,9 @@ fn every_way_has_the_bits_of_the_cpus() -> Result<()> {
             for device in &devices {
                 for (way, apply) in WAYS {
                     let mut tuning = device.tuning().clone();
-                    apply(&mut tuning);
-                    let tuned = device.with_tuning(tuning)?;
+                    let mut kernels = KernelTuning::of(device).clone();
+                    apply(&mut tuning, &mut kernels);
+                    let tuned = kernels.on(&device.with_tuning(tuning)?)?;
                     for recorded in [false, true] {
                         let found =
                             Block::new(&tuned, special, dropped)?.words(&tuned, recorded)?;

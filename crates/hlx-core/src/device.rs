@@ -6,6 +6,7 @@ mod pending;
 mod sharing;
 mod transfer;
 
+use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +21,7 @@ use crate::cpu_stream::CpuStream;
 use crate::device_info::DeviceInfo;
 use crate::dtype::DType;
 use crate::error::CoreError;
+use crate::extensions::Extensions;
 use crate::fusion::{CpuBody, Fusable};
 use crate::graph::{Graph, Launches};
 use crate::launch::{CpuBindings, Launch, check_bindings};
@@ -39,6 +41,8 @@ pub struct Device {
     inner: Arc<Inner>,
     /// Of this handle: two handles of one device may be tuned differently.
     tuning: Arc<Tuning>,
+    /// Of this handle: what crates above have for it.
+    extensions: Arc<Extensions>,
     /// Of this handle, as the tuning; it is a part of what its results mean.
     arithmetic: Arithmetic,
 }
@@ -80,6 +84,7 @@ impl Device {
         let probe = ProbeReport::default();
         Self {
             tuning: Arc::new(Tuning::of(&info, true)),
+            extensions: Arc::default(),
             arithmetic: Arithmetic::Portable,
             inner: Arc::new(Inner {
                 stream,
@@ -131,7 +136,7 @@ impl Device {
         &self.inner.info
     }
 
-    /// How kernels are cut for this device; it changes no bit.
+    /// How fast this device is about, and how its work is submitted; it changes no bit.
     pub fn tuning(&self) -> &Tuning {
         &self.tuning
     }
@@ -143,10 +148,25 @@ impl Device {
     pub fn with_tuning(&self, tuning: Tuning) -> Result<Self, CoreError> {
         tuning.check()?;
         Ok(Self {
-            inner: Arc::clone(&self.inner),
             tuning: Arc::new(tuning),
-            arithmetic: self.arithmetic,
+            ..self.clone()
         })
+    }
+
+    /// Returns the value of this type that a crate above has for this handle, such as how its kernels are cut; makes
+    /// it if there is none. What is made belongs to every handle without a value of its own, so it must not depend on
+    /// the handle's tuning or arithmetic.
+    pub fn extension<T: Any + Send + Sync>(&self, make: impl Fn() -> T) -> &T {
+        self.extensions.get(make)
+    }
+
+    /// Returns a handle of the same device, memory and stream that has this value.
+    #[must_use]
+    pub fn with_extension<T: Any + Send + Sync>(&self, value: T) -> Self {
+        Self {
+            extensions: Arc::new(self.extensions.with(value)),
+            ..self.clone()
+        }
     }
 
     /// What this handle's products are computed in.
@@ -163,7 +183,7 @@ impl Device {
         }
     }
 
-    /// The ways in which the device sums products of integers, all with the same bits; its tuning has the one in use.
+    /// The ways in which the device sums products of integers, all with the same bits, the fastest first.
     pub fn integer_paths(&self) -> &[IntegerPath] {
         &self.inner.integer_paths
     }

@@ -20,6 +20,7 @@ mod dispatch;
 mod dtype;
 pub mod environment;
 mod error;
+mod extensions;
 pub mod files;
 pub mod fusion;
 mod graph;
@@ -73,7 +74,5 @@ pub use shader::Shader;
 pub use sizes::{ALIGNMENT_WORDS, align_words};
 pub use specification::{FINITE_SINCE, SPECIFICATION};
 pub use timing::{KernelTime, LaunchTime, TimingReport, Work};
-pub use tuning::{
-    AttentionTuning, ColumnCut, MapTuning, ProductTile, ProductTuning, RowCut, Tuning,
-};
+pub use tuning::Tuning;
 pub use vulkan::{Timeline, validation_messages};

@@ -105,7 +105,6 @@ impl Device {
         let probed = probe::run_vulkan(&device, &vulkan)?;
         probed.report.check(&device.info().name)?;
         let mut tuning = Tuning::of(device.info(), vulkan.native_arithmetic());
-        tuning.products.integers = probed.integers.best();
         if let Some(peak) = probed.peak {
             tuning.flops_per_second = peak.flops_per_second;
             tuning.bytes_per_second = peak.bytes_per_second;

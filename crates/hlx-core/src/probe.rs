@@ -144,20 +144,15 @@ pub(crate) struct IntegerPaths {
 }
 
 impl IntegerPaths {
-    /// The fastest.
-    pub fn best(self) -> IntegerPath {
-        match self.matrices {
-            Some(shape) => IntegerPath::Matrices(shape),
-            None if self.dots && self.dots_in_hardware => IntegerPath::Dots,
-            None => IntegerPath::Plain,
-        }
-    }
-
-    /// All of them.
+    /// All of them, the fastest first. Dot products that are not in hardware are the slowest.
     pub fn all(self) -> Vec<IntegerPath> {
-        let dots = self.dots.then_some(IntegerPath::Dots);
-        let matrices = self.matrices.map(IntegerPath::Matrices);
-        let all = [Some(IntegerPath::Plain), dots, matrices];
+        let dots = |wanted: bool| wanted.then_some(IntegerPath::Dots);
+        let all = [
+            self.matrices.map(IntegerPath::Matrices),
+            dots(self.dots && self.dots_in_hardware),
+            Some(IntegerPath::Plain),
+            dots(self.dots && !self.dots_in_hardware),
+        ];
         all.into_iter().flatten().collect()
     }
 }

@@ -29,6 +29,7 @@ use hlx_core::{
 
 use crate::KernelError;
 use crate::error::{check_len, check_that};
+use crate::tuning::KernelTuning;
 
 pub mod append;
 mod cpu;
@@ -243,7 +244,8 @@ fn heads_at_a_time(device: &Device, shape: &AttentionShape, variant: &Variant) -
     if device.is_cpu() || !variant.fits(device, shape) || shape.batch == 0 {
         return None;
     }
-    let words = usize::try_from(device.tuning().attention.stored_bytes / 4).unwrap_or(usize::MAX);
+    let words =
+        usize::try_from(KernelTuning::of(device).attention.stored_bytes / 4).unwrap_or(usize::MAX);
     let most = words.min(device.max_binding_words()) / shape.stored_words();
     let rounds = shape.all_heads().div_ceil(most.max(1));
     (most > 0).then(|| shape.all_heads().div_ceil(rounds))

@@ -20,6 +20,7 @@ use hlx_core::{CoreError, DType, Device, Shader, groups_1d};
 
 use crate::elementwise::convert::Form;
 use crate::map::{GROUP_THREADS, vectors_a_thread};
+use crate::tuning::KernelTuning;
 pub(crate) use formula::Formula;
 use plan::Plan;
 
@@ -69,7 +70,7 @@ impl Cut {
     pub fn of(device: &Device, len: usize) -> Self {
         Self {
             vectors: vectors_a_thread(device, len) as u32,
-            whole: len.is_multiple_of(4) && device.tuning().maps.whole_vectors,
+            whole: len.is_multiple_of(4) && KernelTuning::of(device).maps.whole_vectors,
             native: device.native_arithmetic(),
         }
     }

@@ -2,9 +2,10 @@
 //!
 //! The cut changes no bit: a column of a shard is one chain over its rows.
 
-use hlx_core::{Binding, ColumnCut, CpuBindings, Device, Launch, Shader, groups_1d};
+use hlx_core::{Binding, CpuBindings, Device, Launch, Shader, groups_1d};
 
 use crate::KernelError;
+use crate::tuning::{ColumnCut, KernelTuning};
 
 /// A column reduction over `[shards, rows_per_shard, cols]`, without its operands.
 pub(crate) struct Columns {
@@ -58,7 +59,7 @@ impl ColumnGroup {
     /// The cut for the columns of all shards by the device's tuning; with `pairs`, two chains a
     /// column.
     fn new(device: &Device, shards: usize, cols: usize, pairs: bool) -> Self {
-        let tuning = device.tuning();
+        let tuning = KernelTuning::of(device);
         let table = match pairs {
             true => &tuning.column_pairs,
             false => &tuning.columns,

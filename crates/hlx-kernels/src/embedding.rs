@@ -16,6 +16,7 @@ use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::map::GROUP_THREADS;
+use crate::tuning::KernelTuning;
 
 shader!(forward, "embedding/forward");
 shader!(backward, "embedding/backward");
@@ -197,7 +198,7 @@ fn column_groups(width: usize) -> usize {
 
 /// Whether [`embedding_backward_sum`] takes these sizes and is the faster way on this device.
 pub fn sums_shards(device: &Device, shards: usize, vocabulary: usize) -> bool {
-    matches!(shards, 2 | 4 | 8) && vocabulary >= device.tuning().embedding_sum_from
+    matches!(shards, 2 | 4 | 8) && vocabulary >= KernelTuning::of(device).embedding_sum_from
 }
 
 /// Sums `dy` by id and over the shards into `dweight` `[vocabulary, width]`, which it overwrites:

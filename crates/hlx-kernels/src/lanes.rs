@@ -4,10 +4,11 @@
 //! then `lane[l] += lane[l + 64]` for `l < 64`, and so on with 32, 16, 8, 4, 2, 1. A sum of zero is
 //! +0. The 128 lanes are eight AVX-512 registers, which also hides the latency of the additions.
 
-use hlx_core::{Device, RowCut, arith, groups_1d};
+use hlx_core::{Device, arith, groups_1d};
 
 use crate::KernelError;
 use crate::error::check_that;
+use crate::tuning::{KernelTuning, RowCut};
 
 /// Lanes of a row reduction.
 pub const LANES: usize = 128;
@@ -29,13 +30,13 @@ impl RowGroup {
     /// The cut for kernels that hold rows of `cols` elements in registers; `None` where the device's
     /// tuning has none for rows of this length.
     pub fn held(device: &Device, cols: usize) -> Option<Self> {
-        RowCut::covering(&device.tuning().held_rows, cols).map(Self::of)
+        RowCut::covering(&KernelTuning::of(device).held_rows, cols).map(Self::of)
     }
 
     /// The cut for kernels that read a row several times, of `cols` elements; and how many blocks
     /// of 128 columns they load at a time.
     pub fn streamed(device: &Device, cols: usize) -> (Self, u32) {
-        let cut = RowCut::covering(&device.tuning().streamed_rows, cols);
+        let cut = RowCut::covering(&KernelTuning::of(device).streamed_rows, cols);
         let whole = Self {
             threads: 32,
             rows: 8,

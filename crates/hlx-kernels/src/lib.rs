@@ -20,6 +20,7 @@ mod layout;
 mod map;
 mod rows;
 mod terms;
+mod tuning;
 
 pub mod activation;
 pub mod attention;
@@ -55,6 +56,9 @@ pub mod tree_digest;
 
 pub use error::KernelError;
 pub use layout::{Layout, MAX_RANK, Operand, Walk, broadcast_shape, row_major};
+pub use tuning::{
+    AttentionTuning, ColumnCut, KernelTuning, MapTuning, ProductTile, ProductTuning, RowCut,
+};
 
 /// The digests of every shader's source and module, a line each: what this build computes with.
 pub const SHADER_DIGESTS: &str = include_str!("../spv/digests.txt");

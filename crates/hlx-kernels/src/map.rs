@@ -14,6 +14,7 @@ use rayon::prelude::*;
 
 use crate::chain::{Chunk, Formula, Step};
 use crate::error::{KernelError, check_len};
+use crate::tuning::KernelTuning;
 
 /// Elements of one task of the CPU device: 64 KiB an operand, which stays in a core's cache.
 pub(crate) const CHUNK: usize = 1 << 14;
@@ -180,7 +181,7 @@ impl<'a> Map<'a> {
             if vectors > 1 {
                 specialization.push((VECTORS_ID, vectors as u32));
             }
-            if count.is_multiple_of(4) && device.tuning().maps.whole_vectors {
+            if count.is_multiple_of(4) && KernelTuning::of(device).maps.whole_vectors {
                 specialization.push((WHOLE_ID, 1));
             }
             let mut push = vec![count as u32];
@@ -233,7 +234,7 @@ impl<'a> Map<'a> {
 
 /// Vectors of four that a thread has in a tensor of `len` elements, where the shader leaves it open.
 pub(crate) fn vectors_a_thread(device: &Device, len: usize) -> usize {
-    if len >= device.tuning().maps.two_vectors_from {
+    if len >= KernelTuning::of(device).maps.two_vectors_from {
         2
     } else {
         1

@@ -16,6 +16,7 @@ use crate::error::{KernelError, check_len, check_that};
 use crate::layout::Operand;
 use crate::map::GROUP_THREADS;
 use crate::terms::{PIECE, Terms, check_axis, check_fits, check_operand, lines};
+use crate::tuning::KernelTuning;
 
 mod cpu;
 #[cfg(test)]
@@ -140,7 +141,7 @@ impl Pass {
                 (0, self.step as u32),
                 (1, u32::from(self.totals)),
                 (2, u32::from(with_before)),
-                (3, device.tuning().reduction_loads as u32),
+                (3, KernelTuning::of(device).reduction_loads as u32),
             ],
             bindings: &[
                 Binding::Read(x),

@@ -39,6 +39,7 @@ use sha2::Digest;
 
 use crate::KernelError;
 use crate::error::check_that;
+use crate::tuning::KernelTuning;
 use host::{Domain, bytes_of, hash_words, prefixed, words_of};
 pub use host::{tree_digest_bytes, tree_digest_f32, tree_digest_u32};
 use plan::{Plan, Step, end_of};
@@ -341,7 +342,7 @@ impl TreeDigester {
             Binding::ReadWrite(&target)
         };
         let (state, n_chunks, place) = (host::state_after(domain), n as u32, first as u32);
-        let in_pairs = n <= self.device.tuning().digest_pairs_up_to;
+        let in_pairs = n <= KernelTuning::of(&self.device).digest_pairs_up_to;
         // The padding after the words: a one bit, zeros, and the length.
         let blocks = (step.longest + 3).div_ceil(BLOCK_WORDS) as u32;
         let alone = chunks_shader::Push {

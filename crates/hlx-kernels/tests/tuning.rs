@@ -5,7 +5,7 @@
 //! own tuning. Software drivers compile unrolled kernels slowly, so rows and loads ahead are few.
 
 use hlx_core::DType::{F16, F32};
-use hlx_core::{Buffer, ColumnCut, CoreError, Device, ProductTile, RowCut, Tuning};
+use hlx_core::{Buffer, CoreError, Device, Tuning};
 use hlx_kernels::activation::Activation;
 use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
 use hlx_kernels::conv2d::{Conv2d, conv2d_backward_input, conv2d_backward_weight, conv2d_forward};
@@ -23,10 +23,10 @@ use hlx_kernels::rms_norm::{
 };
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 use hlx_kernels::testing::{TestMemory, devices, ids, normal, run_on_each, values};
-use hlx_kernels::{KernelError, Layout, Operand};
+use hlx_kernels::{ColumnCut, KernelError, KernelTuning, Layout, Operand, ProductTile, RowCut};
 
 type Outputs = Result<Vec<Buffer>, KernelError>;
-type Change = fn(&mut Tuning);
+type Change = fn(&mut Tuning, &mut KernelTuning);
 
 /// Runs `body` on the CPU under its own tuning, then on every device under each of `changes`, and
 /// compares the words.
@@ -40,21 +40,23 @@ fn same_bits(
         let mut tuned = vec![cpu.clone()];
         for device in devices() {
             let mut tuning = device.tuning().clone();
-            apply(&mut tuning);
+            let mut kernels = KernelTuning::of(device).clone();
+            apply(&mut tuning, &mut kernels);
             assert_ne!(
-                &tuning,
-                device.tuning(),
+                (&tuning, &kernels),
+                (device.tuning(), KernelTuning::of(device)),
                 "{change} changes nothing on {device:?}"
             );
-            tuned.push(device.with_tuning(tuning).expect("a valid tuning"));
+            let device = device.with_tuning(tuning).expect("a valid tuning");
+            tuned.push(kernels.on(&device).expect("a valid tuning"));
         }
         run_on_each(&format!("{name}, {change}"), &tuned, &body);
     }
 }
 
-const HELD_NARROW: Change = |tuning| tuning.held_rows = vec![held(1024, 32, 1)];
-const HELD_PAIRS: Change = |tuning| tuning.held_rows = vec![held(1023, 32, 2)];
-const HELD_WIDE: Change = |tuning| tuning.held_rows = vec![held(1025, 128, 1)];
+const HELD_NARROW: Change = |_, tuning| tuning.held_rows = vec![held(1024, 32, 1)];
+const HELD_PAIRS: Change = |_, tuning| tuning.held_rows = vec![held(1023, 32, 2)];
+const HELD_WIDE: Change = |_, tuning| tuning.held_rows = vec![held(1025, 128, 1)];
 
 fn held(up_to: usize, threads: usize, rows: usize) -> RowCut {
     RowCut {
@@ -129,10 +131,10 @@ fn held_rows_have_the_bits_of_streamed_ones() {
 #[test]
 fn rows_read_in_blocks_have_equal_bits() {
     let changes: [(&str, Change); 2] = [
-        ("one row by 128 threads, two blocks ahead", |tuning| {
+        ("one row by 128 threads, two blocks ahead", |_, tuning| {
             tuning.streamed_rows = vec![streamed(128, 1, 2)];
         }),
-        ("three rows by 32 threads", |tuning| {
+        ("three rows by 32 threads", |_, tuning| {
             tuning.streamed_rows = vec![streamed(32, 3, 1)];
         }),
     ];
@@ -164,12 +166,14 @@ fn streamed(threads: usize, rows: usize, blocks_ahead: usize) -> RowCut {
 #[test]
 fn column_cuts_have_equal_bits() {
     const CUTS: [(&str, Change); 4] = [
-        ("a thread for each chain", |tuning| columns(tuning, 32, 2)),
-        ("a thread for each of 8 chains", |tuning| {
+        ("a thread for each chain", |_, tuning| {
+            columns(tuning, 32, 2)
+        }),
+        ("a thread for each of 8 chains", |_, tuning| {
             columns(tuning, 8, 1)
         }),
-        ("tiles of 128 columns", |tuning| columns(tuning, 128, 0)),
-        ("tiles of 2 columns", |tuning| columns(tuning, 2, 0)),
+        ("tiles of 128 columns", |_, tuning| columns(tuning, 128, 0)),
+        ("tiles of 2 columns", |_, tuning| columns(tuning, 2, 0)),
     ];
     let (shards, rows_per_shard, cols) = (2, 67, 129);
     let rows = shards * rows_per_shard;
@@ -190,7 +194,7 @@ fn column_cuts_have_equal_bits() {
     });
 }
 
-fn columns(tuning: &mut Tuning, width: usize, rows_ahead: usize) {
+fn columns(tuning: &mut KernelTuning, width: usize, rows_ahead: usize) {
     let cut = ColumnCut {
         up_to: usize::MAX,
         width,
@@ -203,10 +207,10 @@ fn columns(tuning: &mut Tuning, width: usize, rows_ahead: usize) {
 #[test]
 fn two_vectors_a_thread_have_the_bits_of_one() {
     let changes: [(&str, Change); 2] = [
-        ("two vectors a thread", |tuning| {
+        ("two vectors a thread", |_, tuning| {
             tuning.maps.two_vectors_from = 1
         }),
-        ("whole vectors apart", |tuning| {
+        ("whole vectors apart", |_, tuning| {
             tuning.maps.two_vectors_from = 1;
             tuning.maps.whole_vectors = !tuning.maps.whole_vectors;
         }),
@@ -247,7 +251,7 @@ fn two_vectors_a_thread_have_the_bits_of_one() {
 
 const TILES: [(usize, usize); 4] = [(128, 128), (64, 128), (64, 64), (32, 64)];
 
-fn only_tile(tuning: &mut Tuning, idx: usize) {
+fn only_tile(tuning: &mut KernelTuning, idx: usize) {
     let (rows, columns) = TILES[idx];
     tuning.products.tiles = vec![ProductTile {
         rows,
@@ -259,13 +263,13 @@ fn only_tile(tuning: &mut Tuning, idx: usize) {
 #[test]
 fn products_have_equal_bits_with_every_tile_and_b_transposed_first() {
     let changes: [(&str, Change); 5] = [
-        ("128 x 128 tiles", |tuning| only_tile(tuning, 0)),
-        ("64 x 128 tiles", |tuning| only_tile(tuning, 1)),
-        ("64 x 64 tiles", |tuning| only_tile(tuning, 2)),
-        ("32 x 64 tiles of a tile table", |tuning| {
+        ("128 x 128 tiles", |_, tuning| only_tile(tuning, 0)),
+        ("64 x 128 tiles", |_, tuning| only_tile(tuning, 1)),
+        ("64 x 64 tiles", |_, tuning| only_tile(tuning, 2)),
+        ("32 x 64 tiles of a tile table", |_, tuning| {
             only_tile(tuning, 3)
         }),
-        ("B transposed first", |tuning| {
+        ("B transposed first", |_, tuning| {
             tuning.products.transpose_b_from_rows = 1;
             tuning.products.transpose_b_from_terms = 1;
         }),
@@ -286,10 +290,10 @@ fn products_have_equal_bits_with_every_tile_and_b_transposed_first() {
 #[test]
 fn convolutions_have_equal_bits_with_every_tile() {
     let changes: [(&str, Change); 4] = [
-        ("128 x 128 tiles", |tuning| only_tile(tuning, 0)),
-        ("64 x 128 tiles", |tuning| only_tile(tuning, 1)),
-        ("64 x 64 tiles", |tuning| only_tile(tuning, 2)),
-        ("32 x 64 tiles of a tile table", |tuning| {
+        ("128 x 128 tiles", |_, tuning| only_tile(tuning, 0)),
+        ("64 x 128 tiles", |_, tuning| only_tile(tuning, 1)),
+        ("64 x 64 tiles", |_, tuning| only_tile(tuning, 2)),
+        ("32 x 64 tiles of a tile table", |_, tuning| {
             only_tile(tuning, 3)
         }),
     ];
@@ -323,7 +327,7 @@ fn convolutions_have_equal_bits_with_every_tile() {
 
 #[test]
 fn a_fused_epilogue_has_the_bits_of_a_launch_of_its_own() {
-    let changes: [(&str, Change); 1] = [("the other way for epilogues", |tuning| {
+    let changes: [(&str, Change); 1] = [("the other way for epilogues", |_, tuning| {
         tuning.products.fused_epilogues = !tuning.products.fused_epilogues;
     })];
     let shape = MatMul::new(33, 20, 32);
@@ -344,16 +348,19 @@ fn a_fused_epilogue_has_the_bits_of_a_launch_of_its_own() {
 #[test]
 fn attention_has_equal_bits_with_every_variant() {
     let changes: [(&str, Change); 3] = [
-        ("few workgroups fill the device", |tuning| {
+        ("few workgroups fill the device", |_, tuning| {
             tuning.attention.full_groups = 1;
         }),
-        ("none do, and scores are computed again", |tuning| {
+        ("none do, and scores are computed again", |_, tuning| {
             tuning.attention.full_groups = usize::MAX;
             tuning.attention.stored_bytes = 0;
         }),
-        ("the scores of one head at a time are stored", |tuning| {
-            tuning.attention.stored_bytes = 4 * 6 * 1024;
-        }),
+        (
+            "the scores of one head at a time are stored",
+            |_, tuning| {
+                tuning.attention.stored_bytes = 4 * 6 * 1024;
+            },
+        ),
     ];
     let shape = AttentionShape {
         batch: 1,
@@ -379,9 +386,9 @@ fn attention_has_equal_bits_with_every_variant() {
 #[test]
 fn two_handles_of_one_device_keep_their_tunings_and_share_its_memory() {
     for device in devices() {
-        let mut tuning = device.tuning().clone();
+        let mut tuning = KernelTuning::of(device).clone();
         tuning.embedding_sum_from = 7;
-        let tuned = device.with_tuning(tuning).expect("a valid tuning");
+        let tuned = tuning.on(device).expect("a valid tuning");
         assert!(sums_shards(&tuned, 2, 7) && !sums_shards(device, 2, 7));
         assert!(sums_shards(&tuned.clone(), 2, 7), "clones keep it");
         let x = device.buffer_f32(&[1.0, 2.0, 3.0]).expect("buffer");
@@ -394,16 +401,16 @@ fn two_handles_of_one_device_keep_their_tunings_and_share_its_memory() {
 #[test]
 fn an_invalid_tuning_is_refused() {
     let device = &devices()[0];
-    let mut tuning = device.tuning().clone();
+    let mut tuning = KernelTuning::of(device).clone();
     tuning.held_rows = vec![held(16_385, 128, 1)];
-    let error = device.with_tuning(tuning).expect_err("refused").to_string();
+    let error = tuning.on(device).expect_err("refused").to_string();
     let want = "tuning: held_rows reaches past 16,384 elements, 128 registers a thread";
     assert_eq!(error, want);
 }
 
 #[test]
 fn launches_cut_by_workgroups_have_the_bits_of_whole_ones() {
-    let changes: [(&str, Change); 1] = [("a device that takes seconds", |tuning| {
+    let changes: [(&str, Change); 1] = [("a device that takes seconds", |tuning, _| {
         tuning.flops_per_second = 1e4;
         tuning.bytes_per_second = 1e4;
         tuning.submission_ms = 200.0;
@@ -443,8 +450,8 @@ fn launches_cut_by_workgroups_have_the_bits_of_whole_ones() {
 #[test]
 fn reductions_have_the_same_bits_with_any_number_of_loads() {
     let changes: [(&str, Change); 2] = [
-        ("8 loads", |tuning| tuning.reduction_loads = 8),
-        ("32 loads", |tuning| tuning.reduction_loads = 32),
+        ("8 loads", |_, tuning| tuning.reduction_loads = 8),
+        ("32 loads", |_, tuning| tuning.reduction_loads = 32),
     ];
     let (rows, columns) = (4500, 40);
     let data = normal(31, rows * columns);

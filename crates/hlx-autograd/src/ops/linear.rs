@@ -1,6 +1,7 @@
 //! The affine map of the last dimension, alone or added to a residual stream.
 
 use hlx_core::{Arithmetic, Buffer, Device};
+use hlx_kernels::KernelTuning;
 use hlx_kernels::product::quantised::{Prepared, Source};
 use hlx_kernels::product::{Epilogue, MatMul, matmul_with};
 use hlx_kernels::reduce::column_sum;
@@ -181,7 +182,7 @@ impl SavedAffine {
             gradient.add_to(pass, &self.weight, batch)
         };
         // A large weight's shards are windows of what is stored.
-        let large = self.n * self.k >= pass.device().tuning().shards_in_turn_from;
+        let large = self.n * self.k >= KernelTuning::of(pass.device()).shards_in_turn_from;
         match self.arithmetic {
             Arithmetic::Integer if !large => x.with_source(|x| add(pass, x)),
             _ => add(pass, (&x.values()?).into()),

@@ -329,6 +329,8 @@ pub(super) fn strided(batch: usize, [m, n, k]: [usize; 3], strides: [usize; 3]) 
 
 #[cfg(test)]
 mod tests {
+    use hlx_kernels::KernelTuning;
+
     use crate::ops::test_support::{check, input, message};
     use crate::{BackwardPlan, Tensor};
 
@@ -352,10 +354,10 @@ mod tests {
     #[test]
     fn a_large_weight_whose_shards_are_computed_in_turn_has_the_same_bits() -> crate::Result<()> {
         for device in hlx_core::testing::devices() {
-            let mut tuning = device.tuning().clone();
+            let mut tuning = KernelTuning::of(device).clone();
             tuning.shards_in_turn_from = 1;
             let mut gradients = Vec::new();
-            for device in [device.clone(), device.with_tuning(tuning)?] {
+            for device in [device.clone(), tuning.on(device)?] {
                 for shards in [2, 8] {
                     let x = Tensor::randn(&device, &[8, 16, 12], 1)?.with_samples(0)?;
                     let weight = Tensor::randn(&device, &[20, 12], 2)?.with_gradient();

@@ -2,6 +2,7 @@
 
 use hlx_core::{ALIGNMENT_WORDS, Buffer, Device};
 use hlx_kernels::KernelError;
+use hlx_kernels::KernelTuning;
 use hlx_kernels::elementwise::add_assign;
 use hlx_kernels::product::quantised::Source;
 use hlx_kernels::product::{MatMul, matmul};
@@ -50,7 +51,7 @@ impl WeightGradient<'_> {
         if are_windows == [true; 2]
             && shards.is_power_of_two()
             && shards > 1
-            && m * n >= pass.device().tuning().shards_in_turn_from
+            && m * n >= KernelTuning::of(pass.device()).shards_in_turn_from
             && let Source::Stored(right) = self.right.0
             && let Some(out) = pass.open_sum(weight, batch)?
         {

@@ -1,4 +1,4 @@
-//! Tunings of devices, and cuts that are refused.
+//! Tunings of devices.
 
 use super::*;
 use crate::device_info::cpu_info;
@@ -26,7 +26,6 @@ fn every_kind_of_device_has_a_valid_tuning() {
                 Ok(()),
                 "{kind:?}"
             );
-            assert_eq!(tuning.held_rows.is_empty(), kind != DeviceKind::VulkanGpu);
         }
     }
 }
@@ -36,50 +35,4 @@ fn an_h200_has_the_rates_that_were_measured_on_one() {
     let tuning = Tuning::of(&device(DeviceKind::VulkanGpu, 132, 141 << 30), true);
     assert!((tuning.flops_per_second / 58e12 - 1.0).abs() < 0.01);
     assert!((tuning.bytes_per_second / 4060e9 - 1.0).abs() < 0.1);
-    assert_eq!(tuning.attention.full_groups, 264);
-}
-
-#[test]
-fn the_first_covering_entry_is_taken() {
-    let tuning = Tuning::of(&device(DeviceKind::VulkanGpu, 132, 141 << 30), true);
-    let held = |cols| RowCut::covering(&tuning.held_rows, cols).map(|cut| cut.threads);
-    assert_eq!(
-        [held(1), held(1024), held(1025)],
-        [Some(32), Some(32), Some(128)]
-    );
-    assert_eq!([held(16_384), held(16_385)], [Some(128), None]);
-    let pairs = |chains| {
-        let cut = ColumnCut::covering(&tuning.column_pairs, chains).expect("covered");
-        (cut.width, cut.rows_ahead)
-    };
-    assert_eq!(
-        [pairs(1023), pairs(1024), pairs(4096)],
-        [(8, 0), (16, 0), (32, 0)]
-    );
-    assert_eq!([pairs(18_431), pairs(18_432)], [(32, 0), (32, 32)]);
-}
-
-#[test]
-fn a_cut_that_no_kernel_has_is_refused() {
-    let good = Tuning::of(&cpu_info(), true);
-    let mut threads = good.clone();
-    threads.streamed_rows[0].threads = 64;
-    let mut width = good.clone();
-    width.columns[0].width = 24;
-    let mut short = good.clone();
-    short.column_pairs.pop();
-    let mut tiles = good;
-    tiles.products.tiles.clear();
-    for (tuning, field) in [
-        (threads, "threads"),
-        (width, "width"),
-        (short, "cover"),
-        (tiles, "tiles"),
-    ] {
-        let text = tuning.check().expect_err("refused").to_string();
-        assert!(
-            text.starts_with("tuning: ") && text.contains(field),
-            "{text}"
-        );
-    }
 }

@@ -6,6 +6,7 @@
 use hlx_core::{Device, Shader};
 
 use super::AttentionShape;
+use crate::tuning::KernelTuning;
 
 shader!(wide_forward, "attention/forward");
 shader!(wide_backward_query, "attention/backward_query");
@@ -112,7 +113,7 @@ pub fn choose<const N: usize>(
     shape: &AttentionShape,
     variants: &'static [Variant; N],
 ) -> &'static Variant {
-    let full = device.tuning().attention.full_groups;
+    let full = KernelTuning::of(device).attention.full_groups;
     let enough =
         |variant: &Variant| !variant.fills || variant.groups(shape, shape.all_heads()) >= full;
     variants

@@ -16,6 +16,7 @@ use crate::KernelError;
 use crate::chain::{Cut, Formula, Step, StepOperand};
 use crate::layout::{Layout, Operand};
 use crate::map::{CHUNK, GROUP_THREADS, vectors_a_thread, windows};
+use crate::tuning::KernelTuning;
 
 /// Elements of a task of the CPU device where operands are gathered: 16 KiB each.
 const PIECE: usize = 1 << 12;
@@ -66,7 +67,7 @@ impl<const N: usize> Elements<'_, N> {
         }
         let axes = Axes::over(layouts.each_ref());
         let count = axes.count();
-        let copies = count >= device.tuning().maps.copy_turned_from;
+        let copies = count >= KernelTuning::of(device).maps.copy_transposed_from;
         if let Some(k) = (0..N).find(|&k| copies && axes.turned(k).is_some()) {
             return self.with_copy(device, k, out, chunk);
         }
@@ -201,7 +202,7 @@ impl<const N: usize> Elements<'_, N> {
             constants.push((981 + k, form.id()));
             constants.push((985 + k, axes.access(k as usize)));
         }
-        if count.is_multiple_of(4) && device.tuning().maps.whole_vectors {
+        if count.is_multiple_of(4) && KernelTuning::of(device).maps.whole_vectors {
             constants.push((998, 1));
         }
         constants

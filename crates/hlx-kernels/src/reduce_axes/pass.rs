@@ -5,6 +5,7 @@ use hlx_core::Device;
 use super::words_shader;
 use crate::division::division;
 use crate::terms::{PIECE, Terms};
+use crate::tuning::KernelTuning;
 
 /// Threads of a workgroup.
 const GROUP: usize = 256;
@@ -41,7 +42,10 @@ impl Terms {
 
     /// How this device cuts the pass.
     pub(super) fn cut(&self, device: &Device) -> Cut {
-        let (processors, loads) = (device.tuning().processors, device.tuning().reduction_loads);
+        let (processors, loads) = (
+            device.tuning().processors,
+            KernelTuning::of(device).reduction_loads,
+        );
         let lanes = self.n.max(1).next_power_of_two().min(128);
         let mut threads = (lanes / if self.along { 4 } else { loads }).max(1);
         if self.along && lanes == 128 && self.items() < 16 * processors {

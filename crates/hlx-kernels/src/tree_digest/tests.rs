@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 
-use hlx_core::Tuning;
 use sha2::{Digest, Sha256};
 
 use super::*;
 use crate::testing::{devices, ids, own_devices, run_everywhere};
+use crate::tuning::KernelTuning;
 
 /// A tree whose levels are many and whose leaves are short of whole blocks.
 const SMALL: Tree = Tree {
@@ -93,10 +93,11 @@ fn digest_everywhere(
         let buffer = mem.input_u32(device, data)?;
         // A thread or two for each leaf and node.
         for digest_pairs_up_to in [0, usize::MAX] {
-            let tuned = device.with_tuning(Tuning {
+            let tuning = KernelTuning {
                 digest_pairs_up_to,
-                ..device.tuning().clone()
-            })?;
+                ..KernelTuning::of(device).clone()
+            };
+            let tuned = tuning.on(device)?;
             let digester = TreeDigester::with_tree(&tuned, kind, spans.to_vec(), tree, window)?;
             lists.borrow_mut().push(digester.digest(&buffer)?);
         }

@@ -1,8 +1,12 @@
-//! The ways in which a [`Tuning`] can send a launch through the kernels, as changes of a device's own.
+//! The ways in which a [`Tuning`] and a [`KernelTuning`] can send a launch through the kernels, as changes of a device's own.
 
-use hlx_core::{
-    AttentionTuning, ColumnCut, Device, MapTuning, ProductTile, ProductTuning, RowCut, Tuning,
+use hlx_core::{Device, Tuning};
+use hlx_kernels::{
+    AttentionTuning, ColumnCut, KernelTuning, MapTuning, ProductTile, ProductTuning, RowCut,
 };
+
+/// What changes the tuning of a device and of its kernels.
+type Change = fn(&mut Tuning, &mut KernelTuning);
 
 /// A change of a device's tuning.
 #[derive(Clone, Copy)]
@@ -10,10 +14,10 @@ pub struct Way {
     pub name: &'static str,
     /// Which of the device's ways to sum products of integers is taken, if not its own.
     integers: Option<usize>,
-    apply: fn(&mut Tuning),
+    apply: Change,
 }
 
-const fn way(name: &'static str, apply: fn(&mut Tuning)) -> Way {
+const fn way(name: &'static str, apply: Change) -> Way {
     Way {
         name,
         integers: None,
@@ -26,7 +30,7 @@ const fn integers(name: &'static str, number: usize) -> Way {
         name,
         integers: Some(number),
         // Of a convolution as few patches at a time as there can be.
-        apply: |t| t.integer_patch_bytes = 1,
+        apply: |_, t| t.integer_patch_bytes = 1,
     }
 }
 
@@ -34,74 +38,76 @@ impl Way {
     /// A handle of the device that takes this way; none where the device lacks it.
     pub fn of(&self, device: &Device) -> Option<Device> {
         let mut tuning = device.tuning().clone();
-        (self.apply)(&mut tuning);
+        let mut kernels = KernelTuning::of(device).clone();
+        (self.apply)(&mut tuning, &mut kernels);
         if let Some(number) = self.integers {
-            tuning.products.integers = *device.integer_paths().get(number)?;
+            kernels.products.integers = *device.integer_paths().get(number)?;
         }
-        Some(device.with_tuning(tuning).expect("a valid tuning"))
+        let device = device.with_tuning(tuning).expect("a valid tuning");
+        Some(kernels.on(&device).expect("a valid tuning"))
     }
 }
 
 /// The device's own.
-pub const OWN: Way = way("the device's own tuning", |_| {});
+pub const OWN: Way = way("the device's own tuning", |_, _| {});
 
 pub const MAPS: &[Way] = &[
-    way("two vectors a thread", |t| t.maps.two_vectors_from = 1),
-    way("whole vectors apart", |t| {
+    way("two vectors a thread", |_, t| t.maps.two_vectors_from = 1),
+    way("whole vectors apart", |_, t| {
         t.maps.whole_vectors = !t.maps.whole_vectors;
-        t.maps.copy_turned_from = 1;
+        t.maps.copy_transposed_from = 1;
     }),
 ];
 
 pub const ROWS: &[Way] = &[
-    way("rows held by 32 threads", |t| {
+    way("rows held by 32 threads", |_, t| {
         t.held_rows = vec![row_cut(1024, 32, 2)]
     }),
-    way("rows held by 128 threads", |t| {
+    way("rows held by 128 threads", |_, t| {
         t.held_rows = vec![row_cut(1024, 128, 1)]
     }),
-    way("rows streamed by 128 threads, blocks ahead", |t| {
+    way("rows streamed by 128 threads, blocks ahead", |_, t| {
         t.held_rows.clear();
         t.streamed_rows = vec![RowCut {
             blocks_ahead: 2,
             ..row_cut(usize::MAX, 128, 1)
         }];
     }),
-    way("rows streamed by 32 threads", |t| {
+    way("rows streamed by 32 threads", |_, t| {
         t.held_rows.clear();
         t.streamed_rows = vec![row_cut(usize::MAX, 32, 3)];
     }),
 ];
 
 pub const COLUMNS: &[Way] = &[
-    way("columns by threads", |t| columns(t, 32, 2)),
-    way("columns by wide tiles", |t| columns(t, 128, 0)),
-    way("columns by narrow tiles", |t| columns(t, 2, 0)),
+    way("columns by threads", |_, t| columns(t, 32, 2)),
+    way("columns by wide tiles", |_, t| columns(t, 128, 0)),
+    way("columns by narrow tiles", |_, t| columns(t, 2, 0)),
 ];
 
 pub const REDUCTIONS: &[Way] = &[
-    way("8 loads, one processor", |t| {
+    way("8 loads, one processor", |d, t| {
         t.reduction_loads = 8;
-        t.processors = 1;
+        d.processors = 1;
     }),
-    way("16 loads, many processors", |t| {
+    way("16 loads, many processors", |d, t| {
         t.reduction_loads = 16;
-        t.processors = 4096;
+        d.processors = 4096;
     }),
 ];
 
 pub const PROCESSORS: &[Way] = &[
-    way("one processor", |t| t.processors = 1),
-    way("four processors", |t| t.processors = 4),
-    way("many processors", |t| t.processors = 4096),
+    way("one processor", |d, _| d.processors = 1),
+    way("four processors", |d, _| d.processors = 4),
+    way("many processors", |d, _| d.processors = 4096),
 ];
 
 pub const PRODUCTS: &[Way] = &[
-    way("tiles of 128 x 128", |t| only_tile(t, 128, 128)),
-    way("tiles of 64 x 128", |t| only_tile(t, 64, 128)),
-    way("tiles of 64 x 64", |t| only_tile(t, 64, 64)),
-    way("tiles of 32 x 64", |t| only_tile(t, 32, 64)),
-    way("B transposed first, the other way for epilogues", |t| {
+    way("tiles of 128 x 128", |_, t| only_tile(t, 128, 128)),
+    way("tiles of 64 x 128", |_, t| only_tile(t, 64, 128)),
+    way("tiles of 64 x 64", |_, t| only_tile(t, 64, 64)),
+    way("tiles of 32 x 64", |_, t| only_tile(t, 32, 64)),
+    way("B transposed first, the other way for epilogues", |_, t| {
         let products = &mut t.products;
         products.transpose_b_from_rows = 1;
         products.transpose_b_from_terms = 1;
@@ -110,18 +116,18 @@ pub const PRODUCTS: &[Way] = &[
 ];
 
 pub const FEW_ROWS: &[Way] = &[
-    way("few rows split, prologues", |t| {
+    way("few rows split, prologues", |d, t| {
         t.products.few_rows_up_to = 16;
         t.products.few_rows_split_up_to = 64;
         t.products.few_rows_wide_from = 1;
         t.products.prologue_up_to = 4;
-        t.processors = 4096;
+        d.processors = 4096;
     }),
-    way("few rows by 8 columns", |t| {
+    way("few rows by 8 columns", |_, t| {
         t.products.few_rows_up_to = 16;
         t.products.few_rows_wide_from = usize::MAX;
     }),
-    way("no kernels of few rows", |t| {
+    way("no kernels of few rows", |_, t| {
         t.products.few_rows_up_to = 0;
         t.products.few_rows_split_up_to = 0;
         t.products.prologue_up_to = 0;
@@ -129,35 +135,35 @@ pub const FEW_ROWS: &[Way] = &[
 ];
 
 pub const FUSED_TILES: &[Way] = &[
-    way("fused, tiles of 128 x 128", |t| fused_tile(t, 128, 128)),
-    way("fused, tiles of 64 x 128", |t| fused_tile(t, 64, 128)),
-    way("fused, tiles of 64 x 64", |t| fused_tile(t, 64, 64)),
-    way("fused, tiles of 32 x 64", |t| fused_tile(t, 32, 64)),
+    way("fused, tiles of 128 x 128", |_, t| fused_tile(t, 128, 128)),
+    way("fused, tiles of 64 x 128", |_, t| fused_tile(t, 64, 128)),
+    way("fused, tiles of 64 x 64", |_, t| fused_tile(t, 64, 64)),
+    way("fused, tiles of 32 x 64", |_, t| fused_tile(t, 32, 64)),
 ];
 
 pub const CONVOLUTIONS: &[Way] = &[
-    way("tiles of 128 x 128", |t| only_tile(t, 128, 128)),
-    way("tiles of 64 x 128", |t| only_tile(t, 64, 128)),
-    way("tiles of 64 x 64, many processors", |t| {
+    way("tiles of 128 x 128", |_, t| only_tile(t, 128, 128)),
+    way("tiles of 64 x 128", |_, t| only_tile(t, 64, 128)),
+    way("tiles of 64 x 64, many processors", |d, t| {
         only_tile(t, 64, 64);
-        t.processors = 4096;
+        d.processors = 4096;
     }),
-    way("tiles of 32 x 64", |t| only_tile(t, 32, 64)),
-    way("a slow device, which stores patches", |t| {
-        t.flops_per_second = 1e6
+    way("tiles of 32 x 64", |_, t| only_tile(t, 32, 64)),
+    way("a slow device, which stores patches", |d, _| {
+        d.flops_per_second = 1e6
     }),
 ];
 
 pub const ATTENTION: &[Way] = &[
-    way("few workgroups fill the device", |t| {
+    way("few workgroups fill the device", |_, t| {
         t.attention.full_groups = 1;
         t.attention.few_queries_up_to = 0;
     }),
-    way("nothing is stored", |t| {
+    way("nothing is stored", |_, t| {
         t.attention.full_groups = usize::MAX;
         t.attention.stored_bytes = 0;
     }),
-    way("one head at a time is stored", |t| {
+    way("one head at a time is stored", |_, t| {
         t.attention.full_groups = usize::MAX;
         t.attention.stored_bytes = 4 * 68 * 68 * 4 * 3;
         t.attention.few_queries_up_to = 8;
@@ -173,16 +179,16 @@ pub const INTEGERS: &[Way] = &[
 ];
 
 pub const DIGESTS: &[Way] = &[
-    way("a thread for each leaf", |t| t.digest_pairs_up_to = 0),
-    way("two threads for each leaf", |t| {
+    way("a thread for each leaf", |_, t| t.digest_pairs_up_to = 0),
+    way("two threads for each leaf", |_, t| {
         t.digest_pairs_up_to = usize::MAX
     }),
 ];
 
-pub const CUT: &[Way] = &[way("launches cut by workgroups", |t| {
-    t.flops_per_second = 1e4;
-    t.bytes_per_second = 1e4;
-    t.submission_ms = 200.0;
+pub const CUT: &[Way] = &[way("launches cut by workgroups", |d, _| {
+    d.flops_per_second = 1e4;
+    d.bytes_per_second = 1e4;
+    d.submission_ms = 200.0;
 })];
 
 fn row_cut(up_to: usize, threads: usize, rows: usize) -> RowCut {
@@ -194,7 +200,7 @@ fn row_cut(up_to: usize, threads: usize, rows: usize) -> RowCut {
     }
 }
 
-fn columns(tuning: &mut Tuning, width: usize, rows_ahead: usize) {
+fn columns(tuning: &mut KernelTuning, width: usize, rows_ahead: usize) {
     let cut = ColumnCut {
         up_to: usize::MAX,
         width,
@@ -203,7 +209,7 @@ fn columns(tuning: &mut Tuning, width: usize, rows_ahead: usize) {
     (tuning.columns, tuning.column_pairs) = (vec![cut], vec![cut]);
 }
 
-fn only_tile(tuning: &mut Tuning, rows: usize, columns: usize) {
+fn only_tile(tuning: &mut KernelTuning, rows: usize, columns: usize) {
     tuning.products.tiles = vec![ProductTile {
         rows,
         columns,
@@ -213,7 +219,7 @@ fn only_tile(tuning: &mut Tuning, rows: usize, columns: usize) {
     tuning.products.few_rows_split_up_to = 0;
 }
 
-fn fused_tile(tuning: &mut Tuning, rows: usize, columns: usize) {
+fn fused_tile(tuning: &mut KernelTuning, rows: usize, columns: usize) {
     only_tile(tuning, rows, columns);
     tuning.products.fused_epilogues = true;
 }
@@ -221,21 +227,23 @@ fn fused_tile(tuning: &mut Tuning, rows: usize, columns: usize) {
 /// Names every field, so that a new one is looked at here: each is changed by a way above, or belongs to a crate
 /// above this one, or to recorded graphs.
 #[allow(dead_code)] // It is compiled, not called.
-fn every_field(tuning: Tuning) {
+fn every_field(tuning: Tuning, kernels: KernelTuning) {
     let Tuning {
         processors: _,
         flops_per_second: _,
         bytes_per_second: _,
         submission_ms: _,
+        // Of recorded graphs: `chains.rs`, and `recorded_chains_...` beside the bodies.
+        chains: _,
+        skips_unread: _,
+    } = tuning;
+    let KernelTuning {
         maps:
             MapTuning {
                 two_vectors_from: _,
                 whole_vectors: _,
-                copy_turned_from: _,
+                copy_transposed_from: _,
             },
-        // Of recorded graphs: `chains.rs`, and `recorded_chains_...` beside the bodies.
-        chains: _,
-        skips_unread: _,
         held_rows: _,
         streamed_rows: _,
         columns: _,
@@ -265,5 +273,5 @@ fn every_field(tuning: Tuning) {
         recompute_from: _,
         integer_patch_bytes: _,
         digest_pairs_up_to: _,
-    } = tuning;
+    } = kernels;
 }

@@ -3,6 +3,7 @@
 
 use hlx_autograd::Tensor;
 use hlx_core::Arithmetic;
+use hlx_kernels::KernelTuning;
 use hlx_kernels::product::{Epilogue, MatMul, Prologue, matmul_after};
 
 use crate::layers::Linear;
@@ -15,7 +16,7 @@ pub(super) type PlainNorm = (Tensor, f32);
 pub(super) fn is_of_few_rows(x: &Tensor) -> bool {
     let width = x.shape().last().copied().unwrap_or(1);
     let portable = x.device().arithmetic() == Arithmetic::Portable;
-    portable && x.n_elements() <= x.device().tuning().products.prologue_up_to * width
+    portable && x.n_elements() <= KernelTuning::of(x.device()).products.prologue_up_to * width
 }
 
 /// Applies linear layers without adapters to the norm of x, side by side in the last dimension: as one product

@@ -7,6 +7,7 @@ use hlx_core::Device;
 use self::definition::{PIECE, WHOLE, bits, columns, product, rows, turned};
 use crate::ops::test_support::{over_integers, values};
 use crate::{BackwardPlan, Result, Tensor};
+use hlx_kernels::KernelTuning;
 
 /// Numbers of very different sizes, with a row of zeros and one of tiny ones.
 fn uneven(seed: u32, n: usize, width: usize) -> Vec<f32> {
@@ -178,9 +179,9 @@ fn vectors_views_and_sums_by_indices_have_the_bits_of_products_of_copies() -> Re
 #[test]
 fn a_parameter_has_the_gradient_of_a_linear_layer_by_shards() -> Result<()> {
     for device in over_integers() {
-        let mut in_turn = device.tuning().clone();
+        let mut in_turn = KernelTuning::of(&device).clone();
         in_turn.shards_in_turn_from = 1;
-        for device in [device.clone(), device.with_tuning(in_turn)?] {
+        for device in [device.clone(), in_turn.on(&device)?] {
             for shards in [1, 2, 8] {
                 let x = || -> Result<Tensor> {
                     let x = Tensor::from_slice(&device, &uneven(1, 8 * 16 * 12, 12), &[8, 16, 12])?;

@@ -14,6 +14,7 @@ use super::{AttentionInputs, RangedAttention, cpu};
 use crate::KernelError;
 use crate::attention::tile::TILE;
 use crate::error::{check_len, check_that};
+use crate::tuning::KernelTuning;
 
 shader!(scores_shader, "attention/few_queries_scores");
 shader!(values_shader, "attention/few_queries_values");
@@ -62,7 +63,8 @@ impl RangedAttention {
     /// Whether [`few_queries_attention_forward`] computes it, and faster than
     /// [`ranged_attention_forward`](super::ranged_attention_forward), if there are no documents.
     pub fn is_of_few_queries(&self, device: &Device) -> bool {
-        self.queries <= device.tuning().attention.few_queries_up_to && self.dropout.is_none()
+        self.queries <= KernelTuning::of(device).attention.few_queries_up_to
+            && self.dropout.is_none()
     }
 }
 

@@ -8,6 +8,7 @@ use super::sizes::Strided;
 use super::{AttentionInputs, AttentionSaved, RangedAttention};
 use crate::attention::no_cpu;
 use crate::elementwise::copy_strided;
+use crate::tuning::KernelTuning;
 use crate::{KernelError, Layout, Operand};
 
 const NAME: &str = "ranged_attention_backward";
@@ -35,7 +36,8 @@ pub fn key_heads_at_a_time(
         return None;
     }
     let of_one = attention.group().checked_mul(queries)?.checked_mul(keys)?;
-    let words = usize::try_from(device.tuning().attention.stored_bytes / 4).unwrap_or(usize::MAX);
+    let words =
+        usize::try_from(KernelTuning::of(device).attention.stored_bytes / 4).unwrap_or(usize::MAX);
     let most = |words: usize| (words / numbers).min(device.max_binding_words()) / of_one;
     if most(words) == 0 {
         return None;

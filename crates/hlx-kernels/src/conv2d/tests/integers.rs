@@ -6,6 +6,7 @@ use super::*;
 use crate::product::quantised::tests::{assert_words, awkward, defined, every_way};
 use crate::product::quantised::{LONGEST, PIECE};
 use crate::product::sources::patches::Cut;
+use crate::tuning::KernelTuning;
 
 impl Case {
     /// The patch of each output pixel of a sample and group, \[pixels, terms\].
@@ -156,9 +157,9 @@ fn pieces(samples: usize, pixels: usize) -> Vec<[usize; 2]> {
 
 /// Handles of the device by each way, with as much memory for patches as it has, and with little.
 fn handles(device: &Device) -> Vec<Device> {
-    let mut little = device.tuning().clone();
+    let mut little = KernelTuning::of(device).clone();
     little.integer_patch_bytes = 1 << 10;
-    let little = device.with_tuning(little).expect("a tuning");
+    let little = little.on(device).expect("a tuning");
     let handles = every_way(device).into_iter().chain([little]);
     handles
         .map(|device| device.with_arithmetic(Arithmetic::Integer))

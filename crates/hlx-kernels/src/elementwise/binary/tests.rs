@@ -7,6 +7,7 @@ use hlx_core::{Bool, Element};
 use super::*;
 use crate::Layout;
 use crate::testing::{elements_of, normal, run_everywhere};
+use crate::tuning::KernelTuning;
 
 /// All pairs of these.
 fn float_pairs() -> (Vec<f32>, Vec<f32>) {
@@ -467,10 +468,10 @@ fn an_operand_that_is_copied_first_changes_no_bit() {
         let turned = turned.expect("two dimensions");
         let operand = |buffer, layout| Operand { buffer, layout };
         let mut outputs = Vec::new();
-        for copy_turned_from in [0, usize::MAX] {
-            let mut tuning = device.tuning().clone();
-            tuning.maps.copy_turned_from = copy_turned_from;
-            let device = &device.with_tuning(tuning)?;
+        for copy_transposed_from in [0, usize::MAX] {
+            let mut tuning = KernelTuning::of(device).clone();
+            tuning.maps.copy_transposed_from = copy_transposed_from;
+            let device = &tuning.on(device)?;
             let y = mem.output(device, 40 * 36)?;
             let operands = (operand(&a, &straight), operand(&b, &turned));
             binary(device, Binary::Add, DType::F32, operands.0, operands.1, &y)?;

@@ -14,6 +14,7 @@ use crate::activation::{
 use crate::elementwise::{add_assign, add_assign_chunk, scale, scale_chunk};
 use crate::error::check_that;
 use crate::map::{CHUNK, chunks1};
+use crate::tuning::KernelTuning;
 use crate::{KernelError, check_len};
 
 shader!(tile_128x128, "matmul/tile_128x128_epilogue");
@@ -91,7 +92,7 @@ impl Epilogue<'_> {
         if matches!(self, Self::None) || device.is_cpu() {
             return Some(tile.shader());
         }
-        let fuses = device.tuning().products.fused_epilogues;
+        let fuses = KernelTuning::of(device).products.fused_epilogues;
         fuses.then(|| self.fused(tile)).flatten()
     }
 

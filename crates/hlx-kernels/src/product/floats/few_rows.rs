@@ -9,6 +9,7 @@ use super::{Epilogue, MatMul, NAME, START_BIAS, START_ZERO, cpu};
 use crate::KernelError;
 use crate::elementwise::add_assign_chunk;
 use crate::map::chunks1;
+use crate::tuning::KernelTuning;
 
 shader!(few_rows_8, "matmul/few_rows_8");
 shader!(few_rows_16, "matmul/few_rows_16");
@@ -42,7 +43,10 @@ impl Cut {
     /// The cut that a device takes for a product; none where it is one for the tiles. More rows than a
     /// workgroup has are spread over several, where tiles would leave processors without any.
     pub fn choose(device: &Device, s: &MatMul, weight: DType) -> Option<Self> {
-        let (tuning, processors) = (&device.tuning().products, device.tuning().processors);
+        let (tuning, processors) = (
+            &KernelTuning::of(device).products,
+            device.tuning().processors,
+        );
         if device.is_cpu() {
             return None;
         }
@@ -82,7 +86,7 @@ impl Cut {
     /// Whether what comes before the product fits into a device's shared memory too.
     pub fn takes_prologue(self, device: &Device, s: &MatMul, weight: DType) -> bool {
         let bytes = self.shared_bytes(s, weight) + s.m * NORM_BYTES;
-        s.m <= device.tuning().products.prologue_up_to
+        s.m <= KernelTuning::of(device).products.prologue_up_to
             && bytes <= device.info().shared_memory_bytes as usize
     }
 

@@ -29,6 +29,7 @@ use crate::elementwise::copy_strided;
 use crate::error::{check_sizes, check_that};
 use crate::map::MAX_GROUPS;
 use crate::transpose::transpose;
+use crate::tuning::KernelTuning;
 use crate::{KernelError, Layout, Operand, check_len};
 pub use epilogue::Epilogue;
 use few_rows::Cut;
@@ -211,7 +212,7 @@ fn turn_b(device: &Device, b: &Buffer, shape: &MatMul) -> Result<(Buffer, MatMul
 /// Whether B is better transposed once, by a launch of its own, than by each row of workgroups
 /// when it loads B into shared memory.
 fn gains_by_turning(device: &Device, shape: &MatMul) -> bool {
-    let tuning = &device.tuning().products;
+    let tuning = &KernelTuning::of(device).products;
     shape.trans_b
         && shape.batch == 1
         && shape.m >= tuning.transpose_b_from_rows

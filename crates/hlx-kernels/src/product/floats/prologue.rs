@@ -108,7 +108,7 @@ multiversion! {
 
 /// Computes [`matmul_with`](super::matmul_with) of what a prologue makes of A, with the bits of separate
 /// launches: `c = prologue(a) b + bias`, and then the epilogue. On a GPU it is one launch for few rows and a B
-/// stored `[N,K]` ([`ProductTuning::prologue_up_to`](hlx_core::ProductTuning)). The product has one matrix,
+/// stored `[N,K]` ([`ProductTuning::prologue_up_to`](crate::ProductTuning)). The product has one matrix,
 /// and A is not transposed.
 ///
 /// # Errors

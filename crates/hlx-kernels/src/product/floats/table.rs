@@ -3,6 +3,7 @@
 use hlx_core::{Device, Shader};
 
 use super::{MAX_GROUPS, MatMul};
+use crate::tuning::KernelTuning;
 
 shader!(tile_128x128, "matmul/tile_128x128");
 shader!(tile_64x128, "matmul/tile_64x128");
@@ -24,7 +25,7 @@ pub(crate) struct Tile {
 }
 
 /// The tiles that there are shaders for, from the largest. Which one a device takes is a matter of
-/// its tuning ([`hlx_core::ProductTuning`]).
+/// its tuning ([`ProductTuning`](crate::ProductTuning)).
 pub(crate) static TILES: [Tile; 5] = [
     Tile {
         rows: 128,
@@ -65,11 +66,11 @@ impl Tile {
     /// Picks the tile whose fullest processor ends first, by the device's tuning. No choice changes
     /// a bit.
     pub fn choose(device: &Device, shape: &MatMul) -> &'static Self {
-        let tuning = device.tuning();
-        let rated = tuning.products.tiles.iter();
+        let processors = device.tuning().processors;
+        let rated = KernelTuning::of(device).products.tiles.iter();
         let shaders = rated.filter_map(|rated| {
             let tile = Self::of_size(rated.rows, rated.columns)?;
-            Some((tile, tile.cost(shape, &rated.gflops, tuning.processors)))
+            Some((tile, tile.cost(shape, &rated.gflops, processors)))
         });
         shaders
             .filter(|(tile, _)| tile.fits(device, shape))
@@ -129,7 +130,7 @@ impl Tile {
 
 #[cfg(test)]
 mod tests {
-    use hlx_core::{DeviceInfo, DeviceKind, Tuning};
+    use hlx_core::{DeviceInfo, DeviceKind, IntegerPath, Tuning};
 
     use super::*;
 
@@ -142,6 +143,8 @@ mod tests {
             ..cpu.info().clone()
         };
         let tuned = cpu.with_tuning(Tuning::of(&gpu, true)).expect("tuning");
+        let kernels = KernelTuning::new(&gpu, true, IntegerPath::Plain);
+        let tuned = kernels.on(&tuned).expect("tuning");
         let tile = Tile::choose(&tuned, shape);
         [tile.rows, tile.columns]
     }

@@ -22,6 +22,7 @@ use hlx_core::{Buffer, DType, Device};
 
 use crate::KernelError;
 use crate::error::check_that;
+use crate::tuning::KernelTuning;
 
 pub use law::Width;
 pub use prepare::{
@@ -45,7 +46,7 @@ const GRANULE: usize = 64;
 pub fn instructions(device: &Device) -> String {
     match device.is_cpu() {
         true => cpu::fastest().to_string(),
-        false => device.tuning().products.integers.to_string(),
+        false => KernelTuning::of(device).products.integers.to_string(),
     }
 }
 

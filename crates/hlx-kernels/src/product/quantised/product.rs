@@ -17,6 +17,7 @@ use crate::KernelError;
 use crate::elementwise::{add_assign, fill};
 use crate::error::{check_len, check_that};
 use crate::product::floats::Epilogue;
+use crate::tuning::KernelTuning;
 
 shader!(plain_shader, "integer/product");
 shader!(few_shader, "integer/product_few");
@@ -165,7 +166,7 @@ fn check(
 
 /// The shader of products with so many rows of A, the results of its workgroups, and the matrices that it takes.
 fn shader_of(device: &Device, m: usize) -> (&'static Shader, [usize; 2], Option<MatrixShape>) {
-    let path = device.tuning().products.integers;
+    let path = KernelTuning::of(device).products.integers;
     if m <= FEW_ROWS {
         // Matrices would be empty but for these rows.
         let dots =

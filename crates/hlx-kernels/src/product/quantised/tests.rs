@@ -9,6 +9,7 @@ use super::law::NO_EXPONENT;
 use crate::activation::Activation;
 use crate::product::floats::Epilogue;
 use crate::testing::{TestMemory, elements_of, normal, run_everywhere, values};
+use crate::tuning::KernelTuning;
 
 /// Rows of very different sizes, of zeros, of one huge value, of the smallest normal numbers, and of odd lengths.
 pub fn awkward(seed: u64, rows: usize, k: usize) -> Vec<f32> {
@@ -47,13 +48,13 @@ fn prepared(
 /// Handles whose products of integers take the device's fastest instructions, plain ones alone, and dot products, where it has
 /// them.
 pub fn every_way(device: &Device) -> [Device; 3] {
-    let fastest = device.tuning().products.integers;
+    let fastest = KernelTuning::of(device).products.integers;
     let dots = device.integer_paths().contains(&IntegerPath::Dots);
     let dots = if dots { IntegerPath::Dots } else { fastest };
     [fastest, IntegerPath::Plain, dots].map(|path| {
-        let mut tuning = device.tuning().clone();
+        let mut tuning = KernelTuning::of(device).clone();
         tuning.products.integers = path;
-        device.with_tuning(tuning).expect("a tuning")
+        tuning.on(device).expect("a tuning")
     })
 }
 

@@ -3,6 +3,7 @@
 use hlx_core::{Device, IntegerPath, MatrixShape, Shader};
 
 use super::super::sizes::{RangedAttention, Strided};
+use crate::tuning::KernelTuning;
 
 shader!(forward, "attention/integer_forward");
 shader!(forward_dots, "attention/integer_forward_dots");
@@ -87,7 +88,7 @@ impl Pass {
         places: &[Strided; 3],
     ) -> Chosen {
         let [plain, dots, of_matrices, narrow] = self.shaders;
-        let path = device.tuning().products.integers;
+        let path = KernelTuning::of(device).products.integers;
         let width = attention.head_width;
         let mut chosen = Chosen {
             shader: match path {

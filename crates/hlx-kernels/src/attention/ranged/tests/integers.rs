@@ -6,6 +6,7 @@ use super::*;
 use crate::product::quantised::Width;
 use crate::product::quantised::law::definition::{quantised, scaled_down};
 use crate::product::quantised::law::{NO_EXPONENT, magnitude, row_exponent};
+use crate::tuning::KernelTuning;
 
 /// A row as integers, and their exponent.
 struct Integers(Vec<i64>, i32);
@@ -322,11 +323,11 @@ fn dot_products_have_the_same_bits() {
     for (name, mut case) in cases() {
         case.of_integers = true;
         run_everywhere(&format!("{name}, by dot products"), |device, mem| {
-            let mut tuning = device.tuning().clone();
+            let mut tuning = KernelTuning::of(device).clone();
             if device.integer_paths().contains(&IntegerPath::Dots) {
                 tuning.products.integers = IntegerPath::Dots;
             }
-            on(&device.with_tuning(tuning)?, mem, &case)
+            on(&tuning.on(device)?, mem, &case)
         });
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::attention::ranged::stored::{OF_BACKWARD, key_heads_at_a_time};
 use crate::testing::{devices, run_on_each};
+use crate::tuning::KernelTuning;
 
 /// Two key heads, three query heads each, over rows longer than a workgroup's.
 const LONG: RangedAttention = RangedAttention {
@@ -90,9 +91,9 @@ fn devices_of(case: &Case) -> Vec<Device> {
         }
         let attention = &case.attention;
         let group = attention.heads / attention.key_heads;
-        let mut tuning = device.tuning().clone();
+        let mut tuning = KernelTuning::of(device).clone();
         tuning.attention.stored_bytes = (12 * group * attention.queries * attention.keys) as u64;
-        each.push(device.with_tuning(tuning).expect("a valid tuning"));
+        each.push(tuning.on(device).expect("a valid tuning"));
     }
     each
 }
@@ -135,9 +136,9 @@ fn places(attention: &RangedAttention) -> [Strided; 3] {
 fn the_weights_of_as_many_heads_are_stored_as_memory_allows() {
     for device in devices() {
         let heads = |attention: &RangedAttention, stored_bytes: u64| {
-            let mut tuning = device.tuning().clone();
+            let mut tuning = KernelTuning::of(device).clone();
             tuning.attention.stored_bytes = stored_bytes;
-            let device = device.with_tuning(tuning).expect("a valid tuning");
+            let device = tuning.on(device).expect("a valid tuning");
             key_heads_at_a_time(&device, attention, &places(attention), OF_BACKWARD)
         };
         let of_one = 3 * 4 * 3 * 132 * 132;

@@ -4,6 +4,7 @@ use super::halves::Right;
 use super::*;
 use crate::activation::Activation;
 use crate::product::floats::few_rows::{Operands, few_rows};
+use crate::tuning::KernelTuning;
 
 const CUTS: [Cut; 2] = [Cut::Narrow, Cut::Wide];
 
@@ -146,7 +147,7 @@ fn cuts_are_for_what_their_shaders_compute() {
     for device in devices().iter().filter(|device| !device.is_cpu()) {
         let chosen = |n| Cut::choose(device, &product(1, n, 1024), DType::BF16);
         assert_eq!(chosen(8), Some(Cut::Narrow));
-        let wide = device.tuning().products.few_rows_wide_from;
+        let wide = KernelTuning::of(device).products.few_rows_wide_from;
         assert!(chosen(wide).is_some_and(|cut| cut == Cut::Wide || !fits_on(device, wide)));
         assert_eq!(chosen(wide - 1), Some(Cut::Narrow));
         let of_rows = |m, n| Cut::choose(device, &product(m, n, 1024), DType::F32);

@@ -1,6 +1,6 @@
 //! What is prepared where it is computed has the integers of the same numbers out of memory.
 
-use hlx_core::{Buffer, Device, RowCut};
+use hlx_core::{Buffer, Device};
 
 use super::*;
 use crate::activation::{Activation, activation_forward};
@@ -9,6 +9,7 @@ use crate::layer_norm::layer_norm_forward;
 use crate::layout::{Layout, Operand};
 use crate::rms_norm::rms_norm_forward;
 use crate::testing::{TestMemory, normal, run_everywhere};
+use crate::tuning::{KernelTuning, RowCut};
 
 const EPS: f32 = 1e-5;
 
@@ -126,14 +127,14 @@ fn activations_are_prepared_where_they_are_computed() {
 
 /// The device's own way with rows, and a way in which registers hold them.
 fn ways(device: &Device, columns: usize) -> Result<[Device; 2], KernelError> {
-    let mut tuning = device.tuning().clone();
+    let mut tuning = KernelTuning::of(device).clone();
     tuning.held_rows = vec![RowCut {
         up_to: columns,
         threads: if columns > 32 { 32 } else { 128 },
         rows: 2,
         blocks_ahead: 1,
     }];
-    Ok([device.clone(), device.with_tuning(tuning)?])
+    Ok([device.clone(), tuning.on(device)?])
 }
 
 #[test]

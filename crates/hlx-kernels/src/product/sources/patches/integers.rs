@@ -5,6 +5,7 @@ mod columns;
 mod cpu;
 mod rows;
 
+use crate::tuning::KernelTuning;
 use hlx_core::Device;
 
 #[cfg(test)]
@@ -13,7 +14,7 @@ pub(crate) use columns::Wide;
 
 /// Bytes of digits that a launch's operand may take.
 fn most_bytes(device: &Device) -> usize {
-    let most = device.tuning().integer_patch_bytes;
+    let most = KernelTuning::of(device).integer_patch_bytes;
     most.min(device.max_binding_words().saturating_mul(4))
 }
 
