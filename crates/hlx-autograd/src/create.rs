@@ -7,9 +7,9 @@ use hlx_core::{Buffer, DType, Device, Element};
 use hlx_kernels::Layout;
 use hlx_kernels::elementwise::{self, Band, Distribution, Draw};
 
-use crate::input::Input;
+use crate::graph::input::Input;
+use crate::graph::tensor::check_count;
 use crate::samples::Samples;
-use crate::tensor::check_count;
 use crate::{AutogradError, Result, Tensor};
 
 /// Distinguishes the draws of this file from those of weights and dropouts of the same seed.

@@ -2,7 +2,7 @@
 
 use hlx_core::{Buffer, Device};
 
-use crate::tape::Rule;
+use crate::graph::tape::Rule;
 use crate::{Backward, Result, Tensor};
 
 impl Tensor {

@@ -3,10 +3,10 @@
 use hlx_core::arith::philox4x32;
 
 use crate::Result;
-use crate::backward::BackwardPlan;
 use crate::error::AutogradError;
-use crate::tape::no_grad;
-use crate::tensor::Tensor;
+use crate::graph::backward::BackwardPlan;
+use crate::graph::tape::no_grad;
+use crate::graph::tensor::Tensor;
 
 /// The step and the tolerances of [`gradcheck`].
 #[derive(Clone, Debug)]

@@ -17,8 +17,8 @@ use hlx_core::{Bool, DType};
 use hlx_kernels::elementwise::{Unary, add_assign, assign_strided};
 
 use crate::error::AutogradError;
+use crate::graph::tape::{Rule, gradients_enabled};
 use crate::ops::{Index, Operand};
-use crate::tape::{Rule, gradients_enabled};
 use crate::{Input, Result, Tensor};
 
 impl Tensor {

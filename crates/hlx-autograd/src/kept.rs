@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use hlx_core::Buffer;
 
 use crate::Result;
-use crate::saved::Saved;
+use crate::graph::saved::Saved;
 
 /// The results of operations in the order in which they ran.
 pub(crate) type Kept = VecDeque<Vec<Saved>>;

@@ -35,41 +35,36 @@ macro_rules! example {
     };
 }
 
-mod backward;
 mod create;
 mod device;
 mod display;
 mod error;
 mod gradcheck;
-mod hook;
+mod graph;
 mod in_place;
-mod input;
 mod kept;
 mod ops;
 mod samples;
-mod saved;
-mod tape;
-mod tensor;
 
-pub use backward::{Backward, BackwardPlan, Gradient, ParameterTarget};
 pub use error::AutogradError;
 pub use gradcheck::{GradCheck, gradcheck};
+pub use graph::backward::{Backward, BackwardPlan, Gradient, ParameterTarget};
+pub use graph::hook::Hook;
+pub use graph::input::{GradientSource, Input};
+pub use graph::tape::{enable_grad, gradients_enabled, no_grad};
+pub use graph::tensor::{Tensor, WeightIntegers};
 pub use hlx_core::DType;
 pub use hlx_kernels::activation::Activation;
 pub use hlx_kernels::cross_entropy::IGNORE_INDEX;
 pub use hlx_kernels::elementwise::{Binary, Unary};
 pub use hlx_kernels::interpolate::Interpolation;
 pub use hlx_kernels::pool::AvgDivisor;
-pub use hook::Hook;
-pub use input::{GradientSource, Input};
 pub use ops::{
     AttentionSpec, BatchNormOptions, ConvOptions, CrossEntropyOptions, DropoutMask, ExpertChoices,
     Index, LossReduction, Operand, Padding, PoolOptions, Recompute, Recurrence, Rounding,
     RunningStatistics,
 };
 pub use samples::{Batch, Samples};
-pub use tape::{enable_grad, gradients_enabled, no_grad};
-pub use tensor::{Tensor, WeightIntegers};
 
 /// The result of an operation on tensors.
 pub type Result<T, E = AutogradError> = std::result::Result<T, E>;

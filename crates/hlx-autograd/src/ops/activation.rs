@@ -3,7 +3,7 @@
 use hlx_kernels::activation::{Activation, activation_backward, activation_forward};
 
 use super::unary::slope;
-use crate::saved::Again;
+use crate::graph::saved::Again;
 use crate::{DType, Gradient, Result, Tensor, Unary};
 
 impl Tensor {

@@ -13,8 +13,8 @@ use hlx_kernels::attention::ranged::{
 };
 use hlx_kernels::{KernelError, Layout};
 
-use crate::saved::Saved;
-use crate::tape::gradients_enabled;
+use crate::graph::saved::Saved;
+use crate::graph::tape::gradients_enabled;
 use crate::{Gradient, Result, Tensor, kept};
 
 pub use spec::AttentionSpec;

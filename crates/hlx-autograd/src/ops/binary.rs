@@ -10,8 +10,8 @@ use hlx_kernels::elementwise::{self, Binary};
 
 use super::frame::{broadcast, compute_type, promoted};
 use super::scalar::Operand;
-use crate::saved::{Again, Origin, prepares_results};
-use crate::tape::gradients_enabled;
+use crate::graph::saved::{Again, Origin, prepares_results};
+use crate::graph::tape::gradients_enabled;
 use crate::{AutogradError, DType, Result, Tensor};
 
 /// The gradient of an operand from dy, the operands and the output; in the place of one that it does

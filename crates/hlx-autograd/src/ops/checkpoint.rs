@@ -3,8 +3,8 @@
 use std::fmt::Display;
 
 use crate::error::AutogradError;
+use crate::graph::tape::{Rule, enable_grad, no_grad};
 use crate::kept::{self, Kept};
-use crate::tape::{Rule, enable_grad, no_grad};
 use crate::{Result, Tensor};
 
 /// The operation's name.

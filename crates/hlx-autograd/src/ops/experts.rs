@@ -280,7 +280,7 @@ impl Tensor {
             if !x.requires_grad() {
                 return Ok(());
             }
-            let values = kept.iter().map(crate::saved::Saved::values);
+            let values = kept.iter().map(crate::graph::saved::Saved::values);
             let values = values.collect::<Result<Vec<Buffer>>>()?;
             let dx = device.alloc_shape(&[rows, k])?;
             let product = ExpertsProduct {

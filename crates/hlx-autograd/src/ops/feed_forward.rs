@@ -5,7 +5,7 @@ use hlx_kernels::product::Epilogue;
 use hlx_kernels::product::quantised::{Preparation, Prepared, Source, Width};
 
 use super::linear::{Affine, Rows, residual_epilogue};
-use crate::saved::{Again, Saved, prepares_results};
+use crate::graph::saved::{Again, Saved, prepares_results};
 use crate::{Gradient, Result, Tensor};
 
 impl Tensor {

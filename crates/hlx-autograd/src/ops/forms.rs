@@ -3,8 +3,8 @@
 
 use super::frame::{broadcast, promoted};
 use super::scalar::Operand;
-use crate::tape::no_grad;
-use crate::tensor::is_half;
+use crate::graph::tape::no_grad;
+use crate::graph::tensor::is_half;
 use crate::{DType, Result, Tensor};
 
 /// How a quotient becomes a whole number.

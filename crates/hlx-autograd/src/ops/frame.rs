@@ -7,9 +7,9 @@ use hlx_core::{Buffer, Device};
 use hlx_kernels::KernelError;
 use hlx_kernels::broadcast_shape;
 
+use crate::graph::tape::gradients_enabled;
+use crate::graph::tensor::is_half;
 use crate::samples::Samples;
-use crate::tape::gradients_enabled;
-use crate::tensor::is_half;
 use crate::{AutogradError, DType, Gradient, Result, Tensor};
 
 /// The result of a kernel's launch.

@@ -13,7 +13,7 @@ use hlx_kernels::product::quantised::{
 };
 use hlx_kernels::product::{Epilogue, widened};
 
-use crate::saved::prepares_results;
+use crate::graph::saved::prepares_results;
 use crate::{Result, Tensor};
 
 /// The arithmetic of a product, with the operand that carries the step's signal.

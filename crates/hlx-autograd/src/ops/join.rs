@@ -5,8 +5,8 @@ use hlx_kernels::{Layout, Operand};
 
 use super::frame::promoted;
 use super::movement::axis_of;
+use crate::graph::tape::no_grad;
 use crate::samples::Samples;
-use crate::tape::no_grad;
 use crate::{AutogradError, DType, Result, Tensor};
 
 /// What stands where a padded tensor has no elements.

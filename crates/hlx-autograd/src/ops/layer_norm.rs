@@ -9,7 +9,7 @@ use hlx_kernels::layer_norm::{
 use hlx_kernels::product::quantised::prepare_layer_norm;
 
 use super::normal::Norm;
-use crate::saved::{Again, Origin, Statistics};
+use crate::graph::saved::{Again, Origin, Statistics};
 use crate::{Backward, Gradient, Input, Result, Tensor};
 
 impl Tensor {
@@ -166,8 +166,8 @@ fn recorded(
 
 #[cfg(test)]
 mod tests {
+    use crate::graph::tape::enable_grad;
     use crate::ops::test_support::{check, input, message};
-    use crate::tape::enable_grad;
 
     #[test]
     fn a_second_derivative_agrees_with_finite_differences() {

@@ -8,7 +8,7 @@ use hlx_kernels::reduce::column_sum;
 
 use super::integer::{self, Incoming, Sizes, Wide};
 use super::weight_gradient::WeightGradient;
-use crate::saved::Saved;
+use crate::graph::saved::Saved;
 use crate::{Backward, Batch, DType, Gradient, Input, Result, Tensor};
 
 /// An affine map from \[.., K\] to \[.., N\] with its parameters, for operations that have one.

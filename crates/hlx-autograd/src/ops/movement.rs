@@ -7,8 +7,8 @@ use hlx_kernels::Layout;
 use hlx_kernels::Operand;
 use hlx_kernels::elementwise::{assign_strided, copy_strided};
 
+use crate::graph::tape::Rule;
 use crate::samples::Samples;
-use crate::tape::Rule;
 use crate::{AutogradError, Backward, DType, Result, Tensor};
 
 /// A movement that picks elements, each at most once.

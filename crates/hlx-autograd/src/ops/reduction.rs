@@ -8,8 +8,8 @@ use hlx_kernels::reduce_axes::{Reduction, reduce};
 
 use super::running::products_before;
 use super::sum::{reduced_axes, shape_without};
+use crate::graph::tape::gradients_enabled;
 use crate::samples::Samples;
-use crate::tape::gradients_enabled;
 use crate::{AutogradError, Backward, DType, Result, Tensor};
 
 impl Tensor {

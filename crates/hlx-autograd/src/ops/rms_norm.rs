@@ -10,7 +10,7 @@ use hlx_kernels::rms_norm::{
 };
 
 use super::normal::Norm;
-use crate::saved::{Again, Origin, Saved, Statistics};
+use crate::graph::saved::{Again, Origin, Saved, Statistics};
 use crate::{DType, Gradient, Result, Tensor};
 
 const OP: &str = "rms_norm";
@@ -182,8 +182,8 @@ fn again(device: &Device, [x, weight]: [Saved; 2], stats: Statistics, eps: f32) 
 
 #[cfg(test)]
 mod tests {
+    use crate::graph::tape::enable_grad;
     use crate::ops::test_support::{check, input, message};
-    use crate::tape::enable_grad;
     use crate::{DType, Tensor};
 
     #[test]

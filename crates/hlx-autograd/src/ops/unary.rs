@@ -6,7 +6,7 @@
 use hlx_kernels::elementwise::{self, Unary};
 
 use super::frame::compute_type;
-use crate::tape::gradients_enabled;
+use crate::graph::tape::gradients_enabled;
 use crate::{AutogradError, DType, Result, Tensor};
 
 /// The gradient of x from dy, and from x or y.
@@ -324,7 +324,7 @@ mod tests {
                 true => x[0].clone(),
                 false => x[0].with_gradient(),
             };
-            let y = crate::tape::enable_grad(|| f(&x)?.square()?.sum())?;
+            let y = crate::graph::tape::enable_grad(|| f(&x)?.square()?.sum())?;
             let mut slopes = y.gradients(&[&x], true)?;
             Ok(slopes.remove(0).expect("x is used"))
         });

@@ -8,9 +8,9 @@ use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forwa
 
 use super::spec::weight_dropout;
 use super::{Attended, AttentionSpec, OP};
+use crate::graph::saved::Saved;
+use crate::graph::tape::gradients_enabled;
 use crate::ops::DropoutMask;
-use crate::saved::Saved;
-use crate::tape::gradients_enabled;
 use crate::{DType, Gradient, Result, Tensor, kept};
 
 /// The widest head of the kernels for packed causal attention.

@@ -5,8 +5,8 @@ use hlx_kernels::attention::default_scale;
 use hlx_kernels::attention::ranged::{Limits, RangedAttention, WIDEST_HEAD, WeightDropout};
 
 use super::OP;
+use crate::graph::saved::Saved;
 use crate::ops::DropoutMask;
-use crate::saved::Saved;
 use crate::{AutogradError, DType, Result, Tensor};
 
 /// Which keys a query sees, and how scores become weights; by default every key, with a scale of

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::BackwardPlan;
+use crate::graph::tape::enable_grad;
 use crate::ops::test_support::{check, input, message};
-use crate::tape::enable_grad;
 
 fn operands() -> [Tensor; 3] {
     [input(1, &[4, 3, 2, 2]), input(2, &[3]), input(3, &[3])]

@@ -4,8 +4,8 @@ use hlx_core::Device;
 
 use super::*;
 use crate::BackwardPlan;
+use crate::graph::tape::enable_grad;
 use crate::ops::test_support::{check, input, message, over_integers, values};
-use crate::tape::enable_grad;
 
 fn options() -> ConvOptions {
     ConvOptions {

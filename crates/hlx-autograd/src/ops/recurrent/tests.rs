@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::BackwardPlan;
+use crate::graph::tape::enable_grad;
 use crate::ops::test_support::{check, input, message};
-use crate::tape::enable_grad;
 
 const B: usize = 2;
 const T: usize = 3;

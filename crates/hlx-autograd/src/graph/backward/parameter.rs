@@ -8,7 +8,7 @@ use hlx_kernels::reduce::{column_sum, shard_sum};
 
 use super::{Backward, Gradient};
 use crate::error::AutogradError;
-use crate::input::{Input, Leaf};
+use crate::graph::input::{Input, Leaf};
 use crate::samples::{Batch, Samples};
 use crate::{Result, Tensor};
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use hlx_core::{Buffer, Device};
 
 use super::check_count;
-use crate::backward::{Backward, Gradient};
-use crate::input::Input;
+use crate::graph::backward::{Backward, Gradient};
+use crate::graph::input::Input;
+use crate::graph::tape::{Node, Rule, gradients_enabled};
 use crate::samples::Samples;
-use crate::tape::{Node, Rule, gradients_enabled};
 use crate::{Result, Tensor};
 
 impl Tensor {

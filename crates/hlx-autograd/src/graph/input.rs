@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use hlx_core::Buffer;
 
 use crate::Result;
-use crate::hook::Hooks;
-use crate::tape::Node;
-use crate::tensor::Tensor;
+use crate::graph::hook::Hooks;
+use crate::graph::tape::Node;
+use crate::graph::tensor::Tensor;
 
 /// Where an operation's input comes from, as far as gradients are concerned. It keeps no values, so
 /// a backward closure that captures it instead of a [`Tensor`](crate::Tensor) frees their memory.

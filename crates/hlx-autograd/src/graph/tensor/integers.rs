@@ -9,7 +9,7 @@ use hlx_kernels::product::quantised::{Preparation, Prepared, Width, prepare_rows
 
 use super::{Tensor, is_half};
 use crate::Result;
-use crate::saved::Taken;
+use crate::graph::saved::Taken;
 
 /// The integers of a tensor's rows and columns.
 pub(super) type KeptIntegers = Mutex<Vec<Kept>>;

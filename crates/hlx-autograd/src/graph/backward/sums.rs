@@ -10,7 +10,7 @@ use super::gradient::Values;
 use super::{Backward, Gradient};
 use crate::Result;
 use crate::error::AutogradError;
-use crate::input::Leaf;
+use crate::graph::input::Leaf;
 
 impl Backward<'_> {
     /// Whether a leaf's next gradient is added to what is there.

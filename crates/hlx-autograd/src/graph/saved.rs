@@ -10,7 +10,7 @@ use hlx_kernels::KernelTuning;
 use hlx_kernels::activation::{Activation, activation_forward};
 use hlx_kernels::product::quantised::{PIECE, Prepared, Source};
 
-use crate::backward::watch;
+use crate::graph::backward::watch;
 use crate::{AutogradError, Result, Tensor};
 
 /// Computes values again, with the launches that computed them first, and so to the same bits.

@@ -4,7 +4,7 @@ use hlx_core::{ALIGNMENT_WORDS, Buffer, Element};
 use hlx_kernels::Operand;
 use hlx_kernels::elementwise::copy_strided;
 
-use crate::backward::watch;
+use crate::graph::backward::watch;
 use crate::{Result, Tensor};
 
 impl Tensor {

@@ -13,9 +13,9 @@ use hlx_kernels::Layout;
 
 use crate::Result;
 use crate::error::AutogradError;
-use crate::input::{GradientSource, Input, Leaf};
+use crate::graph::input::{GradientSource, Input, Leaf};
+use crate::graph::saved::{Again, Saved, prepares_results};
 use crate::samples::{Batch, Samples};
-use crate::saved::{Again, Saved, prepares_results};
 pub(crate) use check::check_count;
 use integers::KeptIntegers;
 pub use integers::WeightIntegers;

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use hlx_core::{Device, next_moment};
 
 use crate::Result;
-use crate::backward::{Backward, Gradient};
 use crate::error::AutogradError;
-use crate::hook::Hooks;
-use crate::tensor::Tensor;
+use crate::graph::backward::{Backward, Gradient};
+use crate::graph::hook::Hooks;
+use crate::graph::tensor::Tensor;
 
 /// How an operation differentiates itself with kernels: it takes the gradient of its output and
 /// passes the gradients of its inputs to the pass. It runs once, and what it captured is freed after.

@@ -5,8 +5,8 @@ use std::cell::{Cell, RefCell};
 
 use crate::Result;
 use crate::error::AutogradError;
-use crate::tape::Node;
-use crate::tensor::Tensor;
+use crate::graph::tape::Node;
+use crate::graph::tensor::Tensor;
 
 thread_local! {
     /// The moment of the operation whose derivative runs on this thread, and its name.

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use hlx_core::Device;
 
 use crate::Result;
-use crate::hook::Hooks;
-use crate::input::{Input, Leaf};
-use crate::tape::{Node, Rule, no_grad};
-use crate::tensor::Tensor;
+use crate::graph::hook::Hooks;
+use crate::graph::input::{Input, Leaf};
+use crate::graph::tape::{Node, Rule, no_grad};
+use crate::graph::tensor::Tensor;
 
 use watch::Watch;
 
