@@ -25,64 +25,57 @@
 //! # Ok::<(), hlx_nn::NnError>(())
 //! ```
 
-mod causal;
-mod classifier;
+mod decoder;
 mod deferred_norms;
 mod error;
 mod exchange;
+mod files;
 mod gradient_tree;
-mod hugging_face;
 mod init;
-mod language_model;
 mod layers;
 mod limits;
-mod lora;
 mod loss;
 mod mode;
 mod model;
-mod model_file;
+mod models;
 mod module;
 mod optimizer;
 mod parameters;
 mod schedule;
 mod shard_plan;
 mod state_digest;
-mod transformer;
 
-pub use causal::{
-    Architecture, CacheStep, CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig,
-    FeedForwardKind, KvCache, NormKind, Positions, RopeScaling, Rotary, TokenStep, likeliest,
+pub use decoder::{
+    Architecture, Block, CacheStep, CausalConfig, CausalInput, ExpertsConfig, FeedForwardKind,
+    KvCache, MultiHeadAttention, NormKind, Positions, RopeScaling, Rotary, TransformerConfig,
 };
-pub use classifier::{Classifier, ClassifierConfig, ClassifierKind};
 pub use deferred_norms::DeferredNorms;
 pub use error::NnError;
 pub use exchange::{Alone, Exchange, gather_state};
+pub use files::{
+    CONFIG_FILE, MODEL_FILE, ModelConfig, NamedTensor, PEFT_CONFIG_FILE, PEFT_FILE,
+    export_hugging_face, hugging_face_dtype, hugging_face_files, hugging_face_notes,
+    hugging_face_tensors, import_hugging_face, import_hugging_face_as, is_exported_config,
+    is_hugging_face_folder, is_own_peft_config, load_language_model, load_language_model_as,
+    load_model, model_files, peft_adapts_output, peft_config, read_hugging_face_config,
+    read_language_model_config, read_peft_config, save_model,
+};
 pub use gradient_tree::{GradientTree, MicroBatch, MicroBatchPlan};
 pub use hlx_autograd::{CrossEntropyOptions, LossReduction};
-pub use hugging_face::{
-    NamedTensor, export_hugging_face, hugging_face_dtype, hugging_face_files, hugging_face_notes,
-    hugging_face_tensors, import_hugging_face, import_hugging_face_as, is_exported_config,
-    read_hugging_face_config,
-};
 pub use init::Init;
-pub use language_model::{
-    LanguageModel, LanguageModelConfig, is_hugging_face_folder, load_language_model,
-    load_language_model_as, read_language_model_config,
-};
 pub use layers::{
-    AdaptiveAvgPool2d, AvgPool2d, BatchNorm, BatchNorm1d, BatchNorm2d, BatchNormConfig, Block,
-    Conv1d, Conv2d, ConvTranspose2d, Dropout, ELU, Embedding, FeedForward, Flatten, GRU, GroupNorm,
-    Hardswish, Identity, LSTM, LayerNorm, LeakyReLU, Linear, LogSoftmax, MaxPool2d, Mish, Mlp,
-    MultiHeadAttention, RMSNorm, RecurrentConfig, Sequential, Softmax,
-};
-pub use lora::{
-    LoraConfig, LowRank, PEFT_CONFIG_FILE, PEFT_FILE, is_own_peft_config, peft_adapts_output,
-    peft_config, read_peft_config,
+    AdaptiveAvgPool2d, AvgPool2d, BatchNorm, BatchNorm1d, BatchNorm2d, BatchNormConfig, Conv1d,
+    Conv2d, ConvTranspose2d, Dropout, ELU, Embedding, FeedForward, Flatten, GRU, GroupNorm,
+    Hardswish, Identity, LSTM, LayerNorm, LeakyReLU, Linear, LogSoftmax, LoraConfig, LowRank,
+    MaxPool2d, Mish, Mlp, RMSNorm, RecurrentConfig, Sequential, Softmax,
 };
 pub use loss::{cross_entropy, mse};
 pub use mode::Mode;
 pub use model::Model;
-pub use model_file::{CONFIG_FILE, MODEL_FILE, ModelConfig, load_model, model_files, save_model};
+pub use models::{
+    CausalLm, CausalModel, Classifier, ClassifierConfig, ClassifierKind, LanguageModel,
+    LanguageModelConfig, TokenStep, Transformer, likeliest,
+};
 pub use module::{Members, Module};
 pub use optimizer::{
     AVERAGE, Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Averaged, Common,
@@ -97,7 +90,6 @@ pub use parameters::{
 pub use schedule::{DecayShape, OneCycle, Plateau, PlateauConfig, PlateauState, Schedule};
 pub use shard_plan::ShardPlan;
 pub use state_digest::{PendingStateDigest, StateDigest, StateDigester};
-pub use transformer::{Transformer, TransformerConfig};
 
 /// The result of an operation on models.
 pub type Result<T, E = NnError> = std::result::Result<T, E>;

@@ -19,7 +19,7 @@ use hlx_core::sizes;
 
 pub use self::builder::ParameterBuilder;
 pub use self::files::WeightsSnapshot;
-pub(crate) use self::files::as_f32;
+pub(crate) use self::files::{as_f32, format_error};
 pub use self::finite::check_finite;
 pub(crate) use self::finite::non_finite;
 pub use self::inference::InferenceModel;

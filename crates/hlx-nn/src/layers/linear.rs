@@ -2,8 +2,8 @@
 
 use hlx_autograd::Tensor;
 
+use super::lora::LowRank;
 use super::weight_and_bias;
-use crate::lora::LowRank;
 use crate::{Init, Members, Mode, Module, Parameter, ParameterBuilder, Result};
 
 /// Computes y = x Wᵀ + bias over the last dimension, as `torch.nn.Linear`.

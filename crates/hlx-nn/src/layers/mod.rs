@@ -1,9 +1,7 @@
 //! Layers: plain structs over parameters, each a [`Module`](crate::Module).
 
 mod activation;
-mod attention;
 mod batch_norm;
-mod block;
 mod conv;
 mod dropout;
 mod embedding;
@@ -11,6 +9,7 @@ mod feed_forward;
 mod group_norm;
 mod layer_norm;
 mod linear;
+pub(crate) mod lora;
 mod mlp;
 mod plain;
 mod pool;
@@ -22,9 +21,7 @@ use hlx_autograd::Tensor;
 
 use crate::{Init, Parameter, ParameterBuilder, Result};
 
-pub use attention::MultiHeadAttention;
 pub use batch_norm::{BatchNorm, BatchNorm1d, BatchNorm2d, BatchNormConfig};
-pub use block::Block;
 pub use conv::{Conv1d, Conv2d, ConvTranspose2d};
 pub use dropout::Dropout;
 pub use embedding::Embedding;
@@ -32,6 +29,7 @@ pub use feed_forward::FeedForward;
 pub use group_norm::GroupNorm;
 pub use layer_norm::LayerNorm;
 pub use linear::Linear;
+pub use lora::{LoraConfig, LowRank};
 pub use mlp::Mlp;
 pub use plain::{ELU, Flatten, Hardswish, Identity, LeakyReLU, LogSoftmax, Mish, Softmax};
 pub use pool::{AdaptiveAvgPool2d, AvgPool2d, MaxPool2d};

@@ -1,5 +1,6 @@
 //! Declaring the parameters and buffers of a model, and giving them memory.
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::sync::mpsc::sync_channel;
@@ -12,7 +13,6 @@ use super::{BufferKind, Inner, ModelBuffer, Parameter, ParameterUse, Weights};
 use crate::Result;
 use crate::error::NnError;
 use crate::init::Init;
-use crate::lora::LoraConfig;
 
 /// Collects the parameters and buffers that layers declare; [`ParameterBuilder::build`] gives them
 /// memory. A layer is given the builder of its own name, which [`ParameterBuilder::child`] makes:
@@ -44,8 +44,8 @@ pub(super) struct Declared {
     pub n_dropouts: u32,
     /// Whether one of them has a probability above 0.
     pub draws_masks: bool,
-    /// Which linear layers have an adapter.
-    pub lora: Option<Arc<LoraConfig>>,
+    /// Which layers have adapters, in words of the layers that read it.
+    adapters: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl ParameterBuilder {
@@ -54,19 +54,19 @@ impl ParameterBuilder {
         Self::default()
     }
 
-    /// Gives the linear layers that a configuration names low-rank adapters: see [`LoraConfig`]. Call it
-    /// before any layer is declared.
-    pub fn with_lora(&mut self, config: LoraConfig) {
-        self.declared().lora = Some(Arc::new(config));
+    /// Says which of the layers that are declared from here on have adapters.
+    pub(crate) fn set_adapters<T: Any + Send + Sync>(&mut self, adapters: T) {
+        self.declared().adapters = Some(Arc::new(adapters));
     }
 
-    /// The configuration of the adapter of the layer that this builder is named after, if it has one.
-    pub(crate) fn lora(&self) -> Option<Arc<LoraConfig>> {
-        let layer = self.prefix.strip_suffix('.')?;
-        self.declared()
-            .lora
-            .clone()
-            .filter(|config| config.has(layer))
+    /// What was said about adapters, if it was said in this type.
+    pub(crate) fn adapters<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.declared().adapters.clone()?.downcast().ok()
+    }
+
+    /// The full name of the layer whose builder this is; none of a model's own builder.
+    pub(crate) fn scope(&self) -> Option<&str> {
+        self.prefix.strip_suffix('.')
     }
 
     /// The builder of a part of the model: what is declared to it is named `NAME.` and its own name.

@@ -13,7 +13,6 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use super::{ModelBuffer, Parameter, Weights};
 use crate::Result;
 use crate::error::NnError;
-use crate::lora::is_of_adapter;
 
 impl Weights {
     /// Returns every parameter and saved buffer by its name, as `torch.nn.Module.state_dict`: tensors
@@ -85,17 +84,8 @@ impl Weights {
         self.load_some(bytes, |_| true)
     }
 
-    /// As [`Weights::load_safetensors`], but leaves the parameters of adapters
-    /// ([`LoraConfig`](crate::LoraConfig)), which the file need not have, as they are.
-    ///
-    /// # Errors
-    /// As [`Weights::load_safetensors`].
-    pub fn load_base_safetensors(&self, bytes: &[u8]) -> Result<()> {
-        self.load_some(bytes, |name| !is_of_adapter(name))
-    }
-
     /// Reads the parameters whose names are wanted, and the buffers.
-    fn load_some(&self, bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<()> {
+    pub(crate) fn load_some(&self, bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<()> {
         let file = SafeTensors::deserialize(bytes).map_err(|e| format_error(&e))?;
         let is_buffer = |name: &str| self.buffers().iter().any(|one| one.name() == name);
         let unknown = |name: &&str| self.get(name).is_none() && !is_buffer(name);
@@ -259,7 +249,7 @@ pub(crate) fn as_f32(name: &str, view: &TensorView<'_>) -> Result<Vec<f32>> {
     }
 }
 
-pub(super) fn format_error(error: &safetensors::SafeTensorError) -> NnError {
+pub(crate) fn format_error(error: &safetensors::SafeTensorError) -> NnError {
     NnError::mismatch("safetensors", error.to_string())
 }
 

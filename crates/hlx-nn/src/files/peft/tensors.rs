@@ -9,15 +9,14 @@
 use safetensors::tensor::SafeTensors;
 use serde_json::{Map, Value, json};
 
-use super::{LoraConfig, format_error, is_of_adapter};
 use crate::error::NnError;
-use crate::hugging_face::{NamedTensor, Place, place_of, to_safetensors};
+use crate::files::hugging_face::{NamedTensor, Place, place_of, to_safetensors};
+use crate::layers::lora::{self, LoraConfig, is_of_adapter};
+use crate::parameters::format_error;
 use crate::{Architecture, Parameter, Result, Weights};
 
 /// PEFT's file of an adapter's tensors.
 pub const PEFT_FILE: &str = "adapter_model.safetensors";
-/// PEFT's file of an adapter's numbers.
-pub const PEFT_CONFIG_FILE: &str = "adapter_config.json";
 
 /// What PEFT's files put before every name.
 const PREFIX: &str = "base_model.model.";
@@ -36,7 +35,7 @@ impl ModuleAdapter<'_> {
     /// The module's name.
     fn module(&self) -> &str {
         let [a, _] = &self.names;
-        a.strip_suffix(super::A).unwrap_or(a)
+        a.strip_suffix(lora::A).unwrap_or(a)
     }
 
     /// The rank of each layer's adapter, and what it reads and writes.
@@ -283,7 +282,7 @@ fn other_tensor(name: &str) -> &'static str {
         ),
     ];
     let found = of_kind.iter().find(|(part, _)| name.contains(part));
-    let is_factor = name.ends_with(super::A) || name.ends_with(super::B);
+    let is_factor = name.ends_with(lora::A) || name.ends_with(lora::B);
     match found {
         Some((_, why)) => why,
         None if name.contains(".lora_A.") && !is_factor => {

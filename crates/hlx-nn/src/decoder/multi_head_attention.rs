@@ -2,9 +2,10 @@
 
 use hlx_autograd::{AttentionSpec, Tensor};
 
-use super::{Dropout, Linear};
-use crate::causal::{HeadSteps, Pass};
+use super::cache::HeadSteps;
+use super::pass::Pass;
 use crate::error::NnError;
+use crate::layers::{Dropout, Linear};
 use crate::{Init, Members, Mode, Module, ParameterBuilder, Result};
 
 /// Projects to queries, keys and values, attends causally in each head, and projects back.

@@ -2,9 +2,10 @@
 
 use hlx_autograd::Tensor;
 
-use super::{Dropout, FeedForward, LayerNorm, MultiHeadAttention};
-use crate::causal::Pass;
-use crate::{Members, Mode, Module, ParameterBuilder, Result, TransformerConfig};
+use super::pass::Pass;
+use super::{MultiHeadAttention, TransformerConfig};
+use crate::layers::{Dropout, FeedForward, LayerNorm};
+use crate::{Members, Mode, Module, ParameterBuilder, Result};
 
 /// Computes x + dropout(attention(norm(x))), then x + dropout(feed_forward(norm(x))): the
 /// pre-norm block of GPT-2.

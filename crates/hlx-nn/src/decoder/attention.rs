@@ -2,10 +2,11 @@
 
 use hlx_autograd::{AttentionSpec, Tensor};
 
+use super::CausalConfig;
 use super::cache::{CacheStep, HeadSteps};
 use super::fused::{PlainNorm, normed_linear, normed_side_by_side};
 use super::norm::Norm;
-use super::{CausalConfig, Pass};
+use super::pass::Pass;
 use crate::error::NnError;
 use crate::init::DROPOUT_PURPOSE;
 use crate::layers::Linear;

@@ -1,15 +1,12 @@
 //! The transformer: a decoder in the shape of GPT-2, with an output projection of its own.
 
-mod config;
-
 use hlx_autograd::Tensor;
 use hlx_core::Device;
 
-pub use config::TransformerConfig;
-
-use crate::causal::Pass;
+use crate::decoder::pass::Pass;
+use crate::decoder::{Block, TransformerConfig};
 use crate::error::NnError;
-use crate::layers::{Block, Dropout, Embedding, LayerNorm, Linear};
+use crate::layers::{Dropout, Embedding, LayerNorm, Linear};
 use crate::{
     CacheStep, CausalInput, CausalModel, Init, KvCache, Members, Mode, ModelBuffer, Module,
     ParameterBuilder, Result,

@@ -4,10 +4,12 @@ use hlx_autograd::{DType, Tensor};
 use hlx_core::Device;
 
 use super::balance::balance_loss;
-use super::block::Block;
-use super::norm::Norm;
-use super::pass::{shape_of, unfitting};
-use super::{CacheStep, CausalConfig, CausalInput, CausalModel, KvCache, Pass, Positions};
+use super::causal_model::CausalModel;
+use crate::decoder::block::Block;
+use crate::decoder::input::{shape_of, unfitting};
+use crate::decoder::norm::Norm;
+use crate::decoder::pass::Pass;
+use crate::decoder::{CacheStep, CausalConfig, CausalInput, KvCache, Positions, Rotary};
 use crate::error::NnError;
 use crate::layers::{Dropout, Embedding, Linear};
 use crate::{Init, Members, Mode, ModelBuffer, Module, ParameterBuilder, ParameterUse, Result};
@@ -161,7 +163,7 @@ impl CausalLm {
 /// The table of Vaswani et al. 2017: sin(position 10000^(-2i / C)) in the first half of a row, cosines in
 /// the second.
 fn sinusoids(positions: usize, width: usize) -> Vec<f32> {
-    let frequencies = super::Rotary::plain(10_000.0).frequencies(width, positions);
+    let frequencies = Rotary::plain(10_000.0).frequencies(width, positions);
     hlx_core::cpu::with_flush(|| {
         let mut table = Vec::new();
         for position in 0..positions {

@@ -3,9 +3,10 @@
 use hlx_autograd::{DType, Tensor, no_grad};
 use hlx_core::{ALIGNMENT_WORDS, Buffer, Device, Graph};
 
-use super::cache::refused;
-use super::{CausalModel, KvCache};
+use super::causal_model::CausalModel;
 use crate::Result;
+use crate::decoder::KvCache;
+use crate::decoder::cache::refused;
 
 /// The likeliest token of each row of logits \[n, V\], ids \[n\]: the place of the largest, of equal ones the
 /// first, as a search from the first on finds it. A row with a NaN has no likeliest token, and an id of V or

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::LoraConfig;
-use super::peft::PEFT_CONFIG_FILE;
 use crate::error::NnError;
-use crate::hugging_face::{Place, place_of};
+use crate::files::hugging_face::{Place, place_of};
+use crate::layers::LoraConfig;
 use crate::{Architecture, CausalConfig, CausalLm, Parameter, ParameterBuilder, Result};
+
+/// PEFT's file of an adapter's numbers.
+pub const PEFT_CONFIG_FILE: &str = "adapter_config.json";
 
 /// The output's layer.
 const HEAD: &str = "lm_head";
@@ -289,7 +291,7 @@ fn index_of(module: &str) -> Option<usize> {
     module.split('.').find_map(|part| part.parse().ok())
 }
 
-/// Of patterns those alone are known that [`peft_config`](super::peft_config) writes: a module of several layers has
+/// Of patterns those alone are known that [`peft_config`](crate::peft_config) writes: a module of several layers has
 /// as many times the rank and alpha.
 fn check_pattern(
     keys: &Map<String, Value>,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     AdamW, AdamWConfig, Architecture, Mode, Model, Module, Optimizer, Transformer,
-    TransformerConfig,
+    TransformerConfig, peft_config,
 };
 use hlx_autograd::Recompute;
 use hlx_core::Device;

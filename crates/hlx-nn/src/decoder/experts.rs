@@ -3,7 +3,8 @@
 use hlx_autograd::{DType, ExpertChoices, Tensor};
 
 use super::feed_forward::FeedForward;
-use super::{CausalConfig, ExpertsConfig, Pass};
+use super::pass::Pass;
+use super::{CausalConfig, ExpertsConfig};
 use crate::layers::Linear;
 use crate::{Init, Members, Mode, Module, ParameterBuilder, Result};
 

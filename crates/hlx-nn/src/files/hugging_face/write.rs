@@ -13,7 +13,7 @@ use super::classes::CLASSES;
 use super::names::place_of;
 use super::{stored_shape, transposed};
 use crate::error::NnError;
-use crate::model_file::write_files;
+use crate::files::model_file::write_files;
 use crate::{
     Architecture, CONFIG_FILE, CausalConfig, FeedForwardKind, MODEL_FILE, Positions, Result,
     RopeScaling, Rotary, Weights,

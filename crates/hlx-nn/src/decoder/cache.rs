@@ -13,7 +13,7 @@ use hlx_kernels::attention::ranged::{
     IntegerHeads, Limits, RangedAttention, integer_attention_of_cache, query_ranges,
 };
 
-use super::pass::shape_of;
+use super::input::shape_of;
 use crate::Result;
 use crate::error::NnError;
 
@@ -195,7 +195,7 @@ impl KvCache {
 
     /// Checks that `new[b]` of the `time` tokens of row b can be appended, counts them, and returns where the
     /// first of each sequence goes.
-    pub(super) fn advance(
+    pub(crate) fn advance(
         &mut self,
         (batch, time): (usize, usize),
         new: &[usize],
@@ -229,7 +229,7 @@ impl KvCache {
     }
 
     /// Starts a pass that appends `new[b]` of the tokens of row b of the ids \[B, T\].
-    pub(super) fn step(
+    pub(crate) fn step(
         &mut self,
         ids: &Tensor,
         new: &[usize],
@@ -257,7 +257,7 @@ impl KvCache {
 
     /// A pass that appends one token to each sequence, whose places are read on the device: ids \[B\] of the
     /// tokens held before it and after it.
-    pub(super) fn step_of(
+    pub(crate) fn step_of(
         &self,
         first_positions: Tensor,
         lengths: Tensor,
@@ -272,7 +272,7 @@ impl KvCache {
     }
 
     /// The device, and the memory of the first layer's keys, by which a recorded pass knows its cache.
-    pub(super) fn memory(&self) -> Option<(Device, Buffer)> {
+    pub(crate) fn memory(&self) -> Option<(Device, Buffer)> {
         Some((self.device.clone(), self.layers.first()?.memory().clone()))
     }
 }
@@ -281,7 +281,7 @@ impl KvCache {
 #[derive(Debug)]
 pub struct CacheStep<'a> {
     /// The position of each token, padding included, ids \[B, T\].
-    pub(super) positions: Tensor,
+    pub(crate) positions: Tensor,
     /// The tokens of each sequence, the new ones included, ids \[B\].
     lengths: Tensor,
     /// The position of each row's first token, ids \[B\].
@@ -481,6 +481,6 @@ fn rows_of(x: &Tensor) -> HeadRows<'_> {
     }
 }
 
-pub(super) fn refused(reason: String) -> NnError {
+pub(crate) fn refused(reason: String) -> NnError {
     NnError::Cache { reason }
 }

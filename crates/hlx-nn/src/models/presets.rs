@@ -1,6 +1,6 @@
 //! Models by name, with the sizes of their smallest published one.
 
-use super::{
+use crate::decoder::{
     Architecture, CausalConfig, ExpertsConfig, FeedForwardKind, NormKind, Positions, RopeScaling,
     Rotary,
 };

@@ -6,9 +6,6 @@
 //! PyTorch's linear layers do and `B` with zeros, so that an adapter changes nothing before it is trained.
 //! [`Weights::freeze_all_but_lora`] freezes the rest.
 
-mod peft;
-mod peft_config;
-
 use hlx_autograd::{Tensor, no_grad};
 use hlx_core::Arithmetic;
 use serde::{Deserialize, Serialize};
@@ -17,13 +14,10 @@ use crate::error::NnError;
 use crate::parameters::matches;
 use crate::{Init, Parameter, ParameterBuilder, Result, Weights};
 
-pub use peft::{PEFT_CONFIG_FILE, PEFT_FILE, is_own_peft_config, peft_config};
-pub use peft_config::{peft_adapts_output, read_peft_config};
-
 /// The end of the names of the first factors.
-const A: &str = ".lora_A.weight";
+pub(crate) const A: &str = ".lora_A.weight";
 /// The end of the names of the second factors.
-const B: &str = ".lora_B.weight";
+pub(crate) const B: &str = ".lora_B.weight";
 
 /// More than the width of any layer, which no rank has to exceed; the factors of a larger one only take memory.
 const MAX_RANK: usize = 1 << 16;
@@ -66,7 +60,7 @@ impl LoraConfig {
     }
 
     /// Whether a layer of this name has an adapter.
-    pub(crate) fn has(&self, layer: &str) -> bool {
+    fn has(&self, layer: &str) -> bool {
         self.targets.iter().any(|pattern| matches(pattern, layer))
     }
 
@@ -87,12 +81,13 @@ pub struct LowRank {
 
 impl LowRank {
     /// Declares the adapter of a layer, if the builder's configuration names it.
-    pub(crate) fn declare(
+    pub(super) fn declare(
         builder: &mut ParameterBuilder,
         input: usize,
         output: usize,
     ) -> Option<Self> {
-        let config = builder.lora()?;
+        let config = builder.adapters::<LoraConfig>()?;
+        builder.scope().filter(|layer| config.has(layer))?;
         let rank = config.rank;
         let init = Init::uniform_of(input);
         Some(Self {
@@ -107,7 +102,7 @@ impl LowRank {
     }
 
     /// Computes `residual + scale (x Aᵀ) Bᵀ`.
-    pub(crate) fn add_to(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor> {
+    pub(super) fn add_to(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor> {
         let inner = x.linear(&self.a.tensor()?, None)?.mul(self.scale)?;
         Ok(inner.linear_add(&self.b.tensor()?, None, residual)?)
     }
@@ -118,7 +113,24 @@ pub(crate) fn is_of_adapter(name: &str) -> bool {
     name.ends_with(A) || name.ends_with(B)
 }
 
+impl ParameterBuilder {
+    /// Gives the linear layers that a configuration names low-rank adapters: see [`LoraConfig`]. Call it
+    /// before any layer is declared.
+    pub fn with_lora(&mut self, config: LoraConfig) {
+        self.set_adapters(config);
+    }
+}
+
 impl Weights {
+    /// As [`Weights::load_safetensors`], but leaves the parameters of adapters, which the file need not have,
+    /// as they are.
+    ///
+    /// # Errors
+    /// As [`Weights::load_safetensors`].
+    pub fn load_base_safetensors(&self, bytes: &[u8]) -> Result<()> {
+        self.load_some(bytes, |name| !is_of_adapter(name))
+    }
+
     /// Freezes every parameter that is no adapter's.
     ///
     /// # Errors
@@ -176,17 +188,13 @@ impl Weights {
     }
 
     /// The layers with adapters, and both factors of each.
-    fn adapters(&self) -> impl Iterator<Item = (&str, &Parameter, &Parameter)> {
+    pub(crate) fn adapters(&self) -> impl Iterator<Item = (&str, &Parameter, &Parameter)> {
         self.parameters().iter().filter_map(|a| {
             let layer = a.name().strip_suffix(A)?;
             let b = self.get(&format!("{layer}{B}"))?;
             Some((layer, a, b))
         })
     }
-}
-
-fn format_error(error: &safetensors::SafeTensorError) -> NnError {
-    NnError::mismatch("safetensors", error.to_string())
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ struct Listed {
 
 /// The lists of each class by the version of `transformers`.
 fn listed() -> BTreeMap<String, BTreeMap<String, Listed>> {
-    let text = include_str!("../../../tests/fixtures/class_keys.json");
+    let text = include_str!("../../../../tests/fixtures/class_keys.json");
     serde_json::from_str(text).expect("the fixture")
 }
 

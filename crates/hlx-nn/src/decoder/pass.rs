@@ -2,8 +2,8 @@
 
 use hlx_autograd::Tensor;
 
-use super::{CacheStep, CausalInput};
-use crate::error::NnError;
+use super::cache::CacheStep;
+use super::input::{CausalInput, shape_of, unfitting};
 use crate::mode::recomputed;
 use crate::{Members, Mode, Result};
 
@@ -125,25 +125,5 @@ impl<'a> Pass<'a> {
     /// The documents of whole sequences.
     pub fn documents(&self) -> Option<&Tensor> {
         self.documents.as_ref()
-    }
-}
-
-/// The batch and the time of ids.
-pub(super) fn shape_of(ids: &Tensor, limit: usize) -> Result<(usize, usize)> {
-    match *ids.shape() {
-        [batch, time] if time <= limit => Ok((batch, time)),
-        _ => {
-            let expected = format!("[batch, time] with at most {limit} positions");
-            Err(unfitting("ids", ids, expected))
-        }
-    }
-}
-
-pub(super) fn unfitting(argument: &'static str, found: &Tensor, expected: String) -> NnError {
-    NnError::Shape {
-        op: "causal model",
-        argument,
-        found: found.shape().to_vec(),
-        expected,
     }
 }

@@ -1,62 +1,8 @@
-//! Causal language models: what they have in common, and one module of today's architectures.
-
-mod attention;
-mod balance;
-mod block;
-mod cache;
-mod config;
-mod experts;
-mod feed_forward;
-mod fused;
-mod lm;
-mod norm;
-mod pass;
-mod presets;
-mod rotary;
-mod token_step;
+//! What causal language models have in common.
 
 use hlx_autograd::Tensor;
 
-pub use cache::{CacheStep, KvCache};
-pub use config::{Architecture, CausalConfig, ExpertsConfig, FeedForwardKind, NormKind, Positions};
-pub use lm::CausalLm;
-pub use rotary::{RopeScaling, Rotary};
-pub use token_step::{TokenStep, likeliest};
-
-pub(crate) use cache::HeadSteps;
-pub(crate) use pass::Pass;
-
-use crate::{Mode, Module, Result};
-
-/// What a causal language model reads.
-#[derive(Clone, Copy, Debug)]
-pub struct CausalInput<'a> {
-    /// The tokens, ids \[B, T\], with the samples in the first dimension.
-    pub ids: &'a Tensor,
-    /// For each token the place in its row where its document begins, ids \[B, T\]: no attention
-    /// crosses documents, and positions count from there. Without it each row is one document.
-    pub documents: Option<&'a Tensor>,
-    /// The position of each token, ids \[B, T\], where it is not the distance from its document's first.
-    pub positions: Option<&'a Tensor>,
-    /// The places b T + t whose logits are wanted, ids \[n\]; all if left out.
-    pub rows: Option<&'a Tensor>,
-    /// Of rows that are padded on the right, how many tokens each has, ids \[B\]: what follows does not count
-    /// in the balance loss ([`CausalModel::logits_and_balance`]).
-    pub lengths: Option<&'a Tensor>,
-}
-
-impl<'a> CausalInput<'a> {
-    /// Rows of one document each, with all logits.
-    pub fn new(ids: &'a Tensor) -> Self {
-        Self {
-            ids,
-            documents: None,
-            positions: None,
-            rows: None,
-            lengths: None,
-        }
-    }
-}
+use crate::{CacheStep, CausalInput, KvCache, Mode, Module, Result};
 
 /// A model of the next token: the logits of a position depend on the tokens up to it alone.
 ///

@@ -8,7 +8,7 @@ use crate::{Members, Mode, Module, ParameterBuilder, Result};
 
 /// A norm over the last dimension.
 #[derive(Clone, Debug)]
-pub(super) enum Norm {
+pub(crate) enum Norm {
     Layer(LayerNorm),
     Rms(RMSNorm),
 }

@@ -2,18 +2,19 @@
 
 use hlx_autograd::Tensor;
 
+use super::CausalConfig;
 use super::attention::Attention;
 use super::experts::Experts;
 use super::feed_forward::FeedForward;
 use super::fused::is_of_few_rows;
 use super::norm::Norm;
-use super::{CausalConfig, Pass};
+use super::pass::Pass;
 use crate::layers::Dropout;
 use crate::{Members, Module, ParameterBuilder, Result};
 
 /// x + attention(norm(x)), then x + network(norm(x)); or, parallel, the sum of all three of one norm.
 #[derive(Clone, Debug)]
-pub(super) struct Block {
+pub(crate) struct Block {
     input_norm: Norm,
     attention: Attention,
     attention_dropout: Dropout,

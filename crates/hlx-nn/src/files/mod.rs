@@ -1,0 +1,20 @@
+//! The files of models: HLX's own, Hugging Face's folders, and PEFT's adapters.
+
+mod hugging_face;
+mod language_model;
+mod model_file;
+mod peft;
+
+pub use hugging_face::{
+    NamedTensor, export_hugging_face, hugging_face_dtype, hugging_face_files, hugging_face_notes,
+    hugging_face_tensors, import_hugging_face, import_hugging_face_as, is_exported_config,
+    read_hugging_face_config,
+};
+pub use language_model::{
+    is_hugging_face_folder, load_language_model, load_language_model_as, read_language_model_config,
+};
+pub use model_file::{CONFIG_FILE, MODEL_FILE, ModelConfig, load_model, model_files, save_model};
+pub use peft::{
+    PEFT_CONFIG_FILE, PEFT_FILE, is_own_peft_config, peft_adapts_output, peft_config,
+    read_peft_config,
+};
