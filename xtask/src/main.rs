@@ -28,6 +28,7 @@ mod specializations;
 mod storm;
 mod summary;
 mod table;
+mod test_choice;
 mod tests_verb;
 mod tidy;
 mod train;

@@ -8,21 +8,23 @@ use std::process::{Command, Stdio};
 use crate::command::{self, step};
 use crate::setup::Consent;
 use crate::summary::{Report, Results, summary};
-use crate::{Outcome, files, setup, specializations};
+use crate::{Outcome, files, setup, specializations, test_choice};
 
 pub const HELP: &str = "\
-cargo xtask test [--yes | --no-install] [--device all|cpu|vulkan] [--pipelines]
+cargo xtask test [--all] [--yes | --no-install] [--device all|cpu|vulkan] [--pipelines]
                  [-- ARGUMENTS OF cargo test]
 
-Runs all tests and doc tests in release mode, on the CPU device and on every Vulkan device found,
-under the Khronos validation layer with synchronization validation. One message of the layer fails
-the run. The last lines say how many tests ran on which device, and what was left out and why.
+Runs the tests that prove the most for their time in release mode, on the CPU device and on every
+Vulkan device found, under the Khronos validation layer with synchronization validation. One message
+of the layer fails the run. The last lines say how many tests ran on which device, and what was left
+out and why.
 
 The tests need a Vulkan driver, the validation layer and spirv-val. On Debian and Ubuntu the verb
 prints which packages are missing, prompts, and installs them through apt (as root or through sudo);
 elsewhere it prints the commands. Where standard input is not a terminal it installs nothing and
 goes on with what is here.
 
+  --all          all tests, with all of their cases, and doc tests; CI=true does the same
   --yes          install without asking; the environment variable CI=true does the same
   --no-install   install nothing; go on with what is here
   --device D     the devices under test, as the environment variable HLX_TEST_DEVICES:
@@ -32,6 +34,7 @@ goes on with what is here.
                  shaders/specializations.txt";
 
 struct Options {
+    all: bool,
     consent: Consent,
     device: Option<String>,
     pipelines: bool,
@@ -52,6 +55,11 @@ pub fn run(args: &[String]) -> Outcome {
     }
     let (log, report) = (output_file("validation.log")?, output_file("tests.tsv")?);
     let mut tests = command::cargo(&["test", "--release", "--no-fail-fast"]);
+    if !options.all && options.rest.is_empty() {
+        tests.args(test_choice::arguments(&command::root())?);
+        tests.env("HLX_TEST_CASES", "chosen");
+        left_out.extend(test_choice::left_out());
+    }
     tests.args(&options.rest).env("HLX_TEST_REPORT", &report);
     // Where a driver is installed, finding no device with it is a failure and no reason to skip.
     let device = if device == "all" && setup::has_vulkan() {
@@ -134,6 +142,7 @@ pub fn output_file(name: &str) -> Result<PathBuf, String> {
 
 fn parse(args: &[String], ci: bool, device: Option<String>) -> Result<Options, String> {
     let mut options = Options {
+        all: ci,
         consent: if ci { Consent::Given } else { Consent::Unknown },
         device: device.or_else(|| ci.then(|| "vulkan".to_string())),
         pipelines: false,
@@ -142,6 +151,7 @@ fn parse(args: &[String], ci: bool, device: Option<String>) -> Result<Options, S
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
+            "--all" => options.all = true,
             "--yes" => options.consent = Consent::Given,
             "--no-install" => options.consent = Consent::Refused,
             "--pipelines" => options.pipelines = true,
@@ -202,6 +212,7 @@ mod tests {
         assert_eq!(read("").consent, Consent::Unknown);
         assert_eq!(read("").device, None);
         assert_eq!(read("--yes").consent, Consent::Given);
+        assert!(read("--all").all && !read("").all);
         assert!(read("--pipelines").pipelines && !read("--yes").pipelines);
     }
 
@@ -209,6 +220,7 @@ mod tests {
     fn continuous_integration_installs_unasked_and_needs_vulkan() {
         let options = parse(&[], true, None).expect("fine");
         assert_eq!(options.consent, Consent::Given);
+        assert!(options.all);
         assert_eq!(options.device.as_deref(), Some("vulkan"));
         let chosen = parse(&[], true, Some("cpu".to_string())).expect("fine");
         assert_eq!(chosen.device.as_deref(), Some("cpu"));
