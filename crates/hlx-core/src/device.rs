@@ -336,7 +336,8 @@ impl Device {
     where
         F: Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
     {
-        self.launch_any(&launch, (work, None), || Box::new(cpu))
+        let mut cpu = Some(cpu);
+        self.launch_any(&launch, (work, None), &mut || boxed(&mut cpu))
     }
 
     /// As [`Device::launch`], of a launch that becomes part of a chain where a graph is recorded
@@ -355,19 +356,24 @@ impl Device {
     {
         let joins = self.tuning.chains && self.is_recording();
         let fusable = joins.then(fusable).flatten();
-        self.launch_any(&launch, (launch.work(), fusable), || Box::new(cpu))
+        let (work, mut cpu) = (launch.work(), Some(cpu));
+        self.launch_any(&launch, (work, fusable), &mut || boxed(&mut cpu))
     }
 
+    /// One body for all kernels: `cpu` is called on the CPU device, once.
     fn launch_any(
         &self,
         launch: &Launch<'_>,
         (work, fusable): (Work, Option<Arc<dyn Fusable>>),
-        cpu: impl FnOnce() -> CpuBody,
+        cpu: &mut dyn FnMut() -> Option<CpuBody>,
     ) -> Result<(), CoreError> {
         check_bindings(launch.name, launch.bindings, self.source())?;
         match self.stream() {
             Stream::Vulkan(stream) => stream.launch(launch, work, (self.pace(), fusable)),
-            Stream::Cpu(stream) => stream.launch(launch, work, (cpu(), fusable)),
+            Stream::Cpu(stream) => match cpu() {
+                Some(cpu) => stream.launch(launch, work, (cpu, fusable)),
+                None => Ok(()),
+            },
         }
     }
 
@@ -511,4 +517,12 @@ impl Drop for RecordingGuard<'_> {
     fn drop(&mut self) {
         on_stream!(self.0, stream => stream.abandon_recording());
     }
+}
+
+/// The body of a launch, taken out of its place.
+fn boxed<F>(cpu: &mut Option<F>) -> Option<CpuBody>
+where
+    F: Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
+{
+    cpu.take().map(|cpu| Box::new(cpu) as CpuBody)
 }
