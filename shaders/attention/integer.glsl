@@ -10,6 +10,7 @@ layout(local_size_x = 32) in;
 // sum = the sum of row `wide_row` of a wide operand, whose planes are `plane` words apart, with row `narrow_row` of a
 // narrow one. It is below 2^31, as heads have at most 256 columns.
 #ifdef DOTS
+#extension GL_EXT_integer_dot_product : require
 #define SUM_ROWS(sum, wide, wide_row, plane, narrow, narrow_row)                 \
     sum = 0;                                                                     \
     {                                                                            \

@@ -1,5 +1,5 @@
 // Which rows of matrices enter the largest magnitudes of columns: where COUNTED is above 0, those of which so many exponents
-// (of prepare_rows.comp or counted_rows.comp) are not all those of zeros.
+// (of prepare_rows or counted_rows) are not all those of zeros.
 layout(constant_id = 3) const uint COUNTED = 0;
 
 layout(set = 0, binding = COUNTED_BINDING) readonly restrict buffer Counted { int counted[]; };

@@ -1,7 +1,15 @@
 // The product of prepared operands (finish.glsl) with few rows of a, for generation: 32 threads have two columns, whose rows of
 // b they read from end to end, with up to four rows of a. A workgroup has 16 columns; those that read the same columns for other
 // rows follow each other. The sums of a column's threads are
-// added up in shared memory: no order shows. The including file defines dot_of(unit, unit) of 16 digits each.
+// added up in shared memory: no order shows. With DOTS by dot products of four bytes.
+#extension GL_EXT_control_flow_attributes : require
+#include "finish.glsl"
+#ifdef DOTS
+#include "byte_dot.glsl"
+#else
+#include "plain_dot.glsl"
+#endif
+
 layout(local_size_x = 256) in;
 
 const uint MOST_ROWS = 4u;

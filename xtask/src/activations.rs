@@ -1,4 +1,4 @@
-//! Writes both sides of the activations, GLSL and Rust, from the one table of their kinds.
+//! Both sides of the activations, GLSL and Rust, from the one table of their kinds.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -24,14 +24,19 @@ struct Kind {
 pub fn generate(root: &Path, check: bool) -> Result<(), String> {
     let kinds = table::read(root, TABLE, parse)?;
     write_or_compare(root, GLSL, &glsl(&kinds), check)?;
-    write_or_compare(root, RUST, &rust(&kinds), check)?;
-    for Kind { name, .. } in &kinds {
-        for (direction, comp) in [("forward", forward(name)), ("backward", backward(name))] {
-            let file = format!("shaders/activation/{name}_{direction}.comp");
-            write_or_compare(root, &file, &comp, check)?;
-        }
-    }
-    Ok(())
+    write_or_compare(root, RUST, &rust(&kinds), check)
+}
+
+/// The sources of the shaders of every kind, by name.
+///
+/// Errors name the file and line of a malformed kind.
+pub fn sources(root: &Path) -> Result<Vec<(String, String)>, String> {
+    let kinds = table::read(root, TABLE, parse)?.into_iter();
+    let both = kinds.flat_map(|Kind { name, .. }| {
+        let sources = [("forward", forward(&name)), ("backward", backward(&name))];
+        sources.map(|(direction, source)| (format!("activation/{name}_{direction}"), source))
+    });
+    Ok(both.collect())
 }
 
 /// Reads `NAME Kind documentation`.
@@ -87,11 +92,11 @@ fn backward(name: &str) -> String {
 
 fn comp(formula: &str, name: &str, define: &str, apply: &str) -> String {
     format!(
-        "// {formula} of {name}: see include/activation.glsl. Written by `cargo xtask shaders`.\n\
+        "// {formula} of {name}: see include/activation.glsl.\n\
          #version 460\n\
          #extension GL_GOOGLE_include_directive : require\n\
-         #include \"../include/activation.glsl\"\n\
-         {define}#include \"../include/map.glsl\"\n\n\
+         #include \"activation.glsl\"\n\
+         {define}#include \"map.glsl\"\n\n\
          {apply}\n"
     )
 }

@@ -1,19 +1,22 @@
 //! `crates/hlx-kernels/spv/digests.txt`: which source each committed SPIR-V module was made from.
 //!
-//! A line a module: its name, the digest of its source, the digest of the module. The source's
-//! digest covers the file and all it includes, in order, and the header names the compiler; so
+//! Each line is one module: its name, the digest of its source, the digest of the module. The source's
+//! digest covers its text and all it includes, in order, and the header names the compiler; so
 //! a plain build can detect a stale module without a compiler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::files;
-use crate::sha256;
+use crate::{activations, families, files, sha256, variants};
 
-/// One shader: where its source and its module are, and its name (`layer_norm/forward`).
+/// One shader: its name (`layer_norm/forward`), its source, and where its module is.
 pub struct Shader {
     pub name: String,
-    pub source: PathBuf,
+    pub source: String,
+    /// The folder from which the source includes files.
+    pub folder: PathBuf,
+    /// The file of the source, or of the table that it was made from.
+    pub origin: String,
     pub module: PathBuf,
 }
 
@@ -53,20 +56,41 @@ pub fn modules(root: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, String>
     Ok(found)
 }
 
-/// Every shader of the tree, by name.
+/// Every shader of the tree, by name: the files `shaders/**/*.comp`, and those that tables describe.
 pub fn shaders(root: &Path) -> Result<Vec<Shader>, String> {
     let dir = root.join("shaders");
-    let sources = files::under(&dir, &["comp"])?;
-    let shader = |source: PathBuf| {
-        let name = files::relative(&dir, &source.with_extension(""));
-        let module = root.join(format!("crates/{}/spv/{name}.spv", owner(&name)));
-        Shader {
-            name,
+    let mut shaders = BTreeMap::new();
+    let mut add = |name: String, source: String, (folder, origin): (PathBuf, String)| {
+        let shader = Shader {
+            module: root.join(format!("crates/{}/spv/{name}.spv", owner(&name))),
+            name: name.clone(),
             source,
-            module,
-        }
+            folder,
+            origin,
+        };
+        let twice = shaders.insert(name, shader);
+        twice.map_or(Ok(()), |twice| {
+            Err(format!("{}: described twice", twice.name))
+        })
     };
-    Ok(sources.into_iter().map(shader).collect())
+    let folder_of = |path: PathBuf| path.parent().unwrap_or(&dir).to_path_buf();
+    for (name, source) in variants::sources(root)? {
+        let place = (
+            folder_of(dir.join(&name)),
+            format!("{}: {name}", variants::LIST),
+        );
+        add(name, source, place)?;
+    }
+    for (name, source) in [families::sources(root)?, activations::sources(root)?].concat() {
+        let place = (dir.join("include"), format!("shaders/include: {name}"));
+        add(name, source, place)?;
+    }
+    for path in files::under(&dir, &["comp"])? {
+        let name = files::relative(&dir, &path.with_extension(""));
+        let (source, origin) = (files::text(&path)?, files::relative(root, &path));
+        add(name, source, (folder_of(path), origin))?;
+    }
+    Ok(shaders.into_values().collect())
 }
 
 /// The compiler that the lock file pins, with its fixed target.
@@ -81,34 +105,45 @@ pub fn compiler(root: &Path) -> Result<String, String> {
 }
 
 /// The digest of a source and of everything it includes, in order, each file once.
-pub fn of_source(root: &Path, source: &Path) -> Result<String, String> {
-    let mut text = Vec::new();
-    append_closure(root, source, source, &mut BTreeSet::new(), &mut text)?;
-    Ok(sha256::hex(&text))
+pub fn of_source(root: &Path, shader: &Shader) -> Result<String, String> {
+    let mut closure = Closure {
+        root,
+        folder: &shader.folder,
+        seen: BTreeSet::new(),
+        text: Vec::new(),
+    };
+    let file = root.join(format!("shaders/{}.comp", shader.name));
+    closure.append(&file, shader.source.as_bytes())?;
+    Ok(sha256::hex(&closure.text))
 }
 
-fn append_closure(
-    root: &Path,
-    top: &Path,
-    file: &Path,
-    seen: &mut BTreeSet<String>,
-    text: &mut Vec<u8>,
-) -> Result<(), String> {
-    let file = normal(file);
-    let name = files::relative(root, &file);
-    if !seen.insert(name.clone()) {
-        return Ok(());
+/// A source and what it includes, gathered.
+struct Closure<'a> {
+    root: &'a Path,
+    /// The folder of the source.
+    folder: &'a Path,
+    seen: BTreeSet<String>,
+    text: Vec<u8>,
+}
+
+impl Closure<'_> {
+    fn append(&mut self, file: &Path, bytes: &[u8]) -> Result<(), String> {
+        let name = files::relative(self.root, file);
+        self.text
+            .extend_from_slice(format!("{name} {}\n", bytes.len()).as_bytes());
+        self.text.extend_from_slice(bytes);
+        for include in includes(&String::from_utf8_lossy(bytes)) {
+            let candidates = [file.with_file_name(&include), self.folder.join(&include)];
+            let found = candidates.iter().find(|path| path.is_file());
+            let path =
+                found.ok_or_else(|| format!("{name}: cannot find #include \"{include}\""))?;
+            let path = normal(path);
+            if self.seen.insert(files::relative(self.root, &path)) {
+                self.append(&path, &files::bytes(&path)?)?;
+            }
+        }
+        Ok(())
     }
-    let bytes = files::bytes(&file)?;
-    text.extend_from_slice(format!("{name} {}\n", bytes.len()).as_bytes());
-    text.extend_from_slice(&bytes);
-    for include in includes(&String::from_utf8_lossy(&bytes)) {
-        let candidates = [file.as_path(), top].map(|from| from.with_file_name(&include));
-        let found = candidates.iter().find(|path| path.is_file());
-        let path = found.ok_or_else(|| format!("{name}: cannot find #include \"{include}\""))?;
-        append_closure(root, top, path, seen, text)?;
-    }
-    Ok(())
 }
 
 /// The names in a source's `#include "..."` lines, in order.
@@ -221,16 +256,16 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
 
 /// What is wrong with one shader's module, if anything.
 fn fault(root: &Path, shader: &Shader, entry: Option<&Entry>) -> Result<Option<String>, String> {
-    let source = of_source(root, &shader.source)?;
+    let source = of_source(root, shader)?;
     if !shader.module.is_file() {
-        return Ok(Some(format!("shaders/{}.comp has no module", shader.name)));
+        return Ok(Some(format!("{} has no module", shader.origin)));
     }
     let module = sha256::hex(&files::bytes(&shader.module)?);
     Ok(match entry {
         None => Some(format!("{} is not listed in digests.txt", shader.name)),
         Some(entry) if entry.source != source => Some(format!(
-            "shaders/{}.comp or an include changed after its module",
-            shader.name
+            "{} or an include changed after its module",
+            shader.origin
         )),
         Some(entry) if entry.module != module => Some(format!(
             "{} is not what the compiler wrote",
@@ -262,6 +297,10 @@ mod tests {
                 "#version 460\n#include \"../include/a.glsl\"\n",
             );
             tree.put("crates/hlx-kernels/spv/f/x.spv", "module");
+            for list in ["variants.txt", "include/unary.txt", "include/binary.txt"] {
+                tree.put(&format!("shaders/{list}"), "");
+            }
+            tree.put("shaders/include/activations.txt", "");
             tree
         }
 
@@ -274,7 +313,7 @@ mod tests {
         fn record(&self) {
             let shader = &shaders(&self.0).expect("shaders")[0];
             let entry = Entry {
-                source: of_source(&self.0, &shader.source).expect("a digest"),
+                source: of_source(&self.0, shader).expect("a digest"),
                 module: sha256::hex(b"module"),
             };
             let entries = BTreeMap::from([(shader.name.clone(), entry)]);

@@ -1,4 +1,4 @@
-//! Writes the kernels of the unary and binary operations, GLSL and Rust, each family from its table.
+//! The kernels of the unary and binary operations, GLSL and Rust, each family from its table.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -48,17 +48,28 @@ struct Operation {
     documentation: String,
 }
 
-/// Writes all files of both families under `root`; with `check`, only compares them with what
+/// The sources of both families' shaders, by name.
+///
+/// Errors name the file and line of a malformed operation.
+pub fn sources(root: &Path) -> Result<Vec<(String, String)>, String> {
+    let mut sources = Vec::new();
+    for family in &FAMILIES {
+        let operations = table::read(root, &family.table(), parse)?.into_iter();
+        sources.extend(operations.map(|operation| {
+            let name = format!("{}/{}", family.name, operation.name);
+            (name, family.comp(&operation))
+        }));
+    }
+    Ok(sources)
+}
+
+/// Writes the Rust files of both families under `root`; with `check`, only compares them with what
 /// would be written.
 ///
 /// Errors name the file and line of a malformed operation, or the file that is out of date.
 pub fn generate(root: &Path, check: bool) -> Result<(), String> {
     for family in &FAMILIES {
         let operations = table::read(root, &family.table(), parse)?;
-        for operation in &operations {
-            let file = format!("shaders/{}/{}.comp", family.name, operation.name);
-            write_or_compare(root, &file, &family.comp(operation), check)?;
-        }
         let name = family.name;
         let file = format!("crates/hlx-kernels/src/elementwise/{name}/kinds.rs");
         write_or_compare(root, &file, &family.rust(&operations), check)?;
@@ -112,12 +123,12 @@ impl Family {
         let (family, count) = (self.name, self.operands.len());
         let parameters: Vec<String> = self.operands.iter().map(|x| format!("uint {x}")).collect();
         let mut text = format!(
-            "// {name} of {count} operand{}: see include/{family}/{file}.glsl. Written by `cargo xtask shaders`.\n\
+            "// {name} of {count} operand{}: see include/{family}/{file}.glsl.\n\
              #version 460\n\
              #extension GL_GOOGLE_include_directive : require\n\
              #define HLX_OPERANDS {count}\n\
-             #include \"../include/elements.glsl\"\n\
-             #include \"../include/{family}/{file}.glsl\"\n\n\
+             #include \"elements.glsl\"\n\
+             #include \"{family}/{file}.glsl\"\n\n\
              uint apply({}) {{\n",
             if count > 1 { "s" } else { "" },
             parameters.join(", ")

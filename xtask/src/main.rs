@@ -32,6 +32,7 @@ mod test_choice;
 mod tests_verb;
 mod tidy;
 mod train;
+mod variants;
 
 use std::process::ExitCode;
 

@@ -11,7 +11,8 @@ pub const HELP: &str = "\
 cargo xtask shaders [--all] [--check]
 
 Writes the constants of shaders/include/constants.txt, the activations of activations.txt and the
-operations of unary.txt and binary.txt to GLSL and Rust, compiles each changed shaders/**/*.comp with the pinned glslang (built at the first
+operations of unary.txt and binary.txt to GLSL and Rust, compiles each changed shader (shaders/**/*.comp, the rows of
+shaders/variants.txt, the activations and the operations) with the pinned glslang (built at the first
 call: about 2.5 CPU minutes, and a C++ compiler is needed) to the spv/ folder of the crate that loads them, validates the modules with
 spirv-val where it is installed, lints them, writes their push constants as Rust structs, and
 rewrites crates/hlx-kernels/spv/digests.txt.
@@ -72,9 +73,8 @@ fn current(root: &Path, shader: &Shader, recorded: &Digests) -> Result<bool, Str
 }
 
 fn entry_of(root: &Path, shader: &Shader) -> Result<Entry, String> {
-    let source = digests::of_source(root, &shader.source)?;
     Ok(Entry {
-        source,
+        source: digests::of_source(root, shader)?,
         module: sha256::hex(&files::bytes(&shader.module)?),
     })
 }
@@ -94,9 +94,11 @@ fn scratch_module(scratch: &Path, shader: &Shader) -> PathBuf {
 fn compile(program: &Path, scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
     let mut compiler = Command::new(program);
     for shader in shaders {
-        compiler
-            .arg(&shader.source)
-            .arg(scratch_module(scratch, shader));
+        let module = scratch_module(scratch, shader);
+        let source = module.with_extension("comp");
+        make_folder_of(&source)?;
+        files::write(&source, shader.source.as_bytes())?;
+        compiler.arg(source).arg(&shader.folder).arg(module);
     }
     command::capture("the shader compiler", &mut compiler).map(|_| ())
 }
@@ -202,13 +204,17 @@ fn compare(scratch: &Path, shaders: &[&Shader]) -> Outcome {
 fn install(scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
     for shader in shaders {
         let bytes = files::bytes(&scratch_module(scratch, shader))?;
-        if let Some(dir) = shader.module.parent() {
-            std::fs::create_dir_all(dir)
-                .map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
-        }
+        make_folder_of(&shader.module)?;
         files::write(&shader.module, &bytes)?;
     }
     Ok(())
+}
+
+fn make_folder_of(file: &Path) -> Result<(), String> {
+    let Some(dir) = file.parent() else {
+        return Ok(());
+    };
+    std::fs::create_dir_all(dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))
 }
 
 /// Writes the digests of all shaders, and removes modules whose source is gone.

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use crate::digests::{self, Shader};
 use crate::files;
 
 /// Words that mean unfinished work, in two pieces so that this file may name them.
@@ -29,16 +30,12 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
             rust += &text;
         }
     }
-    for source in sources
-        .iter()
-        .filter(|path| path.extension().is_some_and(|ext| ext == "comp"))
-    {
-        let name = files::relative(&root.join("shaders"), &source.with_extension(""));
+    for Shader { name, origin, .. } in digests::shaders(root)? {
         if ![format!("\"{name}\""), format!("spv/{name}.spv")]
             .iter()
             .any(|load| rust.contains(load))
         {
-            wrong.push(format!("shaders/{name}.comp is loaded by no Rust file"));
+            wrong.push(format!("{origin} is loaded by no Rust file"));
         }
     }
     wrong.extend(check_pages(root)?);

@@ -1,4 +1,5 @@
-//! Compiles GLSL compute shaders to SPIR-V: `shader-compiler IN.comp OUT.spv [IN OUT ...]`.
+//! Compiles GLSL compute shaders to SPIR-V: `shader-compiler IN.comp FOLDER OUT.spv [IN FOLDER OUT ...]`.
+//! FOLDER is where a source's includes are.
 //!
 //! Target: Vulkan 1.2, SPIR-V 1.5, no debug information, no optimiser: the module is a plain
 //! translation of the source, the same for everybody who runs this pinned compiler.
@@ -13,9 +14,9 @@ use glslang::{
     SourceLanguage, SpirvVersion, Target, VulkanVersion,
 };
 
-/// Resolves `#include "x"` beside the file that includes it, then beside the root file.
+/// Resolves `#include "x"` beside the file that includes it, then in the source's folder.
 struct Includes {
-    root: PathBuf,
+    folder: PathBuf,
 }
 
 impl IncludeHandler for Includes {
@@ -29,7 +30,7 @@ impl IncludeHandler for Includes {
         let beside = Path::new(includer).parent().map(|dir| dir.join(name));
         let path = beside
             .filter(|path| path.is_file())
-            .unwrap_or_else(|| self.root.join(name));
+            .unwrap_or_else(|| self.folder.join(name));
         let data = fs::read_to_string(&path).ok()?;
         Some(IncludeResult {
             name: path.to_string_lossy().into_owned(),
@@ -38,7 +39,7 @@ impl IncludeHandler for Includes {
     }
 }
 
-fn compile(compiler: &Compiler, input: &Path) -> Result<Vec<u32>> {
+fn compile(compiler: &Compiler, input: &Path, folder: &Path) -> Result<Vec<u32>> {
     let text =
         fs::read_to_string(input).with_context(|| format!("cannot read {}", input.display()))?;
     let source = ShaderSource::from(text);
@@ -52,7 +53,7 @@ fn compile(compiler: &Compiler, input: &Path) -> Result<Vec<u32>> {
         messages: ShaderMessage::DEFAULT,
     };
     let mut includes = Includes {
-        root: input.parent().map(Path::to_path_buf).unwrap_or_default(),
+        folder: folder.to_path_buf(),
     };
     let no_defines: Option<&[(&str, Option<&str>)]> = None;
     let shader_input = ShaderInput::new(
@@ -70,21 +71,23 @@ fn compile(compiler: &Compiler, input: &Path) -> Result<Vec<u32>> {
 
 fn main() -> Result<()> {
     let args: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    if args.is_empty() || args.len() % 2 != 0 {
-        bail!("usage: shader-compiler IN.comp OUT.spv [IN.comp OUT.spv ...]");
+    if args.is_empty() || args.len() % 3 != 0 {
+        bail!("usage: shader-compiler IN.comp FOLDER OUT.spv [IN.comp FOLDER OUT.spv ...]");
     }
     let Some(compiler) = Compiler::acquire() else {
         bail!("cannot start glslang")
     };
-    for pair in args.chunks(2) {
+    for shader in args.chunks(3) {
+        let [input, folder, output] = shader else {
+            bail!("an incomplete shader")
+        };
         let words =
-            compile(compiler, &pair[0]).with_context(|| format!("{}", pair[0].display()))?;
+            compile(compiler, input, folder).with_context(|| format!("{}", input.display()))?;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        if let Some(dir) = pair[1].parent() {
+        if let Some(dir) = output.parent() {
             fs::create_dir_all(dir)?;
         }
-        fs::write(&pair[1], bytes)
-            .with_context(|| format!("cannot write {}", pair[1].display()))?;
+        fs::write(output, bytes).with_context(|| format!("cannot write {}", output.display()))?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! `scatter_add` line by line, without a sort: where there are lines enough to fill the device.
 //!
 //! All contributions of a target lie in one line of the index along the axis. A workgroup follows its
-//! lines in order (`indexing/add_lines.comp`), on the CPU a task; the order of additions is that of
+//! lines in order (`indexing/add_lines.glsl`), on the CPU a task; the order of additions is that of
 //! [`super::scatter_add`].
 
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -18,7 +18,7 @@ use crate::terms::{PIECE, check_fits, fits, part};
 shader!(shader, "indexing/add_lines");
 shader!(held_shader, "indexing/add_lines_held");
 
-/// Targets of a line that `add_lines_held.comp` has room for.
+/// Targets of a line that the module `add_lines_held` has room for.
 const MOST_HELD: usize = 4096;
 
 /// Rounds that the shaders count; a line takes at most one a position.

@@ -1,7 +1,0 @@
-// y = f(x) of relu: see include/activation.glsl. Written by `cargo xtask shaders`.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/activation.glsl"
-#include "../include/map.glsl"
-
-float apply(float x) { return relu_forward(x); }

@@ -1,9 +1,0 @@
-// Attention dK and dV for heads of at most 64 columns, 32 keys a workgroup, read through the cache.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#define THREAD_ROWS 4
-#define THREADS_Y 8
-#define ROWS_FROM_MEMORY
-// More loads in flight (1.04 times as fast on an H200 as with 4).
-#define UNROLL 8
-#include "backward_key_value_narrow.glsl"

@@ -1,6 +1,0 @@
-// Attention forward for heads of at most 64 columns, 32 queries a workgroup.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#define THREAD_ROWS 2
-#define THREADS_Y 16
-#include "forward_narrow.glsl"

@@ -1,7 +1,0 @@
-// Attention over ranges, dQ, for heads of at most 64 columns: 64 queries a workgroup.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#define THREAD_ROWS 4
-#define THREADS_Y 16
-#define CHUNKS 1
-#include "ranged_backward_query.glsl"

@@ -1,6 +1,0 @@
-// The matrix product of few rows, 8 columns a workgroup, whose A is silu(A) up.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#define GATED
-#define COLUMNS 8
-#include "few_rows.glsl"

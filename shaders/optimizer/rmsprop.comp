@@ -1,8 +1,0 @@
-// RMSprop without momentum; formulas in rmsprop.glsl.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
-#include "../include/math.glsl"
-#define HLX_STATES 1
-#include "rmsprop.glsl"

@@ -1,9 +1,0 @@
-// RMSprop by the centered second moment; formulas in rmsprop.glsl.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
-#include "../include/math.glsl"
-#define HLX_CENTERED
-#define HLX_STATES 2
-#include "rmsprop.glsl"
