@@ -110,10 +110,7 @@ fn rust(kinds: &[Kind]) -> String {
     for Kind { name, .. } in kinds {
         for direction in ["forward", "backward"] {
             let module = format!("{name}_{direction}_shader");
-            let _ = writeln!(
-                text,
-                "shader!({module}, \"activation/{name}_{direction}\");"
-            );
+            let _ = writeln!(text, "shader!({module}, activation::{name}_{direction});");
         }
     }
     text.push_str(

@@ -44,13 +44,13 @@ fn owner(name: &str) -> &'static str {
     }
 }
 
-/// The files with these extensions in the crates' `spv` folders.
-pub fn modules(root: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, String> {
+/// The modules in the crates' `spv` folders.
+pub fn modules(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for name in ["hlx-core", "hlx-kernels", "hlx-proof"] {
         found.extend(files::under(
             &root.join(format!("crates/{name}/spv")),
-            extensions,
+            &["spv"],
         )?);
     }
     Ok(found)
@@ -239,9 +239,8 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
         wrong.extend(fault(root, shader, recorded.entries.get(&shader.name))?);
     }
     let names: BTreeSet<&String> = shaders.iter().map(|shader| &shader.name).collect();
-    for module in modules(root, &["spv", "rs"])? {
-        let name = module.with_extension("spv");
-        if !shaders.iter().any(|shader| shader.module == name) {
+    for module in modules(root)? {
+        if !shaders.iter().any(|shader| shader.module == module) {
             let module = files::relative(root, &module);
             wrong.push(format!("{module} has no source in shaders/"));
         }

@@ -170,7 +170,7 @@ impl Family {
             name: operation, ..
         } in operations
         {
-            let _ = writeln!(text, "shader!({operation}_shader, \"{name}/{operation}\");");
+            let _ = writeln!(text, "shader!({operation}_shader, {name}::{operation});");
         }
         let _ = write!(
             text,

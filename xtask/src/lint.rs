@@ -99,9 +99,9 @@ fn lint_modules(root: &Path) -> Result<Vec<String>, String> {
         let below = name.split_once("/spv/").map(|(_, below)| below.to_owned());
         below.unwrap_or(name)
     };
-    let modules = digests::modules(root, &["spv"])?.into_iter();
+    let modules = digests::modules(root)?.into_iter();
     let named: Vec<_> = modules.map(|module| (family(&module), module)).collect();
     let mut wrong = shaders::lint(&named)?;
-    wrong.extend(shaders::compare_structs(&named)?);
+    wrong.extend(shaders::compare_structs(root)?);
     Ok(wrong)
 }

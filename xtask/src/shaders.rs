@@ -14,7 +14,7 @@ Writes the constants of shaders/include/constants.txt, the activations of activa
 operations of unary.txt and binary.txt to GLSL and Rust, compiles each changed shader (shaders/**/*.comp, the rows of
 shaders/variants.txt, the activations and the operations) with the pinned glslang (built at the first
 call: about 2.5 CPU minutes, and a C++ compiler is needed) to the spv/ folder of the crate that loads them, validates the modules with
-spirv-val where it is installed, lints them, writes their push constants as Rust structs, and
+spirv-val where it is installed, lints them, writes the push constants of each family as Rust structs, and
 rewrites crates/hlx-kernels/spv/digests.txt.
 
   --all     compile every shader, changed or not
@@ -52,7 +52,7 @@ pub fn run(args: &[String]) -> Outcome {
         step("checking the modules", || check_modules(&scratch, &todo))?;
         if check {
             return step("comparing with the committed modules", || {
-                compare(&scratch, &todo)
+                compare(&root, &scratch, &todo)
             });
         }
         install(&scratch, &todo)?;
@@ -131,7 +131,6 @@ fn check_modules(scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
         .map(|shader| (shader.name.clone(), scratch_module(scratch, shader)));
     let named: Vec<_> = named.collect();
     wrong.extend(lint(&named)?);
-    wrong.extend(shader_lint("structs", &named)?);
     if wrong.is_empty() {
         Ok(())
     } else {
@@ -144,27 +143,40 @@ const UNKNOWN_MATRICES: &str = "Invalid capability operand: 6022";
 
 /// Checks modules by the rules of HLX's arithmetic; returns a line a breach.
 pub fn lint(modules: &[(String, PathBuf)]) -> Result<Vec<String>, String> {
-    shader_lint("lint", modules)
+    shader_lint("lint", None, modules)
 }
 
-/// Compares the push-constant structs beside modules with what the modules declare.
-pub fn compare_structs(modules: &[(String, PathBuf)]) -> Result<Vec<String>, String> {
-    shader_lint("compare-structs", &with_structs(modules))
+/// Compares the push-constant structs of crates with what their modules declare.
+pub fn compare_structs(root: &Path) -> Result<Vec<String>, String> {
+    structs("compare-structs", root)
 }
 
-/// Those whose crate loads them by `shader!`: hlx-core's few modules need no struct.
-fn with_structs(modules: &[(String, PathBuf)]) -> Vec<(String, PathBuf)> {
-    let of_core = Path::new("hlx-core").join("spv");
-    let path = |module: &Path| module.to_string_lossy().into_owned();
-    let loaded = modules
-        .iter()
-        .filter(|(_, module)| !path(module).contains(&path(&of_core)));
-    loaded.cloned().collect()
+/// Runs a verb for the structs of each crate that loads shaders by `shader!`: hlx-core's few modules need
+/// no struct.
+fn structs(verb: &str, root: &Path) -> Result<Vec<String>, String> {
+    let shaders = digests::shaders(root)?;
+    let mut wrong = Vec::new();
+    for owner in ["hlx-kernels", "hlx-proof"] {
+        let folder = root.join("crates").join(owner).join("spv");
+        let loaded = shaders
+            .iter()
+            .filter(|shader| shader.module.starts_with(&folder));
+        let named: Vec<_> = loaded
+            .map(|shader| (shader.name.clone(), shader.module.clone()))
+            .collect();
+        wrong.extend(shader_lint(verb, Some(&folder), &named)?);
+    }
+    Ok(wrong)
 }
 
 /// Runs a verb of tools/shader-lint on modules; returns what it prints, a line a fault.
-fn shader_lint(verb: &str, modules: &[(String, PathBuf)]) -> Result<Vec<String>, String> {
+fn shader_lint(
+    verb: &str,
+    folder: Option<&Path>,
+    modules: &[(String, PathBuf)],
+) -> Result<Vec<String>, String> {
     let mut lint = command::quiet_cargo(&["run", "--release", "-p", "shader-lint", "--", verb]);
+    lint.args(folder);
     for (name, module) in modules {
         lint.arg(name).arg(module);
     }
@@ -178,22 +190,18 @@ fn shader_lint(verb: &str, modules: &[(String, PathBuf)]) -> Result<Vec<String>,
     Ok(breaches)
 }
 
-fn compare(scratch: &Path, shaders: &[&Shader]) -> Outcome {
+fn compare(root: &Path, scratch: &Path, shaders: &[&Shader]) -> Outcome {
     let mut wrong = Vec::new();
     for shader in shaders {
         let fresh = scratch_module(scratch, shader);
-        let differs = |extension: &str| {
-            let [fresh, kept] = [&fresh, &shader.module].map(|path| path.with_extension(extension));
-            Ok::<_, String>(files::bytes(&kept).ok() != Some(files::bytes(&fresh)?))
-        };
-        let has_struct = shader.module.with_extension("rs").is_file();
-        if differs("spv")? || (has_struct && differs("rs")?) {
+        if files::bytes(&shader.module).ok() != Some(files::bytes(&fresh)?) {
             wrong.push(format!(
                 "{} is not what its source gives",
                 shader.module.display()
             ));
         }
     }
+    wrong.extend(compare_structs(root)?);
     if wrong.is_empty() {
         Ok(0)
     } else {
@@ -219,11 +227,8 @@ fn make_folder_of(file: &Path) -> Result<(), String> {
 
 /// Writes the digests of all shaders, and removes modules whose source is gone.
 fn record(root: &Path, shaders: &[Shader], compiler: String) -> Result<(), String> {
-    for module in digests::modules(root, &["spv", "rs"])? {
-        if !shaders
-            .iter()
-            .any(|shader| shader.module == module.with_extension("spv"))
-        {
+    for module in digests::modules(root)? {
+        if !shaders.iter().any(|shader| shader.module == module) {
             std::fs::remove_file(&module)
                 .map_err(|error| format!("cannot remove {}: {error}", module.display()))?;
             eprintln!(
@@ -234,10 +239,7 @@ fn record(root: &Path, shaders: &[Shader], compiler: String) -> Result<(), Strin
     }
     let entry = |shader: &Shader| Ok((shader.name.clone(), entry_of(root, shader)?));
     let entries = shaders.iter().map(entry).collect::<Result<_, String>>()?;
-    let named = shaders
-        .iter()
-        .map(|shader| (shader.name.clone(), shader.module.clone()));
-    let wrong = shader_lint("structs", &with_structs(&named.collect::<Vec<_>>()))?;
+    let wrong = structs("structs", root)?;
     if !wrong.is_empty() {
         return Err(wrong.join("\n"));
     }

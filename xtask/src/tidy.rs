@@ -31,15 +31,23 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
         }
     }
     for Shader { name, origin, .. } in digests::shaders(root)? {
-        if ![format!("\"{name}\""), format!("spv/{name}.spv")]
-            .iter()
-            .any(|load| rust.contains(load))
-        {
+        if !is_loaded(&name, &rust) {
             wrong.push(format!("{origin} is loaded by no Rust file"));
         }
     }
     wrong.extend(check_pages(root)?);
     Ok(wrong)
+}
+
+/// Whether a source loads a shader: by `shader!`, which names it as a path, or by its file.
+fn is_loaded(name: &str, rust: &str) -> bool {
+    let path = name.replace('/', "::");
+    let mut found = rust.match_indices(&path);
+    let is_whole = |(at, _): (usize, &str)| {
+        let (before, after) = (&rust[..at], &rust[at + path.len()..]);
+        before.ends_with([' ', '(']) && after.starts_with([')', '\n', ','])
+    };
+    found.any(is_whole) || rust.contains(&format!("spv/{name}.spv"))
 }
 
 /// Links in the pages to files that do not exist.
@@ -125,7 +133,7 @@ fn devices_opened_in_tests(name: &str, text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_source, devices_opened_in_tests, links};
+    use super::{check_source, devices_opened_in_tests, is_loaded, links};
 
     #[test]
     fn wants_a_purpose_on_the_first_line() {
@@ -139,6 +147,13 @@ mod tests {
         ] {
             assert_eq!(check_source("a.rs", text).len(), 1, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_shader_is_loaded_under_its_whole_name() {
+        let rust = "shader!(exp2, unary::exp2);\ninclude_bytes!(\"../spv/f/x.spv\")";
+        assert!(is_loaded("unary/exp2", rust) && is_loaded("f/x", rust));
+        assert!(!is_loaded("unary/exp", rust) && !is_loaded("f/xy", rust));
     }
 
     #[test]

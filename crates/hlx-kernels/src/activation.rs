@@ -29,7 +29,7 @@ use hlx_core::{Binding, Buffer, Device, Shader};
 use crate::error::KernelError;
 use crate::map::{Arg, Map, chunks1, each1, each2};
 
-shader!(in_place_shader, "activation/backward_in_place");
+shader!(in_place_shader, activation::backward_in_place);
 
 /// Defines the kinds and what depends on them, from the table's lines.
 macro_rules! define_kinds {

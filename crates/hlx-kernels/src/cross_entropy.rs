@@ -24,8 +24,8 @@ use crate::map::{GROUP_THREADS, vectors_a_thread};
 #[cfg(test)]
 mod tests;
 
-shader!(forward, "cross_entropy/forward");
-shader!(backward, "cross_entropy/backward");
+shader!(forward, cross_entropy::forward);
+shader!(backward, cross_entropy::backward);
 
 /// The target of a row that does not count: padding, or the input of a pair.
 pub const IGNORE_INDEX: u32 = u32::MAX;

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::map::{CHUNK, GROUP_THREADS};
 
-shader!(dropout_shader, "dropout/dropout");
+shader!(dropout_shader, dropout::dropout);
 
 /// The parameters of one dropout.
 #[derive(Clone, Copy, Debug)]

@@ -29,10 +29,10 @@ use hlx_core::{Binding, Buffer, Device};
 use crate::error::KernelError;
 use crate::map::{Arg, Map, chunks1, each1, each2};
 
-shader!(binary_shader, "elementwise/binary");
-shader!(scale_shader, "elementwise/scale");
-shader!(scale_by_shader, "elementwise/scale_by");
-shader!(add_assign_shader, "elementwise/add_assign");
+shader!(binary_shader, elementwise::binary);
+shader!(scale_shader, elementwise::scale);
+shader!(scale_by_shader, elementwise::scale_by);
+shader!(add_assign_shader, elementwise::add_assign);
 
 /// Computes `out = a + b`.
 ///

@@ -18,9 +18,9 @@ use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::map::GROUP_THREADS;
 use crate::tuning::KernelTuning;
 
-shader!(forward, "embedding/forward");
-shader!(backward, "embedding/backward");
-shader!(backward_sum, "embedding/backward_sum");
+shader!(forward, embedding::forward);
+shader!(backward, embedding::backward);
+shader!(backward_sum, embedding::backward_sum);
 
 /// Vectors or elements of a thread of the forward where there are enough.
 const AHEAD: usize = 4;

@@ -35,9 +35,9 @@ use crate::layout::{Layout, Operand};
 use crate::map::GROUP_THREADS;
 use crate::sort::sort;
 
-shader!(table_shader, "experts/table");
-shader!(bounds_shader, "experts/bounds");
-shader!(sum_shader, "experts/sum");
+shader!(table_shader, experts::table);
+shader!(bounds_shader, experts::bounds);
+shader!(sum_shader, experts::sum);
 
 /// How many tokens choose how many of the experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

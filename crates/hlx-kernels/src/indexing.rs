@@ -24,7 +24,7 @@ mod tests;
 
 pub use scatter::{index_add, scatter, scatter_add};
 
-shader!(gather_shader, "indexing/gather");
+shader!(gather_shader, indexing::gather);
 
 /// What a flag word holds while no index was out of range.
 pub const NO_BAD_INDEX: u32 = u32::MAX;

@@ -26,10 +26,10 @@ use crate::error::{KernelError, check_len, check_that};
 use crate::map::GROUP_THREADS;
 use cpu::Axis;
 
-shader!(nearest_forward, "interpolate/nearest_forward");
-shader!(nearest_backward, "interpolate/nearest_backward");
-shader!(bilinear_forward, "interpolate/bilinear_forward");
-shader!(bilinear_backward, "interpolate/bilinear_backward");
+shader!(nearest_forward, interpolate::nearest_forward);
+shader!(nearest_backward, interpolate::nearest_backward);
+shader!(bilinear_forward, interpolate::bilinear_forward);
+shader!(bilinear_backward, interpolate::bilinear_backward);
 
 use nearest_forward::Push;
 

@@ -27,11 +27,11 @@ mod tests;
 
 pub(crate) use cpu::{forward_rows, normed_rows};
 
-shader!(forward, "layer_norm/forward");
-shader!(backward_input, "layer_norm/backward_input");
-shader!(forward_held, "layer_norm/forward_held");
-shader!(backward_input_held, "layer_norm/backward_input_held");
-shader!(backward_params, "layer_norm/backward_params");
+shader!(forward, layer_norm::forward);
+shader!(backward_input, layer_norm::backward_input);
+shader!(forward_held, layer_norm::forward_held);
+shader!(backward_input_held, layer_norm::backward_input_held);
+shader!(backward_params, layer_norm::backward_params);
 
 /// Computes `y` and the statistics that the backward needs; overwrites `y` and `stats`.
 ///

@@ -18,6 +18,9 @@ mod element;
 mod error;
 mod layout;
 mod map;
+#[path = "../spv/push/mod.rs"]
+#[rustfmt::skip] // Written by `cargo xtask shaders`.
+mod push;
 mod rows;
 mod terms;
 mod tuning;

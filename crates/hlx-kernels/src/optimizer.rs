@@ -37,18 +37,18 @@ pub use self::frame::{Groups, SKIPPED, Update};
 pub use self::hyper::{HYPER_LEN, Hyper, power};
 use crate::error::{KernelError, check_len, check_that};
 
-shader!(sgd_shader, "optimizer/sgd");
-shader!(sgd_momentum_shader, "optimizer/sgd_momentum");
-shader!(adam_shader, "optimizer/adam");
-shader!(adagrad_shader, "optimizer/adagrad");
-shader!(rmsprop_shader, "optimizer/rmsprop");
-shader!(rmsprop_momentum_shader, "optimizer/rmsprop_momentum");
-shader!(rmsprop_centered_shader, "optimizer/rmsprop_centered");
-shader!(rmsprop_both_shader, "optimizer/rmsprop_centered_momentum");
-shader!(lion_shader, "optimizer/lion");
-shader!(average_shader, "optimizer/average");
-shader!(clip_shader, "optimizer/clip_factor");
-shader!(guarded_shader, "optimizer/guarded_factor");
+shader!(sgd_shader, optimizer::sgd);
+shader!(sgd_momentum_shader, optimizer::sgd_momentum);
+shader!(adam_shader, optimizer::adam);
+shader!(adagrad_shader, optimizer::adagrad);
+shader!(rmsprop_shader, optimizer::rmsprop);
+shader!(rmsprop_momentum_shader, optimizer::rmsprop_momentum);
+shader!(rmsprop_centered_shader, optimizer::rmsprop_centered);
+shader!(rmsprop_both_shader, optimizer::rmsprop_centered_momentum);
+shader!(lion_shader, optimizer::lion);
+shader!(average_shader, optimizer::average);
+shader!(clip_shader, optimizer::clip_factor);
+shader!(guarded_shader, optimizer::guarded_factor);
 
 /// Updates the parameters by stochastic gradient descent: `torch.optim.SGD` without momentum.
 ///

@@ -28,10 +28,10 @@ use crate::error::{KernelError, check_len, check_that};
 use crate::map::GROUP_THREADS;
 use windows::Axis;
 
-shader!(max_forward, "pool/max_forward");
-shader!(max_backward, "pool/max_backward");
-shader!(avg_forward, "pool/avg_forward");
-shader!(avg_backward, "pool/avg_backward");
+shader!(max_forward, pool::max_forward);
+shader!(max_backward, pool::max_backward);
+shader!(avg_forward, pool::avg_forward);
+shader!(avg_backward, pool::avg_backward);
 
 use avg_forward::Push;
 

@@ -26,10 +26,10 @@ use hlx_core::{Binding, Buffer, Device, Launch, Shader, groups_1d, push_bytes};
 
 use crate::error::{KernelError, check_len, check_sizes, check_that};
 
-shader!(lstm_forward_shader, "recurrent/lstm_forward");
-shader!(lstm_backward_shader, "recurrent/lstm_backward");
-shader!(gru_forward_shader, "recurrent/gru_forward");
-shader!(gru_backward_shader, "recurrent/gru_backward");
+shader!(lstm_forward_shader, recurrent::lstm_forward);
+shader!(lstm_backward_shader, recurrent::lstm_backward);
+shader!(gru_forward_shader, recurrent::gru_forward);
+shader!(gru_backward_shader, recurrent::gru_backward);
 
 /// Where a step is in its sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

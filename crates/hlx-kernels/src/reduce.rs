@@ -18,10 +18,10 @@ use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::lanes::{self, ROWS_A_GROUP, RowGroup};
 use crate::map::{CHUNK, GROUP_THREADS, windows};
 
-shader!(rows_shader, "reduce/rows");
-shader!(rows_held_shader, "reduce/rows_held");
-shader!(columns_shader, "reduce/columns");
-shader!(shards_shader, "reduce/shards");
+shader!(rows_shader, reduce::rows);
+shader!(rows_held_shader, reduce::rows_held);
+shader!(columns_shader, reduce::columns);
+shader!(shards_shader, reduce::shards);
 
 /// The row length of a whole buffer's sum: where a norm that several processes share may be cut.
 pub const FLAT_ROW: usize = 4096;

@@ -37,9 +37,9 @@ mod tests;
 
 use fold::{Fold, Outcome, Step};
 
-shader!(words_shader, "reduce_axes/words");
-shader!(places_shader, "reduce_axes/places");
-shader!(pack_bool_shader, "reduce_axes/pack_bool");
+shader!(words_shader, reduce_axes::words);
+shader!(places_shader, reduce_axes::places);
+shader!(pack_bool_shader, reduce_axes::pack_bool);
 
 /// What becomes of the terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

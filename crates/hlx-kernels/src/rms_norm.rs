@@ -21,11 +21,11 @@ use crate::rows::{NormBackwardInput, RowArg, Rows};
 #[cfg(test)]
 mod tests;
 
-shader!(forward, "rms_norm/forward");
-shader!(forward_held, "rms_norm/forward_held");
-shader!(backward_input, "rms_norm/backward_input");
-shader!(backward_input_held, "rms_norm/backward_input_held");
-shader!(backward_weight, "rms_norm/backward_weight");
+shader!(forward, rms_norm::forward);
+shader!(forward_held, rms_norm::forward_held);
+shader!(backward_input, rms_norm::backward_input);
+shader!(backward_input_held, rms_norm::backward_input_held);
+shader!(backward_weight, rms_norm::backward_weight);
 
 /// Computes `y` and the rstd that the backward needs; overwrites `y` and `stats`.
 ///

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::map::GROUP_THREADS;
 
-shader!(shader, "rope/rope");
+shader!(shader, rope::rope);
 
 /// The sizes of the turn.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -24,8 +24,8 @@ mod tests;
 
 use cpu::Step;
 
-shader!(along_shader, "scan/along");
-shader!(across_shader, "scan/across");
+shader!(along_shader, scan::along);
+shader!(across_shader, scan::across);
 
 /// Items of a workgroup of `along.comp`.
 const ALONG_ITEMS: usize = 32;

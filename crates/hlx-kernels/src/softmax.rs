@@ -12,10 +12,10 @@ use crate::KernelError;
 use crate::lanes::{self, rows_a_task};
 use crate::rows::{RowArg, Rows};
 
-shader!(forward, "softmax/forward");
-shader!(backward, "softmax/backward");
-shader!(forward_held, "softmax/forward_held");
-shader!(backward_held, "softmax/backward_held");
+shader!(forward, softmax::forward);
+shader!(backward, softmax::backward);
+shader!(forward_held, softmax::forward_held);
+shader!(backward_held, softmax::backward_held);
 
 /// Computes `y = softmax(x)` row by row; overwrites `y`.
 ///

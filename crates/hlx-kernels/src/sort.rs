@@ -26,8 +26,8 @@ mod top;
 
 pub(crate) use radix::{launch_on_gpu, sorted_pairs};
 
-shader!(rows_shader, "sort/rows");
-shader!(line_shader, "sort/line");
+shader!(rows_shader, sort::rows);
+shader!(line_shader, sort::line);
 
 /// The longest line that is sorted in shared memory.
 const LONGEST_LINE: usize = 4096;

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use crate::error::{check_len, check_that};
 use crate::{KernelError, map};
 
-shader!(shader, "transpose/transpose");
+shader!(shader, transpose::transpose);
 
 /// Rows and columns of the tile that a workgroup transposes.
 const TILE: usize = 32;

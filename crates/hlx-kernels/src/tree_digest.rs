@@ -44,8 +44,8 @@ use host::{Domain, bytes_of, hash_words, prefixed, words_of};
 pub use host::{tree_digest_bytes, tree_digest_f32, tree_digest_u32};
 use plan::{Plan, Step, end_of};
 
-shader!(chunks_shader, "tree_digest/chunks");
-shader!(pairs_shader, "tree_digest/pairs");
+shader!(chunks_shader, tree_digest::chunks);
+shader!(pairs_shader, tree_digest::pairs);
 
 /// Words of a digest.
 const DIGEST_WORDS: usize = 8;

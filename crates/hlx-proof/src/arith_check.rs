@@ -8,7 +8,7 @@ use hlx_kernels::shader;
 use crate::exhaustive::{EDGE_TRIPLES, OPERATIONS, launch_operation, triple};
 use hlx_kernels::testing::{TestMemory, run_everywhere};
 
-shader!(random, "arith/random");
+shader!(random, arith::random);
 
 #[test]
 fn every_function_has_the_same_bits_everywhere() {

@@ -11,5 +11,9 @@ mod arith_check;
 #[cfg(test)]
 mod order;
 
+#[path = "../spv/push/mod.rs"]
+#[rustfmt::skip] // Written by `cargo xtask shaders`.
+mod push;
+
 pub mod exhaustive;
 pub mod peak;

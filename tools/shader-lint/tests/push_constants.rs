@@ -5,27 +5,22 @@
 
 use std::mem::offset_of;
 
+#[path = "../../../crates/hlx-kernels/spv/push/mod.rs"]
+mod written;
+
 /// Compares sizes and the offsets of these members.
 macro_rules! same_layout {
-    ($test:ident, $path:literal, $module:literal, $($member:ident),+) => {
+    ($test:ident, $written:path, $module:literal, $($member:ident),+) => {
         #[test]
         fn $test() {
-            #[allow(dead_code, missing_docs)]
-            mod written {
-                include!(concat!(
-                    env!("CARGO_MANIFEST_DIR"),
-                    "/../../crates/hlx-kernels/spv/",
-                    $path,
-                    ".rs"
-                ));
-            }
             #[allow(dead_code, missing_docs, clippy::all, clippy::undocumented_unsafe_blocks)]
             mod reflected {
                 vulkano_shaders::shader! { bytes: $module }
             }
-            assert_eq!(size_of::<written::Push>(), size_of::<reflected::Push>());
+            use $written as Written;
+            assert_eq!(size_of::<Written>(), size_of::<reflected::Push>());
             $(assert_eq!(
-                offset_of!(written::Push, $member),
+                offset_of!(Written, $member),
                 offset_of!(reflected::Push, $member),
                 stringify!($member)
             );)+
@@ -35,7 +30,7 @@ macro_rules! same_layout {
 
 same_layout!(
     scalars,
-    "layer_norm/forward",
+    written::layer_norm::forward,
     "../../crates/hlx-kernels/spv/layer_norm/forward.spv",
     rows,
     cols,
@@ -43,7 +38,7 @@ same_layout!(
 );
 same_layout!(
     an_array,
-    "tree_digest/pairs",
+    written::tree_digest::pairs,
     "../../crates/hlx-kernels/spv/tree_digest/pairs.spv",
     state,
     n,
@@ -52,7 +47,7 @@ same_layout!(
 );
 same_layout!(
     the_largest,
-    "matmul/tile_64x64",
+    written::matmul::tile_64x64,
     "../../crates/hlx-kernels/spv/matmul/tile_64x64.spv",
     m,
     n,

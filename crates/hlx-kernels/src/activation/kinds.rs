@@ -1,20 +1,20 @@
 //! The kinds of activation, written by `cargo xtask shaders` from
 //! `shaders/include/activations.txt`.
 
-shader!(gelu_forward_shader, "activation/gelu_forward");
-shader!(gelu_backward_shader, "activation/gelu_backward");
-shader!(gelu_tanh_forward_shader, "activation/gelu_tanh_forward");
-shader!(gelu_tanh_backward_shader, "activation/gelu_tanh_backward");
-shader!(relu_forward_shader, "activation/relu_forward");
-shader!(relu_backward_shader, "activation/relu_backward");
-shader!(silu_forward_shader, "activation/silu_forward");
-shader!(silu_backward_shader, "activation/silu_backward");
-shader!(sigmoid_forward_shader, "activation/sigmoid_forward");
-shader!(sigmoid_backward_shader, "activation/sigmoid_backward");
-shader!(tanh_forward_shader, "activation/tanh_forward");
-shader!(tanh_backward_shader, "activation/tanh_backward");
-shader!(softplus_forward_shader, "activation/softplus_forward");
-shader!(softplus_backward_shader, "activation/softplus_backward");
+shader!(gelu_forward_shader, activation::gelu_forward);
+shader!(gelu_backward_shader, activation::gelu_backward);
+shader!(gelu_tanh_forward_shader, activation::gelu_tanh_forward);
+shader!(gelu_tanh_backward_shader, activation::gelu_tanh_backward);
+shader!(relu_forward_shader, activation::relu_forward);
+shader!(relu_backward_shader, activation::relu_backward);
+shader!(silu_forward_shader, activation::silu_forward);
+shader!(silu_backward_shader, activation::silu_backward);
+shader!(sigmoid_forward_shader, activation::sigmoid_forward);
+shader!(sigmoid_backward_shader, activation::sigmoid_backward);
+shader!(tanh_forward_shader, activation::tanh_forward);
+shader!(tanh_backward_shader, activation::tanh_backward);
+shader!(softplus_forward_shader, activation::softplus_forward);
+shader!(softplus_backward_shader, activation::softplus_backward);
 
 /// Calls `each!` with a line for every kind: its documentation, name, variant, formulas and
 /// shaders.

@@ -23,7 +23,7 @@ mod tests;
 
 pub use integers::append_integer_heads;
 
-shader!(shader, "attention/append");
+shader!(shader, attention::append);
 
 const NAME: &str = "append_heads";
 /// Heads of a workgroup.

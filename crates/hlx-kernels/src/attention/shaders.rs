@@ -8,23 +8,23 @@ use hlx_core::{Device, Shader};
 use super::AttentionShape;
 use crate::tuning::KernelTuning;
 
-shader!(wide_forward, "attention/forward");
-shader!(wide_backward_query, "attention/backward_query");
-shader!(wide_backward_key_value, "attention/backward_key_value");
-shader!(forward_64, "attention/forward_64");
-shader!(forward_32, "attention/forward_32");
-shader!(backward_delta, "attention/backward_delta");
-shader!(backward_query_stored, "attention/backward_query_stored");
-shader!(backward_key_value_32, "attention/backward_key_value_32");
+shader!(wide_forward, attention::forward);
+shader!(wide_backward_query, attention::backward_query);
+shader!(wide_backward_key_value, attention::backward_key_value);
+shader!(forward_64, attention::forward_64);
+shader!(forward_32, attention::forward_32);
+shader!(backward_delta, attention::backward_delta);
+shader!(backward_query_stored, attention::backward_query_stored);
+shader!(backward_key_value_32, attention::backward_key_value_32);
 shader!(
     backward_key_value_cached,
-    "attention/backward_key_value_cached"
+    attention::backward_key_value_cached
 );
 
-shader!(forward_64_dropped, "attention/forward_64_dropped");
+shader!(forward_64_dropped, attention::forward_64_dropped);
 shader!(
     backward_key_value_cached_dropped,
-    "attention/backward_key_value_cached_dropped"
+    attention::backward_key_value_cached_dropped
 );
 
 pub use backward_delta::Push as DeltaPush;

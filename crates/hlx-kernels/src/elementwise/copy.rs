@@ -19,7 +19,7 @@ use crate::error::{KernelError, check_len, check_that};
 use crate::layout::{Layout, Operand, broadcast_shape};
 use moves::Move;
 
-shader!(convert_shader, "copy/convert");
+shader!(convert_shader, copy::convert);
 
 /// Writes the elements of `x` in row-major order to `out`, converted to its type. PyTorch:
 /// `x.to(dtype).contiguous()`.

@@ -11,9 +11,9 @@ use crate::element::compute_type;
 use crate::error::{KernelError, check_that};
 use crate::map::{GROUP_THREADS, windows};
 
-shader!(ramp_shader, "fill/ramp");
-shader!(linspace_shader, "fill/linspace");
-shader!(band_shader, "fill/band");
+shader!(ramp_shader, fill::ramp);
+shader!(linspace_shader, fill::linspace);
+shader!(band_shader, fill::band);
 
 /// Elements of a task of the CPU device; a multiple of what a random lane draws.
 const PIECE: usize = 1 << 12;

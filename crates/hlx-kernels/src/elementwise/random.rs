@@ -17,7 +17,7 @@ use super::convert::Form;
 use super::fill::Indices;
 use crate::error::{KernelError, check_that};
 
-shader!(random_shader, "fill/random");
+shader!(random_shader, fill::random);
 
 /// What elements are drawn from.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -11,8 +11,8 @@ use crate::element::compute_type;
 use crate::error::{KernelError, check_that};
 use crate::layout::{Layout, Operand};
 
-shader!(select_shader, "select/select");
-shader!(masked_fill_shader, "select/masked_fill");
+shader!(select_shader, select::select);
+shader!(masked_fill_shader, select::masked_fill);
 
 /// Dimensions of a walk over three operands that push constants have room for.
 const MAX_DIMENSIONS: usize = 7;

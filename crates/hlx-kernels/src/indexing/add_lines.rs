@@ -15,8 +15,8 @@ use crate::error::KernelError;
 use crate::layout::{Layout, Operand, Walk};
 use crate::terms::{PIECE, check_fits, fits, part};
 
-shader!(shader, "indexing/add_lines");
-shader!(held_shader, "indexing/add_lines_held");
+shader!(shader, indexing::add_lines);
+shader!(held_shader, indexing::add_lines_held);
 
 /// Targets of a line that the module `add_lines_held` has room for.
 const MOST_HELD: usize = 4096;

@@ -20,12 +20,12 @@ use crate::map::GROUP_THREADS;
 use crate::sort::{launch_on_gpu, sorted_pairs};
 use crate::terms::{Dims, PIECE, check_axis, check_fits, check_operand, part};
 
-shader!(targets_shader, "indexing/targets");
-shader!(scatter_shader, "indexing/scatter");
-shader!(starts_shader, "indexing/starts");
-shader!(chains_shader, "indexing/chains");
-shader!(chains_of_four_shader, "indexing/chains_of_four");
-shader!(joins_shader, "indexing/joins");
+shader!(targets_shader, indexing::targets);
+shader!(scatter_shader, indexing::scatter);
+shader!(starts_shader, indexing::starts);
+shader!(chains_shader, indexing::chains);
+shader!(chains_of_four_shader, indexing::chains_of_four);
+shader!(joins_shader, indexing::joins);
 
 /// Writes `target[i with index[i] in the place of axis] = source[i]` in place, for every index `i` of
 /// the index's shape; target is contiguous of `shape`. The index has its rank and along other axes

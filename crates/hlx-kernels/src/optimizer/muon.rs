@@ -23,9 +23,9 @@ use crate::map::{Arg, Map, chunks1};
 use crate::product::floats::{MatMul, matmul};
 use crate::reduce::global_norm;
 
-shader!(direction_shader, "optimizer/muon_direction");
-shader!(apply_shader, "optimizer/muon_apply");
-shader!(combine_shader, "optimizer/combine");
+shader!(direction_shader, optimizer::muon_direction);
+shader!(apply_shader, optimizer::muon_apply);
+shader!(combine_shader, optimizer::combine);
 
 /// How a matrix is made nearly orthogonal.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -11,7 +11,7 @@ use super::floats::{MatMul, check};
 use crate::KernelError;
 use crate::error::check_that;
 
-shader!(shader, "matmul/integers");
+shader!(shader, matmul::integers);
 
 const NAME: &str = "matmul_integers";
 

@@ -9,9 +9,9 @@ use super::{LONGEST_LINE, Second, Sort, rows_shader};
 use crate::error::{KernelError, check_that};
 use crate::terms::{Dims, Terms};
 
-shader!(count_shader, "sort/count");
-shader!(offsets_shader, "sort/offsets");
-shader!(scatter_shader, "sort/scatter");
+shader!(count_shader, sort::count);
+shader!(offsets_shader, sort::offsets);
+shader!(scatter_shader, sort::scatter);
 
 /// Pairs of a workgroup.
 const BLOCK: usize = 4096;

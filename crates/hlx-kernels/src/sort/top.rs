@@ -7,7 +7,7 @@ use super::{Second, Sort, rows_shader};
 use crate::error::KernelError;
 use crate::terms::PIECE;
 
-shader!(top_shader, "sort/top");
+shader!(top_shader, sort::top);
 
 /// The most results of a line.
 const MOST: usize = 128;

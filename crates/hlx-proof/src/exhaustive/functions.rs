@@ -8,9 +8,9 @@ use hlx_core::multiversion;
 use hlx_kernels::activation::{Activation, activation_forward};
 use hlx_kernels::{KernelError, shader};
 
-shader!(every, "arith/every");
-shader!(every_exp_log, "arith/every_exp_log");
-shader!(every_trigonometric, "arith/every_trigonometric");
+shader!(every, arith::every);
+shader!(every_exp_log, arith::every_exp_log);
+shader!(every_trigonometric, arith::every_trigonometric);
 
 /// A function of one argument, as the device computes it.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ use super::{Comparison, Progress, compare_chunk, overlapped};
 use hlx_core::multiversion;
 use hlx_kernels::{KernelError, check_that, shader};
 
-shader!(sweep, "arith/sweep");
+shader!(sweep, arith::sweep);
 
 /// The operations; a place in the list is the number in the shader, and those of one argument
 /// lie between.

@@ -11,7 +11,7 @@ use crate::attention::ranged::{Heads, IntegerHeads};
 use crate::error::check_that;
 use crate::product::quantised::prepare_row;
 
-shader!(integers_shader, "attention/append_integers");
+shader!(integers_shader, attention::append_integers);
 
 const NAME: &str = "append_integer_heads";
 

@@ -16,8 +16,8 @@ use crate::attention::tile::TILE;
 use crate::error::{check_len, check_that};
 use crate::tuning::KernelTuning;
 
-shader!(scores_shader, "attention/few_queries_scores");
-shader!(values_shader, "attention/few_queries_values");
+shader!(scores_shader, attention::few_queries_scores);
+shader!(values_shader, attention::few_queries_values);
 
 /// Rows of a workgroup that computes scores, and of one that sums values.
 const SCORE_ROWS: usize = 8;

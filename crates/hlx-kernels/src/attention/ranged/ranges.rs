@@ -6,8 +6,8 @@ use super::RangedAttention;
 use crate::KernelError;
 use crate::error::check_len;
 
-shader!(query_shader, "attention/query_ranges");
-shader!(key_shader, "attention/key_ranges");
+shader!(query_shader, attention::query_ranges);
+shader!(key_shader, attention::key_ranges);
 
 use query_shader::Push;
 

@@ -2,30 +2,30 @@
 
 use hlx_core::Shader;
 
-shader!(forward_64, "attention/ranged_forward_64");
-shader!(forward_128, "attention/ranged_forward_128");
-shader!(forward_256, "attention/ranged_forward_256");
-shader!(backward_query_64, "attention/ranged_backward_query_64");
-shader!(backward_query_128, "attention/ranged_backward_query_128");
-shader!(backward_query_256, "attention/ranged_backward_query_256");
+shader!(forward_64, attention::ranged_forward_64);
+shader!(forward_128, attention::ranged_forward_128);
+shader!(forward_256, attention::ranged_forward_256);
+shader!(backward_query_64, attention::ranged_backward_query_64);
+shader!(backward_query_128, attention::ranged_backward_query_128);
+shader!(backward_query_256, attention::ranged_backward_query_256);
 shader!(
     backward_key_value_64,
-    "attention/ranged_backward_key_value_64"
+    attention::ranged_backward_key_value_64
 );
 shader!(
     backward_key_value_128,
-    "attention/ranged_backward_key_value_128"
+    attention::ranged_backward_key_value_128
 );
 shader!(
     backward_key_value_256,
-    "attention/ranged_backward_key_value_256"
+    attention::ranged_backward_key_value_256
 );
 
-shader!(weights, "attention/ranged_weights");
-shader!(sum, "attention/ranged_sum");
-shader!(scores, "attention/ranged_scores");
-shader!(softmax, "attention/ranged_softmax");
-shader!(output, "attention/ranged_output");
+shader!(weights, attention::ranged_weights);
+shader!(sum, attention::ranged_sum);
+shader!(scores, attention::ranged_scores);
+shader!(softmax, attention::ranged_softmax);
+shader!(output, attention::ranged_output);
 
 pub use forward_64::Push;
 pub use output::Push as OutputPush;

@@ -1,30 +1,30 @@
 //! The binary operations, written by `cargo xtask shaders` from
 //! `shaders/include/binary.txt`.
 
-shader!(add_shader, "binary/add");
-shader!(sub_shader, "binary/sub");
-shader!(mul_shader, "binary/mul");
-shader!(div_shader, "binary/div");
-shader!(remainder_shader, "binary/remainder");
-shader!(floor_divide_shader, "binary/floor_divide");
-shader!(maximum_shader, "binary/maximum");
-shader!(minimum_shader, "binary/minimum");
-shader!(eq_shader, "binary/eq");
-shader!(ne_shader, "binary/ne");
-shader!(lt_shader, "binary/lt");
-shader!(le_shader, "binary/le");
-shader!(gt_shader, "binary/gt");
-shader!(ge_shader, "binary/ge");
-shader!(logical_and_shader, "binary/logical_and");
-shader!(logical_or_shader, "binary/logical_or");
-shader!(logical_xor_shader, "binary/logical_xor");
-shader!(bitwise_and_shader, "binary/bitwise_and");
-shader!(bitwise_or_shader, "binary/bitwise_or");
-shader!(bitwise_xor_shader, "binary/bitwise_xor");
-shader!(left_shift_shader, "binary/left_shift");
-shader!(right_shift_shader, "binary/right_shift");
-shader!(pow_shader, "binary/pow");
-shader!(atan2_shader, "binary/atan2");
+shader!(add_shader, binary::add);
+shader!(sub_shader, binary::sub);
+shader!(mul_shader, binary::mul);
+shader!(div_shader, binary::div);
+shader!(remainder_shader, binary::remainder);
+shader!(floor_divide_shader, binary::floor_divide);
+shader!(maximum_shader, binary::maximum);
+shader!(minimum_shader, binary::minimum);
+shader!(eq_shader, binary::eq);
+shader!(ne_shader, binary::ne);
+shader!(lt_shader, binary::lt);
+shader!(le_shader, binary::le);
+shader!(gt_shader, binary::gt);
+shader!(ge_shader, binary::ge);
+shader!(logical_and_shader, binary::logical_and);
+shader!(logical_or_shader, binary::logical_or);
+shader!(logical_xor_shader, binary::logical_xor);
+shader!(bitwise_and_shader, binary::bitwise_and);
+shader!(bitwise_or_shader, binary::bitwise_or);
+shader!(bitwise_xor_shader, binary::bitwise_xor);
+shader!(left_shift_shader, binary::left_shift);
+shader!(right_shift_shader, binary::right_shift);
+shader!(pow_shader, binary::pow);
+shader!(atan2_shader, binary::atan2);
 
 /// Calls `each!` with a line for every [`Binary`](super::Binary): its documentation, name,
 /// variant and shader, whether the result is a truth value, and its formulas by compute type.

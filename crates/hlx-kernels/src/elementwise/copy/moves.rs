@@ -13,9 +13,9 @@ use crate::error::{KernelError, check_that};
 use crate::layout::Operand;
 use crate::map::{GROUP_THREADS, windows};
 
-shader!(assign_shader, "copy/assign");
-shader!(narrow_shader, "copy/assign_narrow");
-shader!(tiles_shader, "copy/tiles");
+shader!(assign_shader, copy::assign);
+shader!(narrow_shader, copy::assign_narrow);
+shader!(tiles_shader, copy::tiles);
 
 /// Rows and columns of the tile that a workgroup turns, and rows of a strip on the CPU.
 pub(super) const TILE: usize = 32;

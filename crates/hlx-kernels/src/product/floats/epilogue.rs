@@ -17,14 +17,14 @@ use crate::map::{CHUNK, chunks1};
 use crate::tuning::KernelTuning;
 use crate::{KernelError, check_len};
 
-shader!(tile_128x128, "matmul/tile_128x128_epilogue");
-shader!(tile_64x128, "matmul/tile_64x128_epilogue");
-shader!(tile_64x64, "matmul/tile_64x64_epilogue");
-shader!(tile_32x64, "matmul/tile_32x64_epilogue");
-shader!(activated_128x128, "matmul/tile_128x128_activation");
-shader!(activated_64x128, "matmul/tile_64x128_activation");
-shader!(activated_64x64, "matmul/tile_64x64_activation");
-shader!(activated_32x64, "matmul/tile_32x64_activation");
+shader!(tile_128x128, matmul::tile_128x128_epilogue);
+shader!(tile_64x128, matmul::tile_64x128_epilogue);
+shader!(tile_64x64, matmul::tile_64x64_epilogue);
+shader!(tile_32x64, matmul::tile_32x64_epilogue);
+shader!(activated_128x128, matmul::tile_128x128_activation);
+shader!(activated_64x128, matmul::tile_64x128_activation);
+shader!(activated_64x64, matmul::tile_64x64_activation);
+shader!(activated_32x64, matmul::tile_32x64_activation);
 
 /// What happens to each chain before it is stored.
 #[derive(Clone, Copy, Debug, Default)]

@@ -11,12 +11,12 @@ use crate::elementwise::add_assign_chunk;
 use crate::map::chunks1;
 use crate::tuning::KernelTuning;
 
-shader!(few_rows_8, "matmul/few_rows_8");
-shader!(few_rows_16, "matmul/few_rows_16");
-shader!(normed_8, "matmul/few_rows_8_normed");
-shader!(normed_16, "matmul/few_rows_16_normed");
-shader!(gated_8, "matmul/few_rows_8_gated");
-shader!(gated_16, "matmul/few_rows_16_gated");
+shader!(few_rows_8, matmul::few_rows_8);
+shader!(few_rows_16, matmul::few_rows_16);
+shader!(normed_8, matmul::few_rows_8_normed);
+shader!(normed_16, matmul::few_rows_16_normed);
+shader!(gated_8, matmul::few_rows_8_gated);
+shader!(gated_16, matmul::few_rows_16_gated);
 
 use few_rows_8::Push;
 

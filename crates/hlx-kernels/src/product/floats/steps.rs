@@ -10,8 +10,8 @@ use crate::error::{KernelError, check_sizes};
 use crate::map::MAX_GROUPS;
 use crate::product::floats::{MatMul, matmul};
 
-shader!(product_16x16, "recurrent/product_16x16");
-shader!(product_16x64, "recurrent/product_16x64");
+shader!(product_16x16, recurrent::product_16x16);
+shader!(product_16x64, recurrent::product_16x64);
 
 use product_16x16::Push;
 

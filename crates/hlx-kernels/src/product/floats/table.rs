@@ -5,11 +5,11 @@ use hlx_core::{Device, Shader};
 use super::{MAX_GROUPS, MatMul};
 use crate::tuning::KernelTuning;
 
-shader!(tile_128x128, "matmul/tile_128x128");
-shader!(tile_64x128, "matmul/tile_64x128");
-shader!(tile_64x64, "matmul/tile_64x64");
-shader!(tile_64x64_short, "matmul/tile_64x64_short");
-shader!(tile_32x64, "matmul/tile_32x64");
+shader!(tile_128x128, matmul::tile_128x128);
+shader!(tile_64x128, matmul::tile_64x128);
+shader!(tile_64x64, matmul::tile_64x64);
+shader!(tile_64x64_short, matmul::tile_64x64_short);
+shader!(tile_32x64, matmul::tile_32x64);
 
 pub(crate) use tile_32x64::Push;
 

@@ -24,9 +24,9 @@ pub use normed::{prepare_layer_norm, prepare_rms_norm};
 pub use preparation::Preparation;
 pub use source::Source;
 
-shader!(rows_shader, "integer/prepare_rows");
-shader!(rows_of_activation, "integer/prepare_rows_of_activation");
-shader!(rows_of_gated, "integer/prepare_rows_of_gated");
+shader!(rows_shader, integer::prepare_rows);
+shader!(rows_of_activation, integer::prepare_rows_of_activation);
+shader!(rows_of_gated, integer::prepare_rows_of_gated);
 
 const NAME: &str = "prepare_integers";
 /// Threads of a workgroup.

@@ -19,12 +19,12 @@ use crate::error::{check_len, check_that};
 use crate::product::floats::Epilogue;
 use crate::tuning::KernelTuning;
 
-shader!(plain_shader, "integer/product");
-shader!(few_shader, "integer/product_few");
-shader!(few_dots_shader, "integer/product_few_dots");
-shader!(dots_shader, "integer/product_dots");
-shader!(matrices_shader, "integer/product_matrices");
-shader!(narrow_shader, "integer/product_matrices_words");
+shader!(plain_shader, integer::product);
+shader!(few_shader, integer::product_few);
+shader!(few_dots_shader, integer::product_few_dots);
+shader!(dots_shader, integer::product_dots);
+shader!(matrices_shader, integer::product_matrices);
+shader!(narrow_shader, integer::product_matrices_words);
 
 pub(crate) use bounded::{Bounded, Bounds, integer_product_by};
 use plain_shader::Push;

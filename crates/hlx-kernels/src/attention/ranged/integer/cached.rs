@@ -13,8 +13,8 @@ use crate::KernelError;
 use crate::attention::ranged::RangedAttention;
 use crate::error::{check_len, check_that};
 
-shader!(scores_shader, "attention/integer_few_scores");
-shader!(values_shader, "attention/integer_few_values");
+shader!(scores_shader, attention::integer_few_scores);
+shader!(values_shader, attention::integer_few_values);
 
 const NAME: &str = "integer_attention_of_cache";
 /// Rows of a workgroup that computes scores, and of one that sums values.

@@ -12,8 +12,8 @@ use crate::product::quantised::Width;
 use crate::product::quantised::law::factors;
 use crate::product::quantised::prepare_row;
 
-shader!(shader, "integer/prepare_heads");
-shader!(twice_shader, "integer/prepare_heads_twice");
+shader!(shader, integer::prepare_heads);
+shader!(twice_shader, integer::prepare_heads_twice);
 
 /// Rows of a workgroup.
 const ROWS: usize = 8;

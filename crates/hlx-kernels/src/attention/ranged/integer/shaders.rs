@@ -5,26 +5,26 @@ use hlx_core::{Device, IntegerPath, MatrixShape, Shader};
 use super::super::sizes::{RangedAttention, Strided};
 use crate::tuning::KernelTuning;
 
-shader!(forward, "attention/integer_forward");
-shader!(forward_dots, "attention/integer_forward_dots");
-shader!(forward_matrices, "attention/integer_forward_matrices");
-shader!(forward_narrow, "attention/integer_forward_matrices_words");
-shader!(query, "attention/integer_backward_query");
-shader!(query_dots, "attention/integer_backward_query_dots");
-shader!(query_matrices, "attention/integer_backward_query_matrices");
+shader!(forward, attention::integer_forward);
+shader!(forward_dots, attention::integer_forward_dots);
+shader!(forward_matrices, attention::integer_forward_matrices);
+shader!(forward_narrow, attention::integer_forward_matrices_words);
+shader!(query, attention::integer_backward_query);
+shader!(query_dots, attention::integer_backward_query_dots);
+shader!(query_matrices, attention::integer_backward_query_matrices);
 shader!(
     query_narrow,
-    "attention/integer_backward_query_matrices_words"
+    attention::integer_backward_query_matrices_words
 );
-shader!(key_value, "attention/integer_backward_key_value");
-shader!(key_value_dots, "attention/integer_backward_key_value_dots");
+shader!(key_value, attention::integer_backward_key_value);
+shader!(key_value_dots, attention::integer_backward_key_value_dots);
 shader!(
     key_value_matrices,
-    "attention/integer_backward_key_value_matrices"
+    attention::integer_backward_key_value_matrices
 );
 shader!(
     key_value_narrow,
-    "attention/integer_backward_key_value_matrices_words"
+    attention::integer_backward_key_value_matrices_words
 );
 
 /// Subgroups of a workgroup that multiplies matrices.

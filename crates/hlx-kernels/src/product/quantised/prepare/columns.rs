@@ -10,19 +10,19 @@ use crate::KernelError;
 use crate::elementwise::fill;
 use crate::error::{check_len, check_that};
 
-shader!(counted_shader, "integer/counted_rows");
-shader!(tops_shader, "integer/column_tops");
-shader!(tops_of_activation, "integer/column_tops_of_activation");
-shader!(tops_of_gated, "integer/column_tops_of_gated");
-shader!(tops_of_layer_norm, "integer/column_tops_of_layer_norm");
-shader!(tops_of_rms_norm, "integer/column_tops_of_rms_norm");
-shader!(columns_shader, "integer/prepare_columns");
-shader!(of_activation, "integer/prepare_columns_of_activation");
-shader!(of_gated, "integer/prepare_columns_of_gated");
-shader!(of_layer_norm, "integer/prepare_columns_of_layer_norm");
-shader!(of_rms_norm, "integer/prepare_columns_of_rms_norm");
-shader!(both_tops_shader, "integer/row_and_column_tops");
-shader!(both_shader, "integer/prepare_rows_and_columns");
+shader!(counted_shader, integer::counted_rows);
+shader!(tops_shader, integer::column_tops);
+shader!(tops_of_activation, integer::column_tops_of_activation);
+shader!(tops_of_gated, integer::column_tops_of_gated);
+shader!(tops_of_layer_norm, integer::column_tops_of_layer_norm);
+shader!(tops_of_rms_norm, integer::column_tops_of_rms_norm);
+shader!(columns_shader, integer::prepare_columns);
+shader!(of_activation, integer::prepare_columns_of_activation);
+shader!(of_gated, integer::prepare_columns_of_gated);
+shader!(of_layer_norm, integer::prepare_columns_of_layer_norm);
+shader!(of_rms_norm, integer::prepare_columns_of_rms_norm);
+shader!(both_tops_shader, integer::row_and_column_tops);
+shader!(both_shader, integer::prepare_rows_and_columns);
 
 /// Rows and columns of a workgroup that looks for the largest magnitudes, and of one that turns the digits.
 const SCANNED: [usize; 2] = [64, 128];

@@ -13,8 +13,8 @@ use crate::KernelError;
 use crate::elementwise::fill;
 use crate::error::{check_len, check_sizes, check_that};
 
-shader!(tops_shader, "integer/group_tops");
-shader!(columns_shader, "integer/prepare_group_columns");
+shader!(tops_shader, integer::group_tops);
+shader!(columns_shader, integer::prepare_group_columns);
 
 const NAME: &str = "prepare_integers_of_groups";
 /// Rows and columns of a workgroup that looks for the largest magnitudes.

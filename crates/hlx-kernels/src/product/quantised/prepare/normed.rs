@@ -8,10 +8,10 @@ use crate::error::{check_len, check_that};
 use crate::lanes::{ROWS_A_GROUP, RowGroup, check_rows, rows_a_task};
 use crate::{KernelError, layer_norm, rms_norm};
 
-shader!(layer_norm_shader, "integer/prepare_layer_norm");
-shader!(layer_norm_held_shader, "integer/prepare_layer_norm_held");
-shader!(rms_norm_shader, "integer/prepare_rms_norm");
-shader!(rms_norm_held_shader, "integer/prepare_rms_norm_held");
+shader!(layer_norm_shader, integer::prepare_layer_norm);
+shader!(layer_norm_held_shader, integer::prepare_layer_norm_held);
+shader!(rms_norm_shader, integer::prepare_rms_norm);
+shader!(rms_norm_held_shader, integer::prepare_rms_norm_held);
 
 use layer_norm_shader::Push;
 

@@ -12,9 +12,9 @@ use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::map::MAX_GROUPS;
 use crate::product::floats::{MatMul, cpu};
 
-shader!(product_64x64, "experts/product_64x64");
-shader!(product_32x64, "experts/product_32x64");
-shader!(weight_shader, "experts/weight_gradient");
+shader!(product_64x64, experts::product_64x64);
+shader!(product_32x64, experts::product_32x64);
+shader!(weight_shader, experts::weight_gradient);
 
 use product_32x64::Push;
 

@@ -13,14 +13,14 @@ use crate::product::floats::MatMul;
 use crate::product::floats::table::Tile;
 use crate::reduce::column_sum;
 
-shader!(images_128x128, "conv2d/images_128x128");
-shader!(images_64x128, "conv2d/images_64x128");
-shader!(images_64x64, "conv2d/images_64x64");
-shader!(images_32x64, "conv2d/images_32x64");
-shader!(weight_128x128, "conv2d/weight_128x128");
-shader!(weight_64x128, "conv2d/weight_64x128");
-shader!(weight_64x64, "conv2d/weight_64x64");
-shader!(weight_32x64, "conv2d/weight_32x64");
+shader!(images_128x128, conv2d::images_128x128);
+shader!(images_64x128, conv2d::images_64x128);
+shader!(images_64x64, conv2d::images_64x64);
+shader!(images_32x64, conv2d::images_32x64);
+shader!(weight_128x128, conv2d::weight_128x128);
+shader!(weight_64x128, conv2d::weight_64x128);
+shader!(weight_64x64, conv2d::weight_64x64);
+shader!(weight_32x64, conv2d::weight_32x64);
 
 use images_32x64::Push;
 

@@ -13,8 +13,8 @@ use crate::map::MAX_GROUPS;
 use crate::product::floats::{MatMul, matmul};
 use crate::sort::launch_on_gpu;
 
-shader!(patch_rows, "conv2d/patch_rows");
-shader!(gradient_rows, "conv2d/gradient_rows");
+shader!(patch_rows, conv2d::patch_rows);
+shader!(gradient_rows, conv2d::gradient_rows);
 
 /// Seconds of a product at the device's peak from which it gains more than two launches take.
 const FROM_SECONDS: f64 = 2e-5;

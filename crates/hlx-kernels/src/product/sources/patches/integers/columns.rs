@@ -13,8 +13,8 @@ use crate::map::GROUP_THREADS;
 use crate::product::floats::{Epilogue, MatMul};
 use crate::product::quantised::{IntegerProduct, Preparation, Prepared, Width, integer_product};
 
-shader!(terms_shader, "conv2d/prepare_terms");
-shader!(count_shader, "conv2d/count_pixels");
+shader!(terms_shader, conv2d::prepare_terms);
+shader!(count_shader, conv2d::count_pixels);
 
 /// Pieces of rows of a workgroup.
 const ROWS: usize = 8;

@@ -9,7 +9,7 @@ use crate::KernelError;
 use crate::product::floats::{Epilogue, MatMul};
 use crate::product::quantised::{IntegerProduct, Preparation, Prepared, Width, integer_product};
 
-shader!(patches_shader, "conv2d/prepare_patches");
+shader!(patches_shader, conv2d::prepare_patches);
 
 /// Pieces of rows of a workgroup.
 const ROWS: usize = 8;

@@ -1,8 +1,0 @@
-// Push constants of elementwise/scale, by `cargo xtask shaders` from its module.
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Push {
-    pub count: u32,
-    pub scalar: f32,
-}

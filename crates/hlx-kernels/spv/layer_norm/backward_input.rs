@@ -1,8 +1,0 @@
-// Push constants of layer_norm/backward_input, by `cargo xtask shaders` from its module.
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Push {
-    pub rows: u32,
-    pub cols: u32,
-}

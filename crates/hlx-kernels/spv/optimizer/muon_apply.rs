@@ -1,9 +1,0 @@
-// Push constants of optimizer/muon_apply, by `cargo xtask shaders` from its module.
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Push {
-    pub count: u32,
-    pub row: u32,
-    pub rows: u32,
-}

@@ -1,0 +1,9 @@
+//! Push constants of the modules of mse.
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct Push {
+    pub count: u32,
+    pub scalar: f32,
+}
+pub use {Push as backward, Push as forward};

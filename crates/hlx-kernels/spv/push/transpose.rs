@@ -1,0 +1,9 @@
+//! Push constants of the modules of transpose.
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct Push {
+    pub rows: u32,
+    pub columns: u32,
+}
+pub use Push as transpose;

@@ -1,9 +1,0 @@
-// Push constants of arith/every, by `cargo xtask shaders` from its module.
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Push {
-    pub count: u32,
-    pub first: u32,
-    pub stride: u32,
-}

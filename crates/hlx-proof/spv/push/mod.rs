@@ -1,0 +1,4 @@
+//! The push constants of kernels, one file per family, by `cargo xtask shaders` from the modules.
+#![allow(missing_docs, dead_code, unused_imports)]
+
+pub mod arith;
