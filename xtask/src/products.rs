@@ -7,7 +7,18 @@ use std::path::Path;
 use crate::files;
 
 /// Functions that take a length, and those of the crates whose sizes come from callers.
-const CALLS: [&str; 3] = ["check_len(", ".alloc(", ".alloc_typed("];
+const CALLS: [&str; 9] = [
+    "check_len(",
+    ".alloc(",
+    ".alloc_typed(",
+    // The declarations of kernels.
+    ".read(",
+    ".read_if(",
+    ".write(",
+    ".update(",
+    ".accumulate(",
+    ".checked(",
+];
 const CRATES: [&str; 3] = ["hlx-kernels", "hlx-autograd", "hlx-nn"];
 
 /// Every call with a product among its arguments, a line each.

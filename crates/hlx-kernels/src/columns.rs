@@ -2,9 +2,10 @@
 //!
 //! The cut changes no bit: a column of a shard is one chain over its rows.
 
-use hlx_core::{Binding, CpuBindings, Device, Launch, Shader, groups_1d};
+use hlx_core::{Binding, CpuBindings, Device, Shader, groups_1d};
 
 use crate::KernelError;
+use crate::kernel::Kernel;
 use crate::tuning::{ColumnCut, KernelTuning};
 
 /// A column reduction over `[shards, rows_per_shard, cols]`, without its operands.
@@ -35,15 +36,11 @@ impl Columns {
     ) -> Result<(), KernelError> {
         let sizes = [self.shards, self.rows_per_shard, self.cols].map(|size| size as u32);
         let group = ColumnGroup::new(device, self.shards, self.cols, self.pairs);
-        let launch = Launch {
-            name: self.name,
-            shader: self.shader,
-            specialization: &group.specialization(self.accumulate),
-            bindings,
-            push: bytemuck::cast_slice(&sizes),
-            groups: group.groups(self.shards, self.cols),
-        };
-        Ok(device.launch(launch, body)?)
+        let groups = group.groups(self.shards, self.cols);
+        Kernel::new(self.name, self.shader)
+            .constants(&group.specialization(self.accumulate))
+            .bind_all(bindings.iter().copied())
+            .launch_bound(device, sizes.as_slice(), groups, body)
     }
 }
 

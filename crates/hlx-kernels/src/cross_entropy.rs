@@ -13,11 +13,12 @@
 //! PyTorch: `torch.nn.functional.cross_entropy(..., reduction="none")`.
 
 use hlx_core::cpu::with_flush;
-use hlx_core::{Binding, Buffer, Device, Launch, arith, as_u32, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, arith, as_u32};
 use rayon::prelude::*;
 
 use crate::KernelError;
-use crate::error::{check_len, check_that};
+use crate::error::check_that;
+use crate::kernel::Kernel;
 use crate::lanes::{self, LANES, RowGroup, check_rows, rows_a_task};
 use crate::map::{GROUP_THREADS, vectors_a_thread};
 
@@ -65,48 +66,36 @@ pub fn cross_entropy_forward(
 ) -> Result<(), KernelError> {
     let name = "cross_entropy_forward";
     check_rows(name, rows, vocabulary)?;
-    check_len(name, "logits", logits, [rows, vocabulary])?;
-    check_len(name, "targets", targets, rows)?;
-    check_len(name, "loss_rows", loss_rows, rows)?;
-    check_len(name, "stats", stats, [rows, 2])?;
+    let kernel = Kernel::new(name, &forward::SHADER)
+        .read("logits", logits, [rows, vocabulary])?
+        .read("targets", targets, rows)?
+        .write("loss_rows", loss_rows, rows)?
+        .write("stats", stats, [rows, 2])?;
     let (keep, spread) = smoothing_constants(name, label_smoothing, vocabulary)?;
     let (group, ahead) = RowGroup::streamed(device, vocabulary);
     // The shader holds no row: one pipeline serves every vocabulary.
     let [local, cols, threads, group_rows] = group.specialization(LANES);
-    let push = forward::Push {
-        rows: rows as u32,
-        vocabulary: vocabulary as u32,
-        keep,
-        spread,
-    };
-    let launch = Launch {
-        name,
-        shader: &forward::SHADER,
-        specialization: &[local, cols, threads, group_rows, (4, ahead)],
-        bindings: &[
-            Binding::Read(logits),
-            Binding::Read(targets),
-            Binding::Write(loss_rows),
-            Binding::Write(stats),
-        ],
-        push: push_bytes(&push),
-        groups: group.groups(rows),
-    };
-    device.launch(launch, move |b| {
-        let ([logits, targets], [loss_rows, stats]) = b.split();
-        let rows = rows_a_task(vocabulary);
-        (
-            logits.par_chunks(rows * vocabulary),
-            as_u32(targets).par_chunks(rows),
-            loss_rows.par_chunks_mut(rows),
-            stats.par_chunks_mut(rows * 2),
-        )
-            .into_par_iter()
-            .for_each(|(logits, targets, loss_rows, stats)| {
-                forward_rows(logits, targets, loss_rows, stats, keep, spread);
-            });
-    })?;
-    Ok(())
+    let constants = [local, cols, threads, group_rows, (4, ahead)];
+    let push = push!(forward => rows, vocabulary, keep, spread);
+    let (kernel, groups) = (kernel.constants(&constants), group.groups(rows));
+    kernel.launch(
+        device,
+        push,
+        groups,
+        move |[logits, targets], [loss_rows, stats]| {
+            let rows = rows_a_task(vocabulary);
+            (
+                logits.par_chunks(rows * vocabulary),
+                as_u32(targets).par_chunks(rows),
+                loss_rows.par_chunks_mut(rows),
+                stats.par_chunks_mut(rows * 2),
+            )
+                .into_par_iter()
+                .for_each(|(logits, targets, loss_rows, stats)| {
+                    forward_rows(logits, targets, loss_rows, stats, keep, spread);
+                });
+        },
+    )
 }
 
 /// Computes `dlogits`, times `scale[0]`; overwrites it.
@@ -130,51 +119,39 @@ pub fn cross_entropy_backward(
 ) -> Result<(), KernelError> {
     let name = "cross_entropy_backward";
     check_rows(name, rows, vocabulary)?;
-    check_len(name, "logits", logits, [rows, vocabulary])?;
-    check_len(name, "targets", targets, rows)?;
-    check_len(name, "stats", stats, [rows, 2])?;
-    check_len(name, "scale", scale, 1)?;
-    check_len(name, "dlogits", dlogits, [rows, vocabulary])?;
+    let kernel = Kernel::new(name, &backward::SHADER)
+        .read("logits", logits, [rows, vocabulary])?
+        .read("targets", targets, rows)?
+        .read("stats", stats, [rows, 2])?
+        .read("scale", scale, 1)?
+        // Each thread reads its logits first.
+        .checked("dlogits", Binding::Replace(dlogits), [rows, vocabulary])?;
     let (keep, spread) = smoothing_constants(name, label_smoothing, vocabulary)?;
     let hit = with_flush(|| keep + spread);
     let len = rows * vocabulary;
     let vectors = vectors_a_thread(device, len);
-    let push = backward::Push {
-        rows: rows as u32,
-        vocabulary: vocabulary as u32,
-        hit,
-        spread,
-    };
-    let launch = Launch {
-        name,
-        shader: &backward::SHADER,
-        specialization: &[(0, vectors as u32)],
-        bindings: &[
-            Binding::Read(logits),
-            Binding::Read(targets),
-            Binding::Read(stats),
-            Binding::Read(scale),
-            // Each thread reads its logits first.
-            Binding::Replace(dlogits),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(len.div_ceil(4 * vectors * GROUP_THREADS)),
-    };
-    device.launch(launch, move |b| {
-        let ([logits, targets, stats, scale], [dlogits]) = b.split();
-        let rows = rows_a_task(vocabulary);
-        (
-            logits.par_chunks(rows * vocabulary),
-            as_u32(targets).par_chunks(rows),
-            stats.par_chunks(rows * 2),
-            dlogits.par_chunks_mut(rows * vocabulary),
-        )
-            .into_par_iter()
-            .for_each(|(logits, targets, stats, dlogits)| {
-                backward_rows(logits, targets, stats, scale[0], dlogits, hit, spread);
-            });
-    })?;
-    Ok(())
+    let constants = [(0, vectors as u32)];
+    let push = push!(backward => rows, vocabulary, hit, spread);
+    let groups = len.div_ceil(4 * vectors * GROUP_THREADS);
+    let kernel = kernel.constants(&constants);
+    kernel.launch(
+        device,
+        push,
+        groups,
+        move |[logits, targets, stats, scale], [dlogits]| {
+            let rows = rows_a_task(vocabulary);
+            (
+                logits.par_chunks(rows * vocabulary),
+                as_u32(targets).par_chunks(rows),
+                stats.par_chunks(rows * 2),
+                dlogits.par_chunks_mut(rows * vocabulary),
+            )
+                .into_par_iter()
+                .for_each(|(logits, targets, stats, dlogits)| {
+                    backward_rows(logits, targets, stats, scale[0], dlogits, hit, spread);
+                });
+        },
+    )
 }
 
 multiversion! {

@@ -8,10 +8,11 @@
 //! `y = x (1 / (1 - p))`, else +0. The backward pass is the same call on `dy`.
 
 use hlx_core::arith::{div, philox4x32, sub};
-use hlx_core::{Binding, Buffer, Device, Launch, as_u32, groups_1d, push_bytes};
+use hlx_core::{Buffer, Device, as_u32};
 use rayon::prelude::*;
 
-use crate::error::{KernelError, check_len, check_sizes, check_that};
+use crate::error::{KernelError, check_sizes, check_that};
+use crate::kernel::Kernel;
 use crate::map::{CHUNK, GROUP_THREADS};
 
 shader!(dropout_shader, dropout::dropout);
@@ -62,29 +63,14 @@ pub fn dropout(
     check_that(NAME, (0.0..=1.0).contains(&p), || {
         format!("p is {p}, expected a probability from 0 to 1")
     })?;
-    check_len(NAME, "x", x, [batch, per_sample])?;
-    check_len(NAME, "y", y, [batch, per_sample])?;
-    check_len(NAME, "counter", counter, 2)?;
+    let kernel = Kernel::new(NAME, &dropout_shader::SHADER)
+        .read("x", x, [batch, per_sample])?
+        .read("counter", counter, 2)?
+        .write("y", y, [batch, per_sample])?;
     let factor = hlx_core::cpu::with_flush(|| div(1.0, sub(1.0, p)));
-    let push = dropout_shader::Push {
-        batch: batch as u32,
-        per_sample: per_sample as u32,
-        seed_low: seed as u32,
-        seed_high: (seed >> 32) as u32,
-        purpose,
-        p,
-        factor,
-    };
-    let launch = Launch {
-        name: NAME,
-        shader: &dropout_shader::SHADER,
-        specialization: &[],
-        bindings: &[Binding::Read(x), Binding::Read(counter), Binding::Write(y)],
-        push: push_bytes(&push),
-        groups: groups_1d((batch * per_sample.div_ceil(4)).div_ceil(GROUP_THREADS)),
-    };
-    device.launch(launch, move |bindings| {
-        let ([x, counter], [y]) = bindings.split::<2, 1>();
+    let push = push!(dropout_shader => batch, per_sample, seed_low: seed as u32, seed_high: (seed >> 32) as u32, purpose, p, factor);
+    let groups = (batch * per_sample.div_ceil(4)).div_ceil(GROUP_THREADS);
+    kernel.launch(device, push, groups, move |[x, counter], [y]| {
         let [step, sample_base] = [as_u32(counter)[0], as_u32(counter)[1]];
         let samples = x
             .par_chunks(per_sample.max(1))
@@ -103,8 +89,7 @@ pub fn dropout(
                 .enumerate()
                 .for_each(|(task, (x, y))| drop_chunk(mask, (task * CHUNK / 4) as u32, x, y));
         });
-    })?;
-    Ok(())
+    })
 }
 
 /// What the mask of one sample depends on.

@@ -11,10 +11,11 @@
 //! vocabulary adds nothing. For large vocabularies [`embedding_backward_sum`] adds the shards in the
 //! same kernel.
 
-use hlx_core::{Binding, Buffer, Device, Launch, Shader, Work, as_u32, groups_1d, push_bytes};
+use hlx_core::{Buffer, Device, as_u32};
 use rayon::prelude::*;
 
-use crate::error::{KernelError, check_len, check_sizes, check_that};
+use crate::error::{KernelError, check_sizes, check_that};
+use crate::kernel::{Kernel, Push};
 use crate::map::GROUP_THREADS;
 use crate::tuning::KernelTuning;
 
@@ -43,34 +44,22 @@ pub fn embedding_forward(
     const NAME: &str = "embedding_forward";
     check_sizes(NAME, &[n, width])?;
     check_sizes(NAME, &[vocabulary, width])?;
-    check_len(NAME, "ids", ids, n)?;
-    check_len(NAME, "weight", weight, [vocabulary, width])?;
-    check_len(NAME, "y", y, [n, width])?;
-    let push = forward::Push {
-        n: n as u32,
-        vocabulary: vocabulary as u32,
-        width: width as u32,
-    };
+    // Of the weight only the rows that are looked up are read.
+    let kernel = Kernel::new(NAME, &forward::SHADER)
+        .read("ids", ids, n)?
+        .read("weight", weight, [vocabulary, width])?
+        .write("y", y, [n, width])?
+        .bytes(4 * (n + 2 * n * width));
     let vectors = width.is_multiple_of(4);
     let parts = if vectors { n * width / 4 } else { n * width };
     // Several parts a thread where the device is full anyway.
     let fills = parts >= AHEAD * FULL_THREADS * device.tuning().processors;
     let ahead = if fills { AHEAD } else { 1 };
-    let launch = Launch {
-        name: NAME,
-        shader: &forward::SHADER,
-        specialization: &[(0, u32::from(vectors)), (1, ahead as u32)],
-        bindings: &[Binding::Read(ids), Binding::Read(weight), Binding::Write(y)],
-        push: push_bytes(&push),
-        groups: groups_1d(parts.div_ceil(GROUP_THREADS * ahead)),
-    };
-    // Of the weight only the rows that are looked up are read.
-    let work = Work {
-        bytes: 4 * (n + 2 * n * width) as u64,
-        flops: 0,
-    };
-    device.launch_counted(launch, work, move |bindings| {
-        let ([ids, weight], [y]) = bindings.split::<2, 1>();
+    let push = push!(forward => n, vocabulary, width);
+    let constants = [(0, u32::from(vectors)), (1, ahead as u32)];
+    let groups = parts.div_ceil(GROUP_THREADS * ahead);
+    let kernel = kernel.constants(&constants);
+    kernel.launch(device, push, groups, move |[ids, weight], [y]| {
         y.par_chunks_mut(width)
             .zip(as_u32(ids))
             .with_min_len(64)
@@ -82,8 +71,7 @@ pub fn embedding_forward(
                     y.fill(f32::NAN);
                 }
             });
-    })?;
-    Ok(())
+    })
 }
 
 /// The sizes of an embedding's gradient.
@@ -96,46 +84,26 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn rows(&self) -> usize {
-        self.shards * self.rows_per_shard
-    }
-
     /// The push constants that both backward shaders have.
-    fn push(&self) -> backward::Push {
-        backward::Push {
-            rows: self.rows() as u32,
-            rows_per_shard: self.rows_per_shard as u32,
-            vocabulary: self.vocabulary as u32,
-            width: self.width as u32,
-        }
+    fn push(&self) -> Push {
+        let &Self {
+            rows_per_shard,
+            vocabulary,
+            width,
+            ..
+        } = self;
+        push!(backward => rows: self.shards * rows_per_shard, rows_per_shard, vocabulary, width)
     }
 
-    /// The launch of either backward shader.
-    fn launch<'a>(
-        &self,
-        name: &'static str,
-        shader: &'static Shader,
-        bindings: &'a [Binding<'a>],
-        push: &'a backward::Push,
-    ) -> Launch<'a> {
-        Launch {
-            name,
-            shader,
-            specialization: &[],
-            bindings,
-            push: push_bytes(push),
-            groups: groups_1d(self.rows() * column_groups(self.width)),
-        }
+    /// The workgroups of both: a thread's columns are vectors of four where they can be.
+    fn groups(&self) -> usize {
+        let columns = if self.width.is_multiple_of(4) {
+            self.width / 4
+        } else {
+            self.width
+        };
+        self.shards * self.rows_per_shard * columns.div_ceil(GROUP_THREADS)
     }
-}
-
-/// The bindings of either; rows that no token names keep what the table holds.
-fn backward_bindings<'a>(ids: &'a Buffer, dy: &'a Buffer, dweight: &'a Buffer) -> [Binding<'a>; 3] {
-    [
-        Binding::Read(ids),
-        Binding::Read(dy),
-        Binding::ReadWrite(dweight),
-    ]
 }
 
 /// Sums `dy` `[shards, rows_per_shard, width]` by id into `dweight` `[shards, vocabulary, width]`,
@@ -159,9 +127,11 @@ pub fn embedding_backward(
     check_sizes(NAME, &[shards, rows_per_shard, width])?;
     check_sizes(NAME, &[shards, vocabulary, width])?;
     let rows = shards * rows_per_shard;
-    check_len(NAME, "ids", ids, rows)?;
-    check_len(NAME, "dy", dy, [rows, width])?;
-    check_len(NAME, "dweight", dweight, [shards, vocabulary, width])?;
+    // Rows that no token names keep what the table holds.
+    let kernel = Kernel::new(NAME, &backward::SHADER)
+        .read("ids", ids, rows)?
+        .read("dy", dy, [rows, width])?
+        .update("dweight", dweight, [shards, vocabulary, width])?;
     check_that(
         NAME,
         shards * vocabulary * width <= u32::MAX as usize,
@@ -176,24 +146,14 @@ pub fn embedding_backward(
         vocabulary,
         width,
     };
-    let push = sizes.push();
-    let bindings = backward_bindings(ids, dy, dweight);
-    let launch = sizes.launch(NAME, &backward::SHADER, &bindings, &push);
-    device.launch(launch, move |bindings| {
-        let ([ids, dy], [dweight]) = bindings.split::<2, 1>();
-        backward_on_cpu(as_u32(ids), dy, dweight, sizes);
-    })?;
-    Ok(())
-}
-
-/// The workgroups of a row: a thread's columns are vectors of four where they can be.
-fn column_groups(width: usize) -> usize {
-    let columns = if width.is_multiple_of(4) {
-        width / 4
-    } else {
-        width
-    };
-    columns.div_ceil(GROUP_THREADS)
+    kernel.launch(
+        device,
+        sizes.push(),
+        sizes.groups(),
+        move |[ids, dy], [dweight]| {
+            backward_on_cpu(as_u32(ids), dy, dweight, sizes);
+        },
+    )
 }
 
 /// Whether [`embedding_backward_sum`] takes these sizes and is the faster way on this device.
@@ -226,9 +186,13 @@ pub fn embedding_backward_sum(
     check_that(NAME, matches!(shards, 2 | 4 | 8), || {
         format!("{shards} shards, expected 2, 4 or 8")
     })?;
-    check_len(NAME, "ids", ids, rows)?;
-    check_len(NAME, "dy", dy, [rows, width])?;
-    check_len(NAME, "dweight", dweight, [vocabulary, width])?;
+    // Of the table only the rows of the tokens are written.
+    let kernel = Kernel::new(NAME, &backward_sum::SHADER)
+        .read("ids", ids, rows)?
+        .read("dy", dy, [rows, width])?
+        .update("dweight", dweight, [vocabulary, width])?
+        .bytes(4 * (rows + 2 * rows * width))
+        .flops(rows * width);
     check_that(NAME, vocabulary * width <= u32::MAX as usize, || {
         format!("{vocabulary} x {width} elements are more than a kernel can index")
     })?;
@@ -239,19 +203,14 @@ pub fn embedding_backward_sum(
         vocabulary,
         width,
     };
-    let push = sizes.push();
-    let bindings = backward_bindings(ids, dy, dweight);
-    let launch = sizes.launch(NAME, &backward_sum::SHADER, &bindings, &push);
-    // Of the table only the rows of the tokens are written.
-    let work = Work {
-        bytes: 4 * (rows + 2 * rows * width) as u64,
-        flops: (rows * width) as u64,
-    };
-    device.launch_counted(launch, work, move |bindings| {
-        let ([ids, dy], [dweight]) = bindings.split::<2, 1>();
-        backward_sum_on_cpu(as_u32(ids), dy, dweight, sizes);
-    })?;
-    Ok(())
+    kernel.launch(
+        device,
+        sizes.push(),
+        sizes.groups(),
+        move |[ids, dy], [dweight]| {
+            backward_sum_on_cpu(as_u32(ids), dy, dweight, sizes);
+        },
+    )
 }
 
 /// Every task owns a range of ids, of which it makes the chains of one position after the other.

@@ -9,9 +9,10 @@
 //! shows, and one flag may serve any number of launches.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device};
 
 use crate::error::{KernelError, check_len, check_that};
+use crate::kernel::{Kernel, Push};
 use crate::layout::{Layout, Operand, Walk};
 use crate::map::GROUP_THREADS;
 use crate::terms::{check_axis, check_fits, check_operand, part};
@@ -153,7 +154,7 @@ impl Picks {
         }
     }
 
-    fn push(&self) -> gather_shader::Push {
+    fn push(&self) -> Push {
         let array = |strides: &[isize]| {
             let mut words = [0; 8];
             for (word, stride) in words.iter_mut().zip(strides) {
@@ -165,17 +166,12 @@ impl Picks {
         for (word, extent) in extents.iter_mut().zip(&self.walk.shape) {
             *word = *extent as u32;
         }
-        gather_shader::Push {
-            count: self.count as u32,
-            n: self.n as u32,
-            axis_stride: self.axis_stride as u32,
-            x_first: self.walk.offsets[0] as u32,
-            index_first: self.walk.offsets[1] as u32,
-            n_dims: self.walk.shape.len() as u32,
-            extents,
-            x_strides: array(&self.walk.strides[0]),
-            index_strides: array(&self.walk.strides[1]),
-        }
+        push!(gather_shader =>
+            count: self.count, n: self.n, axis_stride: self.axis_stride as u32,
+            x_first: self.walk.offsets[0], index_first: self.walk.offsets[1],
+            n_dims: self.walk.shape.len(), extents,
+            x_strides: array(&self.walk.strides[0]), index_strides: array(&self.walk.strides[1])
+        )
     }
 }
 
@@ -214,31 +210,22 @@ fn gather_named(
         Some(flag) => flag.clone(),
         None => device.alloc_typed(DType::U32, 1)?,
     };
-    let push = picks.push();
     let quads = match dtype.size() {
         4 => picks.quads(),
         _ => 0,
     };
     let vector = if quads == 0 { 1 } else { 4 };
-    let launch = Launch {
-        name,
-        shader: &gather_shader::SHADER,
-        specialization: &[
-            (0, 8 * dtype.size() as u32),
-            (1, u32::from(flagged)),
-            (2, quads),
-        ],
-        bindings: &[
-            Binding::Read(&x_part),
-            Binding::Read(&index_part),
-            Binding::ReadWrite(&flag),
-            Binding::Write(out),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(out.words().div_ceil(vector * GROUP_THREADS)),
-    };
-    device.launch(launch, move |bindings| {
-        let ([x, index], [flag, out]) = bindings.split::<2, 2>();
+    let constants = [
+        (0, 8 * dtype.size() as u32),
+        (1, u32::from(flagged)),
+        (2, quads),
+    ];
+    let kernel = Kernel::new(name, &gather_shader::SHADER)
+        .constants(&constants)
+        .bind_all([Binding::Read(&x_part), Binding::Read(&index_part)])
+        .bind_all([Binding::ReadWrite(&flag), Binding::Write(out)]);
+    let (push, groups) = (picks.push(), out.words().div_ceil(vector * GROUP_THREADS));
+    kernel.launch(device, push, groups, move |[x, index], [flag, out]| {
         let index = cast_slice(index);
         let bad = match dtype.size() {
             4 => cpu::gather::<u32>(&picks, cast_slice(x), index, cast_slice_mut(out)),
@@ -249,8 +236,7 @@ fn gather_named(
             let word: &mut u32 = &mut cast_slice_mut(flag)[0];
             *word = bad.min(*word);
         }
-    })?;
-    Ok(())
+    })
 }
 
 /// The error of a launcher for a reason that a layout gives.

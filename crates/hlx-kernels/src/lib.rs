@@ -16,6 +16,7 @@ mod columns;
 mod division;
 mod element;
 mod error;
+mod kernel;
 mod layout;
 mod map;
 #[path = "../spv/push/mod.rs"]

@@ -38,3 +38,23 @@ macro_rules! shader {
         }
     };
 }
+
+/// The push constants of a shader, from numbers of any size: `push!(forward => rows, eps, adds: true)`. A GPU
+/// refuses a number that 32 bits don't hold.
+macro_rules! push {
+    ($shader:ident => $($field:ident $(: $value:expr)?),* $(,)?) => {{
+        let mut misfit = None;
+        let block = $shader::Push {
+            $($field: {
+                let (field, fits) = $crate::kernel::Field::field(push!(@value $field $($value)?));
+                if !fits {
+                    misfit = Some(stringify!($field));
+                }
+                field
+            }),*
+        };
+        $crate::kernel::Push::with_misfit(&block, misfit)
+    }};
+    (@value $field:ident) => { $field };
+    (@value $field:ident $value:expr) => { $value };
+}

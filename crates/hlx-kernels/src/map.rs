@@ -9,11 +9,12 @@
 use std::sync::Arc;
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, CpuBindings, Device, Launch, Shader};
+use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, CpuBindings, Device, Shader};
 use rayon::prelude::*;
 
 use crate::chain::{Chunk, Formula, Step};
 use crate::error::{KernelError, check_len};
+use crate::kernel::Kernel;
 use crate::tuning::KernelTuning;
 
 /// Elements of one task of the CPU device: 64 KiB an operand, which stays in a core's cache.
@@ -160,18 +161,14 @@ impl<'a> Map<'a> {
                     Arg::Blocks(_, buffer) => buffer.slice(start / BLOCK, count.div_ceil(BLOCK)),
                 })
                 .collect::<Result<Vec<_>, _>>()?;
-            let bindings: Vec<Binding<'_>> = args
-                .iter()
-                .zip(&buffers)
-                .map(|(arg, buffer)| match arg {
-                    // What a map replaces would have to be its first argument.
-                    Arg::Each(_, Binding::Write(_) | Binding::Replace(_)) => Binding::Write(buffer),
-                    Arg::Each(_, Binding::ReadWrite(_)) => Binding::ReadWrite(buffer),
-                    Arg::Each(_, Binding::Read(_)) | Arg::Whole(..) | Arg::Blocks(..) => {
-                        Binding::Read(buffer)
-                    }
-                })
-                .collect();
+            let binding = |(arg, buffer)| match arg {
+                // What a map replaces would have to be its first argument.
+                &Arg::Each(_, Binding::Write(_) | Binding::Replace(_)) => Binding::Write(buffer),
+                Arg::Each(_, Binding::ReadWrite(_)) => Binding::ReadWrite(buffer),
+                Arg::Each(_, Binding::Read(_)) | Arg::Whole(..) | Arg::Blocks(..) => {
+                    Binding::Read(buffer)
+                }
+            };
             let vectors = if self.pairs {
                 vectors_a_thread(device, count)
             } else {
@@ -186,14 +183,7 @@ impl<'a> Map<'a> {
             }
             let mut push = vec![count as u32];
             push.extend_from_slice(self.parameters);
-            let launch = Launch {
-                name: self.name,
-                shader: self.shader,
-                specialization: &specialization,
-                bindings: &bindings,
-                push: bytemuck::cast_slice(&push),
-                groups: hlx_core::groups_1d(count.div_ceil(4 * vectors * GROUP_THREADS)),
-            };
+            let groups = count.div_ceil(4 * vectors * GROUP_THREADS);
             let step = || {
                 let formula = Formula {
                     shader: self.shader,
@@ -202,7 +192,10 @@ impl<'a> Map<'a> {
                 let words = words.clone().filter(|_| self.pairs)?;
                 Step::dense_f32(device, formula, count, self.parameters, words).fusable(device)
             };
-            device.launch_fusable(launch, step, body)?;
+            Kernel::new(self.name, self.shader)
+                .constants(&specialization)
+                .bind_all(args.iter().zip(&buffers).map(binding))
+                .launch_fusable(device, push, groups, step, body)?;
         }
         Ok(())
     }

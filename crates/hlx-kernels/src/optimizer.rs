@@ -26,7 +26,7 @@ mod hyper;
 pub mod muon;
 
 use hlx_core::arith::{add, div};
-use hlx_core::{Binding, Buffer, Device, Launch, push_bytes};
+use hlx_core::{Binding, Buffer, Device};
 
 use self::formulas::{
     adagrad_chunk, adam_chunk, average_chunk, lion_chunk, rmsprop_chunk, sgd_chunk,
@@ -35,7 +35,8 @@ use self::formulas::{
 use self::frame::Step;
 pub use self::frame::{Groups, SKIPPED, Update};
 pub use self::hyper::{HYPER_LEN, Hyper, power};
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, check_that};
+use crate::kernel::Kernel;
 
 shader!(sgd_shader, optimizer::sgd);
 shader!(sgd_momentum_shader, optimizer::sgd_momentum);
@@ -237,22 +238,13 @@ pub fn clip_factor(
     out: &Buffer,
     max_norm: f32,
 ) -> Result<(), KernelError> {
-    check_len("clip_factor", "norm", norm, 1)?;
-    check_len("clip_factor", "out", out, 1)?;
-    let push = clip_shader::Push { max_norm };
-    let launch = Launch {
-        name: "clip_factor",
-        shader: &clip_shader::SHADER,
-        specialization: &[],
-        bindings: &[Binding::Read(norm), Binding::Write(out)],
-        push: push_bytes(&push),
-        groups: [1, 1, 1],
-    };
-    device.launch(launch, move |bindings| {
-        let ([norm], [out]) = bindings.split::<1, 1>();
-        out[0] = factor(norm[0], max_norm);
-    })?;
-    Ok(())
+    let push = push!(clip_shader => max_norm);
+    Kernel::new("clip_factor", &clip_shader::SHADER)
+        .read("norm", norm, 1)?
+        .write("out", out, 1)?
+        .launch(device, push, 1, move |[norm], [out]| {
+            out[0] = factor(norm[0], max_norm);
+        })
 }
 
 fn factor(norm: f32, max_norm: f32) -> f32 {
@@ -291,8 +283,10 @@ pub fn guarded_factor(
         run,
         stride,
     } = watched;
-    check_len("guarded_factor", "norm", norm, 1)?;
-    check_len("guarded_factor", "out", out, 1)?;
+    let kernel = Kernel::new("guarded_factor", &guarded_shader::SHADER)
+        .read("norm", norm, 1)?
+        .bind(Binding::Read(words))
+        .write("out", out, 1)?;
     let needed = runs
         .saturating_sub(1)
         .saturating_mul(stride)
@@ -303,26 +297,8 @@ pub fn guarded_factor(
         let found = words.len();
         format!("watched has {found} words, expected {runs} runs of {run}, {stride} apart")
     })?;
-    let push = guarded_shader::Push {
-        max_norm,
-        runs: runs as u32,
-        run: run as u32,
-        stride: stride as u32,
-    };
-    let launch = Launch {
-        name: "guarded_factor",
-        shader: &guarded_shader::SHADER,
-        specialization: &[],
-        bindings: &[
-            Binding::Read(norm),
-            Binding::Read(words),
-            Binding::Write(out),
-        ],
-        push: push_bytes(&push),
-        groups: [1, 1, 1],
-    };
-    device.launch(launch, move |bindings| {
-        let ([norm, watched], [out]) = bindings.split::<2, 1>();
+    let push = push!(guarded_shader => max_norm, runs, run, stride);
+    kernel.launch(device, push, 1, move |[norm, watched], [out]| {
         let is_finite = |i: usize| {
             watched[i * stride..i * stride + run]
                 .iter()
@@ -334,8 +310,7 @@ pub fn guarded_factor(
         } else {
             -1.0
         };
-    })?;
-    Ok(())
+    })
 }
 
 #[cfg(test)]

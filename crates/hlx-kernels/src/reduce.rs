@@ -10,11 +10,12 @@
 //! | `global_norm` | as `sum`, of the rounded squares; then the square root |
 //! | `norm_rows`, `norm_of_rows` | the first level of `global_norm`, and the levels above it |
 
-use hlx_core::{Binding, Buffer, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device};
 use rayon::prelude::*;
 
 use crate::columns::Columns;
 use crate::error::{KernelError, check_len, check_sizes, check_that};
+use crate::kernel::{Groups, Kernel};
 use crate::lanes::{self, ROWS_A_GROUP, RowGroup};
 use crate::map::{CHUNK, GROUP_THREADS, windows};
 
@@ -73,33 +74,24 @@ fn launch_rows(
     (operation, root): (Operation, bool),
 ) -> Result<(), KernelError> {
     let (rows, count) = (out.len(), x.len());
-    let push = rows_shader::Push {
-        rows: rows as u32,
-        cols: cols as u32,
-        count: count as u32,
+    let (operation_id, root_id) = (operation as u32, u32::from(root));
+    let (constants, shader, groups) = match RowGroup::held(device, cols) {
+        Some(group) => {
+            let mut constants = group.specialization(cols).to_vec();
+            constants.extend([(4, operation_id), (5, root_id)]);
+            (constants, &rows_held_shader::SHADER, group.groups(rows))
+        }
+        None => {
+            let groups = rows.div_ceil(ROWS_A_GROUP).groups();
+            let constants = vec![(0, operation_id), (1, root_id)];
+            (constants, &rows_shader::SHADER, groups)
+        }
     };
-    let bindings = [Binding::Read(x), Binding::Write(out)];
-    let mut launch = Launch {
-        name,
-        shader: &rows_shader::SHADER,
-        specialization: &[(0, operation as u32), (1, u32::from(root))],
-        bindings: &bindings,
-        push: push_bytes(&push),
-        groups: groups_1d(rows.div_ceil(ROWS_A_GROUP)),
-    };
-    let held = RowGroup::held(device, cols).map(|group| {
-        let [local, cols, threads, group_rows] = group.specialization(cols);
-        let operation = (4, operation as u32);
-        let root = (5, u32::from(root));
-        ([local, cols, threads, group_rows, operation, root], group)
-    });
-    if let Some((constants, group)) = &held {
-        launch.shader = &rows_held_shader::SHADER;
-        launch.specialization = constants;
-        launch.groups = group.groups(rows);
-    }
-    device.launch(launch, move |bindings| {
-        let ([x], [out]) = bindings.split::<1, 1>();
+    let kernel = Kernel::new(name, shader)
+        .constants(&constants)
+        .bind_all([Binding::Read(x), Binding::Write(out)]);
+    let push = push!(rows_shader => rows, cols, count);
+    kernel.launch(device, push, groups, move |[x], [out]| {
         let rows_a_task = (CHUNK / cols.max(1)).max(1);
         out.par_chunks_mut(rows_a_task)
             .enumerate()
@@ -113,8 +105,7 @@ fn launch_rows(
                     }
                 }
             });
-    })?;
-    Ok(())
+    })
 }
 
 multiversion! {
@@ -225,8 +216,11 @@ pub fn column_sum(
         pairs: false,
         accumulate,
     };
-    let bindings = [Binding::Read(x), result_binding(out, accumulate)];
-    kernel.launch(device, &bindings, move |bindings| {
+    let out = match accumulate {
+        true => Binding::ReadWrite(out),
+        false => Binding::Write(out),
+    };
+    kernel.launch(device, &[Binding::Read(x), out], move |bindings| {
         let ([x], [out]) = bindings.split::<1, 1>();
         let shard_len = rows_per_shard * cols;
         let tasks = out
@@ -262,14 +256,6 @@ multiversion! {
     }
 }
 
-fn result_binding(out: &Buffer, accumulate: bool) -> Binding<'_> {
-    if accumulate {
-        Binding::ReadWrite(out)
-    } else {
-        Binding::Write(out)
-    }
-}
-
 /// Sums partials `[shards, n]` pairwise into out `[n]`, which it overwrites, or with `accumulate`
 /// adds to.
 pub fn shard_sum(
@@ -283,22 +269,16 @@ pub fn shard_sum(
     check_that("shard_sum", (1..=1 << 15).contains(&shards), || {
         format!("{shards} shards, expected 1 to 32768")
     })?;
-    check_len("shard_sum", "partials", partials, [shards, n])?;
-    check_len("shard_sum", "out", out, n)?;
-    let push = shards_shader::Push {
-        shards: shards as u32,
-        n: n as u32,
-    };
-    let launch = Launch {
-        name: "shard_sum",
-        shader: &shards_shader::SHADER,
-        specialization: &[(0, u32::from(accumulate))],
-        bindings: &[Binding::Read(partials), result_binding(out, accumulate)],
-        push: push_bytes(&push),
-        groups: groups_1d(n.div_ceil(4 * GROUP_THREADS)),
-    };
-    device.launch(launch, move |bindings| {
-        let ([partials], [out]) = bindings.split::<1, 1>();
+    let constants = [(0, u32::from(accumulate))];
+    let kernel = Kernel::new("shard_sum", &shards_shader::SHADER)
+        .constants(&constants)
+        .read("partials", partials, [shards, n])?
+        .accumulate("out", out, n, accumulate)?;
+    let (push, groups) = (
+        push!(shards_shader => shards, n),
+        n.div_ceil(4 * GROUP_THREADS),
+    );
+    kernel.launch(device, push, groups, move |[partials], [out]| {
         out.par_chunks_mut(CHUNK)
             .enumerate()
             .for_each(|(task, out)| {
@@ -313,8 +293,7 @@ pub fn shard_sum(
                     out.copy_from_slice(&total);
                 }
             });
-    })?;
-    Ok(())
+    })
 }
 
 /// The pairwise sum: the left half is the largest power of two below the number of windows.

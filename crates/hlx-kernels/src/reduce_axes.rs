@@ -21,10 +21,11 @@
 //! f16 and bf16 are widened to f32, and 8-bit types to 32 bits, as they are loaded. Results are
 //! f32, i32 or u32 ([`Reduction::output_dtype`]), bool for `Any` and `All`, and u32 for places.
 
-use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device};
 
 use crate::element::compute_type;
 use crate::error::{KernelError, check_len, check_that};
+use crate::kernel::{Kernel, Push};
 use crate::layout::Operand;
 use crate::map::{GROUP_THREADS, windows};
 use crate::terms::{PIECE, Terms, check_axis, check_operand, fits, part};
@@ -303,21 +304,14 @@ fn words_pass(
     let cut = terms.cut(device);
     let mut specialization = cut.specialization(&terms, fold.dtype.id()).to_vec();
     specialization.extend(fold.specialization());
-    let push = terms.push();
-    let launch = Launch {
-        name,
-        shader: &words_shader::SHADER,
-        specialization: &specialization,
-        bindings: &[Binding::Read(x), Binding::Write(target)],
-        push: push_bytes(&push),
-        groups: cut.groups(terms.items()),
-    };
-    device.launch(launch, move |bindings| {
-        let ([x], [out]) = bindings.split::<1, 1>();
+    let kernel = Kernel::new(name, &words_shader::SHADER)
+        .constants(&specialization)
+        .bind_all([Binding::Read(x), Binding::Write(target)]);
+    let (push, groups) = (Push::of(&terms.push()), cut.groups(terms.items()));
+    kernel.launch(device, push, groups, move |[x], [out]| {
         let (x, out) = (bytemuck::cast_slice(x), bytemuck::cast_slice_mut(out));
         cpu::words(&terms, fold, x, out);
-    })?;
-    Ok(())
+    })
 }
 
 /// Passes of `places.comp` until every result has one piece.
@@ -376,23 +370,14 @@ fn places_pass(
     let pairs = places.is_some();
     let mut specialization = cut.specialization(&terms, fold.dtype.id()).to_vec();
     specialization.extend([(8, fold.flip), (9, u32::from(pairs)), (10, u32::from(last))]);
-    let push = terms.push();
-    let launch = Launch {
-        name,
-        shader: &places_shader::SHADER,
-        specialization: &specialization,
-        bindings: &[
-            Binding::Read(x),
-            Binding::Read(places.unwrap_or(x)),
-            Binding::Write(result_keys),
-            Binding::Write(result_places),
-        ],
-        // The block is that of the other shader: both are of pieces.glsl.
-        push: push_bytes(&push),
-        groups: cut.groups(terms.items()),
-    };
-    device.launch(launch, move |bindings| {
-        let (inputs, outputs) = bindings.split::<2, 2>();
+    let kernel = Kernel::new(name, &places_shader::SHADER)
+        .constants(&specialization)
+        .bind(Binding::Read(x))
+        .read_if("places", places, x.len())?
+        .bind_all([Binding::Write(result_keys), Binding::Write(result_places)]);
+    // The block is that of the other shader: both are of pieces.glsl.
+    let (push, groups) = (Push::of(&terms.push()), cut.groups(terms.items()));
+    kernel.launch(device, push, groups, move |inputs, outputs| {
         let [x, places] = inputs.map(bytemuck::cast_slice);
         let [keys, result_places] = outputs.map(bytemuck::cast_slice_mut);
         let keys = (!last).then_some(keys);
@@ -402,8 +387,7 @@ fn places_pass(
             (x, pairs.then_some(places)),
             (keys, result_places),
         );
-    })?;
-    Ok(())
+    })
 }
 
 /// Packs words of 0 and 1 into a bool tensor.
@@ -414,25 +398,16 @@ fn pack_bool(
     out: &Buffer,
 ) -> Result<(), KernelError> {
     let count = words.len();
-    let push = pack_bool_shader::Push {
-        count: count as u32,
-    };
-    let launch = Launch {
-        name,
-        shader: &pack_bool_shader::SHADER,
-        specialization: &[],
-        bindings: &[Binding::Read(words), Binding::Write(out)],
-        push: push_bytes(&push),
-        groups: groups_1d(out.words().div_ceil(GROUP_THREADS)),
-    };
-    device.launch(launch, move |bindings| {
-        let ([words], [out]) = bindings.split::<1, 1>();
+    let kernel = Kernel::new(name, &pack_bool_shader::SHADER)
+        .bind_all([Binding::Read(words), Binding::Write(out)]);
+    let groups = out.words().div_ceil(GROUP_THREADS);
+    let push = push!(pack_bool_shader => count);
+    kernel.launch(device, push, groups, move |[words], [out]| {
         let words: &[u32] = bytemuck::cast_slice(words);
         let out: &mut [u8] = bytemuck::cast_slice_mut(out);
         out[count..].fill(0);
         for (byte, word) in out.iter_mut().zip(words) {
             *byte = *word as u8;
         }
-    })?;
-    Ok(())
+    })
 }

@@ -8,10 +8,11 @@
 //! `y[i] = fma(x[i], c, -(x[i + half] * s))` and `y[i + half] = fma(x[i + half], c, x[i] * s)`. Elements
 //! from `2 half` on are copied. The derivative is the inverse turn of `dy`.
 
-use hlx_core::{Binding, Buffer, Device, Launch, as_u32, groups_1d, push_bytes};
+use hlx_core::{Buffer, Device, as_u32};
 use rayon::prelude::*;
 
-use crate::error::{KernelError, check_len, check_sizes, check_that};
+use crate::error::{KernelError, check_sizes, check_that};
+use crate::kernel::Kernel;
 use crate::map::GROUP_THREADS;
 
 shader!(shader, rope::rope);
@@ -54,9 +55,11 @@ pub fn rope(
     } = *sizes;
     check_sizes(NAME, &[rows, heads, width])?;
     let (count, pairs) = (rows * heads * width, frequencies.len());
-    check_len(NAME, "x", x, count)?;
-    check_len(NAME, "positions", positions, rows)?;
-    check_len(NAME, "y", y, count)?;
+    let kernel = Kernel::new(NAME, &shader::SHADER)
+        .read("x", x, count)?
+        .read("positions", positions, rows)?
+        .read("frequencies", frequencies, pairs)?
+        .write("y", y, count)?;
     check_that(NAME, 2 * pairs <= width, || {
         format!(
             "{pairs} frequencies turn {} elements, and a head has {width}",
@@ -69,46 +72,30 @@ pub fn rope(
     if count == 0 {
         return Ok(());
     }
-    let push = shader::Push {
-        rows: rows as u32,
-        heads: heads as u32,
-        width: width as u32,
-        pairs: pairs as u32,
-        inverse: u32::from(inverse),
-        scale,
-    };
-    let launch = Launch {
-        name: NAME,
-        shader: &shader::SHADER,
-        specialization: &[],
-        bindings: &[
-            Binding::Read(x),
-            Binding::Read(positions),
-            Binding::Read(frequencies),
-            Binding::Write(y),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d((rows * (width - pairs)).div_ceil(GROUP_THREADS)),
-    };
-    device.launch(launch, move |bindings| {
-        let ([x, positions, frequencies], [y]) = bindings.split::<3, 1>();
-        let token = heads * width;
-        let rows = x.par_chunks(token).zip(y.par_chunks_mut(token));
-        rows.zip(as_u32(positions)).with_min_len(8).for_each_init(
-            || vec![0.0; 2 * pairs],
-            |turns, ((x, y), &position)| {
-                let (c, s) = turns.split_at_mut(pairs);
-                turn_of(position as f32, frequencies, scale, c, s);
-                if inverse {
-                    s.iter_mut().for_each(|s| *s = -*s);
-                }
-                for (x, y) in x.chunks(width).zip(y.chunks_mut(width)) {
-                    turn_head(x, c, s, y);
-                }
-            },
-        );
-    })?;
-    Ok(())
+    let push = push!(shader => rows, heads, width, pairs, inverse, scale);
+    let groups = (rows * (width - pairs)).div_ceil(GROUP_THREADS);
+    kernel.launch(
+        device,
+        push,
+        groups,
+        move |[x, positions, frequencies], [y]| {
+            let token = heads * width;
+            let rows = x.par_chunks(token).zip(y.par_chunks_mut(token));
+            rows.zip(as_u32(positions)).with_min_len(8).for_each_init(
+                || vec![0.0; 2 * pairs],
+                |turns, ((x, y), &position)| {
+                    let (c, s) = turns.split_at_mut(pairs);
+                    turn_of(position as f32, frequencies, scale, c, s);
+                    if inverse {
+                        s.iter_mut().for_each(|s| *s = -*s);
+                    }
+                    for (x, y) in x.chunks(width).zip(y.chunks_mut(width)) {
+                        turn_head(x, c, s, y);
+                    }
+                },
+            );
+        },
+    )
 }
 
 multiversion! {

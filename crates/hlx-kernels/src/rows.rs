@@ -4,10 +4,11 @@
 //! holds rows in registers (`shaders/include/held_row.glsl`) or one that reads them once for each
 //! pass (`reduce.glsl`). The reductions have one order ([`crate::lanes`]), so the bits are equal.
 
-use hlx_core::{Binding, Buffer, CpuBindings, Device, Launch, Shader, groups_1d};
+use hlx_core::{Binding, Buffer, CpuBindings, Device, Shader, groups_1d};
 use rayon::prelude::*;
 
-use crate::error::{KernelError, check_len};
+use crate::error::KernelError;
+use crate::kernel::Kernel;
 use crate::lanes::{ROWS_A_GROUP, RowGroup, check_rows, rows_a_task};
 
 /// The constant of the norms' backward shaders that says whether there is a gradient to add to.
@@ -18,6 +19,8 @@ const RESIDUAL_ID: u32 = 4;
 pub(crate) enum RowArg<'a> {
     /// `[rows, cols]`.
     Rows(&'static str, Binding<'a>),
+    /// `[rows, cols]`, only read, if it is there.
+    RowsIf(&'static str, Option<&'a Buffer>),
     /// `[rows, n]`: so many values a row.
     PerRow(&'static str, Binding<'a>, usize),
     /// `[cols]`, read by every row.
@@ -54,31 +57,25 @@ impl Rows<'_> {
     ) -> Result<(), KernelError> {
         let (rows, cols) = (self.rows, self.cols);
         check_rows(self.name, rows, cols)?;
-        let mut bindings = Vec::with_capacity(args.len());
+        let held = RowGroup::held(device, cols);
+        let shader = held.map_or(self.streamed, |_| self.held);
+        let mut kernel = Kernel::new(self.name, shader);
         for arg in args {
-            let (name, binding, len) = match *arg {
-                RowArg::Rows(name, binding) => (name, binding, [rows, cols]),
-                RowArg::PerRow(name, binding, n) => (name, binding, [rows, n]),
-                RowArg::Columns(name, buffer) => (name, Binding::Read(buffer), [1, cols]),
-            };
-            check_len(self.name, name, binding.buffer(), len)?;
-            bindings.push(binding);
+            kernel = match *arg {
+                RowArg::Rows(name, binding) => kernel.checked(name, binding, [rows, cols]),
+                RowArg::RowsIf(name, buffer) => kernel.read_if(name, buffer, [rows, cols]),
+                RowArg::PerRow(name, binding, n) => kernel.checked(name, binding, [rows, n]),
+                RowArg::Columns(name, buffer) => kernel.read(name, buffer, cols),
+            }?;
         }
         let mut push = vec![rows as u32, cols as u32];
         push.extend_from_slice(self.parameters);
-        let held = RowGroup::held(device, cols);
         let mut constants = held.map_or(Vec::new(), |cut| cut.specialization(cols).to_vec());
         constants.extend_from_slice(self.constants);
         let streamed_groups = groups_1d(rows.div_ceil(ROWS_A_GROUP));
-        let launch = Launch {
-            name: self.name,
-            shader: held.map_or(self.streamed, |_| self.held),
-            specialization: &constants,
-            bindings: &bindings,
-            push: bytemuck::cast_slice(&push),
-            groups: held.map_or(streamed_groups, |cut| cut.groups(rows)),
-        };
-        Ok(device.launch(launch, body)?)
+        let groups = held.map_or(streamed_groups, |cut| cut.groups(rows));
+        let kernel = kernel.constants(&constants);
+        kernel.launch_bound(device, push, groups, body)
     }
 }
 
@@ -131,8 +128,7 @@ impl NormBackwardInput<'_> {
             RowArg::Columns("weight", self.weight),
             RowArg::PerRow("stats", Binding::Read(self.stats), n_stats),
             RowArg::Rows("dy", Binding::Read(self.dy)),
-            // Without a residual the binding is not read; any buffer of its length will do.
-            RowArg::Rows("residual", Binding::Read(self.residual.unwrap_or(self.dy))),
+            RowArg::RowsIf("residual", self.residual),
             RowArg::Rows("dx", Binding::Write(self.dx)),
         ];
         kernel.launch(device, &args, move |b| {

@@ -10,9 +10,10 @@
 //! the others. A float sum of zero is +0, totals included; integers wrap.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device};
 
 use crate::error::{KernelError, check_len, check_that};
+use crate::kernel::{Kernel, Push};
 use crate::layout::Operand;
 use crate::map::GROUP_THREADS;
 use crate::terms::{PIECE, Terms, check_axis, check_fits, check_operand, lines};
@@ -101,22 +102,21 @@ impl Pass {
         }
     }
 
-    fn push(&self) -> along_shader::Push {
+    /// The block is that of both shaders: it is of scan.glsl.
+    fn push(&self) -> Push {
         let lines = &self.terms.kept;
         let (extents, strides) = lines.words();
-        along_shader::Push {
-            items: self.items() as u32,
-            lines: self.terms.n_results as u32,
-            pieces: self.pieces() as u32,
-            piece: self.piece as u32,
-            n: self.terms.n as u32,
-            inner: self.inner as u32,
-            axis_stride: self.terms.reduced.innermost().1 as u32,
-            first: self.terms.first as u32,
-            n_dims: lines.shape.len() as u32,
-            extents,
-            strides,
-        }
+        let Self {
+            terms,
+            piece,
+            inner,
+            ..
+        } = self;
+        push!(along_shader =>
+            items: self.items(), lines: terms.n_results, pieces: self.pieces(), piece: *piece,
+            n: terms.n, inner: *inner, axis_stride: terms.reduced.innermost().1 as u32,
+            first: terms.first, n_dims: lines.shape.len(), extents, strides
+        )
     }
 
     /// Launches it; `before` has the running totals of the items.
@@ -130,34 +130,26 @@ impl Pass {
     ) -> Result<(), KernelError> {
         let (along, with_before) = (self.inner == 1, before.is_some());
         let a_group = if along { ALONG_ITEMS } else { GROUP_THREADS };
-        let push = self.push();
-        let launch = Launch {
-            name,
-            shader: match along {
-                true => &along_shader::SHADER,
-                false => &across_shader::SHADER,
-            },
-            specialization: &[
-                (0, self.step as u32),
-                (1, u32::from(self.totals)),
-                (2, u32::from(with_before)),
-                (3, KernelTuning::of(device).reduction_loads as u32),
-            ],
-            bindings: &[
-                Binding::Read(x),
-                Binding::Read(before.unwrap_or(x)),
-                Binding::Write(out),
-            ],
-            // The block is that of both shaders: it is of scan.glsl.
-            push: push_bytes(&push),
-            groups: groups_1d(self.items().div_ceil(a_group)),
+        let shader = match along {
+            true => &along_shader::SHADER,
+            false => &across_shader::SHADER,
         };
-        device.launch(launch, move |bindings| {
-            let ([x, before], [out]) = bindings.split::<2, 1>();
+        let constants = [
+            (0, self.step as u32),
+            (1, u32::from(self.totals)),
+            (2, u32::from(with_before)),
+            (3, KernelTuning::of(device).reduction_loads as u32),
+        ];
+        let kernel = Kernel::new(name, shader)
+            .constants(&constants)
+            .bind(Binding::Read(x))
+            .read_if("before", before, self.items())?
+            .bind(Binding::Write(out));
+        let (push, groups) = (self.push(), self.items().div_ceil(a_group));
+        kernel.launch(device, push, groups, move |[x, before], [out]| {
             let before = with_before.then(|| cast_slice(before));
             cpu::scan(&self, cast_slice(x), before, cast_slice_mut(out));
-        })?;
-        Ok(())
+        })
     }
 }
 

@@ -10,12 +10,13 @@
 //! `scatter.comp`). The first few of a line are selected instead (`top.comp`).
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Binding, Buffer, CpuBindings, DType, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device};
 use rayon::prelude::*;
 
 use crate::element::{compute_type, gather as widen, order_key};
 use crate::error::{KernelError, check_len, check_that};
 use crate::indexing::gather;
+use crate::kernel::{Kernel, Push};
 use crate::layout::{Layout, Operand};
 use crate::terms::{Terms, check_axis, check_operand, lines};
 
@@ -24,7 +25,7 @@ mod radix;
 mod tests;
 mod top;
 
-pub(crate) use radix::{launch_on_gpu, sorted_pairs};
+pub(crate) use radix::sorted_pairs;
 
 shader!(rows_shader, sort::rows);
 shader!(line_shader, sort::line);
@@ -210,23 +211,15 @@ pub(crate) struct Sort {
 }
 
 impl Sort {
-    /// The push constants; those of a radix sort have blocks and a shift.
-    fn push(&self, blocks: usize, shift: usize) -> rows_shader::Push {
-        let lines = &self.terms.kept;
+    /// The push constants for lines of `n` elements; those of a radix sort have blocks and a shift.
+    fn push(&self, n: usize, blocks: usize, shift: usize) -> Push {
+        let (terms, lines) = (&self.terms, &self.terms.kept);
         let (extents, strides) = lines.words();
-        rows_shader::Push {
-            lines: self.terms.n_results as u32,
-            n: self.terms.n as u32,
-            blocks: blocks as u32,
-            shift: shift as u32,
-            k: self.k as u32,
-            inner: self.inner as u32,
-            axis_stride: self.terms.reduced.innermost().1 as u32,
-            first: self.terms.first as u32,
-            n_dims: lines.shape.len() as u32,
-            extents,
-            strides,
-        }
+        push!(rows_shader =>
+            lines: terms.n_results, n, blocks, shift, k: self.k, inner: self.inner,
+            axis_stride: terms.reduced.innermost().1 as u32, first: terms.first,
+            n_dims: lines.shape.len(), extents, strides
+        )
     }
 
     /// Sorts every line in one launch: lines of up to 4,096 elements, on the CPU device any.
@@ -251,29 +244,22 @@ impl Sort {
             Second::None => Some(device.alloc_typed(DType::U32, 1)?),
             _ => None,
         };
-        let push = self.push(1, 0);
-        let launch = Launch {
-            name,
-            shader,
-            specialization: &specialization,
-            bindings: &[
-                Binding::Read(x),
-                Binding::Write(second.buffer().or(unused.as_ref()).unwrap_or(places)),
-                Binding::Write(places),
-            ],
-            push: push_bytes(&push),
-            groups: groups_1d(self.terms.n_results.div_ceil(lines_a_group)),
-        };
+        let second_buffer = second.buffer().or(unused.as_ref()).unwrap_or(places);
+        let kernel = Kernel::new(name, shader)
+            .constants(&specialization)
+            .bind(Binding::Read(x))
+            .bind_all([second_buffer, places].map(Binding::Write));
+        let groups = self.terms.n_results.div_ceil(lines_a_group);
         let (sort, kind) = (self.clone(), second.constant());
-        device.launch(launch, move |bindings| sort.on_cpu(kind, bindings))?;
-        Ok(())
+        let push = self.push(self.terms.n, 1, 0);
+        kernel.launch(device, push, groups, move |[x], [second, places]| {
+            let (second, places) = (cast_slice_mut(second), cast_slice_mut(places));
+            sort.on_cpu(kind, cast_slice(x), second, places);
+        })
     }
 
     /// Sorts on the CPU device; `kind` is [`Second::constant`].
-    fn on_cpu(&self, kind: u32, bindings: &mut CpuBindings<'_>) {
-        let ([x], [second, places]) = bindings.split::<1, 2>();
-        let (x, places): (&[u32], &mut [u32]) = (cast_slice(x), cast_slice_mut(places));
-        let second: &mut [u32] = cast_slice_mut(second);
+    fn on_cpu(&self, kind: u32, x: &[u32], second: &mut [u32], places: &mut [u32]) {
         let block = self.k * self.inner;
         let unused = second.len() < places.len();
         let blocks = places.par_chunks_mut(block).enumerate();

@@ -1,9 +1,10 @@
 //! A matrix transposed: `y[c, r] = x[r, c]`, words as they are.
 
-use hlx_core::{Binding, Buffer, Device, Launch, push_bytes};
+use hlx_core::{Buffer, Device};
 use rayon::prelude::*;
 
-use crate::error::{check_len, check_that};
+use crate::error::check_that;
+use crate::kernel::Kernel;
 use crate::{KernelError, map};
 
 shader!(shader, transpose::transpose);
@@ -24,8 +25,9 @@ pub fn transpose(
     y: &Buffer,
 ) -> Result<(), KernelError> {
     const NAME: &str = "transpose";
-    check_len(NAME, "x", x, [rows, columns])?;
-    check_len(NAME, "y", y, [rows, columns])?;
+    let kernel = Kernel::new(NAME, &shader::SHADER)
+        .read("x", x, [rows, columns])?
+        .write("y", y, [rows, columns])?;
     let most = map::MAX_GROUPS * TILE;
     check_that(
         NAME,
@@ -35,20 +37,9 @@ pub fn transpose(
     if x.is_empty() {
         return Ok(());
     }
-    let push = shader::Push {
-        rows: rows as u32,
-        columns: columns as u32,
-    };
-    let launch = Launch {
-        name: NAME,
-        shader: &shader::SHADER,
-        specialization: &[],
-        bindings: &[Binding::Read(x), Binding::Write(y)],
-        push: push_bytes(&push),
-        groups: [columns.div_ceil(TILE) as u32, rows.div_ceil(TILE) as u32, 1],
-    };
-    device.launch(launch, move |bindings| {
-        let ([x], [y]) = bindings.split::<1, 1>();
+    let groups = [columns, rows].map(|extent| extent.div_ceil(TILE) as u32);
+    let (push, groups) = (push!(shader => rows, columns), [groups[0], groups[1], 1]);
+    kernel.launch(device, push, groups, move |[x], [y]| {
         let strips = y.par_chunks_mut(TILE * rows).enumerate();
         strips.for_each(|(strip, y)| {
             for row in 0..rows {
@@ -58,8 +49,7 @@ pub fn transpose(
                 }
             }
         });
-    })?;
-    Ok(())
+    })
 }
 
 #[cfg(test)]

@@ -33,12 +33,13 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
-use hlx_core::{Binding, Buffer, Device, Launch, PendingDownload, as_u32, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, PendingDownload, as_u32};
 use rayon::prelude::*;
 use sha2::Digest;
 
 use crate::KernelError;
 use crate::error::check_that;
+use crate::kernel::Kernel;
 use crate::tuning::KernelTuning;
 use host::{Domain, bytes_of, hash_words, prefixed, words_of};
 pub use host::{tree_digest_bytes, tree_digest_f32, tree_digest_u32};
@@ -335,54 +336,43 @@ impl TreeDigester {
         let source = from.slice(step.source.start, step.source.len())?;
         let chunks = self.chunks.slice(step.chunks_at, 2 * n)?;
         let target = self.digests.slice(step.target.start, step.target.len())?;
-        // Another window has written, or will write, the other digests of the level.
-        let target = if n * DIGEST_WORDS == step.target.len() {
-            Binding::Write(&target)
-        } else {
-            Binding::ReadWrite(&target)
-        };
-        let (state, n_chunks, place) = (host::state_after(domain), n as u32, first as u32);
-        let in_pairs = n <= KernelTuning::of(&self.device).digest_pairs_up_to;
+        let state = host::state_after(domain);
         // The padding after the words: a one bit, zeros, and the length.
-        let blocks = (step.longest + 3).div_ceil(BLOCK_WORDS) as u32;
-        let alone = chunks_shader::Push {
-            state,
-            n: n_chunks,
-            first: place,
+        let blocks = (step.longest + 3).div_ceil(BLOCK_WORDS);
+        let (shader, push) = match n <= KernelTuning::of(&self.device).digest_pairs_up_to {
+            true => {
+                let push = push!(pairs_shader => state, n, first, blocks);
+                (&pairs_shader::SHADER, push)
+            }
+            false => (
+                &chunks_shader::SHADER,
+                push!(chunks_shader => state, n, first),
+            ),
         };
-        let paired = pairs_shader::Push {
-            state,
-            n: n_chunks,
-            first: place,
-            blocks,
-        };
-        let launch = Launch {
-            name: "tree_digest",
-            shader: match in_pairs {
-                true => &pairs_shader::SHADER,
-                false => &chunks_shader::SHADER,
+        // Another window has written, or will write, the other digests of the level.
+        let shares = n * DIGEST_WORDS != step.target.len();
+        let constants = [(0, u32::from(canonical))];
+        let kernel = Kernel::new("tree_digest", shader)
+            .constants(&constants)
+            .bind_all([Binding::Read(&source), Binding::Read(&chunks)])
+            .accumulate("digests", &target, step.target.len(), shares)?;
+        let groups = n.div_ceil(GROUP_CHUNKS);
+        kernel.launch(
+            &self.device,
+            push,
+            groups,
+            move |[words, chunks], [digests]| {
+                let words = as_u32(words);
+                let digests: &mut [u32] = bytemuck::cast_slice_mut(digests);
+                digests[first * DIGEST_WORDS..][..n * DIGEST_WORDS]
+                    .par_chunks_exact_mut(DIGEST_WORDS)
+                    .zip(as_u32(chunks).par_chunks_exact(2))
+                    .for_each(|(digest, chunk)| {
+                        let words = &words[chunk[0] as usize..][..chunk[1] as usize];
+                        digest.copy_from_slice(&words_of(hash_words(domain, words, canonical)));
+                    });
             },
-            specialization: &[(0, u32::from(canonical))],
-            bindings: &[Binding::Read(&source), Binding::Read(&chunks), target],
-            push: match in_pairs {
-                true => push_bytes(&paired),
-                false => push_bytes(&alone),
-            },
-            groups: groups_1d(n.div_ceil(GROUP_CHUNKS)),
-        };
-        self.device.launch(launch, move |bindings| {
-            let ([words, chunks], [digests]) = bindings.split::<2, 1>();
-            let words = as_u32(words);
-            let digests: &mut [u32] = bytemuck::cast_slice_mut(digests);
-            digests[first * DIGEST_WORDS..][..n * DIGEST_WORDS]
-                .par_chunks_exact_mut(DIGEST_WORDS)
-                .zip(as_u32(chunks).par_chunks_exact(2))
-                .for_each(|(digest, chunk)| {
-                    let words = &words[chunk[0] as usize..][..chunk[1] as usize];
-                    digest.copy_from_slice(&words_of(hash_words(domain, words, canonical)));
-                });
-        })?;
-        Ok(())
+        )
     }
 
     /// Waits for all work and returns the digests of the last launch; before the first launch

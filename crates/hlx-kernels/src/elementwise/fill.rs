@@ -1,14 +1,13 @@
 //! Elements that are functions of their index: one value, evenly spaced values, bands of matrices.
 
-use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{
-    ALIGNMENT_WORDS, Binding, Buffer, DType, Device, Element, Launch, Shader, groups_1d,
-};
+use bytemuck::cast_slice_mut;
+use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, DType, Device, Element, Shader};
 use rayon::prelude::*;
 
 use super::convert::{Form, bits_of, encode, pack};
 use crate::element::compute_type;
 use crate::error::{KernelError, check_that};
+use crate::kernel::Kernel;
 use crate::map::{GROUP_THREADS, windows};
 
 shader!(ramp_shader, fill::ramp);
@@ -52,16 +51,11 @@ impl Indices {
             push.extend(self.parameters);
             let mut specialization = self.specialization.clone();
             specialization.extend([(992, compute.id()), (980, form.id())]);
-            let launch = Launch {
-                name: self.name,
-                shader: self.shader,
-                specialization: &specialization,
-                bindings: &[Binding::Write(&window)],
-                push: cast_slice(&push),
-                groups: groups_1d(count.div_ceil(4 * GROUP_THREADS)),
-            };
-            device.launch(launch, move |bindings| {
-                let ([], [out]) = bindings.split::<0, 1>();
+            let kernel = Kernel::new(self.name, self.shader)
+                .constants(&specialization)
+                .bind(Binding::Write(&window));
+            let groups = count.div_ceil(4 * GROUP_THREADS);
+            kernel.launch(device, push, groups, move |[], [out]| {
                 run(cast_slice_mut(out), (first, count), (form, compute), chunk);
             })?;
         }

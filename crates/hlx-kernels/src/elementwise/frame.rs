@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, DType, Device, Launch, Shader};
+use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, DType, Device, Shader};
 use rayon::prelude::*;
 
 use super::convert::{Form, Places, decode, gather, store};
@@ -14,6 +14,7 @@ use super::copy::copy_strided;
 use super::strided::{Axes, joint};
 use crate::KernelError;
 use crate::chain::{Cut, Formula, Step, StepOperand};
+use crate::kernel::Kernel;
 use crate::layout::{Layout, Operand};
 use crate::map::{CHUNK, GROUP_THREADS, vectors_a_thread, windows};
 use crate::tuning::KernelTuning;
@@ -122,8 +123,6 @@ impl<const N: usize> Elements<'_, N> {
         for (k, (argument, operand)) in self.operands.iter().enumerate() {
             buffers.push(axes.window(device, self.name, (argument, k), operand.buffer)?);
         }
-        let mut bindings: Vec<Binding<'_>> = buffers.iter().map(Binding::Read).collect();
-        bindings.push(Binding::Write(out));
         let vectors = vectors_a_thread(device, out.len());
         let dimensions = if N == 3 { 7 } else { 8 };
         let mut push = vec![out.len() as u32];
@@ -131,14 +130,7 @@ impl<const N: usize> Elements<'_, N> {
             push.extend(self.parameters);
         }
         push.extend(axes.push(dimensions));
-        let launch = Launch {
-            name: self.name,
-            shader: self.shader,
-            specialization: &self.specialization(device, &axes, out.len(), vectors),
-            bindings: &bindings,
-            push: cast_slice(&push),
-            groups: hlx_core::groups_1d(out.len().div_ceil(4 * vectors * GROUP_THREADS)),
-        };
+        let constants = self.specialization(device, &axes, out.len(), vectors);
         let task = Arc::new(Task {
             dense: std::array::from_fn(|k| is_dense(&axes, k)),
             axes,
@@ -148,12 +140,16 @@ impl<const N: usize> Elements<'_, N> {
         });
         let (len, own) = (out.len(), Arc::clone(&task));
         let step = || self.step(device, &task.axes, len, chunk).fusable(device);
-        device.launch_fusable(launch, step, move |bindings| {
+        let groups = out.len().div_ceil(4 * vectors * GROUP_THREADS);
+        let kernel = Kernel::new(self.name, self.shader)
+            .constants(&constants)
+            .bind_all(buffers.iter().map(Binding::Read))
+            .bind(Binding::Write(out));
+        kernel.launch_fusable(device, push, groups, step, move |bindings| {
             let (inputs, [out]) = bindings.split::<N, 1>();
             let inputs = inputs.map(cast_slice::<f32, u32>);
             own.run(inputs, cast_slice_mut(out), len, chunk);
-        })?;
-        Ok(())
+        })
     }
 
     /// The launch as part of a chain.

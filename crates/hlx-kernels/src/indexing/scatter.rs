@@ -10,14 +10,15 @@
 //! target, or followed line by line where there are many lines.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device};
 
 use super::add_lines::Lines;
 use super::{Picks, argument_of, check_index, cpu};
 use crate::error::{KernelError, check_len, check_that};
+use crate::kernel::{Kernel, Push};
 use crate::layout::{Layout, Operand};
 use crate::map::GROUP_THREADS;
-use crate::sort::{launch_on_gpu, sorted_pairs};
+use crate::sort::sorted_pairs;
 use crate::terms::{Dims, PIECE, check_axis, check_fits, check_operand, part};
 
 shader!(targets_shader, indexing::targets);
@@ -66,36 +67,24 @@ pub fn scatter(
     check_fits(NAME, "target", device, target)?;
     let (dims, first) = (Dims::of(&source_layout), source_layout.offset() - start);
     let (extents, strides) = dims.words();
-    let push = scatter_shader::Push {
-        count: target.len() as u32,
-        first: first as u32,
-        n_dims: dims.shape.len() as u32,
-        extents,
-        strides,
-    };
+    let push = push!(scatter_shader =>
+        count: target.len(), first, n_dims: dims.shape.len(), extents, strides
+    );
     let bytes = target.dtype().size();
-    let launch = Launch {
-        name: NAME,
-        shader: &scatter_shader::SHADER,
-        specialization: &[(0, 8 * bytes as u32)],
-        bindings: &[
-            Binding::Read(&source_part),
-            Binding::Read(&winners),
-            Binding::ReadWrite(target),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(target.words().div_ceil(GROUP_THREADS)),
-    };
-    device.launch(launch, move |bindings| {
-        let ([source, winners], [target]) = bindings.split::<2, 1>();
+    let constants = [(0, 8 * bytes as u32)];
+    let kernel = Kernel::new(NAME, &scatter_shader::SHADER)
+        .constants(&constants)
+        .bind_all([Binding::Read(&source_part), Binding::Read(&winners)])
+        .bind(Binding::ReadWrite(target));
+    let groups = target.words().div_ceil(GROUP_THREADS);
+    kernel.launch(device, push, groups, move |[source, winners], [target]| {
         let (from, winners) = ((&dims, first), cast_slice(winners));
         match bytes {
             4 => cpu::scatter::<u32>(from, cast_slice(source), winners, cast_slice_mut(target)),
             2 => cpu::scatter::<u16>(from, cast_slice(source), winners, cast_slice_mut(target)),
             _ => cpu::scatter::<u8>(from, cast_slice(source), winners, cast_slice_mut(target)),
         }
-    })?;
-    Ok(())
+    })
 }
 
 /// Adds `source[i]` to `target[i with index[i] in the place of axis]` in place, for every index `i`
@@ -272,21 +261,13 @@ fn choose(
         Some(flag) => flag.clone(),
         None => device.alloc_typed(DType::U32, 1)?,
     };
-    let push = picks.push();
-    let launch = Launch {
-        name,
-        shader: &targets_shader::SHADER,
-        specialization: &[(0, u32::from(winners)), (1, u32::from(flagged))],
-        bindings: &[
-            Binding::Read(&index_part),
-            Binding::ReadWrite(&flag),
-            Binding::ReadWrite(targets),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(picks.count.div_ceil(GROUP_THREADS)),
-    };
-    device.launch(launch, move |bindings| {
-        let ([index], [flag, targets]) = bindings.split::<1, 2>();
+    let constants = [(0, u32::from(winners)), (1, u32::from(flagged))];
+    let kernel = Kernel::new(name, &targets_shader::SHADER)
+        .constants(&constants)
+        .bind(Binding::Read(&index_part))
+        .bind_all([&flag, targets].map(Binding::ReadWrite));
+    let (push, groups) = (picks.push(), picks.count.div_ceil(GROUP_THREADS));
+    kernel.launch(device, push, groups, move |[index], [flag, targets]| {
         let targets = cast_slice_mut(targets);
         let bad = match winners {
             true => cpu::winners(&picks, cast_slice(index), targets),
@@ -296,8 +277,7 @@ fn choose(
             let word: &mut u32 = &mut cast_slice_mut(flag)[0];
             *word = bad.min(*word);
         }
-    })?;
-    Ok(())
+    })
 }
 
 /// Contributions and where their additions go; the fields of `segments.glsl`.
@@ -343,39 +323,22 @@ impl Addition {
         if !device.is_cpu() {
             return self.launch_on_gpu(device, name, &keys, &source_part, target);
         }
-        let launch = Launch {
-            name,
-            shader: &chains_shader::SHADER,
-            specialization: &[],
-            bindings: &[
-                Binding::Read(&keys),
-                Binding::Read(&source_part),
-                Binding::ReadWrite(target),
-            ],
-            push: &[],
-            groups: [1, 1, 1],
-        };
-        device.launch(launch, move |bindings| {
-            let ([keys, source], [target]) = bindings.split::<2, 1>();
+        let kernel = Kernel::new(name, &chains_shader::SHADER)
+            .bind_all([Binding::Read(&keys), Binding::Read(&source_part)])
+            .bind(Binding::ReadWrite(target));
+        kernel.launch(device, self.push(), 1, move |[keys, source], [target]| {
             let (keys, source) = (cast_slice(keys), cast_slice(source));
             cpu::add(&self, keys, source, cast_slice_mut(target));
-        })?;
-        Ok(())
+        })
     }
 
-    fn push(&self) -> starts_shader::Push {
+    fn push(&self) -> Push {
         let (extents, strides) = self.dims.words();
-        starts_shader::Push {
-            count: self.count as u32,
-            lines: self.lines as u32,
-            n: self.n as u32,
-            inner: self.inner as u32,
-            axis_stride: self.axis_stride as u32,
-            first: self.first as u32,
-            n_dims: self.dims.shape.len() as u32,
-            extents,
-            strides,
-        }
+        push!(starts_shader =>
+            count: self.count, lines: self.lines, n: self.n, inner: self.inner,
+            axis_stride: self.axis_stride as u32, first: self.first, n_dims: self.dims.shape.len(),
+            extents, strides
+        )
     }
 
     /// Whether four lines from a multiple of four on lie side by side, aligned, in every contribution
@@ -406,18 +369,11 @@ impl Addition {
         let partials = device.alloc_shape_typed(DType::U32, &[2, slots, self.lines])?;
         let heads = device.alloc_typed(DType::U32, slots)?;
         device.fill(&heads, u32::MAX)?;
-        let push = self.push();
         let constants = [(0, u32::from(self.float)), (1, u32::from(self.by_position))];
         let launch = |shader, bindings: &[Binding<'_>], threads: usize| {
-            let launch = Launch {
-                name,
-                shader,
-                specialization: &constants,
-                bindings,
-                push: push_bytes(&push),
-                groups: groups_1d(threads.div_ceil(GROUP_THREADS)),
-            };
-            launch_on_gpu(device, launch)
+            let kernel = Kernel::new(name, shader).constants(&constants);
+            let kernel = kernel.bind_all(bindings.iter().copied());
+            kernel.launch_on_gpu(device, self.push(), threads.div_ceil(GROUP_THREADS))
         };
         let found = [Binding::Read(keys), Binding::ReadWrite(&starts)];
         launch(&starts_shader::SHADER, &found, self.count)?;

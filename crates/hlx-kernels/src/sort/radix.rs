@@ -1,12 +1,13 @@
 //! The radix sort of long lines on a GPU: a digit of 4 bits a pass, least significant first.
 //!
-//! Its passes run on Vulkan alone: the CPU device sorts a line in one launch ([`launch_on_gpu`]), and
+//! Its passes run on Vulkan alone: the CPU device sorts a line in one launch, and
 //! a total order leaves only one result.
 
-use hlx_core::{Binding, Buffer, DType, Device, Launch, Shader, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device};
 
-use super::{LONGEST_LINE, Second, Sort, rows_shader};
-use crate::error::{KernelError, check_that};
+use super::{LONGEST_LINE, Second, Sort};
+use crate::error::KernelError;
+use crate::kernel::{Kernel, Push};
 use crate::terms::{Dims, Terms};
 
 shader!(count_shader, sort::count);
@@ -105,9 +106,10 @@ impl<'a> Passes<'a> {
         let mut from = [x.clone(), x.clone()];
         let mut spare: Option<Pairs> = None;
         for pass in 0..passes {
-            let push = self.sort.push(self.blocks, pass * DIGIT_BITS);
+            let (n, shift) = (self.sort.terms.n, pass * DIGIT_BITS);
+            let push = self.sort.push(n, self.blocks, shift);
             let first = pass == 0;
-            self.count(&push, first, &from[0])?;
+            self.count(push, first, &from[0])?;
             self.offsets()?;
             let last = result.filter(|_| pass + 1 == passes);
             let to = match (last, spare.take()) {
@@ -116,7 +118,7 @@ impl<'a> Passes<'a> {
                 (None, Some(spare)) => spare,
                 (None, None) => pairs_of(self.device, elements)?,
             };
-            self.scatter(&push, (first, last.is_some()), &from, &to)?;
+            self.scatter(push, (first, last.is_some()), &from, &to)?;
             let read = std::mem::replace(&mut from, to);
             spare = (!first).then_some(read);
         }
@@ -131,87 +133,40 @@ impl<'a> Passes<'a> {
         ]
     }
 
-    fn count(&self, push: &rows_shader::Push, first: bool, x: &Buffer) -> Result<(), KernelError> {
-        let bindings = [Binding::Read(x), Binding::Write(&self.counts)];
-        let constants = self.constants(first);
-        self.launch(
-            &count_shader::SHADER,
-            &constants,
-            &bindings,
-            push_bytes(push),
-            self.blocks,
-        )
+    /// Workgroups of a pass with a number of them per line.
+    fn groups(&self, per_line: usize) -> usize {
+        self.sort.terms.n_results * per_line
+    }
+
+    fn count(&self, push: Push, first: bool, x: &Buffer) -> Result<(), KernelError> {
+        Kernel::new(self.name, &count_shader::SHADER)
+            .constants(&self.constants(first))
+            .bind_all([Binding::Read(x), Binding::Write(&self.counts)])
+            .launch_on_gpu(self.device, push, self.groups(self.blocks))
     }
 
     fn offsets(&self) -> Result<(), KernelError> {
-        let push = offsets_shader::Push {
-            lines: self.sort.terms.n_results as u32,
-            n: (self.blocks << DIGIT_BITS) as u32,
-        };
-        let bindings = [Binding::ReadWrite(&self.counts)];
-        self.launch(
-            &offsets_shader::SHADER,
-            &[],
-            &bindings,
-            push_bytes(&push),
-            1,
-        )
+        let (lines, n) = (self.sort.terms.n_results, self.blocks << DIGIT_BITS);
+        let push = push!(offsets_shader => lines, n);
+        Kernel::new(self.name, &offsets_shader::SHADER)
+            .bind(Binding::ReadWrite(&self.counts))
+            .launch_on_gpu(self.device, push, self.groups(1))
     }
 
     fn scatter(
         &self,
-        push: &rows_shader::Push,
+        push: Push,
         (first, last): (bool, bool),
         [keys, places]: &Pairs,
-        [to_keys, to_places]: &Pairs,
+        to: &Pairs,
     ) -> Result<(), KernelError> {
-        let bindings = [
-            Binding::Read(keys),
-            Binding::Read(places),
-            Binding::Read(&self.counts),
-            Binding::Write(to_keys),
-            Binding::Write(to_places),
-        ];
         let [dtype, flip, first] = self.constants(first);
-        let constants = [dtype, flip, first, (3, u32::from(last))];
-        self.launch(
-            &scatter_shader::SHADER,
-            &constants,
-            &bindings,
-            push_bytes(push),
-            self.blocks,
-        )
+        Kernel::new(self.name, &scatter_shader::SHADER)
+            .constants(&[dtype, flip, first, (3, u32::from(last))])
+            .bind_all([keys, places, &self.counts].map(Binding::Read))
+            .bind_all(to.each_ref().map(Binding::Write))
+            .launch_on_gpu(self.device, push, self.groups(self.blocks))
     }
-
-    /// Launches a pass with so many workgroups a line.
-    fn launch(
-        &self,
-        shader: &'static Shader,
-        specialization: &[(u32, u32)],
-        bindings: &[Binding<'_>],
-        push: &[u8],
-        groups_a_line: usize,
-    ) -> Result<(), KernelError> {
-        let launch = Launch {
-            name: self.name,
-            shader,
-            specialization,
-            bindings,
-            push,
-            groups: groups_1d(self.sort.terms.n_results * groups_a_line),
-        };
-        launch_on_gpu(self.device, launch)
-    }
-}
-
-/// Launches one of several kernels that together do what the CPU device does in one launch; the CPU
-/// device refuses it.
-pub(crate) fn launch_on_gpu(device: &Device, launch: Launch<'_>) -> Result<(), KernelError> {
-    check_that(launch.name, !device.is_cpu(), || {
-        "a kernel of GPUs alone on the CPU device".to_owned()
-    })?;
-    // The body is one of the CPU device's, which is not here.
-    Ok(device.launch(launch, |_| {})?)
 }
 
 impl Terms {

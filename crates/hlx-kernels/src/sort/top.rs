@@ -1,10 +1,11 @@
 //! The first few of each line on a GPU, selected piece by piece: `top.comp`.
 
-use hlx_core::{Binding, Buffer, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device};
 
-use super::radix::{Pairs, launch_on_gpu, pairs_of};
-use super::{Second, Sort, rows_shader};
+use super::radix::{Pairs, pairs_of};
+use super::{Second, Sort};
 use crate::error::KernelError;
+use crate::kernel::Kernel;
 use crate::terms::PIECE;
 
 shader!(top_shader, sort::top);
@@ -49,32 +50,20 @@ pub(super) fn topk(
         let [keys_from, places_from] = from
             .as_ref()
             .map_or([x, x], |[keys, places]| [keys, places]);
-        let push = rows_shader::Push {
-            n: n as u32,
-            ..sort.push(pieces, 0)
-        };
-        let launch = Launch {
-            name,
-            shader: &top_shader::SHADER,
-            specialization: &[
-                (0, sort.dtype.id()),
-                (1, sort.flip),
-                (2, u32::from(from.is_none())),
-                (3, second.constant()),
-                (4, u32::from(is_last)),
-                (5, groups as u32),
-            ],
-            bindings: &[
-                Binding::Read(x),
-                Binding::Write(&to[0]),
-                Binding::Write(&to[1]),
-                Binding::Read(keys_from),
-                Binding::Read(places_from),
-            ],
-            push: push_bytes(&push),
-            groups: groups_1d(lines * pieces),
-        };
-        launch_on_gpu(device, launch)?;
+        let constants = [
+            (0, sort.dtype.id()),
+            (1, sort.flip),
+            (2, u32::from(from.is_none())),
+            (3, second.constant()),
+            (4, u32::from(is_last)),
+            (5, groups as u32),
+        ];
+        Kernel::new(name, &top_shader::SHADER)
+            .constants(&constants)
+            .bind(Binding::Read(x))
+            .bind_all(to.each_ref().map(Binding::Write))
+            .bind_all([keys_from, places_from].map(Binding::Read))
+            .launch_on_gpu(device, sort.push(n, pieces, 0), lines * pieces)?;
         if is_last {
             return Ok(());
         }

@@ -5,11 +5,12 @@
 //! be given to a thread, and a place tells its index.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, DType, Device, Launch, groups_1d};
+use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, DType, Device};
 
 use super::cpu::assign;
 use crate::elementwise::strided::{Axes, VECTOR};
 use crate::error::{KernelError, check_that};
+use crate::kernel::Kernel;
 use crate::layout::Operand;
 use crate::map::{GROUP_THREADS, windows};
 
@@ -167,25 +168,14 @@ impl Move {
         check_that(self.name, !x.overlaps(&y), || {
             "x shares memory with out, expected two buffers".to_owned()
         })?;
-        let target = if fresh {
-            Binding::Write(&y)
-        } else {
-            Binding::ReadWrite(&y)
-        };
-        let bindings = [Binding::Read(&x), target];
-        let kernel = Kernel::of(&axes, y.words(), y.dtype());
-        let launch = Launch {
-            name: self.name,
-            shader: kernel.shader,
-            specialization: &kernel.specialization,
-            bindings: &bindings,
-            push: cast_slice(&kernel.push),
-            groups: groups_1d(kernel.groups),
-        };
+        let cut = Cut::of(&axes, y.words(), y.dtype());
         let dimensions = dimensions_of(&axes);
         let ([from, to], size) = (axes.offsets, y.dtype().size());
-        device.launch(launch, move |bindings| {
-            let ([x], [y]) = bindings.split::<1, 1>();
+        let kernel = Kernel::new(self.name, cut.shader)
+            .constants(&cut.specialization)
+            .bind(Binding::Read(&x))
+            .accumulate("out", &y, y.len(), !fresh)?;
+        kernel.launch(device, cut.push, cut.groups, move |[x], [y]| {
             if let (true, Some(last)) = (fresh, y.last_mut()) {
                 *last = 0.0; // Its spare bytes.
             }
@@ -252,14 +242,14 @@ fn dimensions_of(axes: &Axes<2>) -> Vec<Dimension> {
 }
 
 /// The shader of a move with its arguments.
-struct Kernel {
+struct Cut {
     shader: &'static hlx_core::Shader,
     specialization: Vec<(u32, u32)>,
     push: Vec<u32>,
     groups: usize,
 }
 
-impl Kernel {
+impl Cut {
     fn of(axes: &Axes<2>, words: usize, dtype: DType) -> Self {
         if dtype.size() < 4 {
             return Self::narrow(axes, words, dtype);

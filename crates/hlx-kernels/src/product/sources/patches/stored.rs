@@ -4,14 +4,14 @@
 //! element needs its own test. Stored once, patches are rows like any other. The chains are the same, and
 //! so are the bits: terms that fill up the last step are zeros, which change no sum but the sign of a zero.
 
-use hlx_core::{Binding, Buffer, Device, Launch, Shader, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Shader};
 
 use super::Runs;
 use super::gpu::Product;
 use crate::KernelError;
+use crate::kernel::{Kernel, Push};
 use crate::map::MAX_GROUPS;
 use crate::product::floats::{MatMul, matmul};
-use crate::sort::launch_on_gpu;
 
 shader!(patch_rows, conv2d::patch_rows);
 shader!(gradient_rows, conv2d::gradient_rows);
@@ -110,14 +110,9 @@ impl Product {
         [x, y]: [usize; 2],
     ) -> Result<(), KernelError> {
         let push = self.push_of(&counted, [1, 1], [0, 0]);
-        let launch = Launch {
-            name: self.name,
-            shader,
-            specialization: &[],
-            bindings: &[Binding::Read(from), Binding::Write(to)],
-            push: push_bytes(&push),
-            groups: [x, y, counted.batch].map(|groups| groups as u32),
-        };
-        launch_on_gpu(device, launch)
+        let groups = [x, y, counted.batch].map(|groups| groups as u32);
+        Kernel::new(self.name, shader)
+            .bind_all([Binding::Read(from), Binding::Write(to)])
+            .launch_on_gpu(device, Push::of(&push), groups)
     }
 }

@@ -1,0 +1,352 @@
+//! The declaration of a launch: a kernel's name and shader, and its buffers in binding order, each with its
+//! use and its length.
+//!
+//! ```text
+//! Kernel::new("rope", &shader::SHADER)
+//!     .read("x", x, [rows, heads, width])?
+//!     .read("positions", positions, rows)?
+//!     .write("y", y, [rows, heads, width])?
+//!     .launch(device, push!(shader => rows, heads, width), groups, move |[x, positions], [y]| ..)
+//! ```
+//!
+//! The lengths are checked as they are declared. On the CPU device the last argument computes what the
+//! shader does, over the words of the buffers that are only read and of those that are written, in the order
+//! of the declaration.
+
+use std::sync::Arc;
+
+use hlx_core::fusion::Fusable;
+use hlx_core::{Binding, Buffer, CpuBindings, Device, Launch, Shader, Work, groups_1d};
+
+use crate::error::{Expected, KernelError, check_len, check_that};
+
+/// The most buffers of a kernel.
+const MOST: usize = 16;
+
+/// A kernel and its buffers. One declaration may be launched several times, over other ranges.
+#[derive(Clone, Copy)]
+pub(crate) struct Kernel<'a> {
+    name: &'static str,
+    shader: &'static Shader,
+    constants: &'a [(u32, u32)],
+    /// The buffers in binding order, and `None` for one that lacks; then nothing.
+    bindings: [Option<Binding<'a>>; MOST],
+    count: usize,
+    flops: u64,
+    bytes: Option<u64>,
+}
+
+impl<'a> Kernel<'a> {
+    /// A kernel without buffers; `name` is that of errors and timing reports.
+    pub fn new(name: &'static str, shader: &'static Shader) -> Self {
+        Self {
+            name,
+            shader,
+            constants: &[],
+            bindings: [None; MOST],
+            count: 0,
+            flops: 0,
+            bytes: None,
+        }
+    }
+
+    /// Adds a buffer that is only read.
+    ///
+    /// # Errors
+    /// A shape error if its length is another; so for all buffers.
+    pub fn read(
+        self,
+        argument: &'static str,
+        buffer: &'a Buffer,
+        len: impl Expected,
+    ) -> Result<Self, KernelError> {
+        self.checked(argument, Binding::Read(buffer), len)
+    }
+
+    /// Adds a buffer that is read if it is there. Without it the shader, which a constant tells so, finds
+    /// another one in its place, as does the CPU's body.
+    pub fn read_if(
+        self,
+        argument: &'static str,
+        buffer: Option<&'a Buffer>,
+        len: impl Expected,
+    ) -> Result<Self, KernelError> {
+        match buffer {
+            Some(buffer) => self.read(argument, buffer, len),
+            None => Ok(self.push(None)),
+        }
+    }
+
+    /// Adds a buffer of which every word is written.
+    pub fn write(
+        self,
+        argument: &'static str,
+        buffer: &'a Buffer,
+        len: impl Expected,
+    ) -> Result<Self, KernelError> {
+        self.checked(argument, Binding::Write(buffer), len)
+    }
+
+    /// Adds a buffer that is read and written.
+    pub fn update(
+        self,
+        argument: &'static str,
+        buffer: &'a Buffer,
+        len: impl Expected,
+    ) -> Result<Self, KernelError> {
+        self.checked(argument, Binding::ReadWrite(buffer), len)
+    }
+
+    /// Adds a result that is written, or with `accumulate` continued from what it holds.
+    pub fn accumulate(
+        self,
+        argument: &'static str,
+        buffer: &'a Buffer,
+        len: impl Expected,
+        accumulate: bool,
+    ) -> Result<Self, KernelError> {
+        let binding = match accumulate {
+            true => Binding::ReadWrite(buffer),
+            false => Binding::Write(buffer),
+        };
+        self.checked(argument, binding, len)
+    }
+
+    /// Adds a buffer with its use, after a check of its length.
+    pub fn checked(
+        self,
+        argument: &'static str,
+        binding: Binding<'a>,
+        len: impl Expected,
+    ) -> Result<Self, KernelError> {
+        check_len(self.name, argument, binding.buffer(), len)?;
+        Ok(self.bind(binding))
+    }
+
+    /// Adds a buffer whose length the launcher has checked or made.
+    pub fn bind(self, binding: Binding<'a>) -> Self {
+        self.push(Some(binding))
+    }
+
+    /// Adds buffers likewise.
+    pub fn bind_all(self, bindings: impl IntoIterator<Item = Binding<'a>>) -> Self {
+        bindings.into_iter().fold(self, Self::bind)
+    }
+
+    fn push(mut self, binding: Option<Binding<'a>>) -> Self {
+        debug_assert!(self.count < MOST, "{}: more than {MOST} buffers", self.name);
+        self.bindings[self.count] = binding;
+        self.count += 1;
+        self
+    }
+
+    /// Sets the specialization constants: ids and words.
+    pub fn constants(self, constants: &'a [(u32, u32)]) -> Self {
+        Self { constants, ..self }
+    }
+
+    /// Sets the operations that timing reports count.
+    pub fn flops(self, flops: usize) -> Self {
+        let flops = flops as u64;
+        Self { flops, ..self }
+    }
+
+    /// Sets the bytes that timing reports count, where they are not those of the buffers.
+    pub fn bytes(self, bytes: usize) -> Self {
+        let bytes = Some(bytes as u64);
+        Self { bytes, ..self }
+    }
+
+    /// Launches the kernel; `cpu` gets the words of the buffers that are only read, then of the others.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] for a push constant that 32 bits don't hold, on a GPU; the device's error.
+    pub fn launch<const R: usize, const W: usize>(
+        &self,
+        device: &Device,
+        push: impl Into<Push>,
+        groups: impl Groups,
+        cpu: impl Fn([&[f32]; R], [&mut [f32]; W]) + Send + Sync + 'static,
+    ) -> Result<(), KernelError> {
+        self.launch_bound(device, push, groups, move |bindings| {
+            let (read, written) = bindings.split::<R, W>();
+            cpu(read, written);
+        })
+    }
+
+    /// As [`Kernel::launch`], with a body that takes the bindings apart itself: of several types, or of a
+    /// number that is not known here.
+    pub fn launch_bound(
+        &self,
+        device: &Device,
+        push: impl Into<Push>,
+        groups: impl Groups,
+        cpu: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
+    ) -> Result<(), KernelError> {
+        self.with_launch(device, &push.into(), groups.groups(), |launch, work| {
+            Ok(device.launch_counted(launch, work, cpu)?)
+        })
+    }
+
+    /// As [`Kernel::launch_bound`], of a launch that may become part of a chain ([`Device::launch_fusable`]).
+    pub fn launch_fusable(
+        &self,
+        device: &Device,
+        push: impl Into<Push>,
+        groups: impl Groups,
+        fusable: impl FnOnce() -> Option<Arc<dyn Fusable>>,
+        cpu: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
+    ) -> Result<(), KernelError> {
+        self.with_launch(device, &push.into(), groups.groups(), |launch, _| {
+            Ok(device.launch_fusable(launch, fusable, cpu)?)
+        })
+    }
+
+    /// Launches one of several kernels that together do what the CPU device does in one launch; the CPU
+    /// device refuses it.
+    pub fn launch_on_gpu(
+        &self,
+        device: &Device,
+        push: impl Into<Push>,
+        groups: impl Groups,
+    ) -> Result<(), KernelError> {
+        check_that(self.name, !device.is_cpu(), || {
+            "a kernel of GPUs alone on the CPU device".to_owned()
+        })?;
+        self.launch_bound(device, push, groups, |_| {})
+    }
+
+    fn with_launch(
+        &self,
+        device: &Device,
+        push: &Push,
+        groups: [u32; 3],
+        launch: impl FnOnce(Launch<'_>, Work) -> Result<(), KernelError>,
+    ) -> Result<(), KernelError> {
+        if let Some(field) = push.misfit.filter(|_| !device.is_cpu()) {
+            let reason = format!("{field} is more than a kernel can index");
+            return check_that(self.name, false, || reason);
+        }
+        let present = || self.bindings.iter().flatten();
+        let is_read = |binding: &&Binding<'_>| matches!(binding, Binding::Read(_));
+        let Some(&stand_in) = present().find(is_read).or_else(|| present().next()) else {
+            return check_that(self.name, false, || "no buffers".to_owned());
+        };
+        let bindings = self.bindings.map(|binding| binding.unwrap_or(stand_in));
+        let bindings = &bindings[..self.count];
+        let work = Work::of(bindings);
+        let work = Work {
+            bytes: self.bytes.unwrap_or(work.bytes),
+            flops: self.flops,
+        };
+        let launched = Launch {
+            name: self.name,
+            shader: self.shader,
+            specialization: self.constants,
+            bindings,
+            push: bytemuck::cast_slice(&push.words[..push.len]),
+            groups,
+        };
+        launch(launched, work)
+    }
+}
+
+/// Workgroups of a launch.
+pub(crate) trait Groups {
+    /// In x, y and z.
+    fn groups(self) -> [u32; 3];
+}
+
+impl Groups for usize {
+    /// A number of workgroups, whose index a shader gets from `hlx_group()`.
+    fn groups(self) -> [u32; 3] {
+        groups_1d(self)
+    }
+}
+
+impl Groups for [u32; 3] {
+    fn groups(self) -> [u32; 3] {
+        self
+    }
+}
+
+/// Words of the largest block of push constants.
+const MOST_WORDS: usize = 64;
+
+/// The push constants of a launch; [`push!`](crate::push) fills them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Push {
+    words: [u32; MOST_WORDS],
+    len: usize,
+    /// A number that 32 bits don't hold.
+    misfit: Option<&'static str>,
+}
+
+impl Push {
+    /// The words of a struct of `spv/push`.
+    pub fn of(block: &impl bytemuck::NoUninit) -> Self {
+        Self::from(bytemuck::cast_slice::<u8, u32>(bytemuck::bytes_of(block)))
+    }
+
+    /// As [`Push::of`]; `misfit` names a number that 32 bits don't hold, and which a GPU then refuses.
+    pub fn with_misfit(block: &impl bytemuck::NoUninit, misfit: Option<&'static str>) -> Self {
+        Self {
+            misfit,
+            ..Self::of(block)
+        }
+    }
+}
+
+impl From<&[u32]> for Push {
+    fn from(block: &[u32]) -> Self {
+        let mut words = [0; MOST_WORDS];
+        words[..block.len()].copy_from_slice(block);
+        Self {
+            words,
+            len: block.len(),
+            misfit: None,
+        }
+    }
+}
+
+impl From<Vec<u32>> for Push {
+    fn from(block: Vec<u32>) -> Self {
+        Self::from(block.as_slice())
+    }
+}
+
+/// A value as the field of a push-constant block.
+pub(crate) trait Field<T> {
+    /// The field, and whether it holds the value.
+    fn field(self) -> (T, bool);
+}
+
+impl Field<u32> for usize {
+    fn field(self) -> (u32, bool) {
+        (self as u32, u32::try_from(self).is_ok())
+    }
+}
+
+impl Field<u32> for bool {
+    fn field(self) -> (u32, bool) {
+        (u32::from(self), true)
+    }
+}
+
+/// Values that are a field as they are.
+macro_rules! same_field {
+    ($($kind:ty),*) => {$(
+        impl Field<Self> for $kind {
+            fn field(self) -> (Self, bool) {
+                (self, true)
+            }
+        }
+
+        impl<const N: usize> Field<Self> for [$kind; N] {
+            fn field(self) -> (Self, bool) {
+                (self, true)
+            }
+        }
+    )*};
+}
+same_field!(u32, i32, f32);
