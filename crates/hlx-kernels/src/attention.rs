@@ -23,12 +23,11 @@
 //! PyTorch: `torch.nn.functional.scaled_dot_product_attention(..., is_causal=True)`.
 
 use hlx_core::cpu::with_flush;
-use hlx_core::{
-    Binding, Buffer, CpuBindings, Device, Launch, Work, arith, groups_1d, push_bytes, sizes,
-};
+use hlx_core::{Buffer, Device, arith, sizes};
 
 use crate::KernelError;
 use crate::error::{check_len, check_that};
+use crate::kernel::{Kernel, PushConstants};
 use crate::tuning::KernelTuning;
 
 pub mod append;
@@ -42,8 +41,8 @@ mod tile;
 
 use dropped::DroppedWeights;
 use shaders::{
-    BACKWARD_KEY_VALUE, BACKWARD_QUERY, DELTA, DeltaPush, FORWARD, Push, STORED_KEY_VALUE,
-    STORED_QUERY, StoredPush, Variant, choose,
+    BACKWARD_KEY_VALUE, BACKWARD_QUERY, DELTA, FORWARD, STORED_KEY_VALUE, STORED_QUERY, Variant,
+    backward_delta, backward_query_stored, choose, wide_forward,
 };
 
 /// The sizes of one attention.
@@ -83,12 +82,9 @@ impl AttentionShape {
 
     /// What a kernel that carries out `products` products of T x T x D for each of `heads` heads
     /// counts: those at or below the diagonal.
-    fn work(&self, launch: &Launch<'_>, heads: usize, products: u64) -> Work {
+    fn flops(&self, heads: usize, products: u64) -> u64 {
         let pairs = (heads * self.time) as u64 * (self.time as u64 + 1) / 2;
-        Work {
-            flops: 2 * products * pairs * self.head_width as u64,
-            ..launch.work()
-        }
+        2 * products * pairs * self.head_width as u64
     }
 
     fn check(&self, operation: &'static str) -> Result<(), KernelError> {
@@ -114,13 +110,10 @@ impl AttentionShape {
         default_scale(self.head_width)
     }
 
-    fn push(&self) -> Push {
-        Push {
-            heads: self.all_heads() as u32,
-            heads_a_sequence: self.heads as u32,
-            time: self.time as u32,
-            scale: self.scale(),
-        }
+    fn push(&self) -> PushConstants {
+        push!(wide_forward =>
+            heads: self.all_heads(), heads_a_sequence: self.heads, time: self.time, scale: self.scale()
+        )
     }
 
     /// The specialization constants: `D`, and whether rows are whole vectors of four.
@@ -189,24 +182,16 @@ fn forward(
     shape: AttentionShape,
     variant: &Variant,
 ) -> Result<(), KernelError> {
-    let (push, scale) = (shape.push(), shape.scale());
-    let launch = Launch {
-        name: "attention_forward",
-        shader: variant.shader,
-        specialization: &shape.constants(),
-        bindings: &[Binding::Read(qkv), Binding::Write(o), Binding::Write(stats)],
-        push: push_bytes(&push),
-        groups: groups_1d(variant.groups(&shape, shape.all_heads())),
-    };
-    device.launch_counted(
-        launch,
-        shape.work(&launch, shape.all_heads(), 2),
-        move |b| {
-            let ([qkv], [o, stats]) = b.split();
+    let (heads, scale) = (shape.all_heads(), shape.scale());
+    let groups = variant.groups(&shape, heads);
+    Kernel::new("attention_forward", variant.shader)
+        .constants(&shape.constants())
+        .reads([qkv])
+        .writes([o, stats])
+        .flops(shape.flops(heads, 2))
+        .launch(device, shape.push(), groups, move |[qkv], [o, stats]| {
             cpu::forward(qkv, o, stats, &shape, scale);
-        },
-    )?;
-    Ok(())
+        })
 }
 
 /// Computes `dqkv` from the forward's input, output and statistics; overwrites `dqkv` and `delta`.
@@ -255,7 +240,7 @@ fn heads_at_a_time(device: &Device, shape: &AttentionShape, variant: &Variant) -
 /// weights that are dropped.
 type StoredKernel<'a> = (&'a Variant, usize, Option<&'a DroppedWeights<'a>>);
 
-/// The backward that keeps ds.
+/// The backward that keeps ds, on GPUs alone: the CPU device takes the other two kernels.
 fn backward_stored(
     device: &Device,
     [qkv, o, stats, d_o]: [&Buffer; 4],
@@ -268,52 +253,36 @@ fn backward_stored(
     let ds = device.alloc_shape(&[heads, shape.stored_words()])?;
     for first in (0..shape.all_heads()).step_by(heads) {
         let heads = heads.min(shape.all_heads() - first);
-        let push = StoredPush {
-            heads: heads as u32,
-            heads_a_sequence: shape.heads as u32,
-            time: shape.time as u32,
-            scale: shape.scale(),
-            first_head: first as u32,
-        };
-        let dropped_push = dropped.map(|dropped| dropped.push(&push));
-        let mut bindings = vec![
-            Binding::Read(qkv),
-            Binding::Read(stats),
-            Binding::Read(d_o),
-            Binding::Read(delta),
+        let push = push!(backward_query_stored =>
+            heads, heads_a_sequence: shape.heads, time: shape.time, scale: shape.scale(),
+            first_head: first
+        );
+        let constants = shape.constants();
+        let kernel = Kernel::new("attention_backward_key_value", key_value.shader)
+            .constants(&constants)
+            .reads([qkv, stats, d_o, delta])
             // Two thirds of it are written here, the rest by the next launch.
-            Binding::ReadWrite(dqkv),
-            Binding::Write(&ds),
-        ];
-        bindings.extend(dropped.map(|dropped| Binding::Read(dropped.counter)));
-        let launch = Launch {
-            name: "attention_backward_key_value",
-            shader: key_value.shader,
-            specialization: &shape.constants(),
-            bindings: &bindings,
-            push: dropped_push.as_ref().map_or(push_bytes(&push), push_bytes),
-            groups: groups_1d(key_value.groups(&shape, heads)),
-        };
-        device.launch_counted(launch, shape.work(&launch, heads, 4), no_cpu)?;
-        let launch = Launch {
-            name: "attention_backward_query",
-            shader: STORED_QUERY.shader,
-            bindings: &[
-                Binding::Read(qkv),
-                Binding::Read(&ds),
-                Binding::ReadWrite(dqkv),
-            ],
-            push: push_bytes(&push),
-            groups: groups_1d(STORED_QUERY.groups(&shape, heads)),
-            ..launch
-        };
-        device.launch_counted(launch, shape.work(&launch, heads, 1), no_cpu)?;
+            .updates([dqkv])
+            .writes([&ds])
+            .flops(shape.flops(heads, 4));
+        let groups = key_value.groups(&shape, heads);
+        match dropped {
+            Some(dropped) => kernel.reads([dropped.counter]).launch_on_gpu(
+                device,
+                dropped.push(&shape, heads, first),
+                groups,
+            )?,
+            None => kernel.launch_on_gpu(device, push, groups)?,
+        }
+        Kernel::new("attention_backward_query", STORED_QUERY.shader)
+            .constants(&constants)
+            .reads([qkv, &ds])
+            .updates([dqkv])
+            .flops(shape.flops(heads, 1))
+            .launch_on_gpu(device, push, STORED_QUERY.groups(&shape, heads))?;
     }
     Ok(())
 }
-
-/// The kernels that keep ds run on GPUs alone: the CPU device takes the other two.
-fn no_cpu(_: &mut CpuBindings<'_>) {}
 
 fn backward_delta(
     device: &Device,
@@ -323,21 +292,14 @@ fn backward_delta(
     shape: &AttentionShape,
 ) -> Result<(), KernelError> {
     let (shader, rows) = DELTA;
-    let push = DeltaPush {
-        rows: shape.queries() as u32,
-        heads_a_sequence: shape.heads as u32,
-        time: shape.time as u32,
-    };
-    let launch = Launch {
-        name: "attention_backward_delta",
-        shader,
-        specialization: &shape.constants(),
-        bindings: &[Binding::Read(o), Binding::Read(d_o), Binding::Write(delta)],
-        push: push_bytes(&push),
-        groups: groups_1d(shape.queries().div_ceil(rows)),
-    };
-    device.launch(launch, no_cpu)?;
-    Ok(())
+    let push = push!(backward_delta =>
+        rows: shape.queries(), heads_a_sequence: shape.heads, time: shape.time
+    );
+    Kernel::new("attention_backward_delta", shader)
+        .constants(&shape.constants())
+        .reads([o, d_o])
+        .writes([delta])
+        .launch_on_gpu(device, push, shape.queries().div_ceil(rows))
 }
 
 fn backward_query(
@@ -347,33 +309,23 @@ fn backward_query(
     dqkv: &Buffer,
     shape: AttentionShape,
 ) -> Result<(), KernelError> {
-    let (push, scale) = (shape.push(), shape.scale());
-    let variant = &BACKWARD_QUERY;
-    let launch = Launch {
-        name: "attention_backward_query",
-        shader: variant.shader,
-        specialization: &shape.constants(),
-        bindings: &[
-            Binding::Read(qkv),
-            Binding::Read(o),
-            Binding::Read(stats),
-            Binding::Read(d_o),
-            Binding::Write(delta),
-            // A third of it is written here, the rest by the next launch.
-            Binding::ReadWrite(dqkv),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(variant.groups(&shape, shape.all_heads())),
-    };
-    device.launch_counted(
-        launch,
-        shape.work(&launch, shape.all_heads(), 3),
-        move |b| {
-            let ([qkv, o, stats, d_o], [delta, dqkv]) = b.split();
-            cpu::backward_query([qkv, o, stats, d_o], delta, dqkv, &shape, scale);
-        },
-    )?;
-    Ok(())
+    let (heads, scale) = (shape.all_heads(), shape.scale());
+    let groups = BACKWARD_QUERY.groups(&shape, heads);
+    Kernel::new("attention_backward_query", BACKWARD_QUERY.shader)
+        .constants(&shape.constants())
+        .reads([qkv, o, stats, d_o])
+        .writes([delta])
+        // A third of it is written here, the rest by the next launch.
+        .updates([dqkv])
+        .flops(shape.flops(heads, 3))
+        .launch(
+            device,
+            shape.push(),
+            groups,
+            move |inputs, [delta, dqkv]| {
+                cpu::backward_query(inputs, delta, dqkv, &shape, scale);
+            },
+        )
 }
 
 fn backward_key_value(
@@ -382,29 +334,14 @@ fn backward_key_value(
     dqkv: &Buffer,
     shape: AttentionShape,
 ) -> Result<(), KernelError> {
-    let (push, scale) = (shape.push(), shape.scale());
-    let variant = &BACKWARD_KEY_VALUE;
-    let launch = Launch {
-        name: "attention_backward_key_value",
-        shader: variant.shader,
-        specialization: &shape.constants(),
-        bindings: &[
-            Binding::Read(qkv),
-            Binding::Read(stats),
-            Binding::Read(d_o),
-            Binding::Read(delta),
-            Binding::ReadWrite(dqkv),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(variant.groups(&shape, shape.all_heads())),
-    };
-    device.launch_counted(
-        launch,
-        shape.work(&launch, shape.all_heads(), 4),
-        move |b| {
-            let ([qkv, stats, d_o, delta], [dqkv]) = b.split();
-            cpu::backward_key_value([qkv, stats, d_o, delta], dqkv, &shape, scale);
-        },
-    )?;
-    Ok(())
+    let (heads, scale) = (shape.all_heads(), shape.scale());
+    let groups = BACKWARD_KEY_VALUE.groups(&shape, heads);
+    Kernel::new("attention_backward_key_value", BACKWARD_KEY_VALUE.shader)
+        .constants(&shape.constants())
+        .reads([qkv, stats, d_o, delta])
+        .updates([dqkv])
+        .flops(shape.flops(heads, 4))
+        .launch(device, shape.push(), groups, move |inputs, [dqkv]| {
+            cpu::backward_key_value(inputs, dqkv, &shape, scale);
+        })
 }

@@ -15,7 +15,7 @@ use hlx_core::{Buffer, Device, as_u32};
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_sizes, check_that};
-use crate::kernel::{Kernel, Push};
+use crate::kernel::{Kernel, PushConstants};
 use crate::map::GROUP_THREADS;
 use crate::tuning::KernelTuning;
 
@@ -85,7 +85,7 @@ struct Sizes {
 
 impl Sizes {
     /// The push constants that both backward shaders have.
-    fn push(&self) -> Push {
+    fn push(&self) -> PushConstants {
         let &Self {
             rows_per_shard,
             vocabulary,
@@ -192,7 +192,7 @@ pub fn embedding_backward_sum(
         .read("dy", dy, [rows, width])?
         .update("dweight", dweight, [vocabulary, width])?
         .bytes(4 * (rows + 2 * rows * width))
-        .flops(rows * width);
+        .flops((rows * width) as u64);
     check_that(NAME, vocabulary * width <= u32::MAX as usize, || {
         format!("{vocabulary} x {width} elements are more than a kernel can index")
     })?;

@@ -12,7 +12,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, DType, Device};
 
 use crate::error::{KernelError, check_len, check_that};
-use crate::kernel::{Kernel, Push};
+use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
 use crate::map::GROUP_THREADS;
 use crate::terms::{check_axis, check_fits, check_operand, part};
@@ -154,7 +154,7 @@ impl Picks {
         }
     }
 
-    fn push(&self) -> Push {
+    fn push(&self) -> PushConstants {
         let array = |strides: &[isize]| {
             let mut words = [0; 8];
             for (word, stride) in words.iter_mut().zip(strides) {
@@ -206,10 +206,6 @@ fn gather_named(
     let starts = [x_start, index_start];
     let picks = Picks::of(x.layout, axis, index.layout, starts).map_err(argument_of(name))?;
     let flagged = flag.is_some();
-    let flag = match flag {
-        Some(flag) => flag.clone(),
-        None => device.alloc_typed(DType::U32, 1)?,
-    };
     let quads = match dtype.size() {
         4 => picks.quads(),
         _ => 0,
@@ -222,8 +218,9 @@ fn gather_named(
     ];
     let kernel = Kernel::new(name, &gather_shader::SHADER)
         .constants(&constants)
-        .bind_all([Binding::Read(&x_part), Binding::Read(&index_part)])
-        .bind_all([Binding::ReadWrite(&flag), Binding::Write(out)]);
+        .reads([&x_part, &index_part])
+        .writes_if(flag.map(Binding::ReadWrite))
+        .writes([out]);
     let (push, groups) = (picks.push(), out.words().div_ceil(vector * GROUP_THREADS));
     kernel.launch(device, push, groups, move |[x, index], [flag, out]| {
         let index = cast_slice(index);

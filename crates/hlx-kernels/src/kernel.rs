@@ -23,14 +23,41 @@ use crate::error::{Expected, KernelError, check_len, check_that};
 /// The most buffers of a kernel.
 const MOST: usize = 16;
 
+/// A place for a buffer.
+#[derive(Clone, Copy)]
+enum Slot<'a> {
+    Bound(Binding<'a>),
+    /// A buffer that is only read, and not given.
+    NoneRead,
+    /// One that is written, and not given.
+    NoneWritten,
+}
+
+impl<'a> Slot<'a> {
+    fn buffer(&self) -> Option<&'a Buffer> {
+        match self {
+            Self::Bound(binding) => Some(binding.buffer()),
+            Self::NoneRead | Self::NoneWritten => None,
+        }
+    }
+
+    /// The buffer, if it is only read.
+    fn read(&self) -> Option<&'a Buffer> {
+        match self {
+            Self::Bound(Binding::Read(buffer)) => Some(buffer),
+            _ => None,
+        }
+    }
+}
+
 /// A kernel and its buffers. One declaration may be launched several times, over other ranges.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel<'a> {
     name: &'static str,
     shader: &'static Shader,
     constants: &'a [(u32, u32)],
-    /// The buffers in binding order, and `None` for one that lacks; then nothing.
-    bindings: [Option<Binding<'a>>; MOST],
+    /// The buffers in binding order.
+    slots: [Slot<'a>; MOST],
     count: usize,
     flops: u64,
     bytes: Option<u64>,
@@ -43,7 +70,7 @@ impl<'a> Kernel<'a> {
             name,
             shader,
             constants: &[],
-            bindings: [None; MOST],
+            slots: [Slot::NoneRead; MOST],
             count: 0,
             flops: 0,
             bytes: None,
@@ -63,8 +90,8 @@ impl<'a> Kernel<'a> {
         self.checked(argument, Binding::Read(buffer), len)
     }
 
-    /// Adds a buffer that is read if it is there. Without it the shader, which a constant tells so, finds
-    /// another one in its place, as does the CPU's body.
+    /// Adds a buffer that is read if it is given. Without it, which constants tell the shader, another one
+    /// is bound in its place, also for the CPU's body.
     pub fn read_if(
         self,
         argument: &'static str,
@@ -73,7 +100,7 @@ impl<'a> Kernel<'a> {
     ) -> Result<Self, KernelError> {
         match buffer {
             Some(buffer) => self.read(argument, buffer, len),
-            None => Ok(self.push(None)),
+            None => Ok(self.slot(Slot::NoneRead)),
         }
     }
 
@@ -125,7 +152,7 @@ impl<'a> Kernel<'a> {
 
     /// Adds a buffer whose length the launcher has checked or made.
     pub fn bind(self, binding: Binding<'a>) -> Self {
-        self.push(Some(binding))
+        self.slot(Slot::Bound(binding))
     }
 
     /// Adds buffers likewise.
@@ -133,9 +160,34 @@ impl<'a> Kernel<'a> {
         bindings.into_iter().fold(self, Self::bind)
     }
 
-    fn push(mut self, binding: Option<Binding<'a>>) -> Self {
+    /// Adds buffers that are only read, likewise.
+    pub fn reads<const N: usize>(self, buffers: [&'a Buffer; N]) -> Self {
+        self.bind_all(buffers.map(Binding::Read))
+    }
+
+    /// Adds buffers of which every word is written, likewise.
+    pub fn writes<const N: usize>(self, buffers: [&'a Buffer; N]) -> Self {
+        self.bind_all(buffers.map(Binding::Write))
+    }
+
+    /// Adds buffers that are read and written, likewise.
+    pub fn updates<const N: usize>(self, buffers: [&'a Buffer; N]) -> Self {
+        self.bind_all(buffers.map(Binding::ReadWrite))
+    }
+
+    /// As [`Kernel::read_if`], after a check.
+    pub fn reads_if(self, buffer: Option<&'a Buffer>) -> Self {
+        self.slot(buffer.map_or(Slot::NoneRead, |buffer| Slot::Bound(Binding::Read(buffer))))
+    }
+
+    /// Adds a buffer that is written if it is given, after a check; otherwise a word is bound in its place.
+    pub fn writes_if(self, binding: Option<Binding<'a>>) -> Self {
+        self.slot(binding.map_or(Slot::NoneWritten, Slot::Bound))
+    }
+
+    fn slot(mut self, slot: Slot<'a>) -> Self {
         debug_assert!(self.count < MOST, "{}: more than {MOST} buffers", self.name);
-        self.bindings[self.count] = binding;
+        self.slots[self.count] = slot;
         self.count += 1;
         self
     }
@@ -146,8 +198,7 @@ impl<'a> Kernel<'a> {
     }
 
     /// Sets the operations that timing reports count.
-    pub fn flops(self, flops: usize) -> Self {
-        let flops = flops as u64;
+    pub fn flops(self, flops: u64) -> Self {
         Self { flops, ..self }
     }
 
@@ -164,7 +215,7 @@ impl<'a> Kernel<'a> {
     pub fn launch<const R: usize, const W: usize>(
         &self,
         device: &Device,
-        push: impl Into<Push>,
+        push: impl Into<PushConstants>,
         groups: impl Groups,
         cpu: impl Fn([&[f32]; R], [&mut [f32]; W]) + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
@@ -179,26 +230,39 @@ impl<'a> Kernel<'a> {
     pub fn launch_bound(
         &self,
         device: &Device,
-        push: impl Into<Push>,
+        push: impl Into<PushConstants>,
         groups: impl Groups,
         cpu: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
-        self.with_launch(device, &push.into(), groups.groups(), |launch, work| {
-            Ok(device.launch_counted(launch, work, cpu)?)
-        })
+        let mut cpu = Some(cpu);
+        self.with_launch(
+            device,
+            &push.into(),
+            groups.groups(),
+            &mut |launch, work| {
+                let launched = cpu
+                    .take()
+                    .map(|cpu| device.launch_counted(launch, work, cpu));
+                Ok(launched.unwrap_or(Ok(()))?)
+            },
+        )
     }
 
     /// As [`Kernel::launch_bound`], of a launch that may become part of a chain ([`Device::launch_fusable`]).
     pub fn launch_fusable(
         &self,
         device: &Device,
-        push: impl Into<Push>,
+        push: impl Into<PushConstants>,
         groups: impl Groups,
         fusable: impl FnOnce() -> Option<Arc<dyn Fusable>>,
         cpu: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
-        self.with_launch(device, &push.into(), groups.groups(), |launch, _| {
-            Ok(device.launch_fusable(launch, fusable, cpu)?)
+        let mut step = Some((fusable, cpu));
+        self.with_launch(device, &push.into(), groups.groups(), &mut |launch, _| {
+            let launched = step
+                .take()
+                .map(|(fusable, cpu)| device.launch_fusable(launch, fusable, cpu));
+            Ok(launched.unwrap_or(Ok(()))?)
         })
     }
 
@@ -207,7 +271,7 @@ impl<'a> Kernel<'a> {
     pub fn launch_on_gpu(
         &self,
         device: &Device,
-        push: impl Into<Push>,
+        push: impl Into<PushConstants>,
         groups: impl Groups,
     ) -> Result<(), KernelError> {
         check_that(self.name, !device.is_cpu(), || {
@@ -216,23 +280,40 @@ impl<'a> Kernel<'a> {
         self.launch_bound(device, push, groups, |_| {})
     }
 
+    /// Calls `launch`, once, with the buffers bound.
     fn with_launch(
         &self,
         device: &Device,
-        push: &Push,
+        push: &PushConstants,
         groups: [u32; 3],
-        launch: impl FnOnce(Launch<'_>, Work) -> Result<(), KernelError>,
+        launch: &mut dyn FnMut(Launch<'_>, Work) -> Result<(), KernelError>,
     ) -> Result<(), KernelError> {
         if let Some(field) = push.misfit.filter(|_| !device.is_cpu()) {
             let reason = format!("{field} is more than a kernel can index");
             return check_that(self.name, false, || reason);
         }
-        let present = || self.bindings.iter().flatten();
-        let is_read = |binding: &&Binding<'_>| matches!(binding, Binding::Read(_));
-        let Some(&stand_in) = present().find(is_read).or_else(|| present().next()) else {
+        let slots = &self.slots[..self.count];
+        let read = slots.iter().find_map(Slot::read);
+        let is_alone = |slot: &&Slot<'_>| match slot {
+            Slot::Bound(_) => false,
+            Slot::NoneRead => read.is_none(),
+            Slot::NoneWritten => true,
+        };
+        let spares = slots.iter().filter(is_alone).map(|_| device.alloc(1));
+        let spares = spares.collect::<Result<Vec<_>, _>>()?;
+        let mut spare = spares.iter();
+        let Some(any) = slots.iter().find_map(Slot::buffer).or(spares.first()) else {
             return check_that(self.name, false, || "no buffers".to_owned());
         };
-        let bindings = self.bindings.map(|binding| binding.unwrap_or(stand_in));
+        let mut bindings = [Binding::Read(any); MOST];
+        for (binding, slot) in bindings.iter_mut().zip(slots) {
+            *binding = match (slot, read) {
+                (Slot::Bound(bound), _) => *bound,
+                (Slot::NoneRead, Some(buffer)) => Binding::Read(buffer),
+                (Slot::NoneRead, None) => Binding::Read(spare.next().unwrap_or(any)),
+                (Slot::NoneWritten, _) => Binding::Write(spare.next().unwrap_or(any)),
+            };
+        }
         let bindings = &bindings[..self.count];
         let work = Work::of(bindings);
         let work = Work {
@@ -275,20 +356,20 @@ const MOST_WORDS: usize = 64;
 
 /// The push constants of a launch; [`push!`](crate::push) fills them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Push {
+pub(crate) struct PushConstants {
     words: [u32; MOST_WORDS],
     len: usize,
     /// A number that 32 bits don't hold.
     misfit: Option<&'static str>,
 }
 
-impl Push {
+impl PushConstants {
     /// The words of a struct of `spv/push`.
     pub fn of(block: &impl bytemuck::NoUninit) -> Self {
         Self::from(bytemuck::cast_slice::<u8, u32>(bytemuck::bytes_of(block)))
     }
 
-    /// As [`Push::of`]; `misfit` names a number that 32 bits don't hold, and which a GPU then refuses.
+    /// As [`PushConstants::of`]; `misfit` names a number that 32 bits don't hold, and which a GPU then refuses.
     pub fn with_misfit(block: &impl bytemuck::NoUninit, misfit: Option<&'static str>) -> Self {
         Self {
             misfit,
@@ -297,7 +378,7 @@ impl Push {
     }
 }
 
-impl From<&[u32]> for Push {
+impl From<&[u32]> for PushConstants {
     fn from(block: &[u32]) -> Self {
         let mut words = [0; MOST_WORDS];
         words[..block.len()].copy_from_slice(block);
@@ -309,7 +390,7 @@ impl From<&[u32]> for Push {
     }
 }
 
-impl From<Vec<u32>> for Push {
+impl From<Vec<u32>> for PushConstants {
     fn from(block: Vec<u32>) -> Self {
         Self::from(block.as_slice())
     }

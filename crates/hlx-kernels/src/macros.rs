@@ -53,7 +53,7 @@ macro_rules! push {
                 field
             }),*
         };
-        $crate::kernel::Push::with_misfit(&block, misfit)
+        $crate::kernel::PushConstants::with_misfit(&block, misfit)
     }};
     (@value $field:ident) => { $field };
     (@value $field:ident $value:expr) => { $value };

@@ -26,7 +26,7 @@ mod hyper;
 pub mod muon;
 
 use hlx_core::arith::{add, div};
-use hlx_core::{Binding, Buffer, Device};
+use hlx_core::{Buffer, Device};
 
 use self::formulas::{
     adagrad_chunk, adam_chunk, average_chunk, lion_chunk, rmsprop_chunk, sgd_chunk,
@@ -285,7 +285,7 @@ pub fn guarded_factor(
     } = watched;
     let kernel = Kernel::new("guarded_factor", &guarded_shader::SHADER)
         .read("norm", norm, 1)?
-        .bind(Binding::Read(words))
+        .reads([words])
         .write("out", out, 1)?;
     let needed = runs
         .saturating_sub(1)

@@ -89,7 +89,8 @@ fn launch_rows(
     };
     let kernel = Kernel::new(name, shader)
         .constants(&constants)
-        .bind_all([Binding::Read(x), Binding::Write(out)]);
+        .reads([x])
+        .writes([out]);
     let push = push!(rows_shader => rows, cols, count);
     kernel.launch(device, push, groups, move |[x], [out]| {
         let rows_a_task = (CHUNK / cols.max(1)).max(1);

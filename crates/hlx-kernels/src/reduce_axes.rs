@@ -21,11 +21,11 @@
 //! f16 and bf16 are widened to f32, and 8-bit types to 32 bits, as they are loaded. Results are
 //! f32, i32 or u32 ([`Reduction::output_dtype`]), bool for `Any` and `All`, and u32 for places.
 
-use hlx_core::{Binding, Buffer, DType, Device};
+use hlx_core::{Buffer, DType, Device};
 
 use crate::element::compute_type;
 use crate::error::{KernelError, check_len, check_that};
-use crate::kernel::{Kernel, Push};
+use crate::kernel::{Kernel, PushConstants};
 use crate::layout::Operand;
 use crate::map::{GROUP_THREADS, windows};
 use crate::terms::{PIECE, Terms, check_axis, check_operand, fits, part};
@@ -306,8 +306,9 @@ fn words_pass(
     specialization.extend(fold.specialization());
     let kernel = Kernel::new(name, &words_shader::SHADER)
         .constants(&specialization)
-        .bind_all([Binding::Read(x), Binding::Write(target)]);
-    let (push, groups) = (Push::of(&terms.push()), cut.groups(terms.items()));
+        .reads([x])
+        .writes([target]);
+    let (push, groups) = (PushConstants::of(&terms.push()), cut.groups(terms.items()));
     kernel.launch(device, push, groups, move |[x], [out]| {
         let (x, out) = (bytemuck::cast_slice(x), bytemuck::cast_slice_mut(out));
         cpu::words(&terms, fold, x, out);
@@ -372,11 +373,11 @@ fn places_pass(
     specialization.extend([(8, fold.flip), (9, u32::from(pairs)), (10, u32::from(last))]);
     let kernel = Kernel::new(name, &places_shader::SHADER)
         .constants(&specialization)
-        .bind(Binding::Read(x))
+        .reads([x])
         .read_if("places", places, x.len())?
-        .bind_all([Binding::Write(result_keys), Binding::Write(result_places)]);
+        .writes([result_keys, result_places]);
     // The block is that of the other shader: both are of pieces.glsl.
-    let (push, groups) = (Push::of(&terms.push()), cut.groups(terms.items()));
+    let (push, groups) = (PushConstants::of(&terms.push()), cut.groups(terms.items()));
     kernel.launch(device, push, groups, move |inputs, outputs| {
         let [x, places] = inputs.map(bytemuck::cast_slice);
         let [keys, result_places] = outputs.map(bytemuck::cast_slice_mut);
@@ -399,7 +400,8 @@ fn pack_bool(
 ) -> Result<(), KernelError> {
     let count = words.len();
     let kernel = Kernel::new(name, &pack_bool_shader::SHADER)
-        .bind_all([Binding::Read(words), Binding::Write(out)]);
+        .reads([words])
+        .writes([out]);
     let groups = out.words().div_ceil(GROUP_THREADS);
     let push = push!(pack_bool_shader => count);
     kernel.launch(device, push, groups, move |[words], [out]| {

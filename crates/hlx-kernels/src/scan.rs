@@ -10,10 +10,10 @@
 //! the others. A float sum of zero is +0, totals included; integers wrap.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Binding, Buffer, DType, Device};
+use hlx_core::{Buffer, DType, Device};
 
 use crate::error::{KernelError, check_len, check_that};
-use crate::kernel::{Kernel, Push};
+use crate::kernel::{Kernel, PushConstants};
 use crate::layout::Operand;
 use crate::map::GROUP_THREADS;
 use crate::terms::{PIECE, Terms, check_axis, check_fits, check_operand, lines};
@@ -103,7 +103,7 @@ impl Pass {
     }
 
     /// The block is that of both shaders: it is of scan.glsl.
-    fn push(&self) -> Push {
+    fn push(&self) -> PushConstants {
         let lines = &self.terms.kept;
         let (extents, strides) = lines.words();
         let Self {
@@ -142,9 +142,9 @@ impl Pass {
         ];
         let kernel = Kernel::new(name, shader)
             .constants(&constants)
-            .bind(Binding::Read(x))
+            .reads([x])
             .read_if("before", before, self.items())?
-            .bind(Binding::Write(out));
+            .writes([out]);
         let (push, groups) = (self.push(), self.items().div_ceil(a_group));
         kernel.launch(device, push, groups, move |[x, before], [out]| {
             let before = with_before.then(|| cast_slice(before));

@@ -10,13 +10,13 @@
 //! `scatter.comp`). The first few of a line are selected instead (`top.comp`).
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Binding, Buffer, DType, Device};
+use hlx_core::{Buffer, DType, Device};
 use rayon::prelude::*;
 
 use crate::element::{compute_type, gather as widen, order_key};
 use crate::error::{KernelError, check_len, check_that};
 use crate::indexing::gather;
-use crate::kernel::{Kernel, Push};
+use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand};
 use crate::terms::{Terms, check_axis, check_operand, lines};
 
@@ -212,7 +212,7 @@ pub(crate) struct Sort {
 
 impl Sort {
     /// The push constants for lines of `n` elements; those of a radix sort have blocks and a shift.
-    fn push(&self, n: usize, blocks: usize, shift: usize) -> Push {
+    fn push(&self, n: usize, blocks: usize, shift: usize) -> PushConstants {
         let (terms, lines) = (&self.terms, &self.terms.kept);
         let (extents, strides) = lines.words();
         push!(rows_shader =>
@@ -247,8 +247,8 @@ impl Sort {
         let second_buffer = second.buffer().or(unused.as_ref()).unwrap_or(places);
         let kernel = Kernel::new(name, shader)
             .constants(&specialization)
-            .bind(Binding::Read(x))
-            .bind_all([second_buffer, places].map(Binding::Write));
+            .reads([x])
+            .writes([second_buffer, places]);
         let groups = self.terms.n_results.div_ceil(lines_a_group);
         let (sort, kind) = (self.clone(), second.constant());
         let push = self.push(self.terms.n, 1, 0);

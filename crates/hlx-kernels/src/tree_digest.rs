@@ -33,7 +33,7 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
-use hlx_core::{Binding, Buffer, Device, PendingDownload, as_u32};
+use hlx_core::{Buffer, Device, PendingDownload, as_u32};
 use rayon::prelude::*;
 use sha2::Digest;
 
@@ -354,7 +354,7 @@ impl TreeDigester {
         let constants = [(0, u32::from(canonical))];
         let kernel = Kernel::new("tree_digest", shader)
             .constants(&constants)
-            .bind_all([Binding::Read(&source), Binding::Read(&chunks)])
+            .reads([&source, &chunks])
             .accumulate("digests", &target, step.target.len(), shares)?;
         let groups = n.div_ceil(GROUP_CHUNKS);
         kernel.launch(

@@ -9,11 +9,12 @@
 //! Shapes: rows of `q` `[H, D]`, of `k` and `v` `[G, D]`, one for each of the `B T` tokens, by row strides;
 //! `q_out` `[B, T, H, D]`; the caches `[B, S, G, D]`.
 
-use hlx_core::{Binding, Buffer, Device, Launch, as_u32, groups_1d, push_bytes, sizes};
+use hlx_core::{Buffer, Device, as_u32, sizes};
 use rayon::prelude::*;
 
 use crate::KernelError;
 use crate::error::{check_len, check_sizes, check_that};
+use crate::kernel::{Kernel, PushConstants};
 use crate::rms_norm::forward_rows;
 use crate::rope::{turn_head, turn_of};
 
@@ -207,55 +208,30 @@ pub fn append_heads(
         return Ok(());
     }
     let push = shape.push(inputs);
-    let operands = inputs.buffers(shape);
-    let launch = Launch {
-        name: NAME,
-        shader: &shader::SHADER,
-        specialization: &[(0, u32::from(inputs.norms.is_some()))],
-        bindings: &[
-            Binding::Read(operands[0]),
-            Binding::Read(operands[1]),
-            Binding::Read(operands[2]),
-            Binding::Read(operands[3]),
-            Binding::Read(operands[4]),
-            Binding::Read(operands[5]),
-            Binding::Read(operands[6]),
-            Binding::Read(operands[7]),
-            Binding::Write(q_out),
-            Binding::ReadWrite(caches[0]),
-            Binding::ReadWrite(caches[1]),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(lines.div_ceil(GROUP_HEADS)),
-    };
+    let constants = [(0, u32::from(inputs.norms.is_some()))];
+    let kernel = Kernel::new(NAME, &shader::SHADER).constants(&constants);
+    let kernel = inputs
+        .read_by(kernel, shape)
+        .writes([q_out])
+        .updates(caches);
+    let (block, groups) = (PushConstants::of(&push), lines.div_ceil(GROUP_HEADS));
     let (shape, is_normed) = (*shape, inputs.norms.is_some());
-    device.launch(launch, move |bindings| {
-        let (read, [q_out, keys, values]) = bindings.split();
+    kernel.launch(device, block, groups, move |read, [q_out, keys, values]| {
         Twin::new(shape, &push, is_normed, read).run(q_out, keys, values);
-    })?;
-    Ok(())
+    })
 }
 
 impl<'a> AppendInputs<'a> {
-    /// What is bound: where nothing is given, any readable buffer, which is not read.
-    fn buffers(&self, shape: &AppendShape) -> [&'a Buffer; 8] {
-        let unused = self.lengths;
-        let [q_weight, k_weight] = self.norms.map_or([unused; 2], |norms| norms.weights);
-        let q = if shape.heads == 0 {
-            unused
-        } else {
-            self.q.buffer
-        };
-        [
-            q,
-            self.k.buffer,
-            self.v.buffer,
-            q_weight,
-            k_weight,
-            self.turn.map_or(unused, |turn| turn.frequencies),
-            self.first_positions,
-            self.lengths,
-        ]
+    /// Adds these buffers to a kernel of heads.
+    fn read_by(&self, kernel: Kernel<'a>, shape: &AppendShape) -> Kernel<'a> {
+        let [q_weight, k_weight] = [0, 1].map(|i| self.norms.map(|norms| norms.weights[i]));
+        kernel
+            .reads_if((shape.heads > 0).then_some(self.q.buffer))
+            .reads([self.k.buffer, self.v.buffer])
+            .reads_if(q_weight)
+            .reads_if(k_weight)
+            .reads_if(self.turn.map(|turn| turn.frequencies))
+            .reads([self.first_positions, self.lengths])
     }
 }
 

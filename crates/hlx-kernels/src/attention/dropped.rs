@@ -2,17 +2,16 @@
 //! kernels of plain causal attention with the draws, and so the bits, of [`ranged`](super::ranged)
 //! attention with dropout. dQ comes from the stored ds, in which they are dropped already.
 
-use hlx_core::{Binding, Buffer, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Buffer, Device};
 
 use super::ranged::WeightDropout;
 use super::shaders::{
-    DROPPED_FORWARD, DROPPED_KEY_VALUE, DroppedForwardPush, DroppedKeyValuePush, StoredPush,
+    DROPPED_FORWARD, DROPPED_KEY_VALUE, backward_key_value_cached_dropped, forward_64_dropped,
 };
-use super::{
-    AttentionShape, backward_stored, check_backward, check_forward, heads_at_a_time, no_cpu,
-};
+use super::{AttentionShape, backward_stored, check_backward, check_forward, heads_at_a_time};
 use crate::KernelError;
 use crate::error::{check_len, check_that};
+use crate::kernel::{Kernel, PushConstants};
 
 /// Dropped weights, and where their draws are counted.
 #[derive(Clone, Copy, Debug)]
@@ -31,20 +30,18 @@ impl DroppedWeights<'_> {
     }
 
     /// The push constants of dK and dV, from those without dropout.
-    pub(super) fn push(&self, stored: &StoredPush) -> DroppedKeyValuePush {
+    pub(super) fn push(
+        &self,
+        shape: &AttentionShape,
+        heads: usize,
+        first_head: usize,
+    ) -> PushConstants {
         let WeightDropout { p, seed, purpose } = self.dropout;
-        DroppedKeyValuePush {
-            heads: stored.heads,
-            heads_a_sequence: stored.heads_a_sequence,
-            time: stored.time,
-            scale: stored.scale,
-            first_head: stored.first_head,
-            seed_low: seed as u32,
-            seed_high: (seed >> 32) as u32,
-            purpose,
-            p,
-            factor: self.dropout.factor(),
-        }
+        push!(backward_key_value_cached_dropped =>
+            heads, heads_a_sequence: shape.heads, time: shape.time, scale: shape.scale(), first_head,
+            seed_low: seed as u32, seed_high: (seed >> 32) as u32, purpose, p,
+            factor: self.dropout.factor()
+        )
     }
 
     fn check(
@@ -76,32 +73,19 @@ pub fn dropped_attention_forward(
     check_forward(name, [qkv, o, stats], shape)?;
     dropped.check(name, device, shape)?;
     let WeightDropout { p, seed, purpose } = dropped.dropout;
-    let push = DroppedForwardPush {
-        heads: shape.all_heads() as u32,
-        heads_a_sequence: shape.heads as u32,
-        time: shape.time as u32,
-        scale: shape.scale(),
-        seed_low: seed as u32,
-        seed_high: (seed >> 32) as u32,
-        purpose,
-        p,
-        factor: dropped.dropout.factor(),
-    };
-    let launch = Launch {
-        name: "attention_forward",
-        shader: DROPPED_FORWARD.shader,
-        specialization: &shape.constants(),
-        bindings: &[
-            Binding::Read(qkv),
-            Binding::Write(o),
-            Binding::Write(stats),
-            Binding::Read(dropped.counter),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(DROPPED_FORWARD.groups(shape, shape.all_heads())),
-    };
-    device.launch_counted(launch, shape.work(&launch, shape.all_heads(), 2), no_cpu)?;
-    Ok(())
+    let heads = shape.all_heads();
+    let push = push!(forward_64_dropped =>
+        heads, heads_a_sequence: shape.heads, time: shape.time, scale: shape.scale(),
+        seed_low: seed as u32, seed_high: (seed >> 32) as u32, purpose, p,
+        factor: dropped.dropout.factor()
+    );
+    Kernel::new("attention_forward", DROPPED_FORWARD.shader)
+        .constants(&shape.constants())
+        .reads([qkv])
+        .writes([o, stats])
+        .reads([dropped.counter])
+        .flops(shape.flops(heads, 2))
+        .launch_on_gpu(device, push, DROPPED_FORWARD.groups(shape, heads))
 }
 
 /// As [`attention_backward`](super::attention_backward), with weights dropped.

@@ -37,10 +37,11 @@
 //! PyTorch: `torch.nn.functional.scaled_dot_product_attention(..., enable_gqa=True)`.
 
 use hlx_core::arith::philox4x32;
-use hlx_core::{Binding, Buffer, Device, Launch, as_u32, groups_1d, push_bytes};
+use hlx_core::{Buffer, Device, as_u32};
 
-use super::shaders::{DELTA, DeltaPush};
+use super::shaders::{DELTA, backward_delta};
 use crate::error::check_len;
+use crate::kernel::{Kernel, PushConstants};
 use crate::{KernelError, Operand};
 
 mod cpu;
@@ -106,30 +107,25 @@ pub fn ranged_attention_forward(
     let (shader, rows) = Variants::FORWARD.of(attention.head_width);
     let push = attention.push(places);
     let tiles = attention.queries.div_ceil(rows);
-    let launch = Launch {
-        name: NAME,
-        shader,
-        specialization: &attention.constants(&places),
-        bindings: &[
-            Binding::Read(inputs.q.buffer),
-            Binding::Read(inputs.k.buffer),
-            Binding::Read(inputs.v.buffer),
-            Binding::Read(inputs.query_ranges),
-            // Without dropout nobody reads it.
-            Binding::Read(inputs.counter.unwrap_or(inputs.query_ranges)),
-            Binding::Write(o),
-            Binding::Write(stats),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(tiles * attention.batch * attention.heads),
-    };
-    let (work, attention) = (attention.work(&launch, 2), *attention);
-    device.launch_counted(launch, work, move |bindings| {
-        let ([q, k, v, ranges, counter], [o, stats]) = bindings.split();
-        let inputs = cpu::Inputs::new([q, k, v], &places, ranges, counter, &push, &attention);
-        cpu::forward(inputs, o, stats);
-    })?;
-    Ok(())
+    let (groups, attention) = (tiles * attention.batch * attention.heads, *attention);
+    Kernel::new(NAME, shader)
+        .constants(&attention.constants(&places))
+        .reads([inputs.q, inputs.k, inputs.v].map(|x| x.buffer))
+        .reads([inputs.query_ranges])
+        .reads_if(inputs.counter)
+        .writes([o, stats])
+        .flops(attention.flops(2))
+        .launch(
+            device,
+            PushConstants::of(&push),
+            groups,
+            move |read, [o, stats]| {
+                let [q, k, v, ranges, counter] = read;
+                let inputs =
+                    cpu::Inputs::new([q, k, v], &places, ranges, counter, &push, &attention);
+                cpu::forward(inputs, o, stats);
+            },
+        )
 }
 
 /// What the backward pass reads besides the inputs, and its scratch.
@@ -182,29 +178,23 @@ fn backward_delta(
     attention: &RangedAttention,
 ) -> Result<(), KernelError> {
     let (shader, rows) = DELTA;
-    let push = DeltaPush {
-        rows: attention.all_queries() as u32,
-        heads_a_sequence: attention.heads as u32,
-        time: attention.queries as u32,
-    };
-    let launch = Launch {
-        name: "ranged_attention_delta",
-        shader,
-        specialization: &[(0, attention.head_width as u32)],
-        bindings: &[
-            Binding::Read(saved.o),
-            Binding::Read(saved.d_o),
-            Binding::Write(saved.delta),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(attention.all_queries().div_ceil(rows)),
-    };
     let attention = *attention;
-    device.launch(launch, move |bindings| {
-        let ([o, d_o], [delta]) = bindings.split();
-        cpu::delta(o, d_o, delta, &attention);
-    })?;
-    Ok(())
+    let all = attention.all_queries();
+    let push = push!(backward_delta =>
+        rows: all, heads_a_sequence: attention.heads, time: attention.queries
+    );
+    Kernel::new("ranged_attention_delta", shader)
+        .constants(&[(0, attention.head_width as u32)])
+        .reads([saved.o, saved.d_o])
+        .writes([saved.delta])
+        .launch(
+            device,
+            push,
+            all.div_ceil(rows),
+            move |[o, d_o], [delta]| {
+                cpu::delta(o, d_o, delta, &attention);
+            },
+        )
 }
 
 fn backward_query(
@@ -217,31 +207,26 @@ fn backward_query(
     let (shader, rows) = Variants::BACKWARD_QUERY.of(attention.head_width);
     let push = attention.push(places);
     let tiles = attention.queries.div_ceil(rows);
-    let launch = Launch {
-        name: "ranged_attention_backward_query",
-        shader,
-        specialization: &attention.constants(&places),
-        bindings: &[
-            Binding::Read(inputs.q.buffer),
-            Binding::Read(inputs.k.buffer),
-            Binding::Read(inputs.v.buffer),
-            Binding::Read(inputs.query_ranges),
-            Binding::Read(inputs.counter.unwrap_or(inputs.query_ranges)),
-            Binding::Read(saved.stats),
-            Binding::Read(saved.d_o),
-            Binding::Read(saved.delta),
-            Binding::Write(dq),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(tiles * attention.batch * attention.heads),
-    };
-    let (work, attention) = (attention.work(&launch, 3), *attention);
-    device.launch_counted(launch, work, move |bindings| {
-        let ([q, k, v, ranges, counter, stats, d_o, delta], [dq]) = bindings.split();
-        let inputs = cpu::Inputs::new([q, k, v], &places, ranges, counter, &push, &attention);
-        cpu::backward_query(inputs, [stats, d_o, delta], dq);
-    })?;
-    Ok(())
+    let (groups, attention) = (tiles * attention.batch * attention.heads, *attention);
+    Kernel::new("ranged_attention_backward_query", shader)
+        .constants(&attention.constants(&places))
+        .reads([inputs.q, inputs.k, inputs.v].map(|x| x.buffer))
+        .reads([inputs.query_ranges])
+        .reads_if(inputs.counter)
+        .reads([saved.stats, saved.d_o, saved.delta])
+        .writes([dq])
+        .flops(attention.flops(3))
+        .launch(
+            device,
+            PushConstants::of(&push),
+            groups,
+            move |read, [dq]| {
+                let [q, k, v, ranges, counter, stats, d_o, delta] = read;
+                let inputs =
+                    cpu::Inputs::new([q, k, v], &places, ranges, counter, &push, &attention);
+                cpu::backward_query(inputs, [stats, d_o, delta], dq);
+            },
+        )
 }
 
 fn backward_key_value(
@@ -254,34 +239,26 @@ fn backward_key_value(
     let (shader, rows) = Variants::BACKWARD_KEY_VALUE.of(attention.head_width);
     let push = attention.push(places);
     let tiles = attention.keys.div_ceil(rows);
-    let launch = Launch {
-        name: "ranged_attention_backward_key_value",
-        shader,
-        specialization: &attention.constants(&places),
-        bindings: &[
-            Binding::Read(inputs.q.buffer),
-            Binding::Read(inputs.k.buffer),
-            Binding::Read(inputs.v.buffer),
-            Binding::Read(inputs.query_ranges),
-            Binding::Read(saved.key_ranges),
-            Binding::Read(inputs.counter.unwrap_or(inputs.query_ranges)),
-            Binding::Read(saved.stats),
-            Binding::Read(saved.d_o),
-            Binding::Read(saved.delta),
-            Binding::Write(dk),
-            Binding::Write(dv),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(tiles * attention.batch * attention.key_heads),
-    };
-    let (work, attention) = (attention.work(&launch, 4), *attention);
-    device.launch_counted(launch, work, move |bindings| {
-        let ([q, k, v, ranges, key_ranges, counter, stats, d_o, delta], [dk, dv]) =
-            bindings.split();
-        let inputs = cpu::Inputs::new([q, k, v], &places, ranges, counter, &push, &attention);
-        cpu::backward_key_value(inputs, key_ranges, [stats, d_o, delta], [dk, dv]);
-    })?;
-    Ok(())
+    let (groups, attention) = (tiles * attention.batch * attention.key_heads, *attention);
+    Kernel::new("ranged_attention_backward_key_value", shader)
+        .constants(&attention.constants(&places))
+        .reads([inputs.q, inputs.k, inputs.v].map(|x| x.buffer))
+        .reads([inputs.query_ranges, saved.key_ranges])
+        .reads_if(inputs.counter)
+        .reads([saved.stats, saved.d_o, saved.delta])
+        .writes([dk, dv])
+        .flops(attention.flops(4))
+        .launch(
+            device,
+            PushConstants::of(&push),
+            groups,
+            move |read, outputs| {
+                let [q, k, v, ranges, key_ranges, counter, stats, d_o, delta] = read;
+                let inputs =
+                    cpu::Inputs::new([q, k, v], &places, ranges, counter, &push, &attention);
+                cpu::backward_key_value(inputs, key_ranges, [stats, d_o, delta], outputs);
+            },
+        )
 }
 
 /// The key of the draws of a sample's weights; `counter` is `[step, first sample]`.

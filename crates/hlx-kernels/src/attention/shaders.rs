@@ -27,12 +27,6 @@ shader!(
     attention::backward_key_value_cached_dropped
 );
 
-pub use backward_delta::Push as DeltaPush;
-pub use backward_key_value_cached_dropped::Push as DroppedKeyValuePush;
-pub use backward_query_stored::Push as StoredPush;
-pub use forward_64_dropped::Push as DroppedForwardPush;
-pub use wide_forward::Push;
-
 /// A shader and what it takes.
 #[derive(Debug)]
 pub struct Variant {

@@ -1,7 +1,7 @@
 //! Elements that are functions of their index: one value, evenly spaced values, bands of matrices.
 
 use bytemuck::cast_slice_mut;
-use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, DType, Device, Element, Shader};
+use hlx_core::{ALIGNMENT_WORDS, Buffer, DType, Device, Element, Shader};
 use rayon::prelude::*;
 
 use super::convert::{Form, bits_of, encode, pack};
@@ -53,7 +53,7 @@ impl Indices {
             specialization.extend([(992, compute.id()), (980, form.id())]);
             let kernel = Kernel::new(self.name, self.shader)
                 .constants(&specialization)
-                .bind(Binding::Write(&window));
+                .writes([&window]);
             let groups = count.div_ceil(4 * GROUP_THREADS);
             kernel.launch(device, push, groups, move |[], [out]| {
                 run(cast_slice_mut(out), (first, count), (form, compute), chunk);

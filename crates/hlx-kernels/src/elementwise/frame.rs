@@ -144,7 +144,7 @@ impl<const N: usize> Elements<'_, N> {
         let kernel = Kernel::new(self.name, self.shader)
             .constants(&constants)
             .bind_all(buffers.iter().map(Binding::Read))
-            .bind(Binding::Write(out));
+            .writes([out]);
         kernel.launch_fusable(device, push, groups, step, move |bindings| {
             let (inputs, [out]) = bindings.split::<N, 1>();
             let inputs = inputs.map(cast_slice::<f32, u32>);

@@ -6,12 +6,13 @@
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::arith;
-use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device};
 use rayon::prelude::*;
 
 use super::cpu::Chains;
 use super::{NO_BAD_INDEX, argument_of};
 use crate::error::KernelError;
+use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
 use crate::terms::{PIECE, check_fits, fits, part};
 
@@ -143,48 +144,40 @@ impl Lines {
         let counts = device.alloc_typed(DType::U32, words)?;
         let partials = device.alloc_typed(DType::U32, words)?;
         let flagged = flag.is_some();
-        let flag = match flag {
-            Some(flag) => flag.clone(),
-            None => device.alloc_typed(DType::U32, 1)?,
-        };
-        let (push, columns) = (self.push(), self.columns());
+        let (push, columns) = (PushConstants::of(&self.push()), self.columns());
         let held = columns == 1 && !many && self.n <= MOST_HELD;
-        let launch = Launch {
-            name: NAME,
-            shader: match held {
-                true => &held_shader::SHADER,
-                false => &shader::SHADER,
-            },
-            specialization: &[
-                (0, u32::from(self.float)),
-                (1, u32::from(flagged)),
-                (2, columns as u32),
-                (3, u32::from(many)),
-            ],
-            bindings: &[
-                Binding::Read(&index_part),
-                Binding::Read(&source_part),
-                Binding::ReadWrite(&flag),
-                Binding::ReadWrite(target),
-                Binding::ReadWrite(&counts),
-                Binding::ReadWrite(&partials),
-            ],
-            push: push_bytes(&push),
-            groups: groups_1d(self.lines.div_ceil(columns)),
+        let shader = match held {
+            true => &held_shader::SHADER,
+            false => &shader::SHADER,
         };
-        device.launch(launch, move |bindings| {
-            let ([index, source], [flag, target, _, _]) = bindings.split::<2, 4>();
-            let bad = self.on_cpu(
-                cast_slice(index),
-                cast_slice(source),
-                cast_slice_mut(target),
-            );
-            if flagged {
-                let word: &mut u32 = &mut cast_slice_mut(flag)[0];
-                *word = bad.min(*word);
-            }
-        })?;
-        Ok(())
+        let constants = [
+            (0, u32::from(self.float)),
+            (1, u32::from(flagged)),
+            (2, columns as u32),
+            (3, u32::from(many)),
+        ];
+        let kernel = Kernel::new(NAME, shader)
+            .constants(&constants)
+            .reads([&index_part, &source_part])
+            .writes_if(flag.map(Binding::ReadWrite))
+            .updates([target, &counts, &partials]);
+        let groups = self.lines.div_ceil(columns);
+        kernel.launch(
+            device,
+            push,
+            groups,
+            move |[index, source], [flag, target, _, _]| {
+                let bad = self.on_cpu(
+                    cast_slice(index),
+                    cast_slice(source),
+                    cast_slice_mut(target),
+                );
+                if flagged {
+                    let word: &mut u32 = &mut cast_slice_mut(flag)[0];
+                    *word = bad.min(*word);
+                }
+            },
+        )
     }
 
     /// Adds the lines of each block of the target by a task; returns the first bad index.

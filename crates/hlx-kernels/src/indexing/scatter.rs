@@ -15,7 +15,7 @@ use hlx_core::{Binding, Buffer, DType, Device};
 use super::add_lines::Lines;
 use super::{Picks, argument_of, check_index, cpu};
 use crate::error::{KernelError, check_len, check_that};
-use crate::kernel::{Kernel, Push};
+use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand};
 use crate::map::GROUP_THREADS;
 use crate::sort::sorted_pairs;
@@ -74,8 +74,8 @@ pub fn scatter(
     let constants = [(0, 8 * bytes as u32)];
     let kernel = Kernel::new(NAME, &scatter_shader::SHADER)
         .constants(&constants)
-        .bind_all([Binding::Read(&source_part), Binding::Read(&winners)])
-        .bind(Binding::ReadWrite(target));
+        .reads([&source_part, &winners])
+        .updates([target]);
     let groups = target.words().div_ceil(GROUP_THREADS);
     kernel.launch(device, push, groups, move |[source, winners], [target]| {
         let (from, winners) = ((&dims, first), cast_slice(winners));
@@ -257,15 +257,12 @@ fn choose(
     check_fits(name, "index", device, &index_part)?;
     check_fits(name, "target", device, targets)?;
     let flagged = flag.is_some();
-    let flag = match flag {
-        Some(flag) => flag.clone(),
-        None => device.alloc_typed(DType::U32, 1)?,
-    };
     let constants = [(0, u32::from(winners)), (1, u32::from(flagged))];
     let kernel = Kernel::new(name, &targets_shader::SHADER)
         .constants(&constants)
-        .bind(Binding::Read(&index_part))
-        .bind_all([&flag, targets].map(Binding::ReadWrite));
+        .reads([&index_part])
+        .writes_if(flag.map(Binding::ReadWrite))
+        .updates([targets]);
     let (push, groups) = (picks.push(), picks.count.div_ceil(GROUP_THREADS));
     kernel.launch(device, push, groups, move |[index], [flag, targets]| {
         let targets = cast_slice_mut(targets);
@@ -324,15 +321,15 @@ impl Addition {
             return self.launch_on_gpu(device, name, &keys, &source_part, target);
         }
         let kernel = Kernel::new(name, &chains_shader::SHADER)
-            .bind_all([Binding::Read(&keys), Binding::Read(&source_part)])
-            .bind(Binding::ReadWrite(target));
+            .reads([&keys, &source_part])
+            .updates([target]);
         kernel.launch(device, self.push(), 1, move |[keys, source], [target]| {
             let (keys, source) = (cast_slice(keys), cast_slice(source));
             cpu::add(&self, keys, source, cast_slice_mut(target));
         })
     }
 
-    fn push(&self) -> Push {
+    fn push(&self) -> PushConstants {
         let (extents, strides) = self.dims.words();
         push!(starts_shader =>
             count: self.count, lines: self.lines, n: self.n, inner: self.inner,

@@ -3,11 +3,11 @@
 //! Its passes run on Vulkan alone: the CPU device sorts a line in one launch, and
 //! a total order leaves only one result.
 
-use hlx_core::{Binding, Buffer, DType, Device};
+use hlx_core::{Buffer, DType, Device};
 
 use super::{LONGEST_LINE, Second, Sort};
 use crate::error::KernelError;
-use crate::kernel::{Kernel, Push};
+use crate::kernel::{Kernel, PushConstants};
 use crate::terms::{Dims, Terms};
 
 shader!(count_shader, sort::count);
@@ -138,10 +138,11 @@ impl<'a> Passes<'a> {
         self.sort.terms.n_results * per_line
     }
 
-    fn count(&self, push: Push, first: bool, x: &Buffer) -> Result<(), KernelError> {
+    fn count(&self, push: PushConstants, first: bool, x: &Buffer) -> Result<(), KernelError> {
         Kernel::new(self.name, &count_shader::SHADER)
             .constants(&self.constants(first))
-            .bind_all([Binding::Read(x), Binding::Write(&self.counts)])
+            .reads([x])
+            .writes([&self.counts])
             .launch_on_gpu(self.device, push, self.groups(self.blocks))
     }
 
@@ -149,13 +150,13 @@ impl<'a> Passes<'a> {
         let (lines, n) = (self.sort.terms.n_results, self.blocks << DIGIT_BITS);
         let push = push!(offsets_shader => lines, n);
         Kernel::new(self.name, &offsets_shader::SHADER)
-            .bind(Binding::ReadWrite(&self.counts))
+            .updates([&self.counts])
             .launch_on_gpu(self.device, push, self.groups(1))
     }
 
     fn scatter(
         &self,
-        push: Push,
+        push: PushConstants,
         (first, last): (bool, bool),
         [keys, places]: &Pairs,
         to: &Pairs,
@@ -163,8 +164,8 @@ impl<'a> Passes<'a> {
         let [dtype, flip, first] = self.constants(first);
         Kernel::new(self.name, &scatter_shader::SHADER)
             .constants(&[dtype, flip, first, (3, u32::from(last))])
-            .bind_all([keys, places, &self.counts].map(Binding::Read))
-            .bind_all(to.each_ref().map(Binding::Write))
+            .reads([keys, places, &self.counts])
+            .writes(to.each_ref())
             .launch_on_gpu(self.device, push, self.groups(self.blocks))
     }
 }

@@ -1,6 +1,6 @@
 //! The first few of each line on a GPU, selected piece by piece: `top.comp`.
 
-use hlx_core::{Binding, Buffer, Device};
+use hlx_core::{Buffer, Device};
 
 use super::radix::{Pairs, pairs_of};
 use super::{Second, Sort};
@@ -60,9 +60,9 @@ pub(super) fn topk(
         ];
         Kernel::new(name, &top_shader::SHADER)
             .constants(&constants)
-            .bind(Binding::Read(x))
-            .bind_all(to.each_ref().map(Binding::Write))
-            .bind_all([keys_from, places_from].map(Binding::Read))
+            .reads([x])
+            .writes(to.each_ref())
+            .reads([keys_from, places_from])
             .launch_on_gpu(device, sort.push(n, pieces, 0), lines * pieces)?;
         if is_last {
             return Ok(());

@@ -2,13 +2,14 @@
 //! wide, keys and values narrow (`docs/numerics.md`), each once.
 
 use bytemuck::cast_slice_mut;
-use hlx_core::{Binding, Device, Launch, groups_1d, push_bytes};
+use hlx_core::Device;
 use rayon::prelude::*;
 
 use super::{AppendInputs, AppendShape, GROUP_HEADS, Twin, turn_of};
 use crate::KernelError;
 use crate::attention::ranged::{Heads, IntegerHeads};
 use crate::error::check_that;
+use crate::kernel::{Kernel, PushConstants};
 use crate::product::quantised::prepare_row;
 
 shader!(integers_shader, attention::append_integers);
@@ -53,31 +54,16 @@ pub fn append_integer_heads(
         return Ok(());
     }
     let push = shape.push(inputs);
-    let operands = inputs.buffers(shape);
-    let launch = Launch {
-        name: NAME,
-        shader: &integers_shader::SHADER,
-        specialization: &[(0, u32::from(inputs.norms.is_some()))],
-        bindings: &[
-            Binding::Read(operands[0]),
-            Binding::Read(operands[1]),
-            Binding::Read(operands[2]),
-            Binding::Read(operands[3]),
-            Binding::Read(operands[4]),
-            Binding::Read(operands[5]),
-            Binding::Read(operands[6]),
-            Binding::Read(operands[7]),
-            Binding::Write(&q_out.words),
-            Binding::ReadWrite(&caches[0].words),
-            Binding::ReadWrite(&caches[1].words),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(lines.div_ceil(GROUP_HEADS)),
-    };
+    let constants = [(0, u32::from(inputs.norms.is_some()))];
+    let kernel = Kernel::new(NAME, &integers_shader::SHADER).constants(&constants);
+    let kernel = inputs
+        .read_by(kernel, shape)
+        .writes([&q_out.words])
+        .updates(caches.map(|cache| &cache.words));
+    let (block, groups) = (PushConstants::of(&push), lines.div_ceil(GROUP_HEADS));
     let (shape, is_normed) = (*shape, inputs.norms.is_some());
     let of = [q_out.of, caches[0].of, caches[1].of];
-    device.launch(launch, move |bindings| {
-        let (read, outputs) = bindings.split::<8, 3>();
+    kernel.launch::<8, 3>(device, block, groups, move |read, outputs| {
         let twin = Twin::new(shape, &push, is_normed, read);
         let rows = (0..shape.rows()).into_par_iter();
         let rows: Vec<_> = rows.map(|row| twin.integers(row, &of)).collect();
@@ -86,8 +72,7 @@ pub fn append_integer_heads(
                 row[which].put(&of[which], words);
             }
         }
-    })?;
-    Ok(())
+    })
 }
 
 /// The integers of a token's heads, of one kind.

@@ -8,12 +8,13 @@
 //! every length up to the operands' extent, and launches no more work than the keys in use need, but for
 //! workgroups that end at once.
 
-use hlx_core::{Binding, Buffer, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Buffer, Device};
 
 use super::{AttentionInputs, RangedAttention, cpu};
 use crate::KernelError;
 use crate::attention::tile::TILE;
 use crate::error::{check_len, check_that};
+use crate::kernel::{Kernel, PushConstants};
 use crate::tuning::KernelTuning;
 
 shader!(scores_shader, attention::few_queries_scores);
@@ -102,47 +103,38 @@ pub fn few_queries_attention_forward(
         device.alloc_shape(&[key_heads, rows.tops()])?,
     );
     let (push, constants) = (attention.push(places), attention.constants(&places));
-    let launch = Launch {
-        name: "few_queries_attention_scores",
-        shader: &scores_shader::SHADER,
-        specialization: &constants,
-        bindings: &[
-            Binding::Read(inputs.q.buffer),
-            Binding::Read(inputs.k.buffer),
-            Binding::Read(inputs.query_ranges),
-            Binding::Write(&scores),
-            Binding::Write(&tops),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(key_heads * rows.n.div_ceil(SCORE_ROWS) * rows.blocks),
-    };
-    let (work, attention) = (attention.work(&launch, 1), *attention);
-    device.launch_counted(launch, work, move |bindings| {
-        let ([q, k, ranges], [scores, tops]) = bindings.split();
-        let inputs = cpu::Inputs::new([q, k, &[]], &places, ranges, &[], &push, &attention);
-        cpu::few_queries::scores(inputs, scores, tops);
-    })?;
+    let (attention, block) = (*attention, PushConstants::of(&push));
+    let flops = attention.flops(1);
+    let groups = key_heads * rows.n.div_ceil(SCORE_ROWS) * rows.blocks;
+    Kernel::new("few_queries_attention_scores", &scores_shader::SHADER)
+        .constants(&constants)
+        .reads([inputs.q.buffer, inputs.k.buffer, inputs.query_ranges])
+        .writes([&scores, &tops])
+        .flops(flops)
+        .launch(
+            device,
+            block,
+            groups,
+            move |[q, k, ranges], [scores, tops]| {
+                let inputs = cpu::Inputs::new([q, k, &[]], &places, ranges, &[], &push, &attention);
+                cpu::few_queries::scores(inputs, scores, tops);
+            },
+        )?;
     let column_tiles = attention.head_width.div_ceil(VALUE_COLUMNS);
-    let launch = Launch {
-        name: "few_queries_attention_values",
-        shader: &values_shader::SHADER,
-        specialization: &constants,
-        bindings: &[
-            Binding::Read(inputs.v.buffer),
-            Binding::Read(inputs.query_ranges),
-            Binding::Read(&scores),
-            Binding::Read(&tops),
-            Binding::Write(o),
-            Binding::Write(stats),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(key_heads * rows.n.div_ceil(VALUE_ROWS) * column_tiles),
-    };
-    let work = attention.work(&launch, 1);
-    device.launch_counted(launch, work, move |bindings| {
-        let ([v, ranges, scores, tops], [o, stats]) = bindings.split();
-        let inputs = cpu::Inputs::new([&[], &[], v], &places, ranges, &[], &push, &attention);
-        cpu::few_queries::values(inputs, [scores, tops], o, stats);
-    })?;
-    Ok(())
+    let groups = key_heads * rows.n.div_ceil(VALUE_ROWS) * column_tiles;
+    Kernel::new("few_queries_attention_values", &values_shader::SHADER)
+        .constants(&constants)
+        .reads([inputs.v.buffer, inputs.query_ranges, &scores, &tops])
+        .writes([o, stats])
+        .flops(flops)
+        .launch(
+            device,
+            block,
+            groups,
+            move |[v, ranges, scores, tops], [o, stats]| {
+                let inputs =
+                    cpu::Inputs::new([&[], &[], v], &places, ranges, &[], &push, &attention);
+                cpu::few_queries::values(inputs, [scores, tops], o, stats);
+            },
+        )
 }

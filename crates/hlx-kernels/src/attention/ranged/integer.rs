@@ -21,11 +21,12 @@
 //!
 //! A row with a NaN or an infinity makes NaN of what is computed with it.
 
-use hlx_core::{Binding, Buffer, Device, Launch, align_words, groups_1d, push_bytes};
+use hlx_core::{Buffer, Device, align_words};
 
 use super::sizes::RangedAttention;
 use super::{AttentionInputs, AttentionSaved, Strided, backward_delta};
 use crate::error::{check_len, check_that};
+use crate::kernel::{Kernel, PushConstants};
 use crate::product::quantised::Width;
 use crate::{KernelError, Layout, Operand};
 pub use heads::{Heads, IntegerHeads};
@@ -242,32 +243,25 @@ fn forward(
     let push = attention.push(places);
     let chosen = FORWARD.choose(device, attention, &places);
     let heads = attention.batch * attention.heads;
-    let launch = Launch {
-        name: "integer_attention_forward",
-        shader: chosen.shader,
-        specialization: &chosen.constants,
-        bindings: &[
-            Binding::Read(&q.words),
-            Binding::Read(&k.words),
-            Binding::Read(&v.words),
-            Binding::Read(ranges),
-            // Without dropout nobody reads it.
-            Binding::Read(counter.unwrap_or(ranges)),
-            Binding::Write(o),
-            Binding::Write(stats),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(chosen.groups(attention.queries, heads)),
-    };
-    let (work, attention) = (attention.work(&launch, 2), *attention);
-    let of = [q.of, k.of, v.of];
-    device.launch_counted(launch, work, move |bindings| {
-        let ([q, k, v, ranges, counter], [o, stats]) = bindings.split();
-        let operands = heads::rows_of([q, k, v], of);
-        let inputs = cpu::Inputs::new(operands, ranges, counter, &push, &attention);
-        cpu::forward(&inputs, o, stats);
-    })?;
-    Ok(())
+    let attention = *attention;
+    let (of, groups) = ([q.of, k.of, v.of], chosen.groups(attention.queries, heads));
+    Kernel::new("integer_attention_forward", chosen.shader)
+        .constants(&chosen.constants)
+        .reads([&q.words, &k.words, &v.words, ranges])
+        .reads_if(counter)
+        .writes([o, stats])
+        .flops(attention.flops(2))
+        .launch(
+            device,
+            PushConstants::of(&push),
+            groups,
+            move |read, [o, stats]| {
+                let [q, k, v, ranges, counter] = read;
+                let operands = heads::rows_of([q, k, v], of);
+                let inputs = cpu::Inputs::new(operands, ranges, counter, &push, &attention);
+                cpu::forward(&inputs, o, stats);
+            },
+        )
 }
 
 /// Where the rows of `o` and `d_o` lie.
@@ -298,36 +292,27 @@ impl Pass<'_> {
         let [q, k, v, d_o] = operands.map(|operand| &operand.words);
         let chosen = QUERY.choose(self.device, &attention, &self.places);
         let heads = attention.batch * attention.heads;
-        let launch = Launch {
-            name: "integer_attention_backward_query",
-            shader: chosen.shader,
-            specialization: &chosen.constants,
-            bindings: &[
-                Binding::Read(q),
-                Binding::Read(k),
-                Binding::Read(v),
-                Binding::Read(inputs.query_ranges),
-                Binding::Read(inputs.counter.unwrap_or(inputs.query_ranges)),
-                Binding::Read(d_o),
-                Binding::Read(saved.stats),
-                Binding::Read(saved.delta),
-                Binding::Write(gradients),
-            ],
-            push: push_bytes(&push),
-            groups: groups_1d(chosen.groups(attention.queries, heads)),
-        };
         let (of, place) = (operands.map(|operand| operand.of), self.places[0]);
-        self.device
-            .launch_counted(launch, attention.work(&launch, 3), move |bindings| {
-                let ([q, k, v, ranges, counter, d_o, stats, delta], [gradients]) = bindings.split();
+        let (block, groups) = (
+            PushConstants::of(&push),
+            chosen.groups(attention.queries, heads),
+        );
+        Kernel::new("integer_attention_backward_query", chosen.shader)
+            .constants(&chosen.constants)
+            .reads([q, k, v, inputs.query_ranges])
+            .reads_if(inputs.counter)
+            .reads([d_o, saved.stats, saved.delta])
+            .writes([gradients])
+            .flops(attention.flops(3))
+            .launch(self.device, block, groups, move |read, [gradients]| {
+                let [q, k, v, ranges, counter, d_o, stats, delta] = read;
                 let [q, k, v, d_o] = heads::rows_of([q, k, v, d_o], of);
                 let inputs = cpu::Inputs::new([q, k, v], ranges, counter, &push, &attention);
                 let mut dq = vec![0.0; attention.output_len()];
                 cpu::backward_query(&inputs, &cpu::Upstream { d_o, stats, delta }, &mut dq);
                 let [positions, heads] = [attention.queries, attention.heads];
                 place.put(&dq, gradients, [positions, heads, attention.head_width]);
-            })?;
-        Ok(())
+            })
     }
 
     fn key_value(
@@ -340,30 +325,19 @@ impl Pass<'_> {
         let [q, k, v, d_o, q_narrow] = operands.map(|operand| &operand.words);
         let chosen = KEY_VALUE.choose(self.device, &attention, &self.places);
         let heads = attention.batch * attention.key_heads;
-        let launch = Launch {
-            name: "integer_attention_backward_key_value",
-            shader: chosen.shader,
-            specialization: &chosen.constants,
-            bindings: &[
-                Binding::Read(q),
-                Binding::Read(k),
-                Binding::Read(v),
-                Binding::Read(inputs.query_ranges),
-                Binding::Read(inputs.counter.unwrap_or(inputs.query_ranges)),
-                Binding::Read(d_o),
-                Binding::Read(saved.stats),
-                Binding::Read(saved.delta),
-                Binding::Read(saved.key_ranges),
-                Binding::Read(q_narrow),
-                Binding::Write(gradients),
-            ],
-            push: push_bytes(&push),
-            groups: groups_1d(chosen.groups(attention.keys, heads)),
-        };
         let (of, [_, of_k, of_v]) = (operands.map(|operand| operand.of), self.places);
-        self.device
-            .launch_counted(launch, attention.work(&launch, 4), move |bindings| {
-                let (read, [gradients]) = bindings.split();
+        let (block, groups) = (
+            PushConstants::of(&push),
+            chosen.groups(attention.keys, heads),
+        );
+        Kernel::new("integer_attention_backward_key_value", chosen.shader)
+            .constants(&chosen.constants)
+            .reads([q, k, v, inputs.query_ranges])
+            .reads_if(inputs.counter)
+            .reads([d_o, saved.stats, saved.delta, saved.key_ranges, q_narrow])
+            .writes([gradients])
+            .flops(attention.flops(4))
+            .launch(self.device, block, groups, move |read, [gradients]| {
                 let [
                     q,
                     k,
@@ -385,7 +359,6 @@ impl Pass<'_> {
                 let sizes = [attention.keys, attention.key_heads, attention.head_width];
                 of_k.put(&dk, gradients, sizes);
                 of_v.put(&dv, gradients, sizes);
-            })?;
-        Ok(())
+            })
     }
 }

@@ -1,10 +1,11 @@
 //! Which keys a query sees and which queries see a key, as ranges.
 
-use hlx_core::{Binding, Buffer, Device, Launch, Shader, as_u32, groups_1d, push_bytes};
+use hlx_core::{Buffer, Device, Shader, as_u32};
 
 use super::RangedAttention;
 use crate::KernelError;
 use crate::error::check_len;
+use crate::kernel::{Kernel, PushConstants};
 
 shader!(query_shader, attention::query_ranges);
 shader!(key_shader, attention::key_ranges);
@@ -64,12 +65,6 @@ impl<'a> Limits<'a> {
             has_lengths: u32::from(self.lengths.is_some()),
             has_first_positions: u32::from(self.first_positions.is_some()),
         }
-    }
-
-    /// The bindings that are read; where nothing is given, `unused`.
-    fn bindings(&self, unused: &'a Buffer) -> [Binding<'a>; 3] {
-        [self.documents, self.lengths, self.first_positions]
-            .map(|buffer| Binding::Read(buffer.unwrap_or(unused)))
     }
 }
 
@@ -133,25 +128,20 @@ fn launch(
     limits.check(name, attention)?;
     let n = attention.batch * per_sample;
     check_len(name, "ranges", ranges, [4, n])?;
-    let (push, unused) = (limits.push(attention), device.alloc(1)?);
-    let [documents, lengths, first_positions] = limits.bindings(&unused);
-    let launch = Launch {
-        name,
-        shader,
-        specialization: &[],
-        bindings: &[documents, lengths, first_positions, Binding::Write(ranges)],
-        push: push_bytes(&push),
-        groups: groups_1d(n.div_ceil(64)),
-    };
-    device.launch(launch, move |bindings| {
-        let ([documents, lengths, first_positions], [ranges]) = bindings.split();
-        let rule = Rule::new(&push, [documents, lengths, first_positions]);
+    let push = limits.push(attention);
+    let kernel = Kernel::new(name, shader)
+        .reads_if(limits.documents)
+        .reads_if(limits.lengths)
+        .reads_if(limits.first_positions)
+        .writes([ranges]);
+    let (block, groups) = (PushConstants::of(&push), n.div_ceil(64));
+    kernel.launch(device, block, groups, move |limits, [ranges]| {
+        let rule = Rule::new(&push, limits);
         let ranges: &mut [[u32; 4]] = bytemuck::cast_slice_mut(ranges);
         for (at, range) in ranges.iter_mut().enumerate() {
             *range = range_of(&rule, at / per_sample, (at % per_sample) as u32);
         }
-    })?;
-    Ok(())
+    })
 }
 
 /// The CPU twin of `shaders/attention/ranges.glsl`.

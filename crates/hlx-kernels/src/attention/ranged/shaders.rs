@@ -28,19 +28,8 @@ shader!(softmax, attention::ranged_softmax);
 shader!(output, attention::ranged_output);
 
 pub use forward_64::Push;
-pub use output::Push as OutputPush;
-pub use scores::Push as ScoresPush;
-pub use softmax::Push as SoftmaxPush;
-pub use sum::Push as SumPush;
-pub use weights::Push as WeightsPush;
 
-/// The passes that store scores and weights: their shaders, and the rows and columns of the workgroups of
-/// all but the softmax.
-pub static WEIGHTS: &Shader = &weights::SHADER;
-pub static SUM: &Shader = &sum::SHADER;
-pub static SCORES: &Shader = &scores::SHADER;
-pub static SOFTMAX: &Shader = &softmax::SHADER;
-pub static OUTPUT: &Shader = &output::SHADER;
+/// The rows and columns of the workgroups of the passes that store scores and weights, except the softmax.
 pub const STORED_TILE: [usize; 2] = [128, 64];
 
 /// A kernel's shaders for heads of at most 64, 128 and 256 columns, with the rows of a workgroup.

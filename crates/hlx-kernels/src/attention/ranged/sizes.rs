@@ -2,7 +2,7 @@
 
 use hlx_core::arith;
 use hlx_core::cpu::with_flush;
-use hlx_core::{Buffer, Launch, Work, sizes};
+use hlx_core::{Buffer, sizes};
 
 use super::shaders::Push;
 use super::{AttentionInputs, AttentionSaved};
@@ -118,12 +118,12 @@ impl RangedAttention {
 
     /// What a kernel of `products` products of queries and keys counts; documents and lengths are on
     /// the device and make it less.
-    pub(super) fn work(&self, launch: &Launch<'_>, products: u64) -> Work {
-        self.work_of_heads(launch, self.batch * self.heads, products)
+    pub(super) fn flops(&self, products: u64) -> u64 {
+        self.flops_of_heads(self.batch * self.heads, products)
     }
 
-    /// As [`RangedAttention::work`], of a part of all samples' heads.
-    pub(super) fn work_of_heads(&self, launch: &Launch<'_>, heads: usize, products: u64) -> Work {
+    /// As [`RangedAttention::flops`], of a part of all samples' heads.
+    pub(super) fn flops_of_heads(&self, heads: usize, products: u64) -> u64 {
         let seen = match self.causal {
             true => self.keys - self.keys.min(self.queries) / 2,
             false => self.keys,
@@ -132,10 +132,7 @@ impl RangedAttention {
         let of_window = |window: usize| window.saturating_mul(both_sides);
         let window = self.window.map_or(seen, of_window);
         let pairs = (heads * self.queries) as u64 * seen.min(window) as u64;
-        Work {
-            flops: 2 * products * pairs * self.head_width as u64,
-            ..launch.work()
-        }
+        2 * products * pairs * self.head_width as u64
     }
 
     pub(super) fn check(&self, operation: &'static str) -> Result<(), KernelError> {

@@ -1,13 +1,13 @@
 //! The backward pass that stores the weights and the scores' gradients: each pair's are computed once, and
 //! the gradients are sums over stored numbers. On GPUs alone.
 
-use hlx_core::{Binding, Buffer, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Buffer, Device};
 
-use super::shaders::{STORED_TILE, SUM, SumPush, WEIGHTS, WeightsPush};
+use super::shaders::{STORED_TILE, sum, weights};
 use super::sizes::Strided;
 use super::{AttentionInputs, AttentionSaved, RangedAttention};
-use crate::attention::no_cpu;
 use crate::elementwise::copy_strided;
+use crate::kernel::Kernel;
 use crate::tuning::KernelTuning;
 use crate::{KernelError, Layout, Operand};
 
@@ -151,64 +151,41 @@ impl Stored<'_> {
         let (attention, inputs) = (&self.attention, self.inputs);
         let heads = key_heads * attention.group();
         let all = attention.push(self.places);
-        let push = WeightsPush {
-            queries: all.queries,
-            keys: all.keys,
-            heads: all.heads,
-            group: all.group,
-            first_head: (first * attention.group()) as u32,
-            stored_heads: heads as u32,
-            scale: all.scale,
-            cap: all.cap,
-            inverse_cap: all.inverse_cap,
-            seed_low: all.seed_low,
-            seed_high: all.seed_high,
-            purpose: all.purpose,
-            p: all.p,
-            factor: all.factor,
-        };
+        let push = push!(weights =>
+            queries: all.queries, keys: all.keys, heads: all.heads, group: all.group,
+            first_head: first * attention.group(), stored_heads: heads,
+            scale: all.scale, cap: all.cap, inverse_cap: all.inverse_cap, seed_low: all.seed_low,
+            seed_high: all.seed_high, purpose: all.purpose, p: all.p, factor: all.factor
+        );
         let [rows, columns] = STORED_TILE;
         let tiles = attention.queries.div_ceil(rows) * attention.keys.div_ceil(columns);
-        let launch = Launch {
-            name: "ranged_attention_backward_weights",
-            shader: WEIGHTS,
-            specialization: &[
+        Kernel::new("ranged_attention_backward_weights", &weights::SHADER)
+            .constants(&[
                 (0, attention.head_width as u32),
                 (2, u32::from(attention.soft_cap.is_some())),
                 (3, u32::from(attention.dropout.is_some())),
-            ],
-            bindings: &[
-                Binding::Read(q),
-                Binding::Read(k),
-                Binding::Read(v),
-                Binding::Read(d_o),
-                Binding::Read(inputs.query_ranges),
-                Binding::Read(inputs.counter.unwrap_or(inputs.query_ranges)),
-                Binding::Read(self.saved.stats),
-                Binding::Read(self.saved.delta),
-                // Read back where a weight is p itself.
-                Binding::ReadWrite(&stored.w),
-                Binding::Write(&stored.ds),
-                Binding::Write(&stored.transposed_ds),
-            ],
-            push: push_bytes(&push),
-            groups: groups_1d(heads * tiles),
-        };
-        let work = attention.work_of_heads(&launch, heads, 2);
-        Ok(device.launch_counted(launch, work, no_cpu)?)
+            ])
+            .reads([q, k, v, d_o, inputs.query_ranges])
+            .reads_if(inputs.counter)
+            .reads([self.saved.stats, self.saved.delta])
+            // Read back where a weight is p itself.
+            .updates([&stored.w])
+            .writes([&stored.ds, &stored.transposed_ds])
+            .flops(attention.flops_of_heads(heads, 2))
+            .launch_on_gpu(device, push, heads * tiles)
     }
 
     /// Sums one gradient of `part`: over keys for the queries, or over queries for the keys; scaled or not.
     fn sum(
         &self,
         device: &Device,
-        sum: &Sum<'_>,
+        gradient: &Sum<'_>,
         [first, key_heads]: [usize; 2],
         [over_queries, scaled]: [bool; 2],
     ) -> Result<(), KernelError> {
         let attention = &self.attention;
         let group = attention.group();
-        let (columns, strides) = sum.columns;
+        let (columns, strides) = gradient.columns;
         let [of_keys, of_queries] = [
             [attention.keys, attention.key_heads],
             [attention.queries, attention.heads],
@@ -220,39 +197,22 @@ impl Stored<'_> {
         let (repeats, column_group) = if over_queries { (group, 1) } else { (1, group) };
         // Of the rows' heads.
         let [first, n_heads] = [first, key_heads].map(|n| n * column_group);
-        let push = SumPush {
-            rows: rows as u32,
-            terms: terms as u32,
-            heads: heads as u32,
-            repeats: repeats as u32,
-            column_group: column_group as u32,
-            first_head: first as u32,
-            n_heads: n_heads as u32,
-            columns_first: strides.first as u32,
-            columns_batch: strides.batch as u32,
-            columns_position: strides.position as u32,
-            columns_head: strides.head as u32,
-            last_first: u32::from(attention.causal && !over_queries),
-            scale: if scaled { attention.scale } else { 1.0 },
-        };
+        let push = push!(sum =>
+            rows, terms, heads, repeats, column_group, first_head: first, n_heads,
+            columns_first: strides.first, columns_batch: strides.batch,
+            columns_position: strides.position, columns_head: strides.head,
+            last_first: attention.causal && !over_queries,
+            scale: if scaled { attention.scale } else { 1.0 }
+        );
         let [tile, width] = STORED_TILE;
         let chunks = attention.head_width.div_ceil(width);
-        let launch = Launch {
-            name: sum.name,
-            shader: SUM,
-            specialization: &[(0, attention.head_width as u32)],
-            bindings: &[
-                Binding::Read(sum.weights),
-                Binding::Read(columns),
-                Binding::Read(sum.ranges),
-                // The other parts are written by other launches.
-                Binding::ReadWrite(sum.out),
-            ],
-            push: push_bytes(&push),
-            groups: groups_1d(rows.div_ceil(tile) * n_heads * chunks),
-        };
-        let work = attention.work_of_heads(&launch, key_heads * group, 1);
-        Ok(device.launch_counted(launch, work, no_cpu)?)
+        Kernel::new(gradient.name, &sum::SHADER)
+            .constants(&[(0, attention.head_width as u32)])
+            .reads([gradient.weights, columns, gradient.ranges])
+            // The other parts are written by other launches.
+            .updates([gradient.out])
+            .flops(attention.flops_of_heads(key_heads * group, 1))
+            .launch_on_gpu(device, push, rows.div_ceil(tile) * n_heads * chunks)
     }
 }
 

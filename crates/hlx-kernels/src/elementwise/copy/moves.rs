@@ -5,7 +5,7 @@
 //! be given to a thread, and a place tells its index.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, DType, Device};
+use hlx_core::{ALIGNMENT_WORDS, Buffer, DType, Device};
 
 use super::cpu::assign;
 use crate::elementwise::strided::{Axes, VECTOR};
@@ -173,7 +173,7 @@ impl Move {
         let ([from, to], size) = (axes.offsets, y.dtype().size());
         let kernel = Kernel::new(self.name, cut.shader)
             .constants(&cut.specialization)
-            .bind(Binding::Read(&x))
+            .reads([&x])
             .accumulate("out", &y, y.len(), !fresh)?;
         kernel.launch(device, cut.push, cut.groups, move |[x], [y]| {
             if let (true, Some(last)) = (fresh, y.last_mut()) {

@@ -5,13 +5,14 @@
 //! [`few_queries_attention_forward`](crate::attention::ranged::few_queries_attention_forward): one computes scores by blocks of
 //! keys, the other what is summed in order; both with the bits of a query among many.
 
-use hlx_core::{Binding, Buffer, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Buffer, Device};
 
 use super::super::few_queries::Rows;
 use super::{IntegerHeads, contiguous, forward};
 use crate::KernelError;
 use crate::attention::ranged::RangedAttention;
 use crate::error::{check_len, check_that};
+use crate::kernel::{Kernel, PushConstants};
 
 shader!(scores_shader, attention::integer_few_scores);
 shader!(values_shader, attention::integer_few_values);
@@ -73,37 +74,26 @@ pub fn integer_attention_of_cache(
         device.alloc_shape(&[key_heads, rows.tops()])?,
     );
     let (push, constants) = (attention.push(places), attention.constants(&places));
-    let launch = Launch {
-        name: "integer_attention_of_cache_scores",
-        shader: &scores_shader::SHADER,
-        specialization: &constants,
-        bindings: &[
-            Binding::Read(&q.words),
-            Binding::Read(&k.words),
-            Binding::Read(ranges),
-            Binding::Write(&scores),
-            Binding::Write(&tops),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(key_heads * rows.n.div_ceil(SCORE_ROWS) * rows.blocks),
-    };
-    device.launch_counted(launch, attention.work(&launch, 1), |_| {})?;
+    let block = PushConstants::of(&push);
+    Kernel::new("integer_attention_of_cache_scores", &scores_shader::SHADER)
+        .constants(&constants)
+        .reads([&q.words, &k.words, ranges])
+        .writes([&scores, &tops])
+        .flops(attention.flops(1))
+        .launch_on_gpu(
+            device,
+            block,
+            key_heads * rows.n.div_ceil(SCORE_ROWS) * rows.blocks,
+        )?;
     let column_tiles = attention.head_width.div_ceil(VALUE_COLUMNS);
-    let launch = Launch {
-        name: "integer_attention_of_cache_values",
-        shader: &values_shader::SHADER,
-        specialization: &constants,
-        bindings: &[
-            Binding::Read(&v.words),
-            Binding::Read(ranges),
-            Binding::Read(&scores),
-            Binding::Read(&tops),
-            Binding::Write(o),
-            Binding::Write(&stats),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(key_heads * rows.n.div_ceil(VALUE_ROWS) * column_tiles),
-    };
-    device.launch_counted(launch, attention.work(&launch, 1), |_| {})?;
-    Ok(())
+    Kernel::new("integer_attention_of_cache_values", &values_shader::SHADER)
+        .constants(&constants)
+        .reads([&v.words, ranges, &scores, &tops])
+        .writes([o, &stats])
+        .flops(attention.flops(1))
+        .launch_on_gpu(
+            device,
+            block,
+            key_heads * rows.n.div_ceil(VALUE_ROWS) * column_tiles,
+        )
 }

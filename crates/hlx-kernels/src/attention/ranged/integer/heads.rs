@@ -1,13 +1,14 @@
 //! The rows of heads as integers: one buffer of words, digits first, exponents behind them.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device};
 use rayon::prelude::*;
 
 use super::super::sizes::{RangedAttention, Strided, WIDEST_HEAD};
 use crate::KernelError;
 use crate::elementwise::fill;
 use crate::error::{check_sizes, check_that};
+use crate::kernel::Kernel;
 use crate::product::quantised::Width;
 use crate::product::quantised::law::factors;
 use crate::product::quantised::prepare_row;
@@ -235,42 +236,32 @@ impl Heads {
         if self.rows() == 0 {
             return Ok(());
         }
-        let push = shader::Push {
-            rows: self.rows() as u32,
-            heads: self.heads as u32,
-            positions: self.positions as u32,
-            k: self.head_width as u32,
-            words: (self.padded() / 4) as u32,
-            first: place.first as u32,
-            batch_stride: place.batch as u32,
-            position_stride: place.position as u32,
-            head_stride: place.head as u32,
-        };
+        let push = push!(shader =>
+            rows: self.rows(), heads: self.heads, positions: self.positions, k: self.head_width,
+            words: self.padded() / 4, first: place.first, batch_stride: place.batch,
+            position_stride: place.position, head_stride: place.head
+        );
         let vectors = self.head_width.is_multiple_of(4) && place.is_of_vectors();
-        let mut bindings = vec![Binding::Read(x), Binding::Write(&to.words)];
-        bindings.extend(narrow.map(|narrow| Binding::Write(&narrow.words)));
-        let launch = Launch {
-            name: "prepare_integer_heads",
-            shader: match narrow {
-                Some(_) => &twice_shader::SHADER,
-                None => &shader::SHADER,
-            },
-            specialization: &[
-                (0, u32::from(self.width == Width::Wide)),
-                (1, u32::from(vectors)),
-            ],
-            bindings: &bindings,
-            push: push_bytes(&push),
-            groups: groups_1d(self.rows().div_ceil(ROWS)),
+        let shader = match narrow {
+            Some(_) => &twice_shader::SHADER,
+            None => &shader::SHADER,
         };
-        let of_narrow = narrow.map(|narrow| narrow.of);
-        device.launch(launch, move |bindings| {
+        let constants = [
+            (0, u32::from(self.width == Width::Wide)),
+            (1, u32::from(vectors)),
+        ];
+        let kernel = Kernel::new("prepare_integer_heads", shader)
+            .constants(&constants)
+            .reads([x])
+            .writes([&to.words])
+            .bind_all(narrow.map(|narrow| Binding::Write(&narrow.words)));
+        let (of_narrow, groups) = (narrow.map(|narrow| narrow.of), self.rows().div_ceil(ROWS));
+        kernel.launch_bound(device, push, groups, move |bindings| {
             let (read, mut written) = bindings.split_all();
             for (of, words) in [Some(self), of_narrow].iter().flatten().zip(&mut written) {
                 of.prepare_on_the_cpu(read[0], &place, words);
             }
-        })?;
-        Ok(())
+        })
     }
 
     fn prepare_on_the_cpu(&self, x: &[f32], place: &Strided, words: &mut [f32]) {

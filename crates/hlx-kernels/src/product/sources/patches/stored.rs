@@ -4,12 +4,12 @@
 //! element needs its own test. Stored once, patches are rows like any other. The chains are the same, and
 //! so are the bits: terms that fill up the last step are zeros, which change no sum but the sign of a zero.
 
-use hlx_core::{Binding, Buffer, Device, Shader};
+use hlx_core::{Buffer, Device, Shader};
 
 use super::Runs;
 use super::gpu::Product;
 use crate::KernelError;
-use crate::kernel::{Kernel, Push};
+use crate::kernel::{Kernel, PushConstants};
 use crate::map::MAX_GROUPS;
 use crate::product::floats::{MatMul, matmul};
 
@@ -112,7 +112,8 @@ impl Product {
         let push = self.push_of(&counted, [1, 1], [0, 0]);
         let groups = [x, y, counted.batch].map(|groups| groups as u32);
         Kernel::new(self.name, shader)
-            .bind_all([Binding::Read(from), Binding::Write(to)])
-            .launch_on_gpu(device, Push::of(&push), groups)
+            .reads([from])
+            .writes([to])
+            .launch_on_gpu(device, PushConstants::of(&push), groups)
     }
 }
