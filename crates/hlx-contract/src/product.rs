@@ -53,7 +53,7 @@ pub fn product(
     if !fits || workgroups.iter().any(|&count| count > 65_535) {
         return Err(wrong());
     }
-    let constants = product_specialization(m, n, k).ok_or_else(wrong)?;
+    let constants = product_specialization(m, n, k);
     let constant = |(id, word): (u32, u32)| SpecializationConstant {
         id,
         value: match id {

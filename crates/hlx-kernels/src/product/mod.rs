@@ -10,6 +10,7 @@ mod dtype_product;
 pub(crate) mod floats;
 pub mod quantised;
 pub(crate) mod sources;
+pub(crate) mod tiles;
 
 pub use dtype_product::matmul_integers;
 #[doc(hidden)] // Public for `hlx-proof`, whose peak runs on the same vectors.

@@ -3,28 +3,18 @@
 //! The chain ends first (-0 becomes +0), then one operation of [`crate::elementwise`] or
 //! [`crate::activation`] follows, element by element.
 
-use hlx_core::{Binding, Buffer, CpuBindings, Device, Shader};
+use hlx_core::{Binding, Buffer, CpuBindings, Device};
 use rayon::prelude::*;
 
 use super::MatMul;
-use super::table::Tile;
 use crate::activation::{
     Activation, activation_backward_in_place, activation_forward, backward_chunk, forward_chunk,
 };
 use crate::elementwise::{add_assign, add_assign_chunk, scale, scale_chunk};
 use crate::error::check_that;
 use crate::map::{CHUNK, chunks1};
-use crate::tuning::KernelTuning;
+use crate::product::tiles::Form;
 use crate::{KernelError, check_len};
-
-shader!(tile_128x128, matmul::tile_128x128_epilogue);
-shader!(tile_64x128, matmul::tile_64x128_epilogue);
-shader!(tile_64x64, matmul::tile_64x64_epilogue);
-shader!(tile_32x64, matmul::tile_32x64_epilogue);
-shader!(activated_128x128, matmul::tile_128x128_activation);
-shader!(activated_64x128, matmul::tile_64x128_activation);
-shader!(activated_64x64, matmul::tile_64x64_activation);
-shader!(activated_32x64, matmul::tile_32x64_activation);
 
 /// What happens to each chain before it is stored.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,21 +76,12 @@ impl Epilogue<'_> {
         buffer.map_or(Ok(()), |buffer| check_len(name, argument, buffer, c.len()))
     }
 
-    /// The shader of a tile that ends with this epilogue on this device; `None` where the device's
-    /// tuning prefers a launch of its own.
-    pub(super) fn shader(&self, device: &Device, tile: &Tile) -> Option<&'static Shader> {
-        if matches!(self, Self::None) || device.is_cpu() {
-            return Some(tile.shader());
-        }
-        let fuses = KernelTuning::of(device).products.fused_epilogues;
-        fuses.then(|| self.fused(tile)).flatten()
-    }
-
-    /// The shader of a tile that ends with this epilogue.
-    pub(super) fn fused(&self, tile: &Tile) -> Option<&'static Shader> {
+    /// The form of the shaders that end with this epilogue.
+    pub(super) fn form(&self) -> Form {
         match self {
-            Self::Activation { .. } => activated(tile),
-            _ => fused(tile),
+            Self::None => Form::Dense,
+            Self::Activation { .. } => Form::Activation,
+            Self::Add(_) | Self::ActivationBackward(_) | Self::Scale(_) => Form::Epilogue,
         }
     }
 
@@ -180,30 +161,6 @@ impl Epilogue<'_> {
             }
             Self::Scale(factor) => scale(device, &chains()?, factor, c),
         }
-    }
-}
-
-/// The shader of a tile that reads a second operand behind its product, or none.
-pub(super) fn fused(tile: &Tile) -> Option<&'static Shader> {
-    match [tile.rows, tile.columns] {
-        _ if tile.is_plain() => None,
-        [128, 128] => Some(&tile_128x128::SHADER),
-        [64, 128] => Some(&tile_64x128::SHADER),
-        [64, 64] => Some(&tile_64x64::SHADER),
-        [32, 64] => Some(&tile_32x64::SHADER),
-        _ => None,
-    }
-}
-
-/// The shader of a tile that writes a second result behind its product.
-pub(super) fn activated(tile: &Tile) -> Option<&'static Shader> {
-    match [tile.rows, tile.columns] {
-        _ if tile.is_plain() => None,
-        [128, 128] => Some(&activated_128x128::SHADER),
-        [64, 128] => Some(&activated_64x128::SHADER),
-        [64, 64] => Some(&activated_64x64::SHADER),
-        [32, 64] => Some(&activated_32x64::SHADER),
-        _ => None,
     }
 }
 

@@ -5,10 +5,11 @@ use hlx_core::cpu::simd_level;
 use hlx_core::{Binding, Buffer, DType, Device, Launch, Shader, Work, groups_1d, push_bytes};
 
 use super::prologue::Prologue;
-use super::{Epilogue, MatMul, NAME, START_BIAS, START_ZERO, cpu};
+use super::{Epilogue, MatMul, NAME, cpu};
 use crate::KernelError;
 use crate::elementwise::add_assign_chunk;
 use crate::map::chunks1;
+use crate::product::tiles::Start;
 use crate::tuning::KernelTuning;
 
 shader!(few_rows_8, matmul::few_rows_8);
@@ -43,10 +44,8 @@ impl Cut {
     /// The cut that a device takes for a product; none where it is one for the tiles. More rows than a
     /// workgroup has are spread over several, where tiles would leave processors without any.
     pub fn choose(device: &Device, s: &MatMul, weight: DType) -> Option<Self> {
-        let (tuning, processors) = (
-            &KernelTuning::of(device).products,
-            device.tuning().processors,
-        );
+        let tuning = &KernelTuning::of(device).products;
+        let processors = device.tuning().processors;
         if device.is_cpu() {
             return None;
         }
@@ -156,7 +155,6 @@ fn launch(
         prologue,
     } = operands;
     let s = *shape;
-    let start = bias.map_or(START_ZERO, |_| START_BIAS);
     let push = normed_8::Push {
         m: s.m as u32,
         n: s.n as u32,
@@ -186,7 +184,7 @@ fn launch(
         shader: cut.shader(prologue.as_ref()),
         specialization: &[
             (0, b.dtype().id()),
-            (1, start),
+            (1, Start::of(false, bias) as u32),
             (2, u32::from(added.is_some())),
             (3, s.m.min(cut.rows()) as u32),
         ],

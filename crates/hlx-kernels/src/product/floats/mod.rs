@@ -20,22 +20,20 @@ pub(crate) mod pack;
 mod prologue;
 pub mod simd;
 mod steps;
-pub(crate) mod table;
 mod tile;
 
-use hlx_core::{Binding, Buffer, DType, Device, Launch, Shader, Work, push_bytes, sizes};
+use hlx_core::{Binding, Buffer, DType, Device, sizes};
 
 use crate::elementwise::copy_strided;
 use crate::error::{check_sizes, check_that};
-use crate::map::MAX_GROUPS;
+use crate::product::tiles::{DensePush, Form, Grid, Start, Tile};
 use crate::transpose::transpose;
 use crate::tuning::KernelTuning;
 use crate::{KernelError, Layout, Operand, check_len};
 pub use epilogue::Epilogue;
 use few_rows::Cut;
-pub use prologue::{Prologue, matmul_after};
+pub use prologue::Prologue;
 pub use steps::step_product;
-use table::{Push, Tile};
 
 const NAME: &str = "matmul";
 
@@ -146,37 +144,82 @@ pub fn matmul_with(
     shape: &MatMul,
     epilogue: Epilogue<'_>,
 ) -> Result<(), KernelError> {
+    product(device, None, (a, b, bias), c, shape, epilogue)
+}
+
+/// Computes [`matmul_with`] of what a prologue makes of A, with the bits of separate launches: `c = prologue(a) b + bias`,
+/// and then the epilogue. On a GPU it is one launch for few rows and a B stored `[N,K]`
+/// ([`ProductTuning::prologue_up_to`](crate::ProductTuning)). The product has one matrix, and A is not transposed.
+///
+/// # Errors
+/// As [`matmul_with`], and [`KernelError::Length`] for a prologue's buffer of another length.
+pub fn matmul_after(
+    device: &Device,
+    prologue: Prologue<'_>,
+    operands: (&Buffer, &Buffer, Option<&Buffer>),
+    c: &Buffer,
+    shape: &MatMul,
+    epilogue: Epilogue<'_>,
+) -> Result<(), KernelError> {
+    product(device, Some(prologue), operands, c, shape, epilogue)
+}
+
+/// Checks a product, and computes it by the shaders of few rows or by tiles.
+fn product(
+    device: &Device,
+    prologue: Option<Prologue<'_>>,
+    (a, b, bias): (&Buffer, &Buffer, Option<&Buffer>),
+    c: &Buffer,
+    shape: &MatMul,
+    epilogue: Epilogue<'_>,
+) -> Result<(), KernelError> {
     if shape.is_empty() {
         return Ok(());
     }
     check(a, b, bias, c, shape)?;
+    prologue.map_or(Ok(()), |prologue| prologue.check(shape))?;
     let dtype = b.dtype();
     check_that(NAME, dtype.is_float(), || {
         format!("b has dtype {dtype}, expected f32, f16 or bf16")
     })?;
     epilogue.check(NAME, c, shape)?;
-    if let Some(cut) = Cut::choose(device, shape, dtype) {
-        let operands = few_rows::Operands {
-            a,
-            b,
-            bias,
-            prologue: None,
-        };
-        return few_rows::few_rows(device, operands, c, shape, cut, epilogue);
+    let cut = Cut::choose(device, shape, dtype);
+    let fuses = |cut: Cut| prologue.is_none() || cut.takes_prologue(device, shape, dtype);
+    match (cut, prologue) {
+        (Some(cut), _) if fuses(cut) => {
+            let operands = few_rows::Operands {
+                a,
+                b,
+                bias,
+                prologue,
+            };
+            few_rows::few_rows(device, operands, c, shape, cut, epilogue)
+        }
+        (_, Some(prologue)) => {
+            let a = prologue.separately(device, a, shape)?;
+            product(device, None, (&a, b, bias), c, shape, epilogue)
+        }
+        _ => by_tiles(device, (a, b, bias), c, shape, epilogue),
     }
+}
+
+/// Computes a checked product by tiles, of a B that a GPU widens first, and transposes where that is faster.
+fn by_tiles(
+    device: &Device,
+    (a, b, bias): (&Buffer, &Buffer, Option<&Buffer>),
+    c: &Buffer,
+    shape: &MatMul,
+    epilogue: Epilogue<'_>,
+) -> Result<(), KernelError> {
     let b = &match device.is_cpu() {
         true => b.clone(),
         false => widened(device, b)?,
     };
-    let tile = match epilogue {
-        Epilogue::None => Tile::choose(device, shape).for_plain(shape),
-        _ => Tile::choose(device, shape),
-    };
-    if b.dtype() == DType::F32 && gains_by_turning(device, shape) {
-        let (b, shape) = turn_b(device, b, shape)?;
-        return matmul_in(device, [a, &b], bias, c, &shape, tile, epilogue);
+    if b.dtype() == DType::F32 && gains_by_transposing(device, shape) {
+        let (b, shape) = transposed_b(device, b, shape)?;
+        return by_tile(device, [a, &b], bias, c, &shape, epilogue);
     }
-    matmul_in(device, [a, b], bias, c, shape, tile, epilogue)
+    by_tile(device, [a, b], bias, c, shape, epilogue)
 }
 
 /// The same elements as f32; f32 itself as it is. A product of many rows reads each element of B many times, so that
@@ -199,19 +242,23 @@ pub fn widened(device: &Device, b: &Buffer) -> Result<Buffer, KernelError> {
 }
 
 /// Transposes a single B that is stored `[N,K]`: the same product with a plain one.
-fn turn_b(device: &Device, b: &Buffer, shape: &MatMul) -> Result<(Buffer, MatMul), KernelError> {
-    let turned = device.alloc(b.len())?;
-    transpose(device, b, shape.n, shape.k, &turned)?;
+fn transposed_b(
+    device: &Device,
+    b: &Buffer,
+    shape: &MatMul,
+) -> Result<(Buffer, MatMul), KernelError> {
+    let transposed = device.alloc(b.len())?;
+    transpose(device, b, shape.n, shape.k, &transposed)?;
     let plain = MatMul {
         trans_b: false,
         ..*shape
     };
-    Ok((turned, plain))
+    Ok((transposed, plain))
 }
 
 /// Whether B is better transposed once, by a launch of its own, than by each row of workgroups
 /// when it loads B into shared memory.
-fn gains_by_turning(device: &Device, shape: &MatMul) -> bool {
+fn gains_by_transposing(device: &Device, shape: &MatMul) -> bool {
     let tuning = &KernelTuning::of(device).products;
     shape.trans_b
         && shape.batch == 1
@@ -254,13 +301,8 @@ pub(super) fn check(
     })
 }
 
-/// Where the shaders' chains start: constant 5.
-const START_ZERO: u32 = 0;
-pub(crate) const START_BIAS: u32 = 1;
-const START_STORED: u32 = 2;
-
 /// The specialization constants of a product without an epilogue.
-pub(crate) fn specialization(s: &MatMul, tile: &Tile, start: u32) -> [(u32, u32); 8] {
+pub(crate) fn specialization(s: &MatMul, tile: &Tile, start: Start) -> [(u32, u32); 8] {
     let columns_a = if s.trans_a { s.m } else { s.k };
     let columns_b = if s.trans_b { s.k } else { s.n };
     let vectors = |columns: usize, stride: usize| {
@@ -277,53 +319,54 @@ pub(crate) fn specialization(s: &MatMul, tile: &Tile, start: u32) -> [(u32, u32)
         (2, vector_a),
         (3, vector_b),
         (4, vectors(s.n, s.stride_c)),
-        (5, start),
+        (5, start as u32),
         (6, whole_steps & vector_a & vector_b),
         (7, u32::from(s.k.is_multiple_of(2 * tile.k_step))),
     ]
 }
 
-/// Launches a checked product with a given tile; the epilogue too, where it cannot be a part.
-fn matmul_in(
+/// Launches a checked product by the tile that the device takes; the epilogue too, where the device's tuning prefers a launch
+/// of its own.
+fn by_tile(
     device: &Device,
     operands: [&Buffer; 2],
     bias: Option<&Buffer>,
     c: &Buffer,
     shape: &MatMul,
-    tile: &Tile,
     epilogue: Epilogue<'_>,
 ) -> Result<(), KernelError> {
-    if let Some(shader) = epilogue.shader(device, tile) {
-        return launch(device, operands, bias, c, shape, (tile, shader), epilogue);
+    let form = if device.is_cpu() {
+        Form::Dense
+    } else {
+        epilogue.form()
+    };
+    if form == Form::Dense || KernelTuning::of(device).products.fused_epilogues {
+        let tile = Tile::choose(device, shape, form);
+        return launch(device, operands, bias, c, shape, tile, epilogue);
     }
+    let tile = Tile::choose(device, shape, Form::Dense);
     epilogue.separately(device, c, shape.accumulate, |c| {
-        let plain = (tile, tile.shader());
-        launch(device, operands, bias, c, shape, plain, Epilogue::None)
+        launch(device, operands, bias, c, shape, tile, Epilogue::None)
     })
 }
 
-/// Launches a checked product with a tile's shader for the epilogue.
+/// Launches a checked product with a tile, on a GPU one of the epilogue's form.
 fn launch(
     device: &Device,
     [a, b]: [&Buffer; 2],
     bias: Option<&Buffer>,
     c: &Buffer,
     shape: &MatMul,
-    (tile, shader): (&Tile, &'static Shader),
+    tile: &Tile,
     epilogue: Epilogue<'_>,
 ) -> Result<(), KernelError> {
     let s = *shape;
-    let start = match bias {
-        _ if s.accumulate => START_STORED,
-        Some(_) => START_BIAS,
-        None => START_ZERO,
-    };
+    let start = Start::of(s.accumulate, bias);
     let mut specialization = specialization(&s, tile, start).to_vec();
     let finish = epilogue.finish();
-    let target = if s.accumulate || epilogue.reads_c() || s.stride_c > s.m * s.n {
-        Binding::ReadWrite(c)
-    } else {
-        Binding::Write(c)
+    let target = match epilogue.reads_c() || s.stride_c > s.m * s.n {
+        true => Binding::ReadWrite(c),
+        false => start.target(c),
     };
     // The bias has a binding of its own; without one, any readable buffer is bound and not read.
     let mut bindings = vec![
@@ -336,45 +379,34 @@ fn launch(
         specialization.extend(epilogue.specialization());
         bindings.push(epilogue.extra().unwrap_or(Binding::Read(b)));
     }
-    let (has_bias, b_type) = (bias.is_some(), b.dtype());
-    let chunk = if device.is_cpu() { s.batch } else { MAX_GROUPS };
-    for batch_first in (0..s.batch).step_by(chunk) {
-        let push = Push {
-            m: s.m as u32,
-            n: s.n as u32,
-            k: s.k as u32,
-            stride_a: s.stride_a as u32,
-            stride_b: s.stride_b as u32,
-            stride_c: s.stride_c as u32,
-            batch_first: batch_first as u32,
-            scalar: epilogue.scalar(),
-        };
-        let launch = Launch {
-            name: NAME,
-            shader,
-            specialization: &specialization,
-            bindings: &bindings,
-            push: push_bytes(&push),
-            groups: [
-                s.n.div_ceil(tile.columns) as u32,
-                s.m.div_ceil(tile.rows) as u32,
-                chunk.min(s.batch - batch_first) as u32,
-            ],
-        };
+    let grid = Grid {
+        name: NAME,
+        shader: tile.shader,
+        tile: tile.size,
+        specialization: &specialization,
+        bindings: &bindings,
+        extents: [s.batch, s.m, s.n],
+        cuts_columns: false,
         // Each operand has less than 2^32 elements: the product of the three has less than 2^48.
-        let flops = (2 * u64::from(launch.groups[2])).saturating_mul((s.m * s.n * s.k) as u64);
-        let work = Work {
-            flops,
-            ..launch.work()
-        };
-        device.launch_counted(launch, work, move |bindings| {
-            finish.run(bindings, |[a, b, bias], c| {
-                let level = hlx_core::cpu::simd_level();
-                cpu::matmul(level, &s, a, (b, b_type), has_bias.then_some(bias), c);
-            });
-        })?;
-    }
-    Ok(())
+        flops: (2 * s.batch as u64).saturating_mul((s.m * s.n * s.k) as u64),
+    };
+    let push = |[_, batch_first]: [usize; 2]| DensePush {
+        m: s.m as u32,
+        n: s.n as u32,
+        k: s.k as u32,
+        stride_a: s.stride_a as u32,
+        stride_b: s.stride_b as u32,
+        stride_c: s.stride_c as u32,
+        batch_first: batch_first as u32,
+        scalar: epilogue.scalar(),
+    };
+    let (has_bias, b_type) = (bias.is_some(), b.dtype());
+    grid.launch(device, push, move |bindings| {
+        finish.run(bindings, |[a, b, bias], c| {
+            let level = hlx_core::cpu::simd_level();
+            cpu::matmul(level, &s, a, (b, b_type), has_bias.then_some(bias), c);
+        });
+    })
 }
 
 #[cfg(test)]

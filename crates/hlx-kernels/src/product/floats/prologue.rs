@@ -3,8 +3,7 @@
 
 use hlx_core::{Buffer, Device};
 
-use super::few_rows::{Cut, Operands, few_rows};
-use super::{Epilogue, MatMul, NAME, check, matmul_with};
+use super::{MatMul, NAME};
 use crate::KernelError;
 use crate::activation::{Activation, activation_forward, forward_chunk};
 use crate::elementwise::mul;
@@ -45,7 +44,7 @@ impl<'a> Prologue<'a> {
         }
     }
 
-    fn check(&self, shape: &MatMul) -> Result<(), KernelError> {
+    pub(super) fn check(&self, shape: &MatMul) -> Result<(), KernelError> {
         check_that(NAME, shape.batch == 1 && !shape.trans_a, || {
             format!("{shape:?} has a prologue, expected one product of a plain A")
         })?;
@@ -56,7 +55,12 @@ impl<'a> Prologue<'a> {
     }
 
     /// A after launches of its own.
-    fn separately(&self, device: &Device, a: &Buffer, s: &MatMul) -> Result<Buffer, KernelError> {
+    pub(super) fn separately(
+        &self,
+        device: &Device,
+        a: &Buffer,
+        s: &MatMul,
+    ) -> Result<Buffer, KernelError> {
         let prepared = device.alloc(a.len())?;
         match self {
             Self::RmsNorm { gain, eps } => {
@@ -104,43 +108,4 @@ multiversion! {
             *x = A::mul(*x, factor);
         }
     }
-}
-
-/// Computes [`matmul_with`](super::matmul_with) of what a prologue makes of A, with the bits of separate
-/// launches: `c = prologue(a) b + bias`, and then the epilogue. On a GPU it is one launch for few rows and a B
-/// stored `[N,K]` ([`ProductTuning::prologue_up_to`](crate::ProductTuning)). The product has one matrix,
-/// and A is not transposed.
-///
-/// # Errors
-/// As [`matmul_with`](super::matmul_with), and [`KernelError::Length`] for a prologue's buffer of another
-/// length.
-pub fn matmul_after(
-    device: &Device,
-    prologue: Prologue<'_>,
-    (a, b, bias): (&Buffer, &Buffer, Option<&Buffer>),
-    c: &Buffer,
-    shape: &MatMul,
-    epilogue: Epilogue<'_>,
-) -> Result<(), KernelError> {
-    if shape.is_empty() {
-        return Ok(());
-    }
-    check(a, b, bias, c, shape)?;
-    prologue.check(shape)?;
-    check_that(NAME, b.dtype().is_float(), || {
-        format!("b has dtype {}, expected f32, f16 or bf16", b.dtype())
-    })?;
-    epilogue.check(NAME, c, shape)?;
-    let cut = Cut::choose(device, shape, b.dtype());
-    if let Some(cut) = cut.filter(|cut| cut.takes_prologue(device, shape, b.dtype())) {
-        let operands = Operands {
-            a,
-            b,
-            bias,
-            prologue: Some(prologue),
-        };
-        return few_rows(device, operands, c, shape, cut, epilogue);
-    }
-    let a = prologue.separately(device, a, shape)?;
-    matmul_with(device, &a, b, bias, c, shape, epilogue)
 }

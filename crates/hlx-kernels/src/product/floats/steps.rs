@@ -4,11 +4,12 @@
 //! GPU without work here: of 64 x 512 elements there are 16 of its smallest, and one takes as long as
 //! 2,048 terms of 16 multiply-adds a thread. The tiles of `recurrent/product.glsl` have two or eight.
 
-use hlx_core::{Binding, Buffer, Device, Launch, Shader, Work, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Shader};
 
+use super::{MatMul, matmul};
 use crate::error::{KernelError, check_sizes};
 use crate::map::MAX_GROUPS;
-use crate::product::floats::{MatMul, matmul};
+use crate::product::tiles::{Grid, Start};
 
 shader!(product_16x16, recurrent::product_16x16);
 shader!(product_16x64, recurrent::product_16x64);
@@ -24,11 +25,6 @@ const TILES: [(usize, usize); 2] = [(16, 4), (64, 11)];
 
 /// The same of the smallest tile of [`matmul`], rows and columns.
 const PLAIN: ([usize; 2], usize) = ([32, 64], 20);
-
-/// Where the shader's chains start: its constant 0.
-const START_ZERO: u32 = 0;
-const START_BIAS: u32 = 1;
-const START_STORED: u32 = 2;
 
 /// Computes `y = x w + bias`, or with `accumulate` adds `x w` to what `y` holds, as a chain that goes on
 /// from it: x \[M, K\], w \[K, N\], the sizes of `[m, n, k]`. The bits are those of
@@ -59,40 +55,30 @@ pub fn step_product(
     let Some(columns) = columns else {
         return matmul(device, x, w, bias, y, &shape);
     };
-    let start = match (bias, accumulate) {
-        (Some(_), _) => START_BIAS,
-        (None, true) => START_STORED,
-        (None, false) => START_ZERO,
-    };
-    let target = match accumulate {
-        true => Binding::ReadWrite(y),
-        false => Binding::Write(y),
-    };
-    let push = Push {
-        m: m as u32,
-        n: n as u32,
-        k: k as u32,
-    };
-    let launch = Launch {
+    let start = Start::of(accumulate, bias);
+    let grid = Grid {
         name: "step_product",
         shader: shader_of(columns),
-        specialization: &[(0, start), (1, u32::from(k.is_multiple_of(4)))],
+        tile: [GROUP_ROWS, columns],
+        specialization: &[(0, start as u32), (1, u32::from(k.is_multiple_of(4)))],
         // Without a bias any readable buffer is bound and not read.
         bindings: &[
             Binding::Read(x),
             Binding::Read(w),
             Binding::Read(bias.unwrap_or(x)),
-            target,
+            start.target(y),
         ],
-        push: push_bytes(&push),
-        groups: [n.div_ceil(columns), m.div_ceil(GROUP_ROWS), 1].map(|groups| groups as u32),
-    };
-    let work = Work {
+        extents: [1, m, n],
+        cuts_columns: false,
         flops: 2 * (m * n) as u64 * k as u64,
-        ..launch.work()
+    };
+    let push = |_| Push {
+        m: m as u32,
+        n: n as u32,
+        k: k as u32,
     };
     // The CPU device has taken the other way.
-    Ok(device.launch_counted(launch, work, |_| {})?)
+    grid.launch(device, push, |_| {})
 }
 
 fn shader_of(columns: usize) -> &'static Shader {

@@ -3,8 +3,8 @@
 use hlx_core::arith;
 use hlx_core::cpu::{simd_level, with_flush};
 
-use super::table::TILES;
 use super::*;
+use crate::product::tiles::TILES;
 use crate::testing::{assert_close, devices, normal, run_everywhere, run_on, values};
 use hlx_core::testing::left_out;
 
@@ -107,7 +107,7 @@ impl Case {
     fn run(&self, tile: &Tile) -> Vec<f32> {
         let s = &self.shape;
         let outputs = run_everywhere(
-            &format!("matmul {s:?}, tile of {} x {}", tile.rows, tile.columns),
+            &format!("matmul {s:?}, tile of {:?}", tile.size),
             |device, memory| {
                 let a = memory.input(device, &self.a)?;
                 let b = memory.input(device, &self.b)?;
@@ -121,7 +121,7 @@ impl Case {
                     memory.output(device, self.c.len())?
                 };
                 check(&a, &b, bias.as_ref(), &c, s)?;
-                matmul_in(device, [&a, &b], bias.as_ref(), &c, s, tile, Epilogue::None)?;
+                launch(device, [&a, &b], bias.as_ref(), &c, s, tile, Epilogue::None)?;
                 Ok(vec![c])
             },
         );
@@ -156,7 +156,13 @@ fn shape(m: usize, n: usize, k: usize, trans: [bool; 2]) -> MatMul {
 }
 
 /// The shader that devices which emulate the arithmetic take.
-const SMALLEST: &Tile = &TILES[TILES.len() - 1];
+const SMALLEST: &Tile = &TILES[4];
+
+/// The tiles of a form.
+fn tiles(form: Form) -> impl Iterator<Item = &'static Tile> {
+    TILES.iter().filter(move |tile| tile.form == form)
+}
+
 const TRANSPOSES: [[bool; 2]; 4] = [[false, false], [false, true], [true, false], [true, true]];
 const STARTS: [From; 3] = [From::Zero, From::Bias, From::Stored];
 
@@ -185,10 +191,10 @@ fn sizes_around_the_tiles_on_every_device() {
         let case = Case::new(shape(m, n, k, TRANSPOSES[i % 4]), STARTS[i % 3], values);
         assert_same_bits("matmul", &case.run(SMALLEST), &case.chain());
     }
-    for (i, tile) in TILES.iter().enumerate() {
+    for (i, tile) in tiles(Form::Dense).enumerate() {
         // One past a tile's edge, in fours and in ones, each with terms left after whole steps.
         for (more, k, trans) in [(1, 17, TRANSPOSES[i % 4]), (4, 36, TRANSPOSES[3 - i % 4])] {
-            let (m, n) = (tile.rows + more, tile.columns - more);
+            let (m, n) = (tile.size[0] + more, tile.size[1] - more);
             let case = Case::new(shape(m, n, k, trans), STARTS[i % 3], values);
             assert_same_bits("matmul", &case.run(tile), &case.chain());
         }
@@ -199,12 +205,12 @@ fn sizes_around_the_tiles_on_every_device() {
 fn whole_steps_on_every_device() {
     // Loads without tests: rows and columns past an edge are read from it. An odd and an even
     // number of steps end in different halves of shared memory.
-    for (i, tile) in TILES.iter().enumerate() {
+    for (i, tile) in tiles(Form::Dense).enumerate() {
         for (j, trans) in TRANSPOSES.into_iter().enumerate() {
             let (m, n) = if (i + j) % 2 == 0 {
-                (12, tile.columns + 4)
+                (12, tile.size[1] + 4)
             } else {
-                (tile.rows, 20)
+                (tile.size[0], 20)
             };
             let k = tile.k_step * (2 + j);
             let case = Case::new(shape(m, n, k, trans), STARTS[(i + j) % 3], values);
@@ -224,9 +230,9 @@ fn a_product_with_b_turned_first_has_the_same_bits() {
             );
             let bias = memory.input(device, &case.bias)?;
             let c = memory.output(device, case.c.len())?;
-            let (b, plain) = turn_b(device, &b, &case.shape)?;
+            let (b, plain) = transposed_b(device, &b, &case.shape)?;
             let operands = [&a, &b];
-            matmul_in(
+            launch(
                 device,
                 operands,
                 Some(&bias),

@@ -1,5 +1,7 @@
 //! Tests of epilogues: their bits are those of separate launches.
 
+use hlx_core::{Launch, push_bytes};
+
 use super::*;
 use crate::activation::Activation;
 use crate::testing::TestMemory;
@@ -43,24 +45,16 @@ fn with_epilogue(
     check(operands[0], operands[1], bias.as_ref(), &c, s)?;
     epilogue.check(NAME, &c, s)?;
     let run =
-        |c: &Buffer, epilogue| matmul_in(device, operands, bias.as_ref(), c, s, tile, epilogue);
+        |c: &Buffer, tile, epilogue| launch(device, operands, bias.as_ref(), c, s, tile, epilogue);
     match launches {
         Launches::One => {
-            let shader = epilogue.fused(tile).expect("a shader");
-            launch(
-                device,
-                operands,
-                bias.as_ref(),
-                &c,
-                s,
-                (tile, shader),
-                epilogue,
-            )?;
+            let tile = Tile::largest(epilogue.form(), tile.size);
+            run(&c, tile, epilogue)?;
         }
         Launches::Separate => {
-            epilogue.separately(device, &c, s.accumulate, |c| run(c, Epilogue::None))?;
+            epilogue.separately(device, &c, s.accumulate, |c| run(c, tile, Epilogue::None))?;
         }
-        Launches::Chosen => run(&c, epilogue)?,
+        Launches::Chosen => by_tile(device, operands, bias.as_ref(), &c, s, epilogue)?,
     }
     Ok(vec![c, extra])
 }
@@ -71,19 +65,15 @@ fn epilogues_have_the_bits_of_separate_launches_on_every_device() {
     let emulated = devices.iter().any(|device| !device.native_arithmetic());
     // Devices that emulate the arithmetic run separate launches. As their drivers compile a fused
     // shader for seconds, they have the smallest tile here, and three epilogues in one launch.
-    let tiles = if emulated {
-        std::slice::from_ref(SMALLEST)
-    } else {
-        &TILES[..]
-    };
+    let with_epilogues = tiles(Form::Epilogue).map(|tile| Tile::largest(Form::Dense, tile.size));
+    let with_epilogues = with_epilogues.filter(|tile| !emulated || tile.size == SMALLEST.size);
     let one = devices[0].alloc(1).expect("buffer");
-    let with_epilogues = tiles.iter().filter(|tile| !tile.is_plain());
     for (i, tile) in with_epilogues.enumerate() {
         for epilogue_idx in 0..epilogues(&one).len() {
             let j = i + epilogue_idx;
             let [whole, other] = [j, j + 1].map(|j| TRANSPOSES[j % 4]);
             let shapes = [
-                shape(tile.rows + 4, tile.columns + 8, 2 * tile.k_step, whole),
+                shape(tile.size[0] + 4, tile.size[1] + 8, 2 * tile.k_step, whole),
                 shape(33, 35, 17, other),
                 MatMul {
                     batch: 3,
@@ -128,7 +118,7 @@ fn epilogues_have_the_bits_of_separate_launches_on_every_device() {
 #[test]
 fn an_activation_that_is_no_kind_gives_nan() {
     let s = MatMul::new(5, 8, 16);
-    let shader = epilogue::activated(SMALLEST).expect("a shader");
+    let shader = Tile::largest(Form::Activation, SMALLEST.size).shader;
     for device in hlx_core::testing::vulkan_devices() {
         let outputs = run_on("matmul", &device, |device, memory| {
             let (a, b) = (
@@ -136,9 +126,9 @@ fn an_activation_that_is_no_kind_gives_nan() {
                 memory.input(device, &[0.1; 128])?,
             );
             let (c, out) = (memory.output(device, 40)?, memory.output(device, 40)?);
-            let mut specialization = specialization(&s, SMALLEST, START_ZERO).to_vec();
+            let mut specialization = specialization(&s, SMALLEST, Start::Zero).to_vec();
             specialization.extend([(8, 2), (9, Activation::ALL.len() as u32)]);
-            let push = Push {
+            let push = DensePush {
                 m: 5,
                 n: 8,
                 k: 16,
@@ -185,8 +175,8 @@ fn products_side_by_side_read_one_operand() {
             let outputs = [memory.output(device, 40)?, memory.output(device, 40)?];
             for c in &outputs {
                 let epilogue = Epilogue::Add(&r);
-                let shader = epilogue.fused(SMALLEST).expect("a shader");
-                launch(device, [&a, &b], None, c, &s, (SMALLEST, shader), epilogue)?;
+                let tile = Tile::largest(Form::Epilogue, SMALLEST.size);
+                launch(device, [&a, &b], None, c, &s, tile, epilogue)?;
             }
             Ok(outputs.to_vec())
         });
@@ -195,14 +185,11 @@ fn products_side_by_side_read_one_operand() {
 }
 
 #[test]
-fn every_tile_but_a_plain_one_has_an_epilogue() {
-    for tile in &TILES {
-        let shaders = [epilogue::fused(tile), epilogue::activated(tile)];
-        let expected = !tile.is_plain();
-        assert!(
-            shaders.iter().all(|shader| shader.is_some() == expected),
-            "{tile:?}"
-        );
+fn every_size_of_a_tile_has_an_epilogue() {
+    for tile in tiles(Form::Dense) {
+        for form in [Form::Epilogue, Form::Activation] {
+            assert_eq!(Tile::largest(form, tile.size).size, tile.size);
+        }
     }
 }
 
@@ -210,9 +197,11 @@ fn every_tile_but_a_plain_one_has_an_epilogue() {
 #[test]
 fn a_transposed_a_with_an_epilogue_takes_the_tile_of_its_shader() {
     let s = shape(64, 64, 16, [true, false]);
-    let tile = Tile::of_size(64, 64).expect("a tile");
-    assert!(tile.for_plain(&s).is_plain());
-    assert!(!tile.is_plain());
+    let steps = [Form::Dense, Form::Epilogue].map(|form| {
+        let tile = Tile::largest(form, [64, 64]);
+        tile.with_shorter_steps(&s).k_step
+    });
+    assert_eq!(steps, [8, 16]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use hlx_core::{Buffer, Device};
 
 use super::{ExpertsProduct, Run, runs};
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, check_that};
 use crate::product::quantised::{
     Beside, Bounded, Bounds, Groups, IntegerProduct, LONGEST, Preparation, Prepared, Width,
     integer_product_by,
@@ -22,19 +22,13 @@ pub fn experts_product_integers(
     y: &Buffer,
     product: &ExpertsProduct,
 ) -> Result<(), KernelError> {
-    const NAME: &str = "experts_product";
     let ExpertsProduct {
         rows,
         n,
         k,
         trans_b,
     } = *product;
-    product.check(NAME)?;
-    check_len(NAME, "y", y, [rows, n])?;
-    check_len(NAME, "bounds", bounds, weights.len() + 1)?;
-    for weight in weights {
-        check_len(NAME, "weight", weight, [n, k])?;
-    }
+    product.check_buffers(weights, bounds, y)?;
     if y.is_empty() {
         return Ok(());
     }

@@ -5,25 +5,15 @@ mod integers;
 pub use integers::{ExpertsColumns, experts_product_integers, experts_weight_gradient_integers};
 
 use hlx_core::cpu::simd_level;
-use hlx_core::{Binding, Buffer, DType, Device, Launch, Shader, Work, as_u32, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, as_u32};
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::map::MAX_GROUPS;
 use crate::product::floats::{MatMul, cpu};
+use crate::product::tiles::{ExpertColumnsPush, ExpertRowsPush, Form, Grid, Start, Tile};
 
-shader!(product_64x64, experts::product_64x64);
-shader!(product_32x64, experts::product_32x64);
-shader!(weight_shader, experts::weight_gradient);
-
-use product_32x64::Push;
-
-/// Columns of a tile, and rows of the weight gradient's.
-const TILE: usize = 64;
-
-/// Where a weight gradient's chains start: constant 0 of its shader.
-const START_ZERO: u32 = 0;
-const START_STORED: u32 = 2;
+const NAME: &str = "experts_product";
 
 /// The sizes of the products of all experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +38,21 @@ impl ExpertsProduct {
                 u32::MAX
             )
         })
+    }
+
+    /// Checks the sizes and the buffers of either arithmetic's product, but for x.
+    pub(super) fn check_buffers(
+        &self,
+        weights: &[Buffer],
+        bounds: &Buffer,
+        y: &Buffer,
+    ) -> Result<(), KernelError> {
+        let Self { rows, n, k, .. } = *self;
+        self.check(NAME)?;
+        check_len(NAME, "y", y, [rows, n])?;
+        check_len(NAME, "bounds", bounds, weights.len() + 1)?;
+        let mut weights = weights.iter();
+        weights.try_for_each(|weight| check_len(NAME, "weight", weight, [n, k]))
     }
 
     /// The product of one expert's rows.
@@ -84,28 +89,20 @@ pub fn experts_product(
     y: &Buffer,
     product: &ExpertsProduct,
 ) -> Result<(), KernelError> {
-    const NAME: &str = "experts_product";
     let ExpertsProduct {
         rows,
         n,
         k,
         trans_b,
     } = *product;
-    product.check(NAME)?;
+    product.check_buffers(weights, bounds, y)?;
     check_len(NAME, "x", x, [rows, k])?;
-    check_len(NAME, "y", y, [rows, n])?;
-    check_len(NAME, "bounds", bounds, weights.len() + 1)?;
-    for weight in weights {
-        check_len(NAME, "weight", weight, [n, k])?;
-    }
     if y.is_empty() {
         return Ok(());
     }
     // Tiles of 64 rows would be half empty where experts have few.
-    let (shader, tile_rows): (&'static Shader, usize) = match rows >= 48 * weights.len() {
-        true => (&product_64x64::SHADER, 64),
-        false => (&product_32x64::SHADER, 32),
-    };
+    let tile_rows = if rows >= 48 * weights.len() { 64 } else { 32 };
+    let tile = Tile::largest(Form::ExpertRows, [tile_rows, 64]);
     let vector = |columns: usize| u32::from(columns.is_multiple_of(4));
     for run in runs(device, weights) {
         let Run {
@@ -114,52 +111,49 @@ pub fn experts_product(
             ref window,
             stride,
         } = run;
-        let tiles = rows / tile_rows + experts.min(rows);
-        let groups = [n.div_ceil(TILE), tiles, 1];
-        check_that(NAME, groups[0].max(groups[1]) <= MAX_GROUPS, || {
+        let tiles = rows / tile.size[0] + experts.min(rows);
+        let most = n.div_ceil(tile.size[1]).max(tiles);
+        check_that(NAME, most <= MAX_GROUPS, || {
             format!("{rows} rows and {n} columns are more than a launch has tiles for")
         })?;
-        let push = Push {
-            m: (tiles * tile_rows) as u32,
+        let columns_b = if trans_b { k } else { n };
+        // A launch of some experts keeps the rows of the others.
+        let start = match experts == weights.len() {
+            true => Start::Zero,
+            false => Start::Stored,
+        };
+        let grid = Grid {
+            name: NAME,
+            shader: tile.shader,
+            tile: tile.size,
+            specialization: &[
+                (0, u32::from(trans_b)),
+                (1, vector(k)),
+                (2, vector(columns_b) & vector(stride)),
+                (3, vector(n)),
+            ],
+            bindings: &[
+                Binding::Read(x),
+                Binding::Read(window),
+                Binding::Read(bounds),
+                start.target(y),
+            ],
+            extents: [1, tiles * tile.size[0], n],
+            cuts_columns: true,
+            flops: 2 * (rows * n * k) as u64 * experts as u64 / weights.len() as u64,
+        };
+        let push = |[column_first, _]: [usize; 2]| ExpertRowsPush {
+            m: (tiles * tile.size[0]) as u32,
             n: n as u32,
             k: k as u32,
-            column_first: 0,
+            column_first: column_first as u32,
             rows: rows as u32,
             first_expert: first as u32,
             experts: experts as u32,
             stride: stride as u32,
         };
-        let columns_b = if trans_b { k } else { n };
-        let specialization = [
-            (0, u32::from(trans_b)),
-            (1, vector(k)),
-            (2, vector(columns_b) & vector(stride)),
-            (3, vector(n)),
-        ];
-        // A launch of some experts keeps the rows of the others.
-        let target = match experts == weights.len() {
-            true => Binding::Write(y),
-            false => Binding::ReadWrite(y),
-        };
-        let launch = Launch {
-            name: NAME,
-            shader,
-            specialization: &specialization,
-            bindings: &[
-                Binding::Read(x),
-                Binding::Read(window),
-                Binding::Read(bounds),
-                target,
-            ],
-            push: push_bytes(&push),
-            groups: groups.map(|groups| groups as u32),
-        };
-        let work = Work {
-            flops: 2 * (rows * n * k) as u64 * experts as u64 / weights.len() as u64,
-            ..launch.work()
-        };
         let product = *product;
-        device.launch_counted(launch, work, move |bindings| {
+        grid.launch(device, push, move |bindings| {
             let ([x, window, bounds], [y]) = bindings.split::<3, 1>();
             let bounds = &as_u32(bounds)[first..=first + experts];
             products(&product, x, (window, stride), bounds, y);
@@ -258,7 +252,8 @@ pub fn experts_weight_gradient(
     check_len(NAME, "dy", dy, [rows, m])?;
     check_len(NAME, "x", x, [rows, n])?;
     check_len(NAME, "dweight", dweight, [shards, m, n])?;
-    let groups = [n.div_ceil(TILE), m.div_ceil(TILE), shards];
+    let tile = Tile::largest(Form::ExpertColumns, [64, 64]);
+    let groups = [n.div_ceil(tile.size[1]), m.div_ceil(tile.size[0]), shards];
     check_that(
         NAME,
         groups.iter().all(|&groups| groups <= MAX_GROUPS),
@@ -276,38 +271,33 @@ pub fn experts_weight_gradient(
         return Ok(());
     }
     let first = expert * shards;
-    let push = weight_shader::Push {
-        m: m as u32,
-        n: n as u32,
-        column_first: 0,
-        rows: rows as u32,
-        first: first as u32,
-    };
-    let start = if accumulate { START_STORED } else { START_ZERO };
+    let start = Start::of(accumulate, None);
     let vector = |columns: usize| u32::from(columns.is_multiple_of(4));
-    let launch = Launch {
+    // How many rows are this expert's is not known here: an equal share.
+    let experts = ((bounds.len() - 1) / shards).max(1);
+    let grid = Grid {
         name: NAME,
-        shader: &weight_shader::SHADER,
-        specialization: &[(0, start), (1, vector(m)), (2, vector(n))],
+        shader: tile.shader,
+        tile: tile.size,
+        specialization: &[(0, start as u32), (1, vector(m)), (2, vector(n))],
         bindings: &[
             Binding::Read(dy),
             Binding::Read(x),
             Binding::Read(bounds),
-            match accumulate {
-                true => Binding::ReadWrite(dweight),
-                false => Binding::Write(dweight),
-            },
+            start.target(dweight),
         ],
-        push: push_bytes(&push),
-        groups: groups.map(|groups| groups as u32),
-    };
-    // How many rows are this expert's is not known here: an equal share.
-    let experts = ((bounds.len() - 1) / shards).max(1);
-    let work = Work {
+        extents: [shards, m, n],
+        cuts_columns: true,
         flops: 2 * (rows * m * n / experts) as u64,
-        ..launch.work()
     };
-    device.launch_counted(launch, work, move |bindings| {
+    let push = |[column_first, _]: [usize; 2]| ExpertColumnsPush {
+        m: m as u32,
+        n: n as u32,
+        column_first: column_first as u32,
+        rows: rows as u32,
+        first: first as u32,
+    };
+    grid.launch(device, push, move |bindings| {
         let ([dy, x, bounds], [dweight]) = bindings.split::<3, 1>();
         let bounds = &as_u32(bounds)[first..=first + shards];
         for (bound, dweight) in bounds.windows(2).zip(dweight.chunks_mut(m * n)) {
@@ -321,6 +311,5 @@ pub fn experts_weight_gradient(
             let (dy, x) = (&dy[first * m..end * m], &x[first * n..end * n]);
             cpu::matmul(simd_level(), &shape, dy, (x, DType::F32), None, dweight);
         }
-    })?;
-    Ok(())
+    })
 }

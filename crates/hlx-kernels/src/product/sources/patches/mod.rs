@@ -1,15 +1,15 @@
 //! Where the elements of patches lie in images: the CPU's side of `shaders/conv2d/images.glsl`.
 
 mod cpu;
-mod gpu;
 mod integers;
+mod product;
 mod stored;
 
 use crate::conv2d::Conv2d;
-pub(crate) use gpu::Product;
 #[cfg(test)]
 pub(crate) use integers::Cut;
 pub(crate) use integers::Wide;
+pub(crate) use product::Product;
 
 /// The patches of a batch of images: an element a tap of a channel and a pixel of the result.
 ///

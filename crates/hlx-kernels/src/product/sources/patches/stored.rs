@@ -6,8 +6,8 @@
 
 use hlx_core::{Buffer, Device, Shader};
 
+use super::Product;
 use super::Runs;
-use super::gpu::Product;
 use crate::KernelError;
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::MAX_GROUPS;

@@ -5,7 +5,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
 
 use super::super::Patches;
-use super::super::gpu::Product;
+use super::super::Product;
 use super::{at_once, cpu, most_bytes};
 use crate::KernelError;
 use crate::elementwise::add_assign;

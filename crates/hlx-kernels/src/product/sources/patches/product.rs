@@ -1,0 +1,293 @@
+//! The products of a convolution: weights with patches forward and backward, and gradients with patches for the weights.
+
+use hlx_core::{Arithmetic, Binding, Buffer, CpuBindings, Device};
+
+use super::integers::Wide;
+use super::{Patches, Runs, cpu};
+use crate::KernelError;
+use crate::division::Divisor;
+use crate::map::MAX_GROUPS;
+use crate::product::floats::MatMul;
+use crate::product::tiles::{Form, Grid, PatchesPush as Push, Start, Tile};
+use crate::reduce::column_sum;
+
+/// A product of each group's weights with patches, or of gradients with patches for the weights.
+#[derive(Clone, Copy)]
+pub(crate) struct Product {
+    pub name: &'static str,
+    pub batch: usize,
+    pub patches: Patches,
+    /// Channels of a group on the side of the results.
+    pub rows: usize,
+    /// Taps of all channels that a result sees.
+    pub terms: usize,
+}
+
+/// What is launched of a product, as the shaders count it.
+struct Call {
+    shape: MatMul,
+    tile: &'static Tile,
+    start: Start,
+    /// Vectors are loaded of the first operand, stored of the result; an even number of steps; and from constant 6 on, what the
+    /// weight's shaders have of their own.
+    flags: Vec<bool>,
+    /// Runs of a z and those of a sample.
+    runs: [usize; 2],
+    /// Multiply-adds of a column.
+    column_terms: usize,
+}
+
+impl Product {
+    /// Launches `y[s, g, m, p]`, the chain over a group's taps, from zero or the bias.
+    pub fn launch(
+        &self,
+        device: &Device,
+        weight: &Buffer,
+        images: &Buffer,
+        bias: Option<&Buffer>,
+        y: &Buffer,
+    ) -> Result<(), KernelError> {
+        if y.is_empty() {
+            return Ok(());
+        }
+        if device.arithmetic() == Arithmetic::Integer {
+            return self.launch_integers(device, weight, images, bias, y);
+        }
+        let Self {
+            patches,
+            rows,
+            terms,
+            ..
+        } = *self;
+        let pixels = patches.n_pixels();
+        let shape = MatMul {
+            batch: patches.groups,
+            ..MatMul::new(rows, self.batch * pixels, terms)
+        };
+        let tile = tile_of(device, &shape, Form::Patches);
+        let [vector_a, vector_c] = [terms, pixels].map(|n| n.is_multiple_of(4));
+        let call = Call {
+            shape,
+            tile,
+            start: Start::of(false, bias),
+            flags: vec![vector_a, vector_c, terms.is_multiple_of(2 * tile.k_step)],
+            runs: [1, 1],
+            column_terms: rows * terms,
+        };
+        // Without a bias any readable buffer is bound and not read.
+        let bindings = [
+            Binding::Read(weight),
+            Binding::Read(images),
+            Binding::Read(bias.unwrap_or(weight)),
+            Binding::Write(y),
+        ];
+        let has_bias = bias.is_some();
+        self.launch_call(device, &call, &bindings, move |bindings| {
+            let ([weight, images, bias], [y]) = bindings.split::<3, 1>();
+            let bias = has_bias.then_some(bias);
+            cpu::product(patches, [rows, terms], [weight, images], bias, y);
+        })
+    }
+
+    /// Launches `dweight[s, g, m, k]`, the chains over a shard's pixels, from zero or what is stored; over integers, with
+    /// the wide operand.
+    pub fn launch_weight(
+        &self,
+        device: &Device,
+        [dy, images]: [&Buffer; 2],
+        wide: Wide,
+        (dweight, accumulate): (&Buffer, bool),
+        shards: usize,
+    ) -> Result<(), KernelError> {
+        if device.arithmetic() == Arithmetic::Integer {
+            let to = (dweight, accumulate);
+            return self.launch_weight_integers(device, [dy, images], wide, to, shards);
+        }
+        if let Some(shape) = self.stored_shape(device, shards) {
+            return self.launch_stored(device, shape, [dy, images], (dweight, accumulate), shards);
+        }
+        let samples = self.batch / shards;
+        let runs = Runs::of(self.patches.n_pixels());
+        let of_shard = runs.map_or(1, |runs| samples * runs.of_sample);
+        let whole = self.weight_shape(shards, samples);
+        let one = runs.is_none() || of_shard == 1 && !accumulate;
+        if device.is_cpu() || one || fills(device, &whole) {
+            let call = self.weight_call(device, whole, of_shard, Start::of(accumulate, None));
+            return self.launch_weight_call(device, &call, [dy, images], dweight, shards);
+        }
+        // Too few tiles for the device: each run's sums are stored, then added in order.
+        let size = dweight.len() / shards;
+        let n_runs = shards * of_shard;
+        let of_runs = device.alloc_shape(&[n_runs, size])?;
+        let apart = self.weight_shape(n_runs, 1);
+        let call = self.weight_call(device, apart, 1, Start::Zero);
+        self.launch_weight_call(device, &call, [dy, images], &of_runs, shards)?;
+        column_sum(
+            device, &of_runs, dweight, shards, of_shard, size, accumulate,
+        )
+    }
+
+    /// The product of a weight's gradient in `parts`, each of the terms of so many samples or of a run.
+    fn weight_shape(&self, parts: usize, samples: usize) -> MatMul {
+        let pixels = self.patches.n_pixels();
+        let terms = Runs::of(pixels).map_or(samples * pixels, |runs| runs.length);
+        MatMul {
+            batch: parts * self.patches.groups,
+            ..MatMul::new(self.rows, self.terms, terms)
+        }
+    }
+
+    /// The call of a weight's gradient whose z are of `runs` runs each.
+    fn weight_call(&self, device: &Device, shape: MatMul, runs: usize, start: Start) -> Call {
+        let tile = tile_of(device, &shape, Form::PatchColumns);
+        let (pixels, [_, width]) = (self.patches.n_pixels(), self.patches.pixels);
+        let cut = Runs::of(pixels);
+        let ragged = cut.is_some_and(|cut| !pixels.is_multiple_of(cut.length));
+        let across = cut.is_none();
+        // A chain from a stored value is not cut; totals start from it.
+        let summed = !across && (runs > 1 || start != Start::Zero);
+        let even = shape.k.is_multiple_of(2 * tile.k_step) && !ragged;
+        let [vector_a, vector_c, quads] = [pixels, self.terms, width].map(|n| n.is_multiple_of(4));
+        Call {
+            tile,
+            start,
+            flags: vec![vector_a, vector_c, even, summed, across, quads],
+            runs: [runs, cut.map_or(1, |cut| cut.of_sample)],
+            column_terms: self.rows * if across { shape.k } else { runs * shape.k },
+            shape,
+        }
+    }
+
+    fn launch_weight_call(
+        &self,
+        device: &Device,
+        call: &Call,
+        [dy, images]: [&Buffer; 2],
+        dweight: &Buffer,
+        shards: usize,
+    ) -> Result<(), KernelError> {
+        let Self {
+            patches,
+            rows,
+            terms,
+            ..
+        } = *self;
+        let (start, samples) = (call.start, self.batch / shards);
+        let bindings = [
+            Binding::Read(dy),
+            Binding::Read(images),
+            start.target(dweight),
+        ];
+        self.launch_call(device, call, &bindings, move |bindings| {
+            let ([dy, images], [dweight]) = bindings.split::<2, 1>();
+            let (sizes, accumulate) = ([rows, terms], start == Start::Stored);
+            cpu::weight_product(
+                patches,
+                sizes,
+                [samples, shards],
+                [dy, images],
+                accumulate,
+                dweight,
+            );
+        })
+    }
+
+    fn launch_call(
+        &self,
+        device: &Device,
+        call: &Call,
+        bindings: &[Binding<'_>],
+        body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
+    ) -> Result<(), KernelError> {
+        let MatMul { batch, m, n, .. } = call.shape;
+        let mut specialization = self.divisors().to_vec();
+        specialization.push((4, call.start as u32));
+        let flags = call.flags.iter().map(|&flag| u32::from(flag));
+        specialization.extend([2, 3, 5, 6, 7, 8].into_iter().zip(flags));
+        let grid = Grid {
+            name: self.name,
+            shader: call.tile.shader,
+            tile: call.tile.size,
+            specialization: &specialization,
+            bindings,
+            extents: [batch, m, n],
+            cuts_columns: true,
+            flops: 2 * (batch * n) as u64 * call.column_terms as u64,
+        };
+        grid.launch(
+            device,
+            |firsts| self.push_of(&call.shape, call.runs, firsts),
+            body,
+        )
+    }
+
+    /// The push constants of every shader, from a column and a z on.
+    pub(super) fn push_of(
+        &self,
+        shape: &MatMul,
+        runs: [usize; 2],
+        [column_first, z_first]: [usize; 2],
+    ) -> Push {
+        let p = &self.patches;
+        let [runs, sample_runs] = runs.map(|runs| runs as u32);
+        let pixels = Divisor::new(p.n_pixels());
+        let width = Divisor::new(p.pixels[1]);
+        let taps = Divisor::new(p.n_taps());
+        let taps_width = Divisor::new(p.taps[1]);
+        Push {
+            m: shape.m as u32,
+            n: shape.n as u32,
+            k: shape.k as u32,
+            groups: p.groups as u32,
+            column_first: column_first as u32,
+            z_first: z_first as u32,
+            pixels: pixels.value,
+            pixels_magic: pixels.magic,
+            pixels_shift: pixels.shift,
+            width: width.value,
+            width_magic: width.magic,
+            width_shift: width.shift,
+            taps: taps.value,
+            taps_magic: taps.magic,
+            taps_shift: taps.shift,
+            taps_width: taps_width.value,
+            taps_width_magic: taps_width.magic,
+            taps_width_shift: taps_width.shift,
+            image_height: p.image[0] as u32,
+            image_width: p.image[1] as u32,
+            image_channels: p.channels as u32,
+            scale_y: p.scale[0] as u32,
+            scale_x: p.scale[1] as u32,
+            first_y: p.first[0] as u32,
+            first_x: p.first[1] as u32,
+            step_y: p.step[0] as u32,
+            step_x: p.step[1] as u32,
+            height: p.pixels[0] as u32,
+            runs,
+            sample_runs,
+            z_count: 0,
+            piece_first: 0,
+        }
+    }
+
+    /// The constants DIVIDE_Y and DIVIDE_X.
+    pub(super) fn divisors(&self) -> [(u32, u32); 2] {
+        let [divide_y, divide_x] = self.patches.divide.map(|divide| divide as u32);
+        [(0, divide_y), (1, divide_x)]
+    }
+}
+
+/// Picks a tile as for a product; more columns than a launch has are cut into several.
+fn tile_of(device: &Device, shape: &MatMul, form: Form) -> &'static Tile {
+    let n = shape.n.min(MAX_GROUPS * 64);
+    Tile::choose(device, &MatMul { n, ..*shape }, form)
+}
+
+/// Whether the tiles of a weight's gradient keep every processor busy.
+fn fills(device: &Device, shape: &MatMul) -> bool {
+    /// Workgroups a processor that hide each other's waiting.
+    const TOGETHER: usize = 4;
+    let [rows, columns] = tile_of(device, shape, Form::PatchColumns).size;
+    let tiles = shape.m.div_ceil(rows) * shape.n.div_ceil(columns);
+    shape.batch * tiles >= TOGETHER * device.tuning().processors
+}
