@@ -5,6 +5,11 @@
 //! each. The methods are `inline(always)` and only make sense inside a function that is compiled
 //! for the vector's instruction set (see `tile.rs`).
 
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::*;
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
 use hlx_core::arith::wide;
 
 /// One vector register of `LANES` floats.
@@ -51,142 +56,74 @@ pub trait Simd {
     unsafe fn pos0(v: Self::V) -> Self::V;
 }
 
-/// Sixteen lanes of AVX-512.
-#[cfg(target_arch = "x86_64")]
-pub struct Avx512;
+/// Implements [`Simd`] by the instructions of a processor: the register, its lanes, and the instructions in the order of the
+/// methods; that of a multiply-add takes its arguments as given.
+macro_rules! vectors {
+    (
+        $(#[$documentation:meta])* $name:ident($register:ident, $lanes:literal):
+        $zero:expr, $splat:ident, $load:ident, $store:ident, |$a:ident, $b:ident, $c:ident| $fma:expr, $add:ident
+    ) => {
+        $(#[$documentation])*
+        pub struct $name;
 
-#[cfg(target_arch = "x86_64")]
-impl Simd for Avx512 {
-    type V = std::arch::x86_64::__m512;
-    const LANES: usize = 16;
+        // SAFETY of every block below: the caller guarantees the instruction set, and the ranges.
+        #[allow(clippy::undocumented_unsafe_blocks)]
+        impl Simd for $name {
+            type V = $register;
+            const LANES: usize = $lanes;
 
-    #[inline(always)]
-    unsafe fn zero() -> Self::V {
-        // SAFETY: the caller guarantees AVX-512F.
-        unsafe { std::arch::x86_64::_mm512_setzero_ps() }
-    }
+            #[inline(always)]
+            unsafe fn zero() -> Self::V {
+                unsafe { $zero }
+            }
 
-    #[inline(always)]
-    unsafe fn splat(x: f32) -> Self::V {
-        // SAFETY: the caller guarantees AVX-512F.
-        unsafe { std::arch::x86_64::_mm512_set1_ps(x) }
-    }
+            #[inline(always)]
+            unsafe fn splat(x: f32) -> Self::V {
+                unsafe { $splat(x) }
+            }
 
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self::V {
-        // SAFETY: the caller guarantees AVX-512F and for the range.
-        unsafe { std::arch::x86_64::_mm512_loadu_ps(from) }
-    }
+            #[inline(always)]
+            unsafe fn load(from: *const f32) -> Self::V {
+                unsafe { $load(from) }
+            }
 
-    #[inline(always)]
-    unsafe fn store(to: *mut f32, v: Self::V) {
-        // SAFETY: the caller guarantees AVX-512F and for the range.
-        unsafe { std::arch::x86_64::_mm512_storeu_ps(to, v) }
-    }
+            #[inline(always)]
+            unsafe fn store(to: *mut f32, v: Self::V) {
+                unsafe { $store(to, v) }
+            }
 
-    #[inline(always)]
-    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        // SAFETY: the caller guarantees AVX-512F.
-        unsafe { std::arch::x86_64::_mm512_fmadd_ps(a, b, c) }
-    }
+            #[inline(always)]
+            unsafe fn fma($a: Self::V, $b: Self::V, $c: Self::V) -> Self::V {
+                unsafe { $fma }
+            }
 
-    #[inline(always)]
-    unsafe fn pos0(v: Self::V) -> Self::V {
-        // SAFETY: the caller guarantees AVX-512F.
-        unsafe { std::arch::x86_64::_mm512_add_ps(v, Self::zero()) }
-    }
+            #[inline(always)]
+            unsafe fn pos0(v: Self::V) -> Self::V {
+                unsafe { $add(v, Self::zero()) }
+            }
+        }
+    };
 }
 
-/// Eight lanes of AVX2 with FMA.
 #[cfg(target_arch = "x86_64")]
-pub struct Avx2;
-
-#[cfg(target_arch = "x86_64")]
-impl Simd for Avx2 {
-    type V = std::arch::x86_64::__m256;
-    const LANES: usize = 8;
-
-    #[inline(always)]
-    unsafe fn zero() -> Self::V {
-        // SAFETY: the caller guarantees AVX.
-        unsafe { std::arch::x86_64::_mm256_setzero_ps() }
-    }
-
-    #[inline(always)]
-    unsafe fn splat(x: f32) -> Self::V {
-        // SAFETY: the caller guarantees AVX.
-        unsafe { std::arch::x86_64::_mm256_set1_ps(x) }
-    }
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self::V {
-        // SAFETY: the caller guarantees AVX and for the range.
-        unsafe { std::arch::x86_64::_mm256_loadu_ps(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(to: *mut f32, v: Self::V) {
-        // SAFETY: the caller guarantees AVX and for the range.
-        unsafe { std::arch::x86_64::_mm256_storeu_ps(to, v) }
-    }
-
-    #[inline(always)]
-    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        // SAFETY: the caller guarantees FMA.
-        unsafe { std::arch::x86_64::_mm256_fmadd_ps(a, b, c) }
-    }
-
-    #[inline(always)]
-    unsafe fn pos0(v: Self::V) -> Self::V {
-        // SAFETY: the caller guarantees AVX.
-        unsafe { std::arch::x86_64::_mm256_add_ps(v, Self::zero()) }
-    }
+vectors! {
+    /// Sixteen lanes of AVX-512.
+    Avx512(__m512, 16): _mm512_setzero_ps(), _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps,
+    |a, b, c| _mm512_fmadd_ps(a, b, c), _mm512_add_ps
 }
 
-/// Four lanes of AArch64's NEON.
-#[cfg(target_arch = "aarch64")]
-pub struct Neon;
+#[cfg(target_arch = "x86_64")]
+vectors! {
+    /// Eight lanes of AVX2 with FMA.
+    Avx2(__m256, 8): _mm256_setzero_ps(), _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps,
+    |a, b, c| _mm256_fmadd_ps(a, b, c), _mm256_add_ps
+}
 
 #[cfg(target_arch = "aarch64")]
-impl Simd for Neon {
-    type V = std::arch::aarch64::float32x4_t;
-    const LANES: usize = 4;
-
-    #[inline(always)]
-    unsafe fn zero() -> Self::V {
-        // SAFETY: every AArch64 processor that Rust's targets name has NEON.
-        unsafe { std::arch::aarch64::vdupq_n_f32(0.0) }
-    }
-
-    #[inline(always)]
-    unsafe fn splat(x: f32) -> Self::V {
-        // SAFETY: as in `zero`.
-        unsafe { std::arch::aarch64::vdupq_n_f32(x) }
-    }
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self::V {
-        // SAFETY: the caller guarantees the range.
-        unsafe { std::arch::aarch64::vld1q_f32(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(to: *mut f32, v: Self::V) {
-        // SAFETY: the caller guarantees the range.
-        unsafe { std::arch::aarch64::vst1q_f32(to, v) }
-    }
-
-    #[inline(always)]
-    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        // SAFETY: as in `zero`.
-        unsafe { std::arch::aarch64::vfmaq_f32(c, a, b) }
-    }
-
-    #[inline(always)]
-    unsafe fn pos0(v: Self::V) -> Self::V {
-        // SAFETY: as in `zero`.
-        unsafe { std::arch::aarch64::vaddq_f32(v, Self::zero()) }
-    }
+vectors! {
+    /// Four lanes of NEON, which every AArch64 processor that Rust's targets name has.
+    Neon(float32x4_t, 4): vdupq_n_f32(0.0), vdupq_n_f32, vld1q_f32, vst1q_f32,
+    |a, b, c| vfmaq_f32(c, a, b), vaddq_f32
 }
 
 /// Four lanes in plain Rust, for any processor.

@@ -105,7 +105,8 @@ impl Prepared {
         Ok(prepared)
     }
 
-    fn empty(device: &Device, of: Preparation) -> Result<Self, KernelError> {
+    /// Allocates an operand.
+    pub(crate) fn empty(device: &Device, of: Preparation) -> Result<Self, KernelError> {
         of.check_sizes(NAME)?;
         Ok(Self {
             digits: device.alloc_typed(DType::I8, of.digits_len())?,

@@ -83,7 +83,13 @@ pub fn integer_product(
     check_that(NAME, plain || in_place, || {
         "an epilogue is for a C that is its whole buffer".to_owned()
     })?;
-    let into = |c: &Buffer, end: End<'_>| launch(device, [a, b], (bias, None), c, shape, end);
+    let call = Call {
+        operands: [a, b],
+        bias,
+        bounds: None,
+        shape: *shape,
+    };
+    let into = |c: &Buffer, end: End<'_>| call.launch(device, c, end);
     let one_piece = a.of.pieces() == 1;
     match epilogue {
         Epilogue::None if shape.accumulate && !one_piece => {
@@ -187,138 +193,146 @@ fn shader_of(device: &Device, m: usize) -> (&'static Shader, [usize; 2], Option<
     }
 }
 
-fn push_of(s: &IntegerProduct, padded: usize, bounds: Option<Bounds<'_>>) -> Push {
-    let [c_first, c_row] = s.place();
-    // By terms every product has the same rows of B.
-    let groups = match bounds {
-        Some(bounds) if bounds.of == Bounded::Terms => 1,
-        _ => s.n_groups(),
-    };
-    let [first_group, n_groups] = bounds.map_or([0, 0], |bounds| bounds.groups);
-    Push {
-        batch: s.batch as u32,
-        m: s.m as u32,
-        n: s.n as u32,
-        units: (padded / 16) as u32,
-        groups: groups as u32,
-        c_first: c_first as u32,
-        c_row: c_row as u32,
-        first_group: first_group as u32,
-        n_groups: n_groups as u32,
+/// A product's launch, without its target.
+struct Call<'a> {
+    operands: [&'a Prepared; 2],
+    bias: Option<&'a Buffer>,
+    bounds: Option<Bounds<'a>>,
+    shape: IntegerProduct,
+}
+
+impl Call<'_> {
+    fn push(&self) -> Push {
+        let s = &self.shape;
+        let [c_first, c_row] = s.place();
+        // By terms every product has the same rows of B.
+        let groups = match self.bounded() {
+            Some(Bounded::Terms) => 1,
+            _ => s.n_groups(),
+        };
+        let [first_group, n_groups] = self.range();
+        Push {
+            batch: s.batch as u32,
+            m: s.m as u32,
+            n: s.n as u32,
+            units: (padded(s) / 16) as u32,
+            groups: groups as u32,
+            c_first: c_first as u32,
+            c_row: c_row as u32,
+            first_group: first_group as u32,
+            n_groups: n_groups as u32,
+        }
     }
-}
 
-/// The shaders' constants, in the order of their numbers.
-fn constants(
-    s: &IntegerProduct,
-    has_bias: bool,
-    end: End<'_>,
-    (piece, bounded): (usize, Option<Bounded>),
-    matrices: Option<MatrixShape>,
-) -> Vec<(u32, u32)> {
-    let [c_first, c_row] = s.place();
-    // Turned, only biases begin at multiples of n.
-    let of_n = if s.turned && !has_bias { 0 } else { s.n };
-    let vectors = [c_first, c_row, of_n].iter().all(|n| n.is_multiple_of(4));
-    let bounded = match bounded {
-        None => 0,
-        Some(Bounded::Rows) => 1,
-        Some(Bounded::Terms) => 2,
-    };
-    let first = [
-        u32::from(has_bias),
-        end.adds(),
-        u32::from(vectors),
-        piece as u32,
-    ];
-    let matrices = matrices.map(|shape| shape.specialization(SUBGROUPS));
-    (0..)
-        .zip(first)
-        .chain(matrices.into_iter().flatten())
-        .chain([(8, u32::from(s.turned)), (9, bounded)])
-        .collect()
-}
+    /// What the bounds are of.
+    fn bounded(&self) -> Option<Bounded> {
+        self.bounds.map(|bounds| bounds.of)
+    }
 
-fn launch(
-    device: &Device,
-    [a, b]: [&Prepared; 2],
-    (bias, bounds): (Option<&Buffer>, Option<Bounds<'_>>),
-    c: &Buffer,
-    shape: &IntegerProduct,
-    end: End<'_>,
-) -> Result<(), KernelError> {
-    let (s, padded) = (*shape, padded(shape));
-    let bounded = bounds.map(|bounds| bounds.of);
-    let range = bounds.map_or([0, 0], |bounds| bounds.groups);
-    let (shader, [rows, columns], matrices) = shader_of(device, s.m);
-    // What is not read is bound to a buffer that is read anyway.
-    let unread = &a.exponents;
-    let extra = match end {
-        End::Add(r) => Binding::Read(r),
-        _ => Binding::Read(unread),
-    };
-    let one_piece = a.of.pieces() == 1 || bounded == Some(Bounded::Terms);
-    let all_rows = bounds.is_none_or(|bounds| bounds.has_all_rows());
-    let to = match end {
-        End::Nothing | End::Add(_) if one_piece && s.within.is_none() && all_rows => {
-            Binding::Write(c)
+    /// The bounds' first group, and how many there are.
+    fn range(&self) -> [usize; 2] {
+        self.bounds.map_or([0, 0], |bounds| bounds.groups)
+    }
+
+    /// The shaders' constants, in the order of their numbers.
+    fn constants(&self, end: End<'_>, matrices: Option<MatrixShape>) -> Vec<(u32, u32)> {
+        let (s, has_bias) = (&self.shape, self.bias.is_some());
+        let [c_first, c_row] = s.place();
+        // Transposed, only biases begin at multiples of n.
+        let of_n = if s.turned && !has_bias { 0 } else { s.n };
+        let vectors = [c_first, c_row, of_n].iter().all(|n| n.is_multiple_of(4));
+        let bounded = self.bounded().map_or(0, |bounded| bounded as u32 + 1);
+        let piece = self.operands[0].of.piece();
+        let first = [
+            u32::from(has_bias),
+            end.adds(),
+            u32::from(vectors),
+            piece as u32,
+        ];
+        let matrices = matrices.map(|shape| shape.specialization(SUBGROUPS));
+        (0..)
+            .zip(first)
+            .chain(matrices.into_iter().flatten())
+            .chain([(8, u32::from(s.turned)), (9, bounded)])
+            .collect()
+    }
+
+    /// How the launch writes C: it also reads what is added to, between pieces, and between the parts of a buffer.
+    fn target<'c>(&self, c: &'c Buffer, end: End<'_>) -> Binding<'c> {
+        let one_piece = self.operands[0].of.pieces() == 1 || self.bounded() == Some(Bounded::Terms);
+        let all_rows = self.bounds.is_none_or(|bounds| bounds.has_all_rows());
+        let whole = one_piece && all_rows && self.shape.within.is_none();
+        match end {
+            End::Nothing | End::Add(_) if whole => Binding::Write(c),
+            _ => Binding::ReadWrite(c),
         }
-        _ => Binding::ReadWrite(c),
-    };
-    let constants = constants(&s, bias.is_some(), end, (a.of.piece(), bounded), matrices);
-    let tiles = match bounded {
-        Some(Bounded::Rows) => s.m / rows + range[1].min(s.m),
-        _ => s.m.div_ceil(rows),
-    };
-    let push = push_of(&s, padded, bounds);
-    let launch = Launch {
-        name: NAME,
-        shader,
-        specialization: &constants,
-        bindings: &[
-            Binding::Read(&a.digits),
-            Binding::Read(&a.exponents),
-            Binding::Read(&b.digits),
-            Binding::Read(&b.exponents),
-            Binding::Read(bias.unwrap_or(unread)),
-            extra,
-            to,
-            Binding::Read(bounds.map_or(unread, |bounds| bounds.buffer)),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(s.batch * tiles * s.n.div_ceil(columns)),
-    };
-    // How many terms are a group's is not known here: an equal share.
-    let shares = match bounded {
-        Some(Bounded::Terms) => range[1].max(1),
-        _ => 1,
-    };
-    let work = Work {
-        flops: 2 * (s.batch * s.m * s.n * s.k / shares) as u64,
-        ..launch.work()
-    };
-    let (has_bias, piece, a_rows) = (bias.is_some(), a.of.piece(), a.of.rows());
-    let (adds_extra, adds_stored) = (matches!(end, End::Add(_)), matches!(end, End::Stored));
-    device.launch_counted(launch, work, move |bindings| {
-        let ([a, a_exponents, b, b_exponents, bias, extra, bounds], [c]) = bindings.split::<7, 1>();
-        let operands = cpu::Operands {
-            digits: [cast_slice(a), cast_slice(b)],
-            exponents: [cast_slice(a_exponents), cast_slice(b_exponents)],
-            bias: has_bias.then_some(bias),
-            padded,
-            a_rows,
-            first: [0; 2],
-            pieces: cpu::Pieces::All(piece),
+    }
+
+    fn launch(&self, device: &Device, c: &Buffer, end: End<'_>) -> Result<(), KernelError> {
+        let (s, [a, b]) = (self.shape, self.operands);
+        let (bounded, range, padded) = (self.bounded(), self.range(), padded(&s));
+        let (shader, [rows, columns], matrices) = shader_of(device, s.m);
+        // What is not read is bound to a buffer that is read anyway.
+        let unread = &a.exponents;
+        let extra = match end {
+            End::Add(r) => r,
+            _ => unread,
         };
-        let added = match (adds_extra, adds_stored) {
-            (true, _) => cpu::Added::Extra(extra),
-            (_, true) => cpu::Added::Stored,
-            _ => cpu::Added::Nothing,
+        let tiles = match bounded {
+            Some(Bounded::Rows) => s.m / rows + range[1].min(s.m),
+            _ => s.m.div_ceil(rows),
         };
-        match bounded {
-            None => cpu::product(&s, operands, added, c),
-            Some(of) => cpu::products_by(of, (as_u32(bounds), range), &s, operands, added, c),
-        }
-    })?;
-    Ok(())
+        let push = self.push();
+        let launch = Launch {
+            name: NAME,
+            shader,
+            specialization: &self.constants(end, matrices),
+            bindings: &[
+                Binding::Read(&a.digits),
+                Binding::Read(&a.exponents),
+                Binding::Read(&b.digits),
+                Binding::Read(&b.exponents),
+                Binding::Read(self.bias.unwrap_or(unread)),
+                Binding::Read(extra),
+                self.target(c, end),
+                Binding::Read(self.bounds.map_or(unread, |bounds| bounds.buffer)),
+            ],
+            push: push_bytes(&push),
+            groups: groups_1d(s.batch * tiles * s.n.div_ceil(columns)),
+        };
+        // How many terms are a group's is not known here: an equal share.
+        let shares = match bounded {
+            Some(Bounded::Terms) => range[1].max(1),
+            _ => 1,
+        };
+        let work = Work {
+            flops: 2 * (s.batch * s.m * s.n * s.k / shares) as u64,
+            ..launch.work()
+        };
+        let (has_bias, piece, a_rows) = (self.bias.is_some(), a.of.piece(), a.of.rows());
+        let adds = end.adds();
+        device.launch_counted(launch, work, move |bindings| {
+            let ([a, a_exponents, b, b_exponents, bias, extra, bounds], [c]) =
+                bindings.split::<7, 1>();
+            let operands = cpu::Operands {
+                digits: [cast_slice(a), cast_slice(b)],
+                exponents: [cast_slice(a_exponents), cast_slice(b_exponents)],
+                bias: has_bias.then_some(bias),
+                padded,
+                a_rows,
+                first: [0; 2],
+                pieces: cpu::Pieces::All(piece),
+            };
+            let added = match adds {
+                0 => cpu::Added::Nothing,
+                1 => cpu::Added::Extra(extra),
+                _ => cpu::Added::Stored,
+            };
+            match bounded {
+                None => cpu::product(&s, operands, added, c),
+                Some(of) => cpu::products_by(of, (as_u32(bounds), range), &s, operands, added, c),
+            }
+        })?;
+        Ok(())
+    }
 }

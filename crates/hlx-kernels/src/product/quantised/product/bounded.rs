@@ -2,7 +2,7 @@
 
 use hlx_core::{Buffer, Device};
 
-use super::{End, IntegerProduct, NAME, launch, padded};
+use super::{Call, End, IntegerProduct, NAME, padded};
 use crate::KernelError;
 use crate::error::{check_len, check_sizes, check_that};
 use crate::product::quantised::Prepared;
@@ -77,10 +77,15 @@ pub(crate) fn integer_product_by(
     check_that(NAME, one_piece || !shape.accumulate, || {
         "products by rows do not accumulate".to_owned()
     })?;
-    let end = if shape.accumulate {
-        End::Stored
-    } else {
-        End::Nothing
+    let end = match shape.accumulate {
+        true => End::Stored,
+        false => End::Nothing,
     };
-    launch(device, [a, b], (None, Some(bounds)), c, shape, end)
+    let call = Call {
+        operands: [a, b],
+        bias: None,
+        bounds: Some(bounds),
+        shape: *shape,
+    };
+    call.launch(device, c, end)
 }

@@ -256,11 +256,7 @@ impl Product {
         part: Part,
     ) -> Result<Prepared, KernelError> {
         let (patches, of) = (self.patches, part.of(width));
-        let prepared = Prepared {
-            digits: device.alloc_typed(DType::I8, of.digits_len())?,
-            exponents: device.alloc_typed(DType::I32, of.exponents_len())?,
-            of,
-        };
+        let prepared = Prepared::empty(device, of)?;
         let shape = MatMul::new(part.rows[1], part.pieces[1], part.samples);
         let firsts = [part.rows[0], part.z[0]];
         let mut push = self.push_of(&shape, [part.cut.runs, part.cut.samples], firsts);

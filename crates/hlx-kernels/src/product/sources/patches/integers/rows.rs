@@ -1,7 +1,7 @@
 //! Results over integers: a patch of a pixel is a wide row, a channel's weights a narrow one.
 
 use bytemuck::cast_slice_mut;
-use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Launch, groups_1d, push_bytes};
 
 use super::super::Product;
 use super::{at_once, cpu, most_bytes};
@@ -63,11 +63,7 @@ impl Product {
         let patches = self.patches;
         let rows = samples * patches.groups * pixels;
         let of = Preparation::of_rows(rows, self.terms, Width::Wide);
-        let prepared = Prepared {
-            digits: device.alloc_typed(DType::I8, of.digits_len())?,
-            exponents: device.alloc_typed(DType::I32, of.exponents_len())?,
-            of,
-        };
+        let prepared = Prepared::empty(device, of)?;
         let shape = MatMul::new(rows, pixels, self.terms);
         let firsts = [first_pixel, first_sample];
         let push = self.push_of(&shape, [of.padded() / 4, 1], firsts);
