@@ -5,13 +5,12 @@
 //! [`Evaluation::loss_with_end`] has it in.
 
 use anyhow::{Result, ensure};
-use hlx_autograd::{Tensor, no_grad};
-use hlx_nn::{CausalModel, LanguageModel, Mode};
+use hlx_nn::{CausalModel, LanguageModel};
 use serde::Serialize;
 
 use crate::data::{Dataset, TokenRows};
-use crate::perplexity::exp;
-use crate::task::Rows;
+use crate::exp::exp;
+use crate::rows::row_losses;
 
 /// The mean loss over samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -172,18 +171,6 @@ pub fn sample_losses(
         }
     }
     Ok(losses)
-}
-
-/// The loss of every position, 0 where nothing is predicted.
-pub(crate) fn row_losses(model: &LanguageModel, rows: &Rows) -> Result<Vec<f32>> {
-    let device = model.device()?;
-    let rows = rows.to_tensors(&device)?;
-    let one = Tensor::from_slice(&device, &[1.0], &[1])?;
-    let losses = no_grad(|| -> hlx_nn::Result<Tensor> {
-        let logits = rows.logits_of(model, &Mode::eval())?;
-        Ok(logits.cross_entropy_with_rows(&rows.targets, &one, 0.0)?.1)
-    })?;
-    Ok(losses.to_vec()?)
 }
 
 fn sample_loss(data: &Dataset, index: usize, row: &[f32]) -> SampleLoss {

@@ -12,8 +12,8 @@ use hlx_autograd::{DType, IGNORE_INDEX};
 use hlx_nn::{CausalModel, LanguageModel};
 use serde::Serialize;
 
-use crate::evaluate::row_losses;
-use crate::task::Rows;
+use crate::exp::exp;
+use crate::rows::{Rows, row_losses};
 
 /// The perplexity of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -43,13 +43,6 @@ impl Perplexity {
             n_tokens: (n_tokens != n_bytes).then_some(n_tokens),
         }
     }
-}
-
-/// The exponential by HLX's own arithmetic, so that reports are the same on every platform.
-pub fn exp(loss: f64) -> f64 {
-    f64::from(hlx_core::cpu::with_flush(|| {
-        hlx_core::arith::exp(loss as f32)
-    }))
 }
 
 /// Tokens of a window or of a row at most, where nobody says how many: positions of today's models go far

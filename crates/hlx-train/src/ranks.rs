@@ -16,21 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::medium::{Medium, find_medium};
 use crate::config::Config;
-use crate::run::shaders_digest;
-
-/// Where a rank runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RankPlace {
-    /// The host's name.
-    pub host: String,
-    /// What opens the device: `cpu`, `vulkan:0`.
-    pub selector: String,
-    /// The device's name.
-    pub device: String,
-    /// Its driver.
-    pub driver: String,
-}
+use crate::run::{RankPlace, shaders_digest};
 
 /// Why a run of several ranks does not begin: all ranks have the same, and one prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]

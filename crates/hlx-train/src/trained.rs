@@ -10,7 +10,7 @@ use hlx_nn::{
 };
 
 use crate::config::{Config, Format, lora_from_bytes};
-use crate::model_folder::{Opened, Opening};
+use crate::opening::{Opened, Opening};
 use crate::run::{Checkpoint, Digests, LORA_FILE, RunFolder, STATE_FILE, State};
 use crate::task::{self, Corpus, Sizes, Task};
 
@@ -44,7 +44,7 @@ impl Trained {
         let config = folder.config()?;
         let device = &device.with_arithmetic(opening.arithmetic.unwrap_or(config.arithmetic));
         ensure!(
-            config.data.format.is_language(),
+            config.data.format.is_of_texts(),
             "{}: classifies images, expected a language model",
             path.display()
         );
@@ -99,7 +99,7 @@ pub fn open_task(
     data_path: &Path,
     opening: Opening<'_>,
     held_out: bool,
-) -> Result<(Box<dyn Task>, Digests)> {
+) -> Result<(Task, Digests)> {
     let (folder, checkpoint): (RunFolder, Checkpoint) = RunFolder::open_checkpoint(path)?;
     let mut config = folder.config()?;
     if !held_out && config.data.format == Format::Shards {

@@ -12,7 +12,7 @@ use hlx_core::Device;
 use hlx_io::save_npy;
 use hlx_train::chat::Conversation;
 use hlx_train::generate::{TextModel, TokenGeneration};
-use hlx_train::model_folder::Opening;
+use hlx_train::opening::Opening;
 use hlx_train::sample::Sampling;
 use hlx_train::trained::Trained;
 

@@ -8,7 +8,7 @@ use common::{Scratch, text};
 use hlx_text::Preparation;
 use hlx_train::chat::Conversation;
 use hlx_train::generate::{TextModel, TokenGeneration};
-use hlx_train::model_folder::Opening;
+use hlx_train::opening::Opening;
 use hlx_train::sample::Sampling;
 use serde_json::{Value, json};
 

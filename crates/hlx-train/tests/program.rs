@@ -10,6 +10,7 @@ use hlx_nn::{LanguageModel, Model};
 use hlx_train::config::Format;
 use hlx_train::generate::{Generation, answer_pairs, generate, generate_streaming};
 use hlx_train::sample::Sampling;
+use hlx_train::task::Task;
 
 const TRAIN: [&str; 4] = ["train", "config.toml", "--out", "run"];
 
@@ -56,7 +57,9 @@ fn a_seed_gives_one_text_on_every_device() {
     for (number, device) in devices.iter().enumerate() {
         let mut trainer = place.trainer(device, &format!("run-{number}"), &["train.max_steps=2"]);
         trainer.run(&mut hlx_train::train::Silent).expect("trains");
-        let task = trainer.task().as_language().expect("a language model");
+        let Task::Bytes(task) = trainer.task() else {
+            panic!("a language model over bytes");
+        };
         let model = &task.model;
         let sampling = Sampling {
             temperature: 1.3,
@@ -215,7 +218,9 @@ fn a_model_learns_its_pairs_and_stops_at_the_target() {
         outcome.train.is_some_and(|train| train.loss <= 0.02),
         "{outcome:?}"
     );
-    let task = trainer.task().as_language().expect("a language model");
+    let Task::Bytes(task) = trainer.task() else {
+        panic!("a language model over bytes");
+    };
     let answers = answer_pairs(&task.model, &task.data, &trainer.split().train);
     let answers = answers.expect("answers");
     let exact = answers.iter().filter(|answer| answer.is_exact()).count();

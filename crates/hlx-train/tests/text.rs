@@ -11,7 +11,7 @@ use hlx_nn::{CausalInput, CausalModel, Mode};
 use hlx_text::{ChatTemplate, Message, Tokenizer};
 use hlx_train::chat::Conversation;
 use hlx_train::generate::{TextModel, TokenGeneration, generate_tokens};
-use hlx_train::model_folder::Opening;
+use hlx_train::opening::Opening;
 use hlx_train::sample::{Sampling, greedy};
 
 const TEMPLATE: &str = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}\

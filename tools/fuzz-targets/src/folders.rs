@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 
 use hlx_nn::{CausalLm, LoraConfig, Model, ParameterBuilder, Weights, peft_config};
 use hlx_text::{PrepareOptions, Tokenizer, prepare};
-use hlx_train::model_folder::{Opening, open_as};
+use hlx_train::model_folder::open_as;
+use hlx_train::opening::Opening;
 use hlx_train::task::Sizes;
 use serde_json::Value;
 

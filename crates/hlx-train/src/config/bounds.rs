@@ -4,7 +4,7 @@
 use toml::Value;
 
 use super::Config;
-use super::check::{Checked, Fault, fault};
+use super::fault::{Checked, Fault, fault};
 
 /// The largest size of a model; what a size of its own may be, the model says.
 const SIZE: i64 = 1 << 24;

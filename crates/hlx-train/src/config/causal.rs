@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use hlx_nn::{CausalConfig, LanguageModelConfig, read_language_model_config};
 use toml::{Table, Value};
 
-use super::check::{Checked, fault};
+use super::fault::{Checked, fault};
 use super::{Config, ModelSection};
 
 /// The keys of a shape that are keys of `[model]`, under the shape's names and the section's.

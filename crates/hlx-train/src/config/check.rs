@@ -3,43 +3,8 @@
 use hlx_core::Arithmetic;
 use hlx_nn::ClassifierKind;
 
+use super::fault::{Checked, at_least_one, fault, within};
 use super::{Config, DataSection, Format, ModelSection, TrainSection};
-
-/// A value that may not be: its key and why.
-pub(super) struct Fault {
-    pub key: &'static str,
-    pub reason: String,
-}
-
-pub(super) type Checked = Result<(), Fault>;
-
-pub(super) fn fault(key: &'static str, reason: impl Into<String>) -> Checked {
-    Err(Fault {
-        key,
-        reason: reason.into(),
-    })
-}
-
-/// Fails unless the value is finite and inside `[low, high)`.
-pub(super) fn within(key: &'static str, value: f64, low: f64, high: f64) -> Checked {
-    if value >= low && value < high {
-        return Ok(());
-    }
-    let limit = if high == f64::INFINITY {
-        String::new()
-    } else {
-        format!(" and below {high}")
-    };
-    fault(key, format!("{value} is not at least {low}{limit}"))
-}
-
-fn at_least_one(key: &'static str, value: u64) -> Checked {
-    if value == 0 {
-        fault(key, "0 is not at least 1")
-    } else {
-        Ok(())
-    }
-}
 
 impl Config {
     /// Checks a resolved configuration; the first fault is returned.
@@ -47,7 +12,7 @@ impl Config {
         self.model.check()?;
         self.data.check()?;
         let reads_images = self.model.classifier_kind().is_some();
-        match (reads_images, self.data.format.is_language()) {
+        match (reads_images, self.data.format.is_of_texts()) {
             (false, false) => {
                 return fault(
                     "model.kind",
@@ -160,25 +125,25 @@ impl DataSection {
             ),
             (
                 "data.mean",
-                self.mean.is_some() && self.format.is_language(),
+                self.mean.is_some() && self.format.is_of_texts(),
             ),
-            ("data.std", self.std.is_some() && self.format.is_language()),
+            ("data.std", self.std.is_some() && self.format.is_of_texts()),
             (
                 "data.crop_padding",
-                self.crop_padding.is_some() && self.format.is_language(),
+                self.crop_padding.is_some() && self.format.is_of_texts(),
             ),
             (
                 "data.flip",
-                self.flip.is_some() && self.format.is_language(),
+                self.flip.is_some() && self.format.is_of_texts(),
             ),
             (
                 "data.noise",
-                self.noise.is_some() && self.format.is_language(),
+                self.noise.is_some() && self.format.is_of_texts(),
             ),
             (
                 "data.workers",
                 self.workers.is_some()
-                    && self.format.is_language()
+                    && self.format.is_of_texts()
                     && self.format != Format::Shards,
             ),
         ];

@@ -3,7 +3,7 @@
 
 use hlx_autograd::Recompute;
 
-use super::check::{Checked, fault, within};
+use super::fault::{Checked, fault, within};
 use super::{Config, TrainSection};
 
 /// Steps in a row that may be skipped, if `train.max_skips` is left out.

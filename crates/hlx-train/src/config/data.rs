@@ -99,7 +99,7 @@ pub enum Format {
 
 impl Format {
     /// Whether samples are rows of bytes or tokens, which a language model reads; else they are images.
-    pub fn is_language(self) -> bool {
+    pub fn is_of_texts(self) -> bool {
         matches!(
             self,
             Self::Pairs | Self::AsciiPairs | Self::Text | Self::Shards

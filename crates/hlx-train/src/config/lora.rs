@@ -5,7 +5,7 @@ use hlx_nn::LoraConfig;
 use serde::{Deserialize, Serialize};
 
 use super::Config;
-use super::check::{Checked, fault};
+use super::fault::{Checked, fault};
 
 /// `[lora]`: the adapters' numbers, by the names of the library PEFT.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

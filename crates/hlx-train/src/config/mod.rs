@@ -8,6 +8,7 @@ mod causal;
 mod check;
 mod course;
 mod data;
+mod fault;
 mod identity;
 mod lora;
 mod model;
@@ -20,7 +21,7 @@ mod seed;
 use hlx_core::Arithmetic;
 use serde::{Deserialize, Serialize};
 
-use check::{Checked, fault};
+use fault::{Checked, fault};
 
 pub use data::{DataSection, Format, RowKind, WindowKind};
 pub(crate) use lora::lora_to_bytes;

@@ -5,7 +5,7 @@ use hlx_nn::{ClassifierConfig, ClassifierKind, TransformerConfig};
 use serde::{Deserialize, Serialize};
 
 use super::Config;
-use super::check::Checked;
+use super::fault::Checked;
 
 /// `[model]`: of a transformer a preset, or sizes, or a preset with some sizes replaced; of a classifier
 /// its kind and the widths of its layers.

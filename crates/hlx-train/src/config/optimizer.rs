@@ -9,7 +9,7 @@ use hlx_nn::{
 use serde::{Deserialize, Serialize};
 
 use super::Config;
-use super::check::{Checked, fault, within};
+use super::fault::{Checked, fault, within};
 
 /// The momentum of `optimizer = "sgd"`, if the section has none.
 const SGD_MOMENTUM: f64 = 0.9;

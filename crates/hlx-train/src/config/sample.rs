@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::check::{Checked, fault, within};
+use super::fault::{Checked, fault, within};
 use crate::sample::Sampling;
 
 /// `[sample]`: prompts that the model goes on from at every evaluation, and how.

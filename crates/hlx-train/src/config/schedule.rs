@@ -4,7 +4,7 @@ use hlx_nn::{DecayShape, OneCycle, PlateauConfig, Schedule};
 use serde::{Deserialize, Serialize};
 
 use super::Config;
-use super::check::{Checked, fault};
+use super::fault::{Checked, fault};
 
 /// How the learning rate changes after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,22 +1,13 @@
 //! Text from a model with a tokenizer: tokens in and out, streamed, with texts and tokens that end it.
 
-use std::path::Path;
-
 use anyhow::{Result, bail, ensure};
-use hlx_core::Device;
-use hlx_core::files::place;
 use hlx_nn::{CausalModel, LanguageModel};
-use hlx_text::{Preparation, TOKENIZER_FILE, Tokenizer};
+use hlx_text::{Preparation, Tokenizer};
 
 use super::growing::{News, Tell, grow_texts};
-use super::settings::{Wanted, check_settings};
 use super::stop::Stops;
 use super::tokens::{Held, TokenGeneration, check_prompt, generate_held, generate_tokens};
-use crate::config::Format;
-use crate::model_folder::{self, Opened, Opening};
-use crate::run::RunFolder;
-use crate::special_tokens::SpecialTokens;
-use crate::trained::Trained;
+use crate::opening::Opened;
 
 /// A language model with its tokenizer.
 #[derive(Debug)]
@@ -27,68 +18,11 @@ pub struct TextModel {
     pub tokenizer: Tokenizer,
     /// How the texts were encoded that the model was trained on.
     pub preparation: Preparation,
-    /// The tokens that end a text, as [`SpecialTokens::read`] has them.
+    /// The tokens that end a text, as [`SpecialTokens::read`](crate::special_tokens::SpecialTokens::read) has them.
     pub end_tokens: Vec<u32>,
 }
 
 impl TextModel {
-    /// Opens a run, one of its checkpoints, an imported model or a Hugging Face folder.
-    ///
-    /// # Errors
-    /// A path that is none of these, no tokenizer beside the model; an average of a model that is no run's; an adapter of a run or of another model; a weight that
-    /// the opening's type does not reach.
-    pub fn open(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Self> {
-        let mut of_pairs = false;
-        let (model, tokenizer, folder) = match RunFolder::open_checkpoint(path) {
-            Ok((run, _)) => {
-                let (model, config) = Trained::open_as(device, path, opening)?;
-                let tokenizer = match config.data.format {
-                    Format::Shards => open_tokenizer(run.path())?,
-                    _ => Tokenizer::bytes(),
-                };
-                of_pairs = config.data.format.is_of_pairs();
-                (model, tokenizer, run.path().to_owned())
-            }
-            Err(error) => {
-                model_folder::check_no_adapter(path)?;
-                ensure!(
-                    model_folder::is_model(path),
-                    "{error:#}, and no model's folder"
-                );
-                let tokenizer = open_tokenizer(path)?;
-                let model = model_folder::open_as(device, path, opening)?;
-                (model, tokenizer, path.to_owned())
-            }
-        };
-        let specials = SpecialTokens::read(&folder, Some(&tokenizer))?;
-        specials.warn_of_missing(&folder, model.vocabulary());
-        Ok(Self {
-            end_tokens: specials.ends,
-            preparation: match of_pairs {
-                true => Preparation::of_pairs(&tokenizer),
-                false => Preparation::beside(&folder, &tokenizer)?,
-            },
-            model,
-            tokenizer,
-        })
-    }
-
-    /// As [`TextModel::open`], to write texts with: the folder's settings of generation must be known
-    /// ([`check_settings`]).
-    ///
-    /// # Errors
-    /// As [`TextModel::open`] and [`check_settings`].
-    pub fn open_to_write(
-        device: &Device,
-        path: &Path,
-        opening: Opening<'_>,
-        wanted: &Wanted,
-    ) -> Result<Self> {
-        let run = RunFolder::open_checkpoint(path).map(|(run, _)| run.path().to_owned());
-        check_settings(&run.unwrap_or_else(|_| path.to_owned()), wanted)?;
-        Self::open(device, path, opening)
-    }
-
     /// Whether its tokens are bytes.
     pub fn is_of_bytes(&self) -> bool {
         self.tokenizer.digest() == Tokenizer::bytes().digest()
@@ -259,13 +193,4 @@ fn check_tokens(model: &LanguageModel, tokenizer: &Tokenizer, ids: &[u32]) -> Re
 fn bytes_of(texts: &[String]) -> Vec<Vec<u8>> {
     let texts = texts.iter().cloned();
     texts.map(String::into_bytes).collect()
-}
-
-fn open_tokenizer(folder: &Path) -> Result<Tokenizer> {
-    ensure!(
-        place(folder, TOKENIZER_FILE).is_file(),
-        "{}: holds no {TOKENIZER_FILE}",
-        folder.display()
-    );
-    Ok(Tokenizer::open(folder)?)
 }

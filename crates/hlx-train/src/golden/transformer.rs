@@ -3,7 +3,7 @@
 //! A batch of 8 is two shards in micro-batches of two, so that chains are continued and sums
 //! are added in the tree; the third batch of an epoch is short. The clip is below the norms.
 
-use anyhow::{Context as _, Error, Result};
+use anyhow::{Error, Result, bail};
 use hlx_autograd::no_grad;
 use hlx_core::{Arithmetic, Device};
 use hlx_nn::Mode;
@@ -11,8 +11,9 @@ use hlx_nn::Mode;
 use super::{GoldenDigests, logits_digest};
 use crate::config::{Config, Format};
 use crate::data::{Dataset, TokenRows};
+use crate::rows::Rows;
 use crate::run::Progress;
-use crate::task::{Corpus, Rows};
+use crate::task::{Corpus, Task};
 use crate::train::Engine;
 
 const STEPS: u64 = 8;
@@ -61,7 +62,9 @@ fn prepare(device: &Device, arithmetic: Arithmetic) -> Result<(Engine, Progress)
 
 /// The logits of all pairs in one batch, without dropout.
 fn logits(engine: &Engine) -> Result<String> {
-    let task = engine.task.as_language().context("a language model")?;
+    let Task::Bytes(task) = &engine.task else {
+        bail!("the task is no language model");
+    };
     let samples: Vec<Option<usize>> = (0..task.data.len()).map(Some).collect();
     let rows = TokenRows::new(&task.data, &samples, engine.config.positions())?;
     let rows = Rows::from(rows).to_tensors(&engine.device)?;

@@ -8,11 +8,13 @@ use hlx_core::warn_once;
 use hlx_text::{SPECIAL_TOKENS_MAP_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, Tokenizer};
 use serde_json::{Map, Value, json};
 
-use super::NamedFile;
 use crate::config::Format;
 use crate::data::END;
 use crate::run::RunFolder;
 use crate::special_tokens::{GENERATION_CONFIG_FILE, SpecialTokens};
+
+/// A file of a folder: its name and its bytes.
+pub type NamedFile = (&'static str, Vec<u8>);
 
 /// The class by which every version of `transformers` reads a `tokenizer.json` as it is.
 const TOKENIZER_CLASS: &str = "PreTrainedTokenizerFast";
@@ -32,7 +34,7 @@ pub(super) fn tokenizer_of(folder: &Path) -> Result<(Option<Tokenizer>, SpecialT
     }
     let run = RunFolder::open_checkpoint(folder).and_then(|(run, _)| run.config());
     let format = run.ok().map(|config| config.data.format);
-    let format = format.filter(|&format| format.is_language() && format != Format::Shards);
+    let format = format.filter(|&format| format.is_of_texts() && format != Format::Shards);
     let Some(format) = format else {
         return Ok((None, SpecialTokens::read(folder, None)?));
     };

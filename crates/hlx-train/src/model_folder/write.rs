@@ -18,7 +18,7 @@ use hlx_text::{
 
 use super::open;
 use super::stated::{
-    state_generation, state_in_config, state_tokenizer, tokenizer_of, warn_of_qwen2,
+    NamedFile, state_generation, state_in_config, state_tokenizer, tokenizer_of, warn_of_qwen2,
 };
 use crate::run::{CHAIN_FILE, DIGESTS_FILE, RunFolder, STATE_FILE};
 use crate::special_tokens::{GENERATION_CONFIG_FILE, SpecialTokens};
@@ -40,9 +40,6 @@ const COMPANIONS: [&str; 7] = [
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
 ];
-
-/// A file of a folder: its name and its bytes.
-pub type NamedFile = (&'static str, Vec<u8>);
 
 /// What a verb makes of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

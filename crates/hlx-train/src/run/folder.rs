@@ -11,7 +11,7 @@ use hlx_core::files;
 
 use super::checkpoint::{self, Checkpoint, list};
 use super::lock::{HOLDER_FILE, LOCK_FILE};
-use super::{CHAIN_FILE, Manifest, MetricsFile, RunLock};
+use super::{CHAIN_FILE, Manifest, MetricsFile, RunLock, write};
 use crate::config::Config;
 
 /// The configuration's file: the first that a run writes.
@@ -304,12 +304,6 @@ fn names_process(text: &[u8]) -> bool {
 /// The run of a path `RUN/best`.
 fn best_of(path: &Path) -> Option<&Path> {
     path.parent().filter(|_| path.ends_with("best"))
-}
-
-/// Replaces a file of the folder as one.
-pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let written = files::write_atomically(path, bytes);
-    written.with_context(|| format!("{}: cannot be written", path.display()))
 }
 
 /// Fails unless a new run may begin in a folder that is there.

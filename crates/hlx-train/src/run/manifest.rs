@@ -6,7 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use super::seal::{self, Sealed};
 use crate::config::Config;
-use crate::ranks::RankPlace;
+
+/// Where a rank runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RankPlace {
+    /// The host's name.
+    pub host: String,
+    /// What opens the device: `cpu`, `vulkan:0`.
+    pub selector: String,
+    /// The device's name.
+    pub device: String,
+    /// Its driver.
+    pub driver: String,
+}
 
 /// What a run was made of and on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use hlx_core::files;
 
-use super::folder::write;
+use super::write;
 use super::{EvalSplit, Metric};
 
 /// Damaged lines that are named one by one; of more, the number is enough.

@@ -33,7 +33,7 @@ pub use checkpoint::{Checkpoint, Digests, Retention};
 pub(crate) use checkpoint::{DIGESTS_FILE, joined, newest_with_finite_parameters};
 pub use folder::{RunFolder, latest_folder};
 pub use lock::RunLock;
-pub use manifest::{Manifest, RunStretch, shaders_digest};
+pub use manifest::{Manifest, RankPlace, RunStretch, shaders_digest};
 pub use metrics::{EvalSplit, ExchangeMetric, Metric};
 pub use metrics_file::{MetricsFile, read_metrics};
 pub use monitor::{MONITOR_FILE, Monitor};
@@ -46,8 +46,10 @@ pub use tensorboard::EventFile;
 /// The checkpoint's file of the adapters' numbers; a model without adapters has none.
 pub const LORA_FILE: &str = "lora.json";
 
-use anyhow::{Result, ensure};
-use hlx_core::{FINITE_SINCE, SPECIFICATION};
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use hlx_core::{FINITE_SINCE, SPECIFICATION, files};
 
 /// The specification of runs made before [`SPECIFICATION`] was written down.
 fn specification_before_numbers() -> u32 {
@@ -59,7 +61,7 @@ fn specification_before_numbers() -> u32 {
 ///
 /// # Errors
 /// One line with both numbers.
-pub(crate) fn check_specification(what: &std::path::Path, found: u32) -> Result<()> {
+pub(crate) fn check_specification(what: &Path, found: u32) -> Result<()> {
     ensure!(
         (FINITE_SINCE..=SPECIFICATION).contains(&found),
         "{}: follows specification {found} of the arithmetic, and this HLX follows \
@@ -67,4 +69,10 @@ pub(crate) fn check_specification(what: &std::path::Path, found: u32) -> Result<
         what.display()
     );
     Ok(())
+}
+
+/// Replaces a file of the folder as one.
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let written = files::write_atomically(path, bytes);
+    written.with_context(|| format!("{}: cannot be written", path.display()))
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context as _, Result, anyhow};
 use hlx_data::Ordered;
 
-use super::BatchSizes;
+use crate::rows::BatchSizes;
 
 /// Batches that may be made without having been taken.
 pub(super) const AHEAD: usize = 4;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use anyhow::Result;
 use hlx_autograd::{Tensor, no_grad};
 use hlx_data::{Dataset as _, ImageTransform};
-use hlx_nn::{Classifier, Mode, Model, Module, Weights};
+use hlx_nn::{Classifier, Mode, Model, Module};
 
 use super::images_ahead::{ImageRows, ImagesAhead};
-use super::{Batch, BatchSizes, Images, Rows, Sizes, Task};
+use super::{Images, Samples};
 use crate::config::Config;
 use crate::data::{Batches, Split};
 use crate::evaluate::{Evaluation, SampleLoss, mean_of};
+use crate::rows::{Batch, BatchSizes, Rows};
 use crate::sample::greedy;
 
 /// A classifier and the images that it learns.
@@ -75,7 +76,7 @@ impl ImageTask {
             let rows = self.rows.rows(&chosen, 0, &self.plain)?;
             let (logits, losses) = no_grad(|| self.logits_and_losses(&rows))?;
             let rows = logits
-                .chunks(self.n_classes())
+                .chunks(self.data.set.n_classes())
                 .zip(losses)
                 .zip(&rows.targets);
             readings.extend(
@@ -116,19 +117,7 @@ fn batch_of(micro_batches: Vec<Rows>) -> Batch {
     }
 }
 
-impl Task for ImageTask {
-    fn weights(&self) -> &Weights {
-        self.model.weights()
-    }
-
-    fn module(&self) -> &dyn Module {
-        self.model.module()
-    }
-
-    fn sizes(&self) -> Sizes {
-        Sizes::Classifier(self.model.config().clone())
-    }
-
+impl Samples for ImageTask {
     fn digest(&self) -> &str {
         &self.data.digest
     }
@@ -171,14 +160,6 @@ impl Task for ImageTask {
         let loss: f64 = losses.iter().map(|one| one.sum).sum();
         Evaluation::of_images(mean_of(loss, n), mean_of(right as f64, n), n)
     }
-
-    fn n_classes(&self) -> usize {
-        self.data.set.n_classes()
-    }
-
-    fn as_images(&self) -> Option<&ImageTask> {
-        Some(self)
-    }
 }
 
 #[cfg(test)]
@@ -186,7 +167,7 @@ mod tests {
     use anyhow::anyhow;
 
     use super::*;
-    use crate::task::{Corpus, make};
+    use crate::task::{Corpus, Task, make};
 
     /// 23 drawn digits, of which 20 are trained on in batches of 8: the third begins with empty rows.
     const CONFIG: &str = "seed = 5\n\n[model]\nkind = \"mlp\"\nhidden = [4]\n\n[data]\n\
@@ -215,7 +196,7 @@ mod tests {
             let config = Config::parse(CONFIG, "a.toml", &[set])?;
             let corpus = Corpus::load("".as_ref(), &config)?;
             let task = make(&hlx_core::testing::cpu()?, &config, corpus, None)?;
-            let Some(images) = task.as_images() else {
+            let Task::Images(images) = &task else {
                 return Err(anyhow!("the task reads images"));
             };
             let split = task.split(config.data.eval_fraction, config.seed);

@@ -7,8 +7,8 @@ use hlx_autograd::{DType, IGNORE_INDEX};
 use hlx_data::{Dataset as _, ImageSet, ImageTransform, SampleKey, Transform};
 
 use super::ahead::Ahead;
-use super::{BatchSizes, Rows};
 use crate::data::Batches;
+use crate::rows::{BatchSizes, Rows};
 
 /// Lays images out as rows.
 pub(super) struct ImageRows {

@@ -1,14 +1,14 @@
 //! The language model over rows of bytes.
 
 use anyhow::Result;
-use hlx_autograd::DType;
-use hlx_nn::{CausalModel, LanguageModel, LanguageModelConfig, Model, Module, Parameter, Weights};
+use hlx_nn::{CausalModel, LanguageModel, LanguageModelConfig, Model, Parameter};
 
-use super::{Batch, BatchSizes, Rows, SampleText, Sizes, Task};
+use super::{SampleText, Samples};
 use crate::config::SampleSection;
 use crate::data::{Batches, Dataset, RandomWindows, Sample, Split, TokenRows};
 use crate::evaluate::{Evaluation, SampleLoss, mean_over_bytes, sample_losses};
 use crate::generate::{Generation, each_text, prompt_of_bytes, tell_bytes};
+use crate::rows::{Batch, BatchSizes, Rows};
 
 /// A language model that predicts the next byte of pairs or of a text.
 pub struct LanguageTask {
@@ -35,21 +35,22 @@ impl LanguageTask {
             None => self.data.sample(index),
         }
     }
+
+    /// What the model writes for the prompts of a section: for each a text, or why there is none.
+    pub(super) fn texts(&self, section: &SampleSection, seed: u64) -> Vec<SampleText> {
+        let sampling = section.sampling(seed);
+        let format = self.data.format();
+        let generation = Generation::new(format, section.max_tokens(), sampling);
+        let prompts = section.prompts.iter();
+        let prompts =
+            prompts.map(|prompt| prompt_of_bytes(&self.model, prompt.as_bytes(), format, false));
+        each_text(prompts.collect(), |prompts, tell| {
+            tell_bytes(&self.model, prompts, &generation, tell)
+        })
+    }
 }
 
-impl Task for LanguageTask {
-    fn weights(&self) -> &Weights {
-        self.model.weights()
-    }
-
-    fn module(&self) -> &dyn Module {
-        self.model.module()
-    }
-
-    fn sizes(&self) -> Sizes {
-        Sizes::Language(self.model.config())
-    }
-
+impl Samples for LanguageTask {
     fn digest(&self) -> &str {
         self.data.digest()
     }
@@ -107,38 +108,10 @@ impl Task for LanguageTask {
     fn mean(&self, losses: &[SampleLoss]) -> Evaluation {
         mean_over_bytes(losses)
     }
-
-    fn n_classes(&self) -> usize {
-        self.model.vocabulary()
-    }
-
-    fn flops_per_input(&self) -> Option<f64> {
-        Some(flops_per_token(&self.model, self.model.max_positions()))
-    }
-
-    fn language_model(&self) -> Option<&LanguageModel> {
-        Some(&self.model)
-    }
-
-    fn samples(&self, section: &SampleSection, seed: u64) -> Vec<SampleText> {
-        let sampling = section.sampling(seed);
-        let format = self.data.format();
-        let generation = Generation::new(format, section.max_tokens(), sampling);
-        let prompts = section.prompts.iter();
-        let prompts =
-            prompts.map(|prompt| prompt_of_bytes(&self.model, prompt.as_bytes(), format, false));
-        each_text(prompts.collect(), |prompts, tell| {
-            tell_bytes(&self.model, prompts, &generation, tell)
-        })
-    }
-
-    fn as_language(&self) -> Option<&LanguageTask> {
-        Some(self)
-    }
 }
 
 /// Floating-point operations that training takes for a token of rows of `time`: see
-/// [`Task::flops_per_input`].
+/// [`Task::flops_per_input`](super::Task::flops_per_input).
 pub(super) fn flops_per_token(model: &Model<LanguageModel>, time: usize) -> f64 {
     // A tied embedding is a product too.
     let (tied, attention) = match model.config() {
@@ -161,20 +134,4 @@ pub(super) fn flops_per_token(model: &Model<LanguageModel>, time: usize) -> f64 
         .map(Parameter::n_elements)
         .sum();
     (6 * n + 12 * attention * time) as f64
-}
-
-impl From<TokenRows> for Rows {
-    fn from(rows: TokenRows) -> Self {
-        let shape = vec![rows.batch, rows.time];
-        Self {
-            shape: shape.clone(),
-            dtype: DType::U32,
-            inputs: rows.ids,
-            documents: None,
-            lengths: None,
-            target_shape: shape,
-            targets: rows.targets,
-            n_empty: rows.n_empty,
-        }
-    }
 }

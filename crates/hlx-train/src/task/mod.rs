@@ -1,8 +1,8 @@
 //! What a run trains, and on what: the seam between the training loop and models and data.
 //!
-//! The loop, the checkpoints, the chain and the verification know a [`Task`] alone. There are three: a
-//! language model over [rows of bytes](LanguageTask) or [of tokens](TokenTask), and a
-//! [classifier of images](ImageTask).
+//! A [`Task`] is one of three kinds: a language model over [rows of bytes](LanguageTask) or [of
+//! tokens](TokenTask), or a [classifier of images](ImageTask). The loop, the checkpoints, the chain and the
+//! verification use what all of them have.
 
 mod ahead;
 mod corpus;
@@ -11,49 +11,50 @@ mod images;
 mod images_ahead;
 mod labels;
 mod language;
+mod make;
 mod prepared;
-mod rows;
 mod sizes;
 mod tokens;
 mod tokens_ahead;
 
-use std::path::Path;
+use std::ops::Deref;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 use hlx_autograd::Tensor;
-use hlx_core::Device;
-use hlx_core::files::{self, parent, place};
-use hlx_nn::{
-    CONFIG_FILE, CausalModel, Classifier, LanguageModel, LanguageModelConfig, MODEL_FILE, Mode,
-    Model, Module, ParameterBuilder, Weights, check_finite, load_language_model,
-};
+use hlx_nn::{CausalModel, Classifier, LanguageModel, Mode, Model, Module, Weights};
 
 pub use corpus::{Corpus, Images, Tokens};
 pub use images::{ImageTask, Reading};
 pub use labels::Labels;
 pub use language::LanguageTask;
+pub use make::make;
+pub(crate) use make::{language, load_trained_language, make_for_training, prove_weights};
 pub use prepared::PreparedRows;
-pub use rows::{Batch, BatchSizes, RowTensors, Rows};
 pub use sizes::Sizes;
 pub use tokens::TokenTask;
 
-use crate::config::{Config, SampleSection};
-use crate::data::{Batches, RandomWindows, Split, VOCABULARY};
+use crate::config::SampleSection;
+use crate::data::{Batches, Split};
 use crate::evaluate::{Evaluation, SampleLoss};
-use crate::model_folder::is_model;
-use crate::run::{Checkpoint, DIGESTS_FILE, RunFolder};
+use crate::rows::{Batch, BatchSizes, RowTensors};
+use language::flops_per_token;
 
-/// A model and its data, as the training loop uses them.
-pub trait Task {
-    /// The model's weights.
-    fn weights(&self) -> &Weights;
+/// The text of a prompt, or why there is none.
+pub type SampleText = std::result::Result<String, String>;
 
-    /// The model: the inputs of [`Rows`] to one row of logits a target.
-    fn module(&self) -> &dyn Module;
+/// A model and its data, as the training loop uses them. What is done with its samples are methods of
+/// [`Samples`].
+pub enum Task {
+    /// A language model over pairs or a text, byte by byte.
+    Bytes(LanguageTask),
+    /// A language model over prepared tokens.
+    Tokens(TokenTask),
+    /// A classifier of images.
+    Images(ImageTask),
+}
 
-    /// The model's sizes, which a checkpoint holds beside the weights.
-    fn sizes(&self) -> Sizes;
-
+/// The samples of a task.
+pub trait Samples {
     /// SHA-256 of the data.
     fn digest(&self) -> &str;
 
@@ -70,22 +71,6 @@ pub trait Task {
         Batches::new(train.to_vec(), batch_size, seed)
     }
 
-    /// Prepares what [`Task::batch`] draws from.
-    ///
-    /// # Errors
-    /// Data with nothing to train on.
-    fn prepare_training(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    /// What the data cannot be trained or evaluated on as they are, a line each.
-    ///
-    /// # Errors
-    /// Data that cannot be read.
-    fn warnings(&self) -> Result<Vec<String>> {
-        Ok(Vec::new())
-    }
-
     /// Puts the samples of a step together and cuts those of this process into micro-batches. Where there
     /// are fewer than a batch has, it begins with empty samples, so that shapes and shards stay what they
     /// are.
@@ -94,48 +79,15 @@ pub trait Task {
     /// A sample that cannot be read.
     fn batch(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch>;
 
-    /// As [`Task::batch`], made on this thread: the batches of the run that are made ahead stay.
+    /// As [`Samples::batch`], made on this thread: the batches of the run that are made ahead stay.
     ///
     /// # Errors
-    /// As [`Task::batch`].
+    /// As [`Samples::batch`].
     fn batch_apart(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch> {
         self.batch(samples, epoch, sizes)
     }
 
-    /// Computes the logits of rows, one row of them a target.
-    ///
-    /// # Errors
-    /// What the device reports.
-    fn forward(&self, rows: &RowTensors, mode: &Mode) -> hlx_nn::Result<Tensor> {
-        self.module().forward(&rows.inputs, mode)
-    }
-
-    /// As [`Task::forward`], and of a mixture of experts the balance loss of each shard of the pass.
-    ///
-    /// # Errors
-    /// As [`Task::forward`], and a pass that holds a part of a shard.
-    fn forward_with_balance(
-        &self,
-        rows: &RowTensors,
-        mode: &Mode,
-    ) -> hlx_nn::Result<(Tensor, Option<Tensor>)> {
-        match self.language_model() {
-            Some(model) => model.logits_and_balance(&rows.input(), mode),
-            None => Ok((self.forward(rows, mode)?, None)),
-        }
-    }
-
-    /// Computes the mean loss over samples without dropout and smoothing, `batch_size` at a time. The
-    /// result does not depend on `batch_size`.
-    ///
-    /// # Errors
-    /// What the device reports; samples of which nothing counts.
-    fn evaluate(&self, samples: &[usize], batch_size: usize) -> Result<Evaluation> {
-        self.mean(&self.sample_losses(samples, batch_size)?)
-            .counted()
-    }
-
-    /// Computes the losses of samples for [`Task::mean`], in their order. A sample's losses depend neither
+    /// Computes the losses of samples for [`Samples::mean`], in their order. A sample's losses depend neither
     /// on `batch_size` nor on the other samples.
     ///
     /// # Errors
@@ -144,248 +96,123 @@ pub trait Task {
 
     /// The mean loss over samples, whose losses are added in order; NaN where nothing counts.
     fn mean(&self, losses: &[SampleLoss]) -> Evaluation;
+}
+
+impl Deref for Task {
+    type Target = dyn Samples;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Bytes(task) => task,
+            Self::Tokens(task) => task,
+            Self::Images(task) => task,
+        }
+    }
+}
+
+/// The model of a task.
+enum TaskModel<'a> {
+    Language(&'a Model<LanguageModel>),
+    Classifier(&'a Model<Classifier>),
+}
+
+impl Task {
+    fn model(&self) -> TaskModel<'_> {
+        match self {
+            Self::Bytes(task) => TaskModel::Language(&task.model),
+            Self::Tokens(task) => TaskModel::Language(&task.model),
+            Self::Images(task) => TaskModel::Classifier(&task.model),
+        }
+    }
+
+    /// The model's weights.
+    pub fn weights(&self) -> &Weights {
+        match self.model() {
+            TaskModel::Language(model) => model.weights(),
+            TaskModel::Classifier(model) => model.weights(),
+        }
+    }
+
+    /// The model's sizes, which a checkpoint holds beside the weights.
+    pub fn sizes(&self) -> Sizes {
+        match self.model() {
+            TaskModel::Language(model) => Sizes::Language(model.config()),
+            TaskModel::Classifier(model) => Sizes::Classifier(model.config().clone()),
+        }
+    }
+
+    /// The number of classes that a row of logits is over.
+    pub fn n_classes(&self) -> usize {
+        match self.model() {
+            TaskModel::Language(model) => model.vocabulary(),
+            TaskModel::Classifier(model) => model.config().classes,
+        }
+    }
+
+    /// Computes the logits of rows, one row of them a target.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn forward(&self, rows: &RowTensors, mode: &Mode) -> hlx_nn::Result<Tensor> {
+        match self.model() {
+            TaskModel::Language(model) => model.logits(&rows.input(), mode),
+            TaskModel::Classifier(model) => model.forward(&rows.inputs, mode),
+        }
+    }
+
+    /// As [`Task::forward`], and of a mixture of experts the balance loss of each shard of the pass.
+    ///
+    /// # Errors
+    /// As [`Task::forward`], and a pass that holds a part of a shard.
+    pub fn forward_with_balance(
+        &self,
+        rows: &RowTensors,
+        mode: &Mode,
+    ) -> hlx_nn::Result<(Tensor, Option<Tensor>)> {
+        match self.model() {
+            TaskModel::Language(model) => model.logits_and_balance(&rows.input(), mode),
+            TaskModel::Classifier(_) => Ok((self.forward(rows, mode)?, None)),
+        }
+    }
+
+    /// What the data cannot be trained or evaluated on as they are, a line each.
+    ///
+    /// # Errors
+    /// Data that cannot be read.
+    pub fn warnings(&self) -> Result<Vec<String>> {
+        match self {
+            Self::Tokens(task) => task.rows.warnings(),
+            Self::Bytes(_) | Self::Images(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Computes the mean loss over samples without dropout and smoothing, `batch_size` at a time. The
+    /// result does not depend on `batch_size`.
+    ///
+    /// # Errors
+    /// What the device reports; samples of which nothing counts.
+    pub fn evaluate(&self, samples: &[usize], batch_size: usize) -> Result<Evaluation> {
+        self.mean(&self.sample_losses(samples, batch_size)?)
+            .counted()
+    }
 
     /// Floating-point operations that training takes for an input (a token) in the products of the model:
     /// 6 for each weight of a product, forward and backward, and those of attention (Chowdhery and others
     /// 2022, appendix B). `None` where nobody counts.
-    fn flops_per_input(&self) -> Option<f64> {
-        None
-    }
-
-    /// The number of classes that a row of logits is over.
-    fn n_classes(&self) -> usize;
-
-    /// The model, where inputs are bytes or tokens and it writes text.
-    fn language_model(&self) -> Option<&LanguageModel> {
-        None
-    }
-
-    /// Whether inputs are bytes or tokens, and the model writes text.
-    fn is_language(&self) -> bool {
-        self.language_model().is_some()
+    pub fn flops_per_input(&self) -> Option<f64> {
+        match self {
+            Self::Bytes(task) => Some(flops_per_token(&task.model, task.model.max_positions())),
+            Self::Tokens(task) => Some(flops_per_token(&task.model, task.rows.length())),
+            Self::Images(_) => None,
+        }
     }
 
     /// What a language model writes for the prompts of a section: for each a text, or why there is none.
-    fn samples(&self, _section: &SampleSection, _seed: u64) -> Vec<SampleText> {
-        Vec::new()
-    }
-
-    /// The task as a language model's over bytes, for what only such a model does.
-    fn as_language(&self) -> Option<&LanguageTask> {
-        None
-    }
-
-    /// The task as a language model's over tokens.
-    fn as_tokens(&self) -> Option<&TokenTask> {
-        None
-    }
-
-    /// The task as a classifier's of images.
-    fn as_images(&self) -> Option<&ImageTask> {
-        None
-    }
-}
-
-/// As [`make`], and prepares the rows of training, which evaluation does without.
-///
-/// # Errors
-/// As [`make`], and data with nothing to train on.
-pub(crate) fn make_for_training(
-    device: &Device,
-    config: &Config,
-    corpus: Corpus,
-    checkpoint: Option<&Checkpoint>,
-) -> Result<Box<dyn Task>> {
-    let mut task = make(device, config, corpus, checkpoint)?;
-    task.prepare_training()?;
-    Ok(task)
-}
-
-/// Makes the task of a configuration: its model drawn from the seed, or read from a checkpoint whose
-/// digest is proved.
-///
-/// # Errors
-/// Data that do not fit the model; a checkpoint of a model of other sizes, or a damaged one; a device
-/// without the memory.
-pub fn make(
-    device: &Device,
-    config: &Config,
-    corpus: Corpus,
-    checkpoint: Option<&Checkpoint>,
-) -> Result<Box<dyn Task>> {
-    Ok(match corpus {
-        Corpus::Tokens(data) => {
-            let model = language_model(device, config, (VOCABULARY, true), checkpoint)?;
-            let windows = config.data.has_random_windows().then(|| {
-                let split = data.split(config.data.eval_fraction, config.seed);
-                RandomWindows::new(&data, split.train.len(), config.seed)
-            });
-            Box::new(LanguageTask {
-                model,
-                data,
-                windows,
-                is_balanced: config.train.router_balance.is_some(),
-            })
-        }
-        Corpus::Shards(data) => {
-            let vocabulary = fitting_vocabulary(&data, config)?;
-            let model = language_model(device, config, vocabulary, checkpoint)?;
-            Box::new(TokenTask::new(model, data, config)?)
-        }
-        Corpus::Images(data) => {
-            let sizes = config.classifier(data.set.shape(), data.set.n_classes())?;
-            let declare = |b: &mut ParameterBuilder| Classifier::new(b, &sizes);
-            let model = match checkpoint {
-                Some(checkpoint) => {
-                    let wanted = Sizes::Classifier(sizes.clone());
-                    load(device, checkpoint, &wanted, declare)?
-                }
-                None => {
-                    let model = Model::new(device, config.seed, declare)?;
-                    load_first_weights(config, model.weights())?;
-                    model
-                }
-            };
-            Box::new(ImageTask::new(model, data, config)?)
-        }
-    })
-}
-
-/// The vocabulary of data as [`Tokens::vocabulary`] has it. A tokenizer may have more tokens than the configured
-/// model, if the data have none of them, which takes a pass over the data.
-fn fitting_vocabulary(data: &Tokens, config: &Config) -> Result<(usize, bool)> {
-    let (tokens, fixed) = data.vocabulary();
-    match config
-        .model
-        .vocabulary
-        .filter(|&most| fixed && most < tokens)
-    {
-        None => Ok((tokens, fixed)),
-        Some(most) => {
-            let what = || {
-                format!(
-                    "model.vocabulary: {most} is less than the {tokens} tokens of the data's tokenizer"
-                )
-            };
-            data.shards.check_below(most).with_context(what)?;
-            Ok((most, true))
+    pub fn texts(&self, section: &SampleSection, seed: u64) -> Vec<SampleText> {
+        match self {
+            Self::Bytes(task) => task.texts(section, seed),
+            Self::Tokens(task) => task.texts(section, seed),
+            Self::Images(_) => Vec::new(),
         }
     }
-}
-
-/// The text of a prompt, or why there is none.
-pub type SampleText = std::result::Result<String, String>;
-
-/// Makes the language model of a configuration for data of a vocabulary (see [`Tokens::vocabulary`]).
-fn language_model(
-    device: &Device,
-    config: &Config,
-    (tokens, fixed): (usize, bool),
-    checkpoint: Option<&Checkpoint>,
-) -> Result<Model<LanguageModel>> {
-    let sizes = config.language_model(tokens, fixed)?;
-    if let Some(checkpoint) = checkpoint {
-        return load_language(device, checkpoint, config, sizes);
-    }
-    let model = Model::new(device, config.seed, language(config, sizes))?;
-    load_first_weights(config, model.weights())?;
-    Ok(model)
-}
-
-/// Reads the language model of a checkpoint, over the vocabulary that it has there, and proves that its
-/// parameters have the digest stated there.
-///
-/// # Errors
-/// A run of another kind of model, a model of other sizes than the configuration's, or other
-/// parameters than the digest's.
-pub(crate) fn load_trained_language(
-    device: &Device,
-    checkpoint: &Checkpoint,
-    config: &Config,
-) -> Result<Model<LanguageModel>> {
-    let vocabulary = match read_sizes(checkpoint)? {
-        Sizes::Language(LanguageModelConfig::Causal(sizes)) => sizes.vocabulary,
-        Sizes::Language(LanguageModelConfig::Transformer(sizes)) => sizes.vocabulary,
-        Sizes::Classifier(_) => VOCABULARY,
-    };
-    let sizes = config.language_model(vocabulary, true)?;
-    load_language(device, checkpoint, config, sizes)
-}
-
-fn load_language(
-    device: &Device,
-    checkpoint: &Checkpoint,
-    config: &Config,
-    sizes: LanguageModelConfig,
-) -> Result<Model<LanguageModel>> {
-    let wanted = Sizes::Language(sizes.clone());
-    load(device, checkpoint, &wanted, language(config, sizes))
-}
-
-/// Declares a language model, the configuration's adapters included.
-pub(crate) fn language(
-    config: &Config,
-    sizes: LanguageModelConfig,
-) -> impl FnOnce(&mut ParameterBuilder) -> hlx_nn::Result<LanguageModel> + use<> {
-    let lora = config.lora();
-    move |b| {
-        if let Some(lora) = lora {
-            b.with_lora(lora);
-        }
-        LanguageModel::new(b, &sizes)
-    }
-}
-
-/// Reads the weights that a run begins with, where the configuration names some.
-fn load_first_weights(config: &Config, weights: &Weights) -> Result<()> {
-    let Some(from) = &config.train.init_from else {
-        return Ok(());
-    };
-    let path = Path::new(from);
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let file = place(parent(path), &name);
-    let bytes = if file.is_file() {
-        files::read(&file).with_context(|| from.clone())?
-    } else if is_model(path) && !path.join(DIGESTS_FILE).is_file() {
-        let model = load_language_model(&Device::cpu()?, path).context("train.init_from")?;
-        model.weights().to_safetensors()?
-    } else {
-        let (_, checkpoint) = RunFolder::open_checkpoint(path).context("train.init_from")?;
-        checkpoint.file(MODEL_FILE)?.to_vec()
-    };
-    let loaded = check_finite(&bytes).and_then(|()| weights.load_base_safetensors(&bytes));
-    loaded.with_context(|| format!("train.init_from: {from}"))
-}
-
-/// Reads the model of a checkpoint, whose sizes must be as wanted.
-fn load<M>(
-    device: &Device,
-    checkpoint: &Checkpoint,
-    wanted: &Sizes,
-    declare: impl FnOnce(&mut ParameterBuilder) -> hlx_nn::Result<M>,
-) -> Result<Model<M>> {
-    let name = || checkpoint.path().display().to_string();
-    let sizes = read_sizes(checkpoint)?;
-    ensure!(
-        sizes == *wanted,
-        "{}: is of another model than the run's config.toml: {sizes:?}",
-        name()
-    );
-    let model = Model::zeroed(device, declare)?;
-    prove_weights(checkpoint, model.weights())?;
-    Ok(model)
-}
-
-fn read_sizes(checkpoint: &Checkpoint) -> Result<Sizes> {
-    let sizes = Sizes::from_bytes(checkpoint.file(CONFIG_FILE)?);
-    sizes.with_context(|| checkpoint.path().display().to_string())
-}
-
-/// Reads the weights of a checkpoint into those of a model, and proves their digest.
-pub(crate) fn prove_weights(checkpoint: &Checkpoint, weights: &Weights) -> Result<()> {
-    let name = || checkpoint.path().display().to_string();
-    let loaded = weights.load_safetensors(checkpoint.file(MODEL_FILE)?);
-    loaded.with_context(name)?;
-    let stated = &checkpoint.digests.parameters;
-    checkpoint.prove("parameters", stated, &weights.digest()?)
 }

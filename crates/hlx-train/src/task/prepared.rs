@@ -12,8 +12,9 @@ use hlx_text::{
 use super::tokens_ahead::RowLayout;
 use super::{Labels, Tokens};
 use crate::config::RowKind;
-use crate::evaluate::{Evaluation, SampleLoss, mean_over_tokens, row_losses};
+use crate::evaluate::{Evaluation, SampleLoss, mean_over_tokens};
 use crate::generate::TokenRecord;
+use crate::rows::row_losses;
 
 /// Padded rows are rounded up to a multiple of this, so that few shapes are recorded. No bit depends on it.
 pub(super) const TIME_MULTIPLE: usize = 8;

@@ -3,27 +3,26 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_autograd::Tensor;
-use hlx_nn::{CausalModel, LanguageModel, Mode, Model, Module, Weights};
+use hlx_nn::{CausalModel, LanguageModel, Model};
 use hlx_text::{
     PackedDocuments, PaddedDocuments, Part, Preparation, TokenSamples, TokenShards, Tokenizer,
     Windows,
 };
 
-use super::language::flops_per_token;
 use super::prepared::TIME_MULTIPLE;
 use super::tokens_ahead::TokensAhead;
-use super::{Batch, BatchSizes, PreparedRows, RowTensors, SampleText, Sizes, Task, Tokens};
+use super::{PreparedRows, SampleText, Samples, Tokens};
 use crate::config::{Config, RowKind, SampleSection};
 use crate::data::{Batches, Split};
 use crate::evaluate::{Evaluation, SampleLoss, mean_over_tokens};
 use crate::generate::{TokenGeneration, each_text, encode_prompt, tell_texts};
+use crate::rows::{Batch, BatchSizes};
 use crate::special_tokens::SpecialTokens;
 
 /// A language model that predicts the next token of prepared data.
 ///
 /// Samples are numbered over the rows in order: first those of the part that is trained on, then those of
-/// the part that is held out. Training draws its rows itself (see [`Task::batches`]).
+/// the part that is held out. Training draws its rows itself (see [`Samples::batches`]).
 pub struct TokenTask {
     /// The model.
     pub model: Model<LanguageModel>,
@@ -80,21 +79,53 @@ impl TokenTask {
         let per_epoch = self.rows.counts()[0].div_ceil(size) as u64;
         epoch * per_epoch + (first / size) as u64
     }
+
+    /// Prepares what batches are drawn from.
+    ///
+    /// # Errors
+    /// Data with nothing to train on.
+    pub(super) fn prepare_training(&mut self) -> Result<()> {
+        self.rows.check_labels()?;
+        let Part { tokens, documents } = self.rows.split.train.clone();
+        let shards = self.rows.data.shards.clone();
+        let (time, seed) = (self.rows.length(), self.seed);
+        let windows = || Windows::new(shards.clone(), tokens, time, seed);
+        let drawn: Box<dyn TokenSamples> = match self.rows.kind() {
+            RowKind::Windows => Box::new(windows()?),
+            RowKind::SeparateWindows => Box::new(windows()?.with_separate_documents()),
+            RowKind::Packed => Box::new(PackedDocuments::new(shards, documents, time, seed)?),
+            RowKind::Padded => {
+                let rows = PaddedDocuments::new(shards, documents, time, seed)?;
+                Box::new(rows.with_time_multiple(TIME_MULTIPLE))
+            }
+        };
+        let layout = self.rows.layout(self.model.vocabulary(), self.is_balanced);
+        self.ahead = Some(TokensAhead::new(drawn, layout, self.workers));
+        Ok(())
+    }
+
+    /// As [`LanguageTask::texts`](super::LanguageTask::texts).
+    pub(super) fn texts(&self, section: &SampleSection, seed: u64) -> Vec<SampleText> {
+        let Some(tokenizer) = &self.rows.data.tokenizer else {
+            return vec![
+                Err("the data have no tokenizer beside them".to_owned());
+                section.prompts.len()
+            ];
+        };
+        let parts = (self.model.module(), tokenizer);
+        let prompts = section.prompts.iter();
+        let preparation = self.rows.data.preparation.clone();
+        let preparation = preparation.unwrap_or_else(|| Preparation::of(tokenizer));
+        let prompts = prompts.map(|prompt| encode_prompt(parts, &preparation, prompt, false));
+        let sampling = section.sampling(seed);
+        let options = TokenGeneration::new(section.max_tokens(), sampling, self.ends.clone());
+        each_text(prompts.collect(), |prompts, tell| {
+            tell_texts(parts, prompts, &options, &[], tell)
+        })
+    }
 }
 
-impl Task for TokenTask {
-    fn weights(&self) -> &Weights {
-        self.model.weights()
-    }
-
-    fn module(&self) -> &dyn Module {
-        self.model.module()
-    }
-
-    fn sizes(&self) -> Sizes {
-        Sizes::Language(self.model.config())
-    }
-
+impl Samples for TokenTask {
     fn digest(&self) -> &str {
         &self.rows.data.digest
     }
@@ -117,30 +148,6 @@ impl Task for TokenTask {
         Batches::drawn(train.len(), batch_size)
     }
 
-    fn warnings(&self) -> Result<Vec<String>> {
-        self.rows.warnings()
-    }
-
-    fn prepare_training(&mut self) -> Result<()> {
-        self.rows.check_labels()?;
-        let Part { tokens, documents } = self.rows.split.train.clone();
-        let shards = self.rows.data.shards.clone();
-        let (time, seed) = (self.rows.length(), self.seed);
-        let windows = || Windows::new(shards.clone(), tokens, time, seed);
-        let drawn: Box<dyn TokenSamples> = match self.rows.kind() {
-            RowKind::Windows => Box::new(windows()?),
-            RowKind::SeparateWindows => Box::new(windows()?.with_separate_documents()),
-            RowKind::Packed => Box::new(PackedDocuments::new(shards, documents, time, seed)?),
-            RowKind::Padded => {
-                let rows = PaddedDocuments::new(shards, documents, time, seed)?;
-                Box::new(rows.with_time_multiple(TIME_MULTIPLE))
-            }
-        };
-        let layout = self.rows.layout(self.model.vocabulary(), self.is_balanced);
-        self.ahead = Some(TokensAhead::new(drawn, layout, self.workers));
-        Ok(())
-    }
-
     /// Rows of an epoch follow those of the epoch before: the number of the first is the cursor.
     fn batch(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch> {
         self.ahead()?
@@ -152,51 +159,12 @@ impl Task for TokenTask {
             .batch_apart(self.number_of(samples, epoch, sizes), sizes)
     }
 
-    fn forward(&self, rows: &RowTensors, mode: &Mode) -> hlx_nn::Result<Tensor> {
-        rows.logits_of(self.model.module(), mode)
-    }
-
     fn sample_losses(&self, samples: &[usize], batch_size: usize) -> Result<Vec<SampleLoss>> {
         self.rows.sample_losses(&self.model, samples, batch_size)
     }
 
     fn mean(&self, losses: &[SampleLoss]) -> Evaluation {
         mean_over_tokens(losses)
-    }
-
-    fn n_classes(&self) -> usize {
-        self.model.vocabulary()
-    }
-
-    fn flops_per_input(&self) -> Option<f64> {
-        Some(flops_per_token(&self.model, self.rows.length()))
-    }
-
-    fn language_model(&self) -> Option<&LanguageModel> {
-        Some(&self.model)
-    }
-
-    fn samples(&self, section: &SampleSection, seed: u64) -> Vec<SampleText> {
-        let Some(tokenizer) = &self.rows.data.tokenizer else {
-            return vec![
-                Err("the data have no tokenizer beside them".to_owned());
-                section.prompts.len()
-            ];
-        };
-        let parts = (self.model.module(), tokenizer);
-        let prompts = section.prompts.iter();
-        let preparation = self.rows.data.preparation.clone();
-        let preparation = preparation.unwrap_or_else(|| Preparation::of(tokenizer));
-        let prompts = prompts.map(|prompt| encode_prompt(parts, &preparation, prompt, false));
-        let sampling = section.sampling(seed);
-        let options = TokenGeneration::new(section.max_tokens(), sampling, self.ends.clone());
-        each_text(prompts.collect(), |prompts, tell| {
-            tell_texts(parts, prompts, &options, &[], tell)
-        })
-    }
-
-    fn as_tokens(&self) -> Option<&TokenTask> {
-        Some(self)
     }
 }
 

@@ -7,8 +7,8 @@ use hlx_autograd::{DType, IGNORE_INDEX};
 use hlx_text::{TokenBatch, TokenSamples, TokenShards};
 
 use super::ahead::Ahead;
-use super::{Batch, BatchSizes, Rows};
 use crate::config::RowKind;
+use crate::rows::{Batch, BatchSizes, Rows};
 
 /// What becomes of a batch of tokens when it is laid out for a model.
 #[derive(Clone)]

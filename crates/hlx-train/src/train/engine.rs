@@ -17,15 +17,16 @@ use super::pass::{PassGraphs, WindowIsFinal};
 use super::shared_step::{SharedStep, as_slices, whole_state};
 use crate::config::Config;
 use crate::data::{Batches, Split};
+use crate::rows::{Batch, BatchSizes};
 use crate::run::{Checkpoint, LossSum, Progress, STATE_FILE, State, read_schedule_state};
 use crate::schedule::RunSchedule;
-use crate::task::{self, Batch, BatchSizes, Corpus, Task};
+use crate::task::{self, Corpus, Task};
 
 /// A configuration and its task on a device, ready for the next step.
 pub(crate) struct Engine {
     pub device: Device,
     pub config: Config,
-    pub task: Box<dyn Task>,
+    pub task: Task,
     pub split: Split,
     pub batches: Batches,
     pub total_steps: u64,
@@ -215,7 +216,7 @@ impl Engine {
         self.passes.begin_step(&self.plan)?;
         let n_passes = self.plan.passes.len();
         for (n, (rows, pass)) in (1..).zip(batch.micro_batches.iter().zip(&self.plan.passes)) {
-            let acted_on = (self.task.as_ref(), self.optimizer.as_ref());
+            let acted_on = (&self.task, self.optimizer.as_ref());
             let weights = self.task.weights();
             // Of the step's last pass, sums go to the other ranks as soon as they are whole.
             let shared = self.shared.as_ref().filter(|_| n == n_passes);

@@ -42,8 +42,8 @@ pub use setup::{Start, TrainOptions};
 use crate::config::Config;
 use crate::data::Split;
 use crate::evaluate::Evaluation;
-use crate::ranks::{Group, RankPlace};
-use crate::run::{Digests, EvalSplit, Metric, Monitor, Progress, RunFolder};
+use crate::ranks::Group;
+use crate::run::{Digests, EvalSplit, Metric, Monitor, Progress, RankPlace, RunFolder};
 use crate::task::Task;
 pub(crate) use losses::{PendingLosses, StepLoss};
 use silent_errors::compare_records;
@@ -161,8 +161,8 @@ pub struct Outcome {
 
 impl Trainer {
     /// The model and its data.
-    pub fn task(&self) -> &dyn Task {
-        self.engine.task.as_ref()
+    pub fn task(&self) -> &Task {
+        &self.engine.task
     }
 
     /// The model's weights.
@@ -408,7 +408,7 @@ impl Trainer {
         let seconds = self.logged.elapsed().as_secs_f64();
         self.logged = Instant::now();
         let per_second = line.period.n_inputs as f64 / seconds.max(1e-9);
-        let is_language = self.task().is_language();
+        let is_of_images = matches!(self.task(), Task::Images(_));
         let times = self.engine.take_exchange_times();
         let exchange = times.metric();
         self.exchange_times.add(times);
@@ -419,8 +419,8 @@ impl Trainer {
             grad_norm: last.grad_norm,
             learning_rate: line.period.rate,
             ms_per_step: seconds * 1e3 / line.period.n_steps.max(1) as f64,
-            tokens_per_second: is_language.then_some(per_second),
-            images_per_second: (!is_language).then_some(per_second),
+            tokens_per_second: (!is_of_images).then_some(per_second),
+            images_per_second: is_of_images.then_some(per_second),
             share_of_peak: self.share_of_peak(per_second),
             router_balance: last.balance,
             skipped: Some(std::mem::take(&mut self.period_skips)).filter(|&n| n > 0),

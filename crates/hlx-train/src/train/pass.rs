@@ -16,7 +16,8 @@ use hlx_nn::{
 };
 
 use crate::config::Config;
-use crate::task::{RowTensors, Rows, Task};
+use crate::rows::{RowTensors, Rows};
+use crate::task::Task;
 
 /// Graphs kept; the least recently used one is dropped for a new one. Each holds its activations,
 /// and pairs of many lengths have many shapes.
@@ -195,7 +196,7 @@ impl PassGraphs {
     /// with the number of each watched window once the launches that write it are launched.
     pub fn replay(
         &mut self,
-        (task, optimizer): (&dyn Task, &dyn Optimizer),
+        (task, optimizer): (&Task, &dyn Optimizer),
         rows: &Rows,
         (pass, step): (&MicroBatch, u64),
         is_final: Option<WindowIsFinal<'_>>,
@@ -244,7 +245,7 @@ impl PassGraphs {
 
     fn record(
         &self,
-        (task, optimizer): (&dyn Task, &dyn Optimizer),
+        (task, optimizer): (&Task, &dyn Optimizer),
         rows: &Rows,
         pass: &MicroBatch,
     ) -> Result<PassGraph> {

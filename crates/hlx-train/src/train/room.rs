@@ -7,7 +7,7 @@ use hlx_nn::LanguageModelConfig;
 
 use super::Engine;
 use crate::config::{Format, RowKind};
-use crate::task::Sizes;
+use crate::task::{Sizes, Task};
 
 /// What a sample takes at least.
 struct Needs {
@@ -95,13 +95,12 @@ fn least_time(engine: &Engine) -> usize {
             RowKind::Windows | RowKind::SeparateWindows | RowKind::Packed => config.row_length(),
         };
     }
-    let Some(task) = engine
-        .task
-        .as_language()
-        .filter(|task| task.windows.is_none())
-    else {
+    let Task::Bytes(task) = &engine.task else {
         return 1;
     };
+    if task.windows.is_some() {
+        return 1;
+    }
     let train = &engine.split.train;
     let times = train.iter().map(|&index| task.data.time(index));
     let time = match config.train.batch_size >= train.len() {

@@ -13,10 +13,10 @@ use super::room::check_room;
 use super::{ChainRecorder, Engine, RunFiles, Trainer};
 use crate::config::{Config, Format};
 use crate::model_folder;
-use crate::ranks::{Group, RankPlace, agreed_on, check_count, check_identity};
+use crate::ranks::{Group, agreed_on, check_count, check_identity};
 use crate::run::{
     Chain, ChainFile, ChainRecord, Checkpoint, EventFile, Link, Manifest, Monitor, Progress,
-    RunFolder, RunLock, check_specification,
+    RankPlace, RunFolder, RunLock, check_specification,
 };
 use crate::task::Corpus;
 

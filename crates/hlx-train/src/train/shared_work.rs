@@ -61,7 +61,7 @@ impl Engine {
         };
         let texts = self.with_evaluated_weights(|| match mine.prompts.is_empty() {
             true => Ok(Vec::new()),
-            false => Ok(self.task.samples(&mine, self.config.seed)),
+            false => Ok(self.task.texts(&mine, self.config.seed)),
         })?;
         let all = group.gather(&serde_json::to_vec(&texts)?)?;
         let all = all.iter().map(|texts| Ok(serde_json::from_slice(texts)?));

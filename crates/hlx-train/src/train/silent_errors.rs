@@ -14,8 +14,8 @@ use hlx_nn::{MicroBatchPlan, ShardPlan};
 
 use super::Engine;
 use crate::ranks::Group;
+use crate::rows::BatchSizes;
 use crate::run::ChainRecord;
-use crate::task::BatchSizes;
 
 /// The check of one log period: whose gradient is compared, and by whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ impl Engine {
         self.device.fill(gradients, 0)?;
         self.passes.begin_step(&self.plan)?;
         for (rows, pass) in batch.micro_batches.iter().zip(&plan.passes) {
-            let acted_on = (self.task.as_ref(), self.optimizer.as_ref());
+            let acted_on = (&self.task, self.optimizer.as_ref());
             self.passes.replay(acted_on, rows, (pass, step), None)?;
         }
         // The running values of batch norms follow the step's own passes alone.

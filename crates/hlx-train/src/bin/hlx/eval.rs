@@ -12,6 +12,7 @@ use hlx_train::evaluate::Evaluation;
 use hlx_train::generate::{answer_pairs, count_exact};
 use hlx_train::image_report::{report_images, write_picture};
 use hlx_train::model_folder::{self, is_run};
+use hlx_train::opening::is_model;
 use hlx_train::perplexity::{rows_at_a_time, usual_length};
 use hlx_train::run::RunFolder;
 use hlx_train::task::{PreparedRows, Task, Tokens};
@@ -88,7 +89,7 @@ impl Rows {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    if model_folder::is_model(&arguments.run) && !is_run(&arguments.run)? {
+    if is_model(&arguments.run) && !is_run(&arguments.run)? {
         return arguments.evaluate_folder();
     }
     for (name, is_given) in [
@@ -112,7 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let (task, digests) = open_task(&device, &arguments.run, &data, opening, arguments.held_out)?;
     if let Some(dtype) = opening.dtype {
         ensure!(
-            task.is_language(),
+            !matches!(task, Task::Images(_)),
             "--dtype: a classifier is evaluated in f32"
         );
         // The bits of matrices kept in this type, without their saving of memory.
@@ -121,21 +122,23 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     for warning in task.warnings()? {
         tracing::warn!("{}: {warning}", data.display());
     }
-    let samples = arguments.samples(task.as_ref())?;
+    let samples = arguments.samples(&task)?;
     let found = task.evaluate(&samples, BATCH)?;
-    let pairs = task.as_language().filter(|task| task.is_of_pairs());
+    let is_of_pairs = matches!(&task, Task::Bytes(task) if task.is_of_pairs());
     let exact = match arguments.exact {
-        true => arguments.exact_answers(task.as_ref(), &samples)?,
+        true => arguments.exact_answers(&task, &samples)?,
         false => None,
     };
-    let images = match task.as_images() {
-        Some(images) => Some(report_images(images, &samples)?),
-        None => None,
+    let images = match &task {
+        Task::Images(images) => {
+            let report = report_images(images, &samples)?;
+            if let Some(path) = &arguments.misread {
+                write_picture(path, images, &report)?;
+            }
+            Some(report)
+        }
+        Task::Bytes(_) | Task::Tokens(_) => None,
     };
-    if let Some((path, report)) = arguments.misread.as_ref().zip(images.as_ref()) {
-        let images = task.as_images().context("the report is of images")?;
-        write_picture(path, images, report)?;
-    }
     if arguments.json {
         let line = serde_json::json!({
             "step": digests.step, "evaluation": found,
@@ -146,7 +149,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     print_loss(&found)?;
-    if let Some(loss) = found.loss_with_end.filter(|_| pairs.is_some()) {
+    if let Some(loss) = found.loss_with_end.filter(|_| is_of_pairs) {
         say!("           {loss:.5} with the end bytes")?;
     }
     say!("samples    {}", found.n_samples)?;
@@ -292,21 +295,23 @@ impl Arguments {
     }
 
     /// How many inputs are answered exactly, and how many there are; `None` where there are no answers.
-    fn exact_answers(&self, task: &dyn Task, samples: &[usize]) -> Result<Option<(usize, usize)>> {
-        if let Some(task) = task.as_tokens() {
-            let records = task.rows.records(self.held_out).context("--exact")?;
-            return Ok(Some((count_exact(&task.model, &records)?, records.len())));
-        }
-        let Some(task) = task.as_language().filter(|task| task.is_of_pairs()) else {
-            return Ok(None);
-        };
-        let answers = answer_pairs(&task.model, &task.data, samples)?;
-        let n_exact = answers.iter().filter(|answer| answer.is_exact()).count();
-        Ok(Some((n_exact, answers.len())))
+    fn exact_answers(&self, task: &Task, samples: &[usize]) -> Result<Option<(usize, usize)>> {
+        Ok(match task {
+            Task::Tokens(task) => {
+                let records = task.rows.records(self.held_out).context("--exact")?;
+                Some((count_exact(&task.model, &records)?, records.len()))
+            }
+            Task::Bytes(task) if task.is_of_pairs() => {
+                let answers = answer_pairs(&task.model, &task.data, samples)?;
+                let n_exact = answers.iter().filter(|answer| answer.is_exact()).count();
+                Some((n_exact, answers.len()))
+            }
+            Task::Bytes(_) | Task::Images(_) => None,
+        })
     }
 
     /// All samples of the data, or those that the run has held out of its own.
-    fn samples(&self, task: &dyn Task) -> Result<Vec<usize>> {
+    fn samples(&self, task: &Task) -> Result<Vec<usize>> {
         if !self.held_out {
             return Ok((0..task.n_samples()).collect());
         }

@@ -9,7 +9,7 @@ use hlx_train::generate::{
     Generation, News, Tell, TextModel, TokenGeneration, Wanted, prompt_of_bytes, tell_bytes,
     tell_texts,
 };
-use hlx_train::model_folder::{Opened, Opening};
+use hlx_train::opening::{Opened, Opening};
 use hlx_train::run::RunFolder;
 use hlx_train::sample::Sampling;
 use hlx_train::trained::Trained;

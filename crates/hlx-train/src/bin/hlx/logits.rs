@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, ensure};
 use hlx_autograd::DType;
 use hlx_io::{load_npy, save_npy, save_safetensors};
-use hlx_train::model_folder::{self, Opening};
+use hlx_train::model_folder;
+use hlx_train::opening::Opening;
 
 use crate::DeviceArgument;
 use crate::output::output;

@@ -5,6 +5,7 @@ use hlx_data::ImageReport;
 use hlx_train::generate::{Answer, answer_pairs};
 use hlx_train::image_report::{report_images, reported, write_report};
 use hlx_train::run::Checkpoint;
+use hlx_train::task::Task;
 use hlx_train::train::{Outcome, Trainer};
 
 use crate::next;
@@ -23,19 +24,14 @@ specialist that answers what it has not seen.";
 
 /// Prints the outcome; of pairs, how many the model answers exactly with greedy decoding.
 pub fn report(trainer: &Trainer, outcome: &Outcome, json: bool) -> Result<()> {
-    let pairs = trainer
-        .task()
-        .as_language()
-        .filter(|task| task.is_of_pairs());
     // A model whose logits are NaN answers nothing.
     let is_finite = outcome.train.is_none_or(|train| train.loss.is_finite());
-    let pairs = pairs.filter(|_| is_finite);
-    let answers = match pairs {
-        Some(task) => {
+    let answers = match trainer.task() {
+        Task::Bytes(task) if task.is_of_pairs() && is_finite => {
             let samples = evenly(&trainer.split().train, MAX_ANSWERS);
             answer_pairs(&task.model, &task.data, &samples)?
         }
-        None => Vec::new(),
+        _ => Vec::new(),
     };
     let images = images_of(trainer)?;
     let n_exact = answers.iter().filter(|answer| answer.is_exact()).count();
@@ -66,12 +62,12 @@ pub fn report(trainer: &Trainer, outcome: &Outcome, json: bool) -> Result<()> {
     say!("optimizer  {}", outcome.digests.optimizer)?;
     let run = trainer.folder().path();
     say!("run        {}", run.display())?;
-    let next = match trainer.task().is_language() {
-        true => {
+    let next = match trainer.task() {
+        Task::Bytes(_) | Task::Tokens(_) => {
             let input = answers.first().map(|answer| answer.input.as_str());
             next::generate(run, input.unwrap_or("TEXT"))
         }
-        false => next::eval(run),
+        Task::Images(_) => next::eval(run),
     };
     say!("next       {next}")
 }
@@ -79,7 +75,7 @@ pub fn report(trainer: &Trainer, outcome: &Outcome, json: bool) -> Result<()> {
 /// Of a classifier: the confusion matrix over the images held out, or else over those trained on; it
 /// and the misread images go into the run folder.
 fn images_of(trainer: &Trainer) -> Result<Option<ImageReport>> {
-    let Some(task) = trainer.task().as_images() else {
+    let Task::Images(task) = trainer.task() else {
         return Ok(None);
     };
     let report = report_images(task, reported(trainer.split()))?;

@@ -7,7 +7,7 @@ use anyhow::Result;
 use hlx_core::{Device, why_no_gpu};
 use hlx_train::config::Format;
 use hlx_train::curve::LossUnit;
-use hlx_train::ranks::RankPlace;
+use hlx_train::run::RankPlace;
 use hlx_train::run::{EvalSplit, Metric};
 use hlx_train::train::{Observer, Trainer};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

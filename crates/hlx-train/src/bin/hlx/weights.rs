@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use hlx_autograd::DType;
 use hlx_core::Arithmetic;
-use hlx_train::model_folder::Opening;
+use hlx_train::opening::Opening;
 
 /// Which weights of a checkpoint are read.
 #[derive(clap::Args)]

@@ -1,9 +1,11 @@
-//! The samples of a step as words for the device: inputs and targets, row by row.
+//! The samples of a step as words for the device, inputs and targets, row by row; and the losses of rows.
 
 use anyhow::Result;
-use hlx_autograd::{DType, Tensor};
+use hlx_autograd::{DType, Tensor, no_grad};
 use hlx_core::Device;
-use hlx_nn::{CausalInput, CausalModel, Mode};
+use hlx_nn::{CausalInput, CausalModel, LanguageModel, Mode};
+
+use crate::data::TokenRows;
 
 /// The samples of one step, cut into micro-batches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,14 +133,6 @@ pub struct RowTensors {
 }
 
 impl RowTensors {
-    /// Computes a language model's logits of the rows, in which no document sees another.
-    ///
-    /// # Errors
-    /// As [`CausalModel::logits`].
-    pub fn logits_of(&self, model: &impl CausalModel, mode: &Mode) -> hlx_nn::Result<Tensor> {
-        model.logits(&self.input(), mode)
-    }
-
     /// The rows as a language model's input, in which no document sees another.
     pub fn input(&self) -> CausalInput<'_> {
         CausalInput {
@@ -147,4 +141,32 @@ impl RowTensors {
             ..CausalInput::new(&self.inputs)
         }
     }
+}
+
+impl From<TokenRows> for Rows {
+    fn from(rows: TokenRows) -> Self {
+        let shape = vec![rows.batch, rows.time];
+        Self {
+            shape: shape.clone(),
+            dtype: DType::U32,
+            inputs: rows.ids,
+            documents: None,
+            lengths: None,
+            target_shape: shape,
+            targets: rows.targets,
+            n_empty: rows.n_empty,
+        }
+    }
+}
+
+/// The loss of every position, 0 where nothing is predicted.
+pub(crate) fn row_losses(model: &LanguageModel, rows: &Rows) -> Result<Vec<f32>> {
+    let device = model.device()?;
+    let rows = rows.to_tensors(&device)?;
+    let one = Tensor::from_slice(&device, &[1.0], &[1])?;
+    let losses = no_grad(|| -> hlx_nn::Result<Tensor> {
+        let logits = model.logits(&rows.input(), &Mode::eval())?;
+        Ok(logits.cross_entropy_with_rows(&rows.targets, &one, 0.0)?.1)
+    })?;
+    Ok(losses.to_vec()?)
 }
