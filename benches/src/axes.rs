@@ -9,7 +9,7 @@ use hlx_kernels::scan::cumsum;
 use hlx_kernels::sort::{sort, topk};
 use hlx_kernels::{Layout, Operand};
 
-use crate::work::{Launches, Maker};
+use crate::maker::{Launches, Maker};
 
 /// The largest elements of a line that `topk` keeps.
 const TOP: usize = 64;

@@ -5,7 +5,7 @@ use hlx_core::{Buffer, DType, Device};
 use hlx_kernels::elementwise::{Binary, Unary, binary, unary};
 use hlx_kernels::{KernelError, Layout, Operand};
 
-use crate::work::{Launches, Maker};
+use crate::maker::{Launches, Maker};
 
 /// What the steps of a chain read: two tables and a row.
 struct Operands {

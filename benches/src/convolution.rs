@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use hlx_core::Device;
 use hlx_kernels::conv2d::{Conv2d, conv2d_backward_input, conv2d_backward_weight, conv2d_forward};
 
-use crate::work::{Launches, Maker, SHARDS};
+use crate::maker::{Launches, Maker, SHARDS};
 
 /// Prepares a case: samples, channels of both sides, the images' extent, the kernel's.
 ///

@@ -23,9 +23,9 @@ use hlx_kernels::reduce::column_sum;
 use hlx_nn::{CausalConfig, CausalLm, CausalModel, InferenceModel, KvCache, TokenStep};
 use hlx_proof::peak::measure;
 
+use crate::maker::Maker;
 use crate::measure::{Ready, in_a_row, keeping_unread};
 use crate::profile::profile_text;
-use crate::work::Maker;
 use crate::{print, say};
 
 /// What is measured.

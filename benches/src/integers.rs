@@ -14,7 +14,7 @@ use hlx_kernels::product::quantised::{
 };
 use hlx_kernels::{KernelError, Layout, Operand};
 
-use crate::work::{Launches, Maker, first};
+use crate::maker::{Launches, Maker, first};
 
 /// A product of operands that are prepared each time or once, alone, with GELU behind it or its slope.
 pub fn product(device: &Device, op: &str, [m, n, k]: [usize; 3]) -> Result<Launches> {

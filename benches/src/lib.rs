@@ -11,6 +11,7 @@ pub mod decode;
 pub mod exhaustive;
 pub mod facts;
 mod integers;
+pub mod maker;
 pub mod measure;
 pub mod norms;
 pub mod peer_table;

@@ -6,9 +6,10 @@ use anyhow::{Context as _, Result, ensure};
 use hlx_core::{CoreError, Device, DeviceKind, Graph, Tuning};
 
 use crate::cases::Case;
+use crate::maker::Launches;
 use crate::statistics::median;
 use crate::step::{Training, configuration};
-use crate::work::{Launches, prepare};
+use crate::work::prepare;
 
 /// Runs recorded at once.
 const RUNS_A_RECORDING: usize = 20;

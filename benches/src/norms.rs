@@ -7,7 +7,7 @@ use hlx_kernels::batch_norm::{
 };
 use hlx_kernels::rms_norm::{rms_norm_backward_input, rms_norm_backward_weight, rms_norm_forward};
 
-use crate::work::{Launches, Maker};
+use crate::maker::{Launches, Maker};
 
 const EPSILON: f32 = 1e-5;
 

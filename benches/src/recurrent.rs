@@ -7,7 +7,7 @@ use hlx_kernels::product::{MatMul, matmul, step_product};
 use hlx_kernels::recurrent::{LstmBackward, LstmForward, Step, lstm_backward, lstm_forward};
 use hlx_kernels::reduce::column_sum;
 
-use crate::work::{Launches, Maker};
+use crate::maker::{Launches, Maker};
 
 /// The tensors of a layer; B samples, T positions, I inputs, H units.
 struct Layer {

@@ -12,8 +12,8 @@ use hlx_nn::{
     Transformer, TransformerConfig, cross_entropy,
 };
 
+use crate::maker::scramble;
 use crate::resnet::{CLASSES, IMAGE, ResNet, ResNetConfig};
-use crate::work::scramble;
 
 /// A configuration whose step is measured: a model, and how many samples a step has.
 pub enum Configuration {

@@ -7,7 +7,7 @@ use hlx_kernels::elementwise::{
 };
 use hlx_kernels::{Layout, Operand};
 
-use crate::work::{Launches, Maker};
+use crate::maker::{Launches, Maker};
 
 /// A tensor: a buffer and where its elements lie.
 struct Tensor {

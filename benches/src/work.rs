@@ -1,10 +1,11 @@
 //! A case made ready on a device: its buffers, and the launches of one run.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use hlx_core::{Buffer, Device};
 use hlx_kernels::activation::{Activation, activation_backward, activation_forward};
 use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
 use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
+use hlx_kernels::elementwise;
 use hlx_kernels::embedding::{embedding_backward, embedding_forward};
 use hlx_kernels::layer_norm::{
     layer_norm_backward_input, layer_norm_backward_params, layer_norm_forward,
@@ -14,56 +15,18 @@ use hlx_kernels::product::{Epilogue, MatMul, matmul, matmul_with};
 use hlx_kernels::reduce::{column_sum, global_norm, shard_sum};
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 use hlx_kernels::tree_digest::{DigestKind, TensorSpan, TreeDigester};
-use hlx_kernels::{KernelError, elementwise};
 
 use crate::axes::axes;
 use crate::cases::Case;
 use crate::chains::chains;
 use crate::convolution::convolution;
 use crate::integers;
+use crate::maker::{Launches, Maker, SHARDS, first};
 use crate::norms::norms;
 use crate::recurrent::lstm;
 use crate::strided::strided;
 
-/// The launches of one run of an operation.
-pub type Launches = Box<dyn Fn() -> Result<(), KernelError>>;
-
-/// Shards of a batch, as a training run has them by default.
-pub(crate) const SHARDS: usize = 8;
 const EPSILON: f32 = 1e-5;
-
-/// An integer spread over all 32 bits (the finalizer of MurmurHash3).
-pub fn scramble(mut x: u32) -> u32 {
-    x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
-    x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
-    x ^ (x >> 16)
-}
-
-/// Makes buffers of a case.
-pub(crate) struct Maker<'a>(pub &'a Device);
-
-impl Maker<'_> {
-    /// Values spread evenly over -1 to 1: real data, which costs a chip more power than zeros.
-    pub fn values(&self, len: usize) -> Result<Buffer> {
-        let value = |i: usize| scramble(i as u32) as f32 / (1_u64 << 31) as f32 - 1.0;
-        Ok(self
-            .0
-            .buffer_f32(&(0..len).map(value).collect::<Vec<_>>())?)
-    }
-
-    pub fn ids(&self, len: usize, below: usize) -> Result<Buffer> {
-        let ids: Vec<u32> = (0..len as u32)
-            .map(|i| scramble(i) % below as u32)
-            .collect();
-        Ok(self.0.buffer_u32(&ids)?)
-    }
-
-    pub fn empty(&self, len: usize) -> Result<Buffer> {
-        let buffer = self.0.alloc(len)?;
-        self.0.fill(&buffer, 0)?;
-        Ok(buffer)
-    }
-}
 
 /// Prepares an operation: every case but a step.
 ///
@@ -104,11 +67,6 @@ pub fn prepare(device: &Device, case: &Case) -> Result<Launches> {
         [n] => flat(device, op, n),
         _ => bail!("{} is no single operation", case.name()),
     }
-}
-
-/// Runs an operation's launches once, so that what a backward needs is there.
-pub(crate) fn first(launches: impl Fn() -> Result<(), KernelError>) -> Result<()> {
-    launches().context("preparing")
 }
 
 fn product(device: &Device, op: &str, [m, n, k]: [usize; 3]) -> Result<Launches> {
@@ -262,7 +220,7 @@ fn table(device: &Device, op: &str, rows: usize, cols: usize) -> Result<Launches
     Ok(match op {
         "softmax_forward" => Box::new(move || softmax_forward(&device, &x, &y, rows, cols)),
         "softmax_backward" => {
-            let dx = make_like(&device, &x)?;
+            let dx = make.empty(x.len())?;
             first(|| softmax_forward(&device, &x, &y, rows, cols))?;
             Box::new(move || softmax_backward(&device, &y, &dy, &dx, rows, cols))
         }
@@ -278,10 +236,6 @@ fn table(device: &Device, op: &str, rows: usize, cols: usize) -> Result<Launches
     })
 }
 
-fn make_like(device: &Device, buffer: &Buffer) -> Result<Buffer> {
-    Maker(device).empty(buffer.len())
-}
-
 fn flat(device: &Device, op: &str, n: usize) -> Result<Launches> {
     let make = Maker(device);
     let (x, y) = (make.values(n)?, make.values(n)?);
@@ -290,11 +244,11 @@ fn flat(device: &Device, op: &str, n: usize) -> Result<Launches> {
     Ok(match op {
         "global_norm" => Box::new(move || global_norm(&device, &x, &out)),
         "add" => {
-            let sum = make_like(&device, &x)?;
+            let sum = make.empty(x.len())?;
             Box::new(move || elementwise::add(&device, &x, &y, &sum))
         }
         "adamw" => {
-            let (mean, square) = (make_like(&device, &x)?, make_like(&device, &x)?);
+            let (mean, square) = (make.empty(x.len())?, make.empty(x.len())?);
             let hyper = device.buffer_u32(&Hyper::default().to_words())?;
             let clip = device.buffer_f32(&[1.0])?;
             Box::new(move || {

@@ -43,7 +43,7 @@ struct Inference {
 fn tokens(config: &TransformerConfig, batch: usize) -> Vec<u32> {
     let vocabulary = config.vocabulary as u32;
     (0..(batch * config.positions) as u32)
-        .map(|place| crate::work::scramble(place) % vocabulary)
+        .map(|place| crate::maker::scramble(place) % vocabulary)
         .collect()
 }
 
