@@ -22,6 +22,10 @@ pub enum Binding<'a> {
     /// Written, every word, each by a thread that has read the same word of the launch's first binding
     /// and that no other thread reads: a graph may give both the same memory.
     Replace(&'a Buffer),
+    /// Written, every word, with the values that an earlier launch has written there: two launches that
+    /// make something else of one computation both store what they have in common. A graph leaves a launch
+    /// out of which nobody reads anything else, and an earlier one of which nobody else reads anything.
+    Rewrite(&'a Buffer),
 }
 
 impl<'a> Binding<'a> {
@@ -31,7 +35,8 @@ impl<'a> Binding<'a> {
             Self::Read(buffer)
             | Self::Write(buffer)
             | Self::ReadWrite(buffer)
-            | Self::Replace(buffer) => buffer,
+            | Self::Replace(buffer)
+            | Self::Rewrite(buffer) => buffer,
         }
     }
 
@@ -42,7 +47,7 @@ impl<'a> Binding<'a> {
 
     /// Whether the kernel reads it.
     pub fn reads(&self) -> bool {
-        !matches!(self, Self::Write(_) | Self::Replace(_))
+        !matches!(self, Self::Write(_) | Self::Replace(_) | Self::Rewrite(_))
     }
 }
 

@@ -23,6 +23,11 @@ impl Range {
     pub fn overlaps(&self, other: &Self) -> bool {
         self.block == other.block && self.start < other.end && other.start < self.end
     }
+
+    /// Whether every word of the other range is in this one.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.block == other.block && self.start <= other.start && other.end <= self.end
+    }
 }
 
 /// What a launch does to a range of words.
@@ -52,6 +57,8 @@ pub(crate) struct View {
     pub writes: bool,
     /// Whether it may take the memory of the command's first window ([`Binding::Replace`]).
     pub replaces: bool,
+    /// Whether an earlier command has written the same values ([`Binding::Rewrite`]).
+    pub rewrites: bool,
     /// The number of elements.
     pub elements: usize,
     pub dtype: DType,
@@ -67,6 +74,7 @@ impl View {
             reads: binding.reads(),
             writes: binding.writes(),
             replaces: matches!(binding, Binding::Replace(_)),
+            rewrites: matches!(binding, Binding::Rewrite(_)),
             elements: buffer.len(),
             dtype: buffer.dtype(),
         }

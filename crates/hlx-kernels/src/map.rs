@@ -163,7 +163,9 @@ impl<'a> Map<'a> {
                 .collect::<Result<Vec<_>, _>>()?;
             let binding = |(arg, buffer)| match arg {
                 // What a map replaces would have to be its first argument.
-                &Arg::Each(_, Binding::Write(_) | Binding::Replace(_)) => Binding::Write(buffer),
+                &Arg::Each(_, Binding::Write(_) | Binding::Replace(_) | Binding::Rewrite(_)) => {
+                    Binding::Write(buffer)
+                }
                 Arg::Each(_, Binding::ReadWrite(_)) => Binding::ReadWrite(buffer),
                 Arg::Each(_, Binding::Read(_)) | Arg::Whole(..) | Arg::Blocks(..) => {
                     Binding::Read(buffer)
