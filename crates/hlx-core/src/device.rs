@@ -3,13 +3,13 @@
 mod flags;
 mod host;
 mod pending;
+mod remembering;
 mod sharing;
 mod transfer;
 
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use host::{HostBuffer, PendingCopy};
@@ -58,8 +58,7 @@ struct Inner {
     flags: flags::Flags,
     /// The changes in place of the graph that is being recorded.
     changes: Mutex<Vec<NotedChange>>,
-    /// Graphs whose recording has begun.
-    recordings: AtomicU64,
+    remembering: remembering::Remembering,
 }
 
 /// The stream of either kind of device; both have the same methods.
@@ -94,7 +93,7 @@ impl Device {
                 integer_paths: vec![IntegerPath::Plain],
                 flags: flags::Flags::default(),
                 changes: Mutex::default(),
-                recordings: AtomicU64::new(0),
+                remembering: Default::default(),
             }),
         }
     }
@@ -442,10 +441,10 @@ impl Device {
             Stream::Cpu(stream) => stream.begin_recording(options)?,
         }
         self.changes().clear();
-        self.inner.recordings.fetch_add(1, Ordering::Relaxed);
         let guard = RecordingGuard(self);
         let result = body()?;
         std::mem::forget(guard);
+        self.forget_recorded();
         let launches = match self.stream() {
             Stream::Vulkan(stream) => Launches::Vulkan(stream.end_recording(watched)?),
             Stream::Cpu(stream) => Launches::Cpu(stream.end_recording(watched)?),
@@ -472,13 +471,6 @@ impl Device {
     /// Whether a graph is being recorded.
     pub fn is_recording(&self) -> bool {
         on_stream!(self, stream => stream.is_recording())
-    }
-
-    /// The number of the graph that is being recorded, of all that this device has begun to record. What a graph
-    /// computes is there for the launches that are recorded behind it, and for no others.
-    pub fn recording(&self) -> Option<u64> {
-        let number = || self.inner.recordings.load(Ordering::Relaxed);
-        self.is_recording().then(number)
     }
 
     /// Whether values that are read again much later should be computed again: while a graph is
@@ -515,6 +507,7 @@ struct RecordingGuard<'a>(&'a Device);
 
 impl Drop for RecordingGuard<'_> {
     fn drop(&mut self) {
+        self.0.forget_recorded();
         on_stream!(self.0, stream => stream.abandon_recording());
     }
 }

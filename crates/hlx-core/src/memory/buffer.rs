@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 
-use super::{Block, Changes, TensorPool};
+use super::{Block, Changes, Memo, TensorPool};
 use crate::dtype::DType;
 use crate::error::CoreError;
 
@@ -16,7 +16,36 @@ pub(crate) struct Allocation {
     pub block: Arc<Block>,
     pub offset: usize,
     pub words: usize,
-    pub changes: Changes,
+    changes: Changes,
+    memo: Memo,
+}
+
+impl Allocation {
+    pub fn new(
+        pool: Option<Arc<TensorPool>>,
+        block: Arc<Block>,
+        offset: usize,
+        words: usize,
+    ) -> Self {
+        Self {
+            pool,
+            block,
+            offset,
+            words,
+            changes: Changes::default(),
+            memo: Memo::default(),
+        }
+    }
+
+    fn note_change(&self, words: Range<usize>, rebased: bool) {
+        self.memo.forget(&words);
+        self.changes.note(words, rebased);
+    }
+
+    /// Forgets what a graph computes of the values, as its recording ends.
+    pub fn forget_recorded(&self) {
+        self.memo.forget_recorded();
+    }
 }
 
 impl Drop for Allocation {
@@ -53,14 +82,7 @@ impl Buffer {
     /// A whole block's first `len` words as one buffer; the memory is freed with the last clone.
     pub(crate) fn isolated(block: Arc<Block>, len: usize) -> Self {
         let words = block.words;
-        let allocation = Allocation {
-            pool: None,
-            block,
-            offset: 0,
-            words,
-            changes: Changes::default(),
-        };
-        Self::whole(allocation, len)
+        Self::whole(Allocation::new(None, block, 0, words), len)
     }
 
     /// The number of elements.
@@ -167,7 +189,7 @@ impl Buffer {
     /// which also remembers changes that a graph makes.
     pub(crate) fn note_change(&self, elements: Range<usize>, rebased: bool) -> NotedChange {
         let words = self.words_of(&elements);
-        self.allocation.changes.note(words.clone(), rebased);
+        self.allocation.note_change(words.clone(), rebased);
         NotedChange {
             allocation: Arc::downgrade(&self.allocation),
             words,
@@ -185,6 +207,27 @@ impl Buffer {
     pub fn rebased_after(&self, moment: u64, elements: Range<usize>) -> bool {
         let words = self.words_of(&elements);
         self.allocation.changes.after(moment, &words, true)
+    }
+
+    /// Returns what was made of this window's values and fits, if they have not changed since
+    /// ([`Device::remember`](crate::Device::remember)).
+    pub fn recall<T: Clone + 'static>(&self, fits: impl Fn(&T) -> bool) -> Option<T> {
+        self.allocation.memo.find(self.remembered(), fits)
+    }
+
+    pub(crate) fn remember<T: Send + Sync + 'static>(
+        &self,
+        made: T,
+        replaces: impl Fn(&T) -> bool,
+        of_recording: bool,
+    ) {
+        let memo = &self.allocation.memo;
+        memo.add(self.remembered(), made, replaces, of_recording);
+    }
+
+    /// By what the allocation remembers what was made of this window.
+    fn remembered(&self) -> (Range<usize>, DType) {
+        (self.offset..self.offset + self.words(), self.dtype)
     }
 
     /// The words of the allocation that elements of this window touch.
@@ -225,7 +268,7 @@ impl NotedChange {
     /// Notes the change once more. The tape is not walked by a replay: what was recorded stays.
     pub fn again(&self) {
         if let Some(allocation) = self.allocation.upgrade() {
-            allocation.changes.note(self.words.clone(), false);
+            allocation.note_change(self.words.clone(), false);
         }
     }
 }

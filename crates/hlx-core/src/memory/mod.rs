@@ -4,6 +4,7 @@ mod arena;
 mod block;
 mod buffer;
 mod changes;
+mod memo;
 mod plan;
 mod pool;
 
@@ -14,6 +15,7 @@ pub use buffer::Buffer;
 pub(crate) use buffer::NotedChange;
 pub(crate) use changes::Changes;
 pub use changes::{last_moment, next_moment};
+pub(crate) use memo::Memo;
 pub(crate) use plan::{Heirs, Lifetimes, MemoryPlan, PlannedMemory};
 pub use pool::{MemoryStatistics, TensorPool};
 

@@ -9,8 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::{
-    Allocation, Block, BlockMemory, BlockSource, Buffer, Changes, MemoryStatistics, Placement,
-    TensorPool,
+    Allocation, Block, BlockMemory, BlockSource, Buffer, MemoryStatistics, Placement, TensorPool,
 };
 use crate::error::CoreError;
 
@@ -68,13 +67,7 @@ impl MemoryPlan {
     pub fn allocate(&self, len: usize) -> Result<Buffer, CoreError> {
         let words = self.source.aligned(len)?;
         let block = self.source.planned(words);
-        let allocation = Allocation {
-            pool: None,
-            block: Arc::clone(&block),
-            offset: 0,
-            words,
-            changes: Changes::default(),
-        };
+        let allocation = Allocation::new(None, Arc::clone(&block), 0, words);
         let buffer = Buffer::whole(allocation, len);
         self.buffers()
             .push((block, Arc::downgrade(buffer.allocation())));

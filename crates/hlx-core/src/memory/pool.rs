@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Allocation, BlockSource, Buffer, Changes, MemoryArena};
+use super::{Allocation, BlockSource, Buffer, MemoryArena};
 use crate::error::CoreError;
 
 /// The smallest block that is allocated: 32 MiB.
@@ -65,14 +65,9 @@ impl TensorPool {
         state.peak_bytes = state.peak_bytes.max(state.in_use_bytes);
         state.buffers += 1;
         drop(state);
+        let pool = Some(Arc::clone(self));
         Ok(Buffer::whole(
-            Allocation {
-                pool: Some(Arc::clone(self)),
-                block,
-                offset,
-                words,
-                changes: Changes::default(),
-            },
+            Allocation::new(pool, block, offset, words),
             len,
         ))
     }
