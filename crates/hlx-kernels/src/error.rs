@@ -1,6 +1,6 @@
 //! What can go wrong in a kernel's launcher.
 
-use hlx_core::{Buffer, CoreError, sizes};
+use hlx_core::{Arithmetic, Buffer, CoreError, sizes};
 use thiserror::Error;
 
 /// An error of a kernel launch.
@@ -26,6 +26,18 @@ pub enum KernelError {
         operation: &'static str,
         /// What was found and what was expected.
         reason: String,
+    },
+    /// An argument of a device's handle whose products are computed in another arithmetic.
+    #[error("{operation}: {argument} is of the {found} arithmetic, expected {expected}")]
+    Arithmetic {
+        /// The operation.
+        operation: &'static str,
+        /// The argument.
+        argument: &'static str,
+        /// Its arithmetic.
+        found: Arithmetic,
+        /// That of the other operands.
+        expected: Arithmetic,
     },
     /// The device or its memory.
     #[error(transparent)]

@@ -8,7 +8,9 @@
 
 mod dtype_product;
 pub(crate) mod floats;
+mod operand;
 pub mod quantised;
+mod remembered;
 pub(crate) mod sources;
 pub(crate) mod tiles;
 
@@ -18,7 +20,13 @@ pub use floats::simd;
 pub use floats::{
     Epilogue, MatMul, Prologue, matmul, matmul_after, matmul_with, step_product, widened,
 };
+pub use operand::{
+    End, GradientColumns, Incoming, Matrices, Operand, Role, can_fuse, check_arithmetic, multiply,
+    of_floats, takes_norm, takes_sources,
+};
+pub use quantised::Source;
+pub use remembered::{PreparedWeight, remember_norm};
 pub use sources::experts::{
-    ExpertsColumns, ExpertsProduct, experts_product, experts_product_integers,
-    experts_weight_gradient, experts_weight_gradient_integers,
+    ExpertsColumns, ExpertsGradient, ExpertsProduct, experts_multiply, experts_product,
+    experts_product_integers, experts_weight_gradient, experts_weight_gradient_integers,
 };

@@ -1,7 +1,7 @@
 //! A row for each launcher that takes sizes: it is called with sizes whose product wraps to the length of the buffer that
 //! all its arguments are.
 
-use hlx_core::{Buffer, DType, Device};
+use hlx_core::{Arithmetic, Buffer, DType, Device};
 use hlx_kernels::attention::append::{AppendInputs, AppendShape, HeadRows, append_heads};
 use hlx_kernels::attention::ranged::*;
 use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
@@ -18,8 +18,8 @@ use hlx_kernels::optimizer::{Update, Watched, guarded_factor};
 use hlx_kernels::pool::*;
 use hlx_kernels::product::quantised::*;
 use hlx_kernels::product::{
-    Epilogue, ExpertsProduct, MatMul, experts_product, experts_weight_gradient, matmul,
-    matmul_integers, matmul_with, step_product,
+    self, End, Epilogue, ExpertsProduct, MatMul, Matrices, Role, experts_product,
+    experts_weight_gradient, matmul, matmul_integers, matmul_with, multiply, step_product,
 };
 use hlx_kernels::recurrent::*;
 use hlx_kernels::reduce::{column_sum, row_max, row_sum, shard_sum};
@@ -189,6 +189,16 @@ pub const ROWS: &[(&str, Launch)] = &[
     }),
     ("matmul_with", |c, x, [a, b]| {
         matmul_with(c, x, x, None, x, &MatMul::new(a, b, b), Epilogue::Add(x))
+    }),
+    ("multiply", |c, x, [a, b]| {
+        multiply_of(c, x, [Matrices::rows(1, a, b), Matrices::columns(1, b, a)])
+    }),
+    ("multiply", |c, x, [a, b]| {
+        multiply_of(
+            c,
+            x,
+            [Matrices::shards([a, b], a), Matrices::shards([a, b], b)],
+        )
     }),
     ("matmul_integers", |c, x, [a, b]| {
         matmul_integers(c, x, x, x, &MatMul::new(a, b, a))
@@ -508,6 +518,17 @@ fn integer_product_of(c: &Device, x: &Buffer, [a, b]: [usize; 2]) -> Result<(), 
         ..IntegerProduct::new(a, b, 4)
     };
     integer_product(c, [&operand, &operand], None, x, &shape, Epilogue::None)
+}
+
+/// In both arithmetics.
+fn multiply_of(c: &Device, x: &Buffer, of: [Matrices; 2]) -> Result<(), KernelError> {
+    let run = |arithmetic| {
+        let c = &c.with_arithmetic(arithmetic);
+        let a = product::Operand::new(c, Role::Signal, x, of[0])?;
+        let b = product::Operand::new(c, Role::Weight, x, of[1])?;
+        multiply(c, [&a, &b], End::NONE, x)
+    };
+    run(Arithmetic::Portable).or_else(|error| run(Arithmetic::Integer).map_err(|_| error))
 }
 
 fn step([a, b]: [usize; 2]) -> Step {

@@ -93,6 +93,11 @@ impl Preparation {
         check_sizes(operation, &[self.outer, self.stride])
     }
 
+    /// The integers' bits.
+    pub const fn width(&self) -> Width {
+        self.width
+    }
+
     /// Terms of a row.
     pub const fn terms(&self) -> usize {
         self.k

@@ -62,7 +62,7 @@ impl<'a> From<&'a Buffer> for Source<'a> {
 
 impl<'a> Source<'a> {
     /// The buffer whose elements lie as the numbers do.
-    pub(super) fn first(&self) -> &'a Buffer {
+    pub(crate) fn first(&self) -> &'a Buffer {
         match *self {
             Self::Stored(x)
             | Self::Activation { x, .. }

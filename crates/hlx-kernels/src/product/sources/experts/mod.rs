@@ -1,8 +1,10 @@
 //! The products of experts: the rows that are an expert's with its weight, and its weight's gradient.
 
 mod integers;
+mod operands;
 
 pub use integers::{ExpertsColumns, experts_product_integers, experts_weight_gradient_integers};
+pub use operands::{ExpertsGradient, experts_multiply};
 
 use hlx_core::cpu::simd_level;
 use hlx_core::{Binding, Buffer, DType, Device, as_u32};

@@ -1,0 +1,403 @@
+//! Operands: what products multiply, made ready by what it is to a step.
+//!
+//! This is the one place that reads the device's arithmetic for products. In `portable` an operand is its floats. In
+//! `integer` it is quantised by the law of [`quantised`](super::quantised): with two digits a number where it
+//! carries the signal of a step, with one otherwise, and with an exponent for each piece of what a product sums.
+
+use std::cell::OnceCell;
+
+use hlx_core::{Arithmetic, Buffer, Device};
+
+use super::floats::{Epilogue, MatMul, matmul_with, widened};
+use super::quantised::{
+    Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product,
+};
+use crate::error::check_that;
+use crate::{KernelError, KernelTuning};
+
+const NAME: &str = "multiply";
+
+/// What an operand is to a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// An activation on its way forward.
+    Signal,
+    /// What a signal is multiplied with going forward, and an incoming gradient going back to the signal.
+    Weight,
+    /// A gradient that comes in.
+    Gradient,
+    /// What was saved of the forward pass, and is multiplied with an incoming gradient.
+    Saved,
+    /// An operand of a recurrent layer's step or of its derivatives, whose products are chains of floats in every arithmetic.
+    Step,
+}
+
+impl Role {
+    fn width(self) -> Width {
+        match self {
+            Self::Signal | Self::Gradient => Width::Wide,
+            Self::Weight | Self::Saved | Self::Step => Width::Narrow,
+        }
+    }
+
+    fn is_quantised(self, device: &Device) -> bool {
+        self != Self::Step && quantises(device)
+    }
+}
+
+/// The matrices of an operand: a product sums along each of their `vectors`, of `terms` numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matrices {
+    outer: usize,
+    vectors: usize,
+    terms: usize,
+    /// They are stored \[terms, vectors\].
+    transposed: bool,
+    whole: bool,
+}
+
+impl Matrices {
+    /// The rows of matrices \[outer, rows, terms\].
+    pub const fn rows(outer: usize, rows: usize, terms: usize) -> Self {
+        Self {
+            outer,
+            vectors: rows,
+            terms,
+            transposed: false,
+            whole: false,
+        }
+    }
+
+    /// The columns of matrices \[outer, terms, columns\].
+    pub const fn columns(outer: usize, terms: usize, columns: usize) -> Self {
+        Self {
+            outer,
+            vectors: columns,
+            terms,
+            transposed: true,
+            whole: false,
+        }
+    }
+
+    /// The columns of the matrices of shards, \[shards, rows of a shard, columns\]. Quantised, a column of a shard has one
+    /// exponent, so that where a row is among those of its shard changes nothing.
+    pub const fn shards([shards, per_shard]: [usize; 2], columns: usize) -> Self {
+        Self {
+            whole: true,
+            ..Self::columns(shards, per_shard, columns)
+        }
+    }
+
+    pub(super) fn preparation(self, role: Role) -> Preparation {
+        let Self {
+            outer,
+            vectors,
+            terms,
+            ..
+        } = self;
+        let of = match self.transposed {
+            false => Preparation::of_rows(outer.saturating_mul(vectors), terms, role.width()),
+            true => Preparation::of_columns(outer, terms, vectors, role.width()),
+        };
+        if self.whole { of.whole() } else { of }
+    }
+}
+
+/// An operand that is ready for products.
+#[derive(Clone, Debug)]
+pub enum Operand {
+    /// Its numbers.
+    Floats(Buffer, Matrices),
+    /// Its numbers as digits and exponents.
+    Quantised(Prepared, Matrices),
+}
+
+impl Operand {
+    /// Makes an operand of the numbers of a buffer, of f32, f16 or bf16, or of what a kernel computes them from, where
+    /// [`takes_sources`] says so.
+    ///
+    /// # Errors
+    /// For buffers of other types or lengths than the matrices have, for a source that is not stored where a product reads
+    /// floats, and if a launch fails.
+    pub fn new<'a>(
+        device: &Device,
+        role: Role,
+        source: impl Into<Source<'a>>,
+        of: Matrices,
+    ) -> Result<Self, KernelError> {
+        let source = source.into();
+        // Without terms there is nothing to quantise.
+        if !role.is_quantised(device) || of.terms == 0 {
+            return Self::floats(source, of);
+        }
+        let preparation = of.preparation(role);
+        let prepared = match source {
+            Source::Stored(x) => Prepared::new(device, &widened(device, x)?, preparation)?,
+            _ => Prepared::new(device, source, preparation)?,
+        };
+        Ok(Self::Quantised(prepared, of))
+    }
+
+    fn floats(source: Source<'_>, of: Matrices) -> Result<Self, KernelError> {
+        match source {
+            Source::Stored(x) => Ok(Self::Floats(x.clone(), of)),
+            _ if of.terms == 0 => Ok(Self::Floats(source.first().clone(), of)),
+            _ => Err(KernelError::Argument {
+                operation: NAME,
+                reason: "an operand is nowhere stored".to_owned(),
+            }),
+        }
+    }
+
+    fn of(&self) -> Matrices {
+        match self {
+            Self::Floats(_, of) | Self::Quantised(_, of) => *of,
+        }
+    }
+}
+
+/// Whether products read digits in the place of floats.
+pub(crate) fn quantises(device: &Device) -> bool {
+    device.arithmetic() == Arithmetic::Integer
+}
+
+/// Whether operands are made of what an activation or a gate is computed from, in the place of its stored result: in
+/// graphs of a Vulkan device where products read digits. A graph leaves out the launch whose result nobody reads then.
+pub fn takes_sources(device: &Device) -> bool {
+    quantises(device) && device.plans_memory() && device.tuning().skips_unread
+}
+
+/// Whether a norm of rows \[rows, columns\] also makes an operand of its result.
+pub fn takes_norm(device: &Device, [rows, columns]: [usize; 2]) -> bool {
+    let fits = rows > 0 && (1..=super::quantised::PIECE).contains(&columns);
+    fits && takes_sources(device)
+}
+
+/// Whether a product of so few rows takes the norm or the gate before it into its launch
+/// ([`matmul_after`](super::matmul_after)).
+pub fn can_fuse(device: &Device, rows: usize) -> bool {
+    !quantises(device) && rows <= KernelTuning::of(device).products.prologue_up_to
+}
+
+/// A handle of the device whose products are of floats, for values that stay whatever a step is computed in.
+pub fn of_floats(device: &Device) -> Device {
+    device.with_arithmetic(Arithmetic::Portable)
+}
+
+/// Checks that an argument of an operation and the tensor whose method was called have products of one arithmetic.
+///
+/// # Errors
+/// [`KernelError::Arithmetic`].
+pub fn check_arithmetic(
+    operation: &'static str,
+    argument: &'static str,
+    [found, expected]: [&Device; 2],
+) -> Result<(), KernelError> {
+    let [found, expected] = [found.arithmetic(), expected.arithmetic()];
+    if found == expected {
+        return Ok(());
+    }
+    Err(KernelError::Arithmetic {
+        operation,
+        argument,
+        found,
+        expected,
+    })
+}
+
+/// What follows a product's sums.
+#[derive(Clone, Copy)]
+pub struct End<'a> {
+    /// Added to each row of C, \[columns of C\].
+    pub bias: Option<&'a Buffer>,
+    /// The sums are added to what C holds.
+    pub accumulate: bool,
+    /// An operation on the results.
+    pub epilogue: Epilogue<'a>,
+}
+
+impl End<'_> {
+    /// Nothing: C is overwritten with the sums.
+    pub const NONE: Self = Self {
+        bias: None,
+        accumulate: false,
+        epilogue: Epilogue::None,
+    };
+}
+
+/// Computes the products C = A B of matrices, \[outer, M, N\], and what follows: the sums along each of A's M vectors and B's
+/// N vectors.
+///
+/// # Errors
+/// If the operands have other matrices or terms, or one is quantised and the other is not; those of
+/// [`matmul_with`](super::matmul_with) and [`integer_product`].
+pub fn multiply(
+    device: &Device,
+    [a, b]: [&Operand; 2],
+    end: End<'_>,
+    c: &Buffer,
+) -> Result<(), KernelError> {
+    let [of_a, of_b] = [a.of(), b.of()];
+    let (batch, k) = (of_a.outer, of_a.terms);
+    check_that(NAME, [batch, k] == [of_b.outer, of_b.terms], || {
+        format!("{of_a:?} and {of_b:?} have not the same number of matrices and terms")
+    })?;
+    let [m, n] = [of_a.vectors, of_b.vectors];
+    let accumulate = end.accumulate;
+    match (a, b) {
+        (Operand::Floats(a, _), Operand::Floats(b, _)) => {
+            let shape = MatMul {
+                batch,
+                trans_a: of_a.transposed,
+                trans_b: !of_b.transposed,
+                accumulate,
+                ..MatMul::new(m, n, k)
+            };
+            matmul_with(device, a, b, end.bias, c, &shape, end.epilogue)
+        }
+        (Operand::Quantised(a, _), Operand::Quantised(b, _)) => {
+            // The operand with two digits goes first.
+            let transposed = b.of.width() == Width::Wide;
+            let (operands, shape) = match transposed {
+                true => ([b, a], IntegerProduct::new(n, m, k)),
+                false => ([a, b], IntegerProduct::new(m, n, k)),
+            };
+            let shape = IntegerProduct {
+                batch,
+                accumulate,
+                turned: transposed,
+                ..shape
+            };
+            integer_product(device, operands, end.bias, c, &shape, end.epilogue)
+        }
+        _ => Err(KernelError::Argument {
+            operation: NAME,
+            reason: "one operand is quantised and the other is not".to_owned(),
+        }),
+    }
+}
+
+/// A gradient that comes in, of which one or two products are made: of its columns by shards, and of its rows. If there are
+/// two, both are prepared at once where the columns are.
+pub struct Incoming<'a> {
+    role: Role,
+    /// Its numbers.
+    pub values: &'a Buffer,
+    reads_rows: bool,
+    rows: OnceCell<Prepared>,
+}
+
+impl<'a> Incoming<'a> {
+    /// A gradient, and whether a product of its rows is made behind that of its columns. Its role is
+    /// [`Role::Gradient`], or [`Role::Step`] within a recurrent layer.
+    pub fn new(role: Role, values: &'a Buffer, reads_rows: bool) -> Self {
+        Self {
+            role,
+            values,
+            reads_rows,
+            rows: OnceCell::new(),
+        }
+    }
+
+    /// Its rows, \[rows, columns\].
+    ///
+    /// # Errors
+    /// As [`Operand::new`].
+    pub fn rows(
+        &self,
+        device: &Device,
+        rows: usize,
+        columns: usize,
+    ) -> Result<Operand, KernelError> {
+        let of = Matrices::rows(1, rows, columns);
+        match self.rows.get() {
+            Some(prepared) => Ok(Operand::Quantised(prepared.clone(), of)),
+            None => Operand::new(device, self.role, self.values, of),
+        }
+    }
+
+    /// Its columns of all shards, \[shards, rows of a shard, columns\].
+    ///
+    /// # Errors
+    /// As [`Operand::new`].
+    pub fn columns(
+        &self,
+        device: &Device,
+        shards: [usize; 2],
+        columns: usize,
+    ) -> Result<GradientColumns<'a>, KernelError> {
+        let of = Matrices::shards(shards, columns);
+        if !self.reads_rows || !self.role.is_quantised(device) || of.terms == 0 {
+            return self.columns_of(self.values, device, shards, columns);
+        }
+        let of_rows = Matrices::rows(shards[0], shards[1], columns);
+        let [of_rows, of_columns] = [of_rows, of].map(|of| of.preparation(self.role));
+        let [rows, prepared] =
+            Prepared::rows_and_columns(device, self.values, of_rows, of_columns)?;
+        // A second pass over the same gradient finds equal rows.
+        let _ = self.rows.set(rows.clone());
+        Ok(GradientColumns {
+            operand: Operand::Quantised(prepared, of),
+            values: self.values,
+            rows: Some(rows),
+        })
+    }
+
+    /// The columns of some of its shards, which are all of `part`.
+    ///
+    /// # Errors
+    /// As [`Operand::new`].
+    pub fn columns_of<'p>(
+        &self,
+        part: &'p Buffer,
+        device: &Device,
+        shards: [usize; 2],
+        columns: usize,
+    ) -> Result<GradientColumns<'p>, KernelError> {
+        let of = Matrices::shards(shards, columns);
+        Ok(GradientColumns {
+            operand: Operand::new(device, self.role, part, of)?,
+            values: part,
+            rows: None,
+        })
+    }
+}
+
+/// The columns of an incoming gradient by shards, and its rows where they have been prepared, too.
+pub struct GradientColumns<'a> {
+    operand: Operand,
+    values: &'a Buffer,
+    rows: Option<Prepared>,
+}
+
+impl GradientColumns<'_> {
+    /// The operand.
+    pub fn operand(&self) -> &Operand {
+        &self.operand
+    }
+
+    /// The columns of what was saved, \[shards, rows of a shard, columns\], for a product with these. Quantised, rows without
+    /// a gradient, such as padding, count in no exponent.
+    ///
+    /// # Errors
+    /// As [`Operand::new`].
+    pub fn beside(
+        &self,
+        device: &Device,
+        saved: Source<'_>,
+        columns: usize,
+    ) -> Result<Operand, KernelError> {
+        let own = self.operand.of();
+        let of = Matrices::shards([own.outer, own.terms], columns);
+        if let Operand::Floats(..) = self.operand {
+            return Operand::floats(saved, of);
+        }
+        let beside = match &self.rows {
+            Some(rows) => Beside::Prepared(rows),
+            None => Beside::Values(self.values, own.vectors),
+        };
+        let of_saved = of.preparation(Role::Saved);
+        let prepared = Prepared::columns_beside(device, saved, of_saved, beside)?;
+        Ok(Operand::Quantised(prepared, of))
+    }
+}
