@@ -8,7 +8,7 @@ use hlx_autograd::{Recompute, Tensor};
 use hlx_core::arith::uniform;
 use hlx_core::{Buffer, Device, Graph};
 use hlx_nn::{
-    AdamW, AdamWConfig, MicroBatchPlan, Mode, Model, ModelIntegers, Module, NnError, Optimizer,
+    AdamW, AdamWConfig, MicroBatchPlan, Mode, Model, Module, NnError, Optimizer, PreparedWeights,
     Transformer, TransformerConfig, cross_entropy,
 };
 
@@ -161,10 +161,10 @@ impl Training {
         let mode = Mode::train(device, 1)?
             .with_shards(pass.plan.shards, false)
             .with_recomputation(recompute);
-        let integers = ModelIntegers::new(model.weights())?;
+        let prepared = PreparedWeights::new(model.weights())?;
         let (graph, loss) = device.record(|| -> Result<Buffer, NnError> {
-            integers.update()?;
-            integers.use_in_recording();
+            prepared.update()?;
+            prepared.use_in_recording();
             let logits = model.forward(inputs, &mode)?;
             let loss = cross_entropy(&logits, targets, &scale, 0.0)?;
             loss.backward_with(&pass.plan)?;
@@ -177,7 +177,7 @@ impl Training {
             uploads,
             graph,
             loss,
-            _kept: (Box::new((model, integers)), mode, scale),
+            _kept: (Box::new((model, prepared)), mode, scale),
         })
     }
 

@@ -1,6 +1,6 @@
 //! The errors of the tape: every variant names the operation and what it found.
 
-use hlx_core::{Arithmetic, CoreError, DType};
+use hlx_core::{CoreError, DType};
 use hlx_kernels::KernelError;
 use thiserror::Error;
 
@@ -43,18 +43,6 @@ pub enum AutogradError {
         found: String,
         /// The device of the tensor whose method was called.
         expected: String,
-    },
-    /// A tensor of a handle whose products are computed in another arithmetic.
-    #[error("{op}: {argument} is of the {found} arithmetic, expected {expected}")]
-    Arithmetic {
-        /// The operation.
-        op: &'static str,
-        /// The argument.
-        argument: &'static str,
-        /// Its arithmetic.
-        found: Arithmetic,
-        /// That of the tensor whose method was called.
-        expected: Arithmetic,
     },
     /// The plan's shards do not divide the batch of an operation with parameters.
     #[error("{op}: {shards} shards do not divide a batch of {batch}")]

@@ -84,8 +84,8 @@ pub use optimizer::{
     UpdateRule, Watched, clip_grad_norm_, clip_grad_value_,
 };
 pub use parameters::{
-    InferenceModel, ModelBuffer, ModelIntegers, Parameter, ParameterBuilder, ParameterSet,
-    ParameterUse, Part, Parts, Weights, WeightsSnapshot, check_finite,
+    InferenceModel, ModelBuffer, Parameter, ParameterBuilder, ParameterSet, ParameterUse, Part,
+    Parts, PreparedWeights, Weights, WeightsSnapshot, check_finite,
 };
 pub use schedule::{DecayShape, OneCycle, Plateau, PlateauConfig, PlateauState, Schedule};
 pub use shard_plan::ShardPlan;

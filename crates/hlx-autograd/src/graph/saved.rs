@@ -2,13 +2,11 @@
 //! again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use hlx_core::{Arithmetic, Buffer, Device, last_moment};
-use hlx_kernels::KernelError;
+use hlx_core::{Buffer, Device, last_moment};
 use hlx_kernels::KernelTuning;
 use hlx_kernels::activation::{Activation, activation_forward};
-use hlx_kernels::product::quantised::{PIECE, Prepared, Source};
+use hlx_kernels::product::{Source, takes_sources};
 
 use crate::graph::backward::watch;
 use crate::{AutogradError, Result, Tensor};
@@ -20,14 +18,14 @@ pub(crate) type Recipe = Arc<dyn Fn() -> Result<Buffer> + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Again {
     pub recipe: Recipe,
-    /// From what kernels compute them on their way to integers, where results are prepared so ([`prepares_results`]).
+    /// What operands of products are made of in their place, where these take sources ([`takes_sources`]).
     pub origin: Option<Origin>,
 }
 
 impl Again {
     /// Those of an activation's result.
     pub fn of_activation(device: &Device, kind: Activation, x: Saved) -> Self {
-        let origin = prepares_results(device).then(|| Origin::Activation {
+        let origin = takes_sources(device).then(|| Origin::Activation {
             kind,
             x: Box::new(x.clone()),
         });
@@ -56,13 +54,13 @@ pub(crate) enum Origin {
     },
     LayerNorm {
         x: Box<Saved>,
-        stats: Statistics,
+        stats: Buffer,
         weight: Box<Saved>,
         bias: Box<Saved>,
     },
     RmsNorm {
         x: Box<Saved>,
-        stats: Statistics,
+        stats: Buffer,
         weight: Box<Saved>,
     },
 }
@@ -92,73 +90,18 @@ impl Origin {
                 bias,
             } => body(Source::LayerNorm {
                 x: &x.values()?,
-                stats: stats.buffer(),
+                stats,
                 weight: &weight.values()?,
                 bias: &bias.values()?,
             }),
             Self::RmsNorm { x, stats, weight } => body(Source::RmsNorm {
                 x: &x.values()?,
-                stats: stats.buffer(),
+                stats,
                 weight: &weight.values()?,
             }),
         }
     }
 }
-
-/// The statistics of a norm, which the launch that makes floats writes, and also the one that makes integers if there is one.
-#[derive(Clone)]
-pub(crate) struct Statistics {
-    of_floats: Buffer,
-    of_integers: Option<(Buffer, Taken)>,
-}
-
-impl Statistics {
-    /// Allocates those of a norm of rows, so many values a row.
-    pub fn new(device: &Device, [rows, columns]: [usize; 2], of_row: usize) -> Result<Self> {
-        let fits = rows > 0 && (1..=PIECE).contains(&columns);
-        let len = rows * of_row;
-        let of_integers = match fits && prepares_results(device) {
-            true => Some((device.alloc(len)?, Taken::default())),
-            false => None,
-        };
-        Ok(Self {
-            of_floats: device.alloc(len)?,
-            of_integers,
-        })
-    }
-
-    /// Whether there is a launch that makes integers.
-    pub fn has_integers(&self) -> bool {
-        self.of_integers.is_some()
-    }
-
-    /// What the launch that makes floats writes.
-    pub fn of_floats(&self) -> &Buffer {
-        &self.of_floats
-    }
-
-    /// Launches what makes integers, if there is such a launch.
-    pub fn prepare(
-        &self,
-        launch: impl FnOnce(&Buffer) -> Result<Prepared, KernelError>,
-    ) -> Result<Option<(Prepared, Taken)>> {
-        let Some((buffer, taken)) = &self.of_integers else {
-            return Ok(None);
-        };
-        Ok(Some((launch(buffer)?, Arc::clone(taken))))
-    }
-
-    /// Those of the launch whose result is read, so that a graph can leave out the other.
-    pub fn buffer(&self) -> &Buffer {
-        match &self.of_integers {
-            Some((buffer, taken)) if taken.load(Ordering::Relaxed) => buffer,
-            _ => &self.of_floats,
-        }
-    }
-}
-
-/// Whether integers that a tensor keeps were taken.
-pub(crate) type Taken = Arc<AtomicBool>;
 
 /// Values for a backward pass.
 #[derive(Clone)]
@@ -205,7 +148,7 @@ impl Saved {
         // Only there is a buffer's memory free after its last launch, whoever holds it.
         let frees =
             device.plans_memory() && buffer.len() >= KernelTuning::of(device).recompute_from;
-        let is_prepared = again.origin.is_some() && prepares_results(device);
+        let is_prepared = again.origin.is_some() && takes_sources(device);
         (frees || is_prepared).then(|| Self::Again(again.clone()))
     }
 
@@ -241,11 +184,4 @@ impl Saved {
             Self::Again(again) => (again.recipe)(),
         }
     }
-}
-
-/// Whether results become integers where they are computed: in graphs of a Vulkan device, which leave out launches whose floats
-/// nobody reads then.
-pub(crate) fn prepares_results(device: &Device) -> bool {
-    let integer = device.arithmetic() == Arithmetic::Integer;
-    integer && device.plans_memory() && device.tuning().skips_unread
 }

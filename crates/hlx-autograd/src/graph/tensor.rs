@@ -1,24 +1,22 @@
 //! `Tensor`: a typed, strided array on a device, with its place on the tape.
 
 mod check;
-mod integers;
 mod read;
 mod taped;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use hlx_core::{Arithmetic, Buffer, DType, Device, last_moment};
+use hlx_core::{Buffer, DType, Device, last_moment};
 use hlx_kernels::Layout;
+use hlx_kernels::product::{Matrices, Operand, Role, takes_sources};
 
 use crate::Result;
 use crate::error::AutogradError;
 use crate::graph::input::{GradientSource, Input, Leaf};
-use crate::graph::saved::{Again, Saved, prepares_results};
+use crate::graph::saved::{Again, Saved};
 use crate::samples::{Batch, Samples};
 pub(crate) use check::check_count;
-use integers::KeptIntegers;
-pub use integers::WeightIntegers;
 
 /// An array on a device. Clones share the memory and the place on the tape.
 #[derive(Clone)]
@@ -39,8 +37,6 @@ struct Inner {
     of_leaf: bool,
     /// How to compute the values again from what is saved anyway, if that is cheap.
     again: OnceLock<Again>,
-    /// The values as integers, in the `integer` arithmetic; tensors of the same elements share them.
-    integers: Option<Arc<KeptIntegers>>,
 }
 
 /// Whether elements are floats of 16 bits.
@@ -163,8 +159,6 @@ impl Tensor {
 
     /// Other places in the same memory, at a place of the tape that tells how the values came about.
     pub(crate) fn with_layout(&self, layout: Layout, samples: Samples, input: Input) -> Self {
-        let integers = self.0.integers.clone();
-        let integers = integers.filter(|_| layout == self.0.layout);
         Self(Arc::new(Inner {
             device: self.0.device.clone(),
             storage: self.0.storage.clone(),
@@ -175,7 +169,6 @@ impl Tensor {
             born: self.0.born,
             placed: last_moment(),
             again: OnceLock::new(),
-            integers,
         }))
     }
 
@@ -188,7 +181,6 @@ impl Tensor {
             samples,
             input: self.0.input.clone(),
             again: OnceLock::new(),
-            integers: self.0.integers.clone(),
             ..*self.0
         }))
     }
@@ -205,7 +197,6 @@ impl Tensor {
             placed: last_moment(),
             of_leaf: self.0.of_leaf,
             again: OnceLock::new(),
-            integers: self.0.integers.clone(),
         }))
     }
 
@@ -239,7 +230,6 @@ impl Tensor {
         samples: Samples,
         input: Input,
     ) -> Result<Self> {
-        let keeps = device.arithmetic() == Arithmetic::Integer && buffer.dtype().is_float();
         Ok(Self(Arc::new(Inner {
             device: device.clone(),
             storage: buffer,
@@ -250,7 +240,6 @@ impl Tensor {
             born: last_moment(),
             placed: last_moment(),
             again: OnceLock::new(),
-            integers: keeps.then(Arc::default),
         })))
     }
 
@@ -265,7 +254,7 @@ impl Tensor {
 
     /// Notes how to compute these values again from what the backward pass has anyway.
     pub(crate) fn with_recipe(self, again: Again) -> Self {
-        if self.requires_grad() || prepares_results(self.device()) {
+        if self.requires_grad() || takes_sources(self.device()) {
             // The tensor is new, so that it has no recipe yet.
             let _ = self.0.again.set(again);
         }
@@ -275,6 +264,28 @@ impl Tensor {
     /// How to compute the values again, if that was noted.
     pub(crate) fn recipe(&self) -> Option<&Again> {
         self.0.again.get()
+    }
+
+    /// The values as the operand of a product: the one that is remembered of them, or a new one of what they are computed
+    /// from, or else of `values`, which are theirs in row-major order.
+    pub(crate) fn product_operand(
+        &self,
+        role: Role,
+        of: Matrices,
+        values: impl FnOnce() -> Result<Buffer>,
+    ) -> Result<Operand> {
+        let (device, of_leaf) = (self.device(), self.is_of_leaf());
+        Operand::remembered(device, self.operand(), of_leaf, role, of, || {
+            let origin = self.recipe().and_then(|again| again.origin.as_ref());
+            // The rows of norms come with them.
+            let origin = origin.filter(|origin| takes_sources(device) && !origin.is_of_norm());
+            match origin {
+                Some(origin) => {
+                    origin.with_source(|source| Ok(Operand::new(device, role, source, of)?))
+                }
+                None => Ok(Operand::new(device, role, &values()?, of)?),
+            }
+        })
     }
 
     /// Saves the values for a backward pass, as cheaply as that can be.

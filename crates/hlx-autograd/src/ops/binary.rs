@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use hlx_kernels::activation::activation_forward;
 use hlx_kernels::elementwise::{self, Binary};
+use hlx_kernels::product::takes_sources;
 
 use super::frame::{broadcast, compute_type, promoted};
 use super::scalar::Operand;
-use crate::graph::saved::{Again, Origin, prepares_results};
+use crate::graph::saved::{Again, Origin};
 use crate::graph::tape::gradients_enabled;
 use crate::{AutogradError, DType, Result, Tensor};
 
@@ -176,7 +177,7 @@ impl Tensor {
             return Ok(constant.with_samples_of(samples));
         };
         let again = match operation {
-            Binary::Mul if prepares_results(device) && dense(&a) && dense(&b) => {
+            Binary::Mul if takes_sources(device) && dense(&a) && dense(&b) => {
                 gated_again([self, &other], [&a, &b])?
             }
             _ => None,

@@ -3,14 +3,11 @@
 #[cfg(test)]
 mod tests;
 
-use hlx_core::{Arithmetic, Buffer, DType, Device, sizes};
-use hlx_kernels::KernelError;
+use hlx_core::{Buffer, DType, Device, sizes};
 use hlx_kernels::embedding::embedding_forward;
 use hlx_kernels::experts::{Choices, ExpertsTable, experts_bounds, experts_sum, experts_table};
-use hlx_kernels::product::quantised::{Preparation, Prepared, Width};
 use hlx_kernels::product::{
-    ExpertsColumns, ExpertsProduct, experts_product, experts_product_integers,
-    experts_weight_gradient, experts_weight_gradient_integers,
+    ExpertsGradient, ExpertsProduct, Matrices, Operand, Role, experts_multiply,
 };
 
 use crate::samples::Samples;
@@ -108,49 +105,15 @@ fn bounds_of(
     Ok(bounds)
 }
 
-/// Rows of all experts, as they are, and as integers in the integer arithmetic.
-struct Rows<'a> {
-    values: &'a Buffer,
-    integers: Option<Prepared>,
-}
-
-impl<'a> Rows<'a> {
-    fn new(
-        device: &Device,
-        values: &'a Buffer,
-        [rows, width]: [usize; 2],
-        integers: bool,
-    ) -> Result<Self> {
-        let of = Preparation::of_rows(rows, width, Width::Wide);
-        let integers = integers
-            .then(|| Prepared::new(device, values, of))
-            .transpose()?;
-        Ok(Self { values, integers })
-    }
-
-    /// Multiplies each expert's rows with its weight.
-    fn multiply(
-        &self,
-        device: &Device,
-        weights: &[Buffer],
-        bounds: &Buffer,
-        y: &Buffer,
-        product: &ExpertsProduct,
-    ) -> Result<(), KernelError> {
-        match &self.integers {
-            Some(rows) => experts_product_integers(device, rows, weights, bounds, y, product),
-            None => experts_product(device, self.values, weights, bounds, y, product),
-        }
-    }
-}
-
-/// Adds up the gradients of the weights that want one, from the rows of dy and of x with their widths.
+/// Adds up the gradients of the weights that want one, from dy and x with their widths; `dy_rows` is dy as the operand of
+/// another product.
 fn add_weight_gradients(
     pass: &mut Backward<'_>,
     places: &[Input],
-    ((dy, n), (x, k)): ((&Rows<'_>, usize), (&Buffer, usize)),
+    values: [&Buffer; 2],
+    dy_rows: Option<&Operand>,
+    widths: [usize; 2],
     choices: &ExpertChoices,
-    arithmetic: Arithmetic,
 ) -> Result<()> {
     let (device, shards) = (pass.device().clone(), pass.shards());
     let bounds = match shards {
@@ -158,26 +121,11 @@ fn add_weight_gradients(
         shards => bounds_of(&device, &choices.table, shards, &choices.choices)?,
     };
     let shard_tokens = choices.choices.tokens / shards.max(1);
-    let columns = match arithmetic {
-        Arithmetic::Portable => None,
-        Arithmetic::Integer => Some(ExpertsColumns::new(
-            &device,
-            (dy.values, n),
-            dy.integers.as_ref(),
-            (x, k),
-            &bounds,
-            shard_tokens,
-        )?),
-    };
+    let gradient = ExpertsGradient::new(&device, values, dy_rows, widths, &bounds, shard_tokens)?;
     let wanted = places.iter().enumerate();
     for (expert, place) in wanted.filter(|(_, place)| place.requires_grad()) {
         pass.parameter(place, choices.batch, |device, target, shards| {
-            let target = (&target.buffer, target.accumulate);
-            if let Some(columns) = &columns {
-                return experts_weight_gradient_integers(device, columns, [expert, shards], target);
-            }
-            let of = (&bounds, expert, shards);
-            experts_weight_gradient(device, (dy.values, n), (x, k), of, target)
+            gradient.of_weight(device, [expert, shards], &target.buffer, target.accumulate)
         })?;
     }
     Ok(())
@@ -253,11 +201,9 @@ impl Tensor {
             k,
             trans_b: true,
         };
-        let arithmetic = device.arithmetic();
-        let integers = arithmetic == Arithmetic::Integer;
-        let x_values = self.buffer()?;
-        let rows_of_x = Rows::new(device, &x_values, [rows, k], integers)?;
-        rows_of_x.multiply(device, &values, &choices.bounds, &y, &product)?;
+        let of = Matrices::rows(1, rows, k);
+        let x = Operand::new(device, Role::Signal, &self.buffer()?, of)?;
+        experts_multiply(device, &x, &values, &choices.bounds, &y, &product)?;
         let wants_weights = weights.iter().any(Tensor::requires_grad);
         let saved_x = wants_weights.then(|| self.save()).transpose()?;
         let kept = weights
@@ -270,16 +216,18 @@ impl Tensor {
         let inputs: Vec<&Tensor> = [self].into_iter().chain(weights).collect();
         let y = Tensor::from_operation(OP, &inputs, y, &[rows, n], move |pass, dy| {
             let (device, dy) = (pass.device().clone(), dy.buffer()?);
-            // Their integers tell which rows have no gradient.
-            let reads_rows = integers && x.requires_grad();
-            let rows_of_dy = Rows::new(&device, &dy, [rows, n], reads_rows)?;
+            let of = Matrices::rows(1, rows, n);
+            let dy_rows = x
+                .requires_grad()
+                .then(|| Operand::new(&device, Role::Gradient, &dy, of))
+                .transpose()?;
             if let Some(saved_x) = &saved_x {
-                let operands = ((&rows_of_dy, n), (&saved_x.values()?, k));
-                add_weight_gradients(pass, &places, operands, &choices, arithmetic)?;
+                let (values, rows) = ([&dy, &saved_x.values()?], dy_rows.as_ref());
+                add_weight_gradients(pass, &places, values, rows, [n, k], &choices)?;
             }
-            if !x.requires_grad() {
+            let Some(dy_rows) = dy_rows else {
                 return Ok(());
-            }
+            };
             let values = kept.iter().map(crate::graph::saved::Saved::values);
             let values = values.collect::<Result<Vec<Buffer>>>()?;
             let dx = device.alloc_shape(&[rows, k])?;
@@ -289,7 +237,7 @@ impl Tensor {
                 k: n,
                 trans_b: false,
             };
-            rows_of_dy.multiply(&device, &values, &choices.bounds, &dx, &product)?;
+            experts_multiply(&device, &dy_rows, &values, &choices.bounds, &dx, &product)?;
             pass.add(&x, Gradient::owned(dx))
         })?;
         Ok(y.with_samples_of(Samples::Lost))

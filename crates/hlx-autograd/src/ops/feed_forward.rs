@@ -1,11 +1,10 @@
 //! Two affine maps of the last dimension with an activation between them.
 
 use hlx_kernels::activation::Activation;
-use hlx_kernels::product::Epilogue;
-use hlx_kernels::product::quantised::{Preparation, Prepared, Source, Width};
+use hlx_kernels::product::{Epilogue, Matrices, Operand, Role, Source, takes_sources};
 
-use super::linear::{Affine, Rows, residual_epilogue};
-use crate::graph::saved::{Again, Saved, prepares_results};
+use super::linear::{Affine, residual_epilogue};
+use crate::graph::saved::{Again, Saved};
 use crate::{Gradient, Result, Tensor};
 
 impl Tensor {
@@ -46,19 +45,19 @@ impl Tensor {
         let kept = Saved::kept(hidden.clone(), "(none)".to_owned());
         let again = Again::of_activation(device, kind, kept);
         let x_rows = up.rows(self, rows)?;
-        let (active, saved_active) = match prepares_results(device) {
-            // What is active becomes integers where it is computed, and is nowhere stored.
+        let (active, saved_active) = match takes_sources(device) {
+            // What is active is prepared where it is computed, and is nowhere stored.
             true => {
-                up.forward(device, &x_rows, &hidden, rows, Epilogue::None)?;
+                up.forward(device, &x_rows, &hidden, Epilogue::None)?;
                 let x = Source::Activation { kind, x: &hidden };
-                let of = Preparation::of_rows(rows, up.n, Width::Wide);
-                let active = Rows::Integers(Prepared::new(device, x, of)?);
+                let of = Matrices::rows(1, rows, up.n);
+                let active = Operand::new(device, Role::Signal, x, of)?;
                 (active, Saved::Again(again))
             }
             false => {
                 let active = device.alloc_shape(&[rows, up.n])?;
                 let activation = Epilogue::Activation { kind, out: &active };
-                up.forward(device, &x_rows, &hidden, rows, activation)?;
+                up.forward(device, &x_rows, &hidden, activation)?;
                 let saved = Saved::own(device, &active, &again);
                 let active = Tensor::from_buffer(device, active, &[rows, up.n])?;
                 (down.rows(&active, rows)?, saved)
@@ -67,13 +66,7 @@ impl Tensor {
         drop(x_rows);
         let y = device.alloc_shape(&[rows, down.n])?;
         let around = residual.map(Tensor::buffer).transpose()?;
-        down.forward(
-            device,
-            &active,
-            &y,
-            rows,
-            residual_epilogue(around.as_ref()),
-        )?;
+        down.forward(device, &active, &y, residual_epilogue(around.as_ref()))?;
 
         let parameters = up.parameters().chain(down.parameters());
         let inputs: Vec<&Tensor> = parameters.chain([self]).chain(residual).collect();

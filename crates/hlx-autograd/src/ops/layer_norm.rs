@@ -7,9 +7,10 @@ use hlx_kernels::layer_norm::{
     layer_norm_forward,
 };
 use hlx_kernels::product::quantised::prepare_layer_norm;
+use hlx_kernels::product::{remember_norm, takes_norm};
 
 use super::normal::Norm;
-use crate::graph::saved::{Again, Origin, Statistics};
+use crate::graph::saved::{Again, Origin};
 use crate::{Backward, Gradient, Input, Result, Tensor};
 
 impl Tensor {
@@ -42,15 +43,16 @@ impl Tensor {
         let device = self.device();
         let y = device.alloc(self.n_elements())?;
         let [x_values, w, b] = [self.buffer()?, weight.buffer()?, bias.buffer()?];
-        let stats = Statistics::new(device, [rows, columns], 2)?;
-        let of_floats = stats.of_floats();
-        layer_norm_forward(device, &x_values, &w, &b, &y, of_floats, rows, columns, eps)?;
-        let integers = stats.prepare(|stats| {
-            let shape = [rows, columns];
-            prepare_layer_norm(device, &x_values, [&w, &b], stats, eps, shape)
-        })?;
+        let stats = device.alloc_shape(&[rows, 2])?;
+        layer_norm_forward(device, &x_values, &w, &b, &y, &stats, rows, columns, eps)?;
+        let shape = [rows, columns];
+        let is_operand = takes_norm(device, shape);
+        if is_operand {
+            let digits = prepare_layer_norm(device, &x_values, [&w, &b], &stats, eps, shape)?;
+            remember_norm(device, &y, digits);
+        }
         let again = [self.keep(&x_values), weight.keep(&w), bias.keep(&b)];
-        let origin = stats.has_integers().then(|| {
+        let origin = is_operand.then(|| {
             let [x, weight, bias] = again.clone().map(Box::new);
             let stats = stats.clone();
             Origin::LayerNorm {
@@ -75,7 +77,7 @@ impl Tensor {
                 }
                 let device = pass.device().clone();
                 let (x_values, dy) = (&x_values.values()?, &dy.buffer()?);
-                let stats = stats.buffer();
+                let stats = &stats;
                 if gain.requires_grad() || shift.requires_grad() {
                     let (dw, db) = pass.open_pair(&gain, &shift, batch)?;
                     let (shards, accumulate) = (pass.shards(), dw.accumulate);
@@ -121,9 +123,6 @@ impl Tensor {
                 pass.add(&x, Gradient::owned(dx))
             },
         )?;
-        if let Some((integers, taken)) = integers {
-            y.keep_integers(integers, taken);
-        }
         let device = device.clone();
         let recipe = Arc::new(move || {
             let [x, w, b] = &again;

@@ -1,12 +1,10 @@
 //! The affine map of the last dimension, alone or added to a residual stream.
 
-use hlx_core::{Arithmetic, Buffer, Device};
+use hlx_core::{Buffer, Device};
 use hlx_kernels::KernelTuning;
-use hlx_kernels::product::quantised::{Prepared, Source};
-use hlx_kernels::product::{Epilogue, MatMul, matmul_with};
+use hlx_kernels::product::{End, Epilogue, Incoming, Matrices, Operand, Role, Source, multiply};
 use hlx_kernels::reduce::column_sum;
 
-use super::integer::{self, Incoming, Sizes, Wide};
 use super::weight_gradient::WeightGradient;
 use crate::graph::saved::Saved;
 use crate::{Backward, Batch, DType, Gradient, Input, Result, Tensor};
@@ -20,22 +18,12 @@ pub(super) struct Affine<'a> {
     pub n: usize,
 }
 
-/// The input of an affine map.
-pub(super) enum Rows {
-    /// As it lies in memory.
-    Values(Buffer),
-    /// Wide rows in the integer arithmetic.
-    Integers(Prepared),
-}
-
 /// What the backward pass needs of an affine map.
 pub(super) struct SavedAffine {
     weight: Input,
     bias: Option<Input>,
     /// The weight and its values, where a gradient of the input is computed.
     values: Option<(Tensor, Saved)>,
-    /// Of the forward pass.
-    arithmetic: Arithmetic,
     k: usize,
     n: usize,
 }
@@ -80,7 +68,6 @@ impl<'a> Affine<'a> {
             weight: self.weight.input(),
             bias: self.bias.map(Tensor::input),
             values: input_gradient.then(|| saved(self.weight)).transpose()?,
-            arithmetic: self.weight.device().arithmetic(),
             k: self.k,
             n: self.n,
         })
@@ -92,58 +79,35 @@ impl<'a> Affine<'a> {
     }
 
     /// A tensor's rows as [`Affine::forward`] reads them.
-    pub(super) fn rows(&self, x: &Tensor, rows: usize) -> Result<Rows> {
-        match x.device().arithmetic() {
-            Arithmetic::Integer => Ok(Rows::Integers(integer::rows_of(x, rows, self.k)?)),
-            Arithmetic::Portable => Ok(Rows::Values(x.buffer()?)),
-        }
+    pub(super) fn rows(&self, x: &Tensor, rows: usize) -> Result<Operand> {
+        let of = Matrices::rows(1, rows, self.k);
+        x.product_operand(Role::Signal, of, || x.buffer())
     }
 
-    /// Computes y = x Wᵀ + bias for `rows` rows, and what follows it.
+    /// Computes y = x Wᵀ + bias, and what follows it.
     pub fn forward(
         &self,
         device: &Device,
-        x: &Rows,
+        x: &Operand,
         y: &Buffer,
-        rows: usize,
         epilogue: Epilogue<'_>,
     ) -> Result<()> {
         let bias = self.bias.map(Tensor::buffer).transpose()?;
-        let x = match x {
-            Rows::Values(x) => x,
-            Rows::Integers(x) => {
-                let (parameters, sizes) = (
-                    (self.weight, bias.as_ref()),
-                    Sizes {
-                        rows,
-                        k: self.k,
-                        n: self.n,
-                    },
-                );
-                return integer::forward(device, x, parameters, y, sizes, epilogue);
-            }
-        };
-        let weight = self.weight.buffer()?;
-        let product = MatMul {
-            trans_b: true,
-            ..MatMul::new(rows, self.n, self.k)
-        };
-        Ok(matmul_with(
-            device,
-            x,
-            &weight,
-            bias.as_ref(),
-            y,
-            &product,
+        let (weight, of) = (self.weight, Matrices::rows(1, self.n, self.k));
+        let weight = weight.product_operand(Role::Weight, of, || weight.buffer())?;
+        let end = End {
+            bias: bias.as_ref(),
             epilogue,
-        )?)
+            ..End::NONE
+        };
+        Ok(multiply(device, [x, &weight], end, y)?)
     }
 }
 
 impl SavedAffine {
     /// The gradient of y, for both functions below.
     pub fn incoming<'a>(&self, dy: &'a Buffer) -> Incoming<'a> {
-        Incoming::new(dy, self.values.is_some())
+        Incoming::new(Role::Gradient, dy, self.values.is_some())
     }
 
     /// Adds up the gradients of bias and weight, from that of y and, for the weight, from x.
@@ -160,7 +124,7 @@ impl SavedAffine {
                 let (out, rows) = (&target.buffer, rows / shards);
                 column_sum(
                     device,
-                    dy.buffer,
+                    dy.values,
                     out,
                     shards,
                     rows,
@@ -174,18 +138,18 @@ impl SavedAffine {
         };
         let add = |pass: &mut Backward<'_>, x: Source<'_>| {
             let gradient = WeightGradient {
-                incoming: (self.arithmetic == Arithmetic::Integer).then_some((dy, Wide::Left)),
-                left: (dy.buffer, self.n),
-                right: (x, self.k),
+                dy,
+                x,
+                widths: [self.n, self.k],
                 rows,
+                transposed: false,
             };
             gradient.add_to(pass, &self.weight, batch)
         };
         // A large weight's shards are windows of what is stored.
-        let large = self.n * self.k >= KernelTuning::of(pass.device()).shards_in_turn_from;
-        match self.arithmetic {
-            Arithmetic::Integer if !large => x.with_source(|x| add(pass, x)),
-            _ => add(pass, (&x.values()?).into()),
+        match self.n * self.k >= KernelTuning::of(pass.device()).shards_in_turn_from {
+            true => add(pass, (&x.values()?).into()),
+            false => x.with_source(|x| add(pass, x)),
         }
     }
 
@@ -201,21 +165,14 @@ impl SavedAffine {
         let Some((weight, values)) = &self.values else {
             return Ok(());
         };
-        let values = &values.values()?;
-        if self.arithmetic == Arithmetic::Integer {
-            let sizes = Sizes {
-                rows,
-                k: self.k,
-                n: self.n,
-            };
-            let weight = integer::columns_of(weight, self.k, self.n)?;
-            integer::input_gradient(device, dy, &weight, dx, sizes, epilogue)?;
-            return Ok(());
-        }
-        let product = MatMul::new(rows, self.k, self.n);
-        Ok(matmul_with(
-            device, dy.buffer, values, None, dx, &product, epilogue,
-        )?)
+        let (values, of) = (values.values()?, Matrices::columns(1, self.n, self.k));
+        let weight = weight.product_operand(Role::Weight, of, || Ok(values))?;
+        let dy = dy.rows(device, rows, self.n)?;
+        let end = End {
+            epilogue,
+            ..End::NONE
+        };
+        Ok(multiply(device, [&dy, &weight], end, dx)?)
     }
 }
 
@@ -296,13 +253,8 @@ impl Tensor {
         let device = self.device();
         let y = device.alloc_shape(&[rows, map.n])?;
         let around = residual.map(Tensor::buffer).transpose()?;
-        map.forward(
-            device,
-            &map.rows(self, rows)?,
-            &y,
-            rows,
-            residual_epilogue(around.as_ref()),
-        )?;
+        let x = map.rows(self, rows)?;
+        map.forward(device, &x, &y, residual_epilogue(around.as_ref()))?;
         let inputs: Vec<&Tensor> = map.parameters().chain([self]).chain(residual).collect();
         // A sample per element of the last dimension is lost in the product.
         let last = self.rank() - 1;

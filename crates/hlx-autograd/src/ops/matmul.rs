@@ -2,13 +2,26 @@
 
 use hlx_core::{Buffer, Device};
 use hlx_kernels::broadcast_shape;
-use hlx_kernels::product::quantised::{Preparation, Prepared, Source, Width};
-use hlx_kernels::product::{Epilogue, MatMul, matmul, matmul_integers};
+use hlx_kernels::product::{
+    End, Incoming, MatMul, Matrices, Operand, Role, Source, matmul_integers, multiply,
+};
 
-use super::integer::{self, Incoming, Law, Sizes, Wide};
 use super::weight_gradient::WeightGradient;
 use crate::samples::Samples;
 use crate::{Backward, DType, Gradient, Input, Result, Tensor};
+
+/// The roles of the operands of a forward pass's product.
+const FORWARD: [Role; 2] = [Role::Signal, Role::Weight];
+/// Those of a recurrent layer's step.
+pub(super) const STEP: [Role; 2] = [Role::Step; 2];
+
+/// The roles in the products that are the derivatives of one with such roles, by the left operand and by the right one.
+fn roles_of_gradients(roles: [Role; 2]) -> [[Role; 2]; 2] {
+    match roles {
+        STEP => [STEP; 2],
+        _ => [[Role::Gradient, Role::Saved], [Role::Saved, Role::Gradient]],
+    }
+}
 
 impl Tensor {
     /// Computes the matrix product A B, as `torch.matmul`: A is \[.., M, K\], B is \[.., K, N\], and
@@ -30,15 +43,15 @@ impl Tensor {
         "assert_eq!(product.to_vec()?, [14.0, 32.0, 32.0, 77.0]);"
     )]
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
-        self.matmul_in(other, Law::of_inputs(self.device()))
+        self.matmul_of(other, FORWARD)
     }
 
-    /// Computes [`Tensor::matmul`] in this arithmetic, and so its derivatives.
-    pub(super) fn matmul_in(&self, other: &Tensor, law: Law) -> Result<Tensor> {
+    /// Computes [`Tensor::matmul`] of operands that have these roles in the step.
+    pub(super) fn matmul_of(&self, other: &Tensor, roles: [Role; 2]) -> Result<Tensor> {
         const OP: &str = "matmul";
         self.same_device(OP, [("the right operand", Some(other))])?;
         if self.is_half() && other.dtype() == self.dtype() {
-            return self.in_f32(|x| x.matmul_in(&other.to_dtype(DType::F32)?, law));
+            return self.in_f32(|x| x.matmul_of(&other.to_dtype(DType::F32)?, roles));
         }
         if matches!(self.dtype(), DType::I8 | DType::U8) && other.dtype() == self.dtype() {
             // 8-bit types wrap as their 32-bit sums' low bits do.
@@ -52,18 +65,18 @@ impl Tensor {
         match (self.rank(), other.rank()) {
             (0, _) => Err(self.shape_error(OP, "the left operand", "[.., M, K]")),
             (_, 0) => Err(other.shape_error(OP, "the right operand", "[.., K, N]")),
-            (1, 1) => self.unsqueeze(0)?.matmul_in(other, law)?.squeeze(0),
-            (1, _) => self.unsqueeze(0)?.matmul_in(other, law)?.squeeze(-2),
-            (_, 1) => self.matmul_in(&other.unsqueeze(1)?, law)?.squeeze(-1),
-            (2, 2) if is_whole => self.matmul_batched(other, law),
+            (1, 1) => self.unsqueeze(0)?.matmul_of(other, roles)?.squeeze(0),
+            (1, _) => self.unsqueeze(0)?.matmul_of(other, roles)?.squeeze(-2),
+            (_, 1) => self.matmul_of(&other.unsqueeze(1)?, roles)?.squeeze(-1),
+            (2, 2) if is_whole => self.matmul_batched(other, roles),
             (_, 2) if is_whole => {
                 // All rows in one product.
                 let product = self.flatten(0, -2)?.matmul(other)?;
                 let rows = &self.shape()[..self.rank() - 1];
                 product.reshape(&[rows, &product.shape()[1..]].concat())
             }
-            (_, 2) => self.matmul_shared(other, law),
-            _ => self.matmul_batched(other, law),
+            (_, 2) => self.matmul_shared(other, roles),
+            _ => self.matmul_batched(other, roles),
         }
     }
 
@@ -87,7 +100,7 @@ impl Tensor {
     }
 
     /// One right matrix: all rows of A in one product.
-    fn matmul_shared(&self, other: &Tensor, law: Law) -> Result<Tensor> {
+    fn matmul_shared(&self, other: &Tensor, roles: [Role; 2]) -> Result<Tensor> {
         const OP: &str = "matmul";
         let (rows, k) = self.rows_and_columns(OP)?;
         let n = match other.shape() {
@@ -97,24 +110,12 @@ impl Tensor {
         let device = self.device();
         let c = device.alloc_shape(&[rows, n])?;
         if !c.is_empty() {
-            let (b, trans_b) = other.matrix()?;
-            match law {
-                Law::Portable => {
-                    let product = MatMul {
-                        trans_b,
-                        ..MatMul::new(rows, n, k)
-                    };
-                    matmul(device, &self.buffer()?, &b, None, &c, &product)?;
-                }
-                Law::Integer(wide) => {
-                    let (a, trans_a) = match self.rank() {
-                        2 => self.matrix()?,
-                        _ => (self.buffer()?, false),
-                    };
-                    let operands = [(&a, trans_a), (&b, trans_b)];
-                    integer::matmul(device, operands, [1, rows, n, k], wide, &c)?;
-                }
-            }
+            let b = other.matrix()?;
+            let a = match self.rank() {
+                2 => self.matrix()?,
+                _ => (self.buffer()?, false),
+            };
+            product(device, [a, b], roles, [1, rows, n, k], &c)?;
         }
         let mut shape = self.shape().to_vec();
         shape[self.rank() - 1] = n;
@@ -125,33 +126,33 @@ impl Tensor {
         let [a, b] = saved(self, other);
         let product = Tensor::of_rule(OP, &[self, other], (c, &shape), move |pass, dc, _| {
             if pass.is_recorded() {
-                return recorded_backward(pass, dc, [&a, &b], rows, law);
+                return recorded_backward(pass, dc, [&a, &b], rows, roles_of_gradients(roles));
             }
-            let sizes = Sizes { rows, k, n };
             let dc = dc.buffer()?;
             let reads_rows = a.place.requires_grad() && b.values.is_some();
-            let incoming = Incoming::new(&dc, reads_rows);
+            let [[of_dc, of_b], _] = roles_of_gradients(roles);
+            let incoming = Incoming::new(of_dc, &dc, reads_rows);
             if let (true, Some(a)) = (b.place.requires_grad(), &a.values) {
-                let of_integers = law != Law::Portable;
                 let gradient = WeightGradient {
-                    incoming: of_integers.then_some((&incoming, Wide::Right)),
-                    left: (&a.buffer()?, k),
-                    right: (Source::Stored(&dc), n),
+                    dy: &incoming,
+                    x: Source::Stored(&a.buffer()?),
+                    widths: [n, k],
                     rows,
+                    transposed: true,
                 };
                 gradient.add_to(pass, &b.place, batch)?;
             }
             let Some(b) = b.values.as_ref().filter(|_| a.place.requires_grad()) else {
                 return Ok(());
             };
-            let da = left_gradient(pass.device(), &incoming, b, sizes, law)?;
+            let da = left_gradient(pass.device(), &incoming, (b, of_b), [rows, n, k])?;
             pass.add(&a.place, Gradient::owned(da))
         })?;
         Ok(product.with_samples_of(samples))
     }
 
     /// A right matrix for each left one; the dimensions before them broadcast.
-    fn matmul_batched(&self, other: &Tensor, law: Law) -> Result<Tensor> {
+    fn matmul_batched(&self, other: &Tensor, roles: [Role; 2]) -> Result<Tensor> {
         const OP: &str = "matmul";
         let (&[ref left @ .., m, k], &[ref right @ .., inner, n]) = (self.shape(), other.shape())
         else {
@@ -169,19 +170,18 @@ impl Tensor {
         let a = self.expand_with(OP, &with([m, k]), samples)?;
         let b = other.expand_with(OP, &with([k, n]), samples)?;
         let shape = with([m, n]);
-        let c = batched(&a, &b, law)?;
+        let c = batched(&a, &b, roles)?;
         let operands = [a, b];
         let inputs = [&operands[0], &operands[1]];
         let [a, b] = saved(inputs[0], inputs[1]);
+        let [of_left, of_right] = roles_of_gradients(roles);
         let product = Tensor::of_rule(OP, &inputs, (c, &shape), move |pass, dc, _| {
             if let Some(values) = b.values.as_ref().filter(|_| a.place.requires_grad()) {
-                let law = law.of_gradient(Wide::Left);
-                let da = dc.matmul_in(&values.transpose(-2, -1)?, law)?;
+                let da = dc.matmul_of(&values.transpose(-2, -1)?, of_left)?;
                 pass.add_tensor(&a.place, &da)?;
             }
             if let Some(values) = a.values.as_ref().filter(|_| b.place.requires_grad()) {
-                let law = law.of_gradient(Wide::Right);
-                let db = values.transpose(-2, -1)?.matmul_in(dc, law)?;
+                let db = values.transpose(-2, -1)?.matmul_of(dc, of_right)?;
                 pass.add_tensor(&b.place, &db)?;
             }
             Ok(())
@@ -234,7 +234,7 @@ fn saved(a: &Tensor, b: &Tensor) -> [SavedOperand; 2] {
 }
 
 /// One product a matrix of equally many.
-fn batched(a: &Tensor, b: &Tensor, law: Law) -> Result<Buffer> {
+fn batched(a: &Tensor, b: &Tensor, roles: [Role; 2]) -> Result<Buffer> {
     let device = a.device();
     let (&[ref leading @ .., m, k], Some(&n)) = (a.shape(), b.shape().last()) else {
         return a.buffer();
@@ -245,21 +245,37 @@ fn batched(a: &Tensor, b: &Tensor, law: Law) -> Result<Buffer> {
         return Ok(c);
     }
     let is_float = a.dtype().is_float();
-    let ((a, trans_a), (b, trans_b)) = (a.matrix()?, b.matrix()?);
-    let product = MatMul {
-        trans_a,
-        trans_b,
-        ..strided(batch, [m, n, k], [m * k, k * n, m * n])
-    };
-    match law {
-        _ if !is_float => matmul_integers(device, &a, &b, &c, &product)?,
-        Law::Portable => matmul(device, &a, &b, None, &c, &product)?,
-        Law::Integer(wide) => {
-            let operands = [(&a, trans_a), (&b, trans_b)];
-            integer::matmul(device, operands, [batch, m, n, k], wide, &c)?;
-        }
+    let (a, b) = (a.matrix()?, b.matrix()?);
+    if is_float {
+        product(device, [a, b], roles, [batch, m, n, k], &c)?;
+        return Ok(c);
     }
+    let product = MatMul {
+        batch,
+        trans_a: a.1,
+        trans_b: b.1,
+        ..MatMul::new(m, n, k)
+    };
+    matmul_integers(device, &a.0, &b.0, &c, &product)?;
     Ok(c)
+}
+
+/// Computes C = A B of `batch` matrices of \[M, K\] and \[K, N\]. An operand comes with whether its matrices are stored as
+/// their transposes.
+fn product(
+    device: &Device,
+    [(a, trans_a), (b, trans_b)]: [(Buffer, bool); 2],
+    roles: [Role; 2],
+    [batch, m, n, k]: [usize; 4],
+    c: &Buffer,
+) -> Result<()> {
+    let of = |vectors: usize, are_columns: bool| match are_columns {
+        true => Matrices::columns(batch, k, vectors),
+        false => Matrices::rows(batch, vectors, k),
+    };
+    let a = Operand::new(device, roles[0], &a, of(m, trans_a))?;
+    let b = Operand::new(device, roles[1], &b, of(n, !trans_b))?;
+    Ok(multiply(device, [&a, &b], End::NONE, c)?)
 }
 
 /// The gradients of C = A B with one matrix B, made of operations.
@@ -268,16 +284,16 @@ fn recorded_backward(
     dc: &Tensor,
     [a, b]: [&SavedOperand; 2],
     rows: usize,
-    law: Law,
+    [of_left, of_right]: [[Role; 2]; 2],
 ) -> Result<()> {
     if let Some(values) = a.values.as_ref().filter(|_| b.place.requires_grad()) {
         let [k, n] = [values.shape()[values.rank() - 1], dc.shape()[dc.rank() - 1]];
         let left = values.reshape(&[rows, k])?.transpose(0, 1)?;
-        let db = left.matmul_in(&dc.reshape(&[rows, n])?, law.of_gradient(Wide::Right))?;
+        let db = left.matmul_of(&dc.reshape(&[rows, n])?, of_right)?;
         pass.add_tensor(&b.place, &db)?;
     }
     if let Some(values) = b.values.as_ref().filter(|_| a.place.requires_grad()) {
-        let da = dc.matmul_in(&values.transpose(0, 1)?, law.of_gradient(Wide::Left))?;
+        let da = dc.matmul_of(&values.transpose(0, 1)?, of_left)?;
         pass.add_tensor(&a.place, &da)?;
     }
     Ok(())
@@ -287,44 +303,23 @@ fn recorded_backward(
 fn left_gradient(
     device: &Device,
     dc: &Incoming<'_>,
-    b: &Tensor,
-    sizes: Sizes,
-    law: Law,
+    (b, of_b): (&Tensor, Role),
+    [rows, n, k]: [usize; 3],
 ) -> Result<Buffer> {
-    let Sizes { rows, k, n } = sizes;
     let da = device.alloc_shape(&[rows, k])?;
     let (b, trans_b) = b.matrix()?;
     if da.is_empty() || n == 0 {
         device.fill(&da, 0)?;
         return Ok(da);
     }
-    if law != Law::Portable {
-        let of = match trans_b {
-            true => Preparation::of_columns(1, n, k, Width::Narrow),
-            false => Preparation::of_rows(k, n, Width::Narrow),
-        };
-        let b = Prepared::new(device, &b, of)?;
-        integer::input_gradient(device, dc, &b, &da, sizes, Epilogue::None)?;
-        return Ok(da);
-    }
-    let product = MatMul {
-        trans_b: !trans_b,
-        ..MatMul::new(rows, k, n)
+    let of = match trans_b {
+        true => Matrices::columns(1, n, k),
+        false => Matrices::rows(1, k, n),
     };
-    matmul(device, dc.buffer, &b, None, &da, &product)?;
+    let b = Operand::new(device, of_b, &b, of)?;
+    let dc = dc.rows(device, rows, n)?;
+    multiply(device, [&dc, &b], End::NONE, &da)?;
     Ok(da)
-}
-
-/// A product of `batch` matrices that lie so far apart.
-pub(super) fn strided(batch: usize, [m, n, k]: [usize; 3], strides: [usize; 3]) -> MatMul {
-    let [stride_a, stride_b, stride_c] = strides;
-    MatMul {
-        batch,
-        stride_a,
-        stride_b,
-        stride_c,
-        ..MatMul::new(m, n, k)
-    }
 }
 
 #[cfg(test)]

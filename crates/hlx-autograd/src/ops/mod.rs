@@ -19,7 +19,6 @@ mod frame;
 mod group_norm;
 mod index;
 mod indexing;
-mod integer;
 mod join;
 mod layer_norm;
 mod linear;
@@ -30,6 +29,8 @@ mod mse;
 mod normal;
 mod order;
 mod pool;
+#[cfg(test)]
+mod quantised_tests;
 mod recurrent;
 mod reduction;
 mod rms_norm;

@@ -12,14 +12,14 @@ mod tests;
 
 use hlx_core::{Buffer, Device};
 use hlx_kernels::elementwise::assign_strided;
-use hlx_kernels::product::step_product;
+use hlx_kernels::product::{Incoming, Role, step_product};
 use hlx_kernels::recurrent::Step;
 use hlx_kernels::reduce::column_sum;
 use hlx_kernels::transpose::transpose;
 use hlx_kernels::{KernelError, Layout, Operand};
 
-use super::integer::Law;
-use super::weight_gradient::weight_gradient;
+use super::matmul::STEP;
+use super::weight_gradient::WeightGradient;
 use crate::error::AutogradError;
 use crate::{Backward, Batch, DType, Input, Result, Tensor};
 
@@ -336,9 +336,14 @@ impl Parameters {
         }
         if self.weight.requires_grad() {
             let before = sequence.hidden_before(pass.device(), out, first)?;
-            let (left, right) = ((ds, columns), (&before, sequence.hidden));
-            let weight = &self.weight.input();
-            weight_gradient(pass, weight, left, right, rows, self.batch)?;
+            let gradient = WeightGradient {
+                dy: &Incoming::new(Role::Step, ds, false),
+                x: (&before).into(),
+                widths: [columns, sequence.hidden],
+                rows,
+                transposed: false,
+            };
+            gradient.add_to(pass, &self.weight.input(), self.batch)?;
         }
         Ok(())
     }
@@ -378,10 +383,7 @@ impl Parameters {
             let Some(y) = y else { return Ok(()) };
             let [dx, ds] = rule(quarters(dy)?, quarters(y)?)?;
             parameters.recorded_gradients(pass, &ds, &before)?;
-            pass.add_tensor(
-                before.input(),
-                &ds.matmul_in(&parameters.weight, Law::Portable)?,
-            )?;
+            pass.add_tensor(before.input(), &ds.matmul_of(&parameters.weight, STEP)?)?;
             pass.add_tensor(&input, &dx)
         };
         let output = (values.clone(), &shape[..]);
@@ -399,9 +401,7 @@ fn quarters(x: &Tensor) -> Result<[Tensor; 4]> {
 /// leftᵀ right, summed over samples and positions: \[M, N\] of \[B, T, M\] and \[B, T, N\].
 fn outer_sum(left: &Tensor, right: &Tensor) -> Result<Tensor> {
     let flat = |x: &Tensor| x.flatten(0, 1);
-    flat(left)?
-        .transpose(0, 1)?
-        .matmul_in(&flat(right)?, Law::Portable)
+    flat(left)?.transpose(0, 1)?.matmul_of(&flat(right)?, STEP)
 }
 
 /// The derivative of the logistic function where it has this value.

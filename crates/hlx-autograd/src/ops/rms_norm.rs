@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use hlx_core::Device;
+use hlx_core::{Buffer, Device};
 use hlx_kernels::product::quantised::prepare_rms_norm;
+use hlx_kernels::product::{remember_norm, takes_norm};
 use hlx_kernels::rms_norm::{
     rms_norm_backward_input, rms_norm_backward_input_add, rms_norm_backward_weight,
     rms_norm_forward,
 };
 
 use super::normal::Norm;
-use crate::graph::saved::{Again, Origin, Saved, Statistics};
+use crate::graph::saved::{Again, Origin, Saved};
 use crate::{DType, Gradient, Result, Tensor};
 
 const OP: &str = "rms_norm";
@@ -83,18 +84,18 @@ impl Tensor {
         };
         let (x, w) = (self.buffer()?, gain.buffer()?);
         let y = device.alloc(x.len())?;
-        let stats = Statistics::new(device, [rows, columns], 1)?;
+        let stats = device.alloc(rows)?;
         if rows > 0 || columns == 0 {
-            rms_norm_forward(device, &x, &w, &y, stats.of_floats(), rows, columns, eps)?;
+            rms_norm_forward(device, &x, &w, &y, &stats, rows, columns, eps)?;
         }
-        let integers =
-            stats.prepare(|stats| prepare_rms_norm(device, &x, &w, stats, eps, [rows, columns]))?;
+        let is_operand = takes_norm(device, [rows, columns]);
+        if is_operand {
+            let digits = prepare_rms_norm(device, &x, &w, &stats, eps, [rows, columns])?;
+            remember_norm(device, &y, digits);
+        }
         let places = [self.input(), weight.input()];
         let (x, w) = (self.keep(&x), gain.keep(&w));
-        let integers = integers.map(|integers| {
-            let again = again(device, [x.clone(), w.clone()], stats.clone(), eps);
-            (integers, again)
-        });
+        let again = is_operand.then(|| again(device, [x.clone(), w.clone()], stats.clone(), eps));
         let (input, factor, batch) = (self.clone(), gain.clone(), self.batch());
         let dims: Vec<isize> = (1..=normalized.len() as isize).map(|back| -back).collect();
         let inputs = [self, &weight];
@@ -114,7 +115,7 @@ impl Tensor {
                 }
                 return pass.add_tensor(x_place, &dx);
             }
-            let (x, dy, stats) = (x.values()?, dy.buffer()?, stats.buffer());
+            let (x, dy, stats) = (x.values()?, dy.buffer()?, &stats);
             if weight.requires_grad() {
                 pass.parameter(weight, batch, |device, target, shards| {
                     let (out, more) = (&target.buffer, target.accumulate);
@@ -142,16 +143,15 @@ impl Tensor {
             }
             pass.add(x_place, Gradient::owned(dx))
         })?;
-        let Some(((integers, taken), again)) = integers else {
-            return Ok(y);
-        };
-        y.keep_integers(integers, taken);
-        Ok(y.with_recipe(again))
+        Ok(match again {
+            Some(again) => y.with_recipe(again),
+            None => y,
+        })
     }
 }
 
 /// The norm once more.
-fn again(device: &Device, [x, weight]: [Saved; 2], stats: Statistics, eps: f32) -> Again {
+fn again(device: &Device, [x, weight]: [Saved; 2], stats: Buffer, eps: f32) -> Again {
     let origin = Origin::RmsNorm {
         x: Box::new(x.clone()),
         stats,

@@ -4,114 +4,79 @@ use hlx_core::{ALIGNMENT_WORDS, Buffer, Device};
 use hlx_kernels::KernelError;
 use hlx_kernels::KernelTuning;
 use hlx_kernels::elementwise::add_assign;
-use hlx_kernels::product::quantised::Source;
-use hlx_kernels::product::{MatMul, matmul};
+use hlx_kernels::product::{End, Incoming, Source, multiply};
 
-use super::integer::{self, Columns, Incoming, Wide};
-use super::matmul::strided;
 use crate::{Backward, Batch, Input, Result};
 
-/// Computes a weight's gradient leftᵀ right, \[M, N\], summed over `rows` rows: one chain a
-/// shard over its rows in order, the shards pairwise, in every arithmetic. The operands come with their widths.
-pub(super) fn weight_gradient(
-    pass: &mut Backward<'_>,
-    weight: &Input,
-    left: (&Buffer, usize),
-    right: (&Buffer, usize),
-    rows: usize,
-    batch: Batch,
-) -> Result<()> {
-    let gradient = WeightGradient {
-        incoming: None,
-        left,
-        right: (Source::Stored(right.0), right.1),
-        rows,
-    };
-    gradient.add_to(pass, weight, batch)
-}
-
-/// A weight's gradient leftᵀ right, \[M, N\], of operands with their widths.
+/// A weight's gradient dyᵀ x, summed over `rows` rows.
 pub(super) struct WeightGradient<'a> {
-    /// In the integer arithmetic the gradient that comes in, the wide operand, and which one it is.
-    pub incoming: Option<(&'a Incoming<'a>, Wide)>,
-    pub left: (&'a Buffer, usize),
-    /// What is not stored is for the integer arithmetic, with all shards at once.
-    pub right: (Source<'a>, usize),
+    /// The gradient that comes in.
+    pub dy: &'a Incoming<'a>,
+    /// What was saved of the forward pass.
+    pub x: Source<'a>,
+    /// The columns of both.
+    pub widths: [usize; 2],
     pub rows: usize,
+    /// The weight is \[columns of x, columns of dy\], and its gradient xᵀ dy.
+    pub transposed: bool,
 }
 
 impl WeightGradient<'_> {
     /// Adds the sum over all shards up: each is a product of its own, and they are added pairwise.
     pub fn add_to(&self, pass: &mut Backward<'_>, weight: &Input, batch: Batch) -> Result<()> {
         let shards = pass.shards();
-        let [m, n] = [self.left.1, self.right.1];
         let per_shard = self.rows / shards;
         // Windows of single shards are bound by themselves.
-        let are_windows = [m, n].map(|width| (per_shard * width).is_multiple_of(ALIGNMENT_WORDS));
+        let are_windows = self
+            .widths
+            .map(|width| (per_shard * width).is_multiple_of(ALIGNMENT_WORDS));
         if are_windows == [true; 2]
             && shards.is_power_of_two()
             && shards > 1
-            && m * n >= KernelTuning::of(pass.device()).shards_in_turn_from
-            && let Source::Stored(right) = self.right.0
+            && self.widths[0] * self.widths[1]
+                >= KernelTuning::of(pass.device()).shards_in_turn_from
+            && let Source::Stored(x) = self.x
             && let Some(out) = pass.open_sum(weight, batch)?
         {
             let turns = ShardsInTurn {
                 device: pass.device(),
                 gradient: self,
-                right,
+                x,
                 per_shard,
             };
-            let waiting = (0..shards.ilog2()).map(|_| turns.device.alloc_shape(&[m, n]));
+            let waiting = (0..shards.ilog2()).map(|_| turns.device.alloc_shape(&self.widths));
             return turns.sum(0, shards, &out, &waiting.collect::<Result<Vec<_>, _>>()?);
         }
         pass.parameter(weight, batch, |device, target, shards| {
             let of = [shards, self.rows / shards];
-            let (out, accumulate) = (&target.buffer, target.accumulate);
-            self.of_shards(device, self.left.0, self.right.0, of, out, accumulate)
+            self.of_shards(device, None, of, &target.buffer, target.accumulate)
         })
     }
 
-    /// The partial sums of shards, \[shards, M, N\], from their rows.
+    /// The partial sums of shards: of all rows, or of windows of dy and x.
     fn of_shards(
         &self,
         device: &Device,
-        left: &Buffer,
-        right: Source<'_>,
-        [shards, per_shard]: [usize; 2],
+        windows: Option<[&Buffer; 2]>,
+        shards: [usize; 2],
         out: &Buffer,
         accumulate: bool,
     ) -> Result<(), KernelError> {
-        let [m, n] = [self.left.1, self.right.1];
-        if let Some((incoming, wide)) = self.incoming {
-            let (dy, x, widths) = match (wide, right) {
-                (Wide::Left, x) => (left, x, [m, n]),
-                (Wide::Right, Source::Stored(dy)) => (dy, left.into(), [n, m]),
-                _ => return Err(not_stored()),
-            };
-            let dy = &match shards * per_shard == self.rows {
-                true => incoming.columns(device, [shards, per_shard, widths[0]])?,
-                false => Columns::of_shard(device, dy, [per_shard, widths[0]])?,
-            };
-            let of = [shards, per_shard];
-            return integer::weight_gradient(device, (dy, wide), x, widths, of, out, accumulate);
-        }
-        let Source::Stored(right) = right else {
-            return Err(not_stored());
+        let [of_dy, of_x] = self.widths;
+        let (dy, x) = match windows {
+            Some([dy, x]) => (self.dy.columns_of(dy, device, shards, of_dy)?, x.into()),
+            None => (self.dy.columns(device, shards, of_dy)?, self.x),
         };
-        let strides = [per_shard * m, per_shard * n, m * n];
-        let product = MatMul {
-            trans_a: true,
+        let x = dy.beside(device, x, of_x)?;
+        let operands = match self.transposed {
+            true => [&x, dy.operand()],
+            false => [dy.operand(), &x],
+        };
+        let end = End {
             accumulate,
-            ..strided(shards, [m, n, per_shard], strides)
+            ..End::NONE
         };
-        matmul(device, left, right, None, out, &product)
-    }
-}
-
-fn not_stored() -> KernelError {
-    KernelError::Argument {
-        operation: "weight_gradient",
-        reason: "the right operand is nowhere stored".to_owned(),
+        multiply(device, operands, end, out)
     }
 }
 
@@ -119,8 +84,7 @@ fn not_stored() -> KernelError {
 struct ShardsInTurn<'a> {
     device: &'a Device,
     gradient: &'a WeightGradient<'a>,
-    /// Its right operand.
-    right: &'a Buffer,
+    x: &'a Buffer,
     per_shard: usize,
 }
 
@@ -137,15 +101,14 @@ impl ShardsInTurn<'_> {
     }
 
     fn product(&self, shard: usize, out: &Buffer) -> Result<()> {
-        let window = |(buffer, width): (&Buffer, usize)| {
+        let window = |values: &Buffer, width: usize| {
             let len = self.per_shard * width;
-            buffer.slice(shard * len, len)
+            values.slice(shard * len, len)
         };
-        let left = window(self.gradient.left)?;
-        let right = &window((self.right, self.gradient.right.1))?;
-        let of = [1, self.per_shard];
-        Ok(self
-            .gradient
-            .of_shards(self.device, &left, right.into(), of, out, false)?)
+        let (gradient, [of_dy, of_x]) = (self.gradient, self.gradient.widths);
+        let dy = window(gradient.dy.values, of_dy)?;
+        let x = window(self.x, of_x)?;
+        let (windows, shards) = (Some([&dy, &x]), [1, self.per_shard]);
+        Ok(gradient.of_shards(self.device, windows, shards, out, false)?)
     }
 }

@@ -2,9 +2,7 @@
 //! the layers that compute them one by one.
 
 use hlx_autograd::Tensor;
-use hlx_core::Arithmetic;
-use hlx_kernels::KernelTuning;
-use hlx_kernels::product::{Epilogue, MatMul, Prologue, matmul_after};
+use hlx_kernels::product::{Epilogue, MatMul, Prologue, can_fuse, matmul_after};
 
 use crate::layers::Linear;
 use crate::{Parameter, Result};
@@ -12,11 +10,10 @@ use crate::{Parameter, Result};
 /// An RMS norm that multiplies by its gain: the gain, and what is added under the root.
 pub(super) type PlainNorm = (Tensor, f32);
 
-/// Whether a pass over x, in the portable arithmetic, \[.., C\] has so few rows that the products here are one launch each.
+/// Whether a pass over x, \[.., C\], has so few rows that the products here are one launch each.
 pub(super) fn is_of_few_rows(x: &Tensor) -> bool {
     let width = x.shape().last().copied().unwrap_or(1);
-    let portable = x.device().arithmetic() == Arithmetic::Portable;
-    portable && x.n_elements() <= KernelTuning::of(x.device()).products.prologue_up_to * width
+    can_fuse(x.device(), x.n_elements().checked_div(width).unwrap_or(0))
 }
 
 /// Applies linear layers without adapters to the norm of x, side by side in the last dimension: as one product

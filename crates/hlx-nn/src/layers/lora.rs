@@ -7,7 +7,7 @@
 //! [`Weights::freeze_all_but_lora`] freezes the rest.
 
 use hlx_autograd::{Tensor, no_grad};
-use hlx_core::Arithmetic;
+use hlx_kernels::product::of_floats;
 use serde::{Deserialize, Serialize};
 
 use crate::error::NnError;
@@ -160,10 +160,10 @@ impl Weights {
             };
             let merged = no_grad(|| -> Result<Tensor> {
                 // Weights that stay are made in f32, whatever a step is computed in.
-                let portable = device.with_arithmetic(Arithmetic::Portable);
+                let floats = of_floats(device);
                 let [w, b, a] = [weight, b, a].map(|x| -> Result<Tensor> {
                     let x = x.tensor()?.detach();
-                    Ok(Tensor::from_buffer(&portable, x.buffer()?, x.shape())?)
+                    Ok(Tensor::from_buffer(&floats, x.buffer()?, x.shape())?)
                 });
                 Ok(w?.add(&b?.matmul(&a?)?.mul(config.scale())?)?)
             })?;

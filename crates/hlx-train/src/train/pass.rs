@@ -11,7 +11,7 @@ use hlx_core::cpu::with_flush;
 use hlx_core::{Buffer, Device, Graph};
 use hlx_kernels::reduce::column_sum;
 use hlx_nn::{
-    DeferredNorms, MicroBatch, MicroBatchPlan, Mode, ModelIntegers, NnError, Optimizer, Watched,
+    DeferredNorms, MicroBatch, MicroBatchPlan, Mode, NnError, Optimizer, PreparedWeights, Watched,
     Weights,
 };
 
@@ -41,10 +41,10 @@ pub(super) struct PassGraphs {
     /// The chains over the shards that a pass holds.
     losses: Buffer,
     balance: Option<Balance>,
-    /// The matrices as integers, which the passes of a step share.
-    integers: ModelIntegers,
+    /// What products read of the matrices, which the passes of a step share.
+    prepared: PreparedWeights,
     /// Computes them anew, before the first of several passes.
-    update_integers: Option<Graph>,
+    update_prepared: Option<Graph>,
     graphs: HashMap<Shape, PassGraph>,
     clock: u64,
     /// Windows of the gradients that are exchanged while a pass goes on, where ranks share the batch.
@@ -104,8 +104,8 @@ impl PassGraphs {
     pub fn new(device: &Device, config: &Config, weights: &Weights) -> Result<Self> {
         Ok(Self {
             device: device.clone(),
-            integers: ModelIntegers::new(weights)?,
-            update_integers: None,
+            prepared: PreparedWeights::new(weights)?,
+            update_prepared: None,
             seed: config.seed,
             label_smoothing: config.train.label_smoothing as f32,
             recompute: config.train.recomputes(),
@@ -158,14 +158,14 @@ impl PassGraphs {
 
     /// Prepares what the coming passes of a step share; a pass over the whole batch does so itself.
     pub fn begin_step(&mut self, plan: &MicroBatchPlan) -> Result<()> {
-        if plan.is_one_pass() || !self.integers.change() {
+        if plan.is_one_pass() || !self.prepared.change() {
             return Ok(());
         }
-        if self.update_integers.is_none() {
-            let (graph, ()) = self.device.record(|| self.integers.update())?;
-            self.update_integers = Some(graph);
+        if self.update_prepared.is_none() {
+            let (graph, ()) = self.device.record(|| self.prepared.update())?;
+            self.update_prepared = Some(graph);
         }
-        if let Some(graph) = &self.update_integers {
+        if let Some(graph) = &self.update_prepared {
             graph.replay()?;
         }
         Ok(())
@@ -266,9 +266,9 @@ impl PassGraphs {
             self.device
                 .record_watched(&self.watched, || -> Result<(), NnError> {
                     if pass.plan.whole_batch {
-                        self.integers.update()?;
+                        self.prepared.update()?;
                     }
-                    self.integers.use_in_recording();
+                    self.prepared.use_in_recording();
                     let (logits, of_shards) = match &self.balance {
                         Some(_) => task.forward_with_balance(&rows, &mode)?,
                         None => (task.forward(&rows, &mode)?, None),

@@ -1,6 +1,7 @@
 //! What operations check of their arguments, with errors that name the operation and the argument.
 
 use hlx_core::DType;
+use hlx_kernels::product::check_arithmetic;
 
 use crate::error::AutogradError;
 use crate::{Result, Tensor};
@@ -16,15 +17,7 @@ impl Tensor {
             let Some(other) = other else {
                 continue;
             };
-            let [found, expected] = [other, self].map(|x| x.device().arithmetic());
-            if found != expected {
-                return Err(AutogradError::Arithmetic {
-                    op,
-                    argument,
-                    found,
-                    expected,
-                });
-            }
+            check_arithmetic(op, argument, [other, self].map(Tensor::device))?;
             if other.device().is_same(self.device()) {
                 continue;
             }

@@ -1,5 +1,7 @@
 //! Rows through experts: derivatives, the bits of experts over all tokens, and what is refused.
 
+use hlx_core::Arithmetic;
+
 use super::*;
 use crate::BackwardPlan;
 use crate::ops::test_support::{check, input, message};

@@ -3,7 +3,7 @@
 use hlx_core::Buffer;
 use hlx_kernels::recurrent::{GruBackward, GruForward, gru_backward, gru_forward};
 
-use super::{Law, Parameters, Recurrence, Sequence, StepProduct, sigmoid_slope, tanh_slope};
+use super::{Parameters, Recurrence, STEP, Sequence, StepProduct, sigmoid_slope, tanh_slope};
 use crate::error::AutogradError;
 use crate::{Backward, Gradient, Input, Result, Tensor};
 
@@ -142,7 +142,7 @@ impl Saved {
             let dz = dhidden.mul(&at(&to_update)?)?;
             let dr = dn.mul(&at(&to_reset)?)?;
             let ds = Tensor::cat(&[&dr, &dz, &dn.mul(&at(&r)?)?], 1)?;
-            let through_product = ds.matmul_in(&parameters.weight, Law::Portable)?;
+            let through_product = ds.matmul_of(&parameters.weight, STEP)?;
             later = Some(dhidden.mul(&at(&z)?)?.add(&through_product)?);
             all_x.push(Tensor::cat(&[&dr, &dz, &dn], 1)?);
             all_sums.push(ds);

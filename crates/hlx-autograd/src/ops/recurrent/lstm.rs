@@ -2,13 +2,13 @@
 
 use hlx_core::{Buffer, Device};
 use hlx_kernels::elementwise::{add_assign, assign_strided};
-use hlx_kernels::product::step_product;
+use hlx_kernels::product::{Incoming, Role, step_product};
 use hlx_kernels::recurrent::{LstmBackward, LstmForward, lstm_backward, lstm_forward};
 use hlx_kernels::{Layout, Operand};
 
 use super::{
-    CELLS, Law, Parameters, Recurrence, Sequence, StepProduct, outer_sum, part, sigmoid_slope,
-    tanh_slope, weight_gradient,
+    CELLS, Parameters, Recurrence, STEP, Sequence, StepProduct, WeightGradient, outer_sum, part,
+    sigmoid_slope, tanh_slope,
 };
 use crate::{Backward, Gradient, Input, Result, Tensor};
 
@@ -246,7 +246,7 @@ impl Saved {
             }
             let dunits = match &parameters.projection {
                 None => dhidden.clone(),
-                Some(projection) => dhidden.matmul_in(projection, Law::Portable)?,
+                Some(projection) => dhidden.matmul_of(projection, STEP)?,
             };
             let mut dcell = at(&dcells)?.add(&dunits.mul(&at(&to_cells)?)?)?;
             if let Some([_, from_cells]) = &later {
@@ -256,7 +256,7 @@ impl Saved {
             let dgate_o = dunits.mul(&at(&to_output)?)?;
             let ds = Tensor::cat(&[&di?, &df?, &dg?, &dgate_o], 1)?;
             later = Some([
-                ds.matmul_in(&parameters.weight, Law::Portable)?,
+                ds.matmul_of(&parameters.weight, STEP)?,
                 dcell.mul(&at(&f)?)?,
             ]);
             all.push(ds);
@@ -370,7 +370,13 @@ impl Projection {
         }
         let rows = sequence.batch * sequence.time;
         let units = units.slice(0, rows * sequence.width)?;
-        let (left, right) = ((&self.all, sequence.hidden), (&units, sequence.width));
-        weight_gradient(pass, &weight.input(), left, right, rows, parameters.batch)
+        let gradient = WeightGradient {
+            dy: &Incoming::new(Role::Step, &self.all, false),
+            x: (&units).into(),
+            widths: [sequence.hidden, sequence.width],
+            rows,
+            transposed: false,
+        };
+        gradient.add_to(pass, &weight.input(), parameters.batch)
     }
 }

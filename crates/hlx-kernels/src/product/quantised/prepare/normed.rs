@@ -115,7 +115,7 @@ impl Norm<'_> {
                 Binding::Read(self.gain[1]),
                 Binding::Write(&prepared.digits),
                 Binding::Write(&prepared.exponents),
-                Binding::Write(stats),
+                Binding::Rewrite(stats),
             ],
             push: push_bytes(&push),
             groups: held.map_or(groups_1d(rows.div_ceil(ROWS_A_GROUP)), |cut| {

@@ -2,7 +2,7 @@
 
 mod definition;
 
-use hlx_core::Device;
+use hlx_core::{Arithmetic, Device};
 
 use self::definition::{PIECE, WHOLE, bits, columns, product, rows, turned};
 use crate::ops::test_support::{over_integers, values};
@@ -54,6 +54,24 @@ fn defined(a: &[f32], b: &[f32], dc: &[f32], [k, n]: [usize; 2], whole: bool) ->
         product(&rows(dc, n), &rows(b, n), PIECE),
         turned(&db, k),
     ]
+}
+
+#[test]
+fn an_argument_of_another_arithmetic_is_refused() -> Result<()> {
+    let device = &over_integers()[0];
+    let portable = device.with_arithmetic(Arithmetic::Portable);
+    let x = |device: &Device| Tensor::from_slice(device, &[1.0; 4], &[2, 2]);
+    let (one, other) = (x(device)?, x(&portable)?);
+    for refused in [
+        one.matmul(&other),
+        one.linear(&other, None),
+        one.add(&other),
+    ] {
+        let text = refused.expect_err("another arithmetic").to_string();
+        let expected = "is of the portable arithmetic, expected integer";
+        assert!(text.ends_with(expected), "{text}");
+    }
+    Ok(())
 }
 
 #[test]
