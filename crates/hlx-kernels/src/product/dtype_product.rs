@@ -4,12 +4,13 @@
 //! sum modulo 2^32 is exact, so that no order shows, and i32 and u32 have the same words.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Buffer, DType, Device};
 use rayon::prelude::*;
 
 use super::floats::{MatMul, check};
 use crate::KernelError;
 use crate::error::check_that;
+use crate::kernel::Kernel;
 
 shader!(shader, matmul::integers);
 
@@ -50,29 +51,21 @@ pub fn matmul_integers(
     })?;
     let [a_row, a_column] = if s.trans_a { [1, s.m] } else { [s.k, 1] };
     let [b_row, b_column] = if s.trans_b { [1, s.k] } else { [s.n, 1] };
-    let push = shader::Push {
-        batch: s.batch as u32,
-        m: s.m as u32,
-        n: s.n as u32,
-        k: s.k as u32,
-        a_row: a_row as u32,
-        a_column: a_column as u32,
-        stride_a: s.stride_a as u32,
-        b_row: b_row as u32,
-        b_column: b_column as u32,
-        stride_b: s.stride_b as u32,
-        stride_c: s.stride_c as u32,
-    };
-    let launch = Launch {
-        name: NAME,
-        shader: &shader::SHADER,
-        specialization: &[],
-        bindings: &[Binding::Read(a), Binding::Read(b), Binding::Write(c)],
-        push: push_bytes(&push),
-        groups: groups_1d(s.batch * s.m.div_ceil(SIDE) * s.n.div_ceil(SIDE)),
-    };
-    device.launch(launch, move |bindings| {
-        let ([a, b], [c]) = bindings.split::<2, 1>();
+    let MatMul {
+        batch,
+        m,
+        n,
+        k,
+        stride_a,
+        stride_b,
+        stride_c,
+        ..
+    } = s;
+    let push = push!(shader =>
+        batch, m, n, k, a_row, a_column, stride_a, b_row, b_column, stride_b, stride_c);
+    let kernel = Kernel::new(NAME, &shader::SHADER).reads([a, b]).writes([c]);
+    let groups = batch * m.div_ceil(SIDE) * n.div_ceil(SIDE);
+    kernel.launch(device, push, groups, move |[a, b], [c]| {
         let (a, b): (&[u32], &[u32]) = (cast_slice(a), cast_slice(b));
         let c = cast_slice_mut::<_, u32>(c);
         if s.k == 0 {
@@ -89,8 +82,7 @@ pub fn matmul_integers(
                 );
                 product_row((a, a_column), (b, b_row, b_column), s.k, c);
             });
-    })?;
-    Ok(())
+    })
 }
 
 /// A row of a product, from a row of A with its step and B with both of its.

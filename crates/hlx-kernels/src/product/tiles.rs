@@ -1,10 +1,10 @@
 //! The tiles of C that the shaders of chains have, which one a product takes, and launches of a grid of them.
 
-use bytemuck::NoUninit;
-use hlx_core::{Binding, Buffer, CpuBindings, Device, Launch, Shader, Work, push_bytes};
+use hlx_core::{Binding, Buffer, CpuBindings, Device, Shader};
 
 use super::floats::MatMul;
 use crate::KernelError;
+use crate::kernel::{Kernel, PushConstants};
 use crate::map::MAX_GROUPS;
 use crate::tuning::KernelTuning;
 
@@ -80,11 +80,6 @@ tiles! {
     ExpertRows [32, 64] 16 expert_rows_32x64 experts::product_32x64
     ExpertColumns [64, 64] 16 expert_columns_64x64 experts::weight_gradient
 }
-
-pub(super) use dense_32x64::Push as DensePush;
-pub(super) use expert_columns_64x64::Push as ExpertColumnsPush;
-pub(super) use expert_rows_32x64::Push as ExpertRowsPush;
-pub(super) use patches_32x64::Push as PatchesPush;
 
 impl Tile {
     /// Picks the tile of a form whose fullest processor ends first, by the device's tuning; where there is none of the form,
@@ -178,14 +173,11 @@ impl Start {
     }
 }
 
-/// The launch of a tile's shader over matrices of C.
+/// The launches of a tile's kernel over matrices of C.
 pub(super) struct Grid<'a> {
-    pub name: &'static str,
-    pub shader: &'static Shader,
+    pub kernel: Kernel<'a>,
     /// Rows and columns of C of a workgroup.
     pub tile: [usize; 2],
-    pub specialization: &'a [(u32, u32)],
-    pub bindings: &'a [Binding<'a>],
     /// Matrices of C, which are the z of the grid, and their rows and columns.
     pub extents: [usize; 3],
     /// Whether the push constants have a first column, so that columns may be spread over several launches.
@@ -196,11 +188,24 @@ pub(super) struct Grid<'a> {
 impl Grid<'_> {
     /// Launches in as many parts as a launch can have workgroups, whose push constants `push` makes from the first column
     /// and the first matrix; the CPU needs one.
-    pub fn launch<P: NoUninit>(
+    pub fn launch<const R: usize, const W: usize>(
         &self,
         device: &Device,
-        push: impl Fn([usize; 2]) -> P,
-        body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
+        push: impl Fn([usize; 2]) -> PushConstants,
+        cpu: impl Fn([&[f32]; R], [&mut [f32]; W]) + Copy + Send + Sync + 'static,
+    ) -> Result<(), KernelError> {
+        self.launch_bound(device, push, move |bindings| {
+            let (read, written) = bindings.split::<R, W>();
+            cpu(read, written);
+        })
+    }
+
+    /// As [`Grid::launch`], with a body that takes the bindings apart itself.
+    pub fn launch_bound(
+        &self,
+        device: &Device,
+        push: impl Fn([usize; 2]) -> PushConstants,
+        cpu: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
         let [batch, m, n] = self.extents;
         let [rows, columns] = self.tile;
@@ -213,24 +218,16 @@ impl Grid<'_> {
         let all = (batch * n).max(1) as u128;
         for z_first in (0..batch).step_by(z_at_once) {
             for column_first in (0..n).step_by(n_at_once) {
-                let (n, z) = (
-                    n_at_once.min(n - column_first),
-                    z_at_once.min(batch - z_first),
-                );
-                let push = push([column_first, z_first]);
-                let launch = Launch {
-                    name: self.name,
-                    shader: self.shader,
-                    specialization: self.specialization,
-                    bindings: self.bindings,
-                    push: push_bytes(&push),
-                    groups: [n.div_ceil(columns), m.div_ceil(rows), z].map(|groups| groups as u32),
-                };
-                let work = Work {
-                    flops: (u128::from(self.flops) * (z * n) as u128 / all) as u64,
-                    ..launch.work()
-                };
-                device.launch_counted(launch, work, body)?;
+                let n = n_at_once.min(n - column_first);
+                let z = z_at_once.min(batch - z_first);
+                let groups = [n.div_ceil(columns), m.div_ceil(rows), z];
+                let flops = u128::from(self.flops) * (z * n) as u128 / all;
+                self.kernel.flops(flops as u64).launch_bound(
+                    device,
+                    push([column_first, z_first]),
+                    groups.map(|groups| groups as u32),
+                    cpu,
+                )?;
             }
         }
         Ok(())

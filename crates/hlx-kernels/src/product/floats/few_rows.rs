@@ -2,12 +2,13 @@
 //! a chain a thread. The bits are those of the tiles.
 
 use hlx_core::cpu::simd_level;
-use hlx_core::{Binding, Buffer, DType, Device, Launch, Shader, Work, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, Shader};
 
 use super::prologue::Prologue;
 use super::{Epilogue, MatMul, NAME, cpu};
 use crate::KernelError;
 use crate::elementwise::add_assign_chunk;
+use crate::kernel::Kernel;
 use crate::map::chunks1;
 use crate::product::tiles::Start;
 use crate::tuning::KernelTuning;
@@ -18,8 +19,6 @@ shader!(normed_8, matmul::few_rows_8_normed);
 shader!(normed_16, matmul::few_rows_16_normed);
 shader!(gated_8, matmul::few_rows_8_gated);
 shader!(gated_16, matmul::few_rows_16_gated);
-
-use few_rows_8::Push;
 
 /// Chains of a workgroup.
 const CHAINS: usize = 128;
@@ -155,54 +154,30 @@ fn launch(
         prologue,
     } = operands;
     let s = *shape;
-    let push = normed_8::Push {
-        m: s.m as u32,
-        n: s.n as u32,
-        k: s.k as u32,
-        eps: match prologue {
-            Some(Prologue::RmsNorm { eps, .. }) => eps,
-            _ => 0.0,
-        },
+    let MatMul { m, n, k, .. } = s;
+    let push = match prologue {
+        Some(Prologue::RmsNorm { eps, .. }) => push!(normed_8 => m, n, k, eps),
+        _ => push!(few_rows_8 => m, n, k),
     };
-    let is_normed = matches!(prologue, Some(Prologue::RmsNorm { .. }));
-    let plain = Push {
-        m: push.m,
-        n: push.n,
-        k: push.k,
-    };
-    // Without a bias or a sum, any readable buffer is bound and not read.
-    let bindings = [
-        Binding::Read(a),
-        Binding::Read(b),
-        Binding::Read(bias.unwrap_or(b)),
-        Binding::Write(c),
-        Binding::Read(added.unwrap_or(b)),
-        Binding::Read(prologue.map_or(b, |prologue| prologue.operand())),
+    let constants = [
+        (0, b.dtype().id()),
+        (1, Start::of(false, bias) as u32),
+        (2, u32::from(added.is_some())),
+        (3, m.min(cut.rows()) as u32),
     ];
-    let launch = Launch {
-        name: NAME,
-        shader: cut.shader(prologue.as_ref()),
-        specialization: &[
-            (0, b.dtype().id()),
-            (1, Start::of(false, bias) as u32),
-            (2, u32::from(added.is_some())),
-            (3, s.m.min(cut.rows()) as u32),
-        ],
-        bindings: &bindings[..if prologue.is_some() { 6 } else { 5 }],
-        push: if is_normed {
-            push_bytes(&push)
-        } else {
-            push_bytes(&plain)
-        },
-        groups: groups_1d(s.n.div_ceil(cut.columns()) * s.m.div_ceil(cut.rows())),
-    };
-    let work = Work {
-        flops: 2 * (s.m * s.n * s.k) as u64,
-        ..launch.work()
-    };
+    let extra = prologue.map(|prologue| Binding::Read(prologue.operand()));
+    let kernel = Kernel::new(NAME, cut.shader(prologue.as_ref()))
+        .constants(&constants)
+        .reads([a, b])
+        .reads_if(bias)
+        .writes([c])
+        .reads_if(added)
+        .bind_all(extra)
+        .flops(2 * (m * n * k) as u64);
+    let groups = n.div_ceil(cut.columns()) * m.div_ceil(cut.rows());
     let (weight, has_bias, adds) = (b.dtype(), bias.is_some(), added.is_some());
     let prepare = prologue.map(|prologue| prologue.prepare());
-    device.launch_counted(launch, work, move |bindings| {
+    kernel.launch_bound(device, push, groups, move |bindings| {
         let (reads, mut writes) = bindings.split_all();
         let (&[a, b, bias, r, ref rest @ ..], [c]) = (&reads[..], &mut writes[..]) else {
             return;
@@ -214,6 +189,5 @@ fn launch(
         if adds {
             chunks1(r, c, add_assign_chunk);
         }
-    })?;
-    Ok(())
+    })
 }

@@ -22,11 +22,13 @@ pub mod simd;
 mod steps;
 mod tile;
 
+use hlx_core::cpu::simd_level;
 use hlx_core::{Binding, Buffer, DType, Device, sizes};
 
 use crate::elementwise::copy_strided;
 use crate::error::{check_sizes, check_that};
-use crate::product::tiles::{DensePush, Form, Grid, Start, Tile};
+use crate::kernel::Kernel;
+use crate::product::tiles::{Form, Grid, Start, Tile, dense_32x64};
 use crate::transpose::transpose;
 use crate::tuning::KernelTuning;
 use crate::{KernelError, Layout, Operand, check_len};
@@ -362,49 +364,53 @@ fn launch(
 ) -> Result<(), KernelError> {
     let s = *shape;
     let start = Start::of(s.accumulate, bias);
-    let mut specialization = specialization(&s, tile, start).to_vec();
+    let mut constants = specialization(&s, tile, start).to_vec();
     let finish = epilogue.finish();
     let target = match epilogue.reads_c() || s.stride_c > s.m * s.n {
         true => Binding::ReadWrite(c),
         false => start.target(c),
     };
-    // The bias has a binding of its own; without one, any readable buffer is bound and not read.
-    let mut bindings = vec![
-        Binding::Read(a),
-        Binding::Read(b),
-        Binding::Read(bias.unwrap_or(b)),
-        target,
-    ];
+    let mut kernel = Kernel::new(NAME, tile.shader)
+        .reads([a, b])
+        .reads_if(bias)
+        .bind(target);
     if !matches!(epilogue, Epilogue::None) {
-        specialization.extend(epilogue.specialization());
-        bindings.push(epilogue.extra().unwrap_or(Binding::Read(b)));
+        constants.extend(epilogue.specialization());
+        kernel = match epilogue.extra() {
+            Some(extra) => kernel.bind(extra),
+            None => kernel.reads_if(None),
+        };
     }
     let grid = Grid {
-        name: NAME,
-        shader: tile.shader,
+        kernel: kernel.constants(&constants),
         tile: tile.size,
-        specialization: &specialization,
-        bindings: &bindings,
         extents: [s.batch, s.m, s.n],
         cuts_columns: false,
         // Each operand has less than 2^32 elements: the product of the three has less than 2^48.
         flops: (2 * s.batch as u64).saturating_mul((s.m * s.n * s.k) as u64),
     };
-    let push = |[_, batch_first]: [usize; 2]| DensePush {
-        m: s.m as u32,
-        n: s.n as u32,
-        k: s.k as u32,
-        stride_a: s.stride_a as u32,
-        stride_b: s.stride_b as u32,
-        stride_c: s.stride_c as u32,
-        batch_first: batch_first as u32,
-        scalar: epilogue.scalar(),
-    };
+    let MatMul {
+        m,
+        n,
+        k,
+        stride_a,
+        stride_b,
+        stride_c,
+        ..
+    } = s;
+    let scalar = epilogue.scalar();
+    let push = |[_, batch_first]: [usize; 2]| push!(dense_32x64 => m, n, k, stride_a, stride_b, stride_c, batch_first, scalar);
     let (has_bias, b_type) = (bias.is_some(), b.dtype());
-    grid.launch(device, push, move |bindings| {
+    grid.launch_bound(device, push, move |bindings| {
         finish.run(bindings, |[a, b, bias], c| {
-            let level = hlx_core::cpu::simd_level();
-            cpu::matmul(level, &s, a, (b, b_type), has_bias.then_some(bias), c);
+            cpu::matmul(
+                simd_level(),
+                &s,
+                a,
+                (b, b_type),
+                has_bias.then_some(bias),
+                c,
+            );
         });
     })
 }

@@ -4,17 +4,16 @@
 //! GPU without work here: of 64 x 512 elements there are 16 of its smallest, and one takes as long as
 //! 2,048 terms of 16 multiply-adds a thread. The tiles of `recurrent/product.glsl` have two or eight.
 
-use hlx_core::{Binding, Buffer, Device, Shader};
+use hlx_core::{Buffer, Device, Shader};
 
 use super::{MatMul, matmul};
 use crate::error::{KernelError, check_sizes};
+use crate::kernel::Kernel;
 use crate::map::MAX_GROUPS;
 use crate::product::tiles::{Grid, Start};
 
 shader!(product_16x16, recurrent::product_16x16);
 shader!(product_16x64, recurrent::product_16x64);
-
-use product_16x16::Push;
 
 /// Rows of a workgroup.
 const GROUP_ROWS: usize = 16;
@@ -56,29 +55,20 @@ pub fn step_product(
         return matmul(device, x, w, bias, y, &shape);
     };
     let start = Start::of(accumulate, bias);
+    let constants = [(0, start as u32), (1, u32::from(k.is_multiple_of(4)))];
     let grid = Grid {
-        name: "step_product",
-        shader: shader_of(columns),
+        kernel: Kernel::new("step_product", shader_of(columns))
+            .constants(&constants)
+            .reads([x, w])
+            .reads_if(bias)
+            .bind(start.target(y)),
         tile: [GROUP_ROWS, columns],
-        specialization: &[(0, start as u32), (1, u32::from(k.is_multiple_of(4)))],
-        // Without a bias any readable buffer is bound and not read.
-        bindings: &[
-            Binding::Read(x),
-            Binding::Read(w),
-            Binding::Read(bias.unwrap_or(x)),
-            start.target(y),
-        ],
         extents: [1, m, n],
         cuts_columns: false,
         flops: 2 * (m * n) as u64 * k as u64,
     };
-    let push = |_| Push {
-        m: m as u32,
-        n: n as u32,
-        k: k as u32,
-    };
     // The CPU device has taken the other way.
-    grid.launch(device, push, |_| {})
+    grid.launch_bound(device, |_| push!(product_16x16 => m, n, k), |_| {})
 }
 
 fn shader_of(columns: usize) -> &'static Shader {

@@ -11,12 +11,13 @@ mod tests;
 
 pub(crate) use cpu::prepare_row;
 pub(crate) use groups::Groups;
-use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Buffer, DType, Device};
 
 use super::law::Width;
 use super::{GRANULE, LONGEST, PIECE, check_dtype};
 use crate::KernelError;
 use crate::error::{check_len, check_that};
+use crate::kernel::Kernel;
 
 pub use columns::{Beside, prepare_rows_and_columns};
 use columns::{Counted, prepare_columns};
@@ -105,6 +106,11 @@ impl Prepared {
         Ok(prepared)
     }
 
+    /// What a kernel that prepares the operand writes.
+    pub(crate) fn written(&self) -> [&Buffer; 2] {
+        [&self.digits, &self.exponents]
+    }
+
     /// Allocates an operand.
     pub(crate) fn empty(device: &Device, of: Preparation) -> Result<Self, KernelError> {
         of.check_sizes(NAME)?;
@@ -166,13 +172,8 @@ fn check(x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
 
 fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
     let s = to.of;
-    let push = rows_shader::Push {
-        rows: s.rows as u32,
-        k: s.k as u32,
-        words: (s.padded() / 4) as u32,
-        matrix_rows: s.columns() as u32,
-        stride: s.stride as u32,
-    };
+    let push = push!(rows_shader =>
+        rows: s.rows, k: s.k, words: s.padded() / 4, matrix_rows: s.columns(), stride: s.stride);
     let shader = match x {
         Source::Stored(_) => &rows_shader::SHADER,
         Source::Activation { .. } => &rows_of_activation::SHADER,
@@ -182,12 +183,6 @@ fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<(), Ker
             return check_that(NAME, false, || reason);
         }
     };
-    let mut bindings = vec![
-        Binding::Read(x.first()),
-        Binding::Write(&to.digits),
-        Binding::Write(&to.exponents),
-    ];
-    bindings.extend(x.bindings());
     // A piece's threads hold all of it.
     let words = s.padded().min(PIECE) / 4;
     let threads = if words > 256 { 128 } else { 32 };
@@ -199,22 +194,20 @@ fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<(), Ker
         (3, held as u32),
     ];
     constants.extend(x.kind());
-    let launch = Launch {
-        name: "prepare_integer_rows",
-        shader,
-        specialization: &constants,
-        bindings: &bindings,
-        push: push_bytes(&push),
-        groups: groups_1d(s.exponents_len().div_ceil(THREADS / threads)),
-    };
+    let kernel = Kernel::new("prepare_integer_rows", shader)
+        .constants(&constants)
+        .reads([x.first()])
+        .writes(to.written())
+        .bind_all(x.bindings());
+    let groups = s.exponents_len().div_ceil(THREADS / threads);
     let values = x.on_the_cpu(s.k);
-    Ok(device.launch(launch, move |bindings| {
+    kernel.launch_bound(device, push, groups, move |bindings| {
         let (read, mut written) = bindings.split_all();
         let [digits, exponents] = &mut written[..] else {
             return;
         };
         cpu::prepare(&values(read[0], &read[1..]), digits, exponents, &s, None);
-    })?)
+    })
 }
 
 /// The constant WIDE.

@@ -4,10 +4,7 @@ mod bounded;
 mod shape;
 
 use bytemuck::cast_slice;
-use hlx_core::{
-    Binding, Buffer, DType, Device, IntegerPath, Launch, MatrixShape, Shader, Work, as_u32,
-    groups_1d, push_bytes,
-};
+use hlx_core::{Binding, Buffer, DType, Device, IntegerPath, MatrixShape, Shader, as_u32};
 
 use super::check_dtype;
 use super::cpu;
@@ -16,6 +13,7 @@ use super::prepare::{Preparation, Prepared};
 use crate::KernelError;
 use crate::elementwise::{add_assign, fill};
 use crate::error::{check_len, check_that};
+use crate::kernel::{Kernel, PushConstants};
 use crate::product::floats::Epilogue;
 use crate::tuning::KernelTuning;
 
@@ -27,7 +25,6 @@ shader!(matrices_shader, integer::product_matrices);
 shader!(narrow_shader, integer::product_matrices_words);
 
 pub(crate) use bounded::{Bounded, Bounds, integer_product_by};
-use plain_shader::Push;
 pub use shape::IntegerProduct;
 
 const NAME: &str = "integer_product";
@@ -202,7 +199,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn push(&self) -> Push {
+    fn push(&self) -> PushConstants {
         let s = &self.shape;
         let [c_first, c_row] = s.place();
         // By terms every product has the same rows of B.
@@ -211,17 +208,8 @@ impl Call<'_> {
             _ => s.n_groups(),
         };
         let [first_group, n_groups] = self.range();
-        Push {
-            batch: s.batch as u32,
-            m: s.m as u32,
-            n: s.n as u32,
-            units: (padded(s) / 16) as u32,
-            groups: groups as u32,
-            c_first: c_first as u32,
-            c_row: c_row as u32,
-            first_group: first_group as u32,
-            n_groups: n_groups as u32,
-        }
+        push!(plain_shader =>
+            batch: s.batch, m: s.m, n: s.n, units: padded(s) / 16, groups, c_first, c_row, first_group, n_groups)
     }
 
     /// What the bounds are of.
@@ -272,48 +260,34 @@ impl Call<'_> {
         let (s, [a, b]) = (self.shape, self.operands);
         let (bounded, range, padded) = (self.bounded(), self.range(), padded(&s));
         let (shader, [rows, columns], matrices) = shader_of(device, s.m);
-        // What is not read is bound to a buffer that is read anyway.
-        let unread = &a.exponents;
         let extra = match end {
-            End::Add(r) => r,
-            _ => unread,
+            End::Add(r) => Some(r),
+            _ => None,
         };
         let tiles = match bounded {
             Some(Bounded::Rows) => s.m / rows + range[1].min(s.m),
             _ => s.m.div_ceil(rows),
-        };
-        let push = self.push();
-        let launch = Launch {
-            name: NAME,
-            shader,
-            specialization: &self.constants(end, matrices),
-            bindings: &[
-                Binding::Read(&a.digits),
-                Binding::Read(&a.exponents),
-                Binding::Read(&b.digits),
-                Binding::Read(&b.exponents),
-                Binding::Read(self.bias.unwrap_or(unread)),
-                Binding::Read(extra),
-                self.target(c, end),
-                Binding::Read(self.bounds.map_or(unread, |bounds| bounds.buffer)),
-            ],
-            push: push_bytes(&push),
-            groups: groups_1d(s.batch * tiles * s.n.div_ceil(columns)),
         };
         // How many terms are a group's is not known here: an equal share.
         let shares = match bounded {
             Some(Bounded::Terms) => range[1].max(1),
             _ => 1,
         };
-        let work = Work {
-            flops: 2 * (s.batch * s.m * s.n * s.k / shares) as u64,
-            ..launch.work()
-        };
+        let constants = self.constants(end, matrices);
+        let operands = [&a.digits, &a.exponents, &b.digits, &b.exponents];
+        let kernel = Kernel::new(NAME, shader)
+            .constants(&constants)
+            .reads(operands)
+            .reads_if(self.bias)
+            .reads_if(extra)
+            .bind(self.target(c, end))
+            .reads_if(self.bounds.map(|bounds| bounds.buffer))
+            .flops(2 * (s.batch * s.m * s.n * s.k / shares) as u64);
+        let groups = s.batch * tiles * s.n.div_ceil(columns);
         let (has_bias, piece, a_rows) = (self.bias.is_some(), a.of.piece(), a.of.rows());
         let adds = end.adds();
-        device.launch_counted(launch, work, move |bindings| {
-            let ([a, a_exponents, b, b_exponents, bias, extra, bounds], [c]) =
-                bindings.split::<7, 1>();
+        kernel.launch(device, self.push(), groups, move |read, [c]| {
+            let [a, a_exponents, b, b_exponents, bias, extra, bounds] = read;
             let operands = cpu::Operands {
                 digits: [cast_slice(a), cast_slice(b)],
                 exponents: [cast_slice(a_exponents), cast_slice(b_exponents)],
@@ -332,7 +306,6 @@ impl Call<'_> {
                 None => cpu::product(&s, operands, added, c),
                 Some(of) => cpu::products_by(of, (as_u32(bounds), range), &s, operands, added, c),
             }
-        })?;
-        Ok(())
+        })
     }
 }

@@ -128,7 +128,7 @@ fn an_activation_that_is_no_kind_gives_nan() {
             let (c, out) = (memory.output(device, 40)?, memory.output(device, 40)?);
             let mut specialization = specialization(&s, SMALLEST, Start::Zero).to_vec();
             specialization.extend([(8, 2), (9, Activation::ALL.len() as u32)]);
-            let push = DensePush {
+            let push = dense_32x64::Push {
                 m: 5,
                 n: 8,
                 k: 16,

@@ -1,14 +1,13 @@
 //! The columns of matrices as integers, alone or with the matrices' rows: the largest magnitudes first, then the digits, which turn.
 
 use bytemuck::cast_slice;
-use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device};
 
-use super::{
-    NAME, Preparation, Prepared, ROWS, Source, Width, check, cpu, piece, prepare, vectors, wide,
-};
+use super::{NAME, Preparation, Prepared, ROWS, Source, check, cpu, piece, prepare, vectors, wide};
 use crate::KernelError;
 use crate::elementwise::fill;
 use crate::error::{check_len, check_that};
+use crate::kernel::{Kernel, PushConstants};
 
 shader!(counted_shader, integer::counted_rows);
 shader!(tops_shader, integer::column_tops);
@@ -104,32 +103,22 @@ pub fn prepare_rows_and_columns(
     let tops = tops(device, x.into(), &columns, Some(&rows), None)?;
     let across = columns.columns().max(rows.padded());
     let groups = columns.outer * columns.padded().div_ceil(TURNED[0]) * across.div_ceil(TURNED[1]);
-    let wide_rows = u32::from(rows.width == Width::Wide);
-    let launch = Launch {
-        name: "prepare_integer_rows_and_columns",
-        shader: &both_shader::SHADER,
-        specialization: &[
-            wide(&columns),
-            vectors([columns.columns(), columns.stride]),
-            (2, wide_rows),
-            piece(&columns),
-        ],
-        bindings: &[
-            Binding::Read(x),
-            Binding::Read(&tops),
-            Binding::Write(&to[1].digits),
-            Binding::Write(&to[1].exponents),
-            Binding::Write(&to[0].digits),
-            Binding::Write(&to[0].exponents),
-        ],
-        push: push_bytes(&sizes),
-        groups: groups_1d(groups),
-    };
-    Ok(device.launch(launch, move |bindings| {
-        let ([x, _], [digits, exponents, row_digits, row_exponents]) = bindings.split::<2, 4>();
+    let constants = [
+        wide(&columns),
+        vectors([columns.columns(), columns.stride]),
+        (2, wide(&rows).1),
+        piece(&columns),
+    ];
+    let kernel = Kernel::new("prepare_integer_rows_and_columns", &both_shader::SHADER)
+        .constants(&constants)
+        .bind_all([x, &tops].map(Binding::Read))
+        .writes(to[1].written())
+        .writes(to[0].written());
+    kernel.launch(device, sizes, groups, move |[x, _], written| {
+        let [digits, exponents, row_digits, row_exponents] = written;
         cpu::prepare(x, row_digits, row_exponents, &rows, None);
         cpu::prepare(x, digits, exponents, &columns, None);
-    })?)
+    })
 }
 
 /// Writes the integers of columns; the rows that count, if not all do, enter their largest magnitudes.
@@ -150,20 +139,14 @@ pub(super) fn prepare_columns(
         true => Some(tops(device, x, &s, None, counted)?),
         false => None,
     };
-    // Without a choice of rows nobody reads the second one.
-    let counts = counted.map_or(x.first(), |counted| &counted.exponents);
     let down = match own_tiles {
         0 => s.padded().div_ceil(TURNED[0]),
         _ => 1,
     };
     let groups = s.outer * down * s.columns().div_ceil(TURNED[1]);
-    let mut bindings = vec![
-        Binding::Read(x.first()),
-        Binding::Read(tops.as_ref().unwrap_or(counts)),
-        Binding::Write(&to.digits),
-        Binding::Write(&to.exponents),
-    ];
-    bindings.extend(x.bindings());
+    // The CPU, which finds the largest magnitudes by itself, reads the rows that count in their place.
+    let counts = counted.map(|counted| &counted.exponents);
+    let second = tops.as_ref().or(counts);
     let mut constants = vec![
         wide(&s),
         vectors([s.columns(), s.stride]),
@@ -172,32 +155,31 @@ pub(super) fn prepare_columns(
         piece(&s),
     ];
     constants.extend(x.kind());
-    let launch = Launch {
-        name: "prepare_integer_columns",
-        shader: match x {
-            Source::Stored(_) => &columns_shader::SHADER,
-            Source::Activation { .. } => &of_activation::SHADER,
-            Source::Gated { .. } => &of_gated::SHADER,
-            Source::LayerNorm { .. } => &of_layer_norm::SHADER,
-            Source::RmsNorm { .. } => &of_rms_norm::SHADER,
-        },
-        specialization: &constants,
-        bindings: &bindings,
-        push: push_bytes(&sizes),
-        groups: groups_1d(groups),
+    let shader = match x {
+        Source::Stored(_) => &columns_shader::SHADER,
+        Source::Activation { .. } => &of_activation::SHADER,
+        Source::Gated { .. } => &of_gated::SHADER,
+        Source::LayerNorm { .. } => &of_layer_norm::SHADER,
+        Source::RmsNorm { .. } => &of_rms_norm::SHADER,
     };
     let (counted_pieces, values) = (
         counted.map(|counted| counted.pieces),
         x.on_the_cpu(s.columns()),
     );
-    Ok(device.launch(launch, move |bindings| {
+    let kernel = Kernel::new("prepare_integer_columns", shader)
+        .constants(&constants)
+        .reads([x.first()])
+        .reads_if(second)
+        .writes(to.written())
+        .bind_all(x.bindings());
+    kernel.launch_bound(device, sizes, groups, move |bindings| {
         let (read, mut written) = bindings.split_all();
         let [digits, exponents] = &mut written[..] else {
             return;
         };
         let counted = counted_pieces.map(|pieces| (cast_slice(read[1]), pieces));
         cpu::prepare(&values(read[0], &read[2..]), digits, exponents, &s, counted);
-    })?)
+    })
 }
 
 /// Which rows of `x`, \[rows, width\], are zeros alone: i32, the exponent of zeros, else 0.
@@ -207,35 +189,28 @@ fn counted_rows(
     [rows, width]: [usize; 2],
 ) -> Result<Buffer, KernelError> {
     let counted = device.alloc_typed(DType::I32, rows)?;
-    let push = counted_shader::Push {
-        rows: rows as u32,
-        k: width as u32,
-    };
-    let launch = Launch {
-        name: "integer_counted_rows",
-        shader: &counted_shader::SHADER,
-        specialization: &[vectors([width, 0])],
-        bindings: &[Binding::Read(x), Binding::Write(&counted)],
-        push: push_bytes(&push),
-        groups: groups_1d(rows.div_ceil(ROWS)),
-    };
-    device.launch(launch, move |bindings| {
-        let ([x], [counted]) = bindings.split();
+    let constants = [vectors([width, 0])];
+    let kernel = Kernel::new("integer_counted_rows", &counted_shader::SHADER)
+        .constants(&constants)
+        .reads([x])
+        .writes([&counted]);
+    let push = push!(counted_shader => rows, k: width);
+    kernel.launch(device, push, rows.div_ceil(ROWS), move |[x], [counted]| {
         cpu::counted_rows(x, counted, width);
     })?;
     Ok(counted)
 }
 
 /// The sizes of columns, and of their matrices' rows of so many digits.
-fn push_of_columns(s: &Preparation, row_padded: usize) -> columns_shader::Push {
-    columns_shader::Push {
-        outer: s.outer as u32,
-        k: s.k as u32,
-        columns: s.columns() as u32,
-        words: (s.padded() / 4) as u32,
-        row_words: (row_padded / 4) as u32,
-        stride: s.stride as u32,
-    }
+fn push_of_columns(s: &Preparation, row_padded: usize) -> PushConstants {
+    push!(columns_shader =>
+        outer: s.outer,
+        k: s.k,
+        columns: s.columns(),
+        words: s.padded() / 4,
+        row_words: row_padded / 4,
+        stride: s.stride,
+    )
 }
 
 /// The largest magnitudes of columns by pieces, u32, and behind them those of their matrices' rows. The CPU device finds
@@ -255,35 +230,29 @@ fn tops(
     fill(device, 0.0, &tops)?;
     let sizes = push_of_columns(s, rows.map_or(0, Preparation::padded));
     let groups = s.outer * s.k.div_ceil(SCANNED[0]) * s.columns().div_ceil(SCANNED[1]);
-    let mut bindings = vec![Binding::Read(x.first()), Binding::ReadWrite(&tops)];
-    if rows.is_none() {
-        // Without a choice of rows nobody reads it.
-        bindings.push(Binding::Read(
-            counted.map_or(x.first(), |counted| &counted.exponents),
-        ));
-    }
-    bindings.extend(x.bindings());
     let mut constants = vec![
         vectors([s.columns(), s.stride]),
         (3, counted.map_or(0, |counted| counted.pieces as u32)),
         piece(s),
     ];
     constants.extend(x.kind());
-    let launch = Launch {
-        name: "integer_tops",
-        shader: match (rows, x) {
-            (Some(_), _) => &both_tops_shader::SHADER,
-            (None, Source::Stored(_)) => &tops_shader::SHADER,
-            (None, Source::Activation { .. }) => &tops_of_activation::SHADER,
-            (None, Source::Gated { .. }) => &tops_of_gated::SHADER,
-            (None, Source::LayerNorm { .. }) => &tops_of_layer_norm::SHADER,
-            (None, Source::RmsNorm { .. }) => &tops_of_rms_norm::SHADER,
-        },
-        specialization: &constants,
-        bindings: &bindings,
-        push: push_bytes(&sizes),
-        groups: groups_1d(groups.max(1)),
+    let shader = match (rows, x) {
+        (Some(_), _) => &both_tops_shader::SHADER,
+        (None, Source::Stored(_)) => &tops_shader::SHADER,
+        (None, Source::Activation { .. }) => &tops_of_activation::SHADER,
+        (None, Source::Gated { .. }) => &tops_of_gated::SHADER,
+        (None, Source::LayerNorm { .. }) => &tops_of_layer_norm::SHADER,
+        (None, Source::RmsNorm { .. }) => &tops_of_rms_norm::SHADER,
     };
-    device.launch(launch, |_| {})?;
+    let mut kernel = Kernel::new("integer_tops", shader)
+        .constants(&constants)
+        .reads([x.first()])
+        .updates([&tops]);
+    if rows.is_none() {
+        let counts = counted.map(|counted| &counted.exponents);
+        kernel = kernel.reads_if(counts);
+    }
+    let kernel = kernel.bind_all(x.bindings());
+    kernel.launch_on_gpu(device, sizes, groups.max(1))?;
     Ok(tops)
 }

@@ -2,7 +2,7 @@
 //! exponents of its own.
 
 use bytemuck::cast_slice;
-use hlx_core::{Binding, Buffer, DType, Device, Launch, as_u32, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, DType, Device, as_u32};
 
 use super::super::GRANULE;
 use super::super::law::Width;
@@ -12,6 +12,7 @@ use super::{Preparation, Prepared, vectors, wide};
 use crate::KernelError;
 use crate::elementwise::fill;
 use crate::error::{check_len, check_sizes, check_that};
+use crate::kernel::Kernel;
 
 shader!(tops_shader, integer::group_tops);
 shader!(columns_shader, integer::prepare_group_columns);
@@ -92,65 +93,50 @@ fn launch(
     groups: Groups<'_>,
     counted: Option<&Counted>,
 ) -> Result<(), KernelError> {
-    let push = columns_shader::Push {
-        rows: rows as u32,
-        columns: columns as u32,
-        groups: groups.count as u32,
-        words: (to.of.padded() / 4) as u32,
-    };
+    let words = to.of.padded() / 4;
+    let push = push!(columns_shader => rows, columns, groups: groups.count, words);
     let tops = device.alloc_typed(DType::U32, to.exponents.len())?;
-    // Without a choice of rows nobody reads it.
-    let of_rows = counted.map_or(x, |counted| &counted.exponents);
+    let counts = counted.map(|counted| &counted.exponents);
     if !device.is_cpu() {
         fill(device, 0.0, &tops)?;
-        let launch = Launch {
-            name: "integer_tops_of_groups",
-            shader: &tops_shader::SHADER,
-            specialization: &[
-                vectors([columns, 0]),
-                (3, counted.map_or(0, |counted| counted.pieces as u32)),
-            ],
-            bindings: &[
-                Binding::Read(x),
-                Binding::Read(groups.bounds),
-                Binding::ReadWrite(&tops),
-                Binding::Read(of_rows),
-            ],
-            push: push_bytes(&push),
-            groups: groups_1d((rows.div_ceil(SCANNED[0]) * columns.div_ceil(SCANNED[1])).max(1)),
-        };
-        device.launch(launch, |_| {})?;
+        let pieces = counted.map_or(0, |counted| counted.pieces as u32);
+        let constants = [vectors([columns, 0]), (3, pieces)];
+        let tiles = rows.div_ceil(SCANNED[0]) * columns.div_ceil(SCANNED[1]);
+        Kernel::new("integer_tops_of_groups", &tops_shader::SHADER)
+            .constants(&constants)
+            .bind_all([x, groups.bounds].map(Binding::Read))
+            .updates([&tops])
+            .reads_if(counts)
+            .launch_on_gpu(device, push, tiles.max(1))?;
     }
     let of = to.of;
-    let launch = Launch {
-        name: NAME,
-        shader: &columns_shader::SHADER,
-        specialization: &[wide(&of), vectors([columns, 0])],
-        bindings: &[
-            Binding::Read(x),
-            Binding::Read(groups.bounds),
-            // On the CPU, which finds the largest magnitudes by itself, the rows that count.
-            Binding::Read(if device.is_cpu() { of_rows } else { &tops }),
-            Binding::Write(&to.digits),
-            Binding::Write(&to.exponents),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(of.padded().div_ceil(TURNED[0]) * columns.div_ceil(TURNED[1])),
-    };
+    // The CPU, which finds the largest magnitudes by itself, reads the rows that count in their place.
+    let third = if device.is_cpu() { counts } else { Some(&tops) };
+    let constants = [wide(&of), vectors([columns, 0])];
+    let kernel = Kernel::new(NAME, &columns_shader::SHADER)
+        .constants(&constants)
+        .bind_all([x, groups.bounds].map(Binding::Read))
+        .reads_if(third)
+        .writes(to.written());
+    let tiles = of.padded().div_ceil(TURNED[0]) * columns.div_ceil(TURNED[1]);
     let counted_pieces = counted.map(|counted| counted.pieces);
-    Ok(device.launch(launch, move |bindings| {
-        let ([x, bounds, counted], [digits, exponents]) = bindings.split::<3, 2>();
-        let counted = counted_pieces.map(|pieces| (cast_slice(counted), pieces));
-        let piece = |(group, bound): (usize, &[u32])| {
-            let end = (bound[1] as usize).min(rows);
-            let first = (bound[0] as usize).min(end);
-            Piece {
-                rows: first..end,
-                to: (first / GRANULE + group) * GRANULE,
-            }
-        };
-        let pieces: Vec<Piece> = as_u32(bounds).windows(2).enumerate().map(piece).collect();
-        let s = Preparation::of_columns(1, of.terms(), columns, of.width);
-        cpu::prepare_pieces(x, digits, exponents, &s, &pieces, counted);
-    })?)
+    kernel.launch(
+        device,
+        push,
+        tiles,
+        move |[x, bounds, counted], [digits, exponents]| {
+            let counted = counted_pieces.map(|pieces| (cast_slice(counted), pieces));
+            let piece = |(group, bound): (usize, &[u32])| {
+                let end = (bound[1] as usize).min(rows);
+                let first = (bound[0] as usize).min(end);
+                Piece {
+                    rows: first..end,
+                    to: (first / GRANULE + group) * GRANULE,
+                }
+            };
+            let pieces: Vec<Piece> = as_u32(bounds).windows(2).enumerate().map(piece).collect();
+            let s = Preparation::of_columns(1, of.terms(), columns, of.width);
+            cpu::prepare_pieces(x, digits, exponents, &s, &pieces, counted);
+        },
+    )
 }

@@ -7,13 +7,14 @@ pub use integers::{ExpertsColumns, experts_product_integers, experts_weight_grad
 pub use operands::{ExpertsGradient, experts_multiply};
 
 use hlx_core::cpu::simd_level;
-use hlx_core::{Binding, Buffer, DType, Device, as_u32};
+use hlx_core::{Buffer, DType, Device, as_u32};
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len, check_sizes, check_that};
+use crate::kernel::Kernel;
 use crate::map::MAX_GROUPS;
 use crate::product::floats::{MatMul, cpu};
-use crate::product::tiles::{ExpertColumnsPush, ExpertRowsPush, Form, Grid, Start, Tile};
+use crate::product::tiles::{Form, Grid, Start, Tile, expert_columns_64x64, expert_rows_32x64};
 
 const NAME: &str = "experts_product";
 
@@ -124,39 +125,30 @@ pub fn experts_product(
             true => Start::Zero,
             false => Start::Stored,
         };
+        let constants = [
+            (0, u32::from(trans_b)),
+            (1, vector(k)),
+            (2, vector(columns_b) & vector(stride)),
+            (3, vector(n)),
+        ];
+        let reads = [x, window, bounds];
         let grid = Grid {
-            name: NAME,
-            shader: tile.shader,
+            kernel: Kernel::new(NAME, tile.shader)
+                .constants(&constants)
+                .reads(reads)
+                .bind(start.target(y)),
             tile: tile.size,
-            specialization: &[
-                (0, u32::from(trans_b)),
-                (1, vector(k)),
-                (2, vector(columns_b) & vector(stride)),
-                (3, vector(n)),
-            ],
-            bindings: &[
-                Binding::Read(x),
-                Binding::Read(window),
-                Binding::Read(bounds),
-                start.target(y),
-            ],
             extents: [1, tiles * tile.size[0], n],
             cuts_columns: true,
             flops: 2 * (rows * n * k) as u64 * experts as u64 / weights.len() as u64,
         };
-        let push = |[column_first, _]: [usize; 2]| ExpertRowsPush {
-            m: (tiles * tile.size[0]) as u32,
-            n: n as u32,
-            k: k as u32,
-            column_first: column_first as u32,
-            rows: rows as u32,
-            first_expert: first as u32,
-            experts: experts as u32,
-            stride: stride as u32,
+        let m = tiles * tile.size[0];
+        let push = |[column_first, _]: [usize; 2]| {
+            push!(expert_rows_32x64 =>
+                m, n, k, column_first, rows, first_expert: first, experts, stride)
         };
         let product = *product;
-        grid.launch(device, push, move |bindings| {
-            let ([x, window, bounds], [y]) = bindings.split::<3, 1>();
+        grid.launch(device, push, move |[x, window, bounds], [y]| {
             let bounds = &as_u32(bounds)[first..=first + experts];
             products(&product, x, (window, stride), bounds, y);
         })?;
@@ -251,10 +243,12 @@ pub fn experts_weight_gradient(
         trans_b: false,
     };
     product.check(NAME)?;
-    check_len(NAME, "dy", dy, [rows, m])?;
-    check_len(NAME, "x", x, [rows, n])?;
-    check_len(NAME, "dweight", dweight, [shards, m, n])?;
     let tile = Tile::largest(Form::ExpertColumns, [64, 64]);
+    let kernel = Kernel::new(NAME, tile.shader)
+        .read("dy", dy, [rows, m])?
+        .read("x", x, [rows, n])?
+        .reads([bounds])
+        .accumulate("dweight", dweight, [shards, m, n], accumulate)?;
     let groups = [n.div_ceil(tile.size[1]), m.div_ceil(tile.size[0]), shards];
     check_that(
         NAME,
@@ -277,30 +271,16 @@ pub fn experts_weight_gradient(
     let vector = |columns: usize| u32::from(columns.is_multiple_of(4));
     // How many rows are this expert's is not known here: an equal share.
     let experts = ((bounds.len() - 1) / shards).max(1);
+    let constants = [(0, start as u32), (1, vector(m)), (2, vector(n))];
     let grid = Grid {
-        name: NAME,
-        shader: tile.shader,
+        kernel: kernel.constants(&constants),
         tile: tile.size,
-        specialization: &[(0, start as u32), (1, vector(m)), (2, vector(n))],
-        bindings: &[
-            Binding::Read(dy),
-            Binding::Read(x),
-            Binding::Read(bounds),
-            start.target(dweight),
-        ],
         extents: [shards, m, n],
         cuts_columns: true,
         flops: 2 * (rows * m * n / experts) as u64,
     };
-    let push = |[column_first, _]: [usize; 2]| ExpertColumnsPush {
-        m: m as u32,
-        n: n as u32,
-        column_first: column_first as u32,
-        rows: rows as u32,
-        first: first as u32,
-    };
-    grid.launch(device, push, move |bindings| {
-        let ([dy, x, bounds], [dweight]) = bindings.split::<3, 1>();
+    let push = |[column_first, _]: [usize; 2]| push!(expert_columns_64x64 => m, n, column_first, rows, first);
+    grid.launch(device, push, move |[dy, x, bounds], [dweight]| {
         let bounds = &as_u32(bounds)[first..=first + shards];
         for (bound, dweight) in bounds.windows(2).zip(dweight.chunks_mut(m * n)) {
             let end = (bound[1] as usize).min(rows);

@@ -1,14 +1,15 @@
 //! The products of a convolution: weights with patches forward and backward, and gradients with patches for the weights.
 
-use hlx_core::{Arithmetic, Binding, Buffer, CpuBindings, Device};
+use hlx_core::{Arithmetic, Buffer, Device};
 
 use super::integers::Wide;
 use super::{Patches, Runs, cpu};
 use crate::KernelError;
 use crate::division::Divisor;
+use crate::kernel::{Kernel, PushConstants};
 use crate::map::MAX_GROUPS;
 use crate::product::floats::MatMul;
-use crate::product::tiles::{Form, Grid, PatchesPush as Push, Start, Tile};
+use crate::product::tiles::{Form, Grid, Start, Tile, patches_32x64};
 use crate::reduce::column_sum;
 
 /// A product of each group's weights with patches, or of gradients with patches for the weights.
@@ -74,16 +75,12 @@ impl Product {
             runs: [1, 1],
             column_terms: rows * terms,
         };
-        // Without a bias any readable buffer is bound and not read.
-        let bindings = [
-            Binding::Read(weight),
-            Binding::Read(images),
-            Binding::Read(bias.unwrap_or(weight)),
-            Binding::Write(y),
-        ];
+        let kernel = Kernel::new(self.name, tile.shader)
+            .reads([weight, images])
+            .reads_if(bias)
+            .writes([y]);
         let has_bias = bias.is_some();
-        self.launch_call(device, &call, &bindings, move |bindings| {
-            let ([weight, images, bias], [y]) = bindings.split::<3, 1>();
+        self.launch_call(device, &call, kernel, move |[weight, images, bias], [y]| {
             let bias = has_bias.then_some(bias);
             cpu::product(patches, [rows, terms], [weight, images], bias, y);
         })
@@ -173,13 +170,10 @@ impl Product {
             ..
         } = *self;
         let (start, samples) = (call.start, self.batch / shards);
-        let bindings = [
-            Binding::Read(dy),
-            Binding::Read(images),
-            start.target(dweight),
-        ];
-        self.launch_call(device, call, &bindings, move |bindings| {
-            let ([dy, images], [dweight]) = bindings.split::<2, 1>();
+        let kernel = Kernel::new(self.name, call.tile.shader)
+            .reads([dy, images])
+            .bind(start.target(dweight));
+        self.launch_call(device, call, kernel, move |[dy, images], [dweight]| {
             let (sizes, accumulate) = ([rows, terms], start == Start::Stored);
             cpu::weight_product(
                 patches,
@@ -192,33 +186,27 @@ impl Product {
         })
     }
 
-    fn launch_call(
+    fn launch_call<const R: usize>(
         &self,
         device: &Device,
         call: &Call,
-        bindings: &[Binding<'_>],
-        body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
+        kernel: Kernel<'_>,
+        body: impl Fn([&[f32]; R], [&mut [f32]; 1]) + Copy + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
         let MatMul { batch, m, n, .. } = call.shape;
-        let mut specialization = self.divisors().to_vec();
-        specialization.push((4, call.start as u32));
+        let mut constants = self.divisors().to_vec();
+        constants.push((4, call.start as u32));
         let flags = call.flags.iter().map(|&flag| u32::from(flag));
-        specialization.extend([2, 3, 5, 6, 7, 8].into_iter().zip(flags));
+        constants.extend([2, 3, 5, 6, 7, 8].into_iter().zip(flags));
         let grid = Grid {
-            name: self.name,
-            shader: call.tile.shader,
+            kernel: kernel.constants(&constants),
             tile: call.tile.size,
-            specialization: &specialization,
-            bindings,
             extents: [batch, m, n],
             cuts_columns: true,
             flops: 2 * (batch * n) as u64 * call.column_terms as u64,
         };
-        grid.launch(
-            device,
-            |firsts| self.push_of(&call.shape, call.runs, firsts),
-            body,
-        )
+        let push = |firsts| PushConstants::of(&self.push_of(&call.shape, call.runs, firsts));
+        grid.launch(device, push, body)
     }
 
     /// The push constants of every shader, from a column and a z on.
@@ -227,14 +215,14 @@ impl Product {
         shape: &MatMul,
         runs: [usize; 2],
         [column_first, z_first]: [usize; 2],
-    ) -> Push {
+    ) -> patches_32x64::Push {
         let p = &self.patches;
         let [runs, sample_runs] = runs.map(|runs| runs as u32);
         let pixels = Divisor::new(p.n_pixels());
         let width = Divisor::new(p.pixels[1]);
         let taps = Divisor::new(p.n_taps());
         let taps_width = Divisor::new(p.taps[1]);
-        Push {
+        patches_32x64::Push {
             m: shape.m as u32,
             n: shape.n as u32,
             k: shape.k as u32,

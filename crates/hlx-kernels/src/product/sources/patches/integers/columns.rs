@@ -2,13 +2,14 @@
 //! of the patches a narrow one.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Binding, Buffer, DType, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Buffer, DType, Device};
 
 use super::super::Patches;
 use super::super::Product;
 use super::{at_once, cpu, most_bytes};
 use crate::KernelError;
 use crate::elementwise::add_assign;
+use crate::kernel::{Kernel, PushConstants};
 use crate::map::GROUP_THREADS;
 use crate::product::floats::{Epilogue, MatMul};
 use crate::product::quantised::{IntegerProduct, Preparation, Prepared, Width, integer_product};
@@ -231,18 +232,20 @@ impl Product {
         let planes = self.batch * patches.groups;
         let counts = device.alloc_shape_typed(DType::I32, &[planes, pixels])?;
         let push = self.push_of(&MatMul::new(planes, 1, terms), [1, 1], [0, 0]);
-        let launch = Launch {
-            name: "integer_counted_pixels",
-            shader: &count_shader::SHADER,
-            specialization: &self.divisors(),
-            bindings: &[Binding::Read(images), Binding::Write(&counts)],
-            push: push_bytes(&push),
-            groups: groups_1d((planes * pixels).div_ceil(GROUP_THREADS)),
-        };
-        device.launch(launch, move |bindings| {
-            let ([images], [counts]) = bindings.split::<1, 1>();
-            cpu::counted_pixels(&patches, images, cast_slice_mut(counts), terms);
-        })?;
+        let constants = self.divisors();
+        let kernel = Kernel::new("integer_counted_pixels", &count_shader::SHADER)
+            .constants(&constants)
+            .reads([images])
+            .writes([&counts]);
+        let groups = (planes * pixels).div_ceil(GROUP_THREADS);
+        kernel.launch(
+            device,
+            PushConstants::of(&push),
+            groups,
+            move |[images], [counts]| {
+                cpu::counted_pixels(&patches, images, cast_slice_mut(counts), terms);
+            },
+        )?;
         Ok(counts)
     }
 
@@ -262,28 +265,24 @@ impl Product {
         let mut push = self.push_of(&shape, [part.cut.runs, part.cut.samples], firsts);
         [push.z_count, push.piece_first] = [part.z[1] as u32, part.pieces[0] as u32];
         let own = [width == Width::Wide, counts.is_some()].map(u32::from);
-        let specialization = [&self.divisors()[..], &[(6, own[0]), (7, own[1])]].concat();
-        let launch = Launch {
-            name: "prepare_integer_terms",
-            shader: &terms_shader::SHADER,
-            specialization: &specialization,
-            bindings: &[
-                Binding::Read(images),
-                // Without them any readable buffer is bound and not read.
-                Binding::Read(counts.unwrap_or(images)),
-                Binding::Write(&prepared.digits),
-                Binding::Write(&prepared.exponents),
-            ],
-            push: push_bytes(&push),
-            groups: groups_1d(of.exponents_len().div_ceil(ROWS)),
-        };
+        let constants = [&self.divisors()[..], &[(6, own[0]), (7, own[1])]].concat();
+        let kernel = Kernel::new("prepare_integer_terms", &terms_shader::SHADER)
+            .constants(&constants)
+            .reads([images])
+            .reads_if(counts)
+            .writes(prepared.written());
         let counted = counts.is_some();
-        device.launch(launch, move |bindings| {
-            let ([images, counts], [digits, exponents]) = bindings.split::<2, 2>();
-            let counts: Option<&[i32]> = counted.then(|| cast_slice(counts));
-            let to = (cast_slice_mut(digits), cast_slice_mut(exponents));
-            cpu::term_rows(&patches, (images, counts), &part, of, to);
-        })?;
+        let groups = of.exponents_len().div_ceil(ROWS);
+        kernel.launch(
+            device,
+            PushConstants::of(&push),
+            groups,
+            move |[images, counts], [digits, exponents]| {
+                let counts: Option<&[i32]> = counted.then(|| cast_slice(counts));
+                let to = (cast_slice_mut(digits), cast_slice_mut(exponents));
+                cpu::term_rows(&patches, (images, counts), &part, of, to);
+            },
+        )?;
         Ok(prepared)
     }
 }

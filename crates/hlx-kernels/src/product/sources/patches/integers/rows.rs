@@ -1,11 +1,12 @@
 //! Results over integers: a patch of a pixel is a wide row, a channel's weights a narrow one.
 
 use bytemuck::cast_slice_mut;
-use hlx_core::{Binding, Buffer, Device, Launch, groups_1d, push_bytes};
+use hlx_core::{Buffer, Device};
 
 use super::super::Product;
 use super::{at_once, cpu, most_bytes};
 use crate::KernelError;
+use crate::kernel::{Kernel, PushConstants};
 use crate::product::floats::{Epilogue, MatMul};
 use crate::product::quantised::{IntegerProduct, Preparation, Prepared, Width, integer_product};
 
@@ -67,29 +68,27 @@ impl Product {
         let shape = MatMul::new(rows, pixels, self.terms);
         let firsts = [first_pixel, first_sample];
         let push = self.push_of(&shape, [of.padded() / 4, 1], firsts);
-        let launch = Launch {
-            name: "prepare_integer_patches",
-            shader: &patches_shader::SHADER,
-            specialization: &self.divisors(),
-            bindings: &[
-                Binding::Read(images),
-                Binding::Write(&prepared.digits),
-                Binding::Write(&prepared.exponents),
-            ],
-            push: push_bytes(&push),
-            groups: groups_1d(of.exponents_len().div_ceil(ROWS)),
-        };
-        device.launch(launch, move |bindings| {
-            let ([images], [digits, exponents]) = bindings.split::<1, 2>();
-            let to = (cast_slice_mut(digits), cast_slice_mut(exponents));
-            cpu::patch_rows(
-                &patches,
-                images,
-                (first_sample, first_pixel, pixels),
-                of,
-                to,
-            );
-        })?;
+        let constants = self.divisors();
+        let kernel = Kernel::new("prepare_integer_patches", &patches_shader::SHADER)
+            .constants(&constants)
+            .reads([images])
+            .writes(prepared.written());
+        let groups = of.exponents_len().div_ceil(ROWS);
+        kernel.launch(
+            device,
+            PushConstants::of(&push),
+            groups,
+            move |[images], [digits, exponents]| {
+                let to = (cast_slice_mut(digits), cast_slice_mut(exponents));
+                cpu::patch_rows(
+                    &patches,
+                    images,
+                    (first_sample, first_pixel, pixels),
+                    of,
+                    to,
+                );
+            },
+        )?;
         Ok(prepared)
     }
 }
