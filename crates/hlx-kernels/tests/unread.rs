@@ -234,8 +234,6 @@ fn is_missing_here(module: &str, device: &Device) -> bool {
     match module {
         // Its tile takes 40 KiB.
         "attention/backward_key_value_32" => device.info().shared_memory_bytes < 40_960,
-        // A weight's gradient takes 64 x 64 where a larger tile would do: no tuning chooses these.
-        "conv2d/weight_128x128" | "conv2d/weight_64x128" => true,
         _ => false,
     }
 }
