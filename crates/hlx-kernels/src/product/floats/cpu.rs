@@ -8,7 +8,7 @@ use std::cell::Cell;
 use rayon::prelude::*;
 
 use super::MatMul;
-use super::halves::{Binary16, Brain16, HalfMatrices};
+use super::halves::{Binary16, Brain16};
 use super::pack::{Matrices, Panel, Source};
 use super::tile;
 use super::tile::{Start, Step, Tiles};
@@ -84,30 +84,20 @@ pub(crate) fn matmul(
 ) {
     let s = shape;
     let b_row = if s.trans_b { s.k } else { s.n };
-    let a = Matrices {
-        data: a,
-        size: s.m * s.k,
-        stride: s.stride_a,
-        row: if s.trans_a { s.m } else { s.k },
-        k_contiguous: !s.trans_a,
-    };
+    let a_row = if s.trans_a { s.m } else { s.k };
+    let a = Matrices::<f32>::new(a, s.stride_a, a_row, !s.trans_a);
+    let (stride, along_k) = (s.stride_b, s.trans_b);
     match b_type {
         DType::F16 => {
-            let b = HalfMatrices::new(b, Binary16, s.stride_b, b_row, s.trans_b);
+            let b = Matrices::<Binary16>::new(b, stride, b_row, along_k);
             matmul_of(level, shape, a, b, bias, c);
         }
         DType::BF16 => {
-            let b = HalfMatrices::new(b, Brain16, s.stride_b, b_row, s.trans_b);
+            let b = Matrices::<Brain16>::new(b, stride, b_row, along_k);
             matmul_of(level, shape, a, b, bias, c);
         }
         _ => {
-            let b = Matrices {
-                data: b,
-                size: s.k * s.n,
-                stride: s.stride_b,
-                row: b_row,
-                k_contiguous: s.trans_b,
-            };
+            let b = Matrices::<f32>::new(b, stride, b_row, along_k);
             matmul_of(level, shape, a, b, bias, c);
         }
     }

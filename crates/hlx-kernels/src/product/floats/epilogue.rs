@@ -39,14 +39,23 @@ pub enum Epilogue<'a> {
     Scale(f32),
 }
 
-/// An epilogue without its buffer, as the CPU body takes it along.
+/// What an epilogue does: the shaders' constant EPILOGUE.
 #[derive(Clone, Copy)]
-pub(super) enum Finish {
+enum Ending {
     None,
     Add,
-    Activation(Activation),
-    ActivationBackward(Activation),
-    Scale(f32),
+    Activation,
+    ActivationBackward,
+    Scale,
+}
+
+/// An epilogue without its buffer, as shaders and the CPU body take it along.
+#[derive(Clone, Copy)]
+pub(super) struct Finish {
+    ending: Ending,
+    kind: Activation,
+    /// The factor of a scale.
+    pub scalar: f32,
 }
 
 impl Epilogue<'_> {
@@ -99,33 +108,19 @@ impl Epilogue<'_> {
         }
     }
 
-    /// The shader's constants EPILOGUE and KIND.
-    pub(super) fn specialization(&self) -> [(u32, u32); 2] {
-        let (epilogue, kind) = match *self {
-            Self::None => (0, 0),
-            Self::Add(_) => (1, 0),
-            Self::Activation { kind, .. } => (2, kind as u32),
-            Self::ActivationBackward(kind) => (3, kind as u32),
-            Self::Scale(_) => (4, 0),
-        };
-        [(8, epilogue), (9, kind)]
-    }
-
-    /// The push constant `scalar`.
-    pub(super) fn scalar(&self) -> f32 {
-        match *self {
-            Self::Scale(factor) => factor,
-            _ => 0.0,
-        }
-    }
-
     pub(super) fn finish(&self) -> Finish {
-        match *self {
-            Self::None => Finish::None,
-            Self::Add(_) => Finish::Add,
-            Self::Activation { kind, .. } => Finish::Activation(kind),
-            Self::ActivationBackward(kind) => Finish::ActivationBackward(kind),
-            Self::Scale(factor) => Finish::Scale(factor),
+        const NO_KIND: Activation = Activation::ALL[0];
+        let (ending, kind, scalar) = match *self {
+            Self::None => (Ending::None, NO_KIND, 0.0),
+            Self::Add(_) => (Ending::Add, NO_KIND, 0.0),
+            Self::Activation { kind, .. } => (Ending::Activation, kind, 0.0),
+            Self::ActivationBackward(kind) => (Ending::ActivationBackward, kind, 0.0),
+            Self::Scale(factor) => (Ending::Scale, NO_KIND, factor),
+        };
+        Finish {
+            ending,
+            kind,
+            scalar,
         }
     }
 
@@ -165,25 +160,31 @@ impl Epilogue<'_> {
 }
 
 impl Finish {
+    /// The shader's constants EPILOGUE and KIND.
+    pub fn constants(self) -> [(u32, u32); 2] {
+        [(8, self.ending as u32), (9, self.kind as u32)]
+    }
+
     /// The CPU body: the product into C, then a pass over C.
     pub fn run(self, bindings: &mut CpuBindings<'_>, product: impl Fn([&[f32]; 3], &mut [f32])) {
-        match self {
-            Self::None => {
+        let kind = self.kind;
+        match self.ending {
+            Ending::None => {
                 let (operands, [c]) = bindings.split();
                 product(operands, c);
             }
-            Self::Add => {
+            Ending::Add => {
                 let ([a, b, bias, r], [c]) = bindings.split();
                 product([a, b, bias], c);
                 chunks1(r, c, add_assign_chunk);
             }
-            Self::Activation(kind) => {
+            Ending::Activation => {
                 let (operands, [c, out]) = bindings.split();
                 product(operands, c);
                 chunks1(c, out, |c, out| forward_chunk(kind, c, out));
             }
             // The fifth binding, here and below, holds a place for the shader alone.
-            Self::ActivationBackward(kind) => {
+            Ending::ActivationBackward => {
                 let ([a, b, bias, _], [c]) = bindings.split();
                 let x = c.to_vec();
                 product([a, b, bias], c);
@@ -193,11 +194,11 @@ impl Finish {
                     });
                 });
             }
-            Self::Scale(factor) => {
+            Ending::Scale => {
                 let ([a, b, bias, _], [c]) = bindings.split();
                 product([a, b, bias], c);
                 c.par_chunks_mut(CHUNK).for_each(|c| {
-                    in_place(c, |_, chains, c| scale_chunk(factor, chains, c));
+                    in_place(c, |_, chains, c| scale_chunk(self.scalar, chains, c));
                 });
             }
         }

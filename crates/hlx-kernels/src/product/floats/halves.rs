@@ -1,10 +1,9 @@
 //! Operands of 16-bit elements on the CPU: packed as the f32 of the same values.
 
-use bytemuck::cast_slice;
 #[cfg(target_arch = "x86_64")]
 use hlx_core::cpu::{SimdLevel, simd_level};
 
-use super::pack::{Panel, Source};
+use super::pack::{Element, Operand, Panel};
 use crate::element::{from_bf16, from_f16};
 
 /// A type of 16 bits.
@@ -117,45 +116,22 @@ fn turn_sixteen(rows: [&[u16]; 16], to: &mut [f32], width: usize) {
     }
 }
 
-/// As [`Matrices`](super::pack::Matrices), of 16-bit elements.
-#[derive(Clone, Copy)]
-pub(super) struct HalfMatrices<'a, H> {
-    data: &'a [u16],
-    stride: usize,
-    row: usize,
-    k_contiguous: bool,
-    half: H,
-}
+impl<H: Half> Element for H {
+    type Stored = u16;
 
-impl<'a, H: Half> HalfMatrices<'a, H> {
-    /// Matrices in words that hold two elements each, `stride` elements apart; `row` and
-    /// `k_contiguous` as in [`Operand`](super::pack::Operand).
-    pub fn new(words: &'a [f32], half: H, stride: usize, row: usize, k_contiguous: bool) -> Self {
-        Self {
-            data: cast_slice(words),
-            stride,
-            row,
-            k_contiguous,
-            half,
-        }
-    }
-}
-
-impl<H: Half> Source for HalfMatrices<'_, H> {
-    fn pack(&self, batch_idx: usize, panel: Panel, to: &mut [f32]) {
-        let data = &self.data[batch_idx * self.stride..];
+    fn pack(from: Operand<'_, u16>, panel: Panel, to: &mut [f32]) {
         let to = &mut to[..panel.k_count * panel.width];
         if panel.count < panel.width {
             to.fill(0.0);
         }
-        if self.k_contiguous {
-            pack_turned(data, self.row, panel, to, self.half);
+        if from.k_contiguous {
+            pack_transposed::<H>(from.data, from.stride, panel, to);
             return;
         }
         for (k, to) in to.chunks_exact_mut(panel.width).enumerate() {
-            let at = (panel.k_first + k) * self.row + panel.first;
-            for (to, &from) in to.iter_mut().zip(&data[at..at + panel.count]) {
-                *to = value::<H>(from.into());
+            let at = (panel.k_first + k) * from.stride + panel.first;
+            for (to, &half) in to.iter_mut().zip(&from.data[at..at + panel.count]) {
+                *to = value::<H>(half.into());
             }
         }
     }
@@ -168,7 +144,7 @@ fn value<H: Half>(bits: u32) -> f32 {
 /// Packs vectors that lie along k, in blocks of four vectors and eight k where [`Half::pack_sixteen`] does not
 /// do it. The last block of vectors overlaps its neighbour rather than being narrower: it writes the same values
 /// twice.
-fn pack_turned<H: Half>(data: &[u16], row: usize, panel: Panel, to: &mut [f32], _half: H) {
+fn pack_transposed<H: Half>(data: &[u16], row: usize, panel: Panel, to: &mut [f32]) {
     let mut i = 0;
     while i < panel.count {
         let packed = H::pack_sixteen(data, row, panel, i, to);

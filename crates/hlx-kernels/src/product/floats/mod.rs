@@ -375,7 +375,7 @@ fn launch(
         .reads_if(bias)
         .bind(target);
     if !matches!(epilogue, Epilogue::None) {
-        constants.extend(epilogue.specialization());
+        constants.extend(finish.constants());
         kernel = match epilogue.extra() {
             Some(extra) => kernel.bind(extra),
             None => kernel.reads_if(None),
@@ -398,7 +398,7 @@ fn launch(
         stride_c,
         ..
     } = s;
-    let scalar = epilogue.scalar();
+    let scalar = finish.scalar;
     let push = |[_, batch_first]: [usize; 2]| push!(dense_32x64 => m, n, k, stride_a, stride_b, stride_c, batch_first, scalar);
     let (has_bias, b_type) = (bias.is_some(), b.dtype());
     grid.launch_bound(device, push, move |bindings| {

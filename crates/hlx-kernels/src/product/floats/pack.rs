@@ -1,9 +1,11 @@
 //! Packing: copies a stretch of an operand into the order in which a register tile reads it.
 
+use bytemuck::Pod;
+
 /// A matrix seen by the product: `count` vectors (rows of A, columns of B) along k.
 #[derive(Clone, Copy)]
-pub(crate) struct Operand<'a> {
-    pub data: &'a [f32],
+pub(crate) struct Operand<'a, T = f32> {
+    pub data: &'a [T],
     /// Distance between neighbours in the direction that is not contiguous.
     pub stride: usize,
     /// True when neighbouring k lie side by side: element (i, k) is at `i * stride + k`;
@@ -33,35 +35,64 @@ pub(crate) trait Source: Copy + Sync {
     }
 }
 
-/// An operand in memory: matrices of `size` elements, `stride` apart.
-#[derive(Clone, Copy)]
-pub(crate) struct Matrices<'a> {
-    pub data: &'a [f32],
-    pub size: usize,
-    pub stride: usize,
-    /// As [`Operand::stride`].
-    pub row: usize,
-    /// As [`Operand::k_contiguous`].
-    pub k_contiguous: bool,
+/// An element of an operand in memory.
+pub(crate) trait Element: Copy + Sync {
+    type Stored: Pod + Sync;
+
+    /// Packs a panel as `[k][width]` into `to`, zeros behind the vectors.
+    fn pack(from: Operand<'_, Self::Stored>, panel: Panel, to: &mut [f32]);
+
+    /// The same matrix as tiles read it unpacked, if they can.
+    fn in_place(_from: Operand<'_, Self::Stored>) -> Option<Operand<'_>> {
+        None
+    }
 }
 
-impl Matrices<'_> {
-    fn matrix(&self, batch_idx: usize) -> Operand<'_> {
+impl Element for f32 {
+    type Stored = Self;
+
+    fn pack(from: Operand<'_>, panel: Panel, to: &mut [f32]) {
+        pack(from, panel, to);
+    }
+
+    fn in_place(from: Operand<'_>) -> Option<Operand<'_>> {
+        (!from.k_contiguous).then_some(from)
+    }
+}
+
+/// An operand in memory: matrices that lie `stride` elements apart.
+#[derive(Clone, Copy)]
+pub(crate) struct Matrices<'a, E: Element = f32> {
+    first: Operand<'a, E::Stored>,
+    stride: usize,
+}
+
+impl<'a, E: Element> Matrices<'a, E> {
+    /// Matrices in words, which may hold several elements; `row` and `k_contiguous` as in [`Operand`].
+    pub fn new(words: &'a [f32], stride: usize, row: usize, k_contiguous: bool) -> Self {
+        let first = Operand {
+            data: bytemuck::cast_slice(words),
+            stride: row,
+            k_contiguous,
+        };
+        Self { first, stride }
+    }
+
+    fn matrix(&self, batch_idx: usize) -> Operand<'a, E::Stored> {
         Operand {
-            data: &self.data[batch_idx * self.stride..][..self.size],
-            stride: self.row,
-            k_contiguous: self.k_contiguous,
+            data: &self.first.data[batch_idx * self.stride..],
+            ..self.first
         }
     }
 }
 
-impl Source for Matrices<'_> {
+impl<E: Element> Source for Matrices<'_, E> {
     fn pack(&self, batch_idx: usize, panel: Panel, to: &mut [f32]) {
-        pack(self.matrix(batch_idx), panel, to);
+        E::pack(self.matrix(batch_idx), panel, to);
     }
 
     fn in_place(&self, batch_idx: usize) -> Option<Operand<'_>> {
-        (!self.k_contiguous).then(|| self.matrix(batch_idx))
+        E::in_place(self.matrix(batch_idx))
     }
 }
 

@@ -66,13 +66,7 @@ pub(super) fn product(
     };
     let weights = Weights {
         groups: patches.groups,
-        matrices: Matrices {
-            data: weight,
-            size: rows * terms,
-            stride: rows * terms,
-            row: terms,
-            k_contiguous: true,
-        },
+        matrices: Matrices::new(weight, rows * terms, terms, true),
     };
     let images = Pixels { patches, images };
     matmul_of(simd_level(), &shape, weights, images, None, y);
