@@ -23,7 +23,7 @@ use self::instructions::Instructions;
 use self::tile::{CARRY, COLUMNS, ROWS, Sums};
 use super::law::factors;
 use super::product::IntegerProduct;
-pub(super) use bounded::products_by;
+pub(super) use bounded::groups;
 
 /// Rows of a rectangle at most: those of a block of 512 terms are 384 KiB, and a panel of 16 columns is 16 KiB.
 const MAX_ROWS: usize = 384;
@@ -139,51 +139,30 @@ pub(super) fn fastest() -> Instructions {
     *FASTEST.get_or_init(|| *Instructions::of(simd_level()).last().expect("one at least"))
 }
 
-/// Computes C, \[batch, M, N\], by the fastest instructions.
-pub(super) fn product(
-    shape: &IntegerProduct,
-    operands: Operands<'_>,
-    added: Added<'_>,
-    c: &mut [f32],
-) {
-    product_by(fastest(), shape, operands, added, c);
+/// Computes products whose places in C are apart, by the fastest instructions.
+pub(super) fn products(all: &[(IntegerProduct, Operands<'_>)], added: Added<'_>, c: &mut [f32]) {
+    products_by(fastest(), all, added, c);
 }
 
-fn product_by(
-    instructions: Instructions,
-    shape: &IntegerProduct,
-    operands: Operands<'_>,
-    added: Added<'_>,
-    c: &mut [f32],
-) {
-    products(instructions, &[(*shape, operands)], added, c);
-}
-
-/// Computes products whose places in C are apart.
-fn products(
+fn products_by(
     instructions: Instructions,
     all: &[(IntegerProduct, Operands<'_>)],
     added: Added<'_>,
     c: &mut [f32],
 ) {
     let (len, c) = (c.len(), CPointer(c.as_mut_ptr()));
-    let all: Vec<Product<'_>> = all
-        .iter()
-        .filter(|(shape, _)| shape.batch * shape.m * shape.n > 0)
-        .map(|&(shape, operands)| {
-            assert!(len >= shape.reach());
-            Product {
-                instructions,
-                shape,
-                operands,
-                added,
-                c,
-            }
-        })
-        .collect();
     let threads = rayon::current_num_threads();
-    let rectangles = all.iter().flat_map(|product| {
-        let rectangles = divide(&product.shape, instructions.tile(), threads);
+    let rectangles = all.iter().flat_map(|&(shape, operands)| {
+        let is_empty = shape.batch * shape.m * shape.n == 0;
+        assert!(is_empty || len >= shape.reach());
+        let product = Product {
+            instructions,
+            shape,
+            operands,
+            added,
+            c,
+        };
+        let rectangles = divide(&shape, instructions.tile(), threads);
         rectangles.into_iter().map(move |of| (product, of))
     });
     let rectangles: Vec<_> = rectangles.collect();
@@ -196,6 +175,9 @@ fn products(
 
 /// Rectangles that are large, but enough of them for the threads.
 fn divide(s: &IntegerProduct, [height, width]: [usize; 2], threads: usize) -> Vec<Rectangle> {
+    if s.batch * s.m * s.n == 0 {
+        return Vec::new();
+    }
     let few = s.m <= FEW_ROWS;
     let work = s.batch * s.m * s.n * s.k.max(1);
     let tasks = (4 * threads).min(work.div_ceil(MIN_TASK_WORK));

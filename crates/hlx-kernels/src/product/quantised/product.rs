@@ -303,8 +303,11 @@ impl Call<'_> {
                 _ => cpu::Added::Stored,
             };
             match bounded {
-                None => cpu::product(&s, operands, added, c),
-                Some(of) => cpu::products_by(of, (as_u32(bounds), range), &s, operands, added, c),
+                None => cpu::products(&[(s, operands)], added, c),
+                Some(of) => {
+                    let groups = cpu::groups(of, (as_u32(bounds), range), &s, operands);
+                    cpu::products(&groups, added, c);
+                }
             }
         })
     }

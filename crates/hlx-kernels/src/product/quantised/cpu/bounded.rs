@@ -2,17 +2,15 @@
 
 use super::super::GRANULE;
 use super::super::product::{Bounded, IntegerProduct};
-use super::{Added, Operands, Pieces, fastest, products};
+use super::{Operands, Pieces};
 
-/// Computes the products of groups of rows or of terms that bounds tell of, from the first group on so many.
-pub(in super::super) fn products_by(
+/// The products of groups of rows or of terms that bounds tell of, from the first group on so many.
+pub(in super::super) fn groups<'a>(
     of: Bounded,
     (bounds, [first, groups]): (&[u32], [usize; 2]),
     shape: &IntegerProduct,
-    operands: Operands<'_>,
-    added: Added<'_>,
-    c: &mut [f32],
-) {
+    operands: Operands<'a>,
+) -> Vec<(IntegerProduct, Operands<'a>)> {
     let [c_first, c_row] = shape.place();
     let range = |group: usize| [0, 1].map(|i| bounds[first + group + i] as usize);
     let by_rows = |group: usize| {
@@ -47,9 +45,8 @@ pub(in super::super) fn products_by(
         };
         (shape, Operands { pieces, ..operands })
     };
-    let all: Vec<_> = match of {
+    match of {
         Bounded::Rows => (0..groups).map(by_rows).collect(),
         Bounded::Terms => (0..shape.batch).map(by_terms).collect(),
-    };
-    products(fastest(), &all, added, c);
+    }
 }

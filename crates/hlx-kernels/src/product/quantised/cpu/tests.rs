@@ -127,7 +127,8 @@ impl Case {
                     .build()
                     .expect("a pool");
                 pool.install(|| {
-                    product_by(instructions, s, self.operands(with_bias), added, &mut c)
+                    let product = (*s, self.operands(with_bias));
+                    products_by(instructions, &[product], added, &mut c)
                 });
                 for (at, found) in c.iter().enumerate() {
                     let (row, column) = (at / s.n, at % s.n);

@@ -24,9 +24,9 @@ impl Source for Weights<'_> {
 
 /// Patches whose taps are the terms; a vector is a pixel of one sample.
 #[derive(Clone, Copy)]
-struct Pixels<'a> {
-    patches: Patches,
-    images: &'a [f32],
+pub(super) struct Pixels<'a> {
+    pub patches: Patches,
+    pub images: &'a [f32],
 }
 
 impl Source for Pixels<'_> {

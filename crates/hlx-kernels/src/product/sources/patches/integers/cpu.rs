@@ -3,7 +3,9 @@
 use rayon::prelude::*;
 
 use super::super::Patches;
+use super::super::cpu::Pixels;
 use super::columns::Part;
+use crate::product::floats::pack::{Panel, Source};
 use crate::product::quantised::law::magnitude;
 use crate::product::quantised::{Preparation, prepare_row};
 
@@ -73,14 +75,18 @@ pub(super) fn patch_rows(
             let at = task * TOGETHER + done;
             let (z, pixel) = (at / pixels, at % pixels);
             let count = (rows - done).min(pixels - pixel);
-            let sample = first_sample + z / patches.groups;
-            let first_plane = patches.first_plane(sample, z % patches.groups);
-            let pixel = patches.pixel(first_pixel + pixel);
-            let mut tap = patches.tap(0);
-            for column in columns.chunks_exact_mut(TOGETHER) {
-                patches.gather(images, first_plane, tap, pixel, &mut column[..count]);
-                tap = patches.tap_after(tap);
-            }
+            let panel = Panel {
+                first: first_pixel + pixel,
+                count,
+                k_first: 0,
+                k_count: terms,
+                width: TOGETHER,
+            };
+            let source = Pixels {
+                patches: *patches,
+                images,
+            };
+            source.pack(first_sample * patches.groups + z, panel, columns);
             for i in 0..count {
                 for (own, column) in own.iter_mut().zip(columns.chunks_exact(TOGETHER)) {
                     *own = column[i];
