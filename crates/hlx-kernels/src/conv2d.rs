@@ -37,7 +37,8 @@ use hlx_core::{Buffer, Device};
 use crate::elementwise::copy_strided;
 use crate::error::{KernelError, check_len, check_that};
 use crate::layout::{Layout, Operand};
-use crate::product::sources::patches::{Patches, Product, Wide};
+use crate::product::Role;
+use crate::product::sources::patches::{Patches, Product};
 use crate::reduce::column_sum;
 
 /// The shape of a convolution: images `[batch, in_channels, input]`, a weight
@@ -308,7 +309,7 @@ pub fn conv2d_backward_weight(
         device,
         "conv2d_backward_weight",
         operands,
-        Wide::Gradient,
+        [Role::Gradient, Role::Saved],
         to,
         shards,
         spec,
@@ -334,14 +335,22 @@ pub fn conv_transpose2d_backward_weight(
 ) -> Result<(), KernelError> {
     const NAME: &str = "conv_transpose2d_backward_weight";
     let (operands, to) = ([("dout", dout), ("x", x)], (dweight, accumulate));
-    weight_gradient(device, NAME, operands, Wide::Images, to, shards, spec)
+    weight_gradient(
+        device,
+        NAME,
+        operands,
+        [Role::Saved, Role::Gradient],
+        to,
+        shards,
+        spec,
+    )
 }
 
 fn weight_gradient(
     device: &Device,
     name: &'static str,
     [(images_name, images), (dy_name, dy)]: [(&'static str, &Buffer); 2],
-    wide: Wide,
+    roles: [Role; 2],
     (dweight, accumulate): (&Buffer, bool),
     shards: usize,
     spec: &Conv2d,
@@ -362,7 +371,7 @@ fn weight_gradient(
         rows: co,
         terms: ci * area(spec.kernel),
     };
-    product.launch_weight(device, [dy, images], wide, (dweight, accumulate), shards)
+    product.launch_weight(device, [dy, images], roles, (dweight, accumulate), shards)
 }
 
 /// Computes the gradient of the bias, a partial sum a shard of `batch / shards` samples, into dbias

@@ -8,6 +8,7 @@
 
 mod dtype_product;
 pub(crate) mod floats;
+pub(crate) mod formats;
 mod operand;
 pub mod quantised;
 mod remembered;

@@ -1,6 +1,6 @@
 //! Operands: what products multiply, made ready by what it is to a step.
 //!
-//! This is the one place that reads the device's arithmetic for products. In `portable` an operand is its floats. In
+//! How an operand is stored follows from the device's arithmetic ([`Format`]). In `portable` an operand is its floats. In
 //! `integer` it is quantised by the law of [`quantised`](super::quantised): with two digits a number where it
 //! carries the signal of a step, with one otherwise, and with an exponent for each piece of what a product sums.
 
@@ -9,6 +9,7 @@ use std::cell::OnceCell;
 use hlx_core::{Arithmetic, Buffer, Device};
 
 use super::floats::{Epilogue, MatMul, matmul_with, widened};
+use super::formats::Format;
 use super::quantised::{
     Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product,
 };
@@ -33,15 +34,9 @@ pub enum Role {
 }
 
 impl Role {
-    fn width(self) -> Width {
-        match self {
-            Self::Signal | Self::Gradient => Width::Wide,
-            Self::Weight | Self::Saved | Self::Step => Width::Narrow,
-        }
-    }
-
-    fn is_quantised(self, device: &Device) -> bool {
-        self != Self::Step && quantises(device)
+    /// How an operand of this role is stored; none where products read its floats.
+    pub(super) fn format(self, device: &Device) -> Option<&'static Format> {
+        Format::of(device).filter(|_| self != Self::Step)
     }
 }
 
@@ -88,7 +83,8 @@ impl Matrices {
         }
     }
 
-    pub(super) fn preparation(self, role: Role) -> Preparation {
+    pub(super) fn preparation(self, format: &Format, role: Role) -> Preparation {
+        let width = (format.width)(role);
         let Self {
             outer,
             vectors,
@@ -96,8 +92,8 @@ impl Matrices {
             ..
         } = self;
         let of = match self.transposed {
-            false => Preparation::of_rows(outer.saturating_mul(vectors), terms, role.width()),
-            true => Preparation::of_columns(outer, terms, vectors, role.width()),
+            false => Preparation::of_rows(outer.saturating_mul(vectors), terms, width),
+            true => Preparation::of_columns(outer, terms, vectors, width),
         };
         if self.whole { of.whole() } else { of }
     }
@@ -127,10 +123,10 @@ impl Operand {
     ) -> Result<Self, KernelError> {
         let source = source.into();
         // Without terms there is nothing to quantise.
-        if !role.is_quantised(device) || of.terms == 0 {
+        let Some(format) = role.format(device).filter(|_| of.terms > 0) else {
             return Self::floats(source, of);
-        }
-        let preparation = of.preparation(role);
+        };
+        let preparation = of.preparation(format, role);
         let prepared = match source {
             Source::Stored(x) => Prepared::new(device, &widened(device, x)?, preparation)?,
             _ => Prepared::new(device, source, preparation)?,
@@ -158,7 +154,7 @@ impl Operand {
 
 /// Whether products read digits in the place of floats.
 pub(crate) fn quantises(device: &Device) -> bool {
-    device.arithmetic() == Arithmetic::Integer
+    Format::of(device).is_some()
 }
 
 /// Whether operands are made of what an activation or a gate is computed from, in the place of its stored result: in
@@ -170,7 +166,8 @@ pub fn takes_sources(device: &Device) -> bool {
 /// Whether a norm of rows \[rows, columns\] also makes an operand of its result.
 pub fn takes_norm(device: &Device, [rows, columns]: [usize; 2]) -> bool {
     let fits = rows > 0 && (1..=super::quantised::PIECE).contains(&columns);
-    fits && takes_sources(device)
+    let format = Format::of(device).filter(|_| fits && takes_sources(device));
+    format.is_some_and(|format| (format.width)(Role::Signal) == Width::Wide)
 }
 
 /// Whether a product of so few rows takes the norm or the gate before it into its launch
@@ -256,8 +253,9 @@ pub fn multiply(
             matmul_with(device, a, b, end.bias, c, &shape, end.epilogue)
         }
         (Operand::Quantised(a, _), Operand::Quantised(b, _)) => {
-            // The operand with two digits goes first.
-            let transposed = b.of.width() == Width::Wide;
+            // The operand with more digits goes first.
+            let [left, right] = [a, b].map(|operand| operand.of.width().planes());
+            let transposed = right > left;
             let (operands, shape) = match transposed {
                 true => ([b, a], IntegerProduct::new(n, m, k)),
                 false => ([a, b], IntegerProduct::new(m, n, k)),
@@ -327,11 +325,12 @@ impl<'a> Incoming<'a> {
         columns: usize,
     ) -> Result<GradientColumns<'a>, KernelError> {
         let of = Matrices::shards(shards, columns);
-        if !self.reads_rows || !self.role.is_quantised(device) || of.terms == 0 {
+        let format = self.role.format(device);
+        let Some(format) = format.filter(|_| self.reads_rows && of.terms > 0) else {
             return self.columns_of(self.values, device, shards, columns);
-        }
+        };
         let of_rows = Matrices::rows(shards[0], shards[1], columns);
-        let [of_rows, of_columns] = [of_rows, of].map(|of| of.preparation(self.role));
+        let [of_rows, of_columns] = [of_rows, of].map(|of| of.preparation(format, self.role));
         let [rows, prepared] =
             Prepared::rows_and_columns(device, self.values, of_rows, of_columns)?;
         // A second pass over the same gradient finds equal rows.
@@ -396,7 +395,7 @@ impl GradientColumns<'_> {
             Some(rows) => Beside::Prepared(rows),
             None => Beside::Values(self.values, own.vectors),
         };
-        let of_saved = of.preparation(Role::Saved);
+        let of_saved = of.preparation(Format::of_quantised(device), Role::Saved);
         let prepared = Prepared::columns_beside(device, saved, of_saved, beside)?;
         Ok(Operand::Quantised(prepared, of))
     }

@@ -2,7 +2,8 @@
 
 use hlx_core::{Buffer, DType, Device};
 
-use super::operand::{Matrices, Operand, Role, quantises};
+use super::formats::Format;
+use super::operand::{Matrices, Operand, Role};
 use super::quantised::{Prepared, prepare_rows_and_columns};
 use crate::error::check_that;
 use crate::layout::{Layout, Operand as View};
@@ -48,11 +49,11 @@ impl Operand {
         of: Matrices,
         make: impl FnOnce() -> Result<Self, E>,
     ) -> Result<Self, E> {
-        if !quantises(device) {
+        let Some(format) = role.format(device) else {
             return make();
-        }
+        };
         let (buffer, view) = place_of(values)?;
-        let preparation = of.preparation(role);
+        let preparation = of.preparation(format, role);
         let fits = |one: &Remembered| one.view == view && one.prepared.of == preparation;
         if let Some(found) = buffer.recall(fits) {
             return Ok(Self::Quantised(found.prepared, of));
@@ -104,9 +105,9 @@ impl PreparedWeight {
         shape: &[usize],
     ) -> Result<Option<Self>, KernelError> {
         const NAME: &str = "prepared_weight";
-        if !quantises(device) {
+        let Some(format) = Format::of(device) else {
             return Ok(None);
-        }
+        };
         let &[n, k] = shape else {
             let reason = format!("the weight has shape {shape:?}, expected [N, K]");
             return Err(KernelError::Argument {
@@ -120,7 +121,7 @@ impl PreparedWeight {
         })?;
         check_len(NAME, "the weight", values, [n, k])?;
         let of = [Matrices::rows(1, n, k), Matrices::columns(1, n, k)];
-        let [rows, columns] = of.map(|of| of.preparation(Role::Weight));
+        let [rows, columns] = of.map(|of| of.preparation(format, Role::Weight));
         let [rows, columns] = Prepared::rows_and_columns(device, values, rows, columns)?;
         Ok(Some(Self {
             device: device.clone(),

@@ -2,6 +2,8 @@
 
 use hlx_core::arith::{self, FloatOps};
 
+use crate::product::Role;
+
 #[cfg(test)]
 pub mod definition;
 
@@ -35,6 +37,14 @@ impl Width {
             Self::Wide => 32_639,
             Self::Narrow => 127,
         }
+    }
+}
+
+/// The digits of an operand: two of what carries the signal of a step.
+pub fn width_of(role: Role) -> Width {
+    match role {
+        Role::Signal | Role::Gradient => Width::Wide,
+        Role::Weight | Role::Saved | Role::Step => Width::Narrow,
     }
 }
 

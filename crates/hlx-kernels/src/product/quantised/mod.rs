@@ -18,8 +18,9 @@ mod product;
 pub(crate) mod tests;
 mod turn;
 
-use hlx_core::{Buffer, DType, Device};
+use hlx_core::{Arithmetic, Buffer, DType, Device};
 
+use super::formats::Format;
 use crate::KernelError;
 use crate::error::check_that;
 use crate::tuning::KernelTuning;
@@ -30,7 +31,7 @@ pub use prepare::{
     prepare_rows_and_columns,
 };
 pub(crate) use prepare::{Groups, prepare_row};
-pub(crate) use product::{Bounded, Bounds, integer_product_by};
+pub(crate) use product::{Bounded, Bounds, Call, End as Finish, integer_product_by};
 pub use product::{IntegerProduct, integer_product};
 pub(crate) use turn::turn;
 
@@ -41,6 +42,14 @@ pub const PIECE: usize = 4096;
 pub const LONGEST: usize = 1 << 17;
 /// Elements that a row of digits is a multiple of; zeros fill it up.
 const GRANULE: usize = 64;
+
+/// The row of this format.
+pub(super) const FORMAT: Format = Format {
+    arithmetic: Arithmetic::Integer,
+    width: law::width_of,
+    pair: [Width::Wide, Width::Narrow],
+    launch: |call, device, c, end| call.launch(device, c, end),
+};
 
 /// What the handle's products of integers are summed by, in words.
 pub fn instructions(device: &Device) -> String {

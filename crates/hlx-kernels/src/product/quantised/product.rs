@@ -15,6 +15,7 @@ use crate::elementwise::{add_assign, fill};
 use crate::error::{check_len, check_that};
 use crate::kernel::{Kernel, PushConstants};
 use crate::product::floats::Epilogue;
+use crate::product::formats::Format;
 use crate::tuning::KernelTuning;
 
 shader!(plain_shader, integer::product);
@@ -35,7 +36,7 @@ const SUBGROUPS: u32 = 4;
 
 /// What follows a result on its way to C.
 #[derive(Clone, Copy)]
-enum End<'a> {
+pub(crate) enum End<'a> {
     Nothing,
     /// The result is added to this.
     Add(&'a Buffer),
@@ -86,7 +87,8 @@ pub fn integer_product(
         bounds: None,
         shape: *shape,
     };
-    let into = |c: &Buffer, end: End<'_>| call.launch(device, c, end);
+    let format = Format::of_pair([a, b].map(|operand| operand.of.width()));
+    let into = |c: &Buffer, end: End<'_>| (format.launch)(&call, device, c, end);
     let one_piece = a.of.pieces() == 1;
     match epilogue {
         Epilogue::None if shape.accumulate && !one_piece => {
@@ -132,7 +134,8 @@ fn check(
         })?;
     }
     let of = |operand: &Prepared, width| operand.of.with_width(width);
-    let (of_a, of_b) = (of(a, Width::Wide), of(b, Width::Narrow));
+    let [left, right] = Format::of_pair([a, b].map(|operand| operand.of.width())).pair;
+    let (of_a, of_b) = (of(a, left), of(b, right));
     for (names, operand, of) in [
         (["a's digits", "a's exponents"], a, of_a),
         (["b's digits", "b's exponents"], b, of_b),
@@ -191,11 +194,11 @@ fn shader_of(device: &Device, m: usize) -> (&'static Shader, [usize; 2], Option<
 }
 
 /// A product's launch, without its target.
-struct Call<'a> {
-    operands: [&'a Prepared; 2],
-    bias: Option<&'a Buffer>,
-    bounds: Option<Bounds<'a>>,
-    shape: IntegerProduct,
+pub(crate) struct Call<'a> {
+    pub operands: [&'a Prepared; 2],
+    pub bias: Option<&'a Buffer>,
+    pub bounds: Option<Bounds<'a>>,
+    pub shape: IntegerProduct,
 }
 
 impl Call<'_> {
@@ -256,7 +259,7 @@ impl Call<'_> {
         }
     }
 
-    fn launch(&self, device: &Device, c: &Buffer, end: End<'_>) -> Result<(), KernelError> {
+    pub fn launch(&self, device: &Device, c: &Buffer, end: End<'_>) -> Result<(), KernelError> {
         let (s, [a, b]) = (self.shape, self.operands);
         let (bounded, range, padded) = (self.bounded(), self.range(), padded(&s));
         let (shader, [rows, columns], matrices) = shader_of(device, s.m);

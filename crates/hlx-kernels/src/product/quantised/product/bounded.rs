@@ -5,6 +5,7 @@ use hlx_core::{Buffer, Device};
 use super::{Call, End, IntegerProduct, NAME, padded};
 use crate::KernelError;
 use crate::error::{check_len, check_sizes, check_that};
+use crate::product::formats::Format;
 use crate::product::quantised::Prepared;
 
 /// The rows or the terms of products that the device alone knows, by bounds: u32, those of group g from the g-th to the
@@ -87,5 +88,6 @@ pub(crate) fn integer_product_by(
         bounds: Some(bounds),
         shape: *shape,
     };
-    call.launch(device, c, end)
+    let format = Format::of_pair([a, b].map(|operand| operand.of.width()));
+    (format.launch)(&call, device, c, end)
 }

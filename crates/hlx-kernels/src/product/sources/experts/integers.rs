@@ -4,8 +4,10 @@ use hlx_core::{Buffer, Device};
 
 use super::{ExpertsProduct, Run, runs};
 use crate::error::{KernelError, check_that};
+use crate::product::formats::Format;
+use crate::product::operand::Role;
 use crate::product::quantised::{
-    Beside, Bounded, Bounds, Groups, IntegerProduct, LONGEST, Preparation, Prepared, Width,
+    Beside, Bounded, Bounds, Groups, IntegerProduct, LONGEST, Preparation, Prepared,
     integer_product_by,
 };
 
@@ -39,9 +41,10 @@ pub fn experts_product_integers(
             window,
             stride,
         } = run;
+        let width = (Format::of_quantised(device).width)(Role::Weight);
         let of = match trans_b {
-            true => Preparation::of_rows(experts * n, k, Width::Narrow),
-            false => Preparation::of_columns(experts, k, n, Width::Narrow),
+            true => Preparation::of_rows(experts * n, k, width),
+            false => Preparation::of_columns(experts, k, n, width),
         };
         let weights = Prepared::new(device, &window, of.apart(experts, stride))?;
         let bounds = Bounds {
@@ -92,9 +95,11 @@ impl ExpertsColumns {
             count: bounds.len().saturating_sub(1),
         };
         let beside = dy_rows.map_or(Beside::Values(dy, m), Beside::Prepared);
-        let of_dy = Prepared::columns_of_groups(device, dy, [rows, m], Width::Wide, groups, None)?;
+        let [dy_width, x_width] =
+            [Role::Gradient, Role::Saved].map(Format::of_quantised(device).width);
+        let of_dy = Prepared::columns_of_groups(device, dy, [rows, m], dy_width, groups, None)?;
         let sizes = [rows, n];
-        let x = Prepared::columns_of_groups(device, x, sizes, Width::Narrow, groups, Some(beside))?;
+        let x = Prepared::columns_of_groups(device, x, sizes, x_width, groups, Some(beside))?;
         Ok(Self {
             dy: of_dy,
             x,

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::KernelError;
 use crate::product::Operand;
-use crate::product::operand::quantises;
+use crate::product::formats::Format;
 
 /// Multiplies each expert's rows of `x`, \[rows, K\], with its weight and overwrites `y`, \[rows, N\], as [`experts_product`].
 ///
@@ -57,7 +57,7 @@ impl<'a> ExpertsGradient<'a> {
         bounds: &'a Buffer,
         shard_tokens: usize,
     ) -> Result<Self, KernelError> {
-        if !quantises(device) {
+        if Format::of(device).is_none() {
             return Ok(Self(Form::Floats {
                 dy,
                 x,

@@ -10,7 +10,6 @@ use hlx_core::Device;
 
 #[cfg(test)]
 pub(crate) use columns::Cut;
-pub(crate) use columns::Wide;
 
 /// Bytes of digits that a launch's operand may take.
 fn most_bytes(device: &Device) -> usize {

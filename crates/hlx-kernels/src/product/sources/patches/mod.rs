@@ -8,7 +8,6 @@ mod stored;
 use crate::conv2d::Conv2d;
 #[cfg(test)]
 pub(crate) use integers::Cut;
-pub(crate) use integers::Wide;
 pub(crate) use product::Product;
 
 /// The patches of a batch of images: an element a tap of a channel and a pixel of the result.

@@ -1,14 +1,15 @@
 //! The products of a convolution: weights with patches forward and backward, and gradients with patches for the weights.
 
-use hlx_core::{Arithmetic, Buffer, Device};
+use hlx_core::{Buffer, Device};
 
-use super::integers::Wide;
 use super::{Patches, Runs, cpu};
 use crate::KernelError;
 use crate::division::Divisor;
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::MAX_GROUPS;
 use crate::product::floats::MatMul;
+use crate::product::formats::Format;
+use crate::product::operand::Role;
 use crate::product::tiles::{Form, Grid, Start, Tile, patches_32x64};
 use crate::reduce::column_sum;
 
@@ -51,8 +52,8 @@ impl Product {
         if y.is_empty() {
             return Ok(());
         }
-        if device.arithmetic() == Arithmetic::Integer {
-            return self.launch_integers(device, weight, images, bias, y);
+        if let Some(format) = Format::of(device) {
+            return self.launch_integers(device, format, weight, images, bias, y);
         }
         let Self {
             patches,
@@ -86,19 +87,19 @@ impl Product {
         })
     }
 
-    /// Launches `dweight[s, g, m, k]`, the chains over a shard's pixels, from zero or what is stored; over integers, with
-    /// the wide operand.
+    /// Launches `dweight[s, g, m, k]`, the chains over a shard's pixels, from zero or what is stored; the roles are
+    /// those of dy and of the images.
     pub fn launch_weight(
         &self,
         device: &Device,
         [dy, images]: [&Buffer; 2],
-        wide: Wide,
+        roles: [Role; 2],
         (dweight, accumulate): (&Buffer, bool),
         shards: usize,
     ) -> Result<(), KernelError> {
-        if device.arithmetic() == Arithmetic::Integer {
-            let to = (dweight, accumulate);
-            return self.launch_weight_integers(device, [dy, images], wide, to, shards);
+        if let Some(format) = Format::of(device) {
+            let (of, to) = ((format, roles), (dweight, accumulate));
+            return self.launch_weight_integers(device, [dy, images], of, to, shards);
         }
         if let Some(shape) = self.stored_shape(device, shards) {
             return self.launch_stored(device, shape, [dy, images], (dweight, accumulate), shards);

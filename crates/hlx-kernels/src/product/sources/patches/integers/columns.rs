@@ -12,6 +12,8 @@ use crate::elementwise::add_assign;
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::GROUP_THREADS;
 use crate::product::floats::{Epilogue, MatMul};
+use crate::product::formats::Format;
+use crate::product::operand::Role;
 use crate::product::quantised::{IntegerProduct, Preparation, Prepared, Width, integer_product};
 
 shader!(terms_shader, conv2d::prepare_terms);
@@ -63,31 +65,13 @@ impl Cut {
     }
 }
 
-/// Which operand comes in as a gradient: the other one is narrow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wide {
-    /// The gradient of a convolution's output.
-    Gradient,
-    /// The images, which are the gradient of a transposed convolution's output.
-    Images,
-}
-
-impl Wide {
-    /// Those of dy and of the patches.
-    const fn widths(self) -> [Width; 2] {
-        match self {
-            Self::Gradient => [Width::Wide, Width::Narrow],
-            Self::Images => [Width::Narrow, Width::Wide],
-        }
-    }
-}
-
 /// Both operands of a weight's gradient.
 struct WeightOperands<'a> {
     dy: (Product, &'a Buffer),
     images: (Product, &'a Buffer),
     widths: [Width; 2],
-    /// The pixels that enter the narrow operand's maxima.
+    roles: [Role; 2],
+    /// The pixels that enter the maxima of what was saved.
     counts: Buffer,
 }
 
@@ -117,12 +101,12 @@ impl Part {
 
 impl Product {
     /// Computes `dweight[s, g, m, k]`, the products of dy with the patches of a shard; with `accumulate` they are added to
-    /// what is stored. Wide is what comes in as a gradient: dy, or of a transposed convolution the images.
+    /// what is stored. The roles are those of dy and of the images, which are the gradient of a transposed convolution's output.
     pub(in super::super) fn launch_weight_integers(
         &self,
         device: &Device,
         [dy, images]: [&Buffer; 2],
-        wide: Wide,
+        (format, roles): (&Format, [Role; 2]),
         (dweight, accumulate): (&Buffer, bool),
         shards: usize,
     ) -> Result<(), KernelError> {
@@ -130,15 +114,22 @@ impl Product {
         let cut = Cut::of(samples, self.patches.n_pixels());
         if accumulate && cut.pieces > 1 {
             let sums = device.alloc(dweight.len())?;
-            self.launch_weight_integers(device, [dy, images], wide, (&sums, false), shards)?;
+            self.launch_weight_integers(
+                device,
+                [dy, images],
+                (format, roles),
+                (&sums, false),
+                shards,
+            )?;
             return add_assign(device, dweight, &sums);
         }
         let of_dy = self.of_gradient();
         let operands = WeightOperands {
-            widths: wide.widths(),
-            counts: match wide {
-                Wide::Gradient => of_dy.counted_pixels(device, dy)?,
-                Wide::Images => self.counted_pixels(device, images)?,
+            widths: roles.map(format.width),
+            roles,
+            counts: match roles[0] {
+                Role::Gradient => of_dy.counted_pixels(device, dy)?,
+                _ => self.counted_pixels(device, images)?,
             },
             dy: (of_dy, dy),
             images: (*self, images),
@@ -178,16 +169,18 @@ impl Product {
         (dweight, accumulate): (&Buffer, bool),
     ) -> Result<(), KernelError> {
         let (of_z, [dy_width, x_width]) = (self.rows * self.terms, operands.widths);
-        let counts = |width| (width == Width::Narrow).then_some(&operands.counts);
+        let [dy_counts, x_counts] = operands
+            .roles
+            .map(|role| (role == Role::Saved).then_some(&operands.counts));
         let (of_dy, dy) = &operands.dy;
-        let dy = of_dy.term_rows(device, dy, dy_width, counts(dy_width), part)?;
+        let dy = of_dy.term_rows(device, dy, dy_width, dy_counts, part)?;
         for tap in (0..self.terms).step_by(n_taps) {
             part.rows = [tap, n_taps.min(self.terms - tap)];
             let (of_images, images) = &operands.images;
-            let x = of_images.term_rows(device, images, x_width, counts(x_width), part)?;
+            let x = of_images.term_rows(device, images, x_width, x_counts, part)?;
             let terms = part.of(Width::Narrow).terms();
-            // The wide operand is the left one.
-            let turned = x_width == Width::Wide;
+            // The operand with more digits is the left one.
+            let turned = x_width.planes() > dy_width.planes();
             let (pair, [m, n]) = match turned {
                 false => ([&dy, &x], [self.rows, part.rows[1]]),
                 true => ([&x, &dy], [part.rows[1], self.rows]),

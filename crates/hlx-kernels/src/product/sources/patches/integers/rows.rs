@@ -8,6 +8,8 @@ use super::{at_once, cpu, most_bytes};
 use crate::KernelError;
 use crate::kernel::{Kernel, PushConstants};
 use crate::product::floats::{Epilogue, MatMul};
+use crate::product::formats::Format;
+use crate::product::operand::Role;
 use crate::product::quantised::{IntegerProduct, Preparation, Prepared, Width, integer_product};
 
 shader!(patches_shader, conv2d::prepare_patches);
@@ -20,6 +22,7 @@ impl Product {
     pub(in super::super) fn launch_integers(
         &self,
         device: &Device,
+        format: &Format,
         weight: &Buffer,
         images: &Buffer,
         bias: Option<&Buffer>,
@@ -27,16 +30,18 @@ impl Product {
     ) -> Result<(), KernelError> {
         let Self { rows, terms, .. } = *self;
         let (groups, pixels) = (self.patches.groups, self.patches.n_pixels());
-        let of_weight = Preparation::of_rows(groups * rows, terms, Width::Narrow);
+        let width = (format.width)(Role::Weight);
+        let of_weight = Preparation::of_rows(groups * rows, terms, width);
         let weight = Prepared::new(device, weight, of_weight)?;
-        let (row_bytes, most) = (2 * of_weight.padded(), most_bytes(device));
+        let width = (format.width)(Role::Signal);
+        let (row_bytes, most) = (width.planes() * of_weight.padded(), most_bytes(device));
         let samples = at_once(self.batch, groups * pixels * row_bytes, most, 1);
         let pixels_at_once = at_once(pixels, groups * row_bytes, most, 64);
         for first in (0..self.batch).step_by(samples) {
             let samples = [first, samples.min(self.batch - first)];
             for pixel in (0..pixels).step_by(pixels_at_once) {
                 let of_pixels = [pixel, pixels_at_once.min(pixels - pixel)];
-                let patches = self.patch_rows(device, images, samples, of_pixels)?;
+                let patches = self.patch_rows(device, images, width, samples, of_pixels)?;
                 let is_whole = samples[1] == self.batch && of_pixels[1] == pixels;
                 let place = [first * groups * rows * pixels + pixel, pixels];
                 let product = IntegerProduct {
@@ -58,12 +63,13 @@ impl Product {
         &self,
         device: &Device,
         images: &Buffer,
+        width: Width,
         [first_sample, samples]: [usize; 2],
         [first_pixel, pixels]: [usize; 2],
     ) -> Result<Prepared, KernelError> {
         let patches = self.patches;
         let rows = samples * patches.groups * pixels;
-        let of = Preparation::of_rows(rows, self.terms, Width::Wide);
+        let of = Preparation::of_rows(rows, self.terms, width);
         let prepared = Prepared::empty(device, of)?;
         let shape = MatMul::new(rows, pixels, self.terms);
         let firsts = [first_pixel, first_sample];

@@ -1,0 +1,42 @@
+//! The storage formats of operands that are not read as floats: one row for each.
+
+use hlx_core::{Arithmetic, Buffer, Device};
+
+use super::operand::Role;
+use super::quantised::{self, Call, Finish, Width};
+use crate::KernelError;
+
+/// How operands are stored, and how two of them are multiplied.
+pub(crate) struct Format {
+    /// The arithmetic of the devices whose products read operands in this format.
+    pub arithmetic: Arithmetic,
+    /// The digits of an operand, by what it is to a step.
+    pub width: fn(Role) -> Width,
+    /// The digits of the left and of the right operand of a product.
+    pub pair: [Width; 2],
+    /// Launches a checked product into C, with what follows its sums.
+    pub launch: fn(&Call<'_>, &Device, &Buffer, Finish<'_>) -> Result<(), KernelError>,
+}
+
+/// Every format. Where operands are given without an arithmetic, as in tests, the first row that fits is taken.
+static FORMATS: [Format; 1] = [quantised::FORMAT];
+
+impl Format {
+    /// The format of a device's operands; none where products read floats.
+    pub fn of(device: &Device) -> Option<&'static Self> {
+        let mut formats = FORMATS.iter();
+        formats.find(|format| format.arithmetic == device.arithmetic())
+    }
+
+    /// The same of a device whose operands are quantised in any case.
+    pub fn of_quantised(device: &Device) -> &'static Self {
+        Self::of(device).unwrap_or(&FORMATS[0])
+    }
+
+    /// The format of a product of operands with these digits.
+    pub fn of_pair(pair: [Width; 2]) -> &'static Self {
+        let mut formats = FORMATS.iter();
+        let found = formats.find(|format| format.pair == pair);
+        found.unwrap_or(&FORMATS[0])
+    }
+}
