@@ -34,19 +34,23 @@ pub struct Digests {
     pub entries: BTreeMap<String, Entry>,
 }
 
-/// The crate that loads a shader, by its family; modules lie in the crate, so that a package of
-/// it is whole.
-fn owner(name: &str) -> &'static str {
-    match name.split('/').next() {
+/// Where a shader's module lies: in the crate that loads it, so that a package of it is whole, and those of
+/// examples beside them.
+fn module_of(root: &Path, origin: &str, name: &str) -> PathBuf {
+    let owner = match name.split('/').next() {
+        Some("examples") if origin.starts_with("examples/") => {
+            return root.join(format!("{name}.spv"));
+        }
         Some("examples" | "peak" | "probe") => "hlx-core",
         Some("arith") => "hlx-proof",
         _ => "hlx-kernels",
-    }
+    };
+    root.join(format!("crates/{owner}/spv/{name}.spv"))
 }
 
-/// The modules in the crates' `spv` folders.
+/// The modules in the crates' `spv` folders, and those of examples.
 pub fn modules(root: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut found = Vec::new();
+    let mut found = files::under(&root.join("examples"), &["spv"])?;
     for name in ["hlx-core", "hlx-kernels", "hlx-proof"] {
         found.extend(files::under(
             &root.join(format!("crates/{name}/spv")),
@@ -56,13 +60,14 @@ pub fn modules(root: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// Every shader of the tree, by name: the files `shaders/**/*.comp`, and those that tables describe.
+/// Every shader of the tree, by name: the files `shaders/**/*.comp` and `examples/*.comp`,
+/// and those that tables describe.
 pub fn shaders(root: &Path) -> Result<Vec<Shader>, String> {
     let dir = root.join("shaders");
     let mut shaders = BTreeMap::new();
     let mut add = |name: String, source: String, (folder, origin): (PathBuf, String)| {
         let shader = Shader {
-            module: root.join(format!("crates/{}/spv/{name}.spv", owner(&name))),
+            module: module_of(root, &origin, &name),
             name: name.clone(),
             source,
             folder,
@@ -85,8 +90,10 @@ pub fn shaders(root: &Path) -> Result<Vec<Shader>, String> {
         let place = (dir.join("include"), format!("shaders/include: {name}"));
         add(name, source, place)?;
     }
-    for path in files::under(&dir, &["comp"])? {
-        let name = files::relative(&dir, &path.with_extension(""));
+    let examples = files::under(&root.join("examples"), &["comp"])?;
+    for path in files::under(&dir, &["comp"])?.into_iter().chain(examples) {
+        let below = if path.starts_with(&dir) { &dir } else { root };
+        let name = files::relative(below, &path.with_extension(""));
         let (source, origin) = (files::text(&path)?, files::relative(root, &path));
         add(name, source, (folder_of(path), origin))?;
     }

@@ -17,7 +17,7 @@ const UNDONE: [(&str, &str); 4] = [
 /// Every untidiness, a line each.
 pub fn check(root: &Path) -> Result<Vec<String>, String> {
     let mut sources = Vec::new();
-    for dir in ["crates", "shaders", "tools", "xtask", "benches"] {
+    for dir in ["crates", "shaders", "tools", "xtask", "benches", "examples"] {
         sources.extend(files::under(&root.join(dir), &["rs", "comp", "glsl"])?);
     }
     let mut wrong = Vec::new();
@@ -26,7 +26,8 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
         let name = files::relative(root, source);
         let text = files::text(source)?;
         wrong.extend(check_source(&name, &text));
-        if name.starts_with("crates/") && name.ends_with(".rs") {
+        let loads = name.starts_with("crates/") || name.starts_with("examples/");
+        if loads && name.ends_with(".rs") {
             rust += &text;
         }
     }
@@ -47,7 +48,9 @@ fn is_loaded(name: &str, rust: &str) -> bool {
         let (before, after) = (&rust[..at], &rust[at + path.len()..]);
         before.ends_with([' ', '(']) && after.starts_with([')', '\n', ','])
     };
-    found.any(is_whole) || rust.contains(&format!("spv/{name}.spv"))
+    let file = name.strip_prefix("examples/").unwrap_or(name);
+    let files = [format!("spv/{name}.spv"), format!("\"{file}.spv\"")];
+    found.any(is_whole) || files.iter().any(|file| rust.contains(file))
 }
 
 /// Links in the pages to files that do not exist.

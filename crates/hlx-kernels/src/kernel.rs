@@ -431,3 +431,64 @@ macro_rules! same_field {
     )*};
 }
 same_field!(u32, i32, f32);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::run_everywhere;
+
+    shader!(shader, mse::forward);
+
+    #[test]
+    fn lengths_are_checked_as_they_are_declared() {
+        for device in hlx_core::testing::devices() {
+            let x = device.alloc(6).expect("memory");
+            let kernel = Kernel::new("op", &shader::SHADER);
+            let error = kernel
+                .read("x", &x, [2, 4])
+                .map(drop)
+                .expect_err("8 elements");
+            assert_eq!(error.to_string(), "op: x has 6 elements, expected 8");
+            let error = kernel.read("x", &x, [usize::MAX, 2]).map(drop);
+            assert!(
+                error.is_err_and(|error| error.to_string().contains("more elements than memory"))
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_gpu_refuses_what_32_bits_do_not_hold() {
+        let many = usize::MAX;
+        for device in hlx_core::testing::devices() {
+            let x = device.alloc(1).expect("memory");
+            let push = push!(shader => count: many, scalar: 0.0);
+            let kernel = Kernel::new("op", &shader::SHADER).reads([&x, &x]);
+            let launched = kernel.launch_bound(&device, push, [0; 3], |_| {});
+            let refused = launched.is_err_and(|error| {
+                error.to_string() == "op: count is more than a kernel can index"
+            });
+            assert_eq!(refused, !device.is_cpu());
+        }
+    }
+
+    #[test]
+    fn what_lacks_has_a_stand_in() {
+        let errors = run_everywhere("mse_forward", |device, mem| {
+            let x = mem.input(device, &[1.0, 3.0])?;
+            let y = mem.output(device, 2)?;
+            let push = push!(shader => count: 2_u32, scalar: 0.0);
+            // The shader's second operand is the first one.
+            Kernel::new("op", &shader::SHADER)
+                .reads_if(None)
+                .read("x", &x, 2)?
+                .write("y", &y, 2)?
+                .launch(device, push, 1, |[a, b], [y]| {
+                    for (y, (a, b)) in y.iter_mut().zip(a.iter().zip(b)) {
+                        *y = (a - b) * (a - b);
+                    }
+                })?;
+            Ok(vec![y])
+        });
+        assert_eq!(errors[0], [0.0, 0.0]);
+    }
+}
