@@ -27,10 +27,11 @@
 mod tests;
 
 use bytemuck::cast_slice_mut;
-use hlx_core::{Binding, Buffer, DType, Device, Launch, Work, as_u32, groups_1d, push_bytes};
+use hlx_core::{Buffer, DType, Device, as_u32};
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len, check_sizes, check_that};
+use crate::kernel::Kernel;
 use crate::layout::{Layout, Operand};
 use crate::map::GROUP_THREADS;
 use crate::sort::sort;
@@ -107,25 +108,12 @@ pub fn experts_table(
         layout: &layout,
     };
     sort(device, operand, 0, false, &experts, &order)?;
-    let push = table_shader::Push {
-        n: n as u32,
-        choices: choices.per_token as u32,
-    };
-    let launch = Launch {
-        name: NAME,
-        shader: &table_shader::SHADER,
-        specialization: &[],
-        bindings: &[
-            Binding::Read(&order),
-            Binding::Write(&rows),
-            Binding::Write(&slots),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(n.div_ceil(GROUP_THREADS)),
-    };
-    let per_token = choices.per_token as u32;
-    device.launch(launch, move |bindings| {
-        let ([order], [rows, slots]) = bindings.split::<1, 2>();
+    let kernel = Kernel::new(NAME, &table_shader::SHADER)
+        .reads([&order])
+        .writes([&rows, &slots]);
+    let push = push!(table_shader => n, choices: choices.per_token);
+    let (per_token, groups) = (choices.per_token as u32, n.div_ceil(GROUP_THREADS));
+    kernel.launch(device, push, groups, move |[order], [rows, slots]| {
         let (rows, slots): (&mut [u32], &mut [u32]) = (cast_slice_mut(rows), cast_slice_mut(slots));
         for (p, (&choice, row)) in as_u32(order).iter().zip(rows).enumerate() {
             *row = choice / per_token;
@@ -165,42 +153,32 @@ pub fn experts_bounds(
             format!("{shards} shards, expected a number that divides {tokens} tokens")
         },
     )?;
-    check_len(NAME, "experts", &table.experts, n)?;
-    check_len(NAME, "rows", &table.rows, n)?;
-    check_len(NAME, "bounds", bounds, groups + 1)?;
-    let push = bounds_shader::Push {
-        n: n as u32,
-        groups: groups as u32,
-        shards: shards as u32,
-        shard_tokens: (choices.tokens / shards) as u32,
-    };
-    let launch = Launch {
-        name: NAME,
-        shader: &bounds_shader::SHADER,
-        specialization: &[],
-        bindings: &[
-            Binding::Read(&table.experts),
-            Binding::Read(&table.rows),
-            Binding::Write(bounds),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d((groups + 1).div_ceil(GROUP_THREADS)),
-    };
-    device.launch(launch, move |bindings| {
-        let ([experts, rows], [bounds]) = bindings.split::<2, 1>();
-        let (experts, rows) = (as_u32(experts), as_u32(rows));
-        let bounds: &mut [u32] = cast_slice_mut(bounds);
-        let places: Vec<(u32, u32)> = experts.iter().copied().zip(rows.iter().copied()).collect();
-        for (group, bound) in (0..).zip(bounds.iter_mut()) {
-            let first = (group / push.shards, group % push.shards * push.shard_tokens);
-            let before = match group == push.groups {
-                true => n,
-                false => places.partition_point(|&place| place < first),
-            };
-            *bound = before as u32;
-        }
-    })?;
-    Ok(())
+    let shard_tokens = choices.tokens / shards;
+    let kernel = Kernel::new(NAME, &bounds_shader::SHADER)
+        .read("experts", &table.experts, n)?
+        .read("rows", &table.rows, n)?
+        .write("bounds", bounds, groups + 1)?;
+    let push = push!(bounds_shader => n, groups, shards, shard_tokens);
+    let workgroups = (groups + 1).div_ceil(GROUP_THREADS);
+    kernel.launch(
+        device,
+        push,
+        workgroups,
+        move |[experts, rows], [bounds]| {
+            let (experts, rows) = (as_u32(experts), as_u32(rows));
+            let bounds: &mut [u32] = cast_slice_mut(bounds);
+            let place = |(&expert, &row): (&u32, &u32)| (expert as usize, row as usize);
+            let places: Vec<(usize, usize)> = experts.iter().zip(rows).map(place).collect();
+            for (group, bound) in (0..).zip(bounds.iter_mut()) {
+                let first = (group / shards, group % shards * shard_tokens);
+                let before = match group == groups {
+                    true => n,
+                    false => places.partition_point(|&place| place < first),
+                };
+                *bound = before as u32;
+            }
+        },
+    )
 }
 
 /// Adds up the rows of each token: `x` is \[T J, C\], `weights` \[T, J\] or left out, `y` \[T, C\].
@@ -218,45 +196,25 @@ pub fn experts_sum(
     const NAME: &str = "experts_sum";
     choices.check(NAME)?;
     let n = choices.rows();
-    check_len(NAME, "x", x, [n, width])?;
-    check_len(NAME, "slots", slots, n)?;
-    check_len(NAME, "y", y, [choices.tokens, width])?;
-    if let Some(weights) = weights {
-        check_len(NAME, "weights", weights, n)?;
-    }
+    let constants = [(0, u32::from(weights.is_some()))];
+    let kernel = Kernel::new(NAME, &sum_shader::SHADER)
+        .constants(&constants)
+        .read("x", x, [n, width])?
+        .read("slots", slots, n)?
+        .read_if("weights", weights, n)?
+        .write("y", y, [choices.tokens, width])?
+        .flops((2 * n * width) as u64);
     check_that(NAME, u32::try_from(n * width).is_ok(), || {
         format!("{n} x {width} elements are more than a kernel can index")
     })?;
     if y.is_empty() {
         return Ok(());
     }
-    let push = sum_shader::Push {
-        tokens: choices.tokens as u32,
-        choices: choices.per_token as u32,
-        width: width as u32,
-        rows: n as u32,
-    };
-    let launch = Launch {
-        name: NAME,
-        shader: &sum_shader::SHADER,
-        specialization: &[(0, u32::from(weights.is_some()))],
-        bindings: &[
-            Binding::Read(x),
-            Binding::Read(slots),
-            // Without weights any readable buffer is bound and not read.
-            Binding::Read(weights.unwrap_or(slots)),
-            Binding::Write(y),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d((choices.tokens * width).div_ceil(GROUP_THREADS)),
-    };
-    let work = Work {
-        flops: (2 * n * width) as u64,
-        ..launch.work()
-    };
+    let tokens = choices.tokens;
+    let push = push!(sum_shader => tokens, choices: choices.per_token, width, rows: n);
+    let groups = (tokens * width).div_ceil(GROUP_THREADS);
     let (per_token, weighted) = (choices.per_token, weights.is_some());
-    device.launch_counted(launch, work, move |bindings| {
-        let ([x, slots, weights], [y]) = bindings.split::<3, 1>();
+    kernel.launch(device, push, groups, move |[x, slots, weights], [y]| {
         let rows = y
             .par_chunks_mut(width)
             .zip(as_u32(slots).par_chunks(per_token));
@@ -275,8 +233,7 @@ pub fn experts_sum(
                 }
                 turn_zeros(y);
             });
-    })?;
-    Ok(())
+    })
 }
 
 multiversion! {
