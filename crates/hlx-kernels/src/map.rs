@@ -42,8 +42,8 @@ pub(crate) enum Arg<'a> {
     Each(&'static str, Binding<'a>),
     /// A short read-only buffer of the given length that every index reads whole.
     Whole(&'static str, &'a Buffer, usize),
-    /// A read-only buffer of one word for each [`BLOCK`] of elements.
-    Blocks(&'static str, &'a Buffer),
+    /// A read-only buffer of one word for each [`BLOCK`] of elements, if it is given.
+    Blocks(&'static str, Option<&'a Buffer>),
 }
 
 /// An element-by-element kernel, without its operands.
@@ -145,7 +145,9 @@ impl<'a> Map<'a> {
         body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
         let len = self.common_len(args)?;
-        let by_block = args.iter().any(|arg| matches!(arg, Arg::Blocks(..)));
+        let by_block = args
+            .iter()
+            .any(|arg| matches!(arg, Arg::Blocks(_, Some(_))));
         // A window of blocks' words begins where a binding may.
         let unit = if by_block {
             BLOCK * ALIGNMENT_WORDS
@@ -156,21 +158,13 @@ impl<'a> Map<'a> {
             let buffers = args
                 .iter()
                 .map(|arg| match arg {
-                    Arg::Each(_, binding) => binding.buffer().slice(start, count),
-                    Arg::Whole(_, buffer, _) => Ok((*buffer).clone()),
-                    Arg::Blocks(_, buffer) => buffer.slice(start / BLOCK, count.div_ceil(BLOCK)),
+                    Arg::Each(_, binding) => binding.buffer().slice(start, count).map(Some),
+                    Arg::Whole(_, buffer, _) => Ok(Some((*buffer).clone())),
+                    Arg::Blocks(_, buffer) => buffer
+                        .map(|words| words.slice(start / BLOCK, count.div_ceil(BLOCK)))
+                        .transpose(),
                 })
                 .collect::<Result<Vec<_>, _>>()?;
-            let binding = |(arg, buffer)| match arg {
-                // What a map replaces would have to be its first argument.
-                &Arg::Each(_, Binding::Write(_) | Binding::Replace(_) | Binding::Rewrite(_)) => {
-                    Binding::Write(buffer)
-                }
-                Arg::Each(_, Binding::ReadWrite(_)) => Binding::ReadWrite(buffer),
-                Arg::Each(_, Binding::Read(_)) | Arg::Whole(..) | Arg::Blocks(..) => {
-                    Binding::Read(buffer)
-                }
-            };
             let vectors = if self.pairs {
                 vectors_a_thread(device, count)
             } else {
@@ -194,10 +188,18 @@ impl<'a> Map<'a> {
                 let words = words.clone().filter(|_| self.pairs)?;
                 Step::dense_f32(device, formula, count, self.parameters, words).fusable(device)
             };
-            Kernel::new(self.name, self.shader)
-                .constants(&specialization)
-                .bind_all(args.iter().zip(&buffers).map(binding))
-                .launch_fusable(device, push, groups, step, body)?;
+            let mut kernel = Kernel::new(self.name, self.shader).constants(&specialization);
+            for (arg, buffer) in args.iter().zip(&buffers) {
+                kernel = match (arg, buffer) {
+                    // What a map replaces would have to be its first argument.
+                    (Arg::Each(_, Binding::Write(_) | Binding::Replace(_) | Binding::Rewrite(_)), Some(buffer)) => {
+                        kernel.writes([buffer])
+                    }
+                    (Arg::Each(_, Binding::ReadWrite(_)), Some(buffer)) => kernel.updates([buffer]),
+                    (_, buffer) => kernel.reads_if(buffer.as_ref()),
+                };
+            }
+            kernel.launch_fusable(device, push, groups, step, body)?;
         }
         Ok(())
     }
@@ -219,7 +221,7 @@ impl<'a> Map<'a> {
         }
         let len = len.unwrap_or(0);
         for arg in args {
-            if let Arg::Blocks(name, buffer) = arg {
+            if let Arg::Blocks(name, Some(buffer)) = arg {
                 check_len(self.name, name, buffer, len.div_ceil(BLOCK))?;
             }
         }

@@ -100,11 +100,7 @@ impl Step {
             Arg::Each("grads", Binding::Read(update.grads)),
             Arg::Whole("hyper", update.hyper, hyper_len),
             Arg::Whole("clip", update.clip, 1),
-            match table {
-                Some(table) => Arg::Blocks("groups", table),
-                // Bound and not read.
-                None => Arg::Whole("hyper", update.hyper, hyper_len),
-            },
+            Arg::Blocks("groups", table),
         ];
         for (name, buffer) in written {
             args.push(Arg::Each(name, Binding::ReadWrite(buffer)));
