@@ -18,13 +18,15 @@ use std::sync::Arc;
 use hlx_core::fusion::{CpuBody, Fusable, Joined, Limits, Link};
 use hlx_core::{CoreError, DType, Device, Shader, groups_1d};
 
-use crate::elementwise::convert::Form;
-use crate::map::{GROUP_THREADS, vectors_a_thread};
+use crate::convert::Form;
 use crate::tuning::KernelTuning;
 pub(crate) use formula::Formula;
 use plan::Plan;
 
 pub use module::modules;
+
+/// Threads of a workgroup of the modules that are written here, as of `map.glsl`.
+const GROUP_THREADS: usize = 256;
 
 /// Computes words of the compute type from as many of each operand.
 pub(crate) type Chunk = Arc<dyn Fn(&[&[u32]], &mut [u32]) + Send + Sync>;
@@ -68,9 +70,10 @@ pub(crate) struct Cut {
 impl Cut {
     /// The cut of a launch over so many elements.
     pub fn of(device: &Device, len: usize) -> Self {
+        let tuning = &KernelTuning::of(device).maps;
         Self {
-            vectors: vectors_a_thread(device, len) as u32,
-            whole: len.is_multiple_of(4) && KernelTuning::of(device).maps.whole_vectors,
+            vectors: tuning.vectors_a_thread(len) as u32,
+            whole: len.is_multiple_of(4) && tuning.whole_vectors,
             native: device.native_arithmetic(),
         }
     }

@@ -20,7 +20,8 @@ use crate::KernelError;
 use crate::error::check_that;
 use crate::kernel::Kernel;
 use crate::lanes::{self, LANES, RowGroup, check_rows, rows_a_task};
-use crate::map::{GROUP_THREADS, vectors_a_thread};
+use crate::map::GROUP_THREADS;
+use crate::tuning::KernelTuning;
 
 #[cfg(test)]
 mod tests;
@@ -129,7 +130,7 @@ pub fn cross_entropy_backward(
     let (keep, spread) = smoothing_constants(name, label_smoothing, vocabulary)?;
     let hit = with_flush(|| keep + spread);
     let len = rows * vocabulary;
-    let vectors = vectors_a_thread(device, len);
+    let vectors = KernelTuning::of(device).maps.vectors_a_thread(len);
     let constants = [(0, vectors as u32)];
     let push = push!(backward => rows, vocabulary, hit, spread);
     let groups = len.div_ceil(4 * vectors * GROUP_THREADS);

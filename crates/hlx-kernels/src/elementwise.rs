@@ -5,7 +5,6 @@
 //! of either sign follows IEEE 754 (`+0 + -0 = +0`).
 
 mod binary;
-pub(crate) mod convert;
 mod copy;
 mod family;
 mod fill;
@@ -17,7 +16,6 @@ mod strided;
 mod unary;
 
 pub use binary::{Binary, binary};
-pub(crate) use copy::convert_shader;
 pub use copy::{assign_strided, copy_strided};
 pub use fill::{Band, arange, band, fill, linspace};
 pub use random::{Distribution, Draw, fill_random};

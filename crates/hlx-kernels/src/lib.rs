@@ -13,12 +13,14 @@ extern crate hlx_core;
 mod macros;
 mod chain;
 mod columns;
+mod convert;
 mod division;
 mod element;
 mod error;
 mod kernel;
 mod layout;
 mod map;
+mod pairs;
 #[path = "../spv/push/mod.rs"]
 #[rustfmt::skip] // Written by `cargo xtask shaders`.
 mod push;

@@ -166,7 +166,7 @@ impl<'a> Map<'a> {
                 })
                 .collect::<Result<Vec<_>, _>>()?;
             let vectors = if self.pairs {
-                vectors_a_thread(device, count)
+                KernelTuning::of(device).maps.vectors_a_thread(count)
             } else {
                 1
             };
@@ -226,15 +226,6 @@ impl<'a> Map<'a> {
             }
         }
         Ok(len)
-    }
-}
-
-/// Vectors of four that a thread has in a tensor of `len` elements, where the shader leaves it open.
-pub(crate) fn vectors_a_thread(device: &Device, len: usize) -> usize {
-    if len >= KernelTuning::of(device).maps.two_vectors_from {
-        2
-    } else {
-        1
     }
 }
 

@@ -65,6 +65,13 @@ pub struct MapTuning {
     pub copy_transposed_from: usize,
 }
 
+impl MapTuning {
+    /// Vectors of four that a thread has in a tensor of `len` elements, where the shader leaves it open.
+    pub(crate) fn vectors_a_thread(&self, len: usize) -> usize {
+        if len >= self.two_vectors_from { 2 } else { 1 }
+    }
+}
+
 /// How row kernels cut rows of up to so many columns into workgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowCut {

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::Chunk;
 use super::plan::{Access, Input, Load, Plan};
-use crate::elementwise::convert::{Form, Places, decode, encode, gather, pack};
+use crate::convert::{Form, Places, decode, encode, gather, pack};
 
 /// Elements of a piece: 8 KiB an operand or a result.
 const PIECE: usize = 1 << 11;

@@ -16,12 +16,11 @@ use hlx_spirv::SpirvError;
 use hlx_spirv::join::{Assembler, Id, Imported};
 use hlx_spirv::spirv::{BuiltIn, Op};
 
+use super::GROUP_THREADS;
 use super::formula::{Formula, Source};
 use super::plan::{Access, Input, Plan};
 use super::{Cut, address, fault};
-use crate::elementwise::convert::Form;
-use crate::elementwise::convert_shader;
-use crate::map::GROUP_THREADS;
+use crate::convert::{Form, convert_shader};
 
 type Written<T> = Result<T, SpirvError>;
 

@@ -6,7 +6,7 @@ use hlx_core::DType;
 use hlx_core::fusion::{Link, Source};
 
 use super::{Cut, Step, StepOperand};
-use crate::elementwise::convert::Form;
+use crate::convert::Form;
 
 /// A chain of steps as one walk.
 pub(super) struct Plan<'a> {

@@ -28,9 +28,9 @@ use std::fmt;
 
 use hlx_core::{Buffer, DType, Device, Shader};
 
-use super::convert::Form;
 use super::family::{Typed, each2};
 use super::frame::Elements;
+use crate::convert::Form;
 use crate::error::KernelError;
 use crate::layout::Operand;
 

@@ -12,14 +12,12 @@ mod moves;
 
 use hlx_core::{Buffer, DType, Device};
 
-use super::convert::Form;
 use super::frame::Elements;
+use crate::convert::{Form, convert_shader};
 use crate::element::compute_type;
 use crate::error::{KernelError, check_len, check_that};
 use crate::layout::{Layout, Operand, broadcast_shape};
 use moves::Move;
-
-shader!(convert_shader, copy::convert);
 
 /// Writes the elements of `x` in row-major order to `out`, converted to its type. PyTorch:
 /// `x.to(dtype).contiguous()`.

@@ -4,7 +4,7 @@ use bytemuck::cast_slice_mut;
 use hlx_core::{ALIGNMENT_WORDS, Buffer, DType, Device, Element, Shader};
 use rayon::prelude::*;
 
-use super::convert::{Form, bits_of, encode, pack};
+use crate::convert::{Form, bits_of, encode, pack};
 use crate::element::compute_type;
 use crate::error::{KernelError, check_that};
 use crate::kernel::Kernel;

@@ -9,14 +9,14 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, DType, Device, Shader};
 use rayon::prelude::*;
 
-use super::convert::{Form, Places, decode, gather, store};
 use super::copy::copy_strided;
 use super::strided::{Axes, joint};
 use crate::KernelError;
 use crate::chain::{Cut, Formula, Step, StepOperand};
+use crate::convert::{Form, Places, decode, gather, store};
 use crate::kernel::Kernel;
 use crate::layout::{Layout, Operand};
-use crate::map::{CHUNK, GROUP_THREADS, vectors_a_thread, windows};
+use crate::map::{CHUNK, GROUP_THREADS, windows};
 use crate::tuning::KernelTuning;
 
 /// Elements of a task of the CPU device where operands are gathered: 16 KiB each.
@@ -123,7 +123,7 @@ impl<const N: usize> Elements<'_, N> {
         for (k, (argument, operand)) in self.operands.iter().enumerate() {
             buffers.push(axes.window(device, self.name, (argument, k), operand.buffer)?);
         }
-        let vectors = vectors_a_thread(device, out.len());
+        let vectors = KernelTuning::of(device).maps.vectors_a_thread(out.len());
         let dimensions = if N == 3 { 7 } else { 8 };
         let mut push = vec![out.len() as u32];
         if N < 3 {

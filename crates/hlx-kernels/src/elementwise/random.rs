@@ -13,8 +13,8 @@
 use hlx_core::arith::{FloatOps, philox4x32, uniform};
 use hlx_core::{Buffer, DType, Device};
 
-use super::convert::Form;
 use super::fill::Indices;
+use crate::convert::Form;
 use crate::error::{KernelError, check_that};
 
 shader!(random_shader, fill::random);

@@ -3,10 +3,10 @@
 
 use hlx_core::{Buffer, DType, Device};
 
-use super::convert::{Form, bits_of};
 use super::copy::copy_strided;
 use super::frame::Elements;
 use super::strided::{Axes, joint};
+use crate::convert::{Form, bits_of};
 use crate::element::compute_type;
 use crate::error::{KernelError, check_that};
 use crate::layout::{Layout, Operand};

@@ -27,9 +27,9 @@ use std::fmt;
 
 use hlx_core::{Buffer, DType, Device, Element, Shader, arith};
 
-use super::convert::Form;
 use super::family::{Typed, each1};
 use super::frame::Elements;
+use crate::convert::Form;
 use crate::error::KernelError;
 use crate::layout::Operand;
 

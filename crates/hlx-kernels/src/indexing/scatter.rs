@@ -18,7 +18,7 @@ use crate::error::{KernelError, check_len, check_that};
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand};
 use crate::map::GROUP_THREADS;
-use crate::sort::sorted_pairs;
+use crate::pairs::sorted_pairs;
 use crate::terms::{Dims, PIECE, check_axis, check_fits, check_operand, part};
 
 shader!(targets_shader, indexing::targets);

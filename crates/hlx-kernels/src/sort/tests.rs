@@ -232,7 +232,7 @@ fn sorted_pairs_keep_the_order_of_equal_keys() {
         let keys = ids(4, n, bound.max(1));
         let got = run_everywhere("sorted_pairs", |device, memory| {
             let keys = memory.input_u32(device, &keys)?.view_as(DType::U32, n)?;
-            Ok(sorted_pairs(device, "test", &keys, bits)?.to_vec())
+            Ok(crate::pairs::sorted_pairs(device, "test", &keys, bits)?.to_vec())
         });
         let mut want: Vec<u32> = (0..n as u32).collect();
         want.sort_by_key(|&place| keys[place as usize]);

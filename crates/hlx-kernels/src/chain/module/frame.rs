@@ -5,7 +5,7 @@ use hlx_spirv::spirv::Op;
 
 use super::super::plan::{Access, Load};
 use super::{GROUP_THREADS, Writer};
-use crate::elementwise::convert::Form;
+use crate::convert::Form;
 
 /// Four neighbours that a thread computes.
 pub(super) struct Quad {

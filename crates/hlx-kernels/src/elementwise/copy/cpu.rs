@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::moves::{Dimension, TILE};
-use crate::elementwise::convert::read_run;
+use crate::convert::read_run;
 use crate::elementwise::strided::TURNED_FROM;
 use crate::map::CHUNK;
 

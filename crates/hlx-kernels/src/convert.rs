@@ -18,6 +18,9 @@ use hlx_core::DType;
 
 use crate::element::{compute_type, from_bf16, from_f16};
 
+// Copies with any conversion; joined launches take its functions.
+shader!(convert_shader, copy::convert);
+
 /// How a buffer's elements are loaded or stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
