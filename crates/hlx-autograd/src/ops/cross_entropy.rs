@@ -2,7 +2,7 @@
 
 use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
 
-use super::sum::{scaled_sum, upstream_factor};
+use super::reduce::{scaled_sum, upstream_factor};
 use crate::{DType, Gradient, Result, Tensor};
 
 impl Tensor {

@@ -5,12 +5,16 @@
 //! 0 or is not written. Where several indices choose one element, `scatter` writes the last one in
 //! row-major order, and additions follow that order.
 
+mod items;
+
 use hlx_core::{Buffer, Device};
 use hlx_kernels::{KernelError, Layout, Operand, indexing};
 
-use super::index::multiples;
 use super::movement::axis_of;
 use crate::{AutogradError, DType, Result, Tensor};
+
+pub use items::Index;
+use items::multiples;
 
 /// A kernel that writes or adds by index: device, target, its shape, axis, index, source, flag.
 type Writer = fn(

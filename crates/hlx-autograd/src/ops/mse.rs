@@ -2,7 +2,7 @@
 
 use hlx_kernels::mse::{mse_backward, mse_forward};
 
-use super::sum::{constant, scaled_sum, upstream_factor};
+use super::reduce::{constant, scaled_sum, upstream_factor};
 use crate::{DType, Gradient, Result, Tensor};
 
 impl Tensor {

@@ -1,12 +1,9 @@
-//! Pooling and interpolation of images \[.., H, W\]: the dimensions before are planes of their own.
+//! Pooling of images \[.., H, W\]: the dimensions before are planes of their own.
 //!
-//! Averages and interpolations are linear: their second derivative is their first. A maximum's second
-//! derivative goes through the places that it chose.
+//! Averages are linear: their second derivative is their first. A maximum's second derivative goes through the places
+//! that it chose.
 
 use hlx_core::{Buffer, Device};
-use hlx_kernels::interpolate::{
-    Interpolate2d, Interpolation, interpolate2d_backward, interpolate2d_forward,
-};
 use hlx_kernels::pool::{
     AvgDivisor, Pool2d, adaptive_avg_pool2d_backward, adaptive_avg_pool2d_forward,
     avg_pool2d_backward, avg_pool2d_forward, max_pool2d_backward, max_pool2d_forward,
@@ -44,81 +41,38 @@ impl PoolOptions {
     }
 }
 
-/// A linear map of planes.
+/// A linear map of planes, whose gradient is its transpose.
 #[derive(Clone, Copy)]
-struct Linear {
-    op: &'static str,
-    kind: Kind,
-    planes: usize,
-    input: [usize; 2],
-    output: [usize; 2],
-    /// The map is applied the other way round, as its gradient is.
-    transposed: bool,
+pub(super) struct PlaneMap<F> {
+    pub op: &'static str,
+    pub input: [usize; 2],
+    pub output: [usize; 2],
+    /// Launches the map, or its transpose.
+    pub launch: F,
 }
 
-#[derive(Clone, Copy)]
-enum Kind {
-    Average(PoolOptions, AvgDivisor),
-    Adaptive,
-    /// By factors, if they are given, else by the ratio of the sizes.
-    Interpolated(Interpolation, Option<[f64; 2]>),
-}
-
-impl Linear {
-    fn launch(&self, device: &Device, x: &Buffer, y: &Buffer) -> Result<(), KernelError> {
-        let Self {
-            planes,
-            input,
-            output,
-            ..
-        } = *self;
-        match (self.kind, self.transposed) {
-            (Kind::Average(options, divisor), false) => {
-                avg_pool2d_forward(device, x, y, divisor, &pool_of(options, planes, input))
-            }
-            (Kind::Average(options, divisor), true) => {
-                avg_pool2d_backward(device, x, y, divisor, &pool_of(options, planes, input))
-            }
-            (Kind::Adaptive, false) => {
-                adaptive_avg_pool2d_forward(device, x, y, planes, input, output)
-            }
-            (Kind::Adaptive, true) => {
-                adaptive_avg_pool2d_backward(device, x, y, planes, input, output)
-            }
-            (Kind::Interpolated(mode, scale_factor), transposed) => {
-                let spec = Interpolate2d {
-                    planes,
-                    input,
-                    output,
-                    mode,
-                    scale_factor,
-                };
-                match transposed {
-                    false => interpolate2d_forward(device, x, y, &spec),
-                    true => interpolate2d_backward(device, x, y, &spec),
-                }
-            }
-        }
+impl<F> PlaneMap<F>
+where
+    F: Fn(&Device, &Buffer, &Buffer, bool) -> Result<(), KernelError>
+        + Copy
+        + Send
+        + Sync
+        + 'static,
+{
+    pub fn apply(self, x: &Tensor) -> Result<Tensor> {
+        self.applied(x, false)
     }
 
-    fn apply(self, x: &Tensor) -> Result<Tensor> {
-        let to = if self.transposed {
-            self.input
-        } else {
-            self.output
-        };
+    fn applied(self, x: &Tensor, transposed: bool) -> Result<Tensor> {
+        let to = if transposed { self.input } else { self.output };
         let rank = x.rank();
         let shape = [&x.shape()[..rank - 2], &to].concat();
         let device = x.device();
         let y = device.alloc(Layout::count(&shape)?)?;
-        self.launch(device, &x.buffer()?, &y)?;
+        (self.launch)(device, &x.buffer()?, &y, transposed)?;
         let (place, samples) = (x.input(), x.samples());
-        let gradient = Self {
-            transposed: !self.transposed,
-            ..self
-        };
         let y = Tensor::of_rule(self.op, &[x], (y, &shape), move |pass, dy, _| {
-            pass.add_tensor(&place, &gradient.apply(dy)?)
+            pass.add_tensor(&place, &self.applied(dy, !transposed)?)
         })?;
         Ok(y.with_samples_of(samples.moved(|axis| (axis + 2 < rank).then_some(axis))))
     }
@@ -138,7 +92,7 @@ fn pool_of(options: PoolOptions, planes: usize, input: [usize; 2]) -> Pool2d {
 
 impl Tensor {
     /// The planes of an image of f32: their number, height and width.
-    fn planes(&self, op: &'static str) -> Result<(usize, [usize; 2])> {
+    pub(super) fn planes(&self, op: &'static str) -> Result<(usize, [usize; 2])> {
         self.expect_type(op, "the input", DType::F32)?;
         self.planes_of_any(op)
     }
@@ -228,14 +182,15 @@ impl Tensor {
             return self.in_f32(|x| x.avg_pool2d(options, divisor));
         }
         let (planes, input) = self.planes(OP)?;
-        let output = pool_of(*options, planes, input).output()?;
-        let map = Linear {
+        let spec = pool_of(*options, planes, input);
+        let map = PlaneMap {
             op: OP,
-            kind: Kind::Average(*options, divisor),
-            planes,
             input,
-            output,
-            transposed: false,
+            output: spec.output()?,
+            launch: move |device: &Device, x: &Buffer, y: &Buffer, transposed| match transposed {
+                false => avg_pool2d_forward(device, x, y, divisor, &spec),
+                true => avg_pool2d_backward(device, x, y, divisor, &spec),
+            },
         };
         map.apply(self)
     }
@@ -255,64 +210,14 @@ impl Tensor {
             return self.in_f32(|x| x.adaptive_avg_pool2d(output));
         }
         let (planes, input) = self.planes(OP)?;
-        let map = Linear {
+        let map = PlaneMap {
             op: OP,
-            kind: Kind::Adaptive,
-            planes,
             input,
             output,
-            transposed: false,
-        };
-        map.apply(self)
-    }
-
-    /// Samples planes to `output`, as `torch.nn.functional.interpolate(size=..)`. Nearest
-    /// takes bytes (u8), too.
-    ///
-    /// # Errors
-    /// As [`Tensor::max_pool2d`].
-    #[doc = example!(
-        "let image = Tensor::arange(&device, 0.0, 2.0, 1.0)?.reshape(&[1, 1, 1, 2])?;",
-        "let wide = image.interpolate([1, 4], Interpolation::Nearest)?;",
-        "assert_eq!(wide.to_vec()?, [0.0, 0.0, 1.0, 1.0]);"
-    )]
-    pub fn interpolate(&self, output: [usize; 2], mode: Interpolation) -> Result<Tensor> {
-        if self.is_half() || (self.dtype() == DType::U8 && mode == Interpolation::Nearest) {
-            return self.in_f32(|x| x.interpolate(output, mode));
-        }
-        let (planes, input) = self.planes("interpolate")?;
-        self.interpolated(Kind::Interpolated(mode, None), planes, input, output)
-    }
-
-    /// Samples planes to `factors` times their height and width, rounded down, as
-    /// `torch.nn.functional.interpolate(scale_factor=..)`.
-    ///
-    /// # Errors
-    /// As [`Tensor::max_pool2d`].
-    pub fn interpolate_by(&self, factors: [f64; 2], mode: Interpolation) -> Result<Tensor> {
-        if self.is_half() || (self.dtype() == DType::U8 && mode == Interpolation::Nearest) {
-            return self.in_f32(|x| x.interpolate_by(factors, mode));
-        }
-        let (planes, input) = self.planes("interpolate")?;
-        let output = [0, 1].map(|axis| (input[axis] as f64 * factors[axis]).floor() as usize);
-        let kind = Kind::Interpolated(mode, Some(factors));
-        self.interpolated(kind, planes, input, output)
-    }
-
-    fn interpolated(
-        &self,
-        kind: Kind,
-        planes: usize,
-        input: [usize; 2],
-        output: [usize; 2],
-    ) -> Result<Tensor> {
-        let map = Linear {
-            op: "interpolate",
-            kind,
-            planes,
-            input,
-            output,
-            transposed: false,
+            launch: move |device: &Device, x: &Buffer, y: &Buffer, transposed| match transposed {
+                false => adaptive_avg_pool2d_forward(device, x, y, planes, input, output),
+                true => adaptive_avg_pool2d_backward(device, x, y, planes, input, output),
+            },
         };
         map.apply(self)
     }
@@ -343,18 +248,6 @@ mod tests {
         check("adaptive_avg_pool2d", &x, |x| {
             x[0].adaptive_avg_pool2d([2, 4])?.gelu()
         });
-        for mode in [
-            Interpolation::Nearest,
-            Interpolation::Bilinear,
-            Interpolation::BilinearAligned,
-        ] {
-            check("interpolate", &x, |x| {
-                x[0].interpolate([8, 4], mode)?.gelu()
-            });
-            check("interpolate", &x, |x| {
-                x[0].interpolate_by([1.7, 0.6], mode)?.gelu()
-            });
-        }
     }
 
     #[test]

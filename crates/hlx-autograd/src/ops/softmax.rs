@@ -2,7 +2,7 @@
 
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 
-use super::sum::reduced_axes;
+use super::reduce::reduced_axes;
 use crate::graph::tape::no_grad;
 use crate::{DType, Gradient, Result, Tensor};
 

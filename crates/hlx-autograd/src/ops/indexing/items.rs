@@ -8,8 +8,8 @@
 use hlx_core::Bool;
 use hlx_kernels::{Layout, broadcast_shape};
 
-use super::indexing::check_index;
-use super::movement::axis_of;
+use super::check_index;
+use crate::ops::movement::axis_of;
 use crate::samples::Samples;
 use crate::{AutogradError, DType, Input, Result, Tensor};
 

@@ -6,8 +6,8 @@
 use hlx_kernels::Layout;
 use hlx_kernels::reduce_axes::{Reduction, reduce};
 
-use super::running::products_before;
-use super::sum::{reduced_axes, shape_without};
+use super::reduce::{reduced_axes, shape_without};
+use super::scan::products_before;
 use crate::graph::tape::gradients_enabled;
 use crate::samples::Samples;
 use crate::{AutogradError, Backward, DType, Result, Tensor};
