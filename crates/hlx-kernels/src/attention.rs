@@ -28,21 +28,26 @@ use hlx_core::{Buffer, Device, arith, sizes};
 use crate::KernelError;
 use crate::error::{check_len, check_that};
 use crate::kernel::{Kernel, PushConstants};
-use crate::tuning::KernelTuning;
 
 pub mod append;
+mod cached;
 mod cpu;
 pub mod dropped;
+mod entry;
+mod plan;
 pub mod ranged;
 mod shaders;
 #[cfg(test)]
 mod tests;
 mod tile;
 
+pub use cached::CachedHeads;
 use dropped::DroppedWeights;
+pub use entry::{AttentionOperands, AttentionOutput, PreparedAttention, layouts_of_packed};
+use plan::{choose, heads_at_a_time};
 use shaders::{
     BACKWARD_KEY_VALUE, BACKWARD_QUERY, DELTA, FORWARD, STORED_KEY_VALUE, STORED_QUERY, Variant,
-    backward_delta, backward_query_stored, choose, wide_forward,
+    backward_delta, backward_query_stored, wide_forward,
 };
 
 /// The sizes of one attention.
@@ -221,19 +226,6 @@ pub fn attention_backward(
     }
     backward_query(device, [qkv, o, stats, d_o], delta, dqkv, *shape)?;
     backward_key_value(device, [qkv, stats, d_o, delta], dqkv, *shape)
-}
-
-/// Of how many heads at a time a kernel for dK and dV keeps ds; none on the CPU, where the device lacks
-/// shared memory, or where one head's ds is too large.
-fn heads_at_a_time(device: &Device, shape: &AttentionShape, variant: &Variant) -> Option<usize> {
-    if device.is_cpu() || !variant.fits(device, shape) || shape.batch == 0 {
-        return None;
-    }
-    let words =
-        usize::try_from(KernelTuning::of(device).attention.stored_bytes / 4).unwrap_or(usize::MAX);
-    let most = words.min(device.max_binding_words()) / shape.stored_words();
-    let rounds = shape.all_heads().div_ceil(most.max(1));
-    (most > 0).then(|| shape.all_heads().div_ceil(rounds))
 }
 
 /// The kernel for dK and dV of a backward that keeps ds, the heads whose ds it keeps at a time, and the

@@ -5,17 +5,14 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
-use hlx_core::{Arithmetic, Buffer};
-use hlx_kernels::attention::ranged::{
-    AttentionGradients, AttentionInputs, AttentionSaved, IntegerOperands, RangedAttention,
-    few_queries_attention_forward, key_ranges, query_ranges, ranged_attention_backward,
-    ranged_attention_forward,
-};
-use hlx_kernels::{KernelError, Layout};
+use hlx_core::Buffer;
+use hlx_kernels::attention::ranged::RangedAttention;
+use hlx_kernels::attention::{AttentionOperands, AttentionOutput, PreparedAttention};
+use hlx_kernels::{KernelError, Layout, Operand};
 
 use crate::graph::saved::Saved;
 use crate::graph::tape::gradients_enabled;
-use crate::{Gradient, Result, Tensor, kept};
+use crate::{Gradient, Input, Result, Tensor, kept};
 
 pub use spec::AttentionSpec;
 use spec::SavedLimits;
@@ -53,19 +50,10 @@ impl Tensor {
     )]
     pub fn attention(&self, k: &Tensor, v: &Tensor, spec: &AttentionSpec) -> Result<Tensor> {
         self.same_device(OP, [("k", Some(k)), ("v", Some(v))])?;
-        let attention = spec.sizes([self, k, v])?;
+        let attention = spec.fitting([self, k, v])?;
         let [q, k, v] = [self.dense_rows()?, k.dense_rows()?, v.dense_rows()?];
-        let is_taped = gradients_enabled() && [&q, &k, &v].iter().any(|x| x.requires_grad());
-        let attended = Attended::forward([&q, &k, &v], spec, attention, is_taped)?;
-        let (o, places) = (attended.o.clone(), [q.input(), k.input(), v.input()]);
-        let operands = [q.clone(), k.clone(), v.clone()];
-        Tensor::from_operation(OP, &[&q, &k, &v], o, q.shape(), move |pass, d_o| {
-            let gradients = attended.backward(&operands, &d_o.buffer()?)?;
-            for (place, gradient) in places.iter().zip(gradients) {
-                pass.add(place, Gradient::owned(gradient))?;
-            }
-            Ok(())
-        })
+        let heads = Heads::Apart([q.clone(), k.clone(), v.clone()]);
+        attended(heads, &[&q, &k, &v], spec, attention, q.shape())
     }
 
     /// The tensor itself where kernels can read its rows, else a contiguous copy.
@@ -79,133 +67,75 @@ impl Tensor {
     }
 }
 
-/// A forward pass, and what it leaves for the backward pass.
-struct Attended {
-    attention: RangedAttention,
-    limits: SavedLimits,
-    query_ranges: Buffer,
-    counter: Option<Buffer>,
-    o: Buffer,
-    stats: Buffer,
-    output: Saved,
-    /// In the integer arithmetic what both passes read of q, k and v.
-    integers: Option<IntegerOperands>,
+/// The queries, keys and values that both passes read.
+enum Heads {
+    /// \[B, T, H, D\], and twice \[B, S, G, D\].
+    Apart([Tensor; 3]),
+    /// \[B, T, 3C\], and where each lies in it.
+    Packed(Saved, [Layout; 3]),
 }
 
-impl Attended {
-    fn forward(
-        [q, k, v]: [&Tensor; 3],
-        spec: &AttentionSpec,
-        attention: RangedAttention,
-        is_taped: bool,
-    ) -> Result<Self> {
-        let device = q.device();
-        let limits = spec.limits(q, &attention)?;
-        let ranges = device.alloc_shape(&[4, attention.batch, attention.queries])?;
-        query_ranges(device, &limits.values()?.limits(), &ranges, &attention)?;
-        let counter = spec.dropped().map(|mask| mask.counter.clone());
-        let inputs = AttentionInputs {
-            q: q.operand(),
-            k: k.operand(),
-            v: v.operand(),
-            query_ranges: &ranges,
-            counter: counter.as_ref(),
-        };
-        // Where documents begin, blocks of keys differ from query to query.
-        let few = attention.is_of_few_queries(device) && spec.documents.is_none();
-        let integers = match device.arithmetic() {
-            Arithmetic::Integer => {
-                Some(IntegerOperands::new(device, &inputs, &attention, is_taped)?)
-            }
-            Arithmetic::Portable => None,
-        };
-        let [o, stats] = kept::results(|| {
-            let o = device.alloc(q.n_elements())?;
-            let stats =
-                device.alloc_shape(&[2, attention.batch, attention.heads, attention.queries])?;
-            match (&integers, few) {
-                (Some(operands), _) => operands.forward(device, &inputs, &o, &stats, &attention)?,
-                (None, true) => {
-                    few_queries_attention_forward(device, &inputs, &o, &stats, &attention)?;
-                }
-                (None, false) => ranged_attention_forward(device, &inputs, &o, &stats, &attention)?,
-            }
-            Ok([o, stats])
-        })?;
-        let output = Saved::kept(o.clone(), format!("{:?} of attention", q.shape()));
-        Ok(Self {
-            attention,
-            limits,
-            query_ranges: ranges,
-            counter,
-            o,
-            stats,
-            output,
-            integers,
-        })
-    }
+/// What both passes read.
+struct SavedOperands {
+    heads: Heads,
+    limits: SavedLimits,
+    counter: Option<Buffer>,
+}
 
-    /// The gradients of q, k and v.
-    fn backward(&self, operands: &[Tensor; 3], d_o: &Buffer) -> Result<[Buffer; 3]> {
-        let device = operands[0].device();
-        if self.integers.is_some() {
-            let (joint, layouts) = AttentionGradients::allocate(device, &self.attention)?;
-            self.backward_into(operands, d_o, &joint, layouts.each_ref())?;
-            let [q, k, v] = layouts;
-            let part = |of: Layout| joint.slice(of.offset(), of.n_elements());
-            return Ok([part(q)?, part(k)?, part(v)?]);
-        }
-        let [q, k, v] = operands.each_ref().map(Tensor::n_elements);
-        let gradients = [device.alloc(q)?, device.alloc(k)?, device.alloc(v)?];
-        let targets = gradients.each_ref();
-        self.with_saved(operands, d_o, |inputs, saved| {
-            ranged_attention_backward(device, inputs, saved, targets, &self.attention)
-        })?;
-        Ok(gradients)
-    }
-
-    /// In the integer arithmetic the gradients, where they lie in one buffer.
-    fn backward_into(
+impl SavedOperands {
+    /// Calls `launch` with them.
+    fn with<R>(
         &self,
-        operands: &[Tensor; 3],
-        d_o: &Buffer,
-        buffer: &Buffer,
-        layouts: [&Layout; 3],
-    ) -> Result<()> {
-        let Some(integers) = &self.integers else {
-            return Ok(());
-        };
-        let (device, gradients) = (operands[0].device(), AttentionGradients { buffer, layouts });
-        self.with_saved(operands, d_o, |inputs, saved| {
-            integers.backward(device, inputs, saved, &gradients, &self.attention)
-        })
-    }
-
-    /// Calls `launch` with what a backward pass reads.
-    fn with_saved(
-        &self,
-        [q, k, v]: &[Tensor; 3],
-        d_o: &Buffer,
-        launch: impl FnOnce(&AttentionInputs<'_>, &AttentionSaved<'_>) -> Result<(), KernelError>,
-    ) -> Result<()> {
-        let (device, attention) = (q.device(), &self.attention);
-        let ranges = device.alloc_shape(&[4, attention.batch, attention.keys])?;
-        key_ranges(device, &self.limits.values()?.limits(), &ranges, attention)?;
-        let delta = device.alloc_shape(&[attention.batch, attention.heads, attention.queries])?;
-        let inputs = AttentionInputs {
-            q: q.operand(),
-            k: k.operand(),
-            v: v.operand(),
-            query_ranges: &self.query_ranges,
+        launch: impl FnOnce(&AttentionOperands<'_>) -> Result<R, KernelError>,
+    ) -> Result<R> {
+        let limits = self.limits.values()?;
+        let operands = |heads, packed| AttentionOperands {
+            heads,
+            packed,
+            limits: limits.limits(),
             counter: self.counter.as_ref(),
         };
-        let saved = AttentionSaved {
-            key_ranges: &ranges,
-            o: &self.output.values()?,
-            stats: &self.stats,
-            d_o,
-            delta: &delta,
-        };
-        Ok(launch(&inputs, &saved)?)
+        Ok(match &self.heads {
+            Heads::Apart(all) => launch(&operands(all.each_ref().map(Tensor::operand), None)),
+            Heads::Packed(saved, layouts) => {
+                let buffer = &saved.values()?;
+                let heads = layouts.each_ref();
+                let heads = heads.map(|layout| Operand { buffer, layout });
+                launch(&operands(heads, Some(buffer)))
+            }
+        }?)
     }
+}
+
+/// Attention of the shape `shape`, whose gradients are those of `inputs`.
+fn attended(
+    heads: Heads,
+    inputs: &[&Tensor],
+    spec: &AttentionSpec,
+    attention: RangedAttention,
+    shape: &[usize],
+) -> Result<Tensor> {
+    let device = inputs[0].device().clone();
+    let is_taped = gradients_enabled() && inputs.iter().any(|x| x.requires_grad());
+    let saved = SavedOperands {
+        heads,
+        limits: spec.limits(inputs[0], &attention)?,
+        counter: spec.dropped().map(|mask| mask.counter.clone()),
+    };
+    let prepared =
+        saved.with(|operands| PreparedAttention::new(&device, operands, &attention, is_taped))?;
+    let [o, stats] = kept::results(|| saved.with(|operands| prepared.forward(&device, operands)))?;
+    let output = Saved::kept(o.clone(), format!("{shape:?} of attention"));
+    let places: Vec<Input> = inputs.iter().map(|x| x.input()).collect();
+    Tensor::from_operation(OP, inputs, o, shape, move |pass, d_o| {
+        let (o, d_o) = (&output.values()?, &d_o.buffer()?);
+        let stats = &stats;
+        let gradients = saved.with(|operands| {
+            prepared.backward(&device, operands, &AttentionOutput { o, stats, d_o })
+        })?;
+        for (place, gradient) in places.iter().zip(gradients) {
+            pass.add(place, Gradient::owned(gradient))?;
+        }
+        Ok(())
+    })
 }

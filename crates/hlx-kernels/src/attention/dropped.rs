@@ -4,11 +4,12 @@
 
 use hlx_core::{Buffer, Device};
 
+use super::plan::heads_at_a_time;
 use super::ranged::WeightDropout;
 use super::shaders::{
     DROPPED_FORWARD, DROPPED_KEY_VALUE, backward_key_value_cached_dropped, forward_64_dropped,
 };
-use super::{AttentionShape, backward_stored, check_backward, check_forward, heads_at_a_time};
+use super::{AttentionShape, backward_stored, check_backward, check_forward};
 use crate::KernelError;
 use crate::error::{check_len, check_that};
 use crate::kernel::{Kernel, PushConstants};
@@ -23,12 +24,6 @@ pub struct DroppedWeights<'a> {
 }
 
 impl DroppedWeights<'_> {
-    /// Whether these kernels take a shape on a device.
-    pub fn fits(device: &Device, shape: &AttentionShape) -> bool {
-        let forward = !device.is_cpu() && DROPPED_FORWARD.fits(device, shape);
-        forward && heads_at_a_time(device, shape, &DROPPED_KEY_VALUE).is_some()
-    }
-
     /// The push constants of dK and dV, from those without dropout.
     pub(super) fn push(
         &self,

@@ -39,6 +39,7 @@
 use hlx_core::arith::philox4x32;
 use hlx_core::{Buffer, Device, as_u32};
 
+use super::plan::{OF_BACKWARD, key_heads_at_a_time, key_heads_of_forward};
 use super::shaders::{DELTA, backward_delta};
 use crate::error::check_len;
 use crate::kernel::{Kernel, PushConstants};
@@ -58,12 +59,12 @@ mod tests;
 pub use few_queries::few_queries_attention_forward;
 pub(in crate::attention) use integer::Heads;
 pub use integer::{
-    AttentionGradients, IntegerHeads, IntegerOperands, integer_attention_backward,
-    integer_attention_forward, integer_attention_of_cache,
+    IntegerHeads, integer_attention_backward, integer_attention_forward, integer_attention_of_cache,
 };
+pub(super) use integer::{IntegerOperands, JointGradients};
 pub use ranges::{Limits, key_ranges, query_ranges};
 use shaders::{Push, Variants};
-use sizes::Strided;
+pub(super) use sizes::Strided;
 pub use sizes::{RangedAttention, WIDEST_HEAD, WeightDropout};
 
 /// What both passes read.
@@ -100,7 +101,7 @@ pub fn ranged_attention_forward(
     let places = attention.places(NAME, inputs)?;
     check_len(NAME, "o", o, attention.output_len())?;
     check_len(NAME, "stats", stats, [2, attention.all_queries()])?;
-    if let Some(key_heads) = stored_forward::key_heads_of_forward(device, attention, &places) {
+    if let Some(key_heads) = key_heads_of_forward(device, attention, &places) {
         let part = (attention, places);
         return stored_forward::forward(device, inputs, [o, stats], part, key_heads);
     }
@@ -157,9 +158,7 @@ pub fn ranged_attention_backward(
     const NAME: &str = "ranged_attention_backward";
     let places = attention.check_backward(NAME, inputs, saved, [dq, dk, dv])?;
     backward_delta(device, saved, attention)?;
-    if let Some(key_heads) =
-        stored::key_heads_at_a_time(device, attention, &places, stored::OF_BACKWARD)
-    {
+    if let Some(key_heads) = key_heads_at_a_time(device, attention, &places, OF_BACKWARD) {
         let stored = stored::Stored {
             inputs,
             saved,

@@ -1,12 +1,11 @@
-//! Which shader computes an attention kernel: a table of the shape and the device's limits.
+//! The shaders of packed causal attention, and what each takes.
 //!
 //! All of them give the same bits: tiles change who computes an element, never the order in which
 //! its terms are added.
 
-use hlx_core::{Device, Shader};
+use hlx_core::Shader;
 
 use super::AttentionShape;
-use crate::tuning::KernelTuning;
 
 shader!(wide_forward, attention::forward);
 shader!(wide_backward_query, attention::backward_query);
@@ -89,29 +88,8 @@ pub static DROPPED_KEY_VALUE: Variant = variant(
 pub static DELTA: (&Shader, usize) = (&backward_delta::SHADER, 32);
 
 impl Variant {
-    /// Whether this variant can carry out `shape` on `device`.
-    pub fn fits(&self, device: &Device, shape: &AttentionShape) -> bool {
-        shape.head_width <= self.width
-            && (device.is_cpu() || self.shared_bytes <= device.info().shared_memory_bytes)
-    }
-
     /// Workgroups that carry out `heads` heads of `shape`.
     pub fn groups(&self, shape: &AttentionShape, heads: usize) -> usize {
         heads * shape.time.div_ceil(self.rows)
     }
-}
-
-/// Picks the first variant that fits and has enough workgroups, or the last.
-pub fn choose<const N: usize>(
-    device: &Device,
-    shape: &AttentionShape,
-    variants: &'static [Variant; N],
-) -> &'static Variant {
-    let full = KernelTuning::of(device).attention.full_groups;
-    let enough =
-        |variant: &Variant| !variant.fills || variant.groups(shape, shape.all_heads()) >= full;
-    variants
-        .iter()
-        .find(|variant| variant.fits(device, shape) && enough(variant))
-        .unwrap_or(&variants[N - 1])
 }

@@ -4,7 +4,10 @@
 use hlx_core::{Arithmetic, Buffer, DType, Device};
 use hlx_kernels::attention::append::{AppendInputs, AppendShape, HeadRows, append_heads};
 use hlx_kernels::attention::ranged::*;
-use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
+use hlx_kernels::attention::{
+    AttentionOperands, AttentionShape, CachedHeads, PreparedAttention, attention_backward,
+    attention_forward, layouts_of_packed,
+};
 use hlx_kernels::batch_norm::*;
 use hlx_kernels::conv2d::*;
 use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
@@ -406,6 +409,34 @@ pub const ROWS: &[(&str, Launch)] = &[
         let heads = IntegerHeads::of_keys(c, [1, 2], [1, 4])?;
         let words = x.view_as(DType::U32, x.len())?;
         heads.with_words(a.max(b), words).map(drop)
+    }),
+    ("CachedHeads::new", |c, _, f| {
+        CachedHeads::new(c, f, [1, 1]).map(drop)
+    }),
+    ("CachedHeads::attend", |c, x, [a, b]| {
+        let cache = CachedHeads::new(c, [1, 1], [1, 1])?;
+        let new = append_inputs(x, 0, 1);
+        let of = RangedAttention {
+            queries: a,
+            heads: b,
+            ..ranged([1, 1])
+        };
+        cache.attend(c, &new, x, None, &of).map(drop)
+    }),
+    ("PreparedAttention::new", |c, x, f| {
+        with_inputs(x, |inputs| {
+            let operands = AttentionOperands {
+                heads: [inputs.q, inputs.k, inputs.v],
+                packed: Some(x),
+                limits: Limits::default(),
+                counter: None,
+            };
+            let prepared = PreparedAttention::new(c, &operands, &ranged(f), false)?;
+            prepared.forward(c, &operands).map(drop)
+        })
+    }),
+    ("layouts_of_packed", |_, _, f| {
+        layouts_of_packed(&ranged(f)).map(drop)
     }),
     ("query_ranges", |c, x, f| {
         query_ranges(c, &Limits::default(), x, &ranged(f))

@@ -2,16 +2,12 @@
 
 use std::cell::RefCell;
 
-use hlx_autograd::{AttentionSpec, DType, Tensor};
-use hlx_core::{Arithmetic, Buffer, Device};
-use hlx_kernels::Operand;
-use hlx_kernels::attention::append::{
-    AppendInputs, AppendShape, HeadNorms, HeadRows, HeadTurn, append_heads, append_integer_heads,
-};
-use hlx_kernels::attention::default_scale;
-use hlx_kernels::attention::ranged::{
-    IntegerHeads, Limits, RangedAttention, integer_attention_of_cache, query_ranges,
-};
+use hlx_autograd::{AttentionSpec, Tensor};
+use hlx_core::{Buffer, Device};
+use hlx_kernels::attention::CachedHeads;
+use hlx_kernels::attention::append::{AppendInputs, HeadNorms, HeadRows, HeadTurn};
+use hlx_kernels::attention::ranged::{Limits, RangedAttention, query_ranges};
+use hlx_kernels::{KernelError, Operand};
 
 use super::input::shape_of;
 use crate::Result;
@@ -22,95 +18,10 @@ use crate::error::NnError;
 #[derive(Debug)]
 pub struct KvCache {
     device: Device,
-    layers: Vec<Kept>,
+    layers: Vec<CachedHeads>,
     /// The tokens of each sequence.
     lengths: Vec<usize>,
     capacity: usize,
-}
-
-/// The keys and values of a layer.
-#[derive(Debug)]
-enum Kept {
-    /// \[B, capacity, key heads, D\].
-    Numbers([Tensor; 2]),
-    /// In the integer arithmetic, a byte a number: attention reads nothing else.
-    Integers([IntegerHeads; 2]),
-}
-
-impl Kept {
-    fn new(
-        device: &Device,
-        [batch, capacity]: [usize; 2],
-        [heads, width]: [usize; 2],
-    ) -> Result<Self> {
-        Ok(match device.arithmetic() {
-            Arithmetic::Portable => {
-                let zeros = || Tensor::zeros(device, &[batch, capacity, heads, width], DType::F32);
-                Self::Numbers([zeros()?, zeros()?])
-            }
-            Arithmetic::Integer => {
-                let zeros = || IntegerHeads::of_keys(device, [batch, capacity], [heads, width]);
-                Self::Integers([zeros()?, zeros()?])
-            }
-        })
-    }
-
-    /// The sequences of these numbers, of so many.
-    fn keep(&mut self, device: &Device, batch: usize, ids: &Tensor) -> Result<()> {
-        match self {
-            Self::Numbers(both) => {
-                for tensor in both {
-                    *tensor = tensor.index_select(0, ids)?;
-                }
-            }
-            Self::Integers(both) => {
-                for heads in both {
-                    *heads = selected(device, heads, batch, ids)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The memory of the keys.
-    fn memory(&self) -> &Buffer {
-        match self {
-            Self::Numbers([keys, _]) => keys.operand().buffer,
-            Self::Integers([keys, _]) => keys.words(),
-        }
-    }
-
-    /// Heads of the keys, and places of a sequence.
-    fn extents(&self) -> [usize; 2] {
-        match self {
-            Self::Numbers([keys, _]) => [keys.shape()[2], keys.shape()[1]],
-            Self::Integers([keys, _]) => [keys.heads(), keys.positions()],
-        }
-    }
-}
-
-/// The heads of the sequences with these numbers, ids \[n\], of `batch`.
-fn selected(
-    device: &Device,
-    heads: &IntegerHeads,
-    batch: usize,
-    ids: &Tensor,
-) -> Result<IntegerHeads> {
-    let words = Tensor::from_buffer(device, heads.words().clone(), &[heads.words().len()])?;
-    let [digits, exponents] = heads.of_sequence();
-    let part = |first: usize, per_sequence: usize| -> Result<Tensor> {
-        let all = words.narrow(0, first, batch * per_sequence)?;
-        let all = all.reshape(&[batch, per_sequence])?;
-        Ok(all.index_select(0, ids)?.flatten(0, 1)?)
-    };
-    let behind = batch * (digits + exponents);
-    let parts = [
-        part(0, digits)?,
-        part(batch * digits, exponents)?,
-        words.narrow(0, behind, heads.words().len() - behind)?,
-    ];
-    let words = Tensor::cat(&parts.each_ref(), 0)?.buffer()?;
-    Ok(heads.with_words(ids.n_elements(), words)?)
 }
 
 /// A length of 0 for each sequence.
@@ -132,10 +43,10 @@ impl KvCache {
         [batch, capacity]: [usize; 2],
         [heads, width]: [usize; 2],
     ) -> Result<Self> {
-        let layers = (0..n_layers).map(|_| Kept::new(device, [batch, capacity], [heads, width]));
+        let layer = |_| CachedHeads::new(device, [batch, capacity], [heads, width]);
         Ok(Self {
             device: device.clone(),
-            layers: layers.collect::<Result<_>>()?,
+            layers: (0..n_layers).map(layer).collect::<Result<_, _>>()?,
             lengths: lengths_of(batch)?,
             capacity,
         })
@@ -165,7 +76,7 @@ impl KvCache {
         let ids: Vec<u32> = sequences.iter().map(|&sequence| sequence as u32).collect();
         let ids = Tensor::ids(&self.device, &ids, &[ids.len()])?;
         for layer in &mut self.layers {
-            layer.keep(&self.device, batch, &ids)?;
+            *layer = layer.select(&self.device, &ids.buffer()?)?;
         }
         self.lengths = sequences
             .iter()
@@ -288,7 +199,7 @@ pub struct CacheStep<'a> {
     first_positions: Tensor,
     /// What queries see in layers of these windows: layers share it.
     ranges: RefCell<Vec<(Option<usize>, Buffer)>>,
-    layers: &'a [Kept],
+    layers: &'a [CachedHeads],
 }
 
 /// What heads of queries and keys go through on their way into attention.
@@ -314,82 +225,17 @@ impl CacheStep<'_> {
             let found = q.shape();
             return Err(refused(format!("queries have shape {found:?}")));
         };
-        let kept = &self.layers[layer_idx];
-        let [key_heads, capacity] = kept.extents();
-        let shape = AppendShape {
-            batch,
-            time,
-            heads,
-            key_heads,
-            head_width,
-            capacity,
-        };
-        let heads = [side_by_side(q)?, side_by_side(k)?, side_by_side(v)?];
-        match kept {
-            Kept::Numbers([keys, values]) => {
-                let q = self.appended(&heads, steps, &shape, [keys, values])?;
-                Ok(q.attention(keys, values, &self.spec(spec))?)
-            }
-            Kept::Integers(both) => self.attended_integers(&heads, steps, &shape, (both, spec)),
-        }
-    }
-
-    /// The queries, where keys and values are numbers.
-    fn appended(
-        &self,
-        heads: &[Tensor; 3],
-        steps: &HeadSteps,
-        shape: &AppendShape,
-        [keys, values]: [&Tensor; 2],
-    ) -> Result<Tensor> {
-        let device = heads[0].device();
-        let q_out = device.alloc(heads[0].n_elements())?;
-        let [of_keys, of_values] = [keys.buffer()?, values.buffer()?];
-        self.with_inputs(heads, steps, |inputs| {
-            append_heads(device, inputs, &q_out, [&of_keys, &of_values], shape)
-        })?;
-        for cache in [&of_keys, &of_values] {
-            device.note_change(cache, 0..cache.len(), false);
-        }
-        Ok(Tensor::from_buffer(device, q_out, heads[0].shape())?)
-    }
-
-    /// Attention where keys and values are integers.
-    fn attended_integers(
-        &self,
-        heads: &[Tensor; 3],
-        steps: &HeadSteps,
-        shape: &AppendShape,
-        ([keys, values], spec): (&[IntegerHeads; 2], AttentionSpec),
-    ) -> Result<Tensor> {
-        let device = heads[0].device();
-        if device.arithmetic() != Arithmetic::Integer || spec.dropout.is_some() {
-            let reason =
-                "keys and values are integers, expected a pass in `integer` that drops nothing";
-            return Err(refused(reason.to_owned()));
-        }
-        let width = shape.head_width;
-        let attention = RangedAttention {
-            batch: shape.batch,
-            queries: shape.time,
-            keys: shape.capacity,
-            heads: shape.heads,
-            key_heads: shape.key_heads,
-            head_width: width,
-            scale: spec.scale.unwrap_or_else(|| default_scale(width)),
-            soft_cap: spec.soft_cap,
-            dropout: None,
-            causal: spec.causal,
-            window: spec.window,
-        };
-        let q = IntegerHeads::of_queries(device, [shape.batch, shape.time], [shape.heads, width])?;
-        self.with_inputs(heads, steps, |inputs| {
-            append_integer_heads(device, inputs, &q, [keys, values], shape)
-        })?;
+        let cached = &self.layers[layer_idx];
+        let [_, capacity, key_heads, _] = cached.extents();
+        let attention = spec.sizes(batch, [time, capacity], [heads, key_heads], head_width);
+        let device = q.device();
         let ranges = self.ranges_of(device, &attention)?;
-        let o = device.alloc(heads[0].n_elements())?;
-        integer_attention_of_cache(device, [&q, keys, values], &ranges, &o, &attention)?;
-        Ok(Tensor::from_buffer(device, o, heads[0].shape())?)
+        let counter = spec.dropped().map(|mask| &mask.counter);
+        let new = [side_by_side(q)?, side_by_side(k)?, side_by_side(v)?];
+        let o = self.with_inputs(&new, steps, |inputs| {
+            cached.attend(device, inputs, &ranges, counter, &attention)
+        })?;
+        Ok(Tensor::from_buffer(device, o, q.shape())?)
     }
 
     /// What queries see.
@@ -415,8 +261,8 @@ impl CacheStep<'_> {
         &self,
         [q, k, v]: &[Tensor; 3],
         steps: &HeadSteps,
-        append: impl FnOnce(&AppendInputs<'_>) -> Result<(), hlx_kernels::KernelError>,
-    ) -> Result<()> {
+        append: impl FnOnce(&AppendInputs<'_>) -> Result<Buffer, KernelError>,
+    ) -> Result<Buffer> {
         let buffers = |[a, b]: &[Tensor; 2]| Ok::<_, NnError>([a.buffer()?, b.buffer()?]);
         let norms = steps.norms.as_ref();
         let norms = norms.map(|(gains, eps)| Ok::<_, NnError>((buffers(gains)?, *eps)));
@@ -441,15 +287,6 @@ impl CacheStep<'_> {
             lengths: &self.lengths.buffer()?,
         };
         Ok(append(&inputs)?)
-    }
-
-    /// Attention over what each sequence holds.
-    fn spec(&self, spec: AttentionSpec) -> AttentionSpec {
-        AttentionSpec {
-            lengths: Some(self.lengths.clone()),
-            first_positions: Some(self.first_positions.clone()),
-            ..spec
-        }
     }
 }
 

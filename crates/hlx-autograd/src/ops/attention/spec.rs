@@ -48,30 +48,40 @@ impl AttentionSpec {
         }
     }
 
-    /// Whether it is causal attention without anything else but dropout.
-    pub(super) fn is_plain_causal(&self) -> bool {
-        let Self {
-            causal,
-            window,
-            scale,
-            soft_cap,
-            dropout: _,
-            documents,
-            lengths,
-            first_positions,
-        } = self;
-        let of_scores = window.is_none() && scale.is_none() && soft_cap.is_none();
-        let of_ids = documents.is_none() && lengths.is_none() && first_positions.is_none();
-        *causal && of_scores && of_ids
-    }
-
     /// The dropout, if it drops anything.
-    pub(super) fn dropped(&self) -> Option<&DropoutMask> {
+    pub fn dropped(&self) -> Option<&DropoutMask> {
         self.dropout.as_ref().filter(|mask| mask.p != 0.0)
     }
 
+    /// The kernels' sizes, for queries and keys of each sample in heads of so many columns.
+    pub fn sizes(
+        &self,
+        batch: usize,
+        [queries, keys]: [usize; 2],
+        [heads, key_heads]: [usize; 2],
+        head_width: usize,
+    ) -> RangedAttention {
+        RangedAttention {
+            batch,
+            queries,
+            keys,
+            heads,
+            key_heads,
+            head_width,
+            scale: self.scale.unwrap_or_else(|| default_scale(head_width)),
+            soft_cap: self.soft_cap,
+            dropout: self.dropped().map(|mask| WeightDropout {
+                p: mask.p,
+                seed: mask.seed,
+                purpose: mask.purpose,
+            }),
+            causal: self.causal,
+            window: self.window,
+        }
+    }
+
     /// Checks the operands, and gives the kernels' sizes.
-    pub(super) fn sizes(&self, [q, k, v]: [&Tensor; 3]) -> Result<RangedAttention> {
+    pub(super) fn fitting(&self, [q, k, v]: [&Tensor; 3]) -> Result<RangedAttention> {
         for (name, operand) in [("q", q), ("k", k), ("v", v)] {
             operand.expect_type(OP, name, DType::F32)?;
         }
@@ -90,9 +100,7 @@ impl AttentionSpec {
             let expected = format!("key heads that divide {heads} query heads");
             return Err(k.shape_error(OP, "k", expected));
         }
-        if !(1..=WIDEST_HEAD).contains(&head_width) {
-            return Err(q.shape_error(OP, "q", format!("heads of 1 to {WIDEST_HEAD} columns")));
-        }
+        q.expect_head_width("q", head_width)?;
         let placed = self.causal || self.window.is_some() || self.documents.is_some();
         if placed && self.first_positions.is_none() && queries > keys {
             let reason = format!(
@@ -101,20 +109,7 @@ impl AttentionSpec {
             );
             return Err(AutogradError::Argument { op: OP, reason });
         }
-        let dropout = self.dropped().map(weight_dropout);
-        Ok(RangedAttention {
-            batch,
-            queries,
-            keys,
-            heads,
-            key_heads,
-            head_width,
-            scale: self.scale.unwrap_or_else(|| default_scale(head_width)),
-            soft_cap: self.soft_cap,
-            dropout,
-            causal: self.causal,
-            window: self.window,
-        })
+        Ok(self.sizes(batch, [queries, keys], [heads, key_heads], head_width))
     }
 
     /// The ids, checked.
@@ -137,12 +132,15 @@ impl AttentionSpec {
     }
 }
 
-/// What the kernels know of a mask, but its counter.
-pub(super) fn weight_dropout(mask: &DropoutMask) -> WeightDropout {
-    WeightDropout {
-        p: mask.p,
-        seed: mask.seed,
-        purpose: mask.purpose,
+impl Tensor {
+    /// Checks the columns of the heads that this tensor holds.
+    pub(super) fn expect_head_width(&self, name: &'static str, width: usize) -> Result<()> {
+        match (1..=WIDEST_HEAD).contains(&width) {
+            true => Ok(()),
+            false => {
+                Err(self.shape_error(OP, name, format!("heads of 1 to {WIDEST_HEAD} columns")))
+            }
+        }
     }
 }
 

@@ -15,7 +15,6 @@ use crate::KernelError;
 use crate::attention::tile::TILE;
 use crate::error::{check_len, check_that};
 use crate::kernel::{Kernel, PushConstants};
-use crate::tuning::KernelTuning;
 
 shader!(scores_shader, attention::few_queries_scores);
 shader!(values_shader, attention::few_queries_values);
@@ -57,15 +56,6 @@ impl Rows {
     /// The query and the head of a row.
     pub fn place(&self, key_head: usize, row: usize) -> (usize, usize) {
         (self.query(row), key_head * self.group + row % self.group)
-    }
-}
-
-impl RangedAttention {
-    /// Whether [`few_queries_attention_forward`] computes it, and faster than
-    /// [`ranged_attention_forward`](super::ranged_attention_forward), if there are no documents.
-    pub fn is_of_few_queries(&self, device: &Device) -> bool {
-        self.queries <= KernelTuning::of(device).attention.few_queries_up_to
-            && self.dropout.is_none()
     }
 }
 

@@ -68,28 +68,35 @@ pub fn integer_attention_backward(
     attention: &RangedAttention,
 ) -> Result<(), KernelError> {
     let operands = IntegerOperands::new(device, inputs, attention, true)?;
-    let (joint, layouts) = AttentionGradients::allocate(device, attention)?;
-    let joint = AttentionGradients {
+    let (joint, layouts) = JointGradients::allocate(device, attention)?;
+    let joint = JointGradients {
         buffer: &joint,
         layouts: layouts.each_ref(),
     };
     operands.backward(device, inputs, saved, &joint, attention)?;
-    for (to, layout) in gradients.into_iter().zip(&layouts) {
-        device.copy(&joint.buffer.slice(layout.offset(), to.len())?, to)?;
+    for (to, part) in gradients.into_iter().zip(joint.parts()?) {
+        device.copy(&part, to)?;
     }
     Ok(())
 }
 
 /// Where a backward pass writes the gradients of q, k and v: layouts in one buffer, such as that of a packed input.
 #[derive(Clone, Copy, Debug)]
-pub struct AttentionGradients<'a> {
+pub struct JointGradients<'a> {
     /// The memory of all three.
     pub buffer: &'a Buffer,
     /// Of `[B, T, H, D]`, and twice of `[B, S, G, D]`; no two share an element.
     pub layouts: [&'a Layout; 3],
 }
 
-impl AttentionGradients<'_> {
+impl JointGradients<'_> {
+    /// Each by itself.
+    pub fn parts(&self) -> Result<Vec<Buffer>, KernelError> {
+        let parts = self.layouts.iter();
+        let parts = parts.map(|part| self.buffer.slice(part.offset(), part.n_elements()));
+        Ok(parts.collect::<Result<_, _>>()?)
+    }
+
     fn operands(&self) -> [Operand<'_>; 3] {
         let buffer = self.buffer;
         self.layouts.map(|layout| Operand { buffer, layout })
@@ -199,7 +206,7 @@ impl IntegerOperands {
         device: &Device,
         inputs: &AttentionInputs<'_>,
         saved: &AttentionSaved<'_>,
-        gradients: &AttentionGradients<'_>,
+        gradients: &JointGradients<'_>,
         attention: &RangedAttention,
     ) -> Result<(), KernelError> {
         const NAME: &str = "integer_attention_backward";

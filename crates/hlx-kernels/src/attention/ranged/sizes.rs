@@ -97,7 +97,7 @@ impl Strided {
 
 impl RangedAttention {
     /// Query heads of one key head.
-    pub(super) fn group(&self) -> usize {
+    pub(in crate::attention) fn group(&self) -> usize {
         self.heads / self.key_heads
     }
 
@@ -135,7 +135,7 @@ impl RangedAttention {
         2 * products * pairs * self.head_width as u64
     }
 
-    pub(super) fn check(&self, operation: &'static str) -> Result<(), KernelError> {
+    pub(in crate::attention) fn check(&self, operation: &'static str) -> Result<(), KernelError> {
         let width = self.head_width;
         check_that(operation, (1..=WIDEST_HEAD).contains(&width), || {
             format!("head_width is {width}, expected 1 to {WIDEST_HEAD}")

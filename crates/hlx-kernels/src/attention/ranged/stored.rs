@@ -8,45 +8,9 @@ use super::sizes::Strided;
 use super::{AttentionInputs, AttentionSaved, RangedAttention};
 use crate::elementwise::copy_strided;
 use crate::kernel::Kernel;
-use crate::tuning::KernelTuning;
 use crate::{KernelError, Layout, Operand};
 
 const NAME: &str = "ranged_attention_backward";
-/// Shorter sequences leave most of a workgroup's 128 rows empty.
-const SHORTEST: usize = 64;
-/// Numbers that the backward pass stores of a pair: w, ds, and ds once more with its keys outside.
-pub const OF_BACKWARD: usize = 3;
-/// Of the most bytes that may be stored, the part that is stored at a time where one key head needs less:
-/// 1.1 GB of an H200's 4.4, which 87 heads of 1,024 positions take.
-const PIECE: usize = 4;
-
-/// Of how many key heads at a time `numbers` of each pair are stored; none on the CPU, for operands that are not whole
-/// vectors of four, for short sequences, and where those of one key head are too many.
-pub fn key_heads_at_a_time(
-    device: &Device,
-    attention: &RangedAttention,
-    places: &[Strided; 3],
-    numbers: usize,
-) -> Option<usize> {
-    let RangedAttention { queries, keys, .. } = *attention;
-    let extents = [queries, keys, attention.head_width];
-    let vectors = extents.iter().all(|extent| extent.is_multiple_of(4))
-        && places.iter().all(Strided::is_of_vectors);
-    if device.is_cpu() || !vectors || queries.min(keys) < SHORTEST || attention.batch == 0 {
-        return None;
-    }
-    let of_one = attention.group().checked_mul(queries)?.checked_mul(keys)?;
-    let words =
-        usize::try_from(KernelTuning::of(device).attention.stored_bytes / 4).unwrap_or(usize::MAX);
-    let most = |words: usize| (words / numbers).min(device.max_binding_words()) / of_one;
-    if most(words) == 0 {
-        return None;
-    }
-    let all = attention.batch * attention.key_heads;
-    let rounds = all.div_ceil(most(words / PIECE).max(1));
-    Some(all.div_ceil(rounds))
-}
-
 /// What the backward pass reads.
 pub struct Stored<'a> {
     pub inputs: &'a AttentionInputs<'a>,

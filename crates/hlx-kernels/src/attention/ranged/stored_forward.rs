@@ -5,29 +5,15 @@ use hlx_core::{Buffer, Device};
 
 use super::shaders::{STORED_TILE, output, scores, softmax};
 use super::sizes::Strided;
-use super::stored::{key_heads_at_a_time, positions_last};
+use super::stored::positions_last;
 use super::{AttentionInputs, RangedAttention};
 use crate::KernelError;
 use crate::kernel::Kernel;
 
-/// The widest heads that the kernel in one piece computes well: with 128 columns it reached 4 TFLOP/s on an
-/// H200, where the products by themselves reach 25.
-const NARROW: usize = 64;
 /// Keys of a block, which update a query's sums together.
 const BLOCK: usize = 32;
 /// Queries of a workgroup of the softmax.
 const SOFTMAX_ROWS: usize = 128;
-
-/// Of how many key heads at a time the scores are stored; none where the kernel in one piece computes them.
-pub fn key_heads_of_forward(
-    device: &Device,
-    attention: &RangedAttention,
-    places: &[Strided; 3],
-) -> Option<usize> {
-    let is_wide = attention.head_width > NARROW;
-    let heads = key_heads_at_a_time(device, attention, places, 1);
-    heads.filter(|_| is_wide)
-}
 
 /// What is stored of some key heads.
 struct Scores {

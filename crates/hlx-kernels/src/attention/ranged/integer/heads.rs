@@ -120,25 +120,24 @@ impl IntegerHeads {
         &self.words
     }
 
-    /// The words of a sequence's digits and of its exponents.
-    pub fn of_sequence(&self) -> [usize; 2] {
-        let rows = self.of.heads * self.of.positions;
-        [rows * self.of.padded() / 4 * self.of.width.planes(), rows]
-    }
-
     /// The positions of a sequence.
     pub fn positions(&self) -> usize {
         self.of.positions
     }
 
-    /// The heads.
-    pub fn heads(&self) -> usize {
-        self.of.heads
+    /// Memory for as many heads and positions of `batch` sequences.
+    pub(in crate::attention) fn empty_like(
+        &self,
+        device: &Device,
+        batch: usize,
+    ) -> Result<Self, KernelError> {
+        Self::empty(device, Heads { batch, ..self.of })
     }
 
-    /// Columns of a head.
-    pub fn head_width(&self) -> usize {
-        self.of.head_width
+    /// The words of a sequence's digits and of its exponents.
+    pub fn of_sequence(&self) -> [usize; 2] {
+        let rows = self.of.heads * self.of.positions;
+        [rows * self.of.padded() / 4 * self.of.width.planes(), rows]
     }
 }
 

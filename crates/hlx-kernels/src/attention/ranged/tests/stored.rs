@@ -1,7 +1,7 @@
 //! The backward that stores weights has the bits of the one that computes them twice, and so the CPU's.
 
 use super::*;
-use crate::attention::ranged::stored::{OF_BACKWARD, key_heads_at_a_time};
+use crate::attention::plan::{OF_BACKWARD, key_heads_at_a_time};
 use crate::testing::{devices, run_on_each};
 use crate::tuning::KernelTuning;
 

@@ -1,0 +1,243 @@
+//! The keys and values of sequences that are being generated, in the memory that all their tokens will need: numbers, or in the
+//! `integer` arithmetic what attention reads instead, a byte a number.
+
+use hlx_core::{Arithmetic, Buffer, Device};
+
+use super::append::{AppendInputs, AppendShape, append_heads, append_integer_heads};
+use super::entry::{AttentionOperands, RangedKernels, outputs};
+use super::plan::Plan;
+use super::ranged::{IntegerHeads, Limits, RangedAttention, integer_attention_of_cache};
+use crate::elementwise::{assign_strided, fill};
+use crate::error::check_that;
+use crate::indexing::index_select;
+use crate::{KernelError, Layout, Operand};
+
+const NAME: &str = "key/value cache";
+
+/// The keys and values of a layer, `[B, S, G, D]` each.
+#[derive(Clone, Debug)]
+pub struct CachedHeads {
+    stored: Stored,
+    extents: [usize; 4],
+}
+
+/// Keys, and values.
+#[derive(Clone, Debug)]
+enum Stored {
+    Floats([Buffer; 2]),
+    Integers([IntegerHeads; 2]),
+}
+
+impl CachedHeads {
+    /// Allocates the memory of `batch` sequences of `capacity` positions, for passes in the device's arithmetic.
+    ///
+    /// # Errors
+    /// If there is no memory, or a head has no columns or more than 256.
+    pub fn new(
+        device: &Device,
+        [batch, capacity]: [usize; 2],
+        [heads, width]: [usize; 2],
+    ) -> Result<Self, KernelError> {
+        let extents = [batch, capacity, heads, width];
+        let stored = match device.arithmetic() {
+            Arithmetic::Portable => {
+                let zeros = || -> Result<Buffer, KernelError> {
+                    let new = device.alloc_shape(&extents)?;
+                    fill(device, 0.0, &new)?;
+                    Ok(new)
+                };
+                Stored::Floats([zeros()?, zeros()?])
+            }
+            Arithmetic::Integer => {
+                let zeros = || IntegerHeads::of_keys(device, [batch, capacity], [heads, width]);
+                Stored::Integers([zeros()?, zeros()?])
+            }
+        };
+        Ok(Self { stored, extents })
+    }
+
+    /// Sequences, positions of each, heads, and columns of a head.
+    pub fn extents(&self) -> [usize; 4] {
+        self.extents
+    }
+
+    /// The memory of the keys.
+    pub fn memory(&self) -> &Buffer {
+        match &self.stored {
+            Stored::Floats([keys, _]) => keys,
+            Stored::Integers([keys, _]) => &keys.words,
+        }
+    }
+
+    /// Copies the sequences with these numbers, u32 `[n]`, each below the number of sequences.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn select(&self, device: &Device, sequences: &Buffer) -> Result<Self, KernelError> {
+        let [batch, rest @ ..] = self.extents;
+        let n = sequences.len();
+        let stored = match &self.stored {
+            Stored::Floats(both) => {
+                let per_sequence = rest.iter().product();
+                let selected = |from| rows(device, from, 0, [batch, per_sequence], sequences);
+                Stored::Floats([selected(&both[0])?, selected(&both[1])?])
+            }
+            Stored::Integers(both) => {
+                let selected = |from: &IntegerHeads| -> Result<IntegerHeads, KernelError> {
+                    let to = from.empty_like(device, n)?;
+                    let ([mut from_first, mut to_first], lengths) = ([0; 2], from.of_sequence());
+                    for per_sequence in lengths {
+                        let part = [batch, per_sequence];
+                        let part = rows(device, &from.words, from_first, part, sequences)?;
+                        put(device, &part, &to.words, to_first)?;
+                        from_first += batch * per_sequence;
+                        to_first += n * per_sequence;
+                    }
+                    Ok(to)
+                };
+                Stored::Integers([selected(&both[0])?, selected(&both[1])?])
+            }
+        };
+        let extents = [n, rest[0], rest[1], rest[2]];
+        Ok(Self { stored, extents })
+    }
+
+    /// Appends the keys and values of new tokens, and returns what the new queries attend to, `[B, T, H, D]`. Every query's
+    /// document begins at key 0.
+    ///
+    /// `query_ranges`: what [`query_ranges`](super::ranged::query_ranges) wrote of `new`'s lengths and first positions;
+    /// `counter`: where weights are dropped two words, `[step, first sample]`; `attention`: with `B`, `S`, `G` and `D` of
+    /// the cache.
+    ///
+    /// # Errors
+    /// As [`append_heads`] and [`PreparedAttention`](super::PreparedAttention); for a cache of integers, if weights are
+    /// dropped or the device's arithmetic is another one.
+    pub fn attend(
+        &self,
+        device: &Device,
+        new: &AppendInputs<'_>,
+        query_ranges: &Buffer,
+        counter: Option<&Buffer>,
+        attention: &RangedAttention,
+    ) -> Result<Buffer, KernelError> {
+        let [batch, capacity, key_heads, head_width] = self.extents;
+        let of_keys = [
+            attention.batch,
+            attention.keys,
+            attention.key_heads,
+            attention.head_width,
+        ];
+        check_that(NAME, of_keys == self.extents, || {
+            format!("keys are {:?}, expected {of_keys:?}", self.extents)
+        })?;
+        let shape = AppendShape {
+            batch,
+            time: attention.queries,
+            heads: attention.heads,
+            key_heads,
+            head_width,
+            capacity,
+        };
+        match &self.stored {
+            Stored::Floats(both) => {
+                attend_floats(device, both, new, query_ranges, counter, attention, &shape)
+            }
+            Stored::Integers([keys, values]) => {
+                let is_integer = device.arithmetic() == Arithmetic::Integer;
+                check_that(NAME, is_integer && attention.dropout.is_none(), || {
+                    "keys and values are integers, expected a pass in `integer` that drops nothing"
+                        .to_owned()
+                })?;
+                let queries = [batch, attention.queries];
+                let heads = [attention.heads, head_width];
+                let q = IntegerHeads::of_queries(device, queries, heads)?;
+                append_integer_heads(device, new, &q, [keys, values], &shape)?;
+                let extents = [batch, attention.queries, attention.heads, head_width];
+                let o = device.alloc_shape(&extents)?;
+                let operands = [&q, keys, values];
+                integer_attention_of_cache(device, operands, query_ranges, &o, attention)?;
+                Ok(o)
+            }
+        }
+    }
+}
+
+fn attend_floats(
+    device: &Device,
+    both: &[Buffer; 2],
+    new: &AppendInputs<'_>,
+    query_ranges: &Buffer,
+    counter: Option<&Buffer>,
+    attention: &RangedAttention,
+    shape: &AppendShape,
+) -> Result<Buffer, KernelError> {
+    let of_queries = Layout::contiguous(&[shape.batch, shape.time, shape.heads, shape.head_width])?;
+    let of_keys = Layout::contiguous(&[
+        shape.batch,
+        shape.capacity,
+        shape.key_heads,
+        shape.head_width,
+    ])?;
+    let q = device.alloc(of_queries.n_elements())?;
+    append_heads(device, new, &q, both.each_ref(), shape)?;
+    for cache in both {
+        device.note_change(cache, 0..cache.len(), false);
+    }
+    let operand = |buffer, layout| Operand { buffer, layout };
+    let [keys, values] = both;
+    let operands = AttentionOperands {
+        heads: [
+            operand(&q, &of_queries),
+            operand(keys, &of_keys),
+            operand(values, &of_keys),
+        ],
+        packed: None,
+        limits: Limits {
+            documents: None,
+            lengths: Some(new.lengths),
+            first_positions: Some(new.first_positions),
+        },
+        counter,
+    };
+    let inputs = operands.inputs(query_ranges);
+    let plan = Plan::of(device, &operands, attention);
+    let kernels = RangedKernels::new(device, plan, &inputs, attention, false)?;
+    let [o, stats] = outputs(device, attention)?;
+    kernels.forward(device, &inputs, [&o, &stats], attention)?;
+    Ok(o)
+}
+
+/// The rows with these numbers, of `[rows, columns]` that begin at an element.
+fn rows(
+    device: &Device,
+    from: &Buffer,
+    first: usize,
+    extents: [usize; 2],
+    numbers: &Buffer,
+) -> Result<Buffer, KernelError> {
+    let out = device.alloc_shape_typed(from.dtype(), &[numbers.len(), extents[1]])?;
+    let x = Operand {
+        buffer: from,
+        layout: &Layout::contiguous(&extents)?.starting_at(first),
+    };
+    let index = Operand {
+        buffer: numbers,
+        layout: &Layout::contiguous(&[numbers.len()])?,
+    };
+    index_select(device, x, 0, index, &out, None)?;
+    Ok(out)
+}
+
+/// Copies elements to where they begin in another buffer.
+fn put(device: &Device, from: &Buffer, to: &Buffer, first: usize) -> Result<(), KernelError> {
+    let layout = Layout::contiguous(&[from.len()])?;
+    let to = Operand {
+        buffer: to,
+        layout: &layout.starting_at(first),
+    };
+    let from = Operand {
+        buffer: from,
+        layout: &layout,
+    };
+    assign_strided(device, from, to)
+}
