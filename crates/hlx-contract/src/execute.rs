@@ -14,7 +14,8 @@ use hlx_store::{Dtype, Handle, Store};
 
 use super::check::{check, check_limits};
 use super::loaded::{self, Loaded};
-use super::own::{self, no_twin};
+use super::own;
+use super::twins::{self, no_twin};
 use super::{ContractError, Kernel, Pipeline, Port};
 
 /// The name of contracts' kernels in timing reports; their own is in errors.
@@ -204,7 +205,7 @@ impl Prepared {
             Work::Recorded(commands) => commands.submit().map_err(failed())?,
             Work::Twins(twins) => {
                 for (kernel, own, buffers) in twins {
-                    (own.twin)(&self.device, kernel, buffers)?;
+                    twins::run(own, &self.device, kernel, buffers)?;
                 }
             }
         }

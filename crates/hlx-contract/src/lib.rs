@@ -47,6 +47,7 @@ mod shader;
 pub mod spirv;
 #[cfg(test)]
 mod tests;
+mod twins;
 
 pub use encoding::{Contract, Encoded};
 pub use error::ContractError;

@@ -55,7 +55,7 @@ pub(crate) fn load(
     if let Some(loaded) = lock().as_ref().and_then(|kept| kept.get(handle)) {
         return Ok(Arc::clone(loaded));
     }
-    let shader = match own::by_handle(handle).and_then(Own::contract) {
+    let shader = match own::by_handle(handle).map(Own::contract) {
         Some(shader) => shader,
         None => {
             let bytes = store

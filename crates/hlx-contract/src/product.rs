@@ -1,21 +1,17 @@
 //! Contracts of HLX's own kernels: the matrix product, the sum of two tensors, and examples.
 
 use hlx_core::arith::philox4x32;
-use hlx_core::{Buffer, Device, groups_1d};
+use hlx_core::groups_1d;
 use hlx_store::{Dtype, Handle, Store};
 
-use super::own::{no_twin, own_shader};
+use super::own::{PRODUCT_SHADER, SUM_SHADER, own_shader};
 use super::scalar::Number;
 use super::{
     ContractError, Encoded, Input, Kernel, Link, Output, Pipeline, Port, Scalar,
     SpecializationConstant,
 };
-use hlx_kernels::KernelError;
 use hlx_kernels::plain::{PRODUCT_TILE, product_specialization};
-use hlx_kernels::product::{MatMul, matmul};
 
-const PRODUCT_SHADER: &str = "matmul/tile_64x64";
-const SUM_SHADER: &str = "elementwise/binary";
 /// Elements of a workgroup of the sum.
 const SUM_ELEMENTS: u64 = 1024;
 
@@ -195,76 +191,4 @@ fn output(name: &str, binding: u32, shape: &[usize]) -> Output {
         dtype: Dtype::F32,
         shape: extents(shape),
     }
-}
-
-/// The handles of a kernel's inputs, in order.
-fn tensors<const N: usize>(kernel: &Kernel) -> [Option<Handle>; N] {
-    std::array::from_fn(|place| kernel.inputs.get(place).and_then(|input| input.tensor))
-}
-
-/// Whether a kernel is what [`product`] or [`sum`] would make, but for names.
-fn is_like(kernel: &Kernel, mut made: Kernel) -> bool {
-    for (ours, theirs) in made.inputs.iter_mut().zip(&kernel.inputs) {
-        ours.name.clone_from(&theirs.name);
-        ours.shape.clone_from(&theirs.shape);
-    }
-    for (ours, theirs) in made.outputs.iter_mut().zip(&kernel.outputs) {
-        ours.name.clone_from(&theirs.name);
-        ours.shape.clone_from(&theirs.shape);
-    }
-    made == *kernel
-}
-
-/// A kernel that is not what `maker` makes, [`product`] or [`sum`].
-fn unlike(device: &Device, kernel: &Kernel, maker: &str) -> ContractError {
-    let why = format!("it uses HLX's {maker} in another way than `{maker}` does");
-    no_twin(device, kernel, &why)
-}
-
-fn failed(kernel: &Kernel, source: KernelError) -> ContractError {
-    let contract = kernel.name.clone();
-    ContractError::Kernel { contract, source }
-}
-
-/// Runs the product's CPU twin.
-pub(crate) fn product_twin(
-    device: &Device,
-    kernel: &Kernel,
-    buffers: &[Buffer],
-) -> Result<(), ContractError> {
-    let unlike = || unlike(device, kernel, "product");
-    let &[Scalar::U32(m), Scalar::U32(n), Scalar::U32(k), ..] = &kernel.push_constants[..] else {
-        return Err(unlike());
-    };
-    let sizes = [m, n, k].map(|size| size as usize);
-    let made = product(&kernel.name, sizes, tensors(kernel)).map_err(|_| unlike())?;
-    let [a, b, bias, c] = buffers else {
-        return Err(unlike());
-    };
-    if !is_like(kernel, made) {
-        return Err(unlike());
-    }
-    let [m, n, k] = sizes;
-    matmul(device, a, b, Some(bias), c, &MatMul::new(m, n, k))
-        .map_err(|source| failed(kernel, source))
-}
-
-/// Runs the sum's CPU twin.
-pub(crate) fn sum_twin(
-    device: &Device,
-    kernel: &Kernel,
-    buffers: &[Buffer],
-) -> Result<(), ContractError> {
-    let unlike = || unlike(device, kernel, "sum");
-    let &[Scalar::U32(count), ..] = &kernel.push_constants[..] else {
-        return Err(unlike());
-    };
-    let made = sum(&kernel.name, &[count as usize], tensors(kernel)).map_err(|_| unlike())?;
-    let [a, b, c] = buffers else {
-        return Err(unlike());
-    };
-    if !is_like(kernel, made) {
-        return Err(unlike());
-    }
-    hlx_kernels::elementwise::add(device, a, b, c).map_err(|source| failed(kernel, source))
 }

@@ -18,6 +18,7 @@ mod entry;
 mod extended;
 mod functions;
 mod grammar;
+mod interface;
 mod layout;
 mod module;
 mod reflect;
@@ -51,5 +52,5 @@ pub fn validate(words: &[u32], entry_point: &str) -> Result<Reflection, String> 
         .filter(|i| i.opcode == op::ExtInstImport);
     let glsl = imports.map(|i| i.ids.result).next();
     functions::check(&module, &types, glsl)?;
-    reflect::reflect(&module, &types, entry_point)
+    interface::reflect(&module, &types, entry_point)
 }

@@ -25,6 +25,11 @@ pub fn f32_from_little_endian(bytes: &[u8]) -> Vec<f32> {
     values
 }
 
+/// Returns bytes as lower-case hexadecimal digits, two a byte.
+pub fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

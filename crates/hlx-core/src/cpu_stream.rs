@@ -9,8 +9,8 @@ use std::time::Instant;
 use rayon::ThreadPool;
 
 use crate::error::CoreError;
-use crate::fusion::{CHAIN_NAME, Chain, CpuBody, Fusable, Limits, Node, Planned, fuse};
-use crate::launch::{Binding, CpuBindings, CpuLaunch, Launch};
+use crate::fusion::{CHAIN_NAME, Chain, Fusable, Limits, Node, Planned, fuse};
+use crate::launch::{Binding, CpuBindings, CpuBody, CpuLaunch, Launch};
 use crate::memory::{
     BlockMemory, BlockSource, Buffer, Heirs, Lifetimes, MemoryPlan, MemoryStatistics,
     PlannedMemory, TensorPool,

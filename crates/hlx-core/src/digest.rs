@@ -6,6 +6,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use crate::bytes::little_endian;
+use crate::bytes::to_hex;
 use crate::files;
 
 /// The bits that every NaN is read as: payloads differ between devices.
@@ -90,11 +91,6 @@ pub fn tensor_digest(values: &[f32]) -> String {
     let mut hasher = TensorHasher::new();
     hasher.add("", &[values.len()], values);
     hasher.finish()
-}
-
-/// Returns bytes as lower-case hexadecimal digits, two a byte.
-pub fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) use groups::{Chain, Node, Planned, fuse};
 
 use crate::error::CoreError;
-use crate::launch::CpuBindings;
+use crate::launch::CpuBody;
 use crate::shader::Shader;
 
 /// Launches that one chain has at most.
@@ -58,9 +58,6 @@ impl fmt::Debug for dyn Fusable {
         write!(f, "Fusable({} elements)", self.elements())
     }
 }
-
-/// The CPU body of a launch.
-pub type CpuBody = Box<dyn Fn(&mut CpuBindings<'_>) + Send + Sync>;
 
 /// What a device takes in one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

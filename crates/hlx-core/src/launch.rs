@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::dtype::{DType, Element};
 use crate::error::CoreError;
-use crate::fusion::CpuBody;
 use crate::memory::{Block, BlockMemory, BlockSource, Buffer};
 use crate::shader::Shader;
 use crate::timing::Work;
@@ -378,6 +377,27 @@ pub fn groups_1d(count: usize) -> [u32; 3] {
     // More than 2^48 workgroups are more than any device takes: the launch is refused.
     let y_groups = u32::try_from(y).unwrap_or(u32::MAX);
     [count.div_ceil(y) as u32, y_groups, 1]
+}
+
+/// The CPU body of a launch.
+pub type CpuBody = Box<dyn Fn(&mut CpuBindings<'_>) + Send + Sync>;
+
+impl View {
+    /// The window of a binding.
+    pub fn of(binding: &Binding<'_>) -> Self {
+        let buffer = binding.buffer();
+        Self {
+            block: Arc::clone(buffer.block()),
+            offset: buffer.offset(),
+            len: buffer.words(),
+            reads: binding.reads(),
+            writes: binding.writes(),
+            replaces: matches!(binding, Binding::Replace(_)),
+            rewrites: matches!(binding, Binding::Rewrite(_)),
+            elements: buffer.len(),
+            dtype: buffer.dtype(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ pub use dtype::{Bool, DType, Element};
 pub use error::CoreError;
 pub use graph::Graph;
 pub use launch::{
-    Binding, CpuBindings, Launch, ReadSlice, WriteSlice, as_u32, groups_1d, push_bytes,
+    Binding, CpuBindings, CpuBody, Launch, ReadSlice, WriteSlice, as_u32, groups_1d, push_bytes,
 };
 pub use memory::{Buffer, MemoryArena, MemoryStatistics, TensorPool, last_moment, next_moment};
 #[doc(hidden)]

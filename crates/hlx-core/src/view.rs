@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::dtype::DType;
-use crate::launch::Binding;
 use crate::memory::{ALIGNMENT_WORDS, Block};
 use crate::sizes::align_words;
 
@@ -49,15 +48,15 @@ impl Access {
 /// a command buffer more than once keeps the buffers.
 #[derive(Clone)]
 pub(crate) struct View {
-    block: Arc<Block>,
-    offset: usize,
+    pub block: Arc<Block>,
+    pub offset: usize,
     /// In words.
     pub len: usize,
     pub reads: bool,
     pub writes: bool,
-    /// Whether it may take the memory of the command's first window ([`Binding::Replace`]).
+    /// Whether it may take the memory of the command's first window ([`Binding::Replace`](crate::Binding::Replace)).
     pub replaces: bool,
-    /// Whether an earlier command has written the same values ([`Binding::Rewrite`]).
+    /// Whether an earlier command has written the same values ([`Binding::Rewrite`](crate::Binding::Rewrite)).
     pub rewrites: bool,
     /// The number of elements.
     pub elements: usize,
@@ -65,21 +64,6 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub fn of(binding: &Binding<'_>) -> Self {
-        let buffer = binding.buffer();
-        Self {
-            block: Arc::clone(buffer.block()),
-            offset: buffer.offset(),
-            len: buffer.words(),
-            reads: binding.reads(),
-            writes: binding.writes(),
-            replaces: matches!(binding, Binding::Replace(_)),
-            rewrites: matches!(binding, Binding::Rewrite(_)),
-            elements: buffer.len(),
-            dtype: buffer.dtype(),
-        }
-    }
-
     pub fn block_id(&self) -> u64 {
         self.block.placed().0.id
     }

@@ -15,7 +15,8 @@ mod plan;
 use std::any::Any;
 use std::sync::Arc;
 
-use hlx_core::fusion::{CpuBody, Fusable, Joined, Limits, Link};
+use hlx_core::CpuBody;
+use hlx_core::fusion::{Fusable, Joined, Limits, Link};
 use hlx_core::{CoreError, DType, Device, Shader, groups_1d};
 
 use crate::convert::Form;

@@ -9,6 +9,7 @@
 pub(crate) mod hello;
 pub(crate) mod listener;
 pub(crate) mod place;
+pub(crate) mod reach;
 mod signs;
 pub(crate) mod wire;
 

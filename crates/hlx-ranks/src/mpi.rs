@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use self::interface::{Interface, Pending};
 use crate::links::Links;
-use crate::links::place::{Place, Reach};
+use crate::links::place::Place;
+use crate::links::reach::Reach;
 use crate::pause::Pause;
 use crate::transport::{Transport, host_name};
 use crate::watch::Watch;

@@ -8,8 +8,7 @@ mod assembler;
 mod import;
 mod library;
 
-pub use assembler::{Assembler, Loop};
-pub use import::Imported;
+pub use assembler::{Assembler, Imported, Loop};
 pub use library::Library;
 
 /// The id of a type, a value or a block.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Content, Dtype, Header, StoreError};
-use hlx_core::digest::to_hex;
+use hlx_core::bytes::to_hex;
 
 const PREFIX: &str = "sha256:";
 const HEX_DIGITS: usize = 64;

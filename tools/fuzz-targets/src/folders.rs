@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use hlx_nn::{CausalLm, LoraConfig, Model, ParameterBuilder, Weights, peft_config};
+use hlx_nn::{CausalLm, Model, ParameterBuilder, Weights, peft_config};
 use hlx_text::{PrepareOptions, Tokenizer, prepare};
 use hlx_train::model_folder::open_as;
 use hlx_train::opening::Opening;
@@ -14,17 +14,8 @@ use hlx_train::task::Sizes;
 use serde_json::Value;
 
 use crate::files::cpu;
-use crate::models::{causal_sizes, folder_of_model};
+use crate::models::{causal_sizes, folder_of_model, lora};
 use crate::scratch;
-
-/// The adapter that the targets read: of queries and keys.
-pub fn lora() -> LoraConfig {
-    LoraConfig {
-        rank: 2,
-        alpha: 4.0,
-        targets: vec!["*.q_proj".to_owned(), "*.k_proj".to_owned()],
-    }
-}
 
 /// Opens a model folder with an adapter: any bytes as its numbers beside whole tensors, and as its tensors beside
 /// whole numbers.

@@ -16,8 +16,8 @@ mod tokens;
 use std::path::PathBuf;
 
 pub use files::model_sizes;
-pub use folders::{lora, stopped_preparation, written_adapter};
-pub use models::causal_sizes;
+pub use folders::{stopped_preparation, written_adapter};
+pub use models::{causal_sizes, lora};
 pub use ranks::memory_seeds;
 
 /// A target: its name, which is also its folder in `fuzz/corpus`, and its body.

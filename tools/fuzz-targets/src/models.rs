@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hlx_nn::{
-    CausalConfig, CausalLm, ExpertsConfig, Model, export_hugging_face, hugging_face_dtype,
-    import_hugging_face, read_hugging_face_config, read_peft_config,
+    CausalConfig, CausalLm, ExpertsConfig, LoraConfig, Model, export_hugging_face,
+    hugging_face_dtype, import_hugging_face, read_hugging_face_config, read_peft_config,
 };
 use hlx_text::{ChatTemplate, Tokenizer};
 use hlx_train::generate::{Wanted, check_settings};
@@ -14,9 +14,17 @@ use hlx_train::sample::Sampling;
 use hlx_train::special_tokens::SpecialTokens;
 
 use crate::files::cpu;
-use crate::folders::lora;
 use crate::scratch;
 use crate::tokens::{use_template, use_tokenizer};
+
+/// The adapter that the targets read: of queries and keys.
+pub fn lora() -> LoraConfig {
+    LoraConfig {
+        rank: 2,
+        alpha: 4.0,
+        targets: vec!["*.q_proj".to_owned(), "*.k_proj".to_owned()],
+    }
+}
 
 /// The shape of a preset with some hundred parameters, which the targets write and read.
 pub fn causal_sizes(preset: &str) -> CausalConfig {

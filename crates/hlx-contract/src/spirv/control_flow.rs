@@ -8,17 +8,10 @@ use std::collections::HashMap;
 use super::dominance::{Tree, reversed};
 use super::grammar::op;
 use super::module::{Function, Instruction, Module};
-use super::structure::Structure;
+use super::structure::{Merge, Structure};
 
 /// Blocks of a function at most.
 const MAX_BLOCKS: usize = 1 << 16;
-
-/// What a block's merge instruction says.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Merge {
-    Selection { merge: usize, switch: bool },
-    Loop { merge: usize, target: usize },
-}
 
 /// The checked control flow of a function.
 #[derive(Debug)]

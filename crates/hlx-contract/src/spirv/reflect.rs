@@ -3,14 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::access::Accesses;
-use super::constants::{self, ConstantInfo, Values};
-use super::entry::{LocalSize, capabilities, entry_point, local_size};
-use super::grammar::op;
+use super::constants::{ConstantInfo, Values};
+use super::entry::LocalSize;
 use super::layout::ScalarKind;
-use super::module::Module;
-use super::types::Types;
-use super::variables::{Measured, Variable};
 
 /// A storage buffer that a shader declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +25,13 @@ pub struct BindingInfo {
     pub writes: bool,
 }
 
+/// A variable in shared memory: bytes of its innermost elements and the ids of its lengths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Measured {
+    pub bytes: u64,
+    pub lengths: Vec<u32>,
+}
+
 /// The interface of one entry point of a validated module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reflection {
@@ -41,9 +43,9 @@ pub struct Reflection {
     pub constants: BTreeMap<u32, ConstantInfo>,
     /// The capabilities that it declares.
     pub capabilities: Vec<u32>,
-    local_size: LocalSize,
+    pub(super) local_size: LocalSize,
     pub(super) shared: Vec<Measured>,
-    values: Values,
+    pub(super) values: Values,
 }
 
 impl Reflection {
@@ -83,34 +85,4 @@ impl Reflection {
         }
         Ok(total)
     }
-}
-
-/// Reads an entry point's interface, and checks it.
-pub(super) fn reflect(module: &Module, types: &Types, entry: &str) -> Result<Reflection, String> {
-    let function = entry_point(module, types, entry)?;
-    let (constants, values) = constants::read(module, types)?;
-    let mut reflection = Reflection {
-        bindings: BTreeMap::new(),
-        push_constants: Vec::new(),
-        constants,
-        capabilities: capabilities(module)?,
-        local_size: local_size(module, function)?,
-        shared: Vec::new(),
-        values,
-    };
-    let accesses = Accesses::of(module, types);
-    for instruction in &module.instructions {
-        if instruction.opcode == op::Function {
-            break;
-        }
-        if instruction.opcode == op::Variable {
-            let id = instruction.ids.result;
-            let named = |reason: String| instruction.fault(format!("%{id}: {reason}"));
-            let variable = Variable { module, types, id };
-            variable
-                .read(instruction, &accesses, &mut reflection)
-                .map_err(named)?;
-        }
-    }
-    Ok(reflection)
 }

@@ -4,8 +4,14 @@
 
 use std::collections::HashSet;
 
-use super::control_flow::Merge;
 use super::dominance::{Tree, post_order};
+
+/// What a block's merge instruction says.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Merge {
+    Selection { merge: usize, switch: bool },
+    Loop { merge: usize, target: usize },
+}
 
 /// Constructs within each other at most; the specification allows 1,023 and compilers make tens.
 const MAX_NESTING: usize = 256;

@@ -4,15 +4,8 @@ use super::access::Accesses;
 use super::grammar::op;
 use super::layout::Layout;
 use super::module::{Instruction, Module};
-use super::reflect::{BindingInfo, Reflection};
+use super::reflect::{BindingInfo, Measured, Reflection};
 use super::types::{Scalar, Type, Types, class, constant_word, decoration, is_constant};
-
-/// A variable in shared memory: bytes of its innermost elements and the ids of its lengths.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Measured {
-    pub bytes: u64,
-    pub lengths: Vec<u32>,
-}
 
 /// One global variable.
 pub(super) struct Variable<'a> {

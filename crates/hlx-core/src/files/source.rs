@@ -15,7 +15,7 @@ use std::time::SystemTime;
 use sha2::{Digest, Sha256};
 
 use super::reading;
-use crate::digest::to_hex;
+use crate::bytes::to_hex;
 
 /// Bytes that a pass over all of them reads at a time.
 const PIECE: usize = 1 << 20;

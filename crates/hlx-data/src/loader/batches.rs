@@ -1,10 +1,8 @@
 //! The rest of an epoch as an iterator of batches in host memory.
 
-use hlx_core::Device;
-
 use super::ordered::{Ordered, Outcome};
-use super::{Batch, Cursor, DeviceBatches};
-use crate::{DataError, Result, ToDevice};
+use super::{Batch, Cursor};
+use crate::{DataError, Result};
 
 /// The batches of an epoch in order, made ahead by worker threads. Dropping it stops them.
 pub struct Batches<B> {
@@ -38,15 +36,6 @@ impl<B: Send + 'static> Batches<B> {
             true => self.cursor,
             false => Cursor::start_of(self.cursor.epoch + 1),
         }
-    }
-
-    /// Uploads the batches: `ahead` of them, where they are ready, before they are taken. Uploads are
-    /// launched by the thread that takes batches, so that they never fall into a recording.
-    pub fn to_device(self, device: &Device, ahead: usize) -> DeviceBatches<B>
-    where
-        B: ToDevice,
-    {
-        DeviceBatches::new(self, device, ahead)
     }
 
     /// The next batch if a worker has made it already.

@@ -16,6 +16,17 @@ pub struct DeviceBatches<B: ToDevice> {
     uploaded: VecDeque<Result<Batch<B::OnDevice>>>,
 }
 
+impl<B: Send + 'static> Batches<B> {
+    /// Uploads the batches: `ahead` of them, where they are ready, before they are taken. Uploads are
+    /// launched by the thread that takes batches, so that they never fall into a recording.
+    pub fn to_device(self, device: &Device, ahead: usize) -> DeviceBatches<B>
+    where
+        B: ToDevice,
+    {
+        DeviceBatches::new(self, device, ahead)
+    }
+}
+
 impl<B: ToDevice + Send + 'static> DeviceBatches<B> {
     pub(super) fn new(batches: Batches<B>, device: &Device, ahead: usize) -> Self {
         Self {

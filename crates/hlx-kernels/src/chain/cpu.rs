@@ -1,8 +1,8 @@
 //! A chain on the CPU device: its steps one after the other over pieces that stay in a core's cache.
 
 use bytemuck::{cast_slice, cast_slice_mut};
+use hlx_core::CpuBody;
 use hlx_core::DType;
-use hlx_core::fusion::CpuBody;
 use rayon::prelude::*;
 
 use super::Chunk;

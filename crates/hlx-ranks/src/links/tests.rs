@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use super::hello::Call;
-use super::place::Reach;
+use super::reach::Reach;
 use super::*;
 use crate::watch::Watch;
 

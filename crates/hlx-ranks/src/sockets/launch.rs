@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use crate::links::place::Reach;
+use crate::links::reach::Reach;
 use crate::secret::Trust;
 use crate::text::one_line;
 use crate::{RankError, Result, Secret};

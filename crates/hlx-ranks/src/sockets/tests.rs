@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::launch::Limits;
 use super::*;
-use crate::links::place::Reach;
+use crate::links::reach::Reach;
 use crate::testing::free_port;
 use crate::{Group, host_name};
 

@@ -9,9 +9,31 @@ use rspirv::spirv::{
     FunctionControl, LoopControl, MemoryModel, Op, SelectionControl, StorageClass,
 };
 
-use super::import::{CopyKey, Ids};
-use super::{Id, Imported};
+use super::Id;
 use crate::SpirvError;
+
+/// A function in its new module. Its parameters are pointers to variables of the function that
+/// calls it, as in all GLSL.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// The function.
+    pub id: Id,
+    /// The types that the parameters point to.
+    pub parameters: Vec<Id>,
+    /// The type of the result.
+    pub result: Id,
+}
+
+/// What makes two copies of a library's functions the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct CopyKey {
+    pub library: u64,
+    pub constants: Vec<(u32, u32)>,
+    pub first_parameter: Option<u32>,
+}
+
+/// The new ids of a library's definitions.
+pub(super) type Ids = HashMap<Id, Id>;
 
 /// A module under construction, whose entry point `main` is being written. Types and constants are
 /// made where they are first named.

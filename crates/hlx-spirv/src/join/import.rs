@@ -1,36 +1,14 @@
 //! Copies a function of a library into a module, with the functions that it calls, their types and
 //! constants.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use rspirv::dr::{self, Operand};
 use rspirv::spirv::{Decoration, Op};
 
-use super::{Assembler, Id, Library};
+use super::assembler::{CopyKey, Ids};
+use super::{Assembler, Id, Imported, Library};
 use crate::SpirvError;
-
-/// A function in its new module. Its parameters are pointers to variables of the function that
-/// calls it, as in all GLSL.
-#[derive(Clone, Debug)]
-pub struct Imported {
-    /// The function.
-    pub id: Id,
-    /// The types that the parameters point to.
-    pub parameters: Vec<Id>,
-    /// The type of the result.
-    pub result: Id,
-}
-
-/// What makes two copies of a library's functions the same.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct CopyKey {
-    library: u64,
-    constants: Vec<(u32, u32)>,
-    first_parameter: Option<u32>,
-}
-
-/// The new ids of a library's definitions.
-pub(super) type Ids = HashMap<Id, Id>;
 
 impl Assembler {
     /// Copies a function. Specialization constants of the given ids become the given values; the

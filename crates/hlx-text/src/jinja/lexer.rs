@@ -4,22 +4,7 @@ use super::bounds::{MAX_OPERATORS, MAX_TEMPLATE_BYTES, MAX_WIDTH};
 use super::chars::is_space;
 use super::error::{Error, Result, fault};
 use super::literals;
-
-/// A token.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Token {
-    /// Text outside of tags.
-    Text(String),
-    BlockBegin,
-    BlockEnd,
-    PrintBegin,
-    PrintEnd,
-    Name(String),
-    Literal(String),
-    Int(i128),
-    Float(f64),
-    Operator(&'static str),
-}
+use super::token::Token;
 
 /// Operators; the longer of two that begin alike stands first.
 const OPERATORS: &[&str] = &[

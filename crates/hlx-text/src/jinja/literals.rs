@@ -1,7 +1,7 @@
 //! Texts and numbers as templates write them.
 
 use super::error::{Error, Result, fault};
-use super::lexer::Token;
+use super::token::Token;
 
 /// The text of a literal at the beginning of `source`, and the literal's length.
 pub(crate) fn text(source: &str) -> Result<(String, usize)> {

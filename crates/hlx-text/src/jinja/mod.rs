@@ -40,6 +40,7 @@ mod sorting;
 mod splitting;
 mod tests;
 mod text_methods;
+mod token;
 #[cfg(test)]
 mod unit_tests;
 mod value;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::ast::{Choice, Comparison, Expr, Operator, Takes};
 use super::bounds::MAX_BRACKETS;
 use super::error::{Error, Result, fault};
-use super::lexer::{Token, Tokens};
+use super::lexer::Tokens;
+use super::token::Token;
 
 /// Reads tokens.
 pub(super) struct Parser {

@@ -2,8 +2,8 @@
 
 use super::ast::{Apply, Arguments, Call, Expr};
 use super::error::Result;
-use super::lexer::Token;
 use super::parser::Parser;
+use super::token::Token;
 use super::value::Value;
 
 impl Parser {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::ast::{Expr, ForLoop, Kind, MacroDef, Stmt, Target};
 use super::bounds::{MAX_BLOCKS, MAX_PARAMETERS};
 use super::error::{Error, Result, fault};
-use super::lexer::Token;
 use super::parser::Parser;
+use super::token::Token;
 
 /// Names that cannot be assigned to.
 const CONSTANTS: [&str; 6] = ["true", "false", "none", "True", "False", "None"];

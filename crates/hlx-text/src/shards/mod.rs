@@ -14,7 +14,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use hlx_core::digest::{sha256_hex, to_hex};
+use hlx_core::bytes::to_hex;
+use hlx_core::digest::sha256_hex;
 use hlx_core::files::{self, Source};
 use sha2::{Digest, Sha256};
 

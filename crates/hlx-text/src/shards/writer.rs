@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use hlx_core::digest::{sha256_hex, to_hex};
+use hlx_core::bytes::to_hex;
+use hlx_core::digest::sha256_hex;
 use hlx_core::files::{TemporaryFile, is_temporary, sync_folder, write_atomically};
 use sha2::{Digest, Sha256};
 

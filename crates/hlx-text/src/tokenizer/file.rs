@@ -11,11 +11,11 @@ use tokenizers::decoders::DecoderWrapper;
 
 use super::SpecialTokens;
 use super::check::{MAX_TOKENS, check};
+use super::cleanup::clean_up;
 use super::encode::Steps;
 use super::fast::FastBpe;
 use super::specials::{add_stated, contradictions, is_bpe, line, specials_of};
 use super::stated::{SPECIAL_TOKENS_MAP_FILE, Stated, TOKENIZER_CONFIG_FILE};
-use super::stream::clean_up;
 use super::surround::Surroundings;
 use super::templates::ChatTemplates;
 use crate::guard::guarded;

@@ -3,6 +3,7 @@
 mod byte_level;
 mod characters;
 mod check;
+mod cleanup;
 mod encode;
 mod exported;
 mod fast;

@@ -1,21 +1,18 @@
 //! Decoding token by token.
 
-mod cleanup;
 mod steps;
 mod utf8;
 
 use tokenizers::decoders::DecoderWrapper;
 
-use self::cleanup::CleanUp;
 use self::steps::{Join, Start, Step, end, feed};
 use self::utf8::Utf8;
 use super::byte_level::table;
+use super::cleanup::CleanUp;
 use super::file::TokenizerFile;
 use super::{Kind, Tokenizer};
 use crate::guard::guarded;
 use crate::{Result, TextError};
-
-pub(super) use self::cleanup::clean_up;
 
 /// Text that grows by tokens: a piece comes out once no later token can change it. All pieces together, with what
 /// [`DecodeStream::finish`] returns, are the text that [`Tokenizer::decode`] makes of all tokens; behind a

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use hlx_core::digest::to_hex;
+use hlx_core::bytes::to_hex;
 use hlx_core::files::{self, Source};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};

@@ -15,7 +15,7 @@ const REPLACED: [(&str, &str); 10] = [
 ];
 
 /// A text without these blanks.
-pub(in super::super) fn clean_up(text: &str) -> String {
+pub(super) fn clean_up(text: &str) -> String {
     let replace = |text: String, (from, to): &(&str, &str)| text.replace(from, to);
     REPLACED.iter().fold(text.to_owned(), replace)
 }
