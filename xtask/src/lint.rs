@@ -12,7 +12,7 @@ pub const HELP: &str = "\
 cargo xtask lint
 
 Checks the tree itself (first line of each file, unfinished work, unused shaders, broken links;
-dependency arrows; calls of the platform's mathematics; files read or written past hlx_core::files;
+dependency arrows; floors inside the crates; calls of the platform's mathematics; files read or written past hlx_core::files;
 lengths multiplied without a check; generated constants; shader digests; SPIR-V rules), then
 formatting, then clippy and rustdoc without a warning. It needs neither a shader compiler nor Vulkan.";
 
@@ -22,7 +22,7 @@ type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 const CHECKS: [Check; 10] = [
     ("tidiness", tidy::check),
     ("dependency arrows", arrows::check),
-    ("floors of hlx-core", floors::check),
+    ("floors", floors::check),
     ("generated constants", |root| {
         let generated = [
             constants::generate(root, true),
