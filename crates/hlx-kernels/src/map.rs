@@ -192,9 +192,10 @@ impl<'a> Map<'a> {
             for (arg, buffer) in args.iter().zip(&buffers) {
                 kernel = match (arg, buffer) {
                     // What a map replaces would have to be its first argument.
-                    (Arg::Each(_, Binding::Write(_) | Binding::Replace(_) | Binding::Rewrite(_)), Some(buffer)) => {
-                        kernel.writes([buffer])
-                    }
+                    (
+                        Arg::Each(_, Binding::Write(_) | Binding::Replace(_) | Binding::Rewrite(_)),
+                        Some(buffer),
+                    ) => kernel.writes([buffer]),
                     (Arg::Each(_, Binding::ReadWrite(_)), Some(buffer)) => kernel.updates([buffer]),
                     (_, buffer) => kernel.reads_if(buffer.as_ref()),
                 };
