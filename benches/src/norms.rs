@@ -5,7 +5,10 @@ use hlx_core::{DType, Device};
 use hlx_kernels::batch_norm::{
     BatchNorm, Running, batch_norm_apply, batch_norm_backward, batch_norm_statistics,
 };
-use hlx_kernels::rms_norm::{rms_norm_backward_input, rms_norm_backward_weight, rms_norm_forward};
+use hlx_kernels::norm::{
+    Norm, NormBackwardInput, NormBackwardParams, NormForward, norm_backward_input,
+    norm_backward_params, norm_forward,
+};
 
 use crate::maker::{Launches, Maker};
 
@@ -71,13 +74,56 @@ fn rms_norm(device: &Device, op: &str, rows: usize, cols: usize) -> Result<Launc
     let device = device.clone();
     if op == "rms_norm_forward" {
         return Ok(Box::new(move || {
-            rms_norm_forward(&device, &x, &weight, &y, &stats, rows, cols, EPSILON)
+            norm_forward(
+                &device,
+                &Norm::rms(rows, cols, EPSILON),
+                &NormForward {
+                    x: &x,
+                    weight: &weight,
+                    bias: None,
+                    y: &y,
+                    stats: &stats,
+                },
+            )
         }));
     }
-    rms_norm_forward(&device, &x, &weight, &y, &stats, rows, cols, EPSILON)?;
+    norm_forward(
+        &device,
+        &Norm::rms(rows, cols, EPSILON),
+        &NormForward {
+            x: &x,
+            weight: &weight,
+            bias: None,
+            y: &y,
+            stats: &stats,
+        },
+    )?;
     let (dy, dweight) = (make.values(rows * cols)?, make.empty(cols)?);
     Ok(Box::new(move || {
-        rms_norm_backward_input(&device, &x, &weight, &stats, &dy, &y, rows, cols)?;
-        rms_norm_backward_weight(&device, &x, &stats, &dy, &dweight, 1, rows, cols, false)
+        norm_backward_input(
+            &device,
+            &Norm::rms(rows, cols, EPSILON),
+            &NormBackwardInput {
+                x: &x,
+                weight: &weight,
+                stats: &stats,
+                dy: &dy,
+                residual: None,
+                dx: &y,
+            },
+        )?;
+        norm_backward_params(
+            &device,
+            &Norm::rms(rows, cols, EPSILON),
+            &NormBackwardParams {
+                x: &x,
+                stats: &stats,
+                dy: &dy,
+                dweight: &dweight,
+                dbias: None,
+                shards: 1,
+                accumulate: false,
+            },
+        )
     }))
 }

@@ -7,8 +7,9 @@ use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forwa
 use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
 use hlx_kernels::elementwise;
 use hlx_kernels::embedding::{embedding_backward, embedding_forward};
-use hlx_kernels::layer_norm::{
-    layer_norm_backward_input, layer_norm_backward_params, layer_norm_forward,
+use hlx_kernels::norm::{
+    Norm, NormBackwardInput, NormBackwardParams, NormForward, norm_backward_input,
+    norm_backward_params, norm_forward,
 };
 use hlx_kernels::optimizer::{Hyper, Update, adamw_step};
 use hlx_kernels::product::{Epilogue, MatMul, matmul, matmul_with};
@@ -165,22 +166,65 @@ fn layer_norm(device: &Device, op: &str, rows: usize, cols: usize) -> Result<Lau
     let device = device.clone();
     if op == "layer_norm_forward" {
         return Ok(Box::new(move || {
-            layer_norm_forward(&device, &x, &weight, &bias, &y, &stats, rows, cols, EPSILON)
+            norm_forward(
+                &device,
+                &Norm::layer(rows, cols, EPSILON),
+                &NormForward {
+                    x: &x,
+                    weight: &weight,
+                    bias: Some(&bias),
+                    y: &y,
+                    stats: &stats,
+                },
+            )
         }));
     }
-    first(|| layer_norm_forward(&device, &x, &weight, &bias, &y, &stats, rows, cols, EPSILON))?;
+    first(|| {
+        norm_forward(
+            &device,
+            &Norm::layer(rows, cols, EPSILON),
+            &NormForward {
+                x: &x,
+                weight: &weight,
+                bias: Some(&bias),
+                y: &y,
+                stats: &stats,
+            },
+        )
+    })?;
     let dy = make.values(rows * cols)?;
     if op == "layer_norm_backward" {
         return Ok(Box::new(move || {
-            layer_norm_backward_input(&device, &x, &weight, &stats, &dy, &y, rows, cols)
+            norm_backward_input(
+                &device,
+                &Norm::layer(rows, cols, EPSILON),
+                &NormBackwardInput {
+                    x: &x,
+                    weight: &weight,
+                    stats: &stats,
+                    dy: &dy,
+                    residual: None,
+                    dx: &y,
+                },
+            )
         }));
     }
     let partials = [make.empty(SHARDS * cols)?, make.empty(SHARDS * cols)?];
     Ok(Box::new(move || {
         let [dweight, dbias] = &partials;
         let per_shard = rows / SHARDS;
-        layer_norm_backward_params(
-            &device, &x, &stats, &dy, dweight, dbias, SHARDS, per_shard, cols, false,
+        norm_backward_params(
+            &device,
+            &Norm::layer(SHARDS * per_shard, cols, EPSILON),
+            &NormBackwardParams {
+                x: &x,
+                stats: &stats,
+                dy: &dy,
+                dweight,
+                dbias: Some(dbias),
+                shards: SHARDS,
+                accumulate: false,
+            },
         )?;
         shard_sum(&device, dweight, &weight, SHARDS, cols, false)?;
         shard_sum(&device, dbias, &bias, SHARDS, cols, false)

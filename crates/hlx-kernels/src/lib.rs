@@ -41,8 +41,8 @@ pub mod experts;
 pub mod indexing;
 pub mod interpolate;
 pub mod lanes;
-pub mod layer_norm;
 pub mod mse;
+pub mod norm;
 pub mod optimizer;
 #[doc(hidden)] // For `hlx-contract` alone.
 pub mod plain;
@@ -51,7 +51,6 @@ pub mod product;
 pub mod recurrent;
 pub mod reduce;
 pub mod reduce_axes;
-pub mod rms_norm;
 pub mod rope;
 pub mod scan;
 pub mod softmax;

@@ -5,12 +5,12 @@
 //! dy[r, k])`. Shapes: all `[rows, cols]`. The sums have the row order of [`lanes`].
 //! PyTorch: `torch.softmax(x, dim=-1)`.
 
-use hlx_core::{Binding, Buffer, Device, arith};
+use hlx_core::{Buffer, Device, arith};
 use rayon::prelude::*;
 
 use crate::KernelError;
 use crate::lanes::{self, rows_a_task};
-use crate::rows::{RowArg, Rows};
+use crate::rows::Rows;
 
 shader!(forward, softmax::forward);
 shader!(backward, softmax::backward);
@@ -30,21 +30,13 @@ pub fn softmax_forward(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
-    let kernel = Rows {
-        name: "softmax_forward",
-        streamed: &forward::SHADER,
-        held: &forward_held::SHADER,
-        rows,
-        cols,
-        constants: &[],
-        parameters: &[],
-    };
-    let args = [
-        RowArg::Rows("x", Binding::Read(x)),
-        RowArg::Rows("y", Binding::Write(y)),
-    ];
-    kernel.launch(device, &args, move |b| {
-        let ([x], [y]) = b.split();
+    const NAME: &str = "softmax_forward";
+    let row_kernel = Rows::new(device, NAME, rows, cols)?;
+    let kernel = row_kernel
+        .kernel(NAME, &forward::SHADER, &forward_held::SHADER)
+        .read("x", x, [rows, cols])?
+        .write("y", y, [rows, cols])?;
+    row_kernel.launch(device, &kernel, &[], &[], move |[x], [y]| {
         let task = rows_a_task(cols) * cols;
         x.par_chunks(task)
             .zip(y.par_chunks_mut(task))
@@ -66,30 +58,19 @@ pub fn softmax_backward(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
-    let kernel = Rows {
-        name: "softmax_backward",
-        streamed: &backward::SHADER,
-        held: &backward_held::SHADER,
-        rows,
-        cols,
-        constants: &[],
-        parameters: &[],
-    };
-    let args = [
-        RowArg::Rows("y", Binding::Read(y)),
-        RowArg::Rows("dy", Binding::Read(dy)),
-        RowArg::Rows("dx", Binding::Write(dx)),
-    ];
-    kernel.launch(device, &args, move |b| {
-        let ([y, dy], [dx]) = b.split();
+    const NAME: &str = "softmax_backward";
+    let row_kernel = Rows::new(device, NAME, rows, cols)?;
+    let kernel = row_kernel
+        .kernel(NAME, &backward::SHADER, &backward_held::SHADER)
+        .read("y", y, [rows, cols])?
+        .read("dy", dy, [rows, cols])?
+        .write("dx", dx, [rows, cols])?;
+    row_kernel.launch(device, &kernel, &[], &[], move |[y, dy], [dx]| {
         let task = rows_a_task(cols) * cols;
-        (
-            y.par_chunks(task),
-            dy.par_chunks(task),
-            dx.par_chunks_mut(task),
-        )
-            .into_par_iter()
-            .for_each(|(y, dy, dx)| backward_rows(y, dy, dx, cols));
+        dx.par_chunks_mut(task)
+            .zip(y.par_chunks(task))
+            .zip(dy.par_chunks(task))
+            .for_each(|((dx, y), dy)| backward_rows(y, dy, dx, cols));
     })
 }
 

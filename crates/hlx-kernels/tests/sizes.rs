@@ -103,12 +103,13 @@ fn sources() -> Vec<(PathBuf, String)> {
 
 /// The public functions that take a device and sizes: numbers, or one of the structs of sizes.
 fn launchers_of_sizes() -> BTreeSet<String> {
-    const SIZES: [&str; 17] = [
+    const SIZES: [&str; 18] = [
         "usize",
         "MatMul",
         "Conv2d",
         "Pool2d",
         "BatchNorm",
+        "&Norm,",
         "&Dropout",
         "&Rope",
         "Step,",

@@ -12,15 +12,13 @@ use hlx_kernels::conv2d::{Conv2d, conv2d_backward_input, conv2d_backward_weight,
 use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
 use hlx_kernels::elementwise::{Binary, add, binary, scale};
 use hlx_kernels::embedding::sums_shards;
-use hlx_kernels::layer_norm::{
-    layer_norm_backward_input, layer_norm_backward_params, layer_norm_forward,
+use hlx_kernels::norm::{
+    Norm, NormBackwardInput, NormBackwardParams, NormForward, norm_backward_input,
+    norm_backward_params, norm_forward,
 };
 use hlx_kernels::product::{Epilogue, MatMul, matmul, matmul_with};
 use hlx_kernels::reduce::{column_sum, row_max, row_sum, sum};
 use hlx_kernels::reduce_axes::{Reduction, reduce};
-use hlx_kernels::rms_norm::{
-    rms_norm_backward_input, rms_norm_backward_input_add, rms_norm_forward,
-};
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 use hlx_kernels::testing::{TestMemory, devices, ids, normal, run_on_each, values};
 use hlx_kernels::{ColumnCut, KernelError, KernelTuning, Layout, Operand, ProductTile, RowCut};
@@ -101,8 +99,29 @@ fn held_rows_have_the_bits_of_streamed_ones() {
                 mem.output(device, rows * cols)?,
             );
             let stats = mem.output(device, 2 * rows)?;
-            layer_norm_forward(device, &x, &weight, &bias, &y, &stats, rows, cols, 1e-5)?;
-            layer_norm_backward_input(device, &x, &weight, &stats, &dy, &dx, rows, cols)?;
+            norm_forward(
+                device,
+                &Norm::layer(rows, cols, 1e-5),
+                &NormForward {
+                    x: &x,
+                    weight: &weight,
+                    bias: Some(&bias),
+                    y: &y,
+                    stats: &stats,
+                },
+            )?;
+            norm_backward_input(
+                device,
+                &Norm::layer(rows, cols, 1e-5),
+                &NormBackwardInput {
+                    x: &x,
+                    weight: &weight,
+                    stats: &stats,
+                    dy: &dy,
+                    residual: None,
+                    dx: &dx,
+                },
+            )?;
             Ok(vec![y, stats, dx])
         });
         let [x, dy] = [5, 6].map(|seed| normal(seed, rows * cols));
@@ -116,9 +135,41 @@ fn held_rows_have_the_bits_of_streamed_ones() {
             let [y, dx, sum, apart] = &outs[..] else {
                 return Ok(outs);
             };
-            rms_norm_forward(device, &x, weight, y, &stats, rows, cols, 1e-5)?;
-            rms_norm_backward_input(device, &x, weight, &stats, &dy, dx, rows, cols)?;
-            rms_norm_backward_input_add(device, &x, weight, &stats, &dy, around, sum, rows, cols)?;
+            norm_forward(
+                device,
+                &Norm::rms(rows, cols, 1e-5),
+                &NormForward {
+                    x: &x,
+                    weight,
+                    bias: None,
+                    y,
+                    stats: &stats,
+                },
+            )?;
+            norm_backward_input(
+                device,
+                &Norm::rms(rows, cols, 1e-5),
+                &NormBackwardInput {
+                    x: &x,
+                    weight,
+                    stats: &stats,
+                    dy: &dy,
+                    residual: None,
+                    dx,
+                },
+            )?;
+            norm_backward_input(
+                device,
+                &Norm::rms(rows, cols, 1e-5),
+                &NormBackwardInput {
+                    x: &x,
+                    weight,
+                    stats: &stats,
+                    dy: &dy,
+                    residual: Some(around),
+                    dx: sum,
+                },
+            )?;
             add(device, around, dx, apart)?;
             let words = |buffer: &Buffer| device.download_f32(buffer);
             assert_eq!(words(sum)?, words(apart)?, "{}", device.info());
@@ -186,10 +237,34 @@ fn column_cuts_have_equal_bits() {
         let outs = outs?;
         let (s, r, c) = (shards, rows_per_shard, cols);
         column_sum(device, &x, &outs[0], s, r, c, false)?;
-        layer_norm_backward_params(device, &x, &stats, &dy, &outs[1], &outs[2], s, r, c, false)?;
+        norm_backward_params(
+            device,
+            &Norm::layer(s * r, c, 1e-5),
+            &NormBackwardParams {
+                x: &x,
+                stats: &stats,
+                dy: &dy,
+                dweight: &outs[1],
+                dbias: Some(&outs[2]),
+                shards: s,
+                accumulate: false,
+            },
+        )?;
         // Once more, on from the stored values.
         column_sum(device, &dy, &outs[0], s, r, c, true)?;
-        layer_norm_backward_params(device, &dy, &stats, &x, &outs[1], &outs[2], s, r, c, true)?;
+        norm_backward_params(
+            device,
+            &Norm::layer(s * r, c, 1e-5),
+            &NormBackwardParams {
+                x: &dy,
+                stats: &stats,
+                dy: &x,
+                dweight: &outs[1],
+                dbias: Some(&outs[2]),
+                shards: s,
+                accumulate: true,
+            },
+        )?;
         Ok(outs)
     });
 }

@@ -3,7 +3,7 @@
 //!
 //! Token `t` of sample `b` has the place `p = first_positions[b] + t`; with `p >= lengths[b]` it is padding,
 //! and the cache stays. A head `x` of a query or a key becomes `rope(rms_norm(x))`: the functions of
-//! [`rms_norm`](crate::rms_norm) over the head's width and of [`rope`](crate::rope) at position `p`, with
+//! [`norm`](crate::norm) over the head's width and of [`rope`](crate::rope) at position `p`, with
 //! their bits, each where it is given. Values are copied.
 //!
 //! Shapes: rows of `q` `[H, D]`, of `k` and `v` `[G, D]`, one for each of the `B T` tokens, by row strides;
@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use crate::KernelError;
 use crate::error::{check_len, check_sizes, check_that};
 use crate::kernel::{Kernel, PushConstants};
-use crate::rms_norm::forward_rows;
+use crate::norm::{Gain, forward_rows};
 use crate::rope::{turn_head, turn_of};
 
 mod integers;
@@ -329,7 +329,11 @@ impl<'a> Twin<'a> {
             Some(weights) => {
                 let mut heads = vec![0.0; from.len()];
                 let mut stats = vec![0.0; from.len() / width];
-                forward_rows(from, weights[which], &mut heads, &mut stats, self.push.eps);
+                let gain = Gain {
+                    weight: weights[which],
+                    bias: None,
+                };
+                forward_rows(from, gain, self.push.eps, &mut heads, &mut stats);
                 normed = heads;
                 &normed
             }

@@ -15,7 +15,7 @@ use hlx_kernels::dropout::{Dropout, dropout};
 use hlx_kernels::embedding::*;
 use hlx_kernels::experts::*;
 use hlx_kernels::interpolate::*;
-use hlx_kernels::layer_norm::*;
+use hlx_kernels::norm::*;
 use hlx_kernels::optimizer::muon::muon_step;
 use hlx_kernels::optimizer::{Update, Watched, guarded_factor};
 use hlx_kernels::pool::*;
@@ -26,7 +26,6 @@ use hlx_kernels::product::{
 };
 use hlx_kernels::recurrent::*;
 use hlx_kernels::reduce::{column_sum, row_max, row_sum, shard_sum};
-use hlx_kernels::rms_norm::*;
 use hlx_kernels::rope::{Rope, rope};
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 use hlx_kernels::transpose::transpose;
@@ -52,29 +51,29 @@ pub const ROWS: &[(&str, Launch)] = &[
         softmax_backward(c, x, x, x, a, b)
     }),
     ("transpose", |c, x, [a, b]| transpose(c, x, a, b, x)),
-    ("layer_norm_forward", |c, x, [a, b]| {
-        layer_norm_forward(c, x, x, x, x, x, a, b, 1e-5)
+    ("norm_forward", |c, x, [a, b]| {
+        norm_forward(c, &Norm::layer(a, b, 1e-5), &forward_of(x, Some(x)))
     }),
-    ("layer_norm_backward_input", |c, x, [a, b]| {
-        layer_norm_backward_input(c, x, x, x, x, x, a, b)
+    ("norm_backward_input", |c, x, [a, b]| {
+        norm_backward_input(c, &Norm::layer(a, b, 1e-5), &input_of(x, Some(x)))
     }),
-    ("layer_norm_backward_input_add", |c, x, [a, b]| {
-        layer_norm_backward_input_add(c, x, x, x, x, x, x, a, b)
+    ("norm_backward_params", |c, x, [a, b]| {
+        norm_backward_params(c, &Norm::layer(a, b, 1e-5), &params_of(x, Some(x), 1))
     }),
-    ("layer_norm_backward_params", |c, x, [a, b]| {
-        layer_norm_backward_params(c, x, x, x, x, x, a, b, 1, false)
+    ("norm_backward_params", |c, x, [a, b]| {
+        norm_backward_params(c, &Norm::layer(0, b, 1e-5), &params_of(x, Some(x), a))
     }),
-    ("rms_norm_forward", |c, x, [a, b]| {
-        rms_norm_forward(c, x, x, x, x, a, b, 1e-5)
+    ("norm_forward", |c, x, [a, b]| {
+        norm_forward(c, &Norm::rms(a, b, 1e-5), &forward_of(x, None))
     }),
-    ("rms_norm_backward_input", |c, x, [a, b]| {
-        rms_norm_backward_input(c, x, x, x, x, x, a, b)
+    ("norm_backward_input", |c, x, [a, b]| {
+        norm_backward_input(c, &Norm::rms(a, b, 1e-5), &input_of(x, None))
     }),
-    ("rms_norm_backward_input_add", |c, x, [a, b]| {
-        rms_norm_backward_input_add(c, x, x, x, x, x, x, a, b)
+    ("norm_backward_params", |c, x, [a, b]| {
+        norm_backward_params(c, &Norm::rms(a, b, 1e-5), &params_of(x, None, 1))
     }),
-    ("rms_norm_backward_weight", |c, x, [a, b]| {
-        rms_norm_backward_weight(c, x, x, x, x, a, b, 1, false)
+    ("norm_backward_params", |c, x, [a, b]| {
+        norm_backward_params(c, &Norm::rms(0, b, 1e-5), &params_of(x, None, a))
     }),
     ("cross_entropy_forward", |c, x, [a, b]| {
         cross_entropy_forward(c, x, x, x, x, a, b, 0.0)
@@ -210,11 +209,11 @@ pub const ROWS: &[(&str, Launch)] = &[
         step_product(c, [x, x], None, x, [a, b, a], false)
     }),
     ("integer_product", integer_product_of),
-    ("prepare_layer_norm", |c, x, f| {
-        prepare_layer_norm(c, x, [x, x], x, 1e-5, f).map(drop)
+    ("prepare_norm", |c, x, f| {
+        prepare_norm(c, &Norm::layer(f[0], f[1], 1e-5), x, x, Some(x), x).map(drop)
     }),
-    ("prepare_rms_norm", |c, x, f| {
-        prepare_rms_norm(c, x, x, x, 1e-5, f).map(drop)
+    ("prepare_norm", |c, x, f| {
+        prepare_norm(c, &Norm::rms(f[0], f[1], 1e-5), x, x, None, x).map(drop)
     }),
     ("Prepared::new", |c, x, [a, b]| {
         Prepared::new(c, x, Preparation::of_rows(a, b, Width::Wide)).map(drop)
@@ -641,4 +640,41 @@ fn with_inputs(
         query_ranges: x,
         counter: None,
     })
+}
+
+fn forward_of<'a>(x: &'a Buffer, bias: Option<&'a Buffer>) -> NormForward<'a> {
+    NormForward {
+        x,
+        weight: x,
+        bias,
+        y: x,
+        stats: x,
+    }
+}
+
+fn input_of<'a>(x: &'a Buffer, residual: Option<&'a Buffer>) -> NormBackwardInput<'a> {
+    NormBackwardInput {
+        x,
+        weight: x,
+        stats: x,
+        dy: x,
+        residual,
+        dx: x,
+    }
+}
+
+fn params_of<'a>(
+    x: &'a Buffer,
+    dbias: Option<&'a Buffer>,
+    shards: usize,
+) -> NormBackwardParams<'a> {
+    NormBackwardParams {
+        x,
+        stats: x,
+        dy: x,
+        dweight: x,
+        dbias,
+        shards,
+        accumulate: false,
+    }
 }

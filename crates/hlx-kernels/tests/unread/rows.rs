@@ -7,16 +7,12 @@ use hlx_kernels::batch_norm::{
     BatchNorm, Running, batch_norm_apply, batch_norm_backward, batch_norm_statistics,
 };
 use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
-use hlx_kernels::layer_norm::{
-    layer_norm_backward_input, layer_norm_backward_input_add, layer_norm_backward_params,
-    layer_norm_forward,
+use hlx_kernels::norm::{
+    Norm, NormBackwardInput, NormBackwardParams, NormForward, norm_backward_input,
+    norm_backward_params, norm_forward,
 };
 use hlx_kernels::reduce::{column_sum, global_norm, row_max, row_sum, shard_sum, sum};
 use hlx_kernels::reduce_axes::{Reduction, reduce};
-use hlx_kernels::rms_norm::{
-    rms_norm_backward_input, rms_norm_backward_input_add, rms_norm_backward_weight,
-    rms_norm_forward,
-};
 use hlx_kernels::scan::{cumprod, cumsum};
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 use hlx_kernels::sort::{sort, topk};
@@ -40,18 +36,76 @@ fn rows(run: &mut Run<'_>) -> Result<(), KernelError> {
     softmax_forward(run.device, &x, &outs[0], rows, cols)?;
     softmax_backward(run.device, &outs[0], &dy, &outs[1], rows, cols)?;
     let stats = run.output(2 * rows)?;
-    layer_norm_forward(
-        run.device, &x, &weight, &bias, &outs[2], &stats, rows, cols, 1e-5,
+    norm_forward(
+        run.device,
+        &Norm::layer(rows, cols, 1e-5),
+        &NormForward {
+            x: &x,
+            weight: &weight,
+            bias: Some(&bias),
+            y: &outs[2],
+            stats: &stats,
+        },
     )?;
-    layer_norm_backward_input(run.device, &x, &weight, &stats, &dy, &outs[3], rows, cols)?;
-    layer_norm_backward_input_add(
-        run.device, &x, &weight, &stats, &dy, &outs[1], &outs[4], rows, cols,
+    norm_backward_input(
+        run.device,
+        &Norm::layer(rows, cols, 1e-5),
+        &NormBackwardInput {
+            x: &x,
+            weight: &weight,
+            stats: &stats,
+            dy: &dy,
+            residual: None,
+            dx: &outs[3],
+        },
+    )?;
+    norm_backward_input(
+        run.device,
+        &Norm::layer(rows, cols, 1e-5),
+        &NormBackwardInput {
+            x: &x,
+            weight: &weight,
+            stats: &stats,
+            dy: &dy,
+            residual: Some(&outs[1]),
+            dx: &outs[4],
+        },
     )?;
     let rms = run.output(rows)?;
-    rms_norm_forward(run.device, &x, &weight, &outs[5], &rms, rows, cols, 1e-5)?;
-    rms_norm_backward_input(run.device, &x, &weight, &rms, &dy, &outs[6], rows, cols)?;
-    rms_norm_backward_input_add(
-        run.device, &x, &weight, &rms, &dy, &outs[1], &outs[7], rows, cols,
+    norm_forward(
+        run.device,
+        &Norm::rms(rows, cols, 1e-5),
+        &NormForward {
+            x: &x,
+            weight: &weight,
+            bias: None,
+            y: &outs[5],
+            stats: &rms,
+        },
+    )?;
+    norm_backward_input(
+        run.device,
+        &Norm::rms(rows, cols, 1e-5),
+        &NormBackwardInput {
+            x: &x,
+            weight: &weight,
+            stats: &rms,
+            dy: &dy,
+            residual: None,
+            dx: &outs[6],
+        },
+    )?;
+    norm_backward_input(
+        run.device,
+        &Norm::rms(rows, cols, 1e-5),
+        &NormBackwardInput {
+            x: &x,
+            weight: &weight,
+            stats: &rms,
+            dy: &dy,
+            residual: Some(&outs[1]),
+            dx: &outs[7],
+        },
     )?;
     run.keep_all(&outs)?;
     run.keep_all([&sums, &tops, &stats, &rms])
@@ -74,8 +128,32 @@ fn columns(run: &mut Run<'_>) -> Result<(), KernelError> {
     for accumulate in [false, true] {
         let (s, r, c, a) = (shards, per_shard, cols, accumulate);
         column_sum(run.device, &x, &outs[0], s, r, c, a)?;
-        layer_norm_backward_params(run.device, &x, &stats, &dy, &outs[1], &outs[2], s, r, c, a)?;
-        rms_norm_backward_weight(run.device, &x, &rms, &dy, &outs[3], s, r, c, a)?;
+        norm_backward_params(
+            run.device,
+            &Norm::layer(s * r, c, 1e-5),
+            &NormBackwardParams {
+                x: &x,
+                stats: &stats,
+                dy: &dy,
+                dweight: &outs[1],
+                dbias: Some(&outs[2]),
+                shards: s,
+                accumulate: a,
+            },
+        )?;
+        norm_backward_params(
+            run.device,
+            &Norm::rms(s * r, c, 1e-5),
+            &NormBackwardParams {
+                x: &x,
+                stats: &rms,
+                dy: &dy,
+                dweight: &outs[3],
+                dbias: None,
+                shards: s,
+                accumulate: a,
+            },
+        )?;
     }
     run.keep_all(&outs)?;
     let total = run.output(cols)?;

@@ -6,14 +6,14 @@ use hlx_kernels::activation::Activation;
 use hlx_kernels::embedding::{embedding_backward, embedding_backward_sum, embedding_forward};
 use hlx_kernels::experts::{Choices, experts_bounds, experts_sum, experts_table};
 use hlx_kernels::indexing::{gather, index_add, index_select, scatter, scatter_add};
+use hlx_kernels::norm::Norm;
 use hlx_kernels::optimizer::muon::{NewtonSchulz, muon_step};
 use hlx_kernels::optimizer::{
     Groups, Hyper, Update, Watched, adagrad_step, adam_step, average_step, clip_factor,
     guarded_factor, lion_step, rmsprop_step, sgd_momentum_step, sgd_step,
 };
 use hlx_kernels::product::quantised::{
-    Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product,
-    prepare_layer_norm, prepare_rms_norm,
+    Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product, prepare_norm,
 };
 use hlx_kernels::product::{
     Epilogue, ExpertsColumns, ExpertsProduct, experts_product, experts_product_integers,
@@ -291,8 +291,15 @@ fn integer_norms(run: &mut Run<'_>) -> Result<(), KernelError> {
     let b = Prepared::new(run.device, &b, Preparation::of_rows(n, k, Width::Narrow))?;
     let (stats, rms) = (run.output(2 * m)?, run.output(m)?);
     for a in [
-        prepare_layer_norm(run.device, &x, [&weight, &bias], &stats, 1e-5, [m, k])?,
-        prepare_rms_norm(run.device, &x, &weight, &rms, 1e-5, [m, k])?,
+        prepare_norm(
+            run.device,
+            &Norm::layer(m, k, 1e-5),
+            &x,
+            &weight,
+            Some(&bias),
+            &stats,
+        )?,
+        prepare_norm(run.device, &Norm::rms(m, k, 1e-5), &x, &weight, None, &rms)?,
     ] {
         let c = run.output(m * n)?;
         let shape = IntegerProduct::new(m, n, k);

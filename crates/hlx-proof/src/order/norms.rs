@@ -3,7 +3,9 @@
 use hlx_core::{Buffer, Device};
 use hlx_kernels::KernelError;
 use hlx_kernels::batch_norm::{BatchNorm, batch_norm_backward, batch_norm_statistics};
-use hlx_kernels::rms_norm::{rms_norm_backward_input, rms_norm_backward_weight};
+use hlx_kernels::norm::{
+    Norm, NormBackwardInput, NormBackwardParams, norm_backward_input, norm_backward_params,
+};
 use hlx_kernels::testing::TestMemory;
 
 use super::any_axes::{PIECES, assert_sizes};
@@ -123,7 +125,18 @@ fn rms_norm_backward_is_lanes_and_halves() {
                 let stats = mem.input(device, &vec![1.0; masks.len()])?;
                 let dy = mem.input(device, &masks.rows())?;
                 let dx = mem.output(device, n * masks.len())?;
-                rms_norm_backward_input(device, &x, &weight, &stats, &dy, &dx, masks.len(), n)?;
+                norm_backward_input(
+                    device,
+                    &Norm::rms(masks.len(), n, 1e-5),
+                    &NormBackwardInput {
+                        x: &x,
+                        weight: &weight,
+                        stats: &stats,
+                        dy: &dy,
+                        residual: None,
+                        dx: &dx,
+                    },
+                )?;
                 Ok(dx)
             },
             |dx, pair| (1.0 - f64::from(dx[pair * n + masks.unit(pair)])) * n as f64,
@@ -154,7 +167,19 @@ fn rms_norm_weights_are_chains_over_rows() {
                     mem.input(device, &vec![1.0; 2 * rows])?,
                 );
                 let out = mem.input(device, &stored)?;
-                rms_norm_backward_weight(device, &x, &stats, &dy, &out, 2, rows, cols, accumulate)?;
+                norm_backward_params(
+                    device,
+                    &Norm::rms(2 * rows, cols, 1e-5),
+                    &NormBackwardParams {
+                        x: &x,
+                        stats: &stats,
+                        dy: &dy,
+                        dweight: &out,
+                        dbias: None,
+                        shards: 2,
+                        accumulate,
+                    },
+                )?;
                 Ok(out)
             },
             |sums, pair| f64::from(sums[cols + pair]),

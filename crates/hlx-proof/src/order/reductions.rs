@@ -3,8 +3,9 @@
 use super::tree::{Tree, terms};
 use super::*;
 use hlx_core::{arith, cpu::with_flush};
-use hlx_kernels::layer_norm::{
-    layer_norm_backward_input, layer_norm_backward_params, layer_norm_forward,
+use hlx_kernels::norm::{
+    Norm, NormBackwardInput, NormBackwardParams, NormForward, norm_backward_input,
+    norm_backward_params, norm_forward,
 };
 use hlx_kernels::product::{MatMul, matmul};
 use hlx_kernels::reduce::{column_sum, global_norm, row_sum, shard_sum, sum};
@@ -157,16 +158,16 @@ fn layer_norm_mean_is_lanes_and_halves() {
                 let weight = mem.input(device, &vec![1.0; n])?;
                 let y = mem.output(device, n * masks.len())?;
                 let stats = mem.output(device, 2 * masks.len())?;
-                layer_norm_forward(
+                norm_forward(
                     device,
-                    &x,
-                    &weight,
-                    &weight,
-                    &y,
-                    &stats,
-                    masks.len(),
-                    n,
-                    1e-5,
+                    &Norm::layer(masks.len(), n, 1e-5),
+                    &NormForward {
+                        x: &x,
+                        weight: &weight,
+                        bias: Some(&weight),
+                        y: &y,
+                        stats: &stats,
+                    },
                 )?;
                 Ok(stats)
             },
@@ -198,7 +199,18 @@ fn layer_norm_backward_sums_are_lanes_and_halves() {
                     let stats = mem.input(device, &[0.0, 1.0].repeat(masks.len()))?;
                     let dx = mem.output(device, n * masks.len())?;
                     let rows = masks.len();
-                    layer_norm_backward_input(device, &x, &weight, &stats, &dy, &dx, rows, n)?;
+                    norm_backward_input(
+                        device,
+                        &Norm::layer(rows, n, 1e-5),
+                        &NormBackwardInput {
+                            x: &x,
+                            weight: &weight,
+                            stats: &stats,
+                            dy: &dy,
+                            residual: None,
+                            dx: &dx,
+                        },
+                    )?;
                     Ok(dx)
                 },
                 |dx, pair| {
@@ -238,8 +250,18 @@ fn layer_norm_parameters_are_chains_over_rows() {
                 let (x, dy) = (mem.input(device, x)?, mem.input(device, dy)?);
                 let stats = mem.input(device, &[0.0, 1.0].repeat(2 * rows))?;
                 let (dweight, dbias) = (mem.input(device, &stored)?, mem.input(device, &stored)?);
-                layer_norm_backward_params(
-                    device, &x, &stats, &dy, &dweight, &dbias, 2, rows, cols, accumulate,
+                norm_backward_params(
+                    device,
+                    &Norm::layer(2 * rows, cols, 1e-5),
+                    &NormBackwardParams {
+                        x: &x,
+                        stats: &stats,
+                        dy: &dy,
+                        dweight: &dweight,
+                        dbias: Some(&dbias),
+                        shards: 2,
+                        accumulate,
+                    },
                 )?;
                 Ok(if of_bias { dbias } else { dweight })
             },

@@ -1,7 +1,7 @@
 //! The launch has the bits of a norm, a turn and copies, on every device.
 
 use super::*;
-use crate::rms_norm::rms_norm_forward;
+use crate::norm::{Norm, NormForward, norm_forward};
 use crate::rope::{Rope, rope};
 use crate::testing::{TestMemory, normal, run_everywhere};
 
@@ -92,7 +92,17 @@ fn single(
             let y = mem.output(device, part.len())?;
             let stats = mem.output(device, rows * n)?;
             let weight = mem.input(device, &normal(gain, width))?;
-            rms_norm_forward(device, &x, &weight, &y, &stats, rows * n, width, EPS)?;
+            norm_forward(
+                device,
+                &Norm::rms(rows * n, width, EPS),
+                &NormForward {
+                    x: &x,
+                    weight: &weight,
+                    bias: None,
+                    y: &y,
+                    stats: &stats,
+                },
+            )?;
             x = y;
         }
         if on[1] {

@@ -8,12 +8,12 @@ use crate::KernelError;
 use crate::activation::{Activation, activation_forward, forward_chunk};
 use crate::elementwise::mul;
 use crate::error::{check_len, check_that};
-use crate::rms_norm::{forward_rows, rms_norm_forward};
+use crate::norm::{Gain, Norm, NormForward, forward_rows, norm_forward};
 
 /// What a row of A goes through before the product.
 #[derive(Clone, Copy, Debug)]
 pub enum Prologue<'a> {
-    /// The RMS norm over K ([`rms_norm`](crate::rms_norm)) with a gain, `[K]`.
+    /// The RMS norm over K ([`norm`](crate::norm)) with a gain, `[K]`.
     RmsNorm {
         /// The gain.
         gain: &'a Buffer,
@@ -65,7 +65,14 @@ impl<'a> Prologue<'a> {
         match self {
             Self::RmsNorm { gain, eps } => {
                 let stats = device.alloc(s.m)?;
-                rms_norm_forward(device, a, gain, &prepared, &stats, s.m, s.k, *eps)?;
+                let buffers = NormForward {
+                    x: a,
+                    weight: gain,
+                    bias: None,
+                    y: &prepared,
+                    stats: &stats,
+                };
+                norm_forward(device, &Norm::rms(s.m, s.k, *eps), &buffers)?;
             }
             Self::Gated { up } => {
                 let activated = device.alloc(a.len())?;
@@ -91,7 +98,11 @@ impl Prepare {
         match self {
             Self::RmsNorm(eps) => {
                 let mut stats = vec![0.0; a.len() / k];
-                forward_rows(a, extra, &mut prepared, &mut stats, eps);
+                let gain = Gain {
+                    weight: extra,
+                    bias: None,
+                };
+                forward_rows(a, gain, eps, &mut prepared, &mut stats);
             }
             Self::Gated => {
                 forward_chunk(Activation::Silu, a, &mut prepared);

@@ -27,8 +27,7 @@ use crate::tuning::KernelTuning;
 
 pub use law::Width;
 pub use prepare::{
-    Beside, Preparation, Prepared, Source, prepare, prepare_layer_norm, prepare_rms_norm,
-    prepare_rows_and_columns,
+    Beside, Preparation, Prepared, Source, prepare, prepare_norm, prepare_rows_and_columns,
 };
 pub(crate) use prepare::{Groups, prepare_row};
 pub(crate) use product::{Bounded, Bounds, Call, End as Finish, integer_product_by};

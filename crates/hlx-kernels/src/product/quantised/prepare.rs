@@ -21,7 +21,7 @@ use crate::kernel::Kernel;
 
 pub use columns::{Beside, prepare_rows_and_columns};
 use columns::{Counted, prepare_columns};
-pub use normed::{prepare_layer_norm, prepare_rms_norm};
+pub use normed::prepare_norm;
 pub use preparation::Preparation;
 pub use source::Source;
 
@@ -125,7 +125,7 @@ impl Prepared {
 /// Writes the integers of rows and their exponents: `x` is f32, as `to.of` says, or what it is computed from.
 ///
 /// # Errors
-/// If a buffer has another type or length, for rows of a norm's result ([`prepare_layer_norm`] and [`prepare_rms_norm`] are for
+/// If a buffer has another type or length, for rows of a norm's result ([`prepare_norm`] is for
 /// these), or if the launch fails.
 pub fn prepare<'a>(
     device: &Device,

@@ -4,9 +4,9 @@ use super::halves::Right;
 use super::*;
 use crate::activation::{Activation, activation_forward};
 use crate::elementwise::mul;
+use crate::norm::{Norm, NormForward, norm_forward};
 use crate::product::floats::few_rows::{Operands, few_rows};
 use crate::product::floats::{Prologue, matmul_after};
-use crate::rms_norm::rms_norm_forward;
 
 const EPS: f32 = 1e-5;
 const CUTS: [Cut; 2] = [Cut::Narrow, Cut::Wide];
@@ -51,7 +51,17 @@ fn prepared(kind: Kind, case: &Case) -> Vec<f32> {
         match kind {
             Kind::RmsNorm => {
                 let stats = memory.output(device, s.m)?;
-                rms_norm_forward(device, &a, &extra, &y, &stats, s.m, s.k, EPS)?;
+                norm_forward(
+                    device,
+                    &Norm::rms(s.m, s.k, EPS),
+                    &NormForward {
+                        x: &a,
+                        weight: &extra,
+                        bias: None,
+                        y: &y,
+                        stats: &stats,
+                    },
+                )?;
             }
             Kind::Gated => {
                 let activated = memory.output(device, case.a.len())?;

@@ -6,10 +6,11 @@ use hlx_core::{Binding, Buffer, DType, multiversion};
 use rayon::prelude::*;
 
 use super::check_dtype;
+use crate::KernelError;
 use crate::activation::{Activation, forward_chunk};
 use crate::error::{check_len, check_that};
 use crate::lanes::rows_a_task;
-use crate::{KernelError, layer_norm, rms_norm};
+use crate::norm::{Gain, normed_rows};
 
 /// The numbers of a matrix \[rows, columns\], with the bits of the kernel that computes them; they are stored nowhere.
 #[derive(Clone, Copy)]
@@ -32,7 +33,7 @@ pub enum Source<'a> {
         /// \[rows, columns\].
         up: &'a Buffer,
     },
-    /// A [layer norm](crate::layer_norm).
+    /// A [layer norm](crate::norm).
     LayerNorm {
         /// \[rows, columns\].
         x: &'a Buffer,
@@ -43,7 +44,7 @@ pub enum Source<'a> {
         /// \[columns\].
         bias: &'a Buffer,
     },
-    /// An [RMS norm](crate::rms_norm).
+    /// An [RMS norm](crate::norm).
     RmsNorm {
         /// \[rows, columns\].
         x: &'a Buffer,
@@ -171,10 +172,13 @@ impl Form {
                     forward_chunk(kind, x, y);
                     multiply(y, &others[0][first * columns..]);
                 }
-                Self::LayerNorm => {
-                    layer_norm::normed_rows(x, stats(2), others[1], others[2], y);
+                Self::LayerNorm | Self::RmsNorm => {
+                    let gain = Gain {
+                        weight: others[1],
+                        bias: others.get(2).copied(),
+                    };
+                    normed_rows(x, stats(others.len() - 1), gain, y);
                 }
-                Self::RmsNorm => rms_norm::normed_rows(x, stats(1), others[1], y),
             }
         });
         Cow::Owned(y)

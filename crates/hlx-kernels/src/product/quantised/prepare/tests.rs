@@ -5,9 +5,8 @@ use hlx_core::{Buffer, Device};
 use super::*;
 use crate::activation::{Activation, activation_forward};
 use crate::elementwise::{Binary, binary};
-use crate::layer_norm::layer_norm_forward;
 use crate::layout::{Layout, Operand};
-use crate::rms_norm::rms_norm_forward;
+use crate::norm::{Norm, NormForward, norm_forward};
 use crate::testing::{TestMemory, normal, run_everywhere};
 use crate::tuning::{KernelTuning, RowCut};
 
@@ -155,13 +154,29 @@ fn norms_are_prepared_where_they_are_computed() {
             for device in &ways(device, columns)? {
                 let y = &device.alloc(rows * columns)?;
                 let stats = &memory.output(device, 2 * rows)?;
-                let shape = [rows, columns];
                 push(
                     &mut outputs,
-                    prepare_layer_norm(device, x, [weight, bias], stats, EPS, shape)?,
+                    prepare_norm(
+                        device,
+                        &Norm::layer(rows, columns, EPS),
+                        x,
+                        weight,
+                        Some(bias),
+                        stats,
+                    )?,
                 );
                 let unused = device.alloc(2 * rows)?;
-                layer_norm_forward(device, x, weight, bias, y, &unused, rows, columns, EPS)?;
+                norm_forward(
+                    device,
+                    &Norm::layer(rows, columns, EPS),
+                    &NormForward {
+                        x,
+                        weight,
+                        bias: Some(bias),
+                        y,
+                        stats: &unused,
+                    },
+                )?;
                 push(&mut outputs, Prepared::new(device, y, of_rows)?);
                 let source = Source::LayerNorm {
                     x,
@@ -181,10 +196,27 @@ fn norms_are_prepared_where_they_are_computed() {
                 let stats = &memory.output(device, rows)?;
                 push(
                     &mut outputs,
-                    prepare_rms_norm(device, x, weight, stats, EPS, shape)?,
+                    prepare_norm(
+                        device,
+                        &Norm::rms(rows, columns, EPS),
+                        x,
+                        weight,
+                        None,
+                        stats,
+                    )?,
                 );
                 let (y, unused) = (&device.alloc(rows * columns)?, device.alloc(rows)?);
-                rms_norm_forward(device, x, weight, y, &unused, rows, columns, EPS)?;
+                norm_forward(
+                    device,
+                    &Norm::rms(rows, columns, EPS),
+                    &NormForward {
+                        x,
+                        weight,
+                        bias: None,
+                        y,
+                        stats: &unused,
+                    },
+                )?;
                 push(&mut outputs, Prepared::new(device, y, of_rows)?);
                 let source = Source::RmsNorm { x, stats, weight };
                 let both = [source, Source::Stored(y)];
@@ -207,7 +239,7 @@ fn what_does_not_fit_is_refused() {
     let device = crate::testing::devices()[0].clone();
     let alloc = |len| device.alloc(len).expect("memory");
     let (x, stats, gain) = (alloc(2 * 5000), alloc(2), alloc(5000));
-    let error = prepare_rms_norm(&device, &x, &gain, &stats, EPS, [2, 5000]);
+    let error = prepare_norm(&device, &Norm::rms(2, 5000, EPS), &x, &gain, None, &stats);
     let text = error.expect_err("refused").to_string();
     let expected = "prepare_integers: a norm's row has 5000 elements, expected at most 4096";
     assert_eq!(text, expected);

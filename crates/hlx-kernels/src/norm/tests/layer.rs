@@ -1,6 +1,9 @@
 //! Layer norm on every device, against f64, and its parameter gradients in pieces.
 
-use super::*;
+use crate::norm::{
+    Norm, NormBackwardInput, NormBackwardParams, NormForward, norm_backward_input,
+    norm_backward_params, norm_forward,
+};
 use crate::testing::{assert_close, normal, run_everywhere, values};
 
 const EPS: f32 = 1e-5;
@@ -29,19 +32,41 @@ fn run_all(data: &Data, shards: usize, rows_per_shard: usize, cols: usize) -> Ve
         let dx = mem.output(device, rows * cols)?;
         let dweight = mem.output(device, shards * cols)?;
         let dbias = mem.output(device, shards * cols)?;
-        layer_norm_forward(device, &x, &weight, &bias, &y, &stats, rows, cols, EPS)?;
-        layer_norm_backward_input(device, &x, &weight, &stats, &dy, &dx, rows, cols)?;
-        layer_norm_backward_params(
+        norm_forward(
             device,
-            &x,
-            &stats,
-            &dy,
-            &dweight,
-            &dbias,
-            shards,
-            rows_per_shard,
-            cols,
-            false,
+            &Norm::layer(rows, cols, EPS),
+            &NormForward {
+                x: &x,
+                weight: &weight,
+                bias: Some(&bias),
+                y: &y,
+                stats: &stats,
+            },
+        )?;
+        norm_backward_input(
+            device,
+            &Norm::layer(rows, cols, EPS),
+            &NormBackwardInput {
+                x: &x,
+                weight: &weight,
+                stats: &stats,
+                dy: &dy,
+                residual: None,
+                dx: &dx,
+            },
+        )?;
+        norm_backward_params(
+            device,
+            &Norm::layer(shards * rows_per_shard, cols, EPS),
+            &NormBackwardParams {
+                x: &x,
+                stats: &stats,
+                dy: &dy,
+                dweight: &dweight,
+                dbias: Some(&dbias),
+                shards,
+                accumulate: false,
+            },
         )?;
         Ok(vec![y, stats, dx, dweight, dbias])
     })
@@ -148,8 +173,18 @@ fn accumulation_continues_the_chain() {
                 let stats = mem.input(device, &stats[piece.start * 2..piece.end * 2])?;
                 let more = piece.start > 0;
                 let n = piece.len();
-                layer_norm_backward_params(
-                    device, &x, &stats, &dy, &dweight, &dbias, 1, n, cols, more,
+                norm_backward_params(
+                    device,
+                    &Norm::layer(n, cols, EPS),
+                    &NormBackwardParams {
+                        x: &x,
+                        stats: &stats,
+                        dy: &dy,
+                        dweight: &dweight,
+                        dbias: Some(&dbias),
+                        shards: 1,
+                        accumulate: more,
+                    },
                 )?;
             }
             outputs.extend([dweight, dbias]);
@@ -165,8 +200,18 @@ fn wrong_lengths_are_named() {
     let device = hlx_core::testing::cpu().expect("cpu");
     let x = device.buffer_f32(&[0.0; 8]).expect("buffer");
     let other = device.buffer_f32(&[0.0; 4]).expect("buffer");
-    let error = layer_norm_forward(&device, &x, &x, &other, &x, &other, 2, 4, EPS)
-        .expect_err("weight is long");
+    let error = norm_forward(
+        &device,
+        &Norm::layer(2, 4, EPS),
+        &NormForward {
+            x: &x,
+            weight: &x,
+            bias: Some(&other),
+            y: &x,
+            stats: &other,
+        },
+    )
+    .expect_err("weight is long");
     assert_eq!(
         error.to_string(),
         "layer_norm_forward: weight has 8 elements, expected 4"
@@ -189,9 +234,31 @@ fn a_gradient_around_the_norm_is_added_as_by_an_addition() {
                 mem.output(device, rows * cols)?,
                 mem.output(device, rows * cols)?,
             );
-            layer_norm_backward_input(device, &x, &weight, &stats, &dy, &dx, rows, cols)?;
+            norm_backward_input(
+                device,
+                &Norm::layer(rows, cols, EPS),
+                &NormBackwardInput {
+                    x: &x,
+                    weight: &weight,
+                    stats: &stats,
+                    dy: &dy,
+                    residual: None,
+                    dx: &dx,
+                },
+            )?;
             let (w, r) = (&weight, &residual);
-            layer_norm_backward_input_add(device, &x, w, &stats, &dy, r, &sum, rows, cols)?;
+            norm_backward_input(
+                device,
+                &Norm::layer(rows, cols, EPS),
+                &NormBackwardInput {
+                    x: &x,
+                    weight: w,
+                    stats: &stats,
+                    dy: &dy,
+                    residual: Some(r),
+                    dx: &sum,
+                },
+            )?;
             Ok(vec![dx, sum])
         });
         for ((dx, around), sum) in got[0].iter().zip(&around).zip(&got[1]) {

@@ -1,6 +1,9 @@
 //! RMS norm on every device, against f64, and its gain's gradient in pieces.
 
-use super::*;
+use crate::norm::{
+    Norm, NormBackwardInput, NormBackwardParams, NormForward, norm_backward_input,
+    norm_backward_params, norm_forward,
+};
 use crate::testing::{assert_close, normal, run_everywhere, values};
 
 const EPS: f32 = 1e-5;
@@ -39,9 +42,42 @@ fn run_all([x, weight, dy]: &Data, shards: usize, per: usize, cols: usize) -> Ve
             mem.output(device, rows)?,
             mem.output(device, shards * cols)?,
         );
-        rms_norm_forward(device, &x, &w, &y, &stats, rows, cols, EPS)?;
-        rms_norm_backward_input(device, &x, &w, &stats, &dy, &dx, rows, cols)?;
-        rms_norm_backward_weight(device, &x, &stats, &dy, &dweight, shards, per, cols, false)?;
+        norm_forward(
+            device,
+            &Norm::rms(rows, cols, EPS),
+            &NormForward {
+                x: &x,
+                weight: &w,
+                bias: None,
+                y: &y,
+                stats: &stats,
+            },
+        )?;
+        norm_backward_input(
+            device,
+            &Norm::rms(rows, cols, EPS),
+            &NormBackwardInput {
+                x: &x,
+                weight: &w,
+                stats: &stats,
+                dy: &dy,
+                residual: None,
+                dx: &dx,
+            },
+        )?;
+        norm_backward_params(
+            device,
+            &Norm::rms(shards * per, cols, EPS),
+            &NormBackwardParams {
+                x: &x,
+                stats: &stats,
+                dy: &dy,
+                dweight: &dweight,
+                dbias: None,
+                shards,
+                accumulate: false,
+            },
+        )?;
         Ok(vec![y, stats, dx, dweight])
     })
 }
@@ -95,9 +131,31 @@ fn a_gradient_around_the_norm_is_added_as_by_an_addition() {
                 mem.output(device, rows * cols)?,
                 mem.output(device, rows * cols)?,
             );
-            rms_norm_backward_input(device, &x, &weight, &stats, &dy, &dx, rows, cols)?;
+            norm_backward_input(
+                device,
+                &Norm::rms(rows, cols, EPS),
+                &NormBackwardInput {
+                    x: &x,
+                    weight: &weight,
+                    stats: &stats,
+                    dy: &dy,
+                    residual: None,
+                    dx: &dx,
+                },
+            )?;
             let (w, a) = (&weight, &around);
-            rms_norm_backward_input_add(device, &x, w, &stats, &dy, a, &sum, rows, cols)?;
+            norm_backward_input(
+                device,
+                &Norm::rms(rows, cols, EPS),
+                &NormBackwardInput {
+                    x: &x,
+                    weight: w,
+                    stats: &stats,
+                    dy: &dy,
+                    residual: Some(a),
+                    dx: &sum,
+                },
+            )?;
             Ok(vec![dx, sum])
         });
         for ((dx, around), sum) in got[0].iter().zip(&around).zip(&got[1]) {
@@ -132,16 +190,18 @@ fn accumulation_continues_the_chain() {
                 );
                 let stats = mem.input(device, &rstd[piece.clone()])?;
                 let more = piece.start > 0;
-                rms_norm_backward_weight(
+                norm_backward_params(
                     device,
-                    &x,
-                    &stats,
-                    &dy,
-                    &dweight,
-                    1,
-                    piece.len(),
-                    cols,
-                    more,
+                    &Norm::rms(piece.len(), cols, EPS),
+                    &NormBackwardParams {
+                        x: &x,
+                        stats: &stats,
+                        dy: &dy,
+                        dweight: &dweight,
+                        dbias: None,
+                        shards: 1,
+                        accumulate: more,
+                    },
                 )?;
             }
             outputs.push(dweight);
@@ -156,8 +216,18 @@ fn wrong_lengths_are_named() {
     let device = hlx_core::testing::cpu().expect("cpu");
     let x = device.buffer_f32(&[0.0; 8]).expect("buffer");
     let stats = device.buffer_f32(&[0.0; 2]).expect("buffer");
-    let error =
-        rms_norm_forward(&device, &x, &x, &x, &stats, 2, 4, EPS).expect_err("weight is long");
+    let error = norm_forward(
+        &device,
+        &Norm::rms(2, 4, EPS),
+        &NormForward {
+            x: &x,
+            weight: &x,
+            bias: None,
+            y: &x,
+            stats: &stats,
+        },
+    )
+    .expect_err("weight is long");
     assert_eq!(
         error.to_string(),
         "rms_norm_forward: weight has 8 elements, expected 4"
