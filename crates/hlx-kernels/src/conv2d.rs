@@ -40,6 +40,7 @@ use crate::layout::{Layout, Operand};
 use crate::product::Role;
 use crate::product::sources::patches::{Patches, Product};
 use crate::reduce::column_sum;
+use crate::window::Windows;
 
 /// The shape of a convolution: images `[batch, in_channels, input]`, a weight
 /// `[out_channels, in_channels / groups, kernel]`, and results `[batch, out_channels, output]`.
@@ -79,17 +80,8 @@ impl Conv2d {
     }
 
     fn output_for(&self, name: &'static str) -> Result<[usize; 2], KernelError> {
-        let pairs = [
-            ("input", self.input),
-            ("kernel", self.kernel),
-            ("stride", self.stride),
-            ("dilation", self.dilation),
-        ];
-        for (argument, pair) in pairs {
-            check_that(name, pair[0] > 0 && pair[1] > 0, || {
-                format!("{argument} is {pair:?}, expected at least 1")
-            })?;
-        }
+        let windows = self.windows();
+        windows.check(name)?;
         check_that(name, self.groups > 0, || {
             "groups is 0, expected at least 1".to_owned()
         })?;
@@ -104,28 +96,19 @@ impl Conv2d {
                 format!("{argument} is {count}, expected a multiple of the {groups} groups")
             })?;
         }
-        let output = [self.output_along(name, 0)?, self.output_along(name, 1)?];
+        let output = windows.output(name, false)?;
         self.check_sizes(name, output)?;
         Ok(output)
     }
 
-    fn output_along(&self, name: &'static str, axis: usize) -> Result<usize, KernelError> {
-        /// Places along an axis stay far from the 32 bits that shaders count them in.
-        const LONGEST: usize = 1 << 28;
-        let [kernel, dilation, padding] =
-            [self.kernel, self.dilation, self.padding].map(|pair| pair[axis]);
-        let span = dilation.saturating_mul(kernel - 1).saturating_add(1);
-        let padded = self.input[axis].saturating_add(padding.saturating_mul(2));
-        let stride = self.stride[axis];
-        let longest = padded.max(span).max(stride).max(dilation);
-        check_that(name, longest <= LONGEST, || {
-            format!("padded input, kernel or stride is beyond {LONGEST} along axis {axis}")
-        })?;
-        check_that(name, span <= padded, || {
-            let of = ["height", "width"][axis];
-            format!("kernel has a {of} of {span}, expected at most {padded}, the padded input's")
-        })?;
-        Ok((padded - span) / stride + 1)
+    fn windows(&self) -> Windows {
+        Windows {
+            input: self.input,
+            kernel: self.kernel,
+            stride: self.stride,
+            padding: self.padding,
+            dilation: self.dilation,
+        }
     }
 
     /// Checks that 31 bits count the elements of every tensor, and the steps between them.

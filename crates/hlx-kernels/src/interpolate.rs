@@ -20,18 +20,17 @@ mod cpu;
 #[cfg(test)]
 mod tests;
 
-use hlx_core::{Binding, Buffer, CpuBindings, Device, Launch, Shader, groups_1d, push_bytes};
+use hlx_core::{Buffer, Device, Shader};
 
-use crate::error::{KernelError, check_len, check_that};
-use crate::map::GROUP_THREADS;
+use crate::error::{KernelError, check_that};
+use crate::kernel::Kernel;
+use crate::window::{check_extents, check_planes, launch_elements};
 use cpu::Axis;
 
 shader!(nearest_forward, interpolate::nearest_forward);
 shader!(nearest_backward, interpolate::nearest_backward);
 shader!(bilinear_forward, interpolate::bilinear_forward);
 shader!(bilinear_backward, interpolate::bilinear_backward);
-
-use nearest_forward::Push;
 
 /// How outputs are made of the inputs around them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,29 +64,14 @@ impl Interpolate2d {
     fn axes(
         &self,
         name: &'static str,
-        (input_name, input): (&'static str, &Buffer),
-        (output_name, output): (&'static str, &Buffer),
+        input: (&'static str, &Buffer),
+        output: (&'static str, &Buffer),
     ) -> Result<[Axis; 2], KernelError> {
         /// Extents are exact as floats.
         const LONGEST: usize = 1 << 24;
-        for (argument, pair) in [("input", self.input), ("output", self.output)] {
-            check_that(name, pair.iter().all(|x| (1..=LONGEST).contains(x)), || {
-                format!("{argument} is {pair:?}, expected from 1 to {LONGEST}")
-            })?;
-        }
-        for (argument, buffer, [height, width]) in [
-            (input_name, input, self.input),
-            (output_name, output, self.output),
-        ] {
-            let len = self.planes.saturating_mul(height).saturating_mul(width);
-            check_len(name, argument, buffer, len)?;
-            check_that(name, u32::try_from(len).is_ok(), || {
-                format!(
-                    "{argument} has {len} elements, expected at most {}",
-                    u32::MAX
-                )
-            })?;
-        }
+        check_extents(name, self.input, self.output, LONGEST)?;
+        check_planes(name, self.planes, input, self.input)?;
+        check_planes(name, self.planes, output, self.output)?;
         Ok([self.axis(name, 0)?, self.axis(name, 1)?])
     }
 
@@ -128,26 +112,11 @@ pub fn interpolate2d_forward(
 ) -> Result<(), KernelError> {
     const NAME: &str = "interpolate2d_forward";
     let axes = spec.axes(NAME, ("x", x), ("y", y))?;
-    let nearest = spec.mode == Interpolation::Nearest;
-    let shader = match nearest {
-        true => &nearest_forward::SHADER,
-        false => &bilinear_forward::SHADER,
+    let (shader, body) = match spec.mode {
+        Interpolation::Nearest => (&nearest_forward::SHADER, cpu::nearest_forward as Body),
+        _ => (&bilinear_forward::SHADER, cpu::bilinear_forward as Body),
     };
-    let bindings = [Binding::Read(x), Binding::Write(y)];
-    launch(
-        device,
-        (NAME, shader),
-        &axes,
-        &bindings,
-        y.len(),
-        move |bindings| {
-            let ([x], [y]) = bindings.split::<1, 1>();
-            match nearest {
-                true => cpu::nearest_forward(&axes, x, y),
-                false => cpu::bilinear_forward(&axes, x, y),
-            }
-        },
-    )
+    launch(device, (NAME, shader), axes, [x, y], body)
 }
 
 /// Computes the gradient of the input, dx `[planes, input]`, which it overwrites, from dy
@@ -163,61 +132,44 @@ pub fn interpolate2d_backward(
 ) -> Result<(), KernelError> {
     const NAME: &str = "interpolate2d_backward";
     let axes = spec.axes(NAME, ("dx", dx), ("dy", dy))?;
-    let nearest = spec.mode == Interpolation::Nearest;
-    let shader = match nearest {
-        true => &nearest_backward::SHADER,
-        false => &bilinear_backward::SHADER,
+    let (shader, body) = match spec.mode {
+        Interpolation::Nearest => (&nearest_backward::SHADER, cpu::nearest_backward as Body),
+        _ => (&bilinear_backward::SHADER, cpu::bilinear_backward as Body),
     };
-    let bindings = [Binding::Read(dy), Binding::Write(dx)];
-    launch(
-        device,
-        (NAME, shader),
-        &axes,
-        &bindings,
-        dx.len(),
-        move |bindings| {
-            let ([dy], [dx]) = bindings.split::<1, 1>();
-            match nearest {
-                true => cpu::nearest_backward(&axes, dy, dx),
-                false => cpu::bilinear_backward(&axes, dy, dx),
-            }
-        },
-    )
+    launch(device, (NAME, shader), axes, [dy, dx], body)
 }
 
-/// Launches a kernel of one thread an element.
+/// The CPU body of a kernel: from axes, what is read and what is written.
+type Body = fn(&[Axis; 2], &[f32], &mut [f32]);
+
 fn launch(
     device: &Device,
     (name, shader): (&'static str, &'static Shader),
-    [y, x]: &[Axis; 2],
-    bindings: &[Binding<'_>],
-    count: usize,
-    body: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
+    axes: [Axis; 2],
+    [from, to]: [&Buffer; 2],
+    body: Body,
 ) -> Result<(), KernelError> {
-    if count == 0 {
-        return Ok(());
-    }
+    let [y, x] = &axes;
     let mode = match y.mode {
         Interpolation::Nearest => 0,
         Interpolation::Bilinear => 1,
         Interpolation::BilinearAligned => 2,
     };
-    let push = Push {
-        count: count as u32,
-        input_height: y.inputs as u32,
-        input_width: x.inputs as u32,
-        output_height: y.outputs as u32,
-        output_width: x.outputs as u32,
+    let push = push!(nearest_forward =>
+        count: to.len(),
+        input_height: y.inputs,
+        input_width: x.inputs,
+        output_height: y.outputs,
+        output_width: x.outputs,
         scale_y: y.scale,
         scale_x: x.scale,
-    };
-    let launch = Launch {
-        name,
-        shader,
-        specialization: &[(0, mode)],
-        bindings,
-        push: push_bytes(&push),
-        groups: groups_1d(count.div_ceil(GROUP_THREADS)),
-    };
-    Ok(device.launch(launch, body)?)
+    );
+    let constants = [(0, mode)];
+    let kernel = Kernel::new(name, shader)
+        .constants(&constants)
+        .reads([from])
+        .writes([to]);
+    launch_elements(device, &kernel, push, to.len(), move |[from], [mut to]| {
+        body(&axes, from.of(), to.of());
+    })
 }

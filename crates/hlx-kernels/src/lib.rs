@@ -27,6 +27,7 @@ mod push;
 mod rows;
 mod terms;
 mod tuning;
+mod window;
 
 pub mod activation;
 pub mod attention;

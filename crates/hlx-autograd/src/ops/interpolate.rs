@@ -20,11 +20,7 @@ impl Tensor {
         "assert_eq!(wide.to_vec()?, [0.0, 0.0, 1.0, 1.0]);"
     )]
     pub fn interpolate(&self, output: [usize; 2], mode: Interpolation) -> Result<Tensor> {
-        if self.is_half() || (self.dtype() == DType::U8 && mode == Interpolation::Nearest) {
-            return self.in_f32(|x| x.interpolate(output, mode));
-        }
-        let (planes, input) = self.planes("interpolate")?;
-        self.interpolated(planes, input, output, mode, None)
+        self.interpolated(mode, None, &|_| output)
     }
 
     /// Samples planes to `factors` times their height and width, rounded down, as
@@ -33,23 +29,23 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::max_pool2d`].
     pub fn interpolate_by(&self, factors: [f64; 2], mode: Interpolation) -> Result<Tensor> {
-        if self.is_half() || (self.dtype() == DType::U8 && mode == Interpolation::Nearest) {
-            return self.in_f32(|x| x.interpolate_by(factors, mode));
-        }
-        let (planes, input) = self.planes("interpolate")?;
-        let output = [0, 1].map(|axis| (input[axis] as f64 * factors[axis]).floor() as usize);
-        self.interpolated(planes, input, output, mode, Some(factors))
+        self.interpolated(mode, Some(factors), &|input| {
+            [0, 1].map(|axis| (input[axis] as f64 * factors[axis]).floor() as usize)
+        })
     }
 
     /// By factors, if they are given, else by the ratio of the sizes.
     fn interpolated(
         &self,
-        planes: usize,
-        input: [usize; 2],
-        output: [usize; 2],
         mode: Interpolation,
         scale_factor: Option<[f64; 2]>,
+        output_of: &dyn Fn([usize; 2]) -> [usize; 2],
     ) -> Result<Tensor> {
+        if self.is_half() || (self.dtype() == DType::U8 && mode == Interpolation::Nearest) {
+            return self.in_f32(|x| x.interpolated(mode, scale_factor, output_of));
+        }
+        let (planes, input) = self.planes("interpolate")?;
+        let output = output_of(input);
         let spec = Interpolate2d {
             planes,
             input,

@@ -5,8 +5,8 @@
 
 use hlx_core::{Buffer, Device};
 use hlx_kernels::pool::{
-    AvgDivisor, Pool2d, adaptive_avg_pool2d_backward, adaptive_avg_pool2d_forward,
-    avg_pool2d_backward, avg_pool2d_forward, max_pool2d_backward, max_pool2d_forward,
+    AvgDivisor, AvgPool2d, Pool2d, avg_pool2d_backward, avg_pool2d_forward, max_pool2d_backward,
+    max_pool2d_forward,
 };
 use hlx_kernels::{KernelError, Layout};
 
@@ -182,17 +182,9 @@ impl Tensor {
             return self.in_f32(|x| x.avg_pool2d(options, divisor));
         }
         let (planes, input) = self.planes(OP)?;
-        let spec = pool_of(*options, planes, input);
-        let map = PlaneMap {
-            op: OP,
-            input,
-            output: spec.output()?,
-            launch: move |device: &Device, x: &Buffer, y: &Buffer, transposed| match transposed {
-                false => avg_pool2d_forward(device, x, y, divisor, &spec),
-                true => avg_pool2d_backward(device, x, y, divisor, &spec),
-            },
-        };
-        map.apply(self)
+        let pool = pool_of(*options, planes, input);
+        let spec = AvgPool2d::Windows(pool, divisor);
+        self.averaged(OP, input, pool.output()?, spec)
     }
 
     /// Computes averages over windows that give planes of `output`, as
@@ -210,13 +202,28 @@ impl Tensor {
             return self.in_f32(|x| x.adaptive_avg_pool2d(output));
         }
         let (planes, input) = self.planes(OP)?;
+        let spec = AvgPool2d::Adaptive {
+            planes,
+            input,
+            output,
+        };
+        self.averaged(OP, input, output, spec)
+    }
+
+    fn averaged(
+        &self,
+        op: &'static str,
+        input: [usize; 2],
+        output: [usize; 2],
+        spec: AvgPool2d,
+    ) -> Result<Tensor> {
         let map = PlaneMap {
-            op: OP,
+            op,
             input,
             output,
             launch: move |device: &Device, x: &Buffer, y: &Buffer, transposed| match transposed {
-                false => adaptive_avg_pool2d_forward(device, x, y, planes, input, output),
-                true => adaptive_avg_pool2d_backward(device, x, y, planes, input, output),
+                false => avg_pool2d_forward(device, x, y, &spec),
+                true => avg_pool2d_backward(device, x, y, &spec),
             },
         };
         map.apply(self)

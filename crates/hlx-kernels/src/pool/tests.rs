@@ -170,8 +170,8 @@ fn averages_and_their_gradients_follow_the_definition() {
             windows,
             value,
             |device, [x, y, dy, dx]| {
-                avg_pool2d_forward(device, x, y, divisor, &s)?;
-                avg_pool2d_backward(device, dy, dx, divisor, &s)
+                avg_pool2d_forward(device, x, y, &AvgPool2d::Windows(s, divisor))?;
+                avg_pool2d_backward(device, dy, dx, &AvgPool2d::Windows(s, divisor))
             },
         );
     }
@@ -197,8 +197,13 @@ fn adaptive_averages_and_their_gradients_follow_the_definition() {
         });
         let value = |_: [usize; 2], inside: usize| inside as f32;
         check_averages(3, input, windows, value, |device, [x, y, dy, dx]| {
-            adaptive_avg_pool2d_forward(device, x, y, 3, input, output)?;
-            adaptive_avg_pool2d_backward(device, dy, dx, 3, input, output)
+            let spec = AvgPool2d::Adaptive {
+                planes: 3,
+                input,
+                output,
+            };
+            avg_pool2d_forward(device, x, y, &spec)?;
+            avg_pool2d_backward(device, dy, dx, &spec)
         });
     }
 }
@@ -260,8 +265,20 @@ fn no_planes_have_no_results() {
         let indices = device.alloc_typed(DType::U32, 0).expect("an empty buffer");
         max_pool2d_forward(device, &none, &none, &indices, &s).expect("nothing to do");
         max_pool2d_backward(device, &none, &indices, &none, &s).expect("nothing to do");
-        avg_pool2d_forward(device, &none, &none, AvgDivisor::Padded, &s).expect("nothing to do");
-        avg_pool2d_backward(device, &none, &none, AvgDivisor::Padded, &s).expect("nothing to do");
+        avg_pool2d_forward(
+            device,
+            &none,
+            &none,
+            &AvgPool2d::Windows(s, AvgDivisor::Padded),
+        )
+        .expect("nothing to do");
+        avg_pool2d_backward(
+            device,
+            &none,
+            &none,
+            &AvgPool2d::Windows(s, AvgDivisor::Padded),
+        )
+        .expect("nothing to do");
     }
 }
 
@@ -343,10 +360,24 @@ fn shapes_that_cannot_be_are_refused_in_one_line() {
     let error = max_pool2d_forward(device, &bytes, &y, &places, &good).expect_err("x of i8");
     let expected = "max_pool2d_forward: x has dtype i8, expected f32, i32 or u32";
     assert_eq!(error.to_string(), expected);
-    let error = avg_pool2d_forward(device, &x, &y, AvgDivisor::Fixed(0), &good);
+    let error = avg_pool2d_forward(
+        device,
+        &x,
+        &y,
+        &AvgPool2d::Windows(good, AvgDivisor::Fixed(0)),
+    );
     let error = error.expect_err("a divisor of 0").to_string();
     assert_eq!(error, "avg_pool2d_forward: the divisor is 0");
-    let error = adaptive_avg_pool2d_forward(device, &x, &y, 2, [7, 5], [0, 1]);
+    let error = avg_pool2d_forward(
+        device,
+        &x,
+        &y,
+        &AvgPool2d::Adaptive {
+            planes: 2,
+            input: [7, 5],
+            output: [0, 1],
+        },
+    );
     let error = error.expect_err("no outputs").to_string();
     let expected = "adaptive_avg_pool2d_forward: output is [0, 1], expected from 1 to 32768";
     assert_eq!(error, expected);

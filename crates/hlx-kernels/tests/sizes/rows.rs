@@ -166,16 +166,16 @@ pub const ROWS: &[(&str, Launch)] = &[
         max_pool2d_backward(c, x, x, x, &pool(f))
     }),
     ("avg_pool2d_forward", |c, x, f| {
-        avg_pool2d_forward(c, x, x, AvgDivisor::Padded, &pool(f))
+        avg_pool2d_forward(c, x, x, &AvgPool2d::Windows(pool(f), AvgDivisor::Padded))
     }),
     ("avg_pool2d_backward", |c, x, f| {
-        avg_pool2d_backward(c, x, x, AvgDivisor::Padded, &pool(f))
+        avg_pool2d_backward(c, x, x, &AvgPool2d::Windows(pool(f), AvgDivisor::Padded))
     }),
-    ("adaptive_avg_pool2d_forward", |c, x, [a, b]| {
-        adaptive_avg_pool2d_forward(c, x, x, 1, [a, b], [a, b])
+    ("avg_pool2d_forward", |c, x, [a, b]| {
+        avg_pool2d_forward(c, x, x, &adaptive(1, [a, b]))
     }),
-    ("adaptive_avg_pool2d_backward", |c, x, [a, b]| {
-        adaptive_avg_pool2d_backward(c, x, x, a, [b, 1], [b, 1])
+    ("avg_pool2d_backward", |c, x, [a, b]| {
+        avg_pool2d_backward(c, x, x, &adaptive(a, [b, 1]))
     }),
     ("interpolate2d_forward", |c, x, f| {
         interpolate2d_forward(c, x, x, &resize(f))
@@ -676,5 +676,13 @@ fn params_of<'a>(
         dbias,
         shards,
         accumulate: false,
+    }
+}
+
+fn adaptive(planes: usize, extents: [usize; 2]) -> AvgPool2d {
+    AvgPool2d::Adaptive {
+        planes,
+        input: extents,
+        output: extents,
     }
 }

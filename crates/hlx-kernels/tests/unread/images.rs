@@ -11,8 +11,8 @@ use hlx_kernels::interpolate::{
     Interpolate2d, Interpolation, interpolate2d_backward, interpolate2d_forward,
 };
 use hlx_kernels::pool::{
-    AvgDivisor, Pool2d, adaptive_avg_pool2d_backward, adaptive_avg_pool2d_forward,
-    avg_pool2d_backward, avg_pool2d_forward, max_pool2d_backward, max_pool2d_forward,
+    AvgDivisor, AvgPool2d, Pool2d, avg_pool2d_backward, avg_pool2d_forward, max_pool2d_backward,
+    max_pool2d_forward,
 };
 use hlx_kernels::testing::{normal, values};
 
@@ -244,14 +244,29 @@ fn pools(run: &mut Run<'_>) -> Result<(), KernelError> {
             continue;
         }
         let (y, dx) = (run.output(outputs)?, run.output(2 * pixels)?);
-        avg_pool2d_forward(run.device, &x, &y, AvgDivisor::Inside, &spec)?;
-        avg_pool2d_backward(run.device, &dy, &dx, AvgDivisor::Inside, &spec)?;
+        avg_pool2d_forward(
+            run.device,
+            &x,
+            &y,
+            &AvgPool2d::Windows(spec, AvgDivisor::Inside),
+        )?;
+        avg_pool2d_backward(
+            run.device,
+            &dy,
+            &dx,
+            &AvgPool2d::Windows(spec, AvgDivisor::Inside),
+        )?;
         run.keep_all([&y, &dx])?;
     }
     let (x, dy) = (run.input(&values(3, 70))?, run.input(&values(4, 24))?);
     let (y, dx) = (run.output(24)?, run.output(70)?);
-    adaptive_avg_pool2d_forward(run.device, &x, &y, 2, [5, 7], [3, 4])?;
-    adaptive_avg_pool2d_backward(run.device, &dy, &dx, 2, [5, 7], [3, 4])?;
+    let spec = AvgPool2d::Adaptive {
+        planes: 2,
+        input: [5, 7],
+        output: [3, 4],
+    };
+    avg_pool2d_forward(run.device, &x, &y, &spec)?;
+    avg_pool2d_backward(run.device, &dy, &dx, &spec)?;
     run.keep_all([&y, &dx])
 }
 

@@ -1,0 +1,134 @@
+//! Windows over planes, of convolutions and pooling, and what kernels over planes share: their checks, and the launch of
+//! a thread per element of the result.
+
+use hlx_core::{Buffer, Device, ReadSlice, WriteSlice};
+
+use crate::error::{KernelError, check_len, check_that};
+use crate::kernel::{Kernel, PushConstants};
+use crate::map::GROUP_THREADS;
+
+/// Places along an axis stay far from the 32 bits that shaders count them in.
+const LONGEST: usize = 1 << 28;
+
+/// Windows over a plane. Pairs are of y and x.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Windows {
+    /// Height and width of the plane.
+    pub input: [usize; 2],
+    /// Elements of a window.
+    pub kernel: [usize; 2],
+    /// Elements from one window to the next.
+    pub stride: [usize; 2],
+    /// Elements outside of the plane on each side.
+    pub padding: [usize; 2],
+    /// Elements from one of a window to the next.
+    pub dilation: [usize; 2],
+}
+
+impl Windows {
+    /// Checks that nothing is 0 but the padding.
+    pub fn check(&self, name: &'static str) -> Result<(), KernelError> {
+        let pairs = [
+            ("input", self.input),
+            ("kernel", self.kernel),
+            ("stride", self.stride),
+            ("dilation", self.dilation),
+        ];
+        pairs.into_iter().try_for_each(|(argument, pair)| {
+            check_that(name, pair[0] > 0 && pair[1] > 0, || {
+                format!("{argument} is {pair:?}, expected at least 1")
+            })
+        })
+    }
+
+    /// Height and width of the results, for windows that [`Windows::check`] has passed:
+    /// `(input + 2 padding - dilation (kernel - 1) - 1) / stride + 1`, rounded down, or with `ceil_mode` up, less a last
+    /// window that begins past the plane and its first padding.
+    pub fn output(&self, name: &'static str, ceil_mode: bool) -> Result<[usize; 2], KernelError> {
+        let along = |axis| self.output_along(name, axis, ceil_mode);
+        Ok([along(0)?, along(1)?])
+    }
+
+    fn output_along(
+        &self,
+        name: &'static str,
+        axis: usize,
+        ceil_mode: bool,
+    ) -> Result<usize, KernelError> {
+        let [input, kernel, stride, padding, dilation] = [
+            self.input,
+            self.kernel,
+            self.stride,
+            self.padding,
+            self.dilation,
+        ]
+        .map(|pair| pair[axis]);
+        let span = dilation.saturating_mul(kernel - 1).saturating_add(1);
+        let padded = input.saturating_add(padding.saturating_mul(2));
+        let longest = padded.max(span).max(stride).max(dilation);
+        check_that(name, longest <= LONGEST, || {
+            format!("padded input, kernel or stride is beyond {LONGEST} along axis {axis}")
+        })?;
+        check_that(name, span <= padded, || {
+            let of = ["height", "width"][axis];
+            format!("kernel has a {of} of {span}, expected at most {padded}, the padded input's")
+        })?;
+        if !ceil_mode {
+            return Ok((padded - span) / stride + 1);
+        }
+        let windows = (padded - span).div_ceil(stride) + 1;
+        Ok(windows - usize::from((windows - 1) * stride >= input + padding))
+    }
+}
+
+/// Checks the extents of planes that have no windows.
+pub(crate) fn check_extents(
+    name: &'static str,
+    input: [usize; 2],
+    output: [usize; 2],
+    longest: usize,
+) -> Result<(), KernelError> {
+    let pairs = [("input", input), ("output", output)];
+    pairs.into_iter().try_for_each(|(argument, pair)| {
+        check_that(name, pair.iter().all(|x| (1..=longest).contains(x)), || {
+            format!("{argument} is {pair:?}, expected from 1 to {longest}")
+        })
+    })
+}
+
+/// Checks the length of `[planes, height, width]`, and that 32 bits count it.
+pub(crate) fn check_planes(
+    name: &'static str,
+    planes: usize,
+    (argument, buffer): (&'static str, &Buffer),
+    [height, width]: [usize; 2],
+) -> Result<(), KernelError> {
+    let len = planes.saturating_mul(height).saturating_mul(width);
+    check_len(name, argument, buffer, len)?;
+    check_that(name, u32::try_from(len).is_ok(), || {
+        let most = u32::MAX;
+        format!("{argument} has {len} elements, expected at most {most}")
+    })
+}
+
+/// Launches a kernel over planes with a thread for each of `count` results.
+pub(crate) fn launch_elements<const R: usize, const W: usize>(
+    device: &Device,
+    kernel: &Kernel<'_>,
+    push: PushConstants,
+    count: usize,
+    body: impl Fn([ReadSlice<'_>; R], [WriteSlice<'_>; W]) + Send + Sync + 'static,
+) -> Result<(), KernelError> {
+    if count == 0 {
+        return Ok(());
+    }
+    kernel.launch_bound(
+        device,
+        push,
+        count.div_ceil(GROUP_THREADS),
+        move |bindings| {
+            let (read, written) = bindings.split_typed();
+            body(read, written);
+        },
+    )
+}
