@@ -4,7 +4,7 @@ use anyhow::Result;
 use hlx_core::{Buffer, Device};
 use hlx_kernels::KernelError;
 use hlx_kernels::product::{MatMul, matmul, step_product};
-use hlx_kernels::recurrent::{LstmBackward, LstmForward, Step, lstm_backward, lstm_forward};
+use hlx_kernels::recurrent::{Cell, CellBackward, CellForward, Step, cell_backward, cell_forward};
 use hlx_kernels::reduce::column_sum;
 
 use crate::maker::{Launches, Maker};
@@ -45,6 +45,7 @@ impl Layer {
     fn steps(&self) -> impl DoubleEndedIterator<Item = Step> + use<> {
         let [batch, time, _, width] = self.sizes;
         (0..time).map(move |position| Step {
+            cell: Cell::Lstm,
             batch,
             time,
             width,
@@ -72,15 +73,15 @@ impl Layer {
         let (shape, weight) = ([batch, 4 * units, units], &self.weight_hh);
         for step in self.steps() {
             step_product(device, [hidden, weight], bias, &self.sums, shape, false)?;
-            let buffers = LstmForward {
+            let buffers = CellForward {
                 x: &self.projected,
                 from_hidden: &self.sums,
-                cell,
+                cells: Some(cell),
                 hidden,
                 gates: &self.gates,
                 out: &self.out,
             };
-            lstm_forward(device, step, &buffers)?;
+            cell_forward(device, step, &buffers)?;
         }
         Ok(())
     }
@@ -122,17 +123,18 @@ impl Gradients {
         let [dhidden, dcell] = &self.dstate;
         let (shape, weight) = ([batch, units, rows], &layer.weight_hh);
         for step in layer.steps().rev() {
-            let buffers = LstmBackward {
+            let buffers = CellBackward {
                 gates: &layer.gates,
                 out: &layer.out,
-                first_cell: &layer.state[1],
+                first: &layer.state[1],
                 dout: &self.dout,
                 dhidden,
-                dcell,
+                dcells: Some(dcell),
                 dstep: &self.dstep,
-                dgates: &self.dgates,
+                dx: &self.dgates,
+                dfrom_hidden: None,
             };
-            lstm_backward(device, step, &buffers)?;
+            cell_backward(device, step, &buffers)?;
             step_product(device, [&self.dstep, weight], None, dhidden, shape, false)?;
         }
         let of_input = MatMul::new(all, input, rows);

@@ -22,18 +22,48 @@
 
 mod cpu;
 
-use hlx_core::{Binding, Buffer, Device, Launch, Shader, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Device, Shader};
 
-use crate::error::{KernelError, check_len, check_sizes, check_that};
+use crate::error::{KernelError, check_sizes, check_that};
+use crate::kernel::Kernel;
 
 shader!(lstm_forward_shader, recurrent::lstm_forward);
 shader!(lstm_backward_shader, recurrent::lstm_backward);
 shader!(gru_forward_shader, recurrent::gru_forward);
 shader!(gru_backward_shader, recurrent::gru_backward);
 
+/// A kind of cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cell {
+    /// `torch.nn.LSTM`'s.
+    Lstm,
+    /// `torch.nn.GRU`'s.
+    Gru,
+}
+
+impl Cell {
+    /// W, the gates.
+    pub const fn gates(self) -> usize {
+        match self {
+            Self::Lstm => 4,
+            Self::Gru => 3,
+        }
+    }
+
+    /// The states that a step hands to the next one: the hidden one, and an LSTM's cells.
+    pub const fn states(self) -> usize {
+        match self {
+            Self::Lstm => 2,
+            Self::Gru => 1,
+        }
+    }
+}
+
 /// Where a step is in its sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
+    /// What computes it.
+    pub cell: Cell,
     /// B
     pub batch: usize,
     /// T
@@ -46,12 +76,10 @@ pub struct Step {
     pub previous: Option<usize>,
 }
 
-impl Step {
-    /// Checks the sizes: behind this no number of elements wraps.
-    fn check(&self, name: &'static str) -> Result<(), KernelError> {
-        check_sizes(name, &[self.batch, self.time, self.width])
-    }
+/// An operand of a step: its name, its use and its length.
+type Operand<'a> = (&'static str, Binding<'a>, usize);
 
+impl Step {
     /// The elements of a `[B, H]` tensor.
     fn units(&self) -> usize {
         self.batch * self.width
@@ -62,227 +90,201 @@ impl Step {
         self.time * self.units()
     }
 
-    /// Launches a step over buffers that have the lengths given with them.
-    fn launch(
-        &self,
-        device: &Device,
-        name: &'static str,
-        shader: &'static Shader,
-        buffers: &[(&'static str, Binding<'_>, usize)],
-        body: impl Fn(&mut hlx_core::CpuBindings<'_>) + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    /// Checks the step: behind this no number of elements wraps.
+    fn check(&self, name: &'static str) -> Result<(), KernelError> {
+        check_sizes(name, &[self.batch, self.time, self.width])?;
         let within = |position: usize| position < self.time;
+        let (position, previous, time) = (self.position, self.previous, self.time);
         check_that(
             name,
-            within(self.position) && self.previous.is_none_or(within),
-            || {
-                let (position, previous) = (self.position, self.previous);
-                let time = self.time;
-                format!("position is {position} after {previous:?}, expected below {time}")
-            },
-        )?;
-        let most = device.max_binding_words();
-        for (argument, binding, len) in buffers {
-            check_len(name, argument, binding.buffer(), *len)?;
-            check_that(name, *len <= most, || {
+            within(position) && previous.is_none_or(within),
+            || format!("position is {position} after {previous:?}, expected below {time}"),
+        )
+    }
+
+    /// Launches a step over its operands, in binding order; `body` computes it on the CPU.
+    fn launch<'a, const R: usize, const W: usize>(
+        self,
+        device: &Device,
+        (name, shader): (&'static str, &'static Shader),
+        operands: impl Iterator<Item = Operand<'a>>,
+        body: fn(Self, [&[f32]; R], [&mut [f32]; W]),
+    ) -> Result<(), KernelError> {
+        let (most, mut kernel) = (device.max_binding_words(), Kernel::new(name, shader));
+        for (argument, binding, len) in operands {
+            kernel = kernel.checked(argument, binding, len)?;
+            check_that(name, len <= most, || {
                 format!("{argument} has {len} elements, expected at most {most} on this device")
             })?;
         }
-        let bindings: Vec<Binding<'_>> = buffers.iter().map(|(_, binding, _)| *binding).collect();
-        let push = lstm_forward_shader::Push {
-            batch: self.batch as u32,
-            time: self.time as u32,
-            width: self.width as u32,
-            position: self.position as u32,
-            previous: self.previous.unwrap_or(self.time) as u32,
-        };
-        let launch = Launch {
-            name,
-            shader,
-            specialization: &[],
-            bindings: &bindings,
-            push: push_bytes(&push),
-            groups: groups_1d(self.units().div_ceil(256)),
-        };
-        Ok(device.launch(launch, body)?)
+        let Self {
+            batch,
+            time,
+            width,
+            position,
+            ..
+        } = self;
+        let previous = self.previous.unwrap_or(time);
+        let push = push!(lstm_forward_shader => batch, time, width, position, previous);
+        let groups = self.units().div_ceil(256);
+        kernel.launch(device, push, groups, move |read, written| {
+            body(self, read, written);
+        })
     }
 }
 
-/// The buffers of [`lstm_forward`].
+/// The buffers of [`cell_forward`], for W gates.
 #[derive(Clone, Copy, Debug)]
-pub struct LstmForward<'a> {
-    /// `[B, T, 4, H]`: the inputs times their weights, and their bias.
+pub struct CellForward<'a> {
+    /// `[B, T, W, H]`: the inputs times their weights, and their bias.
     pub x: &'a Buffer,
-    /// `[B, 4, H]`: `s`.
+    /// `[B, W, H]`: `s`.
     pub from_hidden: &'a Buffer,
-    /// `[B, H]`: the cells before the step, replaced by those after it.
-    pub cell: &'a Buffer,
-    /// `[B, H]`: overwritten by the hidden state after the step.
+    /// `[B, H]`, of an LSTM: the cells before the step, replaced by those after it.
+    pub cells: Option<&'a Buffer>,
+    /// `[B, H]`: the hidden state, which a GRU reads, replaced by the one after the step.
     pub hidden: &'a Buffer,
-    /// `[B, T, 4, H]`: the position's gates are written, for [`lstm_backward`].
+    /// `[B, T, 4, H]`: the position's gates are written, for [`cell_backward`]; of a GRU `r`, `z`, `n` and `s_n`.
     pub gates: &'a Buffer,
-    /// `[2, B, T, H]`: the position's hidden state, then its cells, are written.
+    /// `[B, T, H]`, of an LSTM `[2, B, T, H]`: the position's hidden state, then its cells, are written.
     pub out: &'a Buffer,
 }
 
-/// Computes a step of an LSTM: `torch.nn.LSTM`.
+/// Computes a step of a cell.
 ///
 /// # Errors
-/// A shape error if a length is not as above, a tensor larger than the device binds, or the device's
-/// error; so for all functions here.
-pub fn lstm_forward(
+/// A shape error if a length is not as above, [`KernelError::Argument`] if an LSTM has no cells, a GRU some, or a tensor is
+/// larger than the device binds; the device's error.
+pub fn cell_forward(
     device: &Device,
     step: Step,
-    buffers: &LstmForward<'_>,
+    buffers: &CellForward<'_>,
 ) -> Result<(), KernelError> {
-    step.check("lstm_forward")?;
+    let (name, w, hidden) = match step.cell {
+        Cell::Lstm => ("lstm_forward", 4, Binding::Write(buffers.hidden)),
+        Cell::Gru => ("gru_forward", 3, Binding::ReadWrite(buffers.hidden)),
+    };
+    step.check(name)?;
     let (units, all) = (step.units(), step.all());
-    let buffers = [
-        ("x", Binding::Read(buffers.x), 4 * all),
-        ("from_hidden", Binding::Read(buffers.from_hidden), 4 * units),
-        ("cell", Binding::ReadWrite(buffers.cell), units),
-        ("hidden", Binding::Write(buffers.hidden), units),
-        ("gates", Binding::ReadWrite(buffers.gates), 4 * all),
-        ("out", Binding::ReadWrite(buffers.out), 2 * all),
+    check_given(name, "cells", buffers.cells, step.cell == Cell::Lstm)?;
+    let (x, s) = (Binding::Read(buffers.x), Binding::Read(buffers.from_hidden));
+    let operands = [
+        Some(("x", x, w * all)),
+        Some(("from_hidden", s, w * units)),
+        buffers
+            .cells
+            .map(|cells| ("cell", Binding::ReadWrite(cells), units)),
+        Some(("hidden", hidden, units)),
+        Some(("gates", Binding::ReadWrite(buffers.gates), 4 * all)),
+        Some((
+            "out",
+            Binding::ReadWrite(buffers.out),
+            step.cell.states() * all,
+        )),
     ];
-    let shader = &lstm_forward_shader::SHADER;
-    step.launch(device, "lstm_forward", shader, &buffers, move |bindings| {
-        let (read, written) = bindings.split::<2, 4>();
-        cpu::lstm_forward(step, read, written);
-    })
+    let operands = operands.into_iter().flatten();
+    match step.cell {
+        Cell::Lstm => {
+            let kernel = (name, &lstm_forward_shader::SHADER);
+            step.launch(device, kernel, operands, cpu::lstm_forward)
+        }
+        Cell::Gru => {
+            let kernel = (name, &gru_forward_shader::SHADER);
+            step.launch(device, kernel, operands, cpu::gru_forward)
+        }
+    }
 }
 
-/// The buffers of [`lstm_backward`].
+/// The buffers of [`cell_backward`], for W gates.
 #[derive(Clone, Copy, Debug)]
-pub struct LstmBackward<'a> {
-    /// `[B, T, 4, H]`, as [`lstm_forward`] left them.
+pub struct CellBackward<'a> {
+    /// `[B, T, 4, H]`, as [`cell_forward`] left them.
     pub gates: &'a Buffer,
-    /// `[2, B, T, H]`, likewise.
+    /// `[B, T, H]` or `[2, B, T, H]`, likewise.
     pub out: &'a Buffer,
-    /// `[B, H]`: the cells before the first step.
-    pub first_cell: &'a Buffer,
-    /// `[2, B, T, H]`: the gradient of `out`.
+    /// `[B, H]`: an LSTM's cells, or a GRU's hidden state, before the first step.
+    pub first: &'a Buffer,
+    /// The gradient of `out`.
     pub dout: &'a Buffer,
-    /// `[B, H]`: the gradient of the hidden state from the step after.
+    /// `[B, H]`: the gradient of the hidden state from the step after. A GRU replaces it by the part for the step before
+    /// that goes through no product.
     pub dhidden: &'a Buffer,
-    /// `[B, H]`: that of the cells, replaced by the one for the step before.
-    pub dcell: &'a Buffer,
-    /// `[B, 4, H]`: overwritten by the gradient of the step's `x + s`.
+    /// `[B, H]`, of an LSTM: that of the cells, replaced by the one for the step before.
+    pub dcells: Option<&'a Buffer>,
+    /// `[B, W, H]`: overwritten by the gradient of the step's `s`.
     pub dstep: &'a Buffer,
-    /// `[B, T, 4, H]`: the same is written at the position.
-    pub dgates: &'a Buffer,
-}
-
-/// Computes the gradients of a step of an LSTM.
-pub fn lstm_backward(
-    device: &Device,
-    step: Step,
-    buffers: &LstmBackward<'_>,
-) -> Result<(), KernelError> {
-    step.check("lstm_backward")?;
-    let (units, all) = (step.units(), step.all());
-    let buffers = [
-        ("gates", Binding::Read(buffers.gates), 4 * all),
-        ("out", Binding::Read(buffers.out), 2 * all),
-        ("first_cell", Binding::Read(buffers.first_cell), units),
-        ("dout", Binding::Read(buffers.dout), 2 * all),
-        ("dhidden", Binding::Read(buffers.dhidden), units),
-        ("dcell", Binding::ReadWrite(buffers.dcell), units),
-        ("dstep", Binding::Write(buffers.dstep), 4 * units),
-        ("dgates", Binding::ReadWrite(buffers.dgates), 4 * all),
-    ];
-    let shader = &lstm_backward_shader::SHADER;
-    step.launch(device, "lstm_backward", shader, &buffers, move |bindings| {
-        let (read, written) = bindings.split::<5, 3>();
-        cpu::lstm_backward(step, read, written);
-    })
-}
-
-/// The buffers of [`gru_forward`].
-#[derive(Clone, Copy, Debug)]
-pub struct GruForward<'a> {
-    /// `[B, T, 3, H]`: the inputs times their weights, and their bias.
-    pub x: &'a Buffer,
-    /// `[B, 3, H]`: `s`.
-    pub from_hidden: &'a Buffer,
-    /// `[B, H]`: the hidden state before the step, replaced by the one after it.
-    pub hidden: &'a Buffer,
-    /// `[B, T, 4, H]`: the position's `r`, `z`, `n` and `s_n` are written, for [`gru_backward`].
-    pub gates: &'a Buffer,
-    /// `[B, T, H]`: the position's hidden state is written.
-    pub out: &'a Buffer,
-}
-
-/// Computes a step of a GRU: `torch.nn.GRU`.
-pub fn gru_forward(
-    device: &Device,
-    step: Step,
-    buffers: &GruForward<'_>,
-) -> Result<(), KernelError> {
-    step.check("gru_forward")?;
-    let (units, all) = (step.units(), step.all());
-    let buffers = [
-        ("x", Binding::Read(buffers.x), 3 * all),
-        ("from_hidden", Binding::Read(buffers.from_hidden), 3 * units),
-        ("hidden", Binding::ReadWrite(buffers.hidden), units),
-        ("gates", Binding::ReadWrite(buffers.gates), 4 * all),
-        ("out", Binding::ReadWrite(buffers.out), all),
-    ];
-    let shader = &gru_forward_shader::SHADER;
-    step.launch(device, "gru_forward", shader, &buffers, move |bindings| {
-        let (read, written) = bindings.split::<2, 3>();
-        cpu::gru_forward(step, read, written);
-    })
-}
-
-/// The buffers of [`gru_backward`].
-#[derive(Clone, Copy, Debug)]
-pub struct GruBackward<'a> {
-    /// `[B, T, 4, H]`, as [`gru_forward`] left them.
-    pub gates: &'a Buffer,
-    /// `[B, T, H]`, likewise.
-    pub out: &'a Buffer,
-    /// `[B, H]`: the hidden state before the first step.
-    pub first_hidden: &'a Buffer,
-    /// `[B, T, H]`: the gradient of `out`.
-    pub dout: &'a Buffer,
-    /// `[B, H]`: the gradient of the hidden state from the step after, replaced by the part for the
-    /// step before that goes through no product.
-    pub dhidden: &'a Buffer,
-    /// `[B, 3, H]`: overwritten by the gradient of the step's `s`.
-    pub dstep: &'a Buffer,
-    /// `[B, T, 3, H]`: the gradient of `x` is written at the position.
+    /// `[B, T, W, H]`: the gradient of `x` is written at the position. An LSTM's `s` has the same one.
     pub dx: &'a Buffer,
-    /// `[B, T, 3, H]`: that of `s`.
-    pub dfrom_hidden: &'a Buffer,
+    /// `[B, T, W, H]`, of a GRU: that of `s`.
+    pub dfrom_hidden: Option<&'a Buffer>,
 }
 
-/// Computes the gradients of a step of a GRU.
-pub fn gru_backward(
+/// Computes the gradients of a step of a cell.
+///
+/// # Errors
+/// As [`cell_forward`].
+pub fn cell_backward(
     device: &Device,
     step: Step,
-    buffers: &GruBackward<'_>,
+    buffers: &CellBackward<'_>,
 ) -> Result<(), KernelError> {
-    step.check("gru_backward")?;
-    let (units, all) = (step.units(), step.all());
-    let buffers = [
-        ("gates", Binding::Read(buffers.gates), 4 * all),
-        ("out", Binding::Read(buffers.out), all),
-        ("first_hidden", Binding::Read(buffers.first_hidden), units),
-        ("dout", Binding::Read(buffers.dout), all),
-        ("dhidden", Binding::ReadWrite(buffers.dhidden), units),
-        ("dstep", Binding::Write(buffers.dstep), 3 * units),
-        ("dx", Binding::ReadWrite(buffers.dx), 3 * all),
-        (
-            "dfrom_hidden",
-            Binding::ReadWrite(buffers.dfrom_hidden),
-            3 * all,
+    let (name, w, first, dhidden) = match step.cell {
+        Cell::Lstm => (
+            "lstm_backward",
+            4,
+            "first_cell",
+            Binding::Read(buffers.dhidden),
         ),
+        Cell::Gru => (
+            "gru_backward",
+            3,
+            "first_hidden",
+            Binding::ReadWrite(buffers.dhidden),
+        ),
+    };
+    step.check(name)?;
+    let (units, all) = (step.units(), step.all());
+    let is_lstm = step.cell == Cell::Lstm;
+    check_given(name, "dcells", buffers.dcells, is_lstm)?;
+    check_given(name, "dfrom_hidden", buffers.dfrom_hidden, !is_lstm)?;
+    let states = step.cell.states() * all;
+    let dsums = buffers.dfrom_hidden;
+    let operands = [
+        Some(("gates", Binding::Read(buffers.gates), 4 * all)),
+        Some(("out", Binding::Read(buffers.out), states)),
+        Some((first, Binding::Read(buffers.first), units)),
+        Some(("dout", Binding::Read(buffers.dout), states)),
+        Some(("dhidden", dhidden, units)),
+        buffers
+            .dcells
+            .map(|dcells| ("dcell", Binding::ReadWrite(dcells), units)),
+        Some(("dstep", Binding::Write(buffers.dstep), w * units)),
+        Some(("dx", Binding::ReadWrite(buffers.dx), w * all)),
+        dsums.map(|dsums| ("dfrom_hidden", Binding::ReadWrite(dsums), w * all)),
     ];
-    let shader = &gru_backward_shader::SHADER;
-    step.launch(device, "gru_backward", shader, &buffers, move |bindings| {
-        let (read, written) = bindings.split::<4, 4>();
-        cpu::gru_backward(step, read, written);
+    let operands = operands.into_iter().flatten();
+    match step.cell {
+        Cell::Lstm => {
+            let kernel = (name, &lstm_backward_shader::SHADER);
+            step.launch(device, kernel, operands, cpu::lstm_backward)
+        }
+        Cell::Gru => {
+            let kernel = (name, &gru_backward_shader::SHADER);
+            step.launch(device, kernel, operands, cpu::gru_backward)
+        }
+    }
+}
+
+/// Checks that a buffer of one kind of cell is there where it should be, and only there.
+fn check_given(
+    name: &'static str,
+    argument: &'static str,
+    buffer: Option<&Buffer>,
+    expected: bool,
+) -> Result<(), KernelError> {
+    check_that(name, buffer.is_some() == expected, || {
+        let verb = if expected { "needs" } else { "has no" };
+        format!("this cell {verb} {argument}")
     })
 }
 

@@ -7,13 +7,14 @@
 
 mod gru;
 mod lstm;
+mod scan;
 #[cfg(test)]
 mod tests;
 
 use hlx_core::{Buffer, Device};
 use hlx_kernels::elementwise::assign_strided;
 use hlx_kernels::product::{Incoming, Role, step_product};
-use hlx_kernels::recurrent::Step;
+use hlx_kernels::recurrent::{Cell, Step};
 use hlx_kernels::reduce::column_sum;
 use hlx_kernels::transpose::transpose;
 use hlx_kernels::{KernelError, Layout, Operand};
@@ -40,13 +41,13 @@ pub struct Recurrence<'a> {
 /// The sizes of a sequence, and the order of its positions.
 #[derive(Clone, Copy)]
 struct Sequence {
+    cell: Cell,
     batch: usize,
     time: usize,
     /// H, the units.
     width: usize,
     /// The width of a hidden state: P with a projection, else H.
     hidden: usize,
-    gates: usize,
     reverse: bool,
 }
 
@@ -61,14 +62,15 @@ struct Parameters {
 }
 
 impl Sequence {
-    /// Checks the operands of `op` with `gates` gates.
+    /// Checks the operands of `op`.
     fn new(
         op: &'static str,
+        cell: Cell,
         projected: &Tensor,
         recurrence: &Recurrence<'_>,
         initial: &[(&'static str, Option<&Tensor>)],
-        gates: usize,
     ) -> Result<Self> {
+        let gates = cell.gates();
         let Recurrence {
             weight,
             bias,
@@ -121,13 +123,17 @@ impl Sequence {
             }
         }
         Ok(Self {
+            cell,
             batch,
             time,
             width,
             hidden,
-            gates,
             reverse,
         })
+    }
+
+    fn gates(&self) -> usize {
+        self.cell.gates()
     }
 
     /// The elements of \[B, H\].
@@ -139,6 +145,7 @@ impl Sequence {
     fn steps(self) -> impl DoubleEndedIterator<Item = Step> {
         let place = move |n: usize| if self.reverse { self.time - 1 - n } else { n };
         (0..self.time).map(move |n| Step {
+            cell: self.cell,
             batch: self.batch,
             time: self.time,
             width: self.width,
@@ -305,7 +312,7 @@ impl Parameters {
         accumulate: bool,
     ) -> Result<()> {
         let sequence = &self.sequence;
-        let rows = sequence.gates * sequence.width;
+        let rows = sequence.gates() * sequence.width;
         let shape = [sequence.batch, sequence.hidden, rows];
         Ok(step_product(
             device,
@@ -326,7 +333,7 @@ impl Parameters {
         first: &Buffer,
     ) -> Result<()> {
         let sequence = &self.sequence;
-        let columns = sequence.gates * sequence.width;
+        let columns = sequence.gates() * sequence.width;
         let rows = sequence.batch * sequence.time;
         if let Some(bias) = self.bias.as_ref().filter(|bias| bias.requires_grad()) {
             pass.parameter(&bias.input(), self.batch, |device, target, shards| {

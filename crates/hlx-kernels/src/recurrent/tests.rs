@@ -5,8 +5,9 @@ use crate::testing::{assert_close, normal, run_everywhere};
 
 const SIZES: [[usize; 3]; 4] = [[1, 1, 1], [2, 3, 31], [3, 2, 32], [5, 4, 67]];
 
-fn steps([batch, time, width]: [usize; 3]) -> Vec<Step> {
+fn steps(cell: Cell, [batch, time, width]: [usize; 3]) -> Vec<Step> {
     let step = |position, previous| Step {
+        cell,
         batch,
         time,
         width,
@@ -70,7 +71,7 @@ fn units(step: Step) -> impl Iterator<Item = (usize, usize, usize)> {
 
 #[test]
 fn lstm_steps_are_the_formulas() {
-    for step in SIZES.into_iter().flat_map(steps) {
+    for step in SIZES.into_iter().flat_map(|sizes| steps(Cell::Lstm, sizes)) {
         let (n_units, all, width) = (step.units(), step.all(), step.width);
         let (x, s, cell) = (
             normal(1, 4 * all),
@@ -87,15 +88,15 @@ fn lstm_steps_are_the_formulas() {
                 mem.input(device, &vec![0.0; 2 * all])?,
             ];
             let [x, from_hidden, cell, hidden, gates, out] = &buffers;
-            let arguments = LstmForward {
+            let arguments = CellForward {
                 x,
                 from_hidden,
-                cell,
+                cells: Some(cell),
                 hidden,
                 gates,
                 out,
             };
-            lstm_forward(device, step, &arguments)?;
+            cell_forward(device, step, &arguments)?;
             Ok(buffers[2..].to_vec())
         });
         let (mut cells, mut hidden) = (vec![0.0; n_units], vec![0.0; n_units]);
@@ -124,7 +125,7 @@ fn lstm_steps_are_the_formulas() {
 
 #[test]
 fn lstm_derivatives_are_those_of_the_formulas() {
-    for step in SIZES.into_iter().flat_map(steps) {
+    for step in SIZES.into_iter().flat_map(|sizes| steps(Cell::Lstm, sizes)) {
         let (n_units, all, width) = (step.units(), step.all(), step.width);
         let (x, s) = (normal(1, 4 * all), normal(2, 4 * n_units));
         let (first, mut out) = (normal(3, n_units), normal(4, 2 * all));
@@ -176,17 +177,18 @@ fn lstm_derivatives_are_those_of_the_formulas() {
                 mem.output(device, 4 * n_units)?,
                 mem.input(device, &vec![0.0; 4 * all])?,
             ];
-            let arguments = LstmBackward {
+            let arguments = CellBackward {
                 gates: &inputs[0],
                 out: &inputs[1],
-                first_cell: &inputs[2],
+                first: &inputs[2],
                 dout: &inputs[3],
                 dhidden: &inputs[4],
-                dcell: &outputs[0],
+                dcells: Some(&outputs[0]),
                 dstep: &outputs[1],
-                dgates: &outputs[2],
+                dx: &outputs[2],
+                dfrom_hidden: None,
             };
-            lstm_backward(device, step, &arguments)?;
+            cell_backward(device, step, &arguments)?;
             Ok(outputs.to_vec())
         });
         assert_close("dcell", &got[0], &dbefore, 5e-6, 5e-6);
@@ -197,7 +199,7 @@ fn lstm_derivatives_are_those_of_the_formulas() {
 
 #[test]
 fn gru_steps_are_the_formulas() {
-    for step in SIZES.into_iter().flat_map(steps) {
+    for step in SIZES.into_iter().flat_map(|sizes| steps(Cell::Gru, sizes)) {
         let (n_units, all, width) = (step.units(), step.all(), step.width);
         let (x, s) = (normal(1, 3 * all), normal(2, 3 * n_units));
         let before = normal(3, n_units);
@@ -210,14 +212,15 @@ fn gru_steps_are_the_formulas() {
                 mem.input(device, &vec![0.0; all])?,
             ];
             let [x, from_hidden, hidden, gates, out] = &buffers;
-            let arguments = GruForward {
+            let arguments = CellForward {
                 x,
                 from_hidden,
+                cells: None,
                 hidden,
                 gates,
                 out,
             };
-            gru_forward(device, step, &arguments)?;
+            cell_forward(device, step, &arguments)?;
             Ok(buffers[2..].to_vec())
         });
         let (mut hidden, mut gates) = (vec![0.0; n_units], vec![0.0; 4 * all]);
@@ -245,7 +248,7 @@ fn gru_steps_are_the_formulas() {
 
 #[test]
 fn gru_derivatives_are_those_of_the_formulas() {
-    for step in SIZES.into_iter().flat_map(steps) {
+    for step in SIZES.into_iter().flat_map(|sizes| steps(Cell::Gru, sizes)) {
         let (n_units, all, width) = (step.units(), step.all(), step.width);
         let (x, s) = (normal(1, 3 * all), normal(2, 3 * n_units));
         let (first, out) = (normal(3, n_units), normal(4, all));
@@ -295,17 +298,18 @@ fn gru_derivatives_are_those_of_the_formulas() {
                 mem.input(device, &vec![0.0; 3 * all])?,
                 mem.input(device, &vec![0.0; 3 * all])?,
             ];
-            let arguments = GruBackward {
+            let arguments = CellBackward {
                 gates: &inputs[0],
                 out: &inputs[1],
-                first_hidden: &inputs[2],
+                first: &inputs[2],
                 dout: &inputs[3],
                 dhidden: &outputs[0],
+                dcells: None,
                 dstep: &outputs[1],
                 dx: &outputs[2],
-                dfrom_hidden: &outputs[3],
+                dfrom_hidden: Some(&outputs[3]),
             };
-            gru_backward(device, step, &arguments)?;
+            cell_backward(device, step, &arguments)?;
             Ok(outputs.to_vec())
         });
         let wanted = [dbefore, dstep, dx, ds];
@@ -325,20 +329,22 @@ fn positions_and_lengths_that_do_not_fit_are_refused() {
     let (x, s, hidden, gates, out) = (words(36), words(12), words(4), words(48), words(12));
     let message = |position, hidden: &Buffer| {
         let step = Step {
+            cell: Cell::Gru,
             batch: 2,
             time: 3,
             width: 2,
             position,
             previous: None,
         };
-        let arguments = GruForward {
+        let arguments = CellForward {
             x: &x,
             from_hidden: &s,
+            cells: None,
             hidden,
             gates: &gates,
             out: &out,
         };
-        gru_forward(&device, step, &arguments)
+        cell_forward(&device, step, &arguments)
             .expect_err("refused")
             .to_string()
     };

@@ -241,71 +241,75 @@ pub const ROWS: &[(&str, Launch)] = &[
         };
         guarded_factor(c, one, &watched, one, 1.0)
     }),
-    ("lstm_forward", |c, x, f| {
-        let [from_hidden, cell, hidden, gates, out] = [x; 5];
-        lstm_forward(
-            c,
-            step(f),
-            &LstmForward {
-                x,
-                from_hidden,
-                cell,
-                hidden,
-                gates,
-                out,
-            },
-        )
-    }),
-    ("lstm_backward", |c, x, f| {
-        let [gates, out, first_cell, dout, dhidden, dcell, dstep, dgates] = [x; 8];
-        let buffers = LstmBackward {
-            gates,
-            out,
-            first_cell,
-            dout,
-            dhidden,
-            dcell,
-            dstep,
-            dgates,
-        };
-        lstm_backward(c, step(f), &buffers)
-    }),
-    ("gru_forward", |c, x, f| {
+    ("cell_forward", |c, x, f| {
+        let step = step(Cell::Lstm, f);
+        let cells = (step.cell == Cell::Lstm).then_some(x);
         let [from_hidden, hidden, gates, out] = [x; 4];
-        gru_forward(
+        cell_forward(
             c,
-            step(f),
-            &GruForward {
+            step,
+            &CellForward {
                 x,
                 from_hidden,
+                cells,
                 hidden,
                 gates,
                 out,
             },
         )
     }),
-    ("gru_backward", |c, x, f| {
-        let [
+    ("cell_backward", |c, x, f| {
+        let [gates, out, first, dout, dhidden, dstep, dx] = [x; 7];
+        let step = step(Cell::Lstm, f);
+        let is_lstm = step.cell == Cell::Lstm;
+        let (dcells, dfrom_hidden) = (is_lstm.then_some(x), (!is_lstm).then_some(x));
+        let buffers = CellBackward {
             gates,
             out,
-            first_hidden,
+            first,
             dout,
             dhidden,
+            dcells,
             dstep,
-            dfrom_hidden,
             dx,
-        ] = [x; 8];
-        let buffers = GruBackward {
-            gates,
-            out,
-            first_hidden,
-            dout,
-            dhidden,
-            dstep,
             dfrom_hidden,
-            dx,
         };
-        gru_backward(c, step(f), &buffers)
+        cell_backward(c, step, &buffers)
+    }),
+    ("cell_forward", |c, x, f| {
+        let step = step(Cell::Gru, f);
+        let cells = (step.cell == Cell::Lstm).then_some(x);
+        let [from_hidden, hidden, gates, out] = [x; 4];
+        cell_forward(
+            c,
+            step,
+            &CellForward {
+                x,
+                from_hidden,
+                cells,
+                hidden,
+                gates,
+                out,
+            },
+        )
+    }),
+    ("cell_backward", |c, x, f| {
+        let [gates, out, first, dout, dhidden, dstep, dx] = [x; 7];
+        let step = step(Cell::Gru, f);
+        let is_lstm = step.cell == Cell::Lstm;
+        let (dcells, dfrom_hidden) = (is_lstm.then_some(x), (!is_lstm).then_some(x));
+        let buffers = CellBackward {
+            gates,
+            out,
+            first,
+            dout,
+            dhidden,
+            dcells,
+            dstep,
+            dx,
+            dfrom_hidden,
+        };
+        cell_backward(c, step, &buffers)
     }),
     ("experts_table", |c, x, f| {
         experts_table(c, x, &choices(f)).map(drop)
@@ -561,8 +565,9 @@ fn multiply_of(c: &Device, x: &Buffer, of: [Matrices; 2]) -> Result<(), KernelEr
     run(Arithmetic::Portable).or_else(|error| run(Arithmetic::Integer).map_err(|_| error))
 }
 
-fn step([a, b]: [usize; 2]) -> Step {
+fn step(cell: Cell, [a, b]: [usize; 2]) -> Step {
     Step {
+        cell,
         batch: a,
         time: 1,
         width: b,

@@ -6,10 +6,7 @@ use hlx_kernels::activation::Activation;
 use hlx_kernels::product::{
     Epilogue, MatMul, Prologue, matmul, matmul_after, matmul_integers, matmul_with, step_product,
 };
-use hlx_kernels::recurrent::{
-    GruBackward, GruForward, LstmBackward, LstmForward, Step, gru_backward, gru_forward,
-    lstm_backward, lstm_forward,
-};
+use hlx_kernels::recurrent::{Cell, CellBackward, CellForward, Step, cell_backward, cell_forward};
 use hlx_kernels::testing::{ids, normal};
 
 use crate::Entry;
@@ -163,6 +160,7 @@ fn recurrent(run: &mut Run<'_>) -> Result<(), KernelError> {
     let (units, all) = (batch * width, batch * time * width);
     for (position, previous) in [(1, Some(0)), (3, None)] {
         let step = Step {
+            cell: Cell::Lstm,
             batch,
             time,
             width,
@@ -183,15 +181,15 @@ fn recurrent(run: &mut Run<'_>) -> Result<(), KernelError> {
         );
         let (hidden, gates) = (run.output(units)?, run.output(4 * all)?);
         let out = run.output(2 * all)?;
-        let buffers = LstmForward {
+        let buffers = CellForward {
             x: &x,
             from_hidden: &from_hidden,
-            cell: &cell,
+            cells: Some(&cell),
             hidden: &hidden,
             gates: &gates,
             out: &out,
         };
-        lstm_forward(run.device, step, &buffers)?;
+        cell_forward(run.device, step, &buffers)?;
         run.keep_all([&cell, &hidden])?;
         run.keep_where(&gates, here(4))?;
         run.keep_where(&out, here(1))?;
@@ -204,19 +202,24 @@ fn recurrent(run: &mut Run<'_>) -> Result<(), KernelError> {
         let first = run.input_hiding(&normal(7, units), |_| previous.is_some())?;
         let (dhidden, dcell) = (run.input(&normal(8, units))?, run.input(&normal(9, units))?);
         let (dstep, dgates) = (run.output(4 * units)?, run.output(4 * all)?);
-        let buffers = LstmBackward {
+        let buffers = CellBackward {
             gates: &gates,
             out: &out,
-            first_cell: &first,
+            first: &first,
             dout: &dout,
             dhidden: &dhidden,
-            dcell: &dcell,
+            dcells: Some(&dcell),
             dstep: &dstep,
-            dgates: &dgates,
+            dx: &dgates,
+            dfrom_hidden: None,
         };
-        lstm_backward(run.device, step, &buffers)?;
+        cell_backward(run.device, step, &buffers)?;
         run.keep_all([&dcell, &dstep])?;
         run.keep_where(&dgates, here(4))?;
+        let step = Step {
+            cell: Cell::Gru,
+            ..step
+        };
         gru(run, step, [units, all], &first)?;
     }
     Ok(())
@@ -237,14 +240,15 @@ fn gru(
         run.input(&normal(3, units))?,
     );
     let (gates, out) = (run.output(4 * all)?, run.output(all)?);
-    let buffers = GruForward {
+    let buffers = CellForward {
         x: &x,
         from_hidden: &from_hidden,
+        cells: None,
         hidden: &hidden,
         gates: &gates,
         out: &out,
     };
-    gru_forward(run.device, step, &buffers)?;
+    cell_forward(run.device, step, &buffers)?;
     run.keep(&hidden)?;
     run.keep_where(&gates, here(4))?;
     run.keep_where(&out, here(1))?;
@@ -259,17 +263,18 @@ fn gru(
         run.output(3 * all)?,
         run.output(3 * all)?,
     );
-    let buffers = GruBackward {
+    let buffers = CellBackward {
         gates: &gates,
         out: &out,
-        first_hidden: first,
+        first,
         dout: &dout,
         dhidden: &dhidden,
+        dcells: None,
         dstep: &dstep,
         dx: &dx,
-        dfrom_hidden: &dfrom,
+        dfrom_hidden: Some(&dfrom),
     };
-    gru_backward(run.device, step, &buffers)?;
+    cell_backward(run.device, step, &buffers)?;
     run.keep_all([&dhidden, &dstep])?;
     run.keep_where(&dx, here(3))?;
     run.keep_where(&dfrom, here(3))
