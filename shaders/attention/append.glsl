@@ -91,14 +91,10 @@ float rstd_of(Line own) {
     precise float rstd = 1.0;
     if (NORMED) {
         precise vec4 lanes = vec4(0.0);
-        for (uint first = hlx_row_thread(); first < push.width; first += HLX_LANES)
-            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                uint d = first + 32u * j;
-                if (d < push.width) {
-                    precise float x = source(own.kind, own.from + d);
-                    lanes[j] = hlx_add(lanes[j], hlx_mul(x, x));
-                }
-            }
+        HLX_EACH_LANE(d, push.width, {
+            precise float x = source(own.kind, own.from + d);
+            lanes[j] = hlx_add(lanes[j], hlx_mul(x, x));
+        })
         precise float square = hlx_div(hlx_row_sum(lanes), float(push.width));
         rstd = hlx_div(1.0, hlx_sqrt(hlx_add(square, push.eps)));
     }

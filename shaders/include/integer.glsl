@@ -58,6 +58,15 @@ uint hlx_upper_digits(ivec4 q) {
     return hlx_lower_digits((q + 128) >> 8);
 }
 
+// Stores the digits of four integers, a word in each plane: wide ones have two planes, the upper digits first.
+#define HLX_STORE_DIGITS(digits, at, plane, q, wide) \
+    if (wide) { \
+        digits[at] = hlx_upper_digits(q); \
+        digits[(plane) + (at)] = hlx_lower_digits(q); \
+    } else { \
+        digits[at] = hlx_lower_digits(q); \
+    }
+
 // The whole sum 256 high + low as a float, rounded once: of its upper bits and the 23 below. Either is exact, and a float
 // by its bits alone, as a conversion takes as long as four other instructions.
 float hlx_float_of_sums(int high, int low) {

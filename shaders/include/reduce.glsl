@@ -9,11 +9,7 @@
 // the thread. A shader includes arith.glsl and math.glsl first, and writes its loop as
 //
 //   vec4 lanes = vec4(0.0);
-//   for (uint first = hlx_row_thread(); first < cols; first += HLX_LANES)
-//       for (uint j = 0u; j < 4u; ++j) {
-//           uint col = first + 32u * j;
-//           if (row < rows && col < cols) lanes[j] = hlx_add(lanes[j], x[row * cols + col]);
-//       }
+//   HLX_EACH_LANE(col, cols, lanes[j] = hlx_add(lanes[j], x[row * cols + col]);)
 //   float total = hlx_row_sum(lanes);
 //
 // hlx_row_sum and hlx_row_max hold barriers: every thread of the workgroup calls them, those of
@@ -27,6 +23,14 @@ layout(local_size_x = 256) in;
 
 const uint HLX_LANES = 128u;
 const uint HLX_ROWS = 8u;
+
+// The statement for each column below `end` of the thread's lanes, in order: lane j has the column that is named.
+#define HLX_EACH_LANE(col, end, STATEMENT) \
+    for (uint first = hlx_row_thread(); first < (end); first += HLX_LANES) \
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) { \
+            uint col = first + 32u * j; \
+            if (col < (end)) STATEMENT \
+        }
 
 // One slot a level: a thread may still read a level while its neighbour writes the next one.
 shared float hlx_levels[5][256];

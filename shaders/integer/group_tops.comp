@@ -18,17 +18,7 @@ const uint OWN_ROWS = 16u;
 const uint ROWS = 8u * OWN_ROWS;
 const uint COLUMNS = 128u;
 
-// The group of a row: the last whose first row is not behind it.
-uint group_of(uint row) {
-    uint first = 0u;
-    uint end = push.groups;
-    while (first + 1u < end) {
-        uint middle = first + (end - first) / 2u;
-        if (row_of(middle) <= row) first = middle;
-        else end = middle;
-    }
-    return first;
-}
+DEFINE_GROUP_OF(group_of, row, row_of)
 
 void add(uvec4 top, uint column, uint group) {
     [[unroll]] for (uint c = 0u; c < 4u; ++c)

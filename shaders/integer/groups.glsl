@@ -33,3 +33,16 @@ vec4 load(uint row, uint column) {
     [[unroll]] for (uint j = 0u; j < 4u; ++j) if (column + j < push.columns) v[j] = x[at + j];
     return v;
 }
+
+// Defines a function that finds the group of a row or of a digit: the last whose first one is not behind it.
+#define DEFINE_GROUP_OF(group_of, place, FIRST_OF) \
+    uint group_of(uint place) { \
+        uint first = 0u; \
+        uint end = push.groups; \
+        while (first + 1u < end) { \
+            uint middle = first + (end - first) / 2u; \
+            if (FIRST_OF(middle) <= place) first = middle; \
+            else end = middle; \
+        } \
+        return first; \
+    }

@@ -79,12 +79,7 @@ void main() {
         if (word >= push.words) break;
         ivec4 q = hlx_quantised4(v[j], exponent, scale);
         uint to = row * push.words + word;
-        if (WIDE) {
-            prepared[to] = hlx_upper_digits(q);
-            prepared[plane + to] = hlx_lower_digits(q);
-        } else {
-            prepared[to] = hlx_lower_digits(q);
-        }
+        HLX_STORE_DIGITS(prepared, to, plane, q, WIDE)
     }
 #ifdef TWICE
     int narrow_exponent = hlx_row_exponent(top, false);

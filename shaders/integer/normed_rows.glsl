@@ -1,16 +1,18 @@
 // The result of a norm of rows as integers of 16 bits, with the norm's statistics; its floats are stored nowhere. x: [rows, cols], of
 // one piece; digits: [2, rows, words], the upper digits first, zeros past cols; exponents: [rows].
-//   OF_LAYER_NORM   y = fma((x - mean) rstd, weight, bias); stats: [rows, 2] = (mean, rstd)
-//   else            y = (x rstd) weight; stats: [rows] = rstd
-// With HELD a workgroup keeps its rows in registers until it knows their largest magnitude.
+// The norm is one of norm/kind.glsl; stats: [rows, 2] or [rows]. With HELD a workgroup keeps its rows in registers until it knows their largest magnitude.
+#ifdef CENTRED
+#define MEAN found.x
+#define RSTD found.y
+#else
+#define RSTD found
+#endif
+#define HLX_REDUCTIONS 2
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
 #include "../include/integer.glsl"
-#ifdef HELD
-#define HLX_REDUCTIONS 2
-#include "../include/held_row.glsl"
-#else
-#include "../include/reduce.glsl"
+#include "../norm/kind.glsl"
+#ifndef HELD
 const uint HLX_GROUP_ROWS = HLX_ROWS;
 const uint HLX_THREADS = 32u;
 #endif
@@ -27,17 +29,9 @@ layout(set = 0, binding = 4) writeonly restrict buffer Exponents { int exponents
 layout(set = 0, binding = 5) writeonly restrict buffer Stats { float stats[]; };
 layout(push_constant) uniform Push { uint rows; uint cols; float eps; uint words; } push;
 
-#ifdef OF_LAYER_NORM
-#include "../layer_norm/statistics.glsl"
-#define STATISTICS vec2
-float normed(float x, vec2 found, uint col) {
-    return hlx_fma(hlx_mul(hlx_sub(x, found.x), found.y), weight[col], bias[col]);
-}
-#else
-#include "../rms_norm/statistics.glsl"
-#define STATISTICS float
-float normed(float x, float found, uint col) { return hlx_mul(hlx_mul(x, found), weight[col]); }
-#endif
+#include "../norm/statistics.glsl"
+
+float normed(float x, STATISTICS found, uint col) { return RESULT(NORMAL(x), col); }
 
 shared uint tops[HLX_GROUP_ROWS];
 
@@ -65,11 +59,8 @@ void main() {
     uint top = 0u;
     HLX_EACH(i) if (hlx_has(i)) {
         uint col = hlx_col(i);
-#ifdef OF_LAYER_NORM
-        precise float y = hlx_fma(hlx_mul(v[i], found.y), weight[col], bias[col]);
-#else
-        precise float y = hlx_mul(hlx_mul(v[i], found), weight[col]);
-#endif
+        // v has the mean removed already.
+        precise float y = RESULT(hlx_mul(v[i], RSTD), col);
         top = max(top, hlx_magnitude(y));
     }
 #else
@@ -95,7 +86,7 @@ void main() {
     vec2 scale = hlx_scale(exponent);
     if (thread == 0u) {
         exponents[row] = exponent;
-#ifdef OF_LAYER_NORM
+#ifdef CENTRED
         stats[2u * row] = found.x;
         stats[2u * row + 1u] = found.y;
 #else

@@ -22,17 +22,7 @@ const uint PLANES = WIDE ? 2u : 1u;
 
 shared uint tile[2u * COLUMNS * STRIDE];
 
-// The group of a digit: the last whose first digit is not behind it.
-uint group_of(uint digit) {
-    uint first = 0u;
-    uint end = push.groups;
-    while (first + 1u < end) {
-        uint middle = first + (end - first) / 2u;
-        if (digit_of(middle) <= digit) first = middle;
-        else end = middle;
-    }
-    return first;
-}
+DEFINE_GROUP_OF(group_of, digit, digit_of)
 
 void main() {
     uint blocks = (push.columns + COLUMNS - 1u) / COLUMNS;

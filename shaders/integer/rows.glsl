@@ -83,11 +83,6 @@ void main() {
         if (word >= end) break;
         uint at = row * push.words + word;
         ivec4 q = hlx_quantised4(v[j], exponent, scale);
-        if (WIDE) {
-            digits[at] = hlx_upper_digits(q);
-            digits[push.rows * push.words + at] = hlx_lower_digits(q);
-        } else {
-            digits[at] = hlx_lower_digits(q);
-        }
+        HLX_STORE_DIGITS(digits, at, push.rows * push.words, q, WIDE)
     }
 }

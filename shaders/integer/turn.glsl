@@ -52,12 +52,7 @@ void store_of_row(vec4 v, uint outer, uint row, uint column) {
     int exponent = hlx_row_exponent(tops[top], WIDE_ROWS);
     ivec4 q = hlx_quantised4(v, exponent, hlx_scale(exponent));
     uint to = (outer * push.k + row) * push.row_words + column / 4u;
-    if (WIDE_ROWS) {
-        row_digits[to] = hlx_upper_digits(q);
-        row_digits[push.outer * push.k * push.row_words + to] = hlx_lower_digits(q);
-    } else {
-        row_digits[to] = hlx_lower_digits(q);
-    }
+    HLX_STORE_DIGITS(row_digits, to, push.outer * push.k * push.row_words, q, WIDE_ROWS)
     if (column % HLX_PIECE == 0u) row_exponents[top - at_row_top(0u, 0u, 0u)] = exponent;
 }
 #endif

@@ -79,12 +79,13 @@ pub fn shaders(root: &Path) -> Result<Vec<Shader>, String> {
         })
     };
     let folder_of = |path: PathBuf| path.parent().unwrap_or(&dir).to_path_buf();
-    for (name, source) in variants::sources(root)? {
-        let place = (
-            folder_of(dir.join(&name)),
-            format!("{}: {name}", variants::LIST),
-        );
-        add(name, source, place)?;
+    for row in variants::sources(root)? {
+        let folder = match row.from_root {
+            true => dir.clone(),
+            false => folder_of(dir.join(&row.name)),
+        };
+        let origin = format!("{}: {}", variants::LIST, row.name);
+        add(row.name, row.text, (folder, origin))?;
     }
     for (name, source) in [families::sources(root)?, activations::sources(root)?].concat() {
         let place = (dir.join("include"), format!("shaders/include: {name}"));

@@ -14,10 +14,20 @@ enum Line {
     Module(String, String, Vec<String>),
 }
 
-/// The source of every row, by the module's name.
+/// A row.
+pub struct Variant {
+    /// The module's name.
+    pub name: String,
+    /// The text of the source.
+    pub text: String,
+    /// Whether the text includes its base from `shaders/`, and not from the folder of the module's family.
+    pub from_root: bool,
+}
+
+/// Every row.
 ///
 /// Errors name a malformed line or a set that is not there.
-pub fn sources(root: &Path) -> Result<Vec<(String, String)>, String> {
+pub fn sources(root: &Path) -> Result<Vec<Variant>, String> {
     let mut sets = BTreeMap::new();
     let mut sources = Vec::new();
     for line in table::read(root, LIST, parse)? {
@@ -26,7 +36,11 @@ pub fn sources(root: &Path) -> Result<Vec<(String, String)>, String> {
             Line::Module(name, base, words) => {
                 let text = source(&base, &words, &sets);
                 let text = text.map_err(|set| format!("{LIST}: {name}: no set {set}"))?;
-                sources.push((name, text));
+                sources.push(Variant {
+                    name,
+                    text,
+                    from_root: base.contains('/'),
+                });
             }
         }
     }
