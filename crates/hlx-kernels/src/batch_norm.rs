@@ -24,12 +24,11 @@ mod cpu;
 #[cfg(test)]
 mod tests;
 
-use hlx_core::{
-    Binding, Buffer, CpuBindings, DType, Device, Launch, Shader, as_u32, groups_1d, push_bytes,
-};
+use hlx_core::{Binding, Buffer, Device, as_u32};
 
 use crate::division::division;
 use crate::error::{KernelError, check_len, check_sizes, check_that};
+use crate::kernel::{Kernel, PushConstants};
 use crate::lanes::{LANES, RowGroup};
 use crate::map::GROUP_THREADS;
 use crate::terms::PIECE;
@@ -139,78 +138,52 @@ impl BatchNorm {
             momentum,
         }
     }
-
-    /// The push constants of the kernels over elements.
-    fn element_push(&self) -> apply::Push {
-        let (magic, shift) = division(self.length as u32);
-        apply::Push {
-            count: self.len() as u32,
-            shards: self.shards as u32,
-            samples: self.samples as u32,
-            channels: self.channels as u32,
-            extent: self.length as u32,
-            magic,
-            shift,
-        }
-    }
 }
 
-/// A launch over rows of lanes or over elements, without its operands.
-struct Kernel<'a> {
-    name: &'static str,
-    shader: &'static Shader,
-    /// The constants after those of the frame.
-    constants: &'a [(u32, u32)],
-    push: &'a [u8],
+/// Launches a kernel over rows of lanes, whose threads may hold `cols` elements at once; `constants` come after those of the
+/// frame.
+fn launch_rows<const R: usize, const W: usize>(
+    device: &Device,
+    kernel: &Kernel<'_>,
+    constants: &[(u32, u32)],
+    push: &statistics::Push,
+    (rows, cols): (usize, usize),
+    body: impl Fn([&[f32]; R], [&mut [f32]; W]) + Send + Sync + 'static,
+) -> Result<(), KernelError> {
+    // Blocks by powers of two: few pipelines serve all lengths.
+    let held = cols.div_ceil(LANES).max(1).next_power_of_two() * LANES;
+    let (group, cols) = match RowGroup::held(device, held) {
+        Some(group) => (group, held),
+        None => (RowGroup::streamed(device, LANES).0, LANES),
+    };
+    let constants = [&group.specialization(cols)[..], constants].concat();
+    let kernel = kernel.constants(&constants);
+    kernel.launch(device, PushConstants::of(push), group.groups(rows), body)
 }
 
-impl Kernel<'_> {
-    /// Launches a workgroup's rows: `cols` is what a row's threads may hold at once.
-    fn rows(
-        &self,
-        device: &Device,
-        (rows, cols): (usize, usize),
-        bindings: &[Binding<'_>],
-        body: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
-        // Blocks by powers of two: few pipelines serve all lengths.
-        let held = cols.div_ceil(LANES).max(1).next_power_of_two() * LANES;
-        let (group, cols) = match RowGroup::held(device, held) {
-            Some(group) => (group, held),
-            None => (RowGroup::streamed(device, LANES).0, LANES),
-        };
-        let specialization = [&group.specialization(cols)[..], self.constants].concat();
-        let launch = Launch {
-            name: self.name,
-            shader: self.shader,
-            specialization: &specialization,
-            bindings,
-            push: self.push,
-            groups: group.groups(rows),
-        };
-        Ok(device.launch(launch, body)?)
-    }
-
-    /// Launches four elements a thread.
-    fn elements(
-        &self,
-        device: &Device,
-        spec: &BatchNorm,
-        bindings: &[Binding<'_>],
-        body: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
-        let whole = (5, u32::from(spec.length.is_multiple_of(4)));
-        let specialization = [&[whole][..], self.constants].concat();
-        let launch = Launch {
-            name: self.name,
-            shader: self.shader,
-            specialization: &specialization,
-            bindings,
-            push: self.push,
-            groups: groups_1d(spec.len().div_ceil(4 * GROUP_THREADS)),
-        };
-        Ok(device.launch(launch, body)?)
-    }
+/// Launches a kernel of four elements per thread.
+fn launch_elements<const R: usize, const W: usize>(
+    device: &Device,
+    kernel: &Kernel<'_>,
+    constants: &[(u32, u32)],
+    spec: &BatchNorm,
+    body: impl Fn([&[f32]; R], [&mut [f32]; W]) + Send + Sync + 'static,
+) -> Result<(), KernelError> {
+    let whole = (5, u32::from(spec.length.is_multiple_of(4)));
+    let constants = [&[whole][..], constants].concat();
+    let groups = spec.len().div_ceil(4 * GROUP_THREADS);
+    let (magic, shift) = division(spec.length as u32);
+    let push = push!(apply =>
+        count: spec.len(),
+        shards: spec.shards,
+        samples: spec.samples,
+        channels: spec.channels,
+        extent: spec.length,
+        magic,
+        shift,
+    );
+    let kernel = kernel.constants(&constants);
+    kernel.launch(device, push, groups, body)
 }
 
 /// Elements that a row's threads load before they add: 4,096 for the statistics, which need them
@@ -271,38 +244,23 @@ pub fn batch_norm_statistics_kept(
         eps,
         running.and_then(|running| running.momentum).unwrap_or(0.0),
     );
+    let kernel = Kernel::new(NAME, &statistics::SHADER)
+        .reads_if(counts)
+        .reads([x])
+        .writes([partials]);
     let constants = [(4, u32::from(counted))];
-    // Without counts the binding is not read; any buffer will do.
-    let counts = counts.unwrap_or(x);
-    let kernel = Kernel {
-        name: NAME,
-        shader: &statistics::SHADER,
-        constants: &constants,
-        push: push_bytes(&push),
-    };
-    let bindings = [
-        Binding::Read(counts),
-        Binding::Read(x),
-        Binding::Write(partials),
-    ];
-    let rows = channels * spec.pieces();
-    kernel.rows(
+    let shape = (channels * spec.pieces(), spec.terms().min(HELD));
+    launch_rows(
         device,
-        (rows, spec.terms().min(HELD)),
-        &bindings,
-        move |b| {
-            let ([counts, x], [partials]) = b.split();
+        &kernel,
+        &constants,
+        &push,
+        shape,
+        move |[counts, x], [partials]| {
             cpu::statistics(x, partials, empty_of(counted, counts), &spec);
         },
     )?;
-    launch_join(
-        device,
-        counts,
-        partials,
-        stats,
-        running,
-        (&spec, counted, eps),
-    )
+    launch_join(device, counts, partials, stats, running, (&spec, eps))
 }
 
 /// Moves the running values by the shards whose pieces have left `partials`
@@ -324,52 +282,41 @@ pub fn batch_norm_follow(
     check_len(NAME, "counts", counts, 1)?;
     // The statistics themselves were used by the passes.
     let stats = device.alloc_shape(&[2, spec.shards, spec.channels])?;
-    let how = (spec, true, 1.0);
-    launch_join(device, counts, partials, &stats, Some(running), how)
+    let counts = Some(counts);
+    launch_join(device, counts, partials, &stats, Some(running), (spec, 1.0))
 }
 
 fn launch_join(
     device: &Device,
-    counts: &Buffer,
+    counts: Option<&Buffer>,
     partials: &Buffer,
     stats: &Buffer,
     running: Option<&Running<'_>>,
-    (spec, counted, eps): (&BatchNorm, bool, f32),
+    (spec, eps): (&BatchNorm, f32),
 ) -> Result<(), KernelError> {
     const NAME: &str = "batch_norm_join";
-    let (spec, tracks) = (*spec, running.is_some());
+    let (spec, counted, tracks) = (*spec, counts.is_some(), running.is_some());
     let momentum = running.and_then(|running| running.momentum);
-    let [mean, variance] = match running {
-        Some(running) => [running.mean.clone(), running.variance.clone()],
-        None => [device.alloc(spec.channels)?, device.alloc(spec.channels)?],
-    };
-    check_len(NAME, "running_mean", &mean, spec.channels)?;
-    check_len(NAME, "running_var", &variance, spec.channels)?;
     if let Some(running) = running {
+        check_len(NAME, "running_mean", running.mean, spec.channels)?;
+        check_len(NAME, "running_var", running.variance, spec.channels)?;
         check_len(NAME, "tracked", running.tracked, 1)?;
     }
-    let push = spec.push(eps, momentum.unwrap_or(0.0));
     let constants = [
         (4, u32::from(counted)),
         (5, u32::from(tracks)),
         (6, u32::from(tracks && momentum.is_none())),
     ];
-    let kernel = Kernel {
-        name: NAME,
-        shader: &join::SHADER,
-        constants: &constants,
-        push: push_bytes(&push),
-    };
-    let bindings = [
-        Binding::Read(counts),
-        Binding::Read(partials),
-        Binding::Write(stats),
-        Binding::ReadWrite(&mean),
-        Binding::ReadWrite(&variance),
-        Binding::Read(running.map_or(partials, |running| running.tracked)),
-    ];
-    kernel.rows(device, (spec.channels, LANES), &bindings, move |b| {
-        let ([counts, partials, tracked], [stats, mean, variance]) = b.split();
+    let kernel = Kernel::new(NAME, &join::SHADER)
+        .reads_if(counts)
+        .reads([partials])
+        .writes([stats])
+        .writes_if(running.map(|running| Binding::ReadWrite(running.mean)))
+        .writes_if(running.map(|running| Binding::ReadWrite(running.variance)))
+        .reads_if(running.map(|running| running.tracked));
+    let push = spec.push(eps, momentum.unwrap_or(0.0));
+    let body = move |[counts, partials, tracked]: [&[f32]; 3], written: [&mut [f32]; 3]| {
+        let [stats, mean, variance] = written;
         let empty = empty_of(counted, counts);
         cpu::join(partials, stats, empty, eps, &spec);
         if tracks {
@@ -379,7 +326,15 @@ fn launch_join(
             };
             cpu::follow(partials, stats, (mean, variance), empty, follow, &spec);
         }
-    })
+    };
+    launch_rows(
+        device,
+        &kernel,
+        &constants,
+        &push,
+        (spec.channels, LANES),
+        body,
+    )
 }
 
 /// Computes y from the statistics; overwrites y, and adds to [`Running::tracked`] the shards that the
@@ -403,39 +358,28 @@ pub fn batch_norm_apply(
     let (spec, counted, tracks) = (*spec, counts.is_some(), tracked.is_some());
     spec.check_sizes(NAME)?;
     check_operands(NAME, &[("x", x), ("y", y)], counts, &spec)?;
-    check_len(NAME, "weight", weight, spec.channels)?;
-    check_len(NAME, "bias", bias, spec.channels)?;
-    check_len(NAME, "stats", stats, [2, spec.shards, spec.channels])?;
-    let tracked = match tracked {
-        Some(tracked) => tracked.clone(),
-        None => device.alloc_typed(DType::U32, 1)?,
+    let kernel = Kernel::new(NAME, &apply::SHADER)
+        .reads_if(counts)
+        .reads([x])
+        .read("weight", weight, spec.channels)?
+        .read("bias", bias, spec.channels)?
+        .read("stats", stats, [2, spec.shards, spec.channels])?
+        .writes([y]);
+    let kernel = match tracked {
+        Some(tracked) => kernel.update("tracked", tracked, 1)?,
+        None => kernel.writes_if(None),
     };
-    check_len(NAME, "tracked", &tracked, 1)?;
-    let push = spec.element_push();
-    let kernel = Kernel {
-        name: NAME,
-        shader: &apply::SHADER,
-        constants: &[(4, u32::from(counted)), (6, u32::from(tracks))],
-        push: push_bytes(&push),
-    };
-    let bindings = [
-        Binding::Read(counts.unwrap_or(x)),
-        Binding::Read(x),
-        Binding::Read(weight),
-        Binding::Read(bias),
-        Binding::Read(stats),
-        Binding::Write(y),
-        Binding::ReadWrite(&tracked),
-    ];
-    kernel.elements(device, &spec, &bindings, move |b| {
-        let ([counts, x, weight, bias, stats], [y, tracked]) = b.split();
+    let constants = [(4, u32::from(counted)), (6, u32::from(tracks))];
+    let body = move |[counts, x, weight, bias, stats]: [&[f32]; 5], written: [&mut [f32]; 2]| {
+        let [y, tracked] = written;
         cpu::apply(x, [weight, bias, stats], y, &spec);
         if tracks {
             let empty = empty_of(counted, counts);
             let n = tracked[0].to_bits() + spec.followed(empty) as u32;
             tracked[0] = f32::from_bits(n);
         }
-    })
+    };
+    launch_elements(device, &kernel, &constants, &spec, body)
 }
 
 /// Computes dx, and the shards' dweight and dbias; overwrites all three, or with `accumulate` adds to
@@ -465,69 +409,39 @@ pub fn batch_norm_backward(
     check_len(NAME, "stats", stats, [2, channels])?;
     check_len(NAME, "dweight", dweight, channels)?;
     check_len(NAME, "dbias", dbias, channels)?;
-    let counts = counts.unwrap_or(x);
     let partials = device.alloc_shape(&[2, channels, spec.pieces()])?;
     let means = device.alloc_shape(&[2, channels])?;
     let push = spec.push(0.0, 0.0);
-    let sums = Kernel {
-        name: "batch_norm_backward_sums",
-        shader: &backward_sums::SHADER,
-        constants: &[(4, u32::from(counted))],
-        push: push_bytes(&push),
-    };
-    let [counts_read, x_read] = [Binding::Read(counts), Binding::Read(x)];
-    let (dy_read, stats_read) = (Binding::Read(dy), Binding::Read(stats));
-    let bindings = [
-        counts_read,
-        x_read,
-        dy_read,
-        stats_read,
-        Binding::Write(&partials),
-    ];
+    let of_counts = (4, u32::from(counted));
+    let sums = Kernel::new("batch_norm_backward_sums", &backward_sums::SHADER)
+        .reads_if(counts)
+        .reads([x, dy, stats])
+        .writes([&partials]);
     let shape = (channels * spec.pieces(), spec.terms().min(HELD_OF_TWO));
-    sums.rows(device, shape, &bindings, move |b| {
-        let ([counts, x, dy, stats], [partials]) = b.split();
+    let body = move |[counts, x, dy, stats]: [&[f32]; 4], [partials]: [&mut [f32]; 1]| {
         cpu::backward_sums([x, dy, stats], partials, empty_of(counted, counts), &spec);
-    })?;
-    let join = Kernel {
-        name: "batch_norm_backward_join",
-        shader: &backward_join::SHADER,
-        constants: &[(4, u32::from(counted)), (5, u32::from(accumulate))],
-        push: push_bytes(&push),
     };
-    let bindings = [
-        counts_read,
-        Binding::Read(&partials),
-        Binding::Write(&means),
-        Binding::ReadWrite(dweight),
-        Binding::ReadWrite(dbias),
-    ];
-    join.rows(device, (channels, LANES), &bindings, move |b| {
-        let ([counts, partials], [means, dweight, dbias]) = b.split();
+    launch_rows(device, &sums, &[of_counts], &push, shape, body)?;
+    let join = Kernel::new("batch_norm_backward_join", &backward_join::SHADER)
+        .reads_if(counts)
+        .reads([&partials])
+        .writes([&means])
+        .updates([dweight, dbias]);
+    let constants = [of_counts, (5, u32::from(accumulate))];
+    let body = move |[counts, partials]: [&[f32]; 2], [means, dweight, dbias]: [&mut [f32]; 3]| {
         let empty = empty_of(counted, counts);
         cpu::backward_join(partials, means, [dweight, dbias], accumulate, empty, &spec);
-    })?;
-    let push = spec.element_push();
-    let input = Kernel {
-        name: "batch_norm_backward_input",
-        shader: &backward_input::SHADER,
-        constants: &[(4, u32::from(counted))],
-        push: push_bytes(&push),
     };
-    let bindings = [
-        counts_read,
-        x_read,
-        dy_read,
-        Binding::Read(weight),
-        stats_read,
-        Binding::Read(&means),
-        Binding::Write(dx),
-    ];
-    input.elements(device, &spec, &bindings, move |b| {
-        let ([counts, x, dy, weight, stats, means], [dx]) = b.split();
+    launch_rows(device, &join, &constants, &push, (channels, LANES), body)?;
+    let input = Kernel::new("batch_norm_backward_input", &backward_input::SHADER)
+        .reads_if(counts)
+        .reads([x, dy, weight, stats, &means])
+        .writes([dx]);
+    let body = move |[counts, x, dy, weight, stats, means]: [&[f32]; 6], [dx]: [&mut [f32]; 1]| {
         let empty = empty_of(counted, counts);
         cpu::backward_input([x, dy, weight, stats, means], dx, empty, &spec);
-    })
+    };
+    launch_elements(device, &input, &[of_counts], &spec, body)
 }
 
 /// Checks the tensors of the shape, and the counts.
