@@ -68,7 +68,9 @@ pub fn dropout(
         .read("counter", counter, 2)?
         .write("y", y, [batch, per_sample])?;
     let factor = hlx_core::cpu::with_flush(|| div(1.0, sub(1.0, p)));
-    let push = push!(dropout_shader => batch, per_sample, seed_low: seed as u32, seed_high: (seed >> 32) as u32, purpose, p, factor);
+    let push = push!(dropout_shader =>
+        batch, per_sample, seed_low: seed as u32, seed_high: (seed >> 32) as u32, purpose, p, factor
+    );
     let groups = (batch * per_sample.div_ceil(4)).div_ceil(GROUP_THREADS);
     kernel.launch(device, push, groups, move |[x, counter], [y]| {
         let [step, sample_base] = [as_u32(counter)[0], as_u32(counter)[1]];

@@ -25,7 +25,7 @@ use hlx_core::{Buffer, DType, Device};
 
 use crate::element::compute_type;
 use crate::error::{KernelError, check_len, check_that};
-use crate::kernel::{Kernel, PushConstants};
+use crate::kernel::Kernel;
 use crate::layout::Operand;
 use crate::map::{GROUP_THREADS, windows};
 use crate::terms::{PIECE, Terms, check_axis, check_operand, fits, part};
@@ -308,7 +308,7 @@ fn words_pass(
         .constants(&specialization)
         .reads([x])
         .writes([target]);
-    let (push, groups) = (PushConstants::of(&terms.push()), cut.groups(terms.items()));
+    let (push, groups) = (terms.push(), cut.groups(terms.items()));
     kernel.launch(device, push, groups, move |[x], [out]| {
         let (x, out) = (bytemuck::cast_slice(x), bytemuck::cast_slice_mut(out));
         cpu::words(&terms, fold, x, out);
@@ -377,7 +377,7 @@ fn places_pass(
         .read_if("places", places, x.len())?
         .writes([result_keys, result_places]);
     // The block is that of the other shader: both are of pieces.glsl.
-    let (push, groups) = (PushConstants::of(&terms.push()), cut.groups(terms.items()));
+    let (push, groups) = (terms.push(), cut.groups(terms.items()));
     kernel.launch(device, push, groups, move |inputs, outputs| {
         let [x, places] = inputs.map(bytemuck::cast_slice);
         let [keys, result_places] = outputs.map(bytemuck::cast_slice_mut);

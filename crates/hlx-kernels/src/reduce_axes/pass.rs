@@ -4,6 +4,7 @@ use hlx_core::Device;
 
 use super::words_shader;
 use crate::division::division;
+use crate::kernel::PushConstants;
 use crate::terms::{PIECE, Terms};
 use crate::tuning::KernelTuning;
 
@@ -12,7 +13,7 @@ const GROUP: usize = 256;
 
 impl Terms {
     /// The push constants of both shaders.
-    pub(super) fn push(&self) -> words_shader::Push {
+    pub(super) fn push(&self) -> PushConstants {
         let (mut extents, mut strides) = ([1; 8], [0; 8]);
         let dims = [&self.kept, &self.reduced];
         let all = dims
@@ -23,21 +24,13 @@ impl Terms {
         }
         let n_kept = self.kept.shape.len();
         let (magic, shift) = division(self.reduced.innermost().0 as u32);
-        words_shader::Push {
-            items: self.items() as u32,
-            kept: self.n_results as u32,
-            pieces: self.pieces() as u32,
-            terms: self.n as u32,
-            first: self.first as u32,
-            origin: self.origin as u32,
-            n_kept: n_kept as u32,
+        push!(words_shader =>
+            items: self.items(), kept: self.n_results, pieces: self.pieces(), terms: self.n,
+            first: self.first, origin: self.origin, n_kept,
             // One at least that is reduced: the shaders multiply its stride by 0 where none is.
-            n_dims: (n_kept + self.reduced.shape.len().max(1)).min(8) as u32,
-            magic,
-            shift,
-            extents,
-            strides,
-        }
+            n_dims: (n_kept + self.reduced.shape.len().max(1)).min(8),
+            magic, shift, extents, strides
+        )
     }
 
     /// How this device cuts the pass.
