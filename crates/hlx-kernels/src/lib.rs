@@ -22,7 +22,6 @@ mod layout;
 mod map;
 mod pairs;
 #[path = "../spv/push/mod.rs"]
-#[rustfmt::skip] // Written by `cargo xtask shaders`.
 mod push;
 mod rows;
 mod terms;

@@ -12,7 +12,6 @@ mod arith_check;
 mod order;
 
 #[path = "../spv/push/mod.rs"]
-#[rustfmt::skip] // Written by `cargo xtask shaders`.
 mod push;
 
 pub mod exhaustive;

@@ -66,6 +66,7 @@ fn files_of(modules: &[(String, String)]) -> Result<BTreeMap<String, String>, St
     }
     let mut text = String::from(
         "//! The push constants of kernels, one file per family, by `cargo xtask shaders` from the modules.\n\
+         #![cfg_attr(rustfmt, rustfmt_skip)]\n\
          #![allow(missing_docs, dead_code, unused_imports)]\n\n",
     );
     for family in families.keys() {
@@ -108,7 +109,9 @@ fn members_of(bytes: &[u8]) -> Result<String, String> {
 
 /// A family's file: each distinct struct once, and under the name of every module that has it.
 fn source(family: &str, modules: &Family) -> String {
-    let mut text = format!("//! Push constants of the modules of {family}.\n");
+    let mut text = format!(
+        "//! Push constants of the modules of {family}.\n#![cfg_attr(rustfmt, rustfmt_skip)]\n"
+    );
     let mut structs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (module, members) in modules {
         structs.entry(members).or_default().push(module);

@@ -1,4 +1,5 @@
 //! Push constants of the modules of batch_norm.
+#![cfg_attr(rustfmt, rustfmt_skip)]
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -26,7 +27,5 @@ pub struct BackwardJoin {
     pub eps: f32,
     pub momentum: f32,
 }
-pub use {
-    BackwardJoin as backward_join, BackwardJoin as backward_sums, BackwardJoin as join,
-    BackwardJoin as statistics,
-};
+pub use {BackwardJoin as backward_join, BackwardJoin as backward_sums, BackwardJoin as join,
+    BackwardJoin as statistics};

@@ -1,4 +1,5 @@
 //! Push constants of the modules of interpolate.
+#![cfg_attr(rustfmt, rustfmt_skip)]
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -11,7 +12,5 @@ pub struct Push {
     pub scale_y: f32,
     pub scale_x: f32,
 }
-pub use {
-    Push as bilinear_backward, Push as bilinear_forward, Push as nearest_backward,
-    Push as nearest_forward,
-};
+pub use {Push as bilinear_backward, Push as bilinear_forward, Push as nearest_backward,
+    Push as nearest_forward};

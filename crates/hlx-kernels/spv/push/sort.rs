@@ -1,4 +1,5 @@
 //! Push constants of the modules of sort.
+#![cfg_attr(rustfmt, rustfmt_skip)]
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
