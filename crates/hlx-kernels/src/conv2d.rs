@@ -23,11 +23,11 @@
 //! A handle of the device in the integer arithmetic computes the same products over integers
 //! ([`crate::product::quantised`]): patches, of the input or of dy~, are wide rows and weights narrow ones; in the gradient of the
 //! weight the rows are wide of dy and narrow of the patches (of a transposed one's weight narrow of its x, which is the dy here),
-//! with pieces that are cut between samples (`integers/columns.rs`).
+//! with pieces that are cut between samples (`product/sources/patches/integers/columns.rs`).
 //!
-//! In the portable one the bits are those of a [matrix product](crate::product::floats) with a
+//! In the portable one the bits are those of a [matrix product](fn@crate::product::matmul) with a
 //! matrix of patches. Products load their factors from the images; only for the weight's gradient of
-//! images of few pixels a GPU stores the patches first (`stored.rs`).
+//! images of few pixels a GPU stores the patches first (`product/sources/patches/stored.rs`).
 
 #[cfg(test)]
 mod tests;
@@ -256,9 +256,9 @@ fn input_gradient(
         return Ok(());
     }
     let [ci, co] = spec.group_channels();
-    let turned = device.alloc(weight.len())?;
+    let transposed = device.alloc(weight.len())?;
     let shape = [spec.groups, co, ci, area(spec.kernel)];
-    permuted(device, name, weight, &shape, &[0, 2, 1, 3], &turned)?;
+    permuted(device, name, weight, &shape, &[0, 2, 1, 3], &transposed)?;
     let product = Product {
         name,
         batch: spec.batch,
@@ -266,7 +266,7 @@ fn input_gradient(
         rows: ci,
         terms: co * area(spec.kernel),
     };
-    product.launch(device, &turned, dy, bias, dx)
+    product.launch(device, &transposed, dy, bias, dx)
 }
 
 /// Computes the gradient of the weight, a partial sum a shard of `batch / shards` samples, into

@@ -18,7 +18,7 @@
 //! | backward | `dh = dy + dh_after`; `d_n = (dh (1 - z)) (1 - n^2)`; `d_z = (dh (h_before - n)) z (1 - z)`; `d_r = (d_n s_n) r (1 - r)`; `dx = (d_r, d_z, d_n)`; `ds = (d_r, d_z, d_n r)`; `dh_before = dh z`, to which the product `ds W` is added as a chain that goes on from it |
 //!
 //! A step sums nothing. Products ([`step_product`](crate::product::step_product)) and gradients of weights are
-//! [`matmul`](mod@crate::product::floats)'s chains.
+//! [`matmul`](fn@crate::product::matmul)'s chains.
 
 mod cpu;
 

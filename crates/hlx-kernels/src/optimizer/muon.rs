@@ -7,7 +7,7 @@
 //! - `x = u / max(norm(u), eps)`, the norm as [`crate::reduce::global_norm`];
 //! - as often as [`NewtonSchulz::steps`] says, with `(a, b, c)` its coefficients: `S = x x^T` if
 //!   `M <= N`, else `x^T x`; `T = fma(c, S S, b S)`; `x = fma(1, T x, a x)`, or `fma(1, x T, a x)`.
-//!   Products are [`matmul`](mod@crate::product::floats)'s chains;
+//!   Products are [`matmul`](fn@crate::product::matmul)'s chains;
 //! - `p = fma(-lr, x, (1 - lr lambda) p)`.
 //!
 //! A matrix is computed whole by one device: its products do not split.

@@ -1,10 +1,15 @@
 //! Matrix products: every product of the crate, by what it is made of.
 //!
-//! - [`floats`](self): chains of multiply-adds in f32, the portable arithmetic.
-//! - [`quantised`]: exact sums over integers, the integer arithmetic.
-//! - `dtype_product`: products of tensors of an integer dtype.
-//! - `sources`: products whose terms are found in another way than as the rows of a matrix: the patches of images, and
-//!   the rows of experts.
+//! A product has two operands and an end: a bias, accumulation, an epilogue. An [`Operand`] is what it is to a step (its
+//! [`Role`]), its source, and how it is stored:
+//!
+//! - **Sources** are matrices in memory, with their transposes and strides, the patches of images (`sources/patches`), the rows
+//!   of experts (`sources/experts`), and columns by shards ([`Matrices::shards`]).
+//! - **Storage** is floats (`floats`: chains of multiply-adds, the portable arithmetic) or a row of the table in `formats.rs`
+//!   ([`quantised`]: exact sums over integers, the integer arithmetic).
+//!
+//! Chains of floats are computed by tiles of C, whatever their source: `tiles.rs` has the table of them, picks one for a device,
+//! and launches the grid. `dtype_product.rs` has products of tensors of an integer dtype.
 
 mod dtype_product;
 pub(crate) mod floats;

@@ -263,7 +263,7 @@ pub fn multiply(
             let shape = IntegerProduct {
                 batch,
                 accumulate,
-                turned: transposed,
+                transposed,
                 ..shape
             };
             integer_product(device, operands, end.bias, c, &shape, end.epilogue)

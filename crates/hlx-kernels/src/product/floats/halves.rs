@@ -55,7 +55,7 @@ impl Half for Brain16 {
             let first = |r: usize| (panel.first + i + r) * row + panel.k_first + k;
             let rows = std::array::from_fn(|r| &data[first(r)..][..16]);
             // SAFETY: the processor has AVX-512F.
-            unsafe { turn_sixteen(rows, &mut to[k * panel.width + i..], panel.width) };
+            unsafe { transpose_sixteen(rows, &mut to[k * panel.width + i..], panel.width) };
         }
         blocks
     }
@@ -64,7 +64,7 @@ impl Half for Brain16 {
 /// Writes the transpose of sixteen rows of sixteen bf16 as f32 to `to`, whose rows lie `width` apart.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-fn turn_sixteen(rows: [&[u16]; 16], to: &mut [f32], width: usize) {
+fn transpose_sixteen(rows: [&[u16]; 16], to: &mut [f32], width: usize) {
     use std::arch::x86_64::{
         __m512i, _mm256_loadu_si256, _mm512_and_si512, _mm512_castsi256_si512, _mm512_inserti64x4,
         _mm512_mask_and_epi32, _mm512_set1_epi32, _mm512_shuffle_i32x4, _mm512_slli_epi32,
@@ -157,7 +157,7 @@ fn pack_transposed<H: Half>(data: &[u16], row: usize, panel: Panel, to: &mut [f3
         let first = |r: usize| (panel.first + i + r) * row + panel.k_first;
         for k in (packed..blocks).step_by(8) {
             let rows = std::array::from_fn(|r| &data[first(r) + k..][..8]);
-            let pairs = turned(rows);
+            let pairs = transposed(rows);
             let (to, width) = (&mut to[k * panel.width + i..], panel.width);
             for (pair, words) in pairs.iter().enumerate() {
                 for half_idx in 0..2 {
@@ -177,11 +177,11 @@ fn pack_transposed<H: Half>(data: &[u16], row: usize, panel: Panel, to: &mut [f3
     }
 }
 
-/// Four rows of eight elements as pairs of neighbours, a word each: `turned[p][r]` holds elements
+/// Four rows of eight elements as pairs of neighbours, a word each: `transposed[p][r]` holds elements
 /// 2p (its low bits) and 2p + 1 of row r.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn turned(rows: [&[u16]; 4]) -> [[u32; 4]; 4] {
+fn transposed(rows: [&[u16]; 4]) -> [[u32; 4]; 4] {
     use std::arch::x86_64::{
         _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi32, _mm_unpackhi_epi64,
         _mm_unpacklo_epi32, _mm_unpacklo_epi64,
@@ -206,11 +206,11 @@ fn turned(rows: [&[u16]; 4]) -> [[u32; 4]; 4] {
     result
 }
 
-/// Four rows of eight elements as pairs of neighbours, a word each: `turned[p][r]` holds elements
+/// Four rows of eight elements as pairs of neighbours, a word each: `transposed[p][r]` holds elements
 /// 2p (its low bits) and 2p + 1 of row r.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn turned(rows: [&[u16]; 4]) -> [[u32; 4]; 4] {
+fn transposed(rows: [&[u16]; 4]) -> [[u32; 4]; 4] {
     let pair = |r: usize, p: usize| u32::from(rows[r][2 * p]) | u32::from(rows[r][2 * p + 1]) << 16;
     std::array::from_fn(|p| std::array::from_fn(|r| pair(r, p)))
 }

@@ -1,6 +1,6 @@
 //! The product of a step: few rows and long chains, one product behind the other.
 //!
-//! The chains are those of [`matmul`](mod@crate::product::floats), and so are the bits. Its tiles leave most of a
+//! The chains are those of [`matmul`](fn@crate::product::matmul), and so are the bits. Its tiles leave most of a
 //! GPU without work here: of 64 x 512 elements there are 16 of its smallest, and one takes as long as
 //! 2,048 terms of 16 multiply-adds a thread. The tiles of `recurrent/product.glsl` have two or eight.
 

@@ -223,7 +223,7 @@ fn whole_steps_on_every_device() {
 fn a_product_with_b_turned_first_has_the_same_bits() {
     for (m, n, k) in [(36, 44, 20), (33, 35, 17)] {
         let case = Case::new(shape(m, n, k, [false, true]), From::Bias, values);
-        let got = run_everywhere("matmul, B turned", |device, memory| {
+        let got = run_everywhere("matmul, B transposed", |device, memory| {
             let (a, b) = (
                 memory.input(device, &case.a)?,
                 memory.input(device, &case.b)?,
@@ -243,13 +243,13 @@ fn a_product_with_b_turned_first_has_the_same_bits() {
             )?;
             Ok(vec![c])
         });
-        assert_same_bits("matmul, B turned", &got[0], &case.chain());
+        assert_same_bits("matmul, B transposed", &got[0], &case.chain());
     }
 }
 
 #[test]
 fn a_large_product_has_the_bits_of_a_small_one() {
-    // From thousands of rows on, B is turned first; of a few rows, never.
+    // From thousands of rows on, B is transposed first; of a few rows, never.
     let large = shape(4096, 512, 1024, [false, true]);
     let few = MatMul { m: 64, ..large };
     let case = Case::new(large, From::Zero, normal);

@@ -360,7 +360,7 @@ impl Product<'_> {
         let (is_first, is_last) = (piece == pieces.start, piece + 1 == pieces.end);
         let is_added = matches!(self.added, Added::Stored);
         let bias_at = self.row(1, product, columns.start);
-        if s.turned {
+        if s.transposed {
             let mut place = c_first + (product * s.n + columns.start) * c_row + row;
             for (i, v) in values.iter_mut().enumerate() {
                 // SAFETY: the rectangle's rows and columns lie in C, and no other task touches them.

@@ -59,7 +59,7 @@ impl End<'_> {
 /// follows: `bias`, `[groups, n]`, or nothing; then an epilogue over C, `[batch, m, n]`, with the bits of its own launch.
 ///
 /// # Errors
-/// If a buffer has another type or length, an operand other rows, `accumulate` or a C that is turned or a part of its
+/// If a buffer has another type or length, an operand other rows, `accumulate` or a C that is transposed or a part of its
 /// buffer comes with an epilogue, or a launch fails.
 pub fn integer_product(
     device: &Device,
@@ -77,7 +77,7 @@ pub fn integer_product(
     check_that(NAME, plain || !shape.accumulate, || {
         "an epilogue and accumulate exclude each other".to_owned()
     })?;
-    let in_place = !shape.turned && shape.within.is_none();
+    let in_place = !shape.transposed && shape.within.is_none();
     check_that(NAME, plain || in_place, || {
         "an epilogue is for a C that is its whole buffer".to_owned()
     })?;
@@ -230,7 +230,7 @@ impl Call<'_> {
         let (s, has_bias) = (&self.shape, self.bias.is_some());
         let [c_first, c_row] = s.place();
         // Transposed, only biases begin at multiples of n.
-        let of_n = if s.turned && !has_bias { 0 } else { s.n };
+        let of_n = if s.transposed && !has_bias { 0 } else { s.n };
         let vectors = [c_first, c_row, of_n].iter().all(|n| n.is_multiple_of(4));
         let bounded = self.bounded().map_or(0, |bounded| bounded as u32 + 1);
         let piece = self.operands[0].of.piece();
@@ -244,7 +244,7 @@ impl Call<'_> {
         (0..)
             .zip(first)
             .chain(matrices.into_iter().flatten())
-            .chain([(8, u32::from(s.turned)), (9, bounded)])
+            .chain([(8, u32::from(s.transposed)), (9, bounded)])
             .collect()
     }
 

@@ -332,7 +332,7 @@ fn the_largest_digits_of_the_longest_column_fit() {
 fn columns_are_prepared_as_the_rows_of_the_transpose() {
     let [outer, columns, k] = [3, 37, 161];
     let x = awkward(5, outer * columns, k);
-    let turned: Vec<f32> = (0..x.len())
+    let transposed: Vec<f32> = (0..x.len())
         .map(|at| {
             let (matrix, i, column) = (at / (k * columns), at / columns % k, at % columns);
             x[(matrix * columns + column) * k + i]
@@ -350,7 +350,7 @@ fn columns_are_prepared_as_the_rows_of_the_transpose() {
         };
         let of_rows = words(of(&x, Preparation::of_rows(outer * columns, k, width)));
         let of_columns = words(of(
-            &turned,
+            &transposed,
             Preparation::of_columns(outer, k, columns, width),
         ));
         assert_eq!(of_rows, of_columns);

@@ -80,17 +80,17 @@ unsafe fn avx512(columns: [&[i8; 64]; 16], flipped: i32, row: usize, to: &mut [i
             _mm512_shuffle_i32x4::<0xdd>(fours[i], fours[4 + i]),
             _mm512_shuffle_i32x4::<0xdd>(fours[8 + i], fours[12 + i]),
         ];
-        let turned = [
+        let transposed = [
             _mm512_shuffle_i32x4::<0x88>(even, even8),
             _mm512_shuffle_i32x4::<0x88>(odd, odd8),
             _mm512_shuffle_i32x4::<0xdd>(even, even8),
             _mm512_shuffle_i32x4::<0xdd>(odd, odd8),
         ];
-        for (quarter, turned) in turned.into_iter().enumerate() {
+        for (quarter, transposed) in transposed.into_iter().enumerate() {
             let to = &mut to[(4 * quarter + i) * row..][..16];
             // SAFETY: there are sixteen words.
             unsafe {
-                _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_xor_si512(turned, flipped))
+                _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_xor_si512(transposed, flipped))
             };
         }
     }

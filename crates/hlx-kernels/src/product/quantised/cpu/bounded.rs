@@ -36,7 +36,7 @@ pub(in super::super) fn groups<'a>(
             of: groups,
             terms: [start, start + padded].map(|term| term.min(operands.padded)),
         };
-        let of_one = if shape.turned { shape.n } else { shape.m } * c_row;
+        let of_one = if shape.transposed { shape.n } else { shape.m } * c_row;
         let within = Some([c_first + product * of_one, c_row]);
         let shape = IntegerProduct {
             batch: 1,

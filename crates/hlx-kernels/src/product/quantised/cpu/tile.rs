@@ -137,7 +137,7 @@ mod avx2 {
                     // SAFETY: each row has 16 numbers from here on.
                     unsafe { _mm_loadu_si128(rows[8 * half + i].as_ptr().add(first).cast()) }
                 };
-                for (pair, numbers) in turned([0, 1, 2, 3, 4, 5, 6, 7].map(load))
+                for (pair, numbers) in transposed([0, 1, 2, 3, 4, 5, 6, 7].map(load))
                     .into_iter()
                     .enumerate()
                 {
@@ -153,7 +153,7 @@ mod avx2 {
 
     /// The transpose of 8 x 8 pairs of bytes.
     #[target_feature(enable = "avx2")]
-    fn turned(rows: [__m128i; 8]) -> [__m128i; 8] {
+    fn transposed(rows: [__m128i; 8]) -> [__m128i; 8] {
         let [a, b, c, d, e, f, g, h] = rows;
         let quads = |a, b, c, d| {
             let [ab, cd] = [_mm_unpacklo_epi16(a, b), _mm_unpacklo_epi16(c, d)];

@@ -208,10 +208,10 @@ fn columns(
 /// Stores the words of columns, four rows of digits each, at place `start` of the columns' rows in a plane. A row's words go
 /// there together: rows are often a multiple of a KiB apart, and would push each other out of the cache.
 fn put_columns(quads: &[[u32; SIDE]; SIDE / 4], start: usize, padded: usize, plane: &mut [i8]) {
-    let mut turned = [0; SIDE * SIDE / 4];
+    let mut transposed = [0; SIDE * SIDE / 4];
     let columns = quads.each_ref().map(|words| cast_slice(words));
-    turn(simd_level(), columns, 0, [16 * 16, 16], &mut turned);
-    let rows = turned.chunks_exact(SIDE / 4);
+    turn(simd_level(), columns, 0, [16 * 16, 16], &mut transposed);
+    let rows = transposed.chunks_exact(SIDE / 4);
     for (words, digits) in rows.zip(plane.chunks_exact_mut(padded)) {
         digits[start..start + SIDE].copy_from_slice(cast_slice(words));
     }

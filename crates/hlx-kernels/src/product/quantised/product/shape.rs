@@ -18,7 +18,7 @@ pub struct IntegerProduct {
     /// Different Bs and biases, where product i takes those of i modulo this; `None`: each product has a B of its own.
     pub groups: Option<usize>,
     /// C is stored as its transpose, `[batch, N, M]`: the wide operand is the right one.
-    pub turned: bool,
+    pub transposed: bool,
     /// Where C is a part of its buffer: its first element, and the elements from one of its last rows to the next.
     pub within: Option<[usize; 2]>,
 }
@@ -33,7 +33,7 @@ impl IntegerProduct {
             k,
             accumulate: false,
             groups: None,
-            turned: false,
+            transposed: false,
             within: None,
         }
     }
@@ -59,13 +59,13 @@ impl IntegerProduct {
     /// The first element of C, and the elements from row to row.
     pub(in super::super) fn place(&self) -> [usize; 2] {
         self.within
-            .unwrap_or([0, if self.turned { self.m } else { self.n }])
+            .unwrap_or([0, if self.transposed { self.m } else { self.n }])
     }
 
     /// Elements of C's buffer up to the last one of C.
     pub(in super::super) fn reach(&self) -> usize {
         let [first, row] = self.place();
-        let [rows, columns] = match self.turned {
+        let [rows, columns] = match self.transposed {
             true => [self.batch * self.n, self.m],
             false => [self.batch * self.m, self.n],
         };

@@ -6,7 +6,7 @@ use super::*;
 struct Case {
     sizes: [usize; 4],
     groups: Option<usize>,
-    turned: bool,
+    transposed: bool,
     /// Elements before C, and more than a row needs from row to row.
     margins: Option<[usize; 2]>,
 }
@@ -14,11 +14,11 @@ struct Case {
 impl Case {
     fn shape(&self) -> IntegerProduct {
         let [batch, m, n, k] = self.sizes;
-        let row = if self.turned { m } else { n };
+        let row = if self.transposed { m } else { n };
         IntegerProduct {
             batch,
             groups: self.groups,
-            turned: self.turned,
+            transposed: self.transposed,
             within: self.margins.map(|[first, more]| [first, row + more]),
             ..IntegerProduct::new(m, n, k)
         }
@@ -40,7 +40,7 @@ impl Case {
     fn place(&self, i: usize, m: usize, n: usize) -> usize {
         let ([_, rows, columns, _], [first, row]) = (self.sizes, self.shape().place());
         first
-            + match self.turned {
+            + match self.transposed {
                 true => (i * columns + n) * row + m,
                 false => (i * rows + m) * row + n,
             }
@@ -91,7 +91,7 @@ impl Case {
 
 #[test]
 fn results_turned_apart_and_of_shared_operands_are_those_of_products_alone() {
-    for (sizes, groups, turned, margins) in [
+    for (sizes, groups, transposed, margins) in [
         ([1, 3, 5, 31], None, true, None),
         ([2, 33, 17, 70], None, true, None),
         ([4, 64, 128, 65], Some(2), true, None),
@@ -105,7 +105,7 @@ fn results_turned_apart_and_of_shared_operands_are_those_of_products_alone() {
         Case {
             sizes,
             groups,
-            turned,
+            transposed,
             margins,
         }
         .check();
@@ -119,7 +119,7 @@ fn an_epilogue_of_results_that_lie_elsewhere_is_refused() {
     let of =
         |width| Prepared::new(device, &x, Preparation::of_rows(1, 8, width)).expect("prepared");
     let shape = IntegerProduct {
-        turned: true,
+        transposed: true,
         ..IntegerProduct::new(1, 1, 8)
     };
     let (a, b) = (of(Width::Wide), of(Width::Narrow));

@@ -180,8 +180,8 @@ impl Product {
             let x = of_images.term_rows(device, images, x_width, x_counts, part)?;
             let terms = part.of(Width::Narrow).terms();
             // The operand with more digits is the left one.
-            let turned = x_width.planes() > dy_width.planes();
-            let (pair, [m, n]) = match turned {
+            let transposed = x_width.planes() > dy_width.planes();
+            let (pair, [m, n]) = match transposed {
                 false => ([&dy, &x], [self.rows, part.rows[1]]),
                 true => ([&x, &dy], [part.rows[1], self.rows]),
             };
@@ -190,7 +190,7 @@ impl Product {
             let product = IntegerProduct {
                 batch: part.z[1],
                 accumulate,
-                turned,
+                transposed,
                 within: (!is_whole).then_some(place),
                 ..IntegerProduct::new(m, n, terms)
             };

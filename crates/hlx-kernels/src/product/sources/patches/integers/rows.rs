@@ -47,7 +47,7 @@ impl Product {
                 let product = IntegerProduct {
                     batch: samples[1] * groups,
                     groups: Some(groups),
-                    turned: true,
+                    transposed: true,
                     within: (!is_whole).then_some(place),
                     ..IntegerProduct::new(of_pixels[1], rows, terms)
                 };
