@@ -90,7 +90,10 @@ unsafe fn avx512(columns: [&[i8; 64]; 16], flipped: i32, row: usize, to: &mut [i
             let to = &mut to[(4 * quarter + i) * row..][..16];
             // SAFETY: there are sixteen words.
             unsafe {
-                _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_xor_si512(transposed, flipped))
+                _mm512_storeu_si512(
+                    to.as_mut_ptr().cast(),
+                    _mm512_xor_si512(transposed, flipped),
+                )
             };
         }
     }
