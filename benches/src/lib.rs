@@ -33,5 +33,6 @@ pub mod step;
 pub mod step_table;
 pub mod strided;
 pub mod table;
+pub mod thresholds;
 pub mod versus;
 pub mod work;

@@ -9,7 +9,9 @@ use hlx_bench::cases::{self, Amount, Case, scale_of};
 use hlx_bench::measure::Ready;
 use hlx_bench::statistics::{Statistics, median};
 use hlx_bench::table::{Row, Run};
-use hlx_bench::{causal, decode, exhaustive, facts, peers, prove, report, serve, table, versus};
+use hlx_bench::{
+    causal, decode, exhaustive, facts, peers, prove, report, serve, table, thresholds, versus,
+};
 use hlx_bench::{note, say};
 use hlx_core::{Arithmetic, Device};
 use hlx_proof::peak::{Peak, measure};
@@ -39,6 +41,8 @@ enum Verb {
     Causal(causal::Arguments),
     /// Measure a step of generation of a model shaped like Qwen3-0.6B, and what the arithmetic allows.
     Decode(decode::Arguments),
+    /// Time products of few rows on either side of the thresholds that choose their kernels.
+    Thresholds(thresholds::Arguments),
     /// Compare every input of each function between a device and the CPU, and state the largest
     /// errors.
     Exhaustive(exhaustive::Arguments),
@@ -108,6 +112,7 @@ fn main() -> ExitCode {
         Some(Verb::Report(arguments)) => report::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Causal(arguments)) => causal::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Decode(arguments)) => decode::run(arguments).map(|()| ExitCode::SUCCESS),
+        Some(Verb::Thresholds(arguments)) => thresholds::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Exhaustive(arguments)) => exhaustive::run(arguments),
         Some(Verb::Prove(arguments)) => prove::run(arguments),
         Some(Verb::FirstCall {
