@@ -5,7 +5,7 @@ use hlx_core::{Arithmetic, Device};
 
 use super::dropped::DroppedWeights;
 use super::entry::AttentionOperands;
-use super::ranged::{Limits, RangedAttention, Strided};
+use super::ranged::{Limits, Placed, RangedAttention, Strided};
 use super::shaders::{DROPPED_FORWARD, DROPPED_KEY_VALUE, Variant};
 use super::{AttentionShape, default_scale};
 use crate::tuning::KernelTuning;
@@ -160,12 +160,8 @@ impl RangedAttention {
 
 /// Of how many key heads at a time `numbers` of each pair are stored; none on the CPU, for operands that are not whole
 /// vectors of four, for short sequences, and where those of one key head are too many.
-pub fn key_heads_at_a_time(
-    device: &Device,
-    attention: &RangedAttention,
-    places: &[Strided; 3],
-    numbers: usize,
-) -> Option<usize> {
+pub fn key_heads_at_a_time(device: &Device, placed: &Placed, numbers: usize) -> Option<usize> {
+    let Placed { attention, places } = placed;
     let RangedAttention { queries, keys, .. } = *attention;
     let extents = [queries, keys, attention.head_width];
     let vectors = extents.iter().all(|extent| extent.is_multiple_of(4))
@@ -185,12 +181,8 @@ pub fn key_heads_at_a_time(
 }
 
 /// Of how many key heads at a time the scores are stored; none where the kernel in one piece computes them.
-pub fn key_heads_of_forward(
-    device: &Device,
-    attention: &RangedAttention,
-    places: &[Strided; 3],
-) -> Option<usize> {
-    let is_wide = attention.head_width > NARROW;
-    let heads = key_heads_at_a_time(device, attention, places, 1);
+pub fn key_heads_of_forward(device: &Device, placed: &Placed) -> Option<usize> {
+    let is_wide = placed.attention.head_width > NARROW;
+    let heads = key_heads_at_a_time(device, placed, 1);
     heads.filter(|_| is_wide)
 }

@@ -64,7 +64,7 @@ pub use integer::{
 pub(super) use integer::{IntegerOperands, JointGradients};
 pub use ranges::{Limits, key_ranges, query_ranges};
 use shaders::{Push, Variants};
-pub(super) use sizes::Strided;
+pub(super) use sizes::{Placed, Strided};
 pub use sizes::{RangedAttention, WIDEST_HEAD, WeightDropout};
 
 /// What both passes read.
@@ -98,19 +98,18 @@ pub fn ranged_attention_forward(
 ) -> Result<(), KernelError> {
     const NAME: &str = "ranged_attention_forward";
     attention.check(NAME)?;
-    let places = attention.places(NAME, inputs)?;
+    let placed = attention.at(attention.places(NAME, inputs)?);
     check_len(NAME, "o", o, attention.output_len())?;
     check_len(NAME, "stats", stats, [2, attention.all_queries()])?;
-    if let Some(key_heads) = key_heads_of_forward(device, attention, &places) {
-        let part = (attention, places);
-        return stored_forward::forward(device, inputs, [o, stats], part, key_heads);
+    if let Some(key_heads) = key_heads_of_forward(device, &placed) {
+        return stored_forward::forward(device, inputs, [o, stats], placed, key_heads);
     }
     let (shader, rows) = Variants::FORWARD.of(attention.head_width);
-    let push = attention.push(places);
+    let push = placed.push();
     let tiles = attention.queries.div_ceil(rows);
-    let (groups, attention) = (tiles * attention.batch * attention.heads, *attention);
+    let groups = tiles * attention.batch * attention.heads;
     Kernel::new(NAME, shader)
-        .constants(&attention.constants(&places))
+        .constants(&placed.constants())
         .reads([inputs.q, inputs.k, inputs.v].map(|x| x.buffer))
         .reads([inputs.query_ranges])
         .reads_if(inputs.counter)
@@ -122,8 +121,7 @@ pub fn ranged_attention_forward(
             groups,
             move |read, [o, stats]| {
                 let [q, k, v, ranges, counter] = read;
-                let inputs =
-                    cpu::Inputs::new([q, k, v], &places, ranges, counter, &push, &attention);
+                let inputs = cpu::Inputs::new([q, k, v], &placed, ranges, counter, &push);
                 cpu::forward(inputs, o, stats);
             },
         )
@@ -156,19 +154,18 @@ pub fn ranged_attention_backward(
     attention: &RangedAttention,
 ) -> Result<(), KernelError> {
     const NAME: &str = "ranged_attention_backward";
-    let places = attention.check_backward(NAME, inputs, saved, [dq, dk, dv])?;
+    let placed = attention.at(attention.check_backward(NAME, inputs, saved, [dq, dk, dv])?);
     backward_delta(device, saved, attention)?;
-    if let Some(key_heads) = key_heads_at_a_time(device, attention, &places, OF_BACKWARD) {
+    if let Some(key_heads) = key_heads_at_a_time(device, &placed, OF_BACKWARD) {
         let stored = stored::Stored {
             inputs,
             saved,
-            attention: *attention,
-            places,
+            placed,
         };
         return stored.backward(device, key_heads, [dq, dk, dv]);
     }
-    backward_query(device, inputs, saved, dq, (attention, places))?;
-    backward_key_value(device, inputs, saved, [dk, dv], (attention, places))
+    backward_query(device, inputs, saved, dq, placed)?;
+    backward_key_value(device, inputs, saved, [dk, dv], placed)
 }
 
 fn backward_delta(
@@ -201,14 +198,15 @@ fn backward_query(
     inputs: &AttentionInputs<'_>,
     saved: &AttentionSaved<'_>,
     dq: &Buffer,
-    (attention, places): (&RangedAttention, [Strided; 3]),
+    placed: Placed,
 ) -> Result<(), KernelError> {
+    let attention = &placed.attention;
     let (shader, rows) = Variants::BACKWARD_QUERY.of(attention.head_width);
-    let push = attention.push(places);
+    let push = placed.push();
     let tiles = attention.queries.div_ceil(rows);
-    let (groups, attention) = (tiles * attention.batch * attention.heads, *attention);
+    let groups = tiles * attention.batch * attention.heads;
     Kernel::new("ranged_attention_backward_query", shader)
-        .constants(&attention.constants(&places))
+        .constants(&placed.constants())
         .reads([inputs.q, inputs.k, inputs.v].map(|x| x.buffer))
         .reads([inputs.query_ranges])
         .reads_if(inputs.counter)
@@ -221,8 +219,7 @@ fn backward_query(
             groups,
             move |read, [dq]| {
                 let [q, k, v, ranges, counter, stats, d_o, delta] = read;
-                let inputs =
-                    cpu::Inputs::new([q, k, v], &places, ranges, counter, &push, &attention);
+                let inputs = cpu::Inputs::new([q, k, v], &placed, ranges, counter, &push);
                 cpu::backward_query(inputs, [stats, d_o, delta], dq);
             },
         )
@@ -233,14 +230,15 @@ fn backward_key_value(
     inputs: &AttentionInputs<'_>,
     saved: &AttentionSaved<'_>,
     [dk, dv]: [&Buffer; 2],
-    (attention, places): (&RangedAttention, [Strided; 3]),
+    placed: Placed,
 ) -> Result<(), KernelError> {
+    let attention = &placed.attention;
     let (shader, rows) = Variants::BACKWARD_KEY_VALUE.of(attention.head_width);
-    let push = attention.push(places);
+    let push = placed.push();
     let tiles = attention.keys.div_ceil(rows);
-    let (groups, attention) = (tiles * attention.batch * attention.key_heads, *attention);
+    let groups = tiles * attention.batch * attention.key_heads;
     Kernel::new("ranged_attention_backward_key_value", shader)
-        .constants(&attention.constants(&places))
+        .constants(&placed.constants())
         .reads([inputs.q, inputs.k, inputs.v].map(|x| x.buffer))
         .reads([inputs.query_ranges, saved.key_ranges])
         .reads_if(inputs.counter)
@@ -253,8 +251,7 @@ fn backward_key_value(
             groups,
             move |read, outputs| {
                 let [q, k, v, ranges, key_ranges, counter, stats, d_o, delta] = read;
-                let inputs =
-                    cpu::Inputs::new([q, k, v], &places, ranges, counter, &push, &attention);
+                let inputs = cpu::Inputs::new([q, k, v], &placed, ranges, counter, &push);
                 cpu::backward_key_value(inputs, key_ranges, [stats, d_o, delta], outputs);
             },
         )

@@ -79,7 +79,7 @@ pub fn few_queries_attention_forward(
     check_that(NAME, attention.dropout.is_none(), || {
         "weights are dropped, expected none".to_owned()
     })?;
-    let places = attention.places(NAME, inputs)?;
+    let placed = attention.at(attention.places(NAME, inputs)?);
     check_len(NAME, "o", o, attention.output_len())?;
     check_len(NAME, "stats", stats, [2, attention.all_queries()])?;
     let rows = Rows::of(attention);
@@ -92,8 +92,8 @@ pub fn few_queries_attention_forward(
         device.alloc(all_scores)?,
         device.alloc_shape(&[key_heads, rows.tops()])?,
     );
-    let (push, constants) = (attention.push(places), attention.constants(&places));
-    let (attention, block) = (*attention, PushConstants::of(&push));
+    let (push, constants) = (placed.push(), placed.constants());
+    let block = PushConstants::of(&push);
     let flops = attention.flops(1);
     let groups = key_heads * rows.n.div_ceil(SCORE_ROWS) * rows.blocks;
     Kernel::new("few_queries_attention_scores", &scores_shader::SHADER)
@@ -106,7 +106,7 @@ pub fn few_queries_attention_forward(
             block,
             groups,
             move |[q, k, ranges], [scores, tops]| {
-                let inputs = cpu::Inputs::new([q, k, &[]], &places, ranges, &[], &push, &attention);
+                let inputs = cpu::Inputs::new([q, k, &[]], &placed, ranges, &[], &push);
                 cpu::few_queries::scores(inputs, scores, tops);
             },
         )?;
@@ -122,8 +122,7 @@ pub fn few_queries_attention_forward(
             block,
             groups,
             move |[v, ranges, scores, tops], [o, stats]| {
-                let inputs =
-                    cpu::Inputs::new([&[], &[], v], &places, ranges, &[], &push, &attention);
+                let inputs = cpu::Inputs::new([&[], &[], v], &placed, ranges, &[], &push);
                 cpu::few_queries::values(inputs, [scores, tops], o, stats);
             },
         )

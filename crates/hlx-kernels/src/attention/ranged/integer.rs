@@ -23,7 +23,7 @@
 
 use hlx_core::{Buffer, Device, align_words};
 
-use super::sizes::RangedAttention;
+use super::sizes::{Placed, RangedAttention};
 use super::{AttentionInputs, AttentionSaved, Strided, backward_delta};
 use crate::error::{check_len, check_that};
 use crate::kernel::{Kernel, PushConstants};
@@ -193,8 +193,9 @@ impl IntegerOperands {
         let Self {
             q, k, v, places, ..
         } = self;
-        let ranges = (inputs.query_ranges, inputs.counter);
-        forward(device, [q, k, v], ranges, [o, stats], (attention, *places))
+        let (ranges, counter) = (inputs.query_ranges, inputs.counter);
+        let placed = attention.at(*places);
+        forward(device, [q, k, v], ranges, counter, [o, stats], placed)
     }
 
     /// Computes the gradients of q, k and v where they are wanted; of the inputs only ranges and counter are read.
@@ -231,26 +232,25 @@ impl IntegerOperands {
             device,
             inputs,
             saved,
-            attention,
-            places,
+            placed: attention.at(places),
         };
         pass.query([q, k, v, &d_o], gradients.buffer)?;
         pass.key_value([q, k, v, &d_o, q_narrow], gradients.buffer)
     }
 }
 
-/// The forward pass of prepared operands; `ranges` are the queries' and the counter of dropout.
+/// The forward pass of prepared operands; `ranges` are the queries', and `counter` that of dropout.
 fn forward(
     device: &Device,
     [q, k, v]: [&IntegerHeads; 3],
-    (ranges, counter): (&Buffer, Option<&Buffer>),
+    ranges: &Buffer,
+    counter: Option<&Buffer>,
     [o, stats]: [&Buffer; 2],
-    (attention, places): (&RangedAttention, [Strided; 3]),
+    placed: Placed,
 ) -> Result<(), KernelError> {
-    let push = attention.push(places);
-    let chosen = FORWARD.choose(device, attention, &places);
+    let (push, attention) = (placed.push(), placed.attention);
+    let chosen = FORWARD.choose(device, &placed);
     let heads = attention.batch * attention.heads;
-    let attention = *attention;
     let (of, groups) = ([q.of, k.of, v.of], chosen.groups(attention.queries, heads));
     Kernel::new("integer_attention_forward", chosen.shader)
         .constants(&chosen.constants)
@@ -265,7 +265,7 @@ fn forward(
             move |read, [o, stats]| {
                 let [q, k, v, ranges, counter] = read;
                 let operands = heads::rows_of([q, k, v], of);
-                let inputs = cpu::Inputs::new(operands, ranges, counter, &push, &attention);
+                let inputs = cpu::Inputs::new(operands, ranges, counter, &push, &placed);
                 cpu::forward(&inputs, o, stats);
             },
         )
@@ -287,19 +287,18 @@ struct Pass<'a> {
     device: &'a Device,
     inputs: &'a AttentionInputs<'a>,
     saved: &'a AttentionSaved<'a>,
-    attention: &'a RangedAttention,
-    /// Where the gradients lie.
-    places: [Strided; 3],
+    /// With where the gradients lie.
+    placed: Placed,
 }
 
 impl Pass<'_> {
     fn query(&self, operands: [&IntegerHeads; 4], gradients: &Buffer) -> Result<(), KernelError> {
-        let (inputs, saved, attention) = (self.inputs, self.saved, *self.attention);
-        let push = attention.push(self.places);
+        let (inputs, saved, placed) = (self.inputs, self.saved, self.placed);
+        let (push, attention) = (placed.push(), placed.attention);
         let [q, k, v, d_o] = operands.map(|operand| &operand.words);
-        let chosen = QUERY.choose(self.device, &attention, &self.places);
+        let chosen = QUERY.choose(self.device, &placed);
         let heads = attention.batch * attention.heads;
-        let (of, place) = (operands.map(|operand| operand.of), self.places[0]);
+        let (of, place) = (operands.map(|operand| operand.of), self.placed.places[0]);
         let (block, groups) = (
             PushConstants::of(&push),
             chosen.groups(attention.queries, heads),
@@ -314,7 +313,7 @@ impl Pass<'_> {
             .launch(self.device, block, groups, move |read, [gradients]| {
                 let [q, k, v, ranges, counter, d_o, stats, delta] = read;
                 let [q, k, v, d_o] = heads::rows_of([q, k, v, d_o], of);
-                let inputs = cpu::Inputs::new([q, k, v], ranges, counter, &push, &attention);
+                let inputs = cpu::Inputs::new([q, k, v], ranges, counter, &push, &placed);
                 let mut dq = vec![0.0; attention.output_len()];
                 cpu::backward_query(&inputs, &cpu::Upstream { d_o, stats, delta }, &mut dq);
                 let [positions, heads] = [attention.queries, attention.heads];
@@ -327,12 +326,12 @@ impl Pass<'_> {
         operands: [&IntegerHeads; 5],
         gradients: &Buffer,
     ) -> Result<(), KernelError> {
-        let (inputs, saved, attention) = (self.inputs, self.saved, *self.attention);
-        let push = attention.push(self.places);
+        let (inputs, saved, placed) = (self.inputs, self.saved, self.placed);
+        let (push, attention) = (placed.push(), placed.attention);
         let [q, k, v, d_o, q_narrow] = operands.map(|operand| &operand.words);
-        let chosen = KEY_VALUE.choose(self.device, &attention, &self.places);
+        let chosen = KEY_VALUE.choose(self.device, &placed);
         let heads = attention.batch * attention.key_heads;
-        let (of, [_, of_k, of_v]) = (operands.map(|operand| operand.of), self.places);
+        let (of, [_, of_k, of_v]) = (operands.map(|operand| operand.of), self.placed.places);
         let (block, groups) = (
             PushConstants::of(&push),
             chosen.groups(attention.keys, heads),
@@ -358,7 +357,7 @@ impl Pass<'_> {
                     q_narrow,
                 ] = read;
                 let [q, k, v, d_o, q_narrow] = heads::rows_of([q, k, v, d_o, q_narrow], of);
-                let inputs = cpu::Inputs::new([q, k, v], ranges, counter, &push, &attention);
+                let inputs = cpu::Inputs::new([q, k, v], ranges, counter, &push, &placed);
                 let upstream = cpu::Upstream { d_o, stats, delta };
                 let [mut dk, mut dv] = [0; 2].map(|_| vec![0.0; attention.key_len()]);
                 let targets = [&mut dk[..], &mut dv[..]];

@@ -95,7 +95,22 @@ impl Strided {
     }
 }
 
+/// The sizes of an attention, and where the rows of q, k and v lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    pub attention: RangedAttention,
+    pub places: [Strided; 3],
+}
+
 impl RangedAttention {
+    /// The sizes with where the rows of operands lie.
+    pub(super) fn at(&self, places: [Strided; 3]) -> Placed {
+        Placed {
+            attention: *self,
+            places,
+        }
+    }
+
     /// Query heads of one key head.
     pub(in crate::attention) fn group(&self) -> usize {
         self.heads / self.key_heads
@@ -246,16 +261,19 @@ impl RangedAttention {
         }
         Ok(())
     }
+}
 
-    pub(super) fn push(&self, [q, k, v]: [Strided; 3]) -> Push {
-        let dropout = self.dropout.unwrap_or(WeightDropout::NONE);
-        let cap = self.soft_cap.unwrap_or(1.0);
+impl Placed {
+    pub(super) fn push(&self) -> Push {
+        let (of, [q, k, v]) = (&self.attention, self.places);
+        let dropout = of.dropout.unwrap_or(WeightDropout::NONE);
+        let cap = of.soft_cap.unwrap_or(1.0);
         Push {
-            batch: self.batch as u32,
-            queries: self.queries as u32,
-            keys: self.keys as u32,
-            heads: self.heads as u32,
-            group: self.group() as u32,
+            batch: of.batch as u32,
+            queries: of.queries as u32,
+            keys: of.keys as u32,
+            heads: of.heads as u32,
+            group: of.group() as u32,
             q_first: q.first as u32,
             q_batch: q.batch as u32,
             q_position: q.position as u32,
@@ -268,7 +286,7 @@ impl RangedAttention {
             v_batch: v.batch as u32,
             v_position: v.position as u32,
             v_head: v.head as u32,
-            scale: self.scale,
+            scale: of.scale,
             cap,
             inverse_cap: with_flush(|| arith::div(1.0, cap)),
             seed_low: dropout.seed as u32,
@@ -281,14 +299,15 @@ impl RangedAttention {
 
     /// The specialization constants: `D`, whether rows are whole vectors of four, whether scores are
     /// capped, whether weights are dropped.
-    pub(super) fn constants(&self, places: &[Strided; 3]) -> [(u32, u32); 4] {
-        let vectors = self.head_width.is_multiple_of(4);
+    pub(super) fn constants(&self) -> [(u32, u32); 4] {
+        let (of, places) = (&self.attention, &self.places);
+        let vectors = of.head_width.is_multiple_of(4);
         let vectors = vectors && places.iter().all(Strided::is_of_vectors);
         [
-            (0, self.head_width as u32),
+            (0, of.head_width as u32),
             (1, u32::from(vectors)),
-            (2, u32::from(self.soft_cap.is_some())),
-            (3, u32::from(self.dropout.is_some())),
+            (2, u32::from(of.soft_cap.is_some())),
+            (3, u32::from(of.dropout.is_some())),
         ]
     }
 }

@@ -4,8 +4,8 @@
 use hlx_core::{Buffer, Device};
 
 use super::shaders::{STORED_TILE, sum, weights};
-use super::sizes::Strided;
-use super::{AttentionInputs, AttentionSaved, RangedAttention};
+use super::sizes::{Placed, Strided};
+use super::{AttentionInputs, AttentionSaved};
 use crate::elementwise::copy_strided;
 use crate::kernel::Kernel;
 use crate::{KernelError, Layout, Operand};
@@ -15,8 +15,7 @@ const NAME: &str = "ranged_attention_backward";
 pub struct Stored<'a> {
     pub inputs: &'a AttentionInputs<'a>,
     pub saved: &'a AttentionSaved<'a>,
-    pub attention: RangedAttention,
-    pub places: [Strided; 3],
+    pub placed: Placed,
 }
 
 /// The stored numbers of some key heads.
@@ -32,9 +31,15 @@ struct Weights {
 struct Sum<'a> {
     name: &'static str,
     weights: &'a Buffer,
-    columns: (&'a Buffer, Strided),
+    columns: &'a Buffer,
+    /// Where the rows of the columns lie.
+    place: Strided,
     ranges: &'a Buffer,
     out: &'a Buffer,
+    /// Whether it is a key's or a value's, and so a sum over queries.
+    over_queries: bool,
+    /// What the sum is multiplied by.
+    scale: f32,
 }
 
 impl Stored<'_> {
@@ -45,8 +50,8 @@ impl Stored<'_> {
         key_heads: usize,
         [dq, dk, dv]: [&Buffer; 3],
     ) -> Result<(), KernelError> {
-        let (attention, saved) = (&self.attention, self.saved);
-        let [of_q, of_k, _] = self.places;
+        let (attention, saved) = (&self.placed.attention, self.saved);
+        let [of_q, of_k, _] = self.placed.places;
         let upstream = Layout::contiguous(&[
             attention.batch,
             attention.queries,
@@ -79,27 +84,35 @@ impl Stored<'_> {
             let of_queries = Sum {
                 name: "ranged_attention_backward_query",
                 weights: &stored.transposed_ds,
-                columns: (inputs.k.buffer, of_k),
+                columns: inputs.k.buffer,
+                place: of_k,
                 ranges: inputs.query_ranges,
                 out: dq,
+                over_queries: false,
+                scale: attention.scale,
             };
-            self.sum(device, &of_queries, part, [false, true])?;
+            self.sum(device, &of_queries, part)?;
             let of_keys = Sum {
                 name: "ranged_attention_backward_key",
                 weights: &stored.ds,
-                columns: (inputs.q.buffer, of_q),
+                columns: inputs.q.buffer,
+                place: of_q,
                 ranges: saved.key_ranges,
                 out: dk,
+                over_queries: true,
+                scale: attention.scale,
             };
-            self.sum(device, &of_keys, part, [true, true])?;
+            self.sum(device, &of_keys, part)?;
             let of_values = Sum {
                 name: "ranged_attention_backward_value",
                 weights: &stored.w,
-                columns: (saved.d_o, of_d_o),
+                columns: saved.d_o,
+                place: of_d_o,
                 out: dv,
+                scale: 1.0,
                 ..of_keys
             };
-            self.sum(device, &of_values, part, [true, false])?;
+            self.sum(device, &of_values, part)?;
         }
         Ok(())
     }
@@ -112,9 +125,9 @@ impl Stored<'_> {
         stored: &Weights,
         [first, key_heads]: [usize; 2],
     ) -> Result<(), KernelError> {
-        let (attention, inputs) = (&self.attention, self.inputs);
+        let (attention, inputs) = (&self.placed.attention, self.inputs);
         let heads = key_heads * attention.group();
-        let all = attention.push(self.places);
+        let all = self.placed.push();
         let push = push!(weights =>
             queries: all.queries, keys: all.keys, heads: all.heads, group: all.group,
             first_head: first * attention.group(), stored_heads: heads,
@@ -139,17 +152,16 @@ impl Stored<'_> {
             .launch_on_gpu(device, push, heads * tiles)
     }
 
-    /// Sums one gradient of `part`: over keys for the queries, or over queries for the keys; scaled or not.
+    /// Sums one gradient of `part`: over keys for the queries, or over queries for the keys.
     fn sum(
         &self,
         device: &Device,
         gradient: &Sum<'_>,
         [first, key_heads]: [usize; 2],
-        [over_queries, scaled]: [bool; 2],
     ) -> Result<(), KernelError> {
-        let attention = &self.attention;
+        let attention = &self.placed.attention;
         let group = attention.group();
-        let (columns, strides) = gradient.columns;
+        let (over_queries, strides) = (gradient.over_queries, gradient.place);
         let [of_keys, of_queries] = [
             [attention.keys, attention.key_heads],
             [attention.queries, attention.heads],
@@ -166,13 +178,13 @@ impl Stored<'_> {
             columns_first: strides.first, columns_batch: strides.batch,
             columns_position: strides.position, columns_head: strides.head,
             last_first: attention.causal && !over_queries,
-            scale: if scaled { attention.scale } else { 1.0 }
+            scale: gradient.scale
         );
         let [tile, width] = STORED_TILE;
         let chunks = attention.head_width.div_ceil(width);
         Kernel::new(gradient.name, &sum::SHADER)
             .constants(&[(0, attention.head_width as u32)])
-            .reads([gradient.weights, columns, gradient.ranges])
+            .reads([gradient.weights, gradient.columns, gradient.ranges])
             // The other parts are written by other launches.
             .updates([gradient.out])
             .flops(attention.flops_of_heads(key_heads * group, 1))

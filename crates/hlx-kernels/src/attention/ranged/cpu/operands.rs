@@ -2,7 +2,7 @@
 
 use hlx_core::arith::{FloatOps, philox4x32, uniform};
 
-use super::super::sizes::{RangedAttention, Strided};
+use super::super::sizes::{Placed, RangedAttention, Strided};
 use super::super::{Push, draw_key};
 use crate::attention::tile::{Lanes, Seen, TILE};
 
@@ -23,12 +23,12 @@ pub struct Inputs<'a> {
 impl<'a> Inputs<'a> {
     pub fn new(
         operands: [&'a [f32]; 3],
-        places: &'a [Strided; 3],
+        placed: &'a Placed,
         ranges: &'a [f32],
         counter: &'a [f32],
         push: &'a Push,
-        attention: &'a RangedAttention,
     ) -> Self {
+        let Placed { attention, places } = placed;
         Self {
             operands,
             places,

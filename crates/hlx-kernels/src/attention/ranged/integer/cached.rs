@@ -57,11 +57,10 @@ pub fn integer_attention_of_cache(
     )?;
     check_len(NAME, "o", o, attention.output_len())?;
     let stats = device.alloc_shape(&[2, attention.all_queries()])?;
-    let places = [contiguous(attention); 3];
+    let placed = attention.at([contiguous(attention); 3]);
     // The CPU's tiles have a query a lane, few or many.
     if device.is_cpu() || !attention.is_of_few_queries(device) {
-        let (outputs, of) = ([o, &stats], (attention, places));
-        return forward(device, [q, k, v], (ranges, None), outputs, of);
+        return forward(device, [q, k, v], ranges, None, [o, &stats], placed);
     }
     let rows = Rows::of(attention);
     let key_heads = attention.batch * attention.key_heads;
@@ -73,7 +72,7 @@ pub fn integer_attention_of_cache(
         device.alloc(all_scores)?,
         device.alloc_shape(&[key_heads, rows.tops()])?,
     );
-    let (push, constants) = (attention.push(places), attention.constants(&places));
+    let (push, constants) = (placed.push(), placed.constants());
     let block = PushConstants::of(&push);
     Kernel::new("integer_attention_of_cache_scores", &scores_shader::SHADER)
         .constants(&constants)

@@ -7,7 +7,7 @@ use hlx_core::arith;
 use super::heads::Rows;
 use crate::attention::ranged::cpu::operands::{Range, Tile, seen, segments};
 use crate::attention::ranged::cpu::{self, for_each_key_tile, for_each_query_tile, weigh};
-use crate::attention::ranged::{Push, RangedAttention, Strided};
+use crate::attention::ranged::{Placed, Push};
 use crate::attention::tile::{Lanes, TILE, map_lanes, unpack};
 use crate::product::quantised::Width;
 use backward::{backward_key_value_tile, backward_query_tile};
@@ -18,13 +18,6 @@ mod backward;
 mod pairs;
 mod rows;
 mod weights;
-
-const NO_PLACES: [Strided; 3] = [Strided {
-    first: 0,
-    batch: 0,
-    position: 0,
-    head: 0,
-}; 3];
 
 /// The operands of a pass: queries, wide, and keys and values, narrow; and all else that it reads.
 #[derive(Clone, Copy)]
@@ -41,10 +34,10 @@ impl<'a> Inputs<'a> {
         ranges: &'a [f32],
         counter: &'a [f32],
         push: &'a Push,
-        attention: &'a RangedAttention,
+        placed: &'a Placed,
     ) -> Self {
         // Rows are read by their integers alone.
-        let all = cpu::Inputs::new([&[]; 3], &NO_PLACES, ranges, counter, push, attention);
+        let all = cpu::Inputs::new([&[]; 3], placed, ranges, counter, push);
         Self { q, k, v, all }
     }
 }

@@ -2,7 +2,7 @@
 
 use hlx_core::{Device, IntegerPath, MatrixShape, Shader};
 
-use super::super::sizes::{RangedAttention, Strided};
+use super::super::sizes::Placed;
 use crate::tuning::KernelTuning;
 
 shader!(forward, attention::integer_forward);
@@ -81,21 +81,16 @@ pub struct Chosen {
 }
 
 impl Pass {
-    pub fn choose(
-        &self,
-        device: &Device,
-        attention: &RangedAttention,
-        places: &[Strided; 3],
-    ) -> Chosen {
+    pub fn choose(&self, device: &Device, placed: &Placed) -> Chosen {
         let [plain, dots, of_matrices, narrow] = self.shaders;
         let path = KernelTuning::of(device).products.integers;
-        let width = attention.head_width;
+        let width = placed.attention.head_width;
         let mut chosen = Chosen {
             shader: match path {
                 IntegerPath::Dots => dots,
                 _ => plain,
             },
-            constants: attention.constants(places).to_vec(),
+            constants: placed.constants().to_vec(),
             chunks: width.div_ceil(COLUMNS),
         };
         if let IntegerPath::Matrices(shape) = path

@@ -139,7 +139,7 @@ fn the_weights_of_as_many_heads_are_stored_as_memory_allows() {
             let mut tuning = KernelTuning::of(device).clone();
             tuning.attention.stored_bytes = stored_bytes;
             let device = tuning.on(device).expect("a valid tuning");
-            key_heads_at_a_time(&device, attention, &places(attention), OF_BACKWARD)
+            key_heads_at_a_time(&device, &attention.at(places(attention)), OF_BACKWARD)
         };
         let of_one = 3 * 4 * 3 * 132 * 132;
         let attention = RangedAttention { batch: 4, ..LONG };
