@@ -156,7 +156,7 @@ pub const FLOORS: [Floors; 11] = [
     },
 ];
 
-pub const KNOTS: [Knot; 15] = [
+pub const KNOTS: [Knot; 11] = [
     Knot {
         folder: "crates/hlx-core/src",
         parts: &["device", "graph"],
@@ -196,16 +196,6 @@ pub const KNOTS: [Knot; 15] = [
     },
     Knot {
         folder: "crates/hlx-kernels/src",
-        parts: &["activation", "chain", "elementwise", "map"],
-        reason: "A chain is made of element-wise launches, which are made ready for chains.",
-    },
-    Knot {
-        folder: "crates/hlx-kernels/src",
-        parts: &["indexing", "sort"],
-        reason: "A sort gathers by its order, and sums by indices sort them.",
-    },
-    Knot {
-        folder: "crates/hlx-kernels/src",
         parts: &["conv2d", "product"],
         reason: "A convolution is a product, one of whose sources are its patches.",
     },
@@ -213,16 +203,6 @@ pub const KNOTS: [Knot; 15] = [
         folder: "crates/hlx-autograd/src/graph",
         parts: &["backward", "hook", "input", "saved", "tape", "tensor"],
         reason: "A tensor holds its place on the tape, whose rules capture tensors.",
-    },
-    Knot {
-        folder: "crates/hlx-autograd/src/ops",
-        parts: &["index", "indexing"],
-        reason: "Both are parts of indexing.",
-    },
-    Knot {
-        folder: "crates/hlx-autograd/src/ops",
-        parts: &["matmul", "weight_gradient"],
-        reason: "The gradient of a product's weight is a product.",
     },
     Knot {
         folder: "crates/hlx-nn/src",
