@@ -24,7 +24,7 @@ type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 type Digits = DataLoader<Subset<Arc<ImageSet>>, ImageTransform>;
 
 /// The peak of the learning rate.
-const PEAK: f32 = 3e-3;
+const PEAK: f64 = 3e-3;
 
 /// Images \[N, 1, 28, 28\] to logits \[N, 10\]. The convolutions' biases are those of the norms.
 fn network(b: &ParameterBuilder) -> Sequential {
@@ -98,8 +98,7 @@ fn train(device: &Device, [digits, held_out]: &[Digits; 2], epochs: u64) -> Resu
             let of_batch = logits.cross_entropy_loss(&labels, &options)?;
             net.weights().zero_grad()?;
             of_batch.backward()?;
-            let rate = schedule.rate(PEAK, step);
-            optimizer.step(net.weights(), f64::from(rate))?;
+            optimizer.step(net.weights(), schedule.rate(PEAK, step))?;
             step += 1;
             loss = Some(of_batch.detach());
         }

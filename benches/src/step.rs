@@ -8,7 +8,7 @@ use hlx_autograd::{Recompute, Tensor};
 use hlx_core::arith::uniform;
 use hlx_core::{Buffer, Device, Graph};
 use hlx_nn::{
-    AdamW, AdamWConfig, MicroBatchPlan, Mode, Model, Module, NnError, Optimizer, PreparedWeights,
+    AdamW, AdamWConfig, Common, MicroBatchPlan, Mode, Model, Module, NnError, Optimizer, PreparedWeights,
     Transformer, TransformerConfig, cross_entropy,
 };
 
@@ -148,7 +148,10 @@ impl Training {
         recompute: Option<Recompute>,
     ) -> Result<Self> {
         let config = AdamWConfig {
-            clip_norm: Some(1.0),
+            common: Common {
+                clip_norm: Some(1.0),
+                ..AdamWConfig::default().common
+            },
             ..AdamWConfig::default()
         };
         let mut optimizer = AdamW::new(model.weights(), config)?;

@@ -3,8 +3,8 @@
 use hlx_autograd::{BackwardPlan, IGNORE_INDEX, Tensor};
 use hlx_core::{Arithmetic, Device};
 use hlx_nn::{
-    AdamW, AdamWConfig, GradientTree, MicroBatchPlan, Mode, Model, Module, NnError, Optimizer,
-    Result, Transformer, TransformerConfig, cross_entropy,
+    AdamW, AdamWConfig, Common, GradientTree, MicroBatchPlan, Mode, Model, Module, NnError,
+    Optimizer, Result, Transformer, TransformerConfig, cross_entropy,
 };
 use rayon::prelude::*;
 
@@ -214,7 +214,10 @@ fn the_gradient_depends_on_shards_and_on_the_dropout_step() -> Result<()> {
 fn train(device: &Device, recorded: bool) -> Result<[String; 2]> {
     let model = Model::new(device, 3, |b| Transformer::new(b, &config(0.1)))?;
     let clipped = AdamWConfig {
-        clip_norm: Some(0.5),
+        common: Common {
+            clip_norm: Some(0.5),
+            ..AdamWConfig::default().common
+        },
         ..AdamWConfig::default()
     };
     let mut optimizer = AdamW::new(model.weights(), clipped)?;

@@ -3,7 +3,7 @@
 use hlx_autograd::{Activation, Tensor};
 use hlx_core::Device;
 use hlx_nn::{
-    Adam, AdamConfig, AdamW, AdamWConfig, Init, Mlp, Mode, Model, Module, Muon, MuonConfig,
+    Adam, AdamConfig, AdamW, AdamWConfig, Common, Init, Mlp, Mode, Model, Module, Muon, MuonConfig,
     Optimizer, ParameterBuilder, Result, Sgd, SgdConfig, Weights, mse,
 };
 
@@ -86,8 +86,11 @@ fn adam_rule(values: &mut [f64; 3], gradient: f64, n: i32) {
 fn adamw_follows_its_formula() -> Result<()> {
     let weights = weights(&hlx_core::testing::cpu()?)?;
     let config = AdamWConfig {
-        weight_decay: DECAY,
-        clip_norm: Some(CLIP as f32),
+        common: Common {
+            weight_decay: DECAY,
+            clip_norm: Some(CLIP as f32),
+            ..Common::default()
+        },
         ..AdamWConfig::default()
     };
     let optimizer = AdamW::new(&weights, config)?;
@@ -101,8 +104,11 @@ fn adamw_follows_its_formula() -> Result<()> {
 fn adam_follows_its_formula() -> Result<()> {
     let weights = weights(&hlx_core::testing::cpu()?)?;
     let config = AdamConfig {
-        weight_decay: DECAY,
-        clip_norm: Some(CLIP as f32),
+        common: Common {
+            weight_decay: DECAY,
+            clip_norm: Some(CLIP as f32),
+            ..Common::default()
+        },
         ..AdamConfig::default()
     };
     let optimizer = Adam::new(&weights, config)?;
@@ -118,8 +124,11 @@ fn sgd_follows_its_formula_with_momentum_and_without() -> Result<()> {
         let weights = weights(&hlx_core::testing::cpu()?)?;
         let config = SgdConfig {
             momentum,
-            weight_decay: DECAY,
-            clip_norm: Some(CLIP as f32),
+            common: Common {
+                weight_decay: DECAY,
+                clip_norm: Some(CLIP as f32),
+                ..Common::default()
+            },
             ..SgdConfig::default()
         };
         let optimizer = Sgd::new(&weights, config)?;

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use hlx_autograd::Tensor;
 use hlx_core::Device;
 use hlx_nn::{
-    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Init, Lion, LionConfig, Muon,
-    MuonAdjust, MuonConfig, OneCycle, Optimizer, ParameterBuilder, ParameterGroup, Plateau,
+    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Common, Init, Lion, LionConfig,
+    Muon, MuonAdjust, MuonConfig, OneCycle, Optimizer, ParameterBuilder, ParameterGroup, Plateau,
     PlateauConfig, RMSprop, RMSpropConfig, Schedule, Sgd, SgdConfig, Weights, clip_grad_norm_,
     clip_grad_value_,
 };
@@ -109,7 +109,7 @@ fn boxed<O: Optimizer + 'static>(made: hlx_nn::Result<O>) -> Made {
 const VARIANTS: [(&str, Make); 15] = [
     ("sgd", |weights| {
         let config = SgdConfig {
-            weight_decay: 0.1,
+            common: Common::with_weight_decay(0.1),
             ..SgdConfig::default()
         };
         boxed(Sgd::new(weights, config))
@@ -118,7 +118,7 @@ const VARIANTS: [(&str, Make); 15] = [
         let config = SgdConfig {
             momentum: 0.9,
             dampening: 0.2,
-            weight_decay: 0.1,
+            common: Common::with_weight_decay(0.1),
             ..SgdConfig::default()
         };
         boxed(Sgd::new(weights, config))
@@ -133,7 +133,7 @@ const VARIANTS: [(&str, Make); 15] = [
     }),
     ("adam", |weights| {
         let config = AdamConfig {
-            weight_decay: 0.1,
+            common: Common::with_weight_decay(0.1),
             ..AdamConfig::default()
         };
         boxed(Adam::new(weights, config))
@@ -147,22 +147,31 @@ const VARIANTS: [(&str, Make); 15] = [
     }),
     ("adamw_groups", |weights| {
         let config = AdamWConfig {
-            weight_decay: 0.2,
-            groups: groups(weights)?,
+            common: Common {
+                weight_decay: 0.2,
+                groups: groups(weights)?,
+                ..Common::default()
+            },
             ..AdamWConfig::default()
         };
         boxed(AdamW::new(weights, config))
     }),
     ("adamw_norm", |weights| {
         let config = AdamWConfig {
-            clip_norm: Some(2.0),
+            common: Common {
+                clip_norm: Some(2.0),
+                ..AdamWConfig::default().common
+            },
             ..AdamWConfig::default()
         };
         boxed(AdamW::new(weights, config))
     }),
     ("sgd_value", |weights| {
         let config = SgdConfig {
-            clip_value: Some(0.5),
+            common: Common {
+                clip_value: Some(0.5),
+                ..Common::default()
+            },
             ..SgdConfig::default()
         };
         boxed(Sgd::new(weights, config))
@@ -171,14 +180,14 @@ const VARIANTS: [(&str, Make); 15] = [
         let config = AdagradConfig {
             lr_decay: 0.1,
             initial_accumulator_value: 0.2,
-            weight_decay: 0.1,
+            common: Common::with_weight_decay(0.1),
             ..AdagradConfig::default()
         };
         boxed(Adagrad::new(weights, config))
     }),
     ("rmsprop", |weights| {
         let config = RMSpropConfig {
-            weight_decay: 0.1,
+            common: Common::with_weight_decay(0.1),
             ..RMSpropConfig::default()
         };
         boxed(RMSprop::new(weights, config))
@@ -203,16 +212,22 @@ const VARIANTS: [(&str, Make); 15] = [
         let config = RMSpropConfig {
             momentum: 0.5,
             centered: true,
-            weight_decay: 0.3,
-            groups: groups(weights)?,
+            common: Common {
+                weight_decay: 0.3,
+                groups: groups(weights)?,
+                ..Common::default()
+            },
             ..RMSpropConfig::default()
         };
         boxed(RMSprop::new(weights, config))
     }),
     ("lion", |weights| {
         let config = LionConfig {
-            weight_decay: 0.3,
-            groups: groups(weights)?,
+            common: Common {
+                weight_decay: 0.3,
+                groups: groups(weights)?,
+                ..Common::default()
+            },
             ..LionConfig::default()
         };
         boxed(Lion::new(weights, config))
@@ -401,7 +416,10 @@ fn limits_and_groups_that_cannot_be_are_refused() -> Result<(), Error> {
     };
     let all = ParameterGroup::new(weights.all());
     let group = |group: ParameterGroup| AdamWConfig {
-        groups: vec![all.clone(), group],
+        common: Common {
+            groups: vec![all.clone(), group],
+            ..AdamWConfig::default().common
+        },
         ..AdamWConfig::default()
     };
     assert_eq!(
@@ -413,7 +431,10 @@ fn limits_and_groups_that_cannot_be_are_refused() -> Result<(), Error> {
         "optimizer: group 1: its parameters are [], expected some of 4"
     );
     let config = AdamWConfig {
-        clip_value: Some(0.0),
+        common: Common {
+            clip_value: Some(0.0),
+            ..AdamWConfig::default().common
+        },
         ..AdamWConfig::default()
     };
     assert_eq!(

@@ -9,7 +9,7 @@ use std::ops::Range;
 use hlx_autograd::{BackwardPlan, Tensor};
 use hlx_core::Device;
 use hlx_nn::{
-    AdamW, AdamWConfig, Mode, Model, Module, Optimizer, Transformer, TransformerConfig,
+    AdamW, AdamWConfig, Common, Mode, Model, Module, Optimizer, Transformer, TransformerConfig,
     cross_entropy,
 };
 use safetensors::tensor::{Dtype, SafeTensors};
@@ -190,8 +190,11 @@ fn ten_steps_of_adamw_agree() -> Result<(), Error> {
         let config = AdamWConfig {
             betas: settings.betas,
             eps: settings.eps,
-            weight_decay: settings.weight_decay,
-            clip_norm: Some(settings.clip),
+            common: Common {
+                weight_decay: settings.weight_decay,
+                clip_norm: Some(settings.clip),
+                ..Common::default()
+            },
             ..AdamWConfig::default()
         };
         let mut optimizer = AdamW::new(model.weights(), config)?;

@@ -8,7 +8,7 @@ use crate::config::Config;
 /// The rate as a function of the step, and for a plateau of the epochs' losses.
 #[derive(Clone, Debug)]
 pub struct RunSchedule {
-    peak: f32,
+    peak: f64,
     warmup_steps: u64,
     total_steps: u64,
     course: Course,
@@ -42,7 +42,7 @@ impl RunSchedule {
             None => Course::Losses(Plateau::new(train.learning_rate, config.plateau())?),
         };
         Ok(Self {
-            peak: train.learning_rate as f32,
+            peak: train.learning_rate,
             warmup_steps: steps,
             total_steps,
             course,
@@ -50,7 +50,7 @@ impl RunSchedule {
     }
 
     /// The rate of the step of this number, counted from 0; past the run's end that of its end.
-    pub fn rate(&self, step: u64) -> f32 {
+    pub fn rate(&self, step: u64) -> f64 {
         let step = step.min(self.total_steps);
         match &self.course {
             Course::Steps(schedule) => schedule.rate(self.peak, step),
@@ -59,7 +59,7 @@ impl RunSchedule {
                     steps: self.warmup_steps,
                     then: Box::new(Schedule::Constant),
                 };
-                warmup.rate(plateau.rate() as f32, step)
+                warmup.rate(plateau.rate(), step)
             }
         }
     }
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn the_warm_up_rises_to_the_peak() {
         for kind in ["constant", "linear", "cosine", "plateau"] {
-            let rates: Vec<f32> = (0..5).map(|step| schedule(kind).rate(step)).collect();
+            let rates: Vec<f64> = (0..5).map(|step| schedule(kind).rate(step)).collect();
             assert_eq!(rates, [0.125, 0.25, 0.375, 0.5, 0.5]);
         }
     }
@@ -117,7 +117,7 @@ mod tests {
         assert!(schedule("cosine").rate(12).abs() < 1e-6);
         assert!(schedule("cosine").rate(40).abs() < 1e-6);
         assert!(schedule("one_cycle").rate(11) < 1e-5);
-        let wsd: Vec<f32> = (0..13).map(|step| schedule("wsd").rate(step)).collect();
+        let wsd: Vec<f64> = (0..13).map(|step| schedule("wsd").rate(step)).collect();
         assert!(wsd[3..=11].iter().all(|&rate| rate == 0.5), "{wsd:?}");
         assert_eq!(wsd[12], 0.0);
     }

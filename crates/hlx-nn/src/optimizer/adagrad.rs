@@ -4,7 +4,7 @@ use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{Hyper, Update, adagrad_step};
 
 use super::drive::{check_epsilon, within};
-use super::{Common, FlatOptimizer, ParameterGroup, UpdateRule};
+use super::{Common, FlatOptimizer, UpdateRule};
 use crate::Result;
 
 /// The numbers of [`Adagrad`].
@@ -16,14 +16,8 @@ pub struct AdagradConfig {
     pub initial_accumulator_value: f64,
     /// Added to the root in the denominator; at least 2^-126, the least f32 that is not flushed.
     pub eps: f64,
-    /// The L2 penalty, added to the gradient.
-    pub weight_decay: f64,
-    /// The global norm that gradients are scaled down to, if it is larger.
-    pub clip_norm: Option<f32>,
-    /// The largest magnitude of a gradient's element, after the norm's clip.
-    pub clip_value: Option<f32>,
-    /// Parameters with numbers of their own.
-    pub groups: Vec<ParameterGroup>,
+    /// Weight decay (an L2 penalty, added to the gradient), clips and groups.
+    pub common: Common,
 }
 
 impl Default for AdagradConfig {
@@ -33,10 +27,7 @@ impl Default for AdagradConfig {
             lr_decay: 0.0,
             initial_accumulator_value: 0.0,
             eps: 1e-10,
-            weight_decay: 0.0,
-            clip_norm: None,
-            clip_value: None,
-            groups: Vec::new(),
+            common: Common::default(),
         }
     }
 }
@@ -47,13 +38,8 @@ pub type Adagrad = FlatOptimizer<AdagradConfig>;
 impl UpdateRule for AdagradConfig {
     const NAME: &'static str = "adagrad";
 
-    fn common(&self) -> Common<'_> {
-        Common {
-            weight_decay: self.weight_decay,
-            clip_norm: self.clip_norm,
-            clip_value: self.clip_value,
-            groups: &self.groups,
-        }
+    fn common(&self) -> &Common {
+        &self.common
     }
 
     fn check(&self) -> Result<()> {

@@ -4,7 +4,7 @@ use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{Hyper, Update, adam_step, adamw_step};
 
 use super::drive::{check_epsilon, within};
-use super::{Common, FlatOptimizer, ParameterGroup, UpdateRule};
+use super::{Common, FlatOptimizer, UpdateRule};
 use crate::Result;
 
 /// The numbers of [`Adam`].
@@ -14,14 +14,8 @@ pub struct AdamConfig {
     pub betas: [f64; 2],
     /// Added to the root in the denominator; at least 2^-126, the least f32 that is not flushed.
     pub eps: f64,
-    /// The L2 penalty, added to the gradient.
-    pub weight_decay: f64,
-    /// The global norm that gradients are scaled down to, if it is larger.
-    pub clip_norm: Option<f32>,
-    /// The largest magnitude of a gradient's element, after the norm's clip.
-    pub clip_value: Option<f32>,
-    /// Parameters with numbers of their own.
-    pub groups: Vec<ParameterGroup>,
+    /// Weight decay (an L2 penalty, added to the gradient), clips and groups.
+    pub common: Common,
 }
 
 impl Default for AdamConfig {
@@ -30,10 +24,7 @@ impl Default for AdamConfig {
         Self {
             betas: [0.9, 0.999],
             eps: 1e-8,
-            weight_decay: 0.0,
-            clip_norm: None,
-            clip_value: None,
-            groups: Vec::new(),
+            common: Common::default(),
         }
     }
 }
@@ -45,15 +36,9 @@ pub struct AdamWConfig {
     pub betas: [f64; 2],
     /// Added to the root in the denominator; at least 2^-126, the least f32 that is not flushed.
     pub eps: f64,
-    /// The decay, a part of the parameter times the rate a step; all parameters decay that no
-    /// group exempts.
-    pub weight_decay: f64,
-    /// The global norm that gradients are scaled down to, if it is larger.
-    pub clip_norm: Option<f32>,
-    /// The largest magnitude of a gradient's element, after the norm's clip.
-    pub clip_value: Option<f32>,
-    /// Parameters with numbers of their own.
-    pub groups: Vec<ParameterGroup>,
+    /// Weight decay (decoupled: the parameter times decay times rate per step, for all parameters that no
+    /// group exempts), clips and groups.
+    pub common: Common,
 }
 
 impl Default for AdamWConfig {
@@ -62,10 +47,7 @@ impl Default for AdamWConfig {
         Self {
             betas: [0.9, 0.999],
             eps: 1e-8,
-            weight_decay: 0.01,
-            clip_norm: None,
-            clip_value: None,
-            groups: Vec::new(),
+            common: Common::with_weight_decay(0.01),
         }
     }
 }
@@ -89,13 +71,8 @@ macro_rules! rule {
         impl UpdateRule for $config {
             const NAME: &'static str = $name;
 
-            fn common(&self) -> Common<'_> {
-                Common {
-                    weight_decay: self.weight_decay,
-                    clip_norm: self.clip_norm,
-                    clip_value: self.clip_value,
-                    groups: &self.groups,
-                }
+            fn common(&self) -> &Common {
+                &self.common
             }
 
             fn check(&self) -> Result<()> {

@@ -4,18 +4,12 @@ use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{HYPER_LEN, Hyper, Update, Watched, clip_factor, guarded_factor};
 use hlx_kernels::reduce::{global_norm, norm_of_rows};
 
+use super::Common;
 use crate::error::NnError;
 use crate::{Result, Weights};
 
 /// The bits of 1.0: the clip's factor when nothing is clipped.
 const ONE: u32 = 0x3f80_0000;
-
-/// The limits of a gradient: its norm first, then the magnitude of each element.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Clip {
-    pub norm: Option<f32>,
-    pub value: Option<f32>,
-}
 
 /// The step's numbers, its gradient norm and its clip factor.
 #[derive(Debug)]
@@ -24,7 +18,8 @@ pub(super) struct Drive {
     pub hyper: Buffer,
     pub norm: Buffer,
     pub factor: Buffer,
-    clip: Clip,
+    clip_norm: Option<f32>,
+    clip_value: Option<f32>,
     /// What a step must find finite; nothing is looked at without it.
     pub guard: Option<Watched>,
     pub steps: u64,
@@ -35,8 +30,11 @@ impl Drive {
     ///
     /// # Errors
     /// [`NnError::Config`] for a limit that is not positive, and what the device reports.
-    pub fn new(weights: &Weights, clip: Clip, n_rows: usize) -> Result<Self> {
-        for (what, limit) in [("clip_norm", clip.norm), ("clip_value", clip.value)] {
+    pub fn new(weights: &Weights, common: &Common, n_rows: usize) -> Result<Self> {
+        for (what, limit) in [
+            ("clip_norm", common.clip_norm),
+            ("clip_value", common.clip_value),
+        ] {
             if let Some(limit) = limit.filter(|limit| limit.is_nan() || *limit <= 0.0) {
                 return Err(refused(format!("{what} is {limit}, expected more than 0")));
             }
@@ -52,7 +50,8 @@ impl Drive {
             device,
             norm,
             factor,
-            clip,
+            clip_norm: common.clip_norm,
+            clip_value: common.clip_value,
             guard: None,
             steps: 0,
         })
@@ -60,7 +59,7 @@ impl Drive {
 
     /// Counts the step and uploads its rows, whose step and limit are filled in here.
     pub fn upload(&mut self, rows: impl Iterator<Item = Hyper>) -> Result<()> {
-        let (step, limit) = (self.steps + 1, self.clip.value);
+        let (step, limit) = (self.steps + 1, self.clip_value);
         let fill_in = |hyper| Hyper {
             step,
             clip_value: limit.map_or(f64::INFINITY, f64::from),
@@ -81,7 +80,7 @@ impl Drive {
             Some(part) => norm_of_rows(&self.device, &part.norm_rows, &self.norm)?,
         }
         let (device, norm, factor) = (&self.device, &self.norm, &self.factor);
-        match (&self.guard, self.clip.norm) {
+        match (&self.guard, self.clip_norm) {
             (Some(watched), limit) => {
                 let limit = limit.unwrap_or(f32::INFINITY);
                 guarded_factor(device, norm, watched, factor, limit)?;

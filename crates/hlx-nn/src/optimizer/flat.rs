@@ -6,13 +6,13 @@ use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{Groups, Hyper, Update, Watched};
 
 use super::Optimizer;
-use super::drive::{Clip, Drive, updated, within};
+use super::drive::{Drive, updated, within};
 use super::groups::{Assignment, ParameterGroup, upload_rows};
 use crate::{Result, Weights};
 
-/// What every rule has besides its own numbers.
-#[derive(Clone, Copy, Debug)]
-pub struct Common<'a> {
+/// What the configurations of all optimizers share.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Common {
     /// The weight decay of parameters in no group.
     pub weight_decay: f64,
     /// The global norm that gradients are scaled down to, if it is larger.
@@ -20,7 +20,22 @@ pub struct Common<'a> {
     /// The largest magnitude of a gradient's element, after the norm's clip.
     pub clip_value: Option<f32>,
     /// Parameters with numbers of their own.
-    pub groups: &'a [ParameterGroup],
+    pub groups: Vec<ParameterGroup>,
+}
+
+impl Common {
+    /// A weight decay, no clips and no groups.
+    pub fn with_weight_decay(weight_decay: f64) -> Self {
+        Self {
+            weight_decay,
+            ..Self::default()
+        }
+    }
+
+    /// Fails for a weight decay that is out of range.
+    pub(super) fn check(&self) -> Result<()> {
+        within("weight_decay", self.weight_decay, 0.0, f64::INFINITY)
+    }
 }
 
 /// A rule that updates every element on its own: an optimizer's configuration and its kernel.
@@ -29,7 +44,7 @@ pub trait UpdateRule: Debug {
     const NAME: &'static str;
 
     /// The numbers that every rule has.
-    fn common(&self) -> Common<'_>;
+    fn common(&self) -> &Common;
 
     /// Fails for numbers of its own that are out of range.
     ///
@@ -70,18 +85,13 @@ impl<R: UpdateRule> FlatOptimizer<R> {
     /// without parameters, and what the device reports.
     pub fn new(weights: &Weights, rule: R) -> Result<Self> {
         rule.check()?;
-        let Common {
-            weight_decay,
-            clip_norm: norm,
-            clip_value: value,
-            groups,
-        } = rule.common();
-        within("weight_decay", weight_decay, 0.0, f64::INFINITY)?;
-        let assignment = Assignment::new(weights, groups)?;
-        let drive = Drive::new(weights, Clip { norm, value }, assignment.len())?;
-        let rows = match groups {
-            [] if !weights.has_frozen() => None,
-            _ => Some(upload_rows(weights, |parameter_idx| {
+        let common = rule.common();
+        common.check()?;
+        let assignment = Assignment::new(weights, &common.groups)?;
+        let drive = Drive::new(weights, common, assignment.len())?;
+        let rows = match common.groups.is_empty() && !weights.has_frozen() {
+            true => None,
+            false => Some(upload_rows(weights, |parameter_idx| {
                 Some(assignment.of_parameters()[parameter_idx] as u32)
             })?),
         };

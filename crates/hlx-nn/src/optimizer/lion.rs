@@ -4,7 +4,7 @@ use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{Hyper, Update, lion_step};
 
 use super::adam::check_betas;
-use super::{Common, FlatOptimizer, ParameterGroup, UpdateRule};
+use super::{Common, FlatOptimizer, UpdateRule};
 use crate::Result;
 
 /// The numbers of [`Lion`].
@@ -12,14 +12,8 @@ use crate::Result;
 pub struct LionConfig {
     /// The weight of the mean in the step's direction, and the mean's decay.
     pub betas: [f64; 2],
-    /// The decay, a part of the parameter times the rate a step.
-    pub weight_decay: f64,
-    /// The global norm that gradients are scaled down to, if it is larger.
-    pub clip_norm: Option<f32>,
-    /// The largest magnitude of a gradient's element, after the norm's clip.
-    pub clip_value: Option<f32>,
-    /// Parameters with numbers of their own.
-    pub groups: Vec<ParameterGroup>,
+    /// Weight decay (decoupled: the parameter times decay times rate per step), clips and groups.
+    pub common: Common,
 }
 
 impl Default for LionConfig {
@@ -27,10 +21,7 @@ impl Default for LionConfig {
     fn default() -> Self {
         Self {
             betas: [0.9, 0.99],
-            weight_decay: 0.0,
-            clip_norm: None,
-            clip_value: None,
-            groups: Vec::new(),
+            common: Common::default(),
         }
     }
 }
@@ -43,13 +34,8 @@ pub type Lion = FlatOptimizer<LionConfig>;
 impl UpdateRule for LionConfig {
     const NAME: &'static str = "lion";
 
-    fn common(&self) -> Common<'_> {
-        Common {
-            weight_decay: self.weight_decay,
-            clip_norm: self.clip_norm,
-            clip_value: self.clip_value,
-            groups: &self.groups,
-        }
+    fn common(&self) -> &Common {
+        &self.common
     }
 
     fn check(&self) -> Result<()> {

@@ -4,10 +4,10 @@ use hlx_core::Buffer;
 use hlx_kernels::optimizer::muon::{NewtonSchulz, muon_step};
 use hlx_kernels::optimizer::{Groups, Hyper, Update, Watched, adamw_step};
 
-use super::Optimizer;
 use super::adam::check_betas;
-use super::drive::{Clip, Drive, check_epsilon, refused, updated, within};
-use super::groups::{Assignment, ParameterGroup, upload_rows};
+use super::drive::{Drive, check_epsilon, refused, updated, within};
+use super::groups::{Assignment, upload_rows};
+use super::{Common, Optimizer};
 use crate::{Parameter, ParameterSet, Result, Weights};
 
 /// How a matrix's shape, `M` rows by `N` columns, enters its rate: `adjust_lr_fn` of PyTorch.
@@ -46,8 +46,6 @@ pub struct MuonConfig {
     pub newton_schulz: NewtonSchulz,
     /// How a matrix's shape enters its rate.
     pub adjust: MuonAdjust,
-    /// The decay of matrices, a part of the parameter times the rate a step.
-    pub weight_decay: f64,
     /// Patterns, as of [`Weights::matching`], for matrices that AdamW updates; one may fit none.
     /// Parameters that are no matrices are AdamW's anyway.
     pub adamw_parameters: Vec<String>,
@@ -59,12 +57,9 @@ pub struct MuonConfig {
     pub adamw_weight_decay: f64,
     /// AdamW's rate, as a part of Muon's.
     pub adamw_lr_factor: f64,
-    /// The global norm that gradients are scaled down to, if it is larger.
-    pub clip_norm: Option<f32>,
-    /// The largest magnitude of a gradient's element, after the norm's clip.
-    pub clip_value: Option<f32>,
-    /// Parameters with numbers of their own.
-    pub groups: Vec<ParameterGroup>,
+    /// Weight decay of the matrices (decoupled: the parameter times decay times rate per step), clips and
+    /// groups.
+    pub common: Common,
 }
 
 impl Default for MuonConfig {
@@ -76,15 +71,12 @@ impl Default for MuonConfig {
             nesterov: true,
             newton_schulz: NewtonSchulz::default(),
             adjust: MuonAdjust::default(),
-            weight_decay: 0.1,
             adamw_parameters: vec!["*embedding*".to_owned(), "output.*".to_owned()],
             adamw_betas: [0.9, 0.999],
             adamw_eps: 1e-8,
             adamw_weight_decay: 0.01,
             adamw_lr_factor: 1.0,
-            clip_norm: None,
-            clip_value: None,
-            groups: Vec::new(),
+            common: Common::with_weight_decay(0.1),
         }
     }
 }
@@ -122,7 +114,7 @@ impl Muon {
     /// without parameters, and what the device reports.
     pub fn new(weights: &Weights, config: MuonConfig) -> Result<Self> {
         config.check()?;
-        let assignment = Assignment::new(weights, &config.groups)?;
+        let assignment = Assignment::new(weights, &config.common.groups)?;
         let chosen = config.matrices(weights);
         let updated = weights.updated();
         let spans = weights.spans("");
@@ -138,13 +130,9 @@ impl Muon {
             let group = assignment.of_parameters()[parameter_idx] as u32;
             (!chosen.contains(parameter_idx)).then_some(group)
         })?;
-        let clip = Clip {
-            norm: config.clip_norm,
-            value: config.clip_value,
-        };
         let n_rows = assignment.len() + matrices.len();
         Ok(Self {
-            drive: Drive::new(weights, clip, n_rows)?,
+            drive: Drive::new(weights, &config.common, n_rows)?,
             config,
             assignment,
             matrices,
@@ -172,7 +160,9 @@ impl Muon {
     /// The row of a matrix's numbers.
     fn matrix_row(&self, matrix: &Matrix, learning_rate: f64) -> Hyper {
         let config = &self.config;
-        let (lr_factor, weight_decay) = self.assignment.numbers(matrix.group, config.weight_decay);
+        let (lr_factor, weight_decay) = self
+            .assignment
+            .numbers(matrix.group, config.common.weight_decay);
         Hyper {
             learning_rate: learning_rate * lr_factor,
             step_factor: config.adjust.factor(matrix.shape),
@@ -203,7 +193,7 @@ impl MuonConfig {
     pub fn check(&self) -> Result<()> {
         let unlimited = f64::INFINITY;
         within("momentum", self.momentum, 0.0, 1.0)?;
-        within("weight_decay", self.weight_decay, 0.0, unlimited)?;
+        self.common.check()?;
         within(
             "adamw_weight_decay",
             self.adamw_weight_decay,

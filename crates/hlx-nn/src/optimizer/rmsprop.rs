@@ -4,7 +4,7 @@ use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{Hyper, Update, rmsprop_step};
 
 use super::drive::{check_epsilon, within};
-use super::{Common, FlatOptimizer, ParameterGroup, UpdateRule};
+use super::{Common, FlatOptimizer, UpdateRule};
 use crate::Result;
 
 /// The numbers of [`RMSprop`].
@@ -18,14 +18,8 @@ pub struct RMSpropConfig {
     pub momentum: f64,
     /// Divides by the root of the variance instead of the mean square.
     pub centered: bool,
-    /// The L2 penalty, added to the gradient.
-    pub weight_decay: f64,
-    /// The global norm that gradients are scaled down to, if it is larger.
-    pub clip_norm: Option<f32>,
-    /// The largest magnitude of a gradient's element, after the norm's clip.
-    pub clip_value: Option<f32>,
-    /// Parameters with numbers of their own.
-    pub groups: Vec<ParameterGroup>,
+    /// Weight decay (an L2 penalty, added to the gradient), clips and groups.
+    pub common: Common,
 }
 
 impl Default for RMSpropConfig {
@@ -36,10 +30,7 @@ impl Default for RMSpropConfig {
             eps: 1e-8,
             momentum: 0.0,
             centered: false,
-            weight_decay: 0.0,
-            clip_norm: None,
-            clip_value: None,
-            groups: Vec::new(),
+            common: Common::default(),
         }
     }
 }
@@ -51,13 +42,8 @@ pub type RMSprop = FlatOptimizer<RMSpropConfig>;
 impl UpdateRule for RMSpropConfig {
     const NAME: &'static str = "rmsprop";
 
-    fn common(&self) -> Common<'_> {
-        Common {
-            weight_decay: self.weight_decay,
-            clip_norm: self.clip_norm,
-            clip_value: self.clip_value,
-            groups: &self.groups,
-        }
+    fn common(&self) -> &Common {
+        &self.common
     }
 
     fn check(&self) -> Result<()> {

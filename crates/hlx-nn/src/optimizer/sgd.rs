@@ -4,7 +4,7 @@ use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{Hyper, Update, sgd_momentum_step, sgd_step};
 
 use super::drive::{refused, within};
-use super::{Common, FlatOptimizer, ParameterGroup, UpdateRule};
+use super::{Common, FlatOptimizer, UpdateRule};
 use crate::Result;
 
 /// The numbers of [`Sgd`]; the default is plain descent.
@@ -16,14 +16,8 @@ pub struct SgdConfig {
     pub dampening: f64,
     /// Steps along the gradient plus `momentum` times the new direction (Nesterov's rule).
     pub nesterov: bool,
-    /// The L2 penalty, added to the gradient.
-    pub weight_decay: f64,
-    /// The global norm that gradients are scaled down to, if it is larger.
-    pub clip_norm: Option<f32>,
-    /// The largest magnitude of a gradient's element, after the norm's clip.
-    pub clip_value: Option<f32>,
-    /// Parameters with numbers of their own.
-    pub groups: Vec<ParameterGroup>,
+    /// Weight decay (an L2 penalty, added to the gradient), clips and groups.
+    pub common: Common,
 }
 
 /// Gradient descent, as `torch.optim.SGD`.
@@ -32,13 +26,8 @@ pub type Sgd = FlatOptimizer<SgdConfig>;
 impl UpdateRule for SgdConfig {
     const NAME: &'static str = "sgd";
 
-    fn common(&self) -> Common<'_> {
-        Common {
-            weight_decay: self.weight_decay,
-            clip_norm: self.clip_norm,
-            clip_value: self.clip_value,
-            groups: &self.groups,
-        }
+    fn common(&self) -> &Common {
+        &self.common
     }
 
     fn check(&self) -> Result<()> {

@@ -187,9 +187,9 @@ fn half_cosine(from: f32, to: f32, part: f32) -> f32 {
 }
 
 impl Schedule {
-    /// The rate of the step of this number, counted from 0.
-    pub fn rate(&self, base: f32, step: u64) -> f32 {
-        with_flush(|| self.rate_in_flush(base, step))
+    /// The rate of the step of this number, counted from 0; it is computed in f32.
+    pub fn rate(&self, base: f64, step: u64) -> f64 {
+        with_flush(|| self.rate_in_flush(base as f32, step)).into()
     }
 
     fn rate_in_flush(&self, base: f32, step: u64) -> f32 {
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn a_stable_rate_falls_over_the_last_steps() {
-        let rates = |shape, min_factor| -> Vec<f32> {
+        let rates = |shape, min_factor| -> Vec<f64> {
             let schedule = Schedule::StableDecay {
                 total: 8,
                 decay: 4,
@@ -437,7 +437,7 @@ mod tests {
                 gamma: 0.5,
             }),
         };
-        let rates: Vec<f32> = (0..9).map(|step| schedule.rate(0.5, step)).collect();
+        let rates: Vec<f64> = (0..9).map(|step| schedule.rate(0.5, step)).collect();
         assert_eq!(
             rates,
             [0.125, 0.25, 0.375, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]

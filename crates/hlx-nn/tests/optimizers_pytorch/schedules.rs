@@ -67,7 +67,7 @@ fn schedules_have_pytorchs_rates() -> Result<(), Error> {
     for (name, schedule) in schedules() {
         schedule.check()?;
         for (step, expected) in fixture[&format!("rates.{name}")].iter().enumerate() {
-            let found = f64::from(schedule.rate(0.4, step as u64));
+            let found = schedule.rate(0.4, step as u64);
             let distance = (found - expected).abs();
             assert!(
                 distance < 1e-6 * expected + 5e-8,

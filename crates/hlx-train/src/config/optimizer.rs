@@ -2,9 +2,9 @@
 
 use anyhow::{Context as _, ensure};
 use hlx_nn::{
-    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Averaged, Lion, LionConfig, Muon,
-    MuonAdjust, MuonConfig, Optimizer, Parameter, ParameterGroup, ParameterSet, RMSprop,
-    RMSpropConfig, Sgd, SgdConfig, UpdateRule, Weights,
+    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Averaged, Common, Lion,
+    LionConfig, Muon, MuonAdjust, MuonConfig, Optimizer, Parameter, ParameterGroup, ParameterSet,
+    RMSprop, RMSpropConfig, Sgd, SgdConfig, UpdateRule, Weights,
 };
 use serde::{Deserialize, Serialize};
 
@@ -285,108 +285,83 @@ impl Config {
 
     /// The optimizer's numbers: those of the configuration, else its defaults.
     fn rule(&self, groups: Vec<ParameterGroup>) -> Rule {
-        let weight_decay = self.train.weight_decay();
         let limit = self.train.clip_norm as f32;
-        let clip_norm = (limit > 0.0).then_some(limit);
-        let clip_value = self.train.clip_value.map(|value| value as f32);
-        // The fields that all configurations share.
-        macro_rules! rule {
-            ($variant:ident, $config:ident { $($field:ident: $value:expr),* $(,)? }) => {
-                Rule::$variant($config {
-                    $($field: $value,)*
-                    weight_decay,
-                    clip_norm,
-                    clip_value,
-                    groups,
-                })
-            };
-        }
+        let common = Common {
+            weight_decay: self.train.weight_decay(),
+            clip_norm: (limit > 0.0).then_some(limit),
+            clip_value: self.train.clip_value.map(|value| value as f32),
+            groups,
+        };
         let section = self.optimizer.clone();
         match self.train.optimizer {
-            OptimizerKind::Sgd => rule!(
-                Sgd,
-                SgdConfig {
-                    momentum: section.momentum.unwrap_or(SGD_MOMENTUM),
-                    dampening: section.dampening.unwrap_or(0.0),
-                    nesterov: section.nesterov.unwrap_or(false),
-                }
-            ),
+            OptimizerKind::Sgd => Rule::Sgd(SgdConfig {
+                momentum: section.momentum.unwrap_or(SGD_MOMENTUM),
+                dampening: section.dampening.unwrap_or(0.0),
+                nesterov: section.nesterov.unwrap_or(false),
+                common,
+            }),
             OptimizerKind::Adam => {
                 let default = AdamConfig::default();
-                rule!(
-                    Adam,
-                    AdamConfig {
-                        betas: section.betas.unwrap_or(default.betas),
-                        eps: section.eps.unwrap_or(default.eps),
-                    }
-                )
+                Rule::Adam(AdamConfig {
+                    betas: section.betas.unwrap_or(default.betas),
+                    eps: section.eps.unwrap_or(default.eps),
+                    common,
+                })
             }
             OptimizerKind::Adamw => {
                 let default = AdamWConfig::default();
-                rule!(
-                    Adamw,
-                    AdamWConfig {
-                        betas: section.betas.unwrap_or(default.betas),
-                        eps: section.eps.unwrap_or(default.eps),
-                    }
-                )
+                Rule::Adamw(AdamWConfig {
+                    betas: section.betas.unwrap_or(default.betas),
+                    eps: section.eps.unwrap_or(default.eps),
+                    common,
+                })
             }
             OptimizerKind::Adagrad => {
                 let default = AdagradConfig::default();
-                rule!(
-                    Adagrad,
-                    AdagradConfig {
-                        lr_decay: section.lr_decay.unwrap_or(default.lr_decay),
-                        initial_accumulator_value: section
-                            .initial_accumulator_value
-                            .unwrap_or(default.initial_accumulator_value),
-                        eps: section.eps.unwrap_or(default.eps),
-                    }
-                )
+                Rule::Adagrad(AdagradConfig {
+                    lr_decay: section.lr_decay.unwrap_or(default.lr_decay),
+                    initial_accumulator_value: section
+                        .initial_accumulator_value
+                        .unwrap_or(default.initial_accumulator_value),
+                    eps: section.eps.unwrap_or(default.eps),
+                    common,
+                })
             }
             OptimizerKind::Rmsprop => {
                 let default = RMSpropConfig::default();
-                rule!(
-                    Rmsprop,
-                    RMSpropConfig {
-                        alpha: section.alpha.unwrap_or(default.alpha),
-                        eps: section.eps.unwrap_or(default.eps),
-                        momentum: section.momentum.unwrap_or(default.momentum),
-                        centered: section.centered.unwrap_or(default.centered),
-                    }
-                )
+                Rule::Rmsprop(RMSpropConfig {
+                    alpha: section.alpha.unwrap_or(default.alpha),
+                    eps: section.eps.unwrap_or(default.eps),
+                    momentum: section.momentum.unwrap_or(default.momentum),
+                    centered: section.centered.unwrap_or(default.centered),
+                    common,
+                })
             }
             OptimizerKind::Lion => {
                 let default = LionConfig::default();
-                rule!(
-                    Lion,
-                    LionConfig {
-                        betas: section.betas.unwrap_or(default.betas),
-                    }
-                )
+                Rule::Lion(LionConfig {
+                    betas: section.betas.unwrap_or(default.betas),
+                    common,
+                })
             }
             OptimizerKind::Muon => {
                 let default = MuonConfig::default();
                 let mut newton_schulz = default.newton_schulz;
                 newton_schulz.steps = section.ns_steps.unwrap_or(newton_schulz.steps);
-                rule!(
-                    Muon,
-                    MuonConfig {
-                        momentum: section.momentum.unwrap_or(default.momentum),
-                        nesterov: section.nesterov.unwrap_or(default.nesterov),
-                        newton_schulz: newton_schulz,
-                        adjust: section.adjust_lr_fn.map_or(default.adjust, AdjustKind::of),
-                        adamw_parameters: section
-                            .adamw_parameters
-                            .unwrap_or(default.adamw_parameters),
-                        adamw_betas: default.adamw_betas,
-                        adamw_eps: default.adamw_eps,
-                        adamw_weight_decay: section
-                            .adamw_weight_decay
-                            .unwrap_or(default.adamw_weight_decay),
-                        adamw_lr_factor: section.adamw_lr_factor.unwrap_or(default.adamw_lr_factor),
-                    }
-                )
+                Rule::Muon(MuonConfig {
+                    momentum: section.momentum.unwrap_or(default.momentum),
+                    nesterov: section.nesterov.unwrap_or(default.nesterov),
+                    newton_schulz,
+                    adjust: section.adjust_lr_fn.map_or(default.adjust, AdjustKind::of),
+                    adamw_parameters: section.adamw_parameters.unwrap_or(default.adamw_parameters),
+                    adamw_betas: default.adamw_betas,
+                    adamw_eps: default.adamw_eps,
+                    adamw_weight_decay: section
+                        .adamw_weight_decay
+                        .unwrap_or(default.adamw_weight_decay),
+                    adamw_lr_factor: section.adamw_lr_factor.unwrap_or(default.adamw_lr_factor),
+                    common,
+                })
             }
         }
     }

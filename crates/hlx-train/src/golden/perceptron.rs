@@ -5,7 +5,7 @@ use anyhow::Result;
 use hlx_autograd::{Activation, Tensor, no_grad};
 use hlx_core::Device;
 use hlx_core::arith::philox4x32;
-use hlx_nn::{Mlp, Mode, Model, Module, Optimizer, Sgd, SgdConfig, cross_entropy};
+use hlx_nn::{Common, Mlp, Mode, Model, Module, Optimizer, Sgd, SgdConfig, cross_entropy};
 
 use super::{GoldenDigests, logits_digest};
 
@@ -30,8 +30,11 @@ fn fit(device: &Device) -> Result<(Model<Mlp>, Sgd, Tensor)> {
     let model = Model::new(device, SEED, |b| Mlp::new(b, &WIDTHS, Activation::Tanh))?;
     let config = SgdConfig {
         momentum: 0.9,
-        weight_decay: 0.01,
-        clip_norm: Some(0.25),
+        common: Common {
+            weight_decay: 0.01,
+            clip_norm: Some(0.25),
+            ..Common::default()
+        },
         ..SgdConfig::default()
     };
     let mut optimizer = Sgd::new(model.weights(), config)?;

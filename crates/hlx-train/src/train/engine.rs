@@ -171,7 +171,7 @@ impl Engine {
         let samples = self.batches.samples(&self.order, batch_idx);
         let batch = self.batch(&samples, progress.epoch)?;
         let rate = self.schedule.rate(step);
-        self.optimizer.prepare(f64::from(rate))?;
+        self.optimizer.prepare(rate)?;
         // A batch of prompts alone, whose answers were cut off, has no loss and no gradient.
         self.passes.set_target_count(batch.n_targets.max(1))?;
         self.check_shard(&samples, (progress.epoch, step))?;
@@ -189,7 +189,7 @@ impl Engine {
         progress.batch_idx += 1;
         Ok(StepCounts {
             n_inputs: batch.n_inputs as u64,
-            rate,
+            rate: rate as f32,
             stops,
         })
     }
