@@ -56,7 +56,7 @@ fn train(device: &Device, steps: usize) -> Result<f32> {
     };
     // Nothing in the body waits for the device: it is recorded, not run.
     let (step, loss) = device.record(|| {
-        let loss = logits(&weights)?.cross_entropy(&labels, &scale, 0.0)?;
+        let loss = logits(&weights)?.cross_entropy_scaled(&labels, &scale, 0.0)?;
         loss.backward()?;
         for weight in &mut weights {
             let gradient = weight.grad().expect("a gradient");

@@ -153,7 +153,7 @@ impl Generation {
         for parameter in model.parameters() {
             let values = Maker(device).values(parameter.n_elements())?;
             // Small enough that activations stay ordinary numbers.
-            let values = Tensor::from_buffer(device, values, parameter.shape())?.scale(0.05)?;
+            let values = Tensor::from_buffer(device, values, parameter.shape())?.mul(0.05)?;
             let mut weight = parameter.tensor()?;
             no_grad(|| weight.copy_(&values).map(drop))?;
         }

@@ -8,8 +8,8 @@ use hlx_autograd::{Recompute, Tensor};
 use hlx_core::arith::uniform;
 use hlx_core::{Buffer, Device, Graph};
 use hlx_nn::{
-    AdamW, AdamWConfig, Common, MicroBatchPlan, Mode, Model, Module, NnError, Optimizer, PreparedWeights,
-    Transformer, TransformerConfig, cross_entropy,
+    AdamW, AdamWConfig, Common, MicroBatchPlan, Mode, Model, Module, NnError, Optimizer,
+    PreparedWeights, Transformer, TransformerConfig,
 };
 
 use crate::maker::scramble;
@@ -169,7 +169,7 @@ impl Training {
             prepared.update()?;
             prepared.use_in_recording();
             let logits = model.forward(inputs, &mode)?;
-            let loss = cross_entropy(&logits, targets, &scale, 0.0)?;
+            let loss = logits.cross_entropy_scaled(targets, &scale, 0.0)?;
             loss.backward_with(&pass.plan)?;
             optimizer.update(model.weights())?;
             Ok(loss.buffer()?)

@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut losses = Vec::new();
     for _ in 0..5 {
         let logits = model.forward(&ids, &mode)?;
-        let loss = hlx_nn::cross_entropy(&logits, &targets, &scale, 0.0)?;
+        let loss = logits.cross_entropy_scaled(&targets, &scale, 0.0)?;
         loss.backward()?;
         optimizer.step(model.weights(), 1e-3)?;
         losses.extend(loss.to_vec()?);

@@ -39,6 +39,7 @@ mod create;
 mod device;
 mod display;
 mod error;
+mod extent;
 mod gradcheck;
 mod graph;
 mod in_place;
@@ -47,6 +48,7 @@ mod ops;
 mod samples;
 
 pub use error::AutogradError;
+pub use extent::Extent;
 pub use gradcheck::{GradCheck, gradcheck};
 pub use graph::backward::{Backward, BackwardPlan, Gradient, ParameterTarget};
 pub use graph::hook::Hook;

@@ -70,7 +70,7 @@ impl Network {
             .layer_norm(&self.gain, &self.shift, 1e-5)?
             .gelu()?
             .linear(&self.weight, Some(&self.bias))?
-            .cross_entropy(targets, scale, 0.0)
+            .cross_entropy_scaled(targets, scale, 0.0)
     }
 
     /// Runs a part of the batch of 8.

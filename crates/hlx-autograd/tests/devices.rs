@@ -84,7 +84,7 @@ const CASES: [Case; 63] = [
     }),
     ("layer_norm", ["layer_norm", "weight"], |x, y| x.matrix.layer_norm(&y.row, &x.row, 1e-5)),
     ("layer_norm", ["layer_norm", "bias"], |x, y| x.matrix.layer_norm(&x.row, &y.row, 1e-5)),
-    ("cross_entropy", ["cross_entropy", "targets"], |x, y| x.matrix.cross_entropy(&y.ids, &x.one, 0.0)),
+    ("cross_entropy_scaled", ["cross_entropy", "targets"], |x, y| x.matrix.cross_entropy_scaled(&y.ids, &x.one, 0.0)),
     ("cross_entropy_with_rows", ["cross_entropy", "scale"], |x, y| {
         Ok(x.matrix.cross_entropy_with_rows(&x.ids, &y.one, 0.0)?.0)
     }),
@@ -112,7 +112,7 @@ const CASES: [Case; 63] = [
         x.matrix.cross_entropy_loss(&x.ids, &options)
     }),
     ("loss_with_rows", ["loss_with_rows", "scale"], |x, y| Ok(x.matrix.loss_with_rows(&y.one)?.0)),
-    ("mse", ["mse", "the target"], |x, y| x.matrix.mse(&y.matrix)),
+    ("mse_scaled", ["mse", "the target"], |x, y| x.matrix.mse_scaled(&y.matrix, &x.one)),
     ("mse_scaled", ["mse", "scale"], |x, y| x.matrix.mse_scaled(&x.matrix, &y.one)),
     ("conv2d", ["conv2d", "weight"], |x, y| x.image.conv2d(&y.image, None, &ConvOptions::default())),
     ("conv1d", ["conv1d", "weight"], |x, y| {

@@ -229,7 +229,7 @@ const NETWORKS: [Network; 42] = [
     ("batch_norm", |x, y| {
         x.batch_norm(Some([&y.select(0, 0)?, &y.select(0, 1)?]), None, &BatchNormOptions::default())
     }),
-    ("mse", |x, y| x.mse(&y.detach())?.add(y)),
+    ("mse_scaled", |x, y| x.mse_scaled(&y.detach(), &Tensor::ones(x.device(), &[1], DType::F32)?)?.add(y)),
     ("conv2d", |x, y| {
         let image = x.reshape(&[1, 1, 4, 4])?;
         image.conv2d(&y.reshape(&[4, 1, 2, 2])?, None, &ConvOptions::default())

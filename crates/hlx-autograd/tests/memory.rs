@@ -28,7 +28,7 @@ fn kept(operation: fn(&[Tensor; 2]) -> Result<Tensor>) -> f64 {
     let before = device.memory().in_use_bytes;
     let inputs = leaves
         .each_ref()
-        .map(|leaf| leaf.scale(0.5).expect("an input"));
+        .map(|leaf| leaf.mul(0.5).expect("an input"));
     let y = operation(&inputs).expect("an operation");
     drop(inputs);
     let held = device.memory().in_use_bytes - before;
@@ -42,7 +42,7 @@ fn the_tape_keeps_what_the_derivative_reads() {
     let cases: [(&str, f64, Operation); 18] = [
         ("add", 0.0, |x| x[0].add(&x[1])),
         ("sub", 0.0, |x| x[0].sub(&x[1])),
-        ("scale", 0.0, |x| x[0].scale(3.0)),
+        ("mul by a number", 0.0, |x| x[0].mul(3.0)),
         ("reshape", 0.0, |x| x[0].reshape(&[N])),
         ("sum", 0.0, |x| x[0].sum()),
         ("mean", 0.0, |x| x[0].mean()),
@@ -68,12 +68,15 @@ fn the_tape_keeps_what_the_derivative_reads() {
         ("linear of a constant weight", 1.0, |x| {
             x[0].linear(&x[1].detach(), None)
         }),
-        ("mse", 2.0, |x| x[0].mse(&x[1])),
+        ("mse_scaled", 2.0, |x| {
+            let scale = Tensor::from_slice(x[0].device(), &[1.0], &[1])?;
+            x[0].mse_scaled(&x[1], &scale)
+        }),
         ("cross_entropy", 1.0, |x| {
             let device = x[0].device();
             let targets = Tensor::ids(device, &[5; SIDE], &[SIDE])?;
             let scale = Tensor::from_slice(device, &[1.0], &[1])?;
-            x[0].cross_entropy(&targets, &scale, 0.0)
+            x[0].cross_entropy_scaled(&targets, &scale, 0.0)
         }),
         ("layer_norm", 1.0, |x| {
             let [gain, shift] = [(); 2].map(|()| leaf(x[0].device(), &[SIDE]));
@@ -138,7 +141,7 @@ fn a_long_chain_of_saved_tensors_is_dropped_without_recursion() {
         let device = device();
         let x = leaf(&device, &[4]);
         let gain = leaf(&device, &[4]);
-        let mut y = x.scale(1.0).expect("an operation");
+        let mut y = x.mul(1.0).expect("an operation");
         let mut all = Vec::new();
         for _ in 0..2_000 {
             let active = y.silu().expect("an operation");

@@ -56,7 +56,7 @@ fn a_recorded_pass_leaves_gradients_that_can_be_differentiated() -> Result<()> {
 fn gradients_by_tensors_leave_the_leaves_alone() -> Result<()> {
     let device = cpu();
     let x = Tensor::from_slice(&device, &[1.0, 2.0], &[2])?.with_gradient();
-    let (middle, unused) = (x.scale(3.0)?, x.detach().with_gradient());
+    let (middle, unused) = (x.mul(3.0)?, x.detach().with_gradient());
     let loss = middle.mul(&middle)?.sum()?;
     let found = loss.gradients(&[&middle, &x, &unused], false)?;
     let values = |gradient: &Option<Tensor>| gradient.as_ref().map(|g| g.to_vec()).transpose();

@@ -19,7 +19,7 @@
 //! let targets = Tensor::ids(&device, &[76, 88, 10], &[1, 3])?;
 //! let scale = Tensor::from_slice(&device, &[1.0 / 3.0], &[1])?;
 //! let logits = model.forward(&ids, &Mode::train(&device, 42)?)?;
-//! let loss = hlx_nn::cross_entropy(&logits, &targets, &scale, 0.0)?;
+//! let loss = logits.cross_entropy_scaled(&targets, &scale, 0.0)?;
 //! loss.backward_with(&BackwardPlan::default())?;
 //! optimizer.step(model.weights(), 1e-3)?;
 //! # Ok::<(), hlx_nn::NnError>(())
@@ -34,7 +34,6 @@ mod gradient_tree;
 mod init;
 mod layers;
 mod limits;
-mod loss;
 mod mode;
 mod model;
 mod models;
@@ -69,7 +68,6 @@ pub use layers::{
     Hardswish, Identity, LSTM, LayerNorm, LeakyReLU, Linear, LogSoftmax, LoraConfig, LowRank,
     MaxPool2d, Mish, Mlp, RMSNorm, RecurrentConfig, Sequential, Softmax,
 };
-pub use loss::{cross_entropy, mse};
 pub use mode::Mode;
 pub use model::Model;
 pub use models::{

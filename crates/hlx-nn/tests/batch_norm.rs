@@ -58,7 +58,7 @@ fn gradient(device: &Device, micro: usize, n_empty: usize, recorded: bool) -> Re
         mode.set_empty_samples(n_empty.saturating_sub(pass.first_sample).min(micro) as u32)?;
         let launch = || -> Result<()> {
             let logits = model.forward(&x, &mode)?;
-            let loss = logits.cross_entropy(&targets, &scale, 0.0)?;
+            let loss = logits.cross_entropy_scaled(&targets, &scale, 0.0)?;
             Ok(loss.backward_with(&pass.plan)?)
         };
         match recorded {
@@ -130,7 +130,7 @@ fn empty_shards_enter_nothing() -> Result<()> {
         };
         let logits = fresh.forward(&x, &mode)?;
         logits
-            .cross_entropy(&targets, &scale, 0.0)?
+            .cross_entropy_scaled(&targets, &scale, 0.0)?
             .backward_with(&plan)?;
         let tracked = fresh.weights().buffers().iter().map(|buffer| {
             Ok(match buffer.dtype() {

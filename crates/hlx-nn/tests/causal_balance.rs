@@ -7,7 +7,6 @@ use hlx_autograd::{IGNORE_INDEX, Recompute, Tensor};
 use hlx_core::Device;
 use hlx_nn::{
     CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig, Mode, Model, Module, Result,
-    cross_entropy,
 };
 
 const LENGTHS: [usize; 8] = [3, 7, 1, 5, 0, 6, 2, 4];
@@ -178,7 +177,7 @@ fn gradient(model: &Model<CausalLm>, micro: usize, more: usize) -> Result<String
             ..CausalInput::new(&ids)
         };
         let (logits, balance) = model.logits_and_balance(&input, &mode)?;
-        let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
+        let loss = logits.cross_entropy_scaled(&targets, &scale, 0.0)?;
         with_balance(&loss, &balance.expect("experts"), SHARDS)
     })
 }
@@ -216,12 +215,12 @@ fn gradient_of_shards(
         let targets = tokens(device, samples, 1)?;
         if !is_balanced {
             let logits = model.forward(&ids, &mode)?;
-            return cross_entropy(&logits, &targets, &scale, 0.0);
+            return Ok(logits.cross_entropy_scaled(&targets, &scale, 0.0)?);
         }
         let (logits, balance) = model.logits_and_balance(&CausalInput::new(&ids), &mode)?;
         let balance = balance.expect("experts");
         assert_eq!(balance.shape(), [micro * SHARDS / BATCH]);
-        let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
+        let loss = logits.cross_entropy_scaled(&targets, &scale, 0.0)?;
         with_balance(&loss, &balance, SHARDS)
     })
 }

@@ -23,8 +23,8 @@ use half::{bf16, f16};
 use hlx_autograd::{BackwardPlan, Tensor};
 use hlx_core::Device;
 use hlx_nn::{
-    CausalInput, CausalModel, Mode, cross_entropy, export_hugging_face, hugging_face_tensors,
-    import_hugging_face, read_hugging_face_config,
+    CausalInput, CausalModel, Mode, export_hugging_face, hugging_face_tensors, import_hugging_face,
+    read_hugging_face_config,
 };
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
@@ -210,7 +210,7 @@ fn check(device: &Device, name: &str) -> Result {
         .iter()
         .filter(|&&id| id < 1 << 31);
     let scale = Tensor::from_slice(device, &[1.0 / counted.count() as f32], &[1])?;
-    let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
+    let loss = logits.cross_entropy_scaled(&targets, &scale, 0.0)?;
     assert_near(name, &loss.to_vec()?, &fixture.floats("loss"), 1e-5);
     loss.backward_with(&BackwardPlan::default())?;
     model.weights().check_gradients()?;

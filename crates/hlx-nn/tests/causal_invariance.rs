@@ -8,7 +8,7 @@ use hlx_autograd::{BackwardPlan, Recompute, Tensor};
 use hlx_core::{Arithmetic, Device};
 use hlx_nn::{
     Architecture, CausalConfig, CausalInput, CausalLm, CausalModel, Mode, Model, Module, NnError,
-    Positions, Result, Rotary, Transformer, cross_entropy,
+    Positions, Result, Rotary, Transformer,
 };
 
 const BATCH: usize = 8;
@@ -30,7 +30,7 @@ fn gradient_in(
     gradient_in_passes(model, [BATCH, micro, shards], |samples| {
         mode.set_counter(5, samples.start as u32)?;
         let logits = model.forward(&tokens(device, samples.clone(), 0)?, mode)?;
-        cross_entropy(&logits, &tokens(device, samples, 1)?, &scale, 0.0)
+        Ok(logits.cross_entropy_scaled(&tokens(device, samples, 1)?, &scale, 0.0)?)
     })
 }
 
@@ -121,7 +121,9 @@ fn a_recorded_pass_gives_the_bits_of_a_launched_one() -> Result<()> {
                 shards: 4,
                 ..BackwardPlan::default()
             };
-            cross_entropy(&logits, &targets, &scale, 0.0)?.backward_with(&plan)?;
+            logits
+                .cross_entropy_scaled(&targets, &scale, 0.0)?
+                .backward_with(&plan)?;
             Ok(())
         };
         launch()?;
@@ -297,7 +299,9 @@ fn gradient_of_rows<M: CausalModel>(
             documents: (documents.len() > 1).then_some(&starts),
             ..CausalInput::new(&tokens)
         };
-        let loss = cross_entropy(&model.logits(&input, &mode)?, &ids(1)?, &scale, 0.0)?;
+        let loss = model
+            .logits(&input, &mode)?
+            .cross_entropy_scaled(&ids(1)?, &scale, 0.0)?;
         loss.backward_with(&BackwardPlan {
             accumulate: row_idx > 0,
             whole_batch: false,

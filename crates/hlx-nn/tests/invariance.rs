@@ -4,7 +4,7 @@ use hlx_autograd::{BackwardPlan, IGNORE_INDEX, Tensor};
 use hlx_core::{Arithmetic, Device};
 use hlx_nn::{
     AdamW, AdamWConfig, Common, GradientTree, MicroBatchPlan, Mode, Model, Module, NnError,
-    Optimizer, Result, Transformer, TransformerConfig, cross_entropy,
+    Optimizer, Result, Transformer, TransformerConfig,
 };
 use rayon::prelude::*;
 
@@ -151,7 +151,9 @@ fn gradient(model: &Model<Transformer>, micro: usize, shards: usize, step: u32) 
         let targets = Tensor::ids(device, &targets[range], &[micro, TIME])?;
         mode.set_counter(step, pass.first_sample as u32)?;
         let logits = model.forward(&ids, &mode)?;
-        cross_entropy(&logits, &targets, &scale, 0.1)?.backward_with(&pass.plan)?;
+        logits
+            .cross_entropy_scaled(&targets, &scale, 0.1)?
+            .backward_with(&pass.plan)?;
         if let Some(level) = pass.level {
             tree.push(model.weights(), level)?;
         }
@@ -236,7 +238,9 @@ fn train(device: &Device, recorded: bool) -> Result<[String; 2]> {
     };
     let launch = |optimizer: &AdamW| -> Result<()> {
         let logits = model.forward(&ids, &mode)?;
-        cross_entropy(&logits, &targets, &scale, 0.0)?.backward_with(&plan)?;
+        logits
+            .cross_entropy_scaled(&targets, &scale, 0.0)?
+            .backward_with(&plan)?;
         optimizer.update(model.weights())
     };
     let graph = match recorded {

@@ -260,7 +260,7 @@ fn layer_agrees(fixture: &Fixture, device: &Device, name: &str, make: Make) -> R
         return Ok(());
     }
     for factor in [2.0, 3.0] {
-        no_grad(|| model.forward(&x.scale(factor)?, &mode))?;
+        no_grad(|| model.forward(&x.mul(factor)?, &mode))?;
     }
     for buffer in model.weights().buffers() {
         fixture.compare(

@@ -3,8 +3,8 @@
 use hlx_autograd::{Activation, Tensor};
 use hlx_core::Device;
 use hlx_nn::{
-    Adam, AdamConfig, AdamW, AdamWConfig, Common, Init, Mlp, Mode, Model, Module, Muon, MuonConfig,
-    Optimizer, ParameterBuilder, Result, Sgd, SgdConfig, Weights, mse,
+    Adam, AdamConfig, AdamW, AdamWConfig, Common, Init, LossReduction, Mlp, Mode, Model, Module,
+    Muon, MuonConfig, Optimizer, ParameterBuilder, Result, Sgd, SgdConfig, Weights,
 };
 
 const N: usize = 70;
@@ -210,10 +210,16 @@ fn a_perceptron_learns_exclusive_or() -> Result<()> {
     let y = Tensor::from_slice(&device, &[0.0, 1.0, 1.0, 0.0], &[4, 1])?;
     for _ in 0..300 {
         network.weights().zero_grad()?;
-        mse(&network.forward(&x, &Mode::eval())?, &y)?.backward()?;
+        network
+            .forward(&x, &Mode::eval())?
+            .mse_loss(&y, LossReduction::Mean)?
+            .backward()?;
         optimizer.step(network.weights(), 0.02)?;
     }
-    let loss = mse(&network.forward(&x, &Mode::eval())?, &y)?.to_vec()?[0];
+    let loss = network
+        .forward(&x, &Mode::eval())?
+        .mse_loss(&y, LossReduction::Mean)?
+        .to_vec()?[0];
     assert!(loss < 1e-3, "the loss is {loss} after 300 steps");
     Ok(())
 }

@@ -10,7 +10,6 @@ use hlx_autograd::{BackwardPlan, Tensor};
 use hlx_core::Device;
 use hlx_nn::{
     AdamW, AdamWConfig, Common, Mode, Model, Module, Optimizer, Transformer, TransformerConfig,
-    cross_entropy,
 };
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde::Deserialize;
@@ -157,7 +156,7 @@ fn loss_logits_and_every_gradient_agree() -> Result<(), Error> {
             let logits = model.forward(&ids, &mode)?;
             let found = distance(&logits.to_vec()?, &fixture.values["logits64"]);
             assert!(found < LOGIT_TOLERANCE, "logits: {found}");
-            let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
+            let loss = logits.cross_entropy_scaled(&targets, &scale, 0.0)?;
             let found = distance(&loss.to_vec()?, &fixture.values["loss64"]);
             assert!(found < LOSS_TOLERANCE, "loss: {found}");
             loss.backward_with(&BackwardPlan {
@@ -201,7 +200,7 @@ fn ten_steps_of_adamw_agree() -> Result<(), Error> {
         let mut losses = Vec::new();
         for step in 0..10 {
             let logits = model.forward(&ids, &mode)?;
-            let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
+            let loss = logits.cross_entropy_scaled(&targets, &scale, 0.0)?;
             loss.backward_with(&BackwardPlan {
                 shards: 2,
                 ..BackwardPlan::default()

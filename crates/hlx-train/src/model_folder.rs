@@ -13,9 +13,8 @@ use hlx_core::files::place;
 use hlx_core::{Arithmetic, Device};
 use hlx_nn::{
     CausalInput, CausalModel, InferenceModel, LanguageModel, LanguageModelConfig, LoraConfig, Mode,
-    Model, ParameterBuilder, cross_entropy, hugging_face_dtype, hugging_face_tensors,
-    is_hugging_face_folder, load_language_model, load_language_model_as, peft_adapts_output,
-    read_peft_config,
+    Model, ParameterBuilder, hugging_face_dtype, hugging_face_tensors, is_hugging_face_folder,
+    load_language_model, load_language_model_as, peft_adapts_output, read_peft_config,
 };
 
 pub use self::stated::NamedFile;
@@ -262,7 +261,7 @@ pub fn gradients(
     let device = weights.device();
     let scale = Tensor::from_slice(device, &[1.0 / counted as f32], &[1])?;
     let logits = model.logits(&CausalInput::new(&ids), &Mode::eval())?;
-    let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
+    let loss = logits.cross_entropy_scaled(&targets, &scale, 0.0)?;
     loss.backward_with(&BackwardPlan::default())?;
     let flat = weights.gradients()?;
     let by_name = match model.config() {

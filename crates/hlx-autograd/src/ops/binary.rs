@@ -136,6 +136,12 @@ impl Tensor {
         x: "assert_eq!(x.binary(Binary::Maximum, 4.0)?.to_vec()?, [4.0, 4.0, 4.0, 4.0, 5.0, 6.0]);"
     )]
     pub fn binary(&self, operation: Binary, other: impl Operand) -> Result<Tensor> {
+        let dense = |x: &Tensor| x.dtype() == DType::F32 && x.layout().is_contiguous();
+        if let (Binary::Mul, Some(factor)) = (operation, other.as_f32())
+            && dense(self)
+        {
+            return self.times(factor);
+        }
         let op = operation.name();
         let other = other.beside(self)?;
         let dtype = promoted(self, &other);
@@ -156,7 +162,6 @@ impl Tensor {
         )?;
         let device = self.device();
         let out = device.alloc_typed(out_type, a.n_elements())?;
-        let dense = |x: &Tensor| x.dtype() == DType::F32 && x.layout().is_contiguous();
         let kernel = match operation {
             Binary::Add => Some(elementwise::add as fn(&_, &_, &_, &_) -> _),
             Binary::Sub => Some(elementwise::sub as fn(&_, &_, &_, &_) -> _),
@@ -214,7 +219,7 @@ impl Tensor {
                 }
                 let dx = match derivatives[side] {
                     Scaled(1.0) => dy.clone(),
-                    Scaled(factor) => dy.scale(factor)?,
+                    Scaled(factor) => dy.mul(factor)?,
                     OfFirst(slope) | OfSecond(slope) | Of(slope) | OfOutput(slope) => {
                         slope(dy, &values, y.unwrap_or(dy))?
                     }

@@ -52,7 +52,7 @@ impl Tensor {
 
     /// Computes -log softmax(x)\[target\] of logits \[N, C, ..\] (or \[C\]), as
     /// `torch.nn.functional.cross_entropy`: targets are ids \[N, ..\], or probabilities of the logits'
-    /// shape and type. [`Tensor::cross_entropy`] is the kernel for parts of a batch.
+    /// shape and type. [`Tensor::cross_entropy_scaled`] is the kernel for parts of a batch.
     ///
     /// # Errors
     /// As [`Tensor::nll_loss`], and [`AutogradError::Argument`] unless the smoothing is in \[0, 1\].
@@ -90,9 +90,9 @@ impl Tensor {
         if smoothing > 0.0 {
             let all = log.weighted_classes(axis, options.weight)?;
             let spread = smoothing / self.shape()[axis] as f32;
-            let smooth = all.neg()?.scale(spread)?;
+            let smooth = all.neg()?.mul(spread)?;
             loss = loss
-                .scale(1.0 - smoothing)?
+                .mul(1.0 - smoothing)?
                 .add(smooth)?
                 .where_(&counts, 0.0)?;
         }
@@ -223,7 +223,7 @@ impl Tensor {
         };
         let scale = scale.reshape(&[1])?;
         let rows = self.permute(&last)?;
-        rows.cross_entropy(&ids, &scale, options.label_smoothing)
+        rows.cross_entropy_scaled(&ids, &scale, options.label_smoothing)
     }
 
     /// Cross-entropy against probabilities; the mean is over the positions.
@@ -244,7 +244,7 @@ impl Tensor {
         let spread = smoothing / classes as f32;
         let targets = match smoothing == 0.0 {
             true => targets.clone(),
-            false => targets.scale(1.0 - smoothing)?.add(spread)?,
+            false => targets.mul(1.0 - smoothing)?.add(spread)?,
         };
         let log = self.log_softmax(axis as isize)?;
         let loss = log

@@ -7,7 +7,7 @@ use crate::{DType, Gradient, Result, Tensor};
 
 impl Tensor {
     /// Computes the sum over rows of -log softmax(logits)\[target\], times `scale`, as
-    /// `torch.nn.functional.cross_entropy(reduction="sum", ignore_index=...)`.
+    /// `torch.nn.functional.cross_entropy_scaled(reduction="sum", ignore_index=...)`.
     ///
     /// Logits are \[.., V\], targets the ids \[..\]; a target of [`IGNORE_INDEX`] counts nothing.
     /// `scale` is a tensor of one element: one over the number of targets that count, in the
@@ -23,10 +23,10 @@ impl Tensor {
         "let logits = Tensor::zeros(&device, &[2, 4], DType::F32)?.with_gradient();",
         "let targets = Tensor::ids(&device, &[1, 3], &[2])?;",
         "let scale = Tensor::full(&device, &[1], 0.5, DType::F32)?;",
-        "let loss = logits.cross_entropy(&targets, &scale, 0.0)?;",
+        "let loss = logits.cross_entropy_scaled(&targets, &scale, 0.0)?;",
         "assert!((loss.item::<f32>()? - 1.386_294_4).abs() < 1e-6);"
     )]
-    pub fn cross_entropy(
+    pub fn cross_entropy_scaled(
         &self,
         targets: &Tensor,
         scale: &Tensor,
@@ -37,11 +37,11 @@ impl Tensor {
             .0)
     }
 
-    /// As [`Tensor::cross_entropy`], and returns each row's loss (\[..\], unscaled, 0 where
+    /// As [`Tensor::cross_entropy_scaled`], and returns each row's loss (\[..\], unscaled, 0 where
     /// ignored, no part of the tape) beside the total. The rows' bits do not depend on the batch.
     ///
     /// # Errors
-    /// As [`Tensor::cross_entropy`].
+    /// As [`Tensor::cross_entropy_scaled`].
     #[doc = example!(
         "let logits = Tensor::zeros(&device, &[2, 4], DType::F32)?;",
         "let targets = Tensor::ids(&device, &[1, IGNORE_INDEX], &[2])?;",
@@ -120,7 +120,7 @@ mod tests {
         let scale = Tensor::from_slice(&device, &[0.7], &[1]).expect("uploads");
         for smoothing in [0.0, 0.1] {
             check("cross_entropy", std::slice::from_ref(&logits), |x| {
-                x[0].cross_entropy(&targets, &scale, smoothing)
+                x[0].cross_entropy_scaled(&targets, &scale, smoothing)
             });
         }
     }
@@ -129,7 +129,7 @@ mod tests {
     fn targets_of_another_shape_are_refused() {
         let logits = input(1, &[2, 3, 7]);
         let scale = Tensor::from_slice(logits.device(), &[1.0], &[1]).expect("uploads");
-        let text = message(logits.cross_entropy(&ids(1, 7, &[6]), &scale, 0.0));
+        let text = message(logits.cross_entropy_scaled(&ids(1, 7, &[6]), &scale, 0.0));
         assert_eq!(
             text,
             "cross_entropy: targets has shape [6], expected [2, 3]"

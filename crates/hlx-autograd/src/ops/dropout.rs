@@ -93,7 +93,7 @@ mod tests {
             assert_eq!(dropped.shape(), shape);
             assert_eq!(dropped.to_vec()?, expected);
         }
-        let scalar = x.sum()?.reshape(&[])?;
+        let scalar = x.sum()?.reshape::<usize>(&[])?;
         let error = scalar.dropout(&mask(&x, [5, 0])).expect_err("no samples");
         let expected = "dropout: the input has shape [], expected at least one dimension";
         assert_eq!(error.to_string(), expected);

@@ -82,8 +82,8 @@ impl Tensor {
         if self.is_half() {
             return self.in_f32(|x| x.softplus_with(beta, threshold));
         }
-        let scaled = self.scale(beta)?;
-        let smooth = scaled.softplus()?.scale(1.0 / beta)?;
+        let scaled = self.mul(beta)?;
+        let smooth = scaled.softplus()?.mul(1.0 / beta)?;
         smooth.where_(&scaled.le(threshold)?, self)
     }
 

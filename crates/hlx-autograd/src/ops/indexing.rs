@@ -432,7 +432,7 @@ mod tests {
         }
         let (x, y) = (
             start.to_dtype(DType::I8)?,
-            ones.scale(100.0)?.to_dtype(DType::I8)?,
+            ones.mul(100.0)?.to_dtype(DType::I8)?,
         );
         // 256 is 127 as an i8, and 127 + 800 wraps to -97.
         assert_eq!(x.scatter_add(0, &index, &y)?.to_elements::<i8>()?, [-97, 1]);

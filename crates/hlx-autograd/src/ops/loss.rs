@@ -167,7 +167,7 @@ impl Tensor {
             true => self.clone(),
             false => self.sum_dim(&inner, false)?,
         };
-        let total = rows.sum()?.mul(&scale.reshape(&[])?)?;
+        let total = rows.sum()?.mul(&scale.reshape::<usize>(&[])?)?;
         Ok((total, rows.detach()))
     }
 
@@ -214,8 +214,8 @@ impl Tensor {
 /// d² / 2 below delta, else delta (d - delta / 2), of distances.
 fn huber(distance: &Tensor, delta: f32) -> Result<Tensor> {
     let near = distance.detach().lt(delta)?;
-    let line = distance.sub(0.5 * delta)?.scale(delta)?;
-    distance.square()?.scale(0.5)?.where_(&near, line)
+    let line = distance.sub(0.5 * delta)?.mul(delta)?;
+    distance.square()?.mul(0.5)?.where_(&near, line)
 }
 
 #[cfg(test)]

@@ -3,10 +3,12 @@
 //! Their derivatives are movements too: of a permutation its inverse, of a slice the gradient within
 //! zeros, of an expansion a sum. A dimension may be counted from the end: -1 is the last.
 
+use hlx_core::sizes;
 use hlx_kernels::Layout;
 use hlx_kernels::Operand;
 use hlx_kernels::elementwise::{assign_strided, copy_strided};
 
+use crate::extent::{Extent, extents, of_elements};
 use crate::graph::tape::Rule;
 use crate::samples::Samples;
 use crate::{AutogradError, Backward, DType, Result, Tensor};
@@ -71,13 +73,14 @@ impl Tensor {
     }
 
     /// Views the elements in another shape, in the same row-major order; where strides cannot say it,
-    /// they are copied. As `torch.reshape`.
+    /// they are copied. One extent may be -1: it is what the others leave. As `torch.reshape`.
     ///
     /// # Errors
-    /// [`AutogradError::Argument`] if the shape has another number of elements.
+    /// [`AutogradError::Argument`] if the shape has another number of elements, or more than one extent is -1.
     #[doc = example!(x: "assert_eq!(x.reshape(&[3, 2])?.to_vec()?, x.to_vec()?);")]
-    pub fn reshape(&self, shape: &[usize]) -> Result<Tensor> {
-        self.shaped("reshape", shape, true)
+    pub fn reshape<E: Extent>(&self, shape: &[E]) -> Result<Tensor> {
+        let shape = of_elements("reshape", shape, self.n_elements())?;
+        self.shaped("reshape", &shape, true)
     }
 
     /// As [`Tensor::reshape`], and never copies, as `torch.Tensor.view`.
@@ -88,8 +91,9 @@ impl Tensor {
         x: "assert_eq!(x.view(&[6])?.shape(), [6]);",
         "assert!(x.transpose(0, 1)?.view(&[6]).is_err());"
     )]
-    pub fn view(&self, shape: &[usize]) -> Result<Tensor> {
-        self.shaped("view", shape, false)
+    pub fn view<E: Extent>(&self, shape: &[E]) -> Result<Tensor> {
+        let shape = of_elements("view", shape, self.n_elements())?;
+        self.shaped("view", &shape, false)
     }
 
     fn shaped(&self, op: &'static str, shape: &[usize], copies: bool) -> Result<Tensor> {
@@ -182,12 +186,19 @@ impl Tensor {
     }
 
     /// Views the tensor expanded to a shape: dimensions of extent 1, and missing leading ones,
-    /// repeat. As `torch.Tensor.expand`. The gradient is the sum over what repeats.
+    /// repeat; -1 keeps an extent. As `torch.Tensor.expand`. The gradient is the sum over what repeats.
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if an extent is neither 1 nor the shape's.
     #[doc = example!(x: "assert_eq!(x.expand(&[4, 2, 3])?.shape(), [4, 2, 3]);")]
-    pub fn expand(&self, shape: &[usize]) -> Result<Tensor> {
+    pub fn expand<E: Extent>(&self, shape: &[E]) -> Result<Tensor> {
+        let n_new = shape.len().saturating_sub(self.rank());
+        let shape = &extents("expand", shape, |place| {
+            let axis = place.checked_sub(n_new);
+            let kept = axis.and_then(|axis| self.shape().get(axis));
+            let reason = || format!("-1 stands for no dimension of {:?}", self.shape());
+            kept.copied().ok_or_else(reason)
+        })?;
         let samples = self
             .samples()
             .broadcast(self.rank(), shape.len().max(self.rank()));
@@ -282,6 +293,27 @@ impl Tensor {
         let joint: Vec<usize> = shape.splice(first..=last, [0]).collect();
         shape[first] = joint.iter().product();
         self.shaped(OP, &shape, true)
+    }
+
+    /// Views a dimension as several of these sizes, one of which may be -1, as `torch.unflatten`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if there is no such dimension, or the sizes are of another number of elements.
+    #[doc = example!(x: "assert_eq!(x.flatten(0, -1)?.unflatten(0, &[3, -1])?.shape(), [3, 2]);")]
+    pub fn unflatten<E: Extent>(&self, dim: isize, shape: &[E]) -> Result<Tensor> {
+        const OP: &str = "unflatten";
+        let axis = axis_of(OP, dim, self.rank())?;
+        let extent = self.shape()[axis];
+        let shape = of_elements(OP, shape, extent)?;
+        let n = sizes::checked_product(shape.iter().copied());
+        if n != Some(extent) {
+            let n = n.map_or("too many".to_owned(), |n| n.to_string());
+            let reason = format!("sizes {shape:?} are {n} elements, dimension {axis} has {extent}");
+            return Err(AutogradError::Argument { op: OP, reason });
+        }
+        let mut all = self.shape().to_vec();
+        all.splice(axis..=axis, shape);
+        self.shaped(OP, &all, true)
     }
 
     /// Views the elements `start, start + step, ...` below `end` along a dimension, as Python's

@@ -2,26 +2,16 @@
 
 use hlx_kernels::mse::{mse_backward, mse_forward};
 
-use super::reduce::{constant, scaled_sum, upstream_factor};
+use super::reduce::{scaled_sum, upstream_factor};
 use crate::{DType, Gradient, Result, Tensor};
 
 impl Tensor {
-    /// Computes the mean of (prediction - target)² over all elements, as
-    /// `torch.nn.functional.mse_loss`. No gradient flows into the target.
+    /// Computes the sum of (prediction - target)² times `scale`, a tensor of one element: for
+    /// the part of a batch, one over the number of elements in the whole. No gradient flows into the
+    /// target. [`Tensor::mse_loss`] is PyTorch's loss.
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless the shapes are equal.
-    #[doc = example!(x: "assert_eq!(x.mse(&x.add(2.0)?)?.item::<f32>()?, 4.0);")]
-    pub fn mse(&self, target: &Tensor) -> Result<Tensor> {
-        let factor = constant(self.device(), 1.0 / self.n_elements() as f32)?;
-        self.mse_scaled(target, &Tensor::from_buffer(self.device(), factor, &[1])?)
-    }
-
-    /// Computes the sum of (prediction - target)² times `scale`, a tensor of one element: for
-    /// the part of a batch, one over the number of elements in the whole.
-    ///
-    /// # Errors
-    /// As [`Tensor::mse`].
     #[doc = example!(
         x: "let scale = Tensor::full(&device, &[1], 0.5, DType::F32)?;",
         "assert_eq!(x.mse_scaled(&x.add(2.0)?, &scale)?.item::<f32>()?, 12.0);"
@@ -57,13 +47,15 @@ impl Tensor {
 
 #[cfg(test)]
 mod tests {
+    use crate::Tensor;
     use crate::ops::test_support::{check, input};
 
     #[test]
     fn derivatives_agree_with_finite_differences() {
         let target = input(2, &[3, 5]);
+        let scale = Tensor::from_slice(target.device(), &[0.2], &[1]).expect("uploads");
         check("mse", &[input(1, &[3, 5])], |x| {
-            x[0].mse(&target)?.scale(3.0)
+            x[0].mse_scaled(&target, &scale)
         });
     }
 }

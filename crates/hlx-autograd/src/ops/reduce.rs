@@ -42,7 +42,7 @@ impl Tensor {
         }
         self.expect_type("mean", "the input", DType::F32)?;
         let total = self.sum()?;
-        total.scale(1.0 / self.n_elements() as f32)
+        total.mul(1.0 / self.n_elements() as f32)
     }
 
     /// Sums along dimensions, which are dropped or kept with extent 1, as `torch.sum(x, dim)`. The
@@ -81,7 +81,7 @@ impl Tensor {
         self.expect_type("mean", "the input", DType::F32)?;
         let axes = reduced_axes("mean", dims, self.rank())?;
         let count: usize = axes.iter().map(|&axis| self.shape()[axis]).product();
-        self.sum_dim(dims, keepdim)?.scale(1.0 / count as f32)
+        self.sum_dim(dims, keepdim)?.mul(1.0 / count as f32)
     }
 
     /// Sums along axes into a shape of as many elements as are left.
@@ -161,13 +161,6 @@ pub(super) fn scaled_sum(device: &Device, rows: &Buffer, factor: &Buffer) -> Res
 pub(super) fn upstream_factor(device: &Device, factor: &Buffer, dy: &Gradient) -> Result<Buffer> {
     let out = device.alloc(1)?;
     scale_by(device, factor, &dy.buffer()?, &out)?;
-    Ok(out)
-}
-
-/// Makes the one-element buffer of a factor on the host, without an upload.
-pub(super) fn constant(device: &Device, value: f32) -> Result<Buffer> {
-    let out = device.alloc(1)?;
-    device.fill(&out, value.to_bits())?;
     Ok(out)
 }
 

@@ -282,7 +282,7 @@ impl Tensor {
         let output = (sum.buffer()?, sum.shape());
         let rule = move |pass: &mut Backward<'_>, dy: &Tensor, _: Option<&Tensor>| {
             let dy = dy.expand_with("norm", x.shape(), samples)?;
-            pass.add_tensor(&x, &dy.mul(x.scale(2.0)?)?)
+            pass.add_tensor(&x, &dy.mul(x.mul(2.0)?)?)
         };
         let squares = Tensor::of_rule("norm", &[self], output, rule)?;
         squares

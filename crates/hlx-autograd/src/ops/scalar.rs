@@ -13,6 +13,11 @@ pub trait Operand {
     /// # Errors
     /// What the device reports.
     fn beside(self, other: &Tensor) -> Result<Tensor>;
+
+    /// The operand as an f32, if it is one.
+    fn as_f32(&self) -> Option<f32> {
+        None
+    }
 }
 
 impl Operand for &Tensor {
@@ -36,6 +41,10 @@ impl Operand for Result<Tensor> {
 impl Operand for f32 {
     fn beside(self, other: &Tensor) -> Result<Tensor> {
         Tensor::full(other.device(), &[], self, DType::F32)
+    }
+
+    fn as_f32(&self) -> Option<f32> {
+        Some(*self)
     }
 }
 

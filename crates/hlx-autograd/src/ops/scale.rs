@@ -1,27 +1,21 @@
-//! The product with a number.
+//! The product of f32 values with a number, which [`Tensor::mul`] takes.
 
 use hlx_kernels::elementwise::scale;
 
-use crate::{DType, Result, Tensor};
+use crate::{Result, Tensor};
 
 impl Tensor {
-    /// Computes x times a number, of f32 values; [`Tensor::mul`] takes a number beside any type.
-    ///
-    /// # Errors
-    /// What the device reports.
-    #[doc = example!(x: "assert_eq!(x.scale(0.5)?.to_vec()?[1], 1.0);")]
-    pub fn scale(&self, factor: f32) -> Result<Tensor> {
-        if self.dtype() != DType::F32 {
-            return self.mul(factor);
-        }
+    /// Computes x times a number, of contiguous f32 values: one launch, where [`Tensor::binary`] makes a tensor
+    /// of the number first.
+    pub(super) fn times(&self, factor: f32) -> Result<Tensor> {
         let device = self.device();
         let y = device.alloc(self.n_elements())?;
         if !y.is_empty() {
             scale(device, &self.buffer()?, factor, &y)?;
         }
         let x = self.input();
-        Tensor::of_rule("scale", &[self], (y, self.shape()), move |pass, dy, _| {
-            pass.add_tensor(&x, &dy.scale(factor)?)
+        Tensor::of_rule("mul", &[self], (y, self.shape()), move |pass, dy, _| {
+            pass.add_tensor(&x, &dy.mul(factor)?)
         })
     }
 }
@@ -32,6 +26,9 @@ mod tests {
 
     #[test]
     fn derivatives_agree_with_finite_differences() {
-        check("scale", &[input(1, &[3, 5])], |x| x[0].scale(-2.5));
+        check("mul", &[input(1, &[3, 5])], |x| x[0].mul(-2.5));
+        check("mul", &[input(1, &[3, 5])], |x| {
+            x[0].transpose(0, 1)?.mul(-2.5)
+        });
     }
 }

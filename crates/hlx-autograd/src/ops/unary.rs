@@ -36,24 +36,24 @@ fn derivative(operation: Unary) -> Derivative {
     match operation {
         Unary::Neg => OfInput(|dy, _, _| dy.neg()),
         Unary::Abs => OfInput(|dy, x, _| dy.mul(x.sign()?)),
-        Unary::Square => OfInput(|dy, x, _| dy.mul(x.scale(2.0)?)),
+        Unary::Square => OfInput(|dy, x, _| dy.mul(x.mul(2.0)?)),
         // NaN passes the gradient on, as the kernel of training does.
         Unary::Relu => OfOutput(|dy, y, _| nothing_where(&y.le(0.0)?, dy)),
-        Unary::LeakyRelu => OfInput(|dy, x, [slope, _]| dy.where_(&x.gt(0.0)?, dy.scale(slope)?)),
+        Unary::LeakyRelu => OfInput(|dy, x, [slope, _]| dy.where_(&x.gt(0.0)?, dy.mul(slope)?)),
         Unary::Clamp => OfInput(|dy, x, [low, high]| {
             // At a bound it is 0, as in PyTorch from 2.15 on.
             let within = x.gt(low)?.logical_and(x.lt(high)?)?;
             dy.where_(&within, 0.0)
         }),
         Unary::Reciprocal => OfOutput(|dy, y, _| dy.neg()?.mul(y.square()?)),
-        Unary::Sqrt => OfOutput(|dy, y, _| dy.div(y.scale(2.0)?)),
-        Unary::Rsqrt => OfOutput(|dy, y, _| dy.scale(-0.5)?.mul(y.square()?.mul(y)?)),
+        Unary::Sqrt => OfOutput(|dy, y, _| dy.div(y.mul(2.0)?)),
+        Unary::Rsqrt => OfOutput(|dy, y, _| dy.mul(-0.5)?.mul(y.square()?.mul(y)?)),
         Unary::Exp => OfOutput(|dy, y, _| dy.mul(y)),
-        Unary::Exp2 => OfOutput(|dy, y, _| dy.mul(y.scale(LN_2)?)),
+        Unary::Exp2 => OfOutput(|dy, y, _| dy.mul(y.mul(LN_2)?)),
         Unary::Expm1 => OfOutput(|dy, y, _| dy.mul(y.add(1.0)?)),
         Unary::Log => OfInput(|dy, x, _| dy.div(x)),
-        Unary::Log2 => OfInput(|dy, x, _| dy.div(x.scale(LN_2)?)),
-        Unary::Log10 => OfInput(|dy, x, _| dy.div(x.scale(LN_10)?)),
+        Unary::Log2 => OfInput(|dy, x, _| dy.div(x.mul(LN_2)?)),
+        Unary::Log10 => OfInput(|dy, x, _| dy.div(x.mul(LN_10)?)),
         Unary::Log1p => OfInput(|dy, x, _| dy.div(x.add(1.0)?)),
         Unary::Sin => OfInput(|dy, x, _| dy.mul(x.cos()?)),
         Unary::Cos => OfInput(|dy, x, _| dy.neg()?.mul(x.sin()?)),
@@ -67,12 +67,12 @@ fn derivative(operation: Unary) -> Derivative {
         Unary::Sigmoid => OfOutput(|dy, y, _| dy.mul(y.mul(y.neg()?.add(1.0)?)?)),
         Unary::Erf => OfInput(|dy, x, _| {
             let bell = x.square()?.neg()?.exp()?;
-            dy.mul(bell.scale(std::f32::consts::FRAC_2_SQRT_PI)?)
+            dy.mul(bell.mul(std::f32::consts::FRAC_2_SQRT_PI)?)
         }),
         Unary::Gelu => OfInput(|dy, x, _| {
             let x = x.clamp(-FLAT, FLAT)?;
-            let cdf = x.scale(FRAC_1_SQRT_2)?.erf()?.add(1.0)?.scale(0.5)?;
-            let pdf = x.square()?.scale(-0.5)?.exp()?.scale(PDF_0)?;
+            let cdf = x.mul(FRAC_1_SQRT_2)?.erf()?.add(1.0)?.mul(0.5)?;
+            let pdf = x.square()?.mul(-0.5)?.exp()?.mul(PDF_0)?;
             dy.mul(cdf.add(x.mul(pdf)?)?)
         }),
         Unary::GeluTanh => OfInput(gelu_tanh_slope),
@@ -123,13 +123,10 @@ fn gelu_tanh_slope(dy: &Tensor, x: &Tensor, _: [f32; 2]) -> Result<Tensor> {
     const ROOT: f32 = 0.797_884_6;
     let x = x.clamp(-FLAT, FLAT)?;
     let square = x.square()?;
-    let t = x
-        .mul(square.scale(0.044_715)?.add(1.0)?)?
-        .scale(ROOT)?
-        .tanh()?;
-    let inner = square.scale(3.0 * 0.044_715)?.add(1.0)?.scale(ROOT)?;
+    let t = x.mul(square.mul(0.044_715)?.add(1.0)?)?.mul(ROOT)?.tanh()?;
+    let inner = square.mul(3.0 * 0.044_715)?.add(1.0)?.mul(ROOT)?;
     let steep = x.mul(t.square()?.neg()?.add(1.0)?.mul(inner)?)?;
-    dy.mul(t.add(1.0)?.add(steep)?.scale(0.5)?)
+    dy.mul(t.add(1.0)?.add(steep)?.mul(0.5)?)
 }
 
 impl Tensor {
@@ -335,7 +332,7 @@ mod tests {
         let x = input(1, &[3, 5]);
         // Away from corners and poles, within (-1, 1) for the inverse functions.
         let up = x.abs()?.add(0.5)?;
-        let small = x.scale(0.5)?;
+        let small = x.mul(0.5)?;
         for operation in Unary::ALL.iter().copied() {
             let parameters = match operation {
                 Unary::LeakyRelu => [0.1, 0.0],

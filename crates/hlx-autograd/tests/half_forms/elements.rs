@@ -69,8 +69,8 @@ pub fn elements() -> Vec<Row> {
         [[3, 4], [4]] (x[0]).div_rounded(&x[1], Rounding::Floor);
         [[3, 4], [4]] (x[0]).div_rounded(&x[1], Rounding::Trunc);
         [[3, 4]] (x[0]).div_rounded(0.3, Rounding::Trunc);
-        [[33]] (x[0]).scale(0.3);
-        [[33]] (x[0]).scale(-1.7);
+        [[33]] (x[0]).mul(0.3);
+        [[33]] (x[0]).mul(-1.7);
         [[3, 4], [4]] (x[0]).where_(&mask(&x[0], &[3, 1]), &x[1]);
         [[3, 4]] (x[0]).where_(&mask(&x[0], &[4]), 0.7);
         [[3, 4]] (x[0]).masked_fill(&mask(&x[0], &[4]), 0.7);

@@ -107,6 +107,7 @@ const CALLS: &[(&str, Call)] = &[
     ("eye_of", |x, n| Tensor::eye_of(x.device(), n, 3)),
     ("reshape", |x, n| x.reshape(&[n, n])),
     ("view", |x, n| x.view(&[n])),
+    ("unflatten", |x, n| x.unflatten(0, &[n, n])),
     ("expand", |x, n| x.narrow(0, 0, 1)?.expand(&[n, 3])?.add(1.0)),
     ("expand", |x, n| x.expand(&[n, n, 2, 3])?.select(0, 0)?.select(0, 0)),
     ("slice", |x, n| x.slice(1, n..usize::MAX, 1)),

@@ -76,7 +76,7 @@ const OF_EACH: &[Pair] = &[
     ("leaky_relu", |x| x.leaky_relu(0.5), |x| x.where_(&x.gt(0.0)?, x.mul(0.5)?)),
     ("reciprocal", Tensor::reciprocal, |x| x.detach().ones_like()?.div(x)),
     ("neg", Tensor::neg, |x| x.mul(-1.0)),
-    ("scale", |x| x.scale(0.5), |x| x.div(2.0)),
+    ("mul, number", |x| x.mul(0.5), |x| x.div(2.0)),
     ("exp2", Tensor::exp2, |x| Tensor::full(x.device(), &[], 2.0, DType::F32)?.pow(x)),
     ("l1_loss", |x| x.l1_loss(&zero(x)?, LossReduction::None), |x| x.smooth_l1_loss(&zero(x)?, 0.0, LossReduction::None)),
     ("huber_loss", |x| x.huber_loss(&zero(x)?, 1.0, LossReduction::None), |x| x.smooth_l1_loss(&zero(x)?, 1.0, LossReduction::None)),
@@ -93,7 +93,8 @@ const OF_EACH: &[Pair] = &[
 fn kernel_loss(x: &Tensor, class: u32, smoothing: f32) -> Result<Tensor> {
     let target = Tensor::ids(x.device(), &[class], &[1])?;
     let one = Tensor::ones(x.device(), &[1], DType::F32)?;
-    x.unsqueeze(0)?.cross_entropy(&target, &one, smoothing)
+    x.unsqueeze(0)?
+        .cross_entropy_scaled(&target, &one, smoothing)
 }
 
 /// The same by operations: weighted by ones, or not reduced.
@@ -172,10 +173,10 @@ const OF_ROWS: &[Pair] = &[
     ("cross_entropy, ignored", |x| kernel_loss(x, IGNORE_INDEX, 0.0), |x| class_loss(x, IGNORE_INDEX, 0.0, false)),
     ("nll_loss", |x| kernel_loss(x, 2, 0.0), |x| x.log_softmax(-1)?.nll_loss(&Tensor::ids(x.device(), &[2], &[])?, &CrossEntropyOptions::default())),
     ("norm 1", |x| x.norm(1.0, &[], false), |x| x.abs()?.sum()),
-    ("norm 2", |x| x.norm(2.0, &[0], false), |x| x.reshape(&[3, 1])?.norm(2.0, &[0], false)?.reshape(&[])),
+    ("norm 2", |x| x.norm(2.0, &[0], false), |x| x.reshape(&[3, 1])?.norm(2.0, &[0], false)?.reshape::<usize>(&[])),
     ("norm inf", |x| x.norm(INF, &[], false), |x| x.abs()?.amax(&[], false)),
     ("mean", |x| x.mean(), |x| x.mean_dim(&[0], false)),
-    ("mse_loss", |x| x.mse_loss(&zero(x)?, LossReduction::Mean), |x| x.mse(&zero(x)?)),
+    ("mse_loss", |x| x.mse_loss(&zero(x)?, LossReduction::Mean), |x| x.mse_scaled(&zero(x)?, &Tensor::full(x.device(), &[1], 1.0 / 3.0, DType::F32)?)),
     ("sum", |x| x.sum(), |x| x.cumsum(0)?.select(0, 2)),
     ("prod", |x| x.prod(&[], false), |x| x.cumprod(0)?.select(0, 2)),
     ("topk", |x| Ok(x.topk(3, 0, true)?.0), |x| Ok(x.sort(0, true)?.0)),
@@ -187,10 +188,10 @@ const OF_ROWS: &[Pair] = &[
         |x| x.unfold(0, 2, 1)?.matmul(&kernel_of(x)?.reshape(&[2])?)),
     ("max_pool2d", |x| pooled(x)?.max_pool2d(&windows())?.reshape(&[2]), |x| Ok(x.unfold(0, 2, 1)?.max_dim(1, false)?.0)),
     ("avg_pool2d", |x| pooled(x)?.avg_pool2d(&windows(), AvgDivisor::Padded)?.reshape(&[2]), |x| x.unfold(0, 2, 1)?.mean_dim(&[1], false)),
-    ("matmul", |x| x.reshape(&[1, 3])?.matmul(&x.detach().ones_like()?.reshape(&[3, 1])?)?.reshape(&[]),
+    ("matmul", |x| x.reshape(&[1, 3])?.matmul(&x.detach().ones_like()?.reshape(&[3, 1])?)?.reshape::<usize>(&[]),
         |x| Tensor::einsum("i,i->", &[x, &x.detach().ones_like()?])),
-    ("linear", |x| x.reshape(&[1, 3])?.linear(&x.detach().ones_like()?.reshape(&[1, 3])?, None)?.reshape(&[]),
-        |x| x.reshape(&[1, 3])?.matmul(&x.detach().ones_like()?.reshape(&[3, 1])?)?.reshape(&[])),
+    ("linear", |x| x.reshape(&[1, 3])?.linear(&x.detach().ones_like()?.reshape(&[1, 3])?, None)?.reshape::<usize>(&[]),
+        |x| x.reshape(&[1, 3])?.matmul(&x.detach().ones_like()?.reshape(&[3, 1])?)?.reshape::<usize>(&[])),
     ("gather", |x| x.gather(0, &Tensor::ids(x.device(), &[2, 0], &[2])?), |x| x.index_select(0, &Tensor::ids(x.device(), &[2, 0], &[2])?)),
 ];
 

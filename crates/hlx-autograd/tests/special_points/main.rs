@@ -145,7 +145,7 @@ fn judged(name: &str, case: &Case, f: rows::Function) -> Result<Vec<String>> {
     )?);
     let mut total = Tensor::zeros(leaves[0].device(), &[], hlx_autograd::DType::F32)?;
     for (i, gradient) in first.iter().enumerate() {
-        total = total.add(counted_sum(gradient)?.scale(i as f32 + 1.0)?)?;
+        total = total.add(counted_sum(gradient)?.mul(i as f32 + 1.0)?)?;
     }
     let second = gradients(&total, &leaves, false)?;
     wrong.extend(differences(

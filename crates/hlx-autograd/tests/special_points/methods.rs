@@ -13,8 +13,8 @@ const NO_GRADIENT: &str = "any all argmax argmin argsort isnan isfinite logical_
 const FRAMES: &str = "unary binary activation loss_with_rows max_pool2d_with_indices";
 
 /// Kernels of training without a second derivative; their gradients have tests beside them.
-const KERNELS: &str = "attention packed_attention cross_entropy cross_entropy_with_rows dropout embedding \
-    embedding_padded feed_forward mse mse_scaled to_experts experts_linear checkpoint checkpoint_with lstm_scan gru_scan";
+const KERNELS: &str = "attention packed_attention cross_entropy_scaled cross_entropy_with_rows dropout embedding \
+    embedding_padded feed_forward mse_scaled to_experts experts_linear checkpoint checkpoint_with lstm_scan gru_scan";
 
 /// Linear in their input, or in each of two, with constants for the rest: no point is special.
 const LINEAR: &str = "from_experts rope";
@@ -63,7 +63,14 @@ pub fn sized() -> BTreeSet<String> {
         let text = std::fs::read_to_string(&file).expect("a source");
         for (name, arguments) in signatures(&text) {
             let has_size = arguments.split(',').map(str::trim).any(|argument| {
-                let of_size = ["usize", "isize", "ConvOptions", "PoolOptions", "f64;"];
+                let of_size = [
+                    "usize",
+                    "isize",
+                    "[E]",
+                    "ConvOptions",
+                    "PoolOptions",
+                    "f64;",
+                ];
                 let is_dimension = [
                     "dim",
                     "first: isize",

@@ -39,11 +39,11 @@ pub(super) fn balance_loss(
     let Some(counted) = counted else {
         let rows = scores.len() * first.n_elements() / experts / shards;
         let factor = experts as f64 / (rows as f64 * rows as f64);
-        return Ok(Some(losses.scale(factor as f32)?));
+        return Ok(Some(losses.mul(factor as f32)?));
     };
     let tokens = by_shard(counted, None, shards)?.reshape(&[shards])?;
-    let rows = tokens.scale(scores.len() as f32)?.maximum(1.0)?;
-    Ok(Some(losses.scale(experts as f32)?.div(rows.square()?)?))
+    let rows = tokens.mul(scores.len() as f32)?.maximum(1.0)?;
+    Ok(Some(losses.mul(experts as f32)?.div(rows.square()?)?))
 }
 
 /// 1 where an expert is chosen, else 0; without gradient.

@@ -129,7 +129,7 @@ impl CausalLm {
         let width = self.config.width;
         let mut x = self.embedding.forward(ids, mode)?;
         if self.config.scaled_embedding {
-            x = x.scale((width as f32).sqrt())?;
+            x = x.mul((width as f32).sqrt())?;
         }
         x = match &self.positions {
             PositionTable::Learned(table) => x.add(&table.forward(&pass.positions, mode)?)?,
@@ -154,7 +154,7 @@ impl CausalLm {
             Output::Tied(table) => x.linear(&table.tensor()?, None)?,
         };
         match self.config.logit_soft_cap {
-            Some(cap) => Ok(logits.div(cap)?.tanh()?.scale(cap)?),
+            Some(cap) => Ok(logits.div(cap)?.tanh()?.mul(cap)?),
             None => Ok(logits),
         }
     }

@@ -99,6 +99,6 @@ pub fn gradient_in_passes<M>(
 
 /// The loss with the balance losses of some of the batch's shards, half of their mean over all `shards`.
 pub fn with_balance(loss: &Tensor, of_shards: &Tensor, shards: usize) -> Result<Tensor> {
-    let balance = of_shards.sum()?.scale(0.5 / shards as f32)?;
+    let balance = of_shards.sum()?.mul(0.5 / shards as f32)?;
     Ok(loss.add(&balance.reshape(loss.shape())?)?)
 }

@@ -5,7 +5,7 @@ use anyhow::Result;
 use hlx_autograd::{Activation, Tensor, no_grad};
 use hlx_core::Device;
 use hlx_core::arith::philox4x32;
-use hlx_nn::{Common, Mlp, Mode, Model, Module, Optimizer, Sgd, SgdConfig, cross_entropy};
+use hlx_nn::{Common, Mlp, Mode, Model, Module, Optimizer, Sgd, SgdConfig};
 
 use super::{GoldenDigests, logits_digest};
 
@@ -48,7 +48,9 @@ fn fit(device: &Device) -> Result<(Model<Mlp>, Sgd, Tensor)> {
     let scale = Tensor::from_slice(device, &[1.0 / N_SAMPLES as f32], &[1])?;
     let mode = Mode::train(device, SEED)?;
     for _ in 0..STEPS {
-        let loss = cross_entropy(&model.forward(&inputs, &mode)?, &targets, &scale, 0.0)?;
+        let loss = model
+            .forward(&inputs, &mode)?
+            .cross_entropy_scaled(&targets, &scale, 0.0)?;
         loss.backward()?;
         optimizer.step(model.weights(), 0.1)?;
         model.weights().zero_grad()?;

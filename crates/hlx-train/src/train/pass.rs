@@ -88,7 +88,7 @@ impl Balance {
         of_shards
             .device()
             .copy(&of_shards.detach().buffer()?, &kept)?;
-        Ok(loss.add(&of_shards.sum()?.scale(self.factor)?.reshape(loss.shape())?)?)
+        Ok(loss.add(&of_shards.sum()?.mul(self.factor)?.reshape(loss.shape())?)?)
     }
 }
 

@@ -9,8 +9,8 @@ use crate::tensors::values_of;
 pub fn carried_out(name: &str, call: &Call) -> Option<Outcome<Vec<Tensor>>> {
     Some(match name {
         "clone" | "contiguous" => call.x().and_then(|x| one(x.contiguous())),
-        "reshape" => shape_of(call).and_then(|shape| one(call.x()?.reshape(&shape))),
-        "view" => shape_of(call).and_then(|shape| one(call.x()?.view(&shape))),
+        "reshape" => shaped(call, Tensor::reshape),
+        "view" => shaped(call, Tensor::view),
         "reshape_as" => like(call, |x, shape| x.reshape(shape)),
         "view_as" => like(call, |x, shape| x.view(shape)),
         "expand_as" => like(call, |x, shape| x.expand(shape)),
@@ -46,13 +46,11 @@ pub fn carried_out(name: &str, call: &Call) -> Option<Outcome<Vec<Tensor>>> {
 }
 
 /// The shape that a call names, with what -1 stands for.
-fn shape_of(call: &Call) -> Outcome<Vec<usize>> {
-    let shape = call.rest(1, "shape")?;
-    let known: i64 = shape.iter().filter(|&&extent| extent != -1).product();
-    let n = call.x()?.n_elements() as i64;
-    let open = if known == 0 { 0 } else { n / known };
-    let extent = |&extent: &i64| if extent == -1 { open } else { extent };
-    counts(&shape.iter().map(extent).collect::<Vec<_>>())
+fn shaped(
+    call: &Call,
+    operation: fn(&Tensor, &[i64]) -> hlx_autograd::Result<Tensor>,
+) -> Outcome<Vec<Tensor>> {
+    one(operation(call.x()?, &call.rest(1, "shape")?))
 }
 
 fn like(
@@ -97,15 +95,7 @@ fn moved(call: &Call) -> Outcome<Vec<Tensor>> {
 }
 
 fn expanded(call: &Call) -> Outcome<Vec<Tensor>> {
-    let x = call.x()?;
-    let shape = call.rest(1, "size")?;
-    let added = shape.len().saturating_sub(x.rank());
-    let extent = |(i, &extent): (usize, &i64)| match extent {
-        -1 if i >= added => x.shape()[i - added] as i64,
-        extent => extent,
-    };
-    let shape: Vec<i64> = shape.iter().enumerate().map(extent).collect();
-    one(x.expand(&counts(&shape)?))
+    one(call.x()?.expand(&call.rest(1, "size")?))
 }
 
 fn squeezed(call: &Call) -> Outcome<Vec<Tensor>> {
@@ -132,15 +122,8 @@ fn flattened(call: &Call) -> Outcome<Vec<Tensor>> {
 
 fn unflattened(call: &Call) -> Outcome<Vec<Tensor>> {
     let x = call.x()?;
-    let axis = call.dim(1, "dim", 0)?.rem_euclid(x.rank() as isize) as usize;
     let sizes = call.ints(2, "sizes")?.unwrap_or_default();
-    let known: i64 = sizes.iter().filter(|&&size| size != -1).product();
-    let size = |&size: &i64| match size {
-        -1 => x.shape()[axis] as i64 / known.max(1),
-        size => size,
-    };
-    let sizes = counts(&sizes.iter().map(size).collect::<Vec<_>>())?;
-    one(x.reshape(&[&x.shape()[..axis], &sizes, &x.shape()[axis + 1..]].concat()))
+    one(x.unflatten(call.dim(1, "dim", 0)?, &sizes))
 }
 
 /// A place that may be counted from the end.

@@ -56,7 +56,9 @@ fn train(model: &Model<Transformer>, recompute: Option<Recompute>) -> Result<()>
     let one = Tensor::from_slice(device, &[1.0 / 12.0], &[1])?;
     let mode = Mode::train(device, 0)?.with_recomputation(recompute);
     for _ in 0..3 {
-        let loss = model.forward(&ids, &mode)?.cross_entropy(&ids, &one, 0.0)?;
+        let loss = model
+            .forward(&ids, &mode)?
+            .cross_entropy_scaled(&ids, &one, 0.0)?;
         weights.zero_grad()?;
         loss.backward()?;
         adamw.step(weights, 0.05)?;
