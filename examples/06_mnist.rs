@@ -89,7 +89,6 @@ fn train(device: &Device, [digits, held_out]: &[Digits; 2], epochs: u64) -> Resu
             .to_device(device, 1)
         {
             let (images, labels) = batch?.data;
-            mode.set_counter(step as u32, 0)?;
             let logits = net.forward(&images, &mode)?;
             let options = CrossEntropyOptions {
                 label_smoothing: 0.05,

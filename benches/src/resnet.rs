@@ -1,7 +1,7 @@
 //! A residual network for images of 32 by 32, whose training step stands for that of a small CNN.
 
 use hlx_autograd::{ConvOptions, Tensor};
-use hlx_nn::{BatchNorm2d, Conv2d, Linear, Members, Mode, Module, ParameterBuilder, Result};
+use hlx_nn::{BatchNorm2d, Conv2d, Linear, Mode, Module, ParameterBuilder, Result};
 
 /// Classes that are told apart.
 pub const CLASSES: usize = 10;
@@ -88,15 +88,6 @@ impl ResNet {
 }
 
 impl Module for ResNet {
-    fn members(&self) -> Members {
-        let mut members = self.stem.members();
-        for block in &self.blocks {
-            members.extend(block.members());
-        }
-        members.extend(self.output.members());
-        members
-    }
-
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         let mut x = self.stem.forward(x, mode)?.relu()?;
         for block in &self.blocks {
@@ -122,10 +113,6 @@ impl Normed {
 }
 
 impl Module for Normed {
-    fn members(&self) -> Members {
-        Members::of(&[&self.convolution, &self.norm])
-    }
-
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         let x = self.convolution.forward(x, mode)?;
         self.norm.forward(&x, mode)
@@ -145,14 +132,6 @@ impl Block {
 }
 
 impl Module for Block {
-    fn members(&self) -> Members {
-        let mut members = Members::of(&[&self.first, &self.second]);
-        if let Some(shortcut) = &self.shortcut {
-            members.extend(shortcut.members());
-        }
-        members
-    }
-
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         let y = self.first.forward(x, mode)?.relu()?;
         let y = self.second.forward(&y, mode)?;

@@ -35,6 +35,7 @@ macro_rules! example {
     };
 }
 
+mod counters;
 mod create;
 mod device;
 mod display;
@@ -47,6 +48,7 @@ mod kept;
 mod ops;
 mod samples;
 
+pub use counters::counter;
 pub use error::AutogradError;
 pub use extent::Extent;
 pub use gradcheck::{GradCheck, gradcheck};

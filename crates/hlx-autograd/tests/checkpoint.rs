@@ -7,7 +7,7 @@ use hlx_core::testing::{cpu, own_devices};
 /// overwritten before the backward pass.
 fn attention_pass(q: &Tensor, recompute: Recompute, change: bool) -> Result<[Tensor; 2]> {
     let weights = Tensor::randn(q.device(), q.shape(), 2)?;
-    let mut y = q.checkpoint_with(recompute, &[], |q| {
+    let mut y = q.checkpoint_with(recompute, |q| {
         q.mul(0.5)?.attention(q, q, &AttentionSpec::causal())
     })?;
     let loss = y.mul(&weights)?.sum()?;
@@ -65,7 +65,7 @@ fn the_last_product_of_a_recorded_block_is_not_computed_again() -> Result<()> {
             w.zero_grad();
             let (graph, _) = device.record(|| -> Result<Tensor> {
                 let y = match checkpoint {
-                    true => x.checkpoint(&[&w], block)?,
+                    true => x.checkpoint(block)?,
                     false => block(&x)?,
                 };
                 let loss = y.sum()?;

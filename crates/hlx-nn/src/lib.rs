@@ -74,7 +74,7 @@ pub use models::{
     CausalLm, CausalModel, Classifier, ClassifierConfig, ClassifierKind, LanguageModel,
     LanguageModelConfig, TokenStep, Transformer, likeliest,
 };
-pub use module::{Members, Module};
+pub use module::Module;
 pub use optimizer::{
     AVERAGE, Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Averaged, Common,
     FlatOptimizer, Lion, LionConfig, Muon, MuonAdjust, MuonConfig, NewtonSchulz, Optimizer,

@@ -1,12 +1,15 @@
 //! What a forward pass needs beside its input: whether it trains, and the numbers of a training pass.
 
+mod dropout_counter;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hlx_autograd::{DropoutMask, Recompute, Tensor};
 use hlx_core::{Buffer, Device};
 
-use crate::{DeferredNorms, Members, Module, Parameter, Result};
+use crate::{DeferredNorms, Result};
+use dropout_counter::DropoutCounter;
 
 /// Whether a forward pass trains or evaluates, and in training the counter of the dropouts and the
 /// shards. Make it once, before a recording, and use it for every step: what changes from step to step
@@ -26,8 +29,7 @@ pub struct Mode {
 struct Training {
     device: Device,
     seed: u64,
-    /// The step, and the number of the pass's first sample in the whole batch.
-    counter: Buffer,
+    counter: DropoutCounter,
     /// The number of empty samples, one word.
     empty: Buffer,
     /// What `empty` holds, so that it is uploaded only when it changes.
@@ -47,8 +49,12 @@ impl Mode {
         }
     }
 
-    /// Training, as after `model.train()`: dropouts draw their masks from the seed and the counter,
-    /// which starts at step 0 and sample 0; the pass holds one shard, and no sample is empty.
+    /// Training, as after `model.train()`: dropouts draw their masks from the seed and a counter. The pass holds
+    /// one shard, and no sample is empty.
+    ///
+    /// The counter moves on by itself: no dropout draws the same mask twice. Each forward pass has the next
+    /// number, from 0; its backward pass, and what is computed again for that, draws its masks again, also behind
+    /// further forward passes. A graph that is recorded counts at each replay. [`Mode::set_counter`] takes over.
     ///
     /// # Errors
     /// What the device reports.
@@ -56,7 +62,7 @@ impl Mode {
         let training = Training {
             device: device.clone(),
             seed,
-            counter: device.buffer_u32(&[0, 0])?,
+            counter: DropoutCounter::new(device)?,
             empty: device.buffer_u32(&[0])?,
             n_empty: AtomicU32::new(0),
         };
@@ -104,7 +110,7 @@ impl Mode {
     ///
     /// # Errors
     /// Those of `block`.
-    pub fn block<M: Module + Clone + 'static>(
+    pub fn block<M: Clone + Send + 'static>(
         &self,
         module: &M,
         x: &Tensor,
@@ -113,9 +119,8 @@ impl Mode {
         let Some(recompute) = self.recompute else {
             return block(module, x, self);
         };
-        let members = module.members();
         let (module, mode) = (module.clone(), self.clone());
-        recomputed(recompute, x, &members, move |x| block(&module, x, &mode))
+        x.checkpoint_with(recompute, move |x| block(&module, x, &mode))
     }
 
     /// What of a block is recomputed ([`Mode::with_recomputation`]).
@@ -123,18 +128,19 @@ impl Mode {
         self.recompute
     }
 
-    /// Moves the dropout counter to a step and to the number that this pass's first sample has in the
-    /// whole batch. Call it between steps, outside of a recording, and not between a forward pass and
-    /// its backward pass, which draws the masks again. Does nothing in evaluation.
+    /// Sets the dropout counter to a step and to the number that this pass's first sample has in the
+    /// whole batch, so that a sample's masks do not depend on how a batch is split. From here on it stays until
+    /// it is set again: passes until then draw the same masks, in a graph that is recorded from here on, too. Call it
+    /// between steps, outside of a recording, and not between a forward pass and its backward pass. Does
+    /// nothing in evaluation.
     ///
     /// # Errors
     /// What the device reports.
     pub fn set_counter(&self, step: u32, sample_base: u32) -> Result<()> {
-        if let Some(training) = &self.training {
-            let counter = [step, sample_base];
-            training.device.upload_u32(&training.counter, &counter)?;
+        match &self.training {
+            Some(training) => training.counter.set(step, sample_base),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// States that the first `n_empty` samples of the coming passes are empty: rows that fill a short
@@ -171,27 +177,21 @@ impl Mode {
         self.training.as_ref().map(|training| &training.empty)
     }
 
-    /// The mask of a dropout with probability `p` at a place of the model; `None` in evaluation.
-    pub(crate) fn mask(&self, p: f32, purpose: u32) -> Option<DropoutMask> {
-        let training = self.training.as_ref()?;
-        Some(DropoutMask {
-            p,
-            seed: training.seed,
-            purpose,
-            counter: training.counter.clone(),
-        })
+    /// The next mask of a dropout with probability `p` at a place of the model; `None` in evaluation and
+    /// where nothing is dropped.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub(crate) fn mask(&self, p: f32, purpose: u32) -> Result<Option<DropoutMask>> {
+        let training = self.training.as_ref().filter(|_| p > 0.0);
+        let mask = |training: &Arc<Training>| {
+            Ok(DropoutMask {
+                p,
+                seed: training.seed,
+                purpose,
+                counter: training.counter.draw(purpose)?,
+            })
+        };
+        training.map(mask).transpose()
     }
-}
-
-/// Computes `body`, which uses the parameters of `members`, and what `recompute` says again for the backward
-/// pass.
-pub(crate) fn recomputed(
-    recompute: Recompute,
-    x: &Tensor,
-    members: &Members,
-    body: impl Fn(&Tensor) -> Result<Tensor> + Send + 'static,
-) -> Result<Tensor> {
-    let parameters = members.parameters.iter().map(Parameter::tensor);
-    let parameters = parameters.collect::<Result<Vec<Tensor>>>()?;
-    x.checkpoint_with(recompute, &parameters.iter().collect::<Vec<_>>(), body)
 }

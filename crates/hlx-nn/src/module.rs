@@ -2,7 +2,7 @@
 
 use hlx_autograd::Tensor;
 
-use crate::{Mode, ModelBuffer, Parameter, Result};
+use crate::{Mode, Result};
 
 /// A layer, or a model made of layers, as `torch.nn.Module`.
 ///
@@ -14,7 +14,7 @@ use crate::{Mode, ModelBuffer, Parameter, Result};
 /// ```
 /// use hlx_autograd::{DType, Tensor};
 /// use hlx_core::Device;
-/// use hlx_nn::{Dropout, Mode, Linear, Members, Model, Module, ParameterBuilder, Result};
+/// use hlx_nn::{Dropout, Mode, Linear, Model, Module, ParameterBuilder, Result};
 ///
 /// struct Net {
 ///     fc1: Linear,
@@ -33,10 +33,6 @@ use crate::{Mode, ModelBuffer, Parameter, Result};
 /// }
 ///
 /// impl Module for Net {
-///     fn members(&self) -> Members {
-///         Members::of(&[&self.fc1, &self.dropout, &self.fc2])
-///     }
-///
 ///     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
 ///         let x = self.fc1.forward(x, mode)?.relu()?;
 ///         self.fc2.forward(&self.dropout.forward(&x, mode)?, mode)
@@ -52,10 +48,6 @@ use crate::{Mode, ModelBuffer, Parameter, Result};
 /// # Ok::<(), hlx_nn::NnError>(())
 /// ```
 pub trait Module: Send + Sync {
-    /// Everything that is the module's, in the order of declaration: [`Members::of`] the modules inside
-    /// of it, or of a layer [`Members::new`].
-    fn members(&self) -> Members;
-
     /// Applies the module.
     ///
     /// # Errors
@@ -63,52 +55,7 @@ pub trait Module: Send + Sync {
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor>;
 }
 
-/// The parameters and buffers of a module.
-#[derive(Clone, Debug, Default)]
-pub struct Members {
-    /// What training changes.
-    pub parameters: Vec<Parameter>,
-    /// What it does not, such as running means.
-    pub buffers: Vec<ModelBuffer>,
-}
-
-impl Members {
-    /// Of a layer with these parameters.
-    pub fn new<'a>(parameters: impl IntoIterator<Item = &'a Parameter>) -> Self {
-        Self {
-            parameters: parameters.into_iter().cloned().collect(),
-            buffers: Vec::new(),
-        }
-    }
-
-    /// With these buffers too.
-    #[must_use]
-    pub fn with_buffers<'a>(mut self, buffers: impl IntoIterator<Item = &'a ModelBuffer>) -> Self {
-        self.buffers.extend(buffers.into_iter().cloned());
-        self
-    }
-
-    /// Of a module made of modules.
-    pub fn of(modules: &[&dyn Module]) -> Self {
-        let mut all = Self::default();
-        for module in modules {
-            all.extend(module.members());
-        }
-        all
-    }
-
-    /// Adds those of another module.
-    pub fn extend(&mut self, other: Self) {
-        self.parameters.extend(other.parameters);
-        self.buffers.extend(other.buffers);
-    }
-}
-
 impl<M: Module + ?Sized> Module for Box<M> {
-    fn members(&self) -> Members {
-        (**self).members()
-    }
-
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         (**self).forward(x, mode)
     }

@@ -2,9 +2,7 @@
 //! (`tests/fixtures/make_lora.py`).
 
 use hlx_autograd::Tensor;
-use hlx_nn::{
-    Architecture, Linear, LoraConfig, Members, Mode, Model, Module, ParameterBuilder, Result,
-};
+use hlx_nn::{Architecture, Linear, LoraConfig, Mode, Model, Module, ParameterBuilder, Result};
 use safetensors::SafeTensors;
 
 const ADAPTER: &[u8] = include_bytes!("fixtures/lora_adapter.safetensors");
@@ -16,10 +14,6 @@ struct Net {
 }
 
 impl Module for Net {
-    fn members(&self) -> Members {
-        Members::of(&[&self.fc1, &self.fc2])
-    }
-
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         let x = self.fc1.forward(x, mode)?.relu()?;
         self.fc2.forward(&x, mode)

@@ -1,6 +1,6 @@
 //! The tape: one node an operation, numbered in the order of the forward pass.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex};
 
 use hlx_core::{Device, next_moment};
@@ -138,14 +138,45 @@ impl Drop for Node {
     }
 }
 
+/// What becomes of the operations on a thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taping {
+    /// They go on the tape.
+    On,
+    /// They do not.
+    Off,
+    /// They do not, and the tensors that they read and that require a gradient are noted.
+    Noted,
+}
+
 thread_local! {
-    static GRADIENTS: Cell<bool> = const { Cell::new(true) };
+    static TAPING: Cell<Taping> = const { Cell::new(Taping::On) };
+    static NOTED: RefCell<Vec<Tensor>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Whether operations on this thread go on the tape.
 #[doc = example!("assert!(gradients_enabled() && !no_grad(gradients_enabled));")]
 pub fn gradients_enabled() -> bool {
-    GRADIENTS.get()
+    TAPING.get() == Taping::On
+}
+
+/// Runs a closure without the tape, and returns the tensors from outside that its operations read and that
+/// require a gradient, in the order of their first use.
+pub(crate) fn noting<R>(body: impl FnOnce() -> R) -> (R, Vec<Tensor>) {
+    let before = NOTED.take();
+    let result = with(Taping::Noted, body);
+    (result, NOTED.replace(before))
+}
+
+/// Notes that an operation reads a tensor, where [`noting`] wants to know.
+pub(crate) fn note(tensor: &Tensor) {
+    if TAPING.get() == Taping::Noted && tensor.requires_grad() {
+        NOTED.with_borrow_mut(|noted| {
+            if !noted.iter().any(|one| one.is_same(tensor)) {
+                noted.push(tensor.clone());
+            }
+        });
+    }
 }
 
 /// Runs a closure with the tape, within [`no_grad`] too, as `torch.enable_grad`.
@@ -154,7 +185,7 @@ pub fn gradients_enabled() -> bool {
     "assert!(no_grad(|| enable_grad(|| x.square()))?.requires_grad());"
 )]
 pub fn enable_grad<R>(body: impl FnOnce() -> R) -> R {
-    with(true, body)
+    with(Taping::On, body)
 }
 
 /// Runs a closure without the tape: its results require no gradient and save nothing.
@@ -165,16 +196,16 @@ pub fn enable_grad<R>(body: impl FnOnce() -> R) -> R {
     "assert!(!no_grad(|| x.square())?.requires_grad());"
 )]
 pub fn no_grad<R>(body: impl FnOnce() -> R) -> R {
-    with(false, body)
+    with(Taping::Off, body)
 }
 
-fn with<R>(gradients: bool, body: impl FnOnce() -> R) -> R {
-    struct Restore(bool);
+fn with<R>(taping: Taping, body: impl FnOnce() -> R) -> R {
+    struct Restore(Taping);
     impl Drop for Restore {
         fn drop(&mut self) {
-            GRADIENTS.set(self.0);
+            TAPING.set(self.0);
         }
     }
-    let _restore = Restore(GRADIENTS.replace(gradients));
+    let _restore = Restore(TAPING.replace(taping));
     body()
 }

@@ -325,6 +325,11 @@ impl Tensor {
         format!("{:?} of {}", self.shape(), self.0.input.description())
     }
 
+    /// Whether two handles are of one tensor.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The device.
     #[doc = example!(x: "assert!(x.device().is_same(&device));")]
     pub fn device(&self) -> &Device {

@@ -2,8 +2,9 @@
 
 use std::fmt::Display;
 
+use crate::counters;
 use crate::error::AutogradError;
-use crate::graph::tape::{Rule, enable_grad, no_grad};
+use crate::graph::tape::{Rule, enable_grad, noting};
 use crate::kept::{self, Kept};
 use crate::{Result, Tensor};
 
@@ -24,26 +25,25 @@ impl Tensor {
     /// Applies `body` to this tensor and saves nothing of what it computes: the backward pass computes it
     /// once more, to the same bits, and differentiates that. PyTorch: `torch.utils.checkpoint.checkpoint`.
     ///
-    /// `parameters` are the tensors that `body` uses besides and whose gradients are wanted. `body` must
-    /// compute the same each time and change nothing outside; a dropout's counter must stay until the
-    /// backward pass is done. There is no second derivative.
+    /// What `body` reads besides, such as parameters, gets its gradients. `body` must compute the same each
+    /// time and change nothing outside; random numbers draw from [`counter`](crate::counter). There is no second
+    /// derivative.
     ///
     /// # Errors
     /// Those of `body`.
     #[doc = example!(
         x: "let (x, w) = (x.with_gradient(), Tensor::ones(&device, &[4, 3], DType::F32)?.with_gradient());",
         "let weight = w.clone();",
-        "let y = x.checkpoint(&[&w], move |x| x.linear(&weight, None)?.square())?;",
+        "let y = x.checkpoint(move |x| x.linear(&weight, None)?.square())?;",
         "y.sum()?.backward()?;",
         "assert_eq!(x.grad().unwrap().to_vec()?[..3], [48.0; 3]);",
         "assert_eq!(w.grad().unwrap().to_vec()?[..3], [132.0, 174.0, 216.0]);"
     )]
     pub fn checkpoint<E: From<AutogradError> + Display>(
         &self,
-        parameters: &[&Tensor],
         body: impl Fn(&Tensor) -> Result<Tensor, E> + Send + 'static,
     ) -> Result<Tensor, E> {
-        self.checkpoint_with(Recompute::All, parameters, body)
+        self.checkpoint_with(Recompute::All, body)
     }
 
     /// As [`Tensor::checkpoint`], and saves what `recompute` leaves out.
@@ -52,7 +52,7 @@ impl Tensor {
     /// Those of `body`.
     #[doc = example!(
         "let q = Tensor::randn(&device, &[1, 4, 2, 8], 1)?.with_gradient();",
-        "let y = q.checkpoint_with(Recompute::AllButAttention, &[], |q| {",
+        "let y = q.checkpoint_with(Recompute::AllButAttention, |q| {",
         "    q.attention(q, q, &AttentionSpec::causal())",
         "})?;",
         "y.sum()?.backward()?;",
@@ -64,22 +64,22 @@ impl Tensor {
     pub fn checkpoint_with<E: From<AutogradError> + Display>(
         &self,
         recompute: Recompute,
-        parameters: &[&Tensor],
         body: impl Fn(&Tensor) -> Result<Tensor, E> + Send + 'static,
     ) -> Result<Tensor, E> {
-        let run = || no_grad(|| body(self));
-        let (y, kept) = match recompute {
+        let run = || counters::first(|| noting(|| body(self)));
+        let (((y, outside), counters), kept) = match recompute {
             Recompute::All => (kept::plain(run), Kept::new()),
             Recompute::AllButAttention => kept::first(run),
         };
         let y = y?;
         let x = self.clone();
-        let inputs = [&[self], parameters].concat();
+        let inputs: Vec<&Tensor> = [self].into_iter().chain(&outside).collect();
         // The operations of the second time have the newest numbers of the tape, and their inputs the
         // old ones: the pass goes on with them next, and in the order of a tape that had them.
         let rule = || {
             Rule::Once(Box::new(move |pass, dy| {
-                let again = kept::second(kept, || enable_grad(|| body(&x)));
+                let run = || enable_grad(|| body(&x));
+                let again = kept::second(kept, || counters::second(counters, run));
                 let again = again.map_err(|error| AutogradError::Argument {
                     op: OP,
                     reason: error.to_string(),
@@ -95,7 +95,7 @@ impl Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BackwardPlan, DType};
+    use crate::{BackwardPlan, DType, no_grad};
     use hlx_core::Device;
 
     /// A residual block of two products, as a tensor and its parameters' gradients.
@@ -118,7 +118,7 @@ mod tests {
         for _ in 0..2 {
             let block = body(a.clone(), b.clone());
             y = match recompute {
-                true => y.checkpoint(&[&a, &b], block)?,
+                true => y.checkpoint(block)?,
                 false => block(&y)?,
             };
         }
@@ -150,7 +150,7 @@ mod tests {
         let w = Tensor::ones(&device, &[3], DType::F32)?.with_gradient();
         let mut x = Tensor::ones(&device, &[2, 3], DType::F32)?;
         let weight = w.clone();
-        let y = x.checkpoint(&[&w], move |x| x.mul(&weight))?;
+        let y = x.checkpoint(move |x| x.mul(&weight))?;
         no_grad(|| x.add_(1.0).map(|_| ()))?;
         let error = y.sum()?.backward().expect_err("refused").to_string();
         assert!(error.contains("was changed in place"), "{error}");

@@ -10,7 +10,7 @@ use super::pass::Pass;
 use crate::error::NnError;
 use crate::init::DROPOUT_PURPOSE;
 use crate::layers::Linear;
-use crate::{Init, Members, ModelBuffer, Module, ParameterBuilder, Result};
+use crate::{Init, ModelBuffer, Module, ParameterBuilder, Result};
 
 /// Projects to queries, keys and values, attends causally, and projects back.
 #[derive(Clone, Debug)]
@@ -150,7 +150,7 @@ impl Attention {
     /// What the projection back reads, \[B, T, H D\].
     fn attend(&self, heads: [Tensor; 3], pass: &mut Pass<'_>) -> Result<Tensor> {
         let (p, purpose) = self.dropout;
-        let mask = pass.mode.mask(p, purpose).filter(|_| p > 0.0);
+        let mask = pass.mode.mask(p, purpose)?;
         let spec = AttentionSpec {
             dropout: mask,
             documents: pass.documents().cloned(),
@@ -207,13 +207,5 @@ impl Attention {
             turn: turn.transpose()?,
         };
         step.attend(self.layer_idx, heads.each_ref(), &steps, spec)
-    }
-
-    pub fn members(&self) -> Members {
-        let mut members = Members::of(&[&self.q_proj, &self.k_proj, &self.v_proj, &self.o_proj]);
-        for norm in self.norms.iter().flatten() {
-            members.extend(norm.members());
-        }
-        members
     }
 }

@@ -10,7 +10,7 @@ use super::fused::is_of_few_rows;
 use super::norm::Norm;
 use super::pass::Pass;
 use crate::layers::Dropout;
-use crate::{Members, Module, ParameterBuilder, Result};
+use crate::{Module, ParameterBuilder, Result};
 
 /// x + attention(norm(x)), then x + network(norm(x)); or, parallel, the sum of all three of one norm.
 #[derive(Clone, Debug)]
@@ -37,13 +37,6 @@ impl Network {
         match self {
             Self::Dense(network) => network.forward(x, pass.mode),
             Self::Experts(experts) => experts.forward_in(x, pass),
-        }
-    }
-
-    fn module(&self) -> &dyn Module {
-        match self {
-            Self::Dense(network) => network,
-            Self::Experts(experts) => experts,
         }
     }
 }
@@ -147,18 +140,5 @@ impl Block {
         let sum = self.attention.forward_add(&normed, x, pass)?;
         let normed = network_norm.forward(&sum, mode)?;
         network.forward_add(&normed, &sum, mode)
-    }
-
-    pub fn members(&self) -> Members {
-        let mut members = self.input_norm.members();
-        members.extend(self.attention.members());
-        if let Some(norm) = &self.network_norm {
-            members.extend(norm.members());
-        }
-        members.extend(self.network.module().members());
-        for norm in self.post_norms.iter().flatten() {
-            members.extend(norm.members());
-        }
-        members
     }
 }

@@ -6,7 +6,7 @@ use super::feed_forward::FeedForward;
 use super::pass::Pass;
 use super::{CausalConfig, ExpertsConfig};
 use crate::layers::Linear;
-use crate::{Init, Members, Mode, Module, ParameterBuilder, Result};
+use crate::{Init, Mode, Module, ParameterBuilder, Result};
 
 /// y = the sum over the chosen experts, in the order of their index, of weight times expert(x).
 ///
@@ -114,14 +114,6 @@ struct Routed {
 }
 
 impl Module for Experts {
-    fn members(&self) -> Members {
-        let mut members = self.gate.members();
-        for expert in &self.experts {
-            members.extend(expert.members());
-        }
-        members
-    }
-
     /// \[B, T, C\]; the shape is kept.
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         self.routed(x, &self.chosen(x, mode)?, mode)

@@ -5,7 +5,7 @@ use hlx_autograd::{Activation, DType, ExpertChoices, Tensor};
 use super::fused::{PlainNorm, gated_linear_add, normed_linear, normed_side_by_side};
 use super::{CausalConfig, FeedForwardKind};
 use crate::layers::Linear;
-use crate::{Init, Members, Mode, Module, ParameterBuilder, Result};
+use crate::{Init, Mode, Module, ParameterBuilder, Result};
 
 /// down(act(gate(x)) up(x)), or without gate down(act(up(x))).
 #[derive(Clone, Debug)]
@@ -154,14 +154,6 @@ impl FeedForward {
 }
 
 impl Module for FeedForward {
-    fn members(&self) -> Members {
-        let mut members = Members::default();
-        for linear in self.linears() {
-            members.extend(linear.members());
-        }
-        members
-    }
-
     /// \[.., C\]; the shape is kept.
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         self.down_proj.forward(&self.hidden(x, mode)?, mode)

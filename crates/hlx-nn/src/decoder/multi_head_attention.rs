@@ -6,7 +6,7 @@ use super::cache::HeadSteps;
 use super::pass::Pass;
 use crate::error::NnError;
 use crate::layers::{Dropout, Linear};
-use crate::{Init, Members, Mode, Module, ParameterBuilder, Result};
+use crate::{Init, Mode, Module, ParameterBuilder, Result};
 
 /// Projects to queries, keys and values, attends causally in each head, and projects back.
 ///
@@ -72,18 +72,19 @@ impl MultiHeadAttention {
     }
 
     /// Causal attention, with the dropout of its weights.
-    fn causal(&self, mode: &Mode) -> AttentionSpec {
+    fn causal(&self, mode: &Mode) -> Result<AttentionSpec> {
         let dropout = self.weight_dropout.as_ref();
-        AttentionSpec {
-            dropout: dropout.and_then(|dropout| dropout.mask(mode)),
+        let mask = dropout.map(|dropout| dropout.mask(mode)).transpose()?;
+        Ok(AttentionSpec {
+            dropout: mask.flatten(),
             ..AttentionSpec::causal()
-        }
+        })
     }
 
     /// What the heads give, \[B, T, C\], before the projection back.
     pub(crate) fn attend(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         let qkv = self.qkv.forward(x, mode)?;
-        Ok(qkv.packed_attention(self.n_heads, &self.causal(mode))?)
+        Ok(qkv.packed_attention(self.n_heads, &self.causal(mode)?)?)
     }
 
     /// As [`MultiHeadAttention::attend`], with the documents and the cache of a pass.
@@ -107,7 +108,7 @@ impl MultiHeadAttention {
         let heads = [batch, time, 3, self.n_heads, packed / 3 / self.n_heads];
         let qkv = qkv.reshape(&heads)?;
         let [q, k, v] = [qkv.select(2, 0)?, qkv.select(2, 1)?, qkv.select(2, 2)?];
-        let causal = self.causal(pass.mode);
+        let causal = self.causal(pass.mode)?;
         let y = match pass.cache() {
             Some(step) => step.attend(layer_idx, [&q, &k, &v], &HeadSteps::default(), causal)?,
             None => {
@@ -127,10 +128,6 @@ impl MultiHeadAttention {
 }
 
 impl Module for MultiHeadAttention {
-    fn members(&self) -> Members {
-        Members::of(&[&self.qkv, &self.out])
-    }
-
     /// \[B, T, C\]; the shape is kept.
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         self.out.forward(&self.attend(x, mode)?, mode)

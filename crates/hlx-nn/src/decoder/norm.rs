@@ -4,7 +4,7 @@ use hlx_autograd::Tensor;
 
 use super::{CausalConfig, NormKind};
 use crate::layers::{LayerNorm, RMSNorm};
-use crate::{Members, Mode, Module, ParameterBuilder, Result};
+use crate::{Mode, Module, ParameterBuilder, Result};
 
 /// A norm over the last dimension.
 #[derive(Clone, Debug)]
@@ -36,13 +36,6 @@ impl Norm {
 }
 
 impl Module for Norm {
-    fn members(&self) -> Members {
-        match self {
-            Self::Layer(norm) => norm.members(),
-            Self::Rms(norm) => norm.members(),
-        }
-    }
-
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         match self {
             Self::Layer(norm) => norm.forward(x, mode),

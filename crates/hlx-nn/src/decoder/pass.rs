@@ -4,8 +4,7 @@ use hlx_autograd::Tensor;
 
 use super::cache::CacheStep;
 use super::input::{CausalInput, shape_of, unfitting};
-use crate::mode::recomputed;
-use crate::{Members, Mode, Result};
+use crate::{Mode, Result};
 
 /// The positions and documents of a pass, and the cache that it appends to.
 pub(crate) struct Pass<'a> {
@@ -83,18 +82,17 @@ impl<'a> Pass<'a> {
     pub fn block<B: Clone + Send + 'static>(
         &mut self,
         block: &B,
-        members: impl Fn(&B) -> Members,
         x: &Tensor,
         forward: impl Fn(&B, &Tensor, &mut Pass<'_>) -> Result<Tensor> + Send + 'static,
     ) -> Result<Tensor> {
         let Some(recompute) = self.mode.recompute() else {
             return forward(block, x, self);
         };
-        let (members, block, mode) = (members(block), block.clone(), self.mode.clone());
+        let (block, mode) = (block.clone(), self.mode.clone());
         let (positions, documents) = (self.positions.clone(), self.documents.clone());
         let keeps_scores = self.scores.is_some();
         // What is recomputed is one tensor: the router's scores come behind the stream.
-        let joined = recomputed(recompute, x, &members, move |x| {
+        let joined = x.checkpoint_with(recompute, move |x| -> Result<Tensor> {
             let mut pass = Pass {
                 mode: &mode,
                 positions: positions.clone(),

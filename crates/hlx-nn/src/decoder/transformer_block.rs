@@ -5,7 +5,7 @@ use hlx_autograd::Tensor;
 use super::pass::Pass;
 use super::{MultiHeadAttention, TransformerConfig};
 use crate::layers::{Dropout, FeedForward, LayerNorm};
-use crate::{Members, Mode, Module, ParameterBuilder, Result};
+use crate::{Mode, Module, ParameterBuilder, Result};
 
 /// Computes x + dropout(attention(norm(x))), then x + dropout(feed_forward(norm(x))): the
 /// pre-norm block of GPT-2.
@@ -91,15 +91,6 @@ impl Block {
 }
 
 impl Module for Block {
-    fn members(&self) -> Members {
-        Members::of(&[
-            &self.attention_norm,
-            &self.attention,
-            &self.feed_forward_norm,
-            &self.feed_forward,
-        ])
-    }
-
     /// \[B, T, C\]; the shape is kept.
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         self.forward_with(x, mode, |normed| self.attention.attend(normed, mode))

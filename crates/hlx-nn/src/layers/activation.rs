@@ -2,14 +2,10 @@
 
 use hlx_autograd::{Activation, Tensor};
 
-use crate::{Members, Mode, Module, Result};
+use crate::{Mode, Module, Result};
 
 /// As `torch.nn.ReLU`, `torch.nn.GELU` and the others, by the activation's name.
 impl Module for Activation {
-    fn members(&self) -> Members {
-        Members::default()
-    }
-
     /// Applied to each element; the shape is kept.
     fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         Ok(x.activation(*self)?)

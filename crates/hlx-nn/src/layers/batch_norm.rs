@@ -6,7 +6,7 @@ use hlx_autograd::{BatchNormOptions, RunningStatistics, Tensor};
 
 use super::{declare_gain_and_bias, gain_and_bias};
 use crate::error::NnError;
-use crate::{Members, Mode, ModelBuffer, Module, Parameter, ParameterBuilder, Result};
+use crate::{Mode, ModelBuffer, Module, Parameter, ParameterBuilder, Result};
 
 /// How a batch norm is made, with PyTorch's names and defaults.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -200,16 +200,6 @@ impl BatchNorm {
         });
         Ok(x.batch_norm(affine, running, &options)?)
     }
-
-    fn members(&self) -> Members {
-        let buffers = [
-            &self.running_mean,
-            &self.running_var,
-            &self.num_batches_tracked,
-        ];
-        Members::new(self.weight.iter().chain(&self.bias))
-            .with_buffers(buffers.into_iter().flatten())
-    }
 }
 
 macro_rules! norm {
@@ -223,10 +213,6 @@ macro_rules! norm {
         }
 
         impl Module for $name {
-            fn members(&self) -> Members {
-                self.0.members()
-            }
-
             /// The shape is kept.
             fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
                 self.0.apply(x, mode)

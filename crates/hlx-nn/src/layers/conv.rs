@@ -3,7 +3,7 @@
 use hlx_autograd::{ConvOptions, Tensor};
 
 use super::weight_and_bias;
-use crate::{Init, Members, Mode, Module, Parameter, ParameterBuilder, Result};
+use crate::{Init, Mode, Module, Parameter, ParameterBuilder, Result};
 
 /// Convolves signals \[N, C, L\] to \[N, O, L'\], as `torch.nn.Conv1d`; of each pair of the options the
 /// second counts.
@@ -203,16 +203,7 @@ impl ConvTranspose2d {
     }
 }
 
-/// A layer's parameters: the weight, and the bias if there is one.
-fn members(weight: &Parameter, bias: Option<&Parameter>) -> Members {
-    Members::new([weight].into_iter().chain(bias))
-}
-
 impl Module for Conv1d {
-    fn members(&self) -> Members {
-        members(&self.weight, self.bias.as_ref())
-    }
-
     /// \[N, C, L\] to \[N, O, L'\].
     fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         let (weight, bias) = weight_and_bias(&self.weight, self.bias.as_ref())?;
@@ -221,10 +212,6 @@ impl Module for Conv1d {
 }
 
 impl Module for Conv2d {
-    fn members(&self) -> Members {
-        members(&self.weight, self.bias.as_ref())
-    }
-
     /// \[N, C, H, W\] to \[N, O, H', W'\].
     fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         let (weight, bias) = weight_and_bias(&self.weight, self.bias.as_ref())?;
@@ -233,10 +220,6 @@ impl Module for Conv2d {
 }
 
 impl Module for ConvTranspose2d {
-    fn members(&self) -> Members {
-        members(&self.weight, self.bias.as_ref())
-    }
-
     /// \[N, C, H, W\] to \[N, O, H', W'\].
     fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         let (weight, bias) = weight_and_bias(&self.weight, self.bias.as_ref())?;

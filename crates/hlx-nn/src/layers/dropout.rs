@@ -3,7 +3,7 @@
 use hlx_autograd::{DropoutMask, Tensor};
 
 use crate::init::DROPOUT_PURPOSE;
-use crate::{Members, Mode, Module, ParameterBuilder, Result};
+use crate::{Mode, Module, ParameterBuilder, Result};
 
 /// Zeroes elements with probability p and scales the rest by 1 / (1 - p) in training, as
 /// `torch.nn.Dropout`; does nothing in evaluation.
@@ -29,20 +29,18 @@ impl Dropout {
     }
 
     /// What the layer drops in this mode, for operations that drop by themselves.
-    pub(crate) fn mask(&self, mode: &Mode) -> Option<DropoutMask> {
-        let mask = mode.mask(self.p, self.purpose);
-        mask.filter(|_| self.is_active(mode))
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub(crate) fn mask(&self, mode: &Mode) -> Result<Option<DropoutMask>> {
+        mode.mask(self.p, self.purpose)
     }
 }
 
 impl Module for Dropout {
-    fn members(&self) -> Members {
-        Members::default()
-    }
-
     /// The shape, whose first dimension counts samples, is kept.
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
-        match self.mask(mode) {
+        match self.mask(mode)? {
             Some(mask) => Ok(x.dropout(&mask)?),
             None => Ok(x.clone()),
         }

@@ -2,7 +2,7 @@
 
 use hlx_autograd::{DType, Tensor};
 
-use crate::{Init, Members, Mode, Module, Parameter, ParameterBuilder, Result};
+use crate::{Init, Mode, Module, Parameter, ParameterBuilder, Result};
 
 /// Looks up a row for each id, as `torch.nn.Embedding`.
 #[derive(Clone, Debug)]
@@ -31,10 +31,6 @@ impl Embedding {
 }
 
 impl Module for Embedding {
-    fn members(&self) -> Members {
-        Members::new([&self.weight])
-    }
-
     /// The ids \[..\] to \[.., C\] in f32. An id must be below the number of rows.
     fn forward(&self, ids: &Tensor, _context: &Mode) -> Result<Tensor> {
         Ok(ids

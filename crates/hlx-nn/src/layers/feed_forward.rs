@@ -3,7 +3,7 @@
 use hlx_autograd::{Activation, Tensor};
 
 use super::Linear;
-use crate::{Init, Members, Mode, Module, ParameterBuilder, Result};
+use crate::{Init, Mode, Module, ParameterBuilder, Result};
 
 /// Computes down(gelu(up(x))) with the exact GELU, the default of `torch.nn.GELU`.
 #[derive(Clone, Debug)]
@@ -69,10 +69,6 @@ impl FeedForward {
 }
 
 impl Module for FeedForward {
-    fn members(&self) -> Members {
-        Members::of(&[&self.up, &self.down])
-    }
-
     /// \[.., C\]; the shape is kept.
     fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         self.apply(x, None)

@@ -3,7 +3,7 @@
 use hlx_autograd::Tensor;
 
 use super::{declare_gain_and_bias, gain_and_bias};
-use crate::{Members, Mode, Module, Parameter, ParameterBuilder, Result};
+use crate::{Mode, Module, Parameter, ParameterBuilder, Result};
 
 /// Normalises groups of a sample's channels to mean 0 and variance 1, then applies gain and bias of each
 /// channel, as `torch.nn.GroupNorm`.
@@ -49,10 +49,6 @@ impl GroupNorm {
 }
 
 impl Module for GroupNorm {
-    fn members(&self) -> Members {
-        Members::new(self.weight.iter().chain(&self.bias))
-    }
-
     /// \[N, C, ..\]; the shape is kept.
     fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         let affine = gain_and_bias(self.weight.as_ref(), self.bias.as_ref())?;

@@ -2,7 +2,7 @@
 
 use hlx_autograd::{DType, Tensor};
 
-use crate::{Init, Members, Mode, Module, Parameter, ParameterBuilder, Result};
+use crate::{Init, Mode, Module, Parameter, ParameterBuilder, Result};
 
 /// Normalises the last dimensions to mean 0 and variance 1, then applies gain and bias, as
 /// `torch.nn.LayerNorm`.
@@ -58,10 +58,6 @@ impl LayerNorm {
 }
 
 impl Module for LayerNorm {
-    fn members(&self) -> Members {
-        Members::new(self.weight.iter().chain(&self.bias))
-    }
-
     /// The shape is kept.
     fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         let shape = &self.normalized;

@@ -4,7 +4,7 @@ use hlx_autograd::Tensor;
 
 use super::lora::LowRank;
 use super::weight_and_bias;
-use crate::{Init, Members, Mode, Module, Parameter, ParameterBuilder, Result};
+use crate::{Init, Mode, Module, Parameter, ParameterBuilder, Result};
 
 /// Computes y = x Wᵀ + bias over the last dimension, as `torch.nn.Linear`.
 #[derive(Clone, Debug)]
@@ -63,11 +63,6 @@ impl Linear {
 }
 
 impl Module for Linear {
-    fn members(&self) -> Members {
-        let adapter = self.lora.iter().flat_map(|lora| [&lora.a, &lora.b]);
-        Members::new([&self.weight].into_iter().chain(&self.bias).chain(adapter))
-    }
-
     /// \[.., in\] to \[.., out\].
     fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         let (weight, bias) = self.tensors()?;

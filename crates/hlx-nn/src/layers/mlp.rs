@@ -4,7 +4,7 @@ use hlx_autograd::{Activation, Tensor};
 
 use super::Linear;
 use crate::error::NnError;
-use crate::{Init, Members, Mode, Module, ParameterBuilder, Result};
+use crate::{Init, Mode, Module, ParameterBuilder, Result};
 
 /// Affine layers with an activation between them, none after the last: a
 /// `torch.nn.Sequential` of `Linear` and activation.
@@ -47,14 +47,6 @@ impl Mlp {
 }
 
 impl Module for Mlp {
-    fn members(&self) -> Members {
-        let mut members = Members::default();
-        for layer in &self.layers {
-            members.extend(layer.members());
-        }
-        members
-    }
-
     /// \[.., first width\] to \[.., last width\].
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         let mut x = x.clone();

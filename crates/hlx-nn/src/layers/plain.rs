@@ -2,7 +2,7 @@
 
 use hlx_autograd::Tensor;
 
-use crate::{Members, Mode, Module, Result};
+use crate::{Mode, Module, Result};
 
 /// Merges dimensions, those of a sample by default, as `torch.nn.Flatten`.
 #[derive(Clone, Copy, Debug)]
@@ -87,10 +87,6 @@ macro_rules! modules {
     ($($name:ident |$module:ident, $x:ident| $result:expr;)+) => {
         $(
             impl Module for $name {
-                fn members(&self) -> Members {
-                    Members::default()
-                }
-
                 fn forward(&self, $x: &Tensor, _context: &Mode) -> Result<Tensor> {
                     let $module = self;
                     Ok($result)

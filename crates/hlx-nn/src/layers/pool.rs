@@ -2,7 +2,7 @@
 
 use hlx_autograd::{AvgDivisor, PoolOptions, Tensor};
 
-use crate::{Members, Mode, Module, Result};
+use crate::{Mode, Module, Result};
 
 /// Takes the largest element of each window of \[.., H, W\], as `torch.nn.MaxPool2d`.
 #[derive(Clone, Copy, Debug)]
@@ -54,10 +54,6 @@ impl AdaptiveAvgPool2d {
 }
 
 impl Module for MaxPool2d {
-    fn members(&self) -> Members {
-        Members::default()
-    }
-
     /// \[.., H, W\] to \[.., H', W'\].
     fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         Ok(x.max_pool2d(&self.options)?)
@@ -65,10 +61,6 @@ impl Module for MaxPool2d {
 }
 
 impl Module for AvgPool2d {
-    fn members(&self) -> Members {
-        Members::default()
-    }
-
     /// \[.., H, W\] to \[.., H', W'\].
     fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         Ok(x.avg_pool2d(&self.options, self.divisor)?)
@@ -76,10 +68,6 @@ impl Module for AvgPool2d {
 }
 
 impl Module for AdaptiveAvgPool2d {
-    fn members(&self) -> Members {
-        Members::default()
-    }
-
     /// \[.., H, W\] to \[.., H', W'\].
     fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         Ok(x.adaptive_avg_pool2d(self.output)?)

@@ -4,7 +4,7 @@ use hlx_autograd::{Recurrence, Tensor};
 
 use crate::error::NnError;
 use crate::layers::Dropout;
-use crate::{Init, Members, Mode, Module, Parameter, ParameterBuilder, Result};
+use crate::{Init, Mode, Module, Parameter, ParameterBuilder, Result};
 
 /// The sizes of [`LSTM`] and [`GRU`], with PyTorch's names.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -113,13 +113,6 @@ impl Direction {
         }
     }
 
-    fn parameters(&self) -> impl Iterator<Item = &Parameter> {
-        [&self.weight_ih, &self.weight_hh]
-            .into_iter()
-            .chain(self.biases.iter().flatten())
-            .chain(&self.weight_hr)
-    }
-
     /// Multiplies the inputs of all positions by their weights, and runs `scan` over the products.
     fn scan<Y>(
         &self,
@@ -181,10 +174,6 @@ impl Layers {
             dropouts: dropouts.collect(),
             directions,
         }
-    }
-
-    fn members(&self) -> Members {
-        Members::new(self.directions.iter().flat_map(Direction::parameters))
     }
 
     fn shape_error(&self, argument: &'static str, found: &[usize], expected: String) -> NnError {
@@ -424,10 +413,6 @@ impl GRU {
 }
 
 impl Module for LSTM {
-    fn members(&self) -> Members {
-        self.0.members()
-    }
-
     /// The hidden states of all positions, from zeros: the first result of [`LSTM::forward_with`].
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         Ok(self.forward_with(x, mode, None)?.0)
@@ -435,10 +420,6 @@ impl Module for LSTM {
 }
 
 impl Module for GRU {
-    fn members(&self) -> Members {
-        self.0.members()
-    }
-
     /// The hidden states of all positions, from zeros: the first result of [`GRU::forward_with`].
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         Ok(self.forward_with(x, mode, None)?.0)

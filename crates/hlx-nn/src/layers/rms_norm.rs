@@ -2,7 +2,7 @@
 
 use hlx_autograd::Tensor;
 
-use crate::{Init, Members, Mode, Module, Parameter, ParameterBuilder, Result};
+use crate::{Init, Mode, Module, Parameter, ParameterBuilder, Result};
 
 /// Divides the last dimensions by the root of their mean square, then applies a gain, as
 /// `torch.nn.RMSNorm`.
@@ -64,10 +64,6 @@ impl RMSNorm {
 }
 
 impl Module for RMSNorm {
-    fn members(&self) -> Members {
-        Members::new(&self.weight)
-    }
-
     /// The shape is kept.
     fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
         let weight = self.weight.as_ref().map(Parameter::tensor).transpose()?;

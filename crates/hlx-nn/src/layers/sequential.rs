@@ -4,7 +4,7 @@ use std::fmt;
 
 use hlx_autograd::Tensor;
 
-use crate::{Members, Mode, Module, ParameterBuilder, Result};
+use crate::{Mode, Module, ParameterBuilder, Result};
 
 /// Applies modules in order, as `torch.nn.Sequential`; their names are 0, 1 and so on.
 ///
@@ -58,14 +58,6 @@ impl Sequential {
 }
 
 impl Module for Sequential {
-    fn members(&self) -> Members {
-        let mut members = Members::default();
-        for module in &self.modules {
-            members.extend(module.members());
-        }
-        members
-    }
-
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         let mut x = x.clone();
         for module in &self.modules {

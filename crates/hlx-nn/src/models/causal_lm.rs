@@ -12,7 +12,7 @@ use crate::decoder::pass::Pass;
 use crate::decoder::{CacheStep, CausalConfig, CausalInput, KvCache, Positions, Rotary};
 use crate::error::NnError;
 use crate::layers::{Dropout, Embedding, Linear};
-use crate::{Init, Members, Mode, ModelBuffer, Module, ParameterBuilder, ParameterUse, Result};
+use crate::{Init, Mode, ModelBuffer, Module, ParameterBuilder, ParameterUse, Result};
 
 /// The deviation of ordinary weights (Radford and others 2019, GPT-2).
 const WEIGHT_STD: f32 = 0.02;
@@ -24,7 +24,7 @@ const WEIGHT_STD: f32 = 0.02;
 /// 0.02 / sqrt(2 layers); biases are 0, gains 1.
 #[derive(Debug)]
 pub struct CausalLm {
-    embedding: Embedding,
+    pub(crate) embedding: Embedding,
     /// Learned positions, or the table of the sinusoidal ones.
     positions: PositionTable,
     embedding_dropout: Dropout,
@@ -143,7 +143,7 @@ impl CausalLm {
         };
         x = self.embedding_dropout.forward(&x, mode)?;
         for block in &self.blocks {
-            x = pass.block(block, Block::members, &x, Block::forward)?;
+            x = pass.block(block, &x, Block::forward)?;
         }
         if let Some(rows) = rows {
             x = rows.embedding(&x.flatten(0, 1)?)?;
@@ -180,21 +180,6 @@ fn sinusoids(positions: usize, width: usize) -> Vec<f32> {
 }
 
 impl Module for CausalLm {
-    fn members(&self) -> Members {
-        let mut members = self.embedding.members();
-        if let PositionTable::Learned(table) = &self.positions {
-            members.extend(table.members());
-        }
-        for block in &self.blocks {
-            members.extend(block.members());
-        }
-        members.extend(self.final_norm.members());
-        if let Output::Free(output) = &self.output {
-            members.extend(output.members());
-        }
-        members
-    }
-
     /// Computes the logits: the ids \[B, T\] to \[B, T, V\].
     fn forward(&self, ids: &Tensor, mode: &Mode) -> Result<Tensor> {
         self.logits(&CausalInput::new(ids), mode)

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::NnError;
 use crate::layers::{BatchNorm2d, Conv2d, Dropout, Linear};
 use crate::limits::check_parameters;
-use crate::{Members, Mode, Module, ParameterBuilder, Result};
+use crate::{Mode, Module, ParameterBuilder, Result};
 
 /// The largest size: far above what any device holds.
 const LARGEST: usize = 1 << 16;
@@ -200,21 +200,6 @@ impl Classifier {
 }
 
 impl Module for Classifier {
-    fn members(&self) -> Members {
-        let mut members = Members::default();
-        for (layer_idx, convolution) in self.convolutions.iter().enumerate() {
-            members.extend(convolution.members());
-            if let Some(norm) = self.norms.get(layer_idx) {
-                members.extend(norm.members());
-            }
-        }
-        for layer in &self.hidden {
-            members.extend(layer.members());
-        }
-        members.extend(self.output.members());
-        members
-    }
-
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         let image = self.config.input;
         let &[batch, channels, height, width] = x.shape() else {
@@ -288,7 +273,7 @@ mod tests {
             "output.bias [5]",
         ];
         assert_eq!(shapes, expected);
-        assert_eq!(model.members().parameters.len(), 8);
+        assert_eq!(model.weights().parameters().len(), 8);
         let x = Tensor::randn(&device, &[4, 1, 9, 8], 1)?.with_samples(0)?;
         let logits = model.forward(&x, &Mode::train(&device, 7)?)?;
         assert_eq!(logits.shape(), [4, 5]);
@@ -309,8 +294,8 @@ mod tests {
             ..config()
         };
         let model = Model::new(&device, 3, |b| Classifier::new(b, &with_norm))?;
-        let members = model.members();
-        let names: Vec<&str> = members.parameters.iter().map(|one| one.name()).collect();
+        let parameters = model.weights().parameters();
+        let names: Vec<&str> = parameters.iter().map(|one| one.name()).collect();
         let expected = [
             "convolutions.0.weight",
             "norms.0.weight",
@@ -320,7 +305,12 @@ mod tests {
             "norms.1.bias",
         ];
         assert_eq!(names[..6], expected);
-        let names: Vec<&str> = members.buffers.iter().map(|one| one.name()).collect();
+        let names: Vec<&str> = model
+            .weights()
+            .buffers()
+            .iter()
+            .map(|one| one.name())
+            .collect();
         assert_eq!(names[3], "norms.1.running_mean");
         assert_eq!(names.len(), 6);
         let x = Tensor::randn(&device, &[4, 1, 9, 8], 1)?.with_samples(0)?;

@@ -5,10 +5,9 @@ use hlx_core::Device;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::error::NnError;
 use crate::{
-    Architecture, CacheStep, CausalConfig, CausalInput, CausalLm, CausalModel, KvCache, Members,
-    Mode, Module, ParameterBuilder, Result, Transformer, TransformerConfig,
+    Architecture, CacheStep, CausalConfig, CausalInput, CausalLm, CausalModel, KvCache, Mode,
+    Module, ParameterBuilder, Result, Transformer, TransformerConfig,
 };
 
 /// The shape of a [`LanguageModel`]; in a `config.json` told apart by the key `architecture`.
@@ -91,12 +90,11 @@ impl LanguageModel {
     /// # Errors
     /// [`NnError::NotBuilt`].
     pub fn device(&self) -> Result<Device> {
-        match self.members().parameters.first() {
-            Some(parameter) => Ok(parameter.tensor()?.device().clone()),
-            None => Err(NnError::NotBuilt {
-                name: "of the model".to_owned(),
-            }),
-        }
+        let embedding = match self {
+            Self::Transformer(model) => &model.token_embedding,
+            Self::Causal(model) => &model.embedding,
+        };
+        Ok(embedding.weight.tensor()?.device().clone())
     }
 
     fn inner(&self) -> &dyn CausalModel {
@@ -108,10 +106,6 @@ impl LanguageModel {
 }
 
 impl Module for LanguageModel {
-    fn members(&self) -> Members {
-        self.inner().members()
-    }
-
     fn forward(&self, ids: &Tensor, mode: &Mode) -> Result<Tensor> {
         self.inner().forward(ids, mode)
     }

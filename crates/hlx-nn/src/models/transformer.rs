@@ -8,7 +8,7 @@ use crate::decoder::{Block, TransformerConfig};
 use crate::error::NnError;
 use crate::layers::{Dropout, Embedding, LayerNorm, Linear};
 use crate::{
-    CacheStep, CausalInput, CausalModel, Init, KvCache, Members, Mode, ModelBuffer, Module,
+    CacheStep, CausalInput, CausalModel, Init, KvCache, Mode, ModelBuffer, Module,
     ParameterBuilder, Result,
 };
 
@@ -105,7 +105,7 @@ impl Transformer {
     fn compute(&self, ids: &Tensor, rows: Option<&Tensor>, mut pass: Pass<'_>) -> Result<Tensor> {
         let mut x = self.embedded(ids, &pass.positions, pass.mode)?;
         for (block_idx, block) in self.blocks.iter().enumerate() {
-            x = pass.block(block, Block::members, &x, move |block, x, pass| {
+            x = pass.block(block, &x, move |block, x, pass| {
                 block.forward_in(x, pass, block_idx)
             })?;
         }
@@ -159,15 +159,6 @@ fn unfitting(ids: &Tensor, positions: usize) -> NnError {
 }
 
 impl Module for Transformer {
-    fn members(&self) -> Members {
-        let mut members = Members::of(&[&self.token_embedding, &self.position_embedding]);
-        for block in &self.blocks {
-            members.extend(block.members());
-        }
-        members.extend(Members::of(&[&self.final_norm, &self.output]));
-        members
-    }
-
     /// Computes the logits: the ids \[B, T\] to \[B, T, V\].
     ///
     /// In training, the mode must stay at one counter until the backward pass is done. Ids must be

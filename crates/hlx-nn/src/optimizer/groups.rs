@@ -13,7 +13,7 @@ use crate::{ParameterSet, Result, Weights};
 /// optimizer's own numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParameterGroup {
-    /// Which: [`Weights::matching`], [`Weights::of_module`] and [`Weights::select`] find them.
+    /// Which: [`Weights::matching`] and [`Weights::select`] find them.
     pub parameters: ParameterSet,
     /// Multiplies the learning rate of every step; 0 keeps the parameters as they are.
     pub lr_factor: f64,

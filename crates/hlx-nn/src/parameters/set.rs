@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::{Parameter, Weights};
+use crate::Result;
 use crate::error::NnError;
-use crate::{Module, Result};
 
 /// Some of the parameters of a model, by their index in [`Weights::parameters`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Weights {
     }
 
     /// The parameters whose whole name a pattern describes; `*` stands for any letters, dots too:
-    /// `*.bias`, `blocks.0.*`, `head.weight`.
+    /// `*.bias`, `head.weight`, and `blocks.0.*` for all of the layer that was declared as `blocks.0`.
     ///
     /// # Errors
     /// [`NnError::Mismatch`] if no parameter has such a name.
@@ -72,28 +72,6 @@ impl Weights {
             return Err(NnError::mismatch("parameters", reason));
         }
         Ok(set)
-    }
-
-    /// The parameters of a layer or of any other part of the model.
-    ///
-    /// # Errors
-    /// [`NnError::Mismatch`] for a module that was declared to another model's builder.
-    pub fn of_module(&self, module: &dyn Module) -> Result<ParameterSet> {
-        let find = |wanted: &Parameter| {
-            let mut places = self.parameters().iter();
-            let place = places.position(|parameter| parameter.is_same(wanted));
-            let reason = || format!("{} is of another model", wanted.name());
-            place.ok_or_else(|| NnError::mismatch("parameters", reason()))
-        };
-        let members = module.members();
-        let mut indices = members
-            .parameters
-            .iter()
-            .map(find)
-            .collect::<Result<Vec<_>>>()?;
-        indices.sort_unstable();
-        indices.dedup();
-        Ok(ParameterSet(indices))
     }
 
     /// The words that the set's parameters have in a flat buffer in the layout of the values, with the

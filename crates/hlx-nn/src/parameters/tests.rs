@@ -4,7 +4,7 @@ use hlx_autograd::{DType, Tensor, no_grad};
 use hlx_core::Device;
 
 use super::*;
-use crate::{Dropout, Linear, Members, Mode, Model, Module, ParameterBuilder, Sgd, SgdConfig};
+use crate::{Dropout, Linear, Mode, Model, Module, ParameterBuilder, Sgd, SgdConfig};
 
 fn cpu() -> Device {
     hlx_core::testing::cpu().expect("the CPU device opens")
@@ -38,10 +38,6 @@ impl Tracked {
 }
 
 impl Module for Tracked {
-    fn members(&self) -> Members {
-        Members::of(&[&self.linear]).with_buffers([&self.mean, &self.batches, &self.places])
-    }
-
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         let y = self.linear.forward(x, mode)?;
         Ok(y.sub(&self.mean.tensor()?)?)
@@ -103,13 +99,11 @@ fn a_layer_is_refused_until_its_model_is_built() -> Result<()> {
 }
 
 #[test]
-fn names_are_the_scopes_joined_by_dots_and_members_know_them() {
+fn names_are_the_scopes_joined_by_dots() {
     let model = tracked(&cpu(), 3);
-    let members = model.members();
-    let names: Vec<&str> = members.parameters.iter().map(Parameter::name).collect();
+    let parameters = model.weights().parameters().iter();
+    let names: Vec<&str> = parameters.map(Parameter::name).collect();
     assert_eq!(names, ["net.linear.weight", "net.linear.bias"]);
-    let names: Vec<&str> = members.buffers.iter().map(ModelBuffer::name).collect();
-    assert_eq!(names, ["net.mean", "net.batches", "net.places"]);
     let saved: Vec<&str> = model
         .weights()
         .buffers()
@@ -309,22 +303,16 @@ fn a_model_moves_to_another_device_with_its_bits() -> Result<()> {
 }
 
 #[test]
-fn sets_name_parameters_by_pattern_and_by_module() -> Result<()> {
-    struct Two {
-        first: Linear,
-        second: Linear,
-    }
+fn sets_name_parameters_by_pattern() -> Result<()> {
     let model = Model::new(&cpu(), 3, |b| {
-        Ok(Two {
-            first: Linear::new(&mut b.child("first"), 3, 2),
-            second: Linear::new(&mut b.child("second"), 2, 40),
-        })
+        let first = Linear::new(&mut b.child("first"), 3, 2);
+        Ok((first, Linear::new(&mut b.child("second"), 2, 40)))
     })?;
     let weights = model.weights();
     let biases = weights.matching("*.bias")?;
     assert_eq!(biases.indices(), [1, 3]);
     assert_eq!(weights.ranges(&biases), [64..128, 256..320]);
-    let second = weights.of_module(&model.second)?;
+    let second = weights.matching("second.*")?;
     assert_eq!(second.indices(), [2, 3]);
     assert_eq!(weights.ranges(&second), vec![128..320]);
     assert_eq!(second.without(&biases).indices(), [2]);
@@ -339,13 +327,6 @@ fn sets_name_parameters_by_pattern_and_by_module() -> Result<()> {
         error.to_string(),
         "parameters: `third.*` is the name of none"
     );
-    let other = tracked(&cpu(), 3);
-    let error = weights
-        .of_module(other.module())
-        .expect_err("another model's");
-    let expected = "parameters: net.linear.weight is of another model";
-    assert_eq!(error.to_string(), expected);
-    assert_eq!(model.first.members().parameters.len(), 2);
     Ok(())
 }
 
@@ -369,9 +350,16 @@ fn dropouts_of_one_model_draw_masks_of_their_own() -> Result<()> {
     };
     let (first, second) = (drop(0)?, drop(1)?);
     assert_ne!(first, second);
-    assert_eq!(drop(0)?, first, "until the counter moves on");
+    let next = drop(0)?;
+    assert_ne!(next, first);
+    mode.set_counter(0, 0)?;
+    assert_eq!(
+        [drop(0)?, drop(0)?],
+        [first.clone(), first],
+        "until it is set again"
+    );
     mode.set_counter(1, 0)?;
-    assert_ne!(drop(0)?, first);
+    assert_eq!(drop(0)?, next);
     let kept = model[0].forward(&x, &Mode::eval())?.to_vec()?;
     assert_eq!(kept, x.to_vec()?);
     assert!(!weights().draws_masks());

@@ -232,8 +232,7 @@ impl Weights {
         &self.state
     }
 
-    /// Whether the model has a dropout with a probability above 0: its training needs
-    /// [`Mode::set_counter`](crate::Mode::set_counter).
+    /// Whether the model has a dropout with a probability above 0, which draws masks in training.
     pub fn draws_masks(&self) -> bool {
         self.draws_masks
     }

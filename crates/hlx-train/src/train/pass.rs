@@ -261,6 +261,8 @@ impl PassGraphs {
             Some(_) => mode.with_deferred_norms(),
             None => mode,
         };
+        // Each replay sets the counter, by the step and the first sample.
+        mode.set_counter(0, 0)?;
         let losses = self.losses.slice(0, held)?;
         let (graph, ()) =
             self.device

@@ -5,6 +5,7 @@ use hlx_kernels::Operand;
 use hlx_kernels::elementwise::copy_strided;
 
 use crate::graph::backward::watch;
+use crate::graph::tape::note;
 use crate::{Result, Tensor};
 
 impl Tensor {
@@ -32,6 +33,7 @@ impl Tensor {
     #[doc = example!(x: "assert_eq!(x.select(0, 1)?.operand().layout.offset(), 3);")]
     pub fn operand(&self) -> Operand<'_> {
         watch::reads(self);
+        note(self);
         Operand {
             buffer: &self.0.storage,
             layout: &self.0.layout,

@@ -7,7 +7,7 @@ use hlx_core::{Buffer, Device};
 use super::check_count;
 use crate::graph::backward::{Backward, Gradient};
 use crate::graph::input::Input;
-use crate::graph::tape::{Node, Rule, gradients_enabled};
+use crate::graph::tape::{Node, Rule, gradients_enabled, note};
 use crate::samples::Samples;
 use crate::{Result, Tensor};
 
@@ -111,6 +111,7 @@ impl Tensor {
         (shape, n_elements): (&[usize], usize),
         rule: impl FnOnce() -> Rule,
     ) -> Result<Input> {
+        inputs.iter().for_each(|input| note(input));
         if gradients_enabled() {
             inputs
                 .iter()
