@@ -8,7 +8,7 @@ use hlx_core::Device;
 use hlx_data::{Cursor, DataError, DataLoader, ImageSet, ImageTransform, LastBatch, LoaderOptions};
 use hlx_nn::{
     Conv2d, CrossEntropyOptions, Flatten, Linear, MaxPool2d, Mode, Model, Module, NnError,
-    Optimizer, ParameterBuilder, Sequential, Sgd, SgdConfig,
+    Optimizer, ParameterBuilder, SGD, SGDConfig, Sequential,
 };
 
 /// The errors of layers and of data, for `?`.
@@ -19,10 +19,10 @@ fn network(b: &ParameterBuilder) -> Sequential {
     let plain = ConvOptions::default();
     Sequential::new(b)
         .add(|b| Conv2d::new(b, 1, 8, [5, 5], plain)) // [N, 8, 24, 24]
-        .add(|_| Activation::Relu)
+        .add(|_| Activation::ReLU)
         .add(|_| MaxPool2d::new(2)) // [N, 8, 12, 12]
         .add(|b| Conv2d::new(b, 8, 16, [3, 3], plain)) // [N, 16, 10, 10]
-        .add(|_| Activation::Relu)
+        .add(|_| Activation::ReLU)
         .add(|_| MaxPool2d::new(2)) // [N, 16, 5, 5]
         .add(|_| Flatten::new())
         .add(|b| Linear::new(b, 16 * 5 * 5, 10))
@@ -52,7 +52,7 @@ fn train(
     batch_size: usize,
 ) -> Result<(Model<Sequential>, f32)> {
     let net = Model::new(device, 1, |b| Ok(network(b)))?;
-    let mut optimizer = Sgd::new(net.weights(), SgdConfig::default())?;
+    let mut optimizer = SGD::new(net.weights(), SGDConfig::default())?;
     let mode = Mode::train(device, 1)?;
     let loader = loader(n, 1, batch_size)?;
     let mut last = f32::NAN;

@@ -35,15 +35,15 @@ fn network(b: &ParameterBuilder) -> Sequential {
     Sequential::new(b)
         .add(|b| Conv2d::without_bias(b, 1, 16, [3, 3], padded))
         .add(|b| BatchNorm2d::new(b, 16))
-        .add(|_| Activation::Relu)
+        .add(|_| Activation::ReLU)
         .add(|_| MaxPool2d::new(2)) // [N, 16, 14, 14]
         .add(|b| Conv2d::without_bias(b, 16, 32, [3, 3], padded))
         .add(|b| BatchNorm2d::new(b, 32))
-        .add(|_| Activation::Relu)
+        .add(|_| Activation::ReLU)
         .add(|_| MaxPool2d::new(2)) // [N, 32, 7, 7]
         .add(|_| Flatten::new())
         .add(|b| Linear::new(b, 32 * 7 * 7, 64))
-        .add(|_| Activation::Relu)
+        .add(|_| Activation::ReLU)
         .add(|b| Dropout::new(b, 0.2))
         .add(|b| Linear::new(b, 64, 10))
 }

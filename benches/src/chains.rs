@@ -44,7 +44,7 @@ const STEPS: [Step; 12] = [
     Step::Of(Unary::Tanh),
     Step::With(Binary::Mul, a),
     Step::With(Binary::Sub, b),
-    Step::Of(Unary::Relu),
+    Step::Of(Unary::ReLU),
     Step::Of(Unary::Square),
     Step::With(Binary::Mul, row),
     Step::Of(Unary::Exp),

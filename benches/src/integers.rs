@@ -35,11 +35,11 @@ pub fn product(device: &Device, op: &str, [m, n, k]: [usize; 3]) -> Result<Launc
     Ok(match op {
         "integer_gelu" => {
             let out = make.empty(m * n)?;
-            let kind = Activation::Gelu;
+            let kind = Activation::GELU;
             Box::new(move || sums(&device, &prepared, Epilogue::Activation { kind, out: &out }))
         }
         "integer_gelu_slope" => {
-            let epilogue = Epilogue::ActivationBackward(Activation::Gelu);
+            let epilogue = Epilogue::ActivationBackward(Activation::GELU);
             Box::new(move || sums(&device, &prepared, epilogue))
         }
         "integer_sums" => Box::new(move || sums(&device, &prepared, Epilogue::None)),

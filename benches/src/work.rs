@@ -98,7 +98,7 @@ fn product(device: &Device, op: &str, [m, n, k]: [usize; 3]) -> Result<Launches>
             let y = make.empty(m * n)?;
             Box::new(move || {
                 let epilogue = Epilogue::Activation {
-                    kind: Activation::Gelu,
+                    kind: Activation::GELU,
                     out: &y,
                 };
                 matmul_with(&device, &a, &b, Some(&bias), &c, &shape, epilogue)
@@ -268,9 +268,9 @@ fn table(device: &Device, op: &str, rows: usize, cols: usize) -> Result<Launches
             first(|| softmax_forward(&device, &x, &y, rows, cols))?;
             Box::new(move || softmax_backward(&device, &y, &dy, &dx, rows, cols))
         }
-        "gelu_forward" => Box::new(move || activation_forward(&device, Activation::Gelu, &x, &y)),
+        "gelu_forward" => Box::new(move || activation_forward(&device, Activation::GELU, &x, &y)),
         "gelu_backward" => {
-            Box::new(move || activation_backward(&device, Activation::Gelu, &x, &dy, &y))
+            Box::new(move || activation_backward(&device, Activation::GELU, &x, &dy, &y))
         }
         "column_sum" => Box::new(move || {
             column_sum(&device, &x, &partials, SHARDS, rows / SHARDS, cols, false)?;

@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_kind_that_is_none_is_nan() {
-        let kinds = ["gelu Gelu Computes it.", "tanh Tanh Computes it."]
+        let kinds = ["gelu GELU Computes it.", "tanh Tanh Computes it."]
             .map(|line| parse(line).expect("a kind"));
         let text = glsl(&kinds);
         assert!(text.contains(
@@ -152,9 +152,9 @@ mod tests {
     #[test]
     fn malformed_kinds_are_refused() {
         for line in [
-            "gelu Gelu",
-            "Gelu gelu text",
-            "ge-lu Gelu text",
+            "gelu GELU",
+            "GELU gelu text",
+            "ge-lu GELU text",
             "gelu gelu text",
         ] {
             assert!(parse(line).is_none(), "{line}");

@@ -223,7 +223,7 @@ impl Tensor {
         "assert_eq!(x.to_vec()?, [0.0, 0.0, 0.0, 1.0, 2.0, 3.0]);"
     )]
     pub fn relu_(&mut self) -> Result<&mut Self> {
-        let value = self.unary(Unary::Relu, [0.0; 2])?;
+        let value = self.unary(Unary::ReLU, [0.0; 2])?;
         self.assign("relu_", &value)
     }
 

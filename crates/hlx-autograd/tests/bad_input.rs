@@ -236,7 +236,7 @@ fn nan_and_infinity_go_through_elements_as_in_pytorch() -> Result<()> {
             ("relu", x.relu()?, [NAN, INF, 0.0, 0.0]),
             (
                 "relu",
-                x.unary(Unary::Relu, [0.0; 2])?,
+                x.unary(Unary::ReLU, [0.0; 2])?,
                 [NAN, INF, 0.0, 0.0],
             ),
             ("sigmoid", x.sigmoid()?, [NAN, 1.0, 0.0, 0.5]),

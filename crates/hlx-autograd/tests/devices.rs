@@ -169,7 +169,7 @@ fn feed_forward(x: &Operands, from: [&Operands; 5]) -> Result<Tensor> {
     let up = (&from[0].matrix, Some(&from[1].row));
     let down = (&from[2].matrix, Some(&from[3].row));
     let residual = Some(&from[4].matrix);
-    x.matrix.feed_forward(up, Activation::Gelu, down, residual)
+    x.matrix.feed_forward(up, Activation::GELU, down, residual)
 }
 
 /// An expert for each of four tokens.

@@ -52,7 +52,7 @@ fn a_network_of_16_bit_weights_has_the_bits_of_the_widened_ones() -> Result<()> 
             let wide = [half[0].to_dtype(DType::F32)?, half[1].to_dtype(DType::F32)?];
             let results = |[up, down]: &[Tensor; 2]| {
                 let (up, down) = ((up, Some(&bias)), (down, Some(&after)));
-                let y = x.feed_forward(up, Activation::GeluTanh, down, Some(&residual))?;
+                let y = x.feed_forward(up, Activation::GELUTanh, down, Some(&residual))?;
                 let mut slopes = y.square()?.sum()?.gradients(&[&x], false)?;
                 let slope = slopes.remove(0).expect("x has a gradient");
                 Ok::<_, AutogradError>([y.to_vec()?, slope.to_vec()?])

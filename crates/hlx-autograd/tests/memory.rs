@@ -85,7 +85,7 @@ fn the_tape_keeps_what_the_derivative_reads() {
         // The input, one weight for both maps, and what is before and after the activation.
         ("feed_forward", 4.0, |x| {
             let map = (&x[1], None);
-            x[0].feed_forward(map, Activation::Gelu, map, Some(&x[0]))
+            x[0].feed_forward(map, Activation::GELU, map, Some(&x[0]))
         }),
     ];
     for (name, tensors, operation) in cases {

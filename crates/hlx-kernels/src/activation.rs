@@ -7,10 +7,10 @@
 //!
 //! | kind | `y = f(x)` | `dx = dy * f'(x)` |
 //! |---|---|---|
-//! | Gelu | `(0.5 x) (1 + erf(x / sqrt 2))` | `f' = fma(x, pdf, cdf)`, `cdf = 0.5 (1 + erf(x / sqrt 2))`, `pdf = exp((-0.5 x) x) / sqrt(2 pi)` |
-//! | GeluTanh | `(0.5 x) (1 + t)`, `t = tanh((sqrt(2/pi) x) fma(0.044715, x^2, 1))` | `f' = fma(0.5, 1 + t, ((0.5 x) fma(-t, t, 1)) (sqrt(2/pi) fma(0.134145, x^2, 1)))` |
-//! | Relu | `x` where it is positive, +0 or NaN, else +0 | `dy` where x is positive or NaN, else +0 |
-//! | Silu | `x s`, `s = sigmoid(x)` | `f' = s fma(x, 1 - s, 1)` |
+//! | GELU | `(0.5 x) (1 + erf(x / sqrt 2))` | `f' = fma(x, pdf, cdf)`, `cdf = 0.5 (1 + erf(x / sqrt 2))`, `pdf = exp((-0.5 x) x) / sqrt(2 pi)` |
+//! | GELUTanh | `(0.5 x) (1 + t)`, `t = tanh((sqrt(2/pi) x) fma(0.044715, x^2, 1))` | `f' = fma(0.5, 1 + t, ((0.5 x) fma(-t, t, 1)) (sqrt(2/pi) fma(0.134145, x^2, 1)))` |
+//! | ReLU | `x` where it is positive, +0 or NaN, else +0 | `dy` where x is positive or NaN, else +0 |
+//! | SiLU | `x s`, `s = sigmoid(x)` | `f' = s fma(x, 1 - s, 1)` |
 //! | Sigmoid | `sigmoid(x)` | `f' = e / (1 + e)^2`, `e = exp(-abs x)` |
 //! | Tanh | `tanh(x)` | `f' = fma(-t, t, 1)`, `t = tanh(x)` |
 //! | Softplus | `max(x, 0) + (log(u) + (e - (u - 1)) / u)`, `e = exp(-abs x)`, `u = 1 + e`; `x` above 20 | `dy sigmoid(x)`; `dy` above 20 |
@@ -186,7 +186,7 @@ mod tests {
     /// The derivative by central differences of the f64 reference.
     fn slope(kind: Activation, x: f64) -> f64 {
         const STEP: f64 = 1e-5;
-        if kind == Activation::Relu {
+        if kind == Activation::ReLU {
             return if x > 0.0 { 1.0 } else { 0.0 };
         }
         (reference(kind, x + STEP) - reference(kind, x - STEP)) / (2.0 * STEP)
@@ -194,13 +194,13 @@ mod tests {
 
     fn reference(kind: Activation, x: f64) -> f64 {
         match kind {
-            Activation::Gelu => 0.5 * x * (1.0 + erf_f64(x / 2.0_f64.sqrt())),
-            Activation::GeluTanh => {
+            Activation::GELU => 0.5 * x * (1.0 + erf_f64(x / 2.0_f64.sqrt())),
+            Activation::GELUTanh => {
                 let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
                 0.5 * x * (1.0 + inner.tanh())
             }
-            Activation::Relu => x.max(0.0),
-            Activation::Silu => x / (1.0 + (-x).exp()),
+            Activation::ReLU => x.max(0.0),
+            Activation::SiLU => x / (1.0 + (-x).exp()),
             Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
             Activation::Tanh => x.tanh(),
             Activation::Softplus if x > 20.0 => x,
@@ -328,8 +328,8 @@ mod tests {
             let input = mem.input(device, &x)?;
             let upstream = mem.input(device, &[3.0; 8])?;
             let (y, dx) = (mem.output(device, 8)?, mem.output(device, 8)?);
-            activation_forward(device, Activation::Relu, &input, &y)?;
-            activation_backward(device, Activation::Relu, &input, &upstream, &dx)?;
+            activation_forward(device, Activation::ReLU, &input, &y)?;
+            activation_backward(device, Activation::ReLU, &input, &upstream, &dx)?;
             Ok(vec![y, dx])
         });
         let y: Vec<u32> = got[0].iter().map(|y| y.to_bits()).collect();

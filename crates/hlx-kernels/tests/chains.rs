@@ -136,8 +136,8 @@ fn dense_chain(device: &Device, [a, b]: [&Buffer; 2]) -> Result<Vec<Buffer>, Ker
     let (twice, sum, y, dy) = (twice?, sum?, y?, dy?);
     scale(device, a, 2.0, &twice)?;
     add(device, &twice, b, &sum)?;
-    activation_forward(device, Activation::Gelu, &sum, &y)?;
-    activation_backward(device, Activation::Silu, &sum, &y, &dy)?;
+    activation_forward(device, Activation::GELU, &sum, &y)?;
+    activation_backward(device, Activation::SiLU, &sum, &y, &dy)?;
     let out = device.alloc(n)?;
     mul(device, &dy, b, &out)?;
     Ok(vec![out, y])

@@ -412,7 +412,7 @@ fn a_fused_epilogue_has_the_bits_of_a_launch_of_its_own() {
         let bias = mem.input(device, &normal(3, 20))?;
         let (c, out) = (mem.output(device, 33 * 20)?, mem.output(device, 33 * 20)?);
         let epilogue = Epilogue::Activation {
-            kind: Activation::Gelu,
+            kind: Activation::GELU,
             out: &out,
         };
         matmul_with(device, &a, &b, Some(&bias), &c, &shape, epilogue)?;

@@ -65,8 +65,8 @@ pub use init::Init;
 pub use layers::{
     AdaptiveAvgPool2d, AvgPool2d, BatchNorm, BatchNorm1d, BatchNorm2d, BatchNormConfig, Conv1d,
     Conv2d, ConvTranspose2d, Dropout, ELU, Embedding, FeedForward, Flatten, GRU, GroupNorm,
-    Hardswish, Identity, LSTM, LayerNorm, LeakyReLU, Linear, LogSoftmax, LoraConfig, LowRank,
-    MaxPool2d, Mish, Mlp, RMSNorm, RecurrentConfig, Sequential, Softmax,
+    Hardswish, Identity, LSTM, LayerNorm, LeakyReLU, Linear, LogSoftmax, LoraConfig, LowRank, MLP,
+    MaxPool2d, Mish, RMSNorm, RecurrentConfig, Sequential, Softmax,
 };
 pub use mode::Mode;
 pub use model::Model;
@@ -78,7 +78,7 @@ pub use module::Module;
 pub use optimizer::{
     AVERAGE, Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Averaged, Common,
     FlatOptimizer, Lion, LionConfig, Muon, MuonAdjust, MuonConfig, NewtonSchulz, Optimizer,
-    OptimizerState, ParameterGroup, RMSprop, RMSpropConfig, Sgd, SgdConfig, StateTensor,
+    OptimizerState, ParameterGroup, RMSprop, RMSpropConfig, SGD, SGDConfig, StateTensor,
     UpdateRule, Watched, clip_grad_norm_, clip_grad_value_,
 };
 pub use parameters::{

@@ -130,7 +130,7 @@ impl StateDigester {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AdamW, AdamWConfig, Init, ParameterBuilder, Sgd, SgdConfig};
+    use crate::{AdamW, AdamWConfig, Init, ParameterBuilder, SGD, SGDConfig};
     use hlx_kernels::tree_digest::tree_digest_f32;
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
             found.parameters
         );
 
-        let plain = Sgd::new(&weights, SgdConfig::default())?;
+        let plain = SGD::new(&weights, SGDConfig::default())?;
         let found = StateDigester::new(&weights, &plain)?.digest(&weights, &plain)?;
         assert_eq!(found.optimizer, ListDigest::new(Vec::new()));
         Ok(())

@@ -17,7 +17,7 @@ fn model(device: &Device) -> Result<Model<Sequential>> {
         Ok(Sequential::new(b)
             .add(|b| Conv2d::without_bias(b, 2, 4, [3, 3], ConvOptions::default()))
             .add(|b| BatchNorm2d::new(b, 4))
-            .add(|_| hlx_autograd::Activation::Relu)
+            .add(|_| hlx_autograd::Activation::ReLU)
             .add(|_| Flatten::new())
             .add(|b| Linear::new(b, 48, 7))
             .add(|b| BatchNorm1d::new(b, 7))

@@ -3,8 +3,8 @@
 use hlx_autograd::{Activation, Tensor};
 use hlx_core::Device;
 use hlx_nn::{
-    Adam, AdamConfig, AdamW, AdamWConfig, Common, Init, LossReduction, Mlp, Mode, Model, Module,
-    Muon, MuonConfig, Optimizer, ParameterBuilder, Result, Sgd, SgdConfig, Weights,
+    Adam, AdamConfig, AdamW, AdamWConfig, Common, Init, LossReduction, MLP, Mode, Model, Module,
+    Muon, MuonConfig, Optimizer, ParameterBuilder, Result, SGD, SGDConfig, Weights,
 };
 
 const N: usize = 70;
@@ -122,16 +122,16 @@ fn adam_follows_its_formula() -> Result<()> {
 fn sgd_follows_its_formula_with_momentum_and_without() -> Result<()> {
     for momentum in [0.0, 0.9] {
         let weights = weights(&hlx_core::testing::cpu()?)?;
-        let config = SgdConfig {
+        let config = SGDConfig {
             momentum,
             common: Common {
                 weight_decay: DECAY,
                 clip_norm: Some(CLIP as f32),
                 ..Common::default()
             },
-            ..SgdConfig::default()
+            ..SGDConfig::default()
         };
-        let optimizer = Sgd::new(&weights, config)?;
+        let optimizer = SGD::new(&weights, config)?;
         follow(&weights, optimizer, |[w, velocity, _], gradient, _| {
             *velocity = momentum * *velocity + gradient + DECAY * *w;
             *w -= RATE * *velocity;
@@ -191,7 +191,7 @@ fn a_state_of_another_model_is_refused() -> Result<()> {
 #[test]
 fn a_parameter_without_a_gradient_is_an_error() -> Result<()> {
     let weights = weights(&hlx_core::testing::cpu()?)?;
-    let mut optimizer = Sgd::new(&weights, SgdConfig::default())?;
+    let mut optimizer = SGD::new(&weights, SGDConfig::default())?;
     let error = optimizer.step(&weights, RATE).expect_err("no gradient");
     assert_eq!(
         error.to_string(),
@@ -204,7 +204,7 @@ fn a_parameter_without_a_gradient_is_an_error() -> Result<()> {
 #[test]
 fn a_perceptron_learns_exclusive_or() -> Result<()> {
     let device = hlx_core::testing::cpu()?;
-    let network = Model::new(&device, 1, |b| Mlp::new(b, &[2, 16, 1], Activation::Tanh))?;
+    let network = Model::new(&device, 1, |b| MLP::new(b, &[2, 16, 1], Activation::Tanh))?;
     let mut optimizer = Adam::new(network.weights(), AdamConfig::default())?;
     let x = Tensor::from_slice(&device, &[0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0], &[4, 2])?;
     let y = Tensor::from_slice(&device, &[0.0, 1.0, 1.0, 0.0], &[4, 1])?;
@@ -261,7 +261,7 @@ fn a_step_between_forward_and_backward_went_unseen() -> Result<()> {
     for device in hlx_core::testing::own_devices() {
         let weights = weights(&device)?;
         let mut optimizers: [Box<dyn Optimizer>; 2] = [
-            Box::new(Sgd::new(&weights, SgdConfig::default())?),
+            Box::new(SGD::new(&weights, SGDConfig::default())?),
             Box::new(Muon::new(&weights, MuonConfig::default())?),
         ];
         let w = weights.parameters()[0].tensor()?;

@@ -13,7 +13,7 @@ use hlx_core::Device;
 use hlx_nn::{
     Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Common, Init, Lion, LionConfig,
     Muon, MuonAdjust, MuonConfig, OneCycle, Optimizer, ParameterBuilder, ParameterGroup, Plateau,
-    PlateauConfig, RMSprop, RMSpropConfig, Schedule, Sgd, SgdConfig, Weights, clip_grad_norm_,
+    PlateauConfig, RMSprop, RMSpropConfig, SGD, SGDConfig, Schedule, Weights, clip_grad_norm_,
     clip_grad_value_,
 };
 use safetensors::tensor::{Dtype, SafeTensors};
@@ -108,28 +108,28 @@ fn boxed<O: Optimizer + 'static>(made: hlx_nn::Result<O>) -> Made {
 /// The optimizers of `VARIANTS` in make_optimizers.py.
 const VARIANTS: [(&str, Make); 15] = [
     ("sgd", |weights| {
-        let config = SgdConfig {
+        let config = SGDConfig {
             common: Common::with_weight_decay(0.1),
-            ..SgdConfig::default()
+            ..SGDConfig::default()
         };
-        boxed(Sgd::new(weights, config))
+        boxed(SGD::new(weights, config))
     }),
     ("sgd_momentum", |weights| {
-        let config = SgdConfig {
+        let config = SGDConfig {
             momentum: 0.9,
             dampening: 0.2,
             common: Common::with_weight_decay(0.1),
-            ..SgdConfig::default()
+            ..SGDConfig::default()
         };
-        boxed(Sgd::new(weights, config))
+        boxed(SGD::new(weights, config))
     }),
     ("sgd_nesterov", |weights| {
-        let config = SgdConfig {
+        let config = SGDConfig {
             momentum: 0.8,
             nesterov: true,
-            ..SgdConfig::default()
+            ..SGDConfig::default()
         };
-        boxed(Sgd::new(weights, config))
+        boxed(SGD::new(weights, config))
     }),
     ("adam", |weights| {
         let config = AdamConfig {
@@ -167,14 +167,14 @@ const VARIANTS: [(&str, Make); 15] = [
         boxed(AdamW::new(weights, config))
     }),
     ("sgd_value", |weights| {
-        let config = SgdConfig {
+        let config = SGDConfig {
             common: Common {
                 clip_value: Some(0.5),
                 ..Common::default()
             },
-            ..SgdConfig::default()
+            ..SGDConfig::default()
         };
-        boxed(Sgd::new(weights, config))
+        boxed(SGD::new(weights, config))
     }),
     ("adagrad", |weights| {
         let config = AdagradConfig {
@@ -449,12 +449,12 @@ fn limits_and_groups_that_cannot_be_are_refused() -> Result<(), Error> {
         refused(config),
         "optimizer: betas is 1, expected at least 0 and below 1"
     );
-    let nesterov = SgdConfig {
+    let nesterov = SGDConfig {
         nesterov: true,
-        ..SgdConfig::default()
+        ..SGDConfig::default()
     };
     assert_eq!(
-        Sgd::new(&weights, nesterov)
+        SGD::new(&weights, nesterov)
             .expect_err("refused")
             .to_string(),
         "optimizer: nesterov with momentum 0 and dampening 0, expected a momentum and no dampening"

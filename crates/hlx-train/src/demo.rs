@@ -107,7 +107,7 @@ impl Experiment {
     /// Returns w * relu(x), and relu(x).
     fn forward(&self) -> Result<(Buffer, Buffer)> {
         let (active, output) = (self.device.alloc(N_VALUES)?, self.device.alloc(N_VALUES)?);
-        activation_forward(&self.device, Activation::Relu, &self.x, &active)?;
+        activation_forward(&self.device, Activation::ReLU, &self.x, &active)?;
         scale_by(&self.device, &active, &self.weight, &output)?;
         Ok((output, active))
     }

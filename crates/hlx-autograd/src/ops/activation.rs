@@ -12,7 +12,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::DType`](crate::AutogradError::DType) for ids, and what the device
     /// reports.
-    #[doc = example!(x: "assert_eq!(x.activation(Activation::Relu)?.to_vec()?, x.to_vec()?);")]
+    #[doc = example!(x: "assert_eq!(x.activation(Activation::ReLU)?.to_vec()?, x.to_vec()?);")]
     pub fn activation(&self, kind: Activation) -> Result<Tensor> {
         self.expect_type("activation", "the input", DType::F32)?;
         let (device, values) = (self.device(), self.buffer()?);
@@ -38,10 +38,10 @@ impl Tensor {
 /// The same function among the unary operations, whose derivative is made of operations.
 fn unary_of(kind: Activation) -> Unary {
     match kind {
-        Activation::Gelu => Unary::Gelu,
-        Activation::GeluTanh => Unary::GeluTanh,
-        Activation::Relu => Unary::Relu,
-        Activation::Silu => Unary::Silu,
+        Activation::GELU => Unary::GELU,
+        Activation::GELUTanh => Unary::GELUTanh,
+        Activation::ReLU => Unary::ReLU,
+        Activation::SiLU => Unary::SiLU,
         Activation::Sigmoid => Unary::Sigmoid,
         Activation::Tanh => Unary::Tanh,
         Activation::Softplus => Unary::Softplus,
@@ -80,7 +80,7 @@ mod tests {
     fn derivatives_agree_with_finite_differences() {
         // ReLU has a corner, and a test of its own.
         let smooth = Activation::ALL.iter().copied();
-        for kind in smooth.filter(|&kind| kind != Activation::Relu) {
+        for kind in smooth.filter(|&kind| kind != Activation::ReLU) {
             check("activation", &[input(1, &[5, 7])], |x| {
                 x[0].activation(kind)
             });
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn ids_are_refused() {
-        let text = message(ids(1, 4, &[3]).activation(Activation::Gelu));
+        let text = message(ids(1, 4, &[3]).activation(Activation::GELU));
         assert_eq!(
             text,
             "activation: the input has elements of u32, expected f32"

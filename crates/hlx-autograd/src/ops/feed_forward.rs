@@ -20,7 +20,7 @@ impl Tensor {
     #[doc = example!(
         x: "let up = Tensor::ones(&device, &[8, 3], DType::F32)?;",
         "let down = Tensor::ones(&device, &[3, 8], DType::F32)?;",
-        "let y = x.feed_forward((&up, None), Activation::Relu, (&down, None), Some(&x))?;",
+        "let y = x.feed_forward((&up, None), Activation::ReLU, (&down, None), Some(&x))?;",
         "assert_eq!(y.to_vec()?[0], 1.0 + 8.0 * 6.0);"
     )]
     pub fn feed_forward(
@@ -124,14 +124,14 @@ mod tests {
 
     #[test]
     fn derivatives_agree_with_finite_differences() {
-        for kind in [Activation::Gelu, Activation::Tanh] {
+        for kind in [Activation::GELU, Activation::Tanh] {
             check("feed_forward", &inputs(), |x| {
                 let (up, down) = ((&x[1], Some(&x[2])), (&x[3], Some(&x[4])));
                 x[0].feed_forward(up, kind, down, Some(&x[5]))
             });
         }
         check("feed_forward", &inputs(), |x| {
-            x[0].feed_forward((&x[1], None), Activation::Gelu, (&x[3], None), None)
+            x[0].feed_forward((&x[1], None), Activation::GELU, (&x[3], None), None)
         });
     }
 
@@ -141,7 +141,7 @@ mod tests {
         let kinds: [Network; 2] = [
             |x| {
                 let (up, down) = ((&x[1], Some(&x[2])), (&x[3], Some(&x[4])));
-                x[0].feed_forward(up, Activation::Gelu, down, Some(&x[5]))
+                x[0].feed_forward(up, Activation::GELU, down, Some(&x[5]))
             },
             |x| {
                 let hidden = x[0].linear(&x[1], Some(&x[2]))?.gelu()?;
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn unfitting_widths_are_refused() {
         let [x, u, b, d, _, _] = inputs();
-        let kind = Activation::Gelu;
+        let kind = Activation::GELU;
         let text = message(x.feed_forward((&u, Some(&b)), kind, (&u, None), None));
         assert_eq!(
             text,

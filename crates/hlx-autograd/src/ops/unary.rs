@@ -38,8 +38,8 @@ fn derivative(operation: Unary) -> Derivative {
         Unary::Abs => OfInput(|dy, x, _| dy.mul(x.sign()?)),
         Unary::Square => OfInput(|dy, x, _| dy.mul(x.mul(2.0)?)),
         // NaN passes the gradient on, as the kernel of training does.
-        Unary::Relu => OfOutput(|dy, y, _| nothing_where(&y.le(0.0)?, dy)),
-        Unary::LeakyRelu => OfInput(|dy, x, [slope, _]| dy.where_(&x.gt(0.0)?, dy.mul(slope)?)),
+        Unary::ReLU => OfOutput(|dy, y, _| nothing_where(&y.le(0.0)?, dy)),
+        Unary::LeakyReLU => OfInput(|dy, x, [slope, _]| dy.where_(&x.gt(0.0)?, dy.mul(slope)?)),
         Unary::Clamp => OfInput(|dy, x, [low, high]| {
             // At a bound it is 0, as in PyTorch from 2.15 on.
             let within = x.gt(low)?.logical_and(x.lt(high)?)?;
@@ -69,14 +69,14 @@ fn derivative(operation: Unary) -> Derivative {
             let bell = x.square()?.neg()?.exp()?;
             dy.mul(bell.mul(std::f32::consts::FRAC_2_SQRT_PI)?)
         }),
-        Unary::Gelu => OfInput(|dy, x, _| {
+        Unary::GELU => OfInput(|dy, x, _| {
             let x = x.clamp(-FLAT, FLAT)?;
             let cdf = x.mul(FRAC_1_SQRT_2)?.erf()?.add(1.0)?.mul(0.5)?;
             let pdf = x.square()?.mul(-0.5)?.exp()?.mul(PDF_0)?;
             dy.mul(cdf.add(x.mul(pdf)?)?)
         }),
-        Unary::GeluTanh => OfInput(gelu_tanh_slope),
-        Unary::Silu => OfInput(|dy, x, _| {
+        Unary::GELUTanh => OfInput(gelu_tanh_slope),
+        Unary::SiLU => OfInput(|dy, x, _| {
             let s = x.sigmoid()?;
             dy.mul(s.mul(x.mul(s.neg()?.add(1.0)?)?.add(1.0)?)?)
         }),
@@ -90,7 +90,7 @@ fn derivative(operation: Unary) -> Derivative {
             let middle = dy.mul(x.div(3.0)?.add(0.5)?)?;
             nothing_where(&x.le(-3.0)?, &middle.where_(&x.lt(3.0)?, dy)?)
         }),
-        Unary::Elu => OfOutput(elu_slope),
+        Unary::ELU => OfOutput(elu_slope),
         _ => Zero,
     }
 }
@@ -196,7 +196,7 @@ impl Tensor {
     /// As [`Tensor::unary`].
     #[doc = example!(x: "assert_eq!(x.neg()?.leaky_relu(0.5)?.to_vec()?[0], -0.5);")]
     pub fn leaky_relu(&self, slope: f32) -> Result<Tensor> {
-        self.unary(Unary::LeakyRelu, [slope, 0.0])
+        self.unary(Unary::LeakyReLU, [slope, 0.0])
     }
 
     /// Computes x, and alpha (e^x - 1) from zero down: `torch.nn.functional.elu`.
@@ -205,7 +205,7 @@ impl Tensor {
     /// As [`Tensor::unary`].
     #[doc = example!(x: "assert_eq!(x.elu(1.0)?.to_vec()?, x.to_vec()?);")]
     pub fn elu(&self, alpha: f32) -> Result<Tensor> {
-        self.unary(Unary::Elu, [alpha, 0.0])
+        self.unary(Unary::ELU, [alpha, 0.0])
     }
 
     /// Computes x within \[low, high\]; NaN stays. As `torch.clamp`: the gradient is 0 at a bound and
@@ -335,8 +335,8 @@ mod tests {
         let small = x.mul(0.5)?;
         for operation in Unary::ALL.iter().copied() {
             let parameters = match operation {
-                Unary::LeakyRelu => [0.1, 0.0],
-                Unary::Elu => [1.3, 0.0],
+                Unary::LeakyReLU => [0.1, 0.0],
+                Unary::ELU => [1.3, 0.0],
                 Unary::Clamp => [-9.0, 9.0],
                 _ => [0.0; 2],
             };

@@ -10,13 +10,13 @@ use crate::row::{Row, ids, ones, rows};
 #[rustfmt::skip] // A line a row.
 pub fn refused() -> Vec<Row> {
     rows! { x:
-        [[3, 4]] (x[0]).activation(Activation::Gelu);
+        [[3, 4]] (x[0]).activation(Activation::GELU);
         [[1, 3, 2, 4], [1, 3, 2, 4], [1, 3, 2, 4]] (x[0]).attention(&x[1], &x[2], &AttentionSpec::causal());
         [[1, 3, 12]] (x[0]).packed_attention(2, &AttentionSpec::causal());
         [[3, 4]] (x[0]).cross_entropy_scaled(&ids(&x[0], &[1, 0, 3], &[3]), &ones(&x[0], &[1]), 0.1);
         [[3, 4]] (x[0]).cross_entropy_with_rows(&ids(&x[0], &[1, 0, 3], &[3]), &ones(&x[0], &[1]), 0.1);
         [[3, 4]] (x[0]).dropout(&dropped(&x[0])?);
-        [[3, 4], [5, 4], [4, 5]] (x[0]).feed_forward((&x[1], None), Activation::Gelu, (&x[2], None), Some(&x[0]));
+        [[3, 4], [5, 4], [4, 5]] (x[0]).feed_forward((&x[1], None), Activation::GELU, (&x[2], None), Some(&x[0]));
         [[3, 4], [5, 4], [3, 5]] (x[0]).linear_add(&x[1], None, &x[2]);
         [[2, 3, 6], [6, 2], [6]] (x[0]).gru_scan(recurrence(&x[1], &x[2]), None);
         [[2, 3, 8], [8, 2], [8]] (x[0]).lstm_scan(recurrence(&x[1], &x[2]), None);

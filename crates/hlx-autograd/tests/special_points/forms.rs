@@ -57,10 +57,10 @@ fn zero(x: &Tensor) -> Result<Tensor> {
 
 #[rustfmt::skip] // A line a function.
 const OF_EACH: &[Pair] = &[
-    ("relu", |x| x.activation(Activation::Relu), |x| unary(x, "relu")),
-    ("gelu", |x| x.activation(Activation::Gelu), |x| unary(x, "gelu")),
-    ("gelu_tanh", |x| x.activation(Activation::GeluTanh), |x| unary(x, "gelu_tanh")),
-    ("silu", |x| x.activation(Activation::Silu), |x| unary(x, "silu")),
+    ("relu", |x| x.activation(Activation::ReLU), |x| unary(x, "relu")),
+    ("gelu", |x| x.activation(Activation::GELU), |x| unary(x, "gelu")),
+    ("gelu_tanh", |x| x.activation(Activation::GELUTanh), |x| unary(x, "gelu_tanh")),
+    ("silu", |x| x.activation(Activation::SiLU), |x| unary(x, "silu")),
     ("silu by its definition", Tensor::silu, |x| x.mul(x.sigmoid()?)),
     ("sigmoid", |x| x.activation(Activation::Sigmoid), |x| unary(x, "sigmoid")),
     ("sigmoid by its definition", Tensor::sigmoid, |x| x.neg()?.exp()?.add(1.0)?.reciprocal()),

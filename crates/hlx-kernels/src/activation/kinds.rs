@@ -24,13 +24,13 @@ macro_rules! for_each_activation {
     ($each:ident) => {
         $each! {
             /// Computes x Phi(x) by the error function: `torch.nn.GELU()`.
-            gelu Gelu gelu_forward gelu_backward gelu_forward_shader gelu_backward_shader;
+            gelu GELU gelu_forward gelu_backward gelu_forward_shader gelu_backward_shader;
             /// Computes GELU's approximation by tanh: `torch.nn.GELU(approximate="tanh")`.
-            gelu_tanh GeluTanh gelu_tanh_forward gelu_tanh_backward gelu_tanh_forward_shader gelu_tanh_backward_shader;
+            gelu_tanh GELUTanh gelu_tanh_forward gelu_tanh_backward gelu_tanh_forward_shader gelu_tanh_backward_shader;
             /// Computes max(x, 0): `torch.nn.ReLU()`.
-            relu Relu relu_forward relu_backward relu_forward_shader relu_backward_shader;
+            relu ReLU relu_forward relu_backward relu_forward_shader relu_backward_shader;
             /// Computes x sigmoid(x): `torch.nn.SiLU()`.
-            silu Silu silu_forward silu_backward silu_forward_shader silu_backward_shader;
+            silu SiLU silu_forward silu_backward silu_forward_shader silu_backward_shader;
             /// Computes 1 / (1 + exp(-x)): `torch.nn.Sigmoid()`.
             sigmoid Sigmoid sigmoid_forward sigmoid_backward sigmoid_forward_shader sigmoid_backward_shader;
             /// Computes the hyperbolic tangent: `torch.nn.Tanh()`.

@@ -33,8 +33,8 @@ use crate::convert::Form;
 use crate::error::KernelError;
 use crate::layout::Operand;
 
-/// Two parameters of an operation, as words of the compute type: the slope of `LeakyRelu` and the
-/// alpha of `Elu`, each with a zero behind; the bounds of `Clamp`.
+/// Two parameters of an operation, as words of the compute type: the slope of `LeakyReLU` and the
+/// alpha of `ELU`, each with a zero behind; the bounds of `Clamp`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parameters([u32; 2]);
 

@@ -85,7 +85,7 @@ fn fused(run: &mut Run<'_>) -> Result<(), KernelError> {
     let (bias, residual) = (run.input(&normal(3, n))?, run.input(&normal(4, m * n))?);
     let outs = [run.output(m * n)?, run.output(m * n)?, run.output(m * n)?];
     let activation = Epilogue::Activation {
-        kind: Activation::Relu,
+        kind: Activation::ReLU,
         out: &outs[1],
     };
     matmul_with(
@@ -114,7 +114,7 @@ fn epilogues(run: &mut Run<'_>) -> Result<(), KernelError> {
     let (m, n, k) = (34, 35, 21);
     let shape = MatMul::new(m, n, k);
     let (a, b) = (run.input(&normal(1, m * k))?, run.input(&normal(2, n * k))?);
-    let backward = Epilogue::ActivationBackward(Activation::Relu);
+    let backward = Epilogue::ActivationBackward(Activation::ReLU);
     for epilogue in [Epilogue::Scale(0.5), backward] {
         let c = run.input(&normal(5, m * n))?;
         matmul_with(run.device, &a, &b, None, &c, &shape, epilogue)?;

@@ -267,7 +267,7 @@ fn sources(
     n: usize,
 ) -> Result<(), KernelError> {
     let (x, up) = (run.input(&normal(4, m * k))?, run.input(&normal(5, m * k))?);
-    let kind = Activation::Relu;
+    let kind = Activation::ReLU;
     let of = Preparation::of_rows(m, k, Width::Wide);
     let gated = Source::Gated {
         kind,
@@ -330,7 +330,7 @@ fn gradients_of_weights(run: &mut Run<'_>) -> Result<(), KernelError> {
         let of_x = Preparation::of_columns(1, positions, n, Width::Narrow).whole();
         let of_rows = Preparation::of_rows(positions, m, Width::Wide);
         let [rows, columns] = Prepared::rows_and_columns(run.device, &dy, of_rows, of_dy)?;
-        let kind = Activation::Relu;
+        let kind = Activation::ReLU;
         let sources = [
             Source::Stored(&x),
             Source::Activation { kind, x: &x },

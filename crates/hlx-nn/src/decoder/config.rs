@@ -68,9 +68,9 @@ pub enum NormKind {
 #[serde(rename_all = "snake_case")]
 pub enum FeedForwardKind {
     /// down(gelu(up(x))), by the error function.
-    Gelu,
+    GELU,
     /// down(gelu(up(x))), by the approximation with tanh.
-    GeluTanh,
+    GELUTanh,
     /// down(silu(gate(x)) up(x)).
     SwiGlu,
     /// down(gelu(gate(x)) up(x)), by the approximation with tanh.

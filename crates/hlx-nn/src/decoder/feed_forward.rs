@@ -31,10 +31,10 @@ impl FeedForward {
             Linear::with_init(&mut builder.child(name), input, output, init, bias)
         };
         let (activation, gated) = match config.feed_forward {
-            FeedForwardKind::Gelu => (Activation::Gelu, false),
-            FeedForwardKind::GeluTanh => (Activation::GeluTanh, false),
-            FeedForwardKind::SwiGlu => (Activation::Silu, true),
-            FeedForwardKind::GeGlu => (Activation::GeluTanh, true),
+            FeedForwardKind::GELU => (Activation::GELU, false),
+            FeedForwardKind::GELUTanh => (Activation::GELUTanh, false),
+            FeedForwardKind::SwiGlu => (Activation::SiLU, true),
+            FeedForwardKind::GeGlu => (Activation::GELUTanh, true),
         };
         let width = config.width;
         Self {
@@ -90,7 +90,7 @@ impl FeedForward {
     pub fn forward_fused(&self, x: &Tensor, norm: &PlainNorm) -> Result<Tensor> {
         let (gate, up) = self.gate_and_up(x, norm)?;
         let hidden = match gate {
-            Some(gate) if self.activation == Activation::Silu => {
+            Some(gate) if self.activation == Activation::SiLU => {
                 return gated_linear_add([&gate, &up], &self.down_proj, x);
             }
             Some(gate) => gate.activation(self.activation)?.mul(&up)?,

@@ -54,7 +54,7 @@ impl FeedForward {
         let (up, down) = (self.up.tensors()?, self.down.tensors()?);
         let up = (&up.0, up.1.as_ref());
         let down = (&down.0, down.1.as_ref());
-        Ok(x.feed_forward(up, Activation::Gelu, down, residual)?)
+        Ok(x.feed_forward(up, Activation::GELU, down, residual)?)
     }
 
     /// As [`FeedForward::apply`], layer by layer, which may have adapters.

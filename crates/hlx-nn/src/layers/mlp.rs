@@ -9,14 +9,14 @@ use crate::{Init, Mode, Module, ParameterBuilder, Result};
 /// Affine layers with an activation between them, none after the last: a
 /// `torch.nn.Sequential` of `Linear` and activation.
 #[derive(Clone, Debug)]
-pub struct Mlp {
+pub struct MLP {
     /// The affine layers, `layers.0` and so on.
     pub layers: Vec<Linear>,
     /// The activation between them.
     pub activation: Activation,
 }
 
-impl Mlp {
+impl MLP {
     /// Declares the network with these widths, the input's first and the output's last. Weights are
     /// normal with deviation sqrt(2 / input width) (He and others 2015), biases zero.
     ///
@@ -46,7 +46,7 @@ impl Mlp {
     }
 }
 
-impl Module for Mlp {
+impl Module for MLP {
     /// \[.., first width\] to \[.., last width\].
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         let mut x = x.clone();

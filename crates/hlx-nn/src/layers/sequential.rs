@@ -17,7 +17,7 @@ use crate::{Mode, Module, ParameterBuilder, Result};
 /// let net = Model::new(&device, 42, |b| {
 ///     Ok(Sequential::new(b)
 ///         .add(|b| Linear::new(b, 784, 128))
-///         .add(|_| Activation::Relu)
+///         .add(|_| Activation::ReLU)
 ///         .add(|b| Linear::new(b, 128, 10)))
 /// })?;
 /// let logits = net.forward(&Tensor::zeros(&device, &[2, 784], DType::F32)?, &Mode::eval())?;

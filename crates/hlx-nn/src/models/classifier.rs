@@ -214,13 +214,13 @@ impl Module for Classifier {
             if let Some(norm) = self.norms.get(layer_idx) {
                 x = norm.forward(&x, mode)?;
             }
-            x = x.activation(Activation::Relu)?;
+            x = x.activation(Activation::ReLU)?;
             x = x.max_pool2d(&PoolOptions::square(2))?;
         }
         let pixels = x.shape().iter().skip(1).product();
         let mut x = x.reshape(&[batch, pixels])?;
         for (layer, dropout) in self.hidden.iter().zip(&self.dropouts) {
-            x = layer.forward(&x, mode)?.activation(Activation::Relu)?;
+            x = layer.forward(&x, mode)?.activation(Activation::ReLU)?;
             x = dropout.forward(&x, mode)?;
         }
         self.output.forward(&x, mode)

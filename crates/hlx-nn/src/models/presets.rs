@@ -81,7 +81,7 @@ impl CausalConfig {
             Architecture::Gpt2 => Self {
                 positions: Positions::Learned,
                 norm: NormKind::LayerNorm,
-                feed_forward: FeedForwardKind::GeluTanh,
+                feed_forward: FeedForwardKind::GELUTanh,
                 qkv_bias: true,
                 attention_out_bias: true,
                 feed_forward_bias: true,

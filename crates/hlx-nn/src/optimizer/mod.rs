@@ -31,7 +31,7 @@ pub use groups::ParameterGroup;
 pub use lion::{Lion, LionConfig};
 pub use muon::{Muon, MuonAdjust, MuonConfig};
 pub use rmsprop::{RMSprop, RMSpropConfig};
-pub use sgd::{Sgd, SgdConfig};
+pub use sgd::{SGD, SGDConfig};
 pub use state::{OptimizerState, StateTensor};
 
 use crate::{Result, Weights};

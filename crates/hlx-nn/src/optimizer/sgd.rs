@@ -7,9 +7,9 @@ use super::drive::{refused, within};
 use super::{Common, FlatOptimizer, UpdateRule};
 use crate::Result;
 
-/// The numbers of [`Sgd`]; the default is plain descent.
+/// The numbers of [`SGD`]; the default is plain descent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SgdConfig {
+pub struct SGDConfig {
     /// The factor of the previous step's direction; 0 keeps no state.
     pub momentum: f64,
     /// The part of each gradient, from the second step on, that the momentum leaves out.
@@ -21,9 +21,9 @@ pub struct SgdConfig {
 }
 
 /// Gradient descent, as `torch.optim.SGD`.
-pub type Sgd = FlatOptimizer<SgdConfig>;
+pub type SGD = FlatOptimizer<SGDConfig>;
 
-impl UpdateRule for SgdConfig {
+impl UpdateRule for SGDConfig {
     const NAME: &'static str = "sgd";
 
     fn common(&self) -> &Common {

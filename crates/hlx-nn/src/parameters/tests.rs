@@ -4,7 +4,7 @@ use hlx_autograd::{DType, Tensor, no_grad};
 use hlx_core::Device;
 
 use super::*;
-use crate::{Dropout, Linear, Mode, Model, Module, ParameterBuilder, Sgd, SgdConfig};
+use crate::{Dropout, Linear, Mode, Model, Module, ParameterBuilder, SGD, SGDConfig};
 
 fn cpu() -> Device {
     hlx_core::testing::cpu().expect("the CPU device opens")
@@ -247,11 +247,11 @@ fn evaluation_allocates_no_gradients_and_training_one_buffer() -> Result<()> {
         drop(loss);
         assert!(model.weights().has_gradients());
         held("differentiated", 2 * n_bytes, 4096);
-        let momentum = SgdConfig {
+        let momentum = SGDConfig {
             momentum: 0.9,
-            ..SgdConfig::default()
+            ..SGDConfig::default()
         };
-        let optimizer = Sgd::new(model.weights(), momentum)?;
+        let optimizer = SGD::new(model.weights(), momentum)?;
         held("with momentum", 3 * n_bytes, 4096);
         drop(optimizer);
     }
@@ -272,7 +272,7 @@ fn gradients_that_a_recording_would_have_to_allocate_are_refused() -> Result<()>
         error.starts_with("gradients: are not allocated yet"),
         "{error}"
     );
-    let _optimizer = Sgd::new(model.weights(), SgdConfig::default())?;
+    let _optimizer = SGD::new(model.weights(), SGDConfig::default())?;
     device.record(pass)?.0.replay()?;
     let bias = model.linear.bias.as_ref().expect("a bias").tensor()?;
     assert_eq!(bias.grad().expect("reached").to_vec()?, [4.0, 4.0]);

@@ -160,12 +160,12 @@ fn norm(name: &str, k: &Arguments<'_>, b: &mut ParameterBuilder) -> Result<Box<d
 
 fn function(name: &str, k: &Arguments<'_>) -> Result<Box<dyn Module>> {
     Ok(match name {
-        "ReLU" => Box::new(Activation::Relu),
+        "ReLU" => Box::new(Activation::ReLU),
         "GELU" => Box::new(match k.text("approximate") {
-            Some("tanh") => Activation::GeluTanh,
-            _ => Activation::Gelu,
+            Some("tanh") => Activation::GELUTanh,
+            _ => Activation::GELU,
         }),
-        "SiLU" => Box::new(Activation::Silu),
+        "SiLU" => Box::new(Activation::SiLU),
         "Sigmoid" => Box::new(Activation::Sigmoid),
         "Tanh" => Box::new(Activation::Tanh),
         "Softplus" => Box::new(Activation::Softplus),

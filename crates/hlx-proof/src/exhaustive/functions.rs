@@ -75,10 +75,10 @@ pub const FUNCTIONS: [Function; 27] = [
     function("cosh", 23, Some(f64::cosh)),
     function("pos0", 11, Some(|x| x)),
     function("uniform", 12, None),
-    kernel("gelu", Activation::Gelu),
-    kernel("gelu_tanh", Activation::GeluTanh),
-    kernel("relu", Activation::Relu),
-    kernel("silu", Activation::Silu),
+    kernel("gelu", Activation::GELU),
+    kernel("gelu_tanh", Activation::GELUTanh),
+    kernel("relu", Activation::ReLU),
+    kernel("silu", Activation::SiLU),
 ];
 
 /// Both zeros give +inf, as a subnormal of either sign does.

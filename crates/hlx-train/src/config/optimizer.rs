@@ -4,7 +4,7 @@ use anyhow::{Context as _, ensure};
 use hlx_nn::{
     Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Averaged, Common, Lion,
     LionConfig, Muon, MuonAdjust, MuonConfig, Optimizer, Parameter, ParameterGroup, ParameterSet,
-    RMSprop, RMSpropConfig, Sgd, SgdConfig, UpdateRule, Weights,
+    RMSprop, RMSpropConfig, SGD, SGDConfig, UpdateRule, Weights,
 };
 use serde::{Deserialize, Serialize};
 
@@ -150,7 +150,7 @@ impl OptimizerKind {
 
 /// The configuration of one of the optimizers.
 enum Rule {
-    Sgd(SgdConfig),
+    Sgd(SGDConfig),
     Adam(AdamConfig),
     Adamw(AdamWConfig),
     Adagrad(AdagradConfig),
@@ -208,7 +208,7 @@ impl Config {
 
     fn plain_optimizer(&self, weights: &Weights) -> hlx_nn::Result<Box<dyn Optimizer>> {
         Ok(match self.rule(self.parameter_groups(weights)?) {
-            Rule::Sgd(rule) => Box::new(Sgd::new(weights, rule)?),
+            Rule::Sgd(rule) => Box::new(SGD::new(weights, rule)?),
             Rule::Adam(rule) => Box::new(Adam::new(weights, rule)?),
             Rule::Adamw(rule) => Box::new(AdamW::new(weights, rule)?),
             Rule::Adagrad(rule) => Box::new(Adagrad::new(weights, rule)?),
@@ -294,7 +294,7 @@ impl Config {
         };
         let section = self.optimizer.clone();
         match self.train.optimizer {
-            OptimizerKind::Sgd => Rule::Sgd(SgdConfig {
+            OptimizerKind::Sgd => Rule::Sgd(SGDConfig {
                 momentum: section.momentum.unwrap_or(SGD_MOMENTUM),
                 dampening: section.dampening.unwrap_or(0.0),
                 nesterov: section.nesterov.unwrap_or(false),

@@ -5,7 +5,7 @@ use anyhow::Result;
 use hlx_autograd::{Activation, Tensor, no_grad};
 use hlx_core::Device;
 use hlx_core::arith::philox4x32;
-use hlx_nn::{Common, Mlp, Mode, Model, Module, Optimizer, Sgd, SgdConfig};
+use hlx_nn::{Common, MLP, Mode, Model, Module, Optimizer, SGD, SGDConfig};
 
 use super::{GoldenDigests, logits_digest};
 
@@ -26,18 +26,18 @@ pub(super) fn train(device: &Device) -> Result<GoldenDigests> {
 }
 
 /// Trains; returns the samples beside model and optimizer.
-fn fit(device: &Device) -> Result<(Model<Mlp>, Sgd, Tensor)> {
-    let model = Model::new(device, SEED, |b| Mlp::new(b, &WIDTHS, Activation::Tanh))?;
-    let config = SgdConfig {
+fn fit(device: &Device) -> Result<(Model<MLP>, SGD, Tensor)> {
+    let model = Model::new(device, SEED, |b| MLP::new(b, &WIDTHS, Activation::Tanh))?;
+    let config = SGDConfig {
         momentum: 0.9,
         common: Common {
             weight_decay: 0.01,
             clip_norm: Some(0.25),
             ..Common::default()
         },
-        ..SgdConfig::default()
+        ..SGDConfig::default()
     };
-    let mut optimizer = Sgd::new(model.weights(), config)?;
+    let mut optimizer = SGD::new(model.weights(), config)?;
     let [_, .., classes] = WIDTHS;
     let inputs: Vec<f32> = words(0, N_SAMPLES * WIDTHS[0]).map(unit).collect();
     let targets: Vec<u32> = words(1, N_SAMPLES)

@@ -61,9 +61,9 @@ macro_rules! for_each_unary {
             /// Computes -1, 0 or 1 by the sign, 0 of NaN: `torch.sign`.
             sign Sign sign_shader false [sign_f32] [sign_i32] [sign_u32];
             /// Computes max(x, 0): `torch.relu`.
-            relu Relu relu_shader false [relu_f32] [relu_i32] [relu_u32];
+            relu ReLU relu_shader false [relu_f32] [relu_i32] [relu_u32];
             /// Computes x, and x times the first parameter from zero down: `torch.nn.functional.leaky_relu`.
-            leaky_relu LeakyRelu leaky_relu_shader false [leaky_relu_f32 with] [] [];
+            leaky_relu LeakyReLU leaky_relu_shader false [leaky_relu_f32 with] [] [];
             /// Computes x within the two parameters: `torch.clamp`.
             clamp Clamp clamp_shader false [clamp_f32 with] [clamp_i32 with] [clamp_u32 with];
             /// Computes the largest whole number up to x: `torch.floor`.
@@ -101,11 +101,11 @@ macro_rules! for_each_unary {
             /// Computes 1 / (1 + exp(-x)): `torch.sigmoid`.
             sigmoid Sigmoid sigmoid_shader false [sigmoid_f32] [] [];
             /// Computes x Phi(x) by the error function: `torch.nn.functional.gelu`.
-            gelu Gelu gelu_shader false [gelu_f32] [] [];
+            gelu GELU gelu_shader false [gelu_f32] [] [];
             /// Computes GELU's approximation by tanh: `gelu(approximate="tanh")`.
-            gelu_tanh GeluTanh gelu_tanh_shader false [gelu_tanh_f32] [] [];
+            gelu_tanh GELUTanh gelu_tanh_shader false [gelu_tanh_f32] [] [];
             /// Computes x sigmoid(x): `torch.nn.functional.silu`.
-            silu Silu silu_shader false [silu_f32] [] [];
+            silu SiLU silu_shader false [silu_f32] [] [];
             /// Computes log(1 + exp(x)), and x above 20: `torch.nn.functional.softplus`.
             softplus Softplus softplus_shader false [softplus_f32] [] [];
             /// Computes x tanh(softplus(x)): `torch.nn.functional.mish`.
@@ -137,7 +137,7 @@ macro_rules! for_each_unary {
             /// Computes the error function: `torch.erf`.
             erf Erf erf_shader false [erf_f32] [] [];
             /// Computes x, and e^x - 1 times the first parameter from zero down: `torch.nn.functional.elu`.
-            elu Elu elu_shader false [elu_f32 with] [] [];
+            elu ELU elu_shader false [elu_f32 with] [] [];
         }
     };
 }

@@ -52,10 +52,10 @@ fn reference(operation: Unary, x: f64) -> f64 {
         Unary::Square => x * x,
         Unary::Sign if x.is_nan() || x == 0.0 => 0.0,
         Unary::Sign => x.signum(),
-        Unary::Relu if x <= 0.0 => 0.0,
-        Unary::Relu => x,
-        Unary::LeakyRelu if x > 0.0 => x,
-        Unary::LeakyRelu => low * x,
+        Unary::ReLU if x <= 0.0 => 0.0,
+        Unary::ReLU => x,
+        Unary::LeakyReLU if x > 0.0 => x,
+        Unary::LeakyReLU => low * x,
         Unary::Clamp => x.clamp(low, high),
         Unary::Floor => whole.floor().into(),
         Unary::Ceil => whole.ceil().into(),
@@ -74,12 +74,12 @@ fn reference(operation: Unary, x: f64) -> f64 {
         Unary::Cos => x.cos(),
         Unary::Tanh => x.tanh(),
         Unary::Sigmoid => sigmoid(x),
-        Unary::Gelu => x * cdf(x),
-        Unary::GeluTanh => {
+        Unary::GELU => x * cdf(x),
+        Unary::GELUTanh => {
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
             0.5 * x * (1.0 + inner.tanh())
         }
-        Unary::Silu => x * sigmoid(x),
+        Unary::SiLU => x * sigmoid(x),
         Unary::Softplus => softplus(x),
         Unary::Mish => x * softplus(x).tanh(),
         // The product may overflow where the quotient would not, as in PyTorch.
@@ -95,8 +95,8 @@ fn reference(operation: Unary, x: f64) -> f64 {
         Unary::Atan => x.atan(),
         Unary::Sinh => x.sinh(),
         Unary::Cosh => x.cosh(),
-        Unary::Elu if x > 0.0 => x,
-        Unary::Elu => low * x.exp_m1(),
+        Unary::ELU if x > 0.0 => x,
+        Unary::ELU => low * x.exp_m1(),
         Unary::Erf => erf(x),
     }
 }
@@ -125,7 +125,7 @@ fn erf(x: f64) -> f64 {
 /// How far a result may lie from f64's: relative, and for what is a small difference absolute.
 fn tolerance(operation: Unary) -> (f64, f64) {
     match operation {
-        Unary::Gelu | Unary::GeluTanh | Unary::Silu | Unary::Mish => (2e-6, 1e-6),
+        Unary::GELU | Unary::GELUTanh | Unary::SiLU | Unary::Mish => (2e-6, 1e-6),
         _ => (4e-7, 1.3e-38),
     }
 }
@@ -251,7 +251,7 @@ fn integer_formulas_are_exact() {
                 Unary::Abs => x.wrapping_abs(),
                 Unary::Square => x.wrapping_mul(x),
                 Unary::Sign => x.signum(),
-                Unary::Relu => x.max(0),
+                Unary::ReLU => x.max(0),
                 Unary::Clamp => x.clamp(-7, 127),
                 Unary::Isnan => 0,
                 Unary::Isfinite => 1,

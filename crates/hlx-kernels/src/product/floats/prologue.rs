@@ -76,7 +76,7 @@ impl<'a> Prologue<'a> {
             }
             Self::Gated { up } => {
                 let activated = device.alloc(a.len())?;
-                activation_forward(device, Activation::Silu, a, &activated)?;
+                activation_forward(device, Activation::SiLU, a, &activated)?;
                 mul(device, &activated, up, &prepared)?;
             }
         }
@@ -105,7 +105,7 @@ impl Prepare {
                 forward_rows(a, gain, eps, &mut prepared, &mut stats);
             }
             Self::Gated => {
-                forward_chunk(Activation::Silu, a, &mut prepared);
+                forward_chunk(Activation::SiLU, a, &mut prepared);
                 multiply(&mut prepared, extra);
             }
         }

@@ -495,7 +495,7 @@ fn batches_and_what_is_added_are_the_products_alone() {
             outputs.extend([c, added, accumulated]);
             let [before, after, slope] = [0, 1, 2].map(|_| mem.output(device, batch * m * n));
             let (before, after, slope) = (before?, after?, slope?);
-            let kind = Activation::Gelu;
+            let kind = Activation::GELU;
             let activated = Epilogue::Activation { kind, out: &after };
             integer_product(device, [&a, &b], None, &before, &all, activated)?;
             device.copy(&extra, &slope)?;

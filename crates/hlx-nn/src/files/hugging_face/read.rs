@@ -106,8 +106,8 @@ fn gpt2(keys: &Keys) -> Result<CausalConfig, String> {
     }
     let feed_forward = match keys.text("activation_function")?.unwrap_or("gelu_new") {
         // One formula under several names.
-        "gelu_new" | "gelu_pytorch_tanh" | "gelu_fast" => FeedForwardKind::GeluTanh,
-        "gelu" => FeedForwardKind::Gelu,
+        "gelu_new" | "gelu_pytorch_tanh" | "gelu_fast" => FeedForwardKind::GELUTanh,
+        "gelu" => FeedForwardKind::GELU,
         other => {
             return Err(format!(
                 "`activation_function` is {other}, expected gelu_new or gelu"

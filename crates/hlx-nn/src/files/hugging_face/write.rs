@@ -139,7 +139,7 @@ fn write_config(config: &CausalConfig) -> Result<String> {
 
 fn gpt2(config: &CausalConfig) -> Map<String, Value> {
     let activation = match config.feed_forward {
-        FeedForwardKind::Gelu => "gelu",
+        FeedForwardKind::GELU => "gelu",
         _ => "gelu_new",
     };
     object(json!({

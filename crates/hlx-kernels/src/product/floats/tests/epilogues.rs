@@ -214,7 +214,7 @@ fn wrong_epilogues_are_errors() {
         let result = matmul_with(device, &four, &four, None, c, s, epilogue);
         result.expect_err("an error").to_string()
     };
-    let kind = Activation::Gelu;
+    let kind = Activation::GELU;
     for (epilogue, argument) in [
         (Epilogue::Add(&two), "r"),
         (Epilogue::Activation { kind, out: &two }, "out"),

@@ -179,7 +179,7 @@ fn every_epilogue_of_few_rows_has_the_bits_of_separate_launches() {
                 let bias = memory.input(device, &case.bias)?;
                 let c = memory.input(device, &case.c)?;
                 let out = memory.input(device, &values(5, case.c.len()))?;
-                let kind = Activation::Silu;
+                let kind = Activation::SiLU;
                 let epilogue = [
                     Epilogue::Scale(-1.7),
                     Epilogue::Activation { kind, out: &out },

@@ -65,7 +65,7 @@ fn prepared(kind: Kind, case: &Case) -> Vec<f32> {
             }
             Kind::Gated => {
                 let activated = memory.output(device, case.a.len())?;
-                activation_forward(device, Activation::Silu, &a, &activated)?;
+                activation_forward(device, Activation::SiLU, &a, &activated)?;
                 mul(device, &activated, &extra, &y)?;
             }
         }

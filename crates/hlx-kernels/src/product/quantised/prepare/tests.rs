@@ -94,7 +94,7 @@ const SHAPES: [[usize; 3]; 5] = [
 
 #[test]
 fn activations_are_prepared_where_they_are_computed() {
-    let kinds = [Activation::Gelu, Activation::Silu];
+    let kinds = [Activation::GELU, Activation::SiLU];
     for ([shards, per_shard, columns], kind) in SHAPES.into_iter().zip(kinds) {
         let rows = shards * per_shard;
         let [x, up, ..] = numbers(rows, columns);
