@@ -19,8 +19,8 @@ fn show(device: &Device) -> Result<()> {
 
     // Operators take tensors and numbers, broadcast, and promote types as PyTorch does.
     let y = ((&x * 2.0)? + &steps)?;
-    assert_eq!(y.to_vec()?, [2.0, 5.0, 8.0, 8.0, 11.0, 14.0]);
-    let counts = Tensor::from_vec(device, vec![1_i32, 2, 3], &[3])?;
+    assert_eq!(y.to_vec::<f32>()?, [2.0, 5.0, 8.0, 8.0, 11.0, 14.0]);
+    let counts = Tensor::from_slice(device, &[1_i32, 2, 3], &[3])?;
     assert_eq!(counts.add(&x)?.dtype(), DType::F32);
     assert_eq!(counts.div(2)?.dtype(), DType::F32);
 
@@ -28,11 +28,11 @@ fn show(device: &Device) -> Result<()> {
     let turned = x.transpose(0, 1)?;
     let corner = turned.slice(0, 0..3, 2)?;
     println!("x transposed, every second row = {corner}\n");
-    assert_eq!(corner.to_vec()?, [1.0, 4.0, 3.0, 6.0]);
+    assert_eq!(corner.to_vec::<f32>()?, [1.0, 4.0, 3.0, 6.0]);
 
     // So a change in place of a view changes x.
     x.select(1, 0)?.fill_(9.0)?;
-    assert_eq!(x.to_vec()?, [9.0, 2.0, 3.0, 9.0, 5.0, 6.0]);
+    assert_eq!(x.to_vec::<f32>()?, [9.0, 2.0, 3.0, 9.0, 5.0, 6.0]);
 
     // Reductions over any dimensions; a maximum brings its place.
     let (largest, places) = x.max_dim(1, false)?;
@@ -40,14 +40,14 @@ fn show(device: &Device) -> Result<()> {
         "sum = {}, largest of each row = {largest} at {places}",
         x.sum()?
     );
-    assert_eq!(x.sum_dim(&[0], false)?.to_vec()?, [18.0, 7.0, 9.0]);
-    assert_eq!(places.to_ids()?, [0, 0]);
+    assert_eq!(x.sum_dim(&[0], false)?.to_vec::<f32>()?, [18.0, 7.0, 9.0]);
+    assert_eq!(places.to_vec::<u32>()?, [0, 0]);
 
     // Indexing by tensors and masks.
-    let chosen = x.index_select(1, &Tensor::from_vec(device, vec![2_i32, 0], &[2])?)?;
-    assert_eq!(chosen.to_vec()?, [3.0, 9.0, 6.0, 9.0]);
+    let chosen = x.index_select(1, &Tensor::from_slice(device, &[2_i32, 0], &[2])?)?;
+    assert_eq!(chosen.to_vec::<f32>()?, [3.0, 9.0, 6.0, 9.0]);
     assert_eq!(
-        x.masked_select(&x.gt(4.0)?)?.to_vec()?,
+        x.masked_select(&x.gt(4.0)?)?.to_vec::<f32>()?,
         [9.0, 9.0, 5.0, 6.0]
     );
 

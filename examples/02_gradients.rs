@@ -14,7 +14,10 @@ fn show(device: &Device) -> Result<()> {
     // A leaf collects its gradient.
     let x = Tensor::from_slice(device, &[1.0, 2.0, 3.0], &[3])?.with_gradient();
     x.square()?.sum()?.backward()?;
-    assert_eq!(x.grad().expect("a gradient").to_vec()?, [2.0, 4.0, 6.0]);
+    assert_eq!(
+        x.grad().expect("a gradient").to_vec::<f32>()?,
+        [2.0, 4.0, 6.0]
+    );
 
     fit_a_line(device)?;
 

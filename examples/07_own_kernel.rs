@@ -50,12 +50,12 @@ fn main() -> Result<(), CoreError> {
 
 fn show(device: &Device) -> Result<Vec<f32>, CoreError> {
     let x: Vec<f32> = (0..1000).map(|i| 0.1 * i as f32).collect();
-    let (x, y) = (device.buffer_f32(&x)?, device.buffer_f32(&[1.0; 1000])?);
+    let (x, y) = (device.buffer_of(&x)?, device.buffer_of(&[1.0; 1000])?);
     axpy(device, 0.3, &x, &y)?;
     // A recorded graph takes it like HLX's own kernels, and orders what depends on it.
     let (graph, ()) = device.record(|| axpy(device, -0.1, &x, &y))?;
     graph.replay()?;
-    device.download_f32(&y)
+    device.download::<f32>(&y)
 }
 
 #[test]

@@ -180,9 +180,9 @@ impl Generation {
     /// Appends so many tokens to each sequence; the logits of the next ones.
     fn append(&self, time: usize, cache: &mut KvCache) -> Result<Tensor> {
         let rows = self.shape.rows;
-        let ids = Tensor::ids(&self.device, &vec![1; rows * time], &[rows, time])?;
+        let ids = Tensor::from_slice::<u32>(&self.device, &vec![1; rows * time], &[rows, time])?;
         let last: Vec<u32> = (1..=rows).map(|row| (row * time - 1) as u32).collect();
-        let last = Tensor::ids(&self.device, &last, &[rows])?;
+        let last = Tensor::from_slice::<u32>(&self.device, &last, &[rows])?;
         let new = vec![time; rows];
         Ok(no_grad(|| {
             self.model.logits_cached(&ids, &new, Some(&last), cache)
@@ -253,8 +253,8 @@ impl Generation {
             (0..count).try_for_each(|_| {
                 cache.truncate(&vec![tokens - 1; rows])?;
                 match is_likeliest {
-                    true => drop(step.likeliest(&ids, &mut cache)?.to_ids()?),
-                    false => drop(step.logits(&ids, &mut cache)?.to_vec()?),
+                    true => drop(step.likeliest(&ids, &mut cache)?.to_vec::<u32>()?),
+                    false => drop(step.logits(&ids, &mut cache)?.to_vec::<f32>()?),
                 }
                 Ok(())
             })
@@ -436,5 +436,5 @@ pub fn small_logits(device: &Device, dtype: DType) -> Result<Vec<f32>> {
     let generation = Generation::new(device, shape, dtype)?;
     no_grad(|| generation.products())?;
     let (mut cache, mut step) = (generation.cache()?, TokenStep::new(&*generation.model));
-    Ok(step.logits(&[1], &mut cache)?.to_vec()?)
+    Ok(step.logits(&[1], &mut cache)?.to_vec::<f32>()?)
 }

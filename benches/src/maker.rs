@@ -23,16 +23,14 @@ impl Maker<'_> {
     /// Values spread evenly over -1 to 1: real data, which costs a chip more power than zeros.
     pub fn values(&self, len: usize) -> Result<Buffer> {
         let value = |i: usize| scramble(i as u32) as f32 / (1_u64 << 31) as f32 - 1.0;
-        Ok(self
-            .0
-            .buffer_f32(&(0..len).map(value).collect::<Vec<_>>())?)
+        Ok(self.0.buffer_of(&(0..len).map(value).collect::<Vec<_>>())?)
     }
 
     pub fn ids(&self, len: usize, below: usize) -> Result<Buffer> {
         let ids: Vec<u32> = (0..len as u32)
             .map(|i| scramble(i) % below as u32)
             .collect();
-        Ok(self.0.buffer_u32(&ids)?)
+        Ok(self.0.buffer_of::<u32>(&ids)?)
     }
 
     pub fn empty(&self, len: usize) -> Result<Buffer> {

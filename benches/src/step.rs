@@ -191,7 +191,7 @@ impl Training {
     pub fn step(&mut self) -> Result<()> {
         self.optimizer.prepare(3e-4)?;
         for (tensor, words) in &self.uploads {
-            self.device.upload_u32(&tensor.buffer()?, words)?;
+            self.device.upload_words(&tensor.buffer()?, words)?;
         }
         Ok(self.graph.replay()?)
     }
@@ -206,7 +206,7 @@ impl Training {
     /// # Errors
     /// What the device reports.
     pub fn loss(&self) -> Result<f32> {
-        let values = self.device.download_f32(&self.loss)?;
+        let values = self.device.download::<f32>(&self.loss)?;
         values.first().copied().context("a loss")
     }
 }
@@ -222,10 +222,13 @@ pub(crate) fn tokens(
     let tokens = 0..n as u32 + 1;
     let tokens: Vec<u32> = tokens.map(|place| scramble(place) % vocabulary).collect();
     let (ids, targets) = (tokens[..n].to_vec(), tokens[1..].to_vec());
-    let inputs = Tensor::ids(device, &ids, &shape)?.with_samples(0)?;
+    let inputs = Tensor::from_slice::<u32>(device, &ids, &shape)?.with_samples(0)?;
     Ok([
         (inputs, ids),
-        (Tensor::ids(device, &targets, &shape)?, targets),
+        (
+            Tensor::from_slice::<u32>(device, &targets, &shape)?,
+            targets,
+        ),
     ])
 }
 
@@ -238,7 +241,7 @@ fn images(device: &Device, batch: usize) -> Result<[(Tensor, Vec<u32>); 2]> {
         .map(|place| scramble(place) % CLASSES as u32)
         .collect();
     let inputs = Tensor::from_slice(device, &values, &shape)?.with_samples(0)?;
-    let targets = Tensor::ids(device, &labels, &[batch])?;
+    let targets = Tensor::from_slice::<u32>(device, &labels, &[batch])?;
     let words = values.into_iter().map(f32::to_bits).collect();
     Ok([(inputs, words), (targets, labels)])
 }

@@ -245,7 +245,7 @@ fn loss(device: &Device, backward: bool, rows: usize, classes: usize) -> Result<
         }));
     }
     first(|| forward(&device, &logits, &targets, &stats))?;
-    let scale = device.buffer_f32(&[1.0 / rows as f32])?;
+    let scale = device.buffer_of(&[1.0 / rows as f32])?;
     let dlogits = make.empty(rows * classes)?;
     Ok(Box::new(move || {
         cross_entropy_backward(
@@ -293,8 +293,8 @@ fn flat(device: &Device, op: &str, n: usize) -> Result<Launches> {
         }
         "adamw" => {
             let (mean, square) = (make.empty(x.len())?, make.empty(x.len())?);
-            let hyper = device.buffer_u32(&Hyper::default().to_words())?;
-            let clip = device.buffer_f32(&[1.0])?;
+            let hyper = device.buffer_of::<u32>(&Hyper::default().to_words())?;
+            let clip = device.buffer_of(&[1.0])?;
             Box::new(move || {
                 let update = Update::new(&x, &y, &hyper, &clip);
                 adamw_step(&device, &update, &mean, &square)

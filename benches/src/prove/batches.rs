@@ -52,7 +52,7 @@ impl Inference {
     fn record(device: &Device, model: &Model<Transformer>, tokens: Vec<u32>) -> Result<Self> {
         let time = model.config().positions;
         let batch = tokens.len() / time;
-        let ids = Tensor::ids(device, &tokens, &[batch, time])?;
+        let ids = Tensor::from_slice::<u32>(device, &tokens, &[batch, time])?;
         let (graph, logits) = device.record(|| -> Result<Buffer, NnError> {
             no_grad(|| Ok(model.forward(&ids, &Mode::eval())?.buffer()?))
         })?;
@@ -66,7 +66,8 @@ impl Inference {
     }
 
     fn call(&self) -> Result<()> {
-        self.device.upload_u32(&self.ids.buffer()?, &self.tokens)?;
+        self.device
+            .upload_words(&self.ids.buffer()?, &self.tokens)?;
         self.graph.replay()?;
         Ok(self.device.sync()?)
     }
@@ -82,7 +83,7 @@ impl Inference {
     fn row_0(&self, config: &TransformerConfig) -> Result<Row0> {
         let shape = [config.positions, config.vocabulary];
         let row = self.logits.slice(0, shape[0] * shape[1])?;
-        let words = self.device.download_u32(&row)?;
+        let words = self.device.download_words(&row)?;
         Ok(Row0 { shape, words })
     }
 }

@@ -21,7 +21,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`] if the shape's product is not the number of elements.
     #[doc = example!(
-        "let x = Tensor::from_vec(&device, vec![1_i32, 2, 3, 4], &[2, 2])?;",
+        "let x = Tensor::from_slice(&device, &[1_i32, 2, 3, 4], &[2, 2])?;",
         "assert_eq!((x.shape(), x.dtype()), (&[2, 2][..], DType::I32));"
     )]
     pub fn from_vec<T: Element>(
@@ -42,7 +42,7 @@ impl Tensor {
     ///
     /// # Errors
     /// What the device reports.
-    #[doc = example!("assert_eq!(Tensor::zeros(&device, &[2], DType::F32)?.to_vec()?, [0.0, 0.0]);")]
+    #[doc = example!("assert_eq!(Tensor::zeros(&device, &[2], DType::F32)?.to_vec::<f32>()?, [0.0, 0.0]);")]
     pub fn zeros(device: &Device, shape: &[usize], dtype: DType) -> Result<Self> {
         Self::full(device, shape, 0.0, dtype)
     }
@@ -51,7 +51,7 @@ impl Tensor {
     ///
     /// # Errors
     /// What the device reports.
-    #[doc = example!("assert_eq!(Tensor::ones(&device, &[2], DType::F32)?.to_vec()?, [1.0, 1.0]);")]
+    #[doc = example!("assert_eq!(Tensor::ones(&device, &[2], DType::F32)?.to_vec::<f32>()?, [1.0, 1.0]);")]
     pub fn ones(device: &Device, shape: &[usize], dtype: DType) -> Result<Self> {
         Self::full(device, shape, 1.0, dtype)
     }
@@ -61,7 +61,7 @@ impl Tensor {
     /// # Errors
     /// What the device reports.
     #[doc = example!(
-        "assert_eq!(Tensor::full(&device, &[2], 7.0, DType::U8)?.to_elements::<u8>()?, [7, 7]);"
+        "assert_eq!(Tensor::full(&device, &[2], 7.0, DType::U8)?.to_vec::<u8>()?, [7, 7]);"
     )]
     pub fn full(device: &Device, shape: &[usize], value: f32, dtype: DType) -> Result<Self> {
         let buffer = device.alloc_typed(dtype, Layout::contiguous(shape)?.n_elements())?;
@@ -96,7 +96,7 @@ impl Tensor {
     ///
     /// # Errors
     /// What the device reports.
-    #[doc = example!(x: "assert_eq!(x.ones_like()?.to_vec()?, [1.0; 6]);")]
+    #[doc = example!(x: "assert_eq!(x.ones_like()?.to_vec::<f32>()?, [1.0; 6]);")]
     pub fn ones_like(&self) -> Result<Self> {
         Self::ones(self.device(), self.shape(), self.dtype())
     }
@@ -107,7 +107,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Argument`] for a step of 0 or away from `end`.
     #[doc = example!(
-        "assert_eq!(Tensor::arange(&device, 0.0, 2.0, 0.5)?.to_vec()?, [0.0, 0.5, 1.0, 1.5]);"
+        "assert_eq!(Tensor::arange(&device, 0.0, 2.0, 0.5)?.to_vec::<f32>()?, [0.0, 0.5, 1.0, 1.5]);"
     )]
     pub fn arange(
         device: &Device,
@@ -135,7 +135,7 @@ impl Tensor {
     /// # Errors
     /// What the device reports.
     #[doc = example!(
-        "assert_eq!(Tensor::linspace(&device, 0.0, 1.0, 3)?.to_vec()?, [0.0, 0.5, 1.0]);"
+        "assert_eq!(Tensor::linspace(&device, 0.0, 1.0, 3)?.to_vec::<f32>()?, [0.0, 0.5, 1.0]);"
     )]
     pub fn linspace(device: &Device, start: f32, end: f32, count: usize) -> Result<Self> {
         let out = device.alloc(count)?;
@@ -147,7 +147,7 @@ impl Tensor {
     ///
     /// # Errors
     /// What the device reports.
-    #[doc = example!("assert_eq!(Tensor::eye(&device, 2)?.to_vec()?, [1.0, 0.0, 0.0, 1.0]);")]
+    #[doc = example!("assert_eq!(Tensor::eye(&device, 2)?.to_vec::<f32>()?, [1.0, 0.0, 0.0, 1.0]);")]
     pub fn eye(device: &Device, n: usize) -> Result<Self> {
         Self::eye_of(device, n, n)
     }
@@ -206,7 +206,7 @@ impl Tensor {
     /// A kernel error for an empty range.
     #[doc = example!(
         "let die = Tensor::randint(&device, 1, 7, &[100], 7)?;",
-        "assert!(die.to_elements::<i32>()?.iter().all(|face| (1..7).contains(face)));"
+        "assert!(die.to_vec::<i32>()?.iter().all(|face| (1..7).contains(face)));"
     )]
     pub fn randint(
         device: &Device,
@@ -299,19 +299,25 @@ mod tests {
     fn ranges_are_those_of_pytorch() -> Result<()> {
         let device = &hlx_core::testing::devices()[0];
         assert_eq!(
-            Tensor::arange(device, 1.0, 2.5, 0.5)?.to_vec()?,
+            Tensor::arange(device, 1.0, 2.5, 0.5)?.to_vec::<f32>()?,
             [1.0, 1.5, 2.0]
         );
         assert_eq!(
-            Tensor::arange(device, 2.0, 0.0, -1.0)?.to_vec()?,
+            Tensor::arange(device, 2.0, 0.0, -1.0)?.to_vec::<f32>()?,
             [2.0, 1.0]
         );
         assert_eq!(
-            Tensor::linspace(device, 0.0, 1.0, 3)?.to_vec()?,
+            Tensor::linspace(device, 0.0, 1.0, 3)?.to_vec::<f32>()?,
             [0.0, 0.5, 1.0]
         );
-        assert_eq!(Tensor::linspace(device, 3.0, 10.0, 1)?.to_vec()?, [3.0]);
-        assert_eq!(Tensor::eye(device, 2)?.to_vec()?, [1.0, 0.0, 0.0, 1.0]);
+        assert_eq!(
+            Tensor::linspace(device, 3.0, 10.0, 1)?.to_vec::<f32>()?,
+            [3.0]
+        );
+        assert_eq!(
+            Tensor::eye(device, 2)?.to_vec::<f32>()?,
+            [1.0, 0.0, 0.0, 1.0]
+        );
         let text = message(Tensor::arange(device, 0.0, 1.0, -1.0));
         assert_eq!(text, "arange: steps of -1 do not lead from 0 to 1");
         Ok(())
@@ -320,18 +326,24 @@ mod tests {
     #[test]
     fn draws_depend_on_the_seed_and_the_element_alone() -> Result<()> {
         let device = &hlx_core::testing::devices()[0];
-        let long = Tensor::randn(device, &[1001], 7)?.to_vec()?;
-        assert_eq!(long[..10], Tensor::randn(device, &[10], 7)?.to_vec()?);
-        assert_ne!(long[..10], Tensor::randn(device, &[10], 8)?.to_vec()?);
+        let long = Tensor::randn(device, &[1001], 7)?.to_vec::<f32>()?;
+        assert_eq!(
+            long[..10],
+            Tensor::randn(device, &[10], 7)?.to_vec::<f32>()?
+        );
+        assert_ne!(
+            long[..10],
+            Tensor::randn(device, &[10], 8)?.to_vec::<f32>()?
+        );
         let mean = long.iter().sum::<f32>() / 1001.0;
         let square = long.iter().map(|x| x * x).sum::<f32>() / 1001.0;
         assert!(
             mean.abs() < 0.1 && (square - 1.0).abs() < 0.2,
             "{mean} {square}"
         );
-        let die = Tensor::randint(device, 1, 7, &[600], 3)?.to_elements::<i32>()?;
+        let die = Tensor::randint(device, 1, 7, &[600], 3)?.to_vec::<i32>()?;
         assert!((1..7).all(|face| die.contains(&face)) && die.iter().all(|v| (1..7).contains(v)));
-        let coin = Tensor::bernoulli(device, 0.25, &[4000], 1)?.to_elements::<Bool>()?;
+        let coin = Tensor::bernoulli(device, 0.25, &[4000], 1)?.to_vec::<Bool>()?;
         let heads = coin.into_iter().filter(|&side| side.into()).count();
         assert!((900..1100).contains(&heads), "{heads}");
         Ok(())

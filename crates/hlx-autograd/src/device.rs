@@ -19,7 +19,7 @@ impl Tensor {
     /// let (one, two) = (Device::open("cpu")?, Device::open("cpu")?);
     /// let x = Tensor::from_slice(&one, &[1.0, 2.0], &[2])?.with_gradient();
     /// x.to(&two)?.square()?.sum()?.backward()?;
-    /// assert_eq!(x.grad().unwrap().to_vec()?, [2.0, 4.0]);
+    /// assert_eq!(x.grad().unwrap().to_vec::<f32>()?, [2.0, 4.0]);
     /// # Ok::<(), hlx_autograd::AutogradError>(())
     /// ```
     pub fn to(&self, device: &Device) -> Result<Tensor> {
@@ -42,7 +42,7 @@ impl Tensor {
 fn carried(values: &Buffer, from: &Device, to: &Device) -> Result<Buffer> {
     let copy = to.alloc_typed(values.dtype(), values.len())?;
     if !values.is_empty() {
-        to.upload_u32(&copy, &from.download_u32(values)?)?;
+        to.upload_words(&copy, &from.download_words(values)?)?;
     }
     Ok(copy)
 }

@@ -56,14 +56,14 @@ impl Tensor {
         }
         let words = |text: Vec<String>| aligned(text);
         Ok(match self.dtype() {
-            DType::F32 => floats(&shown.to_elements::<f32>()?),
-            DType::F16 => floats(&converted(&shown.to_elements::<f16>()?, f16::to_f32)),
-            DType::BF16 => floats(&converted(&shown.to_elements::<bf16>()?, bf16::to_f32)),
-            DType::I32 => words(converted(&shown.to_elements::<i32>()?, |v| v.to_string())),
-            DType::U32 => words(converted(&shown.to_elements::<u32>()?, |v| v.to_string())),
-            DType::I8 => words(converted(&shown.to_elements::<i8>()?, |v| v.to_string())),
-            DType::U8 => words(converted(&shown.to_elements::<u8>()?, |v| v.to_string())),
-            DType::Bool => words(converted(&shown.to_elements::<Bool>()?, |v| {
+            DType::F32 => floats(&shown.to_vec::<f32>()?),
+            DType::F16 => floats(&converted(&shown.to_vec::<f16>()?, f16::to_f32)),
+            DType::BF16 => floats(&converted(&shown.to_vec::<bf16>()?, bf16::to_f32)),
+            DType::I32 => words(converted(&shown.to_vec::<i32>()?, |v| v.to_string())),
+            DType::U32 => words(converted(&shown.to_vec::<u32>()?, |v| v.to_string())),
+            DType::I8 => words(converted(&shown.to_vec::<i8>()?, |v| v.to_string())),
+            DType::U8 => words(converted(&shown.to_vec::<u8>()?, |v| v.to_string())),
+            DType::Bool => words(converted(&shown.to_vec::<Bool>()?, |v| {
                 if bool::from(v) { "True" } else { "False" }.to_owned()
             })),
         })

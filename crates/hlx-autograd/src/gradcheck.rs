@@ -57,19 +57,19 @@ pub fn gradcheck(
     output.backward_from(&weights, &BackwardPlan::default())?;
     for (input, leaf) in leaves.iter().enumerate() {
         let found = match leaf.grad() {
-            Some(gradient) => gradient.to_vec()?,
+            Some(gradient) => gradient.to_vec::<f32>()?,
             None => vec![0.0; leaf.n_elements()],
         };
         let loss = |values: &[f32]| -> Result<f64> {
             let mut moved = inputs.to_vec();
             moved[input] = Tensor::from_slice(leaf.device(), values, leaf.shape())?;
-            let y = no_grad(|| operation(&moved))?.to_vec()?;
+            let y = no_grad(|| operation(&moved))?.to_vec::<f32>()?;
             Ok(y.iter()
                 .zip(&upstream)
                 .map(|(y, r)| f64::from(*y) * f64::from(*r))
                 .sum())
         };
-        let expected = differences(&leaf.to_vec()?, options.step, loss)?;
+        let expected = differences(&leaf.to_vec::<f32>()?, options.step, loss)?;
         compare(op, input, &found, &expected, options)?;
     }
     Ok(())

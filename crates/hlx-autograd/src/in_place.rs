@@ -97,7 +97,7 @@ impl Tensor {
     /// # let device = hlx_core::Device::open("cpu")?;
     /// let mut x = Tensor::ones(&device, &[3], DType::F32)?;
     /// x.add_(2.0)?.mul_(3.0)?;
-    /// assert_eq!(x.to_vec()?, [9.0; 3]);
+    /// assert_eq!(x.to_vec::<f32>()?, [9.0; 3]);
     /// # Ok::<(), hlx_autograd::AutogradError>(())
     /// ```
     pub fn add_(&mut self, other: impl Operand) -> Result<&mut Self> {
@@ -124,7 +124,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::add_`].
-    #[doc = example!(x: "let mut x = x;", "x.zero_()?;", "assert_eq!(x.to_vec()?, [0.0; 6]);")]
+    #[doc = example!(x: "let mut x = x;", "x.zero_()?;", "assert_eq!(x.to_vec::<f32>()?, [0.0; 6]);")]
     pub fn zero_(&mut self) -> Result<&mut Self> {
         self.filled("zero_", 0.0)
     }
@@ -135,7 +135,7 @@ impl Tensor {
     /// As [`Tensor::add_`].
     #[doc = example!(
         x: "x.select(0, 1)?.fill_(9.0)?;",
-        "assert_eq!(x.to_vec()?, [1.0, 2.0, 3.0, 9.0, 9.0, 9.0]);"
+        "assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 3.0, 9.0, 9.0, 9.0]);"
     )]
     pub fn fill_(&mut self, value: f32) -> Result<&mut Self> {
         self.filled("fill_", value)
@@ -153,7 +153,7 @@ impl Tensor {
     /// As [`Tensor::add_`], and [`AutogradError::Argument`] if it does not broadcast to this shape.
     #[doc = example!(
         x: "x.select(0, 0)?.copy_(&x.select(0, 1)?)?;",
-        "assert_eq!(x.to_vec()?, [4.0, 5.0, 6.0, 4.0, 5.0, 6.0]);"
+        "assert_eq!(x.to_vec::<f32>()?, [4.0, 5.0, 6.0, 4.0, 5.0, 6.0]);"
     )]
     pub fn copy_(&mut self, source: &Tensor) -> Result<&mut Self> {
         self.same_device("copy_", [("the source", Some(source))])?;
@@ -191,7 +191,7 @@ impl Tensor {
     #[doc = example!(
         x: "let mut x = x;",
         "x.masked_fill_(&x.gt(4.0)?, 0.0)?;",
-        "assert_eq!(x.to_vec()?, [1.0, 2.0, 3.0, 4.0, 0.0, 0.0]);"
+        "assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0, 0.0, 0.0]);"
     )]
     pub fn masked_fill_(&mut self, mask: &Tensor, value: f32) -> Result<&mut Self> {
         let filled = self.masked_fill(mask, value)?;
@@ -205,7 +205,7 @@ impl Tensor {
     #[doc = example!(
         x: "let mut x = x;",
         "x.clamp_(2.0, 4.0)?;",
-        "assert_eq!(x.to_vec()?, [2.0, 2.0, 3.0, 4.0, 4.0, 4.0]);"
+        "assert_eq!(x.to_vec::<f32>()?, [2.0, 2.0, 3.0, 4.0, 4.0, 4.0]);"
     )]
     pub fn clamp_(&mut self, low: f32, high: f32) -> Result<&mut Self> {
         const OP: &str = "clamp_";
@@ -220,7 +220,7 @@ impl Tensor {
     #[doc = example!(
         x: "let mut x = x.sub(3.0)?;",
         "x.relu_()?;",
-        "assert_eq!(x.to_vec()?, [0.0, 0.0, 0.0, 1.0, 2.0, 3.0]);"
+        "assert_eq!(x.to_vec::<f32>()?, [0.0, 0.0, 0.0, 1.0, 2.0, 3.0]);"
     )]
     pub fn relu_(&mut self) -> Result<&mut Self> {
         let value = self.unary(Unary::ReLU, [0.0; 2])?;
@@ -233,7 +233,7 @@ impl Tensor {
     /// As [`Tensor::add_`].
     #[doc = example!(
         "let mut x = Tensor::zeros(&device, &[2], DType::F32)?;",
-        "assert_eq!(x.sigmoid_()?.to_vec()?, [0.5, 0.5]);"
+        "assert_eq!(x.sigmoid_()?.to_vec::<f32>()?, [0.5, 0.5]);"
     )]
     pub fn sigmoid_(&mut self) -> Result<&mut Self> {
         let value = self.unary(Unary::Sigmoid, [0.0; 2])?;
@@ -246,7 +246,7 @@ impl Tensor {
     /// As [`Tensor::add_`].
     #[doc = example!(
         "let mut x = Tensor::zeros(&device, &[2], DType::F32)?;",
-        "assert_eq!(x.tanh_()?.to_vec()?, [0.0, 0.0]);"
+        "assert_eq!(x.tanh_()?.to_vec::<f32>()?, [0.0, 0.0]);"
     )]
     pub fn tanh_(&mut self) -> Result<&mut Self> {
         let value = self.unary(Unary::Tanh, [0.0; 2])?;
@@ -269,10 +269,10 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::scatter`] and [`Tensor::add_`].
     #[doc = example!(
-        x: "let index = Tensor::from_vec(&device, vec![2_i32, 0], &[2, 1])?;",
+        x: "let index = Tensor::from_slice(&device, &[2_i32, 0], &[2, 1])?;",
         "let mut x = x;",
         "x.scatter_(1, &index, &Tensor::zeros(&device, &[2, 1], DType::F32)?)?;",
-        "assert_eq!(x.to_vec()?, [1.0, 2.0, 0.0, 0.0, 5.0, 6.0]);"
+        "assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 0.0, 0.0, 5.0, 6.0]);"
     )]
     pub fn scatter_(&mut self, dim: isize, index: &Tensor, source: &Tensor) -> Result<&mut Self> {
         let written = self.scatter(dim, index, source)?;
@@ -284,10 +284,10 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::scatter_add`] and [`Tensor::add_`].
     #[doc = example!(
-        x: "let index = Tensor::from_vec(&device, vec![2_i32, 0], &[2, 1])?;",
+        x: "let index = Tensor::from_slice(&device, &[2_i32, 0], &[2, 1])?;",
         "let mut x = x;",
         "x.scatter_add_(1, &index, &Tensor::ones(&device, &[2, 1], DType::F32)?)?;",
-        "assert_eq!(x.to_vec()?, [1.0, 2.0, 4.0, 5.0, 5.0, 6.0]);"
+        "assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 4.0, 5.0, 5.0, 6.0]);"
     )]
     pub fn scatter_add_(
         &mut self,
@@ -304,10 +304,10 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::index_add`] and [`Tensor::add_`].
     #[doc = example!(
-        x: "let index = Tensor::from_vec(&device, vec![1_i32], &[1])?;",
+        x: "let index = Tensor::from_slice(&device, &[1_i32], &[1])?;",
         "let mut x = x;",
         "x.index_add_(0, &index, &x.narrow(0, 0, 1)?)?;",
-        "assert_eq!(x.to_vec()?, [1.0, 2.0, 3.0, 5.0, 7.0, 9.0]);"
+        "assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 3.0, 5.0, 7.0, 9.0]);"
     )]
     pub fn index_add_(&mut self, dim: isize, index: &Tensor, source: &Tensor) -> Result<&mut Self> {
         let added = self.index_add(dim, index, source)?;
@@ -321,9 +321,9 @@ impl Tensor {
     /// As [`Tensor::index_put`] and [`Tensor::add_`].
     #[doc = example!(
         x: "let mut x = x;",
-        "let columns = Tensor::from_vec(&device, vec![0_i32, -1], &[2])?;",
+        "let columns = Tensor::from_slice(&device, &[0_i32, -1], &[2])?;",
         "x.index_put_(&[1.into(), (&columns).into()], &Tensor::zeros(&device, &[], DType::F32)?, false)?;",
-        "assert_eq!(x.to_vec()?, [1.0, 2.0, 3.0, 0.0, 5.0, 0.0]);"
+        "assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 3.0, 0.0, 5.0, 0.0]);"
     )]
     pub fn index_put_(
         &mut self,

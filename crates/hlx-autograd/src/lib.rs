@@ -12,7 +12,7 @@
 //! let x = Tensor::from_slice(&device, &[1.0, 2.0, 3.0], &[3])?.with_gradient();
 //! let loss = x.mul(&x)?.sum()?;
 //! loss.backward()?;
-//! assert_eq!(x.grad().unwrap().to_vec()?, [2.0, 4.0, 6.0]);
+//! assert_eq!(x.grad().unwrap().to_vec::<f32>()?, [2.0, 4.0, 6.0]);
 //! # Ok::<(), hlx_autograd::AutogradError>(())
 //! ```
 //!

@@ -20,7 +20,7 @@ fn plan(shards: usize, accumulate: bool) -> BackwardPlan {
 }
 
 fn bits(tensor: &Tensor) -> Vec<u32> {
-    let values = tensor.to_vec().expect("downloads");
+    let values = tensor.to_vec::<f32>().expect("downloads");
     values.iter().map(|value| value.to_bits()).collect()
 }
 
@@ -60,8 +60,8 @@ impl Network {
             .collect();
         let targets: Vec<u32> = ids.iter().map(|id| id % 4).collect();
         Ok((
-            Tensor::ids(&self.device, &ids, &[batch, TIME])?.with_samples(0)?,
-            Tensor::ids(&self.device, &targets, &[batch, TIME])?,
+            Tensor::from_slice::<u32>(&self.device, &ids, &[batch, TIME])?.with_samples(0)?,
+            Tensor::from_slice::<u32>(&self.device, &targets, &[batch, TIME])?,
         ))
     }
 
@@ -90,7 +90,7 @@ impl Network {
         ]
         .map(|leaf| {
             let gradient = leaf.grad().expect("the leaf has a gradient");
-            gradient.to_vec().expect("downloads")
+            gradient.to_vec::<f32>().expect("downloads")
         })
         .to_vec()
     }
@@ -141,7 +141,7 @@ fn a_large_table_has_the_same_bits_as_its_shards() -> Result<()> {
     let ids: Vec<u32> = (0..64).map(|i| i * i * 13 % 90).collect();
     let pass = |rows: std::ops::Range<usize>, plan: &BackwardPlan| -> Result<Vec<f32>> {
         let n = rows.len();
-        let y = Tensor::ids(&device, &ids[rows.clone()], &[n])?
+        let y = Tensor::from_slice::<u32>(&device, &ids[rows.clone()], &[n])?
             .with_samples(0)?
             .embedding(&table)?;
         let weights = series(9, 2 * ids.len());
@@ -220,19 +220,19 @@ fn leaves_accumulate_until_they_are_zeroed() -> Result<()> {
     assert!(x.grad().is_none());
     x.mul(&x)?.sum()?.backward()?;
     x.sum()?.backward()?;
-    assert_eq!(x.grad().expect("has one").to_vec()?, [3.0, -3.0]);
+    assert_eq!(x.grad().expect("has one").to_vec::<f32>()?, [3.0, -3.0]);
     x.zero_grad();
     assert!(x.grad().is_none());
     x.sum()?.backward()?;
-    assert_eq!(x.grad().expect("has one").to_vec()?, [1.0, 1.0]);
+    assert_eq!(x.grad().expect("has one").to_vec::<f32>()?, [1.0, 1.0]);
     Ok(())
 }
 
 #[test]
 fn a_parameter_writes_its_gradient_where_it_is_told() -> Result<()> {
     let device = hlx_core::testing::cpu()?;
-    let flat = device.buffer_f32(&[7.0; 66])?;
-    let (values, gradient) = (device.buffer_f32(&[3.0, 4.0])?, flat.slice(64, 2)?);
+    let flat = device.buffer_of(&[7.0; 66])?;
+    let (values, gradient) = (device.buffer_of(&[3.0, 4.0])?, flat.slice(64, 2)?);
     let w = Tensor::parameter(
         &device,
         "w",
@@ -241,9 +241,9 @@ fn a_parameter_writes_its_gradient_where_it_is_told() -> Result<()> {
         &[2],
     )?;
     w.mul(&w)?.sum()?.backward()?;
-    assert_eq!(device.download_f32(&flat)?[62..], [7.0, 7.0, 6.0, 8.0]);
+    assert_eq!(device.download::<f32>(&flat)?[62..], [7.0, 7.0, 6.0, 8.0]);
     w.sum()?.backward_with(&BackwardPlan::default())?;
-    assert_eq!(device.download_f32(&flat)?[62..], [7.0, 7.0, 1.0, 1.0]);
+    assert_eq!(device.download::<f32>(&flat)?[62..], [7.0, 7.0, 1.0, 1.0]);
     Ok(())
 }
 
@@ -258,7 +258,7 @@ fn contributions_are_added_from_the_last_consumer_to_the_first() -> Result<()> {
     let third = x.mul(&factor(-16_777_216.0)?)?;
     let y = first.add(&second)?.add(&third)?;
     y.backward()?;
-    assert_eq!(x.grad().expect("has one").to_vec()?, [1.0]);
+    assert_eq!(x.grad().expect("has one").to_vec::<f32>()?, [1.0]);
     Ok(())
 }
 
@@ -306,7 +306,7 @@ fn a_pass_from_several_elements_needs_their_gradient() -> Result<()> {
 fn a_parameter_of_two_operations_needs_the_whole_batch() -> Result<()> {
     let device = hlx_core::testing::cpu()?;
     let x = Tensor::from_slice(&device, &series(1, 12), &[4, 3])?.with_samples(0)?;
-    let (values, gradient) = (device.buffer_f32(&series(2, 9))?, device.alloc(9)?);
+    let (values, gradient) = (device.buffer_of(&series(2, 9))?, device.alloc(9)?);
     let w = Tensor::parameter(
         &device,
         "tied",
@@ -326,7 +326,7 @@ fn a_parameter_of_two_operations_needs_the_whole_batch() -> Result<()> {
         ..BackwardPlan::default()
     };
     loss()?.backward_with(&whole)?;
-    let both = w.grad().expect("has one").to_vec()?;
+    let both = w.grad().expect("has one").to_vec::<f32>()?;
     let twice = w.detach().with_gradient();
     x.linear(&w.detach(), None)?
         .linear(&twice, None)?
@@ -337,8 +337,12 @@ fn a_parameter_of_two_operations_needs_the_whole_batch() -> Result<()> {
         .linear(&w.detach(), None)?
         .sum()?
         .backward_with(&whole)?;
-    let parts =
-        [twice, once].map(|leaf| leaf.grad().expect("has one").to_vec().expect("downloads"));
+    let parts = [twice, once].map(|leaf| {
+        leaf.grad()
+            .expect("has one")
+            .to_vec::<f32>()
+            .expect("downloads")
+    });
     let sum: Vec<f32> = parts[0].iter().zip(&parts[1]).map(|(a, b)| a + b).collect();
     assert_eq!(both, sum);
     Ok(())

@@ -14,7 +14,7 @@ fn of(device: &Device, values: &[f32]) -> Result<Tensor> {
 
 /// Equal, where NaN is equal to NaN; zeros of either sign are equal.
 fn assert_values(name: &str, found: &Tensor, want: &[f32]) -> Result<()> {
-    let found = found.to_vec()?;
+    let found = found.to_vec::<f32>()?;
     let equal = |(a, b): (&f32, &f32)| a == b || (a.is_nan() && b.is_nan());
     let all = found.len() == want.len() && found.iter().zip(want).all(equal);
     assert!(all, "{name}: {found:?}, expected {want:?}");
@@ -107,11 +107,11 @@ fn reductions_of_nothing_are_pytorchs() -> Result<()> {
             assert_values(name, &found, &want)?;
         }
         assert_eq!(
-            none.any(&[0], false)?.to_elements::<Bool>()?,
+            none.any(&[0], false)?.to_vec::<Bool>()?,
             [Bool::from(false); 2]
         );
         assert_eq!(
-            none.all(&[0], false)?.to_elements::<Bool>()?,
+            none.all(&[0], false)?.to_vec::<Bool>()?,
             [Bool::from(true); 2]
         );
         assert_eq!(none.sum()?.item::<f32>()?, 0.0);
@@ -215,9 +215,13 @@ fn nan_and_infinity_go_through_reductions_and_orders_as_in_pytorch() -> Result<(
         ] {
             assert_values(name, &found, &want)?;
         }
-        assert_eq!(x.argmax(None, false)?.to_ids()?, [1], "the first NaN");
-        assert_eq!(x.argmin(None, false)?.to_ids()?, [1]);
-        assert_eq!(x.argsort(0, false)?.to_ids()?, [5, 2, 0, 3, 1, 4]);
+        assert_eq!(
+            x.argmax(None, false)?.to_vec::<u32>()?,
+            [1],
+            "the first NaN"
+        );
+        assert_eq!(x.argmin(None, false)?.to_vec::<u32>()?, [1]);
+        assert_eq!(x.argsort(0, false)?.to_vec::<u32>()?, [5, 2, 0, 3, 1, 4]);
         assert!(bool::from(
             of(device, &[0.0, NAN])?.any(&[], false)?.item::<Bool>()?
         ));
@@ -264,7 +268,7 @@ fn nan_and_infinity_go_through_elements_as_in_pytorch() -> Result<()> {
             assert_values(name, &found, &want)?;
         }
         let truths = |x: Tensor| -> Result<Vec<bool>> {
-            let elements = x.to_elements::<Bool>()?;
+            let elements = x.to_vec::<Bool>()?;
             Ok(elements.into_iter().map(bool::from).collect())
         };
         for (name, found, want) in [
@@ -278,7 +282,7 @@ fn nan_and_infinity_go_through_elements_as_in_pytorch() -> Result<()> {
         ] {
             assert_eq!(truths(found)?, want, "{name}");
         }
-        let whole = x.to_dtype(DType::I32)?.to_elements::<i32>()?;
+        let whole = x.to_dtype(DType::I32)?.to_vec::<i32>()?;
         assert_eq!(whole, [0, i32::MAX, i32::MIN, 0]);
     }
     Ok(())
@@ -334,7 +338,7 @@ fn shapes_with_zeros_go_through_every_operation_of_two() -> Result<()> {
                 .shape(),
             [0, 4]
         );
-        let none = Tensor::from_vec(device, Vec::<i32>::new(), &[0])?;
+        let none = Tensor::from_slice(device, &Vec::<i32>::new(), &[0])?;
         assert_eq!(columns.index_select(0, &none)?.shape(), [0, 2]);
         assert!(
             columns
@@ -384,7 +388,7 @@ fn more_elements_than_memory_has_are_one_line() -> Result<()> {
     let nine = Tensor::zeros(device, &[1; 9], DType::F32).expect_err("nine dimensions");
     assert!(nine.to_string().contains("expected at most 8"), "{nine}");
     let short =
-        Tensor::from_vec(device, vec![1_u8; 3], &[1 << 33, 1 << 33]).expect_err("3 elements");
+        Tensor::from_slice(device, &[1_u8; 3], &[1 << 33, 1 << 33]).expect_err("3 elements");
     assert!(
         short.to_string().contains("expected one of 3 elements"),
         "{short}"
@@ -419,7 +423,7 @@ fn elements_past_four_billion_are_there() -> Result<()> {
         let mut x = Tensor::full(device, &[n], 3.0, dtype)?;
         x.narrow(0, n - 2, 2)?.fill_(7.0)?;
         let end = x.narrow(0, n - 3, 3)?;
-        assert_eq!(end.to_dtype(DType::F32)?.to_vec()?, [3.0, 7.0, 7.0]);
+        assert_eq!(end.to_dtype(DType::F32)?.to_vec::<f32>()?, [3.0, 7.0, 7.0]);
         let sevens = x.eq(7.0)?;
         assert!(bool::from(sevens.any(&[0], false)?.item::<Bool>()?));
         assert!(!bool::from(
@@ -431,10 +435,10 @@ fn elements_past_four_billion_are_there() -> Result<()> {
         drop(sevens);
         x.add_(1)?;
         let around = x.narrow(0, (1 << 32) - 1, 3)?.to_dtype(DType::F32)?;
-        assert_eq!(around.to_vec()?, [4.0; 3]);
+        assert_eq!(around.to_vec::<f32>()?, [4.0; 3]);
         let every = x.slice(0, 0..n, 1 << 30)?;
         if n * bytes / 4 <= device.max_binding_words() {
-            assert_eq!(every.to_dtype(DType::F32)?.to_vec()?, [4.0; 5]);
+            assert_eq!(every.to_dtype(DType::F32)?.to_vec::<f32>()?, [4.0; 5]);
         } else {
             let error = every.add(1).expect_err("a span past one binding");
             assert!(error.to_string().contains("the device binds"), "{error}");

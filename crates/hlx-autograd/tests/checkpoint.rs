@@ -20,7 +20,7 @@ fn attention_pass(q: &Tensor, recompute: Recompute, change: bool) -> Result<[Ten
 }
 
 fn values(pass: &[Tensor; 2]) -> Result<[Vec<f32>; 2]> {
-    Ok([pass[0].to_vec()?, pass[1].to_vec()?])
+    Ok([pass[0].to_vec::<f32>()?, pass[1].to_vec::<f32>()?])
 }
 
 #[test]

@@ -35,7 +35,7 @@ impl Operands {
             matrix: values(&[4, 4]).with_gradient(),
             row: values(&[4]),
             one: values(&[1]),
-            ids: Tensor::ids(device, &[0, 1, 2, 3], &[4]).expect("uploads"),
+            ids: Tensor::from_slice::<u32>(device, &[0, 1, 2, 3], &[4]).expect("uploads"),
             image: values(&[1, 1, 2, 2]),
             mask: Tensor::ones(device, &[4, 4], DType::Bool).expect("memory"),
         }

@@ -27,7 +27,11 @@ fn a_weight_of_16_bits_has_the_bits_of_the_widened_one() -> Result<()> {
                 let sum = x.linear_add(weight, None, &residual)?;
                 let mut slopes = y.square()?.sum()?.gradients(&[&x], false)?;
                 let slope = slopes.remove(0).expect("x has a gradient");
-                Ok::<_, AutogradError>([y.to_vec()?, sum.to_vec()?, slope.to_vec()?])
+                Ok::<_, AutogradError>([
+                    y.to_vec::<f32>()?,
+                    sum.to_vec::<f32>()?,
+                    slope.to_vec::<f32>()?,
+                ])
             };
             let (found, expected) = (results(&half)?, results(&wide)?);
             assert_eq!(found, expected, "{dtype}, {rows} rows, {device:?}");
@@ -55,7 +59,7 @@ fn a_network_of_16_bit_weights_has_the_bits_of_the_widened_ones() -> Result<()> 
                 let y = x.feed_forward(up, Activation::GELUTanh, down, Some(&residual))?;
                 let mut slopes = y.square()?.sum()?.gradients(&[&x], false)?;
                 let slope = slopes.remove(0).expect("x has a gradient");
-                Ok::<_, AutogradError>([y.to_vec()?, slope.to_vec()?])
+                Ok::<_, AutogradError>([y.to_vec::<f32>()?, slope.to_vec::<f32>()?])
             };
             assert_eq!(
                 results(&half)?,

@@ -25,15 +25,15 @@ fn views_share_what_is_written() -> Result<()> {
         let want = [
             0.0, 10.0, 90.0, 30.0, 4.0, 5.0, 9.0, 7.0, 8.0, 9.0, 9.0, 11.0,
         ];
-        assert_eq!(x.to_vec()?, want);
+        assert_eq!(x.to_vec::<f32>()?, want);
         x.transpose(0, 1)?
             .narrow(0, 3, 1)?
             .copy_(&counted(device, &[3])?)?;
-        assert_eq!(x.select(1, 3)?.to_vec()?, [0.0, 1.0, 2.0]);
+        assert_eq!(x.select(1, 3)?.to_vec::<f32>()?, [0.0, 1.0, 2.0]);
         // Its own elements in another order.
         let mut y = counted(device, &[4])?;
         y.copy_(&y.flip(&[0])?)?;
-        assert_eq!(y.to_vec()?, [3.0, 2.0, 1.0, 0.0]);
+        assert_eq!(y.to_vec::<f32>()?, [3.0, 2.0, 1.0, 0.0]);
         let mut none = counted(device, &[0, 3])?;
         none.add_(1.0)?.zero_()?.copy_(&counted(device, &[3])?)?;
         assert_eq!(none.shape(), [0, 3]);
@@ -88,7 +88,7 @@ fn places(y: &Tensor) -> Result<Tensor> {
 }
 
 fn rows(y: &Tensor) -> Result<Tensor> {
-    Tensor::from_vec(y.device(), vec![2, 0, 0], &[3])
+    Tensor::from_slice(y.device(), &[2, 0, 0], &[3])
 }
 
 /// x and y, \[3, 4\], with values in [0.5, 1.5).
@@ -175,7 +175,7 @@ type Network = (&'static str, fn(&Tensor, &Tensor) -> Result<Tensor>);
 
 /// Four tokens of two experts, which have one weight.
 fn experts(x: &Tensor, y: &Tensor) -> Result<Tensor> {
-    let chosen = Tensor::ids(x.device(), &[0, 1, 0, 1], &[4, 1])?;
+    let chosen = Tensor::from_slice::<u32>(x.device(), &[0, 1, 0, 1], &[4, 1])?;
     let choices = ExpertChoices::new(&chosen, 2)?;
     let rows = x.to_experts(&choices)?;
     rows.experts_linear(&[y.clone(), y.clone()], &choices)?
@@ -221,7 +221,7 @@ const NETWORKS: [Network; 42] = [
     ("rms_norm", |x, y| x.rms_norm(&[4], Some(&y.select(0, 0)?), 1e-5)),
     ("rms_norm_one_plus", |x, y| x.rms_norm_one_plus(&[4], &y.select(0, 0)?, 1e-5)),
     ("rope", |x, y| {
-        let positions = Tensor::ids(x.device(), &[0, 1, 5, 9], &[4])?;
+        let positions = Tensor::from_slice::<u32>(x.device(), &[0, 1, 5, 9], &[4])?;
         let frequencies = Tensor::from_slice(x.device(), &[1.0, 0.5], &[2])?;
         x.unsqueeze(1)?.rope(&positions, &frequencies, 1.0)?.squeeze(1)?.mul(y)
     }),
@@ -353,7 +353,7 @@ fn a_leaf_is_changed_within_no_grad_only() -> Result<()> {
             w.zero_grad();
         }
         assert!(w.requires_grad());
-        assert_eq!(w.to_vec()?, [0.0, 0.25, 0.5]);
+        assert_eq!(w.to_vec::<f32>()?, [0.0, 0.25, 0.5]);
     }
     Ok(())
 }
@@ -367,7 +367,10 @@ fn handles_without_the_history_are_refused() -> Result<()> {
     row.mul_(&w)?;
     // The view has the history, its base does not.
     row.sum()?.backward()?;
-    assert_eq!(w.grad().expect("a gradient").to_vec()?, [3.0, 4.0, 5.0]);
+    assert_eq!(
+        w.grad().expect("a gradient").to_vec::<f32>()?,
+        [3.0, 4.0, 5.0]
+    );
     let text = message(base.sum().expect_err("the base"));
     assert_eq!(
         text,
@@ -400,7 +403,7 @@ fn what_does_not_fit_is_refused() -> Result<()> {
     let text = message(whole.mul_(0.5).expect_err("a float"));
     assert_eq!(text, "mul_: the result has elements of f32, expected i32");
     whole.copy_(&x.add(0.5)?)?;
-    assert_eq!(whole.to_elements::<i32>()?, [0, 1, 2]);
+    assert_eq!(whole.to_vec::<i32>()?, [0, 1, 2]);
     let text = message(x.expand(&[2, 3])?.zero_().expect_err("shared elements"));
     assert!(text.contains("assign_strided"), "{text}");
     Ok(())
@@ -420,7 +423,7 @@ fn a_recorded_change_is_made_at_every_replay() -> Result<()> {
         for _ in 0..3 {
             graph.replay()?;
         }
-        assert_eq!(total.to_vec()?, [7.0, 7.0, 8.0]);
+        assert_eq!(total.to_vec::<f32>()?, [7.0, 7.0, 8.0]);
         // What was saved before a replay is found changed after it.
         let x = step.with_gradient();
         let loss = x.mul(&total)?.sum()?;
@@ -460,7 +463,7 @@ fn a_leaf_is_made_and_unmade() -> Result<()> {
     assert!(x.is_leaf() && !x.requires_grad());
     x.requires_grad_(true)?;
     x.mul(3.0)?.sum()?.backward()?;
-    assert_eq!(x.grad().expect("a gradient").to_vec()?, [3.0; 2]);
+    assert_eq!(x.grad().expect("a gradient").to_vec::<f32>()?, [3.0; 2]);
     let mut y = x.mul(2.0)?;
     assert!(!y.is_leaf());
     let text = message(y.requires_grad_(false).expect_err("an output"));

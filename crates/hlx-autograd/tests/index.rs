@@ -13,16 +13,16 @@ fn counted(device: &Device, shape: &[usize]) -> Result<Tensor> {
 }
 
 fn places(device: &Device, values: &[i32], shape: &[usize]) -> Result<Index> {
-    Ok(Index::Tensor(Tensor::from_vec(
+    Ok(Index::Tensor(Tensor::from_slice(
         device,
-        values.to_vec(),
+        &values.to_vec(),
         shape,
     )?))
 }
 
 fn mask(device: &Device, held: &[u8], shape: &[usize]) -> Result<Index> {
     let held: Vec<Bool> = held.iter().map(|&held| Bool::from(held == 1)).collect();
-    Ok(Index::Tensor(Tensor::from_vec(device, held, shape)?))
+    Ok(Index::Tensor(Tensor::from_slice(device, &held, shape)?))
 }
 
 /// Items, the result's shape, and the place in the first dimensions of x for each of its elements.
@@ -137,11 +137,11 @@ fn elements_are_where_the_definition_has_them() -> Result<()> {
             for x in [&x, &turned] {
                 let found = x.index(&case.0)?;
                 assert_eq!(found.shape(), case.1, "case {number}");
-                assert_eq!(found.to_vec()?, want, "case {number}");
+                assert_eq!(found.to_vec::<f32>()?, want, "case {number}");
             }
             let bytes = x.to_dtype(DType::U8)?.index(&case.0)?;
             let want: Vec<u8> = want.iter().map(|&value| value as u8).collect();
-            assert_eq!(bytes.to_elements::<u8>()?, want, "case {number}");
+            assert_eq!(bytes.to_vec::<u8>()?, want, "case {number}");
         }
     }
     Ok(())
@@ -153,18 +153,18 @@ fn writes_and_sums_follow_the_order_of_the_index() -> Result<()> {
         let x = counted(device, &SHAPE)?;
         for (number, case) in cases(device)?.iter().enumerate() {
             let values = Tensor::randn(device, &case.1, 5)?;
-            let (mut written, mut added) = (x.to_vec()?, x.to_vec()?);
-            for (place, value) in expected(case).into_iter().zip(values.to_vec()?) {
+            let (mut written, mut added) = (x.to_vec::<f32>()?, x.to_vec::<f32>()?);
+            for (place, value) in expected(case).into_iter().zip(values.to_vec::<f32>()?) {
                 written[place] = value;
                 added[place] += value;
             }
             assert_eq!(
-                x.index_put(&case.0, &values, false)?.to_vec()?,
+                x.index_put(&case.0, &values, false)?.to_vec::<f32>()?,
                 written,
                 "case {number}"
             );
             assert_eq!(
-                x.index_put(&case.0, &values, true)?.to_vec()?,
+                x.index_put(&case.0, &values, true)?.to_vec::<f32>()?,
                 added,
                 "case {number}"
             );
@@ -175,7 +175,7 @@ fn writes_and_sums_follow_the_order_of_the_index() -> Result<()> {
         let ones = Tensor::ones(device, &[3], DType::I32)?;
         window.index_put_(&[places(device, &[2, 0], &[2])?], &ones, false)?;
         let want = [0.0, 1.0, 2.0, 1.0, 4.0, 1.0, 1.0, 7.0, 1.0, 1.0, 10.0, 1.0];
-        assert_eq!(memory.to_vec()?, want);
+        assert_eq!(memory.to_vec::<f32>()?, want);
     }
     Ok(())
 }
@@ -215,13 +215,13 @@ fn a_place_out_of_range_is_the_error_of_the_next_wait() -> Result<()> {
         let taken = x.index(&items)?;
         let error = taken.to_vec().expect_err("two bad places").to_string();
         assert_eq!(error, "index: element 1 of the index is out of range");
-        assert_eq!(taken.to_vec()?, [3.0, 0.0, 0.0]);
+        assert_eq!(taken.to_vec::<f32>()?, [3.0, 0.0, 0.0]);
         let put = x.index_put(&items, &Tensor::full(&device, &[], 9.0, DType::F32)?, false)?;
         let error = put.to_vec().expect_err("two bad places").to_string();
         assert_eq!(error, "index_put: element 1 of the index is out of range");
-        let mut want = x.to_vec()?;
+        let mut want = x.to_vec::<f32>()?;
         want[3] = 9.0;
-        assert_eq!(put.to_vec()?, want);
+        assert_eq!(put.to_vec::<f32>()?, want);
     }
     Ok(())
 }
@@ -271,7 +271,7 @@ fn unfitting_items_are_refused_in_one_line() -> Result<()> {
     ] {
         assert_eq!(message(&items), text);
     }
-    let text = x.take_along_dim(&Tensor::ids(device, &[0], &[1])?, Some(0));
+    let text = x.take_along_dim(&Tensor::from_slice::<u32>(device, &[0], &[1])?, Some(0));
     let text = text.expect_err("it is refused").to_string();
     assert_eq!(
         text,
@@ -284,9 +284,10 @@ fn unfitting_items_are_refused_in_one_line() -> Result<()> {
 fn elements_repeat_as_often_as_a_tensor_says() -> Result<()> {
     for device in devices() {
         let x = counted(device, &[2, 3])?;
-        let repeats = |counts: &[i32]| Tensor::from_vec(device, counts.to_vec(), &[counts.len()]);
+        let repeats =
+            |counts: &[i32]| Tensor::from_slice(device, &counts.to_vec(), &[counts.len()]);
         let y = x.repeat_interleave_by(&repeats(&[0, 2, 1])?, -1)?;
-        assert_eq!(y.to_vec()?, [1.0, 1.0, 2.0, 4.0, 4.0, 5.0]);
+        assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 4.0, 4.0, 5.0]);
         let y = x.repeat_interleave_by(&repeats(&[2])?, 0)?;
         assert!(y.equal(&x.repeat_interleave(2, 0)?)?);
         let error = x.repeat_interleave_by(&repeats(&[1, -2])?, 0);
@@ -296,7 +297,7 @@ fn elements_repeat_as_often_as_a_tensor_says() -> Result<()> {
         );
     }
     let operands = [Tensor::randn(&devices()[0], &[2, 3], 1)?];
-    let counts = Tensor::from_vec(&devices()[0], vec![2_i32, 0, 3], &[3])?;
+    let counts = Tensor::from_slice(&devices()[0], &[2_i32, 0, 3], &[3])?;
     let repeated = |x: &[Tensor]| x[0].repeat_interleave_by(&counts, 1)?.gelu();
     gradcheck(
         "repeat_interleave",

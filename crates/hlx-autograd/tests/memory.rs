@@ -47,7 +47,7 @@ fn the_tape_keeps_what_the_derivative_reads() {
         ("sum", 0.0, |x| x[0].sum()),
         ("mean", 0.0, |x| x[0].mean()),
         ("dropout", 0.0, |x| {
-            let counter = x[0].device().buffer_u32(&[0, 0])?;
+            let counter = x[0].device().buffer_of::<u32>(&[0, 0])?;
             let (p, seed, purpose) = (0.5, 1, 2);
             let mask = DropoutMask {
                 p,
@@ -74,7 +74,7 @@ fn the_tape_keeps_what_the_derivative_reads() {
         }),
         ("cross_entropy", 1.0, |x| {
             let device = x[0].device();
-            let targets = Tensor::ids(device, &[5; SIDE], &[SIDE])?;
+            let targets = Tensor::from_slice::<u32>(device, &[5; SIDE], &[SIDE])?;
             let scale = Tensor::from_slice(device, &[1.0], &[1])?;
             x[0].cross_entropy_scaled(&targets, &scale, 0.0)
         }),
@@ -129,7 +129,11 @@ fn a_tape_of_a_million_operations_is_differentiated_and_dropped() {
         }
         y.backward().expect("a gradient");
         drop(y);
-        let gradient = x.grad().expect("a gradient").to_vec().expect("downloads");
+        let gradient = x
+            .grad()
+            .expect("a gradient")
+            .to_vec::<f32>()
+            .expect("downloads");
         assert_eq!(gradient, [1.0]);
     });
 }

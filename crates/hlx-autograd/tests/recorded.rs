@@ -44,11 +44,11 @@ fn a_recorded_pass_leaves_gradients_that_can_be_differentiated() -> Result<()> {
     let x = Tensor::from_slice(&device, &[2.0, -3.0], &[2])?.with_gradient();
     x.mul(&x)?.mul(&x)?.sum()?.backward_recorded()?;
     let slope = x.grad().expect("a gradient");
-    assert_eq!(slope.to_vec()?, [12.0, 27.0]);
+    assert_eq!(slope.to_vec::<f32>()?, [12.0, 27.0]);
     let second = slope.sum()?.gradients(&[&x], true)?.remove(0).expect("6 x");
-    assert_eq!(second.to_vec()?, [12.0, -18.0]);
+    assert_eq!(second.to_vec::<f32>()?, [12.0, -18.0]);
     let third = second.sum()?.gradients(&[&x], false)?.remove(0).expect("6");
-    assert_eq!(third.to_vec()?, [6.0, 6.0]);
+    assert_eq!(third.to_vec::<f32>()?, [6.0, 6.0]);
     Ok(())
 }
 
@@ -88,7 +88,7 @@ fn a_kernel_without_a_second_derivative_says_so() -> Result<()> {
 fn gradients_of_broadcast_operands_do_not_depend_on_the_split() -> Result<()> {
     let mut expected = None;
     for device in hlx_core::testing::devices() {
-        let x = Tensor::randn(device, &[8, 3, 5], 1)?.to_vec()?;
+        let x = Tensor::randn(device, &[8, 3, 5], 1)?.to_vec::<f32>()?;
         for micro in [8, 4, 2, 1] {
             for transposed in [false, true] {
                 let bits = broadcast_gradients(device, &x, micro, transposed)?;

@@ -77,7 +77,7 @@ impl Block {
         let mut targets: Vec<u32> = ids.iter().map(|id| (id + 5) % 24).collect();
         targets[TIME] = IGNORE_INDEX;
         let counter = device.alloc(2)?;
-        device.upload_u32(&counter, &[1, 0])?;
+        device.upload_words(&counter, &[1, 0])?;
         let dropout = DropoutMask {
             p: 0.25,
             seed: 3,
@@ -86,8 +86,8 @@ impl Block {
         };
         Ok(Self {
             parameters: parameters?,
-            ids: Tensor::ids(device, &ids, &[SAMPLES, TIME])?.with_samples(0)?,
-            targets: Tensor::ids(device, &targets, &[SAMPLES, TIME])?,
+            ids: Tensor::from_slice::<u32>(device, &ids, &[SAMPLES, TIME])?.with_samples(0)?,
+            targets: Tensor::from_slice::<u32>(device, &targets, &[SAMPLES, TIME])?,
             scale: Tensor::from_slice(device, &[1.0 / 31.0], &[1])?,
             attention: AttentionSpec {
                 dropout: dropped.then_some(dropout),
@@ -130,7 +130,11 @@ impl Block {
         let gradients = self.parameters.iter();
         let gradients = gradients.map(|parameter| parameter.grad().expect("a gradient"));
         let words = |tensor: Tensor| -> Result<Vec<u32>> {
-            Ok(tensor.to_vec()?.into_iter().map(canonical_bits).collect())
+            Ok(tensor
+                .to_vec::<f32>()?
+                .into_iter()
+                .map(canonical_bits)
+                .collect())
         };
         results.into_iter().chain(gradients).map(words).collect()
     }

@@ -213,7 +213,7 @@ impl Prepared {
         let run_ms = start.elapsed().as_secs_f64() * 1e3;
         let mut outputs = Vec::with_capacity(self.outputs.len());
         for (port, dtype, shape, buffer) in &self.outputs {
-            let words = self.device.download_u32(buffer).map_err(failed())?;
+            let words = self.device.download_words(buffer).map_err(failed())?;
             let bytes = canonical_bytes(*dtype, words);
             let extents: Vec<usize> = shape.iter().map(|&extent| extent as usize).collect();
             outputs.push(NamedHandle {
@@ -343,9 +343,9 @@ impl Buffers {
         match tensor.dtype {
             Dtype::F32 => {
                 let values: Vec<f32> = words.into_iter().map(f32::from_bits).collect();
-                device.upload_f32(&buffer, &values)
+                device.upload(&buffer, &values)
             }
-            _ => device.upload_u32(&buffer, &words),
+            _ => device.upload_words(&buffer, &words),
         }
         .map_err(failed())?;
         self.inputs.insert((handle, tensor.dtype), buffer.clone());

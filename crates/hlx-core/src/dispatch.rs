@@ -11,8 +11,8 @@
 //! # let words: Vec<u32> = bytes.chunks_exact(4)
 //! #     .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
 //! let Ok(device) = Device::open("vulkan") else { return Ok(()) }; // no Vulkan here
-//! let a = device.buffer_f32(&[1.0, 2.0, 3.0])?;
-//! let b = device.buffer_f32(&[10.0, 20.0, 30.0])?;
+//! let a = device.buffer_of(&[1.0, 2.0, 3.0])?;
+//! let b = device.buffer_of(&[10.0, 20.0, 30.0])?;
 //! let c = device.alloc(3)?;
 //!
 //! // SAFETY: the module is valid, and checks its index against the count that it is given.
@@ -25,7 +25,7 @@
 //!     recorder.dispatch(&pipeline, &bindings, &3_u32.to_le_bytes(), [1, 1, 1])
 //! })?;
 //! commands.submit()?;
-//! assert_eq!(device.download_f32(&c)?, [11.0, 22.0, 33.0]);
+//! assert_eq!(device.download::<f32>(&c)?, [11.0, 22.0, 33.0]);
 //! # Ok(())
 //! # }
 //! ```

@@ -209,7 +209,7 @@ fn probe(
     let inputs = Inputs::new();
     let mut buffers = Vec::with_capacity(3);
     for column in &inputs.0 {
-        buffers.push(device.buffer_u32(column)?);
+        buffers.push(device.buffer_of::<u32>(column)?);
     }
     let mut bare = Vec::with_capacity(BARE.len());
     for (op, _, _) in BARE {
@@ -271,7 +271,7 @@ fn run_operation(device: &Device, inputs: &[Buffer], op: u32) -> Result<Vec<u32>
         groups: groups_1d(count.div_ceil(64)),
     };
     device.launch(launch, |_| {})?;
-    device.download_u32(&out)
+    device.download_words(&out)
 }
 
 #[cfg(test)]

@@ -23,12 +23,12 @@ fn a_hundred_openings_leave_nothing_behind() {
         let mut settled = 0;
         for round in 0..100 {
             let device = Device::open(&selector).expect("open");
-            let a = device.buffer_f32(&[1.0; 10_000]).expect("buffer");
+            let a = device.buffer_of(&[1.0; 10_000]).expect("buffer");
             let c = device.alloc(10_000).expect("buffer");
             let (graph, ()) = device.record(|| add(&device, &a, &a, &c)).expect("record");
             graph.replay().expect("replay");
             drop((graph, a));
-            assert_eq!(device.download_f32(&c).expect("download")[9_999], 2.0);
+            assert_eq!(device.download::<f32>(&c).expect("download")[9_999], 2.0);
             if round == 20 {
                 settled = resident_bytes();
             }

@@ -40,7 +40,7 @@ fn host_memory_and_timelines_of_another_device_are_refused() {
     let [device, other, ..] = &all[..] else {
         return left_out("two Vulkan devices", "there are fewer");
     };
-    let mine = device.buffer_f32(&[1.0, 2.0]).expect("mine");
+    let mine = device.buffer_of(&[1.0, 2.0]).expect("mine");
     let host = || other.alloc_host(2).expect("theirs");
     let mut refused = vec![
         message(device.copy_to_host(&mine, host())),
@@ -54,7 +54,7 @@ fn host_memory_and_timelines_of_another_device_are_refused() {
     for line in refused {
         assert!(line.ends_with("is of another device"), "{line}");
     }
-    assert_eq!(device.download_f32(&mine).expect("read"), [1.0, 2.0]);
+    assert_eq!(device.download::<f32>(&mine).expect("read"), [1.0, 2.0]);
 }
 
 #[test]
@@ -62,8 +62,8 @@ fn a_buffer_of_another_device_is_refused_by_every_operation() {
     for device in own_devices() {
         let other = twin(&device);
         let (mine, theirs) = (
-            device.buffer_f32(&[1.0, 2.0]).expect("mine"),
-            other.buffer_f32(&[3.0, 4.0]).expect("theirs"),
+            device.buffer_of(&[1.0, 2.0]).expect("mine"),
+            other.buffer_of(&[3.0, 4.0]).expect("theirs"),
         );
         let out = device.alloc(2).expect("out");
         let refused = [
@@ -72,8 +72,8 @@ fn a_buffer_of_another_device_is_refused_by_every_operation() {
             message(device.copy(&theirs, &out)),
             message(device.copy(&mine, &theirs)),
             message(device.fill(&theirs, 0)),
-            message(device.upload_f32(&theirs, &[0.0, 0.0])),
-            message(device.download_f32(&theirs)),
+            message(device.upload(&theirs, &[0.0, 0.0])),
+            message(device.download::<f32>(&theirs)),
             message(device.download_later(&theirs)),
             message(device.record::<_, CoreError>(|| add(&device, &theirs, &mine, &out))),
         ];
@@ -96,7 +96,7 @@ fn a_buffer_of_another_device_is_refused_by_every_operation() {
             );
             assert_eq!(message, &expected);
         }
-        assert_eq!(other.download_f32(&theirs).expect("whole"), [3.0, 4.0]);
+        assert_eq!(other.download::<f32>(&theirs).expect("whole"), [3.0, 4.0]);
     }
 }
 
@@ -105,10 +105,10 @@ fn clones_of_a_device_share_their_buffers() {
     for device in own_devices() {
         let clone = device.clone();
         assert!(device.is_same(&clone) && !device.is_same(&twin(&device)));
-        let x = clone.buffer_f32(&[1.5; 8]).expect("x");
+        let x = clone.buffer_of(&[1.5; 8]).expect("x");
         let y = device.alloc(8).expect("y");
         add(&device, &x, &x, &y).expect("add");
-        assert_eq!(clone.download_f32(&y).expect("download"), [3.0; 8]);
+        assert_eq!(clone.download::<f32>(&y).expect("download"), [3.0; 8]);
     }
 }
 
@@ -116,7 +116,7 @@ fn clones_of_a_device_share_their_buffers() {
 fn a_dispatch_with_another_pipelines_bindings_is_refused() {
     for device in &vulkan_devices() {
         let buffers: Vec<_> = (0..4)
-            .map(|_| device.buffer_f32(&[1.0; 64]).expect("buffer"))
+            .map(|_| device.buffer_of(&[1.0; 64]).expect("buffer"))
             .collect();
         let (three, four) = (
             pipeline(device, 3).expect("three"),
@@ -150,7 +150,7 @@ fn a_dispatch_with_another_pipelines_bindings_is_refused() {
             .expect("three buffers");
         let refused = pool.record(|r| r.dispatch(&three, &overlapping, &push, [1, 1, 1]));
         assert!(message(refused).starts_with("vector_add: bindings 0 and 2 share memory"));
-        let foreign = twin(device).buffer_f32(&[1.0; 64]).expect("foreign");
+        let foreign = twin(device).buffer_of(&[1.0; 64]).expect("foreign");
         let of_another = DescriptorBindingBuilder::new()
             .read(&buffers[0])
             .read(&foreign)
@@ -166,7 +166,7 @@ fn a_dispatch_with_another_pipelines_bindings_is_refused() {
 fn a_buffer_dropped_after_a_dispatch_was_recorded_is_not_given_away() {
     for device in &vulkan_devices() {
         let pipeline = pipeline(device, 3).expect("pipeline");
-        let a = device.buffer_f32(&[1.0; 64]).expect("a");
+        let a = device.buffer_of(&[1.0; 64]).expect("a");
         let c = device.alloc(64).expect("c");
         let bindings = DescriptorBindingBuilder::new()
             .read(&a)
@@ -181,11 +181,11 @@ fn a_buffer_dropped_after_a_dispatch_was_recorded_is_not_given_away() {
         drop((a, c, bindings));
         // These took the dropped buffers' words.
         let others: Vec<_> = (0..4)
-            .map(|_| device.buffer_f32(&[7.0; 64]).expect("other"))
+            .map(|_| device.buffer_of(&[7.0; 64]).expect("other"))
             .collect();
         commands.submit().expect("submit");
         for other in &others {
-            assert_eq!(device.download_f32(other).expect("download"), [7.0; 64]);
+            assert_eq!(device.download::<f32>(other).expect("download"), [7.0; 64]);
         }
     }
 }
@@ -194,7 +194,7 @@ fn a_buffer_dropped_after_a_dispatch_was_recorded_is_not_given_away() {
 fn an_empty_window_shares_no_word_with_another_buffer() {
     use hlx_core::{Binding, Launch};
     for device in own_devices() {
-        let x = device.buffer_f32(&[1.0; 64]).expect("x");
+        let x = device.buffer_of(&[1.0; 64]).expect("x");
         let launch = |empty: &hlx_core::Buffer, out: &hlx_core::Buffer| {
             let launch = Launch {
                 name: "vector_add",
@@ -210,7 +210,7 @@ fn an_empty_window_shares_no_word_with_another_buffer() {
             };
             device.launch(launch, |_| ()).expect("launch");
         };
-        let out = device.buffer_f32(&[3.0; 64]).expect("out");
+        let out = device.buffer_of(&[3.0; 64]).expect("out");
         // Dropped at once, its memory goes to the next buffer; no barrier would be put between the
         // launch and the fill if the window, which binds a word all the same, counted as none.
         launch(&device.alloc(0).expect("empty"), &out);
@@ -222,8 +222,8 @@ fn an_empty_window_shares_no_word_with_another_buffer() {
         launch(&x.slice(0, 0).expect("start"), &out);
         device.fill(&x, 5.0_f32.to_bits()).expect("fill");
         launch(&x.slice(64, 0).expect("end"), &out);
-        assert_eq!(device.download_f32(&out).expect("download"), [3.0; 64]);
-        assert_eq!(device.download_f32(&x).expect("download"), [5.0; 64]);
+        assert_eq!(device.download::<f32>(&out).expect("download"), [3.0; 64]);
+        assert_eq!(device.download::<f32>(&x).expect("download"), [5.0; 64]);
         drop(filled);
     }
     assert_eq!(hlx_core::validation_messages(), 0);
@@ -243,14 +243,14 @@ fn doubling(device: &Device, x: &hlx_core::Buffer) -> (Graph, hlx_core::Buffer) 
 #[test]
 fn outputs_outlive_their_graph() {
     for device in own_devices() {
-        let x = device.buffer_f32(&[2.0; 4096]).expect("x");
+        let x = device.buffer_of(&[2.0; 4096]).expect("x");
         let (graph, y) = doubling(&device, &x);
         graph.replay().expect("replay");
         drop(graph);
         let others: Vec<_> = (0..4)
-            .map(|_| device.buffer_f32(&[7.0; 4096]).expect("other"))
+            .map(|_| device.buffer_of(&[7.0; 4096]).expect("other"))
             .collect();
-        assert_eq!(device.download_f32(&y).expect("download"), [4.0; 4096]);
+        assert_eq!(device.download::<f32>(&y).expect("download"), [4.0; 4096]);
         drop(others);
         // The memory returns to the pool with the last handle.
         let before = device.memory().buffers;
@@ -264,16 +264,16 @@ fn outputs_outlive_their_graph() {
 #[test]
 fn a_graph_owns_the_buffers_that_it_reads() {
     for device in own_devices() {
-        let x = device.buffer_f32(&[2.0; 4096]).expect("x");
+        let x = device.buffer_of(&[2.0; 4096]).expect("x");
         let (graph, y) = doubling(&device, &x);
         let in_use = device.memory().buffers;
         drop(x);
         assert_eq!(device.memory().buffers, in_use, "the graph has it");
         let others: Vec<_> = (0..4)
-            .map(|_| device.buffer_f32(&[7.0; 4096]).expect("other"))
+            .map(|_| device.buffer_of(&[7.0; 4096]).expect("other"))
             .collect();
         graph.replay().expect("replay");
-        assert_eq!(device.download_f32(&y).expect("download"), [4.0; 4096]);
+        assert_eq!(device.download::<f32>(&y).expect("download"), [4.0; 4096]);
         drop((graph, others));
     }
 }
@@ -281,22 +281,22 @@ fn a_graph_owns_the_buffers_that_it_reads() {
 #[test]
 fn an_output_of_one_graph_is_the_input_of_the_next() {
     for device in own_devices() {
-        let x = device.buffer_f32(&[1.0; 256]).expect("x");
+        let x = device.buffer_of(&[1.0; 256]).expect("x");
         let (first, y) = doubling(&device, &x);
         let (second, z) = doubling(&device, &y);
         drop(y);
         first.replay().expect("first");
         drop(first);
-        let _others = device.buffer_f32(&[7.0; 256]).expect("other");
+        let _others = device.buffer_of(&[7.0; 256]).expect("other");
         second.replay().expect("second");
-        assert_eq!(device.download_f32(&z).expect("download"), [4.0; 256]);
+        assert_eq!(device.download::<f32>(&z).expect("download"), [4.0; 256]);
     }
 }
 
 #[test]
 fn another_thread_cannot_launch_while_a_graph_is_recorded() {
     for device in own_devices() {
-        let x = device.buffer_f32(&[1.0; 64]).expect("x");
+        let x = device.buffer_of(&[1.0; 64]).expect("x");
         let y = device.alloc(64).expect("y");
         let (graph, messages) = device
             .record::<_, CoreError>(|| {
@@ -306,8 +306,8 @@ fn another_thread_cannot_launch_while_a_graph_is_recorded() {
                             message(add(&device, &x, &x, &y)),
                             message(device.fill(&y, 0)),
                             message(device.alloc(1)),
-                            message(device.upload_f32(&y, &[0.0; 64])),
-                            message(device.download_f32(&y)),
+                            message(device.upload(&y, &[0.0; 64])),
+                            message(device.download::<f32>(&y)),
                             message(device.record::<_, CoreError>(|| Ok(()))),
                         ]
                     });
@@ -331,14 +331,14 @@ fn another_thread_cannot_launch_while_a_graph_is_recorded() {
         }
         assert_eq!(graph.len(), 1);
         graph.replay().expect("replay");
-        assert_eq!(device.download_f32(&y).expect("download"), [2.0; 64]);
+        assert_eq!(device.download::<f32>(&y).expect("download"), [2.0; 64]);
     }
 }
 
 #[test]
 fn a_graph_cannot_be_replayed_inside_a_recording() {
     for device in own_devices() {
-        let x = device.buffer_f32(&[1.0; 64]).expect("x");
+        let x = device.buffer_of(&[1.0; 64]).expect("x");
         let (graph, _y) = doubling(&device, &x);
         let refused = device.record::<_, CoreError>(|| graph.replay());
         assert_eq!(
@@ -360,13 +360,13 @@ fn jobs_of_a_users_thread_pool_launch_on_one_device() {
             (0..200)
                 .into_par_iter()
                 .map(|idx| {
-                    let x = device.buffer_f32(&[idx as f32; 300]).expect("x");
+                    let x = device.buffer_of(&[idx as f32; 300]).expect("x");
                     let y = device.alloc(300).expect("y");
                     add(&device, &x, &x, &y).expect("add");
                     // Work of the user's own, which idle threads take up.
                     let sum: u64 = (0..64_u64).into_par_iter().sum();
                     assert_eq!(sum, 2016);
-                    device.download_f32(&y).expect("download")
+                    device.download::<f32>(&y).expect("download")
                 })
                 .collect()
         });
@@ -380,7 +380,7 @@ fn jobs_of_a_users_thread_pool_launch_on_one_device() {
 fn a_cpu_body_that_launches_on_its_device_is_refused() {
     use hlx_core::{Binding, Launch};
     let device = cpu().expect("cpu");
-    let x = device.buffer_f32(&[1.0; 8]).expect("x");
+    let x = device.buffer_of(&[1.0; 8]).expect("x");
     let found = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
     let (inner, text) = (device.clone(), std::sync::Arc::clone(&found));
     let launch = Launch {
@@ -406,7 +406,7 @@ fn a_cpu_body_that_launches_on_its_device_is_refused() {
 fn a_panic_of_a_cpu_body_reaches_the_caller_and_leaves_the_device_usable() {
     use hlx_core::{Binding, Launch};
     let device = cpu().expect("cpu");
-    let x = device.buffer_f32(&[1.0; 8]).expect("x");
+    let x = device.buffer_of(&[1.0; 8]).expect("x");
     let launch = |bindings: &[Binding<'_>]| {
         let launch = Launch {
             name: "panics",
@@ -424,5 +424,5 @@ fn a_panic_of_a_cpu_body_reaches_the_caller_and_leaves_the_device_usable() {
     };
     run();
     rayon::scope(|scope| scope.spawn(|_| run()));
-    assert_eq!(device.download_f32(&x).expect("download"), [1.0; 8]);
+    assert_eq!(device.download::<f32>(&x).expect("download"), [1.0; 8]);
 }

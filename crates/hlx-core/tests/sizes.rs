@@ -29,14 +29,14 @@ fn refused<T>(what: &str, len: usize, result: Result<T, CoreError>) {
 /// Runs `body` beside two buffers, whose words must be as before.
 fn beside_others(device: &Device, body: impl FnOnce(&Device)) {
     let words: Vec<u32> = (0..200).collect();
-    let others = [0, 1].map(|_| device.buffer_u32(&words).expect("small"));
+    let others = [0, 1].map(|_| device.buffer_of::<u32>(&words).expect("small"));
     let before = device.memory();
     body(device);
     assert_eq!(device.memory().buffers, before.buffers);
     let behind = device.alloc(64).expect("the device is usable");
     device.fill(&behind, 7).expect("filled");
     for other in &others {
-        assert_eq!(device.download_u32(other).expect("read"), words);
+        assert_eq!(device.download_words(other).expect("read"), words);
     }
 }
 

@@ -9,8 +9,8 @@ use vector_add::add;
 #[test]
 fn dependent_launches_run_in_order() {
     for device in devices() {
-        let one = device.buffer_f32(&[1.0; 1000]).expect("buffer");
-        let mut sum = device.buffer_f32(&[0.0; 1000]).expect("buffer");
+        let one = device.buffer_of(&[1.0; 1000]).expect("buffer");
+        let mut sum = device.buffer_of(&[0.0; 1000]).expect("buffer");
         // More launches than one submission takes; each reads what the last one wrote, and the
         // memory of older sums is reused in stream order.
         for _ in 0..300 {
@@ -19,7 +19,7 @@ fn dependent_launches_run_in_order() {
             sum = next;
         }
         assert_eq!(
-            device.download_f32(&sum).expect("download"),
+            device.download::<f32>(&sum).expect("download"),
             vec![300.0; 1000],
             "{}",
             device.info()
@@ -39,9 +39,9 @@ fn transfers_larger_than_the_ring_arrive_whole() {
         let data: Vec<u32> = (0..9_000_001_u32)
             .map(|i| i.wrapping_mul(2_654_435_761))
             .collect();
-        let buffer = device.buffer_u32(&data).expect("upload");
+        let buffer = device.buffer_of::<u32>(&data).expect("upload");
         assert!(
-            device.download_u32(&buffer).expect("download") == data,
+            device.download_words(&buffer).expect("download") == data,
             "{}",
             device.info()
         );
@@ -53,9 +53,9 @@ fn uploads_flush_subnormals_and_keep_the_sign() {
     for device in devices() {
         let tiny = f32::from_bits(1);
         let buffer = device
-            .buffer_f32(&[tiny, -tiny, f32::MIN_POSITIVE])
+            .buffer_of(&[tiny, -tiny, f32::MIN_POSITIVE])
             .expect("upload");
-        let bits = device.download_u32(&buffer).expect("download");
+        let bits = device.download_words(&buffer).expect("download");
         assert_eq!(bits, [0, 0x8000_0000, f32::MIN_POSITIVE.to_bits()]);
     }
 }
@@ -63,8 +63,8 @@ fn uploads_flush_subnormals_and_keep_the_sign() {
 #[test]
 fn a_graph_replays_with_new_inputs() {
     for device in devices() {
-        let input = device.buffer_f32(&[0.0; 100]).expect("buffer");
-        let one = device.buffer_f32(&[1.0; 100]).expect("buffer");
+        let input = device.buffer_of(&[0.0; 100]).expect("buffer");
+        let one = device.buffer_of(&[1.0; 100]).expect("buffer");
         let (graph, output) = device
             .record(|| -> Result<_, CoreError> {
                 let middle = device.alloc(100)?;
@@ -76,11 +76,11 @@ fn a_graph_replays_with_new_inputs() {
             .expect("record");
         assert_eq!(graph.len(), 2);
         for value in [3.0, 5.0, 7.0] {
-            device.upload_f32(&input, &[value; 100]).expect("upload");
+            device.upload(&input, &[value; 100]).expect("upload");
             graph.replay().expect("replay");
             let expected = vec![2.0 * (value + 1.0); 100];
             assert_eq!(
-                device.download_f32(&output).expect("download"),
+                device.download::<f32>(&output).expect("download"),
                 expected,
                 "{}",
                 device.info()
@@ -88,13 +88,11 @@ fn a_graph_replays_with_new_inputs() {
         }
         // Replays without a wait between them run in order too.
         for value in 0..40 {
-            device
-                .upload_f32(&input, &[value as f32; 100])
-                .expect("upload");
+            device.upload(&input, &[value as f32; 100]).expect("upload");
             graph.replay().expect("replay");
         }
         assert_eq!(
-            device.download_f32(&output).expect("download"),
+            device.download::<f32>(&output).expect("download"),
             vec![80.0; 100]
         );
     }
@@ -111,7 +109,7 @@ fn a_graph_computes_what_its_launches_in_order_do() {
                 seed = (seed * 1_103_515_245 + 12_345) % (1 << 31);
                 (seed >> 8) % n
             };
-            let outside = device.buffer_f32(&start)?;
+            let outside = device.buffer_of(&start)?;
             let mut body = || -> Result<hlx_core::Buffer, CoreError> {
                 let mut live = Vec::new();
                 for _ in 0..6 {
@@ -150,7 +148,10 @@ fn a_graph_computes_what_its_launches_in_order_do() {
             } else {
                 body()?
             };
-            Ok((device.download_f32(&total)?, device.download_f32(&outside)?))
+            Ok((
+                device.download::<f32>(&total)?,
+                device.download::<f32>(&outside)?,
+            ))
         };
         let (recorded, eager) = (run(true).expect("runs"), run(false).expect("runs"));
         assert_eq!(recorded, eager, "{}", device.info());
@@ -160,8 +161,8 @@ fn a_graph_computes_what_its_launches_in_order_do() {
 #[test]
 fn launches_whose_results_nobody_reads_are_no_part_of_a_graph() {
     for device in devices() {
-        let input = device.buffer_f32(&[1.0; 100]).expect("buffer");
-        let outside = device.buffer_f32(&[0.0; 100]).expect("buffer");
+        let input = device.buffer_of(&[1.0; 100]).expect("buffer");
+        let outside = device.buffer_of(&[0.0; 100]).expect("buffer");
         let body = || -> Result<_, CoreError> {
             let (read, in_part, kept) =
                 (device.alloc(100)?, device.alloc(100)?, device.alloc(100)?);
@@ -190,8 +191,8 @@ fn launches_whose_results_nobody_reads_are_no_part_of_a_graph() {
         assert_eq!((whole.len(), graph.len()), (10, 6), "{}", device.info());
         graph.replay().expect("replayed");
         let expected = [vec![3.0; 64], vec![7.0; 36]].concat();
-        assert_eq!(device.download_f32(&kept).expect("kept"), vec![3.0; 100]);
-        assert_eq!(device.download_f32(&outside).expect("outside"), expected);
+        assert_eq!(device.download::<f32>(&kept).expect("kept"), vec![3.0; 100]);
+        assert_eq!(device.download::<f32>(&outside).expect("outside"), expected);
     }
 }
 
@@ -199,7 +200,7 @@ fn launches_whose_results_nobody_reads_are_no_part_of_a_graph() {
 fn graphs_share_the_memory_they_work_in() {
     for device in vulkan_devices() {
         let (words, before) = (1 << 21, device.held_bytes());
-        let one = device.buffer_f32(&vec![1.0; words]).expect("buffer");
+        let one = device.buffer_of(&vec![1.0; words]).expect("buffer");
         let record = || {
             device
                 .record(|| -> Result<_, CoreError> {
@@ -223,7 +224,7 @@ fn graphs_share_the_memory_they_work_in() {
             graph.replay().expect("replay");
         }
         for (_, sum) in &graphs {
-            let found = device.download_f32(sum).expect("download");
+            let found = device.download::<f32>(sum).expect("download");
             let wrong = found.iter().position(|value| *value != 22.0);
             assert_eq!(wrong.map(|at| (at, found[at])), None, "{}", device.info());
         }
@@ -233,9 +234,9 @@ fn graphs_share_the_memory_they_work_in() {
 #[test]
 fn a_failed_recording_leaves_the_device_usable() {
     for device in devices() {
-        let buffer = device.buffer_f32(&[1.0; 64]).expect("buffer");
+        let buffer = device.buffer_of(&[1.0; 64]).expect("buffer");
         let failed = device.record(|| -> Result<(), CoreError> {
-            device.upload_f32(&buffer, &[2.0; 64])?;
+            device.upload(&buffer, &[2.0; 64])?;
             Ok(())
         });
         let message = failed
@@ -253,7 +254,7 @@ fn a_failed_recording_leaves_the_device_usable() {
                 .contains("already being recorded")
         );
         assert_eq!(
-            device.download_f32(&buffer).expect("download"),
+            device.download::<f32>(&buffer).expect("download"),
             vec![1.0; 64]
         );
     }
@@ -262,7 +263,7 @@ fn a_failed_recording_leaves_the_device_usable() {
 #[test]
 fn wrong_arguments_are_errors() {
     for device in devices() {
-        let a = device.buffer_f32(&[1.0; 128]).expect("buffer");
+        let a = device.buffer_of(&[1.0; 128]).expect("buffer");
         let error = add(&device, &a, &a, &a).expect_err("overlap");
         assert!(
             error
@@ -275,7 +276,7 @@ fn wrong_arguments_are_errors() {
                 .to_string()
                 .contains("elements 100..100+29 lie outside a buffer of 128")
         );
-        let error = device.upload_f32(&a, &[0.0]).expect_err("length");
+        let error = device.upload(&a, &[0.0]).expect_err("length");
         assert!(error.to_string().contains("buffer has 128 words, data 1"));
         let error = device
             .copy(&a.slice(0, 64).expect("window"), &a)
@@ -301,13 +302,13 @@ fn wrong_arguments_are_errors() {
 #[test]
 fn an_isolated_buffer_has_memory_of_its_own() {
     for device in devices() {
-        let shared = device.buffer_f32(&[1.0; 100]).expect("buffer");
+        let shared = device.buffer_of(&[1.0; 100]).expect("buffer");
         let isolated = device.alloc_isolated(100).expect("buffer");
-        device.upload_f32(&isolated, &[2.0; 100]).expect("upload");
+        device.upload(&isolated, &[2.0; 100]).expect("upload");
         let sum = device.alloc_isolated(100).expect("buffer");
         add(&device, &shared, &isolated, &sum).expect("launch");
         drop(isolated);
-        assert_eq!(device.download_f32(&sum).expect("download"), [3.0; 100]);
+        assert_eq!(device.download::<f32>(&sum).expect("download"), [3.0; 100]);
         let arena = format!("{shared:?}");
         let block = |text: &str| {
             text.split("at ")
@@ -366,15 +367,15 @@ fn more_memory_than_the_device_has_is_one_clear_error() {
         let text = error.to_string();
         assert!(matches!(error, CoreError::OutOfMemory { .. }), "{text}");
         assert!(text.contains("4503599627370496 bytes asked for"), "{text}");
-        let buffer = device.buffer_f32(&[1.0]).expect("the device still works");
-        assert_eq!(device.download_f32(&buffer).expect("download"), [1.0]);
+        let buffer = device.buffer_of(&[1.0]).expect("the device still works");
+        assert_eq!(device.download::<f32>(&buffer).expect("download"), [1.0]);
     }
 }
 
 #[test]
 fn timing_reports_name_the_kernels() {
     for device in devices() {
-        let a = device.buffer_f32(&[1.0; 4096]).expect("buffer");
+        let a = device.buffer_of(&[1.0; 4096]).expect("buffer");
         let c = device.alloc(4096).expect("buffer");
         device.sync().expect("sync");
         device.set_timing(true);

@@ -25,7 +25,7 @@ fn slow_devices(bytes_per_second: f64) -> Vec<Device> {
 
 fn inputs(device: &Device) -> (Vec<f32>, Buffer, Buffer) {
     let data: Vec<f32> = (0..WORDS).map(|idx| idx as f32).collect();
-    let x = device.buffer_f32(&data).expect("x");
+    let x = device.buffer_of(&data).expect("x");
     let y = device.alloc(WORDS).expect("y");
     (data, x, y)
 }
@@ -50,7 +50,7 @@ fn a_launch_longer_than_a_submission_is_cut_by_workgroups() {
         let submissions = device.submissions() - before;
         assert!((10..=20).contains(&submissions), "{submissions}");
         let expected: Vec<f32> = data.iter().map(|value| value + value).collect();
-        assert_eq!(device.download_f32(&y).expect("download"), expected);
+        assert_eq!(device.download::<f32>(&y).expect("download"), expected);
     }
 }
 
@@ -76,12 +76,12 @@ fn a_graph_longer_than_a_submission_is_replayed_in_several() {
         let by_estimate = device.submissions() - before;
         assert!((7..=10).contains(&by_estimate), "{by_estimate}");
         let expected: Vec<f32> = data.iter().map(|value| value * 3.0).collect();
-        assert_eq!(device.download_f32(&y).expect("download"), expected);
+        assert_eq!(device.download::<f32>(&y).expect("download"), expected);
         // The first replay took a few milliseconds in truth: it is known now.
         let before = device.submissions();
         graph.replay().expect("replay");
         assert_eq!(device.submissions() - before, 1);
-        assert_eq!(device.download_f32(&y).expect("download"), expected);
+        assert_eq!(device.download::<f32>(&y).expect("download"), expected);
     }
 }
 

@@ -10,7 +10,7 @@ const WORDS: usize = 64 * 5;
 
 fn numbers(device: &Device, factor: f32) -> Buffer {
     let data: Vec<f32> = (0..WORDS).map(|idx| factor * idx as f32).collect();
-    device.buffer_f32(&data).expect("numbers")
+    device.buffer_of(&data).expect("numbers")
 }
 
 /// What is launched when a window is final reads its last values, and changes of it are kept; windows are
@@ -37,7 +37,7 @@ fn a_replay_tells_when_windows_are_final() {
             graph
                 .replay_watched(|window| -> Result<(), CoreError> {
                     told.push(window);
-                    seen.push(device.download_f32(&watched[window])?);
+                    seen.push(device.download::<f32>(&watched[window])?);
                     // It is final: the rest of the graph does not write it again.
                     device.fill(&watched[window], 0)
                 })
@@ -46,11 +46,14 @@ fn a_replay_tells_when_windows_are_final() {
             assert_eq!(seen[1][3], 9.0, "{device:?}");
             // The graph read `early` after it was told final and set to zeros.
             assert_eq!(seen[2][3], 3.0, "{device:?}");
-            assert_eq!(device.download_f32(&late).expect("late"), vec![0.0; WORDS]);
+            assert_eq!(
+                device.download::<f32>(&late).expect("late"),
+                vec![0.0; WORDS]
+            );
         }
         // Without a watcher the graph is one.
         graph.replay().expect("replayed");
-        assert_eq!(device.download_f32(&late).expect("late")[3], 12.0);
+        assert_eq!(device.download::<f32>(&late).expect("late")[3], 12.0);
     }
 }
 
@@ -79,7 +82,7 @@ fn host_memory_is_copied_while_the_device_goes_on() {
         assert_eq!(host.words()[5], 5.0_f32.to_bits(), "{device:?}");
         host.words_mut()[5] = 0.5_f32.to_bits();
         let back = device.copy_from_host(host, &y).expect("launched");
-        assert_eq!(device.download_f32(&y).expect("y")[5], 0.5);
+        assert_eq!(device.download::<f32>(&y).expect("y")[5], 0.5);
         assert!(back.is_done().expect("done"));
         let small = device.alloc_host(1).expect("host");
         let refused = device

@@ -164,7 +164,7 @@ mod tests {
         let device = hlx_core::testing::cpu()?;
         let (x, y) = (arrays, labels).to_device(&device)?;
         assert_eq!((x.shape(), y.shape()), (&[3, 2][..], &[3][..]));
-        assert_eq!(y.to_elements::<u32>()?, [0, 7, 9]);
+        assert_eq!(y.to_vec::<u32>()?, [0, 7, 9]);
         Ok(())
     }
 

@@ -30,7 +30,7 @@ where
 /// elements.
 pub fn to_ndarray<T: Element, D: Dimension>(tensor: &Tensor) -> Result<Array<T, D>> {
     const OP: &str = "to_ndarray";
-    let elements = tensor.to_elements::<T>()?;
+    let elements = tensor.to_vec::<T>()?;
     let array = Array::from_shape_vec(IxDyn(tensor.shape()), elements);
     let array = array.map_err(|error| IoError::argument(OP, error.to_string()))?;
     array.into_dimensionality().map_err(|_| {

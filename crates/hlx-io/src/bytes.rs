@@ -12,7 +12,7 @@ use crate::source::{Source, tensor_of};
 pub(crate) fn bytes_of(tensor: &Tensor) -> Result<Vec<u8>> {
     macro_rules! bytes {
         ($type:ty) => {{
-            let elements = tensor.to_elements::<$type>()?;
+            let elements = tensor.to_vec::<$type>()?;
             little_endian(&elements).into_owned()
         }};
     }
@@ -23,9 +23,9 @@ pub(crate) fn bytes_of(tensor: &Tensor) -> Result<Vec<u8>> {
         DType::I32 => bytes!(i32),
         DType::U32 => bytes!(u32),
         DType::I8 => bytes!(i8),
-        DType::U8 => tensor.to_elements::<u8>()?,
+        DType::U8 => tensor.to_vec::<u8>()?,
         DType::Bool => {
-            let elements = tensor.to_elements::<hlx_core::Bool>()?;
+            let elements = tensor.to_vec::<hlx_core::Bool>()?;
             elements.into_iter().map(|x| bool::from(x).into()).collect()
         }
     })

@@ -75,5 +75,5 @@ pub(crate) fn tensor_of<S: Source>(
     };
     let elements = elements.into_iter().enumerate().map(narrow);
     let stored = elements.collect::<Result<Vec<_>>>()?;
-    Ok(Tensor::from_vec(device, stored, shape)?)
+    Ok(Tensor::from_slice(device, &stored, shape)?)
 }

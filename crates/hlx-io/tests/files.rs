@@ -136,7 +136,7 @@ fn arrays_of_other_orders_and_types_are_read() -> Result<()> {
         .collect();
     let x = read(npy("<i4", true, "(2, 3)", &columns))?;
     assert_eq!(
-        (x.shape(), x.to_elements::<i32>()?),
+        (x.shape(), x.to_vec::<i32>()?),
         (&[2, 3][..], vec![0, 1, 2, 3, 4, 5])
     );
     let big_endian: Vec<u8> = [1.5_f64, -2.0]
@@ -144,12 +144,12 @@ fn arrays_of_other_orders_and_types_are_read() -> Result<()> {
         .flat_map(|x| x.to_be_bytes())
         .collect();
     assert_eq!(
-        read(npy(">f8", false, "(2,)", &big_endian))?.to_vec()?,
+        read(npy(">f8", false, "(2,)", &big_endian))?.to_vec::<f32>()?,
         [1.5, -2.0]
     );
     let long: Vec<u8> = [7_i64, -1].iter().flat_map(|x| x.to_le_bytes()).collect();
     assert_eq!(
-        read(npy("<i8", false, "(2,)", &long))?.to_elements::<i32>()?,
+        read(npy("<i8", false, "(2,)", &long))?.to_vec::<i32>()?,
         [7, -1]
     );
     let longer: Vec<u8> = [7_i64, 1 << 40]

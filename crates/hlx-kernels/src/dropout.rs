@@ -226,7 +226,7 @@ mod tests {
             device.alloc(100).expect("memory"),
             device.alloc(100).expect("memory"),
         );
-        let counter = device.buffer_u32(&[0, 0]).expect("memory");
+        let counter = device.buffer_of::<u32>(&[0, 0]).expect("memory");
         let error = dropout(&device, &x, &y, &counter, &Dropout { p: 1.5, ..base })
             .expect_err("no probability");
         assert_eq!(

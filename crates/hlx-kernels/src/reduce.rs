@@ -401,12 +401,12 @@ mod tests {
                 for (begin, end) in [(0, cut * FLAT_ROW), (cut * FLAT_ROW, n)] {
                     let part = device.alloc((end - begin).div_ceil(FLAT_ROW))?;
                     norm_rows(device, &input.slice(begin, end - begin)?, &part)?;
-                    rows.extend(device.download_u32(&part)?);
+                    rows.extend(device.download_words(&part)?);
                 }
                 norm_of_rows(
                     device,
                     &device
-                        .buffer_u32(&rows)?
+                        .buffer_of::<u32>(&rows)?
                         .view_as(hlx_core::DType::F32, rows.len())?,
                     &of_parts,
                 )?;

@@ -167,8 +167,8 @@ mod tests {
     #[test]
     fn wrong_lengths_are_named() {
         let device = hlx_core::testing::cpu().expect("cpu");
-        let x = device.buffer_f32(&[0.0; 6]).expect("buffer");
-        let y = device.buffer_f32(&[0.0; 5]).expect("buffer");
+        let x = device.buffer_of(&[0.0; 6]).expect("buffer");
+        let y = device.buffer_of(&[0.0; 5]).expect("buffer");
         let error = softmax_forward(&device, &x, &y, 2, 3).expect_err("y is short");
         assert_eq!(
             error.to_string(),

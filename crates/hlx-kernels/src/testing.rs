@@ -78,11 +78,11 @@ impl TestMemory {
         let spare = buffer.words() * 4 - std::mem::size_of_val(data);
         if spare > 0 {
             // The rest of the last word belongs to the neighbour, as in a window of a larger buffer.
-            let mut words = device.download_u32(&buffer)?;
+            let mut words = device.download_words(&buffer)?;
             if let Some(last) = words.last_mut() {
                 *last |= self.fence & (u32::MAX << (32 - 8 * spare));
             }
-            device.upload_u32(&buffer, &words)?;
+            device.upload_words(&buffer, &words)?;
         }
         Ok(buffer)
     }
@@ -93,7 +93,7 @@ impl TestMemory {
     /// As [`Device::alloc`].
     pub fn input_u32(&mut self, device: &Device, data: &[u32]) -> Result<Buffer, CoreError> {
         let buffer = self.fenced(device, DType::F32, data.len())?;
-        device.upload_u32(&buffer, data)?;
+        device.upload_words(&buffer, data)?;
         Ok(buffer)
     }
 
@@ -132,13 +132,13 @@ impl TestMemory {
     /// Checks that no kernel wrote outside its buffers.
     ///
     /// # Errors
-    /// As [`Device::download_u32`].
+    /// As [`Device::download_words`].
     ///
     /// # Panics
     /// If one did.
     pub fn check_fences(&self, name: &str, device: &Device) -> Result<(), CoreError> {
         for (index, (whole, len)) in self.fenced.iter().enumerate() {
-            let words = device.download_u32(whole)?;
+            let words = device.download_words(whole)?;
             let (before, rest) = words.split_at(FENCE_WORDS);
             let outside = before.iter().chain(&rest[*len..]);
             let broken = outside.enumerate().find(|&(_, &word)| word != self.fence);
@@ -223,7 +223,7 @@ where
     let result = spoiled.and_then(|()| body(device, &mut memory));
     let result = result.and_then(|buffers| {
         memory.check_fences(name, device)?;
-        let output = |buffer: &Buffer| Ok((buffer.dtype(), device.download_u32(buffer)?));
+        let output = |buffer: &Buffer| Ok((buffer.dtype(), device.download_words(buffer)?));
         let outputs: Result<Vec<Output>, CoreError> = buffers.iter().map(output).collect();
         Ok(outputs?)
     });

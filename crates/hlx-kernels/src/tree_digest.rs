@@ -269,7 +269,7 @@ impl TreeDigester {
             })?;
         }
         let plan = Plan::new(&tensors, tree, window)?;
-        let chunks = device.buffer_u32(&plan.chunks)?;
+        let chunks = device.buffer_of::<u32>(&plan.chunks)?;
         let digests = device.alloc(plan.digest_words)?;
         device.fill(&digests, 0)?;
         Ok(Self {
@@ -382,7 +382,7 @@ impl TreeDigester {
     /// [`hlx_core::CoreError::DeviceLost`]; [`hlx_core::CoreError::Invalid`] while a graph is being
     /// recorded.
     pub fn read(&self) -> Result<ListDigest, KernelError> {
-        let digests = self.device.download_u32(&self.digests)?;
+        let digests = self.device.download_words(&self.digests)?;
         Ok(self.list(&digests))
     }
 

@@ -34,7 +34,7 @@ fn chains_on(device: &Device) -> u64 {
 
 /// The words of a buffer, with one NaN for all of a type.
 fn words(device: &Device, buffer: &Buffer) -> Vec<u32> {
-    let mut words = device.download_u32(buffer).expect("download");
+    let mut words = device.download_words(buffer).expect("download");
     // The bits of an element, its infinity and the NaN that stands for all.
     let (bits, infinity, nan) = match buffer.dtype() {
         DType::F32 => (32, 0x7f80_0000, 0x7fc0_0000),
@@ -148,8 +148,8 @@ fn kernels_of_contiguous_operands_are_joined() {
     for device in own_devices() {
         for n in [1, 5, 2048, 2051] {
             let data: Vec<f32> = hlx_kernels::testing::values(n as u64, 2 * n);
-            let a = device.buffer_f32(&data[..n]).expect("a");
-            let b = device.buffer_f32(&data[n..]).expect("b");
+            let a = device.buffer_of(&data[..n]).expect("a");
+            let b = device.buffer_of(&data[n..]).expect("b");
             let want = dense_chain(&device, [&a, &b]).expect("single launches");
             let (graph, found) = device
                 .record(|| dense_chain(&device, [&a, &b]))
@@ -176,7 +176,7 @@ fn a_tuning_turns_chains_off() {
             ..device.tuning().clone()
         };
         let device = device.with_tuning(tuning).expect("a tuning");
-        let a = device.buffer_f32(&[1.0, 2.0, 3.0]).expect("a");
+        let a = device.buffer_of(&[1.0, 2.0, 3.0]).expect("a");
         let (graph, _) = device
             .record(|| dense_chain(&device, [&a, &a.clone()]))
             .expect("recorded");
@@ -188,16 +188,16 @@ fn a_tuning_turns_chains_off() {
 fn a_replay_computes_from_what_its_operands_then_hold() {
     for device in own_devices() {
         let (a, b) = (
-            device.buffer_f32(&[1.0; 7]).expect("a"),
-            device.buffer_f32(&[2.0; 7]).expect("b"),
+            device.buffer_of(&[1.0; 7]).expect("a"),
+            device.buffer_of(&[2.0; 7]).expect("b"),
         );
         let (graph, kept) = device
             .record(|| dense_chain(&device, [&a, &b]))
             .expect("recorded");
         for seed in 0..3 {
             let data = hlx_kernels::testing::normal(seed, 14);
-            device.upload_f32(&a, &data[..7]).expect("upload");
-            device.upload_f32(&b, &data[7..]).expect("upload");
+            device.upload(&a, &data[..7]).expect("upload");
+            device.upload(&b, &data[7..]).expect("upload");
             graph.replay().expect("replayed");
             let want = dense_chain(&device, [&a, &b]).expect("single launches");
             for (found, want) in kept.iter().zip(&want) {

@@ -86,7 +86,7 @@ impl Tensors {
         let words = self
             .outputs
             .iter()
-            .map(|buffer| device.download_u32(buffer));
+            .map(|buffer| device.download_words(buffer));
         Ok(words.collect::<Result<_, _>>()?)
     }
 }

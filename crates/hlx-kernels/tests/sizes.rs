@@ -58,7 +58,7 @@ const NEEDS_NO_ROW: [(&str, &str); 19] = [
 fn sizes_whose_product_wraps_are_refused_by_every_launcher() {
     let names: BTreeSet<&str> = rows::ROWS.iter().map(|row| row.0).collect();
     for device in devices() {
-        let other = device.buffer_u32(&[7; 300]).expect("a buffer");
+        let other = device.buffer_of::<u32>(&[7; 300]).expect("a buffer");
         for (name, launch) in rows::ROWS {
             for (factors, len) in WRAPPING {
                 let x = device.alloc(len).expect("a small buffer");
@@ -69,7 +69,7 @@ fn sizes_whose_product_wraps_are_refused_by_every_launcher() {
                 assert!(!error.to_string().contains('\n'), "{name}: {error}");
             }
         }
-        assert_eq!(device.download_u32(&other).expect("read"), [7; 300]);
+        assert_eq!(device.download_words(&other).expect("read"), [7; 300]);
     }
     let excused: BTreeSet<&str> = NEEDS_NO_ROW.iter().map(|(name, _)| *name).collect();
     let missing: Vec<String> = launchers_of_sizes()
@@ -165,7 +165,7 @@ fn no_view_has_a_number_of_elements_that_wraps() {
 #[test]
 fn no_layout_leads_past_its_buffer() -> Result<(), KernelError> {
     let device = &devices()[0];
-    let (x, out) = (device.buffer_f32(&[1.0; 64])?, device.alloc(64)?);
+    let (x, out) = (device.buffer_of(&[1.0; 64])?, device.alloc(64)?);
     let line = of(&[64]);
     for offset in [
         1,

@@ -171,7 +171,7 @@ fn held_rows_have_the_bits_of_streamed_ones() {
                 },
             )?;
             add(device, around, dx, apart)?;
-            let words = |buffer: &Buffer| device.download_f32(buffer);
+            let words = |buffer: &Buffer| device.download::<f32>(buffer);
             assert_eq!(words(sum)?, words(apart)?, "{}", device.info());
             Ok([outs, vec![stats]].concat())
         };
@@ -466,10 +466,10 @@ fn two_handles_of_one_device_keep_their_tunings_and_share_its_memory() {
         let tuned = tuning.on(device).expect("a valid tuning");
         assert!(sums_shards(&tuned, 2, 7) && !sums_shards(device, 2, 7));
         assert!(sums_shards(&tuned.clone(), 2, 7), "clones keep it");
-        let x = device.buffer_f32(&[1.0, 2.0, 3.0]).expect("buffer");
+        let x = device.buffer_of(&[1.0, 2.0, 3.0]).expect("buffer");
         let total = tuned.alloc(1).expect("buffer");
         sum(&tuned, &x, &total).expect("a buffer of the other handle");
-        assert_eq!(device.download_f32(&total).expect("download"), [6.0]);
+        assert_eq!(device.download::<f32>(&total).expect("download"), [6.0]);
     }
 }
 

@@ -72,7 +72,7 @@ impl DeferredNorms {
         let norms = self.norms();
         let words = norms
             .iter()
-            .map(|norm| Ok(device.download_u32(&norm.partials)?));
+            .map(|norm| Ok(device.download_words(&norm.partials)?));
         let words = words.collect::<Result<Vec<Vec<u32>>>>()?;
         let n_shards = norms.first().map_or(0, |norm| norm.spec.shards);
         let of_shard = |shard: usize| {
@@ -103,13 +103,15 @@ impl DeferredNorms {
             let reason = format!("{found} values of pieces, expected {expected}");
             return Err(NnError::mismatch("batch norm", reason));
         }
-        let counts = device.buffer_u32(&[n_empty])?;
+        let counts = device.buffer_of::<u32>(&[n_empty])?;
         let mut first = 0;
         for norm in norms.iter() {
             let n = norm.shard_len();
             let of_shard = |shard: usize| words[shard * stride + first..][..n].to_vec();
             let all: Vec<u32> = (0..n_shards).flat_map(of_shard).collect();
-            let partials = device.buffer_u32(&all)?.view_as(DType::F32, all.len())?;
+            let partials = device
+                .buffer_of::<u32>(&all)?
+                .view_as(DType::F32, all.len())?;
             let spec = BatchNorm {
                 shards: n_shards,
                 ..norm.spec
@@ -121,9 +123,9 @@ impl DeferredNorms {
                 momentum: norm.momentum,
             };
             batch_norm_follow(device, &partials, &counts, &running, &spec)?;
-            let seen = device.download_u32(&norm.tracked)?[0];
+            let seen = device.download_words(&norm.tracked)?[0];
             let followed = spec.followed(n_empty as usize) as u32;
-            device.upload_u32(&norm.tracked, &[seen + followed])?;
+            device.upload_words(&norm.tracked, &[seen + followed])?;
             first += n;
         }
         Ok(())

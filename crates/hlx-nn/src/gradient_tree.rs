@@ -312,7 +312,7 @@ mod tests {
             let left = (s[0] + s[1]) + (s[2] + s[3]);
             let root = left + ((s[4] + s[5]) + (s[6] + s[7]));
             assert_eq!(
-                device.download_f32(weights.gradients()?)?[0].to_bits(),
+                device.download::<f32>(weights.gradients()?)?[0].to_bits(),
                 root.to_bits()
             );
             assert_ne!(root, shards.iter().sum::<f32>());
@@ -336,7 +336,7 @@ mod tests {
                 for sum in 0..sums {
                     let word = |idx: usize| (1.0 + sum as f32).powi(9) * (0.3 + idx as f32);
                     let words: Vec<f32> = (0..192).map(word).collect();
-                    device.upload_f32(weights.gradients()?, &words)?;
+                    device.upload(weights.gradients()?, &words)?;
                     if !by_windows || sum + 1 < sums {
                         tree.push(&weights, level)?;
                     }
@@ -349,7 +349,7 @@ mod tests {
                 } else {
                     tree.finish(&weights)?;
                 }
-                roots.push(device.download_u32(weights.gradients()?)?);
+                roots.push(device.download_words(weights.gradients()?)?);
             }
             assert_eq!(roots[0], roots[1], "{sums}");
         }

@@ -15,8 +15,8 @@
 //! let device = Device::open("auto")?;
 //! let model = Model::new(&device, 42, |b| Transformer::new(b, &TransformerConfig::tiny()))?;
 //! let mut optimizer = AdamW::new(model.weights(), AdamWConfig::default())?;
-//! let ids = Tensor::ids(&device, &[72, 76, 88], &[1, 3])?.with_samples(0)?;
-//! let targets = Tensor::ids(&device, &[76, 88, 10], &[1, 3])?;
+//! let ids = Tensor::from_slice::<u32>(&device, &[72, 76, 88], &[1, 3])?.with_samples(0)?;
+//! let targets = Tensor::from_slice::<u32>(&device, &[76, 88, 10], &[1, 3])?;
 //! let scale = Tensor::from_slice(&device, &[1.0 / 3.0], &[1])?;
 //! let logits = model.forward(&ids, &Mode::train(&device, 42)?)?;
 //! let loss = logits.cross_entropy_scaled(&targets, &scale, 0.0)?;

@@ -63,7 +63,7 @@ impl Mode {
             device: device.clone(),
             seed,
             counter: DropoutCounter::new(device)?,
-            empty: device.buffer_u32(&[0])?,
+            empty: device.buffer_of::<u32>(&[0])?,
             n_empty: AtomicU32::new(0),
         };
         Ok(Self {
@@ -152,7 +152,7 @@ impl Mode {
         if let Some(training) = &self.training
             && training.n_empty.swap(n_empty, Ordering::Relaxed) != n_empty
         {
-            training.device.upload_u32(&training.empty, &[n_empty])?;
+            training.device.upload_words(&training.empty, &[n_empty])?;
         }
         Ok(())
     }

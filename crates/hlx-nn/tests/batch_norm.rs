@@ -28,7 +28,7 @@ fn model(device: &Device) -> Result<Model<Sequential>> {
 /// The images of a batch and their classes; the first `n_empty` samples are empty.
 fn batch(device: &Device, n_empty: usize) -> Result<(Vec<f32>, Vec<u32>)> {
     let per_image: usize = IMAGE.iter().product();
-    let mut images = Tensor::randn(device, &[BATCH * per_image], 9)?.to_vec()?;
+    let mut images = Tensor::randn(device, &[BATCH * per_image], 9)?.to_vec::<f32>()?;
     images[..n_empty * per_image].fill(0.0);
     let class = |sample: usize| match sample < n_empty {
         true => IGNORE_INDEX,
@@ -52,7 +52,7 @@ fn gradient(device: &Device, micro: usize, n_empty: usize, recorded: bool) -> Re
         let values = &images[rows.start * per_image..rows.end * per_image];
         let shape = [&[micro][..], &IMAGE].concat();
         let x = Tensor::from_slice(device, values, &shape)?.with_samples(0)?;
-        let targets = Tensor::ids(device, &classes[rows], &[micro])?;
+        let targets = Tensor::from_slice::<u32>(device, &classes[rows], &[micro])?;
         let is_part = pass.level.is_none() || pass.plan.accumulate;
         let mode = Mode::train(device, 7)?.with_shards(pass.plan.shards, is_part);
         mode.set_empty_samples(n_empty.saturating_sub(pass.first_sample).min(micro) as u32)?;
@@ -121,7 +121,7 @@ fn empty_shards_enter_nothing() -> Result<()> {
         let shape = [&[n][..], &IMAGE].concat();
         let x =
             Tensor::from_slice(&device, &images[first * per_image..], &shape)?.with_samples(0)?;
-        let targets = Tensor::ids(&device, &classes[first..], &[n])?;
+        let targets = Tensor::from_slice::<u32>(&device, &classes[first..], &[n])?;
         let mode = Mode::train(&device, 7)?.with_shards(shards, false);
         mode.set_empty_samples(4 - first as u32)?;
         let plan = BackwardPlan {
@@ -134,8 +134,8 @@ fn empty_shards_enter_nothing() -> Result<()> {
             .backward_with(&plan)?;
         let tracked = fresh.weights().buffers().iter().map(|buffer| {
             Ok(match buffer.dtype() {
-                hlx_autograd::DType::U32 => vec![buffer.tensor()?.to_ids()?[0] as f32],
-                _ => buffer.tensor()?.to_vec()?,
+                hlx_autograd::DType::U32 => vec![buffer.tensor()?.to_vec::<u32>()?[0] as f32],
+                _ => buffer.tensor()?.to_vec::<f32>()?,
             })
         });
         let gradients = fresh.weights().gradients()?;

@@ -49,10 +49,11 @@ fn rows(device: &Device, samples: &[usize], time: usize) -> Result<[Tensor; 3]> 
             (0..time).map(token)
         };
         let words: Vec<u32> = samples.iter().flat_map(row).collect();
-        Ok(Tensor::ids(device, &words, &[samples.len(), time])?.with_samples(0)?)
+        Ok(Tensor::from_slice::<u32>(device, &words, &[samples.len(), time])?.with_samples(0)?)
     };
     let lengths = samples.iter().map(|&sample| LENGTHS[sample] as u32);
-    let lengths = Tensor::ids(device, &lengths.collect::<Vec<_>>(), &[samples.len()])?;
+    let lengths =
+        Tensor::from_slice::<u32>(device, &lengths.collect::<Vec<_>>(), &[samples.len()])?;
     Ok([laid(0, 9)?, laid(1, IGNORE_INDEX)?, lengths])
 }
 
@@ -66,7 +67,7 @@ fn balances(model: &Model<CausalLm>, samples: &[usize], time: usize) -> Result<V
     };
     let mode = Mode::train(device, 7)?.with_shards(samples.len(), false);
     let (_, balance) = model.logits_and_balance(&input, &mode)?;
-    Ok(balance.expect("experts").to_vec()?)
+    Ok(balance.expect("experts").to_vec::<f32>()?)
 }
 
 #[test]
@@ -85,7 +86,7 @@ fn a_padded_row_has_the_loss_of_the_row_by_itself() -> Result<()> {
             let [ids, ..] = rows(device, &[sample], length)?;
             let mode = Mode::train(device, 7)?;
             let (_, alone) = model.logits_and_balance(&CausalInput::new(&ids), &mode)?;
-            let alone = alone.expect("experts").to_vec()?[0];
+            let alone = alone.expect("experts").to_vec::<f32>()?[0];
             // Its factor is rounded once, not thrice.
             assert!(
                 (found - alone).abs() <= 3e-7 * alone,
@@ -120,9 +121,9 @@ fn packed(device: &Device, samples: &[usize], time: usize) -> Result<[Tensor; 3]
     // Each place of padding is a document of its own.
     starts.extend(length as u32..time as u32);
     Ok([
-        Tensor::ids(device, &ids, &[1, time])?.with_samples(0)?,
-        Tensor::ids(device, &starts, &[1, time])?,
-        Tensor::ids(device, &[length as u32], &[1])?,
+        Tensor::from_slice::<u32>(device, &ids, &[1, time])?.with_samples(0)?,
+        Tensor::from_slice::<u32>(device, &starts, &[1, time])?,
+        Tensor::from_slice::<u32>(device, &[length as u32], &[1])?,
     ])
 }
 
@@ -134,7 +135,7 @@ fn a_packed_row_with_padding_has_the_loss_of_its_documents_alone() -> Result<()>
         let mode = Mode::train(device, 7)?;
         let balance = |input: &CausalInput<'_>| -> Result<f32> {
             let (_, balance) = model.logits_and_balance(input, &mode)?;
-            Ok(balance.expect("experts").to_vec()?[0])
+            Ok(balance.expect("experts").to_vec::<f32>()?[0])
         };
         let of_row = |time: usize, counts_padding: bool| {
             let [ids, starts, length] = packed(device, &samples, time)?;

@@ -16,8 +16,8 @@ fn check_cache(device: &Device, model: &dyn CausalModel, lengths: [usize; 3]) ->
     let mode = Mode::eval();
     let whole = |sample: usize, n: usize| -> Result<Vec<u32>> {
         let ids: Vec<u32> = (0..n).map(|time| token(sample, time)).collect();
-        let ids = Tensor::ids(device, &ids, &[1, n])?;
-        let last = Tensor::ids(device, &[n as u32 - 1], &[1])?;
+        let ids = Tensor::from_slice::<u32>(device, &ids, &[1, n])?;
+        let last = Tensor::from_slice::<u32>(device, &[n as u32 - 1], &[1])?;
         let input = CausalInput {
             rows: Some(&last),
             ..CausalInput::new(&ids)
@@ -28,7 +28,7 @@ fn check_cache(device: &Device, model: &dyn CausalModel, lengths: [usize; 3]) ->
     let rows: Vec<u32> = (0..3)
         .map(|row| (row * TIME + lengths[row] - 1) as u32)
         .collect();
-    let rows = Tensor::ids(device, &rows, &[3])?;
+    let rows = Tensor::from_slice::<u32>(device, &rows, &[3])?;
     let logits =
         model.logits_cached(&tokens(device, 0..3, 0)?, &lengths, Some(&rows), &mut cache)?;
     assert_eq!(cache.lengths(), lengths);
@@ -53,7 +53,7 @@ fn check_cache(device: &Device, model: &dyn CausalModel, lengths: [usize; 3]) ->
         let next: Vec<u32> = next.collect();
         let logits = match step {
             0 | 3 => {
-                let ids = Tensor::ids(device, &next, &[next.len(), 1])?;
+                let ids = Tensor::from_slice::<u32>(device, &next, &[next.len(), 1])?;
                 model.logits_cached(&ids, &vec![1; next.len()], None, &mut cache)?
             }
             _ => recorded.logits(&next, &mut cache)?,
@@ -121,7 +121,7 @@ fn tokens_that_a_cache_has_no_place_for_are_refused() -> Result<()> {
     let text = refused(&[1], &mut cache);
     let expected = "key/value cache: 1 rows of ids and 1 counts, expected 2 of the sequences";
     assert_eq!(text, expected);
-    let long = Tensor::ids(&device, &[1; 65], &[1, 65])?;
+    let long = Tensor::from_slice::<u32>(&device, &[1; 65], &[1, 65])?;
     let error = model.forward(&long, &Mode::eval()).expect_err("too long");
     let expected = "causal model: ids has shape [1, 65], expected [batch, time] with at most 64 \
                     positions";
@@ -137,7 +137,7 @@ fn a_cache_of_the_other_arithmetic_is_refused() -> Result<()> {
     let refused = |own: &Device, other: &Device| -> Result<String> {
         let model = Model::new(own, 3, |b| CausalLm::new(b, &small("llama3")))?;
         let mut cache = model.cache(other, 1, 12)?;
-        let ids = Tensor::ids(own, &[1], &[1, 1])?;
+        let ids = Tensor::from_slice::<u32>(own, &[1], &[1, 1])?;
         let result = no_grad(|| model.logits_cached(&ids, &[1], None, &mut cache));
         Ok(result.expect_err("refused").to_string())
     };

@@ -92,7 +92,7 @@ impl Fixture {
             .iter()
             .map(|&word| if word > 1 << 31 { ignored } else { word })
             .collect();
-        Ok(Tensor::ids(device, &words, shape)?)
+        Ok(Tensor::from_slice::<u32>(device, &words, shape)?)
     }
 }
 
@@ -201,7 +201,7 @@ fn check(device: &Device, name: &str) -> Result {
     let logits = model.logits(&CausalInput::new(&ids), &mode)?;
     assert_near(
         name,
-        &logits.to_vec()?,
+        &logits.to_vec::<f32>()?,
         &fixture.floats("logits"),
         LOGIT_TOLERANCE,
     );
@@ -211,7 +211,7 @@ fn check(device: &Device, name: &str) -> Result {
         .filter(|&&id| id < 1 << 31);
     let scale = Tensor::from_slice(device, &[1.0 / counted.count() as f32], &[1])?;
     let loss = logits.cross_entropy_scaled(&targets, &scale, 0.0)?;
-    assert_near(name, &loss.to_vec()?, &fixture.floats("loss"), 1e-5);
+    assert_near(name, &loss.to_vec::<f32>()?, &fixture.floats("loss"), 1e-5);
     loss.backward_with(&BackwardPlan::default())?;
     model.weights().check_gradients()?;
     let weights = model.weights();

@@ -66,27 +66,31 @@ fn rounded(device: &Device, folder: &Folder, dtype: DType) -> Result<Model<Causa
     for parameter in model.weights().parameters() {
         if parameter.shape().len() == 2 {
             let values = parameter.tensor()?.detach().to_dtype(dtype)?;
-            let values = values.to_dtype(DType::F32)?.to_vec()?;
-            device.upload_f32(&parameter.tensor()?.detach().buffer()?, &values)?;
+            let values = values.to_dtype(DType::F32)?.to_vec::<f32>()?;
+            device.upload(&parameter.tensor()?.detach().buffer()?, &values)?;
         }
     }
     Ok(model)
 }
 
 fn bits(tensor: &Tensor) -> Result<Vec<u32>> {
-    Ok(tensor.to_vec()?.into_iter().map(f32::to_bits).collect())
+    Ok(tensor
+        .to_vec::<f32>()?
+        .into_iter()
+        .map(f32::to_bits)
+        .collect())
 }
 
 /// Logits of two whole sequences, and of one of them through a cache, token by token behind a prompt.
 fn logits(model: &CausalLm, device: &Device) -> Result<Vec<Vec<u32>>> {
     let ids: Vec<u32> = (0..18).map(|at| (at * 7 + 3) % VOCABULARY as u32).collect();
     no_grad(|| {
-        let whole = Tensor::ids(device, &ids, &[2, 9])?;
+        let whole = Tensor::from_slice::<u32>(device, &ids, &[2, 9])?;
         let all = model.logits(&CausalInput::new(&whole), &Mode::eval())?;
         let mut found = vec![bits(&all)?];
         let mut cache = model.cache(device, 1, 16)?;
         for (at, n) in [(0, 7), (7, 1), (8, 1)] {
-            let ids = Tensor::ids(device, &ids[at..at + n], &[1, n])?;
+            let ids = Tensor::from_slice::<u32>(device, &ids[at..at + n], &[1, n])?;
             found.push(bits(&model.logits_cached(&ids, &[n], None, &mut cache)?)?);
         }
         let joined = found[1..].concat();
@@ -196,7 +200,7 @@ fn unfitting_types_and_values_are_refused() -> Result<()> {
     let mut values = vec![65_519.0; 960];
     model.load(parameter, &values)?;
     assert_eq!(
-        parameter.tensor()?.to_dtype(DType::F32)?.to_vec()?[0],
+        parameter.tensor()?.to_dtype(DType::F32)?.to_vec::<f32>()?[0],
         65_504.0
     );
     values[7] = -65_520.0;

@@ -151,9 +151,9 @@ fn experts_over_all_tokens_have_the_logits_of_experts_over_their_own() -> Result
         let own = Model::new(&device, 3, |b| CausalLm::new(b, &mixed()))?;
         let all = Model::new(&device, 3, |b| CausalLm::new(b, &biased))?;
         for parameter in own.weights().parameters() {
-            let (values, name) = (parameter.tensor()?.to_vec()?, parameter.name());
+            let (values, name) = (parameter.tensor()?.to_vec::<f32>()?, parameter.name());
             let other = all.weights().get(name).expect("there").tensor()?;
-            device.upload_f32(&other.buffer()?, &values)?;
+            device.upload(&other.buffer()?, &values)?;
         }
         let ids = tokens(&device, 0..BATCH, 0)?;
         let mode = Mode::eval();
@@ -178,19 +178,19 @@ fn a_tied_embedding_has_the_sum_of_both_gradients() -> Result<()> {
     };
     let tied = Model::new(&device, 3, |b| CausalLm::new(b, &tied))?;
     let free = Model::new(&device, 3, |b| CausalLm::new(b, &free))?;
-    let table = tied.weights().parameters()[0].tensor()?.to_vec()?;
+    let table = tied.weights().parameters()[0].tensor()?.to_vec::<f32>()?;
     let output = free
         .weights()
         .get("lm_head.weight")
         .expect("free")
         .tensor()?;
-    device.upload_f32(&output.buffer()?, &table)?;
+    device.upload(&output.buffer()?, &table)?;
     for (micro, shards) in [(8, 1), (8, 4), (2, 4), (1, 1)] {
         gradient(&tied, micro, shards)?;
         gradient(&free, micro, shards)?;
         let of = |model: &Model<CausalLm>, name: &str| -> Result<Vec<f32>> {
             let gradient = model.weights().get(name).expect("there").tensor()?.grad();
-            Ok(gradient.expect("reached").to_vec()?)
+            Ok(gradient.expect("reached").to_vec::<f32>()?)
         };
         let sum = of(&free, "model.embed_tokens.weight")?
             .into_iter()
@@ -238,7 +238,7 @@ fn check_documents(device: &Device, model: &dyn CausalModel) -> Result<()> {
     let cut = 4;
     let start = |at| if at < cut { 0 } else { cut as u32 };
     let starts: Vec<u32> = (0..TIME).map(start).collect();
-    let starts = Tensor::ids(device, &starts.repeat(2), &[2, TIME])?;
+    let starts = Tensor::from_slice::<u32>(device, &starts.repeat(2), &[2, TIME])?;
     let ids = tokens(device, 0..2, 0)?;
     let input = CausalInput {
         documents: Some(&starts),
@@ -292,9 +292,12 @@ fn gradient_of_rows<M: CausalModel>(
         }
         let ids = |shift: usize| -> Result<Tensor> {
             let ids: Vec<u32> = (0..time).map(|at| token(0, first + at + shift)).collect();
-            Ok(Tensor::ids(device, &ids, &[1, time])?.with_samples(0)?)
+            Ok(Tensor::from_slice::<u32>(device, &ids, &[1, time])?.with_samples(0)?)
         };
-        let (tokens, starts) = (ids(0)?, Tensor::ids(device, &starts, &[1, time])?);
+        let (tokens, starts) = (
+            ids(0)?,
+            Tensor::from_slice::<u32>(device, &starts, &[1, time])?,
+        );
         let input = CausalInput {
             documents: (documents.len() > 1).then_some(&starts),
             ..CausalInput::new(&tokens)

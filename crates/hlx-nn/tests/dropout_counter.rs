@@ -21,7 +21,7 @@ fn ones(device: &Device) -> Result<Tensor> {
 }
 
 fn gradient(x: &Tensor) -> Result<Vec<f32>> {
-    Ok(x.grad().expect("a gradient").to_vec()?)
+    Ok(x.grad().expect("a gradient").to_vec::<f32>()?)
 }
 
 /// The masks of passes, by explicit numbers.
@@ -29,7 +29,7 @@ fn expected(device: &Device, n: u32) -> Result<Vec<Vec<f32>>> {
     let (model, mode) = (model(device)?, Mode::train(device, 7)?);
     let mask = |step| {
         mode.set_counter(step, 0)?;
-        Ok(forward(&model, &ones(device)?, &mode)?.to_vec()?)
+        Ok(forward(&model, &ones(device)?, &mode)?.to_vec::<f32>()?)
     };
     let masks = (0..n).map(mask).collect::<Result<Vec<_>>>()?;
     for (i, mask) in masks.iter().enumerate() {
@@ -51,7 +51,7 @@ fn plain(
         let x = ones(device)?;
         let y = again(&x, mode)?;
         y.sum()?.backward()?;
-        let mask = y.to_vec()?;
+        let mask = y.to_vec::<f32>()?;
         assert_eq!(gradient(&x)?, mask, "{}", device.info());
         Ok(mask)
     };
@@ -114,7 +114,7 @@ fn each_replay_of_a_recorded_pass_draws_new_masks() -> Result<()> {
             let (model, x) = (model(&device)?, ones(&device)?);
             let mode = Mode::train(&device, 7)?.with_recomputation(recompute);
             // A pass before the recording, and one between the replays.
-            assert_eq!(forward(&model, &x, &mode)?.to_vec()?, masks[0]);
+            assert_eq!(forward(&model, &x, &mode)?.to_vec::<f32>()?, masks[0]);
             let (graph, y) = device.record(|| {
                 let y = mode.block(model.module(), &x, forward)?;
                 y.sum()?.backward()?;
@@ -122,11 +122,11 @@ fn each_replay_of_a_recorded_pass_draws_new_masks() -> Result<()> {
             })?;
             for (at, mask) in masks.iter().enumerate().skip(1) {
                 if at == 3 {
-                    assert_eq!(forward(&model, &x, &mode)?.to_vec()?, *mask);
+                    assert_eq!(forward(&model, &x, &mode)?.to_vec::<f32>()?, *mask);
                     continue;
                 }
                 graph.replay()?;
-                assert_eq!(y.to_vec()?, *mask, "{} {at}", device.info());
+                assert_eq!(y.to_vec::<f32>()?, *mask, "{} {at}", device.info());
                 assert_eq!(gradient(&x)?, *mask, "{} {at}", device.info());
             }
         }

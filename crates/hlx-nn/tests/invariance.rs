@@ -31,9 +31,9 @@ fn token(sample: usize, time: usize) -> u32 {
 fn logits(model: &Model<Transformer>, ids: &[u32], batch: usize) -> Result<Vec<f32>> {
     let device = model.weights().device();
     let time = ids.len() / batch;
-    let ids = Tensor::ids(device, ids, &[batch, time])?;
+    let ids = Tensor::from_slice::<u32>(device, ids, &[batch, time])?;
     let logits = model.forward(&ids, &Mode::eval())?;
-    Ok(logits.to_vec()?)
+    Ok(logits.to_vec::<f32>()?)
 }
 
 fn words(values: &[f32]) -> Vec<u32> {
@@ -91,11 +91,11 @@ fn the_logits_of_chosen_positions_have_the_bits_of_all_logits() -> Result<()> {
         let model = Model::new(&device, 3, |b| Transformer::new(b, &config(0.0)))?;
         let all = words(&logits(&model, &ids, batch)?);
         let mode = Mode::eval();
-        let ids = Tensor::ids(&device, &ids, &[batch, time])?;
-        let rows = Tensor::ids(&device, &chosen, &[chosen.len()])?;
+        let ids = Tensor::from_slice::<u32>(&device, &ids, &[batch, time])?;
+        let rows = Tensor::from_slice::<u32>(&device, &chosen, &[chosen.len()])?;
         let found = model.forward_at(&ids, &mode, &rows)?;
         assert_eq!(found.shape(), [4, 29]);
-        let found = words(&found.to_vec()?);
+        let found = words(&found.to_vec::<f32>()?);
         for (found, &row) in found.chunks(29).zip(&chosen) {
             assert_eq!(
                 found,
@@ -147,8 +147,9 @@ fn gradient(model: &Model<Transformer>, micro: usize, shards: usize, step: u32) 
     let mode = Mode::train(device, 77)?;
     for pass in &plan.passes {
         let range = pass.first_sample * TIME..(pass.first_sample + micro) * TIME;
-        let ids = Tensor::ids(device, &ids[range.clone()], &[micro, TIME])?.with_samples(0)?;
-        let targets = Tensor::ids(device, &targets[range], &[micro, TIME])?;
+        let ids = Tensor::from_slice::<u32>(device, &ids[range.clone()], &[micro, TIME])?
+            .with_samples(0)?;
+        let targets = Tensor::from_slice::<u32>(device, &targets[range], &[micro, TIME])?;
         mode.set_counter(step, pass.first_sample as u32)?;
         let logits = model.forward(&ids, &mode)?;
         logits
@@ -228,8 +229,8 @@ fn train(device: &Device, recorded: bool) -> Result<[String; 2]> {
         targets,
         scale,
     } = batch();
-    let ids = Tensor::ids(device, &ids, &[BATCH, TIME])?.with_samples(0)?;
-    let targets = Tensor::ids(device, &targets, &[BATCH, TIME])?;
+    let ids = Tensor::from_slice::<u32>(device, &ids, &[BATCH, TIME])?.with_samples(0)?;
+    let targets = Tensor::from_slice::<u32>(device, &targets, &[BATCH, TIME])?;
     let scale = Tensor::from_slice(device, &[scale], &[1])?;
     let mode = Mode::train(device, 77)?;
     let plan = BackwardPlan {
@@ -281,7 +282,7 @@ fn ids_of_another_shape_are_refused() -> Result<()> {
     let device = hlx_core::testing::cpu()?;
     let model = Model::new(&device, 3, |b| Transformer::new(b, &config(0.0)))?;
     for shape in [&[38][..], &[1, 38]] {
-        let ids = Tensor::ids(&device, &[1; 38], shape)?;
+        let ids = Tensor::from_slice::<u32>(&device, &[1; 38], shape)?;
         let error = model.forward(&ids, &Mode::eval());
         let expected = format!(
             "transformer: ids has shape {shape:?}, expected [batch, time] with at most 37 positions"

@@ -55,7 +55,7 @@ impl Fixture {
         let file = SafeTensors::deserialize(&self.bytes)?;
         if file.tensor(name)?.dtype() == Dtype::I32 {
             let ids: Vec<u32> = values.iter().map(|value| *value as u32).collect();
-            return Ok(Tensor::ids(device, &ids, shape)?);
+            return Ok(Tensor::from_slice::<u32>(device, &ids, shape)?);
         }
         let values: Vec<f32> = values.iter().map(|value| *value as f32).collect();
         Ok(Tensor::from_slice(device, &values, shape)?)
@@ -86,8 +86,8 @@ impl Fixture {
         let (shape, expected) = self.get(name)?;
         assert_eq!(found.shape(), shape, "{name}");
         let found: Vec<f64> = match found.dtype() {
-            hlx_autograd::DType::U32 => found.to_ids()?.into_iter().map(f64::from).collect(),
-            _ => found.to_vec()?.into_iter().map(f64::from).collect(),
+            hlx_autograd::DType::U32 => found.to_vec::<u32>()?.into_iter().map(f64::from).collect(),
+            _ => found.to_vec::<f32>()?.into_iter().map(f64::from).collect(),
         };
         let largest = expected
             .iter()
@@ -350,8 +350,10 @@ fn a_state_dict_saved_by_pytorch_loads_and_is_saved_again() -> Result<(), Error>
     for (name, tensor) in model.weights().state_dict()? {
         let view = file.tensor(&name)?;
         let values: Vec<f64> = match tensor.dtype() {
-            hlx_autograd::DType::U32 => tensor.to_ids()?.into_iter().map(f64::from).collect(),
-            _ => tensor.to_vec()?.into_iter().map(f64::from).collect(),
+            hlx_autograd::DType::U32 => {
+                tensor.to_vec::<u32>()?.into_iter().map(f64::from).collect()
+            }
+            _ => tensor.to_vec::<f32>()?.into_iter().map(f64::from).collect(),
         };
         assert_eq!(
             (tensor.shape(), values),
@@ -401,7 +403,7 @@ fn initial_values_have_pytorchs_distributions() -> Result<(), Error> {
         (conv.weight.tensor()?, 16 * 9),
         (back.weight.tensor()?, 36 * 4),
     ] {
-        let (values, bound) = (values.to_vec()?, 1.0 / (fan_in as f32).sqrt());
+        let (values, bound) = (values.to_vec::<f32>()?, 1.0 / (fan_in as f32).sqrt());
         let top = values
             .iter()
             .fold(0.0_f32, |top, value| top.max(value.abs()));
@@ -413,7 +415,12 @@ fn initial_values_have_pytorchs_distributions() -> Result<(), Error> {
             "{square}"
         );
     }
-    let bias = conv.bias.as_ref().ok_or("no bias")?.tensor()?.to_vec()?;
+    let bias = conv
+        .bias
+        .as_ref()
+        .ok_or("no bias")?
+        .tensor()?
+        .to_vec::<f32>()?;
     assert!(
         bias.iter()
             .all(|value| value.abs() <= 1.0 / 12.0 && *value != 0.0)
@@ -440,7 +447,7 @@ fn initial_values_have_pytorchs_distributions() -> Result<(), Error> {
             .as_ref()
             .ok_or("none")?
             .tensor()?
-            .to_vec()?,
+            .to_vec::<f32>()?,
         [1.0; 3]
     );
     Ok(())
@@ -464,7 +471,7 @@ fn unfitting_inputs_are_refused_with_the_layers_name() -> Result<(), Error> {
     let other = x.narrow(1, 0, 2)?;
     let expected = "batch_norm: weight has shape [3], expected [2]";
     assert_eq!(message(&other, &train), expected);
-    let ids = Tensor::ids(&device, &[IGNORE_INDEX], &[1])?;
+    let ids = Tensor::from_slice::<u32>(&device, &[IGNORE_INDEX], &[1])?;
     assert!(message(&ids, &train).contains("BatchNorm2d: the input has shape [1]"));
     Ok(())
 }

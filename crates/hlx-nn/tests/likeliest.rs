@@ -49,7 +49,7 @@ fn ids_are_those_of_a_search_of_equal_ones_the_first() -> Result<()> {
         for vocabulary in [1, 5, 128, 129, 4097, 10_007] {
             let rows = rows(vocabulary);
             let logits = Tensor::from_slice(device, &rows.concat(), &[rows.len(), vocabulary])?;
-            let found = likeliest(&logits)?.to_ids()?;
+            let found = likeliest(&logits)?.to_vec::<u32>()?;
             let expected: Vec<u32> = rows.iter().map(|row| searched(row)).collect();
             assert_eq!(found, expected, "{vocabulary} {}", device.info());
         }
@@ -58,7 +58,7 @@ fn ids_are_those_of_a_search_of_equal_ones_the_first() -> Result<()> {
             let mut row = vec![f32::INFINITY; 300];
             row[place] = f32::NAN;
             let logits = Tensor::from_slice(device, &[row, vec![1.0; 300]].concat(), &[2, 300])?;
-            let found = likeliest(&logits)?.to_ids()?;
+            let found = likeliest(&logits)?.to_vec::<u32>()?;
             assert!(found[0] >= 300 && found[1] == 0, "{found:?}");
         }
     }
@@ -78,14 +78,14 @@ fn a_recorded_step_gives_logits_or_the_likeliest_tokens() -> Result<()> {
             let mut caches = [model.cache(device, 2, 16)?, model.cache(device, 2, 16)?];
             let mut steps = [TokenStep::new(&*model), TokenStep::new(&*model)];
             for ids in [[7, 8], [9, 7], [8, 7], [1, 2]] {
-                let logits = steps[0].logits(&ids, &mut caches[0])?.to_vec()?;
+                let logits = steps[0].logits(&ids, &mut caches[0])?.to_vec::<f32>()?;
                 let expected: Vec<u32> = logits.chunks(300).map(searched).collect();
                 let found = match ids {
                     [8, 7] => likeliest(&steps[1].logits(&ids, &mut caches[1])?)?,
                     _ => steps[1].likeliest(&ids, &mut caches[1])?,
                 };
                 assert_eq!(found.shape(), [2]);
-                assert_eq!(found.to_ids()?, expected, "{}", device.info());
+                assert_eq!(found.to_vec::<u32>()?, expected, "{}", device.info());
             }
             Ok(())
         })?;

@@ -57,9 +57,9 @@ fn assert_close(what: &str, found: &[f32], expected: &[f32]) {
 
 fn logits(model: &Model<CausalLm>) -> Result<Vec<f32>> {
     let words: Vec<u32> = fixture("ids").iter().map(|id| id.to_bits()).collect();
-    let ids = Tensor::ids(model.weights().device(), &words, &[2, 6])?;
+    let ids = Tensor::from_slice::<u32>(model.weights().device(), &words, &[2, 6])?;
     let logits = no_grad(|| model.logits(&CausalInput::new(&ids), &Mode::eval()))?;
-    Ok(logits.to_vec()?)
+    Ok(logits.to_vec::<f32>()?)
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn gpt2(device: &Device, targets: &[&str]) -> Result<(Model<CausalLm>, LoraConfi
         let values: Vec<f32> = (0..n)
             .map(|i| ((i + 7 * number + 1) as f32).sin())
             .collect();
-        device.upload_f32(&b.tensor()?.detach().buffer()?, &values)?;
+        device.upload(&b.tensor()?.detach().buffer()?, &values)?;
     }
     Ok((model, lora))
 }
@@ -175,7 +175,7 @@ fn adapters_of_one_module_are_joined_and_taken_apart() -> Result<()> {
                 model
                     .weights()
                     .get(&name)
-                    .map(|one| Ok::<_, NnError>(one.tensor()?.detach().to_vec()?))
+                    .map(|one| Ok::<_, NnError>(one.tensor()?.detach().to_vec::<f32>()?))
             };
             let factors = own("lora_A").zip(own("lora_B"));
             let factors = factors

@@ -59,20 +59,24 @@ fn pefts_adapter_computes_what_peft_computes() -> Result<()> {
             Ok(weights.get(name).expect(name).tensor()?.detach())
         };
         for name in base {
-            device.upload_f32(&values(name)?.buffer()?, &fixture(&format!("base.{name}")))?;
+            device.upload(&values(name)?.buffer()?, &fixture(&format!("base.{name}")))?;
         }
         weights.load_lora(ADAPTER, Architecture::Custom)?;
         weights.freeze_all_but_lora()?;
         let x = Tensor::from_slice(device, &fixture("x"), &[4, 5])?;
         let y = net.forward(&x, &Mode::eval())?;
-        assert_close("y", &y.to_vec()?, &fixture("y"));
+        assert_close("y", &y.to_vec::<f32>()?, &fixture("y"));
         y.square()?.sum()?.backward()?;
         for parameter in weights
             .parameters()
             .iter()
             .filter(|one| one.requires_grad())
         {
-            let gradient = parameter.tensor()?.grad().expect("a gradient").to_vec()?;
+            let gradient = parameter
+                .tensor()?
+                .grad()
+                .expect("a gradient")
+                .to_vec::<f32>()?;
             let name = format!("gradient.{}", parameter.name());
             assert_close(&name, &gradient, &fixture(&name));
         }
@@ -91,7 +95,7 @@ fn pefts_adapter_computes_what_peft_computes() -> Result<()> {
         }
         weights.merge_lora(&config)?;
         for name in base {
-            let merged = values(name)?.to_vec()?;
+            let merged = values(name)?.to_vec::<f32>()?;
             assert_close(name, &merged, &fixture(&format!("merged.{name}")));
         }
     }

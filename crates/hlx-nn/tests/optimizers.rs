@@ -45,14 +45,16 @@ fn follow<O: Optimizer>(
     mut optimizer: O,
     rule: impl Fn(&mut [f64; 3], f64, i32),
 ) -> Result<()> {
-    let start = weights.parameters()[0].tensor()?.to_vec()?;
+    let start = weights.parameters()[0].tensor()?.to_vec::<f32>()?;
     let mut reference: Vec<[f64; 3]> = start.iter().map(|&w| [f64::from(w), 0.0, 0.0]).collect();
     for n in 1..=20 {
         backward(weights)?;
         optimizer.step(weights, RATE)?;
         let gradients: Vec<f64> = (0..N).map(|i| gradient(reference[i][0], i)).collect();
         let norm = gradients.iter().map(|g| g * g).sum::<f64>().sqrt();
-        let measured = weights.device().download_f32(optimizer.gradient_norm())?[0];
+        let measured = weights
+            .device()
+            .download::<f32>(optimizer.gradient_norm())?[0];
         assert!(
             (f64::from(measured) - norm).abs() < 1e-4 * norm,
             "{measured} {norm}"
@@ -62,7 +64,7 @@ fn follow<O: Optimizer>(
             rule(values, gradient * factor, n);
         }
     }
-    let found = weights.parameters()[0].tensor()?.to_vec()?;
+    let found = weights.parameters()[0].tensor()?.to_vec::<f32>()?;
     for (i, (found, [expected, ..])) in found.iter().zip(&reference).enumerate() {
         let distance = (f64::from(*found) - expected).abs();
         assert!(
@@ -219,7 +221,7 @@ fn a_perceptron_learns_exclusive_or() -> Result<()> {
     let loss = network
         .forward(&x, &Mode::eval())?
         .mse_loss(&y, LossReduction::Mean)?
-        .to_vec()?[0];
+        .to_vec::<f32>()?[0];
     assert!(loss < 1e-3, "the loss is {loss} after 300 steps");
     Ok(())
 }

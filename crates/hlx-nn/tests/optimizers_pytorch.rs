@@ -378,7 +378,7 @@ fn gradients_are_clipped_in_place_as_pytorch_does() -> Result<(), Error> {
         let norm = squares.sum::<f64>().sqrt();
         for (max_norm, factor) in [(2.0, 2.0 / (norm + 1e-6)), (1e3, 1.0)] {
             backward(&weights, &fixture, 0)?;
-            let found = device.download_f32(&clip_grad_norm_(&weights, max_norm)?)?[0];
+            let found = device.download::<f32>(&clip_grad_norm_(&weights, max_norm)?)?[0];
             assert!(
                 (f64::from(found) - norm).abs() < 1e-5 * norm,
                 "{found} {norm}"

@@ -118,8 +118,8 @@ impl Fixture {
         let (_, targets) = &self.ids["input.targets"];
         let counted = targets.iter().filter(|target| **target != u32::MAX).count();
         Ok([
-            Tensor::ids(device, ids, shape)?.with_samples(0)?,
-            Tensor::ids(device, targets, shape)?,
+            Tensor::from_slice::<u32>(device, ids, shape)?.with_samples(0)?,
+            Tensor::from_slice::<u32>(device, targets, shape)?,
             Tensor::from_slice(device, &[1.0 / counted as f32], &[1])?,
         ])
     }
@@ -154,10 +154,10 @@ fn loss_logits_and_every_gradient_agree() -> Result<(), Error> {
         let mode = Mode::eval();
         for shards in [1, 4] {
             let logits = model.forward(&ids, &mode)?;
-            let found = distance(&logits.to_vec()?, &fixture.values["logits64"]);
+            let found = distance(&logits.to_vec::<f32>()?, &fixture.values["logits64"]);
             assert!(found < LOGIT_TOLERANCE, "logits: {found}");
             let loss = logits.cross_entropy_scaled(&targets, &scale, 0.0)?;
-            let found = distance(&loss.to_vec()?, &fixture.values["loss64"]);
+            let found = distance(&loss.to_vec::<f32>()?, &fixture.values["loss64"]);
             assert!(found < LOSS_TOLERANCE, "loss: {found}");
             loss.backward_with(&BackwardPlan {
                 shards,
@@ -165,7 +165,11 @@ fn loss_logits_and_every_gradient_agree() -> Result<(), Error> {
             })?;
             for parameter in model.weights().parameters() {
                 let name = parameter.name();
-                let gradient = parameter.tensor()?.grad().ok_or("no gradient")?.to_vec()?;
+                let gradient = parameter
+                    .tensor()?
+                    .grad()
+                    .ok_or("no gradient")?
+                    .to_vec::<f32>()?;
                 let expected = &fixture.values[&format!("grad64.{name}")];
                 let found = distance(&gradient, expected) / largest(expected);
                 assert!(
@@ -206,9 +210,9 @@ fn ten_steps_of_adamw_agree() -> Result<(), Error> {
                 ..BackwardPlan::default()
             })?;
             optimizer.step(model.weights(), settings.learning_rate)?;
-            losses.extend(loss.to_vec()?);
+            losses.extend(loss.to_vec::<f32>()?);
             if step == 0 {
-                let norm = device.download_f32(optimizer.gradient_norm())?;
+                let norm = device.download::<f32>(optimizer.gradient_norm())?;
                 let expected = &fixture.values["norm64"];
                 let found = distance(&norm, expected) / expected[0];
                 assert!(found < GRADIENT_TOLERANCE, "norm: {found}");
@@ -218,7 +222,7 @@ fn ten_steps_of_adamw_agree() -> Result<(), Error> {
         assert!(found < STEP_TOLERANCE, "losses {losses:?}: {found}");
         for parameter in model.weights().parameters() {
             let name = parameter.name();
-            let values = parameter.tensor()?.to_vec()?;
+            let values = parameter.tensor()?.to_vec::<f32>()?;
             let expected = &fixture.values[&format!("final64.{name}")];
             for range in determined(name, values.len()) {
                 let found = distance(&values[range.clone()], &expected[range]);

@@ -63,7 +63,7 @@ impl Case<'_> {
             true => GRADIENT_TOLERANCE * largest.max(1e-3),
             false => TOLERANCE,
         };
-        for (i, (found, expected)) in found.to_vec()?.iter().zip(&expected).enumerate() {
+        for (i, (found, expected)) in found.to_vec::<f32>()?.iter().zip(&expected).enumerate() {
             let distance = (f64::from(*found) - expected).abs();
             assert!(
                 distance < tolerance,
@@ -264,7 +264,10 @@ fn a_sample_has_the_bits_that_it_has_alone() -> Result<(), Error> {
     for sample in 0..3 {
         let alone = model.forward(&x.select(1, sample)?, &eval)?;
         assert_eq!(alone.shape(), [5, 12]);
-        assert_eq!(alone.to_vec()?, whole.select(1, sample)?.to_vec()?);
+        assert_eq!(
+            alone.to_vec::<f32>()?,
+            whole.select(1, sample)?.to_vec::<f32>()?
+        );
     }
     Ok(())
 }

@@ -78,7 +78,7 @@ impl Run {
             let first = (begin * u64::from(self.stride)) as u32;
             let (inputs, out) = (device.alloc(len)?, device.alloc(len)?);
             functions::launch(device, function, (first, self.stride), &inputs, &out)?;
-            Ok(device.download_u32(&out)?)
+            Ok(device.download_words(&out)?)
         };
         let mut all = Comparison::default();
         overlapped(

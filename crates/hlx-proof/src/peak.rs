@@ -185,7 +185,7 @@ const GPU_TIME: Duration = Duration::from_millis(200);
 /// What the device reports.
 pub fn measure(device: &Device) -> Result<Peak, KernelError> {
     let sizes = Sizes::of(device);
-    let x = device.buffer_f32(&vec![0.5; sizes.elements])?;
+    let x = device.buffer_of(&vec![0.5; sizes.elements])?;
     let y = device.alloc(sizes.elements)?;
     let seconds = fastest(device, sizes.repeats, || {
         multiply_add(device, &x, &y, sizes.steps, [0.999, 0.001])
@@ -248,7 +248,7 @@ mod tests {
         let device = hlx_core::testing::cpu()?;
         let peak = measure(&device)?;
         assert!(peak.flops > 1e6 && peak.bytes > 1e6, "{peak:?}");
-        let x = device.buffer_f32(&[1.0])?;
+        let x = device.buffer_of(&[1.0])?;
         let refused = multiply_add(&device, &x, &device.alloc(1)?, 17, [1.0, 0.0]);
         let text = refused.expect_err("refused").to_string();
         assert_eq!(text, "multiply_add: 17 steps, expected a multiple of 16");

@@ -15,7 +15,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::BadShape`] if the shape does not fit the buffer; [`StoreError::Device`] as
-    /// [`Device::download_f32`]; as [`Store::put_bytes`].
+    /// [`Device::download`]; as [`Store::put_bytes`].
     pub fn put_buffer_f32(
         &self,
         device: &Device,
@@ -53,7 +53,7 @@ impl Store {
         self.put_pieces(&header, |sink| {
             for start in (0..buffer.len()).step_by(WINDOW_WORDS) {
                 let len = WINDOW_WORDS.min(buffer.len() - start);
-                let words = device.download_u32(&buffer.slice(start, len)?)?;
+                let words = device.download_words(&buffer.slice(start, len)?)?;
                 bytes.clear();
                 bytes.extend(words.iter().flat_map(|&word| map(word).to_le_bytes()));
                 sink(&bytes)?;
@@ -67,14 +67,14 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::WrongKind`] for another dtype; [`StoreError::Device`] as [`Device::alloc`]
-    /// and [`Device::upload_f32`]; as [`Store::get_tensor`].
+    /// and [`Device::upload`]; as [`Store::get_tensor`].
     pub fn get_buffer_f32(
         &self,
         device: &Device,
         handle: &Handle,
     ) -> Result<(Buffer, Vec<usize>), StoreError> {
         self.get_buffer(device, Dtype::F32, handle, |window, words| {
-            device.upload_f32(window, bytemuck::cast_slice(words))
+            device.upload(window, bytemuck::cast_slice(words))
         })
     }
 
@@ -89,7 +89,7 @@ impl Store {
         handle: &Handle,
     ) -> Result<(Buffer, Vec<usize>), StoreError> {
         self.get_buffer(device, Dtype::U32, handle, |window, words| {
-            device.upload_u32(window, words)
+            device.upload_words(window, words)
         })
     }
 

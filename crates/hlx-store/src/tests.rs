@@ -440,7 +440,7 @@ fn buffers_of_every_device_share_a_handle() {
         3.0,
     ];
     for device in hlx_core::testing::own_devices() {
-        let buffer = device.buffer_f32(&values).expect("uploads");
+        let buffer = device.buffer_of(&values).expect("uploads");
         let handle = store
             .put_buffer_f32(&device, &[2, 3], &buffer)
             .expect("puts");
@@ -454,7 +454,7 @@ fn buffers_of_every_device_share_a_handle() {
         let (back, shape) = store.get_buffer_f32(&device, &handle).expect("gets");
         assert_eq!(shape, [2, 3]);
         let words: Vec<u32> = plain.map(f32::to_bits).to_vec();
-        assert_eq!(device.download_u32(&back).expect("downloads"), words);
+        assert_eq!(device.download_words(&back).expect("downloads"), words);
         let error = store
             .get_buffer_u32(&device, &handle)
             .expect_err("must fail");
@@ -464,10 +464,10 @@ fn buffers_of_every_device_share_a_handle() {
     // Larger than two windows of a transfer.
     let device = hlx_core::testing::cpu().expect("opens");
     let words: Vec<u32> = (0..(2 << 22) + 5).collect();
-    let buffer = device.buffer_u32(&words).expect("uploads");
+    let buffer = device.buffer_of::<u32>(&words).expect("uploads");
     let handle = store
         .put_buffer_u32(&device, &[words.len()], &buffer)
         .expect("puts");
     let (back, _) = store.get_buffer_u32(&device, &handle).expect("gets");
-    assert!(device.download_u32(&back).expect("downloads") == words);
+    assert!(device.download_words(&back).expect("downloads") == words);
 }

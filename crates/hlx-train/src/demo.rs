@@ -57,7 +57,7 @@ pub(crate) fn scalar_outputs(device: &Device) -> Result<(Epoch, Vec<f32>)> {
     let experiment = Experiment::new(device)?;
     let last = experiment.run(|_| {})?;
     let (output, _) = experiment.forward()?;
-    Ok((last, device.download_f32(&output)?))
+    Ok((last, device.download::<f32>(&output)?))
 }
 
 impl Experiment {
@@ -66,7 +66,7 @@ impl Experiment {
         loop {
             number += 1;
             let loss = self.epoch()?;
-            let weight = self.device.download_f32(&self.weight)?[0];
+            let weight = self.device.download::<f32>(&self.weight)?[0];
             let epoch = Epoch {
                 number,
                 loss,
@@ -84,7 +84,7 @@ impl Experiment {
             let count = |n: usize| arith::div(n as f32, 10.0);
             (1..=N_VALUES).map(count).collect::<Vec<f32>>()
         });
-        let x = device.buffer_f32(&values)?;
+        let x = device.buffer_of(&values)?;
         let hyper = Hyper {
             learning_rate: RATE,
             ..Hyper::default()
@@ -92,15 +92,15 @@ impl Experiment {
         let experiment = Self {
             device: device.clone(),
             target: device.alloc(N_VALUES)?,
-            weight: device.buffer_f32(&[TARGET])?,
-            mean: device.buffer_f32(&[1.0 / N_VALUES as f32])?,
-            hyper: device.buffer_u32(&hyper.to_words())?,
-            clip: device.buffer_f32(&[1.0])?,
+            weight: device.buffer_of(&[TARGET])?,
+            mean: device.buffer_of(&[1.0 / N_VALUES as f32])?,
+            hyper: device.buffer_of::<u32>(&hyper.to_words())?,
+            clip: device.buffer_of(&[1.0])?,
             x,
         };
         let (target, _) = experiment.forward()?;
         device.copy(&target, &experiment.target)?;
-        device.upload_f32(&experiment.weight, &[1.0])?;
+        device.upload(&experiment.weight, &[1.0])?;
         Ok(experiment)
     }
 
@@ -127,6 +127,6 @@ impl Experiment {
         sum(device, &dproduct, &dweight)?;
         let update = Update::new(&self.weight, &dweight, &self.hyper, &self.clip);
         sgd_step(device, &update)?;
-        Ok(device.download_f32(&loss)?[0])
+        Ok(device.download::<f32>(&loss)?[0])
     }
 }

@@ -183,7 +183,7 @@ pub fn checked_ids(model: &impl CausalModel, ids: &Tensor) -> Result<Tensor> {
         id.with_context(|| format!("ids: number {at} is outside of the vocabulary of {vocabulary}"))
     });
     let words = words.collect::<Result<Vec<u32>>>()?;
-    Ok(Tensor::ids(ids.device(), &words, ids.shape())?.with_samples(0)?)
+    Ok(Tensor::from_slice::<u32>(ids.device(), &words, ids.shape())?.with_samples(0)?)
 }
 
 /// Returns targets \[B, T\]; a negative one counts nothing, as -100 in PyTorch.
@@ -198,7 +198,7 @@ fn checked_targets(model: &impl CausalModel, targets: &Tensor) -> Result<(Tensor
     let words = words.collect::<Result<Vec<u32>>>()?;
     let counted = words.iter().filter(|&&id| id != IGNORE_INDEX).count();
     ensure!(counted > 0, "targets: none counts");
-    let targets = Tensor::ids(targets.device(), &words, targets.shape())?;
+    let targets = Tensor::from_slice::<u32>(targets.device(), &words, targets.shape())?;
     Ok((targets, counted))
 }
 
@@ -210,9 +210,9 @@ fn whole_numbers(ids: &Tensor, name: &str) -> Result<Vec<i64>> {
         ids.dtype()
     );
     Ok(match ids.dtype() {
-        DType::U32 => ids.to_ids()?.into_iter().map(i64::from).collect(),
+        DType::U32 => ids.to_vec::<u32>()?.into_iter().map(i64::from).collect(),
         _ => {
-            let wide = ids.to_dtype(DType::I32)?.to_elements::<i32>()?;
+            let wide = ids.to_dtype(DType::I32)?.to_vec::<i32>()?;
             wide.into_iter().map(i64::from).collect()
         }
     })

@@ -87,17 +87,19 @@ impl Rows {
     /// What the device reports.
     pub fn to_tensors(&self, device: &Device) -> Result<RowTensors> {
         let inputs = device
-            .buffer_u32(&self.inputs)?
+            .buffer_of::<u32>(&self.inputs)?
             .view_as(self.dtype, self.inputs.len())?;
         let documents = self.documents.as_ref();
-        let documents = documents.map(|columns| Tensor::ids(device, columns, &self.shape));
+        let documents =
+            documents.map(|columns| Tensor::from_slice::<u32>(device, columns, &self.shape));
         let lengths = self.lengths.as_ref();
-        let lengths = lengths.map(|lengths| Tensor::ids(device, lengths, &[lengths.len()]));
+        let lengths =
+            lengths.map(|lengths| Tensor::from_slice::<u32>(device, lengths, &[lengths.len()]));
         Ok(RowTensors {
             inputs: Tensor::from_buffer(device, inputs, &self.shape)?.with_samples(0)?,
             documents: documents.transpose()?,
             lengths: lengths.transpose()?,
-            targets: Tensor::ids(device, &self.targets, &self.target_shape)?,
+            targets: Tensor::from_slice::<u32>(device, &self.targets, &self.target_shape)?,
         })
     }
 
@@ -106,16 +108,16 @@ impl Rows {
     /// # Errors
     /// What the device reports.
     pub fn upload(&self, device: &Device, tensors: &RowTensors) -> Result<()> {
-        device.upload_u32(&tensors.inputs.buffer()?, &self.inputs)?;
+        device.upload_words(&tensors.inputs.buffer()?, &self.inputs)?;
         for (tensor, words) in [
             (&tensors.documents, &self.documents),
             (&tensors.lengths, &self.lengths),
         ] {
             if let Some((tensor, words)) = tensor.as_ref().zip(words.as_ref()) {
-                device.upload_u32(&tensor.buffer()?, words)?;
+                device.upload_words(&tensor.buffer()?, words)?;
             }
         }
-        Ok(device.upload_u32(&tensors.targets.buffer()?, &self.targets)?)
+        Ok(device.upload_words(&tensors.targets.buffer()?, &self.targets)?)
     }
 }
 
@@ -168,5 +170,5 @@ pub(crate) fn row_losses(model: &LanguageModel, rows: &Rows) -> Result<Vec<f32>>
         let logits = model.logits(&rows.input(), &Mode::eval())?;
         Ok(logits.cross_entropy_with_rows(&rows.targets, &one, 0.0)?.1)
     })?;
-    Ok(losses.to_vec()?)
+    Ok(losses.to_vec::<f32>()?)
 }

@@ -34,7 +34,7 @@ fn adapted(name: &str, config: &str, targets: &str) -> Scratch {
     place.succeeds(&[&train[..], &sets].concat());
     place.succeeds(&arguments("lora tuned --out adapter"));
     place.succeeds(&arguments("lora tuned --merge --out merged"));
-    let ids = Tensor::ids(&cpu(), &[5, 9, 2, 7], &[1, 4]).expect("made");
+    let ids = Tensor::from_slice::<u32>(&cpu(), &[5, 9, 2, 7], &[1, 4]).expect("made");
     save_npy(&place.join("ids.npy"), &ids).expect("written");
     place.write("short.txt", "the river of light, 12 of them");
     place

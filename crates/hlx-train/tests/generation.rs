@@ -130,9 +130,12 @@ fn searched(model: &LanguageModel, prompt: &[u32], n: usize) -> Vec<u32> {
     let mut ids = prompt.to_vec();
     for _ in 0..n {
         let held = &ids[ids.len().saturating_sub(model.max_positions())..];
-        let input = Tensor::ids(&device, held, &[1, held.len()]).expect("made");
+        let input = Tensor::from_slice::<u32>(&device, held, &[1, held.len()]).expect("made");
         let all = || model.logits(&CausalInput::new(&input), &Mode::eval());
-        let logits = no_grad(all).expect("computed").to_vec().expect("downloads");
+        let logits = no_grad(all)
+            .expect("computed")
+            .to_vec::<f32>()
+            .expect("downloads");
         ids.push(greedy(&logits[logits.len() - model.vocabulary()..]) as u32);
     }
     ids.split_off(prompt.len())
@@ -163,14 +166,14 @@ fn likeliest_tokens_are_found(arithmetic: Arithmetic) {
         let weights = model.weights();
         let table = weights.get("model.embed_tokens.weight").expect("there");
         let table = table.tensor().expect("built").detach();
-        let mut rows = table.to_vec().expect("downloads");
+        let mut rows = table.to_vec::<f32>().expect("downloads");
         // Token 2 k + 1 is token 2 k: of the two, the first is taken.
         for pair in rows.chunks_mut(2 * 16) {
             let (first, second) = pair.split_at_mut(16);
             second.copy_from_slice(first);
         }
         let buffer = table.buffer().expect("a buffer");
-        device.upload_f32(&buffer, &rows).expect("uploads");
+        device.upload(&buffer, &rows).expect("uploads");
         let options = TokenGeneration {
             slides: true,
             ..TokenGeneration::new(66, Sampling::default(), Vec::new())

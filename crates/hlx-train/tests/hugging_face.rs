@@ -30,11 +30,11 @@ fn a_model_is_imported_computed_and_exported() -> Result<()> {
     let n_parameters = model.weights().n_elements();
     assert_eq!(printed, format!("{n_parameters} parameters in mine\n"));
 
-    let ids = Tensor::ids(&device, &IDS, &[2, 3])?;
+    let ids = Tensor::from_slice::<u32>(&device, &IDS, &[2, 3])?;
     save_npy(&place.join("ids.npy"), &ids).expect("written");
-    let targets = Tensor::from_vec(&device, vec![2_i32, 3, -100, 20, 10, 5], &[2, 3])?;
+    let targets = Tensor::from_slice(&device, &[2_i32, 3, -100, 20, 10, 5], &[2, 3])?;
     save_npy(&place.join("targets.npy"), &targets).expect("written");
-    let expected = model.forward(&ids, &Mode::eval())?.to_vec()?;
+    let expected = model.forward(&ids, &Mode::eval())?.to_vec::<f32>()?;
     let mut printed = Vec::new();
     for name in ["mine", "hub"] {
         let inputs = [
@@ -56,7 +56,7 @@ fn a_model_is_imported_computed_and_exported() -> Result<()> {
         printed.push(place.succeeds(&[&inputs[..], &outputs].concat()));
         let logits = load_npy(&device, &place.join("l.npy")).expect("read");
         assert_eq!(logits.shape(), [2, 3, 31]);
-        assert_eq!(logits.to_vec()?, expected);
+        assert_eq!(logits.to_vec::<f32>()?, expected);
     }
     assert!(
         printed[0].starts_with("loss 3.") && printed[0] == printed[1],
@@ -93,10 +93,10 @@ fn what_cannot_be_read_is_said_in_one_line() -> Result<()> {
         save_npy(&place.join("ids.npy"), ids).expect("written");
         refused(&["logits", "hub", "--ids", "ids.npy", "--out", "l.npy"])
     };
-    let error = logits(&Tensor::ids(&device, &[1, 31], &[1, 2])?);
+    let error = logits(&Tensor::from_slice::<u32>(&device, &[1, 31], &[1, 2])?);
     let expected = "error: ids: number 1 is outside of the vocabulary of 31";
     assert_eq!(error, expected);
-    let error = logits(&Tensor::ids(&device, &[1; 9], &[1, 9])?);
+    let error = logits(&Tensor::from_slice::<u32>(&device, &[1; 9], &[1, 9])?);
     let expected = "error: causal model: ids has shape [1, 9], expected [batch, time] with at most \
                     8 positions";
     assert_eq!(error, expected);
@@ -121,7 +121,8 @@ fn what_cannot_be_read_is_said_in_one_line() -> Result<()> {
 #[test]
 fn a_line_about_a_folder_is_printed_once() {
     let place = Scratch::exported("hugging-face-line", SMALL_MODEL);
-    let ids = Tensor::ids(&hlx_core::testing::cpu().expect("opens"), &[5, 9], &[1, 2]);
+    let ids =
+        Tensor::from_slice::<u32>(&hlx_core::testing::cpu().expect("opens"), &[5, 9], &[1, 2]);
     save_npy(&place.join("ids.npy"), &ids.expect("made")).expect("written");
     let config = fs::read_to_string(place.join("hub/config.json")).expect("there");
     let config = config.replacen('{', "{ \"mlp_bias\": true,", 1);

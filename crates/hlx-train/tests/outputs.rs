@@ -18,7 +18,7 @@ fn exported(place: &Scratch, folder: &str, seed: u64) {
     export_hugging_face(model.weights(), &config, &place.join(folder)).expect("written");
     let settings = format!("{{\"seed\": {seed}}}");
     place.write(&format!("{folder}/generation_config.json"), &settings);
-    let ids = Tensor::ids(&device, &[1, 2, 3], &[1, 3]).expect("ids");
+    let ids = Tensor::from_slice::<u32>(&device, &[1, 2, 3], &[1, 3]).expect("ids");
     save_npy(&place.join("ids.npy"), &ids).expect("written");
 }
 

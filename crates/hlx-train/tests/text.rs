@@ -35,9 +35,12 @@ fn uncached(text: &TextModel, prompt: &[u32], n: usize) -> Vec<u32> {
     let mut ids = prompt.to_vec();
     for _ in 0..n {
         let device = text.model.device().expect("built");
-        let input = Tensor::ids(&device, &ids, &[1, ids.len()]).expect("made");
+        let input = Tensor::from_slice::<u32>(&device, &ids, &[1, ids.len()]).expect("made");
         let all = || text.model.logits(&CausalInput::new(&input), &Mode::eval());
-        let logits = no_grad(all).expect("computed").to_vec().expect("downloads");
+        let logits = no_grad(all)
+            .expect("computed")
+            .to_vec::<f32>()
+            .expect("downloads");
         let last = &logits[logits.len() - text.model.vocabulary()..];
         ids.push(greedy(last) as u32);
     }
@@ -311,7 +314,7 @@ fn matrices_in_16_bits_give_the_text_of_the_rounded_model() {
     let write = |model: &str, dtype: &[&str]| {
         place.succeeds(&[&["generate", model][..], &options, dtype].concat())
     };
-    let ids = Tensor::ids(
+    let ids = Tensor::from_slice::<u32>(
         &hlx_core::testing::cpu().expect("opens"),
         &[5, 9, 2],
         &[1, 3],

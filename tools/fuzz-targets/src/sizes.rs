@@ -59,7 +59,7 @@ impl Numbers<'_> {
 /// Moves a view of 64 numbers about, and reads what it shows.
 pub fn layouts(data: &[u8]) {
     let values: Vec<f32> = (0..64_u8).map(f32::from).collect();
-    let x = cpu().buffer_f32(&values).expect("64 numbers");
+    let x = cpu().buffer_of(&values).expect("64 numbers");
     let mut layout = Layout::contiguous(&[4, 16]).expect("64 numbers");
     let mut numbers = Numbers(data);
     for &size in HOSTILE.iter().filter(|&&size| size > 1 << 40) {
@@ -88,7 +88,7 @@ fn read(x: &hlx_core::Buffer, values: &[f32], layout: &Layout) {
     }
     assert_eq!(copied.is_ok(), is_inside, "{layout}: {copied:?}");
     if is_inside {
-        let found = cpu().download_f32(&out).expect("downloads");
+        let found = cpu().download::<f32>(&out).expect("downloads");
         let first = vec![0; layout.rank()];
         assert_eq!(found[0], values[layout.place(&first)], "{layout}");
     }

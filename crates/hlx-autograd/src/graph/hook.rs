@@ -96,7 +96,7 @@ impl Tensor {
     /// let x = Tensor::ones(&device, &[2], DType::F32)?.with_gradient();
     /// let hook = x.register_hook(|gradient| Ok(Some(gradient.mul(10.0)?)))?;
     /// x.mul(3.0)?.sum()?.backward()?;
-    /// assert_eq!(x.grad().unwrap().to_vec()?, [30.0, 30.0]);
+    /// assert_eq!(x.grad().unwrap().to_vec::<f32>()?, [30.0, 30.0]);
     /// hook.remove();
     /// # Ok::<(), hlx_autograd::AutogradError>(())
     /// ```
@@ -134,14 +134,14 @@ mod tests {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let copy = Arc::clone(&seen);
         y.register_hook(move |dy| {
-            copy.lock().expect("unpoisoned").push(dy.to_vec()?);
+            copy.lock().expect("unpoisoned").push(dy.to_vec::<f32>()?);
             Ok(None)
         })?;
         let hook = y.register_hook(|dy| Ok(Some(dy.mul(10.0)?)))?;
         // Two uses: the hook runs once, with their sum.
         y.add(&y)?.sum()?.backward()?;
         assert_eq!(*seen.lock().expect("unpoisoned"), [[2.0; 3]]);
-        assert_eq!(x.grad().expect("a gradient").to_vec()?, [40.0; 3]);
+        assert_eq!(x.grad().expect("a gradient").to_vec::<f32>()?, [40.0; 3]);
         hook.remove();
         hook.remove();
         Ok(())
@@ -160,11 +160,11 @@ mod tests {
             let twice = w.register_hook(|dw| Ok(Some(dw.mul(2.0)?)))?;
             let loss = || x.mul(&w)?.add(x.mul(&w)?)?.sum();
             loss()?.backward_with(&plan)?;
-            let hooked = w.grad().expect("a gradient").to_vec()?;
+            let hooked = w.grad().expect("a gradient").to_vec::<f32>()?;
             twice.remove();
             w.zero_grad();
             loss()?.backward_with(&plan)?;
-            let once = w.grad().expect("a gradient").to_vec()?;
+            let once = w.grad().expect("a gradient").to_vec::<f32>()?;
             for (one, two) in once.iter().zip(&hooked) {
                 assert_eq!(2.0 * one, *two);
             }

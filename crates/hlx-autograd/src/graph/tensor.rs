@@ -55,17 +55,17 @@ impl Tensor {
     )]
     pub fn from_slice(device: &Device, values: &[f32], shape: &[usize]) -> Result<Self> {
         check_count("from_slice", values.len(), shape)?;
-        Self::from_buffer(device, device.buffer_f32(values)?, shape)
+        Self::from_buffer(device, device.buffer_of(values)?, shape)
     }
 
     /// Uploads ids, such as tokens; no gradient flows into them.
     ///
     /// # Errors
     /// [`AutogradError::Shape`] if the shape's product is not the number of ids.
-    #[doc = example!("assert_eq!(Tensor::ids(&device, &[3, 1], &[2])?.to_ids()?, [3, 1]);")]
+    #[doc = example!("assert_eq!(Tensor::from_slice::<u32>(&device, &[3, 1], &[2])?.to_vec::<u32>()?, [3, 1]);")]
     pub fn ids(device: &Device, ids: &[u32], shape: &[usize]) -> Result<Self> {
         check_count("ids", ids.len(), shape)?;
-        Self::from_buffer(device, device.buffer_u32(ids)?, shape)
+        Self::from_buffer(device, device.buffer_of::<u32>(ids)?, shape)
     }
 
     /// Wraps a buffer of values; nothing is copied.
@@ -73,8 +73,8 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`] if the shape's product is not the buffer's length.
     #[doc = example!(
-        "let x = Tensor::from_buffer(&device, device.buffer_f32(&[1.0, 2.0])?, &[2, 1])?;",
-        "assert_eq!(x.to_vec()?, [1.0, 2.0]);"
+        "let x = Tensor::from_buffer(&device, device.buffer_of(&[1.0, 2.0])?, &[2, 1])?;",
+        "assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0]);"
     )]
     pub fn from_buffer(device: &Device, buffer: Buffer, shape: &[usize]) -> Result<Self> {
         check_count("from_buffer", buffer.len(), shape)?;
@@ -92,9 +92,9 @@ impl Tensor {
     #[doc = example!(
         "let gradient = device.alloc(2)?;",
         "let own = gradient.clone();",
-        "let w = Tensor::parameter(&device, \"w\", device.buffer_f32(&[1.0, 2.0])?, std::sync::Arc::new(move || Ok(own.clone())), &[2])?;",
+        "let w = Tensor::parameter(&device, \"w\", device.buffer_of(&[1.0, 2.0])?, std::sync::Arc::new(move || Ok(own.clone())), &[2])?;",
         "w.square()?.sum()?.backward()?;",
-        "assert_eq!(device.download_f32(&gradient)?, [2.0, 4.0]);"
+        "assert_eq!(device.download::<f32>(&gradient)?, [2.0, 4.0]);"
     )]
     pub fn parameter(
         device: &Device,
@@ -120,10 +120,10 @@ impl Tensor {
     #[doc = example!(
         "let [own, of_use] = [device.alloc(2)?, device.alloc(2)?];",
         "let (first, second) = (own.clone(), of_use.clone());",
-        "let w = Tensor::parameter(&device, \"w\", device.buffer_f32(&[1.0, 2.0])?, std::sync::Arc::new(move || Ok(first.clone())), &[2])?;",
+        "let w = Tensor::parameter(&device, \"w\", device.buffer_of(&[1.0, 2.0])?, std::sync::Arc::new(move || Ok(first.clone())), &[2])?;",
         "let again = w.another_use(std::sync::Arc::new(move || Ok(second.clone())))?;",
         "w.square()?.add(again.mul(3.0)?)?.sum()?.backward()?;",
-        "assert_eq!(w.grad().unwrap().to_vec()?, [5.0, 7.0]);"
+        "assert_eq!(w.grad().unwrap().to_vec::<f32>()?, [5.0, 7.0]);"
     )]
     pub fn another_use(&self, gradient: GradientSource) -> Result<Self> {
         let Some(leaf) = self.0.input.as_leaf() else {
@@ -384,7 +384,7 @@ impl Tensor {
         x: "let x = x.with_gradient();",
         "assert!(x.grad().is_none());",
         "x.sum()?.backward()?;",
-        "assert_eq!(x.grad().unwrap().to_vec()?, [1.0; 6]);"
+        "assert_eq!(x.grad().unwrap().to_vec::<f32>()?, [1.0; 6]);"
     )]
     pub fn grad(&self) -> Option<Tensor> {
         let slot = self.leaf()?.slot();

@@ -12,7 +12,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::DType`](crate::AutogradError::DType) for ids, and what the device
     /// reports.
-    #[doc = example!(x: "assert_eq!(x.activation(Activation::ReLU)?.to_vec()?, x.to_vec()?);")]
+    #[doc = example!(x: "assert_eq!(x.activation(Activation::ReLU)?.to_vec::<f32>()?, x.to_vec::<f32>()?);")]
     pub fn activation(&self, kind: Activation) -> Result<Tensor> {
         self.expect_type("activation", "the input", DType::F32)?;
         let (device, values) = (self.device(), self.buffer()?);

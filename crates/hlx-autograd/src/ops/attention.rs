@@ -46,7 +46,7 @@ impl Tensor {
         "let all = q.attention(&k, &v, &AttentionSpec::causal())?;",
         "// The last query by itself, as from a cache, has the same bits.",
         "let last = q.narrow(1, 3, 1)?.attention(&k, &v, &AttentionSpec::causal())?;",
-        "assert_eq!(last.to_vec()?, all.narrow(1, 3, 1)?.to_vec()?);"
+        "assert_eq!(last.to_vec::<f32>()?, all.narrow(1, 3, 1)?.to_vec::<f32>()?);"
     )]
     pub fn attention(&self, k: &Tensor, v: &Tensor, spec: &AttentionSpec) -> Result<Tensor> {
         self.same_device(OP, [("k", Some(k)), ("v", Some(v))])?;

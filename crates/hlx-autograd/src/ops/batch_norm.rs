@@ -109,7 +109,7 @@ impl Tensor {
         let output = Tensor::of_rule(OP, &inputs, (y, self.shape()), move |pass, dy, _| {
             if pass.is_recorded() {
                 let empty = match &counts {
-                    Some(counts) => pass.device().download_u32(counts)?[0] as usize,
+                    Some(counts) => pass.device().download_words(counts)?[0] as usize,
                     None => 0,
                 };
                 return recorded(pass, &places, [&input, &weight, dy], &spec, (eps, empty));

@@ -133,7 +133,7 @@ impl Tensor {
     /// [`AutogradError::Argument`] if the shapes do not broadcast or there is no formula for the type,
     /// [`AutogradError::Device`], and what the device reports.
     #[doc = example!(
-        x: "assert_eq!(x.binary(Binary::Maximum, 4.0)?.to_vec()?, [4.0, 4.0, 4.0, 4.0, 5.0, 6.0]);"
+        x: "assert_eq!(x.binary(Binary::Maximum, 4.0)?.to_vec::<f32>()?, [4.0, 4.0, 4.0, 4.0, 5.0, 6.0]);"
     )]
     pub fn binary(&self, operation: Binary, other: impl Operand) -> Result<Tensor> {
         let dense = |x: &Tensor| x.dtype() == DType::F32 && x.layout().is_contiguous();

@@ -12,7 +12,7 @@ impl Tensor {
     /// # Errors
     /// What the device reports.
     #[doc = example!(
-        x: "assert_eq!(x.to_dtype(DType::U8)?.to_elements::<u8>()?, [1, 2, 3, 4, 5, 6]);"
+        x: "assert_eq!(x.to_dtype(DType::U8)?.to_vec::<u8>()?, [1, 2, 3, 4, 5, 6]);"
     )]
     pub fn to_dtype(&self, dtype: DType) -> Result<Tensor> {
         if self.dtype() == dtype {
@@ -45,8 +45,8 @@ mod tests {
         let x = input(1, &[3]).with_gradient();
         let half = x.to_dtype(DType::F16)?;
         half.mul(&half)?.to_dtype(DType::F32)?.sum()?.backward()?;
-        let found = x.grad().expect("a gradient").to_vec()?;
-        for (slope, value) in found.iter().zip(x.to_vec()?) {
+        let found = x.grad().expect("a gradient").to_vec::<f32>()?;
+        for (slope, value) in found.iter().zip(x.to_vec::<f32>()?) {
             assert!((slope - 2.0 * value).abs() < 4e-3, "{slope} at {value}");
         }
         Ok(())

@@ -36,8 +36,8 @@ impl Tensor {
         "let weight = w.clone();",
         "let y = x.checkpoint(move |x| x.linear(&weight, None)?.square())?;",
         "y.sum()?.backward()?;",
-        "assert_eq!(x.grad().unwrap().to_vec()?[..3], [48.0; 3]);",
-        "assert_eq!(w.grad().unwrap().to_vec()?[..3], [132.0, 174.0, 216.0]);"
+        "assert_eq!(x.grad().unwrap().to_vec::<f32>()?[..3], [48.0; 3]);",
+        "assert_eq!(w.grad().unwrap().to_vec::<f32>()?[..3], [132.0, 174.0, 216.0]);"
     )]
     pub fn checkpoint<E: From<AutogradError> + Display>(
         &self,
@@ -56,10 +56,10 @@ impl Tensor {
         "    q.attention(q, q, &AttentionSpec::causal())",
         "})?;",
         "y.sum()?.backward()?;",
-        "let again = q.grad().unwrap().to_vec()?;",
+        "let again = q.grad().unwrap().to_vec::<f32>()?;",
         "q.zero_grad();",
         "q.attention(&q, &q, &AttentionSpec::causal())?.sum()?.backward()?;",
-        "assert_eq!(q.grad().unwrap().to_vec()?, again);"
+        "assert_eq!(q.grad().unwrap().to_vec::<f32>()?, again);"
     )]
     pub fn checkpoint_with<E: From<AutogradError> + Display>(
         &self,

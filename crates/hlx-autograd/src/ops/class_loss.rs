@@ -274,7 +274,7 @@ mod tests {
     use crate::ops::test_support::{check, input, message, values};
 
     fn targets(logits: &Tensor, ids: &[u32], shape: &[usize]) -> Tensor {
-        Tensor::ids(logits.device(), ids, shape).expect("uploads")
+        Tensor::from_slice::<u32>(logits.device(), ids, shape).expect("uploads")
     }
 
     const REDUCTIONS: [LossReduction; 4] = [

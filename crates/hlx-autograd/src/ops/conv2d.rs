@@ -33,7 +33,7 @@ impl Tensor {
         "let image = Tensor::ones(&device, &[1, 1, 4, 4], DType::F32)?;",
         "let weight = Tensor::ones(&device, &[2, 1, 3, 3], DType::F32)?;",
         "let y = image.conv2d(&weight, None, &ConvOptions::default())?;",
-        "assert_eq!((y.shape(), y.to_vec()?[0]), (&[1, 2, 2, 2][..], 9.0));"
+        "assert_eq!((y.shape(), y.to_vec::<f32>()?[0]), (&[1, 2, 2, 2][..], 9.0));"
     )]
     pub fn conv2d(
         &self,
@@ -75,7 +75,7 @@ impl Tensor {
         "let signal = Tensor::ones(&device, &[1, 1, 5], DType::F32)?;",
         "let weight = Tensor::ones(&device, &[1, 1, 3], DType::F32)?;",
         "let y = signal.conv1d(&weight, None, &ConvOptions::default())?;",
-        "assert_eq!(y.to_vec()?, [3.0, 3.0, 3.0]);"
+        "assert_eq!(y.to_vec::<f32>()?, [3.0, 3.0, 3.0]);"
     )]
     pub fn conv1d(
         &self,
@@ -139,7 +139,7 @@ impl Tensor {
         "let image = Tensor::ones(&device, &[1, 1, 2, 2], DType::F32)?;",
         "let weight = Tensor::ones(&device, &[1, 1, 2, 2], DType::F32)?;",
         "let y = image.conv_transpose2d(&weight, None, &ConvOptions::default(), [0, 0])?;",
-        "assert_eq!(y.to_vec()?, [1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0]);"
+        "assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0]);"
     )]
     pub fn conv_transpose2d(
         &self,

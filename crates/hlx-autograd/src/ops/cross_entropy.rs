@@ -21,7 +21,7 @@ impl Tensor {
     /// [`AutogradError::DType`](crate::AutogradError::DType).
     #[doc = example!(
         "let logits = Tensor::zeros(&device, &[2, 4], DType::F32)?.with_gradient();",
-        "let targets = Tensor::ids(&device, &[1, 3], &[2])?;",
+        "let targets = Tensor::from_slice::<u32>(&device, &[1, 3], &[2])?;",
         "let scale = Tensor::full(&device, &[1], 0.5, DType::F32)?;",
         "let loss = logits.cross_entropy_scaled(&targets, &scale, 0.0)?;",
         "assert!((loss.item::<f32>()? - 1.386_294_4).abs() < 1e-6);"
@@ -44,10 +44,10 @@ impl Tensor {
     /// As [`Tensor::cross_entropy_scaled`].
     #[doc = example!(
         "let logits = Tensor::zeros(&device, &[2, 4], DType::F32)?;",
-        "let targets = Tensor::ids(&device, &[1, IGNORE_INDEX], &[2])?;",
+        "let targets = Tensor::from_slice::<u32>(&device, &[1, IGNORE_INDEX], &[2])?;",
         "let scale = Tensor::ones(&device, &[1], DType::F32)?;",
         "let (_, rows) = logits.cross_entropy_with_rows(&targets, &scale, 0.0)?;",
-        "assert_eq!(rows.to_vec()?[1], 0.0);"
+        "assert_eq!(rows.to_vec::<f32>()?[1], 0.0);"
     )]
     pub fn cross_entropy_with_rows(
         &self,
@@ -115,8 +115,8 @@ mod tests {
     fn derivatives_agree_with_finite_differences() {
         let logits = input(1, &[2, 3, 7]);
         let device = logits.device().clone();
-        let targets =
-            Tensor::ids(&device, &[6, IGNORE_INDEX, 0, 3, 3, 1], &[2, 3]).expect("uploads");
+        let targets = Tensor::from_slice::<u32>(&device, &[6, IGNORE_INDEX, 0, 3, 3, 1], &[2, 3])
+            .expect("uploads");
         let scale = Tensor::from_slice(&device, &[0.7], &[1]).expect("uploads");
         for smoothing in [0.0, 0.1] {
             check("cross_entropy", std::slice::from_ref(&logits), |x| {

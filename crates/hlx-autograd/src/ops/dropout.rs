@@ -29,10 +29,10 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) for a tensor without dimensions.
     #[doc = example!(
         "let x = Tensor::ones(&device, &[1, 2, 8], DType::F32)?;",
-        "let counter = device.buffer_u32(&[0, 0])?;",
+        "let counter = device.buffer_of::<u32>(&[0, 0])?;",
         "let mask = DropoutMask { p: 0.5, seed: 7, purpose: 0, counter };",
         "let kept = x.dropout(&mask)?;",
-        "assert!(kept.to_vec()?.iter().all(|&value| value == 0.0 || value == 2.0));"
+        "assert!(kept.to_vec::<f32>()?.iter().all(|&value| value == 0.0 || value == 2.0));"
     )]
     pub fn dropout(&self, mask: &DropoutMask) -> Result<Tensor> {
         let Some((&batch, sample)) = self.shape().split_first() else {
@@ -67,7 +67,7 @@ mod tests {
     use crate::ops::test_support::{check, input};
 
     fn mask(x: &Tensor, counter: [u32; 2]) -> DropoutMask {
-        let counter = x.device().buffer_u32(&counter).expect("uploads");
+        let counter = x.device().buffer_of::<u32>(&counter).expect("uploads");
         DropoutMask {
             p: 0.4,
             seed: 11,
@@ -86,12 +86,12 @@ mod tests {
     #[test]
     fn the_mask_depends_on_the_place_in_the_sample_and_on_no_shape() -> Result<()> {
         let x = input(1, &[2, 3, 7]);
-        let expected = x.dropout(&mask(&x, [5, 0]))?.to_vec()?;
+        let expected = x.dropout(&mask(&x, [5, 0]))?.to_vec::<f32>()?;
         for shape in [&[2, 21][..], &[2, 7, 3, 1]] {
             let again = x.reshape(shape)?;
             let dropped = again.dropout(&mask(&x, [5, 0]))?;
             assert_eq!(dropped.shape(), shape);
-            assert_eq!(dropped.to_vec()?, expected);
+            assert_eq!(dropped.to_vec::<f32>()?, expected);
         }
         let scalar = x.sum()?.reshape::<usize>(&[])?;
         let error = scalar.dropout(&mask(&x, [5, 0])).expect_err("no samples");
@@ -103,12 +103,15 @@ mod tests {
     #[test]
     fn a_sample_has_the_same_mask_in_any_batch() -> Result<()> {
         let x = input(1, &[2, 3, 7]);
-        let values = x.to_vec()?;
+        let values = x.to_vec::<f32>()?;
         let second = Tensor::from_slice(x.device(), &values[21..], &[1, 3, 7])?;
-        let both = x.dropout(&mask(&x, [5, 0]))?.to_vec()?;
-        let alone = second.dropout(&mask(&x, [5, 1]))?.to_vec()?;
+        let both = x.dropout(&mask(&x, [5, 0]))?.to_vec::<f32>()?;
+        let alone = second.dropout(&mask(&x, [5, 1]))?.to_vec::<f32>()?;
         assert_eq!(both[21..], alone);
-        assert_ne!(both[21..], second.dropout(&mask(&x, [6, 1]))?.to_vec()?[..]);
+        assert_ne!(
+            both[21..],
+            second.dropout(&mask(&x, [6, 1]))?.to_vec::<f32>()?[..]
+        );
         Ok(())
     }
 }

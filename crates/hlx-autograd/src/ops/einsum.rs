@@ -272,12 +272,18 @@ mod tests {
     fn known_sums_of_products() -> crate::Result<()> {
         let (a, b) = (input(1, &[3, 4]), input(2, &[4, 5]));
         let product = Tensor::einsum("ij,jk->ik", &[&a, &b])?;
-        assert_eq!(product.to_vec()?, a.matmul(&b)?.to_vec()?);
+        assert_eq!(product.to_vec::<f32>()?, a.matmul(&b)?.to_vec::<f32>()?);
         let transposed = Tensor::einsum("ij->ji", &[&a])?;
-        assert_eq!(transposed.to_vec()?, a.transpose(0, 1)?.to_vec()?);
+        assert_eq!(
+            transposed.to_vec::<f32>()?,
+            a.transpose(0, 1)?.to_vec::<f32>()?
+        );
         let square = input(3, &[4, 4]);
         let trace = Tensor::einsum("ii", &[&square])?;
-        assert_eq!(trace.to_vec()?, square.diagonal(0, 0, 1)?.sum()?.to_vec()?);
+        assert_eq!(
+            trace.to_vec::<f32>()?,
+            square.diagonal(0, 0, 1)?.sum()?.to_vec::<f32>()?
+        );
         let outer = Tensor::einsum("i,j", &[&a.select(0, 0)?, &a.select(1, 0)?])?;
         assert_eq!(outer.shape(), [4, 3]);
         let batch = Tensor::einsum("...ij,...jk->...ik", &[&input(4, &[2, 3, 4]), &b])?;
@@ -321,14 +327,14 @@ mod tests {
     #[test]
     fn integers_have_the_types_of_products_and_sums() -> crate::Result<()> {
         let device = hlx_core::testing::devices()[0].clone();
-        let of = |shape: &[usize]| Tensor::from_vec(&device, vec![100_u8, 50, 7, 9], shape);
+        let of = |shape: &[usize]| Tensor::from_slice(&device, &[100_u8, 50, 7, 9], shape);
         let product = Tensor::einsum("ij,jk->ik", &[&of(&[2, 2])?, &of(&[2, 2])?])?;
         // 100 100 + 50 7 is 10,350, 110 modulo 256.
-        assert_eq!(product.to_elements::<u8>()?, [110, 74, 251, 175]);
+        assert_eq!(product.to_vec::<u8>()?, [110, 74, 251, 175]);
         let sum = Tensor::einsum("ij->", &[&of(&[2, 2])?])?;
-        assert_eq!(sum.to_elements::<i32>()?, [166]);
+        assert_eq!(sum.to_vec::<i32>()?, [166]);
         let both = Tensor::einsum("ij,k->k", &[&of(&[2, 2])?, &of(&[4])?])?;
-        assert_eq!(both.to_elements::<i32>()?, [16_600, 8_300, 1_162, 1_494]);
+        assert_eq!(both.to_vec::<i32>()?, [16_600, 8_300, 1_162, 1_494]);
         Ok(())
     }
 }

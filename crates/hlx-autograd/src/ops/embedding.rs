@@ -14,8 +14,8 @@ impl Tensor {
     /// [`AutogradError::DType`] unless this tensor holds ids,
     /// [`AutogradError::Shape`] unless `weight` is a matrix.
     #[doc = example!(
-        x: "let ids = Tensor::ids(&device, &[1, 0, 1], &[3])?;",
-        "assert_eq!(ids.embedding(&x)?.to_vec()?[..3], [4.0, 5.0, 6.0]);"
+        x: "let ids = Tensor::from_slice::<u32>(&device, &[1, 0, 1], &[3])?;",
+        "assert_eq!(ids.embedding(&x)?.to_vec::<f32>()?[..3], [4.0, 5.0, 6.0]);"
     )]
     pub fn embedding(&self, weight: &Tensor) -> Result<Tensor> {
         self.same_device("embedding", [("weight", Some(weight))])?;
@@ -62,9 +62,9 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::embedding`], and [`AutogradError::Argument`] for a padding that is no row.
     #[doc = example!(
-        x: "let (x, ids) = (x.with_gradient(), Tensor::ids(&device, &[1, 0, 1], &[3])?);",
+        x: "let (x, ids) = (x.with_gradient(), Tensor::from_slice::<u32>(&device, &[1, 0, 1], &[3])?);",
         "ids.embedding_padded(&x, 1)?.sum()?.backward()?;",
-        "assert_eq!(x.grad().unwrap().to_vec()?, [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]);"
+        "assert_eq!(x.grad().unwrap().to_vec::<f32>()?, [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]);"
     )]
     pub fn embedding_padded(&self, weight: &Tensor, padding_idx: usize) -> Result<Tensor> {
         const OP: &str = "embedding";
@@ -109,7 +109,10 @@ mod tests {
             .grad()
             .expect("a gradient")
             .to_dtype(crate::DType::F32)?;
-        assert_eq!(slopes.to_vec()?, [264.0, 264.0, 264.0, 0.0, 0.0, 0.0]);
+        assert_eq!(
+            slopes.to_vec::<f32>()?,
+            [264.0, 264.0, 264.0, 0.0, 0.0, 0.0]
+        );
         Ok(())
     }
 
@@ -119,7 +122,7 @@ mod tests {
         let rows = tokens.embedding_padded(&weight, 2)?;
         assert!(rows.equal(&tokens.embedding(&weight)?)?);
         rows.sum()?.backward()?;
-        let slopes = weight.grad().expect("a gradient").to_vec()?;
+        let slopes = weight.grad().expect("a gradient").to_vec::<f32>()?;
         assert!(slopes[6..9].iter().all(|slope| *slope == 0.0), "{slopes:?}");
         assert!(slopes[..6].iter().all(|slope| *slope >= 1.0), "{slopes:?}");
         let text = message(tokens.embedding_padded(&weight, 5));

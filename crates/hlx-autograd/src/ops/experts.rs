@@ -38,16 +38,16 @@ impl ExpertChoices {
     /// more choices than experts.
     #[doc = example!(
         "// Three tokens, each with two of three experts: expert 1 has the first and the last token.",
-        "let chosen = Tensor::ids(&device, &[0, 1, 0, 2, 1, 2], &[3, 2])?;",
+        "let chosen = Tensor::from_slice::<u32>(&device, &[0, 1, 0, 2, 1, 2], &[3, 2])?;",
         "let choices = ExpertChoices::new(&chosen, 3)?;",
         "let x = Tensor::from_slice(&device, &[1.0, 2.0, 3.0], &[3, 1])?;",
         "let rows = x.to_experts(&choices)?;",
-        "assert_eq!(rows.to_vec()?, [1.0, 2.0, 1.0, 3.0, 2.0, 3.0]);",
+        "assert_eq!(rows.to_vec::<f32>()?, [1.0, 2.0, 1.0, 3.0, 2.0, 3.0]);",
         "let weights = [10.0, 20.0, 30.0].map(|w| Tensor::full(&device, &[1, 1], w, DType::F32));",
         "let weights = weights.into_iter().collect::<Result<Vec<_>>>()?;",
         "let y = rows.experts_linear(&weights, &choices)?;",
         "let halves = Tensor::full(&device, &[3, 2], 0.5, DType::F32)?;",
-        "assert_eq!(y.from_experts(&halves, &choices)?.to_vec()?, [15.0, 40.0, 75.0]);"
+        "assert_eq!(y.from_experts(&halves, &choices)?.to_vec::<f32>()?, [15.0, 40.0, 75.0]);"
     )]
     pub fn new(chosen: &Tensor, experts: usize) -> Result<Self> {
         const OP: &str = "experts";

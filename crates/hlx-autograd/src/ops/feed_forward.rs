@@ -21,7 +21,7 @@ impl Tensor {
         x: "let up = Tensor::ones(&device, &[8, 3], DType::F32)?;",
         "let down = Tensor::ones(&device, &[3, 8], DType::F32)?;",
         "let y = x.feed_forward((&up, None), Activation::ReLU, (&down, None), Some(&x))?;",
-        "assert_eq!(y.to_vec()?[0], 1.0 + 8.0 * 6.0);"
+        "assert_eq!(y.to_vec::<f32>()?[0], 1.0 + 8.0 * 6.0);"
     )]
     pub fn feed_forward(
         &self,
@@ -156,7 +156,7 @@ mod tests {
             let gradients = leaves
                 .iter()
                 .map(|x| x.grad().expect("a gradient").to_vec());
-            outcomes.push((y.to_vec()?, gradients.collect::<Result<Vec<_>>>()?));
+            outcomes.push((y.to_vec::<f32>()?, gradients.collect::<Result<Vec<_>>>()?));
         }
         assert_eq!(outcomes[0], outcomes[1]);
         Ok(())

@@ -168,15 +168,18 @@ mod tests {
         let device = hlx_core::testing::devices()[0].clone();
         let x = Tensor::from_slice(&device, &[1.0, 2.0, f32::NAN, 3.0], &[4])?.with_gradient();
         let y = x.clamp_min(2.0)?;
-        let found = y.to_vec()?;
+        let found = y.to_vec::<f32>()?;
         assert_eq!((found[0], found[1], found[3]), (2.0, 2.0, 3.0));
         assert!(found[2].is_nan());
         y.sum()?.backward()?;
-        assert_eq!(x.grad().expect("one").to_vec()?, [0.0, 0.0, 1.0, 1.0]);
+        assert_eq!(
+            x.grad().expect("one").to_vec::<f32>()?,
+            [0.0, 0.0, 1.0, 1.0]
+        );
         let nan = Tensor::from_slice(&device, &[f32::NAN], &[1])?;
         assert!(
             x.clamp_max(&nan)?
-                .to_vec()?
+                .to_vec::<f32>()?
                 .iter()
                 .all(|value| value.is_nan())
         );
@@ -186,12 +189,12 @@ mod tests {
     #[test]
     fn whole_quotients_go_toward_zero() -> Result<()> {
         let device = hlx_core::testing::devices()[0].clone();
-        let a = Tensor::from_vec(&device, vec![-7_i32, 7, -6, 5, 3], &[5])?;
-        let b = Tensor::from_vec(&device, vec![2_i32, -2, 3, 2, 0], &[5])?;
+        let a = Tensor::from_slice(&device, &[-7_i32, 7, -6, 5, 3], &[5])?;
+        let b = Tensor::from_slice(&device, &[2_i32, -2, 3, 2, 0], &[5])?;
         let quotient = a.div_rounded(&b, Rounding::Trunc)?;
-        assert_eq!(quotient.to_elements::<i32>()?, [-3, -3, -2, 2, 0]);
+        assert_eq!(quotient.to_vec::<i32>()?, [-3, -3, -2, 2, 0]);
         let floor = a.div_rounded(&b, Rounding::Floor)?;
-        assert_eq!(floor.to_elements::<i32>()?, [-4, -4, -2, 2, 0]);
+        assert_eq!(floor.to_vec::<i32>()?, [-4, -4, -2, 2, 0]);
         Ok(())
     }
 }

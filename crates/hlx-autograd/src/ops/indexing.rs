@@ -46,8 +46,8 @@ impl Tensor {
     /// [`AutogradError::DType`] for an index of another type than i32 or u32, and a kernel error for
     /// shapes that do not fit.
     #[doc = example!(
-        x: "let index = Tensor::from_vec(&device, vec![2_i32, 0], &[2, 1])?;",
-        "assert_eq!(x.gather(1, &index)?.to_vec()?, [3.0, 4.0]);"
+        x: "let index = Tensor::from_slice(&device, &[2_i32, 0], &[2, 1])?;",
+        "assert_eq!(x.gather(1, &index)?.to_vec::<f32>()?, [3.0, 4.0]);"
     )]
     pub fn gather(&self, dim: isize, index: &Tensor) -> Result<Tensor> {
         const OP: &str = "gather";
@@ -91,8 +91,8 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::gather`].
     #[doc = example!(
-        x: "let index = Tensor::from_vec(&device, vec![2_i32, 0], &[2])?;",
-        "assert_eq!(x.index_select(1, &index)?.to_vec()?, [3.0, 1.0, 6.0, 4.0]);"
+        x: "let index = Tensor::from_slice(&device, &[2_i32, 0], &[2])?;",
+        "assert_eq!(x.index_select(1, &index)?.to_vec::<f32>()?, [3.0, 1.0, 6.0, 4.0]);"
     )]
     pub fn index_select(&self, dim: isize, index: &Tensor) -> Result<Tensor> {
         const OP: &str = "index_select";
@@ -185,9 +185,9 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::gather`].
     #[doc = example!(
-        x: "let index = Tensor::from_vec(&device, vec![2_i32, 0], &[2, 1])?;",
+        x: "let index = Tensor::from_slice(&device, &[2_i32, 0], &[2, 1])?;",
         "let y = x.scatter(1, &index, &Tensor::zeros(&device, &[2, 1], DType::F32)?)?;",
-        "assert_eq!(y.to_vec()?, [1.0, 2.0, 0.0, 0.0, 5.0, 6.0]);"
+        "assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 0.0, 0.0, 5.0, 6.0]);"
     )]
     pub fn scatter(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         const OP: &str = "scatter";
@@ -232,8 +232,8 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::gather`].
     #[doc = example!(
-        x: "let index = Tensor::from_vec(&device, vec![0_i32, 0, 0, 0, 0, 0], &[2, 3])?;",
-        "assert_eq!(x.scatter_add(1, &index, &x)?.to_vec()?[0], 1.0 + 6.0);"
+        x: "let index = Tensor::from_slice(&device, &[0_i32, 0, 0, 0, 0, 0], &[2, 3])?;",
+        "assert_eq!(x.scatter_add(1, &index, &x)?.to_vec::<f32>()?[0], 1.0 + 6.0);"
     )]
     pub fn scatter_add(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         const OP: &str = "scatter_add";
@@ -276,8 +276,8 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::gather`].
     #[doc = example!(
-        x: "let index = Tensor::from_vec(&device, vec![0_i32, 0], &[2])?;",
-        "assert_eq!(x.index_add(0, &index, &x)?.to_vec()?[..3], [6.0, 9.0, 12.0]);"
+        x: "let index = Tensor::from_slice(&device, &[0_i32, 0], &[2])?;",
+        "assert_eq!(x.index_add(0, &index, &x)?.to_vec::<f32>()?[..3], [6.0, 9.0, 12.0]);"
     )]
     pub fn index_add(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         const OP: &str = "index_add";
@@ -307,7 +307,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::DType`] for another mask than `bool`, [`AutogradError::Argument`] if the shapes
     /// do not broadcast.
-    #[doc = example!(x: "assert_eq!(x.masked_select(&x.gt(4.0)?)?.to_vec()?, [5.0, 6.0]);")]
+    #[doc = example!(x: "assert_eq!(x.masked_select(&x.gt(4.0)?)?.to_vec::<f32>()?, [5.0, 6.0]);")]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         const OP: &str = "masked_select";
         self.same_device(OP, [("the mask", Some(mask))])?;
@@ -318,7 +318,7 @@ impl Tensor {
         let [x, mask] = super::frame::broadcast(OP, [("self", self), ("the mask", mask)])?;
         let places = mask.true_places()?;
         let n = places.len();
-        let index = Tensor::from_vec(self.device(), places, &[n])?;
+        let index = Tensor::from_slice(self.device(), &places, &[n])?;
         x.flatten(0, -1)?.index_select(0, &index)
     }
 
@@ -384,14 +384,17 @@ mod tests {
             of(&[0.0; 3], &[3]),
             of(&[1.0, 2.0, 3.0, 4.0], &[4]).with_gradient(),
         );
-        let index = Tensor::from_vec(x.device(), vec![2_i32, 0, 2, 2], &[4])?;
+        let index = Tensor::from_slice(x.device(), &[2_i32, 0, 2, 2], &[4])?;
         let written = x.scatter(0, &index, &y)?;
-        assert_eq!(written.to_vec()?, [2.0, 0.0, 4.0]);
+        assert_eq!(written.to_vec::<f32>()?, [2.0, 0.0, 4.0]);
         written
             .mul(of(&[10.0, 20.0, 30.0], &[3]))?
             .sum()?
             .backward()?;
-        assert_eq!(y.grad().expect("one").to_vec()?, [0.0, 10.0, 0.0, 30.0]);
+        assert_eq!(
+            y.grad().expect("one").to_vec::<f32>()?,
+            [0.0, 10.0, 0.0, 30.0]
+        );
         Ok(())
     }
 
@@ -399,14 +402,14 @@ mod tests {
     fn an_index_out_of_range_is_the_error_of_the_next_wait() -> Result<()> {
         for device in hlx_core::testing::own_devices() {
             let x = Tensor::from_slice(&device, &[1.0, 2.0], &[2])?;
-            let index = Tensor::from_vec(&device, vec![0_i32, -1, 7], &[3])?;
+            let index = Tensor::from_slice(&device, &[0_i32, -1, 7], &[3])?;
             let taken = x.gather(0, &index)?;
             let error = taken.to_vec().expect_err("two bad indices");
             assert_eq!(
                 error.to_string(),
                 "gather: element 1 of the index is out of range"
             );
-            assert_eq!(taken.to_vec()?, [1.0, 0.0, 0.0], "reported once");
+            assert_eq!(taken.to_vec::<f32>()?, [1.0, 0.0, 0.0], "reported once");
         }
         Ok(())
     }
@@ -414,20 +417,20 @@ mod tests {
     #[test]
     fn a_mask_picks_what_it_holds() -> Result<()> {
         let x = of(&[3.0, f32::NAN, -1.0, 3.0], &[4]);
-        assert_eq!(x.masked_select(&x.eq(3.0)?)?.to_vec()?, [3.0, 3.0]);
+        assert_eq!(x.masked_select(&x.eq(3.0)?)?.to_vec::<f32>()?, [3.0, 3.0]);
         Ok(())
     }
 
     /// 256 + 1 is 256 in bf16 (8 bits): each of 8 additions of 1 would be lost.
     #[test]
     fn sums_of_small_types_are_rounded_once() -> Result<()> {
-        let index = Tensor::from_vec(of(&[], &[0]).device(), vec![0_i32; 8], &[8])?;
+        let index = Tensor::from_slice(of(&[], &[0]).device(), &[0_i32; 8], &[8])?;
         let (start, ones) = (of(&[256.0, 1.0], &[2]), of(&[1.0; 8], &[8]));
         for dtype in [DType::BF16, DType::F16] {
             let [x, y] = [start.to_dtype(dtype)?, ones.to_dtype(dtype)?];
             for sum in [x.scatter_add(0, &index, &y)?, x.index_add(0, &index, &y)?] {
                 assert_eq!(sum.dtype(), dtype);
-                assert_eq!(sum.to_dtype(DType::F32)?.to_vec()?, [264.0, 1.0]);
+                assert_eq!(sum.to_dtype(DType::F32)?.to_vec::<f32>()?, [264.0, 1.0]);
             }
         }
         let (x, y) = (
@@ -435,13 +438,13 @@ mod tests {
             ones.mul(100.0)?.to_dtype(DType::I8)?,
         );
         // 256 is 127 as an i8, and 127 + 800 wraps to -97.
-        assert_eq!(x.scatter_add(0, &index, &y)?.to_elements::<i8>()?, [-97, 1]);
+        assert_eq!(x.scatter_add(0, &index, &y)?.to_vec::<i8>()?, [-97, 1]);
         let held = [hlx_core::Bool::from(true); 2];
         let x = start
             .sub(1.0)?
             .gt(1.0)?
             .index_add(0, &index, &ones.gt(0.0)?)?;
-        assert_eq!(x.to_elements::<hlx_core::Bool>()?[..1], held[..1]);
+        assert_eq!(x.to_vec::<hlx_core::Bool>()?[..1], held[..1]);
         Ok(())
     }
 }

@@ -17,7 +17,7 @@ impl Tensor {
     #[doc = example!(
         "let image = Tensor::arange(&device, 0.0, 2.0, 1.0)?.reshape(&[1, 1, 1, 2])?;",
         "let wide = image.interpolate([1, 4], Interpolation::Nearest)?;",
-        "assert_eq!(wide.to_vec()?, [0.0, 0.0, 1.0, 1.0]);"
+        "assert_eq!(wide.to_vec::<f32>()?, [0.0, 0.0, 1.0, 1.0]);"
     )]
     pub fn interpolate(&self, output: [usize; 2], mode: Interpolation) -> Result<Tensor> {
         self.interpolated(mode, None, &|_| output)

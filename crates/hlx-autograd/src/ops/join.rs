@@ -129,7 +129,7 @@ impl Tensor {
     /// as there are, a replication of none, or more elements cut off than there are.
     #[doc = example!(
         x: "let y = x.pad(&[(1, 0)], Padding::Constant(9.0))?;",
-        "assert_eq!(y.to_vec()?, [9.0, 1.0, 2.0, 3.0, 9.0, 4.0, 5.0, 6.0]);"
+        "assert_eq!(y.to_vec::<f32>()?, [9.0, 1.0, 2.0, 3.0, 9.0, 4.0, 5.0, 6.0]);"
     )]
     pub fn pad(&self, widths: &[(isize, isize)], padding: Padding) -> Result<Tensor> {
         const OP: &str = "pad";
@@ -210,7 +210,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Argument`] if a dimension does not exist or the lists differ in length.
     #[doc = example!(
-        x: "assert_eq!(x.roll(&[1], &[1])?.to_vec()?, [3.0, 1.0, 2.0, 6.0, 4.0, 5.0]);"
+        x: "assert_eq!(x.roll(&[1], &[1])?.to_vec::<f32>()?, [3.0, 1.0, 2.0, 6.0, 4.0, 5.0]);"
     )]
     pub fn roll(&self, shifts: &[isize], dims: &[isize]) -> Result<Tensor> {
         if shifts.len() != dims.len() {
@@ -314,8 +314,8 @@ impl Tensor {
     /// [`AutogradError::Argument`] if the dimension does not exist or a number is negative,
     /// [`AutogradError::Shape`] and [`AutogradError::DType`] for other repeats.
     #[doc = example!(
-        x: "let repeats = Tensor::from_vec(&device, vec![2_i32, 0, 1], &[3])?;",
-        "assert_eq!(x.repeat_interleave_by(&repeats, 1)?.to_vec()?, [1.0, 1.0, 3.0, 4.0, 4.0, 6.0]);"
+        x: "let repeats = Tensor::from_slice(&device, &[2_i32, 0, 1], &[3])?;",
+        "assert_eq!(x.repeat_interleave_by(&repeats, 1)?.to_vec::<f32>()?, [1.0, 1.0, 3.0, 4.0, 4.0, 6.0]);"
     )]
     pub fn repeat_interleave_by(&self, repeats: &Tensor, dim: isize) -> Result<Tensor> {
         const OP: &str = "repeat_interleave";
@@ -334,10 +334,10 @@ impl Tensor {
         let counts = repeats
             .expand(&[extent])?
             .to_dtype(DType::I32)?
-            .to_elements::<i32>()?;
+            .to_vec::<i32>()?;
         let places = repeated_places(&counts)?;
         let n = places.len();
-        let places = Tensor::from_vec(self.device(), places, &[n])?;
+        let places = Tensor::from_slice(self.device(), &places, &[n])?;
         self.selected(OP, axis, &places)
     }
 }
@@ -388,18 +388,18 @@ mod tests {
         );
         assert_eq!(padded(Padding::Reflect)?, [2.0, 1.0, 0.0, 1.0, 2.0, 1.0]);
         assert_eq!(padded(Padding::Replicate)?, [0.0, 0.0, 0.0, 1.0, 2.0, 2.0]);
-        assert_eq!(x.roll(&[1], &[0])?.to_vec()?, [2.0, 0.0, 1.0]);
+        assert_eq!(x.roll(&[1], &[0])?.to_vec::<f32>()?, [2.0, 0.0, 1.0]);
         assert_eq!(x.repeat(&[2, 1])?.shape(), [2, 3]);
         assert_eq!(
-            x.repeat_interleave(2, 0)?.to_vec()?,
+            x.repeat_interleave(2, 0)?.to_vec::<f32>()?,
             [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
         );
         let stacked = Tensor::stack(&[&x, &x], 1)?;
-        assert_eq!(stacked.to_vec()?, [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]);
+        assert_eq!(stacked.to_vec::<f32>()?, [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]);
         let bytes = x.to_dtype(DType::U8)?;
         let joined = Tensor::cat(&[&bytes, &bytes.narrow(0, 1, 2)?], 0)?;
         assert_eq!(
-            (joined.dtype(), joined.to_elements::<u8>()?),
+            (joined.dtype(), joined.to_vec::<u8>()?),
             (DType::U8, vec![0, 1, 2, 1, 2])
         );
         Ok(())

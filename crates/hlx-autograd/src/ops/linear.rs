@@ -201,7 +201,7 @@ impl Tensor {
     /// [`AutogradError::DType`](crate::AutogradError::DType) for operands of other types.
     #[doc = example!(
         x: "let weight = Tensor::ones(&device, &[4, 3], DType::F32)?;",
-        "assert_eq!(x.linear(&weight, None)?.to_vec()?[..4], [6.0; 4]);"
+        "assert_eq!(x.linear(&weight, None)?.to_vec::<f32>()?[..4], [6.0; 4]);"
     )]
     pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
         if self.is_half() && weight.dtype() == self.dtype() {
@@ -225,7 +225,7 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape).
     #[doc = example!(
         x: "let weight = Tensor::eye(&device, 3)?;",
-        "assert_eq!(x.linear_add(&weight, None, &x)?.to_vec()?, x.mul(2.0)?.to_vec()?);"
+        "assert_eq!(x.linear_add(&weight, None, &x)?.to_vec::<f32>()?, x.mul(2.0)?.to_vec::<f32>()?);"
     )]
     pub fn linear_add(
         &self,
@@ -381,8 +381,8 @@ mod tests {
             x[0].linear_add(&x[1], Some(&x[2]), &x[3])
         });
         let [x, w, b, r] = &inputs;
-        let apart = r.add(&x.linear(w, Some(b))?)?.to_vec()?;
-        assert_eq!(x.linear_add(w, Some(b), r)?.to_vec()?, apart);
+        let apart = r.add(&x.linear(w, Some(b))?)?.to_vec::<f32>()?;
+        assert_eq!(x.linear_add(w, Some(b), r)?.to_vec::<f32>()?, apart);
         let text = message(x.linear_add(w, None, b));
         assert_eq!(
             text,

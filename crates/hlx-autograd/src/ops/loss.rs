@@ -270,7 +270,7 @@ mod tests {
         let target = x[1].exp()?;
         let sum = x[0].kl_div(&target, false, LossReduction::Sum)?;
         let of_samples = x[0].kl_div(&target, false, mean)?;
-        assert_eq!(of_samples.to_vec()?, sum.div(2.0)?.to_vec()?);
+        assert_eq!(of_samples.to_vec::<f32>()?, sum.div(2.0)?.to_vec::<f32>()?);
         Ok(())
     }
 
@@ -301,12 +301,12 @@ mod tests {
         let loss =
             zero.binary_cross_entropy_with_logits(&target, None, None, LossReduction::Sum)?;
         loss.backward()?;
-        assert_eq!(zero.grad().expect("a slope").to_vec()?, [-0.5; 6]);
+        assert_eq!(zero.grad().expect("a slope").to_vec::<f32>()?, [-0.5; 6]);
         let target = x.zeros_like()?.with_gradient();
         let loss = x.kl_div(&target, false, LossReduction::Sum)?;
         assert_eq!(loss.item::<f32>()?, 0.0);
         loss.backward()?;
-        let slopes = target.grad().expect("a slope").to_vec()?;
+        let slopes = target.grad().expect("a slope").to_vec::<f32>()?;
         assert!(slopes.iter().all(|slope| slope.is_finite()), "{slopes:?}");
         Ok(())
     }
@@ -322,7 +322,7 @@ mod tests {
             .narrow(0, 2, 1)?
             .mse_loss(&target.narrow(0, 2, 1)?, LossReduction::None)?;
         let (_, row) = alone.loss_with_rows(&scale)?;
-        assert_eq!(rows.to_vec()?[2], row.to_vec()?[0]);
+        assert_eq!(rows.to_vec::<f32>()?[2], row.to_vec::<f32>()?[0]);
         check("loss_with_rows", &[x], |x| {
             Ok(x[0]
                 .mse_loss(&target, LossReduction::None)?

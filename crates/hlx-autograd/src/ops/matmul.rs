@@ -40,7 +40,7 @@ impl Tensor {
     /// [`AutogradError::DType`](crate::AutogradError::DType) for operands of different types or `bool`.
     #[doc = example!(
         x: "let product = x.matmul(&x.transpose(0, 1)?)?;",
-        "assert_eq!(product.to_vec()?, [14.0, 32.0, 32.0, 77.0]);"
+        "assert_eq!(product.to_vec::<f32>()?, [14.0, 32.0, 32.0, 77.0]);"
     )]
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
         self.matmul_of(other, FORWARD)
@@ -87,7 +87,7 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless both have one dimension.
     #[doc = example!(
         x: "let row = x.select(0, 0)?;",
-        "assert_eq!(row.outer(&row)?.to_vec()?, [1.0, 2.0, 3.0, 2.0, 4.0, 6.0, 3.0, 6.0, 9.0]);"
+        "assert_eq!(row.outer(&row)?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 2.0, 4.0, 6.0, 3.0, 6.0, 9.0]);"
     )]
     pub fn outer(&self, other: &Tensor) -> Result<Tensor> {
         self.same_device("outer", [("the right operand", Some(other))])?;
@@ -211,7 +211,7 @@ impl Tensor {
     /// [`AutogradError::Argument`](crate::AutogradError::Argument) for an expression that does not fit the operands.
     #[doc = example!(
         x: "let rows = Tensor::einsum(\"ij,ij->i\", &[&x, &x])?;",
-        "assert_eq!(rows.to_vec()?, [14.0, 77.0]);"
+        "assert_eq!(rows.to_vec::<f32>()?, [14.0, 77.0]);"
     )]
     pub fn einsum(expression: &str, operands: &[&Tensor]) -> Result<Tensor> {
         super::einsum::einsum(expression, operands)
@@ -363,7 +363,7 @@ mod tests {
                     };
                     let y = x.linear(&weight, None)?.mul(&upstream)?;
                     y.sum()?.backward_with(&plan)?;
-                    let gradient = weight.grad().expect("a gradient").to_vec()?;
+                    let gradient = weight.grad().expect("a gradient").to_vec::<f32>()?;
                     gradients.push(gradient.into_iter().map(f32::to_bits).collect::<Vec<_>>());
                 }
             }
@@ -377,8 +377,8 @@ mod tests {
     fn outer_products_and_single_elements() -> crate::Result<()> {
         let (a, b) = (input(1, &[3]), input(2, &[4]));
         assert_eq!(
-            a.outer(&b)?.to_vec()?,
-            a.unsqueeze(1)?.matmul(&b.unsqueeze(0)?)?.to_vec()?
+            a.outer(&b)?.to_vec::<f32>()?,
+            a.unsqueeze(1)?.matmul(&b.unsqueeze(0)?)?.to_vec::<f32>()?
         );
         let dot: f32 = a.matmul(&a)?.item()?;
         assert!(dot > 0.0);
@@ -398,7 +398,7 @@ mod tests {
             .transpose(0, 1)?
             .contiguous()?
             .matmul(&b.transpose(0, 1)?.contiguous()?)?;
-        assert_eq!(views.to_vec()?, copies.to_vec()?);
+        assert_eq!(views.to_vec::<f32>()?, copies.to_vec::<f32>()?);
         check("matmul", &[a, b], |x| {
             x[0].transpose(0, 1)?.matmul(&x[1].transpose(0, 1)?)
         });
@@ -415,27 +415,28 @@ mod tests {
     #[test]
     fn products_of_integers_wrap_in_their_type() -> crate::Result<()> {
         for device in hlx_core::testing::devices() {
-            let whole = |values: Vec<i32>, shape: &[usize]| Tensor::from_vec(device, values, shape);
+            let whole =
+                |values: Vec<i32>, shape: &[usize]| Tensor::from_slice(device, &values, shape);
             let a = whole(vec![1 << 30, 3, -2, 5, 7, 1], &[3, 2])?;
             let b = whole(vec![4, 1, 2, -1], &[2, 2])?;
             let rows = [6, (1 << 30) - 3, 2, -7, 30, 6];
-            assert_eq!(a.matmul(&b)?.to_elements::<i32>()?, rows);
+            assert_eq!(a.matmul(&b)?.to_vec::<i32>()?, rows);
             let stacked = Tensor::stack(&[&a, &a], 0)?;
             let product = stacked.matmul(&b)?;
             assert_eq!(product.shape(), [2, 3, 2]);
-            assert_eq!(product.to_elements::<i32>()?, [rows, rows].concat());
+            assert_eq!(product.to_vec::<i32>()?, [rows, rows].concat());
             let pair = Tensor::stack(&[&b, &b.transpose(0, 1)?], 0)?;
             let product = stacked.matmul(&pair)?.select(0, 0)?;
-            assert_eq!(product.to_elements::<i32>()?, rows);
+            assert_eq!(product.to_vec::<i32>()?, rows);
             let row = a.select(0, 2)?.matmul(&b)?;
-            assert_eq!(row.to_elements::<i32>()?, rows[4..]);
+            assert_eq!(row.to_vec::<i32>()?, rows[4..]);
             let bytes = [&a, &b].map(|x| x.to_dtype(crate::DType::I8));
             let [x, y] = bytes;
             let product = x?.matmul(&y?)?;
-            assert_eq!(product.to_elements::<i8>()?, [6, -3, 2, -7, 30, 6]);
+            assert_eq!(product.to_vec::<i8>()?, [6, -3, 2, -7, 30, 6]);
             let ones = Tensor::ones(device, &[4, 2], crate::DType::I32)?;
             let linear = a.linear(&ones, Some(&ones.select(1, 0)?))?;
-            assert_eq!(linear.to_elements::<i32>()?[4..8], [4; 4]);
+            assert_eq!(linear.to_vec::<i32>()?[4..8], [4; 4]);
         }
         Ok(())
     }

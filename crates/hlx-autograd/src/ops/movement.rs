@@ -77,7 +77,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if the shape has another number of elements, or more than one extent is -1.
-    #[doc = example!(x: "assert_eq!(x.reshape(&[3, 2])?.to_vec()?, x.to_vec()?);")]
+    #[doc = example!(x: "assert_eq!(x.reshape(&[3, 2])?.to_vec::<f32>()?, x.to_vec::<f32>()?);")]
     pub fn reshape<E: Extent>(&self, shape: &[E]) -> Result<Tensor> {
         let shape = of_elements("reshape", shape, self.n_elements())?;
         self.shaped("reshape", &shape, true)
@@ -172,7 +172,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Argument`] if a dimension does not exist.
     #[doc = example!(
-        x: "assert_eq!(x.transpose(0, 1)?.to_vec()?, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);"
+        x: "assert_eq!(x.transpose(0, 1)?.to_vec::<f32>()?, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);"
     )]
     pub fn transpose(&self, first: isize, second: isize) -> Result<Tensor> {
         if self.rank() == 0 && [first, second].iter().all(|dim| matches!(dim, 0 | -1)) {
@@ -322,7 +322,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Argument`] if the dimension does not exist, the range is out of order, or the
     /// step is 0.
-    #[doc = example!(x: "assert_eq!(x.slice(1, 0..3, 2)?.to_vec()?, [1.0, 3.0, 4.0, 6.0]);")]
+    #[doc = example!(x: "assert_eq!(x.slice(1, 0..3, 2)?.to_vec::<f32>()?, [1.0, 3.0, 4.0, 6.0]);")]
     pub fn slice(&self, dim: isize, range: std::ops::Range<usize>, step: usize) -> Result<Tensor> {
         let axis = axis_of("slice", dim, self.rank())?;
         let extent = self.shape()[axis];
@@ -334,7 +334,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if they do not lie in the dimension.
-    #[doc = example!(x: "assert_eq!(x.narrow(1, 1, 2)?.to_vec()?, [2.0, 3.0, 5.0, 6.0]);")]
+    #[doc = example!(x: "assert_eq!(x.narrow(1, 1, 2)?.to_vec::<f32>()?, [2.0, 3.0, 5.0, 6.0]);")]
     pub fn narrow(&self, dim: isize, start: usize, length: usize) -> Result<Tensor> {
         let axis = axis_of("narrow", dim, self.rank())?;
         let end = start.saturating_add(length);
@@ -345,7 +345,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if the index is out of range.
-    #[doc = example!(x: "assert_eq!(x.select(0, 1)?.to_vec()?, [4.0, 5.0, 6.0]);")]
+    #[doc = example!(x: "assert_eq!(x.select(0, 1)?.to_vec::<f32>()?, [4.0, 5.0, 6.0]);")]
     pub fn select(&self, dim: isize, index: usize) -> Result<Tensor> {
         let axis = axis_of("select", dim, self.rank())?;
         let one = self.part(
@@ -361,7 +361,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if a dimension does not exist or both are one.
-    #[doc = example!(x: "assert_eq!(x.diagonal(0, 0, 1)?.to_vec()?, [1.0, 5.0]);")]
+    #[doc = example!(x: "assert_eq!(x.diagonal(0, 0, 1)?.to_vec::<f32>()?, [1.0, 5.0]);")]
     pub fn diagonal(&self, distance: isize, first: isize, second: isize) -> Result<Tensor> {
         let first = axis_of("diagonal", first, self.rank())?;
         let second = axis_of("diagonal", second, self.rank())?;
@@ -372,7 +372,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if a dimension does not exist.
-    #[doc = example!(x: "assert_eq!(x.flip(&[1])?.to_vec()?, [3.0, 2.0, 1.0, 6.0, 5.0, 4.0]);")]
+    #[doc = example!(x: "assert_eq!(x.flip(&[1])?.to_vec::<f32>()?, [3.0, 2.0, 1.0, 6.0, 5.0, 4.0]);")]
     pub fn flip(&self, dims: &[isize]) -> Result<Tensor> {
         let mut layout = self.layout().clone();
         let mut samples = self.samples();
@@ -394,7 +394,7 @@ impl Tensor {
     /// [`AutogradError::Argument`] if the dimension does not exist or is shorter, or the step is 0.
     #[doc = example!(
         x: "let windows = x.unfold(1, 2, 1)?;",
-        "assert_eq!((windows.shape(), windows.to_vec()?[..4].to_vec()), (&[2, 2, 2][..], vec![1.0, 2.0, 2.0, 3.0]));"
+        "assert_eq!((windows.shape(), windows.to_vec::<f32>()?[..4].to_vec()), (&[2, 2, 2][..], vec![1.0, 2.0, 2.0, 3.0]));"
     )]
     pub fn unfold(&self, dim: isize, size: usize, step: usize) -> Result<Tensor> {
         if self.rank() == 0 {

@@ -27,7 +27,7 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape).
     #[doc = example!(
         x: "let (weight, bias) = (Tensor::ones(&device, &[3], DType::F32)?, Tensor::zeros(&device, &[3], DType::F32)?);",
-        "assert_eq!(x.layer_norm(&weight, &bias, 1e-5)?.to_vec()?[1], 0.0);"
+        "assert_eq!(x.layer_norm(&weight, &bias, 1e-5)?.to_vec::<f32>()?[1], 0.0);"
     )]
     pub fn layer_norm(&self, weight: &Tensor, bias: &Tensor, eps: f32) -> Result<Tensor> {
         let others = [("weight", Some(weight)), ("bias", Some(bias))];
@@ -69,7 +69,7 @@ impl Tensor {
     /// As [`Tensor::rms_norm`].
     #[doc = example!(
         x: "let y = x.rms_norm_one_plus(&[3], &Tensor::zeros(&device, &[3], DType::F32)?, 1e-6)?;",
-        "assert_eq!(y.to_vec()?, x.rms_norm(&[3], None, 1e-6)?.to_vec()?);"
+        "assert_eq!(y.to_vec::<f32>()?, x.rms_norm(&[3], None, 1e-6)?.to_vec::<f32>()?);"
     )]
     pub fn rms_norm_one_plus(
         &self,

@@ -112,7 +112,7 @@ impl Tensor {
     /// fit.
     #[doc = example!(
         "let image = Tensor::arange(&device, 0.0, 16.0, 1.0)?.reshape(&[1, 1, 4, 4])?;",
-        "assert_eq!(image.max_pool2d(&PoolOptions::square(2))?.to_vec()?, [5.0, 7.0, 13.0, 15.0]);"
+        "assert_eq!(image.max_pool2d(&PoolOptions::square(2))?.to_vec::<f32>()?, [5.0, 7.0, 13.0, 15.0]);"
     )]
     pub fn max_pool2d(&self, options: &PoolOptions) -> Result<Tensor> {
         Ok(self.max_pool2d_with_indices(options)?.0)
@@ -174,7 +174,7 @@ impl Tensor {
     #[doc = example!(
         "let image = Tensor::arange(&device, 0.0, 16.0, 1.0)?.reshape(&[1, 1, 4, 4])?;",
         "let means = image.avg_pool2d(&PoolOptions::square(2), AvgDivisor::Padded)?;",
-        "assert_eq!(means.to_vec()?, [2.5, 4.5, 10.5, 12.5]);"
+        "assert_eq!(means.to_vec::<f32>()?, [2.5, 4.5, 10.5, 12.5]);"
     )]
     pub fn avg_pool2d(&self, options: &PoolOptions, divisor: AvgDivisor) -> Result<Tensor> {
         const OP: &str = "avg_pool2d";
@@ -194,7 +194,7 @@ impl Tensor {
     /// As [`Tensor::max_pool2d`].
     #[doc = example!(
         "let image = Tensor::arange(&device, 0.0, 16.0, 1.0)?.reshape(&[1, 1, 4, 4])?;",
-        "assert_eq!(image.adaptive_avg_pool2d([1, 1])?.to_vec()?, [7.5]);"
+        "assert_eq!(image.adaptive_avg_pool2d([1, 1])?.to_vec::<f32>()?, [7.5]);"
     )]
     pub fn adaptive_avg_pool2d(&self, output: [usize; 2]) -> Result<Tensor> {
         const OP: &str = "adaptive_avg_pool2d";
@@ -262,7 +262,10 @@ mod tests {
         let device = hlx_core::testing::devices()[0].clone();
         let x = Tensor::from_slice(&device, &[1.0, 3.0, 3.0, 0.0], &[1, 2, 2])?.with_gradient();
         x.max_pool2d(&PoolOptions::square(2))?.sum()?.backward()?;
-        assert_eq!(x.grad().expect("one").to_vec()?, [0.0, 1.0, 0.0, 0.0]);
+        assert_eq!(
+            x.grad().expect("one").to_vec::<f32>()?,
+            [0.0, 1.0, 0.0, 0.0]
+        );
         Ok(())
     }
 }

@@ -35,7 +35,7 @@ fn run(
     let upstream = Tensor::from_slice(device, dc, c.shape())?;
     c.mul(&upstream)?.sum()?.backward()?;
     let gradient = |x: &Tensor| x.grad().expect("a gradient").to_vec();
-    Ok([c.to_vec()?, gradient(&a)?, gradient(&b)?])
+    Ok([c.to_vec::<f32>()?, gradient(&a)?, gradient(&b)?])
 }
 
 /// The definition of A B and both gradients of one matrix each. `whole`: B's gradient is one sum, and rows without a gradient
@@ -170,19 +170,24 @@ fn vectors_views_and_sums_by_indices_have_the_bits_of_products_of_copies() -> Re
             Tensor::from_slice(&device, &values(seed, n), shape)
         };
         let (a, b) = (x(1, &[21, 34])?, x(2, &[34, 19])?);
-        let expected = a.matmul(&b)?.to_vec()?;
+        let expected = a.matmul(&b)?.to_vec::<f32>()?;
         let (a_turned, b_turned) = (a.transpose(0, 1)?.contiguous()?, b.transpose(0, 1)?);
         let b_turned = b_turned.contiguous()?;
         let views = a_turned
             .transpose(0, 1)?
             .matmul(&b_turned.transpose(0, 1)?)?;
-        assert_eq!(views.to_vec()?, expected, "{}", device.info());
-        assert_eq!(Tensor::einsum("ij,jk->ik", &[&a, &b])?.to_vec()?, expected);
-        assert_eq!(a.linear(&b_turned, None)?.to_vec()?, expected);
-        let row = a.select(0, 4)?.matmul(&b)?.to_vec()?;
+        assert_eq!(views.to_vec::<f32>()?, expected, "{}", device.info());
+        assert_eq!(
+            Tensor::einsum("ij,jk->ik", &[&a, &b])?.to_vec::<f32>()?,
+            expected
+        );
+        assert_eq!(a.linear(&b_turned, None)?.to_vec::<f32>()?, expected);
+        let row = a.select(0, 4)?.matmul(&b)?.to_vec::<f32>()?;
         assert_eq!(row, expected[4 * 19..5 * 19]);
         let stacked = Tensor::stack(&[&a_turned, &a_turned], 0)?.transpose(1, 2)?;
-        let all = stacked.matmul(&Tensor::stack(&[&b, &b], 0)?)?.to_vec()?;
+        let all = stacked
+            .matmul(&Tensor::stack(&[&b, &b], 0)?)?
+            .to_vec::<f32>()?;
         assert_eq!(
             all,
             [&expected[..], &expected].concat(),
@@ -221,7 +226,7 @@ fn a_parameter_has_the_gradient_of_a_linear_layer_by_shards() -> Result<()> {
                     y.mul(&upstream)?.sum()?.backward_with(&plan)?;
                 }
                 let gradient = |x: &Tensor| x.grad().expect("a gradient").to_vec();
-                assert_eq!(products[0].to_vec()?, products[1].to_vec()?);
+                assert_eq!(products[0].to_vec::<f32>()?, products[1].to_vec::<f32>()?);
                 let expected = turned(&gradient(&weight)?, 12);
                 assert_eq!(gradient(&right)?, expected, "{shards} {}", device.info());
                 assert_eq!(gradient(&one)?, gradient(&other)?);
@@ -253,12 +258,17 @@ fn recorded_passes_multiply_over_integers() -> Result<()> {
             let recorded = loss(&a, &b)?.gradients(&[&a, &b], true)?;
             let recorded: Vec<Tensor> = recorded.into_iter().flatten().collect();
             for (one, other) in first.iter().zip(&recorded) {
-                assert_eq!(one.to_vec()?, other.to_vec()?, "{}", device.info());
+                assert_eq!(
+                    one.to_vec::<f32>()?,
+                    other.to_vec::<f32>()?,
+                    "{}",
+                    device.info()
+                );
             }
             let of_both = recorded[0].mul(&recorded[0])?.sum()?;
             let second = of_both.gradients(&[&a, &b], false)?;
             for gradient in second.into_iter().flatten() {
-                of_device.push(gradient.to_vec()?);
+                of_device.push(gradient.to_vec::<f32>()?);
             }
         }
         found.push(of_device);

@@ -51,7 +51,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Argument`](crate::AutogradError::Argument) if a dimension does not exist or is
     /// named twice.
-    #[doc = example!(x: "assert_eq!(x.sum_dim(&[1], false)?.to_vec()?, [6.0, 15.0]);")]
+    #[doc = example!(x: "assert_eq!(x.sum_dim(&[1], false)?.to_vec::<f32>()?, [6.0, 15.0]);")]
     pub fn sum_dim(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
         if self.is_half() {
             return self.in_f32(|x| x.sum_dim(dims, keepdim));

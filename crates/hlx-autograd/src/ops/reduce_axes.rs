@@ -48,7 +48,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Argument`] if a dimension does not exist or is named twice, a kernel error for
     /// a maximum of no elements.
-    #[doc = example!(x: "assert_eq!(x.amax(&[0], false)?.to_vec()?, [4.0, 5.0, 6.0]);")]
+    #[doc = example!(x: "assert_eq!(x.amax(&[0], false)?.to_vec::<f32>()?, [4.0, 5.0, 6.0]);")]
     pub fn amax(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
         self.extreme("amax", Reduction::Max, dims, keepdim)
     }
@@ -57,7 +57,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::amax`].
-    #[doc = example!(x: "assert_eq!(x.amin(&[1], false)?.to_vec()?, [1.0, 4.0]);")]
+    #[doc = example!(x: "assert_eq!(x.amin(&[1], false)?.to_vec::<f32>()?, [1.0, 4.0]);")]
     pub fn amin(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
         self.extreme("amin", Reduction::Min, dims, keepdim)
     }
@@ -118,7 +118,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if a dimension does not exist or is named twice.
-    #[doc = example!(x: "assert_eq!(x.prod(&[1], false)?.to_vec()?, [6.0, 120.0]);")]
+    #[doc = example!(x: "assert_eq!(x.prod(&[1], false)?.to_vec::<f32>()?, [6.0, 120.0]);")]
     pub fn prod(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
         if self.is_half() {
             return self.in_f32(|x| x.prod(dims, keepdim));
@@ -169,7 +169,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::amax`].
-    #[doc = example!(x: "assert_eq!(x.argmax(Some(1), false)?.to_ids()?, [2, 2]);")]
+    #[doc = example!(x: "assert_eq!(x.argmax(Some(1), false)?.to_vec::<u32>()?, [2, 2]);")]
     pub fn argmax(&self, dim: Option<isize>, keepdim: bool) -> Result<Tensor> {
         let axes = reduced_axes("argmax", dim.as_slice(), self.rank())?;
         self.reduced(Reduction::ArgMax, &axes)?
@@ -180,7 +180,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::amax`].
-    #[doc = example!(x: "assert_eq!(x.argmin(None, false)?.to_ids()?, [0]);")]
+    #[doc = example!(x: "assert_eq!(x.argmin(None, false)?.to_vec::<u32>()?, [0]);")]
     pub fn argmin(&self, dim: Option<isize>, keepdim: bool) -> Result<Tensor> {
         let axes = reduced_axes("argmin", dim.as_slice(), self.rank())?;
         self.reduced(Reduction::ArgMin, &axes)?
@@ -192,7 +192,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::sum_dim`].
-    #[doc = example!(x: "assert_eq!(x.var(&[1], 1, false)?.to_vec()?, [1.0, 1.0]);")]
+    #[doc = example!(x: "assert_eq!(x.var(&[1], 1, false)?.to_vec::<f32>()?, [1.0, 1.0]);")]
     pub fn var(&self, dims: &[isize], correction: impl Into<f64>, keepdim: bool) -> Result<Tensor> {
         let correction = correction.into();
         if self.is_half() {
@@ -210,7 +210,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::sum_dim`].
-    #[doc = example!(x: "assert_eq!(x.std(&[1], 1, false)?.to_vec()?, [1.0, 1.0]);")]
+    #[doc = example!(x: "assert_eq!(x.std(&[1], 1, false)?.to_vec::<f32>()?, [1.0, 1.0]);")]
     pub fn std(&self, dims: &[isize], correction: impl Into<f64>, keepdim: bool) -> Result<Tensor> {
         let correction = correction.into();
         if self.is_half() {
@@ -225,7 +225,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] for p NaN, and as [`Tensor::sum_dim`].
-    #[doc = example!(x: "assert_eq!(x.norm(1.0, &[1], false)?.to_vec()?, [6.0, 15.0]);")]
+    #[doc = example!(x: "assert_eq!(x.norm(1.0, &[1], false)?.to_vec::<f32>()?, [6.0, 15.0]);")]
     pub fn norm(&self, p: f32, dims: &[isize], keepdim: bool) -> Result<Tensor> {
         // An error names this operation.
         reduced_axes("norm", dims, self.rank())?;
@@ -405,16 +405,16 @@ mod tests {
     fn equal_extremes_share_and_zeros_have_the_others() -> Result<()> {
         let x = of(&[1.0, 3.0, 3.0], &[3]).with_gradient();
         x.amax(&[], false)?.backward()?;
-        assert_eq!(x.grad().expect("one").to_vec()?, [0.0, 0.5, 0.5]);
+        assert_eq!(x.grad().expect("one").to_vec::<f32>()?, [0.0, 0.5, 0.5]);
         let x = of(&[2.0, 0.0, 3.0, 0.0, 0.0, 4.0], &[2, 3]).with_gradient();
         x.prod(&[1], false)?.sum()?.backward()?;
         assert_eq!(
-            x.grad().expect("one").to_vec()?,
+            x.grad().expect("one").to_vec::<f32>()?,
             [0.0, 6.0, 0.0, 0.0, 0.0, 0.0]
         );
         let x = of(&[0.0, 0.0], &[2]).with_gradient();
         x.norm(2.0, &[], false)?.backward()?;
-        assert_eq!(x.grad().expect("one").to_vec()?, [0.0, 0.0]);
+        assert_eq!(x.grad().expect("one").to_vec::<f32>()?, [0.0, 0.0]);
         Ok(())
     }
 
@@ -440,8 +440,8 @@ mod tests {
     #[test]
     fn places_and_truths() -> Result<()> {
         let x = of(&[1.0, 5.0, 5.0, 0.0, -2.0, f32::NAN], &[2, 3]);
-        assert_eq!(x.argmax(Some(1), false)?.to_ids()?, [1, 2]);
-        assert_eq!(x.argmin(None, false)?.to_ids()?, [5]);
+        assert_eq!(x.argmax(Some(1), false)?.to_vec::<u32>()?, [1, 2]);
+        assert_eq!(x.argmin(None, false)?.to_vec::<u32>()?, [5]);
         assert_eq!(
             x.any(&[0], false)?.to_string(),
             "tensor([True, True, True], dtype=bool)"

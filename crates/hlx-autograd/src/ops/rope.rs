@@ -18,8 +18,8 @@ impl Tensor {
     /// [`AutogradError::DType`](crate::AutogradError::DType) of an argument that does not fit.
     #[doc = example!(
         "let x = Tensor::from_slice(&device, &[1.0, 0.0, 1.0, 0.0], &[2, 1, 2])?;",
-        "let positions = Tensor::ids(&device, &[0, 1], &[2])?;",
-        "let y = x.rope(&positions, &Tensor::ones(&device, &[1], DType::F32)?, 1.0)?.to_vec()?;",
+        "let positions = Tensor::from_slice::<u32>(&device, &[0, 1], &[2])?;",
+        "let y = x.rope(&positions, &Tensor::ones(&device, &[1], DType::F32)?, 1.0)?.to_vec::<f32>()?;",
         "assert_eq!(y[..2], [1.0, 0.0]);",
         "assert!((y[2] - 0.5403).abs() < 1e-4 && (y[3] - 0.8415).abs() < 1e-4);"
     )]

@@ -100,13 +100,16 @@ mod tests {
     #[test]
     fn operators_are_the_methods() -> crate::Result<()> {
         let (x, y) = (input(1, &[2, 3]), input(2, &[3]));
-        assert_eq!((&x + &y)?.to_vec()?, x.add(&y)?.to_vec()?);
-        assert_eq!((&x - y.clone())?.to_vec()?, x.sub(&y)?.to_vec()?);
+        assert_eq!((&x + &y)?.to_vec::<f32>()?, x.add(&y)?.to_vec::<f32>()?);
         assert_eq!(
-            (&x * (&y / 2.0_f32))?.to_vec()?,
-            x.mul(y.div(2.0)?)?.to_vec()?
+            (&x - y.clone())?.to_vec::<f32>()?,
+            x.sub(&y)?.to_vec::<f32>()?
         );
-        assert_eq!((-&x)?.to_vec()?, x.mul(-1.0)?.to_vec()?);
+        assert_eq!(
+            (&x * (&y / 2.0_f32))?.to_vec::<f32>()?,
+            x.mul(y.div(2.0)?)?.to_vec::<f32>()?
+        );
+        assert_eq!((-&x)?.to_vec::<f32>()?, x.mul(-1.0)?.to_vec::<f32>()?);
         Ok(())
     }
 }

@@ -24,7 +24,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`](crate::AutogradError::Argument) if the dimension does not exist.
-    #[doc = example!(x: "assert_eq!(x.cumsum(1)?.to_vec()?, [1.0, 3.0, 6.0, 4.0, 9.0, 15.0]);")]
+    #[doc = example!(x: "assert_eq!(x.cumsum(1)?.to_vec::<f32>()?, [1.0, 3.0, 6.0, 4.0, 9.0, 15.0]);")]
     pub fn cumsum(&self, dim: isize) -> Result<Tensor> {
         if let Some(widened) = self.widened_scan(|x| x.cumsum(dim)) {
             return widened;
@@ -48,7 +48,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`](crate::AutogradError::Argument) if the dimension does not exist.
-    #[doc = example!(x: "assert_eq!(x.cumprod(1)?.to_vec()?, [1.0, 2.0, 6.0, 4.0, 20.0, 120.0]);")]
+    #[doc = example!(x: "assert_eq!(x.cumprod(1)?.to_vec::<f32>()?, [1.0, 2.0, 6.0, 4.0, 20.0, 120.0]);")]
     pub fn cumprod(&self, dim: isize) -> Result<Tensor> {
         if let Some(widened) = self.widened_scan(|x| x.cumprod(dim)) {
             return widened;

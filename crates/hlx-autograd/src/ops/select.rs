@@ -14,7 +14,7 @@ impl Tensor {
     /// [`AutogradError::DType`](crate::AutogradError::DType) if the condition is no `bool`,
     /// [`AutogradError::Argument`](crate::AutogradError::Argument) if the shapes do not broadcast.
     #[doc = example!(
-        x: "assert_eq!(x.where_(&x.gt(3.0)?, 0.0)?.to_vec()?, [0.0, 0.0, 0.0, 4.0, 5.0, 6.0]);"
+        x: "assert_eq!(x.where_(&x.gt(3.0)?, 0.0)?.to_vec::<f32>()?, [0.0, 0.0, 0.0, 4.0, 5.0, 6.0]);"
     )]
     pub fn where_(&self, condition: &Tensor, other: impl Operand) -> Result<Tensor> {
         const OP: &str = "where";
@@ -51,7 +51,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::where_`].
     #[doc = example!(
-        x: "assert_eq!(x.masked_fill(&x.gt(3.0)?, 0.0)?.to_vec()?, [1.0, 2.0, 3.0, 0.0, 0.0, 0.0]);"
+        x: "assert_eq!(x.masked_fill(&x.gt(3.0)?, 0.0)?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 0.0, 0.0, 0.0]);"
     )]
     pub fn masked_fill(&self, mask: &Tensor, value: f32) -> Result<Tensor> {
         self.same_device("masked_fill", [("the mask", Some(mask))])?;
@@ -63,7 +63,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) for fewer than two dimensions.
-    #[doc = example!(x: "assert_eq!(x.tril(0)?.to_vec()?, [1.0, 0.0, 0.0, 4.0, 5.0, 0.0]);")]
+    #[doc = example!(x: "assert_eq!(x.tril(0)?.to_vec::<f32>()?, [1.0, 0.0, 0.0, 4.0, 5.0, 0.0]);")]
     pub fn tril(&self, diagonal: isize) -> Result<Tensor> {
         self.banded("tril", (None, Some(diagonal as i64)))
     }
@@ -72,7 +72,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) for fewer than two dimensions.
-    #[doc = example!(x: "assert_eq!(x.triu(0)?.to_vec()?, [1.0, 2.0, 3.0, 0.0, 5.0, 6.0]);")]
+    #[doc = example!(x: "assert_eq!(x.triu(0)?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 0.0, 5.0, 6.0]);")]
     pub fn triu(&self, diagonal: isize) -> Result<Tensor> {
         self.banded("triu", (Some(diagonal as i64), None))
     }
@@ -120,8 +120,8 @@ mod tests {
     #[test]
     fn triangles_keep_their_side() -> Result<()> {
         let ones = input(1, &[2, 2]).ones_like()?;
-        assert_eq!(ones.triu(1)?.to_vec()?, [0.0, 1.0, 0.0, 0.0]);
-        assert_eq!(ones.tril(0)?.to_vec()?, [1.0, 0.0, 1.0, 1.0]);
+        assert_eq!(ones.triu(1)?.to_vec::<f32>()?, [0.0, 1.0, 0.0, 0.0]);
+        assert_eq!(ones.tril(0)?.to_vec::<f32>()?, [1.0, 0.0, 1.0, 1.0]);
         Ok(())
     }
 }

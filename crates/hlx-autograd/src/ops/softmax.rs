@@ -14,7 +14,7 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) for a scalar.
     #[doc = example!(
         "let x = Tensor::zeros(&device, &[1, 4], DType::F32)?;",
-        "assert_eq!(x.softmax()?.to_vec()?, [0.25; 4]);"
+        "assert_eq!(x.softmax()?.to_vec::<f32>()?, [0.25; 4]);"
     )]
     pub fn softmax(&self) -> Result<Tensor> {
         if self.is_half() {
@@ -48,7 +48,7 @@ impl Tensor {
     /// [`AutogradError::Argument`](crate::AutogradError::Argument) if the dimension does not exist.
     #[doc = example!(
         "let x = Tensor::zeros(&device, &[4, 1], DType::F32)?;",
-        "assert_eq!(x.softmax_dim(0)?.to_vec()?, [0.25; 4]);"
+        "assert_eq!(x.softmax_dim(0)?.to_vec::<f32>()?, [0.25; 4]);"
     )]
     pub fn softmax_dim(&self, dim: isize) -> Result<Tensor> {
         match self.rank() {
@@ -64,7 +64,7 @@ impl Tensor {
     /// [`AutogradError::Argument`](crate::AutogradError::Argument) if the dimension does not exist.
     #[doc = example!(
         "let x = Tensor::full(&device, &[1, 4], 1e6, DType::F32)?;",
-        "assert!((x.log_softmax(-1)?.to_vec()?[0] + 1.386_294_4).abs() < 1e-6);"
+        "assert!((x.log_softmax(-1)?.to_vec::<f32>()?[0] + 1.386_294_4).abs() < 1e-6);"
     )]
     pub fn log_softmax(&self, dim: isize) -> Result<Tensor> {
         const OP: &str = "log_softmax";

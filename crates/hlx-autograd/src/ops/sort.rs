@@ -13,7 +13,7 @@ impl Tensor {
     /// As [`Tensor::amax`].
     #[doc = example!(
         x: "let (largest, places) = x.max_dim(1, false)?;",
-        "assert_eq!((largest.to_vec()?, places.to_ids()?), (vec![3.0, 6.0], vec![2, 2]));"
+        "assert_eq!((largest.to_vec::<f32>()?, places.to_vec::<u32>()?), (vec![3.0, 6.0], vec![2, 2]));"
     )]
     pub fn max_dim(&self, dim: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.at_place(dim, keepdim, self.argmax(Some(dim), true)?)
@@ -24,7 +24,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::amax`].
-    #[doc = example!(x: "assert_eq!(x.min_dim(0, false)?.0.to_vec()?, [1.0, 2.0, 3.0]);")]
+    #[doc = example!(x: "assert_eq!(x.min_dim(0, false)?.0.to_vec::<f32>()?, [1.0, 2.0, 3.0]);")]
     pub fn min_dim(&self, dim: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.at_place(dim, keepdim, self.argmin(Some(dim), true)?)
     }
@@ -48,8 +48,8 @@ impl Tensor {
     /// [`AutogradError::Argument`](crate::AutogradError::Argument) if the dimension does not exist.
     #[doc = example!(
         x: "let (sorted, places) = x.sort(1, true)?;",
-        "assert_eq!(sorted.to_vec()?, [3.0, 2.0, 1.0, 6.0, 5.0, 4.0]);",
-        "assert_eq!(places.to_ids()?, [2, 1, 0, 2, 1, 0]);"
+        "assert_eq!(sorted.to_vec::<f32>()?, [3.0, 2.0, 1.0, 6.0, 5.0, 4.0]);",
+        "assert_eq!(places.to_vec::<u32>()?, [2, 1, 0, 2, 1, 0]);"
     )]
     pub fn sort(&self, dim: isize, descending: bool) -> Result<(Tensor, Tensor)> {
         if self.rank() == 0 {
@@ -92,7 +92,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::sort`].
-    #[doc = example!(x: "assert_eq!(x.argsort(1, true)?.to_ids()?, [2, 1, 0, 2, 1, 0]);")]
+    #[doc = example!(x: "assert_eq!(x.argsort(1, true)?.to_vec::<u32>()?, [2, 1, 0, 2, 1, 0]);")]
     pub fn argsort(&self, dim: isize, descending: bool) -> Result<Tensor> {
         if self.rank() == 0 {
             return self.as_vector(|x| x.argsort(dim, descending));
@@ -109,7 +109,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::sort`], and [`AutogradError::Argument`] for more than there are.
-    #[doc = example!(x: "assert_eq!(x.topk(2, 1, true)?.0.to_vec()?, [3.0, 2.0, 6.0, 5.0]);")]
+    #[doc = example!(x: "assert_eq!(x.topk(2, 1, true)?.0.to_vec::<f32>()?, [3.0, 2.0, 6.0, 5.0]);")]
     pub fn topk(&self, k: usize, dim: isize, largest: bool) -> Result<(Tensor, Tensor)> {
         if self.rank() == 0 {
             let (values, places) = self.unsqueeze(0)?.topk(k, dim, largest)?;
@@ -154,8 +154,8 @@ mod tests {
         let device = hlx_core::testing::devices()[0].clone();
         let x = Tensor::from_slice(&device, &[3.0, f32::NAN, -1.0, 3.0], &[4])?;
         let (sorted, places) = x.sort(0, false)?;
-        assert_eq!(places.to_ids()?, [2, 0, 3, 1]);
-        assert_eq!(sorted.to_vec()?[..3], [-1.0, 3.0, 3.0]);
+        assert_eq!(places.to_vec::<u32>()?, [2, 0, 3, 1]);
+        assert_eq!(sorted.to_vec::<f32>()?[..3], [-1.0, 3.0, 3.0]);
         Ok(())
     }
 }

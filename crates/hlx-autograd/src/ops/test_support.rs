@@ -31,7 +31,7 @@ pub fn ids(seed: u32, limit: u32, shape: &[usize]) -> Tensor {
     let ids: Vec<u32> = (0..n)
         .map(|i| philox4x32([i as u32, 0, 0, 0], [seed, 9])[0] % limit)
         .collect();
-    Tensor::ids(&device, &ids, shape).expect("the ids upload")
+    Tensor::from_slice::<u32>(&device, &ids, shape).expect("the ids upload")
 }
 
 /// Compares every derivative of `operation` with finite differences.

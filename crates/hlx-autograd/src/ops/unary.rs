@@ -136,7 +136,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Argument`] if there is no formula for the type, and what the device reports.
     #[doc = example!(
-        x: "assert_eq!(x.unary(Unary::Clamp, [2.0, 3.0])?.to_vec()?, [2.0, 2.0, 3.0, 3.0, 3.0, 3.0]);"
+        x: "assert_eq!(x.unary(Unary::Clamp, [2.0, 3.0])?.to_vec::<f32>()?, [2.0, 2.0, 3.0, 3.0, 3.0, 3.0]);"
     )]
     pub fn unary(&self, operation: Unary, parameters: [f32; 2]) -> Result<Tensor> {
         let op = operation.name();
@@ -194,7 +194,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::unary`].
-    #[doc = example!(x: "assert_eq!(x.neg()?.leaky_relu(0.5)?.to_vec()?[0], -0.5);")]
+    #[doc = example!(x: "assert_eq!(x.neg()?.leaky_relu(0.5)?.to_vec::<f32>()?[0], -0.5);")]
     pub fn leaky_relu(&self, slope: f32) -> Result<Tensor> {
         self.unary(Unary::LeakyReLU, [slope, 0.0])
     }
@@ -203,7 +203,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::unary`].
-    #[doc = example!(x: "assert_eq!(x.elu(1.0)?.to_vec()?, x.to_vec()?);")]
+    #[doc = example!(x: "assert_eq!(x.elu(1.0)?.to_vec::<f32>()?, x.to_vec::<f32>()?);")]
     pub fn elu(&self, alpha: f32) -> Result<Tensor> {
         self.unary(Unary::ELU, [alpha, 0.0])
     }
@@ -214,7 +214,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::unary`].
     #[doc = example!(
-        x: "assert_eq!(x.clamp(2.0, 5.0)?.to_vec()?, [2.0, 2.0, 3.0, 4.0, 5.0, 5.0]);"
+        x: "assert_eq!(x.clamp(2.0, 5.0)?.to_vec::<f32>()?, [2.0, 2.0, 3.0, 4.0, 5.0, 5.0]);"
     )]
     pub fn clamp(&self, low: f32, high: f32) -> Result<Tensor> {
         self.unary(Unary::Clamp, [low, high])
@@ -357,7 +357,7 @@ mod tests {
     fn steps_have_no_slope() -> Result<()> {
         let x = input(1, &[3]).with_gradient();
         x.floor()?.sum()?.backward()?;
-        assert_eq!(x.grad().expect("zeros").to_vec()?, [0.0; 3]);
+        assert_eq!(x.grad().expect("zeros").to_vec::<f32>()?, [0.0; 3]);
         Ok(())
     }
 

@@ -52,7 +52,7 @@ fn rounded(what: &str, found: &Tensor, exact: &Tensor) -> Result<Result<(), Stri
         return Ok(Err(format!("{what} has shape {shapes}")));
     }
     let words = |x: &Tensor| -> Result<Vec<u32>> {
-        let values = x.detach().to_dtype(DType::F32)?.to_vec()?;
+        let values = x.detach().to_dtype(DType::F32)?.to_vec::<f32>()?;
         let word = |value: &f32| if value.is_nan() { f32::NAN } else { *value }.to_bits();
         Ok(values.iter().map(word).collect())
     };

@@ -110,7 +110,7 @@ fn batch_norms() -> [Row; 3] {
     ];
     let mut sharded = Row::new("batch_norm", &arguments, &shapes, |x| {
         let device = x[0].device();
-        let (empty, partials) = (device.buffer_u32(&[1])?, device.alloc(2 * 3 * 2)?);
+        let (empty, partials) = (device.buffer_of::<u32>(&[1])?, device.alloc(2 * 3 * 2)?);
         let options = BatchNormOptions {
             shards: 2,
             empty: Some(&empty),

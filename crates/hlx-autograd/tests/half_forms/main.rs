@@ -195,7 +195,7 @@ fn a_gradient_has_the_type_of_its_16_bit_tensor() -> Result<()> {
         for (x, expected) in [(repeated, 5.0), (viewed, 1.0 / 3.0), (alone, 0.0)] {
             let gradient = x.grad().expect("a gradient");
             assert_eq!(gradient.dtype(), DType::F16);
-            let first = gradient.to_dtype(DType::F32)?.to_vec()?[0];
+            let first = gradient.to_dtype(DType::F32)?.to_vec::<f32>()?[0];
             assert!((first - expected).abs() < 1e-3, "{first}, not {expected}");
         }
     }
@@ -221,7 +221,7 @@ fn a_constant_of_16_bits_is_rounded_once() -> Result<()> {
                 let rounded = Tensor::full(device, &[5], value, DType::F32)?.to_dtype(dtype)?;
                 let words = |x: &Tensor| {
                     device
-                        .download_u32(&x.buffer()?)
+                        .download_words(&x.buffer()?)
                         .map_err(AutogradError::from)
                 };
                 assert_eq!(words(&made)?[0], words(&rounded)?[0], "{value} of {dtype}");

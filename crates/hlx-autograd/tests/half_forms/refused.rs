@@ -46,7 +46,7 @@ fn dropped(x: &Tensor) -> Result<DropoutMask> {
         p: 0.5,
         seed: 7,
         purpose: 0,
-        counter: x.device().buffer_u32(&[0, 0])?,
+        counter: x.device().buffer_of::<u32>(&[0, 0])?,
     })
 }
 

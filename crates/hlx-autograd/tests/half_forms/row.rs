@@ -113,14 +113,14 @@ pub(crate) use {functions, in_place, rows};
 
 /// Ids beside a tensor.
 pub fn ids(x: &Tensor, ids: &[u32], shape: &[usize]) -> Tensor {
-    Tensor::ids(x.device(), ids, shape).expect("uploads")
+    Tensor::from_slice::<u32>(x.device(), ids, shape).expect("uploads")
 }
 
 /// A mask that holds at every second element.
 pub fn mask(x: &Tensor, shape: &[usize]) -> Tensor {
     let n: usize = shape.iter().product();
     let held = (0..n).map(|at| Bool::from(at % 2 == 0)).collect::<Vec<_>>();
-    Tensor::from_vec(x.device(), held, shape).expect("uploads")
+    Tensor::from_slice(x.device(), &held, shape).expect("uploads")
 }
 
 /// Ones of f32, as factors of a loss.

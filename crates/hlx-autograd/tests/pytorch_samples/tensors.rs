@@ -54,9 +54,9 @@ fn recalled(fixture: &Fixture, entry: &Value, recipe: &Value, dtype: DType, n: u
 pub fn of_values(device: &Device, values: &[f64], dtype: DType, shape: &[usize]) -> Result<Tensor> {
     macro_rules! upload {
         ($convert:expr) => {
-            Tensor::from_vec(
+            Tensor::from_slice(
                 device,
-                values.iter().map($convert).collect::<Vec<_>>(),
+                &values.iter().map($convert).collect::<Vec<_>>(),
                 shape,
             )
         };
@@ -77,10 +77,7 @@ pub fn of_values(device: &Device, values: &[f64], dtype: DType, shape: &[usize])
 pub fn values_of(x: &Tensor) -> Result<Vec<f64>> {
     macro_rules! download {
         ($type:ty, $convert:expr) => {
-            x.to_elements::<$type>()?
-                .into_iter()
-                .map($convert)
-                .collect()
+            x.to_vec::<$type>()?.into_iter().map($convert).collect()
         };
     }
     Ok(match x.dtype() {

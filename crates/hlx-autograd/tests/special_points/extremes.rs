@@ -92,7 +92,7 @@ fn all<T>(options: impl IntoIterator<Item = T>, f: impl Fn(T) -> Result<Tensor>)
 /// A method and a call with a size, of a tensor [2, 3] of f32.
 #[rustfmt::skip] // A line a call.
 const CALLS: &[(&str, Call)] = &[
-    ("from_vec", |x, n| Tensor::from_vec(x.device(), vec![1.0_f32; 6], &[n])),
+    ("from_vec", |x, n| Tensor::from_slice(x.device(), &[1.0_f32; 6], &[n])),
     ("zeros", |x, n| Tensor::zeros(x.device(), &[n, 3], DType::U8)),
     ("full", |x, n| Tensor::full(x.device(), &[3, n, n], 1.0, DType::F16)),
     ("ones", |x, n| Tensor::ones(x.device(), &[n], DType::Bool)),
@@ -133,7 +133,7 @@ const CALLS: &[(&str, Call)] = &[
     ("repeat_interleave", |x, n| x.repeat_interleave(n, 1)),
     ("repeat_interleave", |x, n| x.narrow(1, 0, 0)?.repeat_interleave(n, 1)),
     ("repeat_interleave_by", |x, n| {
-        let counts = Tensor::from_vec(x.device(), vec![(n as i32).wrapping_sub(1); 3], &[3])?;
+        let counts = Tensor::from_slice(x.device(), &[(n as i32).wrapping_sub(1); 3], &[3])?;
         x.repeat_interleave_by(&counts, 1)
     }),
     ("cat", |x, n| {
@@ -146,7 +146,7 @@ const CALLS: &[(&str, Call)] = &[
     }),
     ("sum of no rows", |x, n| Tensor::zeros(x.device(), &[0, n, n], DType::F32)?.sum_dim(&[0], false)),
     ("prod of no rows", |x, n| Tensor::zeros(x.device(), &[0, n, n], DType::F32)?.prod(&[0], false)),
-    ("index_select of no columns", |x, n| Tensor::zeros(x.device(), &[n, 0], DType::F32)?.index_select(1, &Tensor::ids(x.device(), &[0], &[1])?)),
+    ("index_select of no columns", |x, n| Tensor::zeros(x.device(), &[n, 0], DType::F32)?.index_select(1, &Tensor::from_slice::<u32>(x.device(), &[0], &[1])?)),
     ("topk", |x, n| Ok(x.topk(n, 1, true)?.0)),
     ("tril", |x, n| x.tril(n as isize)),
     ("triu", |x, n| x.triu(n as isize)),
@@ -169,7 +169,7 @@ const CALLS: &[(&str, Call)] = &[
     ("adaptive_avg_pool2d", |x, n| image(x)?.adaptive_avg_pool2d([n, 1])),
     ("interpolate", |x, n| image(x)?.interpolate([n, n], Interpolation::Nearest)),
     ("interpolate_by", |x, n| image(x)?.interpolate_by([n as f64, n as f64], Interpolation::Bilinear)),
-    ("embedding_padded", |x, n| Tensor::ids(x.device(), &[1], &[1])?.embedding_padded(x, n)),
+    ("embedding_padded", |x, n| Tensor::from_slice::<u32>(x.device(), &[1], &[1])?.embedding_padded(x, n)),
     ("packed_attention", |x, n| x.reshape(&[1, 2, 3])?.packed_attention(n, &hlx_autograd::AttentionSpec::causal())),
 ];
 
@@ -189,7 +189,7 @@ const PAIRS: &[(&str, Call)] = &[
         line(x, n)?.unsqueeze(1)?.where_(&chosen, &line(x, n)?)
     }),
     ("embedding", |x, n| {
-        let ids = Tensor::ids(x.device(), &[0], &[1])?.expand(&[n])?;
+        let ids = Tensor::from_slice::<u32>(x.device(), &[0], &[1])?.expand(&[n])?;
         ids.embedding(&zeros(x, &[0, n])?)
     }),
     ("cat", |x, n| {
@@ -287,7 +287,10 @@ fn repetitions_are_one_copy_and_too_many_an_error() -> Result<()> {
     let many = x.repeat(&[160_000])?;
     assert_eq!(many.shape(), [480_000]);
     many.sum()?.backward()?;
-    assert_eq!(x.grad().expect("a gradient").to_vec()?, [160_000.0; 3]);
+    assert_eq!(
+        x.grad().expect("a gradient").to_vec::<f32>()?,
+        [160_000.0; 3]
+    );
     assert_eq!(
         Tensor::zeros(&device, &[0], DType::F32)?
             .repeat(&[1 << 40])?

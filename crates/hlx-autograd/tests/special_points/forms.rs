@@ -85,13 +85,13 @@ const OF_EACH: &[Pair] = &[
     ("where_", |x| x.where_(&x.gt(0.0)?, 7.0), |x| x.masked_fill(&x.gt(0.0)?.logical_not()?, 7.0)),
     ("div_rounded", |x| x.div_rounded(3.0, Rounding::Floor), |x| x.detach().floor_divide(3.0)),
     ("repeat", |x| x.repeat(&[2]), |x| Tensor::cat(&[x, x], 0)),
-    ("repeat_interleave", |x| x.repeat_interleave(2, 0), |x| x.repeat_interleave_by(&Tensor::ids(x.device(), &[2], &[1])?, 0)),
+    ("repeat_interleave", |x| x.repeat_interleave(2, 0), |x| x.repeat_interleave_by(&Tensor::from_slice::<u32>(x.device(), &[2], &[1])?, 0)),
     ("pad", |x| x.pad(&[(1, 0)], Padding::Constant(0.0)), |x| Tensor::cat(&[&x.detach().narrow(0, 0, 1)?.zeros_like()?, x], 0)),
 ];
 
 /// The loss of a row's logits beside a class, by the kernel.
 fn kernel_loss(x: &Tensor, class: u32, smoothing: f32) -> Result<Tensor> {
-    let target = Tensor::ids(x.device(), &[class], &[1])?;
+    let target = Tensor::from_slice::<u32>(x.device(), &[class], &[1])?;
     let one = Tensor::ones(x.device(), &[1], DType::F32)?;
     x.unsqueeze(0)?
         .cross_entropy_scaled(&target, &one, smoothing)
@@ -99,7 +99,7 @@ fn kernel_loss(x: &Tensor, class: u32, smoothing: f32) -> Result<Tensor> {
 
 /// The same by operations: weighted by ones, or not reduced.
 fn class_loss(x: &Tensor, class: u32, smoothing: f32, is_weighted: bool) -> Result<Tensor> {
-    let target = Tensor::ids(x.device(), &[class], &[])?;
+    let target = Tensor::from_slice::<u32>(x.device(), &[class], &[])?;
     let ones = Tensor::ones(x.device(), &[x.n_elements()], DType::F32)?;
     let options = CrossEntropyOptions {
         weight: is_weighted.then_some(&ones),
@@ -171,7 +171,7 @@ const OF_ROWS: &[Pair] = &[
     ("cross_entropy, of no class", |x| kernel_loss(x, 9, 0.0), |x| class_loss(x, 9, 0.0, false)),
     ("cross_entropy, of no class, weighted", |x| kernel_loss(x, 9, 0.25), |x| class_loss(x, 9, 0.25, true)),
     ("cross_entropy, ignored", |x| kernel_loss(x, IGNORE_INDEX, 0.0), |x| class_loss(x, IGNORE_INDEX, 0.0, false)),
-    ("nll_loss", |x| kernel_loss(x, 2, 0.0), |x| x.log_softmax(-1)?.nll_loss(&Tensor::ids(x.device(), &[2], &[])?, &CrossEntropyOptions::default())),
+    ("nll_loss", |x| kernel_loss(x, 2, 0.0), |x| x.log_softmax(-1)?.nll_loss(&Tensor::from_slice::<u32>(x.device(), &[2], &[])?, &CrossEntropyOptions::default())),
     ("norm 1", |x| x.norm(1.0, &[], false), |x| x.abs()?.sum()),
     ("norm 2", |x| x.norm(2.0, &[0], false), |x| x.reshape(&[3, 1])?.norm(2.0, &[0], false)?.reshape::<usize>(&[])),
     ("norm inf", |x| x.norm(INF, &[], false), |x| x.abs()?.amax(&[], false)),
@@ -192,7 +192,7 @@ const OF_ROWS: &[Pair] = &[
         |x| Tensor::einsum("i,i->", &[x, &x.detach().ones_like()?])),
     ("linear", |x| x.reshape(&[1, 3])?.linear(&x.detach().ones_like()?.reshape(&[1, 3])?, None)?.reshape::<usize>(&[]),
         |x| x.reshape(&[1, 3])?.matmul(&x.detach().ones_like()?.reshape(&[3, 1])?)?.reshape::<usize>(&[])),
-    ("gather", |x| x.gather(0, &Tensor::ids(x.device(), &[2, 0], &[2])?), |x| x.index_select(0, &Tensor::ids(x.device(), &[2, 0], &[2])?)),
+    ("gather", |x| x.gather(0, &Tensor::from_slice::<u32>(x.device(), &[2, 0], &[2])?), |x| x.index_select(0, &Tensor::from_slice::<u32>(x.device(), &[2, 0], &[2])?)),
 ];
 
 /// A pair's name, and the elements at which its forms are not compared.
@@ -223,12 +223,12 @@ fn agree(a: f32, b: f32) -> bool {
 fn found(device: &Device, values: &[f32], f: Function) -> Result<Vec<Vec<f32>>> {
     let x = [Tensor::from_slice(device, values, &[values.len()])?.with_gradient()];
     let y = f(&x[0])?;
-    let mut all = vec![y.to_vec()?];
-    all.push(gradients(&counted_sum(&y)?, &x, false)?[0].to_vec()?);
+    let mut all = vec![y.to_vec::<f32>()?];
+    all.push(gradients(&counted_sum(&y)?, &x, false)?[0].to_vec::<f32>()?);
     let again = counted_sum(&f(&x[0])?)?;
     let recorded = gradients(&again, &x, true);
     if let Ok(recorded) = recorded {
-        all.push(recorded[0].to_vec()?);
+        all.push(recorded[0].to_vec::<f32>()?);
     }
     Ok(all)
 }
@@ -299,7 +299,7 @@ fn log_softmax_of_large_logits_is_that_of_f64() -> Result<()> {
     let device = cpu().expect("the CPU device opens");
     for row in ROWS.iter().filter(|row| row.iter().all(|x| x.is_finite())) {
         let x = Tensor::from_slice(&device, row, &[3])?;
-        let found = x.log_softmax(0)?.to_vec()?;
+        let found = x.log_softmax(0)?.to_vec::<f32>()?;
         for (found, want) in found.iter().zip(log_probabilities(row)) {
             let close = (f64::from(*found) - want).abs() <= 1e-6 * (1.0 + want.abs());
             assert!(
@@ -310,10 +310,15 @@ fn log_softmax_of_large_logits_is_that_of_f64() -> Result<()> {
     }
     let x = Tensor::from_slice(&device, &[1e4, 1e4], &[2])?;
     let half = std::f32::consts::LN_2;
-    assert_eq!(x.log_softmax(0)?.to_vec()?, [-half, -half]);
+    assert_eq!(x.log_softmax(0)?.to_vec::<f32>()?, [-half, -half]);
     let x = Tensor::from_slice(&device, &[INF, 1.0, 2.0], &[3])?;
-    assert!(x.log_softmax(0)?.to_vec()?.iter().all(|y| y.is_nan()));
+    assert!(
+        x.log_softmax(0)?
+            .to_vec::<f32>()?
+            .iter()
+            .all(|y| y.is_nan())
+    );
     let x = Tensor::from_slice(&device, &[-INF, 0.0], &[2])?;
-    assert_eq!(x.log_softmax(0)?.to_vec()?, [-INF, 0.0]);
+    assert_eq!(x.log_softmax(0)?.to_vec::<f32>()?, [-INF, 0.0]);
     Ok(())
 }

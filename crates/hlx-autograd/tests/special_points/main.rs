@@ -115,7 +115,7 @@ fn gradients(of: &Tensor, by: &[Tensor], recorded: bool) -> Result<Vec<Tensor>> 
 fn differences(name: &str, what: &str, found: &[Tensor], want: &[Vec<f64>]) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     for (input, (found, want)) in found.iter().zip(want).enumerate() {
-        for (place, (found, &want)) in found.to_vec()?.into_iter().zip(want).enumerate() {
+        for (place, (found, &want)) in found.to_vec::<f32>()?.into_iter().zip(want).enumerate() {
             let found = f64::from(found);
             let fits = match want.is_nan() {
                 true => found.is_finite() || (found.is_nan() && POLES.contains(&name)),

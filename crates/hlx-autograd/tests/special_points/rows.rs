@@ -21,11 +21,11 @@ const BATCH_NORM: BatchNormOptions<'_> = BatchNormOptions {
 };
 
 fn ids(x: &[Tensor], places: [u32; 9]) -> Result<Tensor> {
-    Tensor::ids(x[0].device(), &places, &[3, 3])
+    Tensor::from_slice::<u32>(x[0].device(), &places, &[3, 3])
 }
 
 fn places(x: &[Tensor], places: &[u32]) -> Result<Tensor> {
-    Tensor::ids(x[0].device(), places, &[places.len()])
+    Tensor::from_slice::<u32>(x[0].device(), places, &[places.len()])
 }
 
 fn classes(x: &[Tensor]) -> Result<Tensor> {

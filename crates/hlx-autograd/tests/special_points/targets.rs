@@ -18,12 +18,12 @@ fn second_row(
     target: u32,
     options: &CrossEntropyOptions<'_>,
 ) -> Result<(Vec<f32>, Vec<f32>)> {
-    let targets = Tensor::ids(x.device(), &[1, target], &[2])?;
+    let targets = Tensor::from_slice::<u32>(x.device(), &[1, target], &[2])?;
     let leaf = x.with_gradient();
     let loss = leaf.cross_entropy_loss(&targets, options)?;
     loss.sum()?.backward()?;
-    let slopes = leaf.grad().expect("a gradient").to_vec()?;
-    Ok((loss.to_vec()?, slopes[3..].to_vec()))
+    let slopes = leaf.grad().expect("a gradient").to_vec::<f32>()?;
+    Ok((loss.to_vec::<f32>()?, slopes[3..].to_vec()))
 }
 
 /// One form was NaN, and the other one an error of the next call that waits.

@@ -26,12 +26,12 @@ fn a_kernel_that_leaves_its_tensors_reaches_no_other_tensor() {
     kernel.push_constants = vec![Scalar::U32(1 << 22)];
     kernel.workgroups = [65_535, 1, 1];
     for device in vulkan() {
-        let before = device.buffer_u32(&[GUARD; 4096]).expect("a guard");
+        let before = device.buffer_of::<u32>(&[GUARD; 4096]).expect("a guard");
         let prepared = device.prepare(&store.1, &kernel).expect("ready");
-        let after = device.buffer_u32(&[GUARD; 4096]).expect("a guard");
+        let after = device.buffer_of::<u32>(&[GUARD; 4096]).expect("a guard");
         let found = prepared.run().expect("run");
         for guard in [&before, &after] {
-            let words = device.download_u32(guard).expect("download");
+            let words = device.download_words(guard).expect("download");
             assert_eq!(words, [GUARD; 4096], "{}", device.info());
         }
         let whole = device.execute_in(&store.1, &addition(&store, 1000));
@@ -56,7 +56,7 @@ fn a_kernel_that_reads_past_a_tensor_finds_no_other_tensors_words() {
     };
     let own = words(&short);
     for device in vulkan() {
-        let secret = device.buffer_f32(&[777.0; 4096]).expect("a neighbour");
+        let secret = device.buffer_of(&[777.0; 4096]).expect("a neighbour");
         let found = device.execute_in(&store.1, &kernel).expect("run");
         let sums = words(&found.handle);
         assert_eq!(sums[..10], own);

@@ -68,7 +68,7 @@ impl Device {
         }
         let words = self.alloc_isolated(SLOTS * ALIGNMENT_WORDS)?;
         // No launch, which a timing report would list.
-        self.upload_u32(&words, &[UNSET; SLOTS * ALIGNMENT_WORDS])?;
+        self.upload_words(&words, &[UNSET; SLOTS * ALIGNMENT_WORDS])?;
         // Another thread may have been first; its flags are as good.
         let _ = flags.words.set(words);
         Ok(())
@@ -89,7 +89,7 @@ impl Device {
         for (slot, operation) in operations.iter().enumerate() {
             let place = found[slot * ALIGNMENT_WORDS];
             if place != UNSET {
-                self.upload_u32(words, &[UNSET; SLOTS * ALIGNMENT_WORDS])?;
+                self.upload_words(words, &[UNSET; SLOTS * ALIGNMENT_WORDS])?;
                 return Err(CoreError::Fault { operation, place });
             }
         }

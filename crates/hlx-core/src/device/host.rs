@@ -92,7 +92,7 @@ impl Device {
                 Copy::UnderWay(stream.copy_to_pinned(&buffer.as_words(), pinned)?)
             }
             (_, HostWords::Plain(mut words)) => {
-                words[..buffer.words()].copy_from_slice(&self.download_u32(buffer)?);
+                words[..buffer.words()].copy_from_slice(&self.download_words(buffer)?);
                 Copy::Done(words)
             }
             _ => return Err(CoreError::invalid("download", "pinned memory on the CPU")),
@@ -115,7 +115,7 @@ impl Device {
                 Copy::UnderWay(stream.copy_from_pinned(pinned, &buffer.as_words())?)
             }
             (_, HostWords::Plain(words)) => {
-                self.upload_u32(buffer, &words[..buffer.words()])?;
+                self.upload_words(buffer, &words[..buffer.words()])?;
                 Copy::Done(words)
             }
             _ => return Err(CoreError::invalid("upload", "pinned memory on the CPU")),

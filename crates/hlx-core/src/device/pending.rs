@@ -24,7 +24,7 @@ impl Device {
     /// Starts a download and returns at once: the device goes on with what is launched next.
     ///
     /// # Errors
-    /// As [`Device::download_u32`].
+    /// As [`Device::download_words`].
     pub fn download_later(&self, buffer: &Buffer) -> Result<PendingDownload, CoreError> {
         let words = match self.stream() {
             Stream::Vulkan(stream) if !buffer.is_empty() => {
@@ -32,7 +32,7 @@ impl Device {
                 let words = buffer.as_words();
                 Words::Coming(stream.read_back(&words)?, words.len())
             }
-            _ => Words::Here(self.download_u32(buffer)?),
+            _ => Words::Here(self.download_words(buffer)?),
         };
         Ok(PendingDownload {
             device: self.clone(),

@@ -36,7 +36,7 @@ pub(super) fn probe(
     let words: Vec<u32> = words
         .map(|quad| u32::from_le_bytes(quad.map(|byte| byte as u8)))
         .collect();
-    let buffer = device.buffer_u32(&words)?;
+    let buffer = device.buffer_of::<u32>(&words)?;
     let out = device.alloc(SUMS)?;
     let launch = Launch {
         name: "probe",
@@ -54,7 +54,7 @@ pub(super) fn probe(
         terms.map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
     });
     let right = device
-        .download_u32(&out)?
+        .download_words(&out)?
         .into_iter()
         .eq(sums.map(|sum| sum as u32));
     let finding = match (right, in_hardware) {

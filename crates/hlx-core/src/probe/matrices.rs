@@ -94,7 +94,7 @@ pub(super) fn probe(
 
 fn is_right(device: &Device, shape: MatrixShape) -> Result<bool, CoreError> {
     let operands = Operands::new(shape);
-    let buffer = device.buffer_u32(&operands.words())?;
+    let buffer = device.buffer_of::<u32>(&operands.words())?;
     let out = device.alloc((shape.rows * shape.columns) as usize)?;
     // The shader has no constants 0 to 3; validation layers up to 1.4.309 look for a matrix's sizes at the places of their ids.
     let unused = (0..4).map(|id| (id, 0));
@@ -111,5 +111,5 @@ fn is_right(device: &Device, shape: MatrixShape) -> Result<bool, CoreError> {
         groups: groups_1d(1),
     };
     device.launch(launch, |_| {})?;
-    Ok(device.download_u32(&out)? == operands.expected())
+    Ok(device.download_words(&out)? == operands.expected())
 }

@@ -41,7 +41,7 @@ fn reference_row_sum(row: &[f32]) -> f32 {
 /// Compares the device's row sums with the order that is specified.
 pub(super) fn probe(device: &Device, report: &mut ProbeReport) -> Result<(), CoreError> {
     let (values, [rows, cols]) = reduction_rows();
-    let x = device.buffer_f32(&values)?;
+    let x = device.buffer_of(&values)?;
     let out = device.alloc(rows)?;
     let push = [rows as u32, cols as u32];
     let launch = Launch {
@@ -53,7 +53,7 @@ pub(super) fn probe(device: &Device, report: &mut ProbeReport) -> Result<(), Cor
         groups: groups_1d(rows.div_ceil(8)),
     };
     device.launch(launch, |_| {})?;
-    let found = device.download_u32(&out)?;
+    let found = device.download_words(&out)?;
     let expected: Vec<u32> = crate::cpu::with_flush(|| {
         values
             .chunks(cols)

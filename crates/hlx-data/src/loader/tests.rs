@@ -161,8 +161,8 @@ fn uploaded_batches_are_those_of_the_host() -> Result<()> {
                     panic!("batch {at} is missing");
                 };
                 assert_eq!(batch.indices, expected.indices);
-                assert_eq!(batch.data.0.to_vec()?, expected.data.0.values());
-                let labels = batch.data.1.to_elements::<u32>()?;
+                assert_eq!(batch.data.0.to_vec::<f32>()?, expected.data.0.values());
+                let labels = batch.data.1.to_vec::<u32>()?;
                 assert_eq!(labels, expected.data.1.values());
             }
             assert!(batches.next().is_none());

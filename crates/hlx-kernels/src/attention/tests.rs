@@ -312,7 +312,7 @@ fn wide_heads_agree_with_f64_on_the_cpu() {
 #[test]
 fn shapes_out_of_range_are_named() {
     let device = hlx_core::testing::cpu().expect("cpu");
-    let x = device.buffer_f32(&[0.0; 4]).expect("buffer");
+    let x = device.buffer_of(&[0.0; 4]).expect("buffer");
     let error = attention_forward(&device, &x, &x, &x, &shape(1, 1, 1, 129)).expect_err("too wide");
     assert_eq!(
         error.to_string(),

@@ -257,7 +257,7 @@ fn gradients_are_added_to_the_stored_ones() {
 #[test]
 fn one_value_a_channel_is_refused() {
     let device = hlx_core::testing::cpu().expect("cpu");
-    let x = device.buffer_f32(&[0.0; 4]).expect("buffer");
+    let x = device.buffer_of(&[0.0; 4]).expect("buffer");
     let error = batch_norm_statistics(&device, &x, None, None, &x, &spec(2, 1, 2, 1), EPS)
         .expect_err("one value");
     assert_eq!(

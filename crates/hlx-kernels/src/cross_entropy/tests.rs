@@ -107,9 +107,9 @@ fn ignored_rows_are_positive_zero_and_foreign_targets_are_nan() {
 #[test]
 fn smoothing_out_of_range_is_named() {
     let device = hlx_core::testing::cpu().expect("cpu");
-    let x = device.buffer_f32(&[0.0; 4]).expect("buffer");
-    let row = device.buffer_f32(&[0.0; 1]).expect("buffer");
-    let stats = device.buffer_f32(&[0.0; 2]).expect("buffer");
+    let x = device.buffer_of(&[0.0; 4]).expect("buffer");
+    let row = device.buffer_of(&[0.0; 1]).expect("buffer");
+    let stats = device.buffer_of(&[0.0; 2]).expect("buffer");
     let error = cross_entropy_forward(&device, &x, &row, &row, &stats, 1, 4, 1.5)
         .expect_err("smoothing is too large");
     assert_eq!(
@@ -126,8 +126,11 @@ fn a_recorded_gradient_takes_the_memory_of_its_logits() -> Result<(), KernelErro
     let mut gradients = Vec::new();
     // Their own: while one is recording, no other test may use it.
     for device in &hlx_core::testing::own_devices() {
-        let (x, targets) = (device.buffer_f32(&values)?, device.buffer_u32(&classes)?);
-        let scale = device.buffer_f32(&[0.25])?;
+        let (x, targets) = (
+            device.buffer_of(&values)?,
+            device.buffer_of::<u32>(&classes)?,
+        );
+        let scale = device.buffer_of(&[0.25])?;
         let out = device.alloc(values.len())?;
         let (graph, ()) = device.record(|| -> Result<(), KernelError> {
             let (logits, dlogits) = (device.alloc(values.len())?, device.alloc(values.len())?);
@@ -150,7 +153,7 @@ fn a_recorded_gradient_takes_the_memory_of_its_logits() -> Result<(), KernelErro
         // Twice: the logits are computed anew by each replay.
         for _ in 0..2 {
             graph.replay()?;
-            gradients.push(device.download_u32(&out)?);
+            gradients.push(device.download_words(&out)?);
         }
     }
     assert!(gradients.windows(2).all(|pair| pair[0] == pair[1]));

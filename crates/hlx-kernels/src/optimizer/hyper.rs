@@ -47,7 +47,7 @@ impl Default for Hyper {
 }
 
 impl Hyper {
-    /// Returns the row that the steps read, f32 bits to be uploaded with `upload_u32`.
+    /// Returns the row that the steps read, f32 bits to be uploaded with `upload_words`.
     ///
     /// Computed in f64 from the five operations that IEEE 754 rounds correctly, so equal on
     /// every machine, and rounded once to f32 (a subnormal result becomes zero).

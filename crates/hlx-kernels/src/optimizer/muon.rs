@@ -318,8 +318,8 @@ mod tests {
         let device = hlx_core::testing::cpu().expect("the CPU device opens");
         let empty = device.alloc(0).expect("memory");
         let (hyper, clip) = (
-            device.buffer_u32(&BASE.to_words()),
-            device.buffer_f32(&[1.0]),
+            device.buffer_of::<u32>(&BASE.to_words()),
+            device.buffer_of(&[1.0]),
         );
         let (hyper, clip) = (hyper.expect("memory"), clip.expect("memory"));
         let update = Update::new(&empty, &empty, &hyper, &clip);

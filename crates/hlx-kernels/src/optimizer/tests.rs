@@ -296,7 +296,7 @@ fn groups_have_the_numbers_of_their_rows() {
 fn a_table_or_numbers_that_do_not_fit_are_refused() {
     let device = hlx_core::testing::cpu().expect("the CPU device opens");
     let message = |n_hyper: usize, groups: Option<usize>, row: u32| {
-        let words = |n: usize| device.buffer_u32(&vec![0; n]);
+        let words = |n: usize| device.buffer_of::<u32>(&vec![0; n]);
         let made = [words(130), words(130), words(n_hyper), words(1)].map(|b| b.expect("memory"));
         let [params, grads, hyper, clip] = &made;
         let table = groups.map(|n| words(n).expect("memory"));
@@ -327,8 +327,8 @@ fn a_recorded_step_follows_its_hyper_buffer() {
         let update = Update::new(&params, &grads, &words, &clip);
         let (graph, ()) = device.record(|| adamw_step(device, &update, &m, &v))?;
         for step in 1..=STEPS {
-            device.upload_f32(&grads, &gradient(step, n))?;
-            device.upload_u32(&words, &hyper(Kind::AdamW, step).to_words())?;
+            device.upload(&grads, &gradient(step, n))?;
+            device.upload_words(&words, &hyper(Kind::AdamW, step).to_words())?;
             graph.replay()?;
         }
         Ok(vec![params, m, v, unused])

@@ -206,7 +206,7 @@ mod tests {
                 assert_eq!(halves.twice(true)?, 2 * (made - 1));
                 device.note_change(&halves.values, 127..128, false);
                 assert_eq!(halves.twice(true)?, made);
-                let floats = of(device.buffer_f32(&[1.0; 128])?);
+                let floats = of(device.buffer_of(&[1.0; 128])?);
                 assert_eq!(floats.twice(false)?, 2);
             }
         }
@@ -219,7 +219,7 @@ mod tests {
             let device = &device.with_arithmetic(Arithmetic::Integer);
             let floats = Made {
                 device,
-                values: device.buffer_f32(&[1.0; 128])?,
+                values: device.buffer_of(&[1.0; 128])?,
                 times: Cell::new(0),
             };
             for _ in 0..2 {

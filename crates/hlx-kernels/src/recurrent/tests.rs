@@ -325,7 +325,7 @@ fn gru_derivatives_are_those_of_the_formulas() {
 #[test]
 fn positions_and_lengths_that_do_not_fit_are_refused() {
     let device = hlx_core::testing::cpu().expect("the CPU device opens");
-    let words = |n: usize| device.buffer_f32(&vec![0.0; n]).expect("memory");
+    let words = |n: usize| device.buffer_of(&vec![0.0; n]).expect("memory");
     let (x, s, hidden, gates, out) = (words(36), words(12), words(4), words(48), words(12));
     let message = |position, hidden: &Buffer| {
         let step = Step {

@@ -116,7 +116,7 @@ fn every_device_has_the_roots_of_the_specification() {
             let data = words(n as u64, n);
             let want = reference_of_words(&data, kind, TREE);
             for device in devices() {
-                let buffer = device.buffer_u32(&data).expect("a buffer");
+                let buffer = device.buffer_of::<u32>(&data).expect("a buffer");
                 let got = tree_digest(device, &buffer, kind).expect("a digest");
                 assert_eq!(got.to_string(), want, "{n} words on {}", device.info());
             }
@@ -250,7 +250,7 @@ fn bytes_of_any_number_have_a_root() {
 fn a_recorded_digest_follows_the_buffer() -> Result<(), KernelError> {
     for device in &own_devices() {
         let data = words(12, 500);
-        let buffer = device.buffer_u32(&data)?;
+        let buffer = device.buffer_of::<u32>(&data)?;
         let spans = vec![span("x", &[500], 0)];
         let window = device.max_binding_words();
         let digester = TreeDigester::with_tree(device, DigestKind::U32, spans, SMALL, window)?;
@@ -274,7 +274,7 @@ fn digests_launched_together_are_those_launched_alone() -> Result<(), KernelErro
             let spans = vec![span("x", &[n], 0)];
             let window = device.max_binding_words();
             let digester = TreeDigester::with_tree(device, DigestKind::U32, spans, SMALL, window)?;
-            buffers.push((digester, device.buffer_u32(&words(seed, n))?));
+            buffers.push((digester, device.buffer_of::<u32>(&words(seed, n))?));
         }
         let together: Vec<_> = buffers
             .iter()
@@ -296,7 +296,7 @@ fn digests_launched_together_are_those_launched_alone() -> Result<(), KernelErro
 #[test]
 fn spans_outside_and_digests_that_are_none_are_refused() -> Result<(), KernelError> {
     let device = hlx_core::testing::cpu()?;
-    let buffer = device.buffer_u32(&[0; 10])?;
+    let buffer = device.buffer_of::<u32>(&[0; 10])?;
     let refused = |span: TensorSpan| {
         TreeDigester::new(&device, DigestKind::U32, vec![span])
             .and_then(|digester| digester.digest(&buffer))

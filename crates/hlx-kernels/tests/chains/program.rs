@@ -124,7 +124,7 @@ impl Program {
             let words: Vec<u32> = (0..buffer.words())
                 .map(|_| random_word(&mut random, input.dtype))
                 .collect();
-            device.upload_u32(&buffer, &words)?;
+            device.upload_words(&buffer, &words)?;
             Ok(buffer)
         });
         buffers.collect()

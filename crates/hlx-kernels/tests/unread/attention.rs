@@ -85,7 +85,7 @@ impl Seen {
         let of_keys = run.output(4 * attention.batch * attention.keys)?;
         query_ranges(run.device, &limits, &of_queries, attention)?;
         key_ranges(run.device, &limits, &of_keys, attention)?;
-        let words = run.device.download_u32(&of_queries)?;
+        let words = run.device.download_words(&of_queries)?;
         let ranges = words
             .chunks(4)
             .map(|word| word[1] as usize..word[2] as usize);
@@ -320,7 +320,7 @@ fn split(
     packed: &Buffer,
     a: &RangedAttention,
 ) -> Result<Vec<Buffer>, KernelError> {
-    let (words, row) = (run.device.download_u32(packed)?, a.heads * a.head_width);
+    let (words, row) = (run.device.download_words(packed)?, a.heads * a.head_width);
     let part = |n: usize| -> Vec<u32> {
         let rows = words.chunks(row).skip(n).step_by(3);
         rows.flatten().copied().collect()
@@ -361,8 +361,8 @@ fn saved(run: &mut Run<'_>, case: &Case, seen: &Seen) -> Result<[Vec<f32>; 2], K
     let [o, stats] = forward(run, case, &operands, seen)?;
     run.given = given;
     Ok([
-        run.device.download_f32(&o)?,
-        run.device.download_f32(&stats)?,
+        run.device.download::<f32>(&o)?,
+        run.device.download::<f32>(&stats)?,
     ])
 }
 

@@ -88,7 +88,7 @@ fn spoiled(
     heads: &IntegerHeads,
     lengths: &[u32],
 ) -> Result<IntegerHeads, KernelError> {
-    let words = run.device.download_u32(heads.words())?;
+    let words = run.device.download_words(heads.words())?;
     let [digits, exponents] = heads.of_sequence();
     let batch = lengths.len();
     let row_words = digits / exponents;

@@ -288,7 +288,7 @@ fn dropped(run: &mut Run<'_>) -> Result<(), KernelError> {
     let counter = run.ids(&[2, 1])?;
     let (ones, mask) = (run.memory.input(run.device, &[1.0; 66])?, run.output(n)?);
     dropout(run.device, &ones, &mask, &counter, &config)?;
-    let mask = run.device.download_f32(&mask)?;
+    let mask = run.device.download::<f32>(&mask)?;
     let x = run.input_hiding(&values(1, n), |at| mask[at] == 0.0)?;
     let y = run.output(n)?;
     dropout(run.device, &x, &y, &counter, &config)?;

@@ -187,7 +187,7 @@ fn cross_entropy(run: &mut Run<'_>) -> Result<(), KernelError> {
             smoothing,
         )?;
         let is_real = |row: usize| targets[row] != u32::MAX;
-        let words = run.device.download_f32(&stats)?;
+        let words = run.device.download::<f32>(&stats)?;
         let stats = run.input_hiding(&words, |at| !is_real(at / 2))?;
         cross_entropy_backward(
             run.device,

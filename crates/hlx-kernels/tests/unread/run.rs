@@ -228,7 +228,7 @@ impl<'a> Run<'a> {
         buffer: &Buffer,
         defined: impl Fn(usize) -> bool,
     ) -> Result<(), KernelError> {
-        let words = self.device.download_u32(buffer)?;
+        let words = self.device.download_words(buffer)?;
         let is_f32 = buffer.dtype() == DType::F32;
         let canonical = |word: u32| match is_f32 {
             true => canonical_bits(f32::from_bits(word)),

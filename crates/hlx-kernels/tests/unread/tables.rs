@@ -201,7 +201,7 @@ fn experts(run: &mut Run<'_>) -> Result<(), KernelError> {
         run.keep(&sums)?;
         for expert in [0, 1, 3] {
             // Rows of other experts are not read.
-            let words = run.device.download_u32(&bounds)?;
+            let words = run.device.download_words(&bounds)?;
             let own = words[expert] as usize..words[expert + 1] as usize;
             let dy = run.input_hiding(&normal(3, rows * n), |at| !own.contains(&(at / n)))?;
             let x = run.input_hiding(&normal(2, rows * k), |at| !own.contains(&(at / k)))?;

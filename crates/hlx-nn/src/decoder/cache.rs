@@ -74,7 +74,7 @@ impl KvCache {
             )));
         }
         let ids: Vec<u32> = sequences.iter().map(|&sequence| sequence as u32).collect();
-        let ids = Tensor::ids(&self.device, &ids, &[ids.len()])?;
+        let ids = Tensor::from_slice::<u32>(&self.device, &ids, &[ids.len()])?;
         for layer in &mut self.layers {
             *layer = layer.select(&self.device, &ids.buffer()?)?;
         }
@@ -151,14 +151,14 @@ impl KvCache {
         let device = ids.device();
         let words = |numbers: &[usize]| {
             let words: Vec<u32> = numbers.iter().map(|&number| number as u32).collect();
-            Tensor::ids(device, &words, &[batch])
+            Tensor::from_slice::<u32>(device, &words, &[batch])
         };
         let positions = first
             .iter()
             .flat_map(|&first| (first..first + time).map(|at| at as u32));
         let positions: Vec<u32> = positions.collect();
         Ok(CacheStep {
-            positions: Tensor::ids(device, &positions, &[batch, time])?,
+            positions: Tensor::from_slice::<u32>(device, &positions, &[batch, time])?,
             lengths: words(&self.lengths)?,
             first_positions: words(&first)?,
             ranges: RefCell::default(),

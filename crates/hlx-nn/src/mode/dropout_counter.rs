@@ -43,8 +43,8 @@ impl DropoutCounter {
     pub fn new(device: &Device) -> Result<Self> {
         Ok(Self {
             device: device.clone(),
-            numbers: device.buffer_u32(&[0, 0])?,
-            one: device.buffer_u32(&[1, 0])?,
+            numbers: device.buffer_of::<u32>(&[0, 0])?,
+            one: device.buffer_of::<u32>(&[1, 0])?,
             is_set: AtomicBool::new(false),
         })
     }
@@ -57,7 +57,7 @@ impl DropoutCounter {
         self.is_set.store(true, Ordering::Relaxed);
         Ok(self
             .device
-            .upload_u32(&self.numbers, &[step, sample_base])?)
+            .upload_words(&self.numbers, &[step, sample_base])?)
     }
 
     /// The counter from which the dropout of this purpose draws now.

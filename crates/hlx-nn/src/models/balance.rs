@@ -150,7 +150,7 @@ mod tests {
                     let losses = losses.expect("experts");
                     assert_eq!(losses.shape(), [shards]);
                     let each = SHAPE[0] / shards;
-                    for (shard, loss) in losses.to_vec()?.into_iter().enumerate() {
+                    for (shard, loss) in losses.to_vec::<f32>()?.into_iter().enumerate() {
                         let expected = expected(shard * each..(shard + 1) * each, lengths);
                         let error = (f64::from(loss) - expected).abs();
                         assert!(error < 1e-6, "{loss} {expected}");

@@ -19,14 +19,14 @@ use crate::{CacheStep, CausalInput, KvCache, Mode, Module, Result};
 /// let model = Model::new(&device, 42, |b| CausalLm::new(b, &config))?;
 ///
 /// // All at once, and token by token with a cache: the same bits.
-/// let ids = Tensor::ids(&device, &[7, 8, 9], &[1, 3])?;
+/// let ids = Tensor::from_slice::<u32>(&device, &[7, 8, 9], &[1, 3])?;
 /// let all = model.logits(&CausalInput::new(&ids), &Mode::eval())?;
 /// no_grad(|| {
 ///     let mut cache = model.cache(&device, 1, 16)?;
 ///     for (at, id) in [7, 8, 9].into_iter().enumerate() {
-///         let one = Tensor::ids(&device, &[id], &[1, 1])?;
+///         let one = Tensor::from_slice::<u32>(&device, &[id], &[1, 1])?;
 ///         let logits = model.logits_cached(&one, &[1], None, &mut cache)?;
-///         assert_eq!(logits.to_vec()?, all.select(1, at)?.to_vec()?);
+///         assert_eq!(logits.to_vec::<f32>()?, all.select(1, at)?.to_vec::<f32>()?);
 ///     }
 ///     Ok::<(), hlx_nn::NnError>(())
 /// })?;

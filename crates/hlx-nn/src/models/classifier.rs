@@ -314,13 +314,13 @@ mod tests {
         assert_eq!(names[3], "norms.1.running_mean");
         assert_eq!(names.len(), 6);
         let x = Tensor::randn(&device, &[4, 1, 9, 8], 1)?.with_samples(0)?;
-        let before = model.forward(&x, &Mode::eval())?.to_vec()?;
+        let before = model.forward(&x, &Mode::eval())?.to_vec::<f32>()?;
         model
             .forward(&x, &Mode::train(&device, 7)?)?
             .sum()?
             .backward()?;
         model.weights().check_gradients()?;
-        let after = model.forward(&x, &Mode::eval())?.to_vec()?;
+        let after = model.forward(&x, &Mode::eval())?.to_vec::<f32>()?;
         assert_ne!(after, before, "the running values have moved");
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::decoder::cache::refused;
 ///
 /// let device = Device::open("cpu")?;
 /// let logits = Tensor::from_slice(&device, &[1.0, 3.0, 3.0, f32::NAN, 2.0, 1.0], &[2, 3])?;
-/// let ids = hlx_nn::likeliest(&logits)?.to_ids()?;
+/// let ids = hlx_nn::likeliest(&logits)?.to_vec::<u32>()?;
 /// assert_eq!((ids[0], ids[1] >= 3), (1, true));
 /// # Ok::<(), hlx_nn::NnError>(())
 /// ```
@@ -107,7 +107,7 @@ impl Places {
             words[self.part() + row] = first as u32;
             words[2 * self.part() + row] = first as u32 + 1;
         }
-        Ok(device.upload_u32(&self.words, &words)?)
+        Ok(device.upload_words(&self.words, &words)?)
     }
 }
 

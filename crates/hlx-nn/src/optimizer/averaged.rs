@@ -57,7 +57,7 @@ impl Averaged {
             decay,
             average: weights.state_zeros()?,
             hyper: device.alloc(HYPER_LEN)?,
-            one: device.buffer_u32(&[1.0_f32.to_bits()])?,
+            one: device.buffer_of::<u32>(&[1.0_f32.to_bits()])?,
         })
     }
 
@@ -84,7 +84,7 @@ impl Optimizer for Averaged {
             beta1: if is_first { 0.0 } else { self.decay },
             ..Hyper::default()
         };
-        Ok(self.device.upload_u32(&self.hyper, &numbers.to_words())?)
+        Ok(self.device.upload_words(&self.hyper, &numbers.to_words())?)
     }
 
     fn update(&self, weights: &Weights) -> Result<()> {

@@ -66,7 +66,7 @@ impl Drive {
             ..hyper
         };
         let words: Vec<u32> = rows.flat_map(|row| fill_in(row).to_words()).collect();
-        self.device.upload_u32(&self.hyper, &words)?;
+        self.device.upload_words(&self.hyper, &words)?;
         self.steps += 1;
         Ok(())
     }

@@ -141,5 +141,5 @@ pub(super) fn upload_rows(
     }
     let updated = weights.updated();
     let blocks = updated.start / ALIGNMENT_WORDS..updated.end.div_ceil(ALIGNMENT_WORDS);
-    Ok(weights.device().buffer_u32(&rows[blocks])?)
+    Ok(weights.device().buffer_of::<u32>(&rows[blocks])?)
 }

@@ -174,7 +174,7 @@ impl ParameterBuilder {
                 }
             });
             for (parameter, values) in receiver {
-                device.upload_f32(&parameter.tensor()?.buffer()?, &values)?;
+                device.upload(&parameter.tensor()?.buffer()?, &values)?;
             }
             Ok(())
         })

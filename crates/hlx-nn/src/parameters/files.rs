@@ -35,7 +35,7 @@ impl Weights {
     pub fn snapshot(&self) -> Result<WeightsSnapshot<'_>> {
         Ok(WeightsSnapshot {
             weights: self,
-            values: self.device().download_f32(self.values())?,
+            values: self.device().download::<f32>(self.values())?,
             buffers: self.download_buffers()?,
         })
     }
@@ -100,11 +100,11 @@ impl Weights {
         let buffers = buffers.collect::<Result<Vec<_>>>()?;
         for (parameter, values) in &values {
             let place = parameter.tensor()?.detach().buffer()?;
-            self.device().upload_f32(&place, values)?;
+            self.device().upload(&place, values)?;
         }
         for (buffer, words) in self.buffers().iter().zip(&buffers) {
             let place = buffer.tensor()?.buffer()?;
-            self.device().upload_u32(&place, words)?;
+            self.device().upload_words(&place, words)?;
         }
         Ok(())
     }
@@ -281,7 +281,7 @@ mod tests {
             let view = TensorView::new(dtype, vec![3], &bytes).map_err(|e| format_error(&e))?;
             let file = safetensors::serialize([("w", view)], None).map_err(|e| format_error(&e))?;
             weights.load_safetensors(&file)?;
-            let read = device.download_u32(&weights.values().slice(0, 3)?)?;
+            let read = device.download_words(&weights.values().slice(0, 3)?)?;
             assert_eq!(
                 read,
                 [1.5_f32.to_bits(), 0x8000_0000, f32::to_bits(last)],

@@ -20,7 +20,7 @@ use crate::error::NnError;
 /// let model = Model::new(&device, 1, |b| Ok(Linear::new(b, 2, 1)))?;
 /// check_finite(&model.weights().to_safetensors()?)?;
 /// let bias = &model.weights().parameters()[1];
-/// device.upload_f32(&bias.tensor()?.detach().buffer()?, &[f32::NAN])?;
+/// device.upload(&bias.tensor()?.detach().buffer()?, &[f32::NAN])?;
 /// let error = check_finite(&model.weights().to_safetensors()?).expect_err("it is refused");
 /// assert_eq!(error.to_string(), "model: bias holds 1 NaN or infinite value");
 /// # Ok::<(), hlx_nn::NnError>(())

@@ -30,7 +30,7 @@ const LARGEST_JOINED: usize = 1 << 26;
 /// assert_eq!(model.n_bytes(), 1280 + 40);
 /// model.load(&model.parameters()[0], &[0.5; 640])?;
 /// let y = model.forward(&Tensor::ones(&device, &[1, 64], DType::F32)?, &Mode::eval())?;
-/// assert_eq!(y.to_vec()?, [32.0; 10]);
+/// assert_eq!(y.to_vec::<f32>()?, [32.0; 10]);
 /// # Ok::<(), hlx_nn::NnError>(())
 /// ```
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl<M> InferenceModel<M> {
                 let reason = format!("{} is missing", parameter.name());
                 return Err(NnError::mismatch("inference", reason));
             };
-            model.load(parameter, &from.tensor()?.detach().to_vec()?)?;
+            model.load(parameter, &from.tensor()?.detach().to_vec::<f32>()?)?;
         }
         Ok(model)
     }
@@ -192,7 +192,7 @@ impl Weights {
         }
         for parameter in self.parameters().iter().filter(|one| one.is_matrix()) {
             let values = parameter.tensor()?.detach();
-            check_range(parameter.name(), &values.to_vec()?, dtype)?;
+            check_range(parameter.name(), &values.to_vec::<f32>()?, dtype)?;
             let rounded = values.to_dtype(dtype)?.to_dtype(DType::F32)?;
             self.device().copy(&rounded.buffer()?, &values.buffer()?)?;
         }

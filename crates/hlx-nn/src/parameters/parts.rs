@@ -173,7 +173,7 @@ impl Weights {
             if start < end {
                 let window = state.slice(start - updated.start, end - start)?;
                 let values = &values[start - span.offset..end - span.offset];
-                self.device().upload_f32(&window, values)?;
+                self.device().upload(&window, values)?;
             }
         }
         Ok(())

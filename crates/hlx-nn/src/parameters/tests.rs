@@ -54,7 +54,7 @@ fn parameters_start_at_multiples_of_64_words_with_zeros_between() -> Result<()> 
     let offsets: Vec<usize> = weights.spans("").iter().map(|span| span.offset).collect();
     assert_eq!(offsets, [0, 128, 192]);
     assert_eq!((weights.n_words(), weights.n_elements()), (320, 138));
-    let words = weights.device().download_f32(weights.values())?;
+    let words = weights.device().download::<f32>(weights.values())?;
     let between = words[65..192].iter().chain(&words[262..]);
     assert!(between.into_iter().all(|word| word.to_bits() == 0));
     assert!(words[..65].iter().all(|word| *word != 0.0));
@@ -122,19 +122,19 @@ fn buffers_are_in_digests_and_files_and_return_from_them() -> Result<()> {
     for device in hlx_core::testing::own_devices() {
         let (model, other) = (tracked(&device, 3), tracked(&device, 3));
         let (weights, digest) = (model.weights(), model.weights().digest()?);
-        assert_eq!(model.mean.tensor()?.to_vec()?, [0.5, 0.5]);
-        assert_eq!(model.places.tensor()?.to_ids()?, [0, 1, 2]);
+        assert_eq!(model.mean.tensor()?.to_vec::<f32>()?, [0.5, 0.5]);
+        assert_eq!(model.places.tensor()?.to_vec::<u32>()?, [0, 1, 2]);
         assert_eq!(model.batches.dtype(), DType::U32);
-        device.upload_u32(&model.batches.tensor()?.buffer()?, &[u32::MAX])?;
+        device.upload_words(&model.batches.tensor()?.buffer()?, &[u32::MAX])?;
         let counted = weights.digest()?;
         assert_ne!(counted, digest, "a count is digested");
-        device.upload_f32(&model.mean.tensor()?.buffer()?, &[1.5, -2.0])?;
+        device.upload(&model.mean.tensor()?.buffer()?, &[1.5, -2.0])?;
         assert_ne!(weights.digest()?, counted, "a mean is digested");
         other
             .weights()
             .load_safetensors(&weights.to_safetensors()?)?;
         assert_eq!(other.weights().digest()?, weights.digest()?);
-        assert_eq!(other.batches.tensor()?.to_ids()?, [u32::MAX]);
+        assert_eq!(other.batches.tensor()?.to_vec::<u32>()?, [u32::MAX]);
         let names = weights.state_dict()?.into_iter().map(|(name, _)| name);
         let expected = [
             "net.linear.weight",
@@ -194,9 +194,9 @@ fn counts_are_narrowed_from_64_bits_and_checked() -> Result<()> {
         loaded.map_err(|error| error.to_string())
     };
     load(Dtype::I64, &7_i64.to_le_bytes()).expect("fits");
-    assert_eq!(model.batches.tensor()?.to_ids()?, [7]);
+    assert_eq!(model.batches.tensor()?.to_vec::<u32>()?, [7]);
     load(Dtype::I32, &8_i32.to_le_bytes()).expect("fits");
-    assert_eq!(model.batches.tensor()?.to_ids()?, [8]);
+    assert_eq!(model.batches.tensor()?.to_vec::<u32>()?, [8]);
     for (count, text) in [(-1_i64, "-1"), (1 << 32, "4294967296")] {
         let line = load(Dtype::I64, &count.to_le_bytes()).expect_err("does not fit");
         let expected = format!("model: net.batches is {text}, expected 0 to 4294967295");
@@ -213,7 +213,7 @@ fn counts_are_narrowed_from_64_bits_and_checked() -> Result<()> {
     let line = line.expect_err("another type").to_string();
     assert_eq!(line, "model: net.mean holds I32, expected F32, F16 or BF16");
     assert_eq!(
-        model.batches.tensor()?.to_ids()?,
+        model.batches.tensor()?.to_vec::<u32>()?,
         [8],
         "nothing was written"
     );
@@ -275,7 +275,7 @@ fn gradients_that_a_recording_would_have_to_allocate_are_refused() -> Result<()>
     let _optimizer = SGD::new(model.weights(), SGDConfig::default())?;
     device.record(pass)?.0.replay()?;
     let bias = model.linear.bias.as_ref().expect("a bias").tensor()?;
-    assert_eq!(bias.grad().expect("reached").to_vec()?, [4.0, 4.0]);
+    assert_eq!(bias.grad().expect("reached").to_vec::<f32>()?, [4.0, 4.0]);
     Ok(())
 }
 
@@ -284,7 +284,7 @@ fn a_model_moves_to_another_device_with_its_bits() -> Result<()> {
     let from = cpu();
     for device in hlx_core::testing::own_devices() {
         let mut model = tracked(&from, 3);
-        from.upload_u32(&model.batches.tensor()?.buffer()?, &[7])?;
+        from.upload_words(&model.batches.tensor()?.buffer()?, &[7])?;
         let digest = model.weights().digest()?;
         model.linear.weight.tensor()?.sum()?.backward()?;
         model.to(&device)?;
@@ -294,7 +294,7 @@ fn a_model_moves_to_another_device_with_its_bits() -> Result<()> {
         let x = Tensor::ones(&device, &[4, 3], DType::F32)?;
         model.forward(&x, &Mode::eval())?.sum()?.backward()?;
         let gradient = model.linear.weight.tensor()?.grad().expect("reached");
-        assert_eq!(gradient.to_vec()?, [4.0; 6]);
+        assert_eq!(gradient.to_vec::<f32>()?, [4.0; 6]);
         let x = Tensor::ones(&from, &[4, 3], DType::F32)?;
         let error = model.forward(&x, &Mode::eval());
         assert!(error.is_err() || device.is_same(&from));
@@ -345,7 +345,7 @@ fn dropouts_of_one_model_draw_masks_of_their_own() -> Result<()> {
     let drop = |at: usize| {
         model[at]
             .forward(&x, &mode)?
-            .to_vec()
+            .to_vec::<f32>()
             .map_err(NnError::from)
     };
     let (first, second) = (drop(0)?, drop(1)?);
@@ -360,8 +360,8 @@ fn dropouts_of_one_model_draw_masks_of_their_own() -> Result<()> {
     );
     mode.set_counter(1, 0)?;
     assert_eq!(drop(0)?, next);
-    let kept = model[0].forward(&x, &Mode::eval())?.to_vec()?;
-    assert_eq!(kept, x.to_vec()?);
+    let kept = model[0].forward(&x, &Mode::eval())?.to_vec::<f32>()?;
+    assert_eq!(kept, x.to_vec::<f32>()?);
     assert!(!weights().draws_masks());
     Ok(())
 }

@@ -134,7 +134,7 @@ impl Weights {
         }
         let move_over = |from: &Buffer| -> Result<Buffer> {
             let buffer = device.alloc(from.len())?;
-            device.upload_u32(&buffer, &self.device.download_u32(from)?)?;
+            device.upload_words(&buffer, &self.device.download_words(from)?)?;
             Ok(buffer)
         };
         let (values, state) = (move_over(&self.values)?, move_over(&self.state)?);
@@ -299,7 +299,7 @@ impl Weights {
     pub(super) fn download_buffers(&self) -> Result<Vec<Vec<u32>>> {
         let words = match self.buffers.is_empty() {
             true => Vec::new(),
-            false => self.device.download_u32(&self.state)?,
+            false => self.device.download_words(&self.state)?,
         };
         let cut = |(buffer, &offset): (&ModelBuffer, &usize)| {
             words[offset..offset + buffer.n_elements()].to_vec()
@@ -356,7 +356,7 @@ impl Weights {
     /// # Errors
     /// What the device reports.
     pub fn download(&self, flat: &Buffer) -> Result<Vec<Vec<f32>>> {
-        let words = self.device.download_f32(flat)?;
+        let words = self.device.download::<f32>(flat)?;
         Ok(self.cut(&words).map(<[f32]>::to_vec).collect())
     }
 
@@ -375,7 +375,7 @@ impl Weights {
         self.check_lengths(values)?;
         for (&offset, values) in self.offsets.iter().zip(values) {
             let window = flat.slice(offset, values.len())?;
-            self.device.upload_f32(&window, values)?;
+            self.device.upload(&window, values)?;
         }
         Ok(())
     }
@@ -415,7 +415,11 @@ fn places<T>(tensors: &[T], n_elements: impl Fn(&T) -> usize) -> (Vec<usize>, us
 pub(super) fn bind_constants(device: &Device, constants: &[ModelBuffer]) -> Result<()> {
     for constant in constants {
         match &constant.0.kind {
-            BufferKind::Ids(ids) => constant.0.set(Tensor::ids(device, ids, constant.shape())?),
+            BufferKind::Ids(ids) => {
+                constant
+                    .0
+                    .set(Tensor::from_slice::<u32>(device, ids, constant.shape())?)
+            }
             BufferKind::Constant(values) => {
                 let tensor = Tensor::from_slice(device, values, constant.shape())?;
                 constant.0.set(tensor);

@@ -65,12 +65,12 @@ pub fn token(sample: usize, time: usize) -> u32 {
 pub fn tokens(device: &Device, samples: std::ops::Range<usize>, shift: usize) -> Result<Tensor> {
     let shape = [samples.len(), TIME];
     let ids = samples.flat_map(|sample| (0..TIME).map(move |time| token(sample, time + shift)));
-    Ok(Tensor::ids(device, &ids.collect::<Vec<_>>(), &shape)?.with_samples(0)?)
+    Ok(Tensor::from_slice::<u32>(device, &ids.collect::<Vec<_>>(), &shape)?.with_samples(0)?)
 }
 
 pub fn words(tensor: &Tensor) -> Result<Vec<u32>> {
     Ok(tensor
-        .to_vec()?
+        .to_vec::<f32>()?
         .iter()
         .map(|value| value.to_bits())
         .collect())

@@ -29,7 +29,7 @@ fn ids(device: &Device, name: &str) -> Result<Tensor> {
         (x ^ (x >> 16)) % VOCABULARY
     };
     let ids: Vec<u32> = (0..TIME as u32).map(id).collect();
-    Ok(Tensor::ids(device, &ids, &[1, TIME])?.with_samples(0)?)
+    Ok(Tensor::from_slice::<u32>(device, &ids, &[1, TIME])?.with_samples(0)?)
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn folders_as_they_circulate_have_the_logits_of_transformers() -> Result {
             assert_eq!(hugging_face_notes(&folder)?, [""; 0], "{name}, {form}");
             let model = import_hugging_face(&device, &folder)?;
             let found = model.logits(&CausalInput::new(&ids), &Mode::eval())?;
-            assert_near(name, &found.to_vec()?, &expected, LOGIT_TOLERANCE);
+            assert_near(name, &found.to_vec::<f32>()?, &expected, LOGIT_TOLERANCE);
             configs.push(model.config().clone());
             // What is written again is the same model.
             let exported = folder.join("exported");

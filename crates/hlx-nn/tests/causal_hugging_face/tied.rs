@@ -27,9 +27,11 @@ fn changed(name: &str, tied: bool, change: impl Fn(&mut Tensors)) -> Result<Path
 fn logits_of(folder: &Path) -> Result<Vec<f32>> {
     let device = hlx_core::testing::cpu()?;
     let model = import_hugging_face(&device, folder)?;
-    let ids = Tensor::ids(&device, &[1, 7, 3, 12, 5], &[1, 5])?.with_samples(0)?;
+    let ids = Tensor::from_slice::<u32>(&device, &[1, 7, 3, 12, 5], &[1, 5])?.with_samples(0)?;
     let mode = Mode::eval();
-    Ok(model.logits(&CausalInput::new(&ids), &mode)?.to_vec()?)
+    Ok(model
+        .logits(&CausalInput::new(&ids), &mode)?
+        .to_vec::<f32>()?)
 }
 
 /// The name of the embedding in a family's files.

@@ -119,8 +119,8 @@ fn fill(device: &Device, fixture: &Fixture, values: &Value, weights: &Weights) -
         let (held, found) = (buffer.tensor()?, of(buffer.name())?);
         let target = held.buffer()?;
         match held.dtype() {
-            DType::U32 => device.upload_u32(&target, &[found[0] as u32])?,
-            _ => device.upload_f32(&target, &found)?,
+            DType::U32 => device.upload_words(&target, &[found[0] as u32])?,
+            _ => device.upload(&target, &found)?,
         }
     }
     Ok(())

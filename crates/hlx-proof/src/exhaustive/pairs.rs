@@ -247,15 +247,15 @@ impl PairRun {
 fn run_operations(device: &Device, columns: &[Vec<u32>; 3]) -> Result<Vec<Vec<u32>>, KernelError> {
     let [a, b, c] = columns;
     let (a, b, c) = (
-        device.buffer_u32(a)?,
-        device.buffer_u32(b)?,
-        device.buffer_u32(c)?,
+        device.buffer_of::<u32>(a)?,
+        device.buffer_of::<u32>(b)?,
+        device.buffer_of::<u32>(c)?,
     );
     let out = device.alloc(a.len())?;
     MANY.iter()
         .map(|&op| {
             launch_operation(device, op, [&a, &b, &c], &out)?;
-            Ok(device.download_u32(&out)?)
+            Ok(device.download_words(&out)?)
         })
         .collect()
 }

@@ -336,8 +336,8 @@ fn next_of_windows(
     let windows = sequences.iter().map(|one| &one.ids[one.ids.len() - time..]);
     let ids: Vec<u32> = windows.flatten().copied().collect();
     let last: Vec<u32> = (1..=batch).map(|row| (row * time - 1) as u32).collect();
-    let ids = Tensor::ids(device, &ids, &[batch, time])?.with_samples(0)?;
-    let last = Tensor::ids(device, &last, &[batch])?;
+    let ids = Tensor::from_slice::<u32>(device, &ids, &[batch, time])?.with_samples(0)?;
+    let last = Tensor::from_slice::<u32>(device, &last, &[batch])?;
     let input = CausalInput {
         rows: Some(&last),
         ..CausalInput::new(&ids)
@@ -351,7 +351,7 @@ fn next_of(model: &LanguageModel, logits: &Tensor, is_greedy: bool) -> Result<Ve
     if is_greedy {
         return tokens_of(model, &likeliest(logits)?);
     }
-    let logits = logits.to_vec()?;
+    let logits = logits.to_vec::<f32>()?;
     let rows = logits.chunks(model.vocabulary());
     let next = rows.map(|row| match row.iter().any(|logit| logit.is_nan()) {
         true => Next::Nothing,
@@ -362,7 +362,7 @@ fn next_of(model: &LanguageModel, logits: &Tensor, is_greedy: bool) -> Result<Ve
 
 /// Ids that [`likeliest`] has found.
 fn tokens_of(model: &LanguageModel, ids: &Tensor) -> Result<Vec<Next>> {
-    let ids = ids.to_ids()?.into_iter();
+    let ids = ids.to_vec::<u32>()?.into_iter();
     let next = ids.map(|id| match (id as usize) < model.vocabulary() {
         true => Next::Token(id),
         false => Next::Nothing,
@@ -403,8 +403,8 @@ fn next_tokens(
     let last: Vec<u32> = last
         .map(|(row, count)| (row * time + count - 1) as u32)
         .collect();
-    let ids = Tensor::ids(device, &ids, &[batch, time])?.with_samples(0)?;
-    let last = Tensor::ids(device, &last, &[batch])?;
+    let ids = Tensor::from_slice::<u32>(device, &ids, &[batch, time])?.with_samples(0)?;
+    let last = Tensor::from_slice::<u32>(device, &last, &[batch])?;
     let logits = model.logits_cached(&ids, &counts, Some(&last), cache)?;
     next_of(model, &logits, is_greedy)
 }

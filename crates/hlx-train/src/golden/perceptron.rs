@@ -21,7 +21,7 @@ pub(super) fn train(device: &Device) -> Result<GoldenDigests> {
     Ok(GoldenDigests {
         parameters: model.weights().digest()?,
         optimizer: optimizer.digest(model.weights())?,
-        logits: logits_digest(logits.shape(), &logits.to_vec()?),
+        logits: logits_digest(logits.shape(), &logits.to_vec::<f32>()?),
     })
 }
 
@@ -44,7 +44,7 @@ fn fit(device: &Device) -> Result<(Model<MLP>, SGD, Tensor)> {
         .map(|word| word % classes as u32)
         .collect();
     let inputs = Tensor::from_slice(device, &inputs, &[N_SAMPLES, WIDTHS[0]])?.with_samples(0)?;
-    let targets = Tensor::ids(device, &targets, &[N_SAMPLES])?;
+    let targets = Tensor::from_slice::<u32>(device, &targets, &[N_SAMPLES])?;
     let scale = Tensor::from_slice(device, &[1.0 / N_SAMPLES as f32], &[1])?;
     let mode = Mode::train(device, SEED)?;
     for _ in 0..STEPS {
@@ -79,12 +79,12 @@ mod tests {
         let device = hlx_core::testing::cpu().expect("the CPU device opens");
         let (model, optimizer, inputs) = fit(&device).expect("trains");
         let norm = device
-            .download_f32(optimizer.gradient_norm())
+            .download::<f32>(optimizer.gradient_norm())
             .expect("a norm")[0];
         assert!(norm > 0.25 && norm.is_finite(), "{norm}");
         let logits = model
             .forward(&inputs, &Mode::eval())
-            .and_then(|logits| Ok(logits.to_vec()?));
+            .and_then(|logits| Ok(logits.to_vec::<f32>()?));
         let logits = logits.expect("answers");
         assert!(
             logits

@@ -69,7 +69,7 @@ fn logits(engine: &Engine) -> Result<String> {
     let rows = TokenRows::new(&task.data, &samples, engine.config.positions())?;
     let rows = Rows::from(rows).to_tensors(&engine.device)?;
     let logits = no_grad(|| engine.task.forward(&rows, &Mode::eval()))?;
-    Ok(logits_digest(logits.shape(), &logits.to_vec()?))
+    Ok(logits_digest(logits.shape(), &logits.to_vec::<f32>()?))
 }
 
 #[cfg(test)]

@@ -52,8 +52,8 @@ pub(super) fn untied(
         let own = tied.weights().get(parameter.name());
         let source = own.or_else(|| tied.weights().get("model.embed_tokens.weight"));
         let source = source.context("the model has no embedding")?;
-        let values = source.tensor()?.detach().to_vec()?;
-        device.upload_f32(&parameter.tensor()?.detach().buffer()?, &values)?;
+        let values = source.tensor()?.detach().to_vec::<f32>()?;
+        device.upload(&parameter.tensor()?.detach().buffer()?, &values)?;
     }
     Ok(model)
 }

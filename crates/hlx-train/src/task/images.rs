@@ -102,7 +102,7 @@ impl ImageTask {
         let one = Tensor::from_slice(device, &[1.0], &[1])?;
         let logits = self.model.forward(&rows.inputs, &Mode::eval())?;
         let (_, losses) = logits.cross_entropy_with_rows(&rows.targets, &one, 0.0)?;
-        Ok((logits.to_vec()?, losses.to_vec()?))
+        Ok((logits.to_vec::<f32>()?, losses.to_vec::<f32>()?))
     }
 }
 

@@ -208,9 +208,9 @@ impl LossRing {
             shard += n;
         }
         let place = self.n_targets.len() * self.stride;
-        device.upload_u32(&self.words.slice(place, self.stride)?, &row)?;
+        device.upload_words(&self.words.slice(place, self.stride)?, &row)?;
         if let Some(watched) = watched {
-            device.upload_u32(&watched.words, &row[..self.n_shards * ALIGNMENT_WORDS])?;
+            device.upload_words(&watched.words, &row[..self.n_shards * ALIGNMENT_WORDS])?;
         }
         Ok(())
     }

@@ -153,7 +153,7 @@ impl PassGraphs {
     /// Sets what the coming passes divide the loss by.
     pub fn set_target_count(&self, n_targets: usize) -> Result<()> {
         let scale = with_flush(|| div(1.0, n_targets as f32));
-        Ok(self.device.upload_f32(&self.scale.buffer()?, &[scale])?)
+        Ok(self.device.upload(&self.scale.buffer()?, &[scale])?)
     }
 
     /// Prepares what the coming passes of a step share; a pass over the whole batch does so itself.

@@ -146,7 +146,7 @@ impl SharedStep {
             rows.extend_from_slice(&all[self.exchange.part_of(part)][n_before..]);
         }
         if let Some(part) = weights.part() {
-            device.upload_u32(&part.norm_rows, &rows)?;
+            device.upload_words(&part.norm_rows, &rows)?;
         }
         ring.fill(device, &losses, watched)?;
         Ok(all.iter().any(|words| words[0] != 0))

@@ -174,7 +174,7 @@ impl Engine {
         let mut found = words(&digest.to_string());
         let losses = [Some(self.passes.losses()), self.passes.balance_losses()];
         for losses in losses.into_iter().flatten() {
-            let loss = self.device.download_u32(&losses.slice(0, 1)?)?;
+            let loss = self.device.download_words(&losses.slice(0, 1)?)?;
             found.extend(
                 loss.iter()
                     .map(|&bits| canonical_bits(f32::from_bits(bits))),

@@ -104,7 +104,7 @@ impl Trainer {
             if buffer.is_empty() {
                 continue;
             }
-            let words = self.engine.device.download_u32(buffer)?;
+            let words = self.engine.device.download_words(buffer)?;
             for span in weights.spans(&format!("{name}/")) {
                 let n: usize = span.shape.iter().product();
                 let start = span.offset.max(updated.start);

@@ -24,9 +24,9 @@ impl Observer for Fault {
             return;
         }
         let word = self.words.slice(self.at, 1).expect("a word");
-        let bits = self.device.download_u32(&word).expect("downloads");
+        let bits = self.device.download_words(&word).expect("downloads");
         self.device
-            .upload_u32(&word, &[bits[0] ^ 1 << 20])
+            .upload_words(&word, &[bits[0] ^ 1 << 20])
             .expect("uploads");
     }
 }

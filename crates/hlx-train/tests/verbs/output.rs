@@ -72,7 +72,7 @@ fn place() -> Scratch {
     let config = small_gpt2();
     let model = Model::new(&device, 3, |b| CausalLm::new(b, &config)).expect("makes");
     export_hugging_face(model.weights(), &config, &place.join("hub")).expect("written");
-    let ids = hlx_autograd::Tensor::ids(&device, &[1, 2, 3], &[1, 3]).expect("ids");
+    let ids = hlx_autograd::Tensor::from_slice::<u32>(&device, &[1, 2, 3], &[1, 3]).expect("ids");
     hlx_io::save_npy(&place.join("ids.npy"), &ids).expect("written");
     place.write("a.txt", "the river of light\n");
     place.succeeds(&["data", "prepare", "a.txt", "-o", "prepared"]);

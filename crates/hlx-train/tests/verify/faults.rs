@@ -16,9 +16,12 @@ struct Fault {
 impl hlx_train::train::Observer for Fault {
     fn step(&mut self, step: u64, _total_steps: u64) {
         if step == self.step {
-            let word = self.device.download_u32(&self.element).expect("downloads")[0];
+            let word = self
+                .device
+                .download_words(&self.element)
+                .expect("downloads")[0];
             self.device
-                .upload_u32(&self.element, &[word ^ (1 << 20)])
+                .upload_words(&self.element, &[word ^ (1 << 20)])
                 .expect("uploads");
         }
     }

@@ -122,9 +122,9 @@ pub fn tamper(place: &Scratch, chain: bool) -> (u32, u32) {
 fn cpu_word(model: &Model<Transformer>, place: &hlx_core::Buffer, new: Option<u32>) -> u32 {
     let device = model.weights().device();
     if let Some(word) = new {
-        device.upload_u32(place, &[word]).expect("uploads");
+        device.upload_words(place, &[word]).expect("uploads");
     }
-    device.download_u32(place).expect("downloads")[0]
+    device.download_words(place).expect("downloads")[0]
 }
 
 /// Makes a checkpoint name another record.

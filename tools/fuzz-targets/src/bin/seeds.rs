@@ -133,7 +133,10 @@ fn models(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
     seed("monitor", "best", &monitor.to_bytes()?)?;
     seed("monitor", "fresh", &Monitor::default().to_bytes()?)?;
     let array = folder.with_extension("npy");
-    hlx_io::save_npy(&array, &Tensor::ids(&device, &[1, 2, 3, 4, 5, 6], &[2, 3])?)?;
+    hlx_io::save_npy(
+        &array,
+        &Tensor::from_slice::<u32>(&device, &[1, 2, 3, 4, 5, 6], &[2, 3])?,
+    )?;
     seed("npy", "ids", &fs::read(&array)?)?;
     fs::remove_file(array)?;
     folders(&device, seed)

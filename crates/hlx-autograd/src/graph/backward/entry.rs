@@ -16,7 +16,7 @@ impl Tensor {
     #[doc = example!(
         x: "let x = x.with_gradient();",
         "x.square()?.sum()?.backward()?;",
-        "assert_eq!(x.grad().unwrap().to_vec()?, [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]);"
+        "assert_eq!(x.grad().unwrap().to_vec::<f32>()?, [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]);"
     )]
     pub fn backward(&self) -> Result<()> {
         self.differentiate(None, &BackwardPlan::default(), true)
@@ -32,7 +32,7 @@ impl Tensor {
         x: "let (x, w) = (x.with_samples(0)?, Tensor::ones(&device, &[3], DType::F32)?.with_gradient());",
         "let plan = BackwardPlan { shards: 2, ..BackwardPlan::default() };",
         "x.mul(&w)?.sum()?.backward_with(&plan)?;",
-        "assert_eq!(w.grad().unwrap().to_vec()?, [5.0, 7.0, 9.0]);"
+        "assert_eq!(w.grad().unwrap().to_vec::<f32>()?, [5.0, 7.0, 9.0]);"
     )]
     pub fn backward_with(&self, plan: &BackwardPlan) -> Result<()> {
         self.differentiate(None, plan, false)
@@ -46,7 +46,7 @@ impl Tensor {
     #[doc = example!(
         x: "let w = x.with_gradient();",
         "w.mul(3.0)?.backward_from(&x, &BackwardPlan::default())?;",
-        "assert_eq!(w.grad().unwrap().to_vec()?, [3.0, 6.0, 9.0, 12.0, 15.0, 18.0]);"
+        "assert_eq!(w.grad().unwrap().to_vec::<f32>()?, [3.0, 6.0, 9.0, 12.0, 15.0, 18.0]);"
     )]
     pub fn backward_from(&self, upstream: &Tensor, plan: &BackwardPlan) -> Result<()> {
         self.same_device("backward_from", [("the upstream gradient", Some(upstream))])?;

@@ -13,7 +13,7 @@ impl Tensor {
     ///
     /// # Errors
     /// What the device reports.
-    #[doc = example!(x: "assert_eq!(device.download_f32(&x.transpose(0, 1)?.buffer()?)?[1], 4.0);")]
+    #[doc = example!(x: "assert_eq!(device.download::<f32>(&x.transpose(0, 1)?.buffer()?)?[1], 4.0);")]
     pub fn buffer(&self) -> Result<Buffer> {
         let Operand {
             buffer: storage,
@@ -44,7 +44,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`DType`](crate::AutogradError::DType) for another type, and what the device reports.
-    #[doc = example!(x: "assert_eq!(x.to_vec()?, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);")]
+    #[doc = example!(x: "assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);")]
     pub fn to_vec(&self) -> Result<Vec<f32>> {
         self.to_vec_of("to_vec")
     }
@@ -53,7 +53,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`DType`](crate::AutogradError::DType) for another type, and what the device reports.
-    #[doc = example!(x: "assert_eq!(x.to_dtype(DType::U32)?.to_ids()?, [1, 2, 3, 4, 5, 6]);")]
+    #[doc = example!(x: "assert_eq!(x.to_dtype(DType::U32)?.to_vec::<u32>()?, [1, 2, 3, 4, 5, 6]);")]
     pub fn to_ids(&self) -> Result<Vec<u32>> {
         self.to_vec_of("to_ids")
     }
@@ -63,7 +63,7 @@ impl Tensor {
     /// # Errors
     /// [`DType`](crate::AutogradError::DType) for another type, and what the device reports.
     #[doc = example!(
-        x: "assert_eq!(x.to_dtype(DType::I8)?.to_elements::<i8>()?, [1, 2, 3, 4, 5, 6]);"
+        x: "assert_eq!(x.to_dtype(DType::I8)?.to_vec::<i8>()?, [1, 2, 3, 4, 5, 6]);"
     )]
     pub fn to_elements<T: Element>(&self) -> Result<Vec<T>> {
         self.to_vec_of("to_elements")

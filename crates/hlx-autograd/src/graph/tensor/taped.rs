@@ -34,7 +34,7 @@ impl Tensor {
         "device.copy(&x.buffer()?, &copy)?;",
         "let y = Tensor::from_operation(\"mine\", &[&x], copy, x.shape(), move |pass, dy| pass.add(&place, dy))?;",
         "y.sum()?.backward()?;",
-        "assert_eq!(x.grad().unwrap().to_vec()?, [1.0; 6]);"
+        "assert_eq!(x.grad().unwrap().to_vec::<f32>()?, [1.0; 6]);"
     )]
     pub fn from_operation(
         op: &'static str,

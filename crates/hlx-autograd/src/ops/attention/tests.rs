@@ -5,13 +5,13 @@ use crate::ops::test_support::{check, input, message};
 use crate::{AttentionSpec, Result, Tensor};
 
 fn ids(like: &Tensor, ids: &[u32], shape: &[usize]) -> Option<Tensor> {
-    Some(Tensor::ids(like.device(), ids, shape).expect("the ids upload"))
+    Some(Tensor::from_slice::<u32>(like.device(), ids, shape).expect("the ids upload"))
 }
 
 /// A spec an option, and one of all, for operands of two samples of 7 positions.
 fn specs(like: &Tensor) -> Vec<AttentionSpec> {
     let causal = AttentionSpec::causal;
-    let counter = like.device().buffer_u32(&[3, 1]).expect("uploads");
+    let counter = like.device().buffer_of::<u32>(&[3, 1]).expect("uploads");
     let dropout = Some(DropoutMask {
         p: 0.4,
         seed: 11,
@@ -127,7 +127,7 @@ fn the_packed_form_is_attention_over_views() -> Result<()> {
         assert!(!spread.layout().is_contiguous() && !reversed.layout().is_contiguous());
         let views = spread.attention(&reversed, &v, &spec)?;
         views.square()?.sum()?.backward()?;
-        assert_eq!(views.to_vec()?, packed.to_vec()?);
+        assert_eq!(views.to_vec::<f32>()?, packed.to_vec::<f32>()?);
         let gradient = |x: &Tensor| x.grad().expect("a gradient").to_vec();
         assert_eq!(gradient(&one)?, gradient(&two)?);
     }

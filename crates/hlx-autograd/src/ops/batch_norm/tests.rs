@@ -62,7 +62,7 @@ fn recorded_slopes(
 }
 
 fn are_close(one: &Tensor, two: &Tensor) -> Result<bool> {
-    let mut pairs = one.to_vec()?.into_iter().zip(two.to_vec()?);
+    let mut pairs = one.to_vec::<f32>()?.into_iter().zip(two.to_vec::<f32>()?);
     let close = |(one, two): (f32, f32)| (one - two).abs() <= 1e-4 * two.abs().max(1.0);
     Ok(one.shape() == two.shape() && pairs.all(close))
 }
@@ -72,7 +72,7 @@ fn empty_samples_have_no_part_in_recorded_derivatives() -> Result<()> {
     let x = input(1, &[6, 3, 2]);
     let plain = BatchNormOptions::default();
     for (shards, empty) in [(1, 2), (2, 1), (2, 3), (3, 2), (3, 5)] {
-        let counts = x.device().buffer_u32(&[empty as u32])?;
+        let counts = x.device().buffer_of::<u32>(&[empty as u32])?;
         let options = BatchNormOptions {
             shards,
             empty: Some(&counts),
@@ -129,7 +129,10 @@ fn the_statistics_are_of_each_shard() -> Result<()> {
         let alone = x
             .narrow(0, 2 * shard, 2)?
             .batch_norm(affine, None, &by(1))?;
-        assert_eq!(y.narrow(0, 2 * shard, 2)?.to_vec()?, alone.to_vec()?);
+        assert_eq!(
+            y.narrow(0, 2 * shard, 2)?.to_vec::<f32>()?,
+            alone.to_vec::<f32>()?
+        );
     }
     let text = message(x.batch_norm(affine, None, &by(2)));
     assert!(text.contains("nothing says where"), "{text}");

@@ -109,8 +109,12 @@ fn output_padding_may_pass_the_stride_up_to_the_dilation() -> Result<()> {
     };
     let y = x
         .conv_transpose2d(&w, Some(&b), &options, [0, 3])?
-        .to_vec()?;
-    let (x, w, b) = (x.to_vec()?, w.to_vec()?, b.to_vec()?[0]);
+        .to_vec::<f32>()?;
+    let (x, w, b) = (
+        x.to_vec::<f32>()?,
+        w.to_vec::<f32>()?,
+        b.to_vec::<f32>()?[0],
+    );
     let mut expected = vec![b; 8];
     for (i, x) in x.iter().enumerate() {
         for (tap, w) in w.iter().enumerate() {
@@ -217,7 +221,7 @@ fn of_samples(
     };
     y.mul(&upstream)?.sum()?.backward_with(&plan)?;
     let gradient = |x: &Tensor| x.grad().expect("a gradient").to_vec();
-    Ok([y.to_vec()?, gradient(&images)?, gradient(&weight)?])
+    Ok([y.to_vec::<f32>()?, gradient(&images)?, gradient(&weight)?])
 }
 
 /// Over integers a sample's results are its own, a shard's gradient too, and samples without a gradient count nowhere.
@@ -280,7 +284,7 @@ fn over_integers_derivatives_are_near_those_of_chains() -> Result<()> {
                 .chain(slopes)
                 .chain(second.into_iter().flatten());
             for tensor in all {
-                of_device.push(tensor.to_vec()?);
+                of_device.push(tensor.to_vec::<f32>()?);
             }
         }
         found.push(of_device);

@@ -9,7 +9,7 @@ use crate::ops::test_support::{check, input, message};
 /// 6 tokens of 2 samples; expert 2 of 4 has none.
 fn chosen(device: &Device) -> Result<Tensor> {
     let ids = [0, 1, 0, 3, 1, 3, 0, 1, 0, 3, 0, 1];
-    Tensor::ids(device, &ids, &[2, 3, 2])?.with_samples(0)
+    Tensor::from_slice::<u32>(device, &ids, &[2, 3, 2])?.with_samples(0)
 }
 
 /// Experts of two layers.
@@ -45,7 +45,7 @@ fn values_and_weight_gradients_have_the_bits_of_experts_over_all_tokens() -> Res
         devices.map(move |device| device.with_arithmetic(arithmetic))
     });
     for device in &devices.into_iter().flatten().collect::<Vec<_>>() {
-        let here = |x: &Tensor| Tensor::from_slice(device, &x.to_vec()?, x.shape());
+        let here = |x: &Tensor| Tensor::from_slice(device, &x.to_vec::<f32>()?, x.shape());
         for shards in [1, 2] {
             let leaf = |x: &Tensor| Ok(here(x)?.with_gradient());
             let x = leaf(&input(1, &[2, 3, 3]))?.with_samples(0)?;
@@ -60,7 +60,7 @@ fn values_and_weight_gradients_have_the_bits_of_experts_over_all_tokens() -> Res
             };
             let sparse = mixture(&x, &both[0], &factors)?;
             sparse.mul(&upstream)?.sum()?.backward_with(&plan)?;
-            let of_choices = factors.grad().expect("a gradient").to_vec()?;
+            let of_choices = factors.grad().expect("a gradient").to_vec::<f32>()?;
             factors.zero_grad();
             let spread = Tensor::zeros(device, &[2, 3, 4], DType::F32)?
                 .with_samples(0)?
@@ -73,13 +73,13 @@ fn values_and_weight_gradients_have_the_bits_of_experts_over_all_tokens() -> Res
                 let left_out = factor.detach().eq(0.0)?;
                 dense = dense.add(y.mul(&factor)?.masked_fill(&left_out, 0.0)?)?;
             }
-            assert_eq!(sparse.to_vec()?, dense.to_vec()?);
+            assert_eq!(sparse.to_vec::<f32>()?, dense.to_vec::<f32>()?);
             dense.mul(&upstream)?.sum()?.backward_with(&plan)?;
             for (one, two) in both[0].iter().zip(&both[1]) {
                 let gradient = |x: &Tensor| x.grad().expect("a gradient").to_vec();
                 assert_eq!(gradient(one)?, gradient(two)?, "{shards} {}", device.info());
             }
-            let of_all = factors.grad().expect("a gradient").to_vec()?;
+            let of_all = factors.grad().expect("a gradient").to_vec::<f32>()?;
             assert_eq!(of_choices, of_all);
         }
     }

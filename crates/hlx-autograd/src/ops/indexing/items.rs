@@ -191,10 +191,10 @@ impl Tensor {
     /// dimensions that it indexes. A place of an index tensor that is out of range is the error of the
     /// next call that waits for the device.
     #[doc = example!(
-        x: "let rows = Tensor::from_vec(&device, vec![0_i32, 1, -1], &[3])?;",
-        "let columns = Tensor::from_vec(&device, vec![2_i32, 0, 0], &[3])?;",
-        "assert_eq!(x.index(&[(&rows).into(), (&columns).into()])?.to_vec()?, [3.0, 4.0, 4.0]);",
-        "assert_eq!(x.index(&[(..).into(), (1..).into()])?.to_vec()?, [2.0, 3.0, 5.0, 6.0]);"
+        x: "let rows = Tensor::from_slice(&device, &[0_i32, 1, -1], &[3])?;",
+        "let columns = Tensor::from_slice(&device, &[2_i32, 0, 0], &[3])?;",
+        "assert_eq!(x.index(&[(&rows).into(), (&columns).into()])?.to_vec::<f32>()?, [3.0, 4.0, 4.0]);",
+        "assert_eq!(x.index(&[(..).into(), (1..).into()])?.to_vec::<f32>()?, [2.0, 3.0, 5.0, 6.0]);"
     )]
     pub fn index(&self, items: &[Index]) -> Result<Tensor> {
         const OP: &str = "index";
@@ -236,9 +236,9 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::index`], and [`AutogradError::Argument`] for values that do not broadcast.
     #[doc = example!(
-        x: "let rows = Tensor::from_vec(&device, vec![1_i32, 1], &[2])?;",
+        x: "let rows = Tensor::from_slice(&device, &[1_i32, 1], &[2])?;",
         "let y = x.index_put(&[(&rows).into(), 0.into()], &Tensor::ones(&device, &[2], DType::F32)?, true)?;",
-        "assert_eq!(y.to_vec()?, [1.0, 2.0, 3.0, 6.0, 5.0, 6.0]);"
+        "assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 6.0, 5.0, 6.0]);"
     )]
     pub fn index_put(&self, items: &[Index], values: &Tensor, accumulate: bool) -> Result<Tensor> {
         const OP: &str = "index_put";
@@ -265,7 +265,7 @@ impl Tensor {
     /// As [`Tensor::gather`], and [`AutogradError::Argument`] if the dimensions do not broadcast.
     #[doc = example!(
         x: "let places = x.argmax(Some(1), true)?;",
-        "assert_eq!(x.take_along_dim(&places, Some(1))?.to_vec()?, [3.0, 6.0]);"
+        "assert_eq!(x.take_along_dim(&places, Some(1))?.to_vec::<f32>()?, [3.0, 6.0]);"
     )]
     pub fn take_along_dim(&self, index: &Tensor, dim: Option<isize>) -> Result<Tensor> {
         const OP: &str = "take_along_dim";
@@ -447,14 +447,14 @@ impl Tensor {
             let places = held
                 .iter()
                 .map(|&place| place / inner.max(1) as u32 % extent.max(1) as u32);
-            Tensor::from_vec(self.device(), places.collect::<Vec<u32>>(), &[held.len()])
+            Tensor::from_slice(self.device(), &places.collect::<Vec<u32>>(), &[held.len()])
         });
         along.collect()
     }
 
     /// The places in row-major order at which a mask holds; waits for the device.
     pub(super) fn true_places(&self) -> Result<Vec<u32>> {
-        let held = self.to_elements::<Bool>()?;
+        let held = self.to_vec::<Bool>()?;
         let places = (0_u32..).zip(held).filter(|(_, held)| bool::from(*held));
         Ok(places.map(|(place, _)| place).collect())
     }

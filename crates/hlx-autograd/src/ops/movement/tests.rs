@@ -13,10 +13,16 @@ fn counted(shape: &[usize]) -> Tensor {
 #[test]
 fn views_show_the_elements_where_pytorch_has_them() -> crate::Result<()> {
     let x = counted(&[2, 3]);
-    assert_eq!(x.transpose(0, 1)?.to_vec()?, [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
-    assert_eq!(x.slice(1, 0..9, 2)?.to_vec()?, [0.0, 2.0, 3.0, 5.0]);
-    assert_eq!(x.flip(&[-1])?.to_vec()?, [2.0, 1.0, 0.0, 5.0, 4.0, 3.0]);
-    assert_eq!(x.select(0, 1)?.to_vec()?, [3.0, 4.0, 5.0]);
+    assert_eq!(
+        x.transpose(0, 1)?.to_vec::<f32>()?,
+        [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]
+    );
+    assert_eq!(x.slice(1, 0..9, 2)?.to_vec::<f32>()?, [0.0, 2.0, 3.0, 5.0]);
+    assert_eq!(
+        x.flip(&[-1])?.to_vec::<f32>()?,
+        [2.0, 1.0, 0.0, 5.0, 4.0, 3.0]
+    );
+    assert_eq!(x.select(0, 1)?.to_vec::<f32>()?, [3.0, 4.0, 5.0]);
     assert_eq!(x.narrow(1, 1, 1)?.shape(), [2, 1]);
     assert_eq!(x.transpose(0, 1)?.flatten(0, -1)?.shape(), [6]);
     let parts = counted(&[5]).split(2, 0)?;
@@ -24,7 +30,7 @@ fn views_show_the_elements_where_pytorch_has_them() -> crate::Result<()> {
         parts.iter().map(|part| part.shape()[0]).collect::<Vec<_>>(),
         [2, 2, 1]
     );
-    assert_eq!(counted(&[7]).chunk(3, 0)?[2].to_vec()?, [6.0]);
+    assert_eq!(counted(&[7]).chunk(3, 0)?[2].to_vec::<f32>()?, [6.0]);
     Ok(())
 }
 

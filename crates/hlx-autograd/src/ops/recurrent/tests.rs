@@ -118,7 +118,7 @@ fn the_integer_arithmetic_has_the_bits_of_the_portable_one() -> Result<()> {
     for arithmetic in hlx_core::Arithmetic::ALL {
         let (operands, projection) = projected();
         let device = operands[0].device().with_arithmetic(arithmetic);
-        let here = |x: &Tensor| Tensor::from_slice(&device, &x.to_vec()?, x.shape());
+        let here = |x: &Tensor| Tensor::from_slice(&device, &x.to_vec::<f32>()?, x.shape());
         let x = [&operands[..], &[projection]].concat();
         let x: Vec<Tensor> = x.iter().map(here).collect::<Result<_>>()?;
         let lstm = squared_slopes(&x, |x| {
@@ -137,7 +137,7 @@ fn the_integer_arithmetic_has_the_bits_of_the_portable_one() -> Result<()> {
             let hidden = x[0].gru_scan(recurrence(x, true), Some(&x[3]))?;
             hidden.sin()?.sum()
         })?;
-        found.push([lstm.to_vec()?, gru.to_vec()?]);
+        found.push([lstm.to_vec::<f32>()?, gru.to_vec::<f32>()?]);
     }
     assert_eq!(found[0], found[1]);
     Ok(())

@@ -127,14 +127,14 @@ fn index_item(call: &Call, item: &Arg) -> Outcome<Index> {
         },
         Arg::Tensor(places) => places.into(),
         &Arg::Bool(held) => {
-            let mask = Tensor::from_vec(&call.device, vec![Bool::from(held)], &[])?;
+            let mask = Tensor::from_slice(&call.device, &[Bool::from(held)], &[])?;
             Index::Tensor(mask)
         }
         Arg::List(places) => {
             let place = |place: &Arg| number(place).map(|place| place as i32);
             let places: Vec<i32> = places.iter().filter_map(place).collect();
             let n = places.len();
-            Index::Tensor(Tensor::from_vec(&call.device, places, &[n])?)
+            Index::Tensor(Tensor::from_slice(&call.device, &places, &[n])?)
         }
         other => return no_form(format!("an index {}", kind(other))),
     })

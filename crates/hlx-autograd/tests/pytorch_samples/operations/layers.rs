@@ -66,7 +66,7 @@ fn attention(call: &Call) -> Outcome<Vec<Tensor>> {
     let [k, v] = [call.tensor(1, "key")?, call.tensor(2, "value")?];
     let causal = call.flag(5, "is_causal", false)?;
     // PyTorch's first query is the first position, however many keys there are.
-    let first = Tensor::ids(&call.device, &vec![0; q.shape()[0]], &[q.shape()[0]])?;
+    let first = Tensor::from_slice::<u32>(&call.device, &vec![0; q.shape()[0]], &[q.shape()[0]])?;
     let spec = AttentionSpec {
         causal,
         scale: match call.get(6, "scale") {

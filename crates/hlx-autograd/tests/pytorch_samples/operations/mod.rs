@@ -49,7 +49,7 @@ fn operand(x: &Tensor, argument: Option<&Arg>) -> Outcome<Tensor> {
         Some(Arg::Tensor(tensor)) => Ok(tensor.clone()),
         Some(&Arg::Float(value)) => scalar(value, DType::F32),
         Some(&Arg::Int(value)) => match i32::try_from(value) {
-            Ok(value) => Ok(Tensor::from_vec(x.device(), vec![value], &[])?),
+            Ok(value) => Ok(Tensor::from_slice(x.device(), &[value], &[])?),
             Err(_) => no_form("integers past 32 bits"),
         },
         Some(&Arg::Bool(value)) => scalar(f64::from(u8::from(value)), DType::Bool),

@@ -11,23 +11,23 @@ fn an_empty_batch_has_no_results_and_gradients_of_zero() {
     for device in devices() {
         let none = device.alloc(0).expect("an empty buffer");
         let weight = device
-            .buffer_f32(&normal(1, spec.weight_len()))
+            .buffer_of(&normal(1, spec.weight_len()))
             .expect("memory");
         conv2d_forward(device, &none, &weight, None, &none, &spec).expect("nothing to do");
         conv2d_backward_input(device, &none, &weight, &none, &spec).expect("nothing to do");
         for (accumulate, expected) in [(true, 7.0), (false, 0.0)] {
             let dweight = device
-                .buffer_f32(&vec![7.0; 2 * spec.weight_len()])
+                .buffer_of(&vec![7.0; 2 * spec.weight_len()])
                 .expect("memory");
             let dbias = device
-                .buffer_f32(&vec![7.0; 2 * spec.out_channels])
+                .buffer_of(&vec![7.0; 2 * spec.out_channels])
                 .expect("memory");
             conv2d_backward_weight(device, &none, &none, &dweight, 2, accumulate, &spec)
                 .expect("sums of nothing");
             conv2d_backward_bias(device, &none, &dbias, 2, accumulate, &spec)
                 .expect("sums of nothing");
             for sums in [dweight, dbias] {
-                let sums = device.download_f32(&sums).expect("download");
+                let sums = device.download::<f32>(&sums).expect("download");
                 assert!(sums.iter().all(|&sum| sum == expected), "{sums:?}");
             }
         }

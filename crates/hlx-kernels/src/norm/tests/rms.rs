@@ -214,8 +214,8 @@ fn accumulation_continues_the_chain() {
 #[test]
 fn wrong_lengths_are_named() {
     let device = hlx_core::testing::cpu().expect("cpu");
-    let x = device.buffer_f32(&[0.0; 8]).expect("buffer");
-    let stats = device.buffer_f32(&[0.0; 2]).expect("buffer");
+    let x = device.buffer_of(&[0.0; 8]).expect("buffer");
+    let stats = device.buffer_of(&[0.0; 2]).expect("buffer");
     let error = norm_forward(
         &device,
         &Norm::rms(2, 4, EPS),

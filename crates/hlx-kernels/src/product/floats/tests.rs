@@ -330,7 +330,7 @@ fn no_terms_leave_the_start() {
         });
         assert_same_bits("matmul", &c, &case.chain());
         // Devices have no empty buffers to bind; sizes of zero elsewhere do nothing.
-        let one = device.buffer_f32(&[7.0]).expect("buffer");
+        let one = device.buffer_of(&[7.0]).expect("buffer");
         for empty in [
             shape(0, 1, 1, [false; 2]),
             MatMul {
@@ -340,7 +340,7 @@ fn no_terms_leave_the_start() {
         ] {
             matmul(device, &one, &one, None, &one, &empty).expect("nothing to do");
         }
-        assert_eq!(device.download_f32(&one).expect("download"), [7.0]);
+        assert_eq!(device.download::<f32>(&one).expect("download"), [7.0]);
     }
 }
 
@@ -355,7 +355,7 @@ fn follows_an_f64_reference() {
 #[test]
 fn wrong_arguments_are_errors() {
     let device = &hlx_core::testing::cpu().expect("the CPU device opens");
-    let [two, four] = [2, 4].map(|len| device.buffer_f32(&vec![1.0; len]).expect("buffer"));
+    let [two, four] = [2, 4].map(|len| device.buffer_of(&vec![1.0; len]).expect("buffer"));
     let s = MatMul::new(2, 2, 2);
     let error = |result: Result<(), KernelError>| result.expect_err("an error").to_string();
     let out = device.alloc(4).expect("buffer");

@@ -86,7 +86,7 @@ pub fn import_hugging_face(device: &Device, folder: &Path) -> Result<Model<Causa
     let model = Model::zeroed(device, |b| CausalLm::new(b, &config))?;
     let parameters = model.weights().parameters();
     read_parameters(&files, parameters, &places, |parameter, values| {
-        Ok(device.upload_f32(&parameter.tensor()?.buffer()?, &values)?)
+        Ok(device.upload(&parameter.tensor()?.buffer()?, &values)?)
     })?;
     Ok(model)
 }

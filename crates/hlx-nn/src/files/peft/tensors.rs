@@ -66,8 +66,8 @@ impl ModuleAdapter<'_> {
         let mut joined_a = Vec::with_capacity(whole * input);
         let mut joined_b = vec![0.0; self.n_parts * output * whole];
         for (place, &(part, a, b)) in self.layers.iter().enumerate() {
-            joined_a.extend(a.tensor()?.detach().to_vec()?);
-            let rows = b.tensor()?.detach().to_vec()?;
+            joined_a.extend(a.tensor()?.detach().to_vec::<f32>()?);
+            let rows = b.tensor()?.detach().to_vec::<f32>()?;
             let into = joined_b[part * output * whole..].chunks_mut(whole);
             for (row, own) in into.zip(rows.chunks(rank)) {
                 row[place * rank..(place + 1) * rank].copy_from_slice(own);
@@ -195,7 +195,7 @@ impl Weights {
         }
         for (parameter, values) in uploads.into_iter().flatten() {
             let place = parameter.tensor()?.detach().buffer()?;
-            self.device().upload_f32(&place, &values)?;
+            self.device().upload(&place, &values)?;
         }
         Ok(())
     }
@@ -220,7 +220,7 @@ impl Weights {
         };
         let view = file.tensor(name).map_err(|error| format_error(&error))?;
         let stored = crate::parameters::as_f32(name, &view)?;
-        match parameter.tensor()?.detach().to_vec()? == stored {
+        match parameter.tensor()?.detach().to_vec::<f32>()? == stored {
             true => Ok(()),
             false => {
                 let reason = format!(
@@ -241,7 +241,7 @@ impl Weights {
         let base = self.parameters().iter();
         let base = base.filter(|one| !is_of_adapter(one.name()));
         let named = base.map(|one| {
-            let values = one.tensor()?.detach().to_vec()?;
+            let values = one.tensor()?.detach().to_vec::<f32>()?;
             Ok((one.name().to_owned(), one.shape().to_vec(), values))
         });
         to_safetensors(&named.collect::<Result<Vec<_>>>()?)

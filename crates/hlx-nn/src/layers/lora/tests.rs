@@ -41,9 +41,9 @@ fn model(device: &Device, lora: Option<LoraConfig>) -> Result<Model<Transformer>
 
 fn logits(model: &Model<Transformer>) -> Result<Vec<f32>> {
     let ids: Vec<u32> = (0..12).map(|i| i * 5 % 13).collect();
-    let ids = Tensor::ids(model.weights().device(), &ids, &[2, 6])?;
+    let ids = Tensor::from_slice::<u32>(model.weights().device(), &ids, &[2, 6])?;
     let logits = no_grad(|| model.forward(&ids, &Mode::eval()))?;
-    Ok(logits.to_vec()?)
+    Ok(logits.to_vec::<f32>()?)
 }
 
 /// Trains a few steps towards fixed targets.
@@ -51,8 +51,8 @@ fn train(model: &Model<Transformer>, recompute: Option<Recompute>) -> Result<()>
     let weights = model.weights();
     let device = weights.device();
     let mut adamw = AdamW::new(weights, AdamWConfig::default())?;
-    let ids =
-        Tensor::ids(device, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], &[2, 6])?.with_samples(0)?;
+    let ids = Tensor::from_slice::<u32>(device, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], &[2, 6])?
+        .with_samples(0)?;
     let one = Tensor::from_slice(device, &[1.0 / 12.0], &[1])?;
     let mode = Mode::train(device, 0)?.with_recomputation(recompute);
     for _ in 0..3 {
@@ -83,8 +83,8 @@ fn an_adapter_changes_nothing_at_first_and_alone_is_trained() -> Result<()> {
                 .weights()
                 .get(parameter.name())
                 .expect("the base's parameter");
-            let values = parameter.tensor()?.detach().to_vec()?;
-            device.upload_f32(&own.tensor()?.buffer()?, &values)?;
+            let values = parameter.tensor()?.detach().to_vec::<f32>()?;
+            device.upload(&own.tensor()?.buffer()?, &values)?;
         }
         assert_eq!(logits(&adapted)?, logits(&base)?);
         adapted.weights().freeze_all_but_lora()?;
@@ -95,8 +95,8 @@ fn an_adapter_changes_nothing_at_first_and_alone_is_trained() -> Result<()> {
                 .get(parameter.name())
                 .expect("the base's parameter");
             assert_eq!(
-                own.tensor()?.to_vec()?,
-                parameter.tensor()?.detach().to_vec()?
+                own.tensor()?.to_vec::<f32>()?,
+                parameter.tensor()?.detach().to_vec::<f32>()?
             );
         }
         let trained = logits(&adapted)?;
@@ -128,10 +128,16 @@ fn an_adapter_is_the_product_of_its_factors() -> Result<()> {
     let weights = b.build(&device, 1)?;
     let lora = linear.lora.as_ref().expect("an adapter");
     let values = |n: usize| -> Vec<f32> { (0..n).map(|i| (i as f32 * 0.7).cos()).collect() };
-    device.upload_f32(&lora.b.tensor()?.buffer()?, &values(8))?;
+    device.upload(&lora.b.tensor()?.buffer()?, &values(8))?;
     let x = Tensor::from_slice(&device, &values(6), &[2, 3])?;
-    let y = linear.forward(&x, &Mode::eval())?.to_vec()?;
-    let host = |parameter: &Parameter| parameter.tensor()?.detach().to_vec().map_err(NnError::from);
+    let y = linear.forward(&x, &Mode::eval())?.to_vec::<f32>()?;
+    let host = |parameter: &Parameter| {
+        parameter
+            .tensor()?
+            .detach()
+            .to_vec::<f32>()
+            .map_err(NnError::from)
+    };
     let (w, bias) = (
         host(&linear.weight)?,
         host(linear.bias.as_ref().expect("a bias"))?,

@@ -252,7 +252,7 @@ mod tests {
     }
 
     fn words(device: &Device, of: f32) -> Buffer {
-        device.buffer_f32(&[of; WORDS]).expect("words")
+        device.buffer_of(&[of; WORDS]).expect("words")
     }
 
     #[test]

@@ -207,7 +207,7 @@ fn a_transposed_a_with_an_epilogue_takes_the_tile_of_its_shader() {
 #[test]
 fn wrong_epilogues_are_errors() {
     let device = &hlx_core::testing::cpu().expect("the CPU device opens");
-    let [two, four] = [2, 4].map(|len| device.buffer_f32(&vec![1.0; len]).expect("buffer"));
+    let [two, four] = [2, 4].map(|len| device.buffer_of(&vec![1.0; len]).expect("buffer"));
     let out = device.alloc(4).expect("buffer");
     let s = MatMul::new(2, 2, 2);
     let error = |c: &Buffer, s: &MatMul, epilogue| {
