@@ -21,7 +21,7 @@ fn spirals(device: &Device) -> Result<(Tensor, Tensor)> {
     let arm = Tensor::stack(&[&angle.cos()?.mul(&angle)?, &angle.sin()?.mul(&angle)?], 1)?;
     let points = Tensor::cat(&[&arm, &arm.neg()?], 0)?.mul(0.25)?;
     let labels = (0..2 * POINTS as u32).map(|point| point / POINTS as u32);
-    let labels = Tensor::from_slice(device, &labels.collect(), &[2 * POINTS])?;
+    let labels = Tensor::from_slice(device, &labels.collect::<Vec<_>>(), &[2 * POINTS])?;
     Ok((points, labels))
 }
 

@@ -8,7 +8,6 @@ use hlx_kernels::Layout;
 use hlx_kernels::elementwise::{self, Band, Distribution, Draw};
 
 use crate::graph::input::Input;
-use crate::graph::tensor::check_count;
 use crate::samples::Samples;
 use crate::{AutogradError, Result, Tensor};
 
@@ -16,23 +15,6 @@ use crate::{AutogradError, Result, Tensor};
 const PURPOSE: u32 = 0x7465_6e73;
 
 impl Tensor {
-    /// Uploads elements of any type in row-major order; subnormals become zeros of their sign.
-    ///
-    /// # Errors
-    /// [`AutogradError::Shape`] if the shape's product is not the number of elements.
-    #[doc = example!(
-        "let x = Tensor::from_slice(&device, &[1_i32, 2, 3, 4], &[2, 2])?;",
-        "assert_eq!((x.shape(), x.dtype()), (&[2, 2][..], DType::I32));"
-    )]
-    pub fn from_vec<T: Element>(
-        device: &Device,
-        elements: Vec<T>,
-        shape: &[usize],
-    ) -> Result<Self> {
-        check_count("from_vec", elements.len(), shape)?;
-        Self::constant_of(device, device.buffer_of(&elements)?, shape)
-    }
-
     fn constant_of(device: &Device, buffer: Buffer, shape: &[usize]) -> Result<Self> {
         let input = Input::constant(buffer.len());
         Self::dense_over(device, buffer, shape, Samples::None, input)

@@ -213,11 +213,14 @@ fn a_place_out_of_range_is_the_error_of_the_next_wait() -> Result<()> {
             places(&device, &[3, 4, -5], &[3])?,
         ];
         let taken = x.index(&items)?;
-        let error = taken.to_vec().expect_err("two bad places").to_string();
+        let error = taken
+            .to_vec::<f32>()
+            .expect_err("two bad places")
+            .to_string();
         assert_eq!(error, "index: element 1 of the index is out of range");
         assert_eq!(taken.to_vec::<f32>()?, [3.0, 0.0, 0.0]);
         let put = x.index_put(&items, &Tensor::full(&device, &[], 9.0, DType::F32)?, false)?;
-        let error = put.to_vec().expect_err("two bad places").to_string();
+        let error = put.to_vec::<f32>().expect_err("two bad places").to_string();
         assert_eq!(error, "index_put: element 1 of the index is out of range");
         let mut want = x.to_vec::<f32>()?;
         want[3] = 9.0;

@@ -186,8 +186,12 @@ pub(crate) fn pack<T: Element>(data: &[T]) -> Vec<u32> {
 }
 
 /// Reads `len` elements from words of device memory.
-pub(crate) fn unpack<T: Element>(words: &[u32], len: usize) -> Vec<T> {
-    bytemuck::cast_slice(words)[..len].to_vec()
+pub(crate) fn unpack<T: Element>(words: Vec<u32>, len: usize) -> Vec<T> {
+    match size_of::<T>() == size_of::<u32>() {
+        // In place: nothing is allocated.
+        true => words.into_iter().map(bytemuck::cast).collect(),
+        false => bytemuck::cast_slice(&words)[..len].to_vec(),
+    }
 }
 
 #[cfg(test)]
@@ -211,9 +215,9 @@ mod tests {
     fn elements_survive_packing() {
         let bytes: Vec<u8> = (0..7).collect();
         assert_eq!(pack(&bytes), [0x0302_0100, 0x0006_0504]);
-        assert_eq!(unpack::<u8>(&pack(&bytes), 7), bytes);
+        assert_eq!(unpack::<u8>(pack(&bytes), 7), bytes);
         let halves = [f16::from_bits(1), f16::from_f32(-2.5), f16::INFINITY];
-        assert_eq!(unpack::<f16>(&pack(&halves), 3), halves);
+        assert_eq!(unpack::<f16>(pack(&halves), 3), halves);
         assert_eq!(DType::F16.words(3), 2);
     }
 

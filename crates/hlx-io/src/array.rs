@@ -93,7 +93,7 @@ mod tests {
         let error = to_ndarray::<f32, Ix1>(&x).expect_err("integers");
         assert_eq!(
             error.to_string(),
-            "to_elements: the tensor has elements of i32, expected f32"
+            "to_vec: the tensor has elements of i32, expected f32"
         );
         Ok(())
     }

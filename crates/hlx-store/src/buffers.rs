@@ -74,7 +74,7 @@ impl Store {
         handle: &Handle,
     ) -> Result<(Buffer, Vec<usize>), StoreError> {
         self.get_buffer(device, Dtype::F32, handle, |window, words| {
-            device.upload(window, bytemuck::cast_slice(words))
+            device.upload::<f32>(window, bytemuck::cast_slice(words))
         })
     }
 

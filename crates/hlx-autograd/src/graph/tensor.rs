@@ -7,7 +7,7 @@ mod taped;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use hlx_core::{Buffer, DType, Device, last_moment};
+use hlx_core::{Buffer, DType, Device, Element, last_moment};
 use hlx_kernels::Layout;
 use hlx_kernels::product::{Matrices, Operand, Role, takes_sources};
 
@@ -45,27 +45,23 @@ pub(crate) fn is_half(dtype: DType) -> bool {
 }
 
 impl Tensor {
-    /// Uploads values: `shape` gives the extents, outermost first. Subnormals become zero.
+    /// Uploads elements of any type in row-major order: `shape` gives the extents, outermost first. Subnormals
+    /// become zeros of their sign.
     ///
     /// # Errors
-    /// [`AutogradError::Shape`] if the shape's product is not the number of values.
+    /// [`AutogradError::Shape`] if the shape's product is not the number of elements.
     #[doc = example!(
         "let x = Tensor::from_slice(&device, &[1.0, 2.0, 3.0, 4.0], &[2, 2])?;",
-        "assert_eq!(x.shape(), [2, 2]);"
+        "assert_eq!((x.shape(), x.dtype()), (&[2, 2][..], DType::F32));",
+        "assert_eq!(Tensor::from_slice(&device, &[1_i32, 2], &[2])?.dtype(), DType::I32);"
     )]
-    pub fn from_slice(device: &Device, values: &[f32], shape: &[usize]) -> Result<Self> {
-        check_count("from_slice", values.len(), shape)?;
-        Self::from_buffer(device, device.buffer_of(values)?, shape)
-    }
-
-    /// Uploads ids, such as tokens; no gradient flows into them.
-    ///
-    /// # Errors
-    /// [`AutogradError::Shape`] if the shape's product is not the number of ids.
-    #[doc = example!("assert_eq!(Tensor::from_slice::<u32>(&device, &[3, 1], &[2])?.to_vec::<u32>()?, [3, 1]);")]
-    pub fn ids(device: &Device, ids: &[u32], shape: &[usize]) -> Result<Self> {
-        check_count("ids", ids.len(), shape)?;
-        Self::from_buffer(device, device.buffer_of::<u32>(ids)?, shape)
+    pub fn from_slice<T: Element>(
+        device: &Device,
+        elements: &[T],
+        shape: &[usize],
+    ) -> Result<Self> {
+        check_count("from_slice", elements.len(), shape)?;
+        Self::from_buffer(device, device.buffer_of(elements)?, shape)
     }
 
     /// Wraps a buffer of values; nothing is copied.

@@ -155,7 +155,7 @@ mod tests {
             y.mul(&y)?.sum()?.backward()?;
             let gradients = leaves
                 .iter()
-                .map(|x| x.grad().expect("a gradient").to_vec());
+                .map(|x| x.grad().expect("a gradient").to_vec::<f32>());
             outcomes.push((y.to_vec::<f32>()?, gradients.collect::<Result<Vec<_>>>()?));
         }
         assert_eq!(outcomes[0], outcomes[1]);

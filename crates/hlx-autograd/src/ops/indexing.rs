@@ -404,7 +404,7 @@ mod tests {
             let x = Tensor::from_slice(&device, &[1.0, 2.0], &[2])?;
             let index = Tensor::from_slice(&device, &[0_i32, -1, 7], &[3])?;
             let taken = x.gather(0, &index)?;
-            let error = taken.to_vec().expect_err("two bad indices");
+            let error = taken.to_vec::<f32>().expect_err("two bad indices");
             assert_eq!(
                 error.to_string(),
                 "gather: element 1 of the index is out of range"

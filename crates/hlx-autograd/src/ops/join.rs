@@ -381,7 +381,7 @@ mod tests {
     #[test]
     fn elements_are_where_pytorch_has_them() -> Result<()> {
         let x = counted(3);
-        let padded = |padding| x.pad(&[(2, 1)], padding)?.to_vec();
+        let padded = |padding| x.pad(&[(2, 1)], padding)?.to_vec::<f32>();
         assert_eq!(
             padded(Padding::Constant(9.0))?,
             [9.0, 9.0, 0.0, 1.0, 2.0, 9.0]

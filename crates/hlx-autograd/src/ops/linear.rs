@@ -349,7 +349,7 @@ mod tests {
             let x = Tensor::from_slice(&device, &values(0.5), &[3, 5])?;
             let mut weight =
                 Tensor::from_slice(&device, &values(1.0), &[3, 5])?.to_dtype(DType::BF16)?;
-            let forward = |weight: &Tensor| no_grad(|| x.linear(weight, None)?.to_vec());
+            let forward = |weight: &Tensor| no_grad(|| x.linear(weight, None)?.to_vec::<f32>());
             let first = forward(&weight)?;
             assert_eq!(forward(&weight)?, first, "{}", device.info());
             let other =

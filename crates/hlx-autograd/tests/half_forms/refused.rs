@@ -65,9 +65,7 @@ pub const NO_OPERATIONS: [(&str, &[&str]); 6] = [
     (
         "make a tensor of given values or types",
         &[
-            "from_vec",
             "from_slice",
-            "ids",
             "from_buffer",
             "parameter",
             "zeros",
@@ -105,8 +103,6 @@ pub const NO_OPERATIONS: [(&str, &[&str]); 6] = [
             "buffer",
             "operand",
             "to_vec",
-            "to_ids",
-            "to_elements",
             "item",
             "equal",
         ],

@@ -92,7 +92,7 @@ fn all<T>(options: impl IntoIterator<Item = T>, f: impl Fn(T) -> Result<Tensor>)
 /// A method and a call with a size, of a tensor [2, 3] of f32.
 #[rustfmt::skip] // A line a call.
 const CALLS: &[(&str, Call)] = &[
-    ("from_vec", |x, n| Tensor::from_slice(x.device(), &[1.0_f32; 6], &[n])),
+    ("from_slice", |x, n| Tensor::from_slice(x.device(), &[1.0; 6], &[n])),
     ("zeros", |x, n| Tensor::zeros(x.device(), &[n, 3], DType::U8)),
     ("full", |x, n| Tensor::full(x.device(), &[3, n, n], 1.0, DType::F16)),
     ("ones", |x, n| Tensor::ones(x.device(), &[n], DType::Bool)),

@@ -84,7 +84,7 @@ impl Device {
         else {
             return Ok(());
         };
-        let found = self.download_words(words)?;
+        let found = self.read_words(words)?;
         let operations = flags.operations();
         for (slot, operation) in operations.iter().enumerate() {
             let place = found[slot * ALIGNMENT_WORDS];

@@ -61,11 +61,9 @@ impl Device {
             return Err(CoreError::invalid("upload", reason));
         }
         match T::DTYPE {
-            DType::F32 => self.upload_words(buffer, bytemuck::cast_slice(data), stored_f32),
-            DType::I32 | DType::U32 => {
-                self.upload_words(buffer, bytemuck::cast_slice(data), |word| word)
-            }
-            _ => self.upload_words(buffer, &pack(data), |word| word),
+            DType::F32 => self.write_words(buffer, bytemuck::cast_slice(data), stored_f32),
+            DType::I32 | DType::U32 => self.upload_words(buffer, bytemuck::cast_slice(data)),
+            _ => self.upload_words(buffer, &pack(data)),
         }
     }
 
@@ -76,26 +74,18 @@ impl Device {
     /// [`CoreError::OtherDevice`]; [`CoreError::DeviceLost`].
     pub fn download<T: Element>(&self, buffer: &Buffer) -> Result<Vec<T>, CoreError> {
         check_type("download", buffer, T::DTYPE)?;
-        Ok(unpack(&self.download_u32(buffer)?, buffer.len()))
+        Ok(unpack(self.download_words(buffer)?, buffer.len()))
     }
 
     /// Copies words to the device, as they are, whatever the type of the buffer's elements.
     ///
     /// # Errors
     /// [`CoreError::Invalid`] if the sizes differ or a graph is being recorded.
-    pub fn upload_u32(&self, buffer: &Buffer, data: &[u32]) -> Result<(), CoreError> {
-        self.upload_words(buffer, data, |word| word)
+    pub fn upload_words(&self, buffer: &Buffer, data: &[u32]) -> Result<(), CoreError> {
+        self.write_words(buffer, data, |word| word)
     }
 
-    /// Copies values to the device; subnormals become zeros of their sign, as no tensor holds one.
-    ///
-    /// # Errors
-    /// As [`Device::upload_u32`].
-    pub fn upload_f32(&self, buffer: &Buffer, data: &[f32]) -> Result<(), CoreError> {
-        self.upload_words(buffer, bytemuck::cast_slice(data), stored_f32)
-    }
-
-    fn upload_words(
+    fn write_words(
         &self,
         buffer: &Buffer,
         data: &[u32],
@@ -115,25 +105,16 @@ impl Device {
     /// # Errors
     /// [`CoreError::Invalid`] while a graph is being recorded; [`CoreError::DeviceLost`];
     /// [`CoreError::Fault`] if a kernel has found one.
-    pub fn download_u32(&self, buffer: &Buffer) -> Result<Vec<u32>, CoreError> {
-        let words = self.download_words(buffer)?;
+    pub fn download_words(&self, buffer: &Buffer) -> Result<Vec<u32>, CoreError> {
+        let words = self.read_words(buffer)?;
         self.check_flags()?;
         Ok(words)
     }
 
     /// Downloads words, and reports no fault.
-    pub(super) fn download_words(&self, buffer: &Buffer) -> Result<Vec<u32>, CoreError> {
+    pub(super) fn read_words(&self, buffer: &Buffer) -> Result<Vec<u32>, CoreError> {
         self.check_owner("download", "buffer", buffer)?;
         on_stream!(self, stream => stream.download(&buffer.as_words()))
-    }
-
-    /// Waits for all work and returns the buffer's words as f32 values.
-    ///
-    /// # Errors
-    /// As [`Device::download_u32`].
-    pub fn download_f32(&self, buffer: &Buffer) -> Result<Vec<f32>, CoreError> {
-        let words = self.download_u32(buffer)?;
-        Ok(words.into_iter().map(f32::from_bits).collect())
     }
 
     /// Takes memory for the elements and uploads them.
@@ -144,22 +125,6 @@ impl Device {
         let buffer = self.alloc_typed(T::DTYPE, data.len())?;
         self.upload(&buffer, data)?;
         Ok(buffer)
-    }
-
-    /// Takes memory for the values and uploads them.
-    ///
-    /// # Errors
-    /// As [`Device::alloc`] and [`Device::upload_f32`].
-    pub fn buffer_f32(&self, data: &[f32]) -> Result<Buffer, CoreError> {
-        self.buffer_of(data)
-    }
-
-    /// Takes memory for the words and uploads them.
-    ///
-    /// # Errors
-    /// As [`Device::alloc`] and [`Device::upload_u32`].
-    pub fn buffer_u32(&self, data: &[u32]) -> Result<Buffer, CoreError> {
-        self.buffer_of(data)
     }
 }
 

@@ -40,33 +40,16 @@ impl Tensor {
         }
     }
 
-    /// Downloads f32 values in row-major order; waits for the device.
-    ///
-    /// # Errors
-    /// [`DType`](crate::AutogradError::DType) for another type, and what the device reports.
-    #[doc = example!(x: "assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);")]
-    pub fn to_vec(&self) -> Result<Vec<f32>> {
-        self.to_vec_of("to_vec")
-    }
-
-    /// Downloads ids in row-major order; waits for the device.
-    ///
-    /// # Errors
-    /// [`DType`](crate::AutogradError::DType) for another type, and what the device reports.
-    #[doc = example!(x: "assert_eq!(x.to_dtype(DType::U32)?.to_vec::<u32>()?, [1, 2, 3, 4, 5, 6]);")]
-    pub fn to_ids(&self) -> Result<Vec<u32>> {
-        self.to_vec_of("to_ids")
-    }
-
-    /// Downloads elements of any type in row-major order; waits for the device.
+    /// Downloads the elements in row-major order, as values of the tensor's type; waits for the device.
     ///
     /// # Errors
     /// [`DType`](crate::AutogradError::DType) for another type, and what the device reports.
     #[doc = example!(
-        x: "assert_eq!(x.to_dtype(DType::I8)?.to_vec::<i8>()?, [1, 2, 3, 4, 5, 6]);"
+        x: "assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);",
+        "assert_eq!(x.to_dtype(DType::I8)?.to_vec::<i8>()?, [1, 2, 3, 4, 5, 6]);"
     )]
-    pub fn to_elements<T: Element>(&self) -> Result<Vec<T>> {
-        self.to_vec_of("to_elements")
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        self.to_vec_of("to_vec")
     }
 
     /// Downloads the one element of a tensor, as `torch.Tensor.item`; waits for the device.

@@ -128,7 +128,7 @@ fn the_packed_form_is_attention_over_views() -> Result<()> {
         let views = spread.attention(&reversed, &v, &spec)?;
         views.square()?.sum()?.backward()?;
         assert_eq!(views.to_vec::<f32>()?, packed.to_vec::<f32>()?);
-        let gradient = |x: &Tensor| x.grad().expect("a gradient").to_vec();
+        let gradient = |x: &Tensor| x.grad().expect("a gradient").to_vec::<f32>();
         assert_eq!(gradient(&one)?, gradient(&two)?);
     }
     Ok(())

@@ -76,7 +76,7 @@ fn values_and_weight_gradients_have_the_bits_of_experts_over_all_tokens() -> Res
             assert_eq!(sparse.to_vec::<f32>()?, dense.to_vec::<f32>()?);
             dense.mul(&upstream)?.sum()?.backward_with(&plan)?;
             for (one, two) in both[0].iter().zip(&both[1]) {
-                let gradient = |x: &Tensor| x.grad().expect("a gradient").to_vec();
+                let gradient = |x: &Tensor| x.grad().expect("a gradient").to_vec::<f32>();
                 assert_eq!(gradient(one)?, gradient(two)?, "{shards} {}", device.info());
             }
             let of_all = factors.grad().expect("a gradient").to_vec::<f32>()?;
