@@ -57,6 +57,8 @@ pub(crate) fn results<const N: usize>(
         && let Ok(values) = kept.iter().map(Saved::values).collect::<Result<Vec<_>>>()
         && let Ok(results) = <[Buffer; N]>::try_from(values)
     {
+        // Operands of products that the first run has made of them are made again, as those of what is computed again.
+        results.iter().for_each(Buffer::forget);
         return Ok(results);
     }
     let results = compute()?;

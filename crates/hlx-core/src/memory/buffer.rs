@@ -215,6 +215,12 @@ impl Buffer {
         self.allocation.memo.find(self.remembered(), fits)
     }
 
+    /// Forgets what was made of this window's values: whoever reads them again much later makes it again, so that
+    /// it takes no memory in between.
+    pub fn forget(&self) {
+        self.allocation.memo.forget(&self.remembered().0);
+    }
+
     pub(crate) fn remember<T: Send + Sync + 'static>(
         &self,
         made: T,
