@@ -37,6 +37,24 @@ pub(crate) fn needed(recorded: &[&[View]], dropped: &HashSet<u64>) -> Vec<bool> 
     needed
 }
 
+/// The windows, by launch and argument, into which a needed launch writes again what an earlier one that is needed, too,
+/// has written: the graph may give them other memory, so that neither launch waits for the other.
+pub(crate) fn written_twice(recorded: &[&[View]], needed: &[bool]) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    let launches = || recorded.iter().enumerate().filter(|(at, _)| needed[*at]);
+    for (at, views) in launches() {
+        for (argument, view) in views.iter().enumerate().filter(|(_, view)| view.rewrites) {
+            let range = view.range();
+            let has = |other: &View| other.writes && other.range().covers(&range);
+            let mut earlier = launches().take_while(|(earlier, _)| *earlier < at);
+            if earlier.any(|(_, views)| views.iter().any(has)) {
+                found.push((at, argument));
+            }
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -62,13 +80,16 @@ mod tests {
             Self { all, dropped }
         }
 
-        fn needed(&self, launches: &[&[Binding<'_>]]) -> Vec<bool> {
+        /// Which launches are needed, and what they write twice.
+        fn needed(&self, launches: &[&[Binding<'_>]]) -> (Vec<bool>, Vec<(usize, usize)>) {
             let views = launches
                 .iter()
                 .map(|bindings| bindings.iter().map(View::of));
             let views: Vec<Vec<View>> = views.map(Iterator::collect).collect();
             let views: Vec<&[View]> = views.iter().map(Vec::as_slice).collect();
-            needed(&views, &self.dropped)
+            let needed = needed(&views, &self.dropped);
+            let twice = written_twice(&views, &needed);
+            (needed, twice)
         }
     }
 
@@ -87,12 +108,14 @@ mod tests {
         ] {
             last.extend(is_read.then_some(Read(buffer)));
         }
-        let mut found = buffers.needed(&[
+        let (mut found, twice) = buffers.needed(&[
             &[Read(x), Write(floats), Write(stats)],
             &[Read(x), Write(digits), Rewrite(stats)],
             &last,
         ]);
         assert_eq!(found.pop(), Some(true));
+        let both = found == [true; 2];
+        assert_eq!(twice, if both { vec![(1, 2)] } else { vec![] });
         found
     }
 
@@ -124,7 +147,7 @@ mod tests {
             &[Write(digits), Rewrite(stats)],
             &[Read(stats), Read(digits), ReadWrite(out)],
         ]);
-        assert_eq!(found, [true; 4]);
+        assert_eq!(found, ([true; 4].to_vec(), vec![(2, 1)]));
     }
 
     #[test]
@@ -135,7 +158,7 @@ mod tests {
         };
         use Binding::{Rewrite, Write};
         let found = buffers.needed(&[&[Write(stats)], &[Write(digits), Rewrite(stats)]]);
-        assert_eq!(found, [true, false]);
+        assert_eq!(found, ([true, false].to_vec(), vec![]));
     }
 
     #[test]
@@ -151,6 +174,6 @@ mod tests {
             &[Write(digits), Rewrite(&half)],
             &[Read(stats), Read(digits), Write(out)],
         ]);
-        assert_eq!(found, [true; 3]);
+        assert_eq!(found, ([true; 3].to_vec(), vec![(1, 1)]));
     }
 }

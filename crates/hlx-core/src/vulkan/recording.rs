@@ -17,7 +17,7 @@ use crate::launch::{Binding, Launch};
 use crate::memory::{BlockSource, Buffer, Heirs, Lifetimes, MemoryPlan, PlannedMemory, TensorPool};
 use crate::recording::RecordingOptions;
 use crate::timing::Work;
-use crate::unread::needed;
+use crate::unread::{needed, written_twice};
 use crate::view::{Access, View};
 use crate::watched::final_after;
 
@@ -162,11 +162,19 @@ impl Recording {
         });
     }
 
-    /// Drops the operations whose results nobody reads.
-    fn skip_unread(&mut self) {
+    /// Drops the operations whose results nobody reads. What is written a second time is written to memory that nobody
+    /// reads.
+    fn skip_unread(&mut self) -> Result<(), CoreError> {
         let arguments = self.operations.iter().map(|op| op.arguments.as_slice());
-        let mut needed = needed(&arguments.collect::<Vec<_>>(), &self.plan.dropped()).into_iter();
+        let arguments: Vec<&[View]> = arguments.collect();
+        let needed = needed(&arguments, &self.plan.dropped());
+        for (at, argument) in written_twice(&arguments, &needed) {
+            let view = &mut self.operations[at].arguments[argument];
+            *view = View::of(&Binding::Write(&self.plan.allocate(view.len)?));
+        }
+        let mut needed = needed.into_iter();
         self.operations.retain(|_| needed.next().unwrap_or(true));
+        Ok(())
     }
 
     /// Joins chains of launches.
@@ -236,7 +244,7 @@ impl Recording {
     ) -> Result<Finished, CoreError> {
         let recorded = self.operations.len();
         if self.options.skips_unread {
-            self.skip_unread();
+            self.skip_unread()?;
         }
         if self.options.joins {
             self.join()?;
