@@ -139,6 +139,36 @@ impl Conv2d {
         ]
     }
 
+    /// The patches of the input that an output pixel sees.
+    fn patches(&self, output: [usize; 2]) -> Patches {
+        Patches {
+            pixels: output,
+            taps: self.kernel,
+            image: self.input,
+            channels: self.in_channels,
+            groups: self.groups,
+            scale: self.stride.map(|x| x as isize),
+            first: self.padding.map(|x| -(x as isize)),
+            step: self.dilation.map(|x| x as isize),
+            divide: [1, 1],
+        }
+    }
+
+    /// The patches of the output's gradient that see an input pixel.
+    fn gradient_patches(&self, output: [usize; 2]) -> Patches {
+        Patches {
+            pixels: self.input,
+            taps: self.kernel,
+            image: output,
+            channels: self.out_channels,
+            groups: self.groups,
+            scale: [1, 1],
+            first: self.padding.map(|x| x as isize),
+            step: self.dilation.map(|x| -(x as isize)),
+            divide: self.stride,
+        }
+    }
+
     fn input_len(&self) -> usize {
         self.batch * self.in_channels * area(self.input)
     }
@@ -185,7 +215,7 @@ pub fn conv2d_forward(
     let product = Product {
         name: NAME,
         batch: spec.batch,
-        patches: Patches::forward(spec, output),
+        patches: spec.patches(output),
         rows: co,
         terms: ci * area(spec.kernel),
     };
@@ -262,7 +292,7 @@ fn input_gradient(
     let product = Product {
         name,
         batch: spec.batch,
-        patches: Patches::backward(spec, output),
+        patches: spec.gradient_patches(output),
         rows: ci,
         terms: co * area(spec.kernel),
     };
@@ -350,7 +380,7 @@ fn weight_gradient(
     let product = Product {
         name,
         batch: spec.batch,
-        patches: Patches::forward(spec, output),
+        patches: spec.patches(output),
         rows: co,
         terms: ci * area(spec.kernel),
     };

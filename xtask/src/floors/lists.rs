@@ -50,8 +50,8 @@ pub const FLOORS: [Floors; 11] = [
             &["error"],
             &["kernel"],
             &["columns", "map", "rows"],
-            &["conv2d", "product"],
-            &["attention", "optimizer"],
+            &["product"],
+            &["attention", "conv2d", "optimizer"],
         ],
     },
     Floors {
@@ -193,11 +193,6 @@ pub const KNOTS: [Knot; 11] = [
         folder: "crates/hlx-store/src",
         parts: &["error", "handle", "object"],
         reason: "An error names handles and types, and what reads these returns it.",
-    },
-    Knot {
-        folder: "crates/hlx-kernels/src",
-        parts: &["conv2d", "product"],
-        reason: "A convolution is a product, one of whose sources are its patches.",
     },
     Knot {
         folder: "crates/hlx-autograd/src/graph",

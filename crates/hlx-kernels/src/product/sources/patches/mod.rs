@@ -5,7 +5,6 @@ mod integers;
 mod product;
 mod stored;
 
-use crate::conv2d::Conv2d;
 #[cfg(test)]
 pub(crate) use integers::Cut;
 pub(crate) use product::Product;
@@ -67,36 +66,6 @@ pub(crate) struct Tap {
 }
 
 impl Patches {
-    /// The patches of the input that an output pixel sees.
-    pub fn forward(spec: &Conv2d, output: [usize; 2]) -> Self {
-        Self {
-            pixels: output,
-            taps: spec.kernel,
-            image: spec.input,
-            channels: spec.in_channels,
-            groups: spec.groups,
-            scale: spec.stride.map(|x| x as isize),
-            first: spec.padding.map(|x| -(x as isize)),
-            step: spec.dilation.map(|x| x as isize),
-            divide: [1, 1],
-        }
-    }
-
-    /// The patches of the output's gradient that see an input pixel.
-    pub fn backward(spec: &Conv2d, output: [usize; 2]) -> Self {
-        Self {
-            pixels: spec.input,
-            taps: spec.kernel,
-            image: output,
-            channels: spec.out_channels,
-            groups: spec.groups,
-            scale: [1, 1],
-            first: spec.padding.map(|x| x as isize),
-            step: spec.dilation.map(|x| -(x as isize)),
-            divide: spec.stride,
-        }
-    }
-
     /// Pixels of a plane of the results.
     pub fn n_pixels(&self) -> usize {
         self.pixels[0] * self.pixels[1]
