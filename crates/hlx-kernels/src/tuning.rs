@@ -115,13 +115,13 @@ pub struct ProductTuning {
     /// thread: at most 16.
     pub few_rows_up_to: usize,
     /// Rows of C up to which such a product takes them too if tiles of 64 x 64 would leave processors idle:
-    /// as many workgroups read the same rows of B as it takes. Not measured yet.
+    /// as many workgroups read the same rows of B as it takes. Not measured yet: `hlx-bench thresholds` does it.
     pub few_rows_split_up_to: usize,
     /// Columns of C from which their workgroups have 16 columns instead of 8 (up to 8 rows): as many as
-    /// give each processor one. With fewer, more processors load. Not measured yet.
+    /// give each processor one. With fewer, more processors load. Not measured yet, as above.
     pub few_rows_wide_from: usize,
     /// Rows of C up to which these shaders compute what comes before a product too, such as a norm: each
-    /// workgroup does it for itself, which is cheaper than a launch for few rows. Not measured yet.
+    /// workgroup does it for itself, which is cheaper than a launch for few rows. Not measured yet, as above.
     pub prologue_up_to: usize,
     /// The instructions of products over integers, of those that the probe has found right ([`Device::integer_paths`]).
     pub integers: IntegerPath,
