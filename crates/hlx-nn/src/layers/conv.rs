@@ -205,7 +205,7 @@ impl ConvTranspose2d {
 
 impl Module for Conv1d {
     /// \[N, C, L\] to \[N, O, L'\].
-    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _mode: &Mode) -> Result<Tensor> {
         let (weight, bias) = weight_and_bias(&self.weight, self.bias.as_ref())?;
         Ok(x.conv1d(&weight, bias.as_ref(), &self.options)?)
     }
@@ -213,7 +213,7 @@ impl Module for Conv1d {
 
 impl Module for Conv2d {
     /// \[N, C, H, W\] to \[N, O, H', W'\].
-    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _mode: &Mode) -> Result<Tensor> {
         let (weight, bias) = weight_and_bias(&self.weight, self.bias.as_ref())?;
         Ok(x.conv2d(&weight, bias.as_ref(), &self.options)?)
     }
@@ -221,7 +221,7 @@ impl Module for Conv2d {
 
 impl Module for ConvTranspose2d {
     /// \[N, C, H, W\] to \[N, O, H', W'\].
-    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _mode: &Mode) -> Result<Tensor> {
         let (weight, bias) = weight_and_bias(&self.weight, self.bias.as_ref())?;
         let (options, more) = (&self.options, self.output_padding);
         Ok(x.conv_transpose2d(&weight, bias.as_ref(), options, more)?)

@@ -32,7 +32,7 @@ impl Embedding {
 
 impl Module for Embedding {
     /// The ids \[..\] to \[.., C\] in f32. An id must be below the number of rows.
-    fn forward(&self, ids: &Tensor, _context: &Mode) -> Result<Tensor> {
+    fn forward(&self, ids: &Tensor, _mode: &Mode) -> Result<Tensor> {
         Ok(ids
             .embedding(&self.weight.tensor()?)?
             .to_dtype(DType::F32)?)

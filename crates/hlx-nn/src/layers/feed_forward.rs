@@ -70,7 +70,7 @@ impl FeedForward {
 
 impl Module for FeedForward {
     /// \[.., C\]; the shape is kept.
-    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _mode: &Mode) -> Result<Tensor> {
         self.apply(x, None)
     }
 }

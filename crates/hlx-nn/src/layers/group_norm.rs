@@ -50,7 +50,7 @@ impl GroupNorm {
 
 impl Module for GroupNorm {
     /// \[N, C, ..\]; the shape is kept.
-    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _mode: &Mode) -> Result<Tensor> {
         let affine = gain_and_bias(self.weight.as_ref(), self.bias.as_ref())?;
         let affine = affine.as_ref().map(|[weight, bias]| [weight, bias]);
         Ok(x.group_norm(self.groups, affine, self.eps)?)

@@ -59,7 +59,7 @@ impl LayerNorm {
 
 impl Module for LayerNorm {
     /// The shape is kept.
-    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _mode: &Mode) -> Result<Tensor> {
         let shape = &self.normalized;
         let weight = match &self.weight {
             Some(weight) => weight.tensor()?,

@@ -64,7 +64,7 @@ impl Linear {
 
 impl Module for Linear {
     /// \[.., in\] to \[.., out\].
-    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _mode: &Mode) -> Result<Tensor> {
         let (weight, bias) = self.tensors()?;
         self.adapted(x, x.linear(&weight, bias.as_ref())?)
     }

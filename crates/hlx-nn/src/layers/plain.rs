@@ -87,7 +87,7 @@ macro_rules! modules {
     ($($name:ident |$module:ident, $x:ident| $result:expr;)+) => {
         $(
             impl Module for $name {
-                fn forward(&self, $x: &Tensor, _context: &Mode) -> Result<Tensor> {
+                fn forward(&self, $x: &Tensor, _mode: &Mode) -> Result<Tensor> {
                     let $module = self;
                     Ok($result)
                 }

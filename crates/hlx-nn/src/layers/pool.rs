@@ -55,21 +55,21 @@ impl AdaptiveAvgPool2d {
 
 impl Module for MaxPool2d {
     /// \[.., H, W\] to \[.., H', W'\].
-    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _mode: &Mode) -> Result<Tensor> {
         Ok(x.max_pool2d(&self.options)?)
     }
 }
 
 impl Module for AvgPool2d {
     /// \[.., H, W\] to \[.., H', W'\].
-    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _mode: &Mode) -> Result<Tensor> {
         Ok(x.avg_pool2d(&self.options, self.divisor)?)
     }
 }
 
 impl Module for AdaptiveAvgPool2d {
     /// \[.., H, W\] to \[.., H', W'\].
-    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _mode: &Mode) -> Result<Tensor> {
         Ok(x.adaptive_avg_pool2d(self.output)?)
     }
 }

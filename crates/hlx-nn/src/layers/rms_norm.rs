@@ -65,7 +65,7 @@ impl RMSNorm {
 
 impl Module for RMSNorm {
     /// The shape is kept.
-    fn forward(&self, x: &Tensor, _context: &Mode) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, _mode: &Mode) -> Result<Tensor> {
         let weight = self.weight.as_ref().map(Parameter::tensor).transpose()?;
         match weight {
             Some(weight) if self.one_plus => {

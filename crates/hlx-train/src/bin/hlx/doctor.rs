@@ -22,18 +22,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let opened: Vec<_> = Device::devices()
         .into_iter()
         .map(|info| {
-            let context = Device::open(&info.selector);
-            (info, context)
+            let device = Device::open(&info.selector);
+            (info, device)
         })
         .collect();
     if arguments.json {
         let devices: Vec<serde_json::Value> = opened
             .iter()
-            .map(|(info, context)| match context {
-                Ok(context) => Ok(serde_json::json!({
-                    "info": info, "probe": context.probe(),
-                    "integers": instructions(context),
-                    "integers_flops_per_second": integer_rate(context)?,
+            .map(|(info, device)| match device {
+                Ok(device) => Ok(serde_json::json!({
+                    "info": info, "probe": device.probe(),
+                    "integers": instructions(device),
+                    "integers_flops_per_second": integer_rate(device)?,
                 })),
                 Err(error) => Ok(serde_json::json!({ "info": info, "error": error.to_string() })),
             })
@@ -43,18 +43,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     say!("hlx {}", env!("CARGO_PKG_VERSION"))?;
     say!("shaders {}", hlx_train::run::shaders_digest())?;
-    for (info, context) in &opened {
+    for (info, device) in &opened {
         print_device(info)?;
-        match context {
+        match device {
             Err(error) => say!("  refused     {error}")?,
-            Ok(context) => {
-                let rate = integer_rate(context)?;
+            Ok(device) => {
+                let rate = integer_rate(device)?;
                 say!(
                     "  integers    by {}: {}",
-                    instructions(context),
+                    instructions(device),
                     written(rate)
                 )?;
-                for check in &context.probe().checks {
+                for check in &device.probe().checks {
                     let mark = if check.passed { "ok" } else { "FAILED" };
                     say!("  probe       {}: {} ({mark})", check.name, check.finding)?;
                 }
@@ -69,25 +69,25 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// The rate of products over integers, their operands prepared: operations of f32 a second, the best of a few runs.
-fn integer_rate(context: &Device) -> Result<f64> {
+fn integer_rate(device: &Device) -> Result<f64> {
     const RUNS: usize = 3;
-    let n = match context.info().kind {
+    let n = match device.info().kind {
         DeviceKind::VulkanGpu => 4096,
         DeviceKind::Cpu => 1024,
         DeviceKind::VulkanSoftware => 256,
     };
-    let x = context.alloc_shape(&[n, n])?;
-    hlx_kernels::elementwise::fill(context, 1.0, &x)?;
-    let a = Prepared::new(context, &x, Preparation::of_rows(n, n, Width::Wide))?;
-    let b = Prepared::new(context, &x, Preparation::of_rows(n, n, Width::Narrow))?;
+    let x = device.alloc_shape(&[n, n])?;
+    hlx_kernels::elementwise::fill(device, 1.0, &x)?;
+    let a = Prepared::new(device, &x, Preparation::of_rows(n, n, Width::Wide))?;
+    let b = Prepared::new(device, &x, Preparation::of_rows(n, n, Width::Narrow))?;
     let shape = IntegerProduct::new(n, n, n);
     let mut seconds = f64::INFINITY;
     // The first run makes the pipeline.
     for run in 0..=RUNS {
-        context.sync()?;
+        device.sync()?;
         let start = Instant::now();
-        integer_product(context, [&a, &b], None, &x, &shape, Epilogue::None)?;
-        context.sync()?;
+        integer_product(device, [&a, &b], None, &x, &shape, Epilogue::None)?;
+        device.sync()?;
         if run > 0 {
             seconds = seconds.min(start.elapsed().as_secs_f64());
         }
