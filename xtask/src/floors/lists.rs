@@ -161,7 +161,7 @@ pub const FLOORS: [Floors; 11] = [
     },
 ];
 
-pub const KNOTS: [Knot; 11] = [
+pub const KNOTS: [Knot; 10] = [
     Knot {
         folder: "crates/hlx-core/src",
         parts: &["device", "graph"],
