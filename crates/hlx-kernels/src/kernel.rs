@@ -463,7 +463,7 @@ mod tests {
             let x = device.alloc(1).expect("memory");
             let push = push!(shader => count: many, scalar: 0.0);
             let kernel = Kernel::new("op", &shader::SHADER).reads([&x, &x]);
-            let launched = kernel.launch_bound(&device, push, [0; 3], |_| {});
+            let launched = kernel.launch_bound(device, push, [0; 3], |_| {});
             let refused = launched.is_err_and(|error| {
                 error.to_string() == "op: count is more than a kernel can index"
             });

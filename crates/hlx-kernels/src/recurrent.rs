@@ -79,6 +79,9 @@ pub struct Step {
 /// An operand of a step: its name, its use and its length.
 type Operand<'a> = (&'static str, Binding<'a>, usize);
 
+/// What computes a step on the CPU, from what it reads and what it writes.
+type Body<S, const R: usize, const W: usize> = fn(S, [&[f32]; R], [&mut [f32]; W]);
+
 impl Step {
     /// The elements of a `[B, H]` tensor.
     fn units(&self) -> usize {
@@ -108,7 +111,7 @@ impl Step {
         device: &Device,
         (name, shader): (&'static str, &'static Shader),
         operands: impl Iterator<Item = Operand<'a>>,
-        body: fn(Self, [&[f32]; R], [&mut [f32]; W]),
+        body: Body<Self, R, W>,
     ) -> Result<(), KernelError> {
         let (most, mut kernel) = (device.max_binding_words(), Kernel::new(name, shader));
         for (argument, binding, len) in operands {

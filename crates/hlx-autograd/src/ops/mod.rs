@@ -28,8 +28,6 @@ mod mse;
 mod norm;
 mod normal;
 mod pool;
-#[cfg(test)]
-mod quantised_tests;
 mod recurrent;
 mod reduce;
 mod reduce_axes;
@@ -42,6 +40,8 @@ mod softmax;
 mod sort;
 #[cfg(test)]
 pub(crate) mod test_support;
+#[cfg(test)]
+mod tests;
 mod unary;
 mod weight_gradient;
 

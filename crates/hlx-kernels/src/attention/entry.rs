@@ -68,6 +68,7 @@ pub struct PreparedAttention {
     kernels: Kernels,
 }
 
+#[allow(clippy::large_enum_variant)] // One value per pass.
 enum Kernels {
     Packed(AttentionShape),
     Ranged {
@@ -229,6 +230,7 @@ impl<'a> AttentionOperands<'a> {
 }
 
 /// The kernels over ranges of one attention.
+#[allow(clippy::large_enum_variant)] // One value per pass.
 pub(super) enum RangedKernels {
     /// With the integers that they read instead of q, k and v.
     Integers(IntegerOperands),

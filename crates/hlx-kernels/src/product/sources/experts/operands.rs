@@ -33,6 +33,7 @@ pub fn experts_multiply(
 /// What the gradients of the experts' weights are made of: dy, \[rows, M\], and x, \[rows, N\], of all experts.
 pub struct ExpertsGradient<'a>(Form<'a>);
 
+#[allow(clippy::large_enum_variant)] // One value per pass.
 enum Form<'a> {
     Floats {
         dy: &'a Buffer,

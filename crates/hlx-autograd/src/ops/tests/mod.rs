@@ -1,0 +1,3 @@
+//! Tests of several operations together.
+
+mod quantised;
