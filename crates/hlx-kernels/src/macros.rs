@@ -6,6 +6,7 @@
 ///
 /// `shader!(forward, layer_norm::forward);`
 #[doc(hidden)] // Exported for the kernels of `hlx-proof`.
+#[allow(clippy::crate_in_macro_def)] // The push constants are those of the crate that calls.
 #[macro_export]
 macro_rules! shader {
     ($name:ident, $family:ident::$module:ident) => {
