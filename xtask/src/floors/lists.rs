@@ -161,7 +161,7 @@ pub const FLOORS: [Floors; 11] = [
     },
 ];
 
-pub const KNOTS: [Knot; 10] = [
+pub const KNOTS: [Knot; 9] = [
     Knot {
         folder: "crates/hlx-core/src",
         parts: &["device", "graph"],
@@ -203,11 +203,6 @@ pub const KNOTS: [Knot; 10] = [
         folder: "crates/hlx-autograd/src/graph",
         parts: &["backward", "hook", "input", "saved", "tape", "tensor"],
         reason: "A tensor holds its place on the tape, whose rules capture tensors.",
-    },
-    Knot {
-        folder: "crates/hlx-nn/src",
-        parts: &["mode", "module", "parameters"],
-        reason: "A mode applies modules, which have parameters and are applied in a mode.",
     },
     Knot {
         folder: "crates/hlx-nn/src/parameters",

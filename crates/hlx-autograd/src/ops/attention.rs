@@ -68,6 +68,7 @@ impl Tensor {
 }
 
 /// The queries, keys and values that both passes read.
+#[allow(clippy::large_enum_variant)] // One value per pass.
 enum Heads {
     /// \[B, T, H, D\], and twice \[B, S, G, D\].
     Apart([Tensor; 3]),

@@ -3,7 +3,7 @@
 use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{Hyper, Update, adagrad_step};
 
-use super::drive::{check_epsilon, within};
+use super::checks::{check_epsilon, within};
 use super::{Common, FlatOptimizer, UpdateRule};
 use crate::Result;
 

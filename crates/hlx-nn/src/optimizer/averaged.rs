@@ -4,7 +4,7 @@ use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{HYPER_LEN, Hyper, Update, Watched, average_step};
 
 use super::Optimizer;
-use super::drive::within;
+use super::checks::within;
 use crate::{Result, Weights};
 
 /// The name of the average in an optimizer's state: `average/blocks.0.attention.qkv.weight`.

@@ -6,7 +6,7 @@ use hlx_kernels::optimizer::clip_factor;
 use hlx_kernels::reduce::global_norm;
 use hlx_kernels::{Layout, Operand};
 
-use super::drive::refused;
+use super::checks::refused;
 use crate::{Result, Weights};
 
 /// Scales all gradients of a weights by `min(1, max_norm / (norm + 1e-6))` and returns their global

@@ -4,8 +4,8 @@ use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{HYPER_LEN, Hyper, Update, Watched, clip_factor, guarded_factor};
 use hlx_kernels::reduce::{global_norm, norm_of_rows};
 
-use super::Common;
-use crate::error::NnError;
+use super::checks::refused;
+use super::common::Common;
 use crate::{Result, Weights};
 
 /// The bits of 1.0: the clip's factor when nothing is clipped.
@@ -113,38 +113,4 @@ pub(super) fn updated(weights: &Weights) -> Result<[Buffer; 2]> {
         weights.updated_of(weights.values())?,
         weights.updated_of(weights.gradients()?)?,
     ])
-}
-
-/// An error of an optimizer's configuration.
-pub(super) fn refused(reason: String) -> NnError {
-    NnError::Config {
-        what: "optimizer",
-        reason,
-    }
-}
-
-/// Fails unless a number is finite, at least `low` and below `high`.
-pub(super) fn within(what: &str, value: f64, low: f64, high: f64) -> Result<()> {
-    if value >= low && value < high {
-        return Ok(());
-    }
-    let limit = match high.is_infinite() {
-        true => " and finite".to_owned(),
-        false => format!(" and below {high}"),
-    };
-    Err(refused(format!(
-        "{what} is {value}, expected at least {low}{limit}"
-    )))
-}
-
-/// Fails for an epsilon that is zero as an f32 (subnormals are): an element whose gradient has
-/// always been 0 would be divided by zero.
-pub(super) fn check_epsilon(what: &str, eps: f64) -> Result<()> {
-    let normal = (eps as f32) >= f32::MIN_POSITIVE && (eps as f32).is_finite();
-    if normal {
-        return Ok(());
-    }
-    Err(refused(format!(
-        "{what} is {eps:e}, expected at least 2^-126 (1.18e-38) and finite"
-    )))
 }

@@ -3,7 +3,7 @@
 use hlx_core::{ALIGNMENT_WORDS, Buffer};
 use hlx_kernels::optimizer::SKIPPED;
 
-use super::drive::{refused, within};
+use super::checks::{refused, within};
 use crate::{ParameterSet, Result, Weights};
 
 /// Parameters that share a learning rate and a weight decay, as a `dict` of PyTorch's

@@ -5,7 +5,8 @@ use hlx_kernels::optimizer::muon::{NewtonSchulz, muon_step};
 use hlx_kernels::optimizer::{Groups, Hyper, Update, Watched, adamw_step};
 
 use super::adam::check_betas;
-use super::drive::{Drive, check_epsilon, refused, updated, within};
+use super::checks::{check_epsilon, refused, within};
+use super::drive::{Drive, updated};
 use super::groups::{Assignment, upload_rows};
 use super::{Common, Optimizer};
 use crate::{Parameter, ParameterSet, Result, Weights};

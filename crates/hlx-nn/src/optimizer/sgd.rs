@@ -3,7 +3,7 @@
 use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{Hyper, Update, sgd_momentum_step, sgd_step};
 
-use super::drive::{refused, within};
+use super::checks::{refused, within};
 use super::{Common, FlatOptimizer, UpdateRule};
 use crate::Result;
 
