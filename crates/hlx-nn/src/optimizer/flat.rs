@@ -8,7 +8,7 @@ use hlx_kernels::optimizer::{Groups, Hyper, Update, Watched};
 use super::Optimizer;
 use super::common::Common;
 use super::drive::{Drive, updated};
-use super::groups::{Assignment, ParameterGroup, upload_rows};
+use super::groups::{Assignment, upload_rows};
 use crate::{Result, Weights};
 
 /// A rule that updates every element on its own: an optimizer's configuration and its kernel.
