@@ -15,12 +15,7 @@ uvec2 outputs_of(Axis axis, uint i) {
 }
 
 void main() {
-    uint at = hlx_group() * 256u + gl_LocalInvocationID.x;
-    if (at >= push.count) return;
-    uint row = at / push.input_width;
-    uint ix = at - row * push.input_width;
-    uint plane = row / push.input_height;
-    uint iy = row - plane * push.input_height;
+    HLX_PLANE_ELEMENT(push.input_height, push.input_width, iy, ix)
     uvec2 rows = outputs_of(axis_y(), iy);
     uvec2 columns = outputs_of(axis_x(), ix);
     precise float sum = 0.0;

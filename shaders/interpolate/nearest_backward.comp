@@ -9,18 +9,8 @@ layout(set = 0, binding = 0) readonly restrict buffer Dy { float dy[]; };
 layout(set = 0, binding = 1) writeonly restrict buffer Dx { float dx[]; };
 
 void main() {
-    uint at = hlx_group() * 256u + gl_LocalInvocationID.x;
-    if (at >= push.count) return;
-    uint row = at / push.input_width;
-    uint ix = at - row * push.input_width;
-    uint plane = row / push.input_height;
-    uint iy = row - plane * push.input_height;
+    HLX_PLANE_ELEMENT(push.input_height, push.input_width, iy, ix)
     uvec2 rows = uvec2(first_from(axis_y(), iy), first_from(axis_y(), iy + 1u));
     uvec2 columns = uvec2(first_from(axis_x(), ix), first_from(axis_x(), ix + 1u));
-    precise float sum = 0.0;
-    for (uint oy = rows.x; oy < rows.y; ++oy) {
-        uint first = (plane * push.output_height + oy) * push.output_width;
-        for (uint ox = columns.x; ox < columns.y; ++ox) sum = hlx_add(sum, dy[first + ox]);
-    }
-    dx[at] = hlx_pos0(sum);
+    HLX_SUM_OVER_OUTPUTS(dx, rows, columns, sum = hlx_add(sum, dy[first + ox]);)
 }

@@ -1,5 +1,5 @@
 // Where an output of interpolation along one axis lies between the inputs.
-layout(local_size_x = 256) in;
+#include "../include/planes.glsl"
 
 // 0: the nearest element before; 1: linear; 2: linear, the corners of both sides on each other.
 layout(constant_id = 0) const uint MODE = 0u;

@@ -1,7 +1,7 @@
-// A norm backward, input (kind.glsl): with g = dy weight, b_r = (sum_c g n) / C and in a layer norm a_r = (sum_c g) / C, else 0,
+// A norm backward, input (kind.glsl): with g = dy weight, b_r = (sum_c g n) / C and a_r = (sum_c g) / C, 0 in an RMS norm,
 //   dx[r, c] = rstd_r ((g[r, c] - a_r) - n[r, c] b_r)
-// x, dy, dx: [rows, C]; weight: [C]; stats: [rows, 2] or [rows]. With RESIDUAL, dx is that gradient on top of another that has reached x:
-// residual + the above. Sums have the order of include/reduce.glsl; C is the push constant cols, also COLS.
+// x, dy, dx: [rows, C]; weight: [C]; stats: [rows, 2] or [rows]. With RESIDUAL, dx is that gradient on top of another that
+// has reached x: residual + the above. Sums have the order of include/reduce.glsl; C is the push constant cols, also COLS.
 #ifdef CENTRED
 #define HLX_REDUCTIONS 2
 #else
@@ -18,6 +18,7 @@
 
 layout(constant_id = 4) const uint RESIDUAL = 0u;
 
+// Held rows of a layer norm load both statistics at once; the gradients there are not `restrict`.
 #if defined(HELD) && defined(CENTRED)
 #define STATS vec2
 #define RESTRICT_REST

@@ -1,5 +1,5 @@
-// A norm forward (kind.glsl). x, y: [rows, C]; weight, bias: [C]; stats: [rows, 2] or [rows], kept for the backward pass. Sums have
-// the order of include/reduce.glsl; C is the push constant cols, also COLS.
+// A norm forward (kind.glsl). x, y: [rows, C]; weight, bias: [C]; stats: [rows, 2] or [rows], kept for the backward pass.
+// Sums have the order of include/reduce.glsl; C is the push constant cols, also COLS.
 #ifdef CENTRED
 #define OUTPUTS 3
 #define HLX_REDUCTIONS 2

@@ -1,6 +1,6 @@
-// The statistics of a row of x, whose elements lie from base on, none from column `end` on: rstd = 1 / sqrt(variance + eps), where
-// the variance of an RMS norm is the mean square; before it, in a layer norm, the mean. A shader includes kind.glsl first and declares x
-// and the push constants cols and eps.
+// The statistics of a row of x, whose elements lie from base on, none from column `end` on: rstd = 1 / sqrt(variance + eps),
+// where the variance of an RMS norm is the mean square; before it, in a layer norm, the mean. A shader includes kind.glsl
+// first and declares x and the push constants cols and eps.
 #if defined(HELD) && defined(CENTRED)
 // v becomes x - mean.
 vec2 statistics(uint base, inout float v[HLX_HELD]) {

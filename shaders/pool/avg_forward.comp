@@ -9,12 +9,7 @@ layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
 layout(set = 0, binding = 1) writeonly restrict buffer Y { float y[]; };
 
 void main() {
-    uint at = hlx_group() * 256u + gl_LocalInvocationID.x;
-    if (at >= push.count) return;
-    uint row = at / push.output_width;
-    uint ox = at - row * push.output_width;
-    uint plane = row / push.output_height;
-    uint oy = row - plane * push.output_height;
+    HLX_PLANE_ELEMENT(push.output_height, push.output_width, oy, ox)
     uvec2 rows = window_of(axis_y(), oy);
     uvec2 columns = window_of(axis_x(), ox);
     precise float sum = 0.0;

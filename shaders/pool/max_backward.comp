@@ -10,20 +10,9 @@ layout(set = 0, binding = 1) readonly restrict buffer Indices { uint indices[]; 
 layout(set = 0, binding = 2) writeonly restrict buffer Dx { float dx[]; };
 
 void main() {
-    uint at = hlx_group() * 256u + gl_LocalInvocationID.x;
-    if (at >= push.count) return;
-    uint row = at / push.input_width;
-    uint ix = at - row * push.input_width;
-    uint plane = row / push.input_height;
-    uint iy = row - plane * push.input_height;
+    HLX_PLANE_ELEMENT(push.input_height, push.input_width, iy, ix)
     uint place = iy * push.input_width + ix;
     uvec2 rows = windows_over(axis_y(), iy);
     uvec2 columns = windows_over(axis_x(), ix);
-    precise float sum = 0.0;
-    for (uint oy = rows.x; oy < rows.y; ++oy) {
-        uint first = (plane * push.output_height + oy) * push.output_width;
-        for (uint ox = columns.x; ox < columns.y; ++ox)
-            if (indices[first + ox] == place) sum = hlx_add(sum, dy[first + ox]);
-    }
-    dx[at] = hlx_pos0(sum);
+    HLX_SUM_OVER_OUTPUTS(dx, rows, columns, if (indices[first + ox] == place) sum = hlx_add(sum, dy[first + ox]);)
 }

@@ -21,12 +21,7 @@ bool is_above(uint word, uint largest) {
 }
 
 void main() {
-    uint at = hlx_group() * 256u + gl_LocalInvocationID.x;
-    if (at >= push.count) return;
-    uint row = at / push.output_width;
-    uint ox = at - row * push.output_width;
-    uint plane = row / push.output_height;
-    uint oy = row - plane * push.output_height;
+    HLX_PLANE_ELEMENT(push.output_height, push.output_width, oy, ox)
     uvec2 rows = window_of(axis_y(), oy);
     uvec2 columns = window_of(axis_x(), ox);
     uint first = plane * push.input_height * push.input_width;

@@ -6,7 +6,7 @@
 // Windows cut the input into parts of about equal length.
 layout(constant_id = 0) const bool ADAPTIVE = false;
 
-layout(local_size_x = 256) in;
+#include "../include/planes.glsl"
 
 layout(push_constant) uniform Push {
     uint count;

@@ -1,7 +1,7 @@
 // Reduces each row of x [rows, cols] to one value: sum, sum of squares, or largest element.
 //
-// The lanes and the tree are those of reduce.glsl. x holds push.count elements; the last row may be shorter than the others (the
-// pieces of a flat buffer). With ROOT the result is the square root of the sum.
+// The lanes and the tree are those of reduce.glsl. x holds push.count elements; the last row may be shorter than the others
+// (the pieces of a flat buffer). With ROOT the result is the square root of the sum.
 #define HLX_REDUCTIONS 1
 #include "../include/row.glsl"
 #ifdef HELD
