@@ -73,7 +73,7 @@ enum Heads {
     /// \[B, T, H, D\], and twice \[B, S, G, D\].
     Apart([Tensor; 3]),
     /// \[B, T, 3C\], and where each lies in it.
-    Packed(Saved, [Layout; 3]),
+    Packed(Saved, Box<[Layout; 3]>),
 }
 
 /// What both passes read.

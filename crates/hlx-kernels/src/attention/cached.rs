@@ -4,8 +4,7 @@
 use hlx_core::{Arithmetic, Buffer, Device};
 
 use super::append::{AppendInputs, AppendShape, append_heads, append_integer_heads};
-use super::entry::{AttentionOperands, RangedKernels, outputs};
-use super::plan::Plan;
+use super::entry::{AttentionOperands, PreparedAttention};
 use super::ranged::{IntegerHeads, Limits, RangedAttention, integer_attention_of_cache};
 use crate::elementwise::{assign_strided, fill};
 use crate::error::check_that;
@@ -199,11 +198,9 @@ fn attend_floats(
         },
         counter,
     };
-    let inputs = operands.inputs(query_ranges);
-    let plan = Plan::of(device, &operands, attention);
-    let kernels = RangedKernels::new(device, plan, &inputs, attention, false)?;
-    let [o, stats] = outputs(device, attention)?;
-    kernels.forward(device, &inputs, [&o, &stats], attention)?;
+    let ranges = query_ranges.clone();
+    let prepared = PreparedAttention::over(device, &operands, ranges, attention, false)?;
+    let [o, _] = prepared.forward(device, &operands)?;
     Ok(o)
 }
 

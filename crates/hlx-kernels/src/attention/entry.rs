@@ -5,8 +5,8 @@ use hlx_core::{Buffer, Device};
 use super::dropped::{DroppedWeights, dropped_attention_backward, dropped_attention_forward};
 use super::plan::Plan;
 use super::ranged::{
-    AttentionInputs, AttentionSaved, IntegerOperands, JointGradients, Limits, RangedAttention,
-    few_queries_attention_forward, key_ranges, query_ranges, ranged_attention_backward,
+    self, AttentionInputs, AttentionSaved, IntegerOperands, JointGradients, Limits,
+    RangedAttention, few_queries_attention_forward, query_ranges, ranged_attention_backward,
     ranged_attention_forward,
 };
 use super::{AttentionShape, attention_backward, attention_forward};
@@ -32,21 +32,14 @@ pub struct AttentionOperands<'a> {
 /// # Errors
 /// If it has more elements than memory.
 pub fn layouts_of_packed(attention: &RangedAttention) -> Result<[Layout; 3], KernelError> {
-    let RangedAttention {
-        batch,
-        queries,
-        heads,
-        head_width,
-        ..
-    } = *attention;
-    let joint = Layout::contiguous(&[batch, queries, 3, heads, head_width])?;
+    let of = attention;
+    let joint = Layout::contiguous(&[of.batch, of.queries, 3, of.heads, of.head_width])?;
     let part = |idx| {
-        joint
-            .select(2, idx)
-            .map_err(|reason| KernelError::Argument {
-                operation: "attention",
-                reason,
-            })
+        let part = joint.select(2, idx);
+        part.map_err(|reason| KernelError::Argument {
+            operation: "attention",
+            reason,
+        })
     };
     Ok([part(0)?, part(1)?, part(2)?])
 }
@@ -68,13 +61,12 @@ pub struct PreparedAttention {
     kernels: Kernels,
 }
 
-#[allow(clippy::large_enum_variant)] // One value per pass.
+/// The kernels, with what queries see where they read it.
 enum Kernels {
     Packed(AttentionShape),
-    Ranged {
-        query_ranges: Buffer,
-        kernels: RangedKernels,
-    },
+    Integers(Buffer, Box<IntegerOperands>),
+    Few(Buffer),
+    Rows(Buffer),
 }
 
 impl PreparedAttention {
@@ -88,18 +80,34 @@ impl PreparedAttention {
         attention: &RangedAttention,
         for_backward: bool,
     ) -> Result<Self, KernelError> {
+        if let Plan::Packed(shape) = Plan::of(device, operands, attention) {
+            return Ok(Self {
+                attention: *attention,
+                kernels: Kernels::Packed(shape),
+            });
+        }
+        attention.check("attention")?;
+        let ranges = device.alloc_shape(&[4, attention.batch, attention.queries])?;
+        query_ranges(device, &operands.limits, &ranges, attention)?;
+        Self::over(device, operands, ranges, attention, for_backward)
+    }
+
+    /// As [`PreparedAttention::new`], where it is known what queries see.
+    pub(super) fn over(
+        device: &Device,
+        operands: &AttentionOperands<'_>,
+        query_ranges: Buffer,
+        attention: &RangedAttention,
+        for_backward: bool,
+    ) -> Result<Self, KernelError> {
         let kernels = match Plan::of(device, operands, attention) {
             Plan::Packed(shape) => Kernels::Packed(shape),
-            plan => {
-                attention.check("attention")?;
-                let ranges = device.alloc_shape(&[4, attention.batch, attention.queries])?;
-                query_ranges(device, &operands.limits, &ranges, attention)?;
-                let inputs = operands.inputs(&ranges);
-                let kernels = RangedKernels::new(device, plan, &inputs, attention, for_backward)?;
-                Kernels::Ranged {
-                    query_ranges: ranges,
-                    kernels,
-                }
+            Plan::Few => Kernels::Few(query_ranges),
+            Plan::Rows => Kernels::Rows(query_ranges),
+            Plan::Integers => {
+                let inputs = operands.inputs(&query_ranges);
+                let integers = IntegerOperands::new(device, &inputs, attention, for_backward)?;
+                Kernels::Integers(query_ranges, Box::new(integers))
             }
         };
         Ok(Self {
@@ -118,27 +126,30 @@ impl PreparedAttention {
         device: &Device,
         operands: &AttentionOperands<'_>,
     ) -> Result<[Buffer; 2], KernelError> {
-        let attention = &self.attention;
-        let [o, stats] = outputs(device, attention)?;
+        let of = &self.attention;
+        let o = &device.alloc_shape(&[of.batch, of.queries, of.heads, of.head_width])?;
+        let stats = &device.alloc_shape(&[2, of.batch, of.heads, of.queries])?;
         match &self.kernels {
             Kernels::Packed(shape) => {
                 let qkv = operands.packed()?;
-                match operands.dropped(attention) {
-                    None => attention_forward(device, qkv, &o, &stats, shape)?,
+                match operands.dropped(of) {
+                    None => attention_forward(device, qkv, o, stats, shape)?,
                     Some(dropped) => {
-                        dropped_attention_forward(device, qkv, &o, &stats, shape, &dropped)?;
+                        dropped_attention_forward(device, qkv, o, stats, shape, &dropped)?;
                     }
                 }
             }
-            Kernels::Ranged {
-                query_ranges,
-                kernels,
-            } => {
-                let inputs = operands.inputs(query_ranges);
-                kernels.forward(device, &inputs, [&o, &stats], attention)?;
+            Kernels::Integers(ranges, integers) => {
+                integers.forward(device, &operands.inputs(ranges), o, stats, of)?;
+            }
+            Kernels::Few(ranges) => {
+                few_queries_attention_forward(device, &operands.inputs(ranges), o, stats, of)?;
+            }
+            Kernels::Rows(ranges) => {
+                ranged_attention_forward(device, &operands.inputs(ranges), o, stats, of)?;
             }
         }
-        Ok([o, stats])
+        Ok([o.clone(), stats.clone()])
     }
 
     /// Computes the gradients of q, k and v, contiguous, or of the packed operand alone.
@@ -154,7 +165,7 @@ impl PreparedAttention {
         let attention = &self.attention;
         let delta = &device.alloc_shape(&[attention.batch, attention.heads, attention.queries])?;
         let AttentionOutput { o, stats, d_o } = *output;
-        match &self.kernels {
+        let ranges = match &self.kernels {
             Kernels::Packed(shape) => {
                 let qkv = operands.packed()?;
                 let dqkv = device.alloc(qkv.len())?;
@@ -164,48 +175,31 @@ impl PreparedAttention {
                         device, qkv, o, stats, d_o, delta, &dqkv, shape, &dropped,
                     )?,
                 }
-                Ok(vec![dqkv])
+                return Ok(vec![dqkv]);
             }
-            Kernels::Ranged {
-                query_ranges,
-                kernels,
-            } => {
-                let ranges = device.alloc_shape(&[4, attention.batch, attention.keys])?;
-                key_ranges(device, &operands.limits, &ranges, attention)?;
-                let saved = AttentionSaved {
-                    key_ranges: &ranges,
-                    o,
-                    stats,
-                    d_o,
-                    delta,
-                };
-                let inputs = operands.inputs(query_ranges);
-                kernels.backward(device, &inputs, &saved, operands.packed, attention)
+            Kernels::Integers(ranges, _) | Kernels::Few(ranges) | Kernels::Rows(ranges) => ranges,
+        };
+        let key_ranges = &device.alloc_shape(&[4, attention.batch, attention.keys])?;
+        ranged::key_ranges(device, &operands.limits, key_ranges, attention)?;
+        let saved = AttentionSaved {
+            key_ranges,
+            o,
+            stats,
+            d_o,
+            delta,
+        };
+        let inputs = operands.inputs(ranges);
+        match &self.kernels {
+            Kernels::Integers(_, integers) => {
+                operands.integer_gradients(device, integers, &inputs, &saved, attention)
             }
+            _ => operands.gradients(device, &inputs, &saved, attention),
         }
     }
 }
 
-/// Allocates `o` and its statistics.
-pub(super) fn outputs(
-    device: &Device,
-    attention: &RangedAttention,
-) -> Result<[Buffer; 2], KernelError> {
-    let RangedAttention {
-        batch,
-        queries,
-        heads,
-        head_width,
-        ..
-    } = *attention;
-    Ok([
-        device.alloc_shape(&[batch, queries, heads, head_width])?,
-        device.alloc_shape(&[2, batch, heads, queries])?,
-    ])
-}
-
 impl<'a> AttentionOperands<'a> {
-    pub(super) fn inputs(&self, query_ranges: &'a Buffer) -> AttentionInputs<'a> {
+    fn inputs(&self, query_ranges: &'a Buffer) -> AttentionInputs<'a> {
         let [q, k, v] = self.heads;
         AttentionInputs {
             q,
@@ -227,88 +221,51 @@ impl<'a> AttentionOperands<'a> {
         let (dropout, counter) = attention.dropout.zip(self.counter)?;
         Some(DroppedWeights { dropout, counter })
     }
-}
 
-/// The kernels over ranges of one attention.
-#[allow(clippy::large_enum_variant)] // One value per pass.
-pub(super) enum RangedKernels {
-    /// With the integers that they read instead of q, k and v.
-    Integers(IntegerOperands),
-    Few,
-    Rows,
-}
-
-impl RangedKernels {
-    pub fn new(
-        device: &Device,
-        plan: Plan,
-        inputs: &AttentionInputs<'_>,
-        attention: &RangedAttention,
-        for_backward: bool,
-    ) -> Result<Self, KernelError> {
-        Ok(match plan {
-            Plan::Integers => Self::Integers(IntegerOperands::new(
-                device,
-                inputs,
-                attention,
-                for_backward,
-            )?),
-            Plan::Few => Self::Few,
-            Plan::Rows | Plan::Packed(_) => Self::Rows,
-        })
-    }
-
-    pub fn forward(
+    /// The gradients from integers, by kernels that write them where they lie.
+    fn integer_gradients(
         &self,
         device: &Device,
+        integers: &IntegerOperands,
         inputs: &AttentionInputs<'_>,
-        [o, stats]: [&Buffer; 2],
+        saved: &AttentionSaved<'_>,
         attention: &RangedAttention,
-    ) -> Result<(), KernelError> {
-        match self {
-            Self::Integers(operands) => operands.forward(device, inputs, o, stats, attention),
-            Self::Few => few_queries_attention_forward(device, inputs, o, stats, attention),
-            Self::Rows => ranged_attention_forward(device, inputs, o, stats, attention),
+    ) -> Result<Vec<Buffer>, KernelError> {
+        let (buffer, layouts) = match self.packed {
+            Some(packed) => (
+                device.alloc(packed.len())?,
+                self.heads.map(|operand| operand.layout.clone()),
+            ),
+            None => JointGradients::allocate(device, attention)?,
+        };
+        let joint = JointGradients {
+            buffer: &buffer,
+            layouts: layouts.each_ref(),
+        };
+        integers.backward(device, inputs, saved, &joint, attention)?;
+        match self.packed {
+            Some(_) => Ok(vec![buffer]),
+            None => joint.parts(),
         }
     }
 
-    /// The gradients of q, k and v, or of the memory in which they are packed.
-    fn backward(
+    /// The gradients from floats.
+    fn gradients(
         &self,
         device: &Device,
         inputs: &AttentionInputs<'_>,
         saved: &AttentionSaved<'_>,
-        packed: Option<&Buffer>,
         attention: &RangedAttention,
     ) -> Result<Vec<Buffer>, KernelError> {
-        let operands = [inputs.q, inputs.k, inputs.v];
-        if let Self::Integers(integers) = self {
-            let (buffer, layouts) = match packed {
-                Some(packed) => (
-                    device.alloc(packed.len())?,
-                    operands.map(|operand| operand.layout.clone()),
-                ),
-                None => JointGradients::allocate(device, attention)?,
-            };
-            let joint = JointGradients {
-                buffer: &buffer,
-                layouts: layouts.each_ref(),
-            };
-            integers.backward(device, inputs, saved, &joint, attention)?;
-            return match packed {
-                Some(_) => Ok(vec![buffer]),
-                None => joint.parts(),
-            };
-        }
-        let gradients = operands.map(|operand| device.alloc(operand.layout.n_elements()));
-        let [dq, dk, dv] = gradients;
-        let gradients = [dq?, dk?, dv?];
+        let alloc = |operand: Operand<'_>| device.alloc(operand.layout.n_elements());
+        let [q, k, v] = self.heads;
+        let gradients = [alloc(q)?, alloc(k)?, alloc(v)?];
         ranged_attention_backward(device, inputs, saved, gradients.each_ref(), attention)?;
-        let Some(packed) = packed else {
+        let Some(packed) = self.packed else {
             return Ok(gradients.into());
         };
         let joint = device.alloc(packed.len())?;
-        for (buffer, operand) in gradients.iter().zip(operands) {
+        for (buffer, operand) in gradients.iter().zip(self.heads) {
             let layout = &Layout::contiguous(operand.layout.shape())?;
             let to = Operand {
                 buffer: &joint,

@@ -64,18 +64,11 @@ fn packed_shape(
     operands: &AttentionOperands<'_>,
     attention: &RangedAttention,
 ) -> Option<AttentionShape> {
-    let RangedAttention {
-        batch,
-        queries,
-        heads,
-        head_width,
-        ..
-    } = *attention;
     let shape = AttentionShape {
-        batch,
-        time: queries,
-        heads,
-        head_width,
+        batch: attention.batch,
+        time: attention.queries,
+        heads: attention.heads,
+        head_width: attention.head_width,
     };
     let has_no_limits = matches!(
         operands.limits,
@@ -87,10 +80,10 @@ fn packed_shape(
     );
     let of_scores = attention.window.is_none()
         && attention.soft_cap.is_none()
-        && attention.scale == default_scale(head_width);
+        && attention.scale == default_scale(shape.head_width);
     let is_plain = attention.causal && of_scores && has_no_limits;
     let fits = match attention.dropout {
-        None => head_width <= WIDEST_PACKED,
+        None => shape.head_width <= WIDEST_PACKED,
         Some(_) => DroppedWeights::fits(device, &shape),
     };
     (operands.packed.is_some() && is_plain && fits).then_some(shape)

@@ -34,7 +34,7 @@ impl Tensor {
         self.expect_head_width("qkv", head_width)?;
         let sizes = spec.sizes(batch, [time; 2], [heads; 2], head_width);
         let layouts = layouts_of_packed(&sizes)?;
-        let operands = Heads::Packed(self.keep(&self.buffer()?), layouts);
+        let operands = Heads::Packed(self.keep(&self.buffer()?), Box::new(layouts));
         attended(
             operands,
             &[self],
