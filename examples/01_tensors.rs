@@ -3,8 +3,7 @@
 //! `cargo run --release --example 01_tensors`; `HLX_DEVICE=cpu` or `vulkan:0` selects the device.
 #![allow(clippy::print_stdout)] // An example shows what it computes.
 
-use hlx_autograd::{DType, Result, Tensor};
-use hlx_core::Device;
+use hlx::prelude::*;
 
 fn main() -> Result<()> {
     show(&Device::open_from_env("auto")?)
@@ -63,5 +62,5 @@ fn show(device: &Device) -> Result<()> {
 
 #[test]
 fn it_runs_on_every_device() -> Result<()> {
-    hlx_core::testing::devices().iter().try_for_each(show)
+    hlx::device::testing::devices().iter().try_for_each(show)
 }

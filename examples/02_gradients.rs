@@ -3,8 +3,7 @@
 //! `cargo run --release --example 02_gradients`
 #![allow(clippy::print_stdout)] // An example shows what it computes.
 
-use hlx_autograd::{DType, Result, Tensor, no_grad};
-use hlx_core::Device;
+use hlx::prelude::*;
 
 fn main() -> Result<()> {
     show(&Device::open_from_env("auto")?)
@@ -69,5 +68,5 @@ fn fit_a_line(device: &Device) -> Result<()> {
 
 #[test]
 fn it_runs_on_every_device() -> Result<()> {
-    hlx_core::testing::devices().iter().try_for_each(show)
+    hlx::device::testing::devices().iter().try_for_each(show)
 }

@@ -5,13 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use hlx_autograd::{AutogradError, Tensor};
-use hlx_core::Device;
-use hlx_io::{Result, from_ndarray, load_npz, save_npz, save_safetensors, to_ndarray};
+use hlx::io::{from_ndarray, load_npz, save_npz, save_safetensors, to_ndarray};
+use hlx::prelude::*;
 use ndarray::{Array2, Ix2};
 
 fn main() -> Result<()> {
-    show(&Device::open_from_env("auto").map_err(AutogradError::from)?)
+    show(&Device::open_from_env("auto")?)
 }
 
 fn show(device: &Device) -> Result<()> {
@@ -45,5 +44,5 @@ fn show(device: &Device) -> Result<()> {
 
 #[test]
 fn it_runs_on_every_device() -> Result<()> {
-    hlx_core::testing::devices().iter().try_for_each(show)
+    hlx::device::testing::devices().iter().try_for_each(show)
 }

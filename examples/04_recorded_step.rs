@@ -3,8 +3,7 @@
 //! `cargo run --release --example 04_recorded_step`
 #![allow(clippy::print_stdout)] // An example shows what it computes.
 
-use hlx_autograd::{AutogradError, Result, Tensor, no_grad};
-use hlx_core::Device;
+use hlx::prelude::*;
 
 /// Points of each spiral.
 const POINTS: usize = 128;
@@ -30,7 +29,7 @@ fn train(device: &Device, steps: usize) -> Result<f32> {
     let (points, labels) = spirals(device)?;
     let drawn = |shape: &[usize], seed: u64| {
         let bound = 1.0 / (shape[1] as f32).sqrt();
-        Ok::<_, AutogradError>(
+        Ok::<_, Error>(
             Tensor::randn(device, shape, seed)?
                 .mul(bound)?
                 .with_gradient(),
@@ -41,12 +40,6 @@ fn train(device: &Device, steps: usize) -> Result<f32> {
         drawn(&[48, 48], 2)?,
         drawn(&[2, 48], 3)?,
     ];
-    let scale = Tensor::full(
-        device,
-        &[1],
-        1.0 / labels.n_elements() as f32,
-        hlx_autograd::DType::F32,
-    )?;
     let logits = |weights: &[Tensor; 3]| {
         let hidden = points.linear(&weights[0], None)?.sin()?;
         hidden
@@ -56,13 +49,13 @@ fn train(device: &Device, steps: usize) -> Result<f32> {
     };
     // Nothing in the body waits for the device: it is recorded, not run.
     let (step, loss) = device.record(|| {
-        let loss = logits(&weights)?.cross_entropy_scaled(&labels, &scale, 0.0)?;
+        let loss = logits(&weights)?.cross_entropy_loss(&labels, &CrossEntropyOptions::default())?;
         loss.backward()?;
         for weight in &mut weights {
             let gradient = weight.grad().expect("a gradient");
             no_grad(|| weight.sub_(gradient.mul(0.5)?).map(drop))?;
         }
-        Ok::<_, AutogradError>(loss.detach())
+        Ok::<_, Error>(loss.detach())
     })?;
     for count in 1..=steps {
         step.replay()?;
@@ -83,7 +76,7 @@ fn train(device: &Device, steps: usize) -> Result<f32> {
 
 #[test]
 fn it_learns_on_every_device_to_the_same_bits() -> Result<()> {
-    let shares = hlx_core::testing::own_devices();
+    let shares = hlx::device::testing::own_devices();
     let shares = shares
         .iter()
         .map(|device| train(device, 200))

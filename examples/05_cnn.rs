@@ -3,16 +3,7 @@
 //! `cargo run --release --example 05_cnn`
 #![allow(clippy::print_stdout)] // An example shows what it computes.
 
-use hlx_autograd::{Activation, AutogradError, ConvOptions, DType, Tensor, no_grad};
-use hlx_core::Device;
-use hlx_data::{Cursor, DataError, DataLoader, ImageSet, ImageTransform, LastBatch, LoaderOptions};
-use hlx_nn::{
-    Conv2d, CrossEntropyOptions, Flatten, Linear, MaxPool2d, Mode, Model, Module, NnError,
-    Optimizer, ParameterBuilder, SGD, SGDConfig, Sequential,
-};
-
-/// The errors of layers and of data, for `?`.
-type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
+use hlx::prelude::*;
 
 /// Images \[N, 1, 28, 28\] to logits \[N, 10\].
 fn network(b: &ParameterBuilder) -> Sequential {
@@ -33,7 +24,7 @@ fn loader(
     n: usize,
     seed: u64,
     batch_size: usize,
-) -> Result<DataLoader<ImageSet, ImageTransform>, DataError> {
+) -> Result<DataLoader<ImageSet, ImageTransform>> {
     let options = LoaderOptions {
         batch_size,
         shuffle: true,
@@ -78,11 +69,10 @@ fn train(
 }
 
 /// The share of images that are read right.
-fn accuracy(net: &Model<Sequential>, images: &Tensor, labels: &Tensor) -> Result<f32, NnError> {
+fn accuracy(net: &Model<Sequential>, images: &Tensor, labels: &Tensor) -> Result<f32> {
     let logits = no_grad(|| net.forward(images, &Mode::eval()))?;
     let right = logits.argmax(Some(1), false)?.eq(labels)?;
-    let share = right.to_dtype(DType::F32)?.mean()?.item::<f32>();
-    share.map_err(|error: AutogradError| error.into())
+    Ok(right.to_dtype(DType::F32)?.mean()?.item()?)
 }
 
 fn main() -> Result<()> {
@@ -99,7 +89,7 @@ fn main() -> Result<()> {
 
 #[test]
 fn it_learns_to_the_same_bits_on_every_device() -> Result<()> {
-    let devices = hlx_core::testing::devices();
+    let devices = hlx::device::testing::devices();
     let losses = devices.iter().map(|device| Ok(train(device, 64, 2, 16)?.1));
     let losses = losses.collect::<Result<Vec<f32>>>()?;
     // ln 10 before the first step.

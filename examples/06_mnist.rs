@@ -9,18 +9,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hlx_autograd::{Activation, ConvOptions, DType, Tensor, no_grad};
-use hlx_core::Device;
-use hlx_data::{
-    Augment, Cursor, DataLoader, Dataset, ImageSet, ImageTransform, LastBatch, LoaderOptions,
-    Subset,
-};
-use hlx_nn::{
-    AdamW, AdamWConfig, BatchNorm2d, Conv2d, CrossEntropyOptions, Dropout, Flatten, Linear,
-    MaxPool2d, Mode, Model, Module, OneCycle, Optimizer, ParameterBuilder, Schedule, Sequential,
-};
+use hlx::prelude::*;
 
-type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 type Digits = DataLoader<Subset<Arc<ImageSet>>, ImageTransform>;
 
 /// The peak of the learning rate.
@@ -135,7 +125,7 @@ fn main() -> Result<()> {
 #[test]
 fn it_learns_to_the_same_bits_on_every_device() -> Result<()> {
     let loaders = loaders(ImageSet::drawn_digits(120, 1)?, 16)?;
-    let devices = hlx_core::testing::devices();
+    let devices = hlx::device::testing::devices();
     let found = devices.iter().map(|device| train(device, &loaders, 3));
     let found = found.collect::<Result<Vec<_>>>()?;
     // A tenth by chance.

@@ -3,7 +3,7 @@
 //! `cargo run --release --example 07_own_kernel`; `HLX_DEVICE=cpu` or `vulkan:0` selects the device.
 #![allow(clippy::print_stdout)] // An example shows what it computes.
 
-use hlx_core::{Binding, Buffer, CoreError, Device, Launch, Shader, push_bytes};
+use hlx::device::{Binding, Buffer, CoreError, Device, Launch, Shader, push_bytes};
 
 /// `vulkano_shaders` reads the module at compile time: the push-constant block becomes the struct `Push`.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks)]
@@ -32,7 +32,7 @@ fn axpy(device: &Device, a: f32, x: &Buffer, y: &Buffer) -> Result<(), CoreError
         specialization: &[],
         bindings: &[Binding::Read(x), Binding::ReadWrite(y)],
         push: push_bytes(&push),
-        groups: hlx_core::groups_1d(y.len().div_ceil(64)),
+        groups: hlx::device::groups_1d(y.len().div_ceil(64)),
     };
     device.launch(launch, move |bindings| {
         let ([x], [y]) = bindings.split();
@@ -66,7 +66,7 @@ fn the_shader_has_the_bits_of_the_cpu() -> Result<(), CoreError> {
             .map(f32::to_bits)
             .collect::<Vec<_>>())
     };
-    let devices = hlx_core::testing::devices();
+    let devices = hlx::device::testing::devices();
     let results = devices
         .iter()
         .map(bits)

@@ -82,7 +82,7 @@ fn unpack(packages: &Path, outside: &Path) -> Result<Vec<String>, String> {
 fn write_project(outside: &Path, packages: &[String]) -> Result<(), String> {
     let mut manifest = String::from(
         "[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [dependencies]\nhlx-autograd = \"0.1\"\nhlx-core = \"0.1\"\nhlx-nn = \"0.1\"\n\n\
+         [dependencies]\nhlx = { package = \"hlx-ml\", version = \"0.1\" }\n\n\
          [profile.dev]\ndebug = false\n\n[patch.crates-io]\n",
     );
     for package in packages {

@@ -5,22 +5,19 @@
 //! structs that hold handles to their parameters, each a [`Module`]; a model is made in two steps,
 //! first declared to a [`ParameterBuilder`], then built: [`Model::new`] does both.
 //!
-//! ```no_run
-//! use hlx_autograd::{BackwardPlan, Tensor};
+//! ```
+//! use hlx_autograd::{Activation, Tensor};
 //! use hlx_core::Device;
-//! use hlx_nn::{
-//!     AdamW, AdamWConfig, Mode, Model, Module, Optimizer, Transformer, TransformerConfig,
-//! };
+//! use hlx_nn::{AdamW, AdamWConfig, CrossEntropyOptions, MLP, Mode, Model, Module, Optimizer};
 //!
-//! let device = Device::open("auto")?;
-//! let model = Model::new(&device, 42, |b| Transformer::new(b, &TransformerConfig::tiny()))?;
+//! let device = Device::open("cpu")?;
+//! let model = Model::new(&device, 42, |b| MLP::new(b, &[2, 8, 2], Activation::ReLU))?;
 //! let mut optimizer = AdamW::new(model.weights(), AdamWConfig::default())?;
-//! let ids = Tensor::from_slice::<u32>(&device, &[72, 76, 88], &[1, 3])?.with_samples(0)?;
-//! let targets = Tensor::from_slice::<u32>(&device, &[76, 88, 10], &[1, 3])?;
-//! let scale = Tensor::from_slice(&device, &[1.0 / 3.0], &[1])?;
-//! let logits = model.forward(&ids, &Mode::train(&device, 42)?)?;
-//! let loss = logits.cross_entropy_scaled(&targets, &scale, 0.0)?;
-//! loss.backward_with(&BackwardPlan::default())?;
+//! let x = Tensor::from_slice(&device, &[0.0, 1.0, 1.0, 0.0], &[2, 2])?;
+//! let labels = Tensor::from_slice(&device, &[1_u32, 0], &[2])?;
+//! let logits = model.forward(&x, &Mode::train(&device, 42)?)?;
+//! let loss = logits.cross_entropy_loss(&labels, &CrossEntropyOptions::default())?;
+//! loss.backward()?;
 //! optimizer.step(model.weights(), 1e-3)?;
 //! # Ok::<(), hlx_nn::NnError>(())
 //! ```
@@ -91,13 +88,3 @@ pub use state_digest::{PendingStateDigest, StateDigest, StateDigester};
 
 /// The result of an operation on models.
 pub type Result<T, E = NnError> = std::result::Result<T, E>;
-
-/// The README's example is compiled and run with the doc tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-
-/// As are those of the page on optimizers.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/optimizers.md")]
-struct OptimizersPage;
