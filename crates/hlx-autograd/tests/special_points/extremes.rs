@@ -193,7 +193,7 @@ const PAIRS: &[(&str, Call)] = &[
         ids.embedding(&zeros(x, &[0, n])?)
     }),
     ("cat", |x, n| {
-        let square = x.narrow(0, 0, 1)?.narrow(1, 0, 1)?.expand(&[1 << 10, (1 << 50) / (1 << 10)])?;
+        let square = x.narrow(0, 0, 1)?.narrow(1, 0, 1)?.expand(&[1_usize << 10, (1 << 50) / (1 << 10)])?;
         Tensor::cat(&[&square, &square], isize::from(n > 1 << 40))
     }),
     ("stack", |x, n| {
