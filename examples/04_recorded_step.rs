@@ -49,7 +49,8 @@ fn train(device: &Device, steps: usize) -> Result<f32> {
     };
     // Nothing in the body waits for the device: it is recorded, not run.
     let (step, loss) = device.record(|| {
-        let loss = logits(&weights)?.cross_entropy_loss(&labels, &CrossEntropyOptions::default())?;
+        let loss =
+            logits(&weights)?.cross_entropy_loss(&labels, &CrossEntropyOptions::default())?;
         loss.backward()?;
         for weight in &mut weights {
             let gradient = weight.grad().expect("a gradient");

@@ -20,11 +20,7 @@ fn network(b: &ParameterBuilder) -> Sequential {
 }
 
 /// Batches of drawn digits, shuffled by a counter.
-fn loader(
-    n: usize,
-    seed: u64,
-    batch_size: usize,
-) -> Result<DataLoader<ImageSet, ImageTransform>> {
+fn loader(n: usize, seed: u64, batch_size: usize) -> Result<DataLoader<ImageSet, ImageTransform>> {
     let options = LoaderOptions {
         batch_size,
         shuffle: true,
