@@ -35,7 +35,7 @@ fn show(device: &Device) -> Result<()> {
     std::fs::remove_dir_all(&folder).expect("the folder is ours");
 
     // Another device has the same bits, and gradients find their way back.
-    let other = Device::open("cpu").map_err(AutogradError::from)?;
+    let other = Device::open("cpu")?;
     let there = all["noise"].to(&other)?;
     let products = [all["noise"].matmul(&all["noise"])?, there.matmul(&there)?];
     assert!(products[0].to(&other)?.equal(&products[1])?);
