@@ -39,10 +39,8 @@ pub struct BackwardKeyValue {
     pub time: u32,
     pub scale: f32,
 }
-pub use {
-    BackwardKeyValue as backward_key_value, BackwardKeyValue as backward_query,
-    BackwardKeyValue as forward, BackwardKeyValue as forward_32, BackwardKeyValue as forward_64,
-};
+pub use {BackwardKeyValue as backward_key_value, BackwardKeyValue as backward_query,
+    BackwardKeyValue as forward, BackwardKeyValue as forward_32, BackwardKeyValue as forward_64};
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -53,10 +51,8 @@ pub struct BackwardKeyValue32 {
     pub scale: f32,
     pub first_head: u32,
 }
-pub use {
-    BackwardKeyValue32 as backward_key_value_32, BackwardKeyValue32 as backward_key_value_cached,
-    BackwardKeyValue32 as backward_query_stored,
-};
+pub use {BackwardKeyValue32 as backward_key_value_32, BackwardKeyValue32 as backward_key_value_cached,
+    BackwardKeyValue32 as backward_query_stored};
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -103,26 +99,23 @@ pub struct FewQueriesScores {
     pub p: f32,
     pub factor: f32,
 }
-pub use {
-    FewQueriesScores as few_queries_scores, FewQueriesScores as few_queries_values,
+pub use {FewQueriesScores as few_queries_scores, FewQueriesScores as few_queries_values,
     FewQueriesScores as integer_backward_key_value,
     FewQueriesScores as integer_backward_key_value_dots,
     FewQueriesScores as integer_backward_key_value_matrices,
     FewQueriesScores as integer_backward_key_value_matrices_words,
     FewQueriesScores as integer_backward_query, FewQueriesScores as integer_backward_query_dots,
     FewQueriesScores as integer_backward_query_matrices,
-    FewQueriesScores as integer_backward_query_matrices_words,
-    FewQueriesScores as integer_few_scores, FewQueriesScores as integer_few_values,
-    FewQueriesScores as integer_forward, FewQueriesScores as integer_forward_dots,
-    FewQueriesScores as integer_forward_matrices,
+    FewQueriesScores as integer_backward_query_matrices_words, FewQueriesScores as integer_few_scores,
+    FewQueriesScores as integer_few_values, FewQueriesScores as integer_forward,
+    FewQueriesScores as integer_forward_dots, FewQueriesScores as integer_forward_matrices,
     FewQueriesScores as integer_forward_matrices_words,
     FewQueriesScores as ranged_backward_key_value_128,
     FewQueriesScores as ranged_backward_key_value_256,
-    FewQueriesScores as ranged_backward_key_value_64,
-    FewQueriesScores as ranged_backward_query_128, FewQueriesScores as ranged_backward_query_256,
-    FewQueriesScores as ranged_backward_query_64, FewQueriesScores as ranged_forward_128,
-    FewQueriesScores as ranged_forward_256, FewQueriesScores as ranged_forward_64,
-};
+    FewQueriesScores as ranged_backward_key_value_64, FewQueriesScores as ranged_backward_query_128,
+    FewQueriesScores as ranged_backward_query_256, FewQueriesScores as ranged_backward_query_64,
+    FewQueriesScores as ranged_forward_128, FewQueriesScores as ranged_forward_256,
+    FewQueriesScores as ranged_forward_64};
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]

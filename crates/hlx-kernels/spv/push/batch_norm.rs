@@ -27,7 +27,5 @@ pub struct BackwardJoin {
     pub eps: f32,
     pub momentum: f32,
 }
-pub use {
-    BackwardJoin as backward_join, BackwardJoin as backward_sums, BackwardJoin as join,
-    BackwardJoin as statistics,
-};
+pub use {BackwardJoin as backward_join, BackwardJoin as backward_sums, BackwardJoin as join,
+    BackwardJoin as statistics};

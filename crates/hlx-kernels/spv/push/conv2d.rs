@@ -37,8 +37,6 @@ pub struct Push {
     pub z_count: u32,
     pub piece_first: u32,
 }
-pub use {
-    Push as count_pixels, Push as gradient_rows, Push as images_128x128, Push as images_32x64,
+pub use {Push as count_pixels, Push as gradient_rows, Push as images_128x128, Push as images_32x64,
     Push as images_64x128, Push as images_64x64, Push as patch_rows, Push as prepare_patches,
-    Push as prepare_terms, Push as weight_32x64, Push as weight_64x64,
-};
+    Push as prepare_terms, Push as weight_32x64, Push as weight_64x64};

@@ -11,14 +11,12 @@ pub struct ColumnTops {
     pub row_words: u32,
     pub stride: u32,
 }
-pub use {
-    ColumnTops as column_tops, ColumnTops as column_tops_of_activation,
+pub use {ColumnTops as column_tops, ColumnTops as column_tops_of_activation,
     ColumnTops as column_tops_of_gated, ColumnTops as column_tops_of_layer_norm,
     ColumnTops as column_tops_of_rms_norm, ColumnTops as prepare_columns,
     ColumnTops as prepare_columns_of_activation, ColumnTops as prepare_columns_of_gated,
     ColumnTops as prepare_columns_of_layer_norm, ColumnTops as prepare_columns_of_rms_norm,
-    ColumnTops as prepare_rows_and_columns, ColumnTops as row_and_column_tops,
-};
+    ColumnTops as prepare_rows_and_columns, ColumnTops as row_and_column_tops};
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -61,10 +59,8 @@ pub struct PrepareLayerNorm {
     pub eps: f32,
     pub words: u32,
 }
-pub use {
-    PrepareLayerNorm as prepare_layer_norm, PrepareLayerNorm as prepare_layer_norm_held,
-    PrepareLayerNorm as prepare_rms_norm, PrepareLayerNorm as prepare_rms_norm_held,
-};
+pub use {PrepareLayerNorm as prepare_layer_norm, PrepareLayerNorm as prepare_layer_norm_held,
+    PrepareLayerNorm as prepare_rms_norm, PrepareLayerNorm as prepare_rms_norm_held};
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -75,10 +71,8 @@ pub struct PrepareRows {
     pub matrix_rows: u32,
     pub stride: u32,
 }
-pub use {
-    PrepareRows as prepare_rows, PrepareRows as prepare_rows_of_activation,
-    PrepareRows as prepare_rows_of_gated,
-};
+pub use {PrepareRows as prepare_rows, PrepareRows as prepare_rows_of_activation,
+    PrepareRows as prepare_rows_of_gated};
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -93,7 +87,5 @@ pub struct Product {
     pub first_group: u32,
     pub n_groups: u32,
 }
-pub use {
-    Product as product, Product as product_dots, Product as product_few,
-    Product as product_few_dots, Product as product_matrices, Product as product_matrices_words,
-};
+pub use {Product as product, Product as product_dots, Product as product_few, Product as product_few_dots,
+    Product as product_matrices, Product as product_matrices_words};

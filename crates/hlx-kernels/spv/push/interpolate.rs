@@ -12,7 +12,5 @@ pub struct Push {
     pub scale_y: f32,
     pub scale_x: f32,
 }
-pub use {
-    Push as bilinear_backward, Push as bilinear_forward, Push as nearest_backward,
-    Push as nearest_forward,
-};
+pub use {Push as bilinear_backward, Push as bilinear_forward, Push as nearest_backward,
+    Push as nearest_forward};

@@ -8,10 +8,8 @@ pub struct FewRows16 {
     pub n: u32,
     pub k: u32,
 }
-pub use {
-    FewRows16 as few_rows_16, FewRows16 as few_rows_16_gated, FewRows16 as few_rows_8,
-    FewRows16 as few_rows_8_gated,
-};
+pub use {FewRows16 as few_rows_16, FewRows16 as few_rows_16_gated, FewRows16 as few_rows_8,
+    FewRows16 as few_rows_8_gated};
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -52,10 +50,8 @@ pub struct Tile {
     pub batch_first: u32,
     pub scalar: f32,
 }
-pub use {
-    Tile as tile_128x128, Tile as tile_128x128_activation, Tile as tile_128x128_epilogue,
+pub use {Tile as tile_128x128, Tile as tile_128x128_activation, Tile as tile_128x128_epilogue,
     Tile as tile_32x64, Tile as tile_32x64_activation, Tile as tile_32x64_epilogue,
     Tile as tile_64x128, Tile as tile_64x128_activation, Tile as tile_64x128_epilogue,
     Tile as tile_64x64, Tile as tile_64x64_activation, Tile as tile_64x64_epilogue,
-    Tile as tile_64x64_short,
-};
+    Tile as tile_64x64_short};

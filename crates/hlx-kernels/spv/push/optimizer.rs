@@ -8,12 +8,10 @@ pub struct Adagrad {
     pub row: u32,
     pub rows: u32,
 }
-pub use {
-    Adagrad as adagrad, Adagrad as adam, Adagrad as average, Adagrad as lion,
-    Adagrad as muon_apply, Adagrad as muon_direction, Adagrad as rmsprop,
-    Adagrad as rmsprop_centered, Adagrad as rmsprop_centered_momentum, Adagrad as rmsprop_momentum,
-    Adagrad as sgd, Adagrad as sgd_momentum,
-};
+pub use {Adagrad as adagrad, Adagrad as adam, Adagrad as average, Adagrad as lion, Adagrad as muon_apply,
+    Adagrad as muon_direction, Adagrad as rmsprop, Adagrad as rmsprop_centered,
+    Adagrad as rmsprop_centered_momentum, Adagrad as rmsprop_momentum, Adagrad as sgd,
+    Adagrad as sgd_momentum};
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]

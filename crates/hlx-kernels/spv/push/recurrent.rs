@@ -10,10 +10,8 @@ pub struct GruBackward {
     pub position: u32,
     pub previous: u32,
 }
-pub use {
-    GruBackward as gru_backward, GruBackward as gru_forward, GruBackward as lstm_backward,
-    GruBackward as lstm_forward,
-};
+pub use {GruBackward as gru_backward, GruBackward as gru_forward, GruBackward as lstm_backward,
+    GruBackward as lstm_forward};
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
