@@ -16,9 +16,9 @@ pub struct Knot {
 }
 
 /// In the folders inside of these a launcher and its CPU twin know each other: they are not checked.
-pub const OF_FAMILIES: [&str; 1] = ["crates/hlx-kernels/src/"];
+pub const OF_FAMILIES: &[&str] = &["crates/hlx-kernels/src/"];
 
-pub const FLOORS: [Floors; 11] = [
+pub const FLOORS: &[Floors] = &[
     Floors {
         folder: "crates/hlx-core/src",
         floors: &[
@@ -161,7 +161,7 @@ pub const FLOORS: [Floors; 11] = [
     },
 ];
 
-pub const KNOTS: [Knot; 9] = [
+pub const KNOTS: &[Knot] = &[
     Knot {
         folder: "crates/hlx-core/src",
         parts: &["device", "graph"],

@@ -23,29 +23,25 @@ impl Names {
         let tokens = without_tests(&tokens(text), &mut names.test_modules);
         let mut at = 0;
         while at < tokens.len() {
-            let before = at.checked_sub(1).map(|before| tokens[before].as_str());
-            match tokens[at].as_str() {
-                "use" if tokens.get(at + 1).is_some_and(|next| next != "<") => {
-                    at = tree(&tokens, at + 1, &[], &mut names.paths, true);
+            at = match tokens[at].as_str() {
+                "use" if !is(&tokens, at + 1, "<") => {
+                    tree(&tokens, at + 1, &[], &mut names.paths, true)
                 }
-                "crate" | "super" | "self"
-                    if is(&tokens, at + 1, "::") && !matches!(before, Some("::" | "in")) =>
-                {
-                    at = tree(&tokens, at, &[], &mut names.paths, false);
+                "crate" | "super" | "self" if begins_path(&tokens, at) => {
+                    tree(&tokens, at, &[], &mut names.paths, false)
                 }
-                // `in` of a visibility, and of a loop.
-                "crate" | "super" | "self"
-                    if is(&tokens, at + 1, "::")
-                        && before == Some("in")
-                        && !is(&tokens, at.saturating_sub(2), "(") =>
-                {
-                    at = tree(&tokens, at, &[], &mut names.paths, false);
-                }
-                _ => at += 1,
-            }
+                _ => at + 1,
+            };
         }
         names
     }
+}
+
+/// Whether a path in an expression begins at a word: not in `a::self::b`, nor in `pub(in crate::a)`.
+fn begins_path(tokens: &[String], at: usize) -> bool {
+    let behind = |n: usize, wanted| at >= n && is(tokens, at - n, wanted);
+    let is_visibility = behind(1, "in") && behind(2, "(");
+    is(tokens, at + 1, "::") && !behind(1, "::") && !is_visibility
 }
 
 fn is(tokens: &[String], at: usize, wanted: &str) -> bool {
