@@ -62,9 +62,8 @@ impl Modules {
                 None => drop(modules.insert(path, Module { file, names })),
             }
         }
-        let is_test = |path: &[String]| {
-            (1..=path.len()).any(|length| of_tests.contains(&path[..length].to_vec()))
-        };
+        let is_test =
+            |path: &[String]| (1..=path.len()).any(|length| of_tests.contains(&path[..length]));
         modules.retain(|path, _| !is_test(path));
         let folder = folder.to_owned();
         Self { folder, modules }
@@ -84,7 +83,7 @@ impl Modules {
                 let (Some(importing), Some(imported)) = (from.get(shared), to.get(shared)) else {
                     continue;
                 };
-                let folder = [&[self.folder.clone()], &from[..shared]].concat().join("/");
+                let folder = self.below(&from[..shared]);
                 let pair = (importing.clone(), imported.clone());
                 let import = || Import {
                     file: format!("{}/{}", self.folder, module.file),
@@ -103,7 +102,7 @@ impl Modules {
     /// The parts of a folder: what the floors of it may name.
     pub fn parts(&self, folder: &str) -> BTreeSet<String> {
         let below = |path: &ModulePath| {
-            let whole = [&[self.folder.clone()], &path[..]].concat().join("/");
+            let whole = self.below(path);
             let part = whole
                 .strip_prefix(folder)?
                 .strip_prefix('/')?
@@ -112,6 +111,12 @@ impl Modules {
             part.map(str::to_owned)
         };
         self.modules.keys().filter_map(below).collect()
+    }
+
+    /// The folder of a module, from the repository's root.
+    fn below(&self, path: &[String]) -> String {
+        let parts = std::iter::once(&self.folder).chain(path);
+        parts.cloned().collect::<Vec<_>>().join("/")
     }
 
     /// A path from the crate's root; none of one that leads out of the crate.
