@@ -62,7 +62,7 @@ pub fn make(
         Corpus::Shards(data) => {
             let vocabulary = fitting_vocabulary(&data, config)?;
             let model = language_model(device, config, vocabulary, checkpoint)?;
-            Task::Tokens(TokenTask::new(model, data, config)?)
+            Task::Tokens(Box::new(TokenTask::new(model, data, config)?))
         }
         Corpus::Images(data) => {
             let sizes = config.classifier(data.set.shape(), data.set.n_classes())?;

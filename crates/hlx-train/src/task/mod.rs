@@ -48,7 +48,7 @@ pub enum Task {
     /// A language model over pairs or a text, byte by byte.
     Bytes(LanguageTask),
     /// A language model over prepared tokens.
-    Tokens(TokenTask),
+    Tokens(Box<TokenTask>),
     /// A classifier of images.
     Images(ImageTask),
 }
@@ -104,7 +104,7 @@ impl Deref for Task {
     fn deref(&self) -> &Self::Target {
         match self {
             Self::Bytes(task) => task,
-            Self::Tokens(task) => task,
+            Self::Tokens(task) => &**task,
             Self::Images(task) => task,
         }
     }
