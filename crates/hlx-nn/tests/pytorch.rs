@@ -198,7 +198,6 @@ fn ten_steps_of_adamw_agree() -> Result<(), Error> {
                 clip_norm: Some(settings.clip),
                 ..Common::default()
             },
-            ..AdamWConfig::default()
         };
         let mut optimizer = AdamW::new(model.weights(), config)?;
         let mut losses = Vec::new();

@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn an_error_of_any_crate_reads_as_it_does_there() {
         let refused = || -> Result<()> {
-            let device = hlx_core::Device::open("cpu")?;
+            let device = hlx_core::testing::cpu()?;
             let x = hlx_autograd::Tensor::from_slice(&device, &[1.0, 2.0], &[2])?;
             x.reshape(&[3])?;
             Ok(())
