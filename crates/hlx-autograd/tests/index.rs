@@ -13,11 +13,7 @@ fn counted(device: &Device, shape: &[usize]) -> Result<Tensor> {
 }
 
 fn places(device: &Device, values: &[i32], shape: &[usize]) -> Result<Index> {
-    Ok(Index::Tensor(Tensor::from_slice(
-        device,
-        &values.to_vec(),
-        shape,
-    )?))
+    Ok(Index::Tensor(Tensor::from_slice(device, values, shape)?))
 }
 
 fn mask(device: &Device, held: &[u8], shape: &[usize]) -> Result<Index> {
@@ -287,8 +283,7 @@ fn unfitting_items_are_refused_in_one_line() -> Result<()> {
 fn elements_repeat_as_often_as_a_tensor_says() -> Result<()> {
     for device in devices() {
         let x = counted(device, &[2, 3])?;
-        let repeats =
-            |counts: &[i32]| Tensor::from_slice(device, &counts.to_vec(), &[counts.len()]);
+        let repeats = |counts: &[i32]| Tensor::from_slice(device, counts, &[counts.len()]);
         let y = x.repeat_interleave_by(&repeats(&[0, 2, 1])?, -1)?;
         assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 4.0, 4.0, 5.0]);
         let y = x.repeat_interleave_by(&repeats(&[2])?, 0)?;
