@@ -9,6 +9,7 @@ use super::ranged::{IntegerHeads, Limits, RangedAttention, integer_attention_of_
 use crate::elementwise::{assign_strided, fill};
 use crate::error::check_that;
 use crate::indexing::index_select;
+use crate::product::check_arithmetic;
 use crate::{KernelError, Layout, Operand};
 
 const NAME: &str = "key/value cache";
@@ -109,8 +110,8 @@ impl CachedHeads {
     /// the cache.
     ///
     /// # Errors
-    /// As [`append_heads`] and [`PreparedAttention`](super::PreparedAttention); for a cache of integers, if weights are
-    /// dropped or the device's arithmetic is another one.
+    /// As [`append_heads`] and [`PreparedAttention`](super::PreparedAttention); if the device's arithmetic is another
+    /// one than that of the cache, and for a cache of integers if weights are dropped.
     pub fn attend(
         &self,
         device: &Device,
@@ -139,6 +140,8 @@ impl CachedHeads {
         };
         match &self.stored {
             Stored::Floats(both) => {
+                let portable = device.with_arithmetic(Arithmetic::Portable);
+                check_arithmetic("attention", "k", [&portable, device])?;
                 attend_floats(device, both, new, query_ranges, counter, attention, &shape)
             }
             Stored::Integers([keys, values]) => {
