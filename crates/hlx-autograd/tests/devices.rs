@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hlx_autograd::{
     Activation, AttentionSpec, BackwardPlan, BatchNormOptions, ConvOptions, CrossEntropyOptions,
-    DType, ExpertChoices, Gradient, LossReduction, Recurrence, Result, Tensor,
+    DType, ExpertChoices, Gradient, LossReduction, Recompute, Recurrence, Result, Tensor,
 };
 use hlx_core::Device;
 
@@ -55,7 +55,7 @@ const TARGET: &str = "the target";
 const MEAN: LossReduction = LossReduction::Mean;
 
 #[rustfmt::skip] // A line a case.
-const CASES: [Case; 61] = [
+const CASES: [Case; 63] = [
     ("add", ["add", RIGHT], |x, y| x.matrix.add(&y.matrix)),
     ("sub", ["sub", RIGHT], |x, y| x.matrix.sub(&y.matrix)),
     ("mul", ["mul", RIGHT], |x, y| x.matrix.mul(&y.matrix)),
@@ -140,6 +140,15 @@ const CASES: [Case; 61] = [
     ("take_along_dim", ["take_along_dim", "the index"], |x, y| x.row.take_along_dim(&y.ids, Some(0))),
     ("repeat_interleave_by", ["repeat_interleave", "repeats"], |x, y| {
         x.matrix.repeat_interleave_by(&y.ids, 0)
+    }),
+    // What a checkpoint's body reads is found where it is read.
+    ("checkpoint", ["mul", RIGHT], |x, y| {
+        let row = y.row.clone();
+        x.matrix.checkpoint(move |x| x.mul(&row))
+    }),
+    ("checkpoint_with", ["mul", RIGHT], |x, y| {
+        let row = y.row.clone();
+        x.matrix.checkpoint_with(Recompute::AllButAttention, move |x| x.mul(&row))
     }),
     ("lstm_scan", ["lstm_scan", "weight"], |x, y| {
         let weight = y.row.unsqueeze(1)?;
