@@ -52,7 +52,7 @@ pub trait CausalModel: Module {
     /// E times the sum over the experts of the share of their choices and their mean score, as
     /// `load_balancing_loss_func` of Hugging Face's `transformers`. Training adds their mean over the shards
     /// of the whole batch, times a coefficient
-    /// ([`ExpertsConfig::balance_coefficient`]), to the loss. What is behind a row's
+    /// ([`ExpertsConfig::balance_coefficient`](crate::ExpertsConfig::balance_coefficient)), to the loss. What is behind a row's
     /// [`lengths`](CausalInput::lengths) does not count, and how much there is of it changes no bit.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ pub trait CausalModel: Module {
     }
 
     /// Computes the logits of a pass that appends to a cache: what [`CausalModel::logits_cached`] and
-    /// [`TokenStep`] launch.
+    /// [`TokenStep`](crate::TokenStep) launch.
     ///
     /// # Errors
     /// What the device reports.

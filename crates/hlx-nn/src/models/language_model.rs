@@ -24,7 +24,7 @@ impl LanguageModelConfig {
     /// Checks that such a model can be made.
     ///
     /// # Errors
-    /// [`NnError::Config`] with the value that cannot be.
+    /// [`NnError::Config`](crate::NnError::Config) with the value that cannot be.
     pub fn validate(&self) -> Result<()> {
         match self {
             Self::Transformer(config) => config.validate(),
@@ -65,7 +65,7 @@ impl LanguageModel {
     /// Declares the model.
     ///
     /// # Errors
-    /// [`NnError::Config`].
+    /// [`NnError::Config`](crate::NnError::Config).
     pub fn new(builder: &mut ParameterBuilder, config: &LanguageModelConfig) -> Result<Self> {
         Ok(match config {
             LanguageModelConfig::Transformer(config) => {
@@ -88,7 +88,7 @@ impl LanguageModel {
     /// The device of its parameters.
     ///
     /// # Errors
-    /// [`NnError::NotBuilt`].
+    /// [`NnError::NotBuilt`](crate::NnError::NotBuilt).
     pub fn device(&self) -> Result<Device> {
         let embedding = match self {
             Self::Transformer(model) => &model.token_embedding,

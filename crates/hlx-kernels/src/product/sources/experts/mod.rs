@@ -78,7 +78,7 @@ pub(super) struct Run {
 
 /// Multiplies each expert's rows of `x` (`[rows, K]`) with its weight and overwrites `y`
 /// (`[rows, N]`). The rows of expert e are those from `bounds[e]` to `bounds[e + 1]`
-/// ([`experts_bounds`](super::experts_bounds) with one shard).
+/// ([`experts_bounds`](crate::experts::experts_bounds) with one shard).
 ///
 /// Weights that lie at equal distances in one allocation, as those of a model do, take one launch.
 ///
