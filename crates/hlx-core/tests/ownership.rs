@@ -158,7 +158,12 @@ fn a_dispatch_with_another_pipelines_bindings_is_refused() {
             .build(&three)
             .expect("three buffers");
         let refused = pool.record(|r| r.dispatch(&three, &of_another, &push, [1, 1, 1]));
-        assert!(message(refused).starts_with("vector_add: binding 1 belongs to device"));
+        let line = message(refused);
+        assert!(
+            line.starts_with("vector_add: binding 1 belongs to "),
+            "{line}"
+        );
+        assert!(line.contains(", opening "), "{line}");
     }
 }
 

@@ -277,7 +277,11 @@ fn wrong_arguments_are_errors() {
                 .contains("elements 100..100+29 lie outside a buffer of 128")
         );
         let error = device.upload(&a, &[0.0]).expect_err("length");
-        assert!(error.to_string().contains("buffer has 128 words, data 1"));
+        assert!(
+            error
+                .to_string()
+                .contains("buffer has 128 elements, data 1")
+        );
         let error = device
             .copy(&a.slice(0, 64).expect("window"), &a)
             .expect_err("copy");

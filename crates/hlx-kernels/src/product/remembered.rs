@@ -159,7 +159,7 @@ mod tests {
     use hlx_core::Arithmetic;
 
     use super::*;
-    use crate::testing::devices;
+    use hlx_core::testing::{devices, own_devices};
 
     /// How often an operand of a buffer's values was made.
     struct Made<'a> {
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn what_a_graph_computes_is_remembered_while_it_is_recorded() -> Result<(), KernelError> {
-        for device in devices() {
+        for device in own_devices() {
             let device = &device.with_arithmetic(Arithmetic::Integer);
             let floats = Made {
                 device,
