@@ -1,10 +1,9 @@
 //! Weights' gradients: products of what comes in with what went through, summed over all rows of a batch.
 
 use hlx_core::{ALIGNMENT_WORDS, Buffer, Device};
-use hlx_kernels::KernelError;
-use hlx_kernels::KernelTuning;
 use hlx_kernels::elementwise::add_assign;
 use hlx_kernels::product::{End, Incoming, Source, multiply};
+use hlx_kernels::{KernelError, KernelTuning};
 
 use crate::{Backward, Batch, Input, Result};
 

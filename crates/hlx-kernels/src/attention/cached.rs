@@ -9,7 +9,7 @@ use super::ranged::{IntegerHeads, Limits, RangedAttention, integer_attention_of_
 use crate::elementwise::{assign_strided, fill};
 use crate::error::check_that;
 use crate::indexing::index_select;
-use crate::product::check_arithmetic;
+use crate::product::{expect_arithmetic, quantises};
 use crate::{KernelError, Layout, Operand};
 
 const NAME: &str = "key/value cache";
@@ -39,8 +39,8 @@ impl CachedHeads {
         [heads, width]: [usize; 2],
     ) -> Result<Self, KernelError> {
         let extents = [batch, capacity, heads, width];
-        let stored = match device.arithmetic() {
-            Arithmetic::Portable => {
+        let stored = match quantises(device) {
+            false => {
                 let zeros = || -> Result<Buffer, KernelError> {
                     let new = device.alloc_shape(&extents)?;
                     fill(device, 0.0, &new)?;
@@ -48,7 +48,7 @@ impl CachedHeads {
                 };
                 Stored::Floats([zeros()?, zeros()?])
             }
-            Arithmetic::Integer => {
+            true => {
                 let zeros = || IntegerHeads::of_keys(device, [batch, capacity], [heads, width]);
                 Stored::Integers([zeros()?, zeros()?])
             }
@@ -140,16 +140,19 @@ impl CachedHeads {
         };
         match &self.stored {
             Stored::Floats(both) => {
-                let portable = device.with_arithmetic(Arithmetic::Portable);
-                check_arithmetic("attention", "k", [&portable, device])?;
+                let arithmetics = [Arithmetic::Portable, device.arithmetic()];
+                expect_arithmetic("attention", "k", arithmetics)?;
                 attend_floats(device, both, new, query_ranges, counter, attention, &shape)
             }
             Stored::Integers([keys, values]) => {
-                let is_integer = device.arithmetic() == Arithmetic::Integer;
-                check_that(NAME, is_integer && attention.dropout.is_none(), || {
-                    "keys and values are integers, expected a pass in `integer` that drops nothing"
+                check_that(
+                    NAME,
+                    quantises(device) && attention.dropout.is_none(),
+                    || {
+                        "keys and values are integers, expected a pass in `integer` that drops nothing"
                         .to_owned()
-                })?;
+                    },
+                )?;
                 let queries = [batch, attention.queries];
                 let heads = [attention.heads, head_width];
                 let q = IntegerHeads::of_queries(device, queries, heads)?;
@@ -201,7 +204,7 @@ fn attend_floats(
         },
         counter,
     };
-    let ranges = query_ranges.clone();
+    let ranges = Some(query_ranges);
     let prepared = PreparedAttention::over(device, &operands, ranges, attention, false)?;
     let [o, _] = prepared.forward(device, &operands)?;
     Ok(o)

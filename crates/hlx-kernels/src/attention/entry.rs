@@ -80,34 +80,30 @@ impl PreparedAttention {
         attention: &RangedAttention,
         for_backward: bool,
     ) -> Result<Self, KernelError> {
-        if let Plan::Packed(shape) = Plan::of(device, operands, attention) {
-            return Ok(Self {
-                attention: *attention,
-                kernels: Kernels::Packed(shape),
-            });
-        }
-        attention.check("attention")?;
-        let ranges = device.alloc_shape(&[4, attention.batch, attention.queries])?;
-        query_ranges(device, &operands.limits, &ranges, attention)?;
-        Self::over(device, operands, ranges, attention, for_backward)
+        Self::over(device, operands, None, attention, for_backward)
     }
 
-    /// As [`PreparedAttention::new`], where it is known what queries see.
+    /// As [`PreparedAttention::new`]; `ranges` are what queries see, where that is known.
     pub(super) fn over(
         device: &Device,
         operands: &AttentionOperands<'_>,
-        query_ranges: Buffer,
+        ranges: Option<&Buffer>,
         attention: &RangedAttention,
         for_backward: bool,
     ) -> Result<Self, KernelError> {
+        let ranges = || match ranges {
+            Some(ranges) => Ok(ranges.clone()),
+            None => operands.ranges(device, attention),
+        };
         let kernels = match Plan::of(device, operands, attention) {
             Plan::Packed(shape) => Kernels::Packed(shape),
-            Plan::Few => Kernels::Few(query_ranges),
-            Plan::Rows => Kernels::Rows(query_ranges),
+            Plan::Few => Kernels::Few(ranges()?),
+            Plan::Rows => Kernels::Rows(ranges()?),
             Plan::Integers => {
-                let inputs = operands.inputs(&query_ranges);
+                let ranges = ranges()?;
+                let inputs = operands.inputs(&ranges);
                 let integers = IntegerOperands::new(device, &inputs, attention, for_backward)?;
-                Kernels::Integers(query_ranges, Box::new(integers))
+                Kernels::Integers(ranges, Box::new(integers))
             }
         };
         Ok(Self {
@@ -199,6 +195,14 @@ impl PreparedAttention {
 }
 
 impl<'a> AttentionOperands<'a> {
+    /// What queries see.
+    fn ranges(&self, device: &Device, attention: &RangedAttention) -> Result<Buffer, KernelError> {
+        attention.check("attention")?;
+        let ranges = device.alloc_shape(&[4, attention.batch, attention.queries])?;
+        query_ranges(device, &self.limits, &ranges, attention)?;
+        Ok(ranges)
+    }
+
     fn inputs(&self, query_ranges: &'a Buffer) -> AttentionInputs<'a> {
         let [q, k, v] = self.heads;
         AttentionInputs {

@@ -1,13 +1,14 @@
 //! Which kernels compute an attention: by the arithmetic, the sizes, the device's limits and its tuning. The arithmetic apart,
 //! no choice changes a bit.
 
-use hlx_core::{Arithmetic, Device};
+use hlx_core::Device;
 
 use super::dropped::DroppedWeights;
 use super::entry::AttentionOperands;
 use super::ranged::{Limits, Placed, RangedAttention, Strided};
 use super::shaders::{DROPPED_FORWARD, DROPPED_KEY_VALUE, Variant};
 use super::{AttentionShape, default_scale};
+use crate::product::quantises;
 use crate::tuning::KernelTuning;
 
 /// The widest head of the kernels of packed causal attention.
@@ -43,9 +44,8 @@ impl Plan {
         operands: &AttentionOperands<'_>,
         attention: &RangedAttention,
     ) -> Self {
-        match device.arithmetic() {
-            Arithmetic::Integer => return Self::Integers,
-            Arithmetic::Portable => {}
+        if quantises(device) {
+            return Self::Integers;
         }
         if let Some(shape) = packed_shape(device, operands, attention) {
             return Self::Packed(shape);

@@ -30,6 +30,7 @@ pub use operand::{
     End, GradientColumns, Incoming, Matrices, Operand, Role, can_fuse, check_arithmetic, multiply,
     of_floats, takes_norm, takes_sources,
 };
+pub(crate) use operand::{expect_arithmetic, quantises};
 pub use quantised::Source;
 pub use remembered::{PreparedWeight, remember_norm};
 pub use sources::experts::{

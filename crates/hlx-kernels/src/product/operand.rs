@@ -188,9 +188,17 @@ pub fn of_floats(device: &Device) -> Device {
 pub fn check_arithmetic(
     operation: &'static str,
     argument: &'static str,
-    [found, expected]: [&Device; 2],
+    devices: [&Device; 2],
 ) -> Result<(), KernelError> {
-    let [found, expected] = [found.arithmetic(), expected.arithmetic()];
+    expect_arithmetic(operation, argument, devices.map(Device::arithmetic))
+}
+
+/// Checks that an argument is of the arithmetic that is expected.
+pub(crate) fn expect_arithmetic(
+    operation: &'static str,
+    argument: &'static str,
+    [found, expected]: [Arithmetic; 2],
+) -> Result<(), KernelError> {
     if found == expected {
         return Ok(());
     }
