@@ -48,7 +48,7 @@ const COMMON: [&str; 3] = [
 #[test]
 fn every_optimizer_updates_by_parts() {
     let place = Scratch::new("ranks-optimizers");
-    for update in UPDATES {
+    for update in hlx_core::testing::cases(UPDATES, 3) {
         for arithmetic in ARITHMETICS {
             for around in AROUND {
                 let sets = [&COMMON[..], update, around, &[arithmetic]].concat();

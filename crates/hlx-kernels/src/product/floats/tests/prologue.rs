@@ -77,7 +77,7 @@ fn prepared(kind: Kind, case: &Case) -> Vec<f32> {
 #[test]
 fn prologues_have_the_bits_of_separate_launches_on_every_device() {
     let sizes = [(1, 9, 8), (1, 17, 1024), (3, 33, 264), (4, 8, 520)];
-    for (i, (m, n, k)) in sizes.into_iter().enumerate() {
+    for (i, (m, n, k)) in hlx_core::testing::cases(sizes, 3).enumerate() {
         for (j, kind) in [Kind::RmsNorm, Kind::Gated].into_iter().enumerate() {
             let dtype = Right::TYPES[(i + j) % Right::TYPES.len()];
             let from = [From::Zero, From::Bias][(i + j) % 2];
