@@ -14,7 +14,7 @@ use crate::statistics::Statistics;
 use crate::table::digits;
 use crate::{note, print, say};
 
-/// After so many runs the device is opened anew and the contract prepared anew.
+/// The number of runs after which the device is opened again and the contract prepared again.
 const RUNS_A_CONTEXT: usize = 100;
 
 /// A folder that is removed when the proof ends.

@@ -27,7 +27,7 @@ fn tensors<const N: usize>(kernel: &Kernel) -> [Option<Handle>; N] {
     std::array::from_fn(|place| kernel.inputs.get(place).and_then(|input| input.tensor))
 }
 
-/// Whether a kernel is what [`product`] or [`sum`] would make, but for names.
+/// Whether a kernel is what [`product`] or [`sum`] would make, apart from names.
 fn is_like(kernel: &Kernel, mut made: Kernel) -> bool {
     for (ours, theirs) in made.inputs.iter_mut().zip(&kernel.inputs) {
         ours.name.clone_from(&theirs.name);

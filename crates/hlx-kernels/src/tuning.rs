@@ -72,7 +72,7 @@ impl MapTuning {
     }
 }
 
-/// How row kernels cut rows of up to so many columns into workgroups.
+/// How row kernels cut rows of at most `up_to` columns into workgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowCut {
     /// The longest row of this entry, in elements.
@@ -85,7 +85,7 @@ pub struct RowCut {
     pub blocks_ahead: usize,
 }
 
-/// How column reductions of up to so many chains (columns of all shards) are cut.
+/// How column reductions of at most `up_to` chains (columns of all shards) are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColumnCut {
     /// The most chains of this entry.

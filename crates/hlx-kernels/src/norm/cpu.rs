@@ -87,7 +87,7 @@ fn normed_row<A: FloatOps>(x: &[f32], stats: &[f32], gain: Gain<'_>, y: &mut [f3
     }
 }
 
-/// All rows of `dx`, with so many statistics per row.
+/// All rows of `dx`, with `n_stats` statistics per row.
 pub fn backward_input(
     [x, weight, stats, dy]: [&[f32]; 4],
     n_stats: usize,
@@ -169,7 +169,7 @@ multiversion! {
 const BLOCK: usize = 64;
 
 /// Goes on with the chains of all of `dweight` and `dbias`, which an RMS norm has none of, in tasks of a shard and [`BLOCK`]
-/// columns; a shard has so many rows.
+/// columns; a shard has `rows` rows.
 pub fn backward_params(
     [x, stats, dy]: [&[f32]; 3],
     dweight: &mut [f32],
@@ -194,7 +194,7 @@ pub fn backward_params(
         });
 }
 
-/// Parts of so many columns; empty ones without end where there are no sums.
+/// Parts of `len` columns; endless empty ones where there are no sums.
 fn parts(sums: &mut [f32], len: usize) -> impl Iterator<Item = &mut [f32]> {
     let nothing = std::iter::repeat_with(Default::default);
     sums.chunks_mut(len).chain(nothing)

@@ -131,7 +131,7 @@ impl PreparedWeight {
         }))
     }
 
-    /// Computes it anew of the weight's values.
+    /// Computes it again from the weight's values.
     ///
     /// # Errors
     /// What the device reports.

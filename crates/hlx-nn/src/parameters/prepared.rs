@@ -35,7 +35,7 @@ impl PreparedWeights {
         self.matrices.iter().any(|(_, is_trained)| *is_trained)
     }
 
-    /// Prepares the matrices that training changes anew.
+    /// Prepares again the matrices that training changes.
     ///
     /// # Errors
     /// What the device reports.

@@ -53,7 +53,7 @@ impl AttentionSpec {
         self.dropout.as_ref().filter(|mask| mask.p != 0.0)
     }
 
-    /// The kernels' sizes, for queries and keys of each sample in heads of so many columns.
+    /// The kernels' sizes, from the numbers of queries and keys of each sample and of columns of a head.
     pub fn sizes(
         &self,
         batch: usize,

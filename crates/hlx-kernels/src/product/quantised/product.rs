@@ -170,11 +170,11 @@ fn check(
     })
 }
 
-/// The shader of products with so many rows of A, the results of its workgroups, and the matrices that it takes.
+/// The shader of products with `m` rows of A, the rows and columns of its tile, and the matrices that it takes.
 fn shader_of(device: &Device, m: usize) -> (&'static Shader, [usize; 2], Option<MatrixShape>) {
     let path = KernelTuning::of(device).products.integers;
     if m <= FEW_ROWS {
-        // Matrices would be empty but for these rows.
+        // Matrices would be mostly empty.
         let dots =
             path != IntegerPath::Plain && device.integer_paths().contains(&IntegerPath::Dots);
         let shader = match dots {

@@ -4,7 +4,7 @@ use super::super::GRANULE;
 use super::super::product::{Bounded, IntegerProduct};
 use super::{Operands, Pieces};
 
-/// The products of groups of rows or of terms that bounds tell of, from the first group on so many.
+/// The products of `groups` groups of rows or of terms, from the group `first`; `bounds` say where each begins and ends.
 pub(in super::super) fn groups<'a>(
     of: Bounded,
     (bounds, [first, groups]): (&[u32], [usize; 2]),

@@ -29,7 +29,7 @@ pub(crate) struct Groups<'a> {
 }
 
 impl Groups<'_> {
-    /// Digits of a column of so many rows. Those of group g begin at 64 (bounds\[g\] / 64 + g), the division rounded down:
+    /// Digits of a column of `rows` rows. Those of group g begin at 64 (bounds\[g\] / 64 + g), the division rounded down:
     /// the groups before it have no more, each filled up to a multiple of 64.
     pub fn padded(&self, rows: usize) -> usize {
         (rows / GRANULE + self.count) * GRANULE
