@@ -131,31 +131,22 @@ fn a_gradient_around_the_norm_is_added_as_by_an_addition() {
                 mem.output(device, rows * cols)?,
                 mem.output(device, rows * cols)?,
             );
-            norm_backward_input(
-                device,
-                &Norm::rms(rows, cols, EPS),
-                &NormBackwardInput {
-                    x: &x,
-                    weight: &weight,
-                    stats: &stats,
-                    dy: &dy,
-                    residual: None,
-                    dx: &dx,
-                },
-            )?;
-            let (w, a) = (&weight, &around);
-            norm_backward_input(
-                device,
-                &Norm::rms(rows, cols, EPS),
-                &NormBackwardInput {
-                    x: &x,
-                    weight: w,
-                    stats: &stats,
-                    dy: &dy,
-                    residual: Some(a),
-                    dx: &sum,
-                },
-            )?;
+            let norm = Norm::rms(rows, cols, EPS);
+            let alone = NormBackwardInput {
+                x: &x,
+                weight: &weight,
+                stats: &stats,
+                dy: &dy,
+                residual: None,
+                dx: &dx,
+            };
+            norm_backward_input(device, &norm, &alone)?;
+            let around = NormBackwardInput {
+                residual: Some(&around),
+                dx: &sum,
+                ..alone
+            };
+            norm_backward_input(device, &norm, &around)?;
             Ok(vec![dx, sum])
         });
         for ((dx, around), sum) in got[0].iter().zip(&around).zip(&got[1]) {
