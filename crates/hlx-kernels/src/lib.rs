@@ -21,6 +21,7 @@ mod kernel;
 mod layout;
 mod map;
 mod pairs;
+mod parallel;
 #[path = "../spv/push/mod.rs"]
 mod push;
 mod rows;

@@ -1,9 +1,9 @@
 //! The CPU twin of norms; the parent module has the specification.
 
 use hlx_core::arith::{self, FloatOps};
-use rayon::prelude::*;
 
 use crate::lanes::{self, rows_a_task};
+use crate::parallel::{self, read, write};
 
 /// What normal values are multiplied by, and in a layer norm what is added.
 #[derive(Clone, Copy)]
@@ -25,13 +25,14 @@ impl Gain<'_> {
 pub fn forward(x: &[f32], gain: Gain<'_>, eps: f32, y: &mut [f32], stats: &mut [f32]) {
     let (cols, n_stats) = (gain.weight.len(), gain.n_stats());
     let rows = rows_a_task(cols);
-    (
-        x.par_chunks(rows * cols),
-        y.par_chunks_mut(rows * cols),
-        stats.par_chunks_mut(rows * n_stats),
-    )
-        .into_par_iter()
-        .for_each(|(x, y, stats)| forward_rows(x, gain, eps, y, stats));
+    let pieces = (
+        read(x, rows * cols),
+        write(y, rows * cols),
+        write(stats, rows * n_stats),
+    );
+    parallel::for_each(pieces, |_, (x, y, stats)| {
+        forward_rows(x, gain, eps, y, stats)
+    });
 }
 
 multiversion! {
@@ -95,17 +96,18 @@ pub fn backward_input(
     dx: &mut [f32],
 ) {
     let (rows, cols) = (rows_a_task(weight.len()), weight.len());
-    dx.par_chunks_mut(rows * cols)
-        .zip(x.par_chunks(rows * cols))
-        .zip(stats.par_chunks(rows * n_stats))
-        .zip(dy.par_chunks(rows * cols))
-        .enumerate()
-        .for_each(|(task, (((dx, x), stats), dy))| {
-            backward_input_rows(x, weight, stats, n_stats, dy, dx);
-            if let Some(residual) = residual {
-                add_residual(&residual[task * rows * cols..], dx);
-            }
-        });
+    let pieces = (
+        write(dx, rows * cols),
+        read(x, rows * cols),
+        read(stats, rows * n_stats),
+        read(dy, rows * cols),
+    );
+    parallel::for_each(pieces, |task, (dx, x, stats, dy)| {
+        backward_input_rows(x, weight, stats, n_stats, dy, dx);
+        if let Some(residual) = residual {
+            add_residual(&residual[task * rows * cols..], dx);
+        }
+    });
 }
 
 multiversion! {
@@ -183,15 +185,13 @@ pub fn backward_params(
         let blocks = blocks.enumerate();
         blocks.map(move |(block, sums)| (shard, block * BLOCK, sums))
     });
-    let tasks: Vec<_> = tasks.collect();
-    tasks
-        .into_par_iter()
-        .for_each(|(shard, col, (dweight, dbias))| {
-            let elements = shard * rows * cols..(shard + 1) * rows * cols;
-            let stats = &stats[shard * n_stats..][..n_stats];
-            let (x, dy) = (&x[elements.clone()], &dy[elements]);
-            params_block(x, stats, dy, dweight, dbias, cols, col);
-        });
+    let mut tasks: Vec<_> = tasks.collect();
+    parallel::each(&mut tasks, |(shard, col, (dweight, dbias))| {
+        let elements = *shard * rows * cols..(*shard + 1) * rows * cols;
+        let stats = &stats[*shard * n_stats..][..n_stats];
+        let (x, dy) = (&x[elements.clone()], &dy[elements]);
+        params_block(x, stats, dy, dweight, dbias, cols, *col);
+    });
 }
 
 /// Parts of `len` columns; endless empty ones where there are no sums.
