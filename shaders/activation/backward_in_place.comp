@@ -1,6 +1,4 @@
 // The gradient of any activation in place of its input: y[i] = x[i] f'(y[i]), where f is KIND.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/activation.glsl"
 
 // The activation, by its place in activations.txt.

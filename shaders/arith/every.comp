@@ -1,8 +1,5 @@
 // Every input of the functions that kernels use, of inputs themselves and of random words.
 #version 450
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
-#include "../include/math.glsl"
 #include "../include/random.glsl"
 #include "every.glsl"
 

@@ -1,7 +1,5 @@
 // Every input of exp2, expm1, log2, log10 and log1p.
 #version 450
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #include "../include/functions.glsl"
 #include "every.glsl"
 

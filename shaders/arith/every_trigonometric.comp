@@ -1,7 +1,5 @@
 // Every input of tan, asin, acos, atan, sinh and cosh.
 #version 450
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #include "../include/functions.glsl"
 #include "every.glsl"
 

@@ -1,9 +1,6 @@
 // Philox words and what is drawn from them: out[8 i ..] = four words of counter (i, 1, 2, 3) under
 // the pushed key, two uniform values of the first two, and two normal ones.
 #version 450
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
-#include "../include/math.glsl"
 #include "../include/random.glsl"
 
 layout(local_size_x = 64) in;

@@ -1,8 +1,6 @@
 // out[i] = op(a[i], b[i], c[i]) for one operation of HLX's arithmetic: the sweep that compares
 // every device with Rust (crates/hlx-kernels/src/arith_check.rs).
 #version 450
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #include "../include/functions.glsl"
 
 layout(local_size_x = 64) in;

@@ -2,20 +2,15 @@
 // channel. With TRACKED the first thread adds to tracked[0] the shards of two or more terms.
 // x, y: [shards * samples, channels, length]; weight, bias: [channels]; stats: [shards, channels] of
 // (mean, rstd); tracked: [1].
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #include "planes.glsl"
 
 layout(constant_id = 6) const uint TRACKED = 0u;
 
-layout(set = 0, binding = 1) readonly restrict buffer X1 { float x1[]; };
-layout(set = 0, binding = 1) readonly restrict buffer X4 { vec4 x4[]; };
+HLX_VIEWS(1, readonly restrict, float, X, x)
 layout(set = 0, binding = 2) readonly restrict buffer Weight { float weight[]; };
 layout(set = 0, binding = 3) readonly restrict buffer Bias { float bias[]; };
 layout(set = 0, binding = 4) readonly restrict buffer Stats { vec2 stats[]; };
-layout(set = 0, binding = 5) writeonly restrict buffer Y1 { float y1[]; };
-layout(set = 0, binding = 5) writeonly restrict buffer Y4 { vec4 y4[]; };
+HLX_VIEWS(5, writeonly restrict, float, Y, y)
 layout(set = 0, binding = 6) restrict buffer Tracked { uint tracked[]; };
 
 float normalised(float x, vec2 mean_rstd, float gain, float shift) {

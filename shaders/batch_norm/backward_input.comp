@@ -3,20 +3,14 @@
 //   dx = (weight * rstd) * ((dy - a) - n * b), and +0 for samples that are not real.
 // x, dy, dx: [shards * samples, channels, length]; weight: [channels]; stats: [shards, channels] of
 // (mean, rstd); means: [shards, channels] of (a, b).
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #include "planes.glsl"
 
-layout(set = 0, binding = 1) readonly restrict buffer X1 { float x1[]; };
-layout(set = 0, binding = 1) readonly restrict buffer X4 { vec4 x4[]; };
-layout(set = 0, binding = 2) readonly restrict buffer DY1 { float dy1[]; };
-layout(set = 0, binding = 2) readonly restrict buffer DY4 { vec4 dy4[]; };
+HLX_VIEWS(1, readonly restrict, float, X, x)
+HLX_VIEWS(2, readonly restrict, float, DY, dy)
 layout(set = 0, binding = 3) readonly restrict buffer Weight { float weight[]; };
 layout(set = 0, binding = 4) readonly restrict buffer Stats { vec2 stats[]; };
 layout(set = 0, binding = 5) readonly restrict buffer Means { vec2 means[]; };
-layout(set = 0, binding = 6) writeonly restrict buffer DX1 { float dx1[]; };
-layout(set = 0, binding = 6) writeonly restrict buffer DX4 { vec4 dx4[]; };
+HLX_VIEWS(6, writeonly restrict, float, DX, dx)
 
 float slope(float x, float dy, vec2 mean_rstd, vec2 ab, float gain) {
     precise float normal = hlx_mul(hlx_sub(x, mean_rstd.x), mean_rstd.y);

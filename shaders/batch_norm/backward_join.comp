@@ -3,10 +3,6 @@
 // the first two on top of the stored values with CONTINUE.
 // partials: [shards, channels, pieces] of (sum of dy, sum of dy n); means: [shards, channels] of both;
 // dweight, dbias: [shards, channels]. The sums have the order of include/reduce.glsl.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
-#include "../include/math.glsl"
 #define HLX_REDUCTIONS 2
 #include "terms.glsl"
 

@@ -2,10 +2,6 @@
 //   partials[shard, channel, piece] = (sum of dy, sum of dy n), (0, 0) for a piece without terms.
 // x, dy: [shards * samples, channels, length]; stats: [shards, channels] of (mean, rstd).
 // The sums have the order of include/reduce.glsl.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
-#include "../include/math.glsl"
 #define HLX_REDUCTIONS 2
 #include "terms.glsl"
 

@@ -6,10 +6,6 @@
 //   running_mean = fma(m, mean, (1 - m) running_mean), running_var likewise with M / (n - 1).
 // partials: [shards, channels, pieces] of (S, Q); stats: [shards, channels] of (mean, rstd);
 // running_mean, running_var: [channels]; tracked: [1]. The sums have the order of include/reduce.glsl.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
-#include "../include/math.glsl"
 #define HLX_REDUCTIONS 2
 #include "terms.glsl"
 

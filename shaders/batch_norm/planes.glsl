@@ -2,8 +2,7 @@
 // belongs to plane e / length, of channel plane % channels and shard plane / (channels * samples).
 // A thread has four neighbouring elements, which are a vector of one plane where the length is a
 // multiple of four (WHOLE).
-#ifndef HLX_BATCH_NORM_PLANES_GLSL
-#define HLX_BATCH_NORM_PLANES_GLSL
+#include "../include/arith.glsl"
 
 #extension GL_EXT_control_flow_attributes : require
 
@@ -43,5 +42,3 @@ Plane plane_of(uint element) {
     place.real = COUNTED == 0u || sample_idx >= counts[0];
     return place;
 }
-
-#endif

@@ -2,10 +2,6 @@
 // over its n terms.
 // x: [shards * samples, channels, length]; partials: [shards, channels, pieces] of (S, Q), (0, 0) for a
 // piece without terms. The sums have the order of include/reduce.glsl.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
-#include "../include/math.glsl"
 #define HLX_REDUCTIONS 2
 #include "terms.glsl"
 

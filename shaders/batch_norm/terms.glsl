@@ -2,10 +2,9 @@
 // the elements of its real samples, in row-major order, in pieces of 4,096. The first counts[0] samples
 // of the pass are empty where COUNTED, none otherwise.
 //
-// A shader includes arith.glsl and math.glsl, defines HLX_REDUCTIONS and includes this file.
-#ifndef HLX_BATCH_NORM_TERMS_GLSL
-#define HLX_BATCH_NORM_TERMS_GLSL
+// A shader defines HLX_REDUCTIONS and includes this file.
 
+#include "../include/math.glsl"
 #include "../include/convert.glsl"
 #include "../include/held_row.glsl"
 
@@ -67,5 +66,3 @@ uint place_of(Piece piece, uint t) {
     uint plane = (high + ((term - high) >> 1)) >> push.shift;
     return piece.base + plane * push.channels * push.extent + (term - plane * push.extent);
 }
-
-#endif

@@ -1,8 +1,5 @@
 // Which pixels of patches count: counts[s, g, p] is 0 where all K taps of the planes of group g are zero at pixel p of sample s
 // (images.glsl), else 1. A subnormal is zero, a NaN is not. M is samples times groups.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #include "../include/integer.glsl"
 #include "images.glsl"
 

@@ -3,10 +3,6 @@
 // Terms from K on are zero.
 //
 // A thread has one pixel of eight channels.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "images.glsl"
 
 layout(local_size_x = 256) in;

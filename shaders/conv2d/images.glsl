@@ -5,6 +5,7 @@
 // where that is whole and inside of the image, otherwise zero. Forward and for the weight's
 // gradient: scale is the stride, first is minus the padding, step the dilation, and DIVIDE is 1.
 // For the input's gradient: 1, the padding, minus the dilation, and DIVIDE is the stride.
+#include "../include/arith.glsl"
 
 // Divisors of the last step: 1, or the stride for the input's gradient.
 layout(constant_id = 0) const uint DIVIDE_Y = 1u;

@@ -1,16 +1,12 @@
 // y[s, g M + m, p] = chain over k = (channel, ky, kx) of fma(weight[g M + m, k], patch, acc), from
 // 0 or bias[g M + m]; then -0 becomes +0. The patch's element is tap k of pixel p (images.glsl) in
 // the images x[s] of group g. A column of the product is a pixel of a sample; a z is a group.
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "images.glsl"
 
-layout(set = 0, binding = 0) readonly buffer Weight { float weight[]; };
-layout(set = 0, binding = 0) readonly buffer WeightVectors { vec4 weight_vectors[]; };
+HLX_VECTORS(0, readonly, float, Weight, weight)
 layout(set = 0, binding = 1) readonly buffer X { float x[]; };
 layout(set = 0, binding = 2) readonly buffer Bias { float bias[]; };
-layout(set = 0, binding = 3) writeonly buffer Y { float y[]; };
-layout(set = 0, binding = 3) writeonly buffer YVectors { vec4 y_vectors[]; };
+HLX_VECTORS(3, writeonly, float, Y, y)
 
 const bool TRANS_A = false;
 const bool TRANS_B = false;

@@ -2,10 +2,6 @@
 // of the samples of a shard, where z is the shard and the group. Terms from K on are zero.
 //
 // A thread has one tap of eight pixels.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "images.glsl"
 
 layout(local_size_x = 256) in;

@@ -2,10 +2,6 @@
 // z_first + r / N / groups and of group r / N % groups, and its K terms are the group's taps (channel, ky, kx) in order
 // (images.glsl). digits: [2, rows, words], four of 8 bits a word, the upper ones first, zeros past K; exponents: [rows,
 // pieces of 4,096 terms]. 32 threads have a piece of a row, and read it twice.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "../include/integer.glsl"
 #include "images.glsl"
 

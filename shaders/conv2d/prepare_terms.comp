@@ -5,10 +5,6 @@
 //
 // digits: [planes, z_count, M, N, words of a piece]; exponents: [z_count, M, N]. 32 threads have a piece of a row, and read
 // it twice.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "../include/integer.glsl"
 #include "images.glsl"
 

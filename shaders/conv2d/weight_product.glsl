@@ -5,8 +5,6 @@
 //
 // The patch's element is tap n = (channel, ky, kx) of the pixel (images.glsl) in the images x of
 // group g. A z is a group of push.runs runs that follow each other, or of a shard.
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "images.glsl"
 
 // A chain is cut into runs, and this launch adds them.
@@ -16,11 +14,9 @@ layout(constant_id = 7) const bool ACROSS = false;
 // Four terms from a multiple of four on are pixels of one row.
 layout(constant_id = 8) const bool QUADS = false;
 
-layout(set = 0, binding = 0) readonly buffer Gradient { float dy[]; };
-layout(set = 0, binding = 0) readonly buffer GradientVectors { vec4 dy_vectors[]; };
+HLX_VECTORS(0, readonly, float, Gradient, dy)
 layout(set = 0, binding = 1) readonly buffer X { float x[]; };
-layout(set = 0, binding = 2) buffer Weight { float dweight[]; };
-layout(set = 0, binding = 2) buffer WeightVectors { vec4 dweight_vectors[]; };
+HLX_VECTORS(2, , float, Weight, dweight)
 
 const bool TRANS_A = false;
 const bool TRANS_B = true;

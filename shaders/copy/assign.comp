@@ -3,8 +3,6 @@
 // Operand 0 of the walk is x, operand 1 is y, whose elements do not overlap. A thread has four
 // elements: a vector where both operands have such, else 256 apart, so that neighbouring threads
 // write neighbouring words.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #define HLX_OPERANDS 2
 #define HLX_DIMENSIONS 8
 #include "../include/arith.glsl"
@@ -16,10 +14,8 @@ layout(local_size_x = 256) in;
 // from each multiple of four on.
 layout(constant_id = 985) const uint VECTORS = 0u;
 
-layout(set = 0, binding = 0) readonly restrict buffer X1 { uint x1[]; };
-layout(set = 0, binding = 0) readonly restrict buffer X4 { uvec4 x4[]; };
-layout(set = 0, binding = 1) writeonly restrict buffer Y1 { uint y1[]; };
-layout(set = 0, binding = 1) writeonly restrict buffer Y4 { uvec4 y4[]; };
+HLX_VIEWS(0, readonly restrict, uint, X, x)
+HLX_VIEWS(1, writeonly restrict, uint, Y, y)
 
 void main() {
     uint thread = gl_LocalInvocationID.x;

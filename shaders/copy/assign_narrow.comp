@@ -3,8 +3,6 @@
 // A thread owns a word of y, and looks for each of its elements whether it is one of the layout's
 // and of which index: dimensions come outermost first, by y's strides, each of which is
 // longer than all that lies within. Other elements of the word are written as they were.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 256) in;

@@ -1,6 +1,4 @@
 // A strided operand in row-major order, converted to the output's type: out[i] = x[i].
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #define HLX_OPERANDS 1
 #include "../include/elements.glsl"
 

@@ -3,8 +3,6 @@
 //
 // A workgroup turns a tile of 32 x 32 in shared memory, so that both sides are read and
 // written by neighbouring threads; the other dimensions are a batch of tiles.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 
 #define TILE 32u

@@ -3,20 +3,14 @@
 // +0 where the row is ignored, NaN where its target is no class.
 // Columns go in vectors of four where V is a multiple of four.
 // logits x, dlogits: [rows, V]; targets: [rows]; stats: [rows, 2] = (m, z); scale: [1].
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "../include/math.glsl"
 
 layout(local_size_x = 256) in;
-layout(set = 0, binding = 0) readonly restrict buffer Logits1 { float x1[]; };
-layout(set = 0, binding = 0) readonly restrict buffer Logits4 { vec4 x4[]; };
+HLX_VIEWS(0, readonly restrict, float, Logits, x)
 layout(set = 0, binding = 1) readonly restrict buffer Targets { uint targets[]; };
 layout(set = 0, binding = 2) readonly restrict buffer Stats { vec2 stats[]; };
 layout(set = 0, binding = 3) readonly restrict buffer Scale { float scale[]; };
-layout(set = 0, binding = 4) writeonly restrict buffer DLogits1 { float dlogits1[]; };
-layout(set = 0, binding = 4) writeonly restrict buffer DLogits4 { vec4 dlogits4[]; };
+HLX_VIEWS(4, writeonly restrict, float, DLogits, dlogits)
 layout(push_constant) uniform Push {
     uint rows;
     uint vocabulary;

@@ -6,10 +6,6 @@
 // logits x: [rows, V]; targets: [rows]; loss_rows: [rows]; stats: [rows, 2] = (m, z).
 // The sums have the order of include/reduce.glsl; a row is read once for the largest, once for the
 // sum and with smoothing once more. A GPU has HLX_AHEAD blocks of 128 columns under way at a time.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
-#include "../include/math.glsl"
 #define HLX_REDUCTIONS 3
 #include "../include/held_row.glsl"
 

@@ -7,11 +7,6 @@
 // batch a sample rides in, nor how far it is padded, nor the launch shape reaches the mask.
 // A thread has one counter, that is four elements of a sample, which
 // are one vector where samples hold whole vectors.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
-#include "../include/math.glsl"
 #include "../include/random.glsl"
 
 layout(local_size_x = 256) in;
@@ -26,11 +21,9 @@ layout(push_constant) uniform Push {
     float factor;
 } push;
 
-layout(set = 0, binding = 0) readonly restrict buffer X1 { float x1[]; };
-layout(set = 0, binding = 0) readonly restrict buffer X4 { vec4 x4[]; };
+HLX_VIEWS(0, readonly restrict, float, X, x)
 layout(set = 0, binding = 1) readonly restrict buffer Counter { uint step_and_base[]; };
-layout(set = 0, binding = 2) writeonly restrict buffer Y1 { float y1[]; };
-layout(set = 0, binding = 2) writeonly restrict buffer Y4 { vec4 y4[]; };
+HLX_VIEWS(2, writeonly restrict, float, Y, y)
 
 float dropped(float x, uint word) {
     return hlx_uniform(word) >= push.p ? hlx_mul(x, push.factor) : 0.0;

@@ -1,7 +1,4 @@
 // Sum, difference or product of two tensors: out[i] = x[i] op b[i].
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #define HLX_BINARY
 #include "../include/map.glsl"
 

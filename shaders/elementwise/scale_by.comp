@@ -1,7 +1,4 @@
 // A tensor times a number in device memory: y[i] = x[i] * factor[0].
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #include "../include/map.glsl"
 
 layout(set = 0, binding = HLX_NEXT_BINDING) readonly restrict buffer Factor { float factor[]; };

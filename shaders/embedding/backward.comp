@@ -5,33 +5,12 @@
 // its token in the shard; then it walks over the later ones, 1,024 at a time: the threads mark
 // the matching positions in a bit mask, rank them into a list in order, and then each thread
 // follows the list down its own column, eight loads ahead of the chain.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
-
-layout(local_size_x = 256) in;
-
-layout(push_constant) uniform Push {
-    uint rows;
-    uint rows_per_shard;
-    uint vocabulary;
-    uint width;
-} push;
-
-layout(set = 0, binding = 2) restrict buffer Dweight1 { float dweight1[]; };
-layout(set = 0, binding = 2) restrict buffer Dweight4 { vec4 dweight4[]; };
-
 #include "tokens.glsl"
 
+HLX_VIEWS(2, restrict, float, Dweight, dweight)
+
 void main() {
-    // Columns in vectors where the width is a multiple of four.
-    bool whole = (push.width & 3u) == 0u;
-    uint units = whole ? push.width >> 2 : push.width;
-    uint blocks = (units + 255u) / 256u;
-    uint position = hlx_group() / blocks;
-    if (position >= push.rows) return;
-    uint token = ids[position];
+    POSITION
     uint shard = position / push.rows_per_shard;
     uint begin = shard * push.rows_per_shard;
     if (token >= push.vocabulary || is_repeated(token, begin, position)) return;

@@ -4,24 +4,9 @@
 //
 // A workgroup has one position and 256 columns, or vectors of four. It works only if its position
 // is the first of its token in all shards; the token's sum in a shard that lacks it is +0.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
-
-layout(local_size_x = 256) in;
-
-layout(push_constant) uniform Push {
-    uint rows;
-    uint rows_per_shard;
-    uint vocabulary;
-    uint width;
-} push;
-
-layout(set = 0, binding = 2) writeonly restrict buffer Dweight1 { float dweight1[]; };
-layout(set = 0, binding = 2) writeonly restrict buffer Dweight4 { vec4 dweight4[]; };
-
 #include "tokens.glsl"
+
+HLX_VIEWS(2, writeonly restrict, float, Dweight, dweight)
 
 // The chain over the positions of the token in [begin, end), all of one shard.
 vec4 shard_sum(uint token, uint begin, uint end, uint unit, uint units, bool whole) {
@@ -36,13 +21,7 @@ vec4 shard_sum(uint token, uint begin, uint end, uint unit, uint units, bool who
 }
 
 void main() {
-    // Columns in vectors where the width is a multiple of four.
-    bool whole = (push.width & 3u) == 0u;
-    uint units = whole ? push.width >> 2 : push.width;
-    uint blocks = (units + 255u) / 256u;
-    uint position = hlx_group() / blocks;
-    if (position >= push.rows) return;
-    uint token = ids[position];
+    POSITION
     if (token >= push.vocabulary || is_repeated(token, 0u, position)) return;
 
     uint unit = (hlx_group() % blocks) * 256u + gl_LocalInvocationID.x;

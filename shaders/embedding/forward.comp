@@ -1,9 +1,6 @@
 // Looks rows up: y[row, :] = weight[ids[row], :]; y [n, width], weight [vocabulary, width].
 //
 // An id outside the vocabulary gives a row of NaN, so that it cannot pass unseen.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 256) in;
@@ -15,10 +12,8 @@ layout(push_constant) uniform Push {
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer Ids { uint ids[]; };
-layout(set = 0, binding = 1) readonly restrict buffer Weight { float weight[]; };
-layout(set = 0, binding = 1) readonly restrict buffer WeightVectors { vec4 weight_vectors[]; };
-layout(set = 0, binding = 2) writeonly restrict buffer Y { float y[]; };
-layout(set = 0, binding = 2) writeonly restrict buffer YVectors { vec4 y_vectors[]; };
+HLX_VECTORS(1, readonly restrict, float, Weight, weight)
+HLX_VECTORS(2, writeonly restrict, float, Y, y)
 
 // The width is a multiple of four: a thread has AHEAD vectors, 256 apart, whose loads are under way together. Else it has as many
 // elements.

@@ -1,9 +1,18 @@
 // What the embedding's gradients share: the positions of a token in their order, and the chain down
 // the gradient's rows at those positions. A workgroup has 256 threads, all of which call these.
+#include "../include/arith.glsl"
+
+layout(local_size_x = 256) in;
+
+layout(push_constant) uniform Push {
+    uint rows;
+    uint rows_per_shard;
+    uint vocabulary;
+    uint width;
+} push;
 
 layout(set = 0, binding = 0) readonly restrict buffer Ids { uint ids[]; };
-layout(set = 0, binding = 1) readonly restrict buffer Dy1 { float dy1[]; };
-layout(set = 0, binding = 1) readonly restrict buffer Dy4 { vec4 dy4[]; };
+HLX_VIEWS(1, readonly restrict, float, Dy, dy)
 
 const uint CHUNK = 1024u;
 
@@ -76,6 +85,15 @@ float add_singles(float total, uint count, uint col, uint cols) {
     for (uint k = 0u; k < count; ++k) sum = hlx_add(sum, dy1[matches[k] * cols + col]);
     return sum;
 }
+
+// Declares a workgroup's position and its token; columns go in vectors where the width is a multiple of four.
+#define POSITION \
+    bool whole = (push.width & 3u) == 0u; \
+    uint units = whole ? push.width >> 2 : push.width; \
+    uint blocks = (units + 255u) / 256u; \
+    uint position = hlx_group() / blocks; \
+    if (position >= push.rows) return; \
+    uint token = ids[position];
 
 vec4 positive_zeros(vec4 x) {
     return vec4(hlx_pos0(x.x), hlx_pos0(x.y), hlx_pos0(x.z), hlx_pos0(x.w));

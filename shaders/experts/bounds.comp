@@ -3,8 +3,6 @@
 //
 // Rows are sorted by expert and token. experts, rows [n]: the expert and the token of each row; bounds
 // [groups + 1]. A shard has shard_tokens tokens.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 256) in;

@@ -4,7 +4,6 @@
 // x [rows, K], y [rows, N]; the B of the launch's experts lie push.stride apart. The tiles of the first
 // expert's rows come first, then those of the second's, and so on. How many there are is known on the
 // device alone, so the grid has as many rows of workgroups as there can be; the last ones have no tile.
-#extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 
 layout(constant_id = 0) const bool TRANS_B = false;
@@ -29,13 +28,10 @@ layout(push_constant) uniform Push {
     uint stride;
 } push;
 
-layout(set = 0, binding = 0) readonly buffer X { float x[]; };
-layout(set = 0, binding = 0) readonly buffer XVectors { vec4 x_vectors[]; };
-layout(set = 0, binding = 1) readonly buffer B { float b[]; };
-layout(set = 0, binding = 1) readonly buffer BVectors { vec4 b_vectors[]; };
+HLX_VECTORS(0, readonly, float, X, x)
+HLX_VECTORS(1, readonly, float, B, b)
 layout(set = 0, binding = 2) readonly buffer Bounds { uint bounds[]; };
-layout(set = 0, binding = 3) writeonly buffer Y { float y[]; };
-layout(set = 0, binding = 3) writeonly buffer YVectors { vec4 y_vectors[]; };
+HLX_VECTORS(3, writeonly, float, Y, y)
 
 #include "../matmul/tile.glsl"
 

@@ -2,8 +2,6 @@
 // first, or without WEIGHTED of acc + x[slots[t, j], c]; then -0 becomes +0.
 //
 // x [rows, C], slots and weights [T, choices], y [T, C].
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 256) in;

@@ -1,8 +1,6 @@
 // rows[p] = order[p] / choices and slots[order[p]] = p: the token of each row, and each choice's row.
 //
 // order holds the choices of all tokens, sorted by expert. order, rows, slots [n].
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 256) in;

@@ -1,7 +1,5 @@
 // A band of matrices [.., rows, columns]: one value where low <= column - row <= high, else another.
 // Parameters: rows, columns, low, high, the value within and the value outside.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/indices.glsl"
 
 uint value_at(uint index) {

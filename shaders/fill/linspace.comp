@@ -1,7 +1,5 @@
 // Evenly spaced values from start to end, both included: the first half counted from start, the
 // second from end. Parameters: start, end and step in f32, the last index.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/indices.glsl"
 
 uint value_at(uint index) {

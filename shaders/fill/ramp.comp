@@ -1,7 +1,5 @@
 // Evenly spaced values: out[i] = start + i step, of floats with one rounding of the sum.
 // Parameters: start and step, words of the compute type.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/indices.glsl"
 
 uint value_at(uint index) {

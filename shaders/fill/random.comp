@@ -3,8 +3,6 @@
 //
 // DISTRIBUTION is 0 uniform in [a, b), 1 normal with mean a and deviation b, 2 integers in
 // [a, a + b) (b = 0: all words), 3 one with probability a, else zero; a and b are parameters 4 and 5.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #define HLX_OUT 0
 #include "../include/stored.glsl"
 #include "../include/random.glsl"

@@ -1,10 +1,7 @@
 // The activations y = f(x) and their derivatives dx = dy f'(x), an element at a time.
 //
 // Each kind of activations.txt has two functions: NAME_forward(x) and NAME_backward(x, dy).
-#ifndef HLX_ACTIVATION_GLSL
-#define HLX_ACTIVATION_GLSL
 
-#include "arith.glsl"
 #include "math.glsl"
 
 const float INV_SQRT_2 = 0.70710677;      // 1 / sqrt(2)
@@ -104,5 +101,3 @@ float softplus_forward(float x) {
 float softplus_backward(float x, float dy) {
     return x > 20.0 ? dy : hlx_mul(dy, hlx_sigmoid(x));
 }
-
-#endif

@@ -1,7 +1,5 @@
 // The activation that the constant KIND picks, by its place in activations.txt; NaN if it is none.
 // Written by `cargo xtask shaders`. A shader includes activation.glsl and declares KIND first.
-#ifndef HLX_ACTIVATION_KINDS_GLSL
-#define HLX_ACTIVATION_KINDS_GLSL
 
 float activation_forward(float x) {
     if (KIND == 0u) return gelu_forward(x);
@@ -24,5 +22,3 @@ float activation_backward(float x, float dy) {
     if (KIND == 6u) return softplus_backward(x, dy);
     return uintBitsToFloat(HLX_NAN);
 }
-
-#endif

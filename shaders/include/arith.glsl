@@ -5,8 +5,7 @@
 // themselves run the bare instruction; for those that keep subnormals, or flush before rounding,
 // the specialization constants choose an exact emulation (docs/numerics.md). Everything is
 // `precise`: no contraction, no reassociation.
-#ifndef HLX_ARITH_GLSL
-#define HLX_ARITH_GLSL
+#include "buffers.glsl"
 
 // 1 where the device's fma() is fused; set from the start-up probe.
 layout(constant_id = 1000) const uint HLX_NATIVE_FMA = 1u;
@@ -210,5 +209,3 @@ float hlx_fma(float a, float b, float c) {
 float hlx_max(float a, float b) {
     return a > b || hlx_isnan(a) ? a : b;
 }
-
-#endif

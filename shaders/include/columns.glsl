@@ -13,10 +13,7 @@
 //   float stored(uint chain, uint at)      where the chain goes on from, with CONTINUE
 //   void store(uint chain, uint at, float total)
 // Chain 0 of one is total + a; of two, chain 0 is fma(a, b, total) and chain 1 is total + a.
-#ifndef HLX_COLUMNS_GLSL
-#define HLX_COLUMNS_GLSL
-
-#extension GL_EXT_control_flow_attributes : require
+#include "arith.glsl"
 
 layout(local_size_x = 256, local_size_x_id = 3) in;
 layout(constant_id = 0) const uint CONTINUE = 0u;
@@ -150,5 +147,3 @@ void main() {
     }
     if (adds) store(chain, at, hlx_pos0(total));
 }
-
-#endif

@@ -5,8 +5,6 @@
 // becomes an integer by truncation, saturated at the type's ends; NaN becomes 0. Integers wrap.
 // Whatever is not zero becomes `true`, NaN too. f16 and bf16 are rounded to nearest even; their NaN
 // is the canonical one.
-#ifndef HLX_CONVERT_GLSL
-#define HLX_CONVERT_GLSL
 
 #include "arith.glsl"
 #include "element.glsl"
@@ -86,5 +84,3 @@ uint hlx_encode(uint dtype, uint compute, uint value) {
     if (dtype == HLX_RAW16) return value & 0xffffu;
     return dtype >= HLX_I8 ? value & 0xffu : value;
 }
-
-#endif

@@ -3,8 +3,6 @@
 //
 // A buffer is declared as words; element i of a type lies in word hlx_element_word(dtype, i), and
 // hlx_widen takes it out. The ids are those of hlx_core::DType.
-#ifndef HLX_ELEMENT_GLSL
-#define HLX_ELEMENT_GLSL
 
 const uint HLX_F32 = 0u;
 const uint HLX_F16 = 1u;
@@ -48,5 +46,3 @@ uint hlx_widen(uint dtype, uint word, uint i) {
     if (dtype >= HLX_U8) return (word >> (8u * (i & 3u))) & 0xffu;
     return word;
 }
-
-#endif

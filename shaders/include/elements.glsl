@@ -4,8 +4,6 @@
 // A shader defines HLX_OPERANDS (1 to 3), includes this file, and defines apply over words of the
 // compute type; its parameters are push.parameters. Whoever stores a type of two bytes or one
 // stores whole words; the spare bytes of the last are zero.
-#ifndef HLX_ELEMENTS_GLSL
-#define HLX_ELEMENTS_GLSL
 
 #if HLX_OPERANDS == 3
 #define HLX_DIMENSIONS 7
@@ -116,5 +114,3 @@ void main() {
         }
     }
 }
-
-#endif

@@ -1,8 +1,6 @@
 // All functions of HLX's arithmetic: those of math.glsl, and those that no training kernel calls.
 // These stay apart, so that training kernels' modules don't change when one of them does.
 // Bounds: docs/numerics.md.
-#ifndef HLX_FUNCTIONS_GLSL
-#define HLX_FUNCTIONS_GLSL
 
 #include "math.glsl"
 #include "arc.glsl"
@@ -10,5 +8,3 @@
 #include "pow.glsl"
 #include "sinh_cosh.glsl"
 #include "tan.glsl"
-
-#endif

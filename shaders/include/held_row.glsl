@@ -15,10 +15,7 @@
 //   float total = hlx_reduce(lanes, 0u, false);
 // Every thread takes part in the barriers: one past the last row works on the last row
 // (hlx_row(rows)) and stores nothing (hlx_is_row(rows)).
-#ifndef HLX_HELD_ROW_GLSL
-#define HLX_HELD_ROW_GLSL
-
-#extension GL_EXT_control_flow_attributes : require
+#include "math.glsl"
 
 layout(local_size_x = 64, local_size_x_id = 0) in;
 layout(constant_id = 1) const uint COLS = 128u;
@@ -102,5 +99,3 @@ float hlx_reduce(float lanes[HLX_LANES_HELD], uint slot, bool maximum) {
     barrier();
     return hlx_finish(slot, maximum);
 }
-
-#endif

@@ -3,8 +3,6 @@
 //
 // A shader includes this file, and defines value_at over words of the compute type; its parameters
 // are push.parameters.
-#ifndef HLX_INDICES_GLSL
-#define HLX_INDICES_GLSL
 
 #define HLX_OUT 0
 #include "stored.glsl"
@@ -27,5 +25,3 @@ void main() {
     for (uint j = 0u; j < n; ++j) value[j] = value_at(push.first + 4u * quad + j);
     hlx_store_quad(quad, n, value);
 }
-
-#endif

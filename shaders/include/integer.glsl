@@ -1,6 +1,5 @@
 // The `integer` arithmetic (docs/numerics.md): numbers of a row as integers times a power of two of the row.
-#ifndef HLX_INTEGER_GLSL
-#define HLX_INTEGER_GLSL
+#include "arith.glsl"
 
 // Terms of a row's piece, which has an exponent of its own.
 const uint HLX_PIECE = 4096u;
@@ -92,5 +91,3 @@ float hlx_scaled_sum(float sum, vec2 of_a, vec2 of_b) {
 
 // An element of a product: -0 becomes +0.
 float hlx_result_of_sum(float sum, vec2 of_a, vec2 of_b) { return hlx_pos0(hlx_scaled_sum(sum, of_a, of_b)); }
-
-#endif

@@ -3,8 +3,6 @@
 //
 // The push constants have `first`, `extents` and `strides`; HLX_LINE_DIMS is how many of them are
 // the lines' dimensions. Places are counted in elements and wrap, so a stride may be negative.
-#ifndef HLX_LINES_GLSL
-#define HLX_LINES_GLSL
 
 uint hlx_line_place(uint line) {
     uint place = push.first;
@@ -15,5 +13,3 @@ uint hlx_line_place(uint line) {
     }
     return place;
 }
-
-#endif

@@ -9,10 +9,7 @@
 // Vectors of four where they are whole; the last count % 4 elements go one by one through a
 // second view of the same bindings. Where fma is emulated all of them do: one copy of apply
 // instead of five, and software drivers compile it that much sooner.
-#ifndef HLX_MAP_GLSL
-#define HLX_MAP_GLSL
-
-#extension GL_EXT_control_flow_attributes : require
+#include "arith.glsl"
 
 layout(local_size_x = 256) in;
 
@@ -21,19 +18,16 @@ layout(push_constant) uniform Push {
     float scalar;
 } push;
 
-layout(set = 0, binding = 0) readonly restrict buffer X4 { vec4 x4[]; };
-layout(set = 0, binding = 0) readonly restrict buffer X1 { float x1[]; };
+HLX_VIEWS(0, readonly restrict, float, X, x)
 #ifdef HLX_BINARY
-layout(set = 0, binding = 1) readonly restrict buffer B4 { vec4 b4[]; };
-layout(set = 0, binding = 1) readonly restrict buffer B1 { float b1[]; };
+HLX_VIEWS(1, readonly restrict, float, B, b)
 #define HLX_OUT 2
 #define HLX_NEXT_BINDING 3
 #else
 #define HLX_OUT 1
 #define HLX_NEXT_BINDING 2
 #endif
-layout(set = 0, binding = HLX_OUT) restrict buffer Y4 { vec4 y4[]; };
-layout(set = 0, binding = HLX_OUT) restrict buffer Y1 { float y1[]; };
+HLX_VIEWS(HLX_OUT, restrict, float, Y, y)
 
 #if defined(HLX_BINARY)
 float apply(float x, float b);
@@ -85,5 +79,3 @@ void main() {
     uint end = min((hlx_group() + 1u) * 1024u * HLX_VECTORS, push.count);
     for (uint e = begin + thread; e < end; e += 256u) y1[e] = HLX_APPLY(x1[e], b1[e], y1[e]);
 }
-
-#endif

@@ -1,7 +1,5 @@
 // HLX's own functions: short sequences of fma, mul, add and integer operations that give the same
 // bits on every device and in Rust (hlx_core::arith). Bounds: docs/numerics.md.
-#ifndef HLX_MATH_GLSL
-#define HLX_MATH_GLSL
 
 #include "arith.glsl"
 #include "constants.glsl"
@@ -9,5 +7,3 @@
 #include "exp_log.glsl"
 #include "sin_cos.glsl"
 #include "tanh_erf.glsl"
-
-#endif

@@ -1,6 +1,5 @@
 // Cooperative matrices of 8-bit integers, of any shape that a device lists: left operands have SIDE_M x DEPTH digits, right
 // ones DEPTH x SIDE_N, and sums SIDE_M x SIDE_N. With 16 terms and more their rows are loaded from units of 16 bytes.
-#extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require

@@ -2,8 +2,7 @@
 //
 // Both zeros have one key, and every NaN has the largest one. Selections by keys show no order and
 // need no float compares. Needs element.glsl; `dtype` is that of a widened word.
-#ifndef HLX_ORDER_KEY_GLSL
-#define HLX_ORDER_KEY_GLSL
+#include "element.glsl"
 
 const uint HLX_NAN_KEY = 0xffffffffu;
 
@@ -23,5 +22,3 @@ uint hlx_from_order_key(uint dtype, uint key) {
     if (key == HLX_NAN_KEY) return 0x7fc00000u;
     return (key & 0x80000000u) != 0u ? key & 0x7fffffffu : ~key;
 }
-
-#endif

@@ -1,4 +1,6 @@
 // Kernels over planes with a thread for each element of the result, which has the index `at` below push.count.
+#include "arith.glsl"
+
 layout(local_size_x = 256) in;
 
 // Declares the element's place: its plane, and its row and column there, of planes of this size.

@@ -1,6 +1,4 @@
 // Counter-based random numbers: Philox 4x32-10 (Salmon et al., SC 2011) and what HLX draws from it.
-#ifndef HLX_RANDOM_GLSL
-#define HLX_RANDOM_GLSL
 
 #include "math.glsl"
 
@@ -29,5 +27,3 @@ vec2 hlx_normal_pair(uint word_0, uint word_1) {
     precise vec2 pair = vec2(hlx_mul(radius, hlx_cos(angle)), hlx_mul(radius, hlx_sin(angle)));
     return pair;
 }
-
-#endif

@@ -14,10 +14,7 @@
 //
 // hlx_row_sum and hlx_row_max hold barriers: every thread of the workgroup calls them, those of
 // rows past the end too. Each returns the row's result to all of its 32 threads.
-#ifndef HLX_REDUCE_GLSL
-#define HLX_REDUCE_GLSL
-
-#extension GL_EXT_control_flow_attributes : require
+#include "math.glsl"
 
 layout(local_size_x = 256) in;
 
@@ -66,5 +63,3 @@ float hlx_row_max(vec4 lanes) {
 }
 
 const float HLX_LOWEST = uintBitsToFloat(0xff800000u);
-
-#endif

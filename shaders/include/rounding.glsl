@@ -1,6 +1,4 @@
 // Whole numbers next to a float, by its bits; zeros keep the sign of x, NaN stays.
-#ifndef HLX_ROUNDING_GLSL
-#define HLX_ROUNDING_GLSL
 
 #include "arith.glsl"
 
@@ -27,5 +25,3 @@ float hlx_round(float x) {
     precise float rounded = hlx_sub(hlx_add(size, 8388608.0), 8388608.0);
     return size < 8388608.0 ? hlx_copysign(rounded, x) : x;
 }
-
-#endif

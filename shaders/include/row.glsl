@@ -1,6 +1,5 @@
 // Rows that are read once for each pass over them, or with HELD once at all and kept in registers: the sums have one order.
 // A shader that may be HELD says how many HLX_REDUCTIONS it makes then.
-#include "arith.glsl"
 #include "math.glsl"
 #ifdef HELD
 #include "held_row.glsl"

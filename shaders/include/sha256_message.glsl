@@ -1,5 +1,10 @@
-// A chunk's blocks as SHA-256 reads them: loading, byte order, and the padding at the end. The
-// shader declares the buffers words1 and words4 of the same words, and CANONICAL.
+// A chunk's blocks as SHA-256 reads them: loading, byte order, and the padding at the end.
+
+layout(constant_id = 0) const uint CANONICAL = 0u;
+
+HLX_VIEWS(0, readonly restrict, uint, Words, words)
+layout(set = 0, binding = 1) readonly restrict buffer Chunks { uvec2 chunks[]; };
+layout(set = 0, binding = 2) writeonly restrict buffer Digests { uint digests[]; };
 
 uint next[16];  // The words of the block to come, as they are loaded.
 

@@ -2,10 +2,7 @@
 //
 // A shader defines HLX_OUT, the output's binding. Whoever stores a type of two bytes or one
 // stores whole words; the spare bytes of the last are zero.
-#ifndef HLX_STORED_GLSL
-#define HLX_STORED_GLSL
 
-#extension GL_EXT_control_flow_attributes : require
 #include "convert.glsl"
 
 // Ids of hlx_core::DType (and HLX_RAW16): of the arithmetic and of the output.
@@ -39,5 +36,3 @@ void hlx_store_quad(uint quad, uint n, uvec4 value) {
         for (uint j = 0u; j < n; ++j) out1[4u * quad + j] = bits[j];
     }
 }
-
-#endif

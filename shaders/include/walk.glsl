@@ -3,10 +3,6 @@
 // A shader defines HLX_OPERANDS, and HLX_DIMENSIONS, the most dimensions that its push constants
 // have room for. Place and stride are counted in elements from the start of the operand's binding;
 // they wrap, so that a stride may be negative.
-#ifndef HLX_WALK_GLSL
-#define HLX_WALK_GLSL
-
-#extension GL_EXT_control_flow_attributes : require
 
 // Dimensions of the walk, 1 or more.
 layout(constant_id = 990) const uint RANK = 1u;
@@ -64,5 +60,3 @@ void hlx_quad_places(uint first, uint n, out uvec3 place[4]) {
         }
     }
 }
-
-#endif

@@ -4,9 +4,6 @@
 // writes whole words of the result. The dimensions are those that x (without the axis) and the index
 // step through together. An index that is negative or not below n gives 0, and with FLAGGED
 // flag[0] becomes the lowest row-major number of such an index: an integer minimum shows no order.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 256) in;
@@ -28,13 +25,10 @@ layout(push_constant) uniform Push {
     uint index_strides[8];
 } push;
 
-layout(set = 0, binding = 0) readonly buffer X { uint x[]; };
-layout(set = 0, binding = 0) readonly buffer XVectors { uvec4 x_vectors[]; };
-layout(set = 0, binding = 1) readonly buffer Index { uint index[]; };
-layout(set = 0, binding = 1) readonly buffer IndexVectors { uvec4 index_vectors[]; };
+HLX_VECTORS(0, readonly, uint, X, x)
+HLX_VECTORS(1, readonly, uint, Index, index)
 layout(set = 0, binding = 2) buffer Flag { uint flag[]; };
-layout(set = 0, binding = 3) writeonly buffer Result { uint result[]; };
-layout(set = 0, binding = 3) writeonly buffer ResultVectors { uvec4 result_vectors[]; };
+HLX_VECTORS(3, writeonly, uint, Result, result)
 
 const uint A_WORD = 32u / BITS;
 

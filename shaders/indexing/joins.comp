@@ -1,6 +1,4 @@
 // Adds up the pieces of each target that has several, in order: a thread a target and line.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "segments.glsl"
 
 layout(set = 0, binding = 1) readonly restrict buffer Partials { uint partials[]; };

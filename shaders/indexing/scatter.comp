@@ -2,8 +2,6 @@
 //
 // winners [elements of target] holds the number + 1 of the source's element, in row-major order of
 // the index's shape, or 0. A thread has a word of the target; elements move as they are.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 256) in;

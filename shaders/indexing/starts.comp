@@ -1,6 +1,4 @@
 // Notes where each target's contributions begin: starts[key] = the first j with keys[j] = key.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "segments.glsl"
 
 layout(set = 0, binding = 1) restrict buffer Starts { uint starts[]; };

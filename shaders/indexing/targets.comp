@@ -3,8 +3,6 @@
 // With WINNERS, targets [elements of x] becomes at each place the largest number + 1 of an index that
 // chooses it (0 before: none): integers, so no order shows. Otherwise targets [count] becomes each
 // index's place. An index out of range chooses nothing (0xffffffff), and lowers flag[0] to its number.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 256) in;

@@ -1,6 +1,5 @@
 // What the kernels that prepare columns share: the matrices, and four neighbouring numbers of them. A file that includes this
 // one defines SOURCE_BINDING, and may say what the numbers are computed from (source.glsl).
-#include "../include/arith.glsl"
 #include "../include/integer.glsl"
 #include "source.glsl"
 
@@ -19,8 +18,7 @@ layout(push_constant) uniform Push {
     uint stride;     // from matrix to matrix
 } push;
 
-layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
-layout(set = 0, binding = 0) readonly restrict buffer XVectors { vec4 x_vectors[]; };
+HLX_VECTORS(0, readonly restrict, float, X, x)
 
 // Of a column and of a row.
 uint pieces() { return max((push.k + COLUMN_PIECE - 1u) / COLUMN_PIECE, 1u); }

@@ -1,9 +1,5 @@
 // Which rows of a matrix x, [rows, k], are zeros alone: counted: [rows], the exponent of zeros, else 0. A subnormal is zero, a
 // NaN is not. 32 threads have a row.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "../include/integer.glsl"
 
 layout(local_size_x = 256) in;
@@ -16,8 +12,7 @@ layout(push_constant) uniform Push {
     uint k;
 } push;
 
-layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
-layout(set = 0, binding = 0) readonly restrict buffer XVectors { vec4 x_vectors[]; };
+HLX_VECTORS(0, readonly restrict, float, X, x)
 layout(set = 0, binding = 1) writeonly restrict buffer Counted { int counted[]; };
 
 const uint ROWS = 8u;

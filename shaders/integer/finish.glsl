@@ -6,7 +6,6 @@
 //
 // a: [2, batch M, units], b: [groups N, units] of 16 digits each (prepare*.comp); exponents: [rows, pieces];
 // C: [batch, M, N], or TURNED [batch, N, M], from c_first on with its last rows c_row apart. BOUNDED products: tile.glsl.
-#include "../include/arith.glsl"
 #include "../include/integer.glsl"
 
 layout(constant_id = 0) const bool HAS_BIAS = false;
@@ -36,10 +35,8 @@ layout(set = 0, binding = 1) readonly restrict buffer AExponents { int a_exponen
 layout(set = 0, binding = 2) readonly restrict buffer B { uvec4 b[]; };
 layout(set = 0, binding = 3) readonly restrict buffer BExponents { int b_exponents[]; };
 layout(set = 0, binding = 4) readonly buffer Bias { float bias[]; };
-layout(set = 0, binding = 5) readonly buffer Extra { float extra[]; };
-layout(set = 0, binding = 5) readonly buffer ExtraVectors { vec4 extra_vectors[]; };
-layout(set = 0, binding = 6) buffer C { float c[]; };
-layout(set = 0, binding = 6) buffer CVectors { vec4 c_vectors[]; };
+HLX_VECTORS(5, readonly, float, Extra, extra)
+HLX_VECTORS(6, , float, C, c)
 layout(set = 0, binding = 7) readonly buffer Bounds { uint bounds[]; };
 
 #include "tile.glsl"

@@ -1,9 +1,6 @@
 // The largest magnitudes of the columns of groups of a matrix's rows (groups.glsl); tops has zeros before. A workgroup has 128
 // rows of 128 columns, a thread 16 rows of four: what it finds of a group joins the others' by atomics on integers, whose
 // order cannot show.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 #include "groups.glsl"
 
 layout(local_size_x = 256) in;

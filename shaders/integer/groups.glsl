@@ -1,6 +1,5 @@
 // What the kernels that prepare the columns of groups of rows share: the matrix, its groups, and four neighbouring numbers.
 // The rows of group g are those from bounds[g] to bounds[g + 1]; in a row of digits they begin at 64 (bounds[g] / 64 + g).
-#include "../include/arith.glsl"
 #include "../include/integer.glsl"
 
 // The number of columns is a multiple of four.
@@ -13,8 +12,7 @@ layout(push_constant) uniform Push {
     uint words;  // of a column in a plane
 } push;
 
-layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
-layout(set = 0, binding = 0) readonly restrict buffer XVectors { vec4 x_vectors[]; };
+HLX_VECTORS(0, readonly restrict, float, X, x)
 layout(set = 0, binding = 1) readonly restrict buffer Bounds { uint bounds[]; };
 
 // The first row of a group, and its first digit.

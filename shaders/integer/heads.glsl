@@ -3,8 +3,6 @@
 // word, zeros past k, then exponents [batch, heads, positions]. Wide rows have two planes, the upper digits first.
 // 32 threads have a row, of at most 256 numbers.
 // With TWICE the same rows follow narrow, in a buffer of their own.
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "../include/integer.glsl"
 
 layout(local_size_x = 256) in;
@@ -27,8 +25,7 @@ layout(push_constant) uniform Push {
     uint head_stride;
 } push;
 
-layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
-layout(set = 0, binding = 0) readonly restrict buffer XVectors { vec4 x_vectors[]; };
+HLX_VECTORS(0, readonly restrict, float, X, x)
 layout(set = 0, binding = 1) writeonly restrict buffer Prepared { uint prepared[]; };
 #ifdef TWICE
 layout(set = 0, binding = 2) writeonly restrict buffer Narrow { uint narrow[]; };

@@ -9,7 +9,6 @@
 #define RSTD found
 #endif
 #define HLX_REDUCTIONS 2
-#include "../include/arith.glsl"
 #include "../include/math.glsl"
 #include "../include/integer.glsl"
 #include "../norm/kind.glsl"
@@ -21,8 +20,7 @@ const uint HLX_THREADS = 32u;
 // cols is a multiple of four.
 layout(constant_id = 4) const bool VECTORS = false;
 
-layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
-layout(set = 0, binding = 0) readonly restrict buffer XVectors { vec4 x_vectors[]; };
+HLX_VECTORS(0, readonly restrict, float, X, x)
 layout(set = 0, binding = 1) readonly restrict buffer Weight { float weight[]; };
 layout(set = 0, binding = 2) readonly restrict buffer Bias { float bias[]; };
 layout(set = 0, binding = 3) writeonly restrict buffer Digits { uint digits[]; };

@@ -1,8 +1,5 @@
 // The product of prepared operands (finish.glsl) in plain integer arithmetic, for every device: 16 x 64 results a
 // workgroup, four of neighbouring columns a thread.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 #include "finish.glsl"
 #include "plain_dot.glsl"
 

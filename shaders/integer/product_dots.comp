@@ -1,8 +1,5 @@
 // The product of prepared operands (finish.glsl) by dot products of four bytes: 64 x 64 results a workgroup, 4 x 4 a thread,
 // whose columns are neighbours.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 #include "finish.glsl"
 #include "byte_dot.glsl"
 

@@ -2,7 +2,6 @@
 // b they read from end to end, with up to four rows of a. A workgroup has 16 columns; those that read the same columns for other
 // rows follow each other. The sums of a column's threads are
 // added up in shared memory: no order shows. With DOTS by dot products of four bytes.
-#extension GL_EXT_control_flow_attributes : require
 #include "finish.glsl"
 #ifdef DOTS
 #include "byte_dot.glsl"

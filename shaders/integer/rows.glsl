@@ -2,8 +2,6 @@
 // by it. x: matrices [matrix_rows, k]; digits: [planes, rows, words], four of 8 bits a word, zeros past k; exponents: [rows, pieces].
 // Wide rows have two planes, the upper digits first. A piece's threads hold it until they know its largest magnitude.
 // What the numbers are computed from, if not themselves, is said by source.glsl.
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "../include/integer.glsl"
 #define SOURCE_BINDING 3
 #include "source.glsl"
@@ -24,8 +22,7 @@ layout(push_constant) uniform Push {
     uint stride;
 } push;
 
-layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
-layout(set = 0, binding = 0) readonly restrict buffer XVectors { vec4 x_vectors[]; };
+HLX_VECTORS(0, readonly restrict, float, X, x)
 layout(set = 0, binding = 1) writeonly restrict buffer Digits { uint digits[]; };
 layout(set = 0, binding = 2) writeonly restrict buffer Exponents { int exponents[]; };
 

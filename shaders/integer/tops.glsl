@@ -1,7 +1,6 @@
 // The largest magnitudes of the columns of matrices x: [outer, k, columns], by pieces, and with WITH_ROWS those of their
 // rows; tops (columns.glsl) has zeros before. A workgroup has 64 rows of 128 columns. What it finds is joined by atomics on
 // integers, whose order cannot show.
-#extension GL_EXT_control_flow_attributes : require
 #define SOURCE_BINDING 3
 #include "columns.glsl"
 

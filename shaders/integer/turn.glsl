@@ -3,7 +3,6 @@
 // WITH_ROWS also the rows: row_digits: [planes, outer k, row_words], row_exponents: [outer k, row pieces]. A workgroup has
 // tiles of 128 rows and 32 columns, which turn in shared memory: one, or all of short columns, whose largest magnitudes it
 // finds by itself.
-#extension GL_EXT_control_flow_attributes : require
 #ifdef WITH_ROWS
 #define SOURCE_BINDING 6
 #else

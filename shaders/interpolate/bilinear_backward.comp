@@ -1,9 +1,6 @@
 // The gradient of bilinear interpolation: dx[plane, iy, ix] = chain of fma(wy wx, dy, acc) over the
 // outputs that it is a source of, in row-major order from +0; then -0 becomes +0. wy is the weight
 // of row iy in output row oy, the sum of both weights where the row is both sources.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #include "places.glsl"
 
 layout(set = 0, binding = 0) readonly restrict buffer Dy { float dy[]; };

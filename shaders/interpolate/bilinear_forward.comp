@@ -1,8 +1,5 @@
 // Bilinear interpolation: with weights (l, r) of the left and right, (t, b) of the upper and lower
 // input, y = fma(b, fma(r, x11, l x10), t fma(r, x01, l x00)).
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #include "places.glsl"
 
 layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };

@@ -1,8 +1,5 @@
 // The gradient of nearest interpolation: dx[plane, iy, ix] = sum of dy over the outputs whose source
 // it is, a chain of additions in row-major order from +0; then -0 becomes +0.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #include "places.glsl"
 
 layout(set = 0, binding = 0) readonly restrict buffer Dy { float dy[]; };

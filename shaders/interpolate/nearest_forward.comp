@@ -1,7 +1,4 @@
 // Nearest interpolation: y[plane, oy, ox] = x[plane, source of oy, source of ox].
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #include "places.glsl"
 
 layout(set = 0, binding = 0) readonly restrict buffer X { uint x[]; };

@@ -13,11 +13,9 @@ layout(constant_id = 9) const uint KIND = 0;
 // Modules that write extra (EPILOGUE is 2) are apart from those that read it: a binding that a module
 // may write counts as written in every launch of it.
 #ifdef WRITES_EXTRA
-layout(set = 0, binding = 4) writeonly buffer Extra { float extra[]; };
-layout(set = 0, binding = 4) writeonly buffer ExtraVectors { vec4 extra_vectors[]; };
+HLX_VECTORS(4, writeonly, float, Extra, extra)
 #else
-layout(set = 0, binding = 4) readonly buffer Extra { float extra[]; };
-layout(set = 0, binding = 4) readonly buffer ExtraVectors { vec4 extra_vectors[]; };
+HLX_VECTORS(4, readonly, float, Extra, extra)
 #endif
 
 #ifdef WRITES_EXTRA

@@ -18,7 +18,6 @@
 //   NORMED: (A[m,k] rstd[m]) gain[k], rstd = 1 / sqrt((sum_k A[m,k]^2) / K + eps), the sum in the order of
 //     include/reduce.glsl, computed by every workgroup while its first tiles of W are under way;
 //   GATED: silu(A[m,k]) up[m,k].
-#extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 #include "../include/element.glsl"
 #ifdef NORMED

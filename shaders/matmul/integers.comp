@@ -1,7 +1,5 @@
 // Products of matrices of 32-bit integers, which wrap: c[m, n] = sum over k of a[m, k] b[k, n], for
 // each matrix of a batch. A workgroup has a tile of 16 x 16 sums; no order shows.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 256) in;

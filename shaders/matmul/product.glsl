@@ -10,7 +10,6 @@
 // the other is filled, and the loop is written out for both. The last step's operands are loaded,
 // and kept, once more rather than asking whether there is another step. Terms past K are
 // fma(0, 0, acc), which changes nothing but the sign of a zero.
-#extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 
 layout(constant_id = 0) const bool TRANS_A = false;
@@ -38,13 +37,10 @@ layout(push_constant) uniform Push {
     float scalar;
 } push;
 
-layout(set = 0, binding = 0) readonly buffer A { float a[]; };
-layout(set = 0, binding = 0) readonly buffer AVectors { vec4 a_vectors[]; };
-layout(set = 0, binding = 1) readonly buffer B { float b[]; };
-layout(set = 0, binding = 1) readonly buffer BVectors { vec4 b_vectors[]; };
+HLX_VECTORS(0, readonly, float, A, a)
+HLX_VECTORS(1, readonly, float, B, b)
 layout(set = 0, binding = 2) readonly buffer Bias { float bias[]; };
-layout(set = 0, binding = 3) buffer C { float c[]; };
-layout(set = 0, binding = 3) buffer CVectors { vec4 c_vectors[]; };
+HLX_VECTORS(3, , float, C, c)
 
 #include "tile.glsl"
 

@@ -65,6 +65,15 @@ uint left_of(uint at, uint end) {
         }                                                                                         \
     }
 
+// Stores v as four elements of x from `at` on, the i-th of which counts where first + i < end. All or none count where the
+// buffer has whole vectors.
+#define HLX_STORE_FOUR(i, whole, x, at, first, end, v) \
+    if (whole) { \
+        if ((first) < (end)) x##_vectors[(at) >> 2] = v; \
+    } else { \
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) if ((first) + i < (end)) x[(at) + i] = v[i]; \
+    }
+
 // The thread's row i and its columns' vector g, of C.
 #define ROW_OF(i) (corner.x + 4u * (unit.x + ((i) / 4u) * WARP_M) + (i) % 4u)
 #define COLUMN_OF(g) (corner.y + 4u * (unit.y + (g) * WARP_N))

@@ -1,7 +1,4 @@
 // Derivative of the squared error: dx[i] = 2 (x[i] - b[i]) * scale[0].
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #define HLX_BINARY
 #include "../include/map.glsl"
 

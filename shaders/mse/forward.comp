@@ -1,7 +1,4 @@
 // Squared error of each element: loss[i] = (x[i] - b[i])^2, x the prediction, b the target.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #define HLX_BINARY
 #include "../include/map.glsl"
 

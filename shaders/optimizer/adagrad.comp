@@ -1,9 +1,5 @@
 // Adagrad, as torch.optim.Adagrad; lr is already divided by 1 + (t - 1) lr_decay:
 //   g = clip g + lambda p;   s = s + g^2;   p = p - lr g / (sqrt(s) + eps).
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "../include/math.glsl"
 #include "hyper.glsl"
 

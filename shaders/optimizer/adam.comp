@@ -2,10 +2,6 @@
 //   g = clip g;   Adam: g = g + lambda p;   AdamW: p = (1 - lr lambda) p
 //   m = m + (1 - beta1) (g - m);   v = beta2 v + (1 - beta2) g^2
 //   p = p - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps).
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "../include/math.glsl"
 #include "hyper.glsl"
 

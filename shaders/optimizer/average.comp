@@ -1,9 +1,5 @@
 // An exponential moving average e of the parameters, which are read in the gradient's place, as
 // torch.optim.swa_utils.get_ema_multi_avg_fn: e = e + (1 - decay) (p - e); 1 - decay is 1 - beta1.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "hyper.glsl"
 
 void advance(uint at, float p, inout float e, inout float a, inout float b, inout float c) {

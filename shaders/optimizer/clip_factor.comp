@@ -1,8 +1,5 @@
 // The factor that brings a gradient's norm down to max_norm, as torch.nn.utils.clip_grad_norm_:
 //   factor = min(1, max_norm / (norm + 1e-6)); NaN if the norm is NaN.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #include "../include/math.glsl"
 
 layout(local_size_x = 1) in;

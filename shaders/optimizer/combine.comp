@@ -1,7 +1,4 @@
 // One combination of a Newton-Schulz step: y = fma(ALPHA, x, BETA y).
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #define HLX_IN_PLACE
 #include "../include/map.glsl"
 

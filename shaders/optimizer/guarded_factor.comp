@@ -1,8 +1,5 @@
 // The factor of clip_factor.comp, or -1 where the step is to be skipped: the norm, or one of the watched
 // words, is NaN or infinite.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #include "../include/math.glsl"
 
 layout(local_size_x = 1) in;

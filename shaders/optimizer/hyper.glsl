@@ -1,6 +1,7 @@
 // What every optimizer reads besides its tensors: rows of numbers, one a group of parameters, in the
 // order of Hyper::to_words (crates/hlx-kernels/src/optimizer/hyper.rs), the factor that clips the
 // gradient, and the row of each block of 64 elements.
+#include "../include/arith.glsl"
 
 layout(constant_id = 1) const uint GROUPED = 0u;  // 0: all elements have the row push.row
 

@@ -1,10 +1,6 @@
 // Lion (Chen et al. 2023, "Symbolic discovery of optimization algorithms", algorithm 2):
 //   g = clip g;   u = sign(m + (1 - beta1) (g - m));   m = m + (1 - beta2) (g - m)
 //   p = (1 - lr lambda) p - lr u.   The sign of a zero of either sign is 0, that of NaN is NaN.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "hyper.glsl"
 
 void advance(uint at, float gradient, inout float p, inout float m, inout float unused, inout float unused_too) {

@@ -1,9 +1,5 @@
 // Muon's step along an orthogonal matrix o, which is read in the gradient's place:
 //   p = (1 - lr lambda) p - lr o.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "hyper.glsl"
 
 void advance(uint at, float o, inout float p, inout float a, inout float b, inout float c) {

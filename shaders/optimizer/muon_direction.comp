@@ -1,10 +1,6 @@
 // The matrix that Muon makes orthogonal, as torch.optim.Muon:
 //   g = clip g;   m = m + (1 - mu) (g - m);   u = m, or g + mu (m - g) with NESTEROV.
 // u is written in the place of the parameters of the other steps; 1 - mu is 1 - beta1.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "hyper.glsl"
 
 layout(constant_id = 0) const uint NESTEROV = 0u;

@@ -3,8 +3,6 @@
 //   with HLX_CENTERED: mu = mu + (1 - alpha) (g - mu), r = max(s - mu^2, 0);   else r = s
 //   d = g / (sqrt(r) + eps);   with HLX_MOMENTUM: m = momentum m + d, d = m;   p = p - lr d.
 // The state is s, then m, then mu.
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "../include/math.glsl"
 #include "hyper.glsl"
 

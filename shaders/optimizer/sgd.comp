@@ -1,9 +1,5 @@
 // Stochastic gradient descent without momentum, as torch.optim.SGD:
 //   d = clip g + lambda p;   p = p - lr d.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "hyper.glsl"
 
 void advance(uint at, float gradient, inout float p, inout float a, inout float b, inout float c) {

@@ -1,10 +1,6 @@
 // Stochastic gradient descent with momentum, as torch.optim.SGD:
 //   d = clip g + lambda p;   m = mu m + (1 - dampening) d, without dampening in the first step
 //   d = m, or d + mu m with NESTEROV;   p = p - lr d.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "../include/arith.glsl"
 #include "hyper.glsl"
 
 layout(constant_id = 0) const uint NESTEROV = 0u;

@@ -8,22 +8,25 @@
 
 layout(local_size_x = 256) in;
 
-layout(set = 0, binding = 0) readonly restrict buffer Gradient4 { vec4 g4[]; };
-layout(set = 0, binding = 0) readonly restrict buffer Gradient1 { float g1[]; };
-layout(set = 0, binding = 4) restrict buffer Parameter4 { vec4 p4[]; };
-layout(set = 0, binding = 4) restrict buffer Parameter1 { float p1[]; };
-#if HLX_STATES > 0
-layout(set = 0, binding = 5) restrict buffer First4 { vec4 a4[]; };
-layout(set = 0, binding = 5) restrict buffer First1 { float a1[]; };
+HLX_VIEWS(0, readonly restrict, float, Gradient, g)
+HLX_VIEWS(4, restrict, float, Parameter, p)
+// DO for each of the state's buffers.
+#if HLX_STATES == 0
+#define EACH_STATE(DO)
+#elif HLX_STATES == 1
+#define EACH_STATE(DO) DO(5, First, a)
+#elif HLX_STATES == 2
+#define EACH_STATE(DO) DO(5, First, a) DO(6, Second, b)
+#else
+#define EACH_STATE(DO) DO(5, First, a) DO(6, Second, b) DO(7, Third, c)
 #endif
-#if HLX_STATES > 1
-layout(set = 0, binding = 6) restrict buffer Second4 { vec4 b4[]; };
-layout(set = 0, binding = 6) restrict buffer Second1 { float b1[]; };
-#endif
-#if HLX_STATES > 2
-layout(set = 0, binding = 7) restrict buffer Third4 { vec4 c4[]; };
-layout(set = 0, binding = 7) restrict buffer Third1 { float c1[]; };
-#endif
+#define DECLARE(place, X, x) HLX_VIEWS(place, restrict, float, X, x)
+#define LOAD_FOUR(place, X, x) x = x##4[i];
+#define LOAD_ONE(place, X, x) x = x##1[i];
+#define STORE_FOUR(place, X, x) x##4[i] = x;
+#define STORE_ONE(place, X, x) x##1[i] = x;
+
+EACH_STATE(DECLARE)
 
 void step_four(uint i) {
     uint at = numbers_of(4u * i);
@@ -33,26 +36,10 @@ void step_four(uint i) {
     precise vec4 a = vec4(0.0);
     precise vec4 b = vec4(0.0);
     precise vec4 c = vec4(0.0);
-#if HLX_STATES > 0
-    a = a4[i];
-#endif
-#if HLX_STATES > 1
-    b = b4[i];
-#endif
-#if HLX_STATES > 2
-    c = c4[i];
-#endif
+    EACH_STATE(LOAD_FOUR)
     [[unroll]] for (uint j = 0u; j < 4u; ++j) advance(at, g[j], p[j], a[j], b[j], c[j]);
     p4[i] = p;
-#if HLX_STATES > 0
-    a4[i] = a;
-#endif
-#if HLX_STATES > 1
-    b4[i] = b;
-#endif
-#if HLX_STATES > 2
-    c4[i] = c;
-#endif
+    EACH_STATE(STORE_FOUR)
 }
 
 void step_one(uint i) {
@@ -62,26 +49,10 @@ void step_one(uint i) {
     precise float a = 0.0;
     precise float b = 0.0;
     precise float c = 0.0;
-#if HLX_STATES > 0
-    a = a1[i];
-#endif
-#if HLX_STATES > 1
-    b = b1[i];
-#endif
-#if HLX_STATES > 2
-    c = c1[i];
-#endif
+    EACH_STATE(LOAD_ONE)
     advance(at, g1[i], p, a, b, c);
     p1[i] = p;
-#if HLX_STATES > 0
-    a1[i] = a;
-#endif
-#if HLX_STATES > 1
-    b1[i] = b;
-#endif
-#if HLX_STATES > 2
-    c1[i] = c;
-#endif
+    EACH_STATE(STORE_ONE)
 }
 
 void main() {

@@ -1,8 +1,5 @@
 // Eight independent chains of multiply-adds an element, to measure the device's arithmetic:
 // v_j = x[i] + j, then `steps` times v_j = fma(v_j, factor, term), and y[i] = their sum in a tree.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 256) in;

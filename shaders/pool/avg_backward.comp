@@ -1,7 +1,5 @@
 // The gradient of average pooling: dx[plane, iy, ix] = sum of dy[plane, oy, ox] / divisor over the
 // windows that see the element, a chain of additions in row-major order from +0; then -0 becomes +0.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/math.glsl"
 #include "average.glsl"
 

@@ -1,7 +1,5 @@
 // Average pooling: y[plane, oy, ox] = sum of the window / divisor; the sum is a chain of additions
 // in row-major order from +0, in which -0 becomes +0 at the end.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/math.glsl"
 #include "average.glsl"
 

@@ -1,8 +1,5 @@
 // The gradient of maximum pooling: dx[plane, iy, ix] = sum of dy over the windows that took the
 // element, a chain of additions in row-major order of the windows from +0; then -0 becomes +0.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #include "windows.glsl"
 
 layout(set = 0, binding = 0) readonly restrict buffer Dy { float dy[]; };

@@ -2,9 +2,6 @@
 // equal ones (zeros of either sign are) the first is taken; NaN is larger than all, the last NaN's
 // place is kept. A window that sees no element gives its type's least (minus infinity) and the place
 // 2^32 - 1.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #include "windows.glsl"
 
 layout(constant_id = 1) const uint TYPE = 0u;  // 0: f32, 1: i32, 2: u32

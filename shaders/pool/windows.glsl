@@ -2,11 +2,10 @@
 //
 // Output o sees the inputs o stride - padding + t dilation, t below the kernel's extent, that are
 // inside; with ADAPTIVE, those from floor(o I / O) to before ceil((o + 1) I / O).
+#include "../include/planes.glsl"
 
 // Windows cut the input into parts of about equal length.
 layout(constant_id = 0) const bool ADAPTIVE = false;
-
-#include "../include/planes.glsl"
 
 layout(push_constant) uniform Push {
     uint count;

@@ -3,8 +3,6 @@
 // Operations 0 to 2 are the device's bare instructions and tell whether it fuses and flushes by
 // itself; the rest are HLX's own functions, which must give the bits of their Rust twins.
 #version 450
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #include "../include/math.glsl"
 
 layout(local_size_x = 64) in;

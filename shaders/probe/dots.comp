@@ -1,5 +1,4 @@
 // Dot products of four signed bytes: out[i] = the sum of those of words[4 i] .. with words[4 (i + 64)] .., of 64 quads each.
-#version 460
 #extension GL_EXT_integer_dot_product : require
 
 layout(local_size_x = 64) in;

@@ -1,9 +1,6 @@
 // The start-up probe's reduction: out[row] = sum of x[row, 0..cols], in the order that
 // docs/numerics.md states for rows. Values of very different size show any other order.
 #version 450
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
-#include "../include/math.glsl"
 #include "../include/reduce.glsl"
 
 layout(push_constant) uniform Push { uint rows; uint cols; } push;

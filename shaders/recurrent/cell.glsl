@@ -5,6 +5,7 @@
 // HLX_GATES, the number W, includes this file, and then defines
 //   void step(uint row, uint sample_row, uint unit)
 // for the sample's row of this position, (sample T + t), and its row of the step, the sample.
+#include "../include/math.glsl"
 
 layout(local_size_x = 256) in;
 

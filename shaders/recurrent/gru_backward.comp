@@ -1,10 +1,6 @@
 // A step of a GRU backward; formulas in recurrent.rs.
 //   gates [B, T, 4, H]; out, dout [B, T, H]; first_hidden, dhidden [B, H]; dstep [B, 3, H];
 //   dx, dfrom_hidden [B, T, 3, H].
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
-#include "../include/math.glsl"
 #define HLX_GATES 3u
 #include "cell.glsl"
 

@@ -1,9 +1,5 @@
 // A step of a GRU; formulas in recurrent.rs.
 //   x [B, T, 3, H]; from_hidden [B, 3, H]; hidden [B, H]; gates [B, T, 4, H]; out [B, T, H].
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
-#include "../include/math.glsl"
 #define HLX_GATES 3u
 #include "cell.glsl"
 

@@ -1,10 +1,6 @@
 // A step of an LSTM backward; formulas in recurrent.rs.
 //   gates, dgates [B, T, 4, H]; out, dout [2, B, T, H]: h, then c; first_cell, dhidden, dcell [B, H];
 //   dstep [B, 4, H].
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
-#include "../include/math.glsl"
 #define HLX_GATES 4u
 #include "cell.glsl"
 

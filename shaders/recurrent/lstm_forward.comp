@@ -1,9 +1,5 @@
 // A step of an LSTM; formulas in recurrent.rs.
 //   x, gates [B, T, 4, H]; from_hidden [B, 4, H]; cell, hidden [B, H]; out [2, B, T, H]: h, then c.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
-#include "../include/math.glsl"
 #define HLX_GATES 4u
 #include "cell.glsl"
 

@@ -4,7 +4,6 @@
 // What counts is how many processors have a part, and the time of a term. A workgroup of 128 threads
 // has 16 rows of COLUMNS columns, a thread ROWS rows of one column. TERMS terms at a time lie in shared
 // memory, while the next ones are on their way to registers. Terms past K are fma(0, 0, acc).
-#extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 128) in;
@@ -19,8 +18,7 @@ layout(push_constant) uniform Push {
     uint k;
 } push;
 
-layout(set = 0, binding = 0) readonly buffer X { float x[]; };
-layout(set = 0, binding = 0) readonly buffer XVectors { vec4 x_vectors[]; };
+HLX_VECTORS(0, readonly, float, X, x)
 layout(set = 0, binding = 1) readonly buffer Weight { float w[]; };
 layout(set = 0, binding = 2) readonly buffer Bias { float bias[]; };
 layout(set = 0, binding = 3) buffer Y { float y[]; };

@@ -2,9 +2,6 @@
 //
 // One chain an element of result [shards, cols]; it starts from +0, or with CONTINUE from the
 // stored value.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
 #define HLX_CHAINS 1
 #include "../include/columns.glsl"
 

@@ -3,8 +3,6 @@
 // Neighbours are added, then neighbouring sums, and so on; an odd one out passes to the next
 // level as it is. With CONTINUE the sum is added to the stored value. A thread has four elements,
 // in vectors where n is a multiple of four.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 256) in;
@@ -15,10 +13,8 @@ layout(push_constant) uniform Push {
     uint n;
 } push;
 
-layout(set = 0, binding = 0) readonly restrict buffer Partials1 { float partials1[]; };
-layout(set = 0, binding = 0) readonly restrict buffer Partials4 { vec4 partials4[]; };
-layout(set = 0, binding = 1) restrict buffer Result1 { float result1[]; };
-layout(set = 0, binding = 1) restrict buffer Result4 { vec4 result4[]; };
+HLX_VIEWS(0, readonly restrict, float, Partials, partials)
+HLX_VIEWS(1, restrict, float, Result, result)
 
 // The sum of 2^level neighbours, reached by adding equals as a binary counter carries.
 float shard_tree(uint element) {

@@ -1,6 +1,4 @@
 // Packs words of 0 and 1 into a bool tensor, four bytes a word: one thread a word of it.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 256) in;

@@ -14,17 +14,13 @@
 // A shader defines STATE (what a lane holds) before, and then nothing(), load(at, row),
 // join(state, state) and store(item, state). It may define LATER(state, term), how a lane joins the
 // next of its terms, and FIRST(row), what it holds before one that is not before this row.
-#ifndef HLX_PIECES_GLSL
-#define HLX_PIECES_GLSL
 
 #ifndef LATER
 #define LATER(state, term) join(state, term)
 #define FIRST(row) nothing()
 #endif
 
-#extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
-#include "../include/element.glsl"
 #include "../include/order_key.glsl"
 
 layout(local_size_x = 256, local_size_x_id = 0) in;
@@ -120,5 +116,3 @@ void main() {
     }
     if (lane == 0u && item < push.items) store(item, total);
 }
-
-#endif

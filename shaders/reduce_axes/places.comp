@@ -3,8 +3,6 @@
 // Terms are compared by the keys of order_key.glsl (all bits turned for the smallest; NaN first in
 // both cases), and among equal keys the lower place wins. With PAIRS, x holds keys of the pass
 // before and places their places. result_keys [items] is left alone by the last pass (LAST).
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #define STATE uvec2
 #define LATER(state, term) later(state, term)
 #define FIRST(row) before(row)

@@ -4,8 +4,6 @@
 // Maxima and minima go by the keys of order_key.glsl, those of a minimum with all bits turned: a
 // NaN among the terms gives NaN, and a zero of either sign +0. `any` is the maximum of "is not
 // zero", and `all` is 1 minus the maximum of "is zero". A float sum of zero is +0.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #define STATE uint
 #include "pieces.glsl"
 

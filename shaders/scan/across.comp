@@ -1,7 +1,5 @@
 // Running sums or products along an outer axis: a thread an item, neighbouring threads on
 // neighbouring lines, AHEAD loads of a thread under way together.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "scan.glsl"
 
 void main() {

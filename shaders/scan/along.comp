@@ -2,8 +2,6 @@
 //
 // A workgroup has 32 items. All its threads load a tile of 64 elements of each, one thread an item
 // makes the chain through the tile, and all threads store it.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "scan.glsl"
 
 const uint ROWS = 32u;

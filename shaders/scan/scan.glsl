@@ -6,7 +6,6 @@
 // (line / inner) n inner + row inner + line mod inner. With BEFORE, before [items] holds the
 // running totals of the items, of which an item takes the last one's. A float sum of zero is +0:
 // compilers drop the chain's first addition, whose only trace is a zero's sign.
-#extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 256) in;

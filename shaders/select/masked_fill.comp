@@ -1,7 +1,5 @@
 // A value where a mask holds: out[i] = mask[i] ? value : x[i]; the value is parameter 0, in the
 // bits of the type that is copied.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #define HLX_OPERANDS 2
 #include "../include/elements.glsl"
 

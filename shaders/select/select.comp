@@ -1,6 +1,4 @@
 // One of two operands by a condition: out[i] = condition[i] ? a[i] : b[i].
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #define HLX_OPERANDS 3
 #include "../include/elements.glsl"
 

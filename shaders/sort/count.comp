@@ -1,6 +1,4 @@
 // Counts the digits of each block: counts [lines, 16, blocks]. Integer sums, so no order shows.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "radix.glsl"
 
 layout(set = 0, binding = 1) writeonly restrict buffer Counts { uint counts[]; };

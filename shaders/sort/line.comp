@@ -6,8 +6,6 @@
 // lies before each thread's first pair of a digit, the upper halves behind the sum of the lower ones.
 // Then the pairs go to their ranks through shared memory. All counters, sums and pairs take turns in
 // the same 16 KiB. results.glsl says what is written.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "sort.glsl"
 #include "results.glsl"
 

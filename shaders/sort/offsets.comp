@@ -1,8 +1,5 @@
 // Turns the counts of each line [16, blocks] into where its digits' elements of each block begin:
 // the sum of all counts before, in place. A workgroup a line, 2,048 counts at a time.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 256) in;

@@ -3,8 +3,6 @@
 // ROW is a power of two, n or more; a workgroup has the lines that fit into 512 pairs, or one. Pairs
 // past a line's end come last. Bitonic sort: K. Batcher, *Sorting networks and their applications*,
 // 1968. results.glsl says what is written.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "sort.glsl"
 #include "results.glsl"
 

@@ -3,8 +3,6 @@
 // scan over the threads, of two counters of 16 bits a word.
 //
 // With LAST the places go to result [lines, k], and nowhere else.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "radix.glsl"
 
 layout(constant_id = 3) const uint LAST = 0u;

@@ -6,7 +6,6 @@
 // Result j of a line lies at (line / inner) k inner + j inner + line mod inner, for j < k.
 #extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
-#include "../include/element.glsl"
 #include "../include/order_key.glsl"
 
 layout(local_size_x = 256) in;

@@ -8,8 +8,6 @@
 // With FIRST pairs are made of x, and a pair's place is its position; otherwise they are read from
 // keys and places [lines, n]. With LAST a line has one piece, and results.glsl says what is written;
 // otherwise keys and places go to second and result [lines, pieces, k].
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "sort.glsl"
 #include "results.glsl"
 

@@ -1,6 +1,5 @@
 // A matrix transposed, word by word: y[c, r] = x[r, c]. A workgroup turns a tile of 32 x 32 in
 // shared memory, so that rows are read, and rows are written, by neighbouring threads.
-#version 460
 
 #define TILE 32u
 #define ROWS 8u

@@ -4,14 +4,10 @@
 // The prefix is one block, so that hashing starts from a state that the host gives. Words are
 // bytes in little-endian order; with CANONICAL every NaN is read as 0x7fc00000. A thread hashes a
 // chunk by itself, and loads its next block while it works on one. start is a multiple of 4.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 #include "../include/sha256.glsl"
 
 layout(local_size_x = 32) in;
-layout(constant_id = 0) const uint CANONICAL = 0u;
 
 layout(push_constant) uniform Push {
     uint state[8];  // SHA-256's state after the prefix.
@@ -19,10 +15,14 @@ layout(push_constant) uniform Push {
     uint first;     // The place of their first digest.
 } push;
 
-layout(set = 0, binding = 0) readonly restrict buffer Words1 { uint words1[]; };
-layout(set = 0, binding = 0) readonly restrict buffer Words4 { uvec4 words4[]; };
-layout(set = 0, binding = 1) readonly restrict buffer Chunks { uvec2 chunks[]; };
-layout(set = 0, binding = 2) writeonly restrict buffer Digests { uint digests[]; };
+#define FIRST(a, b, c, d, e, f, g, h, k, w) SHA256_ROUND(a, b, c, d, e, f, g, h, (k + sha256_block[(w) & 15]))
+#define LATER(a, b, c, d, e, f, g, h, k, w) SHA256_SCHEDULE(w) FIRST(a, b, c, d, e, f, g, h, k, w)
+
+void sha256_compress() {
+    SHA256_VARIABLES
+    SHA256_STEPS(FIRST, LATER)
+    SHA256_ADD_VARIABLES
+}
 
 #include "../include/sha256_message.glsl"
 

@@ -56,8 +56,7 @@ fn parse(line: &str) -> Option<Kind> {
 fn glsl(kinds: &[Kind]) -> String {
     let mut text = String::from(
         "// The activation that the constant KIND picks, by its place in activations.txt; NaN if it is none.\n\
-         // Written by `cargo xtask shaders`. A shader includes activation.glsl and declares KIND first.\n\
-         #ifndef HLX_ACTIVATION_KINDS_GLSL\n#define HLX_ACTIVATION_KINDS_GLSL\n",
+         // Written by `cargo xtask shaders`. A shader includes activation.glsl and declares KIND first.\n",
     );
     for (direction, parameters, arguments) in [
         ("forward", "float x", "x"),
@@ -72,7 +71,6 @@ fn glsl(kinds: &[Kind]) -> String {
         }
         text.push_str("    return uintBitsToFloat(HLX_NAN);\n}\n");
     }
-    text.push_str("\n#endif\n");
     text
 }
 
@@ -93,8 +91,6 @@ fn backward(name: &str) -> String {
 fn comp(formula: &str, name: &str, define: &str, apply: &str) -> String {
     format!(
         "// {formula} of {name}: see include/activation.glsl.\n\
-         #version 460\n\
-         #extension GL_GOOGLE_include_directive : require\n\
          #include \"activation.glsl\"\n\
          {define}#include \"map.glsl\"\n\n\
          {apply}\n"

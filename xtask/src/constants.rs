@@ -25,7 +25,7 @@ pub fn generate(root: &Path, check: bool) -> Result<(), String> {
     let text = fs::read_to_string(root.join(LIST)).map_err(|error| format!("{LIST}: {error}"))?;
     let mut glsl = String::from(
         "// Constants of HLX arithmetic, written by `cargo xtask shaders` from constants.txt.\n\
-         #ifndef HLX_CONSTANTS_GLSL\n#define HLX_CONSTANTS_GLSL\n",
+         \n",
     );
     let mut rust = String::from(
         "//! Constants of HLX arithmetic, written by `cargo xtask shaders` from\n\
@@ -41,7 +41,6 @@ pub fn generate(root: &Path, check: bool) -> Result<(), String> {
         glsl.push_str(&glsl_line(&constant));
         rust.push_str(&rust_line(&constant));
     }
-    glsl.push_str("\n#endif\n");
     write_or_compare(root, GLSL, &glsl, check)?;
     write_or_compare(root, RUST, &rust, check)
 }
@@ -83,25 +82,16 @@ fn decimal(bits: u32) -> String {
     }
 }
 
-fn comment_line(prefix: &str, constant: &Constant) -> String {
-    if constant.comment.is_empty() {
-        String::new()
-    } else {
-        format!("{prefix} {}\n", constant.comment)
-    }
-}
-
 fn glsl_line(constant: &Constant) -> String {
-    let comment = comment_line("//", constant);
     let Constant { name, bits, .. } = constant;
-    if constant.is_float {
-        format!(
-            "{comment}const float HLX_{name} = {}; // 0x{bits:08x}\n",
-            decimal(*bits)
-        )
-    } else {
-        format!("{comment}const uint HLX_{name} = 0x{bits:08x}u;\n")
+    let mut line = match constant.is_float {
+        true => format!("const float HLX_{name} = {};", decimal(*bits)),
+        false => format!("const uint HLX_{name} = 0x{bits:08x}u;"),
+    };
+    if !constant.comment.is_empty() {
+        line += &format!(" // {}", constant.comment);
     }
+    line + "\n"
 }
 
 fn rust_line(constant: &Constant) -> String {
@@ -109,7 +99,7 @@ fn rust_line(constant: &Constant) -> String {
     let comment = if constant.comment.is_empty() {
         "/// See the constant above.\n".to_owned()
     } else {
-        comment_line("///", constant)
+        format!("/// {}\n", constant.comment)
     };
     if constant.is_float {
         format!(

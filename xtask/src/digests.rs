@@ -98,7 +98,28 @@ pub fn shaders(root: &Path) -> Result<Vec<Shader>, String> {
         let (source, origin) = (files::text(&path)?, files::relative(root, &path));
         add(name, source, (folder_of(path), origin))?;
     }
-    Ok(shaders.into_values().collect())
+    let mut shaders: Vec<Shader> = shaders.into_values().collect();
+    for shader in &mut shaders {
+        shader.source = with_prologue(&shader.source, &text_of(root, shader)?);
+    }
+    Ok(shaders)
+}
+
+/// A source behind the lines that no source need have: the version, and the extensions that the text, of the source and
+/// what it includes, uses.
+fn with_prologue(source: &str, text: &[u8]) -> String {
+    const EXTENSIONS: [(&str, &str); 2] = [
+        ("\n#include ", "GL_GOOGLE_include_directive"),
+        ("[[", "GL_EXT_control_flow_attributes"),
+    ];
+    let text = String::from_utf8_lossy(text);
+    let named = source.lines().find(|line| line.starts_with("#version"));
+    let version = named.unwrap_or("#version 460");
+    let mut lines = format!("{version}\n");
+    for (_, name) in EXTENSIONS.iter().filter(|(sign, _)| text.contains(sign)) {
+        lines += &format!("#extension {name} : require\n");
+    }
+    lines + &source.replacen(version, "", 1)
 }
 
 /// The compiler that the lock file pins, with its fixed target.
@@ -114,6 +135,10 @@ pub fn compiler(root: &Path) -> Result<String, String> {
 
 /// The digest of a source and of everything it includes, in order, each file once.
 pub fn of_source(root: &Path, shader: &Shader) -> Result<String, String> {
+    Ok(sha256::hex(&text_of(root, shader)?))
+}
+
+fn text_of(root: &Path, shader: &Shader) -> Result<Vec<u8>, String> {
     let mut closure = Closure {
         root,
         folder: &shader.folder,
@@ -122,7 +147,7 @@ pub fn of_source(root: &Path, shader: &Shader) -> Result<String, String> {
     };
     let file = root.join(format!("shaders/{}.comp", shader.name));
     closure.append(&file, shader.source.as_bytes())?;
-    Ok(sha256::hex(&closure.text))
+    Ok(closure.text)
 }
 
 /// A source and what it includes, gathered.

@@ -124,8 +124,6 @@ impl Family {
         let parameters: Vec<String> = self.operands.iter().map(|x| format!("uint {x}")).collect();
         let mut text = format!(
             "// {name} of {count} operand{}: see include/{family}/{file}.glsl.\n\
-             #version 460\n\
-             #extension GL_GOOGLE_include_directive : require\n\
              #define HLX_OPERANDS {count}\n\
              #include \"elements.glsl\"\n\
              #include \"{family}/{file}.glsl\"\n\n\

@@ -65,10 +65,7 @@ fn source(
     words: &[String],
     sets: &BTreeMap<String, Vec<String>>,
 ) -> Result<String, String> {
-    let mut text = String::from(
-        "#version 460\n\
-         #extension GL_GOOGLE_include_directive : require\n",
-    );
+    let mut text = String::new();
     for word in words {
         let defines = match word.starts_with('@') {
             true => sets.get(word).ok_or(word)?.as_slice(),
@@ -89,8 +86,7 @@ mod tests {
     fn a_row_is_a_source() {
         let sets = BTreeMap::from([("@tile".to_owned(), vec!["M=8".to_owned(), "N=4".to_owned()])]);
         let words = ["@tile", "FOUR"].map(str::to_owned);
-        let expected = "#version 460\n#extension GL_GOOGLE_include_directive : require\n\
-                        #define M 8\n#define N 4\n#define FOUR\n#include \"product.glsl\"\n";
+        let expected = "#define M 8\n#define N 4\n#define FOUR\n#include \"product.glsl\"\n";
         assert_eq!(
             source("product.glsl", &words, &sets).as_deref(),
             Ok(expected)

@@ -4,6 +4,7 @@
 //! Target: Vulkan 1.2, SPIR-V 1.5, no debug information, no optimiser: the module is a plain
 //! translation of the source, the same for everybody who runs this pinned compiler.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,9 +15,11 @@ use glslang::{
     SourceLanguage, SpirvVersion, Target, VulkanVersion,
 };
 
-/// Resolves `#include "x"` beside the file that includes it, then in the source's folder.
+/// Resolves `#include "x"` beside the file that includes it, then in the source's folder. A source reads each file
+/// once: the second time it is empty.
 struct Includes {
     folder: PathBuf,
+    seen: BTreeSet<PathBuf>,
 }
 
 impl IncludeHandler for Includes {
@@ -31,7 +34,10 @@ impl IncludeHandler for Includes {
         let path = beside
             .filter(|path| path.is_file())
             .unwrap_or_else(|| self.folder.join(name));
-        let data = fs::read_to_string(&path).ok()?;
+        let data = match self.seen.insert(fs::canonicalize(&path).ok()?) {
+            true => fs::read_to_string(&path).ok()?,
+            false => String::new(),
+        };
         Some(IncludeResult {
             name: path.to_string_lossy().into_owned(),
             data,
@@ -54,6 +60,7 @@ fn compile(compiler: &Compiler, input: &Path, folder: &Path) -> Result<Vec<u32>>
     };
     let mut includes = Includes {
         folder: folder.to_path_buf(),
+        seen: BTreeSet::new(),
     };
     let no_defines: Option<&[(&str, Option<&str>)]> = None;
     let shader_input = ShaderInput::new(

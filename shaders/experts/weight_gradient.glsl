@@ -3,17 +3,6 @@
 // bounds[first + s] to bounds[first + s + 1].
 //
 // dy [rows, M], x [rows, N], dweight [shards, M, N] in the words of a product; a z is a shard.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#define TILE_M 64
-#define TILE_N 64
-#define THREAD_M 8
-#define THREAD_N 4
-#define WARP_M 4
-#define WARP_N 8
-#define K_STEP 16
-#define LANES 4
 #include "../include/arith.glsl"
 
 // Where the chain starts: 0 at zero, 2 at what dweight holds.
@@ -34,13 +23,10 @@ layout(push_constant) uniform Push {
     uint first;
 } push;
 
-layout(set = 0, binding = 0) readonly buffer Gradient { float dy[]; };
-layout(set = 0, binding = 0) readonly buffer GradientVectors { vec4 dy_vectors[]; };
-layout(set = 0, binding = 1) readonly buffer X { float x[]; };
-layout(set = 0, binding = 1) readonly buffer XVectors { vec4 x_vectors[]; };
+HLX_VECTORS(0, readonly, float, Gradient, dy)
+HLX_VECTORS(1, readonly, float, X, x)
 layout(set = 0, binding = 2) readonly buffer Bounds { uint bounds[]; };
-layout(set = 0, binding = 3) buffer Weight { float dweight[]; };
-layout(set = 0, binding = 3) buffer WeightVectors { vec4 dweight_vectors[]; };
+HLX_VECTORS(3, , float, Weight, dweight)
 
 #include "../matmul/tile.glsl"
 
