@@ -22,6 +22,7 @@
         Place p = place_of(l, TRANS_B, TILE_N);                                                   \
         b_staged[l] = load_columns(l, Place(corner.y + p.outer, (k_first) + p.k));                \
     }
+#define FETCH_NEXT(k_first, more) FETCH(k_first)
 
 #ifndef RUNS
 const bool SUMMED = false;
@@ -30,10 +31,7 @@ uint prepare_run(uint run) { return push.k; }
 #endif
 
 void main() {
-    uint lane = gl_LocalInvocationIndex & 31u;
-    uint warp = gl_LocalInvocationIndex >> 5;
-    uvec2 unit = uvec2(warp / WARPS_N * (WARP_M * GROUPS_M) + lane / WARP_N,
-                       warp % WARPS_N * (WARP_N * GROUPS_N) + lane % WARP_N);
+    DECLARE_UNIT
     uvec2 corner = uvec2(gl_WorkGroupID.y * TILE_M,
                          gl_WorkGroupID.x * TILE_N + push.column_first);
     prepare(corner);
@@ -56,22 +54,7 @@ void main() {
     uint n_runs = runs();
     for (uint run = 0u; run < n_runs; ++run) {
         uint steps = (prepare_run(run) + K_STEP - 1u) / K_STEP;
-        if (steps > 0u) {
-            FETCH(0u)
-            KEEP(0)
-        }
-        barrier();
-        for (uint step = 0u; step < steps; step += 2u) {
-            FETCH((step + 1u) * K_STEP)
-            TERMS(0)
-            if (!EVEN && step + 1u == steps) break;
-            KEEP(1)
-            barrier();
-            FETCH((step + 2u) * K_STEP)
-            TERMS(1)
-            KEEP(0)
-            barrier();
-        }
+        STEPS(steps)
         if (SUMMED) {
             [[unroll]] for (uint i = 0u; i < THREAD_M; ++i) {
                 [[unroll]] for (uint j = 0u; j < THREAD_N; ++j) {

@@ -97,11 +97,7 @@ void store_row(uint row, uint column, vec4 v) {
     uint p = row_first + (row - grid_row);
     if (p >= row_end) return;
     uint at = p * push.n + column;
-    if (VECTOR_C) {
-        if (column < push.n) y_vectors[at >> 2] = v;
-    } else {
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) if (column + i < push.n) y[at + i] = v[i];
-    }
+    HLX_STORE_FOUR(i, VECTOR_C, y, at, column, push.n, v)
 }
 
 #include "../conv2d/chains.glsl"

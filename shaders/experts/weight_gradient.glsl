@@ -80,11 +80,7 @@ float start(uint row, uint column) {
 
 void store_row(uint row, uint column, vec4 v) {
     uint at = place_in_weight(row, column);
-    if (VECTOR_B) {
-        if (column < push.n) dweight_vectors[at >> 2] = v;
-    } else {
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) if (column + i < push.n) dweight[at + i] = v[i];
-    }
+    HLX_STORE_FOUR(i, VECTOR_B, dweight, at, column, push.n, v)
 }
 
 #include "../conv2d/chains.glsl"

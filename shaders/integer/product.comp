@@ -40,10 +40,7 @@ void add_piece(uint piece, uvec2 own, inout ivec4 high, inout ivec4 low) {
 }
 
 void main() {
-    uint across = (push.n + COLUMNS - 1u) / COLUMNS;
-    uint down = tiles_down(ROWS);
-    uint product = hlx_group() / (across * down);
-    if (product >= push.batch) return;
+    DECLARE_PRODUCT(ROWS, COLUMNS)
     if (!locate(product, hlx_group() / across % down, hlx_group() % across, ROWS, COLUMNS)) return;
     uvec2 own = uvec2(gl_LocalInvocationIndex % 16u * 4u, gl_LocalInvocationIndex / 16u);
     for (uint piece = tile.first_piece; piece < tile.end_piece; ++piece) {

@@ -19,10 +19,7 @@ const uint LINES = 3u * SIDE;
 shared uvec4 staged[LINES * STRIDE];
 
 void main() {
-    uint across = (push.n + SIDE - 1u) / SIDE;
-    uint down = tiles_down(SIDE);
-    uint product = hlx_group() / (across * down);
-    if (product >= push.batch) return;
+    DECLARE_PRODUCT(SIDE, SIDE)
     if (!locate(product, hlx_group() / across % down, hlx_group() % across, SIDE, SIDE)) return;
     uint own_m = gl_LocalInvocationIndex / ACROSS;
     uint own_n = gl_LocalInvocationIndex % ACROSS;

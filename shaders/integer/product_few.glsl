@@ -21,10 +21,7 @@ const uint SUMS = MOST_ROWS * OWN * 2u;
 shared int partial[SUMS * 256u];
 
 void main() {
-    uint across = (push.n + COLUMNS - 1u) / COLUMNS;
-    uint down = tiles_down(MOST_ROWS);
-    uint product = hlx_group() / (across * down);
-    if (product >= push.batch) return;
+    DECLARE_PRODUCT(MOST_ROWS, COLUMNS)
     if (!locate(product, hlx_group() % down, hlx_group() / down % across, MOST_ROWS, COLUMNS)) return;
     uint n_rows = min(MOST_ROWS, tile.a_end - tile.a_first);
     uint lane = gl_LocalInvocationIndex % LANES;

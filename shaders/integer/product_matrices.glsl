@@ -88,10 +88,7 @@ int added(int x, int y, bool is_bias) {
 }
 
 void main() {
-    uint across = (push.n + COLUMNS - 1u) / COLUMNS;
-    uint down = tiles_down(ROWS);
-    uint product = hlx_group() / (across * down);
-    if (product >= push.batch) return;
+    DECLARE_PRODUCT(ROWS, COLUMNS)
     uvec2 own = place(hlx_group() % (across * down), down, across);
     if (!locate(product, own.x, own.y, ROWS, COLUMNS)) return;
     uint own_m = gl_SubgroupID / (COLUMNS / OWN_COLUMNS) * OWN_ROWS;

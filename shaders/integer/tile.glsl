@@ -79,3 +79,10 @@ uint row_of_a(uint i) { return min(tile.a_first + i, tile.a_end - 1u); }
 uint row_of_b(uint j) { return min(tile.b_first + j, tile.b_end - 1u); }
 
 uint place_in_c(uint i, uint j) { return tile.in_c + (TURNED ? j * push.c_row + i : i * push.c_row + j); }
+
+// Declares how many tiles are beside and below each other in a product, and the workgroup's product, if it has one.
+#define DECLARE_PRODUCT(ROWS, COLUMNS) \
+    uint across = (push.n + COLUMNS - 1u) / COLUMNS; \
+    uint down = tiles_down(ROWS); \
+    uint product = hlx_group() / (across * down); \
+    if (product >= push.batch) return;

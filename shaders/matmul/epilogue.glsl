@@ -14,23 +14,17 @@ layout(constant_id = 9) const uint KIND = 0;
 // may write counts as written in every launch of it.
 #ifdef WRITES_EXTRA
 HLX_VECTORS(4, writeonly, float, Extra, extra)
-#else
-HLX_VECTORS(4, readonly, float, Extra, extra)
-#endif
 
-#ifdef WRITES_EXTRA
 vec4 load_other(uint base, uint m, uint n) { return vec4(0.0); }
 
 void store_extra(uint base, uint m, uint n, vec4 v) {
     uint at = base + m * push.n + n;
     if (m >= push.m) return;
-    if (VECTOR_C) {
-        if (n < push.n) extra_vectors[at >> 2] = v;
-    } else {
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) if (n + j < push.n) extra[at + j] = v[j];
-    }
+    HLX_STORE_FOUR(j, VECTOR_C, extra, at, n, push.n, v)
 }
 #else
+HLX_VECTORS(4, readonly, float, Extra, extra)
+
 // Four elements from row m and column n of the epilogue's second operand, extra or C; 0 past an edge.
 vec4 load_other(uint base, uint m, uint n) {
     vec4 v = vec4(0.0);

@@ -48,11 +48,7 @@ HLX_VECTORS(3, , float, C, c)
 void store(uint base, uint m, uint n, vec4 v) {
     uint at = base + m * push.n + n;
     if (m >= push.m) return;
-    if (VECTOR_C) {
-        if (n < push.n) c_vectors[at >> 2] = v;
-    } else {
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) if (n + j < push.n) c[at + j] = v[j];
-    }
+    HLX_STORE_FOUR(j, VECTOR_C, c, at, n, push.n, v)
 }
 
 #ifdef HAS_EPILOGUE
@@ -88,11 +84,7 @@ void store(uint base, uint m, uint n, vec4 v) {
     FETCH(k_first)
 
 void main() {
-    uint lane = gl_LocalInvocationIndex & 31u;
-    uint warp = gl_LocalInvocationIndex >> 5;
-    // The thread's first unit of four rows, and of four columns, in the tile.
-    uvec2 unit = uvec2(warp / WARPS_N * (WARP_M * GROUPS_M) + lane / WARP_N,
-                       warp % WARPS_N * (WARP_N * GROUPS_N) + lane % WARP_N);
+    DECLARE_UNIT
     uvec2 corner = uvec2(gl_WorkGroupID.y * TILE_M, gl_WorkGroupID.x * TILE_N);
     uint batch_idx = push.batch_first + gl_WorkGroupID.z;
     uvec2 base = batch_idx * uvec2(push.stride_a, push.stride_b);
@@ -126,22 +118,7 @@ void main() {
     }
 
     uint steps = (push.k + K_STEP - 1u) / K_STEP;
-    if (steps > 0u) {
-        FETCH(0u)
-        KEEP(0)
-    }
-    barrier();
-    for (uint step = 0u; step < steps; step += 2u) {
-        FETCH_NEXT((step + 1u) * K_STEP, step + 1u < steps)
-        TERMS(0)
-        if (!EVEN && step + 1u == steps) break;
-        KEEP(1)
-        barrier();
-        FETCH_NEXT((step + 2u) * K_STEP, step + 2u < steps)
-        TERMS(1)
-        KEEP(0)
-        barrier();
-    }
+    STEPS(steps)
 
 #ifdef HAS_EPILOGUE
     if (EPILOGUE == 2u || EPILOGUE == 3u) {

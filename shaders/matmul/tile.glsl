@@ -65,6 +65,13 @@ uint left_of(uint at, uint end) {
         }                                                                                         \
     }
 
+// Declares the thread's first unit of four rows, and of four columns, in the tile.
+#define DECLARE_UNIT                                                                              \
+    uint lane = gl_LocalInvocationIndex & 31u;                                                    \
+    uint warp = gl_LocalInvocationIndex >> 5;                                                     \
+    uvec2 unit = uvec2(warp / WARPS_N * (WARP_M * GROUPS_M) + lane / WARP_N,                      \
+                       warp % WARPS_N * (WARP_N * GROUPS_N) + lane % WARP_N);
+
 // Stores v as four elements of x from `at` on, the i-th of which counts where first + i < end. All or none count where the
 // buffer has whole vectors.
 #define HLX_STORE_FOUR(i, whole, x, at, first, end, v) \
@@ -124,4 +131,24 @@ uint left_of(uint at, uint end) {
                     acc[i][j] = hlx_fma(x, y, acc[i][j]);                                         \
                 }                                                                                 \
             }                                                                                     \
+    }
+
+// All terms of a chain. The including file defines FETCH(k_first), which loads a thread's vectors of the step from there on,
+// and FETCH_NEXT(k_first, more), for every step but the first.
+#define STEPS(steps)                                                                              \
+    if (steps > 0u) {                                                                             \
+        FETCH(0u)                                                                                 \
+        KEEP(0)                                                                                   \
+    }                                                                                             \
+    barrier();                                                                                    \
+    for (uint step = 0u; step < steps; step += 2u) {                                              \
+        FETCH_NEXT((step + 1u) * K_STEP, step + 1u < steps)                                       \
+        TERMS(0)                                                                                  \
+        if (!EVEN && step + 1u == steps) break;                                                   \
+        KEEP(1)                                                                                   \
+        barrier();                                                                                \
+        FETCH_NEXT((step + 2u) * K_STEP, step + 2u < steps)                                       \
+        TERMS(1)                                                                                  \
+        KEEP(0)                                                                                   \
+        barrier();                                                                                \
     }
