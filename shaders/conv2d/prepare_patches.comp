@@ -4,19 +4,14 @@
 // pieces of 4,096 terms]. 32 threads have a piece of a row, and read it twice.
 #include "../include/integer.glsl"
 #include "images.glsl"
-
-layout(local_size_x = 256) in;
+#include "../integer/tops_of_rows.glsl"
 
 layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
 layout(set = 0, binding = 1) writeonly restrict buffer Digits { uint digits[]; };
 layout(set = 0, binding = 2) writeonly restrict buffer Exponents { int exponents[]; };
 
-const uint ROWS = 8u;
-const uint THREADS = 32u;
 // Words of a piece.
 const uint PIECE = HLX_PIECE / 4u;
-
-shared uint tops[ROWS][THREADS];
 
 // Terms 4 i .. 4 i + 3 of a pixel's patch, zeros past its end.
 vec4 load(Part pixel, uint i) {
@@ -31,8 +26,7 @@ vec4 load(Part pixel, uint i) {
 void main() {
     uint words = push.runs;
     uint pieces = max((words + PIECE - 1u) / PIECE, 1u);
-    uint own = gl_LocalInvocationID.x / THREADS;
-    uint lane = gl_LocalInvocationID.x % THREADS;
+    DECLARE_LANE
     uint at_piece = hlx_group() * ROWS + own;
     uint row = at_piece / pieces;
     uint first = at_piece % pieces * PIECE + lane;
@@ -44,12 +38,9 @@ void main() {
     uint top = 0u;
     for (uint i = first; i < end; i += THREADS) {
         vec4 v = load(pixel, i);
-        [[unroll]] for (uint c = 0u; c < 4u; ++c) top = max(top, hlx_magnitude(v[c]));
+        ADD_TO_TOP(v)
     }
-    tops[own][lane] = top;
-    barrier();
-    // The largest of integers: no order shows.
-    for (uint i = 0u; i < THREADS; ++i) top = max(top, tops[own][i]);
+    JOIN_TOPS
     if (row >= push.m) return;
 
     int exponent = hlx_row_exponent(top, true);

@@ -7,8 +7,7 @@
 // it twice.
 #include "../include/integer.glsl"
 #include "images.glsl"
-
-layout(local_size_x = 256) in;
+#include "../integer/tops_of_rows.glsl"
 
 // Integers of 16 bits in two digits, not of 8 in one.
 layout(constant_id = 6) const bool WIDE = false;
@@ -19,11 +18,6 @@ layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
 layout(set = 0, binding = 1) readonly restrict buffer Counts { int counts[]; };
 layout(set = 0, binding = 2) writeonly restrict buffer Digits { uint digits[]; };
 layout(set = 0, binding = 3) writeonly restrict buffer Exponents { int exponents[]; };
-
-const uint ROWS = 8u;
-const uint THREADS = 32u;
-
-shared uint tops[ROWS][THREADS];
 
 // The first sample of a piece and the one behind the last, its first pixel, and its terms.
 struct Piece {
@@ -66,8 +60,7 @@ vec4 load(Piece piece, uint group, Part tap, uint i) {
 void main() {
     uint longest = push.runs == 1u ? push.sample_runs * push.pixels : (push.pixels + push.runs - 1u) / push.runs;
     uint words = (longest + 63u) / 64u * 16u;
-    uint own = gl_LocalInvocationID.x / THREADS;
-    uint lane = gl_LocalInvocationID.x % THREADS;
+    DECLARE_LANE
     uint at_piece = hlx_group() * ROWS + own;
     uint pieces = push.z_count * push.m * push.n;
     uint read_piece = min(at_piece, pieces - 1u);
@@ -79,12 +72,9 @@ void main() {
     uint top = 0u;
     for (uint i = lane; i < words; i += THREADS) {
         vec4 v = load(piece, group, tap, i);
-        [[unroll]] for (uint c = 0u; c < 4u; ++c) top = max(top, hlx_magnitude(v[c]));
+        ADD_TO_TOP(v)
     }
-    tops[own][lane] = top;
-    barrier();
-    // The largest of integers: no order shows.
-    for (uint i = 0u; i < THREADS; ++i) top = max(top, tops[own][i]);
+    JOIN_TOPS
     if (at_piece >= pieces) return;
 
     int exponent = hlx_row_exponent(top, WIDE);

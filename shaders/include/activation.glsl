@@ -4,15 +4,11 @@
 
 #include "math.glsl"
 
-const float INV_SQRT_2 = 0.70710677;      // 1 / sqrt(2)
-const float INV_SQRT_2_PI = 0.3989423;    // 1 / sqrt(2 pi)
-const float SQRT_2_OVER_PI = 0.7978846;   // sqrt(2 / pi)
-const float GELU_CUBIC = 0.044715;
-const float GELU_CUBIC_3 = 0.134145;      // 3 * 0.044715
+const float GELU_CUBIC_3 = 0.134145;  // 3 * 0.044715
 
 // sqrt(2/pi) (x + 0.044715 x^3)
 float gelu_inner(float x, float x_squared) {
-    return hlx_mul(hlx_mul(SQRT_2_OVER_PI, x), hlx_fma(GELU_CUBIC, x_squared, 1.0));
+    return hlx_mul(hlx_mul(HLX_SQRT_2_OVER_PI, x), hlx_fma(HLX_GELU_CUBIC, x_squared, 1.0));
 }
 
 // Within [-16, 16]: both derivatives are 0 or 1 beyond, and x^2 cannot overflow. NaN stays.
@@ -20,14 +16,14 @@ float within_16(float x) { return x > 16.0 ? 16.0 : (x < -16.0 ? -16.0 : x); }
 
 // (0.5 x) (1 + erf(x / sqrt 2))
 float gelu_forward(float x) {
-    return hlx_mul(hlx_mul(0.5, x), hlx_add(1.0, hlx_erf(hlx_mul(x, INV_SQRT_2))));
+    return hlx_mul(hlx_mul(0.5, x), hlx_add(1.0, hlx_erf(hlx_mul(x, HLX_INV_SQRT_2))));
 }
 
 // dy (cdf + x pdf), with the normal distribution's cdf and pdf.
 float gelu_backward(float input_value, float dy) {
     precise float x = within_16(input_value);
-    precise float cdf = hlx_mul(0.5, hlx_add(1.0, hlx_erf(hlx_mul(x, INV_SQRT_2))));
-    precise float pdf = hlx_mul(INV_SQRT_2_PI, hlx_exp(hlx_mul(hlx_mul(-0.5, x), x)));
+    precise float cdf = hlx_mul(0.5, hlx_add(1.0, hlx_erf(hlx_mul(x, HLX_INV_SQRT_2))));
+    precise float pdf = hlx_mul(HLX_INV_SQRT_2PI, hlx_exp(hlx_mul(hlx_mul(-0.5, x), x)));
     return hlx_mul(dy, hlx_fma(x, pdf, cdf));
 }
 
@@ -43,7 +39,7 @@ float gelu_tanh_backward(float input_value, float dy) {
     precise float x_squared = hlx_mul(x, x);
     precise float t = hlx_tanh(gelu_inner(x, x_squared));
     precise float sech_squared = hlx_fma(-t, t, 1.0);
-    precise float inner_slope = hlx_mul(SQRT_2_OVER_PI, hlx_fma(GELU_CUBIC_3, x_squared, 1.0));
+    precise float inner_slope = hlx_mul(HLX_SQRT_2_OVER_PI, hlx_fma(GELU_CUBIC_3, x_squared, 1.0));
     precise float right = hlx_mul(hlx_mul(hlx_mul(0.5, x), sech_squared), inner_slope);
     return hlx_mul(dy, hlx_fma(0.5, hlx_add(1.0, t), right));
 }

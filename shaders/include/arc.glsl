@@ -6,9 +6,7 @@ float hlx_asin_parts(float size, out float rest) {
     precise float z = near ? hlx_mul(size, size) : hlx_fma(-0.5, size, 0.5);
     precise float s = near ? size : hlx_sqrt(z);
     precise float p = hlx_fma(HLX_ASIN_4, z, HLX_ASIN_3);
-    p = hlx_fma(p, z, HLX_ASIN_2);
-    p = hlx_fma(p, z, HLX_ASIN_1);
-    p = hlx_fma(p, z, HLX_ASIN_0);
+    HLX_HORNER_2(p, z, HLX_ASIN)
     precise float product = hlx_mul(hlx_mul(s, z), p);
     rest = product;
     return s;
@@ -48,13 +46,7 @@ float hlx_acos(float x) {
 float hlx_atan_core(float t, float sign_, float base, float base_low) {
     precise float z = hlx_mul(t, t);
     precise float p = hlx_fma(HLX_ATAN_8, z, HLX_ATAN_7);
-    p = hlx_fma(p, z, HLX_ATAN_6);
-    p = hlx_fma(p, z, HLX_ATAN_5);
-    p = hlx_fma(p, z, HLX_ATAN_4);
-    p = hlx_fma(p, z, HLX_ATAN_3);
-    p = hlx_fma(p, z, HLX_ATAN_2);
-    p = hlx_fma(p, z, HLX_ATAN_1);
-    p = hlx_fma(p, z, HLX_ATAN_0);
+    HLX_HORNER_6(p, z, HLX_ATAN)
     precise float turned = hlx_mul(sign_, t);
     precise float rest = hlx_fma(hlx_mul(turned, z), p, base_low);
     return hlx_add(base, hlx_add(turned, rest));

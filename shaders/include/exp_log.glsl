@@ -3,9 +3,7 @@
 // exp(r) - 1 for |r| <= ln(2)/2.
 float hlx_expm1_core(float r) {
     precise float p = hlx_fma(HLX_EXP_4, r, HLX_EXP_3);
-    p = hlx_fma(p, r, HLX_EXP_2);
-    p = hlx_fma(p, r, HLX_EXP_1);
-    p = hlx_fma(p, r, HLX_EXP_0);
+    HLX_HORNER_2(p, r, HLX_EXP)
     return hlx_fma(hlx_mul(r, r), p, r);
 }
 

@@ -3,10 +3,7 @@
 // 2^r for |r| <= 1/2.
 float hlx_exp2_core(float r) {
     precise float p = hlx_fma(HLX_EXP2_5, r, HLX_EXP2_4);
-    p = hlx_fma(p, r, HLX_EXP2_3);
-    p = hlx_fma(p, r, HLX_EXP2_2);
-    p = hlx_fma(p, r, HLX_EXP2_1);
-    p = hlx_fma(p, r, HLX_EXP2_0);
+    HLX_HORNER_3(p, r, HLX_EXP2)
     return hlx_fma(p, r, 1.0);
 }
 

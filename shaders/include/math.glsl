@@ -3,6 +3,16 @@
 
 #include "arith.glsl"
 #include "constants.glsl"
+
+// Goes on with a polynomial p of x over the coefficients from the NAME_k of its name down to NAME_0: Horner's rule.
+#define HLX_HORNER_0(p, x, NAME) p = hlx_fma(p, x, NAME##_0);
+#define HLX_HORNER_1(p, x, NAME) p = hlx_fma(p, x, NAME##_1); HLX_HORNER_0(p, x, NAME)
+#define HLX_HORNER_2(p, x, NAME) p = hlx_fma(p, x, NAME##_2); HLX_HORNER_1(p, x, NAME)
+#define HLX_HORNER_3(p, x, NAME) p = hlx_fma(p, x, NAME##_3); HLX_HORNER_2(p, x, NAME)
+#define HLX_HORNER_4(p, x, NAME) p = hlx_fma(p, x, NAME##_4); HLX_HORNER_3(p, x, NAME)
+#define HLX_HORNER_5(p, x, NAME) p = hlx_fma(p, x, NAME##_5); HLX_HORNER_4(p, x, NAME)
+#define HLX_HORNER_6(p, x, NAME) p = hlx_fma(p, x, NAME##_6); HLX_HORNER_5(p, x, NAME)
+
 #include "divide.glsl"
 #include "exp_log.glsl"
 #include "sin_cos.glsl"

@@ -18,8 +18,7 @@ float hlx_sinh(float x) {
     precise float size = hlx_abs(x);
     precise float z = hlx_mul(size, size);
     precise float p = hlx_fma(HLX_SINH_3, z, HLX_SINH_2);
-    p = hlx_fma(p, z, HLX_SINH_1);
-    p = hlx_fma(p, z, HLX_SINH_0);
+    HLX_HORNER_1(p, z, HLX_SINH)
     precise float near = hlx_fma(hlx_mul(size, z), p, size);
     precise float scale;
     precise float shrunk;

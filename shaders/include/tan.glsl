@@ -9,11 +9,7 @@ float hlx_tan(float x) {
     precise float r = hlx_reduce_pair(x, low, n);
     precise float z = hlx_mul(r, r);
     precise float p = hlx_fma(HLX_TAN_6, z, HLX_TAN_5);
-    p = hlx_fma(p, z, HLX_TAN_4);
-    p = hlx_fma(p, z, HLX_TAN_3);
-    p = hlx_fma(p, z, HLX_TAN_2);
-    p = hlx_fma(p, z, HLX_TAN_1);
-    p = hlx_fma(p, z, HLX_TAN_0);
+    HLX_HORNER_4(p, z, HLX_TAN)
     precise float cube = hlx_mul(z, r);
     precise float t = hlx_fma(cube, p, r);
     precise float t_low = hlx_fma(cube, p, hlx_sub(r, t));

@@ -22,17 +22,11 @@ float hlx_erf(float x) {
 
     precise float z = hlx_mul(t, t);
     precise float p = hlx_fma(HLX_ERF_5, z, HLX_ERF_4);
-    p = hlx_fma(p, z, HLX_ERF_3);
-    p = hlx_fma(p, z, HLX_ERF_2);
-    p = hlx_fma(p, z, HLX_ERF_1);
-    p = hlx_fma(p, z, HLX_ERF_0);
+    HLX_HORNER_3(p, z, HLX_ERF)
     precise float near = hlx_fma(p, t, t);
 
     precise float q = hlx_fma(HLX_ERFC_5, t, HLX_ERFC_4);
-    q = hlx_fma(q, t, HLX_ERFC_3);
-    q = hlx_fma(q, t, HLX_ERFC_2);
-    q = hlx_fma(q, t, HLX_ERFC_1);
-    q = hlx_fma(q, t, HLX_ERFC_0);
+    HLX_HORNER_3(q, t, HLX_ERFC)
     precise float far = hlx_sub(1.0, hlx_exp_core(hlx_mul(-t, q)));
 
     precise float y = size < HLX_ERF_SPLIT ? near : far;

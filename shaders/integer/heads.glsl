@@ -3,9 +3,7 @@
 // word, zeros past k, then exponents [batch, heads, positions]. Wide rows have two planes, the upper digits first.
 // 32 threads have a row, of at most 256 numbers.
 // With TWICE the same rows follow narrow, in a buffer of their own.
-#include "../include/integer.glsl"
-
-layout(local_size_x = 256) in;
+#include "tops_of_rows.glsl"
 
 // Integers of 16 bits in two digits, not of 8 in one.
 layout(constant_id = 0) const bool WIDE = false;
@@ -31,12 +29,8 @@ layout(set = 0, binding = 1) writeonly restrict buffer Prepared { uint prepared[
 layout(set = 0, binding = 2) writeonly restrict buffer Narrow { uint narrow[]; };
 #endif
 
-const uint ROWS = 8u;
-const uint THREADS = 32u;
 // Vectors of a thread.
 const uint OWN = 2u;
-
-shared uint tops[ROWS][THREADS];
 
 // Numbers 4 i .. 4 i + 3 of the row at `at`, zeros past its end.
 vec4 load(uint at, uint i) {
@@ -48,8 +42,7 @@ vec4 load(uint at, uint i) {
 }
 
 void main() {
-    uint own = gl_LocalInvocationID.x / THREADS;
-    uint lane = gl_LocalInvocationID.x % THREADS;
+    DECLARE_LANE
     uint row = hlx_group() * ROWS + own;
     uint read_row = min(row, push.rows - 1u);
     uint all_heads = read_row / push.positions;
@@ -59,12 +52,9 @@ void main() {
     uint top = 0u;
     [[unroll]] for (uint j = 0u; j < OWN; ++j) {
         v[j] = load(at, lane + j * THREADS);
-        [[unroll]] for (uint c = 0u; c < 4u; ++c) top = max(top, hlx_magnitude(v[j][c]));
+        ADD_TO_TOP(v[j])
     }
-    tops[own][lane] = top;
-    barrier();
-    // The largest of integers: no order shows.
-    for (uint i = 0u; i < THREADS; ++i) top = max(top, tops[own][i]);
+    JOIN_TOPS
     if (row >= push.rows) return;
 
     int exponent = hlx_row_exponent(top, WIDE);

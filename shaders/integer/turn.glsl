@@ -12,7 +12,7 @@
 
 layout(local_size_x = 256) in;
 
-layout(constant_id = 0) const bool WIDE = false;
+#include "transposed_tile.glsl"
 
 // Tiles of a column that a workgroup has, of one piece; 0 of those whose largest magnitudes are given.
 layout(constant_id = 4) const uint OWN_TILES = 0;
@@ -31,16 +31,9 @@ layout(set = 0, binding = 4) writeonly restrict buffer RowDigits { uint row_digi
 layout(set = 0, binding = 5) writeonly restrict buffer RowExponents { int row_exponents[]; };
 #endif
 
-const uint ROWS = 128u;
-const uint COLUMNS = 32u;
-// Words of a column of the tile: a thread has one of four columns.
-const uint WORDS = ROWS / 4u;
-const uint STRIDE = WORDS + 1u;
-const uint PLANES = WIDE ? 2u : 1u;
-
+const uint ROWS = 4u * WORDS;
 const uint TILES = OWN_TILES > 0u ? OWN_TILES : 1u;
 
-shared uint tile[2u * COLUMNS * STRIDE];
 shared uint own_tops[COLUMNS];
 
 #ifdef WITH_ROWS
@@ -67,8 +60,7 @@ void main() {
     if (outer >= push.outer) return;
     uint top_row = hlx_group() / blocks % down * ROWS;
     uint first_column = hlx_group() % blocks * COLUMNS;
-    uint own = 4u * (gl_LocalInvocationIndex % (COLUMNS / 4u));
-    uint own_word = gl_LocalInvocationIndex / (COLUMNS / 4u);
+    DECLARE_OWN
     vec4 v[TILES][4];
     [[unroll]] for (uint t = 0u; t < TILES; ++t)
         [[unroll]] for (uint j = 0u; j < 4u; ++j)
@@ -99,20 +91,10 @@ void main() {
             int exponent = hlx_row_exponent(OWN_TILES > 0u ? own_tops[own + c] : tops[at], WIDE);
             vec4 numbers = vec4(v[t][0][c], v[t][1][c], v[t][2][c], v[t][3][c]);
             ivec4 q = hlx_quantised4(numbers, exponent, hlx_scale(exponent));
-            uint to = (own + c) * STRIDE + own_word;
-            tile[to] = WIDE ? hlx_upper_digits(q) : hlx_lower_digits(q);
-            if (WIDE) tile[COLUMNS * STRIDE + to] = hlx_lower_digits(q);
+            KEEP_DIGITS(q, c)
             if (first_row % COLUMN_PIECE == 0u && own_word == 0u && column < push.columns) exponents[at] = exponent;
         }
         barrier();
-        [[unroll]] for (uint l = 0u; l < PLANES * COLUMNS * WORDS / 256u; ++l) {
-            uint at = gl_LocalInvocationIndex + l * 256u;
-            uint line = at / WORDS;
-            uint column = first_column + line % COLUMNS;
-            uint word = first_row / 4u + at % WORDS;
-            uint plane = line / COLUMNS * push.outer * push.columns * push.words;
-            if (column < push.columns && word < push.words)
-                digits[plane + (outer * push.columns + column) * push.words + word] = tile[line * STRIDE + at % WORDS];
-        }
+        STORE_TILE(push.outer * push.columns, (outer * push.columns + column), first_row / 4u)
     }
 }

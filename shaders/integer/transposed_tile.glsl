@@ -1,0 +1,35 @@
+// A workgroup's tile of integers of 32 columns, which is transposed in shared memory into rows of digits. A shader declares the buffer
+// `digits`.
+layout(constant_id = 0) const bool WIDE = false;
+
+const uint COLUMNS = 32u;
+// Words of a column of the tile: a thread has one of four columns.
+const uint WORDS = 32u;
+const uint STRIDE = WORDS + 1u;
+const uint PLANES = WIDE ? 2u : 1u;
+
+shared uint tile[2u * COLUMNS * STRIDE];
+
+// Declares the first of a thread's four columns, and its word of each.
+#define DECLARE_OWN \
+    uint own = 4u * (gl_LocalInvocationIndex % (COLUMNS / 4u)); \
+    uint own_word = gl_LocalInvocationIndex / (COLUMNS / 4u);
+
+// Keeps the four integers of a thread's column c.
+#define KEEP_DIGITS(q, c) \
+    uint to = (own + c) * STRIDE + own_word; \
+    tile[to] = WIDE ? hlx_upper_digits(q) : hlx_lower_digits(q); \
+    if (WIDE) tile[COLUMNS * STRIDE + to] = hlx_lower_digits(q);
+
+// Stores the tile's words from first_word on in the columns from first_column on: as rows of digits, of which a plane has
+// n_rows, and row is that of the column.
+#define STORE_TILE(n_rows, row, first_word) \
+    [[unroll]] for (uint l = 0u; l < PLANES * COLUMNS * WORDS / 256u; ++l) { \
+        uint at = gl_LocalInvocationIndex + l * 256u; \
+        uint line = at / WORDS; \
+        uint column = first_column + line % COLUMNS; \
+        uint word = first_word + at % WORDS; \
+        uint plane = line / COLUMNS * n_rows * push.words; \
+        if (column < push.columns && word < push.words) \
+            digits[plane + row * push.words + word] = tile[line * STRIDE + at % WORDS]; \
+    }
