@@ -3,7 +3,6 @@
 // of the pass are empty where COUNTED, none otherwise.
 //
 // A shader defines HLX_REDUCTIONS and includes this file.
-
 #include "../include/math.glsl"
 #include "../include/convert.glsl"
 #include "../include/held_row.glsl"

@@ -1,7 +1,6 @@
 // The activations y = f(x) and their derivatives dx = dy f'(x), an element at a time.
 //
 // Each kind of activations.txt has two functions: NAME_forward(x) and NAME_backward(x, dy).
-
 #include "math.glsl"
 
 const float GELU_CUBIC_3 = 0.134145;  // 3 * 0.044715

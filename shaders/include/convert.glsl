@@ -5,7 +5,6 @@
 // becomes an integer by truncation, saturated at the type's ends; NaN becomes 0. Integers wrap.
 // Whatever is not zero becomes `true`, NaN too. f16 and bf16 are rounded to nearest even; their NaN
 // is the canonical one.
-
 #include "arith.glsl"
 #include "element.glsl"
 

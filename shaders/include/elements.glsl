@@ -32,62 +32,49 @@ layout(constant_id = 987) const uint C_ACCESS = HLX_VECTOR;
 // As in map.glsl: the vectors of a thread.
 layout(constant_id = 999) const uint HLX_VECTORS = 1u;
 
-#define HLX_BUFFER(BINDING, B1, B2, B4, ONE, TWO, FOUR)                                        \
-    layout(set = 0, binding = BINDING) readonly restrict buffer B1 { uint ONE[]; };             \
-    layout(set = 0, binding = BINDING) readonly restrict buffer B2 { uvec2 TWO[]; };            \
-    layout(set = 0, binding = BINDING) readonly restrict buffer B4 { uvec4 FOUR[]; };
-
-HLX_BUFFER(0, A1, A2, A4, a1, a2, a4)
-#if HLX_OPERANDS > 1
-HLX_BUFFER(1, B1, B2, B4, b1, b2, b4)
-#endif
-#if HLX_OPERANDS > 2
-HLX_BUFFER(2, C1, C2, C4, c1, c2, c4)
-#endif
+// DO for each operand: its number, and the stems of its names. HLX_APPLY is the result of element j.
 #if HLX_OPERANDS == 1
-uint apply(uint a);
+#define HLX_EACH_OPERAND(DO) DO(0, A, a)
 #define HLX_APPLY(j) apply(value[0][j])
+uint apply(uint a);
 #elif HLX_OPERANDS == 2
-uint apply(uint a, uint b);
+#define HLX_EACH_OPERAND(DO) DO(0, A, a) DO(1, B, b)
 #define HLX_APPLY(j) apply(value[0][j], value[1][j])
+uint apply(uint a, uint b);
 #else
-uint apply(uint a, uint b, uint c);
+#define HLX_EACH_OPERAND(DO) DO(0, A, a) DO(1, B, b) DO(2, C, c)
 #define HLX_APPLY(j) apply(value[0][j], value[1][j], value[2][j])
+uint apply(uint a, uint b, uint c);
 #endif
 
-// The words that hold the four elements of operand K.
-#define HLX_LOAD(K, ONE, TWO, FOUR, TYPE, ACCESS)                                               \
-    if (ACCESS == HLX_VECTOR && n == 4u) {                                                      \
+#define HLX_DECLARE(K, X, x)                                                                    \
+    layout(set = 0, binding = K) readonly restrict buffer X##1 { uint x##1[]; };                \
+    layout(set = 0, binding = K) readonly restrict buffer X##2 { uvec2 x##2[]; };               \
+    layout(set = 0, binding = K) readonly restrict buffer X##4 { uvec4 x##4[]; };
+
+HLX_EACH_OPERAND(HLX_DECLARE)
+
+// The words that hold the four elements of operand K, which become values of the compute type.
+#define HLX_LOAD(K, X, x)                                                                       \
+    if (X##_ACCESS == HLX_VECTOR && n == 4u) {                                                  \
         uint at = place[0][K] >> 2;                                                             \
-        if (hlx_shift(TYPE) == 0u) value[K] = FOUR[at];                                         \
-        else if (hlx_shift(TYPE) == 1u) value[K] = TWO[at].xxyy;                                \
-        else value[K] = uvec4(ONE[at]);                                                         \
-    } else if (ACCESS == HLX_SAME) {                                                            \
-        value[K] = uvec4(ONE[place[0][K] >> hlx_shift(TYPE)]);                                  \
+        if (hlx_shift(X##_TYPE) == 0u) value[K] = x##4[at];                                     \
+        else if (hlx_shift(X##_TYPE) == 1u) value[K] = x##2[at].xxyy;                           \
+        else value[K] = uvec4(x##1[at]);                                                        \
+    } else if (X##_ACCESS == HLX_SAME) {                                                        \
+        value[K] = uvec4(x##1[place[0][K] >> hlx_shift(X##_TYPE)]);                             \
     } else {                                                                                    \
         [[unroll]] for (uint j = 0u; j < 4u; ++j)                                               \
-            value[K][j] = ONE[place[j][K] >> hlx_shift(TYPE)];                                  \
-    }
-
-// The words become values of the compute type.
-#define HLX_DECODE(K, TYPE)                                                                     \
+            value[K][j] = x##1[place[j][K] >> hlx_shift(X##_TYPE)];                             \
+    }                                                                                           \
     [[unroll]] for (uint j = 0u; j < 4u; ++j)                                                   \
-        value[K][j] = hlx_decode(TYPE, COMPUTE, value[K][j], place[j][K]);
+        value[K][j] = hlx_decode(X##_TYPE, COMPUTE, value[K][j], place[j][K]);
 
 void hlx_load_quad(uint quad, out uvec4 value[HLX_OPERANDS]) {
     uint n = hlx_left(quad, push.count);
     uvec3 place[4];
     hlx_quad_places(4u * quad, n, place);
-    HLX_LOAD(0, a1, a2, a4, A_TYPE, A_ACCESS)
-    HLX_DECODE(0, A_TYPE)
-#if HLX_OPERANDS > 1
-    HLX_LOAD(1, b1, b2, b4, B_TYPE, B_ACCESS)
-    HLX_DECODE(1, B_TYPE)
-#endif
-#if HLX_OPERANDS > 2
-    HLX_LOAD(2, c1, c2, c4, C_TYPE, C_ACCESS)
-    HLX_DECODE(2, C_TYPE)
-#endif
+    HLX_EACH_OPERAND(HLX_LOAD)
 }
 
 // Where fma is emulated there is one copy of apply, which software drivers compile sooner.

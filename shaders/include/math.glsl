@@ -1,6 +1,5 @@
 // HLX's own functions: short sequences of fma, mul, add and integer operations that give the same
 // bits on every device and in Rust (hlx_core::arith). Bounds: docs/numerics.md.
-
 #include "arith.glsl"
 #include "constants.glsl"
 

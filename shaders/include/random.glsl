@@ -1,5 +1,4 @@
 // Counter-based random numbers: Philox 4x32-10 (Salmon et al., SC 2011) and what HLX draws from it.
-
 #include "math.glsl"
 
 // Four random words for a counter under a key.

@@ -1,5 +1,4 @@
 // Whole numbers next to a float, by its bits; zeros keep the sign of x, NaN stays.
-
 #include "arith.glsl"
 
 float hlx_trunc(float x) {

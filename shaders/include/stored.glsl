@@ -2,7 +2,6 @@
 //
 // A shader defines HLX_OUT, the output's binding. Whoever stores a type of two bytes or one
 // stores whole words; the spare bytes of the last are zero.
-
 #include "convert.glsl"
 
 // Ids of hlx_core::DType (and HLX_RAW16): of the arithmetic and of the output.

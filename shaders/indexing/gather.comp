@@ -1,29 +1,14 @@
 // Picks elements by index along an axis: result[i] = x[i with index[i] in the place of the axis].
 //
 // result is contiguous, of the index's shape; elements of any type move as they are, a thread
-// writes whole words of the result. The dimensions are those that x (without the axis) and the index
-// step through together. An index that is negative or not below n gives 0, and with FLAGGED
+// writes whole words of the result. An index that is negative or not below n gives 0, and with FLAGGED
 // flag[0] becomes the lowest row-major number of such an index: an integer minimum shows no order.
-#include "../include/arith.glsl"
+#include "axis.glsl"
 
-layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint BITS = 32u;  // of an element: 32, 16 or 8
-layout(constant_id = 1) const uint FLAGGED = 0u;
 // Four elements a thread, one behind the other along the last dimension: 1 by a vector of indices,
 // 2 by one index, from a vector of x.
 layout(constant_id = 2) const uint QUADS = 0u;
-
-layout(push_constant) uniform Push {
-    uint count;  // elements of the result
-    uint n;      // extent of the axis
-    uint axis_stride;
-    uint x_first;
-    uint index_first;
-    uint n_dims;
-    uint extents[8];
-    uint x_strides[8];
-    uint index_strides[8];
-} push;
 
 HLX_VECTORS(0, readonly, uint, X, x)
 HLX_VECTORS(1, readonly, uint, Index, index)
@@ -35,13 +20,7 @@ const uint A_WORD = 32u / BITS;
 // Where an element's line of x begins, and where its index lies.
 uvec2 places_of(uint number) {
     uvec2 place = uvec2(push.x_first, push.index_first);
-    uint rest = number;
-    for (uint d = push.n_dims; d > 0u; --d) {
-        uint above = d > 1u ? rest / push.extents[d - 1u] : 0u;
-        uint at = rest - above * push.extents[d - 1u];
-        place += at * uvec2(push.x_strides[d - 1u], push.index_strides[d - 1u]);
-        rest = above;
-    }
+    EACH_DIMENSION(number, place += at * uvec2(push.x_strides[d - 1u], push.index_strides[d - 1u]);)
     return place;
 }
 

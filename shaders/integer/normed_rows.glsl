@@ -85,12 +85,7 @@ void main() {
     vec2 scale = hlx_scale(exponent);
     if (thread == 0u) {
         exponents[row] = exponent;
-#ifdef CENTRED
-        stats[2u * row] = found.x;
-        stats[2u * row + 1u] = found.y;
-#else
-        stats[row] = found;
-#endif
+        STORE_STATS(row, found)
     }
     // Rows in the order of memory, which the cache still holds.
     for (uint i = thread; i < push.words; i += HLX_THREADS) {

@@ -26,13 +26,12 @@ layout(constant_id = 9) const uint KIND = 0;
 #include "../include/activation_kinds.glsl"
 #ifdef OF_GATED
 layout(set = 0, binding = SOURCE_BINDING) readonly restrict buffer SourceUp { float source_up[]; };
-
-float of_source(float x, uint row, uint column, uint at) {
-    return hlx_mul(activation_forward(x), source_up[at]);
-}
+#define GATED(y) hlx_mul(y, source_up[at])
 #else
-float of_source(float x, uint row, uint column, uint at) { return activation_forward(x); }
+#define GATED(y) y
 #endif
+
+float of_source(float x, uint row, uint column, uint at) { return GATED(activation_forward(x)); }
 #else
 float of_source(float x, uint row, uint column, uint at) { return x; }
 #endif

@@ -49,12 +49,7 @@ void main() {
     for (uint col = hlx_row_thread(); col < end; col += 32u)
         y[base + col] = RESULT(NORMAL(x[base + col]), col);
     if (row < push.rows && hlx_row_thread() == 0u) {
-#ifdef CENTRED
-        stats[2u * row] = found.x;
-        stats[2u * row + 1u] = found.y;
-#else
-        stats[row] = rstd;
-#endif
+        STORE_STATS(row, FOUND)
     }
 }
 #endif

@@ -8,8 +8,12 @@
 #define STATISTICS vec2
 #define NORMAL(x) hlx_mul(hlx_sub(x, MEAN), RSTD)
 #define RESULT(normal, col) hlx_fma(normal, weight[col], bias[col])
+#define STORE_STATS(row, found) \
+    stats[2u * row] = found.x; \
+    stats[2u * row + 1u] = found.y;
 #else
 #define STATISTICS float
 #define NORMAL(x) hlx_mul(x, RSTD)
 #define RESULT(normal, col) hlx_mul(normal, weight[col])
+#define STORE_STATS(row, found) stats[row] = found;
 #endif
