@@ -6,8 +6,7 @@
 // columns) to fill a GPU. Narrow groups spread the few columns over many cores. Where there are
 // enough chains, each has its own thread, which loads HLX_AHEAD rows at a time itself.
 //
-// A shader includes arith.glsl, defines HLX_CHAINS (chains a column, 1 or 2), includes this
-// file, and then defines
+// A shader defines HLX_CHAINS (chains a column, 1 or 2), includes this file, and then defines
 //   vec4 fetch(uint row, uint col)         what a thread loads for an element
 //   vec2 factors(vec4 loaded)              the factors (a, b) of its terms
 //   float stored(uint chain, uint at)      where the chain goes on from, with CONTINUE

@@ -7,8 +7,7 @@
 // t + 96) for short rows, 128 with one lane each for long ones. Only GPUs run these shaders
 // (lanes.rs): software drivers would compile them for minutes.
 //
-// A shader includes arith.glsl and math.glsl, defines HLX_REDUCTIONS (how many it makes), and
-// keeps element i of a thread in v[i] of `float v[HLX_HELD]`:
+// A shader defines HLX_REDUCTIONS (how many it makes), and keeps element i of a thread in v[i] of `float v[HLX_HELD]`:
 //   HLX_EACH(i) if (hlx_has(i)) v[i] = x[base + hlx_col(i)];
 //   HLX_START(lanes, 0.0)
 //   HLX_EACH(i) if (hlx_has(i)) lanes[HLX_LANE(i)] = hlx_add(lanes[HLX_LANE(i)], v[i]);

@@ -1,6 +1,6 @@
 // The frame of a kernel whose elements are independent: y[i] = apply(x[i]), HLX_VECTORS x 4 elements a thread.
 //
-// A shader includes arith.glsl (and math.glsl), may define one of
+// A shader may define one of
 //   HLX_BINARY    two inputs:  y[i] = apply(x[i], b[i])
 //   HLX_IN_PLACE  y is read:   y[i] = apply(x[i], y[i])
 // includes this file, and then defines apply. Bindings: x, (b,) y; a buffer that is the same for

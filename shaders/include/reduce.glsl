@@ -6,7 +6,7 @@
 // A workgroup of 256 threads carries HLX_ROWS = 8 rows, 32 threads each. Thread t of a row holds
 // the lanes t, t + 32, t + 64, t + 96 in one vec4, so that each load of 32 threads is one run of
 // 128 bytes whatever the row's length and alignment, and the tree's two upper levels stay inside
-// the thread. A shader includes arith.glsl and math.glsl first, and writes its loop as
+// the thread. A shader writes its loop as
 //
 //   vec4 lanes = vec4(0.0);
 //   HLX_EACH_LANE(col, cols, lanes[j] = hlx_add(lanes[j], x[row * cols + col]);)

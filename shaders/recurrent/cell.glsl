@@ -1,8 +1,7 @@
 // The frame of a recurrent cell's step: a thread for each unit of each sample.
 //
 // B samples, T positions, H units, W gates. Tensors of all positions are [B, T, W, H] or [B, T, H],
-// those of the step [B, W, H] or [B, H]. A shader includes arith.glsl and math.glsl, defines
-// HLX_GATES, the number W, includes this file, and then defines
+// those of the step [B, W, H] or [B, H]. A shader defines HLX_GATES, the number W, includes this file, and then defines
 //   void step(uint row, uint sample_row, uint unit)
 // for the sample's row of this position, (sample T + t), and its row of the step, the sample.
 #include "../include/math.glsl"

@@ -7,7 +7,6 @@ use crate::constants::write_or_compare;
 use crate::table;
 
 const TABLE: &str = "shaders/include/activations.txt";
-const GLSL: &str = "shaders/include/activation_kinds.glsl";
 const RUST: &str = "crates/hlx-kernels/src/activation/kinds.rs";
 
 /// One line of the table.
@@ -17,13 +16,11 @@ struct Kind {
     documentation: String,
 }
 
-/// Writes all files from the table under `root`; with `check`, only compares them with what would
-/// be written.
+/// Writes the Rust file from the table under `root`; with `check`, only compares it with what would be written.
 ///
 /// Errors name the file and line of a malformed kind, or the file that is out of date.
 pub fn generate(root: &Path, check: bool) -> Result<(), String> {
     let kinds = table::read(root, TABLE, parse)?;
-    write_or_compare(root, GLSL, &glsl(&kinds), check)?;
     write_or_compare(root, RUST, &rust(&kinds), check)
 }
 
@@ -52,12 +49,16 @@ fn parse(line: &str) -> Option<Kind> {
     })
 }
 
-/// The functions that a specialization constant picks; a kind that is none gives NaN.
-fn glsl(kinds: &[Kind]) -> String {
-    let mut text = String::from(
-        "// The activation that the constant KIND picks, by its place in activations.txt; NaN if it is none.\n\
-         // Written by `cargo xtask shaders`. A shader includes activation.glsl and declares KIND first.\n",
-    );
+/// The text of the include `activation_kinds.glsl`: the functions that the constant KIND picks; a kind that is none gives NaN.
+/// A shader includes activation.glsl and declares KIND first.
+///
+/// Errors name the file and line of a malformed kind.
+pub fn glsl(root: &Path) -> Result<String, String> {
+    Ok(choice(&table::read(root, TABLE, parse)?))
+}
+
+fn choice(kinds: &[Kind]) -> String {
+    let mut text = String::new();
     for (direction, parameters, arguments) in [
         ("forward", "float x", "x"),
         ("backward", "float x, float dy", "x, dy"),
@@ -138,7 +139,7 @@ mod tests {
     fn a_kind_that_is_none_is_nan() {
         let kinds = ["gelu GELU Computes it.", "tanh Tanh Computes it."]
             .map(|line| parse(line).expect("a kind"));
-        let text = glsl(&kinds);
+        let text = choice(&kinds);
         assert!(text.contains(
             "if (KIND == 1u) return tanh_backward(x, dy);\n    return uintBitsToFloat(HLX_NAN);"
         ));

@@ -1,12 +1,11 @@
-//! Writes `constants.glsl` and `constants.rs` from the one list of constants.
-//!
-//! GLSL and Rust must use the same bits, so neither file is edited by hand.
+//! Makes `constants.glsl` and `constants.rs` of the one list of constants: GLSL and Rust must use the same bits.
 
 use std::fs;
 use std::path::Path;
 
+use crate::table;
+
 const LIST: &str = "shaders/include/constants.txt";
-const GLSL: &str = "shaders/include/constants.glsl";
 const RUST: &str = "crates/hlx-core/src/arith/constants.rs";
 
 /// One line of the list.
@@ -17,32 +16,23 @@ struct Constant {
     comment: String,
 }
 
-/// Writes both files from the list under `root`; with `check`, only compares them with what
-/// would be written.
+/// Writes the Rust file from the list under `root`; with `check`, only compares it with what would be written.
 ///
 /// Errors name the file and line of a malformed constant, or the file that is out of date.
 pub fn generate(root: &Path, check: bool) -> Result<(), String> {
-    let text = fs::read_to_string(root.join(LIST)).map_err(|error| format!("{LIST}: {error}"))?;
-    let mut glsl = String::from(
-        "// Constants of HLX arithmetic, written by `cargo xtask shaders` from constants.txt.\n\
-         \n",
-    );
-    let mut rust = String::from(
-        "//! Constants of HLX arithmetic, written by `cargo xtask shaders` from\n\
-         //! `shaders/include/constants.txt`.\n",
-    );
-    for (line_idx, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let constant = parse(line)
-            .ok_or_else(|| format!("{LIST}:{}: malformed line: {line}", line_idx + 1))?;
-        glsl.push_str(&glsl_line(&constant));
-        rust.push_str(&rust_line(&constant));
-    }
-    write_or_compare(root, GLSL, &glsl, check)?;
-    write_or_compare(root, RUST, &rust, check)
+    let rust = "//! Constants of HLX arithmetic, written by `cargo xtask shaders` from\n\
+                //! `shaders/include/constants.txt`.\n";
+    let lines = table::read(root, LIST, parse)?;
+    let lines: String = lines.iter().map(rust_line).collect();
+    write_or_compare(root, RUST, &(rust.to_owned() + &lines), check)
+}
+
+/// The text of the include.
+///
+/// Errors name the file and line of a malformed constant.
+pub fn glsl(root: &Path) -> Result<String, String> {
+    let lines = table::read(root, LIST, parse)?;
+    Ok(lines.iter().map(glsl_line).collect())
 }
 
 /// Reads `TYPE NAME 0xBITS comment`.
@@ -84,14 +74,10 @@ fn decimal(bits: u32) -> String {
 
 fn glsl_line(constant: &Constant) -> String {
     let Constant { name, bits, .. } = constant;
-    let mut line = match constant.is_float {
-        true => format!("const float HLX_{name} = {};", decimal(*bits)),
-        false => format!("const uint HLX_{name} = 0x{bits:08x}u;"),
-    };
-    if !constant.comment.is_empty() {
-        line += &format!(" // {}", constant.comment);
+    match constant.is_float {
+        true => format!("const float HLX_{name} = {};\n", decimal(*bits)),
+        false => format!("const uint HLX_{name} = 0x{bits:08x}u;\n"),
     }
-    line + "\n"
 }
 
 fn rust_line(constant: &Constant) -> String {

@@ -7,12 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::{activations, families, files, sha256, variants};
+use crate::{activations, constants, families, files, sha256, variants};
 
 /// One shader: its name (`layer_norm/forward`), its source, and where its module is.
 pub struct Shader {
     pub name: String,
     pub source: String,
+    /// The source and what it includes: what its digest covers.
+    text: Vec<u8>,
     /// The folder from which the source includes files.
     pub folder: PathBuf,
     /// The file of the source, or of the table that it was made from.
@@ -70,6 +72,7 @@ pub fn shaders(root: &Path) -> Result<Vec<Shader>, String> {
             module: module_of(root, &origin, &name),
             name: name.clone(),
             source,
+            text: Vec::new(),
             folder,
             origin,
         };
@@ -99,10 +102,21 @@ pub fn shaders(root: &Path) -> Result<Vec<Shader>, String> {
         add(name, source, (folder_of(path), origin))?;
     }
     let mut shaders: Vec<Shader> = shaders.into_values().collect();
+    let generated = generated(root)?;
     for shader in &mut shaders {
-        shader.source = with_prologue(&shader.source, &text_of(root, shader)?);
+        let plain = text_of(root, shader, &generated)?;
+        shader.source = with_prologue(&shader.source, &plain);
+        shader.text = text_of(root, shader, &generated)?;
     }
     Ok(shaders)
+}
+
+/// The includes that are made from tables, by name.
+pub fn generated(root: &Path) -> Result<[(&'static str, String); 2], String> {
+    Ok([
+        ("constants.glsl", constants::glsl(root)?),
+        ("activation_kinds.glsl", activations::glsl(root)?),
+    ])
 }
 
 /// A source behind the lines that no source need have: the version, and the extensions that the text, of the source and
@@ -133,14 +147,21 @@ pub fn compiler(root: &Path) -> Result<String, String> {
     Ok(format!("glslang-sys {version}, Vulkan 1.2, SPIR-V 1.5"))
 }
 
-/// The digest of a source and of everything it includes, in order, each file once.
-pub fn of_source(root: &Path, shader: &Shader) -> Result<String, String> {
-    Ok(sha256::hex(&text_of(root, shader)?))
+impl Shader {
+    /// The digest of the source and of everything it includes, in order, each file once.
+    pub fn digest(&self) -> String {
+        sha256::hex(&self.text)
+    }
 }
 
-fn text_of(root: &Path, shader: &Shader) -> Result<Vec<u8>, String> {
+fn text_of(
+    root: &Path,
+    shader: &Shader,
+    generated: &[(&'static str, String)],
+) -> Result<Vec<u8>, String> {
     let mut closure = Closure {
         root,
+        generated,
         folder: &shader.folder,
         seen: BTreeSet::new(),
         text: Vec::new(),
@@ -153,6 +174,7 @@ fn text_of(root: &Path, shader: &Shader) -> Result<Vec<u8>, String> {
 /// A source and what it includes, gathered.
 struct Closure<'a> {
     root: &'a Path,
+    generated: &'a [(&'static str, String)],
     /// The folder of the source.
     folder: &'a Path,
     seen: BTreeSet<String>,
@@ -168,11 +190,15 @@ impl Closure<'_> {
         for include in includes(&String::from_utf8_lossy(bytes)) {
             let candidates = [file.with_file_name(&include), self.folder.join(&include)];
             let found = candidates.iter().find(|path| path.is_file());
-            let path =
-                found.ok_or_else(|| format!("{name}: cannot find #include \"{include}\""))?;
-            let path = normal(path);
-            if self.seen.insert(files::relative(self.root, &path)) {
-                self.append(&path, &files::bytes(&path)?)?;
+            let path = found.map_or(PathBuf::from(&include), |path| normal(path));
+            if !self.seen.insert(files::relative(self.root, &path)) {
+                continue;
+            }
+            let is_made = |(name, _): &&(&str, String)| path.ends_with(name);
+            match (found, self.generated.iter().find(is_made)) {
+                (Some(_), _) => self.append(&path, &files::bytes(&path)?)?,
+                (None, Some((_, text))) => self.append(&path, text.as_bytes())?,
+                (None, None) => return Err(format!("{name}: cannot find #include \"{include}\"")),
             }
         }
         Ok(())
@@ -288,7 +314,7 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
 
 /// What is wrong with one shader's module, if anything.
 fn fault(root: &Path, shader: &Shader, entry: Option<&Entry>) -> Result<Option<String>, String> {
-    let source = of_source(root, shader)?;
+    let source = shader.digest();
     if !shader.module.is_file() {
         return Ok(Some(format!("{} has no module", shader.origin)));
     }
@@ -326,13 +352,13 @@ mod tests {
             tree.put("shaders/include/b.glsl", "// B.\n");
             tree.put(
                 "shaders/f/x.comp",
-                "#version 460\n#include \"../include/a.glsl\"\n",
+                "#version 450\n#include \"../include/a.glsl\"\n",
             );
             tree.put("crates/hlx-kernels/spv/f/x.spv", "module");
-            for list in ["variants.txt", "include/unary.txt", "include/binary.txt"] {
-                tree.put(&format!("shaders/{list}"), "");
+            tree.put("shaders/variants.txt", "");
+            for list in ["unary", "binary", "activations", "constants"] {
+                tree.put(&format!("shaders/include/{list}.txt"), "");
             }
-            tree.put("shaders/include/activations.txt", "");
             tree
         }
 
@@ -345,7 +371,7 @@ mod tests {
         fn record(&self) {
             let shader = &shaders(&self.0).expect("shaders")[0];
             let entry = Entry {
-                source: of_source(&self.0, shader).expect("a digest"),
+                source: shader.digest(),
                 module: sha256::hex(b"module"),
             };
             let entries = BTreeMap::from([(shader.name.clone(), entry)]);
@@ -419,6 +445,21 @@ mod tests {
             error,
             "shaders/include/b.glsl: cannot find #include \"none.glsl\""
         );
+    }
+
+    #[test]
+    fn a_source_has_the_extensions_that_its_text_uses() {
+        let tree = Tree::new("prologue");
+        tree.put("shaders/include/b.glsl", "[[unroll]]\n");
+        tree.put("shaders/f/y.comp", "// Y.\nvoid main() {}\n");
+        let sources = shaders(&tree.0).expect("shaders");
+        let include = "#extension GL_GOOGLE_include_directive : require\n";
+        let attributes = "#extension GL_EXT_control_flow_attributes : require\n";
+        assert_eq!(
+            sources[0].source,
+            format!("#version 450\n{include}{attributes}\n#include \"../include/a.glsl\"\n")
+        );
+        assert_eq!(sources[1].source, "#version 460\n// Y.\nvoid main() {}\n");
     }
 
     #[test]

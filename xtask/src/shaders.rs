@@ -11,7 +11,7 @@ pub const HELP: &str = "\
 cargo xtask shaders [--all] [--check]
 
 Writes the constants of shaders/include/constants.txt, the activations of activations.txt and the
-operations of unary.txt and binary.txt to GLSL and Rust, compiles each changed shader (shaders/**/*.comp, the rows of
+operations of unary.txt and binary.txt to Rust, compiles each changed shader (shaders/**/*.comp, the rows of
 shaders/variants.txt, the activations and the operations) with the pinned glslang (built at the first
 call: about 2.5 CPU minutes, and a C++ compiler is needed) to the spv/ folder of the crate that loads them, validates the modules with
 spirv-val where it is installed, lints them, writes the push constants of each family as Rust structs, and
@@ -38,7 +38,7 @@ pub fn run(args: &[String]) -> Outcome {
     let compiler = digests::compiler(&root)?;
     let mut todo = Vec::new();
     for shader in &shaders {
-        if all || check || recorded.compiler != compiler || !current(&root, shader, &recorded)? {
+        if all || check || recorded.compiler != compiler || !current(shader, &recorded)? {
             todo.push(shader);
         }
     }
@@ -47,7 +47,7 @@ pub fn run(args: &[String]) -> Outcome {
         let scratch = root.join("target/shaders");
         step(
             &format!("compiling {} of {} shaders", todo.len(), shaders.len()),
-            || compile(&program, &scratch, &todo),
+            || compile(&root, &program, &scratch, &todo),
         )?;
         step("checking the modules", || check_modules(&scratch, &todo))?;
         if check {
@@ -65,16 +65,16 @@ pub fn run(args: &[String]) -> Outcome {
 }
 
 /// Whether the module on disk is the recorded one, made from the source on disk.
-fn current(root: &Path, shader: &Shader, recorded: &Digests) -> Result<bool, String> {
+fn current(shader: &Shader, recorded: &Digests) -> Result<bool, String> {
     let Some(entry) = recorded.entries.get(&shader.name) else {
         return Ok(false);
     };
-    Ok(shader.module.is_file() && *entry == entry_of(root, shader)?)
+    Ok(shader.module.is_file() && *entry == entry_of(shader)?)
 }
 
-fn entry_of(root: &Path, shader: &Shader) -> Result<Entry, String> {
+fn entry_of(shader: &Shader) -> Result<Entry, String> {
     Ok(Entry {
-        source: digests::of_source(root, shader)?,
+        source: shader.digest(),
         module: sha256::hex(&files::bytes(&shader.module)?),
     })
 }
@@ -91,8 +91,14 @@ fn scratch_module(scratch: &Path, shader: &Shader) -> PathBuf {
     scratch.join(format!("{}.spv", shader.name))
 }
 
-fn compile(program: &Path, scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
+fn compile(root: &Path, program: &Path, scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
+    let made = scratch.join("include");
+    for (name, text) in digests::generated(root)? {
+        make_folder_of(&made.join(name))?;
+        files::write(&made.join(name), text.as_bytes())?;
+    }
     let mut compiler = Command::new(program);
+    compiler.arg(made);
     for shader in shaders {
         let module = scratch_module(scratch, shader);
         let source = module.with_extension("comp");
@@ -237,7 +243,7 @@ fn record(root: &Path, shaders: &[Shader], compiler: String) -> Result<(), Strin
             );
         }
     }
-    let entry = |shader: &Shader| Ok((shader.name.clone(), entry_of(root, shader)?));
+    let entry = |shader: &Shader| Ok((shader.name.clone(), entry_of(shader)?));
     let entries = shaders.iter().map(entry).collect::<Result<_, String>>()?;
     let wrong = structs("structs", root)?;
     if !wrong.is_empty() {

@@ -1,5 +1,5 @@
-//! Compiles GLSL compute shaders to SPIR-V: `shader-compiler IN.comp FOLDER OUT.spv [IN FOLDER OUT ...]`.
-//! FOLDER is where a source's includes are.
+//! Compiles GLSL compute shaders to SPIR-V: `shader-compiler MADE IN.comp FOLDER OUT.spv [IN FOLDER OUT ...]`.
+//! FOLDER is where a source's includes are, MADE where those are that tables were made into.
 //!
 //! Target: Vulkan 1.2, SPIR-V 1.5, no debug information, no optimiser: the module is a plain
 //! translation of the source, the same for everybody who runs this pinned compiler.
@@ -15,10 +15,10 @@ use glslang::{
     SourceLanguage, SpirvVersion, Target, VulkanVersion,
 };
 
-/// Resolves `#include "x"` beside the file that includes it, then in the source's folder. A source reads each file
-/// once: the second time it is empty.
+/// Resolves `#include "x"` beside the file that includes it, then in these folders. A source reads each file once: the
+/// second time it is empty.
 struct Includes {
-    folder: PathBuf,
+    folders: [PathBuf; 2],
     seen: BTreeSet<PathBuf>,
 }
 
@@ -31,9 +31,11 @@ impl IncludeHandler for Includes {
         _depth: usize,
     ) -> Option<IncludeResult> {
         let beside = Path::new(includer).parent().map(|dir| dir.join(name));
+        let below = self.folders.iter().map(|folder| folder.join(name));
         let path = beside
-            .filter(|path| path.is_file())
-            .unwrap_or_else(|| self.folder.join(name));
+            .into_iter()
+            .chain(below)
+            .find(|path| path.is_file())?;
         let data = match self.seen.insert(fs::canonicalize(&path).ok()?) {
             true => fs::read_to_string(&path).ok()?,
             false => String::new(),
@@ -45,7 +47,7 @@ impl IncludeHandler for Includes {
     }
 }
 
-fn compile(compiler: &Compiler, input: &Path, folder: &Path) -> Result<Vec<u32>> {
+fn compile(compiler: &Compiler, input: &Path, folders: [&Path; 2]) -> Result<Vec<u32>> {
     let text =
         fs::read_to_string(input).with_context(|| format!("cannot read {}", input.display()))?;
     let source = ShaderSource::from(text);
@@ -59,7 +61,7 @@ fn compile(compiler: &Compiler, input: &Path, folder: &Path) -> Result<Vec<u32>>
         messages: ShaderMessage::DEFAULT,
     };
     let mut includes = Includes {
-        folder: folder.to_path_buf(),
+        folders: folders.map(Path::to_path_buf),
         seen: BTreeSet::new(),
     };
     let no_defines: Option<&[(&str, Option<&str>)]> = None;
@@ -78,9 +80,12 @@ fn compile(compiler: &Compiler, input: &Path, folder: &Path) -> Result<Vec<u32>>
 
 fn main() -> Result<()> {
     let args: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    if args.is_empty() || args.len() % 3 != 0 {
-        bail!("usage: shader-compiler IN.comp FOLDER OUT.spv [IN.comp FOLDER OUT.spv ...]");
-    }
+    let Some((made, args)) = args
+        .split_first()
+        .filter(|(_, args)| !args.is_empty() && args.len() % 3 == 0)
+    else {
+        bail!("usage: shader-compiler MADE IN.comp FOLDER OUT.spv [IN.comp FOLDER OUT.spv ...]");
+    };
     let Some(compiler) = Compiler::acquire() else {
         bail!("cannot start glslang")
     };
@@ -88,8 +93,8 @@ fn main() -> Result<()> {
         let [input, folder, output] = shader else {
             bail!("an incomplete shader")
         };
-        let words =
-            compile(compiler, input, folder).with_context(|| format!("{}", input.display()))?;
+        let words = compile(compiler, input, [folder, made])
+            .with_context(|| format!("{}", input.display()))?;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         if let Some(dir) = output.parent() {
             fs::create_dir_all(dir)?;
