@@ -104,9 +104,15 @@ pub fn shaders(root: &Path) -> Result<Vec<Shader>, String> {
     let mut shaders: Vec<Shader> = shaders.into_values().collect();
     let generated = generated(root)?;
     for shader in &mut shaders {
-        let plain = text_of(root, shader, &generated)?;
-        shader.source = with_prologue(&shader.source, &plain);
-        shader.text = text_of(root, shader, &generated)?;
+        let text = text_of(root, shader, &generated)?;
+        let version = shader
+            .source
+            .lines()
+            .find(|line| line.starts_with("#version"));
+        let version = version.unwrap_or("#version 460").to_owned();
+        let first = format!("{version}\n{}", extensions(&text));
+        shader.text = [first.as_bytes(), &text].concat();
+        shader.source = first + &shader.source.replacen(&version, "", 1);
     }
     Ok(shaders)
 }
@@ -119,21 +125,16 @@ pub fn generated(root: &Path) -> Result<[(&'static str, String); 2], String> {
     ])
 }
 
-/// A source behind the lines that no source need have: the version, and the extensions that the text, of the source and
-/// what it includes, uses.
-fn with_prologue(source: &str, text: &[u8]) -> String {
+/// The lines by which a source requires what its text, with all that it includes, uses.
+fn extensions(text: &[u8]) -> String {
     const EXTENSIONS: [(&str, &str); 2] = [
         ("\n#include ", "GL_GOOGLE_include_directive"),
         ("[[", "GL_EXT_control_flow_attributes"),
     ];
     let text = String::from_utf8_lossy(text);
-    let named = source.lines().find(|line| line.starts_with("#version"));
-    let version = named.unwrap_or("#version 460");
-    let mut lines = format!("{version}\n");
-    for (_, name) in EXTENSIONS.iter().filter(|(sign, _)| text.contains(sign)) {
-        lines += &format!("#extension {name} : require\n");
-    }
-    lines + &source.replacen(version, "", 1)
+    let used = EXTENSIONS.iter().filter(|(sign, _)| text.contains(sign));
+    used.map(|(_, name)| format!("#extension {name} : require\n"))
+        .collect()
 }
 
 /// The compiler that the lock file pins, with its fixed target.
