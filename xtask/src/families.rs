@@ -92,7 +92,10 @@ fn parse(line: &str) -> Option<Operation> {
     let known = types
         .split(',')
         .all(|name| ["f32", "i32", "u32", "int"].contains(&name));
-    if !(snake(&name) && snake(&file) && camel && known && ["", "bool", "with"].contains(&flag)) {
+    let named = file.strip_prefix('=');
+    let known = known && (named.is_none() || (flag, types) == ("", "f32"));
+    let snake = snake(&name) && snake(named.unwrap_or(&file));
+    if !(snake && camel && known && ["", "bool", "with"].contains(&flag)) {
         return None;
     }
     let has = |wanted: &str| types.split(',').any(|found| found == wanted);
@@ -122,13 +125,15 @@ impl Family {
         let (name, file) = (&operation.name, &operation.file);
         let (family, count) = (self.name, self.operands.len());
         let parameters: Vec<String> = self.operands.iter().map(|x| format!("uint {x}")).collect();
+        let (include, formula) = match file.strip_prefix('=') {
+            Some(file) => (file.to_owned(), self.named_formula(name)),
+            None => (format!("{family}/{file}"), String::new()),
+        };
         let mut text = format!(
-            "// {name} of {count} operand{}: see include/{family}/{file}.glsl.\n\
-             #define HLX_OPERANDS {count}\n\
+            "#define HLX_OPERANDS {count}\n\
              #include \"elements.glsl\"\n\
-             #include \"{family}/{file}.glsl\"\n\n\
-             uint apply({}) {{\n",
-            if count > 1 { "s" } else { "" },
+             #include \"{include}.glsl\"\n\n\
+             {formula}uint apply({}) {{\n",
             parameters.join(", ")
         );
         let formulas: Vec<_> = TYPES.iter().zip(&operation.formulas).collect();
@@ -155,6 +160,13 @@ impl Family {
             let _ = writeln!(text, "    {condition}return {word}({call});");
         }
         text + "}\n"
+    }
+
+    /// The formula of an operation that is a function of HLX's arithmetic.
+    fn named_formula(&self, name: &str) -> String {
+        let parameters: Vec<String> = self.operands.iter().map(|x| format!("float {x}")).collect();
+        let (parameters, arguments) = (parameters.join(", "), self.operands.join(", "));
+        format!("float {name}_f32({parameters}) {{ return hlx_{name}({arguments}); }}\n\n")
     }
 
     /// The operations as a macro that calls another with the list, and the modules of their shaders.
@@ -221,6 +233,10 @@ mod tests {
                      int(push.parameters[1])));\n    \
                      return uint(clamp_int(uint(x), uint(push.parameters[0]), uint(push.parameters[1])));\n";
         assert!(text.contains(calls), "{text}");
+        let exp = parse("exp Exp =math f32 Computes it.").expect("an operation");
+        assert!(FAMILIES[0].comp(&exp).contains(
+            "#include \"math.glsl\"\n\nfloat exp_f32(float x) { return hlx_exp(x); }\n\nuint apply("
+        ));
         let equal = parse("eq Eq compare bool:f32 Tells it.").expect("an operation");
         assert!(FAMILIES[1].comp(&equal).contains(
             "uint apply(uint a, uint b) {\n    return uint(eq_f32(uintBitsToFloat(a), uintBitsToFloat(b)));\n}"
@@ -235,6 +251,7 @@ mod tests {
             "neg neg simple f32 text",
             "neg Neg simple f64 text",
             "neg Neg simple int: text",
+            "neg Neg =math f32,int text",
         ] {
             assert!(parse(line).is_none(), "{line}");
         }

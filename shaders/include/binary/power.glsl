@@ -1,8 +1,7 @@
-// Powers and angles of two operands.
+// Powers of two operands.
 #include "../functions.glsl"
 
 float pow_f32(float a, float b) { return hlx_pow(a, b); }
-float atan2_f32(float a, float b) { return hlx_atan2(a, b); }
 
 // By repeated squaring; wraps.
 uint pow_u32(uint a, uint b) {

@@ -1,9 +1,7 @@
-// Unary operations that divide or take a root.
+// Unary operations that divide.
 #include "../math.glsl"
 
 float reciprocal_f32(float x) { return hlx_div(1.0, x); }
-float sqrt_f32(float x) { return hlx_sqrt(x); }
-float rsqrt_f32(float x) { return hlx_rsqrt(x); }
 
 // x clamp(x + 3, 0, 6) / 6; NaN stays.
 float hardswish_f32(float x) {
