@@ -3,7 +3,6 @@
 // the first two on top of the stored values with CONTINUE.
 // partials: [shards, channels, pieces] of (sum of dy, sum of dy n); means: [shards, channels] of both;
 // dweight, dbias: [shards, channels]. The sums have the order of include/reduce.glsl.
-#define HLX_REDUCTIONS 2
 #include "terms.glsl"
 
 layout(constant_id = 5) const uint CONTINUE = 0u;

@@ -2,7 +2,6 @@
 //   partials[shard, channel, piece] = (sum of dy, sum of dy n), (0, 0) for a piece without terms.
 // x, dy: [shards * samples, channels, length]; stats: [shards, channels] of (mean, rstd).
 // The sums have the order of include/reduce.glsl.
-#define HLX_REDUCTIONS 2
 #include "terms.glsl"
 
 layout(set = 0, binding = 1) readonly restrict buffer X { float x[]; };

@@ -6,7 +6,6 @@
 //   running_mean = fma(m, mean, (1 - m) running_mean), running_var likewise with M / (n - 1).
 // partials: [shards, channels, pieces] of (S, Q); stats: [shards, channels] of (mean, rstd);
 // running_mean, running_var: [channels]; tracked: [1]. The sums have the order of include/reduce.glsl.
-#define HLX_REDUCTIONS 2
 #include "terms.glsl"
 
 layout(constant_id = 5) const uint TRACKED = 0u;

@@ -4,7 +4,7 @@
 // multiple of four (WHOLE).
 #include "../include/arith.glsl"
 
-#extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_control_flow_attributes : require // also of modules without such a loop
 
 layout(local_size_x = 256) in;
 layout(constant_id = 4) const uint COUNTED = 0u;

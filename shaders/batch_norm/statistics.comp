@@ -2,7 +2,6 @@
 // over its n terms.
 // x: [shards * samples, channels, length]; partials: [shards, channels, pieces] of (S, Q), (0, 0) for a
 // piece without terms. The sums have the order of include/reduce.glsl.
-#define HLX_REDUCTIONS 2
 #include "terms.glsl"
 
 layout(set = 0, binding = 1) readonly restrict buffer X { float x[]; };

@@ -1,10 +1,9 @@
 // The terms of batch norm: x [shards * samples, channels, length], of which a channel of a shard has
 // the elements of its real samples, in row-major order, in pieces of 4,096. The first counts[0] samples
 // of the pass are empty where COUNTED, none otherwise.
-//
-// A shader defines HLX_REDUCTIONS and includes this file.
 #include "../include/math.glsl"
 #include "../include/convert.glsl"
+#define HLX_REDUCTIONS 2
 #include "../include/held_row.glsl"
 
 layout(constant_id = 4) const uint COUNTED = 0u;

@@ -3,10 +3,10 @@
 // the images x[s] of group g. A column of the product is a pixel of a sample; a z is a group.
 #include "images.glsl"
 
-HLX_VECTORS(0, readonly, float, Weight, weight)
+HLX_WITH_VECTORS(0, readonly, float, Weight, weight)
 layout(set = 0, binding = 1) readonly buffer X { float x[]; };
 layout(set = 0, binding = 2) readonly buffer Bias { float bias[]; };
-HLX_VECTORS(3, writeonly, float, Y, y)
+HLX_WITH_VECTORS(3, writeonly, float, Y, y)
 
 const bool TRANS_A = false;
 const bool TRANS_B = false;

@@ -14,9 +14,9 @@ layout(constant_id = 7) const bool ACROSS = false;
 // Four terms from a multiple of four on are pixels of one row.
 layout(constant_id = 8) const bool QUADS = false;
 
-HLX_VECTORS(0, readonly, float, Gradient, dy)
+HLX_WITH_VECTORS(0, readonly, float, Gradient, dy)
 layout(set = 0, binding = 1) readonly buffer X { float x[]; };
-HLX_VECTORS(2, , float, Weight, dweight)
+HLX_WITH_VECTORS(2, , float, Weight, dweight)
 
 const bool TRANS_A = false;
 const bool TRANS_B = true;

@@ -12,8 +12,8 @@ layout(push_constant) uniform Push {
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer Ids { uint ids[]; };
-HLX_VECTORS(1, readonly restrict, float, Weight, weight)
-HLX_VECTORS(2, writeonly restrict, float, Y, y)
+HLX_WITH_VECTORS(1, readonly restrict, float, Weight, weight)
+HLX_WITH_VECTORS(2, writeonly restrict, float, Y, y)
 
 // The width is a multiple of four: a thread has AHEAD vectors, 256 apart, whose loads are under way together. Else it has as many
 // elements.

@@ -28,10 +28,10 @@ layout(push_constant) uniform Push {
     uint stride;
 } push;
 
-HLX_VECTORS(0, readonly, float, X, x)
-HLX_VECTORS(1, readonly, float, B, b)
+HLX_WITH_VECTORS(0, readonly, float, X, x)
+HLX_WITH_VECTORS(1, readonly, float, B, b)
 layout(set = 0, binding = 2) readonly buffer Bounds { uint bounds[]; };
-HLX_VECTORS(3, writeonly, float, Y, y)
+HLX_WITH_VECTORS(3, writeonly, float, Y, y)
 
 #include "../matmul/tile.glsl"
 

@@ -23,10 +23,10 @@ layout(push_constant) uniform Push {
     uint first;
 } push;
 
-HLX_VECTORS(0, readonly, float, Gradient, dy)
-HLX_VECTORS(1, readonly, float, X, x)
+HLX_WITH_VECTORS(0, readonly, float, Gradient, dy)
+HLX_WITH_VECTORS(1, readonly, float, X, x)
 layout(set = 0, binding = 2) readonly buffer Bounds { uint bounds[]; };
-HLX_VECTORS(3, , float, Weight, dweight)
+HLX_WITH_VECTORS(3, , float, Weight, dweight)
 
 #include "../matmul/tile.glsl"
 

@@ -1,4 +1,4 @@
-// Buffers with two views, of elements and of vectors of four: x1 and x4, or x and x_vectors.
+// Buffers of T, float or uint, with two views, of elements and of vectors of four: x1 and x4, or x and x_vectors.
 #define HLX_FOUR_float vec4
 #define HLX_FOUR_uint uvec4
 
@@ -6,6 +6,6 @@
     layout(set = 0, binding = place) access buffer X##1 { T x##1[]; }; \
     layout(set = 0, binding = place) access buffer X##4 { HLX_FOUR_##T x##4[]; };
 
-#define HLX_VECTORS(place, access, T, X, x) \
+#define HLX_WITH_VECTORS(place, access, T, X, x) \
     layout(set = 0, binding = place) access buffer X { T x[]; }; \
     layout(set = 0, binding = place) access buffer X##Vectors { HLX_FOUR_##T x##_vectors[]; };

@@ -3,7 +3,7 @@
 #include "arith.glsl"
 #include "constants.glsl"
 
-// Goes on with a polynomial p of x over the coefficients from the NAME_k of its name down to NAME_0: Horner's rule.
+// HLX_HORNER_k continues p, the upper part of a polynomial of x, by the coefficients NAME_k to NAME_0.
 #define HLX_HORNER_0(p, x, NAME) p = hlx_fma(p, x, NAME##_0);
 #define HLX_HORNER_1(p, x, NAME) p = hlx_fma(p, x, NAME##_1); HLX_HORNER_0(p, x, NAME)
 #define HLX_HORNER_2(p, x, NAME) p = hlx_fma(p, x, NAME##_2); HLX_HORNER_1(p, x, NAME)

@@ -1,4 +1,4 @@
-// The compression function of SHA-256 (FIPS 180-4, section 6.2.2), a block of 16 words a call.
+// The parts of SHA-256's compression function (FIPS 180-4, section 6.2.2), which takes a block of 16 words.
 //
 // Every index is a constant: the schedule is a ring of 16 words in registers, the eight working
 // variables change their names from round to round instead of their places, and the round

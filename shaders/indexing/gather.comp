@@ -10,10 +10,10 @@ layout(constant_id = 0) const uint BITS = 32u;  // of an element: 32, 16 or 8
 // 2 by one index, from a vector of x.
 layout(constant_id = 2) const uint QUADS = 0u;
 
-HLX_VECTORS(0, readonly, uint, X, x)
-HLX_VECTORS(1, readonly, uint, Index, index)
+HLX_WITH_VECTORS(0, readonly, uint, X, x)
+HLX_WITH_VECTORS(1, readonly, uint, Index, index)
 layout(set = 0, binding = 2) buffer Flag { uint flag[]; };
-HLX_VECTORS(3, writeonly, uint, Result, result)
+HLX_WITH_VECTORS(3, writeonly, uint, Result, result)
 
 const uint A_WORD = 32u / BITS;
 

@@ -5,7 +5,7 @@
 // the source at the place of line l, or of position p (BY_POSITION, one line). Its target is
 // (l / inner) n inner + key inner + l mod inner. A target's contributions are cut into pieces of
 // 4,096: its first piece continues from the stored value, the others start from +0.
-#extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_control_flow_attributes : require // also of modules without such a loop
 #include "../include/arith.glsl"
 
 layout(local_size_x = 256) in;

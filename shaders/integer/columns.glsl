@@ -18,7 +18,7 @@ layout(push_constant) uniform Push {
     uint stride;     // from matrix to matrix
 } push;
 
-HLX_VECTORS(0, readonly restrict, float, X, x)
+HLX_WITH_VECTORS(0, readonly restrict, float, X, x)
 
 // Of a column and of a row.
 uint pieces() { return max((push.k + COLUMN_PIECE - 1u) / COLUMN_PIECE, 1u); }

@@ -10,7 +10,7 @@ layout(push_constant) uniform Push {
     uint k;
 } push;
 
-HLX_VECTORS(0, readonly restrict, float, X, x)
+HLX_WITH_VECTORS(0, readonly restrict, float, X, x)
 layout(set = 0, binding = 1) writeonly restrict buffer Counted { int counted[]; };
 
 void main() {

@@ -35,8 +35,8 @@ layout(set = 0, binding = 1) readonly restrict buffer AExponents { int a_exponen
 layout(set = 0, binding = 2) readonly restrict buffer B { uvec4 b[]; };
 layout(set = 0, binding = 3) readonly restrict buffer BExponents { int b_exponents[]; };
 layout(set = 0, binding = 4) readonly buffer Bias { float bias[]; };
-HLX_VECTORS(5, readonly, float, Extra, extra)
-HLX_VECTORS(6, , float, C, c)
+HLX_WITH_VECTORS(5, readonly, float, Extra, extra)
+HLX_WITH_VECTORS(6, , float, C, c)
 layout(set = 0, binding = 7) readonly buffer Bounds { uint bounds[]; };
 
 #include "tile.glsl"

@@ -12,7 +12,7 @@ layout(push_constant) uniform Push {
     uint words;  // of a column in a plane
 } push;
 
-HLX_VECTORS(0, readonly restrict, float, X, x)
+HLX_WITH_VECTORS(0, readonly restrict, float, X, x)
 layout(set = 0, binding = 1) readonly restrict buffer Bounds { uint bounds[]; };
 
 // The first row of a group, and its first digit.

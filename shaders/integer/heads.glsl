@@ -23,7 +23,7 @@ layout(push_constant) uniform Push {
     uint head_stride;
 } push;
 
-HLX_VECTORS(0, readonly restrict, float, X, x)
+HLX_WITH_VECTORS(0, readonly restrict, float, X, x)
 layout(set = 0, binding = 1) writeonly restrict buffer Prepared { uint prepared[]; };
 #ifdef TWICE
 layout(set = 0, binding = 2) writeonly restrict buffer Narrow { uint narrow[]; };

@@ -20,7 +20,7 @@ const uint HLX_THREADS = 32u;
 // cols is a multiple of four.
 layout(constant_id = 4) const bool VECTORS = false;
 
-HLX_VECTORS(0, readonly restrict, float, X, x)
+HLX_WITH_VECTORS(0, readonly restrict, float, X, x)
 layout(set = 0, binding = 1) readonly restrict buffer Weight { float weight[]; };
 layout(set = 0, binding = 2) readonly restrict buffer Bias { float bias[]; };
 layout(set = 0, binding = 3) writeonly restrict buffer Digits { uint digits[]; };

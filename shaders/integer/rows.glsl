@@ -22,7 +22,7 @@ layout(push_constant) uniform Push {
     uint stride;
 } push;
 
-HLX_VECTORS(0, readonly restrict, float, X, x)
+HLX_WITH_VECTORS(0, readonly restrict, float, X, x)
 layout(set = 0, binding = 1) writeonly restrict buffer Digits { uint digits[]; };
 layout(set = 0, binding = 2) writeonly restrict buffer Exponents { int exponents[]; };
 

@@ -1,5 +1,5 @@
-// A workgroup's tile of integers of 32 columns, which is transposed in shared memory into rows of digits. A shader declares the buffer
-// `digits`.
+// A workgroup's tile of integers of 32 columns, which shared memory transposes into rows of digits. A shader declares the buffer
+// `digits`, push.columns and push.words.
 layout(constant_id = 0) const bool WIDE = false;
 
 const uint COLUMNS = 32u;
@@ -21,8 +21,8 @@ shared uint tile[2u * COLUMNS * STRIDE];
     tile[to] = WIDE ? hlx_upper_digits(q) : hlx_lower_digits(q); \
     if (WIDE) tile[COLUMNS * STRIDE + to] = hlx_lower_digits(q);
 
-// Stores the tile's words from first_word on in the columns from first_column on: as rows of digits, of which a plane has
-// n_rows, and row is that of the column.
+// Stores the tile, of the columns from first_column on and their words from first_word on: a column is a row of digits, of which
+// a plane has n_rows.
 #define STORE_TILE(n_rows, row, first_word) \
     [[unroll]] for (uint l = 0u; l < PLANES * COLUMNS * WORDS / 256u; ++l) { \
         uint at = gl_LocalInvocationIndex + l * 256u; \

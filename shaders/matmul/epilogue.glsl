@@ -13,7 +13,7 @@ layout(constant_id = 9) const uint KIND = 0;
 // Modules that write extra (EPILOGUE is 2) are apart from those that read it: a binding that a module
 // may write counts as written in every launch of it.
 #ifdef WRITES_EXTRA
-HLX_VECTORS(4, writeonly, float, Extra, extra)
+HLX_WITH_VECTORS(4, writeonly, float, Extra, extra)
 
 vec4 load_other(uint base, uint m, uint n) { return vec4(0.0); }
 
@@ -23,7 +23,7 @@ void store_extra(uint base, uint m, uint n, vec4 v) {
     HLX_STORE_FOUR(j, VECTOR_C, extra, at, n, push.n, v)
 }
 #else
-HLX_VECTORS(4, readonly, float, Extra, extra)
+HLX_WITH_VECTORS(4, readonly, float, Extra, extra)
 
 // Four elements from row m and column n of the epilogue's second operand, extra or C; 0 past an edge.
 vec4 load_other(uint base, uint m, uint n) {

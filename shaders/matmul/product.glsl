@@ -37,10 +37,10 @@ layout(push_constant) uniform Push {
     float scalar;
 } push;
 
-HLX_VECTORS(0, readonly, float, A, a)
-HLX_VECTORS(1, readonly, float, B, b)
+HLX_WITH_VECTORS(0, readonly, float, A, a)
+HLX_WITH_VECTORS(1, readonly, float, B, b)
 layout(set = 0, binding = 2) readonly buffer Bias { float bias[]; };
-HLX_VECTORS(3, , float, C, c)
+HLX_WITH_VECTORS(3, , float, C, c)
 
 #include "tile.glsl"
 

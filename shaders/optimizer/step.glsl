@@ -10,6 +10,7 @@ layout(local_size_x = 256) in;
 
 HLX_VIEWS(0, readonly restrict, float, Gradient, g)
 HLX_VIEWS(4, restrict, float, Parameter, p)
+
 // DO for each of the state's buffers.
 #if HLX_STATES == 0
 #define EACH_STATE(DO)

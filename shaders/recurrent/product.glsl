@@ -18,7 +18,7 @@ layout(push_constant) uniform Push {
     uint k;
 } push;
 
-HLX_VECTORS(0, readonly, float, X, x)
+HLX_WITH_VECTORS(0, readonly, float, X, x)
 layout(set = 0, binding = 1) readonly buffer Weight { float w[]; };
 layout(set = 0, binding = 2) readonly buffer Bias { float bias[]; };
 layout(set = 0, binding = 3) buffer Y { float y[]; };

@@ -6,7 +6,7 @@
 //   y[i] = fma(x[i], c, -(x[i + half] * s)), y[i + half] = fma(x[i + half], c, x[i] * s).
 // The elements from 2 half on are copied. A thread has one pair, or one copied element, of all heads
 // of a row, so that sine and cosine are computed once.
-#extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_control_flow_attributes : require // also of modules without such a loop
 #include "../include/math.glsl"
 
 layout(local_size_x = 256) in;

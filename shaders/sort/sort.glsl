@@ -4,7 +4,7 @@
 // Elements are compared by the keys of order_key.glsl, with all bits turned for a descending order,
 // and equal keys by their place in the line: the order is total, so how it is reached never shows.
 // Result j of a line lies at (line / inner) k inner + j inner + line mod inner, for j < k.
-#extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_control_flow_attributes : require // also of modules without such a loop
 #include "../include/arith.glsl"
 #include "../include/order_key.glsl"
 
