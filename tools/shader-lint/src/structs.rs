@@ -6,8 +6,8 @@ use std::path::Path;
 
 use hlx_spirv::{PushConstant, PushScalar};
 
-/// The modules of a family: their names, each with the members of its struct.
-type Family = Vec<(String, String)>;
+/// The modules of a family: their names, each with the members of its block.
+type Family = Vec<(String, Vec<String>)>;
 
 /// Writes the structs of modules (names and files) to the folder `push` in `folder`, and removes what
 /// else is there; returns what is wrong.
@@ -52,6 +52,25 @@ pub fn compare(folder: &str, modules: &[(String, String)]) -> Vec<String> {
     wrong
 }
 
+/// The macro of `mod.rs` and what stands before the list of families.
+const MOD: &str = "\
+//! The push constants of kernels, one file per family, by `cargo xtask shaders` from the modules.
+#![allow(missing_docs, dead_code, unused_imports, non_camel_case_types)]
+
+/// Makes a struct of each block, under the names of all modules that have it.
+macro_rules! blocks {
+    ($($first:ident $(, $other:ident)* { $($member:ident: $kind:ty),* $(,)? })*) => {$(
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+        pub struct $first {
+            $(pub $member: $kind),*
+        }
+        $(pub use self::$first as $other;)*
+    )*};
+}
+
+";
+
 /// The files by name: one for each family, and `mod.rs`.
 fn files_of(modules: &[(String, String)]) -> Result<BTreeMap<String, String>, String> {
     let mut families: BTreeMap<&str, Family> = BTreeMap::new();
@@ -64,11 +83,7 @@ fn files_of(modules: &[(String, String)]) -> Result<BTreeMap<String, String>, St
         let family = families.entry(family).or_default();
         family.push((module.to_owned(), members));
     }
-    let mut text = String::from(
-        "//! The push constants of kernels, one file per family, by `cargo xtask shaders` from the modules.\n\
-         #![cfg_attr(rustfmt, rustfmt_skip)]\n\
-         #![allow(missing_docs, dead_code, unused_imports)]\n\n",
-    );
+    let mut text = MOD.to_owned();
     for family in families.keys() {
         let _ = writeln!(text, "pub mod {family};");
     }
@@ -80,12 +95,12 @@ fn files_of(modules: &[(String, String)]) -> Result<BTreeMap<String, String>, St
     Ok(files)
 }
 
-/// The members of a module's block, one per line; none for a shader without push constants.
-fn members_of(bytes: &[u8]) -> Result<String, String> {
+/// The members of a module's block; none for a shader without push constants.
+fn members_of(bytes: &[u8]) -> Result<Vec<String>, String> {
     let words = hlx_spirv::words(bytes).map_err(|error| error.to_string())?;
     let block: Vec<PushConstant> =
         hlx_spirv::push_constants(&words).map_err(|error| error.to_string())?;
-    let (mut text, mut end) = (String::new(), 0);
+    let (mut members, mut end) = (Vec::new(), 0);
     for member in block {
         if member.offset != end {
             return Err(format!(
@@ -98,80 +113,50 @@ fn members_of(bytes: &[u8]) -> Result<String, String> {
             PushScalar::I32 => "i32",
             PushScalar::F32 => "f32",
         };
-        let _ = match member.elements {
-            Some(count) => writeln!(text, "    pub {}: [{scalar}; {count}],", member.name),
-            None => writeln!(text, "    pub {}: {scalar},", member.name),
-        };
+        members.push(match member.elements {
+            Some(count) => format!("{}: [{scalar}; {count}]", member.name),
+            None => format!("{}: {scalar}", member.name),
+        });
         end += 4 * member.elements.unwrap_or(1);
     }
-    Ok(text)
+    Ok(members)
 }
 
-/// A family's file: each distinct struct once, and under the name of every module that has it.
+/// A family's file: each distinct block once, behind the names of the modules that have it.
 fn source(family: &str, modules: &Family) -> String {
-    let mut text = format!(
-        "//! Push constants of the modules of {family}.\n#![cfg_attr(rustfmt, rustfmt_skip)]\n"
-    );
-    let mut structs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut blocks: BTreeMap<&[String], Vec<String>> = BTreeMap::new();
     for (module, members) in modules {
-        structs.entry(members).or_default().push(module);
+        blocks.entry(members).or_default().push(module.clone());
     }
-    let mut structs: Vec<_> = structs.into_iter().collect();
-    structs.sort_by_key(|(_, modules)| modules[0]);
-    let names = names(
-        &structs
-            .iter()
-            .map(|(_, modules)| modules[0])
-            .collect::<Vec<_>>(),
-    );
-    for ((members, modules), name) in structs.iter().zip(names) {
-        text += "\n#[repr(C)]\n#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]\n";
-        let _ = write!(text, "pub struct {name} {{\n{members}}}\n");
-        text += &uses(&name, modules);
+    let mut blocks: Vec<_> = blocks.into_iter().collect();
+    blocks.sort_by(|a, b| a.1.cmp(&b.1));
+    let mut text = format!("//! Push constants of the modules of {family}.\n\nblocks! {{\n");
+    for (members, modules) in blocks {
+        let (names, list) = (lines("    ", &modules), lines("        ", members));
+        let line = format!("{names} {{ {} }}\n", list.trim_start());
+        text += &match line.lines().count() == 1 && line.len() <= WIDTH {
+            true => line,
+            false => format!("{names} {{\n{list}\n    }}\n"),
+        };
     }
-    text
+    text + "}\n"
 }
 
-/// The names of structs by the first module of each: `Push` for the only one, otherwise the module's
-/// name up to its sizes (`Tile` for `tile_128x128`), or all of it where that is no name of its own.
-fn names(first: &[&str]) -> Vec<String> {
-    if first.len() == 1 {
-        return vec!["Push".to_owned()];
-    }
-    let camel = |module: &str, with_sizes: bool| {
-        let parts = module.split('_');
-        let parts =
-            parts.take_while(|part| with_sizes || !part.starts_with(|c: char| c.is_ascii_digit()));
-        let capital = |part: &str| part[..1].to_uppercase() + &part[1..];
-        parts.map(capital).collect::<String>()
-    };
-    let short: Vec<String> = first.iter().map(|module| camel(module, false)).collect();
-    let is_alone = |name: &String| short.iter().filter(|other| *other == name).count() == 1;
-    let names = short.iter().zip(first);
-    names
-        .map(|(name, module)| match is_alone(name) {
-            true => name.clone(),
-            false => camel(module, true),
-        })
-        .collect()
-}
+/// Columns of a line.
+const WIDTH: usize = 110;
 
-/// A struct under the names of modules, in lines of about 100 columns.
-fn uses(name: &str, modules: &[&str]) -> String {
-    let mut text = format!("pub use {name} as {};\n", modules[0]);
-    if modules.len() > 1 {
-        text = String::from("pub use {");
-        let mut line = 0;
-        for module in modules {
-            let part = format!("{name} as {module}, ");
-            line += part.len();
-            if line > 100 {
-                text = text.trim_end().to_owned() + "\n    ";
-                line = part.len();
-            }
-            text += &part;
+/// A list in lines.
+fn lines(indent: &str, parts: &[String]) -> String {
+    let (mut text, mut length) = (indent.to_owned(), indent.len());
+    for (i, part) in parts.iter().enumerate() {
+        let comma = if i > 0 { ", " } else { "" };
+        length += comma.len() + part.len();
+        if i > 0 && length > WIDTH {
+            let _ = write!(text, ",\n{indent}{part}");
+            length = indent.len() + part.len();
+        } else {
+            let _ = write!(text, "{comma}{part}");
         }
-        text = text.trim_end_matches(", ").to_owned() + "};\n";
     }
     text
 }
@@ -181,24 +166,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_struct_is_there_once() {
-        let of = |module: &str, members: &str| (module.to_owned(), members.to_owned());
+    fn a_block_is_there_once() {
+        let of = |module: &str, members: &[&str]| {
+            let members = members.iter().map(|&member| member.to_owned());
+            (module.to_owned(), members.collect())
+        };
         let family = vec![
-            of("few_8", "    pub m: u32,\n"),
-            of("few_8_normed", "    pub m: u32,\n    pub eps: f32,\n"),
-            of("tile_64", "    pub k: u32,\n"),
-            of("tile_128", "    pub k: u32,\n"),
+            of("few_8", &["m: u32"]),
+            of("few_8_normed", &["m: u32", "eps: f32"]),
+            of("tile_64", &["k: u32"]),
+            of("tile_128", &["k: u32"]),
         ];
         let text = source("matmul", &family);
-        for part in [
-            "pub struct Few8 {",
-            "pub struct Few8Normed {",
-            "pub struct Tile {",
-        ] {
-            assert_eq!(text.matches(part).count(), 1, "{text}");
-        }
-        for part in ["Tile as tile_64,", "Tile as tile_128};", "Few8 as few_8;"] {
-            assert!(text.contains(part), "{text}");
-        }
+        let expected = "blocks! {\n    few_8 { m: u32 }\n    few_8_normed { m: u32, eps: f32 }\n    \
+                        tile_64, tile_128 { k: u32 }\n}\n";
+        assert!(text.ends_with(expected), "{text}");
+    }
+
+    #[test]
+    fn long_lists_are_several_lines() {
+        let parts = vec!["member: [u32; 8]".to_owned(); 8];
+        let text = lines("    ", &parts);
+        assert!(text.lines().count() == 2 && text.lines().all(|line| line.len() <= WIDTH + 1));
+        assert_eq!(text.matches("member").count(), 8);
     }
 }

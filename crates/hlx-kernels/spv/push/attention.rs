@@ -1,202 +1,52 @@
 //! Push constants of the modules of attention.
-#![cfg_attr(rustfmt, rustfmt_skip)]
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Append {
-    pub rows: u32,
-    pub time: u32,
-    pub heads: u32,
-    pub key_heads: u32,
-    pub width: u32,
-    pub capacity: u32,
-    pub pairs: u32,
-    pub q_first: u32,
-    pub q_row: u32,
-    pub k_first: u32,
-    pub k_row: u32,
-    pub v_first: u32,
-    pub v_row: u32,
-    pub eps: f32,
-    pub scale: f32,
+blocks! {
+    append, append_integers {
+        rows: u32, time: u32, heads: u32, key_heads: u32, width: u32, capacity: u32, pairs: u32, q_first: u32,
+        q_row: u32, k_first: u32, k_row: u32, v_first: u32, v_row: u32, eps: f32, scale: f32
+    }
+    backward_delta { rows: u32, heads_a_sequence: u32, time: u32 }
+    backward_key_value, backward_query, forward, forward_32, forward_64 {
+        heads: u32, heads_a_sequence: u32, time: u32, scale: f32
+    }
+    backward_key_value_32, backward_key_value_cached, backward_query_stored {
+        heads: u32, heads_a_sequence: u32, time: u32, scale: f32, first_head: u32
+    }
+    backward_key_value_cached_dropped {
+        heads: u32, heads_a_sequence: u32, time: u32, scale: f32, first_head: u32, seed_low: u32,
+        seed_high: u32, purpose: u32, p: f32, factor: f32
+    }
+    few_queries_scores, few_queries_values, integer_backward_key_value, integer_backward_key_value_dots,
+    integer_backward_key_value_matrices, integer_backward_key_value_matrices_words, integer_backward_query,
+    integer_backward_query_dots, integer_backward_query_matrices, integer_backward_query_matrices_words,
+    integer_few_scores, integer_few_values, integer_forward, integer_forward_dots, integer_forward_matrices,
+    integer_forward_matrices_words, ranged_backward_key_value_128, ranged_backward_key_value_256,
+    ranged_backward_key_value_64, ranged_backward_query_128, ranged_backward_query_256,
+    ranged_backward_query_64, ranged_forward_128, ranged_forward_256, ranged_forward_64 {
+        batch: u32, queries: u32, keys: u32, heads: u32, group: u32, q_first: u32, q_batch: u32,
+        q_position: u32, q_head: u32, k_first: u32, k_batch: u32, k_position: u32, k_head: u32, v_first: u32,
+        v_batch: u32, v_position: u32, v_head: u32, scale: f32, cap: f32, inverse_cap: f32, seed_low: u32,
+        seed_high: u32, purpose: u32, p: f32, factor: f32
+    }
+    forward_64_dropped {
+        heads: u32, heads_a_sequence: u32, time: u32, scale: f32, seed_low: u32, seed_high: u32, purpose: u32,
+        p: f32, factor: f32
+    }
+    key_ranges, query_ranges {
+        batch: u32, queries: u32, keys: u32, causal: u32, window: u32, has_documents: u32, has_lengths: u32,
+        has_first_positions: u32
+    }
+    ranged_output, ranged_sum {
+        rows: u32, terms: u32, heads: u32, repeats: u32, column_group: u32, first_head: u32, n_heads: u32,
+        columns_first: u32, columns_batch: u32, columns_position: u32, columns_head: u32, last_first: u32,
+        scale: f32
+    }
+    ranged_scores, ranged_weights {
+        queries: u32, keys: u32, heads: u32, group: u32, first_head: u32, stored_heads: u32, scale: f32,
+        cap: f32, inverse_cap: f32, seed_low: u32, seed_high: u32, purpose: u32, p: f32, factor: f32
+    }
+    ranged_softmax {
+        queries: u32, keys: u32, heads: u32, first_head: u32, stored_heads: u32, seed_low: u32, seed_high: u32,
+        purpose: u32, p: f32, factor: f32
+    }
 }
-pub use {Append as append, Append as append_integers};
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct BackwardDelta {
-    pub rows: u32,
-    pub heads_a_sequence: u32,
-    pub time: u32,
-}
-pub use BackwardDelta as backward_delta;
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct BackwardKeyValue {
-    pub heads: u32,
-    pub heads_a_sequence: u32,
-    pub time: u32,
-    pub scale: f32,
-}
-pub use {BackwardKeyValue as backward_key_value, BackwardKeyValue as backward_query,
-    BackwardKeyValue as forward, BackwardKeyValue as forward_32, BackwardKeyValue as forward_64};
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct BackwardKeyValue32 {
-    pub heads: u32,
-    pub heads_a_sequence: u32,
-    pub time: u32,
-    pub scale: f32,
-    pub first_head: u32,
-}
-pub use {BackwardKeyValue32 as backward_key_value_32, BackwardKeyValue32 as backward_key_value_cached,
-    BackwardKeyValue32 as backward_query_stored};
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct BackwardKeyValueCachedDropped {
-    pub heads: u32,
-    pub heads_a_sequence: u32,
-    pub time: u32,
-    pub scale: f32,
-    pub first_head: u32,
-    pub seed_low: u32,
-    pub seed_high: u32,
-    pub purpose: u32,
-    pub p: f32,
-    pub factor: f32,
-}
-pub use BackwardKeyValueCachedDropped as backward_key_value_cached_dropped;
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct FewQueriesScores {
-    pub batch: u32,
-    pub queries: u32,
-    pub keys: u32,
-    pub heads: u32,
-    pub group: u32,
-    pub q_first: u32,
-    pub q_batch: u32,
-    pub q_position: u32,
-    pub q_head: u32,
-    pub k_first: u32,
-    pub k_batch: u32,
-    pub k_position: u32,
-    pub k_head: u32,
-    pub v_first: u32,
-    pub v_batch: u32,
-    pub v_position: u32,
-    pub v_head: u32,
-    pub scale: f32,
-    pub cap: f32,
-    pub inverse_cap: f32,
-    pub seed_low: u32,
-    pub seed_high: u32,
-    pub purpose: u32,
-    pub p: f32,
-    pub factor: f32,
-}
-pub use {FewQueriesScores as few_queries_scores, FewQueriesScores as few_queries_values,
-    FewQueriesScores as integer_backward_key_value,
-    FewQueriesScores as integer_backward_key_value_dots,
-    FewQueriesScores as integer_backward_key_value_matrices,
-    FewQueriesScores as integer_backward_key_value_matrices_words,
-    FewQueriesScores as integer_backward_query, FewQueriesScores as integer_backward_query_dots,
-    FewQueriesScores as integer_backward_query_matrices,
-    FewQueriesScores as integer_backward_query_matrices_words, FewQueriesScores as integer_few_scores,
-    FewQueriesScores as integer_few_values, FewQueriesScores as integer_forward,
-    FewQueriesScores as integer_forward_dots, FewQueriesScores as integer_forward_matrices,
-    FewQueriesScores as integer_forward_matrices_words,
-    FewQueriesScores as ranged_backward_key_value_128,
-    FewQueriesScores as ranged_backward_key_value_256,
-    FewQueriesScores as ranged_backward_key_value_64, FewQueriesScores as ranged_backward_query_128,
-    FewQueriesScores as ranged_backward_query_256, FewQueriesScores as ranged_backward_query_64,
-    FewQueriesScores as ranged_forward_128, FewQueriesScores as ranged_forward_256,
-    FewQueriesScores as ranged_forward_64};
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Forward {
-    pub heads: u32,
-    pub heads_a_sequence: u32,
-    pub time: u32,
-    pub scale: f32,
-    pub seed_low: u32,
-    pub seed_high: u32,
-    pub purpose: u32,
-    pub p: f32,
-    pub factor: f32,
-}
-pub use Forward as forward_64_dropped;
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct KeyRanges {
-    pub batch: u32,
-    pub queries: u32,
-    pub keys: u32,
-    pub causal: u32,
-    pub window: u32,
-    pub has_documents: u32,
-    pub has_lengths: u32,
-    pub has_first_positions: u32,
-}
-pub use {KeyRanges as key_ranges, KeyRanges as query_ranges};
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct RangedOutput {
-    pub rows: u32,
-    pub terms: u32,
-    pub heads: u32,
-    pub repeats: u32,
-    pub column_group: u32,
-    pub first_head: u32,
-    pub n_heads: u32,
-    pub columns_first: u32,
-    pub columns_batch: u32,
-    pub columns_position: u32,
-    pub columns_head: u32,
-    pub last_first: u32,
-    pub scale: f32,
-}
-pub use {RangedOutput as ranged_output, RangedOutput as ranged_sum};
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct RangedScores {
-    pub queries: u32,
-    pub keys: u32,
-    pub heads: u32,
-    pub group: u32,
-    pub first_head: u32,
-    pub stored_heads: u32,
-    pub scale: f32,
-    pub cap: f32,
-    pub inverse_cap: f32,
-    pub seed_low: u32,
-    pub seed_high: u32,
-    pub purpose: u32,
-    pub p: f32,
-    pub factor: f32,
-}
-pub use {RangedScores as ranged_scores, RangedScores as ranged_weights};
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct RangedSoftmax {
-    pub queries: u32,
-    pub keys: u32,
-    pub heads: u32,
-    pub first_head: u32,
-    pub stored_heads: u32,
-    pub seed_low: u32,
-    pub seed_high: u32,
-    pub purpose: u32,
-    pub p: f32,
-    pub factor: f32,
-}
-pub use RangedSoftmax as ranged_softmax;

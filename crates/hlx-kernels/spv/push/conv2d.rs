@@ -1,42 +1,12 @@
 //! Push constants of the modules of conv2d.
-#![cfg_attr(rustfmt, rustfmt_skip)]
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Push {
-    pub m: u32,
-    pub n: u32,
-    pub k: u32,
-    pub groups: u32,
-    pub column_first: u32,
-    pub z_first: u32,
-    pub pixels: u32,
-    pub pixels_magic: u32,
-    pub pixels_shift: u32,
-    pub width: u32,
-    pub width_magic: u32,
-    pub width_shift: u32,
-    pub taps: u32,
-    pub taps_magic: u32,
-    pub taps_shift: u32,
-    pub taps_width: u32,
-    pub taps_width_magic: u32,
-    pub taps_width_shift: u32,
-    pub image_height: u32,
-    pub image_width: u32,
-    pub image_channels: u32,
-    pub scale_y: u32,
-    pub scale_x: u32,
-    pub first_y: u32,
-    pub first_x: u32,
-    pub step_y: u32,
-    pub step_x: u32,
-    pub height: u32,
-    pub runs: u32,
-    pub sample_runs: u32,
-    pub z_count: u32,
-    pub piece_first: u32,
+blocks! {
+    count_pixels, gradient_rows, images_128x128, images_32x64, images_64x128, images_64x64, patch_rows,
+    prepare_patches, prepare_terms, weight_32x64, weight_64x64 {
+        m: u32, n: u32, k: u32, groups: u32, column_first: u32, z_first: u32, pixels: u32, pixels_magic: u32,
+        pixels_shift: u32, width: u32, width_magic: u32, width_shift: u32, taps: u32, taps_magic: u32,
+        taps_shift: u32, taps_width: u32, taps_width_magic: u32, taps_width_shift: u32, image_height: u32,
+        image_width: u32, image_channels: u32, scale_y: u32, scale_x: u32, first_y: u32, first_x: u32,
+        step_y: u32, step_x: u32, height: u32, runs: u32, sample_runs: u32, z_count: u32, piece_first: u32
+    }
 }
-pub use {Push as count_pixels, Push as gradient_rows, Push as images_128x128, Push as images_32x64,
-    Push as images_64x128, Push as images_64x64, Push as patch_rows, Push as prepare_patches,
-    Push as prepare_terms, Push as weight_32x64, Push as weight_64x64};

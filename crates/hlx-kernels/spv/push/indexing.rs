@@ -1,58 +1,17 @@
 //! Push constants of the modules of indexing.
-#![cfg_attr(rustfmt, rustfmt_skip)]
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct AddLines {
-    pub lines: u32,
-    pub positions: u32,
-    pub n: u32,
-    pub inner: u32,
-    pub n_dims: u32,
-    pub extents: [u32; 4],
-    pub first: [u32; 3],
-    pub axis_strides: [u32; 3],
-    pub strides: [u32; 12],
+blocks! {
+    add_lines, add_lines_held {
+        lines: u32, positions: u32, n: u32, inner: u32, n_dims: u32, extents: [u32; 4], first: [u32; 3],
+        axis_strides: [u32; 3], strides: [u32; 12]
+    }
+    chains, chains_of_four, joins, starts {
+        count: u32, lines: u32, n: u32, inner: u32, axis_stride: u32, first: u32, n_dims: u32,
+        extents: [u32; 8], strides: [u32; 8]
+    }
+    gather, targets {
+        count: u32, n: u32, axis_stride: u32, x_first: u32, index_first: u32, n_dims: u32, extents: [u32; 8],
+        x_strides: [u32; 8], index_strides: [u32; 8]
+    }
+    scatter { count: u32, first: u32, n_dims: u32, extents: [u32; 8], strides: [u32; 8] }
 }
-pub use {AddLines as add_lines, AddLines as add_lines_held};
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Chains {
-    pub count: u32,
-    pub lines: u32,
-    pub n: u32,
-    pub inner: u32,
-    pub axis_stride: u32,
-    pub first: u32,
-    pub n_dims: u32,
-    pub extents: [u32; 8],
-    pub strides: [u32; 8],
-}
-pub use {Chains as chains, Chains as chains_of_four, Chains as joins, Chains as starts};
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Gather {
-    pub count: u32,
-    pub n: u32,
-    pub axis_stride: u32,
-    pub x_first: u32,
-    pub index_first: u32,
-    pub n_dims: u32,
-    pub extents: [u32; 8],
-    pub x_strides: [u32; 8],
-    pub index_strides: [u32; 8],
-}
-pub use {Gather as gather, Gather as targets};
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Scatter {
-    pub count: u32,
-    pub first: u32,
-    pub n_dims: u32,
-    pub extents: [u32; 8],
-    pub strides: [u32; 8],
-}
-pub use Scatter as scatter;

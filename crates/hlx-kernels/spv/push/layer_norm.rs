@@ -1,28 +1,7 @@
 //! Push constants of the modules of layer_norm.
-#![cfg_attr(rustfmt, rustfmt_skip)]
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct BackwardInput {
-    pub rows: u32,
-    pub cols: u32,
+blocks! {
+    backward_input, backward_input_held { rows: u32, cols: u32 }
+    backward_params { shards: u32, rows_per_shard: u32, cols: u32 }
+    forward, forward_held { rows: u32, cols: u32, eps: f32 }
 }
-pub use {BackwardInput as backward_input, BackwardInput as backward_input_held};
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct BackwardParams {
-    pub shards: u32,
-    pub rows_per_shard: u32,
-    pub cols: u32,
-}
-pub use BackwardParams as backward_params;
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Forward {
-    pub rows: u32,
-    pub cols: u32,
-    pub eps: f32,
-}
-pub use {Forward as forward, Forward as forward_held};

@@ -1,10 +1,5 @@
 //! Push constants of the modules of mse.
-#![cfg_attr(rustfmt, rustfmt_skip)]
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Push {
-    pub count: u32,
-    pub scalar: f32,
+blocks! {
+    backward, forward { count: u32, scalar: f32 }
 }
-pub use {Push as backward, Push as forward};

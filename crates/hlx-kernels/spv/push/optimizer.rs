@@ -1,39 +1,11 @@
 //! Push constants of the modules of optimizer.
-#![cfg_attr(rustfmt, rustfmt_skip)]
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Adagrad {
-    pub count: u32,
-    pub row: u32,
-    pub rows: u32,
+blocks! {
+    adagrad, adam, average, lion, muon_apply, muon_direction, rmsprop, rmsprop_centered,
+    rmsprop_centered_momentum, rmsprop_momentum, sgd, sgd_momentum {
+        count: u32, row: u32, rows: u32
+    }
+    clip_factor { max_norm: f32 }
+    combine { count: u32, scalar: f32 }
+    guarded_factor { max_norm: f32, runs: u32, run: u32, stride: u32 }
 }
-pub use {Adagrad as adagrad, Adagrad as adam, Adagrad as average, Adagrad as lion, Adagrad as muon_apply,
-    Adagrad as muon_direction, Adagrad as rmsprop, Adagrad as rmsprop_centered,
-    Adagrad as rmsprop_centered_momentum, Adagrad as rmsprop_momentum, Adagrad as sgd,
-    Adagrad as sgd_momentum};
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct ClipFactor {
-    pub max_norm: f32,
-}
-pub use ClipFactor as clip_factor;
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Combine {
-    pub count: u32,
-    pub scalar: f32,
-}
-pub use Combine as combine;
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct GuardedFactor {
-    pub max_norm: f32,
-    pub runs: u32,
-    pub run: u32,
-    pub stride: u32,
-}
-pub use GuardedFactor as guarded_factor;

@@ -1,28 +1,7 @@
 //! Push constants of the modules of reduce.
-#![cfg_attr(rustfmt, rustfmt_skip)]
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Columns {
-    pub shards: u32,
-    pub rows_per_shard: u32,
-    pub cols: u32,
+blocks! {
+    columns { shards: u32, rows_per_shard: u32, cols: u32 }
+    rows, rows_held { rows: u32, cols: u32, count: u32 }
+    shards { shards: u32, n: u32 }
 }
-pub use Columns as columns;
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Rows {
-    pub rows: u32,
-    pub cols: u32,
-    pub count: u32,
-}
-pub use {Rows as rows, Rows as rows_held};
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Shards {
-    pub shards: u32,
-    pub n: u32,
-}
-pub use Shards as shards;

@@ -1,19 +1,8 @@
 //! Push constants of the modules of scan.
-#![cfg_attr(rustfmt, rustfmt_skip)]
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Push {
-    pub items: u32,
-    pub lines: u32,
-    pub pieces: u32,
-    pub piece: u32,
-    pub n: u32,
-    pub inner: u32,
-    pub axis_stride: u32,
-    pub first: u32,
-    pub n_dims: u32,
-    pub extents: [u32; 8],
-    pub strides: [u32; 8],
+blocks! {
+    across, along {
+        items: u32, lines: u32, pieces: u32, piece: u32, n: u32, inner: u32, axis_stride: u32, first: u32,
+        n_dims: u32, extents: [u32; 8], strides: [u32; 8]
+    }
 }
-pub use {Push as across, Push as along};

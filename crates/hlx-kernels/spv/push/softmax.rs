@@ -1,10 +1,5 @@
 //! Push constants of the modules of softmax.
-#![cfg_attr(rustfmt, rustfmt_skip)]
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Push {
-    pub rows: u32,
-    pub cols: u32,
+blocks! {
+    backward, backward_held, forward, forward_held { rows: u32, cols: u32 }
 }
-pub use {Push as backward, Push as backward_held, Push as forward, Push as forward_held};
