@@ -104,15 +104,12 @@ fn rust(kinds: &[Kind]) -> String {
         "//! The kinds of activation, written by `cargo xtask shaders` from\n\
          //! `shaders/include/activations.txt`.\n\n",
     );
-    for Kind { name, .. } in kinds {
-        for direction in ["forward", "backward"] {
-            let module = format!("{name}_{direction}_shader");
-            let _ = writeln!(text, "shader!({module}, activation::{name}_{direction});");
-        }
-    }
+    let both = |kind: &Kind| ["forward", "backward"].map(|of| format!("{}_{of}", kind.name));
+    let modules: Vec<String> = kinds.iter().flat_map(both).collect();
+    text += &table::shaders("activation", &modules);
     text.push_str(
-        "\n/// Calls `each!` with a line for every kind: its documentation, name, variant, formulas and\n\
-         /// shaders.\n#[doc(hidden)] // For the methods of tensors in hlx-autograd.\n\
+        "\n/// Calls `each!` with a line for every kind: its documentation, name, variant, and formulas, which\n\
+         /// are also the names of the shaders.\n#[doc(hidden)] // For the methods of tensors in hlx-autograd.\n\
          #[macro_export]\nmacro_rules! for_each_activation {\n    ($each:ident) => {\n        $each! {\n",
     );
     for Kind {
@@ -124,7 +121,7 @@ fn rust(kinds: &[Kind]) -> String {
         let _ = writeln!(text, "            /// {documentation}");
         let _ = writeln!(
             text,
-            "            {name} {variant} {name}_forward {name}_backward {name}_forward_shader {name}_backward_shader;"
+            "            {name} {variant} {name}_forward {name}_backward;"
         );
     }
     text.push_str("        }\n    };\n}\n");

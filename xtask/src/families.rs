@@ -176,18 +176,17 @@ impl Family {
         let mut text = format!(
             "//! The {name} operations, written by `cargo xtask shaders` from\n//! `{table}`.\n\n"
         );
-        for Operation {
-            name: operation, ..
-        } in operations
-        {
-            let _ = writeln!(text, "shader!({operation}_shader, {name}::{operation});");
-        }
+        let modules: Vec<String> = operations
+            .iter()
+            .map(|operation| operation.name.clone())
+            .collect();
+        text += &table::shaders(name, &modules);
         let _ = write!(
             text,
-            "\n/// Calls `each!` with a line for every [`{kind}`](super::{kind}): its documentation, name,\n\
-             /// variant and shader, whether the result is a truth value, and its formulas by compute type.\n\
+            "\n/// Calls `each!` with what comes behind it and a line for every [`{kind}`](super::{kind}): its documentation, name,\n\
+             /// variant, whether the result is a truth value, and its formulas by compute type.\n\
              #[doc(hidden)] // For the methods of tensors in hlx-autograd.\n\
-             #[macro_export]\nmacro_rules! for_each_{name} {{\n    ($each:ident) => {{\n        $each! {{\n"
+             #[macro_export]\nmacro_rules! for_each_{name} {{\n    ($each:ident $($head:tt)*) => {{\n        $each! {{\n            $($head)*\n"
         );
         for operation in operations {
             let _ = writeln!(text, "            /// {}", operation.documentation);
@@ -208,10 +207,7 @@ impl Family {
                 ..
             } = operation;
             let formulas = formulas.join(" ");
-            let _ = writeln!(
-                text,
-                "            {name} {variant} {name}_shader {is_bool} {formulas};"
-            );
+            let _ = writeln!(text, "            {name} {variant} {is_bool} {formulas};");
         }
         text.push_str("        }\n    };\n}\n");
         text

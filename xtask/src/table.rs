@@ -23,3 +23,18 @@ pub fn read<T>(
     }
     Ok(read)
 }
+
+/// The macro that makes the modules of a family's shaders, in lines of up to 100 columns.
+pub fn shaders(family: &str, modules: &[String]) -> String {
+    let mut text = format!("shader!({family}::{{\n   ");
+    let mut length = 3;
+    for module in modules {
+        if length + module.len() + 2 > 100 {
+            text += "\n   ";
+            length = 3;
+        }
+        text += &format!(" {module},");
+        length += module.len() + 2;
+    }
+    text + "\n});\n"
+}

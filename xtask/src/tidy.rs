@@ -40,7 +40,7 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
     Ok(wrong)
 }
 
-/// Whether a source loads a shader: by `shader!`, which names it as a path, or by its file.
+/// Whether a source loads a shader: by `shader!`, which names it as a path or in a list, or by its file.
 fn is_loaded(name: &str, rust: &str) -> bool {
     let path = name.replace('/', "::");
     let mut found = rust.match_indices(&path);
@@ -48,9 +48,20 @@ fn is_loaded(name: &str, rust: &str) -> bool {
         let (before, after) = (&rust[..at], &rust[at + path.len()..]);
         before.ends_with([' ', '(']) && after.starts_with([')', '\n', ','])
     };
+    let is_listed = |(family, module): (&str, &str)| {
+        let head = format!("shader!({family}::{{");
+        let mut lists = rust.split(head.as_str()).skip(1);
+        lists.any(|rest| {
+            let list = rest.split('}').next().unwrap_or_default();
+            let mut modules = list.split(',').map(str::split_whitespace);
+            modules.any(|mut words| words.next() == Some(module))
+        })
+    };
     let file = name.strip_prefix("examples/").unwrap_or(name);
     let files = [format!("spv/{name}.spv"), format!("\"{file}.spv\"")];
-    found.any(is_whole) || files.iter().any(|file| rust.contains(file))
+    found.any(is_whole)
+        || name.split_once('/').is_some_and(is_listed)
+        || files.iter().any(|file| rust.contains(file))
 }
 
 /// Links in the pages to files that do not exist.
@@ -154,9 +165,14 @@ mod tests {
 
     #[test]
     fn a_shader_is_loaded_under_its_whole_name() {
-        let rust = "shader!(exp2, unary::exp2);\ninclude_bytes!(\"../spv/f/x.spv\")";
-        assert!(is_loaded("unary/exp2", rust) && is_loaded("f/x", rust));
-        assert!(!is_loaded("unary/exp", rust) && !is_loaded("f/xy", rust));
+        let rust = "shader!(exp2, unary::exp2);\ninclude_bytes!(\"../spv/f/x.spv\")\n\
+                    shader!(sort::{\n    count, top as first_ones\n});";
+        for name in ["unary/exp2", "f/x", "sort/count", "sort/top"] {
+            assert!(is_loaded(name, rust), "{name}");
+        }
+        for name in ["unary/exp", "f/xy", "sort/first_ones", "sort/to"] {
+            assert!(!is_loaded(name, rust), "{name}");
+        }
     }
 
     #[test]

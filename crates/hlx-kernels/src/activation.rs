@@ -33,8 +33,7 @@ shader!(in_place_shader, activation::backward_in_place);
 
 /// Defines the kinds and what depends on them, from the table's lines.
 macro_rules! define_kinds {
-    ($($(#[$documentation:meta])* $name:ident $variant:ident $forward:ident $backward:ident
-       $forward_shader:ident $backward_shader:ident;)+) => {
+    ($($(#[$documentation:meta])* $name:ident $variant:ident $forward:ident $backward:ident;)+) => {
         /// A function that a layer may end with.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Activation {
@@ -57,13 +56,13 @@ macro_rules! define_kinds {
             /// pipeline instead of 0.2 s).
             fn forward_shader(self) -> &'static Shader {
                 match self {
-                    $(Self::$variant => &kinds::$forward_shader::SHADER,)+
+                    $(Self::$variant => &kinds::$forward::SHADER,)+
                 }
             }
 
             fn backward_shader(self) -> &'static Shader {
                 match self {
-                    $(Self::$variant => &kinds::$backward_shader::SHADER,)+
+                    $(Self::$variant => &kinds::$backward::SHADER,)+
                 }
             }
         }

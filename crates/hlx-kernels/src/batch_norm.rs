@@ -33,12 +33,7 @@ use crate::lanes::{LANES, RowGroup};
 use crate::map::GROUP_THREADS;
 use crate::terms::PIECE;
 
-shader!(statistics, batch_norm::statistics);
-shader!(join, batch_norm::join);
-shader!(apply, batch_norm::apply);
-shader!(backward_sums, batch_norm::backward_sums);
-shader!(backward_join, batch_norm::backward_join);
-shader!(backward_input, batch_norm::backward_input);
+shader!(batch_norm::{statistics, join, apply, backward_sums, backward_join, backward_input});
 
 /// The shape of a batch norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

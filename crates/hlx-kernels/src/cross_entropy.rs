@@ -26,8 +26,7 @@ use crate::tuning::KernelTuning;
 #[cfg(test)]
 mod tests;
 
-shader!(forward, cross_entropy::forward);
-shader!(backward, cross_entropy::backward);
+shader!(cross_entropy::{forward, backward});
 
 /// The target of a row that does not count: padding, or the input of a pair.
 pub const IGNORE_INDEX: u32 = u32::MAX;

@@ -27,10 +27,7 @@ use hlx_core::{Binding, Buffer, Device};
 use crate::error::KernelError;
 use crate::map::{Arg, Map, chunks1, each1, each2};
 
-shader!(binary_shader, elementwise::binary);
-shader!(scale_shader, elementwise::scale);
-shader!(scale_by_shader, elementwise::scale_by);
-shader!(add_assign_shader, elementwise::add_assign);
+shader!(elementwise::{binary as binary_shader, scale, scale_by, add_assign});
 
 /// Computes `out = a + b`.
 ///
@@ -69,7 +66,7 @@ fn dense(
 pub fn scale(device: &Device, a: &Buffer, factor: f32, out: &Buffer) -> Result<(), KernelError> {
     let map = Map {
         parameters: &[factor.to_bits()],
-        ..Map::new("scale", &scale_shader::SHADER)
+        ..Map::new("scale", &scale::SHADER)
     };
     map.unary(device, [("a", a)], ("out", out), move |a, out| {
         scale_chunk(factor, a, out);
@@ -83,7 +80,7 @@ pub fn scale_by(
     factor: &Buffer,
     out: &Buffer,
 ) -> Result<(), KernelError> {
-    let map = Map::new("scale_by", &scale_by_shader::SHADER);
+    let map = Map::new("scale_by", &scale_by::SHADER);
     let args = [
         Arg::Each("a", Binding::Read(a)),
         Arg::Each("out", Binding::Write(out)),
@@ -97,7 +94,7 @@ pub fn scale_by(
 
 /// Computes `a += b` in place.
 pub fn add_assign(device: &Device, a: &Buffer, b: &Buffer) -> Result<(), KernelError> {
-    let map = Map::new("add_assign", &add_assign_shader::SHADER);
+    let map = Map::new("add_assign", &add_assign::SHADER);
     let args = [
         Arg::Each("b", Binding::Read(b)),
         Arg::Each("a", Binding::ReadWrite(a)),

@@ -19,9 +19,7 @@ use crate::kernel::{Kernel, PushConstants};
 use crate::map::GROUP_THREADS;
 use crate::tuning::KernelTuning;
 
-shader!(forward, embedding::forward);
-shader!(backward, embedding::backward);
-shader!(backward_sum, embedding::backward_sum);
+shader!(embedding::{forward, backward, backward_sum});
 
 /// Vectors or elements of a thread of the forward where there are enough.
 const AHEAD: usize = 4;

@@ -27,10 +27,7 @@ use crate::kernel::Kernel;
 use crate::window::{check_extents, check_planes, launch_elements};
 use cpu::Axis;
 
-shader!(nearest_forward, interpolate::nearest_forward);
-shader!(nearest_backward, interpolate::nearest_backward);
-shader!(bilinear_forward, interpolate::bilinear_forward);
-shader!(bilinear_backward, interpolate::bilinear_backward);
+shader!(interpolate::{nearest_forward, nearest_backward, bilinear_forward, bilinear_backward});
 
 /// How outputs are made of the inputs around them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,11 +4,20 @@
 /// launches, and its push constants as the struct `Push`. `cargo xtask shaders`
 /// writes the SPIR-V, and the structs to `spv/push`, which is the crate's module `push`.
 ///
-/// `shader!(forward, layer_norm::forward);`
+/// `shader!(forward, layer_norm::forward);`, or for several `shader!(layer_norm::{forward, forward_held as held});`.
 #[doc(hidden)] // Exported for the kernels of `hlx-proof`.
 #[allow(clippy::crate_in_macro_def)] // The push constants are those of the crate that calls.
 #[macro_export]
 macro_rules! shader {
+    ($family:ident::{$($module:ident $(as $name:ident)?),+ $(,)?}) => {
+        $($crate::shader!(@each $family $module $($name)?);)+
+    };
+    (@each $family:ident $module:ident) => {
+        $crate::shader!($module, $family::$module);
+    };
+    (@each $family:ident $module:ident $name:ident) => {
+        $crate::shader!($name, $family::$module);
+    };
     ($name:ident, $family:ident::$module:ident) => {
         // The lint does not find the reason of the block below where the macro is expanded.
         #[allow(

@@ -9,8 +9,7 @@ use hlx_core::{Binding, Buffer, Device};
 use crate::error::KernelError;
 use crate::map::{Arg, Map, chunks2, each2};
 
-shader!(forward, mse::forward);
-shader!(backward, mse::backward);
+shader!(mse::{forward, backward});
 
 /// Computes `loss_rows = (pred - target)^2`, element by element.
 ///

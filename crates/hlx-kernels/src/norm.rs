@@ -27,16 +27,15 @@ mod tests;
 
 pub(crate) use cpu::{Gain, forward_rows, normed_rows};
 
-shader!(layer_forward, layer_norm::forward);
-shader!(layer_forward_held, layer_norm::forward_held);
-shader!(layer_backward_input, layer_norm::backward_input);
-shader!(layer_backward_input_held, layer_norm::backward_input_held);
-shader!(layer_backward_params, layer_norm::backward_params);
-shader!(rms_forward, rms_norm::forward);
-shader!(rms_forward_held, rms_norm::forward_held);
-shader!(rms_backward_input, rms_norm::backward_input);
-shader!(rms_backward_input_held, rms_norm::backward_input_held);
-shader!(rms_backward_weight, rms_norm::backward_weight);
+shader!(layer_norm::{
+    forward as layer_forward, forward_held as layer_forward_held,
+    backward_input as layer_backward_input, backward_input_held as layer_backward_input_held,
+    backward_params as layer_backward_params,
+});
+shader!(rms_norm::{
+    forward as rms_forward, forward_held as rms_forward_held, backward_input as rms_backward_input,
+    backward_input_held as rms_backward_input_held, backward_weight as rms_backward_weight,
+});
 
 /// The constant of the backward shaders that says whether there is a gradient to add to.
 const RESIDUAL_ID: u32 = 4;

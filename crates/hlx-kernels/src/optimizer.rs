@@ -38,18 +38,10 @@ pub use self::hyper::{HYPER_LEN, Hyper, power};
 use crate::error::{KernelError, check_that};
 use crate::kernel::Kernel;
 
-shader!(sgd_shader, optimizer::sgd);
-shader!(sgd_momentum_shader, optimizer::sgd_momentum);
-shader!(adam_shader, optimizer::adam);
-shader!(adagrad_shader, optimizer::adagrad);
-shader!(rmsprop_shader, optimizer::rmsprop);
-shader!(rmsprop_momentum_shader, optimizer::rmsprop_momentum);
-shader!(rmsprop_centered_shader, optimizer::rmsprop_centered);
-shader!(rmsprop_both_shader, optimizer::rmsprop_centered_momentum);
-shader!(lion_shader, optimizer::lion);
-shader!(average_shader, optimizer::average);
-shader!(clip_shader, optimizer::clip_factor);
-shader!(guarded_shader, optimizer::guarded_factor);
+shader!(optimizer::{
+    sgd, sgd_momentum, adam, adagrad, rmsprop, rmsprop_momentum, rmsprop_centered,
+    rmsprop_centered_momentum, lion, average, clip_factor, guarded_factor,
+});
 
 /// Updates the parameters by stochastic gradient descent: `torch.optim.SGD` without momentum.
 ///
@@ -58,7 +50,7 @@ shader!(guarded_shader, optimizer::guarded_factor);
 pub fn sgd_step(device: &Device, update: &Update<'_>) -> Result<(), KernelError> {
     let step = Step {
         name: "sgd_step",
-        shader: &sgd_shader::SHADER,
+        shader: &sgd::SHADER,
         variant: None,
     };
     step.launch(
@@ -81,7 +73,7 @@ pub fn sgd_momentum_step(
 ) -> Result<(), KernelError> {
     let step = Step {
         name: "sgd_step",
-        shader: &sgd_momentum_shader::SHADER,
+        shader: &sgd_momentum::SHADER,
         variant: Some(u32::from(nesterov)),
     };
     let written = [("params", update.params), ("momentum", momentum)];
@@ -126,7 +118,7 @@ fn adam(
 ) -> Result<(), KernelError> {
     let step = Step {
         name,
-        shader: &adam_shader::SHADER,
+        shader: &adam::SHADER,
         variant: Some(u32::from(decoupled)),
     };
     let written = [("params", update.params), ("m", m), ("v", v)];
@@ -140,7 +132,7 @@ fn adam(
 pub fn adagrad_step(device: &Device, update: &Update<'_>, sum: &Buffer) -> Result<(), KernelError> {
     let step = Step {
         name: "adagrad_step",
-        shader: &adagrad_shader::SHADER,
+        shader: &adagrad::SHADER,
         variant: None,
     };
     let written = [("params", update.params), ("sum", sum)];
@@ -167,27 +159,27 @@ pub fn rmsprop_step(
     let (params, square) = (("params", update.params), ("square", square));
     match (momentum, mean) {
         (None, None) => {
-            let step = step(&rmsprop_shader::SHADER);
+            let step = step(&rmsprop::SHADER);
             step.launch(device, update, [params, square], |n, g, [p, s]| {
                 rmsprop_chunk(n, g, p, s, &mut [], &mut []);
             })
         }
         (Some(momentum), None) => {
-            let step = step(&rmsprop_momentum_shader::SHADER);
+            let step = step(&rmsprop_momentum::SHADER);
             let written = [params, square, ("momentum", momentum)];
             step.launch(device, update, written, |n, g, [p, s, m]| {
                 rmsprop_chunk(n, g, p, s, m, &mut []);
             })
         }
         (None, Some(mean)) => {
-            let step = step(&rmsprop_centered_shader::SHADER);
+            let step = step(&rmsprop_centered::SHADER);
             let written = [params, square, ("mean", mean)];
             step.launch(device, update, written, |n, g, [p, s, mean]| {
                 rmsprop_chunk(n, g, p, s, &mut [], mean);
             })
         }
         (Some(momentum), Some(mean)) => {
-            let step = step(&rmsprop_both_shader::SHADER);
+            let step = step(&rmsprop_centered_momentum::SHADER);
             let written = [params, square, ("momentum", momentum), ("mean", mean)];
             step.launch(device, update, written, |n, g, [p, s, m, mean]| {
                 rmsprop_chunk(n, g, p, s, m, mean);
@@ -201,7 +193,7 @@ pub fn rmsprop_step(
 pub fn lion_step(device: &Device, update: &Update<'_>, m: &Buffer) -> Result<(), KernelError> {
     let step = Step {
         name: "lion_step",
-        shader: &lion_shader::SHADER,
+        shader: &lion::SHADER,
         variant: None,
     };
     let written = [("params", update.params), ("m", m)];
@@ -216,7 +208,7 @@ pub fn lion_step(device: &Device, update: &Update<'_>, m: &Buffer) -> Result<(),
 pub fn average_step(device: &Device, update: &Update<'_>) -> Result<(), KernelError> {
     let step = Step {
         name: "average_step",
-        shader: &average_shader::SHADER,
+        shader: &average::SHADER,
         variant: None,
     };
     step.launch(
@@ -238,8 +230,8 @@ pub fn clip_factor(
     out: &Buffer,
     max_norm: f32,
 ) -> Result<(), KernelError> {
-    let push = push!(clip_shader => max_norm);
-    Kernel::new("clip_factor", &clip_shader::SHADER)
+    let push = push!(clip_factor => max_norm);
+    Kernel::new("clip_factor", &clip_factor::SHADER)
         .read("norm", norm, 1)?
         .write("out", out, 1)?
         .launch(device, push, 1, move |[norm], [out]| {
@@ -283,7 +275,7 @@ pub fn guarded_factor(
         run,
         stride,
     } = watched;
-    let kernel = Kernel::new("guarded_factor", &guarded_shader::SHADER)
+    let kernel = Kernel::new("guarded_factor", &guarded_factor::SHADER)
         .read("norm", norm, 1)?
         .reads([words])
         .write("out", out, 1)?;
@@ -297,7 +289,7 @@ pub fn guarded_factor(
         let found = words.len();
         format!("watched has {found} words, expected {runs} runs of {run}, {stride} apart")
     })?;
-    let push = push!(guarded_shader => max_norm, runs, run, stride);
+    let push = push!(guarded_factor => max_norm, runs, run, stride);
     kernel.launch(device, push, 1, move |[norm, watched], [out]| {
         let is_finite = |i: usize| {
             watched[i * stride..i * stride + run]

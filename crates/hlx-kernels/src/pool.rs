@@ -27,10 +27,7 @@ use crate::kernel::{Kernel, PushConstants};
 use crate::window::{Windows, check_extents, check_planes, launch_elements};
 use windows::Axis;
 
-shader!(max_forward, pool::max_forward);
-shader!(max_backward, pool::max_backward);
-shader!(avg_forward, pool::avg_forward);
-shader!(avg_backward, pool::avg_backward);
+shader!(pool::{max_forward, max_backward, avg_forward, avg_backward});
 
 /// The shape of a pooling. Pairs are of y and x; pooling of one dimension has a y of 1, 1, 1, 0, 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,10 +19,7 @@ use crate::kernel::{Groups, Kernel};
 use crate::lanes::{self, ROWS_A_GROUP, RowGroup};
 use crate::map::{CHUNK, GROUP_THREADS, windows};
 
-shader!(rows_shader, reduce::rows);
-shader!(rows_held_shader, reduce::rows_held);
-shader!(columns_shader, reduce::columns);
-shader!(shards_shader, reduce::shards);
+shader!(reduce::{rows, rows_held, columns, shards});
 
 /// The row length of a whole buffer's sum: where a norm that several processes share may be cut.
 pub const FLAT_ROW: usize = 4096;
@@ -79,19 +76,19 @@ fn launch_rows(
         Some(group) => {
             let mut constants = group.specialization(cols).to_vec();
             constants.extend([(4, operation_id), (5, root_id)]);
-            (constants, &rows_held_shader::SHADER, group.groups(rows))
+            (constants, &rows_held::SHADER, group.groups(rows))
         }
         None => {
             let groups = rows.div_ceil(ROWS_A_GROUP).groups();
             let constants = vec![(0, operation_id), (1, root_id)];
-            (constants, &rows_shader::SHADER, groups)
+            (constants, &rows::SHADER, groups)
         }
     };
     let kernel = Kernel::new(name, shader)
         .constants(&constants)
         .reads([x])
         .writes([out]);
-    let push = push!(rows_shader => rows, cols, count);
+    let push = push!(rows => rows, cols, count);
     kernel.launch(device, push, groups, move |[x], [out]| {
         let rows_a_task = (CHUNK / cols.max(1)).max(1);
         out.par_chunks_mut(rows_a_task)
@@ -210,7 +207,7 @@ pub fn column_sum(
     check_len("column_sum", "out", out, [shards, cols])?;
     let kernel = Columns {
         name: "column_sum",
-        shader: &columns_shader::SHADER,
+        shader: &columns::SHADER,
         shards,
         rows_per_shard,
         cols,
@@ -271,14 +268,11 @@ pub fn shard_sum(
         format!("{shards} shards, expected 1 to 32768")
     })?;
     let constants = [(0, u32::from(accumulate))];
-    let kernel = Kernel::new("shard_sum", &shards_shader::SHADER)
+    let kernel = Kernel::new("shard_sum", &shards::SHADER)
         .constants(&constants)
         .read("partials", partials, [shards, n])?
         .accumulate("out", out, n, accumulate)?;
-    let (push, groups) = (
-        push!(shards_shader => shards, n),
-        n.div_ceil(4 * GROUP_THREADS),
-    );
+    let (push, groups) = (push!(shards => shards, n), n.div_ceil(4 * GROUP_THREADS));
     kernel.launch(device, push, groups, move |[partials], [out]| {
         out.par_chunks_mut(CHUNK)
             .enumerate()

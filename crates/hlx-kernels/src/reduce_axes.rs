@@ -38,9 +38,7 @@ mod tests;
 
 use fold::{Fold, Outcome, Step};
 
-shader!(words_shader, reduce_axes::words);
-shader!(places_shader, reduce_axes::places);
-shader!(pack_bool_shader, reduce_axes::pack_bool);
+shader!(reduce_axes::{words, places, pack_bool});
 
 /// What becomes of the terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -304,7 +302,7 @@ fn words_pass(
     let cut = terms.cut(device);
     let mut specialization = cut.specialization(&terms, fold.dtype.id()).to_vec();
     specialization.extend(fold.specialization());
-    let kernel = Kernel::new(name, &words_shader::SHADER)
+    let kernel = Kernel::new(name, &words::SHADER)
         .constants(&specialization)
         .reads([x])
         .writes([target]);
@@ -371,7 +369,7 @@ fn places_pass(
     let pairs = places.is_some();
     let mut specialization = cut.specialization(&terms, fold.dtype.id()).to_vec();
     specialization.extend([(8, fold.flip), (9, u32::from(pairs)), (10, u32::from(last))]);
-    let kernel = Kernel::new(name, &places_shader::SHADER)
+    let kernel = Kernel::new(name, &places::SHADER)
         .constants(&specialization)
         .reads([x])
         .read_if("places", places, x.len())?
@@ -399,11 +397,11 @@ fn pack_bool(
     out: &Buffer,
 ) -> Result<(), KernelError> {
     let count = words.len();
-    let kernel = Kernel::new(name, &pack_bool_shader::SHADER)
+    let kernel = Kernel::new(name, &pack_bool::SHADER)
         .reads([words])
         .writes([out]);
     let groups = out.words().div_ceil(GROUP_THREADS);
-    let push = push!(pack_bool_shader => count);
+    let push = push!(pack_bool => count);
     kernel.launch(device, push, groups, move |[words], [out]| {
         let words: &[u32] = bytemuck::cast_slice(words);
         let out: &mut [u8] = bytemuck::cast_slice_mut(out);

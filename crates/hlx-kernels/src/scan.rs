@@ -25,8 +25,7 @@ mod tests;
 
 use cpu::Step;
 
-shader!(along_shader, scan::along);
-shader!(across_shader, scan::across);
+shader!(scan::{along, across});
 
 /// Items of a workgroup of `along.comp`.
 const ALONG_ITEMS: usize = 32;
@@ -112,7 +111,7 @@ impl Pass {
             inner,
             ..
         } = self;
-        push!(along_shader =>
+        push!(along =>
             items: self.items(), lines: terms.n_results, pieces: self.pieces(), piece: *piece,
             n: terms.n, inner: *inner, axis_stride: terms.reduced.innermost().1 as u32,
             first: terms.first, n_dims: lines.shape.len(), extents, strides
@@ -131,8 +130,8 @@ impl Pass {
         let (along, with_before) = (self.inner == 1, before.is_some());
         let a_group = if along { ALONG_ITEMS } else { GROUP_THREADS };
         let shader = match along {
-            true => &along_shader::SHADER,
-            false => &across_shader::SHADER,
+            true => &along::SHADER,
+            false => &across::SHADER,
         };
         let constants = [
             (0, self.step as u32),

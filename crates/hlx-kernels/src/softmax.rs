@@ -12,10 +12,7 @@ use crate::KernelError;
 use crate::lanes::{self, rows_a_task};
 use crate::rows::Rows;
 
-shader!(forward, softmax::forward);
-shader!(backward, softmax::backward);
-shader!(forward_held, softmax::forward_held);
-shader!(backward_held, softmax::backward_held);
+shader!(softmax::{forward, backward, forward_held, backward_held});
 
 /// Computes `y = softmax(x)` row by row; overwrites `y`.
 ///

@@ -45,8 +45,7 @@ use host::{Domain, bytes_of, hash_words, prefixed, words_of};
 pub use host::{tree_digest_bytes, tree_digest_f32, tree_digest_u32};
 use plan::{Plan, Step, end_of};
 
-shader!(chunks_shader, tree_digest::chunks);
-shader!(pairs_shader, tree_digest::pairs);
+shader!(tree_digest::{chunks, pairs});
 
 /// Words of a digest.
 const DIGEST_WORDS: usize = 8;
@@ -341,13 +340,10 @@ impl TreeDigester {
         let blocks = (step.longest + 3).div_ceil(BLOCK_WORDS);
         let (shader, push) = match n <= KernelTuning::of(&self.device).digest_pairs_up_to {
             true => {
-                let push = push!(pairs_shader => state, n, first, blocks);
-                (&pairs_shader::SHADER, push)
+                let push = push!(pairs => state, n, first, blocks);
+                (&pairs::SHADER, push)
             }
-            false => (
-                &chunks_shader::SHADER,
-                push!(chunks_shader => state, n, first),
-            ),
+            false => (&chunks::SHADER, push!(chunks => state, n, first)),
         };
         // Another window has written, or will write, the other digests of the level.
         let shares = n * DIGEST_WORDS != step.target.len();

@@ -50,8 +50,7 @@ fn unary_of(kind: Activation) -> Unary {
 
 /// Defines a method for every kind.
 macro_rules! methods {
-    ($($(#[$documentation:meta])* $name:ident $variant:ident
-       $forward:ident $backward:ident $forward_shader:ident $backward_shader:ident;)+) => {
+    ($($(#[$documentation:meta])* $name:ident $variant:ident $forward:ident $backward:ident;)+) => {
         impl Tensor {
             $(
                 $(#[$documentation])*

@@ -292,7 +292,7 @@ fn of_types(operation: Binary, dtype: DType) -> Result<(Binary, DType)> {
 
 /// Defines a method for every operation.
 macro_rules! methods {
-    ($($(#[$documentation:meta])* $name:ident $variant:ident $shader:ident $is_bool:literal
+    ($($(#[$documentation:meta])* $name:ident $variant:ident $is_bool:literal
        [$($f32:ident)?] [$($i32:ident)?] [$($u32:ident)?];)+) => {
         impl Tensor {
             $(

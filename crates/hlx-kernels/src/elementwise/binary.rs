@@ -24,97 +24,16 @@ mod kinds;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
+use hlx_core::{Buffer, DType, Device};
 
-use hlx_core::{Buffer, DType, Device, Shader};
-
-use super::family::{Typed, each2};
-use super::frame::Elements;
-use crate::convert::Form;
+use super::family::{Typed, Value, Word, define_family, each};
 use crate::error::KernelError;
 use crate::layout::Operand;
 
-macro_rules! define_kinds {
-    ($($(#[$documentation:meta])* $name:ident $variant:ident $shader:ident $is_bool:literal
-       [$($f32:ident)?] [$($i32:ident)?] [$($u32:ident)?];)+) => {
-        /// A function of two elements.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Binary {
-            $($(#[$documentation])* $variant,)+
-        }
-
-        impl Binary {
-            /// Every operation.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// PyTorch's name.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => stringify!($name),)+
-                }
-            }
-
-            /// Whether the result is a truth value, stored as `bool`.
-            pub const fn is_bool(self) -> bool {
-                match self {
-                    $(Self::$variant => $is_bool,)+
-                }
-            }
-
-            /// Whether there is a formula for a compute type.
-            pub fn is_defined(self, compute: DType) -> bool {
-                let formulas: [&[&str]; 3] = match self {
-                    $(Self::$variant => [
-                        &[$(stringify!($f32))?], &[$(stringify!($i32))?], &[$(stringify!($u32))?],
-                    ],)+
-                };
-                match compute {
-                    DType::F32 => !formulas[0].is_empty(),
-                    DType::I32 => !formulas[1].is_empty(),
-                    DType::U32 => !formulas[2].is_empty(),
-                    _ => false,
-                }
-            }
-
-            fn shader(self) -> &'static Shader {
-                match self {
-                    $(Self::$variant => &kinds::$shader::SHADER,)+
-                }
-            }
-        }
-
-        multiversion! {
-            fn chunk_f32<A>(operation: Binary, a: &[u32], b: &[u32], y: &mut [u32]) {
-                match operation {
-                    $(Binary::$variant => { $(each2!(a, b, y, formulas::$f32::<A>);)? })+
-                }
-            }
-        }
-
-        multiversion! {
-            fn chunk_i32(operation: Binary, a: &[u32], b: &[u32], y: &mut [u32]) {
-                match operation {
-                    $(Binary::$variant => { $(each2!(a, b, y, formulas::$i32);)? })+
-                }
-            }
-        }
-
-        multiversion! {
-            fn chunk_u32(operation: Binary, a: &[u32], b: &[u32], y: &mut [u32]) {
-                match operation {
-                    $(Binary::$variant => { $(each2!(a, b, y, formulas::$u32);)? })+
-                }
-            }
-        }
-    };
-}
-crate::for_each_binary!(define_kinds);
-
-impl fmt::Display for Binary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+crate::for_each_binary!(define_family
+    /// A function of two elements.
+    Binary(a, b) [a, b]
+);
 
 /// Computes `out[i] = f(a[i], b[i])` over the elements of the joint shape of both operands in
 /// row-major order, in the type `compute`: f32, i32 or u32.
@@ -132,26 +51,10 @@ pub fn binary(
     b: Operand<'_>,
     out: &Buffer,
 ) -> Result<(), KernelError> {
-    let operands = [("a", a), ("b", b)];
-    let typed = Typed {
-        name: operation.name(),
-        compute,
-        is_defined: operation.is_defined(compute),
-        is_bool: operation.is_bool(),
-    };
-    typed.check(&operands, out)?;
-    let kernel = Elements {
-        name: operation.name(),
-        shader: operation.shader(),
-        compute,
-        parameters: [0; 2],
-        operands,
-        forms: operands.map(|(_, operand)| Form::Of(operand.buffer.dtype())),
-        out_form: Form::Of(out.dtype()),
-    };
-    kernel.launch(device, out, move |[a, b], y| match compute {
-        DType::F32 => chunk_f32(operation, a, b, y),
-        DType::I32 => chunk_i32(operation, a, b, y),
-        _ => chunk_u32(operation, a, b, y),
+    let kernel = operation
+        .typed(compute)
+        .kernel([("a", a), ("b", b)], [0; 2], out)?;
+    kernel.launch(device, out, move |[a, b], y| {
+        operation.chunk(compute, [0; 2], a, b, y);
     })
 }

@@ -1,8 +1,10 @@
-//! What the unary and the binary operations share: checks of the types, words as values of a compute
-//! type, and the loops of the CPU twins.
+//! What the unary and the binary operations share: their enums, checks of the types, words as values of a
+//! compute type, and the loops of the CPU twins.
 
-use hlx_core::{Buffer, DType};
+use hlx_core::{Buffer, DType, Shader};
 
+use super::frame::Elements;
+use crate::convert::Form;
 use crate::error::{KernelError, check_that};
 use crate::layout::Operand;
 
@@ -49,34 +51,145 @@ impl Word for bool {
     }
 }
 
-/// `y[i] = f(x[i])` over words, for the bodies of `multiversion!` functions; with `with p`,
-/// `f(x[i], p)`. A macro, because the formula is called in the body itself so: by way of a closure or a
-/// function's name as a value, a long one is compiled apart, for the baseline.
-macro_rules! each1 {
-    ($x:expr, $y:expr, $f:expr $(, with $parameters:expr)?) => {
+/// `y[i] = f(x[i])` or `y[i] = f(a[i], b[i])` over words, for the bodies of `multiversion!` functions; with
+/// `with p`, `f(x[i], p)`. A macro, because the formula is called in the body itself so: by way of a closure
+/// or a function's name as a value, a long one is compiled apart, for the baseline.
+macro_rules! each {
+    ($y:ident, [$x:ident] $f:expr $(, $parameters:ident with)?) => {
         for (y, x) in $y.iter_mut().zip($x) {
-            let value = $crate::elementwise::family::Value::of_word(*x);
-            *y = $crate::elementwise::family::Word::word($f(value $(, $parameters)?));
+            *y = $f(Value::of_word(*x) $(, $parameters)?).word();
         }
     };
-}
-pub(super) use each1;
-
-/// `y[i] = f(a[i], b[i])` over words, likewise.
-macro_rules! each2 {
-    ($a:expr, $b:expr, $y:expr, $f:expr) => {
+    ($y:ident, [$a:ident, $b:ident] $f:expr) => {
         for ((y, a), b) in $y.iter_mut().zip($a).zip($b) {
-            let left = $crate::elementwise::family::Value::of_word(*a);
-            let right = $crate::elementwise::family::Value::of_word(*b);
-            *y = $crate::elementwise::family::Word::word($f(left, right));
+            *y = $f(Value::of_word(*a), Value::of_word(*b)).word();
         }
     };
 }
-pub(super) use each2;
+pub(super) use each;
+/// Defines the enum of a family of operations from its lines, and their loops over words of each compute type.
+macro_rules! define_family {
+    ($(#[$of_enum:meta])* $kind:ident($($operand:ident),+) $operands:tt
+     $($(#[$documentation:meta])* $name:ident $variant:ident $is_bool:literal
+       [$($f32:ident $($f32_with:ident)?)?] [$($i32:ident $($i32_with:ident)?)?]
+       [$($u32:ident $($u32_with:ident)?)?];)+) => {
+        $(#[$of_enum])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $kind {
+            $($(#[$documentation])* $variant,)+
+        }
+
+        impl $kind {
+            /// Every operation.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// PyTorch's name.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => stringify!($name),)+
+                }
+            }
+
+            /// Whether the result is a truth value, stored as `bool`.
+            pub const fn is_bool(self) -> bool {
+                match self {
+                    $(Self::$variant => $is_bool,)+
+                }
+            }
+
+            /// Whether there is a formula for a compute type.
+            pub fn is_defined(self, compute: DType) -> bool {
+                let formulas: [&[&str]; 3] = match self {
+                    $(Self::$variant => [
+                        &[$(stringify!($f32))?], &[$(stringify!($i32))?], &[$(stringify!($u32))?],
+                    ],)+
+                };
+                match compute {
+                    DType::F32 => !formulas[0].is_empty(),
+                    DType::I32 => !formulas[1].is_empty(),
+                    DType::U32 => !formulas[2].is_empty(),
+                    _ => false,
+                }
+            }
+
+            fn shader(self) -> &'static hlx_core::Shader {
+                match self {
+                    $(Self::$variant => &kinds::$name::SHADER,)+
+                }
+            }
+
+            fn typed(self, compute: DType) -> Typed {
+                Typed {
+                    name: self.name(),
+                    shader: self.shader(),
+                    compute,
+                    is_defined: self.is_defined(compute),
+                    is_bool: self.is_bool(),
+                }
+            }
+
+            /// Computes words of the compute type.
+            fn chunk(
+                self,
+                compute: DType,
+                parameters: [u32; 2],
+                $($operand: &[u32],)+
+                y: &mut [u32],
+            ) {
+                match compute {
+                    DType::F32 => chunk_f32(self, parameters.map(f32::from_bits), $($operand,)+ y),
+                    DType::I32 => chunk_i32(self, parameters.map(|p| p as i32), $($operand,)+ y),
+                    _ => chunk_u32(self, parameters, $($operand,)+ y),
+                }
+            }
+        }
+
+        impl std::fmt::Display for $kind {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        multiversion! {
+            fn chunk_f32<A>(kind: $kind, parameters: [f32; 2], $($operand: &[u32],)+ y: &mut [u32]) {
+                let _ = parameters;
+                match kind {
+                    $($kind::$variant => {
+                        $(each!(y, $operands formulas::$f32::<A> $(, parameters $f32_with)?);)?
+                    })+
+                }
+            }
+        }
+
+        multiversion! {
+            fn chunk_i32(kind: $kind, parameters: [i32; 2], $($operand: &[u32],)+ y: &mut [u32]) {
+                let _ = parameters;
+                match kind {
+                    $($kind::$variant => {
+                        $(each!(y, $operands formulas::$i32 $(, parameters $i32_with)?);)?
+                    })+
+                }
+            }
+        }
+
+        multiversion! {
+            fn chunk_u32(kind: $kind, parameters: [u32; 2], $($operand: &[u32],)+ y: &mut [u32]) {
+                let _ = parameters;
+                match kind {
+                    $($kind::$variant => {
+                        $(each!(y, $operands formulas::$u32 $(, parameters $u32_with)?);)?
+                    })+
+                }
+            }
+        }
+    };
+}
+pub(super) use define_family;
 
 /// An operation with the types that it takes and gives.
 pub(super) struct Typed {
     pub name: &'static str,
+    pub shader: &'static Shader,
     pub compute: DType,
     /// Whether the operation has a formula for the compute type.
     pub is_defined: bool,
@@ -85,16 +198,17 @@ pub(super) struct Typed {
 }
 
 impl Typed {
-    /// Checks the types of the operands and the output.
+    /// Checks the types of the operands and the output; returns the kernel.
     ///
     /// # Errors
     /// [`KernelError::Argument`] for a compute type that the operation is not defined for, a float
     /// operand of integer arithmetic, and an output of another kind than the result.
-    pub fn check(
+    pub fn kernel<'a, const N: usize>(
         &self,
-        operands: &[(&'static str, Operand<'_>)],
+        operands: [(&'static str, Operand<'a>); N],
+        parameters: [u32; 2],
         out: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<Elements<'a, N>, KernelError> {
         let compute = self.compute;
         check_that(self.name, self.is_defined, || {
             format!("compute type is {compute}, for which the operation is not defined")
@@ -114,6 +228,15 @@ impl Typed {
         };
         check_that(self.name, fits, || {
             format!("out is {dtype}, expected {expected}")
+        })?;
+        Ok(Elements {
+            name: self.name,
+            shader: self.shader,
+            compute,
+            parameters,
+            operands,
+            forms: operands.map(|(_, operand)| Form::Of(operand.buffer.dtype())),
+            out_form: Form::Of(dtype),
         })
     }
 }

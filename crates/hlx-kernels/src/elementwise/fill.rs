@@ -10,9 +10,7 @@ use crate::error::{KernelError, check_that};
 use crate::kernel::Kernel;
 use crate::map::{GROUP_THREADS, windows};
 
-shader!(ramp_shader, fill::ramp);
-shader!(linspace_shader, fill::linspace);
-shader!(band_shader, fill::band);
+shader!(fill::{ramp, linspace, band});
 
 /// Elements of a task of the CPU device; a multiple of what a random lane draws.
 const PIECE: usize = 1 << 12;
@@ -93,7 +91,7 @@ pub fn fill(device: &Device, value: f64, out: &Buffer) -> Result<(), KernelError
     let bits = bits_of(out.dtype(), value);
     let kernel = Indices {
         name: "fill",
-        shader: &ramp_shader::SHADER,
+        shader: &ramp::SHADER,
         specialization: Vec::new(),
         compute: DType::U32,
         form: Form::raw(out.dtype()),
@@ -116,7 +114,7 @@ pub fn arange(device: &Device, start: f64, step: f64, out: &Buffer) -> Result<()
     let (start, step) = (word(start), word(step));
     let kernel = Indices {
         name: "arange",
-        shader: &ramp_shader::SHADER,
+        shader: &ramp::SHADER,
         specialization: Vec::new(),
         compute,
         form: Form::Of(out.dtype()),
@@ -165,7 +163,7 @@ pub fn linspace(device: &Device, start: f32, end: f32, out: &Buffer) -> Result<(
     let end = if last == 0 { start } else { end };
     let kernel = Indices {
         name: NAME,
-        shader: &linspace_shader::SHADER,
+        shader: &linspace::SHADER,
         specialization: Vec::new(),
         compute: DType::F32,
         form: Form::Of(dtype),
@@ -230,7 +228,7 @@ pub fn band(device: &Device, band: Band, out: &Buffer) -> Result<(), KernelError
     let [one, zero] = [1.0, 0.0].map(|value| bits_of(out.dtype(), value));
     let kernel = Indices {
         name: NAME,
-        shader: &band_shader::SHADER,
+        shader: &band::SHADER,
         specialization: Vec::new(),
         compute: DType::U32,
         form: Form::raw(out.dtype()),

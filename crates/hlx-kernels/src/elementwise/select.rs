@@ -11,8 +11,7 @@ use crate::element::compute_type;
 use crate::error::{KernelError, check_that};
 use crate::layout::{Layout, Operand};
 
-shader!(select_shader, select::select);
-shader!(masked_fill_shader, select::masked_fill);
+shader!(select::{select as select_shader, masked_fill});
 
 /// Dimensions of a walk over three operands that push constants have room for.
 const MAX_DIMENSIONS: usize = 7;
@@ -125,7 +124,7 @@ pub fn masked_fill(
     let bits = bits_of(dtype, value);
     let kernel = Elements {
         name: NAME,
-        shader: &masked_fill_shader::SHADER,
+        shader: &masked_fill::SHADER,
         compute: DType::U32,
         parameters: [bits, 0],
         operands: [("x", x), ("mask", mask)],

@@ -23,13 +23,9 @@ mod kinds;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
+use hlx_core::{Buffer, DType, Device, Element, arith};
 
-use hlx_core::{Buffer, DType, Device, Element, Shader, arith};
-
-use super::family::{Typed, each1};
-use super::frame::Elements;
-use crate::convert::Form;
+use super::family::{Typed, Value, Word, define_family, each};
 use crate::error::KernelError;
 use crate::layout::Operand;
 
@@ -56,124 +52,20 @@ impl From<[u32; 2]> for Parameters {
     }
 }
 
-/// Runs a formula over words, with the parameters where it takes them.
-macro_rules! over {
-    ($x:ident, $y:ident, $parameters:ident, $formula:expr) => {
-        each1!($x, $y, $formula)
-    };
-    ($x:ident, $y:ident, $parameters:ident, $formula:expr, with) => {
-        each1!($x, $y, $formula, with $parameters)
-    };
-}
-
-macro_rules! define_kinds {
-    ($($(#[$documentation:meta])* $name:ident $variant:ident $shader:ident $is_bool:literal
-       [$($f32:ident $($f32_with:ident)?)?] [$($i32:ident $($i32_with:ident)?)?]
-       [$($u32:ident $($u32_with:ident)?)?];)+) => {
-        /// A function of one element.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Unary {
-            $($(#[$documentation])* $variant,)+
-        }
-
-        impl Unary {
-            /// Every operation.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// PyTorch's name.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => stringify!($name),)+
-                }
-            }
-
-            /// Whether the result is a truth value, stored as `bool`.
-            pub const fn is_bool(self) -> bool {
-                match self {
-                    $(Self::$variant => $is_bool,)+
-                }
-            }
-
-            /// Whether there is a formula for a compute type.
-            pub fn is_defined(self, compute: DType) -> bool {
-                let formulas: [&[&str]; 3] = match self {
-                    $(Self::$variant => [
-                        &[$(stringify!($f32))?], &[$(stringify!($i32))?], &[$(stringify!($u32))?],
-                    ],)+
-                };
-                match compute {
-                    DType::F32 => !formulas[0].is_empty(),
-                    DType::I32 => !formulas[1].is_empty(),
-                    DType::U32 => !formulas[2].is_empty(),
-                    _ => false,
-                }
-            }
-
-            fn shader(self) -> &'static Shader {
-                match self {
-                    $(Self::$variant => &kinds::$shader::SHADER,)+
-                }
-            }
-        }
-
-        multiversion! {
-            fn chunk_f32<A>(operation: Unary, parameters: [f32; 2], x: &[u32], y: &mut [u32]) {
-                match operation {
-                    $(Unary::$variant => {
-                        $(over!(x, y, parameters, formulas::$f32::<A> $(, $f32_with)?);)?
-                    })+
-                }
-            }
-        }
-
-        multiversion! {
-            fn chunk_i32(operation: Unary, parameters: [i32; 2], x: &[u32], y: &mut [u32]) {
-                match operation {
-                    $(Unary::$variant => {
-                        $(over!(x, y, parameters, formulas::$i32 $(, $i32_with)?);)?
-                    })+
-                }
-            }
-        }
-
-        multiversion! {
-            fn chunk_u32(operation: Unary, parameters: [u32; 2], x: &[u32], y: &mut [u32]) {
-                match operation {
-                    $(Unary::$variant => {
-                        $(over!(x, y, parameters, formulas::$u32 $(, $u32_with)?);)?
-                    })+
-                }
-            }
-        }
-    };
-}
-crate::for_each_unary!(define_kinds);
+crate::for_each_unary!(define_family
+    /// A function of one element.
+    Unary(x) [x]
+);
 
 multiversion! {
     /// The sines, cosines or tangents of a piece without angles beyond 2^17: the bits of
     /// `chunk_f32`, in vectors.
     fn chunk_within<A>(operation: Unary, x: &[u32], y: &mut [u32]) {
         match operation {
-            Unary::Sin => each1!(x, y, A::sin_within),
-            Unary::Cos => each1!(x, y, A::cos_within),
-            _ => each1!(x, y, A::tan_within),
+            Unary::Sin => each!(y, [x] A::sin_within),
+            Unary::Cos => each!(y, [x] A::cos_within),
+            _ => each!(y, [x] A::tan_within),
         }
-    }
-}
-
-/// The operation on a piece of floats.
-fn piece_f32(operation: Unary, parameters: [f32; 2], x: &[u32], y: &mut [u32]) {
-    let of_angles = matches!(operation, Unary::Sin | Unary::Cos | Unary::Tan);
-    if of_angles && arith::angles_are_within(bytemuck::cast_slice(x)) {
-        chunk_within(operation, x, y);
-    } else {
-        chunk_f32(operation, parameters, x, y);
-    }
-}
-
-impl fmt::Display for Unary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
@@ -198,25 +90,13 @@ pub fn unary(
         _ => operation,
     };
     let Parameters(words) = parameters.into();
-    let typed = Typed {
-        name: operation.name(),
-        compute,
-        is_defined: operation.is_defined(compute),
-        is_bool: operation.is_bool(),
-    };
-    typed.check(&[("x", x)], out)?;
-    let kernel = Elements {
-        name: operation.name(),
-        shader: operation.shader(),
-        compute,
-        parameters: words,
-        operands: [("x", x)],
-        forms: [Form::Of(x.buffer.dtype())],
-        out_form: Form::Of(out.dtype()),
-    };
-    kernel.launch(device, out, move |[x], y| match compute {
-        DType::F32 => piece_f32(operation, words.map(f32::from_bits), x, y),
-        DType::I32 => chunk_i32(operation, words.map(|word| word as i32), x, y),
-        _ => chunk_u32(operation, words, x, y),
+    let kernel = operation.typed(compute).kernel([("x", x)], words, out)?;
+    let of_angles = matches!(operation, Unary::Sin | Unary::Cos | Unary::Tan);
+    kernel.launch(device, out, move |[x], y| {
+        if of_angles && arith::angles_are_within(bytemuck::cast_slice(x)) {
+            chunk_within(operation, x, y);
+        } else {
+            operation.chunk(compute, words, x, y);
+        }
     })
 }

@@ -16,8 +16,7 @@ use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
 use crate::terms::{PIECE, check_fits, fits, part};
 
-shader!(shader, indexing::add_lines);
-shader!(held_shader, indexing::add_lines_held);
+shader!(indexing::{add_lines, add_lines_held});
 
 /// Targets of a line that the module `add_lines_held` has room for.
 const MOST_HELD: usize = 4096;
@@ -98,8 +97,8 @@ impl Lines {
         room && groups >= 2 * device.tuning().processors
     }
 
-    fn push(&self) -> shader::Push {
-        let mut push = shader::Push {
+    fn push(&self) -> add_lines::Push {
+        let mut push = add_lines::Push {
             lines: self.lines as u32,
             positions: self.positions as u32,
             n: self.n as u32,
@@ -147,8 +146,8 @@ impl Lines {
         let (push, columns) = (PushConstants::of(&self.push()), self.columns());
         let held = columns == 1 && !many && self.n <= MOST_HELD;
         let shader = match held {
-            true => &held_shader::SHADER,
-            false => &shader::SHADER,
+            true => &add_lines_held::SHADER,
+            false => &add_lines::SHADER,
         };
         let constants = [
             (0, u32::from(self.float)),

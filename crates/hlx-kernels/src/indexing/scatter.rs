@@ -21,12 +21,7 @@ use crate::map::GROUP_THREADS;
 use crate::pairs::sorted_pairs;
 use crate::terms::{Dims, PIECE, check_axis, check_fits, check_operand, part};
 
-shader!(targets_shader, indexing::targets);
-shader!(scatter_shader, indexing::scatter);
-shader!(starts_shader, indexing::starts);
-shader!(chains_shader, indexing::chains);
-shader!(chains_of_four_shader, indexing::chains_of_four);
-shader!(joins_shader, indexing::joins);
+shader!(indexing::{targets, scatter as scatter_shader, starts, chains, chains_of_four, joins});
 
 /// Writes `target[i with index[i] in the place of axis] = source[i]` in place, for every index `i` of
 /// the index's shape; target is contiguous of `shape`. The index has its rank and along other axes
@@ -258,7 +253,7 @@ fn choose(
     check_fits(name, "target", device, targets)?;
     let flagged = flag.is_some();
     let constants = [(0, u32::from(winners)), (1, u32::from(flagged))];
-    let kernel = Kernel::new(name, &targets_shader::SHADER)
+    let kernel = Kernel::new(name, &targets::SHADER)
         .constants(&constants)
         .reads([&index_part])
         .writes_if(flag.map(Binding::ReadWrite))
@@ -320,7 +315,7 @@ impl Addition {
         if !device.is_cpu() {
             return self.launch_on_gpu(device, name, &keys, &source_part, target);
         }
-        let kernel = Kernel::new(name, &chains_shader::SHADER)
+        let kernel = Kernel::new(name, &chains::SHADER)
             .reads([&keys, &source_part])
             .updates([target]);
         kernel.launch(device, self.push(), 1, move |[keys, source], [target]| {
@@ -331,7 +326,7 @@ impl Addition {
 
     fn push(&self) -> PushConstants {
         let (extents, strides) = self.dims.words();
-        push!(starts_shader =>
+        push!(starts =>
             count: self.count, lines: self.lines, n: self.n, inner: self.inner,
             axis_stride: self.axis_stride as u32, first: self.first, n_dims: self.dims.shape.len(),
             extents, strides
@@ -373,7 +368,7 @@ impl Addition {
             kernel.launch_on_gpu(device, self.push(), threads.div_ceil(GROUP_THREADS))
         };
         let found = [Binding::Read(keys), Binding::ReadWrite(&starts)];
-        launch(&starts_shader::SHADER, &found, self.count)?;
+        launch(&starts::SHADER, &found, self.count)?;
         let chains = [
             Binding::Read(keys),
             Binding::Read(positions),
@@ -384,8 +379,8 @@ impl Addition {
             Binding::ReadWrite(&heads),
         ];
         let (shader, lines) = match self.has_fours() {
-            true => (&chains_of_four_shader::SHADER, self.lines / 4),
-            false => (&chains_shader::SHADER, self.lines),
+            true => (&chains_of_four::SHADER, self.lines / 4),
+            false => (&chains::SHADER, self.lines),
         };
         launch(shader, &chains, self.count * lines)?;
         if slots == 1 {
@@ -397,6 +392,6 @@ impl Addition {
             Binding::Read(&heads),
             Binding::ReadWrite(target),
         ];
-        launch(&joins_shader::SHADER, &joins, slots * self.lines)
+        launch(&joins::SHADER, &joins, slots * self.lines)
     }
 }

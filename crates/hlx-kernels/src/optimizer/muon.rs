@@ -23,9 +23,7 @@ use crate::map::{Arg, Map, chunks1};
 use crate::product::floats::{MatMul, matmul};
 use crate::reduce::global_norm;
 
-shader!(direction_shader, optimizer::muon_direction);
-shader!(apply_shader, optimizer::muon_apply);
-shader!(combine_shader, optimizer::combine);
+shader!(optimizer::{muon_direction, muon_apply, combine});
 
 /// How a matrix is made nearly orthogonal.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,7 +69,7 @@ pub fn muon_step(
     let direction = device.alloc_shape(&[rows, cols])?;
     let step = Step {
         name: "muon_direction",
-        shader: &direction_shader::SHADER,
+        shader: &muon_direction::SHADER,
         variant: Some(u32::from(nesterov)),
     };
     let written = [("direction", &direction), ("momentum", momentum)];
@@ -81,7 +79,7 @@ pub fn muon_step(
     let orthogonal = orthogonalize(device, &direction, [rows, cols], iteration)?;
     let apply = Step {
         name: "muon_apply",
-        shader: &apply_shader::SHADER,
+        shader: &muon_apply::SHADER,
         variant: None,
     };
     let along = Update {
@@ -173,7 +171,7 @@ fn combine(
 ) -> Result<(), KernelError> {
     let map = Map {
         specialization: &[(0, alpha.to_bits()), (1, beta.to_bits())],
-        ..Map::new("muon_combine", &combine_shader::SHADER)
+        ..Map::new("muon_combine", &combine::SHADER)
     };
     let args = [
         Arg::Each("x", Binding::Read(x)),

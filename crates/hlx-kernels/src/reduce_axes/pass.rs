@@ -2,7 +2,7 @@
 
 use hlx_core::Device;
 
-use super::words_shader;
+use super::words;
 use crate::division::division;
 use crate::kernel::PushConstants;
 use crate::terms::{PIECE, Terms};
@@ -24,7 +24,7 @@ impl Terms {
         }
         let n_kept = self.kept.shape.len();
         let (magic, shift) = division(self.reduced.innermost().0 as u32);
-        push!(words_shader =>
+        push!(words =>
             items: self.items(), kept: self.n_results, pieces: self.pieces(), terms: self.n,
             first: self.first, origin: self.origin, n_kept,
             // One at least that is reduced: the shaders multiply its stride by 0 where none is.

@@ -14,9 +14,7 @@ use crate::kernel::Kernel;
 use crate::layout::Operand;
 use crate::map::{GROUP_THREADS, windows};
 
-shader!(assign_shader, copy::assign);
-shader!(narrow_shader, copy::assign_narrow);
-shader!(tiles_shader, copy::tiles);
+shader!(copy::{assign, assign_narrow, tiles});
 
 /// Rows and columns of the tile that a workgroup turns, and rows of a strip on the CPU.
 pub(super) const TILE: usize = 32;
@@ -267,7 +265,7 @@ impl Cut {
         let mut push = vec![axes.count() as u32];
         push.extend(axes.push(8));
         Self {
-            shader: &assign_shader::SHADER,
+            shader: &assign::SHADER,
             specialization: vec![(990, axes.shape.len() as u32), (985, u32::from(vectors))],
             push,
             groups: axes.count().div_ceil(4 * GROUP_THREADS),
@@ -281,7 +279,7 @@ impl Cut {
             push.extend(padded::<8>(strides.iter().map(|&stride| stride as u32)));
         }
         Self {
-            shader: &narrow_shader::SHADER,
+            shader: &assign_narrow::SHADER,
             specialization: vec![
                 (990, axes.shape.len() as u32),
                 (980, dtype.per_word().trailing_zeros()),
@@ -306,7 +304,7 @@ impl Cut {
             push.extend(padded::<6>(batch.iter().map(|&d| strides[d] as u32)));
         }
         Self {
-            shader: &tiles_shader::SHADER,
+            shader: &tiles::SHADER,
             specialization: vec![(990, batch.len() as u32)],
             push,
             groups,
