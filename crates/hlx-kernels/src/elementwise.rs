@@ -9,6 +9,7 @@ mod copy;
 mod family;
 mod fill;
 mod frame;
+mod moves;
 mod random;
 mod rounding;
 mod select;

@@ -7,17 +7,14 @@
 //! the other, tiles are transposed in shared memory. Rows of a narrow type are words where both
 //! sides start and end with a word; elsewhere each element's place is computed by itself.
 
-mod cpu;
-mod moves;
-
 use hlx_core::{Buffer, DType, Device};
 
 use super::frame::Elements;
+use super::moves::Move;
 use crate::convert::{Form, convert_shader};
 use crate::element::compute_type;
 use crate::error::{KernelError, check_len, check_that};
 use crate::layout::{Layout, Operand, broadcast_shape};
-use moves::Move;
 
 /// Writes the elements of `x` in row-major order to `out`, converted to its type. PyTorch:
 /// `x.to(dtype).contiguous()`.

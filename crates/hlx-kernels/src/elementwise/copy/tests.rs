@@ -364,7 +364,10 @@ fn long_dimensions_are_turned_in_tiles() {
 /// A kernel copies them, not the device's queue: whole vectors and single words keep all bits.
 #[test]
 fn long_contiguous_buffers_keep_their_bits() {
-    for n in [super::moves::LONG, super::moves::LONG + 3] {
+    for n in [
+        crate::elementwise::moves::LONG,
+        crate::elementwise::moves::LONG + 3,
+    ] {
         let words: Vec<u32> = (0..n as u32).map(|x| x.wrapping_mul(0x9e37_79b9)).collect();
         let got = run_everywhere("copy_strided", |device, mem| {
             let x = mem.input_of(device, &words)?;

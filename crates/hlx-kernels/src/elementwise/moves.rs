@@ -4,11 +4,13 @@
 //! than all that lies within: so no element is written twice, a stretch of the target can
 //! be given to a thread, and a place tells its index.
 
+mod cpu;
+
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Buffer, DType, Device};
 
-use super::cpu::assign;
-use crate::elementwise::strided::{Axes, VECTOR};
+use self::cpu::assign;
+use super::strided::{Axes, VECTOR};
 use crate::error::{KernelError, check_that};
 use crate::kernel::Kernel;
 use crate::layout::Operand;

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::moves::{Dimension, TILE};
+use super::{Dimension, TILE};
 use crate::convert::read_run;
 use crate::elementwise::strided::TURNED_FROM;
 use crate::map::CHUNK;
