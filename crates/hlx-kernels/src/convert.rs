@@ -17,6 +17,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::DType;
 
 use crate::element::{compute_type, from_bf16, from_f16};
+use crate::layout::runs;
 
 // Copies with any conversion; joined launches take its functions.
 shader!(convert_shader, copy::convert);
@@ -251,30 +252,18 @@ pub(crate) struct Places<'a> {
 
 impl Places<'_> {
     /// Reads the stretch, run by run of the innermost dimension.
-    pub fn read<T: Copy, U: From<T> + Copy>(&self, source: &[T], out: &mut [U]) {
-        let inner = self.shape.last().copied().unwrap_or(1);
+    fn read<T: Copy, U: From<T> + Copy>(&self, source: &[T], out: &mut [U]) {
         let stride = self.strides.last().copied().unwrap_or(0);
-        let mut row = self.start / inner;
-        let mut column = self.start % inner;
-        let mut rest = out;
-        while !rest.is_empty() {
-            let n = rest.len().min(inner - column);
-            let (run, behind) = rest.split_at_mut(n);
-            let first = self.row(row).wrapping_add_signed(column as isize * stride);
-            read_run(source, first, stride, run);
-            (row, column, rest) = (row + 1, 0, behind);
-        }
-    }
-
-    /// The place of a row's first element.
-    fn row(&self, mut row: usize) -> usize {
-        let outer = self.shape.len().saturating_sub(1);
-        let mut place = self.offset;
-        for (&extent, &stride) in self.shape[..outer].iter().zip(self.strides).rev() {
-            place = place.wrapping_add_signed((row % extent) as isize * stride);
-            row /= extent;
-        }
-        place
+        let stretch = (self.start, out.len());
+        runs(
+            self.shape,
+            [self.strides],
+            [self.offset],
+            stretch,
+            |done, [first], n| {
+                read_run(source, first, stride, &mut out[done..done + n]);
+            },
+        );
     }
 }
 

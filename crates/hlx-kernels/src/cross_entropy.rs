@@ -14,13 +14,13 @@
 
 use hlx_core::cpu::with_flush;
 use hlx_core::{Binding, Buffer, Device, arith, as_u32};
-use rayon::prelude::*;
 
 use crate::KernelError;
 use crate::error::check_that;
 use crate::kernel::Kernel;
 use crate::lanes::{self, LANES, RowGroup, check_rows, rows_a_task};
 use crate::map::GROUP_THREADS;
+use crate::parallel::{self, read, write};
 use crate::tuning::KernelTuning;
 
 #[cfg(test)]
@@ -84,16 +84,15 @@ pub fn cross_entropy_forward(
         groups,
         move |[logits, targets], [loss_rows, stats]| {
             let rows = rows_a_task(vocabulary);
-            (
-                logits.par_chunks(rows * vocabulary),
-                as_u32(targets).par_chunks(rows),
-                loss_rows.par_chunks_mut(rows),
-                stats.par_chunks_mut(rows * 2),
-            )
-                .into_par_iter()
-                .for_each(|(logits, targets, loss_rows, stats)| {
-                    forward_rows(logits, targets, loss_rows, stats, keep, spread);
-                });
+            let pieces = (
+                read(logits, rows * vocabulary),
+                read(as_u32(targets), rows),
+                write(loss_rows, rows),
+                write(stats, rows * 2),
+            );
+            parallel::for_each(pieces, |_, (logits, targets, loss_rows, stats)| {
+                forward_rows(logits, targets, loss_rows, stats, keep, spread);
+            });
         },
     )
 }
@@ -140,16 +139,15 @@ pub fn cross_entropy_backward(
         groups,
         move |[logits, targets, stats, scale], [dlogits]| {
             let rows = rows_a_task(vocabulary);
-            (
-                logits.par_chunks(rows * vocabulary),
-                as_u32(targets).par_chunks(rows),
-                stats.par_chunks(rows * 2),
-                dlogits.par_chunks_mut(rows * vocabulary),
-            )
-                .into_par_iter()
-                .for_each(|(logits, targets, stats, dlogits)| {
-                    backward_rows(logits, targets, stats, scale[0], dlogits, hit, spread);
-                });
+            let pieces = (
+                read(logits, rows * vocabulary),
+                read(as_u32(targets), rows),
+                read(stats, rows * 2),
+                write(dlogits, rows * vocabulary),
+            );
+            parallel::for_each(pieces, |_, (logits, targets, stats, dlogits)| {
+                backward_rows(logits, targets, stats, scale[0], dlogits, hit, spread);
+            });
         },
     )
 }

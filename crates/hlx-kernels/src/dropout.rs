@@ -9,11 +9,11 @@
 
 use hlx_core::arith::{div, philox4x32, sub};
 use hlx_core::{Buffer, Device, as_u32};
-use rayon::prelude::*;
 
 use crate::error::{KernelError, check_sizes, check_that};
 use crate::kernel::Kernel;
 use crate::map::{CHUNK, GROUP_THREADS};
+use crate::parallel;
 
 shader!(dropout_shader, dropout::dropout);
 
@@ -74,10 +74,8 @@ pub fn dropout(
     let groups = (batch * per_sample.div_ceil(4)).div_ceil(GROUP_THREADS);
     kernel.launch(device, push, groups, move |[x, counter], [y]| {
         let [step, sample_base] = [as_u32(counter)[0], as_u32(counter)[1]];
-        let samples = x
-            .par_chunks(per_sample.max(1))
-            .zip(y.par_chunks_mut(per_sample.max(1)));
-        samples.enumerate().for_each(|(sample_idx, (x, y))| {
+        let tiles = parallel::tiles(y, per_sample, CHUNK);
+        parallel::for_each(tiles, |_, (sample_idx, first, y)| {
             let mask = Mask {
                 key: [seed as u32, (seed >> 32) as u32],
                 sample: sample_base.wrapping_add(sample_idx as u32),
@@ -86,10 +84,8 @@ pub fn dropout(
                 p,
                 factor,
             };
-            x.par_chunks(CHUNK)
-                .zip(y.par_chunks_mut(CHUNK))
-                .enumerate()
-                .for_each(|(task, (x, y))| drop_chunk(mask, (task * CHUNK / 4) as u32, x, y));
+            let x = &x[sample_idx * per_sample + first..][..y.len()];
+            drop_chunk(mask, (first / 4) as u32, x, y);
         });
     })
 }

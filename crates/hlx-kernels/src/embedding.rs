@@ -12,11 +12,11 @@
 //! same kernel.
 
 use hlx_core::{Buffer, Device, as_u32};
-use rayon::prelude::*;
 
 use crate::error::{KernelError, check_sizes, check_that};
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::GROUP_THREADS;
+use crate::parallel::{self, read, write};
 use crate::tuning::KernelTuning;
 
 shader!(embedding::{forward, backward, backward_sum});
@@ -58,17 +58,17 @@ pub fn embedding_forward(
     let groups = parts.div_ceil(GROUP_THREADS * ahead);
     let kernel = kernel.constants(&constants);
     kernel.launch(device, push, groups, move |[ids, weight], [y]| {
-        y.par_chunks_mut(width)
-            .zip(as_u32(ids))
-            .with_min_len(64)
-            .for_each(|(y, &id)| {
+        let pieces = (write(y, 64 * width), read(as_u32(ids), 64));
+        parallel::for_each(pieces, |_, (y, ids)| {
+            for (y, &id) in y.chunks_mut(width).zip(ids) {
                 let id = id as usize;
                 if id < vocabulary {
                     y.copy_from_slice(&weight[id * width..][..width]);
                 } else {
                     y.fill(f32::NAN);
                 }
-            });
+            }
+        });
     })
 }
 
@@ -235,9 +235,9 @@ fn backward_sum_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: Size
         tasks.push((token, row));
         (rest, first_id) = (after, id + 1);
     }
-    tasks.into_par_iter().for_each(|(token, row)| {
+    parallel::each(&mut tasks, |(token, row)| {
         let mut partials = vec![0.0; shards * width];
-        for &p in token {
+        for &p in *token {
             let p = p as usize;
             let shard = p / rows_per_shard;
             add_row(
@@ -271,17 +271,9 @@ fn backward_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: Sizes) {
     if dweight.is_empty() || rows_per_shard == 0 {
         return;
     }
-    let tasks = dweight
-        .par_chunks_mut(vocabulary * width)
-        .enumerate()
-        .flat_map(|(shard, table)| {
-            table
-                .par_chunks_mut(ids_per_range * width)
-                .enumerate()
-                .map(move |task| (shard, task))
-        });
-    tasks.for_each(|(shard, (range, table))| {
-        let first_id = range * ids_per_range;
+    let tasks = parallel::tiles(dweight, vocabulary * width, ids_per_range * width);
+    parallel::for_each(tasks, |_, (shard, first, table)| {
+        let first_id = first / width;
         let n_ids = table.len() / width;
         let rows = shard * rows_per_shard..(shard + 1) * rows_per_shard;
         for row in rows {

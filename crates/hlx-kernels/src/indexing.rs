@@ -18,6 +18,7 @@ use crate::map::GROUP_THREADS;
 use crate::terms::{check_axis, check_fits, check_operand, part};
 
 mod add_lines;
+mod chains;
 mod cpu;
 mod scatter;
 #[cfg(test)]
@@ -100,7 +101,7 @@ fn along_axis(
 #[derive(Clone, Debug)]
 struct Picks {
     /// Dimensions of the operand without the axis, and of the index.
-    walk: Walk,
+    walk: Walk<2>,
     count: usize,
     /// Extent and stride of the axis.
     n: usize,
@@ -120,7 +121,7 @@ impl Picks {
             .select(axis, 0)?
             .unsqueeze(axis)?
             .expand(index.shape())?;
-        let mut walk = Walk::over(&[&line, index]);
+        let mut walk = Walk::over([&line, index]);
         for (offset, start) in walk.offsets.iter_mut().zip(starts) {
             *offset -= start;
         }
@@ -146,7 +147,7 @@ impl Picks {
             let strides = &self.walk.strides[k][..inner];
             self.walk.offsets[k].is_multiple_of(4) && strides.iter().all(|stride| stride % 4 == 0)
         };
-        let [x_step, index_step] = [0, 1].map(|k| self.walk.strides[k][inner]);
+        let [x_step, index_step] = self.walk.steps();
         match (x_step, index_step) {
             (_, 1) if aligned(1) => 1,
             (1, 0) if aligned(0) && self.axis_stride % 4 == 0 => 2,
@@ -155,22 +156,11 @@ impl Picks {
     }
 
     fn push(&self) -> PushConstants {
-        let array = |strides: &[isize]| {
-            let mut words = [0; 8];
-            for (word, stride) in words.iter_mut().zip(strides) {
-                *word = *stride as u32;
-            }
-            words
-        };
-        let mut extents = [1; 8];
-        for (word, extent) in extents.iter_mut().zip(&self.walk.shape) {
-            *word = *extent as u32;
-        }
+        let (extents, [x_strides, index_strides]) = self.walk.words();
         push!(gather_shader =>
             count: self.count, n: self.n, axis_stride: self.axis_stride as u32,
             x_first: self.walk.offsets[0], index_first: self.walk.offsets[1],
-            n_dims: self.walk.shape.len(), extents,
-            x_strides: array(&self.walk.strides[0]), index_strides: array(&self.walk.strides[1])
+            n_dims: self.walk.shape.len(), extents, x_strides, index_strides
         )
     }
 }

@@ -11,7 +11,7 @@ use hlx_core::{Buffer, sizes};
 
 use crate::error::KernelError;
 
-pub use walk::Walk;
+pub(crate) use walk::{Walk, runs};
 
 /// The most dimensions of a tensor.
 pub const MAX_RANK: usize = 8;

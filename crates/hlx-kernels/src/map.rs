@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, CpuBindings, Device, Shader};
-use rayon::prelude::*;
 
 use crate::chain::{Chunk, Formula, Step};
 use crate::error::{KernelError, check_len};
 use crate::kernel::Kernel;
+use crate::parallel::{self, read, write};
 use crate::tuning::KernelTuning;
 
 /// Elements of one task of the CPU device: 64 KiB an operand, which stays in a core's cache.
@@ -245,9 +245,8 @@ pub(crate) fn windows(
 
 /// Runs `body` over chunks of one input and one output, on all worker threads.
 pub(crate) fn chunks1(x: &[f32], y: &mut [f32], body: impl Fn(&[f32], &mut [f32]) + Sync) {
-    y.par_chunks_mut(CHUNK)
-        .zip(x.par_chunks(CHUNK))
-        .for_each(|(y, x)| body(x, y));
+    let pieces = (read(x, CHUNK), write(y, CHUNK));
+    parallel::for_each(pieces, |_, (x, y)| body(x, y));
 }
 
 /// Runs `body` over chunks of two inputs and one output, on all worker threads.
@@ -256,9 +255,8 @@ pub(crate) fn chunks2(
     y: &mut [f32],
     body: impl Fn(&[f32], &[f32], &mut [f32]) + Sync,
 ) {
-    y.par_chunks_mut(CHUNK)
-        .zip(a.par_chunks(CHUNK).zip(b.par_chunks(CHUNK)))
-        .for_each(|(y, (a, b))| body(a, b, y));
+    let pieces = (read(a, CHUNK), read(b, CHUNK), write(y, CHUNK));
+    parallel::for_each(pieces, |_, (a, b, y)| body(a, b, y));
 }
 
 /// `y[i] = f(x[i])`, for the bodies of `multiversion!` functions.

@@ -95,7 +95,7 @@ impl Sort {
     /// The push constants for lines of `n` elements; those of a radix sort have blocks and a shift.
     fn push(&self, n: usize, blocks: usize, shift: usize) -> PushConstants {
         let (terms, lines) = (&self.terms, &self.terms.kept);
-        let (extents, strides) = lines.words();
+        let (extents, [strides]) = lines.words();
         push!(rows_shader =>
             lines: terms.n_results, n, blocks, shift, k: self.k, inner: self.inner,
             axis_stride: terms.reduced.innermost().1 as u32, first: terms.first,

@@ -84,6 +84,40 @@ unsafe impl<'a, T: Send> Pieces for Write<'a, T> {
     }
 }
 
+/// A mutable slice of rows, each in pieces of `length` items; the last of a row may be shorter.
+pub struct Tiles<'a, T> {
+    items: Write<'a, T>,
+    row: usize,
+}
+
+/// `items`, whole rows of `row` each, in pieces of `length` (at least 1) to be written, each with the numbers of
+/// its row and of its first column.
+pub fn tiles<T>(items: &mut [T], row: usize, length: usize) -> Tiles<'_, T> {
+    let items = write(items, length);
+    Tiles { items, row }
+}
+
+// SAFETY: pieces of different numbers do not overlap.
+unsafe impl<'a, T: Send> Pieces for Tiles<'a, T> {
+    type Piece = (usize, usize, &'a mut [T]);
+
+    fn count(&self) -> usize {
+        let rows = self.items.n.checked_div(self.row).unwrap_or(0);
+        rows * self.row.div_ceil(self.items.length)
+    }
+
+    unsafe fn piece(&self, i: usize) -> Self::Piece {
+        let pieces = self.row.div_ceil(self.items.length);
+        let (row, column) = (i / pieces, i % pieces * self.items.length);
+        let n = self.items.length.min(self.row - column);
+        // SAFETY: the row is one of the whole ones, and the caller holds no other piece of this number.
+        let piece = unsafe {
+            std::slice::from_raw_parts_mut(self.items.items.add(row * self.row + column), n)
+        };
+        (row, column, piece)
+    }
+}
+
 macro_rules! together {
     ($($part:ident . $place:tt),+) => {
         // SAFETY: each part keeps the promise.
@@ -102,6 +136,20 @@ macro_rules! together {
     };
 }
 
+// SAFETY: each part keeps the promise.
+unsafe impl<P: Pieces, const N: usize> Pieces for [P; N] {
+    type Piece = [P::Piece; N];
+
+    fn count(&self) -> usize {
+        self.iter().map(P::count).min().unwrap_or(0)
+    }
+
+    unsafe fn piece(&self, i: usize) -> Self::Piece {
+        // SAFETY: `i` is less than the least count.
+        self.each_ref().map(|part| unsafe { part.piece(i) })
+    }
+}
+
 together!(A.0, B.1);
 together!(A.0, B.1, C.2);
 together!(A.0, B.1, C.2, D.3);
@@ -111,6 +159,14 @@ together!(A.0, B.1, C.2, D.3, E.4);
 pub fn for_each<P: Pieces>(pieces: P, body: impl Fn(usize, P::Piece) + Sync) {
     // SAFETY: each number below the count comes once.
     times(pieces.count(), |i| body(i, unsafe { pieces.piece(i) }));
+}
+
+/// As [`for_each`]; `body` also gets a vector to work in, which holds what the thread's last piece left.
+pub fn for_each_with<P: Pieces>(pieces: P, body: impl Fn(&mut Vec<u32>, usize, P::Piece) + Sync) {
+    // SAFETY: each number below the count comes once.
+    loop_with_scratch(pieces.count(), &|scratch, i| {
+        body(scratch, i, unsafe { pieces.piece(i) });
+    });
 }
 
 /// Calls `body` with each of `tasks`.
@@ -125,6 +181,11 @@ pub fn times(count: usize, body: impl Fn(usize) + Sync) {
 
 fn loop_of(count: usize, body: &(dyn Fn(usize) + Sync)) {
     (0..count).into_par_iter().for_each(body);
+}
+
+fn loop_with_scratch(count: usize, body: &(dyn Fn(&mut Vec<u32>, usize) + Sync)) {
+    let numbers = (0..count).into_par_iter();
+    numbers.for_each_init(Vec::new, |scratch, i| body(scratch, i));
 }
 
 /// What `body` returns for each number below `count`, in order.
@@ -160,5 +221,17 @@ mod tests {
         for_each((read(&x, 1), write(&mut y, 0)), |_, (x, y)| y[0] = x[0]);
         assert_eq!(y, [1, 1, 1, 0, 0]);
         for_each(read::<u32>(&[], 3), |_, _| unreachable!());
+        for_each(tiles::<u32>(&mut [], 0, 3), |_, _| unreachable!());
+    }
+
+    #[test]
+    fn tiles_stay_in_their_row() {
+        let mut x = [0; 10];
+        for_each_with(tiles(&mut x, 5, 3), |scratch, i, (row, column, tile)| {
+            scratch.resize(1, 7);
+            assert_eq!((i, tile.len()), (2 * row + column / 3, 3 - column / 3));
+            tile.fill(100 * row + column + 1);
+        });
+        assert_eq!(x, [1, 1, 1, 4, 4, 101, 101, 101, 104, 104]);
     }
 }

@@ -11,13 +11,13 @@
 //! | `norm_rows`, `norm_of_rows` | the first level of `global_norm`, and the levels above it |
 
 use hlx_core::{Binding, Buffer, Device};
-use rayon::prelude::*;
 
 use crate::columns::Columns;
 use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::kernel::{Groups, Kernel};
 use crate::lanes::{self, ROWS_A_GROUP, RowGroup};
 use crate::map::{CHUNK, GROUP_THREADS, windows};
+use crate::parallel::{self, write};
 
 shader!(reduce::{rows, rows_held, columns, shards});
 
@@ -91,18 +91,15 @@ fn launch_rows(
     let push = push!(rows => rows, cols, count);
     kernel.launch(device, push, groups, move |[x], [out]| {
         let rows_a_task = (CHUNK / cols.max(1)).max(1);
-        out.par_chunks_mut(rows_a_task)
-            .enumerate()
-            .for_each(|(task, out)| {
-                for (i, total) in out.iter_mut().enumerate() {
-                    let begin = (task * rows_a_task + i) * cols;
-                    let row = &x[begin..(begin + cols).min(count)];
-                    *total = reduce_row(operation, row);
-                    if root {
-                        *total = hlx_core::arith::sqrt(*total);
-                    }
+        parallel::for_each(write(out, rows_a_task), |task, out| {
+            for (row, total) in (task * rows_a_task..).zip(out) {
+                let begin = row * cols;
+                *total = reduce_row(operation, &x[begin..(begin + cols).min(count)]);
+                if root {
+                    *total = hlx_core::arith::sqrt(*total);
                 }
-            });
+            }
+        });
     })
 }
 
@@ -221,20 +218,12 @@ pub fn column_sum(
     kernel.launch(device, &[Binding::Read(x), out], move |bindings| {
         let ([x], [out]) = bindings.split::<1, 1>();
         let shard_len = rows_per_shard * cols;
-        let tasks = out
-            .par_chunks_mut(cols.max(1))
-            .enumerate()
-            .flat_map(|(shard, out)| {
-                let x = &x[shard * shard_len..][..shard_len];
-                out.par_chunks_mut(TASK_COLS)
-                    .enumerate()
-                    .map(move |(task, out)| (x, task, out))
-            });
-        tasks.for_each(|(x, task, out)| {
+        let tasks = parallel::tiles(out, cols, TASK_COLS);
+        parallel::for_each(tasks, |_, (shard, first_col, out)| {
             if !accumulate {
                 out.fill(0.0);
             }
-            sum_columns(x, cols, task * TASK_COLS, out);
+            sum_columns(&x[shard * shard_len..][..shard_len], cols, first_col, out);
         });
     })
 }
@@ -274,20 +263,17 @@ pub fn shard_sum(
         .accumulate("out", out, n, accumulate)?;
     let (push, groups) = (push!(shards => shards, n), n.div_ceil(4 * GROUP_THREADS));
     kernel.launch(device, push, groups, move |[partials], [out]| {
-        out.par_chunks_mut(CHUNK)
-            .enumerate()
-            .for_each(|(task, out)| {
-                let windows: Vec<&[f32]> = (0..shards)
-                    .map(|shard| &partials[shard * n + task * CHUNK..][..out.len()])
-                    .collect();
-                let mut total = vec![0.0; out.len()];
-                sum_pairwise(&windows, &mut total);
-                if accumulate {
-                    add_into(out, &total);
-                } else {
-                    out.copy_from_slice(&total);
-                }
-            });
+        parallel::for_each(write(out, CHUNK), |task, out| {
+            let window = |shard: usize| &partials[shard * n + task * CHUNK..][..out.len()];
+            let windows: Vec<&[f32]> = (0..shards).map(window).collect();
+            let mut total = vec![0.0; out.len()];
+            sum_pairwise(&windows, &mut total);
+            if accumulate {
+                add_into(out, &total);
+            } else {
+                out.copy_from_slice(&total);
+            }
+        });
     })
 }
 

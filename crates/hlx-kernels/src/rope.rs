@@ -9,11 +9,11 @@
 //! from `2 half` on are copied. The derivative is the inverse turn of `dy`.
 
 use hlx_core::{Buffer, Device, as_u32};
-use rayon::prelude::*;
 
 use crate::error::{KernelError, check_sizes, check_that};
 use crate::kernel::Kernel;
 use crate::map::GROUP_THREADS;
+use crate::parallel::{self, read, write};
 
 shader!(shader, rope::rope);
 
@@ -80,11 +80,16 @@ pub fn rope(
         groups,
         move |[x, positions, frequencies], [y]| {
             let token = heads * width;
-            let rows = x.par_chunks(token).zip(y.par_chunks_mut(token));
-            rows.zip(as_u32(positions)).with_min_len(8).for_each_init(
-                || vec![0.0; 2 * pairs],
-                |turns, ((x, y), &position)| {
-                    let (c, s) = turns.split_at_mut(pairs);
+            let pieces = (
+                read(x, 8 * token),
+                write(y, 8 * token),
+                read(as_u32(positions), 8),
+            );
+            parallel::for_each(pieces, |_, (x, y, positions)| {
+                let mut turns = vec![0.0; 2 * pairs];
+                let (c, s) = turns.split_at_mut(pairs);
+                let tokens = x.chunks(token).zip(y.chunks_mut(token));
+                for ((x, y), &position) in tokens.zip(positions) {
                     turn_of(position as f32, frequencies, scale, c, s);
                     if inverse {
                         s.iter_mut().for_each(|s| *s = -*s);
@@ -92,8 +97,8 @@ pub fn rope(
                     for (x, y) in x.chunks(width).zip(y.chunks_mut(width)) {
                         turn_head(x, c, s, y);
                     }
-                },
-            );
+                }
+            });
         },
     )
 }

@@ -9,6 +9,8 @@
 //! piece `p` come to. The result is `inner[i]` in the first piece and `before[p] join inner[i]` in
 //! the others. A float sum of zero is +0, totals included; integers wrap.
 
+use std::ops::Range;
+
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Buffer, DType, Device};
 
@@ -85,6 +87,10 @@ impl Pass {
         self.terms.n.div_ceil(self.piece)
     }
 
+    fn elements(&self, piece: usize) -> Range<usize> {
+        piece * self.piece..self.terms.n.min((piece + 1) * self.piece)
+    }
+
     fn items(&self) -> usize {
         self.terms.n_results * self.pieces()
     }
@@ -104,7 +110,7 @@ impl Pass {
     /// The block is that of both shaders: it is of scan.glsl.
     fn push(&self) -> PushConstants {
         let lines = &self.terms.kept;
-        let (extents, strides) = lines.words();
+        let (extents, [strides]) = lines.words();
         let Self {
             terms,
             piece,

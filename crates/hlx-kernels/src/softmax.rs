@@ -6,10 +6,10 @@
 //! PyTorch: `torch.softmax(x, dim=-1)`.
 
 use hlx_core::{Buffer, Device, arith};
-use rayon::prelude::*;
 
 use crate::KernelError;
 use crate::lanes::{self, rows_a_task};
+use crate::parallel::{self, read, write};
 use crate::rows::Rows;
 
 shader!(softmax::{forward, backward, forward_held, backward_held});
@@ -35,9 +35,8 @@ pub fn softmax_forward(
         .write("y", y, [rows, cols])?;
     row_kernel.launch(device, &kernel, &[], &[], move |[x], [y]| {
         let task = rows_a_task(cols) * cols;
-        x.par_chunks(task)
-            .zip(y.par_chunks_mut(task))
-            .for_each(|(x, y)| forward_rows(x, y, cols));
+        let pieces = (read(x, task), write(y, task));
+        parallel::for_each(pieces, |_, (x, y)| forward_rows(x, y, cols));
     })
 }
 
@@ -64,10 +63,8 @@ pub fn softmax_backward(
         .write("dx", dx, [rows, cols])?;
     row_kernel.launch(device, &kernel, &[], &[], move |[y, dy], [dx]| {
         let task = rows_a_task(cols) * cols;
-        dx.par_chunks_mut(task)
-            .zip(y.par_chunks(task))
-            .zip(dy.par_chunks(task))
-            .for_each(|((dx, y), dy)| backward_rows(y, dy, dx, cols));
+        let pieces = (read(y, task), read(dy, task), write(dx, task));
+        parallel::for_each(pieces, |_, (y, dy, dx)| backward_rows(y, dy, dx, cols));
     })
 }
 

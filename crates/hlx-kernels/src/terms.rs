@@ -1,109 +1,16 @@
 //! Where the terms of a reduction, a scan or a sort lie in a strided operand, and their pieces of
 //! 4,096.
 
-use hlx_core::{Buffer, Device};
+use std::ops::Range;
 
+use hlx_core::{Buffer, DType, Device};
+
+use crate::element::gather;
 use crate::error::{KernelError, check_that};
-use crate::layout::{Layout, MAX_RANK, Operand, Walk};
+use crate::layout::{Layout, Operand, Walk};
 
 /// Terms of a piece.
 pub(crate) const PIECE: usize = 4096;
-
-/// Joined dimensions in row-major order.
-#[derive(Clone, Debug)]
-pub(crate) struct Dims {
-    pub shape: Vec<usize>,
-    pub strides: Vec<isize>,
-}
-
-impl Dims {
-    pub(crate) fn of(layout: &Layout) -> Self {
-        let mut walk = Walk::over(&[layout]);
-        Self {
-            shape: walk.shape,
-            strides: walk.strides.pop().unwrap_or_default(),
-        }
-    }
-
-    pub(crate) fn line(extent: usize, stride: usize) -> Self {
-        Self {
-            shape: vec![extent],
-            strides: vec![stride as isize],
-        }
-    }
-
-    /// Extents and strides as push constants.
-    pub(crate) fn words(&self) -> ([u32; 8], [u32; 8]) {
-        let (mut extents, mut strides) = ([1; 8], [0; 8]);
-        for (place, (&extent, &stride)) in self.shape.iter().zip(&self.strides).enumerate() {
-            (extents[place], strides[place]) = (extent as u32, stride as u32);
-        }
-        (extents, strides)
-    }
-
-    /// The innermost extent and stride; one element if there is no dimension.
-    pub fn innermost(&self) -> (usize, isize) {
-        match (self.shape.last(), self.strides.last()) {
-            (Some(&extent), Some(&stride)) => (extent, stride),
-            _ => (1, 0),
-        }
-    }
-
-    /// How far the element with this row-major number lies from the first.
-    pub fn place(&self, number: usize) -> isize {
-        if let [stride] = self.strides[..] {
-            return number as isize * stride; // Without a division.
-        }
-        let mut rest = number;
-        let dims = self.shape.iter().zip(&self.strides).rev();
-        dims.fold(0, |place, (&extent, &stride)| {
-            let index = rest % extent;
-            rest /= extent;
-            place + index as isize * stride
-        })
-    }
-
-    /// Calls `run(place, count)` for runs along the innermost dimension that make up the `count`
-    /// elements from number `begin` on, in order.
-    pub(crate) fn runs(&self, begin: usize, count: usize, mut run: impl FnMut(isize, usize)) {
-        let rank = self.shape.len();
-        let (extent, _) = self.innermost();
-        let mut index = [0; MAX_RANK];
-        let mut rest = begin;
-        for d in (0..rank).rev() {
-            index[d] = rest % self.shape[d];
-            rest /= self.shape[d];
-        }
-        let mut place = self.place(begin);
-        let mut left = count;
-        while left > 0 {
-            let at = if rank == 0 { 0 } else { index[rank - 1] };
-            let length = (extent - at).min(left);
-            run(place, length);
-            left -= length;
-            if left > 0 {
-                place -= at as isize * self.strides[rank - 1];
-                index[rank - 1] = 0;
-                place += self.step(&mut index[..rank - 1]);
-            }
-        }
-    }
-
-    /// Advances the outer index to its neighbour and returns how far it lies.
-    fn step(&self, index: &mut [usize]) -> isize {
-        let mut distance = 0;
-        for (d, at) in index.iter_mut().enumerate().rev() {
-            *at += 1;
-            distance += self.strides[d];
-            if *at < self.shape[d] {
-                break;
-            }
-            distance -= *at as isize * self.strides[d];
-            *at = 0;
-        }
-        distance
-    }
-}
 
 /// The terms of every result of one pass.
 #[derive(Clone, Debug)]
@@ -112,8 +19,9 @@ pub(crate) struct Terms {
     pub first: usize,
     /// The number of the first term, where a reduction goes by windows of one long result.
     pub origin: usize,
-    pub kept: Dims,
-    pub reduced: Dims,
+    /// Results and terms, counted from place 0 on.
+    pub kept: Walk<1>,
+    pub reduced: Walk<1>,
     pub n_results: usize,
     /// Terms of a result.
     pub n: usize,
@@ -134,7 +42,7 @@ impl Terms {
             *other = other.select(axis, 0)?;
         }
         let (n_results, n) = (kept.n_elements(), reduced.n_elements());
-        let (kept, reduced) = (Dims::of(&kept), Dims::of(&reduced));
+        let [kept, reduced] = [kept, reduced].map(|layout| Walk::over([&layout.starting_at(0)]));
         let along =
             n_results == 1 || n > 1 && reduced.innermost().1.abs() <= kept.innermost().1.abs();
         Ok(Self {
@@ -159,8 +67,8 @@ impl Terms {
         Self {
             first: 0,
             origin: 0,
-            kept: Dims::line(results, result_stride),
-            reduced: Dims::line(pieces, piece_stride),
+            kept: Walk::line(results, result_stride),
+            reduced: Walk::line(pieces, piece_stride),
             n_results: results,
             n: pieces,
             along: self.along,
@@ -172,15 +80,55 @@ impl Terms {
         self.n.div_ceil(PIECE).max(1)
     }
 
-    /// The first term of a piece and how many it has.
-    pub fn piece(&self, piece: usize) -> (usize, usize) {
-        (piece * PIECE, PIECE.min(self.n - piece * PIECE))
+    /// The terms of a piece.
+    pub fn piece(&self, piece: usize) -> Range<usize> {
+        piece * PIECE..self.n.min((piece + 1) * PIECE)
     }
 
     /// Where a term of a result lies.
     pub fn place(&self, result: usize, term: usize) -> usize {
-        let distance = self.kept.place(result) + self.reduced.place(term);
-        self.first.wrapping_add_signed(distance)
+        let ([result], [term]) = (self.kept.places(result), self.reduced.places(term));
+        self.first.wrapping_add(result).wrapping_add(term)
+    }
+
+    /// The words of the terms `terms` of a result, widened to 32 bits: in place where they lie side by side, else
+    /// copied to `scratch`.
+    pub fn of_result<'a>(
+        &self,
+        dtype: DType,
+        x: &'a [u32],
+        result: usize,
+        terms: Range<usize>,
+        scratch: &'a mut Vec<u32>,
+    ) -> &'a [u32] {
+        let [stride] = self.reduced.steps();
+        let one_run = self.reduced.shape.len() <= 1;
+        if dtype.size() == 4 && one_run && (stride == 1 || terms.len() == 1) {
+            return &x[self.place(result, terms.start)..][..terms.len()];
+        }
+        let base = self.place(result, 0);
+        scratch.resize(terms.len(), 0);
+        self.reduced
+            .runs(terms.start, terms.len(), |done, [place], n| {
+                let start = base.wrapping_add(place);
+                gather(dtype, x, start, stride, &mut scratch[done..done + n]);
+            });
+        scratch
+    }
+
+    /// Whether the words of one term of `width` results from `result` on lie side by side, as they are computed with.
+    pub fn side_by_side(&self, dtype: DType, result: usize, width: usize) -> bool {
+        let (extent, stride) = self.kept.innermost();
+        dtype.size() == 4 && stride == 1 && result % extent + width <= extent
+    }
+
+    /// Copies the words of one term of `out.len()` results from `result` on, widened to 32 bits.
+    pub fn of_term(&self, dtype: DType, x: &[u32], term: usize, result: usize, out: &mut [u32]) {
+        let (base, [stride]) = (self.place(0, term), self.kept.steps());
+        self.kept.runs(result, out.len(), |done, [place], n| {
+            let start = base.wrapping_add(place);
+            gather(dtype, x, start, stride, &mut out[done..done + n]);
+        });
     }
 
     /// Pieces of all results.
@@ -198,7 +146,7 @@ impl Terms {
         Self {
             first: 0,
             origin: start,
-            reduced: Dims::line(count, 1),
+            reduced: Walk::line(count, 1),
             n: count,
             ..self.clone()
         }
@@ -285,27 +233,4 @@ pub(crate) fn lines(
     let inner: usize = x.layout.shape()[axis + 1..].iter().product();
     terms.along = inner == 1;
     Ok((buffer, terms))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_cover_the_elements_in_order() {
-        let layout = Layout::contiguous(&[3, 4, 5])
-            .map(|layout| layout.permute(&[2, 0, 1]).expect("a permutation"));
-        let dims = Dims::of(&layout.expect("a layout"));
-        let mut places = Vec::new();
-        for (begin, count) in [(7, 40), (0, 60), (59, 1), (20, 0), (11, 49)] {
-            places.clear();
-            dims.runs(begin, count, |place, count| {
-                let (_, stride) = dims.innermost();
-                places.extend((0..count as isize).map(|i| place + i * stride));
-            });
-            let numbers = begin..begin + count;
-            let want: Vec<isize> = numbers.map(|number| dims.place(number)).collect();
-            assert_eq!(places, want, "{count} from {begin}");
-        }
-    }
 }

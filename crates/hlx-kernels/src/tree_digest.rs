@@ -34,12 +34,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use hlx_core::{Buffer, Device, PendingDownload, as_u32};
-use rayon::prelude::*;
 use sha2::Digest;
 
 use crate::KernelError;
 use crate::error::check_that;
 use crate::kernel::Kernel;
+use crate::parallel::{self, read, write};
 use crate::tuning::KernelTuning;
 use host::{Domain, bytes_of, hash_words, prefixed, words_of};
 pub use host::{tree_digest_bytes, tree_digest_f32, tree_digest_u32};
@@ -360,13 +360,12 @@ impl TreeDigester {
             move |[words, chunks], [digests]| {
                 let words = as_u32(words);
                 let digests: &mut [u32] = bytemuck::cast_slice_mut(digests);
-                digests[first * DIGEST_WORDS..][..n * DIGEST_WORDS]
-                    .par_chunks_exact_mut(DIGEST_WORDS)
-                    .zip(as_u32(chunks).par_chunks_exact(2))
-                    .for_each(|(digest, chunk)| {
-                        let words = &words[chunk[0] as usize..][..chunk[1] as usize];
-                        digest.copy_from_slice(&words_of(hash_words(domain, words, canonical)));
-                    });
+                let digests = &mut digests[first * DIGEST_WORDS..][..n * DIGEST_WORDS];
+                let pieces = (write(digests, DIGEST_WORDS), read(as_u32(chunks), 2));
+                parallel::for_each(pieces, |_, (digest, chunk)| {
+                    let words = &words[chunk[0] as usize..][..chunk[1] as usize];
+                    digest.copy_from_slice(&words_of(hash_words(domain, words, canonical)));
+                });
             },
         )
     }

@@ -6,6 +6,7 @@ use hlx_core::{Buffer, Device, ReadSlice, WriteSlice};
 use crate::error::{KernelError, check_len, check_that};
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::GROUP_THREADS;
+use crate::parallel::{self, write};
 
 /// Places along an axis stay far from the 32 bits that shaders count them in.
 const LONGEST: usize = 1 << 28;
@@ -131,4 +132,23 @@ pub(crate) fn launch_elements<const R: usize, const W: usize>(
             body(read, written);
         },
     )
+}
+
+/// Calls `body(plane, row, results)` for every row of the results of planes, in tasks of about 4,096 results.
+pub(crate) fn each_row(
+    results: &mut [f32],
+    [height, width]: [usize; 2],
+    body: impl Fn(usize, usize, &mut [f32]) + Sync,
+) {
+    let rows = rows_a_task(width);
+    parallel::for_each(write(results, rows * width), |task, results| {
+        for (row, results) in (task * rows..).zip(results.chunks_mut(width)) {
+            body(row / height, row % height, results);
+        }
+    });
+}
+
+/// Rows of results of a task.
+pub(crate) fn rows_a_task(width: usize) -> usize {
+    (4096 / width).max(1)
 }

@@ -1,10 +1,10 @@
 //! The CPU twin of batch norm; the parent module has the specification.
 
 use hlx_core::arith;
-use rayon::prelude::*;
 
 use super::BatchNorm;
 use crate::lanes;
+use crate::parallel::{self, read, write};
 use crate::terms::PIECE;
 
 /// The terms of a channel of a shard in a tensor.
@@ -61,8 +61,7 @@ impl Terms {
 
 /// The partials of all channels of all shards.
 pub fn statistics(x: &[f32], partials: &mut [f32], empty: usize, spec: &BatchNorm) {
-    let rows = partials.par_chunks_mut(2 * spec.pieces()).enumerate();
-    rows.for_each(|(at, partials)| {
+    parallel::for_each(write(partials, 2 * spec.pieces()), |at, partials| {
         let terms = spec.terms_at(at, empty);
         let mut held = [0.0; PIECE];
         for (piece, partial) in partials.chunks_exact_mut(2).enumerate() {
@@ -83,10 +82,8 @@ multiversion! {
 
 /// Mean and rstd of all channels of all shards.
 pub fn join(partials: &[f32], stats: &mut [f32], empty: usize, eps: f32, spec: &BatchNorm) {
-    let rows = stats
-        .par_chunks_mut(2)
-        .zip(partials.par_chunks(2 * spec.pieces()));
-    rows.enumerate().for_each(|(at, (stats, partials))| {
+    let rows = (write(stats, 2), read(partials, 2 * spec.pieces()));
+    parallel::for_each(rows, |at, (stats, partials)| {
         let count = spec.terms_at(at, empty).count;
         let (mut sums, mut spreads) = (vec![0.0; spec.pieces()], vec![0.0; spec.pieces()]);
         let [mean, spread] = joined(partials, &mut sums, &mut spreads, count);
@@ -169,8 +166,8 @@ multiversion! {
 /// All of y.
 pub fn apply(x: &[f32], [weight, bias, stats]: [&[f32]; 3], y: &mut [f32], spec: &BatchNorm) {
     let per_sample = spec.channels * spec.length;
-    let samples = x.par_chunks(per_sample).zip(y.par_chunks_mut(per_sample));
-    samples.enumerate().for_each(|(sample, (x, y))| {
+    let samples = (read(x, per_sample), write(y, per_sample));
+    parallel::for_each(samples, |sample, (x, y)| {
         let shard = sample / spec.samples;
         let stats = &stats[2 * shard * spec.channels..2 * (shard + 1) * spec.channels];
         apply_sample(x, weight, bias, stats, y, spec.length);
@@ -204,10 +201,8 @@ pub fn backward_sums(
     empty: usize,
     spec: &BatchNorm,
 ) {
-    let rows = partials
-        .par_chunks_mut(2 * spec.pieces())
-        .zip(stats.par_chunks(2));
-    rows.enumerate().for_each(|(at, (partials, stats))| {
+    let rows = (write(partials, 2 * spec.pieces()), read(stats, 2));
+    parallel::for_each(rows, |at, (partials, stats)| {
         let terms = spec.terms_at(at, empty);
         let (mut held, mut slopes) = ([0.0; PIECE], [0.0; PIECE]);
         for (piece, partial) in partials.chunks_exact_mut(2).enumerate() {
@@ -271,9 +266,12 @@ pub fn backward_input(
     spec: &BatchNorm,
 ) {
     let per_sample = spec.channels * spec.length;
-    let samples = x.par_chunks(per_sample).zip(dy.par_chunks(per_sample));
-    let samples = samples.zip(dx.par_chunks_mut(per_sample));
-    samples.enumerate().for_each(|(sample, ((x, dy), dx))| {
+    let samples = (
+        read(x, per_sample),
+        read(dy, per_sample),
+        write(dx, per_sample),
+    );
+    parallel::for_each(samples, |sample, (x, dy, dx)| {
         if sample < empty {
             dx.fill(0.0);
             return;

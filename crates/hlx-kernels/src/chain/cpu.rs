@@ -3,11 +3,11 @@
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::CpuBody;
 use hlx_core::DType;
-use rayon::prelude::*;
 
 use super::Chunk;
 use super::plan::{Access, Input, Load, Plan};
 use crate::convert::{Form, Places, decode, encode, gather, pack};
+use crate::parallel::{self, write};
 
 /// Elements of a piece: 8 KiB an operand or a result.
 const PIECE: usize = 1 << 11;
@@ -66,11 +66,11 @@ impl CpuChain {
             }
         }
         let slots = self.slots();
-        let pieces = pieces.into_par_iter().enumerate();
-        pieces.for_each_init(
-            || vec![0_u32; slots * PIECE],
-            |scratch, (index, outs)| self.piece(inputs, index * PIECE, outs, scratch),
-        );
+        parallel::for_each_with(write(&mut pieces, 1), |scratch, index, outs| {
+            scratch.resize(slots * PIECE, 0);
+            let outs = std::mem::take(&mut outs[0]);
+            self.piece(inputs, index * PIECE, outs, scratch);
+        });
     }
 
     /// The most arrays of a piece that are neither operands nor stored results.

@@ -2,13 +2,13 @@
 
 use bytemuck::cast_slice_mut;
 use hlx_core::{ALIGNMENT_WORDS, Buffer, DType, Device, Element, Shader};
-use rayon::prelude::*;
 
 use crate::convert::{Form, bits_of, encode, pack};
 use crate::element::compute_type;
 use crate::error::{KernelError, check_that};
 use crate::kernel::Kernel;
 use crate::map::{GROUP_THREADS, windows};
+use crate::parallel::{self, write};
 
 shader!(fill::{ramp, linspace, band});
 
@@ -68,17 +68,15 @@ fn run(
     (form, compute): (Form, DType),
     chunk: impl Fn(u32, &mut [u32]) + Sync,
 ) {
-    let pieces = out.par_chunks_mut(PIECE / form.per_word()).enumerate();
-    pieces.for_each_init(
-        || vec![0_u32; PIECE],
-        |scratch, (index, out)| {
-            let start = index * PIECE;
-            let values = &mut scratch[..PIECE.min(count - start)];
-            chunk((first + start) as u32, values);
-            encode(form, compute, values);
-            pack(form, values, out);
-        },
-    );
+    let pieces = write(out, PIECE / form.per_word());
+    parallel::for_each_with(pieces, |scratch, index, out| {
+        let start = index * PIECE;
+        scratch.resize(PIECE, 0);
+        let values = &mut scratch[..PIECE.min(count - start)];
+        chunk((first + start) as u32, values);
+        encode(form, compute, values);
+        pack(form, values, out);
+    });
 }
 
 /// Writes one value to every element. PyTorch: `out.fill_(value)`. The value becomes an element as

@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, DType, Device, Shader};
-use rayon::prelude::*;
 
 use super::copy::copy_strided;
-use super::strided::{Axes, joint};
+use super::strided::joint;
 use crate::KernelError;
 use crate::chain::{Cut, Formula, Step, StepOperand};
 use crate::convert::{Form, Places, decode, gather, store};
 use crate::kernel::Kernel;
-use crate::layout::{Layout, Operand};
+use crate::layout::{Layout, Operand, Walk};
 use crate::map::{CHUNK, GROUP_THREADS, windows};
+use crate::parallel::{self, write};
 use crate::tuning::KernelTuning;
 
 /// Elements of a task of the CPU device where operands are gathered: 16 KiB each.
@@ -42,7 +42,7 @@ pub(super) struct Elements<'a, const N: usize> {
 
 /// What the CPU twin of one launch works on.
 struct Task<const N: usize> {
-    axes: Axes<N>,
+    axes: Walk<N>,
     /// Whether an operand's elements lie one behind the other.
     dense: [bool; N],
     forms: [Form; N],
@@ -66,7 +66,7 @@ impl<const N: usize> Elements<'_, N> {
         if out.is_empty() {
             return Ok(());
         }
-        let axes = Axes::over(layouts.each_ref());
+        let axes = Walk::along(layouts.each_ref());
         let count = axes.count();
         let copies = count >= KernelTuning::of(device).maps.copy_transposed_from;
         if let Some(k) = (0..N).find(|&k| copies && axes.turned(k).is_some()) {
@@ -115,7 +115,7 @@ impl<const N: usize> Elements<'_, N> {
     fn window(
         &self,
         device: &Device,
-        mut axes: Axes<N>,
+        mut axes: Walk<N>,
         out: &Buffer,
         chunk: impl Fn([&[u32]; N], &mut [u32]) + Copy + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
@@ -156,7 +156,7 @@ impl<const N: usize> Elements<'_, N> {
     fn step(
         &self,
         device: &Device,
-        axes: &Axes<N>,
+        axes: &Walk<N>,
         len: usize,
         chunk: impl Fn([&[u32]; N], &mut [u32]) + Send + Sync + 'static,
     ) -> Step {
@@ -183,7 +183,7 @@ impl<const N: usize> Elements<'_, N> {
     fn specialization(
         &self,
         device: &Device,
-        axes: &Axes<N>,
+        axes: &Walk<N>,
         count: usize,
         vectors: usize,
     ) -> Vec<(u32, u32)> {
@@ -206,7 +206,7 @@ impl<const N: usize> Elements<'_, N> {
 }
 
 /// Whether an operand's elements lie one behind the other, whatever the others do.
-fn is_dense<const N: usize>(axes: &Axes<N>, k: usize) -> bool {
+fn is_dense<const N: usize>(axes: &Walk<N>, k: usize) -> bool {
     let dense = crate::layout::row_major(&axes.shape);
     let mut dimensions = axes.shape.iter().zip(axes.strides[k].iter().zip(&dense));
     dimensions.all(|(&extent, (found, expected))| extent == 1 || found == expected)
@@ -225,31 +225,27 @@ impl<const N: usize> Task<N> {
         let stored = self.out_form.is_word_of(self.compute);
         let gathers = direct.iter().filter(|direct| !**direct).count() + usize::from(!stored);
         let piece = if gathers == 0 { CHUNK } else { PIECE };
-        let pieces = out
-            .par_chunks_mut(piece / self.out_form.per_word())
-            .enumerate();
-        pieces.for_each_init(
-            || vec![0_u32; gathers * PIECE],
-            |scratch, (index, out)| {
-                let start = index * piece;
-                let n = piece.min(count - start);
-                let mut slots = scratch.chunks_mut(PIECE);
-                let arguments: [&[u32]; N] = std::array::from_fn(|k| {
-                    if direct[k] {
-                        return &inputs[k][self.axes.offsets[k] + start..][..n];
-                    }
-                    let slot = &mut slots.next().unwrap_or_default()[..n];
-                    self.load(k, inputs[k], start, slot);
-                    slot
-                });
-                if stored {
-                    return chunk(arguments, out);
+        let pieces = write(out, piece / self.out_form.per_word());
+        parallel::for_each_with(pieces, |scratch, index, out| {
+            scratch.resize(gathers * PIECE, 0);
+            let start = index * piece;
+            let n = piece.min(count - start);
+            let mut slots = scratch.chunks_mut(PIECE);
+            let arguments: [&[u32]; N] = std::array::from_fn(|k| {
+                if direct[k] {
+                    return &inputs[k][self.axes.offsets[k] + start..][..n];
                 }
-                let result = &mut slots.next().unwrap_or_default()[..n];
-                chunk(arguments, result);
-                store(self.out_form, self.compute, result, out);
-            },
-        );
+                let slot = &mut slots.next().unwrap_or_default()[..n];
+                self.load(k, inputs[k], start, slot);
+                slot
+            });
+            if stored {
+                return chunk(arguments, out);
+            }
+            let result = &mut slots.next().unwrap_or_default()[..n];
+            chunk(arguments, result);
+            store(self.out_form, self.compute, result, out);
+        });
     }
 
     /// Reads elements of operand `k` as words of the compute type.

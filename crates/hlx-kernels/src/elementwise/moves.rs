@@ -10,10 +10,10 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Buffer, DType, Device};
 
 use self::cpu::assign;
-use super::strided::{Axes, VECTOR};
+use super::strided::VECTOR;
 use crate::error::{KernelError, check_that};
 use crate::kernel::Kernel;
-use crate::layout::Operand;
+use crate::layout::{Operand, Walk};
 use crate::map::{GROUP_THREADS, windows};
 
 shader!(copy::{assign, assign_narrow, tiles});
@@ -62,7 +62,7 @@ impl Move {
                 )
             })?;
         }
-        let axes = Axes::over([&expanded, y.layout]);
+        let axes = Walk::along([&expanded, y.layout]);
         let [mut x_offset, mut y_offset] = axes.offsets;
         let mut dimensions = Vec::with_capacity(axes.shape.len());
         for (d, &extent) in axes.shape.iter().enumerate() {
@@ -152,9 +152,9 @@ impl Move {
         Ok(())
     }
 
-    fn axes(&self) -> Axes<2> {
+    fn axes(&self) -> Walk<2> {
         let of = |stride: fn(&Dimension) -> isize| self.dimensions.iter().map(stride).collect();
-        Axes {
+        Walk {
             shape: self.dimensions.iter().map(|d| d.extent).collect(),
             strides: [of(|d| d.x), of(|d| d.y as isize)],
             offsets: [self.x.1, self.y.1],
@@ -162,7 +162,7 @@ impl Move {
     }
 
     /// One launch, over operands that can be bound.
-    fn window(&self, device: &Device, mut axes: Axes<2>, fresh: bool) -> Result<(), KernelError> {
+    fn window(&self, device: &Device, mut axes: Walk<2>, fresh: bool) -> Result<(), KernelError> {
         let x = axes.window(device, self.name, ("x", 0), &self.x.0)?;
         let y = axes.window(device, self.name, ("out", 1), &self.y.0)?;
         check_that(self.name, !x.overlaps(&y), || {
@@ -230,7 +230,7 @@ fn joined(dimensions: &[Dimension]) -> Vec<Dimension> {
     joined
 }
 
-fn dimensions_of(axes: &Axes<2>) -> Vec<Dimension> {
+fn dimensions_of(axes: &Walk<2>) -> Vec<Dimension> {
     let strides = axes.strides[0].iter().zip(&axes.strides[1]);
     let dimensions = axes.shape.iter().zip(strides);
     let dimension = |(&extent, (&x, &y)): (&usize, (&isize, &isize))| Dimension {
@@ -250,7 +250,7 @@ struct Cut {
 }
 
 impl Cut {
-    fn of(axes: &Axes<2>, words: usize, dtype: DType) -> Self {
+    fn of(axes: &Walk<2>, words: usize, dtype: DType) -> Self {
         if dtype.size() < 4 {
             return Self::narrow(axes, words, dtype);
         }
@@ -261,7 +261,7 @@ impl Cut {
         }
     }
 
-    fn rows(axes: &Axes<2>) -> Self {
+    fn rows(axes: &Walk<2>) -> Self {
         let whole = axes.in_quads() && axes.count().is_multiple_of(4);
         let vectors = whole && [0, 1].iter().all(|&k| axes.access(k) == VECTOR);
         let mut push = vec![axes.count() as u32];
@@ -274,7 +274,7 @@ impl Cut {
         }
     }
 
-    fn narrow(axes: &Axes<2>, words: usize, dtype: DType) -> Self {
+    fn narrow(axes: &Walk<2>, words: usize, dtype: DType) -> Self {
         let mut push = vec![words as u32, axes.offsets[0] as u32, axes.offsets[1] as u32];
         push.extend(padded::<8>(axes.shape.iter().map(|&extent| extent as u32)));
         for strides in &axes.strides {
@@ -292,7 +292,7 @@ impl Cut {
     }
 
     /// Tiles of dimension `a` and the innermost one.
-    fn tiles(axes: &Axes<2>, a: usize) -> Self {
+    fn tiles(axes: &Walk<2>, a: usize) -> Self {
         let b = axes.shape.len() - 1;
         let batch: Vec<usize> = (0..b).rev().filter(|&d| d != a).collect();
         let [a_extent, b_extent] = [axes.shape[a], axes.shape[b]];

@@ -5,11 +5,11 @@ use hlx_core::{Buffer, DType, Device};
 
 use super::copy::copy_strided;
 use super::frame::Elements;
-use super::strided::{Axes, joint};
+use super::strided::joint;
 use crate::convert::{Form, bits_of};
 use crate::element::compute_type;
 use crate::error::{KernelError, check_that};
-use crate::layout::{Layout, Operand};
+use crate::layout::{Layout, Operand, Walk};
 
 shader!(select::{select as select_shader, masked_fill});
 
@@ -46,7 +46,7 @@ pub fn select(
     if out.is_empty() {
         return Ok(());
     }
-    if Axes::over(layouts.each_ref()).shape.len() > MAX_DIMENSIONS {
+    if Walk::along(layouts.each_ref()).shape.len() > MAX_DIMENSIONS {
         return select_copies(device, operands, &layouts, out);
     }
     let raw = a.buffer.dtype() == to && b.buffer.dtype() == to;

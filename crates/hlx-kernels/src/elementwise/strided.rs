@@ -6,54 +6,24 @@ use hlx_core::{ALIGNMENT_WORDS, Buffer, Device};
 use crate::error::{KernelError, check_that};
 use crate::layout::{Layout, Operand, Walk, broadcast_shape};
 
-/// Dimensions that several operands step through together, outermost first; at least one.
-#[derive(Clone, Debug)]
-pub(super) struct Axes<const N: usize> {
-    /// The extents.
-    pub shape: Vec<usize>,
-    /// Each operand's strides.
-    pub strides: [Vec<isize>; N],
-    /// Each operand's first element.
-    pub offsets: [usize; N],
-}
-
-impl<const N: usize> Axes<N> {
-    /// Joins the dimensions of layouts of one shape.
-    pub fn over(layouts: [&Layout; N]) -> Self {
-        let mut walk = Walk::over(&layouts);
+impl<const N: usize> Walk<N> {
+    /// The walk over layouts of one shape, with one dimension at least.
+    pub fn along(layouts: [&Layout; N]) -> Self {
+        let mut walk = Self::over(layouts);
         if walk.shape.is_empty() {
             walk.shape.push(1);
             walk.strides.iter_mut().for_each(|strides| strides.push(1));
         }
-        let mut strides = walk.strides.into_iter();
-        Self {
-            shape: walk.shape,
-            strides: std::array::from_fn(|_| strides.next().unwrap_or_default()),
-            offsets: std::array::from_fn(|k| walk.offsets[k]),
-        }
-    }
-
-    /// The number of elements.
-    pub fn count(&self) -> usize {
-        self.shape.iter().product()
+        walk
     }
 
     /// `count` elements from `start` on; there is one dimension.
     pub fn cut(&self, start: usize, count: usize) -> Self {
-        let first = |k: usize| {
-            let step = self.strides[k].last().copied().unwrap_or(0);
-            self.offsets[k].wrapping_add_signed(start as isize * step)
-        };
         Self {
             shape: vec![count],
             strides: self.strides.clone(),
-            offsets: std::array::from_fn(first),
+            offsets: self.places(start),
         }
-    }
-
-    /// The first place of an operand's elements and the one past the last.
-    fn span(&self, k: usize) -> (usize, usize) {
-        crate::layout::span(&self.shape, &self.strides[k], self.offsets[k])
     }
 
     /// Whether four elements from a multiple of four on never leave their row.
@@ -198,12 +168,12 @@ mod tests {
         let of = |shape: &[usize]| Layout::contiguous(shape).expect("a shape");
         let (whole, row) = (of(&[3, 8]), of(&[8]).expand(&[3, 8]).expect("a row"));
         let column = of(&[3, 1]).expand(&[3, 8]).expect("a column");
-        let axes = Axes::over([&whole, &row, &column]);
+        let axes = Walk::along([&whole, &row, &column]);
         assert_eq!([0, 1, 2].map(|k| axes.access(k)), [VECTOR, VECTOR, SAME]);
         let shifted = of(&[3, 9]).slice(1, (1, 9, 1)).expect("a slice");
-        assert_eq!(Axes::over([&shifted]).access(0), APART);
-        assert_eq!(Axes::over([&of(&[7])]).access(0), VECTOR);
-        let odd = Axes::over([&of(&[3, 7]), &of(&[7]).expand(&[3, 7]).expect("a row")]);
+        assert_eq!(Walk::along([&shifted]).access(0), APART);
+        assert_eq!(Walk::along([&of(&[7])]).access(0), VECTOR);
+        let odd = Walk::along([&of(&[3, 7]), &of(&[7]).expand(&[3, 7]).expect("a row")]);
         assert_eq!((odd.in_quads(), odd.access(0)), (false, APART));
     }
 
@@ -215,7 +185,7 @@ mod tests {
             .expect("a permutation")
             .flip(0)
             .expect("flipped");
-        let push = Axes::over([&x]).push(4);
+        let push = Walk::along([&x]).push(4);
         assert_eq!(push[..4], [3, 6, 4, 0]);
         assert_eq!(push[4..], [4, u32::MAX, 0, 0]);
     }

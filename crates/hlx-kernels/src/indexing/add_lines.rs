@@ -4,16 +4,17 @@
 //! lines in order (`indexing/add_lines.glsl`), on the CPU a task; the order of additions is that of
 //! [`super::scatter_add`].
 
-use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::arith;
-use hlx_core::{Binding, Buffer, DType, Device};
-use rayon::prelude::*;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::cpu::Chains;
+use bytemuck::{cast_slice, cast_slice_mut};
+use hlx_core::{Binding, Buffer, DType, Device};
+
+use super::chains::{Chains, sum_of};
 use super::{NO_BAD_INDEX, argument_of};
 use crate::error::KernelError;
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
+use crate::parallel::{self, write};
 use crate::terms::{PIECE, check_fits, fits, part};
 
 shader!(indexing::{add_lines, add_lines_held});
@@ -41,7 +42,7 @@ pub(super) struct Lines {
     /// Lines between neighbours along the axis of the index.
     inner: usize,
     /// The lines' dimensions over target, index and source.
-    walk: Walk,
+    walk: Walk<3>,
     axis_strides: [isize; 3],
     /// Whether every line of the target has one of the index.
     whole: bool,
@@ -72,7 +73,7 @@ impl Lines {
             n: shape[axis],
             inner: index.shape()[axis + 1..].iter().product(),
             whole: target_line.n_elements() * shape[axis] == target.n_elements(),
-            walk: Walk::over(&[&target_line, &index_line, &source_line]),
+            walk: Walk::over([&target_line, &index_line, &source_line]),
             axis_strides: [&target, index, source].map(|layout| layout.strides()[axis]),
             float,
         })
@@ -97,25 +98,14 @@ impl Lines {
         room && groups >= 2 * device.tuning().processors
     }
 
-    fn push(&self) -> add_lines::Push {
-        let mut push = add_lines::Push {
-            lines: self.lines as u32,
-            positions: self.positions as u32,
-            n: self.n as u32,
-            inner: self.inner as u32,
-            n_dims: self.walk.shape.len() as u32,
-            extents: [1; MAX_DIMS],
-            first: [0, 1, 2].map(|k| self.walk.offsets[k] as u32),
+    fn push(&self) -> PushConstants {
+        let (extents, strides) = self.walk.words::<MAX_DIMS>();
+        push!(add_lines =>
+            lines: self.lines, positions: self.positions, n: self.n, inner: self.inner,
+            n_dims: self.walk.shape.len(), extents, first: self.walk.offsets.map(|at| at as u32),
             axis_strides: self.axis_strides.map(|stride| stride as u32),
-            strides: [0; 3 * MAX_DIMS],
-        };
-        for (d, &extent) in self.walk.shape.iter().enumerate() {
-            push.extents[d] = extent as u32;
-            for (k, strides) in self.walk.strides.iter().enumerate() {
-                push.strides[k * MAX_DIMS + d] = strides[d] as u32;
-            }
-        }
-        push
+            strides: std::array::from_fn::<_, { 3 * MAX_DIMS }, _>(|i| strides.as_flattened()[i])
+        )
     }
 
     /// Launches the addition; [`Lines::suit`] holds.
@@ -143,7 +133,7 @@ impl Lines {
         let counts = device.alloc_typed(DType::U32, words)?;
         let partials = device.alloc_typed(DType::U32, words)?;
         let flagged = flag.is_some();
-        let (push, columns) = (PushConstants::of(&self.push()), self.columns());
+        let (push, columns) = (self.push(), self.columns());
         let held = columns == 1 && !many && self.n <= MOST_HELD;
         let shader = match held {
             true => &add_lines_held::SHADER,
@@ -181,85 +171,74 @@ impl Lines {
 
     /// Adds the lines of each block of the target by a task; returns the first bad index.
     fn on_cpu(&self, index: &[u32], source: &[u32], target: &mut [u32]) -> u32 {
-        let [_, index_stride, source_stride] = self.axis_strides;
         let inner = self.inner;
-        let blocks = target.par_chunks_mut(self.n * inner).enumerate();
-        let bad = blocks.map(|(outer, block)| {
-            let mut bad = NO_BAD_INDEX;
+        let first_bad = AtomicU32::new(NO_BAD_INDEX);
+        parallel::for_each(write(target, self.n * inner), |outer, block| {
+            let bad = |p: usize, i: usize| {
+                let number = (outer * self.positions + p) * inner + i;
+                first_bad.fetch_min(number as u32, Relaxed);
+            };
+            let lines = (outer * inner..(outer + 1) * inner).map(|line| self.walk.places(line));
             if self.positions <= PIECE && inner == 1 {
-                let bad = self.add_line(self.places(outer), index, source, block);
-                return bad.map_or(NO_BAD_INDEX, |p| (outer * self.positions + p) as u32);
+                for line in lines {
+                    self.add_line(line, index, source, block, |p| bad(p, 0));
+                }
+                return;
             }
             let mut chains = Chains::new(self.float, 1, block);
-            let lines = (outer * inner..(outer + 1) * inner).map(|line| self.places(line));
             let lines: Vec<[usize; 3]> = lines.collect();
             for p in 0..self.positions {
-                let along = |stride: isize| p as isize * stride;
-                for (i, [_, at, from]) in lines.iter().enumerate() {
-                    let row = index[at.wrapping_add_signed(along(index_stride))] as usize;
+                for (i, line) in lines.iter().enumerate() {
+                    let [at, from] = self.at(*line, p);
+                    let row = index[at] as usize;
                     if row < self.n {
-                        let word = source[from.wrapping_add_signed(along(source_stride))];
-                        chains.add_one(row * inner + i, word);
+                        chains.add_one(row * inner + i, source[from]);
                     } else {
-                        bad = bad.min(((outer * self.positions + p) * inner + i) as u32);
+                        bad(p, i);
                     }
                 }
             }
             chains.finish();
-            bad
         });
-        bad.min().unwrap_or(NO_BAD_INDEX)
+        first_bad.into_inner()
     }
 
-    /// Adds the positions of one line, each target of which has one piece; returns the first position
-    /// of a bad index. Turning -0 into +0 each time gives the chain that does it at its end.
+    /// Where a line's index and contribution of a position lie.
+    fn at(&self, [_, index, source]: [usize; 3], position: usize) -> [usize; 2] {
+        let [_, index_stride, source_stride] = self.axis_strides;
+        let along = |stride: isize| position as isize * stride;
+        [
+            index.wrapping_add_signed(along(index_stride)),
+            source.wrapping_add_signed(along(source_stride)),
+        ]
+    }
+
+    /// Adds the positions of one line, each target of which has one piece; calls `bad` with the positions of
+    /// bad indices. Turning -0 into +0 each time gives the chain that does it at its end.
     fn add_line(
         &self,
-        [_, at, from]: [usize; 3],
+        line: [usize; 3],
         index: &[u32],
         source: &[u32],
         targets: &mut [u32],
-    ) -> Option<usize> {
-        let [_, index_stride, source_stride] = self.axis_strides;
-        let mut bad = None;
+        mut bad: impl FnMut(usize),
+    ) {
         let mut add = |p: usize, row: u32, word: u32| match targets.get_mut(row as usize) {
-            Some(total) if self.float => {
-                let sum = f32::from_bits(*total) + f32::from_bits(word);
-                *total = arith::pos0(sum).to_bits();
-            }
-            Some(total) => *total = total.wrapping_add(word),
-            None => bad = bad.or(Some(p)),
+            Some(total) => *total = sum_of(self.float, *total, word),
+            None => bad(p),
         };
+        let [_, index_stride, source_stride] = self.axis_strides;
         if (index_stride, source_stride) == (1, 1) {
+            let [_, at, from] = line;
             let positions = index[at..].iter().zip(&source[from..]).take(self.positions);
             positions
                 .enumerate()
                 .for_each(|(p, (row, word))| add(p, *row, *word));
-            return bad;
+            return;
         }
         for p in 0..self.positions {
-            let along = |stride: isize| p as isize * stride;
-            let row = index[at.wrapping_add_signed(along(index_stride))];
-            add(
-                p,
-                row,
-                source[from.wrapping_add_signed(along(source_stride))],
-            );
+            let [at, from] = self.at(line, p);
+            add(p, index[at], source[from]);
         }
-        bad
-    }
-
-    /// Where a line begins in target, index and source.
-    fn places(&self, line: usize) -> [usize; 3] {
-        let mut places = [0, 1, 2].map(|k| self.walk.offsets[k]);
-        let mut rest = line;
-        for (d, &extent) in self.walk.shape.iter().enumerate().rev() {
-            let at = (rest % extent) as isize;
-            rest /= extent;
-            for (place, strides) in places.iter_mut().zip(&self.walk.strides) {
-                *place = place.wrapping_add_signed(at * strides[d]);
-            }
-        }
-        places
     }
 }

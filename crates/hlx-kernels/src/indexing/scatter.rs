@@ -13,15 +13,16 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, DType, Device};
 
 use super::add_lines::Lines;
+use super::chains::{self, Addition};
 use super::{Picks, argument_of, check_index, cpu};
 use crate::error::{KernelError, check_len, check_that};
 use crate::kernel::{Kernel, PushConstants};
-use crate::layout::{Layout, Operand};
+use crate::layout::{Layout, Operand, Walk};
 use crate::map::GROUP_THREADS;
 use crate::pairs::sorted_pairs;
-use crate::terms::{Dims, PIECE, check_axis, check_fits, check_operand, part};
+use crate::terms::{PIECE, check_axis, check_fits, check_operand, part};
 
-shader!(indexing::{targets, scatter as scatter_shader, starts, chains, chains_of_four, joins});
+shader!(indexing::{targets, scatter as scatter_shader, starts, chains as chains_shader, chains_of_four, joins});
 
 /// Writes `target[i with index[i] in the place of axis] = source[i]` in place, for every index `i` of
 /// the index's shape; target is contiguous of `shape`. The index has its rank and along other axes
@@ -60,10 +61,11 @@ pub fn scatter(
     let (source_part, start) = part(source)?;
     check_fits(NAME, "source", device, &source_part)?;
     check_fits(NAME, "target", device, target)?;
-    let (dims, first) = (Dims::of(&source_layout), source_layout.offset() - start);
-    let (extents, strides) = dims.words();
+    let mut walk = Walk::over([&source_layout]);
+    walk.offsets[0] -= start;
+    let (extents, [strides]) = walk.words();
     let push = push!(scatter_shader =>
-        count: target.len(), first, n_dims: dims.shape.len(), extents, strides
+        count: target.len(), first: walk.offsets[0], n_dims: walk.shape.len(), extents, strides
     );
     let bytes = target.dtype().size();
     let constants = [(0, 8 * bytes as u32)];
@@ -73,11 +75,11 @@ pub fn scatter(
         .updates([target]);
     let groups = target.words().div_ceil(GROUP_THREADS);
     kernel.launch(device, push, groups, move |[source, winners], [target]| {
-        let (from, winners) = ((&dims, first), cast_slice(winners));
+        let winners = cast_slice(winners);
         match bytes {
-            4 => cpu::scatter::<u32>(from, cast_slice(source), winners, cast_slice_mut(target)),
-            2 => cpu::scatter::<u16>(from, cast_slice(source), winners, cast_slice_mut(target)),
-            _ => cpu::scatter::<u8>(from, cast_slice(source), winners, cast_slice_mut(target)),
+            4 => cpu::scatter::<u32>(&walk, cast_slice(source), winners, cast_slice_mut(target)),
+            2 => cpu::scatter::<u16>(&walk, cast_slice(source), winners, cast_slice_mut(target)),
+            _ => cpu::scatter::<u8>(&walk, cast_slice(source), winners, cast_slice_mut(target)),
         }
     })
 }
@@ -119,8 +121,7 @@ pub fn scatter_add(
         n: target.len(),
         inner: 1,
         axis_stride: 0,
-        first: source_layout.offset(),
-        dims: Dims::of(&source_layout),
+        walk: Walk::over([&source_layout]),
         by_position: true,
         float,
     };
@@ -170,8 +171,7 @@ pub fn index_add(
         n: shape[axis],
         inner: shape[axis + 1..].iter().product(),
         axis_stride: source.layout.strides()[axis],
-        first: source.layout.offset(),
-        dims: Dims::of(&slice),
+        walk: Walk::over([&slice]),
         by_position: false,
         float: target.dtype().is_float(),
     };
@@ -272,24 +272,6 @@ fn choose(
     })
 }
 
-/// Contributions and where their additions go; the fields of `segments.glsl`.
-#[derive(Clone, Debug)]
-pub(super) struct Addition {
-    /// Contributions.
-    pub count: usize,
-    /// Elements of a contribution, each for a target of its own.
-    pub lines: usize,
-    /// Targets along the axis.
-    pub n: usize,
-    pub inner: usize,
-    /// The source's places: of lines or, with `by_position`, of contributions.
-    pub axis_stride: isize,
-    pub first: usize,
-    pub dims: Dims,
-    pub by_position: bool,
-    pub float: bool,
-}
-
 impl Addition {
     fn launch(
         mut self,
@@ -301,7 +283,7 @@ impl Addition {
         target: &Buffer,
     ) -> Result<(), KernelError> {
         let (source_part, start) = part(source)?;
-        self.first -= start;
+        self.walk.offsets[0] -= start;
         check_fits(name, "source", device, &source_part)?;
         check_fits(name, "target", device, target)?;
         let additions = self.count * self.lines;
@@ -315,30 +297,30 @@ impl Addition {
         if !device.is_cpu() {
             return self.launch_on_gpu(device, name, &keys, &source_part, target);
         }
-        let kernel = Kernel::new(name, &chains::SHADER)
+        let kernel = Kernel::new(name, &chains_shader::SHADER)
             .reads([&keys, &source_part])
             .updates([target]);
         kernel.launch(device, self.push(), 1, move |[keys, source], [target]| {
             let (keys, source) = (cast_slice(keys), cast_slice(source));
-            cpu::add(&self, keys, source, cast_slice_mut(target));
+            chains::add(&self, keys, source, cast_slice_mut(target));
         })
     }
 
     fn push(&self) -> PushConstants {
-        let (extents, strides) = self.dims.words();
+        let (extents, [strides]) = self.walk.words();
         push!(starts =>
             count: self.count, lines: self.lines, n: self.n, inner: self.inner,
-            axis_stride: self.axis_stride as u32, first: self.first, n_dims: self.dims.shape.len(),
-            extents, strides
+            axis_stride: self.axis_stride as u32, first: self.walk.offsets[0],
+            n_dims: self.walk.shape.len(), extents, strides
         )
     }
 
     /// Whether four lines from a multiple of four on lie side by side, aligned, in every contribution
     /// and every target.
     fn has_fours(&self) -> bool {
-        let (extent, stride) = self.dims.innermost();
-        let strides = self.dims.strides.iter().rev().skip(1).copied();
-        let mut distances = strides.chain([self.axis_stride, self.first as isize]);
+        let (extent, stride) = self.walk.innermost();
+        let strides = self.walk.strides[0].iter().rev().skip(1).copied();
+        let mut distances = strides.chain([self.axis_stride, self.walk.offsets[0] as isize]);
         let sizes = [self.lines, self.inner, extent];
         let aligned = sizes.iter().all(|size| size.is_multiple_of(4));
         !self.by_position && stride == 1 && aligned && distances.all(|distance| distance % 4 == 0)
@@ -380,7 +362,7 @@ impl Addition {
         ];
         let (shader, lines) = match self.has_fours() {
             true => (&chains_of_four::SHADER, self.lines / 4),
-            false => (&chains::SHADER, self.lines),
+            false => (&chains_shader::SHADER, self.lines),
         };
         launch(shader, &chains, self.count * lines)?;
         if slots == 1 {

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use hlx_core::arith::{self, pos0};
-use rayon::prelude::*;
 
 use super::Interpolation;
+use crate::window::each_row;
 
 /// The CPU's side of `shaders/interpolate/places.glsl`: where the outputs of an axis lie.
 #[derive(Clone, Copy, Debug)]
@@ -77,22 +77,6 @@ impl Between {
             (true, true) => self.weight[0] + self.weight[1],
         }
     }
-}
-
-/// Rows for one task: about 4,096 results.
-fn rows_a_task(width: usize) -> usize {
-    (4096 / width).max(1)
-}
-
-/// Calls `body(plane, row, results)` for every row of planes of this size.
-fn each_row(
-    results: &mut [f32],
-    [height, width]: [usize; 2],
-    body: impl Fn(usize, usize, &mut [f32]) + Sync,
-) {
-    let rows = results.par_chunks_mut(width).enumerate();
-    let rows = rows.with_min_len(rows_a_task(width));
-    rows.for_each(|(row, results)| body(row / height, row % height, results));
 }
 
 pub(super) fn nearest_forward([rows, columns]: &[Axis; 2], x: &[f32], y: &mut [f32]) {

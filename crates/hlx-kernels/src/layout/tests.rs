@@ -65,16 +65,6 @@ fn reshape_is_a_view_where_strides_can_say_it() {
 }
 
 #[test]
-fn a_walk_has_as_few_dimensions_as_possible() {
-    let whole = of(&[2, 3, 4]);
-    assert_eq!(Walk::over(&[&whole, &whole]).shape, [24]);
-    let row = of(&[4]).expand(&[2, 3, 4]).unwrap();
-    let walk = Walk::over(&[&whole, &row]);
-    assert_eq!((walk.shape, &walk.strides[1]), (vec![6, 4], &vec![0, 1]));
-    assert!(Walk::over(&[&of(&[1, 1])]).shape.is_empty());
-}
-
-#[test]
 fn shapes_broadcast_as_in_numpy() {
     assert_eq!(broadcast_shape(&[&[3, 1], &[4]]), Some(vec![3, 4]));
     assert_eq!(broadcast_shape(&[&[0, 1], &[1, 5]]), Some(vec![0, 5]));

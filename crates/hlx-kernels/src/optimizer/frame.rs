@@ -2,11 +2,11 @@
 //! the numbers of its group.
 
 use hlx_core::{Binding, Buffer, Device, Shader, as_u32};
-use rayon::prelude::*;
 
 use super::hyper::{HYPER_LEN, Numbers};
 use crate::error::{KernelError, check_that};
 use crate::map::{Arg, BLOCK, CHUNK, Map};
+use crate::parallel::{self, write};
 
 /// In the table of [`Groups::ByBlock`]: a block that the step leaves as it is, state included.
 pub const SKIPPED: u32 = u32::MAX;
@@ -118,13 +118,11 @@ impl Step {
                 row,
                 n_rows,
             };
-            pieces(written)
-                .into_par_iter()
-                .enumerate()
-                .for_each(|(piece, written)| {
-                    let begin = piece * CHUNK;
-                    rows.each_run(&grads[begin..], begin, written, chunk);
-                });
+            let pieces = written.map(|words| write(words, CHUNK));
+            parallel::for_each(pieces, |piece, written| {
+                let begin = piece * CHUNK;
+                rows.each_run(&grads[begin..], begin, written, chunk);
+            });
         })
     }
 }
@@ -168,16 +166,4 @@ impl Rows<'_> {
             start = end;
         }
     }
-}
-
-/// Cuts slices of one length into pieces of [`CHUNK`].
-fn pieces<const W: usize>(written: [&mut [f32]; W]) -> Vec<[&mut [f32]; W]> {
-    let count = written[0].len().div_ceil(CHUNK);
-    let mut chunks = written.map(|words| words.chunks_mut(CHUNK));
-    let next = |_| {
-        chunks
-            .each_mut()
-            .map(|words| words.next().unwrap_or_default())
-    };
-    (0..count).map(next).collect()
 }

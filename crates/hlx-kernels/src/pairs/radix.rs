@@ -8,7 +8,8 @@ use hlx_core::{Buffer, DType, Device};
 use super::{LONGEST_LINE, Second, Sort};
 use crate::error::KernelError;
 use crate::kernel::{Kernel, PushConstants};
-use crate::terms::{Dims, Terms};
+use crate::layout::Walk;
+use crate::terms::Terms;
 
 shader!(count_shader, sort::count);
 shader!(offsets_shader, sort::offsets);
@@ -176,8 +177,8 @@ impl Terms {
         Self {
             first: 0,
             origin: 0,
-            kept: Dims::line(1, 0),
-            reduced: Dims::line(n, 1),
+            kept: Walk::line(1, 0),
+            reduced: Walk::line(n, 1),
             n_results: 1,
             n,
             along: true,

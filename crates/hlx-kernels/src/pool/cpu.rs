@@ -2,16 +2,12 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
+use hlx_core::arith::pos0;
 
 use super::AvgDivisor;
 use super::windows::Axis;
-use hlx_core::arith::pos0;
-
-/// Rows for one task: about 4,096 results.
-fn rows_a_task(width: usize) -> usize {
-    (4096 / width).max(1)
-}
+use crate::parallel::{self, write};
+use crate::window::{each_row, rows_a_task};
 
 /// The windows of an axis's outputs.
 fn windows(axis: &Axis) -> Vec<Range<usize>> {
@@ -33,34 +29,26 @@ fn lengths(axis: &Axis, divisor: AvgDivisor) -> Vec<usize> {
     (0..axis.outputs).map(length).collect()
 }
 
-/// The divisors of a row of results.
-fn divisors(row: usize, columns: &[usize], divisor: AvgDivisor, out: &mut Vec<f32>) {
-    out.clear();
-    out.extend(columns.iter().map(|&column| match divisor {
+/// The divisors of a plane's results, row by row.
+fn divisors([rows, columns]: &[Axis; 2], divisor: AvgDivisor) -> Vec<Vec<f32>> {
+    let columns = lengths(columns, divisor);
+    let of = |row: usize, column: usize| match divisor {
         AvgDivisor::Fixed(value) => value as f32,
         AvgDivisor::Padded | AvgDivisor::Inside => (row * column) as f32,
-    }));
+    };
+    let of_row = |row: usize| columns.iter().map(|&column| of(row, column)).collect();
+    lengths(rows, divisor).into_iter().map(of_row).collect()
 }
 
 /// The averages of all windows.
-pub(super) fn avg_forward(
-    [rows, columns]: &[Axis; 2],
-    divisor: AvgDivisor,
-    x: &[f32],
-    y: &mut [f32],
-) {
+pub(super) fn avg_forward(axes: &[Axis; 2], divisor: AvgDivisor, x: &[f32], y: &mut [f32]) {
+    let ([rows, columns], divisors) = (axes, divisors(axes, divisor));
     let (row_windows, column_windows) = (windows(rows), windows(columns));
-    let row_lengths = lengths(rows, divisor);
-    let column_lengths = lengths(columns, divisor);
-    let results = y.par_chunks_mut(columns.outputs).enumerate();
-    let results = results.with_min_len(rows_a_task(columns.outputs));
-    results.for_each_init(Vec::new, |buffer, (row, y)| {
-        let (plane, oy) = (row / rows.outputs, row % rows.outputs);
-        divisors(row_lengths[oy], &column_lengths, divisor, buffer);
+    each_row(y, [rows.outputs, columns.outputs], |plane, oy, y| {
         let window = &row_windows[oy];
         let first = (plane * rows.inputs + window.start) * columns.inputs;
         let x = &x[first..][..window.len() * columns.inputs];
-        avg_row(x, columns.inputs, &column_windows, buffer, y);
+        avg_row(x, columns.inputs, &column_windows, &divisors[oy], y);
     });
 }
 
@@ -80,42 +68,38 @@ multiversion! {
 }
 
 /// The gradient of the averages' input.
-pub(super) fn avg_backward(
-    [rows, columns]: &[Axis; 2],
-    divisor: AvgDivisor,
-    dy: &[f32],
-    dx: &mut [f32],
-) {
+pub(super) fn avg_backward(axes: &[Axis; 2], divisor: AvgDivisor, dy: &[f32], dx: &mut [f32]) {
+    let ([rows, columns], divisors) = (axes, divisors(axes, divisor));
     let (rows_over, columns_over) = (over(rows), over(columns));
-    let row_lengths = lengths(rows, divisor);
-    let column_lengths = lengths(columns, divisor);
-    let results = dx.par_chunks_mut(columns.inputs).enumerate();
-    let results = results.with_min_len(rows_a_task(columns.inputs));
-    results.for_each_init(Vec::new, |buffer, (row, dx)| {
-        let (plane, iy) = (row / rows.inputs, row % rows.inputs);
-        dx.fill(0.0);
-        for oy in rows_over[iy].clone() {
-            divisors(row_lengths[oy], &column_lengths, divisor, buffer);
-            let dy = &dy[(plane * rows.outputs + oy) * columns.outputs..][..columns.outputs];
-            avg_backward_row(dy, buffer, &columns_over, dx);
+    let a_task = rows_a_task(columns.inputs);
+    parallel::for_each(write(dx, a_task * columns.inputs), |task, dx| {
+        let mut quotients = vec![0.0; columns.outputs];
+        for (row, dx) in (task * a_task..).zip(dx.chunks_mut(columns.inputs)) {
+            let (plane, iy) = (row / rows.inputs, row % rows.inputs);
+            dx.fill(0.0);
+            for oy in rows_over[iy].clone() {
+                let dy = &dy[(plane * rows.outputs + oy) * columns.outputs..][..columns.outputs];
+                avg_backward_row(dy, &divisors[oy], &columns_over, &mut quotients, dx);
+            }
+            dx.iter_mut().for_each(|dx| *dx = pos0(*dx));
         }
-        dx.iter_mut().for_each(|dx| *dx = pos0(*dx));
     });
 }
 
 multiversion! {
-    /// Adds what a row of windows gives to a row of the gradient, and leaves its quotients behind.
+    /// Adds what a row of windows gives to a row of the gradient.
     fn avg_backward_row(
         dy: &[f32],
-        divisors: &mut [f32],
+        divisors: &[f32],
         over: &[Range<usize>],
+        quotients: &mut [f32],
         dx: &mut [f32],
     ) {
-        for (divisor, dy) in divisors.iter_mut().zip(dy) {
-            *divisor = *dy / *divisor;
+        for ((quotient, dy), divisor) in quotients.iter_mut().zip(dy).zip(divisors) {
+            *quotient = *dy / *divisor;
         }
         for (dx, over) in dx.iter_mut().zip(over) {
-            for term in &divisors[over.start..over.end] {
+            for term in &quotients[over.start..over.end] {
                 *dx += *term;
             }
         }
@@ -163,23 +147,23 @@ pub(super) fn max_forward<T: Ordered>(
     indices: &mut [u32],
 ) {
     let (row_windows, column_windows) = (windows(rows), windows(columns));
-    let results = y.par_chunks_mut(columns.outputs);
-    let results = results
-        .zip(indices.par_chunks_mut(columns.outputs))
-        .enumerate();
-    let results = results.with_min_len(rows_a_task(columns.outputs));
-    results.for_each(|(row, (y, indices))| {
-        let (plane, oy) = (row / rows.outputs, row % rows.outputs);
-        let plane_len = rows.inputs * columns.inputs;
-        let x = &x[plane * plane_len..][..plane_len];
-        for ((y, index), window) in y.iter_mut().zip(indices).zip(&column_windows) {
-            (*y, *index) = (T::LEAST, u32::MAX);
-            for iy in row_windows[oy].clone().step_by(rows.dilation) {
-                for ix in window.clone().step_by(columns.dilation) {
-                    let place = iy * columns.inputs + ix;
-                    let value = x[place];
-                    if *index == u32::MAX || value.is_above(*y) {
-                        (*y, *index) = (value, place as u32);
+    let (width, plane_len) = (columns.outputs, rows.inputs * columns.inputs);
+    let a_task = rows_a_task(width);
+    let results = (write(y, a_task * width), write(indices, a_task * width));
+    parallel::for_each(results, |task, (y, indices)| {
+        let results = y.chunks_mut(width).zip(indices.chunks_mut(width));
+        for (row, (y, indices)) in (task * a_task..).zip(results) {
+            let x = &x[row / rows.outputs * plane_len..][..plane_len];
+            let window = &row_windows[row % rows.outputs];
+            for ((y, index), columns_of) in y.iter_mut().zip(indices).zip(&column_windows) {
+                (*y, *index) = (T::LEAST, u32::MAX);
+                for iy in window.clone().step_by(rows.dilation) {
+                    for ix in columns_of.clone().step_by(columns.dilation) {
+                        let place = iy * columns.inputs + ix;
+                        let value = x[place];
+                        if *index == u32::MAX || value.is_above(*y) {
+                            (*y, *index) = (value, place as u32);
+                        }
                     }
                 }
             }
@@ -195,10 +179,7 @@ pub(super) fn max_backward(
     dx: &mut [f32],
 ) {
     let (rows_over, columns_over) = (over(rows), over(columns));
-    let results = dx.par_chunks_mut(columns.inputs).enumerate();
-    let results = results.with_min_len(rows_a_task(columns.inputs));
-    results.for_each(|(row, dx)| {
-        let (plane, iy) = (row / rows.inputs, row % rows.inputs);
+    each_row(dx, [rows.inputs, columns.inputs], |plane, iy, dx| {
         for (ix, (dx, over)) in dx.iter_mut().zip(&columns_over).enumerate() {
             let place = (iy * columns.inputs + ix) as u32;
             let mut sum = 0.0;

@@ -7,12 +7,12 @@ use std::ops::Range;
 
 use bytemuck::cast_slice;
 use hlx_core::DType;
-use rayon::prelude::*;
 
 use super::fold::{Fold, Step};
-use crate::element::{gather, turned_key_of_float};
+use crate::element::turned_key_of_float;
 use crate::lanes::{self, LANES};
 use crate::map::CHUNK;
+use crate::parallel::{self, write};
 use crate::terms::{PIECE, Terms};
 
 /// Words of a tile's lanes: 128 KiB, which stay in a core's second cache.
@@ -70,41 +70,32 @@ macro_rules! with_steps {
 /// Computes a pass: `out` has an element an item.
 pub(super) fn words(terms: &Terms, fold: Fold, x: &[u32], out: &mut [u32]) {
     if by_rows(terms) {
-        let slots = out.par_iter_mut();
-        each_row(terms, slots, |(kept, rows), scratch, slot| {
-            let row = row(terms, fold.dtype, x, kept, rows, scratch);
-            *slot = fold.stored(fold_row(fold, row));
+        let a_task = items_a_task(terms);
+        parallel::for_each_with(write(out, a_task), |scratch, task, out| {
+            for (item, slot) in (task * a_task..).zip(out) {
+                let (result, piece) = item_of(terms, item);
+                let row = terms.of_result(fold.dtype, x, result, piece, scratch);
+                *slot = fold.stored(fold_row(fold, row));
+            }
         });
         return;
     }
-    let pieces = out.par_chunks_mut(terms.n_results).enumerate();
     let n_lanes = fold.step.lanes().min(terms.n.next_power_of_two());
     let wide = (TILE_WORDS / n_lanes).min(TILE);
-    let tiles = pieces.flat_map(|(piece, out)| {
-        let tiles = out.par_chunks_mut(wide).enumerate();
-        tiles.map(move |(tile, out)| (piece, tile * wide, out))
-    });
-    tiles.for_each_init(Scratch::default, |scratch, (piece, kept, out)| {
-        let (begin, count) = terms.piece(piece);
-        let width = out.len();
-        let n_lanes = fold.step.lanes().min(count.next_power_of_two());
-        let lanes = &mut scratch.lanes;
-        lanes.clear();
-        lanes.resize(n_lanes * width, fold.step.nothing());
+    let tiles = parallel::tiles(out, terms.n_results, wide);
+    parallel::for_each_with(tiles, |scratch, _, (piece, kept, out)| {
+        let (piece, width) = (terms.piece(piece), out.len());
+        let n_lanes = fold.step.lanes().min(piece.len().next_power_of_two());
         let tile = Tile { kept, width };
-        let block = (begin, count);
-        tile.each(
-            terms,
-            fold.dtype,
-            x,
-            block,
-            &mut scratch.rows,
-            |x, at, first, rows| {
-                fold_rows(fold, x, at, (first, rows), width, lanes);
-            },
-        );
+        let copied = tile.copied_words(terms, fold.dtype, piece.len());
+        scratch.resize(n_lanes * width + copied, 0);
+        let (lanes, rows) = scratch.split_at_mut(n_lanes * width);
+        lanes.fill(fold.step.nothing());
+        tile.each(terms, fold.dtype, x, piece, rows, |x, at, rows| {
+            fold_rows(fold, x, at, rows, width, lanes);
+        });
         fold_lanes(fold, width, lanes);
-        for (slot, total) in out.iter_mut().zip(lanes.iter()) {
+        for (slot, total) in out.iter_mut().zip(lanes) {
             *slot = fold.stored(*total);
         }
     });
@@ -135,41 +126,34 @@ pub(super) fn places(
     let mut unused = vec![0; if keys.is_some() { 0 } else { out.len() }];
     let keys = keys.unwrap_or(&mut unused);
     if by_rows(terms) {
-        let slots = keys.par_iter_mut().zip(out);
-        each_row(terms, slots, |(kept, rows), scratch, (key, slot)| {
-            let begin = rows.start;
-            let row = row(terms, dtype, x, kept, rows, scratch);
-            let (largest, at) = largest_of_row(fold, row);
-            (*key, *slot) = (largest, place_of(kept, begin + at));
+        let a_task = items_a_task(terms);
+        let slots = (write(keys, a_task), write(out, a_task));
+        parallel::for_each_with(slots, |scratch, task, (keys, out)| {
+            for (item, (key, slot)) in (task * a_task..).zip(keys.iter_mut().zip(out)) {
+                let (result, piece) = item_of(terms, item);
+                let begin = piece.start;
+                let row = terms.of_result(dtype, x, result, piece, scratch);
+                let (largest, at) = largest_of_row(fold, row);
+                (*key, *slot) = (largest, place_of(result, begin + at));
+            }
         });
         return;
     }
     let results = terms.n_results;
-    let pieces = keys
-        .par_chunks_mut(results)
-        .zip(out.par_chunks_mut(results));
-    let tiles = pieces.enumerate().flat_map(|(piece, (keys, out))| {
-        let tiles = keys.par_chunks_mut(TILE).zip(out.par_chunks_mut(TILE));
-        let tiles = tiles.enumerate();
-        tiles.map(move |(tile, (keys, out))| (piece, tile * TILE, keys, out))
-    });
-    tiles.for_each_init(Scratch::default, |scratch, (piece, kept, keys, out)| {
-        let (begin, count) = terms.piece(piece);
-        let width = out.len();
+    let tiles = (
+        parallel::tiles(keys, results, TILE),
+        parallel::tiles(out, results, TILE),
+    );
+    parallel::for_each_with(tiles, |scratch, _, ((piece, kept, keys), (.., out))| {
+        let (piece, width) = (terms.piece(piece), out.len());
+        let begin = piece.start;
         keys.fill(0);
         out.fill(begin as u32);
         let tile = Tile { kept, width };
-        let block = (begin, count);
-        tile.each(
-            terms,
-            dtype,
-            x,
-            block,
-            &mut scratch.rows,
-            |x, at, first, rows| {
-                largest_of_rows(fold, x, at, (begin + first, rows), keys, out);
-            },
-        );
+        scratch.resize(tile.copied_words(terms, dtype, piece.len()), 0);
+        tile.each(terms, dtype, x, piece, scratch, |x, at, (first, rows)| {
+            largest_of_rows(fold, x, at, (begin + first, rows), keys, out);
+        });
         for (i, slot) in out.iter_mut().enumerate() {
             *slot = place_of(kept + i, *slot as usize);
         }
@@ -182,52 +166,14 @@ fn by_rows(terms: &Terms) -> bool {
     terms.along && (terms.n > SHORT || terms.n_results == 1)
 }
 
-/// Calls `body` with each item's result and rows, and its slot.
-fn each_row<T: Send>(
-    terms: &Terms,
-    slots: impl IndexedParallelIterator<Item = T>,
-    body: impl Fn((usize, Range<usize>), &mut Vec<u32>, T) + Sync,
-) {
+fn items_a_task(terms: &Terms) -> usize {
+    (CHUNK / terms.n.clamp(1, PIECE)).max(1)
+}
+
+/// An item's result and terms.
+fn item_of(terms: &Terms, item: usize) -> (usize, Range<usize>) {
     let pieces = terms.pieces();
-    let items_a_task = (CHUNK / terms.n.clamp(1, PIECE)).max(1);
-    slots.enumerate().with_min_len(items_a_task).for_each_init(
-        Vec::new,
-        |scratch, (item, slot)| {
-            let (begin, count) = terms.piece(item % pieces);
-            body((item / pieces, begin..begin + count), scratch, slot);
-        },
-    );
-}
-
-/// The widened terms of a result, in place where they lie side by side.
-fn row<'a>(
-    terms: &Terms,
-    dtype: DType,
-    x: &'a [u32],
-    kept: usize,
-    rows: Range<usize>,
-    scratch: &'a mut Vec<u32>,
-) -> &'a [u32] {
-    let base = terms.place(kept, 0);
-    let (_, stride) = terms.reduced.innermost();
-    if dtype.size() == 4 && terms.reduced.shape.len() <= 1 && (stride == 1 || rows.len() == 1) {
-        return &x[base.wrapping_add_signed(terms.reduced.place(rows.start))..][..rows.len()];
-    }
-    scratch.resize(rows.len(), 0);
-    let mut filled = 0;
-    terms.reduced.runs(rows.start, rows.len(), |place, count| {
-        let start = base.wrapping_add_signed(place);
-        gather(dtype, x, start, stride, &mut scratch[filled..][..count]);
-        filled += count;
-    });
-    scratch
-}
-
-/// A task's memory.
-#[derive(Default)]
-struct Scratch {
-    lanes: Vec<u32>,
-    rows: Vec<u32>,
+    (item / pieces, terms.piece(item % pieces))
 }
 
 /// Neighbouring results.
@@ -238,43 +184,41 @@ struct Tile {
 }
 
 impl Tile {
-    /// Calls `body(words, (first place, distance of rows), first row, rows)` for the `count` rows of
-    /// terms from `begin` on; the words of a row lie side by side, widened. Rows count from 0.
+    /// The words to which [`Tile::each`] copies rows of a piece of `n` terms.
+    fn copied_words(self, terms: &Terms, dtype: DType, n: usize) -> usize {
+        match terms.side_by_side(dtype, self.kept, self.width) {
+            true => 0,
+            false => LANES.min(n) * self.width,
+        }
+    }
+
+    /// Calls `body(words, (first place, distance of rows), (first row, rows))` for the rows of the terms of
+    /// `piece`; the words of a row lie side by side, widened. Rows count from 0.
     fn each(
         self,
         terms: &Terms,
         dtype: DType,
         x: &[u32],
-        (begin, count): (usize, usize),
-        scratch: &mut Vec<u32>,
-        mut body: impl FnMut(&[u32], (usize, isize), usize, usize),
+        piece: Range<usize>,
+        copies: &mut [u32],
+        mut body: impl FnMut(&[u32], (usize, isize), (usize, usize)),
     ) {
-        let (extent, stride) = terms.kept.innermost();
-        let one_run = self.kept % extent + self.width <= extent;
-        let mut done = 0;
-        if dtype.size() == 4 && stride == 1 && one_run {
-            let base = terms.place(self.kept, 0);
-            let (_, stride) = terms.reduced.innermost();
-            terms.reduced.runs(begin, count, |place, rows| {
-                body(x, (base.wrapping_add_signed(place), stride), done, rows);
-                done += rows;
-            });
+        if terms.side_by_side(dtype, self.kept, self.width) {
+            let (base, [stride]) = (terms.place(self.kept, 0), terms.reduced.steps());
+            terms
+                .reduced
+                .runs(piece.start, piece.len(), |done, [place], rows| {
+                    body(x, (base.wrapping_add(place), stride), (done, rows));
+                });
             return;
         }
-        while done < count {
-            let rows = LANES.min(count - done);
-            scratch.resize(rows * self.width, 0);
-            let mut rest = &mut scratch[..];
-            for row in begin + done..begin + done + rows {
-                let base = terms.first.wrapping_add_signed(terms.reduced.place(row));
-                terms.kept.runs(self.kept, self.width, |place, count| {
-                    let (run, after) = std::mem::take(&mut rest).split_at_mut(count);
-                    gather(dtype, x, base.wrapping_add_signed(place), stride, run);
-                    rest = after;
-                });
+        for done in (0..piece.len()).step_by(LANES) {
+            let rows = LANES.min(piece.len() - done);
+            let copies = &mut copies[..rows * self.width];
+            for (row, words) in (piece.start + done..).zip(copies.chunks_exact_mut(self.width)) {
+                terms.of_term(dtype, x, row, self.kept, words);
             }
-            body(scratch, (0, self.width as isize), done, rows);
-            done += rows;
+            body(copies, (0, self.width as isize), (done, rows));
         }
     }
 }

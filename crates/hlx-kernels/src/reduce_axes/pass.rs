@@ -18,7 +18,7 @@ impl Terms {
         let dims = [&self.kept, &self.reduced];
         let all = dims
             .iter()
-            .flat_map(|dims| dims.shape.iter().zip(&dims.strides));
+            .flat_map(|dims| dims.shape.iter().zip(&dims.strides[0]));
         for (place, (&extent, &stride)) in all.enumerate() {
             (extents[place], strides[place]) = (extent as u32, stride as u32);
         }

@@ -1,10 +1,9 @@
 //! The CPU twin of a scan's pass: chains along rows, or over rows of neighbouring lines.
 
 use hlx_core::{DType, arith};
-use rayon::prelude::*;
 
 use super::Pass;
-use crate::element::gather;
+use crate::parallel::{self, write};
 
 /// Neighbouring lines of a task.
 const TILE: usize = 4096;
@@ -66,45 +65,25 @@ pub(super) fn scan(pass: &Pass, x: &[u32], before: Option<&[u32]>, out: &mut [u3
     }
 }
 
-/// The words of a piece of a line, in place where they lie side by side.
-fn piece<'a>(
-    pass: &Pass,
-    x: &'a [u32],
-    (line, piece): (usize, usize),
-    scratch: &'a mut Vec<u32>,
-) -> &'a [u32] {
-    let begin = piece * pass.piece;
-    let count = pass.piece.min(pass.terms.n - begin);
-    let start = pass.terms.place(line, begin);
-    let (_, stride) = pass.terms.reduced.innermost();
-    if stride == 1 || count == 1 {
-        return &x[start..start + count];
-    }
-    scratch.resize(count, 0);
-    gather(DType::U32, x, start, stride, scratch);
-    scratch
-}
-
 fn totals_along(pass: &Pass, x: &[u32], out: &mut [u32]) {
     let pieces = pass.pieces();
-    let items = out.par_iter_mut().enumerate();
-    items.for_each_init(Vec::new, |scratch, (item, total)| {
-        let words = piece(pass, x, (item / pieces, item % pieces), scratch);
-        *total = chain_total(pass.step, words);
+    parallel::for_each_with(write(out, 1), |scratch, item, total| {
+        let terms = pass.elements(item % pieces);
+        let words = pass
+            .terms
+            .of_result(DType::U32, x, item / pieces, terms, scratch);
+        total[0] = chain_total(pass.step, words);
     });
 }
 
 fn along(pass: &Pass, x: &[u32], before: Option<&[u32]>, out: &mut [u32]) {
     let pieces = pass.pieces();
-    let items = out.par_chunks_mut(pass.terms.n).enumerate();
-    let items = items.flat_map(|(line, out)| {
-        let pieces = out.par_chunks_mut(pass.piece).enumerate();
-        pieces.map(move |(piece, out)| (line, piece, out))
-    });
-    items.for_each_init(Vec::new, |scratch, (line, number, out)| {
-        let words = piece(pass, x, (line, number), scratch);
+    let items = parallel::tiles(out, pass.terms.n, pass.piece);
+    parallel::for_each_with(items, |scratch, item, (line, first, out)| {
+        let terms = first..first + out.len();
+        let words = pass.terms.of_result(DType::U32, x, line, terms, scratch);
         let offset = match before {
-            Some(before) if number > 0 => before[line * pieces + number - 1],
+            Some(before) if item % pieces > 0 => before[item - 1],
             _ => pass.step.nothing(),
         };
         chain(pass.step, words, offset, out);
@@ -119,36 +98,21 @@ fn rows(
     piece: usize,
     mut body: impl FnMut(&[u32]),
 ) {
-    let begin = piece * pass.piece;
-    let (extent, stride) = pass.terms.kept.innermost();
-    let in_place = stride == 1 && line % extent + width <= extent;
+    let in_place = pass.terms.side_by_side(DType::U32, line, width);
     let mut scratch = vec![0; if in_place { 0 } else { width }];
-    for row in begin..pass.terms.n.min(begin + pass.piece) {
+    for row in pass.elements(piece) {
         if in_place {
             body(&x[pass.terms.place(line, row)..][..width]);
-            continue;
+        } else {
+            pass.terms.of_term(DType::U32, x, row, line, &mut scratch);
+            body(&scratch);
         }
-        let base = pass
-            .terms
-            .first
-            .wrapping_add_signed(pass.terms.reduced.place(row));
-        let mut rest = &mut scratch[..];
-        pass.terms.kept.runs(line, width, |place, count| {
-            let (run, after) = std::mem::take(&mut rest).split_at_mut(count);
-            gather(DType::U32, x, base.wrapping_add_signed(place), stride, run);
-            rest = after;
-        });
-        body(&scratch);
     }
 }
 
 fn totals_across(pass: &Pass, x: &[u32], out: &mut [u32]) {
-    let pieces = out.par_chunks_mut(pass.terms.n_results).enumerate();
-    let tiles = pieces.flat_map(|(piece, out)| {
-        let tiles = out.par_chunks_mut(TILE).enumerate();
-        tiles.map(move |(tile, out)| (piece, tile * TILE, out))
-    });
-    tiles.for_each(|(piece, line, out)| {
+    let tiles = parallel::tiles(out, pass.terms.n_results, TILE);
+    parallel::for_each(tiles, |_, (piece, line, out)| {
         out.fill(pass.step.nothing());
         rows(pass, x, (line, out.len()), piece, |row| {
             join_row(pass.step, row, out)
@@ -177,12 +141,8 @@ fn across(pass: &Pass, x: &[u32], before: Option<&[u32]>, out: &mut [u32]) {
             }
         });
     };
-    let pieces = out.par_chunks_mut(n * inner).enumerate();
-    let pieces = pieces.flat_map(|(outer, out)| {
-        let pieces = out.par_chunks_mut(pass.piece * inner).enumerate();
-        pieces.map(move |(piece, out)| (outer, piece, out))
-    });
-    pieces.for_each(|(outer, piece, out)| {
+    let pieces = parallel::tiles(out, n * inner, pass.piece * inner);
+    parallel::for_each(pieces, |_, (outer, first, out)| {
         let mut tiles: Vec<Vec<&mut [u32]>> = Vec::new();
         tiles.resize_with(inner.div_ceil(TILE), Vec::new);
         for row in out.chunks_mut(inner) {
@@ -190,8 +150,10 @@ fn across(pass: &Pass, x: &[u32], before: Option<&[u32]>, out: &mut [u32]) {
                 tile.push(part);
             }
         }
-        let tiles = tiles.into_par_iter().enumerate();
-        tiles.for_each(|(tile, out)| run((outer, piece, tile * TILE), out));
+        let piece = first / (pass.piece * inner);
+        parallel::for_each(write(&mut tiles, 1), |tile, out| {
+            run((outer, piece, tile * TILE), std::mem::take(&mut out[0]));
+        });
     });
 }
 

@@ -1,11 +1,11 @@
 //! The CPU's side of the tree: chunks hashed with the processor's SHA instructions.
 
 use hlx_core::digest::CANONICAL_NAN;
-use rayon::prelude::*;
 use sha2::block_api::compress256;
 use sha2::{Digest, Sha256};
 
 use super::{DIGEST_WORDS, DigestKind, TREE, Tree, TreeDigest};
+use crate::parallel;
 
 /// Words that are brought into bytes together: they stay in the nearest cache.
 const PIECE_WORDS: usize = 1024;
@@ -118,13 +118,20 @@ fn top(mut level: Vec<[u8; 32]>, fan_out: usize) -> [u8; 32] {
     level[0]
 }
 
+/// The digests of the leaves; no items are one empty leaf.
+fn leaves<T: Sync>(
+    items: &[T],
+    a_leaf: usize,
+    hash: impl Fn(&[T]) -> [u8; 32] + Sync,
+) -> Vec<[u8; 32]> {
+    let leaf = |i: usize| hash(&items[i * a_leaf..items.len().min((i + 1) * a_leaf)]);
+    parallel::map(items.len().div_ceil(a_leaf).max(1), leaf)
+}
+
 /// The root over words with a tree of any shape.
 pub(super) fn root_of_words(words: &[u32], kind: DigestKind, tree: Tree) -> TreeDigest {
     let hash = |leaf: &[u32]| hash_words(Domain::Leaf, leaf, kind == DigestKind::F32);
-    let mut leaves: Vec<_> = words.par_chunks(tree.leaf_words).map(hash).collect();
-    if leaves.is_empty() {
-        leaves.push(hash(&[]));
-    }
+    let leaves = leaves(words, tree.leaf_words, hash);
     root(kind.root(), size_of_val(words), top(leaves, tree.fan_out))
 }
 
@@ -142,9 +149,6 @@ pub fn tree_digest_u32(words: &[u32]) -> TreeDigest {
 /// Computes the root over bytes of any number, such as a file's, on rayon's threads.
 pub fn tree_digest_bytes(bytes: &[u8]) -> TreeDigest {
     let hash = |leaf: &[u8]| prefixed(Domain::Leaf).chain_update(leaf).finalize().into();
-    let mut leaves: Vec<[u8; 32]> = bytes.par_chunks(4 * TREE.leaf_words).map(hash).collect();
-    if leaves.is_empty() {
-        leaves.push(hash(&[]));
-    }
+    let leaves = leaves(bytes, 4 * TREE.leaf_words, hash);
     root(Domain::RootBytes, bytes.len(), top(leaves, TREE.fan_out))
 }

@@ -1,11 +1,10 @@
 //! Moves on the CPU: the target is cut into stretches of whole rows, one a task.
 
-use rayon::prelude::*;
-
 use super::{Dimension, TILE};
 use crate::convert::read_run;
 use crate::elementwise::strided::TURNED_FROM;
 use crate::map::CHUNK;
+use crate::parallel::{self, write};
 
 /// Writes elements of `x`, of which the first lies at `from`, to the places of `dimensions` in `y`.
 pub(super) fn assign<T: Copy + Send + Sync>(
@@ -28,11 +27,13 @@ pub(super) fn assign<T: Copy + Send + Sync>(
         return assign_turned(x, from, y, outer, inner);
     }
     let within: usize = inner.iter().map(|dimension| dimension.extent).product();
-    let rows = y.par_chunks_mut(outer.y).take(outer.extent).enumerate();
-    rows.with_min_len((CHUNK / within).max(1))
-        .for_each(|(i, y)| {
+    let rows = (CHUNK / within).max(1);
+    let end = y.len().min(outer.extent * outer.y);
+    parallel::for_each(write(&mut y[..end], rows * outer.y), |task, y| {
+        for (i, y) in (task * rows..).zip(y.chunks_mut(outer.y)) {
             assign(x, from.wrapping_add_signed(i as isize * outer.x), y, inner);
-        });
+        }
+    });
 }
 
 /// One dimension.
@@ -40,18 +41,16 @@ fn assign_run<T: Copy + Send + Sync>(x: &[T], from: usize, y: &mut [T], along: &
     if along.extent <= CHUNK {
         return assign_piece(x, from, y, along);
     }
-    let pieces = y.par_chunks_mut(CHUNK * along.y).enumerate();
-    pieces
-        .take(along.extent.div_ceil(CHUNK))
-        .for_each(|(i, y)| {
-            let first = i * CHUNK;
-            let piece = Dimension {
-                extent: CHUNK.min(along.extent - first),
-                ..*along
-            };
-            let from = from.wrapping_add_signed(first as isize * along.x);
-            assign_piece(x, from, y, &piece);
-        });
+    let end = y.len().min(along.extent * along.y);
+    parallel::for_each(write(&mut y[..end], CHUNK * along.y), |i, y| {
+        let first = i * CHUNK;
+        let piece = Dimension {
+            extent: CHUNK.min(along.extent - first),
+            ..*along
+        };
+        let from = from.wrapping_add_signed(first as isize * along.x);
+        assign_piece(x, from, y, &piece);
+    });
 }
 
 fn assign_piece<T: Copy>(x: &[T], from: usize, y: &mut [T], along: &Dimension) {
@@ -73,9 +72,8 @@ fn assign_turned<T: Copy + Send + Sync>(
     a: &Dimension,
     inner: &[Dimension],
 ) {
-    let strips = y.par_chunks_mut(TILE * a.y).enumerate();
-    let strips = strips.take(a.extent.div_ceil(TILE));
-    strips.for_each(|(strip, y)| {
+    let end = y.len().min(a.extent * a.y);
+    parallel::for_each(write(&mut y[..end], TILE * a.y), |strip, y| {
         let rows = TILE.min(a.extent - strip * TILE);
         turn(x, from + strip * TILE, y, (rows, a.y), inner);
     });
