@@ -52,12 +52,21 @@ fn batch_norm(device: &Device, op: &str, spec: BatchNorm) -> Result<Launches> {
                 tracked: &tracked,
                 momentum: Some(0.1),
             };
-            batch_norm_statistics(&device, &x, None, Some(&running), &stats, &spec, EPSILON)?;
+            batch_norm_statistics(
+                &device,
+                &x,
+                None,
+                Some(&running),
+                None,
+                &stats,
+                &spec,
+                EPSILON,
+            )?;
             let (b, t) = (&bias, Some(&tracked));
             batch_norm_apply(&device, &x, &weight, b, &stats, None, t, &y, &spec)
         }));
     }
-    batch_norm_statistics(&device, &x, None, None, &stats, &spec, EPSILON)?;
+    batch_norm_statistics(&device, &x, None, None, None, &stats, &spec, EPSILON)?;
     let dy = make.values(len)?;
     Ok(Box::new(move || {
         let sums = [&mean, &bias];

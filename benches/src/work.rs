@@ -6,7 +6,7 @@ use hlx_kernels::activation::{Activation, activation_backward, activation_forwar
 use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
 use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
 use hlx_kernels::elementwise;
-use hlx_kernels::embedding::{embedding_backward, embedding_forward};
+use hlx_kernels::embedding::{EmbeddingSizes, embedding_backward, embedding_forward};
 use hlx_kernels::norm::{
     Norm, NormBackwardInput, NormBackwardParams, NormForward, norm_backward_input,
     norm_backward_params, norm_forward,
@@ -120,10 +120,13 @@ fn embedding(device: &Device, op: &str, [n, vocabulary, width]: [usize; 3]) -> R
     }
     let partials = make.empty(SHARDS * vocabulary * width)?;
     Ok(Box::new(move || {
-        let per_shard = n / SHARDS;
-        embedding_backward(
-            &device, &ids, &rows, &partials, SHARDS, per_shard, vocabulary, width, false,
-        )?;
+        let sizes = EmbeddingSizes {
+            shards: SHARDS,
+            rows_per_shard: n / SHARDS,
+            vocabulary,
+            width,
+        };
+        embedding_backward(&device, &ids, &rows, &partials, sizes, false)?;
         shard_sum(
             &device,
             &partials,

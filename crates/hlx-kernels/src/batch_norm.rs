@@ -119,19 +119,12 @@ impl BatchNorm {
     }
 
     /// The push constants of the kernels over pieces.
-    fn push(&self, eps: f32, momentum: f32) -> statistics::Push {
+    fn push(&self, eps: f32, momentum: Option<f32>) -> PushConstants {
         let (magic, shift) = division(self.length as u32);
-        statistics::Push {
-            shards: self.shards as u32,
-            samples: self.samples as u32,
-            channels: self.channels as u32,
-            extent: self.length as u32,
-            pieces: self.pieces() as u32,
-            magic,
-            shift,
-            eps,
-            momentum,
-        }
+        push!(statistics =>
+            shards: self.shards, samples: self.samples, channels: self.channels, extent: self.length,
+            pieces: self.pieces(), magic, shift, eps, momentum: momentum.unwrap_or(0.0)
+        )
     }
 }
 
@@ -141,7 +134,7 @@ fn launch_rows<const R: usize, const W: usize>(
     device: &Device,
     kernel: &Kernel<'_>,
     constants: &[(u32, u32)],
-    push: &statistics::Push,
+    push: &PushConstants,
     (rows, cols): (usize, usize),
     body: impl Fn([&[f32]; R], [&mut [f32]; W]) + Send + Sync + 'static,
 ) -> Result<(), KernelError> {
@@ -153,7 +146,7 @@ fn launch_rows<const R: usize, const W: usize>(
     };
     let constants = [&group.specialization(cols)[..], constants].concat();
     let kernel = kernel.constants(&constants);
-    kernel.launch(device, PushConstants::of(push), group.groups(rows), body)
+    kernel.launch(device, *push, group.groups(rows), body)
 }
 
 /// Launches a kernel of four elements per thread.
@@ -169,13 +162,8 @@ fn launch_elements<const R: usize, const W: usize>(
     let groups = spec.len().div_ceil(4 * GROUP_THREADS);
     let (magic, shift) = division(spec.length as u32);
     let push = push!(apply =>
-        count: spec.len(),
-        shards: spec.shards,
-        samples: spec.samples,
-        channels: spec.channels,
-        extent: spec.length,
-        magic,
-        shift,
+        count: spec.len(), shards: spec.shards, samples: spec.samples, channels: spec.channels,
+        extent: spec.length, magic, shift
     );
     let kernel = kernel.constants(&constants);
     kernel.launch(device, push, groups, body)
@@ -197,33 +185,18 @@ fn empty_of(counted: bool, counts: &[f32]) -> usize {
 /// Computes the statistics of every shard; overwrites `stats`, and moves the running values.
 /// [`batch_norm_apply`] counts the shards in [`Running::tracked`].
 ///
-/// `counts`: `[1]`, u32, the empty samples, or `None` where there are none.
+/// `counts`: `[1]`, u32, the empty samples, or `None` where there are none; `partials`: where to leave the values of
+/// all pieces, [`BatchNorm::partials_len`] words, if anywhere.
 ///
 /// # Errors
 /// If a buffer has another length, a shard has fewer than two values a channel, or the launch fails.
+#[allow(clippy::too_many_arguments)] // One kernel's buffers and shape, flat as everywhere here.
 pub fn batch_norm_statistics(
     device: &Device,
     x: &Buffer,
     counts: Option<&Buffer>,
     running: Option<&Running<'_>>,
-    stats: &Buffer,
-    spec: &BatchNorm,
-    eps: f32,
-) -> Result<(), KernelError> {
-    let partials = device.alloc(spec.partials_len())?;
-    batch_norm_statistics_kept(device, (x, counts), running, &partials, stats, spec, eps)
-}
-
-/// As [`batch_norm_statistics`], and leaves the values of all pieces in `partials`, whose length is
-/// [`BatchNorm::partials_len`].
-///
-/// # Errors
-/// As [`batch_norm_statistics`].
-pub fn batch_norm_statistics_kept(
-    device: &Device,
-    (x, counts): (&Buffer, Option<&Buffer>),
-    running: Option<&Running<'_>>,
-    partials: &Buffer,
+    partials: Option<&Buffer>,
     stats: &Buffer,
     spec: &BatchNorm,
     eps: f32,
@@ -231,35 +204,34 @@ pub fn batch_norm_statistics_kept(
     const NAME: &str = "batch_norm_statistics";
     let (spec, counted) = (*spec, counts.is_some());
     spec.check(NAME)?;
-    check_operands(NAME, &[("x", x)], counts, &spec)?;
-    let channels = spec.shards * spec.channels;
-    check_len(NAME, "stats", stats, [2, channels])?;
-    check_len(NAME, "partials", partials, spec.partials_len())?;
-    let push = spec.push(
-        eps,
-        running.and_then(|running| running.momentum).unwrap_or(0.0),
-    );
+    let partials = &match partials {
+        Some(partials) => partials.clone(),
+        None => device.alloc(spec.partials_len())?,
+    };
     let kernel = Kernel::new(NAME, &statistics::SHADER)
-        .reads_if(counts)
-        .reads([x])
-        .writes([partials]);
-    let constants = [(4, u32::from(counted))];
-    let shape = (channels * spec.pieces(), spec.terms().min(HELD));
+        .read_if("counts", counts, 1)?
+        .read("x", x, spec.len())?
+        .write("partials", partials, spec.partials_len())?;
+    check_len(NAME, "stats", stats, [2, spec.shards, spec.channels])?;
+    let push = spec.push(eps, running.and_then(|running| running.momentum));
+    let rows = spec.shards * spec.channels * spec.pieces();
+    let shape = (rows, spec.terms().min(HELD));
+    let body = move |[counts, x]: [&[f32]; 2], [partials]: [&mut [f32]; 1]| {
+        cpu::statistics(x, partials, empty_of(counted, counts), &spec);
+    };
     launch_rows(
         device,
         &kernel,
-        &constants,
+        &[(4, u32::from(counted))],
         &push,
         shape,
-        move |[counts, x], [partials]| {
-            cpu::statistics(x, partials, empty_of(counted, counts), &spec);
-        },
+        body,
     )?;
     launch_join(device, counts, partials, stats, running, (&spec, eps))
 }
 
 /// Moves the running values by the shards whose pieces have left `partials`
-/// ([`batch_norm_statistics_kept`]), in order, `counts` being the empty samples of all of them: what the
+/// ([`batch_norm_statistics`]), in order, `counts` being the empty samples of all of them: what the
 /// statistics themselves do where one process has all shards. [`Running::tracked`] is not changed.
 ///
 /// # Errors
@@ -309,7 +281,7 @@ fn launch_join(
         .writes_if(running.map(|running| Binding::ReadWrite(running.mean)))
         .writes_if(running.map(|running| Binding::ReadWrite(running.variance)))
         .reads_if(running.map(|running| running.tracked));
-    let push = spec.push(eps, momentum.unwrap_or(0.0));
+    let push = spec.push(eps, momentum);
     let body = move |[counts, partials, tracked]: [&[f32]; 3], written: [&mut [f32]; 3]| {
         let [stats, mean, variance] = written;
         let empty = empty_of(counted, counts);
@@ -352,14 +324,13 @@ pub fn batch_norm_apply(
     const NAME: &str = "batch_norm_apply";
     let (spec, counted, tracks) = (*spec, counts.is_some(), tracked.is_some());
     spec.check_sizes(NAME)?;
-    check_operands(NAME, &[("x", x), ("y", y)], counts, &spec)?;
     let kernel = Kernel::new(NAME, &apply::SHADER)
-        .reads_if(counts)
-        .reads([x])
+        .read_if("counts", counts, 1)?
+        .read("x", x, spec.len())?
         .read("weight", weight, spec.channels)?
         .read("bias", bias, spec.channels)?
         .read("stats", stats, [2, spec.shards, spec.channels])?
-        .writes([y]);
+        .write("y", y, spec.len())?;
     let kernel = match tracked {
         Some(tracked) => kernel.update("tracked", tracked, 1)?,
         None => kernel.writes_if(None),
@@ -398,59 +369,49 @@ pub fn batch_norm_backward(
     const NAME: &str = "batch_norm_backward";
     let (spec, counted) = (*spec, counts.is_some());
     spec.check(NAME)?;
-    check_operands(NAME, &[("x", x), ("dy", dy), ("dx", dx)], counts, &spec)?;
     let channels = spec.shards * spec.channels;
+    let tensors = [("x", x), ("dy", dy), ("dx", dx)];
+    tensors
+        .into_iter()
+        .try_for_each(|(argument, tensor)| check_len(NAME, argument, tensor, spec.len()))?;
+    if let Some(counts) = counts {
+        check_len(NAME, "counts", counts, 1)?;
+    }
     check_len(NAME, "weight", weight, spec.channels)?;
     check_len(NAME, "stats", stats, [2, channels])?;
     check_len(NAME, "dweight", dweight, channels)?;
     check_len(NAME, "dbias", dbias, channels)?;
     let partials = device.alloc_shape(&[2, channels, spec.pieces()])?;
     let means = device.alloc_shape(&[2, channels])?;
-    let push = spec.push(0.0, 0.0);
-    let of_counts = (4, u32::from(counted));
     let sums = Kernel::new("batch_norm_backward_sums", &backward_sums::SHADER)
         .reads_if(counts)
         .reads([x, dy, stats])
         .writes([&partials]);
-    let shape = (channels * spec.pieces(), spec.terms().min(HELD_OF_TWO));
-    let body = move |[counts, x, dy, stats]: [&[f32]; 4], [partials]: [&mut [f32]; 1]| {
-        cpu::backward_sums([x, dy, stats], partials, empty_of(counted, counts), &spec);
-    };
-    launch_rows(device, &sums, &[of_counts], &push, shape, body)?;
     let join = Kernel::new("batch_norm_backward_join", &backward_join::SHADER)
         .reads_if(counts)
         .reads([&partials])
         .writes([&means])
         .updates([dweight, dbias]);
+    let input = Kernel::new("batch_norm_backward_input", &backward_input::SHADER)
+        .reads_if(counts)
+        .reads([x, dy, weight, stats, &means])
+        .writes([dx]);
+    let push = spec.push(0.0, None);
+    let of_counts = (4, u32::from(counted));
+    let shape = (channels * spec.pieces(), spec.terms().min(HELD_OF_TWO));
+    let body = move |[counts, x, dy, stats]: [&[f32]; 4], [partials]: [&mut [f32]; 1]| {
+        cpu::backward_sums([x, dy, stats], partials, empty_of(counted, counts), &spec);
+    };
+    launch_rows(device, &sums, &[of_counts], &push, shape, body)?;
     let constants = [of_counts, (5, u32::from(accumulate))];
     let body = move |[counts, partials]: [&[f32]; 2], [means, dweight, dbias]: [&mut [f32]; 3]| {
         let empty = empty_of(counted, counts);
         cpu::backward_join(partials, means, [dweight, dbias], accumulate, empty, &spec);
     };
     launch_rows(device, &join, &constants, &push, (channels, LANES), body)?;
-    let input = Kernel::new("batch_norm_backward_input", &backward_input::SHADER)
-        .reads_if(counts)
-        .reads([x, dy, weight, stats, &means])
-        .writes([dx]);
     let body = move |[counts, x, dy, weight, stats, means]: [&[f32]; 6], [dx]: [&mut [f32]; 1]| {
         let empty = empty_of(counted, counts);
         cpu::backward_input([x, dy, weight, stats, means], dx, empty, &spec);
     };
     launch_elements(device, &input, &[of_counts], &spec, body)
-}
-
-/// Checks the tensors of the shape, and the counts.
-fn check_operands(
-    name: &'static str,
-    tensors: &[(&'static str, &Buffer)],
-    counts: Option<&Buffer>,
-    spec: &BatchNorm,
-) -> Result<(), KernelError> {
-    for (argument, tensor) in tensors {
-        check_len(name, argument, tensor, spec.len())?;
-    }
-    match counts {
-        Some(counts) => check_len(name, "counts", counts, 1),
-        None => Ok(()),
-    }
 }

@@ -11,10 +11,10 @@
 //! vocabulary adds nothing. For large vocabularies [`embedding_backward_sum`] adds the shards in the
 //! same kernel.
 
-use hlx_core::{Buffer, Device, as_u32};
+use hlx_core::{Buffer, Device, Shader, as_u32};
 
 use crate::error::{KernelError, check_sizes, check_that};
-use crate::kernel::{Kernel, PushConstants};
+use crate::kernel::Kernel;
 use crate::map::GROUP_THREADS;
 use crate::parallel::{self, read, write};
 use crate::tuning::KernelTuning;
@@ -74,33 +74,65 @@ pub fn embedding_forward(
 
 /// The sizes of an embedding's gradient.
 #[derive(Clone, Copy, Debug)]
-struct Sizes {
-    shards: usize,
-    rows_per_shard: usize,
-    vocabulary: usize,
-    width: usize,
+pub struct EmbeddingSizes {
+    /// Shards of the ids.
+    pub shards: usize,
+    /// Ids of a shard.
+    pub rows_per_shard: usize,
+    /// Rows of the table.
+    pub vocabulary: usize,
+    /// Elements of a row.
+    pub width: usize,
 }
 
-impl Sizes {
-    /// The push constants that both backward shaders have.
-    fn push(&self) -> PushConstants {
-        let &Self {
+impl EmbeddingSizes {
+    /// The kernel over a gradient of these extents, whose rows without a token keep what they hold.
+    fn kernel<'a>(
+        &self,
+        name: &'static str,
+        shader: &'static Shader,
+        [ids, dy, dweight]: [&'a Buffer; 3],
+        extents: &[usize],
+    ) -> Result<Kernel<'a>, KernelError> {
+        let (shards, width) = (self.shards, self.width);
+        check_sizes(name, &[shards, self.rows_per_shard, width])?;
+        check_sizes(name, &[shards, self.vocabulary, width])?;
+        let rows = shards * self.rows_per_shard;
+        let kernel = Kernel::new(name, shader)
+            .read("ids", ids, rows)?
+            .read("dy", dy, [rows, width])?
+            .update("dweight", dweight, extents)?;
+        check_that(name, dweight.len() <= u32::MAX as usize, || {
+            let extents: Vec<String> = extents.iter().map(usize::to_string).collect();
+            let extents = extents.join(" x ");
+            format!("{extents} elements are more than a kernel can index")
+        })?;
+        Ok(kernel)
+    }
+
+    fn launch(
+        self,
+        device: &Device,
+        kernel: &Kernel<'_>,
+        cpu: fn(&[u32], &[f32], &mut [f32], Self),
+    ) -> Result<(), KernelError> {
+        let Self {
+            shards,
             rows_per_shard,
             vocabulary,
             width,
-            ..
         } = self;
-        push!(backward => rows: self.shards * rows_per_shard, rows_per_shard, vocabulary, width)
-    }
-
-    /// The workgroups of both: a thread's columns are vectors of four where they can be.
-    fn groups(&self) -> usize {
-        let columns = if self.width.is_multiple_of(4) {
-            self.width / 4
-        } else {
-            self.width
-        };
-        self.shards * self.rows_per_shard * columns.div_ceil(GROUP_THREADS)
+        let rows = shards * rows_per_shard;
+        // A thread's columns are vectors of four where they can be.
+        let a_thread = if width.is_multiple_of(4) { 4 } else { 1 };
+        let groups = rows * (width / a_thread).div_ceil(GROUP_THREADS);
+        // The block is that of both shaders.
+        let push = push!(backward => rows, rows_per_shard, vocabulary, width);
+        kernel.launch(device, push, groups, move |[ids, dy], [dweight]| {
+            if !dweight.is_empty() && rows > 0 {
+                cpu(as_u32(ids), dy, dweight, self);
+            }
+        })
     }
 }
 
@@ -109,49 +141,21 @@ impl Sizes {
 ///
 /// # Errors
 /// As [`embedding_forward`].
-#[allow(clippy::too_many_arguments)] // The four sizes are PyTorch's plain numbers.
 pub fn embedding_backward(
     device: &Device,
     ids: &Buffer,
     dy: &Buffer,
     dweight: &Buffer,
-    shards: usize,
-    rows_per_shard: usize,
-    vocabulary: usize,
-    width: usize,
+    sizes: EmbeddingSizes,
     accumulate: bool,
 ) -> Result<(), KernelError> {
-    const NAME: &str = "embedding_backward";
-    check_sizes(NAME, &[shards, rows_per_shard, width])?;
-    check_sizes(NAME, &[shards, vocabulary, width])?;
-    let rows = shards * rows_per_shard;
-    // Rows that no token names keep what the table holds.
-    let kernel = Kernel::new(NAME, &backward::SHADER)
-        .read("ids", ids, rows)?
-        .read("dy", dy, [rows, width])?
-        .update("dweight", dweight, [shards, vocabulary, width])?;
-    check_that(
-        NAME,
-        shards * vocabulary * width <= u32::MAX as usize,
-        || format!("{shards} x {vocabulary} x {width} elements are more than a kernel can index"),
-    )?;
+    let extents = [sizes.shards, sizes.vocabulary, sizes.width];
+    let buffers = [ids, dy, dweight];
+    let kernel = sizes.kernel("embedding_backward", &backward::SHADER, buffers, &extents)?;
     if !accumulate {
         device.fill(dweight, 0)?;
     }
-    let sizes = Sizes {
-        shards,
-        rows_per_shard,
-        vocabulary,
-        width,
-    };
-    kernel.launch(
-        device,
-        sizes.push(),
-        sizes.groups(),
-        move |[ids, dy], [dweight]| {
-            backward_on_cpu(as_u32(ids), dy, dweight, sizes);
-        },
-    )
+    sizes.launch(device, &kernel, backward_on_cpu)
 }
 
 /// Whether [`embedding_backward_sum`] takes these sizes and is the faster way on this device.
@@ -166,64 +170,32 @@ pub fn sums_shards(device: &Device, shards: usize, vocabulary: usize) -> bool {
 ///
 /// # Errors
 /// As [`embedding_forward`].
-#[allow(clippy::too_many_arguments)] // As above.
 pub fn embedding_backward_sum(
     device: &Device,
     ids: &Buffer,
     dy: &Buffer,
     dweight: &Buffer,
-    shards: usize,
-    rows_per_shard: usize,
-    vocabulary: usize,
-    width: usize,
+    sizes: EmbeddingSizes,
 ) -> Result<(), KernelError> {
     const NAME: &str = "embedding_backward_sum";
-    check_sizes(NAME, &[shards, rows_per_shard, width])?;
-    check_sizes(NAME, &[shards, vocabulary, width])?;
-    let rows = shards * rows_per_shard;
+    let (shards, extents) = (sizes.shards, [sizes.vocabulary, sizes.width]);
+    let kernel = sizes.kernel(NAME, &backward_sum::SHADER, [ids, dy, dweight], &extents)?;
     check_that(NAME, matches!(shards, 2 | 4 | 8), || {
         format!("{shards} shards, expected 2, 4 or 8")
     })?;
-    // Of the table only the rows of the tokens are written.
-    let kernel = Kernel::new(NAME, &backward_sum::SHADER)
-        .read("ids", ids, rows)?
-        .read("dy", dy, [rows, width])?
-        .update("dweight", dweight, [vocabulary, width])?
-        .bytes(4 * (rows + 2 * rows * width))
-        .flops((rows * width) as u64);
-    check_that(NAME, vocabulary * width <= u32::MAX as usize, || {
-        format!("{vocabulary} x {width} elements are more than a kernel can index")
-    })?;
+    let rows = shards * sizes.rows_per_shard;
+    let kernel = kernel
+        .bytes(4 * (rows + 2 * rows * sizes.width))
+        .flops((rows * sizes.width) as u64);
     device.fill(dweight, 0)?;
-    let sizes = Sizes {
-        shards,
-        rows_per_shard,
-        vocabulary,
-        width,
-    };
-    kernel.launch(
-        device,
-        sizes.push(),
-        sizes.groups(),
-        move |[ids, dy], [dweight]| {
-            backward_sum_on_cpu(as_u32(ids), dy, dweight, sizes);
-        },
-    )
+    sizes.launch(device, &kernel, backward_sum_on_cpu)
 }
 
 /// Every task owns a range of ids, of which it makes the chains of one position after the other.
-fn backward_sum_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: Sizes) {
-    let Sizes {
-        rows_per_shard,
-        vocabulary,
-        width,
-        shards,
-    } = sizes;
-    if dweight.is_empty() || rows_per_shard == 0 {
-        return;
-    }
+fn backward_sum_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: EmbeddingSizes) {
+    let (shards, width) = (sizes.shards, sizes.width);
     let mut positions: Vec<u32> = (0..ids.len() as u32).collect();
-    positions.retain(|p| (ids[*p as usize] as usize) < vocabulary);
+    positions.retain(|p| (ids[*p as usize] as usize) < sizes.vocabulary);
     positions.sort_by_key(|p| ids[*p as usize]);
     let tokens = positions.chunk_by(|a, b| ids[*a as usize] == ids[*b as usize]);
     let mut rest = dweight;
@@ -239,7 +211,7 @@ fn backward_sum_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: Size
         let mut partials = vec![0.0; shards * width];
         for &p in *token {
             let p = p as usize;
-            let shard = p / rows_per_shard;
+            let shard = p / sizes.rows_per_shard;
             add_row(
                 &mut partials[shard * width..][..width],
                 &dy[p * width..][..width],
@@ -259,19 +231,11 @@ fn backward_sum_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: Size
 }
 
 /// Every task owns a range of ids of one shard and walks over all of the shard's positions.
-fn backward_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: Sizes) {
-    let Sizes {
-        shards,
-        rows_per_shard,
-        vocabulary,
-        width,
-    } = sizes;
-    let ranges = (2 * rayon::current_num_threads()).div_ceil(shards.max(1));
-    let ids_per_range = vocabulary.div_ceil(ranges).max(1);
-    if dweight.is_empty() || rows_per_shard == 0 {
-        return;
-    }
-    let tasks = parallel::tiles(dweight, vocabulary * width, ids_per_range * width);
+fn backward_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: EmbeddingSizes) {
+    let (rows_per_shard, width) = (sizes.rows_per_shard, sizes.width);
+    let ranges = (2 * rayon::current_num_threads()).div_ceil(sizes.shards);
+    let a_range = sizes.vocabulary.div_ceil(ranges) * width;
+    let tasks = parallel::tiles(dweight, sizes.vocabulary * width, a_range);
     parallel::for_each(tasks, |_, (shard, first, table)| {
         let first_id = first / width;
         let n_ids = table.len() / width;
@@ -332,7 +296,7 @@ mod tests {
             let (y, dweight) = (mem.output(device, 6)?, mem.output(device, 4)?);
             embedding_forward(device, &tokens, &weight, &y, 3, 2, 2)?;
             let dy = mem.input(device, &[1.0; 6])?;
-            embedding_backward(device, &tokens, &dy, &dweight, 1, 3, 2, 2, false)?;
+            embedding_backward(device, &tokens, &dy, &dweight, sizes(1, 3, 2, 2), false)?;
             Ok(vec![y, dweight])
         });
         assert_eq!(got[0][..2], [3.0, 4.0]);
@@ -340,9 +304,23 @@ mod tests {
         assert_eq!(got[1], [0.0, 0.0, 1.0, 1.0]);
     }
 
+    fn sizes(
+        shards: usize,
+        rows_per_shard: usize,
+        vocabulary: usize,
+        width: usize,
+    ) -> EmbeddingSizes {
+        EmbeddingSizes {
+            shards,
+            rows_per_shard,
+            vocabulary,
+            width,
+        }
+    }
+
     /// The chain of one row and column, spelled out.
-    fn reference(tokens: &[u32], dy: &[f32], sizes: Sizes) -> Vec<f64> {
-        let Sizes {
+    fn reference(tokens: &[u32], dy: &[f32], sizes: EmbeddingSizes) -> Vec<f64> {
+        let EmbeddingSizes {
             shards,
             rows_per_shard,
             vocabulary,
@@ -370,31 +348,16 @@ mod tests {
             let rows = shards * rows_per_shard;
             let tokens = ids(3, rows, vocabulary as u32);
             let upstream = normal(4, rows * width);
+            let sizes = sizes(shards, rows_per_shard, vocabulary, width);
             let got = run_everywhere("embedding_backward", |device, mem| {
                 let (ids, dy) = (
                     mem.input_u32(device, &tokens)?,
                     mem.input(device, &upstream)?,
                 );
                 let dweight = mem.output(device, shards * vocabulary * width)?;
-                embedding_backward(
-                    device,
-                    &ids,
-                    &dy,
-                    &dweight,
-                    shards,
-                    rows_per_shard,
-                    vocabulary,
-                    width,
-                    false,
-                )?;
+                embedding_backward(device, &ids, &dy, &dweight, sizes, false)?;
                 Ok(vec![dweight])
             });
-            let sizes = Sizes {
-                shards,
-                rows_per_shard,
-                vocabulary,
-                width,
-            };
             let want = reference(&tokens, &upstream, sizes);
             assert_close("embedding_backward", &got[0], &want, 1e-5, 1e-4);
         }
@@ -421,10 +384,10 @@ mod tests {
                 let table = vocabulary * width;
                 let partials = mem.output(device, shards * table)?;
                 let (two_steps, one) = (mem.output(device, table)?, mem.output(device, table)?);
-                let (s, r, v, w) = (shards, rows_per_shard, vocabulary, width);
-                embedding_backward(device, &ids, &dy, &partials, s, r, v, w, false)?;
-                crate::reduce::shard_sum(device, &partials, &two_steps, s, table, false)?;
-                embedding_backward_sum(device, &ids, &dy, &one, s, r, v, w)?;
+                let sizes = sizes(shards, rows_per_shard, vocabulary, width);
+                embedding_backward(device, &ids, &dy, &partials, sizes, false)?;
+                crate::reduce::shard_sum(device, &partials, &two_steps, shards, table, false)?;
+                embedding_backward_sum(device, &ids, &dy, &one, sizes)?;
                 Ok(vec![two_steps, one])
             });
             let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
@@ -444,17 +407,8 @@ mod tests {
             let mut piece = |from: usize, to: usize, target: &Buffer, accumulate| {
                 let ids = mem.input_u32(device, &tokens[from..to])?;
                 let dy = mem.input(device, &upstream[from * width..to * width])?;
-                embedding_backward(
-                    device,
-                    &ids,
-                    &dy,
-                    target,
-                    1,
-                    to - from,
-                    vocabulary,
-                    width,
-                    accumulate,
-                )
+                let sizes = sizes(1, to - from, vocabulary, width);
+                embedding_backward(device, &ids, &dy, target, sizes, accumulate)
             };
             piece(0, rows, &whole, false)?;
             piece(0, 37, &pieces, false)?;

@@ -2,7 +2,7 @@
 
 use hlx_core::Buffer;
 use hlx_kernels::batch_norm::{
-    BatchNorm, Running, batch_norm_apply, batch_norm_backward, batch_norm_statistics_kept,
+    BatchNorm, Running, batch_norm_apply, batch_norm_backward, batch_norm_statistics,
 };
 
 use super::join::Padding;
@@ -90,17 +90,12 @@ impl Tensor {
             momentum: options.momentum,
         });
         let following = following.as_ref();
-        let partials = match options.partials {
-            Some(partials) => partials.clone(),
-            None => device.alloc(spec.partials_len())?,
-        };
-        let input = (&x, counts.as_ref());
-        batch_norm_statistics_kept(device, input, following, &partials, &stats, &spec, eps)?;
+        let (empty, partials) = (counts.as_ref(), options.partials);
+        batch_norm_statistics(device, &x, empty, following, partials, &stats, &spec, eps)?;
         let [gain, bias] = affine_or_identity(self, affine, spec.channels)?;
         let (w, b) = (gain.buffer()?, bias.buffer()?);
         let y = device.alloc(x.len())?;
         let tracked = following.map(|running| running.tracked);
-        let empty = counts.as_ref();
         batch_norm_apply(device, &x, &w, &b, &stats, empty, tracked, &y, &spec)?;
         let places = [self.input(), gain.input(), bias.input()];
         let (input, weight) = (self.clone(), gain.clone());

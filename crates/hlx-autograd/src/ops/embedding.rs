@@ -1,7 +1,7 @@
 //! The lookup of rows by id.
 
 use hlx_kernels::embedding::{
-    embedding_backward, embedding_backward_sum, embedding_forward, sums_shards,
+    EmbeddingSizes, embedding_backward, embedding_backward_sum, embedding_forward, sums_shards,
 };
 
 use crate::{AutogradError, DType, Result, Tensor};
@@ -39,19 +39,22 @@ impl Tensor {
         let (ids, batch, table) = (self.keep(&ids), self.batch(), weight.input());
         let y = Tensor::from_operation("embedding", &[weight], y, &shape, move |pass, dy| {
             let (shards, dy, ids) = (pass.shards(), &dy.buffer()?, ids.values()?);
-            let rows = n / shards;
+            let sizes = |shards| EmbeddingSizes {
+                shards,
+                rows_per_shard: n / shards,
+                vocabulary,
+                width,
+            };
             if sums_shards(pass.device(), shards, vocabulary)
                 && let Some(target) = pass.open_sum(&table, batch)?
             {
                 let device = pass.device();
-                embedding_backward_sum(device, &ids, dy, &target, shards, rows, vocabulary, width)?;
+                embedding_backward_sum(device, &ids, dy, &target, sizes(shards))?;
                 return Ok(());
             }
             pass.parameter(&table, batch, |device, target, shards| {
                 let (out, accumulate) = (&target.buffer, target.accumulate);
-                embedding_backward(
-                    device, &ids, dy, out, shards, rows, vocabulary, width, accumulate,
-                )
+                embedding_backward(device, &ids, dy, out, sizes(shards), accumulate)
             })
         })?;
         Ok(y.with_samples_of(self.samples()))

@@ -76,7 +76,7 @@ fn run_all(
             tracked: &tracked,
             momentum,
         };
-        batch_norm_statistics(device, &x, counts, Some(&running), &stats, spec, EPS)?;
+        batch_norm_statistics(device, &x, counts, Some(&running), None, &stats, spec, EPS)?;
         let t = Some(&tracked);
         batch_norm_apply(device, &x, &weight, &bias, &stats, counts, t, &y, spec)?;
         let sums = [&dw, &db];
@@ -258,7 +258,7 @@ fn gradients_are_added_to_the_stored_ones() {
 fn one_value_a_channel_is_refused() {
     let device = hlx_core::testing::cpu().expect("cpu");
     let x = device.buffer_of(&[0.0; 4]).expect("buffer");
-    let error = batch_norm_statistics(&device, &x, None, None, &x, &spec(2, 1, 2, 1), EPS)
+    let error = batch_norm_statistics(&device, &x, None, None, None, &x, &spec(2, 1, 2, 1), EPS)
         .expect_err("one value");
     assert_eq!(
         error.to_string(),

@@ -82,10 +82,10 @@ pub const ROWS: &[(&str, Launch)] = &[
         cross_entropy_backward(c, x, x, x, x, x, a, b, 0.0)
     }),
     ("batch_norm_statistics", |c, x, f| {
-        batch_norm_statistics(c, x, None, None, x, &norm(f), 1e-5)
+        batch_norm_statistics(c, x, None, None, None, x, &norm(f), 1e-5)
     }),
-    ("batch_norm_statistics_kept", |c, x, f| {
-        batch_norm_statistics_kept(c, (x, None), None, x, x, &norm(f), 1e-5)
+    ("batch_norm_statistics", |c, x, f| {
+        batch_norm_statistics(c, x, None, None, Some(x), x, &norm(f), 1e-5)
     }),
     ("batch_norm_follow", |c, x, f| {
         batch_norm_follow(c, x, x, &running(x), &norm(f))
@@ -103,13 +103,13 @@ pub const ROWS: &[(&str, Launch)] = &[
         embedding_forward(c, x, x, x, a, b, b)
     }),
     ("embedding_backward", |c, x, [a, b]| {
-        embedding_backward(c, x, x, x, a, b, a, b, false)
+        embedding_backward(c, x, x, x, embedding([a, b, a, b]), false)
     }),
     ("embedding_backward", |c, x, [a, b]| {
-        embedding_backward(c, x, x, x, 1, 0, a, b, false)
+        embedding_backward(c, x, x, x, embedding([1, 0, a, b]), false)
     }),
     ("embedding_backward_sum", |c, x, [a, b]| {
-        embedding_backward_sum(c, x, x, x, 2, 0, a, b)
+        embedding_backward_sum(c, x, x, x, embedding([2, 0, a, b]))
     }),
     ("dropout", |c, x, [a, b]| {
         let counter = &c.alloc_typed(DType::U32, 2)?;
@@ -484,6 +484,15 @@ fn norm([a, b]: [usize; 2]) -> BatchNorm {
         samples: a,
         channels: b,
         length: 2,
+    }
+}
+
+fn embedding([shards, rows_per_shard, vocabulary, width]: [usize; 4]) -> EmbeddingSizes {
+    EmbeddingSizes {
+        shards,
+        rows_per_shard,
+        vocabulary,
+        width,
     }
 }
 

@@ -242,6 +242,7 @@ fn batch_norm(run: &mut Run<'_>) -> Result<(), KernelError> {
             &x,
             counts,
             Some(&of_running),
+            None,
             &stats,
             &spec,
             1e-5,

@@ -3,7 +3,9 @@
 use hlx_core::DType;
 use hlx_kernels::KernelError;
 use hlx_kernels::activation::Activation;
-use hlx_kernels::embedding::{embedding_backward, embedding_backward_sum, embedding_forward};
+use hlx_kernels::embedding::{
+    EmbeddingSizes, embedding_backward, embedding_backward_sum, embedding_forward,
+};
 use hlx_kernels::experts::{Choices, experts_bounds, experts_sum, experts_table};
 use hlx_kernels::indexing::{gather, index_add, index_select, scatter, scatter_add};
 use hlx_kernels::norm::Norm;
@@ -41,14 +43,15 @@ fn embeddings(run: &mut Run<'_>) -> Result<(), KernelError> {
         embedding_forward(run.device, &of_tokens, &weight, &y, n, vocabulary, width)?;
         let dy = run.input_hiding(&normal(3, n * width), |at| at / width == outside)?;
         let dweight = run.output(2 * vocabulary * width)?;
-        let of = [2, n / 2];
-        embedding_backward(
-            run.device, &of_tokens, &dy, &dweight, of[0], of[1], vocabulary, width, false,
-        )?;
+        let sizes = EmbeddingSizes {
+            shards: 2,
+            rows_per_shard: n / 2,
+            vocabulary,
+            width,
+        };
+        embedding_backward(run.device, &of_tokens, &dy, &dweight, sizes, false)?;
         let total = run.output(vocabulary * width)?;
-        embedding_backward_sum(
-            run.device, &of_tokens, &dy, &total, of[0], of[1], vocabulary, width,
-        )?;
+        embedding_backward_sum(run.device, &of_tokens, &dy, &total, sizes)?;
         run.keep_all([&y, &dweight, &total])?;
     }
     Ok(())

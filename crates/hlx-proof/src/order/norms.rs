@@ -102,7 +102,7 @@ fn batch_norm_means_are_lanes_and_halves() {
             &Tree::lanes(terms(n)),
             |device, mem| {
                 let (x, stats) = (mem.input(device, &x)?, mem.output(device, 2 * masks.len())?);
-                batch_norm_statistics(device, &x, None, None, &stats, &spec, 1.0)?;
+                batch_norm_statistics(device, &x, None, None, None, &stats, &spec, 1.0)?;
                 Ok(stats)
             },
             |stats, pair| f64::from(stats[2 * pair]) * n as f64,

@@ -351,8 +351,13 @@ fn embedding_gradient_is_a_chain_over_the_positions_of_a_token() {
             |device, mem| {
                 let (ids, dy) = (mem.input_u32(device, &ids)?, mem.input(device, &dy)?);
                 let dweight = mem.input(device, &stored)?;
-                let backward = embedding::embedding_backward;
-                backward(device, &ids, &dy, &dweight, 2, rows, 2, width, accumulate)?;
+                let sizes = embedding::EmbeddingSizes {
+                    shards: 2,
+                    rows_per_shard: rows,
+                    vocabulary: 2,
+                    width,
+                };
+                embedding::embedding_backward(device, &ids, &dy, &dweight, sizes, accumulate)?;
                 Ok(dweight)
             },
             |dweight, pair| f64::from(dweight[2 * width + pair]),
