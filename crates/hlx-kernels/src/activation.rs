@@ -105,10 +105,10 @@ impl FromStr for Activation {
         let found = Self::ALL.iter().find(|kind| kind.name() == text);
         found.copied().ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|kind| kind.name()).collect();
-            KernelError::Argument {
-                operation: "activation",
-                reason: format!("kind is `{text}`, expected one of {}", names.join(", ")),
-            }
+            let names = names.join(", ");
+            KernelError::argument("activation")(format!(
+                "kind is `{text}`, expected one of {names}"
+            ))
         })
     }
 }

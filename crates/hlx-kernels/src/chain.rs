@@ -20,6 +20,7 @@ use hlx_core::fusion::{Fusable, Joined, Limits, Link};
 use hlx_core::{CoreError, DType, Device, Shader, groups_1d};
 
 use crate::convert::Form;
+use crate::layout::is_row_major;
 use crate::tuning::KernelTuning;
 pub(crate) use formula::Formula;
 use plan::Plan;
@@ -83,10 +84,7 @@ impl Cut {
 impl StepOperand {
     /// Whether the elements of the whole walk lie one behind the other, from the first on.
     fn is_dense(&self, shape: &[usize]) -> bool {
-        let dense = crate::layout::row_major(shape);
-        let mut dimensions = shape.iter().zip(self.strides.iter().zip(&dense));
-        let in_order = dimensions.all(|(&n, (found, expected))| n == 1 || found == expected);
-        in_order && self.offset == 0
+        is_row_major(shape, &self.strides) && self.offset == 0
     }
 }
 

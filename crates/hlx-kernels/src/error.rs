@@ -44,6 +44,13 @@ pub enum KernelError {
     Core(#[from] CoreError),
 }
 
+impl KernelError {
+    /// The error of a launcher, from the reason.
+    pub(crate) fn argument(operation: &'static str) -> impl Fn(String) -> Self + Copy {
+        move |reason| Self::Argument { operation, reason }
+    }
+}
+
 /// How many elements an argument is to have: a number that was checked, or extents to multiply.
 pub trait Expected: Copy {
     /// The number; `None` if it is more than memory has.
@@ -116,12 +123,11 @@ pub fn checked_len(
     argument: &'static str,
     expected: impl Expected,
 ) -> Result<usize, KernelError> {
-    expected.elements().ok_or_else(|| KernelError::Argument {
-        operation,
-        reason: format!(
-            "{argument} of extents {:?} has more elements than memory holds",
-            expected.extents()
-        ),
+    expected.elements().ok_or_else(|| {
+        let extents = expected.extents();
+        KernelError::argument(operation)(format!(
+            "{argument} of extents {extents:?} has more elements than memory holds"
+        ))
     })
 }
 
@@ -144,12 +150,8 @@ pub fn check_that(
     holds: bool,
     reason: impl FnOnce() -> String,
 ) -> Result<(), KernelError> {
-    if holds {
-        Ok(())
-    } else {
-        Err(KernelError::Argument {
-            operation,
-            reason: reason(),
-        })
+    match holds {
+        true => Ok(()),
+        false => Err(KernelError::argument(operation)(reason())),
     }
 }

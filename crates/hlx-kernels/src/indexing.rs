@@ -67,10 +67,7 @@ pub fn index_select(
     const NAME: &str = "index_select";
     check_axis(NAME, axis, x.layout.shape())?;
     let layout = along_axis(NAME, x.layout.shape(), axis, index.layout)?;
-    let index = Operand {
-        buffer: index.buffer,
-        layout: &layout,
-    };
+    let index = Operand::new(index.buffer, &layout);
     gather_named(device, NAME, x, (axis, index), out, flag)
 }
 
@@ -81,7 +78,7 @@ fn along_axis(
     axis: usize,
     index: &Layout,
 ) -> Result<Layout, KernelError> {
-    let argument = argument_of(name);
+    let argument = KernelError::argument(name);
     check_that(name, index.rank() == 1, || {
         format!(
             "index has shape {:?}, expected one dimension",
@@ -90,7 +87,7 @@ fn along_axis(
     })?;
     let mut wide = index.clone();
     for _ in axis + 1..shape.len() {
-        wide = wide.unsqueeze(wide.rank()).map_err(&argument)?;
+        wide = wide.unsqueeze(wide.rank()).map_err(argument)?;
     }
     let mut expanded = shape.to_vec();
     expanded[axis] = index.shape()[0];
@@ -194,7 +191,8 @@ fn gather_named(
         check_fits(name, argument, device, buffer)?;
     }
     let starts = [x_start, index_start];
-    let picks = Picks::of(x.layout, axis, index.layout, starts).map_err(argument_of(name))?;
+    let picks =
+        Picks::of(x.layout, axis, index.layout, starts).map_err(KernelError::argument(name))?;
     let flagged = flag.is_some();
     let quads = match dtype.size() {
         4 => picks.quads(),
@@ -224,11 +222,6 @@ fn gather_named(
             *word = bad.min(*word);
         }
     })
-}
-
-/// The error of a launcher for a reason that a layout gives.
-fn argument_of(operation: &'static str) -> impl Fn(String) -> KernelError {
-    move |reason| KernelError::Argument { operation, reason }
 }
 
 /// Checks an index tensor over a shape, and the flag.

@@ -35,6 +35,13 @@ pub struct Operand<'a> {
     pub layout: &'a Layout,
 }
 
+impl<'a> Operand<'a> {
+    /// The elements of a buffer at a layout's places.
+    pub fn new(buffer: &'a Buffer, layout: &'a Layout) -> Self {
+        Self { buffer, layout }
+    }
+}
+
 /// The result of a movement: the operation's name is added by the caller.
 type Moved = Result<Layout, String>;
 
@@ -46,13 +53,10 @@ impl Layout {
     /// addresses.
     pub fn contiguous(shape: &[usize]) -> Result<Self, KernelError> {
         if shape.len() > MAX_RANK {
-            return Err(KernelError::Argument {
-                operation: "shape",
-                reason: format!(
-                    "{shape:?} has {} dimensions, expected at most {MAX_RANK}",
-                    shape.len()
-                ),
-            });
+            let rank = shape.len();
+            return Err(KernelError::argument("shape")(format!(
+                "{shape:?} has {rank} dimensions, expected at most {MAX_RANK}"
+            )));
         }
         Self::count(shape)?;
         Ok(Self {
@@ -67,10 +71,7 @@ impl Layout {
     /// # Errors
     /// [`KernelError::Argument`] for more than memory has addresses.
     pub fn count(shape: &[usize]) -> Result<usize, KernelError> {
-        count(shape).map_err(|reason| KernelError::Argument {
-            operation: "shape",
-            reason,
-        })
+        count(shape).map_err(KernelError::argument("shape"))
     }
 
     /// The extents, outermost first; none for a scalar.
@@ -113,9 +114,7 @@ impl Layout {
         if self.n_elements() == 0 {
             return true;
         }
-        let dense = row_major(&self.shape);
-        let mut dimensions = self.shape.iter().zip(self.strides.iter().zip(&dense));
-        dimensions.all(|(&extent, (found, expected))| extent == 1 || found == expected)
+        is_row_major(&self.shape, &self.strides)
     }
 
     /// The place of an element.
@@ -165,23 +164,10 @@ impl Layout {
     /// # Errors
     /// The reason, if `order` is no permutation of the dimensions.
     pub fn permute(&self, order: &[usize]) -> Moved {
-        let mut seen = vec![false; self.rank()];
-        for &axis in order {
-            match seen.get_mut(axis) {
-                Some(seen) if !*seen => *seen = true,
-                _ => {
-                    return Err(format!(
-                        "{order:?} is no permutation of {} dimensions",
-                        self.rank()
-                    ));
-                }
-            }
-        }
-        if order.len() != self.rank() {
-            return Err(format!(
-                "{order:?} is no permutation of {} dimensions",
-                self.rank()
-            ));
+        let rank = self.rank();
+        let mut axes = 0..rank;
+        if order.len() != rank || !axes.all(|axis| order.contains(&axis)) {
+            return Err(format!("{order:?} is no permutation of {rank} dimensions"));
         }
         Ok(Self {
             shape: order.iter().map(|&axis| self.shape[axis]).collect(),
@@ -425,6 +411,13 @@ pub fn row_major(shape: &[usize]) -> Vec<isize> {
         strides[axis - 1] = strides[axis].saturating_mul(extent);
     }
     strides
+}
+
+/// Whether elements lie in row-major order without gaps.
+pub(crate) fn is_row_major(shape: &[usize], strides: &[isize]) -> bool {
+    let dense = row_major(shape);
+    let mut dimensions = shape.iter().zip(strides.iter().zip(&dense));
+    dimensions.all(|(&extent, (found, expected))| extent == 1 || found == expected)
 }
 
 /// Extents and strides with neighbours joined that lie behind each other.

@@ -48,11 +48,7 @@ shader!(optimizer::{
 /// # Errors
 /// A shape error if the lengths differ, or the device's error; so for all steps.
 pub fn sgd_step(device: &Device, update: &Update<'_>) -> Result<(), KernelError> {
-    let step = Step {
-        name: "sgd_step",
-        shader: &sgd::SHADER,
-        variant: None,
-    };
+    let step = Step::new("sgd_step", &sgd::SHADER);
     step.launch(
         device,
         update,
@@ -71,11 +67,7 @@ pub fn sgd_momentum_step(
     momentum: &Buffer,
     nesterov: bool,
 ) -> Result<(), KernelError> {
-    let step = Step {
-        name: "sgd_step",
-        shader: &sgd_momentum::SHADER,
-        variant: Some(u32::from(nesterov)),
-    };
+    let step = Step::new("sgd_step", &sgd_momentum::SHADER).variant(nesterov);
     let written = [("params", update.params), ("momentum", momentum)];
     step.launch(
         device,
@@ -95,7 +87,7 @@ pub fn adam_step(
     m: &Buffer,
     v: &Buffer,
 ) -> Result<(), KernelError> {
-    adam(device, "adam_step", false, update, [m, v])
+    adam(device, false, update, [m, v])
 }
 
 /// Updates the parameters and the moments `m` and `v`: `torch.optim.AdamW`, with weight decay that
@@ -106,21 +98,17 @@ pub fn adamw_step(
     m: &Buffer,
     v: &Buffer,
 ) -> Result<(), KernelError> {
-    adam(device, "adamw_step", true, update, [m, v])
+    adam(device, true, update, [m, v])
 }
 
 fn adam(
     device: &Device,
-    name: &'static str,
     decoupled: bool,
     update: &Update<'_>,
     [m, v]: [&Buffer; 2],
 ) -> Result<(), KernelError> {
-    let step = Step {
-        name,
-        shader: &adam::SHADER,
-        variant: Some(u32::from(decoupled)),
-    };
+    let name = if decoupled { "adamw_step" } else { "adam_step" };
+    let step = Step::new(name, &adam::SHADER).variant(decoupled);
     let written = [("params", update.params), ("m", m), ("v", v)];
     step.launch(device, update, written, move |n, grads, [params, m, v]| {
         adam_chunk(n, decoupled, grads, params, m, v);
@@ -130,11 +118,7 @@ fn adam(
 /// Updates the parameters and the sum of their squared gradients: `torch.optim.Adagrad`, whose rate
 /// the caller divides by `1 + (t - 1) lr_decay`.
 pub fn adagrad_step(device: &Device, update: &Update<'_>, sum: &Buffer) -> Result<(), KernelError> {
-    let step = Step {
-        name: "adagrad_step",
-        shader: &adagrad::SHADER,
-        variant: None,
-    };
+    let step = Step::new("adagrad_step", &adagrad::SHADER);
     let written = [("params", update.params), ("sum", sum)];
     step.launch(device, update, written, |n, grads, [params, sum]| {
         adagrad_chunk(n, grads, params, sum);
@@ -151,11 +135,7 @@ pub fn rmsprop_step(
     momentum: Option<&Buffer>,
     mean: Option<&Buffer>,
 ) -> Result<(), KernelError> {
-    let step = |shader| Step {
-        name: "rmsprop_step",
-        shader,
-        variant: None,
-    };
+    let step = |shader| Step::new("rmsprop_step", shader);
     let (params, square) = (("params", update.params), ("square", square));
     match (momentum, mean) {
         (None, None) => {
@@ -191,11 +171,7 @@ pub fn rmsprop_step(
 /// Updates the parameters and the mean `m` of their gradients (zeros before the first step): Lion
 /// (Chen et al. 2023, algorithm 2).
 pub fn lion_step(device: &Device, update: &Update<'_>, m: &Buffer) -> Result<(), KernelError> {
-    let step = Step {
-        name: "lion_step",
-        shader: &lion::SHADER,
-        variant: None,
-    };
+    let step = Step::new("lion_step", &lion::SHADER);
     let written = [("params", update.params), ("m", m)];
     step.launch(device, update, written, |n, grads, [params, m]| {
         lion_chunk(n, grads, params, m);
@@ -206,11 +182,7 @@ pub fn lion_step(device: &Device, update: &Update<'_>, m: &Buffer) -> Result<(),
 /// `update.grads` the parameters, `1 - beta1` their weight. PyTorch:
 /// `torch.optim.swa_utils.get_ema_multi_avg_fn(beta1)`.
 pub fn average_step(device: &Device, update: &Update<'_>) -> Result<(), KernelError> {
-    let step = Step {
-        name: "average_step",
-        shader: &average::SHADER,
-        variant: None,
-    };
+    let step = Step::new("average_step", &average::SHADER);
     step.launch(
         device,
         update,

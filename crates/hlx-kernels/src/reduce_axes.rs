@@ -161,10 +161,7 @@ pub fn reduce(
             }
         }
     } else {
-        let terms = Terms::of(x.layout, axes).map_err(|reason| KernelError::Argument {
-            operation: name,
-            reason,
-        })?;
+        let terms = Terms::of(x.layout, axes).map_err(KernelError::argument(name))?;
         let (buffer, terms) = within_binding(device, name, x, terms)?;
         match reduction {
             Reduction::ArgMax | Reduction::ArgMin => {

@@ -130,10 +130,7 @@ fn select(
         (None, _) => Ok(()),
         (_, Second::Values(_)) if is_stored => Ok(()),
         (Some(values), _) => {
-            let index = Operand {
-                buffer: indices,
-                layout: &layout,
-            };
+            let index = Operand::new(indices, &layout);
             gather(device, x, axis, index, values, None)
         }
     }

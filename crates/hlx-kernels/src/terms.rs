@@ -224,10 +224,7 @@ pub(crate) fn lines(
 ) -> Result<(Buffer, Terms), KernelError> {
     let (buffer, start) = part(x)?;
     check_fits(name, "x", device, &buffer)?;
-    let mut terms = Terms::of(x.layout, &[axis]).map_err(|reason| KernelError::Argument {
-        operation: name,
-        reason,
-    })?;
+    let mut terms = Terms::of(x.layout, &[axis]).map_err(KernelError::argument(name))?;
     terms.first -= start;
     terms.check(name)?;
     let inner: usize = x.layout.shape()[axis + 1..].iter().product();

@@ -116,9 +116,9 @@ impl FromStr for TreeDigest {
         let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
         let digits: Option<Vec<u8>> = text.as_bytes().iter().map(digit).collect();
         let digits = digits.filter(|digits| digits.len() == 64);
-        let digits = digits.ok_or_else(|| KernelError::Argument {
-            operation: "tree_digest",
-            reason: format!("`{text}` is no digest, expected 64 hexadecimal digits"),
+        let digits = digits.ok_or_else(|| {
+            let reason = format!("`{text}` is no digest, expected 64 hexadecimal digits");
+            KernelError::argument("tree_digest")(reason)
         })?;
         Ok(Self(std::array::from_fn(|i| {
             digits[2 * i] << 4 | digits[2 * i + 1]

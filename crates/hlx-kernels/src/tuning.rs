@@ -215,66 +215,62 @@ impl KernelTuning {
     /// # Errors
     /// [`CoreError::Invalid`], which names the field.
     pub fn check(&self) -> Result<(), CoreError> {
-        let check = |holds: bool, reason: &str| match holds {
-            true => Ok(()),
-            false => Err(CoreError::invalid("tuning", reason.to_owned())),
-        };
-        let rows = self.held_rows.iter().chain(&self.streamed_rows);
-        check(
-            rows.clone().all(|cut| matches!(cut.threads, 32 | 128)),
-            "a row cut has other threads than 32 or 128",
-        )?;
-        check(
-            rows.clone()
-                .all(|cut| (1..=256 / cut.threads).contains(&cut.rows)),
-            "a row cut has no rows, or more than 256 threads a workgroup",
-        )?;
-        check(
-            rows.clone().all(|cut| (1..=16).contains(&cut.blocks_ahead)),
-            "a row cut's blocks_ahead is outside of 1 to 16",
-        )?;
-        check(
-            self.held_rows.iter().all(|cut| cut.up_to <= 16_384),
-            "held_rows reaches past 16,384 elements, 128 registers a thread",
-        )?;
-        check(
-            self.streamed_rows
-                .last()
-                .is_some_and(|cut| cut.up_to == usize::MAX),
-            "streamed_rows does not cover every length",
-        )?;
-        for columns in [&self.columns, &self.column_pairs] {
-            check(
+        let mut rows = self.held_rows.iter().chain(&self.streamed_rows);
+        let mut columns = self.columns.iter().chain(&self.column_pairs);
+        let tables = [&self.columns, &self.column_pairs];
+        let ends = tables.map(|columns| columns.last().map(|cut| cut.up_to));
+        let is_rate = |rate: &f64| rate.is_finite() && *rate > 0.0;
+        let rated = |tile: &ProductTile| !tile.gflops.is_empty() && tile.gflops.iter().all(is_rate);
+        let tiles = &self.products.tiles;
+        let checks = [
+            (
+                rows.clone().all(|cut| matches!(cut.threads, 32 | 128)),
+                "a row cut has other threads than 32 or 128",
+            ),
+            (
+                rows.clone()
+                    .all(|cut| cut.rows > 0 && cut.rows * cut.threads <= 256),
+                "a row cut has no rows, or more than 256 threads a workgroup",
+            ),
+            (
+                rows.all(|cut| (1..=16).contains(&cut.blocks_ahead)),
+                "a row cut's blocks_ahead is outside of 1 to 16",
+            ),
+            (
+                self.held_rows.iter().all(|cut| cut.up_to <= 16_384),
+                "held_rows reaches past 16,384 elements, 128 registers a thread",
+            ),
+            (
+                self.streamed_rows.last().map(|cut| cut.up_to) == Some(usize::MAX),
+                "streamed_rows does not cover every length",
+            ),
+            (
                 columns
-                    .iter()
+                    .clone()
                     .all(|cut| cut.width.is_power_of_two() && cut.width <= 128),
                 "a column cut's width is no power of two up to 128",
-            )?;
-            check(
-                columns.iter().all(|cut| cut.rows_ahead <= 64),
+            ),
+            (
+                columns.all(|cut| cut.rows_ahead <= 64),
                 "a column cut's rows_ahead is above 64",
-            )?;
-            check(
-                columns.last().is_some_and(|cut| cut.up_to == usize::MAX),
+            ),
+            (
+                ends == [Some(usize::MAX); 2],
                 "columns and column_pairs do not cover every number of chains",
-            )?;
+            ),
+            (
+                matches!(self.reduction_loads, 4 | 8 | 16 | 32),
+                "reduction_loads is no power of two from 4 to 32",
+            ),
+            (
+                !tiles.is_empty() && tiles.iter().all(rated),
+                "products.tiles is empty, or a tile has no positive rates",
+            ),
+        ];
+        match checks.into_iter().find(|(holds, _)| !holds) {
+            Some((_, reason)) => Err(CoreError::invalid("tuning", reason)),
+            None => Ok(()),
         }
-        check(
-            matches!(self.reduction_loads, 4 | 8 | 16 | 32),
-            "reduction_loads is no power of two from 4 to 32",
-        )?;
-        let tiles = &self.products.tiles;
-        let rated = |tile: &ProductTile| {
-            !tile.gflops.is_empty()
-                && tile
-                    .gflops
-                    .iter()
-                    .all(|rate| rate.is_finite() && *rate > 0.0)
-        };
-        check(
-            !tiles.is_empty() && tiles.iter().all(rated),
-            "products.tiles is empty, or a tile has no positive rates",
-        )
     }
 }
 
@@ -311,38 +307,30 @@ impl ProductTuning {
     }
 }
 
+impl RowCut {
+    fn new(up_to: usize, threads: usize, rows: usize, blocks_ahead: usize) -> Self {
+        Self {
+            up_to,
+            threads,
+            rows,
+            blocks_ahead,
+        }
+    }
+}
+
 /// Rows of up to 16,384 elements: 128 registers a thread.
 fn held_rows() -> Vec<RowCut> {
-    vec![
-        RowCut {
-            up_to: 1024,
-            threads: 32,
-            rows: 2,
-            blocks_ahead: 1,
-        },
-        RowCut {
-            up_to: 16_384,
-            threads: 128,
-            rows: 1,
-            blocks_ahead: 1,
-        },
-    ]
+    vec![RowCut::new(1024, 32, 2, 1), RowCut::new(16_384, 128, 1, 1)]
 }
 
 fn streamed_rows(gpu: bool) -> Vec<RowCut> {
-    let cut = |up_to, threads, rows, blocks_ahead| RowCut {
-        up_to,
-        threads,
-        rows,
-        blocks_ahead,
-    };
     if !gpu {
-        return vec![cut(usize::MAX, 32, 8, 1)];
+        return vec![RowCut::new(usize::MAX, 32, 8, 1)];
     }
     vec![
-        cut(1023, 32, 2, 2),
-        cut(16_383, 128, 2, 8),
-        cut(usize::MAX, 128, 1, 8),
+        RowCut::new(1023, 32, 2, 2),
+        RowCut::new(16_383, 128, 2, 8),
+        RowCut::new(usize::MAX, 128, 1, 8),
     ]
 }
 
@@ -354,22 +342,16 @@ fn streamed_rows(gpu: bool) -> Vec<RowCut> {
 fn columns(gpu: bool, tiled: &[(usize, usize)]) -> Vec<ColumnCut> {
     const TILED_UP_TO: usize = 18_431;
     let limit = if gpu { TILED_UP_TO } else { usize::MAX };
-    let mut cuts: Vec<ColumnCut> = tiled
+    let tiled = tiled
         .iter()
-        .map(|&(up_to, width)| ColumnCut {
-            up_to: up_to.min(limit),
-            width,
-            rows_ahead: 0,
-        })
-        .collect();
-    if gpu {
-        cuts.push(ColumnCut {
-            up_to: usize::MAX,
-            width: 32,
-            rows_ahead: 32,
-        });
-    }
-    cuts
+        .map(|&(up_to, width)| (up_to.min(limit), width, 0));
+    let untiled = gpu.then_some((usize::MAX, 32, 32));
+    let cut = |(up_to, width, rows_ahead)| ColumnCut {
+        up_to,
+        width,
+        rows_ahead,
+    };
+    tiled.chain(untiled).map(cut).collect()
 }
 
 /// The first entry of a table that covers `size`.

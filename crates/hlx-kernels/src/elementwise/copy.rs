@@ -9,9 +9,9 @@
 
 use hlx_core::{Buffer, DType, Device};
 
-use super::frame::Elements;
+use super::frame::{copy_bits, copy_elements};
 use super::moves::Move;
-use crate::convert::{Form, convert_shader};
+use crate::convert::Form;
 use crate::element::compute_type;
 use crate::error::{KernelError, check_len, check_that};
 use crate::layout::{Layout, Operand, broadcast_shape};
@@ -28,19 +28,10 @@ pub fn copy_strided(device: &Device, x: Operand<'_>, out: &Buffer) -> Result<(),
     if out.is_empty() {
         return Ok(());
     }
-    if x.buffer.dtype() == out.dtype() {
-        let layout = Layout::contiguous(x.layout.shape())?;
-        let target = Operand {
-            buffer: out,
-            layout: &layout,
-        };
-        let moved = Move::new(NAME, x, target)?;
-        // The CPU writes elements of any size.
-        if moved.in_words() || device.is_cpu() {
-            return moved.launch(device, true);
-        }
+    match x.buffer.dtype() == out.dtype() {
+        true => copy_bits(device, x, out),
+        false => convert(device, x, out),
     }
-    convert(device, x, out)
 }
 
 /// Writes `x`, broadcast to the layout of `out`, to the places of that layout; other elements stay.
@@ -74,36 +65,16 @@ pub fn assign_strided(
     let converted = device.alloc_typed(out.buffer.dtype(), x.layout.n_elements())?;
     convert(device, x, &converted)?;
     let layout = Layout::contiguous(found)?;
-    let x = Operand {
-        buffer: &converted,
-        layout: &layout,
-    };
-    Move::new(NAME, x, out)?.launch(device, false)
+    Move::new(NAME, Operand::new(&converted, &layout), out)?.launch(device, false)
 }
 
-/// Through the frame, each element on its own.
 fn convert(device: &Device, x: Operand<'_>, out: &Buffer) -> Result<(), KernelError> {
     let (from, to) = (x.buffer.dtype(), out.dtype());
-    let same = from == to;
-    let floats = from.is_float() || to.is_float();
-    let kernel = Elements {
-        name: "copy_strided",
-        shader: &convert_shader::SHADER,
-        compute: match (same, floats) {
-            (true, _) => DType::U32,
-            (false, true) => DType::F32,
-            (false, false) => compute_type(from),
-        },
-        parameters: [0; 2],
-        operands: [("x", x)],
-        forms: [if same {
-            Form::raw(from)
-        } else {
-            Form::Of(from)
-        }],
-        out_form: if same { Form::raw(to) } else { Form::Of(to) },
+    let compute = match from.is_float() || to.is_float() {
+        true => DType::F32,
+        false => compute_type(from),
     };
-    kernel.launch(device, out, |[x], out| out.copy_from_slice(x))
+    copy_elements(device, x, out, compute, [from, to].map(Form::Of))
 }
 
 #[cfg(test)]

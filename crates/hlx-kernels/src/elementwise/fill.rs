@@ -19,13 +19,47 @@ const PIECE: usize = 1 << 12;
 pub(super) struct Indices {
     pub name: &'static str,
     pub shader: &'static Shader,
-    pub specialization: Vec<(u32, u32)>,
+    /// The shader's constant 0, if it has one.
+    pub variant: Option<u32>,
     pub compute: DType,
     pub form: Form,
     pub parameters: [u32; 6],
 }
 
 impl Indices {
+    /// A kernel of values of `compute`, which are converted to the type of `out`; parameters that lack are 0.
+    pub fn new(
+        name: &'static str,
+        shader: &'static Shader,
+        compute: DType,
+        out: &Buffer,
+        parameters: &[u32],
+    ) -> Self {
+        let mut all = [0; 6];
+        all[..parameters.len()].copy_from_slice(parameters);
+        Self {
+            name,
+            shader,
+            variant: None,
+            compute,
+            form: Form::Of(out.dtype()),
+            parameters: all,
+        }
+    }
+
+    /// A kernel of elements' bits.
+    fn of_bits(
+        name: &'static str,
+        shader: &'static Shader,
+        out: &Buffer,
+        parameters: &[u32],
+    ) -> Self {
+        Self {
+            form: Form::raw(out.dtype()),
+            ..Self::new(name, shader, DType::U32, out, parameters)
+        }
+    }
+
     /// Launches the kernel; `chunk` computes the elements from an index on, a multiple of
     /// 64, as words of the compute type.
     ///
@@ -47,8 +81,8 @@ impl Indices {
             let window = out.slice(first, count)?;
             let mut push = vec![count as u32, first as u32];
             push.extend(self.parameters);
-            let mut specialization = self.specialization.clone();
-            specialization.extend([(992, compute.id()), (980, form.id())]);
+            let mut specialization = vec![(992, compute.id()), (980, form.id())];
+            specialization.extend(self.variant.map(|variant| (0, variant)));
             let kernel = Kernel::new(self.name, self.shader)
                 .constants(&specialization)
                 .writes([&window]);
@@ -87,14 +121,7 @@ fn run(
 /// functions here.
 pub fn fill(device: &Device, value: f64, out: &Buffer) -> Result<(), KernelError> {
     let bits = bits_of(out.dtype(), value);
-    let kernel = Indices {
-        name: "fill",
-        shader: &ramp::SHADER,
-        specialization: Vec::new(),
-        compute: DType::U32,
-        form: Form::raw(out.dtype()),
-        parameters: [bits, 0, 0, 0, 0, 0],
-    };
+    let kernel = Indices::of_bits("fill", &ramp::SHADER, out, &[bits]);
     kernel.launch(device, out, move |_, out| out.fill(bits))
 }
 
@@ -110,14 +137,7 @@ pub fn arange(device: &Device, start: f64, step: f64, out: &Buffer) -> Result<()
         _ => value as i64 as u32,
     };
     let (start, step) = (word(start), word(step));
-    let kernel = Indices {
-        name: "arange",
-        shader: &ramp::SHADER,
-        specialization: Vec::new(),
-        compute,
-        form: Form::Of(out.dtype()),
-        parameters: [start, step, 0, 0, 0, 0],
-    };
+    let kernel = Indices::new("arange", &ramp::SHADER, compute, out, &[start, step]);
     kernel.launch(device, out, move |first, out| match compute {
         DType::F32 => ramp(f32::from_bits(start), f32::from_bits(step), first, out),
         _ => {
@@ -159,14 +179,8 @@ pub fn linspace(device: &Device, start: f32, end: f32, out: &Buffer) -> Result<(
     });
     // The only element is counted from the end.
     let end = if last == 0 { start } else { end };
-    let kernel = Indices {
-        name: NAME,
-        shader: &linspace::SHADER,
-        specialization: Vec::new(),
-        compute: DType::F32,
-        form: Form::Of(dtype),
-        parameters: [start.to_bits(), end.to_bits(), step.to_bits(), last, 0, 0],
-    };
+    let parameters = [start.to_bits(), end.to_bits(), step.to_bits(), last];
+    let kernel = Indices::new(NAME, &linspace::SHADER, DType::F32, out, &parameters);
     kernel.launch(device, out, move |first, out| {
         spaced([start, end, step], last, first, out)
     })
@@ -224,14 +238,8 @@ pub fn band(device: &Device, band: Band, out: &Buffer) -> Result<(), KernelError
     let high = band.high.map_or(i32::MAX, diagonal);
     let (rows, columns) = (rows as u32, columns as u32);
     let [one, zero] = [1.0, 0.0].map(|value| bits_of(out.dtype(), value));
-    let kernel = Indices {
-        name: NAME,
-        shader: &band::SHADER,
-        specialization: Vec::new(),
-        compute: DType::U32,
-        form: Form::raw(out.dtype()),
-        parameters: [rows, columns, low as u32, high as u32, one, zero],
-    };
+    let parameters = [rows, columns, low as u32, high as u32, one, zero];
+    let kernel = Indices::of_bits(NAME, &band::SHADER, out, &parameters);
     kernel.launch(device, out, move |first, out| {
         let (mut row, mut column) = (first / columns % rows, first % columns);
         for out in out {

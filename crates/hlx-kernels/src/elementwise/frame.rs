@@ -8,13 +8,13 @@ use std::sync::Arc;
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, DType, Device, Shader};
 
-use super::copy::copy_strided;
+use super::moves::Move;
 use super::strided::joint;
 use crate::KernelError;
 use crate::chain::{Cut, Formula, Step, StepOperand};
-use crate::convert::{Form, Places, decode, gather, store};
+use crate::convert::{Form, Places, convert_shader, decode, gather, store};
 use crate::kernel::Kernel;
-use crate::layout::{Layout, Operand, Walk};
+use crate::layout::{Layout, Operand, Walk, is_row_major};
 use crate::map::{CHUNK, GROUP_THREADS, windows};
 use crate::parallel::{self, write};
 use crate::tuning::KernelTuning;
@@ -99,14 +99,10 @@ impl<const N: usize> Elements<'_, N> {
     ) -> Result<(), KernelError> {
         let (name, operand) = self.operands[k];
         let copy = device.alloc_typed(operand.buffer.dtype(), operand.layout.n_elements())?;
-        copy_strided(device, operand, &copy)?;
+        copy_bits(device, operand, &copy)?;
         let layout = Layout::contiguous(operand.layout.shape())?;
         let mut operands = self.operands;
-        let dense = Operand {
-            buffer: &copy,
-            layout: &layout,
-        };
-        operands[k] = (name, dense);
+        operands[k] = (name, Operand::new(&copy, &layout));
         let kernel = Elements { operands, ..*self };
         kernel.launch(device, out, chunk)
     }
@@ -132,7 +128,10 @@ impl<const N: usize> Elements<'_, N> {
         push.extend(axes.push(dimensions));
         let constants = self.specialization(device, &axes, out.len(), vectors);
         let task = Arc::new(Task {
-            dense: std::array::from_fn(|k| is_dense(&axes, k)),
+            dense: axes
+                .strides
+                .each_ref()
+                .map(|strides| is_row_major(&axes.shape, strides)),
             axes,
             forms: self.forms,
             out_form: self.out_form,
@@ -205,11 +204,43 @@ impl<const N: usize> Elements<'_, N> {
     }
 }
 
-/// Whether an operand's elements lie one behind the other, whatever the others do.
-fn is_dense<const N: usize>(axes: &Walk<N>, k: usize) -> bool {
-    let dense = crate::layout::row_major(&axes.shape);
-    let mut dimensions = axes.shape.iter().zip(axes.strides[k].iter().zip(&dense));
-    dimensions.all(|(&extent, (found, expected))| extent == 1 || found == expected)
+/// Writes the elements of `x` in row-major order to `out`, which has their type.
+///
+/// # Errors
+/// As [`Elements::launch`].
+pub(super) fn copy_bits(device: &Device, x: Operand<'_>, out: &Buffer) -> Result<(), KernelError> {
+    const NAME: &str = "copy_strided";
+    let layout = Layout::contiguous(x.layout.shape())?;
+    let moved = Move::new(NAME, x, Operand::new(out, &layout))?;
+    // The CPU writes elements of any size.
+    if moved.in_words() || device.is_cpu() {
+        return moved.launch(device, true);
+    }
+    let form = Form::raw(out.dtype());
+    copy_elements(device, x, out, DType::U32, [form, form])
+}
+
+/// Copies through the frame, each element on its own, as values of `compute` in these forms.
+///
+/// # Errors
+/// As [`Elements::launch`].
+pub(super) fn copy_elements(
+    device: &Device,
+    x: Operand<'_>,
+    out: &Buffer,
+    compute: DType,
+    [form, out_form]: [Form; 2],
+) -> Result<(), KernelError> {
+    let kernel = Elements {
+        name: "copy_strided",
+        shader: &convert_shader::SHADER,
+        compute,
+        parameters: [0; 2],
+        operands: [("x", x)],
+        forms: [form],
+        out_form,
+    };
+    kernel.launch(device, out, |[x], out| out.copy_from_slice(x))
 }
 
 impl<const N: usize> Task<N> {

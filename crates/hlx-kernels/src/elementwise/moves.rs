@@ -6,10 +6,12 @@
 
 mod cpu;
 
+use std::cmp::Reverse;
+
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Buffer, DType, Device};
 
-use self::cpu::assign;
+use self::cpu::{TILE, assign};
 use super::strided::VECTOR;
 use crate::error::{KernelError, check_that};
 use crate::kernel::Kernel;
@@ -18,28 +20,17 @@ use crate::map::{GROUP_THREADS, windows};
 
 shader!(copy::{assign, assign_narrow, tiles});
 
-/// Rows and columns of the tile that a workgroup turns, and rows of a strip on the CPU.
-pub(super) const TILE: usize = 32;
-
 /// Words from which on a kernel copies faster than the queue does.
 pub(super) const LONG: usize = 1 << 20;
-
-/// One dimension: its extent, and the steps of the source and of the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Dimension {
-    pub extent: usize,
-    pub x: isize,
-    pub y: usize,
-}
 
 /// Elements of `x` to be written to places of `y`.
 #[derive(Clone, Debug)]
 pub(super) struct Move {
     name: &'static str,
-    /// Outermost first by the target's strides.
-    dimensions: Vec<Dimension>,
-    x: (Buffer, usize),
-    y: (Buffer, usize),
+    /// Over both, outermost first by the target's strides, which are positive.
+    walk: Walk<2>,
+    x: Buffer,
+    y: Buffer,
 }
 
 impl Move {
@@ -48,12 +39,12 @@ impl Move {
     /// # Errors
     /// [`KernelError::Argument`] if elements of `y` overlap.
     pub fn new(name: &'static str, x: Operand<'_>, y: Operand<'_>) -> Result<Self, KernelError> {
-        let argument = |reason: String| KernelError::Argument {
-            operation: name,
-            reason,
-        };
-        let expanded = x.layout.expand(y.layout.shape()).map_err(argument)?;
-        for (argument, buffer, layout) in [("x", x.buffer, x.layout), ("out", y.buffer, y.layout)] {
+        let argument = KernelError::argument(name);
+        let mut layouts = [
+            x.layout.expand(y.layout.shape()).map_err(argument)?,
+            y.layout.clone(),
+        ];
+        for (argument, Operand { buffer, layout }) in [("x", x), ("out", y)] {
             let (end, len) = (layout.span().1, buffer.len());
             check_that(name, end <= len, || {
                 format!(
@@ -62,68 +53,76 @@ impl Move {
                 )
             })?;
         }
-        let axes = Walk::along([&expanded, y.layout]);
-        let [mut x_offset, mut y_offset] = axes.offsets;
-        let mut dimensions = Vec::with_capacity(axes.shape.len());
-        for (d, &extent) in axes.shape.iter().enumerate() {
-            let (mut from, to) = (axes.strides[0][d], axes.strides[1][d]);
-            if to < 0 {
-                let last = extent as isize - 1;
-                x_offset = x_offset.wrapping_add_signed(last * from);
-                y_offset = y_offset.wrapping_add_signed(last * to);
-                from = -from;
+        for (axis, _) in y
+            .layout
+            .strides()
+            .iter()
+            .enumerate()
+            .filter(|(_, stride)| **stride < 0)
+        {
+            for layout in &mut layouts {
+                *layout = layout.flip(axis).map_err(argument)?;
             }
-            dimensions.push(Dimension {
-                extent,
-                x: from,
-                y: to.unsigned_abs(),
-            });
         }
-        dimensions.sort_by_key(|dimension| std::cmp::Reverse(dimension.y));
-        check_that(name, nested(&dimensions), || {
-            format!("out is {}, expected elements that do not overlap", y.layout)
-        })?;
+        let mut order: Vec<usize> = (0..y.layout.rank()).collect();
+        order.sort_by_key(|&axis| Reverse(layouts[1].strides()[axis]));
+        for layout in &mut layouts {
+            *layout = layout.permute(&order).map_err(argument)?;
+        }
         let moved = Self {
             name,
-            dimensions: joined(&dimensions),
-            x: (x.buffer.clone(), x_offset),
-            y: (y.buffer.clone(), y_offset),
+            walk: Walk::along(layouts.each_ref()),
+            x: x.buffer.clone(),
+            y: y.buffer.clone(),
         };
+        check_that(name, moved.is_nested(), || {
+            format!("out is {}, expected elements that do not overlap", y.layout)
+        })?;
         moved.into_words()
+    }
+
+    /// Whether each stride of the target is longer than all that lies within.
+    fn is_nested(&self) -> bool {
+        let mut reach = 0;
+        let mut dimensions = self.walk.shape.iter().zip(&self.walk.strides[1]).rev();
+        dimensions.all(|(&extent, &stride)| {
+            let longer = stride > reach || extent == 1;
+            reach += (extent as isize - 1) * stride;
+            longer
+        })
     }
 
     /// Whether the elements are words.
     pub fn in_words(&self) -> bool {
-        self.x.0.dtype().size() == 4
+        self.x.dtype().size() == 4
     }
 
     /// Takes elements of a narrow type as words, where every row is whole words on both sides.
     fn into_words(mut self) -> Result<Self, KernelError> {
-        let per_word = self.x.0.dtype().per_word();
-        let inner = self.dimensions.last().copied();
-        let rows = inner.is_some_and(|inner| {
-            inner.x == 1 && inner.y == 1 && inner.extent.is_multiple_of(per_word)
-        });
-        let outer = &self.dimensions[..self.dimensions.len() - 1];
-        let aligned = outer
+        let (per_word, walk) = (self.x.dtype().per_word(), &mut self.walk);
+        let inner = walk.shape.len() - 1;
+        let whole = |stride: &isize| stride % per_word as isize == 0;
+        let rows = walk.steps() == [1, 1] && walk.shape[inner].is_multiple_of(per_word);
+        let aligned = walk
+            .strides
             .iter()
-            .all(|outer| outer.x % per_word as isize == 0 && outer.y.is_multiple_of(per_word));
-        let starts = self.x.1.is_multiple_of(per_word) && self.y.1.is_multiple_of(per_word);
+            .all(|strides| strides[..inner].iter().all(whole));
+        let starts = walk
+            .offsets
+            .iter()
+            .all(|offset| offset.is_multiple_of(per_word));
         if per_word == 1 || !(rows && aligned && starts) {
             return Ok(self);
         }
-        for (buffer, offset) in [&mut self.x, &mut self.y] {
-            *buffer = buffer.view_as(DType::U32, buffer.words())?;
+        walk.shape[inner] /= per_word;
+        for (offset, strides) in walk.offsets.iter_mut().zip(&mut walk.strides) {
             *offset /= per_word;
+            strides[..inner]
+                .iter_mut()
+                .for_each(|stride| *stride /= per_word as isize);
         }
-        let last = self.dimensions.len() - 1;
-        for (d, dimension) in self.dimensions.iter_mut().enumerate() {
-            if d == last {
-                dimension.extent /= per_word;
-            } else {
-                dimension.x /= per_word as isize;
-                dimension.y /= per_word;
-            }
+        for buffer in [&mut self.x, &mut self.y] {
+            *buffer = buffer.view_as(DType::U32, buffer.words())?;
         }
         Ok(self)
     }
@@ -133,44 +132,37 @@ impl Move {
     /// # Errors
     /// As [`super::assign_strided`].
     pub fn launch(self, device: &Device, fresh: bool) -> Result<(), KernelError> {
-        if let ([Dimension { extent, x: 1, y: 1 }], true) = (&self.dimensions[..], self.in_words())
-            && (device.is_cpu() || *extent < LONG)
+        let (count, one_run) = (self.walk.count(), self.walk.shape.len() == 1);
+        if one_run
+            && self.walk.steps() == [1, 1]
+            && self.in_words()
+            && (device.is_cpu() || count < LONG)
         {
-            let source = self.x.0.slice(self.x.1, *extent)?;
-            let target = self.y.0.slice(self.y.1, *extent)?;
+            let [from, to] = self.walk.offsets;
+            let (source, target) = (self.x.slice(from, count)?, self.y.slice(to, count)?);
             return Ok(device.copy(&source, &target)?);
         }
-        let axes = self.axes();
-        if axes.shape.len() > 1 || device.is_cpu() {
-            return self.window(device, axes, fresh);
+        if !one_run || device.is_cpu() {
+            return self.window(device, self.walk.clone(), fresh);
         }
-        let per_word = self.x.0.dtype().per_word();
-        let limit = axes.most_elements([per_word; 2], per_word, device.max_binding_words());
-        for (start, count) in windows(axes.count(), 4 * ALIGNMENT_WORDS, limit) {
-            self.window(device, axes.cut(start, count), fresh)?;
+        let per_word = self.x.dtype().per_word();
+        let most = device.max_binding_words();
+        let limit = self.walk.most_elements([per_word; 2], per_word, most);
+        for (start, count) in windows(count, 4 * ALIGNMENT_WORDS, limit) {
+            self.window(device, self.walk.cut(start, count), fresh)?;
         }
         Ok(())
     }
 
-    fn axes(&self) -> Walk<2> {
-        let of = |stride: fn(&Dimension) -> isize| self.dimensions.iter().map(stride).collect();
-        Walk {
-            shape: self.dimensions.iter().map(|d| d.extent).collect(),
-            strides: [of(|d| d.x), of(|d| d.y as isize)],
-            offsets: [self.x.1, self.y.1],
-        }
-    }
-
     /// One launch, over operands that can be bound.
-    fn window(&self, device: &Device, mut axes: Walk<2>, fresh: bool) -> Result<(), KernelError> {
-        let x = axes.window(device, self.name, ("x", 0), &self.x.0)?;
-        let y = axes.window(device, self.name, ("out", 1), &self.y.0)?;
+    fn window(&self, device: &Device, mut walk: Walk<2>, fresh: bool) -> Result<(), KernelError> {
+        let x = walk.window(device, self.name, ("x", 0), &self.x)?;
+        let y = walk.window(device, self.name, ("out", 1), &self.y)?;
         check_that(self.name, !x.overlaps(&y), || {
             "x shares memory with out, expected two buffers".to_owned()
         })?;
-        let cut = Cut::of(&axes, y.words(), y.dtype());
-        let dimensions = dimensions_of(&axes);
-        let ([from, to], size) = (axes.offsets, y.dtype().size());
+        let cut = Cut::of(&walk, y.words(), y.dtype());
+        let size = y.dtype().size();
         let kernel = Kernel::new(self.name, cut.shader)
             .constants(&cut.specialization)
             .reads([&x])
@@ -179,66 +171,13 @@ impl Move {
             if let (true, Some(last)) = (fresh, y.last_mut()) {
                 *last = 0.0; // Its spare bytes.
             }
-            let (x, y) = (cast_slice::<f32, u8>(x), cast_slice_mut::<f32, u8>(y));
             match size {
-                4 => assign(
-                    cast_slice::<u8, u32>(x),
-                    from,
-                    &mut cast_slice_mut::<u8, u32>(y)[to..],
-                    &dimensions,
-                ),
-                2 => assign(
-                    cast_slice::<u8, u16>(x),
-                    from,
-                    &mut cast_slice_mut::<u8, u16>(y)[to..],
-                    &dimensions,
-                ),
-                _ => assign(x, from, &mut y[to..], &dimensions),
+                4 => assign::<u32>(cast_slice(x), cast_slice_mut(y), &walk),
+                2 => assign::<u16>(cast_slice(x), cast_slice_mut(y), &walk),
+                _ => assign::<u8>(cast_slice(x), cast_slice_mut(y), &walk),
             }
-        })?;
-        Ok(())
+        })
     }
-}
-
-/// Whether each stride is longer than all that lies within.
-fn nested(dimensions: &[Dimension]) -> bool {
-    let mut reach = 0;
-    dimensions.iter().rev().all(|dimension| {
-        let longer = dimension.y > reach || dimension.extent == 1;
-        reach += (dimension.extent - 1) * dimension.y;
-        longer
-    })
-}
-
-/// Joins neighbours that both sides step through as one.
-fn joined(dimensions: &[Dimension]) -> Vec<Dimension> {
-    let mut joined: Vec<Dimension> = Vec::with_capacity(dimensions.len());
-    for dimension in dimensions {
-        let extent = dimension.extent as isize;
-        match joined.last_mut() {
-            Some(outer)
-                if outer.x == dimension.x * extent && outer.y == dimension.y * dimension.extent =>
-            {
-                *outer = Dimension {
-                    extent: outer.extent * dimension.extent,
-                    ..*dimension
-                };
-            }
-            _ => joined.push(*dimension),
-        }
-    }
-    joined
-}
-
-fn dimensions_of(axes: &Walk<2>) -> Vec<Dimension> {
-    let strides = axes.strides[0].iter().zip(&axes.strides[1]);
-    let dimensions = axes.shape.iter().zip(strides);
-    let dimension = |(&extent, (&x, &y)): (&usize, (&isize, &isize))| Dimension {
-        extent,
-        x,
-        y: y.unsigned_abs(),
-    };
-    dimensions.map(dimension).collect()
 }
 
 /// The shader of a move with its arguments.
@@ -275,11 +214,11 @@ impl Cut {
     }
 
     fn narrow(axes: &Walk<2>, words: usize, dtype: DType) -> Self {
-        let mut push = vec![words as u32, axes.offsets[0] as u32, axes.offsets[1] as u32];
-        push.extend(padded::<8>(axes.shape.iter().map(|&extent| extent as u32)));
-        for strides in &axes.strides {
-            push.extend(padded::<8>(strides.iter().map(|&stride| stride as u32)));
-        }
+        let (extents, strides) = axes.words::<8>();
+        let mut push = vec![words as u32];
+        push.extend(axes.offsets.map(|offset| offset as u32));
+        push.extend(extents);
+        push.extend(strides.as_flattened());
         Self {
             shader: &assign_narrow::SHADER,
             specialization: vec![
@@ -295,29 +234,28 @@ impl Cut {
     fn tiles(axes: &Walk<2>, a: usize) -> Self {
         let b = axes.shape.len() - 1;
         let batch: Vec<usize> = (0..b).rev().filter(|&d| d != a).collect();
+        let batch = Walk {
+            shape: batch.iter().map(|&d| axes.shape[d]).collect(),
+            strides: axes
+                .strides
+                .each_ref()
+                .map(|all| batch.iter().map(|&d| all[d]).collect()),
+            offsets: axes.offsets,
+        };
         let [a_extent, b_extent] = [axes.shape[a], axes.shape[b]];
-        let batches: usize = batch.iter().map(|&d| axes.shape[d]).product();
+        let batches = batch.count();
         let groups = a_extent.div_ceil(TILE) * b_extent.div_ceil(TILE) * batches;
         let mut push = vec![groups as u32, a_extent as u32, b_extent as u32];
         push.extend(axes.offsets.map(|offset| offset as u32));
         push.extend([axes.strides[0][b] as u32, axes.strides[1][a] as u32]);
-        push.extend(padded::<6>(batch.iter().map(|&d| axes.shape[d] as u32)));
-        for strides in &axes.strides {
-            push.extend(padded::<6>(batch.iter().map(|&d| strides[d] as u32)));
-        }
+        let (extents, strides) = batch.words::<6>();
+        push.extend(extents);
+        push.extend(strides.as_flattened());
         Self {
             shader: &tiles::SHADER,
-            specialization: vec![(990, batch.len() as u32)],
+            specialization: vec![(990, batch.shape.len() as u32)],
             push,
             groups,
         }
     }
-}
-
-fn padded<const LEN: usize>(values: impl Iterator<Item = u32>) -> [u32; LEN] {
-    let mut padded = [0; LEN];
-    for (slot, value) in padded.iter_mut().zip(values) {
-        *slot = value;
-    }
-    padded
 }

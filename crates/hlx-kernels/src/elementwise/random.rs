@@ -14,10 +14,11 @@ use hlx_core::arith::{FloatOps, philox4x32, uniform};
 use hlx_core::{Buffer, DType, Device};
 
 use super::fill::Indices;
-use crate::convert::Form;
 use crate::error::{KernelError, check_that};
 
 shader!(random_shader, fill::random);
+
+const NAME: &str = "fill_random";
 
 /// What elements are drawn from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,12 +75,8 @@ pub fn fill_random(
     out: &Buffer,
 ) -> Result<(), KernelError> {
     check(distribution)?;
-    let Draw {
-        seed,
-        stream,
-        purpose,
-    } = draw;
-    let key = [seed as u32, (seed >> 32) as u32];
+    let (stream, purpose) = (draw.stream, draw.purpose);
+    let key = [draw.seed as u32, (draw.seed >> 32) as u32];
     let (id, [a, b]) = words(distribution);
     let compute = match distribution {
         Distribution::Integers { low, .. } if low < 0 => DType::I32,
@@ -88,16 +85,13 @@ pub fn fill_random(
     };
     let dtype = out.dtype();
     let fits = compute == DType::F32 || !dtype.is_float();
-    check_that("fill_random", fits, || {
+    check_that(NAME, fits, || {
         format!("out is {dtype}, expected an integer type or bool for integers")
     })?;
+    let parameters = [key[0], key[1], stream, purpose, a, b];
     let kernel = Indices {
-        name: "fill_random",
-        shader: &random_shader::SHADER,
-        specialization: vec![(0, id)],
-        compute,
-        form: Form::Of(dtype),
-        parameters: [key[0], key[1], stream, purpose, a, b],
+        variant: Some(id),
+        ..Indices::new(NAME, &random_shader::SHADER, compute, out, &parameters)
     };
     kernel.launch(device, out, move |first, out| {
         draw_chunk(distribution, key, [stream, purpose], first / 4, out);
@@ -126,7 +120,7 @@ fn check(distribution: Distribution) -> Result<(), KernelError> {
             format!("p is {p}, expected a probability from 0 to 1"),
         ),
     };
-    check_that("fill_random", holds, || reason)
+    check_that(NAME, holds, || reason)
 }
 
 /// A distribution's id and parameters in the shader, to which a range of 2^32 values is 0.

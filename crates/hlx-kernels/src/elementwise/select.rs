@@ -93,10 +93,7 @@ fn select_copies(
         copies.push(copy);
     }
     let dense = Layout::contiguous(&[out.len()])?;
-    let of = |k: usize| Operand {
-        buffer: &copies[k],
-        layout: &dense,
-    };
+    let of = |k: usize| Operand::new(&copies[k], &dense);
     select(device, of(0), of(1), of(2), out)
 }
 

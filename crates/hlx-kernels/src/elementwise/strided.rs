@@ -3,7 +3,7 @@
 
 use hlx_core::{ALIGNMENT_WORDS, Buffer, Device};
 
-use crate::error::{KernelError, check_that};
+use crate::error::{KernelError, check_len, check_that};
 use crate::layout::{Layout, Operand, Walk, broadcast_shape};
 
 impl<const N: usize> Walk<N> {
@@ -145,17 +145,13 @@ pub(super) fn joint<const N: usize>(
     out: &Buffer,
 ) -> Result<[Layout; N], KernelError> {
     let shapes = operands.map(|(_, operand)| operand.layout.shape());
-    let refused = || KernelError::Argument {
-        operation,
-        reason: format!("shapes {shapes:?} do not broadcast"),
-    };
+    let refused =
+        || KernelError::argument(operation)(format!("shapes {shapes:?} do not broadcast"));
     let shape = broadcast_shape(&shapes).ok_or_else(refused)?;
     let expanded = operands.map(|(_, operand)| operand.layout.expand(&shape));
-    let mut layouts = Vec::with_capacity(N);
-    for layout in expanded {
-        layouts.push(layout.map_err(|_| refused())?);
-    }
-    crate::error::check_len(operation, "out", out, shape.as_slice())?;
+    let layouts: Result<Vec<_>, String> = expanded.into_iter().collect();
+    let layouts = layouts.map_err(|_| refused())?;
+    check_len(operation, "out", out, shape.as_slice())?;
     layouts.try_into().map_err(|_| refused())
 }
 

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, DType, Device};
 
+use super::NO_BAD_INDEX;
 use super::chains::{Chains, sum_of};
-use super::{NO_BAD_INDEX, argument_of};
 use crate::error::KernelError;
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
@@ -57,15 +57,15 @@ impl Lines {
         source: &Layout,
         float: bool,
     ) -> Result<Self, KernelError> {
-        let error = argument_of("scatter_add");
+        let error = KernelError::argument("scatter_add");
         let target = Layout::contiguous(shape)?;
         let mut part = target.clone();
         for (other, &extent) in index.shape().iter().enumerate() {
             if other != axis {
-                part = part.slice(other, (0, extent, 1)).map_err(&error)?;
+                part = part.slice(other, (0, extent, 1)).map_err(error)?;
             }
         }
-        let first = |layout: &Layout| layout.select(axis, 0).map_err(&error);
+        let first = |layout: &Layout| layout.select(axis, 0).map_err(error);
         let (target_line, index_line, source_line) = (first(&part)?, first(index)?, first(source)?);
         Ok(Self {
             lines: index_line.n_elements(),

@@ -14,7 +14,7 @@ use hlx_core::{Binding, Buffer, DType, Device};
 
 use super::add_lines::Lines;
 use super::chains::{self, Addition};
-use super::{Picks, argument_of, check_index, cpu};
+use super::{Picks, check_index, cpu};
 use crate::error::{KernelError, check_len, check_that};
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
@@ -54,10 +54,7 @@ pub fn scatter(
     device.fill(&winners, 0)?;
     choose(device, NAME, picks, index, flag, (&winners, true))?;
 
-    let source = Operand {
-        buffer: source.buffer,
-        layout: &source_layout,
-    };
+    let source = Operand::new(source.buffer, &source_layout);
     let (source_part, start) = part(source)?;
     check_fits(NAME, "source", device, &source_part)?;
     check_fits(NAME, "target", device, target)?;
@@ -106,10 +103,7 @@ pub fn scatter_add(
         return Ok(());
     }
     let float = target.dtype().is_float();
-    let source = Operand {
-        buffer: source.buffer,
-        layout: &source_layout,
-    };
+    let source = Operand::new(source.buffer, &source_layout);
     let lines = Lines::of((shape, axis), index.layout, &source_layout, float)?;
     if lines.suit(device, target) {
         return lines.launch(device, target, index, source, flag);
@@ -164,7 +158,10 @@ pub fn index_add(
         return Ok(());
     }
     let picks = picks_of(NAME, &line, 0, index.layout)?;
-    let slice = source.layout.select(axis, 0).map_err(argument_of(NAME))?;
+    let slice = source
+        .layout
+        .select(axis, 0)
+        .map_err(KernelError::argument(NAME))?;
     let addition = Addition {
         count: m,
         lines: slice.n_elements(),
@@ -201,7 +198,7 @@ fn check(
     for (axis, &extent) in expected.iter().enumerate() {
         layout = layout
             .slice(axis, (0, extent, 1))
-            .map_err(argument_of(name))?;
+            .map_err(KernelError::argument(name))?;
     }
     Ok(layout)
 }
@@ -230,7 +227,7 @@ fn picks_of(
     axis: usize,
     index: &Layout,
 ) -> Result<Picks, KernelError> {
-    Picks::of(x, axis, index, [0, 0]).map_err(argument_of(name))
+    Picks::of(x, axis, index, [0, 0]).map_err(KernelError::argument(name))
 }
 
 /// Writes each index's place to `targets`, or each place's last index with `winners`.

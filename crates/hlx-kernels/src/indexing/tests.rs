@@ -43,14 +43,8 @@ fn gathering_picks_by_index_along_any_axis() {
             let out = memory.output(device, index.len())?;
             let flag = memory.input_u32(device, &[NO_BAD_INDEX])?;
             let flag_word = flag.view_as(DType::U32, 1)?;
-            let x = Operand {
-                buffer: x,
-                layout: &layout,
-            };
-            let index = Operand {
-                buffer: &places,
-                layout: &of_index,
-            };
+            let x = Operand::new(x, &layout);
+            let index = Operand::new(&places, &of_index);
             gather(device, x, axis, index, &out, Some(&flag_word))?;
             Ok(vec![out, flag])
         });
@@ -79,14 +73,8 @@ fn indices_out_of_range_read_as_zero_and_set_the_flag() {
         let (out, unflagged) = (memory.output(device, 8)?, memory.output(device, 8)?);
         let flag = memory.input_u32(device, &[NO_BAD_INDEX])?;
         let flag_word = flag.view_as(DType::U32, 1)?;
-        let x = Operand {
-            buffer: x,
-            layout: &layout,
-        };
-        let index = Operand {
-            buffer: &places,
-            layout: &of_index,
-        };
+        let x = Operand::new(x, &layout);
+        let index = Operand::new(&places, &of_index);
         gather(device, x, 0, index, &out, Some(&flag_word))?;
         gather(device, x, 0, index, &unflagged, None)?;
         Ok(vec![out, unflagged, flag])
@@ -120,10 +108,7 @@ fn index_select_copies_rows_of_whole_vectors() {
                 layout: &x_layout,
             };
             let line = Layout::contiguous(&[index.len()])?;
-            let index = Operand {
-                buffer: &places,
-                layout: &line,
-            };
+            let index = Operand::new(&places, &line);
             index_select(device, x, 0, index, &out, Some(&flag_word))?;
             Ok(vec![out, flag])
         });
@@ -166,10 +151,7 @@ fn index_select_takes_slices_of_every_type_in_any_layout() {
                     buffer,
                     layout: &layout,
                 };
-                let index = Operand {
-                    buffer: &places,
-                    layout: &line,
-                };
+                let index = Operand::new(&places, &line);
                 index_select(device, x, axis, index, &out, None)?;
                 Ok(vec![words])
             });
@@ -197,14 +179,8 @@ fn wrong_arguments_are_named() {
     let x = device.alloc(6).expect("memory");
     let layout = Layout::contiguous(&[2, 3]).expect("a shape");
     let places = device.alloc_typed(DType::U32, 6).expect("memory");
-    let operand = Operand {
-        buffer: &x,
-        layout: &layout,
-    };
-    let index = Operand {
-        buffer: &places,
-        layout: &layout,
-    };
+    let operand = Operand::new(&x, &layout);
+    let index = Operand::new(&places, &layout);
     let error = gather(&device, operand, 2, index, &x, None).expect_err("an axis");
     assert_eq!(
         error.to_string(),
@@ -216,10 +192,7 @@ fn wrong_arguments_are_named() {
         "gather: index has dtype f32, expected u32 or i32"
     );
     let wide = Layout::contiguous(&[3, 2]).expect("a shape");
-    let index = Operand {
-        buffer: &places,
-        layout: &wide,
-    };
+    let index = Operand::new(&places, &wide);
     let error = gather(&device, operand, 1, index, &x, None).expect_err("a shape");
     assert_eq!(
         error.to_string(),

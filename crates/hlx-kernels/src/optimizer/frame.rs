@@ -53,14 +53,28 @@ impl<'a> Update<'a> {
 }
 
 /// A step's name and shader.
+#[derive(Clone, Copy)]
 pub(super) struct Step {
-    pub name: &'static str,
-    pub shader: &'static Shader,
-    /// The shader's constant 0.
-    pub variant: Option<u32>,
+    name: &'static str,
+    shader: &'static Shader,
+    variant: Option<u32>,
 }
 
 impl Step {
+    pub fn new(name: &'static str, shader: &'static Shader) -> Self {
+        Self {
+            name,
+            shader,
+            variant: None,
+        }
+    }
+
+    /// Sets the shader's constant 0.
+    pub fn variant(self, chosen: bool) -> Self {
+        let variant = Some(u32::from(chosen));
+        Self { variant, ..self }
+    }
+
     /// Launches the step; `written` are the parameters and the state's buffers, and `chunk` computes
     /// elements of one group on the CPU.
     ///

@@ -67,21 +67,13 @@ pub fn muon_step(
         return Ok(());
     }
     let direction = device.alloc_shape(&[rows, cols])?;
-    let step = Step {
-        name: "muon_direction",
-        shader: &muon_direction::SHADER,
-        variant: Some(u32::from(nesterov)),
-    };
+    let step = Step::new("muon_direction", &muon_direction::SHADER).variant(nesterov);
     let written = [("direction", &direction), ("momentum", momentum)];
     step.launch(device, update, written, move |n, grads, [out, momentum]| {
         muon_direction_chunk(n, nesterov, grads, out, momentum);
     })?;
     let orthogonal = orthogonalize(device, &direction, [rows, cols], iteration)?;
-    let apply = Step {
-        name: "muon_apply",
-        shader: &muon_apply::SHADER,
-        variant: None,
-    };
+    let apply = Step::new("muon_apply", &muon_apply::SHADER);
     let along = Update {
         grads: &orthogonal,
         ..*update
@@ -141,23 +133,11 @@ fn normalize(device: &Device, x: &Buffer, epsilon: f32, out: &Buffer) -> Result<
     let (norm, divisor) = (device.alloc(1)?, device.alloc(1)?);
     global_norm(device, x, &norm)?;
     let one = Layout::contiguous(&[1])?;
-    let of_norm = Operand {
-        buffer: &norm,
-        layout: &one,
-    };
+    let of_norm = Operand::new(&norm, &one);
     let bounds = [epsilon, f32::INFINITY];
     unary(device, Unary::Clamp, DType::F32, of_norm, bounds, &divisor)?;
     let all = Layout::contiguous(&[x.len()])?;
-    let (x, divisor) = (
-        Operand {
-            buffer: x,
-            layout: &all,
-        },
-        Operand {
-            buffer: &divisor,
-            layout: &one,
-        },
-    );
+    let (x, divisor) = (Operand::new(x, &all), Operand::new(&divisor, &one));
     binary(device, Binary::Div, DType::F32, x, divisor, out)
 }
 

@@ -431,10 +431,7 @@ fn results_of_no_terms_are_the_identity_or_one_clear_error() {
         }
         // No results: nothing to do, and no error.
         let none = device.alloc_typed(DType::U32, 0)?;
-        let operand = Operand {
-            buffer: &x,
-            layout: &layout,
-        };
+        let operand = Operand::new(&x, &layout);
         reduce(device, Reduction::ArgMax, operand, &[0], &none)?;
         Ok(outputs)
     });
@@ -450,10 +447,7 @@ fn results_of_no_terms_are_the_identity_or_one_clear_error() {
         device.alloc(5).expect("memory"),
     );
     let layout = Layout::contiguous(&[5, 0]).expect("a shape");
-    let operand = Operand {
-        buffer: &x,
-        layout: &layout,
-    };
+    let operand = Operand::new(&x, &layout);
     let message = |reduction, axes: &[usize], out: &Buffer| {
         let error = reduce(&device, reduction, operand, axes, out);
         error.expect_err("a wrong argument").to_string()

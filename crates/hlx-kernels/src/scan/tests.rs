@@ -112,33 +112,9 @@ fn layouts_change_no_bit_and_integers_wrap() {
             let words = memory.output(device, len)?;
             let (scattered, straight) = (memory.output(device, len)?, memory.output(device, len)?);
             let integers = words.view_as(DType::I32, len)?;
-            cumsum(
-                device,
-                Operand {
-                    buffer: &x,
-                    layout: &layout,
-                },
-                axis,
-                &integers,
-            )?;
-            cumsum(
-                device,
-                Operand {
-                    buffer: &y,
-                    layout: &layout,
-                },
-                axis,
-                &scattered,
-            )?;
-            cumsum(
-                device,
-                Operand {
-                    buffer: &z,
-                    layout: &dense,
-                },
-                axis,
-                &straight,
-            )?;
+            cumsum(device, Operand::new(&x, &layout), axis, &integers)?;
+            cumsum(device, Operand::new(&y, &layout), axis, &scattered)?;
+            cumsum(device, Operand::new(&z, &dense), axis, &straight)?;
             Ok(vec![words, scattered, straight])
         });
         let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
@@ -169,15 +145,7 @@ fn nan_and_infinity_pass_through_and_zero_sums_are_positive() {
         let layout = Layout::contiguous(&[8])?;
         let input = memory.input(device, &x)?;
         let out = memory.output(device, 8)?;
-        cumsum(
-            device,
-            Operand {
-                buffer: &input,
-                layout: &layout,
-            },
-            0,
-            &out,
-        )?;
+        cumsum(device, Operand::new(&input, &layout), 0, &out)?;
         Ok(vec![out])
     });
     assert_eq!(
@@ -196,10 +164,7 @@ fn wrong_arguments_are_named_and_no_elements_are_no_work() {
         device.alloc(5).expect("memory"),
     );
     let layout = Layout::contiguous(&[2, 3]).expect("a shape");
-    let operand = Operand {
-        buffer: &x,
-        layout: &layout,
-    };
+    let operand = Operand::new(&x, &layout);
     let message = |axis, out: &Buffer| {
         cumsum(&device, operand, axis, out)
             .expect_err("a wrong argument")
@@ -212,9 +177,6 @@ fn wrong_arguments_are_named_and_no_elements_are_no_work() {
     assert_eq!(message(1, &y), "cumsum: out has 5 elements, expected 6");
     let empty = Layout::contiguous(&[0, 3]).expect("a shape");
     let nothing = device.alloc(0).expect("memory");
-    let operand = Operand {
-        buffer: &x,
-        layout: &empty,
-    };
+    let operand = Operand::new(&x, &empty);
     cumsum(&device, operand, 0, &nothing).expect("nothing to do");
 }

@@ -248,10 +248,7 @@ fn wrong_arguments_are_named() {
     let device = hlx_core::testing::cpu().expect("the CPU device");
     let x = device.alloc(6).expect("memory");
     let layout = Layout::contiguous(&[2, 3]).expect("a shape");
-    let operand = Operand {
-        buffer: &x,
-        layout: &layout,
-    };
+    let operand = Operand::new(&x, &layout);
     let places = device.alloc_typed(DType::U32, 6).expect("memory");
     let values = device.alloc(6).expect("memory");
     let error = topk(&device, operand, 4, 1, true, &values, &places).expect_err("k");

@@ -1,18 +1,37 @@
 //! Moves on the CPU: the target is cut into stretches of whole rows, one a task.
 
-use super::{Dimension, TILE};
 use crate::convert::read_run;
 use crate::elementwise::strided::TURNED_FROM;
+use crate::layout::Walk;
 use crate::map::CHUNK;
 use crate::parallel::{self, write};
 
+/// Rows and columns of the tile that a workgroup transposes, and rows of a strip here.
+pub(super) const TILE: usize = 32;
+
+/// One dimension: its extent, and the steps of the source and of the target.
+#[derive(Clone, Copy)]
+struct Dimension {
+    extent: usize,
+    x: isize,
+    y: usize,
+}
+
+/// Writes elements of `x` to the places of `walk` in `y`.
+pub(super) fn assign<T: Copy + Send + Sync>(x: &[T], y: &mut [T], walk: &Walk<2>) {
+    let strides = walk.strides[0].iter().zip(&walk.strides[1]);
+    let dimensions = walk.shape.iter().zip(strides);
+    let dimensions = dimensions.map(|(&extent, (&x, &y))| Dimension {
+        extent,
+        x,
+        y: y.unsigned_abs(),
+    });
+    let ([from, to], dimensions) = (walk.offsets, dimensions.collect::<Vec<_>>());
+    assign_at(x, from, &mut y[to..], &dimensions);
+}
+
 /// Writes elements of `x`, of which the first lies at `from`, to the places of `dimensions` in `y`.
-pub(super) fn assign<T: Copy + Send + Sync>(
-    x: &[T],
-    from: usize,
-    y: &mut [T],
-    dimensions: &[Dimension],
-) {
+fn assign_at<T: Copy + Send + Sync>(x: &[T], from: usize, y: &mut [T], dimensions: &[Dimension]) {
     let [outer, inner @ ..] = dimensions else {
         if let Some(slot) = y.first_mut() {
             *slot = x[from];
@@ -31,7 +50,7 @@ pub(super) fn assign<T: Copy + Send + Sync>(
     let end = y.len().min(outer.extent * outer.y);
     parallel::for_each(write(&mut y[..end], rows * outer.y), |task, y| {
         for (i, y) in (task * rows..).zip(y.chunks_mut(outer.y)) {
-            assign(x, from.wrapping_add_signed(i as isize * outer.x), y, inner);
+            assign_at(x, from.wrapping_add_signed(i as isize * outer.x), y, inner);
         }
     });
 }

@@ -146,10 +146,7 @@ fn run_over<T: Element>(
     let got = run_everywhere(operation.name(), |device, mem| {
         let (x, layout) = (mem.input_of(device, x)?, Layout::contiguous(&[n])?);
         let y = mem.output_of(device, out, n)?;
-        let x = Operand {
-            buffer: &x,
-            layout: &layout,
-        };
+        let x = Operand::new(&x, &layout);
         unary(device, operation, compute, x, parameters, &y)?;
         Ok(vec![y])
     });
@@ -302,16 +299,7 @@ fn narrow_types_wrap_and_truth_values_stay_truth_values() {
         let bytes = mem.input_of(device, &[-128_i8, 127, -1, 0, 12])?;
         let truths = mem.input_of(device, &[true, false, true].map(Bool::from))?;
         let (five, three) = (Layout::contiguous(&[5])?, Layout::contiguous(&[3])?);
-        let (bytes, truths) = (
-            Operand {
-                buffer: &bytes,
-                layout: &five,
-            },
-            Operand {
-                buffer: &truths,
-                layout: &three,
-            },
-        );
+        let (bytes, truths) = (Operand::new(&bytes, &five), Operand::new(&truths, &three));
         let squared = mem.output_of(device, DType::I8, 5)?;
         let (inverted, negated) = (
             mem.output_of(device, DType::Bool, 3)?,
@@ -348,10 +336,7 @@ fn types_that_do_not_fit_are_refused_in_one_line() {
     let integers = device.alloc_typed(DType::I32, 3).expect("memory");
     let layout = Layout::contiguous(&[3]).expect("a shape");
     let message = |operation, compute, x: &Buffer, out: &Buffer| {
-        let x = Operand {
-            buffer: x,
-            layout: &layout,
-        };
+        let x = Operand::new(x, &layout);
         let result = unary(&device, operation, compute, x, [0_u32; 2], out);
         result.expect_err("refused").to_string()
     };

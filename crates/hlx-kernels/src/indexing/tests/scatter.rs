@@ -46,14 +46,8 @@ fn scattering_keeps_the_last_of_equal_targets() {
             let places = memory.input_u32(device, &index)?.view_as(DType::U32, 400)?;
             let flag = memory.input_u32(device, &[NO_BAD_INDEX])?;
             let of_index = Layout::contiguous(&index_shape)?;
-            let index = Operand {
-                buffer: &places,
-                layout: &of_index,
-            };
-            let from = Operand {
-                buffer: &from,
-                layout: &source_layout,
-            };
+            let index = Operand::new(&places, &of_index);
+            let from = Operand::new(&from, &source_layout);
             let (view, flag_word) = (target.view_as(T::DTYPE, 90)?, flag.view_as(DType::U32, 1)?);
             scatter(device, &view, &shape, 1, index, from, Some(&flag_word))?;
             Ok(vec![target, flag])
@@ -99,14 +93,8 @@ fn additions_have_the_written_order() {
             let flag = memory.input_u32(device, &[NO_BAD_INDEX])?;
             let flag_word = flag.view_as(DType::U32, 1)?;
             let line = Layout::contiguous(&[count])?;
-            let index = Operand {
-                buffer: &places,
-                layout: &line,
-            };
-            let from = Operand {
-                buffer: &from,
-                layout: &line,
-            };
+            let index = Operand::new(&places, &line);
+            let from = Operand::new(&from, &line);
             scatter_add(device, &target, &[n], 0, index, from, Some(&flag_word))?;
             Ok(vec![target, flag])
         });
@@ -142,14 +130,8 @@ fn scatter_add_works_along_any_axis_and_integers_wrap() {
             .view_as(DType::I32, 600)?;
         let places = memory.input_u32(device, &index)?.view_as(DType::I32, 600)?;
         let layout = Layout::contiguous(&index_shape)?;
-        let index = Operand {
-            buffer: &places,
-            layout: &layout,
-        };
-        let from = Operand {
-            buffer: &from,
-            layout: &layout,
-        };
+        let index = Operand::new(&places, &layout);
+        let from = Operand::new(&from, &layout);
         scatter_add(device, &view, &shape, 2, index, from, None)?;
         Ok(vec![target])
     });
@@ -201,10 +183,7 @@ fn index_add_adds_slices_in_order_in_any_layout() {
             let straight = memory.input(device, &packed)?;
             let places = memory.input_u32(device, &index)?.view_as(DType::U32, m)?;
             let line = Layout::contiguous(&[m])?;
-            let index = Operand {
-                buffer: &places,
-                layout: &line,
-            };
+            let index = Operand::new(&places, &line);
             let operand = |buffer, layout| Operand { buffer, layout };
             index_add(
                 device,
@@ -277,14 +256,8 @@ fn many_lines_are_added_in_the_written_order() {
             let flag = memory.input_u32(device, &[NO_BAD_INDEX])?;
             let flag_word = flag.view_as(DType::U32, 1)?;
             let layout = Layout::contiguous(index_shape)?;
-            let index = Operand {
-                buffer: &places,
-                layout: &layout,
-            };
-            let from = Operand {
-                buffer: &from,
-                layout: &layout,
-            };
+            let index = Operand::new(&places, &layout);
+            let from = Operand::new(&from, &layout);
             scatter_add(device, &target, shape, axis, index, from, Some(&flag_word))?;
             Ok(vec![target, flag])
         });
