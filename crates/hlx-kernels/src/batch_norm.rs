@@ -29,9 +29,10 @@ use hlx_core::{Binding, Buffer, Device, as_u32};
 use crate::division::division;
 use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::kernel::{Kernel, PushConstants};
-use crate::lanes::{LANES, RowGroup};
+use crate::lanes::LANES;
 use crate::map::GROUP_THREADS;
 use crate::terms::PIECE;
+use crate::tuning::RowCut;
 
 shader!(batch_norm::{statistics, join, apply, backward_sums, backward_join, backward_input});
 
@@ -140,9 +141,9 @@ fn launch_rows<const R: usize, const W: usize>(
 ) -> Result<(), KernelError> {
     // Blocks by powers of two: few pipelines serve all lengths.
     let held = cols.div_ceil(LANES).max(1).next_power_of_two() * LANES;
-    let (group, cols) = match RowGroup::held(device, held) {
+    let (group, cols) = match RowCut::held(device, held) {
         Some(group) => (group, held),
-        None => (RowGroup::streamed(device, LANES).0, LANES),
+        None => (RowCut::streamed(device, LANES), LANES),
     };
     let constants = [&group.specialization(cols)[..], constants].concat();
     let kernel = kernel.constants(&constants);

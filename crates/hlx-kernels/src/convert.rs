@@ -134,33 +134,22 @@ fn to_f16(bits: u32) -> u32 {
         .wrapping_sub(0x3800_0000)
         .wrapping_add(0xfff + odd)
         >> 13;
-    let value = if magnitude < 0x3880_0000 {
-        tiny
-    } else {
-        normal
-    };
-    let value = if magnitude >= 0x4780_0000 {
-        0x7c00
-    } else {
-        value
-    };
+    let value = choose(magnitude < 0x3880_0000, tiny, normal);
+    let value = choose(magnitude >= 0x4780_0000, 0x7c00, value);
     let signed = value | ((bits >> 16) & 0x8000);
-    if magnitude > 0x7f80_0000 {
-        0x7e00
-    } else {
-        signed
-    }
+    choose(magnitude > 0x7f80_0000, 0x7e00, signed)
 }
 
 /// The bits of the bf16 nearest to an f32.
 #[inline(always)]
 fn to_bf16(bits: u32) -> u32 {
     let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
-    if bits & 0x7fff_ffff > 0x7f80_0000 {
-        0x7fc0
-    } else {
-        rounded
-    }
+    choose(bits & 0x7fff_ffff > 0x7f80_0000, 0x7fc0, rounded)
+}
+
+#[inline(always)]
+fn choose(condition: bool, a: u32, b: u32) -> u32 {
+    if condition { a } else { b }
 }
 
 /// The bits that an element of a type has for a number: as it converts to f32 or saturates to an

@@ -18,10 +18,10 @@ use hlx_core::{Binding, Buffer, Device, arith, as_u32};
 use crate::KernelError;
 use crate::error::check_that;
 use crate::kernel::Kernel;
-use crate::lanes::{self, LANES, RowGroup, check_rows, rows_a_task};
+use crate::lanes::{self, LANES, check_rows, rows_a_task};
 use crate::map::GROUP_THREADS;
 use crate::parallel::{self, read, write};
-use crate::tuning::KernelTuning;
+use crate::tuning::{KernelTuning, RowCut};
 
 #[cfg(test)]
 mod tests;
@@ -72,10 +72,16 @@ pub fn cross_entropy_forward(
         .write("loss_rows", loss_rows, rows)?
         .write("stats", stats, [rows, 2])?;
     let (keep, spread) = smoothing_constants(name, label_smoothing, vocabulary)?;
-    let (group, ahead) = RowGroup::streamed(device, vocabulary);
+    let group = RowCut::streamed(device, vocabulary);
     // The shader holds no row: one pipeline serves every vocabulary.
     let [local, cols, threads, group_rows] = group.specialization(LANES);
-    let constants = [local, cols, threads, group_rows, (4, ahead)];
+    let constants = [
+        local,
+        cols,
+        threads,
+        group_rows,
+        (4, group.blocks_ahead as u32),
+    ];
     let push = push!(forward => rows, vocabulary, keep, spread);
     let (kernel, groups) = (kernel.constants(&constants), group.groups(rows));
     kernel.launch(

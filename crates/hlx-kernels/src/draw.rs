@@ -7,7 +7,24 @@
 use hlx_core::arith::{FloatOps, philox4x32, uniform};
 
 /// Blocks drawn side by side, each in a lane of the vector registers.
-const LANES: usize = 16;
+pub(crate) const LANES: usize = 16;
+
+/// The four words of each block from `first` on: a lane has a block.
+#[inline(always)]
+pub(crate) fn philox_lanes(
+    key: [u32; 2],
+    [stream, purpose]: [u32; 2],
+    first: u32,
+) -> [[u32; LANES]; 4] {
+    let mut lanes = [[0; LANES]; 4];
+    for lane in 0..LANES {
+        let counter = [first.wrapping_add(lane as u32), 0, stream, purpose];
+        for (component, word) in lanes.iter_mut().zip(philox4x32(counter, key)) {
+            component[lane] = word;
+        }
+    }
+    lanes
+}
 
 multiversion! {
     /// Draws the blocks from `first_block` on into `values`; the last may be cut short.
@@ -62,13 +79,7 @@ fn draw_lanes<A: FloatOps>(
     first_block: u32,
     values: &mut [f32; 4 * LANES],
 ) {
-    let mut words = [[0; LANES]; 4];
-    for lane in 0..LANES {
-        let counter = [first_block.wrapping_add(lane as u32), 0, 0, purpose];
-        let [a, b, c, d] = philox4x32(counter, key);
-        (words[0][lane], words[1][lane]) = (a, b);
-        (words[2][lane], words[3][lane]) = (c, d);
-    }
+    let words = philox_lanes(key, [0, purpose], first_block);
     let mut normal = [[0.0; LANES]; 4];
     for lane in 0..LANES {
         (normal[0][lane], normal[1][lane]) = A::normal_pair(words[0][lane], words[1][lane]);

@@ -217,11 +217,16 @@ fn gather_named(
             2 => cpu::gather::<u16>(&picks, cast_slice(x), index, cast_slice_mut(out)),
             _ => cpu::gather::<u8>(&picks, cast_slice(x), index, cast_slice_mut(out)),
         };
-        if flagged {
-            let word: &mut u32 = &mut cast_slice_mut(flag)[0];
-            *word = bad.min(*word);
-        }
+        lower(flagged.then_some(flag), bad);
     })
+}
+
+/// Lowers the word of a flag to the number of a bad index.
+fn lower(flag: Option<&mut [f32]>, bad: u32) {
+    if let Some(flag) = flag {
+        let word: &mut u32 = &mut cast_slice_mut(flag)[0];
+        *word = bad.min(*word);
+    }
 }
 
 /// Checks an index tensor over a shape, and the flag.

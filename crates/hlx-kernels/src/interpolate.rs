@@ -153,13 +153,8 @@ fn launch(
         Interpolation::BilinearAligned => 2,
     };
     let push = push!(nearest_forward =>
-        count: to.len(),
-        input_height: y.inputs,
-        input_width: x.inputs,
-        output_height: y.outputs,
-        output_width: x.outputs,
-        scale_y: y.scale,
-        scale_x: x.scale,
+        count: to.len(), input_height: y.inputs, input_width: x.inputs, output_height: y.outputs,
+        output_width: x.outputs, scale_y: y.scale, scale_x: x.scale
     );
     let constants = [(0, mode)];
     let kernel = Kernel::new(name, shader)

@@ -16,43 +16,22 @@ pub const LANES: usize = 128;
 /// Rows that a workgroup of `reduce.glsl` computes (`HLX_ROWS`).
 pub(crate) const ROWS_A_GROUP: usize = 8;
 
-/// How a row kernel is cut into workgroups: the launch side of `shaders/include/held_row.glsl`.
-/// The cut changes no bit.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RowGroup {
-    /// Threads of a row: 32 with four lanes each, or 128 with one.
-    threads: usize,
-    /// Rows of a workgroup.
-    rows: usize,
-}
-
-impl RowGroup {
+/// The launch side of `shaders/include/held_row.glsl`. The cut changes no bit.
+impl RowCut {
     /// The cut for kernels that hold rows of `cols` elements in registers; `None` where the device's
     /// tuning has none for rows of this length.
-    pub fn held(device: &Device, cols: usize) -> Option<Self> {
-        RowCut::covering(&KernelTuning::of(device).held_rows, cols).map(Self::of)
+    pub(crate) fn held(device: &Device, cols: usize) -> Option<Self> {
+        Self::covering(&KernelTuning::of(device).held_rows, cols)
     }
 
-    /// The cut for kernels that read a row several times, of `cols` elements; and how many blocks
-    /// of 128 columns they load at a time.
-    pub fn streamed(device: &Device, cols: usize) -> (Self, u32) {
-        let cut = RowCut::covering(&KernelTuning::of(device).streamed_rows, cols);
-        let whole = Self {
-            threads: 32,
-            rows: 8,
-        };
-        cut.map_or((whole, 1), |cut| (Self::of(cut), cut.blocks_ahead as u32))
-    }
-
-    fn of(cut: RowCut) -> Self {
-        Self {
-            threads: cut.threads,
-            rows: cut.rows,
-        }
+    /// The cut for kernels that read a row several times, of `cols` elements.
+    pub(crate) fn streamed(device: &Device, cols: usize) -> Self {
+        let cut = Self::covering(&KernelTuning::of(device).streamed_rows, cols);
+        cut.unwrap_or(Self::new(usize::MAX, 32, 8, 1))
     }
 
     /// The shader's constants.
-    pub fn specialization(self, cols: usize) -> [(u32, u32); 4] {
+    pub(crate) fn specialization(self, cols: usize) -> [(u32, u32); 4] {
         [
             (0, (self.threads * self.rows) as u32),
             (1, cols as u32),
@@ -62,7 +41,7 @@ impl RowGroup {
     }
 
     /// The launch's workgroups.
-    pub fn groups(self, rows: usize) -> [u32; 3] {
+    pub(crate) fn groups(self, rows: usize) -> [u32; 3] {
         groups_1d(rows.div_ceil(self.rows))
     }
 }

@@ -65,6 +65,7 @@ pub use layout::{Layout, MAX_RANK, Operand, broadcast_shape, row_major};
 pub use tuning::{
     AttentionTuning, ColumnCut, KernelTuning, MapTuning, ProductTile, ProductTuning, RowCut,
 };
+pub use window::Windows;
 
 /// The digests of every shader's source and module, a line each: what this build computes with.
 pub const SHADER_DIGESTS: &str = include_str!("../spv/digests.txt");

@@ -29,21 +29,14 @@ use windows::Axis;
 
 shader!(pool::{max_forward, max_backward, avg_forward, avg_backward});
 
-/// The shape of a pooling. Pairs are of y and x; pooling of one dimension has a y of 1, 1, 1, 0, 1.
+/// The shape of a pooling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pool2d {
     /// Samples times channels.
     pub planes: usize,
-    /// Height and width of the planes.
-    pub input: [usize; 2],
-    /// Height and width of a window, in elements.
-    pub kernel: [usize; 2],
-    /// Elements from one window to the next.
-    pub stride: [usize; 2],
-    /// Elements outside of the plane on each side; at most half of the kernel.
-    pub padding: [usize; 2],
-    /// Elements from one of a window to the next; 1 for averages.
-    pub dilation: [usize; 2],
+    /// The windows, whose padding is at most half of the kernel, and whose dilation is 1 for averages; pooling of one
+    /// dimension has a y of 1, 1, 1, 0, 1.
+    pub windows: Windows,
     /// Windows that pass the end of the padded plane count, if they begin before its padding's end.
     pub ceil_mode: bool,
 }
@@ -72,25 +65,16 @@ impl Pool2d {
     }
 
     fn output_for(&self, name: &'static str) -> Result<[usize; 2], KernelError> {
-        let windows = self.windows();
-        windows.check(name)?;
-        let halves = self.kernel.map(|kernel| kernel / 2);
-        let fits = self.padding[0] <= halves[0] && self.padding[1] <= halves[1];
+        self.windows.check(name)?;
+        let Windows {
+            kernel, padding, ..
+        } = self.windows;
+        let halves = kernel.map(|kernel| kernel / 2);
+        let fits = padding[0] <= halves[0] && padding[1] <= halves[1];
         check_that(name, fits, || {
-            let padding = self.padding;
             format!("padding is {padding:?}, expected at most half of the kernel, {halves:?}")
         })?;
-        windows.output(name, self.ceil_mode)
-    }
-
-    fn windows(&self) -> Windows {
-        Windows {
-            input: self.input,
-            kernel: self.kernel,
-            stride: self.stride,
-            padding: self.padding,
-            dilation: self.dilation,
-        }
+        self.windows.output(name, self.ceil_mode)
     }
 
     /// Checks the shape and the lengths of both sides, and returns the windows along both axes.
@@ -101,17 +85,9 @@ impl Pool2d {
         outputs: (&'static str, &Buffer),
     ) -> Result<[Axis; 2], KernelError> {
         let output = self.output_for(name)?;
-        check_planes(name, self.planes, inputs, self.input)?;
+        check_planes(name, self.planes, inputs, self.windows.input)?;
         check_planes(name, self.planes, outputs, output)?;
-        Ok([0, 1].map(|axis| Axis {
-            inputs: self.input[axis],
-            outputs: output[axis],
-            kernel: self.kernel[axis],
-            stride: self.stride[axis],
-            padding: self.padding[axis],
-            dilation: self.dilation[axis],
-            adaptive: false,
-        }))
+        Ok([0, 1].map(|axis| Axis::of(&self.windows, axis, output[axis])))
     }
 }
 
@@ -143,7 +119,7 @@ impl AvgPool2d {
         const LONGEST: usize = 1 << 15;
         match *self {
             Self::Windows(pool, divisor) => {
-                let (axes, dilation) = (pool.axes(name, inputs, outputs)?, pool.dilation);
+                let (axes, dilation) = (pool.axes(name, inputs, outputs)?, pool.windows.dilation);
                 check_that(name, dilation == [1, 1], || {
                     format!("dilation is {dilation:?}, expected [1, 1] for averages")
                 })?;
@@ -185,19 +161,15 @@ pub fn max_pool2d_forward(
     let axes = spec.axes(NAME, ("x", x), ("y", y))?;
     check_indices(NAME, indices, y)?;
     let dtype = x.dtype();
-    let Some(number) = [DType::F32, DType::I32, DType::U32]
-        .iter()
-        .position(|&of| of == dtype)
-    else {
-        return Err(KernelError::Argument {
-            operation: NAME,
-            reason: format!("x has dtype {dtype}, expected f32, i32 or u32"),
-        });
-    };
+    let types = [DType::F32, DType::I32, DType::U32];
+    let number = types.iter().position(|&of| of == dtype);
+    check_that(NAME, number.is_some(), || {
+        format!("x has dtype {dtype}, expected f32, i32 or u32")
+    })?;
     check_that(NAME, y.dtype() == dtype, || {
         format!("y has dtype {}, expected {dtype}", y.dtype())
     })?;
-    let constants = [(0, 0), (1, number as u32)];
+    let constants = [(0, 0), (1, number.unwrap_or(0) as u32)];
     let kernel = Kernel::new(NAME, &max_forward::SHADER)
         .constants(&constants)
         .reads([x])
@@ -262,20 +234,7 @@ pub fn avg_pool2d_forward(
     y: &Buffer,
     spec: &AvgPool2d,
 ) -> Result<(), KernelError> {
-    let name = match spec {
-        AvgPool2d::Windows(..) => "avg_pool2d_forward",
-        AvgPool2d::Adaptive { .. } => "adaptive_avg_pool2d_forward",
-    };
-    let (axes, divisor) = spec.axes(name, ("x", x), ("y", y))?;
-    let (constants, number) = divisor.constants(&axes);
-    let kernel = Kernel::new(name, &avg_forward::SHADER)
-        .constants(&constants)
-        .reads([x])
-        .writes([y]);
-    let push = push_of(&axes, y.len(), number);
-    launch_elements(device, &kernel, push, y.len(), move |[x], [mut y]| {
-        cpu::avg_forward(&axes, divisor, x.of(), y.of());
-    })
+    average(device, spec, false, [("x", x), ("y", y)])
 }
 
 /// Computes the gradient of the average's input, dx `[planes, input]`, which it overwrites, from dy
@@ -289,19 +248,39 @@ pub fn avg_pool2d_backward(
     dx: &Buffer,
     spec: &AvgPool2d,
 ) -> Result<(), KernelError> {
-    let name = match spec {
-        AvgPool2d::Windows(..) => "avg_pool2d_backward",
-        AvgPool2d::Adaptive { .. } => "adaptive_avg_pool2d_backward",
+    average(device, spec, true, [("dx", dx), ("dy", dy)])
+}
+
+fn average(
+    device: &Device,
+    spec: &AvgPool2d,
+    backward: bool,
+    [inputs, outputs]: [(&'static str, &Buffer); 2],
+) -> Result<(), KernelError> {
+    let name = match (spec, backward) {
+        (AvgPool2d::Windows(..), false) => "avg_pool2d_forward",
+        (AvgPool2d::Windows(..), true) => "avg_pool2d_backward",
+        (AvgPool2d::Adaptive { .. }, false) => "adaptive_avg_pool2d_forward",
+        (AvgPool2d::Adaptive { .. }, true) => "adaptive_avg_pool2d_backward",
     };
-    let (axes, divisor) = spec.axes(name, ("dx", dx), ("dy", dy))?;
+    let (axes, divisor) = spec.axes(name, inputs, outputs)?;
     let (constants, number) = divisor.constants(&axes);
-    let kernel = Kernel::new(name, &avg_backward::SHADER)
+    let (shader, [from, to]) = match backward {
+        false => (&avg_forward::SHADER, [inputs.1, outputs.1]),
+        true => (&avg_backward::SHADER, [outputs.1, inputs.1]),
+    };
+    let kernel = Kernel::new(name, shader)
         .constants(&constants)
-        .reads([dy])
-        .writes([dx]);
-    let push = push_of(&axes, dx.len(), number);
-    launch_elements(device, &kernel, push, dx.len(), move |[dy], [mut dx]| {
-        cpu::avg_backward(&axes, divisor, dy.of(), dx.of());
+        .reads([from])
+        .writes([to]);
+    let push = push_of(&axes, to.len(), number);
+    launch_elements(device, &kernel, push, to.len(), move |[from], [mut to]| {
+        let body = if backward {
+            cpu::avg_backward
+        } else {
+            cpu::avg_forward
+        };
+        body(&axes, divisor, from.of(), to.of());
     })
 }
 
@@ -319,19 +298,9 @@ impl AvgDivisor {
 
 fn push_of([y, x]: &[Axis; 2], count: usize, divisor: f32) -> PushConstants {
     push!(avg_forward =>
-        count,
-        input_height: y.inputs,
-        input_width: x.inputs,
-        output_height: y.outputs,
-        output_width: x.outputs,
-        kernel_height: y.kernel,
-        kernel_width: x.kernel,
-        stride_y: y.stride,
-        stride_x: x.stride,
-        padding_y: y.padding,
-        padding_x: x.padding,
-        dilation_y: y.dilation,
-        dilation_x: x.dilation,
-        divisor,
+        count, input_height: y.inputs, input_width: x.inputs, output_height: y.outputs,
+        output_width: x.outputs, kernel_height: y.kernel, kernel_width: x.kernel, stride_y: y.stride,
+        stride_x: x.stride, padding_y: y.padding, padding_x: x.padding, dilation_y: y.dilation,
+        dilation_x: x.dilation, divisor
     )
 }

@@ -15,9 +15,10 @@ use hlx_core::{Binding, Buffer, Device};
 use crate::columns::Columns;
 use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::kernel::{Groups, Kernel};
-use crate::lanes::{self, ROWS_A_GROUP, RowGroup};
+use crate::lanes::{self, ROWS_A_GROUP};
 use crate::map::{CHUNK, GROUP_THREADS, windows};
 use crate::parallel::{self, write};
+use crate::tuning::RowCut;
 
 shader!(reduce::{rows, rows_held, columns, shards});
 
@@ -72,7 +73,7 @@ fn launch_rows(
 ) -> Result<(), KernelError> {
     let (rows, count) = (out.len(), x.len());
     let (operation_id, root_id) = (operation as u32, u32::from(root));
-    let (constants, shader, groups) = match RowGroup::held(device, cols) {
+    let (constants, shader, groups) = match RowCut::held(device, cols) {
         Some(group) => {
             let mut constants = group.specialization(cols).to_vec();
             constants.extend([(4, operation_id), (5, root_id)]);

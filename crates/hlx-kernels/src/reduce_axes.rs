@@ -163,15 +163,19 @@ pub fn reduce(
     } else {
         let terms = Terms::of(x.layout, axes).map_err(KernelError::argument(name))?;
         let (buffer, terms) = within_binding(device, name, x, terms)?;
-        match reduction {
-            Reduction::ArgMax | Reduction::ArgMin => {
-                check_that(name, u32::try_from(terms.n).is_ok(), || {
-                    format!("{} places are more than 2^32 - 1", terms.n)
-                })?;
-                places(device, name, reduction.fold(dtype), &buffer, terms, &words)?;
-            }
-            _ => fold_words(device, name, reduction.fold(dtype), &buffer, terms, &words)?,
-        }
+        let finds = matches!(reduction, Reduction::ArgMax | Reduction::ArgMin);
+        check_that(name, !finds || u32::try_from(terms.n).is_ok(), || {
+            format!("{} places are more than 2^32 - 1", terms.n)
+        })?;
+        passes(
+            device,
+            name,
+            reduction.fold(dtype),
+            buffer,
+            terms,
+            &words,
+            finds,
+        )?;
     }
     if packs {
         pack_bool(device, name, &words, out)?;
@@ -260,31 +264,51 @@ fn bound_parts(
         .collect()
 }
 
-/// Passes of `words.comp` until every result has one piece.
-fn fold_words(
+/// Passes until every result has one piece: of words, or with `finds` of keys and their places.
+fn passes(
     device: &Device,
     name: &'static str,
     mut fold: Fold,
-    x: &Buffer,
+    mut x: Buffer,
     mut terms: Terms,
     out: &Buffer,
+    finds: bool,
 ) -> Result<(), KernelError> {
-    let mut x = x.clone();
+    // From the second pass on, the places of the keys in `x`.
+    let mut places = None;
     loop {
         fold.done = terms.pieces() == 1;
+        let items = terms.items();
         let target = match fold.done {
             true => out.clone(),
-            false => device.alloc_typed(DType::U32, terms.items())?,
+            false => device.alloc_typed(DType::U32, items)?,
         };
+        // The results' places need no keys.
+        let kept_keys = if fold.done { 1 } else { items };
+        let keys = finds.then(|| device.alloc_typed(DType::U32, kept_keys));
+        let keys = keys.transpose()?;
         for (part, terms, first_item) in bound_parts(device, &x, &terms)? {
             let target = target.slice(first_item, terms.items())?;
-            words_pass(device, name, fold, &part, terms, &target)?;
+            match &keys {
+                None => words_pass(device, name, fold, &part, terms, &target)?,
+                Some(keys) => {
+                    let keys = match fold.done {
+                        true => keys.clone(),
+                        false => keys.slice(first_item, terms.items())?,
+                    };
+                    let from = (&part, places.as_ref());
+                    places_pass(device, name, fold, from, terms, [&keys, &target])?;
+                }
+            }
         }
         if fold.done {
             return Ok(());
         }
-        (x, terms) = (target, terms.of_totals());
-        fold = fold.of_totals();
+        terms = terms.of_totals();
+        match keys {
+            None => (x, fold) = (target, fold.of_totals()),
+            Some(keys) => (x, places) = (keys, Some(target)),
+        }
     }
 }
 
@@ -310,60 +334,16 @@ fn words_pass(
     })
 }
 
-/// Passes of `places.comp` until every result has one piece.
-fn places(
-    device: &Device,
-    name: &'static str,
-    fold: Fold,
-    x: &Buffer,
-    mut terms: Terms,
-    out: &Buffer,
-) -> Result<(), KernelError> {
-    let mut pair: Option<[Buffer; 2]> = None;
-    loop {
-        let last = terms.pieces() == 1;
-        let keys = device.alloc_typed(DType::U32, if last { 1 } else { terms.items() })?;
-        let target = match last {
-            true => out.clone(),
-            false => device.alloc_typed(DType::U32, terms.items())?,
-        };
-        let parts = match &pair {
-            Some([keys, _]) => vec![(keys.clone(), terms.clone(), 0)],
-            None => bound_parts(device, x, &terms)?,
-        };
-        for (part, terms, first_item) in parts {
-            let places = pair.as_ref().map(|[_, places]| places);
-            let target = target.slice(first_item, terms.items())?;
-            let keys = match last {
-                true => keys.clone(),
-                false => keys.slice(first_item, terms.items())?,
-            };
-            places_pass(
-                device,
-                name,
-                (fold, last),
-                (&part, places),
-                terms,
-                [&keys, &target],
-            )?;
-        }
-        if last {
-            return Ok(());
-        }
-        (pair, terms) = (Some([keys, target]), terms.of_totals());
-    }
-}
-
 fn places_pass(
     device: &Device,
     name: &'static str,
-    (fold, last): (Fold, bool),
+    fold: Fold,
     (x, places): (&Buffer, Option<&Buffer>),
     terms: Terms,
     [result_keys, result_places]: [&Buffer; 2],
 ) -> Result<(), KernelError> {
     let cut = terms.cut(device);
-    let pairs = places.is_some();
+    let (pairs, last) = (places.is_some(), fold.done);
     let mut specialization = cut.specialization(&terms, fold.dtype.id()).to_vec();
     specialization.extend([(8, fold.flip), (9, u32::from(pairs)), (10, u32::from(last))]);
     let kernel = Kernel::new(name, &places::SHADER)

@@ -8,14 +8,15 @@ use hlx_core::{Device, Shader};
 
 use crate::error::KernelError;
 use crate::kernel::Kernel;
-use crate::lanes::{ROWS_A_GROUP, RowGroup, check_rows};
+use crate::lanes::{ROWS_A_GROUP, check_rows};
+use crate::tuning::RowCut;
 
 /// A row kernel, without its operands.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows {
     rows: usize,
     cols: usize,
-    held: Option<RowGroup>,
+    held: Option<RowCut>,
 }
 
 impl Rows {
@@ -30,7 +31,7 @@ impl Rows {
         cols: usize,
     ) -> Result<Self, KernelError> {
         check_rows(name, rows, cols)?;
-        let held = RowGroup::held(device, cols);
+        let held = RowCut::held(device, cols);
         Ok(Self { rows, cols, held })
     }
 

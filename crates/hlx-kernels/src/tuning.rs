@@ -308,7 +308,7 @@ impl ProductTuning {
 }
 
 impl RowCut {
-    fn new(up_to: usize, threads: usize, rows: usize, blocks_ahead: usize) -> Self {
+    pub(crate) fn new(up_to: usize, threads: usize, rows: usize, blocks_ahead: usize) -> Self {
         Self {
             up_to,
             threads,

@@ -13,7 +13,7 @@ const LONGEST: usize = 1 << 28;
 
 /// Windows over a plane. Pairs are of y and x.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Windows {
+pub struct Windows {
     /// Height and width of the plane.
     pub input: [usize; 2],
     /// Elements of a window.
@@ -28,7 +28,7 @@ pub(crate) struct Windows {
 
 impl Windows {
     /// Checks that nothing is 0 but the padding.
-    pub fn check(&self, name: &'static str) -> Result<(), KernelError> {
+    pub(crate) fn check(&self, name: &'static str) -> Result<(), KernelError> {
         let pairs = [
             ("input", self.input),
             ("kernel", self.kernel),
@@ -45,7 +45,11 @@ impl Windows {
     /// Height and width of the results, for windows that [`Windows::check`] has passed:
     /// `(input + 2 padding - dilation (kernel - 1) - 1) / stride + 1`, rounded down, or with `ceil_mode` up, less a last
     /// window that begins past the plane and its first padding.
-    pub fn output(&self, name: &'static str, ceil_mode: bool) -> Result<[usize; 2], KernelError> {
+    pub(crate) fn output(
+        &self,
+        name: &'static str,
+        ceil_mode: bool,
+    ) -> Result<[usize; 2], KernelError> {
         let along = |axis| self.output_along(name, axis, ceil_mode);
         Ok([along(0)?, along(1)?])
     }

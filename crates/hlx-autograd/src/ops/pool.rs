@@ -8,7 +8,7 @@ use hlx_kernels::pool::{
     AvgDivisor, AvgPool2d, Pool2d, avg_pool2d_backward, avg_pool2d_forward, max_pool2d_backward,
     max_pool2d_forward,
 };
-use hlx_kernels::{KernelError, Layout};
+use hlx_kernels::{KernelError, Layout, Windows};
 
 use crate::{DType, Gradient, Result, Tensor};
 
@@ -81,11 +81,13 @@ where
 fn pool_of(options: PoolOptions, planes: usize, input: [usize; 2]) -> Pool2d {
     Pool2d {
         planes,
-        input,
-        kernel: options.kernel,
-        stride: options.stride,
-        padding: options.padding,
-        dilation: options.dilation,
+        windows: Windows {
+            input,
+            kernel: options.kernel,
+            stride: options.stride,
+            padding: options.padding,
+            dilation: options.dilation,
+        },
         ceil_mode: options.ceil_mode,
     }
 }

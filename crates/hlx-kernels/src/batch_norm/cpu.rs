@@ -3,60 +3,39 @@
 use hlx_core::arith;
 
 use super::BatchNorm;
+use crate::convert::read_run;
 use crate::lanes;
+use crate::layout::Walk;
 use crate::parallel::{self, read, write};
 use crate::terms::PIECE;
 
-/// The terms of a channel of a shard in a tensor.
-#[derive(Clone, Copy)]
-struct Terms {
-    /// Where the channel of the shard's first real sample begins.
-    base: usize,
-    /// From one sample's channel to the next one's.
-    stride: usize,
-    length: usize,
-    count: usize,
-}
-
 impl BatchNorm {
     /// The terms of row `at` of the statistics, with `empty` samples in the pass.
-    fn terms_at(&self, at: usize, empty: usize) -> Terms {
+    fn terms_at(&self, at: usize, empty: usize) -> Walk<1> {
         let (shard, channel) = (at / self.channels, at % self.channels);
         let real = self.real(empty, shard);
         let first = (shard + 1) * self.samples - real;
-        Terms {
-            base: (first * self.channels + channel) * self.length,
-            stride: self.channels * self.length,
-            length: self.length,
-            count: real * self.length,
+        let stride = (self.channels * self.length) as isize;
+        let (shape, strides) = match self.length {
+            1 => (vec![real], vec![stride]),
+            length => (vec![real, length], vec![stride, 1]),
+        };
+        Walk {
+            shape,
+            strides: [strides],
+            offsets: [(first * self.channels + channel) * self.length],
         }
     }
 }
 
-impl Terms {
-    fn piece(&self, piece: usize) -> usize {
-        self.count.saturating_sub(piece * PIECE).min(PIECE)
-    }
-
-    /// Copies the terms from `first` on side by side.
-    fn gather<'a>(&self, x: &[f32], first: usize, n: usize, to: &'a mut [f32; PIECE]) -> &'a [f32] {
-        let mut filled = 0;
-        while filled < n {
-            let (sample, from) = (
-                (first + filled) / self.length,
-                (first + filled) % self.length,
-            );
-            let run = (self.length - from).min(n - filled);
-            let at = self.base + sample * self.stride + from;
-            if run == 1 {
-                to[filled] = x[at];
-            } else {
-                to[filled..filled + run].copy_from_slice(&x[at..at + run]);
-            }
-            filled += run;
-        }
-        &to[..n]
-    }
+/// The terms of a piece, copied side by side.
+fn gather<'a>(terms: &Walk<1>, x: &[f32], piece: usize, to: &'a mut [f32; PIECE]) -> &'a [f32] {
+    let [step] = terms.steps();
+    let n = terms.count().saturating_sub(piece * PIECE).min(PIECE);
+    terms.runs(piece * PIECE, n, |done, [first], run| {
+        read_run(x, first, step, &mut to[done..done + run]);
+    });
+    &to[..n]
 }
 
 /// The partials of all channels of all shards.
@@ -65,8 +44,7 @@ pub fn statistics(x: &[f32], partials: &mut [f32], empty: usize, spec: &BatchNor
         let terms = spec.terms_at(at, empty);
         let mut held = [0.0; PIECE];
         for (piece, partial) in partials.chunks_exact_mut(2).enumerate() {
-            let n = terms.piece(piece);
-            piece_statistics(terms.gather(x, piece * PIECE, n, &mut held), partial);
+            piece_statistics(gather(&terms, x, piece, &mut held), partial);
         }
     });
 }
@@ -84,7 +62,7 @@ multiversion! {
 pub fn join(partials: &[f32], stats: &mut [f32], empty: usize, eps: f32, spec: &BatchNorm) {
     let rows = (write(stats, 2), read(partials, 2 * spec.pieces()));
     parallel::for_each(rows, |at, (stats, partials)| {
-        let count = spec.terms_at(at, empty).count;
+        let count = spec.terms_at(at, empty).count();
         let (mut sums, mut spreads) = (vec![0.0; spec.pieces()], vec![0.0; spec.pieces()]);
         let [mean, spread] = joined(partials, &mut sums, &mut spreads, count);
         let variance = arith::div(spread, count.max(1) as f32);
@@ -206,9 +184,8 @@ pub fn backward_sums(
         let terms = spec.terms_at(at, empty);
         let (mut held, mut slopes) = ([0.0; PIECE], [0.0; PIECE]);
         for (piece, partial) in partials.chunks_exact_mut(2).enumerate() {
-            let n = terms.piece(piece);
-            let x = terms.gather(x, piece * PIECE, n, &mut held);
-            let dy = terms.gather(dy, piece * PIECE, n, &mut slopes);
+            let x = gather(&terms, x, piece, &mut held);
+            let dy = gather(&terms, dy, piece, &mut slopes);
             piece_sums(x, dy, stats, partial);
         }
     });
@@ -236,7 +213,7 @@ pub fn backward_join(
         .zip(means.chunks_exact_mut(2));
     let sums = dweight.iter_mut().zip(dbias);
     for (at, ((partials, means), (dweight, dbias))) in rows.zip(sums).enumerate() {
-        let n = spec.terms_at(at, empty).count.max(1) as f32;
+        let n = spec.terms_at(at, empty).count().max(1) as f32;
         let [plain, scaled] = pair_sums(partials);
         means[0] = arith::div(plain, n);
         means[1] = arith::div(scaled, n);

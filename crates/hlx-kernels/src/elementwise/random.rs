@@ -10,10 +10,11 @@
 //! | integers in [low, high) | `low + floor(w (high - low) / 2^32)`: off by 2^-32 at most a value |
 //! | Bernoulli | 1 where `u < p`, else 0 |
 
-use hlx_core::arith::{FloatOps, philox4x32, uniform};
+use hlx_core::arith::{FloatOps, uniform};
 use hlx_core::{Buffer, DType, Device};
 
 use super::fill::Indices;
+use crate::draw::{LANES, philox_lanes};
 use crate::error::{KernelError, check_that};
 
 shader!(random_shader, fill::random);
@@ -133,9 +134,6 @@ fn words(distribution: Distribution) -> (u32, [u32; 2]) {
     }
 }
 
-/// Blocks drawn side by side, each in a lane of the vector registers.
-const LANES: usize = 16;
-
 multiversion! {
     /// Draws the blocks from `block` on; the last may be cut short.
     fn draw_chunk<A>(
@@ -182,18 +180,6 @@ multiversion! {
 type Lanes = [[u32; LANES]; 4];
 
 #[inline(always)]
-fn philox_lanes(key: [u32; 2], [stream, purpose]: [u32; 2], first: u32) -> Lanes {
-    let mut lanes = [[0; LANES]; 4];
-    for lane in 0..LANES {
-        let counter = [first.wrapping_add(lane as u32), 0, stream, purpose];
-        for (component, word) in lanes.iter_mut().zip(philox4x32(counter, key)) {
-            component[lane] = word;
-        }
-    }
-    lanes
-}
-
-#[inline(always)]
 fn each(lanes: &mut Lanes, f: impl Fn(u32) -> u32) {
     for component in lanes {
         for word in component {
@@ -216,6 +202,8 @@ fn normal<A: FloatOps>(lanes: &mut Lanes, mean: f32, deviation: f32) {
 
 #[cfg(test)]
 mod tests {
+    use hlx_core::arith::philox4x32;
+
     use super::*;
     use crate::draw::draw_normal;
     use crate::testing::{elements_of, run_everywhere};

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, DType, Device};
 
-use super::NO_BAD_INDEX;
 use super::chains::{Chains, sum_of};
+use super::{NO_BAD_INDEX, lower};
 use crate::error::KernelError;
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
@@ -161,10 +161,7 @@ impl Lines {
                     cast_slice(source),
                     cast_slice_mut(target),
                 );
-                if flagged {
-                    let word: &mut u32 = &mut cast_slice_mut(flag)[0];
-                    *word = bad.min(*word);
-                }
+                lower(flagged.then_some(flag), bad);
             },
         )
     }

@@ -14,7 +14,7 @@ use hlx_core::{Binding, Buffer, DType, Device};
 
 use super::add_lines::Lines;
 use super::chains::{self, Addition};
-use super::{Picks, check_index, cpu};
+use super::{Picks, check_index, cpu, lower};
 use crate::error::{KernelError, check_len, check_that};
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
@@ -262,10 +262,7 @@ fn choose(
             true => cpu::winners(&picks, cast_slice(index), targets),
             false => cpu::targets(&picks, cast_slice(index), targets),
         };
-        if flagged {
-            let word: &mut u32 = &mut cast_slice_mut(flag)[0];
-            *word = bad.min(*word);
-        }
+        lower(flagged.then_some(flag), bad);
     })
 }
 

@@ -133,6 +133,9 @@ pub(crate) fn runs<const N: usize>(
     (begin, count): (usize, usize),
     mut run: impl FnMut(usize, [usize; N], usize),
 ) {
+    if count == 0 {
+        return; // Of an empty walk, too.
+    }
     let mut index = [0; MAX_RANK];
     let mut rest = begin;
     for (at, &extent) in index.iter_mut().zip(shape).rev() {

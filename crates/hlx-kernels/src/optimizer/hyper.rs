@@ -102,10 +102,10 @@ pub fn power(base: f64, mut exponent: u64) -> f64 {
     result
 }
 
-/// The words of a [`Hyper`] and the clip factor, as the CPU twins read them.
-#[derive(Clone, Copy)]
+/// The words of a [`Hyper`], of which the first that is free has the clip factor, as the CPU twins read them.
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 pub(super) struct Numbers {
-    pub clip: f32,
     pub negative_rate: f32,
     pub momentum: f32,
     pub weight_decay: f32,
@@ -118,25 +118,17 @@ pub(super) struct Numbers {
     pub epsilon: f32,
     pub fresh: f32,
     pub limit: f32,
+    pub clip: f32,
+    free: [f32; 3],
 }
 
 impl Numbers {
     /// Reads a row.
     pub fn new(hyper: &[f32], clip: &[f32]) -> Self {
+        let numbers = bytemuck::from_bytes::<Self>(bytemuck::cast_slice(hyper));
         Self {
             clip: clip[0],
-            negative_rate: hyper[0],
-            momentum: hyper[1],
-            weight_decay: hyper[2],
-            keep: hyper[3],
-            one_minus_beta1: hyper[4],
-            beta2: hyper[5],
-            one_minus_beta2: hyper[6],
-            negative_step: hyper[7],
-            inverse_root: hyper[8],
-            epsilon: hyper[9],
-            fresh: hyper[10],
-            limit: hyper[11],
+            ..*numbers
         }
     }
 }

@@ -14,11 +14,13 @@ fn spec(
 ) -> Pool2d {
     Pool2d {
         planes,
-        input,
-        kernel,
-        stride,
-        padding,
-        dilation,
+        windows: Windows {
+            input,
+            kernel,
+            stride,
+            padding,
+            dilation,
+        },
         ceil_mode,
     }
 }
@@ -40,10 +42,14 @@ fn specs() -> Vec<Pool2d> {
 
 /// The places along an axis that an output sees, by the definition.
 fn seen(s: &Pool2d, axis: usize, o: usize) -> Vec<usize> {
-    let taps = 0..s.kernel[axis];
-    let places =
-        taps.map(|t| (o * s.stride[axis] + t * s.dilation[axis]).wrapping_sub(s.padding[axis]));
-    places.filter(|&place| place < s.input[axis]).collect()
+    let taps = 0..s.windows.kernel[axis];
+    let places = taps.map(|t| {
+        (o * s.windows.stride[axis] + t * s.windows.dilation[axis])
+            .wrapping_sub(s.windows.padding[axis])
+    });
+    places
+        .filter(|&place| place < s.windows.input[axis])
+        .collect()
 }
 
 /// Calls `visit(output, divisor parts, the places in x)` for every window, in row-major order.
@@ -100,7 +106,7 @@ fn special(seed: u64, len: usize) -> Vec<f32> {
 #[test]
 fn maxima_and_their_gradients_follow_the_definition() {
     for s in specs() {
-        let [h, w] = s.input;
+        let [h, w] = s.windows.input;
         let windows = windows_of(&s);
         let n_outputs = s.planes * windows[0].len() * windows[1].len();
         let x = special(1, s.planes * h * w);
@@ -111,7 +117,7 @@ fn maxima_and_their_gradients_follow_the_definition() {
         );
         let mut dx = vec![0.0; x.len()];
         with_flush(|| {
-            each_window(s.planes, s.input, windows, |at, _, places| {
+            each_window(s.planes, s.windows.input, windows, |at, _, places| {
                 let mut best = None;
                 for &place in places {
                     let better = best.is_none_or(|best: usize| x[place] > x[best]);
@@ -149,14 +155,16 @@ fn averages_and_their_gradients_follow_the_definition() {
     ];
     for (i, s) in specs()
         .into_iter()
-        .filter(|s| s.dilation == [1, 1])
+        .filter(|s| s.windows.dilation == [1, 1])
         .enumerate()
     {
         let divisor = divisors[i % 3];
         // A window's extent with the padding, as PyTorch counts it.
         let padded = |axis: usize, o: usize| {
-            let begin = o * s.stride[axis];
-            (begin + s.kernel[axis]).min(s.input[axis] + 2 * s.padding[axis]) - begin
+            let begin = o * s.windows.stride[axis];
+            (begin + s.windows.kernel[axis])
+                .min(s.windows.input[axis] + 2 * s.windows.padding[axis])
+                - begin
         };
         let value = |[oy, ox]: [usize; 2], inside: usize| match divisor {
             AvgDivisor::Padded => (padded(0, oy) * padded(1, ox)) as f32,
@@ -166,7 +174,7 @@ fn averages_and_their_gradients_follow_the_definition() {
         let windows = windows_of(&s);
         check_averages(
             s.planes,
-            s.input,
+            s.windows.input,
             windows,
             value,
             |device, [x, y, dy, dx]| {
@@ -285,13 +293,13 @@ fn no_planes_have_no_results() {
 #[test]
 fn integers_have_maxima_of_their_own_order() {
     for s in specs() {
-        let [h, w] = s.input;
+        let [h, w] = s.windows.input;
         let windows = windows_of(&s);
         let n_outputs = s.planes * windows[0].len() * windows[1].len();
         let words = crate::testing::ids(3, s.planes * h * w, u32::MAX);
         let signed: Vec<i32> = words.iter().map(|word| word.cast_signed()).collect();
         let (mut y, mut unsigned_y) = (vec![i32::MIN; n_outputs], vec![0; n_outputs]);
-        each_window(s.planes, s.input, windows, |at, _, places| {
+        each_window(s.planes, s.windows.input, windows, |at, _, places| {
             y[at] = places
                 .iter()
                 .map(|&place| signed[place])
@@ -320,30 +328,30 @@ fn integers_have_maxima_of_their_own_order() {
 fn shapes_that_cannot_be_are_refused_in_one_line() {
     let good = specs()[1];
     let message = |s: Pool2d| s.output().expect_err("a shape that cannot be").to_string();
-    for (s, expected) in [
+    for (windows, expected) in [
         (
-            Pool2d {
+            Windows {
                 stride: [0, 1],
-                ..good
+                ..good.windows
             },
             "pool2d: stride is [0, 1], expected at least 1",
         ),
         (
-            Pool2d {
+            Windows {
                 padding: [2, 0],
-                ..good
+                ..good.windows
             },
             "pool2d: padding is [2, 0], expected at most half of the kernel, [1, 1]",
         ),
         (
-            Pool2d {
+            Windows {
                 dilation: [1, 8],
-                ..good
+                ..good.windows
             },
             "pool2d: kernel has a width of 9, expected at most 7, the padded input's",
         ),
     ] {
-        assert_eq!(message(s), expected);
+        assert_eq!(message(Pool2d { windows, ..good }), expected);
     }
     let device = &hlx_core::testing::cpu().expect("the CPU device");
     let buffer = |len: usize| device.alloc(len).expect("memory");

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::window::Windows;
+
 /// Which inputs each output of an axis sees.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
@@ -15,16 +17,31 @@ pub(super) struct Axis {
 }
 
 impl Axis {
+    /// The axis of windows over a plane.
+    pub fn of(windows: &Windows, axis: usize, outputs: usize) -> Self {
+        Self {
+            inputs: windows.input[axis],
+            outputs,
+            kernel: windows.kernel[axis],
+            stride: windows.stride[axis],
+            padding: windows.padding[axis],
+            dilation: windows.dilation[axis],
+            adaptive: false,
+        }
+    }
+
     /// The axis of windows that cut the inputs into `outputs` parts.
     pub fn adaptive(inputs: usize, outputs: usize) -> Self {
+        let windows = Windows {
+            input: [inputs; 2],
+            kernel: [1; 2],
+            stride: [1; 2],
+            padding: [0; 2],
+            dilation: [1; 2],
+        };
         Self {
-            inputs,
-            outputs,
-            kernel: 1,
-            stride: 1,
-            padding: 0,
-            dilation: 1,
             adaptive: true,
+            ..Self::of(&windows, 0, outputs)
         }
     }
 

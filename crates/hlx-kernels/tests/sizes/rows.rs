@@ -29,7 +29,7 @@ use hlx_kernels::reduce::{column_sum, row_max, row_sum, shard_sum};
 use hlx_kernels::rope::{Rope, rope};
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 use hlx_kernels::transpose::transpose;
-use hlx_kernels::{KernelError, Layout, Operand};
+use hlx_kernels::{KernelError, Layout, Operand, Windows};
 
 use super::Launch;
 
@@ -522,11 +522,13 @@ fn conv([a, b]: [usize; 2]) -> Conv2d {
 fn pool([a, b]: [usize; 2]) -> Pool2d {
     Pool2d {
         planes: a,
-        input: [b.min(1 << 28), 2],
-        kernel: [1, 1],
-        stride: [1, 1],
-        padding: [0, 0],
-        dilation: [b, 1],
+        windows: Windows {
+            input: [b.min(1 << 28), 2],
+            kernel: [1, 1],
+            stride: [1, 1],
+            padding: [0, 0],
+            dilation: [b, 1],
+        },
         ceil_mode: false,
     }
 }

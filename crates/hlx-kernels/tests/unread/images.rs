@@ -2,7 +2,6 @@
 //! an image.
 
 use hlx_core::{Arithmetic, Buffer, DType};
-use hlx_kernels::KernelError;
 use hlx_kernels::conv2d::{
     Conv2d, conv_transpose2d_backward_weight, conv_transpose2d_forward, conv2d_backward_bias,
     conv2d_backward_input, conv2d_backward_weight, conv2d_forward,
@@ -15,6 +14,7 @@ use hlx_kernels::pool::{
     max_pool2d_forward,
 };
 use hlx_kernels::testing::{normal, values};
+use hlx_kernels::{KernelError, Windows};
 
 use crate::Entry;
 use crate::run::Run;
@@ -212,11 +212,13 @@ fn pools(run: &mut Run<'_>) -> Result<(), KernelError> {
     ] {
         let spec = Pool2d {
             planes: 2,
-            input,
-            kernel,
-            stride,
-            padding,
-            dilation,
+            windows: Windows {
+                input,
+                kernel,
+                stride,
+                padding,
+                dilation,
+            },
             ceil_mode,
         };
         let output = spec.output()?;

@@ -49,13 +49,31 @@ impl Writer<'_> {
         let thread = self.thread();
         let first = self.op(Op::IAdd, begin, thread);
         let inside = self.compare(Op::ULessThan, first, quads);
-        let (body, behind) = (self.a.new_id(), self.a.new_id());
-        self.a.branch_if(inside, body, behind);
-        self.a.begin(body);
-        self.vectors(first, quads);
+        self.when(inside, |writer| writer.vectors(first, quads));
+        self.a.finish(GROUP_THREADS as u32)
+    }
+
+    /// Writes what runs where a condition holds.
+    fn when(&mut self, condition: Id, body: impl FnOnce(&mut Self)) {
+        let (inside, behind) = (self.a.new_id(), self.a.new_id());
+        self.a.branch_if(condition, inside, behind);
+        self.a.begin(inside);
+        body(self);
         self.a.branch(behind);
         self.a.begin(behind);
-        self.a.finish(GROUP_THREADS as u32)
+    }
+
+    /// Writes what runs where a condition holds, and what runs elsewhere.
+    fn either(&mut self, condition: Id, yes: impl FnOnce(&mut Self), no: impl FnOnce(&mut Self)) {
+        let [first, second, behind] = [0; 3].map(|_| self.a.new_id());
+        self.a.branch_either(condition, [first, second], behind);
+        self.a.begin(first);
+        yes(self);
+        self.a.branch(behind);
+        self.a.begin(second);
+        no(self);
+        self.a.branch(behind);
+        self.a.begin(behind);
     }
 
     /// Loads all vectors of a thread, then computes and stores each.
@@ -87,12 +105,7 @@ impl Writer<'_> {
             let ahead = self.constant(GROUP_THREADS as u32 * vector);
             let place = self.op(Op::IAdd, first, ahead);
             let inside = self.compare(Op::ULessThan, place, quads);
-            let (body, behind) = (self.a.new_id(), self.a.new_id());
-            self.a.branch_if(inside, body, behind);
-            self.a.begin(body);
-            self.compute(&quad, &values);
-            self.a.branch(behind);
-            self.a.begin(behind);
+            self.when(inside, |writer| writer.compute(&quad, &values));
         }
     }
 
@@ -264,17 +277,14 @@ impl Writer<'_> {
         let slots = [0; 4].map(|_| self.a.local(uint));
         let four = self.constant(4);
         let is_whole = self.compare(Op::IEqual, quad.n, four);
-        let [all, some, behind] = [0; 3].map(|_| self.a.new_id());
-        self.a.branch_either(is_whole, [all, some], behind);
-        self.a.begin(all);
-        let values = self.load_four(load, words, places[0]);
-        self.store_all(slots, values);
-        self.a.branch(behind);
-        self.a.begin(some);
-        let values = places.map(|place| self.load_word(load, place));
-        self.store_all(slots, values);
-        self.a.branch(behind);
-        self.a.begin(behind);
+        let all = |writer: &mut Self| {
+            let values = writer.load_four(load, words, places[0]);
+            writer.store_all(slots, values);
+        };
+        self.either(is_whole, all, |writer| {
+            let values = places.map(|place| writer.load_word(load, place));
+            writer.store_all(slots, values);
+        });
         slots.map(|slot| self.a.op(Op::Load, uint, &[slot]))
     }
 
@@ -331,16 +341,12 @@ impl Writer<'_> {
             return self.store_at(binding, quad.index, bits);
         };
         let start = quad.elements[0];
-        self.store_whole(all, (binding, quad.index), bits, |writer| {
+        let whole = |writer: &mut Self| writer.store_at(binding, quad.index, bits);
+        self.either(all, whole, |writer| {
             for (j, (bits, &inside)) in (0..).zip(bits[..3].iter().zip(inside)) {
                 let ahead = writer.constant(j);
                 let place = writer.op(Op::IAdd, start, ahead);
-                let (body, behind) = (writer.a.new_id(), writer.a.new_id());
-                writer.a.branch_if(inside, body, behind);
-                writer.a.begin(body);
-                writer.store_at(binding, place, &[*bits]);
-                writer.a.branch(behind);
-                writer.a.begin(behind);
+                writer.when(inside, |writer| writer.store_at(binding, place, &[*bits]));
             }
         });
     }
@@ -354,8 +360,9 @@ impl Writer<'_> {
         };
         let two = self.constant(2);
         let first = self.op(Op::IMul, quad.index, two);
-        self.store_whole(third, (binding, quad.index), &words, |writer| {
-            writer.store_at(binding, first, &words[..1]);
+        let whole = |writer: &mut Self| writer.store_at(binding, quad.index, &words);
+        self.either(third, whole, |writer| {
+            writer.store_at(binding, first, &words[..1])
         });
     }
 
@@ -363,25 +370,6 @@ impl Writer<'_> {
         let (low, high) = (self.packed(a, b, 8), self.packed(c, d, 8));
         let word = self.packed(low, high, 16);
         self.store_at(binding, quad.index, &[word]);
-    }
-
-    /// Stores a vector if the quad has all of its elements, else what the body stores.
-    fn store_whole(
-        &mut self,
-        all: Id,
-        (binding, at): (u32, Id),
-        words: &[Id],
-        body: impl FnOnce(&mut Self),
-    ) {
-        let [yes, no, behind] = [0; 3].map(|_| self.a.new_id());
-        self.a.branch_either(all, [yes, no], behind);
-        self.a.begin(yes);
-        self.store_at(binding, at, words);
-        self.a.branch(behind);
-        self.a.begin(no);
-        body(self);
-        self.a.branch(behind);
-        self.a.begin(behind);
     }
 
     /// `low | high << bits`.
