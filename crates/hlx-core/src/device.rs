@@ -17,7 +17,6 @@ pub use pending::PendingDownload;
 pub use sharing::SharedBuffer;
 
 use crate::arithmetic::{Arithmetic, IntegerPath};
-use crate::cpu_stream::CpuStream;
 use crate::device_info::DeviceInfo;
 use crate::dtype::DType;
 use crate::error::CoreError;
@@ -29,9 +28,10 @@ use crate::memory::{BlockSource, Buffer, MemoryStatistics, NotedChange, TensorPo
 use crate::probe_report::ProbeReport;
 use crate::recording::RecordingOptions;
 use crate::sizes;
+use crate::stream::{Stream, on_stream};
 use crate::timing::{TimingCollector, TimingReport, Work};
 use crate::tuning::Tuning;
-use crate::vulkan::{Pace, VulkanStream};
+use crate::vulkan::Pace;
 
 /// One opened device with its memory and its stream. Clones share it; work runs in the order it
 /// is launched, whichever clone launches it. Buffers belong to the device that made them: no
@@ -50,7 +50,7 @@ pub struct Device {
 /// What a device shares among its clones. Fields drop in order: the stream waits for its work
 /// before the memory is freed.
 struct Inner {
-    stream: Stream,
+    stream: Arc<Stream>,
     source: Arc<BlockSource>,
     info: DeviceInfo,
     probe: ProbeReport,
@@ -61,23 +61,6 @@ struct Inner {
     remembering: remembering::Remembering,
 }
 
-/// The stream of either kind of device; both have the same methods.
-pub(crate) enum Stream {
-    Cpu(CpuStream),
-    Vulkan(Box<VulkanStream>),
-}
-
-/// Calls a method on the device's stream, of whichever device.
-macro_rules! on_stream {
-    ($device:expr, $stream:ident => $call:expr) => {
-        match $device.stream() {
-            Stream::Cpu($stream) => $call,
-            Stream::Vulkan($stream) => $call,
-        }
-    };
-}
-use on_stream;
-
 impl Device {
     pub(crate) fn from_parts(stream: Stream, source: Arc<BlockSource>, info: DeviceInfo) -> Self {
         let probe = ProbeReport::default();
@@ -86,7 +69,7 @@ impl Device {
             extensions: Arc::default(),
             arithmetic: Arithmetic::Portable,
             inner: Arc::new(Inner {
-                stream,
+                stream: Arc::new(stream),
                 source,
                 info,
                 probe,
@@ -116,7 +99,7 @@ impl Device {
 
     /// Whether this is the CPU device.
     pub fn is_cpu(&self) -> bool {
-        matches!(self.inner.stream, Stream::Cpu(_))
+        matches!(*self.inner.stream, Stream::Cpu(_))
     }
 
     /// Whether both are handles of one device, so that one takes the other's buffers.
@@ -450,7 +433,10 @@ impl Device {
             Stream::Cpu(stream) => Launches::Cpu(stream.end_recording(watched)?),
         };
         let changes = std::mem::take(&mut *self.changes());
-        Ok((Graph::new(self.clone(), launches, changes), result))
+        Ok((
+            Graph::new(self.inner.stream.clone(), launches, changes),
+            result,
+        ))
     }
 
     /// Notes that elements of a buffer are changed in place, so that [`Buffer::changed_after`] tells

@@ -32,10 +32,11 @@
 
 use std::sync::Arc;
 
-use crate::device::{Device, Stream};
+use crate::device::Device;
 use crate::error::CoreError;
 use crate::launch::{Binding, check_bindings};
 use crate::memory::Buffer;
+use crate::stream::Stream;
 use crate::timing::Work;
 use crate::view::View;
 use crate::vulkan::{

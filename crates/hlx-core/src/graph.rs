@@ -1,19 +1,20 @@
 //! A graph: a recorded sequence of launches that is replayed with one call.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::cpu_stream::CpuGraph;
-use crate::device::{Device, Stream};
 use crate::error::CoreError;
 use crate::memory::{MemoryStatistics, NotedChange};
+use crate::stream::Stream;
 use crate::vulkan::VulkanGraph;
 
-/// Launches recorded by [`Device::record`], with all buffers that they touch.
+/// Launches recorded by [`Device::record`](crate::Device::record), with all buffers that they touch.
 ///
 /// Inputs that change between replays are uploaded into buffers that the launches read.
 pub struct Graph {
     launches: Launches,
-    device: Device,
+    stream: Arc<Stream>,
     /// What the launches change in place, of buffers that others may have kept.
     changes: Vec<NotedChange>,
 }
@@ -24,10 +25,10 @@ pub(crate) enum Launches {
 }
 
 impl Graph {
-    pub(crate) fn new(device: Device, launches: Launches, changes: Vec<NotedChange>) -> Self {
+    pub(crate) fn new(stream: Arc<Stream>, launches: Launches, changes: Vec<NotedChange>) -> Self {
         Self {
             launches,
-            device,
+            stream,
             changes,
         }
     }
@@ -41,7 +42,7 @@ impl Graph {
         self.replay_part(0..usize::MAX)
     }
 
-    /// As [`Graph::replay`], of a graph with watched windows ([`Device::record_watched`]): as soon as the
+    /// As [`Graph::replay`], of a graph with watched windows ([`Device::record_watched`](crate::Device::record_watched)): as soon as the
     /// launches that write the first windows up to the k-th are launched, before the rest of the graph,
     /// calls `is_final` with k. What it launches runs there. It must not replay another graph, whose
     /// memory is this one's too.
@@ -70,7 +71,7 @@ impl Graph {
 
     /// Runs a part of the graph, cut at a window; the last goes to the end, and may be empty.
     fn replay_part(&self, part: Range<usize>) -> Result<(), CoreError> {
-        match (&self.launches, self.device.stream()) {
+        match (&self.launches, &*self.stream) {
             (Launches::Vulkan(graph), Stream::Vulkan(stream)) => stream.replay(graph, part),
             (Launches::Cpu(graph), Stream::Cpu(stream)) => stream.replay(graph, part),
             _ => Err(CoreError::invalid("replay", "a graph of another device")),

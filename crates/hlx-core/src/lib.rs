@@ -39,6 +39,7 @@ mod recording;
 mod shader;
 pub mod sizes;
 mod specification;
+mod stream;
 mod test_report;
 pub mod testing;
 mod timing;

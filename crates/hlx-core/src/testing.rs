@@ -13,9 +13,10 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use crate::arithmetic::Arithmetic;
-use crate::device::{Device, Stream};
+use crate::device::Device;
 use crate::device_info::{DeviceInfo, cpu_info};
 use crate::error::CoreError;
+use crate::stream::Stream;
 use crate::test_report::append;
 
 /// The devices that `HLX_TEST_DEVICES` selects.

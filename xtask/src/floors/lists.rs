@@ -30,7 +30,9 @@ pub const FLOORS: &[Floors] = &[
             &["launch", "unread"],
             &["fusion", "watched"],
             &["cpu_stream", "vulkan"],
-            &["device", "graph"],
+            &["stream"],
+            &["graph"],
+            &["device"],
             &["dispatch", "peak", "testing"],
             &["probe"],
             &["open"],
@@ -162,11 +164,6 @@ pub const FLOORS: &[Floors] = &[
 ];
 
 pub const KNOTS: &[Knot] = &[
-    Knot {
-        folder: "crates/hlx-core/src",
-        parts: &["device", "graph"],
-        reason: "A device records graphs, and a graph is replayed by its device.",
-    },
     Knot {
         folder: "crates/hlx-core/src/arith",
         parts: &[

@@ -1,8 +1,9 @@
 //! Host memory that a device copies to and from by itself, while the host does other work.
 
-use super::{Device, Stream};
+use super::Device;
 use crate::error::CoreError;
 use crate::memory::Buffer;
+use crate::stream::Stream;
 use crate::vulkan::HostCopy;
 
 /// Words in host memory that the device reaches: pinned by a Vulkan device's driver, plain memory on the CPU.

@@ -1,8 +1,9 @@
 //! Downloads under way, which the host waits for later.
 
-use super::{Device, Stream};
+use super::Device;
 use crate::error::CoreError;
 use crate::memory::Buffer;
+use crate::stream::Stream;
 use crate::vulkan::HostCopy;
 
 /// A download under way: a buffer's words as they were when

@@ -2,9 +2,10 @@
 
 use std::fs::File;
 
-use super::{Device, Stream};
+use super::Device;
 use crate::error::CoreError;
 use crate::memory::Buffer;
+use crate::stream::Stream;
 use crate::vulkan::{Timeline, VulkanStream};
 
 /// Device memory that another library imports by a file descriptor.

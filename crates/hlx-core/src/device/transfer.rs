@@ -1,10 +1,11 @@
 //! Fills, copies, uploads and downloads of a device.
 
-use super::{Device, Stream, on_stream};
+use super::Device;
 use crate::dtype::{DType, Element, pack, unpack};
 use crate::error::CoreError;
 use crate::launch::check_owner;
 use crate::memory::Buffer;
+use crate::stream::{Stream, on_stream};
 
 impl Device {
     /// Fills a buffer with one word; a type of fewer bytes has it cut into elements.
