@@ -11,7 +11,7 @@ use hlx_core::{Buffer, sizes};
 
 use crate::error::KernelError;
 
-pub(crate) use walk::{Walk, runs};
+pub(crate) use walk::{Access, Walk, access, in_quads, runs};
 
 /// The most dimensions of a tensor.
 pub const MAX_RANK: usize = 8;

@@ -44,9 +44,7 @@ pub fn row_sum(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
-    check_len("row_sum", "x", x, [rows, cols])?;
-    check_len("row_sum", "out", out, rows)?;
-    launch_rows(device, "row_sum", x, out, cols, (Operation::Sum, false))
+    reduce_rows(device, "row_sum", [x, out], [rows, cols], Operation::Sum)
 }
 
 /// Computes `out[row] = max of x[row, :]`; x `[rows, cols]`, out `[rows]`.
@@ -57,9 +55,19 @@ pub fn row_max(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
-    check_len("row_max", "x", x, [rows, cols])?;
-    check_len("row_max", "out", out, rows)?;
-    launch_rows(device, "row_max", x, out, cols, (Operation::Max, false))
+    reduce_rows(device, "row_max", [x, out], [rows, cols], Operation::Max)
+}
+
+fn reduce_rows(
+    device: &Device,
+    name: &'static str,
+    [x, out]: [&Buffer; 2],
+    [rows, cols]: [usize; 2],
+    operation: Operation,
+) -> Result<(), KernelError> {
+    check_len(name, "x", x, [rows, cols])?;
+    check_len(name, "out", out, rows)?;
+    launch_rows(device, name, x, out, cols, (operation, false))
 }
 
 /// Reduces `out.len()` rows; `x` may end within the last one. With `root`, the square root.

@@ -98,7 +98,7 @@ impl TreeDigest {
 
 impl fmt::Display for TreeDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hlx_core::bytes::to_hex(&self.0))
     }
 }
 

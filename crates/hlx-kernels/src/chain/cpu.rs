@@ -5,8 +5,9 @@ use hlx_core::CpuBody;
 use hlx_core::DType;
 
 use super::Chunk;
-use super::plan::{Access, Input, Load, Plan};
+use super::plan::{Input, Load, Plan};
 use crate::convert::{Form, Places, decode, encode, gather, pack};
+use crate::layout::Access;
 use crate::parallel::{self, write};
 
 /// Elements of a piece: 8 KiB an operand or a result.

@@ -18,9 +18,10 @@ use hlx_spirv::spirv::{BuiltIn, Op};
 
 use super::GROUP_THREADS;
 use super::formula::{Formula, Source};
-use super::plan::{Access, Input, Plan};
+use super::plan::{Input, Plan};
 use super::{Cut, address, fault};
 use crate::convert::{Form, convert_shader};
+use crate::layout::{Access, in_quads};
 
 type Written<T> = Result<T, SpirvError>;
 
@@ -66,7 +67,7 @@ impl Key {
                 .map(|l| (l.binding, l.form, l.compute, l.access))
                 .collect(),
             dimensions: plan.shape.len(),
-            quads: plan.in_quads(),
+            quads: in_quads(&plan.shape),
             cut: plan.cut,
         }
     }

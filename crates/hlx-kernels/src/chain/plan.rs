@@ -7,6 +7,7 @@ use hlx_core::fusion::{Link, Source};
 
 use super::{Cut, Step, StepOperand};
 use crate::convert::Form;
+use crate::layout::{Access, access, is_row_major};
 
 /// A chain of steps as one walk.
 pub(super) struct Plan<'a> {
@@ -39,19 +40,6 @@ pub(super) struct Load {
     pub strides: Vec<isize>,
     pub offset: usize,
     pub access: Access,
-}
-
-/// How four neighbours lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Access {
-    /// Behind each other over the whole walk.
-    Dense,
-    /// Behind each other in a row, from a multiple of four on.
-    Vector,
-    /// All in one place.
-    Same,
-    /// Anywhere.
-    Apart,
 }
 
 impl<'a> Plan<'a> {
@@ -91,49 +79,27 @@ impl<'a> Plan<'a> {
         self.shape.iter().product()
     }
 
-    /// Whether four elements from a multiple of four on never leave their row.
-    pub fn in_quads(&self) -> bool {
-        self.shape.len() == 1 || self.shape.last().is_some_and(|n| n.is_multiple_of(4))
-    }
-
     /// The load of an operand, which is made if there is none like it.
     fn load(&mut self, step: &Step, operand: &StepOperand, binding: usize) -> Option<Input> {
         let strides = spread(&step.shape, &operand.strides, &self.shape)?;
-        let mut load = Load {
+        let (offset, shape) = (operand.offset, &self.shape[..]);
+        let access = match offset == 0 && is_row_major(shape, &strides) {
+            true => Access::Dense,
+            false => access(shape, &strides, offset),
+        };
+        let load = Load {
             binding,
             form: operand.form,
             compute: step.compute,
             strides,
-            offset: operand.offset,
-            access: Access::Apart,
+            offset,
+            access,
         };
-        load.access = self.access(&load);
         let found = self.loads.iter().position(|other| *other == load);
         Some(Input::Load(found.unwrap_or_else(|| {
             self.loads.push(load);
             self.loads.len() - 1
         })))
-    }
-
-    fn access(&self, load: &Load) -> Access {
-        let operand = StepOperand {
-            form: load.form,
-            strides: load.strides.clone(),
-            offset: load.offset,
-        };
-        if operand.is_dense(&self.shape) {
-            return Access::Dense;
-        }
-        let Some((inner, outer)) = load.strides.split_last() else {
-            return Access::Apart;
-        };
-        let aligned = load.offset.is_multiple_of(4) && outer.iter().all(|stride| stride % 4 == 0);
-        match inner {
-            _ if !self.in_quads() => Access::Apart,
-            1 if aligned => Access::Vector,
-            0 => Access::Same,
-            _ => Access::Apart,
-        }
     }
 
     /// The push constants: the number of elements, the extents but the outermost, innermost first,

@@ -14,7 +14,7 @@ use crate::KernelError;
 use crate::chain::{Cut, Formula, Step, StepOperand};
 use crate::convert::{Form, Places, convert_shader, decode, gather, store};
 use crate::kernel::Kernel;
-use crate::layout::{Layout, Operand, Walk, is_row_major};
+use crate::layout::{Layout, Operand, Walk, in_quads, is_row_major};
 use crate::map::{CHUNK, GROUP_THREADS, windows};
 use crate::parallel::{self, write};
 use crate::tuning::KernelTuning;
@@ -188,14 +188,14 @@ impl<const N: usize> Elements<'_, N> {
     ) -> Vec<(u32, u32)> {
         let mut constants = vec![
             (990, axes.shape.len() as u32),
-            (991, u32::from(axes.in_quads())),
+            (991, u32::from(in_quads(&axes.shape))),
             (992, self.compute.id()),
             (980, self.out_form.id()),
             (999, vectors as u32),
         ];
         for (k, form) in (0..).zip(self.forms) {
             constants.push((981 + k, form.id()));
-            constants.push((985 + k, axes.access(k as usize)));
+            constants.push((985 + k, axes.access(k as usize) as u32));
         }
         if count.is_multiple_of(4) && KernelTuning::of(device).maps.whole_vectors {
             constants.push((998, 1));

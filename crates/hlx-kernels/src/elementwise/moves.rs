@@ -12,10 +12,9 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Buffer, DType, Device};
 
 use self::cpu::{TILE, assign};
-use super::strided::VECTOR;
 use crate::error::{KernelError, check_that};
 use crate::kernel::Kernel;
-use crate::layout::{Operand, Walk};
+use crate::layout::{Access, Operand, Walk, in_quads};
 use crate::map::{GROUP_THREADS, windows};
 
 shader!(copy::{assign, assign_narrow, tiles});
@@ -201,8 +200,8 @@ impl Cut {
     }
 
     fn rows(axes: &Walk<2>) -> Self {
-        let whole = axes.in_quads() && axes.count().is_multiple_of(4);
-        let vectors = whole && [0, 1].iter().all(|&k| axes.access(k) == VECTOR);
+        let whole = in_quads(&axes.shape) && axes.count().is_multiple_of(4);
+        let vectors = whole && [0, 1].iter().all(|&k| axes.access(k) == Access::Vector);
         let mut push = vec![axes.count() as u32];
         push.extend(axes.push(8));
         Self {

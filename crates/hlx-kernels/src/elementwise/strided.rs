@@ -4,7 +4,7 @@
 use hlx_core::{ALIGNMENT_WORDS, Buffer, Device};
 
 use crate::error::{KernelError, check_len, check_that};
-use crate::layout::{Layout, Operand, Walk, broadcast_shape};
+use crate::layout::{Access, Layout, Operand, Walk, access, broadcast_shape};
 
 impl<const N: usize> Walk<N> {
     /// The walk over layouts of one shape, with one dimension at least.
@@ -26,26 +26,9 @@ impl<const N: usize> Walk<N> {
         }
     }
 
-    /// Whether four elements from a multiple of four on never leave their row.
-    pub fn in_quads(&self) -> bool {
-        self.shape.len() == 1 || self.shape.last().is_some_and(|n| n.is_multiple_of(4))
-    }
-
-    /// How four neighbours of an operand lie, by the constants of `elements.glsl`; there must be
-    /// quads.
-    pub fn access(&self, k: usize) -> u32 {
-        let (inner, outer) = match self.strides[k].split_last() {
-            Some((inner, outer)) => (*inner, outer),
-            None => (1, &[][..]),
-        };
-        let aligned =
-            self.offsets[k].is_multiple_of(4) && outer.iter().all(|stride| stride % 4 == 0);
-        match inner {
-            _ if !self.in_quads() => APART,
-            1 if aligned => VECTOR,
-            0 => SAME,
-            _ => APART,
-        }
+    /// How four neighbours of an operand lie; there must be quads.
+    pub fn access(&self, k: usize) -> Access {
+        access(&self.shape, &self.strides[k], self.offsets[k])
     }
 
     /// The dimension along which an operand is contiguous, if that is not the innermost one and both
@@ -121,13 +104,6 @@ impl<const N: usize> Walk<N> {
     }
 }
 
-/// See `elements.glsl`.
-const APART: u32 = 0;
-/// See `elements.glsl`.
-pub(super) const VECTOR: u32 = 1;
-/// See `elements.glsl`.
-const SAME: u32 = 2;
-
 /// Extents from which both dimensions of a tile fill enough of it.
 pub(super) const TURNED_FROM: usize = 16;
 
@@ -158,6 +134,7 @@ pub(super) fn joint<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::in_quads;
 
     #[test]
     fn neighbours_are_vectors_only_where_every_row_is_aligned() {
@@ -165,12 +142,18 @@ mod tests {
         let (whole, row) = (of(&[3, 8]), of(&[8]).expand(&[3, 8]).expect("a row"));
         let column = of(&[3, 1]).expand(&[3, 8]).expect("a column");
         let axes = Walk::along([&whole, &row, &column]);
-        assert_eq!([0, 1, 2].map(|k| axes.access(k)), [VECTOR, VECTOR, SAME]);
+        assert_eq!(
+            [0, 1, 2].map(|k| axes.access(k)),
+            [Access::Vector, Access::Vector, Access::Same]
+        );
         let shifted = of(&[3, 9]).slice(1, (1, 9, 1)).expect("a slice");
-        assert_eq!(Walk::along([&shifted]).access(0), APART);
-        assert_eq!(Walk::along([&of(&[7])]).access(0), VECTOR);
+        assert_eq!(Walk::along([&shifted]).access(0), Access::Apart);
+        assert_eq!(Walk::along([&of(&[7])]).access(0), Access::Vector);
         let odd = Walk::along([&of(&[3, 7]), &of(&[7]).expand(&[3, 7]).expect("a row")]);
-        assert_eq!((odd.in_quads(), odd.access(0)), (false, APART));
+        assert_eq!(
+            (in_quads(&odd.shape), odd.access(0)),
+            (false, Access::Apart)
+        );
     }
 
     #[test]

@@ -338,36 +338,26 @@ impl Addition {
         let heads = device.alloc_typed(DType::U32, slots)?;
         device.fill(&heads, u32::MAX)?;
         let constants = [(0, u32::from(self.float)), (1, u32::from(self.by_position))];
-        let launch = |shader, bindings: &[Binding<'_>], threads: usize| {
-            let kernel = Kernel::new(name, shader).constants(&constants);
-            let kernel = kernel.bind_all(bindings.iter().copied());
+        let kernel = |shader| Kernel::new(name, shader).constants(&constants);
+        let launch = |kernel: Kernel<'_>, threads: usize| {
             kernel.launch_on_gpu(device, self.push(), threads.div_ceil(GROUP_THREADS))
         };
-        let found = [Binding::Read(keys), Binding::ReadWrite(&starts)];
-        launch(&starts::SHADER, &found, self.count)?;
-        let chains = [
-            Binding::Read(keys),
-            Binding::Read(positions),
-            Binding::Read(&starts),
-            Binding::Read(source),
-            Binding::ReadWrite(target),
-            Binding::ReadWrite(&partials),
-            Binding::ReadWrite(&heads),
-        ];
+        let found = kernel(&starts::SHADER).reads([keys]).updates([&starts]);
+        launch(found, self.count)?;
         let (shader, lines) = match self.has_fours() {
             true => (&chains_of_four::SHADER, self.lines / 4),
             false => (&chains_shader::SHADER, self.lines),
         };
-        launch(shader, &chains, self.count * lines)?;
+        let chains = kernel(shader)
+            .reads([keys, positions, &starts, source])
+            .updates([target, &partials, &heads]);
+        launch(chains, self.count * lines)?;
         if slots == 1 {
             return Ok(()); // No target has more than one piece.
         }
-        let joins = [
-            Binding::Read(keys),
-            Binding::Read(&partials),
-            Binding::Read(&heads),
-            Binding::ReadWrite(target),
-        ];
-        launch(&joins::SHADER, &joins, slots * self.lines)
+        let joins = kernel(&joins::SHADER)
+            .reads([keys, &partials, &heads])
+            .updates([target]);
+        launch(joins, slots * self.lines)
     }
 }

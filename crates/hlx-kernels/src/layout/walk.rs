@@ -105,6 +105,38 @@ impl Walk<1> {
     }
 }
 
+/// How four neighbours from a multiple of four on lie: the constants of `elements.glsl`, and over a whole walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Access {
+    /// Anywhere.
+    Apart = 0,
+    /// Behind each other, from a multiple of four on.
+    Vector = 1,
+    /// All in one place.
+    Same = 2,
+    /// Behind each other over the whole walk.
+    Dense,
+}
+
+/// Whether four elements from a multiple of four on never leave their row.
+pub(crate) fn in_quads(shape: &[usize]) -> bool {
+    shape.len() == 1 || shape.last().is_some_and(|n| n.is_multiple_of(4))
+}
+
+/// The access of an operand of a walk of this shape, which has one dimension at least; never `Dense`.
+pub(crate) fn access(shape: &[usize], strides: &[isize], offset: usize) -> Access {
+    let Some((inner, outer)) = strides.split_last() else {
+        return Access::Apart;
+    };
+    let aligned = offset.is_multiple_of(4) && outer.iter().all(|stride| stride % 4 == 0);
+    match inner {
+        _ if !in_quads(shape) => Access::Apart,
+        1 if aligned => Access::Vector,
+        0 => Access::Same,
+        _ => Access::Apart,
+    }
+}
+
 /// [`Walk::places`] of any shape, strides and first places.
 fn places<const N: usize>(
     shape: &[usize],

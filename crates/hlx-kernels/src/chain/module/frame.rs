@@ -3,9 +3,10 @@
 use hlx_spirv::join::Id;
 use hlx_spirv::spirv::Op;
 
-use super::super::plan::{Access, Load};
+use super::super::plan::Load;
 use super::{GROUP_THREADS, Writer};
 use crate::convert::Form;
+use crate::layout::{Access, in_quads};
 
 /// Four neighbours that a thread computes.
 pub(super) struct Quad {
@@ -155,7 +156,7 @@ impl Writer<'_> {
     /// The indexes in each dimension of the four elements; of the first alone where all four are in
     /// one row.
     fn rows(&mut self, quad: &Quad) -> Vec<Row> {
-        let elements = match self.plan.in_quads() {
+        let elements = match in_quads(&self.plan.shape) {
             true => &quad.elements[..1],
             false => &quad.elements[..],
         };
