@@ -72,14 +72,17 @@ const THRESHOLDS: [Threshold; 4] = [
     Threshold {
         name: "few_rows_split_up_to",
         ways: ["tiles", "few rows"],
-        set: |tuning, within| tuning.few_rows_split_up_to = if within { usize::MAX } else { 0 },
+        set: |tuning, within| {
+            tuning.few_rows_split_up_to = if within { usize::MAX } else { 0 };
+            tuning.few_rows_split_groups = [usize::MAX; 2];
+        },
         before: Before::Nothing,
         products: |_| with_rows(&[17, 24, 32, 48, 64, 96, 128, 192, 256]),
     },
     Threshold {
         name: "few_rows_wide_from",
         ways: ["8 columns", "16 columns"],
-        set: |tuning, within| tuning.few_rows_wide_from = if within { 0 } else { usize::MAX },
+        set: |tuning, within| tuning.few_rows_wide_from = [if within { 0 } else { usize::MAX }; 2],
         before: Before::Nothing,
         products: |processors| {
             let columns = [4, 8, 12, 16, 24, 32, 64].map(|a_processor| a_processor * processors);
@@ -127,9 +130,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let [outside, within] = threshold.ways;
         let now = &KernelTuning::of(&device).products;
         say!(
-            "\n{} (split {}, wide {}, prologue {}), weights of {dtype}",
+            "\n{} (split {} and {:?}, wide {:?}, prologue {}), weights of {dtype}",
             threshold.name,
             now.few_rows_split_up_to,
+            now.few_rows_split_groups,
             now.few_rows_wide_from,
             now.prologue_up_to
         );

@@ -114,12 +114,16 @@ pub struct ProductTuning {
     /// Rows of C up to which a product with a B stored `[N,K]` takes the shaders that have a chain a
     /// thread: at most 16.
     pub few_rows_up_to: usize,
-    /// Rows of C up to which such a product takes them too if tiles of 64 x 64 would leave processors idle:
-    /// as many workgroups read the same rows of B as it takes. Not measured yet: `hlx-bench thresholds` does it.
+    /// Rows of C up to which such a product takes them too, in workgroups that read the same rows of B.
     pub few_rows_split_up_to: usize,
-    /// Columns of C from which their workgroups have 16 columns instead of 8 (up to 8 rows): as many as
-    /// give each processor one. With fewer, more processors load. Not measured yet, as above.
-    pub few_rows_wide_from: usize,
+    /// Workgroups up to which it does so, of a B of 16 and of 32 bits: 8 and 3 a processor. Products of 17 to 64 rows took 0.21
+    /// to 0.90 and 0.53 to 0.86 of the tiles' time within, 0.89 to 1.36 and 1.01 to 3.1 beyond.
+    pub few_rows_split_groups: [usize; 2],
+    /// Columns of C from which their workgroups have 16 columns instead of 8, for at most two rows and for three to eight: 4
+    /// and 12 a processor, as with fewer columns more processors load. Products of one or two rows took 0.76 to 0.94 of the
+    /// time from there on, others with a B of 16 bits 0.60 to 0.93 (1.02 to 1.05 below), with one of 32 bits 0.70 to 1.10
+    /// (0.99 to 1.28 below).
+    pub few_rows_wide_from: [usize; 2],
     /// Rows of C up to which these shaders compute what comes before a product too, such as a norm: each
     /// workgroup does it for itself, which is cheaper than a launch for few rows. Not measured yet, as above.
     pub prologue_up_to: usize,
@@ -300,7 +304,8 @@ impl ProductTuning {
             transpose_b_from_terms: 1 << 31,
             few_rows_up_to: if cpu { 0 } else { 16 },
             few_rows_split_up_to: if cpu { 0 } else { 64 },
-            few_rows_wide_from: 16 * processors,
+            few_rows_split_groups: [8 * processors, 3 * processors],
+            few_rows_wide_from: [4 * processors, 12 * processors],
             prologue_up_to: if cpu { 0 } else { 4 },
             integers: IntegerPath::Plain,
         }

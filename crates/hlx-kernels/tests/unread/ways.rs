@@ -116,16 +116,16 @@ pub const PRODUCTS: &[Way] = &[
 ];
 
 pub const FEW_ROWS: &[Way] = &[
-    way("few rows split, prologues", |d, t| {
+    way("few rows split, prologues", |_, t| {
         t.products.few_rows_up_to = 16;
         t.products.few_rows_split_up_to = 64;
-        t.products.few_rows_wide_from = 1;
+        t.products.few_rows_split_groups = [usize::MAX; 2];
+        t.products.few_rows_wide_from = [1; 2];
         t.products.prologue_up_to = 4;
-        d.processors = 4096;
     }),
     way("few rows by 8 columns", |_, t| {
         t.products.few_rows_up_to = 16;
-        t.products.few_rows_wide_from = usize::MAX;
+        t.products.few_rows_wide_from = [usize::MAX; 2];
     }),
     way("no kernels of few rows", |_, t| {
         t.products.few_rows_up_to = 0;
@@ -257,6 +257,7 @@ fn every_field(tuning: Tuning, kernels: KernelTuning) {
                 transpose_b_from_terms: _,
                 few_rows_up_to: _,
                 few_rows_split_up_to: _,
+                few_rows_split_groups: _,
                 few_rows_wide_from: _,
                 prologue_up_to: _,
                 integers: _,

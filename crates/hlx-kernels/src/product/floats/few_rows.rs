@@ -22,8 +22,6 @@ shader!(gated_16, matmul::few_rows_16_gated);
 
 /// Chains of a workgroup.
 const CHAINS: usize = 128;
-/// Rows and columns of the tile that products of more rows than a workgroup has are weighed against.
-const SPLIT_TILE: usize = 64;
 /// Bytes of shared memory that a row's norm takes at most.
 const NORM_BYTES: usize = 4 * (128 + 32 + 8 + 1);
 /// 16-byte units of a column that a workgroup loads at a time, and in shared memory, with padding.
@@ -41,23 +39,23 @@ pub(super) enum Cut {
 
 impl Cut {
     /// The cut that a device takes for a product; none where it is one for the tiles. More rows than a
-    /// workgroup has are spread over several, where tiles would leave processors without any.
+    /// workgroup has are spread over several.
     pub fn choose(device: &Device, s: &MatMul, weight: DType) -> Option<Self> {
         let tuning = &KernelTuning::of(device).products;
-        let processors = device.tuning().processors;
         if device.is_cpu() {
             return None;
         }
         let limit = device.info().shared_memory_bytes as usize;
-        let wide = s.n >= tuning.few_rows_wide_from;
+        let wide = s.n >= tuning.few_rows_wide_from[usize::from(s.m > 2)];
         let few = |cut: &Self| s.m <= cut.rows().min(tuning.few_rows_up_to);
         let cuts = [Self::Wide, Self::Narrow].into_iter();
         let cut = cuts
             .filter(|cut| wide || *cut == Self::Narrow)
             .filter(few)
             .find(|cut| cut.fits(s, weight, limit));
-        let tiles = s.m.div_ceil(SPLIT_TILE) * s.n.div_ceil(SPLIT_TILE);
-        let splits = s.m <= tuning.few_rows_split_up_to && tiles < processors;
+        let groups = s.m.div_ceil(Self::Narrow.rows()) * s.n.div_ceil(Self::Narrow.columns());
+        let up_to = tuning.few_rows_split_groups[usize::from(weight == DType::F32)];
+        let splits = s.m <= tuning.few_rows_split_up_to && groups <= up_to;
         cut.or((splits && Self::Narrow.fits(s, weight, limit)).then_some(Self::Narrow))
     }
 

@@ -147,18 +147,17 @@ fn cuts_are_for_what_their_shaders_compute() {
     for device in devices().iter().filter(|device| !device.is_cpu()) {
         let chosen = |n| Cut::choose(device, &product(1, n, 1024), DType::BF16);
         assert_eq!(chosen(8), Some(Cut::Narrow));
-        let wide = KernelTuning::of(device).products.few_rows_wide_from;
+        let products = &KernelTuning::of(device).products;
+        let [wide, wide_of_more] = products.few_rows_wide_from;
         assert!(chosen(wide).is_some_and(|cut| cut == Cut::Wide || !fits_on(device, wide)));
         assert_eq!(chosen(wide - 1), Some(Cut::Narrow));
         let of_rows = |m, n| Cut::choose(device, &product(m, n, 1024), DType::F32);
-        // Nine rows are more than a wide workgroup's; more than 16 are spread while tiles are few.
-        assert_eq!(of_rows(9, wide), Some(Cut::Narrow));
-        let processors = device.tuning().processors;
-        if processors > 1 {
-            assert_eq!(of_rows(17, 64 * (processors - 1)), Some(Cut::Narrow));
-        }
-        assert_eq!(of_rows(17, 64 * processors), None);
-        assert_eq!(of_rows(65, 64), None);
+        // Nine rows are more than a wide workgroup's; more than 16 are spread over as many workgroups as are wanted.
+        assert_eq!(of_rows(9, wide_of_more), Some(Cut::Narrow));
+        let [_, split_groups] = products.few_rows_split_groups;
+        assert_eq!(of_rows(17, 8 * (split_groups / 2)), Some(Cut::Narrow));
+        assert_eq!(of_rows(17, 8 * (split_groups / 2) + 1), None);
+        assert_eq!(of_rows(65, 8), None);
     }
 }
 
