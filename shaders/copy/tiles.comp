@@ -1,7 +1,7 @@
 // Words of a strided operand written to a strided layout whose innermost dimension is another one
 // than the operand's: y[.., a, .., b] = x[.., a, .., b], x contiguous along a and y along b.
 //
-// A workgroup turns a tile of 32 x 32 in shared memory, so that both sides are read and
+// A workgroup transposes a tile of 32 x 32 in shared memory, so that both sides are read and
 // written by neighbouring threads; the other dimensions are a batch of tiles.
 #include "../include/arith.glsl"
 

@@ -56,7 +56,7 @@ bool hlx_isnan(float x) {
     return (floatBitsToUint(x) & HLX_MAGNITUDE) > HLX_INFINITY;
 }
 
-// Turns -0 into +0: the end of every chain of a product.
+// -0 becomes +0: the end of every chain of a product.
 float hlx_pos0(float x) {
     uint bits = floatBitsToUint(x);
     return uintBitsToFloat((bits & HLX_MAGNITUDE) == 0u ? 0u : bits);

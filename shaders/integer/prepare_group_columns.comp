@@ -1,6 +1,6 @@
-// The columns of groups of a matrix's rows as integers (groups.glsl), turned into rows of digits: digits: [planes, columns,
+// The columns of groups of a matrix's rows as integers (groups.glsl), transposed into rows of digits: digits: [planes, columns,
 // words], zeros where a group has no row; exponents: [columns, groups], by the largest magnitudes (group_tops.comp). A
-// workgroup has 128 digits of 32 columns, which turn in shared memory.
+// workgroup has 128 digits of 32 columns.
 #include "groups.glsl"
 
 layout(local_size_x = 256) in;

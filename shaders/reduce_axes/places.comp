@@ -1,6 +1,6 @@
 // The place of the largest or smallest term over any axes of x: one pass of pieces.glsl.
 //
-// Terms are compared by the keys of order_key.glsl (all bits turned for the smallest; NaN first in
+// Terms are compared by the keys of order_key.glsl (all bits flipped for the smallest; NaN first in
 // both cases), and among equal keys the lower place wins. With PAIRS, x holds keys of the pass
 // before and places their places. result_keys [items] is left alone by the last pass (LAST).
 #define STATE uvec2

@@ -1,7 +1,7 @@
 // Sum, product, sum of squares, maximum, minimum, any and all over any axes of x: one pass of
 // pieces.glsl. result [items] holds results, or totals for the next pass.
 //
-// Maxima and minima go by the keys of order_key.glsl, those of a minimum with all bits turned: a
+// Maxima and minima go by the keys of order_key.glsl, those of a minimum with all bits flipped: a
 // NaN among the terms gives NaN, and a zero of either sign +0. `any` is the maximum of "is not
 // zero", and `all` is 1 minus the maximum of "is zero". A float sum of zero is +0.
 #define STATE uint

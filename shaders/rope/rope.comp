@@ -1,8 +1,8 @@
-// Rotary positions: pairs of a head's elements turned by the angle of their position.
+// Rotary positions: pairs of a head's elements rotated by the angle of their position.
 //
 // x, y [rows, H, D]; positions [rows]; frequencies [half], 2 half <= D. Element i < half of a head
 // makes a pair with element i + half. With a = position * frequency[i], c = cos(a) * scale and
-// s = sin(a) * scale, of the inverse turn -sin(a) * scale:
+// s = sin(a) * scale, of the inverse rotation -sin(a) * scale:
 //   y[i] = fma(x[i], c, -(x[i + half] * s)), y[i + half] = fma(x[i + half], c, x[i] * s).
 // The elements from 2 half on are copied. A thread has one pair, or one copied element, of all heads
 // of a row, so that sine and cosine are computed once.

@@ -21,7 +21,7 @@ uint slot(uint i) { return i ^ ((i >> 5) & 31u); }
 
 uint digit_of(uint key, uint shift) { return (key >> shift) & 15u; }
 
-// Turns counters into the sums of all before them.
+// Replaces counters by the sums of all before them.
 void scan_counters(uint thread) {
     uint own[WORDS];
     uint total = 0u;

@@ -1,4 +1,4 @@
-// Turns the counts of each line [16, blocks] into where its digits' elements of each block begin:
+// Replaces the counts of each line [16, blocks] by where its digits' elements of each block begin:
 // the sum of all counts before, in place. A workgroup a line, 2,048 counts at a time.
 #include "../include/arith.glsl"
 

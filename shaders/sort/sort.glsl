@@ -1,7 +1,7 @@
 // What the kernels of a sort share: x [lines, n] along an axis of stride axis_stride, its keys, and
 // where results go.
 //
-// Elements are compared by the keys of order_key.glsl, with all bits turned for a descending order,
+// Elements are compared by the keys of order_key.glsl, with all bits flipped for a descending order,
 // and equal keys by their place in the line: the order is total, so how it is reached never shows.
 // Result j of a line lies at (line / inner) k inner + j inner + line mod inner, for j < k.
 #extension GL_EXT_control_flow_attributes : require // also of modules without such a loop

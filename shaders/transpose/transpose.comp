@@ -1,4 +1,4 @@
-// A matrix transposed, word by word: y[c, r] = x[r, c]. A workgroup turns a tile of 32 x 32 in
+// A matrix transposed, word by word: y[c, r] = x[r, c]. A workgroup transposes a tile of 32 x 32 in
 // shared memory, so that rows are read, and rows are written, by neighbouring threads.
 
 #define TILE 32u
