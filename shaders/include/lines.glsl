@@ -1,8 +1,11 @@
 // Where the lines of a strided operand begin: a line runs along one axis (or several), and the other
 // dimensions number the lines in row-major order.
 //
-// The push constants have `first`, `extents` and `strides`; HLX_LINE_DIMS is how many of them are
-// the lines' dimensions. Places are counted in elements and wrap, so a stride may be negative.
+// The push constants have HLX_LINE_MEMBERS; HLX_LINE_DIMS is how many dimensions are those of lines, n_dims if a shader does
+// not say it. Places are counted in elements and wrap, so a stride may be negative.
+#ifndef HLX_LINE_DIMS
+#define HLX_LINE_DIMS push.n_dims
+#endif
 
 uint hlx_line_place(uint line) {
     uint place = push.first;

@@ -9,13 +9,9 @@ layout(constant_id = 0) const uint BITS = 32u;  // of an element: 32, 16 or 8
 
 layout(push_constant) uniform Push {
     uint count;  // elements of the target
-    uint first;
-    uint n_dims;
-    uint extents[8];
-    uint strides[8];
+    HLX_LINE_MEMBERS
 } push;
 
-#define HLX_LINE_DIMS push.n_dims
 #include "../include/lines.glsl"
 
 layout(set = 0, binding = 0) readonly restrict buffer Source { uint source[]; };

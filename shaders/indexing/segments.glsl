@@ -18,13 +18,9 @@ layout(push_constant) uniform Push {
     uint n;
     uint inner;
     uint axis_stride;  // of the source, from position to position
-    uint first;
-    uint n_dims;
-    uint extents[8];
-    uint strides[8];
+    HLX_LINE_MEMBERS
 } push;
 
-#define HLX_LINE_DIMS push.n_dims
 #include "../include/lines.glsl"
 
 const uint PIECE = 4096u;

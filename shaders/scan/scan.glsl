@@ -22,17 +22,13 @@ layout(push_constant) uniform Push {
     uint n;       // elements of a line
     uint inner;
     uint axis_stride;
-    uint first;
-    uint n_dims;
-    uint extents[8];
-    uint strides[8];
+    HLX_LINE_MEMBERS
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer X { uint x[]; };
 layout(set = 0, binding = 1) readonly restrict buffer Before { uint before[]; };
 layout(set = 0, binding = 2) writeonly restrict buffer Result { uint result[]; };
 
-#define HLX_LINE_DIMS push.n_dims
 #include "../include/lines.glsl"
 
 uint nothing() { return JOIN == 1u ? 0x3f800000u : (JOIN == 3u ? 1u : 0u); }

@@ -20,13 +20,9 @@ layout(push_constant) uniform Push {
     uint k;       // results of a line
     uint inner;
     uint axis_stride;
-    uint first;
-    uint n_dims;
-    uint extents[8];
-    uint strides[8];
+    HLX_LINE_MEMBERS
 } push;
 
-#define HLX_LINE_DIMS push.n_dims
 #include "../include/lines.glsl"
 
 layout(set = 0, binding = 0) readonly restrict buffer X { uint x[]; };
