@@ -218,15 +218,6 @@ fn low_bits<T: Copy + Default>(values: &[u32], out: &mut [T], cut: impl Fn(u32) 
     spare.fill(T::default());
 }
 
-/// Reads elements' bits from their places.
-pub(crate) fn gather(form: Form, words: &[u32], places: &Places<'_>, out: &mut [u32]) {
-    match form.per_word() {
-        1 => places.read(words, out),
-        2 => places.read(cast_slice::<u32, u16>(words), out),
-        _ => places.read(cast_slice::<u32, u8>(words), out),
-    }
-}
-
 /// Where a stretch of an operand's elements lies: dimensions outermost first.
 pub(crate) struct Places<'a> {
     /// The extents.
@@ -240,6 +231,16 @@ pub(crate) struct Places<'a> {
 }
 
 impl Places<'_> {
+    /// Reads the stretch as values of the compute type.
+    pub fn load(&self, form: Form, compute: DType, words: &[u32], out: &mut [u32]) {
+        match form.per_word() {
+            1 => self.read(words, out),
+            2 => self.read(cast_slice::<u32, u16>(words), out),
+            _ => self.read(cast_slice::<u32, u8>(words), out),
+        }
+        decode(form, compute, out);
+    }
+
     /// Reads the stretch, run by run of the innermost dimension.
     fn read<T: Copy, U: From<T> + Copy>(&self, source: &[T], out: &mut [U]) {
         let stride = self.strides.last().copied().unwrap_or(0);

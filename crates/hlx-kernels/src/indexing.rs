@@ -79,12 +79,7 @@ fn along_axis(
     index: &Layout,
 ) -> Result<Layout, KernelError> {
     let argument = KernelError::argument(name);
-    check_that(name, index.rank() == 1, || {
-        format!(
-            "index has shape {:?}, expected one dimension",
-            index.shape()
-        )
-    })?;
+    check_line(name, index)?;
     let mut wide = index.clone();
     for _ in axis + 1..shape.len() {
         wide = wide.unsqueeze(wide.rank()).map_err(argument)?;
@@ -218,6 +213,16 @@ fn gather_named(
             _ => cpu::gather::<u8>(&picks, cast_slice(x), index, cast_slice_mut(out)),
         };
         lower(flagged.then_some(flag), bad);
+    })
+}
+
+/// Checks that an index has one dimension.
+fn check_line(name: &'static str, index: &Layout) -> Result<(), KernelError> {
+    check_that(name, index.rank() == 1, || {
+        format!(
+            "index has shape {:?}, expected one dimension",
+            index.shape()
+        )
     })
 }
 

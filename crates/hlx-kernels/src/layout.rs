@@ -151,7 +151,7 @@ impl Layout {
                 ..target
             }));
         }
-        let strides = strides_of_view(&merged(&self.shape, &self.strides), shape);
+        let strides = strides_of_view(&Walk::over([self]), shape);
         Ok(strides.map(|strides| Self {
             shape: shape.to_vec(),
             strides,
@@ -420,32 +420,21 @@ pub(crate) fn is_row_major(shape: &[usize], strides: &[isize]) -> bool {
     dimensions.all(|(&extent, (found, expected))| extent == 1 || found == expected)
 }
 
-/// Extents and strides with neighbours joined that lie behind each other.
-fn merged(shape: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
-    let mut runs: Vec<(usize, isize)> = Vec::new();
-    for (&extent, &stride) in shape
-        .iter()
-        .zip(strides)
-        .filter(|&(&extent, _)| extent != 1)
-    {
-        match runs.last_mut() {
-            Some(last) if last.1 == stride * extent as isize => *last = (last.0 * extent, stride),
-            _ => runs.push((extent, stride)),
-        }
-    }
-    runs
-}
-
-/// The strides of `shape` over runs of evenly spaced elements; `None` where a dimension would cross
-/// from one run into the next.
-fn strides_of_view(runs: &[(usize, isize)], shape: &[usize]) -> Option<Vec<isize>> {
+/// The strides of `shape` over the dimensions of a walk; `None` where a dimension would cross from one of these into
+/// the next.
+fn strides_of_view(walk: &Walk<1>, shape: &[usize]) -> Option<Vec<isize>> {
     let mut strides = vec![0; shape.len()];
-    let mut runs = runs.iter().rev();
-    let mut current = runs.next().copied();
+    let mut runs = walk
+        .shape
+        .iter()
+        .copied()
+        .zip(walk.strides[0].iter().copied())
+        .rev();
+    let mut current = runs.next();
     let mut filled = 1;
     for axis in (0..shape.len()).rev().filter(|&axis| shape[axis] != 1) {
         if current.is_some_and(|(extent, _)| extent == filled) {
-            current = runs.next().copied();
+            current = runs.next();
             filled = 1;
         }
         let (extent, stride) = current?;

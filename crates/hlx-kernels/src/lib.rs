@@ -17,6 +17,7 @@ mod convert;
 mod division;
 mod element;
 mod error;
+mod join;
 mod kernel;
 mod layout;
 mod map;

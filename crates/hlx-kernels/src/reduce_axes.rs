@@ -25,6 +25,7 @@ use hlx_core::{Buffer, DType, Device};
 
 use crate::element::compute_type;
 use crate::error::{KernelError, check_len, check_that};
+use crate::join::Join;
 use crate::kernel::Kernel;
 use crate::layout::Operand;
 use crate::map::{GROUP_THREADS, windows};
@@ -36,7 +37,7 @@ mod pass;
 #[cfg(test)]
 mod tests;
 
-use fold::{Fold, Outcome, Step};
+use fold::{Fold, Outcome, Term};
 
 shader!(reduce_axes::{words, places, pack_bool});
 
@@ -100,20 +101,18 @@ impl Reduction {
 
     /// The first pass over the terms; places have a kernel of their own.
     fn fold(self, dtype: DType) -> Fold {
-        let step = match (self, dtype.is_float()) {
-            (Self::Sum, true) => Step::SumFloat,
-            (Self::Sum, false) => Step::Sum,
-            (Self::SumOfSquares, true) => Step::SquaresFloat,
-            (Self::SumOfSquares, false) => Step::Squares,
-            (Self::Prod, true) => Step::ProdFloat,
-            (Self::Prod, false) => Step::Prod,
-            (Self::Any, _) => Step::NotZero,
-            (Self::All, _) => Step::Zero,
-            (Self::Max | Self::Min | Self::ArgMax | Self::ArgMin, _) => Step::MaxKey,
+        let (join, term) = match self {
+            Self::Sum => (Join::sum(dtype), Term::Word),
+            Self::SumOfSquares => (Join::sum(dtype), Term::Square),
+            Self::Prod => (Join::product(dtype), Term::Word),
+            Self::Any => (Join::Max, Term::NotZero),
+            Self::All => (Join::Max, Term::Zero),
+            Self::Max | Self::Min | Self::ArgMax | Self::ArgMin => (Join::Max, Term::Key),
         };
         let smallest = matches!(self, Self::Min | Self::ArgMin);
         Fold {
-            step,
+            join,
+            term,
             dtype,
             flip: if smallest { u32::MAX } else { 0 },
             outcome: match self {

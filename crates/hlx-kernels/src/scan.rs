@@ -12,9 +12,10 @@
 use std::ops::Range;
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Buffer, DType, Device};
+use hlx_core::{Buffer, Device};
 
 use crate::error::{KernelError, check_len, check_that};
+use crate::join::Join;
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::Operand;
 use crate::map::GROUP_THREADS;
@@ -24,8 +25,6 @@ use crate::tuning::KernelTuning;
 mod cpu;
 #[cfg(test)]
 mod tests;
-
-use cpu::Step;
 
 shader!(scan::{along, across});
 
@@ -44,11 +43,7 @@ pub fn cumsum(
     axis: usize,
     out: &Buffer,
 ) -> Result<(), KernelError> {
-    let step = match x.buffer.dtype() {
-        DType::F32 => Step::SumFloat,
-        _ => Step::Sum,
-    };
-    scan(device, "cumsum", step, x, axis, out)
+    scan(device, "cumsum", Join::sum(x.buffer.dtype()), x, axis, out)
 }
 
 /// Writes the running products of `x` along `axis` to `out`, as [`cumsum`].
@@ -61,17 +56,20 @@ pub fn cumprod(
     axis: usize,
     out: &Buffer,
 ) -> Result<(), KernelError> {
-    let step = match x.buffer.dtype() {
-        DType::F32 => Step::ProdFloat,
-        _ => Step::Prod,
-    };
-    scan(device, "cumprod", step, x, axis, out)
+    scan(
+        device,
+        "cumprod",
+        Join::product(x.buffer.dtype()),
+        x,
+        axis,
+        out,
+    )
 }
 
 /// One launch: the pieces of every line of `terms`.
 #[derive(Clone, Debug)]
 struct Pass {
-    step: Step,
+    join: Join,
     /// The lines are the results, their elements the terms.
     terms: Terms,
     /// Elements of a piece.
@@ -99,7 +97,7 @@ impl Pass {
     fn of_totals(&self) -> Self {
         let (lines, pieces) = (self.terms.n_results, self.pieces());
         Self {
-            step: self.step,
+            join: self.join,
             terms: self.terms.of_totals(),
             piece: pieces,
             inner: if self.inner == 1 { 1 } else { lines },
@@ -140,7 +138,7 @@ impl Pass {
             false => &across::SHADER,
         };
         let constants = [
-            (0, self.step as u32),
+            (0, self.join as u32),
             (1, u32::from(self.totals)),
             (2, u32::from(with_before)),
             (3, KernelTuning::of(device).reduction_loads as u32),
@@ -161,7 +159,7 @@ impl Pass {
 fn scan(
     device: &Device,
     name: &'static str,
-    step: Step,
+    join: Join,
     x: Operand<'_>,
     axis: usize,
     out: &Buffer,
@@ -182,7 +180,7 @@ fn scan(
     let (x_part, terms) = lines(device, name, x, axis)?;
     check_fits(name, "out", device, out)?;
     let pass = Pass {
-        step,
+        join,
         terms,
         piece: PIECE,
         inner: shape[axis + 1..].iter().product(),

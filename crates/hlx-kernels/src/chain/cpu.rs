@@ -6,7 +6,7 @@ use hlx_core::DType;
 
 use super::Chunk;
 use super::plan::{Input, Load, Plan};
-use crate::convert::{Form, Places, decode, encode, gather, pack};
+use crate::convert::{Form, Places, decode, encode, pack};
 use crate::layout::Access;
 use crate::parallel::{self, write};
 
@@ -134,8 +134,7 @@ impl CpuChain {
             offset: load.offset,
             start,
         };
-        gather(load.form, words, &places, values);
-        decode(load.form, load.compute, values);
+        places.load(load.form, load.compute, words, values);
         values
     }
 }

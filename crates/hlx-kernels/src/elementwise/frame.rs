@@ -12,7 +12,7 @@ use super::moves::Move;
 use super::strided::joint;
 use crate::KernelError;
 use crate::chain::{Cut, Formula, Step, StepOperand};
-use crate::convert::{Form, Places, convert_shader, decode, gather, store};
+use crate::convert::{Form, Places, convert_shader, store};
 use crate::kernel::Kernel;
 use crate::layout::{Layout, Operand, Walk, in_quads, is_row_major};
 use crate::map::{CHUNK, GROUP_THREADS, windows};
@@ -287,7 +287,6 @@ impl<const N: usize> Task<N> {
             offset: self.axes.offsets[k],
             start,
         };
-        gather(self.forms[k], words, &places, slot);
-        decode(self.forms[k], self.compute, slot);
+        places.load(self.forms[k], self.compute, words, slot);
     }
 }

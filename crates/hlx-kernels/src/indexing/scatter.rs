@@ -14,7 +14,7 @@ use hlx_core::{Binding, Buffer, DType, Device};
 
 use super::add_lines::Lines;
 use super::chains::{self, Addition};
-use super::{Picks, check_index, cpu, lower};
+use super::{Picks, check_index, check_line, cpu, lower};
 use crate::error::{KernelError, check_len, check_that};
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
@@ -140,10 +140,7 @@ pub fn index_add(
 ) -> Result<(), KernelError> {
     const NAME: &str = "index_add";
     check_axis(NAME, axis, shape)?;
-    check_that(NAME, index.layout.rank() == 1, || {
-        let found = index.layout.shape();
-        format!("index has shape {found:?}, expected one dimension")
-    })?;
+    check_line(NAME, index.layout)?;
     let m = index.layout.n_elements();
     let mut expected = shape.to_vec();
     expected[axis] = m;

@@ -8,8 +8,9 @@ use std::ops::Range;
 use bytemuck::cast_slice;
 use hlx_core::DType;
 
-use super::fold::{Fold, Step};
+use super::fold::{Fold, Term};
 use crate::element::turned_key_of_float;
+use crate::join::Join;
 use crate::lanes::{self, LANES};
 use crate::map::CHUNK;
 use crate::parallel::{self, write};
@@ -34,31 +35,31 @@ macro_rules! with_steps {
         let mul = |a: u32, b: u32| $ops::mul(f32::from_bits(a), f32::from_bits(b)).to_bits();
         let word = |word: u32| word;
         let (flip, mask, magnitude) = (fold.flip, fold.mask(), fold.magnitude());
-        match fold.step {
-            Step::SumFloat => with_steps!(@run $term word, $join add, $body),
-            Step::SquaresFloat => {
+        match (fold.join, fold.term) {
+            (Join::AddFloat, Term::Square) => {
                 with_steps!(@run $term (|x: u32| mul(x, x)), $join add, $body)
             }
-            Step::ProdFloat => with_steps!(@run $term word, $join mul, $body),
-            Step::Sum => with_steps!(@run $term word, $join u32::wrapping_add, $body),
-            Step::Squares => {
+            (Join::AddFloat, _) => with_steps!(@run $term word, $join add, $body),
+            (Join::MulFloat, _) => with_steps!(@run $term word, $join mul, $body),
+            (Join::Add, Term::Square) => {
                 with_steps!(@run $term (|x: u32| x.wrapping_mul(x)), $join u32::wrapping_add, $body)
             }
-            Step::Prod => with_steps!(@run $term word, $join u32::wrapping_mul, $body),
-            Step::Max => with_steps!(@run $term word, $join u32::max, $body),
-            Step::MaxKey if fold.dtype.is_float() => {
+            (Join::Add, _) => with_steps!(@run $term word, $join u32::wrapping_add, $body),
+            (Join::Mul, _) => with_steps!(@run $term word, $join u32::wrapping_mul, $body),
+            (Join::Max, Term::Key) if fold.dtype.is_float() => {
                 let key = |x: u32| turned_key_of_float(x, flip);
                 with_steps!(@run $term key, $join u32::max, $body)
             }
-            Step::MaxKey => {
+            (Join::Max, Term::Key) => {
                 with_steps!(@run $term (|x: u32| x ^ mask), $join u32::max, $body)
             }
-            Step::NotZero => {
+            (Join::Max, Term::NotZero) => {
                 with_steps!(@run $term (|x: u32| u32::from(x & magnitude != 0)), $join u32::max, $body)
             }
-            Step::Zero => {
+            (Join::Max, Term::Zero) => {
                 with_steps!(@run $term (|x: u32| u32::from(x & magnitude == 0)), $join u32::max, $body)
             }
+            (Join::Max, _) => with_steps!(@run $term word, $join u32::max, $body),
         }
     }};
     (@run $term:ident $a:expr, $join:ident $b:expr, $body:expr) => {{
@@ -80,17 +81,17 @@ pub(super) fn words(terms: &Terms, fold: Fold, x: &[u32], out: &mut [u32]) {
         });
         return;
     }
-    let n_lanes = fold.step.lanes().min(terms.n.next_power_of_two());
+    let n_lanes = fold.lanes().min(terms.n.next_power_of_two());
     let wide = (TILE_WORDS / n_lanes).min(TILE);
     let tiles = parallel::tiles(out, terms.n_results, wide);
     parallel::for_each_with(tiles, |scratch, _, (piece, kept, out)| {
         let (piece, width) = (terms.piece(piece), out.len());
-        let n_lanes = fold.step.lanes().min(piece.len().next_power_of_two());
+        let n_lanes = fold.lanes().min(piece.len().next_power_of_two());
         let tile = Tile { kept, width };
         let copied = tile.copied_words(terms, fold.dtype, piece.len());
         scratch.resize(n_lanes * width + copied, 0);
         let (lanes, rows) = scratch.split_at_mut(n_lanes * width);
-        lanes.fill(fold.step.nothing());
+        lanes.fill(fold.join.nothing());
         tile.each(terms, fold.dtype, x, piece, rows, |x, at, rows| {
             fold_rows(fold, x, at, rows, width, lanes);
         });
@@ -110,12 +111,12 @@ pub(super) fn places(
     (keys, out): (Option<&mut [u32]>, &mut [u32]),
 ) {
     // Keys are made of terms; those of an earlier pass are taken as they are.
-    let (step, dtype) = match places {
-        Some(_) => (Step::Max, DType::U32),
-        None => (Step::MaxKey, fold.dtype),
+    let (term, dtype) = match places {
+        Some(_) => (Term::Word, DType::U32),
+        None => (Term::Key, fold.dtype),
     };
     let fold = Fold {
-        step,
+        term,
         dtype,
         ..fold
     };
@@ -247,11 +248,13 @@ fn fold_words(
 multiversion! {
     fn fold_row<A>(fold: Fold, row: &[u32]) -> u32 {
         let floats: &[f32] = cast_slice(row);
-        match fold.step {
-            Step::SumFloat => lanes::sum([floats], |[x]| x).to_bits(),
-            Step::SquaresFloat => lanes::sum([floats], |[x]| A::mul(x, x)).to_bits(),
-            Step::ProdFloat => lanes::fold(floats, 1.0, A::mul).to_bits(),
-            step => with_steps!(fold, A, |term, join| fold_words(row, step.nothing(), term, join)),
+        match (fold.join, fold.term) {
+            (Join::AddFloat, Term::Square) => lanes::sum([floats], |[x]| A::mul(x, x)).to_bits(),
+            (Join::AddFloat, _) => lanes::sum([floats], |[x]| x).to_bits(),
+            (Join::MulFloat, _) => lanes::fold(floats, 1.0, A::mul).to_bits(),
+            (kind, _) => with_steps!(fold, A, |term, join| {
+                fold_words(row, kind.nothing(), term, join)
+            }),
         }
     }
 }

@@ -1,54 +1,34 @@
 //! The CPU twin of a scan's pass: chains along rows, or over rows of neighbouring lines.
 
-use hlx_core::{DType, arith};
+use hlx_core::DType;
 
 use super::Pass;
+use crate::join::Join;
 use crate::parallel::{self, write};
 
 /// Neighbouring lines of a task.
 const TILE: usize = 4096;
 
-/// How elements are joined; the number is the shader's constant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    SumFloat = 0,
-    ProdFloat = 1,
-    Sum = 2,
-    Prod = 3,
-}
-
-impl Step {
-    fn nothing(self) -> u32 {
-        match self {
-            Self::ProdFloat => 1.0_f32.to_bits(),
-            Self::Prod => 1,
-            Self::SumFloat | Self::Sum => 0,
-        }
-    }
-}
-
-/// Runs `$body` with a step's `$join` and `$stored`, both known when compiled.
+/// Runs `$body` with a pass's `$join` and its `$kind`, both known when compiled.
 macro_rules! with_join {
-    ($step:expr, $ops:ident, |$join:ident, $stored:ident| $body:expr) => {
-        match $step {
-            Step::SumFloat => {
+    ($pass:expr, $ops:ident, |$join:ident, $kind:ident| $body:expr) => {
+        match $pass {
+            Join::AddFloat => {
                 let $join = |a: u32, b: u32| (f32::from_bits(a) + f32::from_bits(b)).to_bits();
-                let $stored = |a: u32| arith::pos0(f32::from_bits(a)).to_bits();
+                let $kind = Join::AddFloat;
                 $body
             }
-            Step::ProdFloat => {
+            Join::MulFloat => {
                 let $join = |a, b| $ops::mul(f32::from_bits(a), f32::from_bits(b)).to_bits();
-                let $stored = |a: u32| a;
+                let $kind = Join::MulFloat;
                 $body
             }
-            Step::Sum => {
-                let $join = u32::wrapping_add;
-                let $stored = |a: u32| a;
+            Join::Add => {
+                let ($join, $kind) = (u32::wrapping_add, Join::Add);
                 $body
             }
-            Step::Prod => {
-                let $join = u32::wrapping_mul;
-                let $stored = |a: u32| a;
+            _ => {
+                let ($join, $kind) = (u32::wrapping_mul, Join::Mul);
                 $body
             }
         }
@@ -72,7 +52,7 @@ fn totals_along(pass: &Pass, x: &[u32], out: &mut [u32]) {
         let words = pass
             .terms
             .of_result(DType::U32, x, item / pieces, terms, scratch);
-        total[0] = chain_total(pass.step, words);
+        total[0] = chain_total(pass.join, words);
     });
 }
 
@@ -84,9 +64,9 @@ fn along(pass: &Pass, x: &[u32], before: Option<&[u32]>, out: &mut [u32]) {
         let words = pass.terms.of_result(DType::U32, x, line, terms, scratch);
         let offset = match before {
             Some(before) if item % pieces > 0 => before[item - 1],
-            _ => pass.step.nothing(),
+            _ => pass.join.nothing(),
         };
-        chain(pass.step, words, offset, out);
+        chain(pass.join, words, offset, out);
     });
 }
 
@@ -113,11 +93,11 @@ fn rows(
 fn totals_across(pass: &Pass, x: &[u32], out: &mut [u32]) {
     let tiles = parallel::tiles(out, pass.terms.n_results, TILE);
     parallel::for_each(tiles, |_, (piece, line, out)| {
-        out.fill(pass.step.nothing());
+        out.fill(pass.join.nothing());
         rows(pass, x, (line, out.len()), piece, |row| {
-            join_row(pass.step, row, out)
+            join_row(pass.join, row, out)
         });
-        store_row(pass.step, out);
+        store_row(pass.join, out);
     });
 }
 
@@ -128,7 +108,7 @@ fn across(pass: &Pass, x: &[u32], before: Option<&[u32]>, out: &mut [u32]) {
     let run = |(outer, piece, column): (usize, usize, usize), out: Vec<&mut [u32]>| {
         let width = out.first().map_or(0, |row| row.len());
         let line = outer * inner + column;
-        let nothing = vec![pass.step.nothing(); width];
+        let nothing = vec![pass.join.nothing(); width];
         let offset = match before {
             Some(before) if piece > 0 => &before[(piece - 1) * lines + line..][..width],
             _ => &nothing,
@@ -137,7 +117,7 @@ fn across(pass: &Pass, x: &[u32], before: Option<&[u32]>, out: &mut [u32]) {
         let mut out = out.into_iter();
         rows(pass, x, (line, width), piece, |row| {
             if let Some(out) = out.next() {
-                chain_row(pass.step, row, offset, &mut carry, out);
+                chain_row(pass.join, row, offset, &mut carry, out);
             }
         });
     };
@@ -158,40 +138,40 @@ fn across(pass: &Pass, x: &[u32], before: Option<&[u32]>, out: &mut [u32]) {
 }
 
 multiversion! {
-    fn chain_total<A>(step: Step, words: &[u32]) -> u32 {
-        with_join!(step, A, |join, stored| {
-            stored(words.iter().fold(step.nothing(), |carry, word| join(carry, *word)))
+    fn chain_total<A>(kind: Join, words: &[u32]) -> u32 {
+        with_join!(kind, A, |join, kind| {
+            kind.stored(words.iter().fold(kind.nothing(), |carry, word| join(carry, *word)))
         })
     }
 }
 
 multiversion! {
-    fn chain<A>(step: Step, words: &[u32], offset: u32, out: &mut [u32]) {
-        with_join!(step, A, |join, stored| {
-            let mut carry = step.nothing();
+    fn chain<A>(kind: Join, words: &[u32], offset: u32, out: &mut [u32]) {
+        with_join!(kind, A, |join, kind| {
+            let mut carry = kind.nothing();
             for (slot, word) in out.iter_mut().zip(words) {
                 carry = join(carry, *word);
-                *slot = stored(join(offset, carry));
+                *slot = kind.stored(join(offset, carry));
             }
         });
     }
 }
 
 multiversion! {
-    fn chain_row<A>(step: Step, row: &[u32], offset: &[u32], carry: &mut [u32], out: &mut [u32]) {
-        with_join!(step, A, |join, stored| {
+    fn chain_row<A>(kind: Join, row: &[u32], offset: &[u32], carry: &mut [u32], out: &mut [u32]) {
+        with_join!(kind, A, |join, kind| {
             let chains = carry.iter_mut().zip(offset);
             for ((slot, word), (carry, offset)) in out.iter_mut().zip(row).zip(chains) {
                 *carry = join(*carry, *word);
-                *slot = stored(join(*offset, *carry));
+                *slot = kind.stored(join(*offset, *carry));
             }
         });
     }
 }
 
 multiversion! {
-    fn join_row<A>(step: Step, row: &[u32], totals: &mut [u32]) {
-        with_join!(step, A, |join, _stored| {
+    fn join_row<A>(kind: Join, row: &[u32], totals: &mut [u32]) {
+        with_join!(kind, A, |join, _kind| {
             for (total, word) in totals.iter_mut().zip(row) {
                 *total = join(*total, *word);
             }
@@ -200,10 +180,10 @@ multiversion! {
 }
 
 multiversion! {
-    fn store_row<A>(step: Step, totals: &mut [u32]) {
-        with_join!(step, A, |_join, stored| {
+    fn store_row<A>(kind: Join, totals: &mut [u32]) {
+        with_join!(kind, A, |_join, kind| {
             for total in totals {
-                *total = stored(*total);
+                *total = kind.stored(*total);
             }
         });
     }

@@ -1,5 +1,7 @@
 //! Scans: bits of all devices, the written order, any axis and layout.
 
+use hlx_core::DType;
+
 use super::*;
 use crate::layout::Layout;
 use crate::testing::{normal, run_everywhere, values};
