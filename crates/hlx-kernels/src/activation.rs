@@ -123,11 +123,11 @@ pub fn activation_forward(
     x: &Buffer,
     y: &Buffer,
 ) -> Result<(), KernelError> {
-    Map::new("activation_forward", kind.forward_shader()).unary(
+    Map::new("activation_forward", kind.forward_shader()).each(
         device,
         [("x", x)],
         ("y", y),
-        move |x, y| forward_chunk(kind, x, y),
+        move |[x], y| forward_chunk(kind, x, y),
     )
 }
 
@@ -142,11 +142,11 @@ pub fn activation_backward(
     dy: &Buffer,
     dx: &Buffer,
 ) -> Result<(), KernelError> {
-    Map::new("activation_backward", kind.backward_shader()).binary(
+    Map::new("activation_backward", kind.backward_shader()).each(
         device,
         [("x", x), ("dy", dy)],
         ("dx", dx),
-        move |x, dy, dx| backward_chunk(kind, x, dy, dx),
+        move |[x, dy], dx| backward_chunk(kind, x, dy, dx),
     )
 }
 

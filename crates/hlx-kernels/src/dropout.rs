@@ -50,16 +50,9 @@ pub fn dropout(
     config: &Dropout,
 ) -> Result<(), KernelError> {
     const NAME: &str = "dropout";
-    let Dropout {
-        p,
-        seed,
-        purpose,
-        batch,
-        time,
-        width,
-    } = *config;
-    check_sizes(NAME, &[batch, time, width])?;
-    let per_sample = time * width;
+    let (p, batch) = (config.p, config.batch);
+    check_sizes(NAME, &[batch, config.time, config.width])?;
+    let per_sample = config.time * config.width;
     check_that(NAME, (0.0..=1.0).contains(&p), || {
         format!("p is {p}, expected a probability from 0 to 1")
     })?;
@@ -68,21 +61,27 @@ pub fn dropout(
         .read("counter", counter, 2)?
         .write("y", y, [batch, per_sample])?;
     let factor = hlx_core::cpu::with_flush(|| div(1.0, sub(1.0, p)));
+    let mask = Mask {
+        key: [config.seed as u32, (config.seed >> 32) as u32],
+        sample: 0,
+        step: 0,
+        purpose: config.purpose,
+        p,
+        factor,
+    };
     let push = push!(dropout_shader =>
-        batch, per_sample, seed_low: seed as u32, seed_high: (seed >> 32) as u32, purpose, p, factor
+        batch, per_sample, seed_low: mask.key[0], seed_high: mask.key[1], purpose: mask.purpose, p, factor
     );
     let groups = (batch * per_sample.div_ceil(4)).div_ceil(GROUP_THREADS);
     kernel.launch(device, push, groups, move |[x, counter], [y]| {
         let [step, sample_base] = [as_u32(counter)[0], as_u32(counter)[1]];
         let tiles = parallel::tiles(y, per_sample, CHUNK);
         parallel::for_each(tiles, |_, (sample_idx, first, y)| {
+            let sample = sample_base.wrapping_add(sample_idx as u32);
             let mask = Mask {
-                key: [seed as u32, (seed >> 32) as u32],
-                sample: sample_base.wrapping_add(sample_idx as u32),
+                sample,
                 step,
-                purpose,
-                p,
-                factor,
+                ..mask
             };
             let x = &x[sample_idx * per_sample + first..][..y.len()];
             drop_chunk(mask, (first / 4) as u32, x, y);

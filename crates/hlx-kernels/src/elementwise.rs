@@ -60,7 +60,12 @@ fn dense(
         specialization: &[(0, operation)],
         ..Map::new(name, &binary_shader::SHADER)
     };
-    map.binary(device, [("a", a), ("b", b)], ("out", out), chunk)
+    map.each(
+        device,
+        [("a", a), ("b", b)],
+        ("out", out),
+        move |[a, b], out| chunk(a, b, out),
+    )
 }
 
 /// Computes `out = a * factor` with a factor known on the host.
@@ -69,7 +74,7 @@ pub fn scale(device: &Device, a: &Buffer, factor: f32, out: &Buffer) -> Result<(
         parameters: &[factor.to_bits()],
         ..Map::new("scale", &scale::SHADER)
     };
-    map.unary(device, [("a", a)], ("out", out), move |a, out| {
+    map.each(device, [("a", a)], ("out", out), move |[a], out| {
         scale_chunk(factor, a, out);
     })
 }

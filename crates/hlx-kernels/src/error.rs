@@ -1,6 +1,6 @@
 //! What can go wrong in a kernel's launcher.
 
-use hlx_core::{Arithmetic, Buffer, CoreError, sizes};
+use hlx_core::{Arithmetic, Buffer, CoreError, DType, sizes};
 use thiserror::Error;
 
 /// An error of a kernel launch.
@@ -112,6 +112,24 @@ pub fn check_len(
         found,
         expected,
     })
+}
+
+/// Checks a buffer's type and length.
+///
+/// # Errors
+/// [`KernelError::Argument`] for another type; as [`check_len`].
+pub(crate) fn check_typed(
+    operation: &'static str,
+    argument: &'static str,
+    buffer: &Buffer,
+    expected: DType,
+    len: impl Expected,
+) -> Result<(), KernelError> {
+    let found = buffer.dtype();
+    check_that(operation, found == expected, || {
+        format!("{argument} has dtype {found}, expected {expected}")
+    })?;
+    check_len(operation, argument, buffer, len)
 }
 
 /// Multiplies the extents of an argument.

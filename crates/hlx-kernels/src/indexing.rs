@@ -11,7 +11,7 @@
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, DType, Device};
 
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, check_that, check_typed};
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
 use crate::map::GROUP_THREADS;
@@ -168,10 +168,7 @@ fn gather_named(
     let dtype = x.buffer.dtype();
     check_index(name, x.layout.shape(), axis, index, flag)?;
     check_operand(name, "x", x)?;
-    check_that(name, out.dtype() == dtype, || {
-        format!("out has dtype {}, expected {dtype}", out.dtype())
-    })?;
-    check_len(name, "out", out, index.layout.n_elements())?;
+    check_typed(name, "out", out, dtype, index.layout.n_elements())?;
     if out.is_empty() {
         return Ok(());
     }
@@ -254,11 +251,7 @@ fn check_index(
     check_that(name, found.len() == shape.len() && within, || {
         format!("index has shape {found:?}, expected at most {shape:?} but along axis {axis}")
     })?;
-    if let Some(flag) = flag {
-        check_len(name, "flag", flag, 1)?;
-        check_that(name, flag.dtype() == DType::U32, || {
-            format!("flag has dtype {}, expected u32", flag.dtype())
-        })?;
-    }
-    Ok(())
+    flag.map_or(Ok(()), |flag| {
+        check_typed(name, "flag", flag, DType::U32, 1)
+    })
 }

@@ -1,9 +1,9 @@
 //! The launcher of kernels whose elements are independent: `y[i] = f(x[i], ...)`.
 //!
-//! [`Map::unary`] and [`Map::binary`] are the frames of such an operation: they check the lengths,
-//! cut tensors larger than the device can bind into windows, run a shader of whole vectors a thread
-//! (`shaders/include/map.glsl`), and spread the CPU twin over the worker threads. Both call
-//! [`Map::launch`], which takes other arguments too. Both sides compute each element on its own, so
+//! [`Map::each`] is the frame of such an operation: it checks the lengths, cuts tensors larger than
+//! the device can bind into windows, runs a shader of whole vectors a thread
+//! (`shaders/include/map.glsl`), and spreads the CPU twin over the worker threads. [`Map::launch`]
+//! takes other arguments too. Both sides compute each element on its own, so
 //! windows, chunks and threads change no bit.
 
 use std::sync::Arc;
@@ -25,6 +25,9 @@ pub(crate) const BLOCK: usize = ALIGNMENT_WORDS;
 
 /// Workgroups in one direction of a launch that every device takes.
 pub(crate) const MAX_GROUPS: usize = 65_535;
+
+/// Operands of [`Map::each`].
+const MOST_OPERANDS: usize = 2;
 
 /// Threads of a workgroup.
 pub(crate) const GROUP_THREADS: usize = 256;
@@ -72,53 +75,28 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Launches `y[i] = f(x[i])`; `chunk` computes a stretch of it on the CPU.
+    /// Launches `y[i] = f(a[i], b[i], ..)` over named operands; `chunk` computes a stretch of it on the CPU.
     ///
     /// # Errors
     /// As [`Map::launch`].
-    pub fn unary(
+    pub fn each<const N: usize>(
         &self,
         device: &Device,
-        [(x_name, x)]: [(&'static str, &Buffer); 1],
+        operands: [(&'static str, &Buffer); N],
         (y_name, y): (&'static str, &Buffer),
-        chunk: impl Fn(&[f32], &mut [f32]) + Copy + Send + Sync + 'static,
+        chunk: impl Fn([&[f32]; N], &mut [f32]) + Copy + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
-        let args = [
-            Arg::Each(x_name, Binding::Read(x)),
-            Arg::Each(y_name, Binding::Write(y)),
-        ];
+        let mut args = [Arg::Each(y_name, Binding::Write(y)); MOST_OPERANDS + 1];
+        for (arg, (name, x)) in args.iter_mut().zip(operands) {
+            *arg = Arg::Each(name, Binding::Read(x));
+        }
         let words: Chunk = Arc::new(move |inputs: &[&[u32]], out: &mut [u32]| {
-            chunk(cast_slice(inputs[0]), cast_slice_mut(out));
+            let inputs = std::array::from_fn(|k| cast_slice(inputs[k]));
+            chunk(inputs, cast_slice_mut(out));
         });
-        self.launch_step(device, &args, Some((1, words)), move |bindings| {
-            let ([x], [y]) = bindings.split::<1, 1>();
-            chunks1(x, y, chunk);
-        })
-    }
-
-    /// Launches `y[i] = f(a[i], b[i])`, likewise.
-    ///
-    /// # Errors
-    /// As [`Map::launch`].
-    pub fn binary(
-        &self,
-        device: &Device,
-        [(a_name, a), (b_name, b)]: [(&'static str, &Buffer); 2],
-        (y_name, y): (&'static str, &Buffer),
-        chunk: impl Fn(&[f32], &[f32], &mut [f32]) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
-        let args = [
-            Arg::Each(a_name, Binding::Read(a)),
-            Arg::Each(b_name, Binding::Read(b)),
-            Arg::Each(y_name, Binding::Write(y)),
-        ];
-        let words: Chunk = Arc::new(move |inputs: &[&[u32]], out: &mut [u32]| {
-            let [a, b] = [inputs[0], inputs[1]].map(cast_slice);
-            chunk(a, b, cast_slice_mut(out));
-        });
-        self.launch_step(device, &args, Some((2, words)), move |bindings| {
-            let (inputs, [y]) = bindings.split::<2, 1>();
-            chunks2(inputs, y, chunk);
+        self.launch_step(device, &args[..=N], Some((N, words)), move |bindings| {
+            let (inputs, [y]) = bindings.split::<N, 1>();
+            chunks(inputs, y, chunk);
         })
     }
 
@@ -249,14 +227,14 @@ pub(crate) fn chunks1(x: &[f32], y: &mut [f32], body: impl Fn(&[f32], &mut [f32]
     parallel::for_each(pieces, |_, (x, y)| body(x, y));
 }
 
-/// Runs `body` over chunks of two inputs and one output, on all worker threads.
-pub(crate) fn chunks2(
-    [a, b]: [&[f32]; 2],
+/// Runs `body` over chunks of the inputs and one output, on all worker threads.
+pub(crate) fn chunks<const N: usize>(
+    inputs: [&[f32]; N],
     y: &mut [f32],
-    body: impl Fn(&[f32], &[f32], &mut [f32]) + Sync,
+    body: impl Fn([&[f32]; N], &mut [f32]) + Sync,
 ) {
-    let pieces = (read(a, CHUNK), read(b, CHUNK), write(y, CHUNK));
-    parallel::for_each(pieces, |_, (a, b, y)| body(a, b, y));
+    let pieces = (inputs.map(|x| read(x, CHUNK)), write(y, CHUNK));
+    parallel::for_each(pieces, |_, (inputs, y)| body(inputs, y));
 }
 
 /// `y[i] = f(x[i])`, for the bodies of `multiversion!` functions.

@@ -7,7 +7,7 @@
 use hlx_core::{Binding, Buffer, Device};
 
 use crate::error::KernelError;
-use crate::map::{Arg, Map, chunks2, each2};
+use crate::map::{Arg, Map, chunks, each2};
 
 shader!(mse::{forward, backward});
 
@@ -21,11 +21,11 @@ pub fn mse_forward(
     target: &Buffer,
     loss_rows: &Buffer,
 ) -> Result<(), KernelError> {
-    Map::new("mse_forward", &forward::SHADER).binary(
+    Map::new("mse_forward", &forward::SHADER).each(
         device,
         [("pred", pred), ("target", target)],
         ("loss_rows", loss_rows),
-        loss_chunk,
+        |[pred, target], loss| loss_chunk(pred, target, loss),
     )
 }
 
@@ -49,7 +49,7 @@ pub fn mse_backward(
     ];
     map.launch(device, &args, |bindings| {
         let ([pred, target, scale], [dpred]) = bindings.split::<3, 1>();
-        chunks2([pred, target], dpred, |pred, target, dpred| {
+        chunks([pred, target], dpred, |[pred, target], dpred| {
             slope_chunk(scale[0], pred, target, dpred);
         });
     })

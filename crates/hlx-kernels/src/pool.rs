@@ -22,7 +22,7 @@ mod windows;
 
 use hlx_core::{Buffer, DType, Device, ReadSlice, WriteSlice};
 
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, check_that, check_typed};
 use crate::kernel::{Kernel, PushConstants};
 use crate::window::{Windows, check_extents, check_planes, launch_elements};
 use windows::Axis;
@@ -159,16 +159,14 @@ pub fn max_pool2d_forward(
 ) -> Result<(), KernelError> {
     const NAME: &str = "max_pool2d_forward";
     let axes = spec.axes(NAME, ("x", x), ("y", y))?;
-    check_indices(NAME, indices, y)?;
+    check_typed(NAME, "indices", indices, DType::U32, y.len())?;
     let dtype = x.dtype();
     let types = [DType::F32, DType::I32, DType::U32];
     let number = types.iter().position(|&of| of == dtype);
     check_that(NAME, number.is_some(), || {
         format!("x has dtype {dtype}, expected f32, i32 or u32")
     })?;
-    check_that(NAME, y.dtype() == dtype, || {
-        format!("y has dtype {}, expected {dtype}", y.dtype())
-    })?;
+    check_typed(NAME, "y", y, dtype, y.len())?;
     let constants = [(0, 0), (1, number.unwrap_or(0) as u32)];
     let kernel = Kernel::new(NAME, &max_forward::SHADER)
         .constants(&constants)
@@ -198,7 +196,7 @@ pub fn max_pool2d_backward(
 ) -> Result<(), KernelError> {
     const NAME: &str = "max_pool2d_backward";
     let axes = spec.axes(NAME, ("dx", dx), ("dy", dy))?;
-    check_indices(NAME, indices, dy)?;
+    check_typed(NAME, "indices", indices, DType::U32, dy.len())?;
     let kernel = Kernel::new(NAME, &max_backward::SHADER)
         .constants(&[(0, 0)])
         .reads([dy, indices])
@@ -213,13 +211,6 @@ pub fn max_pool2d_backward(
             cpu::max_backward(&axes, dy.of(), indices.of(), dx.of());
         },
     )
-}
-
-fn check_indices(name: &'static str, indices: &Buffer, y: &Buffer) -> Result<(), KernelError> {
-    check_that(name, indices.dtype() == DType::U32, || {
-        format!("indices has dtype {}, expected u32", indices.dtype())
-    })?;
-    check_len(name, "indices", indices, y.len())
 }
 
 /// Computes the average of each window, y `[planes, output]`, which it overwrites; x is

@@ -24,7 +24,7 @@
 use hlx_core::{Buffer, DType, Device};
 
 use crate::element::compute_type;
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, check_that, check_typed};
 use crate::join::Join;
 use crate::kernel::Kernel;
 use crate::layout::Operand;
@@ -199,15 +199,12 @@ fn check(
     }
     check_operand(name, "x", x)?;
     let expected = reduction.output_dtype(x.buffer.dtype());
-    check_that(name, out.dtype() == expected, || {
-        format!("out has dtype {}, expected {expected}", out.dtype())
-    })?;
     let kept = shape
         .iter()
         .enumerate()
         .filter(|(axis, _)| !axes.contains(axis));
     let n_results = kept.map(|(_, extent)| extent).product();
-    check_len(name, "out", out, n_results)?;
+    check_typed(name, "out", out, expected, n_results)?;
     Ok(n_results)
 }
 

@@ -14,7 +14,7 @@ use std::ops::Range;
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Buffer, Device};
 
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, check_that, check_typed};
 use crate::join::Join;
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::Operand;
@@ -170,10 +170,7 @@ fn scan(
     check_that(name, dtype.size() == 4, || {
         format!("x has dtype {dtype}, expected f32, i32 or u32")
     })?;
-    check_that(name, out.dtype() == dtype, || {
-        format!("out has dtype {}, expected {dtype}", out.dtype())
-    })?;
-    check_len(name, "out", out, x.layout.n_elements())?;
+    check_typed(name, "out", out, dtype, x.layout.n_elements())?;
     if out.is_empty() {
         return Ok(());
     }

@@ -11,7 +11,7 @@
 
 use hlx_core::{Buffer, DType, Device};
 
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, check_that, check_typed};
 use crate::indexing::gather;
 use crate::layout::{Layout, Operand};
 use crate::pairs::{Second, Sort};
@@ -100,15 +100,9 @@ fn select(
         format!("k is {k}, expected at most the {n} elements of axis {axis}")
     })?;
     let layout = Layout::contiguous(&shape)?;
-    check_len(name, "indices", indices, layout.n_elements())?;
-    check_that(name, indices.dtype() == DType::U32, || {
-        format!("indices has dtype {}, expected u32", indices.dtype())
-    })?;
+    check_typed(name, "indices", indices, DType::U32, layout.n_elements())?;
     if let Some(values) = values {
-        check_len(name, "values", values, layout.n_elements())?;
-        check_that(name, values.dtype() == dtype, || {
-            format!("values has dtype {}, expected {dtype}", values.dtype())
-        })?;
+        check_typed(name, "values", values, dtype, layout.n_elements())?;
     }
     if indices.is_empty() {
         return Ok(());

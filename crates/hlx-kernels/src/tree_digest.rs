@@ -1,7 +1,7 @@
 //! Digests at the speed of the device: SHA-256 over a tree of fixed leaves.
 //!
 //! A root is a function of the bytes alone, and is the same from [`tree_digest`] on any device, from
-//! [`tree_digest_f32`], [`tree_digest_u32`] and [`tree_digest_bytes`] on the host, and from any
+//! [`tree_digest_f32`] and [`tree_digest_bytes`] on the host, and from any
 //! SHA-256 that follows this specification. `B(text)` is a block of 64 bytes, the text in ASCII
 //! and then zeros; `|` concatenates byte strings.
 //!
@@ -42,7 +42,7 @@ use crate::kernel::Kernel;
 use crate::parallel::{self, read, write};
 use crate::tuning::KernelTuning;
 use host::{Domain, bytes_of, hash_words, prefixed, words_of};
-pub use host::{tree_digest_bytes, tree_digest_f32, tree_digest_u32};
+pub use host::{tree_digest_bytes, tree_digest_f32};
 use plan::{Plan, Step, end_of};
 
 shader!(tree_digest::{chunks, pairs});
@@ -172,18 +172,6 @@ impl ListDigest {
         }
         let root = TreeDigest(hash.finalize().into());
         Self { tensors, root }
-    }
-
-    /// Returns the first place at which two lists differ in name, shape or root: the tensor here
-    /// and the one there, `None` where a list has ended.
-    pub fn first_difference<'a>(
-        &'a self,
-        other: &'a Self,
-    ) -> Option<(Option<&'a TensorRoot>, Option<&'a TensorRoot>)> {
-        let longest = self.tensors.len().max(other.tensors.len());
-        (0..longest)
-            .map(|i| (self.tensors.get(i), other.tensors.get(i)))
-            .find(|(here, there)| here != there)
     }
 }
 

@@ -141,11 +141,6 @@ pub fn tree_digest_f32(values: &[f32]) -> TreeDigest {
     root_of_words(bytemuck::cast_slice(values), DigestKind::F32, TREE)
 }
 
-/// As [`tree_digest_f32`], over words taken as they are.
-pub fn tree_digest_u32(words: &[u32]) -> TreeDigest {
-    root_of_words(words, DigestKind::U32, TREE)
-}
-
 /// Computes the root over bytes of any number, such as a file's, on rayon's threads.
 pub fn tree_digest_bytes(bytes: &[u8]) -> TreeDigest {
     let hash = |leaf: &[u8]| prefixed(Domain::Leaf).chain_update(leaf).finalize().into();
