@@ -26,6 +26,18 @@ pub(crate) fn philox_lanes(
     lanes
 }
 
+/// Makes values of pairs of words: normal ones, of which `f` makes the results.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // One index into all arrays: what vectorises.
+pub(crate) fn normal_lanes<A: FloatOps>(lanes: &mut [[u32; LANES]; 4], f: impl Fn(f32) -> f32) {
+    for lane in 0..LANES {
+        for pair in [0, 2] {
+            let (x, y) = A::normal_pair(lanes[pair][lane], lanes[pair + 1][lane]);
+            (lanes[pair][lane], lanes[pair + 1][lane]) = (f(x).to_bits(), f(y).to_bits());
+        }
+    }
+}
+
 multiversion! {
     /// Draws the blocks from `first_block` on into `values`; the last may be cut short.
     ///
@@ -39,9 +51,11 @@ multiversion! {
     ) {
         let mut block = first_block;
         for values in values.chunks_mut(4 * LANES) {
-            let mut drawn = [0.0; 4 * LANES];
-            draw_lanes::<A>(key, purpose, deviation, block, &mut drawn);
-            values.copy_from_slice(&drawn[..values.len()]);
+            let mut lanes = philox_lanes(key, [0, purpose], block);
+            normal_lanes::<A>(&mut lanes, |value| A::mul(value, deviation));
+            for (i, value) in values.iter_mut().enumerate() {
+                *value = f32::from_bits(lanes[i % 4][i / 4]);
+            }
             block = block.wrapping_add(LANES as u32);
         }
     }
@@ -66,28 +80,6 @@ multiversion! {
             for (value, word) in values.iter_mut().zip(words) {
                 *value = A::fma(uniform(word), width, -bound);
             }
-        }
-    }
-}
-
-#[inline(always)]
-#[allow(clippy::needless_range_loop)] // One index into all arrays: what vectorises.
-fn draw_lanes<A: FloatOps>(
-    key: [u32; 2],
-    purpose: u32,
-    deviation: f32,
-    first_block: u32,
-    values: &mut [f32; 4 * LANES],
-) {
-    let words = philox_lanes(key, [0, purpose], first_block);
-    let mut normal = [[0.0; LANES]; 4];
-    for lane in 0..LANES {
-        (normal[0][lane], normal[1][lane]) = A::normal_pair(words[0][lane], words[1][lane]);
-        (normal[2][lane], normal[3][lane]) = A::normal_pair(words[2][lane], words[3][lane]);
-    }
-    for (lane, four) in values.chunks_exact_mut(4).enumerate() {
-        for (value, column) in four.iter_mut().zip(&normal) {
-            *value = A::mul(column[lane], deviation);
         }
     }
 }

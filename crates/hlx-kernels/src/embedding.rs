@@ -116,18 +116,14 @@ impl EmbeddingSizes {
         kernel: &Kernel<'_>,
         cpu: fn(&[u32], &[f32], &mut [f32], Self),
     ) -> Result<(), KernelError> {
-        let Self {
-            shards,
-            rows_per_shard,
-            vocabulary,
-            width,
-        } = self;
-        let rows = shards * rows_per_shard;
+        let (rows, width) = (self.shards * self.rows_per_shard, self.width);
         // A thread's columns are vectors of four where they can be.
         let a_thread = if width.is_multiple_of(4) { 4 } else { 1 };
         let groups = rows * (width / a_thread).div_ceil(GROUP_THREADS);
         // The block is that of both shaders.
-        let push = push!(backward => rows, rows_per_shard, vocabulary, width);
+        let push = push!(backward =>
+            rows, rows_per_shard: self.rows_per_shard, vocabulary: self.vocabulary, width
+        );
         kernel.launch(device, push, groups, move |[ids, dy], [dweight]| {
             if !dweight.is_empty() && rows > 0 {
                 cpu(as_u32(ids), dy, dweight, self);

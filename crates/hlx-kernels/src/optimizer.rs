@@ -241,12 +241,8 @@ pub fn guarded_factor(
     out: &Buffer,
     max_norm: f32,
 ) -> Result<(), KernelError> {
-    let &Watched {
-        ref words,
-        runs,
-        run,
-        stride,
-    } = watched;
+    let (words, runs) = (&watched.words, watched.runs);
+    let (run, stride) = (watched.run, watched.stride);
     let kernel = Kernel::new("guarded_factor", &guarded_factor::SHADER)
         .read("norm", norm, 1)?
         .reads([words])

@@ -46,13 +46,8 @@ pub fn rope(
     sizes: &Rope,
 ) -> Result<(), KernelError> {
     const NAME: &str = "rope";
-    let Rope {
-        rows,
-        heads,
-        width,
-        scale,
-        inverse,
-    } = *sizes;
+    let (rows, heads, width) = (sizes.rows, sizes.heads, sizes.width);
+    let (scale, inverse) = (sizes.scale, sizes.inverse);
     check_sizes(NAME, &[rows, heads, width])?;
     let (count, pairs) = (rows * heads * width, frequencies.len());
     let kernel = Kernel::new(NAME, &shader::SHADER)

@@ -109,15 +109,10 @@ impl Pass {
     fn push(&self) -> PushConstants {
         let lines = &self.terms.kept;
         let (extents, [strides]) = lines.words();
-        let Self {
-            terms,
-            piece,
-            inner,
-            ..
-        } = self;
+        let (terms, piece) = (&self.terms, self.piece);
         push!(along =>
-            items: self.items(), lines: terms.n_results, pieces: self.pieces(), piece: *piece,
-            n: terms.n, inner: *inner, axis_stride: terms.reduced.innermost().1 as u32,
+            items: self.items(), lines: terms.n_results, pieces: self.pieces(), piece,
+            n: terms.n, inner: self.inner, axis_stride: terms.reduced.innermost().1 as u32,
             first: terms.first, n_dims: lines.shape.len(), extents, strides
         )
     }

@@ -10,11 +10,11 @@
 //! | integers in [low, high) | `low + floor(w (high - low) / 2^32)`: off by 2^-32 at most a value |
 //! | Bernoulli | 1 where `u < p`, else 0 |
 
-use hlx_core::arith::{FloatOps, uniform};
+use hlx_core::arith::uniform;
 use hlx_core::{Buffer, DType, Device};
 
 use super::fill::Indices;
-use crate::draw::{LANES, philox_lanes};
+use crate::draw::{LANES, normal_lanes, philox_lanes};
 use crate::error::{KernelError, check_that};
 
 shader!(random_shader, fill::random);
@@ -155,7 +155,7 @@ multiversion! {
                     });
                 }
                 Distribution::Normal { mean, deviation } => {
-                    normal::<A>(&mut lanes, mean, deviation);
+                    normal_lanes::<A>(&mut lanes, |value| A::mul(value, deviation) + mean);
                 }
                 Distribution::Integers { low, high } => {
                     let range = (high - low) as u64;
@@ -176,27 +176,10 @@ multiversion! {
     }
 }
 
-/// The components of consecutive blocks.
-type Lanes = [[u32; LANES]; 4];
-
 #[inline(always)]
-fn each(lanes: &mut Lanes, f: impl Fn(u32) -> u32) {
-    for component in lanes {
-        for word in component {
-            *word = f(*word);
-        }
-    }
-}
-
-#[inline(always)]
-#[allow(clippy::needless_range_loop)] // One index into all arrays: what vectorises.
-fn normal<A: FloatOps>(lanes: &mut Lanes, mean: f32, deviation: f32) {
-    for lane in 0..LANES {
-        for pair in [0, 2] {
-            let (x, y) = A::normal_pair(lanes[pair][lane], lanes[pair + 1][lane]);
-            lanes[pair][lane] = (A::mul(x, deviation) + mean).to_bits();
-            lanes[pair + 1][lane] = (A::mul(y, deviation) + mean).to_bits();
-        }
+fn each(lanes: &mut [[u32; LANES]; 4], f: impl Fn(u32) -> u32) {
+    for word in lanes.as_flattened_mut() {
+        *word = f(*word);
     }
 }
 

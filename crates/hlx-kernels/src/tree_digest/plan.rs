@@ -117,20 +117,16 @@ impl Plan {
 
 /// Checks a tensor's offset and returns the word after its last.
 pub(super) fn end_of(tensor: &TensorSpan) -> Result<usize, KernelError> {
-    let TensorSpan {
-        name,
-        shape,
-        offset,
-    } = tensor;
+    let (name, shape, offset) = (&tensor.name, &tensor.shape, tensor.offset);
     let words = sizes::checked_elements(shape);
-    let end = words.and_then(|words| sizes::checked_sum([*offset, words]));
+    let end = words.and_then(|words| sizes::checked_sum([offset, words]));
     check_that("tree_digest", end.is_some(), || {
         format!("`{name}` {shape:?} at word {offset} is larger than any memory")
     })?;
     check_that("tree_digest", offset.is_multiple_of(4), || {
         format!("`{name}` begins at word {offset}, expected a multiple of 4")
     })?;
-    Ok(end.unwrap_or(*offset))
+    Ok(end.unwrap_or(offset))
 }
 
 /// Cuts a range into chunks (start, words), of which the last may be shorter.
