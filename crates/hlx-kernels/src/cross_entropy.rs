@@ -84,23 +84,19 @@ pub fn cross_entropy_forward(
     ];
     let push = push!(forward => rows, vocabulary, keep, spread);
     let (kernel, groups) = (kernel.constants(&constants), group.groups(rows));
-    kernel.launch(
-        device,
-        push,
-        groups,
-        move |[logits, targets], [loss_rows, stats]| {
-            let rows = rows_a_task(vocabulary);
-            let pieces = (
-                read(logits, rows * vocabulary),
-                read(as_u32(targets), rows),
-                write(loss_rows, rows),
-                write(stats, rows * 2),
-            );
-            parallel::for_each(pieces, |_, (logits, targets, loss_rows, stats)| {
-                forward_rows(logits, targets, loss_rows, stats, keep, spread);
-            });
-        },
-    )
+    kernel.launch(device, push, groups, move |inputs, outputs| {
+        let ([logits, targets], [loss_rows, stats]) = (inputs, outputs);
+        let rows = rows_a_task(vocabulary);
+        let pieces = (
+            read(logits, rows * vocabulary),
+            read(as_u32(targets), rows),
+            write(loss_rows, rows),
+            write(stats, rows * 2),
+        );
+        parallel::for_each(pieces, |_, (logits, targets, loss_rows, stats)| {
+            forward_rows(logits, targets, loss_rows, stats, keep, spread);
+        });
+    })
 }
 
 /// Computes `dlogits`, times `scale[0]`; overwrites it.
@@ -139,23 +135,19 @@ pub fn cross_entropy_backward(
     let push = push!(backward => rows, vocabulary, hit, spread);
     let groups = len.div_ceil(4 * vectors * GROUP_THREADS);
     let kernel = kernel.constants(&constants);
-    kernel.launch(
-        device,
-        push,
-        groups,
-        move |[logits, targets, stats, scale], [dlogits]| {
-            let rows = rows_a_task(vocabulary);
-            let pieces = (
-                read(logits, rows * vocabulary),
-                read(as_u32(targets), rows),
-                read(stats, rows * 2),
-                write(dlogits, rows * vocabulary),
-            );
-            parallel::for_each(pieces, |_, (logits, targets, stats, dlogits)| {
-                backward_rows(logits, targets, stats, scale[0], dlogits, hit, spread);
-            });
-        },
-    )
+    kernel.launch(device, push, groups, move |inputs, outputs| {
+        let ([logits, targets, stats, scale], [dlogits]) = (inputs, outputs);
+        let rows = rows_a_task(vocabulary);
+        let pieces = (
+            read(logits, rows * vocabulary),
+            read(as_u32(targets), rows),
+            read(stats, rows * 2),
+            write(dlogits, rows * vocabulary),
+        );
+        parallel::for_each(pieces, |_, (logits, targets, stats, dlogits)| {
+            backward_rows(logits, targets, stats, scale[0], dlogits, hit, spread);
+        });
+    })
 }
 
 multiversion! {

@@ -209,16 +209,11 @@ pub fn norm_backward_input(
         .write("dx", buffers.dx, matrix)?;
     let adds = buffers.residual.is_some();
     let constants = [(RESIDUAL_ID, u32::from(adds))];
-    row_kernel.launch(
-        device,
-        &kernel,
-        &constants,
-        &[],
-        move |[x, weight, stats, dy, residual], [dx]| {
-            let residual = adds.then_some(residual);
-            cpu::backward_input([x, weight, stats, dy], n_stats, residual, dx);
-        },
-    )
+    row_kernel.launch(device, &kernel, &constants, &[], move |inputs, outputs| {
+        let ([x, weight, stats, dy, residual], [dx]) = (inputs, outputs);
+        let residual = adds.then_some(residual);
+        cpu::backward_input([x, weight, stats, dy], n_stats, residual, dx);
+    })
 }
 
 /// The buffers of [`norm_backward_params`].

@@ -49,14 +49,8 @@ shader!(optimizer::{
 /// A shape error if the lengths differ, or the device's error; so for all steps.
 pub fn sgd_step(device: &Device, update: &Update<'_>) -> Result<(), KernelError> {
     let step = Step::new("sgd_step", &sgd::SHADER);
-    step.launch(
-        device,
-        update,
-        [("params", update.params)],
-        |n, grads, [params]| {
-            sgd_chunk(n, grads, params);
-        },
-    )
+    let written = [("params", update.params)];
+    step.launch(device, update, written, |n, g, [p]| sgd_chunk(n, g, p))
 }
 
 /// Updates the parameters and their `momentum` (zeros before the first step): `torch.optim.SGD`
@@ -69,14 +63,9 @@ pub fn sgd_momentum_step(
 ) -> Result<(), KernelError> {
     let step = Step::new("sgd_step", &sgd_momentum::SHADER).variant(nesterov);
     let written = [("params", update.params), ("momentum", momentum)];
-    step.launch(
-        device,
-        update,
-        written,
-        move |n, grads, [params, momentum]| {
-            sgd_momentum_chunk(n, nesterov, grads, params, momentum);
-        },
-    )
+    step.launch(device, update, written, move |n, g, [p, m]| {
+        sgd_momentum_chunk(n, nesterov, g, p, m);
+    })
 }
 
 /// Updates the parameters and the moments `m` and `v` (zeros before the first step):
@@ -110,8 +99,8 @@ fn adam(
     let name = if decoupled { "adamw_step" } else { "adam_step" };
     let step = Step::new(name, &adam::SHADER).variant(decoupled);
     let written = [("params", update.params), ("m", m), ("v", v)];
-    step.launch(device, update, written, move |n, grads, [params, m, v]| {
-        adam_chunk(n, decoupled, grads, params, m, v);
+    step.launch(device, update, written, move |n, g, [p, m, v]| {
+        adam_chunk(n, decoupled, g, p, m, v);
     })
 }
 
@@ -120,8 +109,8 @@ fn adam(
 pub fn adagrad_step(device: &Device, update: &Update<'_>, sum: &Buffer) -> Result<(), KernelError> {
     let step = Step::new("adagrad_step", &adagrad::SHADER);
     let written = [("params", update.params), ("sum", sum)];
-    step.launch(device, update, written, |n, grads, [params, sum]| {
-        adagrad_chunk(n, grads, params, sum);
+    step.launch(device, update, written, |n, g, [p, s]| {
+        adagrad_chunk(n, g, p, s)
     })
 }
 
@@ -173,8 +162,8 @@ pub fn rmsprop_step(
 pub fn lion_step(device: &Device, update: &Update<'_>, m: &Buffer) -> Result<(), KernelError> {
     let step = Step::new("lion_step", &lion::SHADER);
     let written = [("params", update.params), ("m", m)];
-    step.launch(device, update, written, |n, grads, [params, m]| {
-        lion_chunk(n, grads, params, m);
+    step.launch(device, update, written, |n, g, [p, m]| {
+        lion_chunk(n, g, p, m)
     })
 }
 
@@ -183,12 +172,8 @@ pub fn lion_step(device: &Device, update: &Update<'_>, m: &Buffer) -> Result<(),
 /// `torch.optim.swa_utils.get_ema_multi_avg_fn(beta1)`.
 pub fn average_step(device: &Device, update: &Update<'_>) -> Result<(), KernelError> {
     let step = Step::new("average_step", &average::SHADER);
-    step.launch(
-        device,
-        update,
-        [("params", update.params)],
-        |n, params, [average]| average_chunk(n, params, average),
-    )
+    let written = [("params", update.params)];
+    step.launch(device, update, written, |n, p, [e]| average_chunk(n, p, e))
 }
 
 /// Computes `out[0] = min(1, max_norm / (norm[0] + 1e-6))`, NaN for a norm of NaN:

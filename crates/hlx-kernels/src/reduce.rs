@@ -3,7 +3,6 @@
 //! | function | order |
 //! |---|---|
 //! | `row_sum` | 128 lanes and a tree by halves ([`crate::lanes`]) |
-//! | `row_max` | any: NaN if one is NaN, +0 for a zero of either sign, -inf of no element |
 //! | `column_sum` | one chain over the rows of a shard, from +0 or the stored value; -0 ends as +0 |
 //! | `shard_sum` | neighbours pairwise: `((s0 + s1) + (s2 + s3)) + ...`; an odd one out passes to the next level; the stored value, if kept, comes first |
 //! | `sum` | rows of 4,096 (the last may be shorter) as `row_sum`, repeated until one value is left |
@@ -30,7 +29,6 @@ pub const FLAT_ROW: usize = 4096;
 enum Operation {
     Sum = 0,
     SumOfSquares = 1,
-    Max = 2,
 }
 
 /// Computes `out[row] = sum of x[row, :]`; x `[rows, cols]`, out `[rows]`.
@@ -44,30 +42,9 @@ pub fn row_sum(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
-    reduce_rows(device, "row_sum", [x, out], [rows, cols], Operation::Sum)
-}
-
-/// Computes `out[row] = max of x[row, :]`; x `[rows, cols]`, out `[rows]`.
-pub fn row_max(
-    device: &Device,
-    x: &Buffer,
-    out: &Buffer,
-    rows: usize,
-    cols: usize,
-) -> Result<(), KernelError> {
-    reduce_rows(device, "row_max", [x, out], [rows, cols], Operation::Max)
-}
-
-fn reduce_rows(
-    device: &Device,
-    name: &'static str,
-    [x, out]: [&Buffer; 2],
-    [rows, cols]: [usize; 2],
-    operation: Operation,
-) -> Result<(), KernelError> {
-    check_len(name, "x", x, [rows, cols])?;
-    check_len(name, "out", out, rows)?;
-    launch_rows(device, name, x, out, cols, (operation, false))
+    check_len("row_sum", "x", x, [rows, cols])?;
+    check_len("row_sum", "out", out, rows)?;
+    launch_rows(device, "row_sum", x, out, cols, (Operation::Sum, false))
 }
 
 /// Reduces `out.len()` rows; `x` may end within the last one. With `root`, the square root.
@@ -117,7 +94,6 @@ multiversion! {
         match operation {
             Operation::Sum => lanes::sum([row], |[x]| x),
             Operation::SumOfSquares => lanes::sum([row], |[x]| A::mul(x, x)),
-            Operation::Max => lanes::max(row),
         }
     }
 }

@@ -69,33 +69,29 @@ pub fn rope(
     }
     let push = push!(shader => rows, heads, width, pairs, inverse, scale);
     let groups = (rows * (width - pairs)).div_ceil(GROUP_THREADS);
-    kernel.launch(
-        device,
-        push,
-        groups,
-        move |[x, positions, frequencies], [y]| {
-            let token = heads * width;
-            let pieces = (
-                read(x, 8 * token),
-                write(y, 8 * token),
-                read(as_u32(positions), 8),
-            );
-            parallel::for_each(pieces, |_, (x, y, positions)| {
-                let mut turns = vec![0.0; 2 * pairs];
-                let (c, s) = turns.split_at_mut(pairs);
-                let tokens = x.chunks(token).zip(y.chunks_mut(token));
-                for ((x, y), &position) in tokens.zip(positions) {
-                    turn_of(position as f32, frequencies, scale, c, s);
-                    if inverse {
-                        s.iter_mut().for_each(|s| *s = -*s);
-                    }
-                    for (x, y) in x.chunks(width).zip(y.chunks_mut(width)) {
-                        turn_head(x, c, s, y);
-                    }
+    kernel.launch(device, push, groups, move |inputs, outputs| {
+        let ([x, positions, frequencies], [y]) = (inputs, outputs);
+        let token = heads * width;
+        let pieces = (
+            read(x, 8 * token),
+            write(y, 8 * token),
+            read(as_u32(positions), 8),
+        );
+        parallel::for_each(pieces, |_, (x, y, positions)| {
+            let mut turns = vec![0.0; 2 * pairs];
+            let (c, s) = turns.split_at_mut(pairs);
+            let tokens = x.chunks(token).zip(y.chunks_mut(token));
+            for ((x, y), &position) in tokens.zip(positions) {
+                turn_of(position as f32, frequencies, scale, c, s);
+                if inverse {
+                    s.iter_mut().for_each(|s| *s = -*s);
                 }
-            });
-        },
-    )
+                for (x, y) in x.chunks(width).zip(y.chunks_mut(width)) {
+                    turn_head(x, c, s, y);
+                }
+            }
+        });
+    })
 }
 
 multiversion! {

@@ -151,19 +151,15 @@ impl Lines {
             .writes_if(flag.map(Binding::ReadWrite))
             .updates([target, &counts, &partials]);
         let groups = self.lines.div_ceil(columns);
-        kernel.launch(
-            device,
-            push,
-            groups,
-            move |[index, source], [flag, target, _, _]| {
-                let bad = self.on_cpu(
-                    cast_slice(index),
-                    cast_slice(source),
-                    cast_slice_mut(target),
-                );
-                lower(flagged.then_some(flag), bad);
-            },
-        )
+        kernel.launch(device, push, groups, move |inputs, outputs| {
+            let ([index, source], [flag, target, _, _]) = (inputs, outputs);
+            let bad = self.on_cpu(
+                cast_slice(index),
+                cast_slice(source),
+                cast_slice_mut(target),
+            );
+            lower(flagged.then_some(flag), bad);
+        })
     }
 
     /// Adds the lines of each block of the target by a task; returns the first bad index.

@@ -69,8 +69,8 @@ pub fn muon_step(
     let direction = device.alloc_shape(&[rows, cols])?;
     let step = Step::new("muon_direction", &muon_direction::SHADER).variant(nesterov);
     let written = [("direction", &direction), ("momentum", momentum)];
-    step.launch(device, update, written, move |n, grads, [out, momentum]| {
-        muon_direction_chunk(n, nesterov, grads, out, momentum);
+    step.launch(device, update, written, move |n, g, [out, m]| {
+        muon_direction_chunk(n, nesterov, g, out, m);
     })?;
     let orthogonal = orthogonalize(device, &direction, [rows, cols], iteration)?;
     let apply = Step::new("muon_apply", &muon_apply::SHADER);
@@ -78,14 +78,10 @@ pub fn muon_step(
         grads: &orthogonal,
         ..*update
     };
-    apply.launch(
-        device,
-        &along,
-        [("params", update.params)],
-        |n, o, [params]| {
-            muon_apply_chunk(n, o, params);
-        },
-    )
+    let written = [("params", update.params)];
+    apply.launch(device, &along, written, |n, o, [p]| {
+        muon_apply_chunk(n, o, p)
+    })
 }
 
 /// Returns a nearly orthogonal matrix by Newton and Schulz's iteration: see the module.

@@ -25,7 +25,7 @@ use hlx_kernels::product::{
     experts_weight_gradient, matmul, matmul_integers, matmul_with, multiply, step_product,
 };
 use hlx_kernels::recurrent::*;
-use hlx_kernels::reduce::{column_sum, row_max, row_sum, shard_sum};
+use hlx_kernels::reduce::{column_sum, row_sum, shard_sum};
 use hlx_kernels::rope::{Rope, rope};
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 use hlx_kernels::transpose::transpose;
@@ -36,7 +36,6 @@ use super::Launch;
 /// The rows, by the launcher's name.
 pub const ROWS: &[(&str, Launch)] = &[
     ("row_sum", |c, x, [a, b]| row_sum(c, x, x, a, b)),
-    ("row_max", |c, x, [a, b]| row_max(c, x, x, a, b)),
     ("column_sum", |c, x, [a, b]| {
         column_sum(c, x, x, a, b, 1, false)
     }),

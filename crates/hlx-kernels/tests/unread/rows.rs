@@ -11,7 +11,7 @@ use hlx_kernels::norm::{
     Norm, NormBackwardInput, NormBackwardParams, NormForward, norm_backward_input,
     norm_backward_params, norm_forward,
 };
-use hlx_kernels::reduce::{column_sum, global_norm, row_max, row_sum, shard_sum, sum};
+use hlx_kernels::reduce::{column_sum, global_norm, row_sum, shard_sum, sum};
 use hlx_kernels::reduce_axes::{Reduction, reduce};
 use hlx_kernels::scan::{cumprod, cumsum};
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
@@ -30,9 +30,8 @@ fn rows(run: &mut Run<'_>) -> Result<(), KernelError> {
     let (weight, bias) = (run.input(&normal(3, cols))?, run.input(&normal(4, cols))?);
     let outs: Result<Vec<_>, _> = (0..8).map(|_| run.output(n)).collect();
     let outs = outs?;
-    let [sums, tops] = [run.output(rows)?, run.output(rows)?];
+    let sums = run.output(rows)?;
     row_sum(run.device, &x, &sums, rows, cols)?;
-    row_max(run.device, &x, &tops, rows, cols)?;
     softmax_forward(run.device, &x, &outs[0], rows, cols)?;
     softmax_backward(run.device, &outs[0], &dy, &outs[1], rows, cols)?;
     let stats = run.output(2 * rows)?;
@@ -108,7 +107,7 @@ fn rows(run: &mut Run<'_>) -> Result<(), KernelError> {
         },
     )?;
     run.keep_all(&outs)?;
-    run.keep_all([&sums, &tops, &stats, &rms])
+    run.keep_all([&sums, &stats, &rms])
 }
 
 /// Sums of columns by shards, and parameters' gradients of norms.
