@@ -79,6 +79,22 @@ impl Cut {
             native: device.native_arithmetic(),
         }
     }
+
+    /// The same with one vector per thread.
+    pub fn narrow(self) -> Self {
+        Self { vectors: 1, ..self }
+    }
+
+    /// The constants of `map.glsl` and `elements.glsl`: the vectors of a thread, and whether all are whole.
+    pub fn constants(self) -> impl Iterator<Item = (u32, u32)> {
+        let vectors = (self.vectors > 1).then_some((999, self.vectors));
+        vectors.into_iter().chain(self.whole.then_some((998, 1)))
+    }
+
+    /// The workgroups of a launch over so many elements.
+    pub fn groups(self, len: usize) -> usize {
+        len.div_ceil(4 * self.vectors as usize * GROUP_THREADS)
+    }
 }
 
 impl StepOperand {
@@ -143,13 +159,11 @@ impl Fusable for Step {
 
     fn join(&self, chain: &[Link]) -> Result<Joined, CoreError> {
         let plan = Plan::of(chain).ok_or_else(|| fault("a chain without a walk over all of it"))?;
-        let vectors = self.cut.vectors as usize;
-        let threads = self.elements().div_ceil(4 * vectors);
         Ok(Joined {
             shader: module::shader(&plan)?,
             specialization: Vec::new(),
             push: bytemuck::cast_slice(&plan.push()).to_vec(),
-            groups: groups_1d(threads.div_ceil(GROUP_THREADS)),
+            groups: groups_1d(self.cut.groups(self.elements())),
         })
     }
 

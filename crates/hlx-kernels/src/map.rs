@@ -11,11 +11,10 @@ use std::sync::Arc;
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, CpuBindings, Device, Shader};
 
-use crate::chain::{Chunk, Formula, Step};
+use crate::chain::{Chunk, Cut, Formula, Step};
 use crate::error::{KernelError, check_len};
 use crate::kernel::Kernel;
 use crate::parallel::{self, read, write};
-use crate::tuning::KernelTuning;
 
 /// Elements of one task of the CPU device: 64 KiB an operand, which stays in a core's cache.
 pub(crate) const CHUNK: usize = 1 << 14;
@@ -31,12 +30,6 @@ const MOST_OPERANDS: usize = 2;
 
 /// Threads of a workgroup.
 pub(crate) const GROUP_THREADS: usize = 256;
-
-/// The constant of `map.glsl` that says how many vectors of four a thread has.
-const VECTORS_ID: u32 = 999;
-
-/// The constant of `map.glsl` that says that there are only whole vectors.
-const WHOLE_ID: u32 = 998;
 
 /// An argument of a map, with its name for errors.
 #[derive(Clone, Copy)]
@@ -143,21 +136,14 @@ impl<'a> Map<'a> {
                         .transpose(),
                 })
                 .collect::<Result<Vec<_>, _>>()?;
-            let vectors = if self.pairs {
-                KernelTuning::of(device).maps.vectors_a_thread(count)
-            } else {
-                1
-            };
+            let mut cut = Cut::of(device, count);
+            if !self.pairs {
+                cut = cut.narrow();
+            }
             let mut specialization = self.specialization.to_vec();
-            if vectors > 1 {
-                specialization.push((VECTORS_ID, vectors as u32));
-            }
-            if count.is_multiple_of(4) && KernelTuning::of(device).maps.whole_vectors {
-                specialization.push((WHOLE_ID, 1));
-            }
+            specialization.extend(cut.constants());
             let mut push = vec![count as u32];
             push.extend_from_slice(self.parameters);
-            let groups = count.div_ceil(4 * vectors * GROUP_THREADS);
             let step = || {
                 let formula = Formula {
                     shader: self.shader,
@@ -178,7 +164,7 @@ impl<'a> Map<'a> {
                     (_, buffer) => kernel.reads_if(buffer.as_ref()),
                 };
             }
-            kernel.launch_fusable(device, push, groups, step, body)?;
+            kernel.launch_fusable(device, push, cut.groups(count), step, body)?;
         }
         Ok(())
     }

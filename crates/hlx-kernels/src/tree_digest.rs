@@ -341,21 +341,17 @@ impl TreeDigester {
             .reads([&source, &chunks])
             .accumulate("digests", &target, step.target.len(), shares)?;
         let groups = n.div_ceil(GROUP_CHUNKS);
-        kernel.launch(
-            &self.device,
-            push,
-            groups,
-            move |[words, chunks], [digests]| {
-                let words = as_u32(words);
-                let digests: &mut [u32] = bytemuck::cast_slice_mut(digests);
-                let digests = &mut digests[first * DIGEST_WORDS..][..n * DIGEST_WORDS];
-                let pieces = (write(digests, DIGEST_WORDS), read(as_u32(chunks), 2));
-                parallel::for_each(pieces, |_, (digest, chunk)| {
-                    let words = &words[chunk[0] as usize..][..chunk[1] as usize];
-                    digest.copy_from_slice(&words_of(hash_words(domain, words, canonical)));
-                });
-            },
-        )
+        kernel.launch(&self.device, push, groups, move |inputs, outputs| {
+            let ([words, chunks], [digests]) = (inputs, outputs);
+            let words = as_u32(words);
+            let digests: &mut [u32] = bytemuck::cast_slice_mut(digests);
+            let digests = &mut digests[first * DIGEST_WORDS..][..n * DIGEST_WORDS];
+            let pieces = (write(digests, DIGEST_WORDS), read(as_u32(chunks), 2));
+            parallel::for_each(pieces, |_, (digest, chunk)| {
+                let words = &words[chunk[0] as usize..][..chunk[1] as usize];
+                digest.copy_from_slice(&words_of(hash_words(domain, words, canonical)));
+            });
+        })
     }
 
     /// Waits for all work and returns the digests of the last launch; before the first launch

@@ -27,12 +27,11 @@ pub(super) struct Indices {
 }
 
 impl Indices {
-    /// A kernel of values of `compute`, which are converted to the type of `out`; parameters that lack are 0.
+    /// A kernel of values of a type, which are stored in a form; parameters that lack are 0.
     pub fn new(
         name: &'static str,
         shader: &'static Shader,
-        compute: DType,
-        out: &Buffer,
+        (compute, form): (DType, Form),
         parameters: &[u32],
     ) -> Self {
         let mut all = [0; 6];
@@ -42,21 +41,8 @@ impl Indices {
             shader,
             variant: None,
             compute,
-            form: Form::Of(out.dtype()),
+            form,
             parameters: all,
-        }
-    }
-
-    /// A kernel of elements' bits.
-    fn of_bits(
-        name: &'static str,
-        shader: &'static Shader,
-        out: &Buffer,
-        parameters: &[u32],
-    ) -> Self {
-        Self {
-            form: Form::raw(out.dtype()),
-            ..Self::new(name, shader, DType::U32, out, parameters)
         }
     }
 
@@ -121,7 +107,8 @@ fn run(
 /// functions here.
 pub fn fill(device: &Device, value: f64, out: &Buffer) -> Result<(), KernelError> {
     let bits = bits_of(out.dtype(), value);
-    let kernel = Indices::of_bits("fill", &ramp::SHADER, out, &[bits]);
+    let stored = (DType::U32, Form::raw(out.dtype()));
+    let kernel = Indices::new("fill", &ramp::SHADER, stored, &[bits]);
     kernel.launch(device, out, move |_, out| out.fill(bits))
 }
 
@@ -137,7 +124,8 @@ pub fn arange(device: &Device, start: f64, step: f64, out: &Buffer) -> Result<()
         _ => value as i64 as u32,
     };
     let (start, step) = (word(start), word(step));
-    let kernel = Indices::new("arange", &ramp::SHADER, compute, out, &[start, step]);
+    let stored = (compute, Form::Of(out.dtype()));
+    let kernel = Indices::new("arange", &ramp::SHADER, stored, &[start, step]);
     kernel.launch(device, out, move |first, out| match compute {
         DType::F32 => ramp(f32::from_bits(start), f32::from_bits(step), first, out),
         _ => {
@@ -180,7 +168,8 @@ pub fn linspace(device: &Device, start: f32, end: f32, out: &Buffer) -> Result<(
     // The only element is counted from the end.
     let end = if last == 0 { start } else { end };
     let parameters = [start.to_bits(), end.to_bits(), step.to_bits(), last];
-    let kernel = Indices::new(NAME, &linspace::SHADER, DType::F32, out, &parameters);
+    let stored = (DType::F32, Form::Of(dtype));
+    let kernel = Indices::new(NAME, &linspace::SHADER, stored, &parameters);
     kernel.launch(device, out, move |first, out| {
         spaced([start, end, step], last, first, out)
     })
@@ -239,7 +228,8 @@ pub fn band(device: &Device, band: Band, out: &Buffer) -> Result<(), KernelError
     let (rows, columns) = (rows as u32, columns as u32);
     let [one, zero] = [1.0, 0.0].map(|value| bits_of(out.dtype(), value));
     let parameters = [rows, columns, low as u32, high as u32, one, zero];
-    let kernel = Indices::of_bits(NAME, &band::SHADER, out, &parameters);
+    let stored = (DType::U32, Form::raw(out.dtype()));
+    let kernel = Indices::new(NAME, &band::SHADER, stored, &parameters);
     kernel.launch(device, out, move |first, out| {
         let (mut row, mut column) = (first / columns % rows, first % columns);
         for out in out {

@@ -15,7 +15,7 @@ use crate::chain::{Cut, Formula, Step, StepOperand};
 use crate::convert::{Form, Places, convert_shader, store};
 use crate::kernel::Kernel;
 use crate::layout::{Layout, Operand, Walk, in_quads, is_row_major};
-use crate::map::{CHUNK, GROUP_THREADS, windows};
+use crate::map::{CHUNK, windows};
 use crate::parallel::{self, write};
 use crate::tuning::KernelTuning;
 
@@ -119,14 +119,14 @@ impl<const N: usize> Elements<'_, N> {
         for (k, (argument, operand)) in self.operands.iter().enumerate() {
             buffers.push(axes.window(device, self.name, (argument, k), operand.buffer)?);
         }
-        let vectors = KernelTuning::of(device).maps.vectors_a_thread(out.len());
+        let cut = Cut::of(device, out.len());
         let dimensions = if N == 3 { 7 } else { 8 };
         let mut push = vec![out.len() as u32];
         if N < 3 {
             push.extend(self.parameters);
         }
         push.extend(axes.push(dimensions));
-        let constants = self.specialization(device, &axes, out.len(), vectors);
+        let constants = self.specialization(&axes, cut);
         let task = Arc::new(Task {
             dense: axes
                 .strides
@@ -138,8 +138,8 @@ impl<const N: usize> Elements<'_, N> {
             compute: self.compute,
         });
         let (len, own) = (out.len(), Arc::clone(&task));
-        let step = || self.step(device, &task.axes, len, chunk).fusable(device);
-        let groups = out.len().div_ceil(4 * vectors * GROUP_THREADS);
+        let step = || self.step(&task.axes, cut, chunk).fusable(device);
+        let groups = cut.groups(len);
         let kernel = Kernel::new(self.name, self.shader)
             .constants(&constants)
             .bind_all(buffers.iter().map(Binding::Read))
@@ -154,9 +154,8 @@ impl<const N: usize> Elements<'_, N> {
     /// The launch as part of a chain.
     fn step(
         &self,
-        device: &Device,
         axes: &Walk<N>,
-        len: usize,
+        cut: Cut,
         chunk: impl Fn([&[u32]; N], &mut [u32]) + Send + Sync + 'static,
     ) -> Step {
         let operand = |k: usize| StepOperand {
@@ -175,31 +174,22 @@ impl<const N: usize> Elements<'_, N> {
             out_form: self.out_form,
             parameters: self.parameters.to_vec(),
             chunk: Arc::new(move |inputs, out| chunk(std::array::from_fn(|k| inputs[k]), out)),
-            cut: Cut::of(device, len),
+            cut,
         }
     }
 
-    fn specialization(
-        &self,
-        device: &Device,
-        axes: &Walk<N>,
-        count: usize,
-        vectors: usize,
-    ) -> Vec<(u32, u32)> {
+    fn specialization(&self, axes: &Walk<N>, cut: Cut) -> Vec<(u32, u32)> {
         let mut constants = vec![
             (990, axes.shape.len() as u32),
             (991, u32::from(in_quads(&axes.shape))),
             (992, self.compute.id()),
             (980, self.out_form.id()),
-            (999, vectors as u32),
         ];
         for (k, form) in (0..).zip(self.forms) {
             constants.push((981 + k, form.id()));
             constants.push((985 + k, axes.access(k as usize) as u32));
         }
-        if count.is_multiple_of(4) && KernelTuning::of(device).maps.whole_vectors {
-            constants.push((998, 1));
-        }
+        constants.extend(cut.constants());
         constants
     }
 }

@@ -14,6 +14,7 @@ use hlx_core::arith::uniform;
 use hlx_core::{Buffer, DType, Device};
 
 use super::fill::Indices;
+use crate::convert::Form;
 use crate::draw::{LANES, normal_lanes, philox_lanes};
 use crate::error::{KernelError, check_that};
 
@@ -92,7 +93,12 @@ pub fn fill_random(
     let parameters = [key[0], key[1], stream, purpose, a, b];
     let kernel = Indices {
         variant: Some(id),
-        ..Indices::new(NAME, &random_shader::SHADER, compute, out, &parameters)
+        ..Indices::new(
+            NAME,
+            &random_shader::SHADER,
+            (compute, Form::Of(dtype)),
+            &parameters,
+        )
     };
     kernel.launch(device, out, move |first, out| {
         draw_chunk(distribution, key, [stream, purpose], first / 4, out);
