@@ -163,8 +163,8 @@ pub fn for_each<P: Pieces>(pieces: P, body: impl Fn(usize, P::Piece) + Sync) {
 
 /// As [`for_each`]; `body` also gets a vector to work in, which holds what the thread's last piece left.
 pub fn for_each_with<P: Pieces>(pieces: P, body: impl Fn(&mut Vec<u32>, usize, P::Piece) + Sync) {
-    // SAFETY: each number below the count comes once.
     loop_with_scratch(pieces.count(), &|scratch, i| {
+        // SAFETY: each number below the count comes once.
         body(scratch, i, unsafe { pieces.piece(i) });
     });
 }
