@@ -371,17 +371,20 @@ pub fn batch_norm_backward(
     let (spec, counted) = (*spec, counts.is_some());
     spec.check(NAME)?;
     let channels = spec.shards * spec.channels;
-    let tensors = [("x", x), ("dy", dy), ("dx", dx)];
-    tensors
-        .into_iter()
-        .try_for_each(|(argument, tensor)| check_len(NAME, argument, tensor, spec.len()))?;
+    for (argument, buffer, len) in [
+        ("x", x, spec.len()),
+        ("dy", dy, spec.len()),
+        ("dx", dx, spec.len()),
+        ("weight", weight, spec.channels),
+        ("stats", stats, 2 * channels),
+        ("dweight", dweight, channels),
+        ("dbias", dbias, channels),
+    ] {
+        check_len(NAME, argument, buffer, len)?;
+    }
     if let Some(counts) = counts {
         check_len(NAME, "counts", counts, 1)?;
     }
-    check_len(NAME, "weight", weight, spec.channels)?;
-    check_len(NAME, "stats", stats, [2, channels])?;
-    check_len(NAME, "dweight", dweight, channels)?;
-    check_len(NAME, "dbias", dbias, channels)?;
     let partials = device.alloc_shape(&[2, channels, spec.pieces()])?;
     let means = device.alloc_shape(&[2, channels])?;
     let sums = Kernel::new("batch_norm_backward_sums", &backward_sums::SHADER)

@@ -9,7 +9,7 @@ use std::fmt;
 
 use hlx_core::{Buffer, sizes};
 
-use crate::error::KernelError;
+use crate::error::{KernelError, check_that};
 
 pub(crate) use walk::{Access, Walk, access, in_quads, runs};
 
@@ -52,12 +52,10 @@ impl Layout {
     /// [`KernelError::Argument`] for more than [`MAX_RANK`] dimensions or more elements than memory has
     /// addresses.
     pub fn contiguous(shape: &[usize]) -> Result<Self, KernelError> {
-        if shape.len() > MAX_RANK {
-            let rank = shape.len();
-            return Err(KernelError::argument("shape")(format!(
-                "{shape:?} has {rank} dimensions, expected at most {MAX_RANK}"
-            )));
-        }
+        let rank = shape.len();
+        check_that("shape", rank <= MAX_RANK, || {
+            format!("{shape:?} has {rank} dimensions, expected at most {MAX_RANK}")
+        })?;
         Self::count(shape)?;
         Ok(Self {
             shape: shape.to_vec(),

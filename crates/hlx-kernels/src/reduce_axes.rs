@@ -21,6 +21,7 @@
 //! f16 and bf16 are widened to f32, and 8-bit types to 32 bits, as they are loaded. Results are
 //! f32, i32 or u32 ([`Reduction::output_dtype`]), bool for `Any` and `All`, and u32 for places.
 
+use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Buffer, DType, Device};
 
 use crate::element::compute_type;
@@ -285,17 +286,13 @@ fn passes(
         let keys = keys.transpose()?;
         for (part, terms, first_item) in bound_parts(device, &x, &terms)? {
             let target = target.slice(first_item, terms.items())?;
-            match &keys {
-                None => words_pass(device, name, fold, &part, terms, &target)?,
-                Some(keys) => {
-                    let keys = match fold.done {
-                        true => keys.clone(),
-                        false => keys.slice(first_item, terms.items())?,
-                    };
-                    let from = (&part, places.as_ref());
-                    places_pass(device, name, fold, from, terms, [&keys, &target])?;
-                }
-            }
+            let of_part = |keys: &Buffer| match fold.done {
+                true => Ok(keys.clone()),
+                false => keys.slice(first_item, terms.items()),
+            };
+            let keys = keys.as_ref().map(of_part).transpose()?;
+            let from = (&part, places.as_ref());
+            pass(device, name, fold, from, terms, (keys.as_ref(), &target))?;
         }
         if fold.done {
             return Ok(());
@@ -308,57 +305,41 @@ fn passes(
     }
 }
 
-fn words_pass(
-    device: &Device,
-    name: &'static str,
-    fold: Fold,
-    x: &Buffer,
-    terms: Terms,
-    target: &Buffer,
-) -> Result<(), KernelError> {
-    let cut = terms.cut(device);
-    let mut specialization = cut.specialization(&terms, fold.dtype.id()).to_vec();
-    specialization.extend(fold.specialization());
-    let kernel = Kernel::new(name, &words::SHADER)
-        .constants(&specialization)
-        .reads([x])
-        .writes([target]);
-    let (push, groups) = (terms.push(), cut.groups(terms.items()));
-    kernel.launch(device, push, groups, move |[x], [out]| {
-        let (x, out) = (bytemuck::cast_slice(x), bytemuck::cast_slice_mut(out));
-        cpu::words(&terms, fold, x, out);
-    })
-}
-
-fn places_pass(
+/// One pass: of words to `target`, or of words or keys with their places to keys and to places in `target`.
+fn pass(
     device: &Device,
     name: &'static str,
     fold: Fold,
     (x, places): (&Buffer, Option<&Buffer>),
     terms: Terms,
-    [result_keys, result_places]: [&Buffer; 2],
+    (keys, target): (Option<&Buffer>, &Buffer),
 ) -> Result<(), KernelError> {
     let cut = terms.cut(device);
-    let (pairs, last) = (places.is_some(), fold.done);
     let mut specialization = cut.specialization(&terms, fold.dtype.id()).to_vec();
+    // The block is that of both shaders: it is of pieces.glsl.
+    let (push, groups) = (terms.push(), cut.groups(terms.items()));
+    let Some(keys) = keys else {
+        specialization.extend(fold.specialization());
+        let kernel = Kernel::new(name, &words::SHADER)
+            .constants(&specialization)
+            .reads([x])
+            .writes([target]);
+        return kernel.launch(device, push, groups, move |[x], [out]| {
+            cpu::words(&terms, fold, cast_slice(x), cast_slice_mut(out));
+        });
+    };
+    let (pairs, last) = (places.is_some(), fold.done);
     specialization.extend([(8, fold.flip), (9, u32::from(pairs)), (10, u32::from(last))]);
     let kernel = Kernel::new(name, &places::SHADER)
         .constants(&specialization)
         .reads([x])
         .read_if("places", places, x.len())?
-        .writes([result_keys, result_places]);
-    // The block is that of the other shader: both are of pieces.glsl.
-    let (push, groups) = (terms.push(), cut.groups(terms.items()));
+        .writes([keys, target]);
     kernel.launch(device, push, groups, move |inputs, outputs| {
-        let [x, places] = inputs.map(bytemuck::cast_slice);
-        let [keys, result_places] = outputs.map(bytemuck::cast_slice_mut);
-        let keys = (!last).then_some(keys);
-        cpu::places(
-            &terms,
-            fold,
-            (x, pairs.then_some(places)),
-            (keys, result_places),
-        );
+        let [x, places] = inputs.map(cast_slice);
+        let [keys, result_places] = outputs.map(cast_slice_mut);
+        let (places, keys) = (pairs.then_some(places), (!last).then_some(keys));
+        cpu::places(&terms, fold, (x, places), (keys, result_places));
     })
 }
 
@@ -376,8 +357,8 @@ fn pack_bool(
     let groups = out.words().div_ceil(GROUP_THREADS);
     let push = push!(pack_bool => count);
     kernel.launch(device, push, groups, move |[words], [out]| {
-        let words: &[u32] = bytemuck::cast_slice(words);
-        let out: &mut [u8] = bytemuck::cast_slice_mut(out);
+        let words: &[u32] = cast_slice(words);
+        let out: &mut [u8] = cast_slice_mut(out);
         out[count..].fill(0);
         for (byte, word) in out.iter_mut().zip(words) {
             *byte = *word as u8;
