@@ -61,7 +61,7 @@ pub(crate) struct StepOperand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cut {
     /// Vectors of four of a thread.
-    vectors: u32,
+    pub vectors: u32,
     /// Whether there are only whole vectors.
     whole: bool,
     /// Whether the device fuses and flushes by itself; otherwise software drivers compile one copy
@@ -78,11 +78,6 @@ impl Cut {
             whole: len.is_multiple_of(4) && tuning.whole_vectors,
             native: device.native_arithmetic(),
         }
-    }
-
-    /// The same with one vector per thread.
-    pub fn narrow(self) -> Self {
-        Self { vectors: 1, ..self }
     }
 
     /// The constants of `map.glsl` and `elements.glsl`: the vectors of a thread, and whether all are whole.

@@ -84,21 +84,15 @@ pub(crate) fn from_bf16(bits: u32) -> u32 {
 pub(crate) fn order_key(dtype: DType, bits: u32) -> u32 {
     match dtype {
         DType::I32 | DType::I8 => bits ^ 0x8000_0000,
-        DType::F32 | DType::F16 | DType::BF16 => order_key_of_float(bits),
+        DType::F32 | DType::F16 | DType::BF16 => flipped_key_of_float(bits, 0),
         DType::U32 | DType::U8 | DType::Bool => bits,
     }
 }
 
-/// [`order_key`] of a float's bits.
-#[inline(always)]
-pub(crate) fn order_key_of_float(bits: u32) -> u32 {
-    turned_key_of_float(bits, 0)
-}
-
-/// [`order_key_of_float`] with the bits of `flip` turned, but NaN above all; without a branch, so
+/// [`order_key`] of a float's bits with the bits of `flip` inverted, but NaN above all; without a branch, so
 /// that compilers make vectors of it.
 #[inline(always)]
-pub(crate) fn turned_key_of_float(bits: u32, flip: u32) -> u32 {
+pub(crate) fn flipped_key_of_float(bits: u32, flip: u32) -> u32 {
     let sign = (bits as i32 >> 31) as u32;
     // -0 would be one below +0.
     let ordered = (bits ^ (sign | 0x8000_0000)).wrapping_add(u32::from(bits == 0x8000_0000));

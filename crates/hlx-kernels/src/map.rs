@@ -138,7 +138,7 @@ impl<'a> Map<'a> {
                 .collect::<Result<Vec<_>, _>>()?;
             let mut cut = Cut::of(device, count);
             if !self.pairs {
-                cut = cut.narrow();
+                cut.vectors = 1;
             }
             let mut specialization = self.specialization.to_vec();
             specialization.extend(cut.constants());

@@ -69,7 +69,7 @@ impl<const N: usize> Elements<'_, N> {
         let axes = Walk::along(layouts.each_ref());
         let count = axes.count();
         let copies = count >= KernelTuning::of(device).maps.copy_transposed_from;
-        if let Some(k) = (0..N).find(|&k| copies && axes.turned(k).is_some()) {
+        if let Some(k) = (0..N).find(|&k| copies && axes.transposed(k).is_some()) {
             return self.with_copy(device, k, out, chunk);
         }
         if axes.shape.len() > 1 {

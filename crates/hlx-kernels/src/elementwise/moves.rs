@@ -193,7 +193,7 @@ impl Cut {
             return Self::narrow(axes, words, dtype);
         }
         let inner = axes.strides[1].last();
-        match axes.turned(0) {
+        match axes.transposed(0) {
             Some(a) if inner == Some(&1) => Self::tiles(axes, a),
             _ => Self::rows(axes),
         }

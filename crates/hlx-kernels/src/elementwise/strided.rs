@@ -33,27 +33,23 @@ impl<const N: usize> Walk<N> {
 
     /// The dimension along which an operand is contiguous, if that is not the innermost one and both
     /// are long enough for tiles.
-    pub fn turned(&self, k: usize) -> Option<usize> {
+    pub fn transposed(&self, k: usize) -> Option<usize> {
         let inner = self.shape.len() - 1;
         let a = self.strides[k].iter().position(|&stride| stride == 1)?;
         let along = !matches!(self.strides[k][inner], 0 | 1);
-        (along && self.shape[a].min(self.shape[inner]) >= TURNED_FROM).then_some(a)
+        (along && self.shape[a].min(self.shape[inner]) >= TILED_FROM).then_some(a)
     }
 
     /// The offsets, extents and strides as the push constants of `walk.glsl` have them, with room
     /// for so many dimensions: innermost first, wrapped to 32 bits.
     pub fn push(&self, dimensions: usize) -> Vec<u32> {
         let mut push: Vec<u32> = self.offsets.iter().map(|&offset| offset as u32).collect();
-        let padded = |values: &mut dyn Iterator<Item = u32>, len: usize, push: &mut Vec<u32>| {
-            let end = push.len() + len;
-            push.extend(values.take(len));
-            push.resize(end, 0);
-        };
-        let mut extents = self.shape.iter().rev().map(|&extent| extent as u32);
-        padded(&mut extents, dimensions - 1, &mut push);
+        let padding = || std::iter::repeat(0);
+        let extents = self.shape.iter().rev().map(|&extent| extent as u32);
+        push.extend(extents.chain(padding()).take(dimensions - 1));
         for strides in &self.strides {
-            let mut strides = strides.iter().rev().map(|&stride| stride as u32);
-            padded(&mut strides, dimensions, &mut push);
+            let strides = strides.iter().rev().map(|&stride| stride as u32);
+            push.extend(strides.chain(padding()).take(dimensions));
         }
         push
     }
@@ -105,7 +101,7 @@ impl<const N: usize> Walk<N> {
 }
 
 /// Extents from which both dimensions of a tile fill enough of it.
-pub(super) const TURNED_FROM: usize = 16;
+pub(super) const TILED_FROM: usize = 16;
 
 /// Elements that a launch counts in 32 bits, with room for a thread's beyond the last.
 const MOST_COUNTED: usize = u32::MAX as usize - 4096;

@@ -9,7 +9,7 @@ use bytemuck::cast_slice;
 use hlx_core::DType;
 
 use super::fold::{Fold, Term};
-use crate::element::turned_key_of_float;
+use crate::element::flipped_key_of_float;
 use crate::join::Join;
 use crate::lanes::{self, LANES};
 use crate::map::CHUNK;
@@ -47,7 +47,7 @@ macro_rules! with_steps {
             (Join::Add, _) => with_steps!(@run $term word, $join u32::wrapping_add, $body),
             (Join::Mul, _) => with_steps!(@run $term word, $join u32::wrapping_mul, $body),
             (Join::Max, Term::Key) if fold.dtype.is_float() => {
-                let key = |x: u32| turned_key_of_float(x, flip);
+                let key = |x: u32| flipped_key_of_float(x, flip);
                 with_steps!(@run $term key, $join u32::max, $body)
             }
             (Join::Max, Term::Key) => {

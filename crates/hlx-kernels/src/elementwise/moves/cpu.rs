@@ -1,7 +1,7 @@
 //! Moves on the CPU: the target is cut into stretches of whole rows, one a task.
 
 use crate::convert::read_run;
-use crate::elementwise::strided::TURNED_FROM;
+use crate::elementwise::strided::TILED_FROM;
 use crate::layout::Walk;
 use crate::map::CHUNK;
 use crate::parallel::{self, write};
@@ -42,8 +42,8 @@ fn assign_at<T: Copy + Send + Sync>(x: &[T], from: usize, y: &mut [T], dimension
         return assign_run(x, from, y, outer);
     }
     let rows = inner.last().is_some_and(|last| matches!(last.x, 0 | 1));
-    if outer.x == 1 && outer.extent >= TURNED_FROM && !rows {
-        return assign_turned(x, from, y, outer, inner);
+    if outer.x == 1 && outer.extent >= TILED_FROM && !rows {
+        return assign_transposed(x, from, y, outer, inner);
     }
     let within: usize = inner.iter().map(|dimension| dimension.extent).product();
     let rows = (CHUNK / within).max(1);
@@ -84,7 +84,7 @@ fn assign_piece<T: Copy>(x: &[T], from: usize, y: &mut [T], along: &Dimension) {
 /// Dimensions of which the source is contiguous along the first, and not along the last: strips of
 /// rows of the target, a tile at a time through a small array, so that cache lines are read and
 /// written whole (4,096 x 1,024 words on two busy threads of an EPYC: 3.2 ms, column by column 55).
-fn assign_turned<T: Copy + Send + Sync>(
+fn assign_transposed<T: Copy + Send + Sync>(
     x: &[T],
     from: usize,
     y: &mut [T],
@@ -94,12 +94,12 @@ fn assign_turned<T: Copy + Send + Sync>(
     let end = y.len().min(a.extent * a.y);
     parallel::for_each(write(&mut y[..end], TILE * a.y), |strip, y| {
         let rows = TILE.min(a.extent - strip * TILE);
-        turn(x, from + strip * TILE, y, (rows, a.y), inner);
+        transpose_strip(x, from + strip * TILE, y, (rows, a.y), inner);
     });
 }
 
-/// Turns the tiles of one strip of `rows` rows, `step` apart.
-fn turn<T: Copy>(
+/// Transposes the tiles of one strip of `rows` rows, `step` apart.
+fn transpose_strip<T: Copy>(
     x: &[T],
     from: usize,
     y: &mut [T],
@@ -110,7 +110,7 @@ fn turn<T: Copy>(
     if !within.is_empty() {
         for i in 0..along.extent {
             let from = from.wrapping_add_signed(i as isize * along.x);
-            turn(x, from, &mut y[i * along.y..], (rows, step), within);
+            transpose_strip(x, from, &mut y[i * along.y..], (rows, step), within);
         }
         return;
     }
