@@ -10,7 +10,7 @@
 //! With `e(p)` the expert of row p:
 //! - [`experts_product`](crate::product::experts_product): `y[p, n]` is the chain of `fma(x[p, k], B_e(p)[k, n], acc)` over k = 0, 1, ...
 //!   from +0: the bits of a [product](fn@crate::product::matmul) of the expert's rows alone.
-//! - [`experts_weight_gradient`](crate::product::experts_weight_gradient): `dweight[s, m, n]` of an expert is the chain of
+//! - [`ExpertsGradient`](crate::product::ExpertsGradient): `dweight[s, m, n]` of an expert is the chain of
 //!   `fma(dy[p, m], x[p, n], acc)` over its rows p of shard s in order, that is over its tokens in order,
 //!   from +0 or from what is stored.
 //! - [`experts_sum`]: `y[t, c]` is the chain of `acc + weights[t, j] x[slots[t, j], c]` over j = 0, 1, ...,

@@ -23,7 +23,7 @@ const WRAPPING: [([usize; 2], usize); 5] = [
 ];
 
 /// Launchers of sizes that no row can wrap, with the reason.
-const NEEDS_NO_ROW: [(&str, &str); 19] = [
+const NEEDS_NO_ROW: [(&str, &str); 16] = [
     ("argsort", "takes an axis"),
     ("cumprod", "takes an axis"),
     ("cumsum", "takes an axis"),
@@ -45,12 +45,6 @@ const NEEDS_NO_ROW: [(&str, &str); 19] = [
     ),
     ("dropped_attention_backward", "as the forward"),
     ("append_integer_heads", "checks as append_heads"),
-    ("experts_multiply", "checks as experts_product"),
-    ("experts_product_integers", "checks as experts_product"),
-    (
-        "experts_weight_gradient_integers",
-        "checks as experts_weight_gradient",
-    ),
     ("matmul_after", "checks as matmul"),
 ];
 

@@ -7,7 +7,7 @@ use hlx_core::{Buffer, DType, Device, sizes};
 use hlx_kernels::embedding::embedding_forward;
 use hlx_kernels::experts::{Choices, ExpertsTable, experts_bounds, experts_sum, experts_table};
 use hlx_kernels::product::{
-    ExpertsGradient, ExpertsProduct, Matrices, Operand, Role, experts_multiply,
+    ExpertsGradient, ExpertsProduct, Matrices, Operand, Role, experts_product,
 };
 
 use crate::samples::Samples;
@@ -203,7 +203,7 @@ impl Tensor {
         };
         let of = Matrices::rows(1, rows, k);
         let x = Operand::new(device, Role::Signal, &self.buffer()?, of)?;
-        experts_multiply(device, &x, &values, &choices.bounds, &y, &product)?;
+        experts_product(device, &x, &values, &choices.bounds, &y, &product)?;
         let wants_weights = weights.iter().any(Tensor::requires_grad);
         let saved_x = wants_weights.then(|| self.save()).transpose()?;
         let kept = weights
@@ -237,7 +237,7 @@ impl Tensor {
                 k: n,
                 trans_b: false,
             };
-            experts_multiply(&device, &dy_rows, &values, &choices.bounds, &dx, &product)?;
+            experts_product(&device, &dy_rows, &values, &choices.bounds, &dx, &product)?;
             pass.add(&x, Gradient::owned(dx))
         })?;
         Ok(y.with_samples_of(Samples::Lost))

@@ -7,7 +7,9 @@ use hlx_core::cpu::with_flush;
 use hlx_core::digest::canonical_bits;
 
 use super::*;
-use crate::product::{ExpertsProduct, experts_product, experts_weight_gradient};
+use crate::product::{
+    ExpertsGradient, ExpertsProduct, Matrices, Operand as Factor, experts_product,
+};
 use crate::testing::{assert_close, elements_of, ids, normal, run_everywhere};
 
 /// The choices of tokens, and the sizes of the products.
@@ -148,6 +150,7 @@ fn products_are_chains_over_each_experts_weight() {
                     memory.output(device, rows * n)?,
                     memory.output(device, rows * n)?,
                 ];
+                let x = Factor::Floats(x, Matrices::rows(1, rows, k));
                 experts_product(device, &x, &of_window, &bounds, &one, &product)?;
                 experts_product(device, &x, &apart, &bounds, &several, &product)?;
                 Ok(vec![one, several])
@@ -187,10 +190,9 @@ fn weight_gradients_are_chains_over_an_experts_tokens_in_order() {
                     let [dy, x] = [memory.input(device, &dy)?, memory.input(device, &x)?];
                     let overwritten = memory.output(device, shards * m * n)?;
                     let continued = memory.input(device, &stored)?;
+                    let of = ExpertsGradient::new(device, [&dy, &x], None, [m, n], &bounds, 0)?;
                     for (target, accumulate) in [(&overwritten, false), (&continued, true)] {
-                        let of = (&bounds, expert, shards);
-                        let target = (target, accumulate);
-                        experts_weight_gradient(device, (&dy, m), (&x, n), of, target)?;
+                        of.of_weight(device, [expert, shards], target, accumulate)?;
                     }
                     Ok(vec![overwritten, continued])
                 });
@@ -276,24 +278,14 @@ fn unfitting_sizes_are_refused() {
         trans_b: true,
     };
     let weights = [buffer(8), buffer(7)];
-    let error = experts_product(
-        &device,
-        &buffer(12),
-        &weights,
-        &bounds,
-        &buffer(6),
-        &product,
-    );
+    let x = Factor::Floats(buffer(12), Matrices::rows(1, 3, 4));
+    let error = experts_product(&device, &x, &weights, &bounds, &buffer(6), &product);
     let expected = "experts_product: weight has 7 elements, expected 8";
     assert_eq!(error.expect_err("short").to_string(), expected);
     let target = buffer(8);
-    let error = experts_weight_gradient(
-        &device,
-        (&buffer(6), 2),
-        (&buffer(12), 4),
-        (&bounds, 2, 1),
-        (&target, false),
-    );
+    let (dy, x) = (buffer(6), buffer(12));
+    let of = ExpertsGradient::new(&device, [&dy, &x], None, [2, 4], &bounds, 3).expect("floats");
+    let error = of.of_weight(&device, [2, 1], &target, false);
     let expected = "experts_weight_gradient: 3 bounds, expected more than 3 for expert 2";
     assert_eq!(error.expect_err("none").to_string(), expected);
 }

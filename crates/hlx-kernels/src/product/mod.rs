@@ -33,7 +33,4 @@ pub use operand::{
 pub(crate) use operand::{expect_arithmetic, quantises};
 pub use quantised::Source;
 pub use remembered::{PreparedWeight, remember_norm};
-pub use sources::experts::{
-    ExpertsColumns, ExpertsGradient, ExpertsProduct, experts_multiply, experts_product,
-    experts_product_integers, experts_weight_gradient, experts_weight_gradient_integers,
-};
+pub use sources::experts::{ExpertsGradient, ExpertsProduct, experts_product};

@@ -21,8 +21,8 @@ use hlx_kernels::optimizer::{Update, Watched, guarded_factor};
 use hlx_kernels::pool::*;
 use hlx_kernels::product::quantised::*;
 use hlx_kernels::product::{
-    self, End, Epilogue, ExpertsProduct, MatMul, Matrices, Role, experts_product,
-    experts_weight_gradient, matmul, matmul_integers, matmul_with, multiply, step_product,
+    self, End, Epilogue, ExpertsGradient, ExpertsProduct, MatMul, Matrices, Role, experts_product,
+    matmul, matmul_integers, matmul_with, multiply, step_product,
 };
 use hlx_kernels::recurrent::*;
 use hlx_kernels::reduce::{column_sum, row_sum, shard_sum};
@@ -343,10 +343,11 @@ pub const ROWS: &[(&str, Launch)] = &[
             k: b,
             trans_b: false,
         };
-        experts_product(c, x, std::slice::from_ref(x), x, x, &product)
+        let of_x = product::Operand::Floats(x.clone(), Matrices::rows(1, a, b));
+        experts_product(c, &of_x, std::slice::from_ref(x), x, x, &product)
     }),
-    ("experts_weight_gradient", |c, x, [a, b]| {
-        experts_weight_gradient(c, (x, 1), (x, 1), (x, a, b), (x, false))
+    ("ExpertsGradient::of_weight", |c, x, of| {
+        ExpertsGradient::new(c, [x, x], None, [1, 1], x, 1)?.of_weight(c, of, x, false)
     }),
     ("attention_forward", |c, x, [a, b]| {
         attention_forward(

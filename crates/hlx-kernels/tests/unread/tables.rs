@@ -1,6 +1,6 @@
 //! Tables and what indexes them: rows that no index names, unused experts, absent tokens; optimizers' states; digests.
 
-use hlx_core::DType;
+use hlx_core::{Arithmetic, DType};
 use hlx_kernels::KernelError;
 use hlx_kernels::activation::Activation;
 use hlx_kernels::embedding::{
@@ -18,8 +18,7 @@ use hlx_kernels::product::quantised::{
     Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product, prepare_norm,
 };
 use hlx_kernels::product::{
-    Epilogue, ExpertsColumns, ExpertsProduct, experts_product, experts_product_integers,
-    experts_weight_gradient, experts_weight_gradient_integers,
+    Epilogue, ExpertsGradient, ExpertsProduct, Matrices, Operand, Role, experts_product,
 };
 use hlx_kernels::testing::{ids, normal, values};
 use hlx_kernels::tree_digest::{DigestKind, tree_digest};
@@ -191,13 +190,13 @@ fn experts(run: &mut Run<'_>) -> Result<(), KernelError> {
                 k,
                 trans_b,
             };
-            let y = run.output(rows * n)?;
-            experts_product(run.device, &x, &weights, &bounds, &y, &product)?;
-            run.keep(&y)?;
-            let of_x = Prepared::new(run.device, &x, Preparation::of_rows(rows, k, Width::Wide))?;
-            let y = run.output(rows * n)?;
-            experts_product_integers(run.device, &of_x, &weights, &bounds, &y, &product)?;
-            run.keep(&y)?;
+            for arithmetic in [Arithmetic::Portable, Arithmetic::Integer] {
+                let device = &run.device.with_arithmetic(arithmetic);
+                let x = Operand::new(device, Role::Signal, &x, Matrices::rows(1, rows, k))?;
+                let y = run.output(rows * n)?;
+                experts_product(device, &x, &weights, &bounds, &y, &product)?;
+                run.keep(&y)?;
+            }
         }
         let (dy, sums) = (run.input(&normal(3, rows * n))?, run.output(tokens * n)?);
         experts_sum(run.device, &dy, None, &table.slots, &sums, (&choices, n))?;
@@ -209,8 +208,8 @@ fn experts(run: &mut Run<'_>) -> Result<(), KernelError> {
             let dy = run.input_hiding(&normal(3, rows * n), |at| !own.contains(&(at / n)))?;
             let x = run.input_hiding(&normal(2, rows * k), |at| !own.contains(&(at / k)))?;
             let dweight = run.output(2 * n * k)?;
-            let of = (&by_shards, expert, 2);
-            experts_weight_gradient(run.device, (&dy, n), (&x, k), of, (&dweight, false))?;
+            let of = ExpertsGradient::new(run.device, [&dy, &x], None, [n, k], &by_shards, 0)?;
+            of.of_weight(run.device, [expert, 2], &dweight, false)?;
             run.keep(&dweight)?;
         }
         expert_gradients_of_integers(run, [tokens, rows, n, k], &by_shards)?;
@@ -233,13 +232,13 @@ fn expert_gradients_of_integers(
     // A special in a row without a gradient would give it one.
     let dy = run.memory.input(run.device, &gradient)?;
     let x = run.input_hiding(&normal(4, rows * k), |at| no_gradient(at / k))?;
-    let dy_rows = Prepared::new(run.device, &dy, Preparation::of_rows(rows, n, Width::Wide))?;
+    let device = &run.device.with_arithmetic(Arithmetic::Integer);
+    let dy_rows = Operand::new(device, Role::Gradient, &dy, Matrices::rows(1, rows, n))?;
     for beside in [None, Some(&dy_rows)] {
-        let columns =
-            ExpertsColumns::new(run.device, (&dy, n), beside, (&x, k), bounds, tokens / 2)?;
+        let gradient = ExpertsGradient::new(device, [&dy, &x], beside, [n, k], bounds, tokens / 2)?;
         for expert in [0, 1, 3] {
             let dweight = run.output(2 * n * k)?;
-            experts_weight_gradient_integers(run.device, &columns, [expert, 2], (&dweight, false))?;
+            gradient.of_weight(device, [expert, 2], &dweight, false)?;
             run.keep(&dweight)?;
         }
     }

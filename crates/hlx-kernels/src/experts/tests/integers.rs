@@ -1,9 +1,16 @@
 //! Experts over integers: every device has the bits of the definition over each expert's own rows.
 
+use hlx_core::Arithmetic;
+
 use super::*;
+use crate::product::Role;
 use crate::product::quantised::tests::{assert_words, awkward, defined, every_way};
-use crate::product::quantised::{LONGEST, PIECE, Preparation, Prepared, Width};
-use crate::product::{ExpertsColumns, experts_product_integers, experts_weight_gradient_integers};
+use crate::product::quantised::{LONGEST, PIECE};
+
+/// Every way of a device in the integer arithmetic.
+fn ways(device: &Device) -> [Device; 3] {
+    every_way(&device.with_arithmetic(Arithmetic::Integer))
+}
 
 /// The rows of a matrix of so many columns, some of them.
 fn rows_of(x: &[f32], rows: &[usize], width: usize) -> Vec<f32> {
@@ -43,12 +50,12 @@ fn products_are_the_definition_of_each_experts_rows() {
                 for e in 2..experts {
                     apart.push(memory.input(device, &weights[e * stride..][..n * k])?);
                 }
-                let x = Prepared::new(device, &x, Preparation::of_rows(rows, k, Width::Wide))?;
                 let mut outputs = Vec::new();
-                for device in &every_way(device) {
+                for device in &ways(device) {
+                    let x = Factor::new(device, Role::Signal, &x, Matrices::rows(1, rows, k))?;
                     for weights in [&of_window, &apart] {
                         let y = memory.output(device, rows * n)?;
-                        experts_product_integers(device, &x, weights, &bounds, &y, &product)?;
+                        experts_product(device, &x, weights, &bounds, &y, &product)?;
                         outputs.push(y);
                     }
                 }
@@ -96,25 +103,24 @@ fn weight_gradients_are_the_definition_of_an_experts_rows_of_a_shard() {
                         let (_, bounds) = case.table(device, shards)?;
                         let [dy, x] = [memory.input(device, &dy)?, memory.input(device, &x)?];
                         let tokens = case.choices.tokens / shards;
-                        let of = Preparation::of_rows(rows, m, Width::Wide);
-                        let dy_rows = Prepared::new(device, &dy, of)?;
+                        let ways = ways(device);
+                        let of = Matrices::rows(1, rows, m);
+                        let dy_rows = Factor::new(&ways[0], Role::Gradient, &dy, of)?;
                         let mut outputs = Vec::new();
-                        for (device, dy_rows) in
-                            every_way(device).iter().zip([None, Some(&dy_rows), None])
-                        {
-                            let columns = ExpertsColumns::new(
+                        for (device, dy_rows) in ways.iter().zip([None, Some(&dy_rows), None]) {
+                            let of = ExpertsGradient::new(
                                 device,
-                                (&dy, m),
+                                [&dy, &x],
                                 dy_rows,
-                                (&x, n),
+                                [m, n],
                                 &bounds,
                                 tokens,
                             )?;
                             let overwritten = memory.output(device, shards * m * n)?;
                             let continued = memory.input(device, &stored)?;
                             for target in [(&overwritten, false), (&continued, true)] {
-                                let of = [expert, shards];
-                                experts_weight_gradient_integers(device, &columns, of, target)?;
+                                let (target, accumulate) = target;
+                                of.of_weight(device, [expert, shards], target, accumulate)?;
                             }
                             outputs.extend([overwritten, continued]);
                         }
@@ -147,7 +153,8 @@ fn a_shard_of_too_many_tokens_is_refused() {
     let case = Case::new(3, 1, 2);
     let (_, bounds) = case.table(&device, 1).expect("a table");
     let x = device.alloc(6).expect("memory");
-    let error = ExpertsColumns::new(&device, (&x, 2), None, (&x, 2), &bounds, LONGEST + 1);
+    let device = device.with_arithmetic(Arithmetic::Integer);
+    let error = ExpertsGradient::new(&device, [&x, &x], None, [2, 2], &bounds, LONGEST + 1);
     assert_eq!(
         error.expect_err("too long").to_string(),
         "experts_weight_gradient: a shard has 131073 tokens, expected at most 131072; more shards have fewer"

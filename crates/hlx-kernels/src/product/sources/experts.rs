@@ -1,0 +1,413 @@
+//! The products of experts: the rows that are an expert's with its weight, and its weight's gradient; of floats, or over
+//! integers by the law of [`crate::product::quantised`].
+
+use hlx_core::cpu::simd_level;
+use hlx_core::{Buffer, DType, Device, as_u32};
+
+use crate::error::{KernelError, check_len, check_sizes, check_that};
+use crate::kernel::Kernel;
+use crate::map::MAX_GROUPS;
+use crate::parallel;
+use crate::product::floats::{MatMul, cpu};
+use crate::product::formats::Format;
+use crate::product::operand::{Operand, Role};
+use crate::product::quantised::{
+    Beside, Bounded, Bounds, Groups, IntegerProduct, LONGEST, Preparation, Prepared,
+    integer_product_by,
+};
+use crate::product::tiles::{Form, Grid, Start, Tile, expert_columns_64x64, expert_rows_32x64};
+
+const NAME: &str = "experts_product";
+const GRADIENT: &str = "experts_weight_gradient";
+
+/// The sizes of the products of all experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpertsProduct {
+    /// Rows of all experts.
+    pub rows: usize,
+    /// Columns of a result.
+    pub n: usize,
+    /// Terms of each chain.
+    pub k: usize,
+    /// Weights are stored `[N,K]`.
+    pub trans_b: bool,
+}
+
+/// Multiplies each expert's rows of `x` (`[rows, K]`) with its weight and overwrites `y`
+/// (`[rows, N]`). The rows of expert e are those from `bounds[e]` to `bounds[e + 1]`
+/// ([`experts_bounds`](crate::experts::experts_bounds) with one shard).
+///
+/// Weights that lie at equal distances in one allocation, as those of a model do, take one launch.
+///
+/// # Errors
+/// If a buffer has another length, `x` other rows, a size is out of range, or a launch fails.
+pub fn experts_product(
+    device: &Device,
+    x: &Operand,
+    weights: &[Buffer],
+    bounds: &Buffer,
+    y: &Buffer,
+    product: &ExpertsProduct,
+) -> Result<(), KernelError> {
+    let ExpertsProduct { rows, n, k, .. } = *product;
+    product.check(NAME)?;
+    check_len(NAME, "y", y, [rows, n])?;
+    check_len(NAME, "bounds", bounds, weights.len() + 1)?;
+    for weight in weights {
+        check_len(NAME, "weight", weight, [n, k])?;
+    }
+    if let Operand::Floats(x, _) = x {
+        check_len(NAME, "x", x, [rows, k])?;
+    }
+    if y.is_empty() {
+        return Ok(());
+    }
+    runs(device, weights).iter().try_for_each(|run| match x {
+        Operand::Floats(x, _) => product.of_floats(device, x, run, bounds, y),
+        Operand::Quantised(x, _) => product.of_integers(device, x, run, bounds, y),
+    })
+}
+
+impl ExpertsProduct {
+    fn check(&self, operation: &'static str) -> Result<(), KernelError> {
+        let Self { rows, n, k, .. } = *self;
+        let largest = rows.saturating_mul(n.max(k)).max(n.saturating_mul(k));
+        check_that(operation, u32::try_from(largest).is_ok(), || {
+            format!(
+                "an operand has {largest} elements, expected at most {}",
+                u32::MAX
+            )
+        })
+    }
+
+    /// The products of a run's experts as chains of floats.
+    fn of_floats(
+        &self,
+        device: &Device,
+        x: &Buffer,
+        run: &Run,
+        bounds: &Buffer,
+        y: &Buffer,
+    ) -> Result<(), KernelError> {
+        let product = *self;
+        let Self {
+            rows,
+            n,
+            k,
+            trans_b,
+        } = product;
+        let Run {
+            first,
+            experts,
+            ref window,
+            stride,
+        } = *run;
+        let all_experts = bounds.len() - 1;
+        // Tiles of 64 rows would be half empty where experts have few.
+        let tile_rows = if rows >= 48 * all_experts { 64 } else { 32 };
+        let tile = Tile::largest(Form::ExpertRows, [tile_rows, 64]);
+        let tiles = rows / tile.size[0] + experts.min(rows);
+        let most = n.div_ceil(tile.size[1]).max(tiles);
+        check_that(NAME, most <= MAX_GROUPS, || {
+            format!("{rows} rows and {n} columns are more than a launch has tiles for")
+        })?;
+        // A launch of some experts keeps the rows of the others.
+        let start = match experts == all_experts {
+            true => Start::Zero,
+            false => Start::Stored,
+        };
+        let vector = |columns: usize| u32::from(columns.is_multiple_of(4));
+        let columns_b = if trans_b { k } else { n };
+        let constants = [
+            (0, u32::from(trans_b)),
+            (1, vector(k)),
+            (2, vector(columns_b) & vector(stride)),
+            (3, vector(n)),
+        ];
+        let m = tiles * tile.size[0];
+        let grid = Grid {
+            kernel: Kernel::new(NAME, tile.shader)
+                .constants(&constants)
+                .reads([x, window, bounds])
+                .bind(start.target(y)),
+            tile: tile.size,
+            extents: [1, m, n],
+            cuts_columns: true,
+            flops: 2 * (rows * n * k) as u64 * experts as u64 / all_experts as u64,
+        };
+        let push = |[column_first, _]: [usize; 2]| {
+            push!(expert_rows_32x64 =>
+                m, n, k, column_first, rows, first_expert: first, experts, stride)
+        };
+        grid.launch(device, push, move |[x, window, bounds], [y]| {
+            let bounds = &as_u32(bounds)[first..=first + experts];
+            products(&product, x, (window, stride), bounds, y);
+        })
+    }
+
+    /// The same over integers: `x` is wide, weights are narrow by rows of what is summed.
+    fn of_integers(
+        &self,
+        device: &Device,
+        x: &Prepared,
+        run: &Run,
+        bounds: &Buffer,
+        y: &Buffer,
+    ) -> Result<(), KernelError> {
+        let (n, k, experts) = (self.n, self.k, run.experts);
+        let width = (Format::of_quantised(device).width)(Role::Weight);
+        let of = match self.trans_b {
+            true => Preparation::of_rows(experts * n, k, width),
+            false => Preparation::of_columns(experts, k, n, width),
+        };
+        let weights = Prepared::new(device, &run.window, of.apart(experts, run.stride))?;
+        let bounds = Bounds {
+            buffer: bounds,
+            of: Bounded::Rows,
+            groups: [run.first, experts],
+        };
+        let shape = IntegerProduct::new(self.rows, n, k);
+        integer_product_by(device, bounds, [x, &weights], y, &shape)
+    }
+}
+
+/// Experts whose weights a launch binds as one window.
+struct Run {
+    first: usize,
+    experts: usize,
+    window: Buffer,
+    /// Elements from one weight to the next.
+    stride: usize,
+}
+
+/// Cuts the experts into runs that a launch can bind: windows of one allocation at equal distances.
+fn runs(device: &Device, weights: &[Buffer]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (expert, weight) in weights.iter().enumerate() {
+        if let Some(run) = runs.last_mut()
+            && let Some(window) = run.window_from(weights, expert)
+            && window.words() <= device.max_binding_words()
+        {
+            run.stride = (window.len() - weight.len()) / run.experts;
+            run.experts += 1;
+            run.window = window;
+            continue;
+        }
+        runs.push(Run {
+            first: expert,
+            experts: 1,
+            window: weight.clone(),
+            stride: 0,
+        });
+    }
+    runs
+}
+
+impl Run {
+    /// The window up to the weight of `expert`, if it lies where the run's next would.
+    fn window_from(&self, weights: &[Buffer], expert: usize) -> Option<Buffer> {
+        let window = weights[self.first].through(&weights[expert])?;
+        let distance = window.len() - weights[expert].len();
+        let is_next = self.experts == 1 || distance == self.experts * self.stride;
+        (is_next && u32::try_from(window.len()).is_ok()).then_some(window)
+    }
+}
+
+/// The products of a run's experts on the CPU; `bounds` are theirs.
+fn products(
+    product: &ExpertsProduct,
+    x: &[f32],
+    (window, stride): (&[f32], usize),
+    bounds: &[u32],
+    mut y: &mut [f32],
+) {
+    let ExpertsProduct {
+        rows,
+        n,
+        k,
+        trans_b,
+    } = *product;
+    let mut done = 0;
+    let mut parts = Vec::with_capacity(bounds.len());
+    for (expert, bound) in bounds.windows(2).enumerate() {
+        let (first, end) = (bound[0] as usize, (bound[1] as usize).min(rows));
+        if first < done || first >= end {
+            continue;
+        }
+        let (_, rest) = y.split_at_mut((first - done) * n);
+        let (own, rest) = rest.split_at_mut((end - first) * n);
+        parts.push((expert, first..end, own));
+        (y, done) = (rest, end);
+    }
+    let level = simd_level();
+    parallel::each(&mut parts, |(expert, rows, y)| {
+        let shape = MatMul {
+            trans_b,
+            ..MatMul::new(rows.len(), n, k)
+        };
+        let (x, weight) = (
+            &x[rows.start * k..rows.end * k],
+            &window[*expert * stride..][..n * k],
+        );
+        cpu::matmul(level, &shape, x, (weight, DType::F32), None, y);
+    });
+}
+
+/// What the gradients of the experts' weights are made of: dy, \[rows, M\], and x, \[rows, N\], of all experts.
+#[derive(Debug)]
+pub struct ExpertsGradient<'a> {
+    operands: [&'a Buffer; 2],
+    /// M and N.
+    widths: [usize; 2],
+    bounds: &'a Buffer,
+    /// The columns of both by experts and shards, where products are over integers.
+    columns: Option<[Prepared; 2]>,
+}
+
+impl<'a> ExpertsGradient<'a> {
+    /// Prepares dy and x, of `widths` \[M, N\]: `bounds` are those of so many experts and shards, of as many tokens each;
+    /// `dy_rows` is dy as the operand of another product, where there is one. Over integers dy is wide and x narrow, and rows
+    /// of x whose gradient is zeros alone enter no maximum.
+    ///
+    /// # Errors
+    /// Over integers, if a buffer has another length, a shard has more than 131,072 tokens, or a launch fails.
+    pub fn new(
+        device: &Device,
+        operands: [&'a Buffer; 2],
+        dy_rows: Option<&Operand>,
+        widths: [usize; 2],
+        bounds: &'a Buffer,
+        shard_tokens: usize,
+    ) -> Result<Self, KernelError> {
+        let mut gradient = Self {
+            operands,
+            widths,
+            bounds,
+            columns: None,
+        };
+        let Some(format) = Format::of(device) else {
+            return Ok(gradient);
+        };
+        check_that(GRADIENT, shard_tokens <= LONGEST, || {
+            format!(
+                "a shard has {shard_tokens} tokens, expected at most {LONGEST}; more shards have fewer"
+            )
+        })?;
+        let ([dy, x], [m, n], rows) = (operands, widths, gradient.rows());
+        let groups = Groups {
+            bounds,
+            count: bounds.len().saturating_sub(1),
+        };
+        let beside = match dy_rows {
+            Some(Operand::Quantised(rows, _)) => Beside::Prepared(rows),
+            _ => Beside::Values(dy, m),
+        };
+        let [of_dy, of_x] = [Role::Gradient, Role::Saved].map(format.width);
+        gradient.columns = Some([
+            Prepared::columns_of_groups(device, dy, [rows, m], of_dy, groups, None)?,
+            Prepared::columns_of_groups(device, x, [rows, n], of_x, groups, Some(beside))?,
+        ]);
+        Ok(gradient)
+    }
+
+    fn rows(&self) -> usize {
+        self.operands[0].len() / self.widths[0].max(1)
+    }
+
+    /// Computes the gradient of one expert's weight, a partial sum per shard, \[shards, M, N\], overwritten or, with
+    /// `accumulate`, continued; over integers, added to.
+    ///
+    /// # Errors
+    /// If a buffer has another length, there is no such expert, a size is out of range, or the launch fails.
+    pub fn of_weight(
+        &self,
+        device: &Device,
+        [expert, shards]: [usize; 2],
+        dweight: &Buffer,
+        accumulate: bool,
+    ) -> Result<(), KernelError> {
+        let Some([dy, x]) = &self.columns else {
+            return self.of_floats(device, [expert, shards], dweight, accumulate);
+        };
+        let shape = IntegerProduct {
+            batch: shards,
+            accumulate,
+            ..IntegerProduct::new(dy.of.rows(), x.of.rows(), dy.of.terms())
+        };
+        let bounds = Bounds {
+            buffer: self.bounds,
+            of: Bounded::Terms,
+            groups: [expert * shards, self.bounds.len() - 1],
+        };
+        integer_product_by(device, bounds, [dy, x], dweight, &shape)
+    }
+
+    fn of_floats(
+        &self,
+        device: &Device,
+        [expert, shards]: [usize; 2],
+        dweight: &Buffer,
+        accumulate: bool,
+    ) -> Result<(), KernelError> {
+        let ([m, n], rows, [dy, x], bounds) =
+            (self.widths, self.rows(), self.operands, self.bounds);
+        let product = ExpertsProduct {
+            rows,
+            n: m,
+            k: n,
+            trans_b: false,
+        };
+        product.check(GRADIENT)?;
+        let tile = Tile::largest(Form::ExpertColumns, [64, 64]);
+        let kernel = Kernel::new(GRADIENT, tile.shader)
+            .read("dy", dy, [rows, m])?
+            .read("x", x, [rows, n])?
+            .reads([bounds])
+            .accumulate("dweight", dweight, [shards, m, n], accumulate)?;
+        let groups = [n.div_ceil(tile.size[1]), m.div_ceil(tile.size[0]), shards];
+        check_that(
+            GRADIENT,
+            groups.iter().all(|&groups| groups <= MAX_GROUPS),
+            || format!("{shards} weights of {m} x {n} are more than a launch has tiles for"),
+        )?;
+        check_sizes(GRADIENT, &[expert.saturating_add(1), shards])?;
+        check_that(GRADIENT, bounds.len() > (expert + 1) * shards, || {
+            format!(
+                "{} bounds, expected more than {} for expert {expert}",
+                bounds.len(),
+                (expert + 1) * shards
+            )
+        })?;
+        if dweight.is_empty() {
+            return Ok(());
+        }
+        let first = expert * shards;
+        let start = Start::of(accumulate, None);
+        let vector = |columns: usize| u32::from(columns.is_multiple_of(4));
+        // How many rows are this expert's is not known here: an equal share.
+        let experts = ((bounds.len() - 1) / shards).max(1);
+        let constants = [(0, start as u32), (1, vector(m)), (2, vector(n))];
+        let grid = Grid {
+            kernel: kernel.constants(&constants),
+            tile: tile.size,
+            extents: [shards, m, n],
+            cuts_columns: true,
+            flops: 2 * (rows * m * n / experts) as u64,
+        };
+        let push = |[column_first, _]: [usize; 2]| push!(expert_columns_64x64 => m, n, column_first, rows, first);
+        grid.launch(device, push, move |[dy, x, bounds], [dweight]| {
+            let bounds = &as_u32(bounds)[first..=first + shards];
+            for (bound, dweight) in bounds.windows(2).zip(dweight.chunks_mut(m * n)) {
+                let end = (bound[1] as usize).min(rows);
+                let first = (bound[0] as usize).min(end);
+                let shape = MatMul {
+                    trans_a: true,
+                    accumulate,
+                    ..MatMul::new(m, n, end - first)
+                };
+                let (dy, x) = (&dy[first * m..end * m], &x[first * n..end * n]);
+                cpu::matmul(simd_level(), &shape, dy, (x, DType::F32), None, dweight);
+            }
+        })
+    }
+}
