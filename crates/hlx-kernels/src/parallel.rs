@@ -2,8 +2,10 @@
 //!
 //! What a piece computes must not depend on the others: they run in any order.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 
+use bytemuck::{Pod, Zeroable, cast_slice_mut};
 use rayon::prelude::*;
 
 /// Slices, cut into pieces that different threads may hold at a time.
@@ -194,6 +196,28 @@ pub fn map<R: Send>(count: usize, body: impl Fn(usize) -> R + Sync) -> Vec<R> {
     results.resize_with(count, || None);
     for_each(write(&mut results, 1), |i, place| place[0] = Some(body(i)));
     results.into_iter().flatten().collect()
+}
+
+/// A line of the cache.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+/// Calls `body` with `len` elements of this thread's memory, which begin on a line of the cache and hold what an earlier call
+/// has left.
+pub fn scratch<T: Pod, R>(len: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
+    thread_local! {
+        /// Taken out while in use.
+        static SCRATCH: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+    }
+    let mut lines = SCRATCH.take();
+    let needed = (len * size_of::<T>()).div_ceil(size_of::<Line>());
+    if lines.len() < needed {
+        lines.resize(needed, Line([0; 64]));
+    }
+    let result = body(&mut cast_slice_mut(&mut lines[..needed])[..len]);
+    SCRATCH.set(lines);
+    result
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use hlx_core::{Arithmetic, Buffer, Device};
 
 use super::operand::Role;
-use super::quantised::{self, Call, Finish, Width};
+use super::quantised::{self, Call, Width};
 use crate::KernelError;
 
 /// How operands are stored, and how two of them are multiplied.
@@ -14,8 +14,8 @@ pub(crate) struct Format {
     pub width: fn(Role) -> Width,
     /// The digits of the left and of the right operand of a product.
     pub pair: [Width; 2],
-    /// Launches a checked product into C, with what follows its sums.
-    pub launch: fn(&Call<'_>, &Device, &Buffer, Finish<'_>) -> Result<(), KernelError>,
+    /// Launches a checked product into C.
+    pub launch: fn(&Call<'_>, &Device, &Buffer) -> Result<(), KernelError>,
 }
 
 /// Every format. Where operands are given without an arithmetic, as in tests, the first row that fits is taken.

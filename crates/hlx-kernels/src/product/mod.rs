@@ -16,6 +16,7 @@ pub(crate) mod floats;
 pub(crate) mod formats;
 mod operand;
 pub mod quantised;
+mod rectangles;
 mod remembered;
 pub(crate) mod sources;
 pub(crate) mod tiles;

@@ -262,7 +262,7 @@ pub fn multiply(
         }
         (Operand::Quantised(a, _), Operand::Quantised(b, _)) => {
             // The operand with more digits goes first.
-            let [left, right] = [a, b].map(|operand| operand.of.width().planes());
+            let [left, right] = [a, b].map(|operand| operand.of.width.planes());
             let transposed = right > left;
             let (operands, shape) = match transposed {
                 true => ([b, a], IntegerProduct::new(n, m, k)),

@@ -3,15 +3,15 @@
 //! Only C is divided among threads. Blocks of k store a partial C and read it back, which is
 //! exact, so neither the blocks, nor the rectangles, nor the instruction set change a bit.
 
-use std::cell::Cell;
-
-use rayon::prelude::*;
+use std::ops::Range;
 
 use super::MatMul;
 use super::halves::{Binary16, Brain16};
 use super::pack::{Matrices, Panel, Source};
 use super::tile;
 use super::tile::{Start, Step, Tiles};
+use crate::parallel;
+use crate::product::rectangles::{Rectangle, Target, parts};
 use hlx_core::DType;
 use hlx_core::cpu::SimdLevel;
 
@@ -30,16 +30,6 @@ const MIN_TASK_WORK: usize = 1 << 21;
 /// B would cost more than it saves.
 const UNPACKED_TILES: usize = 2;
 
-/// Sixteen floats on a cache line of their own.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([f32; 16]);
-
-thread_local! {
-    /// Each thread's packing buffer, taken out while in use.
-    static SCRATCH: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
-}
-
 /// The product's operands; `c` is what tasks write, each its own rectangle.
 #[derive(Clone, Copy)]
 struct Product<'a, A, B> {
@@ -48,28 +38,7 @@ struct Product<'a, A, B> {
     a: A,
     b: B,
     bias: Option<&'a [f32]>,
-    c: CPointer,
-    c_len: usize,
-}
-
-/// C, shared among tasks that write disjoint rectangles.
-#[derive(Clone, Copy)]
-struct CPointer(*mut f32);
-
-// SAFETY: the pointer comes from one `&mut [f32]` that outlives every task, and the tasks'
-// rectangles are disjoint.
-unsafe impl Send for CPointer {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for CPointer {}
-
-/// A rectangle of one batch matrix of C.
-#[derive(Clone, Copy)]
-struct Rectangle {
-    batch_idx: usize,
-    row: usize,
-    rows: usize,
-    column: usize,
-    columns: usize,
+    c: Target,
 }
 
 /// Computes the product; shapes have been checked by the launcher. B comes as words and the type of
@@ -128,16 +97,11 @@ pub(crate) fn matmul_of<A: Source, B: Source>(
         a,
         b,
         bias,
-        c_len: c.len(),
-        c: CPointer(c.as_mut_ptr()),
+        c: Target::new(c),
     };
-    let rectangles = divide(shape, &tiles, rayon::current_num_threads());
-    if let [one] = rectangles[..] {
-        product.rectangle(one);
-    } else {
-        rectangles
-            .into_par_iter()
-            .for_each(|rectangle| product.rectangle(rectangle));
+    match &mut divide(shape, &tiles, rayon::current_num_threads())[..] {
+        [one] => product.rectangle(one),
+        several => parallel::each(several, |of| product.rectangle(of)),
     }
 }
 
@@ -161,129 +125,79 @@ fn divide(shape: &MatMul, tiles: &Tiles, threads: usize) -> Vec<Rectangle> {
             columns = columns.div_ceil(2);
         }
     }
-    let (rows, columns) = (whole(rows, tiles.rows), whole(columns, tiles.columns));
-    let mut all = Vec::new();
-    for batch_idx in 0..shape.batch {
-        for row in (0..shape.m).step_by(rows) {
-            for column in (0..shape.n).step_by(columns) {
-                all.push(Rectangle {
-                    batch_idx,
-                    row,
-                    rows: rows.min(shape.m - row),
-                    column,
-                    columns: columns.min(shape.n - column),
-                });
-            }
-        }
-    }
-    all
+    let most = [whole(rows, tiles.rows), whole(columns, tiles.columns)];
+    Rectangle::all([shape.batch, shape.m, shape.n], most)
 }
 
 impl<A: Source, B: Source> Product<'_, A, B> {
     /// Computes one rectangle of C.
-    fn rectangle(&self, rectangle: Rectangle) {
-        let mut scratch = SCRATCH.take();
+    fn rectangle(&self, of: &Rectangle) {
         let k_block = self.shape.k.min(K_BLOCK);
-        let a_len = k_block * A_TILES * self.tiles.rows;
-        let columns = rectangle.columns.next_multiple_of(self.tiles.columns);
-        let lines = (a_len + k_block * columns).div_ceil(16) + 1;
-        if scratch.len() < lines {
-            scratch.resize(lines, Line([0.0; 16]));
-        }
-        // SAFETY: `Line` is sixteen floats without padding.
-        let floats = unsafe {
-            std::slice::from_raw_parts_mut(scratch.as_mut_ptr().cast::<f32>(), scratch.len() * 16)
-        };
-        let (a_packed, b_packed) = floats.split_at_mut(a_len.next_multiple_of(16));
-        let mut k_first = 0;
-        loop {
-            let k_count = k_block.min(self.shape.k - k_first);
-            self.k_block(rectangle, k_first, k_count, a_packed, b_packed);
-            k_first += k_count;
-            if k_first >= self.shape.k {
-                break;
+        let a_len = (k_block * A_TILES * self.tiles.rows).next_multiple_of(16);
+        let columns = of.columns.len().next_multiple_of(self.tiles.columns);
+        parallel::scratch(a_len + k_block * columns, |floats: &mut [f32]| {
+            let (a_packed, b_packed) = floats.split_at_mut(a_len);
+            // A chain without terms has a start and an end, too.
+            for first in (0..self.shape.k.max(1)).step_by(k_block.max(1)) {
+                let terms = first..self.shape.k.min(first + k_block);
+                self.k_block(of, &terms, a_packed, b_packed);
             }
-        }
-        SCRATCH.set(scratch);
+        });
     }
 
     /// Continues every chain of the rectangle over one block of k.
     fn k_block(
         &self,
-        rectangle: Rectangle,
-        k_first: usize,
-        k_count: usize,
+        of: &Rectangle,
+        terms: &Range<usize>,
         a_packed: &mut [f32],
         b_packed: &mut [f32],
     ) {
-        let Rectangle {
-            batch_idx,
-            row,
-            rows,
-            column,
-            columns,
-        } = rectangle;
-        let few_rows = rows <= UNPACKED_TILES * self.tiles.rows;
-        let unpacked = self.b.in_place(batch_idx).filter(|_| few_rows);
-        let width = self.tiles.columns;
-        let block = A_TILES * self.tiles.rows;
+        let (height, width, k_count) = (self.tiles.rows, self.tiles.columns, terms.len());
+        let few_rows = of.rows.len() <= UNPACKED_TILES * height;
+        let unpacked = self.b.in_place(of.matrix).filter(|_| few_rows);
         // Panels that several blocks of A read are packed beforehand, each in its place; others just
         // before they are read, all in the first place, which stays in the first-level cache.
-        let keeps = rows > block;
-        let place = |j: usize| if keeps { j * k_count } else { 0 };
-        let pack = |j: usize, b_packed: &mut [f32]| {
-            let count = width.min(columns - j);
-            if unpacked.is_none() || count < width {
-                let panel = Panel {
-                    first: column + j,
-                    count,
-                    k_first,
-                    k_count,
-                    width,
-                };
-                self.b.pack(batch_idx, panel, &mut b_packed[place(j)..]);
+        let keeps = of.rows.len() > A_TILES * height;
+        let place = |columns: &Range<usize>| match keeps {
+            true => (columns.start - of.columns.start) * k_count,
+            false => 0,
+        };
+        let pack = |columns: &Range<usize>, b_packed: &mut [f32]| {
+            if unpacked.is_none() || columns.len() < width {
+                let panel = Panel::new(columns, terms, width);
+                self.b
+                    .pack(of.matrix, panel, &mut b_packed[place(columns)..]);
             }
         };
         if keeps {
-            for j in (0..columns).step_by(width) {
-                pack(j, b_packed);
-            }
+            parts(&of.columns, width).for_each(|columns| pack(&columns, b_packed));
         }
-        for i0 in (0..rows).step_by(block) {
-            let block_rows = block.min(rows - i0);
-            for i in (0..block_rows).step_by(self.tiles.rows) {
-                let count = self.tiles.rows.min(block_rows - i);
-                let first = row + i0 + i;
-                let panel = Panel {
-                    first,
-                    count,
-                    k_first,
-                    k_count,
-                    width: count,
-                };
-                self.a.pack(batch_idx, panel, &mut a_packed[i * k_count..]);
+        for block in parts(&of.rows, A_TILES * height) {
+            for rows in parts(&block, height) {
+                let panel = Panel::new(&rows, terms, rows.len());
+                let to = &mut a_packed[(rows.start - block.start) * k_count..];
+                self.a.pack(of.matrix, panel, to);
             }
-            for j in (0..columns).step_by(width) {
+            for columns in parts(&of.columns, width) {
                 if !keeps {
-                    pack(j, b_packed);
+                    pack(&columns, b_packed);
                 }
-                let (b_at, b_stride) = match unpacked {
-                    Some(b) if width <= columns - j => {
-                        let first = k_first * b.stride + column + j;
+                let b = match unpacked {
+                    Some(b) if columns.len() == width => {
+                        let first = terms.start * b.stride + columns.start;
                         (&b.data[first.min(b.data.len())..], b.stride)
                     }
-                    _ => (&b_packed[place(j)..], width),
+                    _ => (&b_packed[place(&columns)..], width),
                 };
-                for i in (0..block_rows).step_by(self.tiles.rows) {
+                for rows in parts(&block, height) {
+                    let a = &a_packed[(rows.start - block.start) * k_count..];
                     let target = Rectangle {
-                        batch_idx,
-                        row: row + i0 + i,
-                        rows: self.tiles.rows.min(block_rows - i),
-                        column: column + j,
-                        columns: width.min(columns - j),
+                        matrix: of.matrix,
+                        rows,
+                        columns: columns.clone(),
                     };
-                    let a_at = &a_packed[i * k_count..];
-                    self.tile(target, k_first, k_count, a_at, (b_at, b_stride));
+                    self.tile(&target, terms, a, b);
                 }
             }
         }
@@ -292,46 +206,40 @@ impl<A: Source, B: Source> Product<'_, A, B> {
     /// Runs one register tile, through a copy where C ends before the tile does.
     fn tile(
         &self,
-        target: Rectangle,
-        k_first: usize,
-        k_count: usize,
+        target: &Rectangle,
+        terms: &Range<usize>,
         a: &[f32],
         (b, b_stride): (&[f32], usize),
     ) {
-        let s = self.shape;
-        let at = target.batch_idx * s.stride_c + target.row * s.n + target.column;
-        assert!(at + (target.rows - 1) * s.n + target.columns <= self.c_len);
-        assert!(a.len() >= k_count * target.rows);
-        assert!(k_count == 0 || b.len() >= (k_count - 1) * b_stride + target.columns);
-        // SAFETY: the assertion above keeps the offset inside C.
-        let c = unsafe { self.c.0.add(at) };
-        let start = match self.bias {
-            _ if k_first > 0 || s.accumulate => Start::Stored,
-            Some(bias) => Start::Row(bias[target.column..][..target.columns].as_ptr()),
-            None => Start::Zero,
-        };
-        let last = k_first + k_count == s.k;
-        let (a, b) = (a.as_ptr(), b.as_ptr());
+        let (s, k) = (self.shape, terms.len());
+        let [rows, columns] = [target.rows.len(), target.columns.len()];
+        let at = target.matrix * s.stride_c + target.rows.start * s.n + target.columns.start;
+        assert!(a.len() >= k * rows);
+        assert!(k == 0 || b.len() >= (k - 1) * b_stride + columns);
         let step = Step {
-            k: k_count,
-            a,
-            b,
+            k,
+            a: a.as_ptr(),
+            b: b.as_ptr(),
             b_stride,
-            c,
+            c: self.c.at(at, (rows - 1) * s.n + columns),
             c_stride: s.n,
-            start,
-            last,
+            start: match self.bias {
+                _ if terms.start > 0 || s.accumulate => Start::Stored,
+                Some(bias) => Start::Row(bias[target.columns.clone()].as_ptr()),
+                None => Start::Zero,
+            },
+            last: terms.end == s.k,
         };
         let half = self.tiles.columns / 2;
         // SAFETY: the tile functions are those of an instruction set that this processor has;
         // the assertions cover A, B (whose edge panels are packed to the full width) and C.
         unsafe {
-            if target.columns == self.tiles.columns {
-                self.run(target.rows, true, &step);
-            } else if target.columns == half {
-                self.run(target.rows, false, &step);
+            if columns == self.tiles.columns {
+                self.run(rows, true, &step);
+            } else if columns == half {
+                self.run(rows, false, &step);
             } else {
-                self.edge(target, step);
+                self.edge([rows, columns], step);
             }
         }
     }
@@ -385,28 +293,28 @@ impl<A: Source, B: Source> Product<'_, A, B> {
     /// Runs a tile whose columns are no whole vectors on a copy of C.
     ///
     /// # Safety
-    /// As the tile functions, for `target.columns` columns of C and of the bias.
-    unsafe fn edge(&self, target: Rectangle, mut step: Step) {
+    /// As the tile functions, for so many rows and columns of C and of the bias.
+    unsafe fn edge(&self, [rows, columns]: [usize; 2], mut step: Step) {
         let width = self.tiles.columns;
         let mut copy = [0.0f32; 14 * 32];
         let (c, c_stride) = (step.c, step.c_stride);
         // SAFETY: `copy` holds the largest tile; the caller guarantees C and the bias.
         unsafe {
-            for i in 0..target.rows {
+            for i in 0..rows {
                 let from = match step.start {
                     Start::Zero => break,
                     Start::Row(row) => row,
                     Start::Stored => c.add(i * c_stride).cast_const(),
                 };
-                from.copy_to_nonoverlapping(copy[i * width..].as_mut_ptr(), target.columns);
+                from.copy_to_nonoverlapping(copy[i * width..].as_mut_ptr(), columns);
             }
             step.start = Start::Stored;
             step.c = copy.as_mut_ptr();
             step.c_stride = width;
-            self.run(target.rows, target.columns > width / 2, &step);
-            for i in 0..target.rows {
+            self.run(rows, columns > width / 2, &step);
+            for i in 0..rows {
                 let from = copy[i * width..].as_ptr();
-                from.copy_to_nonoverlapping(c.add(i * c_stride), target.columns);
+                from.copy_to_nonoverlapping(c.add(i * c_stride), columns);
             }
         }
     }

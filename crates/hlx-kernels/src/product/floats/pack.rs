@@ -1,5 +1,7 @@
 //! Packing: copies a stretch of an operand into the order in which a register tile reads it.
 
+use std::ops::Range;
+
 use bytemuck::Pod;
 
 /// A matrix seen by the product: `count` vectors (rows of A, columns of B) along k.
@@ -22,6 +24,18 @@ pub(crate) struct Panel {
     pub k_count: usize,
     /// Floats from one k to the next in the packed panel; those past `count` become +0.
     pub width: usize,
+}
+
+impl Panel {
+    pub fn new(vectors: &Range<usize>, terms: &Range<usize>, width: usize) -> Self {
+        Self {
+            first: vectors.start,
+            count: vectors.len(),
+            k_first: terms.start,
+            k_count: terms.len(),
+            width,
+        }
+    }
 }
 
 /// An operand of a batch of products, as the CPU packs it.

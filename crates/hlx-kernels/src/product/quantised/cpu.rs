@@ -1,29 +1,29 @@
-//! The product on the CPU: rectangles of C in parallel, by products of 16-bit integers whose sums are carried into 64
-//! bits. Any way to the exact sum gives the same bits, so rectangles, blocks and instructions are free.
+//! The product on the CPU: rectangles of C in parallel, by whatever instructions give the exact sums. Any way to these gives
+//! the same bits, so rectangles, blocks and instructions are free.
 
-mod bounded;
 #[cfg(target_arch = "x86_64")]
-mod digits;
+mod amx;
+mod groups;
 mod instructions;
+mod pairs;
 #[cfg(test)]
 mod tests;
-mod tile;
+mod tiles;
+#[cfg(target_arch = "x86_64")]
+mod vnni;
 
-use std::cell::Cell;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use hlx_core::cpu::{SimdLevel, simd_level};
+use hlx_core::cpu::simd_level;
 use hlx_core::{arith, multiversion};
-use rayon::prelude::*;
 
-#[cfg(target_arch = "x86_64")]
-use self::digits::DigitScratch;
-use self::instructions::Instructions;
-use self::tile::{CARRY, COLUMNS, ROWS, Sums};
+use self::instructions::{Instructions, MAX_TILE};
 use super::law::factors;
-use super::product::IntegerProduct;
-pub(super) use bounded::groups;
+use super::shape::IntegerProduct;
+use crate::parallel;
+use crate::product::rectangles::{Rectangle, Target, parts};
+pub(super) use groups::groups;
 
 /// Rows of a rectangle at most: those of a block of 512 terms are 384 KiB, and a panel of 16 columns is 16 KiB.
 const MAX_ROWS: usize = 384;
@@ -43,6 +43,8 @@ pub(super) struct Operands<'a> {
     pub exponents: [&'a [i32]; 2],
     /// \[groups, N\].
     pub bias: Option<&'a [f32]>,
+    /// What is added to the results at the end, \[batch, M, N\].
+    pub extra: Option<&'a [f32]>,
     pub padded: usize,
     /// Rows of A in a plane of its digits.
     pub a_rows: usize,
@@ -64,73 +66,23 @@ pub(super) enum Pieces {
     },
 }
 
-/// What is added at the end of an element.
-#[derive(Clone, Copy)]
-pub(super) enum Added<'a> {
-    Nothing,
-    /// An element of this, \[batch, M, N\].
-    Extra(&'a [f32]),
-    /// What C held; of operands of one piece.
-    Stored,
-}
-
-thread_local! {
-    /// Each thread's memory, taken out while in use.
-    static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch::new()) };
-}
-
-/// Rows of A in 16 bits, strips of them and a panel of B for the tiles, the sums of a rectangle, a row of results, and what
-/// products of digits need.
-#[derive(Default)]
-struct Scratch {
-    rows: Vec<i16>,
-    strips: Vec<i32>,
-    panel: Vec<i16>,
-    sums: Vec<i64>,
-    results: Vec<f32>,
-    #[cfg(target_arch = "x86_64")]
-    digits: DigitScratch,
-}
-
-impl Scratch {
-    const fn new() -> Self {
-        Self {
-            rows: Vec::new(),
-            strips: Vec::new(),
-            panel: Vec::new(),
-            sums: Vec::new(),
-            results: Vec::new(),
-            #[cfg(target_arch = "x86_64")]
-            digits: DigitScratch::new(),
-        }
-    }
-}
-
-/// C, shared among tasks that write disjoint rectangles.
-#[derive(Clone, Copy)]
-struct CPointer(*mut f32);
-
-// SAFETY: the pointer comes from one `&mut [f32]` that outlives every task, and the tasks'
-// rectangles are disjoint.
-unsafe impl Send for CPointer {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for CPointer {}
-
-/// A rectangle of one of the products.
-#[derive(Clone, Debug)]
-struct Rectangle {
-    product: usize,
-    rows: Range<usize>,
-    columns: Range<usize>,
-}
-
 #[derive(Clone, Copy)]
 struct Product<'a> {
     instructions: Instructions,
     shape: IntegerProduct,
     operands: Operands<'a>,
-    added: Added<'a>,
-    c: CPointer,
+    c: Target,
+}
+
+/// Rows and columns of one of the products whose sums become results together.
+struct Tile<'a> {
+    product: usize,
+    rows: Range<usize>,
+    columns: &'a Range<usize>,
+    /// Of the columns.
+    factors: &'a [[f32; MAX_TILE[1]]; 2],
+    /// Sums of a row.
+    width: usize,
 }
 
 /// The fastest instructions of the processor at the level in use.
@@ -140,37 +92,25 @@ pub(super) fn fastest() -> Instructions {
 }
 
 /// Computes products whose places in C are apart, by the fastest instructions.
-pub(super) fn products(all: &[(IntegerProduct, Operands<'_>)], added: Added<'_>, c: &mut [f32]) {
-    products_by(fastest(), all, added, c);
+pub(super) fn products(all: &[(IntegerProduct, Operands<'_>)], c: &mut [f32]) {
+    products_by(fastest(), all, c);
 }
 
-fn products_by(
-    instructions: Instructions,
-    all: &[(IntegerProduct, Operands<'_>)],
-    added: Added<'_>,
-    c: &mut [f32],
-) {
-    let (len, c) = (c.len(), CPointer(c.as_mut_ptr()));
+fn products_by(instructions: Instructions, all: &[(IntegerProduct, Operands<'_>)], c: &mut [f32]) {
+    let c = Target::new(c);
     let threads = rayon::current_num_threads();
-    let rectangles = all.iter().flat_map(|&(shape, operands)| {
-        let is_empty = shape.batch * shape.m * shape.n == 0;
-        assert!(is_empty || len >= shape.reach());
+    let mut rectangles = Vec::new();
+    for &(shape, operands) in all {
         let product = Product {
             instructions,
             shape,
             operands,
-            added,
             c,
         };
-        let rectangles = divide(&shape, instructions.tile(), threads);
-        rectangles.into_iter().map(move |of| (product, of))
-    });
-    let rectangles: Vec<_> = rectangles.collect();
-    rectangles.into_par_iter().for_each(|(product, rectangle)| {
-        let mut scratch = SCRATCH.take();
-        product.rectangle(&rectangle, &mut scratch);
-        SCRATCH.set(scratch);
-    });
+        let of = divide(&shape, instructions.tile(), threads);
+        rectangles.extend(of.into_iter().map(|of| (product, of)));
+    }
+    parallel::each(&mut rectangles, |(product, of)| product.rectangle(of));
 }
 
 /// Rectangles that are large, but enough of them for the threads.
@@ -190,51 +130,17 @@ fn divide(s: &IntegerProduct, [height, width]: [usize; 2], threads: usize) -> Ve
     let rows =
         s.m.div_ceil(tasks.div_ceil(across))
             .next_multiple_of(height);
-    let rows = rows.min(MAX_ROWS);
-    let of = |whole: usize, part: usize| {
-        (0..whole)
-            .step_by(part)
-            .map(move |first| first..whole.min(first + part))
-    };
-    let mut rectangles = Vec::new();
-    for product in 0..s.batch {
-        for columns in of(s.n, columns) {
-            rectangles.extend(of(s.m, rows).map(|rows| Rectangle {
-                product,
-                rows,
-                columns: columns.clone(),
-            }));
-        }
-    }
-    rectangles
+    Rectangle::all([s.batch, s.m, s.n], [rows.min(MAX_ROWS), columns])
 }
 
 impl Product<'_> {
-    fn rectangle(&self, rectangle: &Rectangle, scratch: &mut Scratch) {
-        // Whole tiles; the columns of a row of sums.
-        let width = rectangle.columns.len().next_multiple_of(COLUMNS);
-        let height = rectangle.rows.len().next_multiple_of(ROWS);
+    fn rectangle(&self, of: &Rectangle) {
         for piece in self.pieces() {
             let terms = self.terms(piece);
-            let few = self.shape.m <= FEW_ROWS;
-            #[cfg(target_arch = "x86_64")]
-            if let Instructions::Digits(digits) = self.instructions
-                && !few
-                && !terms.is_empty()
-            {
-                self.piece_of_digits(digits, rectangle, piece, terms, scratch);
-                continue;
+            match terms.is_empty() || self.shape.m <= FEW_ROWS {
+                true => self.by_dots(of, piece, terms),
+                false => self.by_tiles(of, piece, terms),
             }
-            // The first terms overwrite what an earlier piece or task has left.
-            scratch.sums.resize(height * width, 0);
-            if terms.is_empty() {
-                scratch.sums.fill(0);
-            }
-            match few {
-                true => self.sums_of_few_rows(rectangle, terms, width, scratch),
-                false => self.sums_of_tiles(rectangle, terms, width, scratch),
-            }
-            self.finish(rectangle, piece, width, scratch);
         }
     }
 
@@ -261,88 +167,53 @@ impl Product<'_> {
         &self.operands.digits[1][line * self.operands.padded..][terms.clone()]
     }
 
-    /// Rows of A in 16 bits, and each row of B where it lies.
-    fn sums_of_few_rows(
-        &self,
-        of: &Rectangle,
-        terms: Range<usize>,
-        width: usize,
-        scratch: &mut Scratch,
-    ) {
-        let k = terms.len();
-        scratch.rows.resize(of.rows.len() * k, 0);
-        for (row, a) in of.rows.clone().zip(scratch.rows.chunks_exact_mut(k.max(1))) {
-            let [high, low] = self.a_digits(of.product, row, &terms);
-            widen(high, low, a);
-        }
-        for (j, column) in of.columns.clone().enumerate() {
-            let b = self.b_digits(of.product, column, &terms);
-            for (i, a) in scratch.rows.chunks_exact(k.max(1)).enumerate() {
-                scratch.sums[i * width + j] = tile::dot(self.level(), a, b);
-            }
-        }
-    }
-
-    /// Blocks of terms: all rows of A in strips, and panel after panel of B, each with every strip of rows.
-    fn sums_of_tiles(
-        &self,
-        of: &Rectangle,
-        terms: Range<usize>,
-        width: usize,
-        scratch: &mut Scratch,
-    ) {
-        for start in terms.clone().step_by(CARRY) {
-            let block = start..terms.end.min(start + CARRY);
-            let k = block.len();
-            // Rows and columns past the edge keep what was there: their sums are not read.
-            scratch.rows.resize(k, 0);
-            scratch
-                .strips
-                .resize(of.rows.len().div_ceil(ROWS) * ROWS * k / 2, 0);
-            let strips = scratch.strips.chunks_exact_mut(ROWS * k / 2);
-            for (first, strip) in of.rows.clone().step_by(ROWS).zip(strips) {
-                for row in first..of.rows.end.min(first + ROWS) {
-                    let [high, low] = self.a_digits(of.product, row, &block);
-                    widen(high, low, &mut scratch.rows);
-                    tile::pack_row(&scratch.rows, &mut strip[row - first..]);
+    /// Results of few rows, or of no terms: rows of A in 16 bits, and each row of B where it lies.
+    fn by_dots(&self, of: &Rectangle, piece: usize, terms: Range<usize>) {
+        let (k, level, [height, width]) = (terms.len(), self.instructions.level(), MAX_TILE);
+        let mut sums = [0; 2 * MAX_TILE[0] * MAX_TILE[1]];
+        parallel::scratch(height * k, |wide: &mut [i16]| {
+            for rows in parts(&of.rows, height) {
+                for (i, row) in rows.clone().enumerate() {
+                    let digits = self.a_digits(of.matrix, row, &terms);
+                    pairs::widen(digits, &mut wide[i * k..][..k]);
                 }
-            }
-            scratch.panel.resize(COLUMNS * k, 0);
-            for first in of.columns.clone().step_by(COLUMNS) {
-                let columns = first..of.columns.end.min(first + COLUMNS);
-                let mut digits: [&[i8]; COLUMNS] = [&[]; COLUMNS];
-                for (digits, column) in digits.iter_mut().zip(columns.clone()) {
-                    *digits = self.b_digits(of.product, column, &block);
-                }
-                tile::pack_columns(self.level(), &digits[..columns.len()], &mut scratch.panel);
-                let strips = scratch.strips.chunks_exact(ROWS * k / 2);
-                let sums = scratch.sums.chunks_exact_mut(ROWS * width);
-                let mut tile = [[0; COLUMNS]; ROWS];
-                for (strip, sums) in strips.zip(sums) {
-                    tile::tile(self.level(), strip, &scratch.panel, &mut tile);
-                    let sums = &mut sums[first - of.columns.start..];
-                    match start == terms.start {
-                        true => begin_sums(&tile, width, sums),
-                        false => carry(&tile, width, sums),
+                for columns in parts(&of.columns, width) {
+                    for (j, column) in columns.clone().enumerate() {
+                        let b = self.b_digits(of.matrix, column, &terms);
+                        for i in 0..rows.len() {
+                            let [high, low] = pairs::dot(level, &wide[i * k..][..k], b);
+                            sums[i * width + j] = high;
+                            sums[(height + i) * width + j] = low;
+                        }
                     }
+                    let tile = Tile {
+                        product: of.matrix,
+                        rows: rows.clone(),
+                        columns: &columns,
+                        factors: &self.factors_of_columns(of.matrix, &columns, piece),
+                        width,
+                    };
+                    self.finish(&tile, piece, &sums, &[[0; 2]; MAX_TILE[0]]);
                 }
             }
-        }
+        });
     }
 
-    /// Turns the sums of a piece into results and stores them.
-    fn finish(&self, of: &Rectangle, piece: usize, width: usize, scratch: &mut Scratch) {
-        let of_columns = of
-            .columns
-            .clone()
-            .map(|column| self.factors_of(1, of.product, column, piece));
-        let (firsts, seconds): (Vec<f32>, Vec<f32>) = of_columns.map(|[a, b]| (a, b)).unzip();
-        for (row, sums) in of.rows.clone().zip(scratch.sums.chunks(width)) {
-            let sums = &sums[..of.columns.len()];
-            let of_row = self.factors_of(0, of.product, row, piece);
-            scratch.results.resize(sums.len(), 0.0);
-            results(sums, of_row, &firsts, &seconds, &mut scratch.results);
-            self.finish_row((of.product, row), &of.columns, piece, &mut scratch.results);
+    /// Turns the sums of a tile, those of the upper digits of its rows and then those of the lower ones, into results and stores
+    /// them; those of a row are too large by its `excess`.
+    fn finish(&self, of: &Tile<'_>, piece: usize, sums: &[i32], excess: &[[i32; 2]]) {
+        let mut of_rows = [[0.0; 2]; MAX_TILE[0]];
+        for (factors, row) in of_rows.iter_mut().zip(of.rows.clone()) {
+            *factors = self.factors_of(0, of.product, row, piece);
+        }
+        let (n_rows, width) = (of.rows.len(), of.width);
+        let of_columns = of.factors.each_ref().map(|factors| &factors[..]);
+        let mut values = [0.0; MAX_TILE[0] * MAX_TILE[1]];
+        let values = &mut values[..n_rows * width];
+        results(sums, excess, &of_rows[..n_rows], of_columns, width, values);
+        for (row, values) in of.rows.clone().zip(values.chunks_exact_mut(width)) {
+            let values = &mut values[..of.columns.len()];
+            self.finish_row((of.product, row), of.columns, piece, values);
         }
     }
 
@@ -358,13 +229,13 @@ impl Product<'_> {
         let s = &self.shape;
         let ([c_first, c_row], pieces) = (s.place(), self.pieces());
         let (is_first, is_last) = (piece == pieces.start, piece + 1 == pieces.end);
-        let is_added = matches!(self.added, Added::Stored);
+        let is_added = s.accumulate;
         let bias_at = self.row(1, product, columns.start);
         if s.transposed {
             let mut place = c_first + (product * s.n + columns.start) * c_row + row;
             for (i, v) in values.iter_mut().enumerate() {
-                // SAFETY: the rectangle's rows and columns lie in C, and no other task touches them.
-                let c = unsafe { &mut *self.c.0.add(place) };
+                // SAFETY: no other task touches the rectangle's rows and columns.
+                let c = unsafe { &mut *self.c.at(place, 1) };
                 if !is_first {
                     *v = arith::add(*c, *v);
                 }
@@ -378,7 +249,8 @@ impl Product<'_> {
         }
         let at = c_first + (product * s.m + row) * c_row + columns.start;
         // SAFETY: as above.
-        let c = unsafe { std::slice::from_raw_parts_mut(self.c.0.add(at), columns.len()) };
+        let c =
+            unsafe { std::slice::from_raw_parts_mut(self.c.at(at, columns.len()), columns.len()) };
         if !is_first {
             each(values, c, |v, c| arith::add(c, v));
         }
@@ -389,15 +261,6 @@ impl Product<'_> {
             each(values, c, arith::add);
         }
         c.copy_from_slice(values);
-    }
-
-    /// Of the sums of pairs of integers.
-    fn level(&self) -> SimdLevel {
-        match self.instructions {
-            Instructions::Pairs(level) => level,
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Digits(_) => simd_level(),
-        }
     }
 
     /// The numbers of the pieces.
@@ -429,13 +292,27 @@ impl Product<'_> {
         factors(self.operands.exponents[operand][row * of_row + piece])
     }
 
+    /// Those of columns, the first factors and the second ones.
+    fn factors_of_columns(
+        &self,
+        product: usize,
+        columns: &Range<usize>,
+        piece: usize,
+    ) -> [[f32; MAX_TILE[1]]; 2] {
+        let mut factors = [[0.0; MAX_TILE[1]]; 2];
+        for (i, column) in columns.clone().enumerate() {
+            [factors[0][i], factors[1][i]] = self.factors_of(1, product, column, piece);
+        }
+        factors
+    }
+
     /// Adds the bias, from `bias_at` on, and the extra operand behind the last piece.
     fn end(&self, values: &mut [f32], at: usize, bias_at: usize) {
         if let Some(bias) = self.operands.bias {
             let with_bias = |v, bias| arith::pos0(arith::add(v, bias));
             each(values, &bias[bias_at..], with_bias);
         }
-        if let Added::Extra(extra) = self.added {
+        if let Some(extra) = self.operands.extra {
             each(values, &extra[at..], arith::add);
         }
     }
@@ -449,61 +326,9 @@ fn each(values: &mut [f32], others: &[f32], f: impl Fn(f32, f32) -> f32) {
 }
 
 multiversion! {
-    /// Joins the digits of a row.
-    fn widen(high: &[i8], low: &[i8], to: &mut [i16]) {
-        for ((to, high), low) in to.iter_mut().zip(high).zip(low) {
-            *to = (i16::from(*high) << 8) + i16::from(*low);
-        }
-    }
-}
-
-multiversion! {
-    /// Stores the sums of a tile in its rows, `width` apart.
-    fn begin_sums(tile: &Sums, width: usize, sums: &mut [i64]) {
-        for (of_tile, sums) in tile.iter().zip(sums.chunks_mut(width)) {
-            for (sum, of_tile) in sums[..COLUMNS].iter_mut().zip(of_tile) {
-                *sum = i64::from(*of_tile);
-            }
-        }
-    }
-}
-
-multiversion! {
-    /// Adds the sums of a tile to those of its rows, `width` apart.
-    fn carry(tile: &Sums, width: usize, sums: &mut [i64]) {
-        for (of_tile, sums) in tile.iter().zip(sums.chunks_mut(width)) {
-            for (sum, of_tile) in sums[..COLUMNS].iter_mut().zip(of_tile) {
-                *sum += i64::from(*of_tile);
-            }
-        }
-    }
-}
-
-multiversion! {
-    /// The results of a row: its exact sums rounded once, times the factors of row and columns.
+    /// The results of a tile's rows, `width` apart: their exact sums, of which there is one for each digit of A, rounded once, times
+    /// the factors of row and columns.
     fn results<A>(
-        sums: &[i64],
-        of_row: [f32; 2],
-        firsts: &[f32],
-        seconds: &[f32],
-        to: &mut [f32],
-    ) {
-        let of_columns = firsts.iter().zip(seconds);
-        for ((to, sum), (first, second)) in to.iter_mut().zip(sums).zip(of_columns) {
-            // Both parts are exact, as a sum has fewer than 55 bits.
-            let upper = ((*sum as u64) >> 24) as i32 as f32;
-            let lower = (*sum as i32 & 0x00ff_ffff) as f32;
-            let v = A::fma(upper, 16_777_216.0, lower);
-            let [first, second] = [A::mul(of_row[0], *first), A::mul(of_row[1], *second)];
-            *to = arith::pos0(A::mul(A::mul(v, first), second));
-        }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-multiversion! {
-    /// The results of a tile's rows, `width` apart, from the sums of both digits of A, which are too large by `excess`.
-    fn results_of_digits<A>(
         sums: &[i32],
         excess: &[[i32; 2]],
         of_rows: &[[f32; 2]],

@@ -11,9 +11,11 @@
 //! with a NaN or an infinity gives NaN. Below 2^-126 a piece's result is +0, above the largest float an infinity.
 
 mod cpu;
+mod launch;
 pub(crate) mod law;
 mod prepare;
 mod product;
+mod shape;
 #[cfg(test)]
 pub(crate) mod tests;
 mod turn;
@@ -25,13 +27,16 @@ use crate::KernelError;
 use crate::error::check_that;
 use crate::tuning::KernelTuning;
 
+pub(crate) use launch::Call;
 pub use law::Width;
 pub use prepare::{
     Beside, Preparation, Prepared, Source, prepare, prepare_norm, prepare_rows_and_columns,
 };
 pub(crate) use prepare::{Groups, prepare_row};
-pub(crate) use product::{Bounded, Bounds, Call, End as Finish, integer_product_by};
-pub use product::{IntegerProduct, integer_product};
+pub use product::integer_product;
+pub(crate) use product::integer_product_by;
+pub use shape::IntegerProduct;
+pub(crate) use shape::{Bounded, Bounds};
 pub(crate) use turn::turn;
 
 /// Terms of a row that share an exponent: as many as the layers of today's models have inputs, and few enough that
@@ -47,7 +52,7 @@ pub(super) const FORMAT: Format = Format {
     arithmetic: Arithmetic::Integer,
     width: law::width_of,
     pair: [Width::Wide, Width::Narrow],
-    launch: |call, device, c, end| call.launch(device, c, end),
+    launch: |call, device, c| call.launch(device, c),
 };
 
 /// What the handle's products of integers are summed by, in words.

@@ -332,7 +332,7 @@ impl<'a> ExpertsGradient<'a> {
         let shape = IntegerProduct {
             batch: shards,
             accumulate,
-            ..IntegerProduct::new(dy.of.rows(), x.of.rows(), dy.of.terms())
+            ..IntegerProduct::new(dy.of.rows, x.of.rows, dy.of.k)
         };
         let bounds = Bounds {
             buffer: self.bounds,

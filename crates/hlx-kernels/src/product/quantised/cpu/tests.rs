@@ -66,13 +66,14 @@ impl Case {
         }
     }
 
-    fn operands(&self, with_bias: bool) -> Operands<'_> {
+    fn operands(&self, with_bias: bool, with_extra: bool) -> Operands<'_> {
         Operands {
             digits: [&self.digits[0], &self.digits[1]],
             exponents: [&self.exponents[0], &self.exponents[1]],
             bias: with_bias.then_some(&self.bias[..]),
+            extra: with_extra.then_some(&self.extra[..]),
             padded: self.of[0].padded(),
-            a_rows: self.of[0].rows(),
+            a_rows: self.of[0].rows,
             first: [0; 2],
             pieces: Pieces::All(PIECE),
         }
@@ -113,10 +114,11 @@ impl Case {
     fn check(&self, instructions: Instructions, threads: usize) {
         let s = &self.shape;
         for with_bias in [false, true] {
-            for added in [Added::Nothing, Added::Extra(&self.extra), Added::Stored] {
-                if matches!(added, Added::Stored) && self.of[0].pieces() > 1 {
+            for [with_extra, accumulate] in [[false; 2], [true, false], [false, true]] {
+                if accumulate && self.of[0].pieces() > 1 {
                     continue;
                 }
+                let s = IntegerProduct { accumulate, ..*s };
                 let mut c = self.extra.clone();
                 let pool = rayon::ThreadPoolBuilder::new()
                     .num_threads(threads)
@@ -127,15 +129,15 @@ impl Case {
                     .build()
                     .expect("a pool");
                 pool.install(|| {
-                    let product = (*s, self.operands(with_bias));
-                    products_by(instructions, &[product], added, &mut c)
+                    let product = (s, self.operands(with_bias, with_extra));
+                    products_by(instructions, &[product], &mut c)
                 });
                 for (at, found) in c.iter().enumerate() {
                     let (row, column) = (at / s.n, at % s.n);
                     let v = with_flush(|| self.element(row, column, with_bias));
-                    let expected = match added {
-                        Added::Nothing => v,
-                        _ => arith::add(v, self.extra[at]),
+                    let expected = match with_extra || accumulate {
+                        true => arith::add(v, self.extra[at]),
+                        false => v,
                     };
                     let same = found.to_bits() == expected.to_bits()
                         || (found.is_nan() && expected.is_nan());

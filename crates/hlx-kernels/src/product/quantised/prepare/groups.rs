@@ -135,7 +135,7 @@ fn launch(
                 }
             };
             let pieces: Vec<Piece> = as_u32(bounds).windows(2).enumerate().map(piece).collect();
-            let s = Preparation::of_columns(1, of.terms(), columns, of.width);
+            let s = Preparation::of_columns(1, of.k, columns, of.width);
             cpu::prepare_pieces(x, digits, exponents, &s, &pieces, counted);
         },
     )

@@ -8,19 +8,19 @@ use crate::error::{KernelError, check_sizes};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preparation {
     /// Matrices one behind the other.
-    pub(super) outer: usize,
+    pub outer: usize,
     /// Rows of all of them.
-    pub(super) rows: usize,
+    pub rows: usize,
     /// Elements of a row.
-    pub(super) k: usize,
+    pub k: usize,
     /// The rows are the matrices' columns.
-    pub(super) of_columns: bool,
+    pub of_columns: bool,
     /// The integers' bits.
-    pub(super) width: Width,
+    pub width: Width,
     /// Terms that share an exponent.
-    pub(super) piece: usize,
+    pub piece: usize,
     /// Elements from one matrix to the next.
-    pub(super) stride: usize,
+    pub stride: usize,
 }
 
 impl Preparation {
@@ -91,26 +91,6 @@ impl Preparation {
         check_sizes(operation, &[self.outer, self.columns(), self.k])?;
         check_sizes(operation, &[self.rows, self.k.div_ceil(GRANULE), GRANULE])?;
         check_sizes(operation, &[self.outer, self.stride])
-    }
-
-    /// The integers' bits.
-    pub const fn width(&self) -> Width {
-        self.width
-    }
-
-    /// Terms of a row.
-    pub const fn terms(&self) -> usize {
-        self.k
-    }
-
-    /// Terms that share an exponent.
-    pub const fn piece(&self) -> usize {
-        self.piece
-    }
-
-    /// The number of rows.
-    pub const fn rows(&self) -> usize {
-        self.rows
     }
 
     /// Elements of a row of digits.

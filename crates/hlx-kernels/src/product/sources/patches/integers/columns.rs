@@ -178,7 +178,7 @@ impl Product {
             part.rows = [tap, n_taps.min(self.terms - tap)];
             let (of_images, images) = &operands.images;
             let x = of_images.term_rows(device, images, x_width, x_counts, part)?;
-            let terms = part.of(Width::Narrow).terms();
+            let terms = part.of(Width::Narrow).k;
             // The operand with more digits is the left one.
             let transposed = x_width.planes() > dy_width.planes();
             let (pair, [m, n]) = match transposed {

@@ -22,7 +22,7 @@ fn tasks<'a>(
     rows: usize,
 ) -> Vec<([&'a mut [i8]; 2], &'a mut [i32])> {
     let digits = &mut digits[..of.digits_len()];
-    let plane = of.rows() * of.padded();
+    let plane = of.rows * of.padded();
     let (mut upper, mut lower) = digits.split_at_mut(of.digits_len() - plane);
     let exponents = exponents[..of.exponents_len()].chunks_mut(rows * of.pieces());
     let with_digits = |exponents: &'a mut [i32]| {
@@ -61,7 +61,7 @@ pub(super) fn patch_rows(
     of: Preparation,
     to: To<'_>,
 ) {
-    let terms = of.terms();
+    let terms = of.k;
     let tasks = tasks(to, of, TOGETHER).into_par_iter().enumerate();
     tasks.for_each_init(Vec::new, |gathered, (task, (planes, exponents))| {
         let rows = exponents.len() / of.pieces();
@@ -96,7 +96,7 @@ pub(super) fn patch_rows(
                     plane.split_off_mut(..len).unwrap_or_default()
                 });
                 let exponents = exponents.split_off_mut(..of.pieces()).unwrap_or_default();
-                prepare_pieces(own, planes, exponents, of.piece());
+                prepare_pieces(own, planes, exponents, of.piece);
             }
             done += count;
         }
@@ -113,10 +113,10 @@ pub(super) fn term_rows(
 ) {
     let pixels = patches.n_pixels();
     let (groups, cut) = (patches.groups, part.cut);
-    let stride = of.terms() / part.pieces[1].max(1);
+    let stride = of.k / part.pieces[1].max(1);
     let tasks = tasks(to, of, 1).into_par_iter().enumerate();
     tasks.for_each_init(Vec::new, |row, (at, (planes, exponents))| {
-        row.resize(of.terms(), 0.0);
+        row.resize(of.k, 0.0);
         row.fill(0.0);
         let z = part.z[0] + at / part.rows[1];
         let (shard, group) = (z / groups, z % groups);

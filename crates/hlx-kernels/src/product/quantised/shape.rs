@@ -1,5 +1,9 @@
-//! The sizes of products over integers, and where their results lie.
+//! The sizes of products over integers, where their results lie, and groups whose sizes the device alone knows.
 
+use hlx_core::Buffer;
+
+use super::law::Width;
+use super::prepare::Preparation;
 use crate::error::{KernelError, check_sizes};
 
 /// Products `C[i, m, n] = sum over k of A[i, m, k] B[i, n, k]` of prepared operands.
@@ -42,7 +46,7 @@ impl IntegerProduct {
     ///
     /// # Errors
     /// [`KernelError::Argument`] for sizes that no memory holds.
-    pub(in super::super) fn check_sizes(&self, operation: &'static str) -> Result<(), KernelError> {
+    pub(super) fn check_sizes(&self, operation: &'static str) -> Result<(), KernelError> {
         check_sizes(operation, &[self.batch, self.m, self.n])?;
         check_sizes(operation, &[self.n_groups(), self.n, self.k])?;
         check_sizes(operation, &[self.batch, self.m, self.k])?;
@@ -51,19 +55,24 @@ impl IntegerProduct {
         check_sizes(operation, &[first])
     }
 
+    /// Elements of a row of digits.
+    pub(super) fn padded(&self) -> usize {
+        Preparation::of_rows(1, self.k, Width::Narrow).padded()
+    }
+
     /// Different Bs.
-    pub(in super::super) fn n_groups(&self) -> usize {
+    pub(super) fn n_groups(&self) -> usize {
         self.groups.unwrap_or(self.batch).max(1)
     }
 
     /// The first element of C, and the elements from row to row.
-    pub(in super::super) fn place(&self) -> [usize; 2] {
+    pub(super) fn place(&self) -> [usize; 2] {
         self.within
             .unwrap_or([0, if self.transposed { self.m } else { self.n }])
     }
 
     /// Elements of C's buffer up to the last one of C.
-    pub(in super::super) fn reach(&self) -> usize {
+    pub(super) fn reach(&self) -> usize {
         let [first, row] = self.place();
         let [rows, columns] = match self.transposed {
             true => [self.batch * self.n, self.m],
@@ -71,4 +80,24 @@ impl IntegerProduct {
         };
         first + rows.saturating_sub(1) * row + columns
     }
+}
+
+/// The rows or the terms of products that the device alone knows, by bounds: u32, those of group g from the g-th to the
+/// next.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds<'a> {
+    pub buffer: &'a Buffer,
+    pub of: Bounded,
+    /// The first group, and how many groups there are: by rows from the first on, by terms in all.
+    pub groups: [usize; 2],
+}
+
+/// What bounds are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bounded {
+    /// Rows of A: those of a group are multiplied with its own B, of as many as there are groups. Other rows of C stay.
+    Rows,
+    /// Terms: product i sums over those of group `first + i` alone, and each group has exponents of its own. Its digits
+    /// begin at 64 (bound / 64 + g), the division rounded down.
+    Terms,
 }

@@ -1,7 +1,7 @@
 //! Products of groups of rows or of terms, as bounds tell.
 
 use super::super::GRANULE;
-use super::super::product::{Bounded, IntegerProduct};
+use super::super::shape::{Bounded, IntegerProduct};
 use super::{Operands, Pieces};
 
 /// The products of `groups` groups of rows or of terms, from the group `first`; `bounds` say where each begins and ends.

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 use hlx_core::multiversion;
 
-use super::Packed;
+use super::instructions::Packed;
 
 /// What makes four digits of B unsigned: 128 is added to each.
 pub(super) const UNSIGNED: i32 = 0x8080_8080_u32 as i32;

@@ -1,6 +1,9 @@
 //! Tiles of sums in registers: products of pairs of 16-bit integers, added up in 32 bits.
 
 use hlx_core::cpu::SimdLevel;
+use hlx_core::multiversion;
+
+use super::instructions::Packed;
 
 /// Rows and columns of a tile.
 pub(super) const ROWS: usize = 6;
@@ -9,7 +12,7 @@ pub(super) const COLUMNS: usize = 16;
 pub(super) const CARRY: usize = 512;
 
 /// The sums of a tile.
-pub(super) type Sums = [[i32; COLUMNS]; ROWS];
+type Sums = [[i32; COLUMNS]; ROWS];
 
 /// Spreads rows of B over their panel: pair after pair, of all rows.
 #[inline]
@@ -30,40 +33,72 @@ pub(super) fn pack_columns(level: SimdLevel, rows: &[&[i8]], panel: &mut [i16]) 
     }
 }
 
-/// Spreads a row of A over its strip: pair after pair, each a word whose lower half is the first, `ROWS` words apart.
-pub(super) fn pack_row(row: &[i16], strip: &mut [i32]) {
-    for (pair, to) in row.chunks_exact(2).zip(strip.iter_mut().step_by(ROWS)) {
-        *to = i32::from(pair[1]) << 16 | i32::from(pair[0] as u16);
+multiversion! {
+    /// Joins the digits of a row.
+    pub fn widen(digits: [&[i8]; 2], to: &mut [i16]) {
+        let [high, low] = digits;
+        for ((to, high), low) in to.iter_mut().zip(high).zip(low) {
+            *to = (i16::from(*high) << 8) + i16::from(*low);
+        }
     }
 }
 
-/// The sums of a tile: a strip of A, \[pairs, rows\], times a panel of at most [`CARRY`] terms, \[pairs, columns, 2\].
-#[inline]
-pub(super) fn tile(level: SimdLevel, strip: &[i32], panel: &[i16], sums: &mut Sums) {
+/// Spreads a row of A over its strip: pair after pair, each a word whose lower half is the first, `ROWS` words apart. Its sums are
+/// too large by nothing.
+pub(super) fn pack_row(row: usize, digits: [&[i8]; 2], strip: &mut [i32]) -> [i32; 2] {
+    let mut wide = [0_i16; CARRY];
+    let wide = &mut wide[..digits[0].len()];
+    widen(digits, wide);
+    let words = strip[row..].iter_mut().step_by(ROWS);
+    for (pair, to) in wide.chunks_exact(2).zip(words) {
+        *to = i32::from(pair[1]) << 16 | i32::from(pair[0] as u16);
+    }
+    [0; 2]
+}
+
+/// Adds the sums of a tile, or begins with them: of a strip of A, \[pairs, rows\], times a panel of at most [`CARRY`] terms,
+/// \[pairs, columns, 2\].
+pub(super) fn multiply(level: SimdLevel, packed: &Packed<'_>, sums: &mut [i32]) {
+    let mut tile = [[0; COLUMNS]; ROWS];
+    let (strip, panel) = (packed.left, bytemuck::cast_slice(packed.right));
     match level {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the processor has AVX2 at these levels.
-        SimdLevel::Avx2 | SimdLevel::Avx512 => unsafe { avx2::tile(strip, panel, sums) },
+        SimdLevel::Avx2 | SimdLevel::Avx512 => unsafe { avx2::tile(strip, panel, &mut tile) },
         #[cfg(target_arch = "aarch64")]
-        SimdLevel::Neon => neon::tile(strip, panel, sums),
-        _ => portable::tile(strip, panel, sums),
+        SimdLevel::Neon => neon::tile(strip, panel, &mut tile),
+        _ => portable::tile(strip, panel, &mut tile),
+    }
+    carry(&tile, packed.begins, sums);
+}
+
+multiversion! {
+    /// Adds the sums of a block to those of upper and of lower digits, or begins with them.
+    fn carry(tile: &Sums, begins: bool, sums: &mut [i32]) {
+        let tile = tile.as_flattened();
+        let (high, low) = sums.split_at_mut(tile.len());
+        for ((high, low), sum) in high.iter_mut().zip(low).zip(tile) {
+            let [before_high, before_low] = if begins { [0; 2] } else { [*high, *low] };
+            *high = before_high + (sum >> 8);
+            *low = before_low + (sum & 0xff);
+        }
     }
 }
 
-/// The sum of the products of a row of A and one of B, of any length that is a multiple of 64.
+/// The sum of the products of a row of A and one of B, of any length that is a multiple of 64: `256 high + low`.
 #[inline]
-pub(super) fn dot(level: SimdLevel, a: &[i16], b: &[i8]) -> i64 {
-    a.chunks(CARRY)
-        .zip(b.chunks(CARRY))
-        .map(|(a, b)| {
-            i64::from(match level {
-                #[cfg(target_arch = "x86_64")]
-                // SAFETY: the processor has AVX2 at these levels.
-                SimdLevel::Avx2 | SimdLevel::Avx512 => unsafe { avx2::dot(a, b) },
-                _ => portable::dot(a, b),
-            })
-        })
-        .sum()
+pub(super) fn dot(level: SimdLevel, a: &[i16], b: &[i8]) -> [i32; 2] {
+    let mut parts = [0; 2];
+    for (a, b) in a.chunks(CARRY).zip(b.chunks(CARRY)) {
+        let sum = match level {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the processor has AVX2 at these levels.
+            SimdLevel::Avx2 | SimdLevel::Avx512 => unsafe { avx2::dot(a, b) },
+            _ => portable::dot(a, b),
+        };
+        parts = [parts[0] + (sum >> 8), parts[1] + (sum & 0xff)];
+    }
+    parts
 }
 
 mod portable {
@@ -78,7 +113,9 @@ mod portable {
             for (sums, a) in sums.iter_mut().zip(a) {
                 let [x, y] = [i32::from(*a as i16), a >> 16];
                 for (sum, b) in sums.iter_mut().zip(b.chunks_exact(2)) {
-                    *sum += x * i32::from(b[0]) + y * i32::from(b[1]);
+                    // What lies past an edge may be anything, and wrap.
+                    let pair = (x * i32::from(b[0])).wrapping_add(y * i32::from(b[1]));
+                    *sum = sum.wrapping_add(pair);
                 }
             }
         }

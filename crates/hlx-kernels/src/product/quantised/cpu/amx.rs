@@ -5,16 +5,17 @@ use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-use super::Packed;
+use super::instructions::Packed;
 
-/// A row's bytes in its strip, \[k / 64, 2, 16 rows, 64\].
-pub(super) fn pack_row(row: usize, digits: [&[i8]; 2], strip: &mut [i32]) {
+/// A row's bytes in its strip, \[k / 64, 2, 16 rows, 64\]; its sums are too large by nothing.
+pub(super) fn pack_row(row: usize, digits: [&[i8]; 2], strip: &mut [i32]) -> [i32; 2] {
     let strip: &mut [i8] = bytemuck::cast_slice_mut(strip);
     let [high, low] = digits.map(|digits| digits.as_chunks::<64>().0);
     for ((high, low), to) in high.iter().zip(low).zip(strip.chunks_exact_mut(2048)) {
         to[64 * row..][..64].copy_from_slice(high);
         to[1024 + 64 * row..][..64].copy_from_slice(low);
     }
+    [0; 2]
 }
 
 /// Whether the processor has AMX for bytes and the system lets this process use it.

@@ -1,0 +1,166 @@
+//! A product's launch, on either kind of device.
+
+use bytemuck::cast_slice;
+use hlx_core::{Binding, Buffer, Device, IntegerPath, MatrixShape, Shader, as_u32};
+
+use super::cpu;
+use super::prepare::Prepared;
+use super::shape::{Bounded, Bounds, IntegerProduct};
+use crate::KernelError;
+use crate::kernel::{Kernel, PushConstants};
+use crate::tuning::KernelTuning;
+
+shader!(plain_shader, integer::product);
+shader!(few_shader, integer::product_few);
+shader!(few_dots_shader, integer::product_few_dots);
+shader!(dots_shader, integer::product_dots);
+shader!(matrices_shader, integer::product_matrices);
+shader!(narrow_shader, integer::product_matrices_words);
+
+/// Rows of A at most for which a shader of its own reads B from end to end, four of them a workgroup.
+const FEW_ROWS: usize = 16;
+/// Of a workgroup that multiplies matrices.
+const SUBGROUPS: u32 = 4;
+
+/// The shader of products with `m` rows of A, the rows and columns of its tile, and the matrices that it takes.
+fn shader_of(device: &Device, m: usize) -> (&'static Shader, [usize; 2], Option<MatrixShape>) {
+    let path = KernelTuning::of(device).products.integers;
+    if m <= FEW_ROWS {
+        // Matrices would be mostly empty.
+        let dots =
+            path != IntegerPath::Plain && device.integer_paths().contains(&IntegerPath::Dots);
+        let shader = match dots {
+            true => &few_dots_shader::SHADER,
+            false => &few_shader::SHADER,
+        };
+        return (shader, [4, 16], None);
+    }
+    match path {
+        IntegerPath::Plain => (&plain_shader::SHADER, [16, 64], None),
+        IntegerPath::Dots => (&dots_shader::SHADER, [64, 64], None),
+        IntegerPath::Matrices(shape) if shape.is_narrow() => {
+            (&narrow_shader::SHADER, [32, 64], Some(shape))
+        }
+        IntegerPath::Matrices(shape) => (&matrices_shader::SHADER, [64, 128], Some(shape)),
+    }
+}
+
+/// A checked product. With `shape.accumulate`, which is for operands of one piece, results are added to what C holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    pub operands: [&'a Prepared; 2],
+    pub bias: Option<&'a Buffer>,
+    /// What the results are added to.
+    pub extra: Option<&'a Buffer>,
+    pub bounds: Option<Bounds<'a>>,
+    pub shape: IntegerProduct,
+}
+
+impl Call<'_> {
+    /// What the bounds are of.
+    fn bounded(&self) -> Option<Bounded> {
+        self.bounds.map(|bounds| bounds.of)
+    }
+
+    /// The bounds' first group, and how many there are.
+    fn range(&self) -> [usize; 2] {
+        self.bounds.map_or([0, 0], |bounds| bounds.groups)
+    }
+
+    fn push(&self) -> PushConstants {
+        let s = &self.shape;
+        let [c_first, c_row] = s.place();
+        // By terms every product has the same rows of B.
+        let groups = match self.bounded() {
+            Some(Bounded::Terms) => 1,
+            _ => s.n_groups(),
+        };
+        let [first_group, n_groups] = self.range();
+        push!(plain_shader =>
+            batch: s.batch, m: s.m, n: s.n, units: s.padded() / 16, groups, c_first, c_row, first_group, n_groups)
+    }
+
+    /// The shaders' constants, in the order of their numbers.
+    fn constants(&self, matrices: Option<MatrixShape>) -> Vec<(u32, u32)> {
+        let (s, has_bias) = (&self.shape, self.bias.is_some());
+        let [c_first, c_row] = s.place();
+        // Transposed, only biases begin at multiples of n.
+        let of_n = if s.transposed && !has_bias { 0 } else { s.n };
+        let vectors = [c_first, c_row, of_n].iter().all(|n| n.is_multiple_of(4));
+        let bounded = self.bounded().map_or(0, |bounded| bounded as u32 + 1);
+        let first = [
+            u32::from(has_bias),
+            if s.accumulate {
+                2
+            } else {
+                u32::from(self.extra.is_some())
+            },
+            u32::from(vectors),
+            self.operands[0].of.piece as u32,
+        ];
+        let matrices = matrices.map(|shape| shape.specialization(SUBGROUPS));
+        (0..)
+            .zip(first)
+            .chain(matrices.into_iter().flatten())
+            .chain([(8, u32::from(s.transposed)), (9, bounded)])
+            .collect()
+    }
+
+    /// How the launch writes C: it also reads what is added to, between pieces, and between the parts of a buffer.
+    fn target<'c>(&self, c: &'c Buffer) -> Binding<'c> {
+        let one_piece = self.operands[0].of.pieces() == 1 || self.bounded() == Some(Bounded::Terms);
+        // Whether every row of C is of a group.
+        let all_rows = self.bounds.is_none_or(|bounds| {
+            bounds.of == Bounded::Terms || bounds.buffer.len() == bounds.groups[1] + 1
+        });
+        match one_piece && all_rows && self.shape.within.is_none() && !self.shape.accumulate {
+            true => Binding::Write(c),
+            false => Binding::ReadWrite(c),
+        }
+    }
+
+    /// Launches the product into C.
+    pub fn launch(&self, device: &Device, c: &Buffer) -> Result<(), KernelError> {
+        let (s, [a, b]) = (self.shape, self.operands);
+        let (bounded, range) = (self.bounded(), self.range());
+        let (shader, [rows, columns], matrices) = shader_of(device, s.m);
+        // How many terms are a group's is not known here: an equal share.
+        let (tiles, shares) = match bounded {
+            Some(Bounded::Rows) => (s.m / rows + range[1].min(s.m), 1),
+            Some(Bounded::Terms) => (s.m.div_ceil(rows), range[1].max(1)),
+            None => (s.m.div_ceil(rows), 1),
+        };
+        let constants = self.constants(matrices);
+        let kernel = Kernel::new("integer_product", shader)
+            .constants(&constants)
+            .reads([&a.digits, &a.exponents, &b.digits, &b.exponents])
+            .reads_if(self.bias)
+            .reads_if(self.extra)
+            .bind(self.target(c))
+            .reads_if(self.bounds.map(|bounds| bounds.buffer))
+            .flops(2 * (s.batch * s.m * s.n * s.k / shares) as u64);
+        let groups = s.batch * tiles * s.n.div_ceil(columns);
+        let (has_bias, has_extra) = (self.bias.is_some(), self.extra.is_some());
+        let (piece, a_rows) = (a.of.piece, a.of.rows);
+        kernel.launch(device, self.push(), groups, move |read, [c]| {
+            let [a, a_exponents, b, b_exponents, bias, extra, bounds] = read;
+            let operands = cpu::Operands {
+                digits: [cast_slice(a), cast_slice(b)],
+                exponents: [cast_slice(a_exponents), cast_slice(b_exponents)],
+                bias: has_bias.then_some(bias),
+                extra: has_extra.then_some(extra),
+                padded: s.padded(),
+                a_rows,
+                first: [0; 2],
+                pieces: cpu::Pieces::All(piece),
+            };
+            match bounded {
+                None => cpu::products(&[(s, operands)], c),
+                Some(of) => {
+                    let groups = cpu::groups(of, (as_u32(bounds), range), &s, operands);
+                    cpu::products(&groups, c);
+                }
+            }
+        })
+    }
+}
