@@ -71,6 +71,10 @@ struct Product<'a> {
     instructions: Instructions,
     shape: IntegerProduct,
     operands: Operands<'a>,
+    /// The first of the pieces that are summed over, and the one behind the last.
+    pieces: [usize; 2],
+    /// Pieces that a row has.
+    of_row: usize,
     c: Target,
 }
 
@@ -83,6 +87,10 @@ struct Tile<'a> {
     factors: &'a [[f32; MAX_TILE[1]]; 2],
     /// Sums of a row.
     width: usize,
+    /// Those of the upper digits of the rows, and then those of the lower ones.
+    sums: &'a [i32],
+    /// What a row's are too large by.
+    excess: &'a [[i32; 2]],
 }
 
 /// The fastest instructions of the processor at the level in use.
@@ -101,10 +109,19 @@ fn products_by(instructions: Instructions, all: &[(IntegerProduct, Operands<'_>)
     let threads = rayon::current_num_threads();
     let mut rectangles = Vec::new();
     for &(shape, operands) in all {
+        let (pieces, of_row) = match operands.pieces {
+            Pieces::All(size) => {
+                let count = operands.padded.div_ceil(size).max(1);
+                ([0, count], count)
+            }
+            Pieces::One { index, of, .. } => ([index, index + 1], of),
+        };
         let product = Product {
             instructions,
             shape,
             operands,
+            pieces,
+            of_row,
             c,
         };
         let of = divide(&shape, instructions.tile(), threads);
@@ -135,7 +152,7 @@ fn divide(s: &IntegerProduct, [height, width]: [usize; 2], threads: usize) -> Ve
 
 impl Product<'_> {
     fn rectangle(&self, of: &Rectangle) {
-        for piece in self.pieces() {
+        for piece in self.pieces[0]..self.pieces[1] {
             let terms = self.terms(piece);
             match terms.is_empty() || self.shape.m <= FEW_ROWS {
                 true => self.by_dots(of, piece, terms),
@@ -171,6 +188,7 @@ impl Product<'_> {
     fn by_dots(&self, of: &Rectangle, piece: usize, terms: Range<usize>) {
         let (k, level, [height, width]) = (terms.len(), self.instructions.level(), MAX_TILE);
         let mut sums = [0; 2 * MAX_TILE[0] * MAX_TILE[1]];
+        let mut values = [0.0; MAX_TILE[0] * MAX_TILE[1]];
         parallel::scratch(height * k, |wide: &mut [i16]| {
             for rows in parts(&of.rows, height) {
                 for (i, row) in rows.clone().enumerate() {
@@ -192,25 +210,25 @@ impl Product<'_> {
                         columns: &columns,
                         factors: &self.factors_of_columns(of.matrix, &columns, piece),
                         width,
+                        sums: &sums,
+                        excess: &[[0; 2]; MAX_TILE[0]],
                     };
-                    self.finish(&tile, piece, &sums, &[[0; 2]; MAX_TILE[0]]);
+                    self.finish(&tile, piece, &mut values);
                 }
             }
         });
     }
 
-    /// Turns the sums of a tile, those of the upper digits of its rows and then those of the lower ones, into results and stores
-    /// them; those of a row are too large by its `excess`.
-    fn finish(&self, of: &Tile<'_>, piece: usize, sums: &[i32], excess: &[[i32; 2]]) {
+    /// Turns the sums of a tile into results, in `values`, and stores them.
+    fn finish(&self, of: &Tile<'_>, piece: usize, values: &mut [f32]) {
         let mut of_rows = [[0.0; 2]; MAX_TILE[0]];
         for (factors, row) in of_rows.iter_mut().zip(of.rows.clone()) {
             *factors = self.factors_of(0, of.product, row, piece);
         }
         let (n_rows, width) = (of.rows.len(), of.width);
         let of_columns = of.factors.each_ref().map(|factors| &factors[..]);
-        let mut values = [0.0; MAX_TILE[0] * MAX_TILE[1]];
-        let values = &mut values[..n_rows * width];
-        results(sums, excess, &of_rows[..n_rows], of_columns, width, values);
+        let (values, of_rows) = (&mut values[..n_rows * width], &of_rows[..n_rows]);
+        results(of.sums, of.excess, of_rows, of_columns, width, values);
         for (row, values) in of.rows.clone().zip(values.chunks_exact_mut(width)) {
             let values = &mut values[..of.columns.len()];
             self.finish_row((of.product, row), of.columns, piece, values);
@@ -227,8 +245,8 @@ impl Product<'_> {
         values: &mut [f32],
     ) {
         let s = &self.shape;
-        let ([c_first, c_row], pieces) = (s.place(), self.pieces());
-        let (is_first, is_last) = (piece == pieces.start, piece + 1 == pieces.end);
+        let [c_first, c_row] = s.place();
+        let [is_first, is_last] = [piece == self.pieces[0], piece + 1 == self.pieces[1]];
         let is_added = s.accumulate;
         let bias_at = self.row(1, product, columns.start);
         if s.transposed {
@@ -263,14 +281,6 @@ impl Product<'_> {
         c.copy_from_slice(values);
     }
 
-    /// The numbers of the pieces.
-    fn pieces(&self) -> Range<usize> {
-        match self.operands.pieces {
-            Pieces::All(size) => 0..self.operands.padded.div_ceil(size).max(1),
-            Pieces::One { index, .. } => index..index + 1,
-        }
-    }
-
     /// The terms of a piece.
     fn terms(&self, piece: usize) -> Range<usize> {
         match self.operands.pieces {
@@ -284,12 +294,8 @@ impl Product<'_> {
 
     /// The factors of a piece of a row of A or of B.
     fn factors_of(&self, operand: usize, product: usize, row: usize, piece: usize) -> [f32; 2] {
-        let of_row = match self.operands.pieces {
-            Pieces::All(_) => self.pieces().end,
-            Pieces::One { of, .. } => of,
-        };
         let row = self.row(operand, product, row);
-        factors(self.operands.exponents[operand][row * of_row + piece])
+        factors(self.operands.exponents[operand][row * self.of_row + piece])
     }
 
     /// Those of columns, the first factors and the second ones.

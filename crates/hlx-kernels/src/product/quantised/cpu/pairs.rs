@@ -61,23 +61,25 @@ pub(super) fn pack_row(row: usize, digits: [&[i8]; 2], strip: &mut [i32]) -> [i3
 pub(super) fn multiply(level: SimdLevel, packed: &Packed<'_>, sums: &mut [i32]) {
     let mut tile = [[0; COLUMNS]; ROWS];
     let (strip, panel) = (packed.left, bytemuck::cast_slice(packed.right));
+    let parts = sums.split_at_mut(ROWS * COLUMNS);
     match level {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the processor has AVX2 at these levels.
-        SimdLevel::Avx2 | SimdLevel::Avx512 => unsafe { avx2::tile(strip, panel, &mut tile) },
+        SimdLevel::Avx2 | SimdLevel::Avx512 => {
+            // SAFETY: the processor has AVX2 at these levels.
+            return unsafe { avx2::tile(strip, panel, packed.begins, parts) };
+        }
         #[cfg(target_arch = "aarch64")]
         SimdLevel::Neon => neon::tile(strip, panel, &mut tile),
         _ => portable::tile(strip, panel, &mut tile),
     }
-    carry(&tile, packed.begins, sums);
+    carry(&tile, packed.begins, parts);
 }
 
 multiversion! {
     /// Adds the sums of a block to those of upper and of lower digits, or begins with them.
-    fn carry(tile: &Sums, begins: bool, sums: &mut [i32]) {
-        let tile = tile.as_flattened();
-        let (high, low) = sums.split_at_mut(tile.len());
-        for ((high, low), sum) in high.iter_mut().zip(low).zip(tile) {
+    fn carry(tile: &Sums, begins: bool, parts: (&mut [i32], &mut [i32])) {
+        let (high, low) = parts;
+        for ((high, low), sum) in high.iter_mut().zip(low).zip(tile.as_flattened()) {
             let [before_high, before_low] = if begins { [0; 2] } else { [*high, *low] };
             *high = before_high + (sum >> 8);
             *low = before_low + (sum & 0xff);
@@ -131,12 +133,17 @@ mod portable {
 mod avx2 {
     use std::arch::x86_64::*;
 
-    use super::{COLUMNS, ROWS, Sums};
+    use super::{COLUMNS, ROWS};
 
     /// # Safety
     /// The processor has AVX2.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn tile(strip: &[i32], panel: &[i16], found: &mut Sums) {
+    pub(super) unsafe fn tile(
+        strip: &[i32],
+        panel: &[i16],
+        begins: bool,
+        (high, low): (&mut [i32], &mut [i32]),
+    ) {
         let mut sums = [[_mm256_setzero_si256(); 2]; ROWS];
         for (a, b) in strip
             .chunks_exact(ROWS)
@@ -152,12 +159,21 @@ mod avx2 {
                 }
             }
         }
-        for (to, sums) in found.iter_mut().zip(sums) {
-            // SAFETY: a row has two vectors of eight.
-            unsafe {
+        let places = high.as_chunks_mut::<8>().0.iter_mut();
+        let places = places.zip(low.as_chunks_mut::<8>().0);
+        for ((high, low), sum) in places.zip(sums.as_flattened()) {
+            let lower = _mm256_and_si256(*sum, _mm256_set1_epi32(0xff));
+            let parts = [_mm256_srai_epi32::<8>(*sum), lower];
+            for (to, part) in [high, low].into_iter().zip(parts) {
                 let to: *mut __m256i = to.as_mut_ptr().cast();
-                _mm256_storeu_si256(to, sums[0]);
-                _mm256_storeu_si256(to.add(1), sums[1]);
+                // SAFETY: there are eight sums.
+                unsafe {
+                    let sum = match begins {
+                        true => part,
+                        false => _mm256_add_epi32(part, _mm256_loadu_si256(to)),
+                    };
+                    _mm256_storeu_si256(to, sum);
+                }
             }
         }
     }

@@ -24,6 +24,7 @@ impl Product<'_> {
             let (left, memory) = memory.split_at_mut(down * strip);
             let (right, sums) = memory.split_at_mut(panel);
             let mut excess = [[0; 2]; MAX_ROWS];
+            let mut values = [0.0; MAX_TILE[0] * MAX_TILE[1]];
             let _registers = way.registers();
             for block in parts(&terms, most) {
                 let [strip, panel] = way.packed(block.len());
@@ -48,8 +49,10 @@ impl Product<'_> {
                                 columns: &columns,
                                 factors: &factors,
                                 width,
+                                sums,
+                                excess: &excess[at * height..],
                             };
-                            self.finish(&tile, piece, sums, &excess[at * height..]);
+                            self.finish(&tile, piece, &mut values);
                         }
                     }
                 }
