@@ -7,7 +7,7 @@
 use anyhow::{Context as _, Result, bail};
 use hlx_core::{Buffer, DType, Device};
 use hlx_kernels::elementwise::copy_strided;
-use hlx_kernels::product::{Epilogue, MatMul, Prologue, matmul, matmul_after};
+use hlx_kernels::product::{FloatProduct, MatMul, Prologue};
 use hlx_kernels::{KernelTuning, Layout, Operand, ProductTuning};
 
 use crate::maker::Maker;
@@ -180,14 +180,18 @@ fn time(
     let on = device.clone();
     let launches = Box::new(move || {
         let prologue = match before {
-            Before::Nothing => return matmul(&on, &a, &b, None, &c, &shape),
-            Before::RmsNorm => Prologue::RmsNorm {
+            Before::Nothing => None,
+            Before::RmsNorm => Some(Prologue::RmsNorm {
                 gain: &gain,
                 eps: 1e-6,
-            },
-            Before::Gate => Prologue::Gated { up: &up },
+            }),
+            Before::Gate => Some(Prologue::Gated { up: &up }),
         };
-        matmul_after(&on, prologue, (&a, &b, None), &c, &shape, Epilogue::None)
+        FloatProduct {
+            prologue,
+            ..FloatProduct::new([&a, &b], &c, shape)
+        }
+        .run(&on)
     });
     Ready::Launches(launches)
         .run_in_a_row(device, seconds)

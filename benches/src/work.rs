@@ -12,7 +12,7 @@ use hlx_kernels::norm::{
     norm_backward_params, norm_forward,
 };
 use hlx_kernels::optimizer::{Hyper, Update, adamw_step};
-use hlx_kernels::product::{Epilogue, MatMul, matmul, matmul_with};
+use hlx_kernels::product::{Epilogue, FloatProduct, MatMul, matmul};
 use hlx_kernels::reduce::{column_sum, global_norm, shard_sum};
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 use hlx_kernels::tree_digest::{DigestKind, TensorSpan, TreeDigester};
@@ -101,7 +101,12 @@ fn product(device: &Device, op: &str, [m, n, k]: [usize; 3]) -> Result<Launches>
                     kind: Activation::GELU,
                     out: &y,
                 };
-                matmul_with(&device, &a, &b, Some(&bias), &c, &shape, epilogue)
+                FloatProduct {
+                    bias: Some(&bias),
+                    epilogue,
+                    ..FloatProduct::new([&a, &b], &c, shape)
+                }
+                .run(&device)
             })
         }
         _ => Box::new(move || matmul(&device, &a, &b, None, &c, &shape)),

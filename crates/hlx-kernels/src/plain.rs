@@ -2,7 +2,8 @@
 
 use hlx_core::Shader;
 
-use crate::product::floats::{MatMul, specialization};
+use crate::product::MatMul;
+use crate::product::floats::specialization;
 use crate::product::tiles::{Form, Start, Tile};
 
 /// Rows and columns of the product's tile, which every device has room for.

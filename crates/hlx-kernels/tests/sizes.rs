@@ -23,7 +23,7 @@ const WRAPPING: [([usize; 2], usize); 5] = [
 ];
 
 /// Launchers of sizes that no row can wrap, with the reason.
-const NEEDS_NO_ROW: [(&str, &str); 16] = [
+const NEEDS_NO_ROW: [(&str, &str); 15] = [
     ("argsort", "takes an axis"),
     ("cumprod", "takes an axis"),
     ("cumsum", "takes an axis"),
@@ -45,7 +45,6 @@ const NEEDS_NO_ROW: [(&str, &str); 16] = [
     ),
     ("dropped_attention_backward", "as the forward"),
     ("append_integer_heads", "checks as append_heads"),
-    ("matmul_after", "checks as matmul"),
 ];
 
 #[test]

@@ -16,7 +16,7 @@ use hlx_kernels::norm::{
     Norm, NormBackwardInput, NormBackwardParams, NormForward, norm_backward_input,
     norm_backward_params, norm_forward,
 };
-use hlx_kernels::product::{Epilogue, MatMul, matmul, matmul_with};
+use hlx_kernels::product::{Epilogue, FloatProduct, MatMul, matmul};
 use hlx_kernels::reduce::{column_sum, row_sum, sum};
 use hlx_kernels::reduce_axes::{Reduction, reduce};
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
@@ -414,7 +414,12 @@ fn a_fused_epilogue_has_the_bits_of_a_launch_of_its_own() {
             kind: Activation::GELU,
             out: &out,
         };
-        matmul_with(device, &a, &b, Some(&bias), &c, &shape, epilogue)?;
+        FloatProduct {
+            bias: Some(&bias),
+            epilogue,
+            ..FloatProduct::new([&a, &b], &c, shape)
+        }
+        .run(device)?;
         Ok(vec![c, out])
     });
 }

@@ -20,7 +20,7 @@ use crate::elementwise::{Binary, Unary, binary, unary};
 use crate::error::{KernelError, check_len};
 use crate::layout::{Layout, Operand};
 use crate::map::{Arg, Map, chunks1};
-use crate::product::floats::{MatMul, matmul};
+use crate::product::{MatMul, matmul};
 use crate::reduce::global_norm;
 
 shader!(optimizer::{muon_direction, muon_apply, combine});

@@ -7,7 +7,8 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Buffer, DType, Device};
 use rayon::prelude::*;
 
-use super::floats::{MatMul, check};
+use super::floats::FloatProduct;
+use super::shape::MatMul;
 use crate::KernelError;
 use crate::error::check_that;
 use crate::kernel::Kernel;
@@ -36,7 +37,7 @@ pub fn matmul_integers(
     if s.is_empty() {
         return Ok(());
     }
-    check(a, b, None, c, &s)?;
+    FloatProduct::new([a, b], c, s).check()?;
     let dtype = c.dtype();
     check_that(NAME, matches!(dtype, DType::I32 | DType::U32), || {
         format!("c has dtype {dtype}, expected i32 or u32")

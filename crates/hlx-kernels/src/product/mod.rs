@@ -18,15 +18,14 @@ mod operand;
 pub mod quantised;
 mod rectangles;
 mod remembered;
+mod shape;
 pub(crate) mod sources;
 pub(crate) mod tiles;
 
 pub use dtype_product::matmul_integers;
 #[doc(hidden)] // Public for `hlx-proof`, whose peak runs on the same vectors.
 pub use floats::simd;
-pub use floats::{
-    Epilogue, MatMul, Prologue, matmul, matmul_after, matmul_with, step_product, widened,
-};
+pub use floats::{Epilogue, FloatProduct, Prologue, matmul, step_product, widened};
 pub use operand::{
     End, GradientColumns, Incoming, Matrices, Operand, Role, can_fuse, check_arithmetic, multiply,
     of_floats, takes_norm, takes_sources,
@@ -34,4 +33,5 @@ pub use operand::{
 pub(crate) use operand::{expect_arithmetic, quantises};
 pub use quantised::Source;
 pub use remembered::{PreparedWeight, remember_norm};
+pub use shape::MatMul;
 pub use sources::experts::{ExpertsGradient, ExpertsProduct, experts_product};

@@ -8,11 +8,12 @@ use std::cell::OnceCell;
 
 use hlx_core::{Arithmetic, Buffer, Device};
 
-use super::floats::{Epilogue, MatMul, matmul_with, widened};
+use super::floats::{Epilogue, FloatProduct, widened};
 use super::formats::Format;
 use super::quantised::{
     Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product,
 };
+use super::shape::MatMul;
 use crate::error::check_that;
 use crate::{KernelError, KernelTuning};
 
@@ -171,7 +172,7 @@ pub fn takes_norm(device: &Device, [rows, columns]: [usize; 2]) -> bool {
 }
 
 /// Whether a product of so few rows takes the norm or the gate before it into its launch
-/// ([`matmul_after`](super::matmul_after)).
+/// ([`FloatProduct::prologue`]).
 pub fn can_fuse(device: &Device, rows: usize) -> bool {
     !quantises(device) && rows <= KernelTuning::of(device).products.prologue_up_to
 }
@@ -235,7 +236,7 @@ impl End<'_> {
 ///
 /// # Errors
 /// If the operands have other matrices or terms, or one is quantised and the other is not; those of
-/// [`matmul_with`](super::matmul_with) and [`integer_product`].
+/// [`FloatProduct::run`] and [`integer_product`].
 pub fn multiply(
     device: &Device,
     [a, b]: [&Operand; 2],
@@ -258,7 +259,12 @@ pub fn multiply(
                 accumulate,
                 ..MatMul::new(m, n, k)
             };
-            matmul_with(device, a, b, end.bias, c, &shape, end.epilogue)
+            FloatProduct {
+                bias: end.bias,
+                epilogue: end.epilogue,
+                ..FloatProduct::new([a, b], c, shape)
+            }
+            .run(device)
         }
         (Operand::Quantised(a, _), Operand::Quantised(b, _)) => {
             // The operand with more digits goes first.

@@ -2,7 +2,7 @@
 
 use hlx_core::{Binding, Buffer, CpuBindings, Device, Shader};
 
-use super::floats::MatMul;
+use super::shape::MatMul;
 use crate::KernelError;
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::MAX_GROUPS;

@@ -21,8 +21,8 @@ use hlx_kernels::optimizer::{Update, Watched, guarded_factor};
 use hlx_kernels::pool::*;
 use hlx_kernels::product::quantised::*;
 use hlx_kernels::product::{
-    self, End, Epilogue, ExpertsGradient, ExpertsProduct, MatMul, Matrices, Role, experts_product,
-    matmul, matmul_integers, matmul_with, multiply, step_product,
+    self, End, Epilogue, ExpertsGradient, ExpertsProduct, FloatProduct, MatMul, Matrices, Role,
+    experts_product, matmul, matmul_integers, multiply, step_product,
 };
 use hlx_kernels::recurrent::*;
 use hlx_kernels::reduce::{column_sum, row_sum, shard_sum};
@@ -188,8 +188,12 @@ pub const ROWS: &[(&str, Launch)] = &[
     ("matmul", |c, x, [a, b]| {
         matmul(c, x, x, None, x, &apart(a, b))
     }),
-    ("matmul_with", |c, x, [a, b]| {
-        matmul_with(c, x, x, None, x, &MatMul::new(a, b, b), Epilogue::Add(x))
+    ("FloatProduct::run", |c, x, [a, b]| {
+        let product = FloatProduct {
+            epilogue: Epilogue::Add(x),
+            ..FloatProduct::new([x, x], x, MatMul::new(a, b, b))
+        };
+        product.run(c)
     }),
     ("multiply", |c, x, [a, b]| {
         multiply_of(c, x, [Matrices::rows(1, a, b), Matrices::columns(1, b, a)])

@@ -4,7 +4,7 @@ use hlx_core::{Buffer, DType};
 use hlx_kernels::KernelError;
 use hlx_kernels::activation::Activation;
 use hlx_kernels::product::{
-    Epilogue, MatMul, Prologue, matmul, matmul_after, matmul_integers, matmul_with, step_product,
+    Epilogue, FloatProduct, MatMul, Prologue, matmul, matmul_integers, step_product,
 };
 use hlx_kernels::recurrent::{Cell, CellBackward, CellForward, Step, cell_backward, cell_forward};
 use hlx_kernels::testing::{ids, normal};
@@ -88,24 +88,17 @@ fn fused(run: &mut Run<'_>) -> Result<(), KernelError> {
         kind: Activation::ReLU,
         out: &outs[1],
     };
-    matmul_with(
-        run.device,
-        &a,
-        &b,
-        Some(&bias),
-        &outs[0],
-        &shape,
-        activation,
-    )?;
-    matmul_with(
-        run.device,
-        &a,
-        &b,
-        None,
-        &outs[2],
-        &shape,
-        Epilogue::Add(&residual),
-    )?;
+    FloatProduct {
+        bias: Some(&bias),
+        epilogue: activation,
+        ..FloatProduct::new([&a, &b], &outs[0], shape)
+    }
+    .run(run.device)?;
+    FloatProduct {
+        epilogue: Epilogue::Add(&residual),
+        ..FloatProduct::new([&a, &b], &outs[2], shape)
+    }
+    .run(run.device)?;
     run.keep_all(&outs)
 }
 
@@ -117,7 +110,11 @@ fn epilogues(run: &mut Run<'_>) -> Result<(), KernelError> {
     let backward = Epilogue::ActivationBackward(Activation::ReLU);
     for epilogue in [Epilogue::Scale(0.5), backward] {
         let c = run.input(&normal(5, m * n))?;
-        matmul_with(run.device, &a, &b, None, &c, &shape, epilogue)?;
+        FloatProduct {
+            epilogue,
+            ..FloatProduct::new([&a, &b], &c, shape)
+        }
+        .run(run.device)?;
         run.keep(&c)?;
     }
     Ok(())
@@ -139,8 +136,12 @@ fn few_rows(run: &mut Run<'_>) -> Result<(), KernelError> {
         };
         for prologue in [norm, Prologue::Gated { up: &up }] {
             let c = run.output(m * n)?;
-            let of = (&a, &b, Some(&bias));
-            matmul_after(run.device, prologue, of, &c, &shape, Epilogue::None)?;
+            FloatProduct {
+                bias: Some(&bias),
+                prologue: Some(prologue),
+                ..FloatProduct::new([&a, &b], &c, shape)
+            }
+            .run(run.device)?;
             run.keep(&c)?;
         }
         let halves: Vec<half::bf16> = normal(8, n * k)

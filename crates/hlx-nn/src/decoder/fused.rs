@@ -2,7 +2,7 @@
 //! the layers that compute them one by one.
 
 use hlx_autograd::Tensor;
-use hlx_kernels::product::{Epilogue, MatMul, Prologue, can_fuse, matmul_after};
+use hlx_kernels::product::{Epilogue, FloatProduct, MatMul, Prologue, can_fuse};
 
 use crate::layers::Linear;
 use crate::{Parameter, Result};
@@ -105,8 +105,13 @@ fn product(
     };
     let y = device.alloc_shape(&[rows, n])?;
     let epilogue = residual.as_ref().map_or(Epilogue::None, Epilogue::Add);
-    let operands = (&x.buffer()?, &weight.buffer()?, bias.as_ref());
-    matmul_after(device, prologue, operands, &y, &shape, epilogue)?;
+    FloatProduct {
+        bias: bias.as_ref(),
+        prologue: Some(prologue),
+        epilogue,
+        ..FloatProduct::new([&x.buffer()?, &weight.buffer()?], &y, shape)
+    }
+    .run(device)?;
     let mut extents = x.shape().to_vec();
     if let Some(last) = extents.last_mut() {
         *last = n;

@@ -5,13 +5,13 @@
 
 use std::ops::Range;
 
-use super::MatMul;
 use super::halves::{Binary16, Brain16};
 use super::pack::{Matrices, Panel, Source};
 use super::tile;
 use super::tile::{Start, Step, Tiles};
 use crate::parallel;
 use crate::product::rectangles::{Rectangle, Target, parts};
+use crate::product::shape::MatMul;
 use hlx_core::DType;
 use hlx_core::cpu::SimdLevel;
 

@@ -4,15 +4,15 @@
 //! [`crate::activation`] follows, element by element.
 
 use hlx_core::{Binding, Buffer, CpuBindings, Device};
-use rayon::prelude::*;
 
-use super::MatMul;
 use crate::activation::{
     Activation, activation_backward_in_place, activation_forward, backward_chunk, forward_chunk,
 };
 use crate::elementwise::{add_assign, add_assign_chunk, scale, scale_chunk};
 use crate::error::check_that;
 use crate::map::{CHUNK, chunks1};
+use crate::parallel::{for_each, write};
+use crate::product::shape::MatMul;
 use crate::product::tiles::Form;
 use crate::{KernelError, check_len};
 
@@ -39,23 +39,14 @@ pub enum Epilogue<'a> {
     Scale(f32),
 }
 
-/// What an epilogue does: the shaders' constant EPILOGUE.
-#[derive(Clone, Copy)]
-enum Ending {
-    None,
-    Add,
-    Activation,
-    ActivationBackward,
-    Scale,
-}
-
 /// An epilogue without its buffer, as shaders and the CPU body take it along.
 #[derive(Clone, Copy)]
-pub(super) struct Finish {
-    ending: Ending,
-    kind: Activation,
-    /// The factor of a scale.
-    pub scalar: f32,
+pub(super) enum Finish {
+    None,
+    Add,
+    Activation(Activation),
+    ActivationBackward(Activation),
+    Scale(f32),
 }
 
 impl Epilogue<'_> {
@@ -109,18 +100,12 @@ impl Epilogue<'_> {
     }
 
     pub(super) fn finish(&self) -> Finish {
-        const NO_KIND: Activation = Activation::ALL[0];
-        let (ending, kind, scalar) = match *self {
-            Self::None => (Ending::None, NO_KIND, 0.0),
-            Self::Add(_) => (Ending::Add, NO_KIND, 0.0),
-            Self::Activation { kind, .. } => (Ending::Activation, kind, 0.0),
-            Self::ActivationBackward(kind) => (Ending::ActivationBackward, kind, 0.0),
-            Self::Scale(factor) => (Ending::Scale, NO_KIND, factor),
-        };
-        Finish {
-            ending,
-            kind,
-            scalar,
+        match *self {
+            Self::None => Finish::None,
+            Self::Add(_) => Finish::Add,
+            Self::Activation { kind, .. } => Finish::Activation(kind),
+            Self::ActivationBackward(kind) => Finish::ActivationBackward(kind),
+            Self::Scale(factor) => Finish::Scale(factor),
         }
     }
 
@@ -162,56 +147,68 @@ impl Epilogue<'_> {
 impl Finish {
     /// The shader's constants EPILOGUE and KIND.
     pub fn constants(self) -> [(u32, u32); 2] {
-        [(8, self.ending as u32), (9, self.kind as u32)]
+        let (ending, kind) = match self {
+            Self::None => (0, 0),
+            Self::Add => (1, 0),
+            Self::Activation(kind) => (2, kind as u32),
+            Self::ActivationBackward(kind) => (3, kind as u32),
+            Self::Scale(_) => (4, 0),
+        };
+        [(8, ending), (9, kind)]
+    }
+
+    /// The factor of a scale.
+    pub fn scalar(self) -> f32 {
+        match self {
+            Self::Scale(factor) => factor,
+            _ => 0.0,
+        }
     }
 
     /// The CPU body: the product into C, then a pass over C.
     pub fn run(self, bindings: &mut CpuBindings<'_>, product: impl Fn([&[f32]; 3], &mut [f32])) {
-        let kind = self.kind;
-        match self.ending {
-            Ending::None => {
+        match self {
+            Self::None => {
                 let (operands, [c]) = bindings.split();
                 product(operands, c);
             }
-            Ending::Add => {
-                let ([a, b, bias, r], [c]) = bindings.split();
-                product([a, b, bias], c);
-                chunks1(r, c, add_assign_chunk);
-            }
-            Ending::Activation => {
+            Self::Activation(kind) => {
                 let (operands, [c, out]) = bindings.split();
                 product(operands, c);
                 chunks1(c, out, |c, out| forward_chunk(kind, c, out));
             }
+            Self::Add => {
+                let ([a, b, bias, r], [c]) = bindings.split();
+                product([a, b, bias], c);
+                chunks1(r, c, add_assign_chunk);
+            }
             // The fifth binding, here and below, holds a place for the shader alone.
-            Ending::ActivationBackward => {
+            Self::ActivationBackward(kind) => {
                 let ([a, b, bias, _], [c]) = bindings.split();
                 let x = c.to_vec();
                 product([a, b, bias], c);
-                chunks1(&x, c, |x, c| {
-                    in_place(c, |first, chains, c| {
-                        backward_chunk(kind, &x[first..][..c.len()], chains, c);
-                    });
+                in_place(c, |first, chains, c| {
+                    backward_chunk(kind, &x[first..][..c.len()], chains, c);
                 });
             }
-            Ending::Scale => {
+            Self::Scale(factor) => {
                 let ([a, b, bias, _], [c]) = bindings.split();
                 product([a, b, bias], c);
-                c.par_chunks_mut(CHUNK).for_each(|c| {
-                    in_place(c, |_, chains, c| scale_chunk(self.scalar, chains, c));
-                });
+                in_place(c, |_, chains, c| scale_chunk(factor, chains, c));
             }
         }
     }
 }
 
-/// Calls `each(first, chains, c)` for blocks of C beside their copies.
-fn in_place(c: &mut [f32], each: impl Fn(usize, &[f32], &mut [f32])) {
+/// Calls `each(first, chains, c)` for blocks of C beside their copies, on all worker threads.
+fn in_place(c: &mut [f32], each: impl Fn(usize, &[f32], &mut [f32]) + Sync) {
     const BLOCK: usize = 1024;
-    let mut copy = [0.0; BLOCK];
-    for (block_idx, c) in c.chunks_mut(BLOCK).enumerate() {
-        let chains = &mut copy[..c.len()];
-        chains.copy_from_slice(c);
-        each(block_idx * BLOCK, chains, c);
-    }
+    for_each(write(c, CHUNK), |chunk, c| {
+        let mut copy = [0.0; BLOCK];
+        for (block_idx, c) in c.chunks_mut(BLOCK).enumerate() {
+            let chains = &mut copy[..c.len()];
+            chains.copy_from_slice(c);
+            each(chunk * CHUNK + block_idx * BLOCK, chains, c);
+        }
+    });
 }

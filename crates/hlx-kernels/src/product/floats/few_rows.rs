@@ -5,11 +5,12 @@ use hlx_core::cpu::simd_level;
 use hlx_core::{Binding, Buffer, DType, Device, Shader};
 
 use super::prologue::Prologue;
-use super::{Epilogue, MatMul, NAME, cpu};
+use super::{Epilogue, FloatProduct, NAME, cpu};
 use crate::KernelError;
 use crate::elementwise::add_assign_chunk;
 use crate::kernel::Kernel;
 use crate::map::chunks1;
+use crate::product::shape::MatMul;
 use crate::product::tiles::Start;
 use crate::tuning::KernelTuning;
 
@@ -110,82 +111,59 @@ fn unit_of(weight: DType) -> usize {
     4 * weight.per_word()
 }
 
-/// Launches a checked product of few rows; an epilogue other than a sum as a launch of its own.
-pub(super) fn few_rows(
-    device: &Device,
-    operands: Operands<'_>,
-    c: &Buffer,
-    shape: &MatMul,
-    cut: Cut,
-    epilogue: Epilogue<'_>,
-) -> Result<(), KernelError> {
-    match epilogue {
-        Epilogue::None => launch(device, operands, c, shape, cut, None),
-        Epilogue::Add(r) => launch(device, operands, c, shape, cut, Some(r)),
-        other => other.separately(device, c, false, |c| {
-            launch(device, operands, c, shape, cut, None)
-        }),
-    }
-}
-
-/// What a product reads.
-#[derive(Clone, Copy)]
-pub(super) struct Operands<'a> {
-    pub a: &'a Buffer,
-    pub b: &'a Buffer,
-    pub bias: Option<&'a Buffer>,
-    pub prologue: Option<Prologue<'a>>,
-}
-
-fn launch(
-    device: &Device,
-    operands: Operands<'_>,
-    c: &Buffer,
-    shape: &MatMul,
-    cut: Cut,
-    added: Option<&Buffer>,
-) -> Result<(), KernelError> {
-    let Operands {
-        a,
-        b,
-        bias,
-        prologue,
-    } = operands;
-    let s = *shape;
-    let MatMul { m, n, k, .. } = s;
-    let push = match prologue {
-        Some(Prologue::RmsNorm { eps, .. }) => push!(normed_8 => m, n, k, eps),
-        _ => push!(few_rows_8 => m, n, k),
-    };
-    let constants = [
-        (0, b.dtype().id()),
-        (1, Start::of(false, bias) as u32),
-        (2, u32::from(added.is_some())),
-        (3, m.min(cut.rows()) as u32),
-    ];
-    let extra = prologue.map(|prologue| Binding::Read(prologue.operand()));
-    let kernel = Kernel::new(NAME, cut.shader(prologue.as_ref()))
-        .constants(&constants)
-        .reads([a, b])
-        .reads_if(bias)
-        .writes([c])
-        .reads_if(added)
-        .bind_all(extra)
-        .flops(2 * (m * n * k) as u64);
-    let groups = n.div_ceil(cut.columns()) * m.div_ceil(cut.rows());
-    let (weight, has_bias, adds) = (b.dtype(), bias.is_some(), added.is_some());
-    let prepare = prologue.map(|prologue| prologue.prepare());
-    kernel.launch_bound(device, push, groups, move |bindings| {
-        let (reads, mut writes) = bindings.split_all();
-        let (&[a, b, bias, r, ref rest @ ..], [c]) = (&reads[..], &mut writes[..]) else {
-            return;
-        };
-        let prepared = prepare.map(|prepare| prepare.run(a, rest[0], s.k));
-        let a = prepared.as_deref().unwrap_or(a);
-        let level = simd_level();
-        cpu::matmul(level, &s, a, (b, weight), has_bias.then_some(bias), c);
-        if adds {
-            chunks1(r, c, add_assign_chunk);
+impl FloatProduct<'_> {
+    /// Launches a checked product of few rows; an epilogue other than a sum as a launch of its own.
+    pub(super) fn by_few_rows(&self, device: &Device, cut: Cut) -> Result<(), KernelError> {
+        match self.epilogue {
+            Epilogue::None => self.launch_few(device, cut, None),
+            Epilogue::Add(r) => self.launch_few(device, cut, Some(r)),
+            _ => self.separately(device, |product| product.launch_few(device, cut, None)),
         }
-    })
+    }
+
+    fn launch_few(
+        &self,
+        device: &Device,
+        cut: Cut,
+        added: Option<&Buffer>,
+    ) -> Result<(), KernelError> {
+        let (s, bias, prologue) = (self.shape, self.bias, self.prologue);
+        let MatMul { m, n, k, .. } = s;
+        let push = match prologue {
+            Some(Prologue::RmsNorm { eps, .. }) => push!(normed_8 => m, n, k, eps),
+            _ => push!(few_rows_8 => m, n, k),
+        };
+        let weight = self.b.dtype();
+        let constants = [
+            (0, weight.id()),
+            (1, Start::of(false, bias) as u32),
+            (2, u32::from(added.is_some())),
+            (3, m.min(cut.rows()) as u32),
+        ];
+        let extra = prologue.map(|prologue| Binding::Read(prologue.operand()));
+        let kernel = Kernel::new(NAME, cut.shader(prologue.as_ref()))
+            .constants(&constants)
+            .reads([self.a, self.b])
+            .reads_if(bias)
+            .writes([self.c])
+            .reads_if(added)
+            .bind_all(extra)
+            .flops(2 * (m * n * k) as u64);
+        let groups = n.div_ceil(cut.columns()) * m.div_ceil(cut.rows());
+        let (has_bias, adds) = (bias.is_some(), added.is_some());
+        let prepare = prologue.map(|prologue| prologue.on_the_cpu(k));
+        kernel.launch_bound(device, push, groups, move |bindings| {
+            let (reads, mut writes) = bindings.split_all();
+            let (&[a, b, bias, r, ref rest @ ..], [c]) = (&reads[..], &mut writes[..]) else {
+                return;
+            };
+            let prepared = prepare.as_ref().map(|prepare| prepare(a, rest[0]));
+            let a = prepared.as_deref().unwrap_or(a);
+            let (b, bias) = ((b, weight), has_bias.then_some(bias));
+            cpu::matmul(simd_level(), &s, a, b, bias, c);
+            if adds {
+                chunks1(r, c, add_assign_chunk);
+            }
+        })
+    }
 }

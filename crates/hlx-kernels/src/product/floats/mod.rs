@@ -23,12 +23,13 @@ mod steps;
 mod tile;
 
 use hlx_core::cpu::simd_level;
-use hlx_core::{Binding, Buffer, DType, Device, sizes};
+use hlx_core::{Binding, Buffer, DType, Device};
 
+use super::shape::MatMul;
+use super::tiles::{Form, Grid, Start, Tile, dense_32x64};
 use crate::elementwise::copy_strided;
 use crate::error::{check_sizes, check_that};
 use crate::kernel::Kernel;
-use crate::product::tiles::{Form, Grid, Start, Tile, dense_32x64};
 use crate::transpose::transpose;
 use crate::tuning::KernelTuning;
 use crate::{KernelError, Layout, Operand, check_len};
@@ -38,75 +39,6 @@ pub use prologue::Prologue;
 pub use steps::step_product;
 
 const NAME: &str = "matmul";
-
-/// The shape of a product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MatMul {
-    /// Matrices in the batch.
-    pub batch: usize,
-    /// Rows of C.
-    pub m: usize,
-    /// Columns of C.
-    pub n: usize,
-    /// Terms of each chain.
-    pub k: usize,
-    /// A is stored `[K,M]`.
-    pub trans_a: bool,
-    /// B is stored `[N,K]`.
-    pub trans_b: bool,
-    /// Elements from one matrix of A to the next; 0 shares one.
-    pub stride_a: usize,
-    /// Elements from one matrix of B to the next; 0 shares one.
-    pub stride_b: usize,
-    /// Elements from one matrix of C to the next; at least M N.
-    pub stride_c: usize,
-    /// The chains start at what C holds.
-    pub accumulate: bool,
-}
-
-impl MatMul {
-    /// Describes one product `[M,K] x [K,N]` that overwrites C. Sizes that no memory holds are refused where it is
-    /// computed.
-    pub fn new(m: usize, n: usize, k: usize) -> Self {
-        Self {
-            batch: 1,
-            m,
-            n,
-            k,
-            trans_a: false,
-            trans_b: false,
-            stride_a: m.saturating_mul(k),
-            stride_b: k.saturating_mul(n),
-            stride_c: m.saturating_mul(n),
-            accumulate: false,
-        }
-    }
-
-    /// Checks that a buffer has the elements of `batch` matrices of some rows and columns, `stride` apart.
-    fn check_extent(
-        &self,
-        (argument, buffer): (&'static str, &Buffer),
-        stride: usize,
-        [rows, columns]: [usize; 2],
-    ) -> Result<(), KernelError> {
-        check_sizes(NAME, &[rows, columns])?;
-        let before = sizes::checked_product([self.batch.saturating_sub(1), stride]);
-        let len = before.and_then(|before| sizes::checked_sum([before, rows * columns]));
-        let len = len.ok_or_else(|| KernelError::Argument {
-            operation: NAME,
-            reason: format!(
-                "{argument} of {} matrices, {stride} apart, has more elements than memory holds",
-                self.batch
-            ),
-        })?;
-        check_len(NAME, argument, buffer, len)
-    }
-
-    /// Whether there is nothing to compute.
-    pub(super) fn is_empty(&self) -> bool {
-        self.batch == 0 || self.m == 0 || self.n == 0
-    }
-}
 
 /// Computes a (batch of) matrix product(s): see the module's specification.
 ///
@@ -128,100 +60,219 @@ pub fn matmul(
     c: &Buffer,
     shape: &MatMul,
 ) -> Result<(), KernelError> {
-    matmul_with(device, a, b, bias, c, shape, Epilogue::None)
-}
-
-/// Computes [`matmul`] and then the epilogue, with the bits of separate launches.
-///
-/// With an epilogue, matrices of C lie side by side (`stride_c` is M N).
-///
-/// # Errors
-/// As [`matmul`], and [`KernelError::Length`] for an epilogue's buffer of another length than C.
-pub fn matmul_with(
-    device: &Device,
-    a: &Buffer,
-    b: &Buffer,
-    bias: Option<&Buffer>,
-    c: &Buffer,
-    shape: &MatMul,
-    epilogue: Epilogue<'_>,
-) -> Result<(), KernelError> {
-    product(device, None, (a, b, bias), c, shape, epilogue)
-}
-
-/// Computes [`matmul_with`] of what a prologue makes of A, with the bits of separate launches: `c = prologue(a) b + bias`,
-/// and then the epilogue. On a GPU it is one launch for few rows and a B stored `[N,K]`
-/// ([`ProductTuning::prologue_up_to`](crate::ProductTuning)). The product has one matrix, and A is not transposed.
-///
-/// # Errors
-/// As [`matmul_with`], and [`KernelError::Length`] for a prologue's buffer of another length.
-pub fn matmul_after(
-    device: &Device,
-    prologue: Prologue<'_>,
-    operands: (&Buffer, &Buffer, Option<&Buffer>),
-    c: &Buffer,
-    shape: &MatMul,
-    epilogue: Epilogue<'_>,
-) -> Result<(), KernelError> {
-    product(device, Some(prologue), operands, c, shape, epilogue)
-}
-
-/// Checks a product, and computes it by the shaders of few rows or by tiles.
-fn product(
-    device: &Device,
-    prologue: Option<Prologue<'_>>,
-    (a, b, bias): (&Buffer, &Buffer, Option<&Buffer>),
-    c: &Buffer,
-    shape: &MatMul,
-    epilogue: Epilogue<'_>,
-) -> Result<(), KernelError> {
-    if shape.is_empty() {
-        return Ok(());
+    FloatProduct {
+        bias,
+        ..FloatProduct::new([a, b], c, *shape)
     }
-    check(a, b, bias, c, shape)?;
-    prologue.map_or(Ok(()), |prologue| prologue.check(shape))?;
-    let dtype = b.dtype();
-    check_that(NAME, dtype.is_float(), || {
-        format!("b has dtype {dtype}, expected f32, f16 or bf16")
-    })?;
-    epilogue.check(NAME, c, shape)?;
-    let cut = Cut::choose(device, shape, dtype);
-    let fuses = |cut: Cut| prologue.is_none() || cut.takes_prologue(device, shape, dtype);
-    match (cut, prologue) {
-        (Some(cut), _) if fuses(cut) => {
-            let operands = few_rows::Operands {
-                a,
-                b,
-                bias,
-                prologue,
+    .run(device)
+}
+
+/// A product of floats: what it reads and writes, and what comes before and behind its chains.
+#[derive(Clone, Copy)]
+pub struct FloatProduct<'a> {
+    /// f32.
+    pub a: &'a Buffer,
+    /// f32, f16 or bf16.
+    pub b: &'a Buffer,
+    /// `[N]`: what the chains start at.
+    pub bias: Option<&'a Buffer>,
+    /// What A goes through first: the product is of what it makes of A, has one matrix, and A is not transposed. On a GPU it is
+    /// one launch for few rows and a B stored `[N,K]` ([`ProductTuning::prologue_up_to`](crate::ProductTuning)).
+    pub prologue: Option<Prologue<'a>>,
+    /// What follows; with one, matrices of C lie side by side (`stride_c` is M N).
+    pub epilogue: Epilogue<'a>,
+    /// Overwritten, or continued with `accumulate`.
+    pub c: &'a Buffer,
+    /// The sizes.
+    pub shape: MatMul,
+}
+
+impl<'a> FloatProduct<'a> {
+    /// The product alone.
+    pub fn new([a, b]: [&'a Buffer; 2], c: &'a Buffer, shape: MatMul) -> Self {
+        Self {
+            a,
+            b,
+            bias: None,
+            prologue: None,
+            epilogue: Epilogue::None,
+            c,
+            shape,
+        }
+    }
+
+    /// Computes it, with the bits of [`matmul`] and separate launches of what comes before and behind.
+    ///
+    /// # Errors
+    /// As [`matmul`], and [`KernelError::Length`] for a buffer of the prologue or the epilogue of another length.
+    pub fn run(&self, device: &Device) -> Result<(), KernelError> {
+        if self.shape.is_empty() {
+            return Ok(());
+        }
+        self.check()?;
+        let dtype = self.b.dtype();
+        check_that(NAME, dtype.is_float(), || {
+            format!("b has dtype {dtype}, expected f32, f16 or bf16")
+        })?;
+        self.epilogue.check(NAME, self.c, &self.shape)?;
+        let mut cut = Cut::choose(device, &self.shape, dtype);
+        if let Some(prologue) = self.prologue {
+            prologue.check(&self.shape)?;
+            cut = cut.filter(|cut| cut.takes_prologue(device, &self.shape, dtype));
+            if cut.is_none() {
+                let (a, prologue) = (prologue.separately(device, self.a, &self.shape)?, None);
+                let product = FloatProduct {
+                    a: &a,
+                    prologue,
+                    ..*self
+                };
+                return product.run(device);
+            }
+        }
+        match cut {
+            Some(cut) => self.by_few_rows(device, cut),
+            None => self.by_tiles(device),
+        }
+    }
+
+    /// Checks a product that is not empty.
+    pub(super) fn check(&self) -> Result<(), KernelError> {
+        let (s, [a, b, c]) = (&self.shape, [self.a, self.b, self.c]);
+        check_that(NAME, !(s.accumulate && self.bias.is_some()), || {
+            "bias and accumulate exclude each other: a chain has one start".to_owned()
+        })?;
+        check_sizes(NAME, &[s.m, s.n])?;
+        check_that(NAME, s.batch == 1 || s.stride_c >= s.m * s.n, || {
+            format!(
+                "stride_c is {}, expected at least {}",
+                s.stride_c,
+                s.m * s.n
+            )
+        })?;
+        s.check_extent(NAME, ("a", a), s.stride_a, [s.m, s.k])?;
+        s.check_extent(NAME, ("b", b), s.stride_b, [s.k, s.n])?;
+        s.check_extent(NAME, ("c", c), s.stride_c, [s.m, s.n])?;
+        if let Some(bias) = self.bias {
+            check_len(NAME, "bias", bias, s.n)?;
+        }
+        let largest = a.len().max(b.len()).max(c.len());
+        check_that(NAME, u32::try_from(largest).is_ok(), || {
+            format!(
+                "an operand has {largest} elements, expected at most {}",
+                u32::MAX
+            )
+        })
+    }
+
+    /// Computes a checked product by tiles, of a B that a GPU widens first, and transposes where that is faster.
+    fn by_tiles(&self, device: &Device) -> Result<(), KernelError> {
+        let b = &match device.is_cpu() {
+            true => self.b.clone(),
+            false => widened(device, self.b)?,
+        };
+        let product = FloatProduct { b, ..*self };
+        if b.dtype() == DType::F32 && gains_by_transposing(device, &self.shape) {
+            return product.with_b_transposed(device, |product| product.by_tile(device));
+        }
+        product.by_tile(device)
+    }
+
+    /// Calls `then` with the same product of a single B that is stored `[N,K]` and now transposed.
+    fn with_b_transposed(
+        &self,
+        device: &Device,
+        then: impl FnOnce(FloatProduct<'_>) -> Result<(), KernelError>,
+    ) -> Result<(), KernelError> {
+        let b = &device.alloc(self.b.len())?;
+        transpose(device, self.b, self.shape.n, self.shape.k, b)?;
+        let shape = MatMul {
+            trans_b: false,
+            ..self.shape
+        };
+        then(FloatProduct { b, shape, ..*self })
+    }
+
+    /// Launches a checked product by the tile that the device takes; the epilogue too, where the device's tuning prefers a
+    /// launch of its own.
+    fn by_tile(&self, device: &Device) -> Result<(), KernelError> {
+        let form = match device.is_cpu() {
+            true => Form::Dense,
+            false => self.epilogue.form(),
+        };
+        if form == Form::Dense || KernelTuning::of(device).products.fused_epilogues {
+            return self.launch(device, Tile::choose(device, &self.shape, form));
+        }
+        let tile = Tile::choose(device, &self.shape, Form::Dense);
+        self.separately(device, |product| product.launch(device, tile))
+    }
+
+    /// Launches a checked product by `launch`, and then the epilogue.
+    fn separately(
+        &self,
+        device: &Device,
+        launch: impl Fn(FloatProduct<'_>) -> Result<(), KernelError>,
+    ) -> Result<(), KernelError> {
+        let accumulate = self.shape.accumulate;
+        self.epilogue.separately(device, self.c, accumulate, |c| {
+            let epilogue = Epilogue::None;
+            launch(FloatProduct {
+                c,
+                epilogue,
+                ..*self
+            })
+        })
+    }
+
+    /// Launches a checked product with a tile, on a GPU one of the epilogue's form.
+    fn launch(&self, device: &Device, tile: &Tile) -> Result<(), KernelError> {
+        let Self {
+            a,
+            b,
+            bias,
+            epilogue,
+            c,
+            shape: s,
+            ..
+        } = *self;
+        let start = Start::of(s.accumulate, bias);
+        let mut constants = specialization(&s, tile, start).to_vec();
+        let finish = epilogue.finish();
+        let target = match epilogue.reads_c() || s.stride_c > s.m * s.n {
+            true => Binding::ReadWrite(c),
+            false => start.target(c),
+        };
+        let mut kernel = Kernel::new(NAME, tile.shader)
+            .reads([a, b])
+            .reads_if(bias)
+            .bind(target);
+        if !matches!(epilogue, Epilogue::None) {
+            constants.extend(finish.constants());
+            kernel = match epilogue.extra() {
+                Some(extra) => kernel.bind(extra),
+                None => kernel.reads_if(None),
             };
-            few_rows::few_rows(device, operands, c, shape, cut, epilogue)
         }
-        (_, Some(prologue)) => {
-            let a = prologue.separately(device, a, shape)?;
-            product(device, None, (&a, b, bias), c, shape, epilogue)
-        }
-        _ => by_tiles(device, (a, b, bias), c, shape, epilogue),
+        let grid = Grid {
+            kernel: kernel.constants(&constants),
+            tile: tile.size,
+            extents: [s.batch, s.m, s.n],
+            cuts_columns: false,
+            // Each operand has less than 2^32 elements: the product of the three has less than 2^48.
+            flops: (2 * s.batch as u64).saturating_mul((s.m * s.n * s.k) as u64),
+        };
+        let scalar = finish.scalar();
+        let push = |[_, batch_first]: [usize; 2]| {
+            push!(dense_32x64 =>
+                m: s.m, n: s.n, k: s.k, stride_a: s.stride_a, stride_b: s.stride_b, stride_c: s.stride_c, batch_first, scalar)
+        };
+        let (has_bias, b_type) = (bias.is_some(), b.dtype());
+        grid.launch_bound(device, push, move |bindings| {
+            finish.run(bindings, |[a, b, bias], c| {
+                let (b, bias) = ((b, b_type), has_bias.then_some(bias));
+                cpu::matmul(simd_level(), &s, a, b, bias, c);
+            });
+        })
     }
-}
-
-/// Computes a checked product by tiles, of a B that a GPU widens first, and transposes where that is faster.
-fn by_tiles(
-    device: &Device,
-    (a, b, bias): (&Buffer, &Buffer, Option<&Buffer>),
-    c: &Buffer,
-    shape: &MatMul,
-    epilogue: Epilogue<'_>,
-) -> Result<(), KernelError> {
-    let b = &match device.is_cpu() {
-        true => b.clone(),
-        false => widened(device, b)?,
-    };
-    if b.dtype() == DType::F32 && gains_by_transposing(device, shape) {
-        let (b, shape) = transposed_b(device, b, shape)?;
-        return by_tile(device, [a, &b], bias, c, &shape, epilogue);
-    }
-    by_tile(device, [a, b], bias, c, shape, epilogue)
 }
 
 /// The same elements as f32; f32 itself as it is. A product of many rows reads each element of B many times, so that
@@ -243,21 +294,6 @@ pub fn widened(device: &Device, b: &Buffer) -> Result<Buffer, KernelError> {
     Ok(widened)
 }
 
-/// Transposes a single B that is stored `[N,K]`: the same product with a plain one.
-fn transposed_b(
-    device: &Device,
-    b: &Buffer,
-    shape: &MatMul,
-) -> Result<(Buffer, MatMul), KernelError> {
-    let transposed = device.alloc(b.len())?;
-    transpose(device, b, shape.n, shape.k, &transposed)?;
-    let plain = MatMul {
-        trans_b: false,
-        ..*shape
-    };
-    Ok((transposed, plain))
-}
-
 /// Whether B is better transposed once, by a launch of its own, than by each row of workgroups
 /// when it loads B into shared memory.
 fn gains_by_transposing(device: &Device, shape: &MatMul) -> bool {
@@ -267,40 +303,6 @@ fn gains_by_transposing(device: &Device, shape: &MatMul) -> bool {
         && shape.m >= tuning.transpose_b_from_rows
         && shape.m * shape.n * shape.k >= tuning.transpose_b_from_terms
         && shape.n.is_multiple_of(4)
-}
-
-/// Checks a product that is not empty.
-pub(super) fn check(
-    a: &Buffer,
-    b: &Buffer,
-    bias: Option<&Buffer>,
-    c: &Buffer,
-    s: &MatMul,
-) -> Result<(), KernelError> {
-    check_that(NAME, !(s.accumulate && bias.is_some()), || {
-        "bias and accumulate exclude each other: a chain has one start".to_owned()
-    })?;
-    check_sizes(NAME, &[s.m, s.n])?;
-    check_that(NAME, s.batch == 1 || s.stride_c >= s.m * s.n, || {
-        format!(
-            "stride_c is {}, expected at least {}",
-            s.stride_c,
-            s.m * s.n
-        )
-    })?;
-    s.check_extent(("a", a), s.stride_a, [s.m, s.k])?;
-    s.check_extent(("b", b), s.stride_b, [s.k, s.n])?;
-    s.check_extent(("c", c), s.stride_c, [s.m, s.n])?;
-    if let Some(bias) = bias {
-        check_len(NAME, "bias", bias, s.n)?;
-    }
-    let largest = a.len().max(b.len()).max(c.len());
-    check_that(NAME, u32::try_from(largest).is_ok(), || {
-        format!(
-            "an operand has {largest} elements, expected at most {}",
-            u32::MAX
-        )
-    })
 }
 
 /// The specialization constants of a product without an epilogue.
@@ -325,94 +327,6 @@ pub(crate) fn specialization(s: &MatMul, tile: &Tile, start: Start) -> [(u32, u3
         (6, whole_steps & vector_a & vector_b),
         (7, u32::from(s.k.is_multiple_of(2 * tile.k_step))),
     ]
-}
-
-/// Launches a checked product by the tile that the device takes; the epilogue too, where the device's tuning prefers a launch
-/// of its own.
-fn by_tile(
-    device: &Device,
-    operands: [&Buffer; 2],
-    bias: Option<&Buffer>,
-    c: &Buffer,
-    shape: &MatMul,
-    epilogue: Epilogue<'_>,
-) -> Result<(), KernelError> {
-    let form = if device.is_cpu() {
-        Form::Dense
-    } else {
-        epilogue.form()
-    };
-    if form == Form::Dense || KernelTuning::of(device).products.fused_epilogues {
-        let tile = Tile::choose(device, shape, form);
-        return launch(device, operands, bias, c, shape, tile, epilogue);
-    }
-    let tile = Tile::choose(device, shape, Form::Dense);
-    epilogue.separately(device, c, shape.accumulate, |c| {
-        launch(device, operands, bias, c, shape, tile, Epilogue::None)
-    })
-}
-
-/// Launches a checked product with a tile, on a GPU one of the epilogue's form.
-fn launch(
-    device: &Device,
-    [a, b]: [&Buffer; 2],
-    bias: Option<&Buffer>,
-    c: &Buffer,
-    shape: &MatMul,
-    tile: &Tile,
-    epilogue: Epilogue<'_>,
-) -> Result<(), KernelError> {
-    let s = *shape;
-    let start = Start::of(s.accumulate, bias);
-    let mut constants = specialization(&s, tile, start).to_vec();
-    let finish = epilogue.finish();
-    let target = match epilogue.reads_c() || s.stride_c > s.m * s.n {
-        true => Binding::ReadWrite(c),
-        false => start.target(c),
-    };
-    let mut kernel = Kernel::new(NAME, tile.shader)
-        .reads([a, b])
-        .reads_if(bias)
-        .bind(target);
-    if !matches!(epilogue, Epilogue::None) {
-        constants.extend(finish.constants());
-        kernel = match epilogue.extra() {
-            Some(extra) => kernel.bind(extra),
-            None => kernel.reads_if(None),
-        };
-    }
-    let grid = Grid {
-        kernel: kernel.constants(&constants),
-        tile: tile.size,
-        extents: [s.batch, s.m, s.n],
-        cuts_columns: false,
-        // Each operand has less than 2^32 elements: the product of the three has less than 2^48.
-        flops: (2 * s.batch as u64).saturating_mul((s.m * s.n * s.k) as u64),
-    };
-    let MatMul {
-        m,
-        n,
-        k,
-        stride_a,
-        stride_b,
-        stride_c,
-        ..
-    } = s;
-    let scalar = finish.scalar;
-    let push = |[_, batch_first]: [usize; 2]| push!(dense_32x64 => m, n, k, stride_a, stride_b, stride_c, batch_first, scalar);
-    let (has_bias, b_type) = (bias.is_some(), b.dtype());
-    grid.launch_bound(device, push, move |bindings| {
-        finish.run(bindings, |[a, b, bias], c| {
-            cpu::matmul(
-                simd_level(),
-                &s,
-                a,
-                (b, b_type),
-                has_bias.then_some(bias),
-                c,
-            );
-        });
-    })
 }
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 
 use hlx_core::{Buffer, Device};
 
-use super::{MatMul, NAME};
+use super::NAME;
 use crate::KernelError;
 use crate::activation::{Activation, activation_forward, forward_chunk};
 use crate::elementwise::mul;
 use crate::error::{check_len, check_that};
 use crate::norm::{Gain, Norm, NormForward, forward_rows, norm_forward};
+use crate::product::shape::MatMul;
 
 /// What a row of A goes through before the product.
 #[derive(Clone, Copy, Debug)]
@@ -36,11 +37,29 @@ impl<'a> Prologue<'a> {
         }
     }
 
-    /// The prologue without its buffer, as the CPU body takes it along.
-    pub(super) fn prepare(&self) -> Prepare {
-        match self {
-            Self::RmsNorm { eps, .. } => Prepare::RmsNorm(*eps),
-            Self::Gated { .. } => Prepare::Gated,
+    /// How the CPU computes the rows of A as the product reads them, from A and what the prologue reads beside it.
+    pub(super) fn on_the_cpu(
+        &self,
+        k: usize,
+    ) -> impl Fn(&[f32], &[f32]) -> Vec<f32> + Send + Sync + use<> {
+        let eps = match self {
+            Self::RmsNorm { eps, .. } => Some(*eps),
+            Self::Gated { .. } => None,
+        };
+        move |a, extra| {
+            let mut prepared = vec![0.0; a.len()];
+            if let Some(eps) = eps {
+                let mut stats = vec![0.0; a.len() / k];
+                let gain = Gain {
+                    weight: extra,
+                    bias: None,
+                };
+                forward_rows(a, gain, eps, &mut prepared, &mut stats);
+            } else {
+                forward_chunk(Activation::SiLU, a, &mut prepared);
+                multiply(&mut prepared, extra);
+            }
+            prepared
         }
     }
 
@@ -81,35 +100,6 @@ impl<'a> Prologue<'a> {
             }
         }
         Ok(prepared)
-    }
-}
-
-/// A prologue's formula.
-#[derive(Clone, Copy)]
-pub(super) enum Prepare {
-    RmsNorm(f32),
-    Gated,
-}
-
-impl Prepare {
-    /// The rows of A as the product reads them; `extra` is what the prologue reads beside them.
-    pub fn run(self, a: &[f32], extra: &[f32], k: usize) -> Vec<f32> {
-        let mut prepared = vec![0.0; a.len()];
-        match self {
-            Self::RmsNorm(eps) => {
-                let mut stats = vec![0.0; a.len() / k];
-                let gain = Gain {
-                    weight: extra,
-                    bias: None,
-                };
-                forward_rows(a, gain, eps, &mut prepared, &mut stats);
-            }
-            Self::Gated => {
-                forward_chunk(Activation::SiLU, a, &mut prepared);
-                multiply(&mut prepared, extra);
-            }
-        }
-        prepared
     }
 }
 

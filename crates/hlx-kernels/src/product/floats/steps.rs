@@ -6,10 +6,11 @@
 
 use hlx_core::{Buffer, Device, Shader};
 
-use super::{MatMul, matmul};
+use super::matmul;
 use crate::error::{KernelError, check_sizes};
 use crate::kernel::Kernel;
 use crate::map::MAX_GROUPS;
+use crate::product::shape::MatMul;
 use crate::product::tiles::{Grid, Start};
 
 shader!(product_16x16, recurrent::product_16x16);

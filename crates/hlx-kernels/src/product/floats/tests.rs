@@ -120,8 +120,12 @@ impl Case {
                 } else {
                     memory.output(device, self.c.len())?
                 };
-                check(&a, &b, bias.as_ref(), &c, s)?;
-                launch(device, [&a, &b], bias.as_ref(), &c, s, tile, Epilogue::None)?;
+                let product = FloatProduct {
+                    bias: bias.as_ref(),
+                    ..FloatProduct::new([&a, &b], &c, *s)
+                };
+                product.check()?;
+                product.launch(device, tile)?;
                 Ok(vec![c])
             },
         );
@@ -230,17 +234,11 @@ fn a_product_with_b_turned_first_has_the_same_bits() {
             );
             let bias = memory.input(device, &case.bias)?;
             let c = memory.output(device, case.c.len())?;
-            let (b, plain) = transposed_b(device, &b, &case.shape)?;
-            let operands = [&a, &b];
-            launch(
-                device,
-                operands,
-                Some(&bias),
-                &c,
-                &plain,
-                SMALLEST,
-                Epilogue::None,
-            )?;
+            let product = FloatProduct {
+                bias: Some(&bias),
+                ..FloatProduct::new([&a, &b], &c, case.shape)
+            };
+            product.with_b_transposed(device, |product| product.launch(device, SMALLEST))?;
             Ok(vec![c])
         });
         assert_same_bits("matmul, B transposed", &got[0], &case.chain());

@@ -42,19 +42,20 @@ fn with_epilogue(
     let c = memory.input(device, &case.c)?;
     let extra = memory.input(device, &values(5, case.c.len()))?;
     let epilogue = epilogues(&extra)[epilogue_idx];
-    check(operands[0], operands[1], bias.as_ref(), &c, s)?;
+    let product = FloatProduct {
+        bias: bias.as_ref(),
+        epilogue,
+        ..FloatProduct::new(operands, &c, *s)
+    };
+    product.check()?;
     epilogue.check(NAME, &c, s)?;
-    let run =
-        |c: &Buffer, tile, epilogue| launch(device, operands, bias.as_ref(), c, s, tile, epilogue);
     match launches {
         Launches::One => {
             let tile = Tile::largest(epilogue.form(), tile.size);
-            run(&c, tile, epilogue)?;
+            product.launch(device, tile)?;
         }
-        Launches::Separate => {
-            epilogue.separately(device, &c, s.accumulate, |c| run(c, tile, Epilogue::None))?;
-        }
-        Launches::Chosen => by_tile(device, operands, bias.as_ref(), &c, s, epilogue)?,
+        Launches::Separate => product.separately(device, |product| product.launch(device, tile))?,
+        Launches::Chosen => product.by_tile(device)?,
     }
     Ok(vec![c, extra])
 }
@@ -176,7 +177,11 @@ fn products_side_by_side_read_one_operand() {
             for c in &outputs {
                 let epilogue = Epilogue::Add(&r);
                 let tile = Tile::largest(Form::Epilogue, SMALLEST.size);
-                launch(device, [&a, &b], None, c, &s, tile, epilogue)?;
+                FloatProduct {
+                    epilogue,
+                    ..FloatProduct::new([&a, &b], c, s)
+                }
+                .launch(device, tile)?;
             }
             Ok(outputs.to_vec())
         });
@@ -211,8 +216,11 @@ fn wrong_epilogues_are_errors() {
     let out = device.alloc(4).expect("buffer");
     let s = MatMul::new(2, 2, 2);
     let error = |c: &Buffer, s: &MatMul, epilogue| {
-        let result = matmul_with(device, &four, &four, None, c, s, epilogue);
-        result.expect_err("an error").to_string()
+        let product = FloatProduct {
+            epilogue,
+            ..FloatProduct::new([&four, &four], c, *s)
+        };
+        product.run(device).expect_err("an error").to_string()
     };
     let kind = Activation::GELU;
     for (epilogue, argument) in [

@@ -3,7 +3,6 @@
 use super::halves::Right;
 use super::*;
 use crate::activation::Activation;
-use crate::product::floats::few_rows::{Operands, few_rows};
 use crate::tuning::KernelTuning;
 
 const CUTS: [Cut; 2] = [Cut::Narrow, Cut::Wide];
@@ -23,13 +22,12 @@ fn run(case: &Case, b: &Right, cut: Cut, residual: Option<&[f32]>) -> Vec<f32> {
         let residual = residual.map(|r| memory.input(device, r)).transpose()?;
         let epilogue = residual.as_ref().map_or(Epilogue::None, Epilogue::Add);
         let c = memory.output(device, case.c.len())?;
-        let operands = Operands {
-            a: &a,
-            b: &b,
+        FloatProduct {
             bias: bias.as_ref(),
-            prologue: None,
-        };
-        few_rows(device, operands, &c, s, cut, epilogue)?;
+            epilogue,
+            ..FloatProduct::new([&a, &b], &c, *s)
+        }
+        .by_few_rows(device, cut)?;
         Ok(vec![c])
     });
     outputs.into_iter().next().expect("one output")
@@ -184,14 +182,14 @@ fn every_epilogue_of_few_rows_has_the_bits_of_separate_launches() {
                     Epilogue::Activation { kind, out: &out },
                     Epilogue::ActivationBackward(kind),
                 ][epilogue_idx];
-                let product = |c: &Buffer, epilogue| {
-                    matmul_with(device, &a, &b, Some(&bias), c, &case.shape, epilogue)
+                let product = FloatProduct {
+                    bias: Some(&bias),
+                    epilogue,
+                    ..FloatProduct::new([&a, &b], &c, case.shape)
                 };
                 match together {
-                    true => product(&c, epilogue)?,
-                    false => {
-                        epilogue.separately(device, &c, false, |c| product(c, Epilogue::None))?;
-                    }
+                    true => product.run(device)?,
+                    false => product.separately(device, |product| product.run(device))?,
                 }
                 Ok(vec![c, out])
             })

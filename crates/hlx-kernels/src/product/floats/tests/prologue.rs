@@ -5,8 +5,7 @@ use super::*;
 use crate::activation::{Activation, activation_forward};
 use crate::elementwise::mul;
 use crate::norm::{Norm, NormForward, norm_forward};
-use crate::product::floats::few_rows::{Operands, few_rows};
-use crate::product::floats::{Prologue, matmul_after};
+use crate::product::floats::Prologue;
 
 const EPS: f32 = 1e-5;
 const CUTS: [Cut; 2] = [Cut::Narrow, Cut::Wide];
@@ -106,20 +105,15 @@ fn prologues_have_the_bits_of_separate_launches_on_every_device() {
                     );
                     let c = memory.output(device, m * n)?;
                     let (prologue, epilogue) = (kind.prologue(&extra), Epilogue::Add(&r));
+                    let product = FloatProduct {
+                        bias: bias.as_ref(),
+                        prologue: Some(prologue),
+                        epilogue,
+                        ..FloatProduct::new([&a, &b], &c, *s)
+                    };
                     match cut {
-                        None => {
-                            let operands = (&a, &b, bias.as_ref());
-                            matmul_after(device, prologue, operands, &c, s, epilogue)?;
-                        }
-                        Some(cut) => {
-                            let operands = Operands {
-                                a: &a,
-                                b: &b,
-                                bias: bias.as_ref(),
-                                prologue: Some(prologue),
-                            };
-                            few_rows(device, operands, &c, s, cut, epilogue)?;
-                        }
+                        None => product.run(device)?,
+                        Some(cut) => product.by_few_rows(device, cut)?,
                     }
                     Ok(vec![c])
                 });
@@ -139,8 +133,11 @@ fn unfitting_prologues_are_named() {
     let (a, b, c, gain) = (memory(8), memory(24), memory(3), memory(7));
     let s = shape(1, 3, 8, [false, true]);
     let refused = |prologue, s: &MatMul| {
-        let refused = matmul_after(device, prologue, (&a, &b, None), &c, s, Epilogue::None);
-        refused.expect_err("refused").to_string()
+        let product = FloatProduct {
+            prologue: Some(prologue),
+            ..FloatProduct::new([&a, &b], &c, *s)
+        };
+        product.run(device).expect_err("refused").to_string()
     };
     let text = refused(Kind::RmsNorm.prologue(&gain), &s);
     assert_eq!(text, "matmul: gain has 7 elements, expected 8");

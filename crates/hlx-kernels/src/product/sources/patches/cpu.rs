@@ -4,9 +4,9 @@ use hlx_core::cpu::simd_level;
 use rayon::prelude::*;
 
 use super::{Patches, Runs};
-use crate::product::floats::MatMul;
 use crate::product::floats::cpu::matmul_of;
 use crate::product::floats::pack::{Matrices, Operand, Panel, Source, pack};
+use crate::product::shape::MatMul;
 use crate::reduce::sum_columns;
 
 /// The weight of each group, the same for all samples; a matrix of the batch is a group of a sample.

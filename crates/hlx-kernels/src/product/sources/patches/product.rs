@@ -7,9 +7,9 @@ use crate::KernelError;
 use crate::division::Divisor;
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::MAX_GROUPS;
-use crate::product::floats::MatMul;
 use crate::product::formats::Format;
 use crate::product::operand::Role;
+use crate::product::shape::MatMul;
 use crate::product::tiles::{Form, Grid, Start, Tile, patches_32x64};
 use crate::reduce::column_sum;
 

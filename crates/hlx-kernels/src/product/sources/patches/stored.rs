@@ -11,7 +11,8 @@ use super::Runs;
 use crate::KernelError;
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::MAX_GROUPS;
-use crate::product::floats::{MatMul, matmul};
+use crate::product::floats::matmul;
+use crate::product::shape::MatMul;
 
 shader!(patch_rows, conv2d::patch_rows);
 shader!(gradient_rows, conv2d::gradient_rows);

@@ -11,10 +11,11 @@ use crate::KernelError;
 use crate::elementwise::add_assign;
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::GROUP_THREADS;
-use crate::product::floats::{Epilogue, MatMul};
+use crate::product::floats::Epilogue;
 use crate::product::formats::Format;
 use crate::product::operand::Role;
 use crate::product::quantised::{IntegerProduct, Preparation, Prepared, Width, integer_product};
+use crate::product::shape::MatMul;
 
 shader!(terms_shader, conv2d::prepare_terms);
 shader!(count_shader, conv2d::count_pixels);

@@ -7,10 +7,11 @@ use super::super::Product;
 use super::{at_once, cpu, most_bytes};
 use crate::KernelError;
 use crate::kernel::{Kernel, PushConstants};
-use crate::product::floats::{Epilogue, MatMul};
+use crate::product::floats::Epilogue;
 use crate::product::formats::Format;
 use crate::product::operand::Role;
 use crate::product::quantised::{IntegerProduct, Preparation, Prepared, Width, integer_product};
+use crate::product::shape::MatMul;
 
 shader!(patches_shader, conv2d::prepare_patches);
 
