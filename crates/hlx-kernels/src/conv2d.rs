@@ -80,16 +80,21 @@ impl Conv2d {
     }
 
     fn output_for(&self, name: &'static str) -> Result<[usize; 2], KernelError> {
-        let windows = self.windows();
+        let windows = Windows {
+            input: self.input,
+            kernel: self.kernel,
+            stride: self.stride,
+            padding: self.padding,
+            dilation: self.dilation,
+        };
         windows.check(name)?;
         check_that(name, self.groups > 0, || {
             "groups is 0, expected at least 1".to_owned()
         })?;
-        let channels = [
+        for (argument, count) in [
             ("in_channels", self.in_channels),
             ("out_channels", self.out_channels),
-        ];
-        for (argument, count) in channels {
+        ] {
             let fits = count > 0 && count.is_multiple_of(self.groups);
             check_that(name, fits, || {
                 let groups = self.groups;
@@ -97,75 +102,61 @@ impl Conv2d {
             })?;
         }
         let output = windows.output(name, false)?;
-        self.check_sizes(name, output)?;
-        Ok(output)
-    }
-
-    fn windows(&self) -> Windows {
-        Windows {
-            input: self.input,
-            kernel: self.kernel,
-            stride: self.stride,
-            padding: self.padding,
-            dilation: self.dilation,
-        }
-    }
-
-    /// Checks that 31 bits count the elements of every tensor, and the steps between them.
-    fn check_sizes(&self, name: &'static str, output: [usize; 2]) -> Result<(), KernelError> {
-        let product = |sizes: &[usize]| sizes.iter().fold(1_usize, |n, &x| n.saturating_mul(x));
+        // 31 bits count the elements of every tensor, and the steps between them.
         let [[h, w], [oh, ow], [kh, kw]] = [self.input, output, self.kernel];
-        let sizes = [
-            ("input", product(&[self.batch, self.in_channels, h, w])),
-            ("output", product(&[self.batch, self.out_channels, oh, ow])),
-            (
-                "weight",
-                product(&[self.out_channels, self.in_channels / self.groups, kh, kw]),
-            ),
-        ];
-        for (argument, size) in sizes {
+        let of_group = self.in_channels / self.groups;
+        for (argument, extents) in [
+            ("input", [self.batch, self.in_channels, h, w]),
+            ("output", [self.batch, self.out_channels, oh, ow]),
+            ("weight", [self.out_channels, of_group, kh, kw]),
+        ] {
+            let size = extents.iter().fold(1_usize, |n, &x| n.saturating_mul(x));
             check_that(name, size <= i32::MAX as usize, || {
                 format!("{argument} has more than {} elements", i32::MAX)
             })?;
         }
-        Ok(())
+        Ok(output)
     }
 
-    /// Channels of a group on either side.
-    fn group_channels(&self) -> [usize; 2] {
-        [
-            self.in_channels / self.groups,
-            self.out_channels / self.groups,
-        ]
-    }
-
-    /// The patches of the input that an output pixel sees.
-    fn patches(&self, output: [usize; 2]) -> Patches {
-        Patches {
-            pixels: output,
-            taps: self.kernel,
-            image: self.input,
-            channels: self.in_channels,
-            groups: self.groups,
-            scale: self.stride.map(|x| x as isize),
-            first: self.padding.map(|x| -(x as isize)),
-            step: self.dilation.map(|x| x as isize),
-            divide: [1, 1],
+    /// The product with the patches of the input that an output pixel sees.
+    fn product(&self, name: &'static str, output: [usize; 2]) -> Product {
+        Product {
+            name,
+            batch: self.batch,
+            patches: Patches {
+                pixels: output,
+                taps: self.kernel,
+                image: self.input,
+                channels: self.in_channels,
+                groups: self.groups,
+                scale: self.stride.map(|x| x as isize),
+                first: self.padding.map(|x| -(x as isize)),
+                step: self.dilation.map(|x| x as isize),
+                divide: [1, 1],
+            },
+            rows: self.out_channels / self.groups,
+            terms: self.in_channels / self.groups * area(self.kernel),
         }
     }
 
-    /// The patches of the output's gradient that see an input pixel.
-    fn gradient_patches(&self, output: [usize; 2]) -> Patches {
-        Patches {
-            pixels: self.input,
-            taps: self.kernel,
-            image: output,
-            channels: self.out_channels,
-            groups: self.groups,
-            scale: [1, 1],
-            first: self.padding.map(|x| x as isize),
-            step: self.dilation.map(|x| -(x as isize)),
-            divide: self.stride,
+    /// That with the patches of the output's gradient that an input pixel sees.
+    fn transposed_product(&self, name: &'static str, output: [usize; 2]) -> Product {
+        Product {
+            name,
+            batch: self.batch,
+            patches: Patches {
+                pixels: self.input,
+                taps: self.kernel,
+                image: output,
+                channels: self.out_channels,
+                groups: self.groups,
+                scale: [1, 1],
+                first: self.padding.map(|x| x as isize),
+                step: self.dilation.map(|x| -(x as isize)),
+                divide: self.stride,
+            },
+            rows: self.in_channels / self.groups,
+            terms: self.out_channels / self.groups * area(self.kernel),
         }
     }
 
@@ -211,15 +202,8 @@ pub fn conv2d_forward(
     if let Some(bias) = bias {
         check_len(NAME, "bias", bias, spec.out_channels)?;
     }
-    let [ci, co] = spec.group_channels();
-    let product = Product {
-        name: NAME,
-        batch: spec.batch,
-        patches: spec.patches(output),
-        rows: co,
-        terms: ci * area(spec.kernel),
-    };
-    product.launch(device, weight, x, bias, out)
+    spec.product(NAME, output)
+        .launch(device, weight, x, bias, out)
 }
 
 /// Computes the gradient of the input, dx, from that of the result, dy; dx is overwritten.
@@ -236,12 +220,8 @@ pub fn conv2d_backward_input(
     dx: &Buffer,
     spec: &Conv2d,
 ) -> Result<(), KernelError> {
-    const NAME: &str = "conv2d_backward_input";
-    let output = spec.output_for(NAME)?;
-    check_len(NAME, "dy", dy, spec.output_len(output))?;
-    check_len(NAME, "weight", weight, spec.weight_len())?;
-    check_len(NAME, "dx", dx, spec.input_len())?;
-    input_gradient(device, NAME, (dy, weight, None, dx), spec, output)
+    let names = ["conv2d_backward_input", "dy", "dx"];
+    transposed(device, names, [dy, weight, dx], None, spec)
 }
 
 /// Computes the transposed convolution: the gradient of the input of the convolution `spec`, plus
@@ -263,39 +243,32 @@ pub fn conv_transpose2d_forward(
     out: &Buffer,
     spec: &Conv2d,
 ) -> Result<(), KernelError> {
-    const NAME: &str = "conv_transpose2d_forward";
-    let output = spec.output_for(NAME)?;
-    check_len(NAME, "x", x, spec.output_len(output))?;
-    check_len(NAME, "weight", weight, spec.weight_len())?;
-    check_len(NAME, "out", out, spec.input_len())?;
-    if let Some(bias) = bias {
-        check_len(NAME, "bias", bias, spec.in_channels)?;
-    }
-    input_gradient(device, NAME, (x, weight, bias, out), spec, output)
+    let names = ["conv_transpose2d_forward", "x", "out"];
+    transposed(device, names, [x, weight, out], bias, spec)
 }
 
 /// The product with the weight transposed in each group, `[in_channels, out_channels / groups, kernel]`.
-fn input_gradient(
+fn transposed(
     device: &Device,
-    name: &'static str,
-    (dy, weight, bias, dx): (&Buffer, &Buffer, Option<&Buffer>, &Buffer),
+    [name, name_of_dy, name_of_dx]: [&'static str; 3],
+    [dy, weight, dx]: [&Buffer; 3],
+    bias: Option<&Buffer>,
     spec: &Conv2d,
-    output: [usize; 2],
 ) -> Result<(), KernelError> {
+    let output = spec.output_for(name)?;
+    check_len(name, name_of_dy, dy, spec.output_len(output))?;
+    check_len(name, "weight", weight, spec.weight_len())?;
+    check_len(name, name_of_dx, dx, spec.input_len())?;
+    if let Some(bias) = bias {
+        check_len(name, "bias", bias, spec.in_channels)?;
+    }
     if dx.is_empty() {
         return Ok(());
     }
-    let [ci, co] = spec.group_channels();
-    let transposed = device.alloc(weight.len())?;
+    let product = spec.transposed_product(name, output);
+    let (ci, co) = (product.rows, spec.out_channels / spec.groups);
     let shape = [spec.groups, co, ci, area(spec.kernel)];
-    permuted(device, name, weight, &shape, &[0, 2, 1, 3], &transposed)?;
-    let product = Product {
-        name,
-        batch: spec.batch,
-        patches: spec.gradient_patches(output),
-        rows: ci,
-        terms: co * area(spec.kernel),
-    };
+    let transposed = permuted(device, name, weight, &shape, &[0, 2, 1, 3])?;
     product.launch(device, &transposed, dy, bias, dx)
 }
 
@@ -316,17 +289,7 @@ pub fn conv2d_backward_weight(
     accumulate: bool,
     spec: &Conv2d,
 ) -> Result<(), KernelError> {
-    let operands = [("x", x), ("dy", dy)];
-    let to = (dweight, accumulate);
-    weight_gradient(
-        device,
-        "conv2d_backward_weight",
-        operands,
-        [Role::Gradient, Role::Saved],
-        to,
-        shards,
-        spec,
-    )
+    weight_gradient(device, false, [x, dy], (dweight, accumulate), shards, spec)
 }
 
 /// Computes the gradient of a transposed convolution's weight, as [`conv2d_backward_weight`] with dout for its x and x for its
@@ -346,44 +309,40 @@ pub fn conv_transpose2d_backward_weight(
     accumulate: bool,
     spec: &Conv2d,
 ) -> Result<(), KernelError> {
-    const NAME: &str = "conv_transpose2d_backward_weight";
-    let (operands, to) = ([("dout", dout), ("x", x)], (dweight, accumulate));
-    weight_gradient(
-        device,
-        NAME,
-        operands,
-        [Role::Saved, Role::Gradient],
-        to,
-        shards,
-        spec,
-    )
+    let target = (dweight, accumulate);
+    weight_gradient(device, true, [dout, x], target, shards, spec)
 }
 
 fn weight_gradient(
     device: &Device,
-    name: &'static str,
-    [(images_name, images), (dy_name, dy)]: [(&'static str, &Buffer); 2],
-    roles: [Role; 2],
+    transposed: bool,
+    [images, dy]: [&Buffer; 2],
     (dweight, accumulate): (&Buffer, bool),
     shards: usize,
     spec: &Conv2d,
 ) -> Result<(), KernelError> {
+    // The roles are those of dy and of the images.
+    let (name, names, roles) = match transposed {
+        false => (
+            "conv2d_backward_weight",
+            ["x", "dy"],
+            [Role::Gradient, Role::Saved],
+        ),
+        true => (
+            "conv_transpose2d_backward_weight",
+            ["dout", "x"],
+            [Role::Saved, Role::Gradient],
+        ),
+    };
     let output = spec.output_for(name)?;
-    check_len(name, images_name, images, spec.input_len())?;
-    check_len(name, dy_name, dy, spec.output_len(output))?;
+    check_len(name, names[0], images, spec.input_len())?;
+    check_len(name, names[1], dy, spec.output_len(output))?;
     check_shards(name, shards, spec)?;
     check_len(name, "dweight", dweight, [shards, spec.weight_len()])?;
     if spec.batch == 0 {
         return start_of_nothing(device, dweight, accumulate);
     }
-    let [ci, co] = spec.group_channels();
-    let product = Product {
-        name,
-        batch: spec.batch,
-        patches: spec.patches(output),
-        rows: co,
-        terms: ci * area(spec.kernel),
-    };
+    let product = spec.product(name, output);
     product.launch_weight(device, [dy, images], roles, (dweight, accumulate), shards)
 }
 
@@ -409,19 +368,12 @@ pub fn conv2d_backward_bias(
     if spec.batch == 0 {
         return start_of_nothing(device, dbias, accumulate);
     }
-    let pixels = area(output);
-    let rows = device.alloc(dy.len())?;
-    let shape = [spec.batch, spec.out_channels, pixels];
-    permuted(device, NAME, dy, &shape, &[0, 2, 1], &rows)?;
-    let rows_per_shard = spec.batch / shards * pixels;
+    let (pixels, channels) = (area(output), spec.out_channels);
+    let shape = [spec.batch, channels, pixels];
+    let rows = permuted(device, NAME, dy, &shape, &[0, 2, 1])?;
+    let per_shard = spec.batch / shards * pixels;
     column_sum(
-        device,
-        &rows,
-        dbias,
-        shards,
-        rows_per_shard,
-        spec.out_channels,
-        accumulate,
+        device, &rows, dbias, shards, per_shard, channels, accumulate,
     )
 }
 
@@ -446,26 +398,17 @@ fn start_of_nothing(device: &Device, sums: &Buffer, accumulate: bool) -> Result<
     Ok(())
 }
 
-/// Writes a contiguous tensor with its axes in another order.
+/// A contiguous tensor with its axes in another order.
 fn permuted(
     device: &Device,
-    name: &'static str,
-    x: &Buffer,
+    operation: &'static str,
+    buffer: &Buffer,
     shape: &[usize],
     order: &[usize],
-    out: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<Buffer, KernelError> {
     let layout = Layout::contiguous(shape)?.permute(order);
-    let layout = layout.map_err(|reason| KernelError::Argument {
-        operation: name,
-        reason,
-    })?;
-    copy_strided(
-        device,
-        Operand {
-            buffer: x,
-            layout: &layout,
-        },
-        out,
-    )
+    let layout = &layout.map_err(|reason| KernelError::Argument { operation, reason })?;
+    let permuted = device.alloc(buffer.len())?;
+    copy_strided(device, Operand { buffer, layout }, &permuted)?;
+    Ok(permuted)
 }

@@ -29,6 +29,13 @@ fn shape(
     }
 }
 
+impl Conv2d {
+    /// Channels of a group on either side.
+    fn group_channels(&self) -> [usize; 2] {
+        [self.in_channels, self.out_channels].map(|channels| channels / self.groups)
+    }
+}
+
 /// Shapes of every kind, small enough for devices that emulate the arithmetic.
 fn shapes() -> Vec<Conv2d> {
     const ONE: [usize; 2] = [1, 1];

@@ -32,7 +32,7 @@ pub use law::Width;
 pub use prepare::{
     Beside, Preparation, Prepared, Source, prepare, prepare_norm, prepare_rows_and_columns,
 };
-pub(crate) use prepare::{Groups, prepare_row};
+pub(crate) use prepare::{DigitRows, Groups, prepare_row};
 pub use product::integer_product;
 pub(crate) use product::integer_product_by;
 pub use shape::IntegerProduct;

@@ -5,29 +5,37 @@ mod cpu;
 mod groups;
 mod normed;
 mod preparation;
+mod rows;
 mod source;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use cpu::prepare_row;
-pub(crate) use groups::Groups;
-use hlx_core::{Buffer, DType, Device};
+use hlx_core::{Buffer, DType, Device, Shader};
 
 use super::law::Width;
-use super::{GRANULE, LONGEST, PIECE, check_dtype};
+use super::{LONGEST, PIECE, check_dtype};
 use crate::KernelError;
 use crate::error::{check_len, check_that};
 use crate::kernel::Kernel;
 
 pub use columns::{Beside, prepare_rows_and_columns};
 use columns::{Counted, prepare_columns};
+pub(crate) use groups::Groups;
 pub use normed::prepare_norm;
 pub use preparation::Preparation;
+pub(crate) use rows::{DigitRows, prepare_row};
 pub use source::Source;
 
 shader!(rows_shader, integer::prepare_rows);
 shader!(rows_of_activation, integer::prepare_rows_of_activation);
 shader!(rows_of_gated, integer::prepare_rows_of_gated);
+
+/// The shaders of rows, by [`Source::index`]; those of a norm's result are prepared by the norm.
+static SHADERS: [&Shader; 3] = [
+    &rows_shader::SHADER,
+    &rows_of_activation::SHADER,
+    &rows_of_gated::SHADER,
+];
 
 const NAME: &str = "prepare_integers";
 /// Threads of a workgroup.
@@ -95,13 +103,9 @@ impl Prepared {
         let prepared = Self::empty(device, of)?;
         check(x, &prepared)?;
         check_that(NAME, of.of_columns, || format!("{of:?} has no columns"))?;
-        let rows = of.outer * of.k;
-        let counted = match rows * of.rows {
-            0 => None,
-            _ => Some(Counted::new(device, other, rows)?),
-        };
         if of.rows > 0 {
-            prepare_columns(device, x, &prepared, counted.as_ref())?;
+            let counted = Counted::new(device, other, of.outer * of.k)?;
+            prepare_columns(device, x, &prepared, &counted)?;
         }
         Ok(prepared)
     }
@@ -136,7 +140,7 @@ pub fn prepare<'a>(
     check(x, to)?;
     match to.of.of_columns {
         _ if to.of.rows == 0 => Ok(()),
-        true => prepare_columns(device, x, to, None),
+        true => prepare_columns(device, x, to, &Counted::ALL),
         false => prepare_rows(device, x, to),
     }
 }
@@ -174,14 +178,9 @@ fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<(), Ker
     let s = to.of;
     let push = push!(rows_shader =>
         rows: s.rows, k: s.k, words: s.padded() / 4, matrix_rows: s.columns(), stride: s.stride);
-    let shader = match x {
-        Source::Stored(_) => &rows_shader::SHADER,
-        Source::Activation { .. } => &rows_of_activation::SHADER,
-        Source::Gated { .. } => &rows_of_gated::SHADER,
-        Source::LayerNorm { .. } | Source::RmsNorm { .. } => {
-            let reason = "rows of a norm's result are prepared by the norm".to_owned();
-            return check_that(NAME, false, || reason);
-        }
+    let Some(shader) = SHADERS.get(x.index()) else {
+        let reason = "rows of a norm's result are prepared by the norm".to_owned();
+        return check_that(NAME, false, || reason);
     };
     // A piece's threads hold all of it.
     let words = s.padded().min(PIECE) / 4;

@@ -1,7 +1,7 @@
 //! The columns of matrices as integers, alone or with the matrices' rows: the largest magnitudes first, then the digits, which turn.
 
 use bytemuck::cast_slice;
-use hlx_core::{Binding, Buffer, DType, Device};
+use hlx_core::{Binding, Buffer, DType, Device, Shader};
 
 use super::{NAME, Preparation, Prepared, ROWS, Source, check, cpu, piece, prepare, vectors, wide};
 use crate::KernelError;
@@ -23,6 +23,22 @@ shader!(of_rms_norm, integer::prepare_columns_of_rms_norm);
 shader!(both_tops_shader, integer::row_and_column_tops);
 shader!(both_shader, integer::prepare_rows_and_columns);
 
+/// The shaders of columns, and of their largest magnitudes, by [`Source::index`].
+static SHADERS: [&Shader; 5] = [
+    &columns_shader::SHADER,
+    &of_activation::SHADER,
+    &of_gated::SHADER,
+    &of_layer_norm::SHADER,
+    &of_rms_norm::SHADER,
+];
+static TOPS: [&Shader; 5] = [
+    &tops_shader::SHADER,
+    &tops_of_activation::SHADER,
+    &tops_of_gated::SHADER,
+    &tops_of_layer_norm::SHADER,
+    &tops_of_rms_norm::SHADER,
+];
+
 /// Rows and columns of a workgroup that looks for the largest magnitudes, and of one that turns the digits.
 const SCANNED: [usize; 2] = [64, 128];
 pub(super) const TURNED: [usize; 2] = [128, 32];
@@ -38,14 +54,25 @@ pub enum Beside<'a> {
     Values(&'a Buffer, usize),
 }
 
-/// Which rows of matrices count: those that have a piece whose exponent is not that of zeros.
+/// Which rows of matrices count: those that have a piece whose exponent is not that of zeros, if there are exponents.
 pub(super) struct Counted {
     /// i32, \[rows, pieces\].
-    pub(super) exponents: Buffer,
+    pub(super) exponents: Option<Buffer>,
     pub(super) pieces: usize,
 }
 
 impl Counted {
+    /// All rows count.
+    pub(super) const ALL: Self = Self {
+        exponents: None,
+        pieces: 0,
+    };
+
+    /// The constant of tops.
+    pub(super) fn constant(&self) -> (u32, u32) {
+        (3, self.pieces as u32)
+    }
+
     /// Of an operand with so many rows.
     pub(super) fn new(
         device: &Device,
@@ -59,14 +86,14 @@ impl Counted {
                     format!("{:?} has not {rows} rows", other.of)
                 })?;
                 Ok(Self {
-                    exponents: other.exponents.clone(),
+                    exponents: Some(other.exponents.clone()),
                     pieces: other.of.pieces(),
                 })
             }
             Beside::Values(other, width) => {
                 check_len(NAME, "the other operand", other, [rows, width])?;
                 Ok(Self {
-                    exponents: counted_rows(device, other, [rows, width])?,
+                    exponents: Some(counted_rows(device, other, [rows, width])?),
                     pieces: 1,
                 })
             }
@@ -100,7 +127,7 @@ pub fn prepare_rows_and_columns(
         return to.into_iter().try_for_each(|to| prepare(device, x, to));
     }
     let sizes = push_of_columns(&columns, rows.padded());
-    let tops = tops(device, x.into(), &columns, Some(&rows), None)?;
+    let tops = tops(device, x.into(), &columns, Some(&rows), &Counted::ALL)?;
     let across = columns.columns().max(rows.padded());
     let groups = columns.outer * columns.padded().div_ceil(TURNED[0]) * across.div_ceil(TURNED[1]);
     let constants = [
@@ -126,7 +153,7 @@ pub(super) fn prepare_columns(
     device: &Device,
     x: Source<'_>,
     to: &Prepared,
-    counted: Option<&Counted>,
+    counted: &Counted,
 ) -> Result<(), KernelError> {
     let s = to.of;
     let sizes = push_of_columns(&s, 0);
@@ -145,28 +172,17 @@ pub(super) fn prepare_columns(
     };
     let groups = s.outer * down * s.columns().div_ceil(TURNED[1]);
     // The CPU, which finds the largest magnitudes by itself, reads the rows that count in their place.
-    let counts = counted.map(|counted| &counted.exponents);
-    let second = tops.as_ref().or(counts);
+    let second = tops.as_ref().or(counted.exponents.as_ref());
     let mut constants = vec![
         wide(&s),
         vectors([s.columns(), s.stride]),
-        (3, counted.map_or(0, |counted| counted.pieces as u32)),
+        counted.constant(),
         (4, own_tiles as u32),
         piece(&s),
     ];
     constants.extend(x.kind());
-    let shader = match x {
-        Source::Stored(_) => &columns_shader::SHADER,
-        Source::Activation { .. } => &of_activation::SHADER,
-        Source::Gated { .. } => &of_gated::SHADER,
-        Source::LayerNorm { .. } => &of_layer_norm::SHADER,
-        Source::RmsNorm { .. } => &of_rms_norm::SHADER,
-    };
-    let (counted_pieces, values) = (
-        counted.map(|counted| counted.pieces),
-        x.on_the_cpu(s.columns()),
-    );
-    let kernel = Kernel::new("prepare_integer_columns", shader)
+    let (counted_pieces, values) = (counted.pieces, x.on_the_cpu(s.columns()));
+    let kernel = Kernel::new("prepare_integer_columns", SHADERS[x.index()])
         .constants(&constants)
         .reads([x.first()])
         .reads_if(second)
@@ -177,7 +193,7 @@ pub(super) fn prepare_columns(
         let [digits, exponents] = &mut written[..] else {
             return;
         };
-        let counted = counted_pieces.map(|pieces| (cast_slice(read[1]), pieces));
+        let counted = (counted_pieces > 0).then(|| (cast_slice(read[1]), counted_pieces));
         cpu::prepare(&values(read[0], &read[2..]), digits, exponents, &s, counted);
     })
 }
@@ -220,7 +236,7 @@ fn tops(
     x: Source<'_>,
     s: &Preparation,
     rows: Option<&Preparation>,
-    counted: Option<&Counted>,
+    counted: &Counted,
 ) -> Result<Buffer, KernelError> {
     let of_rows = rows.map_or(0, Preparation::exponents_len);
     let tops = device.alloc_typed(DType::U32, s.exponents_len() + of_rows)?;
@@ -232,25 +248,20 @@ fn tops(
     let groups = s.outer * s.k.div_ceil(SCANNED[0]) * s.columns().div_ceil(SCANNED[1]);
     let mut constants = vec![
         vectors([s.columns(), s.stride]),
-        (3, counted.map_or(0, |counted| counted.pieces as u32)),
+        counted.constant(),
         piece(s),
     ];
     constants.extend(x.kind());
-    let shader = match (rows, x) {
-        (Some(_), _) => &both_tops_shader::SHADER,
-        (None, Source::Stored(_)) => &tops_shader::SHADER,
-        (None, Source::Activation { .. }) => &tops_of_activation::SHADER,
-        (None, Source::Gated { .. }) => &tops_of_gated::SHADER,
-        (None, Source::LayerNorm { .. }) => &tops_of_layer_norm::SHADER,
-        (None, Source::RmsNorm { .. }) => &tops_of_rms_norm::SHADER,
+    let shader = match rows {
+        Some(_) => &both_tops_shader::SHADER,
+        None => TOPS[x.index()],
     };
     let mut kernel = Kernel::new("integer_tops", shader)
         .constants(&constants)
         .reads([x.first()])
         .updates([&tops]);
     if rows.is_none() {
-        let counts = counted.map(|counted| &counted.exponents);
-        kernel = kernel.reads_if(counts);
+        kernel = kernel.reads_if(counted.exponents.as_ref());
     }
     let kernel = kernel.bind_all(x.bindings());
     kernel.launch_on_gpu(device, sizes, groups.max(1))?;

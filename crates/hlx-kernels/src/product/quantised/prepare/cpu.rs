@@ -5,39 +5,21 @@ use std::ops::Range;
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::cpu::simd_level;
 use hlx_core::multiversion;
-use rayon::prelude::*;
 
 use super::super::PIECE;
-use super::super::law::{
-    EXPONENT_OF_ZEROS, NO_EXPONENT, Width, magnitude, quantised, row_exponent, scale,
-};
+use super::super::law::{EXPONENT_OF_ZEROS, magnitude, quantised, row_exponent};
 use super::super::turn::turn;
-use super::Preparation;
+use super::preparation::Preparation;
+use super::rows::{DigitRows, factors, top};
+use crate::parallel::{self, read, write};
 
 /// Columns of a block, and rows that turn at a time.
 const SIDE: usize = 64;
-
-/// The rows of a task: their digits by planes, and their exponents.
-struct Task<'a> {
-    first: usize,
-    planes: [&'a mut [i8]; 2],
-    exponents: &'a mut [i32],
-}
 
 /// A piece of the columns: the matrix's rows that are its terms, and where its digits begin.
 pub(super) struct Piece {
     pub rows: Range<usize>,
     pub to: usize,
-}
-
-impl Piece {
-    fn of(piece: usize, s: &Preparation) -> Self {
-        let to = piece * s.piece;
-        Self {
-            rows: to..s.k.min(to + s.piece),
-            to,
-        }
-    }
 }
 
 /// Writes the digits, i8 in words of 32 bits, and the exponents of `x`.
@@ -51,7 +33,11 @@ pub(super) fn prepare(
     s: &Preparation,
     counted: Option<(&[i32], usize)>,
 ) {
-    let pieces: Vec<Piece> = (0..s.pieces()).map(|piece| Piece::of(piece, s)).collect();
+    let piece = |to: usize| Piece {
+        rows: to..s.k.min(to + s.piece),
+        to,
+    };
+    let pieces: Vec<Piece> = (0..s.pieces()).map(|at| piece(at * s.piece)).collect();
     prepare_pieces(x, digits, exponents, s, &pieces, counted);
 }
 
@@ -64,105 +50,52 @@ pub(super) fn prepare_pieces(
     pieces: &[Piece],
     counted: Option<(&[i32], usize)>,
 ) {
-    let digits: &mut [i8] = &mut cast_slice_mut(digits)[..s.digits_len()];
-    let exponents: &mut [i32] = &mut cast_slice_mut(exponents)[..s.rows * pieces.len()];
-    let (upper, lower) = match s.width {
-        Width::Wide => digits.split_at_mut(s.rows * s.padded()),
-        Width::Narrow => (&mut [][..], digits),
-    };
+    let mut all = DigitRows::new(digits, exponents, s, pieces.len());
     // Blocks of columns of each matrix, or rows of about as many numbers.
-    let matrix = if s.of_columns { s.columns() } else { s.rows };
-    let per_task = match s.of_columns {
-        true => SIDE,
-        false => (4 * PIECE).div_ceil(s.padded().max(1)),
+    let (matrix, per_task) = match s.of_columns {
+        true => (s.columns(), SIDE),
+        false => (s.rows, (4 * PIECE).div_ceil(s.padded().max(1))),
     };
     let mut tasks = Vec::new();
-    let (mut upper, mut lower, mut exponents) = (upper, lower, exponents);
     for start in (0..s.rows).step_by(matrix.max(1)) {
-        for first in (start..start + matrix).step_by(per_task) {
-            let rows = per_task.min(start + matrix - first);
-            let of_upper = (rows * s.padded()).min(upper.len());
-            tasks.push(Task {
-                first,
-                planes: [
-                    upper.split_off_mut(..of_upper).unwrap_or_default(),
-                    lower.split_off_mut(..rows * s.padded()).unwrap_or_default(),
-                ],
-                exponents: exponents
-                    .split_off_mut(..rows * pieces.len())
-                    .unwrap_or_default(),
-            });
-        }
+        let of_matrix = all.split_off(matrix).tasks(per_task);
+        tasks.extend((start..).step_by(per_task).zip(of_matrix));
     }
-    tasks.into_par_iter().for_each(|task| match s.of_columns {
-        true => columns(x, task, s, pieces, counted),
-        false => rows(x, task, s),
+    parallel::each(&mut tasks, |(first, task)| match s.of_columns {
+        true => columns(x, *first, task, s, pieces, counted),
+        false => {
+            for row in *first..*first + task.len() {
+                task.prepare(&x[s.row_at(row)..][..s.k], s.piece);
+            }
+        }
     });
-}
-
-fn rows(x: &[f32], task: Task<'_>, s: &Preparation) {
-    let [mut upper, mut lower] = task.planes;
-    for (row, exponents) in task.exponents.chunks_mut(s.pieces()).enumerate() {
-        let x = &x[s.row_at(task.first + row)..][..s.k];
-        let of_upper = s.padded().min(upper.len());
-        let planes = [
-            upper.split_off_mut(..of_upper),
-            lower.split_off_mut(..s.padded()),
-        ];
-        let [upper, lower] = planes.map(Option::unwrap_or_default);
-        for (piece, exponent) in exponents.iter_mut().enumerate() {
-            let terms = piece * s.piece..s.k.min((piece + 1) * s.piece);
-            let upper = upper.get_mut(terms.clone()).unwrap_or_default();
-            *exponent = prepare_piece(&x[terms.clone()], upper, &mut lower[terms]);
-        }
-        upper.iter_mut().skip(s.k).for_each(|digit| *digit = 0);
-        lower[s.k..].fill(0);
-    }
-}
-
-/// Writes the digits of a row of one piece, zeros behind them, and returns its exponent; a row without upper digits is narrow.
-pub fn prepare_row(x: &[f32], upper: &mut [i8], lower: &mut [i8]) -> i32 {
-    upper.iter_mut().skip(x.len()).for_each(|digit| *digit = 0);
-    lower[x.len()..].fill(0);
-    let upper = upper.get_mut(..x.len()).unwrap_or_default();
-    prepare_piece(x, upper, &mut lower[..x.len()])
-}
-
-fn prepare_piece(x: &[f32], upper: &mut [i8], lower: &mut [i8]) -> i32 {
-    let width = if upper.is_empty() {
-        Width::Narrow
-    } else {
-        Width::Wide
-    };
-    let exponent = row_exponent(top(x), width);
-    let factors = factors(exponent);
-    match width {
-        Width::Wide => wide_digits(x, factors, upper, lower),
-        Width::Narrow => narrow_digits(x, factors, lower),
-    }
-    exponent
 }
 
 /// Writes for each row of `x`, \[rows, width\], the exponent of zeros where it is zeros alone, else 0.
 pub(super) fn counted_rows(x: &[f32], counted: &mut [f32], width: usize) {
+    /// Rows of a task.
+    const ROWS: usize = 64;
     let counted: &mut [i32] = cast_slice_mut(counted);
-    let rows = x.par_chunks(width.max(1)).zip(counted.par_iter_mut());
-    rows.with_min_len(64)
-        .for_each(|(row, counted)| *counted = if top(row) == 0 { EXPONENT_OF_ZEROS } else { 0 });
+    let tasks = (read(x, ROWS * width), write(counted, ROWS));
+    parallel::for_each(tasks, |_, (x, counted)| {
+        for (row, counted) in x.chunks(width.max(1)).zip(counted) {
+            *counted = if top(row) == 0 { EXPONENT_OF_ZEROS } else { 0 };
+        }
+    });
 }
 
 fn columns(
     x: &[f32],
-    task: Task<'_>,
+    first: usize,
+    task: &mut DigitRows<'_>,
     s: &Preparation,
     pieces: &[Piece],
     counted: Option<(&[i32], usize)>,
 ) {
     let columns = s.columns();
-    let (matrix, first) = (task.first / columns, task.first % columns);
-    let width = task.exponents.len() / pieces.len();
+    let (matrix, first, width) = (first / columns, first % columns, task.len());
     let row = |i: usize| &x[matrix * s.stride + i * columns + first..][..width];
-    let [upper, lower] = task.planes;
+    let [upper, lower] = &mut task.planes;
     for (number, piece) in pieces.iter().enumerate() {
         let terms = piece.rows.clone();
         let mut tops = [0; SIDE];
@@ -233,79 +166,12 @@ multiversion! {
     }
 }
 
-/// 2^e as two factors; zeros of a piece without an exponent, whose digits are zeros.
-fn factors(exponent: i32) -> [f32; 2] {
-    match exponent {
-        NO_EXPONENT => [0.0; 2],
-        e => scale(e),
-    }
-}
-
-/// Numbers that a loop takes at a time.
-const LANES: usize = 32;
-
-multiversion! {
-    fn top(x: &[f32]) -> u32 {
-        let mut tops = [0; LANES];
-        let (whole, rest) = x.as_chunks::<LANES>();
-        for x in whole {
-            for (top, x) in tops.iter_mut().zip(x) {
-                *top = (*top).max(magnitude(*x));
-            }
-        }
-        let rest = rest.iter().map(|x| magnitude(*x));
-        rest.chain(tops).fold(0, u32::max)
-    }
-}
-
 multiversion! {
     fn larger(rows: [&[f32]; 4], tops: &mut [u32]) {
         let [a, b, c, d] = rows;
         for ((((top, a), b), c), d) in tops.iter_mut().zip(a).zip(b).zip(c).zip(d) {
             let [a, b, c, d] = [a, b, c, d].map(|x| magnitude(*x));
             *top = (*top).max(a.max(b)).max(c.max(d));
-        }
-    }
-}
-
-multiversion! {
-    fn wide_digits<A>(x: &[f32], factors: [f32; 2], upper: &mut [i8], lower: &mut [i8]) {
-        let (whole, rest) = x.as_chunks::<LANES>();
-        let (uppers, upper) = upper.as_chunks_mut::<LANES>();
-        let (lowers, lower) = lower.as_chunks_mut::<LANES>();
-        for ((x, upper), lower) in whole.iter().zip(uppers).zip(lowers) {
-            let mut integers = [0; LANES];
-            for (q, x) in integers.iter_mut().zip(x) {
-                *q = quantised::<A>(*x, factors);
-            }
-            for ((upper, lower), q) in upper.iter_mut().zip(lower).zip(integers) {
-                *upper = ((q + 128) >> 8) as i8;
-                *lower = q as i8;
-            }
-        }
-        for ((x, upper), lower) in rest.iter().zip(upper).zip(lower) {
-            let q = quantised::<A>(*x, factors);
-            *upper = ((q + 128) >> 8) as i8;
-            *lower = q as i8;
-        }
-    }
-}
-
-multiversion! {
-    fn narrow_digits<A>(x: &[f32], factors: [f32; 2], lower: &mut [i8]) {
-        let (whole, rest) = x.as_chunks::<LANES>();
-        let (lowers, lower) = lower.as_chunks_mut::<LANES>();
-        for (x, lower) in whole.iter().zip(lowers) {
-            let mut integers = [0; LANES];
-            for (q, x) in integers.iter_mut().zip(x) {
-                *q = quantised::<A>(*x, factors);
-            }
-            for (lower, q) in lower.iter_mut().zip(integers) {
-                *lower = q as i8;
-            }
-        }
-        for (x, lower) in rest.iter().zip(lower) {
-            *lower = quantised::<A>(*x, factors) as i8;
         }
     }
 }

@@ -71,16 +71,11 @@ impl Prepared {
         if prepared.digits.is_empty() {
             return Ok(prepared);
         }
-        let counted = beside.map(|other| Counted::new(device, other, rows));
-        let counted = counted.transpose()?;
-        launch(
-            device,
-            x,
-            &prepared,
-            [rows, columns],
-            groups,
-            counted.as_ref(),
-        )?;
+        let counted = match beside {
+            Some(other) => Counted::new(device, other, rows)?,
+            None => Counted::ALL,
+        };
+        launch(device, x, &prepared, [rows, columns], groups, &counted)?;
         Ok(prepared)
     }
 }
@@ -91,16 +86,15 @@ fn launch(
     to: &Prepared,
     [rows, columns]: [usize; 2],
     groups: Groups<'_>,
-    counted: Option<&Counted>,
+    counted: &Counted,
 ) -> Result<(), KernelError> {
     let words = to.of.padded() / 4;
     let push = push!(columns_shader => rows, columns, groups: groups.count, words);
     let tops = device.alloc_typed(DType::U32, to.exponents.len())?;
-    let counts = counted.map(|counted| &counted.exponents);
+    let counts = counted.exponents.as_ref();
     if !device.is_cpu() {
         fill(device, 0.0, &tops)?;
-        let pieces = counted.map_or(0, |counted| counted.pieces as u32);
-        let constants = [vectors([columns, 0]), (3, pieces)];
+        let constants = [vectors([columns, 0]), counted.constant()];
         let tiles = rows.div_ceil(SCANNED[0]) * columns.div_ceil(SCANNED[1]);
         Kernel::new("integer_tops_of_groups", &tops_shader::SHADER)
             .constants(&constants)
@@ -119,13 +113,13 @@ fn launch(
         .reads_if(third)
         .writes(to.written());
     let tiles = of.padded().div_ceil(TURNED[0]) * columns.div_ceil(TURNED[1]);
-    let counted_pieces = counted.map(|counted| counted.pieces);
+    let counted_pieces = counted.pieces;
     kernel.launch(
         device,
         push,
         tiles,
         move |[x, bounds, counted], [digits, exponents]| {
-            let counted = counted_pieces.map(|pieces| (cast_slice(counted), pieces));
+            let counted = (counted_pieces > 0).then(|| (cast_slice(counted), counted_pieces));
             let piece = |(group, bound): (usize, &[u32])| {
                 let end = (bound[1] as usize).min(rows);
                 let first = (bound[0] as usize).min(end);

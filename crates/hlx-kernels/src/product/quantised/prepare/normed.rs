@@ -1,13 +1,15 @@
 //! Norms whose results are wide rows of integers at once, and nowhere stored as floats.
 
 use hlx_core::{Binding, Buffer, DType, Device};
-use rayon::prelude::*;
 
-use super::{GRANULE, NAME, PIECE, Preparation, Prepared, Width, check_dtype, prepare_row};
+use super::super::{PIECE, Width, check_dtype};
+use super::rows::DigitRows;
+use super::{NAME, Preparation, Prepared};
 use crate::KernelError;
 use crate::error::check_that;
 use crate::lanes::{check_rows, rows_a_task};
 use crate::norm::{Gain, Norm, Shaders, forward_rows};
+use crate::parallel::{self, read, write};
 
 shader!(layer_norm_shader, integer::prepare_layer_norm);
 shader!(layer_norm_held_shader, integer::prepare_layer_norm_held);
@@ -57,30 +59,20 @@ pub fn prepare_norm(
         .read_if("bias", bias, cols)?
         .writes([&prepared.digits, &prepared.exponents])
         .checked("stats", Binding::Rewrite(stats), [rows, norm.n_stats()])?;
+    let of = prepared.of;
     let body = move |[x, weight, bias]: [&[f32]; 3], written: [&mut [f32]; 3]| {
         let [digits, exponents, stats] = written;
         let bias = norm.centred.then_some(bias);
-        let digits: &mut [i8] = bytemuck::cast_slice_mut(digits);
-        let padded = cols.div_ceil(GRANULE) * GRANULE;
-        let (upper, lower) = digits[..2 * rows * padded].split_at_mut(rows * padded);
         let n = rows_a_task(cols);
-        (
-            x.par_chunks(n * cols),
-            upper.par_chunks_mut(n * padded),
-            lower.par_chunks_mut(n * padded),
-            bytemuck::cast_slice_mut::<_, i32>(exponents).par_chunks_mut(n),
-            stats.par_chunks_mut(n * norm.n_stats()),
-        )
-            .into_par_iter()
-            .for_each(|(x, upper, lower, exponents, stats)| {
-                let mut y = vec![0.0; x.len()];
-                forward_rows(x, Gain { weight, bias }, norm.eps, &mut y, stats);
-                let digits = upper.chunks_mut(padded).zip(lower.chunks_mut(padded));
-                let rows = y.chunks(cols).zip(digits).zip(exponents);
-                for ((y, (upper, lower)), exponent) in rows {
-                    *exponent = prepare_row(y, upper, lower);
-                }
+        let mut tasks = DigitRows::new(digits, exponents, &of, 1).tasks(n);
+        let stats = write(stats, n * norm.n_stats());
+        let tasks = (read(x, n * cols), write(&mut tasks, 1), stats);
+        parallel::for_each(tasks, |_, (x, task, stats)| {
+            parallel::scratch(x.len(), |y: &mut [f32]| {
+                forward_rows(x, Gain { weight, bias }, norm.eps, y, stats);
+                y.chunks(cols).for_each(|y| task[0].prepare(y, PIECE));
             });
+        });
     };
     row_kernel.launch(device, &kernel, &constants, &parameters, body)?;
     Ok(prepared)

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use hlx_core::{Binding, Buffer, DType, multiversion};
-use rayon::prelude::*;
 
-use super::check_dtype;
+use super::super::check_dtype;
 use crate::KernelError;
 use crate::activation::{Activation, forward_chunk};
 use crate::error::{check_len, check_that};
 use crate::lanes::rows_a_task;
 use crate::norm::{Gain, normed_rows};
+use crate::parallel::{for_each, read, write};
 
 /// The numbers of a matrix \[rows, columns\], with the bits of the kernel that computes them; they are stored nowhere.
 #[derive(Clone, Copy)]
@@ -94,12 +94,27 @@ impl<'a> Source<'a> {
         others.map(|(_, buffer)| Binding::Read(buffer))
     }
 
-    /// The constant KIND.
-    pub(super) fn kind(&self) -> Option<(u32, u32)> {
+    /// The place of its shader in a table of them.
+    pub(super) fn index(&self) -> usize {
         match self {
-            Self::Activation { kind, .. } | Self::Gated { kind, .. } => Some((9, *kind as u32)),
+            Self::Stored(_) => 0,
+            Self::Activation { .. } => 1,
+            Self::Gated { .. } => 2,
+            Self::LayerNorm { .. } => 3,
+            Self::RmsNorm { .. } => 4,
+        }
+    }
+
+    fn kind_of_activation(&self) -> Option<Activation> {
+        match self {
+            Self::Activation { kind, .. } | Self::Gated { kind, .. } => Some(*kind),
             _ => None,
         }
+    }
+
+    /// The constant KIND.
+    pub(super) fn kind(&self) -> Option<(u32, u32)> {
+        self.kind_of_activation().map(|kind| (9, kind as u32))
     }
 
     /// Checks types and lengths for a matrix of so many rows and columns, which lie in so many elements.
@@ -132,56 +147,32 @@ impl<'a> Source<'a> {
     pub(super) fn on_the_cpu(
         &self,
         columns: usize,
-    ) -> impl for<'x> Fn(&'x [f32], &[&'x [f32]]) -> Cow<'x, [f32]> + Send + Sync + 'static {
-        let form = match *self {
-            Self::Stored(_) => Form::Stored,
-            Self::Activation { kind, .. } => Form::Activation(kind),
-            Self::Gated { kind, .. } => Form::Gated(kind),
-            Self::LayerNorm { .. } => Form::LayerNorm,
-            Self::RmsNorm { .. } => Form::RmsNorm,
-        };
-        move |x, others| form.values(x, others, columns)
-    }
-}
-
-/// The kind of a source.
-#[derive(Clone, Copy)]
-enum Form {
-    Stored,
-    Activation(Activation),
-    Gated(Activation),
-    LayerNorm,
-    RmsNorm,
-}
-
-impl Form {
-    fn values<'x>(self, x: &'x [f32], others: &[&'x [f32]], columns: usize) -> Cow<'x, [f32]> {
-        if let Self::Stored = self {
-            return Cow::Borrowed(x);
-        }
-        let mut y = vec![0.0; x.len()];
-        let tasks = y.par_chunks_mut(rows_a_task(columns) * columns.max(1));
-        let tasks = tasks.zip(x.par_chunks(rows_a_task(columns) * columns.max(1)));
-        tasks.enumerate().for_each(|(task, (y, x))| {
-            let first = task * rows_a_task(columns);
-            let stats = |of_row: usize| &others[0][first * of_row..][..y.len() / columns * of_row];
-            match self {
-                Self::Stored => {}
-                Self::Activation(kind) => forward_chunk(kind, x, y),
-                Self::Gated(kind) => {
+    ) -> impl for<'x> Fn(&'x [f32], &[&'x [f32]]) -> Cow<'x, [f32]> + Send + Sync + use<> {
+        let (kind, is_stored) = (self.kind_of_activation(), matches!(self, Self::Stored(_)));
+        move |x, others| {
+            if is_stored {
+                return Cow::Borrowed(x);
+            }
+            let (mut y, rows) = (vec![0.0; x.len()], rows_a_task(columns));
+            let tasks = (write(&mut y, rows * columns), read(x, rows * columns));
+            for_each(tasks, |task, (y, x)| match (kind, others) {
+                (Some(kind), []) => forward_chunk(kind, x, y),
+                (Some(kind), others) => {
                     forward_chunk(kind, x, y);
-                    multiply(y, &others[0][first * columns..]);
+                    multiply(y, &others[0][task * rows * columns..]);
                 }
-                Self::LayerNorm | Self::RmsNorm => {
+                (None, others) => {
+                    let of_row = others.len() - 1;
                     let gain = Gain {
                         weight: others[1],
                         bias: others.get(2).copied(),
                     };
-                    normed_rows(x, stats(others.len() - 1), gain, y);
+                    let stats = &others[0][task * rows * of_row..][..y.len() / columns * of_row];
+                    normed_rows(x, stats, gain, y);
                 }
-            }
-        });
-        Cow::Owned(y)
+            });
+            Cow::Owned(y)
+        }
     }
 }
 

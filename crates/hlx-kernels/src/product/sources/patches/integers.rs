@@ -3,13 +3,14 @@
 
 mod columns;
 mod cpu;
+mod part;
 mod rows;
 
 use crate::tuning::KernelTuning;
 use hlx_core::Device;
 
 #[cfg(test)]
-pub(crate) use columns::Cut;
+pub(crate) use part::Cut;
 
 /// Bytes of digits that a launch's operand may take.
 fn most_bytes(device: &Device) -> usize {

@@ -194,7 +194,7 @@ impl Product {
         kernel: Kernel<'_>,
         body: impl Fn([&[f32]; R], [&mut [f32]; 1]) + Copy + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
-        let MatMul { batch, m, n, .. } = call.shape;
+        let MatMul { batch, m, n, k, .. } = call.shape;
         let mut constants = self.divisors().to_vec();
         constants.push((4, call.start as u32));
         let flags = call.flags.iter().map(|&flag| u32::from(flag));
@@ -206,57 +206,33 @@ impl Product {
             cuts_columns: true,
             flops: 2 * (batch * n) as u64 * call.column_terms as u64,
         };
-        let push = |firsts| PushConstants::of(&self.push_of(&call.shape, call.runs, firsts));
+        let push = |firsts| self.push([m, n, k], call.runs, firsts, [0, 0]);
         grid.launch(device, push, body)
     }
 
-    /// The push constants of every shader, from a column and a z on.
-    pub(super) fn push_of(
+    /// The push constants of every shader, from a column and a z on. The last two are a number of z and a first piece.
+    pub(super) fn push(
         &self,
-        shape: &MatMul,
-        runs: [usize; 2],
+        [m, n, k]: [usize; 3],
+        [runs, sample_runs]: [usize; 2],
         [column_first, z_first]: [usize; 2],
-    ) -> patches_32x64::Push {
+        [z_count, piece_first]: [usize; 2],
+    ) -> PushConstants {
         let p = &self.patches;
-        let [runs, sample_runs] = runs.map(|runs| runs as u32);
-        let pixels = Divisor::new(p.n_pixels());
-        let width = Divisor::new(p.pixels[1]);
-        let taps = Divisor::new(p.n_taps());
-        let taps_width = Divisor::new(p.taps[1]);
-        patches_32x64::Push {
-            m: shape.m as u32,
-            n: shape.n as u32,
-            k: shape.k as u32,
-            groups: p.groups as u32,
-            column_first: column_first as u32,
-            z_first: z_first as u32,
-            pixels: pixels.value,
-            pixels_magic: pixels.magic,
-            pixels_shift: pixels.shift,
-            width: width.value,
-            width_magic: width.magic,
-            width_shift: width.shift,
-            taps: taps.value,
-            taps_magic: taps.magic,
-            taps_shift: taps.shift,
-            taps_width: taps_width.value,
-            taps_width_magic: taps_width.magic,
-            taps_width_shift: taps_width.shift,
-            image_height: p.image[0] as u32,
-            image_width: p.image[1] as u32,
-            image_channels: p.channels as u32,
-            scale_y: p.scale[0] as u32,
-            scale_x: p.scale[1] as u32,
-            first_y: p.first[0] as u32,
-            first_x: p.first[1] as u32,
-            step_y: p.step[0] as u32,
-            step_x: p.step[1] as u32,
-            height: p.pixels[0] as u32,
-            runs,
-            sample_runs,
-            z_count: 0,
-            piece_first: 0,
-        }
+        let divisors = [p.n_pixels(), p.pixels[1], p.n_taps(), p.taps[1]];
+        let [pixels, width, taps, taps_width] = divisors.map(Divisor::new);
+        let [scale_y, scale_x] = p.scale.map(|x| x as u32);
+        let [first_y, first_x] = p.first.map(|x| x as u32);
+        let [step_y, step_x] = p.step.map(|x| x as u32);
+        push!(patches_32x64 =>
+            m, n, k, groups: p.groups, column_first, z_first,
+            pixels: pixels.value, pixels_magic: pixels.magic, pixels_shift: pixels.shift,
+            width: width.value, width_magic: width.magic, width_shift: width.shift,
+            taps: taps.value, taps_magic: taps.magic, taps_shift: taps.shift,
+            taps_width: taps_width.value, taps_width_magic: taps_width.magic, taps_width_shift: taps_width.shift,
+            image_height: p.image[0], image_width: p.image[1], image_channels: p.channels,
+            scale_y, scale_x, first_y, first_x, step_y, step_x,
+            height: p.pixels[0], runs, sample_runs, z_count, piece_first)
     }
 
     /// The constants DIVIDE_Y and DIVIDE_X.

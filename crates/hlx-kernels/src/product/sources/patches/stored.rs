@@ -4,12 +4,12 @@
 //! element needs its own test. Stored once, patches are rows like any other. The chains are the same, and
 //! so are the bits: terms that fill up the last step are zeros, which change no sum but the sign of a zero.
 
-use hlx_core::{Buffer, Device, Shader};
+use hlx_core::{Buffer, Device};
 
 use super::Product;
 use super::Runs;
 use crate::KernelError;
-use crate::kernel::{Kernel, PushConstants};
+use crate::kernel::Kernel;
 use crate::map::MAX_GROUPS;
 use crate::product::floats::matmul;
 use crate::product::shape::MatMul;
@@ -62,59 +62,29 @@ impl Product {
         (dweight, accumulate): (&Buffer, bool),
         shards: usize,
     ) -> Result<(), KernelError> {
+        let MatMul { batch, m, n, k, .. } = shape;
         let terms = self.batch / shards * self.patches.n_pixels();
-        let gradient = device.alloc_shape(&[shape.batch, shape.m, shape.k])?;
-        let patches = device.alloc_shape(&[shape.batch, shape.k, shape.n])?;
+        let gradient = device.alloc_shape(&[batch, m, k])?;
+        let patches = device.alloc_shape(&[batch, k, n])?;
         // The shaders' m is the number of stored terms, n that of the other side, k that of real terms.
         // Neighbouring threads store neighbours of a row: terms of the gradient, taps of the patches.
-        let of_gradient = MatMul {
-            m: shape.k,
-            n: shape.m,
-            k: terms,
-            ..shape
+        let store = |shader, [from, to]: [&Buffer; 2], n, [along, across]: [usize; 2]| {
+            let groups = [along.div_ceil(GROUP), across.div_ceil(ROWS_A_THREAD), batch];
+            Kernel::new(self.name, shader)
+                .reads([from])
+                .writes([to])
+                .launch_on_gpu(
+                    device,
+                    self.push([k, n, terms], [1, 1], [0, 0], [0, 0]),
+                    groups.map(|groups| groups as u32),
+                )
         };
-        let of_patches = MatMul {
-            n: shape.n,
-            ..of_gradient
-        };
-        let [of_terms, of_rows] = [shape.k, shape.m].map(|rows| rows.div_ceil(ROWS_A_THREAD));
-        let grid = [shape.k.div_ceil(GROUP), of_rows];
-        self.store(
-            device,
-            &gradient_rows::SHADER,
-            [dy, &gradient],
-            of_gradient,
-            grid,
-        )?;
-        let grid = [shape.n.div_ceil(GROUP), of_terms];
-        self.store(
-            device,
-            &patch_rows::SHADER,
-            [images, &patches],
-            of_patches,
-            grid,
-        )?;
+        store(&gradient_rows::SHADER, [dy, &gradient], m, [k, m])?;
+        store(&patch_rows::SHADER, [images, &patches], n, [n, k])?;
         let shape = MatMul {
             accumulate,
             ..shape
         };
         matmul(device, &gradient, &patches, None, dweight, &shape)
-    }
-
-    /// Stores the rows of one operand.
-    fn store(
-        &self,
-        device: &Device,
-        shader: &'static Shader,
-        [from, to]: [&Buffer; 2],
-        counted: MatMul,
-        [x, y]: [usize; 2],
-    ) -> Result<(), KernelError> {
-        let push = self.push_of(&counted, [1, 1], [0, 0]);
-        let groups = [x, y, counted.batch].map(|groups| groups as u32);
-        Kernel::new(self.name, shader)
-            .reads([from])
-            .writes([to])
-            .launch_on_gpu(device, PushConstants::of(&push), groups)
     }
 }

@@ -1,21 +1,21 @@
 //! Gradients of weights over integers: an output channel's gradient at all pixels of a shard is a wide row, a tap's elements
 //! of the patches a narrow one.
 
-use bytemuck::{cast_slice, cast_slice_mut};
+use bytemuck::cast_slice;
 use hlx_core::{Buffer, DType, Device};
 
 use super::super::Patches;
 use super::super::Product;
+use super::part::{Cut, Part};
 use super::{at_once, cpu, most_bytes};
 use crate::KernelError;
 use crate::elementwise::add_assign;
-use crate::kernel::{Kernel, PushConstants};
+use crate::kernel::Kernel;
 use crate::map::GROUP_THREADS;
 use crate::product::floats::Epilogue;
 use crate::product::formats::Format;
 use crate::product::operand::Role;
-use crate::product::quantised::{IntegerProduct, Preparation, Prepared, Width, integer_product};
-use crate::product::shape::MatMul;
+use crate::product::quantised::{DigitRows, IntegerProduct, Prepared, Width, integer_product};
 
 shader!(terms_shader, conv2d::prepare_terms);
 shader!(count_shader, conv2d::count_pixels);
@@ -23,81 +23,13 @@ shader!(count_shader, conv2d::count_pixels);
 /// Pieces of rows of a workgroup.
 const ROWS: usize = 8;
 
-/// How the terms of a shard, the pixels of its samples in order, are cut into pieces with exponents of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cut {
-    /// Samples of a piece; the last piece may have fewer.
-    pub samples: usize,
-    /// Pieces of a sample, where it has several.
-    pub runs: usize,
-    /// Pieces of a shard.
-    pub pieces: usize,
-    /// Terms of a piece; the last one of a sample or of a shard may have fewer.
-    pub terms: usize,
-}
-
-impl Cut {
-    /// That of a shard of so many samples: the fewest pieces of at most 16,384 terms and of equally many samples, or the
-    /// fewest runs of a sample's pixels of at most as many and of equal lengths.
-    pub fn of(samples: usize, pixels: usize) -> Self {
-        const MOST: usize = 16_384;
-        let runs = pixels.div_ceil(MOST);
-        if runs > 1 {
-            return Self {
-                samples: 1,
-                runs,
-                pieces: samples * runs,
-                terms: pixels.div_ceil(runs),
-            };
-        }
-        let pieces = samples.div_ceil(MOST / pixels.max(1)).max(1);
-        let of_piece = samples.div_ceil(pieces);
-        Self {
-            samples: of_piece,
-            runs: 1,
-            pieces: samples.div_ceil(of_piece.max(1)),
-            terms: of_piece * pixels,
-        }
-    }
-
-    /// Digits of a piece.
-    fn padded(&self) -> usize {
-        Preparation::of_rows(1, self.terms, Width::Narrow).padded()
-    }
-}
-
-/// Both operands of a weight's gradient.
-struct WeightOperands<'a> {
-    dy: (Product, &'a Buffer),
-    images: (Product, &'a Buffer),
-    widths: [Width; 2],
-    roles: [Role; 2],
+/// An operand of a weight's gradient, by the images that its rows are gathered from.
+struct Side<'a> {
+    product: Product,
+    images: &'a Buffer,
+    width: Width,
     /// The pixels that enter the maxima of what was saved.
-    counts: Buffer,
-}
-
-/// Some rows of an operand: of so many z, of each so many rows, and so many pieces; each with the first one.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
-    pub z: [usize; 2],
-    pub rows: [usize; 2],
-    pub pieces: [usize; 2],
-    pub cut: Cut,
-    /// Samples of a shard.
-    pub samples: usize,
-}
-
-impl Part {
-    /// The rows as an operand.
-    fn of(&self, width: Width) -> Preparation {
-        let terms = self.pieces[1] * self.cut.padded();
-        let of = Preparation::of_rows(self.z[1] * self.rows[1], terms, width);
-        match self.pieces[1] {
-            // One shader for pieces of any length.
-            1 => of.whole(),
-            _ => of.in_pieces(self.cut.padded()),
-        }
-    }
+    counts: Option<&'a Buffer>,
 }
 
 impl Product {
@@ -125,17 +57,18 @@ impl Product {
             return add_assign(device, dweight, &sums);
         }
         let of_dy = self.of_gradient();
-        let operands = WeightOperands {
-            widths: roles.map(format.width),
-            roles,
-            counts: match roles[0] {
-                Role::Gradient => of_dy.counted_pixels(device, dy)?,
-                _ => self.counted_pixels(device, images)?,
-            },
-            dy: (of_dy, dy),
-            images: (*self, images),
+        let counts = &match roles[0] {
+            Role::Gradient => of_dy.counted_pixels(device, dy)?,
+            _ => self.counted_pixels(device, images)?,
         };
-        let [dy_planes, image_planes] = operands.widths.map(Width::planes);
+        let side = |product, images, role| Side {
+            product,
+            images,
+            width: (format.width)(role),
+            counts: (role == Role::Saved).then_some(counts),
+        };
+        let sides = [side(of_dy, dy, roles[0]), side(*self, images, roles[1])];
+        let [dy_planes, image_planes] = [0, 1].map(|side: usize| sides[side].width.planes());
         let (most, of_piece) = (most_bytes(device), groups * cut.padded());
         let rows = dy_planes * self.rows + image_planes * self.terms;
         let shard_bytes = rows * of_piece * cut.pieces;
@@ -154,7 +87,7 @@ impl Product {
                     samples,
                 };
                 let accumulate = accumulate || piece > 0;
-                self.part_of_weight(device, &operands, part, n_taps, (dweight, accumulate))?;
+                self.part_of_weight(device, &sides, part, n_taps, (dweight, accumulate))?;
             }
         }
         Ok(())
@@ -164,24 +97,19 @@ impl Product {
     fn part_of_weight(
         &self,
         device: &Device,
-        operands: &WeightOperands<'_>,
+        [of_dy, of_images]: &[Side<'_>; 2],
         mut part: Part,
         n_taps: usize,
         (dweight, accumulate): (&Buffer, bool),
     ) -> Result<(), KernelError> {
-        let (of_z, [dy_width, x_width]) = (self.rows * self.terms, operands.widths);
-        let [dy_counts, x_counts] = operands
-            .roles
-            .map(|role| (role == Role::Saved).then_some(&operands.counts));
-        let (of_dy, dy) = &operands.dy;
-        let dy = of_dy.term_rows(device, dy, dy_width, dy_counts, part)?;
+        let of_z = self.rows * self.terms;
+        let dy = of_dy.rows(device, part)?;
         for tap in (0..self.terms).step_by(n_taps) {
             part.rows = [tap, n_taps.min(self.terms - tap)];
-            let (of_images, images) = &operands.images;
-            let x = of_images.term_rows(device, images, x_width, x_counts, part)?;
+            let x = of_images.rows(device, part)?;
             let terms = part.of(Width::Narrow).k;
             // The operand with more digits is the left one.
-            let transposed = x_width.planes() > dy_width.planes();
+            let transposed = of_images.width.planes() > of_dy.width.planes();
             let (pair, [m, n]) = match transposed {
                 false => ([&dy, &x], [self.rows, part.rows[1]]),
                 true => ([&x, &dy], [part.rows[1], self.rows]),
@@ -225,58 +153,48 @@ impl Product {
         let (patches, pixels, terms) = (self.patches, self.patches.n_pixels(), self.terms);
         let planes = self.batch * patches.groups;
         let counts = device.alloc_shape_typed(DType::I32, &[planes, pixels])?;
-        let push = self.push_of(&MatMul::new(planes, 1, terms), [1, 1], [0, 0]);
+        let push = self.push([planes, 1, terms], [1, 1], [0, 0], [0, 0]);
         let constants = self.divisors();
         let kernel = Kernel::new("integer_counted_pixels", &count_shader::SHADER)
             .constants(&constants)
             .reads([images])
             .writes([&counts]);
         let groups = (planes * pixels).div_ceil(GROUP_THREADS);
-        kernel.launch(
-            device,
-            PushConstants::of(&push),
-            groups,
-            move |[images], [counts]| {
-                cpu::counted_pixels(&patches, images, cast_slice_mut(counts), terms);
-            },
-        )?;
+        kernel.launch(device, push, groups, move |[images], [counts]| {
+            cpu::counted_pixels(&patches, images, counts, terms);
+        })?;
         Ok(counts)
     }
+}
 
-    /// A part of an operand as integers.
-    fn term_rows(
-        &self,
-        device: &Device,
-        images: &Buffer,
-        width: Width,
-        counts: Option<&Buffer>,
-        part: Part,
-    ) -> Result<Prepared, KernelError> {
-        let (patches, of) = (self.patches, part.of(width));
+impl Side<'_> {
+    /// A part of the operand as integers.
+    fn rows(&self, device: &Device, part: Part) -> Result<Prepared, KernelError> {
+        let (patches, of) = (self.product.patches, part.of(self.width));
         let prepared = Prepared::empty(device, of)?;
-        let shape = MatMul::new(part.rows[1], part.pieces[1], part.samples);
-        let firsts = [part.rows[0], part.z[0]];
-        let mut push = self.push_of(&shape, [part.cut.runs, part.cut.samples], firsts);
-        [push.z_count, push.piece_first] = [part.z[1] as u32, part.pieces[0] as u32];
-        let own = [width == Width::Wide, counts.is_some()].map(u32::from);
-        let constants = [&self.divisors()[..], &[(6, own[0]), (7, own[1])]].concat();
+        let [[row_first, rows], [z_first, z_count], [piece_first, pieces]] =
+            [part.rows, part.z, part.pieces];
+        let push = self.product.push(
+            [rows, pieces, part.samples],
+            [part.cut.runs, part.cut.samples],
+            [row_first, z_first],
+            [z_count, piece_first],
+        );
+        let counted = self.counts.is_some();
+        let own = [self.width == Width::Wide, counted].map(u32::from);
+        let constants = [&self.product.divisors()[..], &[(6, own[0]), (7, own[1])]].concat();
         let kernel = Kernel::new("prepare_integer_terms", &terms_shader::SHADER)
             .constants(&constants)
-            .reads([images])
-            .reads_if(counts)
+            .reads([self.images])
+            .reads_if(self.counts)
             .writes(prepared.written());
-        let counted = counts.is_some();
         let groups = of.exponents_len().div_ceil(ROWS);
-        kernel.launch(
-            device,
-            PushConstants::of(&push),
-            groups,
-            move |[images, counts], [digits, exponents]| {
-                let counts: Option<&[i32]> = counted.then(|| cast_slice(counts));
-                let to = (cast_slice_mut(digits), cast_slice_mut(exponents));
-                cpu::term_rows(&patches, (images, counts), &part, of, to);
-            },
-        )?;
+        kernel.launch(device, push, groups, move |read, [digits, exponents]| {
+            let [images, counts] = read;
+            let counts: Option<&[i32]> = counted.then(|| cast_slice(counts));
+            let rows = DigitRows::new(digits, exponents, &of, of.pieces());
+            cpu::term_rows(&patches, (images, counts), &part, of, rows);
+        })?;
         Ok(prepared)
     }
 }

@@ -1,17 +1,17 @@
 //! Results over integers: a patch of a pixel is a wide row, a channel's weights a narrow one.
 
-use bytemuck::cast_slice_mut;
 use hlx_core::{Buffer, Device};
 
 use super::super::Product;
 use super::{at_once, cpu, most_bytes};
 use crate::KernelError;
-use crate::kernel::{Kernel, PushConstants};
+use crate::kernel::Kernel;
 use crate::product::floats::Epilogue;
 use crate::product::formats::Format;
 use crate::product::operand::Role;
-use crate::product::quantised::{IntegerProduct, Preparation, Prepared, Width, integer_product};
-use crate::product::shape::MatMul;
+use crate::product::quantised::{
+    DigitRows, IntegerProduct, Preparation, Prepared, Width, integer_product,
+};
 
 shader!(patches_shader, conv2d::prepare_patches);
 
@@ -72,28 +72,22 @@ impl Product {
         let rows = samples * patches.groups * pixels;
         let of = Preparation::of_rows(rows, self.terms, width);
         let prepared = Prepared::empty(device, of)?;
-        let shape = MatMul::new(rows, pixels, self.terms);
-        let firsts = [first_pixel, first_sample];
-        let push = self.push_of(&shape, [of.padded() / 4, 1], firsts);
+        let (runs, firsts) = ([of.padded() / 4, 1], [first_pixel, first_sample]);
+        let push = self.push([rows, pixels, self.terms], runs, firsts, [0, 0]);
         let constants = self.divisors();
         let kernel = Kernel::new("prepare_integer_patches", &patches_shader::SHADER)
             .constants(&constants)
             .reads([images])
             .writes(prepared.written());
         let groups = of.exponents_len().div_ceil(ROWS);
+        let first = (first_sample, first_pixel, pixels);
         kernel.launch(
             device,
-            PushConstants::of(&push),
+            push,
             groups,
             move |[images], [digits, exponents]| {
-                let to = (cast_slice_mut(digits), cast_slice_mut(exponents));
-                cpu::patch_rows(
-                    &patches,
-                    images,
-                    (first_sample, first_pixel, pixels),
-                    of,
-                    to,
-                );
+                let rows = DigitRows::new(digits, exponents, &of, of.pieces());
+                cpu::patch_rows(&patches, images, first, of, rows);
             },
         )?;
         Ok(prepared)
