@@ -27,13 +27,14 @@
 mod tests;
 
 use bytemuck::cast_slice_mut;
+use hlx_core::arith::pos0;
 use hlx_core::{Buffer, DType, Device, as_u32};
-use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::kernel::Kernel;
 use crate::layout::{Layout, Operand};
 use crate::map::GROUP_THREADS;
+use crate::parallel::{for_each, read, write};
 use crate::sort::sort;
 
 shader!(table_shader, experts::table);
@@ -215,12 +216,15 @@ pub fn experts_sum(
     let groups = (tokens * width).div_ceil(GROUP_THREADS);
     let (per_token, weighted) = (choices.per_token, weights.is_some());
     kernel.launch(device, push, groups, move |[x, slots, weights], [y]| {
-        let rows = y
-            .par_chunks_mut(width)
-            .zip(as_u32(slots).par_chunks(per_token));
-        rows.enumerate()
-            .with_min_len(16)
-            .for_each(|(token, (y, slots))| {
+        /// Tokens of a task.
+        const TOKENS: usize = 16;
+        let tasks = (
+            write(y, TOKENS * width),
+            read(as_u32(slots), TOKENS * per_token),
+        );
+        for_each(tasks, |task, (y, slots)| {
+            let rows = y.chunks_mut(width).zip(slots.chunks(per_token));
+            for (token, (y, slots)) in (task * TOKENS..).zip(rows) {
                 y.fill(0.0);
                 for (j, &slot) in slots.iter().enumerate() {
                     let Some(x) = x.get(slot as usize * width..(slot as usize + 1) * width) else {
@@ -231,8 +235,10 @@ pub fn experts_sum(
                         false => y.iter_mut().zip(x).for_each(|(y, x)| *y += x),
                     }
                 }
-                turn_zeros(y);
-            });
+                // -0 becomes +0.
+                y.iter_mut().for_each(|y| *y = pos0(*y));
+            }
+        });
     })
 }
 
@@ -241,12 +247,5 @@ multiversion! {
         for (y, x) in y.iter_mut().zip(x) {
             *y += A::mul(weight, *x);
         }
-    }
-}
-
-/// -0 becomes +0.
-fn turn_zeros(y: &mut [f32]) {
-    for y in y {
-        *y = hlx_core::arith::pos0(*y);
     }
 }

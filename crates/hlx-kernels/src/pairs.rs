@@ -4,11 +4,11 @@
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Buffer, DType, Device};
-use rayon::prelude::*;
 
 use crate::element::{compute_type, gather as widen, order_key};
 use crate::error::KernelError;
 use crate::kernel::{Kernel, PushConstants};
+use crate::parallel::{self, for_each, write};
 use crate::terms::Terms;
 
 mod radix;
@@ -142,14 +142,12 @@ impl Sort {
     /// Sorts on the CPU device; `kind` is [`Second::constant`].
     fn on_cpu(&self, kind: u32, x: &[u32], second: &mut [u32], places: &mut [u32]) {
         let block = self.k * self.inner;
-        let unused = second.len() < places.len();
-        let blocks = places.par_chunks_mut(block).enumerate();
-        if unused {
-            blocks.for_each(|(outer, places)| self.sort_block(x, outer, places, |_, _, _| {}));
-            return;
+        if second.len() < places.len() {
+            let store = |outer, places: &mut [u32]| self.sort_block(x, outer, places, |_, _, _| {});
+            return for_each(write(places, block), store);
         }
-        let blocks = blocks.zip(second.par_chunks_mut(block));
-        blocks.for_each(|((outer, places), second)| {
+        let blocks = (write(places, block), write(second, block));
+        for_each(blocks, |outer, (places, second)| {
             self.sort_block(x, outer, places, |at, line, pair| {
                 second[at] = match kind {
                     1 => (pair >> 32) as u32,
@@ -170,10 +168,13 @@ impl Sort {
     ) {
         let inner = self.inner;
         // Lines are sorted side by side, and then stored by the task that has their block.
-        let lines = (outer * inner..(outer + 1) * inner).into_par_iter();
-        let sorted = lines.with_min_len((1 << 12) / self.terms.n.max(1) + 1);
-        let sorted: Vec<Vec<u64>> = sorted.map(|line| self.sorted_line(x, line)).collect();
-        for (column, pairs) in sorted.iter().enumerate() {
+        let per_task = (1 << 12) / self.terms.n.max(1) + 1;
+        let sorted = parallel::map(inner.div_ceil(per_task), |task| {
+            let columns = task * per_task..inner.min((task + 1) * per_task);
+            let lines = columns.map(|column| self.sorted_line(x, outer * inner + column));
+            lines.collect::<Vec<_>>()
+        });
+        for (column, pairs) in sorted.iter().flatten().enumerate() {
             for (j, &pair) in pairs.iter().enumerate() {
                 let at = j * inner + column;
                 places[at] = pair as u32;
@@ -201,7 +202,7 @@ impl Sort {
         if pairs.len() < LONG {
             pairs.sort_unstable();
         } else {
-            pairs.par_sort_unstable();
+            parallel::sort(&mut pairs);
         }
         pairs.truncate(self.k);
         pairs

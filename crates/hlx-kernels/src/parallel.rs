@@ -198,6 +198,11 @@ pub fn map<R: Send>(count: usize, body: impl Fn(usize) -> R + Sync) -> Vec<R> {
     results.into_iter().flatten().collect()
 }
 
+/// Sorts keys by all threads.
+pub fn sort(keys: &mut [u64]) {
+    keys.par_sort_unstable();
+}
+
 /// A line of the cache.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]

@@ -22,7 +22,7 @@
 
 mod cpu;
 
-use hlx_core::{Binding, Buffer, Device, Shader};
+use hlx_core::{Binding, Buffer, CpuBindings, Device, Shader};
 
 use crate::error::{KernelError, check_sizes, check_that};
 use crate::kernel::Kernel;
@@ -79,8 +79,12 @@ pub struct Step {
 /// An operand of a step: its name, its use and its length.
 type Operand<'a> = (&'static str, Binding<'a>, usize);
 
-/// What computes a step on the CPU, from what it reads and what it writes.
-type Body<S, const R: usize, const W: usize> = fn(S, [&[f32]; R], [&mut [f32]; W]);
+/// A step's kernel: its name, its shader, and what computes it on the CPU.
+type StepKernel = (
+    &'static str,
+    &'static Shader,
+    fn(Step, &mut CpuBindings<'_>),
+);
 
 impl Step {
     /// The elements of a `[B, H]` tensor.
@@ -105,34 +109,25 @@ impl Step {
         )
     }
 
-    /// Launches a step over its operands, in binding order; `body` computes it on the CPU.
-    fn launch<'a, const R: usize, const W: usize>(
+    /// Launches a step over its operands, in binding order.
+    fn launch<const N: usize>(
         self,
         device: &Device,
-        (name, shader): (&'static str, &'static Shader),
-        operands: impl Iterator<Item = Operand<'a>>,
-        body: Body<Self, R, W>,
+        (name, shader, body): StepKernel,
+        operands: [Option<Operand<'_>>; N],
     ) -> Result<(), KernelError> {
         let (most, mut kernel) = (device.max_binding_words(), Kernel::new(name, shader));
-        for (argument, binding, len) in operands {
+        for (argument, binding, len) in operands.into_iter().flatten() {
             kernel = kernel.checked(argument, binding, len)?;
             check_that(name, len <= most, || {
                 format!("{argument} has {len} elements, expected at most {most} on this device")
             })?;
         }
-        let Self {
-            batch,
-            time,
-            width,
-            position,
-            ..
-        } = self;
-        let previous = self.previous.unwrap_or(time);
-        let push = push!(lstm_forward_shader => batch, time, width, position, previous);
+        let previous = self.previous.unwrap_or(self.time);
+        let push = push!(lstm_forward_shader =>
+            batch: self.batch, time: self.time, width: self.width, position: self.position, previous);
         let groups = self.units().div_ceil(256);
-        kernel.launch(device, push, groups, move |read, written| {
-            body(self, read, written);
-        })
+        kernel.launch_bound(device, push, groups, move |bindings| body(self, bindings))
     }
 }
 
@@ -163,39 +158,33 @@ pub fn cell_forward(
     step: Step,
     buffers: &CellForward<'_>,
 ) -> Result<(), KernelError> {
-    let (name, w, hidden) = match step.cell {
-        Cell::Lstm => ("lstm_forward", 4, Binding::Write(buffers.hidden)),
-        Cell::Gru => ("gru_forward", 3, Binding::ReadWrite(buffers.hidden)),
+    let kernel: StepKernel = match step.cell {
+        Cell::Lstm => (
+            "lstm_forward",
+            &lstm_forward_shader::SHADER,
+            cpu::lstm_forward,
+        ),
+        Cell::Gru => ("gru_forward", &gru_forward_shader::SHADER, cpu::gru_forward),
     };
-    step.check(name)?;
-    let (units, all) = (step.units(), step.all());
-    check_given(name, "cells", buffers.cells, step.cell == Cell::Lstm)?;
-    let (x, s) = (Binding::Read(buffers.x), Binding::Read(buffers.from_hidden));
+    step.check(kernel.0)?;
+    let is_lstm = step.cell == Cell::Lstm;
+    check_given(kernel.0, "cells", buffers.cells, is_lstm)?;
+    let (w, units, all) = (step.cell.gates(), step.units(), step.all());
+    let hidden = match is_lstm {
+        true => Binding::Write(buffers.hidden),
+        false => Binding::ReadWrite(buffers.hidden),
+    };
+    let cells = buffers.cells.map(Binding::ReadWrite);
+    let states = step.cell.states() * all;
     let operands = [
-        Some(("x", x, w * all)),
-        Some(("from_hidden", s, w * units)),
-        buffers
-            .cells
-            .map(|cells| ("cell", Binding::ReadWrite(cells), units)),
+        Some(("x", Binding::Read(buffers.x), w * all)),
+        Some(("from_hidden", Binding::Read(buffers.from_hidden), w * units)),
+        cells.map(|cells| ("cell", cells, units)),
         Some(("hidden", hidden, units)),
         Some(("gates", Binding::ReadWrite(buffers.gates), 4 * all)),
-        Some((
-            "out",
-            Binding::ReadWrite(buffers.out),
-            step.cell.states() * all,
-        )),
+        Some(("out", Binding::ReadWrite(buffers.out), states)),
     ];
-    let operands = operands.into_iter().flatten();
-    match step.cell {
-        Cell::Lstm => {
-            let kernel = (name, &lstm_forward_shader::SHADER);
-            step.launch(device, kernel, operands, cpu::lstm_forward)
-        }
-        Cell::Gru => {
-            let kernel = (name, &gru_forward_shader::SHADER);
-            step.launch(device, kernel, operands, cpu::gru_forward)
-        }
-    }
+    step.launch(device, kernel, operands)
 }
 
 /// The buffers of [`cell_backward`], for W gates.
@@ -231,51 +220,41 @@ pub fn cell_backward(
     step: Step,
     buffers: &CellBackward<'_>,
 ) -> Result<(), KernelError> {
-    let (name, w, first, dhidden) = match step.cell {
+    let kernel: StepKernel = match step.cell {
         Cell::Lstm => (
             "lstm_backward",
-            4,
-            "first_cell",
-            Binding::Read(buffers.dhidden),
+            &lstm_backward_shader::SHADER,
+            cpu::lstm_backward,
         ),
         Cell::Gru => (
             "gru_backward",
-            3,
-            "first_hidden",
-            Binding::ReadWrite(buffers.dhidden),
+            &gru_backward_shader::SHADER,
+            cpu::gru_backward,
         ),
     };
-    step.check(name)?;
-    let (units, all) = (step.units(), step.all());
+    step.check(kernel.0)?;
     let is_lstm = step.cell == Cell::Lstm;
-    check_given(name, "dcells", buffers.dcells, is_lstm)?;
-    check_given(name, "dfrom_hidden", buffers.dfrom_hidden, !is_lstm)?;
-    let states = step.cell.states() * all;
-    let dsums = buffers.dfrom_hidden;
+    check_given(kernel.0, "dcells", buffers.dcells, is_lstm)?;
+    check_given(kernel.0, "dfrom_hidden", buffers.dfrom_hidden, !is_lstm)?;
+    let (w, units, all) = (step.cell.gates(), step.units(), step.all());
+    let (first, dhidden) = match is_lstm {
+        true => ("first_cell", Binding::Read(buffers.dhidden)),
+        false => ("first_hidden", Binding::ReadWrite(buffers.dhidden)),
+    };
+    let (states, dcells) = (step.cell.states() * all, buffers.dcells);
+    let dsums = buffers.dfrom_hidden.map(Binding::ReadWrite);
     let operands = [
         Some(("gates", Binding::Read(buffers.gates), 4 * all)),
         Some(("out", Binding::Read(buffers.out), states)),
         Some((first, Binding::Read(buffers.first), units)),
         Some(("dout", Binding::Read(buffers.dout), states)),
         Some(("dhidden", dhidden, units)),
-        buffers
-            .dcells
-            .map(|dcells| ("dcell", Binding::ReadWrite(dcells), units)),
+        dcells.map(|dcells| ("dcell", Binding::ReadWrite(dcells), units)),
         Some(("dstep", Binding::Write(buffers.dstep), w * units)),
         Some(("dx", Binding::ReadWrite(buffers.dx), w * all)),
-        dsums.map(|dsums| ("dfrom_hidden", Binding::ReadWrite(dsums), w * all)),
+        dsums.map(|dsums| ("dfrom_hidden", dsums, w * all)),
     ];
-    let operands = operands.into_iter().flatten();
-    match step.cell {
-        Cell::Lstm => {
-            let kernel = (name, &lstm_backward_shader::SHADER);
-            step.launch(device, kernel, operands, cpu::lstm_backward)
-        }
-        Cell::Gru => {
-            let kernel = (name, &gru_backward_shader::SHADER);
-            step.launch(device, kernel, operands, cpu::gru_backward)
-        }
-    }
+    step.launch(device, kernel, operands)
 }
 
 /// Checks that a buffer of one kind of cell is there where it should be, and only there.

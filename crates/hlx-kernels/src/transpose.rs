@@ -1,11 +1,10 @@
 //! A matrix transposed: `y[c, r] = x[r, c]`, words as they are.
 
 use hlx_core::{Buffer, Device};
-use rayon::prelude::*;
 
 use crate::error::check_that;
 use crate::kernel::Kernel;
-use crate::{KernelError, map};
+use crate::{KernelError, map, parallel};
 
 shader!(shader, transpose::transpose);
 
@@ -40,8 +39,7 @@ pub fn transpose(
     let groups = [columns, rows].map(|extent| extent.div_ceil(TILE) as u32);
     let (push, groups) = (push!(shader => rows, columns), [groups[0], groups[1], 1]);
     kernel.launch(device, push, groups, move |[x], [y]| {
-        let strips = y.par_chunks_mut(TILE * rows).enumerate();
-        strips.for_each(|(strip, y)| {
+        parallel::for_each(parallel::write(y, TILE * rows), |strip, y| {
             for row in 0..rows {
                 let x = &x[row * columns + strip * TILE..];
                 for (y, x) in y[row..].iter_mut().step_by(rows).zip(x) {

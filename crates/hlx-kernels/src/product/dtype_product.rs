@@ -5,13 +5,13 @@
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Buffer, DType, Device};
-use rayon::prelude::*;
 
 use super::floats::FloatProduct;
 use super::shape::MatMul;
 use crate::KernelError;
 use crate::error::check_that;
 use crate::kernel::Kernel;
+use crate::parallel::{for_each, write};
 
 shader!(shader, matmul::integers);
 
@@ -73,16 +73,15 @@ pub fn matmul_integers(
             // There is no row of A to begin at.
             return c.fill(0);
         }
-        let rows = c.par_chunks_mut(s.n).enumerate();
-        rows.with_min_len((1 << 14) / (s.n * s.k).max(1) + 1)
-            .for_each(|(row, c)| {
+        let per_task = (1 << 14) / (s.n * s.k).max(1) + 1;
+        for_each(write(c, per_task * s.n), |task, c| {
+            for (row, c) in (task * per_task..).zip(c.chunks_mut(s.n)) {
                 let (matrix, row) = (row / s.m, row % s.m);
-                let (a, b) = (
-                    &a[matrix * s.stride_a + row * a_row..],
-                    &b[matrix * s.stride_b..],
-                );
+                let a = &a[matrix * s.stride_a + row * a_row..];
+                let b = &b[matrix * s.stride_b..];
                 product_row((a, a_column), (b, b_row, b_column), s.k, c);
-            });
+            }
+        });
     })
 }
 

@@ -1,9 +1,10 @@
 //! The cells' steps on the CPU: a task a sample, each unit with the operations of its shader.
 
+use hlx_core::CpuBindings;
 use hlx_core::arith::{add, sub};
-use rayon::prelude::*;
 
 use super::Step;
+use crate::parallel::{for_each, write};
 
 /// A step's row of a tensor with `gates` rows of H for each position, in a sample's part of it.
 fn at(step: Step, gates: usize) -> std::ops::Range<usize> {
@@ -26,30 +27,24 @@ fn before<'a>(step: Step, sample: usize, all: &'a [f32], first: &'a [f32]) -> &'
     &from[row * width..(row + 1) * width]
 }
 
-/// The samples of a tensor with `rows` rows of H each; none of an empty one.
-fn samples(step: Step, rows: usize, words: &mut [f32]) -> rayon::slice::ChunksMut<'_, f32> {
-    words.par_chunks_mut((rows * step.width).max(1))
-}
-
-pub(super) fn lstm_forward(
-    step: Step,
-    [x, from_hidden]: [&[f32]; 2],
-    [cell, hidden, gates, out]: [&mut [f32]; 4],
-) {
-    let (width, time) = (step.width, step.time);
+pub(super) fn lstm_forward(step: Step, bindings: &mut CpuBindings<'_>) {
+    let ([x, from_hidden], [cell, hidden, gates, out]) = bindings.split();
+    let (width, all) = (step.width, step.time * step.width);
     let (out_h, out_c) = out.split_at_mut(step.all());
-    samples(step, 1, cell)
-        .zip(samples(step, 1, hidden))
-        .zip(samples(step, 4 * time, gates))
-        .zip(samples(step, time, out_h).zip(samples(step, time, out_c)))
-        .enumerate()
-        .for_each(|(sample, (((cell, hidden), gates), (out_h, out_c)))| {
-            let x = &x[sample * 4 * time * width..][at(step, 4)];
-            let from_hidden = &from_hidden[sample * 4 * width..][..4 * width];
-            lstm_forward_row(x, from_hidden, &mut gates[at(step, 4)], cell, hidden);
-            out_h[at(step, 1)].copy_from_slice(hidden);
-            out_c[at(step, 1)].copy_from_slice(cell);
-        });
+    let samples = (
+        write(cell, width),
+        write(hidden, width),
+        write(gates, 4 * all),
+        write(out_h, all),
+        write(out_c, all),
+    );
+    for_each(samples, |sample, (cell, hidden, gates, out_h, out_c)| {
+        let x = &x[sample * 4 * all..][at(step, 4)];
+        let from_hidden = &from_hidden[sample * 4 * width..][..4 * width];
+        lstm_forward_row(x, from_hidden, &mut gates[at(step, 4)], cell, hidden);
+        out_h[at(step, 1)].copy_from_slice(hidden);
+        out_c[at(step, 1)].copy_from_slice(cell);
+    });
 }
 
 multiversion! {
@@ -82,37 +77,31 @@ multiversion! {
     }
 }
 
-pub(super) fn lstm_backward(
-    step: Step,
-    [gates, out, first_cell, dout, dhidden]: [&[f32]; 5],
-    [dcell, dstep, dgates]: [&mut [f32]; 3],
-) {
-    let (width, time) = (step.width, step.time);
+pub(super) fn lstm_backward(step: Step, bindings: &mut CpuBindings<'_>) {
+    let (read, [dcell, dstep, dgates]) = bindings.split();
+    let [gates, out, first_cell, dout, dhidden] = read;
+    let (width, all) = (step.width, step.time * step.width);
     let (_, cells) = out.split_at(step.all());
     let (dout_h, dout_c) = dout.split_at(step.all());
-    samples(step, 1, dcell)
-        .zip(samples(step, 4, dstep))
-        .zip(samples(step, 4 * time, dgates))
-        .enumerate()
-        .for_each(|(sample, ((dcell, dstep), dgates))| {
-            let states = Cells {
-                gates: &gates[sample * 4 * time * width..][at(step, 4)],
-                cell: row(step, sample, cells),
-                earlier: before(step, sample, cells, first_cell),
-            };
-            let dhidden = &dhidden[sample * width..][..width];
-            lstm_backward_row(
-                states,
-                [
-                    row(step, sample, dout_h),
-                    row(step, sample, dout_c),
-                    dhidden,
-                ],
-                dcell,
-                dstep,
-            );
-            dgates[at(step, 4)].copy_from_slice(dstep);
-        });
+    let samples = (
+        write(dcell, width),
+        write(dstep, 4 * width),
+        write(dgates, 4 * all),
+    );
+    for_each(samples, |sample, (dcell, dstep, dgates)| {
+        let states = Cells {
+            gates: &gates[sample * 4 * all..][at(step, 4)],
+            cell: row(step, sample, cells),
+            earlier: before(step, sample, cells, first_cell),
+        };
+        let incoming = [
+            row(step, sample, dout_h),
+            row(step, sample, dout_c),
+            &dhidden[sample * width..][..width],
+        ];
+        lstm_backward_row(states, incoming, dcell, dstep);
+        dgates[at(step, 4)].copy_from_slice(dstep);
+    });
 }
 
 /// What a step's derivative reads of a sample.
@@ -148,22 +137,16 @@ multiversion! {
     }
 }
 
-pub(super) fn gru_forward(
-    step: Step,
-    [x, from_hidden]: [&[f32]; 2],
-    [hidden, gates, out]: [&mut [f32]; 3],
-) {
-    let (width, time) = (step.width, step.time);
-    samples(step, 1, hidden)
-        .zip(samples(step, 4 * time, gates))
-        .zip(samples(step, time, out))
-        .enumerate()
-        .for_each(|(sample, ((hidden, gates), out))| {
-            let x = &x[sample * 3 * time * width..][at(step, 3)];
-            let from_hidden = &from_hidden[sample * 3 * width..][..3 * width];
-            gru_forward_row(x, from_hidden, &mut gates[at(step, 4)], hidden);
-            out[at(step, 1)].copy_from_slice(hidden);
-        });
+pub(super) fn gru_forward(step: Step, bindings: &mut CpuBindings<'_>) {
+    let ([x, from_hidden], [hidden, gates, out]) = bindings.split();
+    let (width, all) = (step.width, step.time * step.width);
+    let samples = (write(hidden, width), write(gates, 4 * all), write(out, all));
+    for_each(samples, |sample, (hidden, gates, out)| {
+        let x = &x[sample * 3 * all..][at(step, 3)];
+        let from_hidden = &from_hidden[sample * 3 * width..][..3 * width];
+        gru_forward_row(x, from_hidden, &mut gates[at(step, 4)], hidden);
+        out[at(step, 1)].copy_from_slice(hidden);
+    });
 }
 
 multiversion! {
@@ -183,23 +166,23 @@ multiversion! {
     }
 }
 
-pub(super) fn gru_backward(
-    step: Step,
-    [gates, out, first_hidden, dout]: [&[f32]; 4],
-    [dhidden, dstep, dx, dfrom_hidden]: [&mut [f32]; 4],
-) {
-    let (width, time) = (step.width, step.time);
-    samples(step, 1, dhidden)
-        .zip(samples(step, 3, dstep))
-        .zip(samples(step, 3 * time, dx).zip(samples(step, 3 * time, dfrom_hidden)))
-        .enumerate()
-        .for_each(|(sample, ((dhidden, dstep), (dx, dfrom_hidden)))| {
-            let gates = &gates[sample * 4 * time * width..][at(step, 4)];
-            let earlier = before(step, sample, out, first_hidden);
-            let dout = row(step, sample, dout);
-            gru_backward_row(gates, earlier, dout, dhidden, dstep, &mut dx[at(step, 3)]);
-            dfrom_hidden[at(step, 3)].copy_from_slice(dstep);
-        });
+pub(super) fn gru_backward(step: Step, bindings: &mut CpuBindings<'_>) {
+    let ([gates, out, first_hidden, dout], written) = bindings.split();
+    let [dhidden, dstep, dx, dfrom_hidden] = written;
+    let (width, all) = (step.width, step.time * step.width);
+    let samples = (
+        write(dhidden, width),
+        write(dstep, 3 * width),
+        write(dx, 3 * all),
+        write(dfrom_hidden, 3 * all),
+    );
+    for_each(samples, |sample, (dhidden, dstep, dx, dfrom_hidden)| {
+        let gates = &gates[sample * 4 * all..][at(step, 4)];
+        let earlier = before(step, sample, out, first_hidden);
+        let dout = row(step, sample, dout);
+        gru_backward_row(gates, earlier, dout, dhidden, dstep, &mut dx[at(step, 3)]);
+        dfrom_hidden[at(step, 3)].copy_from_slice(dstep);
+    });
 }
 
 multiversion! {

@@ -1,9 +1,9 @@
 //! Convolutions on the CPU: the product of `matmul`, whose panels are packed from the images.
 
 use hlx_core::cpu::simd_level;
-use rayon::prelude::*;
 
 use super::{Patches, Runs};
+use crate::parallel::{for_each, read, write};
 use crate::product::floats::cpu::matmul_of;
 use crate::product::floats::pack::{Matrices, Operand, Panel, Source, pack};
 use crate::product::shape::MatMul;
@@ -56,8 +56,9 @@ pub(super) fn product(
 ) {
     let pixels = patches.n_pixels();
     if let Some(bias) = bias {
-        let planes = y.par_chunks_mut(pixels).enumerate();
-        planes.for_each(|(plane, y)| y.fill(bias[plane % bias.len()]));
+        for_each(write(y, pixels), |plane, y| {
+            y.fill(bias[plane % bias.len()])
+        });
     }
     let shape = MatMul {
         batch: y.len() / (rows * pixels),
@@ -239,6 +240,10 @@ pub(super) fn weight_product(
 fn add_to(sums: &mut [f32], of_run: &[f32]) {
     /// Elements of one task.
     const TASK: usize = 1 << 14;
-    let parts = sums.par_chunks_mut(TASK).zip(of_run.par_chunks(TASK));
-    parts.for_each(|(sums, of_run)| sum_columns(of_run, of_run.len(), 0, sums));
+    for_each(
+        (write(sums, TASK), read(of_run, TASK)),
+        |_, (sums, of_run)| {
+            sum_columns(of_run, of_run.len(), 0, sums);
+        },
+    );
 }
