@@ -62,14 +62,14 @@ impl WeightGradient<'_> {
         accumulate: bool,
     ) -> Result<(), KernelError> {
         let [of_dy, of_x] = self.widths;
-        let (dy, x) = match windows {
-            Some([dy, x]) => (self.dy.columns_of(dy, device, shards, of_dy)?, x.into()),
-            None => (self.dy.columns(device, shards, of_dy)?, self.x),
-        };
+        let dy = self
+            .dy
+            .columns(device, windows.map(|[dy, _]| dy), shards, of_dy)?;
+        let x = windows.map_or(self.x, |[_, x]| x.into());
         let x = dy.beside(device, x, of_x)?;
         let operands = match self.transposed {
-            true => [&x, dy.operand()],
-            false => [dy.operand(), &x],
+            true => [&x, &dy.operand],
+            false => [&dy.operand, &x],
         };
         let end = End {
             accumulate,

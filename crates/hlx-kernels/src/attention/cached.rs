@@ -9,7 +9,7 @@ use super::ranged::{IntegerHeads, Limits, RangedAttention, integer_attention_of_
 use crate::elementwise::{assign_strided, fill};
 use crate::error::check_that;
 use crate::indexing::index_select;
-use crate::product::{expect_arithmetic, quantises};
+use crate::product::{check_arithmetic, quantises};
 use crate::{KernelError, Layout, Operand};
 
 const NAME: &str = "key/value cache";
@@ -141,7 +141,7 @@ impl CachedHeads {
         match &self.stored {
             Stored::Floats(both) => {
                 let arithmetics = [Arithmetic::Portable, device.arithmetic()];
-                expect_arithmetic("attention", "k", arithmetics)?;
+                check_arithmetic("attention", "k", arithmetics)?;
                 attend_floats(device, both, new, query_ranges, counter, attention, &shape)
             }
             Stored::Integers([keys, values]) => {

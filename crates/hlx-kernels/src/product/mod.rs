@@ -21,16 +21,17 @@ mod remembered;
 mod shape;
 pub(crate) mod sources;
 pub(crate) mod tiles;
+pub(crate) mod transposed;
 
 pub use dtype_product::matmul_integers;
 #[doc(hidden)] // Public for `hlx-proof`, whose peak runs on the same vectors.
 pub use floats::simd;
 pub use floats::{Epilogue, FloatProduct, Prologue, matmul, step_product, widened};
+pub(crate) use operand::quantises;
 pub use operand::{
     End, GradientColumns, Incoming, Matrices, Operand, Role, can_fuse, check_arithmetic, multiply,
     of_floats, takes_norm, takes_sources,
 };
-pub(crate) use operand::{expect_arithmetic, quantises};
 pub use quantised::Source;
 pub use remembered::{PreparedWeight, remember_norm};
 pub use shape::MatMul;

@@ -86,15 +86,10 @@ impl Matrices {
 
     pub(super) fn preparation(self, format: &Format, role: Role) -> Preparation {
         let width = (format.width)(role);
-        let Self {
-            outer,
-            vectors,
-            terms,
-            ..
-        } = self;
+        let rows = self.outer.saturating_mul(self.vectors);
         let of = match self.transposed {
-            false => Preparation::of_rows(outer.saturating_mul(vectors), terms, width),
-            true => Preparation::of_columns(outer, terms, vectors, width),
+            false => Preparation::of_rows(rows, self.terms, width),
+            true => Preparation::of_columns(self.outer, self.terms, self.vectors, width),
         };
         if self.whole { of.whole() } else { of }
     }
@@ -182,20 +177,11 @@ pub fn of_floats(device: &Device) -> Device {
     device.with_arithmetic(Arithmetic::Portable)
 }
 
-/// Checks that an argument of an operation and the tensor whose method was called have products of one arithmetic.
+/// Checks that an argument is of the arithmetic that is expected.
 ///
 /// # Errors
 /// [`KernelError::Arithmetic`].
 pub fn check_arithmetic(
-    operation: &'static str,
-    argument: &'static str,
-    devices: [&Device; 2],
-) -> Result<(), KernelError> {
-    expect_arithmetic(operation, argument, devices.map(Device::arithmetic))
-}
-
-/// Checks that an argument is of the arithmetic that is expected.
-pub(crate) fn expect_arithmetic(
     operation: &'static str,
     argument: &'static str,
     [found, expected]: [Arithmetic; 2],
@@ -244,12 +230,11 @@ pub fn multiply(
     c: &Buffer,
 ) -> Result<(), KernelError> {
     let [of_a, of_b] = [a.of(), b.of()];
-    let (batch, k) = (of_a.outer, of_a.terms);
+    let (batch, k, accumulate) = (of_a.outer, of_a.terms, end.accumulate);
     check_that(NAME, [batch, k] == [of_b.outer, of_b.terms], || {
         format!("{of_a:?} and {of_b:?} have not the same number of matrices and terms")
     })?;
     let [m, n] = [of_a.vectors, of_b.vectors];
-    let accumulate = end.accumulate;
     match (a, b) {
         (Operand::Floats(a, _), Operand::Floats(b, _)) => {
             let shape = MatMul {
@@ -268,17 +253,16 @@ pub fn multiply(
         }
         (Operand::Quantised(a, _), Operand::Quantised(b, _)) => {
             // The operand with more digits goes first.
-            let [left, right] = [a, b].map(|operand| operand.of.width.planes());
-            let transposed = right > left;
-            let (operands, shape) = match transposed {
-                true => ([b, a], IntegerProduct::new(n, m, k)),
-                false => ([a, b], IntegerProduct::new(m, n, k)),
+            let transposed = b.of.width.planes() > a.of.width.planes();
+            let (operands, [m, n]) = match transposed {
+                true => ([b, a], [n, m]),
+                false => ([a, b], [m, n]),
             };
             let shape = IntegerProduct {
                 batch,
                 accumulate,
                 transposed,
-                ..shape
+                ..IntegerProduct::new(m, n, k)
             };
             integer_product(device, operands, end.bias, c, &shape, end.epilogue)
         }
@@ -328,67 +312,51 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// Its columns of all shards, \[shards, rows of a shard, columns\].
+    /// Its columns by shards, \[shards, rows of a shard, columns\]: of all, or of those that are all of a `window` of it.
     ///
     /// # Errors
     /// As [`Operand::new`].
-    pub fn columns(
-        &self,
+    pub fn columns<'w>(
+        &'w self,
         device: &Device,
+        window: Option<&'w Buffer>,
         shards: [usize; 2],
         columns: usize,
-    ) -> Result<GradientColumns<'a>, KernelError> {
-        let of = Matrices::shards(shards, columns);
-        let format = self.role.format(device);
-        let Some(format) = format.filter(|_| self.reads_rows && of.terms > 0) else {
-            return self.columns_of(self.values, device, shards, columns);
+    ) -> Result<GradientColumns<'w>, KernelError> {
+        let (of, values) = (
+            Matrices::shards(shards, columns),
+            window.unwrap_or(self.values),
+        );
+        let reads_rows = self.reads_rows && window.is_none() && of.terms > 0;
+        let Some(format) = self.role.format(device).filter(|_| reads_rows) else {
+            return Ok(GradientColumns {
+                operand: Operand::new(device, self.role, values, of)?,
+                values,
+                rows: None,
+            });
         };
         let of_rows = Matrices::rows(shards[0], shards[1], columns);
         let [of_rows, of_columns] = [of_rows, of].map(|of| of.preparation(format, self.role));
-        let [rows, prepared] =
-            Prepared::rows_and_columns(device, self.values, of_rows, of_columns)?;
+        let [rows, prepared] = Prepared::rows_and_columns(device, values, of_rows, of_columns)?;
         // A second pass over the same gradient finds equal rows.
         let _ = self.rows.set(rows.clone());
         Ok(GradientColumns {
             operand: Operand::Quantised(prepared, of),
-            values: self.values,
+            values,
             rows: Some(rows),
-        })
-    }
-
-    /// The columns of some of its shards, which are all of `part`.
-    ///
-    /// # Errors
-    /// As [`Operand::new`].
-    pub fn columns_of<'p>(
-        &self,
-        part: &'p Buffer,
-        device: &Device,
-        shards: [usize; 2],
-        columns: usize,
-    ) -> Result<GradientColumns<'p>, KernelError> {
-        let of = Matrices::shards(shards, columns);
-        Ok(GradientColumns {
-            operand: Operand::new(device, self.role, part, of)?,
-            values: part,
-            rows: None,
         })
     }
 }
 
 /// The columns of an incoming gradient by shards, and its rows where they have been prepared, too.
 pub struct GradientColumns<'a> {
-    operand: Operand,
+    /// The columns.
+    pub operand: Operand,
     values: &'a Buffer,
     rows: Option<Prepared>,
 }
 
 impl GradientColumns<'_> {
-    /// The operand.
-    pub fn operand(&self) -> &Operand {
-        &self.operand
-    }
-
     /// The columns of what was saved, \[shards, rows of a shard, columns\], for a product with these. Quantised, rows without
     /// a gradient, such as padding, count in no exponent.
     ///

@@ -17,7 +17,8 @@ impl Tensor {
             let Some(other) = other else {
                 continue;
             };
-            check_arithmetic(op, argument, [other, self].map(Tensor::device))?;
+            let arithmetics = [other, self].map(|tensor| tensor.device().arithmetic());
+            check_arithmetic(op, argument, arithmetics)?;
             if other.device().is_same(self.device()) {
                 continue;
             }

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use bytemuck::Pod;
+use bytemuck::{Pod, cast_slice};
+
+use crate::product::transposed::transposed;
 
 /// A matrix seen by the product: `count` vectors (rows of A, columns of B) along k.
 #[derive(Clone, Copy)]
@@ -85,7 +87,7 @@ impl<'a, E: Element> Matrices<'a, E> {
     /// Matrices in words, which may hold several elements; `row` and `k_contiguous` as in [`Operand`].
     pub fn new(words: &'a [f32], stride: usize, row: usize, k_contiguous: bool) -> Self {
         let first = Operand {
-            data: bytemuck::cast_slice(words),
+            data: cast_slice(words),
             stride: row,
             k_contiguous,
         };
@@ -162,11 +164,11 @@ fn transpose(from: Operand, panel: Panel, to: &mut [f32]) {
             &from.data[at..at + blocks]
         });
         for k in (0..blocks).step_by(4) {
-            transpose_block(
-                rows.map(|row| &row[k..k + 4]),
-                &mut to[k * panel.width + i..],
-                panel.width,
-            );
+            let block = transposed(rows.map(|row| cast_slice(&row[k..])));
+            let to = to[k * panel.width..].chunks_mut(panel.width);
+            for (to, words) in to.zip(block) {
+                to[i..][..4].copy_from_slice(cast_slice(&words));
+            }
         }
         if i + 4 >= panel.count {
             break;
@@ -182,35 +184,6 @@ fn transpose_any(from: Operand, panel: Panel, k_range: std::ops::Range<usize>, t
         for i in 0..panel.count {
             to[k * panel.width + i] =
                 from.data[(panel.first + i) * from.stride + panel.k_first + k];
-        }
-    }
-}
-
-/// Writes the 4 x 4 transpose of `rows` to `to`, whose rows lie `width` apart.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn transpose_block(rows: [&[f32]; 4], to: &mut [f32], width: usize) {
-    use std::arch::x86_64::{_MM_TRANSPOSE4_PS, _mm_loadu_ps, _mm_storeu_ps};
-    assert!(rows.iter().all(|row| row.len() >= 4) && to.len() >= 3 * width + 4);
-    // SAFETY: SSE is part of x86-64, and the assertion above covers every load and store.
-    unsafe {
-        let [mut r0, mut r1, mut r2, mut r3] = rows.map(|row| _mm_loadu_ps(row.as_ptr()));
-        _MM_TRANSPOSE4_PS(&mut r0, &mut r1, &mut r2, &mut r3);
-        let to = to.as_mut_ptr();
-        _mm_storeu_ps(to, r0);
-        _mm_storeu_ps(to.add(width), r1);
-        _mm_storeu_ps(to.add(2 * width), r2);
-        _mm_storeu_ps(to.add(3 * width), r3);
-    }
-}
-
-/// Writes the 4 x 4 transpose of `rows` to `to`, whose rows lie `width` apart.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline(always)]
-fn transpose_block(rows: [&[f32]; 4], to: &mut [f32], width: usize) {
-    for k in 0..4 {
-        for (i, row) in rows.iter().enumerate() {
-            to[k * width + i] = row[k];
         }
     }
 }

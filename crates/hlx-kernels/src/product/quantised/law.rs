@@ -4,9 +4,6 @@ use hlx_core::arith::{self, FloatOps};
 
 use crate::product::Role;
 
-#[cfg(test)]
-pub mod definition;
-
 /// The exponent of a row with a NaN or an infinity.
 pub const NO_EXPONENT: i32 = i32::MAX;
 

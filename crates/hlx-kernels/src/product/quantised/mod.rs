@@ -18,7 +18,6 @@ mod product;
 mod shape;
 #[cfg(test)]
 pub(crate) mod tests;
-mod turn;
 
 use hlx_core::{Arithmetic, Buffer, DType, Device};
 
@@ -37,7 +36,6 @@ pub use product::integer_product;
 pub(crate) use product::integer_product_by;
 pub use shape::IntegerProduct;
 pub(crate) use shape::{Bounded, Bounds};
-pub(crate) use turn::turn;
 
 /// Terms of a row that share an exponent: as many as the layers of today's models have inputs, and few enough that
 /// what is small in a long row, such as a vocabulary's gradient, meets an exponent of its own size.

@@ -103,8 +103,11 @@ impl Prepared {
         let prepared = Self::empty(device, of)?;
         check(x, &prepared)?;
         check_that(NAME, of.of_columns, || format!("{of:?} has no columns"))?;
+        let counted = match of.outer * of.k * of.rows {
+            0 => Counted::ALL,
+            _ => Counted::new(device, other, of.outer * of.k)?,
+        };
         if of.rows > 0 {
-            let counted = Counted::new(device, other, of.outer * of.k)?;
             prepare_columns(device, x, &prepared, &counted)?;
         }
         Ok(prepared)

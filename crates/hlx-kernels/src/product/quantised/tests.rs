@@ -1,5 +1,6 @@
 //! Every device against the definition in f64 and 64-bit integers.
 
+pub mod definition;
 mod placed;
 
 use super::*;

@@ -4,8 +4,8 @@ use hlx_core::IntegerPath;
 
 use super::*;
 use crate::product::quantised::Width;
-use crate::product::quantised::law::definition::{quantised, scaled_down};
 use crate::product::quantised::law::{NO_EXPONENT, magnitude, row_exponent};
+use crate::product::quantised::tests::definition::{quantised, scaled_down};
 use crate::tuning::KernelTuning;
 
 /// A row as integers, and their exponent.

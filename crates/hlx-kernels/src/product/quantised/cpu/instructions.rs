@@ -11,7 +11,7 @@ use super::pairs;
 #[cfg(target_arch = "x86_64")]
 use super::{amx, vnni};
 #[cfg(target_arch = "x86_64")]
-use crate::product::quantised::turn;
+use crate::product::transposed::transpose_columns;
 
 /// Rows and columns of a tile at most.
 pub(super) const MAX_TILE: [usize; 2] = [16, 32];
@@ -152,7 +152,7 @@ impl Instructions {
                     let of_chunk = |column: usize| *columns.get(column).unwrap_or(&columns[0]);
                     let columns = std::array::from_fn(of_chunk);
                     let panel = &mut panel[i * matrix..];
-                    turn(self.level(), columns, flipped, [16 * width, row], panel);
+                    transpose_columns(self.level(), columns, flipped, [16 * width, row], panel);
                 }
             }
         }

@@ -3,8 +3,8 @@
 use hlx_core::arith;
 use hlx_core::cpu::{simd_levels, with_flush};
 
-use super::super::law::definition::result;
 use super::super::law::{NO_EXPONENT, Width};
+use super::super::tests::definition::result;
 use super::super::{PIECE, Preparation};
 use super::*;
 

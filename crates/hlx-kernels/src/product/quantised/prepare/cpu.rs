@@ -8,10 +8,10 @@ use hlx_core::multiversion;
 
 use super::super::PIECE;
 use super::super::law::{EXPONENT_OF_ZEROS, magnitude, quantised, row_exponent};
-use super::super::turn::turn;
 use super::preparation::Preparation;
 use super::rows::{DigitRows, factors, top};
 use crate::parallel::{self, read, write};
+use crate::product::transposed::transpose_columns;
 
 /// Columns of a block, and rows that turn at a time.
 const SIDE: usize = 64;
@@ -143,7 +143,7 @@ fn columns(
 fn put_columns(quads: &[[u32; SIDE]; SIDE / 4], start: usize, padded: usize, plane: &mut [i8]) {
     let mut transposed = [0; SIDE * SIDE / 4];
     let columns = quads.each_ref().map(|words| cast_slice(words));
-    turn(simd_level(), columns, 0, [16 * 16, 16], &mut transposed);
+    transpose_columns(simd_level(), columns, 0, [16 * 16, 16], &mut transposed);
     let rows = transposed.chunks_exact(SIDE / 4);
     for (words, digits) in rows.zip(plane.chunks_exact_mut(padded)) {
         digits[start..start + SIDE].copy_from_slice(cast_slice(words));

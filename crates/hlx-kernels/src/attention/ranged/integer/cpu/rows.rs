@@ -8,7 +8,7 @@ use super::pairs::{PairRows, Pairs, Words};
 use super::weights::Integers;
 use crate::attention::ranged::integer::heads::Rows;
 use crate::attention::tile::{Lanes, TILE, map_lanes};
-use crate::product::quantised::turn;
+use crate::product::transposed::transpose_columns;
 
 /// Words that turn at a time.
 const SIDE: usize = 16;
@@ -33,7 +33,7 @@ impl Packed {
                 *column = cast_slice(row);
             }
             let [block, row] = [SIDE * TILE, TILE];
-            turn(
+            transpose_columns(
                 simd_level(),
                 columns,
                 0,

@@ -1,13 +1,40 @@
-//! The transpose of words: 16 x 16 of them at a time.
+//! The transpose of words: 4 x 4, or 16 x 16 of them at a time.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
+use bytemuck::cast_slice;
 use hlx_core::cpu::SimdLevel;
 
-/// Turns words of 16 columns, of which each flips the same bits: 64 bytes of each become 16 rows of `panel`, `row` words
+/// The transpose of the words in the first 16 bytes of four rows.
+#[inline(always)]
+pub(crate) fn transposed(rows: [&[u8]; 4]) -> [[u32; 4]; 4] {
+    let rows = rows.map(|row| row.first_chunk::<16>().expect("16 bytes"));
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE2 is part of x86-64; a row has 16 bytes, and each array, too.
+    unsafe {
+        let [r0, r1, r2, r3] = rows.map(|row| _mm_loadu_si128(row.as_ptr().cast()));
+        let [low01, low23] = [_mm_unpacklo_epi32(r0, r1), _mm_unpacklo_epi32(r2, r3)];
+        let [high01, high23] = [_mm_unpackhi_epi32(r0, r1), _mm_unpackhi_epi32(r2, r3)];
+        let columns = [
+            _mm_unpacklo_epi64(low01, low23),
+            _mm_unpackhi_epi64(low01, low23),
+            _mm_unpacklo_epi64(high01, high23),
+            _mm_unpackhi_epi64(high01, high23),
+        ];
+        columns.map(|column| {
+            let mut words = [0; 4];
+            _mm_storeu_si128(words.as_mut_ptr().cast(), column);
+            words
+        })
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    std::array::from_fn(|word| rows.map(|row| u32::from_le_bytes(row.as_chunks::<4>().0[word])))
+}
+
+/// Transposes words of 16 columns, of which each flips the same bits: 64 bytes of each become 16 rows of `panel`, `row` words
 /// apart; the next ones lie `block` words further on.
-pub(crate) fn turn(
+pub(crate) fn transpose_columns(
     level: SimdLevel,
     columns: [&[i8]; 16],
     flipped: i32,
@@ -33,9 +60,13 @@ pub(crate) fn turn(
 }
 
 fn plain(columns: [&[i8; 64]; 16], flipped: i32, row: usize, to: &mut [i32]) {
-    for (column, bytes) in columns.into_iter().enumerate() {
-        for (to, quad) in to.chunks_mut(row).zip(bytes.as_chunks::<4>().0) {
-            to[column] = i32::from_le_bytes(quad.map(|digit| digit as u8)) ^ flipped;
+    for (i, columns) in columns.as_chunks::<4>().0.iter().enumerate() {
+        for quads in 0..4 {
+            let bytes = columns.map(|column| cast_slice(&column[16 * quads..]));
+            for (j, words) in transposed(bytes).into_iter().enumerate() {
+                let to = &mut to[(4 * quads + j) * row + 4 * i..][..4];
+                to.copy_from_slice(&words.map(|word| word as i32 ^ flipped));
+            }
         }
     }
 }
