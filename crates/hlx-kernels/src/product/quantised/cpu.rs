@@ -15,7 +15,7 @@ mod vnni;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use hlx_core::cpu::simd_level;
+use hlx_core::cpu::{SimdLevel, simd_level};
 use hlx_core::{arith, multiversion};
 
 use self::instructions::{Instructions, MAX_TILE};
@@ -93,10 +93,20 @@ struct Tile<'a> {
     excess: &'a [[i32; 2]],
 }
 
+/// What this processor has at the level, the slowest first.
+fn instructions(level: SimdLevel) -> Vec<Instructions> {
+    let all = [pairs::instructions(level)].into_iter();
+    #[cfg(target_arch = "x86_64")]
+    let all = all
+        .chain(vnni::instructions(level))
+        .chain(amx::instructions(level));
+    all.collect()
+}
+
 /// The fastest instructions of the processor at the level in use.
 pub(super) fn fastest() -> Instructions {
     static FASTEST: OnceLock<Instructions> = OnceLock::new();
-    *FASTEST.get_or_init(|| *Instructions::of(simd_level()).last().expect("one at least"))
+    *FASTEST.get_or_init(|| *instructions(simd_level()).last().expect("one at least"))
 }
 
 /// Computes products whose places in C are apart, by the fastest instructions.
@@ -124,7 +134,7 @@ fn products_by(instructions: Instructions, all: &[(IntegerProduct, Operands<'_>)
             of_row,
             c,
         };
-        let of = divide(&shape, instructions.tile(), threads);
+        let of = divide(&shape, instructions.tile, threads);
         rectangles.extend(of.into_iter().map(|of| (product, of)));
     }
     parallel::each(&mut rectangles, |(product, of)| product.rectangle(of));
@@ -186,7 +196,7 @@ impl Product<'_> {
 
     /// Results of few rows, or of no terms: rows of A in 16 bits, and each row of B where it lies.
     fn by_dots(&self, of: &Rectangle, piece: usize, terms: Range<usize>) {
-        let (k, level, [height, width]) = (terms.len(), self.instructions.level(), MAX_TILE);
+        let (k, level, [height, width]) = (terms.len(), self.instructions.level, MAX_TILE);
         let mut sums = [0; 2 * MAX_TILE[0] * MAX_TILE[1]];
         let mut values = [0.0; MAX_TILE[0] * MAX_TILE[1]];
         parallel::scratch(height * k, |wide: &mut [i16]| {

@@ -2,13 +2,14 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
-use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-use super::instructions::Packed;
+use hlx_core::cpu::SimdLevel;
+
+use super::instructions::{Instructions, MAX_TILE, Packed, pack_digits};
 
 /// A row's bytes in its strip, \[k / 64, 2, 16 rows, 64\]; its sums are too large by nothing.
-pub(super) fn pack_row(row: usize, digits: [&[i8]; 2], strip: &mut [i32]) -> [i32; 2] {
+fn pack_row(row: usize, digits: [&[i8]; 2], strip: &mut [i32]) -> [i32; 2] {
     let strip: &mut [i8] = bytemuck::cast_slice_mut(strip);
     let [high, low] = digits.map(|digits| digits.as_chunks::<64>().0);
     for ((high, low), to) in high.iter().zip(low).zip(strip.chunks_exact_mut(2048)) {
@@ -18,8 +19,29 @@ pub(super) fn pack_row(row: usize, digits: [&[i8]; 2], strip: &mut [i32]) -> [i3
     [0; 2]
 }
 
+/// The bytes of columns, \[k / 64, 2, 16, 16 columns, 4\].
+fn pack_columns(level: SimdLevel, columns: &[&[i8]], panel: &mut [i32]) {
+    pack_digits(level, columns, 0, ([512, 16], 256), panel);
+}
+
+/// The instructions, if the processor has them at the level and lets this process use them.
+pub(super) fn instructions(level: SimdLevel) -> Option<Instructions> {
+    (level == SimdLevel::Avx512 && is_granted()).then_some(Instructions {
+        names: ["products of bytes", "AMX"],
+        level,
+        tile: MAX_TILE,
+        // A panel is 64 KiB then.
+        block: 2048,
+        terms_of_word: 4,
+        registers: [configure, release],
+        pack_row,
+        pack_columns,
+        multiply,
+    })
+}
+
 /// Whether the processor has AMX for bytes and the system lets this process use it.
-pub(super) fn is_granted() -> bool {
+fn is_granted() -> bool {
     static GRANTED: OnceLock<bool> = OnceLock::new();
     *GRANTED.get_or_init(|| has_amx() && ask())
 }
@@ -70,45 +92,38 @@ fn ask() -> bool {
     false
 }
 
-/// This thread's registers, each 16 rows of 64 bytes, until it is dropped.
-pub(super) struct Configured(PhantomData<*const ()>);
-
-impl Configured {
-    pub fn new() -> Self {
-        #[repr(C, align(64))]
-        struct Configuration {
-            palette: u8,
-            start_row: u8,
-            reserved: [u8; 14],
-            bytes_of_row: [u16; 16],
-            rows: [u8; 16],
-        }
-        let of_eight = |i: usize, value: u8| if i < 8 { value } else { 0 };
-        let configuration = Configuration {
-            palette: 1,
-            start_row: 0,
-            reserved: [0; 14],
-            bytes_of_row: std::array::from_fn(|i| of_eight(i, 64).into()),
-            rows: std::array::from_fn(|i| of_eight(i, 16)),
-        };
-        // SAFETY: the instruction reads the 64 bytes of a valid configuration; the process was granted the registers.
-        unsafe { asm!("ldtilecfg [{}]", in(reg) &configuration, options(nostack, readonly)) };
-        Self(PhantomData)
+/// Configures this thread's registers, each 16 rows of 64 bytes.
+fn configure() {
+    #[repr(C, align(64))]
+    struct Configuration {
+        palette: u8,
+        start_row: u8,
+        reserved: [u8; 14],
+        bytes_of_row: [u16; 16],
+        rows: [u8; 16],
     }
+    let of_eight = |i: usize, value: u8| if i < 8 { value } else { 0 };
+    let configuration = Configuration {
+        palette: 1,
+        start_row: 0,
+        reserved: [0; 14],
+        bytes_of_row: std::array::from_fn(|i| of_eight(i, 64).into()),
+        rows: std::array::from_fn(|i| of_eight(i, 16)),
+    };
+    // SAFETY: the instruction reads the 64 bytes of a valid configuration; the process was granted the registers.
+    unsafe { asm!("ldtilecfg [{}]", in(reg) &configuration, options(nostack, readonly)) };
 }
 
-impl Drop for Configured {
-    fn drop(&mut self) {
-        // SAFETY: no other code of this thread uses the registers.
-        unsafe { asm!("tilerelease", options(nostack, nomem)) };
-    }
+fn release() {
+    // SAFETY: no other code of this thread uses the registers.
+    unsafe { asm!("tilerelease", options(nostack, nomem)) };
 }
 
 /// Adds 16 x 32 products of either digit to their sums, \[2, 16, 32\].
 ///
 /// # Safety
-/// The registers are [`Configured`]; operands and sums have the lengths of a tile, and `k` is a multiple of 64.
-pub(super) unsafe fn multiply(packed: &Packed<'_>, sums: &mut [i32]) {
+/// The registers are configured; operands and sums have the lengths of a tile, and `k` is a multiple of 64.
+unsafe fn multiply(_: SimdLevel, packed: &Packed<'_>, sums: &mut [i32]) {
     if packed.begins {
         sums.fill(0);
     }

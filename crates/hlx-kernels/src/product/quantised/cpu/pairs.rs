@@ -3,20 +3,35 @@
 use hlx_core::cpu::SimdLevel;
 use hlx_core::multiversion;
 
-use super::instructions::Packed;
+use super::instructions::{Instructions, Packed};
 
 /// Rows and columns of a tile.
-pub(super) const ROWS: usize = 6;
-pub(super) const COLUMNS: usize = 16;
+const ROWS: usize = 6;
+const COLUMNS: usize = 16;
 /// Terms that 32 bits hold the sum of: each is at most 32,639 times 127 in magnitude.
-pub(super) const CARRY: usize = 512;
+const CARRY: usize = 512;
 
 /// The sums of a tile.
 type Sums = [[i32; COLUMNS]; ROWS];
 
+/// The instructions of a level.
+pub(super) fn instructions(level: SimdLevel) -> Instructions {
+    Instructions {
+        names: ["products of 16-bit integers", level.name()],
+        level,
+        tile: [ROWS, COLUMNS],
+        block: CARRY,
+        terms_of_word: 2,
+        registers: [|| {}; 2],
+        pack_row,
+        pack_columns,
+        multiply,
+    }
+}
+
 /// Spreads rows of B over their panel: pair after pair, of all rows.
-#[inline]
-pub(super) fn pack_columns(level: SimdLevel, rows: &[&[i8]], panel: &mut [i16]) {
+fn pack_columns(level: SimdLevel, rows: &[&[i8]], panel: &mut [i32]) {
+    let panel: &mut [i16] = bytemuck::cast_slice_mut(panel);
     match (level, <&[&[i8]; COLUMNS]>::try_from(rows)) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the processor has AVX2 at these levels.
@@ -45,7 +60,7 @@ multiversion! {
 
 /// Spreads a row of A over its strip: pair after pair, each a word whose lower half is the first, `ROWS` words apart. Its sums are
 /// too large by nothing.
-pub(super) fn pack_row(row: usize, digits: [&[i8]; 2], strip: &mut [i32]) -> [i32; 2] {
+fn pack_row(row: usize, digits: [&[i8]; 2], strip: &mut [i32]) -> [i32; 2] {
     let mut wide = [0_i16; CARRY];
     let wide = &mut wide[..digits[0].len()];
     widen(digits, wide);
@@ -58,7 +73,7 @@ pub(super) fn pack_row(row: usize, digits: [&[i8]; 2], strip: &mut [i32]) -> [i3
 
 /// Adds the sums of a tile, or begins with them: of a strip of A, \[pairs, rows\], times a panel of at most [`CARRY`] terms,
 /// \[pairs, columns, 2\].
-pub(super) fn multiply(level: SimdLevel, packed: &Packed<'_>, sums: &mut [i32]) {
+fn multiply(level: SimdLevel, packed: &Packed<'_>, sums: &mut [i32]) {
     let mut tile = [[0; COLUMNS]; ROWS];
     let (strip, panel) = (packed.left, bytemuck::cast_slice(packed.right));
     let parts = sums.split_at_mut(ROWS * COLUMNS);

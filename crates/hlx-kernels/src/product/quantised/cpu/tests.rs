@@ -143,7 +143,7 @@ impl Case {
                         || (found.is_nan() && expected.is_nan());
                     assert!(
                         same,
-                        "{instructions:?} {s:?} {row}, {column}: {found:e}, expected {expected:e}"
+                        "{instructions} {s:?} {row}, {column}: {found:e}, expected {expected:e}"
                     );
                 }
             }
@@ -167,9 +167,9 @@ fn every_instruction_set_and_edge_has_the_bits_of_the_law() {
         [1, 2, 20, 2 * PIECE],
     ] {
         let case = Case::new(sizes);
-        for instructions in simd_levels().into_iter().flat_map(Instructions::of) {
+        for way in simd_levels().into_iter().flat_map(instructions) {
             for threads in [1, 3] {
-                case.check(instructions, threads);
+                case.check(way, threads);
             }
         }
     }

@@ -11,7 +11,7 @@ impl Product<'_> {
     /// The results of a piece of a rectangle.
     pub(super) fn by_tiles(&self, of: &Rectangle, piece: usize, terms: Range<usize>) {
         let way = self.instructions;
-        let ([height, width], most) = (way.tile(), way.block().min(terms.len()));
+        let ([height, width], most) = (way.tile, way.block.min(terms.len()));
         let ([strip, panel], words) = (way.packed(most), 2 * height * width);
         let down = parts(&of.rows, height).len();
         // Between two blocks the sums of every tile are kept.
@@ -25,7 +25,7 @@ impl Product<'_> {
             let (right, sums) = memory.split_at_mut(panel);
             let mut excess = [[0; 2]; MAX_ROWS];
             let mut values = [0.0; MAX_TILE[0] * MAX_TILE[1]];
-            let _registers = way.registers();
+            way.registers[0]();
             for block in parts(&terms, most) {
                 let [strip, panel] = way.packed(block.len());
                 self.pack_rows(of, &block, left, &mut excess);
@@ -57,6 +57,7 @@ impl Product<'_> {
                     }
                 }
             }
+            way.registers[1]();
         });
     }
 
@@ -69,11 +70,11 @@ impl Product<'_> {
         excess: &mut [[i32; 2]],
     ) {
         let way = self.instructions;
-        let ([height, _], [strip, _]) = (way.tile(), way.packed(block.len()));
+        let ([height, _], [strip, _]) = (way.tile, way.packed(block.len()));
         for ((i, row), sums) in of.rows.clone().enumerate().zip(excess) {
             let digits = self.a_digits(of.matrix, row, block);
             let strip = &mut strips[i / height * strip..][..strip];
-            let more = way.pack_row(i % height, digits, strip);
+            let more = (way.pack_row)(i % height, digits, strip);
             *sums = [0, 1].map(|digit| sums[digit].wrapping_add(more[digit]));
         }
     }
@@ -89,7 +90,7 @@ impl Product<'_> {
         for (digits, column) in digits.iter_mut().zip(columns.clone()) {
             *digits = self.b_digits(product, column, block);
         }
-        let digits = &digits[..columns.len()];
-        self.instructions.pack_columns(digits, panel);
+        let (digits, way) = (&digits[..columns.len()], self.instructions);
+        (way.pack_columns)(way.level, digits, panel);
     }
 }

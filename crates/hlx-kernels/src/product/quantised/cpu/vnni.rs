@@ -3,17 +3,56 @@
 
 use std::arch::x86_64::*;
 
+use hlx_core::cpu::SimdLevel;
 use hlx_core::multiversion;
 
-use super::instructions::Packed;
+use super::instructions::{Instructions, Packed, pack_digits};
 
 /// What makes four digits of B unsigned: 128 is added to each.
-pub(super) const UNSIGNED: i32 = 0x8080_8080_u32 as i32;
+const UNSIGNED: i32 = 0x8080_8080_u32 as i32;
+
+/// Those that the processor has at the level, the slowest first: vectors of eight and of sixteen sums.
+pub(super) fn instructions(level: SimdLevel) -> impl Iterator<Item = Instructions> {
+    let bytes = Instructions {
+        names: ["products of bytes", "AVX-VNNI"],
+        level: SimdLevel::Avx2,
+        tile: [3, 16],
+        block: 2048,
+        terms_of_word: 4,
+        registers: [|| {}; 2],
+        pack_row: pack_row::<3>,
+        pack_columns: pack_columns::<16>,
+        multiply: avx,
+    };
+    let wider = Instructions {
+        names: ["products of bytes", "AVX-512 VNNI"],
+        level: SimdLevel::Avx512,
+        tile: [6, 32],
+        pack_row: pack_row::<6>,
+        pack_columns: pack_columns::<32>,
+        multiply: avx512,
+        ..bytes
+    };
+    let (narrow, wide) = (level == SimdLevel::Avx2, level == SimdLevel::Avx512);
+    let has = [
+        (narrow || wide) && is_x86_feature_detected!("avxvnni"),
+        wide && is_x86_feature_detected!("avx512vnni"),
+    ];
+    let all = [bytes, wider].into_iter().zip(has);
+    all.filter(|(_, has)| *has)
+        .map(|(instructions, _)| instructions)
+}
+
+/// The words of columns, \[k / 4, columns\].
+fn pack_columns<const WIDTH: usize>(level: SimdLevel, columns: &[&[i8]], panel: &mut [i32]) {
+    let places = ([16 * WIDTH, WIDTH], 16);
+    pack_digits(level, columns, UNSIGNED, places, panel);
+}
 
 /// A row's words in its strip, \[k / 4, rows, 2\].
-pub(super) fn pack_row(rows: usize, row: usize, digits: [&[i8]; 2], strip: &mut [i32]) -> [i32; 2] {
+fn pack_row<const ROWS: usize>(row: usize, digits: [&[i8]; 2], strip: &mut [i32]) -> [i32; 2] {
     let [high, low] = digits.map(|digits| digits.as_chunks::<4>().0);
-    for ((high, low), to) in high.iter().zip(low).zip(strip.chunks_exact_mut(2 * rows)) {
+    for ((high, low), to) in high.iter().zip(low).zip(strip.chunks_exact_mut(2 * ROWS)) {
         to[2 * row] = word(high);
         to[2 * row + 1] = word(low);
     }
@@ -36,7 +75,7 @@ macro_rules! tile {
      $each:ident, $dot:ident) => {
         $(#[$comment])*
         #[target_feature(enable = $features)]
-        pub(super) unsafe fn $name(packed: &Packed<'_>, found: &mut [i32]) {
+        unsafe fn $name(_: SimdLevel, packed: &Packed<'_>, found: &mut [i32]) {
             const LINES: usize = 2 * $rows;
             // The sums of a row's two digits follow each other here; in memory each digit's rows do.
             let place = |line: usize, vector: usize| {
