@@ -2,7 +2,7 @@
 //!
 //! The cut changes no bit: a column of a shard is one chain over its rows.
 
-use hlx_core::{Binding, CpuBindings, Device, Shader, groups_1d};
+use hlx_core::{Binding, CpuBindings, Device, Shader};
 
 use crate::KernelError;
 use crate::kernel::Kernel;
@@ -35,53 +35,26 @@ impl Columns {
         body: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
         let sizes = [self.shards, self.rows_per_shard, self.cols].map(|size| size as u32);
-        let group = ColumnGroup::new(device, self.shards, self.cols, self.pairs);
-        let groups = group.groups(self.shards, self.cols);
-        Kernel::new(self.name, self.shader)
-            .constants(&group.specialization(self.accumulate))
-            .bind_all(bindings.iter().copied())
-            .launch_bound(device, sizes.as_slice(), groups, body)
-    }
-}
-
-/// The columns that a workgroup computes, and the rows that each thread loads ahead where there are no
-/// tiles (0: there are).
-#[derive(Clone, Copy, Debug)]
-struct ColumnGroup {
-    width: u32,
-    ahead: u32,
-}
-
-impl ColumnGroup {
-    /// The cut for the columns of all shards by the device's tuning; with `pairs`, two chains a
-    /// column.
-    fn new(device: &Device, shards: usize, cols: usize, pairs: bool) -> Self {
         let tuning = KernelTuning::of(device);
-        let table = match pairs {
+        let table = match self.pairs {
             true => &tuning.column_pairs,
             false => &tuning.columns,
         };
-        let cut = ColumnCut::covering(table, shards * cols);
-        Self {
-            width: cut.map_or(16, |cut| cut.width as u32),
-            ahead: cut.map_or(0, |cut| cut.rows_ahead as u32),
-        }
-    }
-
-    /// The shader's constants; with `accumulate` the chains go on from the stored values.
-    fn specialization(self, accumulate: bool) -> [(u32, u32); 5] {
-        let threads = if self.ahead == 0 { 256 } else { self.width };
-        [
-            (0, u32::from(accumulate)),
-            (1, self.width),
+        // The columns of a workgroup, and the rows that each thread loads ahead where there are no tiles (0: there are).
+        let cut = ColumnCut::covering(table, self.shards * self.cols);
+        let (width, ahead) = cut.map_or((16, 0), |cut| (cut.width, cut.rows_ahead as u32));
+        let threads = if ahead == 0 { 256 } else { width as u32 };
+        let constants = [
+            (0, u32::from(self.accumulate)),
+            (1, width as u32),
             (2, 1),
             (3, threads),
-            (4, self.ahead),
-        ]
-    }
-
-    /// The launch's workgroups.
-    fn groups(self, shards: usize, cols: usize) -> [u32; 3] {
-        groups_1d(shards * cols.div_ceil(self.width as usize))
+            (4, ahead),
+        ];
+        let groups = self.shards * self.cols.div_ceil(width);
+        Kernel::new(self.name, self.shader)
+            .constants(&constants)
+            .bind_all(bindings.iter().copied())
+            .launch_bound(device, sizes.as_slice(), groups, body)
     }
 }

@@ -141,22 +141,21 @@ impl Conv2d {
 
     /// That with the patches of the output's gradient that an input pixel sees.
     fn transposed_product(&self, name: &'static str, output: [usize; 2]) -> Product {
+        let product = self.product(name, output);
         Product {
-            name,
-            batch: self.batch,
             patches: Patches {
                 pixels: self.input,
-                taps: self.kernel,
                 image: output,
                 channels: self.out_channels,
-                groups: self.groups,
                 scale: [1, 1],
-                first: self.padding.map(|x| x as isize),
-                step: self.dilation.map(|x| -(x as isize)),
+                first: product.patches.first.map(|x| -x),
+                step: product.patches.step.map(|x| -x),
                 divide: self.stride,
+                ..product.patches
             },
             rows: self.in_channels / self.groups,
-            terms: self.out_channels / self.groups * area(self.kernel),
+            terms: product.rows * area(self.kernel),
+            ..product
         }
     }
 
@@ -378,24 +377,18 @@ pub fn conv2d_backward_bias(
 }
 
 fn check_shards(name: &'static str, shards: usize, spec: &Conv2d) -> Result<(), KernelError> {
-    check_that(
-        name,
-        shards > 0 && spec.batch.is_multiple_of(shards),
-        || {
-            format!(
-                "{shards} shards, expected a divisor of the batch of {}",
-                spec.batch
-            )
-        },
-    )
+    let batch = spec.batch;
+    check_that(name, shards > 0 && batch.is_multiple_of(shards), || {
+        format!("{shards} shards, expected a divisor of the batch of {batch}")
+    })
 }
 
 /// The sums of no terms.
 fn start_of_nothing(device: &Device, sums: &Buffer, accumulate: bool) -> Result<(), KernelError> {
-    if !accumulate {
-        device.fill(sums, 0)?;
+    match accumulate {
+        true => Ok(()),
+        false => Ok(device.fill(sums, 0)?),
     }
-    Ok(())
 }
 
 /// A contiguous tensor with its axes in another order.

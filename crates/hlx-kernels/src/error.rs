@@ -162,6 +162,18 @@ pub fn check_sizes(operation: &'static str, extents: &[usize]) -> Result<(), Ker
     )
 }
 
+/// Checks that 32 bits count an argument's elements.
+pub(crate) fn check_indexable(
+    operation: &'static str,
+    argument: &str,
+    elements: usize,
+) -> Result<(), KernelError> {
+    check_that(operation, u32::try_from(elements).is_ok(), || {
+        let most = u32::MAX;
+        format!("{argument} has {elements} elements, expected at most {most}")
+    })
+}
+
 /// Checks a condition on an argument's value.
 pub fn check_that(
     operation: &'static str,

@@ -59,11 +59,7 @@ impl Choices {
     }
 
     fn check(&self, operation: &'static str) -> Result<(), KernelError> {
-        let Self {
-            tokens,
-            per_token,
-            experts,
-        } = *self;
+        let [tokens, per_token, experts] = [self.tokens, self.per_token, self.experts];
         check_that(operation, (1..=experts).contains(&per_token), || {
             format!("{per_token} of {experts} experts are chosen, expected 1 to {experts}")
         })?;
@@ -146,15 +142,11 @@ pub fn experts_bounds(
     choices.check(NAME)?;
     check_sizes(NAME, &[choices.experts, shards])?;
     let (n, groups) = (choices.rows(), choices.experts * shards);
-    check_that(
-        NAME,
-        shards > 0 && choices.tokens.is_multiple_of(shards),
-        || {
-            let tokens = choices.tokens;
-            format!("{shards} shards, expected a number that divides {tokens} tokens")
-        },
-    )?;
-    let shard_tokens = choices.tokens / shards;
+    let tokens = choices.tokens;
+    check_that(NAME, shards > 0 && tokens.is_multiple_of(shards), || {
+        format!("{shards} shards, expected a number that divides {tokens} tokens")
+    })?;
+    let shard_tokens = tokens / shards;
     let kernel = Kernel::new(NAME, &bounds_shader::SHADER)
         .read("experts", &table.experts, n)?
         .read("rows", &table.rows, n)?

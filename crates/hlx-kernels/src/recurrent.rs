@@ -100,13 +100,11 @@ impl Step {
     /// Checks the step: behind this no number of elements wraps.
     fn check(&self, name: &'static str) -> Result<(), KernelError> {
         check_sizes(name, &[self.batch, self.time, self.width])?;
-        let within = |position: usize| position < self.time;
         let (position, previous, time) = (self.position, self.previous, self.time);
-        check_that(
-            name,
-            within(position) && previous.is_none_or(within),
-            || format!("position is {position} after {previous:?}, expected below {time}"),
-        )
+        let fits = position < time && previous.is_none_or(|previous| previous < time);
+        check_that(name, fits, || {
+            format!("position is {position} after {previous:?}, expected below {time}")
+        })
     }
 
     /// Launches a step over its operands, in binding order.

@@ -52,20 +52,11 @@ pub fn matmul_integers(
     })?;
     let [a_row, a_column] = if s.trans_a { [1, s.m] } else { [s.k, 1] };
     let [b_row, b_column] = if s.trans_b { [1, s.k] } else { [s.n, 1] };
-    let MatMul {
-        batch,
-        m,
-        n,
-        k,
-        stride_a,
-        stride_b,
-        stride_c,
-        ..
-    } = s;
     let push = push!(shader =>
-        batch, m, n, k, a_row, a_column, stride_a, b_row, b_column, stride_b, stride_c);
+        batch: s.batch, m: s.m, n: s.n, k: s.k, a_row, a_column, stride_a: s.stride_a,
+        b_row, b_column, stride_b: s.stride_b, stride_c: s.stride_c);
     let kernel = Kernel::new(NAME, &shader::SHADER).reads([a, b]).writes([c]);
-    let groups = batch * m.div_ceil(SIDE) * n.div_ceil(SIDE);
+    let groups = s.batch * s.m.div_ceil(SIDE) * s.n.div_ceil(SIDE);
     kernel.launch(device, push, groups, move |[a, b], [c]| {
         let (a, b): (&[u32], &[u32]) = (cast_slice(a), cast_slice(b));
         let c = cast_slice_mut::<_, u32>(c);

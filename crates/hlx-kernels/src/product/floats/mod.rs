@@ -28,7 +28,7 @@ use hlx_core::{Binding, Buffer, DType, Device};
 use super::shape::MatMul;
 use super::tiles::{Form, Grid, Start, Tile, dense_32x64};
 use crate::elementwise::copy_strided;
-use crate::error::{check_sizes, check_that};
+use crate::error::{check_indexable, check_sizes, check_that};
 use crate::kernel::Kernel;
 use crate::transpose::transpose;
 use crate::tuning::KernelTuning;
@@ -156,12 +156,7 @@ impl<'a> FloatProduct<'a> {
             check_len(NAME, "bias", bias, s.n)?;
         }
         let largest = a.len().max(b.len()).max(c.len());
-        check_that(NAME, u32::try_from(largest).is_ok(), || {
-            format!(
-                "an operand has {largest} elements, expected at most {}",
-                u32::MAX
-            )
-        })
+        check_indexable(NAME, "an operand", largest)
     }
 
     /// Computes a checked product by tiles, of a B that a GPU widens first, and transposes where that is faster.

@@ -15,7 +15,7 @@ use hlx_core::{Buffer, DType, Device, Shader};
 use super::law::Width;
 use super::{LONGEST, PIECE, check_dtype};
 use crate::KernelError;
-use crate::error::{check_len, check_that};
+use crate::error::{check_indexable, check_len, check_that};
 use crate::kernel::Kernel;
 
 pub use columns::{Beside, prepare_rows_and_columns};
@@ -167,14 +167,7 @@ fn check(x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
             s.k
         )
     })?;
-    check_that(
-        NAME,
-        u32::try_from(s.reach().max(s.rows * s.k)).is_ok(),
-        || {
-            let found = s.reach().max(s.rows * s.k);
-            format!("x has {found} elements, expected at most {}", u32::MAX)
-        },
-    )
+    check_indexable(NAME, "x", s.reach().max(s.rows * s.k))
 }
 
 fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {

@@ -4,7 +4,7 @@
 use hlx_core::cpu::simd_level;
 use hlx_core::{Buffer, DType, Device, as_u32};
 
-use crate::error::{KernelError, check_len, check_sizes, check_that};
+use crate::error::{KernelError, check_indexable, check_len, check_sizes, check_that};
 use crate::kernel::Kernel;
 use crate::map::MAX_GROUPS;
 use crate::parallel;
@@ -34,6 +34,12 @@ pub struct ExpertsProduct {
     pub trans_b: bool,
 }
 
+/// Checks the largest of \[rows, N\], \[rows, K\] and \[N, K\].
+fn check_largest(operation: &'static str, [rows, n, k]: [usize; 3]) -> Result<(), KernelError> {
+    let largest = rows.saturating_mul(n.max(k)).max(n.saturating_mul(k));
+    check_indexable(operation, "an operand", largest)
+}
+
 /// Multiplies each expert's rows of `x` (`[rows, K]`) with its weight and overwrites `y`
 /// (`[rows, N]`). The rows of expert e are those from `bounds[e]` to `bounds[e + 1]`
 /// ([`experts_bounds`](crate::experts::experts_bounds) with one shard).
@@ -51,7 +57,7 @@ pub fn experts_product(
     product: &ExpertsProduct,
 ) -> Result<(), KernelError> {
     let ExpertsProduct { rows, n, k, .. } = *product;
-    product.check(NAME)?;
+    check_largest(NAME, [rows, n, k])?;
     check_len(NAME, "y", y, [rows, n])?;
     check_len(NAME, "bounds", bounds, weights.len() + 1)?;
     for weight in weights {
@@ -70,17 +76,6 @@ pub fn experts_product(
 }
 
 impl ExpertsProduct {
-    fn check(&self, operation: &'static str) -> Result<(), KernelError> {
-        let Self { rows, n, k, .. } = *self;
-        let largest = rows.saturating_mul(n.max(k)).max(n.saturating_mul(k));
-        check_that(operation, u32::try_from(largest).is_ok(), || {
-            format!(
-                "an operand has {largest} elements, expected at most {}",
-                u32::MAX
-            )
-        })
-    }
-
     /// The products of a run's experts as chains of floats.
     fn of_floats(
         &self,
@@ -90,20 +85,10 @@ impl ExpertsProduct {
         bounds: &Buffer,
         y: &Buffer,
     ) -> Result<(), KernelError> {
-        let product = *self;
-        let Self {
-            rows,
-            n,
-            k,
-            trans_b,
-        } = product;
-        let Run {
-            first,
-            experts,
-            ref window,
-            stride,
-        } = *run;
-        let all_experts = bounds.len() - 1;
+        let (product, all_experts) = (*self, bounds.len() - 1);
+        let ([rows, n, k], trans_b) = ([self.rows, self.n, self.k], self.trans_b);
+        let ([first, experts, stride], window) =
+            ([run.first, run.experts, run.stride], &run.window);
         // Tiles of 64 rows would be half empty where experts have few.
         let tile_rows = if rows >= 48 * all_experts { 64 } else { 32 };
         let tile = Tile::largest(Form::ExpertRows, [tile_rows, 64]);
@@ -222,12 +207,7 @@ fn products(
     bounds: &[u32],
     mut y: &mut [f32],
 ) {
-    let ExpertsProduct {
-        rows,
-        n,
-        k,
-        trans_b,
-    } = *product;
+    let ExpertsProduct { rows, n, k, .. } = *product;
     let mut done = 0;
     let mut parts = Vec::with_capacity(bounds.len());
     for (expert, bound) in bounds.windows(2).enumerate() {
@@ -243,7 +223,7 @@ fn products(
     let level = simd_level();
     parallel::each(&mut parts, |(expert, rows, y)| {
         let shape = MatMul {
-            trans_b,
+            trans_b: product.trans_b,
             ..MatMul::new(rows.len(), n, k)
         };
         let (x, weight) = (
@@ -352,13 +332,7 @@ impl<'a> ExpertsGradient<'a> {
     ) -> Result<(), KernelError> {
         let ([m, n], rows, [dy, x], bounds) =
             (self.widths, self.rows(), self.operands, self.bounds);
-        let product = ExpertsProduct {
-            rows,
-            n: m,
-            k: n,
-            trans_b: false,
-        };
-        product.check(GRADIENT)?;
+        check_largest(GRADIENT, [rows, m, n])?;
         let tile = Tile::largest(Form::ExpertColumns, [64, 64]);
         let kernel = Kernel::new(GRADIENT, tile.shader)
             .read("dy", dy, [rows, m])?
@@ -366,18 +340,14 @@ impl<'a> ExpertsGradient<'a> {
             .reads([bounds])
             .accumulate("dweight", dweight, [shards, m, n], accumulate)?;
         let groups = [n.div_ceil(tile.size[1]), m.div_ceil(tile.size[0]), shards];
-        check_that(
-            GRADIENT,
-            groups.iter().all(|&groups| groups <= MAX_GROUPS),
-            || format!("{shards} weights of {m} x {n} are more than a launch has tiles for"),
-        )?;
+        let fits = groups.iter().all(|&groups| groups <= MAX_GROUPS);
+        check_that(GRADIENT, fits, || {
+            format!("{shards} weights of {m} x {n} are more than a launch has tiles for")
+        })?;
         check_sizes(GRADIENT, &[expert.saturating_add(1), shards])?;
-        check_that(GRADIENT, bounds.len() > (expert + 1) * shards, || {
-            format!(
-                "{} bounds, expected more than {} for expert {expert}",
-                bounds.len(),
-                (expert + 1) * shards
-            )
+        let (found, last) = (bounds.len(), (expert + 1) * shards);
+        check_that(GRADIENT, found > last, || {
+            format!("{found} bounds, expected more than {last} for expert {expert}")
         })?;
         if dweight.is_empty() {
             return Ok(());

@@ -11,7 +11,7 @@ use super::cpu::{self, Piece};
 use super::{Preparation, Prepared, vectors, wide};
 use crate::KernelError;
 use crate::elementwise::fill;
-use crate::error::{check_len, check_sizes, check_that};
+use crate::error::{check_indexable, check_len, check_sizes};
 use crate::kernel::Kernel;
 
 shader!(tops_shader, integer::group_tops);
@@ -62,12 +62,7 @@ impl Prepared {
         check_len(NAME, "x", x, [rows, columns])?;
         check_len(NAME, "bounds", groups.bounds, groups.count + 1)?;
         let largest = (rows * columns).max(of.digits_len());
-        check_that(NAME, u32::try_from(largest).is_ok(), || {
-            format!(
-                "an operand has {largest} elements, expected at most {}",
-                u32::MAX
-            )
-        })?;
+        check_indexable(NAME, "an operand", largest)?;
         if prepared.digits.is_empty() {
             return Ok(prepared);
         }

@@ -55,12 +55,7 @@ impl Product {
         if let Some(format) = Format::of(device) {
             return self.launch_integers(device, format, weight, images, bias, y);
         }
-        let Self {
-            patches,
-            rows,
-            terms,
-            ..
-        } = *self;
+        let ([rows, terms], patches) = ([self.rows, self.terms], self.patches);
         let pixels = patches.n_pixels();
         let shape = MatMul {
             batch: patches.groups,
@@ -164,26 +159,14 @@ impl Product {
         dweight: &Buffer,
         shards: usize,
     ) -> Result<(), KernelError> {
-        let Self {
-            patches,
-            rows,
-            terms,
-            ..
-        } = *self;
+        let (sizes, patches) = ([self.rows, self.terms], self.patches);
         let (start, samples) = (call.start, self.batch / shards);
         let kernel = Kernel::new(self.name, call.tile.shader)
             .reads([dy, images])
             .bind(start.target(dweight));
         self.launch_call(device, call, kernel, move |[dy, images], [dweight]| {
-            let (sizes, accumulate) = ([rows, terms], start == Start::Stored);
-            cpu::weight_product(
-                patches,
-                sizes,
-                [samples, shards],
-                [dy, images],
-                accumulate,
-                dweight,
-            );
+            let (of, accumulate) = ([samples, shards], start == Start::Stored);
+            cpu::weight_product(patches, sizes, of, [dy, images], accumulate, dweight);
         })
     }
 
