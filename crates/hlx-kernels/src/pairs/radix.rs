@@ -7,7 +7,7 @@ use hlx_core::{Buffer, DType, Device};
 
 use super::{LONGEST_LINE, Second, Sort};
 use crate::error::KernelError;
-use crate::kernel::{Kernel, PushConstants};
+use crate::kernel::Kernel;
 use crate::layout::Walk;
 use crate::terms::Terms;
 
@@ -32,8 +32,7 @@ pub(super) fn argsort(
     x: &Buffer,
     places: &Buffer,
 ) -> Result<(), KernelError> {
-    Passes::new(device, name, sort, 32)?.run(x, Some(places))?;
-    Ok(())
+    passes(device, name, sort, 32, x, Some(places)).map(drop)
 }
 
 /// Returns keys `[n]` of the lowest `bits` bits in ascending order, and the places that they had;
@@ -53,7 +52,7 @@ pub(crate) fn sorted_pairs(
         flip: 0,
     };
     if !device.is_cpu() && n > LONGEST_LINE {
-        return Passes::new(device, name, &sort, bits)?.run(keys, None);
+        return passes(device, name, &sort, bits, keys, None);
     }
     let pairs = pairs_of(device, n)?;
     sort.launch_lines(device, name, keys, Second::Keys(&pairs[0]), &pairs[1])?;
@@ -68,107 +67,55 @@ pub(super) fn pairs_of(device: &Device, n: usize) -> Result<Pairs, KernelError> 
     ])
 }
 
-/// The passes of one sort.
-struct Passes<'a> {
-    device: &'a Device,
+/// Sorts by the lowest `bits` bits of the keys; the last pass writes `result` instead of pairs, if there is one.
+fn passes(
+    device: &Device,
     name: &'static str,
-    sort: &'a Sort,
-    /// Bits of the keys.
+    sort: &Sort,
     bits: usize,
-    /// Blocks of a line.
-    blocks: usize,
-    /// `[lines, 16, blocks]`.
-    counts: Buffer,
-}
-
-impl<'a> Passes<'a> {
-    fn new(
-        device: &'a Device,
-        name: &'static str,
-        sort: &'a Sort,
-        bits: usize,
-    ) -> Result<Self, KernelError> {
-        let blocks = sort.terms.n.div_ceil(BLOCK);
-        let counts = (sort.terms.n_results * blocks) << DIGIT_BITS;
-        Ok(Self {
-            device,
-            name,
-            sort,
-            bits,
-            blocks,
-            counts: device.alloc_typed(DType::U32, counts)?,
-        })
-    }
-
-    /// Sorts; the last pass writes `result` instead of pairs, if there is one.
-    fn run(&self, x: &Buffer, result: Option<&Buffer>) -> Result<Pairs, KernelError> {
-        let elements = self.sort.terms.n_results * self.sort.terms.n;
-        let passes = self.bits.div_ceil(DIGIT_BITS).max(1);
-        let mut from = [x.clone(), x.clone()];
-        let mut spare: Option<Pairs> = None;
-        for pass in 0..passes {
-            let (n, shift) = (self.sort.terms.n, pass * DIGIT_BITS);
-            let push = self.sort.push(n, self.blocks, shift);
-            let first = pass == 0;
-            self.count(push, first, &from[0])?;
-            self.offsets()?;
-            let last = result.filter(|_| pass + 1 == passes);
-            let to = match (last, spare.take()) {
-                // The keys of the last pass are written nowhere.
-                (Some(result), _) => [self.device.alloc_typed(DType::U32, 1)?, result.clone()],
-                (None, Some(spare)) => spare,
-                (None, None) => pairs_of(self.device, elements)?,
-            };
-            self.scatter(push, (first, last.is_some()), &from, &to)?;
-            let read = std::mem::replace(&mut from, to);
-            spare = (!first).then_some(read);
-        }
-        Ok(from)
-    }
-
-    fn constants(&self, first: bool) -> [(u32, u32); 3] {
-        [
-            (0, self.sort.dtype.id()),
-            (1, self.sort.flip),
-            (2, u32::from(first)),
-        ]
-    }
-
-    /// Workgroups of a pass with a number of them per line.
-    fn groups(&self, per_line: usize) -> usize {
-        self.sort.terms.n_results * per_line
-    }
-
-    fn count(&self, push: PushConstants, first: bool, x: &Buffer) -> Result<(), KernelError> {
-        Kernel::new(self.name, &count_shader::SHADER)
-            .constants(&self.constants(first))
-            .reads([x])
-            .writes([&self.counts])
-            .launch_on_gpu(self.device, push, self.groups(self.blocks))
-    }
-
-    fn offsets(&self) -> Result<(), KernelError> {
-        let (lines, n) = (self.sort.terms.n_results, self.blocks << DIGIT_BITS);
-        let push = push!(offsets_shader => lines, n);
-        Kernel::new(self.name, &offsets_shader::SHADER)
-            .updates([&self.counts])
-            .launch_on_gpu(self.device, push, self.groups(1))
-    }
-
-    fn scatter(
-        &self,
-        push: PushConstants,
-        (first, last): (bool, bool),
-        [keys, places]: &Pairs,
-        to: &Pairs,
-    ) -> Result<(), KernelError> {
-        let [dtype, flip, first] = self.constants(first);
-        Kernel::new(self.name, &scatter_shader::SHADER)
-            .constants(&[dtype, flip, first, (3, u32::from(last))])
-            .reads([keys, places, &self.counts])
+    x: &Buffer,
+    result: Option<&Buffer>,
+) -> Result<Pairs, KernelError> {
+    let (lines, n) = (sort.terms.n_results, sort.terms.n);
+    let blocks = n.div_ceil(BLOCK);
+    // [lines, 16, blocks]
+    let counts = &device.alloc_typed(DType::U32, (lines * blocks) << DIGIT_BITS)?;
+    let passes = bits.div_ceil(DIGIT_BITS).max(1);
+    let mut from = [x.clone(), x.clone()];
+    let mut spare: Option<Pairs> = None;
+    for pass in 0..passes {
+        let push = sort.push(n, blocks, pass * DIGIT_BITS);
+        let last = result.filter(|_| pass + 1 == passes);
+        let constants = [
+            (0, sort.dtype.id()),
+            (1, sort.flip),
+            (2, u32::from(pass == 0)),
+            (3, u32::from(last.is_some())),
+        ];
+        Kernel::new(name, &count_shader::SHADER)
+            .constants(&constants[..3])
+            .reads([&from[0]])
+            .writes([counts])
+            .launch_on_gpu(device, push, lines * blocks)?;
+        let of_counts = push!(offsets_shader => lines, n: blocks << DIGIT_BITS);
+        Kernel::new(name, &offsets_shader::SHADER)
+            .updates([counts])
+            .launch_on_gpu(device, of_counts, lines)?;
+        let to = match (last, spare.take()) {
+            // The keys of the last pass are written nowhere.
+            (Some(result), _) => [device.alloc_typed(DType::U32, 1)?, result.clone()],
+            (None, Some(spare)) => spare,
+            (None, None) => pairs_of(device, lines * n)?,
+        };
+        Kernel::new(name, &scatter_shader::SHADER)
+            .constants(&constants)
+            .reads([&from[0], &from[1], counts])
             .writes(to.each_ref())
-            .launch_on_gpu(self.device, push, self.groups(self.blocks))
+            .launch_on_gpu(device, push, lines * blocks)?;
+        let read = std::mem::replace(&mut from, to);
+        spare = (pass > 0).then_some(read);
     }
+    Ok(from)
 }
 
 impl Terms {

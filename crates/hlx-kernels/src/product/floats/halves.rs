@@ -13,8 +13,7 @@ pub(super) trait Half: Copy + Sync {
     /// The bits of the f32 with the value of an element, which lies in the low 16 bits.
     fn widen(bits: u32) -> u32;
 
-    /// Writes rows of sixteen pairs of elements, a word each, as two rows of f32 each; these lie `width` apart.
-    fn put(pairs: &[i32], width: usize, to: &mut [f32]);
+    const IS_BRAIN: bool;
 }
 
 /// Elements of f16.
@@ -31,9 +30,7 @@ impl Half for Binary16 {
         from_f16(bits)
     }
 
-    fn put(pairs: &[i32], width: usize, to: &mut [f32]) {
-        put_f16(pairs, width, to);
-    }
+    const IS_BRAIN: bool = false;
 }
 
 impl Half for Brain16 {
@@ -42,25 +39,21 @@ impl Half for Brain16 {
         from_bf16(bits)
     }
 
-    fn put(pairs: &[i32], width: usize, to: &mut [f32]) {
-        put_bf16(pairs, width, to);
-    }
+    const IS_BRAIN: bool = true;
 }
 
 multiversion! {
-    fn put_f16(pairs: &[i32], width: usize, to: &mut [f32]) {
-        put::<Binary16>(pairs, width, to);
-    }
-}
-
-multiversion! {
-    fn put_bf16(pairs: &[i32], width: usize, to: &mut [f32]) {
-        put::<Brain16>(pairs, width, to);
+    /// Writes rows of sixteen pairs of elements, a word each, as two rows of f32 each; these lie `width` apart.
+    fn put(is_brain: bool, pairs: &[i32], width: usize, to: &mut [f32]) {
+        match is_brain {
+            true => put_of::<Brain16>(pairs, width, to),
+            false => put_of::<Binary16>(pairs, width, to),
+        }
     }
 }
 
 #[inline(always)]
-fn put<H: Half>(pairs: &[i32], width: usize, to: &mut [f32]) {
+fn put_of<H: Half>(pairs: &[i32], width: usize, to: &mut [f32]) {
     let rows = to.chunks_mut(width);
     for (k, to) in rows.enumerate().take(pairs.len() / 8) {
         let pairs = &pairs[k / 2 * 16..][..16];
@@ -118,7 +111,7 @@ fn pack_transposed<H: Half>(data: &[u16], row: usize, panel: Panel, to: &mut [f3
                 let vectors = std::array::from_fn(|r| cast_slice(&vector(r, k)[..32]));
                 let mut pairs = [0; 256];
                 transpose_columns(level, vectors, 0, [256, 16], &mut pairs);
-                H::put(&pairs, width, to);
+                put(H::IS_BRAIN, &pairs, width, to);
                 continue;
             }
             let pairs = transposed(std::array::from_fn(|r| cast_slice(&vector(r, k)[..8])));

@@ -13,6 +13,10 @@ use std::arch::x86_64::*;
 use hlx_core::arith::wide;
 
 /// One vector register of `LANES` floats.
+///
+/// # Safety
+/// For every method: the processor has the instruction set of `Self`.
+#[allow(clippy::missing_safety_doc)] // Said above.
 pub trait Simd {
     /// The register.
     type V: Copy;
@@ -20,39 +24,21 @@ pub trait Simd {
     const LANES: usize;
 
     /// Returns a register of +0.
-    ///
-    /// # Safety
-    /// The processor has the instruction set of `Self`, as for every method below.
     unsafe fn zero() -> Self::V;
 
     /// Returns `x` in every lane.
-    ///
-    /// # Safety
-    /// As [`Simd::zero`].
     unsafe fn splat(x: f32) -> Self::V;
 
-    /// Reads `LANES` floats.
-    ///
-    /// # Safety
-    /// `from` may be read for `LANES` floats; it needs no alignment.
+    /// Reads `LANES` floats, which `from` may be read for; it needs no alignment.
     unsafe fn load(from: *const f32) -> Self::V;
 
-    /// Writes `LANES` floats.
-    ///
-    /// # Safety
-    /// `to` may be written for `LANES` floats; it needs no alignment.
+    /// Writes `LANES` floats, which `to` may be written for; it needs no alignment.
     unsafe fn store(to: *mut f32, v: Self::V);
 
     /// Returns `a * b + c` with one rounding.
-    ///
-    /// # Safety
-    /// As [`Simd::zero`].
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
 
     /// Turns -0 into +0: under round-to-nearest `x + (+0)` changes no other value.
-    ///
-    /// # Safety
-    /// As [`Simd::zero`].
     unsafe fn pos0(v: Self::V) -> Self::V;
 }
 

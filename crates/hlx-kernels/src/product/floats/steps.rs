@@ -19,9 +19,12 @@ shader!(product_16x64, recurrent::product_16x64);
 /// Rows of a workgroup.
 const GROUP_ROWS: usize = 16;
 
-/// Columns of a workgroup, and the cycles that a processor takes for a term of its elements: by the
-/// instructions of a thread, and four at least, which is how long a multiply-add takes.
-const TILES: [(usize, usize); 2] = [(16, 4), (64, 11)];
+/// Columns of a workgroup, the cycles that a processor takes for a term of its elements (by the
+/// instructions of a thread, and four at least, which is how long a multiply-add takes), and the shader.
+static TILES: [(usize, usize, &Shader); 2] = [
+    (16, 4, &product_16x16::SHADER),
+    (64, 11, &product_16x64::SHADER),
+];
 
 /// The same of the smallest tile of [`matmul`], rows and columns.
 const PLAIN: ([usize; 2], usize) = ([32, 64], 20);
@@ -51,14 +54,14 @@ pub fn step_product(
     let whole = |buffer: &Buffer, len: usize| buffer.len() == len && (1..=most).contains(&len);
     let plain = whole(x, m * k) && whole(w, k * n) && whole(y, m * n);
     let one_start = bias.is_none_or(|bias| whole(bias, n) && !accumulate);
-    let columns = columns_of(device, m, n).filter(|_| plain && one_start);
-    let Some(columns) = columns else {
+    let tile = tile_of(device, m, n).filter(|_| plain && one_start);
+    let Some((columns, _, shader)) = tile else {
         return matmul(device, x, w, bias, y, &shape);
     };
     let start = Start::of(accumulate, bias);
     let constants = [(0, start as u32), (1, u32::from(k.is_multiple_of(4)))];
     let grid = Grid {
-        kernel: Kernel::new("step_product", shader_of(columns))
+        kernel: Kernel::new("step_product", shader)
             .constants(&constants)
             .reads([x, w])
             .reads_if(bias)
@@ -72,24 +75,17 @@ pub fn step_product(
     grid.launch_bound(device, |_| push!(product_16x16 => m, n, k), |_| {})
 }
 
-fn shader_of(columns: usize) -> &'static Shader {
-    match columns {
-        16 => &product_16x16::SHADER,
-        _ => &product_16x64::SHADER,
-    }
-}
-
-/// The columns of the tile that ends first; none where a tile of [`matmul`] does.
-fn columns_of(device: &Device, m: usize, n: usize) -> Option<usize> {
+/// The tile that ends first; none where a tile of [`matmul`] does.
+fn tile_of(device: &Device, m: usize, n: usize) -> Option<(usize, usize, &'static Shader)> {
     let processors = device.tuning().processors;
     let rounds =
         |[rows, columns]: [usize; 2]| (m.div_ceil(rows) * n.div_ceil(columns)).div_ceil(processors);
-    let time = |&(columns, cycles): &(usize, usize)| rounds([GROUP_ROWS, columns]) * cycles;
-    let best = TILES.iter().min_by_key(|tile| time(tile))?;
+    let time = |columns: usize, cycles: usize| rounds([GROUP_ROWS, columns]) * cycles;
+    let best = TILES.into_iter().min_by_key(|tile| time(tile.0, tile.1))?;
     let (plain, cycles) = PLAIN;
     let groups = n.div_ceil(16).max(m.div_ceil(GROUP_ROWS));
-    let wins = time(best) < rounds(plain) * cycles;
-    (!device.is_cpu() && wins && groups <= MAX_GROUPS).then_some(best.0)
+    let wins = time(best.0, best.1) < rounds(plain) * cycles;
+    (!device.is_cpu() && wins && groups <= MAX_GROUPS).then_some(best)
 }
 
 #[cfg(test)]
@@ -150,11 +146,13 @@ mod tests {
         };
         for (processors, columns) in PROCESSORS {
             let device = with_processors(&device, processors);
-            assert_eq!(columns_of(&device, 17, 67), columns, "{processors}");
+            let found = tile_of(&device, 17, 67).map(|tile| tile.0);
+            assert_eq!(found, columns, "{processors}");
         }
         let gpu = with_processors(&device, 132);
-        assert_eq!(columns_of(&gpu, 64, 2048), Some(64));
-        assert_eq!(columns_of(&gpu, 64, 512), Some(16));
-        assert_eq!(columns_of(&gpu, 2048, 2048), None);
+        let columns_of = |m, n| tile_of(&gpu, m, n).map(|tile| tile.0);
+        assert_eq!(columns_of(64, 2048), Some(64));
+        assert_eq!(columns_of(64, 512), Some(16));
+        assert_eq!(columns_of(2048, 2048), None);
     }
 }

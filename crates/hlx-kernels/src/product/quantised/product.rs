@@ -4,7 +4,7 @@ use hlx_core::{Buffer, DType, Device};
 
 use super::check_dtype;
 use super::launch::Call;
-use super::prepare::Prepared;
+use super::prepare::{Preparation, Prepared};
 use super::shape::{Bounded, Bounds, IntegerProduct};
 use crate::KernelError;
 use crate::elementwise::{add_assign, fill};
@@ -94,7 +94,11 @@ fn check(
                 s.k
             )
         })?;
-        let of = operand.of.with_width(format_of([a, b]).pair[width]);
+        let width = format_of([a, b]).pair[width];
+        let of = Preparation {
+            width,
+            ..operand.of
+        };
         check_dtype(NAME, names[0], &operand.digits, DType::I8)?;
         check_dtype(NAME, names[1], &operand.exponents, DType::I32)?;
         check_len(NAME, names[0], &operand.digits, of.digits_len())?;

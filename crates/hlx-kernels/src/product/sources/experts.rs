@@ -146,7 +146,12 @@ impl ExpertsProduct {
             true => Preparation::of_rows(experts * n, k, width),
             false => Preparation::of_columns(experts, k, n, width),
         };
-        let weights = Prepared::new(device, &run.window, of.apart(experts, run.stride))?;
+        let of = Preparation {
+            outer: experts,
+            stride: run.stride,
+            ..of
+        };
+        let weights = Prepared::new(device, &run.window, of)?;
         let bounds = Bounds {
             buffer: bounds,
             of: Bounded::Rows,

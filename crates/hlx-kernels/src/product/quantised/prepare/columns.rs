@@ -79,25 +79,20 @@ impl Counted {
         other: Beside<'_>,
         rows: usize,
     ) -> Result<Self, KernelError> {
-        match other {
-            Beside::Prepared(other) => {
-                let is_rows = !other.of.of_columns && other.of.rows == rows;
-                check_that(NAME, is_rows, || {
-                    format!("{:?} has not {rows} rows", other.of)
+        let (exponents, pieces) = match other {
+            Beside::Prepared(Prepared { exponents, of, .. }) => {
+                check_that(NAME, !of.of_columns && of.rows == rows, || {
+                    format!("{of:?} has not {rows} rows")
                 })?;
-                Ok(Self {
-                    exponents: Some(other.exponents.clone()),
-                    pieces: other.of.pieces(),
-                })
+                (exponents.clone(), of.pieces())
             }
             Beside::Values(other, width) => {
                 check_len(NAME, "the other operand", other, [rows, width])?;
-                Ok(Self {
-                    exponents: Some(counted_rows(device, other, [rows, width])?),
-                    pieces: 1,
-                })
+                (counted_rows(device, other, [rows, width])?, 1)
             }
-        }
+        };
+        let exponents = Some(exponents);
+        Ok(Self { exponents, pieces })
     }
 }
 
@@ -119,10 +114,7 @@ pub fn prepare_rows_and_columns(
     check_that(NAME, are_both, || {
         format!("{rows:?} and {columns:?} are not the rows and the columns of the same matrices")
     })?;
-    if rows.rows * columns.rows == 0 {
-        return to.into_iter().try_for_each(|to| prepare(device, x, to));
-    }
-    if columns.k <= OWN_TILES * TURNED[0] {
+    if rows.rows * columns.rows == 0 || columns.k <= OWN_TILES * TURNED[0] {
         // Two launches side by side, neither of which waits for the largest magnitudes.
         return to.into_iter().try_for_each(|to| prepare(device, x, to));
     }

@@ -7,7 +7,7 @@ use crate::error::{KernelError, check_sizes};
 /// What an operand's rows are, over which a product sums: each of their pieces has an exponent of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preparation {
-    /// Matrices one behind the other.
+    /// Matrices of as many rows each.
     pub outer: usize,
     /// Rows of all of them.
     pub rows: usize,
@@ -17,7 +17,7 @@ pub struct Preparation {
     pub of_columns: bool,
     /// The integers' bits.
     pub width: Width,
-    /// Terms that share an exponent.
+    /// Terms that share an exponent, a multiple of 64.
     pub piece: usize,
     /// Elements from one matrix to the next.
     pub stride: usize,
@@ -50,17 +50,6 @@ impl Preparation {
         }
     }
 
-    /// The rows of `outer` matrices of as many rows each, or their columns, where the matrices begin so many elements
-    /// apart.
-    #[must_use]
-    pub(crate) const fn apart(self, outer: usize, stride: usize) -> Self {
-        Self {
-            outer,
-            stride,
-            ..self
-        }
-    }
-
     /// One exponent a row, which is a column of a matrix and has at most [`LONGEST`] terms.
     #[must_use]
     pub const fn whole(self) -> Self {
@@ -68,18 +57,6 @@ impl Preparation {
             piece: LONGEST,
             ..self
         }
-    }
-
-    /// The same rows as integers of another width.
-    #[must_use]
-    pub const fn with_width(self, width: Width) -> Self {
-        Self { width, ..self }
-    }
-
-    /// Pieces of so many terms, a multiple of 64.
-    #[must_use]
-    pub(crate) const fn in_pieces(self, piece: usize) -> Self {
-        Self { piece, ..self }
     }
 
     /// Checks the sizes: behind this no number of elements wraps. An operand is made by way of this alone.
@@ -115,12 +92,12 @@ impl Preparation {
     }
 
     /// Rows of a matrix, which are its columns if those are what is prepared.
-    pub(super) const fn columns(&self) -> usize {
-        self.rows / if self.outer == 0 { 1 } else { self.outer }
+    pub(super) fn columns(&self) -> usize {
+        self.rows / self.outer.max(1)
     }
 
     /// Elements of x.
-    pub(super) const fn reach(&self) -> usize {
+    pub(super) fn reach(&self) -> usize {
         match self.outer {
             0 => 0,
             outer => (outer - 1) * self.stride + self.columns() * self.k,
@@ -128,12 +105,8 @@ impl Preparation {
     }
 
     /// Where x's row begins.
-    pub(super) const fn row_at(&self, row: usize) -> usize {
-        let of_matrix = if self.columns() == 0 {
-            1
-        } else {
-            self.columns()
-        };
+    pub(super) fn row_at(&self, row: usize) -> usize {
+        let of_matrix = self.columns().max(1);
         row / of_matrix * self.stride + row % of_matrix * self.k
     }
 }

@@ -64,7 +64,10 @@ impl Part {
         match self.pieces[1] {
             // One shader for pieces of any length.
             1 => of.whole(),
-            _ => of.in_pieces(self.cut.padded()),
+            _ => Preparation {
+                piece: self.cut.padded(),
+                ..of
+            },
         }
     }
 }
