@@ -3,7 +3,7 @@
 //! A key orders words as their numbers are ordered ([`order_key`]); equal keys keep the order of their places.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use hlx_core::{Buffer, DType, Device};
+use hlx_core::{Binding, Buffer, DType, Device};
 
 use crate::element::{compute_type, gather as widen, order_key};
 use crate::error::KernelError;
@@ -121,15 +121,11 @@ impl Sort {
         if row <= LONGEST_ROW {
             specialization.push((2, row as u32));
         }
-        let unused = match second {
-            Second::None => Some(device.alloc_typed(DType::U32, 1)?),
-            _ => None,
-        };
-        let second_buffer = second.buffer().or(unused.as_ref()).unwrap_or(places);
         let kernel = Kernel::new(name, shader)
             .constants(&specialization)
             .reads([x])
-            .writes([second_buffer, places]);
+            .writes_if(second.buffer().map(Binding::Write))
+            .writes([places]);
         let groups = self.terms.n_results.div_ceil(lines_a_group);
         let (sort, kind) = (self.clone(), second.constant());
         let push = self.push(self.terms.n, 1, 0);

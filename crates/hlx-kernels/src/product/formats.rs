@@ -2,8 +2,8 @@
 
 use hlx_core::{Arithmetic, Buffer, Device};
 
-use super::operand::Role;
 use super::quantised::{self, Call, Width};
+use super::role::Role;
 use crate::KernelError;
 
 /// How operands are stored, and how two of them are multiplied.
@@ -38,5 +38,12 @@ impl Format {
         let mut formats = FORMATS.iter();
         let found = formats.find(|format| format.pair == pair);
         found.unwrap_or(&FORMATS[0])
+    }
+}
+
+impl Role {
+    /// How an operand of this role is stored; none where products read its floats.
+    pub(super) fn format(self, device: &Device) -> Option<&'static Format> {
+        Format::of(device).filter(|_| self != Self::Step)
     }
 }

@@ -18,6 +18,7 @@ mod operand;
 pub mod quantised;
 mod rectangles;
 mod remembered;
+mod role;
 mod shape;
 pub(crate) mod sources;
 pub(crate) mod tiles;
@@ -29,10 +30,11 @@ pub use floats::simd;
 pub use floats::{Epilogue, FloatProduct, Prologue, matmul, step_product, widened};
 pub(crate) use operand::quantises;
 pub use operand::{
-    End, GradientColumns, Incoming, Matrices, Operand, Role, can_fuse, check_arithmetic, multiply,
+    End, GradientColumns, Incoming, Matrices, Operand, can_fuse, check_arithmetic, multiply,
     of_floats, takes_norm, takes_sources,
 };
 pub use quantised::Source;
 pub use remembered::{PreparedWeight, remember_norm};
+pub use role::Role;
 pub use shape::MatMul;
 pub use sources::experts::{ExpertsGradient, ExpertsProduct, experts_product};

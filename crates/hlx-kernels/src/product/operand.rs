@@ -13,33 +13,12 @@ use super::formats::Format;
 use super::quantised::{
     Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product,
 };
+use super::role::Role;
 use super::shape::MatMul;
 use crate::error::check_that;
 use crate::{KernelError, KernelTuning};
 
 const NAME: &str = "multiply";
-
-/// What an operand is to a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// An activation on its way forward.
-    Signal,
-    /// What a signal is multiplied with going forward, and an incoming gradient going back to the signal.
-    Weight,
-    /// A gradient that comes in.
-    Gradient,
-    /// What was saved of the forward pass, and is multiplied with an incoming gradient.
-    Saved,
-    /// An operand of a recurrent layer's step or of its derivatives, whose products are chains of floats in every arithmetic.
-    Step,
-}
-
-impl Role {
-    /// How an operand of this role is stored; none where products read its floats.
-    pub(super) fn format(self, device: &Device) -> Option<&'static Format> {
-        Format::of(device).filter(|_| self != Self::Step)
-    }
-}
 
 /// The matrices of an operand: a product sums along each of their `vectors`, of `terms` numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

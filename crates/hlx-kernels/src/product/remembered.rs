@@ -3,24 +3,15 @@
 use hlx_core::{Buffer, DType, Device};
 
 use super::formats::Format;
-use super::operand::{Matrices, Operand, Role};
+use super::operand::{Matrices, Operand};
 use super::quantised::{Prepared, prepare_rows_and_columns};
+use super::role::Role;
 use crate::error::check_that;
 use crate::layout::{Layout, Operand as View};
 use crate::{KernelError, check_len};
 
 /// What a buffer's memory remembers: the digits of its values, or of a strided view of them.
-#[derive(Clone)]
-struct Remembered {
-    view: Option<Layout>,
-    prepared: Prepared,
-}
-
-impl Remembered {
-    fn is_like(&self, other: &Self) -> bool {
-        self.view == other.view && self.prepared.of == other.prepared.of
-    }
-}
+type Remembered = (Option<Layout>, Prepared);
 
 /// The buffer that remembers what is made of a tensor's values, and their layout in it unless they are all of it in order.
 fn place_of(values: View<'_>) -> Result<(Buffer, Option<Layout>), KernelError> {
@@ -54,9 +45,9 @@ impl Operand {
         };
         let (buffer, view) = place_of(values)?;
         let preparation = of.preparation(format, role);
-        let fits = |one: &Remembered| one.view == view && one.prepared.of == preparation;
-        if let Some(found) = buffer.recall(fits) {
-            return Ok(Self::Quantised(found.prepared, of));
+        let fits = |one: &Remembered| one.0 == view && one.1.of == preparation;
+        if let Some((_, prepared)) = buffer.recall(fits) {
+            return Ok(Self::Quantised(prepared, of));
         }
         let made = make()?;
         let is_half = matches!(buffer.dtype(), DType::F16 | DType::BF16);
@@ -65,22 +56,21 @@ impl Operand {
             false => is_half,
         };
         if let (true, Self::Quantised(prepared, _)) = (keeps, &made) {
-            let prepared = prepared.clone();
-            remember(device, &buffer, Remembered { view, prepared });
+            remember(device, &buffer, view, prepared.clone());
         }
         Ok(made)
     }
 }
 
-fn remember(device: &Device, of: &Buffer, made: Remembered) {
-    let like = made.clone();
-    device.remember(of, made, |old: &Remembered| old.is_like(&like));
+fn remember(device: &Device, buffer: &Buffer, view: Option<Layout>, prepared: Prepared) {
+    let (like, of) = (view.clone(), prepared.of);
+    let is_like = |old: &Remembered| old.0 == like && old.1.of == of;
+    device.remember(buffer, (view, prepared), is_like);
 }
 
 /// Remembers with `values`, which a norm has just computed, the digits that it has made of them.
 pub fn remember_norm(device: &Device, values: &Buffer, prepared: Prepared) {
-    let view = None;
-    remember(device, values, Remembered { view, prepared });
+    remember(device, values, None, prepared);
 }
 
 /// A weight \[N, K\] made ready for many passes: its rows for the forward pass, its columns for the gradient of the input. They
@@ -145,8 +135,7 @@ impl PreparedWeight {
     pub fn use_in_recording(&self) {
         if self.device.is_recording() {
             for prepared in [&self.rows, &self.columns] {
-                let (view, prepared) = (None, prepared.clone());
-                remember(&self.device, &self.values, Remembered { view, prepared });
+                remember(&self.device, &self.values, None, prepared.clone());
             }
         }
     }

@@ -3,33 +3,30 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-use bytemuck::cast_slice;
+use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::cpu::SimdLevel;
 
-/// The transpose of the words in the first 16 bytes of four rows.
+/// Writes the transpose of the words in the first 16 bytes of four rows to `to`, whose rows lie `width` apart.
 #[inline(always)]
-pub(crate) fn transposed(rows: [&[u8]; 4]) -> [[u32; 4]; 4] {
-    let rows = rows.map(|row| row.first_chunk::<16>().expect("16 bytes"));
+pub(crate) fn transpose_block(rows: [&[u8]; 4], to: &mut [f32], width: usize) {
+    assert!(rows.iter().all(|row| row.len() >= 16) && to.len() >= 3 * width + 4);
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE2 is part of x86-64; a row has 16 bytes, and each array, too.
+    // SAFETY: SSE is part of x86-64, and the assertion above covers every load and store.
     unsafe {
-        let [r0, r1, r2, r3] = rows.map(|row| _mm_loadu_si128(row.as_ptr().cast()));
-        let [low01, low23] = [_mm_unpacklo_epi32(r0, r1), _mm_unpacklo_epi32(r2, r3)];
-        let [high01, high23] = [_mm_unpackhi_epi32(r0, r1), _mm_unpackhi_epi32(r2, r3)];
-        let columns = [
-            _mm_unpacklo_epi64(low01, low23),
-            _mm_unpackhi_epi64(low01, low23),
-            _mm_unpacklo_epi64(high01, high23),
-            _mm_unpackhi_epi64(high01, high23),
-        ];
-        columns.map(|column| {
-            let mut words = [0; 4];
-            _mm_storeu_si128(words.as_mut_ptr().cast(), column);
-            words
-        })
+        let [mut r0, mut r1, mut r2, mut r3] = rows.map(|row| _mm_loadu_ps(row.as_ptr().cast()));
+        _MM_TRANSPOSE4_PS(&mut r0, &mut r1, &mut r2, &mut r3);
+        let to = to.as_mut_ptr();
+        _mm_storeu_ps(to, r0);
+        _mm_storeu_ps(to.add(width), r1);
+        _mm_storeu_ps(to.add(2 * width), r2);
+        _mm_storeu_ps(to.add(3 * width), r3);
     }
     #[cfg(not(target_arch = "x86_64"))]
-    std::array::from_fn(|word| rows.map(|row| u32::from_le_bytes(row.as_chunks::<4>().0[word])))
+    for (i, row) in rows.iter().enumerate() {
+        for (word, bytes) in row[..16].as_chunks::<4>().0.iter().enumerate() {
+            to[word * width + i] = f32::from_le_bytes(*bytes);
+        }
+    }
 }
 
 /// Transposes words of 16 columns, of which each flips the same bits: 64 bytes of each become 16 rows of `panel`, `row` words
@@ -63,19 +60,31 @@ fn plain(columns: [&[i8; 64]; 16], flipped: i32, row: usize, to: &mut [i32]) {
     for (i, columns) in columns.as_chunks::<4>().0.iter().enumerate() {
         for quads in 0..4 {
             let bytes = columns.map(|column| cast_slice(&column[16 * quads..]));
-            for (j, words) in transposed(bytes).into_iter().enumerate() {
-                let to = &mut to[(4 * quads + j) * row + 4 * i..][..4];
-                to.copy_from_slice(&words.map(|word| word as i32 ^ flipped));
+            let to = &mut to[4 * quads * row + 4 * i..];
+            transpose_block(bytes, cast_slice_mut(to), row);
+            for to in to.chunks_mut(row).take(4) {
+                to[..4].iter_mut().for_each(|word| *word ^= flipped);
             }
         }
     }
 }
 
-/// # Safety
-/// The processor has AVX-512 F.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn avx512(columns: [&[i8; 64]; 16], flipped: i32, row: usize, to: &mut [i32]) {
+fn avx512(columns: [&[i8; 64]; 16], flipped: i32, row: usize, to: &mut [i32]) {
+    let flipped = _mm512_set1_epi32(flipped);
+    for (i, words) in transpose_sixteen(columns).into_iter().enumerate() {
+        let (to, words) = (&mut to[i * row..][..16], _mm512_xor_si512(words, flipped));
+        // SAFETY: there are sixteen words.
+        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), words) };
+    }
+}
+
+/// The transpose of 16 x 16 words.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(crate) fn transpose_sixteen(columns: [&[i8; 64]; 16]) -> [__m512i; 16] {
     // Loops, as closures are no part of a function with its instructions.
     let mut r = [_mm512_setzero_si512(); 16];
     for (r, column) in r.iter_mut().zip(columns) {
@@ -100,7 +109,7 @@ unsafe fn avx512(columns: [&[i8; 64]; 16], flipped: i32, row: usize, to: &mut [i
         fours[i + 2] = _mm512_unpacklo_epi64(high[0], high[1]);
         fours[i + 3] = _mm512_unpackhi_epi64(high[0], high[1]);
     }
-    let flipped = _mm512_set1_epi32(flipped);
+    let mut rows = r;
     for i in 0..4 {
         // The even and the odd quarters of the first eight columns and of the others.
         let [even, even8] = [
@@ -111,21 +120,10 @@ unsafe fn avx512(columns: [&[i8; 64]; 16], flipped: i32, row: usize, to: &mut [i
             _mm512_shuffle_i32x4::<0xdd>(fours[i], fours[4 + i]),
             _mm512_shuffle_i32x4::<0xdd>(fours[8 + i], fours[12 + i]),
         ];
-        let transposed = [
-            _mm512_shuffle_i32x4::<0x88>(even, even8),
-            _mm512_shuffle_i32x4::<0x88>(odd, odd8),
-            _mm512_shuffle_i32x4::<0xdd>(even, even8),
-            _mm512_shuffle_i32x4::<0xdd>(odd, odd8),
-        ];
-        for (quarter, transposed) in transposed.into_iter().enumerate() {
-            let to = &mut to[(4 * quarter + i) * row..][..16];
-            // SAFETY: there are sixteen words.
-            unsafe {
-                _mm512_storeu_si512(
-                    to.as_mut_ptr().cast(),
-                    _mm512_xor_si512(transposed, flipped),
-                )
-            };
-        }
+        rows[i] = _mm512_shuffle_i32x4::<0x88>(even, even8);
+        rows[4 + i] = _mm512_shuffle_i32x4::<0x88>(odd, odd8);
+        rows[8 + i] = _mm512_shuffle_i32x4::<0xdd>(even, even8);
+        rows[12 + i] = _mm512_shuffle_i32x4::<0xdd>(odd, odd8);
     }
+    rows
 }

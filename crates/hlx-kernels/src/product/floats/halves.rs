@@ -2,18 +2,17 @@
 
 use bytemuck::cast_slice;
 use hlx_core::cpu::{SimdLevel, simd_level};
-use hlx_core::multiversion;
 
 use super::pack::{Element, Operand, Panel};
 use crate::element::{from_bf16, from_f16};
-use crate::product::transposed::{transpose_columns, transposed};
+use crate::product::transposed::transpose_block;
+#[cfg(target_arch = "x86_64")]
+use crate::product::transposed::transpose_sixteen;
 
 /// A type of 16 bits.
 pub(super) trait Half: Copy + Sync {
     /// The bits of the f32 with the value of an element, which lies in the low 16 bits.
     fn widen(bits: u32) -> u32;
-
-    const IS_BRAIN: bool;
 }
 
 /// Elements of f16.
@@ -29,8 +28,6 @@ impl Half for Binary16 {
     fn widen(bits: u32) -> u32 {
         from_f16(bits)
     }
-
-    const IS_BRAIN: bool = false;
 }
 
 impl Half for Brain16 {
@@ -38,27 +35,20 @@ impl Half for Brain16 {
     fn widen(bits: u32) -> u32 {
         from_bf16(bits)
     }
-
-    const IS_BRAIN: bool = true;
 }
 
-multiversion! {
-    /// Writes rows of sixteen pairs of elements, a word each, as two rows of f32 each; these lie `width` apart.
-    fn put(is_brain: bool, pairs: &[i32], width: usize, to: &mut [f32]) {
-        match is_brain {
-            true => put_of::<Brain16>(pairs, width, to),
-            false => put_of::<Binary16>(pairs, width, to),
-        }
-    }
-}
-
-#[inline(always)]
-fn put_of<H: Half>(pairs: &[i32], width: usize, to: &mut [f32]) {
-    let rows = to.chunks_mut(width);
-    for (k, to) in rows.enumerate().take(pairs.len() / 8) {
-        let pairs = &pairs[k / 2 * 16..][..16];
-        for (to, pair) in to[..16].iter_mut().zip(pairs) {
-            *to = value::<H>((*pair as u32 >> (k % 2 * 16)) & 0xffff);
+/// Writes 32 terms of sixteen vectors as rows of f32, which lie `width` apart.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn put<H: Half>(vectors: [&[i8; 64]; 16], width: usize, to: &mut [f32]) {
+    let rows = transpose_sixteen(vectors).into_iter();
+    for (pairs, to) in rows.zip(to.chunks_mut(2 * width)) {
+        // SAFETY: a register is sixteen words.
+        let pairs: [u32; 16] = unsafe { std::mem::transmute(pairs) };
+        let (first, second) = to.split_at_mut(width);
+        for ((first, second), pair) in first[..16].iter_mut().zip(&mut second[..16]).zip(pairs) {
+            *first = value::<H>(pair & 0xffff);
+            *second = value::<H>(pair >> 16);
         }
     }
 }
@@ -92,11 +82,11 @@ fn value<H: Half>(bits: u32) -> f32 {
 /// Packs vectors that lie along k, in blocks of four vectors and eight k, or with AVX-512 of sixteen and 32. The last block of
 /// vectors overlaps its neighbour rather than being narrower: it writes the same values twice.
 fn pack_transposed<H: Half>(data: &[u16], row: usize, panel: Panel, to: &mut [f32]) {
-    let (width, level) = (panel.width, simd_level());
+    let width = panel.width;
     let mut i = 0;
     while i < panel.count {
         let (n_vectors, n_terms) = match panel.count - i {
-            16.. if level == SimdLevel::Avx512 => (16, 32),
+            16.. if simd_level() == SimdLevel::Avx512 => (16, 32),
             _ => (panel.count.min(4), 8),
         };
         i = i.min(panel.count - n_vectors);
@@ -107,17 +97,20 @@ fn pack_transposed<H: Half>(data: &[u16], row: usize, panel: Panel, to: &mut [f3
         };
         for k in (0..blocks).step_by(n_terms) {
             let to = &mut to[k * width + i..];
+            #[cfg(target_arch = "x86_64")]
             if n_vectors == 16 {
-                let vectors = std::array::from_fn(|r| cast_slice(&vector(r, k)[..32]));
-                let mut pairs = [0; 256];
-                transpose_columns(level, vectors, 0, [256, 16], &mut pairs);
-                put(H::IS_BRAIN, &pairs, width, to);
+                let bytes = |r| cast_slice(&vector(r, k)[..32]).first_chunk();
+                let vectors = std::array::from_fn(|r| bytes(r).expect("64 bytes"));
+                // SAFETY: the processor has AVX-512 at this level.
+                unsafe { put::<H>(vectors, width, to) };
                 continue;
             }
-            let pairs = transposed(std::array::from_fn(|r| cast_slice(&vector(r, k)[..8])));
+            let mut pairs = [0.0; 16];
+            let vectors = std::array::from_fn(|r| cast_slice(&vector(r, k)[..8]));
+            transpose_block(vectors, &mut pairs, 4);
             for (k, to) in to.chunks_mut(width).enumerate().take(8) {
-                for (to, pair) in to.iter_mut().zip(pairs[k / 2]) {
-                    *to = value::<H>((pair >> (k % 2 * 16)) & 0xffff);
+                for (to, pair) in to.iter_mut().zip(&pairs[k / 2 * 4..][..4]) {
+                    *to = value::<H>((pair.to_bits() >> (k % 2 * 16)) & 0xffff);
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytemuck::{Pod, cast_slice};
 
-use crate::product::transposed::transposed;
+use crate::product::transposed::transpose_block;
 
 /// A matrix seen by the product: `count` vectors (rows of A, columns of B) along k.
 #[derive(Clone, Copy)]
@@ -164,11 +164,8 @@ fn transpose(from: Operand, panel: Panel, to: &mut [f32]) {
             &from.data[at..at + blocks]
         });
         for k in (0..blocks).step_by(4) {
-            let block = transposed(rows.map(|row| cast_slice(&row[k..])));
-            let to = to[k * panel.width..].chunks_mut(panel.width);
-            for (to, words) in to.zip(block) {
-                to[i..][..4].copy_from_slice(cast_slice(&words));
-            }
+            let rows = rows.map(|row| cast_slice(&row[k..k + 4]));
+            transpose_block(rows, &mut to[k * panel.width + i..], panel.width);
         }
         if i + 4 >= panel.count {
             break;

@@ -8,7 +8,7 @@ use crate::division::Divisor;
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::MAX_GROUPS;
 use crate::product::formats::Format;
-use crate::product::operand::Role;
+use crate::product::role::Role;
 use crate::product::shape::MatMul;
 use crate::product::tiles::{Form, Grid, Start, Tile, patches_32x64};
 use crate::reduce::column_sum;
@@ -103,21 +103,26 @@ impl Product {
         let runs = Runs::of(self.patches.n_pixels());
         let of_shard = runs.map_or(1, |runs| samples * runs.of_sample);
         let whole = self.weight_shape(shards, samples);
+        let ([rows, terms], patches) = ([self.rows, self.terms], self.patches);
+        let launch = |shape: MatMul, runs: usize, start: Start, to: &Buffer| {
+            let call = self.weight_call(device, shape, runs, start);
+            let kernel = Kernel::new(self.name, call.tile.shader)
+                .reads([dy, images])
+                .bind(start.target(to));
+            self.launch_call(device, &call, kernel, move |[dy, images], [to]| {
+                let (of, accumulate) = ([samples, shards], start == Start::Stored);
+                cpu::weight_product(patches, [rows, terms], of, [dy, images], accumulate, to);
+            })
+        };
         let one = runs.is_none() || of_shard == 1 && !accumulate;
         if device.is_cpu() || one || fills(device, &whole) {
-            let call = self.weight_call(device, whole, of_shard, Start::of(accumulate, None));
-            return self.launch_weight_call(device, &call, [dy, images], dweight, shards);
+            return launch(whole, of_shard, Start::of(accumulate, None), dweight);
         }
         // Too few tiles for the device: each run's sums are stored, then added in order.
-        let size = dweight.len() / shards;
-        let n_runs = shards * of_shard;
-        let of_runs = device.alloc_shape(&[n_runs, size])?;
-        let apart = self.weight_shape(n_runs, 1);
-        let call = self.weight_call(device, apart, 1, Start::Zero);
-        self.launch_weight_call(device, &call, [dy, images], &of_runs, shards)?;
-        column_sum(
-            device, &of_runs, dweight, shards, of_shard, size, accumulate,
-        )
+        let (size, n_runs) = (dweight.len() / shards, shards * of_shard);
+        let sums = device.alloc_shape(&[n_runs, size])?;
+        launch(self.weight_shape(n_runs, 1), 1, Start::Zero, &sums)?;
+        column_sum(device, &sums, dweight, shards, of_shard, size, accumulate)
     }
 
     /// The product of a weight's gradient in `parts`, each of the terms of so many samples or of a run.
@@ -149,25 +154,6 @@ impl Product {
             column_terms: self.rows * if across { shape.k } else { runs * shape.k },
             shape,
         }
-    }
-
-    fn launch_weight_call(
-        &self,
-        device: &Device,
-        call: &Call,
-        [dy, images]: [&Buffer; 2],
-        dweight: &Buffer,
-        shards: usize,
-    ) -> Result<(), KernelError> {
-        let (sizes, patches) = ([self.rows, self.terms], self.patches);
-        let (start, samples) = (call.start, self.batch / shards);
-        let kernel = Kernel::new(self.name, call.tile.shader)
-            .reads([dy, images])
-            .bind(start.target(dweight));
-        self.launch_call(device, call, kernel, move |[dy, images], [dweight]| {
-            let (of, accumulate) = ([samples, shards], start == Start::Stored);
-            cpu::weight_product(patches, sizes, of, [dy, images], accumulate, dweight);
-        })
     }
 
     fn launch_call<const R: usize>(

@@ -14,8 +14,8 @@ use crate::kernel::Kernel;
 use crate::map::GROUP_THREADS;
 use crate::product::floats::Epilogue;
 use crate::product::formats::Format;
-use crate::product::operand::Role;
 use crate::product::quantised::{DigitRows, IntegerProduct, Prepared, Width, integer_product};
+use crate::product::role::Role;
 
 shader!(terms_shader, conv2d::prepare_terms);
 shader!(count_shader, conv2d::count_pixels);

@@ -8,10 +8,10 @@ use crate::KernelError;
 use crate::kernel::Kernel;
 use crate::product::floats::Epilogue;
 use crate::product::formats::Format;
-use crate::product::operand::Role;
 use crate::product::quantised::{
     DigitRows, IntegerProduct, Preparation, Prepared, Width, integer_product,
 };
+use crate::product::role::Role;
 
 shader!(patches_shader, conv2d::prepare_patches);
 
