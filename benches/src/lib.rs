@@ -1,6 +1,7 @@
 //! What the program `hlx-bench` and the criterion benchmark share: the cases, their preparation
 //! and timing, and the tables and plots of the results.
 
+mod attention;
 pub mod axes;
 pub mod cases;
 pub mod causal;

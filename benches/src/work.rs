@@ -3,7 +3,6 @@
 use anyhow::{Result, bail};
 use hlx_core::{Buffer, Device};
 use hlx_kernels::activation::{Activation, activation_backward, activation_forward};
-use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
 use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
 use hlx_kernels::elementwise;
 use hlx_kernels::embedding::{EmbeddingSizes, embedding_backward, embedding_forward};
@@ -17,6 +16,7 @@ use hlx_kernels::reduce::{column_sum, global_norm, shard_sum};
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 use hlx_kernels::tree_digest::{DigestKind, TensorSpan, TreeDigester};
 
+use crate::attention::attention;
 use crate::axes::axes;
 use crate::cases::Case;
 use crate::chains::chains;
@@ -45,19 +45,7 @@ pub fn prepare(device: &Device, case: &Case) -> Result<Launches> {
         [m, n, k] if case.family() == "integer" => integers::product(device, op, [m, n, k]),
         [m, n, k] if case.family() == "matmul" => product(device, op, [m, n, k]),
         [n, vocabulary, width] => embedding(device, op, [n, vocabulary, width]),
-        [batch, time, heads, head_width] => {
-            let shape = AttentionShape {
-                batch,
-                time,
-                heads,
-                head_width,
-            };
-            match op {
-                "integer_attention_forward" => integers::attention(device, false, shape),
-                "integer_attention_backward" => integers::attention(device, true, shape),
-                _ => attention(device, op == "attention_backward", shape),
-            }
-        }
+        [batch, time, heads, head_width] => attention(device, op, [batch, time, heads, head_width]),
         [rows, cols] => match case.family() {
             "axes" => axes(device, op, [rows, cols]),
             "chains" => chains(device, op, rows, cols),
@@ -140,29 +128,6 @@ fn embedding(device: &Device, op: &str, [n, vocabulary, width]: [usize; 3]) -> R
             vocabulary * width,
             false,
         )
-    }))
-}
-
-fn attention(device: &Device, backward: bool, shape: AttentionShape) -> Result<Launches> {
-    let make = Maker(device);
-    let queries = shape.batch * shape.time * shape.heads;
-    let width = shape.head_width;
-    let (qkv, o) = (
-        make.values(3 * queries * width)?,
-        make.empty(queries * width)?,
-    );
-    let stats = make.empty(2 * queries)?;
-    let device = device.clone();
-    if !backward {
-        return Ok(Box::new(move || {
-            attention_forward(&device, &qkv, &o, &stats, &shape)
-        }));
-    }
-    let (d_o, delta) = (make.values(queries * width)?, make.empty(queries)?);
-    let dqkv = make.empty(3 * queries * width)?;
-    first(|| attention_forward(&device, &qkv, &o, &stats, &shape))?;
-    Ok(Box::new(move || {
-        attention_backward(&device, &qkv, &o, &stats, &d_o, &delta, &dqkv, &shape)
     }))
 }
 

@@ -23,7 +23,7 @@ const WRAPPING: [([usize; 2], usize); 5] = [
 ];
 
 /// Launchers of sizes that no row can wrap, with the reason.
-const NEEDS_NO_ROW: [(&str, &str); 15] = [
+const NEEDS_NO_ROW: [(&str, &str); 14] = [
     ("argsort", "takes an axis"),
     ("cumprod", "takes an axis"),
     ("cumsum", "takes an axis"),
@@ -39,11 +39,7 @@ const NEEDS_NO_ROW: [(&str, &str); 15] = [
         "forward",
         "of prepared operands of a shape that was checked",
     ),
-    (
-        "dropped_attention_forward",
-        "for a GPU's shapes; checks as attention_forward",
-    ),
-    ("dropped_attention_backward", "as the forward"),
+    ("delta", "of an attention that was checked"),
     ("append_integer_heads", "checks as append_heads"),
 ];
 
@@ -106,8 +102,8 @@ fn launchers_of_sizes() -> BTreeSet<String> {
         "&Dropout",
         "&Rope",
         "Step,",
-        "RangedAttention",
-        "AttentionShape",
+        "&Attention,",
+        "AttentionOutput",
         "AppendShape",
         "Choices",
         "ExpertsProduct",

@@ -7,7 +7,9 @@
 use hlx_core::DType::{F16, F32};
 use hlx_core::{Buffer, CoreError, Device, Tuning};
 use hlx_kernels::activation::Activation;
-use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
+use hlx_kernels::attention::{
+    Attention, AttentionOperands, AttentionOutput, Limits, PreparedAttention, layouts_of_packed,
+};
 use hlx_kernels::conv2d::{Conv2d, conv2d_backward_input, conv2d_backward_weight, conv2d_forward};
 use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
 use hlx_kernels::elementwise::{Binary, add, binary, scale};
@@ -441,24 +443,31 @@ fn attention_has_equal_bits_with_every_variant() {
             },
         ),
     ];
-    let shape = AttentionShape {
-        batch: 1,
-        time: 70,
-        heads: 2,
-        head_width: 8,
-    };
+    let of = Attention::causal([1, 70], 2, 8);
     let elements = 70 * 2 * 8;
     same_bits("attention", &changes, |device, mem| {
         let qkv = mem.input(device, &normal(1, 3 * elements))?;
         let d_o = mem.input(device, &normal(2, elements))?;
-        let (o, dqkv) = (
-            mem.output(device, elements)?,
-            mem.output(device, 3 * elements)?,
-        );
-        let (stats, delta) = (mem.output(device, 2 * 140)?, mem.output(device, 140)?);
-        attention_forward(device, &qkv, &o, &stats, &shape)?;
-        attention_backward(device, &qkv, &o, &stats, &d_o, &delta, &dqkv, &shape)?;
-        Ok(vec![o, stats, delta, dqkv])
+        let layouts = layouts_of_packed(&of)?;
+        let operands = AttentionOperands {
+            heads: layouts.each_ref().map(|layout| Operand {
+                buffer: &qkv,
+                layout,
+            }),
+            packed: Some(&qkv),
+            limits: Limits::default(),
+            counter: None,
+        };
+        let prepared = PreparedAttention::new(device, &operands, &of, true)?;
+        let [o, stats] = prepared.forward(device, &operands)?;
+        let output = AttentionOutput {
+            o: &o,
+            stats: &stats,
+            d_o: &d_o,
+        };
+        let mut outputs = prepared.backward(device, &operands, &output)?;
+        outputs.extend([o, stats]);
+        Ok(outputs)
     });
 }
 

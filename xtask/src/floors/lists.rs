@@ -152,7 +152,14 @@ pub const FLOORS: &[Floors] = &[
         folder: "benches/src",
         floors: &[
             &["facts", "maker", "power", "print", "resnet", "statistics"],
-            &["axes", "chains", "convolution", "integers", "norms"],
+            &[
+                "attention",
+                "axes",
+                "chains",
+                "convolution",
+                "integers",
+                "norms",
+            ],
             &["cases"],
             &["work"],
             &["measure"],

@@ -6,8 +6,7 @@ mod spec;
 mod tests;
 
 use hlx_core::Buffer;
-use hlx_kernels::attention::ranged::RangedAttention;
-use hlx_kernels::attention::{AttentionOperands, AttentionOutput, PreparedAttention};
+use hlx_kernels::attention::{Attention, AttentionOperands, AttentionOutput, PreparedAttention};
 use hlx_kernels::{KernelError, Layout, Operand};
 
 use crate::graph::saved::Saved;
@@ -113,7 +112,7 @@ fn attended(
     heads: Heads,
     inputs: &[&Tensor],
     spec: &AttentionSpec,
-    attention: RangedAttention,
+    attention: Attention,
     shape: &[usize],
 ) -> Result<Tensor> {
     let device = inputs[0].device().clone();

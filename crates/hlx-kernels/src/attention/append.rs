@@ -10,12 +10,12 @@
 //! `q_out` `[B, T, H, D]`; the caches `[B, S, G, D]`.
 
 use hlx_core::{Buffer, Device, as_u32, sizes};
-use rayon::prelude::*;
 
 use crate::KernelError;
-use crate::error::{check_len, check_sizes, check_that};
+use crate::error::{check_sizes, check_that};
 use crate::kernel::{Kernel, PushConstants};
 use crate::norm::{Gain, forward_rows};
+use crate::parallel;
 use crate::rope::{turn_head, turn_of};
 
 mod integers;
@@ -26,7 +26,6 @@ pub use integers::append_integer_heads;
 
 shader!(shader, attention::append);
 
-const NAME: &str = "append_heads";
 /// Heads of a workgroup.
 const GROUP_HEADS: usize = 8;
 
@@ -100,26 +99,8 @@ impl AppendShape {
         self.batch * self.time
     }
 
-    fn check(
-        &self,
-        inputs: &AppendInputs<'_>,
-        q_out: &Buffer,
-        caches: [&Buffer; 2],
-    ) -> Result<(), KernelError> {
-        let cached = [self.batch, self.capacity, self.key_heads, self.head_width];
-        check_len(
-            NAME,
-            "q_out",
-            q_out,
-            [self.batch, self.time, self.heads, self.head_width],
-        )?;
-        check_len(NAME, "the cache of keys", caches[0], cached)?;
-        check_len(NAME, "the cache of values", caches[1], cached)?;
-        self.check_inputs(inputs)
-    }
-
-    /// Checks what both caches take.
-    fn check_inputs(&self, inputs: &AppendInputs<'_>) -> Result<(), KernelError> {
+    /// Checks what both caches take; `name` is the kernel's.
+    fn check(&self, name: &'static str, inputs: &AppendInputs<'_>) -> Result<(), KernelError> {
         let width = self.head_width;
         let [per_query, per_key] = [self.heads, self.key_heads];
         for (positions, heads) in [
@@ -127,41 +108,37 @@ impl AppendShape {
             (self.time, per_key),
             (self.capacity, per_key),
         ] {
-            check_sizes(NAME, &[self.batch, positions, heads, width])?;
+            check_sizes(name, &[self.batch, positions, heads, width])?;
         }
-        let cached = self.batch * self.capacity * self.key_heads * width;
-        check_len(NAME, "first_positions", inputs.first_positions, self.batch)?;
-        check_len(NAME, "lengths", inputs.lengths, self.batch)?;
-        for (name, rows, heads) in [
-            ("q", &inputs.q, self.heads),
-            ("k", &inputs.k, self.key_heads),
-            ("v", &inputs.v, self.key_heads),
+        for (rows_name, rows, heads) in [
+            ("q", &inputs.q, per_query),
+            ("k", &inputs.k, per_key),
+            ("v", &inputs.v, per_key),
         ] {
             let last = sizes::checked_product([self.rows().saturating_sub(1), rows.stride]);
             let end = last.and_then(|last| sizes::checked_sum([rows.first, last, heads * width]));
             let fits = end.is_some_and(|end| end <= rows.buffer.len());
-            check_that(NAME, heads == 0 || fits, || {
+            check_that(name, heads == 0 || fits, || {
                 let len = rows.buffer.len();
                 match end {
-                    Some(end) => format!("{name} ends at element {end} of {len}"),
-                    None => format!("{name} ends past all memory, its buffer has {len} elements"),
+                    Some(end) => format!("{rows_name} ends at element {end} of {len}"),
+                    None => {
+                        format!("{rows_name} ends past all memory, its buffer has {len} elements")
+                    }
                 }
             })?;
         }
-        if let Some(norms) = &inputs.norms {
-            check_len(NAME, "the norm of queries", norms.weights[0], width)?;
-            check_len(NAME, "the norm of keys", norms.weights[1], width)?;
-        }
         let pairs = inputs.turn.map_or(0, |turn| turn.frequencies.len());
-        check_that(NAME, 2 * pairs <= width, || {
+        check_that(name, 2 * pairs <= width, || {
             format!(
                 "{pairs} frequencies turn {} elements, and a head has {width}",
                 2 * pairs
             )
         })?;
+        let cached = self.batch * self.capacity * per_key * width;
         let largest = [&inputs.q, &inputs.k, &inputs.v].map(|rows| rows.buffer.len());
         let largest = largest.into_iter().fold(cached, usize::max);
-        check_that(NAME, u32::try_from(largest).is_ok(), || {
+        check_that(name, u32::try_from(largest).is_ok(), || {
             format!(
                 "an operand has {largest} elements, expected at most {}",
                 u32::MAX
@@ -188,6 +165,11 @@ impl AppendShape {
             scale: inputs.turn.map_or(1.0, |turn| turn.scale),
         }
     }
+
+    /// Workgroups of all heads.
+    fn groups(&self) -> usize {
+        (self.rows() * (self.heads + 2 * self.key_heads)).div_ceil(GROUP_HEADS)
+    }
 }
 
 /// Writes the queries, overwriting `q_out`, and the keys and values of the new tokens into the caches, whose
@@ -199,39 +181,61 @@ pub fn append_heads(
     device: &Device,
     inputs: &AppendInputs<'_>,
     q_out: &Buffer,
-    caches: [&Buffer; 2],
+    [keys, values]: [&Buffer; 2],
     shape: &AppendShape,
 ) -> Result<(), KernelError> {
-    shape.check(inputs, q_out, caches)?;
-    let lines = shape.rows() * (shape.heads + 2 * shape.key_heads);
-    if lines * shape.head_width == 0 {
+    let (width, is_normed) = (shape.head_width, inputs.norms.is_some());
+    let cached = [shape.batch, shape.capacity, shape.key_heads, width];
+    shape.check("append_heads", inputs)?;
+    let constants = [(0, u32::from(is_normed))];
+    let kernel = Kernel::new("append_heads", &shader::SHADER).constants(&constants);
+    let kernel = inputs
+        .read_by(kernel, shape)?
+        .write(
+            "q_out",
+            q_out,
+            [shape.batch, shape.time, shape.heads, width],
+        )?
+        .update("the cache of keys", keys, cached)?
+        .update("the cache of values", values, cached)?;
+    let (push, shape) = (shape.push(inputs), *shape);
+    if shape.groups() * width == 0 {
         return Ok(());
     }
-    let push = shape.push(inputs);
-    let constants = [(0, u32::from(inputs.norms.is_some()))];
-    let kernel = Kernel::new(NAME, &shader::SHADER).constants(&constants);
-    let kernel = inputs
-        .read_by(kernel, shape)
-        .writes([q_out])
-        .updates(caches);
-    let (block, groups) = (PushConstants::of(&push), lines.div_ceil(GROUP_HEADS));
-    let (shape, is_normed) = (*shape, inputs.norms.is_some());
-    kernel.launch(device, block, groups, move |read, [q_out, keys, values]| {
-        Twin::new(shape, &push, is_normed, read).run(q_out, keys, values);
-    })
+    let block = PushConstants::of(&push);
+    kernel.launch(
+        device,
+        block,
+        shape.groups(),
+        move |read, [q_out, keys, values]| {
+            let twin = Twin::new(shape, &push, is_normed, read);
+            let [per_query, per_key] = [shape.heads, shape.key_heads].map(|heads| heads * width);
+            let tokens = parallel::map(shape.rows(), |row| twin.token(row));
+            for (row, token) in tokens.iter().enumerate() {
+                let [q, k, v] = &token.heads;
+                q_out[row * per_query..][..per_query].copy_from_slice(q);
+                if let Some(place) = token.cached {
+                    let at = (token.sample * shape.capacity + place) * per_key;
+                    keys[at..][..per_key].copy_from_slice(k);
+                    values[at..][..per_key].copy_from_slice(v);
+                }
+            }
+        },
+    )
 }
 
 impl<'a> AppendInputs<'a> {
     /// Adds these buffers to a kernel of heads.
-    fn read_by(&self, kernel: Kernel<'a>, shape: &AppendShape) -> Kernel<'a> {
+    fn read_by(&self, kernel: Kernel<'a>, shape: &AppendShape) -> Result<Kernel<'a>, KernelError> {
         let [q_weight, k_weight] = [0, 1].map(|i| self.norms.map(|norms| norms.weights[i]));
         kernel
             .reads_if((shape.heads > 0).then_some(self.q.buffer))
             .reads([self.k.buffer, self.v.buffer])
-            .reads_if(q_weight)
-            .reads_if(k_weight)
+            .read_if("the norm of queries", q_weight, shape.head_width)?
+            .read_if("the norm of keys", k_weight, shape.head_width)?
             .reads_if(self.turn.map(|turn| turn.frequencies))
-            .reads([self.first_positions, self.lengths])
+            .read("first_positions", self.first_positions, shape.batch)?
+            .read("lengths", self.lengths, shape.batch)
     }
 }
 
@@ -244,6 +248,15 @@ struct Twin<'a> {
     frequencies: &'a [f32],
     first: &'a [u32],
     lengths: &'a [u32],
+}
+
+/// A token's heads of queries, keys and values, and where.
+struct Token {
+    sample: usize,
+    time: usize,
+    /// The place in the cache; none of padding.
+    cached: Option<usize>,
+    heads: [Vec<f32>; 3],
 }
 
 impl<'a> Twin<'a> {
@@ -264,83 +277,55 @@ impl<'a> Twin<'a> {
         }
     }
 
-    fn run(&self, q_out: &mut [f32], keys: &mut [f32], values: &mut [f32]) {
-        let shape = &self.shape;
-        let per_query = shape.heads * shape.head_width;
-        let cached = shape.capacity * shape.key_heads * shape.head_width;
-        let caches = keys
-            .par_chunks_mut(cached)
-            .zip(values.par_chunks_mut(cached));
-        let samples = caches.enumerate().map(|(sample, caches)| (sample, caches));
-        if per_query == 0 {
-            samples.for_each(|(sample, (keys, values))| self.sample(sample, &mut [], keys, values));
-            return;
-        }
-        let queries = q_out.par_chunks_mut(shape.time * per_query);
-        samples
-            .zip(queries)
-            .for_each(|((sample, (keys, values)), q_out)| {
-                self.sample(sample, q_out, keys, values);
-            });
-    }
-
-    fn sample(&self, sample: usize, q_out: &mut [f32], keys: &mut [f32], values: &mut [f32]) {
-        let shape = &self.shape;
-        let (per_query, per_key) = (
-            shape.heads * shape.head_width,
-            shape.key_heads * shape.head_width,
-        );
+    fn token(&self, row: usize) -> Token {
+        let (shape, push) = (&self.shape, self.push);
+        let (sample, time) = (row / shape.time, row % shape.time);
+        let place = self.first[sample].wrapping_add(time as u32);
         let mut turns = vec![0.0; 2 * self.frequencies.len()];
-        for t in 0..shape.time {
-            let row = sample * shape.time + t;
-            let place = self.first[sample].wrapping_add(t as u32);
-            let (c, s) = turns.split_at_mut(self.frequencies.len());
-            turn_of(place as f32, self.frequencies, self.push.scale, c, s);
-            if per_query > 0 {
-                let from = self.row(0, row, per_query);
-                self.heads(0, from, (c, s), &mut q_out[t * per_query..][..per_query]);
+        let (c, s) = turns.split_at_mut(self.frequencies.len());
+        turn_of(place as f32, self.frequencies, push.scale, c, s);
+        let rows = [
+            (push.q_first, push.q_row, shape.heads),
+            (push.k_first, push.k_row, shape.key_heads),
+            (push.v_first, push.v_row, shape.key_heads),
+        ];
+        let heads = [0, 1, 2].map(|which| {
+            let (first, stride, heads) = rows[which];
+            let at = first as usize + row * stride as usize;
+            let from = match heads {
+                0 => &[],
+                _ => &self.operands[which][at..][..heads * shape.head_width],
+            };
+            match which {
+                2 => from.to_vec(),
+                _ => self.heads(which, from, [c, s]),
             }
-            if place >= self.lengths[sample].min(self.push.capacity) {
-                continue;
-            }
-            let at = place as usize * per_key;
-            let from = self.row(1, row, per_key);
-            self.heads(1, from, (c, s), &mut keys[at..][..per_key]);
-            values[at..][..per_key].copy_from_slice(self.row(2, row, per_key));
+        });
+        let is_kept = place < self.lengths[sample].min(push.capacity);
+        Token {
+            sample,
+            time,
+            cached: is_kept.then_some(place as usize),
+            heads,
         }
-    }
-
-    /// The heads of a token: of queries, keys or values.
-    fn row(&self, which: usize, row: usize, len: usize) -> &[f32] {
-        let push = self.push;
-        let [first, stride] = [
-            [push.q_first, push.q_row],
-            [push.k_first, push.k_row],
-            [push.v_first, push.v_row],
-        ][which];
-        &self.operands[which][first as usize + row * stride as usize..][..len]
     }
 
     /// Norms and turns the heads of a token.
-    fn heads(&self, which: usize, from: &[f32], (c, s): (&[f32], &[f32]), to: &mut [f32]) {
+    fn heads(&self, which: usize, from: &[f32], [c, s]: [&[f32]; 2]) -> Vec<f32> {
         let width = self.shape.head_width;
-        let normed;
-        let from = match self.weights {
-            Some(weights) => {
-                let mut heads = vec![0.0; from.len()];
-                let mut stats = vec![0.0; from.len() / width];
-                let gain = Gain {
-                    weight: weights[which],
-                    bias: None,
-                };
-                forward_rows(from, gain, self.push.eps, &mut heads, &mut stats);
-                normed = heads;
-                &normed
-            }
-            None => from,
-        };
-        for (from, to) in from.chunks(width).zip(to.chunks_mut(width)) {
+        let mut normed = from.to_vec();
+        if let Some(weights) = self.weights {
+            let mut stats = vec![0.0; from.len() / width];
+            let gain = Gain {
+                weight: weights[which],
+                bias: None,
+            };
+            forward_rows(from, gain, self.push.eps, &mut normed, &mut stats);
+        }
+        let mut turned = vec![0.0; from.len()];
+        for (from, to) in normed.chunks(width).zip(turned.chunks_mut(width)) {
             turn_head(from, c, s, to);
         }
+        turned
     }
 }

@@ -4,8 +4,13 @@
 use hlx_core::{Arithmetic, Buffer, Device};
 
 use super::append::{AppendInputs, AppendShape, append_heads, append_integer_heads};
-use super::entry::{AttentionOperands, PreparedAttention};
-use super::ranged::{IntegerHeads, Limits, RangedAttention, integer_attention_of_cache};
+use super::entry::PreparedAttention;
+use super::heads::{Heads, IntegerHeads};
+use super::operands::AttentionOperands;
+use super::plan::Schedule;
+use super::quantised::integer_attention_of_cache;
+use super::ranges::Limits;
+use super::sizes::Attention;
 use crate::elementwise::{assign_strided, fill};
 use crate::error::check_that;
 use crate::indexing::index_select;
@@ -84,7 +89,13 @@ impl CachedHeads {
             }
             Stored::Integers(both) => {
                 let selected = |from: &IntegerHeads| -> Result<IntegerHeads, KernelError> {
-                    let to = from.empty_like(device, n)?;
+                    let to = IntegerHeads::empty(
+                        device,
+                        Heads {
+                            batch: n,
+                            ..from.of
+                        },
+                    )?;
                     let ([mut from_first, mut to_first], lengths) = ([0; 2], from.of_sequence());
                     for per_sequence in lengths {
                         let part = [batch, per_sequence];
@@ -105,12 +116,12 @@ impl CachedHeads {
     /// Appends the keys and values of new tokens, and returns what the new queries attend to, `[B, T, H, D]`. Every query's
     /// document begins at key 0.
     ///
-    /// `query_ranges`: what [`query_ranges`](super::ranged::query_ranges) wrote of `new`'s lengths and first positions;
+    /// `query_ranges`: what [`query_ranges`](super::query_ranges) wrote of `new`'s lengths and first positions;
     /// `counter`: where weights are dropped two words, `[step, first sample]`; `attention`: with `B`, `S`, `G` and `D` of
     /// the cache.
     ///
     /// # Errors
-    /// As [`append_heads`] and [`PreparedAttention`](super::PreparedAttention); if the device's arithmetic is another
+    /// As [`append_heads`] and [`PreparedAttention`]; if the device's arithmetic is another
     /// one than that of the cache, and for a cache of integers if weights are dropped.
     pub fn attend(
         &self,
@@ -118,7 +129,7 @@ impl CachedHeads {
         new: &AppendInputs<'_>,
         query_ranges: &Buffer,
         counter: Option<&Buffer>,
-        attention: &RangedAttention,
+        attention: &Attention,
     ) -> Result<Buffer, KernelError> {
         let [batch, capacity, key_heads, head_width] = self.extents;
         let of_keys = [
@@ -173,7 +184,7 @@ fn attend_floats(
     new: &AppendInputs<'_>,
     query_ranges: &Buffer,
     counter: Option<&Buffer>,
-    attention: &RangedAttention,
+    attention: &Attention,
     shape: &AppendShape,
 ) -> Result<Buffer, KernelError> {
     let of_queries = Layout::contiguous(&[shape.batch, shape.time, shape.heads, shape.head_width])?;
@@ -204,8 +215,9 @@ fn attend_floats(
         },
         counter,
     };
+    let schedule = Schedule::of(device, &operands, attention);
     let ranges = Some(query_ranges);
-    let prepared = PreparedAttention::over(device, &operands, ranges, attention, false)?;
+    let prepared = PreparedAttention::by(schedule, device, &operands, ranges, attention, false)?;
     let [o, _] = prepared.forward(device, &operands)?;
     Ok(o)
 }

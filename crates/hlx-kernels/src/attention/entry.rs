@@ -2,68 +2,26 @@
 
 use hlx_core::{Buffer, Device};
 
-use super::dropped::{DroppedWeights, dropped_attention_backward, dropped_attention_forward};
-use super::plan::Plan;
-use super::ranged::{
-    self, AttentionInputs, AttentionSaved, IntegerOperands, JointGradients, Limits,
-    RangedAttention, few_queries_attention_forward, query_ranges, ranged_attention_backward,
-    ranged_attention_forward,
-};
-use super::{AttentionShape, attention_backward, attention_forward};
+use super::few;
+use super::operands::{AttentionGradients, AttentionOperands, AttentionOutput};
+use super::packed::Packed;
+use super::pass::{Pass, Saved};
+use super::plan::Schedule;
+use super::quantised::{IntegerOperands, joint_gradients};
+use super::ranges::key_ranges;
+use super::sizes::Attention;
 use crate::elementwise::assign_strided;
 use crate::{KernelError, Layout, Operand};
 
-/// What both passes of an attention read.
-#[derive(Clone, Copy, Debug)]
-pub struct AttentionOperands<'a> {
-    /// q, `[B, T, H, D]`, k and v, `[B, S, G, D]`; their last dimension is dense.
-    pub heads: [Operand<'a>; 3],
-    /// The memory of all three, if they lie in it as [`layouts_of_packed`] says.
-    pub packed: Option<&'a Buffer>,
-    /// What limits the keys that a query sees.
-    pub limits: Limits<'a>,
-    /// Where weights are dropped two words, `[step, first sample]`, as in
-    /// [`dropout`](crate::dropout::dropout).
-    pub counter: Option<&'a Buffer>,
-}
-
-/// Where q, k and v lie in a packed `[B, T, 3, H, D]`.
-///
-/// # Errors
-/// If it has more elements than memory.
-pub fn layouts_of_packed(attention: &RangedAttention) -> Result<[Layout; 3], KernelError> {
-    let of = attention;
-    let joint = Layout::contiguous(&[of.batch, of.queries, 3, of.heads, of.head_width])?;
-    let part = |idx| {
-        let part = joint.select(2, idx);
-        part.map_err(|reason| KernelError::Argument {
-            operation: "attention",
-            reason,
-        })
-    };
-    Ok([part(0)?, part(1)?, part(2)?])
-}
-
-/// What a backward pass reads besides the operands.
-#[derive(Clone, Copy, Debug)]
-pub struct AttentionOutput<'a> {
-    /// The forward's output.
-    pub o: &'a Buffer,
-    /// The forward's statistics.
-    pub stats: &'a Buffer,
-    /// The gradient of `o`.
-    pub d_o: &'a Buffer,
-}
-
 /// An attention whose kernels are chosen, with what they read instead of the operands.
 pub struct PreparedAttention {
-    attention: RangedAttention,
+    attention: Attention,
     kernels: Kernels,
 }
 
 /// The kernels, with what queries see where they read it.
 enum Kernels {
-    Packed(AttentionShape),
+    Packed,
     Integers(Buffer, Box<IntegerOperands>),
     Few(Buffer),
     Rows(Buffer),
@@ -77,32 +35,37 @@ impl PreparedAttention {
     pub fn new(
         device: &Device,
         operands: &AttentionOperands<'_>,
-        attention: &RangedAttention,
+        attention: &Attention,
         for_backward: bool,
     ) -> Result<Self, KernelError> {
-        Self::over(device, operands, None, attention, for_backward)
+        let schedule = Schedule::of(device, operands, attention);
+        Self::by(schedule, device, operands, None, attention, for_backward)
     }
 
-    /// As [`PreparedAttention::new`]; `ranges` are what queries see, where that is known.
-    pub(super) fn over(
+    /// As [`PreparedAttention::new`], by these kernels; `ranges` are what queries see, where that is known.
+    ///
+    /// # Errors
+    /// As [`PreparedAttention::new`]; kernels that do not take the operands may refuse them in a pass.
+    pub fn by(
+        schedule: Schedule,
         device: &Device,
         operands: &AttentionOperands<'_>,
         ranges: Option<&Buffer>,
-        attention: &RangedAttention,
+        attention: &Attention,
         for_backward: bool,
     ) -> Result<Self, KernelError> {
         let ranges = || match ranges {
             Some(ranges) => Ok(ranges.clone()),
             None => operands.ranges(device, attention),
         };
-        let kernels = match Plan::of(device, operands, attention) {
-            Plan::Packed(shape) => Kernels::Packed(shape),
-            Plan::Few => Kernels::Few(ranges()?),
-            Plan::Rows => Kernels::Rows(ranges()?),
-            Plan::Integers => {
+        let kernels = match schedule {
+            Schedule::Packed => Kernels::Packed,
+            Schedule::Few => Kernels::Few(ranges()?),
+            Schedule::Rows => Kernels::Rows(ranges()?),
+            Schedule::Integers => {
                 let ranges = ranges()?;
-                let inputs = operands.inputs(&ranges);
-                let integers = IntegerOperands::new(device, &inputs, attention, for_backward)?;
+                let pass = Pass::new("integer_attention", device, operands, &ranges, attention)?;
+                let integers = IntegerOperands::new(&pass, for_backward)?;
                 Kernels::Integers(ranges, Box::new(integers))
             }
         };
@@ -123,29 +86,36 @@ impl PreparedAttention {
         operands: &AttentionOperands<'_>,
     ) -> Result<[Buffer; 2], KernelError> {
         let of = &self.attention;
-        let o = &device.alloc_shape(&[of.batch, of.queries, of.heads, of.head_width])?;
-        let stats = &device.alloc_shape(&[2, of.batch, of.heads, of.queries])?;
+        let o = device.alloc_shape(&[of.batch, of.queries, of.heads, of.head_width])?;
+        let stats = device.alloc_shape(&[2, of.batch, of.heads, of.queries])?;
+        self.forward_to(device, operands, [&o, &stats])?;
+        Ok([o, stats])
+    }
+
+    /// As [`PreparedAttention::forward`]; overwrites `o` and the statistics.
+    ///
+    /// # Errors
+    /// As [`PreparedAttention::new`].
+    pub fn forward_to(
+        &self,
+        device: &Device,
+        operands: &AttentionOperands<'_>,
+        outputs: [&Buffer; 2],
+    ) -> Result<(), KernelError> {
+        let of = &self.attention;
         match &self.kernels {
-            Kernels::Packed(shape) => {
-                let qkv = operands.packed()?;
-                match operands.dropped(of) {
-                    None => attention_forward(device, qkv, o, stats, shape)?,
-                    Some(dropped) => {
-                        dropped_attention_forward(device, qkv, o, stats, shape, &dropped)?;
-                    }
-                }
-            }
+            Kernels::Packed => self.packed(device, operands)?.forward(outputs),
             Kernels::Integers(ranges, integers) => {
-                integers.forward(device, &operands.inputs(ranges), o, stats, of)?;
+                const NAME: &str = "integer_attention_forward";
+                let pass = Pass::new(NAME, device, operands, ranges, of)?;
+                integers.forward(&pass, outputs)
             }
-            Kernels::Few(ranges) => {
-                few_queries_attention_forward(device, &operands.inputs(ranges), o, stats, of)?;
-            }
+            Kernels::Few(ranges) => few::forward(device, operands, ranges, outputs, of),
             Kernels::Rows(ranges) => {
-                ranged_attention_forward(device, &operands.inputs(ranges), o, stats, of)?;
+                const NAME: &str = "ranged_attention_forward";
+                Pass::new(NAME, device, operands, ranges, of)?.forward(outputs)
             }
         }
-        Ok([o.clone(), stats.clone()])
     }
 
     /// Computes the gradients of q, k and v, contiguous, or of the packed operand alone.
@@ -158,125 +128,104 @@ impl PreparedAttention {
         operands: &AttentionOperands<'_>,
         output: &AttentionOutput<'_>,
     ) -> Result<Vec<Buffer>, KernelError> {
-        let attention = &self.attention;
-        let delta = &device.alloc_shape(&[attention.batch, attention.heads, attention.queries])?;
-        let AttentionOutput { o, stats, d_o } = *output;
-        let ranges = match &self.kernels {
-            Kernels::Packed(shape) => {
-                let qkv = operands.packed()?;
-                let dqkv = device.alloc(qkv.len())?;
-                match operands.dropped(attention) {
-                    None => attention_backward(device, qkv, o, stats, d_o, delta, &dqkv, shape)?,
-                    Some(dropped) => dropped_attention_backward(
-                        device, qkv, o, stats, d_o, delta, &dqkv, shape, &dropped,
-                    )?,
-                }
-                return Ok(vec![dqkv]);
-            }
-            Kernels::Integers(ranges, _) | Kernels::Few(ranges) | Kernels::Rows(ranges) => ranges,
-        };
-        let key_ranges = &device.alloc_shape(&[4, attention.batch, attention.keys])?;
-        ranged::key_ranges(device, &operands.limits, key_ranges, attention)?;
-        let saved = AttentionSaved {
-            key_ranges,
-            o,
-            stats,
-            d_o,
-            delta,
-        };
-        let inputs = operands.inputs(ranges);
-        match &self.kernels {
-            Kernels::Integers(_, integers) => {
-                operands.integer_gradients(device, integers, &inputs, &saved, attention)
-            }
-            _ => operands.gradients(device, &inputs, &saved, attention),
+        let of = &self.attention;
+        let delta = &device.alloc_shape(&[of.batch, of.heads, of.queries])?;
+        let layouts = operands.heads.map(|x| x.layout);
+        let is_joint = matches!(self.kernels, Kernels::Packed | Kernels::Integers(..));
+        if let (true, Some(packed)) = (is_joint, operands.packed) {
+            let buffer = device.alloc(packed.len())?;
+            let heads = layouts.map(|layout| Operand {
+                buffer: &buffer,
+                layout,
+            });
+            let gradients = AttentionGradients { delta, heads };
+            self.backward_to(device, operands, output, &gradients)?;
+            return Ok(vec![buffer]);
         }
-    }
-}
-
-impl<'a> AttentionOperands<'a> {
-    /// What queries see.
-    fn ranges(&self, device: &Device, attention: &RangedAttention) -> Result<Buffer, KernelError> {
-        attention.check("attention")?;
-        let ranges = device.alloc_shape(&[4, attention.batch, attention.queries])?;
-        query_ranges(device, &self.limits, &ranges, attention)?;
-        Ok(ranges)
-    }
-
-    fn inputs(&self, query_ranges: &'a Buffer) -> AttentionInputs<'a> {
-        let [q, k, v] = self.heads;
-        AttentionInputs {
-            q,
-            k,
-            v,
-            query_ranges,
-            counter: self.counter,
+        if is_joint {
+            let (len, layouts) = joint_gradients(of)?;
+            let buffer = device.alloc(len)?;
+            let heads = layouts.each_ref().map(|layout| Operand {
+                buffer: &buffer,
+                layout,
+            });
+            let gradients = AttentionGradients { delta, heads };
+            self.backward_to(device, operands, output, &gradients)?;
+            let parts = layouts.iter();
+            let parts = parts.map(|part| buffer.slice(part.offset(), part.n_elements()));
+            return Ok(parts.collect::<Result<_, _>>()?);
         }
-    }
-
-    fn packed(&self) -> Result<&'a Buffer, KernelError> {
-        self.packed.ok_or_else(|| KernelError::Argument {
-            operation: "attention",
-            reason: "q, k and v lie apart, expected those that were prepared, packed".to_owned(),
-        })
-    }
-
-    fn dropped(&self, attention: &RangedAttention) -> Option<DroppedWeights<'a>> {
-        let (dropout, counter) = attention.dropout.zip(self.counter)?;
-        Some(DroppedWeights { dropout, counter })
-    }
-
-    /// The gradients from integers, by kernels that write them where they lie.
-    fn integer_gradients(
-        &self,
-        device: &Device,
-        integers: &IntegerOperands,
-        inputs: &AttentionInputs<'_>,
-        saved: &AttentionSaved<'_>,
-        attention: &RangedAttention,
-    ) -> Result<Vec<Buffer>, KernelError> {
-        let (buffer, layouts) = match self.packed {
-            Some(packed) => (
-                device.alloc(packed.len())?,
-                self.heads.map(|operand| operand.layout.clone()),
-            ),
-            None => JointGradients::allocate(device, attention)?,
-        };
-        let joint = JointGradients {
-            buffer: &buffer,
-            layouts: layouts.each_ref(),
-        };
-        integers.backward(device, inputs, saved, &joint, attention)?;
-        match self.packed {
-            Some(_) => Ok(vec![buffer]),
-            None => joint.parts(),
-        }
-    }
-
-    /// The gradients from floats.
-    fn gradients(
-        &self,
-        device: &Device,
-        inputs: &AttentionInputs<'_>,
-        saved: &AttentionSaved<'_>,
-        attention: &RangedAttention,
-    ) -> Result<Vec<Buffer>, KernelError> {
-        let alloc = |operand: Operand<'_>| device.alloc(operand.layout.n_elements());
-        let [q, k, v] = self.heads;
-        let gradients = [alloc(q)?, alloc(k)?, alloc(v)?];
-        ranged_attention_backward(device, inputs, saved, gradients.each_ref(), attention)?;
-        let Some(packed) = self.packed else {
-            return Ok(gradients.into());
+        let alloc = |layout: &Layout| device.alloc(layout.n_elements());
+        let [q, k, v] = layouts;
+        let buffers = [alloc(q)?, alloc(k)?, alloc(v)?];
+        let heads = [0, 1, 2].map(|i| Operand {
+            buffer: &buffers[i],
+            layout: layouts[i],
+        });
+        let gradients = AttentionGradients { delta, heads };
+        self.backward_to(device, operands, output, &gradients)?;
+        let Some(packed) = operands.packed else {
+            return Ok(buffers.into());
         };
         let joint = device.alloc(packed.len())?;
-        for (buffer, operand) in gradients.iter().zip(self.heads) {
-            let layout = &Layout::contiguous(operand.layout.shape())?;
+        for (buffer, layout) in buffers.iter().zip(layouts) {
+            let from = Operand {
+                buffer,
+                layout: &Layout::contiguous(layout.shape())?,
+            };
             let to = Operand {
                 buffer: &joint,
-                layout: operand.layout,
+                layout,
             };
-            assign_strided(device, Operand { buffer, layout }, to)?;
+            assign_strided(device, from, to)?;
         }
         Ok(vec![joint])
+    }
+
+    /// As [`PreparedAttention::backward`]; overwrites the gradients and delta.
+    ///
+    /// # Errors
+    /// As [`PreparedAttention::backward`].
+    pub fn backward_to(
+        &self,
+        device: &Device,
+        operands: &AttentionOperands<'_>,
+        output: &AttentionOutput<'_>,
+        gradients: &AttentionGradients<'_>,
+    ) -> Result<(), KernelError> {
+        let (of, delta) = (&self.attention, gradients.delta);
+        let (ranges, name) = match &self.kernels {
+            Kernels::Packed => {
+                let dqkv = gradients.heads[0].buffer;
+                return self.packed(device, operands)?.backward(output, delta, dqkv);
+            }
+            Kernels::Integers(ranges, _) => (ranges, "integer_attention_backward"),
+            Kernels::Few(ranges) | Kernels::Rows(ranges) => (ranges, "ranged_attention_backward"),
+        };
+        let of_keys = &device.alloc_shape(&[4, of.batch, of.keys])?;
+        key_ranges(device, &operands.limits, of_keys, of)?;
+        let saved = Saved {
+            output,
+            key_ranges: of_keys,
+            delta,
+        };
+        let pass = Pass::new(name, device, operands, ranges, of)?;
+        match &self.kernels {
+            Kernels::Integers(_, integers) => integers.backward(&pass, &saved, gradients),
+            _ => pass.backward(&saved, gradients),
+        }
+    }
+
+    fn packed<'a>(
+        &self,
+        device: &'a Device,
+        operands: &AttentionOperands<'a>,
+    ) -> Result<Packed<'a>, KernelError> {
+        Ok(Packed {
+            device,
+            qkv: operands.packed()?,
+            counter: operands.counter,
+            attention: self.attention,
+        })
     }
 }

@@ -3,16 +3,15 @@
 
 use hlx_core::Device;
 
-use super::dropped::DroppedWeights;
-use super::entry::AttentionOperands;
-use super::ranged::{Limits, Placed, RangedAttention, Strided};
+use super::operands::AttentionOperands;
+use super::ranges::Limits;
 use super::shaders::{DROPPED_FORWARD, DROPPED_KEY_VALUE, Variant};
-use super::{AttentionShape, default_scale};
+use super::sizes::{Attention, Placed, default_scale};
 use crate::product::quantises;
 use crate::tuning::KernelTuning;
 
 /// The widest head of the kernels of packed causal attention.
-const WIDEST_PACKED: usize = 128;
+pub const WIDEST_PACKED: usize = 128;
 /// The widest heads that the kernel in one piece computes well: with 128 columns it reached 4 TFLOP/s on an
 /// H200, where the products by themselves reach 25.
 const NARROW: usize = 64;
@@ -26,67 +25,75 @@ const PIECE: usize = 4;
 
 /// The kernels of a forward pass; those of the backward pass follow from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plan {
-    /// Those of plain causal attention over a packed operand, with or without dropped weights.
-    Packed(AttentionShape),
+pub enum Schedule {
     /// Over integers.
     Integers,
+    /// Those of plain causal attention over a packed operand, with or without dropped weights.
+    Packed,
     /// Those that spread the keys and columns of few queries over workgroups; the backward pass is that of rows.
     Few,
     /// Those of rows of queries.
     Rows,
 }
 
-impl Plan {
+type Takes = fn(&Device, &AttentionOperands<'_>, &Attention) -> bool;
+
+/// What each takes; the first is chosen.
+const TABLE: [(Schedule, Takes); 4] = [
+    (Schedule::Integers, |device, _, _| quantises(device)),
+    (Schedule::Packed, |device, operands, of| {
+        let is_limited = !matches!(
+            operands.limits,
+            Limits {
+                documents: None,
+                lengths: None,
+                first_positions: None,
+            }
+        );
+        operands.packed.is_some() && !is_limited && packs(device, of)
+    }),
+    // Where documents begin, blocks of keys differ from query to query.
+    (Schedule::Few, |device, operands, of| {
+        is_of_few_queries(device, of) && operands.limits.documents.is_none()
+    }),
+    (Schedule::Rows, |_, _, _| true),
+];
+
+impl Schedule {
     /// The first that takes the operands.
-    pub fn of(
-        device: &Device,
-        operands: &AttentionOperands<'_>,
-        attention: &RangedAttention,
-    ) -> Self {
-        if quantises(device) {
-            return Self::Integers;
-        }
-        if let Some(shape) = packed_shape(device, operands, attention) {
-            return Self::Packed(shape);
-        }
-        // Where documents begin, blocks of keys differ from query to query.
-        match attention.is_of_few_queries(device) && operands.limits.documents.is_none() {
-            true => Self::Few,
-            false => Self::Rows,
-        }
+    pub fn of(device: &Device, operands: &AttentionOperands<'_>, of: &Attention) -> Self {
+        let mut all = TABLE.iter();
+        let first = all.find(|(_, takes)| takes(device, operands, of));
+        first.map_or(Self::Rows, |(schedule, _)| *schedule)
+    }
+
+    /// Whether it takes the operands.
+    pub fn takes(self, device: &Device, operands: &AttentionOperands<'_>, of: &Attention) -> bool {
+        let mut all = TABLE.iter();
+        all.any(|(schedule, takes)| *schedule == self && takes(device, operands, of))
     }
 }
 
-/// The sizes, if the kernels of plain causal attention take the operands.
-fn packed_shape(
-    device: &Device,
-    operands: &AttentionOperands<'_>,
-    attention: &RangedAttention,
-) -> Option<AttentionShape> {
-    let shape = AttentionShape {
-        batch: attention.batch,
-        time: attention.queries,
-        heads: attention.heads,
-        head_width: attention.head_width,
-    };
-    let has_no_limits = matches!(
-        operands.limits,
-        Limits {
-            documents: None,
-            lengths: None,
-            first_positions: None,
+/// Whether the kernels of plain causal attention have these sizes; weights are dropped by GPUs alone, of heads that
+/// the narrow ones take.
+pub fn packs(device: &Device, of: &Attention) -> bool {
+    let has_plain_scores =
+        of.window.is_none() && of.soft_cap.is_none() && of.scale == default_scale(of.head_width);
+    let is_square = of.queries == of.keys && of.heads == of.key_heads;
+    let fits = match of.dropout {
+        None => of.head_width <= WIDEST_PACKED,
+        Some(_) => {
+            !device.is_cpu()
+                && DROPPED_FORWARD.fits(device, of)
+                && heads_at_a_time(device, of, &DROPPED_KEY_VALUE).is_some()
         }
-    );
-    let of_scores = attention.window.is_none()
-        && attention.soft_cap.is_none()
-        && attention.scale == default_scale(shape.head_width);
-    let is_plain = attention.causal && of_scores && has_no_limits;
-    let fits = match attention.dropout {
-        None => shape.head_width <= WIDEST_PACKED,
-        Some(_) => DroppedWeights::fits(device, &shape),
     };
-    (operands.packed.is_some() && is_plain && fits).then_some(shape)
+    of.causal && has_plain_scores && is_square && fits
+}
+
+/// Whether the kernels of few queries compute it, and faster than those of rows, if there are no documents.
+pub fn is_of_few_queries(device: &Device, of: &Attention) -> bool {
+    of.queries <= KernelTuning::of(device).attention.few_queries_up_to && of.dropout.is_none()
 }
 
 /// Words that a pass may store.
@@ -96,9 +103,9 @@ fn stored_words(device: &Device) -> usize {
 }
 
 impl Variant {
-    /// Whether this variant can carry out `shape` on `device`.
-    pub fn fits(&self, device: &Device, shape: &AttentionShape) -> bool {
-        shape.head_width <= self.width
+    /// Whether a device carries out this variant.
+    pub fn fits(&self, device: &Device, attention: &Attention) -> bool {
+        attention.head_width <= self.width
             && (device.is_cpu() || self.shared_bytes <= device.info().shared_memory_bytes)
     }
 }
@@ -106,69 +113,53 @@ impl Variant {
 /// Picks the first variant that fits and has enough workgroups, or the last.
 pub fn choose<const N: usize>(
     device: &Device,
-    shape: &AttentionShape,
+    attention: &Attention,
     variants: &'static [Variant; N],
 ) -> &'static Variant {
     let full = KernelTuning::of(device).attention.full_groups;
-    let enough =
-        |variant: &Variant| !variant.fills || variant.groups(shape, shape.all_heads()) >= full;
+    let groups = |variant: &Variant| variant.groups(attention, attention.all_heads());
+    let enough = |variant: &Variant| !variant.fills || groups(variant) >= full;
     variants
         .iter()
-        .find(|variant| variant.fits(device, shape) && enough(variant))
+        .find(|variant| variant.fits(device, attention) && enough(variant))
         .unwrap_or(&variants[N - 1])
 }
 
-/// Of how many heads at a time a kernel for dK and dV keeps ds; none on the CPU, where the device lacks
-/// shared memory, or where one head's ds is too large.
-pub fn heads_at_a_time(
-    device: &Device,
-    shape: &AttentionShape,
-    variant: &Variant,
-) -> Option<usize> {
-    if device.is_cpu() || !variant.fits(device, shape) || shape.batch == 0 {
+/// Words of one head's ds in packed attention: blocks of 32 queries and 32 keys at or below the diagonal.
+pub fn words_of_head(attention: &Attention) -> usize {
+    let blocks = attention.queries.div_ceil(32);
+    blocks * (blocks + 1) / 2 * 1024
+}
+
+/// Of how many heads at a time a kernel for dK and dV of packed attention keeps ds; none on the CPU, where the device
+/// lacks shared memory, or where one head's ds is too large.
+pub fn heads_at_a_time(device: &Device, attention: &Attention, variant: &Variant) -> Option<usize> {
+    if device.is_cpu() || !variant.fits(device, attention) || attention.batch == 0 {
         return None;
     }
     let words = stored_words(device);
-    let most = words.min(device.max_binding_words()) / shape.stored_words();
-    let rounds = shape.all_heads().div_ceil(most.max(1));
-    (most > 0).then(|| shape.all_heads().div_ceil(rounds))
-}
-
-impl DroppedWeights<'_> {
-    /// Whether these kernels take a shape on a device.
-    pub fn fits(device: &Device, shape: &AttentionShape) -> bool {
-        let forward = !device.is_cpu() && DROPPED_FORWARD.fits(device, shape);
-        forward && heads_at_a_time(device, shape, &DROPPED_KEY_VALUE).is_some()
-    }
-}
-
-impl RangedAttention {
-    /// Whether [`few_queries_attention_forward`](super::ranged::few_queries_attention_forward) computes it, and faster than
-    /// [`ranged_attention_forward`](super::ranged::ranged_attention_forward), if there are no documents.
-    pub fn is_of_few_queries(&self, device: &Device) -> bool {
-        self.queries <= KernelTuning::of(device).attention.few_queries_up_to
-            && self.dropout.is_none()
-    }
+    let most = words.min(device.max_binding_words()) / words_of_head(attention);
+    let rounds = attention.all_heads().div_ceil(most.max(1));
+    (most > 0).then(|| attention.all_heads().div_ceil(rounds))
 }
 
 /// Of how many key heads at a time `numbers` of each pair are stored; none on the CPU, for operands that are not whole
 /// vectors of four, for short sequences, and where those of one key head are too many.
 pub fn key_heads_at_a_time(device: &Device, placed: &Placed, numbers: usize) -> Option<usize> {
-    let Placed { attention, places } = placed;
-    let RangedAttention { queries, keys, .. } = *attention;
-    let extents = [queries, keys, attention.head_width];
-    let vectors = extents.iter().all(|extent| extent.is_multiple_of(4))
-        && places.iter().all(Strided::is_of_vectors);
-    if device.is_cpu() || !vectors || queries.min(keys) < SHORTEST || attention.batch == 0 {
+    let Attention { queries, keys, .. } = placed.attention;
+    let lengths = [queries, keys].iter().all(|n| n.is_multiple_of(4));
+    let vectors = lengths && placed.is_of_vectors();
+    if device.is_cpu() || !vectors || queries.min(keys) < SHORTEST || placed.attention.batch == 0 {
         return None;
     }
-    let of_one = attention.group().checked_mul(queries)?.checked_mul(keys)?;
+    let group = placed.attention.group();
+    let of_one = group.checked_mul(queries)?.checked_mul(keys)?;
     let words = stored_words(device);
     let most = |words: usize| (words / numbers).min(device.max_binding_words()) / of_one;
     if most(words) == 0 {
         return None;
     }
-    let all = attention.batch * attention.key_heads;
+    let all = placed.attention.all_key_heads();
     let rounds = all.div_ceil(most(words / PIECE).max(1));
     Some(all.div_ceil(rounds))
 }

@@ -1,32 +1,64 @@
-//! The shaders of packed causal attention, and what each takes.
+//! The shaders of attention, and which one a launch takes.
 //!
-//! All of them give the same bits: tiles change who computes an element, never the order in which
-//! its terms are added.
+//! All of floats give the same bits, and all of integers: tiles change who computes an element, never the order in
+//! which its terms are added.
 
-use hlx_core::Shader;
+use hlx_core::{Device, IntegerPath, MatrixShape, Shader};
 
-use super::AttentionShape;
+use super::sizes::{Attention, Placed};
+use crate::tuning::KernelTuning;
 
+// Of packed causal attention.
 shader!(wide_forward, attention::forward);
-shader!(wide_backward_query, attention::backward_query);
-shader!(wide_backward_key_value, attention::backward_key_value);
-shader!(forward_64, attention::forward_64);
-shader!(forward_32, attention::forward_32);
+shader!(wide_query, attention::backward_query);
+shader!(wide_key_value, attention::backward_key_value);
+shader!(packed_forward_64, attention::forward_64);
+shader!(packed_forward_32, attention::forward_32);
 shader!(backward_delta, attention::backward_delta);
 shader!(backward_query_stored, attention::backward_query_stored);
-shader!(backward_key_value_32, attention::backward_key_value_32);
+shader!(key_value_32, attention::backward_key_value_32);
+shader!(key_value_cached, attention::backward_key_value_cached);
+shader!(forward_dropped, attention::forward_64_dropped);
 shader!(
-    backward_key_value_cached,
-    attention::backward_key_value_cached
-);
-
-shader!(forward_64_dropped, attention::forward_64_dropped);
-shader!(
-    backward_key_value_cached_dropped,
+    key_value_dropped,
     attention::backward_key_value_cached_dropped
 );
 
-/// A shader and what it takes.
+// Over ranges, for heads of at most so many columns.
+shader!(forward_64, attention::ranged_forward_64);
+shader!(forward_128, attention::ranged_forward_128);
+shader!(forward_256, attention::ranged_forward_256);
+shader!(query_64, attention::ranged_backward_query_64);
+shader!(query_128, attention::ranged_backward_query_128);
+shader!(query_256, attention::ranged_backward_query_256);
+shader!(key_value_64, attention::ranged_backward_key_value_64);
+shader!(key_value_128, attention::ranged_backward_key_value_128);
+shader!(key_value_256, attention::ranged_backward_key_value_256);
+
+// Over integers.
+shader!(integers, attention::integer_forward);
+shader!(dots, attention::integer_forward_dots);
+shader!(matrices, attention::integer_forward_matrices);
+shader!(words, attention::integer_forward_matrices_words);
+shader!(query_integers, attention::integer_backward_query);
+shader!(query_dots, attention::integer_backward_query_dots);
+shader!(query_matrices, attention::integer_backward_query_matrices);
+shader!(
+    query_words,
+    attention::integer_backward_query_matrices_words
+);
+shader!(key_value_integers, attention::integer_backward_key_value);
+shader!(key_value_dots, attention::integer_backward_key_value_dots);
+shader!(
+    key_value_matrices,
+    attention::integer_backward_key_value_matrices
+);
+shader!(
+    key_value_words,
+    attention::integer_backward_key_value_matrices_words
+);
+
+/// A shader of packed causal attention, and what it takes.
 #[derive(Debug)]
 pub struct Variant {
     pub shader: &'static Shader,
@@ -42,8 +74,7 @@ pub struct Variant {
 
 const fn variant(
     shader: &'static Shader,
-    rows: usize,
-    width: usize,
+    [rows, width]: [usize; 2],
     shared_bytes: u32,
     fills: bool,
 ) -> Variant {
@@ -58,38 +89,159 @@ const fn variant(
 
 /// A kernel's variants, the one for most work first; the last runs every shape on every device.
 pub static FORWARD: [Variant; 3] = [
-    variant(&forward_64::SHADER, 64, 64, 16_384, true),
-    variant(&forward_32::SHADER, 32, 64, 29_696, false),
-    variant(&wide_forward::SHADER, 64, 128, 30_208, false),
+    variant(&packed_forward_64::SHADER, [64, 64], 16_384, true),
+    variant(&packed_forward_32::SHADER, [32, 64], 29_696, false),
+    variant(&wide_forward::SHADER, [64, 128], 30_208, false),
 ];
 /// The backward that computes s and dp for each of its two kernels.
-pub static BACKWARD_QUERY: Variant = variant(&wide_backward_query::SHADER, 64, 128, 30_208, false);
-pub static BACKWARD_KEY_VALUE: Variant =
-    variant(&wide_backward_key_value::SHADER, 64, 128, 30_208, false);
+pub static QUERY: Variant = variant(&wide_query::SHADER, [64, 128], 30_208, false);
+pub static KEY_VALUE: Variant = variant(&wide_key_value::SHADER, [64, 128], 30_208, false);
 /// The backward that keeps ds: dK and dV, which store it, then dQ.
 pub static STORED_KEY_VALUE: [Variant; 3] = [
-    variant(&backward_key_value_cached::SHADER, 32, 64, 24_576, true),
-    variant(&backward_key_value_32::SHADER, 32, 64, 40_960, false),
-    variant(&backward_key_value_cached::SHADER, 32, 64, 24_576, false),
+    variant(&key_value_cached::SHADER, [32, 64], 24_576, true),
+    variant(&key_value_32::SHADER, [32, 64], 40_960, false),
+    variant(&key_value_cached::SHADER, [32, 64], 24_576, false),
 ];
-pub static STORED_QUERY: Variant = variant(&backward_query_stored::SHADER, 128, 64, 12_288, false);
+pub static STORED_QUERY: Variant =
+    variant(&backward_query_stored::SHADER, [128, 64], 12_288, false);
 
 /// Where weights are dropped.
-pub static DROPPED_FORWARD: Variant = variant(&forward_64_dropped::SHADER, 64, 64, 16_384, false);
-pub static DROPPED_KEY_VALUE: Variant = variant(
-    &backward_key_value_cached_dropped::SHADER,
-    32,
-    64,
-    25_600,
-    false,
-);
+pub static DROPPED_FORWARD: Variant = variant(&forward_dropped::SHADER, [64, 64], 16_384, false);
+pub static DROPPED_KEY_VALUE: Variant =
+    variant(&key_value_dropped::SHADER, [32, 64], 25_600, false);
 
 /// Delta's shader, and the rows of `[B, T, H, D]` of one workgroup.
 pub static DELTA: (&Shader, usize) = (&backward_delta::SHADER, 32);
 
 impl Variant {
-    /// Workgroups that carry out `heads` heads of `shape`.
-    pub fn groups(&self, shape: &AttentionShape, heads: usize) -> usize {
-        heads * shape.time.div_ceil(self.rows)
+    /// Workgroups that carry out `heads` heads.
+    pub fn groups(&self, attention: &Attention, heads: usize) -> usize {
+        heads * attention.queries.div_ceil(self.rows)
     }
+}
+
+/// The shaders of a pass over ranges.
+pub struct Pass {
+    /// Of floats: for heads of at most 64, 128 and 256 columns, with the rows of a workgroup.
+    floats: [(&'static Shader, usize); 3],
+    /// Of integers: plain, by dot products, by matrices, and by matrices of less than 16 terms.
+    integers: [&'static Shader; 4],
+    /// Columns of a workgroup's result by matrices, of heads that are wider than 64.
+    columns_of_wide: usize,
+}
+
+/// Queries, or keys, of a workgroup over integers.
+const ROWS: usize = 32;
+/// Terms of a block's products.
+const BLOCK: usize = 32;
+/// Columns of a workgroup's result over integers, but for `columns_of_wide`.
+const COLUMNS: usize = 64;
+/// Subgroups of a workgroup that multiplies matrices.
+const SUBGROUPS: u32 = 4;
+
+pub const FORWARD_PASS: Pass = Pass {
+    floats: [
+        (&forward_64::SHADER, 64),
+        (&forward_128::SHADER, 64),
+        (&forward_256::SHADER, 32),
+    ],
+    integers: [
+        &integers::SHADER,
+        &dots::SHADER,
+        &matrices::SHADER,
+        &words::SHADER,
+    ],
+    columns_of_wide: 2 * COLUMNS,
+};
+pub const QUERY_PASS: Pass = Pass {
+    floats: [
+        (&query_64::SHADER, 64),
+        (&query_128::SHADER, 64),
+        (&query_256::SHADER, 32),
+    ],
+    integers: [
+        &query_integers::SHADER,
+        &query_dots::SHADER,
+        &query_matrices::SHADER,
+        &query_words::SHADER,
+    ],
+    columns_of_wide: 2 * COLUMNS,
+};
+pub const KEY_VALUE_PASS: Pass = Pass {
+    floats: [
+        (&key_value_64::SHADER, 32),
+        (&key_value_128::SHADER, 32),
+        (&key_value_256::SHADER, 32),
+    ],
+    integers: [
+        &key_value_integers::SHADER,
+        &key_value_dots::SHADER,
+        &key_value_matrices::SHADER,
+        &key_value_words::SHADER,
+    ],
+    columns_of_wide: COLUMNS,
+};
+
+/// A shader with its constants, the rows of a workgroup and the parts of a head's width.
+pub struct Chosen {
+    pub shader: &'static Shader,
+    pub constants: Vec<(u32, u32)>,
+    rows: usize,
+    chunks: usize,
+}
+
+impl Chosen {
+    /// Workgroups of `rows` queries, or keys, of each of `heads` heads.
+    pub fn groups(&self, rows: usize, heads: usize) -> usize {
+        rows.div_ceil(self.rows) * self.chunks * heads
+    }
+}
+
+impl Pass {
+    pub fn of_floats(&self, placed: &Placed) -> Chosen {
+        let (shader, rows) = match placed.attention.head_width {
+            0..=64 => self.floats[0],
+            65..=128 => self.floats[1],
+            _ => self.floats[2],
+        };
+        Chosen {
+            shader,
+            constants: placed.constants().to_vec(),
+            rows,
+            chunks: 1,
+        }
+    }
+
+    pub fn of_integers(&self, device: &Device, placed: &Placed) -> Chosen {
+        let [plain, dots, matrices, words] = self.integers;
+        let width = placed.attention.head_width;
+        let mut chosen = Chosen {
+            shader: plain,
+            constants: placed.constants().to_vec(),
+            rows: ROWS,
+            chunks: width.div_ceil(COLUMNS),
+        };
+        match KernelTuning::of(device).products.integers {
+            IntegerPath::Dots => chosen.shader = dots,
+            IntegerPath::Matrices(shape) if fits(shape) => {
+                chosen.shader = if shape.is_narrow() { words } else { matrices };
+                chosen.constants.extend(shape.specialization(SUBGROUPS));
+                if width > COLUMNS {
+                    chosen.chunks = width.div_ceil(self.columns_of_wide);
+                }
+            }
+            _ => {}
+        }
+        chosen
+    }
+}
+
+/// Whether matrices divide a subgroup's quarter of a block, and a row's threads have four columns each or more.
+const fn fits(shape: MatrixShape) -> bool {
+    let threads = (SUBGROUPS * shape.subgroup) as usize;
+    (ROWS as u32 / 2).is_multiple_of(shape.rows)
+        && (BLOCK as u32 / 2).is_multiple_of(shape.columns)
+        && (BLOCK as u32).is_multiple_of(shape.terms)
+        && threads.is_multiple_of(ROWS)
+        && threads <= BLOCK / 4 * ROWS
 }

@@ -1,33 +1,34 @@
 //! Attention on every device, against f64, alone and in company.
 
+use hlx_core::{Buffer, Device};
+
+use super::packed::Packed;
+use super::shaders::{FORWARD, STORED_KEY_VALUE, Variant};
 use super::*;
+use crate::KernelError;
 use crate::testing::{TestMemory, assert_close, normal, run_everywhere, run_on, values};
 
 mod long_chains;
+mod ranged;
 
-const fn shape(batch: usize, time: usize, heads: usize, head_width: usize) -> AttentionShape {
-    AttentionShape {
-        batch,
-        time,
-        heads,
-        head_width,
-    }
+fn shape(batch: usize, time: usize, heads: usize, head_width: usize) -> Attention {
+    Attention::causal([batch, time], heads, head_width)
 }
 
 /// Every edge of a key block and of a tile of 32 or 64 positions; head widths on both sides of 32
 /// and of 64. Few of them: a software driver takes a second to compile the kernels of each.
-const SHAPES: [AttentionShape; 8] = [
-    shape(1, 1, 1, 1),
-    shape(2, 5, 2, 8),
-    shape(1, 31, 3, 8),
-    shape(2, 32, 1, 8),
-    shape(1, 65, 1, 8),
-    shape(1, 33, 2, 33),
-    shape(1, 70, 1, 33),
-    shape(1, 34, 1, 80),
+const SHAPES: [[usize; 4]; 8] = [
+    [1, 1, 1, 1],
+    [2, 5, 2, 8],
+    [1, 31, 3, 8],
+    [2, 32, 1, 8],
+    [1, 65, 1, 8],
+    [1, 33, 2, 33],
+    [1, 70, 1, 33],
+    [1, 34, 1, 80],
 ];
 
-fn forward_and_backward(qkv: &[f32], d_o: &[f32], shape: &AttentionShape) -> Vec<Vec<f32>> {
+fn forward_and_backward(qkv: &[f32], d_o: &[f32], shape: &Attention) -> Vec<Vec<f32>> {
     run_everywhere("attention", |device, mem| {
         forward_and_backward_on(device, mem, qkv, d_o, shape)
     })
@@ -39,26 +40,47 @@ fn forward_and_backward_on(
     mem: &mut TestMemory,
     qkv: &[f32],
     d_o: &[f32],
-    shape: &AttentionShape,
+    shape: &Attention,
 ) -> Result<Vec<Buffer>, KernelError> {
-    let qkv = mem.input(device, qkv)?;
-    let d_o = mem.input(device, d_o)?;
-    let o = mem.output(device, shape.output_len())?;
-    let stats = mem.output(device, 2 * shape.queries())?;
-    let delta = mem.output(device, shape.queries())?;
-    let dqkv = mem.output(device, 3 * shape.output_len())?;
-    attention_forward(device, &qkv, &o, &stats, shape)?;
-    attention_backward(device, &qkv, &o, &stats, &d_o, &delta, &dqkv, shape)?;
+    let [qkv, d_o] = [mem.input(device, qkv)?, mem.input(device, d_o)?];
+    let packed = Packed {
+        device,
+        qkv: &qkv,
+        counter: None,
+        attention: *shape,
+    };
+    packed_passes(packed, mem, &d_o)
+}
+
+/// Returns o, stats, delta, dqkv.
+fn packed_passes(
+    packed: Packed<'_>,
+    mem: &mut TestMemory,
+    d_o: &Buffer,
+) -> Result<Vec<Buffer>, KernelError> {
+    let (device, of) = (packed.device, packed.attention);
+    let o = mem.output(device, of.output_len())?;
+    let stats = mem.output(device, 2 * of.all_queries())?;
+    let delta = mem.output(device, of.all_queries())?;
+    let dqkv = mem.output(device, 3 * of.output_len())?;
+    packed.forward([&o, &stats])?;
+    let output = AttentionOutput {
+        o: &o,
+        stats: &stats,
+        d_o,
+    };
+    packed.backward(&output, &delta, &dqkv)?;
     Ok(vec![o, stats, delta, dqkv])
 }
 
 /// Attention and its gradient in f64, the T x T matrix written out, one head at a time.
-fn reference(qkv: &[f32], d_o: &[f32], shape: &AttentionShape) -> (Vec<f64>, Vec<f64>) {
-    let AttentionShape {
+fn reference(qkv: &[f32], d_o: &[f32], shape: &Attention) -> (Vec<f64>, Vec<f64>) {
+    let Attention {
         batch,
-        time,
+        queries: time,
         heads,
         head_width: width,
+        ..
     } = *shape;
     let scale = 1.0 / (width as f64).sqrt();
     let mut o = vec![0.0; shape.output_len()];
@@ -97,7 +119,8 @@ fn reference(qkv: &[f32], d_o: &[f32], shape: &AttentionShape) -> (Vec<f64>, Vec
 
 #[test]
 fn agrees_with_f64_on_every_device() {
-    for shape in SHAPES {
+    for [batch, time, heads, width] in SHAPES {
+        let shape = shape(batch, time, heads, width);
         let qkv = normal(1, 3 * shape.output_len());
         let d_o = normal(2, shape.output_len());
         let got = forward_and_backward(&qkv, &d_o, &shape);
@@ -145,7 +168,7 @@ fn tile(
     device: &Device,
     variants: &'static [Variant],
     idx: usize,
-    shape: &AttentionShape,
+    shape: &Attention,
 ) -> &'static Variant {
     let last = &variants[variants.len() - 1];
     variants
@@ -160,28 +183,35 @@ fn by_tile(
     idx: usize,
     data: &[f32],
     upstream: &[f32],
-    shape: AttentionShape,
+    shape: Attention,
 ) -> Vec<Vec<f32>> {
     run_on("attention", device, |device, mem| {
         let [qkv, d_o] = [mem.input(device, data)?, mem.input(device, upstream)?];
         let o = mem.output(device, shape.output_len())?;
-        let stats = mem.output(device, 2 * shape.queries())?;
-        let delta = mem.output(device, shape.queries())?;
+        let stats = mem.output(device, 2 * shape.all_queries())?;
+        let delta = mem.output(device, shape.all_queries())?;
         let dqkv = mem.output(device, 3 * shape.output_len())?;
-        let forth = tile(device, &FORWARD, idx, &shape);
-        forward(device, &qkv, &o, &stats, shape, forth)?;
-        let inputs = [&qkv, &o, &stats, &d_o];
+        let packed = Packed {
+            device,
+            qkv: &qkv,
+            counter: None,
+            attention: shape,
+        };
+        packed.forward_by(tile(device, &FORWARD, idx, &shape), [&o, &stats])?;
+        let output = AttentionOutput {
+            o: &o,
+            stats: &stats,
+            d_o: &d_o,
+        };
         // ds of all heads, of two, of one; not at all.
         let heads = [shape.all_heads(), shape.all_heads().min(2), 1];
         match STORED_KEY_VALUE.get(idx) {
             Some(key_value) if key_value.fits(device, &shape) && !device.is_cpu() => {
-                let kernel = (key_value, heads[idx], None);
-                backward_stored(device, inputs, &delta, &dqkv, shape, kernel)?;
+                packed.backward_stored(key_value, heads[idx], &output, &delta, &dqkv)?;
             }
             _ => {
-                backward_query(device, inputs, &delta, &dqkv, shape)?;
-                let inputs = [&qkv, &stats, &d_o, &delta];
-                backward_key_value(device, inputs, &dqkv, shape)?;
+                packed.backward_query(&output, &delta, &dqkv)?;
+                packed.backward_key_value(&output, &delta, &dqkv)?;
             }
         }
         Ok(vec![o, stats, delta, dqkv])
@@ -189,7 +219,7 @@ fn by_tile(
 }
 
 /// Asserts that every tile of every device gives the bits of the CPU, which are returned.
-fn equal_by_tile(data: &[f32], upstream: &[f32], shape: AttentionShape) -> Vec<Vec<f32>> {
+fn equal_by_tile(data: &[f32], upstream: &[f32], shape: Attention) -> Vec<Vec<f32>> {
     let cpu = hlx_core::testing::cpu().expect("cpu");
     let want = by_tile(&cpu, 0, data, upstream, shape);
     for device in hlx_core::testing::own_devices() {
@@ -254,7 +284,7 @@ fn what_a_pair_does_not_see_is_not_read_by_any_tile() {
         };
 
         let mut behind = data.clone();
-        poison(&mut behind, 3 * per_position, cut..shape.time);
+        poison(&mut behind, 3 * per_position, cut..shape.queries);
         let got = equal_by_tile(&behind, &upstream, shape);
         let before = ..cut * per_position;
         assert_same("outputs before the cut", &got[0][before], &clean[0][before]);
@@ -313,15 +343,21 @@ fn wide_heads_agree_with_f64_on_the_cpu() {
 fn shapes_out_of_range_are_named() {
     let device = hlx_core::testing::cpu().expect("cpu");
     let x = device.buffer_of(&[0.0; 4]).expect("buffer");
-    let error = attention_forward(&device, &x, &x, &x, &shape(1, 1, 1, 129)).expect_err("too wide");
+    let refused = |attention| {
+        let packed = Packed {
+            device: &device,
+            qkv: &x,
+            counter: None,
+            attention,
+        };
+        packed.forward([&x, &x]).expect_err("refused").to_string()
+    };
     assert_eq!(
-        error.to_string(),
+        refused(shape(1, 1, 1, 129)),
         "attention_forward: head_width is 129, expected 1 to 128"
     );
-    let error =
-        attention_forward(&device, &x, &x, &x, &shape(1, 1, 1, 2)).expect_err("qkv is short");
     assert_eq!(
-        error.to_string(),
+        refused(shape(1, 1, 1, 2)),
         "attention_forward: qkv has 4 elements, expected 6"
     );
 }

@@ -3,11 +3,7 @@
 
 use hlx_core::{Arithmetic, Buffer, DType, Device};
 use hlx_kernels::attention::append::{AppendInputs, AppendShape, HeadRows, append_heads};
-use hlx_kernels::attention::ranged::*;
-use hlx_kernels::attention::{
-    AttentionOperands, AttentionShape, CachedHeads, PreparedAttention, attention_backward,
-    attention_forward, layouts_of_packed,
-};
+use hlx_kernels::attention::*;
 use hlx_kernels::batch_norm::*;
 use hlx_kernels::conv2d::*;
 use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
@@ -353,28 +349,23 @@ pub const ROWS: &[(&str, Launch)] = &[
     ("ExpertsGradient::of_weight", |c, x, of| {
         ExpertsGradient::new(c, [x, x], None, [1, 1], x, 1)?.of_weight(c, of, x, false)
     }),
-    ("attention_forward", |c, x, [a, b]| {
-        attention_forward(
+    ("PreparedAttention::by, packed", |c, x, [a, b]| {
+        attend(
             c,
             x,
-            x,
-            x,
-            &AttentionShape {
-                batch: a,
-                time: b,
-                heads: 1,
-                head_width: 64,
-            },
+            Schedule::Packed,
+            &Attention::causal([a, b], 1, 64),
+            false,
         )
     }),
-    ("attention_backward", |c, x, [a, b]| {
-        let shape = AttentionShape {
-            batch: a,
-            time: 1,
-            heads: b,
-            head_width: 64,
-        };
-        attention_backward(c, x, x, x, x, x, x, &shape)
+    ("PreparedAttention::by, packed, backward", |c, x, [a, b]| {
+        attend(
+            c,
+            x,
+            Schedule::Packed,
+            &Attention::causal([a, 1], b, 64),
+            true,
+        )
     }),
     ("append_heads", |c, x, [a, b]| {
         let shape = AppendShape {
@@ -423,7 +414,7 @@ pub const ROWS: &[(&str, Launch)] = &[
     ("CachedHeads::attend", |c, x, [a, b]| {
         let cache = CachedHeads::new(c, [1, 1], [1, 1])?;
         let new = append_inputs(x, 0, 1);
-        let of = RangedAttention {
+        let of = Attention {
             queries: a,
             heads: b,
             ..ranged([1, 1])
@@ -431,15 +422,9 @@ pub const ROWS: &[(&str, Launch)] = &[
         cache.attend(c, &new, x, None, &of).map(drop)
     }),
     ("PreparedAttention::new", |c, x, f| {
-        with_inputs(x, |inputs| {
-            let operands = AttentionOperands {
-                heads: [inputs.q, inputs.k, inputs.v],
-                packed: Some(x),
-                limits: Limits::default(),
-                counter: None,
-            };
-            let prepared = PreparedAttention::new(c, &operands, &ranged(f), false)?;
-            prepared.forward(c, &operands).map(drop)
+        with_operands(x, |operands| {
+            let prepared = PreparedAttention::new(c, operands, &ranged(f), false)?;
+            prepared.forward(c, operands).map(drop)
         })
     }),
     ("layouts_of_packed", |_, _, f| {
@@ -451,30 +436,20 @@ pub const ROWS: &[(&str, Launch)] = &[
     ("key_ranges", |c, x, f| {
         key_ranges(c, &Limits::default(), x, &ranged(f))
     }),
-    ("ranged_attention_forward", |c, x, f| {
-        with_inputs(x, |inputs| {
-            ranged_attention_forward(c, inputs, x, x, &ranged(f))
-        })
+    ("PreparedAttention::by, rows", |c, x, f| {
+        attend(c, x, Schedule::Rows, &ranged(f), false)
     }),
-    ("few_queries_attention_forward", |c, x, f| {
-        with_inputs(x, |inputs| {
-            few_queries_attention_forward(c, inputs, x, x, &ranged(f))
-        })
+    ("PreparedAttention::by, few", |c, x, f| {
+        attend(c, x, Schedule::Few, &ranged(f), false)
     }),
-    ("integer_attention_forward", |c, x, f| {
-        with_inputs(x, |inputs| {
-            integer_attention_forward(c, inputs, x, x, &ranged(f))
-        })
+    ("PreparedAttention::by, integers", |c, x, f| {
+        attend(c, x, Schedule::Integers, &ranged(f), false)
     }),
-    ("ranged_attention_backward", |c, x, f| {
-        with_inputs(x, |inputs| {
-            ranged_attention_backward(c, inputs, &saved(x), [x, x, x], &ranged(f))
-        })
+    ("PreparedAttention::by, rows, backward", |c, x, f| {
+        attend(c, x, Schedule::Rows, &ranged(f), true)
     }),
-    ("integer_attention_backward", |c, x, f| {
-        with_inputs(x, |inputs| {
-            integer_attention_backward(c, inputs, &saved(x), [x, x, x], &ranged(f))
-        })
+    ("PreparedAttention::by, integers, backward", |c, x, f| {
+        attend(c, x, Schedule::Integers, &ranged(f), true)
     }),
     ("integer_attention_of_cache", |c, x, f| {
         let heads = IntegerHeads::of_keys(c, [1, 2], [1, 4])?;
@@ -617,8 +592,8 @@ fn append_inputs(x: &Buffer, first: usize, stride: usize) -> AppendInputs<'_> {
     }
 }
 
-fn ranged([a, b]: [usize; 2]) -> RangedAttention {
-    RangedAttention {
+fn ranged([a, b]: [usize; 2]) -> Attention {
+    Attention {
         batch: a,
         queries: 1,
         keys: 1,
@@ -633,32 +608,45 @@ fn ranged([a, b]: [usize; 2]) -> RangedAttention {
     }
 }
 
-fn saved(x: &Buffer) -> AttentionSaved<'_> {
-    AttentionSaved {
-        key_ranges: x,
-        o: x,
-        stats: x,
-        d_o: x,
-        delta: x,
-    }
-}
-
-fn with_inputs(
+fn with_operands(
     x: &Buffer,
-    run: impl FnOnce(&AttentionInputs<'_>) -> Result<(), KernelError>,
+    run: impl FnOnce(&AttentionOperands<'_>) -> Result<(), KernelError>,
 ) -> Result<(), KernelError> {
     let layout = Layout::contiguous(&[x.len(), 1, 1, 4])?;
     let operand = Operand {
         buffer: x,
         layout: &layout,
     };
-    let [q, k, v] = [operand; 3];
-    run(&AttentionInputs {
-        q,
-        k,
-        v,
-        query_ranges: x,
+    run(&AttentionOperands {
+        heads: [operand; 3],
+        packed: Some(x),
+        limits: Limits::default(),
         counter: None,
+    })
+}
+
+fn attend(
+    device: &Device,
+    x: &Buffer,
+    schedule: Schedule,
+    of: &Attention,
+    backward: bool,
+) -> Result<(), KernelError> {
+    with_operands(x, |operands| {
+        let prepared = PreparedAttention::by(schedule, device, operands, Some(x), of, backward)?;
+        if !backward {
+            return prepared.forward_to(device, operands, [x, x]);
+        }
+        let output = AttentionOutput {
+            o: x,
+            stats: x,
+            d_o: x,
+        };
+        let gradients = AttentionGradients {
+            delta: x,
+            heads: operands.heads,
+        };
+        prepared.backward_to(device, operands, &output, &gradients)
     })
 }
 

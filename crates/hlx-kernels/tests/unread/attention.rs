@@ -6,15 +6,10 @@
 use std::ops::Range;
 
 use hlx_core::Buffer;
-use hlx_kernels::attention::dropped::{
-    DroppedWeights, dropped_attention_backward, dropped_attention_forward,
+use hlx_kernels::attention::{
+    Attention, AttentionGradients, AttentionOperands, AttentionOutput, Limits, PreparedAttention,
+    Schedule, joint_gradients, layouts_of_packed, query_ranges,
 };
-use hlx_kernels::attention::ranged::{
-    AttentionInputs, AttentionSaved, Limits, RangedAttention, few_queries_attention_forward,
-    integer_attention_backward, integer_attention_forward, key_ranges, query_ranges,
-    ranged_attention_backward, ranged_attention_forward,
-};
-use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
 use hlx_kernels::testing::normal;
 use hlx_kernels::{KernelError, Layout, Operand};
 
@@ -39,7 +34,7 @@ pub enum Kernels {
 /// An attention with its limits.
 #[derive(Clone, Debug)]
 pub struct Case {
-    pub attention: RangedAttention,
+    pub attention: Attention,
     pub documents: Option<Vec<u32>>,
     pub lengths: Option<Vec<u32>>,
     pub first_positions: Option<Vec<u32>>,
@@ -49,7 +44,7 @@ pub struct Case {
 }
 
 impl Case {
-    pub fn new(kernels: Kernels, attention: RangedAttention, cut: usize) -> Self {
+    pub fn new(kernels: Kernels, attention: Attention, cut: usize) -> Self {
         Self {
             attention,
             documents: None,
@@ -64,7 +59,7 @@ impl Case {
 /// The ranges of keys that queries see, `[B, T]`, and the buffers that kernels read them from.
 pub struct Seen {
     pub of_queries: Buffer,
-    of_keys: Buffer,
+    limits: [Option<Buffer>; 3],
     ranges: Vec<Range<usize>>,
     queries: usize,
     keys: usize,
@@ -76,15 +71,9 @@ impl Seen {
         let mut ids = |ids: &Option<Vec<u32>>| ids.as_ref().map(|ids| run.ids(ids)).transpose();
         let (documents, lengths) = (ids(&case.documents)?, ids(&case.lengths)?);
         let first_positions = ids(&case.first_positions)?;
-        let limits = Limits {
-            documents: documents.as_ref(),
-            lengths: lengths.as_ref(),
-            first_positions: first_positions.as_ref(),
-        };
+        let limits = [documents, lengths, first_positions];
         let of_queries = run.output(4 * attention.batch * attention.queries)?;
-        let of_keys = run.output(4 * attention.batch * attention.keys)?;
-        query_ranges(run.device, &limits, &of_queries, attention)?;
-        key_ranges(run.device, &limits, &of_keys, attention)?;
+        query_ranges(run.device, &limits_of(&limits), &of_queries, attention)?;
         let words = run.device.download_words(&of_queries)?;
         let ranges = words
             .chunks(4)
@@ -92,7 +81,7 @@ impl Seen {
         Ok(Self {
             ranges: ranges.collect(),
             of_queries,
-            of_keys,
+            limits,
             queries: attention.queries,
             keys: attention.keys,
         })
@@ -117,13 +106,22 @@ impl Seen {
     }
 }
 
+fn limits_of(ids: &[Option<Buffer>; 3]) -> Limits<'_> {
+    let [documents, lengths, first_positions] = ids.each_ref().map(Option::as_ref);
+    Limits {
+        documents,
+        lengths,
+        first_positions,
+    }
+}
+
 /// Sample and position of an element of `[batch, positions, ...]`.
 pub fn place(at: usize, positions: usize, of_position: usize) -> (usize, usize) {
     (at / of_position / positions, at / of_position % positions)
 }
 
 /// Sample and query of an element of `[B, H, T, n]`.
-fn place_by_head(at: usize, attention: &RangedAttention, n: usize) -> (usize, usize) {
+fn place_by_head(at: usize, attention: &Attention, n: usize) -> (usize, usize) {
     let (row, queries) = (at / n, attention.queries);
     (row / queries / attention.heads, row % queries)
 }
@@ -185,40 +183,34 @@ impl Operands {
             let (sample, position) = place(at, a.queries, 3 * row);
             hides[at / row % 3](sample, position)
         })?;
-        let whole = Layout::contiguous(&[a.batch, a.queries, 3, a.heads, a.head_width])?;
-        let of = |n| {
-            whole.select(2, n).map_err(|reason| KernelError::Argument {
-                operation: "unread",
-                reason,
-            })
-        };
         Ok(Self {
             buffers: [qkv.clone(), qkv.clone(), qkv],
-            layouts: [of(0)?, of(1)?, of(2)?],
+            layouts: layouts_of_packed(a)?,
         })
     }
 
-    fn inputs<'a>(&'a self, seen: &'a Seen, counter: Option<&'a Buffer>) -> AttentionInputs<'a> {
-        let [q, k, v] = [0, 1, 2].map(|n| Operand {
+    fn of<'a>(&'a self, case: &Case, seen: &'a Seen, counter: &'a Buffer) -> AttentionOperands<'a> {
+        let operand = |n: usize| Operand {
             buffer: &self.buffers[n],
             layout: &self.layouts[n],
-        });
-        AttentionInputs {
-            q,
-            k,
-            v,
-            query_ranges: &seen.of_queries,
-            counter,
+        };
+        AttentionOperands {
+            heads: [0, 1, 2].map(operand),
+            packed: (case.kernels == Kernels::Packed).then_some(&self.buffers[0]),
+            limits: limits_of(&seen.limits),
+            counter: case.attention.dropout.map(|_| counter),
         }
     }
 }
 
-fn packed_shape(a: &RangedAttention) -> AttentionShape {
-    AttentionShape {
-        batch: a.batch,
-        time: a.queries,
-        heads: a.heads,
-        head_width: a.head_width,
+/// The kernels of a case on a device.
+fn schedule(run: &Run<'_>, case: &Case, operands: &AttentionOperands<'_>) -> Schedule {
+    let takes = |schedule: Schedule| schedule.takes(run.device, operands, &case.attention);
+    match case.kernels {
+        Kernels::Packed if takes(Schedule::Packed) => Schedule::Packed,
+        Kernels::FewQueries if takes(Schedule::Few) || run.device.is_cpu() => Schedule::Few,
+        Kernels::Packed | Kernels::FewQueries | Kernels::Ranged => Schedule::Rows,
+        Kernels::Integers | Kernels::Cached => Schedule::Integers,
     }
 }
 
@@ -233,31 +225,13 @@ fn forward(
     let o = run.output(a.batch * a.queries * a.heads * a.head_width)?;
     let stats = run.output(2 * a.batch * a.queries * a.heads)?;
     let counter = run.ids(&[3, 5])?;
-    let inputs = operands.inputs(seen, a.dropout.map(|_| &counter));
-    let shape = packed_shape(a);
-    match (case.kernels, a.dropout) {
-        (Kernels::Packed, None) => {
-            attention_forward(device, &operands.buffers[0], &o, &stats, &shape)?;
-        }
-        (Kernels::Packed, Some(dropout)) if DroppedWeights::fits(device, &shape) => {
-            let dropped = DroppedWeights {
-                dropout,
-                counter: &counter,
-            };
-            let qkv = &operands.buffers[0];
-            dropped_attention_forward(device, qkv, &o, &stats, &shape, &dropped)?;
-        }
-        (Kernels::Packed | Kernels::Ranged, _) => {
-            ranged_attention_forward(device, &inputs, &o, &stats, a)?;
-        }
-        (Kernels::FewQueries, _) if a.is_of_few_queries(device) || device.is_cpu() => {
-            few_queries_attention_forward(device, &inputs, &o, &stats, a)?;
-        }
-        (Kernels::FewQueries, _) => ranged_attention_forward(device, &inputs, &o, &stats, a)?,
-        (Kernels::Integers | Kernels::Cached, _) => {
-            integer_attention_forward(device, &inputs, &o, &stats, a)?;
-        }
-    }
+    let operands = operands.of(case, seen, &counter);
+    let (schedule, ranges) = (schedule(run, case, &operands), Some(&seen.of_queries));
+    PreparedAttention::by(schedule, device, &operands, ranges, a, false)?.forward_to(
+        device,
+        &operands,
+        [&o, &stats],
+    )?;
     Ok([o, stats])
 }
 
@@ -270,56 +244,49 @@ fn backward(
     [o, stats, d_o]: [&Buffer; 3],
 ) -> Result<Vec<Buffer>, KernelError> {
     let (device, a) = (run.device, &case.attention);
-    let delta = run.output(a.batch * a.queries * a.heads)?;
+    let delta = &run.output(a.batch * a.queries * a.heads)?;
     let counter = run.ids(&[3, 5])?;
-    let inputs = operands.inputs(seen, a.dropout.map(|_| &counter));
-    let shape = packed_shape(a);
-    let saved = AttentionSaved {
-        key_ranges: &seen.of_keys,
-        o,
-        stats,
-        d_o,
-        delta: &delta,
+    let operands = operands.of(case, seen, &counter);
+    let (schedule, ranges) = (schedule(run, case, &operands), Some(&seen.of_queries));
+    let output = AttentionOutput { o, stats, d_o };
+    let prepared = PreparedAttention::by(schedule, device, &operands, ranges, a, true)?;
+    let (len, layouts) = joint_gradients(a)?;
+    let joint = match schedule {
+        Schedule::Packed => run.output(3 * o.len())?,
+        Schedule::Integers => run.output(len)?,
+        Schedule::Few | Schedule::Rows => {
+            let contiguous = |layout: &Layout| Layout::contiguous(layout.shape());
+            let layouts = layouts.iter().map(contiguous);
+            let layouts = layouts.collect::<Result<Vec<_>, _>>()?;
+            let buffers = layouts.iter().map(|layout| run.output(layout.n_elements()));
+            let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
+            let heads = [0, 1, 2].map(|n| Operand {
+                buffer: &buffers[n],
+                layout: &layouts[n],
+            });
+            let gradients = AttentionGradients { delta, heads };
+            prepared.backward_to(device, &operands, &output, &gradients)?;
+            return Ok(buffers);
+        }
     };
-    let dropped = a.dropout.map(|dropout| DroppedWeights {
-        dropout,
-        counter: &counter,
+    let heads = layouts.each_ref().map(|layout| Operand {
+        buffer: &joint,
+        layout,
     });
-    if case.kernels == Kernels::Packed {
-        let (qkv, dqkv) = (&operands.buffers[0], run.output(3 * o.len())?);
-        match &dropped {
-            None => {
-                attention_backward(device, qkv, o, stats, d_o, &delta, &dqkv, &shape)?;
-                return split(run, &dqkv, a);
-            }
-            Some(dropped) if DroppedWeights::fits(device, &shape) => {
-                dropped_attention_backward(
-                    device, qkv, o, stats, d_o, &delta, &dqkv, &shape, dropped,
-                )?;
-                return split(run, &dqkv, a);
-            }
-            Some(_) => {}
+    let gradients = AttentionGradients { delta, heads };
+    prepared.backward_to(device, &operands, &output, &gradients)?;
+    match schedule {
+        Schedule::Packed => split(run, &joint, a),
+        _ => {
+            let parts = layouts.iter();
+            let parts = parts.map(|part| joint.slice(part.offset(), part.n_elements()));
+            Ok(parts.collect::<Result<_, _>>()?)
         }
     }
-    let dq = run.output(o.len())?;
-    let of_keys = a.batch * a.keys * a.key_heads * a.head_width;
-    let (dk, dv) = (run.output(of_keys)?, run.output(of_keys)?);
-    let to = [&dq, &dk, &dv];
-    match case.kernels {
-        Kernels::Integers | Kernels::Cached => {
-            integer_attention_backward(device, &inputs, &saved, to, a)?;
-        }
-        _ => ranged_attention_backward(device, &inputs, &saved, to, a)?,
-    }
-    Ok(vec![dq, dk, dv])
 }
 
 /// The three parts of packed gradients, apart.
-fn split(
-    run: &mut Run<'_>,
-    packed: &Buffer,
-    a: &RangedAttention,
-) -> Result<Vec<Buffer>, KernelError> {
+fn split(run: &mut Run<'_>, packed: &Buffer, a: &Attention) -> Result<Vec<Buffer>, KernelError> {
     let (words, row) = (run.device.download_words(packed)?, a.heads * a.head_width);
     let part = |n: usize| -> Vec<u32> {
         let rows = words.chunks(row).skip(n).step_by(3);

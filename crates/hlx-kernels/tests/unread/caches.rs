@@ -5,7 +5,7 @@ use hlx_kernels::KernelError;
 use hlx_kernels::attention::append::{
     AppendInputs, AppendShape, HeadNorms, HeadRows, HeadTurn, append_heads, append_integer_heads,
 };
-use hlx_kernels::attention::ranged::{IntegerHeads, integer_attention_of_cache};
+use hlx_kernels::attention::{IntegerHeads, integer_attention_of_cache};
 use hlx_kernels::testing::normal;
 
 use crate::Entry;

@@ -1,11 +1,10 @@
 //! The cases of attention: every rule of what a query sees, for every set of kernels.
 
-use hlx_kernels::attention::default_scale;
-use hlx_kernels::attention::ranged::{RangedAttention, WeightDropout};
+use hlx_kernels::attention::{Attention, WeightDropout, default_scale};
 
 use crate::attention::{Case, Kernels};
 
-const PLAIN: RangedAttention = RangedAttention {
+const PLAIN: Attention = Attention {
     batch: 1,
     queries: 34,
     keys: 34,
@@ -27,7 +26,7 @@ const DROPOUT: Option<WeightDropout> = Some(WeightDropout {
 
 /// Every case, as a name and what runs it.
 pub fn cases() -> Vec<(&'static str, Case)> {
-    let square = |n: usize, head_width: usize| RangedAttention {
+    let square = |n: usize, head_width: usize| Attention {
         queries: n,
         keys: n,
         head_width,
@@ -45,7 +44,7 @@ pub fn cases() -> Vec<(&'static str, Case)> {
             .collect::<Vec<u32>>()
     };
     let ranged = |kernels| {
-        let windows = RangedAttention {
+        let windows = Attention {
             window: Some(9),
             ..square(40, 16)
         };
@@ -56,7 +55,7 @@ pub fn cases() -> Vec<(&'static str, Case)> {
                 "both sides of a window, a cap",
                 case(
                     kernels,
-                    RangedAttention {
+                    Attention {
                         causal: false,
                         soft_cap: Some(0.7),
                         ..windows
@@ -70,7 +69,7 @@ pub fn cases() -> Vec<(&'static str, Case)> {
                     documents: Some([documents(&[3, 20, 1, 22]), documents(&[46])].concat()),
                     ..case(
                         kernels,
-                        RangedAttention {
+                        Attention {
                             batch: 2,
                             heads: 2,
                             ..square(46, 16)
@@ -86,7 +85,7 @@ pub fn cases() -> Vec<(&'static str, Case)> {
                     first_positions: Some(vec![0, 0]),
                     ..case(
                         kernels,
-                        RangedAttention {
+                        Attention {
                             batch: 2,
                             ..square(40, 33)
                         },
@@ -98,7 +97,7 @@ pub fn cases() -> Vec<(&'static str, Case)> {
                 "dropped weights",
                 case(
                     kernels,
-                    RangedAttention {
+                    Attention {
                         dropout: DROPOUT,
                         ..square(40, 16)
                     },
@@ -113,7 +112,7 @@ pub fn cases() -> Vec<(&'static str, Case)> {
                     documents: Some(documents(&[40, 28])),
                     ..case(
                         kernels,
-                        RangedAttention {
+                        Attention {
                             window: Some(21),
                             ..square(68, 16)
                         },
@@ -132,7 +131,7 @@ pub fn cases() -> Vec<(&'static str, Case)> {
                 first_positions: Some(vec![2, 38]),
                 ..case(
                     kernels,
-                    RangedAttention {
+                    Attention {
                         batch: 2,
                         queries: 2,
                         keys: 44,
@@ -145,7 +144,7 @@ pub fn cases() -> Vec<(&'static str, Case)> {
         )]
     };
     let packed = Kernels::Packed;
-    let dropped = |n, width| RangedAttention {
+    let dropped = |n, width| Attention {
         dropout: DROPOUT,
         ..square(n, width)
     };

@@ -1,53 +1,66 @@
 //! Faults that were found, each under its name.
 
 use hlx_core::Buffer;
-use hlx_kernels::KernelError;
-use hlx_kernels::attention::ranged::{RangedAttention, WeightDropout};
 use hlx_kernels::attention::{
-    AttentionShape, attention_backward, attention_forward, default_scale,
+    Attention, AttentionGradients, AttentionOperands, AttentionOutput, Limits, PreparedAttention,
+    Schedule, WeightDropout, layouts_of_packed,
 };
 use hlx_kernels::testing::{TestMemory, devices, normal, run_on};
+use hlx_kernels::{KernelError, Operand};
 
 use crate::attention::{Case, Kernels, backward_of_some_queries, forward_of_some_queries};
 use crate::run::{Filler, Given, Run};
 
 /// 34 positions of one head of 80 columns: the last two keys are in a block of 32 by themselves.
-const WIDE: AttentionShape = AttentionShape {
-    batch: 1,
-    time: 34,
-    heads: 1,
-    head_width: 80,
-};
+const TIME: usize = 34;
+const WIDTH: usize = 80;
 
 /// Queries, keys and values, `[34, 3, 80]`, with this number in column 7 of the last value.
 fn packed(number: f32) -> Vec<f32> {
-    let mut qkv = normal(1, WIDE.time * 3 * WIDE.head_width);
+    let mut qkv = normal(1, TIME * 3 * WIDTH);
     qkv[33 * 240 + 160 + 7] = number;
     qkv
 }
 
 /// The words of o and of dq by position, on every device.
 fn passes(number: f32) -> Vec<[Vec<Vec<u32>>; 2]> {
-    let n = WIDE.time * WIDE.head_width;
+    let n = TIME * WIDTH;
+    let wide = Attention::causal([1, TIME], 1, WIDTH);
     let run = |device| {
         run_on("attention", device, |device, memory: &mut TestMemory| {
             let qkv = memory.input(device, &packed(number))?;
-            let (o, stats) = (
-                memory.output(device, n)?,
-                memory.output(device, 2 * WIDE.time)?,
-            );
-            attention_forward(device, &qkv, &o, &stats, &WIDE)?;
+            let (o, stats) = (memory.output(device, n)?, memory.output(device, 2 * TIME)?);
+            let layouts = layouts_of_packed(&wide)?;
+            let operand = |buffer, layout| Operand { buffer, layout };
+            let operands = AttentionOperands {
+                heads: layouts.each_ref().map(|layout| operand(&qkv, layout)),
+                packed: Some(&qkv),
+                limits: Limits::default(),
+                counter: None,
+            };
+            let packed = Schedule::Packed;
+            let prepared = PreparedAttention::by(packed, device, &operands, None, &wide, true)?;
+            prepared.forward_to(device, &operands, [&o, &stats])?;
             let (d_o, delta) = (
                 memory.input(device, &normal(2, n))?,
-                memory.output(device, WIDE.time)?,
+                memory.output(device, TIME)?,
             );
             let dqkv = memory.output(device, 3 * n)?;
-            attention_backward(device, &qkv, &o, &stats, &d_o, &delta, &dqkv, &WIDE)?;
+            let output = AttentionOutput {
+                o: &o,
+                stats: &stats,
+                d_o: &d_o,
+            };
+            let gradients = AttentionGradients {
+                delta: &delta,
+                heads: layouts.each_ref().map(|layout| operand(&dqkv, layout)),
+            };
+            prepared.backward_to(device, &operands, &output, &gradients)?;
             Ok::<Vec<Buffer>, KernelError>(vec![o, dqkv])
         })
     };
     let rows = |values: &[f32]| -> Vec<Vec<u32>> {
-        let rows = values.chunks(WIDE.head_width);
+        let rows = values.chunks(WIDTH);
         rows.map(|row| row.iter().map(|x| x.to_bits()).collect())
             .collect()
     };
@@ -91,18 +104,9 @@ fn an_infinite_hidden_value_changes_no_query_where_weights_are_dropped() {
         purpose: 9,
     });
     for head_width in [16, 80] {
-        let attention = RangedAttention {
-            batch: 1,
-            queries: 34,
-            keys: 34,
-            heads: 1,
-            key_heads: 1,
-            head_width,
-            scale: default_scale(head_width),
-            soft_cap: None,
+        let attention = Attention {
             dropout,
-            causal: true,
-            window: None,
+            ..Attention::causal([1, 34], 1, head_width)
         };
         let outputs = |device, filler| {
             let case = Case::new(Kernels::Packed, attention, 33);

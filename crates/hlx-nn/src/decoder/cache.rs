@@ -4,9 +4,8 @@ use std::cell::RefCell;
 
 use hlx_autograd::{AttentionSpec, Tensor};
 use hlx_core::{Buffer, Device};
-use hlx_kernels::attention::CachedHeads;
 use hlx_kernels::attention::append::{AppendInputs, HeadNorms, HeadRows, HeadTurn};
-use hlx_kernels::attention::ranged::{Limits, RangedAttention, query_ranges};
+use hlx_kernels::attention::{Attention, CachedHeads, Limits, query_ranges};
 use hlx_kernels::{KernelError, Operand};
 
 use super::input::shape_of;
@@ -239,7 +238,7 @@ impl CacheStep<'_> {
     }
 
     /// What queries see.
-    fn ranges_of(&self, device: &Device, attention: &RangedAttention) -> Result<Buffer> {
+    fn ranges_of(&self, device: &Device, attention: &Attention) -> Result<Buffer> {
         let mut all = self.ranges.borrow_mut();
         let known = all.iter().find(|(window, _)| *window == attention.window);
         if let Some((_, ranges)) = known {

@@ -3,7 +3,11 @@
 use super::tree::{Tree, terms};
 use super::*;
 use hlx_core::{arith, cpu::with_flush};
-use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
+use hlx_kernels::Operand;
+use hlx_kernels::attention::{
+    Attention, AttentionGradients, AttentionOperands, AttentionOutput, Limits, PreparedAttention,
+    Schedule, layouts_of_packed,
+};
 
 /// Positions of the sums over keys and queries: two blocks of 32 and a third begun.
 const TIME: usize = 70;
@@ -12,7 +16,7 @@ const WIDTHS: [usize; 2] = [8, 33];
 
 /// One sequence whose heads carry a pair of masks in each column (`over_time`), or a pair each.
 struct Case {
-    shape: AttentionShape,
+    shape: Attention,
     masks: Masks,
     over_time: bool,
 }
@@ -44,7 +48,7 @@ impl Case {
 
     /// Elements of `[T, H, D]`.
     fn len(&self) -> usize {
-        self.shape.time * self.shape.heads * self.width()
+        self.shape.queries * self.shape.heads * self.width()
     }
 
     /// `[T, H, D]` of masks: along the positions, or along the head.
@@ -76,7 +80,7 @@ impl Case {
     /// `[T, 3, H, D]` from query, key and value.
     fn qkv(&self, parts: [&[f32]; 3]) -> Vec<f32> {
         let columns = self.shape.heads * self.width();
-        let positions = (0..self.shape.time).map(|t| t * columns..(t + 1) * columns);
+        let positions = (0..self.shape.queries).map(|t| t * columns..(t + 1) * columns);
         positions
             .flat_map(|at| parts.map(|part| part[at.clone()].to_vec()).concat())
             .collect()
@@ -111,8 +115,10 @@ impl Case {
     ) -> Result<Buffer, KernelError> {
         let qkv = mem.input(device, qkv)?;
         let o = mem.output(device, self.len())?;
-        let stats = mem.output(device, 2 * self.shape.heads * self.shape.time)?;
-        attention_forward(device, &qkv, &o, &stats, &self.shape)?;
+        let stats = mem.output(device, 2 * self.shape.heads * self.shape.queries)?;
+        self.prepared(device, &qkv, |prepared, operands| {
+            prepared.forward_to(device, operands, [&o, &stats])
+        })?;
         Ok(if want_stats { stats } else { o })
     }
 
@@ -125,7 +131,7 @@ impl Case {
         [qkv, o, d_o]: [&[f32]; 3],
         want_delta: bool,
     ) -> Result<Buffer, KernelError> {
-        let queries = self.shape.heads * self.shape.time;
+        let queries = self.shape.heads * self.shape.queries;
         let (qkv, o, d_o) = (
             mem.input(device, qkv)?,
             mem.input(device, o)?,
@@ -136,18 +142,54 @@ impl Case {
             mem.output(device, queries)?,
             mem.output(device, 3 * self.len())?,
         );
-        attention_backward(device, &qkv, &o, &stats, &d_o, &delta, &dqkv, &self.shape)?;
+        self.prepared(device, &qkv, |prepared, operands| {
+            let output = AttentionOutput {
+                o: &o,
+                stats: &stats,
+                d_o: &d_o,
+            };
+            let heads = operands.heads.map(|x| Operand {
+                buffer: &dqkv,
+                layout: x.layout,
+            });
+            let delta = &delta;
+            prepared.backward_to(
+                device,
+                operands,
+                &output,
+                &AttentionGradients { delta, heads },
+            )
+        })?;
         Ok(if want_delta { delta } else { dqkv })
+    }
+
+    /// Calls `run` with the kernels of packed operands.
+    fn prepared(
+        &self,
+        device: &Device,
+        qkv: &Buffer,
+        run: impl FnOnce(&PreparedAttention, &AttentionOperands<'_>) -> Result<(), KernelError>,
+    ) -> Result<(), KernelError> {
+        let layouts = layouts_of_packed(&self.shape)?;
+        let operands = AttentionOperands {
+            heads: layouts.each_ref().map(|layout| Operand {
+                buffer: qkv,
+                layout,
+            }),
+            packed: Some(qkv),
+            limits: Limits::default(),
+            counter: None,
+        };
+        let (packed, of) = (Schedule::Packed, &self.shape);
+        run(
+            &PreparedAttention::by(packed, device, &operands, None, of, true)?,
+            &operands,
+        )
     }
 }
 
-fn shape(time: usize, heads: usize, head_width: usize) -> AttentionShape {
-    AttentionShape {
-        batch: 1,
-        time,
-        heads,
-        head_width,
-    }
+fn shape(time: usize, heads: usize, head_width: usize) -> Attention {
+    Attention::causal([1, time], heads, head_width)
 }
 
 /// With queries of 0 every weight is exp(0) = 1, every correction too, and the last query's

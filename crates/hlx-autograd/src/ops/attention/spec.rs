@@ -1,8 +1,7 @@
 //! What a query sees, and how scores become weights.
 
 use hlx_core::Buffer;
-use hlx_kernels::attention::default_scale;
-use hlx_kernels::attention::ranged::{Limits, RangedAttention, WIDEST_HEAD, WeightDropout};
+use hlx_kernels::attention::{Attention, Limits, WIDEST_HEAD, WeightDropout, default_scale};
 
 use super::OP;
 use crate::graph::saved::Saved;
@@ -60,8 +59,8 @@ impl AttentionSpec {
         [queries, keys]: [usize; 2],
         [heads, key_heads]: [usize; 2],
         head_width: usize,
-    ) -> RangedAttention {
-        RangedAttention {
+    ) -> Attention {
+        Attention {
             batch,
             queries,
             keys,
@@ -81,7 +80,7 @@ impl AttentionSpec {
     }
 
     /// Checks the operands, and gives the kernels' sizes.
-    pub(super) fn fitting(&self, [q, k, v]: [&Tensor; 3]) -> Result<RangedAttention> {
+    pub(super) fn fitting(&self, [q, k, v]: [&Tensor; 3]) -> Result<Attention> {
         for (name, operand) in [("q", q), ("k", k), ("v", v)] {
             operand.expect_type(OP, name, DType::F32)?;
         }
@@ -113,7 +112,7 @@ impl AttentionSpec {
     }
 
     /// The ids, checked.
-    pub(super) fn limits(&self, q: &Tensor, attention: &RangedAttention) -> Result<SavedLimits> {
+    pub(super) fn limits(&self, q: &Tensor, attention: &Attention) -> Result<SavedLimits> {
         let ids = |name: &'static str, ids: Option<&Tensor>, expected: &[usize]| {
             let Some(ids) = ids else { return Ok(None) };
             q.same_device(OP, [(name, Some(ids))])?;

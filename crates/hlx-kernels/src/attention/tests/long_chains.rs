@@ -184,7 +184,7 @@ fn check(got: &[Vec<f32>], want: &Reference<'_>) {
     }
 }
 
-fn data(shape: &AttentionShape) -> [Vec<f32>; 2] {
+fn data(shape: &Attention) -> [Vec<f32>; 2] {
     [
         normal(11, 3 * shape.output_len()),
         normal(12, shape.output_len()),
@@ -196,7 +196,10 @@ fn a_thousand_positions_stay_within_their_bounds_on_every_device() {
     let shape = shape(1, 1_000, 1, 8);
     let [qkv, d_o] = data(&shape);
     let got = forward_and_backward(&qkv, &d_o, &shape);
-    check(&got, &reference(&qkv, &d_o, shape.time, shape.head_width));
+    check(
+        &got,
+        &reference(&qkv, &d_o, shape.queries, shape.head_width),
+    );
 }
 
 #[test]
@@ -211,5 +214,8 @@ fn four_thousand_positions_stay_within_their_bounds_on_the_cpu() {
     let got = run_on("attention", device, |device, mem| {
         forward_and_backward_on(device, mem, &qkv, &d_o, &shape)
     });
-    check(&got, &reference(&qkv, &d_o, shape.time, shape.head_width));
+    check(
+        &got,
+        &reference(&qkv, &d_o, shape.queries, shape.head_width),
+    );
 }

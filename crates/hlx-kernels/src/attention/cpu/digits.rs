@@ -1,0 +1,261 @@
+//! Rows of integers: of a tile, a row a lane, and of a block, as they lie in memory. Integers have 16 bits, and sums of their
+//! products 32.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use hlx_core::arith::{self, FloatOps};
+use hlx_core::cpu::simd_level;
+
+use super::rows::{Block, Rows};
+use super::tile::{Lanes, Seen, TILE, map_lanes};
+use super::tiles::Tile;
+use crate::attention::heads::Heads;
+use crate::product::quantised::law::factors;
+use crate::product::quantised::{Width};
+use crate::product::transposed::transpose_columns;
+use pairs::{PairRows, Pairs, Words};
+use weights::Integers;
+
+mod pairs;
+mod weights;
+
+/// Words that turn at a time.
+const SIDE: usize = 16;
+
+/// The integers of heads.
+#[derive(Clone, Copy)]
+pub struct Digits<'a> {
+    digits: &'a [i8],
+    exponents: &'a [i32],
+    of: Heads,
+}
+
+impl<'a> Digits<'a> {
+    /// Of the words of a buffer.
+    pub fn new(words: &'a [f32], of: Heads) -> Self {
+        let (digits, exponents) = words.split_at(of.digit_words());
+        Self {
+            digits: cast_slice(digits),
+            exponents: cast_slice(exponents),
+            of,
+        }
+    }
+
+    /// The digits of `n` rows, row after row: the upper ones, if rows are wide, and the lower ones.
+    fn digits(&self, row: usize, n: usize) -> (Option<&[i8]>, &[i8]) {
+        let (padded, rows) = (self.of.padded(), self.of.rows());
+        let of_plane = |plane: usize| &self.digits[(plane * rows + row) * padded..][..n * padded];
+        match self.of.width {
+            Width::Wide => (Some(of_plane(0)), of_plane(1)),
+            Width::Narrow => (None, of_plane(0)),
+        }
+    }
+}
+
+impl Rows for Digits<'_> {
+    type Packed = Packed;
+    type Block = DigitBlock;
+    const QUERIES_BY_DOCUMENT: bool = true;
+
+    fn pack(&self, tile: Tile) -> Packed {
+        let mut block = self.block();
+        block.read(self, tile);
+        let words = block.row_words();
+        let mut pairs = vec![[0; TILE]; words];
+        let to: &mut [i32] = pairs.as_flattened_mut();
+        for (half, rows) in block.rows.chunks_exact(SIDE * words).enumerate() {
+            let mut columns: [&[i8]; SIDE] = [&[]; SIDE];
+            for (column, row) in columns.iter_mut().zip(rows.chunks_exact(words)) {
+                *column = cast_slice(row);
+            }
+            let strides = [SIDE * TILE, TILE];
+            transpose_columns(simd_level(), columns, 0, strides, &mut to[SIDE * half..]);
+        }
+        pairs.truncate(block.width.div_ceil(2));
+        let of_rows = &block.factors[..tile.n];
+        let factors = [0, 1]
+            .map(|half| map_lanes(|lane| of_rows.get(lane).map_or(1.0, |factors| factors[half])));
+        Packed { pairs, factors }
+    }
+
+    fn block(&self) -> DigitBlock {
+        let (padded, width) = (self.of.padded(), self.of.head_width);
+        DigitBlock {
+            rows: vec![0; TILE * padded / 2],
+            pairs: vec![0; TILE / 2 * width],
+            sums: vec![[0; TILE]; TILE.max(width)],
+            factors: [[1.0; 2]; TILE],
+            integers: Integers::new(),
+            width,
+            n: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn total<A: FloatOps>(
+        l: Lanes,
+        correction: &Lanes,
+        weights: &mut [Lanes; TILE],
+        n: usize,
+    ) -> Lanes {
+        weights[n..].fill([0.0; TILE]);
+        let block = sum_of_block(weights);
+        map_lanes(|lane| A::fma(l[lane], correction[lane], block[lane]))
+    }
+}
+
+/// The sums of a block's weights, by halves.
+#[inline(always)]
+fn sum_of_block(p: &[Lanes; TILE]) -> Lanes {
+    let mut sums = *p;
+    let mut half = TILE / 2;
+    while half > 0 {
+        let (left, right) = sums.split_at_mut(half);
+        for (left, right) in left.iter_mut().zip(right) {
+            *left = map_lanes(|lane| left[lane] + right[lane]);
+        }
+        half /= 2;
+    }
+    sums[0]
+}
+
+/// The integers of a tile's rows, one row a lane, and the factors of their exponents.
+pub struct Packed {
+    pairs: Vec<Words>,
+    factors: [Lanes; 2],
+}
+
+/// The integers of a block's rows, and the factors of their exponents.
+pub struct DigitBlock {
+    /// \[32, words of a row\], a pair of columns each.
+    rows: Vec<i32>,
+    /// \[16, width\], a pair of rows each.
+    pairs: Vec<i32>,
+    sums: Vec<Words>,
+    factors: [[f32; 2]; TILE],
+    integers: Integers,
+    width: usize,
+    n: usize,
+}
+
+impl DigitBlock {
+    fn row_words(&self) -> usize {
+        self.rows.len() / TILE
+    }
+
+    /// Makes pairs of the rows read, for sums over them.
+    fn pair_rows(&mut self) {
+        let (words, n) = (self.row_words(), self.n);
+        let rows: &mut [i16] = cast_slice_mut(&mut self.rows);
+        if !n.is_multiple_of(2) {
+            rows[2 * n * words..][..2 * words].fill(0);
+        }
+        let both = rows.chunks_exact(4 * words).take(n.div_ceil(2));
+        for (both, pairs) in both.zip(self.pairs.chunks_exact_mut(self.width)) {
+            let (first, second) = both.split_at(2 * words);
+            interleave(first, second, pairs);
+        }
+    }
+}
+
+impl<'a> Block<Digits<'a>> for DigitBlock {
+    type Packed = Packed;
+
+    fn read(&mut self, rows: &Digits<'a>, tile: Tile) {
+        let (padded, n) = (rows.of.padded(), tile.n);
+        let row = rows.of.row(tile.sample, tile.head, tile.first);
+        let to: &mut [i16] = &mut cast_slice_mut(&mut self.rows)[..n * padded];
+        match rows.digits(row, n) {
+            (Some(upper), lower) => join(upper, lower, to),
+            (None, lower) => widen(lower, to),
+        }
+        for (to, exponent) in self.factors[..n].iter_mut().zip(&rows.exponents[row..]) {
+            *to = factors(*exponent);
+        }
+        self.n = n;
+    }
+
+    #[inline(always)]
+    fn products<A: FloatOps>(&mut self, out: &mut [Lanes], lanes: &Packed) {
+        let rows = PairRows {
+            words: &self.rows,
+            row: self.row_words(),
+            pair: 1,
+        };
+        let sums = &mut self.sums[..out.len()];
+        Pairs::fastest().sums(&lanes.pairs, rows, sums);
+        let [of_first, of_second] = &lanes.factors;
+        let rows = out.iter_mut().zip(sums).zip(&self.factors);
+        for ((out, sums), [first, second]) in rows {
+            *out = map_lanes(|lane| {
+                let factors = [
+                    A::mul(*first, of_first[lane]),
+                    A::mul(*second, of_second[lane]),
+                ];
+                product::<A>(sums[lane], factors)
+            });
+        }
+    }
+
+    #[inline(always)]
+    fn add<A: FloatOps>(
+        &mut self,
+        sums: &mut [Lanes],
+        correction: Option<&Lanes>,
+        weights: &mut [Lanes],
+        seen: Option<Seen>,
+        width: Width,
+    ) {
+        self.pair_rows();
+        self.integers
+            .fold::<A>(weights, &self.factors, seen.as_ref(), width);
+        let rows = PairRows {
+            words: &self.pairs,
+            row: 1,
+            pair: self.width,
+        };
+        let found = &mut self.sums[..sums.len()];
+        Pairs::fastest().sums(self.integers.pairs(self.n), rows, found);
+        let [first, second] = &self.integers.factors;
+        for (sum, found) in sums.iter_mut().zip(found) {
+            *sum = map_lanes(|lane| {
+                let product = product::<A>(found[lane], [first[lane], second[lane]]);
+                match correction {
+                    Some(correction) => A::fma(sum[lane], correction[lane], product),
+                    None => sum[lane] + product,
+                }
+            });
+        }
+    }
+}
+
+/// A sum, rounded once, times the factors; -0 becomes +0.
+#[inline(always)]
+fn product<A: FloatOps>(sum: i32, [first, second]: [f32; 2]) -> f32 {
+    arith::pos0(A::mul(A::mul(sum as f32, first), second))
+}
+
+multiversion! {
+    /// The integers of both digits.
+    fn join(upper: &[i8], lower: &[i8], to: &mut [i16]) {
+        for ((to, upper), lower) in to.iter_mut().zip(upper).zip(lower) {
+            *to = (i16::from(*upper) << 8) + i16::from(*lower);
+        }
+    }
+}
+
+multiversion! {
+    fn widen(digits: &[i8], to: &mut [i16]) {
+        for (to, digit) in to.iter_mut().zip(digits) {
+            *to = i16::from(*digit);
+        }
+    }
+}
+
+multiversion! {
+    /// Pairs of two rows.
+    fn interleave(first: &[i16], second: &[i16], pairs: &mut [i32]) {
+        for ((pair, first), second) in pairs.iter_mut().zip(first).zip(second) {
+            *pair = i32::from(*first as u16) | i32::from(*second) << 16;
+        }
+    }
+}

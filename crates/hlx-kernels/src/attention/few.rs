@@ -1,0 +1,148 @@
+//! The forward pass of few queries of a sample and many keys, as when text is generated: the bits of the kernels of
+//! rows, which walk the keys with a workgroup for 64 queries of a head.
+//!
+//! Scores do not depend on each other, so one launch spreads them over blocks of keys; what must be summed
+//! in the keys' order is a second one's, which spreads the columns of a head. Both share a key head's keys
+//! and values among its query heads. Which keys there are is read on the device: a recorded graph serves
+//! every length up to the operands' extent, and launches no more work than the keys in use need, but for
+//! workgroups that end at once.
+
+use hlx_core::{Buffer, Device, Shader};
+
+use super::cpu::{self, FewRows, Inputs, Operands};
+use super::operands::AttentionOperands;
+use super::sizes::{Attention, Placed};
+use crate::KernelError;
+use crate::error::check_that;
+use crate::kernel::{Kernel, PushConstants};
+
+shader!(scores_shader, attention::few_queries_scores);
+shader!(values_shader, attention::few_queries_values);
+shader!(integer_scores, attention::integer_few_scores);
+shader!(integer_values, attention::integer_few_values);
+
+/// Rows of a workgroup that computes scores.
+const SCORE_ROWS: usize = 8;
+/// Columns of a workgroup that sums values.
+const VALUE_COLUMNS: usize = 16;
+
+/// The two kernels of an arithmetic.
+struct Pass {
+    names: [&'static str; 2],
+    shaders: [&'static Shader; 2],
+    /// Rows of a workgroup that sums values.
+    value_rows: usize,
+    /// The CPU device takes the kernels of rows.
+    on_gpu_alone: bool,
+}
+
+/// Computes `o` and `stats` of floats, whose queries' documents begin at key 0; no weights are dropped.
+pub fn forward(
+    device: &Device,
+    operands: &AttentionOperands<'_>,
+    ranges: &Buffer,
+    outputs: [&Buffer; 2],
+    attention: &Attention,
+) -> Result<(), KernelError> {
+    const NAME: &str = "few_queries_attention_forward";
+    attention.expect_no_dropout(NAME)?;
+    let placed = attention.placed(NAME, ["q", "k", "v"], operands.heads)?;
+    let pass = Pass {
+        names: [
+            "few_queries_attention_scores",
+            "few_queries_attention_values",
+        ],
+        shaders: [&scores_shader::SHADER, &values_shader::SHADER],
+        value_rows: 8,
+        on_gpu_alone: false,
+    };
+    let words = operands.heads.map(|x| x.buffer);
+    pass.launch(device, words, ranges, outputs, placed)
+}
+
+/// Likewise of the words of integers, on GPUs alone.
+pub fn forward_of_integers(
+    device: &Device,
+    words: [&Buffer; 3],
+    ranges: &Buffer,
+    outputs: [&Buffer; 2],
+    placed: Placed,
+) -> Result<(), KernelError> {
+    let pass = Pass {
+        names: [
+            "integer_attention_of_cache_scores",
+            "integer_attention_of_cache_values",
+        ],
+        shaders: [&integer_scores::SHADER, &integer_values::SHADER],
+        value_rows: 4,
+        on_gpu_alone: true,
+    };
+    pass.launch(device, words, ranges, outputs, placed)
+}
+
+impl Pass {
+    fn launch(
+        &self,
+        device: &Device,
+        [q, k, v]: [&Buffer; 3],
+        ranges: &Buffer,
+        [o, stats]: [&Buffer; 2],
+        placed: Placed,
+    ) -> Result<(), KernelError> {
+        let (of, [of_scores, of_values]) = (placed.attention, self.names);
+        let (rows, key_heads) = (FewRows::of(&of), of.all_key_heads());
+        let all_scores = 32 * key_heads * rows.tops();
+        check_that(of_scores, u32::try_from(all_scores).is_ok(), || {
+            format!("{of:?} has more than 2^32 - 1 scores")
+        })?;
+        let (scores, tops) = (
+            device.alloc(all_scores)?,
+            device.alloc_shape(&[key_heads, rows.tops()])?,
+        );
+        let (push, constants) = (placed.push(), placed.constants());
+        let block = PushConstants::of(&push);
+        let kernel = Kernel::new(of_scores, self.shaders[0])
+            .constants(&constants)
+            .reads([q, k])
+            .read("query_ranges", ranges, [4, of.batch, of.queries])?
+            .writes([&scores, &tops])
+            .flops(of.flops(1));
+        let groups = key_heads * rows.n.div_ceil(SCORE_ROWS) * rows.blocks;
+        if self.on_gpu_alone {
+            kernel.launch_on_gpu(device, block, groups)?;
+        } else {
+            kernel.launch(
+                device,
+                block,
+                groups,
+                move |[q, k, ranges], [scores, tops]| {
+                    let operands = Operands::floats([q, k, &[]], &placed, &[]);
+                    let inputs = Inputs::new(operands, Some(ranges), &[], &push, &placed.attention);
+                    cpu::scores(inputs, scores, tops);
+                },
+            )?;
+        }
+        let kernel = Kernel::new(of_values, self.shaders[1])
+            .constants(&constants)
+            .reads([v, ranges, &scores, &tops])
+            .write("o", o, of.output_len())?
+            .write("stats", stats, [2, of.all_queries()])?
+            .flops(of.flops(1));
+        let column_tiles = of.head_width.div_ceil(VALUE_COLUMNS);
+        let groups = key_heads * rows.n.div_ceil(self.value_rows) * column_tiles;
+        if self.on_gpu_alone {
+            return kernel.launch_on_gpu(device, block, groups);
+        }
+        kernel.launch(
+            device,
+            block,
+            groups,
+            move |[v, ranges, scores, tops], outputs| {
+                let operands = Operands::floats([&[], &[], v], &placed, &[]);
+                let inputs = Inputs::new(operands, Some(ranges), &[], &push, &placed.attention);
+                let [o, stats] = outputs;
+                cpu::values(inputs, [scores, tops], o, stats);
+            },
+        )
+    }
+}

@@ -1,0 +1,233 @@
+//! Plain causal attention over a packed `[B, T, 3, H, D]`, with or without dropped weights: kernels of its own with the
+//! bits of those over ranges.
+//!
+//! On a GPU, for heads of at most 64 columns, one kernel writes delta, a second dK, dV and ds, a third dQ from it, over as
+//! many heads at a time as ds has memory for: five products. Elsewhere one kernel writes delta and dQ, a second dK
+//! and dV: seven. Weights are dropped on GPUs alone; dQ comes from the stored ds, in which they are dropped already.
+
+use hlx_core::{Buffer, Device};
+
+use super::cpu;
+use super::operands::AttentionOutput;
+use super::pass;
+use super::plan::{WIDEST_PACKED, choose, heads_at_a_time, packs, words_of_head};
+use super::shaders::{
+    DROPPED_FORWARD, DROPPED_KEY_VALUE, FORWARD, KEY_VALUE, QUERY, STORED_KEY_VALUE, STORED_QUERY,
+    Variant, backward_query_stored, forward_dropped, key_value_dropped, wide_forward,
+};
+use super::sizes::{Attention, WeightDropout};
+use crate::KernelError;
+use crate::error::{check_len, check_that};
+use crate::kernel::{Kernel, PushConstants};
+
+/// An attention over a packed operand.
+#[derive(Clone, Copy)]
+pub struct Packed<'a> {
+    pub device: &'a Device,
+    pub qkv: &'a Buffer,
+    /// Where weights are dropped.
+    pub counter: Option<&'a Buffer>,
+    pub attention: Attention,
+}
+
+impl Packed<'_> {
+    /// Computes `o` and `stats`; overwrites both.
+    pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<(), KernelError> {
+        let of = &self.attention;
+        self.check("attention_forward")?;
+        let variant = match of.dropout {
+            Some(_) => &DROPPED_FORWARD,
+            None => choose(self.device, of, &FORWARD),
+        };
+        self.forward_by(variant, [o, stats])
+    }
+
+    fn check(&self, name: &'static str) -> Result<(), KernelError> {
+        let of = &self.attention;
+        of.check(name)?;
+        let width = of.head_width;
+        check_that(name, width <= WIDEST_PACKED, || {
+            format!("head_width is {width}, expected 1 to {WIDEST_PACKED}")
+        })?;
+        check_that(name, packs(self.device, of), || {
+            format!("no kernel of this device takes {of:?}, packed")
+        })?;
+        of.check_counter(name, self.counter)?;
+        check_len(name, "qkv", self.qkv, [3, of.output_len()])?;
+        check_that(name, u32::try_from(self.qkv.len()).is_ok(), || {
+            format!("qkv of {of:?} has more than 2^32 - 1 elements")
+        })
+    }
+
+    pub(super) fn forward_by(
+        &self,
+        variant: &Variant,
+        [o, stats]: [&Buffer; 2],
+    ) -> Result<(), KernelError> {
+        let of = self.attention;
+        let (heads, constants) = (of.all_heads(), self.constants());
+        let groups = variant.groups(&of, heads);
+        let kernel = Kernel::new("attention_forward", variant.shader)
+            .constants(&constants)
+            .reads([self.qkv])
+            .write("o", o, of.output_len())?
+            .write("stats", stats, [2, of.all_queries()])?
+            .flops(of.flops(2));
+        if let (Some(dropout), Some(counter)) = (of.dropout, self.counter) {
+            let WeightDropout { p, seed, purpose } = dropout;
+            let push = push!(forward_dropped =>
+                heads, heads_a_sequence: of.heads, time: of.queries, scale: of.scale,
+                seed_low: seed as u32, seed_high: (seed >> 32) as u32, purpose, p,
+                factor: dropout.factor()
+            );
+            let kernel = kernel.reads([counter]);
+            return kernel.launch_on_gpu(self.device, push, groups);
+        }
+        kernel.launch(
+            self.device,
+            self.push(),
+            groups,
+            move |[qkv], [o, stats]| {
+                cpu::packed(&of, qkv, &[], |inputs| cpu::forward(inputs, o, stats));
+            },
+        )
+    }
+
+    /// Computes `dqkv`; overwrites it and `delta`.
+    pub fn backward(
+        &self,
+        output: &AttentionOutput<'_>,
+        delta: &Buffer,
+        dqkv: &Buffer,
+    ) -> Result<(), KernelError> {
+        const NAME: &str = "attention_backward";
+        let of = &self.attention;
+        self.check(NAME)?;
+        check_len(NAME, "dqkv", dqkv, self.qkv.len())?;
+        pass::check_output(NAME, of, output, delta)?;
+        let variant = match of.dropout {
+            Some(_) => &DROPPED_KEY_VALUE,
+            None => choose(self.device, of, &STORED_KEY_VALUE),
+        };
+        if let Some(heads) = heads_at_a_time(self.device, of, variant) {
+            return self.backward_stored(variant, heads, output, delta, dqkv);
+        }
+        self.backward_query(output, delta, dqkv)?;
+        self.backward_key_value(output, delta, dqkv)
+    }
+
+    /// The backward that keeps ds of some heads at a time, on GPUs alone: the CPU device takes the other two kernels.
+    pub(super) fn backward_stored(
+        &self,
+        key_value: &Variant,
+        heads_at_a_time: usize,
+        output: &AttentionOutput<'_>,
+        delta: &Buffer,
+        dqkv: &Buffer,
+    ) -> Result<(), KernelError> {
+        let (device, of, constants) = (self.device, &self.attention, self.constants());
+        pass::delta(device, "attention_backward_delta", of, output, delta)?;
+        let ds = device.alloc_shape(&[heads_at_a_time, words_of_head(of)])?;
+        for first in (0..of.all_heads()).step_by(heads_at_a_time) {
+            let heads = heads_at_a_time.min(of.all_heads() - first);
+            let push = push!(backward_query_stored =>
+                heads, heads_a_sequence: of.heads, time: of.queries, scale: of.scale, first_head: first
+            );
+            let kernel = Kernel::new("attention_backward_key_value", key_value.shader)
+                .constants(&constants)
+                .reads([self.qkv, output.stats, output.d_o, delta])
+                // Two thirds of it are written here, the rest by the next launch.
+                .updates([dqkv])
+                .writes([&ds])
+                .flops(of.flops_of_heads(heads, 4));
+            let groups = key_value.groups(of, heads);
+            match (of.dropout, self.counter) {
+                (Some(dropout), Some(counter)) => {
+                    let WeightDropout { p, seed, purpose } = dropout;
+                    let push = push!(key_value_dropped =>
+                        heads, heads_a_sequence: of.heads, time: of.queries, scale: of.scale,
+                        first_head: first, seed_low: seed as u32, seed_high: (seed >> 32) as u32,
+                        purpose, p, factor: dropout.factor()
+                    );
+                    kernel
+                        .reads([counter])
+                        .launch_on_gpu(device, push, groups)?;
+                }
+                _ => kernel.launch_on_gpu(device, push, groups)?,
+            }
+            Kernel::new("attention_backward_query", STORED_QUERY.shader)
+                .constants(&constants)
+                .reads([self.qkv, &ds])
+                .updates([dqkv])
+                .flops(of.flops_of_heads(heads, 1))
+                .launch_on_gpu(device, push, STORED_QUERY.groups(of, heads))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn backward_query(
+        &self,
+        output: &AttentionOutput<'_>,
+        delta: &Buffer,
+        dqkv: &Buffer,
+    ) -> Result<(), KernelError> {
+        let of = self.attention;
+        let groups = QUERY.groups(&of, of.all_heads());
+        Kernel::new("attention_backward_query", QUERY.shader)
+            .constants(&self.constants())
+            .reads([self.qkv, output.o, output.stats, output.d_o])
+            .writes([delta])
+            // A third of it is written here, the rest by the next launch.
+            .updates([dqkv])
+            .flops(of.flops(3))
+            .launch(
+                self.device,
+                self.push(),
+                groups,
+                move |read, [delta, dqkv]| {
+                    let [qkv, o, stats, d_o] = read;
+                    cpu::delta(o, d_o, delta, &of);
+                    let dq = cpu::Tiles::of_queries(&of, dqkv, of.packed().places[0]);
+                    cpu::packed(&of, qkv, d_o, |inputs| {
+                        cpu::backward_query(inputs, [stats, delta], dq);
+                    });
+                },
+            )
+    }
+
+    pub(super) fn backward_key_value(
+        &self,
+        output: &AttentionOutput<'_>,
+        delta: &Buffer,
+        dqkv: &Buffer,
+    ) -> Result<(), KernelError> {
+        let of = self.attention;
+        let groups = KEY_VALUE.groups(&of, of.all_heads());
+        Kernel::new("attention_backward_key_value", KEY_VALUE.shader)
+            .constants(&self.constants())
+            .reads([self.qkv, output.stats, output.d_o, delta])
+            .updates([dqkv])
+            .flops(of.flops(4))
+            .launch(self.device, self.push(), groups, move |read, [dqkv]| {
+                let [qkv, stats, d_o, delta] = read;
+                let [_, of_k, of_v] = of.packed().places;
+                let to = cpu::Tiles::of_keys(&of, dqkv, [of_k, of_v]);
+                cpu::packed(&of, qkv, d_o, |inputs| {
+                    cpu::backward_key_value(inputs, None, [stats, delta], to);
+                });
+            })
+    }
+
+    fn push(&self) -> PushConstants {
+        let of = &self.attention;
+        push!(wide_forward =>
+            heads: of.all_heads(), heads_a_sequence: of.heads, time: of.queries, scale: of.scale
+        )
+    }
+
+    /// The specialization constants: `D`, and whether rows are whole vectors of four.
+    fn constants(&self) -> [(u32, u32); 2] {
+        let width = self.attention.head_width;
+        [(0, width as u32), (1, u32::from(width.is_multiple_of(4)))]
+    }
+}

@@ -1,0 +1,278 @@
+//! Attention in the `integer` arithmetic: every product of a query, a key, a value or a weight is an exact
+//! sum over integers ([`crate::product::quantised`]), forward and backward.
+//!
+//! Rows of queries are wide, those of keys and values narrow, each with an exponent of its own over the head's
+//! width. What a query sees and how its keys fall into blocks is as in the parent module; so a cached query has the
+//! bits of a prefilled one. `product(S, e)` below is the exact sum S, rounded once, times `2^-e`, with -0 made +0.
+//!
+//! Forward, of query `i` and a block of keys: `s_j = product(sum_d q[i, d] k[j, d], e_q + e_k) * scale`, with a cap
+//! `cap * tanh(s_j * (1 / cap))`; `m'`, `c` and `p_j` as in the parent module. `l = fma(l, c, L)`, where L adds the 32
+//! `p_j` by halves: j to j + 16, then 8, 4, 2, 1; what is not seen is 0. `u_j = w_j 2^-e_v(j)` become wide integers by
+//! the largest of the block that the query sees, and `o = fma(o, c, product(sum_j u_j v[j], e_u))`. At the end
+//! `o = o / l`.
+//!
+//! Backward, with rows of d_o wide: `dp_ij = product(sum_d do[i, d] v[j, d], e_do + e_v)`; delta, `p_ij` and `ds_ij` as in the
+//! parent module. Over the blocks of keys in order `dq = dq + product(sum_j u_j k[j], e_u)`, where `u_j = ds_ij 2^-e_k(j)` are
+//! wide by query and block; at the end it is multiplied by the scale. For keys and values, queries fall into blocks of 32
+//! that count, as their keys do, from the first position of their document. Over the query heads in order, and in each over the
+//! blocks that hold a query that sees `j`: `dv = dv + product(sum_i u_i do[i], e_u)`, `u_i = w_ij 2^-e_do(i)`, narrow by key and
+//! block; `dk = dk + product(sum_i u_i q[i], e_u)`, `u_i = ds_ij 2^-e_q(i)`, wide by key and block, with rows of q narrow here; dk
+//! is multiplied by the scale at the end.
+//!
+//! A row with a NaN or an infinity makes NaN of what is computed with it.
+
+use hlx_core::{Buffer, Device, align_words};
+
+use super::cpu::{self, Digits, Inputs, Operands, Tiles};
+use super::few;
+use super::heads::{Heads, IntegerHeads};
+use super::operands::AttentionGradients;
+use super::pass::{Pass, Saved, check_output, delta};
+use super::plan::is_of_few_queries;
+use super::shaders::{FORWARD_PASS, KEY_VALUE_PASS, QUERY_PASS};
+use super::sizes::{Attention, Placed};
+use crate::error::{check_len, check_that};
+use crate::kernel::{Kernel, PushConstants};
+use crate::product::quantised::Width;
+use crate::{KernelError, Layout};
+
+/// Queries, wide, and keys and values, narrow, as integers: what both passes read instead of the numbers.
+pub struct IntegerOperands {
+    heads: [IntegerHeads; 3],
+    /// The queries narrow, for the backward pass.
+    q_narrow: Option<IntegerHeads>,
+}
+
+/// The elements of a buffer of gradients that lie one behind the other, and their layouts.
+///
+/// # Errors
+/// If they have more elements than memory.
+pub fn joint_gradients(of: &Attention) -> Result<(usize, [Layout; 3]), KernelError> {
+    let of_queries = Layout::contiguous(&[of.batch, of.queries, of.heads, of.head_width])?;
+    let of_keys = Layout::contiguous(&[of.batch, of.keys, of.key_heads, of.head_width])?;
+    let [first, next] = [&of_queries, &of_keys].map(|layout| align_words(layout.n_elements()));
+    let values = of_keys.starting_at(first + next);
+    let layouts = [of_queries, of_keys.starting_at(first), values];
+    Ok((first + 2 * next, layouts))
+}
+
+impl IntegerOperands {
+    /// Prepares the operands of a forward pass, and those of the backward pass if there is one.
+    pub fn new(pass: &Pass<'_>, for_backward: bool) -> Result<Self, KernelError> {
+        let (device, of) = (pass.device, &pass.placed.attention);
+        let ([q, k, v], places) = (pass.words(), pass.placed.places);
+        let of_queries = Heads::of_queries(of, Width::Wide);
+        let (q, q_narrow) = match for_backward {
+            true => {
+                let [q, narrow] = of_queries.prepare_twice(device, q, places[0])?;
+                (q, Some(narrow))
+            }
+            false => (of_queries.prepare(device, q, places[0])?, None),
+        };
+        let of_keys = Heads::of_keys(of);
+        let k = of_keys.prepare(device, k, places[1])?;
+        let v = of_keys.prepare(device, v, places[2])?;
+        let heads = [q, k, v];
+        Ok(Self { heads, q_narrow })
+    }
+
+    /// Computes `o` and `stats`.
+    pub fn forward(&self, pass: &Pass<'_>, outputs: [&Buffer; 2]) -> Result<(), KernelError> {
+        let counter = pass.operands.counter;
+        let heads = self.heads.each_ref();
+        forward(
+            pass.device,
+            heads,
+            pass.ranges,
+            counter,
+            outputs,
+            pass.placed,
+        )
+    }
+
+    /// Computes the gradients, layouts of one buffer.
+    pub fn backward(
+        &self,
+        pass: &Pass<'_>,
+        saved: &Saved<'_>,
+        gradients: &AttentionGradients<'_>,
+    ) -> Result<(), KernelError> {
+        const NAME: &str = "integer_attention_backward";
+        let (device, of) = (pass.device, &pass.placed.attention);
+        check_output(NAME, of, saved.output, saved.delta)?;
+        check_len(NAME, "key_ranges", saved.key_ranges, [4, of.batch, of.keys])?;
+        let Some(q_narrow) = &self.q_narrow else {
+            return check_that(NAME, false, || {
+                "the operands were prepared for the forward pass alone".to_owned()
+            });
+        };
+        let gradients_at = of.placed(NAME, ["dq", "dk", "dv"], gradients.heads)?;
+        delta(
+            device,
+            "ranged_attention_delta",
+            of,
+            saved.output,
+            saved.delta,
+        )?;
+        let d_o = Heads::of_queries(of, Width::Wide);
+        let d_o = d_o.prepare(device, saved.output.d_o, of.output_place())?;
+        let [q, k, v] = &self.heads;
+        let backward = Backward {
+            pass,
+            saved,
+            operands: [q, k, v, &d_o, q_narrow],
+            gradients: gradients.heads[0].buffer,
+            placed: gradients_at,
+        };
+        backward.query()?;
+        backward.key_value()
+    }
+}
+
+/// Computes `o` of the rows of a cache, whose queries' documents begin at key 0; no weights are dropped.
+///
+/// `ranges`: what [`query_ranges`](super::query_ranges) wrote.
+///
+/// # Errors
+/// If a buffer or operand has other sizes, a size is out of range, weights are dropped, or a launch fails.
+pub fn integer_attention_of_cache(
+    device: &Device,
+    heads: [&IntegerHeads; 3],
+    ranges: &Buffer,
+    o: &Buffer,
+    attention: &Attention,
+) -> Result<(), KernelError> {
+    const NAME: &str = "integer_attention_of_cache";
+    attention.check(NAME)?;
+    attention.expect_no_dropout(NAME)?;
+    let of_keys = Heads::of_keys(attention);
+    let expected = [Heads::of_queries(attention, Width::Wide), of_keys, of_keys];
+    for ((name, operand), expected) in ["q", "k", "v"].into_iter().zip(heads).zip(expected) {
+        check_that(NAME, operand.of == expected, || {
+            format!("{name} has {:?}, expected {expected:?}", operand.of)
+        })?;
+    }
+    check_len(NAME, "o", o, attention.output_len())?;
+    let stats = &device.alloc_shape(&[2, attention.all_queries()])?;
+    let placed = attention.at([attention.output_place(); 3]);
+    // The CPU's tiles have a query a lane, few or many.
+    if device.is_cpu() || !is_of_few_queries(device, attention) {
+        return forward(device, heads, ranges, None, [o, stats], placed);
+    }
+    let words = heads.map(|heads| &heads.words);
+    few::forward_of_integers(device, words, ranges, [o, stats], placed)
+}
+
+/// The forward pass of prepared operands; `ranges` are the queries', and `counter` that of dropout.
+fn forward(
+    device: &Device,
+    heads: [&IntegerHeads; 3],
+    ranges: &Buffer,
+    counter: Option<&Buffer>,
+    [o, stats]: [&Buffer; 2],
+    placed: Placed,
+) -> Result<(), KernelError> {
+    let (push, attention) = (placed.push(), &placed.attention);
+    let chosen = FORWARD_PASS.of_integers(device, &placed);
+    let groups = chosen.groups(attention.queries, attention.all_heads());
+    let [of_q, of_k, of_v] = heads.map(|heads| heads.of);
+    Kernel::new("integer_attention_forward", chosen.shader)
+        .constants(&chosen.constants)
+        .reads(heads.map(|heads| &heads.words))
+        .read("ranges", ranges, [4, attention.batch, attention.queries])?
+        .reads_if(counter)
+        .write("o", o, attention.output_len())?
+        .write("stats", stats, [2, attention.all_queries()])?
+        .flops(attention.flops(2))
+        .launch(
+            device,
+            PushConstants::of(&push),
+            groups,
+            move |read, [o, stats]| {
+                let [q, k, v, ranges, counter] = read;
+                let operands = digits([q, k, v, q, q], [of_q, of_k, of_v, of_q, of_q]);
+                let inputs = Inputs::new(operands, Some(ranges), counter, &push, &placed.attention);
+                cpu::forward(inputs, o, stats);
+            },
+        )
+}
+
+/// What the CPU twin reads of heads.
+fn digits(words: [&[f32]; 5], of: [Heads; 5]) -> Operands<'_> {
+    Operands::Integers(std::array::from_fn(|at| Digits::new(words[at], of[at])))
+}
+
+/// A backward pass.
+struct Backward<'a> {
+    pass: &'a Pass<'a>,
+    saved: &'a Saved<'a>,
+    /// q, k, v, the gradient of the output, and q once more, narrow.
+    operands: [&'a IntegerHeads; 5],
+    gradients: &'a Buffer,
+    /// Where the gradients lie.
+    placed: Placed,
+}
+
+impl Backward<'_> {
+    fn query(&self) -> Result<(), KernelError> {
+        let (pass, saved, placed) = (self.pass, self.saved, self.placed);
+        let (push, of) = (placed.push(), &placed.attention);
+        let [q, k, v, d_o, _] = self.operands.map(|operand| &operand.words);
+        let chosen = QUERY_PASS.of_integers(pass.device, &placed);
+        let (block, groups) = (
+            PushConstants::of(&push),
+            chosen.groups(of.queries, of.all_heads()),
+        );
+        let heads = self.operands.map(|operand| operand.of);
+        Kernel::new("integer_attention_backward_query", chosen.shader)
+            .constants(&chosen.constants)
+            .reads([q, k, v, pass.ranges])
+            .reads_if(pass.operands.counter)
+            .reads([d_o, saved.output.stats, saved.delta])
+            .writes([self.gradients])
+            .flops(of.flops(3))
+            .launch(pass.device, block, groups, move |read, [gradients]| {
+                let [q, k, v, ranges, counter, d_o, stats, delta] = read;
+                let of = &placed.attention;
+                let [of_q, of_k, of_v, of_d_o, _] = heads;
+                let operands = digits([q, k, v, d_o, q], [of_q, of_k, of_v, of_d_o, of_q]);
+                let inputs = Inputs::new(operands, Some(ranges), counter, &push, of);
+                let dq = Tiles::of_queries(of, gradients, placed.places[0]);
+                cpu::backward_query(inputs, [stats, delta], dq);
+            })
+    }
+
+    fn key_value(&self) -> Result<(), KernelError> {
+        let (pass, saved, placed) = (self.pass, self.saved, self.placed);
+        let (push, of) = (placed.push(), &placed.attention);
+        let [q, k, v, d_o, q_narrow] = self.operands.map(|operand| &operand.words);
+        let chosen = KEY_VALUE_PASS.of_integers(pass.device, &placed);
+        let (block, groups) = (
+            PushConstants::of(&push),
+            chosen.groups(of.keys, of.all_key_heads()),
+        );
+        let heads = self.operands.map(|operand| operand.of);
+        Kernel::new("integer_attention_backward_key_value", chosen.shader)
+            .constants(&chosen.constants)
+            .reads([q, k, v, pass.ranges])
+            .reads_if(pass.operands.counter)
+            .reads([
+                d_o,
+                saved.output.stats,
+                saved.delta,
+                saved.key_ranges,
+                q_narrow,
+            ])
+            .writes([self.gradients])
+            .flops(of.flops(4))
+            .launch(pass.device, block, groups, move |read, [gradients]| {
+                let [q, k, v, ranges, counter, d_o, stats, delta, of_keys, narrow] = read;
+                let of = &placed.attention;
+                let operands = digits([q, k, v, d_o, narrow], heads);
+                let inputs = Inputs::new(operands, Some(ranges), counter, &push, of);
+                let [_, of_k, of_v] = placed.places;
+                let to = Tiles::of_keys(of, gradients, [of_k, of_v]);
+                cpu::backward_key_value(inputs, Some(of_keys), [stats, delta], to);
+            })
+    }
+}

@@ -1,0 +1,381 @@
+//! The sizes of an attention, and where its operands lie.
+
+use hlx_core::arith;
+use hlx_core::cpu::with_flush;
+use hlx_core::{Buffer, sizes};
+
+use super::shaders::forward_64::Push;
+use crate::error::{check_len, check_that};
+use crate::{KernelError, Layout, Operand};
+
+/// The widest head.
+pub const WIDEST_HEAD: usize = 256;
+/// Extents of sequences are below this: positions and windows are sums of two.
+const LONGEST: usize = 1 << 29;
+
+/// The sizes of an attention, and how its scores become weights.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Attention {
+    /// Sequences, `B`.
+    pub batch: usize,
+    /// Queries of a sequence, `T`.
+    pub queries: usize,
+    /// Keys of a sequence, `S`.
+    pub keys: usize,
+    /// Heads of queries, `H`.
+    pub heads: usize,
+    /// Heads of keys and values, `G`, which divides `H`.
+    pub key_heads: usize,
+    /// Width of a head, `D`: 1 to 256.
+    pub head_width: usize,
+    /// What scores are multiplied by.
+    pub scale: f32,
+    /// Scores become `cap tanh(s / cap)`.
+    pub soft_cap: Option<f32>,
+    /// Weights are dropped.
+    pub dropout: Option<WeightDropout>,
+    /// A query sees no key after its own position.
+    pub causal: bool,
+    /// A query sees no key this far from its position, or farther.
+    pub window: Option<usize>,
+}
+
+/// Dropout of attention's weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WeightDropout {
+    /// The probability that a weight is dropped, from 0 to 1.
+    pub p: f32,
+    /// The run's seed.
+    pub seed: u64,
+    /// The place in the model; no two dropouts of one model share a number.
+    pub purpose: u32,
+}
+
+impl WeightDropout {
+    /// What a weight that stays is multiplied by, `1 / (1 - p)`.
+    pub(super) fn factor(&self) -> f32 {
+        with_flush(|| arith::div(1.0, arith::sub(1.0, self.p)))
+    }
+}
+
+/// What scores are multiplied by unless another scale is given: `1 / sqrt(head_width)`.
+pub fn default_scale(head_width: usize) -> f32 {
+    with_flush(|| arith::rsqrt(head_width as f32))
+}
+
+impl Attention {
+    /// Causal attention of `[batch, time]` positions among themselves.
+    pub fn causal([batch, time]: [usize; 2], heads: usize, head_width: usize) -> Self {
+        Self {
+            batch,
+            queries: time,
+            keys: time,
+            heads,
+            key_heads: heads,
+            head_width,
+            scale: default_scale(head_width),
+            soft_cap: None,
+            dropout: None,
+            causal: true,
+            window: None,
+        }
+    }
+
+    /// Query heads of one key head.
+    pub(super) fn group(&self) -> usize {
+        self.heads / self.key_heads
+    }
+
+    /// Heads of all sequences.
+    pub(super) fn all_heads(&self) -> usize {
+        self.batch * self.heads
+    }
+
+    /// Key heads of all sequences.
+    pub(super) fn all_key_heads(&self) -> usize {
+        self.batch * self.key_heads
+    }
+
+    /// Queries of all heads.
+    pub(super) fn all_queries(&self) -> usize {
+        self.all_heads() * self.queries
+    }
+
+    /// Elements of `o`.
+    pub(super) fn output_len(&self) -> usize {
+        self.all_queries() * self.head_width
+    }
+
+    /// Elements of `dk`.
+    pub(super) fn key_len(&self) -> usize {
+        self.all_key_heads() * self.keys * self.head_width
+    }
+
+    /// What a kernel of `products` products of queries and keys counts; documents and lengths are on
+    /// the device and make it less.
+    pub(super) fn flops(&self, products: u64) -> u64 {
+        self.flops_of_heads(self.all_heads(), products)
+    }
+
+    /// As [`Attention::flops`], of a part of all samples' heads.
+    pub(super) fn flops_of_heads(&self, heads: usize, products: u64) -> u64 {
+        let [queries, keys] = [self.queries, self.keys].map(|n| n as u64);
+        let behind = match self.causal {
+            true => queries.min(keys) * queries.min(keys).saturating_sub(1) / 2,
+            false => 0,
+        };
+        let both_sides = if self.causal { 1 } else { 2 };
+        let of_window = |window| (window as u64).saturating_mul(both_sides * queries);
+        let pairs = self.window.map_or(u64::MAX, of_window);
+        let pairs = pairs.min(queries * keys - behind);
+        2 * products * heads as u64 * pairs * self.head_width as u64
+    }
+
+    pub(super) fn check(&self, operation: &'static str) -> Result<(), KernelError> {
+        let width = self.head_width;
+        check_that(operation, (1..=WIDEST_HEAD).contains(&width), || {
+            format!("head_width is {width}, expected 1 to {WIDEST_HEAD}")
+        })?;
+        let (heads, key_heads) = (self.heads, self.key_heads);
+        let divides = key_heads > 0 && heads > 0 && heads.is_multiple_of(key_heads);
+        check_that(operation, divides, || {
+            format!("{heads} query heads and {key_heads} key heads, expected a multiple of them")
+        })?;
+        for (name, length) in [("queries", self.queries), ("keys", self.keys)] {
+            check_that(operation, (1..LONGEST).contains(&length), || {
+                format!("{length} {name}, expected 1 to {}", LONGEST - 1)
+            })?;
+        }
+        check_that(operation, self.window != Some(0), || {
+            "window is 0, expected at least 1".to_owned()
+        })?;
+        let cap = self.soft_cap.unwrap_or(1.0);
+        check_that(operation, cap > 0.0 && cap.is_finite(), || {
+            format!("soft_cap is {cap}, expected a positive number")
+        })?;
+        let p = self.dropout.map_or(0.0, |dropout| dropout.p);
+        check_that(operation, (0.0..=1.0).contains(&p), || {
+            format!("p is {p}, expected a probability from 0 to 1")
+        })?;
+        let extents = [self.batch, self.queries.max(self.keys), heads, width];
+        let len = sizes::checked_elements(&extents);
+        let fits = len.is_some_and(|len| u32::try_from(len).is_ok());
+        check_that(operation, fits, || {
+            format!("an operand of {self:?} has more than 2^32 - 1 elements")
+        })
+    }
+
+    /// Checks the counter of dropped weights.
+    pub(super) fn check_counter(
+        &self,
+        operation: &'static str,
+        counter: Option<&Buffer>,
+    ) -> Result<(), KernelError> {
+        if let Some(counter) = counter {
+            check_len(operation, "counter", counter, 2)?;
+        }
+        let is_counted = counter.is_some() || self.dropout.is_none();
+        check_that(operation, is_counted, || {
+            "weights are dropped, expected a counter".to_owned()
+        })
+    }
+
+    pub(super) fn expect_no_dropout(&self, operation: &'static str) -> Result<(), KernelError> {
+        check_that(operation, self.dropout.is_none(), || {
+            "weights are dropped, expected none".to_owned()
+        })
+    }
+
+    /// The sizes, checked, with where operands of the shapes of q, k and v lie.
+    pub(super) fn placed(
+        &self,
+        operation: &'static str,
+        names: [&'static str; 3],
+        operands: [Operand<'_>; 3],
+    ) -> Result<Placed, KernelError> {
+        self.check(operation)?;
+        let of_queries = [self.batch, self.queries, self.heads, self.head_width];
+        let of_keys = [self.batch, self.keys, self.key_heads, self.head_width];
+        let shapes = [of_queries, of_keys, of_keys];
+        let place = |i: usize| strided(operation, names[i], operands[i], shapes[i]);
+        Ok(self.at([place(0)?, place(1)?, place(2)?]))
+    }
+
+    /// The sizes with where the rows of operands lie.
+    pub(super) fn at(&self, places: [Strided; 3]) -> Placed {
+        Placed {
+            attention: *self,
+            places,
+        }
+    }
+
+    /// The sizes with q, k and v in a packed `[B, T, 3, H, D]`.
+    pub(super) fn packed(&self) -> Placed {
+        let part = self.heads * self.head_width;
+        self.at([0, 1, 2].map(|which| Strided {
+            first: which * part,
+            batch: self.queries * 3 * part,
+            position: 3 * part,
+            head: self.head_width,
+        }))
+    }
+
+    /// Where the rows of `o` and its gradient lie.
+    pub(super) fn output_place(&self) -> Strided {
+        Strided::contiguous(self.queries, self.heads, self.head_width)
+    }
+
+    /// Where contiguous gradients of q, k and v lie, each in its own buffer.
+    pub(super) fn contiguous(&self) -> Placed {
+        let of_keys = Strided::contiguous(self.keys, self.key_heads, self.head_width);
+        self.at([self.output_place(), of_keys, of_keys])
+    }
+}
+
+/// Where q, k and v lie in a packed `[B, T, 3, H, D]`.
+///
+/// # Errors
+/// If it has more elements than memory.
+pub fn layouts_of_packed(of: &Attention) -> Result<[Layout; 3], KernelError> {
+    let joint = Layout::contiguous(&[of.batch, of.queries, 3, of.heads, of.head_width])?;
+    let part = |idx| {
+        let part = joint.select(2, idx);
+        part.map_err(|reason| KernelError::Argument {
+            operation: "attention",
+            reason,
+        })
+    };
+    Ok([part(0)?, part(1)?, part(2)?])
+}
+
+/// Where an operand's rows lie: the first element, and the strides of samples, positions and heads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Strided {
+    pub first: usize,
+    pub batch: usize,
+    pub position: usize,
+    pub head: usize,
+}
+
+impl Strided {
+    /// Of `[B, positions, heads, width]` in row-major order.
+    pub fn contiguous(positions: usize, heads: usize, width: usize) -> Self {
+        Self {
+            first: 0,
+            batch: positions * heads * width,
+            position: heads * width,
+            head: width,
+        }
+    }
+
+    pub fn at(&self, sample: usize, position: usize, head: usize) -> usize {
+        self.first + sample * self.batch + position * self.position + head * self.head
+    }
+
+    /// Whether every row begins at a multiple of four elements.
+    pub fn is_of_vectors(&self) -> bool {
+        let strides = [self.first, self.batch, self.position, self.head];
+        strides.iter().all(|stride| stride.is_multiple_of(4))
+    }
+}
+
+/// The sizes of an attention, and where the rows of q, k and v lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    pub attention: Attention,
+    pub places: [Strided; 3],
+}
+
+impl Placed {
+    pub fn push(&self) -> Push {
+        let (of, [q, k, v]) = (&self.attention, self.places);
+        let dropout = of.dropout.unwrap_or_default();
+        let cap = of.soft_cap.unwrap_or(1.0);
+        Push {
+            batch: of.batch as u32,
+            queries: of.queries as u32,
+            keys: of.keys as u32,
+            heads: of.heads as u32,
+            group: of.group() as u32,
+            q_first: q.first as u32,
+            q_batch: q.batch as u32,
+            q_position: q.position as u32,
+            q_head: q.head as u32,
+            k_first: k.first as u32,
+            k_batch: k.batch as u32,
+            k_position: k.position as u32,
+            k_head: k.head as u32,
+            v_first: v.first as u32,
+            v_batch: v.batch as u32,
+            v_position: v.position as u32,
+            v_head: v.head as u32,
+            scale: of.scale,
+            cap,
+            inverse_cap: with_flush(|| arith::div(1.0, cap)),
+            seed_low: dropout.seed as u32,
+            seed_high: (dropout.seed >> 32) as u32,
+            purpose: dropout.purpose,
+            p: dropout.p,
+            factor: dropout.factor(),
+        }
+    }
+
+    /// Whether rows are whole vectors of four.
+    pub fn is_of_vectors(&self) -> bool {
+        let width = self.attention.head_width;
+        width.is_multiple_of(4) && self.places.iter().all(Strided::is_of_vectors)
+    }
+
+    /// The specialization constants: `D`, whether rows are whole vectors of four, whether scores are
+    /// capped, whether weights are dropped.
+    pub fn constants(&self) -> [(u32, u32); 4] {
+        let of = &self.attention;
+        [
+            (0, of.head_width as u32),
+            (1, u32::from(self.is_of_vectors())),
+            (2, u32::from(of.soft_cap.is_some())),
+            (3, u32::from(of.dropout.is_some())),
+        ]
+    }
+}
+
+fn strided(
+    operation: &'static str,
+    name: &'static str,
+    operand: Operand<'_>,
+    expected: [usize; 4],
+) -> Result<Strided, KernelError> {
+    let layout = operand.layout;
+    check_that(operation, layout.shape() == expected, || {
+        format!(
+            "{name} has shape {:?}, expected {expected:?}",
+            layout.shape()
+        )
+    })?;
+    let (_, end) = layout.span();
+    check_that(operation, end <= operand.buffer.len(), || {
+        format!("{name} ends at element {end} of {}", operand.buffer.len())
+    })?;
+    let stride = |axis: usize| match (expected[axis], layout.strides()[axis]) {
+        (0 | 1, _) => Some(0),
+        (_, stride) => usize::try_from(stride).ok(),
+    };
+    let dense = expected[3] == 1 || layout.strides()[3] == 1;
+    match (stride(0), stride(1), stride(2)) {
+        (Some(batch), Some(position), Some(head)) if dense && u32::try_from(end).is_ok() => {
+            Ok(Strided {
+                first: layout.offset(),
+                batch,
+                position,
+                head,
+            })
+        }
+        _ => Err(KernelError::Argument {
+            operation,
+            reason: format!(
+                "{name} has strides {:?}, expected a dense last dimension and none below 0",
+                layout.strides()
+            ),
+        }),
+    }
+}
