@@ -9,8 +9,9 @@
 //! Shapes: rows of `q` `[H, D]`, of `k` and `v` `[G, D]`, one for each of the `B T` tokens, by row strides;
 //! `q_out` `[B, T, H, D]`; the caches `[B, S, G, D]`.
 
-use hlx_core::{Buffer, Device, as_u32, sizes};
+use hlx_core::{Buffer, Device, Shader, as_u32, sizes};
 
+use super::sizes::Attention;
 use crate::KernelError;
 use crate::error::{check_sizes, check_that};
 use crate::kernel::{Kernel, PushConstants};
@@ -28,23 +29,6 @@ shader!(shader, attention::append);
 
 /// Heads of a workgroup.
 const GROUP_HEADS: usize = 8;
-
-/// The sizes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AppendShape {
-    /// Sequences, `B`.
-    pub batch: usize,
-    /// Tokens of a sequence, `T`.
-    pub time: usize,
-    /// Heads of queries, `H`; 0 if keys and values alone are appended.
-    pub heads: usize,
-    /// Heads of keys and values, `G`.
-    pub key_heads: usize,
-    /// Width of a head, `D`.
-    pub head_width: usize,
-    /// Places of a sequence in the cache, `S`.
-    pub capacity: usize,
-}
 
 /// Heads of all tokens: token `r` has its own from element `first + r stride` on, side by side.
 #[derive(Clone, Copy, Debug)]
@@ -94,28 +78,32 @@ pub struct AppendInputs<'a> {
     pub lengths: &'a Buffer,
 }
 
-impl AppendShape {
-    fn rows(&self) -> usize {
-        self.batch * self.time
-    }
+/// What all kernels that append take; `of` has as many queries as there are tokens a sequence, its keys are the
+/// places of a sequence in the cache, and its heads may be none if keys and values alone are appended.
+struct Append<'a> {
+    name: &'static str,
+    inputs: &'a AppendInputs<'a>,
+    of: &'a Attention,
+}
 
-    /// Checks what both caches take; `name` is the kernel's.
-    fn check(&self, name: &'static str, inputs: &AppendInputs<'_>) -> Result<(), KernelError> {
-        let width = self.head_width;
-        let [per_query, per_key] = [self.heads, self.key_heads];
+impl<'a> Append<'a> {
+    fn check(&self) -> Result<(), KernelError> {
+        let Self { name, inputs, of } = *self;
+        let width = of.head_width;
+        let [per_query, per_key] = [of.heads, of.key_heads];
         for (positions, heads) in [
-            (self.time, per_query),
-            (self.time, per_key),
-            (self.capacity, per_key),
+            (of.queries, per_query),
+            (of.queries, per_key),
+            (of.keys, per_key),
         ] {
-            check_sizes(name, &[self.batch, positions, heads, width])?;
+            check_sizes(name, &[of.batch, positions, heads, width])?;
         }
         for (rows_name, rows, heads) in [
             ("q", &inputs.q, per_query),
             ("k", &inputs.k, per_key),
             ("v", &inputs.v, per_key),
         ] {
-            let last = sizes::checked_product([self.rows().saturating_sub(1), rows.stride]);
+            let last = sizes::checked_product([tokens(of).saturating_sub(1), rows.stride]);
             let end = last.and_then(|last| sizes::checked_sum([rows.first, last, heads * width]));
             let fits = end.is_some_and(|end| end <= rows.buffer.len());
             check_that(name, heads == 0 || fits, || {
@@ -135,7 +123,7 @@ impl AppendShape {
                 2 * pairs
             )
         })?;
-        let cached = self.batch * self.capacity * per_key * width;
+        let cached = of.batch * of.keys * per_key * width;
         let largest = [&inputs.q, &inputs.k, &inputs.v].map(|rows| rows.buffer.len());
         let largest = largest.into_iter().fold(cached, usize::max);
         check_that(name, u32::try_from(largest).is_ok(), || {
@@ -146,14 +134,15 @@ impl AppendShape {
         })
     }
 
-    fn push(&self, inputs: &AppendInputs<'_>) -> shader::Push {
+    fn push(&self) -> shader::Push {
+        let (inputs, of) = (self.inputs, self.of);
         shader::Push {
-            rows: self.rows() as u32,
-            time: self.time as u32,
-            heads: self.heads as u32,
-            key_heads: self.key_heads as u32,
-            width: self.head_width as u32,
-            capacity: self.capacity as u32,
+            rows: tokens(of) as u32,
+            time: of.queries as u32,
+            heads: of.heads as u32,
+            key_heads: of.key_heads as u32,
+            width: of.head_width as u32,
+            capacity: of.keys as u32,
             pairs: inputs.turn.map_or(0, |turn| turn.frequencies.len() as u32),
             q_first: inputs.q.first as u32,
             q_row: inputs.q.stride as u32,
@@ -166,10 +155,34 @@ impl AppendShape {
         }
     }
 
-    /// Workgroups of all heads.
-    fn groups(&self) -> usize {
-        (self.rows() * (self.heads + 2 * self.key_heads)).div_ceil(GROUP_HEADS)
+    /// The kernel with the buffers that it reads.
+    fn kernel(&self, shader: &'static Shader) -> Result<Kernel<'a>, KernelError> {
+        let (inputs, of) = (self.inputs, self.of);
+        let [q_weight, k_weight] = [0, 1].map(|i| inputs.norms.map(|norms| norms.weights[i]));
+        Kernel::new(self.name, shader)
+            .constants(if inputs.norms.is_some() {
+                &[(0, 1)]
+            } else {
+                &[(0, 0)]
+            })
+            .reads_if((of.heads > 0).then_some(inputs.q.buffer))
+            .reads([inputs.k.buffer, inputs.v.buffer])
+            .read_if("the norm of queries", q_weight, of.head_width)?
+            .read_if("the norm of keys", k_weight, of.head_width)?
+            .reads_if(inputs.turn.map(|turn| turn.frequencies))
+            .read("first_positions", inputs.first_positions, of.batch)?
+            .read("lengths", inputs.lengths, of.batch)
     }
+}
+
+/// New tokens of all sequences.
+fn tokens(of: &Attention) -> usize {
+    of.batch * of.queries
+}
+
+/// Workgroups of all heads.
+fn groups(of: &Attention) -> usize {
+    (tokens(of) * (of.heads + 2 * of.key_heads)).div_ceil(GROUP_HEADS)
 }
 
 /// Writes the queries, overwriting `q_out`, and the keys and values of the new tokens into the caches, whose
@@ -182,66 +195,45 @@ pub fn append_heads(
     inputs: &AppendInputs<'_>,
     q_out: &Buffer,
     [keys, values]: [&Buffer; 2],
-    shape: &AppendShape,
+    of: &Attention,
 ) -> Result<(), KernelError> {
-    let (width, is_normed) = (shape.head_width, inputs.norms.is_some());
-    let cached = [shape.batch, shape.capacity, shape.key_heads, width];
-    shape.check("append_heads", inputs)?;
-    let constants = [(0, u32::from(is_normed))];
-    let kernel = Kernel::new("append_heads", &shader::SHADER).constants(&constants);
-    let kernel = inputs
-        .read_by(kernel, shape)?
-        .write(
-            "q_out",
-            q_out,
-            [shape.batch, shape.time, shape.heads, width],
-        )?
+    let append = Append {
+        name: "append_heads",
+        inputs,
+        of,
+    };
+    append.check()?;
+    let (of, width, is_normed) = (*of, of.head_width, inputs.norms.is_some());
+    let cached = [of.batch, of.keys, of.key_heads, width];
+    let kernel = append
+        .kernel(&shader::SHADER)?
+        .write("q_out", q_out, [of.batch, of.queries, of.heads, width])?
         .update("the cache of keys", keys, cached)?
         .update("the cache of values", values, cached)?;
-    let (push, shape) = (shape.push(inputs), *shape);
-    if shape.groups() * width == 0 {
+    if groups(&of) * width == 0 {
         return Ok(());
     }
+    let (push, groups) = (append.push(), groups(&of));
     let block = PushConstants::of(&push);
-    kernel.launch(
-        device,
-        block,
-        shape.groups(),
-        move |read, [q_out, keys, values]| {
-            let twin = Twin::new(shape, &push, is_normed, read);
-            let [per_query, per_key] = [shape.heads, shape.key_heads].map(|heads| heads * width);
-            let tokens = parallel::map(shape.rows(), |row| twin.token(row));
-            for (row, token) in tokens.iter().enumerate() {
-                let [q, k, v] = &token.heads;
-                q_out[row * per_query..][..per_query].copy_from_slice(q);
-                if let Some(place) = token.cached {
-                    let at = (token.sample * shape.capacity + place) * per_key;
-                    keys[at..][..per_key].copy_from_slice(k);
-                    values[at..][..per_key].copy_from_slice(v);
-                }
+    kernel.launch(device, block, groups, move |read, [q_out, keys, values]| {
+        let twin = Twin::new(&of, &push, is_normed, read);
+        let [per_query, per_key] = [of.heads, of.key_heads].map(|heads| heads * width);
+        let all = parallel::map(tokens(&of), |row| twin.token(row));
+        for (row, token) in all.iter().enumerate() {
+            let [q, k, v] = &token.heads;
+            q_out[row * per_query..][..per_query].copy_from_slice(q);
+            if let Some(place) = token.cached {
+                let at = (token.sample * of.keys + place) * per_key;
+                keys[at..][..per_key].copy_from_slice(k);
+                values[at..][..per_key].copy_from_slice(v);
             }
-        },
-    )
-}
-
-impl<'a> AppendInputs<'a> {
-    /// Adds these buffers to a kernel of heads.
-    fn read_by(&self, kernel: Kernel<'a>, shape: &AppendShape) -> Result<Kernel<'a>, KernelError> {
-        let [q_weight, k_weight] = [0, 1].map(|i| self.norms.map(|norms| norms.weights[i]));
-        kernel
-            .reads_if((shape.heads > 0).then_some(self.q.buffer))
-            .reads([self.k.buffer, self.v.buffer])
-            .read_if("the norm of queries", q_weight, shape.head_width)?
-            .read_if("the norm of keys", k_weight, shape.head_width)?
-            .reads_if(self.turn.map(|turn| turn.frequencies))
-            .read("first_positions", self.first_positions, shape.batch)?
-            .read("lengths", self.lengths, shape.batch)
-    }
+        }
+    })
 }
 
 /// The CPU twin.
 struct Twin<'a> {
-    shape: AppendShape,
+    of: &'a Attention,
     push: &'a shader::Push,
     operands: [&'a [f32]; 3],
     weights: Option<[&'a [f32]; 2]>,
@@ -261,13 +253,13 @@ struct Token {
 
 impl<'a> Twin<'a> {
     fn new(
-        shape: AppendShape,
+        of: &'a Attention,
         push: &'a shader::Push,
         is_normed: bool,
         [q, k, v, q_weight, k_weight, frequencies, first, lengths]: [&'a [f32]; 8],
     ) -> Self {
         Self {
-            shape,
+            of,
             push,
             operands: [q, k, v],
             weights: is_normed.then_some([q_weight, k_weight]),
@@ -278,23 +270,23 @@ impl<'a> Twin<'a> {
     }
 
     fn token(&self, row: usize) -> Token {
-        let (shape, push) = (&self.shape, self.push);
-        let (sample, time) = (row / shape.time, row % shape.time);
+        let (of, push) = (self.of, self.push);
+        let (sample, time) = (row / of.queries, row % of.queries);
         let place = self.first[sample].wrapping_add(time as u32);
         let mut turns = vec![0.0; 2 * self.frequencies.len()];
         let (c, s) = turns.split_at_mut(self.frequencies.len());
         turn_of(place as f32, self.frequencies, push.scale, c, s);
         let rows = [
-            (push.q_first, push.q_row, shape.heads),
-            (push.k_first, push.k_row, shape.key_heads),
-            (push.v_first, push.v_row, shape.key_heads),
+            (push.q_first, push.q_row, of.heads),
+            (push.k_first, push.k_row, of.key_heads),
+            (push.v_first, push.v_row, of.key_heads),
         ];
         let heads = [0, 1, 2].map(|which| {
             let (first, stride, heads) = rows[which];
             let at = first as usize + row * stride as usize;
             let from = match heads {
                 0 => &[],
-                _ => &self.operands[which][at..][..heads * shape.head_width],
+                _ => &self.operands[which][at..][..heads * of.head_width],
             };
             match which {
                 2 => from.to_vec(),
@@ -312,7 +304,7 @@ impl<'a> Twin<'a> {
 
     /// Norms and turns the heads of a token.
     fn heads(&self, which: usize, from: &[f32], [c, s]: [&[f32]; 2]) -> Vec<f32> {
-        let width = self.shape.head_width;
+        let width = self.of.head_width;
         let mut normed = from.to_vec();
         if let Some(weights) = self.weights {
             let mut stats = vec![0.0; from.len() / width];

@@ -3,7 +3,7 @@
 
 use hlx_core::{Arithmetic, Buffer, Device};
 
-use super::append::{AppendInputs, AppendShape, append_heads, append_integer_heads};
+use super::append::{AppendInputs, append_heads, append_integer_heads};
 use super::entry::PreparedAttention;
 use super::heads::{Heads, IntegerHeads};
 use super::operands::AttentionOperands;
@@ -14,6 +14,7 @@ use super::sizes::Attention;
 use crate::elementwise::{assign_strided, fill};
 use crate::error::check_that;
 use crate::indexing::index_select;
+use crate::product::quantised::Width;
 use crate::product::{check_arithmetic, quantises};
 use crate::{KernelError, Layout, Operand};
 
@@ -96,13 +97,13 @@ impl CachedHeads {
                             ..from.of
                         },
                     )?;
-                    let ([mut from_first, mut to_first], lengths) = ([0; 2], from.of_sequence());
-                    for per_sequence in lengths {
+                    let mut firsts = [0; 2];
+                    for per_sequence in from.of_sequence() {
+                        let [first, to_first] = firsts;
                         let part = [batch, per_sequence];
-                        let part = rows(device, &from.words, from_first, part, sequences)?;
+                        let part = rows(device, &from.words, first, part, sequences)?;
                         put(device, &part, &to.words, to_first)?;
-                        from_first += batch * per_sequence;
-                        to_first += n * per_sequence;
+                        firsts = [first + batch * per_sequence, to_first + n * per_sequence];
                     }
                     Ok(to)
                 };
@@ -131,45 +132,26 @@ impl CachedHeads {
         counter: Option<&Buffer>,
         attention: &Attention,
     ) -> Result<Buffer, KernelError> {
-        let [batch, capacity, key_heads, head_width] = self.extents;
-        let of_keys = [
-            attention.batch,
-            attention.keys,
-            attention.key_heads,
-            attention.head_width,
-        ];
+        let [of_queries, of_keys] = attention.shapes();
         check_that(NAME, of_keys == self.extents, || {
             format!("keys are {:?}, expected {of_keys:?}", self.extents)
         })?;
-        let shape = AppendShape {
-            batch,
-            time: attention.queries,
-            heads: attention.heads,
-            key_heads,
-            head_width,
-            capacity,
-        };
         match &self.stored {
             Stored::Floats(both) => {
                 let arithmetics = [Arithmetic::Portable, device.arithmetic()];
                 check_arithmetic("attention", "k", arithmetics)?;
-                attend_floats(device, both, new, query_ranges, counter, attention, &shape)
+                attend_floats(device, both, new, query_ranges, counter, attention)
             }
             Stored::Integers([keys, values]) => {
-                check_that(
-                    NAME,
-                    quantises(device) && attention.dropout.is_none(),
-                    || {
-                        "keys and values are integers, expected a pass in `integer` that drops nothing"
+                let fits = quantises(device) && attention.dropout.is_none();
+                check_that(NAME, fits, || {
+                    "keys and values are integers, expected a pass in `integer` that drops nothing"
                         .to_owned()
-                    },
-                )?;
-                let queries = [batch, attention.queries];
-                let heads = [attention.heads, head_width];
-                let q = IntegerHeads::of_queries(device, queries, heads)?;
-                append_integer_heads(device, new, &q, [keys, values], &shape)?;
-                let extents = [batch, attention.queries, attention.heads, head_width];
-                let o = device.alloc_shape(&extents)?;
+                })?;
+                let q = Heads::of_queries(attention, Width::Wide);
+                let q = IntegerHeads::empty(device, q)?;
+                append_integer_heads(device, new, &q, [keys, values], attention)?;
+                let o = device.alloc_shape(&of_queries)?;
                 let operands = [&q, keys, values];
                 integer_attention_of_cache(device, operands, query_ranges, &o, attention)?;
                 Ok(o)
@@ -185,17 +167,10 @@ fn attend_floats(
     query_ranges: &Buffer,
     counter: Option<&Buffer>,
     attention: &Attention,
-    shape: &AppendShape,
 ) -> Result<Buffer, KernelError> {
-    let of_queries = Layout::contiguous(&[shape.batch, shape.time, shape.heads, shape.head_width])?;
-    let of_keys = Layout::contiguous(&[
-        shape.batch,
-        shape.capacity,
-        shape.key_heads,
-        shape.head_width,
-    ])?;
+    let [of_queries, of_keys] = &attention.layouts()?;
     let q = device.alloc(of_queries.n_elements())?;
-    append_heads(device, new, &q, both.each_ref(), shape)?;
+    append_heads(device, new, &q, both.each_ref(), attention)?;
     for cache in both {
         device.note_change(cache, 0..cache.len(), false);
     }
@@ -203,9 +178,9 @@ fn attend_floats(
     let [keys, values] = both;
     let operands = AttentionOperands {
         heads: [
-            operand(&q, &of_queries),
-            operand(keys, &of_keys),
-            operand(values, &of_keys),
+            operand(&q, of_queries),
+            operand(keys, of_keys),
+            operand(values, of_keys),
         ],
         packed: None,
         limits: Limits {

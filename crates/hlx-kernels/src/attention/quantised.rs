@@ -48,8 +48,7 @@ pub struct IntegerOperands {
 /// # Errors
 /// If they have more elements than memory.
 pub fn joint_gradients(of: &Attention) -> Result<(usize, [Layout; 3]), KernelError> {
-    let of_queries = Layout::contiguous(&[of.batch, of.queries, of.heads, of.head_width])?;
-    let of_keys = Layout::contiguous(&[of.batch, of.keys, of.key_heads, of.head_width])?;
+    let [of_queries, of_keys] = of.layouts()?;
     let [first, next] = [&of_queries, &of_keys].map(|layout| align_words(layout.n_elements()));
     let values = of_keys.starting_at(first + next);
     let layouts = [of_queries, of_keys.starting_at(first), values];

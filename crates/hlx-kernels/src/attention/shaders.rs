@@ -8,55 +8,25 @@ use hlx_core::{Device, IntegerPath, MatrixShape, Shader};
 use super::sizes::{Attention, Placed};
 use crate::tuning::KernelTuning;
 
-// Of packed causal attention.
 shader!(wide_forward, attention::forward);
-shader!(wide_query, attention::backward_query);
-shader!(wide_key_value, attention::backward_key_value);
-shader!(packed_forward_64, attention::forward_64);
-shader!(packed_forward_32, attention::forward_32);
+shader!(forward_dropped, attention::forward_64_dropped);
 shader!(backward_delta, attention::backward_delta);
 shader!(backward_query_stored, attention::backward_query_stored);
-shader!(key_value_32, attention::backward_key_value_32);
-shader!(key_value_cached, attention::backward_key_value_cached);
-shader!(forward_dropped, attention::forward_64_dropped);
 shader!(
     key_value_dropped,
     attention::backward_key_value_cached_dropped
 );
 
-// Over ranges, for heads of at most so many columns.
-shader!(forward_64, attention::ranged_forward_64);
-shader!(forward_128, attention::ranged_forward_128);
-shader!(forward_256, attention::ranged_forward_256);
-shader!(query_64, attention::ranged_backward_query_64);
-shader!(query_128, attention::ranged_backward_query_128);
-shader!(query_256, attention::ranged_backward_query_256);
-shader!(key_value_64, attention::ranged_backward_key_value_64);
-shader!(key_value_128, attention::ranged_backward_key_value_128);
-shader!(key_value_256, attention::ranged_backward_key_value_256);
+/// The push constants of passes over ranges.
+pub use crate::push::attention::ranged_forward_64 as Push;
 
-// Over integers.
-shader!(integers, attention::integer_forward);
-shader!(dots, attention::integer_forward_dots);
-shader!(matrices, attention::integer_forward_matrices);
-shader!(words, attention::integer_forward_matrices_words);
-shader!(query_integers, attention::integer_backward_query);
-shader!(query_dots, attention::integer_backward_query_dots);
-shader!(query_matrices, attention::integer_backward_query_matrices);
-shader!(
-    query_words,
-    attention::integer_backward_query_matrices_words
-);
-shader!(key_value_integers, attention::integer_backward_key_value);
-shader!(key_value_dots, attention::integer_backward_key_value_dots);
-shader!(
-    key_value_matrices,
-    attention::integer_backward_key_value_matrices
-);
-shader!(
-    key_value_words,
-    attention::integer_backward_key_value_matrices_words
-);
+/// A shader whose push constants are not named here.
+macro_rules! shader_of {
+    ($family:ident::$module:ident) => {{
+        shader!(shader, $family::$module);
+        &shader::SHADER
+    }};
+}
 
 /// A shader of packed causal attention, and what it takes.
 #[derive(Debug)]
@@ -89,18 +59,43 @@ const fn variant(
 
 /// A kernel's variants, the one for most work first; the last runs every shape on every device.
 pub static FORWARD: [Variant; 3] = [
-    variant(&packed_forward_64::SHADER, [64, 64], 16_384, true),
-    variant(&packed_forward_32::SHADER, [32, 64], 29_696, false),
+    variant(shader_of!(attention::forward_64), [64, 64], 16_384, true),
+    variant(shader_of!(attention::forward_32), [32, 64], 29_696, false),
     variant(&wide_forward::SHADER, [64, 128], 30_208, false),
 ];
 /// The backward that computes s and dp for each of its two kernels.
-pub static QUERY: Variant = variant(&wide_query::SHADER, [64, 128], 30_208, false);
-pub static KEY_VALUE: Variant = variant(&wide_key_value::SHADER, [64, 128], 30_208, false);
+pub static QUERY: Variant = variant(
+    shader_of!(attention::backward_query),
+    [64, 128],
+    30_208,
+    false,
+);
+pub static KEY_VALUE: Variant = variant(
+    shader_of!(attention::backward_key_value),
+    [64, 128],
+    30_208,
+    false,
+);
 /// The backward that keeps ds: dK and dV, which store it, then dQ.
 pub static STORED_KEY_VALUE: [Variant; 3] = [
-    variant(&key_value_cached::SHADER, [32, 64], 24_576, true),
-    variant(&key_value_32::SHADER, [32, 64], 40_960, false),
-    variant(&key_value_cached::SHADER, [32, 64], 24_576, false),
+    variant(
+        shader_of!(attention::backward_key_value_cached),
+        [32, 64],
+        24_576,
+        true,
+    ),
+    variant(
+        shader_of!(attention::backward_key_value_32),
+        [32, 64],
+        40_960,
+        false,
+    ),
+    variant(
+        shader_of!(attention::backward_key_value_cached),
+        [32, 64],
+        24_576,
+        false,
+    ),
 ];
 pub static STORED_QUERY: Variant =
     variant(&backward_query_stored::SHADER, [128, 64], 12_288, false);
@@ -141,43 +136,43 @@ const SUBGROUPS: u32 = 4;
 
 pub const FORWARD_PASS: Pass = Pass {
     floats: [
-        (&forward_64::SHADER, 64),
-        (&forward_128::SHADER, 64),
-        (&forward_256::SHADER, 32),
+        (shader_of!(attention::ranged_forward_64), 64),
+        (shader_of!(attention::ranged_forward_128), 64),
+        (shader_of!(attention::ranged_forward_256), 32),
     ],
     integers: [
-        &integers::SHADER,
-        &dots::SHADER,
-        &matrices::SHADER,
-        &words::SHADER,
+        shader_of!(attention::integer_forward),
+        shader_of!(attention::integer_forward_dots),
+        shader_of!(attention::integer_forward_matrices),
+        shader_of!(attention::integer_forward_matrices_words),
     ],
     columns_of_wide: 2 * COLUMNS,
 };
 pub const QUERY_PASS: Pass = Pass {
     floats: [
-        (&query_64::SHADER, 64),
-        (&query_128::SHADER, 64),
-        (&query_256::SHADER, 32),
+        (shader_of!(attention::ranged_backward_query_64), 64),
+        (shader_of!(attention::ranged_backward_query_128), 64),
+        (shader_of!(attention::ranged_backward_query_256), 32),
     ],
     integers: [
-        &query_integers::SHADER,
-        &query_dots::SHADER,
-        &query_matrices::SHADER,
-        &query_words::SHADER,
+        shader_of!(attention::integer_backward_query),
+        shader_of!(attention::integer_backward_query_dots),
+        shader_of!(attention::integer_backward_query_matrices),
+        shader_of!(attention::integer_backward_query_matrices_words),
     ],
     columns_of_wide: 2 * COLUMNS,
 };
 pub const KEY_VALUE_PASS: Pass = Pass {
     floats: [
-        (&key_value_64::SHADER, 32),
-        (&key_value_128::SHADER, 32),
-        (&key_value_256::SHADER, 32),
+        (shader_of!(attention::ranged_backward_key_value_64), 32),
+        (shader_of!(attention::ranged_backward_key_value_128), 32),
+        (shader_of!(attention::ranged_backward_key_value_256), 32),
     ],
     integers: [
-        &key_value_integers::SHADER,
-        &key_value_dots::SHADER,
-        &key_value_matrices::SHADER,
-        &key_value_words::SHADER,
+        shader_of!(attention::integer_backward_key_value),
+        shader_of!(attention::integer_backward_key_value_dots),
+        shader_of!(attention::integer_backward_key_value_matrices),
+        shader_of!(attention::integer_backward_key_value_matrices_words),
     ],
     columns_of_wide: COLUMNS,
 };

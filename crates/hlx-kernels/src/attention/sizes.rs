@@ -4,7 +4,7 @@ use hlx_core::arith;
 use hlx_core::cpu::with_flush;
 use hlx_core::{Buffer, sizes};
 
-use super::shaders::forward_64::Push;
+use super::shaders::Push;
 use crate::error::{check_len, check_that};
 use crate::{KernelError, Layout, Operand};
 
@@ -79,6 +79,23 @@ impl Attention {
             causal: true,
             window: None,
         }
+    }
+
+    /// `[B, T, H, D]` and `[B, S, G, D]`.
+    pub(super) fn shapes(&self) -> [[usize; 4]; 2] {
+        [
+            [self.batch, self.queries, self.heads, self.head_width],
+            [self.batch, self.keys, self.key_heads, self.head_width],
+        ]
+    }
+
+    /// The layouts of contiguous operands of queries, and of keys.
+    pub(super) fn layouts(&self) -> Result<[Layout; 2], KernelError> {
+        let [of_queries, of_keys] = self.shapes();
+        Ok([
+            Layout::contiguous(&of_queries)?,
+            Layout::contiguous(&of_keys)?,
+        ])
     }
 
     /// Query heads of one key head.
@@ -194,8 +211,7 @@ impl Attention {
         operands: [Operand<'_>; 3],
     ) -> Result<Placed, KernelError> {
         self.check(operation)?;
-        let of_queries = [self.batch, self.queries, self.heads, self.head_width];
-        let of_keys = [self.batch, self.keys, self.key_heads, self.head_width];
+        let [of_queries, of_keys] = self.shapes();
         let shapes = [of_queries, of_keys, of_keys];
         let place = |i: usize| strided(operation, names[i], operands[i], shapes[i]);
         Ok(self.at([place(0)?, place(1)?, place(2)?]))

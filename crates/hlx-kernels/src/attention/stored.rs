@@ -10,7 +10,7 @@ use super::pass::{Pass, Saved};
 use super::sizes::Strided;
 use crate::elementwise::copy_strided;
 use crate::kernel::Kernel;
-use crate::{KernelError, Layout, Operand};
+use crate::{KernelError, Operand};
 
 // Products of queries and keys, and sums over what they store.
 shader!(weights, attention::ranged_weights);
@@ -156,7 +156,7 @@ impl<'a> Stored<'a> {
         let ([of_q, of_k, _], output) = (placed.places, saved.output);
         let d_o = Operand {
             buffer: output.d_o,
-            layout: &Layout::contiguous(&[of.batch, of.queries, of.heads, of.head_width])?,
+            layout: &of.layouts()?[0],
         };
         let [q, k, v] = operands.heads;
         let [q_last, k_last] = [positions_last(device, q)?, positions_last(device, k)?];

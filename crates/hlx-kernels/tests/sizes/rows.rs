@@ -2,7 +2,7 @@
 //! all its arguments are.
 
 use hlx_core::{Arithmetic, Buffer, DType, Device};
-use hlx_kernels::attention::append::{AppendInputs, AppendShape, HeadRows, append_heads};
+use hlx_kernels::attention::append::{AppendInputs, HeadRows, append_heads};
 use hlx_kernels::attention::*;
 use hlx_kernels::batch_norm::*;
 use hlx_kernels::conv2d::*;
@@ -368,26 +368,19 @@ pub const ROWS: &[(&str, Launch)] = &[
         )
     }),
     ("append_heads", |c, x, [a, b]| {
-        let shape = AppendShape {
-            batch: 0,
-            time: a,
-            heads: b,
+        let shape = Attention {
+            keys: 1,
             key_heads: 1,
-            head_width: 1,
-            capacity: 1,
+            ..Attention::causal([0, a], b, 1)
         };
         append_heads(c, &append_inputs(x, 0, 1), x, [x, x], &shape)
     }),
     ("append_heads", |c, x, [a, b]| {
         // Two rows, whose last one begins where no buffer ends.
         let one = &c.alloc(2)?;
-        let shape = AppendShape {
-            batch: 1,
-            time: 2,
-            heads: 0,
+        let shape = Attention {
             key_heads: 1,
-            head_width: 1,
-            capacity: 2,
+            ..Attention::causal([1, 2], 0, 1)
         };
         append_heads(
             c,

@@ -3,9 +3,9 @@
 use hlx_core::DType;
 use hlx_kernels::KernelError;
 use hlx_kernels::attention::append::{
-    AppendInputs, AppendShape, HeadNorms, HeadRows, HeadTurn, append_heads, append_integer_heads,
+    AppendInputs, HeadNorms, HeadRows, HeadTurn, append_heads, append_integer_heads,
 };
-use hlx_kernels::attention::{IntegerHeads, integer_attention_of_cache};
+use hlx_kernels::attention::{Attention, IntegerHeads, integer_attention_of_cache};
 use hlx_kernels::testing::normal;
 
 use crate::Entry;
@@ -25,13 +25,10 @@ pub fn of_cache(run: &mut Run<'_>, case: &Case) -> Result<(), KernelError> {
         }],
     )?;
     let [q, k, v] = &operands.buffers;
-    let shape = |time, heads| AppendShape {
-        batch: a.batch,
-        time,
+    let shape = |queries, heads| Attention {
+        queries,
         heads,
-        key_heads: a.key_heads,
-        head_width: a.head_width,
-        capacity: a.keys,
+        ..a
     };
     let rows = |buffer, heads: usize| HeadRows {
         buffer,
@@ -151,13 +148,9 @@ fn appended(run: &mut Run<'_>) -> Result<(), KernelError> {
         first_positions: &run.ids(&first)?,
         lengths: &run.ids(&lengths)?,
     };
-    let shape = AppendShape {
-        batch,
-        time,
-        heads,
-        key_heads: heads,
-        head_width: width,
-        capacity,
+    let shape = Attention {
+        keys: capacity,
+        ..Attention::causal([batch, time], heads, width)
     };
     append_heads(
         run.device,

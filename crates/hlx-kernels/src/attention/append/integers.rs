@@ -4,17 +4,16 @@
 use bytemuck::cast_slice_mut;
 use hlx_core::Device;
 
-use super::{AppendInputs, AppendShape, Twin};
+use super::{Append, AppendInputs, Twin, groups, tokens};
 use crate::KernelError;
 use crate::attention::heads::{Heads, IntegerHeads};
+use crate::attention::sizes::Attention;
 use crate::error::check_that;
-use crate::kernel::{Kernel, PushConstants};
+use crate::kernel::PushConstants;
 use crate::parallel;
 use crate::product::quantised::{Width, prepare_row};
 
-shader!(integers_shader, attention::append_integers);
-
-const NAME: &str = "append_integer_heads";
+shader!(shader, attention::append_integers);
 
 /// Writes the integers of the queries, overwriting `q_out`, and of the keys and values of the new tokens into the caches,
 /// whose other places stay.
@@ -26,50 +25,44 @@ pub fn append_integer_heads(
     inputs: &AppendInputs<'_>,
     q_out: &IntegerHeads,
     [keys, values]: [&IntegerHeads; 2],
-    shape: &AppendShape,
+    of: &Attention,
 ) -> Result<(), KernelError> {
-    shape.check(NAME, inputs)?;
-    let (width, is_normed) = (shape.head_width, inputs.norms.is_some());
-    let queries = [shape.batch, shape.time];
-    let of_queries = Heads::new(queries, [shape.heads, width], Width::Wide);
-    let places = [shape.batch, shape.capacity];
-    let of_keys = Heads::new(places, [shape.key_heads, width], Width::Narrow);
-    for (name, heads, expected) in [
-        ("q_out", q_out, of_queries),
-        ("the cache of keys", keys, of_keys),
-        ("the cache of values", values, of_keys),
-    ] {
+    const NAME: &str = "append_integer_heads";
+    let append = Append {
+        name: NAME,
+        inputs,
+        of,
+    };
+    append.check()?;
+    let of_keys = Heads::of_keys(of);
+    let expected = [Heads::of_queries(of, Width::Wide), of_keys, of_keys];
+    let names = ["q_out", "the cache of keys", "the cache of values"];
+    for ((name, heads), expected) in names.iter().zip([q_out, keys, values]).zip(expected) {
         check_that(NAME, heads.of == expected, || {
             format!("{name} has {:?}, expected {expected:?}", heads.of)
         })?;
     }
-    let constants = [(0, u32::from(is_normed))];
-    let kernel = Kernel::new(NAME, &integers_shader::SHADER).constants(&constants);
-    let kernel = inputs
-        .read_by(kernel, shape)?
+    let kernel = append
+        .kernel(&shader::SHADER)?
         .writes([&q_out.words])
         .updates([&keys.words, &values.words]);
-    if shape.groups() == 0 {
+    if groups(of) == 0 {
         return Ok(());
     }
-    let (push, shape, of) = (shape.push(inputs), *shape, [of_queries, of_keys, of_keys]);
-    let (block, groups) = (PushConstants::of(&push), shape.groups());
-    kernel.launch::<8, 3>(device, block, groups, move |read, mut outputs| {
-        let twin = Twin::new(shape, &push, is_normed, read);
-        let rows = parallel::map(shape.rows(), |row| {
+    let (push, of, is_normed) = (append.push(), *of, inputs.norms.is_some());
+    let block = PushConstants::of(&push);
+    kernel.launch::<8, 3>(device, block, groups(&of), move |read, mut outputs| {
+        let twin = Twin::new(&of, &push, is_normed, read);
+        let rows = parallel::map(tokens(&of), |row| {
             let token = twin.token(row);
-            let integers = [0, 1, 2].map(|which| of[which].integers(&token.heads[which]));
+            let integers = [0, 1, 2].map(|i| expected[i].integers(&token.heads[i]));
             (token, integers)
         });
         for (token, integers) in &rows {
-            for (which, words) in outputs.iter_mut().enumerate() {
-                let position = if which == 0 {
-                    Some(token.time)
-                } else {
-                    token.cached
-                };
-                if let Some(position) = position {
-                    of[which].put(&integers[which], token.sample, position, words);
+            let places = [Some(token.time), token.cached, token.cached];
+            for (i, words) in outputs.iter_mut().enumerate() {
+                if let Some(position) = places[i] {
+                    expected[i].put(&integers[i], token.sample, position, words);
                 }
             }
         }

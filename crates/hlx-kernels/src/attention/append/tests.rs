@@ -12,21 +12,18 @@ const EPS: f32 = 1e-6;
 const FIRST: [u32; 4] = [0, 3, 7, 9];
 const LENGTHS: [u32; 4] = [1, 5, 9, 11];
 
-fn shape(heads: usize, time: usize, head_width: usize) -> AppendShape {
-    AppendShape {
-        batch: FIRST.len(),
-        time,
-        heads,
+fn shape(heads: usize, time: usize, head_width: usize) -> Attention {
+    Attention {
+        keys: 10,
         key_heads: 2,
-        head_width,
-        capacity: 10,
+        ..Attention::causal([FIRST.len(), time], heads, head_width)
     }
 }
 
 /// The queries and the caches, before which the caches hold other values.
-fn appended(shape: &AppendShape, norms: bool, turn: bool) -> Vec<Vec<f32>> {
+fn appended(shape: &Attention, norms: bool, turn: bool) -> Vec<Vec<f32>> {
     run_everywhere("append_heads", |device, mem| {
-        let (width, rows) = (shape.head_width, shape.batch * shape.time);
+        let (width, rows) = (shape.head_width, shape.batch * shape.queries);
         // All heads of a token side by side, behind one element.
         let stride = (shape.heads + 2 * shape.key_heads) * width;
         let buffer = &mem.input(device, &normal(1, 1 + rows * stride))?;
@@ -57,7 +54,7 @@ fn appended(shape: &AppendShape, norms: bool, turn: bool) -> Vec<Vec<f32>> {
         };
         let q_out = mem.output(device, (rows * shape.heads * width).max(1))?;
         let q_out = q_out.slice(0, rows * shape.heads * width)?;
-        let cached = shape.batch * shape.capacity * shape.key_heads * width;
+        let cached = shape.batch * shape.keys * shape.key_heads * width;
         let [keys, values] = [4, 5].map(|seed| mem.input(device, &normal(seed, cached)));
         let (keys, values) = (keys?, values?);
         append_heads(device, &inputs, &q_out, [&keys, &values], shape)?;
@@ -69,13 +66,8 @@ fn appended(shape: &AppendShape, norms: bool, turn: bool) -> Vec<Vec<f32>> {
 }
 
 /// A part of every token's heads by the single kernels: normed, turned.
-fn single(
-    shape: &AppendShape,
-    heads: std::ops::Range<usize>,
-    gain: u64,
-    on: [bool; 2],
-) -> Vec<f32> {
-    let (width, n, rows) = (shape.head_width, heads.len(), shape.batch * shape.time);
+fn single(shape: &Attention, heads: std::ops::Range<usize>, gain: u64, on: [bool; 2]) -> Vec<f32> {
+    let (width, n, rows) = (shape.head_width, heads.len(), shape.batch * shape.queries);
     let all = normal(1, 1 + rows * (shape.heads + 2 * shape.key_heads) * width);
     let stride = (shape.heads + 2 * shape.key_heads) * width;
     let part: Vec<f32> = (0..rows)
@@ -83,7 +75,7 @@ fn single(
         .collect();
     let places = FIRST
         .iter()
-        .flat_map(|first| (0..shape.time).map(move |t| first + t as u32));
+        .flat_map(|first| (0..shape.queries).map(move |t| first + t as u32));
     let places: Vec<u32> = places.collect();
     let device = hlx_core::testing::cpu().expect("the CPU device");
     let got = crate::testing::run_on("single", &device, |device, mem: &mut TestMemory| {
@@ -127,14 +119,14 @@ fn single(
 }
 
 /// The cache with a token's heads written to their places.
-fn written(shape: &AppendShape, seed: u64, heads: &[f32]) -> Vec<f32> {
+fn written(shape: &Attention, seed: u64, heads: &[f32]) -> Vec<f32> {
     let per_token = shape.key_heads * shape.head_width;
-    let mut cache = normal(seed, shape.batch * shape.capacity * per_token);
+    let mut cache = normal(seed, shape.batch * shape.keys * per_token);
     for (row, heads) in heads.chunks(per_token).enumerate() {
-        let sample = row / shape.time;
-        let place = FIRST[sample] as usize + row % shape.time;
-        if place < shape.capacity.min(LENGTHS[sample] as usize) {
-            let at = (sample * shape.capacity + place) * per_token;
+        let sample = row / shape.queries;
+        let place = FIRST[sample] as usize + row % shape.queries;
+        if place < shape.keys.min(LENGTHS[sample] as usize) {
+            let at = (sample * shape.keys + place) * per_token;
             cache[at..][..per_token].copy_from_slice(heads);
         }
     }

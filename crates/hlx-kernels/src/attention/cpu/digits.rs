@@ -10,7 +10,7 @@ use super::tile::{Lanes, Seen, TILE, map_lanes};
 use super::tiles::Tile;
 use crate::attention::heads::Heads;
 use crate::product::quantised::law::factors;
-use crate::product::quantised::{Width};
+use crate::product::quantised::Width;
 use crate::product::transposed::transpose_columns;
 use pairs::{PairRows, Pairs, Words};
 use weights::Integers;

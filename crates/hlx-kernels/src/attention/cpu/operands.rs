@@ -7,7 +7,7 @@ use super::digits::Digits;
 use super::floats::Floats;
 use super::tile::{Lanes, Seen, TILE};
 use super::tiles::Tile;
-use crate::attention::shaders::forward_64::Push;
+use crate::attention::shaders::Push;
 use crate::attention::sizes::{Attention, Placed};
 
 /// A row of ranges: the first key of its document, begin, end, its position.

@@ -162,17 +162,21 @@ fn step<A: FloatOps>(sums: &mut [Lanes; AT_ONCE], x: [f32; AT_ONCE], lanes: &Lan
 }
 
 multiversion! {
-    /// `delta` of some rows.
+    /// `delta` of some rows: chains of neighbouring rows side by side.
     pub fn delta_tile<A>(o: &[f32], d_o: &[f32], stride: usize, width: usize, delta: &mut [f32]) {
-        let [mut rows, mut upstream] = [0; 2].map(|_| vec![[0.0; TILE]; width]);
-        pack(&mut rows, o, stride, delta.len());
-        pack(&mut upstream, d_o, stride, delta.len());
-        let mut sums: Lanes = [0.0; TILE];
-        for (d_o, o) in upstream.iter().zip(&rows) {
-            sums = map_lanes(|lane| A::fma(d_o[lane], o[lane], sums[lane]));
-        }
-        for (delta, sum) in delta.iter_mut().zip(sums) {
-            *delta = arith::pos0(sum);
+        for (block, delta) in delta.chunks_mut(AT_ONCE).enumerate() {
+            let row = |x: usize| (block * AT_ONCE + x.min(delta.len() - 1)) * stride;
+            let rows: [_; AT_ONCE] =
+                std::array::from_fn(|x| (&o[row(x)..][..width], &d_o[row(x)..][..width]));
+            let mut sums = [0.0; AT_ONCE];
+            for d in 0..width {
+                for (sum, (o, d_o)) in sums.iter_mut().zip(rows) {
+                    *sum = A::fma(d_o[d], o[d], *sum);
+                }
+            }
+            for (delta, sum) in delta.iter_mut().zip(sums) {
+                *delta = arith::pos0(sum);
+            }
         }
     }
 }

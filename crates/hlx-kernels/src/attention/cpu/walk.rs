@@ -6,7 +6,7 @@ use super::operands::{Inputs, Range, documents, key_blocks, seen, union};
 use super::rows::{Block, Rows};
 use super::tile::{Lanes, Seen, TILE, map_lanes, unpack};
 use super::tiles::Tile;
-use crate::attention::shaders::forward_64::Push;
+use crate::attention::shaders::Push;
 use crate::product::quantised::Width;
 
 /// Chains to scores, and with a cap to `tanh(s / cap)` in `t` too.
@@ -76,21 +76,24 @@ fn weigh<A: FloatOps>(
     })
 }
 
-/// The weights of scores in the backward pass, from their maxima and the inverses of their sums, and those times the
-/// derivative of the cap.
+/// The weights of a row of chains in the backward pass, from their maxima and the inverses of their sums, and those
+/// times the derivative of the cap.
 #[inline(always)]
 fn weights<A: FloatOps>(
     s: &Lanes,
-    t: &Lanes,
+    push: &Push,
     capped: bool,
-    [m, inverse]: [&Lanes; 2],
-) -> (Lanes, Lanes) {
-    let p: Lanes = map_lanes(|lane| A::mul(A::exp(s[lane] - m[lane]), inverse[lane]));
-    let slanted = match capped {
-        true => map_lanes(|lane| A::mul(p[lane], A::fma(-t[lane], t[lane], 1.0))),
-        false => p,
-    };
-    (p, slanted)
+    [m, inverse]: [impl Fn(usize) -> f32; 2],
+) -> [Lanes; 2] {
+    if !capped {
+        let weight = |lane| A::exp(A::mul(s[lane], push.scale) - m(lane));
+        return [map_lanes(|lane| A::mul(weight(lane), inverse(lane))); 2];
+    }
+    let (mut s, mut t) = (*s, [0.0; TILE]);
+    score::<A>(&mut s, &mut t, push, capped);
+    let p: Lanes = map_lanes(|lane| A::mul(A::exp(s[lane] - m(lane)), inverse(lane)));
+    let slope = |lane: usize| A::fma(-t[lane], t[lane], 1.0);
+    [p, map_lanes(|lane| A::mul(p[lane], slope(lane)))]
 }
 
 /// The rows `[n, D]` of `o` and the statistics of a tile of queries.
@@ -176,9 +179,8 @@ pub fn backward_query<A: FloatOps, R: Rows>(
             draws.drop_keys::<A>(dp, ranges, key - ranges[rows.start][0]);
         }
         for (s, dp) in s.iter_mut().zip(dp.iter()) {
-            let mut t = [0.0; TILE];
-            score::<A>(s, &mut t, inputs.push, capped);
-            let (_, p) = weights::<A>(s, &t, capped, [&m, &inverse]);
+            let stats = [&m, &inverse].map(|stats| |lane: usize| stats[lane]);
+            let [_, p] = weights::<A>(s, inputs.push, capped, stats);
             *s = map_lanes(|lane| A::mul(p[lane], dp[lane] - deltas[lane]));
         }
         let seen = seen(ranges, &rows, key, block.n);
@@ -257,10 +259,9 @@ pub fn backward_key_value<A: FloatOps, R: Rows>(
             upstream.products::<A>(ds, &v);
             let at = inputs.query(sample, head, first);
             for (i, (p, ds)) in p.iter_mut().zip(ds.iter_mut()).enumerate() {
-                let stats = [0, 1].map(|word| [stats[2 * (at + i) + word]; TILE]);
-                let mut t = [0.0; TILE];
-                score::<A>(p, &mut t, inputs.push, capped);
-                let (weight, slanted) = weights::<A>(p, &t, capped, stats.each_ref());
+                let stats = [2 * (at + i), 2 * (at + i) + 1].map(|at| stats[at]);
+                let stats = stats.map(|word| move |_: usize| word);
+                let [weight, slanted] = weights::<A>(p, inputs.push, capped, stats);
                 *p = weight;
                 if let Some(draws) = draws {
                     draws.drop_query::<A>([p, ds], ranges, inputs.position(sample, first + i));

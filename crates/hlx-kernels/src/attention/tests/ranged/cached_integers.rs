@@ -4,7 +4,7 @@ use hlx_core::digest::canonical_bits;
 
 use super::few_queries::few;
 use super::*;
-use crate::attention::append::{AppendInputs, AppendShape, HeadRows, append_integer_heads};
+use crate::attention::append::{AppendInputs, HeadRows, append_integer_heads};
 
 /// Appends `time` tokens a sample to caches with room for as many; `q` and `k`, `v` of so many heads.
 fn appended(
@@ -16,13 +16,11 @@ fn appended(
 ) -> Result<[IntegerHeads; 3], KernelError> {
     let (batch, key_heads, head_width) =
         (attention.batch, attention.key_heads, attention.head_width);
-    let shape = AppendShape {
-        batch,
-        time,
+    let shape = Attention {
+        queries: time,
+        keys: time,
         heads,
-        key_heads,
-        head_width,
-        capacity: time,
+        ..*attention
     };
     let rows = |buffer, heads: usize| HeadRows {
         buffer,
