@@ -110,7 +110,11 @@ impl PreparedAttention {
                 let pass = Pass::new(NAME, device, operands, ranges, of)?;
                 integers.forward(&pass, outputs)
             }
-            Kernels::Few(ranges) => few::forward(device, operands, ranges, outputs, of),
+            Kernels::Few(ranges) => {
+                const NAME: &str = "few_queries_attention_forward";
+                let pass = Pass::new(NAME, device, operands, ranges, of)?;
+                few::OF_FLOATS.forward(device, pass.words(), ranges, outputs, pass.placed)
+            }
             Kernels::Rows(ranges) => {
                 const NAME: &str = "ranged_attention_forward";
                 Pass::new(NAME, device, operands, ranges, of)?.forward(outputs)
@@ -130,56 +134,46 @@ impl PreparedAttention {
     ) -> Result<Vec<Buffer>, KernelError> {
         let of = &self.attention;
         let delta = &device.alloc_shape(&[of.batch, of.heads, of.queries])?;
-        let layouts = operands.heads.map(|x| x.layout);
-        let is_joint = matches!(self.kernels, Kernels::Packed | Kernels::Integers(..));
-        if let (true, Some(packed)) = (is_joint, operands.packed) {
-            let buffer = device.alloc(packed.len())?;
-            let heads = layouts.map(|layout| Operand {
-                buffer: &buffer,
-                layout,
+        let run = |buffers: [&Buffer; 3], layouts: [&Layout; 3]| {
+            let heads = [0, 1, 2].map(|i| Operand {
+                buffer: buffers[i],
+                layout: layouts[i],
             });
             let gradients = AttentionGradients { delta, heads };
-            self.backward_to(device, operands, output, &gradients)?;
-            return Ok(vec![buffer]);
-        }
-        if is_joint {
-            let (len, layouts) = joint_gradients(of)?;
-            let buffer = device.alloc(len)?;
-            let heads = layouts.each_ref().map(|layout| Operand {
-                buffer: &buffer,
-                layout,
-            });
-            let gradients = AttentionGradients { delta, heads };
-            self.backward_to(device, operands, output, &gradients)?;
-            let parts = layouts.iter();
-            let parts = parts.map(|part| buffer.slice(part.offset(), part.n_elements()));
-            return Ok(parts.collect::<Result<_, _>>()?);
-        }
-        let alloc = |layout: &Layout| device.alloc(layout.n_elements());
-        let [q, k, v] = layouts;
-        let buffers = [alloc(q)?, alloc(k)?, alloc(v)?];
-        let heads = [0, 1, 2].map(|i| Operand {
-            buffer: &buffers[i],
-            layout: layouts[i],
-        });
-        let gradients = AttentionGradients { delta, heads };
-        self.backward_to(device, operands, output, &gradients)?;
-        let Some(packed) = operands.packed else {
-            return Ok(buffers.into());
+            self.backward_to(device, operands, output, &gradients)
         };
-        let joint = device.alloc(packed.len())?;
-        for (buffer, layout) in buffers.iter().zip(layouts) {
-            let from = Operand {
-                buffer,
-                layout: &Layout::contiguous(layout.shape())?,
-            };
-            let to = Operand {
-                buffer: &joint,
-                layout,
-            };
-            assign_strided(device, from, to)?;
+        let layouts = operands.heads.map(|x| x.layout);
+        let packed = operands.packed.map(|packed| device.alloc(packed.len()));
+        let packed = packed.transpose()?;
+        match (&self.kernels, packed) {
+            (Kernels::Packed | Kernels::Integers(..), Some(joint)) => {
+                run([&joint; 3], layouts)?;
+                Ok(vec![joint])
+            }
+            (Kernels::Packed | Kernels::Integers(..), None) => {
+                let (len, layouts) = joint_gradients(of)?;
+                let joint = device.alloc(len)?;
+                run([&joint; 3], layouts.each_ref())?;
+                let parts = layouts.iter();
+                let parts = parts.map(|part| joint.slice(part.offset(), part.n_elements()));
+                Ok(parts.collect::<Result<_, _>>()?)
+            }
+            (Kernels::Few(_) | Kernels::Rows(_), joint) => {
+                let alloc = |layout: &&Layout| device.alloc(layout.n_elements());
+                let buffers: Vec<_> = layouts.iter().map(alloc).collect::<Result<_, _>>()?;
+                let [of_queries, of_keys] = &of.layouts()?;
+                let contiguous = [of_queries, of_keys, of_keys];
+                run([&buffers[0], &buffers[1], &buffers[2]], contiguous)?;
+                let Some(joint) = joint else {
+                    return Ok(buffers);
+                };
+                for ((buffer, from), to) in buffers.iter().zip(contiguous).zip(layouts) {
+                    let operand = |buffer, layout| Operand { buffer, layout };
+                    assign_strided(device, operand(buffer, from), operand(&joint, to))?;
+                }
+                Ok(vec![joint])
+            }
         }
-        Ok(vec![joint])
     }
 
     /// As [`PreparedAttention::backward`]; overwrites the gradients and delta.

@@ -10,8 +10,7 @@
 use hlx_core::{Buffer, Device, Shader};
 
 use super::cpu::{self, FewRows, Inputs, Operands};
-use super::operands::AttentionOperands;
-use super::sizes::{Attention, Placed};
+use super::sizes::Placed;
 use crate::KernelError;
 use crate::error::check_that;
 use crate::kernel::{Kernel, PushConstants};
@@ -27,7 +26,7 @@ const SCORE_ROWS: usize = 8;
 const VALUE_COLUMNS: usize = 16;
 
 /// The two kernels of an arithmetic.
-struct Pass {
+pub struct Few {
     names: [&'static str; 2],
     shaders: [&'static Shader; 2],
     /// Rows of a workgroup that sums values.
@@ -36,52 +35,28 @@ struct Pass {
     on_gpu_alone: bool,
 }
 
-/// Computes `o` and `stats` of floats, whose queries' documents begin at key 0; no weights are dropped.
-pub fn forward(
-    device: &Device,
-    operands: &AttentionOperands<'_>,
-    ranges: &Buffer,
-    outputs: [&Buffer; 2],
-    attention: &Attention,
-) -> Result<(), KernelError> {
-    const NAME: &str = "few_queries_attention_forward";
-    attention.expect_no_dropout(NAME)?;
-    let placed = attention.placed(NAME, ["q", "k", "v"], operands.heads)?;
-    let pass = Pass {
-        names: [
-            "few_queries_attention_scores",
-            "few_queries_attention_values",
-        ],
-        shaders: [&scores_shader::SHADER, &values_shader::SHADER],
-        value_rows: 8,
-        on_gpu_alone: false,
-    };
-    let words = operands.heads.map(|x| x.buffer);
-    pass.launch(device, words, ranges, outputs, placed)
-}
+pub const OF_FLOATS: Few = Few {
+    names: [
+        "few_queries_attention_scores",
+        "few_queries_attention_values",
+    ],
+    shaders: [&scores_shader::SHADER, &values_shader::SHADER],
+    value_rows: 8,
+    on_gpu_alone: false,
+};
+pub const OF_INTEGERS: Few = Few {
+    names: [
+        "integer_attention_of_cache_scores",
+        "integer_attention_of_cache_values",
+    ],
+    shaders: [&integer_scores::SHADER, &integer_values::SHADER],
+    value_rows: 4,
+    on_gpu_alone: true,
+};
 
-/// Likewise of the words of integers, on GPUs alone.
-pub fn forward_of_integers(
-    device: &Device,
-    words: [&Buffer; 3],
-    ranges: &Buffer,
-    outputs: [&Buffer; 2],
-    placed: Placed,
-) -> Result<(), KernelError> {
-    let pass = Pass {
-        names: [
-            "integer_attention_of_cache_scores",
-            "integer_attention_of_cache_values",
-        ],
-        shaders: [&integer_scores::SHADER, &integer_values::SHADER],
-        value_rows: 4,
-        on_gpu_alone: true,
-    };
-    pass.launch(device, words, ranges, outputs, placed)
-}
-
-impl Pass {
-    fn launch(
+impl Few {
+    /// Computes `o` and `stats` of the operands' words, whose queries' documents begin at key 0; no weights are dropped.
+    pub fn forward(
         &self,
         device: &Device,
         [q, k, v]: [&Buffer; 3],
@@ -90,6 +65,7 @@ impl Pass {
         placed: Placed,
     ) -> Result<(), KernelError> {
         let (of, [of_scores, of_values]) = (placed.attention, self.names);
+        of.expect_no_dropout(of_scores)?;
         let (rows, key_heads) = (FewRows::of(&of), of.all_key_heads());
         let all_scores = 32 * key_heads * rows.tops();
         check_that(of_scores, u32::try_from(all_scores).is_ok(), || {

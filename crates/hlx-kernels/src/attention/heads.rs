@@ -166,42 +166,20 @@ impl Heads {
         (sample * self.heads + head) * self.positions + position
     }
 
-    /// Prepares the rows of `x`, which lie at `place`.
+    /// Prepares the rows of `x`, which lie at `place`; with `twice`, from one reading, narrow ones too.
     pub fn prepare(
         self,
         device: &Device,
         x: &Buffer,
         place: Strided,
-    ) -> Result<IntegerHeads, KernelError> {
-        let prepared = IntegerHeads::empty(device, self)?;
-        self.launch(device, x, place, &prepared, None)?;
-        Ok(prepared)
-    }
-
-    /// Prepares the rows of `x`, of which these are the wide ones, and narrow ones too, from one reading.
-    pub fn prepare_twice(
-        self,
-        device: &Device,
-        x: &Buffer,
-        place: Strided,
-    ) -> Result<[IntegerHeads; 2], KernelError> {
+        twice: bool,
+    ) -> Result<(IntegerHeads, Option<IntegerHeads>), KernelError> {
         let width = Width::Narrow;
-        let prepared = IntegerHeads::empty(device, self)?;
-        let narrow = IntegerHeads::empty(device, Self { width, ..self })?;
-        self.launch(device, x, place, &prepared, Some(&narrow))?;
-        Ok([prepared, narrow])
-    }
-
-    fn launch(
-        self,
-        device: &Device,
-        x: &Buffer,
-        place: Strided,
-        to: &IntegerHeads,
-        narrow: Option<&IntegerHeads>,
-    ) -> Result<(), KernelError> {
+        let to = IntegerHeads::empty(device, self)?;
+        let narrow = twice.then(|| IntegerHeads::empty(device, Self { width, ..self }));
+        let narrow = narrow.transpose()?;
         if self.rows() == 0 {
-            return Ok(());
+            return Ok((to, narrow));
         }
         let push = push!(shader =>
             rows: self.rows(), heads: self.heads, positions: self.positions, k: self.head_width,
@@ -221,14 +199,16 @@ impl Heads {
             .constants(&constants)
             .reads([x])
             .writes([&to.words])
-            .bind_all(narrow.map(|narrow| Binding::Write(&narrow.words)));
-        let (of_narrow, groups) = (narrow.map(|narrow| narrow.of), self.rows().div_ceil(ROWS));
+            .bind_all(narrow.iter().map(|narrow| Binding::Write(&narrow.words)));
+        let groups = self.rows().div_ceil(ROWS);
+        let of_narrow = narrow.as_ref().map(|narrow| narrow.of);
         kernel.launch_bound(device, push, groups, move |bindings| {
             let (read, mut written) = bindings.split_all();
             for (of, words) in [Some(self), of_narrow].iter().flatten().zip(&mut written) {
                 of.prepare_on_the_cpu(read[0], &place, words);
             }
-        })
+        })?;
+        Ok((to, narrow))
     }
 
     fn prepare_on_the_cpu(&self, x: &[f32], place: &Strided, words: &mut [f32]) {

@@ -61,16 +61,10 @@ impl IntegerOperands {
         let (device, of) = (pass.device, &pass.placed.attention);
         let ([q, k, v], places) = (pass.words(), pass.placed.places);
         let of_queries = Heads::of_queries(of, Width::Wide);
-        let (q, q_narrow) = match for_backward {
-            true => {
-                let [q, narrow] = of_queries.prepare_twice(device, q, places[0])?;
-                (q, Some(narrow))
-            }
-            false => (of_queries.prepare(device, q, places[0])?, None),
-        };
+        let (q, q_narrow) = of_queries.prepare(device, q, places[0], for_backward)?;
         let of_keys = Heads::of_keys(of);
-        let k = of_keys.prepare(device, k, places[1])?;
-        let v = of_keys.prepare(device, v, places[2])?;
+        let (k, _) = of_keys.prepare(device, k, places[1], false)?;
+        let (v, _) = of_keys.prepare(device, v, places[2], false)?;
         let heads = [q, k, v];
         Ok(Self { heads, q_narrow })
     }
@@ -114,7 +108,7 @@ impl IntegerOperands {
             saved.delta,
         )?;
         let d_o = Heads::of_queries(of, Width::Wide);
-        let d_o = d_o.prepare(device, saved.output.d_o, of.output_place())?;
+        let (d_o, _) = d_o.prepare(device, saved.output.d_o, of.output_place(), false)?;
         let [q, k, v] = &self.heads;
         let backward = Backward {
             pass,
@@ -159,7 +153,7 @@ pub fn integer_attention_of_cache(
         return forward(device, heads, ranges, None, [o, stats], placed);
     }
     let words = heads.map(|heads| &heads.words);
-    few::forward_of_integers(device, words, ranges, [o, stats], placed)
+    few::OF_INTEGERS.forward(device, words, ranges, [o, stats], placed)
 }
 
 /// The forward pass of prepared operands; `ranges` are the queries', and `counter` that of dropout.

@@ -125,6 +125,16 @@ pub struct Pass {
     columns_of_wide: usize,
 }
 
+macro_rules! pass {
+    ($columns:expr, [$(($floats:ident::$width:ident, $rows:literal)),*], [$($integers:ident::$path:ident),*]) => {
+        Pass {
+            floats: [$((shader_of!($floats::$width), $rows)),*],
+            integers: [$(shader_of!($integers::$path)),*],
+            columns_of_wide: $columns,
+        }
+    };
+}
+
 /// Queries, or keys, of a workgroup over integers.
 const ROWS: usize = 32;
 /// Terms of a block's products.
@@ -134,48 +144,48 @@ const COLUMNS: usize = 64;
 /// Subgroups of a workgroup that multiplies matrices.
 const SUBGROUPS: u32 = 4;
 
-pub const FORWARD_PASS: Pass = Pass {
-    floats: [
-        (shader_of!(attention::ranged_forward_64), 64),
-        (shader_of!(attention::ranged_forward_128), 64),
-        (shader_of!(attention::ranged_forward_256), 32),
+pub const FORWARD_PASS: Pass = pass!(
+    2 * COLUMNS,
+    [
+        (attention::ranged_forward_64, 64),
+        (attention::ranged_forward_128, 64),
+        (attention::ranged_forward_256, 32)
     ],
-    integers: [
-        shader_of!(attention::integer_forward),
-        shader_of!(attention::integer_forward_dots),
-        shader_of!(attention::integer_forward_matrices),
-        shader_of!(attention::integer_forward_matrices_words),
+    [
+        attention::integer_forward,
+        attention::integer_forward_dots,
+        attention::integer_forward_matrices,
+        attention::integer_forward_matrices_words
+    ]
+);
+pub const QUERY_PASS: Pass = pass!(
+    2 * COLUMNS,
+    [
+        (attention::ranged_backward_query_64, 64),
+        (attention::ranged_backward_query_128, 64),
+        (attention::ranged_backward_query_256, 32)
     ],
-    columns_of_wide: 2 * COLUMNS,
-};
-pub const QUERY_PASS: Pass = Pass {
-    floats: [
-        (shader_of!(attention::ranged_backward_query_64), 64),
-        (shader_of!(attention::ranged_backward_query_128), 64),
-        (shader_of!(attention::ranged_backward_query_256), 32),
+    [
+        attention::integer_backward_query,
+        attention::integer_backward_query_dots,
+        attention::integer_backward_query_matrices,
+        attention::integer_backward_query_matrices_words
+    ]
+);
+pub const KEY_VALUE_PASS: Pass = pass!(
+    COLUMNS,
+    [
+        (attention::ranged_backward_key_value_64, 32),
+        (attention::ranged_backward_key_value_128, 32),
+        (attention::ranged_backward_key_value_256, 32)
     ],
-    integers: [
-        shader_of!(attention::integer_backward_query),
-        shader_of!(attention::integer_backward_query_dots),
-        shader_of!(attention::integer_backward_query_matrices),
-        shader_of!(attention::integer_backward_query_matrices_words),
-    ],
-    columns_of_wide: 2 * COLUMNS,
-};
-pub const KEY_VALUE_PASS: Pass = Pass {
-    floats: [
-        (shader_of!(attention::ranged_backward_key_value_64), 32),
-        (shader_of!(attention::ranged_backward_key_value_128), 32),
-        (shader_of!(attention::ranged_backward_key_value_256), 32),
-    ],
-    integers: [
-        shader_of!(attention::integer_backward_key_value),
-        shader_of!(attention::integer_backward_key_value_dots),
-        shader_of!(attention::integer_backward_key_value_matrices),
-        shader_of!(attention::integer_backward_key_value_matrices_words),
-    ],
-    columns_of_wide: COLUMNS,
-};
+    [
+        attention::integer_backward_key_value,
+        attention::integer_backward_key_value_dots,
+        attention::integer_backward_key_value_matrices,
+        attention::integer_backward_key_value_matrices_words
+    ]
+);
 
 /// A shader with its constants, the rows of a workgroup and the parts of a head's width.
 pub struct Chosen {

@@ -265,7 +265,7 @@ pub fn layouts_of_packed(of: &Attention) -> Result<[Layout; 3], KernelError> {
 }
 
 /// Where an operand's rows lie: the first element, and the strides of samples, positions and heads.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Strided {
     pub first: usize,
     pub batch: usize,

@@ -86,55 +86,37 @@ impl<'a> Tiles<'a> {
         Self::of(words, places, extents)
     }
 
-    /// `[B, H, T, 2]`.
+    /// The statistics, in the order of the queries.
     pub fn of_stats(of: &Attention, words: &'a mut [f32]) -> Self {
-        let place = Strided {
-            first: 0,
-            batch: 2 * of.heads * of.queries,
-            position: 2,
-            head: 2 * of.queries,
-        };
-        let [tiles] = Self::of(words, [place], [of.batch, of.queries, of.heads, 2]);
+        let place = Strided::contiguous(of.queries, 1, 2);
+        let [tiles] = Self::of(words, [place], [of.all_heads(), of.queries, 1, 2]);
         tiles
     }
 }
 
-/// Whether no two rows share an element: dimensions lie within each other in one order, and places of the same
-/// strides in the gaps of each other or behind.
+/// Whether no two rows share an element: heads lie within positions, these within samples, and places of the same
+/// strides in the gaps between each other's positions, or behind all of them.
 fn are_apart(places: &[Strided], [batch, positions, heads, width]: [usize; 4]) -> bool {
-    let dimensions = |place: &Strided| {
-        let all = [
-            (place.batch, batch),
-            (place.position, positions),
-            (place.head, heads),
-        ];
-        let mut all = all.map(|(stride, n)| if n > 1 { (stride, n) } else { (0, 1) });
-        all.sort_unstable();
-        all
-    };
-    let span = |dimensions: [(usize, usize); 3]| {
-        dimensions.iter().try_fold(width, |span, &(stride, n)| {
-            let fits = n == 1 || stride >= span;
-            fits.then_some(span + stride * (n - 1))
-        })
-    };
-    let each_alone = places.iter().all(|place| span(dimensions(place)).is_some());
-    let [first, rest @ ..] = places else {
-        return true;
-    };
-    each_alone
-        && rest.iter().all(|place| {
-            // The heads of a position are one span; that of the other place begins in the rest of the step, or past all.
-            let of_position = place.head * (heads - 1) + width;
-            let step = if positions > 1 {
-                place.position
-            } else {
-                place.batch
-            };
+    let first = &places[0];
+    let stride = |stride, n| if n > 1 { stride } else { usize::MAX };
+    let [sample, position] = [
+        stride(first.batch, batch),
+        stride(first.position, positions),
+    ];
+    let of_position = first.head * (heads - 1) + width;
+    let of_sample = first.position * (positions - 1) + of_position;
+    let is_nested = heads == 1 || first.head >= width;
+    let is_nested = is_nested && position >= of_position && sample >= of_sample;
+    let all = first.batch * batch.saturating_sub(1) + of_sample;
+    let gap = of_position..=position.min(sample).saturating_sub(of_position);
+    is_nested
+        && places[1..].iter().all(|place| {
             let between = place.first.abs_diff(first.first);
-            let all = span(dimensions(place)).unwrap_or(usize::MAX);
-            let gap = of_position..=step.saturating_sub(of_position);
-            dimensions(place) == dimensions(first) && (between >= all || gap.contains(&between))
+            let same = Strided {
+                first: first.first,
+                ..*place
+            } == *first;
+            same && (between >= all || gap.contains(&between))
         })
 }
 
@@ -153,15 +135,16 @@ unsafe impl<'a> Pieces for Tiles<'a> {
     unsafe fn piece(&self, i: usize) -> Piece<'a> {
         let [_, positions, heads, width] = self.extents;
         let tiles = positions.div_ceil(TILE);
-        let (sample, first) = (i / heads / tiles, i / heads % tiles * TILE);
+        let (head, first) = (i / tiles, i % tiles * TILE);
+        let (sample, head) = (head / heads, head % heads);
         let tile = Tile {
             sample,
-            head: i % heads,
+            head,
             first,
             n: TILE.min(positions - first),
         };
         // SAFETY: `i` is less than the count, so that the tile's rows lie in the memory.
-        let first = unsafe { self.words.add(self.place.at(sample, first, tile.head)) };
+        let first = unsafe { self.words.add(self.place.at(sample, first, head)) };
         Piece {
             tile,
             first,
