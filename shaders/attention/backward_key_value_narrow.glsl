@@ -12,23 +12,16 @@
 #endif
 #include "narrow.glsl"
 
-layout(set = 0, binding = 0) readonly buffer QKV { float qkv[]; };
-layout(set = 0, binding = 0) readonly buffer QKVVectors { vec4 qkv_vectors[]; };
+READ_ROWS(0, readonly, QKV, fetch_qkv, qkv, qkv_vectors)
 layout(set = 0, binding = 1) readonly buffer Stats { float stats[]; };
-layout(set = 0, binding = 2) readonly buffer DO { float d_o[]; };
-layout(set = 0, binding = 2) readonly buffer DOVectors { vec4 d_o_vectors[]; };
+READ_ROWS(2, readonly, DO, fetch_d_o, d_o, d_o_vectors)
 layout(set = 0, binding = 3) readonly buffer Delta { float delta[]; };
-layout(set = 0, binding = 4) writeonly buffer DQKV { float dqkv[]; };
-layout(set = 0, binding = 4) writeonly buffer DQKVVectors { vec4 dqkv_vectors[]; };
+WRITE_ROWS(4, writeonly, DQKV, store_dqkv, dqkv, dqkv_vectors)
 
 layout(set = 0, binding = 5) writeonly buffer DS { vec4 stored_ds[]; };
 #ifdef DROPPED
 layout(set = 0, binding = 6) readonly buffer Counter { uint step_and_base[]; };
 #endif
-
-DEFINE_FETCH(fetch_qkv, qkv, qkv_vectors)
-DEFINE_FETCH(fetch_d_o, d_o, d_o_vectors)
-DEFINE_STORE(store_dqkv, dqkv, dqkv_vectors)
 
 #ifdef ROWS_FROM_MEMORY
 // Eight neighbouring threads read the same vector, and the tile stays in the first cache: a third

@@ -13,14 +13,9 @@
 #include "../include/math.glsl"
 #include "narrow.glsl"
 
-layout(set = 0, binding = 0) readonly buffer QKV { float qkv[]; };
-layout(set = 0, binding = 0) readonly buffer QKVVectors { vec4 qkv_vectors[]; };
+READ_ROWS(0, readonly, QKV, fetch_qkv, qkv, qkv_vectors)
 layout(set = 0, binding = 1) readonly buffer DS { vec4 ds[]; };
-layout(set = 0, binding = 2) writeonly buffer DQKV { float dqkv[]; };
-layout(set = 0, binding = 2) writeonly buffer DQKVVectors { vec4 dqkv_vectors[]; };
-
-DEFINE_FETCH(fetch_qkv, qkv, qkv_vectors)
-DEFINE_STORE(store_dqkv, dqkv, dqkv_vectors)
+WRITE_ROWS(2, writeonly, DQKV, store_dqkv, dqkv, dqkv_vectors)
 
 const uint STEP = 8u;
 // Vectors of four queries.

@@ -15,16 +15,11 @@ const uint UNITS = D < 128u ? (D + 3u) / 4u : 32u;
 // An odd number of vectors a key: neighbouring threads read from other banks.
 const uint KEY_UNITS = UNITS | 1u;
 
-layout(set = 0, binding = 0) readonly restrict buffer Q { float q_scalars[]; };
-layout(set = 0, binding = 0) readonly restrict buffer QVectors { vec4 q_vectors[]; };
-layout(set = 0, binding = 1) readonly restrict buffer K { float k_scalars[]; };
-layout(set = 0, binding = 1) readonly restrict buffer KVectors { vec4 k_vectors[]; };
+READ_ROWS(0, readonly restrict, Q, fetch_q, q_scalars, q_vectors)
+READ_ROWS(1, readonly restrict, K, fetch_k, k_scalars, k_vectors)
 layout(set = 0, binding = 2) readonly restrict buffer Ranges { uvec4 ranges[]; };
 layout(set = 0, binding = 3) writeonly restrict buffer Scores { float scores[]; };
 layout(set = 0, binding = 4) writeonly restrict buffer Tops { float tops[]; };
-
-DEFINE_FETCH(fetch_q, q_scalars, q_vectors)
-DEFINE_FETCH(fetch_k, k_scalars, k_vectors)
 
 shared vec4 key_tile[BLOCK * KEY_UNITS];
 shared vec4 query_tile[ROWS * UNITS];

@@ -28,15 +28,12 @@
 #define THREADS 256u
 layout(local_size_x = 256) in;
 
-layout(set = 0, binding = 0) readonly buffer V { float v_scalars[]; };
-layout(set = 0, binding = 0) readonly buffer VVectors { vec4 v_vectors[]; };
+READ_ROWS(0, readonly, V, fetch_v, v_scalars, v_vectors)
 layout(set = 0, binding = 1) readonly restrict buffer Ranges { uvec4 ranges[]; };
 layout(set = 0, binding = 2) readonly restrict buffer Scores { vec4 scores[]; };
 layout(set = 0, binding = 3) readonly restrict buffer Tops { float tops[]; };
 layout(set = 0, binding = 4) writeonly restrict buffer O { float o[]; };
 layout(set = 0, binding = 5) writeonly restrict buffer Stats { float stats[]; };
-
-DEFINE_FETCH(fetch_v, v_scalars, v_vectors)
 
 shared vec4 value_tile[2u * ROUND * UNITS];
 shared vec4 weight_tile[2u * ROWS * ROUND / 4u];

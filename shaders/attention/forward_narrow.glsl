@@ -13,17 +13,12 @@
 #endif
 #include "narrow.glsl"
 
-layout(set = 0, binding = 0) readonly buffer QKV { float qkv[]; };
-layout(set = 0, binding = 0) readonly buffer QKVVectors { vec4 qkv_vectors[]; };
-layout(set = 0, binding = 1) writeonly buffer O { float o[]; };
-layout(set = 0, binding = 1) writeonly buffer OVectors { vec4 o_vectors[]; };
+READ_ROWS(0, readonly, QKV, fetch_qkv, qkv, qkv_vectors)
+WRITE_ROWS(1, writeonly, O, store_o, o, o_vectors)
 layout(set = 0, binding = 2) writeonly buffer Stats { float stats[]; };
 #ifdef DROPPED
 layout(set = 0, binding = 3) readonly buffer Counter { uint step_and_base[]; };
 #endif
-
-DEFINE_FETCH(fetch_qkv, qkv, qkv_vectors)
-DEFINE_STORE(store_o, o, o_vectors)
 
 #ifdef STAGED
 shared vec4 columns[COLS * UNITS];

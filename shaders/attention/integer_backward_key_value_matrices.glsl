@@ -22,10 +22,7 @@ layout(set = 0, binding = 8) readonly restrict buffer KeyRanges { uvec4 key_rang
 layout(set = 0, binding = 9) readonly restrict buffer QNarrow { uint q_narrow[]; };
 layout(set = 0, binding = 9) readonly restrict buffer QNarrowUnits { uvec4 q_narrow_units[]; };
 // The gradients of all operands, of which dk and dv lie at the places of k and v.
-layout(set = 0, binding = 10) writeonly restrict buffer DKV { float dkv[]; };
-layout(set = 0, binding = 10) writeonly restrict buffer DKVVectors { vec4 dkv_vectors[]; };
-
-DEFINE_STORE(store, dkv, dkv_vectors)
+WRITE_ROWS(10, writeonly restrict, DKV, store, dkv, dkv_vectors)
 
 // The digits on their way that a block's weights are products with.
 #define FETCH_BLOCK(first)                                                       \

@@ -15,10 +15,7 @@ layout(set = 0, binding = 5) readonly restrict buffer DOUnits { uvec4 d_o_units[
 layout(set = 0, binding = 6) readonly restrict buffer Stats { float stats[]; };
 layout(set = 0, binding = 7) readonly restrict buffer Delta { float delta[]; };
 // The gradients of all operands, of which dq lies at q's place.
-layout(set = 0, binding = 8) writeonly restrict buffer DQ { float dq[]; };
-layout(set = 0, binding = 8) writeonly restrict buffer DQVectors { vec4 dq_vectors[]; };
-
-DEFINE_STORE(store_dq, dq, dq_vectors)
+WRITE_ROWS(8, writeonly restrict, DQ, store_dq, dq, dq_vectors)
 
 void main() {
     uint own_row = OWN_ROW;

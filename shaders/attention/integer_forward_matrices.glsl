@@ -11,11 +11,8 @@
 #define WIDE_CHUNKS
 #include "integer_matrices.glsl"
 
-layout(set = 0, binding = 5) writeonly restrict buffer O { float o[]; };
-layout(set = 0, binding = 5) writeonly restrict buffer OVectors { vec4 o_vectors[]; };
+WRITE_ROWS(5, writeonly restrict, O, store_o, o, o_vectors)
 layout(set = 0, binding = 6) writeonly restrict buffer Stats { float stats[]; };
-
-DEFINE_STORE(store_o, o, o_vectors)
 
 // The sum of the row by halves: of columns 16 apart, then of those 8, 4, 2 and 1 apart.
 float sum_by_halves() {

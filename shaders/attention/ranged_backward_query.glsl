@@ -12,26 +12,15 @@
 #include "ranged.glsl"
 #include "ranged_rows.glsl"
 
-layout(set = 0, binding = 0) readonly buffer Q { float q_scalars[]; };
-layout(set = 0, binding = 0) readonly buffer QVectors { vec4 q_vectors[]; };
-layout(set = 0, binding = 1) readonly buffer K { float k_scalars[]; };
-layout(set = 0, binding = 1) readonly buffer KVectors { vec4 k_vectors[]; };
-layout(set = 0, binding = 2) readonly buffer V { float v_scalars[]; };
-layout(set = 0, binding = 2) readonly buffer VVectors { vec4 v_vectors[]; };
+READ_ROWS(0, readonly, Q, fetch_q, q_scalars, q_vectors)
+READ_ROWS(1, readonly, K, fetch_k, k_scalars, k_vectors)
+READ_ROWS(2, readonly, V, fetch_v, v_scalars, v_vectors)
 layout(set = 0, binding = 3) readonly buffer Ranges { uvec4 ranges[]; };
 layout(set = 0, binding = 4) readonly buffer Counter { uint step_and_base[]; };
 layout(set = 0, binding = 5) readonly buffer Stats { float stats[]; };
-layout(set = 0, binding = 6) readonly buffer DO { float d_o[]; };
-layout(set = 0, binding = 6) readonly buffer DOVectors { vec4 d_o_vectors[]; };
+READ_ROWS(6, readonly, DO, fetch_d_o, d_o, d_o_vectors)
 layout(set = 0, binding = 7) readonly buffer Delta { float delta[]; };
-layout(set = 0, binding = 8) writeonly buffer DQ { float dq[]; };
-layout(set = 0, binding = 8) writeonly buffer DQVectors { vec4 dq_vectors[]; };
-
-DEFINE_FETCH(fetch_q, q_scalars, q_vectors)
-DEFINE_FETCH(fetch_k, k_scalars, k_vectors)
-DEFINE_FETCH(fetch_v, v_scalars, v_vectors)
-DEFINE_FETCH(fetch_d_o, d_o, d_o_vectors)
-DEFINE_STORE(store_dq, dq, dq_vectors)
+WRITE_ROWS(8, writeonly, DQ, store_dq, dq, dq_vectors)
 
 // 64 columns of the block's keys, and of its values.
 shared vec4 columns[2 * COLS * UNITS];

@@ -35,6 +35,16 @@
         }                                                                        \
     }
 
+// A binding of rows, as numbers and as vectors, that are read or written.
+#define READ_ROWS(slot, qualifiers, Name, fetch, scalars, vectors)               \
+    layout(set = 0, binding = slot) qualifiers buffer Name { float scalars[]; }; \
+    layout(set = 0, binding = slot) qualifiers buffer Name##Vectors { vec4 vectors[]; }; \
+    DEFINE_FETCH(fetch, scalars, vectors)
+#define WRITE_ROWS(slot, qualifiers, Name, store, scalars, vectors)              \
+    layout(set = 0, binding = slot) qualifiers buffer Name { float scalars[]; }; \
+    layout(set = 0, binding = slot) qualifiers buffer Name##Vectors { vec4 vectors[]; }; \
+    DEFINE_STORE(store, scalars, vectors)
+
 // exp(x) for x <= 0: no score exceeds its row's maximum.
 float exp_of_finite(float x) {
     precise float y = hlx_exp_core(x);
