@@ -85,10 +85,7 @@ void main() {
 #endif
 
     precise vec4 sums[THREAD_ROWS][2];
-    [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) {
-        sums[r][0] = vec4(0.0);
-        sums[r][1] = vec4(0.0);
-    }
+    CLEAR(sums, THREAD_ROWS)
 #ifdef DROPPED
     uvec2 draws = HEAD_DRAW_KEY(step_and_base, head);
 #endif

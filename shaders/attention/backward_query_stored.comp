@@ -49,10 +49,7 @@ void main() {
     uint keys_at = qkv_base(head, 1u) + 4u * unit;
 
     precise vec4 sums[8][2];
-    [[unroll]] for (uint r = 0u; r < 8u; ++r) {
-        sums[r][0] = vec4(0.0);
-        sums[r][1] = vec4(0.0);
-    }
+    CLEAR(sums, 8u)
     vec4 next_ds[2];
     vec4 next_key = vec4(0.0);
 #define FETCH(key0)                                                              \

@@ -30,18 +30,7 @@ shared vec4 weights[ROWS * 8];
 #define UPSTREAM(r, u) fetch_d_o(d_o_at[r] + first_d, first_d)
 
 void main() {
-    uint tx = thread_tx();
-    uint first_row = thread_first_row();
-    uint tiles = (push.queries + ROWS - 1u) / ROWS;
-    uint all_heads = push.batch * push.heads;
-    uint tile = hlx_group() / all_heads;
-    if (tile >= tiles) return;
-    uint sample_idx = hlx_group() % all_heads / push.heads;
-    uint head = hlx_group() % push.heads;
-    uint row0 = (tiles - 1u - tile) * ROWS;
-    uint n = min(ROWS, push.queries - row0);
-    LOAD_RANGES(ranges, sample_idx * push.queries + row0, n)
-
+    OWN_QUERIES
     uvec2 key = DROPPED ? draw_key(step_and_base[0], step_and_base[1], sample_idx) : uvec2(0u);
     uint rows_at[THREAD_ROWS];
     uint d_o_at[THREAD_ROWS];

@@ -36,19 +36,7 @@ shared vec4 tops[ROWS * 2];
     [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) weights[WEIGHT(ROW(r), tx)] = s[r];
 
 void main() {
-    uint tx = thread_tx();
-    uint first_row = thread_first_row();
-    // The last tiles of all heads, which see most keys if attention is causal, go first.
-    uint tiles = (push.queries + ROWS - 1u) / ROWS;
-    uint all_heads = push.batch * push.heads;
-    uint tile = hlx_group() / all_heads;
-    if (tile >= tiles) return;
-    uint sample_idx = hlx_group() % all_heads / push.heads;
-    uint head = hlx_group() % push.heads;
-    uint row0 = (tiles - 1u - tile) * ROWS;
-    uint n = min(ROWS, push.queries - row0);
-    LOAD_RANGES(ranges, sample_idx * push.queries + row0, n)
-
+    OWN_QUERIES
     uvec2 key = DROPPED ? draw_key(step_and_base[0], step_and_base[1], sample_idx) : uvec2(0u);
     uint rows_at[THREAD_ROWS];
     uint low[THREAD_ROWS];

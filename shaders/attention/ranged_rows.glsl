@@ -52,3 +52,17 @@ void find_segment(uint start, uint n, bool of_document) {
         high[r] = inside ? max(min(range.z, (column0) + COLS), column0) - (column0) : 0u; \
         busy = busy || low[r] < high[r];                                         \
     }
+
+// The tile of queries of a workgroup. The last ones of all heads, which see most keys if attention is causal, go first.
+#define OWN_QUERIES                                                              \
+    uint tx = thread_tx();                                                       \
+    uint first_row = thread_first_row();                                         \
+    uint tiles = (push.queries + ROWS - 1u) / ROWS;                              \
+    uint all_heads = push.batch * push.heads;                                    \
+    uint tile = hlx_group() / all_heads;                                         \
+    if (tile >= tiles) return;                                                   \
+    uint sample_idx = hlx_group() % all_heads / push.heads;                      \
+    uint head = hlx_group() % push.heads;                                        \
+    uint row0 = (tiles - 1u - tile) * ROWS;                                      \
+    uint n = min(ROWS, push.queries - row0);                                     \
+    LOAD_RANGES(ranges, sample_idx * push.queries + row0, n)

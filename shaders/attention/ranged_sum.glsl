@@ -104,10 +104,7 @@ void main() {
     uint d_own = d0 + COLUMN_PLACE;
     uint columns_at = push.columns_first + sample_idx * push.columns_batch + d_own;
     precise vec4 sums[8][2];
-    [[unroll]] for (uint r = 0u; r < 8u; ++r) {
-        sums[r][0] = vec4(0.0);
-        sums[r][1] = vec4(0.0);
-    }
+    CLEAR(sums, 8u)
     if (bounds.x < bounds.y) {
         vec4 next_rows[2];
         vec4 next_columns;

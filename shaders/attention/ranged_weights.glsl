@@ -149,10 +149,7 @@ void main() {
 
     // Scores, then dp, then ds.
     precise vec4 s[8][2];
-    [[unroll]] for (uint r = 0u; r < 8u; ++r) {
-        s[r][0] = vec4(0.0);
-        s[r][1] = vec4(0.0);
-    }
+    CLEAR(s, 8u)
 #ifdef SCORES
     PRODUCT(s, q, k, q, k)
     EACH(r, 8u, EACH(u, 2u, EACH(c, 4u,

@@ -24,6 +24,13 @@ vec4 mul4(vec4 a, float b) {
 
 vec4 pos0_4(vec4 a) { return vec4(hlx_pos0(a.x), hlx_pos0(a.y), hlx_pos0(a.z), hlx_pos0(a.w)); }
 
+// Two vectors of each of n rows.
+#define CLEAR(sums, n)                                                           \
+    [[unroll]] for (uint r = 0u; r < (n); ++r) {                                 \
+        sums[r][0] = vec4(0.0);                                                  \
+        sums[r][1] = vec4(0.0);                                                  \
+    }
+
 // Row r of this thread within the tile.
 uint thread_tx() { return gl_LocalInvocationIndex & 7u; }
 uint thread_ty() { return (gl_LocalInvocationIndex >> 3) % THREADS_Y; }

@@ -9,15 +9,6 @@
 #extension GL_EXT_control_flow_attributes : require
 
 layout(local_size_x = 256) in;
-layout(constant_id = 0) const uint D = 64;
-
-layout(push_constant) uniform Push {
-    uint heads;  // of all sequences together: B * H
-    uint heads_a_sequence;
-    uint time;
-    float scale;
-} push;
-
 const uint ROWS = 64u;
 const uint COLS = 32u;
 
@@ -42,19 +33,7 @@ vec4 mul4(vec4 a, vec4 b) {
 
 vec4 pos0_4(vec4 a) { return vec4(hlx_pos0(a.x), hlx_pos0(a.y), hlx_pos0(a.z), hlx_pos0(a.w)); }
 
-// Element offset of [sequence, t = 0, which, head, d = 0] in qkv [B, T, 3, H, D], and of
-// [sequence, 0, head, 0] in o [B, T, H, D]; a step of t is QKV_STRIDE or O_STRIDE.
-#define O_STRIDE (push.heads_a_sequence * D)
-#define QKV_STRIDE (3u * O_STRIDE)
-uint qkv_base(uint head, uint which) {
-    uint sequence = head / push.heads_a_sequence;
-    return sequence * push.time * QKV_STRIDE + which * O_STRIDE
-         + (head % push.heads_a_sequence) * D;
-}
-uint o_base(uint head) {
-    return head / push.heads_a_sequence * push.time * O_STRIDE
-         + (head % push.heads_a_sequence) * D;
-}
+#include "packed.glsl"
 
 // Element (t, d) of a matrix that begins at `base`; zero past the ends.
 #define FETCH(buffer, base, stride, t, d) \
