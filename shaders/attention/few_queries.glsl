@@ -19,3 +19,26 @@ uint rows_of_key_head() { return push.queries * push.group; }
 uint row_blocks(uint sample_idx, uint key_head, uint row) {
     return ((sample_idx * key_heads() + key_head) * rows_of_key_head() + row) * BLOCKS;
 }
+
+// The rows of a workgroup, one of so many of the same rows; OWN says which.
+#define FIND_ROWS(OWN, parts)                                                    \
+    uint all_rows = rows_of_key_head();                                          \
+    uint row_tiles = (all_rows + ROWS - 1u) / ROWS;                              \
+    OWN                                                                          \
+    uint first_row = hlx_group() / (parts) % row_tiles * ROWS;                   \
+    uint key_head = hlx_group() / (parts) / row_tiles % key_heads();             \
+    uint sample_idx = hlx_group() / (parts) / row_tiles / key_heads();           \
+    if (sample_idx >= push.batch) return;                                        \
+    uint n = min(ROWS, all_rows - first_row);
+
+// Writes column d of a row's output, and with column 0 its statistics.
+#define STORE_RESULT(its_sum, its_l, its_m)                                      \
+    if (d < D) {                                                                 \
+        uint at = o_base(sample_idx, head) + query * O_STRIDE + d;               \
+        o[at] = sees ? hlx_pos0(hlx_div(its_sum, its_l)) : 0.0;                  \
+    }                                                                            \
+    if (d == 0u) {                                                               \
+        uint at = 2u * (stats_base(sample_idx, head) + query);                   \
+        stats[at] = sees ? its_m : 0.0;                                          \
+        stats[at + 1u] = sees ? hlx_div(1.0, its_l) : 0.0;                       \
+    }

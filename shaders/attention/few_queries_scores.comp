@@ -40,14 +40,7 @@ float larger_of_four(float a, float b, float c, float d) {
 }
 
 void main() {
-    uint all_rows = rows_of_key_head();
-    uint row_tiles = (all_rows + ROWS - 1u) / ROWS;
-    uint block = hlx_group() % BLOCKS;
-    uint first_row = hlx_group() / BLOCKS % row_tiles * ROWS;
-    uint key_head = hlx_group() / BLOCKS / row_tiles % key_heads();
-    uint sample_idx = hlx_group() / BLOCKS / row_tiles / key_heads();
-    if (sample_idx >= push.batch) return;
-    uint n = min(ROWS, all_rows - first_row);
+    FIND_ROWS(uint block = hlx_group() % BLOCKS;, BLOCKS)
     uint key0 = block * BLOCK;
 
     bool seen = false;

@@ -183,15 +183,8 @@ vec2 add_values(vec2 chains, uint half_idx, uint round, uint row, uint column, u
 }
 
 void main() {
-    uint all_rows = rows_of_key_head();
-    uint row_tiles = (all_rows + ROWS - 1u) / ROWS;
-    uint column_tiles = (D + COLUMNS - 1u) / COLUMNS;
-    uint first_d = hlx_group() % column_tiles * COLUMNS;
-    uint first_row = hlx_group() / column_tiles % row_tiles * ROWS;
-    uint key_head = hlx_group() / column_tiles / row_tiles % key_heads();
-    uint sample_idx = hlx_group() / column_tiles / row_tiles / key_heads();
-    if (sample_idx >= push.batch) return;
-    uint n = min(ROWS, all_rows - first_row);
+    FIND_ROWS(uint column_tiles = (D + COLUMNS - 1u) / COLUMNS;
+              uint first_d = hlx_group() % column_tiles * COLUMNS;, column_tiles)
 
     uint thread = gl_LocalInvocationIndex;
     bool loads = thread < LOADERS;
@@ -245,13 +238,5 @@ void main() {
     uint query = (first_row + row) / push.group;
     uint head = key_head * push.group + (first_row + row) % push.group;
     uint d = first_d + column;
-    if (d < D) {
-        uint at = o_base(sample_idx, head) + query * O_STRIDE + d;
-        o[at] = sees ? hlx_pos0(hlx_div(sums.x, sums.y)) : 0.0;
-    }
-    if (d == 0u) {
-        uint at = 2u * (stats_base(sample_idx, head) + query);
-        stats[at] = sees ? maxima[row * SPAN + end_block - 1u - span_round * ROUND_BLOCKS] : 0.0;
-        stats[at + 1u] = sees ? hlx_div(1.0, sums.y) : 0.0;
-    }
+    STORE_RESULT(sums.x, sums.y, maxima[row * SPAN + end_block - 1u - span_round * ROUND_BLOCKS])
 }

@@ -123,3 +123,17 @@ const uint TERMS = COLS;
             STEP                                                                 \
         }                                                                        \
     }
+
+// A thread's query. The last tiles of all heads, which see most keys if attention is causal, go first.
+#define OWN_QUERY                                                                \
+    uint tiles = (push.queries + ROWS - 1u) / ROWS;                              \
+    if (!find_place(tiles, push.heads)) return;                                  \
+    uint query = (tiles - 1u - tile) * ROWS + gl_LocalInvocationIndex;           \
+    if (query >= push.queries) return;                                           \
+    uvec4 range = ranges[sample_idx * push.queries + query];                     \
+    uint row = stats_base(sample_idx, own_head) + query;                         \
+    uint first_key = keys_of(sample_idx, own_head);                              \
+    uint last_key = first_key + push.keys - 1u;                                  \
+    uint plane = query_rows() * WORDS;                                           \
+    uint behind_keys = key_rows() * WORDS;                                       \
+    vec2 of_row = FACTORS(q, 2u * plane, row);

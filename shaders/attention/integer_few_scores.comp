@@ -27,14 +27,7 @@ uint query_row(uint sample_idx, uint key_head, uint row) {
 }
 
 void main() {
-    uint all_rows = rows_of_key_head();
-    uint row_tiles = (all_rows + ROWS - 1u) / ROWS;
-    uint block = hlx_group() % BLOCKS;
-    uint first_row = hlx_group() / BLOCKS % row_tiles * ROWS;
-    uint key_head = hlx_group() / BLOCKS / row_tiles % key_heads();
-    uint sample_idx = hlx_group() / BLOCKS / row_tiles / key_heads();
-    if (sample_idx >= push.batch) return;
-    uint n = min(ROWS, all_rows - first_row);
+    FIND_ROWS(uint block = hlx_group() % BLOCKS;, BLOCKS)
     uint key0 = block * BLOCK;
     bool seen = false;
     for (uint t = query_of(first_row); t <= query_of(first_row + n - 1u); ++t) {

@@ -44,15 +44,8 @@ bool sees_block(uint row, uint block) {
 }
 
 void main() {
-    uint all_rows = rows_of_key_head();
-    uint row_tiles = (all_rows + ROWS - 1u) / ROWS;
-    uint column_tiles = (D + COLUMNS - 1u) / COLUMNS;
-    uint first_d = hlx_group() % column_tiles * COLUMNS;
-    uint first_row = hlx_group() / column_tiles % row_tiles * ROWS;
-    uint key_head = hlx_group() / column_tiles / row_tiles % key_heads();
-    uint sample_idx = hlx_group() / column_tiles / row_tiles / key_heads();
-    if (sample_idx >= push.batch) return;
-    uint n = min(ROWS, all_rows - first_row);
+    FIND_ROWS(uint column_tiles = (D + COLUMNS - 1u) / COLUMNS;
+              uint first_d = hlx_group() % column_tiles * COLUMNS;, column_tiles)
 
     uint thread = gl_LocalInvocationIndex;
     if (thread < n) seen[thread] = ranges[sample_idx * push.queries + query_of(first_row + thread)].yz;
@@ -160,13 +153,5 @@ void main() {
     bool sees = seen[row].x < seen[row].y;
     uint head = head_of(key_head, first_row + row);
     uint query = query_of(first_row + row);
-    if (d < D) {
-        uint at = o_base(sample_idx, head) + query * O_STRIDE + d;
-        o[at] = sees ? hlx_pos0(hlx_div(sum, l)) : 0.0;
-    }
-    if (d == 0u) {
-        uint at = 2u * (stats_base(sample_idx, head) + query);
-        stats[at] = sees ? maxima[row * ROUND + ROUND - 1u] : 0.0;
-        stats[at + 1u] = sees ? hlx_div(1.0, l) : 0.0;
-    }
+    STORE_RESULT(sum, l, maxima[row * ROUND + ROUND - 1u])
 }

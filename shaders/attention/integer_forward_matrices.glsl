@@ -29,18 +29,7 @@ float sum_by_halves() {
 }
 
 void main() {
-    uint own_row = OWN_ROW;
-    // The last tiles of all heads, which see most keys if attention is causal, go first.
-    uint tiles = (push.queries + ROWS - 1u) / ROWS;
-    if (!find_place(tiles, push.heads)) return;
-    uint row0 = (tiles - 1u - tile) * ROWS;
-    uint n = min(ROWS, push.queries - row0);
-    uvec4 range = own_row < n ? ranges[sample_idx * push.queries + row0 + own_row] : uvec4(0u);
-    uint first_row = stats_base(sample_idx, own_head) + row0;
-    uint row = first_row + min(own_row, n - 1u);
-    uint first_key = keys_of(sample_idx, own_head);
-    uint plane = query_rows() * WORDS;
-    uint behind_keys = key_rows() * WORDS;
+    OWN_QUERIES
     vec2 of_row = FACTORS(q, 2u * plane, row);
     uvec2 key = DROPPED ? draw_key(step_and_base[0], step_and_base[1], sample_idx) : uvec2(0u);
     Left held[HELD(2u)];
@@ -60,21 +49,12 @@ void main() {
             PUT_ROWS(keys, 1u)
             if (STAGES) barrier();
             MULTIPLY_ROWS(held, q, 2u, first_row, plane, k, 1u, first_key + key0, 0u)
-            for (uint j = THREAD; j < COLS; j += THREADS) {
-                uint key_row = first_key + min(key0 + j, push.keys - 1u);
-                vec2 of_key = FACTORS(k, behind_keys, key_row);
-                vec2 of_value = FACTORS(v, behind_keys, key_row);
-                COLUMN_FACT(0u, j) = of_key.x;
-                COLUMN_FACT(1u, j) = of_key.y;
-                COLUMN_FACT(2u, j) = of_value.x;
-                COLUMN_FACT(3u, j) = of_value.y;
-            }
+            PUT_FACTS_OF_KEYS
             barrier();
             PUT_TURNED(0u, fetched)
             FETCH_TURNED(fetched, v, first_key + key0 + COLS)
             FETCH_ROWS(keys, k, 1u, first_key + key0 + COLS, 0u)
-            uint low = inside ? max(range.y, key0) - key0 : 0u;
-            uint high = inside ? max(min(range.z, key0 + COLS), key0) - key0 : 0u;
+            SEEN_KEYS
             bool sees_any = low < high;
             precise float top = uintBitsToFloat(0xff800000u);
             vec4 scores[OWN_QUADS];

@@ -9,18 +9,7 @@ layout(set = 0, binding = 6) writeonly restrict buffer Stats { float stats[]; };
 #define ROW_OF(j) min(first_key + key0 + (j), last_key)
 
 void main() {
-    // The last tiles of all heads, which see most keys if attention is causal, go first.
-    uint tiles = (push.queries + ROWS - 1u) / ROWS;
-    if (!find_place(tiles, push.heads)) return;
-    uint query = (tiles - 1u - tile) * ROWS + gl_LocalInvocationIndex;
-    if (query >= push.queries) return;
-    uvec4 range = ranges[sample_idx * push.queries + query];
-    uint row = stats_base(sample_idx, own_head) + query;
-    uint first_key = keys_of(sample_idx, own_head);
-    uint last_key = first_key + push.keys - 1u;
-    uint plane = query_rows() * WORDS;
-    uint behind_keys = key_rows() * WORDS;
-    vec2 of_row = FACTORS(q, 2u * plane, row);
+    OWN_QUERY
     uvec2 key = DROPPED ? draw_key(step_and_base[0], step_and_base[1], sample_idx) : uvec2(0u);
     precise float m = uintBitsToFloat(0xff800000u);
     precise float l = 0.0;

@@ -362,3 +362,34 @@ void quantise(vec4 weights[OWN_QUADS], bool wide, uint largest) {
         vec4 four = got(of_row * SUM_UNITS + at % (COLS / 4u));                  \
         FINISH                                                                   \
     }
+
+// The workgroup's queries. The last tiles of all heads, which see most keys if attention is causal, go first.
+#define OWN_QUERIES                                                              \
+    uint own_row = OWN_ROW;                                                      \
+    uint tiles = (push.queries + ROWS - 1u) / ROWS;                              \
+    if (!find_place(tiles, push.heads)) return;                                  \
+    uint row0 = (tiles - 1u - tile) * ROWS;                                      \
+    uint n = min(ROWS, push.queries - row0);                                     \
+    uvec4 range = own_row < n ? ranges[sample_idx * push.queries + row0 + own_row] : uvec4(0u);\
+    uint first_row = stats_base(sample_idx, own_head) + row0;                    \
+    uint row = first_row + min(own_row, n - 1u);                                 \
+    uint first_key = keys_of(sample_idx, own_head);                              \
+    uint plane = query_rows() * WORDS;                                           \
+    uint behind_keys = key_rows() * WORDS;
+
+// The factors of a block's keys and values, as facts of its columns.
+#define PUT_FACTS_OF_KEYS                                                        \
+    for (uint j = THREAD; j < COLS; j += THREADS) {                              \
+        uint key_row = first_key + min(key0 + j, push.keys - 1u);                \
+        vec2 of_key = FACTORS(k, behind_keys, key_row);                          \
+        vec2 of_value = FACTORS(v, behind_keys, key_row);                        \
+        COLUMN_FACT(0u, j) = of_key.x;                                           \
+        COLUMN_FACT(1u, j) = of_key.y;                                           \
+        COLUMN_FACT(2u, j) = of_value.x;                                         \
+        COLUMN_FACT(3u, j) = of_value.y;                                         \
+    }
+
+// The block's keys that the thread's row sees.
+#define SEEN_KEYS                                                                \
+    uint low = inside ? max(range.y, key0) - key0 : 0u;                          \
+    uint high = inside ? max(min(range.z, key0 + COLS), key0) - key0 : 0u;
