@@ -32,7 +32,7 @@
 //!
 //! [`PreparedAttention`] computes it by one of several sets of kernels, which give the same bits ([`Schedule`],
 //! chosen by `attention/plan.rs`): of packed causal attention (`packed.rs`), of few queries (`few.rs`), of rows of queries
-//! (`rows.rs`). GPUs that have the memory store `w_ij` and `ds_ij` of some heads at a time (`stored.rs`): five products of
+//! (`floats.rs`). GPUs that have the memory store `w_ij` and `ds_ij` of some heads at a time (`stored.rs`): five products of
 //! queries and keys instead of seven. Elsewhere dQ's kernel and that of dK and dV compute them, each for itself.
 //!
 //! Shapes: `q` `[B, T, H, D]`, `k`, `v` `[B, S, G, D]`, or a packed `[B, T, 3, H, D]`; `o`, `d_o`, `dq` `[B, T, H, D]`,
@@ -44,6 +44,7 @@ mod cached;
 mod cpu;
 mod entry;
 mod few;
+mod floats;
 mod heads;
 mod operands;
 mod packed;

@@ -88,22 +88,23 @@ impl SavedOperands {
         &self,
         launch: impl FnOnce(&AttentionOperands<'_>) -> Result<R, KernelError>,
     ) -> Result<R> {
-        let limits = self.limits.values()?;
-        let operands = |heads, packed| AttentionOperands {
-            heads,
-            packed,
-            limits: limits.limits(),
-            counter: self.counter.as_ref(),
-        };
-        Ok(match &self.heads {
-            Heads::Apart(all) => launch(&operands(all.each_ref().map(Tensor::operand), None)),
-            Heads::Packed(saved, layouts) => {
-                let buffer = &saved.values()?;
-                let heads = layouts.each_ref();
-                let heads = heads.map(|layout| Operand { buffer, layout });
-                launch(&operands(heads, Some(buffer)))
-            }
-        }?)
+        self.limits.with(|limits| {
+            let operands = |heads, packed| AttentionOperands {
+                heads,
+                packed,
+                limits,
+                counter: self.counter.as_ref(),
+            };
+            Ok(match &self.heads {
+                Heads::Apart(all) => launch(&operands(all.each_ref().map(Tensor::operand), None)),
+                Heads::Packed(saved, layouts) => {
+                    let buffer = &saved.values()?;
+                    let heads = layouts.each_ref();
+                    let heads = heads.map(|layout| Operand { buffer, layout });
+                    launch(&operands(heads, Some(buffer)))
+                }
+            }?)
+        })
     }
 }
 

@@ -27,9 +27,8 @@ pub use tiles::Tiles;
 /// Calls `run` with the inputs of packed causal attention.
 pub fn packed(of: &Attention, qkv: &[f32], d_o: &[f32], run: impl FnOnce(Inputs<'_>)) {
     let placed = of.packed();
-    let push = placed.push();
     let operands = Operands::floats([qkv; 3], &placed, d_o);
-    run(Inputs::new(operands, None, &[], &push, of));
+    run(Inputs::new(operands, None, &[], &placed));
 }
 
 /// `delta[i] = sum_d do[i, d] o[i, d]`.

@@ -75,8 +75,8 @@ impl Few {
             device.alloc(all_scores)?,
             device.alloc_shape(&[key_heads, rows.tops()])?,
         );
-        let (push, constants) = (placed.push(), placed.constants());
-        let block = PushConstants::of(&push);
+        let constants = placed.constants();
+        let block = PushConstants::of(&placed.push());
         let kernel = Kernel::new(of_scores, self.shaders[0])
             .constants(&constants)
             .reads([q, k])
@@ -93,7 +93,7 @@ impl Few {
                 groups,
                 move |[q, k, ranges], [scores, tops]| {
                     let operands = Operands::floats([q, k, &[]], &placed, &[]);
-                    let inputs = Inputs::new(operands, Some(ranges), &[], &push, &placed.attention);
+                    let inputs = Inputs::new(operands, Some(ranges), &[], &placed);
                     cpu::scores(inputs, scores, tops);
                 },
             )?;
@@ -115,7 +115,7 @@ impl Few {
             groups,
             move |[v, ranges, scores, tops], outputs| {
                 let operands = Operands::floats([&[], &[], v], &placed, &[]);
-                let inputs = Inputs::new(operands, Some(ranges), &[], &push, &placed.attention);
+                let inputs = Inputs::new(operands, Some(ranges), &[], &placed);
                 let [o, stats] = outputs;
                 cpu::values(inputs, [scores, tops], o, stats);
             },

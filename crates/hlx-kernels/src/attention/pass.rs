@@ -89,4 +89,13 @@ impl<'a> Pass<'a> {
     pub fn words(&self) -> [&'a Buffer; 3] {
         self.operands.heads.map(|x| x.buffer)
     }
+
+    /// Checks what a backward pass reads besides the operands, and writes delta.
+    pub fn begin_backward(&self, name: &'static str, saved: &Saved<'_>) -> Result<(), KernelError> {
+        let of = &self.placed.attention;
+        check_output(name, of, saved.output, saved.delta)?;
+        check_len(name, "key_ranges", saved.key_ranges, [4, of.batch, of.keys])?;
+        let name = "ranged_attention_delta";
+        delta(self.device, name, of, saved.output, saved.delta)
+    }
 }

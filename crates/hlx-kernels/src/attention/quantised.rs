@@ -23,16 +23,14 @@
 
 use hlx_core::{Buffer, Device, align_words};
 
-use super::cpu::{self, Digits, Inputs, Operands, Tiles};
 use super::few;
 use super::heads::{Heads, IntegerHeads};
 use super::operands::AttentionGradients;
-use super::pass::{Pass, Saved, check_output, delta};
+use super::pass::{Pass, Saved};
 use super::plan::is_of_few_queries;
-use super::shaders::{FORWARD_PASS, KEY_VALUE_PASS, QUERY_PASS};
+use super::rows::{Kind, Rows};
 use super::sizes::{Attention, Placed};
 use crate::error::{check_len, check_that};
-use crate::kernel::{Kernel, PushConstants};
 use crate::product::quantised::Width;
 use crate::{KernelError, Layout};
 
@@ -71,16 +69,15 @@ impl IntegerOperands {
 
     /// Computes `o` and `stats`.
     pub fn forward(&self, pass: &Pass<'_>, outputs: [&Buffer; 2]) -> Result<(), KernelError> {
-        let counter = pass.operands.counter;
-        let heads = self.heads.each_ref();
-        forward(
+        let ([q, k, v], counter) = (&self.heads, pass.operands.counter);
+        rows(
             pass.device,
-            heads,
+            [q, k, v, q, q],
             pass.ranges,
             counter,
-            outputs,
             pass.placed,
         )
+        .forward(outputs)
     }
 
     /// Computes the gradients, layouts of one buffer.
@@ -92,33 +89,44 @@ impl IntegerOperands {
     ) -> Result<(), KernelError> {
         const NAME: &str = "integer_attention_backward";
         let (device, of) = (pass.device, &pass.placed.attention);
-        check_output(NAME, of, saved.output, saved.delta)?;
-        check_len(NAME, "key_ranges", saved.key_ranges, [4, of.batch, of.keys])?;
         let Some(q_narrow) = &self.q_narrow else {
             return check_that(NAME, false, || {
                 "the operands were prepared for the forward pass alone".to_owned()
             });
         };
-        let gradients_at = of.placed(NAME, ["dq", "dk", "dv"], gradients.heads)?;
-        delta(
-            device,
-            "ranged_attention_delta",
-            of,
-            saved.output,
-            saved.delta,
-        )?;
+        let placed = of.placed(NAME, ["dq", "dk", "dv"], gradients.heads)?;
+        pass.begin_backward(NAME, saved)?;
         let d_o = Heads::of_queries(of, Width::Wide);
         let (d_o, _) = d_o.prepare(device, saved.output.d_o, of.output_place(), false)?;
-        let [q, k, v] = &self.heads;
-        let backward = Backward {
-            pass,
-            saved,
-            operands: [q, k, v, &d_o, q_narrow],
-            gradients: gradients.heads[0].buffer,
-            placed: gradients_at,
-        };
-        backward.query()?;
-        backward.key_value()
+        let ([q, k, v], counter) = (&self.heads, pass.operands.counter);
+        let rows = rows(
+            device,
+            [q, k, v, &d_o, q_narrow],
+            pass.ranges,
+            counter,
+            placed,
+        );
+        let joint = gradients.heads[0].buffer;
+        rows.query(saved, joint, &placed)?;
+        rows.key_value(saved, [joint; 2], &placed)
+    }
+}
+
+/// The launches over prepared heads.
+fn rows<'a>(
+    device: &'a Device,
+    heads: [&'a IntegerHeads; 5],
+    ranges: &'a Buffer,
+    counter: Option<&'a Buffer>,
+    placed: Placed,
+) -> Rows<'a> {
+    Rows {
+        device,
+        kind: Kind::Integers(heads.map(|heads| heads.of)),
+        words: heads.map(|heads| &heads.words),
+        ranges,
+        counter,
+        placed,
     }
 }
 
@@ -148,124 +156,17 @@ pub fn integer_attention_of_cache(
     check_len(NAME, "o", o, attention.output_len())?;
     let stats = &device.alloc_shape(&[2, attention.all_queries()])?;
     let placed = attention.at([attention.output_place(); 3]);
+    check_len(
+        NAME,
+        "ranges",
+        ranges,
+        [4, attention.batch, attention.queries],
+    )?;
     // The CPU's tiles have a query a lane, few or many.
     if device.is_cpu() || !is_of_few_queries(device, attention) {
-        return forward(device, heads, ranges, None, [o, stats], placed);
+        let [q, k, v] = heads;
+        return rows(device, [q, k, v, q, q], ranges, None, placed).forward([o, stats]);
     }
     let words = heads.map(|heads| &heads.words);
     few::OF_INTEGERS.forward(device, words, ranges, [o, stats], placed)
-}
-
-/// The forward pass of prepared operands; `ranges` are the queries', and `counter` that of dropout.
-fn forward(
-    device: &Device,
-    heads: [&IntegerHeads; 3],
-    ranges: &Buffer,
-    counter: Option<&Buffer>,
-    [o, stats]: [&Buffer; 2],
-    placed: Placed,
-) -> Result<(), KernelError> {
-    let (push, attention) = (placed.push(), &placed.attention);
-    let chosen = FORWARD_PASS.of_integers(device, &placed);
-    let groups = chosen.groups(attention.queries, attention.all_heads());
-    let [of_q, of_k, of_v] = heads.map(|heads| heads.of);
-    Kernel::new("integer_attention_forward", chosen.shader)
-        .constants(&chosen.constants)
-        .reads(heads.map(|heads| &heads.words))
-        .read("ranges", ranges, [4, attention.batch, attention.queries])?
-        .reads_if(counter)
-        .write("o", o, attention.output_len())?
-        .write("stats", stats, [2, attention.all_queries()])?
-        .flops(attention.flops(2))
-        .launch(
-            device,
-            PushConstants::of(&push),
-            groups,
-            move |read, [o, stats]| {
-                let [q, k, v, ranges, counter] = read;
-                let operands = digits([q, k, v, q, q], [of_q, of_k, of_v, of_q, of_q]);
-                let inputs = Inputs::new(operands, Some(ranges), counter, &push, &placed.attention);
-                cpu::forward(inputs, o, stats);
-            },
-        )
-}
-
-/// What the CPU twin reads of heads.
-fn digits(words: [&[f32]; 5], of: [Heads; 5]) -> Operands<'_> {
-    Operands::Integers(std::array::from_fn(|at| Digits::new(words[at], of[at])))
-}
-
-/// A backward pass.
-struct Backward<'a> {
-    pass: &'a Pass<'a>,
-    saved: &'a Saved<'a>,
-    /// q, k, v, the gradient of the output, and q once more, narrow.
-    operands: [&'a IntegerHeads; 5],
-    gradients: &'a Buffer,
-    /// Where the gradients lie.
-    placed: Placed,
-}
-
-impl Backward<'_> {
-    fn query(&self) -> Result<(), KernelError> {
-        let (pass, saved, placed) = (self.pass, self.saved, self.placed);
-        let (push, of) = (placed.push(), &placed.attention);
-        let [q, k, v, d_o, _] = self.operands.map(|operand| &operand.words);
-        let chosen = QUERY_PASS.of_integers(pass.device, &placed);
-        let (block, groups) = (
-            PushConstants::of(&push),
-            chosen.groups(of.queries, of.all_heads()),
-        );
-        let heads = self.operands.map(|operand| operand.of);
-        Kernel::new("integer_attention_backward_query", chosen.shader)
-            .constants(&chosen.constants)
-            .reads([q, k, v, pass.ranges])
-            .reads_if(pass.operands.counter)
-            .reads([d_o, saved.output.stats, saved.delta])
-            .writes([self.gradients])
-            .flops(of.flops(3))
-            .launch(pass.device, block, groups, move |read, [gradients]| {
-                let [q, k, v, ranges, counter, d_o, stats, delta] = read;
-                let of = &placed.attention;
-                let [of_q, of_k, of_v, of_d_o, _] = heads;
-                let operands = digits([q, k, v, d_o, q], [of_q, of_k, of_v, of_d_o, of_q]);
-                let inputs = Inputs::new(operands, Some(ranges), counter, &push, of);
-                let dq = Tiles::of_queries(of, gradients, placed.places[0]);
-                cpu::backward_query(inputs, [stats, delta], dq);
-            })
-    }
-
-    fn key_value(&self) -> Result<(), KernelError> {
-        let (pass, saved, placed) = (self.pass, self.saved, self.placed);
-        let (push, of) = (placed.push(), &placed.attention);
-        let [q, k, v, d_o, q_narrow] = self.operands.map(|operand| &operand.words);
-        let chosen = KEY_VALUE_PASS.of_integers(pass.device, &placed);
-        let (block, groups) = (
-            PushConstants::of(&push),
-            chosen.groups(of.keys, of.all_key_heads()),
-        );
-        let heads = self.operands.map(|operand| operand.of);
-        Kernel::new("integer_attention_backward_key_value", chosen.shader)
-            .constants(&chosen.constants)
-            .reads([q, k, v, pass.ranges])
-            .reads_if(pass.operands.counter)
-            .reads([
-                d_o,
-                saved.output.stats,
-                saved.delta,
-                saved.key_ranges,
-                q_narrow,
-            ])
-            .writes([self.gradients])
-            .flops(of.flops(4))
-            .launch(pass.device, block, groups, move |read, [gradients]| {
-                let [q, k, v, ranges, counter, d_o, stats, delta, of_keys, narrow] = read;
-                let of = &placed.attention;
-                let operands = digits([q, k, v, d_o, narrow], heads);
-                let inputs = Inputs::new(operands, Some(ranges), counter, &push, of);
-                let [_, of_k, of_v] = placed.places;
-                let to = Tiles::of_keys(of, gradients, [of_k, of_v]);
-                cpu::backward_key_value(inputs, Some(of_keys), [stats, delta], to);
-            })
-    }
 }

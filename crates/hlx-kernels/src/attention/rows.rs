@@ -1,137 +1,180 @@
-//! The kernels of rows of queries over ranges, of floats.
+//! The kernels of rows of queries over ranges: of floats and of integers, which differ in what they bind.
 
-use hlx_core::Buffer;
+use hlx_core::{Buffer, Device};
 
-use super::cpu::{self, Inputs, Operands, Tiles};
-use super::operands::AttentionGradients;
-use super::pass::{Pass, Saved, check_output, delta};
-use super::plan::{OF_BACKWARD, key_heads_at_a_time, key_heads_of_forward};
-use super::shaders::{FORWARD_PASS, KEY_VALUE_PASS, QUERY_PASS};
-use super::stored::Stored;
+use super::cpu::{self, Digits, Inputs, Operands, Tiles};
+use super::heads::Heads;
+use super::pass::Saved;
+use super::shaders::{Chosen, FORWARD_PASS, KEY_VALUE_PASS, Pass, QUERY_PASS};
+use super::sizes::Placed;
 use crate::KernelError;
-use crate::error::check_len;
 use crate::kernel::{Kernel, PushConstants};
 
-impl Pass<'_> {
-    /// Computes `o` and `stats`; overwrites both.
-    pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<(), KernelError> {
-        const NAME: &str = "ranged_attention_forward";
-        let (placed, of) = (self.placed, &self.placed.attention);
-        check_len(NAME, "o", o, of.output_len())?;
-        check_len(NAME, "stats", stats, [2, of.all_queries()])?;
-        if let Some(key_heads) = key_heads_of_forward(self.device, &placed) {
-            return Stored::new(self, key_heads).forward([o, stats]);
+/// How operands are stored.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    Floats,
+    /// Of [`Rows::words`].
+    Integers([Heads; 5]),
+}
+
+/// What launches read.
+#[derive(Clone, Copy)]
+pub struct Rows<'a> {
+    pub device: &'a Device,
+    pub kind: Kind,
+    /// q, k, v, the gradient of the output, and q as its sums over queries read it; a forward pass reads three.
+    pub words: [&'a Buffer; 5],
+    pub ranges: &'a Buffer,
+    pub counter: Option<&'a Buffer>,
+    /// Where operands lie; of integers, where their gradients do.
+    pub placed: Placed,
+}
+
+impl Kind {
+    fn operands<'w>(&self, placed: &Placed, words: [&'w [f32]; 5]) -> Operands<'w> {
+        match self {
+            Self::Floats => Operands::floats([words[0], words[1], words[2]], placed, words[3]),
+            Self::Integers(of) => {
+                Operands::Integers([0, 1, 2, 3, 4].map(|i| Digits::new(words[i], of[i])))
+            }
         }
-        let (chosen, push) = (FORWARD_PASS.of_floats(&placed), placed.push());
-        let groups = chosen.groups(of.queries, of.all_heads());
-        Kernel::new(NAME, chosen.shader)
-            .constants(&chosen.constants)
-            .reads(self.words())
-            .reads([self.ranges])
-            .reads_if(self.operands.counter)
-            .writes([o, stats])
-            .flops(of.flops(2))
-            .launch(
-                self.device,
-                PushConstants::of(&push),
-                groups,
-                move |read, [o, stats]| {
-                    let [q, k, v, ranges, counter] = read;
-                    let operands = Operands::floats([q, k, v], &placed, &[]);
-                    let inputs =
-                        Inputs::new(operands, Some(ranges), counter, &push, &placed.attention);
-                    cpu::forward(inputs, o, stats);
-                },
-            )
     }
 
-    /// Computes the gradients, contiguous ones.
-    pub fn backward(
+    /// Two things in the order of floats, of which integers have the second first.
+    fn ordered<T>(&self, first: T, second: T) -> [T; 2] {
+        match self {
+            Self::Floats => [first, second],
+            Self::Integers(_) => [second, first],
+        }
+    }
+}
+
+impl<'a> Rows<'a> {
+    fn choose(&self, pass: &Pass) -> Chosen {
+        match self.kind {
+            Kind::Floats => pass.of_floats(&self.placed),
+            Kind::Integers(_) => pass.of_integers(self.device, &self.placed),
+        }
+    }
+
+    /// A kernel that reads operands and ranges; of floats, or of integers.
+    fn kernel(&self, names: [&'static str; 2], chosen: &'a Chosen) -> Kernel<'a> {
+        let ([name, _], [q, k, v, ..]) = (self.kind.ordered(names[0], names[1]), self.words);
+        Kernel::new(name, chosen.shader)
+            .constants(&chosen.constants)
+            .reads([q, k, v, self.ranges])
+    }
+
+    /// Computes `o` and `stats`.
+    pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<(), KernelError> {
+        let (placed, kind, of) = (self.placed, self.kind, &self.placed.attention);
+        let chosen = self.choose(&FORWARD_PASS);
+        let groups = chosen.groups(of.queries, of.all_heads());
+        let names = ["ranged_attention_forward", "integer_attention_forward"];
+        let push = PushConstants::of(&placed.push());
+        self.kernel(names, &chosen)
+            .reads_if(self.counter)
+            .write("o", o, of.output_len())?
+            .write("stats", stats, [2, of.all_queries()])?
+            .flops(of.flops(2))
+            .launch(self.device, push, groups, move |read, [o, stats]| {
+                let [q, k, v, ranges, counter] = read;
+                let operands = kind.operands(&placed, [q, k, v, q, q]);
+                cpu::forward(
+                    Inputs::new(operands, Some(ranges), counter, &placed),
+                    o,
+                    stats,
+                );
+            })
+    }
+
+    /// Computes the gradient of queries, which lies in `dq` as `gradients` says.
+    pub fn query(
         &self,
         saved: &Saved<'_>,
-        gradients: &AttentionGradients<'_>,
+        dq: &Buffer,
+        gradients: &Placed,
     ) -> Result<(), KernelError> {
-        const NAME: &str = "ranged_attention_backward";
-        let of = &self.placed.attention;
-        check_output(NAME, of, saved.output, saved.delta)?;
-        check_len(NAME, "key_ranges", saved.key_ranges, [4, of.batch, of.keys])?;
-        let [dq, dk, dv] = gradients.heads.map(|x| x.buffer);
-        check_len(NAME, "dq", dq, of.output_len())?;
-        check_len(NAME, "dk", dk, of.key_len())?;
-        check_len(NAME, "dv", dv, of.key_len())?;
-        delta(
-            self.device,
-            "ranged_attention_delta",
-            of,
-            saved.output,
-            saved.delta,
-        )?;
-        if let Some(key_heads) = key_heads_at_a_time(self.device, &self.placed, OF_BACKWARD) {
-            return Stored::new(self, key_heads).backward(saved, [dq, dk, dv]);
-        }
-        self.backward_query(saved, dq)?;
-        self.backward_key_value(saved, [dk, dv])
-    }
-
-    fn backward_query(&self, saved: &Saved<'_>, dq: &Buffer) -> Result<(), KernelError> {
-        let (placed, of) = (self.placed, &self.placed.attention);
-        let (chosen, push) = (QUERY_PASS.of_floats(&placed), placed.push());
+        let (placed, kind, of) = (self.placed, self.kind, &self.placed.attention);
+        let (chosen, place) = (self.choose(&QUERY_PASS), gradients.places[0]);
         let groups = chosen.groups(of.queries, of.all_heads());
-        Kernel::new("ranged_attention_backward_query", chosen.shader)
-            .constants(&chosen.constants)
-            .reads(self.words())
-            .reads([self.ranges])
-            .reads_if(self.operands.counter)
-            .reads([saved.output.stats, saved.output.d_o, saved.delta])
+        let names = [
+            "ranged_attention_backward_query",
+            "integer_attention_backward_query",
+        ];
+        let push = PushConstants::of(&placed.push());
+        self.kernel(names, &chosen)
+            .reads_if(self.counter)
+            .reads(kind.ordered(saved.output.stats, self.words[3]))
+            .reads([saved.delta])
             .writes([dq])
             .flops(of.flops(3))
-            .launch(
-                self.device,
-                PushConstants::of(&push),
-                groups,
-                move |read, [dq]| {
-                    let [q, k, v, ranges, counter, stats, d_o, delta] = read;
-                    let of = &placed.attention;
-                    let operands = Operands::floats([q, k, v], &placed, d_o);
-                    let inputs = Inputs::new(operands, Some(ranges), counter, &push, of);
-                    let dq = Tiles::of_queries(of, dq, of.contiguous().places[0]);
-                    cpu::backward_query(inputs, [stats, delta], dq);
-                },
-            )
+            .launch(self.device, push, groups, move |read, [dq]| {
+                let [q, k, v, ranges, counter, one, other, delta] = read;
+                let [stats, d_o] = kind.ordered(one, other);
+                let operands = kind.operands(&placed, [q, k, v, d_o, q]);
+                let inputs = Inputs::new(operands, Some(ranges), counter, &placed);
+                let dq = Tiles::of_queries(&placed.attention, dq, place);
+                cpu::backward_query(inputs, [stats, delta], dq);
+            })
     }
 
-    fn backward_key_value(
+    /// Computes the gradients of keys and values, of floats each in its own buffer.
+    pub fn key_value(
         &self,
         saved: &Saved<'_>,
         [dk, dv]: [&Buffer; 2],
+        gradients: &Placed,
     ) -> Result<(), KernelError> {
-        let (placed, of) = (self.placed, &self.placed.attention);
-        let (chosen, push) = (KEY_VALUE_PASS.of_floats(&placed), placed.push());
+        let (placed, kind, of) = (self.placed, self.kind, &self.placed.attention);
+        let (chosen, [_, of_k, of_v]) = (self.choose(&KEY_VALUE_PASS), gradients.places);
         let groups = chosen.groups(of.keys, of.all_key_heads());
-        Kernel::new("ranged_attention_backward_key_value", chosen.shader)
-            .constants(&chosen.constants)
-            .reads(self.words())
-            .reads([self.ranges, saved.key_ranges])
-            .reads_if(self.operands.counter)
-            .reads([saved.output.stats, saved.output.d_o, saved.delta])
-            .writes([dk, dv])
-            .flops(of.flops(4))
-            .launch(
-                self.device,
-                PushConstants::of(&push),
-                groups,
-                move |read, [dk, dv]| {
-                    let [q, k, v, ranges, key_ranges, counter, stats, d_o, delta] = read;
-                    let of = &placed.attention;
-                    let operands = Operands::floats([q, k, v], &placed, d_o);
-                    let inputs = Inputs::new(operands, Some(ranges), counter, &push, of);
-                    let [_, place, _] = of.contiguous().places;
+        let names = [
+            "ranged_attention_backward_key_value",
+            "integer_attention_backward_key_value",
+        ];
+        let Saved {
+            output,
+            key_ranges,
+            delta,
+        } = *saved;
+        let kernel = self.kernel(names, &chosen).flops(of.flops(4));
+        let [.., d_o, q_in_sums] = self.words;
+        let kernel = match kind {
+            Kind::Floats => kernel
+                .reads([key_ranges])
+                .reads_if(self.counter)
+                .reads([output.stats, d_o, delta])
+                .writes([dk, dv]),
+            Kind::Integers(_) => kernel
+                .reads_if(self.counter)
+                .reads([d_o, output.stats, delta, key_ranges, q_in_sums])
+                .writes([dk]),
+        };
+        let push = PushConstants::of(&placed.push());
+        kernel.launch_bound(self.device, push, groups, move |bindings| {
+            let (read, mut written) = bindings.split_all();
+            // The key ranges, the counter, the statistics, the output's gradient, delta, and q.
+            let order = match kind {
+                Kind::Floats => [4, 5, 6, 7, 8, 0],
+                Kind::Integers(_) => [8, 4, 6, 5, 7, 9],
+            };
+            let [key_ranges, counter, stats, d_o, delta, q_in_sums] = order.map(|at| read[at]);
+            let operands = kind.operands(&placed, [read[0], read[1], read[2], d_o, q_in_sums]);
+            let inputs = Inputs::new(operands, Some(read[3]), counter, &placed);
+            let of = &placed.attention;
+            let to = match &mut written[..] {
+                [dk, dv] => {
                     let ([dk], [dv]) = (
-                        Tiles::of_keys(of, dk, [place]),
-                        Tiles::of_keys(of, dv, [place]),
+                        Tiles::of_keys(of, dk, [of_k]),
+                        Tiles::of_keys(of, dv, [of_v]),
                     );
-                    cpu::backward_key_value(inputs, Some(key_ranges), [stats, delta], [dk, dv]);
-                },
-            )
+                    [dk, dv]
+                }
+                all => Tiles::of_keys(of, all[0], [of_k, of_v]),
+            };
+            cpu::backward_key_value(inputs, Some(key_ranges), [stats, delta], to);
+        })
     }
 }

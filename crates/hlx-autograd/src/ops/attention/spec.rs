@@ -1,6 +1,5 @@
 //! What a query sees, and how scores become weights.
 
-use hlx_core::Buffer;
 use hlx_kernels::attention::{Attention, Limits, WIDEST_HEAD, WeightDropout, default_scale};
 
 use super::OP;
@@ -123,11 +122,11 @@ impl AttentionSpec {
             Ok(Some(ids.keep(&ids.buffer()?)))
         };
         let (batch, keys) = (attention.batch, attention.keys);
-        Ok(SavedLimits {
-            documents: ids("documents", self.documents.as_ref(), &[batch, keys])?,
-            lengths: ids("lengths", self.lengths.as_ref(), &[batch])?,
-            first_positions: ids("first_positions", self.first_positions.as_ref(), &[batch])?,
-        })
+        Ok(SavedLimits([
+            ids("documents", self.documents.as_ref(), &[batch, keys])?,
+            ids("lengths", self.lengths.as_ref(), &[batch])?,
+            ids("first_positions", self.first_positions.as_ref(), &[batch])?,
+        ]))
     }
 }
 
@@ -143,34 +142,20 @@ impl Tensor {
     }
 }
 
-/// The ids of a spec, for both passes.
-pub(super) struct SavedLimits {
-    documents: Option<Saved>,
-    lengths: Option<Saved>,
-    first_positions: Option<Saved>,
-}
-
-/// Their buffers.
-pub(super) struct LimitValues([Option<Buffer>; 3]);
+/// The documents, lengths and first positions of a spec, for both passes.
+pub(super) struct SavedLimits([Option<Saved>; 3]);
 
 impl SavedLimits {
-    pub fn values(&self) -> Result<LimitValues> {
-        let values = |ids: &Option<Saved>| ids.as_ref().map(Saved::values).transpose();
-        Ok(LimitValues([
-            values(&self.documents)?,
-            values(&self.lengths)?,
-            values(&self.first_positions)?,
-        ]))
-    }
-}
-
-impl LimitValues {
-    pub fn limits(&self) -> Limits<'_> {
-        let [documents, lengths, first_positions] = self.0.each_ref().map(Option::as_ref);
-        Limits {
+    /// Calls `run` with them.
+    pub fn with<R>(&self, run: impl FnOnce(Limits<'_>) -> Result<R>) -> Result<R> {
+        let values = self.0.iter();
+        let values = values.map(|ids| ids.as_ref().map(Saved::values).transpose());
+        let values: Vec<_> = values.collect::<Result<_>>()?;
+        let [documents, lengths, first_positions] = [0, 1, 2].map(|i| values[i].as_ref());
+        run(Limits {
             documents,
             lengths,
             first_positions,
-        }
+        })
     }
 }

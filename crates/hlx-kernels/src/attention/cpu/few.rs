@@ -93,7 +93,7 @@ multiversion! {
             contract(&mut chains, &queries, width, &packed);
             for (row, s) in chains.iter_mut().enumerate() {
                 let mut t = [0.0; TILE];
-                score::<A>(s, &mut t, inputs.push, attention.soft_cap.is_some());
+                score::<A>(s, &mut t, &inputs.push, attention.soft_cap.is_some());
                 let seen = lanes_seen(ranges[rows.query(row)], block);
                 *s = map_lanes(|lane| if seen.contains(&lane) { s[lane] } else { f32::NEG_INFINITY });
                 let at = row * rows.blocks + block;

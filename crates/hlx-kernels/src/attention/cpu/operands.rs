@@ -38,7 +38,7 @@ pub struct Inputs<'a> {
     /// `[B, T]`; without them attention is causal, and queries and keys have the same positions.
     ranges: Option<&'a [Range]>,
     counter: &'a [f32],
-    pub push: &'a Push,
+    pub push: Push,
     pub attention: &'a Attention,
 }
 
@@ -47,15 +47,14 @@ impl<'a> Inputs<'a> {
         operands: Operands<'a>,
         ranges: Option<&'a [f32]>,
         counter: &'a [f32],
-        push: &'a Push,
-        attention: &'a Attention,
+        placed: &'a Placed,
     ) -> Self {
         Self {
             operands,
             ranges: ranges.map(bytemuck::cast_slice),
             counter,
-            push,
-            attention,
+            push: placed.push(),
+            attention: &placed.attention,
         }
     }
 
@@ -91,7 +90,7 @@ impl<'a> Inputs<'a> {
 
     /// The draws of a sample's weights in a head, if weights are dropped; the counter is `[step, first sample]`.
     pub fn draws(&self, sample: usize, head: usize) -> Option<Draws> {
-        let (dropout, push) = (self.attention.dropout?, self.push);
+        let (dropout, push) = (self.attention.dropout?, &self.push);
         let [step, first] = [as_u32(self.counter)[0], as_u32(self.counter)[1]];
         let words = philox4x32(
             [0, first.wrapping_add(sample as u32), step, push.purpose],

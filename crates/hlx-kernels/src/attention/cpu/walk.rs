@@ -122,7 +122,7 @@ pub fn forward<A: FloatOps, R: Rows>(
         let s = &mut p[..block.n];
         keys.products::<A>(s, &q);
         let seen = seen(ranges, &rows, key, block.n);
-        let correction = weigh::<A>(s, &mut m, inputs.push, capped, seen.as_ref());
+        let correction = weigh::<A>(s, &mut m, &inputs.push, capped, seen.as_ref());
         l = R::total::<A>(l, &correction, &mut p, block.n);
         let p = &mut p[..block.n];
         if let Some(draws) = draws {
@@ -180,7 +180,7 @@ pub fn backward_query<A: FloatOps, R: Rows>(
         }
         for (s, dp) in s.iter_mut().zip(dp.iter()) {
             let stats = [&m, &inverse].map(|stats| |lane: usize| stats[lane]);
-            let [_, p] = weights::<A>(s, inputs.push, capped, stats);
+            let [_, p] = weights::<A>(s, &inputs.push, capped, stats);
             *s = map_lanes(|lane| A::mul(p[lane], dp[lane] - deltas[lane]));
         }
         let seen = seen(ranges, &rows, key, block.n);
@@ -261,7 +261,7 @@ pub fn backward_key_value<A: FloatOps, R: Rows>(
             for (i, (p, ds)) in p.iter_mut().zip(ds.iter_mut()).enumerate() {
                 let stats = [2 * (at + i), 2 * (at + i) + 1].map(|at| stats[at]);
                 let stats = stats.map(|word| move |_: usize| word);
-                let [weight, slanted] = weights::<A>(p, inputs.push, capped, stats);
+                let [weight, slanted] = weights::<A>(p, &inputs.push, capped, stats);
                 *p = weight;
                 if let Some(draws) = draws {
                     draws.drop_query::<A>([p, ds], ranges, inputs.position(sample, first + i));
