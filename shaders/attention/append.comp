@@ -3,8 +3,6 @@
 //
 // Token t of sample b has the place p = first[b] + t; where p >= lengths[b] it is padding, and nothing is
 // written into the cache. q_out: [B, T, H, D]; caches: [B, S, G, D].
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "append.glsl"
 
 layout(set = 0, binding = 8) writeonly buffer QOut { float q_out[]; };

@@ -1,8 +1,6 @@
 // New tokens of sequences on their way into attention over integers: as append.comp, but what is written are the integers of
 // the rows (prepare_heads.comp): of queries wide, of keys and values narrow.
 // q_out: digits [2, B, H, T, words] and exponents [B, H, T]; caches: digits [B, G, S, words] and exponents [B, G, S].
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "append.glsl"
 #include "../include/integer.glsl"
 

@@ -1,8 +1,5 @@
 // Causal attention backward, delta[i] = sum_d do[i, d] o[i, d], a chain over d: 32 rows of
 // [B, T, H, D] a workgroup, in memory order. delta: [B, H, T].
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 128) in;

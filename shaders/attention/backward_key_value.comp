@@ -6,8 +6,6 @@
 // delta: [B, H, T].
 // For heads wider than 64 columns, and where ds does not fit in memory; others take
 // backward_key_value_narrow.glsl.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
 #include "tiles.glsl"

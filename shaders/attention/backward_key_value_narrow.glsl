@@ -2,7 +2,6 @@
 // of every sum are those of backward_key_value.comp. Blocks of 32 queries and do pass by
 // the keys and values. ds is stored for dQ (backward_query_stored.comp). The including file gives the
 // tile (narrow.glsl).
-#extension GL_GOOGLE_include_directive : require
 #define SIDES 2
 #define STORED_DS
 #include "../include/arith.glsl"

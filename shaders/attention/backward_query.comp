@@ -7,8 +7,6 @@
 // delta: [B, H, T], for dK and dV.                              (Dao et al. 2022, appendix B)
 // For heads wider than 64 columns, and where ds does not fit in memory; others take
 // backward_query_stored.comp.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
 #include "tiles.glsl"

@@ -4,8 +4,6 @@
 // A chain over j in order, 128 queries of one head a workgroup, 8 x 8 elements a thread. Steps of
 // eight keys pass through shared memory; the next step is loaded while one is computed.
 // qkv, dqkv: [B, T, 3, H, D], of which the first of three is written; ds: narrow.glsl.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #define THREAD_ROWS 8
 #define THREADS_Y 16
 #define STORED_DS

@@ -2,8 +2,6 @@
 //   scores[r, j] = (sum_d q[r, d] k[j, d]) * scale, or cap tanh(s / cap); -inf where row r does not see j
 //   tops[r, b] = max of scores[r, j] over the keys of block b, +0 for either zero
 // A workgroup has a block of keys and up to 8 rows of a key head (few_queries.glsl), a thread one chain.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "few_queries.glsl"
 
 #define ROWS 8u

@@ -8,8 +8,6 @@
 // one of four groups of loaders, so that four rounds are under way; what passes from loaders to chains lies in
 // shared memory, whose two halves are filled in turns. The maxima m of all blocks do not wait for the sums: they
 // are joined ahead, 64 blocks at a time. The program is short, as that of few_rows.glsl and for its reason.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "few_queries.glsl"
 
 #define ROWS 8u

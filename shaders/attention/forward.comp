@@ -5,8 +5,6 @@
 //   p_j = exp(s[i, j] - m').                                 (Milakov and Gimelshein 2018)
 // o[i] = o / l; stats = (m, 1 / l). qkv: [B, T, 3, H, D]; o: [B, T, H, D]; stats: [B, H, T, 2].
 // For heads wider than 64 columns, and for devices short of shared memory; others take forward_narrow.glsl.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
 #include "tiles.glsl"

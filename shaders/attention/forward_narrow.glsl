@@ -5,7 +5,6 @@
 // those of a multiprocessor 52 KiB of shared memory together, so three of 16 KiB run where one of
 // 43 KiB would. Values then follow their keys in the same place, and queries pass by halves, block
 // after block, where the weights are later.
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
 #ifdef DROPPED

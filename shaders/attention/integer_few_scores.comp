@@ -3,8 +3,6 @@
 //   tops[r, b] = max of scores[r, j] over the keys of block b, +0 for either zero
 // A workgroup has a block of keys and up to 8 rows of a key head. Eight threads share a key's sums: each has every eighth
 // word of its digits, for all rows.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "integer_few.glsl"
 
 #define ROWS 8u

@@ -4,8 +4,6 @@
 //   o[r] = o / l; stats = (m, 1 / l); zeros where r sees no key. o: [B, T, H, D]; stats: [B, H, T, 2].
 // A workgroup has 16 columns of up to four rows of a key head, and takes 16 blocks of keys at a time: four threads make the
 // weights of a block of a row, one sums four columns of it, and one adds a column's blocks in order.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "integer_few.glsl"
 
 #define ROWS 4u

@@ -1,6 +1,4 @@
 // The range of queries that see each key (ranges.glsl), [B, S, 4].
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "ranges.glsl"
 
 void main() {

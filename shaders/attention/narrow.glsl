@@ -6,7 +6,6 @@
 // rows.
 //
 // The including file defines THREAD_ROWS and THREADS_Y.
-#extension GL_EXT_control_flow_attributes : require
 
 #define ROWS (THREAD_ROWS * THREADS_Y)
 // Groups of threads that hold the same tile of different products.

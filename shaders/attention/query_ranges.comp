@@ -1,6 +1,4 @@
 // The range of keys that each query sees (ranges.glsl), [B, T, 4].
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "ranges.glsl"
 
 void main() {

@@ -5,7 +5,6 @@
 // 32 columns, whose D passes through shared memory in CHUNKS parts of 64 (register_tile.glsl). Rows
 // are read through the cache: eight neighbouring threads read the same vector.
 // The including file defines THREAD_ROWS, THREADS_Y and CHUNKS.
-#extension GL_EXT_control_flow_attributes : require
 
 #define ROWS (THREAD_ROWS * THREADS_Y)
 #ifndef SIDES

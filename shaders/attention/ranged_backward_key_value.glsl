@@ -3,7 +3,6 @@
 // over the query heads of the key's head in order, and in each over the queries that see j in order:
 // one chain. Scores and dp are chains over d. dk, dv: [B, S, H / G, D]; do: [B, T, H, D];
 // stats: [B, H, T, 2] = (m, 1 / l); delta: [B, H, T].
-#extension GL_GOOGLE_include_directive : require
 #define SIDES 2
 #include "../include/arith.glsl"
 #include "../include/math.glsl"

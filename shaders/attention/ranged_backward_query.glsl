@@ -5,7 +5,6 @@
 //   dq[i] = (sum_j ds[i, j] k[j]) * scale
 // All sums are chains, over d and over the keys that i sees, in order. do, dq: [B, T, H, D];
 // stats: [B, H, T, 2] = (m, 1 / l); delta: [B, H, T], of backward_delta.comp.
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
 #include "../include/random.glsl"

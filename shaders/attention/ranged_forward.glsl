@@ -4,7 +4,6 @@
 //   l = l c, then l + p_j in order; o = o c, then fma(w_j, v[j], o) in order,
 //   p_j = exp(s[i, j] - m'), w_j = p_j, or p_j / (1 - p) and 0 where weights are dropped.
 // o[i] = o / l; stats = (m, 1 / l); zeros where i sees no key. o: [B, T, H, D]; stats: [B, H, T, 2].
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
 #include "../include/random.glsl"

@@ -5,8 +5,6 @@
 //   w[j] = p[j], or p[j] / (1 - p_dropped) and 0 where weights are dropped
 // scores, which become w: [stored heads, S, T]; corrections c: [stored heads, S / 32, T]; sums l: [stored heads, T];
 // stats: [B, H, T, 2] = (m, 1 / l), zeros where a query sees no key.
-#version 460
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
 #include "../include/random.glsl"

@@ -7,7 +7,6 @@
 // of a block of 32 that a row sees its sum is multiplied by the block's correction, and at the end divided by l.
 // weights: [stored heads, terms, rows]; corrections: [stored heads, terms / 32, rows]; columns by strides; ranges of terms: [B, rows, 4];
 // out: [B, rows, heads, D]. 128 rows and 64 of D a workgroup.
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
 #include "terms.glsl"

@@ -6,7 +6,6 @@
 // alone, as ranged_forward.glsl has them.
 // q, do: [B, H, D, T]; k, v: [B, G, D, S]; stats: [B, H, T, 2] = (m, 1 / l); delta: [B, H, T];
 // w, ds: [stored heads, T, S]; transposed_ds, scores: [stored heads, S, T]. T, S and D are multiples of four.
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
 #include "../include/random.glsl"

@@ -6,7 +6,6 @@
 //   documents[b][j] = documents[b][p] where documents are given (p < S);
 // and none if attention is causal, lengths are given and p >= len: it is padding.
 // documents[b][j] is the first position of the document of position j.
-#extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 64) in;

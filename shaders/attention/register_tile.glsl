@@ -7,7 +7,6 @@
 //
 // Thread (tx, ty) = (thread % 8, thread / 8) holds THREAD_ROWS rows of the product, four apart, and
 // columns 4 tx .. 4 tx + 3. 32 consecutive threads hold 4 THREAD_ROWS consecutive rows.
-#extension GL_EXT_control_flow_attributes : require
 #include "vectors.glsl"
 
 vec4 fma4(float a, vec4 b, vec4 c) {

@@ -6,7 +6,6 @@
 //
 // 32 consecutive threads hold 64 consecutive rows and 32 consecutive columns, and eight of them read eight
 // neighbouring vectors.
-#extension GL_EXT_control_flow_attributes : require
 
 #define THREAD_ROWS 8
 #define THREADS_Y 16

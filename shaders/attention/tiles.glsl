@@ -6,7 +6,6 @@
 // queries in dK and dV.
 //
 // 30,208 bytes of shared memory, so that 32 KiB is enough.
-#extension GL_EXT_control_flow_attributes : require
 
 layout(local_size_x = 256) in;
 const uint ROWS = 64u;

@@ -1,6 +1,5 @@
 // Rows of D columns as vectors of four, and what all kernels of attention compute alike. The including
 // file has D and VECTOR: whether rows begin at multiples of four elements and are whole vectors.
-#extension GL_EXT_control_flow_attributes : require
 
 // Loops are unrolled where an fma is one instruction; emulated ones would fill the program.
 #define NATIVE (HLX_NATIVE_FMA != 0u && HLX_NATIVE_FLUSH != 0u)
