@@ -1,11 +1,7 @@
-// Causal attention backward, dK and dV, one head's 64 keys a workgroup, with p and ds as in
-// backward_query.comp, which has written delta:
-//   dk[j] = (sum_{i >= j} ds[i, j] q[i]) * scale; dv[j] = sum_{i >= j} p[i, j] do[i]
-// All sums are chains, over d and over i in order. qkv, dqkv: [B, T, 3, H, D], of which the
-// second and third are written; do: [B, T, H, D]; stats: [B, H, T, 2] = (m, 1 / l);
-// delta: [B, H, T].
-// For heads wider than 64 columns, and where ds does not fit in memory; others take
-// backward_key_value_narrow.glsl.
+// Plain causal attention backward, dK and dV, one head's 64 keys a workgroup, as in ranged_backward_key_value.glsl, after
+// backward_query.comp, which has written delta. qkv, dqkv: [B, T, 3, H, D], of which the second and third are written;
+// do: [B, T, H, D]; stats: [B, H, T, 2] = (m, 1 / l); delta: [B, H, T].
+// For heads wider than 64 columns, and where ds does not fit in memory; others take backward_key_value_narrow.glsl.
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
 #include "tiles.glsl"
@@ -35,17 +31,7 @@ void weigh(uint head, uint query, vec4 s, vec4 dp, out vec4 p, out vec4 ds) {
 }
 
 void main() {
-    uint tx = gl_LocalInvocationID.x & 15u;
-    uint ty = gl_LocalInvocationID.x >> 4;
-    uint tiles = (push.time + ROWS - 1u) / ROWS;
-    uint head = hlx_group() / tiles;
-    if (head >= push.heads) return;
-    uint row0 = hlx_group() % tiles * ROWS;
-    uint key0 = row0 + 4u * ty;
-    // Before the loops: in the conditions of their loads each would be a division again.
-    uint queries_at = qkv_base(head, 0u);
-    uint keys_at = qkv_base(head, 1u);
-    uint values_at = qkv_base(head, 2u);
+    OWN_TILE(key0, hlx_group() % tiles)
     uint d_o_at = o_base(head);
 
     precise vec4 dk[8];

@@ -1,5 +1,5 @@
 // Causal attention backward, dK and dV, for heads of at most 64 columns; the formulas and the order
-// of every sum are those of backward_key_value.comp. Blocks of 32 queries and do pass by
+// of every sum are those of ranged_backward_key_value.glsl. Blocks of 32 queries and do pass by
 // the keys and values. ds is stored for dQ (backward_query_stored.comp). The including file gives the
 // tile (narrow.glsl).
 #define SIDES 2

@@ -1,12 +1,8 @@
-// Causal attention backward, delta and dQ, one head's 64 queries a workgroup:
-//   delta[i] = sum_d do[i, d] o[i, d]
-//   p[i, j] = exp(s[i, j] - m_i) * (1 / l_i); dp[i, j] = sum_d do[i, d] v[j, d]
-//   ds[i, j] = p (dp - delta_i); dq[i] = (sum_{j <= i} ds[i, j] k[j]) * scale
-// All sums are chains, over d and over j in order. qkv, dqkv: [B, T, 3, H, D], of which the
-// first of three is written; o, do: [B, T, H, D]; stats: [B, H, T, 2] = (m, 1 / l);
-// delta: [B, H, T], for dK and dV.                              (Dao et al. 2022, appendix B)
-// For heads wider than 64 columns, and where ds does not fit in memory; others take
-// backward_query_stored.comp.
+// Plain causal attention backward, delta and dQ, one head's 64 queries a workgroup:
+//   delta[i] = sum_d do[i, d] o[i, d], a chain; the rest is as in ranged_backward_query.glsl
+// qkv, dqkv: [B, T, 3, H, D], of which the first of three is written; o, do: [B, T, H, D]; stats: [B, H, T, 2] = (m, 1 / l);
+// delta: [B, H, T], for dK and dV. (Dao et al. 2022, appendix B)
+// For heads wider than 64 columns, and where ds does not fit in memory; others take backward_query_stored.comp.
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
 #include "tiles.glsl"
@@ -19,17 +15,8 @@ layout(set = 0, binding = 4) writeonly buffer Delta { float delta[]; };
 layout(set = 0, binding = 5) writeonly buffer DQKV { float dqkv[]; };
 
 void main() {
-    uint tx = gl_LocalInvocationID.x & 15u;
-    uint ty = gl_LocalInvocationID.x >> 4;
-    uint tiles = (push.time + ROWS - 1u) / ROWS;
-    uint head = hlx_group() / tiles;
-    if (head >= push.heads) return;
-    uint row0 = (tiles - 1u - hlx_group() % tiles) * ROWS;
-    uint query0 = row0 + 4u * ty;
-    // Before the loops: in the conditions of their loads each would be a division again.
-    uint queries_at = qkv_base(head, 0u);
-    uint keys_at = qkv_base(head, 1u);
-    uint values_at = qkv_base(head, 2u);
+    // The tiles with most keys go first, so that the last to finish are short.
+    OWN_TILE(query0, tiles - 1u - hlx_group() % tiles)
     uint d_o_at = o_base(head);
 
     precise vec4 deltas = vec4(0.0);

@@ -1,4 +1,4 @@
-// The draws of dropped weights (ranged.rs has the rule). Push constants: seed_low, seed_high, purpose, p.
+// The draws of dropped weights (attention.rs has the rule). Push constants: seed_low, seed_high, purpose, p.
 
 // The key of a sample's draws, of the step and the first sample's number.
 uvec2 draw_key(uint step_idx, uint first_sample, uint sample_idx) {

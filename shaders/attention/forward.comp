@@ -1,9 +1,5 @@
-// Causal attention forward, one head's 64 queries a workgroup, never storing T x T.
-//   s[i, j] = (sum_d q[i, d] k[j, d]) * scale for j <= i, a chain over d
-// Keys come in blocks of 32 from key 0; a block updates, with m' = max(m, max_j s[i, j]),
-//   c = exp(m - m'); l = l c, then l + p_j in order; o = o c, then fma(p_j, v[j], o) in order,
-//   p_j = exp(s[i, j] - m').                                 (Milakov and Gimelshein 2018)
-// o[i] = o / l; stats = (m, 1 / l). qkv: [B, T, 3, H, D]; o: [B, T, H, D]; stats: [B, H, T, 2].
+// Plain causal attention forward over packed heads, one head's 64 queries a workgroup: the formulas and the order of every
+// sum are those of ranged_forward.glsl. qkv: [B, T, 3, H, D]; o: [B, T, H, D]; stats: [B, H, T, 2].
 // For heads wider than 64 columns, and for devices short of shared memory; others take forward_narrow.glsl.
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
@@ -14,18 +10,8 @@ layout(set = 0, binding = 1) writeonly buffer O { float o[]; };
 layout(set = 0, binding = 2) writeonly buffer Stats { float stats[]; };
 
 void main() {
-    uint tx = gl_LocalInvocationID.x & 15u;
-    uint ty = gl_LocalInvocationID.x >> 4;
-    uint tiles = (push.time + ROWS - 1u) / ROWS;
-    uint head = hlx_group() / tiles;
-    if (head >= push.heads) return;
     // The tiles with most keys go first, so that the last to finish are short.
-    uint row0 = (tiles - 1u - hlx_group() % tiles) * ROWS;
-    uint query0 = row0 + 4u * ty;
-    // Before the loops: in the conditions of their loads each would be a division again.
-    uint queries_at = qkv_base(head, 0u);
-    uint keys_at = qkv_base(head, 1u);
-    uint values_at = qkv_base(head, 2u);
+    OWN_TILE(query0, tiles - 1u - hlx_group() % tiles)
 
     precise vec4 m = vec4(uintBitsToFloat(0xff800000u));
     precise vec4 l = vec4(0.0);

@@ -1,5 +1,5 @@
 // Causal attention forward for heads of at most 64 columns; the formulas and the order of every
-// sum are those of forward.comp. Blocks of 32 keys and their values pass by the queries. The
+// sum are those of ranged_forward.glsl. Blocks of 32 keys and their values pass by the queries. The
 // including file gives the tile (narrow.glsl), DROPPED where weights are dropped (after their sum, as in
 // ranged_forward.glsl), and STAGED where workgroups are many: an H200 gives
 // those of a multiprocessor 52 KiB of shared memory together, so three of 16 KiB run where one of

@@ -1,4 +1,4 @@
-// Attention over ranges by matrices of integers, dK and dV (ranged/integer.rs has the law). do is wide, the queries are
+// Attention over ranges by matrices of integers, dK and dV (quantised.rs has the law). do is wide, the queries are
 // there wide and narrow; stats: [B, H, T, 2] = (m, 1 / l); delta: [B, H, T]; dk, dv: [B, S, H / G, D].
 // The narrow weights of values, then the wide ones of keys.
 #define DIGIT_PLANES 2u

@@ -1,4 +1,4 @@
-// Attention over ranges in the integer arithmetic, dK and dV (ranged/integer.rs has the law). do is wide, the queries are
+// Attention over ranges in the integer arithmetic, dK and dV (quantised.rs has the law). do is wide, the queries are
 // there wide and narrow; stats: [B, H, T, 2] = (m, 1 / l); delta: [B, H, T]; dk, dv: [B, S, H / G, D].
 // Of dK and dV.
 #define SUMS 2u

@@ -1,4 +1,4 @@
-// Attention over ranges by matrices of integers, dQ (ranged/integer.rs has the law). do is wide; stats: [B, H, T, 2] =
+// Attention over ranges by matrices of integers, dQ (quantised.rs has the law). do is wide; stats: [B, H, T, 2] =
 // (m, 1 / l); delta: [B, H, T]; dq: [B, T, H, D].
 #define DIGIT_PLANES 2u
 #define TURNED_PLANES 1u

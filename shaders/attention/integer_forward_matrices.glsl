@@ -1,4 +1,4 @@
-// Attention over ranges by matrices of integers, forward (ranged/integer.rs has the law). o: [B, T, H, D]; stats:
+// Attention over ranges by matrices of integers, forward (quantised.rs has the law). o: [B, T, H, D]; stats:
 // [B, H, T, 2] = (m, 1 / l); zeros where a query sees no key.
 #define DIGIT_PLANES 2u
 #define TURNED_PLANES 1u

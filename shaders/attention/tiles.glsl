@@ -116,3 +116,17 @@ vec4 pos0_4(vec4 a) { return vec4(hlx_pos0(a.x), hlx_pos0(a.y), hlx_pos0(a.z), h
                 if (t < push.time && d < D)                                      \
                     buffer[(base) + t * (stride) + d] = f(sums[c][k], k);        \
             }
+
+// The workgroup's rows of a head from row0 on, the thread's first, and where operands begin: in the conditions of their
+// loads, within loops, each would be a division again.
+#define OWN_TILE(first, tile)                                                    \
+    uint tx = gl_LocalInvocationID.x & 15u;                                      \
+    uint ty = gl_LocalInvocationID.x >> 4;                                       \
+    uint tiles = (push.time + ROWS - 1u) / ROWS;                                 \
+    uint head = hlx_group() / tiles;                                             \
+    if (head >= push.heads) return;                                              \
+    uint row0 = (tile) * ROWS;                                                   \
+    uint first = row0 + 4u * ty;                                                 \
+    uint queries_at = qkv_base(head, 0u);                                        \
+    uint keys_at = qkv_base(head, 1u);                                           \
+    uint values_at = qkv_base(head, 2u);
