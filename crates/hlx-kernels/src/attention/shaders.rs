@@ -17,9 +17,6 @@ shader!(
     attention::backward_key_value_cached_dropped
 );
 
-/// The push constants of passes over ranges.
-pub use crate::push::attention::ranged_forward_64 as Push;
-
 /// A shader whose push constants are not named here.
 macro_rules! shader_of {
     ($family:ident::$module:ident) => {{

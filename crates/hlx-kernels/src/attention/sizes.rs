@@ -4,9 +4,11 @@ use hlx_core::arith;
 use hlx_core::cpu::with_flush;
 use hlx_core::{Buffer, sizes};
 
-use super::shaders::Push;
 use crate::error::{check_len, check_that};
 use crate::{KernelError, Layout, Operand};
+
+/// The push constants of passes over ranges.
+pub use crate::push::attention::ranged_forward_64 as Push;
 
 /// The widest head.
 pub const WIDEST_HEAD: usize = 256;

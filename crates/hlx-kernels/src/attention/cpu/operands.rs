@@ -7,8 +7,7 @@ use super::digits::Digits;
 use super::floats::Floats;
 use super::tile::{Lanes, Seen, TILE};
 use super::tiles::Tile;
-use crate::attention::shaders::Push;
-use crate::attention::sizes::{Attention, Placed};
+use crate::attention::sizes::{Attention, Placed, Push};
 
 /// A row of ranges: the first key of its document, begin, end, its position.
 pub type Range = [u32; 4];

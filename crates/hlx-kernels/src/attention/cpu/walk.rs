@@ -6,7 +6,7 @@ use super::operands::{Inputs, Range, documents, key_blocks, seen, union};
 use super::rows::{Block, Rows};
 use super::tile::{Lanes, Seen, TILE, map_lanes, unpack};
 use super::tiles::Tile;
-use crate::attention::shaders::Push;
+use crate::attention::sizes::Push;
 use crate::product::quantised::Width;
 
 /// Chains to scores, and with a cap to `tanh(s / cap)` in `t` too.
