@@ -132,10 +132,7 @@ void main() {
         barrier();
         if (busy) {
             [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) {
-                vec4 a = ROW_TOPS[TOPS(ROW(r))];
-                vec4 b = ROW_TOPS[TOPS(ROW(r)) + 1u];
-                precise float left = hlx_max(hlx_max(a.x, a.y), hlx_max(a.z, a.w));
-                precise float right = hlx_max(hlx_max(b.x, b.y), hlx_max(b.z, b.w));
+                JOIN_TOPS(ROW_TOPS, TOPS(ROW(r)))
                 top[r] = hlx_max(left, right);
             }
 #ifdef STAGED
@@ -145,9 +142,7 @@ void main() {
 #endif
             precise float own_correction = 0.0;
             EACH(r, THREAD_ROWS,
-                precise float now = hlx_max(m[r], hlx_pos0(top[r]));
-                precise float correction = exp_below(hlx_sub(m[r], now));
-                m[r] = now;
+                MOVE_MAXIMUM(m[r], top[r])
                 if (r == own) own_correction = correction;
                 sums[r][0] = mul4(sums[r][0], correction);
                 if (UNITS > 8u) sums[r][1] = mul4(sums[r][1], correction);
@@ -158,17 +153,14 @@ void main() {
         }
         barrier();
         if (busy) {
-            EACH(j, 8u,
-                vec4 p = WEIGHTS[WEIGHT(ROW(own), j)];
-                EACH(c, 4u, l = hlx_add(l, p[c]);)
-            )
+            SUM_WEIGHTS(l, WEIGHTS, ROW(own))
 #ifdef DROPPED
         }
         barrier();
         if (busy) {
             EACH(r, THREAD_ROWS,
                 uvec4 words = draw4(draws, head % push.heads_a_sequence, row0 + ROW(r), key0 / 4u + tx);
-                EACH(c, 4u, s[r][c] = is_kept(words[c]) ? hlx_mul(s[r][c], push.factor) : 0.0;)
+                DROP_WEIGHTS(s[r], words)
                 WEIGHTS[WEIGHT(ROW(r), tx)] = s[r];
             )
         }

@@ -29,9 +29,7 @@ void main() {
             s[j] = score(hlx_result_of_sum(float_of_sum(sum), of_row, of_key), t);
             top = hlx_max(top, s[j]);
         }
-        precise float now = hlx_max(m, hlx_pos0(top));
-        precise float correction = exp_below(hlx_sub(m, now));
-        m = now;
+        MOVE_MAXIMUM(m, top)
         precise float halves[COLS];
         [[dont_unroll]] for (uint j = 0u; j < COLS; ++j) {
             uint column = key0 + j;

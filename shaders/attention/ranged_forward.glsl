@@ -87,13 +87,8 @@ void main() {
                 precise float own_correction = 1.0;
                 EACH(r, THREAD_ROWS,
                     if (low[r] < high[r]) {
-                        vec4 a = tops[2u * ROW(r)];
-                        vec4 b = tops[2u * ROW(r) + 1u];
-                        precise float left = hlx_max(hlx_max(a.x, a.y), hlx_max(a.z, a.w));
-                        precise float right = hlx_max(hlx_max(b.x, b.y), hlx_max(b.z, b.w));
-                        precise float now = hlx_max(m[r], hlx_pos0(hlx_max(left, right)));
-                        precise float correction = exp_below(hlx_sub(m[r], now));
-                        m[r] = now;
+                        JOIN_TOPS(tops, 2u * ROW(r))
+                        MOVE_MAXIMUM(m[r], hlx_max(left, right))
                         if (r == own) own_correction = correction;
                         EACH(v, 2u * CHUNKS, sums[r][v] = mul4(sums[r][v], correction);)
                         EACH(c, 4u, s[r][c] = exp_below(hlx_sub(s[r][c], now));)
@@ -110,17 +105,14 @@ void main() {
             }
             barrier();
             if (busy) {
-                EACH(j, 8u,
-                    vec4 p = weights[WEIGHT(ROW(own), j)];
-                    EACH(c, 4u, l = hlx_add(l, p[c]);)
-                )
+                SUM_WEIGHTS(l, weights, ROW(own))
             }
             if (DROPPED) {
                 barrier();
                 if (busy) {
                     EACH(r, THREAD_ROWS,
                         uvec4 words = draw4(key, head, tile_ranges[ROW(r)].w, (key0 - origin) / 4u + tx);
-                        EACH(c, 4u, s[r][c] = is_kept(words[c]) ? hlx_mul(s[r][c], push.factor) : 0.0;)
+                        DROP_WEIGHTS(s[r], words)
                     )
                     STORE_WEIGHTS
                 }

@@ -77,9 +77,7 @@ void main() {
                 OWN(term) = score;
             )
         )
-        precise float now = hlx_max(m, hlx_pos0(top));
-        precise float correction = exp_below(hlx_sub(m, now));
-        m = now;
+        MOVE_MAXIMUM(m, top)
         l = hlx_mul(l, correction);
         corrections[(stored_head * blocks + block / BLOCK) * push.queries + query] = correction;
         [[dont_unroll]] for (uint quad = 0u; quad < BLOCK / 4u; ++quad) {

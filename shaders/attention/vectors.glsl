@@ -55,3 +55,25 @@ float exp_below(float x) {
     precise float y = exp_of_finite(x);
     return hlx_isnan(x) ? x : y;
 }
+
+// The online softmax of a block: a row's maximum m moves to that of the block's scores, whose largest is top, and what
+// was summed before it is multiplied by `correction`.
+#define MOVE_MAXIMUM(m, top)                                                     \
+    precise float now = hlx_max(m, hlx_pos0(top));                               \
+    precise float correction = exp_below(hlx_sub(m, now));                       \
+    m = now;
+// The larger ones of what eight threads have of a row, four by four.
+#define JOIN_TOPS(tops, at)                                                      \
+    vec4 a = tops[at];                                                           \
+    vec4 b = tops[(at) + 1u];                                                    \
+    precise float left = hlx_max(hlx_max(a.x, a.y), hlx_max(a.z, a.w));          \
+    precise float right = hlx_max(hlx_max(b.x, b.y), hlx_max(b.z, b.w));
+// l goes on over the block's weights of a row, eight vectors, in order.
+#define SUM_WEIGHTS(l, weights, row)                                             \
+    EACH(j, 8u,                                                                  \
+        vec4 p = weights[WEIGHT(row, j)];                                        \
+        EACH(c, 4u, l = hlx_add(l, p[c]);)                                       \
+    )
+// Weights of four neighbouring keys, of which some are dropped by their draws.
+#define DROP_WEIGHTS(x, words)                                                   \
+    EACH(c, 4u, x[c] = is_kept(words[c]) ? hlx_mul(x[c], push.factor) : 0.0;)
