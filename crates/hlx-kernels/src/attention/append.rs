@@ -216,9 +216,15 @@ pub fn append_heads(
     let (push, groups) = (append.push(), groups(&of));
     let block = PushConstants::of(&push);
     kernel.launch(device, block, groups, move |read, [q_out, keys, values]| {
-        let twin = Twin::new(&of, &push, is_normed, read);
+        let (of, push) = (&of, &push);
+        let twin = Twin {
+            of,
+            push,
+            is_normed,
+            read,
+        };
         let [per_query, per_key] = [of.heads, of.key_heads].map(|heads| heads * width);
-        let all = parallel::map(tokens(&of), |row| twin.token(row));
+        let all = parallel::map(tokens(of), |row| twin.token(row));
         for (row, token) in all.iter().enumerate() {
             let [q, k, v] = &token.heads;
             q_out[row * per_query..][..per_query].copy_from_slice(q);
@@ -235,11 +241,9 @@ pub fn append_heads(
 struct Twin<'a> {
     of: &'a Attention,
     push: &'a shader::Push,
-    operands: [&'a [f32]; 3],
-    weights: Option<[&'a [f32]; 2]>,
-    frequencies: &'a [f32],
-    first: &'a [u32],
-    lengths: &'a [u32],
+    is_normed: bool,
+    /// q, k, v, the gains of q and k, frequencies, first positions and lengths.
+    read: [&'a [f32]; 8],
 }
 
 /// A token's heads of queries, keys and values, and where.
@@ -251,31 +255,16 @@ struct Token {
     heads: [Vec<f32>; 3],
 }
 
-impl<'a> Twin<'a> {
-    fn new(
-        of: &'a Attention,
-        push: &'a shader::Push,
-        is_normed: bool,
-        [q, k, v, q_weight, k_weight, frequencies, first, lengths]: [&'a [f32]; 8],
-    ) -> Self {
-        Self {
-            of,
-            push,
-            operands: [q, k, v],
-            weights: is_normed.then_some([q_weight, k_weight]),
-            frequencies: &frequencies[..push.pairs as usize],
-            first: as_u32(first),
-            lengths: as_u32(lengths),
-        }
-    }
-
+impl Twin<'_> {
     fn token(&self, row: usize) -> Token {
         let (of, push) = (self.of, self.push);
         let (sample, time) = (row / of.queries, row % of.queries);
-        let place = self.first[sample].wrapping_add(time as u32);
-        let mut turns = vec![0.0; 2 * self.frequencies.len()];
-        let (c, s) = turns.split_at_mut(self.frequencies.len());
-        turn_of(place as f32, self.frequencies, push.scale, c, s);
+        let [.., frequencies, first_positions, lengths] = self.read;
+        let frequencies = &frequencies[..push.pairs as usize];
+        let place = as_u32(first_positions)[sample].wrapping_add(time as u32);
+        let mut turns = vec![0.0; 2 * frequencies.len()];
+        let (c, s) = turns.split_at_mut(frequencies.len());
+        turn_of(place as f32, frequencies, push.scale, c, s);
         let rows = [
             (push.q_first, push.q_row, of.heads),
             (push.k_first, push.k_row, of.key_heads),
@@ -286,14 +275,14 @@ impl<'a> Twin<'a> {
             let at = first as usize + row * stride as usize;
             let from = match heads {
                 0 => &[],
-                _ => &self.operands[which][at..][..heads * of.head_width],
+                _ => &self.read[which][at..][..heads * of.head_width],
             };
             match which {
                 2 => from.to_vec(),
                 _ => self.heads(which, from, [c, s]),
             }
         });
-        let is_kept = place < self.lengths[sample].min(push.capacity);
+        let is_kept = place < as_u32(lengths)[sample].min(push.capacity);
         Token {
             sample,
             time,
@@ -306,10 +295,10 @@ impl<'a> Twin<'a> {
     fn heads(&self, which: usize, from: &[f32], [c, s]: [&[f32]; 2]) -> Vec<f32> {
         let width = self.of.head_width;
         let mut normed = from.to_vec();
-        if let Some(weights) = self.weights {
+        if self.is_normed {
             let mut stats = vec![0.0; from.len() / width];
             let gain = Gain {
-                weight: weights[which],
+                weight: self.read[3 + which],
                 bias: None,
             };
             forward_rows(from, gain, self.push.eps, &mut normed, &mut stats);

@@ -15,10 +15,7 @@ use crate::KernelError;
 use crate::error::check_that;
 use crate::kernel::{Kernel, PushConstants};
 
-shader!(scores_shader, attention::few_queries_scores);
-shader!(values_shader, attention::few_queries_values);
-shader!(integer_scores, attention::integer_few_scores);
-shader!(integer_values, attention::integer_few_values);
+shader!(attention::{few_queries_scores, few_queries_values, integer_few_scores, integer_few_values});
 
 /// Rows of a workgroup that computes scores.
 const SCORE_ROWS: usize = 8;
@@ -40,7 +37,7 @@ pub const OF_FLOATS: Few = Few {
         "few_queries_attention_scores",
         "few_queries_attention_values",
     ],
-    shaders: [&scores_shader::SHADER, &values_shader::SHADER],
+    shaders: [&few_queries_scores::SHADER, &few_queries_values::SHADER],
     value_rows: 8,
     on_gpu_alone: false,
 };
@@ -49,7 +46,7 @@ pub const OF_INTEGERS: Few = Few {
         "integer_attention_of_cache_scores",
         "integer_attention_of_cache_values",
     ],
-    shaders: [&integer_scores::SHADER, &integer_values::SHADER],
+    shaders: [&integer_few_scores::SHADER, &integer_few_values::SHADER],
     value_rows: 4,
     on_gpu_alone: true,
 };

@@ -6,8 +6,7 @@ use super::sizes::Attention;
 use crate::KernelError;
 use crate::kernel::{Kernel, PushConstants};
 
-shader!(query_shader, attention::query_ranges);
-shader!(key_shader, attention::key_ranges);
+shader!(attention::{query_ranges as query_shader, key_ranges as key_shader});
 
 use query_shader::Push;
 

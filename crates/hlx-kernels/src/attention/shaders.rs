@@ -8,14 +8,10 @@ use hlx_core::{Device, IntegerPath, MatrixShape, Shader};
 use super::sizes::{Attention, Placed};
 use crate::tuning::KernelTuning;
 
-shader!(wide_forward, attention::forward);
-shader!(forward_dropped, attention::forward_64_dropped);
-shader!(backward_delta, attention::backward_delta);
-shader!(backward_query_stored, attention::backward_query_stored);
-shader!(
-    key_value_dropped,
-    attention::backward_key_value_cached_dropped
-);
+shader!(attention::{
+    forward as wide_forward, forward_64_dropped as forward_dropped, backward_delta, backward_query_stored,
+    backward_key_value_cached_dropped as key_value_dropped
+});
 
 /// A shader whose push constants are not named here.
 macro_rules! shader_of {

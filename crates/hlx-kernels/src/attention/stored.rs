@@ -13,11 +13,10 @@ use crate::kernel::Kernel;
 use crate::{KernelError, Operand};
 
 // Products of queries and keys, and sums over what they store.
-shader!(weights, attention::ranged_weights);
-shader!(scores, attention::ranged_scores);
-shader!(sum, attention::ranged_sum);
-shader!(output, attention::ranged_output);
-shader!(softmax, attention::ranged_softmax);
+shader!(attention::{
+    ranged_weights as weights, ranged_scores as scores, ranged_sum as sum, ranged_output as output,
+    ranged_softmax as softmax
+});
 
 /// The rows and columns of the workgroups of all of them, except the softmax.
 const TILE: [usize; 2] = [128, 64];
@@ -75,13 +74,8 @@ impl<'a> Stored<'a> {
 
     /// Computes `o` and `stats`.
     pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<(), KernelError> {
-        let Pass {
-            device,
-            operands,
-            ranges,
-            placed,
-        } = *self.pass;
-        let [q, k, v] = operands.heads;
+        let (pass, placed) = (self.pass, self.pass.placed);
+        let (device, ranges, [q, k, v]) = (pass.device, pass.ranges, pass.operands.heads);
         let [q, k] = [positions_last(device, q)?, positions_last(device, k)?];
         let rows = placed.attention.group() * self.key_heads * placed.attention.queries;
         // The scores, then the weights, `[heads, S, T]`.
@@ -146,12 +140,8 @@ impl<'a> Stored<'a> {
         saved: &Saved<'_>,
         [dq, dk, dv]: [&Buffer; 3],
     ) -> Result<(), KernelError> {
-        let Pass {
-            device,
-            operands,
-            ranges,
-            placed,
-        } = *self.pass;
+        let (pass, placed) = (self.pass, self.pass.placed);
+        let (device, ranges, operands) = (pass.device, pass.ranges, pass.operands);
         let of = &placed.attention;
         let ([of_q, of_k, _], output) = (placed.places, saved.output);
         let d_o = Operand {

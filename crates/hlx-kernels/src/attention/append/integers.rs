@@ -52,8 +52,14 @@ pub fn append_integer_heads(
     let (push, of, is_normed) = (append.push(), *of, inputs.norms.is_some());
     let block = PushConstants::of(&push);
     kernel.launch::<8, 3>(device, block, groups(&of), move |read, mut outputs| {
-        let twin = Twin::new(&of, &push, is_normed, read);
-        let rows = parallel::map(tokens(&of), |row| {
+        let (of, push) = (&of, &push);
+        let twin = Twin {
+            of,
+            push,
+            is_normed,
+            read,
+        };
+        let rows = parallel::map(tokens(of), |row| {
             let token = twin.token(row);
             let integers = [0, 1, 2].map(|i| expected[i].integers(&token.heads[i]));
             (token, integers)
