@@ -55,13 +55,15 @@ impl<'a> Tiles<'a> {
     ) -> [Self; N] {
         assert!(are_apart(&places, extents), "{places:?} overlap");
         let [batch, positions, heads, width] = extents;
+        // One pointer for all: another one of the slice would end the first one's right to write.
+        let (len, words) = (words.len(), words.as_mut_ptr());
         places.map(|place| {
             if batch > 0 {
                 let end = place.at(batch - 1, positions - 1, heads - 1) + width;
-                assert!(end <= words.len(), "{end} of {}", words.len());
+                assert!(end <= len, "{end} of {len}");
             }
             Self {
-                words: words.as_mut_ptr(),
+                words,
                 place,
                 extents,
                 memory: PhantomData,
@@ -164,6 +166,31 @@ impl Piece<'_> {
                 std::slice::from_raw_parts_mut(self.first.add(row * self.stride), self.width)
             };
             to.copy_from_slice(values);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_share_an_element_are_found() {
+        let place = |first, position| Strided {
+            first,
+            batch: 100,
+            position,
+            head: 4,
+        };
+        for (places, expected) in [
+            ([place(0, 8), place(200, 8)], true),
+            ([place(0, 7), place(200, 7)], false),
+            ([place(0, 16), place(8, 16)], true),
+            ([place(0, 16), place(4, 16)], false),
+            ([place(0, 50), place(8, 50)], false),
+            ([place(0, 16), place(8, 17)], false),
+        ] {
+            assert_eq!(are_apart(&places, [2, 3, 2, 4]), expected, "{places:?}");
         }
     }
 }
