@@ -50,7 +50,8 @@ pub const FLOORS: &[Floors] = &[
         folder: "crates/hlx-kernels/src",
         floors: &[
             &["error"],
-            &["convert", "layout", "tuning"],
+            &["layout", "tuning"],
+            &["convert"],
             &["kernel"],
             &["chain", "columns", "pairs", "rows"],
             &["map"],

@@ -78,8 +78,7 @@ fn passes(
 ) -> Result<Pairs, KernelError> {
     let (lines, n) = (sort.terms.n_results, sort.terms.n);
     let blocks = n.div_ceil(BLOCK);
-    // [lines, 16, blocks]
-    let counts = &device.alloc_typed(DType::U32, (lines * blocks) << DIGIT_BITS)?;
+    let counts = &device.alloc_shape_typed(DType::U32, &[lines, 1 << DIGIT_BITS, blocks])?;
     let passes = bits.div_ceil(DIGIT_BITS).max(1);
     let mut from = [x.clone(), x.clone()];
     let mut spare: Option<Pairs> = None;

@@ -26,14 +26,16 @@ pub(in super::super) struct Instructions {
     pub terms_of_word: usize,
     /// Called before the first tile of a task and behind the last.
     pub registers: [fn(); 2],
-    /// Writes the digits of a row of A to its strip, and returns what its sums become too large by.
-    pub pack_row: fn(row: usize, digits: [&[i8]; 2], strip: &mut [i32]) -> [i32; 2],
+    pub pack_row: PackRow,
     /// Writes the digits of rows of B, each a column of the tile, to their panel.
     pub pack_columns: fn(SimdLevel, columns: &[&[i8]], panel: &mut [i32]),
     /// Adds a block's products to the sums of a tile, \[2, rows, columns\], or begins them. The processor has the
     /// instructions, and the lengths are those of a tile.
     pub multiply: unsafe fn(SimdLevel, &Packed<'_>, sums: &mut [i32]),
 }
+
+/// Writes the digits of a row of A to its strip, and returns what its sums become too large by.
+type PackRow = fn(row: usize, digits: [&[i8]; 2], strip: &mut [i32]) -> [i32; 2];
 
 /// A block of digits in the order in which a tile reads it, both operands.
 pub(in super::super) struct Packed<'a> {
