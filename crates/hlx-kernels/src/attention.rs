@@ -3,9 +3,8 @@
 //!
 //! [`query_ranges`] and [`key_ranges`] compute which keys a query sees ([`Limits`] has the rule); what
 //! it does not see is skipped, never computed and masked, so that a NaN or an infinity there does not reach it. For query
-//! `i` of head `h`, with the keys and
-//! values of head `h / (H / G)`, `G` the number of key heads, and the keys `j` that `i` sees, in blocks
-//! of 32 that count from the first key of the query's document:
+//! `i` of head `h`, with the keys and values of head `h / (H / G)`, `G` the number of key heads, and the keys `j` that
+//! `i` sees, in blocks of 32 that count from the first key of the query's document:
 //! `s_j = (sum_d q[i, d] k[j, d]) * scale`, with a cap `s_j = cap * tanh(s_j * (1 / cap))`. A block of
 //! which the query sees a key updates with `m' = max(m, max_j s_j)`, `c = exp(m - m')`,
 //! `p_j = exp(s_j - m')`: `l = l c`, then `l = l + p_j` in order; `o = o c`, then
@@ -32,8 +31,9 @@
 //!
 //! [`PreparedAttention`] computes it by one of several sets of kernels, which give the same bits ([`Schedule`],
 //! chosen by `attention/plan.rs`): of packed causal attention (`packed.rs`), of few queries (`few.rs`), of rows of queries
-//! (`floats.rs`). GPUs that have the memory store `w_ij` and `ds_ij` of some heads at a time (`stored.rs`): five products of
-//! queries and keys instead of seven. Elsewhere dQ's kernel and that of dK and dV compute them, each for itself.
+//! (`rows.rs`, of floats and of integers). GPUs that have the memory store `w_ij` and `ds_ij` of floats of some heads at a
+//! time (`stored.rs`): five products of queries and keys instead of seven. Elsewhere dQ's kernel and that of dK and dV
+//! compute them, each for itself.
 //!
 //! Shapes: `q` `[B, T, H, D]`, `k`, `v` `[B, S, G, D]`, or a packed `[B, T, 3, H, D]`; `o`, `d_o`, `dq` `[B, T, H, D]`,
 //! `dk`, `dv` `[B, S, G, D]`, contiguous; `stats` `[B, H, T, 2]`; `delta` `[B, H, T]`; `D` from 1 to 256.
