@@ -1,6 +1,7 @@
 //! Tidiness of the tree: every source says what it is for, nothing is left undone, unused
 //! or pointing nowhere.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use crate::digests::{self, Shader};
@@ -31,8 +32,9 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
             rust += &text;
         }
     }
+    let listed = listed(&rust);
     for Shader { name, origin, .. } in digests::shaders(root)? {
-        if !is_loaded(&name, &rust) {
+        if !is_loaded(&name, &rust, &listed) {
             wrong.push(format!("{origin} is loaded by no Rust file"));
         }
     }
@@ -40,28 +42,35 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
     Ok(wrong)
 }
 
+/// The shaders that lists of `shader!` name.
+fn listed(rust: &str) -> HashSet<String> {
+    let mut names = HashSet::new();
+    for call in rust.split("shader!(").skip(1) {
+        let list = call.split(')').next().unwrap_or_default();
+        let Some((family, modules)) = list.split_once("::{") else {
+            continue;
+        };
+        let modules = modules.trim_end_matches('}').split(',');
+        let modules = modules.filter_map(|module| module.split_whitespace().next());
+        names.extend(modules.map(|module| format!("{family}/{module}")));
+    }
+    names
+}
+
 /// Whether a source loads a shader: by `shader!`, which names it as a path or in a list, or by its file.
-fn is_loaded(name: &str, rust: &str) -> bool {
+fn is_loaded(name: &str, rust: &str, listed: &HashSet<String>) -> bool {
+    if listed.contains(name) {
+        return true;
+    }
     let path = name.replace('/', "::");
     let mut found = rust.match_indices(&path);
     let is_whole = |(at, _): (usize, &str)| {
         let (before, after) = (&rust[..at], &rust[at + path.len()..]);
         before.ends_with([' ', '(']) && after.starts_with([')', '\n', ','])
     };
-    let is_listed = |(family, module): (&str, &str)| {
-        let head = format!("shader!({family}::{{");
-        let mut lists = rust.split(head.as_str()).skip(1);
-        lists.any(|rest| {
-            let list = rest.split('}').next().unwrap_or_default();
-            let mut modules = list.split(',').map(str::split_whitespace);
-            modules.any(|mut words| words.next() == Some(module))
-        })
-    };
     let file = name.strip_prefix("examples/").unwrap_or(name);
     let files = [format!("spv/{name}.spv"), format!("\"{file}.spv\"")];
-    found.any(is_whole)
-        || name.split_once('/').is_some_and(is_listed)
-        || files.iter().any(|file| rust.contains(file))
+    found.any(is_whole) || files.iter().any(|file| rust.contains(file))
 }
 
 /// Links in the pages to files that do not exist.
@@ -147,7 +156,7 @@ fn devices_opened_in_tests(name: &str, text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_source, devices_opened_in_tests, is_loaded, links};
+    use super::{check_source, devices_opened_in_tests, is_loaded, links, listed};
 
     #[test]
     fn wants_a_purpose_on_the_first_line() {
@@ -168,10 +177,10 @@ mod tests {
         let rust = "shader!(exp2, unary::exp2);\ninclude_bytes!(\"../spv/f/x.spv\")\n\
                     shader!(sort::{\n    count, top as first_ones\n});";
         for name in ["unary/exp2", "f/x", "sort/count", "sort/top"] {
-            assert!(is_loaded(name, rust), "{name}");
+            assert!(is_loaded(name, rust, &listed(rust)), "{name}");
         }
         for name in ["unary/exp", "f/xy", "sort/first_ones", "sort/to"] {
-            assert!(!is_loaded(name, rust), "{name}");
+            assert!(!is_loaded(name, rust, &listed(rust)), "{name}");
         }
     }
 
