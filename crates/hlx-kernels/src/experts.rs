@@ -37,9 +37,7 @@ use crate::map::GROUP_THREADS;
 use crate::parallel::{for_each, read, write};
 use crate::sort::sort;
 
-shader!(table_shader, experts::table);
-shader!(bounds_shader, experts::bounds);
-shader!(sum_shader, experts::sum);
+shader!(experts::{table as table_shader, bounds as bounds_shader, sum as sum_shader});
 
 /// How many tokens choose how many of the experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,8 +16,7 @@ mod top;
 
 pub(crate) use radix::sorted_pairs;
 
-shader!(rows_shader, sort::rows);
-shader!(line_shader, sort::line);
+shader!(sort::{rows as rows_shader, line as line_shader});
 
 /// The longest line that is sorted in shared memory.
 const LONGEST_LINE: usize = 4096;

@@ -27,10 +27,10 @@ use hlx_core::{Binding, Buffer, CpuBindings, Device, Shader};
 use crate::error::{KernelError, check_sizes, check_that};
 use crate::kernel::Kernel;
 
-shader!(lstm_forward_shader, recurrent::lstm_forward);
-shader!(lstm_backward_shader, recurrent::lstm_backward);
-shader!(gru_forward_shader, recurrent::gru_forward);
-shader!(gru_backward_shader, recurrent::gru_backward);
+shader!(recurrent::{
+    lstm_forward as lstm_forward_shader, lstm_backward as lstm_backward_shader,
+    gru_forward as gru_forward_shader, gru_backward as gru_backward_shader,
+});
 
 /// A kind of cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -88,16 +88,17 @@ impl Origin {
                 stats,
                 weight,
                 bias,
-            } => body(Source::LayerNorm {
+            } => body(Source::Norm {
                 x: &x.values()?,
                 stats,
                 weight: &weight.values()?,
-                bias: &bias.values()?,
+                bias: Some(&bias.values()?),
             }),
-            Self::RmsNorm { x, stats, weight } => body(Source::RmsNorm {
+            Self::RmsNorm { x, stats, weight } => body(Source::Norm {
                 x: &x.values()?,
                 stats,
                 weight: &weight.values()?,
+                bias: None,
             }),
         }
     }

@@ -11,9 +11,7 @@ use crate::kernel::Kernel;
 use crate::layout::Walk;
 use crate::terms::Terms;
 
-shader!(count_shader, sort::count);
-shader!(offsets_shader, sort::offsets);
-shader!(scatter_shader, sort::scatter);
+shader!(sort::{count as count_shader, offsets as offsets_shader, scatter as scatter_shader});
 
 /// Pairs of a workgroup.
 const BLOCK: usize = 4096;

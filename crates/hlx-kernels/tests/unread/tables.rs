@@ -341,16 +341,17 @@ fn gradients_of_weights(run: &mut Run<'_>) -> Result<(), KernelError> {
                 x: &x,
                 up: &up,
             },
-            Source::LayerNorm {
+            Source::Norm {
                 x: &x,
                 stats: &stats,
                 weight: &weight,
-                bias: &bias,
+                bias: Some(&bias),
             },
-            Source::RmsNorm {
+            Source::Norm {
                 x: &x,
                 stats: &rms,
                 weight: &weight,
+                bias: None,
             },
         ];
         // Short columns find their largest magnitudes by themselves, from every source alike.

@@ -14,12 +14,10 @@ use crate::product::shape::MatMul;
 use crate::product::tiles::Start;
 use crate::tuning::KernelTuning;
 
-shader!(few_rows_8, matmul::few_rows_8);
-shader!(few_rows_16, matmul::few_rows_16);
-shader!(normed_8, matmul::few_rows_8_normed);
-shader!(normed_16, matmul::few_rows_16_normed);
-shader!(gated_8, matmul::few_rows_8_gated);
-shader!(gated_16, matmul::few_rows_16_gated);
+shader!(matmul::{
+    few_rows_8, few_rows_16, few_rows_8_normed as normed_8, few_rows_16_normed as normed_16,
+    few_rows_8_gated as gated_8, few_rows_16_gated as gated_16,
+});
 
 /// Chains of a workgroup.
 const CHAINS: usize = 128;

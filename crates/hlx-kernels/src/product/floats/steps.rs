@@ -13,8 +13,7 @@ use crate::map::MAX_GROUPS;
 use crate::product::shape::MatMul;
 use crate::product::tiles::{Grid, Start};
 
-shader!(product_16x16, recurrent::product_16x16);
-shader!(product_16x64, recurrent::product_16x64);
+shader!(recurrent::{product_16x16, product_16x64});
 
 /// Rows of a workgroup.
 const GROUP_ROWS: usize = 16;

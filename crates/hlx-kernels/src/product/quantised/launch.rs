@@ -10,12 +10,11 @@ use crate::KernelError;
 use crate::kernel::{Kernel, PushConstants};
 use crate::tuning::KernelTuning;
 
-shader!(plain_shader, integer::product);
-shader!(few_shader, integer::product_few);
-shader!(few_dots_shader, integer::product_few_dots);
-shader!(dots_shader, integer::product_dots);
-shader!(matrices_shader, integer::product_matrices);
-shader!(narrow_shader, integer::product_matrices_words);
+shader!(integer::{
+    product as plain_shader, product_few as few_shader, product_few_dots as few_dots_shader,
+    product_dots as dots_shader, product_matrices as matrices_shader,
+    product_matrices_words as narrow_shader,
+});
 
 /// Rows of A at most for which a shader of its own reads B from end to end, four of them a workgroup.
 const FEW_ROWS: usize = 16;

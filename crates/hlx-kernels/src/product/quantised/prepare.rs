@@ -26,9 +26,10 @@ pub use preparation::Preparation;
 pub(crate) use rows::{DigitRows, prepare_row};
 pub use source::Source;
 
-shader!(rows_shader, integer::prepare_rows);
-shader!(rows_of_activation, integer::prepare_rows_of_activation);
-shader!(rows_of_gated, integer::prepare_rows_of_gated);
+shader!(integer::{
+    prepare_rows as rows_shader, prepare_rows_of_activation as rows_of_activation,
+    prepare_rows_of_gated as rows_of_gated,
+});
 
 /// The shaders of rows, by [`Source::index`]; those of a norm's result are prepared by the norm.
 static SHADERS: [&Shader; 3] = [

@@ -9,19 +9,15 @@ use crate::elementwise::fill;
 use crate::error::{check_len, check_that};
 use crate::kernel::{Kernel, PushConstants};
 
-shader!(counted_shader, integer::counted_rows);
-shader!(tops_shader, integer::column_tops);
-shader!(tops_of_activation, integer::column_tops_of_activation);
-shader!(tops_of_gated, integer::column_tops_of_gated);
-shader!(tops_of_layer_norm, integer::column_tops_of_layer_norm);
-shader!(tops_of_rms_norm, integer::column_tops_of_rms_norm);
-shader!(columns_shader, integer::prepare_columns);
-shader!(of_activation, integer::prepare_columns_of_activation);
-shader!(of_gated, integer::prepare_columns_of_gated);
-shader!(of_layer_norm, integer::prepare_columns_of_layer_norm);
-shader!(of_rms_norm, integer::prepare_columns_of_rms_norm);
-shader!(both_tops_shader, integer::row_and_column_tops);
-shader!(both_shader, integer::prepare_rows_and_columns);
+shader!(integer::{
+    counted_rows as counted_shader, column_tops as tops_shader,
+    column_tops_of_activation as tops_of_activation, column_tops_of_gated as tops_of_gated,
+    column_tops_of_layer_norm as tops_of_layer_norm, column_tops_of_rms_norm as tops_of_rms_norm,
+    prepare_columns as columns_shader, prepare_columns_of_activation as of_activation,
+    prepare_columns_of_gated as of_gated, prepare_columns_of_layer_norm as of_layer_norm,
+    prepare_columns_of_rms_norm as of_rms_norm, row_and_column_tops as both_tops_shader,
+    prepare_rows_and_columns as both_shader,
+});
 
 /// The shaders of columns, and of their largest magnitudes, by [`Source::index`].
 static SHADERS: [&Shader; 5] = [

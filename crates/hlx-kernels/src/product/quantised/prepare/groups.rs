@@ -14,8 +14,7 @@ use crate::elementwise::fill;
 use crate::error::{check_indexable, check_len, check_sizes};
 use crate::kernel::Kernel;
 
-shader!(tops_shader, integer::group_tops);
-shader!(columns_shader, integer::prepare_group_columns);
+shader!(integer::{group_tops as tops_shader, prepare_group_columns as columns_shader});
 
 const NAME: &str = "prepare_integers_of_groups";
 /// Rows and columns of a workgroup that looks for the largest magnitudes.

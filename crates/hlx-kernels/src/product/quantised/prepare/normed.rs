@@ -11,10 +11,10 @@ use crate::lanes::{check_rows, rows_a_task};
 use crate::norm::{Gain, Norm, Shaders, forward_rows};
 use crate::parallel::{self, read, write};
 
-shader!(layer_norm_shader, integer::prepare_layer_norm);
-shader!(layer_norm_held_shader, integer::prepare_layer_norm_held);
-shader!(rms_norm_shader, integer::prepare_rms_norm);
-shader!(rms_norm_held_shader, integer::prepare_rms_norm_held);
+shader!(integer::{
+    prepare_layer_norm as layer_norm_shader, prepare_layer_norm_held as layer_norm_held_shader,
+    prepare_rms_norm as rms_norm_shader, prepare_rms_norm_held as rms_norm_held_shader,
+});
 
 static SHADERS: Shaders = [
     [&rms_norm_shader::SHADER, &layer_norm_shader::SHADER],

@@ -33,25 +33,16 @@ pub enum Source<'a> {
         /// \[rows, columns\].
         up: &'a Buffer,
     },
-    /// A [layer norm](crate::norm).
-    LayerNorm {
+    /// A [norm](crate::norm).
+    Norm {
         /// \[rows, columns\].
         x: &'a Buffer,
-        /// \[rows, 2\], mean and rstd.
+        /// \[rows, 2\], mean and rstd, or of an RMS norm \[rows\], rstd.
         stats: &'a Buffer,
         /// \[columns\].
         weight: &'a Buffer,
-        /// \[columns\].
-        bias: &'a Buffer,
-    },
-    /// An [RMS norm](crate::norm).
-    RmsNorm {
-        /// \[rows, columns\].
-        x: &'a Buffer,
-        /// \[rows\], rstd.
-        stats: &'a Buffer,
-        /// \[columns\].
-        weight: &'a Buffer,
+        /// \[columns\], of a layer norm.
+        bias: Option<&'a Buffer>,
     },
 }
 
@@ -68,8 +59,7 @@ impl<'a> Source<'a> {
             Self::Stored(x)
             | Self::Activation { x, .. }
             | Self::Gated { x, .. }
-            | Self::LayerNorm { x, .. }
-            | Self::RmsNorm { x, .. } => x,
+            | Self::Norm { x, .. } => x,
         }
     }
 
@@ -78,13 +68,16 @@ impl<'a> Source<'a> {
         match *self {
             Self::Stored(_) | Self::Activation { .. } => vec![],
             Self::Gated { up, .. } => vec![("up", up)],
-            Self::LayerNorm {
+            Self::Norm {
                 stats,
                 weight,
                 bias,
                 ..
-            } => vec![("stats", stats), ("weight", weight), ("bias", bias)],
-            Self::RmsNorm { stats, weight, .. } => vec![("stats", stats), ("weight", weight)],
+            } => {
+                let bias = bias.map(|bias| ("bias", bias));
+                let others = [("stats", stats), ("weight", weight)].into_iter();
+                others.chain(bias).collect()
+            }
         }
     }
 
@@ -100,8 +93,8 @@ impl<'a> Source<'a> {
             Self::Stored(_) => 0,
             Self::Activation { .. } => 1,
             Self::Gated { .. } => 2,
-            Self::LayerNorm { .. } => 3,
-            Self::RmsNorm { .. } => 4,
+            Self::Norm { bias: Some(_), .. } => 3,
+            Self::Norm { bias: None, .. } => 4,
         }
     }
 
@@ -133,7 +126,7 @@ impl<'a> Source<'a> {
         for (argument, buffer) in self.others() {
             let extents = match (argument, self) {
                 ("up", _) => [rows, columns],
-                ("stats", Self::LayerNorm { .. }) => [rows, 2],
+                ("stats", Self::Norm { bias: Some(_), .. }) => [rows, 2],
                 ("stats", _) => [rows, 1],
                 _ => [1, columns],
             };

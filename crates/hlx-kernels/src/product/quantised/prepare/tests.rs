@@ -178,11 +178,11 @@ fn norms_are_prepared_where_they_are_computed() {
                     },
                 )?;
                 push(&mut outputs, Prepared::new(device, y, of_rows)?);
-                let source = Source::LayerNorm {
+                let source = Source::Norm {
                     x,
                     stats,
                     weight,
-                    bias,
+                    bias: Some(bias),
                 };
                 let both = [source, Source::Stored(y)];
                 push_columns(
@@ -218,7 +218,12 @@ fn norms_are_prepared_where_they_are_computed() {
                     },
                 )?;
                 push(&mut outputs, Prepared::new(device, y, of_rows)?);
-                let source = Source::RmsNorm { x, stats, weight };
+                let source = Source::Norm {
+                    x,
+                    stats,
+                    weight,
+                    bias: None,
+                };
                 let both = [source, Source::Stored(y)];
                 push_columns(
                     device,
@@ -243,10 +248,11 @@ fn what_does_not_fit_is_refused() {
     let text = error.expect_err("refused").to_string();
     let expected = "prepare_integers: a norm's row has 5000 elements, expected at most 4096";
     assert_eq!(text, expected);
-    let source = Source::RmsNorm {
+    let source = Source::Norm {
         x: &x,
         stats: &alloc(3),
         weight: &gain,
+        bias: None,
     };
     let of = Preparation::of_columns(1, 2, 5000, Width::Narrow).whole();
     let text = Prepared::new(&device, source, of)
@@ -254,10 +260,11 @@ fn what_does_not_fit_is_refused() {
         .to_string();
     assert_eq!(text, "prepare_integers: stats has 3 elements, expected 2");
     let of = Preparation::of_rows(2, 5000, Width::Wide);
-    let source = Source::RmsNorm {
+    let source = Source::Norm {
         x: &x,
         stats: &stats,
         weight: &gain,
+        bias: None,
     };
     let text = Prepared::new(&device, source, of)
         .expect_err("refused")

@@ -14,8 +14,7 @@ use crate::map::MAX_GROUPS;
 use crate::product::floats::matmul;
 use crate::product::shape::MatMul;
 
-shader!(patch_rows, conv2d::patch_rows);
-shader!(gradient_rows, conv2d::gradient_rows);
+shader!(conv2d::{patch_rows, gradient_rows});
 
 /// Seconds of a product at the device's peak from which it gains more than two launches take.
 const FROM_SECONDS: f64 = 2e-5;

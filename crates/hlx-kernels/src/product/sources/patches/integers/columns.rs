@@ -17,8 +17,7 @@ use crate::product::formats::Format;
 use crate::product::quantised::{DigitRows, IntegerProduct, Prepared, Width, integer_product};
 use crate::product::role::Role;
 
-shader!(terms_shader, conv2d::prepare_terms);
-shader!(count_shader, conv2d::count_pixels);
+shader!(conv2d::{prepare_terms as terms_shader, count_pixels as count_shader});
 
 /// Pieces of rows of a workgroup.
 const ROWS: usize = 8;
