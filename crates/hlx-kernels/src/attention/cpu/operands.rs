@@ -198,14 +198,26 @@ pub fn union(ranges: &[Range]) -> (u32, u32) {
     if hull.0 < hull.1 { hull } else { (0, 0) }
 }
 
-/// What each row of a tile sees of a block of `n` columns; `None` if all of it. Rows outside of
-/// `rows` see nothing, lanes without a row do not count.
+/// The columns that all of the rows see, from the first one up to the second.
+pub fn seen_by_all(ranges: &[Range]) -> [u32; 2] {
+    let all = ranges.iter();
+    all.fold([0, u32::MAX], |[begin, end], range| {
+        [begin.max(range[1]), end.min(range[2])]
+    })
+}
+
+/// What each row of a tile sees of a block of `n` columns; `None` if all of it, as `by_all` may tell at once. Rows
+/// outside of `rows` see nothing, lanes without a row do not count.
 pub fn seen(
     ranges: &[Range],
+    by_all: [u32; 2],
     rows: &std::ops::Range<usize>,
     column: u32,
     n: usize,
 ) -> Option<Seen> {
+    if rows.len() == ranges.len() && column >= by_all[0] && column + n as u32 <= by_all[1] {
+        return None;
+    }
     let mut seen = Seen {
         low: [0; TILE],
         high: [TILE as u32; TILE],

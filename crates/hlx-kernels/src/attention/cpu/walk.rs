@@ -2,7 +2,7 @@
 
 use hlx_core::arith::{self, FloatOps};
 
-use super::operands::{Inputs, Range, documents, key_blocks, seen, union};
+use super::operands::{Inputs, Range, documents, key_blocks, seen, seen_by_all, union};
 use super::rows::{Block, Rows};
 use super::tile::{Lanes, Seen, TILE, map_lanes, unpack};
 use super::tiles::Tile;
@@ -110,6 +110,7 @@ pub fn forward<A: FloatOps, R: Rows>(
     let draws = inputs.draws(tile.sample, tile.head);
     let ranges = inputs.of_queries(tile);
     let ranges = &ranges[..tile.n];
+    let by_all = seen_by_all(ranges);
     let q = q.pack(tile);
     let (mut keys, mut values) = (k.block(), v.block());
     let mut sums = vec![[0.0; TILE]; width];
@@ -121,7 +122,7 @@ pub fn forward<A: FloatOps, R: Rows>(
         values.read(&v, block);
         let s = &mut p[..block.n];
         keys.products::<A>(s, &q);
-        let seen = seen(ranges, &rows, key, block.n);
+        let seen = seen(ranges, by_all, &rows, key, block.n);
         let correction = weigh::<A>(s, &mut m, &inputs.push, capped, seen.as_ref());
         l = R::total::<A>(l, &correction, &mut p, block.n);
         let p = &mut p[..block.n];
@@ -159,6 +160,7 @@ pub fn backward_query<A: FloatOps, R: Rows>(
     let draws = inputs.draws(tile.sample, tile.head);
     let ranges = inputs.of_queries(tile);
     let ranges = &ranges[..tile.n];
+    let by_all = seen_by_all(ranges);
     let (q, d_o) = (q.pack(tile), d_o.pack(tile));
     let (mut keys, mut values) = (k.block(), v.block());
     let mut sums = vec![[0.0; TILE]; width];
@@ -183,7 +185,7 @@ pub fn backward_query<A: FloatOps, R: Rows>(
             let [_, p] = weights::<A>(s, &inputs.push, capped, stats);
             *s = map_lanes(|lane| A::mul(p[lane], dp[lane] - deltas[lane]));
         }
-        let seen = seen(ranges, &rows, key, block.n);
+        let seen = seen(ranges, by_all, &rows, key, block.n);
         keys.add::<A>(&mut sums, None, s, seen, Width::Wide);
     }
     for sum in &mut sums {
@@ -240,7 +242,10 @@ pub fn backward_key_value<A: FloatOps, R: Rows>(
     let (mut queries, mut upstream, mut weighted) = (q.block(), d_o.block(), q_in_sums.block());
     let [mut k_sums, mut v_sums] = [0; 2].map(|_| vec![[0.0; TILE]; width]);
     let [mut p, mut ds] = [[[0.0; TILE]; TILE]; 2];
-    let blocks = query_blocks::<R>(ranges, &inputs, sample);
+    let (blocks, by_all) = (
+        query_blocks::<R>(ranges, &inputs, sample),
+        seen_by_all(ranges),
+    );
     for head in key_head * group..(key_head + 1) * group {
         let draws = inputs.draws(sample, head);
         for [rows, of_queries] in &blocks {
@@ -269,7 +274,7 @@ pub fn backward_key_value<A: FloatOps, R: Rows>(
                 let delta = delta[at + i];
                 *ds = map_lanes(|lane| A::mul(slanted[lane], ds[lane] - delta));
             }
-            let seen = seen(ranges, rows, first as u32, n);
+            let seen = seen(ranges, by_all, rows, first as u32, n);
             upstream.add::<A>(&mut v_sums, None, p, seen, Width::Narrow);
             weighted.add::<A>(&mut k_sums, None, ds, seen, Width::Wide);
         }
