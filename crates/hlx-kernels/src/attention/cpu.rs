@@ -52,20 +52,24 @@ pub fn forward(inputs: Inputs<'_>, o: &mut [f32], stats: &mut [f32]) {
         Tiles::of_stats(of, stats),
     );
     parallel::for_each(outputs, |_, (mut o, mut stats)| {
-        let mut rows = vec![0.0; o.tile.n * of.head_width];
-        let mut words = vec![0.0; 2 * o.tile.n];
-        forward_tile(inputs, o.tile, &mut rows, &mut words);
-        o.write(&rows);
-        stats.write(&words);
+        let n = o.tile.n;
+        parallel::scratch(n * (of.head_width + 2), |words: &mut [f32]| {
+            let (rows, words) = words.split_at_mut(n * of.head_width);
+            forward_tile(inputs, o.tile, rows, words);
+            o.write(rows);
+            stats.write(words);
+        });
     });
 }
 
 /// Writes the gradient of queries at `dq`, from the statistics and delta.
 pub fn backward_query(inputs: Inputs<'_>, saved: [&[f32]; 2], dq: Tiles<'_>) {
     parallel::for_each(dq, |_, mut dq| {
-        let mut rows = vec![0.0; dq.tile.n * inputs.attention.head_width];
-        backward_query_tile(inputs, saved, dq.tile, &mut rows);
-        dq.write(&rows);
+        let len = dq.tile.n * inputs.attention.head_width;
+        parallel::scratch(len, |rows: &mut [f32]| {
+            backward_query_tile(inputs, saved, dq.tile, rows);
+            dq.write(rows);
+        });
     });
 }
 
@@ -78,18 +82,13 @@ pub fn backward_key_value(
 ) {
     let key_ranges = key_ranges.map(bytemuck::cast_slice);
     parallel::for_each((dk, dv), |_, (mut dk, mut dv)| {
-        let n = dk.tile.n * inputs.attention.head_width;
-        let [mut of_keys, mut of_values] = [vec![0.0; n], vec![0.0; n]];
-        backward_key_value_tile(
-            inputs,
-            key_ranges,
-            saved,
-            dk.tile,
-            &mut of_keys,
-            &mut of_values,
-        );
-        dk.write(&of_keys);
-        dv.write(&of_values);
+        let len = dk.tile.n * inputs.attention.head_width;
+        parallel::scratch(2 * len, |rows: &mut [f32]| {
+            let (of_keys, of_values) = rows.split_at_mut(len);
+            backward_key_value_tile(inputs, key_ranges, saved, dk.tile, of_keys, of_values);
+            dk.write(of_keys);
+            dv.write(of_values);
+        });
     });
 }
 

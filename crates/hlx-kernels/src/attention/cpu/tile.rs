@@ -27,7 +27,9 @@ pub fn map_lanes(f: impl Fn(usize) -> f32) -> Lanes {
 #[inline(always)]
 pub fn pack(packed: &mut [Lanes], rows: &[f32], stride: usize, n: usize) {
     let width = packed.len();
-    packed.fill([0.0; TILE]);
+    if n < TILE {
+        packed.fill([0.0; TILE]);
+    }
     for lane in 0..n {
         for (lanes, &x) in packed.iter_mut().zip(&rows[lane * stride..][..width]) {
             lanes[lane] = x;

@@ -76,24 +76,40 @@ fn weigh<A: FloatOps>(
     })
 }
 
-/// The weights of a row of chains in the backward pass, from their maxima and the inverses of their sums, and those
-/// times the derivative of the cap.
+/// The weights of a row of chains in the backward pass, from their maxima and the inverses of their sums, in place of the
+/// chains; with a cap, its derivative at the scores too.
 #[inline(always)]
 fn weights<A: FloatOps>(
-    s: &Lanes,
+    s: &mut Lanes,
     push: &Push,
     capped: bool,
     [m, inverse]: [impl Fn(usize) -> f32; 2],
-) -> [Lanes; 2] {
+) -> Option<Lanes> {
     if !capped {
         let weight = |lane| A::exp(A::mul(s[lane], push.scale) - m(lane));
-        return [map_lanes(|lane| A::mul(weight(lane), inverse(lane))); 2];
+        *s = map_lanes(|lane| A::mul(weight(lane), inverse(lane)));
+        return None;
     }
-    let (mut s, mut t) = (*s, [0.0; TILE]);
-    score::<A>(&mut s, &mut t, push, capped);
-    let p: Lanes = map_lanes(|lane| A::mul(A::exp(s[lane] - m(lane)), inverse(lane)));
-    let slope = |lane: usize| A::fma(-t[lane], t[lane], 1.0);
-    [p, map_lanes(|lane| A::mul(p[lane], slope(lane)))]
+    let mut t = [0.0; TILE];
+    score::<A>(s, &mut t, push, capped);
+    *s = map_lanes(|lane| A::mul(A::exp(s[lane] - m(lane)), inverse(lane)));
+    Some(map_lanes(|lane| A::fma(-t[lane], t[lane], 1.0)))
+}
+
+/// `dp` to `ds`, from the weights, the derivative of the cap and delta.
+#[inline(always)]
+fn score_gradient<A: FloatOps>(
+    p: &Lanes,
+    slope: Option<Lanes>,
+    delta: impl Fn(usize) -> f32,
+    dp: &Lanes,
+) -> Lanes {
+    match slope {
+        None => map_lanes(|lane| A::mul(p[lane], dp[lane] - delta(lane))),
+        Some(slope) => {
+            map_lanes(|lane| A::mul(A::mul(p[lane], slope[lane]), dp[lane] - delta(lane)))
+        }
+    }
 }
 
 /// The rows `[n, D]` of `o` and the statistics of a tile of queries.
@@ -182,8 +198,8 @@ pub fn backward_query<A: FloatOps, R: Rows>(
         }
         for (s, dp) in s.iter_mut().zip(dp.iter()) {
             let stats = [&m, &inverse].map(|stats| |lane: usize| stats[lane]);
-            let [_, p] = weights::<A>(s, &inputs.push, capped, stats);
-            *s = map_lanes(|lane| A::mul(p[lane], dp[lane] - deltas[lane]));
+            let slope = weights::<A>(s, &inputs.push, capped, stats);
+            *s = score_gradient::<A>(s, slope, |lane| deltas[lane], dp);
         }
         let seen = seen(ranges, by_all, &rows, key, block.n);
         keys.add::<A>(&mut sums, None, s, seen, Width::Wide);
@@ -266,13 +282,13 @@ pub fn backward_key_value<A: FloatOps, R: Rows>(
             for (i, (p, ds)) in p.iter_mut().zip(ds.iter_mut()).enumerate() {
                 let stats = [2 * (at + i), 2 * (at + i) + 1].map(|at| stats[at]);
                 let stats = stats.map(|word| move |_: usize| word);
-                let [weight, slanted] = weights::<A>(p, &inputs.push, capped, stats);
-                *p = weight;
+                let slope = weights::<A>(p, &inputs.push, capped, stats);
+                let weight = *p;
                 if let Some(draws) = draws {
                     draws.drop_query::<A>([p, ds], ranges, inputs.position(sample, first + i));
                 }
                 let delta = delta[at + i];
-                *ds = map_lanes(|lane| A::mul(slanted[lane], ds[lane] - delta));
+                *ds = score_gradient::<A>(&weight, slope, |_| delta, ds);
             }
             let seen = seen(ranges, by_all, rows, first as u32, n);
             upstream.add::<A>(&mut v_sums, None, p, seen, Width::Narrow);
