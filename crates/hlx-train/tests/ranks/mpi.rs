@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hlx_core::testing::cases;
+
 use crate::common::{Scratch, proof, text};
 #[cfg(target_os = "linux")]
 use crate::{long, wait_until};
@@ -200,7 +202,7 @@ fn ranks_of_mpirun_end_when_one_is_killed_or_stopped() {
     place.succeeds(&[&LONG[..], &["--out", "whole"]].concat());
     let whole = proof(&place.digests("whole"));
     let here = launchers();
-    let faults = FAULTS.into_iter().enumerate();
+    let faults = cases(FAULTS.into_iter().enumerate(), 3);
     for (number, fault) in faults.filter(|(_, fault)| here.contains(&fault.0)) {
         let (launcher, options, signal, victim, n_lines) = fault;
         let out = place.join(&format!("run-{number}"));

@@ -116,7 +116,7 @@ mod tests {
             [31, 65, 129],
             [33, 64, 300],
         ];
-        for [m, n, k] in sizes {
+        for [m, n, k] in hlx_core::testing::cases(sizes, 3) {
             let (x, w, start) = (values(1, m * k), normal(2, k * n), normal(3, m * n));
             for (biased, accumulate) in [(false, false), (true, false), (false, true)] {
                 for (processors, _) in PROCESSORS {
