@@ -16,25 +16,34 @@ const PACKAGES: [(&str, &str); 7] = [
 ];
 
 /// Test programs that take `--all`, and what they prove.
-const PROGRAMS: [(&str, &str); 14] = [
+const PROGRAMS: [(&str, &str); 20] = [
+    ("adapters", "adapters that are not merged, from the program"),
+    ("balance", "the balance loss of experts, from the program"),
     ("causal_balance", "the balance loss of experts by shards"),
     (
         "causal_hugging_face",
         "the families of models beside transformers",
     ),
     ("half_forms", "16-bit forms of all operations"),
+    ("half_weights", "weights of 16 bits beside widened ones"),
     ("hostile_sizes", "sizes that no memory holds"),
+    ("in_place", "operations in place"),
+    ("index", "index tensors, masks and views beside each other"),
     ("likeliest", "the likeliest token, found on the device"),
     ("lora_gpt2", "adapters of GPT-2"),
     ("lora_peft", "adapters beside PEFT"),
+    (
+        "pytorch_modules",
+        "layers and losses beside PyTorch's own samples",
+    ),
     (
         "pytorch_samples",
         "all operations beside PyTorch's own samples",
     ),
     ("recurrent_pytorch", "recurrent layers beside PyTorch"),
     ("special_points", "operations at NaN, infinities and zeros"),
-    ("text_chat_hostile", "chat templates that mean harm"),
     ("text_chat_bounds", "the bounds of chat templates"),
+    ("text_chat_hostile", "chat templates that mean harm"),
     ("unread", "words that no kernel may read"),
     (
         "ways",

@@ -1,7 +1,7 @@
 //! The keys and values of sequences that are being generated, in the memory that all their tokens will need: numbers, or in the
 //! `integer` arithmetic what attention reads instead, a byte a number.
 
-use hlx_core::{Arithmetic, Buffer, Device};
+use hlx_core::{Buffer, Device};
 
 use super::append::{AppendInputs, append_heads, append_integer_heads};
 use super::entry::PreparedAttention;
@@ -15,7 +15,7 @@ use crate::elementwise::{assign_strided, fill};
 use crate::error::check_that;
 use crate::indexing::index_select;
 use crate::product::quantised::Width;
-use crate::product::{check_arithmetic, quantises};
+use crate::product::{check_arithmetic, of_floats, quantises};
 use crate::{KernelError, Layout, Operand};
 
 const NAME: &str = "key/value cache";
@@ -138,8 +138,7 @@ impl CachedHeads {
         })?;
         match &self.stored {
             Stored::Floats(both) => {
-                let arithmetics = [Arithmetic::Portable, device.arithmetic()];
-                check_arithmetic("attention", "k", arithmetics)?;
+                check_arithmetic("attention", "k", [&of_floats(device), device])?;
                 attend_floats(device, both, new, query_ranges, counter, attention)
             }
             Stored::Integers([keys, values]) => {

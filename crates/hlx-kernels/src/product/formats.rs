@@ -2,7 +2,8 @@
 
 use hlx_core::{Arithmetic, Buffer, Device};
 
-use super::quantised::{self, Call, Width};
+use super::quantised::law::width_of;
+use super::quantised::{Call, Width};
 use super::role::Role;
 use crate::KernelError;
 
@@ -19,7 +20,12 @@ pub(crate) struct Format {
 }
 
 /// Every format. Where operands are given without an arithmetic, as in tests, the first row that fits is taken.
-static FORMATS: [Format; 1] = [quantised::FORMAT];
+static FORMATS: [Format; 1] = [Format {
+    arithmetic: Arithmetic::Integer,
+    width: width_of,
+    pair: [Width::Wide, Width::Narrow],
+    launch: |call, device, c| call.launch(device, c),
+}];
 
 impl Format {
     /// The format of a device's operands; none where products read floats.

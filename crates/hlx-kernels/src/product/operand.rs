@@ -156,15 +156,16 @@ pub fn of_floats(device: &Device) -> Device {
     device.with_arithmetic(Arithmetic::Portable)
 }
 
-/// Checks that an argument is of the arithmetic that is expected.
+/// Checks that an argument's device computes in the arithmetic of another, which is expected.
 ///
 /// # Errors
 /// [`KernelError::Arithmetic`].
 pub fn check_arithmetic(
     operation: &'static str,
     argument: &'static str,
-    [found, expected]: [Arithmetic; 2],
+    devices: [&Device; 2],
 ) -> Result<(), KernelError> {
+    let [found, expected] = devices.map(Device::arithmetic);
     if found == expected {
         return Ok(());
     }

@@ -5,8 +5,6 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use hlx_core::{Buffer, CoreError, Device};
 
-use super::weights::zeros;
-
 /// One flat buffer of gradients in the layout of the values, and behind them the gradients of other uses
 /// of parameters: none until a backward pass, an optimizer or a tree of micro-batches needs it.
 #[derive(Debug)]
@@ -71,4 +69,11 @@ impl FlatGradients {
         };
         Ok(self.buffers.get_or_init(|| Gradients { own, all }))
     }
+}
+
+/// A buffer of zeros.
+pub(super) fn zeros(device: &Device, words: usize) -> Result<Buffer, CoreError> {
+    let buffer = device.alloc(words)?;
+    device.fill(&buffer, 0)?;
+    Ok(buffer)
 }

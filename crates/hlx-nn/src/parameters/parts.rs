@@ -155,7 +155,10 @@ impl Weights {
     /// # Errors
     /// What the device reports.
     pub fn state_zeros(&self) -> Result<Buffer> {
-        Ok(super::weights::zeros(self.device(), self.updated().len())?)
+        Ok(super::gradients::zeros(
+            self.device(),
+            self.updated().len(),
+        )?)
     }
 
     /// Uploads the values of the words that this process updates into such a buffer: of one vector a

@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use hlx_autograd::Tensor;
-use hlx_core::{Buffer, CoreError, Device, align_words};
+use hlx_core::{Buffer, Device, align_words};
 use hlx_kernels::elementwise::add_assign;
 use hlx_kernels::tree_digest::TensorSpan;
 
 use super::builder::Declared;
-use super::gradients::FlatGradients;
+use super::gradients::{FlatGradients, zeros};
 use super::{BufferKind, ModelBuffer, Parameter, ParameterSet, ParameterUse, Part};
 use crate::Result;
 use crate::error::NnError;
@@ -428,10 +428,4 @@ pub(super) fn bind_constants(device: &Device, constants: &[ModelBuffer]) -> Resu
         }
     }
     Ok(())
-}
-
-pub(super) fn zeros(device: &Device, words: usize) -> Result<Buffer, CoreError> {
-    let buffer = device.alloc(words)?;
-    device.fill(&buffer, 0)?;
-    Ok(buffer)
 }

@@ -17,8 +17,7 @@ impl Tensor {
             let Some(other) = other else {
                 continue;
             };
-            let arithmetics = [other, self].map(|tensor| tensor.device().arithmetic());
-            check_arithmetic(op, argument, arithmetics)?;
+            check_arithmetic(op, argument, [other.device(), self.device()])?;
             if other.device().is_same(self.device()) {
                 continue;
             }

@@ -19,9 +19,8 @@ mod shape;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use hlx_core::{Arithmetic, Buffer, DType, Device};
+use hlx_core::{Buffer, DType, Device};
 
-use super::formats::Format;
 use crate::KernelError;
 use crate::error::check_that;
 use crate::tuning::KernelTuning;
@@ -44,14 +43,6 @@ pub const PIECE: usize = 4096;
 pub const LONGEST: usize = 1 << 17;
 /// Elements that a row of digits is a multiple of; zeros fill it up.
 const GRANULE: usize = 64;
-
-/// The row of this format.
-pub(super) const FORMAT: Format = Format {
-    arithmetic: Arithmetic::Integer,
-    width: law::width_of,
-    pair: [Width::Wide, Width::Narrow],
-    launch: |call, device, c| call.launch(device, c),
-};
 
 /// What the handle's products of integers are summed by, in words.
 pub fn instructions(device: &Device) -> String {
