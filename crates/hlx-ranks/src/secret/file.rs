@@ -63,14 +63,10 @@ pub(super) fn in_folder(folder: &Path) -> Result<Secret, String> {
     let text = |error: io::Error| error.to_string();
     made.and_then(|()| private::check(folder)).map_err(text)?;
     let path = folder.join("secret");
-    let found = match read(&path, 64) {
-        Err(_) if fs::symlink_metadata(&path).is_err() => {
-            put(folder, &path)?;
-            read(&path, 64)
-        }
-        found => found,
-    };
-    let found = String::from_utf8(found?).unwrap_or_default();
+    if fs::symlink_metadata(&path).is_err() {
+        put(folder, &path)?;
+    }
+    let found = String::from_utf8(read(&path, 64)?).unwrap_or_default();
     Secret::from_text(&found).ok_or_else(|| "holds no secret: remove it".to_owned())
 }
 
