@@ -211,7 +211,7 @@ pub const KNOTS: &[Knot] = &[
     },
     Knot {
         folder: "crates/hlx-nn/src/parameters",
-        parts: &["builder", "gradients", "parts", "set", "weights"],
+        parts: &["builder", "parts", "set", "weights"],
         reason: "A builder makes weights, which hand out sets and parts of themselves.",
     },
     Knot {
