@@ -20,7 +20,7 @@ uint row_blocks(uint sample_idx, uint key_head, uint row) {
     return ((sample_idx * key_heads() + key_head) * rows_of_key_head() + row) * BLOCKS;
 }
 
-// The rows of a workgroup, one of so many of the same rows; OWN says which.
+// The rows of a workgroup, which `parts` workgroups share; OWN says which it is.
 #define FIND_ROWS(OWN, parts)                                                    \
     uint all_rows = rows_of_key_head();                                          \
     uint row_tiles = (all_rows + ROWS - 1u) / ROWS;                              \

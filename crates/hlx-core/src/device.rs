@@ -47,8 +47,8 @@ pub struct Device {
     arithmetic: Arithmetic,
 }
 
-/// What a device shares among its clones. Fields drop in order: the stream waits for its work
-/// before the memory is freed.
+/// What a device shares among its clones. Graphs share the stream, which waits for its work before it goes; work under way
+/// holds the memory that it uses.
 struct Inner {
     stream: Arc<Stream>,
     source: Arc<BlockSource>,

@@ -267,6 +267,19 @@ fn outputs_outlive_their_graph() {
 }
 
 #[test]
+fn a_graph_outlives_the_handles_of_its_device() {
+    for selector in hlx_core::testing::selectors() {
+        let device = Device::open(&selector).expect("open");
+        let x = device.buffer_of(&[2.0; 4096]).expect("x");
+        let (graph, y) = doubling(&device, &x);
+        drop((device, x, y));
+        for _ in 0..3 {
+            graph.replay().expect("replay");
+        }
+    }
+}
+
+#[test]
 fn a_graph_owns_the_buffers_that_it_reads() {
     for device in own_devices() {
         let x = device.buffer_of(&[2.0; 4096]).expect("x");

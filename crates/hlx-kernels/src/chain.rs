@@ -70,7 +70,7 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// The cut of a launch over so many elements.
+    /// The cut of a launch over `len` elements.
     pub fn of(device: &Device, len: usize) -> Self {
         let tuning = &KernelTuning::of(device).maps;
         Self {
@@ -86,7 +86,7 @@ impl Cut {
         vectors.into_iter().chain(self.whole.then_some((998, 1)))
     }
 
-    /// The workgroups of a launch over so many elements.
+    /// The workgroups of a launch over `len` elements.
     pub fn groups(self, len: usize) -> usize {
         len.div_ceil(4 * self.vectors as usize * GROUP_THREADS)
     }

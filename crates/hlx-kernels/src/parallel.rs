@@ -69,6 +69,15 @@ unsafe impl<'a, T: Sync> Pieces for Read<'a, T> {
 // SAFETY: it stands for a `&mut [T]`, whose pieces go to threads as a `T` would.
 unsafe impl<T: Send> Sync for Write<'_, T> {}
 
+impl<'a, T> Write<'a, T> {
+    /// # Safety
+    /// The range is within the slice, and no piece that shares an item with it is alive.
+    unsafe fn range(&self, begin: usize, n: usize) -> &'a mut [T] {
+        // SAFETY: as the caller promises.
+        unsafe { std::slice::from_raw_parts_mut(self.items.add(begin), n) }
+    }
+}
+
 // SAFETY: pieces of different numbers do not overlap.
 unsafe impl<'a, T: Send> Pieces for Write<'a, T> {
     type Piece = &'a mut [T];
@@ -80,9 +89,9 @@ unsafe impl<'a, T: Send> Pieces for Write<'a, T> {
     unsafe fn piece(&self, i: usize) -> &'a mut [T] {
         let begin = i * self.length;
         let n = self.length.min(self.n - begin);
-        // SAFETY: `begin..begin + n` is within the slice, as `i` is less than `count`; the caller
-        // holds no other piece of this number.
-        unsafe { std::slice::from_raw_parts_mut(self.items.add(begin), n) }
+        // SAFETY: the range is within the slice, as `i` is less than `count`; the caller holds no other
+        // piece of this number.
+        unsafe { self.range(begin, n) }
     }
 }
 
@@ -113,9 +122,7 @@ unsafe impl<'a, T: Send> Pieces for Tiles<'a, T> {
         let (row, column) = (i / pieces, i % pieces * self.items.length);
         let n = self.items.length.min(self.row - column);
         // SAFETY: the row is one of the whole ones, and the caller holds no other piece of this number.
-        let piece = unsafe {
-            std::slice::from_raw_parts_mut(self.items.items.add(row * self.row + column), n)
-        };
+        let piece = unsafe { self.items.range(row * self.row + column, n) };
         (row, column, piece)
     }
 }
@@ -138,6 +145,11 @@ macro_rules! together {
     };
 }
 
+together!(A.0, B.1);
+together!(A.0, B.1, C.2);
+together!(A.0, B.1, C.2, D.3);
+together!(A.0, B.1, C.2, D.3, E.4);
+
 // SAFETY: each part keeps the promise.
 unsafe impl<P: Pieces, const N: usize> Pieces for [P; N] {
     type Piece = [P::Piece; N];
@@ -152,23 +164,10 @@ unsafe impl<P: Pieces, const N: usize> Pieces for [P; N] {
     }
 }
 
-together!(A.0, B.1);
-together!(A.0, B.1, C.2);
-together!(A.0, B.1, C.2, D.3);
-together!(A.0, B.1, C.2, D.3, E.4);
-
 /// Calls `body` with the number and the piece of each number below the least count.
 pub fn for_each<P: Pieces>(pieces: P, body: impl Fn(usize, P::Piece) + Sync) {
     // SAFETY: each number below the count comes once.
     times(pieces.count(), |i| body(i, unsafe { pieces.piece(i) }));
-}
-
-/// As [`for_each`]; `body` also gets a vector to work in, which holds what the thread's last piece left.
-pub fn for_each_with<P: Pieces>(pieces: P, body: impl Fn(&mut Vec<u32>, usize, P::Piece) + Sync) {
-    loop_with_scratch(pieces.count(), &|scratch, i| {
-        // SAFETY: each number below the count comes once.
-        body(scratch, i, unsafe { pieces.piece(i) });
-    });
 }
 
 /// Calls `body` with each of `tasks`.
@@ -183,11 +182,6 @@ pub fn times(count: usize, body: impl Fn(usize) + Sync) {
 
 fn loop_of(count: usize, body: &(dyn Fn(usize) + Sync)) {
     (0..count).into_par_iter().for_each(body);
-}
-
-fn loop_with_scratch(count: usize, body: &(dyn Fn(&mut Vec<u32>, usize) + Sync)) {
-    let numbers = (0..count).into_par_iter();
-    numbers.for_each_init(Vec::new, |scratch, i| body(scratch, i));
 }
 
 /// What `body` returns for each number below `count`, in order.
@@ -256,8 +250,7 @@ mod tests {
     #[test]
     fn tiles_stay_in_their_row() {
         let mut x = [0; 10];
-        for_each_with(tiles(&mut x, 5, 3), |scratch, i, (row, column, tile)| {
-            scratch.resize(1, 7);
+        for_each(tiles(&mut x, 5, 3), |i, (row, column, tile)| {
             assert_eq!((i, tile.len()), (2 * row + column / 3, 3 - column / 3));
             tile.fill(100 * row + column + 1);
         });

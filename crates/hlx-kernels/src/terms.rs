@@ -8,6 +8,7 @@ use hlx_core::{Buffer, DType, Device};
 use crate::element::gather;
 use crate::error::{KernelError, check_that};
 use crate::layout::{Layout, Operand, Walk};
+use crate::parallel;
 
 /// Terms of a piece.
 pub(crate) const PIECE: usize = 4096;
@@ -91,29 +92,30 @@ impl Terms {
         self.first.wrapping_add(result).wrapping_add(term)
     }
 
-    /// The words of the terms `terms` of a result, widened to 32 bits: in place where they lie side by side, else
-    /// copied to `scratch`.
-    pub fn of_result<'a>(
+    /// Calls `body` with the words of the terms `terms` of a result, widened to 32 bits: in place where they lie side by
+    /// side, else copied.
+    pub fn with_result<R>(
         &self,
         dtype: DType,
-        x: &'a [u32],
+        x: &[u32],
         result: usize,
         terms: Range<usize>,
-        scratch: &'a mut Vec<u32>,
-    ) -> &'a [u32] {
+        body: impl FnOnce(&[u32]) -> R,
+    ) -> R {
         let [stride] = self.reduced.steps();
         let one_run = self.reduced.shape.len() <= 1;
         if dtype.size() == 4 && one_run && (stride == 1 || terms.len() == 1) {
-            return &x[self.place(result, terms.start)..][..terms.len()];
+            return body(&x[self.place(result, terms.start)..][..terms.len()]);
         }
         let base = self.place(result, 0);
-        scratch.resize(terms.len(), 0);
-        self.reduced
-            .runs(terms.start, terms.len(), |done, [place], n| {
+        parallel::scratch(terms.len(), |words| {
+            let (begin, count) = (terms.start, words.len());
+            self.reduced.runs(begin, count, |done, [place], n| {
                 let start = base.wrapping_add(place);
-                gather(dtype, x, start, stride, &mut scratch[done..done + n]);
+                gather(dtype, x, start, stride, &mut words[done..done + n]);
             });
-        scratch
+            body(words)
+        })
     }
 
     /// Whether the words of one term of `width` results from `result` on lie side by side, as they are computed with.

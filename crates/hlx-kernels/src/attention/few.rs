@@ -4,7 +4,7 @@
 //! Scores do not depend on each other, so one launch spreads them over blocks of keys; what must be summed
 //! in the keys' order is a second one's, which spreads the columns of a head. Both share a key head's keys
 //! and values among its query heads. Which keys there are is read on the device: a recorded graph serves
-//! every length up to the operands' extent, and launches no more work than the keys in use need, but for
+//! every length up to the operands' extent, and launches no more work than the keys in use need, except for
 //! workgroups that end at once.
 
 use hlx_core::{Buffer, Device, Shader};

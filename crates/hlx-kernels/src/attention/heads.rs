@@ -40,7 +40,7 @@ pub struct IntegerHeads {
 }
 
 impl IntegerHeads {
-    /// The keys or values of `batch` sequences with so many positions, of `heads` heads: all zeros, and so nothing yet.
+    /// Room for the keys or values of `sequences`, \[batch, positions\], in `heads`, \[heads, head width\]: all zeros.
     ///
     /// # Errors
     /// If a head has no columns or more than 256, or there is no memory.

@@ -132,7 +132,7 @@ macro_rules! pass {
 const ROWS: usize = 32;
 /// Terms of a block's products.
 const BLOCK: usize = 32;
-/// Columns of a workgroup's result over integers, but for `columns_of_wide`.
+/// Columns of a workgroup's result over integers, except for `columns_of_wide`.
 const COLUMNS: usize = 64;
 /// Subgroups of a workgroup that multiplies matrices.
 const SUBGROUPS: u32 = 4;

@@ -25,9 +25,10 @@ const SOFTMAX_ROWS: usize = 128;
 /// Keys of a block, which update a query's sums together.
 const BLOCK: usize = 32;
 
-/// A pass that stores the pairs of so many key heads at a time.
+/// A pass that stores what belongs to pairs of queries and keys, for some key heads at a time.
 pub struct Stored<'a> {
     pass: &'a Pass<'a>,
+    /// Key heads at a time, at most.
     key_heads: usize,
 }
 

@@ -67,10 +67,11 @@ impl CpuChain {
             }
         }
         let slots = self.slots();
-        parallel::for_each_with(write(&mut pieces, 1), |scratch, index, outs| {
-            scratch.resize(slots * PIECE, 0);
+        parallel::for_each(write(&mut pieces, 1), |index, outs| {
             let outs = std::mem::take(&mut outs[0]);
-            self.piece(inputs, index * PIECE, outs, scratch);
+            parallel::scratch(slots * PIECE, |slots| {
+                self.piece(inputs, index * PIECE, outs, slots);
+            });
         });
     }
 

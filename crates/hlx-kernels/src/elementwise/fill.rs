@@ -89,13 +89,13 @@ fn run(
     chunk: impl Fn(u32, &mut [u32]) + Sync,
 ) {
     let pieces = write(out, PIECE / form.per_word());
-    parallel::for_each_with(pieces, |scratch, index, out| {
+    parallel::for_each(pieces, |index, out| {
         let start = index * PIECE;
-        scratch.resize(PIECE, 0);
-        let values = &mut scratch[..PIECE.min(count - start)];
-        chunk((first + start) as u32, values);
-        encode(form, compute, values);
-        pack(form, values, out);
+        parallel::scratch(PIECE.min(count - start), |values| {
+            chunk((first + start) as u32, values);
+            encode(form, compute, values);
+            pack(form, values, out);
+        });
     });
 }
 

@@ -247,25 +247,26 @@ impl<const N: usize> Task<N> {
         let gathers = direct.iter().filter(|direct| !**direct).count() + usize::from(!stored);
         let piece = if gathers == 0 { CHUNK } else { PIECE };
         let pieces = write(out, piece / self.out_form.per_word());
-        parallel::for_each_with(pieces, |scratch, index, out| {
-            scratch.resize(gathers * PIECE, 0);
+        parallel::for_each(pieces, |index, out| {
             let start = index * piece;
             let n = piece.min(count - start);
-            let mut slots = scratch.chunks_mut(PIECE);
-            let arguments: [&[u32]; N] = std::array::from_fn(|k| {
-                if direct[k] {
-                    return &inputs[k][self.axes.offsets[k] + start..][..n];
+            parallel::scratch(gathers * PIECE, |words: &mut [u32]| {
+                let mut slots = words.chunks_mut(PIECE);
+                let arguments: [&[u32]; N] = std::array::from_fn(|k| {
+                    if direct[k] {
+                        return &inputs[k][self.axes.offsets[k] + start..][..n];
+                    }
+                    let slot = &mut slots.next().unwrap_or_default()[..n];
+                    self.load(k, inputs[k], start, slot);
+                    slot
+                });
+                if stored {
+                    return chunk(arguments, out);
                 }
-                let slot = &mut slots.next().unwrap_or_default()[..n];
-                self.load(k, inputs[k], start, slot);
-                slot
+                let result = &mut slots.next().unwrap_or_default()[..n];
+                chunk(arguments, result);
+                store(self.out_form, self.compute, result, out);
             });
-            if stored {
-                return chunk(arguments, out);
-            }
-            let result = &mut slots.next().unwrap_or_default()[..n];
-            chunk(arguments, result);
-            store(self.out_form, self.compute, result, out);
         });
     }
 

@@ -30,7 +30,7 @@ pub(super) fn add(addition: &Addition, keys: &[u32], source: &[u32], target: &mu
     let (n, inner) = (addition.n, addition.inner);
     let range = n.div_ceil(rayon::current_num_threads());
     let tasks = parallel::tiles(target, n * inner, range * inner);
-    parallel::for_each_with(tasks, |scratch, _, (outer, first, totals)| {
+    parallel::for_each(tasks, |_, (outer, first, totals)| {
         let first_key = first / inner;
         let mut chains = Chains::new(addition.float, inner, totals);
         if addition.by_position {
@@ -40,8 +40,8 @@ pub(super) fn add(addition: &Addition, keys: &[u32], source: &[u32], target: &mu
         for (position, key) in keys.iter().enumerate() {
             let at = (*key as usize).wrapping_sub(first_key);
             if at < chains.counts.len() {
-                let words = contribution(addition, source, position, outer, scratch);
-                chains.add(at, words);
+                let add = |words: &[u32]| chains.add(at, words);
+                with_contribution(addition, source, position, outer, add);
             }
         }
         chains.finish();
@@ -70,33 +70,31 @@ fn add_singles(
         });
 }
 
-/// The words of a contribution to the lines of a block, in place where they lie side by side.
-fn contribution<'a>(
+/// Calls `body` with the words of a contribution to the lines of a block, in place where they lie side by side, else copied.
+fn with_contribution(
     addition: &Addition,
-    source: &'a [u32],
+    source: &[u32],
     position: usize,
     outer: usize,
-    scratch: &'a mut Vec<u32>,
-) -> &'a [u32] {
+    body: impl FnOnce(&[u32]),
+) {
     let (walk, inner) = (&addition.walk, addition.inner);
     let along = position as isize * addition.axis_stride;
     let (extent, stride) = walk.innermost();
     if stride == 1 && extent.is_multiple_of(inner) {
         let [place] = walk.places(outer * inner);
-        return &source[place.wrapping_add_signed(along)..][..inner];
+        return body(&source[place.wrapping_add_signed(along)..][..inner]);
     }
-    scratch.resize(inner, 0);
-    walk.runs(outer * inner, inner, |done, [place], count| {
-        let place = place.wrapping_add_signed(along);
-        gather(
-            DType::U32,
-            source,
-            place,
-            stride,
-            &mut scratch[done..done + count],
-        );
+    parallel::scratch(inner, |words| {
+        walk.runs(outer * inner, inner, |done, [place], count| {
+            let (place, words) = (
+                place.wrapping_add_signed(along),
+                &mut words[done..done + count],
+            );
+            gather(DType::U32, source, place, stride, words);
+        });
+        body(words);
     });
-    scratch
 }
 
 /// The chains of a range of targets, `inner` elements each.

@@ -11,7 +11,7 @@ pub(super) struct Rectangle {
 }
 
 impl Rectangle {
-    /// Those of all matrices, \[batch, m, n\], of at most so many rows and columns.
+    /// Those of all matrices, \[batch, m, n\], of at most `rows` rows and `columns` columns.
     pub fn all([batch, m, n]: [usize; 3], [rows, columns]: [usize; 2]) -> Vec<Self> {
         let mut all = Vec::new();
         for matrix in 0..batch {

@@ -72,11 +72,12 @@ macro_rules! with_steps {
 pub(super) fn words(terms: &Terms, fold: Fold, x: &[u32], out: &mut [u32]) {
     if by_rows(terms) {
         let a_task = items_a_task(terms);
-        parallel::for_each_with(write(out, a_task), |scratch, task, out| {
+        parallel::for_each(write(out, a_task), |task, out| {
             for (item, slot) in (task * a_task..).zip(out) {
                 let (result, piece) = item_of(terms, item);
-                let row = terms.of_result(fold.dtype, x, result, piece, scratch);
-                *slot = fold.stored(fold_row(fold, row));
+                let total =
+                    terms.with_result(fold.dtype, x, result, piece, |row| fold_row(fold, row));
+                *slot = fold.stored(total);
             }
         });
         return;
@@ -84,21 +85,22 @@ pub(super) fn words(terms: &Terms, fold: Fold, x: &[u32], out: &mut [u32]) {
     let n_lanes = fold.lanes().min(terms.n.next_power_of_two());
     let wide = (TILE_WORDS / n_lanes).min(TILE);
     let tiles = parallel::tiles(out, terms.n_results, wide);
-    parallel::for_each_with(tiles, |scratch, _, (piece, kept, out)| {
+    parallel::for_each(tiles, |_, (piece, kept, out)| {
         let (piece, width) = (terms.piece(piece), out.len());
         let n_lanes = fold.lanes().min(piece.len().next_power_of_two());
         let tile = Tile { kept, width };
         let copied = tile.copied_words(terms, fold.dtype, piece.len());
-        scratch.resize(n_lanes * width + copied, 0);
-        let (lanes, rows) = scratch.split_at_mut(n_lanes * width);
-        lanes.fill(fold.join.nothing());
-        tile.each(terms, fold.dtype, x, piece, rows, |x, at, rows| {
-            fold_rows(fold, x, at, rows, width, lanes);
+        parallel::scratch(n_lanes * width + copied, |words: &mut [u32]| {
+            let (lanes, rows) = words.split_at_mut(n_lanes * width);
+            lanes.fill(fold.join.nothing());
+            tile.each(terms, fold.dtype, x, piece, rows, |x, at, rows| {
+                fold_rows(fold, x, at, rows, width, lanes);
+            });
+            fold_lanes(fold, width, lanes);
+            for (slot, total) in out.iter_mut().zip(lanes) {
+                *slot = fold.stored(*total);
+            }
         });
-        fold_lanes(fold, width, lanes);
-        for (slot, total) in out.iter_mut().zip(lanes) {
-            *slot = fold.stored(*total);
-        }
     });
 }
 
@@ -129,12 +131,12 @@ pub(super) fn places(
     if by_rows(terms) {
         let a_task = items_a_task(terms);
         let slots = (write(keys, a_task), write(out, a_task));
-        parallel::for_each_with(slots, |scratch, task, (keys, out)| {
+        parallel::for_each(slots, |task, (keys, out)| {
             for (item, (key, slot)) in (task * a_task..).zip(keys.iter_mut().zip(out)) {
                 let (result, piece) = item_of(terms, item);
                 let begin = piece.start;
-                let row = terms.of_result(dtype, x, result, piece, scratch);
-                let (largest, at) = largest_of_row(fold, row);
+                let (largest, at) =
+                    terms.with_result(dtype, x, result, piece, |row| largest_of_row(fold, row));
                 (*key, *slot) = (largest, place_of(result, begin + at));
             }
         });
@@ -145,15 +147,17 @@ pub(super) fn places(
         parallel::tiles(keys, results, TILE),
         parallel::tiles(out, results, TILE),
     );
-    parallel::for_each_with(tiles, |scratch, _, ((piece, kept, keys), (.., out))| {
+    parallel::for_each(tiles, |_, ((piece, kept, keys), (.., out))| {
         let (piece, width) = (terms.piece(piece), out.len());
         let begin = piece.start;
         keys.fill(0);
         out.fill(begin as u32);
         let tile = Tile { kept, width };
-        scratch.resize(tile.copied_words(terms, dtype, piece.len()), 0);
-        tile.each(terms, dtype, x, piece, scratch, |x, at, (first, rows)| {
-            largest_of_rows(fold, x, at, (begin + first, rows), keys, out);
+        let copied = tile.copied_words(terms, dtype, piece.len());
+        parallel::scratch(copied, |rows| {
+            tile.each(terms, dtype, x, piece, rows, |x, at, (first, rows)| {
+                largest_of_rows(fold, x, at, (begin + first, rows), keys, out);
+            });
         });
         for (i, slot) in out.iter_mut().enumerate() {
             *slot = place_of(kept + i, *slot as usize);

@@ -47,26 +47,24 @@ pub(super) fn scan(pass: &Pass, x: &[u32], before: Option<&[u32]>, out: &mut [u3
 
 fn totals_along(pass: &Pass, x: &[u32], out: &mut [u32]) {
     let pieces = pass.pieces();
-    parallel::for_each_with(write(out, 1), |scratch, item, total| {
-        let terms = pass.elements(item % pieces);
-        let words = pass
-            .terms
-            .of_result(DType::U32, x, item / pieces, terms, scratch);
-        total[0] = chain_total(pass.join, words);
+    parallel::for_each(write(out, 1), |item, total| {
+        let (line, terms) = (item / pieces, pass.elements(item % pieces));
+        let of_words = |words: &[u32]| chain_total(pass.join, words);
+        total[0] = pass.terms.with_result(DType::U32, x, line, terms, of_words);
     });
 }
 
 fn along(pass: &Pass, x: &[u32], before: Option<&[u32]>, out: &mut [u32]) {
     let pieces = pass.pieces();
     let items = parallel::tiles(out, pass.terms.n, pass.piece);
-    parallel::for_each_with(items, |scratch, item, (line, first, out)| {
+    parallel::for_each(items, |item, (line, first, out)| {
         let terms = first..first + out.len();
-        let words = pass.terms.of_result(DType::U32, x, line, terms, scratch);
         let offset = match before {
             Some(before) if item % pieces > 0 => before[item - 1],
             _ => pass.join.nothing(),
         };
-        chain(pass.join, words, offset, out);
+        let of_words = |words: &[u32]| chain(pass.join, words, offset, out);
+        pass.terms.with_result(DType::U32, x, line, terms, of_words);
     });
 }
 

@@ -18,7 +18,7 @@ use weights::Integers;
 mod pairs;
 mod weights;
 
-/// Words that turn at a time.
+/// Words that are transposed at a time.
 const SIDE: usize = 16;
 
 /// The integers of heads.

@@ -293,7 +293,7 @@ impl<A: Source, B: Source> Product<'_, A, B> {
     /// Runs a tile whose columns are no whole vectors on a copy of C.
     ///
     /// # Safety
-    /// As the tile functions, for so many rows and columns of C and of the bias.
+    /// As the tile functions, for `rows` rows and `columns` columns of C and of the bias.
     unsafe fn edge(&self, [rows, columns]: [usize; 2], mut step: Step) {
         let width = self.tiles.columns;
         let mut copy = [0.0f32; 14 * 32];

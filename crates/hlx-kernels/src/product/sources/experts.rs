@@ -252,7 +252,7 @@ pub struct ExpertsGradient<'a> {
 }
 
 impl<'a> ExpertsGradient<'a> {
-    /// Prepares dy and x, of `widths` \[M, N\]: `bounds` are those of so many experts and shards, of as many tokens each;
+    /// Prepares dy and x, of `widths` \[M, N\]: `bounds` are those of experts and their shards, of `shard_tokens` tokens each;
     /// `dy_rows` is dy as the operand of another product, where there is one. Over integers dy is wide and x narrow, and rows
     /// of x whose gradient is zeros alone enter no maximum.
     ///

@@ -48,7 +48,7 @@ pub(in super::super) struct Packed<'a> {
 }
 
 impl Instructions {
-    /// Words of a strip and of a panel of so many terms.
+    /// Words of a strip and of a panel of `k` terms.
     pub fn packed(&self, k: usize) -> [usize; 2] {
         let [height, width] = self.tile;
         [height * k / 2, width * k / self.terms_of_word]

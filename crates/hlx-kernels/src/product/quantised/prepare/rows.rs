@@ -55,7 +55,7 @@ impl<'a> DigitRows<'a> {
         }
     }
 
-    /// The rows in tasks of so many.
+    /// The rows in tasks of `rows`.
     pub fn tasks(mut self, rows: usize) -> Vec<Self> {
         let count = self.len().div_ceil(rows.max(1));
         (0..count).map(|_| self.split_off(rows)).collect()

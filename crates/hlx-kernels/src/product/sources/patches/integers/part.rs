@@ -1,4 +1,4 @@
-//! How the operands of a weight's gradient over integers are cut: pieces with exponents of their own, and parts of so many rows.
+//! How the operands of a weight's gradient over integers are cut: pieces with exponents of their own, and parts of rows that memory has room for.
 
 use crate::product::quantised::{Preparation, Width};
 
@@ -16,7 +16,7 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// That of a shard of so many samples: the fewest pieces of at most 16,384 terms and of equally many samples, or the
+    /// That of a shard of `samples` samples of `pixels` pixels: the fewest pieces of at most 16,384 terms and of equally many samples, or the
     /// fewest runs of a sample's pixels of at most as many and of equal lengths.
     pub fn of(samples: usize, pixels: usize) -> Self {
         const MOST: usize = 16_384;
@@ -45,7 +45,7 @@ impl Cut {
     }
 }
 
-/// Some rows of an operand: of so many z, of each so many rows, and so many pieces; each with the first one.
+/// Some rows of an operand: of some z some rows, and of these some pieces; of each the first one and how many.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub z: [usize; 2],
