@@ -16,7 +16,7 @@ const PACKAGES: [(&str, &str); 7] = [
 ];
 
 /// Test programs that take `--all`, and what they prove.
-const PROGRAMS: [(&str, &str); 20] = [
+const PROGRAMS: [(&str, &str); 21] = [
     ("adapters", "adapters that are not merged, from the program"),
     ("balance", "the balance loss of experts, from the program"),
     ("causal_balance", "the balance loss of experts by shards"),
@@ -44,6 +44,7 @@ const PROGRAMS: [(&str, &str); 20] = [
     ("special_points", "operations at NaN, infinities and zeros"),
     ("text_chat_bounds", "the bounds of chat templates"),
     ("text_chat_hostile", "chat templates that mean harm"),
+    ("tuning", "every way that tuning can choose, of kernels"),
     ("unread", "words that no kernel may read"),
     (
         "ways",

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use hlx_core::testing::cases;
+
 use crate::common::{Scratch, proof, text};
 use crate::{long, wait_until};
 
@@ -214,7 +216,7 @@ fn ranks_on_several_hosts_leave_one_digest_and_notice_a_cut_cable() {
     let hosts = Hosts::new(3, &place.path);
     place.succeeds(&[&LONG[..], &["--out", "whole"]].concat());
     let whole = proof(&place.digests("whole"));
-    for (name, ranks) in [("two", &[2, 2][..]), ("three", &[2, 1, 1])] {
+    for (name, ranks) in cases([("three", &[2, 1, 1][..]), ("two", &[2, 2])], 2) {
         let arguments = [&LONG[..], &["--out", name]].concat();
         let output = hosts
             .mpirun(ranks, name, &arguments)

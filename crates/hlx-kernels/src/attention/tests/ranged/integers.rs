@@ -321,7 +321,7 @@ fn rows_of_every_size_are_computed_as_they_are_defined() {
 /// By dot products of four bytes, on devices that have them and take other instructions by themselves.
 #[test]
 fn dot_products_have_the_same_bits() {
-    for (name, mut case) in cases() {
+    for (name, mut case) in hlx_core::testing::cases(cases(), 3) {
         case.of_integers = true;
         run_everywhere(&format!("{name}, by dot products"), |device, mem| {
             let mut tuning = KernelTuning::of(device).clone();

@@ -19,14 +19,16 @@ fn part(values: &[f32], per_position: usize, range: std::ops::Range<usize>) -> V
 #[test]
 fn packed_documents_have_the_bits_of_documents_alone() {
     let lengths = [5_u32, 37, 1, 33];
-    for (of_integers, window, soft_cap, causal) in [
+    let rules = [
         (false, None, None, true),
         (false, Some(7), Some(3.0), true),
         (false, None, None, false),
         (true, None, None, true),
         (true, Some(7), Some(3.0), true),
         (true, None, None, false),
-    ] {
+    ];
+    // The first is of floats and the next of integers.
+    for (of_integers, window, soft_cap, causal) in hlx_core::testing::cases(rules, 4) {
         let of_length = |n: usize| Attention {
             queries: n,
             keys: n,
