@@ -335,7 +335,12 @@ pub fn cases(scale: Scale) -> Vec<Case> {
         cases.push(Case::new(op.0, &table));
     }
     let heads: &[[usize; 4]] = match scale {
-        Scale::Gpu => &[[32, 512, 12, 64], [8, 2048, 12, 64]],
+        Scale::Gpu => &[
+            [32, 512, 12, 64],
+            [8, 2048, 12, 64],
+            [8, 2048, 6, 128],
+            [32, 512, 8, 80],
+        ],
         Scale::Processor => &[[8, 128, 4, 64]],
         Scale::Small => &[[1, 64, 2, 32]],
     };

@@ -16,13 +16,17 @@ const PACKAGES: [(&str, &str); 7] = [
 ];
 
 /// Test programs that take `--all`, and what they prove.
-const PROGRAMS: [(&str, &str); 21] = [
+const PROGRAMS: [(&str, &str); 22] = [
     ("adapters", "adapters that are not merged, from the program"),
     ("balance", "the balance loss of experts, from the program"),
     ("causal_balance", "the balance loss of experts by shards"),
     (
         "causal_hugging_face",
         "the families of models beside transformers",
+    ),
+    (
+        "causal_inference",
+        "weights of 16 bits, of the families of models",
     ),
     ("half_forms", "16-bit forms of all operations"),
     ("half_weights", "weights of 16 bits beside widened ones"),

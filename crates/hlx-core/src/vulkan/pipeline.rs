@@ -131,20 +131,6 @@ impl PipelineStore {
         })
     }
 
-    /// Returns the pipeline of a launch.
-    pub fn get(
-        &mut self,
-        device: &VulkanDevice,
-        request: &PipelineRequest,
-    ) -> Result<Arc<Pipeline>, CoreError> {
-        if let Some(pipeline) = self.pipelines.get(request) {
-            return Ok(Arc::clone(pipeline));
-        }
-        let mut found = self.prepare(device, std::iter::once(request))?;
-        let missing = || CoreError::invalid(request.shader.0.name(), "no pipeline was made");
-        found.remove(request).ok_or_else(missing)
-    }
-
     /// Returns the pipelines of many launches; those that are missing are made side by side, as
     /// a driver takes from one to several hundred milliseconds for each.
     pub fn prepare<'a>(
@@ -172,6 +158,13 @@ impl PipelineStore {
             ready.insert(request, pipeline);
         }
         Ok(ready)
+    }
+
+    /// Keeps a pipeline; where another thread has made the same one meanwhile, that one.
+    fn keep(&mut self, request: &PipelineRequest, made: Pipeline) -> Arc<Pipeline> {
+        self.created += 1;
+        let kept = self.pipelines.entry(request.clone());
+        Arc::clone(kept.or_insert_with(|| Arc::new(made)))
     }
 
     /// The names of the shaders whose pipelines were made, once for each set of constants.
@@ -246,6 +239,27 @@ impl PipelineStore {
         if std::mem::take(&mut self.created) > 0 {
             self.stored.save();
         }
+    }
+}
+
+impl VulkanDevice {
+    /// The pipeline of a launch, if it was made before.
+    pub(super) fn known_pipeline(&self, request: &PipelineRequest) -> Option<Arc<Pipeline>> {
+        self.pipelines().pipelines.get(request).cloned()
+    }
+
+    /// Makes the pipeline of a launch. Other threads find theirs meanwhile: a driver takes up to seconds.
+    pub(super) fn make_pipeline(
+        &self,
+        request: &PipelineRequest,
+    ) -> Result<Arc<Pipeline>, CoreError> {
+        let (cache, layouts) = {
+            let mut store = self.pipelines();
+            let layouts = store.layouts(self, request.bindings, request.push_bytes)?;
+            (Arc::clone(&store.stored.cache), layouts)
+        };
+        let made = make(self, &cache, request, &layouts)?;
+        Ok(self.pipelines().keep(request, made))
     }
 }
 

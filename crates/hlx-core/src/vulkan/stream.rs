@@ -213,11 +213,19 @@ impl VulkanStream {
         if let Some((_, recording)) = &mut state.recording {
             return recording.dispatch(launch, work, fusable);
         }
-        state.pace = pace;
         let ranges = pace.cut(launch, work);
         let bindings = launch.bindings.len();
         let request = PipelineRequest::of(launch, bindings, &self.device, ranges.len() > 1);
-        let pipeline = self.device.pipelines().get(&self.device, &request)?;
+        let pipeline = match self.device.known_pipeline(&request) {
+            Some(pipeline) => pipeline,
+            None => {
+                drop(state);
+                let pipeline = self.device.make_pipeline(&request)?;
+                state = self.lock(launch.name)?;
+                pipeline
+            }
+        };
+        state.pace = pace;
         let views: Vec<View> = launch.bindings.iter().map(View::of).collect();
         for range in ranges {
             let arguments = Arguments {

@@ -50,7 +50,7 @@ fn every_optimizer_updates_by_parts() {
     let place = Scratch::new("ranks-optimizers");
     for update in hlx_core::testing::cases(UPDATES, 3) {
         for arithmetic in ARITHMETICS {
-            for around in AROUND {
+            for around in hlx_core::testing::cases(AROUND, 2) {
                 let sets = [&COMMON[..], update, around, &[arithmetic]].concat();
                 check(&place, &sets, &[&[CPU; 2], &[CPU; 4]]);
             }

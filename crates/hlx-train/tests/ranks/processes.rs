@@ -240,7 +240,7 @@ fn a_rank_that_is_killed_or_stopped_ends_the_run_and_the_rest_goes_on() {
         ("-STOP", 3, 12),
         ("-KILL", 1, 0),
     ];
-    for (number, (name, victim, step)) in cases(victims.into_iter().enumerate(), 2) {
+    for (number, (name, victim, step)) in cases(victims.into_iter().enumerate(), 4) {
         let out = format!("run-{number}");
         let arguments = [&LONG[..], &["--devices", "cpu,cpu,cpu,cpu", "--out", &out]].concat();
         let mut command = place.hlx(&arguments);

@@ -236,11 +236,12 @@ fn every_shape_has_the_bits_of_products_of_patches() {
 #[test]
 fn large_planes_and_many_samples_are_cut_into_pieces() {
     const ONE: [usize; 2] = [1, 1];
-    for sizes in [
+    let chosen = [
         // Two samples and one; runs of a sample, of which the last is shorter.
         ([3, 1, 2, 1], [80, 80]),
         ([2, 2, 2, 2], [1, 16_391]),
-    ] {
+    ];
+    for sizes in hlx_core::testing::cases(chosen, 2) {
         let spec = shape(sizes.0, [sizes.1, [1, 2], ONE, [0, 1], ONE]);
         check(&Case::new(spec, values), 1, false);
     }

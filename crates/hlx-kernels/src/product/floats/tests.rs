@@ -210,7 +210,7 @@ fn whole_steps_on_every_device() {
     // Loads without tests: rows and columns past an edge are read from it. An odd and an even
     // number of steps end in different halves of shared memory.
     for (i, tile) in tiles(Form::Dense).enumerate() {
-        for (j, trans) in cases(TRANSPOSES.into_iter().enumerate(), 2) {
+        for (j, trans) in cases(TRANSPOSES.into_iter().enumerate(), 4) {
             let (m, n) = if (i + j) % 2 == 0 {
                 (12, tile.size[1] + 4)
             } else {

@@ -196,7 +196,7 @@ fn few_queries_have_the_bits_of_the_general_kernel_on_every_device() {
 /// Awkward values, and infinities and NaN in keys and values past the lengths and before the window.
 #[test]
 fn awkward_and_unseen_values_have_the_bits_of_the_general_kernel() {
-    for (name, mut case) in hlx_core::testing::cases(few(), 2) {
+    for (name, mut case) in hlx_core::testing::cases(few(), 3) {
         let attention = case.attention;
         case.q = values(5, case.q.len());
         (case.k, case.v) = (values(7, case.k.len()), values(8, case.v.len()));

@@ -100,7 +100,7 @@ fn devices_of(case: &Case) -> Vec<Device> {
 
 #[test]
 fn stored_weights_keep_the_bits_and_agree_with_f64() {
-    for (name, case) in hlx_core::testing::cases(long_cases(), 2) {
+    for (name, case) in hlx_core::testing::cases(long_cases(), 4) {
         let devices = devices_of(&case);
         let got = run_on_each(name, &devices, |device, mem| on(device, mem, &case));
         assert_agrees(name, &case, &got);
