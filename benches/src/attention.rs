@@ -29,12 +29,9 @@ pub fn attention(
 ) -> Result<Launches> {
     let of = Attention::causal([batch, time], heads, head_width);
     let (make, all) = (Maker(device), batch * time * heads * head_width);
-    let case = Case {
+    let mut case = Case {
         device: device.clone(),
-        schedule: match op.starts_with("integer") {
-            true => Schedule::Integers,
-            false => Schedule::Packed,
-        },
+        schedule: Schedule::Integers,
         of,
         qkv: make.values(3 * all)?,
         layouts: layouts_of_packed(&of)?,
@@ -42,6 +39,9 @@ pub fn attention(
         o: make.empty(all)?,
         stats: make.empty(2 * batch * time * heads)?,
     };
+    if !op.starts_with("integer") {
+        case.schedule = Schedule::of(device, &case.operands(), &of);
+    }
     first(|| query_ranges(device, &Limits::default(), &case.ranges, &of))?;
     if !op.ends_with("backward") {
         return Ok(Box::new(move || case.forward()));

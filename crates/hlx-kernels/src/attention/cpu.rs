@@ -24,13 +24,6 @@ pub use few::{FewRows, scores, values};
 pub use operands::{Inputs, Operands};
 pub use tiles::Tiles;
 
-/// Calls `run` with the inputs of packed causal attention.
-pub fn packed(of: &Attention, qkv: &[f32], d_o: &[f32], run: impl FnOnce(Inputs<'_>)) {
-    let placed = of.packed();
-    let operands = Operands::floats([qkv; 3], &placed, d_o);
-    run(Inputs::new(operands, None, &[], &placed));
-}
-
 /// `delta[i] = sum_d do[i, d] o[i, d]`.
 pub fn delta(o: &[f32], d_o: &[f32], delta: &mut [f32], of: &Attention) {
     let (queries, heads, width) = (of.queries, of.heads, of.head_width);
@@ -73,14 +66,14 @@ pub fn backward_query(inputs: Inputs<'_>, saved: [&[f32]; 2], dq: Tiles<'_>) {
     });
 }
 
-/// Writes the gradients of keys and values at `[dk, dv]`; without ranges of keys attention is causal.
+/// Writes the gradients of keys and values at `[dk, dv]`.
 pub fn backward_key_value(
     inputs: Inputs<'_>,
-    key_ranges: Option<&[f32]>,
+    key_ranges: &[f32],
     saved: [&[f32]; 2],
     [dk, dv]: [Tiles<'_>; 2],
 ) {
-    let key_ranges = key_ranges.map(bytemuck::cast_slice);
+    let key_ranges = bytemuck::cast_slice(key_ranges);
     parallel::for_each((dk, dv), |_, (mut dk, mut dv)| {
         let len = dk.tile.n * inputs.attention.head_width;
         parallel::scratch(2 * len, |rows: &mut [f32]| {
@@ -118,7 +111,7 @@ multiversion! {
 multiversion! {
     fn backward_key_value_tile<A>(
         inputs: Inputs<'_>,
-        key_ranges: Option<&[Range]>,
+        key_ranges: &[Range],
         saved: [&[f32]; 2],
         tile: tiles::Tile,
         dk: &mut [f32],

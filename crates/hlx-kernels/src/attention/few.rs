@@ -90,7 +90,7 @@ impl Few {
                 groups,
                 move |[q, k, ranges], [scores, tops]| {
                     let operands = Operands::floats([q, k, &[]], &placed, &[]);
-                    let inputs = Inputs::new(operands, Some(ranges), &[], &placed);
+                    let inputs = Inputs::new(operands, ranges, &[], &placed);
                     cpu::scores(inputs, scores, tops);
                 },
             )?;
@@ -112,7 +112,7 @@ impl Few {
             groups,
             move |[v, ranges, scores, tops], outputs| {
                 let operands = Operands::floats([&[], &[], v], &placed, &[]);
-                let inputs = Inputs::new(operands, Some(ranges), &[], &placed);
+                let inputs = Inputs::new(operands, ranges, &[], &placed);
                 let [o, stats] = outputs;
                 cpu::values(inputs, [scores, tops], o, stats);
             },

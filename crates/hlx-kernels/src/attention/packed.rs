@@ -1,24 +1,22 @@
-//! Plain causal attention over a packed `[B, T, 3, H, D]`, with or without dropped weights: kernels of its own with the
-//! bits of those over ranges.
+//! Plain causal attention over a packed `[B, T, 3, H, D]` on a GPU, with or without dropped weights, for heads of at most
+//! 64 columns: kernels of its own with the bits of those over ranges.
 //!
-//! On a GPU, for heads of at most 64 columns, one kernel writes delta, a second dK, dV and ds, a third dQ from it, over as
-//! many heads at a time as ds has memory for: five products. Elsewhere one kernel writes delta and dQ, a second dK
-//! and dV: seven. Weights are dropped on GPUs alone; dQ comes from the stored ds, in which they are dropped already.
+//! Backward, one kernel writes delta, a second dK, dV and ds, a third dQ from it, over as many heads at a time as ds has
+//! memory for. Dropped weights are dropped in ds already.
 
 use hlx_core::{Buffer, Device};
 
-use super::cpu;
 use super::operands::AttentionOutput;
 use super::pass;
-use super::plan::{WIDEST_PACKED, choose, heads_at_a_time, packs, words_of_head};
+use super::plan::{choose, heads_at_a_time, key_value_of, packs, words_of_head};
 use super::shaders::{
-    DROPPED_FORWARD, DROPPED_KEY_VALUE, FORWARD, KEY_VALUE, QUERY, STORED_KEY_VALUE, STORED_QUERY,
-    Variant, backward_query_stored, forward_dropped, key_value_dropped, wide_forward,
+    DROPPED_FORWARD, FORWARD, STORED_QUERY, Variant, backward_query_stored, forward_64,
+    forward_dropped, key_value_dropped,
 };
 use super::sizes::{Attention, WeightDropout};
 use crate::KernelError;
 use crate::error::{check_len, check_that};
-use crate::kernel::{Kernel, PushConstants};
+use crate::kernel::Kernel;
 
 /// An attention over a packed operand.
 #[derive(Clone, Copy)]
@@ -45,10 +43,6 @@ impl Packed<'_> {
     fn check(&self, name: &'static str) -> Result<(), KernelError> {
         let of = &self.attention;
         of.check(name)?;
-        let width = of.head_width;
-        check_that(name, width <= WIDEST_PACKED, || {
-            format!("head_width is {width}, expected 1 to {WIDEST_PACKED}")
-        })?;
         check_that(name, packs(self.device, of), || {
             format!("no kernel of this device takes {of:?}, packed")
         })?;
@@ -83,14 +77,10 @@ impl Packed<'_> {
             let kernel = kernel.reads([counter]);
             return kernel.launch_on_gpu(self.device, push, groups);
         }
-        kernel.launch(
-            self.device,
-            self.push(),
-            groups,
-            move |[qkv], [o, stats]| {
-                cpu::packed(&of, qkv, &[], |inputs| cpu::forward(inputs, o, stats));
-            },
-        )
+        let push = push!(forward_64 =>
+            heads, heads_a_sequence: of.heads, time: of.queries, scale: of.scale
+        );
+        kernel.launch_on_gpu(self.device, push, groups)
     }
 
     /// Computes `dqkv`; overwrites it and `delta`.
@@ -105,19 +95,13 @@ impl Packed<'_> {
         self.check(NAME)?;
         check_len(NAME, "dqkv", dqkv, self.qkv.len())?;
         pass::check_output(NAME, of, output, delta)?;
-        let variant = match of.dropout {
-            Some(_) => &DROPPED_KEY_VALUE,
-            None => choose(self.device, of, &STORED_KEY_VALUE),
-        };
-        if let Some(heads) = heads_at_a_time(self.device, of, variant) {
-            return self.backward_stored(variant, heads, output, delta, dqkv);
-        }
-        self.backward_query(output, delta, dqkv)?;
-        self.backward_key_value(output, delta, dqkv)
+        let variant = key_value_of(self.device, of);
+        let heads = heads_at_a_time(self.device, of, variant).unwrap_or(1);
+        self.backward_by(variant, heads, output, delta, dqkv)
     }
 
-    /// The backward that keeps ds of some heads at a time, on GPUs alone: the CPU device takes the other two kernels.
-    pub(super) fn backward_stored(
+    /// Keeps ds of some heads at a time.
+    pub(super) fn backward_by(
         &self,
         key_value: &Variant,
         heads_at_a_time: usize,
@@ -163,66 +147,6 @@ impl Packed<'_> {
                 .launch_on_gpu(device, push, STORED_QUERY.groups(of, heads))?;
         }
         Ok(())
-    }
-
-    pub(super) fn backward_query(
-        &self,
-        output: &AttentionOutput<'_>,
-        delta: &Buffer,
-        dqkv: &Buffer,
-    ) -> Result<(), KernelError> {
-        let of = self.attention;
-        let groups = QUERY.groups(&of, of.all_heads());
-        Kernel::new("attention_backward_query", QUERY.shader)
-            .constants(&self.constants())
-            .reads([self.qkv, output.o, output.stats, output.d_o])
-            .writes([delta])
-            // A third of it is written here, the rest by the next launch.
-            .updates([dqkv])
-            .flops(of.flops(3))
-            .launch(
-                self.device,
-                self.push(),
-                groups,
-                move |read, [delta, dqkv]| {
-                    let [qkv, o, stats, d_o] = read;
-                    cpu::delta(o, d_o, delta, &of);
-                    let dq = cpu::Tiles::of_queries(&of, dqkv, of.packed().places[0]);
-                    cpu::packed(&of, qkv, d_o, |inputs| {
-                        cpu::backward_query(inputs, [stats, delta], dq);
-                    });
-                },
-            )
-    }
-
-    pub(super) fn backward_key_value(
-        &self,
-        output: &AttentionOutput<'_>,
-        delta: &Buffer,
-        dqkv: &Buffer,
-    ) -> Result<(), KernelError> {
-        let of = self.attention;
-        let groups = KEY_VALUE.groups(&of, of.all_heads());
-        Kernel::new("attention_backward_key_value", KEY_VALUE.shader)
-            .constants(&self.constants())
-            .reads([self.qkv, output.stats, output.d_o, delta])
-            .updates([dqkv])
-            .flops(of.flops(4))
-            .launch(self.device, self.push(), groups, move |read, [dqkv]| {
-                let [qkv, stats, d_o, delta] = read;
-                let [_, of_k, of_v] = of.packed().places;
-                let to = cpu::Tiles::of_keys(&of, dqkv, [of_k, of_v]);
-                cpu::packed(&of, qkv, d_o, |inputs| {
-                    cpu::backward_key_value(inputs, None, [stats, delta], to);
-                });
-            })
-    }
-
-    fn push(&self) -> PushConstants {
-        let of = &self.attention;
-        push!(wide_forward =>
-            heads: of.all_heads(), heads_a_sequence: of.heads, time: of.queries, scale: of.scale
-        )
     }
 
     /// The specialization constants: `D`, and whether rows are whole vectors of four.

@@ -81,11 +81,7 @@ impl<'a> Rows<'a> {
             .launch(self.device, push, groups, move |read, [o, stats]| {
                 let [q, k, v, ranges, counter] = read;
                 let operands = kind.operands(&placed, [q, k, v, q, q]);
-                cpu::forward(
-                    Inputs::new(operands, Some(ranges), counter, &placed),
-                    o,
-                    stats,
-                );
+                cpu::forward(Inputs::new(operands, ranges, counter, &placed), o, stats);
             })
     }
 
@@ -114,7 +110,7 @@ impl<'a> Rows<'a> {
                 let [q, k, v, ranges, counter, one, other, delta] = read;
                 let [stats, d_o] = kind.ordered(one, other);
                 let operands = kind.operands(&placed, [q, k, v, d_o, q]);
-                let inputs = Inputs::new(operands, Some(ranges), counter, &placed);
+                let inputs = Inputs::new(operands, ranges, counter, &placed);
                 let dq = Tiles::of_queries(&placed.attention, dq, place);
                 cpu::backward_query(inputs, [stats, delta], dq);
             })
@@ -162,7 +158,7 @@ impl<'a> Rows<'a> {
             };
             let [key_ranges, counter, stats, d_o, delta, q_in_sums] = order.map(|at| read[at]);
             let operands = kind.operands(&placed, [read[0], read[1], read[2], d_o, q_in_sums]);
-            let inputs = Inputs::new(operands, Some(read[3]), counter, &placed);
+            let inputs = Inputs::new(operands, read[3], counter, &placed);
             let of = &placed.attention;
             let to = match &mut written[..] {
                 [dk, dv] => {
@@ -174,7 +170,7 @@ impl<'a> Rows<'a> {
                 }
                 all => Tiles::of_keys(of, all[0], [of_k, of_v]),
             };
-            cpu::backward_key_value(inputs, Some(key_ranges), [stats, delta], to);
+            cpu::backward_key_value(inputs, key_ranges, [stats, delta], to);
         })
     }
 }

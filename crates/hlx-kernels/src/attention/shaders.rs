@@ -9,7 +9,7 @@ use super::sizes::{Attention, Placed};
 use crate::tuning::KernelTuning;
 
 shader!(attention::{
-    forward as wide_forward, forward_64_dropped as forward_dropped, backward_delta, backward_query_stored,
+    forward_64, forward_64_dropped as forward_dropped, backward_delta, backward_query_stored,
     backward_key_value_cached_dropped as key_value_dropped
 });
 
@@ -52,23 +52,10 @@ const fn variant(
 
 /// A kernel's variants, the one for most work first; the last runs every shape on every device.
 pub static FORWARD: [Variant; 3] = [
-    variant(shader_of!(attention::forward_64), [64, 64], 16_384, true),
+    variant(&forward_64::SHADER, [64, 64], 16_384, true),
     variant(shader_of!(attention::forward_32), [32, 64], 29_696, false),
-    variant(&wide_forward::SHADER, [64, 128], 30_208, false),
+    variant(&forward_64::SHADER, [64, 64], 16_384, false),
 ];
-/// The backward that computes s and dp for each of its two kernels.
-pub static QUERY: Variant = variant(
-    shader_of!(attention::backward_query),
-    [64, 128],
-    30_208,
-    false,
-);
-pub static KEY_VALUE: Variant = variant(
-    shader_of!(attention::backward_key_value),
-    [64, 128],
-    30_208,
-    false,
-);
 /// The backward that keeps ds: dK and dV, which store it, then dQ.
 pub static STORED_KEY_VALUE: [Variant; 3] = [
     variant(

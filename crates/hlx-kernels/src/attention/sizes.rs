@@ -227,17 +227,6 @@ impl Attention {
         }
     }
 
-    /// The sizes with q, k and v in a packed `[B, T, 3, H, D]`.
-    pub(super) fn packed(&self) -> Placed {
-        let part = self.heads * self.head_width;
-        self.at([0, 1, 2].map(|which| Strided {
-            first: which * part,
-            batch: self.queries * 3 * part,
-            position: 3 * part,
-            head: self.head_width,
-        }))
-    }
-
     /// Where the rows of `o` and its gradient lie.
     pub(super) fn output_place(&self) -> Strided {
         Strided::contiguous(self.queries, self.heads, self.head_width)

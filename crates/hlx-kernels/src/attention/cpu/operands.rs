@@ -34,8 +34,8 @@ impl<'a> Operands<'a> {
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
     pub operands: Operands<'a>,
-    /// `[B, T]`; without them attention is causal, and queries and keys have the same positions.
-    ranges: Option<&'a [Range]>,
+    /// `[B, T]`.
+    ranges: &'a [Range],
     counter: &'a [f32],
     pub push: Push,
     pub attention: &'a Attention,
@@ -44,13 +44,13 @@ pub struct Inputs<'a> {
 impl<'a> Inputs<'a> {
     pub fn new(
         operands: Operands<'a>,
-        ranges: Option<&'a [f32]>,
+        ranges: &'a [f32],
         counter: &'a [f32],
         placed: &'a Placed,
     ) -> Self {
         Self {
             operands,
-            ranges: ranges.map(bytemuck::cast_slice),
+            ranges: bytemuck::cast_slice(ranges),
             counter,
             push: placed.push(),
             attention: &placed.attention,
@@ -59,27 +59,24 @@ impl<'a> Inputs<'a> {
 
     /// What the queries of a tile see.
     pub fn of_queries(&self, tile: Tile) -> [Range; TILE] {
-        let causal = |query: u32| [0, 0, query + 1, query];
-        of_tile(self.ranges, tile, self.attention.queries, causal)
+        of_tile(self.ranges, tile, self.attention.queries)
     }
 
     /// What the queries of a sample see.
     pub fn of_sample(&self, sample: usize) -> &'a [Range] {
         let queries = self.attention.queries;
-        let ranges = self.ranges.unwrap_or_default();
-        &ranges[sample * queries..][..queries]
+        &self.ranges[sample * queries..][..queries]
     }
 
     /// What sees the keys of a tile.
-    pub fn of_keys(&self, ranges: Option<&[Range]>, tile: Tile) -> [Range; TILE] {
-        let causal = |key: u32| [0, key, self.attention.queries as u32, key];
-        of_tile(ranges, tile, self.attention.keys, causal)
+    pub fn of_keys(&self, ranges: &[Range], tile: Tile) -> [Range; TILE] {
+        of_tile(ranges, tile, self.attention.keys)
     }
 
     /// The position of a query.
     pub fn position(&self, sample: usize, query: usize) -> u32 {
         let at = sample * self.attention.queries + query;
-        self.ranges.map_or(query as u32, |ranges| ranges[at][3])
+        self.ranges[at][3]
     }
 
     /// The place of a query in `[B, H, T]`.
@@ -105,17 +102,11 @@ impl<'a> Inputs<'a> {
 }
 
 /// The ranges of a tile's rows, of `[B, length]`.
-fn of_tile(
-    ranges: Option<&[Range]>,
-    tile: Tile,
-    length: usize,
-    causal: impl Fn(u32) -> Range,
-) -> [Range; TILE] {
+fn of_tile(ranges: &[Range], tile: Tile, length: usize) -> [Range; TILE] {
     let first = tile.sample * length + tile.first;
-    std::array::from_fn(|row| match ranges {
-        _ if row >= tile.n => [0; 4],
-        Some(ranges) => ranges[first + row],
-        None => causal((tile.first + row) as u32),
+    std::array::from_fn(|row| match row < tile.n {
+        true => ranges[first + row],
+        false => [0; 4],
     })
 }
 

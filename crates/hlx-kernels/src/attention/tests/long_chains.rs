@@ -179,7 +179,7 @@ fn check(got: &[Vec<f32>], want: &Reference<'_>) {
     let (width, [o, dq, dk, dv]) = (want.width, &want.results);
     assert_within("o", got[0].iter().copied(), o);
     for (which, (name, want)) in [("dq", dq), ("dk", dk), ("dv", dv)].into_iter().enumerate() {
-        let rows = got[3].chunks(width).skip(which).step_by(3);
+        let rows = got[2].chunks(width).skip(which).step_by(3);
         assert_within(name, rows.flatten().copied(), want);
     }
 }

@@ -1,7 +1,6 @@
 //! A query's bits are its own: packed in a row, padded, from a cache, over views, as the packed kernels.
 
 use super::*;
-use crate::attention::packed::Packed;
 use crate::attention::plan::packs;
 use crate::attention::tests::packed_passes;
 
@@ -203,16 +202,8 @@ impl Joint {
             &mem.input(device, &self.upstream)?,
         );
         let counter = &mem.input_u32(device, &case(PLAIN).counter)?;
-        let packed = Packed {
-            device,
-            qkv,
-            counter: self.attention.dropout.map(|_| counter),
-            attention: self.attention,
-        };
-        let mut outputs = packed_passes(packed, mem, d_o)?;
-        // Delta.
-        outputs.remove(2);
-        Ok(outputs)
+        let counter = self.attention.dropout.map(|_| counter);
+        packed_passes(device, qkv, counter, &self.attention, d_o)
     }
 
     /// The outputs of [`both_passes`] over its three views.
