@@ -29,7 +29,8 @@ use hlx_core::arith::{add, div};
 use hlx_core::{Buffer, Device};
 
 use self::formulas::{
-    adagrad_chunk, adam_chunk, average_chunk, lion_chunk, rmsprop_chunk, sgd_chunk,
+    adagrad_chunk, adam_chunk, average_chunk, lion_chunk, rmsprop_centered_chunk,
+    rmsprop_centered_momentum_chunk, rmsprop_chunk, rmsprop_momentum_chunk, sgd_chunk,
     sgd_momentum_chunk,
 };
 use self::frame::Step;
@@ -130,28 +131,28 @@ pub fn rmsprop_step(
         (None, None) => {
             let step = step(&rmsprop::SHADER);
             step.launch(device, update, [params, square], |n, g, [p, s]| {
-                rmsprop_chunk(n, g, p, s, &mut [], &mut []);
+                rmsprop_chunk(n, g, p, s);
             })
         }
         (Some(momentum), None) => {
             let step = step(&rmsprop_momentum::SHADER);
             let written = [params, square, ("momentum", momentum)];
             step.launch(device, update, written, |n, g, [p, s, m]| {
-                rmsprop_chunk(n, g, p, s, m, &mut []);
+                rmsprop_momentum_chunk(n, g, p, s, m);
             })
         }
         (None, Some(mean)) => {
             let step = step(&rmsprop_centered::SHADER);
             let written = [params, square, ("mean", mean)];
             step.launch(device, update, written, |n, g, [p, s, mean]| {
-                rmsprop_chunk(n, g, p, s, &mut [], mean);
+                rmsprop_centered_chunk(n, g, p, s, mean);
             })
         }
         (Some(momentum), Some(mean)) => {
             let step = step(&rmsprop_centered_momentum::SHADER);
             let written = [params, square, ("momentum", momentum), ("mean", mean)];
             step.launch(device, update, written, |n, g, [p, s, m, mean]| {
-                rmsprop_chunk(n, g, p, s, m, mean);
+                rmsprop_centered_momentum_chunk(n, g, p, s, m, mean);
             })
         }
     }

@@ -1,9 +1,7 @@
 //! asin, acos, atan and atan2.
 
-use super::{
-    ASIN_0, ASIN_1, ASIN_2, ASIN_3, ASIN_4, ATAN_0, ATAN_1, ATAN_2, ATAN_3, ATAN_4, ATAN_5, ATAN_6,
-    ATAN_7, ATAN_8, FloatOps, PI_0, PI_1, PIO2_0, PIO2_1, SIGN, abs, copysign, flush, odd, sqrt,
-};
+use super::constants::*;
+use super::{FloatOps, SIGN, abs, copysign, flush, odd, sqrt};
 
 /// `s` and `asin(s) - s`, where `s` is `|x|` up to 1/2 and `sqrt((1 - |x|) / 2)` beyond.
 #[inline(always)]
@@ -19,7 +17,7 @@ fn asin_parts<A: FloatOps>(size: f32) -> (f32, f32) {
     (s, A::mul(A::mul(s, z), p))
 }
 
-/// The arc sine; NaN beyond 1, keeps the sign of a zero. Error at most 1.25 ulp.
+/// The arc sine; NaN beyond 1, keeps the sign of a zero.
 ///
 /// Beyond 1/2 it is `pi/2 - 2 asin(sqrt((1 - |x|) / 2))`.
 #[inline(always)]
@@ -35,7 +33,7 @@ pub(super) fn asin<A: FloatOps>(x: f32) -> f32 {
     if size <= 1.0 { y } else { f32::NAN }
 }
 
-/// The arc cosine; NaN beyond 1. Error at most 1.25 ulp.
+/// The arc cosine; NaN beyond 1.
 ///
 /// Up to 1/2 it is `pi/2 - asin(x)`, beyond `2 asin(sqrt((1 - |x|) / 2))`, taken from pi for a
 /// negative `x`.
@@ -64,7 +62,7 @@ fn atan_core<A: FloatOps>(t: f32, sign: f32, base: (f32, f32)) -> f32 {
     base.0 + (t + A::fma(A::mul(t, z), p, base.1))
 }
 
-/// The arc tangent; keeps the sign of a zero. Error at most 1.25 ulp.
+/// The arc tangent; keeps the sign of a zero.
 ///
 /// Beyond 1 it is `pi/2 - atan(1 / |x|)`.
 #[inline(always)]
@@ -77,7 +75,7 @@ pub(super) fn atan<A: FloatOps>(x: f32) -> f32 {
     flush(odd(y, x))
 }
 
-/// The angle of the point `(x, y)`, with the special values of C's `atan2f`. Error at most 1.6 ulp.
+/// The angle of the point `(x, y)`, with the special values of C's `atan2f`.
 #[inline(always)]
 pub(super) fn atan2<A: FloatOps>(y: f32, x: f32) -> f32 {
     let (y, x) = (flush(y), flush(x));

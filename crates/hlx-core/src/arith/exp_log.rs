@@ -1,10 +1,7 @@
 //! exp, sigmoid and log.
 
-use super::{
-    EXP_0, EXP_1, EXP_2, EXP_3, EXP_4, EXP_HIGH, EXP_LOW, FloatOps, INFINITY, LN2_0, LN2_1, LOG_0,
-    LOG_1, LOG_2, LOG_3, LOG_4, LOG_5, LOG_6, LOG_7, LOG2E, MAGNITUDE, MIN_NORMAL, ROUND_MAGIC,
-    SIGN, SQRT_HALF,
-};
+use super::constants::*;
+use super::{FloatOps, INFINITY, MAGNITUDE, MIN_NORMAL, SIGN};
 
 /// `exp(r) - 1` for `|r| <= ln(2)/2`.
 #[inline(always)]
@@ -31,7 +28,7 @@ pub(super) fn exp_core<A: FloatOps>(x: f32) -> f32 {
     f32::from_bits(y.to_bits().wrapping_add(n << 23))
 }
 
-/// `exp(x)`; infinite above 88.72283, +0 below -87.33654. Error at most 1.02 ulp.
+/// `exp(x)`; infinite above 88.72283, +0 below -87.33654.
 #[inline(always)]
 pub(super) fn exp<A: FloatOps>(x: f32) -> f32 {
     let y = exp_core::<A>(x);
@@ -40,7 +37,7 @@ pub(super) fn exp<A: FloatOps>(x: f32) -> f32 {
     if x.is_nan() { x } else { y }
 }
 
-/// `1 / (1 + exp(-x))`, without overflow; +0 below -87.33654. Error at most 2 ulp.
+/// `1 / (1 + exp(-x))`, without overflow; +0 below -87.33654.
 #[inline(always)]
 pub(super) fn sigmoid<A: FloatOps>(x: f32) -> f32 {
     let e = exp::<A>(f32::from_bits(x.to_bits() | SIGN));
@@ -69,7 +66,7 @@ pub(super) fn log_series<A: FloatOps>(f: f32) -> f32 {
     horner!(A, f, LOG_7, LOG_6, LOG_5, LOG_4, LOG_3, LOG_2, LOG_1, LOG_0)
 }
 
-/// The natural logarithm; -inf at both zeros, NaN below zero. Error at most 0.9 ulp.
+/// The natural logarithm; -inf at both zeros, NaN below zero.
 #[inline(always)]
 pub(super) fn log<A: FloatOps>(x: f32) -> f32 {
     let (exponent, m) = log_split(x.to_bits());

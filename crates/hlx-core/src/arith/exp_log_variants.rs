@@ -1,11 +1,8 @@
 //! exp2, expm1, log2, log10 and log1p.
 
+use super::constants::*;
 use super::exp_log::{exp_reduce, expm1_core, log_series, log_special, log_split};
-use super::{
-    EXP_HIGH, EXP2_0, EXP2_1, EXP2_2, EXP2_3, EXP2_4, EXP2_5, EXPM1_LOW, EXPM1_TINY, FloatOps,
-    LN2_0, LN2_1, LOG1P_HIGH, LOG2E, LOG2E_1, LOG10_2_0, LOG10_2_1, LOG10E_0, LOG10E_1,
-    ROUND_MAGIC, abs, flush,
-};
+use super::{FloatOps, abs, flush};
 
 /// `2^r` for `|r| <= 1/2`.
 #[inline(always)]
@@ -14,7 +11,7 @@ pub(super) fn exp2_core<A: FloatOps>(r: f32) -> f32 {
     A::fma(p, r, 1.0)
 }
 
-/// `2^x`; infinite from 128 on, +0 below -126. Exact for a whole `x`. Error at most 0.85 ulp.
+/// `2^x`; infinite from 128 on, +0 below -126. Exact for a whole `x`.
 #[inline(always)]
 pub(super) fn exp2<A: FloatOps>(x: f32) -> f32 {
     let shifted = x + ROUND_MAGIC;
@@ -26,7 +23,7 @@ pub(super) fn exp2<A: FloatOps>(x: f32) -> f32 {
     if x.is_nan() { x } else { y }
 }
 
-/// `exp(x) - 1`; infinite above 88.72283, keeps the sign of a zero. Error at most 1.5 ulp.
+/// `exp(x) - 1`; infinite above 88.72283, keeps the sign of a zero.
 ///
 /// `exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1)`, all of it halved, since 2^128 is no float.
 #[inline(always)]
@@ -40,7 +37,6 @@ pub(super) fn expm1<A: FloatOps>(x: f32) -> f32 {
 }
 
 /// The logarithm to base 2; -inf at both zeros, NaN below zero. Exact for a power of two.
-/// Error at most 1.1 ulp.
 #[inline(always)]
 pub(super) fn log2<A: FloatOps>(x: f32) -> f32 {
     let (exponent, m) = log_split(x.to_bits());
@@ -50,7 +46,7 @@ pub(super) fn log2<A: FloatOps>(x: f32) -> f32 {
     log_special(x, e + A::fma(f, LOG2E, w))
 }
 
-/// The logarithm to base 10; -inf at both zeros, NaN below zero. Error at most 1 ulp.
+/// The logarithm to base 10; -inf at both zeros, NaN below zero.
 #[inline(always)]
 pub(super) fn log10<A: FloatOps>(x: f32) -> f32 {
     let (exponent, m) = log_split(x.to_bits());
@@ -67,7 +63,7 @@ fn log_tail<A: FloatOps>(f: f32) -> f32 {
     A::fma(-0.5, square, A::mul(A::mul(square, f), log_series::<A>(f)))
 }
 
-/// `log(1 + x)`; -inf at -1, NaN below, keeps the sign of a zero. Error at most 1.5 ulp.
+/// `log(1 + x)`; -inf at -1, NaN below, keeps the sign of a zero.
 ///
 /// The exponent `e` is that of the rounded `1 + x`; `2^-e (1 + x) - 1` is rounded once from `x`.
 #[inline(always)]

@@ -1,4 +1,5 @@
-//! HLX arithmetic on the CPU: the twin of `shaders/include/math.glsl`, bit for bit.
+//! HLX arithmetic on the CPU: the twin of `shaders/include/functions.glsl`, bit for bit. A file here has the
+//! name of its twin in that folder.
 //!
 //! Values are binary32, rounded to nearest even; a subnormal counts as a zero of its sign, on
 //! input and on output. The functions here rely on the thread's flush-to-zero mode for that
@@ -10,8 +11,8 @@
 //! instructions. Those are scalar, inlined and free of branches, so that loops over slices
 //! vectorise; only sine, cosine and tangent branch, for angles beyond 2^17.
 //!
-//! The error bounds below are against the exact value, over inputs whose result is a normal
-//! number; the tests hold them.
+//! Error bounds are against the exact value, over inputs whose result is a normal number; the tests
+//! hold them.
 
 /// `c_0 + c_1 x + c_2 x^2 + ...` by Horner's rule, one multiply-add a coefficient, from the last one
 /// down. It expands to plain statements: a closure would be compiled for the baseline processor.
@@ -25,12 +26,13 @@ macro_rules! horner {
 
 mod arc;
 mod constants;
-mod division;
+mod divide;
 mod exp_log;
 mod exp_log_variants;
+mod functions;
 mod ops;
-mod philox;
 mod pow;
+mod random;
 pub mod reference;
 mod sin_cos;
 mod sinh_cosh;
@@ -42,15 +44,19 @@ mod tests;
 pub mod wide;
 
 pub use constants::*;
-pub use division::{div, sqrt};
+pub use divide::{div, sqrt};
 pub use ops::{Exact, FloatOps, Native};
-pub use philox::{philox4x32, uniform};
+pub use random::{philox4x32, uniform};
 pub use sin_cos::angles_are_within;
 
-const SIGN: u32 = 0x8000_0000;
-const MAGNITUDE: u32 = 0x7fff_ffff;
-const MIN_NORMAL: u32 = 0x0080_0000;
-const INFINITY: u32 = 0x7f80_0000;
+/// The sign bit.
+pub const SIGN: u32 = 0x8000_0000;
+/// All bits but the sign.
+pub const MAGNITUDE: u32 = 0x7fff_ffff;
+/// The bits of 2^-126: below them are the subnormals.
+pub const MIN_NORMAL: u32 = 0x0080_0000;
+/// The bits of infinity; a larger magnitude is NaN.
+pub const INFINITY: u32 = 0x7f80_0000;
 
 /// `a * b + c`, rounded once.
 pub fn fma(a: f32, b: f32, c: f32) -> f32 {
@@ -62,113 +68,15 @@ pub fn mul(a: f32, b: f32) -> f32 {
     Exact::mul(a, b)
 }
 
-/// `1 / sqrt(x)`; infinite at both zeros, NaN below zero. Error at most 0.75 ulp.
-pub fn rsqrt(x: f32) -> f32 {
-    Exact::rsqrt(x)
+macro_rules! free_functions {
+    ($($(#[$documentation:meta])* $name:ident($($x:ident),+) $module:ident;)+) => {$(
+        $(#[$documentation])*
+        pub fn $name($($x: f32),+) -> f32 {
+            Exact::$name($($x),+)
+        }
+    )+};
 }
-
-/// `exp(x)`; infinite above 88.72283, +0 below -87.33654. Error at most 1.02 ulp.
-pub fn exp(x: f32) -> f32 {
-    Exact::exp(x)
-}
-
-/// The natural logarithm; -inf at both zeros, NaN below zero. Error at most 0.9 ulp.
-pub fn log(x: f32) -> f32 {
-    Exact::log(x)
-}
-
-/// `2^x`; infinite from 128 on, +0 below -126. Exact for a whole `x`. Error at most 0.85 ulp.
-pub fn exp2(x: f32) -> f32 {
-    Exact::exp2(x)
-}
-
-/// `exp(x) - 1`; infinite above 88.72283, keeps the sign of a zero. Error at most 1.5 ulp.
-pub fn expm1(x: f32) -> f32 {
-    Exact::expm1(x)
-}
-
-/// The logarithm to base 2; -inf at both zeros, NaN below zero. Exact for a power of two.
-/// Error at most 1.1 ulp.
-pub fn log2(x: f32) -> f32 {
-    Exact::log2(x)
-}
-
-/// The logarithm to base 10; -inf at both zeros, NaN below zero. Error at most 1 ulp.
-pub fn log10(x: f32) -> f32 {
-    Exact::log10(x)
-}
-
-/// `log(1 + x)`; -inf at -1, NaN below, keeps the sign of a zero. Error at most 1.5 ulp.
-pub fn log1p(x: f32) -> f32 {
-    Exact::log1p(x)
-}
-
-/// `x^y`, with the special values of C's `powf`. Error at most 0.95 ulp.
-pub fn pow(x: f32, y: f32) -> f32 {
-    Exact::pow(x, y)
-}
-
-/// `1 / (1 + exp(-x))`, without overflow; +0 below -87.33654. Error at most 2 ulp.
-pub fn sigmoid(x: f32) -> f32 {
-    Exact::sigmoid(x)
-}
-
-/// The hyperbolic tangent; odd, zeros keep their sign. Error at most 2 ulp.
-pub fn tanh(x: f32) -> f32 {
-    Exact::tanh(x)
-}
-
-/// The error function; odd, zeros keep their sign. Error at most 1.2 ulp.
-pub fn erf(x: f32) -> f32 {
-    Exact::erf(x)
-}
-
-/// The sine; NaN for infinities. Error at most 1.6 ulp, for angles of any size.
-pub fn sin(x: f32) -> f32 {
-    Exact::sin(x)
-}
-
-/// The cosine; NaN for infinities. Error at most 1.6 ulp, for angles of any size.
-pub fn cos(x: f32) -> f32 {
-    Exact::cos(x)
-}
-
-/// The tangent; NaN for infinities, keeps the sign of a zero. Error at most 2 ulp, for angles of
-/// any size.
-pub fn tan(x: f32) -> f32 {
-    Exact::tan(x)
-}
-
-/// The arc sine; NaN beyond 1, keeps the sign of a zero. Error at most 1.25 ulp.
-pub fn asin(x: f32) -> f32 {
-    Exact::asin(x)
-}
-
-/// The arc cosine; NaN beyond 1. Error at most 1.25 ulp.
-pub fn acos(x: f32) -> f32 {
-    Exact::acos(x)
-}
-
-/// The arc tangent; keeps the sign of a zero. Error at most 1.25 ulp.
-pub fn atan(x: f32) -> f32 {
-    Exact::atan(x)
-}
-
-/// The angle of the point `(x, y)`, with the special values of C's `atan2f`. Error at most 1.6 ulp.
-pub fn atan2(y: f32, x: f32) -> f32 {
-    Exact::atan2(y, x)
-}
-
-/// The hyperbolic sine; infinite beyond 89.415985, keeps the sign of a zero. Error at most
-/// 1.65 ulp.
-pub fn sinh(x: f32) -> f32 {
-    Exact::sinh(x)
-}
-
-/// The hyperbolic cosine; infinite beyond 89.415985. Error at most 1.65 ulp.
-pub fn cosh(x: f32) -> f32 {
-    Exact::cosh(x)
-}
+functions::for_each_function!(free_functions);
 
 /// Two words to two standard normal values (Box and Muller); the largest is 5.77.
 pub fn normal_pair(word_0: u32, word_1: u32) -> (f32, f32) {

@@ -2,8 +2,19 @@
 //! parameter of everything that is computed from them.
 
 use super::{
-    arc, division, exp_log, exp_log_variants, philox, pow, sin_cos, sinh_cosh, tan, tanh_erf, wide,
+    arc, divide, exp_log, exp_log_variants, functions, pow, random, sin_cos, sinh_cosh, tan,
+    tanh_erf, wide,
 };
+
+macro_rules! methods {
+    ($($(#[$documentation:meta])* $name:ident($($x:ident),+) $module:ident;)+) => {$(
+        $(#[$documentation])*
+        #[inline(always)]
+        fn $name($($x: f32),+) -> f32 {
+            $module::$name::<Self>($($x),+)
+        }
+    )+};
+}
 
 /// What a function or a kernel's CPU body is compiled for: [`Native`] or [`Exact`].
 ///
@@ -17,157 +28,31 @@ pub trait FloatOps: Copy {
     /// `a * b`.
     fn mul(a: f32, b: f32) -> f32;
 
-    /// As [`super::rsqrt`].
-    #[inline(always)]
-    fn rsqrt(x: f32) -> f32 {
-        division::rsqrt::<Self>(x)
-    }
+    functions::for_each_function!(methods);
 
-    /// As [`super::exp`].
-    #[inline(always)]
-    fn exp(x: f32) -> f32 {
-        exp_log::exp::<Self>(x)
-    }
-
-    /// As [`super::log`].
-    #[inline(always)]
-    fn log(x: f32) -> f32 {
-        exp_log::log::<Self>(x)
-    }
-
-    /// As [`super::exp2`].
-    #[inline(always)]
-    fn exp2(x: f32) -> f32 {
-        exp_log_variants::exp2::<Self>(x)
-    }
-
-    /// As [`super::expm1`].
-    #[inline(always)]
-    fn expm1(x: f32) -> f32 {
-        exp_log_variants::expm1::<Self>(x)
-    }
-
-    /// As [`super::log2`].
-    #[inline(always)]
-    fn log2(x: f32) -> f32 {
-        exp_log_variants::log2::<Self>(x)
-    }
-
-    /// As [`super::log10`].
-    #[inline(always)]
-    fn log10(x: f32) -> f32 {
-        exp_log_variants::log10::<Self>(x)
-    }
-
-    /// As [`super::log1p`].
-    #[inline(always)]
-    fn log1p(x: f32) -> f32 {
-        exp_log_variants::log1p::<Self>(x)
-    }
-
-    /// As [`super::pow()`].
-    #[inline(always)]
-    fn pow(x: f32, y: f32) -> f32 {
-        pow::pow::<Self>(x, y)
-    }
-
-    /// As [`super::sigmoid`].
-    #[inline(always)]
-    fn sigmoid(x: f32) -> f32 {
-        exp_log::sigmoid::<Self>(x)
-    }
-
-    /// As [`super::tanh`].
-    #[inline(always)]
-    fn tanh(x: f32) -> f32 {
-        tanh_erf::tanh::<Self>(x)
-    }
-
-    /// As [`super::erf`].
-    #[inline(always)]
-    fn erf(x: f32) -> f32 {
-        tanh_erf::erf::<Self>(x)
-    }
-
-    /// As [`super::sin`].
-    #[inline(always)]
-    fn sin(x: f32) -> f32 {
-        sin_cos::sin::<Self>(x)
-    }
-
-    /// As [`super::cos`].
-    #[inline(always)]
-    fn cos(x: f32) -> f32 {
-        sin_cos::cos::<Self>(x)
-    }
-
-    /// As [`super::tan()`].
-    #[inline(always)]
-    fn tan(x: f32) -> f32 {
-        tan::tan::<Self>(x)
-    }
-
-    /// As [`Self::sin`] for an angle up to 2^17, infinity or NaN, without its branch: loops
-    /// vectorise. [`super::angles_are_within`] says whether a slice holds no other.
+    /// The sine of an angle up to 2^17, infinity or NaN, without a branch: loops vectorise.
+    /// [`super::angles_are_within`] says whether a slice holds no other; so for the next two.
     #[inline(always)]
     fn sin_within(x: f32) -> f32 {
         sin_cos::sin_within::<Self>(x)
     }
 
-    /// As [`Self::cos`] for an angle up to 2^17, infinity or NaN, without its branch: loops
-    /// vectorise. [`super::angles_are_within`] says whether a slice holds no other.
+    /// The cosine of such an angle.
     #[inline(always)]
     fn cos_within(x: f32) -> f32 {
         sin_cos::cos_within::<Self>(x)
     }
 
-    /// As [`Self::tan`] for an angle up to 2^17, infinity or NaN, without its branch: loops
-    /// vectorise. [`super::angles_are_within`] says whether a slice holds no other.
+    /// The tangent of such an angle.
     #[inline(always)]
     fn tan_within(x: f32) -> f32 {
         tan::tan_within::<Self>(x)
     }
 
-    /// As [`super::asin`].
-    #[inline(always)]
-    fn asin(x: f32) -> f32 {
-        arc::asin::<Self>(x)
-    }
-
-    /// As [`super::acos`].
-    #[inline(always)]
-    fn acos(x: f32) -> f32 {
-        arc::acos::<Self>(x)
-    }
-
-    /// As [`super::atan`].
-    #[inline(always)]
-    fn atan(x: f32) -> f32 {
-        arc::atan::<Self>(x)
-    }
-
-    /// As [`super::atan2`].
-    #[inline(always)]
-    fn atan2(y: f32, x: f32) -> f32 {
-        arc::atan2::<Self>(y, x)
-    }
-
-    /// As [`super::sinh`].
-    #[inline(always)]
-    fn sinh(x: f32) -> f32 {
-        sinh_cosh::sinh::<Self>(x)
-    }
-
-    /// As [`super::cosh`].
-    #[inline(always)]
-    fn cosh(x: f32) -> f32 {
-        sinh_cosh::cosh::<Self>(x)
-    }
-
     /// As [`super::normal_pair`].
     #[inline(always)]
     fn normal_pair(word_0: u32, word_1: u32) -> (f32, f32) {
-        philox::normal_pair::<Self>(word_0, word_1)
+        random::normal_pair::<Self>(word_0, word_1)
     }
 }
 

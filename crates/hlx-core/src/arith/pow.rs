@@ -1,12 +1,9 @@
 //! pow: the logarithm as an unevaluated sum of two floats, then `2^p`.
 
+use super::constants::*;
 use super::exp_log::log_split;
 use super::exp_log_variants::exp2_core;
-use super::{
-    FloatOps, INFINITY, MIN_NORMAL, POW_HIGH, POW_K_0, POW_K_1, POW_K3_0, POW_K3_1, POW_LOG_0,
-    POW_LOG_1, POW_LOG_2, POW_LOW, POW_RECIP_0, POW_RECIP_1, POW_RECIP_2, ROUND_MAGIC, SIGN, abs,
-    flush,
-};
+use super::{FloatOps, INFINITY, MIN_NORMAL, SIGN, abs, flush};
 
 /// `log2(a)` for a normal `a`, as `high + low` to about 2^-36 of itself.
 ///
@@ -75,7 +72,7 @@ fn whole_and_odd(y: f32) -> (bool, bool) {
     )
 }
 
-/// `x^y`, with the special values of C's `powf`. Error at most 0.95 ulp.
+/// `x^y`, with the special values of C's `powf`.
 #[inline(always)]
 pub(super) fn pow<A: FloatOps>(x: f32, y: f32) -> f32 {
     let (x, y) = (flush(x), flush(y));

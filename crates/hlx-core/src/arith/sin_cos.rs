@@ -1,11 +1,7 @@
 //! sin and cos.
 
-use super::{
-    ANGLE_HIGH, COS_0, COS_1, COS_2, Exact, FloatOps, INFINITY, MAGNITUDE, MIN_NORMAL, PIO2_0,
-    PIO2_1, PIO2_2, ROUND_MAGIC, SIGN, SIN_0, SIN_1, SIN_2, TINY_ANGLE, TWO_M24, TWO_OVER_PI,
-    TWO_OVER_PI_WORD_0, TWO_OVER_PI_WORD_1, TWO_OVER_PI_WORD_2, TWO_OVER_PI_WORD_3,
-    TWO_OVER_PI_WORD_4, TWO_OVER_PI_WORD_5, TWO_OVER_PI_WORD_6, abs, flush,
-};
+use super::constants::*;
+use super::{Exact, FloatOps, INFINITY, MAGNITUDE, MIN_NORMAL, SIGN, abs, flush};
 
 /// `x = n pi/2 + r` for `|x| <= 2^17`, but for the third part of pi/2: `(r, whole, n)`, where
 /// `whole` is `n` as a float. The first product is exact under fma.
@@ -151,13 +147,13 @@ fn cos_of<A: FloatOps>(x: f32, (r, n): (f32, u32)) -> f32 {
     }
 }
 
-/// The sine; NaN for infinities. Error at most 1.6 ulp, for angles of any size.
+/// The sine; NaN for infinities.
 #[inline(always)]
 pub(super) fn sin<A: FloatOps>(x: f32) -> f32 {
     sin_of::<A>(x, reduce::<A>(x))
 }
 
-/// The cosine; NaN for infinities. Error at most 1.6 ulp, for angles of any size.
+/// The cosine; NaN for infinities.
 #[inline(always)]
 pub(super) fn cos<A: FloatOps>(x: f32) -> f32 {
     cos_of::<A>(x, reduce::<A>(x))

@@ -1,7 +1,8 @@
 //! sinh and cosh.
 
+use super::constants::*;
 use super::exp_log::{exp_reduce, expm1_core};
-use super::{COSH_HIGH, FloatOps, SINH_0, SINH_1, SINH_2, SINH_3, abs, flush, odd};
+use super::{FloatOps, abs, flush, odd};
 
 /// `exp(size) / 2`, and two factors of `exp(-size) / 2`, of which the first is a power of two.
 #[inline(always)]
@@ -16,7 +17,7 @@ fn half_exps<A: FloatOps>(size: f32) -> (f32, f32, f32) {
     (half_grown, scale, shrunk)
 }
 
-/// The hyperbolic sine; infinite beyond 89.415985, keeps the sign of a zero. Error at most 1.65 ulp.
+/// The hyperbolic sine; infinite beyond 89.415985, keeps the sign of a zero.
 ///
 /// Up to 1 a series, `(exp(|x|) - exp(-|x|)) / 2` beyond.
 #[inline(always)]
@@ -32,7 +33,7 @@ pub(super) fn sinh<A: FloatOps>(x: f32) -> f32 {
     flush(odd(y, x))
 }
 
-/// The hyperbolic cosine; infinite beyond 89.415985. Error at most 1.65 ulp.
+/// The hyperbolic cosine; infinite beyond 89.415985.
 #[inline(always)]
 pub(super) fn cosh<A: FloatOps>(x: f32) -> f32 {
     let size = abs(x);

@@ -2,11 +2,9 @@
 //! division and square root by fma. They exist to be tested: against the hardware, and over models
 //! of devices that flush by another rule.
 
-use super::division::rsqrt_seed;
-use super::{
-    FloatOps, INFINITY, MAGNITUDE, MIN_NORMAL, RECIP_0, RECIP_1, RECIP_2, RECIP_NEAR_2, SIGN,
-    TWO_64, TWO_M32, TWO_M62, abs, flush,
-};
+use super::constants::*;
+use super::divide::rsqrt_seed;
+use super::{FloatOps, INFINITY, MAGNITUDE, MIN_NORMAL, SIGN, abs, flush};
 
 /// The instructions that a device has.
 pub trait Device {

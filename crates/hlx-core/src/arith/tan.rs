@@ -1,13 +1,10 @@
 //! tan.
 
+use super::constants::*;
 use super::sin_cos::{angle_reduce_pair, reduce_pair};
-use super::{
-    FloatOps, INFINITY, MAGNITUDE, TAN_0, TAN_1, TAN_2, TAN_3, TAN_4, TAN_5, TAN_6, TINY_ANGLE,
-    abs, flush,
-};
+use super::{FloatOps, INFINITY, MAGNITUDE, abs, flush};
 
-/// The tangent; NaN for infinities, keeps the sign of a zero. Error at most 2 ulp, for angles of
-/// any size.
+/// The tangent; NaN for infinities, keeps the sign of a zero.
 ///
 /// `x = n pi/2 + r`; `tan(r) = r + r^3 T(r^2)`, and `-1 / tan(r)` for an odd `n`, from the
 /// reciprocal of the rounded `tan(r)` and what its rounding lost.

@@ -3,18 +3,27 @@
 // Every kind has the same signature, also where it needs no arithmetic.
 #![allow(clippy::extra_unused_type_parameters)]
 
-use hlx_core::arith::{FloatOps, abs, add, div, sub};
+use hlx_core::arith::{
+    FloatOps, GELU_CUBIC, INV_SQRT_2, INV_SQRT_2PI, SQRT_2_OVER_PI, abs, add, div, sub,
+};
 
-/// 1 / sqrt(2)
-const INV_SQRT_2: f32 = std::f32::consts::FRAC_1_SQRT_2;
-/// 1 / sqrt(2 pi)
-const INV_SQRT_2_PI: f32 = 0.398_942_3;
-/// sqrt(2 / pi)
-const SQRT_2_OVER_PI: f32 = 0.797_884_6;
-/// The cubic term of GELU's tanh.
-const GELU_CUBIC: f32 = 0.044_715;
-/// Three times that, of its derivative.
+/// Three times [`GELU_CUBIC`].
 const GELU_CUBIC_3: f32 = 0.134_145;
+
+/// `sqrt(2/pi) (x + 0.044715 x^3)`
+#[inline(always)]
+fn gelu_inner<A: FloatOps>(x: f32, x_squared: f32) -> f32 {
+    A::mul(
+        A::mul(SQRT_2_OVER_PI, x),
+        A::fma(GELU_CUBIC, x_squared, 1.0),
+    )
+}
+
+/// Within [-16, 16]: both derivatives are 0 or 1 beyond, and `x^2` cannot overflow. NaN stays.
+#[inline(always)]
+fn within_16(x: f32) -> f32 {
+    x.clamp(-16.0, 16.0)
+}
 
 #[inline(always)]
 pub(crate) fn gelu_forward<A: FloatOps>(x: f32) -> f32 {
@@ -25,16 +34,8 @@ pub(crate) fn gelu_forward<A: FloatOps>(x: f32) -> f32 {
 pub(crate) fn gelu_backward<A: FloatOps>(x: f32, dy: f32) -> f32 {
     let x = within_16(x);
     let cdf = A::mul(0.5, add(1.0, A::erf(A::mul(x, INV_SQRT_2))));
-    let pdf = A::mul(INV_SQRT_2_PI, A::exp(A::mul(A::mul(-0.5, x), x)));
+    let pdf = A::mul(INV_SQRT_2PI, A::exp(A::mul(A::mul(-0.5, x), x)));
     A::mul(dy, A::fma(x, pdf, cdf))
-}
-
-#[inline(always)]
-fn gelu_inner<A: FloatOps>(x: f32, x_squared: f32) -> f32 {
-    A::mul(
-        A::mul(SQRT_2_OVER_PI, x),
-        A::fma(GELU_CUBIC, x_squared, 1.0),
-    )
 }
 
 #[inline(always)]
@@ -54,12 +55,6 @@ pub(crate) fn gelu_tanh_backward<A: FloatOps>(x: f32, dy: f32) -> f32 {
     let inner_slope = A::mul(SQRT_2_OVER_PI, A::fma(GELU_CUBIC_3, x_squared, 1.0));
     let right = A::mul(A::mul(A::mul(0.5, x), sech_squared), inner_slope);
     A::mul(dy, A::fma(0.5, add(1.0, t), right))
-}
-
-/// Within [-16, 16]; NaN stays.
-#[inline(always)]
-fn within_16(x: f32) -> f32 {
-    x.clamp(-16.0, 16.0)
 }
 
 /// NaN compares false, and so passes; -0 does not.

@@ -67,6 +67,18 @@ macro_rules! each {
     };
 }
 pub(super) use each;
+
+/// Defines formulas that are one expression, as functions; those of f32 name their `FloatOps`.
+macro_rules! formulas {
+    ($($name:ident $(<$ops:ident>)? ($($x:ident),+: $ty:ty) -> $result:ty { $value:expr })+) => {$(
+        #[inline(always)]
+        pub(super) fn $name$(<$ops: hlx_core::arith::FloatOps>)?($($x: $ty),+) -> $result {
+            $value
+        }
+    )+};
+}
+pub(super) use formulas;
+
 /// Defines the enum of a family of operations from its lines, and their loops over words of each compute type.
 macro_rules! define_family {
     ($(#[$of_enum:meta])* $kind:ident($($operand:ident),+) $operands:tt

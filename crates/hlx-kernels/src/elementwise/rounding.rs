@@ -1,18 +1,16 @@
 //! Whole numbers next to a float, by its bits; zeros keep the sign of x, NaN stays.
 
-use hlx_core::arith::{abs, copysign};
+use hlx_core::arith::{MAGNITUDE, abs, copysign};
 
 /// Drops the fraction.
 #[inline(always)]
 pub(super) fn trunc(x: f32) -> f32 {
     let bits = x.to_bits();
     let exponent = (bits >> 23) & 255;
-    let fraction = match exponent {
-        ..127 => 0x7fff_ffff,
-        127..150 => 0x007f_ffff >> (exponent - 127),
-        _ => 0,
-    };
-    f32::from_bits(bits & !fraction)
+    let below_point = 0x007f_ffff >> (exponent.wrapping_sub(127) & 31);
+    let fraction = if exponent < 150 { below_point } else { 0 };
+    let dropped = if exponent < 127 { MAGNITUDE } else { fraction };
+    f32::from_bits(bits & !dropped)
 }
 
 #[inline(always)]

@@ -60,33 +60,29 @@ impl Hyper {
         } else {
             1.0
         };
-        [
-            -rate,
-            self.momentum,
-            self.weight_decay,
-            1.0 - self.learning_rate * self.weight_decay,
-            1.0 - self.beta1,
-            self.beta2,
-            1.0 - self.beta2,
-            -rate / correction1,
-            1.0 / correction2.sqrt(),
-            self.epsilon,
-            fresh,
-            self.clip_value,
-            0.0,
-            0.0,
-            0.0,
-            0.0,
-        ]
-        .map(|value| {
-            let rounded = value as f32;
-            if rounded.is_subnormal() {
-                0
-            } else {
-                rounded.to_bits()
-            }
+        bytemuck::cast(Numbers {
+            negative_rate: rounded(-rate),
+            momentum: rounded(self.momentum),
+            weight_decay: rounded(self.weight_decay),
+            keep: rounded(1.0 - self.learning_rate * self.weight_decay),
+            one_minus_beta1: rounded(1.0 - self.beta1),
+            beta2: rounded(self.beta2),
+            one_minus_beta2: rounded(1.0 - self.beta2),
+            negative_step: rounded(-rate / correction1),
+            inverse_root: rounded(1.0 / correction2.sqrt()),
+            epsilon: rounded(self.epsilon),
+            fresh: rounded(fresh),
+            limit: rounded(self.clip_value),
+            clip: 0.0,
+            free: [0.0; 3],
         })
     }
+}
+
+/// The nearest f32; a subnormal one becomes zero.
+fn rounded(value: f64) -> f32 {
+    let rounded = value as f32;
+    if rounded.is_subnormal() { 0.0 } else { rounded }
 }
 
 /// `base^exponent` by squaring: `f64::powi` promises no bits.
@@ -102,7 +98,8 @@ pub fn power(base: f64, mut exponent: u64) -> f64 {
     result
 }
 
-/// The words of a [`Hyper`], of which the first that is free has the clip factor, as the CPU twins read them.
+/// The row's words in the order of `shaders/optimizer/hyper.glsl`, and the clip factor, which the CPU twins
+/// read from the first free one.
 #[repr(C)]
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 pub(super) struct Numbers {

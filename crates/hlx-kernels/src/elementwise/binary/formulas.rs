@@ -3,23 +3,11 @@
 // Every formula of f32 has the same signature, also where it needs no arithmetic.
 #![allow(clippy::extra_unused_type_parameters)]
 
-use hlx_core::arith::{FloatOps, add, div, max, sub};
+use hlx_core::arith::{FloatOps, INFINITY, MAGNITUDE, MIN_NORMAL, SIGN, add, div, max, sub};
 
+use super::super::family::formulas;
 use super::super::rounding::floor;
 
-const SIGN: u32 = 0x8000_0000;
-const MAGNITUDE: u32 = 0x7fff_ffff;
-const INFINITY: u32 = 0x7f80_0000;
-const MIN_NORMAL: u32 = 0x0080_0000;
-
-macro_rules! formulas {
-    ($($name:ident $(<$ops:ident>)? ($a:ident, $b:ident: $ty:ty) -> $result:ty { $value:expr })+) => {$(
-        #[inline(always)]
-        pub(super) fn $name$(<$ops: FloatOps>)?($a: $ty, $b: $ty) -> $result {
-            $value
-        }
-    )+};
-}
 formulas! {
     add_f32<A>(a, b: f32) -> f32 { add(a, b) }
     add_int(a, b: u32) -> u32 { a.wrapping_add(b) }

@@ -3,8 +3,9 @@
 // Every formula of f32 has the same signature, also where it needs no arithmetic.
 #![allow(clippy::extra_unused_type_parameters)]
 
-use hlx_core::arith::{FloatOps, abs, add, div, sqrt};
+use hlx_core::arith::{FloatOps, INFINITY, MAGNITUDE, SIGN, abs, add, div, sqrt};
 
+use super::super::family::formulas;
 use super::super::rounding::{ceil, floor, round, trunc};
 pub(super) use crate::activation::formulas::{
     gelu_forward as gelu_f32, gelu_tanh_forward as gelu_tanh_f32, relu_forward as relu_f32,
@@ -27,17 +28,8 @@ functions! {
     cosh_f32 cosh
 }
 
-/// Formulas without arithmetic that depends on the processor.
-macro_rules! formulas {
-    ($($name:ident $(<$ops:ident>)? ($x:ident: $ty:ty) -> $result:ty { $value:expr })+) => {$(
-        #[inline(always)]
-        pub(super) fn $name$(<$ops: FloatOps>)?($x: $ty) -> $result {
-            $value
-        }
-    )+};
-}
 formulas! {
-    neg_f32<A>(x: f32) -> f32 { f32::from_bits(x.to_bits() ^ 0x8000_0000) }
+    neg_f32<A>(x: f32) -> f32 { f32::from_bits(x.to_bits() ^ SIGN) }
     neg_int(x: u32) -> u32 { x.wrapping_neg() }
     abs_f32<A>(x: f32) -> f32 { abs(x) }
     abs_i32(x: i32) -> i32 { x.wrapping_abs() }
@@ -59,7 +51,7 @@ formulas! {
     trunc_int(x: u32) -> u32 { x }
     isnan_f32<A>(x: f32) -> bool { x.is_nan() }
     isnan_int(_x: u32) -> bool { false }
-    isfinite_f32<A>(x: f32) -> bool { x.to_bits() & 0x7fff_ffff < 0x7f80_0000 }
+    isfinite_f32<A>(x: f32) -> bool { x.to_bits() & MAGNITUDE < INFINITY }
     isfinite_int(_x: u32) -> bool { true }
     logical_not_f32<A>(x: f32) -> bool { x == 0.0 }
     logical_not_int(x: u32) -> bool { x == 0 }

@@ -3,7 +3,8 @@
 //! The hardware's division and square root are correctly rounded, and so are the GLSL sequences
 //! (their Rust port is [`super::soft`]), so the bits agree.
 
-use super::{FloatOps, INFINITY, MAGNITUDE, MIN_NORMAL, RSQRT_SEED, THREE_EIGHTHS};
+use super::constants::*;
+use super::{FloatOps, INFINITY, MAGNITUDE, MIN_NORMAL};
 
 /// `a / b`, correctly rounded. `x/0` is infinite, `0/0` and `inf/inf` are NaN.
 #[inline(always)]
@@ -26,7 +27,7 @@ pub(super) fn rsqrt_seed<A: FloatOps>(x: f32) -> f32 {
     A::fma(y, step, y)
 }
 
-/// `1 / sqrt(x)`; infinite at both zeros, NaN below zero. Error at most 0.75 ulp.
+/// `1 / sqrt(x)`; infinite at both zeros, NaN below zero.
 #[inline(always)]
 pub(super) fn rsqrt<A: FloatOps>(x: f32) -> f32 {
     let bits = x.to_bits();

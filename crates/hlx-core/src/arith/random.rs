@@ -1,6 +1,7 @@
 //! Counter-based random numbers: Philox 4x32-10 (Salmon et al., SC 2011).
 
-use super::{FloatOps, PHILOX_M0, PHILOX_M1, PHILOX_W0, PHILOX_W1, TWO_M24, TWO_PI, sqrt};
+use super::constants::*;
+use super::{FloatOps, sqrt};
 
 /// Four random words for a counter under a key.
 #[inline(always)]
