@@ -3,8 +3,8 @@
 use anyhow::Result;
 use hlx_core::{Buffer, Device};
 use hlx_kernels::attention::{
-    Attention, AttentionGradients, AttentionOperands, AttentionOutput, Limits, PreparedAttention,
-    Schedule, layouts_of_packed, query_ranges,
+    Attention, AttentionOperands, AttentionOutput, Limits, PreparedAttention, Schedule,
+    layouts_of_packed, query_ranges,
 };
 use hlx_kernels::{KernelError, Layout, Operand};
 
@@ -47,9 +47,8 @@ pub fn attention(
         return Ok(Box::new(move || case.forward()));
     }
     first(|| case.forward())?;
-    let (d_o, delta) = (make.values(all)?, make.empty(batch * time * heads)?);
-    let dqkv = make.empty(3 * all)?;
-    Ok(Box::new(move || case.backward(&d_o, &delta, &dqkv)))
+    let d_o = make.values(all)?;
+    Ok(Box::new(move || case.backward(&d_o)))
 }
 
 impl Case {
@@ -86,16 +85,14 @@ impl Case {
             .forward_to(&self.device, &self.operands(), outputs)
     }
 
-    fn backward(&self, d_o: &Buffer, delta: &Buffer, dqkv: &Buffer) -> Result<(), KernelError> {
+    fn backward(&self, d_o: &Buffer) -> Result<(), KernelError> {
         let output = AttentionOutput {
             o: &self.o,
             stats: &self.stats,
             d_o,
         };
-        let heads = self.heads(dqkv);
-        let gradients = AttentionGradients { delta, heads };
-        let operands = self.operands();
-        self.prepared(true)?
-            .backward_to(&self.device, &operands, &output, &gradients)
+        let prepared = self.prepared(true)?;
+        prepared.backward(&self.device, &self.operands(), &output)?;
+        Ok(())
     }
 }
