@@ -248,6 +248,46 @@ mod tests {
     }
 
     #[test]
+    fn the_pages_and_plots_are_what_the_results_give() -> Result<()> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let base = std::env::temp_dir().join(format!("hlx-pages-{}", std::process::id()));
+        std::fs::create_dir_all(&base)?;
+        let pages = [
+            ("docs/benchmarks.md", "page.md"),
+            ("README.md", "README.md"),
+        ];
+        for (page, copy) in pages {
+            std::fs::copy(root.join(page), base.join(copy))?;
+        }
+        run(&Arguments {
+            results: Some(root.join("benches/results")),
+            page: Some(base.join("page.md")),
+            readme: Some(base.join("README.md")),
+        })?;
+        let same = |written: &Path, committed: &Path| -> Result<()> {
+            let equal = std::fs::read(written)? == std::fs::read(committed)?;
+            let name = committed.display();
+            ensure!(
+                equal,
+                "{name} is out of date: run `cargo xtask bench report`"
+            );
+            Ok(())
+        };
+        for (page, copy) in pages {
+            same(&base.join(copy), &root.join(page))?;
+        }
+        for plot in std::fs::read_dir(base.join("plots"))? {
+            let plot = plot?;
+            same(
+                &plot.path(),
+                &root.join("docs/plots").join(plot.file_name()),
+            )?;
+        }
+        std::fs::remove_dir_all(&base)?;
+        Ok(())
+    }
+
+    #[test]
     fn results_become_tables_and_plots() -> Result<()> {
         let base = std::env::temp_dir().join(format!("hlx-report-{}", std::process::id()));
         let folder = base.join("results/a-gpu");

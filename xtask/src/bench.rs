@@ -1,7 +1,6 @@
 //! `cargo xtask bench`: builds the benchmark program and runs it.
 
-use crate::Outcome;
-use crate::command;
+use crate::{Outcome, command, noted_tables};
 
 pub const HELP: &str = "\
 cargo xtask bench [--kernel NAME] [--device D] [--csv FILE] [--compare OLD.csv] [OPTIONS]
@@ -17,6 +16,8 @@ the device reaches in the same run with multiply-adds or copies.
   --csv FILE         write the rows to a file
   --compare OLD.csv  fail if the median rate of a case is more than 5% below an earlier file's
   --quick            small sizes and 10 runs
+  report             writes docs/benchmarks.md, README's table and the tables of docs/benchmarks
+                     from the CSV files in benches/results
   help               lists the other options and verbs, among them the comparison with PyTorch
 
 The same cases under criterion: `cargo bench -p hlx-bench -- NAME`.";
@@ -36,5 +37,12 @@ pub fn run(args: &[String]) -> Outcome {
     if let Ok(here) = std::env::current_dir() {
         bench.current_dir(here);
     }
-    command::status(&mut bench)
+    let status = command::status(&mut bench)?;
+    if status == 0 && args.first().is_some_and(|verb| verb == "report") {
+        let wrong = noted_tables::generate(&command::root(), false)?;
+        if !wrong.is_empty() {
+            return Err(wrong.join("\n"));
+        }
+    }
+    Ok(status)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::command::{self, step};
 use crate::{
     Outcome, activations, arrows, constants, digests, families, file_calls, files, floors, libm,
-    products, shaders, specializations, tidy,
+    noted_tables, products, shaders, specializations, tidy,
 };
 
 pub const HELP: &str = "\
@@ -13,13 +13,13 @@ cargo xtask lint
 
 Checks the tree itself (first line of each file, unfinished work, unused shaders, broken links;
 dependency arrows; floors inside the crates; calls of the platform's mathematics; files read or written past hlx_core::files;
-lengths multiplied without a check; generated constants; shader digests; SPIR-V rules), then
+lengths multiplied without a check; generated constants; tables of the benchmarks' notes; shader digests; SPIR-V rules), then
 formatting, then clippy and rustdoc without a warning. It needs neither a shader compiler nor Vulkan.";
 
 type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 
 /// Checks that only read the tree: together well under a second, once shader-lint is built.
-const CHECKS: [Check; 10] = [
+const CHECKS: [Check; 11] = [
     ("tidiness", tidy::check),
     ("dependency arrows", arrows::check),
     ("floors", floors::check),
@@ -30,6 +30,9 @@ const CHECKS: [Check; 10] = [
             families::generate(root, true),
         ];
         Ok(generated.into_iter().filter_map(Result::err).collect())
+    }),
+    ("tables of the benchmarks' notes", |root| {
+        noted_tables::generate(root, true)
     }),
     ("the platform's mathematics", libm::check),
     ("files that are read and written", file_calls::check),

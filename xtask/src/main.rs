@@ -16,6 +16,7 @@ mod floors;
 mod libm;
 mod lint;
 mod mpi;
+mod noted_tables;
 mod package;
 mod ports;
 mod products;

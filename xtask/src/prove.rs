@@ -24,7 +24,7 @@ Writes product.csv, batches.csv and a picture of each. Exit status: 0 one handle
   --pytorch PYTHON  measure PyTorch too, eager and compiled, with this Python
   --quick           a small product, a small model and few runs
 
-docs/benchmarks.md says what first, cold and warm mean.";
+docs/benchmarks/determinism.md says what first, cold and warm mean.";
 
 pub fn run(args: &[String]) -> Outcome {
     let mut all = vec!["prove".to_owned()];

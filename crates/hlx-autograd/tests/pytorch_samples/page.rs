@@ -42,23 +42,26 @@ const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.m
 const INTRODUCTION: &str = "\
 # Operations against PyTorch's samples
 
-This page is made by a test (`crates/hlx-autograd/tests/pytorch_samples`), which fails if the page is
-out of date; `HLX_WRITE_PAGE=1 cargo test --release -p hlx-autograd --test pytorch_samples` writes it
-anew. The samples are PyTorch's own: `op_db` of
-`torch.testing._internal.common_methods_invocations`, its `reference_inputs` of f32 and `sample_inputs`
-of f16, bf16, i32, i8, u8 and bool. They hold broadcast and zero-size shapes, strided memory (views whose
-elements overlap are made contiguous), edge values, NaN and infinity, and up to 943,593 elements. 64-bit
-integers are narrowed to i32.
+A test writes this page (`crates/hlx-autograd/tests/pytorch_samples`) and fails if the page is
+out of date. `HLX_WRITE_PAGE=1 cargo test --release -p hlx-autograd --test pytorch_samples` renews it.
+
+The samples are PyTorch's own: `op_db` of `torch.testing._internal.common_methods_invocations`, with its
+`reference_inputs` for f32 and its `sample_inputs` for f16, bf16, i32, i8, u8 and bool. They have broadcast
+and zero-size shapes, strided memory (views whose elements overlap are made contiguous), edge values, NaN
+and infinity, and up to 943,593 elements. 64-bit integers become i32.
 
 A sample **passes** if every result has PyTorch's shape and type (i32 or u32 for i64) and its values, and
-if every gradient, under a random upstream gradient, has its values too. Integers, truth values and
-elements that are only moved must be equal, but for the sign of zeros. Floats may differ by 2e-6 of the
-value and 5e-7 of the largest beside it (bilinear images: 5e-5, as places in them are f32), gradients by
-1e-5, 2e-6 and 2.4e-7 (norms of layers: 5e-6) absolute, losses of weighted classes by 4e-6, and 16-bit
-results by one unit of their type. The reference is PyTorch's result in f64 where PyTorch has the
-operation in f64. Where PyTorch leaves the order of equal elements open (`sort`, `argsort`, `topk`),
-places have to name the values. What PyTorch composes here by one argument (`dtype=`, `dim=None`, -1 for
-an extent) is written out with HLX's methods.
+if every gradient, under a random upstream gradient, has its values too:
+
+- Integers, truth values and elements that are only moved must be equal, except for the sign of zeros.
+- Floats may differ by 2e-6 of the value and 5e-7 of the largest beside it (bilinear images: 5e-5, as
+  places in them are f32), gradients by 1e-5, 2e-6 and 2.4e-7 (norms of layers: 5e-6) absolute, losses of
+  weighted classes by 4e-6, and 16-bit results by one unit of their type.
+- The reference is PyTorch's result in f64 if PyTorch has the operation in f64.
+- If PyTorch does not specify the order of equal elements (`sort`, `argsort`, `topk`), places must name
+  the values.
+- What PyTorch does here with one argument (`dtype=`, `dim=None`, -1 for an extent) is written out with
+  HLX's methods.
 
 A sample is **refused** if HLX returns an error, which the page names (N stands for numbers, `[..]` for
 lists), or if its methods have no such form.
