@@ -8,8 +8,8 @@ use hlx_bench::cases::{Amount, cases, scale_of};
 use hlx_bench::work::prepare;
 use hlx_core::{Device, DeviceKind};
 
-/// Times every operation on the CPU device and every hardware GPU; rates are bytes a second, or
-/// floating-point operations as elements a second.
+/// Times every operation on the CPU device and every hardware GPU; rates are bytes per second, or
+/// floating-point operations as elements per second.
 fn bench(criterion: &mut Criterion) {
     for info in Device::devices() {
         if info.kind == DeviceKind::VulkanSoftware {

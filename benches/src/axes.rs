@@ -86,7 +86,7 @@ impl Along {
         }))
     }
 
-    /// `gather` and `scatter_add` have an index an element, the others one a row.
+    /// `gather` and `scatter_add` have an index per element, the others one per row.
     fn indexed(self, op: &str, [rows, cols]: [usize; 2]) -> Result<Launches> {
         let make = Maker(&self.device);
         let shape = [rows, cols];

@@ -44,7 +44,7 @@ impl Amount {
         }
     }
 
-    /// The rate of a run of so many milliseconds, in the unit.
+    /// The rate of a run of this many milliseconds, in the unit.
     pub fn rate(self, milliseconds: f64) -> f64 {
         match self {
             Self::Flops(flops) => flops / milliseconds * 1e-9,
@@ -200,7 +200,7 @@ fn attention_pairs(s: &[f64]) -> f64 {
 ///
 /// `transposed` and `permuted` (B, T, H, D to B, H, T, D) write contiguous copies, `cat` joins the two
 /// halves of the columns, `add_row` adds a row to every row, and `add_transposed` the transposed
-/// operand. `axes.rs` says what goes along which axis. `chain_6` and `chain_12` are so many element-wise
+/// operand. `axes.rs` says what goes along which axis. `chain_6` and `chain_12` are 6 and 12 element-wise
 /// operations, `_compiled` the same beside torch.compile. Batch norms have samples, channels and the
 /// images' extent; the backward of a norm has its parameters' gradients too. Convolutions have samples,
 /// channels of both sides, and the extents of images and kernels. A layer of an LSTM has samples,

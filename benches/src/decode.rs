@@ -1,8 +1,8 @@
 //! `hlx-bench decode`: a step of generation of a model shaped like Qwen3-0.6B, and the floor that the
 //! arithmetic sets it.
 //!
-//! A step appends a token to each row and computes its logits, behind so many cached tokens: `TokenStep`, as
-//! `hlx generate` runs it, but for the download of the logits and the draw. The floor counts three things:
+//! A step appends a token to each row and computes its logits, after a given number of cached tokens: `TokenStep`, as
+//! `hlx generate` runs it, except for the download of the logits and the draw. The floor counts three things:
 //! - *chains*: an element of a product is one chain of fused multiply-adds, so a product takes as many of
 //!   them one after the other as its K. What one takes is measured, by products of one workgroup that
 //!   differ in K alone.
@@ -140,7 +140,7 @@ fn quick() -> Result<CausalConfig> {
     })
 }
 
-/// A model behind so many tokens.
+/// A model whose cache holds a number of tokens.
 struct Generation {
     device: Device,
     shape: Shape,
@@ -177,7 +177,7 @@ impl Generation {
         Ok(cache)
     }
 
-    /// Appends so many tokens to each sequence; the logits of the next ones.
+    /// Appends this many tokens to each sequence; the logits of the next ones.
     fn append(&self, time: usize, cache: &mut KvCache) -> Result<Tensor> {
         let rows = self.shape.rows;
         let ids = Tensor::from_slice::<u32>(&self.device, &vec![1; rows * time], &[rows, time])?;
@@ -230,7 +230,7 @@ impl Generation {
         report
     }
 
-    /// Milliseconds of a token, with the host's part but for the download of its logits, and the launches.
+    /// Milliseconds of a token, including the host's part, except for the download of its logits, and the launches.
     fn step_ms(&self, seconds: f64) -> Result<(f64, usize)> {
         let (rows, tokens) = (self.shape.rows, self.shape.tokens);
         let mut cache = self.cache()?;

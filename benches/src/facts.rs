@@ -58,7 +58,7 @@ fn today() -> String {
     date(since.map_or(0, |since| since.as_secs() / 86_400) as i64)
 }
 
-/// The date so many days after 1970-01-01 (Hinnant, "chrono-compatible low-level date
+/// The date this many days after 1970-01-01 (Hinnant, "chrono-compatible low-level date
 /// algorithms": years begin in March, eras have 400 of them).
 fn date(days: i64) -> String {
     let days = days + 719_468;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Samples this early in a measurement still show what ran before.
 const SETTLING: Duration = Duration::from_millis(100);
 
-/// Reads the first GPU's power ten times a second.
+/// Reads the first GPU's power ten times per second.
 pub struct PowerMeter {
     child: Option<Child>,
     samples: Arc<Mutex<Vec<(Instant, f64)>>>,

@@ -75,7 +75,7 @@ impl Share {
         }
     }
 
-    /// The samples a second, as times those of one device with the batch; of a part, those of R devices that
+    /// The samples per second, as times those of one device with the batch; of a part, those of R devices that
     /// need nothing of each other.
     fn gain(self, one_ms: f64, ms: f64, count: usize) -> f64 {
         match self {

@@ -14,7 +14,7 @@ struct Layer {
     sizes: [usize; 4],
     x: Buffer,
     weight_ih: Buffer,
-    /// \[H, 4 H\] forward, turned once before the steps, and \[4 H, H\] backward.
+    /// \[H, 4 H\] forward, transposed once before the steps, and \[4 H, H\] backward.
     weight_hh: Buffer,
     bias: Buffer,
     projected: Buffer,

@@ -20,7 +20,7 @@ pub struct ResNetConfig {
 }
 
 impl ResNetConfig {
-    /// Operations of a training step: each product once forward and twice backward, but for the
+    /// Operations of a training step: each product once forward and twice backward, except for the
     /// gradient of the images, which nobody wants.
     pub fn flops(&self, batch: usize) -> f64 {
         let [channels, height, width] = IMAGE;

@@ -126,7 +126,7 @@ const RATIONED: [&str; 10] = [
     "tracing-subscriber",
 ];
 
-/// Every dependency that points the wrong way, a line each.
+/// Every dependency that points the wrong way, one line each.
 pub fn check(root: &Path) -> Result<Vec<String>, String> {
     let mut wrong = Vec::new();
     let crates = root.join("crates");

@@ -283,7 +283,7 @@ impl Digests {
     }
 }
 
-/// What is stale, missing or left over among the committed modules, a line each.
+/// What is stale, missing or left over among the committed modules, one line each.
 pub fn check(root: &Path) -> Result<Vec<String>, String> {
     let recorded = Digests::read(root)?;
     let shaders = shaders(root)?;

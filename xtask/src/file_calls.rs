@@ -127,7 +127,7 @@ const MAY_READ: [(&str, &str); 7] = [
     ),
 ];
 
-/// Every call outside of tests and of the files allowed, a line each; and every file allowed that makes none.
+/// Every call outside of tests and of the files allowed, one line each; and every file allowed that makes none.
 pub fn check(root: &Path) -> Result<Vec<String>, String> {
     let mut sources = Vec::new();
     for dir in ["crates", "benches"] {

@@ -16,7 +16,7 @@ use crate::files;
 use lists::{FLOORS, Floors, KNOTS, Knot, OF_FAMILIES};
 use modules::{Imports, Modules};
 
-/// Every import that goes up or is a part of a circle, a line each, and every entry of the lists that no
+/// Every import that goes up or is a part of a circle, one line each, and every entry of the lists that no
 /// longer says how it is.
 pub fn check(root: &Path) -> Result<Vec<String>, String> {
     let (mut wrong, mut found) = (Vec::new(), BTreeSet::new());

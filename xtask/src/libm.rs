@@ -66,7 +66,7 @@ const ALLOWED: [(&str, &str); 6] = [
     ("benches/", "statistics and plots of measurements"),
 ];
 
-/// Every call outside of tests and of the files allowed, a line each.
+/// Every call outside of tests and of the files allowed, one line each.
 pub fn check(root: &Path) -> Result<Vec<String>, String> {
     let mut wrong = Vec::new();
     for dir in ["crates", "benches", "examples"] {

@@ -21,7 +21,7 @@ const CALLS: [&str; 9] = [
 ];
 const CRATES: [&str; 3] = ["hlx-kernels", "hlx-autograd", "hlx-nn"];
 
-/// Every call with a product among its arguments, a line each.
+/// Every call with a product among its arguments, one line each.
 pub fn check(root: &Path) -> Result<Vec<String>, String> {
     let mut wrong = Vec::new();
     for name in CRATES {

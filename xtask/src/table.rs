@@ -1,4 +1,4 @@
-//! Reads the tables of operations in `shaders/include`: a line each, and comments after `#`.
+//! Reads the tables of operations in `shaders/include`: one line each, and comments after `#`.
 
 use std::fs;
 use std::path::Path;

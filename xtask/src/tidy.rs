@@ -15,7 +15,7 @@ const UNDONE: [(&str, &str); 4] = [
     ("XX", "X "),
 ];
 
-/// Every untidiness, a line each.
+/// Every untidiness, one line each.
 pub fn check(root: &Path) -> Result<Vec<String>, String> {
     let mut sources = Vec::new();
     for dir in ["crates", "shaders", "tools", "xtask", "benches", "examples"] {

@@ -235,7 +235,7 @@ impl Prepared {
     }
 }
 
-/// The list of several outputs, a line each.
+/// The list of several outputs, one line each.
 fn list(outputs: &[NamedHandle]) -> Vec<u8> {
     let line = |output: &NamedHandle| {
         let Port { kernel, name } = &output.port;

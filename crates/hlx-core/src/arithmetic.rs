@@ -81,7 +81,7 @@ pub struct MatrixShape {
 }
 
 impl MatrixShape {
-    /// The specialization constants of the shaders that take any shape, by so many subgroups a workgroup.
+    /// The specialization constants of the shaders that take any shape, with this many subgroups per workgroup.
     pub const fn specialization(self, subgroups: u32) -> [(u32, u32); 4] {
         [
             (4, self.rows),

@@ -43,7 +43,7 @@ pub struct Device {
     tuning: Arc<Tuning>,
     /// Of this handle: what crates above have for it.
     extensions: Arc<Extensions>,
-    /// Of this handle, as the tuning; it is a part of what its results mean.
+    /// For this handle: as the tuning; it is a part of what its results mean.
     arithmetic: Arithmetic,
 }
 

@@ -16,7 +16,7 @@ use crate::shader::Shader;
 /// What a device reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Peak {
-    /// Floating-point operations a second, a multiply-add counted as two.
+    /// Floating-point operations per second, a multiply-add counted as two.
     pub flops_per_second: f64,
     /// Bytes read and written a second.
     pub bytes_per_second: f64,
@@ -36,7 +36,7 @@ const WORDS: usize = 1 << 22;
 pub(crate) fn measure(device: &Device) -> Result<Peak, CoreError> {
     let (x, y) = (device.alloc(WORDS)?, device.alloc(WORDS)?);
     device.fill(&x, 1.0_f32.to_bits())?;
-    // Eight chains of multiply-adds an element; few elements first, as the device may be slow.
+    // Eight chains of multiply-adds per element; few elements first, as the device may be slow.
     let flops_per_second = rate(device, |repeats| {
         let (count, steps) = elements_and_steps(repeats);
         let push = [

@@ -8,7 +8,7 @@ use vector_add::add;
 
 const WORDS: usize = 64 * 300 + 7;
 
-/// The Vulkan devices, as seen by somebody on a device of this many bytes a second.
+/// The Vulkan devices, as seen by somebody on a device of this many bytes per second.
 fn slow_devices(bytes_per_second: f64) -> Vec<Device> {
     vulkan_devices()
         .iter()
@@ -30,7 +30,7 @@ fn inputs(device: &Device) -> (Vec<f32>, Buffer, Buffer) {
     (data, x, y)
 }
 
-/// Bytes a second at which one vector addition is estimated to take so many milliseconds; the
+/// Bytes per second at which one vector addition is estimated to take this many milliseconds; the
 /// estimate is twice the time at this rate.
 fn rate_for(milliseconds: f64) -> f64 {
     // The second reading of the same window is not counted.

@@ -274,7 +274,7 @@ fn read_header(source: &mut impl Read, part: &mut [u8]) -> Result<(), String> {
 fn read_elements(source: impl Read, found: &Type, shape: &[usize]) -> Result<IdxValues, String> {
     let n_bytes = n_elements(shape).and_then(|n| sizes::checked_product([n, found.size]));
     let says = format!("its header says {shape:?} of {}", found.name);
-    // What inflates may go on until memory ends: more than there is is refused before.
+    // What inflates may continue until memory ends: more than there is is refused before.
     let Some(n_bytes) = n_bytes.filter(|&n| n as u64 <= memory_budget()) else {
         return Err(format!("{says}, more than memory can hold"));
     };
@@ -296,7 +296,7 @@ fn read_elements(source: impl Read, found: &Type, shape: &[usize]) -> Result<Idx
     }
 }
 
-/// The product of the extents; `None` if no memory holds so many.
+/// The product of the extents; `None` if no memory holds that many.
 fn n_elements(shape: &[usize]) -> Option<usize> {
     sizes::checked_product(shape.iter().copied())
 }

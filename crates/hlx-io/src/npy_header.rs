@@ -10,7 +10,7 @@ const MAGIC: [u8; 6] = *b"\x93NUMPY";
 /// The longest header: NumPy itself reads none of more than 10,000 bytes unless it is told to.
 const MAX_LENGTH: usize = 1 << 16;
 
-/// Data starts at a multiple of so many bytes.
+/// Data starts at a multiple of this many bytes.
 const ALIGNMENT: usize = 64;
 
 /// What a header says.
@@ -126,7 +126,7 @@ impl Header {
         })
     }
 
-    /// The bytes of the data; `None` if no memory has so many, or the type has no size.
+    /// The bytes of the data; `None` if no memory has that many, or the type has no size.
     pub fn bytes(&self) -> Option<usize> {
         let size = self.kind.get(1..)?.parse::<usize>().ok()?;
         sizes::checked_product([sizes::checked_elements(&self.shape)?, size])

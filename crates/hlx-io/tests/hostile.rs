@@ -135,7 +135,7 @@ fn the_archives_of_these_tests_are_archives() {
     assert_eq!(read.keys().collect::<Vec<_>>(), ["a", "b"]);
 }
 
-/// The data go on for 16 MiB and are then no deflated data at all: who inflates them to the end says so.
+/// The data continue for 16 MiB and are then no deflated data at all: who inflates them to the end says so.
 #[test]
 fn a_member_is_inflated_no_further_than_its_array_reaches() {
     let (device, file) = (cpu().expect("opens"), Scratch::new("bomb"));

@@ -1,7 +1,7 @@
 //! What shows that HLX's kernels keep the law of its arithmetic, on the device at hand.
 //!
 //! - [`exhaustive`]: every input of every function, a device against the CPU, bit for bit;
-//! - [`peak`]: the multiply-adds and the bytes a second that kernels are measured against;
+//! - [`peak`]: the multiply-adds and the bytes per second that kernels are measured against;
 //! - the tests of `order`: the tree that each reduction sums in, found by probing it from outside.
 //!
 //! This crate knows kernels and devices. It knows neither the tape, models nor files.

@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RankError {
-    /// A rank has ended, or no longer answers: the run cannot go on.
+    /// A rank has ended, or no longer answers: the run cannot continue.
     #[error("rank {rank} on {host}: {reason}")]
     Lost {
         /// Its number.

@@ -201,7 +201,7 @@ impl Gpu {
         self.stream.cast()
     }
 
-    /// Imports device memory of so many bytes that Vulkan has exported, which has an allocation of its own.
+    /// Imports device memory of this many bytes that Vulkan has exported, which has an allocation of its own.
     ///
     /// # Errors
     /// What CUDA reports.
@@ -232,7 +232,7 @@ impl Gpu {
         Ok(CudaMemory { address, bytes })
     }
 
-    /// Allocates device memory of at least so many bytes, and exports it: for Vulkan, and for other processes
+    /// Allocates device memory of at least this many bytes, and exports it: for Vulkan, and for other processes
     /// ([`Gpu::import_allocated`]). [`CudaMemory::bytes`] says how many it has.
     ///
     /// # Errors
@@ -283,7 +283,7 @@ impl Gpu {
     /// Gives an allocation an address that this GPU reads and writes.
     ///
     /// # Safety
-    /// The handle is of an allocation of so many bytes; it is let go of.
+    /// The handle is of an allocation of this many bytes; it is released.
     unsafe fn map(&self, handle: CUmemGenericAllocationHandle, bytes: usize) -> Result<CudaMemory> {
         let mut address = 0;
         let mut access = MaybeUninit::<CUmemAccessDesc>::zeroed();

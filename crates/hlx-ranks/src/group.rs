@@ -88,7 +88,7 @@ impl Group {
         }
     }
 
-    /// Swaps messages whose lengths the other rank does not know, of at most so many bytes. Memory is allocated as
+    /// Swaps messages whose lengths the other rank does not know, of at most this many bytes. Memory is allocated as
     /// the bytes come.
     fn swap_any(&self, peer: usize, out: &[u8], most: usize) -> Result<Vec<u8>> {
         let mut length = [0; 8];
@@ -116,7 +116,7 @@ impl Group {
         }
     }
 
-    /// The blocks of a message from a rank, of which there must be so many.
+    /// The blocks of a message from a rank, of which there must be this many.
     fn blocks(&self, from: usize, bytes: &[u8], n: usize) -> Result<Vec<Vec<u8>>> {
         unpack(bytes, n).ok_or_else(|| RankError::Confused {
             rank: from,
@@ -127,7 +127,7 @@ impl Group {
 
     /// Returns the bytes that each rank gives, in the order of the ranks; lengths may differ.
     ///
-    /// Of a power of two of ranks by recursive doubling, neighbours first; else through rank 0.
+    /// For a power of two of ranks by recursive doubling: neighbours first; else through rank 0.
     ///
     /// # Errors
     /// Those of the transport; a rank that gives more than [`GATHERED`] bytes.
@@ -255,12 +255,12 @@ fn pack(blocks: &[Vec<u8>]) -> Vec<u8> {
     blocks.iter().flat_map(with_length).collect()
 }
 
-/// The most bytes of so many blocks behind each other.
+/// The most bytes of this many blocks, one after another.
 fn packed(most: usize, n: usize) -> usize {
     n.saturating_mul(most.saturating_add(8))
 }
 
-/// The blocks that [`pack`] joined; `None` for anything but so many whole ones.
+/// The blocks that [`pack`] joined; `None` for anything but this many whole ones.
 pub(crate) fn unpack(mut bytes: &[u8], n: usize) -> Option<Vec<Vec<u8>>> {
     let mut blocks = Vec::new();
     for _ in 0..n {

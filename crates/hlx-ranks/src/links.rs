@@ -45,7 +45,7 @@ struct State {
     /// `None` once all have connected: nobody else has a reason to.
     listener: Option<Listener>,
     signs: Signs,
-    /// Of each rank after this one, the connection for data that it has opened.
+    /// For each rank after this one: the connection for data that it has opened.
     data: Vec<Data>,
 }
 
@@ -83,7 +83,7 @@ fn are_linked(one: usize, other: usize) -> bool {
     one != other && (one.min(other) == 0 || (one ^ other).is_power_of_two())
 }
 
-/// The first bytes of a text, at most so many, without a part of a character.
+/// The first bytes of a text, at most this many, without a part of a character.
 pub(crate) fn cut(text: &str, most: usize) -> &str {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {

@@ -63,7 +63,7 @@ impl Nccl {
     }
 
     /// Sends the bytes of a window to a rank and receives those of another, both at once, after what was
-    /// launched before; the other rank calls it with the lengths turned round. Does not wait.
+    /// launched before; the other rank calls it with the lengths swapped. Does not wait.
     ///
     /// # Errors
     /// What NCCL reports.

@@ -21,7 +21,7 @@ pub struct Peers {
     gpu: Gpu,
     group: Group,
     lines: Lines,
-    /// Of each rank, its windows; none of this rank.
+    /// For each rank: its windows; none of this rank.
     theirs: Vec<Vec<CudaMemory>>,
 }
 
@@ -36,7 +36,7 @@ pub struct PeerWindow {
 /// What ranks tell each other about a swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
-    /// The window of this number holds so many bytes.
+    /// The window of this number holds this many bytes.
     Written(usize, usize),
     /// The other's window has been read.
     Read,
@@ -82,7 +82,7 @@ impl Peers {
         Lines::meet(group, others.try_for_each(reaches))
     }
 
-    /// Makes `n_windows` windows of at least so many bytes, and maps those of the others; all ranks call it with
+    /// Makes `n_windows` windows of at least this many bytes, and maps those of the others; all ranks call it with
     /// the same numbers.
     ///
     /// # Errors
@@ -128,9 +128,9 @@ impl Peers {
         &self.gpu
     }
 
-    /// Says that the window of this number has so many bytes for a rank, and copies what that rank has to the
+    /// Says that the window of this number has this many bytes for a rank, and copies what that rank has to the
     /// range of `into`. Returns when both ranks have what the other had; no work of the device may write the window
-    /// or use the range meanwhile. The other rank calls it with the lengths turned round.
+    /// or use the range meanwhile. The other rank calls it with the lengths swapped.
     ///
     /// # Errors
     /// A rank that is lost, another length, and what CUDA reports.

@@ -1,6 +1,6 @@
 //! The transport between the ranks of one machine: a file that all of them map.
 //!
-//! A folder in `/dev/shm`, or where temporary files lie, that no other user can open, holds the mapped file and one lock file a rank,
+//! A folder in `/dev/shm`, or where temporary files lie, that no other user can open, holds the mapped file and one lock file per rank,
 //! which the rank holds as long as it lives: the system releases it when the process ends in any way, so
 //! that others notice. Once all ranks are connected the folder is removed; a crash leaves nothing behind.
 

@@ -119,7 +119,7 @@ impl<'a> Swap<'a> {
         }
     }
 
-    /// Whether both messages are through, but for what the connection has taken and not sent yet.
+    /// Whether both messages are through, except for what the connection has taken and not sent yet.
     fn is_done(&self) -> bool {
         self.sent == HEAD + self.out.len() && self.received == HEAD + self.into.len()
     }

@@ -14,7 +14,7 @@ pub trait Transport: Send + Sync {
     fn host(&self, rank: usize) -> String;
 
     /// Sends `out` to a rank and receives `into.len()` bytes from it, both at once; the other rank calls
-    /// it with this one and the lengths turned round.
+    /// it with this one and the lengths swapped.
     ///
     /// # Errors
     /// [`RankError::Lost`] as soon as any rank is known to have ended, and [`RankError::Length`].

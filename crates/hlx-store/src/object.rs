@@ -50,7 +50,7 @@ pub enum Dtype {
     F64,
 }
 
-/// Dtypes with their names, codes in files and bytes an element. A code is never used again.
+/// Dtypes with their names, codes in files and bytes per element. A code is never used again.
 const DTYPES: [(Dtype, &str, u8, usize); 13] = [
     (Dtype::Bool, "bool", 1, 1),
     (Dtype::U8, "u8", 2, 1),
@@ -77,7 +77,7 @@ impl Dtype {
         self.row().1
     }
 
-    /// Bytes an element.
+    /// Bytes per element.
     pub fn size_bytes(self) -> usize {
         self.row().3
     }

@@ -1,4 +1,4 @@
-//! What is trained on by templates without `{% generation %}` blocks: each answer goes on from the prompt that the
+//! What is trained on by templates without `{% generation %}` blocks: each answer continues from the prompt that the
 //! model is given, and has the end that it has to write.
 
 use std::fs;

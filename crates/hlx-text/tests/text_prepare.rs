@@ -639,7 +639,7 @@ fn a_preparation_that_fails_before_a_whole_shard_leaves_nothing_behind() -> Resu
     fs::create_dir(&options.out).expect("a folder");
     fails(&options, &Tokenizer::bytes());
     assert!(files(&options.out).is_empty());
-    // Whole shards stay, which the same command goes on behind.
+    // Whole shards stay, which the same command continues after.
     let lines = "{\"text\": \"a line of text\"}\n".repeat(60_000);
     folder.file("a.jsonl", lines.clone() + "{\"text\": 2}\n");
     options.shard_tokens = 1000;

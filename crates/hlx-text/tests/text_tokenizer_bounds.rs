@@ -1,4 +1,4 @@
-//! Tokenizers of strangers: what makes the crate `tokenizers` panic, abort or go on without end is an error of one
+//! Tokenizers of strangers: what makes the crate `tokenizers` panic, abort or continue without end is an error of one
 //! line, and so is a text on which an expression meets its limit.
 
 use std::time::{Duration, Instant};

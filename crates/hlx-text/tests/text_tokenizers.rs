@@ -60,7 +60,7 @@ fn every_kind_of_tokenizer_has_the_tokens_of_the_python_package() -> Result<()> 
                 case.decoded,
                 "{name} {text:?}"
             );
-            // Token by token the same text comes out, but for characters that are cut.
+            // Token by token the same text comes out, except for characters that are cut.
             let mut stream = tokenizer.stream();
             let mut streamed = String::new();
             for &id in &case.ids {

@@ -15,7 +15,7 @@ pub struct Conversation<'a> {
     messages: Vec<Message>,
     /// Messages that every conversation begins with.
     n_first: usize,
-    /// Of inputs, whether no separator is put behind them.
+    /// For inputs: whether no separator is put behind them.
     raw: bool,
     /// What the model has read, from one answer to the next.
     held: Option<Held>,

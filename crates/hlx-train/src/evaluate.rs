@@ -17,16 +17,16 @@ use crate::rows::row_losses;
 pub struct Evaluation {
     /// Mean cross-entropy in nats, a byte, a token or an image.
     pub loss: f64,
-    /// Of bytes, the same with the end bytes of pairs counted.
+    /// For bytes: the same with the end bytes of pairs counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_with_end: Option<f64>,
     /// Bytes that the first is a mean of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_bytes: Option<u64>,
-    /// Of tokens, how many the first is a mean of.
+    /// For tokens: how many the first is a mean of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_tokens: Option<u64>,
-    /// Of images, the part that is classified rightly.
+    /// For images: the part that is classified rightly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
     /// Samples.
@@ -87,7 +87,7 @@ impl Evaluation {
         self.loss.is_finite() && self.loss <= target
     }
 
-    /// Of bytes and tokens, the perplexity.
+    /// For bytes and tokens: the perplexity.
     pub fn perplexity(&self) -> Option<f64> {
         self.n_bytes.or(self.n_tokens).map(|_| exp(self.loss))
     }
@@ -98,7 +98,7 @@ impl Evaluation {
         self.perplexity().map_or_else(String::new, text)
     }
 
-    /// Of images, how many are classified rightly, such as `, 98.60 % right`; nothing of bytes.
+    /// For images: how many are classified rightly, such as `, 98.60 % right`; empty for bytes.
     pub fn right(&self) -> String {
         let percent = self.accuracy.map(|accuracy| 100.0 * accuracy);
         percent.map_or_else(String::new, |percent| format!(", {percent:.2} % right"))

@@ -59,7 +59,7 @@ impl Generation {
 /// Generates from several prompts at once and returns what comes after each, in their order; of
 /// several texts for a prompt one after the other.
 ///
-/// A model of pairs stops at its end byte, and where its positions end; a model of text goes on
+/// A model of pairs stops at its end byte, and where its positions end; a model of text continues
 /// with the last bytes that its positions hold. A prompt's text depends on the seed and on nothing else:
 /// neither on the other prompts nor on its place among them.
 ///

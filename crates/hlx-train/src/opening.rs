@@ -12,14 +12,14 @@ use hlx_nn::{InferenceModel, LanguageModel, Model};
 /// How a model is opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Opening<'a> {
-    /// Of a run, with the moving average of its weights.
+    /// For a run: with the moving average of its weights.
     pub average: bool,
     /// The type that its matrices are kept in; without one, that of 16 bits in which a Hugging Face folder
     /// stores all of them, else f32. With an adapter it is f32 without one: the adapter's factors are matrices too.
     pub dtype: Option<DType>,
     /// The arithmetic of its products; without one, that of its run, or `portable`.
     pub arithmetic: Option<Arithmetic>,
-    /// Of a model folder, the folder of an adapter of the library PEFT that is added to it.
+    /// For a model folder: the folder of an adapter of the library PEFT that is added to it.
     pub adapter: Option<&'a Path>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A window has `length` tokens, and the next begins `stride` tokens behind it. Each predicts the tokens that
 //! the one before has not, so that all but those at the beginning have at least `length - stride` tokens of
-//! context. It is the method of the `transformers` library's documentation, but for the mean, which is
-//! over tokens and not over windows. Of a model over bytes a token is a byte.
+//! context. It is the method of the `transformers` library's documentation, except for the mean, which is
+//! over tokens and not over windows. For a model over bytes a token is a byte.
 
 use std::ops::Range;
 
@@ -116,7 +116,7 @@ struct Window {
     n_given: usize,
 }
 
-/// The windows of so many tokens, in order.
+/// The windows of this many tokens, in order.
 fn windows(n_tokens: usize, length: usize, stride: usize) -> Vec<Window> {
     let (mut windows, mut predicted) = (Vec::new(), 0);
     for begin in (0..n_tokens).step_by(stride) {

@@ -57,9 +57,9 @@ pub struct Rows {
     pub dtype: DType,
     /// The inputs as words.
     pub inputs: Vec<u32>,
-    /// Of rows of several documents, the column where each input's begins, in the inputs' extents.
+    /// For rows of several documents: the column where each input's begins, in the inputs' extents.
     pub documents: Option<Vec<u32>>,
-    /// Of rows that are padded on the right, how many inputs of each are no padding, where the loss depends on
+    /// For rows that are padded on the right: how many inputs of each are not padding, where the loss depends on
     /// it.
     pub lengths: Option<Vec<u32>>,
     /// The targets' extents, samples first.
@@ -126,9 +126,9 @@ impl Rows {
 pub struct RowTensors {
     /// The inputs, which know their samples.
     pub inputs: Tensor,
-    /// Of rows of several documents, where each input's begins.
+    /// For rows of several documents: where each input's begins.
     pub documents: Option<Tensor>,
-    /// Of padded rows, how many inputs of each are no padding.
+    /// For padded rows: how many inputs of each are not padding.
     pub lengths: Option<Tensor>,
     /// The classes to predict.
     pub targets: Tensor,

@@ -14,7 +14,7 @@ pub struct RunSchedule {
     course: Course,
 }
 
-/// How the rate goes on behind the warm-up.
+/// How the rate continues after the warm-up.
 #[derive(Clone, Debug)]
 enum Course {
     /// By the step alone; the warm-up is a part of it.

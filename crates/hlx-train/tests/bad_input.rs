@@ -270,7 +270,7 @@ fn a_file_that_cannot_grow_is_named() {
         "{line}"
     );
     assert_eq!(contents(&place.join("run/checkpoints")), Vec::new());
-    // What was in the way is gone: the run goes on from its beginning.
+    // What was in the way is gone: the run continues from its beginning.
     place.succeeds(&[&TRAIN[..], &["--resume"]].concat());
 }
 

@@ -58,7 +58,7 @@ fn balances(place: &Scratch, run: &str) -> Vec<f32> {
     metrics.iter().filter_map(of).collect()
 }
 
-/// The run in one piece has the bits of one that is stopped and goes on in smaller micro-batches, whose rows
+/// The run in one piece has the bits of one that is stopped and continues in smaller micro-batches, whose rows
 /// have less padding, on every device.
 fn check(place: &Scratch, sets: &[&str]) {
     let with = |more: &[&'static str]| -> Vec<String> {

@@ -256,7 +256,7 @@ fn a_chain_that_cannot_grow_is_named() {
         line.contains("run/chain.jsonl: cannot be written: File too large"),
         "{line}"
     );
-    // The half-written line is cut off, and the run goes on.
+    // The half-written line is cut off, and the run continues.
     place.succeeds(&[&TRAIN[..], &["--resume"]].concat());
     assert_eq!(status(&place, &["verify", "run"]).0, 0);
 }

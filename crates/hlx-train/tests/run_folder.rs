@@ -152,7 +152,7 @@ fn run_json_keeps_every_stretch_and_a_damaged_one_is_refused() {
     let line = place.fails(&RESUME);
     assert!(line.contains("run.json: is damaged"), "{line}");
     assert_eq!(contents(&place.join("run")), before);
-    // Without the file the run goes on, and begins another.
+    // Without the file the run continues, and begins another.
     fs::remove_file(&path).expect("removes");
     place.succeeds(&RESUME);
 }

@@ -133,7 +133,7 @@ fn a_text_ends_at_a_stop_a_stop_token_and_the_end_of_the_positions() {
     let options = TokenGeneration::new(500, drawing(), Vec::new());
     let full = generate_tokens(&text.model, &ids, &options, &mut |_, _| Ok(false)).expect("draws");
     assert_eq!(ids[0].len() + full[0].len(), 64 + 1);
-    // A sequence that slides goes on with the last positions.
+    // A sequence that slides continues with the last positions.
     let options = TokenGeneration {
         slides: true,
         ..TokenGeneration::new(60, drawing(), Vec::new())
@@ -190,7 +190,7 @@ fn a_conversation_is_laid_out_by_the_template_and_remembered() {
     conversation.clear();
     assert_eq!(conversation.messages().len(), 1);
 
-    // A later answer goes on from what was read, with the text of the whole conversation.
+    // A later answer continues from what was read, with the text of the whole conversation.
     let mut conversation = Conversation::new(&text, None).expect("begins");
     for said in ["light", "a"] {
         let mut messages = conversation.messages().to_vec();

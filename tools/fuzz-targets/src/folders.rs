@@ -1,4 +1,4 @@
-//! Readers of folders: adapters beside their model, a preparation that goes on, HLX's own model configurations;
+//! Readers of folders: adapters beside their model, a preparation that continues, HLX's own model configurations;
 //! and of files with several tensors.
 
 use std::fs;

@@ -5,7 +5,7 @@ use crate::assembly::{Operation, operations};
 /// What a listing was searched for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// What is forbidden, a line each: the line of the listing, the instruction and the reason.
+    /// What is forbidden, one line each: the line of the listing, the instruction and the reason.
     pub breaches: Vec<String>,
     /// Divisions of integers, each with an approximate reciprocal that is corrected afterwards.
     pub divisions: usize,

@@ -91,7 +91,7 @@ const PARTS: [Part; 4] = [
     },
 ];
 
-/// Whether numbers that wrap end a test, as in a developer's build, or go on, as in users' builds: a check
+/// Whether numbers that wrap end a test, as in a developer's build, or continue, as in users' builds: a check
 /// that hides what unsafe code does with a wrapped size would hide the fault, too.
 const OVERFLOW_CHECKS: [bool; 2] = [true, false];
 

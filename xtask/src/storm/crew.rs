@@ -86,7 +86,7 @@ impl Crew {
     /// `program`. `true` if a rank could no longer be killed, as the run had ended.
     ///
     /// # Errors
-    /// Ranks that go on for 30 s after one was killed.
+    /// Ranks that continue for 30 s after one was killed.
     pub fn kill(&self, child: &mut Child, program: &Path) -> Result<bool, String> {
         let (victim, mut others) = self.processes(child.id(), program);
         // A rank that has not been started yet, or has ended: rank 0, or the launcher, in its place.

@@ -44,7 +44,7 @@ fn is_unsigned((scalar, _): Shape) -> bool {
     matches!(scalar, Scalar::Int { signed: false, .. })
 }
 
-/// Equal but for the sign of integers.
+/// Equal except for the sign of integers.
 fn alike(one: Shape, other: Shape) -> bool {
     one.1 == other.1 && one.0.width() == other.0.width() && is_int(one) == is_int(other)
 }

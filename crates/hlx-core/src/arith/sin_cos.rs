@@ -3,7 +3,7 @@
 use super::constants::*;
 use super::{Exact, FloatOps, INFINITY, MAGNITUDE, MIN_NORMAL, SIGN, abs, flush};
 
-/// `x = n pi/2 + r` for `|x| <= 2^17`, but for the third part of pi/2: `(r, whole, n)`, where
+/// `x = n pi/2 + r` for `|x| <= 2^17`, except for the third part of pi/2: `(r, whole, n)`, where
 /// `whole` is `n` as a float. The first product is exact under fma.
 #[inline(always)]
 fn angle_parts<A: FloatOps>(x: f32) -> (f32, f32, u32) {

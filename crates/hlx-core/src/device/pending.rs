@@ -22,7 +22,7 @@ enum Words {
 }
 
 impl Device {
-    /// Starts a download and returns at once: the device goes on with what is launched next.
+    /// Starts a download and returns at once: the device continues with what is launched next.
     ///
     /// # Errors
     /// As [`Device::download_words`].

@@ -374,7 +374,7 @@ mod tests {
         let launches: [Launch; 5] = [
             (&[1], 2, true),
             (&[7], 8, false), // elsewhere
-            (&[2], 3, true),  // goes on
+            (&[2], 3, true),  // continues
             (&[9], 1, false), // writes what the chain reads
             (&[3], 4, true),  // a chain of its own
         ];

@@ -99,7 +99,7 @@ impl Groups {
     }
 }
 
-/// Cuts workgroups into at least `parts` ranges where there are so many, each a box.
+/// Cuts workgroups into at least `parts` ranges if there are that many workgroups; each range is a box.
 ///
 /// A shader that reads the number of workgroups (`gl_NumWorkGroups`, from which `hlx_group()`
 /// makes a linear index) sees that of the range alone, so it is cut along its outermost axis with

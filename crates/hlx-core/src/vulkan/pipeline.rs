@@ -93,7 +93,7 @@ fn mode_constants(modes: &Modes) -> [(u32, u32); 2] {
 }
 
 impl PipelineRequest {
-    /// The pipeline of a launch over so many windows; `based` if it is cut by ranges of workgroups.
+    /// The pipeline of a launch over this many windows; `based` if it is cut by ranges of workgroups.
     pub fn of(launch: &Launch<'_>, bindings: usize, device: &VulkanDevice, based: bool) -> Self {
         let mut specialization = launch.specialization.to_vec();
         // The probe, which finds the modes, runs without.

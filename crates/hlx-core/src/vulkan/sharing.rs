@@ -155,7 +155,7 @@ impl VulkanDevice {
         Ok((BlockMemory::Vulkan(self.bind(raw, memory)?), file, bytes))
     }
 
-    /// Makes a buffer in memory of so many bytes that another library has allocated on the device.
+    /// Makes a buffer in memory of this many bytes that another library has allocated on the device.
     ///
     /// # Safety
     /// The file is a descriptor of such memory, and is imported nowhere else.
@@ -181,7 +181,7 @@ impl VulkanDevice {
             handle_type: kind,
             file,
         };
-        // SAFETY: the descriptor is one of device memory of so many bytes, and is used for nothing else, as the
+        // SAFETY: the descriptor is one of device memory of this many bytes, and is used for nothing else, as the
         // caller says.
         let memory = unsafe { DeviceMemory::import(Arc::clone(&self.device), info, import) }
             .map_err(|error| translate_validated(&self.info.name, "import memory", error))?;

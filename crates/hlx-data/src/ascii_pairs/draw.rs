@@ -25,7 +25,7 @@ impl Draw {
         below(word, n as u32) as usize
     }
 
-    /// Whether an event of so many chances in a hundred happens.
+    /// Whether an event of this many chances in a hundred happens.
     pub fn percent(&mut self, chances: usize) -> bool {
         self.below(100) < chances
     }

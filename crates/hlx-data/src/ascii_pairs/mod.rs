@@ -64,7 +64,7 @@ pub fn ascii_pairs(count: usize, seed: u64) -> Result<Vec<AsciiPair>> {
 
 /// Input and output together: they fit into 128 positions. One pair in a hundred is longer, and left out.
 const MOST_BYTES: usize = 120;
-/// The grammar says some 10^12 things; so many are drawn without many repetitions.
+/// The grammar says some 10^12 things, so this many are drawn with few repetitions.
 const MOST_PAIRS: usize = 10_000_000;
 
 fn draw_pair(seed: u64, number: u32) -> AsciiPair {

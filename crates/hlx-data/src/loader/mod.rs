@@ -65,7 +65,7 @@ pub enum LastBatch {
 }
 
 /// The place of a batch in a run: saved in a checkpoint, it is where a loader of the same data and
-/// options goes on.
+/// options continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cursor {
     /// The epoch, from 0.

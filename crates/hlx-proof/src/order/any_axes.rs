@@ -16,7 +16,7 @@ use super::{Masks, assert_order, plain};
 pub(super) const PIECES: usize = 2 * 4096 + 300;
 
 impl Masks {
-    /// Pairs within a piece, across its lanes, and between pieces: all pairs of so many terms are too
+    /// Pairs within a piece, across its lanes, and between pieces: all pairs of that many terms are too
     /// many.
     pub(super) fn of_pieces() -> Self {
         let ends = [

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use super::*;
 
-/// A transport whose other rank sends what it is told, and at most so many bytes of a long message.
+/// A transport whose other rank sends what it is told, and at most this many bytes of a long message.
 struct Script {
     n_ranks: usize,
     messages: Mutex<Vec<Vec<u8>>>,

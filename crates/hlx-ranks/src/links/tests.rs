@@ -177,7 +177,7 @@ fn ranks_that_leave_are_not_lost() {
 }
 
 /// Whoever connects without the secret, with a taken place, or with anything else is sent away; the ranks
-/// go on.
+/// continue.
 #[test]
 fn strangers_change_nothing() {
     let ranks = linked(2);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Secret, private};
 
-/// Reads a user's file, which others must not be able to read, of at most so many bytes.
+/// Reads a user's file, which others must not be able to read, of at most this many bytes.
 ///
 /// # Errors
 /// What is wrong with it.

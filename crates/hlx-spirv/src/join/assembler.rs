@@ -183,7 +183,7 @@ impl Assembler {
         id
     }
 
-    /// A storage buffer of elements of a type of so many bytes, read or written alone.
+    /// A storage buffer of elements of a type of this many bytes, read or written alone.
     pub fn buffer(&mut self, binding: u32, (of, bytes): (Id, u32), writes: bool) -> Id {
         let block = match self.blocks_of.get(&of) {
             Some(&block) => block,
@@ -209,7 +209,7 @@ impl Assembler {
         id
     }
 
-    /// Declares so many words of push constants.
+    /// Declares this many words of push constants.
     pub fn push_constants(&mut self, words: u32) {
         let (of, len) = (self.uint(), self.constant(words));
         let array = self.new_id();
@@ -398,7 +398,7 @@ impl Assembler {
         self.branch_either(condition, [then, behind], behind);
     }
 
-    /// Ends the block: goes to the first label under the condition, else to the second; both go on
+    /// Ends the block: goes to the first label under the condition, else to the second; both continue
     /// to `behind`.
     pub fn branch_either(&mut self, condition: Id, [yes, no]: [Id; 2], behind: Id) {
         self.merge(Op::SelectionMerge, &[behind], SelectionControl::NONE.into());
@@ -446,7 +446,7 @@ impl Assembler {
         self.add(dr::Instruction::new(op, None, None, operands));
     }
 
-    /// Ends `main`; returns the module of workgroups of so many threads, as SPIR-V 1.5.
+    /// Ends `main`; returns the module of workgroups of this many threads, as SPIR-V 1.5.
     pub fn finish(mut self, threads: u32) -> Vec<u32> {
         self.effect(Op::Return, &[]);
         let void = self.of_type(Op::TypeVoid, Vec::new());

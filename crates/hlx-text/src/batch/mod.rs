@@ -38,7 +38,7 @@ pub struct TokenBatch {
     pub n_inputs: usize,
 }
 
-/// Samples by number, one a row. A sample depends on the tokens, the options and its number alone, so
+/// Samples by number, one per row. A sample depends on the tokens, the options and its number alone, so
 /// the number of the next one is all that a resumed run needs.
 pub trait TokenSamples: Send + Sync {
     /// The samples of an epoch; `None` where samples are drawn without end.

@@ -6,7 +6,7 @@ use super::rows::{Piece, Sample};
 use super::{TokenBatch, TokenSamples, check_sizes, in_epoch};
 use crate::{Result, TextError, TokenShards};
 
-/// Documents, one a row: cut to what `time` positions take, padded to the longest of the batch. An epoch has
+/// Documents, one per row: cut to what `time` positions take, padded to the longest of the batch. An epoch has
 /// every document once, in an order drawn by seed and epoch.
 ///
 /// ```

@@ -210,7 +210,7 @@ impl ChatTemplate {
     /// message of the assistant.
     ///
     /// # Errors
-    /// As [`ChatTemplate::render_input`]; a template without blocks whose answers do not go on from its prompts.
+    /// As [`ChatTemplate::render_input`]; a template without blocks whose answers do not continue from its prompts.
     pub fn render_input_for_training(
         &self,
         input: &ChatInput,

@@ -49,7 +49,7 @@ pub(super) fn by_blocks(template: &ChatTemplate, input: &ChatInput) -> Result<Tr
 
 /// Lays a conversation out; each answer is what the template adds to the prompt before it.
 ///
-/// The prompt of each answer has to be the beginning of the whole text, so that a model is trained to go on from
+/// The prompt of each answer has to be the beginning of the whole text, so that a model is trained to continue from
 /// what it is given when it answers. Templates may write an answer in another way once messages follow: Qwen3 leaves
 /// out what was thought, Phi-3 the token that ends a text. Then the answer ends where both ways agree.
 pub(super) fn by_prompts(template: &ChatTemplate, input: &ChatInput) -> Result<Trained> {

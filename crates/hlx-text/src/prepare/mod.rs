@@ -59,7 +59,7 @@ pub struct PrepareOptions {
     pub begin: Option<bool>,
     /// Whether each document ends with the tokenizer's last token (EOS), where it has one.
     pub end: bool,
-    /// A shard ends with the first chunk that takes it to so many tokens.
+    /// A shard ends with the first chunk that takes it to this many tokens.
     pub shard_tokens: u64,
     /// Threads that tokenise.
     pub threads: usize,
@@ -113,7 +113,7 @@ pub struct PrepareProgress {
 }
 
 /// Tokenises files into a folder of shards, with the tokenizer beside them (`tokenizer.json`) and its
-/// companions. If it is stopped, even killed, the same call goes on behind the last whole shard, and leaves
+/// companions. If it is stopped, even killed, the same call continues after the last whole shard, and leaves
 /// the same files as a call that ran through; the index comes last, so that a folder with one lacks nothing. A
 /// folder that is not empty and that no preparation has begun is refused, and nothing in it is touched.
 /// `progress` is called behind each chunk of about a megabyte, and may

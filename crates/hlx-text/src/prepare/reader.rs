@@ -34,7 +34,7 @@ pub(super) struct Place {
 pub(super) struct Piece {
     pub source: usize,
     pub content: Content,
-    /// Whether the piece begins a document, or else goes on with the last piece's.
+    /// Whether the piece begins a document, or else continues with the last piece's.
     pub starts: bool,
     /// Whether its last document ends with it.
     pub ends: bool,
@@ -56,7 +56,7 @@ pub(super) enum Content {
     Tokens(Vec<u32>),
 }
 
-/// Pieces that are tokenised together, and where the corpus goes on.
+/// Pieces that are tokenised together, and where the corpus continues.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub pieces: Vec<Piece>,

@@ -23,7 +23,7 @@ pub(super) enum Record {
         input: String,
         output: String,
     },
-    /// A prompt and what goes on from it.
+    /// A prompt and what continues from it.
     Completion {
         prompt: String,
         completion: String,

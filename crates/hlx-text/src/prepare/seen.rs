@@ -58,7 +58,7 @@ impl Seen {
         }
     }
 
-    /// What was stated and not followed: a line each.
+    /// What was stated and not followed: one line each.
     pub fn notices(&self, options: &PrepareOptions) -> Vec<String> {
         let counts = &self.documents;
         let DocumentCounts {

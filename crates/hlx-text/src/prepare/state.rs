@@ -1,4 +1,4 @@
-//! How far a preparation is: what a killed one goes on from, and which folders it may take for its own.
+//! How far a preparation is: what a killed one continues from, and which folders it may take for its own.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
@@ -124,7 +124,7 @@ impl State {
         self.is_indexed
     }
 
-    /// Where the work goes on.
+    /// Where the work continues.
     pub fn place(&self) -> Place {
         self.saved.place
     }
@@ -155,7 +155,7 @@ impl State {
     }
 
     /// After an error: removes what this call has made, the files of these names among it, unless there is a whole shard
-    /// that the same command goes on behind.
+    /// that the same command continues after.
     pub fn abandon(self, names: &[&str]) -> std::io::Result<()> {
         if !self.is_new || !self.saved.shards.is_empty() {
             return Ok(());

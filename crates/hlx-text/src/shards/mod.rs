@@ -2,7 +2,7 @@
 //!
 //! A folder of shards holds `index.json` and for each shard `shard-NNNNN.bin` (tokens as
 //! little-endian u16 or u32), `.starts` (u64 a document: its first token in the shard) and, where
-//! some tokens are not to be trained on, `.mask` (a bit a token, lowest first).
+//! some tokens are not to be trained on, `.mask` (a bit per token, lowest first).
 
 mod foreign;
 mod index;
@@ -329,7 +329,7 @@ impl TokenShards {
             (0, _) => (n, n_documents),
             (_, 0 | 1) => (n - wanted.min(n), n_documents),
             _ => {
-                // The document that holds the cut is trained on, but for the last document.
+                // The document that holds the cut is trained on, except for the last document.
                 let cut = self.document_at(n - wanted)? + 1;
                 let cut = cut.min(n_documents - 1);
                 (self.document(cut)?.start, cut)

@@ -22,9 +22,9 @@ pub(super) struct Shard {
     /// Bytes before the first token.
     header: usize,
     tokens: Source,
-    /// Eight bytes a document: its first token. Without them the shard is one document.
+    /// Eight bytes per document: its first token. Without them the shard is one document.
     starts: Option<Source>,
-    /// A bit a token, lowest first.
+    /// A bit per token, lowest first.
     mask: Option<Source>,
     digests: Option<ShardEntry>,
 }

@@ -21,7 +21,7 @@ pub struct ShardOptions {
     pub vocabulary_size: usize,
     /// The digest of the tokenizer, for the index.
     pub tokenizer: Option<String>,
-    /// A shard ends with the document that takes it to so many tokens.
+    /// A shard ends with the document that takes it to this many tokens.
     pub shard_tokens: u64,
 }
 
@@ -130,7 +130,7 @@ impl ShardWriter {
         Ok(())
     }
 
-    /// Appends a part of a document: its `first`, or one that goes on with the last part's.
+    /// Appends a part of a document: its `first`, or one that continues with the last part's.
     pub(crate) fn push(&mut self, part: &Document, first: bool) -> Result<()> {
         check_document("shard_writer", self.options.vocabulary_size, part)?;
         self.starting |= first;

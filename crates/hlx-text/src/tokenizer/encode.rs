@@ -126,7 +126,7 @@ impl Step {
     }
 }
 
-/// The error of an expression that cannot go on.
+/// The error of an expression that cannot continue.
 fn met(error: Error) -> Error {
     format!(
         "an expression of the tokenizer meets its limit ({error}); cut the text into shorter parts"

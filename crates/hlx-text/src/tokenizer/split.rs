@@ -23,7 +23,7 @@ pub(super) const QWEN2: &str = concat!(
 pub(super) enum Pattern {
     /// [`GPT2`].
     Gpt2,
-    /// [`LLAMA3`] or [`QWEN2`]: at most so many digits a word.
+    /// [`LLAMA3`] or [`QWEN2`]: at most this many digits per word.
     Grouped(usize),
 }
 

@@ -144,7 +144,7 @@ impl ModelSection {
 }
 
 impl Config {
-    /// The language model that the configuration describes, for data of so many different tokens;
+    /// The language model that the configuration describes, for data of this many different tokens;
     /// `fixed` says that these are the tokens of a tokenizer.
     ///
     /// # Errors

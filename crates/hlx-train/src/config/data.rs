@@ -33,23 +33,23 @@ pub struct DataSection {
     /// Of `digits` and `ascii_pairs`, how many are drawn; 2,000 and 50,000 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
-    /// Of images, what is subtracted from every value, which is from 0 to 1; 0 if left out.
+    /// For images: what is subtracted from every value, which is from 0 to 1; 0 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
-    /// Of images, what every value is divided by then; 1 if left out.
+    /// For images: what every value is divided by then; 1 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub std: Option<f64>,
-    /// Of images, by how many pixels a training image is shifted at most; 0 if left out.
+    /// For images: by how many pixels a training image is shifted at most; 0 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crop_padding: Option<usize>,
-    /// Of images, the probability that a training image is flipped; 0 if left out.
+    /// For images: the probability that a training image is flipped; 0 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flip: Option<f64>,
-    /// Of images, the deviation of the noise that is added to a training image; 0 if left out.
+    /// For images: the deviation of the noise that is added to a training image; 0 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<f64>,
-    /// Of images and prepared tokens, the threads that make training batches ahead, 0 for none; 2 of images
-    /// and 1 of tokens if left out. No bit depends on it.
+    /// For images and prepared tokens: the threads that make training batches ahead, 0 for none; 2 for images
+    /// and 1 for tokens if left out. No bit depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
 }
@@ -168,7 +168,7 @@ impl DataSection {
         self.part.as_deref().unwrap_or("train")
     }
 
-    /// What is done to every image of so many channels.
+    /// What is done to every image of this many channels.
     ///
     /// # Errors
     /// A deviation of 0.

@@ -103,7 +103,7 @@ impl Config {
         Ok(hlx_core::digest::sha256_hex(bits.to_toml()?.as_bytes()))
     }
 
-    /// Fails unless a run of the saved configuration can go on under this one: the identities
+    /// Fails unless a run of the saved configuration can continue under this one: the identities
     /// must be equal.
     ///
     /// # Errors

@@ -115,7 +115,7 @@ pub struct TrainSection {
     /// Probability spread over all bytes, or classes, in the training loss.
     #[serde(default)]
     pub label_smoothing: f64,
-    /// Of a mixture of experts, what the balance loss of the routers is multiplied by before it is added to
+    /// For a mixture of experts: what the balance loss of the routers is multiplied by before it is added to
     /// the loss (`router_aux_loss_coef` in `transformers`); it is not added if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub router_balance: Option<f64>,
@@ -132,7 +132,7 @@ pub struct TrainSection {
     /// Steps in a row that may be skipped before the run ends; 10 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_skips: Option<u64>,
-    /// Whether a run goes on whose loss or parameters are NaN or infinite.
+    /// Whether a run continues whose loss or parameters are NaN or infinite.
     #[serde(default, skip_serializing_if = "is_false")]
     pub allow_non_finite: bool,
     /// The decay of a moving average of the parameters; none is kept if left out.
@@ -148,7 +148,7 @@ pub struct TrainSection {
     /// Whether it then computes attention once more, too.
     #[serde(default, skip_serializing_if = "is_false")]
     pub recompute_attention: bool,
-    /// Ends the run after so many evaluations in a row without an improvement of the held-out loss.
+    /// Ends the run after this many evaluations in a row without an improvement of the held-out loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience: Option<u64>,
     /// By how much the held-out loss must fall to be an improvement; 0 if left out.
@@ -293,7 +293,7 @@ impl TrainSection {
         term(right) + (n_classes - 1.0) * term(wrong)
     }
 
-    /// Settings that are allowed but probably not intended, a line each, for a model of so many
+    /// Settings that are allowed but probably not intended, one line each, for a model of this many
     /// classes.
     pub fn warnings(&self, n_classes: usize) -> Vec<String> {
         let (floor, target) = (self.loss_floor(n_classes), self.target_loss);

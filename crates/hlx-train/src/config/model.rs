@@ -22,7 +22,7 @@ pub struct ModelSection {
     /// The folder of a model of HLX or of Hugging Face whose shape is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// Of an architecture, the number of token ids; the tokenizer's, or the folder's, if left out.
+    /// For an architecture: the number of token ids; the tokenizer's, or the folder's, if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vocabulary: Option<usize>,
     /// `tiny`, `small` or `medium`.
@@ -37,11 +37,11 @@ pub struct ModelSection {
     /// Number of attention heads; divides the width.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n_heads: Option<usize>,
-    /// Of an architecture, the key and value heads; the preset's if it divides the heads, else as many
+    /// For an architecture: the key and value heads; the preset's if it divides the heads, else as many
     /// as heads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n_kv_heads: Option<usize>,
-    /// Of an architecture, the width of a head; the preset's, or width over heads where one of these
+    /// For an architecture: the width of a head; the preset's, or width over heads where one of these
     /// is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_width: Option<usize>,
@@ -52,7 +52,7 @@ pub struct ModelSection {
     /// The longest sequence; 128 if left out, and of an architecture the preset's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positions: Option<usize>,
-    /// Of a classifier, the widths of the hidden affine layers.
+    /// For a classifier: the widths of the hidden affine layers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<Vec<usize>>,
     /// Of a `cnn`, the channels of each convolution.
@@ -64,10 +64,10 @@ pub struct ModelSection {
     /// Probability that an activation is dropped in training.
     #[serde(default)]
     pub dropout: f64,
-    /// Of a transformer, the probability that an attention weight is dropped in training.
+    /// For a transformer: the probability that an attention weight is dropped in training.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub attention_dropout: f64,
-    /// Of an architecture, every other key of a [`CausalConfig`](hlx_nn::CausalConfig).
+    /// For an architecture: every other key of a [`CausalConfig`](hlx_nn::CausalConfig).
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
     pub shape: toml::Table,
 }
@@ -174,7 +174,7 @@ impl Config {
         }
     }
 
-    /// The classifier for images of a shape, channels first, and of so many classes.
+    /// The classifier for images of a shape, channels first, and of this many classes.
     ///
     /// # Errors
     /// A transformer's configuration, and sizes that no classifier of such images can have.

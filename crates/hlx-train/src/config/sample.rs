@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use super::fault::{Checked, fault, within};
 use crate::sample::Sampling;
 
-/// `[sample]`: prompts that the model goes on from at every evaluation, and how.
+/// `[sample]`: prompts that the model continues at every evaluation, and how.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SampleSection {
-    /// The texts to go on from, or the inputs to answer; none turns samples off.
+    /// The texts to continue, or the inputs to answer; none turns samples off.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub prompts: Vec<String>,
     /// Tokens at most; 128 if left out.

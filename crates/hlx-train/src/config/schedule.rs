@@ -17,7 +17,7 @@ pub enum ScheduleKind {
     /// Falls along half a cosine; it would reach its end at the step after the last.
     #[default]
     Cosine,
-    /// Is multiplied every so many steps.
+    /// Is multiplied every this many steps.
     Step,
     /// Is multiplied at given steps.
     MultiStep,

@@ -37,7 +37,7 @@ pub struct TokenRows {
     pub ids: Vec<u32>,
     /// Bytes predicted, or [`IGNORE_INDEX`].
     pub targets: Vec<u32>,
-    /// Of each row, the bytes read that are no padding.
+    /// For each row: the bytes read, without padding.
     pub lengths: Vec<u32>,
     /// Missing samples at the front.
     pub n_empty: usize,

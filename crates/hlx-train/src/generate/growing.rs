@@ -55,7 +55,7 @@ impl Decode for RawBytes {
 /// Tells of the texts that `generate` draws the tokens of, each up to a stop: of every text its bytes, then its end.
 ///
 /// # Errors
-/// That of `tell`, which ends all texts, and that of `generate`; the texts that it was to go on with have not
+/// That of `tell`, which ends all texts, and that of `generate`; the texts that it was to continue with have not
 /// ended then.
 pub(super) fn grow_texts<D: Decode>(
     decoders: Vec<D>,

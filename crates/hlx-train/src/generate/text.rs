@@ -142,7 +142,7 @@ pub fn write_texts(
 /// As [`write_texts`], and tells of the end of each text: one that fails by itself ends no other.
 ///
 /// # Errors
-/// A prompt that the model cannot go on from, before the first text; that of `tell`, which ends all texts, and
+/// A prompt that the model cannot continue from, before the first text; that of `tell`, which ends all texts, and
 /// what the device reports: the texts whose end was not told are lost.
 pub fn tell_texts(
     (model, tokenizer): (&LanguageModel, &Tokenizer),

@@ -26,7 +26,7 @@ pub struct TokenGeneration {
     pub n_texts: usize,
     /// Tokens that end a sequence; they are no part of it.
     pub stop_tokens: Vec<u32>,
-    /// Whether a sequence goes on behind the model's positions, with the last tokens that they hold, which
+    /// Whether a sequence continues after the model's positions, with the last tokens that they hold, which
     /// takes a whole pass a token.
     pub slides: bool,
 }
@@ -67,22 +67,22 @@ enum Next {
 /// What happens to a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drawn {
-    /// It goes on with a token.
+    /// It continues with a token.
     Token(u32),
     /// It has ended.
     End,
-    /// It cannot go on: its logits are NaN.
+    /// It cannot continue: its logits are NaN.
     Failed,
 }
 
 impl Drawn {
-    /// The error of a sequence that cannot go on.
+    /// The error of a sequence that cannot continue.
     pub fn failure() -> anyhow::Error {
         anyhow::anyhow!(NAN_LOGITS)
     }
 }
 
-/// Gets what happens to the sequence of a number; ends one that goes on by returning true.
+/// Gets what happens to the sequence of a number; ends one that continues by returning true.
 pub type Take<'a> = &'a mut dyn FnMut(usize, Drawn) -> Result<bool>;
 
 /// Goes on from several prompts at once and returns the tokens behind each, in the prompts' order; of
@@ -214,7 +214,7 @@ fn cache_for(model: &LanguageModel, sequences: &[Sequence], max_tokens: usize) -
     Ok(model.cache(&model.device()?, fitting.count().max(1), capacity)?)
 }
 
-/// Checks that a model can go on from a prompt.
+/// Checks that a model can continue from a prompt.
 ///
 /// # Errors
 /// A prompt that is empty, takes more positions than the model has and does not slide, or holds a token that the

@@ -228,7 +228,7 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Reads a chain up to the record of the step that a run goes on from, or all of it. Later
+    /// Reads a chain up to the record of the step that a run continues from, or all of it. Later
     /// records will be made again and may be damaged; a chain without a record is allowed.
     ///
     /// # Errors
@@ -371,7 +371,7 @@ fn check_link(before: Option<&Link>, link: &Link) -> Result<()> {
     Ok(())
 }
 
-/// The chain of a run that goes on; records are appended.
+/// The chain of a run that continues; records are appended.
 pub struct ChainFile {
     file: File,
     path: PathBuf,
@@ -380,7 +380,7 @@ pub struct ChainFile {
 }
 
 impl ChainFile {
-    /// Opens the chain of a run that goes on after `step`, or begins it: records of steps that
+    /// Opens the chain of a run that continues after `step`, or begins it: records of steps that
     /// will be done again are cut off, and so is a last line cut short by a crash. `found` is what
     /// the file holds, if there is one.
     ///

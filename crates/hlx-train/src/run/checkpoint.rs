@@ -337,7 +337,7 @@ pub(super) fn list(parent: &Path) -> Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-/// What a thread has found; its panic goes on here.
+/// What a thread has found; its panic continues here.
 pub(crate) fn joined<T>(found: std::thread::Result<T>) -> T {
     found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

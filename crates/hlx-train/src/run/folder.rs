@@ -83,7 +83,7 @@ impl RunFolder {
     /// Fails early, before a device is opened, if [`RunFolder::claim`] would be refused.
     ///
     /// # Errors
-    /// As [`RunFolder::claim`], but for the lock.
+    /// As [`RunFolder::claim`], except for the lock.
     pub fn check_free(path: &Path) -> Result<()> {
         if path.exists() {
             check_free(path)
@@ -251,7 +251,7 @@ impl RunFolder {
             .with_context(|| path.display().to_string())
     }
 
-    /// Opens `metrics.jsonl` to go on after a step.
+    /// Opens `metrics.jsonl` to continue after a step.
     ///
     /// # Errors
     /// As [`MetricsFile::open_after`].

@@ -44,7 +44,7 @@ impl RunLock {
                 let who = who.unwrap_or_else(|_| "another process".to_owned());
                 bail!("{}: is in use by {}", folder.display(), who.trim());
             }
-            // Some network file systems have no locks; the run then goes on without one.
+            // Some network file systems have no locks; the run then continues without one.
             Err(TryLockError::Error(error)) => {
                 let folder = folder.display();
                 tracing::warn!("{folder}: cannot be locked ({error}); start one run in it only");

@@ -39,7 +39,7 @@ pub enum Metric {
         /// The last step's learning rate.
         #[serde(deserialize_with = "nan_of_null")]
         learning_rate: f32,
-        /// Mean milliseconds a step.
+        /// Mean milliseconds per step.
         #[serde(deserialize_with = "nan_of_null")]
         ms_per_step: f64,
         /// Bytes read a second, padding left out.
@@ -48,20 +48,20 @@ pub enum Metric {
         /// Images a second.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         images_per_second: Option<f64>,
-        /// Of a language model on a GPU, the part of the device's peak that the model's own products take.
+        /// For a language model on a GPU: the part of the device's peak that the model's own products take.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         share_of_peak: Option<f64>,
-        /// Of a mixture of experts that is balanced, the last step's balance loss, which is not in the loss.
+        /// For a mixture of experts that is balanced: the last step's balance loss, which is not in the loss.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         router_balance: Option<f32>,
         /// Steps of the period that were skipped, as their loss or norm was not finite.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         skipped: Option<u64>,
-        /// Of a run of several ranks, what rank 0 exchanged.
+        /// For a run of several ranks: what rank 0 exchanged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exchange: Option<ExchangeMetric>,
     },
-    /// A text that the model went on with.
+    /// A text that the model continued with.
     Sample {
         /// Steps done.
         step: u64,
@@ -79,10 +79,10 @@ pub enum Metric {
         /// Mean cross-entropy a byte, over a pair's output bytes alone, or an image.
         #[serde(deserialize_with = "nan_of_null")]
         loss: f64,
-        /// Of bytes and tokens, the loss's exponential.
+        /// For bytes and tokens: the loss's exponential.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         perplexity: Option<f64>,
-        /// Of bytes, the same with the end bytes of pairs counted.
+        /// For bytes: the same with the end bytes of pairs counted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         loss_with_end: Option<f64>,
         /// Bytes that the first loss is a mean of.
@@ -91,7 +91,7 @@ pub enum Metric {
         /// Tokens that it is a mean of, where a token is more than a byte.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         n_tokens: Option<u64>,
-        /// Of images, the part that is classified rightly.
+        /// For images: the part that is classified rightly.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         accuracy: Option<f64>,
         /// Images that the loss is a mean of.

@@ -24,7 +24,7 @@ pub struct MetricsFile {
 }
 
 impl MetricsFile {
-    /// Opens the file of a run that goes on after `step`. Lines of later steps, which will be done again, are
+    /// Opens the file of a run that continues after `step`. Lines of later steps, which will be done again, are
     /// taken out, and so is what a crash has left at the end: a line cut short, or blocks that a loss of power
     /// has filled with zeros. Every other line stays byte for byte; a warning names those that are damaged.
     ///
@@ -208,7 +208,7 @@ fn legible_step(line: &[u8]) -> Option<u64> {
     std::str::from_utf8(&digits).ok()?.parse().ok()
 }
 
-/// The lines that stay in the file of a run that goes on after `step`.
+/// The lines that stay in the file of a run that continues after `step`.
 fn kept_after(mut lines: Vec<Line<'_>>, step: u64) -> Vec<Line<'_>> {
     let of_run = lines.iter().rposition(|line| line.is_up_to(step));
     let mut end = of_run.map_or(0, |last| last + 1);

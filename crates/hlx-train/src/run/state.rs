@@ -1,4 +1,4 @@
-//! `state.bin`: what a run needs besides the parameters to go on as if it had never stopped.
+//! `state.bin`: what a run needs besides the parameters to continue as if it had never stopped.
 
 use std::ops::Range;
 

@@ -23,7 +23,7 @@ pub struct EventFile {
 }
 
 impl EventFile {
-    /// Creates the event file of a run that goes on after `step`, under a name that no other has.
+    /// Creates the event file of a run that continues after `step`, under a name that no other has.
     ///
     /// # Errors
     /// The file and the system's message.

@@ -10,7 +10,7 @@ use crate::rows::BatchSizes;
 /// Batches that may be made without having been taken.
 pub(super) const AHEAD: usize = 4;
 
-/// Batches by their numbers. They go on with the batch behind the last one that was taken; an error reaches
+/// Batches by their numbers. They continue with the batch behind the last one that was taken; an error reaches
 /// the step that needs the batch. Without workers they are made when they are taken.
 pub(super) struct Ahead<B> {
     workers: usize,
@@ -43,7 +43,7 @@ impl<B: Send + 'static> Ahead<B> {
     {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let goes_on = |one: &Running<B>| one.next == number && one.sizes == sizes;
-        // Else the run begins, or goes on elsewhere.
+        // Else the run begins, or continues elsewhere.
         let mut current = match running.take().filter(goes_on) {
             Some(current) => current,
             None => Running {

@@ -15,7 +15,7 @@ const AT_A_TIME: u64 = 1 << 20;
 pub struct Labels {
     /// Whether a row predicts anything that is trained on.
     pub has_any: bool,
-    /// Of rows of one record each, the records.
+    /// For rows of one record each: the records.
     pub n_records: u64,
     /// Records that are cut, and lose a part of their labels.
     pub n_shortened: u64,

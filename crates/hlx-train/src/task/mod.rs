@@ -175,7 +175,7 @@ impl Task {
         }
     }
 
-    /// What the data cannot be trained or evaluated on as they are, a line each.
+    /// What the data cannot be trained or evaluated on as they are, one line each.
     ///
     /// # Errors
     /// Data that cannot be read.

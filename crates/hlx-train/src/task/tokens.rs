@@ -213,7 +213,7 @@ impl Tokens {
     }
 
     /// The number of different tokens, and whether they are those of a tokenizer: the words of other
-    /// programs' files only have room for so many.
+    /// programs' files only have room for that many.
     pub fn vocabulary(&self) -> (usize, bool) {
         let is_known = self.shards.tokenizer_digest().is_some();
         (self.shards.vocabulary_size(), is_known)

@@ -56,7 +56,7 @@ impl RowLayout {
 }
 
 /// The batches of a run's training rows. A batch depends on its number alone, whatever the number of workers;
-/// they go on with the batch behind the last one that was taken. An error reaches the step that needs the
+/// they continue with the batch behind the last one that was taken. An error reaches the step that needs the
 /// batch.
 pub(super) struct TokensAhead {
     source: Arc<Source>,

@@ -46,7 +46,7 @@ pub(crate) struct Engine {
     tree: GradientTree,
     pub(super) passes: PassGraphs,
     update: Option<Graph>,
-    /// Of a step of several passes, the losses that its update looks at.
+    /// For a step of several passes: the losses that its update looks at.
     watched: Option<Watched>,
     /// The order of the epoch that the run is in.
     order: Vec<usize>,

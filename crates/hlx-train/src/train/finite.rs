@@ -49,7 +49,7 @@ pub(super) struct FiniteWatch {
     first: Option<(u64, f32)>,
     /// Whether a loss since the last checkpoint is not finite.
     since_save: bool,
-    /// Whether it was said that the run goes on nevertheless.
+    /// Whether it was said that the run continues nevertheless.
     has_warned: bool,
     /// Whether it was said that all steps were skipped.
     has_warned_of_skips: bool,
@@ -59,7 +59,7 @@ pub(super) struct FiniteWatch {
 }
 
 impl FiniteWatch {
-    /// That of a run that goes on after a step.
+    /// That of a run that continues after a step.
     pub fn after(step: u64) -> Self {
         Self {
             n_received: step,
@@ -96,7 +96,7 @@ impl Trainer {
         self.watch.first.is_some() && !self.engine.config.train.allow_non_finite
     }
 
-    /// Ends the run for a loss that is not finite, or says once that it goes on.
+    /// Ends the run for a loss that is not finite, or says once that it continues.
     pub(super) fn check_losses(&mut self) -> Result<()> {
         match self.watch.first {
             Some((step, loss)) => self.end_for(&format!("the loss of step {step} is {loss}")),
@@ -104,7 +104,7 @@ impl Trainer {
         }
     }
 
-    /// Ends the run for parameters of a checkpoint that are not finite, or says once that it goes on.
+    /// Ends the run for parameters of a checkpoint that are not finite, or says once that it continues.
     pub(super) fn check_parameters(&mut self, reason: &str) -> Result<()> {
         if reason.is_empty() {
             return Ok(());
@@ -115,7 +115,7 @@ impl Trainer {
         ))
     }
 
-    /// Ends the run with an error, unless it is allowed to go on, which is said once.
+    /// Ends the run with an error, unless it is allowed to continue, which is said once.
     fn end_for(&mut self, what: &str) -> Result<()> {
         if !self.engine.config.train.allow_non_finite {
             let line = self.line(&format!("{what}; the run has ended here"))?;
@@ -234,7 +234,7 @@ impl Trainer {
     }
 }
 
-/// Refuses to go on from a checkpoint whose parameters are not finite, unless that is allowed; all ranks call it.
+/// Refuses to continue from a checkpoint whose parameters are not finite, unless that is allowed; all ranks call it.
 ///
 /// # Errors
 /// [`NotFinite`]; a checkpoint without a model.

@@ -146,7 +146,7 @@ pub struct Outcome {
     pub first_non_finite: Option<u64>,
     /// Why the run has ended before its end, or has come to nothing.
     pub not_finite: Option<NotFinite>,
-    /// Whether the observer ended it before its end; it goes on when it is resumed.
+    /// Whether the observer ended it before its end; it continues when it is resumed.
     pub interrupted: bool,
     /// The loss over the training corpus, without dropout and smoothing: of pairs, of images, and of
     /// a text with a target loss.
@@ -299,8 +299,8 @@ impl Trainer {
         patience.is_some_and(|patience| self.monitor.since_best >= patience)
     }
 
-    /// Lets the model go on from the configured prompts. A text that cannot be made is a line of the log: training
-    /// goes on.
+    /// Lets the model continue from the configured prompts. A text that cannot be made is a line of the log: training
+    /// continues.
     fn write_samples(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let paused = Instant::now();
         let prompts = self.engine.config.sample.prompts.clone();

@@ -1,6 +1,6 @@
 //! Whether a step can fit into memory at all, found out before a run has a folder.
 //!
-//! What is counted is less than any step takes, so that no run is refused that could go on.
+//! What is counted is less than any step takes, so that no run is refused that could continue.
 
 use anyhow::{Result, ensure};
 use hlx_nn::LanguageModelConfig;

@@ -1,4 +1,4 @@
-//! Prepares a run from its configuration: a new one, or one that goes on after its newest
+//! Prepares a run from its configuration: a new one, or one that continues after its newest
 //! checkpoint.
 
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub struct TrainOptions {
     pub data_path: PathBuf,
 }
 
-/// A run folder that is locked and holds a run, and what there is to go on from.
+/// A run folder that is locked and holds a run, and what there is to continue from.
 struct Opened {
     folder: RunFolder,
     lock: RunLock,
@@ -77,7 +77,7 @@ impl Opened {
 
 impl Trainer {
     /// Prepares a run: reads the corpus, makes the model and the run folder, or reads the newest
-    /// checkpoint of a run that goes on. The folder is locked until the trainer is dropped.
+    /// checkpoint of a run that continues. The folder is locked until the trainer is dropped.
     ///
     /// # Errors
     /// One line with what is wrong: the corpus, a folder that holds a run already or is in use, a
@@ -195,7 +195,7 @@ impl Start {
     }
 }
 
-/// Opens the run that goes on, or checks that one may begin; rank 0 alone does.
+/// Opens the run that continues, or checks that one may begin; rank 0 alone does.
 fn open(start: &Start, config: &Config, group: &Group) -> Result<Option<Opened>> {
     match start {
         _ if !group.is_first() => Ok(None),
@@ -205,7 +205,7 @@ fn open(start: &Start, config: &Config, group: &Group) -> Result<Option<Opened>>
     }
 }
 
-/// The checkpoint that rank 0 goes on from, as every rank reads it.
+/// The checkpoint that rank 0 continues from, as every rank reads it.
 fn everywhere(group: &Group, checkpoint: Option<Checkpoint>) -> Result<Option<Checkpoint>> {
     if group.is_alone() {
         return Ok(checkpoint);

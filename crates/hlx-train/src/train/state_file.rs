@@ -26,7 +26,7 @@ struct Saved {
 
 impl Trainer {
     /// Writes a checkpoint together with all ranks; returns the digest of its listing on rank 0. One whose parameters
-    /// are not finite is not published, unless the run may go on so.
+    /// are not finite is not published, unless the run may continue so.
     pub(super) fn write_checkpoint(&mut self, parent: &Path) -> Result<String> {
         let group = self.group.clone();
         let layout = self.state_layout()?;
@@ -126,7 +126,7 @@ impl Trainer {
     }
 }
 
-/// Creates the folder of a checkpoint and the state's file in it, whole but for the values; it is flushed with
+/// Creates the folder of a checkpoint and the state's file in it, whole except for the values; it is flushed with
 /// them. Returns the file's path for ranks that began in other folders.
 fn begin(parent: &Path, step: u64, layout: &StateLayout) -> Result<(TemporaryFolder, PathBuf)> {
     let folder = Checkpoint::begin(parent, step)?;

@@ -126,7 +126,7 @@ impl Hosts {
         command
     }
 
-    /// mpirun on host 0, with so many ranks on each host.
+    /// mpirun on host 0, with this many ranks on each host.
     fn mpirun(&self, ranks: &[usize], logs: &str, arguments: &[&str]) -> Command {
         let mut command = self.on(0);
         let list = ranks.iter().enumerate().filter(|(_, n)| **n > 0);

@@ -26,7 +26,7 @@ use threads::{CPU, Run, train};
 /// The laws of numbers that a run may have.
 const ARITHMETICS: [&str; 2] = ["arithmetic=portable", "arithmetic=integer"];
 
-/// A run of so many steps (`train.max_steps=400`), for what happens while it goes on.
+/// A run of this many steps (`train.max_steps=400`), for what happens while it goes on.
 #[cfg(target_os = "linux")]
 const fn long(steps: &'static str) -> [&'static str; 8] {
     let (shards, checkpoints) = ("train.shards=8", "train.checkpoint_every=20");

@@ -187,7 +187,7 @@ fn children_of(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// A signal to one rank stops all after the same step, with a checkpoint from which two go on.
+/// A signal to one rank stops all after the same step, with a checkpoint from which two continue.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_signal_to_one_rank_stops_all_of_them() {
@@ -227,7 +227,7 @@ fn a_signal_to_one_rank_stops_all_of_them() {
 }
 
 /// Kills or stops a rank of three others at moments spread over the run: the others end within 30 s and
-/// name it; what goes on from there with fewer ranks ends in the digests of the run left alone.
+/// name it; what continues from there with fewer ranks ends in the digests of the run left alone.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_rank_that_is_killed_or_stopped_ends_the_run_and_the_rest_goes_on() {

@@ -48,7 +48,7 @@ impl Run {
         }
     }
 
-    /// The run in the folder `out`, which goes on.
+    /// The run in the folder `out`, which continues.
     pub fn resumed(place: &Scratch, out: &str, sets: &[&str]) -> Self {
         Self {
             start: Start::Resume(place.join(out)),

@@ -1,5 +1,5 @@
 //! Runs of another specification are refused; those of one with the same finite bits, and those from before its
-//! number, go on.
+//! number, continue.
 
 use std::fs;
 

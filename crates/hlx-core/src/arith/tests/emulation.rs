@@ -109,7 +109,7 @@ mod device {
         f32::from_bits((units.to_bits() as u32) | (sign >> 32) as u32)
     }
 
-    /// `a * b + c`, exact but for a last bit that is odd where the sum was not exact.
+    /// `a * b + c`, exact except for a last bit that is odd where the sum was not exact.
     fn odd_fma(a: f32, b: f32, c: f32) -> f64 {
         let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
         let sum = product + c;

@@ -11,7 +11,7 @@ use crate::vulkan::memory::HostMemory;
 use crate::vulkan::sharing::check_device;
 use crate::vulkan::staging::{HostRange, Staging};
 
-/// Pinned host memory of so many words.
+/// Pinned host memory of this many words.
 pub(crate) struct PinnedWords {
     memory: HostMemory,
     words: usize,

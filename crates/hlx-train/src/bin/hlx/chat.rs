@@ -35,7 +35,7 @@ pub struct Arguments {
     /// End an answer before this text; may be given several times.
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
-    /// Of a model of pairs without a chat template, put no separator behind what is said.
+    /// For a model of pairs without a chat template: put no separator behind what is said.
     #[arg(long)]
     raw: bool,
 }

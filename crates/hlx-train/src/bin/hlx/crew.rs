@@ -21,7 +21,7 @@ const SECRET: &str = "HLX_RANK_SECRET";
 const REFUSED: u8 = 2;
 /// The exit status of a run whose loss or parameters are NaN or infinite.
 const NOT_FINITE: u8 = 3;
-/// The most ranks: one a shard.
+/// The most ranks: one per shard.
 const MAX_RANKS: usize = 64;
 /// How long rank 0 waits for the others to end before it ends them.
 const END: Duration = Duration::from_secs(10);
@@ -44,7 +44,7 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// Starts the other ranks, one a device, or joins those that a rank 0 has started; alone with one
+    /// Starts the other ranks, one per device, or joins those that a rank 0 has started; alone with one
     /// device or none.
     ///
     /// # Errors
@@ -249,7 +249,7 @@ fn end(lost: &hlx_train::ranks::RankError) {
     exit_now(1);
 }
 
-/// The devices of `--devices`, one a rank.
+/// The devices of `--devices`, one per rank.
 ///
 /// # Errors
 /// An empty name, and more devices than a step has shards.

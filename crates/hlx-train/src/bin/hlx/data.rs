@@ -29,14 +29,14 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Turn text, JSON lines and chats into token shards; the same command goes on after a stop.
+    /// Turn text, JSON lines and chats into token shards; the same command continues after a stop.
     Prepare(PrepareArguments),
     /// Hash every file of a folder of shards and compare it with the index.
     Verify {
         /// The folder.
         folder: PathBuf,
     },
-    /// Draw pairs of English and HLX's text notation, one a line as JSON.
+    /// Draw pairs of English and HLX's text notation, one per line as JSON.
     AsciiPairs(AsciiPairsArguments),
 }
 

@@ -38,10 +38,10 @@ pub struct Arguments {
     /// model folder, what `hlx data prepare` wrote with its tokenizer.
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
-    /// Of a model folder, what a row of tokens is; windows if left out.
+    /// For a model folder: what a row of tokens is; windows if left out.
     #[arg(long, value_name = "KIND", value_enum)]
     rows: Option<Rows>,
-    /// Of a model folder, the predicted tokens of a row at most; the model's positions, at most 2,048, if
+    /// For a model folder: the predicted tokens of a row at most; the model's positions, at most 2,048, if
     /// left out.
     #[arg(long, value_name = "N", value_parser = within::<usize>(1..=MAX_TOKENS), allow_negative_numbers = true)]
     length: Option<usize>,
@@ -49,13 +49,13 @@ pub struct Arguments {
     device: DeviceArgument,
     #[command(flatten)]
     weights: WeightsArguments,
-    /// Of pairs, and of prepared records of input and output, answer every input and count the exact ones.
+    /// For pairs, and for prepared records of input and output: answer every input and count the exact ones.
     #[arg(long)]
     exact: bool,
     /// Evaluate only the samples that the run held out; the data must be the run's.
     #[arg(long)]
     held_out: bool,
-    /// Of a classifier, write a picture of the misread images: a PNG file.
+    /// For a classifier: write a picture of the misread images: a PNG file.
     #[arg(long, value_name = "FILE")]
     misread: Option<PathBuf>,
     /// Print one JSON object instead of text.

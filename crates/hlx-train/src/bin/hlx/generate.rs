@@ -47,7 +47,7 @@ pub struct DrawingArguments {
 pub struct Arguments {
     /// The run folder, one of its checkpoints, RUN/best, an imported model's or a Hugging Face folder.
     model: PathBuf,
-    /// The text to go on from, or of a model of pairs the input to answer; may be given several times.
+    /// The text to continue, or for a model of pairs the input to answer; may be given several times.
     #[arg(long, value_name = "TEXT")]
     prompt: Vec<String>,
     /// A file with a prompt in each line; empty lines are skipped.
@@ -68,7 +68,7 @@ pub struct Arguments {
     /// Texts for each prompt.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = within::<usize>(1..=MAX_TEXTS as u64), allow_negative_numbers = true)]
     samples: usize,
-    /// Of a model of pairs, put no separator behind a prompt: it ends with one, or is to be continued.
+    /// For a model of pairs: put no separator behind a prompt: it ends with one, or is to be continued.
     #[arg(long)]
     raw: bool,
     /// Print a JSON object for each text.
@@ -250,7 +250,7 @@ impl<P: FnMut(usize, &str) -> Result<()>> InOrder<P> {
     }
 }
 
-/// A model that goes on from texts.
+/// A model that continues texts.
 enum Source {
     /// A run over bytes of a format.
     Bytes(Box<Opened>, Format),
@@ -277,7 +277,7 @@ impl Source {
     /// The tokens of a prompt.
     ///
     /// # Errors
-    /// What the model cannot go on from.
+    /// What the model cannot continue.
     fn encode(&self, prompt: &str, raw: bool) -> Result<Vec<u32>> {
         match self {
             Self::Bytes(model, format) => prompt_of_bytes(model, prompt.as_bytes(), *format, raw),

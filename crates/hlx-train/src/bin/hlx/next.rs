@@ -12,7 +12,7 @@ pub fn command(words: &[&str]) -> String {
     words.join(" ")
 }
 
-/// The command that goes on from a text with a model, or answers an input.
+/// The command that continues a text with a model, or answers an input.
 pub fn generate(model: &Path, prompt: &str) -> String {
     command(&["generate", &model.to_string_lossy(), "--prompt", prompt])
 }

@@ -21,7 +21,7 @@ pub struct Arguments {
     /// The line above the picture; the run's model, corpus and device if left out, of several runs "evaluations".
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// Of one run, the loss to draw a line at; the configuration's target if left out.
+    /// For one run: the loss to draw a line at; the configuration's target if left out.
     #[arg(long, value_name = "LOSS")]
     target: Option<f64>,
 }

@@ -72,7 +72,7 @@ pub fn report(trainer: &Trainer, outcome: &Outcome, json: bool) -> Result<()> {
     say!("next       {next}")
 }
 
-/// Of a classifier: the confusion matrix over the images held out, or else over those trained on; it
+/// For a classifier: the confusion matrix over the images held out, or else over those trained on; it
 /// and the misread images go into the run folder.
 fn images_of(trainer: &Trainer) -> Result<Option<ImageReport>> {
     let Task::Images(task) = trainer.task() else {

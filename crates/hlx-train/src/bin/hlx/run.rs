@@ -21,7 +21,7 @@ pub struct Arguments {
     device: DeviceArgument,
     #[command(flatten)]
     store: StoreArgument,
-    /// Run it so many times, and fail unless all runs give one handle.
+    /// Run it this many times, and fail unless all runs give one handle.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = within::<u32>(1..=u64::from(u32::MAX)), allow_negative_numbers = true)]
     repeat: u32,
     /// Print JSON.

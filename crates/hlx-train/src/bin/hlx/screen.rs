@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::interrupt::Interrupt;
 use crate::print::{self, say};
 
-/// The progress of the run on the screen: a bar on a terminal, lines everywhere. A run goes on without
+/// The progress of the run on the screen: a bar on a terminal, lines everywhere. A run continues without
 /// standard output: its metrics are in its folder, too.
 pub struct Screen {
     json: bool,

@@ -68,7 +68,7 @@ enum Verb {
     List,
     /// Remove the objects that no pin names, and what crashes left.
     Gc {
-        /// Keep what was put within the last so many seconds.
+        /// Do not remove what was put within this many seconds before now.
         #[arg(long, value_name = "SECONDS", default_value_t = hlx_store::GC_MIN_AGE.as_secs(), value_parser = within::<u64>(0..=u64::MAX), allow_negative_numbers = true)]
         older_than: u64,
         /// Keep this object too; may be given many times.

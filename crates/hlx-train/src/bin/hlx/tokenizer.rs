@@ -25,13 +25,13 @@ enum Verb {
 /// The files of a corpus.
 #[derive(clap::Args)]
 pub struct Inputs {
-    /// Files, folders, or globs in quotes; plain, gzip or zstd. Records of JSON are one a line, or a list.
+    /// Files, folders, or globs in quotes; plain, gzip or zstd. Records of JSON are one per line, or a list.
     #[arg(required = true, value_name = "FILES")]
     pub files: Vec<PathBuf>,
     /// The format of all files; by default their names tell.
     #[arg(long, value_enum)]
     pub format: Option<FormatArgument>,
-    /// Threads; by default one a core. They change no byte of the result.
+    /// Threads; by default one per core. They change no byte of the result.
     #[arg(long, value_name = "N", value_parser = within::<usize>(1..=MAX_THREADS), allow_negative_numbers = true)]
     pub threads: Option<usize>,
 }

@@ -202,7 +202,7 @@ impl Arguments {
         Config::load(&self.config, &overrides)
     }
 
-    /// Says where the run was interrupted, and the command that goes on with it.
+    /// Says where the run was interrupted, and the command that continues with it.
     fn say_how_to_go_on(&self, trainer: &Trainer, screen: &Screen) -> Result<()> {
         let run = trainer.folder().path();
         let (step, total) = (trainer.step(), trainer.total_steps());
@@ -222,7 +222,7 @@ impl Arguments {
         screen.line(&text)
     }
 
-    /// The command line that goes on with this run.
+    /// The command line that continues with this run.
     fn resume_command(&self, run: &Path) -> String {
         let path = |path: &Path| path.to_string_lossy().into_owned();
         let mut words = vec!["train".to_owned(), path(&self.config)];
@@ -282,7 +282,7 @@ impl Arguments {
     }
 }
 
-/// Fails for `--devices` that are not one a rank, where a launcher has started the ranks.
+/// Fails for `--devices` that are not one per rank, where a launcher has started the ranks.
 fn check_devices(devices: &[String], n_ranks: usize) -> Result<()> {
     let n = devices.len();
     ensure!(

@@ -27,7 +27,7 @@ pub struct DtypeArgument {
 /// An adapter that is added to a model.
 #[derive(clap::Args)]
 pub struct AdapterArgument {
-    /// Of a model folder, add an adapter of the library PEFT without merging it: the folder with
+    /// For a model folder: add an adapter of the library PEFT without merging it: the folder with
     /// adapter_config.json and adapter_model.safetensors.
     #[arg(long, value_name = "DIR")]
     adapter: Option<PathBuf>,

@@ -31,7 +31,7 @@ impl Scratch {
         Self(std::env::temp_dir().join(name))
     }
 
-    /// What is left of these lines when a run goes on after `step`.
+    /// What is left of these lines when a run continues after `step`.
     fn resumed(&self, lines: &[Vec<u8>], step: u64) -> Vec<u8> {
         std::fs::write(&self.0, lines.concat()).expect("writes");
         drop(MetricsFile::open_after(&self.0, step).expect("opens"));

@@ -53,7 +53,7 @@ pub(super) struct Slot {
     pub into: Buffer,
 }
 
-/// Device memory of so many words, and what CUDA knows of it.
+/// Device memory of this many words, and what CUDA knows of it.
 pub(super) fn shared_memory(
     device: &Device,
     gpu: &Gpu,
@@ -232,7 +232,7 @@ mod tests {
 
     const WORDS: usize = 256;
 
-    /// A link over so many slots whose copies fail after a swap, and the number of the last one carried.
+    /// A link over this many slots whose copies fail after a swap, and the number of the last one carried.
     fn link(device: &Device, n_slots: usize, last: u64) -> (DeviceLink<Mirror>, Arc<AtomicU64>) {
         let slot = |_| {
             let memory = device.alloc(WORDS).expect("memory");
@@ -318,7 +318,7 @@ mod tests {
         assert!(passes_end >= spans[1].end_ms, "{passes_end} {spans:?}");
     }
 
-    /// A copy that fails lets the device go on, and its error is told once times are taken.
+    /// A copy that fails lets the device continue, and its error is told once times are taken.
     fn a_copy_that_fails_blocks_nothing(device: &Device) {
         let (mut link, _) = link(device, 3, 1);
         let buffer = words(device, 3.0);

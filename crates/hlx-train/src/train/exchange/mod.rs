@@ -1,8 +1,8 @@
 //! The exchange of gradients and values between ranks.
 //!
 //! Sums go by recursive halving, neighbours first, which is the upper part of the tree over the shards:
-//! at each level a rank sends the half of its words that the other rank of the pair goes on with, and
-//! adds what it receives, on its device, to the half that it goes on with itself. Values go back by
+//! at each level a rank sends the half of its words that the other rank of the pair continues with, and
+//! adds what it receives, on its device, to the half that it continues with itself. Values go back by
 //! recursive doubling. Gradients go in buckets, each as soon as the backward pass has left its words.
 
 mod buckets;
@@ -43,7 +43,7 @@ pub(crate) struct TreeExchange {
     parts: Parts,
     cut: Cut,
     buckets: Buckets,
-    /// Of each bucket, level by level.
+    /// For each bucket: level by level.
     swaps: Vec<Vec<Swap>>,
     state: Mutex<State>,
 }

@@ -9,7 +9,7 @@ use super::link::Cut;
 use super::lost;
 
 /// Few and large, as NCCL's kernels take the GPU from the device's own work for some 0.4 ms a swap (H100). A
-/// small last bucket costs 2 ms a step within a host, and hides 86 % of the exchange instead of 48 (H200, 86
+/// small last bucket costs 2 ms per step within a host, and hides 86% of the exchange instead of 48% (H200, 86
 /// million parameters); between hosts, which this is for, words take several times as long.
 pub(super) const CUT: Cut = Cut {
     bucket: 48 << 20,
@@ -21,7 +21,7 @@ pub(super) const CUT: Cut = Cut {
 /// NCCL, and what it knows of the device's memory.
 pub(super) struct NcclCarrier {
     nccl: Nccl,
-    /// Of each slot, what is sent and what is received.
+    /// For each slot: what is sent and what is received.
     slots: Vec<[CudaMemory; 2]>,
     copied: CudaTimeline,
 }

@@ -39,7 +39,7 @@ impl PeerCarrier {
         let (mut slots, mut into) = (Vec::new(), Vec::new());
         for window in windows {
             let (here, there) = shared_memory(device, peers.gpu(), slot_words)?;
-            // SAFETY: the peer has exported memory of this device of so many bytes, and sent the descriptor here
+            // SAFETY: the peer has exported memory of this device of this many bytes, and sent the descriptor here
             // alone; who may send is proved when the lines are opened.
             let out = unsafe { device.import_shared(window.file, window.bytes, slot_words) }?;
             slots.push(Slot { out, into: here });
