@@ -18,6 +18,9 @@ use crate::table::Run;
 const RESULTS: [&str; 2] = ["<!-- results: begin -->", "<!-- results: end -->"];
 const STEPS: [&str; 2] = ["<!-- steps: begin -->", "<!-- steps: end -->"];
 
+/// The folder of the tables of docs/benchmarks, which xtask writes; it is no machine's.
+const NOTES: &str = "notes";
+
 /// The folder of the results and the pages to write.
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -54,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut folders: Vec<PathBuf> = std::fs::read_dir(&results)
         .with_context(|| results.display().to_string())?
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.is_dir())
+        .filter(|path| path.is_dir() && !path.ends_with(NOTES))
         .collect();
     folders.sort();
     ensure!(
@@ -291,6 +294,7 @@ mod tests {
     fn results_become_tables_and_plots() -> Result<()> {
         let base = std::env::temp_dir().join(format!("hlx-report-{}", std::process::id()));
         let folder = base.join("results/a-gpu");
+        std::fs::create_dir_all(base.join("results").join(NOTES))?;
         let row = |case: &str, ms: f64| PeerRow {
             case: case.to_owned(),
             unit: "GB/s".to_owned(),
@@ -342,6 +346,7 @@ mod tests {
         let row = "| A < B | tiny | 4.000 | 2.000 | - | - | - | 1.000 |";
         assert!(table.contains(row), "{table}");
         let text = std::fs::read_to_string(&page)?;
+        assert!(!text.contains(NOTES), "{text}");
         assert!(
             text.contains(
                 "| add 7 | 2.000 | 2.000 | 1.414 | 1.000 | 3.000 | GB/s | 50% | 0.5000 |"
