@@ -84,7 +84,7 @@ impl Case {
     /// Reads a case's name.
     ///
     /// # Errors
-    /// A text that is no operation with its sizes.
+    /// A text that is not an operation with its sizes.
     pub fn parse(name: &str) -> Result<Self> {
         let (op, rest) = name.split_once(' ').context("an operation and its sizes")?;
         if op == "step" {

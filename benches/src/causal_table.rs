@@ -131,7 +131,7 @@ impl CausalTable {
     /// those of the last row.
     ///
     /// # Errors
-    /// A file that is no such table, and what the disk reports.
+    /// A file that is not such a table, and what the disk reports.
     pub fn add(folder: &Path, facts: Vec<(String, String)>, row: CausalRow) -> Result<()> {
         let mut table = Self::read(folder)?;
         table.facts = facts;
@@ -152,7 +152,7 @@ impl CausalTable {
     /// Reads what [`CausalTable::add`] wrote; a folder without the file has no rows.
     ///
     /// # Errors
-    /// A line that is no row.
+    /// A line that is not a row.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(FILE);
         if !path.is_file() {

@@ -317,7 +317,7 @@ fn term_ns(device: &Device, seconds: f64, dtype: DType) -> Result<f64> {
 fn launch_us(device: &Device, seconds: f64) -> Result<f64> {
     const LAUNCHES: usize = 200;
     let (x, y) = (Maker(device).values(64)?, Maker(device).empty(64)?);
-    // Column sums are no element-wise launches, which a recording would join.
+    // Column sums are not element-wise launches, which a recording would join.
     let (graph, ()) = device.record(|| {
         (0..LAUNCHES / 2).try_for_each(|_| {
             column_sum(device, &x, &y, 1, 1, 64, false)?;

@@ -191,7 +191,7 @@ impl Comparison {
     /// Reads what [`Comparison::write`] wrote; a file that is not there has no rows.
     ///
     /// # Errors
-    /// A line that is no row.
+    /// A line that is not a row.
     pub fn read(folder: &Path) -> Result<Self> {
         let mut read = Self::default();
         let peers = std::fs::read_to_string(folder.join("peers.csv")).unwrap_or_default();

@@ -261,7 +261,7 @@ fn starts([hlx, peer]: &[Side; 2], configuration: &str, is_cpu: bool) -> Result<
     for (place, (name, side, mode)) in modes.iter().enumerate() {
         for cache in ["cold", "warm"] {
             let mut verb = vec!["first-step", configuration];
-            // A peer that is no script is another hlx-bench, which has one mode.
+            // A peer that is not a script is another hlx-bench, which has one mode.
             if side
                 .first_arguments
                 .iter()

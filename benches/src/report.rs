@@ -18,7 +18,7 @@ use crate::table::Run;
 const RESULTS: [&str; 2] = ["<!-- results: begin -->", "<!-- results: end -->"];
 const STEPS: [&str; 2] = ["<!-- steps: begin -->", "<!-- steps: end -->"];
 
-/// The folder of the tables of docs/benchmarks, which xtask writes; it is no machine's.
+/// The folder of the tables of docs/benchmarks, which xtask writes; it is not a machine's.
 const NOTES: &str = "notes";
 
 /// The folder of the results and the pages to write.

@@ -105,7 +105,7 @@ impl Session {
     /// Reads an answer; the inner `Err` is what the side could not do.
     ///
     /// # Errors
-    /// A side that ended, or a line that is no answer.
+    /// A side that ended, or a line that is not an answer.
     pub fn answer(&mut self) -> Result<Result<Answer, String>> {
         let line = self.line()?;
         if let Some(message) = line.strip_prefix("error ") {

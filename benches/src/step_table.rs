@@ -153,7 +153,7 @@ impl StepTable {
     /// Reads what [`StepTable::write`] wrote; a folder without the file has no rows.
     ///
     /// # Errors
-    /// Other columns, or a line that is no row.
+    /// Other columns, or a line that is not a row.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("steps.csv");
         if !path.is_file() {

@@ -147,7 +147,7 @@ impl Run {
     /// Reads what [`Run::to_csv`] wrote.
     ///
     /// # Errors
-    /// A line that is no row, or other columns.
+    /// A line that is not a row, or other columns.
     pub fn from_csv(text: &str) -> Result<Self> {
         let (facts, rows) = rows_from_csv(text, COLUMNS, Row::from_csv)?;
         Ok(Self { facts, rows })
@@ -203,7 +203,7 @@ pub fn facts_to_csv(facts: &[(String, String)]) -> String {
 /// The facts at the head of a CSV, and its rows.
 ///
 /// # Errors
-/// Other columns, or a line that is no row.
+/// Other columns, or a line that is not a row.
 pub fn rows_from_csv<T>(
     text: &str,
     columns: &str,

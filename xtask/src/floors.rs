@@ -154,7 +154,7 @@ fn upward(imports: &Imports, floors: &[&[&str]]) -> Vec<String> {
     wrong
 }
 
-/// Names of a list that are no parts of the folder.
+/// Names of a list that are not parts of the folder.
 fn unknown(floors: &Floors, parts: &BTreeSet<String>) -> Vec<String> {
     let listed = floors.floors.iter().flat_map(|floor| floor.iter());
     let unknown = listed.filter(|name| !parts.contains(**name));

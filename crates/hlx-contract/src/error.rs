@@ -10,7 +10,7 @@ use hlx_kernels::KernelError;
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum ContractError {
-    /// Text or bytes that are no contract.
+    /// Text or bytes that are not a contract.
     #[error("no contract: {reason}")]
     Encoding {
         /// What is malformed, and where.

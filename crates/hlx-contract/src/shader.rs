@@ -39,7 +39,7 @@ impl Shader {
         }
     }
 
-    /// The module's words; `None` if its bytes are no whole number of them.
+    /// The module's words; `None` if its bytes are not a whole number of them.
     pub fn words(&self) -> Option<Vec<u32>> {
         let (words, rest) = self.spirv.as_chunks::<4>();
         rest.is_empty().then(|| {

@@ -91,7 +91,7 @@ pub fn unknown() -> Vec<String> {
 /// The text of a variable; `None` if it is not set, or empty.
 ///
 /// # Errors
-/// [`CoreError::Variable`] for a value that is no text, or that the variable cannot have.
+/// [`CoreError::Variable`] for a value that is not text, or that the variable cannot have.
 pub fn text(name: &str) -> Result<Option<String>, CoreError> {
     let found = env::var_os(name).unwrap_or_default();
     if let Some((_, value)) = VARIABLES.iter().find(|(known, _)| *known == name) {

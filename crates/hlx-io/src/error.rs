@@ -20,7 +20,7 @@ pub enum IoError {
         /// What was found.
         reason: String,
     },
-    /// An element is no value of the type that a tensor would store.
+    /// An element is not a value of the type that a tensor would store.
     #[error("{operation}: element {place} of {name} is {value}, which {stored} does not hold")]
     Range {
         /// The function.

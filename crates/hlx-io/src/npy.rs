@@ -44,7 +44,7 @@ pub fn load_npy(device: &Device, path: &Path) -> Result<Tensor> {
     read(device, (OP, "the array"), path, &mut file)
 }
 
-/// Opens a file that is no pointer of git-lfs.
+/// Opens a file that is not a git-lfs pointer.
 fn opened(path: &Path) -> std::io::Result<BufReader<File>> {
     let mut file = BufReader::new(files::open(path)?);
     match files::is_lfs_pointer(file.fill_buf()?) {
@@ -81,7 +81,7 @@ pub fn save_npz(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<()> {
 /// header says, whatever the archive says of its size.
 ///
 /// # Errors
-/// As [`load_npy`]; [`IoError::File`] for a member that is no array or is encrypted, for two of one name or in the same
+/// As [`load_npy`]; [`IoError::File`] for a member that is not an array or is encrypted, for two of one name or in the same
 /// bytes of the file, and for more than 32,768 of them.
 pub fn load_npz(device: &Device, path: &Path) -> Result<BTreeMap<String, Tensor>> {
     const OP: &str = "load_npz";

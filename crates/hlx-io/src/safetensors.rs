@@ -57,7 +57,7 @@ pub fn to_safetensors(tensors: &BTreeMap<String, Tensor>) -> Result<Vec<u8>> {
 /// Reads named tensors from the bytes of a safetensors file.
 ///
 /// # Errors
-/// [`IoError::Argument`] for bytes that are no such file, or a tensor of a type that HLX has no
+/// [`IoError::Argument`] for bytes that are not such a file, or a tensor of a type that HLX has no
 /// counterpart of; [`IoError::Range`] for an integer that does not fit.
 pub fn from_safetensors(device: &Device, bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
     decoded(device, "from_safetensors", bytes)

@@ -50,7 +50,7 @@ impl Sockets {
     /// a rank is lost and this one has not noticed it in a call for 10 s.
     ///
     /// # Errors
-    /// [`RankError::Start`]: a variable that is no number, a port in use, ranks that do not come;
+    /// [`RankError::Start`]: a variable that is not a number, a port in use, ranks that do not come;
     /// [`RankError::Lost`] for a rank that cannot be reached.
     pub fn start(when_lost: impl Fn(&RankError) + Send + 'static) -> Result<Self> {
         Self::launched(Launch::of(|name| std::env::var_os(name))?, when_lost)

@@ -72,7 +72,7 @@ fn fault(index: usize, opcode: u16, reason: impl std::fmt::Display) -> String {
 /// Returns little-endian bytes as words.
 ///
 /// # Errors
-/// A length that is no whole number of words.
+/// A length that is not a whole number of words.
 pub fn words(bytes: &[u8]) -> Result<Vec<u32>, SpirvError> {
     let (words, rest) = bytes.as_chunks::<4>();
     if !rest.is_empty() {

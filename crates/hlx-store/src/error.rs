@@ -11,7 +11,7 @@ use hlx_core::CoreError;
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Text that is no handle.
+    /// Text that is not a handle.
     #[error("`{text}` is no handle: {reason}")]
     BadHandle {
         /// The text.

@@ -240,7 +240,7 @@ impl Header {
     }
 }
 
-/// Says why `length` bytes are no tensor of this shape; `None` if they are.
+/// Says why `length` bytes are not a tensor of this shape; `None` if they are.
 fn misfit(dtype: Dtype, shape: &[usize], length: u64) -> Option<String> {
     if shape.len() > MAX_RANK {
         let rank = shape.len();

@@ -47,7 +47,7 @@ impl Store {
     /// Returns all pins by name.
     ///
     /// # Errors
-    /// [`StoreError::Stray`] for a file that is no pin, so that collection never overlooks one;
+    /// [`StoreError::Stray`] for a file that is not a pin, so that collection never overlooks one;
     /// [`StoreError::Io`].
     pub fn pins(&self) -> Result<BTreeMap<String, Handle>, StoreError> {
         let folder = self.pins_folder();

@@ -679,7 +679,7 @@ fn a_folder_of_others_is_not_touched() -> Result<()> {
         assert!(line.ends_with("; name an empty or a new folder"), "{line}");
         assert_eq!(files(&options.out), before, "{case:?}");
     }
-    // What a kill before the first file leaves is no hindrance.
+    // What a kill before the first file leaves is not a hindrance.
     folder.file("left/lock", "");
     folder.file("left/.progress.json.7-0.tmp", "{");
     run(&folder.options(&[input], "left"), &Tokenizer::bytes())?;

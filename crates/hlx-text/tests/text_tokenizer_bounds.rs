@@ -285,7 +285,7 @@ fn expressions_that_are_large_when_compiled_are_refused() {
         "",
     );
     refused("pre_tokenizer", split("(unclosed"), "");
-    // Braces that are no counts.
+    // Braces that are not counts.
     let good = split(r"[\x{3040}-\x{309f}\x{4000}]{1,3}|\p{L}+|[{1}]");
     assert!(outcome(&with("pre_tokenizer", good)).is_ok());
 }

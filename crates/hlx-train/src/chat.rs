@@ -67,7 +67,7 @@ impl<'a> Conversation<'a> {
     /// States the date that the chat template finds ([`ChatTemplate::dated`]).
     ///
     /// # Errors
-    /// A text that is no date; a model without a chat template.
+    /// A text that is not a date; a model without a chat template.
     pub fn dated(mut self, date: &str) -> Result<Self> {
         let template = self.template.take();
         let template = template.context("--date: the model has no chat template to find it")?;

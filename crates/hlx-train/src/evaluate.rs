@@ -1,7 +1,7 @@
 //! The mean loss over samples: no dropout, no label smoothing, and the same bits in any batch.
 //!
 //! The mean over pairs counts the bytes of the outputs. The end byte, which the model is trained
-//! on too, is left out of it, as it is no part of the answer and the easiest byte of all;
+//! on too, is left out of it, as it is not part of the answer and the easiest byte of all;
 //! [`Evaluation::loss_with_end`] has it in.
 
 use anyhow::{Result, ensure};

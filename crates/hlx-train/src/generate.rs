@@ -36,7 +36,7 @@ pub struct Generation {
     pub format: Format,
     /// Texts for each prompt, which differ by their draws.
     pub n_texts: usize,
-    /// Texts that end a text; they are no part of it.
+    /// Texts that end a text; they are not part of it.
     pub stop: Vec<Vec<u8>>,
     /// Whether prompts of pairs are left without their separator.
     pub raw: bool,

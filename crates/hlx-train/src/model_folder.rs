@@ -29,7 +29,7 @@ use crate::trained::Trained;
 /// As [`open`], for inference: in 16 bits where the opening or the folder says so.
 ///
 /// # Errors
-/// As [`open`] and [`open_adapted`]; a run without a moving average, or what is no run, where one is wanted; a
+/// As [`open`] and [`open_adapted`]; a run without a moving average, or what is not a run, where one is wanted; a
 /// weight that the type does not reach.
 pub fn open_as(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Opened> {
     if is_run(path)? {
@@ -59,7 +59,7 @@ pub fn open_as(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Ope
 /// Whether a path is that of a run or of one of its checkpoints.
 ///
 /// # Errors
-/// A checkpoint that cannot be read: it is no model's folder either, whose weights nothing proves.
+/// A checkpoint that cannot be read: it is not a model's folder either, whose weights nothing proves.
 pub fn is_run(path: &Path) -> Result<bool> {
     match RunFolder::open_checkpoint(path) {
         Ok(_) => Ok(true),
@@ -172,7 +172,7 @@ fn open_adapted_as(device: &Device, folder: &Path, adapter: &Path, dtype: DType)
 /// Returns ids \[B, T\] as u32, each below the vocabulary.
 ///
 /// # Errors
-/// Another shape, elements that are no whole numbers, an id outside of the vocabulary.
+/// Another shape, elements that are not whole numbers, an id outside of the vocabulary.
 pub fn checked_ids(model: &impl CausalModel, ids: &Tensor) -> Result<Tensor> {
     let vocabulary = model.vocabulary();
     let words = whole_numbers(ids, "ids")?;

@@ -20,7 +20,7 @@ impl TextModel {
     /// Opens a run, one of its checkpoints, an imported model or a Hugging Face folder.
     ///
     /// # Errors
-    /// A path that is none of these, no tokenizer beside the model; an average of a model that is no run's; an adapter of a run or of another model; a weight that
+    /// A path that is none of these, no tokenizer beside the model; an average of a model that is not a run's; an adapter of a run or of another model; a weight that
     /// the opening's type does not reach.
     pub fn open(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Self> {
         let mut of_pairs = false;

@@ -29,7 +29,7 @@ impl Trained {
     /// its digests; with `average` the moving average of its weights.
     ///
     /// # Errors
-    /// A path that is no run, a damaged checkpoint or one without an average, a device without the memory.
+    /// A path that is not a run, a damaged checkpoint or one without an average, a device without the memory.
     pub fn open(device: &Device, path: &Path, average: bool) -> Result<Self> {
         let opening = Opening {
             average,
@@ -91,7 +91,7 @@ impl Trained {
 /// tokens is held out of them.
 ///
 /// # Errors
-/// A path that is no run, a damaged checkpoint or one without an average, data that do not fit, a device
+/// A path that is not a run, a damaged checkpoint or one without an average, data that do not fit, a device
 /// without the memory.
 pub fn open_task(
     device: &Device,

@@ -236,7 +236,7 @@ fn a_checkpoint_whose_parameters_are_not_finite_is_not_saved() {
     );
     assert!(line.contains("It has no finite checkpoint"), "{line}");
     assert_eq!(contents(&place.join("run/checkpoints")), []);
-    // An evaluation before the next loss is NaN, is no best one, and writes no samples.
+    // An evaluation before the next loss is NaN, is not the best one, and writes no samples.
     let sets = [
         "data.eval_fraction=0.2",
         "train.eval_every=1",

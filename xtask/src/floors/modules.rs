@@ -70,7 +70,7 @@ impl Modules {
     }
 
     /// For every folder, by its path from the repository's root: how its parts import each other. What a
-    /// part takes from the folder's own file, which names them all, is no import.
+    /// part takes from the folder's own file, which names them all, is not an import.
     pub fn folders(&self) -> BTreeMap<String, Imports> {
         let mut folders: BTreeMap<String, Imports> = BTreeMap::new();
         for (from, module) in &self.modules {

@@ -116,7 +116,7 @@ impl Checker<'_> {
             op::Return | op::ReturnValue => self.check_return(instruction)?,
             _ => {}
         }
-        // Labels and functions are no values; the instructions that use them are checked elsewhere.
+        // Labels and functions are not values; the instructions that use them are checked elsewhere.
         let values = match instruction.opcode {
             op::Branch | op::SelectionMerge | op::LoopMerge | op::Label => &[],
             op::BranchConditional | op::Switch => &instruction.ids.used[..1],

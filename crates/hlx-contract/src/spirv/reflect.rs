@@ -52,7 +52,7 @@ impl Reflection {
     /// Invocations of a workgroup in x, y and z, under these specialization constants.
     ///
     /// # Errors
-    /// A size that is no constant this crate can compute.
+    /// A size that is not a constant this crate can compute.
     pub fn workgroup_size(&self, constants: &[(u32, u32)]) -> Result<[u32; 3], String> {
         match self.local_size {
             LocalSize::Literal(size) => Ok(size),

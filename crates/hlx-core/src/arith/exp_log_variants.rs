@@ -25,7 +25,7 @@ pub(super) fn exp2<A: FloatOps>(x: f32) -> f32 {
 
 /// `exp(x) - 1`; infinite above 88.72283, keeps the sign of a zero.
 ///
-/// `exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1)`, all of it halved, since 2^128 is no float.
+/// `exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1)`, all of it halved, since 2^128 is not a float.
 #[inline(always)]
 pub(super) fn expm1<A: FloatOps>(x: f32) -> f32 {
     let (r, n) = exp_reduce::<A>(if x < EXPM1_LOW { EXPM1_LOW } else { x });

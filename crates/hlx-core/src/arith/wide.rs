@@ -65,7 +65,7 @@ pub fn fma(a: f32, b: f32, c: f32) -> f32 {
 /// even, so that this is rounding to odd.
 #[cold]
 fn off_halfway(product: f64, addend: f64, sum: f64) -> f64 {
-    // The error of the sum (Knuth); NaN where an operand is no number, which changes nothing.
+    // The error of the sum (Knuth); NaN where an operand is not a number, which changes nothing.
     let addend_part = sum - product;
     let product_part = sum - addend_part;
     let error = (product - product_part) + (addend - addend_part);

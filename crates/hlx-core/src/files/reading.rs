@@ -19,7 +19,7 @@ pub const IS_LFS_POINTER: &str =
     "is a pointer of git-lfs, not the file itself: run `git lfs pull` in its folder";
 /// How every version of git-lfs begins a pointer.
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
-/// The byte-order mark of UTF-8, which some editors put in front of a text, and which is no part of it.
+/// The byte-order mark of UTF-8, which some editors put in front of a text, and which is not part of it.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The name that asks for standard input.
 const STANDARD_INPUT: &str = "/dev/stdin";

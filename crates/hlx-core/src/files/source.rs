@@ -48,7 +48,7 @@ struct SourceFile {
 }
 
 impl Source {
-    /// Opens a regular file; nothing of it is read, but that a small one is no pointer of git-lfs. Of standard input
+    /// Opens a regular file; nothing of it is read, except that a small one is checked not to be a git-lfs pointer. Of standard input
     /// everything is read.
     ///
     /// # Errors

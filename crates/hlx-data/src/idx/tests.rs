@@ -109,7 +109,7 @@ fn a_fault_of_the_file_is_one_line() {
     }
 }
 
-/// A gzip file whose end is no gzip data: who inflates it to the end says so.
+/// A gzip file whose end is not gzip data: who inflates it to the end says so.
 #[test]
 fn a_file_is_inflated_no_further_than_its_array_reaches() {
     let mut bytes = gzip(&file(0x08, &[3], &[0; 8 << 20]));

@@ -203,7 +203,7 @@ fn connect(rank: usize, place: &Place, folders: &[Vec<u8>]) -> io::Result<Vec<Op
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(START))?;
         let mut number = [0; 8];
-        // No other user can open the folder; a process of this one that is no rank is left alone.
+        // No other user can open the folder; a process of this one that is not a rank is left alone.
         if stream.read_exact(&mut number).is_err() {
             continue;
         }

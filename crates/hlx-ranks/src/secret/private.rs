@@ -16,7 +16,7 @@ pub(crate) fn create(folder: &Path) -> Result<()> {
     return fs::create_dir(folder);
 }
 
-/// Fails unless this user owns the folder, no other can open it, and it is no link.
+/// Fails unless this user owns the folder, no other can open it, and it is not a link.
 ///
 /// # Errors
 /// What is wrong, and the system's.

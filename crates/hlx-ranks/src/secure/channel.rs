@@ -130,7 +130,7 @@ impl<S: Read> Channel<S> {
     /// The next record as text; an error for one that would have to be waited for.
     ///
     /// # Errors
-    /// Those of the stream, its end, and a record that is no text.
+    /// Those of the stream, its end, and a record that is not text.
     pub fn line(&mut self) -> Result<String> {
         if !self.next()? {
             return Err(ErrorKind::UnexpectedEof.into());

@@ -271,7 +271,7 @@ fn folders_that_others_can_open_links_and_those_of_others_are_refused() {
     fs::remove_dir_all(folder).expect("removes");
 }
 
-/// Who knows the folder but not the secret is no rank, takes the place of none, and ends no start.
+/// Who knows the folder but not the secret is not a rank, takes the place of none, and ends no start.
 #[test]
 fn a_process_without_the_secret_is_no_rank() {
     let (ours, other) = (secret(), secret());

@@ -26,7 +26,7 @@ pub struct TokenBatch {
     pub ids: Vec<u32>,
     /// The tokens predicted, or [`IGNORE_INDEX`](hlx_kernels::cross_entropy::IGNORE_INDEX).
     pub targets: Vec<u32>,
-    /// `[rows]`: the columns of each row that are no padding.
+    /// `[rows]`: the columns of each row that are not padding.
     pub lengths: Vec<u32>,
     /// The column where the document of a position begins.
     pub document_starts: Vec<u32>,

@@ -81,7 +81,7 @@ impl ChatTemplate {
     /// `strftime_now` finds 2024-07-26.
     ///
     /// # Errors
-    /// [`TextError::Argument`] for a text that is no date.
+    /// [`TextError::Argument`] for a text that is not a date.
     pub fn dated(mut self, date: &str) -> Result<Self> {
         let parsed = Date::parse(date).ok_or_else(|| {
             let reason = format!("`{date}` is no date; write YYYY-MM-DD or YYYY-MM-DD HH:MM:SS");

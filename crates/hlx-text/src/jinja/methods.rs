@@ -1,4 +1,4 @@
-//! Methods of values that are no texts.
+//! Methods of values that are not texts.
 
 use super::args::{Args, integer};
 use super::bounds::Fuel;

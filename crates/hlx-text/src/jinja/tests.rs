@@ -72,7 +72,7 @@ fn plain(fuel: &mut Fuel, name: &str, value: &Value) -> Result<bool> {
                 | Value::Group(_)
         ),
         "callable" => match value {
-            // Python's classes of values are no values here; `Undefined` has a method that makes it callable.
+            // Python's classes of values are not values here; `Undefined` has a method that makes it callable.
             Undefined(_) | Function(_) | Macro(_) | Method(_) | Value::Loop(_) => true,
             Value::Counter(counter) => super::value::lock(counter).is_joiner,
             _ => false,

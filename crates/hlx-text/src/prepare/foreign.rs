@@ -1,4 +1,4 @@
-//! Files that are no text, told by their first bytes, and the mark that some editors put in front of text.
+//! Files that are not text, told by their first bytes, and the mark that some editors put in front of text.
 
 use hlx_core::files;
 

@@ -157,7 +157,7 @@ fn layout_of(fields: &Fields) -> Result<&'static Layout, String> {
     }
 }
 
-/// Why an object is no record.
+/// Why an object is not a record.
 fn no_layout(fields: &Fields) -> String {
     if let Some(list) = fields.list_of_objects() {
         return format!(

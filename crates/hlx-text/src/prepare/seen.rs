@@ -22,7 +22,7 @@ pub(super) struct Seen {
     other_keys: BTreeSet<String>,
     /// Records with nothing that is trained on.
     n_unlabelled: u64,
-    /// Texts that were no records.
+    /// Texts that were not records.
     pub n_plain: u64,
 }
 

@@ -167,7 +167,7 @@ impl Tokenizer {
     /// Reads what [`Tokenizer::to_json`] wrote, or the bytes of a `tokenizer.json`.
     ///
     /// # Errors
-    /// [`TextError::File`] for bytes that are no tokenizer.
+    /// [`TextError::File`] for bytes that are not a tokenizer.
     pub fn from_json(json: &[u8]) -> Result<Self> {
         Self::read(json, Path::new(TOKENIZER_FILE), &file::Beside::default())
     }

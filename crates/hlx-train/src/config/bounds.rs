@@ -185,7 +185,7 @@ mod tests {
     const BASE: &str = "[model]\npreset = \"tiny\"\n\n[data]\npath = \"a.txt\"\nformat = \"text\"\n\n\
                         [train]\nmax_steps = 4\n";
 
-    /// Keys that are no numbers.
+    /// Keys that are not numbers.
     const OTHERS: [&str; 37] = [
         "arithmetic",
         "model.kind",

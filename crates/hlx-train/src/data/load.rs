@@ -241,7 +241,7 @@ mod tests {
         }
     }
 
-    /// Windows were cut over the mark of an editor, which is no part of the text.
+    /// Windows were cut over the mark of an editor, which is not part of the text.
     #[test]
     fn a_byte_order_mark_is_no_part_of_a_text_or_of_pairs() {
         let text = format!("\u{feff}{}", "the cat sat on the mat. ".repeat(3));

@@ -24,7 +24,7 @@ pub struct TokenGeneration {
     pub sampling: Sampling,
     /// Sequences for each prompt, which differ by their draws.
     pub n_texts: usize,
-    /// Tokens that end a sequence; they are no part of it.
+    /// Tokens that end a sequence; they are not part of it.
     pub stop_tokens: Vec<u32>,
     /// Whether a sequence continues after the model's positions, with the last tokens that they hold, which
     /// takes a whole pass a token.

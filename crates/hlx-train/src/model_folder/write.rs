@@ -163,7 +163,7 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The paths in a folder; none of what is no folder.
+/// The paths in a folder; none of what is not a folder.
 fn entries_of(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()

@@ -107,7 +107,7 @@ impl RunFolder {
     /// Opens the folder of a run.
     ///
     /// # Errors
-    /// A path that is no run folder.
+    /// A path that is not a run folder.
     pub fn open(path: &Path) -> Result<Self> {
         let folder = Self {
             path: path.to_owned(),

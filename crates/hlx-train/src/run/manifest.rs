@@ -114,7 +114,7 @@ impl Manifest {
     /// has no seal, and the versions of its last stretch alone.
     ///
     /// # Errors
-    /// Bytes that are no manifest, or damaged.
+    /// Bytes that are not a manifest, or damaged.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         if let Ok(old) = serde_json::from_slice::<OldManifest>(bytes) {
             return Ok(old.into());

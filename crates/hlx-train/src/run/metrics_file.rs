@@ -117,7 +117,7 @@ struct Line<'a> {
 
 enum Content {
     Metric(Metric),
-    /// White space alone, which holds nothing and is no damage.
+    /// White space alone, which holds nothing and is not damage.
     Blank,
     /// Why it cannot be read.
     Damaged(String),

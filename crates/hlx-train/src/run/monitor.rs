@@ -29,7 +29,7 @@ impl Monitor {
     }
 
     /// Takes a held-out loss in; returns whether it is lower than the best by more than `min_delta`. One that is
-    /// NaN or infinite is no improvement.
+    /// NaN or infinite is not an improvement.
     pub fn evaluation(&mut self, step: u64, loss: f64, min_delta: f64) -> bool {
         let is_lower = self.best.is_none_or(|(best, _)| loss < best - min_delta);
         let improved = loss.is_finite() && is_lower;

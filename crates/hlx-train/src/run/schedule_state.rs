@@ -20,7 +20,7 @@ pub(crate) fn schedule_state_bytes(state: PlateauState) -> Result<Vec<u8>> {
 /// Reads the state of a checkpoint.
 ///
 /// # Errors
-/// A checkpoint without the file, and bytes that are no state.
+/// A checkpoint without the file, and bytes that are not a state.
 pub(crate) fn read_schedule_state(checkpoint: &Checkpoint) -> Result<PlateauState> {
     let place = || format!("{}/{SCHEDULE_FILE}", checkpoint.path().display());
     from_bytes(checkpoint.file(SCHEDULE_FILE)?).with_context(place)

@@ -89,7 +89,7 @@ impl State {
     /// Reads the file's bytes.
     ///
     /// # Errors
-    /// Bytes that are no state, are cut short or of another version.
+    /// Bytes that are not a state, are cut short or of another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut rest = bytes;
         let (version, progress, optimizer, step, n_tensors): (u32, _, _, _, u64) = take(&mut rest)?;

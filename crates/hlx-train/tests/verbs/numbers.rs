@@ -92,7 +92,7 @@ fn a_hostile_number_of_the_command_line_is_refused_at_once() {
     ];
     for arguments in calls {
         for number in HOSTILE {
-            // A shard of that many tokens never ends, which is no fault.
+            // A shard of that many tokens never ends, which is not a fault.
             let is_size = arguments.last() == Some(&"--shard-tokens");
             if is_size && !number.starts_with('-') {
                 continue;

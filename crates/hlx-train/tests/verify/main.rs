@@ -123,7 +123,7 @@ fn a_parameter_changed_under_new_digests_is_named() {
             assert_eq!(element.recorded, format!("{recorded:08x}"));
             assert_eq!(element.recomputed, format!("{recomputed:08x}"));
         }
-        // From the changed checkpoint on, the run does not follow from it; or it is no state of
+        // From the changed checkpoint on, the run does not follow from it; or it is not a state of
         // the chain's at all.
         let (code, _, stderr) = status(&place, &["verify", "run", "--from", "4"]);
         assert_eq!(code, if chain { 1 } else { 2 }, "{stderr}");

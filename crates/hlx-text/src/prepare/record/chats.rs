@@ -28,7 +28,7 @@ const VARIABLES: &str = "chat_template_kwargs";
 /// What a template gets besides messages.
 ///
 /// # Errors
-/// Tools or documents that are no list of objects, or other names that are no object.
+/// Tools or documents that are not a list of objects, or other names that are not an object.
 pub(super) fn besides(fields: &Fields) -> Result<ChatInput, String> {
     let mut variables = BTreeMap::new();
     if let Some(value) = written_value(fields, VARIABLES)? {
@@ -78,7 +78,7 @@ fn written_value(fields: &Fields, name: &str) -> Result<Option<Value>, String> {
 /// The messages of a key.
 ///
 /// # Errors
-/// What is no list of messages, or an empty one.
+/// What is not a list of messages, or an empty one.
 pub(super) fn messages(fields: &Fields, name: &str) -> Result<Vec<Message>, String> {
     let mut all = Vec::new();
     for (number, item) in items(fields, name)? {
@@ -137,7 +137,7 @@ fn check_weight(place: &str, item: &Value) -> Result<(), String> {
 /// ShareGPT's conversation.
 ///
 /// # Errors
-/// What is no list of turns, a speaker that is not known, two system messages.
+/// What is not a list of turns, a speaker that is not known, two system messages.
 pub(super) fn conversation(fields: &Fields) -> Result<ChatInput, String> {
     let mut all: Vec<Message> = system(fields)?.into_iter().collect();
     let has_system = !all.is_empty();

@@ -44,7 +44,7 @@ pub fn start() {
         .fmt_fields(fields.delimited(" "))
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
-        // Standard error that is closed is no reason to panic.
+        // Standard error that is closed is not a reason to panic.
         .log_internal_errors(false)
         .init();
     if let Some(error) = wrong {

@@ -12,7 +12,7 @@ pub fn output(path: &Path, inputs: &[PathBuf]) -> Result<Output> {
     output.with_context(|| path.display().to_string())
 }
 
-/// Where a file is written that does not lie in a store, whose objects are no verb's to replace.
+/// Where a file is written that does not lie in a store, whose objects no verb may replace.
 pub fn output_beside(path: &Path, store: &Store) -> Result<Output> {
     let output = output(path, &[])?;
     ensure!(

@@ -1,7 +1,7 @@
 //! What the program prints: everything for standard output and standard error goes through here.
 //!
 //! Standard output may be closed (`hlx report run | head -1`) or full. Each write returns what failed, and
-//! [`is_closed`] tells the first, which is no error, from the second.
+//! [`is_closed`] tells the first, which is not an error, from the second.
 
 use std::fmt;
 use std::io::{self, ErrorKind, IsTerminal, Write};
