@@ -2,7 +2,7 @@
 //! batch norm, dropout, AdamW under a schedule, and the share of unseen digits that are read right.
 //!
 //! `cargo run --release --example 06_mnist -- FOLDER` reads `t10k-images-idx3-ubyte` and
-//! `t10k-labels-idx1-ubyte` in FOLDER, plain or with `.gz` behind. Without a folder HLX draws 2,000 digits
+//! `t10k-labels-idx1-ubyte` in FOLDER, plain or with the ending `.gz`. Without a folder HLX draws 2,000 digits
 //! itself. The last fifth is held out.
 #![allow(clippy::print_stdout)] // An example shows what it computes.
 

@@ -194,7 +194,7 @@ fn attention_pairs(s: &[f64]) -> f64 {
 /// Products have M, N, K: `matmul` is A B, `matmul_tn` has A stored transposed, `matmul_nt` B;
 /// `linear` is `matmul_nt` with a bias, `linear_gelu` applies GELU to it; `weight_gradient` is
 /// `matmul_tn` over K rows in 8 shards; `integer_product` is `matmul_nt` in the integer arithmetic, its
-/// operands' preparation included, `integer_sums` the same without it, `integer_gelu` with GELU behind it and
+/// operands' preparation included, `integer_sums` the same without it, `integer_gelu` with GELU after it and
 /// `integer_gelu_slope` with its slope; `integer_attention_*` prepare their operands. Rows and columns elsewhere; attention has B, T, H, D;
 /// an embedding has the number of ids, the vocabulary and the width.
 ///
@@ -370,7 +370,7 @@ pub fn cases(scale: Scale) -> Vec<Case> {
         for op in OPERATIONS.iter().filter(|(_, count, _)| *count == 5) {
             cases.push(Case::new(op.0, shape));
         }
-        // A batch norm behind each, on as many channels.
+        // A batch norm after each, on as many channels.
         let [n, _, channels, extent, _] = *shape;
         cases.push(Case::new("batch_norm_forward", &[n, channels, extent]));
         cases.push(Case::new("batch_norm_backward", &[n, channels, extent]));

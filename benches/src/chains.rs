@@ -37,7 +37,7 @@ fn row(operands: &Operands) -> Operand<'_> {
     Operand { buffer, layout }
 }
 
-/// `relu(tanh(a b + row) a - b)`, and behind it six more. PyTorch's side has the same.
+/// `relu(tanh(a b + row) a - b)`, and after it six more. PyTorch's side has the same.
 const STEPS: [Step; 12] = [
     Step::With(Binary::Mul, b),
     Step::With(Binary::Add, row),

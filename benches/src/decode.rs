@@ -13,7 +13,7 @@
 //! Chains and launches come one after the other; bytes may move meanwhile, and the floor takes the larger.
 //!
 //! Two lines have the download too: of the logits, and of the likeliest token alone. The last one is the time to
-//! the first token: from the ids of the whole prompt on the host to the logits behind it.
+//! the first token: from the ids of the whole prompt on the host to the logits after it.
 
 use anyhow::{Context as _, Result, bail};
 use hlx_autograd::{DType, Tensor, no_grad};
@@ -57,7 +57,7 @@ pub struct Arguments {
     quick: bool,
 }
 
-/// What is generated behind.
+/// What is generated after the prompt.
 #[derive(Clone)]
 struct Shape {
     config: CausalConfig,
@@ -189,7 +189,7 @@ impl Generation {
         })?)
     }
 
-    /// Milliseconds from a prompt of all tokens to the logits behind it.
+    /// Milliseconds from a prompt of all tokens to the logits after it.
     fn first_ms(&self, seconds: f64) -> Result<f64> {
         let (rows, tokens) = (self.shape.rows, self.shape.tokens);
         let mut cache = self.model.cache(&self.device, rows, tokens)?;

@@ -10,7 +10,7 @@ use hlx_kernels::product::quantised::{
 
 use crate::maker::{Launches, Maker};
 
-/// A product of operands that are prepared each time or once, alone, with GELU behind it or its slope.
+/// A product of operands that are prepared each time or once, alone, with GELU after it or its slope.
 pub fn product(device: &Device, op: &str, [m, n, k]: [usize; 3]) -> Result<Launches> {
     let make = Maker(device);
     let (a, b, c) = (make.values(m * k)?, make.values(n * k)?, make.empty(m * n)?);

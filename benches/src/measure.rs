@@ -71,7 +71,7 @@ impl Ready {
         }
     }
 
-    /// Measures runs one behind the other as a training step has them, by the host's clock:
+    /// Measures runs one after another as a training step has them, by the host's clock:
     /// milliseconds a run, the median of several tries of about `seconds` in all.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ pub struct ResNet {
     output: Linear,
 }
 
-/// A convolution without bias and the batch norm behind it.
+/// A convolution without bias and the batch norm after it.
 struct Normed {
     convolution: Conv2d,
     norm: BatchNorm2d,

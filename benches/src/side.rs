@@ -17,7 +17,7 @@ pub struct Side {
     pub program: String,
     /// The arguments before the verb.
     pub first_arguments: Vec<String>,
-    /// The arguments behind the device.
+    /// The arguments after the device.
     pub last_arguments: Vec<String>,
     /// What `--device` takes.
     pub device: String,

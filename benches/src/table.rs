@@ -215,7 +215,7 @@ pub fn rows_from_csv<T>(
     Ok((facts, lines.map(row).collect::<Result<_>>()?))
 }
 
-/// The facts at the head of a CSV, and the lines behind them.
+/// The facts at the head of a CSV, and the lines after them.
 pub fn facts_from_csv(text: &str) -> (Facts, impl Iterator<Item = &str>) {
     let fact = |line: &str| {
         let (key, value) = line.strip_prefix("# ")?.split_once(": ")?;

@@ -56,7 +56,7 @@ struct Recorded {
 
 /// The launches of a recorded graph, and the memory that they work in.
 pub(crate) struct CpuGraph {
-    /// Cut behind the launches that make watched windows final.
+    /// Cut after the launches that make watched windows final.
     parts: Vec<Arc<[CpuLaunch]>>,
     /// How many parts go before each of the windows.
     cuts: Vec<usize>,
@@ -128,7 +128,7 @@ impl Recording {
     }
 }
 
-/// The launches in parts that end behind these places, which rise; and for each place the parts before it.
+/// The launches in parts that end after these places, which rise; and for each place the parts before it.
 fn cut(launches: Vec<CpuLaunch>, places: &[usize]) -> (Vec<Arc<[CpuLaunch]>>, Vec<usize>) {
     let (mut parts, mut cuts, mut begun) = (Vec::new(), Vec::new(), 0);
     let mut launches = launches.into_iter();

@@ -400,7 +400,7 @@ impl Device {
         self.record_watched(&[], body)
     }
 
-    /// As [`Device::record`]; the graph is cut behind the launches that last write each of the `watched`
+    /// As [`Device::record`]; the graph is cut after the launches that last write each of the `watched`
     /// windows of buffers from outside, so that [`Graph::replay_watched`] tells when they are final. A
     /// window that no launch writes is final from the start; of those in the order of `watched` none is
     /// reported before the ones before it.

@@ -1,8 +1,8 @@
 //! Sizes of memory, shapes and files, in arithmetic that cannot wrap.
 //!
 //! A release build wraps where a sum or a product has no place in its type, and a wrapped size passes every check
-//! behind it. So what comes from outside (arguments of public functions, lengths in the headers of files) is added,
-//! multiplied and rounded up by these functions alone. No result is larger than [`LARGEST`]: code behind them may
+//! after it. So what comes from outside (arguments of public functions, lengths in the headers of files) is added,
+//! multiplied and rounded up by these functions alone. No result is larger than [`LARGEST`]: code after them may
 //! count bytes, double, align and add up thousands of sizes in 64 bits.
 
 use crate::error::CoreError;

@@ -108,7 +108,7 @@ fn a_download_into_the_memory_of_a_longer_one_has_its_own_length() {
     }
 }
 
-/// Work behind a value of a timeline waits for it, whoever raises it.
+/// Work after a value of a timeline waits for it, whoever raises it.
 #[test]
 fn work_waits_for_a_timeline() {
     for device in vulkan_devices() {

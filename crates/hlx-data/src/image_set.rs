@@ -113,7 +113,7 @@ impl ImageSet {
     }
 
     /// Reads MNIST's files of a folder: `PART-images-idx3-ubyte` and `PART-labels-idx1-ubyte`, each
-    /// plain or with `.gz` behind; the parts of MNIST are `train` and `t10k`.
+    /// plain or with the ending `.gz`; the parts of MNIST are `train` and `t10k`.
     ///
     /// # Errors
     /// As [`ImageSet::from_idx`].
@@ -153,7 +153,7 @@ impl ImageSet {
         &self.pixels
     }
 
-    /// The pixels of an image, \[C, H, W\]; `None` behind the last one.
+    /// The pixels of an image, \[C, H, W\]; `None` after the last one.
     pub fn pixels(&self, index: usize) -> Option<&[u8]> {
         let size: usize = self.shape.iter().product();
         self.pixels.chunks_exact(size).nth(index)
@@ -196,7 +196,7 @@ fn bytes(values: IdxValues, path: &Path) -> Result<Vec<u8>> {
     }
 }
 
-/// The file of this name, or of this name with `.gz` behind.
+/// The file of this name, or of this name with the ending `.gz`.
 fn idx_file(folder: &Path, name: &str) -> Result<PathBuf> {
     let names = [name.to_owned(), format!("{name}.gz")];
     let mut paths = names.map(|name| folder.join(name)).into_iter();

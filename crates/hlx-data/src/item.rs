@@ -53,7 +53,7 @@ pub trait Item: Send + Sized + 'static {
     /// Many of them, such as an array with one more dimension in front.
     type Batch: Send + 'static;
 
-    /// Stacks items along a new first dimension, behind `n_empty` rows of zeros.
+    /// Stacks items along a new first dimension, after `n_empty` rows of zeros.
     ///
     /// # Errors
     /// [`DataError::Argument`] if the items differ in shape, or there is none whose shape the rows

@@ -15,7 +15,7 @@ use crate::bytes::{bytes_of, elements};
 use crate::npy_header::Header;
 use crate::{IoError, Result};
 
-/// What the names of arrays have behind them in an archive.
+/// The ending of the names of arrays in an archive.
 const SUFFIX: &str = ".npy";
 
 /// The most arrays of an archive.
@@ -35,7 +35,7 @@ pub fn save_npy(path: &Path, tensor: &Tensor) -> Result<()> {
 /// Reads an array from a file, in row-major or Fortran order, as `numpy.load`.
 ///
 /// # Errors
-/// [`IoError::File`] for a file that is missing, cut short or malformed, has bytes behind the array or says more than
+/// [`IoError::File`] for a file that is missing, cut short or malformed, has bytes after the array or says more than
 /// the device's memory may have, or an array of a type that HLX has no counterpart of; [`IoError::Range`] for an
 /// integer that does not fit.
 pub fn load_npy(device: &Device, path: &Path) -> Result<Tensor> {

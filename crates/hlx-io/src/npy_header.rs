@@ -148,7 +148,7 @@ fn cut(error: std::io::Error) -> String {
     }
 }
 
-/// The text behind a key of the dictionary.
+/// The text after a key of the dictionary.
 fn value_of<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
     let find = |quote: char| text.split_once(&format!("{quote}{key}{quote}"));
     let value = find('\'').or_else(|| find('"'));

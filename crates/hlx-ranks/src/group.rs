@@ -249,7 +249,7 @@ pub struct Refusal {
     pub line: String,
 }
 
-/// Blocks behind each other, each with its length.
+/// Blocks one after another, each with its length.
 fn pack(blocks: &[Vec<u8>]) -> Vec<u8> {
     let with_length = |block: &Vec<u8>| [&(block.len() as u64).to_le_bytes(), &block[..]].concat();
     blocks.iter().flat_map(with_length).collect()

@@ -20,7 +20,7 @@ use crate::{RankError, Result};
 
 /// Bytes of a message's length.
 const HEAD: usize = 8;
-/// The most bytes that are copied behind it.
+/// The most bytes that are copied after it.
 const TOGETHER: usize = 1 << 14;
 
 /// The connections of a rank.

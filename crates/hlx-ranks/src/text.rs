@@ -13,7 +13,7 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
-/// Whether a character changes the direction of the text behind it, or shows nothing.
+/// Whether a character changes the direction of the text after it, or shows nothing.
 pub(crate) fn is_of_direction(one: char) -> bool {
     matches!(one, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }

@@ -35,7 +35,7 @@ pub struct Instruction {
     pub at: usize,
     /// Its opcode.
     pub opcode: u16,
-    /// The words behind the first.
+    /// The words after the first.
     pub words: Vec<u32>,
     /// Its ids.
     pub ids: Ids,
@@ -106,7 +106,7 @@ pub fn read(words: &[u32]) -> Result<Vec<Instruction>, SpirvError> {
 }
 
 /// Reads all instructions of a module, each of which `accept` has passed by its opcode and the
-/// words behind the first.
+/// words after the first.
 ///
 /// # Errors
 /// As [`read`], and what `accept` says.

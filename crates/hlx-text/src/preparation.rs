@@ -34,7 +34,7 @@ pub struct Preparation {
     /// The tokens in front of a text, of a pair and of a prompt with its completion. A chat begins as its template
     /// writes it.
     pub begin: Vec<u32>,
-    /// The tokens behind them.
+    /// The tokens after them.
     pub end: Vec<u32>,
     /// The tokens between the input and the output of a pair.
     pub pair_separator: Vec<u32>,
@@ -147,7 +147,7 @@ impl Preparation {
         self.documents.pairs > 0 && !self.answers_inputs()
     }
 
-    /// Encodes a prompt as the beginning of a document was. Where inputs are answered the separator is put behind it,
+    /// Encodes a prompt as the beginning of a document was. Where inputs are answered the separator is put after it,
     /// unless the prompt is `raw`.
     ///
     /// # Errors

@@ -37,7 +37,7 @@ fn refused(source: &str, reason: &str) {
     assert!(line.contains(reason), "{place}: {line}");
 }
 
-/// What a template does without end, behind what it does once.
+/// What a template does without end, after what it does once.
 fn again(before: &str, body: &str) -> String {
     format!(
         "{before}{{% for i in range(99999) %}}{{% for j in range(99) %}}{body}{{% endfor %}}{{% endfor %}}"

@@ -408,7 +408,7 @@ fn a_list_and_objects_over_several_lines_are_records() -> Result<()> {
         )?;
         assert_eq!(found.digest()?, expected.digest()?, "{name}");
     }
-    // Many chunks, stopped behind each.
+    // Many chunks, stopped after each.
     let long = [one, two].repeat(40_000).join(",\n");
     let list = folder.file("long.json", format!("[{long}]"));
     let options = PrepareOptions {
@@ -546,7 +546,7 @@ fn a_folder_is_not_mixed_with_another_work() -> Result<()> {
     Ok(())
 }
 
-/// A preparation that was killed behind its index lacked the chat template for good, and passed for whole.
+/// A preparation that was killed after its index lacked the chat template for good, and passed for whole.
 #[test]
 fn a_preparation_killed_behind_its_index_gets_what_belongs_to_it() -> Result<()> {
     let folder = Folder::new("indexed");

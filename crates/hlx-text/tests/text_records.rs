@@ -94,7 +94,7 @@ fn documents_and_prompts_begin_as_the_tokenizer_begins_a_text() -> Result<()> {
                 let shards = run(&options, &tokenizer)?;
                 let found = first(&shards)?;
                 assert_eq!(found[..begin.len()], begin, "{name}: {record}");
-                // What goes behind a text is not put behind a prompt, which is continued.
+                // What goes after a text is not put after a prompt, which is continued.
                 let preparation = Preparation::read(&options.out)?.expect("written");
                 assert_eq!(preparation.prompt(&tokenizer, text, false)?, begin);
                 let usual = Preparation::of(&tokenizer).prompt(&tokenizer, text, false)?;

@@ -250,7 +250,7 @@ fn a_text_on_which_an_expression_meets_its_limit_is_an_error_and_no_other_tokens
     let tokenizer = Tokenizer::from_json(with("pre_tokenizer", byte_level).to_string().as_bytes())?;
     let blanks = " ".repeat(1000);
     assert!(tokenizer.encode(&format!("t{blanks}t")).is_ok());
-    // Within a sequence, and behind text that is read.
+    // Within a sequence, and after text that is read.
     let parts = json!([{"type": "WhitespaceSplit"}, split(r"(?:x+x+)+(?!x)(?<=y)")]);
     let file = with(
         "pre_tokenizer",

@@ -15,7 +15,7 @@ pub struct Conversation<'a> {
     messages: Vec<Message>,
     /// Messages that every conversation begins with.
     n_first: usize,
-    /// For inputs: whether no separator is put behind them.
+    /// For inputs: whether no separator is put after them.
     raw: bool,
     /// What the model has read, from one answer to the next.
     held: Option<Held>,
@@ -51,7 +51,7 @@ impl<'a> Conversation<'a> {
         })
     }
 
-    /// Puts no separator behind inputs: they end with one.
+    /// Puts no separator after inputs: they end with one.
     ///
     /// # Errors
     /// A model with a chat template, which lays its conversations out.

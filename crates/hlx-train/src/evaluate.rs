@@ -105,7 +105,7 @@ impl Evaluation {
     }
 }
 
-/// The losses of one sample. Those of several processes are put behind each other and summed in the
+/// The losses of one sample. Those of several processes are put one after another and summed in the
 /// order of the samples, so that their mean has the bits of one process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SampleLoss {

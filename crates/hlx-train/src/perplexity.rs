@@ -1,6 +1,6 @@
 //! The perplexity of a text by windows that overlap: the strided method.
 //!
-//! A window has `length` tokens, and the next begins `stride` tokens behind it. Each predicts the tokens that
+//! A window has `length` tokens, and the next begins `stride` tokens after it. Each predicts the tokens that
 //! the one before has not, so that all but those at the beginning have at least `length - stride` tokens of
 //! context. It is the method of the `transformers` library's documentation, except for the mean, which is
 //! over tokens and not over windows. For a model over bytes a token is a byte.

@@ -135,7 +135,7 @@ fn missing_records_are_found() {
     );
 }
 
-/// Trains to step 6 with a stop behind step 3, where `change` is done to the chain.
+/// Trains to step 6 with a stop after step 3, where `change` is done to the chain.
 fn resumed(change: impl Fn(&Path)) -> Scratch {
     let place = Scratch::new("resumed");
     let constant = ["--set", "train.schedule=constant"];

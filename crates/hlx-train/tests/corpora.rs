@@ -96,7 +96,7 @@ fn a_killed_preparation_goes_on_and_leaves_the_same_files() {
         child.wait().expect("waited for");
         assert!(kills < 60, "no progress");
     }
-    // A kill behind the index leaves these, which the next call removes.
+    // A kill after the index leaves these, which the next call removes.
     for left in ["killed/progress.json", "killed/lock"] {
         fs::write(place.join(left), "").expect("written");
     }

@@ -141,7 +141,7 @@ fn searched(model: &LanguageModel, prompt: &[u32], n: usize) -> Vec<u32> {
     ids.split_off(prompt.len())
 }
 
-/// With a cache, in a batch, behind the model's positions, on every device, the text is that of a search on the
+/// With a cache, in a batch, after the model's positions, on every device, the text is that of a search on the
 /// host. The model's embedding has equal rows, so that logits are equal too.
 #[test]
 fn the_likeliest_tokens_are_those_of_a_search_on_the_host() {

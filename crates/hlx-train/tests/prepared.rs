@@ -120,7 +120,7 @@ fn written(place: &Scratch, model: &str, more: &[&str]) -> Vec<String> {
 }
 
 /// Of 29 right answers of `hlx eval --exact`, `hlx generate` gave 10: it began its prompts with a token that no
-/// document had begun with, and left out the separator that stood behind every input.
+/// document had begun with, and left out the separator that stood after every input.
 #[test]
 fn what_eval_answers_exactly_generate_chat_and_samples_answer_too() {
     let place = trained("answers");

@@ -122,7 +122,7 @@ fn members_of(bytes: &[u8]) -> Result<Vec<String>, String> {
     Ok(members)
 }
 
-/// A family's file: each distinct block once, behind the names of the modules that have it.
+/// A family's file: each distinct block once, after the names of the modules that have it.
 fn source(family: &str, modules: &Family) -> String {
     let mut blocks: BTreeMap<&[String], Vec<String>> = BTreeMap::new();
     for (module, members) in modules {

@@ -48,7 +48,7 @@ fn is(tokens: &[String], at: usize, wanted: &str) -> bool {
     tokens.get(at).is_some_and(|token| token == wanted)
 }
 
-/// Reads a path, or the tree of paths of an import, and returns the place behind it.
+/// Reads a path, or the tree of paths of an import, and returns the place after it.
 fn tree(
     tokens: &[String],
     mut at: usize,
@@ -212,7 +212,7 @@ fn without_tests(tokens: &[String], modules: &mut Vec<String>) -> Vec<String> {
     product
 }
 
-/// The place behind an item: behind its `;`, or behind the braces of its body.
+/// The place after an item: after its `;`, or after the braces of its body.
 fn behind_item(tokens: &[String], mut at: usize, modules: &mut Vec<String>) -> usize {
     if is(tokens, at, "mod") {
         modules.extend(tokens.get(at + 1).cloned());

@@ -64,7 +64,7 @@ pub(super) struct Layout {
 /// Blocks of fixed size are written out up to here, which is more than push constants may have.
 const MAX_WORDS: u64 = 1024;
 
-/// A type's place: how it is aligned, and its bytes without padding behind.
+/// A type's place: how it is aligned, and its bytes without padding after.
 #[derive(Clone, Copy)]
 struct Extent {
     alignment: u64,

@@ -205,7 +205,7 @@ fn faults_of_pipelines_are_named() {
 #[test]
 fn what_a_device_lacks_is_named() {
     let store = Temporary::new("limits");
-    // OpCapability Int64 (11) and Float64 (10) behind Shader: refused only where the device lacks
+    // OpCapability Int64 (11) and Float64 (10) after Shader: refused only where the device lacks
     // them; an undeclared one always.
     let mut words = Shader::compute(VECTOR_ADD).words().expect("words");
     words.splice(7..7, [(2 << 16) | 17, 5]);

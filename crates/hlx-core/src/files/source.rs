@@ -1,7 +1,7 @@
 //! Bytes that are read by their places: in memory, or in a file that may be larger than memory.
 //!
 //! A file is not mapped. Another process may shorten or rewrite it at any time: a mapping would then end this process
-//! by a signal, or change bytes behind a slice. A read of a place is an error where the file was cut short.
+//! by a signal, or change bytes after a slice. A read of a place is an error where the file was cut short.
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -92,7 +92,7 @@ impl Source {
     /// Reads `into.len()` bytes from `offset` on.
     ///
     /// # Errors
-    /// Bytes behind the end; a file that was cut short or replaced since it was opened; the system's.
+    /// Bytes after the end; a file that was cut short or replaced since it was opened; the system's.
     pub fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let end = offset.checked_add(into.len() as u64);
         let Some(end) = end.filter(|&end| end <= self.len()) else {

@@ -1,7 +1,7 @@
 //! Which launches of a recording form a chain.
 //!
 //! Launches are visited in the order of the recording. A chain stays open until a launch must run
-//! behind one of its own: one that reads what the chain writes, or writes what the chain reads or
+//! after one of its own: one that reads what the chain writes, or writes what the chain reads or
 //! writes. If that launch can take up the chain, it becomes its next link; otherwise it closes it. So
 //! whatever is launched between the first and the last link does not depend on the chain, and the
 //! whole chain runs where its last link was launched. Open chains never touch what another one

@@ -156,7 +156,7 @@ impl BlockSource {
         &self.owner
     }
 
-    /// Refuses more words than any memory has: behind this check no number of bytes wraps.
+    /// Refuses more words than any memory has: after this check no number of bytes wraps.
     pub fn check_size(&self, words: usize) -> Result<(), CoreError> {
         match words > LARGEST {
             true => Err(self.out_of_memory(words)),

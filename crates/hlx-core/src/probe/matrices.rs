@@ -26,7 +26,7 @@ struct Operands {
 }
 
 impl Operands {
-    /// Rows of the left operand's two planes and of the right one, one behind the other, of all bytes; the largest
+    /// Rows of the left operand's two planes and of the right one, one after another, of all bytes; the largest
     /// magnitudes are in each part's first rows.
     fn new(shape: MatrixShape) -> Self {
         let stride = Self::stride(shape);

@@ -27,7 +27,7 @@ impl Hazards {
         self.writes.extend_from_slice(writes);
     }
 
-    /// Forgets all accesses, behind a barrier.
+    /// Forgets all accesses, after a barrier.
     pub fn clear(&mut self) {
         self.reads.clear();
         self.writes.clear();

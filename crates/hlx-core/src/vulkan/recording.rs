@@ -263,7 +263,7 @@ impl Recording {
         let mut writer = Writer::new(&self)?;
         let (mut cuts, mut final_after) = (Vec::new(), final_after.into_iter().peekable());
         for idx in order {
-            // A level's launches run side by side, so the cut is behind the last of them.
+            // A level's launches run side by side, so the cut is after the last of them.
             while final_after.next_if(|&after| after <= levels[idx]).is_some() {
                 cuts.push(writer.cut()?);
             }

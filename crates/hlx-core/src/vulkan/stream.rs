@@ -82,7 +82,7 @@ struct State {
 }
 
 impl State {
-    /// Submits the eager work gathered so far and, behind it, a graph's command buffers.
+    /// Submits the eager work gathered so far and, after it, a graph's command buffers.
     fn submit(&mut self, graph: &[Arc<Recorded>]) -> Result<(), CoreError> {
         self.submit_and_raise(graph, Vec::new())
     }
@@ -311,7 +311,7 @@ impl VulkanStream {
         self.state().recording.is_some()
     }
 
-    /// Submits all eager work and some of a graph's command buffers behind it: together, unless they are
+    /// Submits all eager work and some of a graph's command buffers after it: together, unless they are
     /// long by their last run's times or, at first, by estimate.
     pub fn replay(&self, graph: &VulkanGraph, part: Range<usize>) -> Result<(), CoreError> {
         let mut state = self.lock_unrecorded("replay")?;
@@ -323,7 +323,7 @@ impl VulkanStream {
         Ok(())
     }
 
-    /// Submits all eager work and a command buffer behind it, together.
+    /// Submits all eager work and a command buffer after it, together.
     pub fn submit_recorded(&self, recorded: &Arc<Recorded>) -> Result<(), CoreError> {
         let mut state = self.lock_unrecorded("submit")?;
         state.submit(std::slice::from_ref(recorded))

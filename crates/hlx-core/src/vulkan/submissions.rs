@@ -96,7 +96,7 @@ impl Submissions {
         self.spare.pop()
     }
 
-    /// Submits eager work, where there is any, and, behind it, a graph's command buffers. When one is lost, none
+    /// Submits eager work, where there is any, and, after it, a graph's command buffers. When one is lost, none
     /// follows: later work would read what was never written.
     pub fn submit(
         &mut self,

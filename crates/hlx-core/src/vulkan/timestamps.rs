@@ -113,7 +113,7 @@ impl Clock {
         stamp(&self.device, commands, &self.queries, 1);
     }
 
-    /// Reads the last run's time. A run behind it may have reset the queries already: then the
+    /// Reads the last run's time. A run after it may have reset the queries already: then the
     /// time stays what it was.
     pub fn read(&self) {
         let mut ticks = [0_u64; 2];

@@ -214,7 +214,7 @@ fn enumerated(draw: &mut Draw, items: &[Said], may_be_bare: bool) -> Said {
     }
 }
 
-/// Numbers behind each other; without commas small ones, which do not run together.
+/// Numbers one after another; without commas small ones, which do not run together.
 pub(super) fn number_list(draw: &mut Draw) -> Said {
     let n = length(draw);
     if draw.percent(50) {

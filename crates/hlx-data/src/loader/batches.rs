@@ -9,7 +9,7 @@ pub struct Batches<B> {
     made: Ordered<Result<Batch<B>>>,
     /// The place of the next batch.
     cursor: Cursor,
-    /// The number behind the epoch's last batch.
+    /// The number after the epoch's last batch.
     end: u64,
     failed: bool,
 }
@@ -30,7 +30,7 @@ impl<B: Send + 'static> Batches<B> {
         }
     }
 
-    /// The place of the next batch; behind the epoch's last one, the start of the next epoch.
+    /// The place of the next batch; after the epoch's last one, the start of the next epoch.
     pub fn cursor(&self) -> Cursor {
         match self.cursor.batch < self.end {
             true => self.cursor,

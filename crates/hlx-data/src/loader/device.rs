@@ -37,7 +37,7 @@ impl<B: ToDevice + Send + 'static> DeviceBatches<B> {
         }
     }
 
-    /// The place of the batch that comes next; behind the epoch's last one, the start of the next
+    /// The place of the batch that comes next; after the epoch's last one, the start of the next
     /// epoch.
     pub fn cursor(&self) -> Cursor {
         match self.uploaded.front() {

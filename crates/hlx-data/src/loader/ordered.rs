@@ -82,7 +82,7 @@ impl<R: Send + 'static> Ordered<R> {
         Self { shared, workers }
     }
 
-    /// Waits for the next job's result, or does the job where there are no threads; `None` behind the last job.
+    /// Waits for the next job's result, or does the job where there are no threads; `None` after the last job.
     pub fn next(&self) -> Option<Outcome<R>> {
         if self.workers.is_empty() {
             return self.work_here();

@@ -165,7 +165,7 @@ fn in_table_6(table: &str) -> Vec<Ipv6Addr> {
 mod tests {
     use super::*;
 
-    /// The address of the network stood behind those of the containers, and was left out.
+    /// The address of the network stood after those of the containers, and was left out.
     #[test]
     fn the_first_addresses_are_chosen_once_each() {
         let routed = ["192.168.0.9", "fd00::9", "fe80::1"].map(|one| one.parse().expect("one"));

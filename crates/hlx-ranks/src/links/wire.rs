@@ -130,7 +130,7 @@ impl Link {
             match written {
                 Ok(n) => _ = self.outgoing.drain(..n),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // A closed one is noticed by reading, behind all that was sent before.
+                // A closed one is noticed by reading, after all that was sent before.
                 Err(error) => {
                     self.has_failed |= is_of_network(error.kind());
                     return;

@@ -186,7 +186,7 @@ impl Lines {
     }
 }
 
-/// Connects to the ranks before this one, and waits for those behind it.
+/// Connects to the ranks before this one, and waits for those after it.
 fn connect(rank: usize, place: &Place, folders: &[Vec<u8>]) -> io::Result<Vec<Option<UnixStream>>> {
     let until = Instant::now() + START;
     let mut streams: Vec<Option<UnixStream>> = Vec::new();

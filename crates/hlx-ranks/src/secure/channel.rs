@@ -1,4 +1,4 @@
-//! An encrypted connection: bytes go as records, each with its length before it and a seal behind.
+//! An encrypted connection: bytes go as records, each with its length before it and a seal after.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 

@@ -78,7 +78,7 @@ fn long_messages_arrive_whole() {
     });
 }
 
-/// Short messages behind each other lie in both slots at once: the later one was once taken first.
+/// Short messages one after another lie in both slots at once: the later one was once taken first.
 #[test]
 fn short_messages_keep_their_order() {
     ranks(4, |_, group| {

@@ -79,7 +79,7 @@ impl Library {
     }
 
     /// The words of parameters that a function and those that it calls read: the push constants
-    /// from the second word on, behind the count that every frame has first.
+    /// from the second word on, after the count that every frame has first.
     ///
     /// # Errors
     /// What else of the frame they read: its buffers, the number of the thread.

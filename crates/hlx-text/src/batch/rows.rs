@@ -7,7 +7,7 @@ use hlx_kernels::cross_entropy::IGNORE_INDEX;
 use super::TokenBatch;
 use crate::{Result, TextError, TokenShards};
 
-/// The inputs of one sample: pieces that do not see each other, one behind the other.
+/// The inputs of one sample: pieces that do not see each other, one after another.
 pub(super) type Sample = Vec<Piece>;
 
 /// Tokens of which each but the last is read and each but the first predicted.

@@ -109,7 +109,7 @@ impl Windows {
         let mut pieces = Vec::new();
         while start + 1 < end {
             let document = self.shards.document(self.shards.document_at(start)?)?;
-            // The piece reads up to the document's last token, and predicts the one behind it.
+            // The piece reads up to the document's last token, and predicts the one after it.
             let stop = (document.end + 1).min(end);
             pieces.push(Piece::read(&self.shards, start..stop)?);
             start = stop - 1;

@@ -135,7 +135,7 @@ pub struct ChatInput {
     pub tools: Option<Vec<ChatValue>>,
     /// Texts that the model may quote: objects.
     pub documents: Option<Vec<ChatValue>>,
-    /// Whether the beginning of an answer is put behind the messages. [`crate::ChatTemplate::render_input_for_training`]
+    /// Whether the beginning of an answer is put after the messages. [`crate::ChatTemplate::render_input_for_training`]
     /// does not read it.
     pub add_generation_prompt: bool,
     /// Other names for the template, such as `enable_thinking`; they replace the special tokens' names.

@@ -76,7 +76,7 @@ impl ChatTemplate {
         })
     }
 
-    /// States the date that the template finds, as `YYYY-MM-DD`, with a time `HH:MM` or `HH:MM:SS` behind a blank or a
+    /// States the date that the template finds, as `YYYY-MM-DD`, with a time `HH:MM` or `HH:MM:SS` after a blank or a
     /// `T`: by `strftime_now`, and as `date_string` ("26 Jul 2024") as the templates of Llama 3 read it. Without one
     /// `strftime_now` finds 2024-07-26.
     ///
@@ -144,7 +144,7 @@ impl ChatTemplate {
         with_tools.unwrap_or(&self.template)
     }
 
-    /// Lays messages out; `add_generation_prompt` puts the beginning of an answer behind them.
+    /// Lays messages out; `add_generation_prompt` puts the beginning of an answer after them.
     ///
     /// # Errors
     /// As [`ChatTemplate::render_input`].

@@ -84,7 +84,7 @@ pub(super) fn by_prompts(template: &ChatTemplate, input: &ChatInput) -> Result<T
     Ok((text, answers))
 }
 
-/// Where an answer ends in what is written behind its prompt; `alone` is written where no message follows.
+/// Where an answer ends in what is written after its prompt; `alone` is written where no message follows.
 fn answer_end(written: &str, alone: &str, message: &Message, eos: Option<&str>) -> Option<usize> {
     if written.starts_with(alone) {
         return Some(alone.len());

@@ -7,7 +7,7 @@ use super::numbers::{self, Align, Sign, grouped, padded};
 use super::print;
 use super::value::Value;
 
-/// What stands behind the colon of a field.
+/// What stands after the colon of a field.
 #[derive(Debug)]
 struct Spec {
     fill: char,

@@ -56,7 +56,7 @@ impl Date {
         seconds: 0,
     };
 
-    /// Reads `YYYY-MM-DD`, with `HH:MM` or `HH:MM:SS` behind a blank or a `T`.
+    /// Reads `YYYY-MM-DD`, with `HH:MM` or `HH:MM:SS` after a blank or a `T`.
     pub fn parse(text: &str) -> Option<Self> {
         let (day, time) = match text.split_once(['T', ' ']) {
             Some((day, time)) => (day, time),

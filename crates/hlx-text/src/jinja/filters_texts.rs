@@ -112,7 +112,7 @@ pub(crate) fn truncate(this: &str, args: &Args) -> Result<String> {
     Ok(cut.to_owned() + &end)
 }
 
-/// Jinja's `title`: words begin behind white space, hyphens and brackets.
+/// Jinja's `title`: words begin after white space, hyphens and brackets.
 pub(crate) fn title(this: &str) -> String {
     let begins = |char: char| super::chars::is_space(char) || "-({[<".contains(char);
     let mut titled = String::with_capacity(this.len());

@@ -123,7 +123,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// `{% raw %}..{% endraw %}`, behind a first tag of this length in bytes.
+    /// `{% raw %}..{% endraw %}`, after a first tag of this length in bytes.
     fn raw(&mut self, n: usize) -> Result<()> {
         let line = self.line;
         self.skip(n);
@@ -141,7 +141,7 @@ impl<'a> Lexer<'a> {
         Err(Error::syntax(line, "missing end of raw directive"))
     }
 
-    /// A comment, behind an opening of this length in bytes.
+    /// A comment, after an opening of this length in bytes.
     fn comment(&mut self, n: usize) -> Result<()> {
         let line = self.line;
         self.skip(n);
@@ -156,7 +156,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Takes the white space behind a tag.
+    /// Takes the white space after a tag.
     fn behind_tag(&mut self, sign: Option<char>, trims: bool) {
         let rest = self.rest();
         let n = match sign {

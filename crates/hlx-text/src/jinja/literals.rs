@@ -89,7 +89,7 @@ fn coded<'a>(rest: &'a str, char: char, text: &mut String) -> Result<&'a str> {
     Ok(&rest[start + digits..])
 }
 
-/// A number at the beginning of `source`; behind a dot it is an integer.
+/// A number at the beginning of `source`; after a dot it is an integer.
 pub(crate) fn number(source: &str, after_dot: bool) -> Result<(Token, usize)> {
     let wrong = |text: &str| {
         fault!(

@@ -1,4 +1,4 @@
-//! Tokens to the tree: what operators join, and what stands behind it: subscripts, calls, filters and tests.
+//! Tokens to the tree: what operators join, and what stands after it: subscripts, calls, filters and tests.
 
 use super::ast::{Apply, Arguments, Call, Expr};
 use super::error::Result;
@@ -173,7 +173,7 @@ impl Parser {
         Ok(Expr::Slice(Box::new((expression, bounds))))
     }
 
-    /// Filters, tests and calls behind an expression.
+    /// Filters, tests and calls after an expression.
     pub fn filters(&mut self, mut expression: Expr) -> Result<Expr> {
         loop {
             if self.is("|") {

@@ -185,7 +185,7 @@ pub(crate) fn replace(
     Ok(this.replacen(old, new, most))
 }
 
-/// Part of a text between two places of characters, and the place of its begin; none where it begins behind the end.
+/// Part of a text between two places of characters, and the place of its begin; none where it begins after the end.
 fn window<'a>(
     this: &'a str,
     name: &str,

@@ -18,7 +18,7 @@ pub(super) struct Encoder<'a> {
     pub separator: Option<&'a str>,
     /// Tokens between the input and the output of a pair.
     pub pair_separator: Vec<u32>,
-    /// Tokens before and behind each document that is not a chat.
+    /// Tokens before and after each document that is not a chat.
     pub begin: Vec<u32>,
     pub end: Vec<u32>,
     /// The token that separates documents of tokens.

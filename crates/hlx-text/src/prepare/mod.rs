@@ -116,7 +116,7 @@ pub struct PrepareProgress {
 /// companions. If it is stopped, even killed, the same call continues after the last whole shard, and leaves
 /// the same files as a call that ran through; the index comes last, so that a folder with one lacks nothing. A
 /// folder that is not empty and that no preparation has begun is refused, and nothing in it is touched.
-/// `progress` is called behind each chunk of about a megabyte, and may
+/// `progress` is called after each chunk of about a megabyte, and may
 /// stop the work.
 ///
 /// ```
@@ -197,7 +197,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Writes the shards behind those that are whole, and the index.
+    /// Writes the shards after those that are whole, and the index.
     fn write_shards(
         &self,
         state: &mut State,

@@ -108,7 +108,7 @@ impl Reader {
     /// Goes to a place of the corpus.
     ///
     /// # Errors
-    /// A place behind its end, such as one of a damaged state; a file that cannot be opened.
+    /// A place after its end, such as one of a damaged state; a file that cannot be opened.
     pub fn new(sources: Vec<Source>, cuts: Cuts, place: Place) -> Result<Self> {
         let (file, n_files) = (place.source, sources.len());
         if file > n_files || file == n_files && place.offset > 0 {
@@ -196,7 +196,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The next piece of the open file, and its bytes; the file is closed behind its last one.
+    /// The next piece of the open file, and its bytes; the file is closed after its last one.
     fn piece(&mut self) -> Result<Option<(Piece, u64)>> {
         let place = self.place;
         let source = &self.sources[place.source];

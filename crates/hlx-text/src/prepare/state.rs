@@ -119,7 +119,7 @@ impl State {
         Ok(state)
     }
 
-    /// Whether a kill came behind the index: all shards are whole.
+    /// Whether a kill came after the index: all shards are whole.
     pub fn is_indexed(&self) -> bool {
         self.is_indexed
     }

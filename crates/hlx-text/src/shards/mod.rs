@@ -258,7 +258,7 @@ impl TokenShards {
     /// Reads the tokens of a range, which may reach over several shards.
     ///
     /// # Errors
-    /// [`TextError::Argument`] for a range behind the end; [`TextError::File`] for a token that the
+    /// [`TextError::Argument`] for a range after the end; [`TextError::File`] for a token that the
     /// vocabulary does not have, and a file that was cut short.
     pub fn read(&self, range: Range<u64>) -> Result<Vec<u32>> {
         self.check("read", &range)?;
@@ -280,7 +280,7 @@ impl TokenShards {
     /// Reads whether the tokens of a range are trained on.
     ///
     /// # Errors
-    /// [`TextError::Argument`] for a range behind the end; [`TextError::File`] for a file that was cut short.
+    /// [`TextError::Argument`] for a range after the end; [`TextError::File`] for a file that was cut short.
     pub fn trained(&self, range: Range<u64>) -> Result<Vec<bool>> {
         self.check("trained", &range)?;
         let mut flags = Vec::with_capacity((range.end - range.start) as usize);
@@ -308,7 +308,7 @@ impl TokenShards {
     /// The number of the document that holds a token.
     ///
     /// # Errors
-    /// [`TextError::Argument`] for a token behind the end.
+    /// [`TextError::Argument`] for a token after the end.
     pub fn document_at(&self, token: u64) -> Result<u64> {
         self.check("document_at", &(token..token.saturating_add(1)))?;
         let at = place(&self.inner.first_tokens, token);

@@ -220,7 +220,7 @@ impl Shard {
         let Some(starts) = &self.starts else {
             return Ok(0);
         };
-        // The first document that starts behind the token.
+        // The first document that starts after the token.
         let (mut low, mut high) = (0, self.n_documents());
         while low < high {
             let middle = low + (high - low) / 2;
@@ -261,7 +261,7 @@ impl Shard {
         [Some(&self.tokens), self.starts.as_ref(), self.mask.as_ref()]
     }
 
-    /// The first token of document `number`; 2^64 - 1 behind the last document.
+    /// The first token of document `number`; 2^64 - 1 after the last document.
     fn start_of(&self, starts: &Source, number: u64) -> Result<u64> {
         let mut word = [0; 8];
         if number >= starts.len() / 8 {

@@ -101,7 +101,7 @@ impl ShardWriter {
         Self::resume(folder, options, Vec::new())
     }
 
-    /// Goes on behind shards that are whole.
+    /// Goes on after shards that are whole.
     pub(crate) fn resume(
         folder: &Path,
         options: ShardOptions,
@@ -149,7 +149,7 @@ impl ShardWriter {
         written.map_err(|error| TextError::file(&path, error))
     }
 
-    /// Ends the shard behind a document if it has its size, and returns whether it did.
+    /// Ends the shard after a document if it has its size, and returns whether it did.
     pub(crate) fn close_if_full(&mut self) -> Result<bool> {
         let open = self.current.as_ref();
         let full = open.is_some_and(|shard| shard.n_tokens >= self.options.shard_tokens);
@@ -231,7 +231,7 @@ impl OpenShard {
         Ok(())
     }
 
-    /// Adds flags, behind those of the tokens that had none.
+    /// Adds flags, after those of the tokens that had none.
     fn add_flags(&mut self, flags: &[bool]) {
         if !self.masked {
             if !flags.contains(&false) {

@@ -20,7 +20,7 @@ pub(super) fn clean_up(text: &str) -> String {
     REPLACED.iter().fold(text.to_owned(), replace)
 }
 
-/// Whether a character is in none of what is replaced: what stands in front of it and what stands behind it
+/// Whether a character is in none of what is replaced: what stands in front of it and what stands after it
 /// are cleaned up each by itself.
 fn parts(char: char) -> bool {
     REPLACED.iter().all(|(from, _)| !from.contains(char))
@@ -29,7 +29,7 @@ fn parts(char: char) -> bool {
 /// Cleans up a text that grows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CleanUp {
-    /// The text behind the last character that parts it.
+    /// The text after the last character that parts it.
     open: String,
 }
 

@@ -182,7 +182,7 @@ impl TokenizerFile {
         self.cleans_up
     }
 
-    /// The tokens that the post-processor puts in front of a text, and behind it.
+    /// The tokens that the post-processor puts in front of a text, and after it.
     pub fn surroundings(&self) -> &Surroundings {
         &self.surroundings
     }

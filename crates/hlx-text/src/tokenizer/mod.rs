@@ -223,7 +223,7 @@ impl Tokenizer {
         }
     }
 
-    /// The special tokens that the tokenizer's post-processor puts behind a text.
+    /// The special tokens that the tokenizer's post-processor puts after a text.
     pub fn text_end(&self) -> &[u32] {
         match &self.inner.kind {
             Kind::File(file) => &file.surroundings().behind,
@@ -268,7 +268,7 @@ impl Tokenizer {
     }
 
     /// Starts decoding what follows a prompt token by token: the pieces are what the text of all tokens has
-    /// behind that of the prompt's, blanks at its beginning included.
+    /// after that of the prompt's, blanks at its beginning included.
     ///
     /// # Errors
     /// As [`Tokenizer::decode`].

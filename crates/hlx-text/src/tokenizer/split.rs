@@ -188,7 +188,7 @@ impl Words<'_> {
             .count()
     }
 
-    /// The character at a place, and the place behind it.
+    /// The character at a place, and the place after it.
     fn char_at(&self, at: usize) -> Option<(char, usize)> {
         let byte = *self.text.as_bytes().get(at)?;
         if byte < 0x80 {

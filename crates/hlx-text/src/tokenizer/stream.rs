@@ -15,7 +15,7 @@ use crate::guard::guarded;
 use crate::{Result, TextError};
 
 /// Text that grows by tokens: a piece comes out once no later token can change it. All pieces together, with what
-/// [`DecodeStream::finish`] returns, are the text that [`Tokenizer::decode`] makes of all tokens; behind a
+/// [`DecodeStream::finish`] returns, are the text that [`Tokenizer::decode`] makes of all tokens; after a
 /// prompt ([`Tokenizer::stream_after`]) they are what follows the text of the prompt's tokens in it.
 ///
 /// ```

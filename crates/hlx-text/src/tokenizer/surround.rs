@@ -2,7 +2,7 @@
 
 use tokenizers::{Encoding, Error, PostProcessor as _, Token, Tokenizer};
 
-/// Tokens in front of a text, and behind it.
+/// Tokens in front of a text, and after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Surroundings {
     pub before: Vec<u32>,

@@ -73,7 +73,7 @@ pub enum RowKind {
     Windows,
     /// The same, in which no position sees another document than its own.
     SeparateWindows,
-    /// Documents behind each other, none of which sees another.
+    /// Documents one after another, none of which sees another.
     Packed,
     /// One document, padded to the longest of the batch.
     Padded,

@@ -83,7 +83,7 @@ pub struct ScheduleSection {
     /// Of `one_cycle`: `cos` or `linear`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anneal_strategy: Option<Anneal>,
-    /// Of `wsd`: steps of the fall; a tenth of those behind the warm-up if left out.
+    /// Of `wsd`: steps of the fall; a tenth of those after the warm-up if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decay_steps: Option<u64>,
     /// Of `wsd`: the curve of the fall.
@@ -174,7 +174,7 @@ impl ScheduleSection {
 }
 
 impl Config {
-    /// The schedule behind the warm-up, which lasts `steps`; `None` for `plateau`, whose rate is no
+    /// The schedule after the warm-up, which lasts `steps`; `None` for `plateau`, whose rate is no
     /// function of the step.
     pub fn schedule_over(&self, steps: u64) -> Option<Schedule> {
         let section = &self.schedule;

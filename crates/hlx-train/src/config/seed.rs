@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Error, Visitor};
 use serde::{Deserializer, Serializer};
 
-/// Reads a seed as it is written: decimal, or hexadecimal behind `0x`.
+/// Reads a seed as it is written: decimal, or hexadecimal after `0x`.
 ///
 /// # Errors
 /// What is expected.

@@ -7,7 +7,7 @@ pub(super) struct Utf8Check {
     n_valid: u64,
     /// Line feeds in them.
     n_lines: usize,
-    /// Bytes behind them: the beginning of a character whose rest is still to come.
+    /// Bytes after them: the beginning of a character whose rest is still to come.
     rest: Vec<u8>,
 }
 

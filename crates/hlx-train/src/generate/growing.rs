@@ -99,7 +99,7 @@ pub(super) fn grow_texts<D: Decode>(
     }
 }
 
-/// The texts that `write` writes behind prompts: for each prompt its text, or why there is none. A prompt that is
+/// The texts that `write` writes after prompts: for each prompt its text, or why there is none. A prompt that is
 /// none, and a text that fails, leave the others as they are.
 pub fn each_text(
     prompts: Vec<Result<Vec<u32>>>,

@@ -29,7 +29,7 @@ impl TextModel {
     }
 
     /// Encodes a prompt as the beginning of a document that the model was trained on. Where the model answers inputs,
-    /// the separator is put behind it, unless the prompt is `raw`.
+    /// the separator is put after it, unless the prompt is `raw`.
     ///
     /// # Errors
     /// A character that the vocabulary does not have, a token that the model does not have, an empty prompt, and
@@ -47,7 +47,7 @@ impl TextModel {
         self.encode_prompt(prompt, false)
     }
 
-    /// Encodes a whole text: with the tokens in front that documents began with, and behind it those of the
+    /// Encodes a whole text: with the tokens in front that documents began with, and after it those of the
     /// tokenizer.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl TextModel {
         }
     }
 
-    /// Goes on from prompts and returns the text behind each, as [`generate_tokens`]; `stop` ends a text in
+    /// Goes on from prompts and returns the text after each, as [`generate_tokens`]; `stop` ends a text in
     /// front of any of these texts. `tell(number, text)` gets the next characters of the text of that
     /// number; those that a stop may begin with are held back until it is clear.
     ///

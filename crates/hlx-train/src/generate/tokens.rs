@@ -85,11 +85,11 @@ impl Drawn {
 /// Gets what happens to the sequence of a number; ends one that continues by returning true.
 pub type Take<'a> = &'a mut dyn FnMut(usize, Drawn) -> Result<bool>;
 
-/// Goes on from several prompts at once and returns the tokens behind each, in the prompts' order; of
+/// Goes on from several prompts at once and returns the tokens after each, in the prompts' order; of
 /// several sequences for a prompt one after the other. `take(number, drawn)` gets every token as it is
 /// drawn, and the end of each sequence; it ends the sequence of that number by returning true.
 ///
-/// What is behind a prompt depends on it, the model and the options alone: neither on the other prompts nor
+/// What is after a prompt depends on it, the model and the options alone: neither on the other prompts nor
 /// on its place among them. A sequence ends where the model's positions end, unless it slides.
 ///
 /// # Errors
@@ -140,7 +140,7 @@ pub struct Held {
     cache: KvCache,
 }
 
-/// As [`generate_tokens`] for one prompt and one sequence behind it, which neither slides: what is held of the
+/// As [`generate_tokens`] for one prompt and one sequence after it, which neither slides: what is held of the
 /// prompt's beginning is not computed again, and what was read is held afterwards. The tokens are the same.
 ///
 /// # Errors

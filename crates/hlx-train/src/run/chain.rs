@@ -149,7 +149,7 @@ pub fn tensor_digits(root: &impl fmt::Display) -> String {
 }
 
 impl ChainRecord {
-    /// Makes the record of a state without steps behind it.
+    /// Makes the record of a state without steps after it.
     pub fn new(step: u64, epoch: u64, batch_idx: u64, state: &StateDigest) -> Self {
         let tensors = state.parameters.tensors.iter();
         Self {

@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(n_floats, 17);
     }
 
-    /// The places of the numbers with a part behind the point.
+    /// The places of the numbers with a part after the point.
     fn floats(value: &Value, place: String) -> Vec<String> {
         match value {
             Value::Object(members) => members

@@ -212,7 +212,7 @@ fn legible_step(line: &[u8]) -> Option<u64> {
 fn kept_after(mut lines: Vec<Line<'_>>, step: u64) -> Vec<Line<'_>> {
     let of_run = lines.iter().rposition(|line| line.is_up_to(step));
     let mut end = of_run.map_or(0, |last| last + 1);
-    // What is damaged right behind the last of these may be of a step before the checkpoint, too. Nothing is
+    // What is damaged right after the last of these may be of a step before the checkpoint, too. Nothing is
     // measured before the first step.
     let behind = lines[end..].iter();
     end += match step {

@@ -10,7 +10,7 @@ use crate::rows::BatchSizes;
 /// Batches that may be made without having been taken.
 pub(super) const AHEAD: usize = 4;
 
-/// Batches by their numbers. They continue with the batch behind the last one that was taken; an error reaches
+/// Batches by their numbers. They continue with the batch after the last one that was taken; an error reaches
 /// the step that needs the batch. Without workers they are made when they are taken.
 pub(super) struct Ahead<B> {
     workers: usize,

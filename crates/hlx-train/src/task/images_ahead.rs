@@ -64,7 +64,7 @@ impl ImageRows {
 }
 
 /// The batches of a run's training images, of which a rank's rows alone are made. A batch depends on its
-/// epoch and its samples, whatever the number of workers; they continue with the batch behind the last one that
+/// epoch and its samples, whatever the number of workers; they continue with the batch after the last one that
 /// was taken. An error reaches the step that needs the batch.
 pub(super) struct ImagesAhead {
     source: Arc<Source>,

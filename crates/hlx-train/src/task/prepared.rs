@@ -245,7 +245,7 @@ impl PreparedRows {
     }
 
     /// The documents of the part that is held out, or of all, as records: the answer is what is trained
-    /// on at a document's end, behind what is not.
+    /// on at a document's end, after what is not.
     ///
     /// # Errors
     /// A document that is trained on as a whole, or not at its end.

@@ -56,7 +56,7 @@ impl RowLayout {
 }
 
 /// The batches of a run's training rows. A batch depends on its number alone, whatever the number of workers;
-/// they continue with the batch behind the last one that was taken. An error reaches the step that needs the
+/// they continue with the batch after the last one that was taken. An error reaches the step that needs the
 /// batch.
 pub(super) struct TokensAhead {
     source: Arc<Source>,
@@ -191,7 +191,7 @@ mod tests {
         for number in 0..first {
             ahead.batch(number, SIZES)?;
         }
-        // Once more, and the batches behind it: the error stays where it belongs.
+        // Once more, and the batches after it: the error stays where it belongs.
         for _ in 0..2 {
             let error = ahead.batch(first, SIZES).expect_err("the token is outside");
             let expected = "documents in memory: the token 99 at 1200 is outside of the model's \

@@ -24,7 +24,7 @@ pub(crate) struct LossRing {
     has_balance: bool,
     shard_size: usize,
     n_shards: usize,
-    /// Shards whose sums lie behind each other, at the window of the first: those of a pass, and one
+    /// Shards whose sums lie one after another, at the window of the first: those of a pass, and one
     /// where ranks share the batch.
     run: usize,
     /// Whether a step that is not finite is skipped.
@@ -179,7 +179,7 @@ impl LossRing {
         Ok(device.download_later(&row)?)
     }
 
-    /// Of the words of a step: the sums of this rank's shards, and their balance losses behind them.
+    /// Of the words of a step: the sums of this rank's shards, and their balance losses after them.
     pub fn of_shards(&self, row: &[u32], shards: &ShardPlan, plan: &MicroBatchPlan) -> Vec<u32> {
         let kinds = if self.has_balance { 2 } else { 1 };
         let mut sums = Vec::with_capacity(kinds * shards.mine().len());

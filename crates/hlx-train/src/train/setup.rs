@@ -355,7 +355,7 @@ fn open_chain(
     Ok(chain)
 }
 
-/// Writes `run.json` with one more stretch behind those that it had.
+/// Writes `run.json` with one more stretch after those that it had.
 fn write_manifest(
     folder: &RunFolder,
     engine: &Engine,

@@ -128,7 +128,7 @@ impl SharedStep {
         words.extend(ring.of_shards(&step.wait()?, shards, plan));
         let n_before = words.len();
         words.extend(rows.wait()?);
-        // The device has done all swaps, as it has what came behind them.
+        // The device has done all swaps, as it has what came after them.
         self.times.add(self.exchange.take_times()?);
         let all = self.exchange.gather_words(&words)?;
         let (mut losses, mut rows) = (Vec::with_capacity(all.len()), Vec::new());

@@ -92,7 +92,7 @@ pub(super) fn compare_records(group: &Group, record: &ChainRecord) -> Result<()>
     )
 }
 
-/// What stands behind the names of odd ranks.
+/// What stands after the names of odd ranks.
 fn from_whom(what: &str, n_odd: usize, n_ranks: usize) -> String {
     match n_ranks - n_odd {
         0 => format!(", and no {what} is that of most ranks"),

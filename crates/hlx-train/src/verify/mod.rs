@@ -29,7 +29,7 @@ use stretch::Stretch;
 pub struct VerifyOptions {
     /// The step that the part begins at or before; the run's beginning if left out.
     pub from: Option<u64>,
-    /// The step that it ends at or behind; the chain's end if left out.
+    /// The step that it ends at or after; the chain's end if left out.
     pub to: Option<u64>,
     /// The corpus, if it is no longer where the run read it.
     pub data_path: Option<PathBuf>,

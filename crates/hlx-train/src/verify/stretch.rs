@@ -16,7 +16,7 @@ pub(super) struct Stretch {
     pub to: u64,
     /// The checkpoint that it begins with; `None` for the initial parameters.
     pub base: Option<PathBuf>,
-    /// The checkpoints behind the base, by step.
+    /// The checkpoints after the base, by step.
     pub checkpoints: BTreeMap<u64, PathBuf>,
 }
 
@@ -62,7 +62,7 @@ impl Stretch {
         })
     }
 
-    /// The records to compare: those behind the base, or all from the initial parameters on.
+    /// The records to compare: those after the base, or all from the initial parameters on.
     pub fn links<'a>(&'a self, chain: &'a Chain) -> impl Iterator<Item = &'a Link> {
         let within = |link: &&Link| {
             let step = link.record.step;

@@ -2,7 +2,7 @@
 
 use crate::common::{SMALL_MODEL, Scratch};
 
-/// The command line that a line names behind the program, as arguments.
+/// The command line that a line names after the program, as arguments.
 fn named(line: &str) -> Vec<String> {
     let program = env!("CARGO_BIN_EXE_hlx");
     let behind = line

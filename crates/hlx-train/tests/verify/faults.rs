@@ -6,7 +6,7 @@ use hlx_train::verify::VerifyOptions;
 use super::common::Scratch;
 use super::{cpu, verify};
 
-/// Flips a bit of a parameter's element behind a step, as a fault of the hardware would.
+/// Flips a bit of a parameter's element after a step, as a fault of the hardware would.
 struct Fault {
     device: Device,
     element: hlx_core::Buffer,
@@ -27,7 +27,7 @@ impl hlx_train::train::Observer for Fault {
     }
 }
 
-/// Trains with a fault behind step 2, in records of the steps 0, 5 and 6, and returns what is
+/// Trains with a fault after step 2, in records of the steps 0, 5 and 6, and returns what is
 /// found of it.
 fn faulty(tensor: &str, element: usize) -> hlx_train::verify::Difference {
     let place = Scratch::new("fault");

@@ -71,7 +71,7 @@ fn state_of(model: &Model<Transformer>, saved: &State) -> StateDigest {
 }
 
 /// Flips a bit of a parameter in the checkpoint of step 4, and makes every digest that covers it
-/// anew: the checkpoint's, and with `chain` the record's and those behind it.
+/// anew: the checkpoint's, and with `chain` the record's and those after it.
 pub fn tamper(place: &Scratch, chain: bool) -> (u32, u32) {
     let path = checkpoint(place, 4);
     let old = Checkpoint::open(&path).expect("opens");

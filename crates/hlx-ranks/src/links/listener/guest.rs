@@ -86,7 +86,7 @@ fn read_first(mut stream: TcpStream, mut bytes: Vec<u8>, secret: &Secret) -> Ste
     }
 }
 
-/// Reads the first line. Bytes behind it are a stranger's: a rank waits for its answer. At the end of the
+/// Reads the first line. Bytes after it are a stranger's: a rank waits for its answer. At the end of the
 /// connection the guest is gone: a rank that has given up connects again, and must not find its place taken.
 fn read_line(mut connection: Box<Line>) -> Step {
     let line = match connection.line() {

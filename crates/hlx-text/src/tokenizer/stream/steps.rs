@@ -1,5 +1,5 @@
 //! The decoders of the `tokenizers` crate, carried out token by token: each keeps what it must know of the tokens
-//! before, and holds back what those behind may change.
+//! before, and holds back what those after may change.
 
 use tokenizers::decoders::DecoderWrapper;
 use tokenizers::pre_tokenizers::metaspace::PrependScheme;
@@ -193,7 +193,7 @@ pub(super) fn end(
 /// How the texts become one.
 #[derive(Clone, Debug)]
 pub(super) enum Join<'a> {
-    /// One behind the other.
+    /// One after another.
     Texts,
     /// By the bytes that their characters stand for, which this table has.
     Bytes(Utf8, &'a [Option<u8>]),

@@ -20,7 +20,7 @@ pub struct Arguments {
     /// What the model is told before the conversation begins.
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
-    /// The date that the chat template finds: YYYY-MM-DD, with HH:MM or HH:MM:SS behind a T.
+    /// The date that the chat template finds: YYYY-MM-DD, with HH:MM or HH:MM:SS after a T.
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub struct Arguments {
     /// End an answer before this text; may be given several times.
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
-    /// For a model of pairs without a chat template: put no separator behind what is said.
+    /// For a model of pairs without a chat template: put no separator after what is said.
     #[arg(long)]
     raw: bool,
 }

@@ -72,7 +72,7 @@ struct PrepareArguments {
     /// A Jinja template for `messages`, instead of the one beside the tokenizer.
     #[arg(long, value_name = "FILE")]
     chat_template: Option<PathBuf>,
-    /// The date that the chat template finds: YYYY-MM-DD, with HH:MM or HH:MM:SS behind a T.
+    /// The date that the chat template finds: YYYY-MM-DD, with HH:MM or HH:MM:SS after a T.
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
     /// Begin each document but chats with the tokenizer's first token (BOS); by default they begin with what the

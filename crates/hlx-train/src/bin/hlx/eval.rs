@@ -71,7 +71,7 @@ enum Rows {
     Windows,
     /// The same, in which no position sees another document than its own.
     SeparateWindows,
-    /// Documents behind each other, none of which sees another.
+    /// Documents one after another, none of which sees another.
     Packed,
     /// One document.
     Padded,

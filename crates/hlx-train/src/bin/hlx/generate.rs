@@ -68,7 +68,7 @@ pub struct Arguments {
     /// Texts for each prompt.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = within::<usize>(1..=MAX_TEXTS as u64), allow_negative_numbers = true)]
     samples: usize,
-    /// For a model of pairs: put no separator behind a prompt: it ends with one, or is to be continued.
+    /// For a model of pairs: put no separator after a prompt: it ends with one, or is to be continued.
     #[arg(long)]
     raw: bool,
     /// Print a JSON object for each text.
@@ -115,7 +115,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     print_texts(&source, &prompts, encoded, arguments, sampling)
 }
 
-/// Prints the texts behind prompts, in the order of these; what is wrong with one ends no other.
+/// Prints the texts after prompts, in the order of these; what is wrong with one ends no other.
 ///
 /// # Errors
 /// The last of the lines that name what is wrong with a prompt, the others being printed; standard output that takes
@@ -239,7 +239,7 @@ impl<P: FnMut(usize, &str) -> Result<()>> InOrder<P> {
         Ok(())
     }
 
-    /// Prints the texts that are there, behind some that are not.
+    /// Prints the texts that are there, after some that are not.
     fn finish(mut self) -> Result<()> {
         for (number, text) in self.texts.iter().enumerate() {
             if let Some(Some(text)) = text {
@@ -285,7 +285,7 @@ impl Source {
         }
     }
 
-    /// Goes on from prompts, and tells of the texts behind them.
+    /// Goes on from prompts, and tells of the texts after them.
     fn write(
         &self,
         prompts: &[Vec<u32>],
@@ -317,7 +317,7 @@ impl Source {
         }
     }
 
-    /// Prints the text behind a prompt while it grows.
+    /// Prints the text after a prompt while it grows.
     fn stream(&self, prompt: &[Vec<u32>], arguments: &Arguments, sampling: Sampling) -> Result<()> {
         let mut shown = Streamed::default();
         self.write(prompt, arguments, sampling, &mut |_, news| match news {

@@ -42,7 +42,7 @@ pub struct Arguments {
     /// Begin at the newest checkpoint at or before this step; the initial parameters if left out.
     #[arg(long, value_name = "STEP", conflicts_with = "golden")]
     from: Option<u64>,
-    /// End at the first record at or behind this step; the chain's end if left out.
+    /// End at the first record at or after this step; the chain's end if left out.
     #[arg(long, value_name = "STEP", conflicts_with = "golden")]
     to: Option<u64>,
     /// The corpus, if it is no longer where the run read it.

@@ -10,7 +10,7 @@ use super::times::Span;
 pub(super) struct Cut {
     /// Words at which a bucket of gradients ends, at the next parameter: the most, where many are left.
     pub bucket: usize,
-    /// The least: a bucket has about half of what is left, so that little is exchanged behind the passes.
+    /// The least: a bucket has about half of what is left, so that little is exchanged after the passes.
     pub least: usize,
     /// The most words of a swap.
     pub capacity: usize,

@@ -175,7 +175,7 @@ impl TreeExchange {
     }
 
     /// Begins and ends the swaps of one tick: level l of bucket b begins at tick b + l * lag and ends lag
-    /// ticks later, on every rank, the newest bucket first: nothing that it waits for is behind another swap.
+    /// ticks later, on every rank, the newest bucket first: nothing that it waits for is after another swap.
     fn tick(&self, state: &mut State, weights: &Weights, tick: usize) -> Result<()> {
         for level in 0..=self.levels() {
             let bucket = tick.checked_sub(level * self.cut.lag);
@@ -196,7 +196,7 @@ impl TreeExchange {
     }
 
     /// Brings the gradients of undivided matrices to their owners, from the ranks that have summed what
-    /// lies behind the owner's rows.
+    /// lies after the owner's rows.
     fn move_undivided(&self, state: &mut State, (device, flat): (&Device, &Buffer)) -> Result<()> {
         let (n, mine) = (self.parts.len(), self.part_of(self.group.rank()));
         let pairs = (0..n).flat_map(|to| (0..n).map(move |from| (from, to)));

@@ -10,7 +10,7 @@ use super::device::{Carrier, DeviceLink, Slot, Swap, shared_memory};
 use super::link::Cut;
 use super::lost;
 
-/// A swap takes nothing of the GPU but two short copies within it and the wait of the work behind it.
+/// A swap takes nothing of the GPU but two short copies within it and the wait of the work after it.
 pub(super) const CUT: Cut = Cut {
     bucket: 24 << 20,
     least: 2 << 20,
