@@ -79,7 +79,7 @@ impl RunSchedule {
         }
     }
 
-    /// Goes on from a checkpoint's state.
+    /// Continues from a checkpoint's state.
     pub fn set_state(&mut self, state: PlateauState) {
         if let Course::Losses(plateau) = &mut self.course {
             plateau.set_state(state);

@@ -16,7 +16,7 @@ fn cpu() -> Device {
     hlx_core::testing::cpu().expect("the CPU device opens")
 }
 
-/// Goes on with a run that has ended before its end.
+/// Continues with a run that has ended before its end.
 fn resume(place: &Scratch, device: &Device, out: &str, sets: &[&str]) -> Outcome {
     let config = Config::load(&place.join("config.toml"), &overrides(sets)).expect("loads");
     let options = TrainOptions {

@@ -91,7 +91,7 @@ pub fn stopped_preparation() -> Vec<u8> {
     fs::read(options.out.join(PROGRESS)).expect("written")
 }
 
-/// Goes on with a preparation whose state is any bytes, and with one whose state names the right work: what is
+/// Continues with a preparation whose state is any bytes, and with one whose state names the right work: what is
 /// written is whole.
 pub fn prepare_state(data: &[u8]) {
     static WORK: OnceLock<Value> = OnceLock::new();

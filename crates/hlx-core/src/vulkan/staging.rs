@@ -70,7 +70,7 @@ impl Staging {
         self.head + words * 4 <= (self.segment + 1) * SEGMENT_BYTES
     }
 
-    /// Goes on to the next segment; all that the current one holds is copied by `submission` at
+    /// Continues to the next segment; all that the current one holds is copied by `submission` at
     /// the latest. Returns the submission that must be done before the next one is written.
     pub fn advance(&mut self, submission: u64) -> u64 {
         self.last_use[self.segment] = submission;

@@ -101,7 +101,7 @@ impl ShardWriter {
         Self::resume(folder, options, Vec::new())
     }
 
-    /// Goes on after shards that are whole.
+    /// Continues after shards that are whole.
     pub(crate) fn resume(
         folder: &Path,
         options: ShardOptions,

@@ -70,7 +70,7 @@ impl TextModel {
         }
     }
 
-    /// Goes on from prompts and returns the text after each, as [`generate_tokens`]; `stop` ends a text in
+    /// Continues prompts and returns the text after each, as [`generate_tokens`]; `stop` ends a text in
     /// front of any of these texts. `tell(number, text)` gets the next characters of the text of that
     /// number; those that a stop may begin with are held back until it is clear.
     ///

@@ -85,7 +85,7 @@ impl Drawn {
 /// Gets what happens to the sequence of a number; ends one that continues by returning true.
 pub type Take<'a> = &'a mut dyn FnMut(usize, Drawn) -> Result<bool>;
 
-/// Goes on from several prompts at once and returns the tokens after each, in the prompts' order; of
+/// Continues several prompts at once and returns the tokens after each, in the prompts' order; of
 /// several sequences for a prompt one after the other. `take(number, drawn)` gets every token as it is
 /// drawn, and the end of each sequence; it ends the sequence of that number by returning true.
 ///

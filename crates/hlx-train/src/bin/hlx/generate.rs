@@ -285,7 +285,7 @@ impl Source {
         }
     }
 
-    /// Goes on from prompts, and tells of the texts after them.
+    /// Continues prompts, and tells of the texts after them.
     fn write(
         &self,
         prompts: &[Vec<u32>],
