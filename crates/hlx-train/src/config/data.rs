@@ -17,20 +17,20 @@ pub struct DataSection {
     /// The part of the samples held out for evaluation, from 0 (none) to below 1.
     #[serde(default)]
     pub eval_fraction: f64,
-    /// Of `text`, where the windows of training lie; `fixed` if left out.
+    /// With `format = "text"`: where the windows of training begin; `fixed` if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows: Option<WindowKind>,
-    /// Of `shards`, what a row is; `windows` if left out.
+    /// With `format = "shards"`: what a row is; `windows` if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<RowKind>,
-    /// Of `shards`, the predicted tokens of a row; the model's positions if left out.
+    /// With `format = "shards"`: the predicted tokens of a row; the model's positions if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<usize>,
-    /// Of `idx`, which files: `PART-images-idx3-ubyte` and `PART-labels-idx1-ubyte`; `train` if left
+    /// With `format = "idx"`: which files: `PART-images-idx3-ubyte` and `PART-labels-idx1-ubyte`; `train` if left
     /// out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
-    /// Of `digits` and `ascii_pairs`, how many are drawn; 2,000 and 50,000 if left out.
+    /// With `format = "digits"` and `"ascii_pairs"`: how many are drawn; 2,000 and 50,000 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
     /// For images: what is subtracted from every value, which is from 0 to 1; 0 if left out.

@@ -55,10 +55,10 @@ pub struct ModelSection {
     /// For a classifier: the widths of the hidden affine layers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<Vec<usize>>,
-    /// Of a `cnn`, the channels of each convolution.
+    /// For a `cnn`: the channels of each convolution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<Vec<usize>>,
-    /// Of a `cnn`, whether a batch norm follows each convolution.
+    /// For a `cnn`: whether a batch norm follows each convolution.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub batch_norm: bool,
     /// Probability that an activation is dropped in training.

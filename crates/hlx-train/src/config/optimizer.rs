@@ -39,46 +39,46 @@ pub enum OptimizerKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OptimizerSection {
-    /// Of `sgd` (0.9), `rmsprop` (0) and `muon` (0.95).
+    /// For `sgd` (0.9), `rmsprop` (0) and `muon` (0.95).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub momentum: Option<f64>,
-    /// Of `sgd`: 0.
+    /// For `sgd`: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dampening: Option<f64>,
-    /// Of `sgd` (false) and `muon` (true).
+    /// For `sgd` (false) and `muon` (true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nesterov: Option<bool>,
-    /// Of `adam`, `adamw` and `lion`.
+    /// For `adam`, `adamw` and `lion`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub betas: Option<[f64; 2]>,
-    /// Of `adam` and `adamw` (1e-8), `adagrad` (1e-10) and `rmsprop` (1e-8).
+    /// For `adam` and `adamw` (1e-8), `adagrad` (1e-10) and `rmsprop` (1e-8).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eps: Option<f64>,
-    /// Of `rmsprop`: 0.99.
+    /// For `rmsprop`: 0.99.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
-    /// Of `rmsprop`: false.
+    /// For `rmsprop`: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub centered: Option<bool>,
-    /// Of `adagrad`: 0.
+    /// For `adagrad`: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lr_decay: Option<f64>,
-    /// Of `adagrad`: 0.
+    /// For `adagrad`: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_accumulator_value: Option<f64>,
-    /// Of `muon`: 5.
+    /// For `muon`: 5.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ns_steps: Option<u32>,
-    /// Of `muon`: how a matrix's shape enters its rate.
+    /// For `muon`: how a matrix's shape enters its rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adjust_lr_fn: Option<AdjustKind>,
-    /// Of `muon`: patterns of matrices that AdamW updates.
+    /// For `muon`: patterns of matrices that AdamW updates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adamw_parameters: Option<Vec<String>>,
-    /// Of `muon`: its AdamW's weight decay, 0.01.
+    /// For `muon`: its AdamW's weight decay, 0.01.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adamw_weight_decay: Option<f64>,
-    /// Of `muon`: its AdamW's rate, as a part of the rate; 1.
+    /// For `muon`: its AdamW's rate, as a part of the rate; 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adamw_lr_factor: Option<f64>,
 }

@@ -47,61 +47,61 @@ impl ScheduleKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScheduleSection {
-    /// Of `step`: steps between two multiplications.
+    /// For `step`: steps between two multiplications.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_size: Option<u64>,
-    /// Of `multi_step`: the steps, in ascending order.
+    /// For `multi_step`: the steps, in ascending order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub milestones: Option<Vec<u64>>,
-    /// Of `step` and `multi_step` (0.1) and `exponential`: the factor.
+    /// For `step` and `multi_step` (0.1) and `exponential`: the factor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gamma: Option<f64>,
-    /// Of `linear` and `wsd`: the factor at the end, 0.
+    /// For `linear` and `wsd`: the factor at the end, 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_factor: Option<f64>,
-    /// Of `cosine` and `cosine_warm_restarts`: the least rate, 0.
+    /// For `cosine` and `cosine_warm_restarts`: the least rate, 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eta_min: Option<f64>,
-    /// Of `cosine_warm_restarts`: steps until the first restart.
+    /// For `cosine_warm_restarts`: steps until the first restart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub t_0: Option<u64>,
-    /// Of `cosine_warm_restarts`: the factor from each stretch to the next, 1.
+    /// For `cosine_warm_restarts`: the factor from each stretch to the next, 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub t_mult: Option<u64>,
-    /// Of `one_cycle`: the part of the steps that rises, 0.3.
+    /// For `one_cycle`: the part of the steps that rises, 0.3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pct_start: Option<f64>,
-    /// Of `one_cycle`: the peak over the first rate, 25.
+    /// For `one_cycle`: the peak over the first rate, 25.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub div_factor: Option<f64>,
-    /// Of `one_cycle`: the first rate over the last, 10,000.
+    /// For `one_cycle`: the first rate over the last, 10,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_div_factor: Option<f64>,
-    /// Of `one_cycle`: false.
+    /// For `one_cycle`: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub three_phase: Option<bool>,
-    /// Of `one_cycle`: `cos` or `linear`.
+    /// For `one_cycle`: `cos` or `linear`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anneal_strategy: Option<Anneal>,
-    /// Of `wsd`: steps of the fall; a tenth of those after the warm-up if left out.
+    /// For `wsd`: steps of the fall; a tenth of those after the warm-up if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decay_steps: Option<u64>,
-    /// Of `wsd`: the curve of the fall.
+    /// For `wsd`: the curve of the fall.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decay_shape: Option<DecayKind>,
-    /// Of `plateau`: what the rate is multiplied by, 0.1.
+    /// For `plateau`: what the rate is multiplied by, 0.1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub factor: Option<f64>,
-    /// Of `plateau`: epochs without an improvement that are waited for, 10.
+    /// For `plateau`: epochs without an improvement that are waited for, 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience: Option<u64>,
-    /// Of `plateau`: the least improvement that counts, a part of the best loss; 1e-4.
+    /// For `plateau`: the least improvement that counts, a part of the best loss; 1e-4.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
-    /// Of `plateau`: epochs after a fall that count as good, 0.
+    /// For `plateau`: epochs after a fall that count as good, 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cooldown: Option<u64>,
-    /// Of `plateau`: the least rate, 0.
+    /// For `plateau`: the least rate, 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_lr: Option<f64>,
 }
