@@ -2,8 +2,8 @@
 
 use hlx_core::Buffer;
 use hlx_kernels::attention::{
-    Attention, AttentionGradients, AttentionOperands, AttentionOutput, Limits, PreparedAttention,
-    Schedule, WeightDropout, layouts_of_packed,
+    Attention, AttentionOperands, AttentionOutput, Limits, PreparedAttention, WeightDropout,
+    layouts_of_packed,
 };
 use hlx_kernels::testing::{TestMemory, devices, normal, run_on};
 use hlx_kernels::{KernelError, Operand};
@@ -24,39 +24,30 @@ fn packed(number: f32) -> Vec<f32> {
 
 /// The words of o and of dq by position, on every device.
 fn passes(number: f32) -> Vec<[Vec<Vec<u32>>; 2]> {
-    let n = TIME * WIDTH;
     let wide = Attention::causal([1, TIME], 1, WIDTH);
     let run = |device| {
         run_on("attention", device, |device, memory: &mut TestMemory| {
             let qkv = memory.input(device, &packed(number))?;
-            let (o, stats) = (memory.output(device, n)?, memory.output(device, 2 * TIME)?);
             let layouts = layouts_of_packed(&wide)?;
-            let operand = |buffer, layout| Operand { buffer, layout };
+            let heads = layouts.each_ref().map(|layout| Operand {
+                buffer: &qkv,
+                layout,
+            });
             let operands = AttentionOperands {
-                heads: layouts.each_ref().map(|layout| operand(&qkv, layout)),
+                heads,
                 packed: Some(&qkv),
                 limits: Limits::default(),
                 counter: None,
             };
-            let packed = Schedule::Packed;
-            let prepared = PreparedAttention::by(packed, device, &operands, None, &wide, true)?;
-            prepared.forward_to(device, &operands, [&o, &stats])?;
-            let (d_o, delta) = (
-                memory.input(device, &normal(2, n))?,
-                memory.output(device, TIME)?,
-            );
-            let dqkv = memory.output(device, 3 * n)?;
+            let prepared = PreparedAttention::new(device, &operands, &wide, true)?;
+            let [o, stats] = prepared.forward(device, &operands)?;
             let output = AttentionOutput {
                 o: &o,
                 stats: &stats,
-                d_o: &d_o,
+                d_o: &memory.input(device, &normal(2, TIME * WIDTH))?,
             };
-            let gradients = AttentionGradients {
-                delta: &delta,
-                heads: layouts.each_ref().map(|layout| operand(&dqkv, layout)),
-            };
-            prepared.backward_to(device, &operands, &output, &gradients)?;
-            Ok::<Vec<Buffer>, KernelError>(vec![o, dqkv])
+            let mut gradients = prepared.backward(device, &operands, &output)?;
+            Ok::<Vec<Buffer>, KernelError>(vec![o, gradients.remove(0)])
         })
     };
     let rows = |values: &[f32]| -> Vec<Vec<u32>> {
