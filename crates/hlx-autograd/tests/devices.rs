@@ -55,7 +55,7 @@ const TARGET: &str = "the target";
 const MEAN: LossReduction = LossReduction::Mean;
 
 #[rustfmt::skip] // A line a case.
-const CASES: [Case; 63] = [
+const CASES: [Case; 69] = [
     ("add", ["add", RIGHT], |x, y| x.matrix.add(&y.matrix)),
     ("sub", ["sub", RIGHT], |x, y| x.matrix.sub(&y.matrix)),
     ("mul", ["mul", RIGHT], |x, y| x.matrix.mul(&y.matrix)),
@@ -65,6 +65,12 @@ const CASES: [Case; 63] = [
     ("linear", ["linear", "bias"], |x, y| x.matrix.linear(&x.matrix, Some(&y.row))),
     ("linear_add", ["linear_add", "weight"], |x, y| x.matrix.linear_add(&y.matrix, None, &x.matrix)),
     ("linear_add", ["linear_add", "the residual"], |x, y| x.matrix.linear_add(&x.matrix, None, &y.matrix)),
+    ("linears", ["linears", "a weight"], |x, y| linears(x, [x, y, x])),
+    ("linears", ["linears", "a bias"], |x, y| linears(x, [x, x, y])),
+    ("linears", ["linears", "the gain"], |x, y| linears(x, [y, x, x])),
+    ("gated_feed_forward", ["gated_feed_forward", "the weight of the gate"], |x, y| gated(x, [y, x, x])),
+    ("gated_feed_forward", ["gated_feed_forward", "the weight down"], |x, y| gated(x, [x, y, x])),
+    ("gated_feed_forward", ["gated_feed_forward", "the residual"], |x, y| gated(x, [x, x, y])),
     ("feed_forward", ["feed_forward", "the weight up"], |x, y| feed_forward(x, [y, x, x, x, x])),
     ("feed_forward", ["feed_forward", "the bias up"], |x, y| feed_forward(x, [x, y, x, x, x])),
     ("feed_forward", ["feed_forward", "the weight down"], |x, y| feed_forward(x, [x, x, y, x, x])),
@@ -179,6 +185,24 @@ fn feed_forward(x: &Operands, from: [&Operands; 5]) -> Result<Tensor> {
     let down = (&from[2].matrix, Some(&from[3].row));
     let residual = Some(&from[4].matrix);
     x.matrix.feed_forward(up, Activation::GELU, down, residual)
+}
+
+/// The gain of the norm, the weight and the bias of the second of two maps, each of the operands given.
+fn linears(x: &Operands, [gain, weight, bias]: [&Operands; 3]) -> Result<Tensor> {
+    let maps = [(&x.matrix, None), (&weight.matrix, Some(&bias.row))];
+    Ok(x.matrix.linears(Some((&gain.row, 1e-5)), &maps)?.remove(1))
+}
+
+/// The weights of gate and down, and the residual, each of the operands given.
+fn gated(x: &Operands, [gate, down, residual]: [&Operands; 3]) -> Result<Tensor> {
+    let maps = [
+        (&gate.matrix, None),
+        (&x.matrix, None),
+        (&down.matrix, None),
+    ];
+    let residual = Some(&residual.matrix);
+    x.matrix
+        .gated_feed_forward(None, maps, Activation::SiLU, residual)
 }
 
 /// An expert for each of four tokens.

@@ -160,6 +160,12 @@ pub fn gradients_enabled() -> bool {
     TAPING.get() == Taping::On
 }
 
+/// Whether an operation that reads these tensors has to say how it is differentiated: one of them requires a gradient,
+/// and this thread is not within [`no_grad`].
+pub(crate) fn wants_gradient<'a>(read: &mut impl Iterator<Item = &'a Tensor>) -> bool {
+    TAPING.get() != Taping::Off && read.any(Tensor::requires_grad)
+}
+
 /// Runs a closure without the tape, and returns the tensors from outside that its operations read and that
 /// require a gradient, in the order of their first use.
 pub(crate) fn noting<R>(body: impl FnOnce() -> R) -> (R, Vec<Tensor>) {

@@ -12,8 +12,8 @@ use crate::{Backward, Batch, DType, Gradient, Input, Result, Tensor};
 /// An affine map from \[.., K\] to \[.., N\] with its parameters, for operations that have one.
 #[derive(Clone, Copy)]
 pub(super) struct Affine<'a> {
-    weight: &'a Tensor,
-    bias: Option<&'a Tensor>,
+    pub weight: &'a Tensor,
+    pub bias: Option<&'a Tensor>,
     k: usize,
     pub n: usize,
 }

@@ -17,6 +17,8 @@ pub fn refused() -> Vec<Row> {
         [[3, 4]] (x[0]).cross_entropy_with_rows(&ids(&x[0], &[1, 0, 3], &[3]), &ones(&x[0], &[1]), 0.1);
         [[3, 4]] (x[0]).dropout(&dropped(&x[0])?);
         [[3, 4], [5, 4], [4, 5]] (x[0]).feed_forward((&x[1], None), Activation::GELU, (&x[2], None), Some(&x[0]));
+        [[3, 4], [5, 4], [4, 5]] (x[0]).gated_feed_forward(None, [(&x[1], None), (&x[1], None), (&x[2], None)], Activation::SiLU, None);
+        [[3, 4], [5, 4]] (x[0]).linears(None, &[(&x[1], None)]);
         [[3, 4], [5, 4], [3, 5]] (x[0]).linear_add(&x[1], None, &x[2]);
         [[2, 3, 6], [6, 2], [6]] (x[0]).gru_scan(recurrence(&x[1], &x[2]), None);
         [[2, 3, 8], [8, 2], [8]] (x[0]).lstm_scan(recurrence(&x[1], &x[2]), None);

@@ -14,7 +14,8 @@ const FRAMES: &str = "unary binary activation loss_with_rows max_pool2d_with_ind
 
 /// Kernels of training without a second derivative; their gradients have tests beside them.
 const KERNELS: &str = "attention packed_attention cross_entropy_scaled cross_entropy_with_rows dropout embedding \
-    embedding_padded feed_forward mse_scaled to_experts experts_linear checkpoint checkpoint_with lstm_scan gru_scan";
+    embedding_padded feed_forward mse_scaled to_experts experts_linear checkpoint checkpoint_with lstm_scan gru_scan \
+    linears gated_feed_forward";
 
 /// Linear in their input, or in each of two, with constants for the rest: no point is special.
 const LINEAR: &str = "from_experts rope";

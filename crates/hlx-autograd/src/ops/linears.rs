@@ -1,0 +1,150 @@
+//! Several affine maps of one input, which an RMS norm may come before.
+
+use hlx_core::Buffer;
+use hlx_kernels::product::{FloatProduct, MatMul, Prologue, can_fuse};
+
+use super::linear::{Affine, residual_epilogue};
+use crate::graph::tape::wants_gradient;
+use crate::{Result, Tensor};
+
+const OP: &str = "linears";
+
+impl Tensor {
+    /// Computes y_i = x W_iᵀ + b_i for each of several `maps`, a weight \[N_i, K\] and a bias \[N_i\] each: \[.., K\] to
+    /// \[.., N_i\], to the bits of [`linear`](Tensor::linear). With a `norm`, its gain \[K\] and what is added under the
+    /// root, x is [normalised](Tensor::rms_norm) first.
+    ///
+    /// Of few rows and where no gradient is wanted, the norm is computed within the products; weights without biases
+    /// that lie side by side in memory are one product then, and the results views of it.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape).
+    #[doc = example!(
+        x: "let (gain, weight) = (Tensor::ones(&device, &[3], DType::F32)?, Tensor::eye(&device, 3)?);",
+        "let y = x.linears(Some((&gain, 1e-5)), &[(&weight, None), (&weight, None)])?;",
+        "assert_eq!(y[1].to_vec::<f32>()?, x.rms_norm(&[3], Some(&gain), 1e-5)?.to_vec::<f32>()?);"
+    )]
+    pub fn linears(
+        &self,
+        norm: Option<(&Tensor, f32)>,
+        maps: &[(&Tensor, Option<&Tensor>)],
+    ) -> Result<Vec<Tensor>> {
+        let (_, k) = self.rows_and_columns(OP)?;
+        let names = ["a weight", "a bias"];
+        let affine = maps
+            .iter()
+            .map(|&map| Affine::new(OP, names, map, (self, k)));
+        let affine = affine.collect::<Result<Vec<_>>>()?;
+        check_gain(OP, self, norm)?;
+        if self.is_fused(norm, &affine) {
+            return few_rows(self, norm, &affine, true);
+        }
+        let x = &self.normalised(norm)?;
+        maps.iter()
+            .map(|(weight, bias)| x.linear(weight, *bias))
+            .collect()
+    }
+
+    /// The norm of a tensor, where there is one.
+    pub(super) fn normalised(&self, norm: Option<(&Tensor, f32)>) -> Result<Tensor> {
+        match norm {
+            Some((gain, eps)) => self.rms_norm(gain.shape(), Some(gain), eps),
+            None => Ok(self.clone()),
+        }
+    }
+
+    /// Whether products of a tensor are launched with what comes before and behind them: of few rows, and where no
+    /// gradient is wanted.
+    pub(super) fn is_fused(&self, norm: Option<(&Tensor, f32)>, maps: &[Affine<'_>]) -> bool {
+        let columns = self.shape().last().copied().unwrap_or(1);
+        let rows = self.n_elements().checked_div(columns).unwrap_or(0);
+        let parameters = maps.iter().flat_map(Affine::parameters);
+        let mut read = parameters.chain(norm.map(|(gain, _)| gain)).chain([self]);
+        rows > 0 && can_fuse(self.device(), rows) && !wants_gradient(&mut read)
+    }
+}
+
+/// Checks the gain of the norm of x for operation `op`.
+pub(super) fn check_gain(op: &'static str, x: &Tensor, norm: Option<(&Tensor, f32)>) -> Result<()> {
+    let Some((gain, _)) = norm else {
+        return Ok(());
+    };
+    x.same_device(op, [("the gain", Some(gain))])?;
+    gain.expect_shape(op, "the gain", &x.shape()[x.rank() - 1..])
+}
+
+/// The maps of the norm of x, of few rows: one product where the weights lie side by side and the results may be
+/// views, `joined`, else one each.
+pub(super) fn few_rows(
+    x: &Tensor,
+    norm: Option<(&Tensor, f32)>,
+    maps: &[Affine<'_>],
+    joined: bool,
+) -> Result<Vec<Tensor>> {
+    let gain = norm.map(|(gain, _)| gain.buffer()).transpose()?;
+    let gain = gain.as_ref().zip(norm);
+    let prologue = gain.map(|(gain, (_, eps))| Prologue::RmsNorm { gain, eps });
+    let window = if joined { side_by_side(maps)? } else { None };
+    let Some(weights) = window else {
+        let product = |map: &Affine<'_>| {
+            let bias = map.bias.map(Tensor::buffer).transpose()?;
+            few_rows_product(x, prologue, (&map.weight.buffer()?, bias.as_ref()), None)
+        };
+        return maps.iter().map(product).collect();
+    };
+    let all = few_rows_product(x, prologue, (&weights, None), None)?;
+    let mut first = 0;
+    let parts = maps.iter().map(|map| {
+        first += map.n;
+        all.narrow(-1, first - map.n, map.n)
+    });
+    parts.collect()
+}
+
+/// The weights of several maps as one \[all N, K\], if they lie so in memory and have no biases.
+fn side_by_side(maps: &[Affine<'_>]) -> Result<Option<Buffer>> {
+    let [first, rest @ ..] = maps else {
+        return Ok(None);
+    };
+    if rest.is_empty() || maps.iter().any(|map| map.bias.is_some()) {
+        return Ok(None);
+    }
+    let mut window = first.weight.buffer()?;
+    for map in rest {
+        let (next, held) = (map.weight.buffer()?, window.len());
+        match window.through(&next) {
+            Some(longer) if longer.len() == held + next.len() => window = longer,
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(window))
+}
+
+/// The product of what the prologue makes of few rows with a weight \[N, K\], from a bias on, added to a residual.
+pub(super) fn few_rows_product(
+    x: &Tensor,
+    prologue: Option<Prologue<'_>>,
+    (weight, bias): (&Buffer, Option<&Buffer>),
+    residual: Option<&Tensor>,
+) -> Result<Tensor> {
+    let device = x.device();
+    let mut shape = x.shape().to_vec();
+    let last = shape.len() - 1;
+    let k = shape[last];
+    let (rows, n) = (x.n_elements() / k, weight.len() / k);
+    shape[last] = n;
+    let y = device.alloc_shape(&[rows, n])?;
+    let around = residual.map(Tensor::buffer).transpose()?;
+    let sizes = MatMul {
+        trans_b: true,
+        ..MatMul::new(rows, n, k)
+    };
+    FloatProduct {
+        bias,
+        prologue,
+        epilogue: residual_epilogue(around.as_ref()),
+        ..FloatProduct::new([&x.buffer()?, weight], &y, sizes)
+    }
+    .run(device)?;
+    Tensor::from_buffer(device, y, &shape)
+}
