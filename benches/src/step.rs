@@ -8,8 +8,8 @@ use hlx_autograd::{Recompute, Tensor};
 use hlx_core::arith::uniform;
 use hlx_core::{Buffer, Device, Graph};
 use hlx_nn::{
-    AdamW, AdamWConfig, Common, MicroBatchPlan, Mode, Model, Module, NnError, Optimizer,
-    PreparedWeights, Transformer, TransformerConfig,
+    AdamW, AdamWConfig, CausalLm, Common, MicroBatchPlan, Mode, Model, Module, NnError, Optimizer,
+    PreparedWeights, TransformerConfig,
 };
 
 use crate::maker::scramble;
@@ -128,7 +128,7 @@ impl Training {
     pub fn new(device: &Device, configuration: &Configuration) -> Result<Self> {
         match configuration {
             Configuration::Language(sizes, batch) => {
-                let model = Model::new(device, 1, |b| Transformer::new(b, sizes))?;
+                let model = Model::new(device, 1, |b| CausalLm::new(b, &(*sizes).into()))?;
                 let uploads = tokens(device, sizes.vocabulary, [*batch, sizes.positions])?;
                 Self::record(device, model, uploads, None)
             }

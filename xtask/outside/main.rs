@@ -4,7 +4,7 @@ use hlx::prelude::*;
 
 fn main() -> Result<()> {
     let device = Device::open("cpu")?;
-    let model = Model::new(&device, 42, |b| Transformer::new(b, &TransformerConfig::tiny()))?;
+    let model = Model::new(&device, 42, |b| CausalLm::new(b, &TransformerConfig::tiny().into()))?;
     let mut optimizer = AdamW::new(model.weights(), AdamWConfig::default())?;
     let ids = Tensor::from_slice(&device, &[72_u32, 76, 88], &[1, 3])?;
     let targets = Tensor::from_slice(&device, &[76_u32, 88, 10], &[3])?;

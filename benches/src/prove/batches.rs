@@ -19,7 +19,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use hlx_autograd::{Tensor, no_grad};
 use hlx_core::{Buffer, Device, Graph};
-use hlx_nn::{Mode, Model, Module, NnError, Transformer, TransformerConfig};
+use hlx_nn::{CausalLm, Mode, Model, Module, NnError, TransformerConfig};
 use hlx_store::{Dtype, Handle};
 
 use super::pytorch::{Peer, Peers};
@@ -49,8 +49,8 @@ fn tokens(config: &TransformerConfig, batch: usize) -> Vec<u32> {
 
 impl Inference {
     /// Records the forward pass at a batch size: logits of all positions, no tape, nothing saved.
-    fn record(device: &Device, model: &Model<Transformer>, tokens: Vec<u32>) -> Result<Self> {
-        let time = model.config().positions;
+    fn record(device: &Device, model: &Model<CausalLm>, tokens: Vec<u32>) -> Result<Self> {
+        let time = model.config().max_positions;
         let batch = tokens.len() / time;
         let ids = Tensor::from_slice::<u32>(device, &tokens, &[batch, time])?;
         let (graph, logits) = device.record(|| -> Result<Buffer, NnError> {
@@ -126,7 +126,7 @@ fn measure(arguments: &Arguments, config: &TransformerConfig, batch: usize) -> R
     let mut rows = Vec::with_capacity(2 * arguments.repeats());
     for repeat in 1..=arguments.repeats() {
         let device = arguments.open()?;
-        let model = Model::new(&device, 1, |b| Transformer::new(b, config))?;
+        let model = Model::new(&device, 1, |b| CausalLm::new(b, &(*config).into()))?;
         let tokens = tokens(config, batch);
         device.sync()?;
         let start = Instant::now();
@@ -193,7 +193,7 @@ pub fn first_call(device: &str, model: &str, batch: usize) -> Result<()> {
     let config = transformer(model)?;
     let device = Device::open_from_env(device)?;
     let opened_ms = start.elapsed().as_secs_f64() * 1e3;
-    let model = Model::new(&device, 1, |b| Transformer::new(b, &config))?;
+    let model = Model::new(&device, 1, |b| CausalLm::new(b, &config.into()))?;
     let tokens = tokens(&config, batch);
     device.sync()?;
     let ready = Instant::now();

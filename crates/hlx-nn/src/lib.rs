@@ -42,8 +42,9 @@ mod shard_plan;
 mod state_digest;
 
 pub use decoder::{
-    Architecture, Block, CacheStep, CausalConfig, CausalInput, ExpertsConfig, FeedForwardKind,
-    KvCache, MultiHeadAttention, NormKind, Positions, RopeScaling, Rotary, TransformerConfig,
+    Architecture, Attention, Block, CacheStep, CausalConfig, CausalInput, ExpertsConfig,
+    FeedForward, FeedForwardKind, KvCache, NormKind, ParameterLayout, Positions, RopeScaling,
+    Rotary, TransformerConfig,
 };
 pub use deferred_norms::DeferredNorms;
 pub use error::NnError;
@@ -61,15 +62,14 @@ pub use hlx_autograd::{CrossEntropyOptions, LossReduction};
 pub use init::Init;
 pub use layers::{
     AdaptiveAvgPool2d, AvgPool2d, BatchNorm, BatchNorm1d, BatchNorm2d, BatchNormConfig, Conv1d,
-    Conv2d, ConvTranspose2d, Dropout, ELU, Embedding, FeedForward, Flatten, GRU, GroupNorm,
-    Hardswish, Identity, LSTM, LayerNorm, LeakyReLU, Linear, LogSoftmax, LoraConfig, LowRank, MLP,
-    MaxPool2d, Mish, RMSNorm, RecurrentConfig, Sequential, Softmax,
+    Conv2d, ConvTranspose2d, Dropout, ELU, Embedding, Flatten, GRU, GroupNorm, Hardswish, Identity,
+    LSTM, LayerNorm, LeakyReLU, Linear, LogSoftmax, LoraConfig, LowRank, MLP, MaxPool2d, Mish,
+    RMSNorm, RecurrentConfig, Sequential, Softmax,
 };
 pub use mode::Mode;
 pub use model::Model;
 pub use models::{
-    CausalLm, CausalModel, Classifier, ClassifierConfig, ClassifierKind, LanguageModel,
-    LanguageModelConfig, TokenStep, Transformer, likeliest,
+    CausalLm, CausalModel, Classifier, ClassifierConfig, ClassifierKind, TokenStep, likeliest,
 };
 pub use module::Module;
 pub use optimizer::{

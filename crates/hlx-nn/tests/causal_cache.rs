@@ -5,10 +5,7 @@ mod causal_common;
 use causal_common::{TIME, small, token, tokens, transformer, words};
 use hlx_autograd::{Tensor, no_grad};
 use hlx_core::{Arithmetic, Device};
-use hlx_nn::{
-    CausalInput, CausalLm, CausalModel, KvCache, Mode, Model, Module, Result, TokenStep,
-    Transformer,
-};
+use hlx_nn::{CausalInput, CausalLm, CausalModel, KvCache, Mode, Model, Module, Result, TokenStep};
 
 /// Prompts of several lengths are read at once, and go on token by token, as if each were alone and
 /// computed anew.
@@ -79,7 +76,7 @@ fn a_cache_gives_the_bits_of_whole_sequences() -> Result<()> {
                 let model = Model::new(&device, 3, |b| CausalLm::new(b, &small(preset)))?;
                 check_cache(&device, model.module(), [7, 3, TIME])?;
             }
-            let model = Model::new(&device, 3, |b| Transformer::new(b, &transformer()))?;
+            let model = Model::new(&device, 3, |b| CausalLm::new(b, &transformer().into()))?;
             // Rows that are longer than every prompt.
             check_cache(&device, model.module(), [7, 3, 5])?;
         }

@@ -23,8 +23,8 @@ use half::{bf16, f16};
 use hlx_autograd::{BackwardPlan, Tensor};
 use hlx_core::Device;
 use hlx_nn::{
-    CausalInput, CausalModel, Mode, export_hugging_face, hugging_face_tensors, import_hugging_face,
-    read_hugging_face_config,
+    CausalInput, CausalLm, CausalModel, Mode, Model, Module, ParameterLayout, TransformerConfig,
+    export_hugging_face, hugging_face_tensors, import_hugging_face, read_hugging_face_config,
 };
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
@@ -215,7 +215,7 @@ fn check(device: &Device, name: &str) -> Result {
     loss.backward_with(&BackwardPlan::default())?;
     model.weights().check_gradients()?;
     let weights = model.weights();
-    let gradients = hugging_face_tensors(weights, weights.gradients()?, model.config())?;
+    let gradients = hugging_face_tensors(weights, weights.gradients()?, model.config().family())?;
     assert_eq!(gradients.len(), fixture.tensors.len());
     for (tensor, _, found) in gradients {
         let expected = fixture.floats(&format!("gradient.{tensor}"));

@@ -8,7 +8,7 @@ use hlx_autograd::{BackwardPlan, Recompute, Tensor};
 use hlx_core::{Arithmetic, Device};
 use hlx_nn::{
     Architecture, CausalConfig, CausalInput, CausalLm, CausalModel, Mode, Model, Module, NnError,
-    Positions, Result, Rotary, Transformer,
+    Positions, Result, Rotary,
 };
 
 const BATCH: usize = 8;
@@ -210,7 +210,7 @@ fn a_tied_embedding_has_the_sum_of_both_gradients() -> Result<()> {
 #[test]
 fn parallel_blocks_and_sinusoidal_positions_are_differentiable_on_every_device() -> Result<()> {
     let config = CausalConfig {
-        architecture: Architecture::Custom,
+        architecture: Architecture::Llama,
         parallel: true,
         positions: Positions::Sinusoidal,
         attention_out_bias: true,
@@ -268,7 +268,7 @@ fn packed_documents_have_the_bits_of_documents_alone() -> Result<()> {
     for device in devices.into_iter().flatten() {
         let model = Model::new(&device, 3, |b| CausalLm::new(b, &small("qwen3")))?;
         check_documents(&device, model.module())?;
-        let model = Model::new(&device, 3, |b| Transformer::new(b, &transformer()))?;
+        let model = Model::new(&device, 3, |b| CausalLm::new(b, &transformer().into()))?;
         check_documents(&device, model.module())?;
     }
     Ok(())
@@ -333,7 +333,7 @@ fn packed_documents_have_the_gradient_of_documents_one_after_the_other() -> Resu
         let most = Some(Recompute::AllButAttention);
         assert_eq!(packed, gradient(&[&[4, 33, 5]], most)?);
         assert_ne!(packed, gradient(&[&[42]], None)?);
-        let model = Model::new(&device, 3, |b| Transformer::new(b, &transformer()))?;
+        let model = Model::new(&device, 3, |b| CausalLm::new(b, &transformer().into()))?;
         let gradient = |rows: &[&[usize]], again| gradient_of_rows(&model, rows, again);
         let packed = gradient(&[&[4, 33, 5]], None)?;
         assert_eq!(packed, gradient(&[&[4, 33], &[5]], None)?);

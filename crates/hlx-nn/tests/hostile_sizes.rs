@@ -150,7 +150,7 @@ impl Folder {
             positions: 8,
             ..TransformerConfig::tiny()
         };
-        let model = hlx_nn::Model::new(device, 1, |b| hlx_nn::Transformer::new(b, &sizes));
+        let model = hlx_nn::Model::new(device, 1, |b| hlx_nn::CausalLm::new(b, &sizes.into()));
         save_model(&folder, &model.expect("a model")).expect("written");
         Self(folder)
     }

@@ -3,8 +3,8 @@
 use hlx_autograd::{BackwardPlan, IGNORE_INDEX, Tensor};
 use hlx_core::{Arithmetic, Device};
 use hlx_nn::{
-    AdamW, AdamWConfig, Common, GradientTree, MicroBatchPlan, Mode, Model, Module, NnError,
-    Optimizer, Result, Transformer, TransformerConfig,
+    AdamW, AdamWConfig, CausalInput, CausalLm, CausalModel, Common, GradientTree, MicroBatchPlan,
+    Mode, Model, Module, NnError, Optimizer, Result, TransformerConfig,
 };
 use rayon::prelude::*;
 
@@ -28,7 +28,7 @@ fn token(sample: usize, time: usize) -> u32 {
     ((sample * 31 + time * 17 + sample * time) % 29) as u32
 }
 
-fn logits(model: &Model<Transformer>, ids: &[u32], batch: usize) -> Result<Vec<f32>> {
+fn logits(model: &Model<CausalLm>, ids: &[u32], batch: usize) -> Result<Vec<f32>> {
     let device = model.weights().device();
     let time = ids.len() / batch;
     let ids = Tensor::from_slice::<u32>(device, ids, &[batch, time])?;
@@ -53,7 +53,7 @@ fn sequences_have_their_own_logits(arithmetic: Arithmetic) -> Result<()> {
     let sequence = |sample: usize, n: usize| (0..n).map(move |time| token(sample, time));
     let mut expected = None;
     for device in hlx_core::testing::own_devices_in(arithmetic) {
-        let model = Model::new(&device, 3, |b| Transformer::new(b, &config(0.0)))?;
+        let model = Model::new(&device, 3, |b| CausalLm::new(b, &config(0.0).into()))?;
         let padded = |(sample, &length): (usize, &usize)| -> Vec<u32> {
             sequence(sample, length)
                 .chain(std::iter::repeat_n(0, 37 - length))
@@ -88,12 +88,16 @@ fn the_logits_of_chosen_positions_have_the_bits_of_all_logits() -> Result<()> {
     // The last positions of sequences of several lengths, and one twice.
     let chosen = [32, 33 + 4, 2 * 33 + 31, 32];
     for device in hlx_core::testing::own_devices() {
-        let model = Model::new(&device, 3, |b| Transformer::new(b, &config(0.0)))?;
+        let model = Model::new(&device, 3, |b| CausalLm::new(b, &config(0.0).into()))?;
         let all = words(&logits(&model, &ids, batch)?);
         let mode = Mode::eval();
         let ids = Tensor::from_slice::<u32>(&device, &ids, &[batch, time])?;
         let rows = Tensor::from_slice::<u32>(&device, &chosen, &[chosen.len()])?;
-        let found = model.forward_at(&ids, &mode, &rows)?;
+        let input = CausalInput {
+            rows: Some(&rows),
+            ..CausalInput::new(&ids)
+        };
+        let found = model.logits(&input, &mode)?;
         assert_eq!(found.shape(), [4, 29]);
         let found = words(&found.to_vec::<f32>()?);
         for (found, &row) in found.chunks(29).zip(&chosen) {
@@ -134,7 +138,7 @@ fn batch() -> Batch {
 }
 
 /// Computes the gradient of the batch in passes; dropout is on.
-fn gradient(model: &Model<Transformer>, micro: usize, shards: usize, step: u32) -> Result<()> {
+fn gradient(model: &Model<CausalLm>, micro: usize, shards: usize, step: u32) -> Result<()> {
     let device = model.weights().device();
     let Batch {
         ids,
@@ -173,7 +177,7 @@ fn micro_batches_and_devices_give_the_same_gradient() -> Result<()> {
 fn gradients_are_the_same(arithmetic: Arithmetic) -> Result<()> {
     let mut expected = None;
     for device in hlx_core::testing::own_devices_in(arithmetic) {
-        let model = Model::new(&device, 3, |b| Transformer::new(b, &config(0.2)))?;
+        let model = Model::new(&device, 3, |b| CausalLm::new(b, &config(0.2).into()))?;
         let weights = model.weights();
         // Shards of two samples, which are whole in the integer arithmetic.
         let sizes: &[usize] = match (device.is_cpu(), arithmetic) {
@@ -199,7 +203,7 @@ fn gradients_are_the_same(arithmetic: Arithmetic) -> Result<()> {
 #[test]
 fn the_gradient_depends_on_shards_and_on_the_dropout_step() -> Result<()> {
     let device = hlx_core::testing::cpu()?;
-    let model = Model::new(&device, 3, |b| Transformer::new(b, &config(0.2)))?;
+    let model = Model::new(&device, 3, |b| CausalLm::new(b, &config(0.2).into()))?;
     let digest = |shards, step| -> Result<String> {
         gradient(&model, 8, shards, step)?;
         model
@@ -215,7 +219,7 @@ fn the_gradient_depends_on_shards_and_on_the_dropout_step() -> Result<()> {
 
 /// Trains three steps and returns the digests of parameters and of optimizer state.
 fn train(device: &Device, recorded: bool) -> Result<[String; 2]> {
-    let model = Model::new(device, 3, |b| Transformer::new(b, &config(0.1)))?;
+    let model = Model::new(device, 3, |b| CausalLm::new(b, &config(0.1).into()))?;
     let clipped = AdamWConfig {
         common: Common {
             clip_norm: Some(0.5),
@@ -280,12 +284,12 @@ fn training_gives_the_same_bits_on_every_device_recorded_or_not() -> Result<()> 
 #[test]
 fn ids_of_another_shape_are_refused() -> Result<()> {
     let device = hlx_core::testing::cpu()?;
-    let model = Model::new(&device, 3, |b| Transformer::new(b, &config(0.0)))?;
+    let model = Model::new(&device, 3, |b| CausalLm::new(b, &config(0.0).into()))?;
     for shape in [&[38][..], &[1, 38]] {
         let ids = Tensor::from_slice::<u32>(&device, &[1; 38], shape)?;
         let error = model.forward(&ids, &Mode::eval());
         let expected = format!(
-            "transformer: ids has shape {shape:?}, expected [batch, time] with at most 37 positions"
+            "causal model: ids has shape {shape:?}, expected [batch, time] with at most 37 positions"
         );
         assert_eq!(error.expect_err("another shape").to_string(), expected);
     }
@@ -295,7 +299,7 @@ fn ids_of_another_shape_are_refused() -> Result<()> {
 #[test]
 fn jobs_of_a_users_thread_pool_share_one_model() -> Result<()> {
     for device in hlx_core::testing::own_devices() {
-        let model = Model::new(&device, 3, |b| Transformer::new(b, &config(0.0)))?;
+        let model = Model::new(&device, 3, |b| CausalLm::new(b, &config(0.0).into()))?;
         let ids = |sample: usize| -> Vec<u32> { (0..TIME).map(|t| token(sample, t)).collect() };
         let run = |sample: usize| Ok(words(&logits(&model, &ids(sample), 1)?));
         let alone: Vec<Vec<u32>> = (0..BATCH).map(run).collect::<Result<_>>()?;

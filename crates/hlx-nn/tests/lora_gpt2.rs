@@ -16,6 +16,8 @@ use safetensors::tensor::{Dtype, TensorView};
 
 const FIXTURE: &[u8] = include_bytes!("fixtures/lora_gpt2.safetensors");
 
+const FAMILY: Option<Architecture> = Some(Architecture::Gpt2);
+
 /// What the script wrote beside the tensors.
 fn metadata() -> HashMap<String, String> {
     let (_, metadata) = SafeTensors::read_metadata(FIXTURE).expect("reads");
@@ -79,22 +81,22 @@ fn an_adapter_of_peft_computes_what_peft_computes() -> Result<()> {
         })?;
         let weights = adapted.weights();
         weights.load_base_safetensors(&base.weights().to_safetensors()?)?;
-        weights.load_lora(&file_of("adapter."), Architecture::Gpt2)?;
+        weights.load_lora(&file_of("adapter."), FAMILY)?;
         let found = logits(&adapted)?;
         assert_close("logits", &found, &fixture("logits"));
 
         // What is written has other factors, with the same products, and computes the same.
-        let written = weights.lora_to_safetensors(Architecture::Gpt2)?;
+        let written = weights.lora_to_safetensors(FAMILY)?;
         for adapter in factors(weights, "") {
             device.fill(&adapter.tensor()?.detach().buffer()?, 0)?;
         }
         assert_close("plain", &logits(&adapted)?, &fixture("plain"));
-        weights.load_lora(&written, Architecture::Gpt2)?;
+        weights.load_lora(&written, FAMILY)?;
         assert_eq!(logits(&adapted)?, found);
 
         weights.merge_lora(&lora)?;
         assert_close("merged", &logits(&adapted)?, &fixture("logits"));
-        let tensors = hugging_face_tensors(weights, weights.values(), base.config())?;
+        let tensors = hugging_face_tensors(weights, weights.values(), FAMILY)?;
         let merged = tensors.iter().filter_map(|(name, _, values)| {
             let name = format!("merged.{name}");
             let file = SafeTensors::deserialize(FIXTURE).expect("reads");
@@ -159,7 +161,7 @@ fn adapters_of_one_module_are_joined_and_taken_apart() -> Result<()> {
         (&["*.k_proj"], 1),
     ] {
         let (model, lora) = gpt2(&device, targets)?;
-        let bytes = model.weights().lora_to_safetensors(Architecture::Gpt2)?;
+        let bytes = model.weights().lora_to_safetensors(FAMILY)?;
         let file = SafeTensors::deserialize(&bytes).expect("reads");
         let (a_shape, a) = values(&file, &format!("{MODULE}.lora_A.weight"));
         let (b_shape, b) = values(&file, &format!("{MODULE}.lora_B.weight"));
@@ -191,7 +193,7 @@ fn adapters_of_one_module_are_joined_and_taken_apart() -> Result<()> {
                 assert_eq!(joined, apart, "{name} {row} {column}");
             }
         }
-        let text = peft_config(&lora, model.weights(), Architecture::Gpt2).expect("JSON");
+        let text = peft_config(&lora, model.weights(), FAMILY).expect("JSON");
         let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(json["fan_in_fan_out"], true);
         let module = "transformer.h.0.attn.c_attn";
@@ -212,7 +214,7 @@ fn adapters_of_one_module_are_joined_and_taken_apart() -> Result<()> {
             device.fill(&adapter.tensor()?.detach().buffer()?, 0)?;
         }
         assert_ne!(model.weights().digest()?, digest);
-        model.weights().load_lora(&bytes, Architecture::Gpt2)?;
+        model.weights().load_lora(&bytes, FAMILY)?;
         assert_eq!(model.weights().digest()?, digest);
     }
     Ok(())
@@ -222,11 +224,11 @@ fn adapters_of_one_module_are_joined_and_taken_apart() -> Result<()> {
 fn an_adapter_that_the_layers_cannot_express_is_refused() -> Result<()> {
     let device = hlx_core::testing::cpu()?;
     let (all, _) = gpt2(&device, &["*_proj"])?;
-    let bytes = all.weights().lora_to_safetensors(Architecture::Gpt2)?;
+    let bytes = all.weights().lora_to_safetensors(FAMILY)?;
     let refused = |targets: &[&str], bytes: &[u8]| -> Result<String> {
         let (model, _) = gpt2(&device, targets)?;
         let digest = model.weights().digest()?;
-        let error = model.weights().load_lora(bytes, Architecture::Gpt2);
+        let error = model.weights().load_lora(bytes, FAMILY);
         assert_eq!(model.weights().digest()?, digest, "nothing is written");
         Ok(error.expect_err("refused").to_string())
     };

@@ -2,7 +2,7 @@
 //! (`tests/fixtures/make_lora.py`).
 
 use hlx_autograd::Tensor;
-use hlx_nn::{Architecture, Linear, LoraConfig, Mode, Model, Module, ParameterBuilder, Result};
+use hlx_nn::{Linear, LoraConfig, Mode, Model, Module, ParameterBuilder, Result};
 use safetensors::SafeTensors;
 
 const ADAPTER: &[u8] = include_bytes!("fixtures/lora_adapter.safetensors");
@@ -61,7 +61,7 @@ fn pefts_adapter_computes_what_peft_computes() -> Result<()> {
         for name in base {
             device.upload(&values(name)?.buffer()?, &fixture(&format!("base.{name}")))?;
         }
-        weights.load_lora(ADAPTER, Architecture::Custom)?;
+        weights.load_lora(ADAPTER, None)?;
         weights.freeze_all_but_lora()?;
         let x = Tensor::from_slice(device, &fixture("x"), &[4, 5])?;
         let y = net.forward(&x, &Mode::eval())?;
@@ -80,7 +80,7 @@ fn pefts_adapter_computes_what_peft_computes() -> Result<()> {
             let name = format!("gradient.{}", parameter.name());
             assert_close(&name, &gradient, &fixture(&name));
         }
-        let file = weights.lora_to_safetensors(Architecture::Custom)?;
+        let file = weights.lora_to_safetensors(None)?;
         let (ours, pefts) = (
             SafeTensors::deserialize(&file),
             SafeTensors::deserialize(ADAPTER),

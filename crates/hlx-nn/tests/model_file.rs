@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hlx_nn::{
-    CONFIG_FILE, MODEL_FILE, Model, Result, Transformer, TransformerConfig, load_model, save_model,
+    CONFIG_FILE, CausalLm, MODEL_FILE, Model, Result, TransformerConfig, load_model, save_model,
 };
 
 fn config() -> TransformerConfig {
@@ -37,9 +37,9 @@ impl Drop for Folder {
     }
 }
 
-fn saved(folder: &Path, config: &TransformerConfig) -> Result<Model<Transformer>> {
+fn saved(folder: &Path, config: &TransformerConfig) -> Result<Model<CausalLm>> {
     let model = Model::new(&hlx_core::testing::cpu()?, 3, |b| {
-        Transformer::new(b, config)
+        CausalLm::new(b, &(*config).into())
     })?;
     save_model(folder, &model)?;
     Ok(model)

@@ -9,7 +9,7 @@ use std::ops::Range;
 use hlx_autograd::{BackwardPlan, Tensor};
 use hlx_core::Device;
 use hlx_nn::{
-    AdamW, AdamWConfig, Common, Mode, Model, Module, Optimizer, Transformer, TransformerConfig,
+    AdamW, AdamWConfig, CausalLm, Common, Mode, Model, Module, Optimizer, TransformerConfig,
 };
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde::Deserialize;
@@ -91,7 +91,7 @@ impl Fixture {
         })
     }
 
-    fn model(&self, device: &Device) -> Result<Model<Transformer>, Error> {
+    fn model(&self, device: &Device) -> Result<Model<CausalLm>, Error> {
         let config = TransformerConfig {
             vocabulary: self.settings.vocabulary,
             width: self.settings.width,
@@ -102,7 +102,7 @@ impl Fixture {
             dropout: 0.0,
             attention_dropout: 0.0,
         };
-        let model = Model::zeroed(device, |b| Transformer::new(b, &config))?;
+        let model = Model::zeroed(device, |b| CausalLm::new(b, &config.into()))?;
         let weights = model.weights();
         let named = weights.parameters().iter().map(|parameter| {
             let values = &self.values[&format!("param.{}", parameter.name())];

@@ -5,7 +5,7 @@
 //! [`Evaluation::loss_with_end`] has it in.
 
 use anyhow::{Result, ensure};
-use hlx_nn::{CausalModel, LanguageModel};
+use hlx_nn::{CausalLm, CausalModel};
 use serde::Serialize;
 
 use crate::data::{Dataset, TokenRows};
@@ -152,7 +152,7 @@ impl SampleLoss {
 /// # Errors
 /// What the device reports.
 pub fn sample_losses(
-    model: &LanguageModel,
+    model: &CausalLm,
     data: &Dataset,
     samples: &[usize],
     batch_size: usize,

@@ -9,7 +9,7 @@ mod text;
 mod tokens;
 
 use anyhow::{Result, ensure};
-use hlx_nn::{CausalModel, LanguageModel};
+use hlx_nn::{CausalLm, CausalModel};
 
 use crate::config::Format;
 use crate::data::{END, SEPARATOR};
@@ -66,7 +66,7 @@ impl Generation {
 /// # Errors
 /// A prompt that is empty or leaves no position for an answer, and what the device reports.
 pub fn generate(
-    model: &LanguageModel,
+    model: &CausalLm,
     prompts: &[&[u8]],
     generation: &Generation,
 ) -> Result<Vec<Vec<u8>>> {
@@ -79,7 +79,7 @@ pub fn generate(
 /// # Errors
 /// As [`generate`], and that of `tell`, which ends all texts.
 pub fn generate_streaming(
-    model: &LanguageModel,
+    model: &CausalLm,
     prompts: &[&[u8]],
     generation: &Generation,
     tell: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
@@ -105,7 +105,7 @@ pub fn generate_streaming(
 /// # Errors
 /// That of `tell`, which ends all texts, and what the device reports: the texts whose end was not told are lost.
 pub fn tell_bytes(
-    model: &LanguageModel,
+    model: &CausalLm,
     prompts: &[Vec<u32>],
     generation: &Generation,
     tell: Tell<'_>,
@@ -132,7 +132,7 @@ pub fn tell_bytes(
 /// # Errors
 /// A prompt that is empty or leaves no position for an answer.
 pub fn prompt_of_bytes(
-    model: &LanguageModel,
+    model: &CausalLm,
     prompt: &[u8],
     format: Format,
     raw: bool,

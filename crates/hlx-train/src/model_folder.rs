@@ -12,9 +12,9 @@ use hlx_autograd::{BackwardPlan, DType, IGNORE_INDEX, Tensor, no_grad};
 use hlx_core::files::place;
 use hlx_core::{Arithmetic, Device};
 use hlx_nn::{
-    CausalInput, CausalModel, InferenceModel, LanguageModel, LanguageModelConfig, LoraConfig, Mode,
-    Model, ParameterBuilder, hugging_face_dtype, hugging_face_tensors, is_hugging_face_folder,
-    load_language_model, load_language_model_as, peft_adapts_output, read_peft_config,
+    CausalInput, CausalLm, CausalModel, InferenceModel, LoraConfig, Mode, Model, ParameterBuilder,
+    hugging_face_dtype, hugging_face_tensors, is_hugging_face_folder, load_language_model,
+    load_language_model_as, peft_adapts_output, read_peft_config,
 };
 
 pub use self::stated::NamedFile;
@@ -100,7 +100,7 @@ pub fn open(
     device: &Device,
     path: &Path,
     arithmetic: Option<Arithmetic>,
-) -> Result<Model<LanguageModel>> {
+) -> Result<Model<CausalLm>> {
     if is_run(path)? {
         let opening = Opening {
             arithmetic,
@@ -122,7 +122,7 @@ pub fn open_adapted(
     device: &Device,
     folder: &Path,
     adapter: &Path,
-) -> Result<(Model<LanguageModel>, LoraConfig)> {
+) -> Result<(Model<CausalLm>, LoraConfig)> {
     ensure!(
         !is_run(folder)?,
         "{}: is a run, expected a model's folder",
@@ -130,12 +130,12 @@ pub fn open_adapted(
     );
     ensure_model(folder)?;
     let mut base = load_language_model(&Device::cpu()?, folder)?;
-    let LanguageModelConfig::Causal(mut config) = base.config() else {
-        bail!(
-            "{}: is HLX's own transformer, expected an architecture",
-            folder.display()
-        );
-    };
+    let mut config = base.config().clone();
+    ensure!(
+        config.family().is_some(),
+        "{}: is HLX's own transformer, expected an architecture",
+        folder.display()
+    );
     let (numbers, tensors) = adapter::read(adapter)?;
     if config.tied_output && peft_adapts_output(&numbers) {
         base = adapter::untied(&base, &mut config)?;
@@ -144,11 +144,11 @@ pub fn open_adapted(
     let lora = read_peft_config(&numbers, &config).with_context(named)?;
     let model = Model::zeroed(device, |b| {
         b.with_lora(lora.clone());
-        LanguageModel::new(b, &base.config())
+        CausalLm::new(b, base.config())
     })?;
     let weights = model.weights();
     weights.load_base_safetensors(&base.weights().to_safetensors()?)?;
-    let loaded = weights.load_lora(&tensors, config.architecture);
+    let loaded = weights.load_lora(&tensors, config.family());
     loaded.with_context(named)?;
     Ok((model, lora))
 }
@@ -163,7 +163,7 @@ fn open_adapted_as(device: &Device, folder: &Path, adapter: &Path, dtype: DType)
     let sizes = model.config();
     let declare = |b: &mut ParameterBuilder| {
         b.with_lora(lora);
-        LanguageModel::new(b, &sizes)
+        CausalLm::new(b, sizes)
     };
     let rounded = InferenceModel::rounded(device, dtype, model.weights(), declare)?;
     Ok(Opened::Half(Box::new(rounded)))
@@ -222,7 +222,7 @@ fn whole_numbers(ids: &Tensor, name: &str) -> Result<Vec<i64>> {
 ///
 /// # Errors
 /// As [`checked_ids`], more positions than the model has, and what the device reports.
-pub fn logits(model: &LanguageModel, ids: &Tensor) -> Result<Tensor> {
+pub fn logits(model: &CausalLm, ids: &Tensor) -> Result<Tensor> {
     let ids = checked_ids(model, ids)?;
     Ok(no_grad(|| {
         model.logits(&CausalInput::new(&ids), &Mode::eval())
@@ -244,11 +244,7 @@ pub struct Gradients {
 ///
 /// # Errors
 /// As [`logits`], and targets of another shape or outside of the vocabulary.
-pub fn gradients(
-    model: &Model<LanguageModel>,
-    ids: &Tensor,
-    targets: &Tensor,
-) -> Result<Gradients> {
+pub fn gradients(model: &Model<CausalLm>, ids: &Tensor, targets: &Tensor) -> Result<Gradients> {
     let ids = checked_ids(model.module(), ids)?;
     let (targets, counted) = checked_targets(model.module(), targets)?;
     ensure!(
@@ -264,20 +260,7 @@ pub fn gradients(
     let loss = logits.cross_entropy_scaled(&targets, &scale, 0.0)?;
     loss.backward_with(&BackwardPlan::default())?;
     let flat = weights.gradients()?;
-    let by_name = match model.config() {
-        LanguageModelConfig::Causal(config) => hugging_face_tensors(weights, flat, &config)?,
-        LanguageModelConfig::Transformer(_) => {
-            let named = weights.parameters().iter().zip(weights.download(flat)?);
-            let named = named.map(|(parameter, values)| {
-                (
-                    parameter.name().to_owned(),
-                    parameter.shape().to_vec(),
-                    values,
-                )
-            });
-            named.collect()
-        }
-    };
+    let by_name = hugging_face_tensors(weights, flat, model.config().family())?;
     let by_name = by_name.into_iter().map(|(name, shape, values)| {
         let tensor = Tensor::from_slice(device, &values, &shape)?;
         Ok((name, tensor))

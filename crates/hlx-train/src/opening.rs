@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use hlx_autograd::DType;
 use hlx_core::Arithmetic;
 use hlx_core::files::place;
-use hlx_nn::{InferenceModel, LanguageModel, Model};
+use hlx_nn::{CausalLm, InferenceModel, Model};
 
 /// How a model is opened.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,15 +42,15 @@ impl Opening<'_> {
 #[derive(Debug)]
 pub enum Opened {
     /// In f32.
-    Whole(Box<Model<LanguageModel>>),
+    Whole(Box<Model<CausalLm>>),
     /// With matrices in 16 bits.
-    Half(Box<InferenceModel<LanguageModel>>),
+    Half(Box<InferenceModel<CausalLm>>),
 }
 
 impl Deref for Opened {
-    type Target = LanguageModel;
+    type Target = CausalLm;
 
-    fn deref(&self) -> &LanguageModel {
+    fn deref(&self) -> &CausalLm {
         match self {
             Self::Whole(model) => model.module(),
             Self::Half(model) => model.module(),

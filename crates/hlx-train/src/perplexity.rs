@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use anyhow::{Result, bail, ensure};
 use hlx_autograd::{DType, IGNORE_INDEX};
-use hlx_nn::{CausalModel, LanguageModel};
+use hlx_nn::{CausalLm, CausalModel};
 use serde::Serialize;
 
 use crate::exp::exp;
@@ -54,12 +54,12 @@ const BATCH: usize = 16;
 const LOGITS: usize = 1 << 28;
 
 /// The tokens of a window or of a row where nobody says how many: the model's positions, 2,048 at most.
-pub fn usual_length(model: &LanguageModel) -> usize {
+pub fn usual_length(model: &CausalLm) -> usize {
     model.max_positions().min(USUAL_LENGTH)
 }
 
 /// How many rows of `length` tokens are computed at a time: as many as bound the memory of their logits.
-pub fn rows_at_a_time(model: &LanguageModel, length: usize) -> usize {
+pub fn rows_at_a_time(model: &CausalLm, length: usize) -> usize {
     let logits = length.saturating_mul(model.vocabulary()).max(1);
     (LOGITS / logits).clamp(1, BATCH)
 }
@@ -71,7 +71,7 @@ pub fn rows_at_a_time(model: &LanguageModel, length: usize) -> usize {
 /// Fewer than two tokens, one that the model does not have, a length past the model's positions, a stride
 /// of 0 or above the length, and what the device reports.
 pub fn perplexity(
-    model: &LanguageModel,
+    model: &CausalLm,
     (tokens, n_bytes): (&[u32], Option<u64>),
     length: usize,
     stride: usize,

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use hlx_autograd::{DType, Tensor, no_grad};
 use hlx_core::Device;
-use hlx_nn::{CausalInput, CausalModel, LanguageModel, Mode};
+use hlx_nn::{CausalInput, CausalLm, CausalModel, Mode};
 
 use crate::data::TokenRows;
 
@@ -162,7 +162,7 @@ impl From<TokenRows> for Rows {
 }
 
 /// The loss of every position, 0 where nothing is predicted.
-pub(crate) fn row_losses(model: &LanguageModel, rows: &Rows) -> Result<Vec<f32>> {
+pub(crate) fn row_losses(model: &CausalLm, rows: &Rows) -> Result<Vec<f32>> {
     let device = model.device()?;
     let rows = rows.to_tensors(&device)?;
     let one = Tensor::from_slice(&device, &[1.0], &[1])?;

@@ -5,9 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use hlx_autograd::DType;
 use hlx_core::Device;
-use hlx_nn::{
-    AVERAGE, InferenceModel, LanguageModel, Model, ParameterBuilder, Weights, check_finite,
-};
+use hlx_nn::{AVERAGE, CausalLm, InferenceModel, Model, ParameterBuilder, Weights, check_finite};
 
 use crate::config::{Config, Format, lora_from_bytes};
 use crate::opening::{Opened, Opening};
@@ -17,7 +15,7 @@ use crate::task::{self, Corpus, Sizes, Task};
 /// A language model, the configuration it was trained under, and the digests that it was proved by.
 pub struct Trained {
     /// The model.
-    pub model: Model<LanguageModel>,
+    pub model: Model<CausalLm>,
     /// Its run's configuration.
     pub config: Config,
     /// Its checkpoint's digests.
@@ -78,7 +76,7 @@ impl Trained {
         let trained = Self::open(&Device::cpu()?, path, opening.average)?;
         let arithmetic = opening.arithmetic.unwrap_or(trained.config.arithmetic);
         let device = &device.with_arithmetic(arithmetic);
-        let declare = task::language(&trained.config, trained.model.config());
+        let declare = task::language(&trained.config, trained.model.config().clone());
         let weights = trained.model.weights();
         let model = InferenceModel::rounded(device, dtype, weights, declare)?;
         Ok((Opened::Half(Box::new(model)), trained.config))

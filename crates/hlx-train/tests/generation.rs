@@ -5,7 +5,7 @@ mod common;
 use common::{SMALL_MODEL, Scratch, text};
 use hlx_autograd::{Tensor, no_grad};
 use hlx_core::Arithmetic;
-use hlx_nn::{CausalInput, CausalModel, LanguageModel, Mode};
+use hlx_nn::{CausalInput, CausalLm, CausalModel, Mode};
 use hlx_train::generate::{TokenGeneration, generate_tokens};
 use hlx_train::model_folder;
 use hlx_train::sample::{Sampling, greedy};
@@ -125,7 +125,7 @@ fn settings_that_change_a_text_and_are_not_known_are_refused_by_name() {
 }
 
 /// The likeliest tokens by whole passes, searched on the host.
-fn searched(model: &LanguageModel, prompt: &[u32], n: usize) -> Vec<u32> {
+fn searched(model: &CausalLm, prompt: &[u32], n: usize) -> Vec<u32> {
     let device = model.device().expect("built");
     let mut ids = prompt.to_vec();
     for _ in 0..n {

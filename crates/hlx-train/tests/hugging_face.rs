@@ -147,3 +147,22 @@ fn a_line_about_a_folder_is_printed_once() {
         assert_eq!(printed.matches(line).count(), 1, "{verb}: {printed}");
     }
 }
+
+#[test]
+fn a_run_of_hlxs_own_transformer_is_exported_with_its_logits() -> Result<()> {
+    let place = Scratch::new("own-exported");
+    let train = ["train", "config.toml", "--out", "run"];
+    place.succeeds(&[&train[..], &["--set", "train.max_steps=2"]].concat());
+    place.succeeds(&["export", "run", "hub"]);
+    let device = hlx_core::testing::cpu()?;
+    let ids = Tensor::from_slice::<u32>(&device, &IDS, &[2, 3])?;
+    save_npy(&place.join("ids.npy"), &ids).expect("written");
+    let logits = ["run", "hub"].map(|model| {
+        let arguments = ["logits", model, "--ids", "ids.npy", "--out", "l.npy"];
+        place.succeeds(&arguments);
+        let logits = load_npy(&device, &place.join("l.npy")).expect("read");
+        logits.to_vec::<f32>().expect("downloaded")
+    });
+    assert_eq!(logits[0], logits[1]);
+    Ok(())
+}

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{Scratch, text};
-use hlx_nn::{LanguageModel, Model};
+use hlx_nn::{CausalLm, Model};
 use hlx_train::config::Format;
 use hlx_train::generate::{Generation, answer_pairs, generate, generate_streaming};
 use hlx_train::sample::Sampling;
@@ -96,7 +96,7 @@ fn a_seed_gives_one_text_on_every_device() {
 /// What is handed over piece by piece is the text; several texts differ, and the first is the only one;
 /// a stop ends a text before itself.
 fn check_streaming(
-    model: &Model<LanguageModel>,
+    model: &Model<CausalLm>,
     prompts: &[&[u8]],
     generation: &Generation,
     expected: &[Vec<u8>],

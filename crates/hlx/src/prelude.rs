@@ -9,11 +9,11 @@ pub use hlx_data::{
     Subset,
 };
 pub use hlx_nn::{
-    AdaptiveAvgPool2d, AvgPool2d, BatchNorm1d, BatchNorm2d, Conv1d, Conv2d, ConvTranspose2d,
-    CrossEntropyOptions, Dropout, ELU, Embedding, Flatten, GRU, GroupNorm, Hardswish, Identity,
-    Init, LSTM, LayerNorm, LeakyReLU, Linear, LogSoftmax, LossReduction, MLP, MaxPool2d, Mish,
-    Mode, Model, Module, Parameter, ParameterBuilder, RMSNorm, Sequential, Softmax, Transformer,
-    TransformerConfig, Weights,
+    AdaptiveAvgPool2d, AvgPool2d, BatchNorm1d, BatchNorm2d, CausalConfig, CausalLm, Conv1d, Conv2d,
+    ConvTranspose2d, CrossEntropyOptions, Dropout, ELU, Embedding, Flatten, GRU, GroupNorm,
+    Hardswish, Identity, Init, LSTM, LayerNorm, LeakyReLU, Linear, LogSoftmax, LossReduction, MLP,
+    MaxPool2d, Mish, Mode, Model, Module, Parameter, ParameterBuilder, RMSNorm, Sequential,
+    Softmax, TransformerConfig, Weights,
 };
 
 pub use crate::optim::{

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::OnceLock;
 
 use hlx_core::Device;
-use hlx_nn::{Model, Transformer, TransformerConfig, load_model, save_model};
+use hlx_nn::{CausalLm, Model, TransformerConfig, load_model, save_model};
 use hlx_store::{Handle, Store};
 use hlx_train::run::{Chain, Checkpoint, read_metrics};
 
@@ -55,7 +55,8 @@ pub fn model_sizes() -> TransformerConfig {
 fn model_folder(name: &str) -> std::path::PathBuf {
     let folder = scratch(name);
     if !folder.join("config.json").is_file() {
-        let model = Model::new(cpu(), 1, |b| Transformer::new(b, &model_sizes())).expect("a model");
+        let model =
+            Model::new(cpu(), 1, |b| CausalLm::new(b, &model_sizes().into())).expect("a model");
         save_model(&folder, &model).expect("written");
     }
     folder

@@ -142,7 +142,7 @@ pub fn adapters(data: &[u8]) {
             CausalLm::new(b, &sizes)
         });
         let model = model.expect("a model");
-        let _ = model.weights().load_lora(data, sizes.architecture);
+        let _ = model.weights().load_lora(data, sizes.family());
         let _ = read_peft_config(data, &sizes);
     }
     if let Ok(read) = hlx_train::config::lora_from_bytes(data) {

@@ -2,63 +2,101 @@
 
 use hlx_autograd::{AttentionSpec, Tensor};
 
-use super::CausalConfig;
 use super::cache::{CacheStep, HeadSteps};
-use super::fused::{PlainNorm, normed_linear, normed_side_by_side};
-use super::norm::Norm;
+use super::norm::{Norm, Normed};
 use super::pass::Pass;
+use super::projection::{project, project_back};
+use super::{CausalConfig, ParameterLayout};
 use crate::error::NnError;
-use crate::init::DROPOUT_PURPOSE;
-use crate::layers::Linear;
-use crate::{Init, ModelBuffer, Module, ParameterBuilder, Result};
+use crate::layers::{Dropout, Linear};
+use crate::{Init, Mode, ModelBuffer, Module, ParameterBuilder, Result};
 
 /// Projects to queries, keys and values, attends causally, and projects back.
+///
+/// As `torch.nn.MultiheadAttention` with a causal mask. The rows of a packed projection are all heads' queries, then
+/// keys, then values.
 #[derive(Clone, Debug)]
-pub(super) struct Attention {
-    q_proj: Linear,
-    k_proj: Linear,
-    v_proj: Linear,
-    o_proj: Linear,
+pub struct Attention {
+    projections: Projections,
+    out: Linear,
     norms: Option<[Norm; 2]>,
     /// The angle of a step of each pair, and what sines and cosines are multiplied by.
     rotary: Option<(ModelBuffer, f32)>,
     layer_idx: usize,
+    n_heads: usize,
     head_width: usize,
     spec: AttentionSpec,
-    dropout: (f32, u32),
+    /// Of the attention weights.
+    dropout: Option<Dropout>,
+}
+
+/// The projections to queries, keys and values.
+#[derive(Clone, Debug)]
+enum Projections {
+    Apart([Linear; 3]),
+    Packed(Linear),
+}
+
+/// Queries, keys and values.
+enum Heads {
+    /// \[B, T, heads, D\] each.
+    Apart([Tensor; 3]),
+    /// \[B, T, 3C\].
+    Packed(Tensor),
 }
 
 impl Attention {
-    /// Declares `q_proj`, `k_proj`, `v_proj`, `o_proj` and, where the model has them, `q_norm` and
-    /// `k_norm`; `std` holds the deviations of the weights and of the projection back.
+    /// Declares the attention of block `layer_idx` of a model: the projections and, where the model has them, `q_norm`
+    /// and `k_norm`.
+    ///
+    /// # Errors
+    /// As [`CausalConfig::validate`].
     pub fn new(
         builder: &mut ParameterBuilder,
         config: &CausalConfig,
         layer_idx: usize,
-        [std, out_std]: [f32; 2],
+    ) -> Result<Self> {
+        config.validate()?;
+        Ok(Self::declare(builder, config, layer_idx))
+    }
+
+    /// As [`Attention::new`], of a configuration that has been checked.
+    pub(super) fn declare(
+        builder: &mut ParameterBuilder,
+        config: &CausalConfig,
+        layer_idx: usize,
     ) -> Self {
         let (width, d) = (config.width, config.head_width);
         let [queries, keys] =
             [config.n_heads, config.n_kv_heads].map(|heads| heads.saturating_mul(d));
+        let [std, out_std] = config.deviations();
+        let names = &config.layout.names().block;
         let linear = |name, [input, output]: [usize; 2], std, bias: bool| {
             let (init, bias) = (Init::Normal { std }, bias.then_some(Init::Zeros));
             Linear::with_init(&mut builder.child(name), input, output, init, bias)
         };
-        let bias = config.qkv_bias;
+        let project = |name, output| linear(name, [width, output], std, config.qkv_bias);
+        let projections = match names.heads {
+            &[q, k, v] => {
+                Projections::Apart([project(q, queries), project(k, keys), project(v, keys)])
+            }
+            packed => Projections::Packed(project(packed[0], queries.saturating_mul(3))),
+        };
+        let bias = config.attention_out_bias;
+        let out = linear(names.out, [queries, width], out_std, bias);
         let norm = |name| Norm::new(&mut builder.child(name), config, d);
-        let mut attention = Self {
-            q_proj: linear("q_proj", [width, queries], std, bias),
-            k_proj: linear("k_proj", [width, keys], std, bias),
-            v_proj: linear("v_proj", [width, keys], std, bias),
-            o_proj: linear(
-                "o_proj",
-                [queries, width],
-                out_std,
-                config.attention_out_bias,
-            ),
-            norms: config.qk_norm.then(|| [norm("q_norm"), norm("k_norm")]),
-            rotary: None,
+        let norms = config.qk_norm.then(|| [norm("q_norm"), norm("k_norm")]);
+        let rotary = declare_rotary(builder, config, layer_idx);
+        let p = config.attention_dropout;
+        // Packed, a place is taken only where something is dropped: other dropouts keep their masks.
+        let takes_place = config.layout == ParameterLayout::Apart || p > 0.0;
+        Self {
+            projections,
+            out,
+            norms,
+            rotary,
             layer_idx,
+            n_heads: config.n_heads,
             head_width: d,
             spec: AttentionSpec {
                 window: config.window_of(layer_idx),
@@ -66,95 +104,58 @@ impl Attention {
                 soft_cap: config.attention_soft_cap,
                 ..AttentionSpec::causal()
             },
-            dropout: (0.0, 0),
-        };
-        attention.rotary = config.rotary_of(layer_idx).map(|rotary| {
-            let frequencies = rotary.frequencies(d, config.max_positions);
-            let frequencies = builder.constant("frequencies", frequencies);
-            (frequencies, rotary.attention_factor())
-        });
-        let p = config.attention_dropout;
-        attention.dropout = (p, DROPOUT_PURPOSE + builder.dropout_place(p));
-        attention
+            dropout: takes_place.then(|| Dropout::new(builder, p)),
+        }
     }
 
-    /// \[B, T, C\]; the shape is kept.
-    pub fn forward(&self, x: &Tensor, pass: &mut Pass<'_>) -> Result<Tensor> {
-        let mode = pass.mode;
-        let heads = self.heads(|linear| linear.forward(x, mode))?;
-        self.o_proj.forward(&self.attend(heads, pass)?, mode)
-    }
-
-    /// As [`Attention::forward`], added to a residual; without adapters the bits of the sum.
-    pub fn forward_add(
+    /// \[B, T, C\]; the shape is kept. Added to a residual, if there is one.
+    pub(super) fn forward_in(
         &self,
-        x: &Tensor,
-        residual: &Tensor,
+        x: &Normed<'_>,
+        residual: Option<&Tensor>,
         pass: &mut Pass<'_>,
     ) -> Result<Tensor> {
         let mode = pass.mode;
-        let heads = self.heads(|linear| linear.forward(x, mode))?;
-        self.o_proj
-            .forward_add(&self.attend(heads, pass)?, residual)
-    }
-
-    /// x + attention(norm(x)) of a few tokens, without adapters.
-    pub fn forward_fused(
-        &self,
-        x: &Tensor,
-        norm: &PlainNorm,
-        pass: &mut Pass<'_>,
-    ) -> Result<Tensor> {
-        let projections = [&self.q_proj, &self.k_proj, &self.v_proj];
-        let heads = match normed_side_by_side(x, norm, &projections)? {
-            Some(y) => {
-                let y = self.in_heads(&y)?;
-                let mut first = 0;
-                let mut part = |linear: &Linear| -> Result<Tensor> {
-                    let n = linear.weight.shape()[0] / self.head_width;
-                    first += n;
-                    Ok(y.narrow(2, first - n, n)?)
-                };
-                let [q, k, v] = projections;
-                [part(q)?, part(k)?, part(v)?]
+        let heads = match &self.projections {
+            Projections::Packed(qkv) => Heads::Packed(qkv.forward(&x.value(mode)?, mode)?),
+            Projections::Apart(linears) => {
+                let y = project(&linears.each_ref(), x, mode)?;
+                let [q, k, v] = [0, 1, 2].map(|place| self.in_heads(&y[place]));
+                Heads::Apart([q?, k?, v?])
             }
-            None => self.heads(|linear| normed_linear(x, norm, linear))?,
         };
-        self.o_proj.forward_add(&self.attend(heads, pass)?, x)
+        let y = self.attend(heads, pass)?;
+        project_back(&self.out, &y, residual, self.layout(), mode)
     }
 
-    /// Whether no projection has an adapter.
-    pub fn has_no_adapter(&self) -> bool {
-        let all = [&self.q_proj, &self.k_proj, &self.v_proj, &self.o_proj];
-        all.iter().all(|linear| linear.lora.is_none())
-    }
-
-    /// The heads of queries, keys and values, from what `project` makes with each projection.
-    fn heads(&self, project: impl Fn(&Linear) -> Result<Tensor>) -> Result<[Tensor; 3]> {
-        let heads = |linear: &Linear| self.in_heads(&project(linear)?);
-        Ok([
-            heads(&self.q_proj)?,
-            heads(&self.k_proj)?,
-            heads(&self.v_proj)?,
-        ])
+    fn layout(&self) -> ParameterLayout {
+        match &self.projections {
+            Projections::Apart(_) => ParameterLayout::Apart,
+            Projections::Packed(_) => ParameterLayout::Packed,
+        }
     }
 
     /// \[B, T, heads D\] as \[B, T, heads, D\].
     fn in_heads(&self, y: &Tensor) -> Result<Tensor> {
-        let &[batch, time, width] = y.shape() else {
-            return Ok(y.clone());
-        };
-        Ok(y.reshape(&[batch, time, width / self.head_width, self.head_width])?)
+        let heads = y.shape()[y.rank() - 1] / self.head_width;
+        Ok(y.unflatten(-1, &[heads, self.head_width])?)
     }
 
     /// What the projection back reads, \[B, T, H D\].
-    fn attend(&self, heads: [Tensor; 3], pass: &mut Pass<'_>) -> Result<Tensor> {
-        let (p, purpose) = self.dropout;
-        let mask = pass.mode.mask(p, purpose)?;
+    fn attend(&self, heads: Heads, pass: &mut Pass<'_>) -> Result<Tensor> {
+        let mask = self.dropout.as_ref().map(|dropout| dropout.mask(pass.mode));
         let spec = AttentionSpec {
-            dropout: mask,
+            dropout: mask.transpose()?.flatten(),
             documents: pass.documents().cloned(),
             ..self.spec.clone()
+        };
+        let heads = match (heads, pass.cache()) {
+            (Heads::Packed(qkv), None) => return Ok(qkv.packed_attention(self.n_heads, &spec)?),
+            (Heads::Packed(qkv), Some(_)) => {
+                let qkv = qkv.unflatten(-1, &[3, self.n_heads, self.head_width])?;
+                [qkv.select(2, 0)?, qkv.select(2, 1)?, qkv.select(2, 2)?]
+            }
+            (Heads::Apart(heads), _) => heads,
         };
         let y = match pass.cache() {
             Some(step) => self.attend_cached(heads, step, (spec, pass))?,
@@ -178,7 +179,7 @@ impl Attention {
         let Some((frequencies, scale)) = &self.rotary else {
             return Ok([q, k, v]);
         };
-        let (frequencies, positions) = (frequencies.tensor()?, &pass.positions);
+        let (frequencies, positions) = (frequencies.tensor()?, &pass.positions()?);
         let q = q.rope(positions, &frequencies, *scale)?;
         Ok([q, k.rope(positions, &frequencies, *scale)?, v])
     }
@@ -207,5 +208,26 @@ impl Attention {
             turn: turn.transpose()?,
         };
         step.attend(self.layer_idx, heads.each_ref(), &steps, spec)
+    }
+}
+
+/// Declares what a layer with rotary positions multiplies: the angle of a step of each pair. With it comes what sines
+/// and cosines are multiplied by.
+fn declare_rotary(
+    builder: &mut ParameterBuilder,
+    config: &CausalConfig,
+    layer_idx: usize,
+) -> Option<(ModelBuffer, f32)> {
+    let rotary = config.rotary_of(layer_idx)?;
+    let frequencies = rotary.frequencies(config.head_width, config.max_positions);
+    let frequencies = builder.constant("frequencies", frequencies);
+    Some((frequencies, rotary.attention_factor()))
+}
+
+impl Module for Attention {
+    /// Over whole sequences, each one document: \[B, T, C\]; the shape is kept.
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        let mut pass = Pass::of_sequences(x, mode)?;
+        self.forward_in(&Normed::plain(x), None, &mut pass)
     }
 }

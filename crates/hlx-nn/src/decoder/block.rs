@@ -6,24 +6,22 @@ use super::CausalConfig;
 use super::attention::Attention;
 use super::experts::Experts;
 use super::feed_forward::FeedForward;
-use super::fused::is_of_few_rows;
-use super::norm::Norm;
+use super::norm::{Norm, Normed};
 use super::pass::Pass;
 use crate::layers::Dropout;
-use crate::{Module, ParameterBuilder, Result};
+use crate::{Mode, Module, ParameterBuilder, Result};
 
-/// x + attention(norm(x)), then x + network(norm(x)); or, parallel, the sum of all three of one norm.
+/// A block of a [`CausalLm`](crate::CausalLm): x + attention(norm(x)), then x + network(norm(x)); or, parallel, the sum
+/// of all three of one norm.
 #[derive(Clone, Debug)]
-pub(crate) struct Block {
-    input_norm: Norm,
+pub struct Block {
+    attention_norm: Norm,
     attention: Attention,
-    attention_dropout: Dropout,
+    after_attention: Joint,
     /// Of the network's input; none in parallel blocks.
     network_norm: Option<Norm>,
     network: Network,
-    network_dropout: Dropout,
-    /// Of the outputs of attention and network.
-    post_norms: Option<[Norm; 2]>,
+    after_network: Joint,
 }
 
 #[derive(Clone, Debug)]
@@ -33,112 +31,129 @@ enum Network {
 }
 
 impl Network {
-    fn forward(&self, x: &Tensor, pass: &mut Pass<'_>) -> Result<Tensor> {
+    fn forward(
+        &self,
+        x: &Normed<'_>,
+        residual: Option<&Tensor>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Tensor> {
         match self {
-            Self::Dense(network) => network.forward(x, pass.mode),
-            Self::Experts(experts) => experts.forward_in(x, pass),
+            Self::Dense(network) => network.forward_in(x, residual, pass.mode),
+            Self::Experts(experts) => {
+                let y = experts.forward_in(&x.value(pass.mode)?, pass)?;
+                residual.map_or(Ok(y.clone()), |residual| Ok(residual.add(&y)?))
+            }
         }
     }
 }
 
+/// Where a branch comes back to the residual stream.
+#[derive(Clone, Debug)]
+struct Joint {
+    /// Of the branch (Gemma).
+    norm: Option<Norm>,
+    dropout: Dropout,
+}
+
+impl Joint {
+    /// x + dropout(norm(branch)). Where nothing stands between them, the branch adds x by itself, in its last product.
+    fn add(
+        &self,
+        x: &Tensor,
+        mode: &Mode,
+        branch: impl FnOnce(Option<&Tensor>) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        if self.norm.is_none() && !self.dropout.is_active(mode) {
+            return branch(Some(x));
+        }
+        let mut y = branch(None)?;
+        if let Some(norm) = &self.norm {
+            y = norm.forward(&y, mode)?;
+        }
+        Ok(x.add(&self.dropout.forward(&y, mode)?)?)
+    }
+}
+
 impl Block {
-    /// Declares a block under the names of Hugging Face's Llama, with post-norms those of its Gemma 2.
-    /// `std` holds the deviations of the weights and of the projections back into the stream.
+    /// Declares block `layer_idx` of a model under the names of its layout.
+    ///
+    /// # Errors
+    /// As [`CausalConfig::validate`].
     pub fn new(
         builder: &mut ParameterBuilder,
         config: &CausalConfig,
         layer_idx: usize,
-        std: [f32; 2],
+    ) -> Result<Self> {
+        config.validate()?;
+        Ok(Self::declare(builder, config, layer_idx))
+    }
+
+    /// As [`Block::new`], of a configuration that has been checked; with post-norms, norms have the names of Gemma 2.
+    pub(crate) fn declare(
+        builder: &mut ParameterBuilder,
+        config: &CausalConfig,
+        layer_idx: usize,
     ) -> Self {
         let b = builder;
+        let names = &config.layout.names().block;
         let norm = |b: &ParameterBuilder, name| Norm::new(&mut b.child(name), config, config.width);
-        let input_norm = norm(b, "input_layernorm");
-        let attention = Attention::new(&mut b.child("self_attn"), config, layer_idx, std);
+        let attention_norm = norm(b, names.attention_norm);
+        let attention = Attention::declare(&mut b.child(names.attention), config, layer_idx);
         let attention_dropout = Dropout::new(b, config.dropout);
         let network_norm = (!config.parallel).then(|| match config.post_norms {
             true => norm(b, "pre_feedforward_layernorm"),
-            false => norm(b, "post_attention_layernorm"),
+            false => norm(b, names.network_norm),
         });
-        let inner = b.child("mlp");
+        let inner = b.child(names.network);
         let network = match config.experts_of(layer_idx) {
-            Some(experts) => Network::Experts(Experts::new(&inner, config, experts, std)),
+            Some(experts) => Network::Experts(Experts::new(&inner, config, experts)),
             None => {
                 let hidden = config.feed_forward_width;
-                Network::Dense(FeedForward::new(&inner, config, hidden, std))
+                Network::Dense(FeedForward::declare(&inner, config, hidden))
             }
         };
-        let post_norms = config.post_norms.then(|| {
-            [
-                norm(b, "post_attention_layernorm"),
-                norm(b, "post_feedforward_layernorm"),
-            ]
-        });
+        let post_norm = |name| config.post_norms.then(|| norm(b, name));
+        let [of_attention, of_network] =
+            ["post_attention_layernorm", "post_feedforward_layernorm"].map(post_norm);
         Self {
-            input_norm,
+            attention_norm,
             attention,
-            attention_dropout,
+            after_attention: Joint {
+                norm: of_attention,
+                dropout: attention_dropout,
+            },
             network_norm,
             network,
-            network_dropout: Dropout::new(b, config.dropout),
-            post_norms,
+            after_network: Joint {
+                norm: of_network,
+                dropout: Dropout::new(b, config.dropout),
+            },
         }
     }
 
     /// \[B, T, C\]; the shape is kept.
-    pub fn forward(&self, x: &Tensor, pass: &mut Pass<'_>) -> Result<Tensor> {
-        if let (Some(_), Some(parts)) = (pass.cache(), self.plain_parts()) {
-            return self.forward_cached(x, parts, pass);
-        }
+    pub(crate) fn forward_in(&self, x: &Tensor, pass: &mut Pass<'_>) -> Result<Tensor> {
         let mode = pass.mode;
-        let normed = self.input_norm.forward(x, mode)?;
-        let mut branch = self.attention.forward(&normed, pass)?;
-        if let Some([post, _]) = &self.post_norms {
-            branch = post.forward(&branch, mode)?;
+        let of_attention = Normed::by(&self.attention_norm, x);
+        if self.network_norm.is_none() {
+            // Both branches read it.
+            of_attention.value(mode)?;
         }
-        let sum = x.add(&self.attention_dropout.forward(&branch, mode)?)?;
-        let normed = match &self.network_norm {
-            Some(norm) => norm.forward(&sum, mode)?,
-            None => normed,
-        };
-        let mut branch = self.network.forward(&normed, pass)?;
-        if let Some([_, post]) = &self.post_norms {
-            branch = post.forward(&branch, mode)?;
-        }
-        Ok(sum.add(&self.network_dropout.forward(&branch, mode)?)?)
+        let sum = self.after_attention.add(x, mode, |residual| {
+            self.attention.forward_in(&of_attention, residual, pass)
+        })?;
+        let of_network = self.network_norm.as_ref();
+        let of_network = of_network.map(|norm| Normed::by(norm, &sum));
+        let input = of_network.as_ref().unwrap_or(&of_attention);
+        self.after_network.add(&sum, mode, |residual| {
+            self.network.forward(input, residual, pass)
+        })
     }
+}
 
-    /// The norm of the network and the network of a block without parallel branches, post-norms, experts and
-    /// adapters.
-    fn plain_parts(&self) -> Option<(&Norm, &FeedForward)> {
-        match (&self.network_norm, &self.network, &self.post_norms) {
-            (Some(norm), Network::Dense(network), None) => {
-                let is_plain = self.attention.has_no_adapter() && network.has_no_adapter();
-                is_plain.then_some((norm, network))
-            }
-            _ => None,
-        }
-    }
-
-    /// As [`Block::forward`], which drops nothing where there is a cache, with fewer launches: products add the
-    /// residual stream, and of a few tokens they take norms and gates in as well.
-    fn forward_cached(
-        &self,
-        x: &Tensor,
-        (network_norm, network): (&Norm, &FeedForward),
-        pass: &mut Pass<'_>,
-    ) -> Result<Tensor> {
-        let norms = self
-            .input_norm
-            .plain_gain()?
-            .zip(network_norm.plain_gain()?);
-        if let Some((of_attention, of_network)) = norms.filter(|_| is_of_few_rows(x)) {
-            let sum = self.attention.forward_fused(x, &of_attention, pass)?;
-            return network.forward_fused(&sum, &of_network);
-        }
-        let mode = pass.mode;
-        let normed = self.input_norm.forward(x, mode)?;
-        let sum = self.attention.forward_add(&normed, x, pass)?;
-        let normed = network_norm.forward(&sum, mode)?;
-        network.forward_add(&normed, &sum, mode)
+impl Module for Block {
+    /// Over whole sequences, each one document: \[B, T, C\]; the shape is kept.
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        self.forward_in(x, &mut Pass::of_sequences(x, mode)?)
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::names::ParameterLayout;
 use super::rotary::Rotary;
 use crate::Result;
 use crate::error::NnError;
@@ -13,15 +14,18 @@ const MAX_HEAD_WIDTH: usize = 256;
 /// The most numbers of a table that is made when a model is declared.
 const MAX_TABLE: usize = 1 << 28;
 
+/// The deviation of ordinary weights (Radford and others 2019, GPT-2).
+const WEIGHT_STD: f32 = 0.02;
+
 /// The family whose files a model reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Architecture {
-    /// No family's: it has no Hugging Face form.
-    Custom,
     /// `GPT2LMHeadModel`.
     Gpt2,
-    /// `LlamaForCausalLM`, Llama 2 and 3.
+    /// `LlamaForCausalLM`, Llama 2 and 3. Files of earlier versions say `custom` of a model that is none of these, whose
+    /// names are Llama's.
+    #[serde(alias = "custom")]
     Llama,
     /// `MistralForCausalLM`.
     Mistral,
@@ -100,6 +104,9 @@ pub struct ExpertsConfig {
 
 /// The shape of a [`CausalLm`](crate::CausalLm).
 ///
+/// As JSON it has the keys of its fields; of the packed layout those of a [`TransformerConfig`](crate::TransformerConfig), which are told apart by
+/// having no `architecture`.
+///
 /// ```
 /// use hlx_nn::CausalConfig;
 ///
@@ -109,10 +116,13 @@ pub struct ExpertsConfig {
 /// # Ok::<(), hlx_nn::NnError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Self", deny_unknown_fields)]
 pub struct CausalConfig {
     /// The family.
     pub architecture: Architecture,
+    /// How the parameters lie.
+    #[serde(skip)]
+    pub layout: ParameterLayout,
     /// The number of token ids, V.
     pub vocabulary: usize,
     /// The width of the residual stream, C.
@@ -213,11 +223,29 @@ impl CausalConfig {
         (!experts.dense_layers.contains(&layer_idx)).then_some(experts)
     }
 
+    /// The family whose names the parameters have in files that hold the model's parts, such as adapters; none of the
+    /// packed layout, whose names are HLX's own.
+    pub fn family(&self) -> Option<Architecture> {
+        match self.layout {
+            ParameterLayout::Apart => Some(self.architecture),
+            ParameterLayout::Packed => None,
+        }
+    }
+
+    /// The deviations of initial weights, and of those that project back into the residual stream.
+    pub(crate) fn deviations(&self) -> [f32; 2] {
+        // Division and square root are correctly rounded everywhere: the same bits on any host.
+        [WEIGHT_STD, WEIGHT_STD / ((2 * self.n_layers) as f32).sqrt()]
+    }
+
     /// Checks that such a model can be made.
     ///
     /// # Errors
     /// [`NnError::Config`] with the value that cannot be.
     pub fn validate(&self) -> Result<()> {
+        if self.layout == ParameterLayout::Packed {
+            return self.short_form().map_err(refused)?.validate();
+        }
         self.validate_sizes().map_err(refused)?;
         self.validate_experts().map_err(refused)?;
         self.validate_count().map_err(refused)?;

@@ -24,19 +24,15 @@ pub(super) struct Experts {
 }
 
 impl Experts {
-    /// Declares `gate` and `experts.0` and so on; `std` as of the feed-forward network.
-    pub fn new(
-        builder: &ParameterBuilder,
-        config: &CausalConfig,
-        experts: &ExpertsConfig,
-        std: [f32; 2],
-    ) -> Self {
-        let init = Init::Normal { std: std[0] };
+    /// Declares `gate` and `experts.0` and so on.
+    pub fn new(builder: &ParameterBuilder, config: &CausalConfig, experts: &ExpertsConfig) -> Self {
+        let [std, _] = config.deviations();
+        let init = Init::Normal { std };
         let mut gate = builder.child("gate");
         let gate = Linear::with_init(&mut gate, config.width, experts.n_experts, init, None);
         let list = builder.child("experts");
         let expert = |expert_idx: usize| {
-            FeedForward::of_expert(&list.child(expert_idx), config, experts.width, std)
+            FeedForward::of_expert(&list.child(expert_idx), config, experts.width)
         };
         Self {
             gate,

@@ -2,28 +2,37 @@
 
 use hlx_autograd::{Activation, DType, ExpertChoices, Tensor};
 
-use super::fused::{PlainNorm, gated_linear_add, normed_linear, normed_side_by_side};
-use super::{CausalConfig, FeedForwardKind};
+use super::norm::Normed;
+use super::projection::project_back;
+use super::{CausalConfig, FeedForwardKind, ParameterLayout};
 use crate::layers::Linear;
 use crate::{Init, Mode, Module, ParameterBuilder, Result};
 
-/// down(act(gate(x)) up(x)), or without gate down(act(up(x))).
+/// The feed-forward network of a block: down(act(gate(x)) up(x)), or without gate down(act(up(x))).
 #[derive(Clone, Debug)]
-pub(super) struct FeedForward {
-    gate_proj: Option<Linear>,
-    up_proj: Linear,
-    down_proj: Linear,
+pub struct FeedForward {
+    gate: Option<Linear>,
+    up: Linear,
+    down: Linear,
     activation: Activation,
+    layout: ParameterLayout,
 }
 
 impl FeedForward {
-    /// Declares `gate_proj`, `up_proj` and `down_proj` of a hidden width; `std` holds the deviations of
-    /// the weights and of the projection back into the residual stream.
-    pub fn new(
+    /// Declares the network of a model's blocks.
+    ///
+    /// # Errors
+    /// As [`CausalConfig::validate`].
+    pub fn new(builder: &mut ParameterBuilder, config: &CausalConfig) -> Result<Self> {
+        config.validate()?;
+        Ok(Self::declare(builder, config, config.feed_forward_width))
+    }
+
+    /// As [`FeedForward::new`], of a hidden width and of a configuration that has been checked.
+    pub(super) fn declare(
         builder: &ParameterBuilder,
         config: &CausalConfig,
         hidden: usize,
-        [std, out_std]: [f32; 2],
     ) -> Self {
         let bias = config.feed_forward_bias.then_some(Init::Zeros);
         let linear = |name, [input, output]: [usize; 2], std| {
@@ -36,23 +45,24 @@ impl FeedForward {
             FeedForwardKind::SwiGlu => (Activation::SiLU, true),
             FeedForwardKind::GeGlu => (Activation::GELUTanh, true),
         };
-        let width = config.width;
+        let (width, [std, out_std]) = (config.width, config.deviations());
+        let names = &config.layout.names().block;
         Self {
-            gate_proj: gated.then(|| linear("gate_proj", [width, hidden], std)),
-            up_proj: linear("up_proj", [width, hidden], std),
-            down_proj: linear("down_proj", [hidden, width], out_std),
+            gate: gated.then(|| linear("gate_proj", [width, hidden], std)),
+            up: linear(names.up, [width, hidden], std),
+            down: linear(names.down, [hidden, width], out_std),
             activation,
+            layout: config.layout,
         }
     }
 
-    /// As [`FeedForward::new`], of a mixture's expert: the weights of all experts are operands of one product.
-    pub fn of_expert(
+    /// As [`FeedForward::declare`], of a mixture's expert: the weights of all experts are operands of one product.
+    pub(super) fn of_expert(
         builder: &ParameterBuilder,
         config: &CausalConfig,
         hidden: usize,
-        std: [f32; 2],
     ) -> Self {
-        let expert = Self::new(builder, config, hidden, std);
+        let expert = Self::declare(builder, config, hidden);
         for linear in expert.linears() {
             linear.weight.set_multiplied(false);
         }
@@ -60,13 +70,12 @@ impl FeedForward {
     }
 
     fn linears(&self) -> impl Iterator<Item = &Linear> {
-        let projections = [&self.up_proj, &self.down_proj];
-        self.gate_proj.iter().chain(projections)
+        self.gate.iter().chain([&self.up, &self.down])
     }
 
     /// Whether [`FeedForward::forward_experts`] computes the network: f32 weights, and neither biases
     /// nor adapters.
-    pub fn is_plain(&self) -> Result<bool> {
+    pub(super) fn is_plain(&self) -> Result<bool> {
         for linear in self.linears() {
             let is_plain = linear.bias.is_none() && linear.lora.is_none();
             if !is_plain || linear.weight.tensor()?.dtype() != DType::F32 {
@@ -76,60 +85,49 @@ impl FeedForward {
         Ok(true)
     }
 
-    /// Whether no projection has an adapter.
-    pub fn has_no_adapter(&self) -> bool {
-        self.linears().all(|linear| linear.lora.is_none())
-    }
-
-    /// residual + network(x); without adapters the bits of the sum.
-    pub fn forward_add(&self, x: &Tensor, residual: &Tensor, mode: &Mode) -> Result<Tensor> {
-        self.down_proj.forward_add(&self.hidden(x, mode)?, residual)
-    }
-
-    /// x + network(norm(x)) of a few tokens, without adapters.
-    pub fn forward_fused(&self, x: &Tensor, norm: &PlainNorm) -> Result<Tensor> {
-        let (gate, up) = self.gate_and_up(x, norm)?;
-        let hidden = match gate {
-            Some(gate) if self.activation == Activation::SiLU => {
-                return gated_linear_add([&gate, &up], &self.down_proj, x);
-            }
-            Some(gate) => gate.activation(self.activation)?.mul(&up)?,
-            None => up.activation(self.activation)?,
-        };
-        self.down_proj.forward_add(&hidden, x)
-    }
-
-    /// gate(norm(x)), if there is a gate, and up(norm(x)).
-    fn gate_and_up(&self, x: &Tensor, norm: &PlainNorm) -> Result<(Option<Tensor>, Tensor)> {
-        let Some(gate) = &self.gate_proj else {
-            return Ok((None, normed_linear(x, norm, &self.up_proj)?));
-        };
-        // The halves of one row are contiguous; of several they would have to be copied.
-        if x.shape().last() == Some(&x.n_elements())
-            && let Some(both) = normed_side_by_side(x, norm, &[gate, &self.up_proj])?
-        {
-            let width = gate.weight.shape()[0];
-            let half = |first| both.narrow(-1, first, width);
-            return Ok((Some(half(0)?), half(width)?));
+    /// The network, added to a residual, if there is one: without adapters by one operation.
+    pub(super) fn forward_in(
+        &self,
+        x: &Normed<'_>,
+        residual: Option<&Tensor>,
+        mode: &Mode,
+    ) -> Result<Tensor> {
+        if self.linears().any(|linear| linear.lora.is_some()) {
+            return self.forward_adapted(&x.value(mode)?, residual, mode);
         }
-        let gate = normed_linear(x, norm, gate)?;
-        Ok((Some(gate), normed_linear(x, norm, &self.up_proj)?))
+        let (up, down) = (self.up.tensors()?, self.down.tensors()?);
+        let [up, down] = [&up, &down].map(|(weight, bias)| (weight, bias.as_ref()));
+        let Some(gate) = &self.gate else {
+            let x = x.value(mode)?;
+            return Ok(x.feed_forward(up, self.activation, down, residual)?);
+        };
+        let (gate, of_gate) = gate.tensors()?;
+        let maps = [(&gate, of_gate.as_ref()), up, down];
+        let (x, norm) = x.operand(mode)?;
+        let norm = norm.as_ref().map(|(gain, eps)| (gain, *eps));
+        Ok(x.gated_feed_forward(norm, maps, self.activation, residual)?)
     }
 
-    /// What the projection back reads.
-    fn hidden(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
-        let up = self.up_proj.forward(x, mode)?;
-        Ok(match &self.gate_proj {
+    /// As [`FeedForward::forward_in`], layer by layer, which may have adapters.
+    fn forward_adapted(
+        &self,
+        x: &Tensor,
+        residual: Option<&Tensor>,
+        mode: &Mode,
+    ) -> Result<Tensor> {
+        let up = self.up.forward(x, mode)?;
+        let hidden = match &self.gate {
             Some(gate) => gate
                 .forward(x, mode)?
                 .activation(self.activation)?
                 .mul(&up)?,
             None => up.activation(self.activation)?,
-        })
+        };
+        project_back(&self.down, &hidden, residual, self.layout, mode)
     }
 
     /// Applies to the rows of each expert its network: \[rows, C\]; the shape is kept.
-    pub fn forward_experts(
+    pub(super) fn forward_experts(
         experts: &[Self],
         rows: &Tensor,
         choices: &ExpertChoices,
@@ -142,20 +140,20 @@ impl FeedForward {
         let Some(first) = experts.first() else {
             return Ok(rows.clone());
         };
-        let up = apply(rows, |expert| Some(&expert.up_proj))?;
-        let hidden = match &first.gate_proj {
-            Some(_) => apply(rows, |expert| expert.gate_proj.as_ref())?
+        let up = apply(rows, |expert| Some(&expert.up))?;
+        let hidden = match &first.gate {
+            Some(_) => apply(rows, |expert| expert.gate.as_ref())?
                 .activation(first.activation)?
                 .mul(&up)?,
             None => up.activation(first.activation)?,
         };
-        apply(&hidden, |expert| Some(&expert.down_proj))
+        apply(&hidden, |expert| Some(&expert.down))
     }
 }
 
 impl Module for FeedForward {
     /// \[.., C\]; the shape is kept.
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
-        self.down_proj.forward(&self.hidden(x, mode)?, mode)
+        self.forward_in(&Normed::plain(x), None, mode)
     }
 }

@@ -2,24 +2,26 @@
 //! read both.
 
 mod attention;
-pub(crate) mod block;
+mod block;
 pub(crate) mod cache;
 mod config;
 mod experts;
 mod feed_forward;
-mod fused;
 pub(crate) mod input;
-mod multi_head_attention;
+pub(crate) mod names;
 pub(crate) mod norm;
 pub(crate) mod pass;
+mod presets;
+mod projection;
 mod rotary;
-mod transformer_block;
 mod transformer_config;
 
+pub use attention::Attention;
+pub use block::Block;
 pub use cache::{CacheStep, KvCache};
 pub use config::{Architecture, CausalConfig, ExpertsConfig, FeedForwardKind, NormKind, Positions};
+pub use feed_forward::FeedForward;
 pub use input::CausalInput;
-pub use multi_head_attention::MultiHeadAttention;
+pub use names::ParameterLayout;
 pub use rotary::{RopeScaling, Rotary};
-pub use transformer_block::Block;
 pub use transformer_config::TransformerConfig;

@@ -1,5 +1,7 @@
 //! The norms of the residual stream, of one kind a model.
 
+use std::cell::OnceCell;
+
 use hlx_autograd::Tensor;
 
 use super::{CausalConfig, NormKind};
@@ -40,6 +42,58 @@ impl Module for Norm {
         match self {
             Self::Layer(norm) => norm.forward(x, mode),
             Self::Rms(norm) => norm.forward(x, mode),
+        }
+    }
+}
+
+/// What the layers of a branch read: a tensor, or its norm, which is computed when a layer first needs its values.
+pub(crate) struct Normed<'a> {
+    x: &'a Tensor,
+    norm: Option<&'a Norm>,
+    value: OnceCell<Tensor>,
+}
+
+impl<'a> Normed<'a> {
+    /// The norm of x.
+    pub fn by(norm: &'a Norm, x: &'a Tensor) -> Self {
+        Self {
+            x,
+            norm: Some(norm),
+            value: OnceCell::new(),
+        }
+    }
+
+    /// The tensor as it is.
+    pub fn plain(x: &'a Tensor) -> Self {
+        Self {
+            x,
+            norm: None,
+            value: OnceCell::new(),
+        }
+    }
+
+    /// The values.
+    pub fn value(&self, mode: &Mode) -> Result<Tensor> {
+        let Some(norm) = self.norm else {
+            return Ok(self.x.clone());
+        };
+        if let Some(value) = self.value.get() {
+            return Ok(value.clone());
+        }
+        let value = norm.forward(self.x, mode)?;
+        Ok(self.value.get_or_init(|| value).clone())
+    }
+
+    /// For operations that take an RMS norm in: the tensor before the norm, the gain and what is added under the root;
+    /// without a gain the values, where they are known already and of other norms.
+    pub fn operand(&self, mode: &Mode) -> Result<(Tensor, Option<(Tensor, f32)>)> {
+        let gain = match (self.norm, self.value.get()) {
+            (Some(norm), None) => norm.plain_gain()?,
+            _ => None,
+        };
+        match gain {
+            Some(gain) => Ok((self.x.clone(), Some(gain))),
+            None => Ok((self.value(mode)?, None)),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What all layers of one pass read beside the residual stream.
 
-use hlx_autograd::Tensor;
+use hlx_autograd::{DType, Tensor};
+use hlx_core::Device;
 
 use super::cache::CacheStep;
 use super::input::{CausalInput, shape_of, unfitting};
@@ -9,15 +10,37 @@ use crate::{Mode, Result};
 /// The positions and documents of a pass, and the cache that it appends to.
 pub(crate) struct Pass<'a> {
     pub mode: &'a Mode,
-    /// Ids \[B, T\].
-    pub positions: Tensor,
+    positions: Places,
     documents: Option<Tensor>,
     cache: Option<CacheStep<'a>>,
     /// The softmax of each layer's router, \[B, T, E\], where the balance loss is wanted.
     scores: Option<Vec<Tensor>>,
 }
 
+/// The position of each token.
+#[derive(Clone)]
+enum Places {
+    /// Ids \[B, T\].
+    Given(Tensor),
+    /// 0, 1, .. in each of B sequences of T tokens: made where a layer reads them.
+    Counted(Device, [usize; 2]),
+}
+
 impl<'a> Pass<'a> {
+    /// Over what is no model's, \[B, T, C\]: whole sequences of one document each.
+    pub fn of_sequences(x: &Tensor, mode: &'a Mode) -> Result<Self> {
+        let &[batch, time, _] = x.shape() else {
+            return Err(unfitting("x", x, "[batch, time, width]".to_owned()));
+        };
+        Ok(Self {
+            mode,
+            positions: Places::Counted(x.device().clone(), [batch, time]),
+            documents: None,
+            cache: None,
+            scores: None,
+        })
+    }
+
     /// Over whole sequences; `counted` holds the ids 0, 1, .. of all positions of the model.
     pub fn of_input(input: &CausalInput<'_>, mode: &'a Mode, counted: &Tensor) -> Result<Self> {
         let limit = counted.n_elements();
@@ -39,7 +62,7 @@ impl<'a> Pass<'a> {
         };
         Ok(Self {
             mode,
-            positions: positions.with_samples(0)?,
+            positions: Places::Given(positions.with_samples(0)?),
             documents: input.documents.cloned(),
             cache: None,
             scores: None,
@@ -50,10 +73,22 @@ impl<'a> Pass<'a> {
     pub fn of_cache(step: CacheStep<'a>, mode: &'a Mode) -> Self {
         Self {
             mode,
-            positions: step.positions.clone(),
+            positions: Places::Given(step.positions.clone()),
             documents: None,
             cache: Some(step),
             scores: None,
+        }
+    }
+
+    /// The position of each token, ids \[B, T\].
+    pub fn positions(&self) -> Result<Tensor> {
+        match &self.positions {
+            Places::Given(positions) => Ok(positions.clone()),
+            Places::Counted(device, [batch, time]) => {
+                let counted = Tensor::arange(device, 0, *time as u32, 1)?.to_dtype(DType::U32)?;
+                let counted = counted.expand(&[*batch, *time])?.contiguous()?;
+                Ok(counted.with_samples(0)?)
+            }
         }
     }
 

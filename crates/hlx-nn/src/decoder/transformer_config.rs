@@ -1,7 +1,11 @@
-//! The sizes of a transformer, with three that are measured and named.
+//! The short form of a packed model's shape, with three that are measured and named.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
+use super::{Architecture, CausalConfig, FeedForwardKind, ParameterLayout};
 use crate::Result;
 use crate::error::NnError;
 use crate::limits::{MAX_HEADS, MAX_LAYERS, MAX_SIZE, check_parameters, check_sizes};
@@ -15,8 +19,17 @@ fn is_zero(p: &f32) -> bool {
 /// The largest head width that the attention kernels take.
 const MAX_HEAD_WIDTH: usize = 128;
 
-/// The sizes of a [`Transformer`](crate::Transformer).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The sizes of HLX's own transformer: a [`CausalLm`](crate::CausalLm) of the [packed layout](ParameterLayout) in the
+/// shape of GPT-2, with the exact GELU and an output projection of its own. It becomes a [`CausalConfig`] by `into`.
+///
+/// ```
+/// use hlx_nn::{CausalLm, ParameterBuilder, TransformerConfig};
+///
+/// let mut b = ParameterBuilder::new();
+/// let model = CausalLm::new(&mut b, &TransformerConfig::tiny().into())?;
+/// # Ok::<(), hlx_nn::NnError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransformerConfig {
     /// The number of token ids, V.
@@ -139,10 +152,82 @@ impl TransformerConfig {
     }
 }
 
+impl From<TransformerConfig> for CausalConfig {
+    fn from(sizes: TransformerConfig) -> Self {
+        Self {
+            layout: ParameterLayout::Packed,
+            vocabulary: sizes.vocabulary,
+            width: sizes.width,
+            n_layers: sizes.n_layers,
+            n_heads: sizes.n_heads,
+            n_kv_heads: sizes.n_heads,
+            head_width: sizes.width / sizes.n_heads.max(1),
+            feed_forward_width: sizes.feed_forward_width,
+            max_positions: sizes.positions,
+            feed_forward: FeedForwardKind::GELU,
+            tied_output: false,
+            dropout: sizes.dropout,
+            attention_dropout: sizes.attention_dropout,
+            ..Self::of_family(Architecture::Gpt2)
+        }
+    }
+}
+
+impl CausalConfig {
+    /// The short form of a packed model's shape; fails for a shape that has none.
+    pub(super) fn short_form(&self) -> Result<TransformerConfig, String> {
+        let sizes = TransformerConfig {
+            vocabulary: self.vocabulary,
+            width: self.width,
+            n_layers: self.n_layers,
+            n_heads: self.n_heads,
+            feed_forward_width: self.feed_forward_width,
+            positions: self.max_positions,
+            dropout: self.dropout,
+            attention_dropout: self.attention_dropout,
+        };
+        // Compared without the probabilities, which may be NaN.
+        let [found, expected] = [self.clone(), sizes.into()].map(|shape: Self| Self {
+            dropout: 0.0,
+            attention_dropout: 0.0,
+            ..shape
+        });
+        match found == expected {
+            true => Ok(sizes),
+            false => {
+                Err("a packed model has the shape of a TransformerConfig, and no other".to_owned())
+            }
+        }
+    }
+}
+
+impl Serialize for CausalConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.layout {
+            ParameterLayout::Apart => Self::serialize(self, serializer),
+            ParameterLayout::Packed => {
+                let sizes = self.short_form().map_err(S::Error::custom)?;
+                sizes.serialize(serializer)
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for CausalConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let read = match value.get("architecture") {
+            Some(_) => Self::deserialize(value),
+            None => TransformerConfig::deserialize(value).map(Self::from),
+        };
+        read.map_err(D::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Model, Transformer};
+    use crate::{CausalLm, Model};
 
     #[test]
     fn the_documented_parameter_counts_are_true() {
@@ -165,7 +250,7 @@ mod tests {
             attention_dropout: 0.0,
         };
         for config in [TransformerConfig::tiny(), odd] {
-            let model = Model::zeroed(&device, |b| Transformer::new(b, &config))?;
+            let model = Model::zeroed(&device, |b| CausalLm::new(b, &config.into()))?;
             assert_eq!(model.weights().n_elements(), config.parameter_count());
         }
         Ok(())
@@ -195,5 +280,39 @@ mod tests {
             head,
             "transformer: a head is 256 wide, expected at most 128"
         );
+    }
+
+    #[test]
+    fn packed_models_have_the_short_form_in_files() -> Result<()> {
+        let config = CausalConfig::from(TransformerConfig::tiny());
+        let text = serde_json::to_string(&config).expect("written");
+        let expected = r#"{"vocabulary":256,"width":256,"n_layers":4,"n_heads":4,"feed_forward_width":1024,"positions":128,"dropout":0.0}"#;
+        assert_eq!(text, expected);
+        let read: CausalConfig = serde_json::from_str(&text).expect("read");
+        assert_eq!(read, config);
+        config.validate()
+    }
+
+    #[test]
+    fn a_packed_shape_without_a_short_form_is_refused() {
+        let config = CausalConfig {
+            tied_output: true,
+            ..TransformerConfig::tiny().into()
+        };
+        let line = config.validate().expect_err("refused").to_string();
+        let expected = "a packed model has the shape of a TransformerConfig, and no other";
+        assert_eq!(line, format!("causal model: {expected}"));
+        let line = serde_json::to_string(&config).expect_err("refused");
+        assert_eq!(line.to_string(), expected);
+    }
+
+    #[test]
+    fn files_that_name_no_family_are_read_with_the_names_of_llama() {
+        let config = CausalConfig::preset("llama3").expect("a preset");
+        let text = serde_json::to_string(&config).expect("written");
+        let old = text.replace(r#""llama""#, r#""custom""#);
+        assert_ne!(old, text);
+        let read: CausalConfig = serde_json::from_str(&old).expect("read");
+        assert_eq!(read, config);
     }
 }

@@ -1,14 +1,13 @@
 //! Model files: `model.safetensors` with the weights and `config.json` with the sizes.
 
+use std::fmt::Display;
 use std::fs;
 use std::path::Path;
 
 use hlx_core::{Device, files};
 
 use crate::error::NnError;
-use crate::{
-    Model, ParameterBuilder, Result, Transformer, TransformerConfig, Weights, check_finite,
-};
+use crate::{CausalConfig, CausalLm, Model, ParameterBuilder, Result, Weights, check_finite};
 
 /// The file of the weights.
 pub const MODEL_FILE: &str = "model.safetensors";
@@ -25,7 +24,7 @@ pub trait ModelConfig {
     fn config_json(&self) -> serde_json::Result<String>;
 }
 
-impl ModelConfig for Transformer {
+impl ModelConfig for CausalLm {
     fn config_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self.config())
     }
@@ -66,15 +65,10 @@ pub(crate) fn write_files(folder: &Path, contents: &[(&'static str, Vec<u8>); 2]
 /// # Errors
 /// [`NnError::File`] for a file that is missing, truncated, malformed, or whose tensors are not
 /// those of its configuration, with the first that differs, or not finite; and what the device reports.
-pub fn load_model(device: &Device, folder: &Path) -> Result<Model<Transformer>> {
-    let config_path = files::place(folder, CONFIG_FILE);
-    let text = read(&config_path)?;
-    let config: TransformerConfig =
-        serde_json::from_slice(&text).map_err(|error| NnError::file(&config_path, error))?;
-    let checked = config.validate();
-    checked.map_err(|error| NnError::file(&config_path, error))?;
+pub fn load_model(device: &Device, folder: &Path) -> Result<Model<CausalLm>> {
+    let config = config_of(folder)?;
     let model = Model::zeroed(device, |b| {
-        let model = Transformer::new(b, &config)?;
+        let model = CausalLm::new(b, &config)?;
         check_room(folder, b)?;
         Ok(model)
     })?;
@@ -82,14 +76,23 @@ pub fn load_model(device: &Device, folder: &Path) -> Result<Model<Transformer>> 
     Ok(model)
 }
 
+/// Reads the shape of a model from the folder that [`save_model`] wrote.
+pub(super) fn config_of(folder: &Path) -> Result<CausalConfig> {
+    let fail = |error: &dyn Display| NnError::file(&files::place(folder, CONFIG_FILE), error);
+    let config = serde_json::from_slice(&read_config(folder)?);
+    let config: CausalConfig = config.map_err(|error| fail(&error))?;
+    config.validate().map_err(|error| fail(&error))?;
+    Ok(config)
+}
+
 /// Reads the bytes of `config.json` of a folder that [`save_model`] wrote.
-pub(crate) fn read_config(folder: &Path) -> Result<Vec<u8>> {
+pub(super) fn read_config(folder: &Path) -> Result<Vec<u8>> {
     let path = files::place(folder, CONFIG_FILE);
     files::read_json(&path).map_err(|error| NnError::file(&path, error))
 }
 
 /// Fails for more parameters than the file of a folder can hold, before they have memory.
-pub(crate) fn check_room(folder: &Path, declared: &ParameterBuilder) -> Result<()> {
+fn check_room(folder: &Path, declared: &ParameterBuilder) -> Result<()> {
     let path = files::place(folder, MODEL_FILE);
     let Ok(found) = fs::metadata(&path) else {
         // The file's reader says what is wrong with it.
@@ -112,7 +115,7 @@ pub(crate) fn check_room(folder: &Path, declared: &ParameterBuilder) -> Result<(
 }
 
 /// Reads the weights of a folder that [`save_model`] wrote.
-pub(crate) fn read_weights(folder: &Path, weights: &Weights) -> Result<()> {
+fn read_weights(folder: &Path, weights: &Weights) -> Result<()> {
     let path = files::place(folder, MODEL_FILE);
     let bytes = read(&path)?;
     let loaded = check_finite(&bytes).and_then(|()| weights.load_safetensors(&bytes));
@@ -130,8 +133,9 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TransformerConfig;
 
-    fn model(width: usize) -> Model<Transformer> {
+    fn model(width: usize) -> Model<CausalLm> {
         let config = TransformerConfig {
             vocabulary: 256,
             width,
@@ -143,7 +147,7 @@ mod tests {
             attention_dropout: 0.0,
         };
         let device = hlx_core::testing::cpu().expect("the CPU device opens");
-        Model::new(&device, 3, |b| Transformer::new(b, &config)).expect("makes")
+        Model::new(&device, 3, |b| CausalLm::new(b, &config.into())).expect("makes")
     }
 
     fn digest(folder: &Path) -> Result<String> {

@@ -57,7 +57,7 @@ impl Linear {
     }
 
     /// The weight, and the bias if there is one; the adapter is not in them.
-    pub(super) fn tensors(&self) -> Result<(Tensor, Option<Tensor>)> {
+    pub(crate) fn tensors(&self) -> Result<(Tensor, Option<Tensor>)> {
         weight_and_bias(&self.weight, self.bias.as_ref())
     }
 }

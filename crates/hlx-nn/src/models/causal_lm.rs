@@ -1,30 +1,27 @@
-//! The module of today's architectures.
+//! The causal language model.
 
 use hlx_autograd::{DType, Tensor};
 use hlx_core::Device;
 
 use super::balance::balance_loss;
 use super::causal_model::CausalModel;
-use crate::decoder::block::Block;
 use crate::decoder::input::{shape_of, unfitting};
 use crate::decoder::norm::Norm;
 use crate::decoder::pass::Pass;
-use crate::decoder::{CacheStep, CausalConfig, CausalInput, KvCache, Positions, Rotary};
+use crate::decoder::{Block, CacheStep, CausalConfig, CausalInput, KvCache, Positions, Rotary};
 use crate::error::NnError;
 use crate::layers::{Dropout, Embedding, Linear};
 use crate::{Init, Mode, ModelBuffer, Module, ParameterBuilder, ParameterUse, Result};
 
-/// The deviation of ordinary weights (Radford and others 2019, GPT-2).
-const WEIGHT_STD: f32 = 0.02;
-
 /// A causal language model of any [`CausalConfig`], such as Llama, Qwen or Gemma.
 ///
-/// Its parameters have the names of Hugging Face's Llama (`model.layers.0.self_attn.q_proj.weight`).
+/// Its parameters have the names of Hugging Face's Llama (`model.layers.0.self_attn.q_proj.weight`); of the
+/// [packed layout](crate::ParameterLayout) HLX's own (`blocks.0.attention.qkv.weight`).
 /// Weights are normal with deviation 0.02, those that project back into the residual stream with
 /// 0.02 / sqrt(2 layers); biases are 0, gains 1.
 #[derive(Debug)]
 pub struct CausalLm {
-    pub(crate) embedding: Embedding,
+    embedding: Embedding,
     /// Learned positions, or the table of the sinusoidal ones.
     positions: PositionTable,
     embedding_dropout: Dropout,
@@ -59,17 +56,15 @@ impl CausalLm {
     pub fn new(builder: &mut ParameterBuilder, config: &CausalConfig) -> Result<Self> {
         config.validate()?;
         let (width, n_layers) = (config.width, config.n_layers);
-        // Division and square root are correctly rounded everywhere: the same bits on any host.
-        let std = [WEIGHT_STD, WEIGHT_STD / ((2 * n_layers) as f32).sqrt()];
-        let init = Init::Normal { std: WEIGHT_STD };
-        let mut b = builder.child("model");
-        let table = |b: &ParameterBuilder, name, rows| {
-            Embedding::with_init(&mut b.child(name), rows, width, init)
-        };
-        let embedding = table(&b, "embed_tokens", config.vocabulary);
+        let [std, _] = config.deviations();
+        let init = Init::Normal { std };
+        let names = config.layout.names();
+        let b = builder;
+        let table = |name, rows| Embedding::with_init(&mut b.child(name), rows, width, init);
+        let embedding = table(names.embedding, config.vocabulary);
         let limit = config.max_positions;
         let positions = match config.positions {
-            Positions::Learned => PositionTable::Learned(table(&b, "embed_positions", limit)),
+            Positions::Learned => PositionTable::Learned(table(names.positions, limit)),
             Positions::Sinusoidal => {
                 let values = sinusoids(limit, width);
                 PositionTable::Sinusoidal(b.constant("sinusoids", values))
@@ -77,22 +72,17 @@ impl CausalLm {
             Positions::Rotary(_) => PositionTable::Rotary,
         };
         let counted = b.ids("counted", (0..limit as u32).collect());
-        let embedding_dropout = Dropout::new(&mut b, config.dropout);
-        let list = b.child("layers");
-        let block = |layer_idx| Block::new(&mut list.child(layer_idx), config, layer_idx, std);
+        let embedding_dropout = Dropout::new(b, config.dropout);
+        let list = b.child(names.blocks);
+        let block = |layer_idx| Block::declare(&mut list.child(layer_idx), config, layer_idx);
         let blocks = (0..n_layers).map(block).collect();
-        let final_norm = Norm::new(&mut b.child("norm"), config, width);
+        let final_norm = Norm::new(&mut b.child(names.final_norm), config, width);
         let output = match config.tied_output {
-            true => Output::Tied(builder.another_use(&embedding.weight.clone().of_product())),
+            true => Output::Tied(b.another_use(&embedding.weight.clone().of_product())),
             false => {
-                let mut b = builder.child("lm_head");
-                Output::Free(Linear::with_init(
-                    &mut b,
-                    width,
-                    config.vocabulary,
-                    init,
-                    None,
-                ))
+                let mut b = b.child(names.output);
+                let output = Linear::with_init(&mut b, width, config.vocabulary, init, None);
+                Output::Free(output)
             }
         };
         Ok(Self {
@@ -110,6 +100,14 @@ impl CausalLm {
     /// The shape.
     pub fn config(&self) -> &CausalConfig {
         &self.config
+    }
+
+    /// The device of its parameters.
+    ///
+    /// # Errors
+    /// [`NnError::NotBuilt`](crate::NnError::NotBuilt).
+    pub fn device(&self) -> Result<Device> {
+        Ok(self.embedding.weight.tensor()?.device().clone())
     }
 
     /// 1 for each of the first `lengths` tokens of a row, 0 for the padding behind them: \[B, T, 1\].
@@ -132,18 +130,18 @@ impl CausalLm {
             x = x.mul((width as f32).sqrt())?;
         }
         x = match &self.positions {
-            PositionTable::Learned(table) => x.add(&table.forward(&pass.positions, mode)?)?,
+            PositionTable::Learned(table) => x.add(&table.forward(&pass.positions()?, mode)?)?,
             PositionTable::Sinusoidal(table) => {
                 let table = table
                     .tensor()?
                     .reshape(&[self.config.max_positions, width])?;
-                x.add(&pass.positions.embedding(&table)?)?
+                x.add(&pass.positions()?.embedding(&table)?)?
             }
             PositionTable::Rotary => x,
         };
         x = self.embedding_dropout.forward(&x, mode)?;
         for block in &self.blocks {
-            x = pass.block(block, &x, Block::forward)?;
+            x = pass.block(block, &x, Block::forward_in)?;
         }
         if let Some(rows) = rows {
             x = rows.embedding(&x.flatten(0, 1)?)?;

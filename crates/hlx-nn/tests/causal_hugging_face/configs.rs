@@ -56,7 +56,6 @@ fn class_of(config: &CausalConfig) -> &'static str {
         Architecture::Qwen3Moe => "Qwen3MoeForCausalLM",
         Architecture::Gemma2 => "Gemma2ForCausalLM",
         Architecture::Gemma3 => "Gemma3ForCausalLM",
-        Architecture::Custom => "none",
     }
 }
 

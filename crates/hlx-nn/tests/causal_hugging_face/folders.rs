@@ -1,6 +1,6 @@
 //! Which files of a folder are read, and what is said of those that are not.
 
-use hlx_nn::hugging_face_notes;
+use hlx_nn::{CausalConfig, hugging_face_notes};
 use serde_json::json;
 
 use super::*;
@@ -184,5 +184,58 @@ fn a_file_of_the_inner_model_alone_is_read() -> Result {
         assert_eq!(tensors(&device, &folder)?, expected, "{name}");
         fs::remove_dir_all(&folder)?;
     }
+    Ok(())
+}
+
+/// Queries, keys and values of one projection become three.
+#[test]
+fn a_packed_model_is_exported_as_gpt2_and_read_back_with_the_same_bits() -> Result {
+    let sizes = TransformerConfig {
+        vocabulary: 31,
+        width: 24,
+        n_layers: 2,
+        n_heads: 3,
+        feed_forward_width: 40,
+        positions: 16,
+        dropout: 0.1,
+        attention_dropout: 0.2,
+    };
+    let ids: Vec<u32> = (0..18).map(|at| (at * 7 + 3) % 31).collect();
+    let mut of_devices = Vec::new();
+    for (number, device) in hlx_core::testing::own_devices().iter().enumerate() {
+        let packed = Model::new(device, 7, |b| CausalLm::new(b, &sizes.into()))?;
+        let folder = folder(&format!("packed-{number}"))?;
+        export_hugging_face(packed.weights(), packed.config(), &folder)?;
+        let read = import_hugging_face(device, &folder)?;
+        let expected = CausalConfig {
+            layout: ParameterLayout::Apart,
+            ..sizes.into()
+        };
+        assert_eq!(read.config(), &expected);
+        let text: serde_json::Value =
+            serde_json::from_slice(&fs::read(folder.join("config.json"))?)?;
+        assert_eq!(text["architectures"], json!(["GPT2LMHeadModel"]));
+        assert_eq!(text["activation_function"], "gelu");
+        assert_eq!(text["tie_word_embeddings"], false);
+        let ids = Tensor::from_slice::<u32>(device, &ids, &[2, 9])?;
+        let logits = |model: &CausalLm| -> Result<Vec<u32>> {
+            let logits = model.forward(&ids, &Mode::eval())?.to_vec::<f32>()?;
+            Ok(logits.into_iter().map(f32::to_bits).collect())
+        };
+        let found = logits(&read)?;
+        assert_eq!(found, logits(&packed)?);
+        of_devices.push(found);
+        // Exported once more it is the same folder.
+        let again = folder.join("again");
+        export_hugging_face(read.weights(), read.config(), &again)?;
+        for file in ["config.json", "model.safetensors"] {
+            assert!(
+                fs::read(folder.join(file))? == fs::read(again.join(file))?,
+                "{file}"
+            );
+        }
+        fs::remove_dir_all(folder)?;
+    }
+    assert!(of_devices.windows(2).all(|pair| pair[0] == pair[1]));
     Ok(())
 }

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_nn::{CausalConfig, LanguageModelConfig, read_language_model_config};
+use hlx_nn::{CausalConfig, read_language_model_config};
 use toml::{Table, Value};
 
 use super::fault::{Checked, fault};
@@ -139,7 +139,8 @@ impl ModelSection {
         for ((name, _), value) in SIZES.iter().zip(values) {
             table.insert((*name).to_owned(), value);
         }
-        Ok(table.try_into()?)
+        // The keys of every architecture; the short form of a packed model is the section itself.
+        Ok(CausalConfig::deserialize(Value::Table(table))?)
     }
 }
 
@@ -149,9 +150,9 @@ impl Config {
     ///
     /// # Errors
     /// A `model.vocabulary` that lacks tokens of the data.
-    pub fn language_model(&self, tokens: usize, fixed: bool) -> Result<LanguageModelConfig> {
+    pub fn language_model(&self, tokens: usize, fixed: bool) -> Result<CausalConfig> {
         if !self.model.is_causal() {
-            return Ok(LanguageModelConfig::Transformer(self.transformer(tokens)));
+            return Ok(self.transformer(tokens).into());
         }
         let vocabulary = self.model.vocabulary.unwrap_or(tokens);
         ensure!(
@@ -160,7 +161,7 @@ impl Config {
         );
         let config = self.model.causal(vocabulary).context("model.shape")?;
         config.validate()?;
-        Ok(LanguageModelConfig::Causal(Box::new(config)))
+        Ok(config)
     }
 }
 
@@ -171,12 +172,10 @@ fn scaled(size: usize, width: usize, base_width: usize) -> usize {
 
 /// Reads the shape of a model folder of HLX or of Hugging Face.
 fn read_shape(folder: &Path) -> Result<CausalConfig> {
-    match read_language_model_config(folder)? {
-        LanguageModelConfig::Causal(config) => Ok(*config),
-        LanguageModelConfig::Transformer(_) => {
-            anyhow::bail!("{}: has no architecture", folder.display())
-        }
-    }
+    let config = read_language_model_config(folder)?;
+    let has_family = config.family().is_some();
+    ensure!(has_family, "{}: has no architecture", folder.display());
+    Ok(config)
 }
 
 /// A shape as TOML, numbers as they are written: by way of JSON, whose `f32` have their shortest form.
@@ -197,10 +196,7 @@ mod tests {
     }
 
     fn shape(config: &Config, tokens: usize) -> CausalConfig {
-        match config.language_model(tokens, true).expect("fits") {
-            LanguageModelConfig::Causal(shape) => *shape,
-            LanguageModelConfig::Transformer(_) => panic!("an architecture"),
-        }
+        config.language_model(tokens, true).expect("fits")
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The pairs of a corpus, and the records of prepared tokens, as a model answers them.
 
 use anyhow::Result;
-use hlx_nn::LanguageModel;
+use hlx_nn::CausalLm;
 
 use super::{Drawn, Generation, TokenGeneration, generate, generate_tokens};
 use crate::config::Format;
@@ -30,11 +30,7 @@ impl Answer {
 ///
 /// # Errors
 /// As [`generate`].
-pub fn answer_pairs(
-    model: &LanguageModel,
-    data: &Dataset,
-    samples: &[usize],
-) -> Result<Vec<Answer>> {
+pub fn answer_pairs(model: &CausalLm, data: &Dataset, samples: &[usize]) -> Result<Vec<Answer>> {
     let pairs: Vec<(&[u8], &[u8])> = samples.iter().map(|&index| data.pair(index)).collect();
     let prompts: Vec<&[u8]> = pairs.iter().map(|pair| pair.0).collect();
     let longest = pairs.iter().map(|pair| pair.1.len()).max().unwrap_or(0);
@@ -67,7 +63,7 @@ pub struct TokenRecord {
 ///
 /// # Errors
 /// As [`generate_tokens`].
-pub fn count_exact(model: &LanguageModel, records: &[TokenRecord]) -> Result<usize> {
+pub fn count_exact(model: &CausalLm, records: &[TokenRecord]) -> Result<usize> {
     let longest = records.iter().map(|one| one.answer.len()).max();
     let options = TokenGeneration::new(longest.unwrap_or(0), Sampling::default(), Vec::new());
     let prompts: Vec<Vec<u32>> = records.iter().map(|one| one.prompt.clone()).collect();

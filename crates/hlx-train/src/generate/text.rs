@@ -1,7 +1,7 @@
 //! Text from a model with a tokenizer: tokens in and out, streamed, with texts and tokens that end it.
 
 use anyhow::{Result, bail, ensure};
-use hlx_nn::{CausalModel, LanguageModel};
+use hlx_nn::{CausalLm, CausalModel};
 use hlx_text::{Preparation, Tokenizer};
 
 use super::growing::{News, Tell, grow_texts};
@@ -122,7 +122,7 @@ impl TextModel {
 /// # Errors
 /// As [`generate_tokens`].
 pub fn write_texts(
-    parts: (&LanguageModel, &Tokenizer),
+    parts: (&CausalLm, &Tokenizer),
     prompts: &[Vec<u32>],
     options: &TokenGeneration,
     stop: &[String],
@@ -145,7 +145,7 @@ pub fn write_texts(
 /// A prompt that the model cannot continue from, before the first text; that of `tell`, which ends all texts, and
 /// what the device reports: the texts whose end was not told are lost.
 pub fn tell_texts(
-    (model, tokenizer): (&LanguageModel, &Tokenizer),
+    (model, tokenizer): (&CausalLm, &Tokenizer),
     prompts: &[Vec<u32>],
     options: &TokenGeneration,
     stop: &[String],
@@ -166,7 +166,7 @@ pub fn tell_texts(
 /// # Errors
 /// As [`TextModel::encode_prompt`].
 pub fn encode_prompt(
-    (model, tokenizer): (&LanguageModel, &Tokenizer),
+    (model, tokenizer): (&CausalLm, &Tokenizer),
     preparation: &Preparation,
     prompt: &str,
     raw: bool,
@@ -179,7 +179,7 @@ pub fn encode_prompt(
 }
 
 /// Fails for a token of a prompt that the model does not have: a tokenizer may have more tokens than its model.
-fn check_tokens(model: &LanguageModel, tokenizer: &Tokenizer, ids: &[u32]) -> Result<()> {
+fn check_tokens(model: &CausalLm, tokenizer: &Tokenizer, ids: &[u32]) -> Result<()> {
     let vocabulary = model.vocabulary();
     match ids.iter().find(|&&id| id as usize >= vocabulary) {
         None => Ok(()),

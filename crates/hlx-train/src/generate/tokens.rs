@@ -5,7 +5,7 @@
 use anyhow::{Result, ensure};
 use hlx_autograd::{Tensor, no_grad};
 use hlx_core::Device;
-use hlx_nn::{CausalInput, CausalModel, KvCache, LanguageModel, Mode, TokenStep, likeliest};
+use hlx_nn::{CausalInput, CausalLm, CausalModel, KvCache, Mode, TokenStep, likeliest};
 
 use crate::sample::Sampling;
 
@@ -96,7 +96,7 @@ pub type Take<'a> = &'a mut dyn FnMut(usize, Drawn) -> Result<bool>;
 /// A prompt that is empty, holds a token that the model does not have, or leaves no position; what `take`
 /// reports, and what the device does; logits that are NaN, when all other sequences have ended.
 pub fn generate_tokens(
-    model: &LanguageModel,
+    model: &CausalLm,
     prompts: &[Vec<u32>],
     options: &TokenGeneration,
     take: Take<'_>,
@@ -146,7 +146,7 @@ pub struct Held {
 /// # Errors
 /// As [`generate_tokens`]; nothing is held then.
 pub fn generate_held(
-    model: &LanguageModel,
+    model: &CausalLm,
     held: &mut Option<Held>,
     prompt: &[u32],
     options: &TokenGeneration,
@@ -196,7 +196,7 @@ pub fn generate_held(
 }
 
 /// The tokens of the longest sequence that fits, when it has grown.
-fn capacity_for(model: &LanguageModel, sequences: &[Sequence], max_tokens: usize) -> usize {
+fn capacity_for(model: &CausalLm, sequences: &[Sequence], max_tokens: usize) -> usize {
     let positions = model.max_positions();
     let lengths = sequences.iter().map(|one| one.ids.len());
     let longest = lengths.filter(|&length| length <= positions).max();
@@ -207,7 +207,7 @@ fn capacity_for(model: &LanguageModel, sequences: &[Sequence], max_tokens: usize
 }
 
 /// An empty cache for the sequences that fit; without any, nothing is put into it.
-fn cache_for(model: &LanguageModel, sequences: &[Sequence], max_tokens: usize) -> Result<KvCache> {
+fn cache_for(model: &CausalLm, sequences: &[Sequence], max_tokens: usize) -> Result<KvCache> {
     let positions = model.max_positions();
     let fitting = sequences.iter().filter(|one| one.ids.len() <= positions);
     let capacity = capacity_for(model, sequences, max_tokens);
@@ -219,7 +219,7 @@ fn cache_for(model: &LanguageModel, sequences: &[Sequence], max_tokens: usize) -
 /// # Errors
 /// A prompt that is empty, takes more positions than the model has and does not slide, or holds a token that the
 /// model does not have.
-pub fn check_prompt(model: &LanguageModel, prompt: &[u32], slides: bool) -> Result<()> {
+pub fn check_prompt(model: &CausalLm, prompt: &[u32], slides: bool) -> Result<()> {
     let (positions, vocabulary) = (model.max_positions(), model.vocabulary());
     ensure!(!prompt.is_empty(), "the prompt is empty");
     ensure!(
@@ -235,7 +235,7 @@ pub fn check_prompt(model: &LanguageModel, prompt: &[u32], slides: bool) -> Resu
 
 /// Runs a batch of sequences to their ends, with a cache that holds what is to be held of them.
 fn finish(
-    model: &LanguageModel,
+    model: &CausalLm,
     sequences: Vec<Sequence>,
     cache: &mut KvCache,
     options: &TokenGeneration,
@@ -325,7 +325,7 @@ impl Sequence {
 
 /// The next tokens of sequences that the positions do not hold, of their ends by themselves.
 fn next_of_windows(
-    (device, model): (&Device, &LanguageModel),
+    (device, model): (&Device, &CausalLm),
     sequences: &[Sequence],
     is_greedy: bool,
 ) -> Result<Vec<Next>> {
@@ -347,7 +347,7 @@ fn next_of_windows(
 }
 
 /// What logits \[n, V\] say of the next tokens.
-fn next_of(model: &LanguageModel, logits: &Tensor, is_greedy: bool) -> Result<Vec<Next>> {
+fn next_of(model: &CausalLm, logits: &Tensor, is_greedy: bool) -> Result<Vec<Next>> {
     if is_greedy {
         return tokens_of(model, &likeliest(logits)?);
     }
@@ -361,7 +361,7 @@ fn next_of(model: &LanguageModel, logits: &Tensor, is_greedy: bool) -> Result<Ve
 }
 
 /// Ids that [`likeliest`] has found.
-fn tokens_of(model: &LanguageModel, ids: &Tensor) -> Result<Vec<Next>> {
+fn tokens_of(model: &CausalLm, ids: &Tensor) -> Result<Vec<Next>> {
     let ids = ids.to_vec::<u32>()?.into_iter();
     let next = ids.map(|id| match (id as usize) < model.vocabulary() {
         true => Next::Token(id),
@@ -372,7 +372,7 @@ fn tokens_of(model: &LanguageModel, ids: &Tensor) -> Result<Vec<Next>> {
 
 /// Appends what a cache does not have of each sequence, and returns its next token.
 fn next_tokens(
-    (device, model): (&Device, &LanguageModel),
+    (device, model): (&Device, &CausalLm),
     sequences: &[Sequence],
     (step, cache): (&mut TokenStep<'_>, &mut KvCache),
     is_greedy: bool,

@@ -4,9 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::files::{self, place};
-use hlx_nn::{
-    CausalConfig, LanguageModel, LanguageModelConfig, Model, PEFT_CONFIG_FILE, PEFT_FILE,
-};
+use hlx_nn::{CausalConfig, CausalLm, Model, PEFT_CONFIG_FILE, PEFT_FILE};
 
 /// PEFT's file of older versions, which can hold programs.
 const OLD_FILE: &str = "adapter_model.bin";
@@ -40,14 +38,10 @@ pub(super) fn read(folder: &Path) -> Result<(Vec<u8>, Vec<u8>)> {
 ///
 /// # Errors
 /// What the device reports.
-pub(super) fn untied(
-    tied: &Model<LanguageModel>,
-    config: &mut CausalConfig,
-) -> Result<Model<LanguageModel>> {
+pub(super) fn untied(tied: &Model<CausalLm>, config: &mut CausalConfig) -> Result<Model<CausalLm>> {
     config.tied_output = false;
-    let sizes = LanguageModelConfig::Causal(Box::new(config.clone()));
     let device = tied.weights().device();
-    let model = Model::zeroed(device, |b| LanguageModel::new(b, &sizes))?;
+    let model = Model::zeroed(device, |b| CausalLm::new(b, config))?;
     for parameter in model.weights().parameters() {
         let own = tied.weights().get(parameter.name());
         let source = own.or_else(|| tied.weights().get("model.embed_tokens.weight"));

@@ -4,12 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use hlx_core::{Device, files};
 use hlx_nn::{
-    Architecture, CONFIG_FILE, LanguageModelConfig, MODEL_FILE, PEFT_CONFIG_FILE, PEFT_FILE,
-    hugging_face_files, import_hugging_face, is_exported_config, is_hugging_face_folder,
-    is_own_peft_config, model_files, read_language_model_config,
+    Architecture, CONFIG_FILE, MODEL_FILE, PEFT_CONFIG_FILE, PEFT_FILE, hugging_face_files,
+    import_hugging_face, is_exported_config, is_hugging_face_folder, is_own_peft_config,
+    model_files, read_language_model_config,
 };
 use hlx_text::{
     PREPARATION_FILE, Preparation, SPECIAL_TOKENS_MAP_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE,
@@ -232,13 +232,8 @@ pub fn export(from: &Path, to: &Path) -> Result<()> {
         "{}: has adapters; `hlx lora --merge` writes a model that can be exported",
         from.display()
     );
-    let LanguageModelConfig::Causal(config) = model.config() else {
-        bail!(
-            "{}: is HLX's own transformer, which has no Hugging Face form; expected an architecture",
-            from.display()
-        );
-    };
-    let mut own = hugging_face_files(model.weights(), &config)?;
+    let config = model.config();
+    let mut own = hugging_face_files(model.weights(), config)?;
     let mut companions = companions(&read[0])?;
     let (tokenizer, specials) = tokenizer_of(&read[0])?;
     if let Some(tokenizer) = &tokenizer {

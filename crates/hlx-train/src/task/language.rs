@@ -1,7 +1,7 @@
 //! The language model over rows of bytes.
 
 use anyhow::Result;
-use hlx_nn::{CausalModel, LanguageModel, LanguageModelConfig, Model, Parameter};
+use hlx_nn::{CausalLm, CausalModel, Model, Parameter};
 
 use super::{SampleText, Samples};
 use crate::config::SampleSection;
@@ -13,7 +13,7 @@ use crate::rows::{Batch, BatchSizes, Rows};
 /// A language model that predicts the next byte of pairs or of a text.
 pub struct LanguageTask {
     /// The model.
-    pub model: Model<LanguageModel>,
+    pub model: Model<CausalLm>,
     /// The corpus.
     pub data: Dataset,
     /// Where training reads a text; its fixed windows if left out.
@@ -112,20 +112,15 @@ impl Samples for LanguageTask {
 
 /// Floating-point operations that training takes for a token of rows of `time`: see
 /// [`Task::flops_per_input`](super::Task::flops_per_input).
-pub(super) fn flops_per_token(model: &Model<LanguageModel>, time: usize) -> f64 {
+pub(super) fn flops_per_token(model: &Model<CausalLm>, time: usize) -> f64 {
     // A tied embedding is a product too.
-    let (tied, attention) = match model.config() {
-        LanguageModelConfig::Transformer(sizes) => (false, sizes.n_layers * sizes.width),
-        LanguageModelConfig::Causal(sizes) => {
-            let width = sizes.n_heads * sizes.head_width;
-            (sizes.tied_output, sizes.n_layers * width)
-        }
-    };
+    let sizes = model.config();
+    let attention = sizes.n_layers * sizes.n_heads * sizes.head_width;
     let in_products = |one: &&Parameter| {
         let name = one.name();
         let is_table = name.contains("embedding")
             || name.contains("embed_positions")
-            || (name.contains("embed_tokens") && !tied);
+            || (name.contains("embed_tokens") && !sizes.tied_output);
         one.shape().len() == 2 && !is_table && one.requires_grad()
     };
     let parameters = model.weights().parameters().iter();

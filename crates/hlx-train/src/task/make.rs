@@ -6,8 +6,8 @@ use anyhow::{Context as _, Result, ensure};
 use hlx_core::Device;
 use hlx_core::files::{self, parent, place};
 use hlx_nn::{
-    CONFIG_FILE, Classifier, LanguageModel, LanguageModelConfig, MODEL_FILE, Model,
-    ParameterBuilder, Weights, check_finite, load_language_model,
+    CONFIG_FILE, CausalConfig, CausalLm, Classifier, MODEL_FILE, Model, ParameterBuilder, Weights,
+    check_finite, load_language_model,
 };
 
 use super::{Corpus, ImageTask, LanguageTask, Sizes, Task, TokenTask, Tokens};
@@ -52,12 +52,12 @@ pub fn make(
                 let split = data.split(config.data.eval_fraction, config.seed);
                 RandomWindows::new(&data, split.train.len(), config.seed)
             });
-            Task::Bytes(LanguageTask {
+            Task::Bytes(Box::new(LanguageTask {
                 model,
                 data,
                 windows,
                 is_balanced: config.train.router_balance.is_some(),
-            })
+            }))
         }
         Corpus::Shards(data) => {
             let vocabulary = fitting_vocabulary(&data, config)?;
@@ -78,7 +78,7 @@ pub fn make(
                     model
                 }
             };
-            Task::Images(ImageTask::new(model, data, config)?)
+            Task::Images(Box::new(ImageTask::new(model, data, config)?))
         }
     })
 }
@@ -111,7 +111,7 @@ fn language_model(
     config: &Config,
     (tokens, fixed): (usize, bool),
     checkpoint: Option<&Checkpoint>,
-) -> Result<Model<LanguageModel>> {
+) -> Result<Model<CausalLm>> {
     let sizes = config.language_model(tokens, fixed)?;
     if let Some(checkpoint) = checkpoint {
         return load_language(device, checkpoint, config, sizes);
@@ -131,10 +131,9 @@ pub(crate) fn load_trained_language(
     device: &Device,
     checkpoint: &Checkpoint,
     config: &Config,
-) -> Result<Model<LanguageModel>> {
+) -> Result<Model<CausalLm>> {
     let vocabulary = match read_sizes(checkpoint)? {
-        Sizes::Language(LanguageModelConfig::Causal(sizes)) => sizes.vocabulary,
-        Sizes::Language(LanguageModelConfig::Transformer(sizes)) => sizes.vocabulary,
+        Sizes::Language(sizes) => sizes.vocabulary,
         Sizes::Classifier(_) => VOCABULARY,
     };
     let sizes = config.language_model(vocabulary, true)?;
@@ -145,23 +144,23 @@ fn load_language(
     device: &Device,
     checkpoint: &Checkpoint,
     config: &Config,
-    sizes: LanguageModelConfig,
-) -> Result<Model<LanguageModel>> {
-    let wanted = Sizes::Language(sizes.clone());
+    sizes: CausalConfig,
+) -> Result<Model<CausalLm>> {
+    let wanted = Sizes::Language(Box::new(sizes.clone()));
     load(device, checkpoint, &wanted, language(config, sizes))
 }
 
 /// Declares a language model, the configuration's adapters included.
 pub(crate) fn language(
     config: &Config,
-    sizes: LanguageModelConfig,
-) -> impl FnOnce(&mut ParameterBuilder) -> hlx_nn::Result<LanguageModel> + use<> {
+    sizes: CausalConfig,
+) -> impl FnOnce(&mut ParameterBuilder) -> hlx_nn::Result<CausalLm> + use<> {
     let lora = config.lora();
     move |b| {
         if let Some(lora) = lora {
             b.with_lora(lora);
         }
-        LanguageModel::new(b, &sizes)
+        CausalLm::new(b, &sizes)
     }
 }
 

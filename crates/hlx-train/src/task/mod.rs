@@ -21,7 +21,7 @@ use std::ops::Deref;
 
 use anyhow::Result;
 use hlx_autograd::Tensor;
-use hlx_nn::{CausalModel, Classifier, LanguageModel, Mode, Model, Module, Weights};
+use hlx_nn::{CausalLm, CausalModel, Classifier, Mode, Model, Module, Weights};
 
 pub use corpus::{Corpus, Images, Tokens};
 pub use images::{ImageTask, Reading};
@@ -46,11 +46,11 @@ pub type SampleText = std::result::Result<String, String>;
 /// [`Samples`].
 pub enum Task {
     /// A language model over pairs or a text, byte by byte.
-    Bytes(LanguageTask),
+    Bytes(Box<LanguageTask>),
     /// A language model over prepared tokens.
     Tokens(Box<TokenTask>),
     /// A classifier of images.
-    Images(ImageTask),
+    Images(Box<ImageTask>),
 }
 
 /// The samples of a task.
@@ -103,16 +103,16 @@ impl Deref for Task {
 
     fn deref(&self) -> &Self::Target {
         match self {
-            Self::Bytes(task) => task,
+            Self::Bytes(task) => &**task,
             Self::Tokens(task) => &**task,
-            Self::Images(task) => task,
+            Self::Images(task) => &**task,
         }
     }
 }
 
 /// The model of a task.
 enum TaskModel<'a> {
-    Language(&'a Model<LanguageModel>),
+    Language(&'a Model<CausalLm>),
     Classifier(&'a Model<Classifier>),
 }
 
@@ -136,7 +136,7 @@ impl Task {
     /// The model's sizes, which a checkpoint holds beside the weights.
     pub fn sizes(&self) -> Sizes {
         match self.model() {
-            TaskModel::Language(model) => Sizes::Language(model.config()),
+            TaskModel::Language(model) => Sizes::Language(Box::new(model.config().clone())),
             TaskModel::Classifier(model) => Sizes::Classifier(model.config().clone()),
         }
     }

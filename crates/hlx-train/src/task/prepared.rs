@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_autograd::IGNORE_INDEX;
-use hlx_nn::{CausalModel, LanguageModel};
+use hlx_nn::{CausalLm, CausalModel};
 use hlx_text::{
     PackedDocuments, PaddedDocuments, Part, TokenBatch, TokenSamples, TokenSplit, Windows,
 };
@@ -196,7 +196,7 @@ impl PreparedRows {
     /// As [`PreparedRows::sample_losses`]; rows of which nothing counts.
     pub fn evaluate(
         &self,
-        model: &LanguageModel,
+        model: &CausalLm,
         samples: &[usize],
         batch_size: usize,
     ) -> Result<Evaluation> {
@@ -211,7 +211,7 @@ impl PreparedRows {
     /// A token that the model does not have, shards that are damaged, and what the device reports.
     pub fn sample_losses(
         &self,
-        model: &LanguageModel,
+        model: &CausalLm,
         samples: &[usize],
         batch_size: usize,
     ) -> Result<Vec<SampleLoss>> {

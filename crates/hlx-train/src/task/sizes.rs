@@ -1,9 +1,7 @@
 //! The sizes of a model as a checkpoint's `config.json` holds them.
 
 use anyhow::Result;
-use hlx_nn::{
-    Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, Module, ParameterBuilder,
-};
+use hlx_nn::{CausalConfig, CausalLm, Classifier, ClassifierConfig, Module, ParameterBuilder};
 use serde::{Deserialize, Serialize};
 
 /// The sizes of one of the models that runs train. A file with a `kind` is a classifier's.
@@ -11,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(untagged)]
 pub enum Sizes {
     /// Of a language model.
-    Language(LanguageModelConfig),
+    Language(Box<CausalConfig>),
     /// Of a classifier of images.
     Classifier(ClassifierConfig),
 }
@@ -61,7 +59,7 @@ impl Sizes {
     /// Sizes that no model can have.
     pub fn declare(&self, b: &mut ParameterBuilder) -> hlx_nn::Result<Box<dyn Module>> {
         Ok(match self {
-            Self::Language(sizes) => Box::new(LanguageModel::new(b, sizes)?),
+            Self::Language(sizes) => Box::new(CausalLm::new(b, sizes)?),
             Self::Classifier(sizes) => Box::new(Classifier::new(b, sizes)?),
         })
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_nn::{CausalModel, LanguageModel, Model};
+use hlx_nn::{CausalLm, CausalModel, Model};
 use hlx_text::{
     PackedDocuments, PaddedDocuments, Part, Preparation, TokenSamples, TokenShards, Tokenizer,
     Windows,
@@ -25,7 +25,7 @@ use crate::special_tokens::SpecialTokens;
 /// the part that is held out. Training draws its rows itself (see [`Samples::batches`]).
 pub struct TokenTask {
     /// The model.
-    pub model: Model<LanguageModel>,
+    pub model: Model<CausalLm>,
     /// The rows that it is evaluated on.
     pub rows: PreparedRows,
     seed: u64,
@@ -44,7 +44,7 @@ impl TokenTask {
     ///
     /// # Errors
     /// Data without a tokenizer for the configuration's samples.
-    pub fn new(model: Model<LanguageModel>, data: Tokens, config: &Config) -> Result<Self> {
+    pub fn new(model: Model<CausalLm>, data: Tokens, config: &Config) -> Result<Self> {
         ensure!(
             data.tokenizer.is_some() || config.sample.prompts.is_empty(),
             "sample.prompts: the data have no tokenizer beside them"

@@ -3,7 +3,6 @@
 //! What is counted is less than any step takes, so that no run is refused that could continue.
 
 use anyhow::{Result, ensure};
-use hlx_nn::LanguageModelConfig;
 
 use super::Engine;
 use crate::config::{Format, RowKind};
@@ -66,8 +65,7 @@ fn needs(engine: &Engine) -> Needs {
         sizes.fold(1, u128::saturating_mul)
     };
     let (width, n_layers) = match engine.task.sizes() {
-        Sizes::Language(LanguageModelConfig::Transformer(sizes)) => (sizes.width, sizes.n_layers),
-        Sizes::Language(LanguageModelConfig::Causal(sizes)) => (sizes.width, sizes.n_layers),
+        Sizes::Language(sizes) => (sizes.width, sizes.n_layers),
         Sizes::Classifier(sizes) => {
             let elements = product(&sizes.input);
             return Needs {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use hlx_kernels::tree_digest::ListDigest;
-use hlx_nn::{Model, StateDigest, Transformer};
+use hlx_nn::{CausalLm, Model, StateDigest};
 use hlx_train::config::Config;
 use hlx_train::run::{Chain, ChainRecord, Checkpoint, Digests, State};
 
@@ -35,7 +35,7 @@ pub fn rechain(place: &Scratch, mut records: Vec<ChainRecord>) -> Vec<String> {
 }
 
 /// The tree digest of a state with other parameters than a record says.
-fn state_of(model: &Model<Transformer>, saved: &State) -> StateDigest {
+fn state_of(model: &Model<CausalLm>, saved: &State) -> StateDigest {
     use hlx_kernels::tree_digest::{TensorRoot, tree_digest_f32};
     let weights = model.weights();
     let values = weights.download(weights.values()).expect("downloads");
@@ -76,8 +76,10 @@ pub fn tamper(place: &Scratch, chain: bool) -> (u32, u32) {
     let path = checkpoint(place, 4);
     let old = Checkpoint::open(&path).expect("opens");
     let config = Config::load(&place.join("run/config.toml"), &[]).expect("loads");
-    let model =
-        Model::zeroed(&cpu(), |b| Transformer::new(b, &config.transformer(256))).expect("makes");
+    let model = Model::zeroed(&cpu(), |b| {
+        CausalLm::new(b, &config.transformer(256).into())
+    })
+    .expect("makes");
     let weights = model.weights();
     let files = ["model.safetensors", "config.json", "state.bin"];
     let mut files = files.map(|name| (name, old.file(name).expect("a file").to_vec()));
@@ -119,7 +121,7 @@ pub fn tamper(place: &Scratch, chain: bool) -> (u32, u32) {
 }
 
 /// Reads or replaces a word of a model on the CPU device.
-fn cpu_word(model: &Model<Transformer>, place: &hlx_core::Buffer, new: Option<u32>) -> u32 {
+fn cpu_word(model: &Model<CausalLm>, place: &hlx_core::Buffer, new: Option<u32>) -> u32 {
     let device = model.weights().device();
     if let Some(word) = new {
         device.upload_words(place, &[word]).expect("uploads");

@@ -8,10 +8,7 @@ use std::path::{Path, PathBuf};
 use hlx_autograd::{DType, Tensor};
 use hlx_contract::{Encoded, own_shader, pipeline_example};
 use hlx_core::Device;
-use hlx_nn::{
-    CausalLm, LanguageModelConfig, Model, OptimizerState, Transformer, export_hugging_face,
-    peft_config, save_model,
-};
+use hlx_nn::{CausalLm, Model, OptimizerState, export_hugging_face, peft_config, save_model};
 use hlx_store::{Dtype, Store};
 use hlx_text::{BpeTrainer, Document, ShardOptions, ShardWriter, Tokenizer, WordCounts};
 use hlx_train::run::{Monitor, Progress, State};
@@ -121,7 +118,7 @@ fn models(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
             b.with_lora(lora.clone());
             CausalLm::new(b, &sizes)
         })?;
-        let (weights, family) = (adapted.weights(), sizes.architecture);
+        let (weights, family) = (adapted.weights(), sizes.family());
         seed("adapters", name, &weights.lora_to_safetensors(family)?)?;
         let text = peft_config(&lora, weights, family)?;
         seed("adapters", &format!("{name}_config"), text.as_bytes())?;
@@ -164,10 +161,10 @@ fn folders(device: &Device, seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
     hlx_io::save_npz(&archive, &tensors)?;
     seed("npz", "two", &fs::read(&archive)?)?;
     fs::remove_file(archive)?;
-    let causal = LanguageModelConfig::Causal(Box::new(fuzz_targets::causal_sizes("qwen3_moe")));
-    let own = LanguageModelConfig::Transformer(fuzz_targets::model_sizes());
+    let causal = fuzz_targets::causal_sizes("qwen3_moe");
+    let own = fuzz_targets::model_sizes().into();
     for (name, sizes) in [("causal", causal), ("transformer", own)] {
-        seed("sizes", name, &Sizes::Language(sizes).to_bytes()?)?;
+        seed("sizes", name, &Sizes::Language(Box::new(sizes)).to_bytes()?)?;
     }
     Ok(())
 }
@@ -251,7 +248,7 @@ fn contracts(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
 
 fn run_files(root: &Path, seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
     let sizes = fuzz_targets::model_sizes();
-    let model = Model::new(&Device::cpu()?, 1, |b| Transformer::new(b, &sizes))?;
+    let model = Model::new(&Device::cpu()?, 1, |b| CausalLm::new(b, &sizes.into()))?;
     let folder = std::env::temp_dir().join(format!("hlx-seeds-{}", std::process::id()));
     save_model(&folder, &model)?;
     seed(

@@ -140,7 +140,7 @@ fn checked_places(folder: &Path, files: &TensorFiles, config: &CausalConfig) -> 
     let prefix = prefix_of(config.architecture, files);
     let mut places: Vec<Place> = parameters
         .iter()
-        .map(|parameter| place_of(config.architecture, parameter.name()))
+        .map(|parameter| place_of(Some(config.architecture), parameter.name()))
         .map(|place| Place {
             name: place
                 .name

@@ -1,6 +1,7 @@
 //! Where a parameter lies in the files of its family.
 
-use crate::Architecture;
+use crate::decoder::names::Names;
+use crate::{Architecture, ParameterLayout};
 
 /// The place of a parameter in a tensor of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,11 +14,11 @@ pub(crate) struct Place {
     pub part: (usize, usize),
 }
 
-/// Returns where the parameter `name` of a model of this family is.
-pub(crate) fn place_of(architecture: Architecture, name: &str) -> Place {
-    match architecture {
-        Architecture::Gpt2 => gpt2(name),
-        Architecture::Mixtral => whole(mixtral(name)),
+/// Returns where the parameter `name` of a model of this family is; without a family under its own name.
+pub(crate) fn place_of(family: Option<Architecture>, name: &str) -> Place {
+    match family {
+        Some(Architecture::Gpt2) => gpt2(name).unwrap_or_else(|| whole(name.to_owned())),
+        Some(Architecture::Mixtral) => whole(mixtral(name)),
         _ => whole(name.to_owned()),
     }
 }
@@ -31,43 +32,52 @@ fn whole(name: String) -> Place {
 }
 
 /// GPT-2 has queries, keys and values in one tensor, and matrices as \[in, out\].
-fn gpt2(name: &str) -> Place {
+fn gpt2(name: &str) -> Option<Place> {
+    let mut layouts = ParameterLayout::ALL.iter();
+    layouts.find_map(|layout| gpt2_of(layout.names(), name))
+}
+
+/// The place of a parameter of one layout.
+fn gpt2_of(names: &Names, name: &str) -> Option<Place> {
+    let end_of = |name: &str, part: &str| {
+        let rest = name.strip_prefix(part)?.strip_prefix('.')?;
+        Some(rest.to_owned())
+    };
     let tables = [
-        ("model.embed_tokens.", "transformer.wte."),
-        ("model.embed_positions.", "transformer.wpe."),
-        ("model.norm.", "transformer.ln_f."),
+        (names.embedding, "transformer.wte"),
+        (names.positions, "transformer.wpe"),
+        (names.final_norm, "transformer.ln_f"),
+        (names.output, "lm_head"),
     ];
     for (ours, theirs) in tables {
-        if let Some(rest) = name.strip_prefix(ours) {
-            return whole(format!("{theirs}{rest}"));
+        if let Some(end) = end_of(name, ours) {
+            return Some(whole(format!("{theirs}.{end}")));
         }
     }
-    let parts = [
-        ("input_layernorm.", "ln_1.", None),
-        ("post_attention_layernorm.", "ln_2.", None),
-        ("self_attn.q_proj.", "attn.c_attn.", Some((0, 3))),
-        ("self_attn.k_proj.", "attn.c_attn.", Some((1, 3))),
-        ("self_attn.v_proj.", "attn.c_attn.", Some((2, 3))),
-        ("self_attn.o_proj.", "attn.c_proj.", Some((0, 1))),
-        ("mlp.up_proj.", "mlp.c_fc.", Some((0, 1))),
-        ("mlp.down_proj.", "mlp.c_proj.", Some((0, 1))),
+    let own = &names.block;
+    let rest = end_of(name, names.blocks)?;
+    let (layer, rest) = rest.split_once('.')?;
+    let of_attention = |part: &str| format!("{}.{part}", own.attention);
+    let of_network = |part: &str| format!("{}.{part}", own.network);
+    let mut parts = vec![
+        (own.attention_norm.to_owned(), "ln_1", None),
+        (own.network_norm.to_owned(), "ln_2", None),
+        (of_attention(own.out), "attn.c_proj", Some((0, 1))),
+        (of_network(own.up), "mlp.c_fc", Some((0, 1))),
+        (of_network(own.down), "mlp.c_proj", Some((0, 1))),
     ];
-    let layer = name
-        .strip_prefix("model.layers.")
-        .and_then(|rest| rest.split_once('.'));
-    let Some((layer, rest)) = layer else {
-        return whole(name.to_owned());
-    };
-    for (ours, theirs, product) in parts {
-        if let Some(end) = rest.strip_prefix(ours) {
-            return Place {
-                name: format!("transformer.h.{layer}.{theirs}{end}"),
-                transposed: product.is_some() && end == "weight",
-                part: product.unwrap_or((0, 1)),
-            };
-        }
+    for (place, heads) in own.heads.iter().enumerate() {
+        let part = Some((place, own.heads.len()));
+        parts.push((of_attention(heads), "attn.c_attn", part));
     }
-    whole(name.to_owned())
+    parts.iter().find_map(|(ours, theirs, product)| {
+        let end = end_of(rest, ours)?;
+        Some(Place {
+            name: format!("transformer.h.{layer}.{theirs}.{end}"),
+            transposed: product.is_some() && end == "weight",
+            part: product.unwrap_or((0, 1)),
+        })
+    })
 }
 
 fn mixtral(name: &str) -> String {
@@ -83,7 +93,7 @@ mod tests {
 
     #[test]
     fn parameters_have_their_family_s_names() {
-        let of = |architecture, name| place_of(architecture, name);
+        let of = |architecture, name| place_of(Some(architecture), name);
         let name = "model.layers.3.self_attn.k_proj.weight";
         assert_eq!(of(Architecture::Llama, name), whole(name.to_owned()));
         let expected = Place {
@@ -96,6 +106,14 @@ mod tests {
         assert_eq!(found, whole("transformer.h.0.mlp.c_proj.bias".to_owned()));
         let found = of(Architecture::Gpt2, "model.embed_positions.weight").name;
         assert_eq!(found, "transformer.wpe.weight");
+        let found = of(Architecture::Gpt2, "blocks.3.attention.qkv.weight");
+        let expected = Place {
+            part: (0, 1),
+            ..expected
+        };
+        assert_eq!(found, expected);
+        let found = of(Architecture::Gpt2, "output.weight").name;
+        assert_eq!(found, "lm_head.weight");
         let found = of(
             Architecture::Mixtral,
             "model.layers.1.mlp.experts.2.up_proj.weight",

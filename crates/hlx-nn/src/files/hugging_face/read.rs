@@ -141,13 +141,13 @@ fn gpt2(keys: &Keys) -> Result<CausalConfig, String> {
         tied_output: keys.truth("tie_word_embeddings")?.unwrap_or(true),
         dropout: dropout as f32,
         attention_dropout: attention? as f32,
-        ..CausalConfig::family(Architecture::Gpt2)
+        ..CausalConfig::of_family(Architecture::Gpt2)
     })
 }
 
 /// Llama and what came after it.
 fn decoder(keys: &Keys, class: &Class) -> Result<CausalConfig, String> {
-    let family = CausalConfig::family(class.architecture);
+    let family = CausalConfig::of_family(class.architecture);
     let (width, n_heads) = (keys.need("hidden_size")?, keys.need("num_attention_heads")?);
     let n_layers = checked_layers("num_hidden_layers", keys.need("num_hidden_layers")?)?;
     keys.only("use_bidirectional_attention", &json!(false))?;

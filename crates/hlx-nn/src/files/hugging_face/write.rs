@@ -44,14 +44,18 @@ pub fn hugging_face_files(
     let text = write_config(config)?;
     // Read again, it must be the same model: nothing is left out that the family does not have.
     let read = super::read::read_config(text.as_bytes()).map_err(refused)?;
-    if read.config != *config {
+    let read = CausalConfig {
+        layout: config.layout,
+        ..read.config
+    };
+    if read != *config {
         let reason = format!(
             "a model of {:?} cannot have this shape",
             config.architecture
         );
         return Err(refused(reason));
     }
-    let tensors = hugging_face_tensors(weights, weights.values(), config)?;
+    let tensors = hugging_face_tensors(weights, weights.values(), Some(config.architecture))?;
     Ok([
         (MODEL_FILE, to_safetensors(&tensors)?),
         (CONFIG_FILE, text.into_bytes()),
@@ -67,18 +71,19 @@ pub fn is_exported_config(bytes: &[u8]) -> bool {
 }
 
 /// Returns what a flat buffer in the layout of the weights holds (the values, or the gradients) as the
-/// tensors of the model's family: their names, their shapes, in the order of declaration.
+/// tensors of a model's family: their names, their shapes, in the order of declaration. Without a family they are the
+/// parameters under their own names.
 ///
 /// # Errors
 /// What the device reports.
 pub fn hugging_face_tensors(
     weights: &Weights,
     flat: &Buffer,
-    config: &CausalConfig,
+    family: Option<Architecture>,
 ) -> Result<Vec<NamedTensor>> {
     let mut stored: Vec<(NamedTensor, bool)> = Vec::new();
     for (parameter, values) in weights.parameters().iter().zip(weights.download(flat)?) {
-        let place = place_of(config.architecture, parameter.name());
+        let place = place_of(family, parameter.name());
         // Parts come in order, weights and biases by turns.
         match stored.iter_mut().rev().find(|one| one.0.0 == place.name) {
             Some(((_, _, whole), _)) => whole.extend(values),
@@ -115,13 +120,9 @@ pub(crate) fn to_safetensors(tensors: &[NamedTensor]) -> Result<Vec<u8>> {
 
 /// The text of `config.json`.
 fn write_config(config: &CausalConfig) -> Result<String> {
-    let class = CLASSES
-        .iter()
-        .find(|class| class.architecture == config.architecture);
-    let Some(class) = class else {
-        let reason = "a custom architecture has no Hugging Face form".to_owned();
-        return Err(refused(reason));
-    };
+    let family = config.architecture;
+    let class = CLASSES.iter().find(|class| class.architecture == family);
+    let class = class.ok_or_else(|| refused(format!("{family:?} has no Hugging Face form")))?;
     let mut keys = match class.architecture {
         Architecture::Gpt2 => gpt2(config),
         _ => decoder(config),

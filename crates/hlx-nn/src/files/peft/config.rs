@@ -166,7 +166,7 @@ fn layers_of(config: &CausalConfig) -> Result<Vec<(String, Place)>> {
     let parameters = builder.declared_parameters();
     let of_layer = |one: &Parameter| {
         let layer = one.name().strip_suffix(".weight")?;
-        let mut place = place_of(config.architecture, one.name());
+        let mut place = place_of(config.family(), one.name());
         place.name = place.name.strip_suffix(".weight")?.to_owned();
         (one.shape().len() == 2).then(|| (layer.to_owned(), place))
     };

@@ -138,10 +138,10 @@ fn read(file: &SafeTensors<'_>, name: &str) -> Result<(Vec<f32>, Vec<usize>)> {
 
 impl Weights {
     /// The adapters by the modules of a family, in the order of declaration.
-    fn module_adapters(&self, architecture: Architecture) -> Vec<ModuleAdapter<'_>> {
+    fn module_adapters(&self, family: Option<Architecture>) -> Vec<ModuleAdapter<'_>> {
         let mut modules: Vec<ModuleAdapter<'_>> = Vec::new();
         for (_, a, b) in self.adapters() {
-            let [of_a, of_b] = [a, b].map(|one| place_of(architecture, one.name()));
+            let [of_a, of_b] = [a, b].map(|one| place_of(family, one.name()));
             let (part, n_parts) = of_a.part;
             match modules
                 .iter_mut()
@@ -160,12 +160,12 @@ impl Weights {
     }
 
     /// The adapters as a file of the library PEFT, `adapter_model.safetensors`, under the names of a family's
-    /// modules; of [`Architecture::Custom`] under HLX's own.
+    /// modules, without a family under HLX's own.
     ///
     /// # Errors
     /// What the device and the format report.
-    pub fn lora_to_safetensors(&self, architecture: Architecture) -> Result<Vec<u8>> {
-        let modules = self.module_adapters(architecture);
+    pub fn lora_to_safetensors(&self, family: Option<Architecture>) -> Result<Vec<u8>> {
+        let modules = self.module_adapters(family);
         let tensors = modules.iter().map(ModuleAdapter::joined);
         to_safetensors(&tensors.collect::<Result<Vec<_>>>()?.concat())
     }
@@ -176,9 +176,9 @@ impl Weights {
     /// # Errors
     /// [`NnError::Mismatch`] with the first tensor that is missing, not finite, of another shape or type, or
     /// of no layer of the model, and a module's adapter that its layers' cannot express.
-    pub fn load_lora(&self, bytes: &[u8], architecture: Architecture) -> Result<()> {
+    pub fn load_lora(&self, bytes: &[u8], family: Option<Architecture>) -> Result<()> {
         let file = SafeTensors::deserialize(bytes).map_err(|e| format_error(&e))?;
-        let modules = self.module_adapters(architecture);
+        let modules = self.module_adapters(family);
         let uploads = modules.iter().map(|module| module.parts(&file));
         let uploads = uploads.collect::<Result<Vec<_>>>()?;
         let is_known = |name: &str| {
@@ -191,7 +191,7 @@ impl Weights {
         others.retain(|name| !is_known(name));
         others.sort_unstable();
         for name in others {
-            self.check_other(&file, name, architecture)?;
+            self.check_other(&file, name, family)?;
         }
         for (parameter, values) in uploads.into_iter().flatten() {
             let place = parameter.tensor()?.detach().buffer()?;
@@ -206,12 +206,12 @@ impl Weights {
         &self,
         file: &SafeTensors<'_>,
         name: &str,
-        architecture: Architecture,
+        family: Option<Architecture>,
     ) -> Result<()> {
         let own = name.strip_prefix(PREFIX).unwrap_or_default();
         let own = own.replace(".base_layer.", ".");
         let is_named = |one: &&Parameter| {
-            !is_of_adapter(one.name()) && place_of(architecture, one.name()) == whole(&own)
+            !is_of_adapter(one.name()) && place_of(family, one.name()) == whole(&own)
         };
         let Some(parameter) = self.parameters().iter().find(is_named) else {
             let why = other_tensor(name);
@@ -301,9 +301,9 @@ fn other_tensor(name: &str) -> &'static str {
 pub fn peft_config(
     config: &LoraConfig,
     weights: &Weights,
-    architecture: Architecture,
+    family: Option<Architecture>,
 ) -> serde_json::Result<String> {
-    let modules = weights.module_adapters(architecture);
+    let modules = weights.module_adapters(family);
     let mut names: Vec<&str> = modules.iter().map(ModuleAdapter::module).collect();
     names.sort_unstable();
     let (mut ranks, mut alphas) = (Map::new(), Map::new());
@@ -325,7 +325,7 @@ pub fn peft_config(
         "target_modules": names,
         "bias": "none",
         // GPT-2's matrices are [in, out].
-        "fan_in_fan_out": architecture == Architecture::Gpt2,
+        "fan_in_fan_out": family == Some(Architecture::Gpt2),
         "use_rslora": false,
         "use_dora": false,
         "inference_mode": true,

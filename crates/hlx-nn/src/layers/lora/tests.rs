@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::{
-    AdamW, AdamWConfig, Architecture, Mode, Model, Module, Optimizer, Transformer,
-    TransformerConfig, peft_config,
+    AdamW, AdamWConfig, CausalLm, Mode, Model, Module, Optimizer, TransformerConfig, peft_config,
 };
 use hlx_autograd::Recompute;
 use hlx_core::Device;
@@ -30,16 +29,16 @@ fn sizes() -> TransformerConfig {
     }
 }
 
-fn model(device: &Device, lora: Option<LoraConfig>) -> Result<Model<Transformer>> {
+fn model(device: &Device, lora: Option<LoraConfig>) -> Result<Model<CausalLm>> {
     Model::new(device, 5, |b| {
         if let Some(config) = lora {
             b.with_lora(config);
         }
-        Transformer::new(b, &sizes())
+        CausalLm::new(b, &sizes().into())
     })
 }
 
-fn logits(model: &Model<Transformer>) -> Result<Vec<f32>> {
+fn logits(model: &Model<CausalLm>) -> Result<Vec<f32>> {
     let ids: Vec<u32> = (0..12).map(|i| i * 5 % 13).collect();
     let ids = Tensor::from_slice::<u32>(model.weights().device(), &ids, &[2, 6])?;
     let logits = no_grad(|| model.forward(&ids, &Mode::eval()))?;
@@ -47,7 +46,7 @@ fn logits(model: &Model<Transformer>) -> Result<Vec<f32>> {
 }
 
 /// Trains a few steps towards fixed targets.
-fn train(model: &Model<Transformer>, recompute: Option<Recompute>) -> Result<()> {
+fn train(model: &Model<CausalLm>, recompute: Option<Recompute>) -> Result<()> {
     let weights = model.weights();
     let device = weights.device();
     let mut adamw = AdamW::new(weights, AdamWConfig::default())?;
@@ -180,13 +179,13 @@ fn adapters_come_back_from_pefts_files_or_name_the_fault() -> Result<()> {
     let first = model(&device, Some(config()))?;
     first.weights().freeze_all_but_lora()?;
     train(&first, None)?;
-    let file = first.weights().lora_to_safetensors(Architecture::Custom)?;
+    let file = first.weights().lora_to_safetensors(None)?;
     let names = SafeTensors::deserialize(&file).expect("reads");
     let name = "base_model.model.blocks.0.attention.qkv.lora_A.weight";
     assert_eq!(names.tensor(name).expect("it is there").shape(), [2, 8]);
     let second = model(&device, Some(config()))?;
     assert_ne!(second.weights().digest()?, first.weights().digest()?);
-    second.weights().load_lora(&file, Architecture::Custom)?;
+    second.weights().load_lora(&file, None)?;
     assert_eq!(second.weights().digest()?, first.weights().digest()?);
 
     let wider = LoraConfig {
@@ -197,7 +196,7 @@ fn adapters_come_back_from_pefts_files_or_name_the_fault() -> Result<()> {
         let model = model(&device, Some(lora))?;
         Ok(model
             .weights()
-            .load_lora(&file, Architecture::Custom)
+            .load_lora(&file, None)
             .expect_err("refused")
             .to_string())
     };
@@ -220,10 +219,9 @@ fn adapters_come_back_from_pefts_files_or_name_the_fault() -> Result<()> {
         .expect_err("refused")
         .to_string();
     assert_eq!(message, "lora: targets name no linear layer of the model");
-    let peft: serde_json::Value = serde_json::from_str(
-        &peft_config(&config(), first.weights(), Architecture::Custom).expect("JSON"),
-    )
-    .expect("JSON");
+    let peft: serde_json::Value =
+        serde_json::from_str(&peft_config(&config(), first.weights(), None).expect("JSON"))
+            .expect("JSON");
     assert_eq!((&peft["r"], &peft["lora_alpha"]), (&2.into(), &3.0.into()));
     assert_eq!(peft["target_modules"].as_array().expect("a list").len(), 6);
     Ok(())

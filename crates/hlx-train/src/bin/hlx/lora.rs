@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use hlx_core::Device;
 use hlx_nn::{
-    CONFIG_FILE, LanguageModel, LoraConfig, MODEL_FILE, Model, PEFT_CONFIG_FILE, PEFT_FILE,
-    peft_config,
+    CONFIG_FILE, CausalLm, LoraConfig, MODEL_FILE, Model, PEFT_CONFIG_FILE, PEFT_FILE, peft_config,
 };
 use hlx_train::model_folder::{
     FolderKind, NamedFile, NewFolder, folders_of, open_adapted, stated_companions,
@@ -45,10 +44,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let new = NewFolder::at(&arguments.out, kind, &read)?;
     let (model, config) = arguments.open()?;
     let weights = model.weights();
-    let architecture = model.config().architecture();
+    let family = model.config().family();
     let (own, companions): ([NamedFile; 2], Vec<NamedFile>) = if arguments.merge {
         weights.merge_lora(&config)?;
-        let sizes = Sizes::Language(model.config());
+        let sizes = Sizes::Language(Box::new(model.config().clone()));
         let own = [
             (MODEL_FILE, weights.base_to_safetensors()?),
             (CONFIG_FILE, sizes.to_bytes()?),
@@ -56,10 +55,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         (own, stated_companions(&read[0])?)
     } else {
         let own = [
-            (PEFT_FILE, weights.lora_to_safetensors(architecture)?),
+            (PEFT_FILE, weights.lora_to_safetensors(family)?),
             (
                 PEFT_CONFIG_FILE,
-                peft_config(&config, weights, architecture)?.into_bytes(),
+                peft_config(&config, weights, family)?.into_bytes(),
             ),
         ];
         (own, Vec::new())
@@ -73,7 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 impl Arguments {
     /// The model with its adapters, and their numbers.
-    fn open(&self) -> Result<(Model<LanguageModel>, LoraConfig)> {
+    fn open(&self) -> Result<(Model<CausalLm>, LoraConfig)> {
         let device = Device::cpu()?;
         if let Some(adapter) = &self.adapter {
             return open_adapted(&device, &self.run, adapter);

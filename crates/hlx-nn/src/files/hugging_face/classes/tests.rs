@@ -122,7 +122,7 @@ fn a_missing_key_is_what_the_class_of_transformers_has() {
         assert_eq!(class.window, number("sliding_window"), "{}", class.name);
         let eps = newest["rms_norm_eps"].as_f64().expect("a number");
         assert_eq!(class.norm_eps, eps as f32, "{}", class.name);
-        let tied = crate::CausalConfig::family(class.architecture).tied_output;
+        let tied = crate::CausalConfig::of_family(class.architecture).tied_output;
         assert_eq!(json!(tied), newest["tie_word_embeddings"], "{}", class.name);
         if class.architecture == Architecture::Gemma2 {
             let caps = ["attn_logit_softcapping", "final_logit_softcapping"];

@@ -1,8 +1,8 @@
 //! Models by name, with the sizes of their smallest published one.
 
-use crate::decoder::{
-    Architecture, CausalConfig, ExpertsConfig, FeedForwardKind, NormKind, Positions, RopeScaling,
-    Rotary,
+use super::{
+    Architecture, CausalConfig, ExpertsConfig, FeedForwardKind, NormKind, ParameterLayout,
+    Positions, RopeScaling, Rotary,
 };
 
 impl CausalConfig {
@@ -42,6 +42,7 @@ impl CausalConfig {
     fn base(architecture: Architecture) -> Self {
         Self {
             architecture,
+            layout: ParameterLayout::Apart,
             vocabulary: 32_000,
             width: 4096,
             n_layers: 32,
@@ -75,7 +76,7 @@ impl CausalConfig {
     }
 
     /// What all models of a family have in common, whatever their sizes.
-    pub(crate) fn family(architecture: Architecture) -> Self {
+    pub(crate) fn of_family(architecture: Architecture) -> Self {
         let base = Self::base(architecture);
         match architecture {
             Architecture::Gpt2 => Self {
@@ -108,10 +109,7 @@ impl CausalConfig {
                 qk_norm: architecture == Architecture::Gemma3,
                 ..base
             },
-            Architecture::Custom
-            | Architecture::Llama
-            | Architecture::Mistral
-            | Architecture::Mixtral => base,
+            Architecture::Llama | Architecture::Mistral | Architecture::Mixtral => base,
         }
     }
 
@@ -150,11 +148,11 @@ impl CausalConfig {
 }
 
 fn gpt2() -> CausalConfig {
-    CausalConfig::family(Architecture::Gpt2).sized([50_257, 768, 12, 12, 12, 64, 3072, 1024])
+    CausalConfig::of_family(Architecture::Gpt2).sized([50_257, 768, 12, 12, 12, 64, 3072, 1024])
 }
 
 fn llama2() -> CausalConfig {
-    CausalConfig::family(Architecture::Llama)
+    CausalConfig::of_family(Architecture::Llama)
 }
 
 fn llama3() -> CausalConfig {
@@ -171,7 +169,7 @@ fn llama3() -> CausalConfig {
     CausalConfig {
         positions: Positions::Rotary(rotary),
         tied_output: true,
-        ..CausalConfig::family(Architecture::Llama)
+        ..CausalConfig::of_family(Architecture::Llama)
     }
     .sized([128_256, 2048, 16, 32, 8, 64, 8192, 131_072])
 }
@@ -179,7 +177,7 @@ fn llama3() -> CausalConfig {
 fn mistral() -> CausalConfig {
     CausalConfig {
         window: Some(4096),
-        ..CausalConfig::family(Architecture::Mistral)
+        ..CausalConfig::of_family(Architecture::Mistral)
     }
     .sized([32_000, 4096, 32, 32, 8, 128, 14_336, 32_768])
 }
@@ -195,7 +193,7 @@ fn mixtral() -> CausalConfig {
     };
     CausalConfig {
         experts: Some(experts),
-        ..CausalConfig::family(Architecture::Mixtral)
+        ..CausalConfig::of_family(Architecture::Mixtral)
     }
     .sized([32_000, 4096, 32, 32, 8, 128, 14_336, 32_768])
     .with_theta(1e6)
@@ -204,7 +202,7 @@ fn mixtral() -> CausalConfig {
 fn qwen2() -> CausalConfig {
     CausalConfig {
         tied_output: true,
-        ..CausalConfig::family(Architecture::Qwen2)
+        ..CausalConfig::of_family(Architecture::Qwen2)
     }
     .sized([151_936, 896, 24, 14, 2, 64, 4864, 32_768])
     .with_theta(1e6)
@@ -213,7 +211,7 @@ fn qwen2() -> CausalConfig {
 fn qwen3() -> CausalConfig {
     CausalConfig {
         tied_output: true,
-        ..CausalConfig::family(Architecture::Qwen3)
+        ..CausalConfig::of_family(Architecture::Qwen3)
     }
     .sized([151_936, 1024, 28, 16, 8, 128, 3072, 40_960])
     .with_theta(1e6)
@@ -230,7 +228,7 @@ fn qwen3_moe() -> CausalConfig {
     };
     CausalConfig {
         experts: Some(experts),
-        ..CausalConfig::family(Architecture::Qwen3Moe)
+        ..CausalConfig::of_family(Architecture::Qwen3Moe)
     }
     .sized([151_936, 2048, 48, 32, 4, 128, 6144, 40_960])
     .with_theta(1e6)
@@ -243,7 +241,7 @@ fn gemma2() -> CausalConfig {
         logit_soft_cap: Some(30.0),
         window: Some(4096),
         full_layers: (1..26).step_by(2).collect(),
-        ..CausalConfig::family(Architecture::Gemma2)
+        ..CausalConfig::of_family(Architecture::Gemma2)
     }
     .sized([256_000, 2304, 26, 8, 4, 256, 9216, 8192])
 }
@@ -254,7 +252,7 @@ fn gemma3() -> CausalConfig {
         window: Some(512),
         full_layers: (5..26).step_by(6).collect(),
         window_rotary: Some(Rotary::plain(10_000.0)),
-        ..CausalConfig::family(Architecture::Gemma3)
+        ..CausalConfig::of_family(Architecture::Gemma3)
     }
     .sized([262_144, 1152, 26, 4, 1, 256, 6912, 32_768])
     .with_theta(1e6)

@@ -1,0 +1,41 @@
+//! Projections of a branch's input, and back into the residual stream.
+
+use hlx_autograd::Tensor;
+
+use super::ParameterLayout;
+use super::norm::Normed;
+use crate::layers::Linear;
+use crate::{Mode, Module, Result};
+
+/// Applies layers without adapters to one input by an operation that takes its norm in, others one by one.
+pub(super) fn project(linears: &[&Linear], x: &Normed<'_>, mode: &Mode) -> Result<Vec<Tensor>> {
+    if linears.iter().any(|linear| linear.lora.is_some()) {
+        let x = x.value(mode)?;
+        return linears.iter().map(|one| one.forward(&x, mode)).collect();
+    }
+    let tensors = linears.iter().map(|linear| linear.tensors());
+    let tensors = tensors.collect::<Result<Vec<_>>>()?;
+    let maps = tensors.iter().map(|(weight, bias)| (weight, bias.as_ref()));
+    let maps: Vec<_> = maps.collect();
+    let (x, norm) = x.operand(mode)?;
+    let norm = norm.as_ref().map(|(gain, eps)| (gain, *eps));
+    Ok(x.linears(norm, &maps)?)
+}
+
+/// Applies the layer that projects back, and adds the result to a residual, if there is one. The layouts differ in the
+/// order of the sum with an adapter: packed, its part comes last; apart, the whole branch.
+pub(super) fn project_back(
+    linear: &Linear,
+    x: &Tensor,
+    residual: Option<&Tensor>,
+    layout: ParameterLayout,
+    mode: &Mode,
+) -> Result<Tensor> {
+    match residual {
+        None => linear.forward(x, mode),
+        Some(residual) if linear.lora.is_some() && layout == ParameterLayout::Apart => {
+            Ok(residual.add(&linear.forward(x, mode)?)?)
+        }
+        Some(residual) => linear.forward_add(x, residual),
+    }
+}
