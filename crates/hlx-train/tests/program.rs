@@ -361,8 +361,10 @@ fn a_timed_run_has_the_same_bits_a_table_and_a_trace() {
     };
     assert_eq!(digest(&timed), digest(&plain));
     for kernel in ["matmul", "attention_backward_query", "adamw_step"] {
+        let mut names = timed.lines().filter_map(|line| line.split(' ').next());
         assert!(
-            timed.lines().any(|line| line.starts_with(kernel)),
+            // Of the kernels of rows on the CPU, of packed ones on a GPU.
+            names.any(|name| name.ends_with(kernel)),
             "{timed}"
         );
     }
