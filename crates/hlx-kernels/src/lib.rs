@@ -23,7 +23,7 @@ mod layout;
 mod map;
 mod pairs;
 mod parallel;
-#[path = "../spv/push/mod.rs"]
+#[path = "../spv/push.rs"]
 mod push;
 mod rows;
 mod terms;

@@ -2,7 +2,7 @@
 
 /// Makes a module of a shader in the crate's `spv` folder, named by family and module: `SHADER` for
 /// launches, and its push constants as the struct `Push`. `cargo xtask shaders`
-/// writes the SPIR-V, and the structs to `spv/push`, which is the crate's module `push`.
+/// writes the SPIR-V, and the structs to `spv/push.rs`, which is the crate's module `push`.
 ///
 /// `shader!(forward, layer_norm::forward);`, or for several `shader!(layer_norm::{forward, forward_held as held});`.
 #[doc(hidden)] // Exported for the kernels of `hlx-proof`.
