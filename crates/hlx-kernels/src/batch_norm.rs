@@ -27,7 +27,7 @@ mod tests;
 use hlx_core::{Binding, Buffer, Device, as_u32};
 
 use crate::division::division;
-use crate::error::{KernelError, check_len, check_sizes, check_that};
+use crate::error::{Result, check_len, check_sizes, check_that};
 use crate::kernel::{Kernel, PushConstants};
 use crate::lanes::LANES;
 use crate::map::GROUP_THREADS;
@@ -65,7 +65,7 @@ pub struct Running<'a> {
 
 impl BatchNorm {
     /// Checks the sizes: behind this no number of elements wraps.
-    fn check_sizes(&self, name: &'static str) -> Result<(), KernelError> {
+    fn check_sizes(&self, name: &'static str) -> Result<()> {
         check_sizes(
             name,
             &[self.shards, self.channels, self.samples, self.length],
@@ -94,7 +94,7 @@ impl BatchNorm {
         self.shards * self.channels * self.terms()
     }
 
-    fn check(&self, name: &'static str) -> Result<(), KernelError> {
+    fn check(&self, name: &'static str) -> Result<()> {
         self.check_sizes(name)?;
         let terms = self.terms();
         check_that(name, terms >= 2, || {
@@ -138,7 +138,7 @@ fn launch_rows<const R: usize, const W: usize>(
     push: &PushConstants,
     (rows, cols): (usize, usize),
     body: impl Fn([&[f32]; R], [&mut [f32]; W]) + Send + Sync + 'static,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     // Blocks by powers of two: few pipelines serve all lengths.
     let held = cols.div_ceil(LANES).max(1).next_power_of_two() * LANES;
     let (group, cols) = match RowCut::held(device, held) {
@@ -157,7 +157,7 @@ fn launch_elements<const R: usize, const W: usize>(
     constants: &[(u32, u32)],
     spec: &BatchNorm,
     body: impl Fn([&[f32]; R], [&mut [f32]; W]) + Send + Sync + 'static,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let whole = (5, u32::from(spec.length.is_multiple_of(4)));
     let constants = [&[whole][..], constants].concat();
     let groups = spec.len().div_ceil(4 * GROUP_THREADS);
@@ -201,7 +201,7 @@ pub fn batch_norm_statistics(
     stats: &Buffer,
     spec: &BatchNorm,
     eps: f32,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "batch_norm_statistics";
     let (spec, counted) = (*spec, counts.is_some());
     spec.check(NAME)?;
@@ -243,7 +243,7 @@ pub fn batch_norm_follow(
     counts: &Buffer,
     running: &Running<'_>,
     spec: &BatchNorm,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "batch_norm_follow";
     spec.check_sizes(NAME)?;
     check_len(NAME, "partials", partials, spec.partials_len())?;
@@ -261,7 +261,7 @@ fn launch_join(
     stats: &Buffer,
     running: Option<&Running<'_>>,
     (spec, eps): (&BatchNorm, f32),
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "batch_norm_join";
     let (spec, counted, tracks) = (*spec, counts.is_some(), running.is_some());
     let momentum = running.and_then(|running| running.momentum);
@@ -321,7 +321,7 @@ pub fn batch_norm_apply(
     tracked: Option<&Buffer>,
     y: &Buffer,
     spec: &BatchNorm,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "batch_norm_apply";
     let (spec, counted, tracks) = (*spec, counts.is_some(), tracked.is_some());
     spec.check_sizes(NAME)?;
@@ -366,7 +366,7 @@ pub fn batch_norm_backward(
     [dweight, dbias]: [&Buffer; 2],
     accumulate: bool,
     spec: &BatchNorm,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "batch_norm_backward";
     let (spec, counted) = (*spec, counts.is_some());
     spec.check(NAME)?;

@@ -4,7 +4,7 @@
 
 use hlx_core::{Binding, CpuBindings, Device, Shader};
 
-use crate::KernelError;
+use crate::Result;
 use crate::kernel::Kernel;
 use crate::tuning::{ColumnCut, KernelTuning};
 
@@ -33,7 +33,7 @@ impl Columns {
         device: &Device,
         bindings: &[Binding<'_>],
         body: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let sizes = [self.shards, self.rows_per_shard, self.cols].map(|size| size as u32);
         let tuning = KernelTuning::of(device);
         let table = match self.pairs {

@@ -35,7 +35,7 @@ mod tests;
 use hlx_core::{Buffer, Device};
 
 use crate::elementwise::copy_strided;
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, Result, check_len, check_that};
 use crate::layout::{Layout, Operand};
 use crate::product::Role;
 use crate::product::sources::patches::{Patches, Product};
@@ -75,11 +75,11 @@ impl Conv2d {
     /// [`KernelError::Argument`] for extents, strides or dilations of 0, groups that do not divide
     /// the channels, a kernel that is larger than the padded image, or sizes beyond 2^28 along an
     /// axis or 2^31 in all.
-    pub fn output(&self) -> Result<[usize; 2], KernelError> {
+    pub fn output(&self) -> Result<[usize; 2]> {
         self.output_for("conv2d")
     }
 
-    fn output_for(&self, name: &'static str) -> Result<[usize; 2], KernelError> {
+    fn output_for(&self, name: &'static str) -> Result<[usize; 2]> {
         let windows = Windows {
             input: self.input,
             kernel: self.kernel,
@@ -192,7 +192,7 @@ pub fn conv2d_forward(
     bias: Option<&Buffer>,
     out: &Buffer,
     spec: &Conv2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "conv2d_forward";
     let output = spec.output_for(NAME)?;
     check_len(NAME, "x", x, spec.input_len())?;
@@ -218,7 +218,7 @@ pub fn conv2d_backward_input(
     weight: &Buffer,
     dx: &Buffer,
     spec: &Conv2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let names = ["conv2d_backward_input", "dy", "dx"];
     transposed(device, names, [dy, weight, dx], None, spec)
 }
@@ -241,7 +241,7 @@ pub fn conv_transpose2d_forward(
     bias: Option<&Buffer>,
     out: &Buffer,
     spec: &Conv2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let names = ["conv_transpose2d_forward", "x", "out"];
     transposed(device, names, [x, weight, out], bias, spec)
 }
@@ -253,7 +253,7 @@ fn transposed(
     [dy, weight, dx]: [&Buffer; 3],
     bias: Option<&Buffer>,
     spec: &Conv2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let output = spec.output_for(name)?;
     check_len(name, name_of_dy, dy, spec.output_len(output))?;
     check_len(name, "weight", weight, spec.weight_len())?;
@@ -287,7 +287,7 @@ pub fn conv2d_backward_weight(
     shards: usize,
     accumulate: bool,
     spec: &Conv2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     weight_gradient(device, false, [x, dy], (dweight, accumulate), shards, spec)
 }
 
@@ -307,7 +307,7 @@ pub fn conv_transpose2d_backward_weight(
     shards: usize,
     accumulate: bool,
     spec: &Conv2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let target = (dweight, accumulate);
     weight_gradient(device, true, [dout, x], target, shards, spec)
 }
@@ -319,7 +319,7 @@ fn weight_gradient(
     (dweight, accumulate): (&Buffer, bool),
     shards: usize,
     spec: &Conv2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     // The roles are those of dy and of the images.
     let (name, names, roles) = match transposed {
         false => (
@@ -358,7 +358,7 @@ pub fn conv2d_backward_bias(
     shards: usize,
     accumulate: bool,
     spec: &Conv2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "conv2d_backward_bias";
     let output = spec.output_for(NAME)?;
     check_len(NAME, "dy", dy, spec.output_len(output))?;
@@ -376,7 +376,7 @@ pub fn conv2d_backward_bias(
     )
 }
 
-fn check_shards(name: &'static str, shards: usize, spec: &Conv2d) -> Result<(), KernelError> {
+fn check_shards(name: &'static str, shards: usize, spec: &Conv2d) -> Result<()> {
     let batch = spec.batch;
     check_that(name, shards > 0 && batch.is_multiple_of(shards), || {
         format!("{shards} shards, expected a divisor of the batch of {batch}")
@@ -384,7 +384,7 @@ fn check_shards(name: &'static str, shards: usize, spec: &Conv2d) -> Result<(), 
 }
 
 /// The sums of no terms.
-fn start_of_nothing(device: &Device, sums: &Buffer, accumulate: bool) -> Result<(), KernelError> {
+fn start_of_nothing(device: &Device, sums: &Buffer, accumulate: bool) -> Result<()> {
     match accumulate {
         true => Ok(()),
         false => Ok(device.fill(sums, 0)?),
@@ -398,7 +398,7 @@ fn permuted(
     buffer: &Buffer,
     shape: &[usize],
     order: &[usize],
-) -> Result<Buffer, KernelError> {
+) -> Result<Buffer> {
     let layout = Layout::contiguous(shape)?.permute(order);
     let layout = &layout.map_err(|reason| KernelError::Argument { operation, reason })?;
     let permuted = device.alloc(buffer.len())?;

@@ -15,7 +15,7 @@
 use hlx_core::cpu::with_flush;
 use hlx_core::{Binding, Buffer, Device, arith, as_u32};
 
-use crate::KernelError;
+use crate::Result;
 use crate::error::check_that;
 use crate::kernel::Kernel;
 use crate::lanes::{self, LANES, check_rows, rows_a_task};
@@ -36,7 +36,7 @@ fn smoothing_constants(
     operation: &'static str,
     label_smoothing: f32,
     vocabulary: usize,
-) -> Result<(f32, f32), KernelError> {
+) -> Result<(f32, f32)> {
     check_that(operation, (0.0..1.0).contains(&label_smoothing), || {
         format!("label_smoothing is {label_smoothing}, expected at least 0 and below 1")
     })?;
@@ -63,7 +63,7 @@ pub fn cross_entropy_forward(
     rows: usize,
     vocabulary: usize,
     label_smoothing: f32,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let name = "cross_entropy_forward";
     check_rows(name, rows, vocabulary)?;
     let kernel = Kernel::new(name, &forward::SHADER)
@@ -117,7 +117,7 @@ pub fn cross_entropy_backward(
     rows: usize,
     vocabulary: usize,
     label_smoothing: f32,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let name = "cross_entropy_backward";
     check_rows(name, rows, vocabulary)?;
     let kernel = Kernel::new(name, &backward::SHADER)

@@ -10,7 +10,7 @@
 use hlx_core::arith::{div, philox4x32, sub};
 use hlx_core::{Buffer, Device, as_u32};
 
-use crate::error::{KernelError, check_sizes, check_that};
+use crate::error::{Result, check_sizes, check_that};
 use crate::kernel::Kernel;
 use crate::map::{CHUNK, GROUP_THREADS};
 use crate::parallel;
@@ -48,7 +48,7 @@ pub fn dropout(
     y: &Buffer,
     counter: &Buffer,
     config: &Dropout,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "dropout";
     let (p, batch) = (config.p, config.batch);
     check_sizes(NAME, &[batch, config.time, config.width])?;

@@ -13,7 +13,7 @@
 
 use hlx_core::{Buffer, Device, Shader, as_u32};
 
-use crate::error::{KernelError, check_sizes, check_that};
+use crate::error::{Result, check_sizes, check_that};
 use crate::kernel::Kernel;
 use crate::map::GROUP_THREADS;
 use crate::parallel::{self, read, write};
@@ -38,7 +38,7 @@ pub fn embedding_forward(
     n: usize,
     vocabulary: usize,
     width: usize,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "embedding_forward";
     check_sizes(NAME, &[n, width])?;
     check_sizes(NAME, &[vocabulary, width])?;
@@ -93,7 +93,7 @@ impl EmbeddingSizes {
         shader: &'static Shader,
         [ids, dy, dweight]: [&'a Buffer; 3],
         extents: &[usize],
-    ) -> Result<Kernel<'a>, KernelError> {
+    ) -> Result<Kernel<'a>> {
         let (shards, width) = (self.shards, self.width);
         check_sizes(name, &[shards, self.rows_per_shard, width])?;
         check_sizes(name, &[shards, self.vocabulary, width])?;
@@ -115,7 +115,7 @@ impl EmbeddingSizes {
         device: &Device,
         kernel: &Kernel<'_>,
         cpu: fn(&[u32], &[f32], &mut [f32], Self),
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (rows, width) = (self.shards * self.rows_per_shard, self.width);
         // A thread's columns are vectors of four where they can be.
         let a_thread = if width.is_multiple_of(4) { 4 } else { 1 };
@@ -144,7 +144,7 @@ pub fn embedding_backward(
     dweight: &Buffer,
     sizes: EmbeddingSizes,
     accumulate: bool,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let extents = [sizes.shards, sizes.vocabulary, sizes.width];
     let buffers = [ids, dy, dweight];
     let kernel = sizes.kernel("embedding_backward", &backward::SHADER, buffers, &extents)?;
@@ -172,7 +172,7 @@ pub fn embedding_backward_sum(
     dy: &Buffer,
     dweight: &Buffer,
     sizes: EmbeddingSizes,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "embedding_backward_sum";
     let (shards, extents) = (sizes.shards, [sizes.vocabulary, sizes.width]);
     let kernel = sizes.kernel(NAME, &backward_sum::SHADER, [ids, dy, dweight], &extents)?;

@@ -44,6 +44,12 @@ pub enum KernelError {
     Core(#[from] CoreError),
 }
 
+/// What launchers return.
+pub type Result<T, E = KernelError> = std::result::Result<T, E>;
+
+/// What launchers return.
+pub type Result<T, E = KernelError> = std::result::Result<T, E>;
+
 impl KernelError {
     /// The error of a launcher, from the reason.
     pub(crate) fn argument(operation: &'static str) -> impl Fn(String) -> Self + Copy {
@@ -100,7 +106,7 @@ pub fn check_len(
     argument: &'static str,
     buffer: &Buffer,
     expected: impl Expected,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let found = buffer.len();
     let expected = checked_len(operation, argument, expected)?;
     if found == expected {
@@ -124,7 +130,7 @@ pub(crate) fn check_typed(
     buffer: &Buffer,
     expected: DType,
     len: impl Expected,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let found = buffer.dtype();
     check_that(operation, found == expected, || {
         format!("{argument} has dtype {found}, expected {expected}")
@@ -140,7 +146,7 @@ pub fn checked_len(
     operation: &'static str,
     argument: &'static str,
     expected: impl Expected,
-) -> Result<usize, KernelError> {
+) -> Result<usize> {
     expected.elements().ok_or_else(|| {
         let extents = expected.extents();
         KernelError::argument(operation)(format!(
@@ -154,7 +160,7 @@ pub fn checked_len(
 ///
 /// # Errors
 /// [`KernelError::Argument`] if a shape of these extents is one that no memory holds.
-pub fn check_sizes(operation: &'static str, extents: &[usize]) -> Result<(), KernelError> {
+pub fn check_sizes(operation: &'static str, extents: &[usize]) -> Result<()> {
     check_that(
         operation,
         sizes::checked_elements(extents).is_some(),
@@ -167,7 +173,7 @@ pub(crate) fn check_indexable(
     operation: &'static str,
     argument: &str,
     elements: usize,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check_that(operation, u32::try_from(elements).is_ok(), || {
         let most = u32::MAX;
         format!("{argument} has {elements} elements, expected at most {most}")
@@ -179,7 +185,7 @@ pub fn check_that(
     operation: &'static str,
     holds: bool,
     reason: impl FnOnce() -> String,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     match holds {
         true => Ok(()),
         false => Err(KernelError::argument(operation)(reason())),

@@ -30,7 +30,7 @@ use bytemuck::cast_slice_mut;
 use hlx_core::arith::pos0;
 use hlx_core::{Buffer, DType, Device, as_u32};
 
-use crate::error::{KernelError, check_len, check_sizes, check_that};
+use crate::error::{Result, check_len, check_sizes, check_that};
 use crate::kernel::Kernel;
 use crate::layout::{Layout, Operand};
 use crate::map::GROUP_THREADS;
@@ -56,7 +56,7 @@ impl Choices {
         self.tokens * self.per_token
     }
 
-    fn check(&self, operation: &'static str) -> Result<(), KernelError> {
+    fn check(&self, operation: &'static str) -> Result<()> {
         let [tokens, per_token, experts] = [self.tokens, self.per_token, self.experts];
         check_that(operation, (1..=experts).contains(&per_token), || {
             format!("{per_token} of {experts} experts are chosen, expected 1 to {experts}")
@@ -86,11 +86,7 @@ pub struct ExpertsTable {
 ///
 /// # Errors
 /// If the buffer has another length, or the launch fails.
-pub fn experts_table(
-    device: &Device,
-    chosen: &Buffer,
-    choices: &Choices,
-) -> Result<ExpertsTable, KernelError> {
+pub fn experts_table(device: &Device, chosen: &Buffer, choices: &Choices) -> Result<ExpertsTable> {
     const NAME: &str = "experts_table";
     choices.check(NAME)?;
     let n = choices.rows();
@@ -135,7 +131,7 @@ pub fn experts_bounds(
     bounds: &Buffer,
     shards: usize,
     choices: &Choices,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "experts_bounds";
     choices.check(NAME)?;
     check_sizes(NAME, &[choices.experts, shards])?;
@@ -183,7 +179,7 @@ pub fn experts_sum(
     slots: &Buffer,
     y: &Buffer,
     (choices, width): (&Choices, usize),
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "experts_sum";
     choices.check(NAME)?;
     let n = choices.rows();

@@ -11,7 +11,7 @@
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, DType, Device};
 
-use crate::error::{KernelError, check_that, check_typed};
+use crate::error::{KernelError, Result, check_that, check_typed};
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
 use crate::map::GROUP_THREADS;
@@ -47,7 +47,7 @@ pub fn gather(
     index: Operand<'_>,
     out: &Buffer,
     flag: Option<&Buffer>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     gather_named(device, "gather", x, (axis, index), out, flag)
 }
 
@@ -63,7 +63,7 @@ pub fn index_select(
     index: Operand<'_>,
     out: &Buffer,
     flag: Option<&Buffer>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "index_select";
     check_axis(NAME, axis, x.layout.shape())?;
     let layout = along_axis(NAME, x.layout.shape(), axis, index.layout)?;
@@ -72,12 +72,7 @@ pub fn index_select(
 }
 
 /// An index `[m]` repeated over a shape whose axis has extent `m` instead of its own.
-fn along_axis(
-    name: &'static str,
-    shape: &[usize],
-    axis: usize,
-    index: &Layout,
-) -> Result<Layout, KernelError> {
+fn along_axis(name: &'static str, shape: &[usize], axis: usize, index: &Layout) -> Result<Layout> {
     let argument = KernelError::argument(name);
     check_line(name, index)?;
     let mut wide = index.clone();
@@ -164,7 +159,7 @@ fn gather_named(
     (axis, index): (usize, Operand<'_>),
     out: &Buffer,
     flag: Option<&Buffer>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let dtype = x.buffer.dtype();
     check_index(name, x.layout.shape(), axis, index, flag)?;
     check_operand(name, "x", x)?;
@@ -214,7 +209,7 @@ fn gather_named(
 }
 
 /// Checks that an index has one dimension.
-fn check_line(name: &'static str, index: &Layout) -> Result<(), KernelError> {
+fn check_line(name: &'static str, index: &Layout) -> Result<()> {
     check_that(name, index.rank() == 1, || {
         format!(
             "index has shape {:?}, expected one dimension",
@@ -238,7 +233,7 @@ fn check_index(
     axis: usize,
     index: Operand<'_>,
     flag: Option<&Buffer>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check_axis(name, axis, shape)?;
     check_operand(name, "index", index)?;
     let dtype = index.buffer.dtype();

@@ -22,7 +22,7 @@ mod tests;
 
 use hlx_core::{Buffer, Device, Shader};
 
-use crate::error::{KernelError, check_that};
+use crate::error::{Result, check_that};
 use crate::kernel::Kernel;
 use crate::window::{check_extents, check_planes, launch_elements};
 use cpu::Axis;
@@ -63,7 +63,7 @@ impl Interpolate2d {
         name: &'static str,
         input: (&'static str, &Buffer),
         output: (&'static str, &Buffer),
-    ) -> Result<[Axis; 2], KernelError> {
+    ) -> Result<[Axis; 2]> {
         /// Extents are exact as floats.
         const LONGEST: usize = 1 << 24;
         check_extents(name, self.input, self.output, LONGEST)?;
@@ -72,7 +72,7 @@ impl Interpolate2d {
         Ok([self.axis(name, 0)?, self.axis(name, 1)?])
     }
 
-    fn axis(&self, name: &'static str, axis: usize) -> Result<Axis, KernelError> {
+    fn axis(&self, name: &'static str, axis: usize) -> Result<Axis> {
         let (inputs, outputs) = (self.input[axis], self.output[axis]);
         let scale = match (self.mode, self.scale_factor) {
             (Interpolation::BilinearAligned, _) if outputs == 1 => 0.0,
@@ -99,14 +99,15 @@ impl Interpolate2d {
 /// `torch.nn.functional.interpolate`.
 ///
 /// # Errors
-/// [`KernelError::Argument`] for extents of 0 or beyond 2^24, or factors that are not positive;
-/// [`KernelError::Length`] for a buffer of another length; the device's error.
+/// [`KernelError::Argument`](crate::KernelError::Argument) for extents of 0 or beyond 2^24, or factors that are
+/// not positive; [`KernelError::Length`](crate::KernelError::Length) for a buffer of another length; the
+/// device's error.
 pub fn interpolate2d_forward(
     device: &Device,
     x: &Buffer,
     y: &Buffer,
     spec: &Interpolate2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "interpolate2d_forward";
     let axes = spec.axes(NAME, ("x", x), ("y", y))?;
     let (shader, body) = match spec.mode {
@@ -126,7 +127,7 @@ pub fn interpolate2d_backward(
     dy: &Buffer,
     dx: &Buffer,
     spec: &Interpolate2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "interpolate2d_backward";
     let axes = spec.axes(NAME, ("dx", dx), ("dy", dy))?;
     let (shader, body) = match spec.mode {
@@ -145,7 +146,7 @@ fn launch(
     axes: [Axis; 2],
     [from, to]: [&Buffer; 2],
     body: Body,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let [y, x] = &axes;
     let mode = match y.mode {
         Interpolation::Nearest => 0,

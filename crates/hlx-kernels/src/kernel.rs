@@ -18,7 +18,7 @@ use std::sync::Arc;
 use hlx_core::fusion::Fusable;
 use hlx_core::{Binding, Buffer, CpuBindings, Device, Launch, Shader, Work, groups_1d};
 
-use crate::error::{Expected, KernelError, check_len, check_that};
+use crate::error::{Expected, Result, check_len, check_that};
 
 mod push;
 
@@ -90,7 +90,7 @@ impl<'a> Kernel<'a> {
         argument: &'static str,
         buffer: &'a Buffer,
         len: impl Expected,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         self.checked(argument, Binding::Read(buffer), len)
     }
 
@@ -101,7 +101,7 @@ impl<'a> Kernel<'a> {
         argument: &'static str,
         buffer: Option<&'a Buffer>,
         len: impl Expected,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         match buffer {
             Some(buffer) => self.read(argument, buffer, len),
             None => Ok(self.slot(Slot::NoneRead)),
@@ -114,7 +114,7 @@ impl<'a> Kernel<'a> {
         argument: &'static str,
         buffer: &'a Buffer,
         len: impl Expected,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         self.checked(argument, Binding::Write(buffer), len)
     }
 
@@ -124,7 +124,7 @@ impl<'a> Kernel<'a> {
         argument: &'static str,
         buffer: &'a Buffer,
         len: impl Expected,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         self.checked(argument, Binding::ReadWrite(buffer), len)
     }
 
@@ -135,7 +135,7 @@ impl<'a> Kernel<'a> {
         buffer: &'a Buffer,
         len: impl Expected,
         accumulate: bool,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         let binding = match accumulate {
             true => Binding::ReadWrite(buffer),
             false => Binding::Write(buffer),
@@ -149,7 +149,7 @@ impl<'a> Kernel<'a> {
         argument: &'static str,
         binding: Binding<'a>,
         len: impl Expected,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         check_len(self.name, argument, binding.buffer(), len)?;
         Ok(self.bind(binding))
     }
@@ -215,14 +215,15 @@ impl<'a> Kernel<'a> {
     /// Launches the kernel; `cpu` gets the words of the buffers that are only read, then of the others.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] for a push constant that 32 bits don't hold, on a GPU; the device's error.
+    /// [`KernelError::Argument`](crate::KernelError::Argument) for a push constant that 32 bits don't hold, on
+    /// a GPU; the device's error.
     pub fn launch<const R: usize, const W: usize>(
         &self,
         device: &Device,
         push: impl Into<PushConstants>,
         groups: impl Groups,
         cpu: impl Fn([&[f32]; R], [&mut [f32]; W]) + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         self.launch_bound(device, push, groups, move |bindings| {
             let (read, written) = bindings.split::<R, W>();
             cpu(read, written);
@@ -237,7 +238,7 @@ impl<'a> Kernel<'a> {
         push: impl Into<PushConstants>,
         groups: impl Groups,
         cpu: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let mut cpu = Some(cpu);
         self.with_launch(
             device,
@@ -260,7 +261,7 @@ impl<'a> Kernel<'a> {
         groups: impl Groups,
         fusable: impl FnOnce() -> Option<Arc<dyn Fusable>>,
         cpu: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let mut step = Some((fusable, cpu));
         self.with_launch(device, &push.into(), groups.groups(), &mut |launch, _| {
             let launched = step
@@ -277,7 +278,7 @@ impl<'a> Kernel<'a> {
         device: &Device,
         push: impl Into<PushConstants>,
         groups: impl Groups,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         check_that(self.name, !device.is_cpu(), || {
             "a kernel of GPUs alone on the CPU device".to_owned()
         })?;
@@ -290,8 +291,8 @@ impl<'a> Kernel<'a> {
         device: &Device,
         push: &PushConstants,
         groups: [u32; 3],
-        launch: &mut dyn FnMut(Launch<'_>, Work) -> Result<(), KernelError>,
-    ) -> Result<(), KernelError> {
+        launch: &mut dyn FnMut(Launch<'_>, Work) -> Result<()>,
+    ) -> Result<()> {
         if let Some(field) = push.misfit().filter(|_| !device.is_cpu()) {
             let reason = format!("{field} is more than a kernel can index");
             return check_that(self.name, false, || reason);

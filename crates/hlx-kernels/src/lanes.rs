@@ -6,7 +6,7 @@
 
 use hlx_core::{Device, arith, groups_1d};
 
-use crate::KernelError;
+use crate::Result;
 use crate::error::check_that;
 use crate::tuning::{KernelTuning, RowCut};
 
@@ -47,11 +47,7 @@ impl RowCut {
 }
 
 /// Checks that a row has elements and that 32 bits count those of all rows.
-pub(crate) fn check_rows(
-    operation: &'static str,
-    rows: usize,
-    cols: usize,
-) -> Result<(), KernelError> {
+pub(crate) fn check_rows(operation: &'static str, rows: usize, cols: usize) -> Result<()> {
     check_that(operation, cols > 0, || "a row has no elements".to_owned())?;
     let fits = rows
         .checked_mul(cols)

@@ -9,7 +9,7 @@ use std::fmt;
 
 use hlx_core::{Buffer, sizes};
 
-use crate::error::{KernelError, check_that};
+use crate::error::{KernelError, Result, check_that};
 
 pub(crate) use walk::{Access, Walk, access, in_quads, runs};
 
@@ -51,7 +51,7 @@ impl Layout {
     /// # Errors
     /// [`KernelError::Argument`] for more than [`MAX_RANK`] dimensions or more elements than memory has
     /// addresses.
-    pub fn contiguous(shape: &[usize]) -> Result<Self, KernelError> {
+    pub fn contiguous(shape: &[usize]) -> Result<Self> {
         let rank = shape.len();
         check_that("shape", rank <= MAX_RANK, || {
             format!("{shape:?} has {rank} dimensions, expected at most {MAX_RANK}")
@@ -68,7 +68,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`KernelError::Argument`] for more than memory has addresses.
-    pub fn count(shape: &[usize]) -> Result<usize, KernelError> {
+    pub fn count(shape: &[usize]) -> Result<usize> {
         count(shape).map_err(KernelError::argument("shape"))
     }
 

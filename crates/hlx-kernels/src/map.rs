@@ -12,7 +12,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, CpuBindings, Device, Shader};
 
 use crate::chain::{Chunk, Cut, Formula, Step};
-use crate::error::{KernelError, check_len};
+use crate::error::{Result, check_len};
 use crate::kernel::Kernel;
 use crate::parallel::{self, read, write};
 
@@ -78,7 +78,7 @@ impl<'a> Map<'a> {
         operands: [(&'static str, &Buffer); N],
         (y_name, y): (&'static str, &Buffer),
         chunk: impl Fn([&[f32]; N], &mut [f32]) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let mut args = [Arg::Each(y_name, Binding::Write(y)); MOST_OPERANDS + 1];
         for (arg, (name, x)) in args.iter_mut().zip(operands) {
             *arg = Arg::Each(name, Binding::Read(x));
@@ -102,7 +102,7 @@ impl<'a> Map<'a> {
         device: &Device,
         args: &[Arg<'_>],
         body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         self.launch_step(device, args, None, body)
     }
 
@@ -114,7 +114,7 @@ impl<'a> Map<'a> {
         args: &[Arg<'_>],
         words: Option<(usize, Chunk)>,
         body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let len = self.common_len(args)?;
         let by_block = args
             .iter()
@@ -170,7 +170,7 @@ impl<'a> Map<'a> {
     }
 
     /// Checks that all tensors have the length of the first, and the others the one they name.
-    fn common_len(&self, args: &[Arg<'_>]) -> Result<usize, KernelError> {
+    fn common_len(&self, args: &[Arg<'_>]) -> Result<usize> {
         let mut len = None;
         for arg in args {
             match arg {

@@ -14,7 +14,7 @@
 
 use hlx_core::{Binding, Buffer, Device, Shader};
 
-use crate::KernelError;
+use crate::Result;
 use crate::columns::Columns;
 use crate::error::{check_len, check_that};
 use crate::kernel::Kernel;
@@ -86,7 +86,7 @@ impl Norm {
         device: &Device,
         names: [&'static str; 2],
         [streamed, held]: &Shaders,
-    ) -> Result<(Rows, Kernel<'a>), KernelError> {
+    ) -> Result<(Rows, Kernel<'a>)> {
         let kind = usize::from(self.centred);
         let rows = Rows::new(device, names[kind], self.rows, self.cols)?;
         Ok((rows, rows.kernel(names[kind], streamed[kind], held[kind])))
@@ -98,7 +98,7 @@ impl Norm {
         name: &'static str,
         argument: &'static str,
         bias: Option<&Buffer>,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         check_that(name, bias.is_some() == self.centred, || {
             let verb = if self.centred { "needs" } else { "has no" };
             format!("this norm {verb} {argument}")
@@ -125,11 +125,7 @@ pub struct NormForward<'a> {
 ///
 /// # Errors
 /// If a buffer has another length, a layer norm has no bias or an RMS norm one, or the launch fails.
-pub fn norm_forward(
-    device: &Device,
-    norm: &Norm,
-    buffers: &NormForward<'_>,
-) -> Result<(), KernelError> {
+pub fn norm_forward(device: &Device, norm: &Norm, buffers: &NormForward<'_>) -> Result<()> {
     const NAMES: [&str; 2] = ["rms_norm_forward", "layer_norm_forward"];
     static SHADERS: Shaders = [
         [&rms_forward::SHADER, &layer_forward::SHADER],
@@ -189,7 +185,7 @@ pub fn norm_backward_input(
     device: &Device,
     norm: &Norm,
     buffers: &NormBackwardInput<'_>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAMES: [&str; 2] = ["rms_norm_backward_input", "layer_norm_backward_input"];
     static SHADERS: Shaders = [
         [&rms_backward_input::SHADER, &layer_backward_input::SHADER],
@@ -243,7 +239,7 @@ pub fn norm_backward_params(
     device: &Device,
     norm: &Norm,
     buffers: &NormBackwardParams<'_>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let (name, shader) = match norm.centred {
         true => ("layer_norm_backward_params", &layer_backward_params::SHADER),
         false => ("rms_norm_backward_weight", &rms_backward_weight::SHADER),

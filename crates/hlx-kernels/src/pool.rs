@@ -22,7 +22,7 @@ mod windows;
 
 use hlx_core::{Buffer, DType, Device, ReadSlice, WriteSlice};
 
-use crate::error::{KernelError, check_that, check_typed};
+use crate::error::{Result, check_that, check_typed};
 use crate::kernel::{Kernel, PushConstants};
 use crate::window::{Windows, check_extents, check_planes, launch_elements};
 use windows::Axis;
@@ -58,13 +58,14 @@ impl Pool2d {
     /// `ceil_mode` up, less a last window that begins past the plane and its first padding.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] for extents, strides or dilations of 0, a padding of more than half
-    /// of the kernel, a kernel larger than the padded plane, or sizes beyond 2^28 along an axis.
-    pub fn output(&self) -> Result<[usize; 2], KernelError> {
+    /// [`KernelError::Argument`](crate::KernelError::Argument) for extents, strides or dilations of 0, a
+    /// padding of more than half of the kernel, a kernel larger than the padded plane, or sizes beyond 2^28
+    /// along an axis.
+    pub fn output(&self) -> Result<[usize; 2]> {
         self.output_for("pool2d")
     }
 
-    fn output_for(&self, name: &'static str) -> Result<[usize; 2], KernelError> {
+    fn output_for(&self, name: &'static str) -> Result<[usize; 2]> {
         self.windows.check(name)?;
         let Windows {
             kernel, padding, ..
@@ -83,7 +84,7 @@ impl Pool2d {
         name: &'static str,
         inputs: (&'static str, &Buffer),
         outputs: (&'static str, &Buffer),
-    ) -> Result<[Axis; 2], KernelError> {
+    ) -> Result<[Axis; 2]> {
         let output = self.output_for(name)?;
         check_planes(name, self.planes, inputs, self.windows.input)?;
         check_planes(name, self.planes, outputs, output)?;
@@ -114,7 +115,7 @@ impl AvgPool2d {
         name: &'static str,
         inputs: (&'static str, &Buffer),
         outputs: (&'static str, &Buffer),
-    ) -> Result<([Axis; 2], AvgDivisor), KernelError> {
+    ) -> Result<([Axis; 2], AvgDivisor)> {
         /// The product of an input's and an output's extent stays below 2^31.
         const LONGEST: usize = 1 << 15;
         match *self {
@@ -148,15 +149,15 @@ impl AvgPool2d {
 /// PyTorch: `torch.nn.functional.max_pool2d(return_indices=True)`.
 ///
 /// # Errors
-/// As [`Pool2d::output`]; [`KernelError::Length`] for a buffer of another length,
-/// [`KernelError::Argument`] for one of another type; the device's error.
+/// As [`Pool2d::output`]; [`KernelError::Length`](crate::KernelError::Length) for a buffer of another length,
+/// [`KernelError::Argument`](crate::KernelError::Argument) for one of another type; the device's error.
 pub fn max_pool2d_forward(
     device: &Device,
     x: &Buffer,
     y: &Buffer,
     indices: &Buffer,
     spec: &Pool2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "max_pool2d_forward";
     let axes = spec.axes(NAME, ("x", x), ("y", y))?;
     check_typed(NAME, "indices", indices, DType::U32, y.len())?;
@@ -193,7 +194,7 @@ pub fn max_pool2d_backward(
     indices: &Buffer,
     dx: &Buffer,
     spec: &Pool2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "max_pool2d_backward";
     let axes = spec.axes(NAME, ("dx", dx), ("dy", dy))?;
     check_typed(NAME, "indices", indices, DType::U32, dy.len())?;
@@ -217,14 +218,9 @@ pub fn max_pool2d_backward(
 /// `[planes, input]`. PyTorch: `torch.nn.functional.avg_pool2d` and `adaptive_avg_pool2d`.
 ///
 /// # Errors
-/// As [`max_pool2d_forward`], and [`KernelError::Argument`] for a dilation, a divisor of 0, or extents that
-/// [`AvgPool2d`] does not allow.
-pub fn avg_pool2d_forward(
-    device: &Device,
-    x: &Buffer,
-    y: &Buffer,
-    spec: &AvgPool2d,
-) -> Result<(), KernelError> {
+/// As [`max_pool2d_forward`], and [`KernelError::Argument`](crate::KernelError::Argument) for a dilation, a
+/// divisor of 0, or extents that [`AvgPool2d`] does not allow.
+pub fn avg_pool2d_forward(device: &Device, x: &Buffer, y: &Buffer, spec: &AvgPool2d) -> Result<()> {
     average(device, spec, false, [("x", x), ("y", y)])
 }
 
@@ -238,7 +234,7 @@ pub fn avg_pool2d_backward(
     dy: &Buffer,
     dx: &Buffer,
     spec: &AvgPool2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     average(device, spec, true, [("dx", dx), ("dy", dy)])
 }
 
@@ -247,7 +243,7 @@ fn average(
     spec: &AvgPool2d,
     backward: bool,
     [inputs, outputs]: [(&'static str, &Buffer); 2],
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let name = match (spec, backward) {
         (AvgPool2d::Windows(..), false) => "avg_pool2d_forward",
         (AvgPool2d::Windows(..), true) => "avg_pool2d_backward",

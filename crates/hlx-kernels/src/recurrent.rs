@@ -24,7 +24,7 @@ mod cpu;
 
 use hlx_core::{Binding, Buffer, CpuBindings, Device, Shader};
 
-use crate::error::{KernelError, check_sizes, check_that};
+use crate::error::{Result, check_sizes, check_that};
 use crate::kernel::Kernel;
 
 shader!(recurrent::{
@@ -98,7 +98,7 @@ impl Step {
     }
 
     /// Checks the step: behind this no number of elements wraps.
-    fn check(&self, name: &'static str) -> Result<(), KernelError> {
+    fn check(&self, name: &'static str) -> Result<()> {
         check_sizes(name, &[self.batch, self.time, self.width])?;
         let (position, previous, time) = (self.position, self.previous, self.time);
         let fits = position < time && previous.is_none_or(|previous| previous < time);
@@ -113,7 +113,7 @@ impl Step {
         device: &Device,
         (name, shader, body): StepKernel,
         operands: [Option<Operand<'_>>; N],
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (most, mut kernel) = (device.max_binding_words(), Kernel::new(name, shader));
         for (argument, binding, len) in operands.into_iter().flatten() {
             kernel = kernel.checked(argument, binding, len)?;
@@ -149,13 +149,9 @@ pub struct CellForward<'a> {
 /// Computes a step of a cell.
 ///
 /// # Errors
-/// A shape error if a length is not as above, [`KernelError::Argument`] if an LSTM has no cells, a GRU some, or a tensor is
-/// larger than the device binds; the device's error.
-pub fn cell_forward(
-    device: &Device,
-    step: Step,
-    buffers: &CellForward<'_>,
-) -> Result<(), KernelError> {
+/// A shape error if a length is not as above, [`KernelError::Argument`](crate::KernelError::Argument) if an
+/// LSTM has no cells, a GRU some, or a tensor is larger than the device binds; the device's error.
+pub fn cell_forward(device: &Device, step: Step, buffers: &CellForward<'_>) -> Result<()> {
     let kernel: StepKernel = match step.cell {
         Cell::Lstm => (
             "lstm_forward",
@@ -213,11 +209,7 @@ pub struct CellBackward<'a> {
 ///
 /// # Errors
 /// As [`cell_forward`].
-pub fn cell_backward(
-    device: &Device,
-    step: Step,
-    buffers: &CellBackward<'_>,
-) -> Result<(), KernelError> {
+pub fn cell_backward(device: &Device, step: Step, buffers: &CellBackward<'_>) -> Result<()> {
     let kernel: StepKernel = match step.cell {
         Cell::Lstm => (
             "lstm_backward",
@@ -261,7 +253,7 @@ fn check_given(
     argument: &'static str,
     buffer: Option<&Buffer>,
     expected: bool,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check_that(name, buffer.is_some() == expected, || {
         let verb = if expected { "needs" } else { "has no" };
         format!("this cell {verb} {argument}")

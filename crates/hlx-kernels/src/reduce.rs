@@ -12,7 +12,7 @@
 use hlx_core::{Binding, Buffer, Device};
 
 use crate::columns::Columns;
-use crate::error::{KernelError, check_len, check_sizes, check_that};
+use crate::error::{Result, check_len, check_sizes, check_that};
 use crate::kernel::{Groups, Kernel};
 use crate::lanes::{self, ROWS_A_GROUP};
 use crate::map::{CHUNK, GROUP_THREADS, windows};
@@ -35,13 +35,7 @@ enum Operation {
 ///
 /// # Errors
 /// A shape error if a length is not as above, or the device's error; so for all functions here.
-pub fn row_sum(
-    device: &Device,
-    x: &Buffer,
-    out: &Buffer,
-    rows: usize,
-    cols: usize,
-) -> Result<(), KernelError> {
+pub fn row_sum(device: &Device, x: &Buffer, out: &Buffer, rows: usize, cols: usize) -> Result<()> {
     check_len("row_sum", "x", x, [rows, cols])?;
     check_len("row_sum", "out", out, rows)?;
     launch_rows(device, "row_sum", x, out, cols, (Operation::Sum, false))
@@ -55,7 +49,7 @@ fn launch_rows(
     out: &Buffer,
     cols: usize,
     (operation, root): (Operation, bool),
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let (rows, count) = (out.len(), x.len());
     let (operation_id, root_id) = (operation as u32, u32::from(root));
     let (constants, shader, groups) = match RowCut::held(device, cols) {
@@ -99,13 +93,13 @@ multiversion! {
 }
 
 /// Computes `out[0] = sum of x`.
-pub fn sum(device: &Device, x: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+pub fn sum(device: &Device, x: &Buffer, out: &Buffer) -> Result<()> {
     check_len("sum", "out", out, 1)?;
     reduce_flat(device, "sum", x, out, (Operation::Sum, false))
 }
 
 /// Computes `out[0] = sqrt(sum of x^2)`, the norm of a gradient or of parameters.
-pub fn global_norm(device: &Device, x: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+pub fn global_norm(device: &Device, x: &Buffer, out: &Buffer) -> Result<()> {
     check_len("global_norm", "out", out, 1)?;
     reduce_flat(
         device,
@@ -119,14 +113,14 @@ pub fn global_norm(device: &Device, x: &Buffer, out: &Buffer) -> Result<(), Kern
 /// Computes the first level of [`global_norm`]: `out[row]` is the sum of the squares of x's row of
 /// [`FLAT_ROW`] elements; the last row may be shorter. The rows of the parts of a buffer, cut at
 /// multiples of a row, are those of the whole.
-pub fn norm_rows(device: &Device, x: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+pub fn norm_rows(device: &Device, x: &Buffer, out: &Buffer) -> Result<()> {
     check_len("norm_rows", "out", out, x.len().div_ceil(FLAT_ROW))?;
     flat_rows(device, "global_norm", x, out, Operation::SumOfSquares)
 }
 
 /// Computes the levels of [`global_norm`] above the first: `out[0]` is the norm of a buffer whose
 /// [`norm_rows`] are `rows`.
-pub fn norm_of_rows(device: &Device, rows: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+pub fn norm_of_rows(device: &Device, rows: &Buffer, out: &Buffer) -> Result<()> {
     check_len("norm_of_rows", "out", out, 1)?;
     reduce_flat(device, "global_norm", rows, out, (Operation::Sum, true))
 }
@@ -139,7 +133,7 @@ fn reduce_flat(
     x: &Buffer,
     out: &Buffer,
     (mut operation, root): (Operation, bool),
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let mut current = x.clone();
     loop {
         let rows = current.len().div_ceil(FLAT_ROW).max(1);
@@ -160,7 +154,7 @@ fn flat_rows(
     x: &Buffer,
     sums: &Buffer,
     operation: Operation,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     // Windows of whole rows, whose sums start where a binding may start.
     let unit = FLAT_ROW * hlx_core::ALIGNMENT_WORDS;
     for (start, count) in windows(x.len(), unit, device.max_binding_words()) {
@@ -181,7 +175,7 @@ pub fn column_sum(
     rows_per_shard: usize,
     cols: usize,
     accumulate: bool,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     /// Columns of one task of the CPU.
     const TASK_COLS: usize = 128;
     check_sizes("column_sum", &[shards, rows_per_shard, cols])?;
@@ -237,7 +231,7 @@ pub fn shard_sum(
     shards: usize,
     n: usize,
     accumulate: bool,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check_that("shard_sum", (1..=1 << 15).contains(&shards), || {
         format!("{shards} shards, expected 1 to 32768")
     })?;

@@ -25,7 +25,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Buffer, DType, Device};
 
 use crate::element::compute_type;
-use crate::error::{KernelError, check_that, check_typed};
+use crate::error::{KernelError, Result, check_that, check_typed};
 use crate::join::Join;
 use crate::kernel::Kernel;
 use crate::layout::Operand;
@@ -139,7 +139,7 @@ pub fn reduce(
     x: Operand<'_>,
     axes: &[usize],
     out: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let name = reduction.name();
     let dtype = x.buffer.dtype();
     let n_results = check(reduction, x, axes, out)?;
@@ -184,12 +184,7 @@ pub fn reduce(
 }
 
 /// Checks the arguments and returns the number of results.
-fn check(
-    reduction: Reduction,
-    x: Operand<'_>,
-    axes: &[usize],
-    out: &Buffer,
-) -> Result<usize, KernelError> {
+fn check(reduction: Reduction, x: Operand<'_>, axes: &[usize], out: &Buffer) -> Result<usize> {
     let name = reduction.name();
     let shape = x.layout.shape();
     for (place, &axis) in axes.iter().enumerate() {
@@ -216,7 +211,7 @@ fn within_binding(
     name: &'static str,
     x: Operand<'_>,
     mut terms: Terms,
-) -> Result<(Buffer, Terms), KernelError> {
+) -> Result<(Buffer, Terms)> {
     let (part, start) = part(x)?;
     terms.first -= start;
     let cut = terms.is_one_run() && terms.first == 0;
@@ -242,11 +237,7 @@ fn within_binding(
 
 /// The windows of terms that are bound one by one, with their part of the buffer, and which part of
 /// the pass's results each makes.
-fn bound_parts(
-    device: &Device,
-    x: &Buffer,
-    terms: &Terms,
-) -> Result<Vec<(Buffer, Terms, usize)>, KernelError> {
+fn bound_parts(device: &Device, x: &Buffer, terms: &Terms) -> Result<Vec<(Buffer, Terms, usize)>> {
     if x.words() <= device.max_binding_words() || !terms.is_one_run() {
         return Ok(vec![(x.clone(), terms.clone(), 0)]);
     }
@@ -270,7 +261,7 @@ fn passes(
     mut terms: Terms,
     out: &Buffer,
     finds: bool,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     // From the second pass on, the places of the keys in `x`.
     let mut places = None;
     loop {
@@ -313,7 +304,7 @@ fn pass(
     (x, places): (&Buffer, Option<&Buffer>),
     terms: Terms,
     (keys, target): (Option<&Buffer>, &Buffer),
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let cut = terms.cut(device);
     let mut specialization = cut.specialization(&terms, fold.dtype.id()).to_vec();
     // The block is that of both shaders: it is of pieces.glsl.
@@ -344,12 +335,7 @@ fn pass(
 }
 
 /// Packs words of 0 and 1 into a bool tensor.
-fn pack_bool(
-    device: &Device,
-    name: &'static str,
-    words: &Buffer,
-    out: &Buffer,
-) -> Result<(), KernelError> {
+fn pack_bool(device: &Device, name: &'static str, words: &Buffer, out: &Buffer) -> Result<()> {
     let count = words.len();
     let kernel = Kernel::new(name, &pack_bool::SHADER)
         .reads([words])

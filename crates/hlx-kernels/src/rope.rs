@@ -10,7 +10,7 @@
 
 use hlx_core::{Buffer, Device, as_u32};
 
-use crate::error::{KernelError, check_sizes, check_that};
+use crate::error::{Result, check_sizes, check_that};
 use crate::kernel::Kernel;
 use crate::map::GROUP_THREADS;
 use crate::parallel::{self, read, write};
@@ -44,7 +44,7 @@ pub fn rope(
     frequencies: &Buffer,
     y: &Buffer,
     sizes: &Rope,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "rope";
     let (rows, heads, width) = (sizes.rows, sizes.heads, sizes.width);
     let (scale, inverse) = (sizes.scale, sizes.inverse);

@@ -6,7 +6,7 @@
 
 use hlx_core::{Device, Shader};
 
-use crate::error::KernelError;
+use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::lanes::{ROWS_A_GROUP, check_rows};
 use crate::tuning::RowCut;
@@ -23,13 +23,8 @@ impl Rows {
     /// The rows on a device.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] if a row has no elements.
-    pub fn new(
-        device: &Device,
-        name: &'static str,
-        rows: usize,
-        cols: usize,
-    ) -> Result<Self, KernelError> {
+    /// [`KernelError::Argument`](crate::KernelError::Argument) if a row has no elements.
+    pub fn new(device: &Device, name: &'static str, rows: usize, cols: usize) -> Result<Self> {
         check_rows(name, rows, cols)?;
         let held = RowCut::held(device, cols);
         Ok(Self { rows, cols, held })
@@ -55,7 +50,7 @@ impl Rows {
         constants: &[(u32, u32)],
         parameters: &[u32],
         body: impl Fn([&[f32]; R], [&mut [f32]; W]) + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let mut push = vec![self.rows as u32, self.cols as u32];
         push.extend_from_slice(parameters);
         let held = self.held.map(|cut| cut.specialization(self.cols));

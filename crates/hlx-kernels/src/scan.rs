@@ -14,7 +14,7 @@ use std::ops::Range;
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Buffer, Device};
 
-use crate::error::{KernelError, check_that, check_typed};
+use crate::error::{Result, check_that, check_typed};
 use crate::join::Join;
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::Operand;
@@ -34,15 +34,10 @@ const ALONG_ITEMS: usize = 32;
 /// Writes the running sums of `x` along `axis` to `out`, contiguous of x's shape and type.
 ///
 /// # Errors
-/// [`KernelError::Argument`] for an axis that does not exist, another type than f32, i32 or u32, or
-/// a tensor beyond 32-bit places on a GPU; [`KernelError::Length`] for an `out` of another length;
-/// or the device's error.
-pub fn cumsum(
-    device: &Device,
-    x: Operand<'_>,
-    axis: usize,
-    out: &Buffer,
-) -> Result<(), KernelError> {
+/// [`KernelError::Argument`](crate::KernelError::Argument) for an axis that does not exist, another type than
+/// f32, i32 or u32, or a tensor beyond 32-bit places on a GPU;
+/// [`KernelError::Length`](crate::KernelError::Length) for an `out` of another length; or the device's error.
+pub fn cumsum(device: &Device, x: Operand<'_>, axis: usize, out: &Buffer) -> Result<()> {
     scan(device, "cumsum", Join::sum(x.buffer.dtype()), x, axis, out)
 }
 
@@ -50,12 +45,7 @@ pub fn cumsum(
 ///
 /// # Errors
 /// As [`cumsum`].
-pub fn cumprod(
-    device: &Device,
-    x: Operand<'_>,
-    axis: usize,
-    out: &Buffer,
-) -> Result<(), KernelError> {
+pub fn cumprod(device: &Device, x: Operand<'_>, axis: usize, out: &Buffer) -> Result<()> {
     scan(
         device,
         "cumprod",
@@ -125,7 +115,7 @@ impl Pass {
         x: &Buffer,
         before: Option<&Buffer>,
         out: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (along, with_before) = (self.inner == 1, before.is_some());
         let a_group = if along { ALONG_ITEMS } else { GROUP_THREADS };
         let shader = match along {
@@ -158,7 +148,7 @@ fn scan(
     x: Operand<'_>,
     axis: usize,
     out: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let (shape, dtype) = (x.layout.shape(), x.buffer.dtype());
     check_axis(name, axis, shape)?;
     check_operand(name, "x", x)?;

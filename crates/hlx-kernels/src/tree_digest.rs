@@ -36,11 +36,11 @@ use std::str::FromStr;
 use hlx_core::{Buffer, Device, PendingDownload, as_u32};
 use sha2::Digest;
 
-use crate::KernelError;
 use crate::error::check_that;
 use crate::kernel::Kernel;
 use crate::parallel::{self, read, write};
 use crate::tuning::KernelTuning;
+use crate::{KernelError, Result};
 use host::{Domain, bytes_of, hash_words, prefixed, words_of};
 pub use host::{tree_digest_bytes, tree_digest_f32};
 use plan::{Plan, Step, end_of};
@@ -112,7 +112,7 @@ impl FromStr for TreeDigest {
     type Err = KernelError;
 
     /// Reads 64 hexadecimal digits.
-    fn from_str(text: &str) -> Result<Self, KernelError> {
+    fn from_str(text: &str) -> Result<Self> {
         let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
         let digits: Option<Vec<u8>> = text.as_bytes().iter().map(digit).collect();
         let digits = digits.filter(|digits| digits.len() == 64);
@@ -180,11 +180,7 @@ impl ListDigest {
 /// # Errors
 /// What the device reports; [`hlx_core::CoreError::Invalid`] while a graph is being recorded (use a
 /// [`TreeDigester`] made before).
-pub fn tree_digest(
-    device: &Device,
-    buffer: &Buffer,
-    kind: DigestKind,
-) -> Result<TreeDigest, KernelError> {
+pub fn tree_digest(device: &Device, buffer: &Buffer, kind: DigestKind) -> Result<TreeDigest> {
     let span = TensorSpan {
         name: "buffer".to_owned(),
         shape: vec![buffer.len()],
@@ -218,7 +214,7 @@ impl PendingDigests {
     ///
     /// # Errors
     /// [`hlx_core::CoreError::DeviceLost`].
-    pub fn is_done(&self) -> Result<bool, KernelError> {
+    pub fn is_done(&self) -> Result<bool> {
         Ok(self.0.is_done()?)
     }
 }
@@ -230,11 +226,7 @@ impl TreeDigester {
     /// # Errors
     /// [`KernelError::Argument`] for an offset that is no multiple of 4; what the device reports;
     /// [`hlx_core::CoreError::Invalid`] while a graph is being recorded.
-    pub fn new(
-        device: &Device,
-        kind: DigestKind,
-        tensors: Vec<TensorSpan>,
-    ) -> Result<Self, KernelError> {
+    pub fn new(device: &Device, kind: DigestKind, tensors: Vec<TensorSpan>) -> Result<Self> {
         Self::with_tree(device, kind, tensors, TREE, device.max_binding_words())
     }
 
@@ -245,7 +237,7 @@ impl TreeDigester {
         tensors: Vec<TensorSpan>,
         tree: Tree,
         window: usize,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         // A plan has an entry for each 4,096 words or so: sizes are checked before it is made.
         let most = usize::try_from(device.info().memory_bytes / 4).unwrap_or(usize::MAX);
         for tensor in &tensors {
@@ -274,7 +266,7 @@ impl TreeDigester {
     /// # Errors
     /// [`KernelError::Argument`], which names the first tensor that lies outside the buffer; what
     /// the device reports.
-    pub fn launch(&self, buffer: &Buffer) -> Result<(), KernelError> {
+    pub fn launch(&self, buffer: &Buffer) -> Result<()> {
         Self::launch_together(&[(self, buffer)])
     }
 
@@ -284,7 +276,7 @@ impl TreeDigester {
     ///
     /// # Errors
     /// As [`TreeDigester::launch`].
-    pub fn launch_together(digests: &[(&Self, &Buffer)]) -> Result<(), KernelError> {
+    pub fn launch_together(digests: &[(&Self, &Buffer)]) -> Result<()> {
         for (digester, buffer) in digests {
             digester.check_ends(buffer)?;
         }
@@ -301,7 +293,7 @@ impl TreeDigester {
     }
 
     /// Fails for the first tensor that lies outside the buffer.
-    fn check_ends(&self, buffer: &Buffer) -> Result<(), KernelError> {
+    fn check_ends(&self, buffer: &Buffer) -> Result<()> {
         for (tensor, end) in self.tensors.iter().zip(&self.plan.ends) {
             check_that("tree_digest", *end <= buffer.len(), || {
                 let (name, found) = (&tensor.name, buffer.len());
@@ -312,7 +304,7 @@ impl TreeDigester {
     }
 
     /// Launches a level, or the leaves of one window.
-    fn launch_step(&self, step: &Step, buffer: &Buffer) -> Result<(), KernelError> {
+    fn launch_step(&self, step: &Step, buffer: &Buffer) -> Result<()> {
         let &Step { n, first, .. } = step;
         let (from, domain) = if step.is_leaves {
             (buffer, Domain::Leaf)
@@ -360,7 +352,7 @@ impl TreeDigester {
     /// # Errors
     /// [`hlx_core::CoreError::DeviceLost`]; [`hlx_core::CoreError::Invalid`] while a graph is being
     /// recorded.
-    pub fn read(&self) -> Result<ListDigest, KernelError> {
+    pub fn read(&self) -> Result<ListDigest> {
         let digests = self.device.download_words(&self.digests)?;
         Ok(self.list(&digests))
     }
@@ -370,7 +362,7 @@ impl TreeDigester {
     ///
     /// # Errors
     /// As [`TreeDigester::read`].
-    pub fn read_later(&self) -> Result<PendingDigests, KernelError> {
+    pub fn read_later(&self) -> Result<PendingDigests> {
         let digests = self.device.download_later(&self.digests)?;
         Ok(PendingDigests(digests))
     }
@@ -379,7 +371,7 @@ impl TreeDigester {
     ///
     /// # Errors
     /// [`hlx_core::CoreError::DeviceLost`]; [`KernelError::Argument`] for another digester's.
-    pub fn receive(&self, pending: PendingDigests) -> Result<ListDigest, KernelError> {
+    pub fn receive(&self, pending: PendingDigests) -> Result<ListDigest> {
         let digests = pending.0.wait()?;
         check_that("tree_digest", digests.len() == self.digests.len(), || {
             let (found, expected) = (digests.len(), self.digests.len());
@@ -410,7 +402,7 @@ impl TreeDigester {
     ///
     /// # Errors
     /// As [`TreeDigester::launch`] and [`TreeDigester::read`].
-    pub fn digest(&self, buffer: &Buffer) -> Result<ListDigest, KernelError> {
+    pub fn digest(&self, buffer: &Buffer) -> Result<ListDigest> {
         self.launch(buffer)?;
         self.read()
     }

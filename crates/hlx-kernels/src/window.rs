@@ -3,7 +3,7 @@
 
 use hlx_core::{Buffer, Device, ReadSlice, WriteSlice};
 
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{Result, check_len, check_that};
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::GROUP_THREADS;
 use crate::parallel::{self, write};
@@ -28,7 +28,7 @@ pub struct Windows {
 
 impl Windows {
     /// Checks that nothing is 0 but the padding.
-    pub(crate) fn check(&self, name: &'static str) -> Result<(), KernelError> {
+    pub(crate) fn check(&self, name: &'static str) -> Result<()> {
         let pairs = [
             ("input", self.input),
             ("kernel", self.kernel),
@@ -45,21 +45,12 @@ impl Windows {
     /// Height and width of the results, for windows that [`Windows::check`] has passed:
     /// `(input + 2 padding - dilation (kernel - 1) - 1) / stride + 1`, rounded down, or with `ceil_mode` up, less a last
     /// window that begins past the plane and its first padding.
-    pub(crate) fn output(
-        &self,
-        name: &'static str,
-        ceil_mode: bool,
-    ) -> Result<[usize; 2], KernelError> {
+    pub(crate) fn output(&self, name: &'static str, ceil_mode: bool) -> Result<[usize; 2]> {
         let along = |axis| self.output_along(name, axis, ceil_mode);
         Ok([along(0)?, along(1)?])
     }
 
-    fn output_along(
-        &self,
-        name: &'static str,
-        axis: usize,
-        ceil_mode: bool,
-    ) -> Result<usize, KernelError> {
+    fn output_along(&self, name: &'static str, axis: usize, ceil_mode: bool) -> Result<usize> {
         let [input, kernel, stride, padding, dilation] = [
             self.input,
             self.kernel,
@@ -92,7 +83,7 @@ pub(crate) fn check_extents(
     input: [usize; 2],
     output: [usize; 2],
     longest: usize,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let pairs = [("input", input), ("output", output)];
     pairs.into_iter().try_for_each(|(argument, pair)| {
         check_that(name, pair.iter().all(|x| (1..=longest).contains(x)), || {
@@ -107,7 +98,7 @@ pub(crate) fn check_planes(
     planes: usize,
     (argument, buffer): (&'static str, &Buffer),
     [height, width]: [usize; 2],
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let len = planes.saturating_mul(height).saturating_mul(width);
     check_len(name, argument, buffer, len)?;
     check_that(name, u32::try_from(len).is_ok(), || {
@@ -123,7 +114,7 @@ pub(crate) fn launch_elements<const R: usize, const W: usize>(
     push: PushConstants,
     count: usize,
     body: impl Fn([ReadSlice<'_>; R], [WriteSlice<'_>; W]) + Send + Sync + 'static,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     if count == 0 {
         return Ok(());
     }

@@ -12,7 +12,7 @@
 use hlx_core::{Buffer, Device, Shader, as_u32, sizes};
 
 use super::sizes::Attention;
-use crate::KernelError;
+use crate::Result;
 use crate::error::{check_sizes, check_that};
 use crate::kernel::{Kernel, PushConstants};
 use crate::norm::{Gain, forward_rows};
@@ -87,7 +87,7 @@ struct Append<'a> {
 }
 
 impl<'a> Append<'a> {
-    fn check(&self) -> Result<(), KernelError> {
+    fn check(&self) -> Result<()> {
         let Self { name, inputs, of } = *self;
         let width = of.head_width;
         let [per_query, per_key] = [of.heads, of.key_heads];
@@ -156,7 +156,7 @@ impl<'a> Append<'a> {
     }
 
     /// The kernel with the buffers that it reads.
-    fn kernel(&self, shader: &'static Shader) -> Result<Kernel<'a>, KernelError> {
+    fn kernel(&self, shader: &'static Shader) -> Result<Kernel<'a>> {
         let (inputs, of) = (self.inputs, self.of);
         let [q_weight, k_weight] = [0, 1].map(|i| inputs.norms.map(|norms| norms.weights[i]));
         Kernel::new(self.name, shader)
@@ -196,7 +196,7 @@ pub fn append_heads(
     q_out: &Buffer,
     [keys, values]: [&Buffer; 2],
     of: &Attention,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let append = Append {
         name: "append_heads",
         inputs,

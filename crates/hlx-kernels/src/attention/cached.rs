@@ -16,7 +16,7 @@ use crate::error::check_that;
 use crate::indexing::index_select;
 use crate::product::quantised::Width;
 use crate::product::{check_arithmetic, of_floats, quantises};
-use crate::{KernelError, Layout, Operand};
+use crate::{Layout, Operand, Result};
 
 const NAME: &str = "key/value cache";
 
@@ -43,11 +43,11 @@ impl CachedHeads {
         device: &Device,
         [batch, capacity]: [usize; 2],
         [heads, width]: [usize; 2],
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         let extents = [batch, capacity, heads, width];
         let stored = match quantises(device) {
             false => {
-                let zeros = || -> Result<Buffer, KernelError> {
+                let zeros = || -> Result<Buffer> {
                     let new = device.alloc_shape(&extents)?;
                     fill(device, 0.0, &new)?;
                     Ok(new)
@@ -79,7 +79,7 @@ impl CachedHeads {
     ///
     /// # Errors
     /// If there is no memory.
-    pub fn select(&self, device: &Device, sequences: &Buffer) -> Result<Self, KernelError> {
+    pub fn select(&self, device: &Device, sequences: &Buffer) -> Result<Self> {
         let [batch, rest @ ..] = self.extents;
         let n = sequences.len();
         let stored = match &self.stored {
@@ -89,7 +89,7 @@ impl CachedHeads {
                 Stored::Floats([selected(&both[0])?, selected(&both[1])?])
             }
             Stored::Integers(both) => {
-                let selected = |from: &IntegerHeads| -> Result<IntegerHeads, KernelError> {
+                let selected = |from: &IntegerHeads| -> Result<IntegerHeads> {
                     let to = IntegerHeads::empty(
                         device,
                         Heads {
@@ -131,7 +131,7 @@ impl CachedHeads {
         query_ranges: &Buffer,
         counter: Option<&Buffer>,
         attention: &Attention,
-    ) -> Result<Buffer, KernelError> {
+    ) -> Result<Buffer> {
         let [of_queries, of_keys] = attention.shapes();
         check_that(NAME, of_keys == self.extents, || {
             format!("keys are {:?}, expected {of_keys:?}", self.extents)
@@ -166,7 +166,7 @@ fn attend_floats(
     query_ranges: &Buffer,
     counter: Option<&Buffer>,
     attention: &Attention,
-) -> Result<Buffer, KernelError> {
+) -> Result<Buffer> {
     let [of_queries, of_keys] = &attention.layouts()?;
     let q = device.alloc(of_queries.n_elements())?;
     append_heads(device, new, &q, both.each_ref(), attention)?;
@@ -203,7 +203,7 @@ fn rows(
     first: usize,
     extents: [usize; 2],
     numbers: &Buffer,
-) -> Result<Buffer, KernelError> {
+) -> Result<Buffer> {
     let out = device.alloc_shape_typed(from.dtype(), &[numbers.len(), extents[1]])?;
     let x = Operand {
         buffer: from,
@@ -218,7 +218,7 @@ fn rows(
 }
 
 /// Copies elements to where they begin in another buffer.
-fn put(device: &Device, from: &Buffer, to: &Buffer, first: usize) -> Result<(), KernelError> {
+fn put(device: &Device, from: &Buffer, to: &Buffer, first: usize) -> Result<()> {
     let layout = Layout::contiguous(&[from.len()])?;
     let to = Operand {
         buffer: to,

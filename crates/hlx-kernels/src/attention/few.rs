@@ -11,7 +11,7 @@ use hlx_core::{Buffer, Device, Shader};
 
 use super::cpu::{self, FewRows, Inputs, Operands};
 use super::sizes::Placed;
-use crate::KernelError;
+use crate::Result;
 use crate::error::check_that;
 use crate::kernel::{Kernel, PushConstants};
 
@@ -60,7 +60,7 @@ impl Few {
         ranges: &Buffer,
         [o, stats]: [&Buffer; 2],
         placed: Placed,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (of, [of_scores, of_values]) = (placed.attention, self.names);
         of.expect_no_dropout(of_scores)?;
         let (rows, key_heads) = (FewRows::of(&of), of.all_key_heads());

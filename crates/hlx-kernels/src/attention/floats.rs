@@ -7,12 +7,12 @@ use super::pass::{Pass, Saved};
 use super::plan::{OF_BACKWARD, key_heads_at_a_time, key_heads_of_forward};
 use super::rows::{Kind, Rows};
 use super::stored::Stored;
-use crate::KernelError;
+use crate::Result;
 use crate::error::check_len;
 
 impl Pass<'_> {
     /// Computes `o` and `stats`; overwrites both.
-    pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<(), KernelError> {
+    pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<()> {
         let of = &self.placed.attention;
         check_len("ranged_attention_forward", "o", o, of.output_len())?;
         check_len(
@@ -28,11 +28,7 @@ impl Pass<'_> {
     }
 
     /// Computes the gradients, contiguous ones.
-    pub fn backward(
-        &self,
-        saved: &Saved<'_>,
-        gradients: &AttentionGradients<'_>,
-    ) -> Result<(), KernelError> {
+    pub fn backward(&self, saved: &Saved<'_>, gradients: &AttentionGradients<'_>) -> Result<()> {
         const NAME: &str = "ranged_attention_backward";
         let of = &self.placed.attention;
         let [dq, dk, dv] = gradients.heads.map(|x| x.buffer);

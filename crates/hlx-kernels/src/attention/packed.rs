@@ -14,7 +14,7 @@ use super::shaders::{
     forward_dropped, key_value_dropped,
 };
 use super::sizes::{Attention, WeightDropout};
-use crate::KernelError;
+use crate::Result;
 use crate::error::{check_len, check_that};
 use crate::kernel::Kernel;
 
@@ -30,7 +30,7 @@ pub struct Packed<'a> {
 
 impl Packed<'_> {
     /// Computes `o` and `stats`; overwrites both.
-    pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<(), KernelError> {
+    pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<()> {
         let of = &self.attention;
         self.check("attention_forward")?;
         let variant = match of.dropout {
@@ -40,7 +40,7 @@ impl Packed<'_> {
         self.forward_by(variant, [o, stats])
     }
 
-    fn check(&self, name: &'static str) -> Result<(), KernelError> {
+    fn check(&self, name: &'static str) -> Result<()> {
         let of = &self.attention;
         of.check(name)?;
         check_that(name, packs(self.device, of), || {
@@ -57,7 +57,7 @@ impl Packed<'_> {
         &self,
         variant: &Variant,
         [o, stats]: [&Buffer; 2],
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let of = self.attention;
         let (heads, constants) = (of.all_heads(), self.constants());
         let groups = variant.groups(&of, heads);
@@ -89,7 +89,7 @@ impl Packed<'_> {
         output: &AttentionOutput<'_>,
         delta: &Buffer,
         dqkv: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         const NAME: &str = "attention_backward";
         let of = &self.attention;
         self.check(NAME)?;
@@ -108,7 +108,7 @@ impl Packed<'_> {
         output: &AttentionOutput<'_>,
         delta: &Buffer,
         dqkv: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (device, of, constants) = (self.device, &self.attention, self.constants());
         pass::delta(device, "attention_backward_delta", of, output, delta)?;
         let ds = device.alloc_shape(&[heads_at_a_time, words_of_head(of)])?;

@@ -6,7 +6,7 @@ use super::cpu;
 use super::operands::{AttentionOperands, AttentionOutput};
 use super::shaders::{DELTA, backward_delta};
 use super::sizes::{Attention, Placed};
-use crate::KernelError;
+use crate::Result;
 use crate::error::check_len;
 use crate::kernel::Kernel;
 
@@ -35,7 +35,7 @@ pub fn check_output(
     of: &Attention,
     output: &AttentionOutput<'_>,
     delta: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check_len(name, "o", output.o, of.output_len())?;
     check_len(name, "stats", output.stats, [2, of.all_queries()])?;
     check_len(name, "d_o", output.d_o, of.output_len())?;
@@ -49,7 +49,7 @@ pub fn delta(
     of: &Attention,
     output: &AttentionOutput<'_>,
     delta: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let ((shader, rows), of, all) = (DELTA, *of, of.all_queries());
     let push = push!(backward_delta => rows: all, heads_a_sequence: of.heads, time: of.queries);
     Kernel::new(name, shader)
@@ -74,7 +74,7 @@ impl<'a> Pass<'a> {
         operands: &'a AttentionOperands<'a>,
         ranges: &'a Buffer,
         of: &Attention,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         let placed = of.placed(name, ["q", "k", "v"], operands.heads)?;
         check_len(name, "query_ranges", ranges, [4, of.batch, of.queries])?;
         of.check_counter(name, operands.counter)?;
@@ -91,7 +91,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Checks what a backward pass reads besides the operands, and writes delta.
-    pub fn begin_backward(&self, name: &'static str, saved: &Saved<'_>) -> Result<(), KernelError> {
+    pub fn begin_backward(&self, name: &'static str, saved: &Saved<'_>) -> Result<()> {
         let of = &self.placed.attention;
         check_output(name, of, saved.output, saved.delta)?;
         check_len(name, "key_ranges", saved.key_ranges, [4, of.batch, of.keys])?;

@@ -32,7 +32,7 @@ use super::rows::{Kind, Rows};
 use super::sizes::{Attention, Placed};
 use crate::error::{check_len, check_that};
 use crate::product::quantised::Width;
-use crate::{KernelError, Layout};
+use crate::{Layout, Result};
 
 /// Queries, wide, and keys and values, narrow, as integers: what both passes read instead of the numbers.
 pub struct IntegerOperands {
@@ -45,7 +45,7 @@ pub struct IntegerOperands {
 ///
 /// # Errors
 /// If they have more elements than memory.
-pub fn joint_gradients(of: &Attention) -> Result<(usize, [Layout; 3]), KernelError> {
+pub fn joint_gradients(of: &Attention) -> Result<(usize, [Layout; 3])> {
     let [of_queries, of_keys] = of.layouts()?;
     let [first, next] = [&of_queries, &of_keys].map(|layout| align_words(layout.n_elements()));
     let values = of_keys.starting_at(first + next);
@@ -55,7 +55,7 @@ pub fn joint_gradients(of: &Attention) -> Result<(usize, [Layout; 3]), KernelErr
 
 impl IntegerOperands {
     /// Prepares the operands of a forward pass, and those of the backward pass if there is one.
-    pub fn new(pass: &Pass<'_>, for_backward: bool) -> Result<Self, KernelError> {
+    pub fn new(pass: &Pass<'_>, for_backward: bool) -> Result<Self> {
         let (device, of) = (pass.device, &pass.placed.attention);
         let ([q, k, v], places) = (pass.words(), pass.placed.places);
         let of_queries = Heads::of_queries(of, Width::Wide);
@@ -68,7 +68,7 @@ impl IntegerOperands {
     }
 
     /// Computes `o` and `stats`.
-    pub fn forward(&self, pass: &Pass<'_>, outputs: [&Buffer; 2]) -> Result<(), KernelError> {
+    pub fn forward(&self, pass: &Pass<'_>, outputs: [&Buffer; 2]) -> Result<()> {
         let ([q, k, v], counter) = (&self.heads, pass.operands.counter);
         rows(
             pass.device,
@@ -86,7 +86,7 @@ impl IntegerOperands {
         pass: &Pass<'_>,
         saved: &Saved<'_>,
         gradients: &AttentionGradients<'_>,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         const NAME: &str = "integer_attention_backward";
         let (device, of) = (pass.device, &pass.placed.attention);
         let Some(q_narrow) = &self.q_narrow else {
@@ -142,7 +142,7 @@ pub fn integer_attention_of_cache(
     ranges: &Buffer,
     o: &Buffer,
     attention: &Attention,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "integer_attention_of_cache";
     attention.check(NAME)?;
     attention.expect_no_dropout(NAME)?;

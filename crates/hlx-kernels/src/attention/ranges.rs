@@ -3,7 +3,7 @@
 use hlx_core::{Buffer, Device, as_u32};
 
 use super::sizes::Attention;
-use crate::KernelError;
+use crate::Result;
 use crate::kernel::{Kernel, PushConstants};
 
 shader!(attention::{query_ranges as query_shader, key_ranges as key_shader});
@@ -60,7 +60,7 @@ pub fn query_ranges(
     limits: &Limits<'_>,
     ranges: &Buffer,
     attention: &Attention,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     launch(device, limits, ranges, attention, false)
 }
 
@@ -74,7 +74,7 @@ pub fn key_ranges(
     limits: &Limits<'_>,
     ranges: &Buffer,
     attention: &Attention,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     launch(device, limits, ranges, attention, true)
 }
 
@@ -84,7 +84,7 @@ fn launch(
     ranges: &Buffer,
     attention: &Attention,
     of_keys: bool,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let (name, shader, per_sample) = match of_keys {
         false => (
             "attention_query_ranges",

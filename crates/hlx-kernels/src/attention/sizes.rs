@@ -5,7 +5,7 @@ use hlx_core::cpu::with_flush;
 use hlx_core::{Buffer, sizes};
 
 use crate::error::{check_len, check_that};
-use crate::{KernelError, Layout, Operand};
+use crate::{KernelError, Layout, Operand, Result};
 
 /// The push constants of passes over ranges.
 pub use crate::push::attention::ranged_forward_64 as Push;
@@ -92,7 +92,7 @@ impl Attention {
     }
 
     /// The layouts of contiguous operands of queries, and of keys.
-    pub(super) fn layouts(&self) -> Result<[Layout; 2], KernelError> {
+    pub(super) fn layouts(&self) -> Result<[Layout; 2]> {
         let [of_queries, of_keys] = self.shapes();
         Ok([
             Layout::contiguous(&of_queries)?,
@@ -150,7 +150,7 @@ impl Attention {
         2 * products * heads as u64 * pairs * self.head_width as u64
     }
 
-    pub(super) fn check(&self, operation: &'static str) -> Result<(), KernelError> {
+    pub(super) fn check(&self, operation: &'static str) -> Result<()> {
         let width = self.head_width;
         check_that(operation, (1..=WIDEST_HEAD).contains(&width), || {
             format!("head_width is {width}, expected 1 to {WIDEST_HEAD}")
@@ -189,7 +189,7 @@ impl Attention {
         &self,
         operation: &'static str,
         counter: Option<&Buffer>,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         if let Some(counter) = counter {
             check_len(operation, "counter", counter, 2)?;
         }
@@ -199,7 +199,7 @@ impl Attention {
         })
     }
 
-    pub(super) fn expect_no_dropout(&self, operation: &'static str) -> Result<(), KernelError> {
+    pub(super) fn expect_no_dropout(&self, operation: &'static str) -> Result<()> {
         check_that(operation, self.dropout.is_none(), || {
             "weights are dropped, expected none".to_owned()
         })
@@ -211,7 +211,7 @@ impl Attention {
         operation: &'static str,
         names: [&'static str; 3],
         operands: [Operand<'_>; 3],
-    ) -> Result<Placed, KernelError> {
+    ) -> Result<Placed> {
         self.check(operation)?;
         let [of_queries, of_keys] = self.shapes();
         let shapes = [of_queries, of_keys, of_keys];
@@ -243,7 +243,7 @@ impl Attention {
 ///
 /// # Errors
 /// If it has more elements than memory.
-pub fn layouts_of_packed(of: &Attention) -> Result<[Layout; 3], KernelError> {
+pub fn layouts_of_packed(of: &Attention) -> Result<[Layout; 3]> {
     let joint = Layout::contiguous(&[of.batch, of.queries, 3, of.heads, of.head_width])?;
     let part = |idx| {
         let part = joint.select(2, idx);
@@ -351,7 +351,7 @@ fn strided(
     name: &'static str,
     operand: Operand<'_>,
     expected: [usize; 4],
-) -> Result<Strided, KernelError> {
+) -> Result<Strided> {
     let layout = operand.layout;
     check_that(operation, layout.shape() == expected, || {
         format!(

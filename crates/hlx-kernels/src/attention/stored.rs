@@ -10,7 +10,7 @@ use super::pass::{Pass, Saved};
 use super::sizes::Strided;
 use crate::elementwise::copy_strided;
 use crate::kernel::Kernel;
-use crate::{KernelError, Operand};
+use crate::{KernelError, Operand, Result};
 
 // Products of queries and keys, and sums over what they store.
 shader!(attention::{
@@ -67,14 +67,14 @@ impl<'a> Stored<'a> {
     }
 
     /// Memory for a number of each pair of some heads.
-    fn pairs(&self) -> Result<Buffer, KernelError> {
+    fn pairs(&self) -> Result<Buffer> {
         let of = &self.pass.placed.attention;
         let rows = of.group() * self.key_heads * of.queries;
         Ok(self.pass.device.alloc_shape(&[rows, of.keys])?)
     }
 
     /// Computes `o` and `stats`.
-    pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<(), KernelError> {
+    pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<()> {
         let (pass, placed) = (self.pass, self.pass.placed);
         let (device, ranges, [q, k, v]) = (pass.device, pass.ranges, pass.operands.heads);
         let [q, k] = [positions_last(device, q)?, positions_last(device, k)?];
@@ -114,7 +114,7 @@ impl<'a> Stored<'a> {
         &self,
         [pairs, corrections, sums, stats]: [&Buffer; 4],
         [first, key_heads]: Part,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (pass, all) = (self.pass, self.pass.placed.push());
         let of = &pass.placed.attention;
         let heads = key_heads * of.group();
@@ -136,11 +136,7 @@ impl<'a> Stored<'a> {
     }
 
     /// Computes the gradients.
-    pub fn backward(
-        &self,
-        saved: &Saved<'_>,
-        [dq, dk, dv]: [&Buffer; 3],
-    ) -> Result<(), KernelError> {
+    pub fn backward(&self, saved: &Saved<'_>, [dq, dk, dv]: [&Buffer; 3]) -> Result<()> {
         let (pass, placed) = (self.pass, self.pass.placed);
         let (device, ranges, operands) = (pass.device, pass.ranges, pass.operands);
         let of = &placed.attention;
@@ -204,12 +200,7 @@ impl<'a> Stored<'a> {
     }
 
     /// Launches a kernel that stores numbers of `part` from products of queries and keys.
-    fn products(
-        &self,
-        kernel: Kernel<'_>,
-        products: u64,
-        [first, key_heads]: Part,
-    ) -> Result<(), KernelError> {
+    fn products(&self, kernel: Kernel<'_>, products: u64, [first, key_heads]: Part) -> Result<()> {
         let (placed, all) = (&self.pass.placed, self.pass.placed.push());
         let of = &placed.attention;
         let heads = key_heads * of.group();
@@ -227,7 +218,7 @@ impl<'a> Stored<'a> {
     }
 
     /// Launches a sum of `part`.
-    fn sum(&self, sum: &Sum<'_>, [first, key_heads]: Part) -> Result<(), KernelError> {
+    fn sum(&self, sum: &Sum<'_>, [first, key_heads]: Part) -> Result<()> {
         let of = &self.pass.placed.attention;
         let (group, place) = (of.group(), sum.place);
         let [of_keys, of_queries] = [[of.keys, of.key_heads], [of.queries, of.heads]];
@@ -266,7 +257,7 @@ impl<'a> Stored<'a> {
 }
 
 /// Copies `[B, T, H, D]` to `[B, H, D, T]`.
-fn positions_last(device: &Device, x: Operand<'_>) -> Result<Buffer, KernelError> {
+fn positions_last(device: &Device, x: Operand<'_>) -> Result<Buffer> {
     let layout = x.layout.permute(&[0, 2, 3, 1]);
     let layout = layout.map_err(|reason| KernelError::Argument {
         operation: "ranged_attention",

@@ -5,7 +5,7 @@ use hlx_core::{Buffer, DType, Shader};
 
 use super::frame::Elements;
 use crate::convert::Form;
-use crate::error::{KernelError, check_that};
+use crate::error::{Result, check_that};
 use crate::layout::Operand;
 
 /// A value of a compute type, or a truth value, as a word.
@@ -213,14 +213,14 @@ impl Typed {
     /// Checks the types of the operands and the output; returns the kernel.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] for a compute type that the operation is not defined for, a float
-    /// operand of integer arithmetic, and an output of another kind than the result.
+    /// [`KernelError::Argument`](crate::KernelError::Argument) for a compute type that the operation is not
+    /// defined for, a float operand of integer arithmetic, and an output of another kind than the result.
     pub fn kernel<'a, const N: usize>(
         &self,
         operands: [(&'static str, Operand<'a>); N],
         parameters: [u32; 2],
         out: &Buffer,
-    ) -> Result<Elements<'a, N>, KernelError> {
+    ) -> Result<Elements<'a, N>> {
         let compute = self.compute;
         check_that(self.name, self.is_defined, || {
             format!("compute type is {compute}, for which the operation is not defined")

@@ -12,7 +12,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Buffer, DType, Device};
 
 use self::cpu::{TILE, assign};
-use crate::error::{KernelError, check_that};
+use crate::error::{KernelError, Result, check_that};
 use crate::kernel::Kernel;
 use crate::layout::{Access, Operand, Walk, in_quads};
 use crate::map::{GROUP_THREADS, windows};
@@ -37,7 +37,7 @@ impl Move {
     ///
     /// # Errors
     /// [`KernelError::Argument`] if elements of `y` overlap.
-    pub fn new(name: &'static str, x: Operand<'_>, y: Operand<'_>) -> Result<Self, KernelError> {
+    pub fn new(name: &'static str, x: Operand<'_>, y: Operand<'_>) -> Result<Self> {
         let argument = KernelError::argument(name);
         let mut layouts = [
             x.layout.expand(y.layout.shape()).map_err(argument)?,
@@ -97,7 +97,7 @@ impl Move {
     }
 
     /// Takes elements of a narrow type as words, where every row is whole words on both sides.
-    fn into_words(mut self) -> Result<Self, KernelError> {
+    fn into_words(mut self) -> Result<Self> {
         let (per_word, walk) = (self.x.dtype().per_word(), &mut self.walk);
         let inner = walk.shape.len() - 1;
         let whole = |stride: &isize| stride % per_word as isize == 0;
@@ -130,7 +130,7 @@ impl Move {
     ///
     /// # Errors
     /// As [`super::assign_strided`].
-    pub fn launch(self, device: &Device, fresh: bool) -> Result<(), KernelError> {
+    pub fn launch(self, device: &Device, fresh: bool) -> Result<()> {
         let (count, one_run) = (self.walk.count(), self.walk.shape.len() == 1);
         if one_run
             && self.walk.steps() == [1, 1]
@@ -154,7 +154,7 @@ impl Move {
     }
 
     /// One launch, over operands that can be bound.
-    fn window(&self, device: &Device, mut walk: Walk<2>, fresh: bool) -> Result<(), KernelError> {
+    fn window(&self, device: &Device, mut walk: Walk<2>, fresh: bool) -> Result<()> {
         let x = walk.window(device, self.name, ("x", 0), &self.x)?;
         let y = walk.window(device, self.name, ("out", 1), &self.y)?;
         check_that(self.name, !x.overlaps(&y), || {

@@ -16,7 +16,7 @@ use hlx_core::{Buffer, DType, Device};
 use super::fill::Indices;
 use crate::convert::Form;
 use crate::draw::{LANES, normal_lanes, philox_lanes};
-use crate::error::{KernelError, check_that};
+use crate::error::{Result, check_that};
 
 shader!(random_shader, fill::random);
 
@@ -68,14 +68,14 @@ pub struct Draw {
 /// [`copy_strided`](super::copy_strided) does.
 ///
 /// # Errors
-/// [`KernelError::Argument`] for a range without values, a probability outside [0, 1], integers
-/// for an output of floats, or more elements than 32 bits count; the device's error.
+/// [`KernelError::Argument`](crate::KernelError::Argument) for a range without values, a probability outside
+/// [0, 1], integers for an output of floats, or more elements than 32 bits count; the device's error.
 pub fn fill_random(
     device: &Device,
     distribution: Distribution,
     draw: Draw,
     out: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check(distribution)?;
     let (stream, purpose) = (draw.stream, draw.purpose);
     let key = [draw.seed as u32, (draw.seed >> 32) as u32];
@@ -105,7 +105,7 @@ pub fn fill_random(
     })
 }
 
-fn check(distribution: Distribution) -> Result<(), KernelError> {
+fn check(distribution: Distribution) -> Result<()> {
     let (holds, reason) = match distribution {
         Distribution::Uniform { low, high } => (
             low < high && (high - low).is_finite(),

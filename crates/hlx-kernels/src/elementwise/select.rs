@@ -8,7 +8,7 @@ use super::frame::Elements;
 use super::strided::joint;
 use crate::convert::{Form, bits_of};
 use crate::element::compute_type;
-use crate::error::{KernelError, check_that};
+use crate::error::{Result, check_that};
 use crate::layout::{Layout, Operand, Walk};
 
 shader!(select::{select as select_shader, masked_fill});
@@ -22,16 +22,16 @@ const MAX_DIMENSIONS: usize = 7;
 /// needs a float output.
 ///
 /// # Errors
-/// [`KernelError::Argument`] for a condition that is no `bool`, a float operand of an output that
-/// is none, shapes that do not broadcast, and operands larger than the device binds;
-/// [`KernelError::Length`] for an output of another length; the device's error.
+/// [`KernelError::Argument`](crate::KernelError::Argument) for a condition that is no `bool`, a float operand
+/// of an output that is none, shapes that do not broadcast, and operands larger than the device binds;
+/// [`KernelError::Length`](crate::KernelError::Length) for an output of another length; the device's error.
 pub fn select(
     device: &Device,
     condition: Operand<'_>,
     a: Operand<'_>,
     b: Operand<'_>,
     out: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "select";
     check_mask(NAME, "condition", condition)?;
     let to = out.dtype();
@@ -84,7 +84,7 @@ fn select_copies(
     operands: [(&'static str, Operand<'_>); 3],
     layouts: &[Layout; 3],
     out: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let mut copies = Vec::with_capacity(3);
     for ((_, operand), layout) in operands.into_iter().zip(layouts) {
         let copy = device.alloc_typed(operand.buffer.dtype(), layout.n_elements())?;
@@ -104,14 +104,15 @@ fn select_copies(
 /// saturated as an integer.
 ///
 /// # Errors
-/// As [`select`], and [`KernelError::Argument`] for an output of another type than `x`.
+/// As [`select`], and [`KernelError::Argument`](crate::KernelError::Argument) for an output of another type
+/// than `x`.
 pub fn masked_fill(
     device: &Device,
     x: Operand<'_>,
     mask: Operand<'_>,
     value: f64,
     out: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "masked_fill";
     check_mask(NAME, "mask", mask)?;
     let (dtype, found) = (x.buffer.dtype(), out.dtype());
@@ -135,7 +136,7 @@ pub fn masked_fill(
     })
 }
 
-fn check_mask(name: &'static str, argument: &str, mask: Operand<'_>) -> Result<(), KernelError> {
+fn check_mask(name: &'static str, argument: &str, mask: Operand<'_>) -> Result<()> {
     let dtype = mask.buffer.dtype();
     check_that(name, dtype == DType::Bool, || {
         format!("{argument} is {dtype}, expected bool")

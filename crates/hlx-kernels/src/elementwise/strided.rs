@@ -3,7 +3,7 @@
 
 use hlx_core::{ALIGNMENT_WORDS, Buffer, Device};
 
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, Result, check_len, check_that};
 use crate::layout::{Access, Layout, Operand, Walk, access, broadcast_shape};
 
 impl<const N: usize> Walk<N> {
@@ -66,7 +66,7 @@ impl<const N: usize> Walk<N> {
         operation: &'static str,
         (argument, k): (&str, usize),
         buffer: &Buffer,
-    ) -> Result<Buffer, KernelError> {
+    ) -> Result<Buffer> {
         let (first, end) = self.span(k);
         let (len, per_word) = (buffer.len(), buffer.dtype().per_word());
         check_that(operation, first < end && end <= len, || {
@@ -115,7 +115,7 @@ pub(super) fn joint<const N: usize>(
     operation: &'static str,
     operands: [(&'static str, Operand<'_>); N],
     out: &Buffer,
-) -> Result<[Layout; N], KernelError> {
+) -> Result<[Layout; N]> {
     let shapes = operands.map(|(_, operand)| operand.layout.shape());
     let refused =
         || KernelError::argument(operation)(format!("shapes {shapes:?} do not broadcast"));

@@ -11,7 +11,7 @@ use hlx_core::{Binding, Buffer, DType, Device};
 
 use super::chains::{Chains, sum_of};
 use super::{NO_BAD_INDEX, lower};
-use crate::error::KernelError;
+use crate::error::{KernelError, Result};
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
 use crate::parallel::{self, write};
@@ -56,7 +56,7 @@ impl Lines {
         index: &Layout,
         source: &Layout,
         float: bool,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         let error = KernelError::argument("scatter_add");
         let target = Layout::contiguous(shape)?;
         let mut part = target.clone();
@@ -116,7 +116,7 @@ impl Lines {
         index: Operand<'_>,
         source: Operand<'_>,
         flag: Option<&Buffer>,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         const NAME: &str = "scatter_add";
         let ((index_part, index_start), (source_part, source_start)) =
             (part(index)?, part(source)?);

@@ -15,7 +15,7 @@ use hlx_core::{Binding, Buffer, DType, Device};
 use super::add_lines::Lines;
 use super::chains::{self, Addition};
 use super::{Picks, check_index, check_line, cpu, lower};
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, Result, check_len, check_that};
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
 use crate::map::GROUP_THREADS;
@@ -43,7 +43,7 @@ pub fn scatter(
     index: Operand<'_>,
     source: Operand<'_>,
     flag: Option<&Buffer>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "scatter";
     let source_layout = check(NAME, (target, shape), axis, index, source, flag)?;
     if index.layout.n_elements() == 0 {
@@ -96,7 +96,7 @@ pub fn scatter_add(
     index: Operand<'_>,
     source: Operand<'_>,
     flag: Option<&Buffer>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "scatter_add";
     let source_layout = check(NAME, (target, shape), axis, index, source, flag)?;
     if index.layout.n_elements() == 0 {
@@ -137,7 +137,7 @@ pub fn index_add(
     index: Operand<'_>,
     source: Operand<'_>,
     flag: Option<&Buffer>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "index_add";
     check_axis(NAME, axis, shape)?;
     check_line(NAME, index.layout)?;
@@ -180,7 +180,7 @@ fn check(
     index: Operand<'_>,
     source: Operand<'_>,
     flag: Option<&Buffer>,
-) -> Result<Layout, KernelError> {
+) -> Result<Layout> {
     check_index(name, shape, axis, index, flag)?;
     check_memory(name, (target, shape), source)?;
     let (found, expected) = (source.layout.shape(), index.layout.shape());
@@ -204,7 +204,7 @@ fn check_memory(
     name: &'static str,
     (target, shape): (&Buffer, &[usize]),
     source: Operand<'_>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check_operand(name, "source", source)?;
     check_len(name, "target", target, shape)?;
     let (found, expected) = (source.buffer.dtype(), target.dtype());
@@ -218,12 +218,7 @@ fn check_memory(
 }
 
 /// The picks of an index, in the part of its buffer that [`choose`] binds.
-fn picks_of(
-    name: &'static str,
-    x: &Layout,
-    axis: usize,
-    index: &Layout,
-) -> Result<Picks, KernelError> {
+fn picks_of(name: &'static str, x: &Layout, axis: usize, index: &Layout) -> Result<Picks> {
     Picks::of(x, axis, index, [0, 0]).map_err(KernelError::argument(name))
 }
 
@@ -235,7 +230,7 @@ fn choose(
     index: Operand<'_>,
     flag: Option<&Buffer>,
     (targets, winners): (&Buffer, bool),
-) -> Result<(), KernelError> {
+) -> Result<()> {
     // Places and numbers have 32 bits, of which all set are none of them.
     let largest = picks.count.max(targets.len());
     check_that(name, u32::try_from(largest + 1).is_ok(), || {
@@ -272,7 +267,7 @@ impl Addition {
         (index, flag): (Operand<'_>, Option<&Buffer>),
         source: Operand<'_>,
         target: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (source_part, start) = part(source)?;
         self.walk.offsets[0] -= start;
         check_fits(name, "source", device, &source_part)?;
@@ -325,7 +320,7 @@ impl Addition {
         keys: &Buffer,
         source: &Buffer,
         target: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         // All bits of "no target" are set, so it comes last.
         let bits = (usize::BITS - self.n.leading_zeros()) as usize;
         let [keys, positions] = &sorted_pairs(device, name, keys, bits)?;

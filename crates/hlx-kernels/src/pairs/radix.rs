@@ -6,7 +6,7 @@
 use hlx_core::{Buffer, DType, Device};
 
 use super::{LONGEST_LINE, Second, Sort};
-use crate::error::KernelError;
+use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::layout::Walk;
 use crate::terms::Terms;
@@ -29,7 +29,7 @@ pub(super) fn argsort(
     sort: &Sort,
     x: &Buffer,
     places: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     passes(device, name, sort, 32, x, Some(places)).map(drop)
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn sorted_pairs(
     name: &'static str,
     keys: &Buffer,
     bits: usize,
-) -> Result<Pairs, KernelError> {
+) -> Result<Pairs> {
     let n = keys.len();
     let sort = Sort {
         terms: Terms::of_line(n),
@@ -58,7 +58,7 @@ pub(crate) fn sorted_pairs(
 }
 
 /// Memory of `n` pairs.
-pub(super) fn pairs_of(device: &Device, n: usize) -> Result<Pairs, KernelError> {
+pub(super) fn pairs_of(device: &Device, n: usize) -> Result<Pairs> {
     Ok([
         device.alloc_typed(DType::U32, n)?,
         device.alloc_typed(DType::U32, n)?,
@@ -73,7 +73,7 @@ fn passes(
     bits: usize,
     x: &Buffer,
     result: Option<&Buffer>,
-) -> Result<Pairs, KernelError> {
+) -> Result<Pairs> {
     let (lines, n) = (sort.terms.n_results, sort.terms.n);
     let blocks = n.div_ceil(BLOCK);
     let counts = &device.alloc_shape_typed(DType::U32, &[lines, 1 << DIGIT_BITS, blocks])?;

@@ -4,7 +4,7 @@ use hlx_core::{Buffer, Device};
 
 use super::radix::{Pairs, pairs_of};
 use super::{Second, Sort};
-use crate::error::KernelError;
+use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::terms::PIECE;
 
@@ -33,7 +33,7 @@ pub(super) fn topk(
     x: &Buffer,
     second: Second<'_>,
     places: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let lines = sort.terms.n_results;
     let groups = (2 * sort.k).next_power_of_two().clamp(32, 256);
     let mut n = sort.terms.n;

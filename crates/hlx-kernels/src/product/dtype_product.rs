@@ -8,7 +8,7 @@ use hlx_core::{Buffer, DType, Device};
 
 use super::floats::FloatProduct;
 use super::shape::MatMul;
-use crate::KernelError;
+use crate::Result;
 use crate::error::check_that;
 use crate::kernel::Kernel;
 use crate::parallel::{for_each, write};
@@ -24,15 +24,16 @@ const SIDE: usize = 16;
 /// side by side. PyTorch: `torch.bmm` of integers, whose i64 this is modulo 2^32.
 ///
 /// # Errors
-/// [`KernelError::Length`] for a buffer of another length; [`KernelError::Argument`] for buffers of
-/// other or different types, for `accumulate`, and for sizes past 2^32 - 1 elements.
+/// [`KernelError::Length`](crate::KernelError::Length) for a buffer of another length;
+/// [`KernelError::Argument`](crate::KernelError::Argument) for buffers of other or different types, for
+/// `accumulate`, and for sizes past 2^32 - 1 elements.
 pub fn matmul_integers(
     device: &Device,
     a: &Buffer,
     b: &Buffer,
     c: &Buffer,
     shape: &MatMul,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let s = *shape;
     if s.is_empty() {
         return Ok(());

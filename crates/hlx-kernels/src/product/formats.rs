@@ -5,7 +5,7 @@ use hlx_core::{Arithmetic, Buffer, Device};
 use super::quantised::law::width_of;
 use super::quantised::{Call, Width};
 use super::role::Role;
-use crate::KernelError;
+use crate::Result;
 
 /// How operands are stored, and how two of them are multiplied.
 pub(crate) struct Format {
@@ -16,7 +16,7 @@ pub(crate) struct Format {
     /// The digits of the left and of the right operand of a product.
     pub pair: [Width; 2],
     /// Launches a checked product into C.
-    pub launch: fn(&Call<'_>, &Device, &Buffer) -> Result<(), KernelError>,
+    pub launch: fn(&Call<'_>, &Device, &Buffer) -> Result<()>,
 }
 
 /// Every format. Where operands are given without an arithmetic, as in tests, the first row that fits is taken.

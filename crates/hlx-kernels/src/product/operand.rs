@@ -16,7 +16,7 @@ use super::quantised::{
 use super::role::Role;
 use super::shape::MatMul;
 use crate::error::check_that;
-use crate::{KernelError, KernelTuning};
+use crate::{KernelError, KernelTuning, Result};
 
 const NAME: &str = "multiply";
 
@@ -95,7 +95,7 @@ impl Operand {
         role: Role,
         source: impl Into<Source<'a>>,
         of: Matrices,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         let source = source.into();
         // Without terms there is nothing to quantise.
         let Some(format) = role.format(device).filter(|_| of.terms > 0) else {
@@ -109,7 +109,7 @@ impl Operand {
         Ok(Self::Quantised(prepared, of))
     }
 
-    fn floats(source: Source<'_>, of: Matrices) -> Result<Self, KernelError> {
+    fn floats(source: Source<'_>, of: Matrices) -> Result<Self> {
         match source {
             Source::Stored(x) => Ok(Self::Floats(x.clone(), of)),
             _ if of.terms == 0 => Ok(Self::Floats(source.first().clone(), of)),
@@ -164,7 +164,7 @@ pub fn check_arithmetic(
     operation: &'static str,
     argument: &'static str,
     devices: [&Device; 2],
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let [found, expected] = devices.map(Device::arithmetic);
     if found == expected {
         return Ok(());
@@ -203,12 +203,7 @@ impl End<'_> {
 /// # Errors
 /// If the operands have other matrices or terms, or one is quantised and the other is not; those of
 /// [`FloatProduct::run`] and [`integer_product`].
-pub fn multiply(
-    device: &Device,
-    [a, b]: [&Operand; 2],
-    end: End<'_>,
-    c: &Buffer,
-) -> Result<(), KernelError> {
+pub fn multiply(device: &Device, [a, b]: [&Operand; 2], end: End<'_>, c: &Buffer) -> Result<()> {
     let [of_a, of_b] = [a.of(), b.of()];
     let (batch, k, accumulate) = (of_a.outer, of_a.terms, end.accumulate);
     check_that(NAME, [batch, k] == [of_b.outer, of_b.terms], || {
@@ -279,12 +274,7 @@ impl<'a> Incoming<'a> {
     ///
     /// # Errors
     /// As [`Operand::new`].
-    pub fn rows(
-        &self,
-        device: &Device,
-        rows: usize,
-        columns: usize,
-    ) -> Result<Operand, KernelError> {
+    pub fn rows(&self, device: &Device, rows: usize, columns: usize) -> Result<Operand> {
         let of = Matrices::rows(1, rows, columns);
         match self.rows.get() {
             Some(prepared) => Ok(Operand::Quantised(prepared.clone(), of)),
@@ -302,7 +292,7 @@ impl<'a> Incoming<'a> {
         window: Option<&'w Buffer>,
         shards: [usize; 2],
         columns: usize,
-    ) -> Result<GradientColumns<'w>, KernelError> {
+    ) -> Result<GradientColumns<'w>> {
         let (of, values) = (
             Matrices::shards(shards, columns),
             window.unwrap_or(self.values),
@@ -342,12 +332,7 @@ impl GradientColumns<'_> {
     ///
     /// # Errors
     /// As [`Operand::new`].
-    pub fn beside(
-        &self,
-        device: &Device,
-        saved: Source<'_>,
-        columns: usize,
-    ) -> Result<Operand, KernelError> {
+    pub fn beside(&self, device: &Device, saved: Source<'_>, columns: usize) -> Result<Operand> {
         let own = self.operand.of();
         let of = Matrices::shards([own.outer, own.terms], columns);
         if let Operand::Floats(..) = self.operand {

@@ -2,8 +2,8 @@
 
 use hlx_core::{Buffer, sizes};
 
-use crate::KernelError;
 use crate::error::{check_len, check_sizes};
+use crate::{KernelError, Result};
 
 /// The shape of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl MatMul {
         (argument, buffer): (&'static str, &Buffer),
         stride: usize,
         [rows, columns]: [usize; 2],
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         check_sizes(operation, &[rows, columns])?;
         let before = sizes::checked_product([self.batch.saturating_sub(1), stride]);
         let len = before.and_then(|before| sizes::checked_sum([before, rows * columns]));

@@ -3,7 +3,7 @@
 use hlx_core::{Binding, Buffer, CpuBindings, Device, Shader};
 
 use super::shape::MatMul;
-use crate::KernelError;
+use crate::Result;
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::MAX_GROUPS;
 use crate::tuning::KernelTuning;
@@ -193,7 +193,7 @@ impl Grid<'_> {
         device: &Device,
         push: impl Fn([usize; 2]) -> PushConstants,
         cpu: impl Fn([&[f32]; R], [&mut [f32]; W]) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         self.launch_bound(device, push, move |bindings| {
             let (read, written) = bindings.split::<R, W>();
             cpu(read, written);
@@ -206,7 +206,7 @@ impl Grid<'_> {
         device: &Device,
         push: impl Fn([usize; 2]) -> PushConstants,
         cpu: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let [batch, m, n] = self.extents;
         let [rows, columns] = self.tile;
         let cut = |all: usize, most: usize, cuts: bool| match cuts && !device.is_cpu() {

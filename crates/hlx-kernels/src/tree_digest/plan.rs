@@ -5,7 +5,7 @@ use std::ops::Range;
 use hlx_core::{ALIGNMENT_WORDS, align_words, sizes};
 
 use super::{DIGEST_WORDS, TensorSpan, Tree};
-use crate::error::{KernelError, check_that};
+use crate::error::{Result, check_that};
 
 /// One launch: `n` chunks of `source` give the digests from `first` on of `target`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub fn new(tensors: &[TensorSpan], tree: Tree, window: usize) -> Result<Self, KernelError> {
+    pub fn new(tensors: &[TensorSpan], tree: Tree, window: usize) -> Result<Self> {
         let mut plan = Self::default();
         // Chunks of the level, and each tensor's among them: (word, words).
         let mut chunks = Vec::new();
@@ -80,7 +80,7 @@ impl Plan {
         chunks: &[(usize, usize)],
         source: Option<Range<usize>>,
         window: usize,
-    ) -> Result<Range<usize>, KernelError> {
+    ) -> Result<Range<usize>> {
         let begin = self.digest_words;
         let target = begin..begin + chunks.len() * DIGEST_WORDS;
         self.digest_words = begin + align_words(target.len());
@@ -116,7 +116,7 @@ impl Plan {
 }
 
 /// Checks a tensor's offset and returns the word after its last.
-pub(super) fn end_of(tensor: &TensorSpan) -> Result<usize, KernelError> {
+pub(super) fn end_of(tensor: &TensorSpan) -> Result<usize> {
     let (name, shape, offset) = (&tensor.name, &tensor.shape, tensor.offset);
     let words = sizes::checked_elements(shape);
     let end = words.and_then(|words| sizes::checked_sum([offset, words]));
@@ -138,10 +138,7 @@ fn cut(range: Range<usize>, words: usize) -> impl Iterator<Item = (usize, usize)
 }
 
 /// Returns the words that a launch binds for the first chunks, and how many of them it covers.
-fn next_window(
-    chunks: &[(usize, usize)],
-    window: usize,
-) -> Result<(Range<usize>, usize), KernelError> {
+fn next_window(chunks: &[(usize, usize)], window: usize) -> Result<(Range<usize>, usize)> {
     let (start, words) = chunks[0];
     let base = start / ALIGNMENT_WORDS * ALIGNMENT_WORDS;
     check_that("tree_digest", start + words - base <= window, || {

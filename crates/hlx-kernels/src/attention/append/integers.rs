@@ -5,7 +5,7 @@ use bytemuck::cast_slice_mut;
 use hlx_core::Device;
 
 use super::{Append, AppendInputs, Twin, groups, tokens};
-use crate::KernelError;
+use crate::Result;
 use crate::attention::heads::{Heads, IntegerHeads};
 use crate::attention::sizes::Attention;
 use crate::error::check_that;
@@ -26,7 +26,7 @@ pub fn append_integer_heads(
     q_out: &IntegerHeads,
     [keys, values]: [&IntegerHeads; 2],
     of: &Attention,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "append_integer_heads";
     let append = Append {
         name: NAME,

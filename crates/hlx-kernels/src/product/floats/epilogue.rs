@@ -14,7 +14,7 @@ use crate::map::{CHUNK, chunks1};
 use crate::parallel::{for_each, write};
 use crate::product::shape::MatMul;
 use crate::product::tiles::Form;
-use crate::{KernelError, check_len};
+use crate::{KernelError, Result, check_len};
 
 /// What happens to each chain before it is stored.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,12 +51,7 @@ pub(super) enum Finish {
 
 impl Epilogue<'_> {
     /// Checks the epilogue of a checked product.
-    pub(super) fn check(
-        &self,
-        name: &'static str,
-        c: &Buffer,
-        s: &MatMul,
-    ) -> Result<(), KernelError> {
+    pub(super) fn check(&self, name: &'static str, c: &Buffer, s: &MatMul) -> Result<()> {
         let (argument, buffer) = match self {
             Self::None => return Ok(()),
             Self::Add(r) => ("r", Some(r)),
@@ -115,8 +110,8 @@ impl Epilogue<'_> {
         device: &Device,
         c: &Buffer,
         accumulate: bool,
-        product: impl Fn(&Buffer) -> Result<(), KernelError>,
-    ) -> Result<(), KernelError> {
+        product: impl Fn(&Buffer) -> Result<()>,
+    ) -> Result<()> {
         // No launch reads and writes one buffer through two bindings.
         let chains = || {
             let chains = device.alloc(c.len())?;

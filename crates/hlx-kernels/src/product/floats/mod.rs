@@ -32,7 +32,7 @@ use crate::error::{check_indexable, check_sizes, check_that};
 use crate::kernel::Kernel;
 use crate::transpose::transpose;
 use crate::tuning::KernelTuning;
-use crate::{KernelError, Layout, Operand, check_len};
+use crate::{Layout, Operand, Result, check_len};
 pub use epilogue::Epilogue;
 use few_rows::Cut;
 pub use prologue::Prologue;
@@ -50,8 +50,9 @@ const NAME: &str = "matmul";
 /// rows and B is stored `[N,K]`, and by a launch of its own otherwise, for which it allocates the widened B.
 ///
 /// # Errors
-/// [`KernelError::Length`] for a buffer of another length; [`KernelError::Argument`] for a `b` of
-/// another type, a bias together with `accumulate`, matrices of C that overlap, or sizes past 2^32 - 1 elements.
+/// [`KernelError::Length`](crate::KernelError::Length) for a buffer of another length;
+/// [`KernelError::Argument`](crate::KernelError::Argument) for a `b` of another type, a bias together with
+/// `accumulate`, matrices of C that overlap, or sizes past 2^32 - 1 elements.
 pub fn matmul(
     device: &Device,
     a: &Buffer,
@@ -59,7 +60,7 @@ pub fn matmul(
     bias: Option<&Buffer>,
     c: &Buffer,
     shape: &MatMul,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     FloatProduct {
         bias,
         ..FloatProduct::new([a, b], c, *shape)
@@ -104,8 +105,9 @@ impl<'a> FloatProduct<'a> {
     /// Computes it, with the bits of [`matmul`] and separate launches of what comes before and behind.
     ///
     /// # Errors
-    /// As [`matmul`], and [`KernelError::Length`] for a buffer of the prologue or the epilogue of another length.
-    pub fn run(&self, device: &Device) -> Result<(), KernelError> {
+    /// As [`matmul`], and [`KernelError::Length`](crate::KernelError::Length) for a buffer of the prologue or
+    /// the epilogue of another length.
+    pub fn run(&self, device: &Device) -> Result<()> {
         if self.shape.is_empty() {
             return Ok(());
         }
@@ -136,7 +138,7 @@ impl<'a> FloatProduct<'a> {
     }
 
     /// Checks a product that is not empty.
-    pub(super) fn check(&self) -> Result<(), KernelError> {
+    pub(super) fn check(&self) -> Result<()> {
         let (s, [a, b, c]) = (&self.shape, [self.a, self.b, self.c]);
         check_that(NAME, !(s.accumulate && self.bias.is_some()), || {
             "bias and accumulate exclude each other: a chain has one start".to_owned()
@@ -160,7 +162,7 @@ impl<'a> FloatProduct<'a> {
     }
 
     /// Computes a checked product by tiles, of a B that a GPU widens first, and transposes where that is faster.
-    fn by_tiles(&self, device: &Device) -> Result<(), KernelError> {
+    fn by_tiles(&self, device: &Device) -> Result<()> {
         let b = &match device.is_cpu() {
             true => self.b.clone(),
             false => widened(device, self.b)?,
@@ -176,8 +178,8 @@ impl<'a> FloatProduct<'a> {
     fn with_b_transposed(
         &self,
         device: &Device,
-        then: impl FnOnce(FloatProduct<'_>) -> Result<(), KernelError>,
-    ) -> Result<(), KernelError> {
+        then: impl FnOnce(FloatProduct<'_>) -> Result<()>,
+    ) -> Result<()> {
         let b = &device.alloc(self.b.len())?;
         transpose(device, self.b, self.shape.n, self.shape.k, b)?;
         let shape = MatMul {
@@ -189,7 +191,7 @@ impl<'a> FloatProduct<'a> {
 
     /// Launches a checked product by the tile that the device takes; the epilogue too, where the device's tuning prefers a
     /// launch of its own.
-    fn by_tile(&self, device: &Device) -> Result<(), KernelError> {
+    fn by_tile(&self, device: &Device) -> Result<()> {
         let form = match device.is_cpu() {
             true => Form::Dense,
             false => self.epilogue.form(),
@@ -205,8 +207,8 @@ impl<'a> FloatProduct<'a> {
     fn separately(
         &self,
         device: &Device,
-        launch: impl Fn(FloatProduct<'_>) -> Result<(), KernelError>,
-    ) -> Result<(), KernelError> {
+        launch: impl Fn(FloatProduct<'_>) -> Result<()>,
+    ) -> Result<()> {
         let accumulate = self.shape.accumulate;
         self.epilogue.separately(device, self.c, accumulate, |c| {
             let epilogue = Epilogue::None;
@@ -219,7 +221,7 @@ impl<'a> FloatProduct<'a> {
     }
 
     /// Launches a checked product with a tile, on a GPU one of the epilogue's form.
-    fn launch(&self, device: &Device, tile: &Tile) -> Result<(), KernelError> {
+    fn launch(&self, device: &Device, tile: &Tile) -> Result<()> {
         let Self {
             a,
             b,
@@ -274,8 +276,8 @@ impl<'a> FloatProduct<'a> {
 /// the tiles are better off with a widened copy: 6 bytes an element, once.
 ///
 /// # Errors
-/// [`KernelError::Argument`] for another type than f32, f16 and bf16.
-pub fn widened(device: &Device, b: &Buffer) -> Result<Buffer, KernelError> {
+/// [`KernelError::Argument`](crate::KernelError::Argument) for another type than f32, f16 and bf16.
+pub fn widened(device: &Device, b: &Buffer) -> Result<Buffer> {
     if b.dtype() == DType::F32 {
         return Ok(b.clone());
     }

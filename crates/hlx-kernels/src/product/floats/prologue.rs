@@ -4,7 +4,7 @@
 use hlx_core::{Buffer, Device};
 
 use super::NAME;
-use crate::KernelError;
+use crate::Result;
 use crate::activation::{Activation, activation_forward, forward_chunk};
 use crate::elementwise::mul;
 use crate::error::{check_len, check_that};
@@ -63,7 +63,7 @@ impl<'a> Prologue<'a> {
         }
     }
 
-    pub(super) fn check(&self, shape: &MatMul) -> Result<(), KernelError> {
+    pub(super) fn check(&self, shape: &MatMul) -> Result<()> {
         check_that(NAME, shape.batch == 1 && !shape.trans_a, || {
             format!("{shape:?} has a prologue, expected one product of a plain A")
         })?;
@@ -74,12 +74,7 @@ impl<'a> Prologue<'a> {
     }
 
     /// A after launches of its own.
-    pub(super) fn separately(
-        &self,
-        device: &Device,
-        a: &Buffer,
-        s: &MatMul,
-    ) -> Result<Buffer, KernelError> {
+    pub(super) fn separately(&self, device: &Device, a: &Buffer, s: &MatMul) -> Result<Buffer> {
         let prepared = device.alloc(a.len())?;
         match self {
             Self::RmsNorm { gain, eps } => {

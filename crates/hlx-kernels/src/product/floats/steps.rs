@@ -7,7 +7,7 @@
 use hlx_core::{Buffer, Device, Shader};
 
 use super::matmul;
-use crate::error::{KernelError, check_sizes};
+use crate::error::{Result, check_sizes};
 use crate::kernel::Kernel;
 use crate::map::MAX_GROUPS;
 use crate::product::shape::MatMul;
@@ -41,7 +41,7 @@ pub fn step_product(
     y: &Buffer,
     [m, n, k]: [usize; 3],
     accumulate: bool,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     for extents in [[m, k], [k, n], [m, n]] {
         check_sizes("step_product", &extents)?;
     }

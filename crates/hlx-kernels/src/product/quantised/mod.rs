@@ -21,7 +21,7 @@ pub(crate) mod tests;
 
 use hlx_core::{Buffer, DType, Device};
 
-use crate::KernelError;
+use crate::Result;
 use crate::error::check_that;
 use crate::tuning::KernelTuning;
 
@@ -57,7 +57,7 @@ fn check_dtype(
     argument: &str,
     buffer: &Buffer,
     dtype: DType,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check_that(operation, buffer.dtype() == dtype, || {
         format!("{argument} has dtype {}, expected {dtype}", buffer.dtype())
     })

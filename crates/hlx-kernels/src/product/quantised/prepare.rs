@@ -14,7 +14,7 @@ use hlx_core::{Buffer, DType, Device, Shader};
 
 use super::law::Width;
 use super::{LONGEST, PIECE, check_dtype};
-use crate::KernelError;
+use crate::Result;
 use crate::error::{check_indexable, check_len, check_that};
 use crate::kernel::Kernel;
 
@@ -60,11 +60,7 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`prepare`], and if there is no memory.
-    pub fn new<'a>(
-        device: &Device,
-        x: impl Into<Source<'a>>,
-        of: Preparation,
-    ) -> Result<Self, KernelError> {
+    pub fn new<'a>(device: &Device, x: impl Into<Source<'a>>, of: Preparation) -> Result<Self> {
         let prepared = Self::empty(device, of)?;
         prepare(device, x, &prepared)?;
         Ok(prepared)
@@ -80,7 +76,7 @@ impl Prepared {
         x: &Buffer,
         of_rows: Preparation,
         of_columns: Preparation,
-    ) -> Result<[Self; 2], KernelError> {
+    ) -> Result<[Self; 2]> {
         let prepared = [
             Self::empty(device, of_rows)?,
             Self::empty(device, of_columns)?,
@@ -100,7 +96,7 @@ impl Prepared {
         x: Source<'_>,
         of: Preparation,
         other: Beside<'_>,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         let prepared = Self::empty(device, of)?;
         check(x, &prepared)?;
         check_that(NAME, of.of_columns, || format!("{of:?} has no columns"))?;
@@ -120,7 +116,7 @@ impl Prepared {
     }
 
     /// Allocates an operand.
-    pub(crate) fn empty(device: &Device, of: Preparation) -> Result<Self, KernelError> {
+    pub(crate) fn empty(device: &Device, of: Preparation) -> Result<Self> {
         of.check_sizes(NAME)?;
         Ok(Self {
             digits: device.alloc_typed(DType::I8, of.digits_len())?,
@@ -135,11 +131,7 @@ impl Prepared {
 /// # Errors
 /// If a buffer has another type or length, for rows of a norm's result ([`prepare_norm`] is for
 /// these), or if the launch fails.
-pub fn prepare<'a>(
-    device: &Device,
-    x: impl Into<Source<'a>>,
-    to: &Prepared,
-) -> Result<(), KernelError> {
+pub fn prepare<'a>(device: &Device, x: impl Into<Source<'a>>, to: &Prepared) -> Result<()> {
     let x = x.into();
     check(x, to)?;
     match to.of.of_columns {
@@ -149,7 +141,7 @@ pub fn prepare<'a>(
     }
 }
 
-fn check(x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
+fn check(x: Source<'_>, to: &Prepared) -> Result<()> {
     let s = to.of;
     s.check_sizes(NAME)?;
     let columns = if s.of_columns { s.columns() } else { s.k };
@@ -171,7 +163,7 @@ fn check(x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
     check_indexable(NAME, "x", s.reach().max(s.rows * s.k))
 }
 
-fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
+fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<()> {
     let s = to.of;
     let push = push!(rows_shader =>
         rows: s.rows, k: s.k, words: s.padded() / 4, matrix_rows: s.columns(), stride: s.stride);

@@ -6,7 +6,7 @@ use super::check_dtype;
 use super::launch::Call;
 use super::prepare::{Preparation, Prepared};
 use super::shape::{Bounded, Bounds, IntegerProduct};
-use crate::KernelError;
+use crate::Result;
 use crate::elementwise::{add_assign, fill};
 use crate::error::{check_len, check_sizes, check_that};
 use crate::product::floats::Epilogue;
@@ -27,7 +27,7 @@ pub fn integer_product(
     c: &Buffer,
     shape: &IntegerProduct,
     epilogue: Epilogue<'_>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check(a, b, bias, c, shape)?;
     if shape.batch * shape.m * shape.n == 0 {
         return Ok(());
@@ -80,7 +80,7 @@ fn check(
     bias: Option<&Buffer>,
     c: &Buffer,
     s: &IntegerProduct,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     s.check_sizes(NAME)?;
     let mut largest = s.reach();
     for (names, operand, rows, width) in [
@@ -139,7 +139,7 @@ pub(crate) fn integer_product_by(
     [a, b]: [&Prepared; 2],
     c: &Buffer,
     shape: &IntegerProduct,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     shape.check_sizes(NAME)?;
     let [first, groups] = bounds.groups;
     check_sizes(NAME, &[groups, shape.n])?;

@@ -30,12 +30,7 @@ pub fn awkward(seed: u64, rows: usize, k: usize) -> Vec<f32> {
     x
 }
 
-fn prepared(
-    device: &Device,
-    mem: &mut TestMemory,
-    x: &[f32],
-    of: Preparation,
-) -> Result<Prepared, KernelError> {
+fn prepared(device: &Device, mem: &mut TestMemory, x: &[f32], of: Preparation) -> Result<Prepared> {
     let x = mem.input(device, x)?;
     let prepared = Prepared {
         digits: mem.output_of(device, DType::I8, of.digits_len())?,
@@ -384,7 +379,7 @@ fn rows_and_columns_together_are_those_of_each() {
         });
         let both = run_everywhere("prepare_rows_and_columns", |device, mem| {
             let x = mem.input(device, &x)?;
-            let mut empty = |of: Preparation| -> Result<Prepared, KernelError> {
+            let mut empty = |of: Preparation| -> Result<Prepared> {
                 Ok(Prepared {
                     digits: mem.output_of(device, DType::I8, of.digits_len())?,
                     exponents: mem.output_of(device, DType::I32, of.exponents_len())?,

@@ -4,7 +4,7 @@
 use hlx_core::cpu::simd_level;
 use hlx_core::{Buffer, DType, Device, as_u32};
 
-use crate::error::{KernelError, check_indexable, check_len, check_sizes, check_that};
+use crate::error::{Result, check_indexable, check_len, check_sizes, check_that};
 use crate::kernel::Kernel;
 use crate::map::MAX_GROUPS;
 use crate::parallel;
@@ -36,7 +36,7 @@ pub struct ExpertsProduct {
 }
 
 /// Checks the largest of \[rows, N\], \[rows, K\] and \[N, K\].
-fn check_largest(operation: &'static str, [rows, n, k]: [usize; 3]) -> Result<(), KernelError> {
+fn check_largest(operation: &'static str, [rows, n, k]: [usize; 3]) -> Result<()> {
     let largest = rows.saturating_mul(n.max(k)).max(n.saturating_mul(k));
     check_indexable(operation, "an operand", largest)
 }
@@ -56,7 +56,7 @@ pub fn experts_product(
     bounds: &Buffer,
     y: &Buffer,
     product: &ExpertsProduct,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let ExpertsProduct { rows, n, k, .. } = *product;
     check_largest(NAME, [rows, n, k])?;
     check_len(NAME, "y", y, [rows, n])?;
@@ -85,7 +85,7 @@ impl ExpertsProduct {
         run: &Run,
         bounds: &Buffer,
         y: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (product, all_experts) = (*self, bounds.len() - 1);
         let ([rows, n, k], trans_b) = ([self.rows, self.n, self.k], self.trans_b);
         let ([first, experts, stride], window) =
@@ -140,7 +140,7 @@ impl ExpertsProduct {
         run: &Run,
         bounds: &Buffer,
         y: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (n, k, experts) = (self.n, self.k, run.experts);
         let width = (Format::of_quantised(device).width)(Role::Weight);
         let of = match self.trans_b {
@@ -265,7 +265,7 @@ impl<'a> ExpertsGradient<'a> {
         widths: [usize; 2],
         bounds: &'a Buffer,
         shard_tokens: usize,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         let mut gradient = Self {
             operands,
             widths,
@@ -312,7 +312,7 @@ impl<'a> ExpertsGradient<'a> {
         [expert, shards]: [usize; 2],
         dweight: &Buffer,
         accumulate: bool,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let Some([dy, x]) = &self.columns else {
             return self.of_floats(device, [expert, shards], dweight, accumulate);
         };
@@ -335,7 +335,7 @@ impl<'a> ExpertsGradient<'a> {
         [expert, shards]: [usize; 2],
         dweight: &Buffer,
         accumulate: bool,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let ([m, n], rows, [dy, x], bounds) =
             (self.widths, self.rows(), self.operands, self.bounds);
         check_largest(GRADIENT, [rows, m, n])?;

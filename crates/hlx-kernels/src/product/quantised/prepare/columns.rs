@@ -4,7 +4,7 @@ use bytemuck::cast_slice;
 use hlx_core::{Binding, Buffer, DType, Device, Shader};
 
 use super::{NAME, Preparation, Prepared, ROWS, Source, check, cpu, piece, prepare, vectors, wide};
-use crate::KernelError;
+use crate::Result;
 use crate::elementwise::fill;
 use crate::error::{check_len, check_that};
 use crate::kernel::{Kernel, PushConstants};
@@ -70,11 +70,7 @@ impl Counted {
     }
 
     /// Of an operand with so many rows.
-    pub(super) fn new(
-        device: &Device,
-        other: Beside<'_>,
-        rows: usize,
-    ) -> Result<Self, KernelError> {
+    pub(super) fn new(device: &Device, other: Beside<'_>, rows: usize) -> Result<Self> {
         let (exponents, pieces) = match other {
             Beside::Prepared(Prepared { exponents, of, .. }) => {
                 check_that(NAME, !of.of_columns && of.rows == rows, || {
@@ -97,11 +93,7 @@ impl Counted {
 ///
 /// # Errors
 /// As [`prepare`], and if the two are not the rows and columns of the same matrices.
-pub fn prepare_rows_and_columns(
-    device: &Device,
-    x: &Buffer,
-    to: [&Prepared; 2],
-) -> Result<(), KernelError> {
+pub fn prepare_rows_and_columns(device: &Device, x: &Buffer, to: [&Prepared; 2]) -> Result<()> {
     let [rows, columns] = to.map(|to| to.of);
     to.into_iter().try_for_each(|to| check(x.into(), to))?;
     let are_both = !rows.of_columns
@@ -142,7 +134,7 @@ pub(super) fn prepare_columns(
     x: Source<'_>,
     to: &Prepared,
     counted: &Counted,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let s = to.of;
     let sizes = push_of_columns(&s, 0);
     // Short columns are one workgroup's, which finds their largest magnitudes by itself.
@@ -187,11 +179,7 @@ pub(super) fn prepare_columns(
 }
 
 /// Which rows of `x`, \[rows, width\], are zeros alone: i32, the exponent of zeros, else 0.
-fn counted_rows(
-    device: &Device,
-    x: &Buffer,
-    [rows, width]: [usize; 2],
-) -> Result<Buffer, KernelError> {
+fn counted_rows(device: &Device, x: &Buffer, [rows, width]: [usize; 2]) -> Result<Buffer> {
     let counted = device.alloc_typed(DType::I32, rows)?;
     let constants = [vectors([width, 0])];
     let kernel = Kernel::new("integer_counted_rows", &counted_shader::SHADER)
@@ -225,7 +213,7 @@ fn tops(
     s: &Preparation,
     rows: Option<&Preparation>,
     counted: &Counted,
-) -> Result<Buffer, KernelError> {
+) -> Result<Buffer> {
     let of_rows = rows.map_or(0, Preparation::exponents_len);
     let tops = device.alloc_typed(DType::U32, s.exponents_len() + of_rows)?;
     if device.is_cpu() {

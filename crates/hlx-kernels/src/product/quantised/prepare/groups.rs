@@ -9,7 +9,7 @@ use super::super::law::Width;
 use super::columns::{Beside, Counted, TURNED};
 use super::cpu::{self, Piece};
 use super::{Preparation, Prepared, vectors, wide};
-use crate::KernelError;
+use crate::Result;
 use crate::elementwise::fill;
 use crate::error::{check_indexable, check_len, check_sizes};
 use crate::kernel::Kernel;
@@ -48,7 +48,7 @@ impl Prepared {
         width: Width,
         groups: Groups<'_>,
         beside: Option<Beside<'_>>,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         check_sizes(NAME, &[rows, columns])?;
         check_sizes(NAME, &[columns, groups.count])?;
         let of = Preparation::of_rows(columns, groups.padded(rows), width);
@@ -81,7 +81,7 @@ fn launch(
     [rows, columns]: [usize; 2],
     groups: Groups<'_>,
     counted: &Counted,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let words = to.of.padded() / 4;
     let push = push!(columns_shader => rows, columns, groups: groups.count, words);
     let tops = device.alloc_typed(DType::U32, to.exponents.len())?;

@@ -5,7 +5,7 @@ use hlx_core::{Binding, Buffer, DType, Device};
 use super::super::{PIECE, Width, check_dtype};
 use super::rows::DigitRows;
 use super::{NAME, Preparation, Prepared};
-use crate::KernelError;
+use crate::Result;
 use crate::error::check_that;
 use crate::lanes::{check_rows, rows_a_task};
 use crate::norm::{Gain, Norm, Shaders, forward_rows};
@@ -38,7 +38,7 @@ pub fn prepare_norm(
     weight: &Buffer,
     bias: Option<&Buffer>,
     stats: &Buffer,
-) -> Result<Prepared, KernelError> {
+) -> Result<Prepared> {
     let (norm, rows, cols) = (*norm, norm.rows, norm.cols);
     check_rows(NAME, rows, cols)?;
     check_that(NAME, cols <= PIECE, || {

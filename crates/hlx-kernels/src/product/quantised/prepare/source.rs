@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use hlx_core::{Binding, Buffer, DType, multiversion};
 
 use super::super::check_dtype;
-use crate::KernelError;
+use crate::Result;
 use crate::activation::{Activation, forward_chunk};
 use crate::error::{check_len, check_that};
 use crate::lanes::rows_a_task;
@@ -116,7 +116,7 @@ impl<'a> Source<'a> {
         name: &'static str,
         reach: usize,
         [rows, columns]: [usize; 2],
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         check_dtype(name, "x", self.first(), DType::F32)?;
         check_len(name, "x", self.first(), reach)?;
         let is_dense = matches!(self, Self::Stored(_)) || reach == rows * columns;

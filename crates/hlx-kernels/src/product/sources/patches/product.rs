@@ -3,7 +3,7 @@
 use hlx_core::{Buffer, Device};
 
 use super::{Patches, Runs, cpu};
-use crate::KernelError;
+use crate::Result;
 use crate::division::Divisor;
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::MAX_GROUPS;
@@ -48,7 +48,7 @@ impl Product {
         images: &Buffer,
         bias: Option<&Buffer>,
         y: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         if y.is_empty() {
             return Ok(());
         }
@@ -91,7 +91,7 @@ impl Product {
         roles: [Role; 2],
         (dweight, accumulate): (&Buffer, bool),
         shards: usize,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         if let Some(format) = Format::of(device) {
             let (of, to) = ((format, roles), (dweight, accumulate));
             return self.launch_weight_integers(device, [dy, images], of, to, shards);
@@ -162,7 +162,7 @@ impl Product {
         call: &Call,
         kernel: Kernel<'_>,
         body: impl Fn([&[f32]; R], [&mut [f32]; 1]) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let MatMul { batch, m, n, k, .. } = call.shape;
         let mut constants = self.divisors().to_vec();
         constants.push((4, call.start as u32));

@@ -8,7 +8,7 @@ use hlx_core::{Buffer, Device};
 
 use super::Product;
 use super::Runs;
-use crate::KernelError;
+use crate::Result;
 use crate::kernel::Kernel;
 use crate::map::MAX_GROUPS;
 use crate::product::floats::matmul;
@@ -60,7 +60,7 @@ impl Product {
         [dy, images]: [&Buffer; 2],
         (dweight, accumulate): (&Buffer, bool),
         shards: usize,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let MatMul { batch, m, n, k, .. } = shape;
         let terms = self.batch / shards * self.patches.n_pixels();
         let gradient = device.alloc_shape(&[batch, m, k])?;

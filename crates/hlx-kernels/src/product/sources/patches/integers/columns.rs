@@ -8,7 +8,7 @@ use super::super::Patches;
 use super::super::Product;
 use super::part::{Cut, Part};
 use super::{at_once, cpu, most_bytes};
-use crate::KernelError;
+use crate::Result;
 use crate::elementwise::add_assign;
 use crate::kernel::Kernel;
 use crate::map::GROUP_THREADS;
@@ -41,7 +41,7 @@ impl Product {
         (format, roles): (&Format, [Role; 2]),
         (dweight, accumulate): (&Buffer, bool),
         shards: usize,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (samples, groups) = (self.batch / shards, self.patches.groups);
         let cut = Cut::of(samples, self.patches.n_pixels());
         if accumulate && cut.pieces > 1 {
@@ -100,7 +100,7 @@ impl Product {
         mut part: Part,
         n_taps: usize,
         (dweight, accumulate): (&Buffer, bool),
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let of_z = self.rows * self.terms;
         let dy = of_dy.rows(device, part)?;
         for tap in (0..self.terms).step_by(n_taps) {
@@ -148,7 +148,7 @@ impl Product {
     }
 
     /// Which pixels of a sample and group have a patch that is not zeros alone: i32, \[samples, groups, pixels\].
-    fn counted_pixels(&self, device: &Device, images: &Buffer) -> Result<Buffer, KernelError> {
+    fn counted_pixels(&self, device: &Device, images: &Buffer) -> Result<Buffer> {
         let (patches, pixels, terms) = (self.patches, self.patches.n_pixels(), self.terms);
         let planes = self.batch * patches.groups;
         let counts = device.alloc_shape_typed(DType::I32, &[planes, pixels])?;
@@ -168,7 +168,7 @@ impl Product {
 
 impl Side<'_> {
     /// A part of the operand as integers.
-    fn rows(&self, device: &Device, part: Part) -> Result<Prepared, KernelError> {
+    fn rows(&self, device: &Device, part: Part) -> Result<Prepared> {
         let (patches, of) = (self.product.patches, part.of(self.width));
         let prepared = Prepared::empty(device, of)?;
         let [[row_first, rows], [z_first, z_count], [piece_first, pieces]] =

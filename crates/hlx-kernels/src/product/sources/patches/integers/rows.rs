@@ -4,7 +4,7 @@ use hlx_core::{Buffer, Device};
 
 use super::super::Product;
 use super::{at_once, cpu, most_bytes};
-use crate::KernelError;
+use crate::Result;
 use crate::kernel::Kernel;
 use crate::product::floats::Epilogue;
 use crate::product::formats::Format;
@@ -28,7 +28,7 @@ impl Product {
         images: &Buffer,
         bias: Option<&Buffer>,
         y: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let Self { rows, terms, .. } = *self;
         let (groups, pixels) = (self.patches.groups, self.patches.n_pixels());
         let width = (format.width)(Role::Weight);
@@ -67,7 +67,7 @@ impl Product {
         width: Width,
         [first_sample, samples]: [usize; 2],
         [first_pixel, pixels]: [usize; 2],
-    ) -> Result<Prepared, KernelError> {
+    ) -> Result<Prepared> {
         let patches = self.patches;
         let rows = samples * patches.groups * pixels;
         let of = Preparation::of_rows(rows, self.terms, width);
