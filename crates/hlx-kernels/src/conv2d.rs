@@ -34,8 +34,8 @@ mod tests;
 
 use hlx_core::{Buffer, Device};
 
-use crate::elementwise::copy_strided;
-use crate::error::{KernelError, Result, check_len, check_that};
+use crate::elementwise::permuted;
+use crate::error::{Result, check_len, check_that};
 use crate::layout::{Layout, Operand};
 use crate::product::Role;
 use crate::product::sources::patches::{Patches, Product};
@@ -266,8 +266,8 @@ fn transposed(
     }
     let product = spec.transposed_product(name, output);
     let (ci, co) = (product.rows, spec.out_channels / spec.groups);
-    let shape = [spec.groups, co, ci, area(spec.kernel)];
-    let transposed = permuted(device, name, weight, &shape, &[0, 2, 1, 3])?;
+    let layout = Layout::contiguous(&[spec.groups, co, ci, area(spec.kernel)])?;
+    let transposed = permuted(device, name, Operand::new(weight, &layout), &[0, 2, 1, 3])?;
     product.launch(device, &transposed, dy, bias, dx)
 }
 
@@ -368,8 +368,8 @@ pub fn conv2d_backward_bias(
         return start_of_nothing(device, dbias, accumulate);
     }
     let (pixels, channels) = (area(output), spec.out_channels);
-    let shape = [spec.batch, channels, pixels];
-    let rows = permuted(device, NAME, dy, &shape, &[0, 2, 1])?;
+    let layout = Layout::contiguous(&[spec.batch, channels, pixels])?;
+    let rows = permuted(device, NAME, Operand::new(dy, &layout), &[0, 2, 1])?;
     let per_shard = spec.batch / shards * pixels;
     column_sum(
         device, &rows, dbias, shards, per_shard, channels, accumulate,
@@ -389,19 +389,4 @@ fn start_of_nothing(device: &Device, sums: &Buffer, accumulate: bool) -> Result<
         true => Ok(()),
         false => Ok(device.fill(sums, 0)?),
     }
-}
-
-/// A contiguous tensor with its axes in another order.
-fn permuted(
-    device: &Device,
-    operation: &'static str,
-    buffer: &Buffer,
-    shape: &[usize],
-    order: &[usize],
-) -> Result<Buffer> {
-    let layout = Layout::contiguous(shape)?.permute(order);
-    let layout = &layout.map_err(|reason| KernelError::Argument { operation, reason })?;
-    let permuted = device.alloc(buffer.len())?;
-    copy_strided(device, Operand { buffer, layout }, &permuted)?;
-    Ok(permuted)
 }

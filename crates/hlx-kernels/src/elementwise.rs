@@ -17,6 +17,7 @@ mod strided;
 mod unary;
 
 pub use binary::{Binary, binary};
+pub(crate) use copy::permuted;
 pub use copy::{assign_strided, copy_strided};
 pub use fill::{Band, arange, band, fill, linspace};
 pub use random::{Distribution, Draw, fill_random};

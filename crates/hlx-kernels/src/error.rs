@@ -47,9 +47,6 @@ pub enum KernelError {
 /// What launchers return.
 pub type Result<T, E = KernelError> = std::result::Result<T, E>;
 
-/// What launchers return.
-pub type Result<T, E = KernelError> = std::result::Result<T, E>;
-
 impl KernelError {
     /// The error of a launcher, from the reason.
     pub(crate) fn argument(operation: &'static str) -> impl Fn(String) -> Self + Copy {
@@ -120,10 +117,26 @@ pub fn check_len(
     })
 }
 
+/// Checks a buffer's type.
+///
+/// # Errors
+/// [`KernelError::Argument`] for another type.
+pub(crate) fn check_dtype(
+    operation: &'static str,
+    argument: &str,
+    buffer: &Buffer,
+    expected: DType,
+) -> Result<()> {
+    let found = buffer.dtype();
+    check_that(operation, found == expected, || {
+        format!("{argument} has dtype {found}, expected {expected}")
+    })
+}
+
 /// Checks a buffer's type and length.
 ///
 /// # Errors
-/// [`KernelError::Argument`] for another type; as [`check_len`].
+/// As [`check_dtype`] and [`check_len`].
 pub(crate) fn check_typed(
     operation: &'static str,
     argument: &'static str,
@@ -131,10 +144,7 @@ pub(crate) fn check_typed(
     expected: DType,
     len: impl Expected,
 ) -> Result<()> {
-    let found = buffer.dtype();
-    check_that(operation, found == expected, || {
-        format!("{argument} has dtype {found}, expected {expected}")
-    })?;
+    check_dtype(operation, argument, buffer, expected)?;
     check_len(operation, argument, buffer, len)
 }
 
@@ -161,11 +171,10 @@ pub fn checked_len(
 /// # Errors
 /// [`KernelError::Argument`] if a shape of these extents is one that no memory holds.
 pub fn check_sizes(operation: &'static str, extents: &[usize]) -> Result<()> {
-    check_that(
-        operation,
-        sizes::checked_elements(extents).is_some(),
-        || format!("extents {extents:?} have more elements than memory holds"),
-    )
+    let fits = sizes::checked_elements(extents).is_some();
+    check_that(operation, fits, || {
+        format!("extents {extents:?} have more elements than memory holds")
+    })
 }
 
 /// Checks that 32 bits count an argument's elements.

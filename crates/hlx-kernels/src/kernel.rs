@@ -240,15 +240,14 @@ impl<'a> Kernel<'a> {
         cpu: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
     ) -> Result<()> {
         let mut cpu = Some(cpu);
+        let (push, groups) = (push.into(), groups.groups());
         self.with_launch(
             device,
-            &push.into(),
-            groups.groups(),
-            &mut |launch, work| {
-                let launched = cpu
-                    .take()
-                    .map(|cpu| device.launch_counted(launch, work, cpu));
-                Ok(launched.unwrap_or(Ok(()))?)
+            &push,
+            groups,
+            &mut |launch, work| match cpu.take() {
+                Some(cpu) => Ok(device.launch_counted(launch, work, cpu)?),
+                None => Ok(()),
             },
         )
     }
@@ -263,11 +262,10 @@ impl<'a> Kernel<'a> {
         cpu: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
     ) -> Result<()> {
         let mut step = Some((fusable, cpu));
-        self.with_launch(device, &push.into(), groups.groups(), &mut |launch, _| {
-            let launched = step
-                .take()
-                .map(|(fusable, cpu)| device.launch_fusable(launch, fusable, cpu));
-            Ok(launched.unwrap_or(Ok(()))?)
+        let (push, groups) = (push.into(), groups.groups());
+        self.with_launch(device, &push, groups, &mut |launch, _| match step.take() {
+            Some((fusable, cpu)) => Ok(device.launch_fusable(launch, fusable, cpu)?),
+            None => Ok(()),
         })
     }
 

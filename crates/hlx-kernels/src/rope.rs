@@ -55,11 +55,9 @@ pub fn rope(
         .read("positions", positions, rows)?
         .read("frequencies", frequencies, pairs)?
         .write("y", y, count)?;
-    check_that(NAME, 2 * pairs <= width, || {
-        format!(
-            "{pairs} frequencies turn {} elements, and a head has {width}",
-            2 * pairs
-        )
+    let turned = 2 * pairs;
+    check_that(NAME, turned <= width, || {
+        format!("{pairs} frequencies turn {turned} elements, and a head has {width}")
     })?;
     check_that(NAME, u32::try_from(count).is_ok(), || {
         format!("{rows} x {heads} x {width} elements are more than a kernel can index")

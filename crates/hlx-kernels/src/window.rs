@@ -3,7 +3,7 @@
 
 use hlx_core::{Buffer, Device, ReadSlice, WriteSlice};
 
-use crate::error::{Result, check_len, check_that};
+use crate::error::{Result, check_indexable, check_len, check_that};
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::GROUP_THREADS;
 use crate::parallel::{self, write};
@@ -51,14 +51,8 @@ impl Windows {
     }
 
     fn output_along(&self, name: &'static str, axis: usize, ceil_mode: bool) -> Result<usize> {
-        let [input, kernel, stride, padding, dilation] = [
-            self.input,
-            self.kernel,
-            self.stride,
-            self.padding,
-            self.dilation,
-        ]
-        .map(|pair| pair[axis]);
+        let (input, kernel, stride) = (self.input[axis], self.kernel[axis], self.stride[axis]);
+        let (padding, dilation) = (self.padding[axis], self.dilation[axis]);
         let span = dilation.saturating_mul(kernel - 1).saturating_add(1);
         let padded = input.saturating_add(padding.saturating_mul(2));
         let longest = padded.max(span).max(stride).max(dilation);
@@ -101,10 +95,7 @@ pub(crate) fn check_planes(
 ) -> Result<()> {
     let len = planes.saturating_mul(height).saturating_mul(width);
     check_len(name, argument, buffer, len)?;
-    check_that(name, u32::try_from(len).is_ok(), || {
-        let most = u32::MAX;
-        format!("{argument} has {len} elements, expected at most {most}")
-    })
+    check_indexable(name, argument, len)
 }
 
 /// Launches a kernel over planes with a thread for each of `count` results.
@@ -118,15 +109,11 @@ pub(crate) fn launch_elements<const R: usize, const W: usize>(
     if count == 0 {
         return Ok(());
     }
-    kernel.launch_bound(
-        device,
-        push,
-        count.div_ceil(GROUP_THREADS),
-        move |bindings| {
-            let (read, written) = bindings.split_typed();
-            body(read, written);
-        },
-    )
+    let groups = count.div_ceil(GROUP_THREADS);
+    kernel.launch_bound(device, push, groups, move |bindings| {
+        let (read, written) = bindings.split_typed();
+        body(read, written);
+    })
 }
 
 /// Calls `body(plane, row, results)` for every row of the results of planes, in tasks of about 4,096 results.

@@ -13,7 +13,7 @@ use hlx_core::{Buffer, Device, Shader, as_u32, sizes};
 
 use super::sizes::Attention;
 use crate::Result;
-use crate::error::{check_sizes, check_that};
+use crate::error::{check_indexable, check_sizes, check_that};
 use crate::kernel::{Kernel, PushConstants};
 use crate::norm::{Gain, forward_rows};
 use crate::parallel;
@@ -117,21 +117,14 @@ impl<'a> Append<'a> {
             })?;
         }
         let pairs = inputs.turn.map_or(0, |turn| turn.frequencies.len());
-        check_that(name, 2 * pairs <= width, || {
-            format!(
-                "{pairs} frequencies turn {} elements, and a head has {width}",
-                2 * pairs
-            )
+        let turned = 2 * pairs;
+        check_that(name, turned <= width, || {
+            format!("{pairs} frequencies turn {turned} elements, and a head has {width}")
         })?;
         let cached = of.batch * of.keys * per_key * width;
         let largest = [&inputs.q, &inputs.k, &inputs.v].map(|rows| rows.buffer.len());
         let largest = largest.into_iter().fold(cached, usize::max);
-        check_that(name, u32::try_from(largest).is_ok(), || {
-            format!(
-                "an operand has {largest} elements, expected at most {}",
-                u32::MAX
-            )
-        })
+        check_indexable(name, "an operand", largest)
     }
 
     fn push(&self) -> shader::Push {

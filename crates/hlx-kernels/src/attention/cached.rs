@@ -173,13 +173,12 @@ fn attend_floats(
     for cache in both {
         device.note_change(cache, 0..cache.len(), false);
     }
-    let operand = |buffer, layout| Operand { buffer, layout };
     let [keys, values] = both;
     let operands = AttentionOperands {
         heads: [
-            operand(&q, of_queries),
-            operand(keys, of_keys),
-            operand(values, of_keys),
+            Operand::new(&q, of_queries),
+            Operand::new(keys, of_keys),
+            Operand::new(values, of_keys),
         ],
         packed: None,
         limits: Limits {
@@ -205,14 +204,12 @@ fn rows(
     numbers: &Buffer,
 ) -> Result<Buffer> {
     let out = device.alloc_shape_typed(from.dtype(), &[numbers.len(), extents[1]])?;
-    let x = Operand {
-        buffer: from,
-        layout: &Layout::contiguous(&extents)?.starting_at(first),
-    };
-    let index = Operand {
-        buffer: numbers,
-        layout: &Layout::contiguous(&[numbers.len()])?,
-    };
+    let layout = Layout::contiguous(&extents)?.starting_at(first);
+    let of_numbers = Layout::contiguous(&[numbers.len()])?;
+    let [x, index] = [
+        Operand::new(from, &layout),
+        Operand::new(numbers, &of_numbers),
+    ];
     index_select(device, x, 0, index, &out, None)?;
     Ok(out)
 }
@@ -220,13 +217,10 @@ fn rows(
 /// Copies elements to where they begin in another buffer.
 fn put(device: &Device, from: &Buffer, to: &Buffer, first: usize) -> Result<()> {
     let layout = Layout::contiguous(&[from.len()])?;
-    let to = Operand {
-        buffer: to,
-        layout: &layout.starting_at(first),
-    };
-    let from = Operand {
-        buffer: from,
-        layout: &layout,
-    };
-    assign_strided(device, from, to)
+    let target = layout.starting_at(first);
+    assign_strided(
+        device,
+        Operand::new(from, &layout),
+        Operand::new(to, &target),
+    )
 }

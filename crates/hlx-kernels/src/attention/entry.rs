@@ -135,10 +135,7 @@ impl PreparedAttention {
         let of = &self.attention;
         let delta = &device.alloc_shape(&[of.batch, of.heads, of.queries])?;
         let run = |buffers: [&Buffer; 3], layouts: [&Layout; 3]| {
-            let heads = [0, 1, 2].map(|i| Operand {
-                buffer: buffers[i],
-                layout: layouts[i],
-            });
+            let heads = [0, 1, 2].map(|i| Operand::new(buffers[i], layouts[i]));
             let gradients = AttentionGradients { delta, heads };
             self.backward_to(device, operands, output, &gradients)
         };
@@ -168,8 +165,7 @@ impl PreparedAttention {
                     return Ok(buffers);
                 };
                 for ((buffer, from), to) in buffers.iter().zip(contiguous).zip(layouts) {
-                    let operand = |buffer, layout| Operand { buffer, layout };
-                    assign_strided(device, operand(buffer, from), operand(&joint, to))?;
+                    assign_strided(device, Operand::new(buffer, from), Operand::new(&joint, to))?;
                 }
                 Ok(vec![joint])
             }

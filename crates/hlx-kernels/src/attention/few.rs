@@ -68,10 +68,8 @@ impl Few {
         check_that(of_scores, u32::try_from(all_scores).is_ok(), || {
             format!("{of:?} has more than 2^32 - 1 scores")
         })?;
-        let (scores, tops) = (
-            device.alloc(all_scores)?,
-            device.alloc_shape(&[key_heads, rows.tops()])?,
-        );
+        let scores = device.alloc(all_scores)?;
+        let tops = device.alloc_shape(&[key_heads, rows.tops()])?;
         let constants = placed.constants();
         let block = PushConstants::of(&placed.push());
         let kernel = Kernel::new(of_scores, self.shaders[0])
@@ -84,16 +82,12 @@ impl Few {
         if self.on_gpu_alone {
             kernel.launch_on_gpu(device, block, groups)?;
         } else {
-            kernel.launch(
-                device,
-                block,
-                groups,
-                move |[q, k, ranges], [scores, tops]| {
-                    let operands = Operands::floats([q, k, &[]], &placed, &[]);
-                    let inputs = Inputs::new(operands, ranges, &[], &placed);
-                    cpu::scores(inputs, scores, tops);
-                },
-            )?;
+            kernel.launch(device, block, groups, move |[q, k, ranges], written| {
+                let operands = Operands::floats([q, k, &[]], &placed, &[]);
+                let inputs = Inputs::new(operands, ranges, &[], &placed);
+                let [scores, tops] = written;
+                cpu::scores(inputs, scores, tops);
+            })?;
         }
         let kernel = Kernel::new(of_values, self.shaders[1])
             .constants(&constants)
@@ -106,16 +100,11 @@ impl Few {
         if self.on_gpu_alone {
             return kernel.launch_on_gpu(device, block, groups);
         }
-        kernel.launch(
-            device,
-            block,
-            groups,
-            move |[v, ranges, scores, tops], outputs| {
-                let operands = Operands::floats([&[], &[], v], &placed, &[]);
-                let inputs = Inputs::new(operands, ranges, &[], &placed);
-                let [o, stats] = outputs;
-                cpu::values(inputs, [scores, tops], o, stats);
-            },
-        )
+        kernel.launch(device, block, groups, move |read, [o, stats]| {
+            let [v, ranges, scores, tops] = read;
+            let operands = Operands::floats([&[], &[], v], &placed, &[]);
+            let inputs = Inputs::new(operands, ranges, &[], &placed);
+            cpu::values(inputs, [scores, tops], o, stats);
+        })
     }
 }

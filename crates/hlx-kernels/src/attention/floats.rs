@@ -13,14 +13,10 @@ use crate::error::check_len;
 impl Pass<'_> {
     /// Computes `o` and `stats`; overwrites both.
     pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<()> {
+        const NAME: &str = "ranged_attention_forward";
         let of = &self.placed.attention;
-        check_len("ranged_attention_forward", "o", o, of.output_len())?;
-        check_len(
-            "ranged_attention_forward",
-            "stats",
-            stats,
-            [2, of.all_queries()],
-        )?;
+        check_len(NAME, "o", o, of.output_len())?;
+        check_len(NAME, "stats", stats, [2, of.all_queries()])?;
         match key_heads_of_forward(self.device, &self.placed) {
             Some(key_heads) => Stored::new(self, key_heads).forward([o, stats]),
             None => self.rows(self.operands.heads[0].buffer).forward([o, stats]),

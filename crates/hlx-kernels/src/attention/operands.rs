@@ -30,10 +30,9 @@ impl<'a> AttentionOperands<'a> {
     }
 
     pub(super) fn packed(&self) -> Result<&'a Buffer> {
-        self.packed.ok_or_else(|| KernelError::Argument {
-            operation: "attention",
-            reason: "q, k and v lie apart, expected those that were prepared, packed".to_owned(),
-        })
+        let reason = "q, k and v lie apart, expected those that were prepared, packed";
+        self.packed
+            .ok_or_else(|| KernelError::argument("attention")(reason.to_owned()))
     }
 }
 

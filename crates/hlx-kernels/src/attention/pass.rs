@@ -52,18 +52,15 @@ pub fn delta(
 ) -> Result<()> {
     let ((shader, rows), of, all) = (DELTA, *of, of.all_queries());
     let push = push!(backward_delta => rows: all, heads_a_sequence: of.heads, time: of.queries);
-    Kernel::new(name, shader)
-        .constants(&[(0, of.head_width as u32)])
+    let constants = [(0, of.head_width as u32)];
+    let kernel = Kernel::new(name, shader)
+        .constants(&constants)
         .reads([output.o, output.d_o])
-        .writes([delta])
-        .launch(
-            device,
-            push,
-            all.div_ceil(rows),
-            move |[o, d_o], [delta]| {
-                cpu::delta(o, d_o, delta, &of);
-            },
-        )
+        .writes([delta]);
+    let groups = all.div_ceil(rows);
+    kernel.launch(device, push, groups, move |[o, d_o], [delta]| {
+        cpu::delta(o, d_o, delta, &of);
+    })
 }
 
 impl<'a> Pass<'a> {

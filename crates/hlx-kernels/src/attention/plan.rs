@@ -40,14 +40,13 @@ type Takes = fn(&Device, &AttentionOperands<'_>, &Attention) -> bool;
 const TABLE: [(Schedule, Takes); 4] = [
     (Schedule::Integers, |device, _, _| quantises(device)),
     (Schedule::Packed, |device, operands, of| {
-        let is_limited = !matches!(
-            operands.limits,
-            Limits {
-                documents: None,
-                lengths: None,
-                first_positions: None,
-            }
-        );
+        let Limits { documents, .. } = operands.limits;
+        let limits = [
+            documents,
+            operands.limits.lengths,
+            operands.limits.first_positions,
+        ];
+        let is_limited = limits.iter().any(Option::is_some);
         operands.packed.is_some() && !is_limited && packs(device, of)
     }),
     // Where documents begin, blocks of keys differ from query to query.

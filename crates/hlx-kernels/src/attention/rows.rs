@@ -125,11 +125,7 @@ impl<'a> Rows<'a> {
             "ranged_attention_backward_key_value",
             "integer_attention_backward_key_value",
         ];
-        let Saved {
-            output,
-            key_ranges,
-            delta,
-        } = *saved;
+        let (output, key_ranges, delta) = (saved.output, saved.key_ranges, saved.delta);
         let kernel = self.kernel(names, &chosen).flops(of.flops(4));
         let [.., d_o, q_in_sums] = self.words;
         let kernel = match kind {
@@ -157,10 +153,8 @@ impl<'a> Rows<'a> {
             let of = &placed.attention;
             let to = match &mut written[..] {
                 [dk, dv] => {
-                    let ([dk], [dv]) = (
-                        Tiles::of_keys(of, dk, [of_k]),
-                        Tiles::of_keys(of, dv, [of_v]),
-                    );
+                    let [dk] = Tiles::of_keys(of, dk, [of_k]);
+                    let [dv] = Tiles::of_keys(of, dv, [of_v]);
                     [dk, dv]
                 }
                 all => Tiles::of_keys(of, all[0], [of_k, of_v]),

@@ -245,13 +245,8 @@ impl Attention {
 /// If it has more elements than memory.
 pub fn layouts_of_packed(of: &Attention) -> Result<[Layout; 3]> {
     let joint = Layout::contiguous(&[of.batch, of.queries, 3, of.heads, of.head_width])?;
-    let part = |idx| {
-        let part = joint.select(2, idx);
-        part.map_err(|reason| KernelError::Argument {
-            operation: "attention",
-            reason,
-        })
-    };
+    let argument = KernelError::argument("attention");
+    let part = |idx| joint.select(2, idx).map_err(argument);
     Ok([part(0)?, part(1)?, part(2)?])
 }
 
@@ -352,12 +347,9 @@ fn strided(
     operand: Operand<'_>,
     expected: [usize; 4],
 ) -> Result<Strided> {
-    let layout = operand.layout;
-    check_that(operation, layout.shape() == expected, || {
-        format!(
-            "{name} has shape {:?}, expected {expected:?}",
-            layout.shape()
-        )
+    let (layout, found) = (operand.layout, operand.layout.shape());
+    check_that(operation, found == expected, || {
+        format!("{name} has shape {found:?}, expected {expected:?}")
     })?;
     let (_, end) = layout.span();
     check_that(operation, end <= operand.buffer.len(), || {
@@ -377,12 +369,11 @@ fn strided(
                 head,
             })
         }
-        _ => Err(KernelError::Argument {
-            operation,
-            reason: format!(
-                "{name} has strides {:?}, expected a dense last dimension and none below 0",
-                layout.strides()
-            ),
-        }),
+        _ => {
+            let strides = layout.strides();
+            Err(KernelError::argument(operation)(format!(
+                "{name} has strides {strides:?}, expected a dense last dimension and none below 0"
+            )))
+        }
     }
 }

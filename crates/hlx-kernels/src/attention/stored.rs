@@ -8,9 +8,9 @@ use hlx_core::{Binding, Buffer, Device};
 
 use super::pass::{Pass, Saved};
 use super::sizes::Strided;
-use crate::elementwise::copy_strided;
+use crate::elementwise::permuted;
 use crate::kernel::Kernel;
-use crate::{KernelError, Operand, Result};
+use crate::{Operand, Result};
 
 // Products of queries and keys, and sums over what they store.
 shader!(attention::{
@@ -141,11 +141,9 @@ impl<'a> Stored<'a> {
         let (device, ranges, operands) = (pass.device, pass.ranges, pass.operands);
         let of = &placed.attention;
         let ([of_q, of_k, _], output) = (placed.places, saved.output);
-        let d_o = Operand {
-            buffer: output.d_o,
-            layout: &of.layouts()?[0],
-        };
         let [q, k, v] = operands.heads;
+        let [of_queries, _] = of.layouts()?;
+        let d_o = Operand::new(output.d_o, &of_queries);
         let [q_last, k_last] = [positions_last(device, q)?, positions_last(device, k)?];
         let [v_last, d_o_last] = [positions_last(device, v)?, positions_last(device, d_o)?];
         // The weights and the scores' gradients, `[heads, T, S]`, and those once more, `[heads, S, T]`.
@@ -258,16 +256,5 @@ impl<'a> Stored<'a> {
 
 /// Copies `[B, T, H, D]` to `[B, H, D, T]`.
 fn positions_last(device: &Device, x: Operand<'_>) -> Result<Buffer> {
-    let layout = x.layout.permute(&[0, 2, 3, 1]);
-    let layout = layout.map_err(|reason| KernelError::Argument {
-        operation: "ranged_attention",
-        reason,
-    })?;
-    let copy = device.alloc(layout.n_elements())?;
-    let operand = Operand {
-        buffer: x.buffer,
-        layout: &layout,
-    };
-    copy_strided(device, operand, &copy)?;
-    Ok(copy)
+    permuted(device, "ranged_attention", x, &[0, 2, 3, 1])
 }

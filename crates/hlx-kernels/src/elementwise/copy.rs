@@ -13,15 +13,15 @@ use super::frame::{copy_bits, copy_elements};
 use super::moves::Move;
 use crate::convert::Form;
 use crate::element::compute_type;
-use crate::error::{Result, check_len, check_that};
+use crate::error::{KernelError, Result, check_len, check_that};
 use crate::layout::{Layout, Operand, broadcast_shape};
 
 /// Writes the elements of `x` in row-major order to `out`, converted to its type. PyTorch:
 /// `x.to(dtype).contiguous()`.
 ///
 /// # Errors
-/// [`KernelError::Length`](crate::KernelError::Length) for an output of another length;
-/// [`KernelError::Argument`](crate::KernelError::Argument) for operands larger than the device binds; the
+/// [`KernelError::Length`] for an output of another length;
+/// [`KernelError::Argument`] for operands larger than the device binds; the
 /// device's error.
 pub fn copy_strided(device: &Device, x: Operand<'_>, out: &Buffer) -> Result<()> {
     const NAME: &str = "copy_strided";
@@ -43,7 +43,7 @@ pub fn copy_strided(device: &Device, x: Operand<'_>, out: &Buffer) -> Result<()>
 /// written word by word: each word that holds elements of the layout is read and written whole.
 ///
 /// # Errors
-/// [`KernelError::Argument`](crate::KernelError::Argument) if `x` does not broadcast, if elements of the layout
+/// [`KernelError::Argument`] if `x` does not broadcast, if elements of the layout
 /// overlap (or their order cannot be told by the strides), for operands larger than the device binds and for
 /// operands that share memory; the device's error.
 pub fn assign_strided(device: &Device, x: Operand<'_>, out: Operand<'_>) -> Result<()> {
@@ -63,6 +63,25 @@ pub fn assign_strided(device: &Device, x: Operand<'_>, out: Operand<'_>) -> Resu
     convert(device, x, &converted)?;
     let layout = Layout::contiguous(found)?;
     Move::new(NAME, Operand::new(&converted, &layout), out)?.launch(device, false)
+}
+
+/// A contiguous copy of an operand with its dimensions in another order.
+///
+/// # Errors
+/// As [`copy_strided`], and if `order` is no permutation of the dimensions.
+pub(crate) fn permuted(
+    device: &Device,
+    name: &'static str,
+    x: Operand<'_>,
+    order: &[usize],
+) -> Result<Buffer> {
+    let layout = x
+        .layout
+        .permute(order)
+        .map_err(KernelError::argument(name))?;
+    let copy = device.alloc(layout.n_elements())?;
+    copy_strided(device, Operand::new(x.buffer, &layout), &copy)?;
+    Ok(copy)
 }
 
 fn convert(device: &Device, x: Operand<'_>, out: &Buffer) -> Result<()> {

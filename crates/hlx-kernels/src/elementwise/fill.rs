@@ -5,7 +5,7 @@ use hlx_core::{ALIGNMENT_WORDS, Buffer, DType, Device, Element, Shader};
 
 use crate::convert::{Form, bits_of, encode, pack};
 use crate::element::compute_type;
-use crate::error::{Result, check_that};
+use crate::error::{Result, check_indexable, check_that};
 use crate::kernel::Kernel;
 use crate::map::{GROUP_THREADS, windows};
 use crate::parallel::{self, write};
@@ -58,10 +58,7 @@ impl Indices {
         out: &Buffer,
         chunk: impl Fn(u32, &mut [u32]) + Copy + Send + Sync + 'static,
     ) -> Result<()> {
-        let most = u32::MAX as usize;
-        check_that(self.name, out.len() <= most, || {
-            format!("out has {} elements, expected at most {most}", out.len())
-        })?;
+        check_indexable(self.name, "out", out.len())?;
         let (form, compute) = (self.form, self.compute);
         let limit = device.max_binding_words().saturating_mul(form.per_word());
         for (first, count) in windows(out.len(), 4 * ALIGNMENT_WORDS, limit) {
@@ -160,10 +157,9 @@ pub fn linspace(device: &Device, start: f32, end: f32, out: &Buffer) -> Result<(
     let last = out.len().saturating_sub(1) as u32;
     let step = hlx_core::cpu::with_flush(|| {
         let between = hlx_core::arith::sub(end, start);
-        if last == 0 {
-            0.0
-        } else {
-            hlx_core::arith::div(between, last as f32)
+        match last {
+            0 => 0.0,
+            _ => hlx_core::arith::div(between, last as f32),
         }
     });
     // The only element is counted from the end.
@@ -216,10 +212,8 @@ pub fn band(device: &Device, band: Band, out: &Buffer) -> Result<()> {
     let fits = out.is_empty() || out.len().is_multiple_of((rows * columns).max(1));
     let counted = rows.max(columns) <= i32::MAX as usize;
     check_that(NAME, fits && counted, || {
-        format!(
-            "out has {} elements, expected matrices of {rows} x {columns}",
-            out.len()
-        )
+        let len = out.len();
+        format!("out has {len} elements, expected matrices of {rows} x {columns}")
     })?;
     if out.is_empty() {
         return Ok(());

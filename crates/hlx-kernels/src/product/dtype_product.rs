@@ -9,7 +9,7 @@ use hlx_core::{Buffer, DType, Device};
 use super::floats::FloatProduct;
 use super::shape::MatMul;
 use crate::Result;
-use crate::error::check_that;
+use crate::error::{check_dtype, check_that};
 use crate::kernel::Kernel;
 use crate::parallel::{for_each, write};
 
@@ -44,9 +44,7 @@ pub fn matmul_integers(
         format!("c has dtype {dtype}, expected i32 or u32")
     })?;
     for (argument, buffer) in [("a", a), ("b", b)] {
-        check_that(NAME, buffer.dtype() == dtype, || {
-            format!("{argument} has dtype {}, expected {dtype}", buffer.dtype())
-        })?;
+        check_dtype(NAME, argument, buffer, dtype)?;
     }
     check_that(NAME, !s.accumulate && s.stride_c == s.m * s.n, || {
         "C is overwritten as a whole; accumulate and gaps are of f32 alone".to_owned()

@@ -113,10 +113,10 @@ impl Operand {
         match source {
             Source::Stored(x) => Ok(Self::Floats(x.clone(), of)),
             _ if of.terms == 0 => Ok(Self::Floats(source.first().clone(), of)),
-            _ => Err(KernelError::Argument {
-                operation: NAME,
-                reason: "an operand is nowhere stored".to_owned(),
-            }),
+            _ => {
+                let reason = "an operand is nowhere stored".to_owned();
+                Err(KernelError::argument(NAME)(reason))
+            }
         }
     }
 
@@ -241,10 +241,10 @@ pub fn multiply(device: &Device, [a, b]: [&Operand; 2], end: End<'_>, c: &Buffer
             };
             integer_product(device, operands, end.bias, c, &shape, end.epilogue)
         }
-        _ => Err(KernelError::Argument {
-            operation: NAME,
-            reason: "one operand is quantised and the other is not".to_owned(),
-        }),
+        _ => {
+            let reason = "one operand is quantised and the other is not".to_owned();
+            Err(KernelError::argument(NAME)(reason))
+        }
     }
 }
 
@@ -293,10 +293,8 @@ impl<'a> Incoming<'a> {
         shards: [usize; 2],
         columns: usize,
     ) -> Result<GradientColumns<'w>> {
-        let (of, values) = (
-            Matrices::shards(shards, columns),
-            window.unwrap_or(self.values),
-        );
+        let of = Matrices::shards(shards, columns);
+        let values = window.unwrap_or(self.values);
         let reads_rows = self.reads_rows && window.is_none() && of.terms > 0;
         let Some(format) = self.role.format(device).filter(|_| reads_rows) else {
             return Ok(GradientColumns {

@@ -96,10 +96,7 @@ impl PreparedWeight {
         };
         let &[n, k] = shape else {
             let reason = format!("the weight has shape {shape:?}, expected [N, K]");
-            return Err(KernelError::Argument {
-                operation: NAME,
-                reason,
-            });
+            return Err(KernelError::argument(NAME)(reason));
         };
         let dtype = values.dtype();
         check_that(NAME, dtype == DType::F32, || {

@@ -59,12 +59,10 @@ impl MatMul {
         check_sizes(operation, &[rows, columns])?;
         let before = sizes::checked_product([self.batch.saturating_sub(1), stride]);
         let len = before.and_then(|before| sizes::checked_sum([before, rows * columns]));
-        let len = len.ok_or_else(|| KernelError::Argument {
-            operation,
-            reason: format!(
-                "{argument} of {} matrices, {stride} apart, has more elements than memory holds",
-                self.batch
-            ),
+        let len = len.ok_or_else(|| {
+            let matrices = format!("{argument} of {} matrices, {stride} apart,", self.batch);
+            let reason = format!("{matrices} has more elements than memory holds");
+            KernelError::argument(operation)(reason)
         })?;
         check_len(operation, argument, buffer, len)
     }

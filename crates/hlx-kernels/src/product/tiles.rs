@@ -221,13 +221,10 @@ impl Grid<'_> {
                 let n = n_at_once.min(n - column_first);
                 let z = z_at_once.min(batch - z_first);
                 let groups = [n.div_ceil(columns), m.div_ceil(rows), z];
+                let groups = groups.map(|groups| groups as u32);
                 let flops = u128::from(self.flops) * (z * n) as u128 / all;
-                self.kernel.flops(flops as u64).launch_bound(
-                    device,
-                    push([column_first, z_first]),
-                    groups.map(|groups| groups as u32),
-                    cpu,
-                )?;
+                let kernel = self.kernel.flops(flops as u64);
+                kernel.launch_bound(device, push([column_first, z_first]), groups, cpu)?;
             }
         }
         Ok(())

@@ -62,11 +62,8 @@ impl Epilogue<'_> {
             "an activation's input in C and accumulate exclude each other".to_owned()
         })?;
         check_that(name, s.batch == 1 || s.stride_c == s.m * s.n, || {
-            format!(
-                "stride_c is {}, expected {} with an epilogue",
-                s.stride_c,
-                s.m * s.n
-            )
+            let (found, expected) = (s.stride_c, s.m * s.n);
+            format!("stride_c is {found}, expected {expected} with an epilogue")
         })?;
         buffer.map_or(Ok(()), |buffer| check_len(name, argument, buffer, c.len()))
     }

@@ -145,11 +145,8 @@ impl<'a> FloatProduct<'a> {
         })?;
         check_sizes(NAME, &[s.m, s.n])?;
         check_that(NAME, s.batch == 1 || s.stride_c >= s.m * s.n, || {
-            format!(
-                "stride_c is {}, expected at least {}",
-                s.stride_c,
-                s.m * s.n
-            )
+            let (found, least) = (s.stride_c, s.m * s.n);
+            format!("stride_c is {found}, expected at least {least}")
         })?;
         s.check_extent(NAME, ("a", a), s.stride_a, [s.m, s.k])?;
         s.check_extent(NAME, ("b", b), s.stride_b, [s.k, s.n])?;
@@ -222,15 +219,8 @@ impl<'a> FloatProduct<'a> {
 
     /// Launches a checked product with a tile, on a GPU one of the epilogue's form.
     fn launch(&self, device: &Device, tile: &Tile) -> Result<()> {
-        let Self {
-            a,
-            b,
-            bias,
-            epilogue,
-            c,
-            shape: s,
-            ..
-        } = *self;
+        let (a, b, c, s) = (self.a, self.b, self.c, self.shape);
+        let (bias, epilogue) = (self.bias, self.epilogue);
         let start = Start::of(s.accumulate, bias);
         let mut constants = specialization(&s, tile, start).to_vec();
         let finish = epilogue.finish();
@@ -283,11 +273,7 @@ pub fn widened(device: &Device, b: &Buffer) -> Result<Buffer> {
     }
     let widened = device.alloc(b.len())?;
     let layout = Layout::contiguous(&[b.len()])?;
-    let operand = Operand {
-        buffer: b,
-        layout: &layout,
-    };
-    copy_strided(device, operand, &widened)?;
+    copy_strided(device, Operand::new(b, &layout), &widened)?;
     Ok(widened)
 }
 
@@ -309,10 +295,8 @@ pub(crate) fn specialization(s: &MatMul, tile: &Tile, start: Start) -> [(u32, u3
     let vectors = |columns: usize, stride: usize| {
         u32::from(columns.is_multiple_of(4) && (s.batch == 1 || stride.is_multiple_of(4)))
     };
-    let (vector_a, vector_b) = (
-        vectors(columns_a, s.stride_a),
-        vectors(columns_b, s.stride_b),
-    );
+    let vector_a = vectors(columns_a, s.stride_a);
+    let vector_b = vectors(columns_b, s.stride_b);
     let whole_steps = u32::from(s.k.is_multiple_of(tile.k_step));
     [
         (0, u32::from(s.trans_a)),

@@ -13,9 +13,9 @@ mod tests;
 use hlx_core::{Buffer, DType, Device, Shader};
 
 use super::law::Width;
-use super::{LONGEST, PIECE, check_dtype};
+use super::{LONGEST, PIECE};
 use crate::Result;
-use crate::error::{check_indexable, check_len, check_that};
+use crate::error::{check_dtype, check_indexable, check_len, check_that};
 use crate::kernel::Kernel;
 
 pub use columns::{Beside, prepare_rows_and_columns};
@@ -77,11 +77,9 @@ impl Prepared {
         of_rows: Preparation,
         of_columns: Preparation,
     ) -> Result<[Self; 2]> {
-        let prepared = [
-            Self::empty(device, of_rows)?,
-            Self::empty(device, of_columns)?,
-        ];
-        prepare_rows_and_columns(device, x, [&prepared[0], &prepared[1]])?;
+        let [rows, columns] = [of_rows, of_columns].map(|of| Self::empty(device, of));
+        let prepared = [rows?, columns?];
+        prepare_rows_and_columns(device, x, prepared.each_ref())?;
         Ok(prepared)
     }
 
@@ -155,10 +153,8 @@ fn check(x: Source<'_>, to: &Prepared) -> Result<()> {
         "rows with one exponent are the columns of matrices".to_owned()
     })?;
     check_that(NAME, s.piece == PIECE || s.k <= LONGEST, || {
-        format!(
-            "a sum of {} terms with one exponent, expected at most {LONGEST}; more shards have fewer",
-            s.k
-        )
+        let terms = format!("a sum of {} terms with one exponent", s.k);
+        format!("{terms}, expected at most {LONGEST}; more shards have fewer")
     })?;
     check_indexable(NAME, "x", s.reach().max(s.rows * s.k))
 }
@@ -175,12 +171,8 @@ fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<()> {
     let words = s.padded().min(PIECE) / 4;
     let threads = if words > 256 { 128 } else { 32 };
     let held = words.div_ceil(threads).max(1);
-    let mut constants = vec![
-        wide(&s),
-        vectors([s.k, s.stride]),
-        (2, threads as u32),
-        (3, held as u32),
-    ];
+    let mut constants = vec![wide(&s), vectors([s.k, s.stride])];
+    constants.extend([(2, threads as u32), (3, held as u32)]);
     constants.extend(x.kind());
     let kernel = Kernel::new("prepare_integer_rows", shader)
         .constants(&constants)

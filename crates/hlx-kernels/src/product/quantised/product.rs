@@ -2,13 +2,12 @@
 
 use hlx_core::{Buffer, DType, Device};
 
-use super::check_dtype;
 use super::launch::Call;
 use super::prepare::{Preparation, Prepared};
 use super::shape::{Bounded, Bounds, IntegerProduct};
 use crate::Result;
 use crate::elementwise::{add_assign, fill};
-use crate::error::{check_len, check_sizes, check_that};
+use crate::error::{check_dtype, check_len, check_sizes, check_that};
 use crate::product::floats::Epilogue;
 use crate::product::formats::Format;
 
@@ -89,10 +88,8 @@ fn check(
     ] {
         let (rows_found, terms) = (operand.of.rows, operand.of.k);
         check_that(NAME, [rows_found, terms] == [rows, s.k], || {
-            format!(
-                "{rows_found} rows of {terms} terms, expected {rows} of {}",
-                s.k
-            )
+            let k = s.k;
+            format!("{rows_found} rows of {terms} terms, expected {rows} of {k}")
         })?;
         let width = format_of([a, b]).pair[width];
         let of = Preparation {
@@ -108,11 +105,8 @@ fn check(
     check_dtype(NAME, "c", c, DType::F32)?;
     match s.within {
         Some(_) => check_that(NAME, c.len() >= s.reach(), || {
-            format!(
-                "c has {} elements, expected at least {}",
-                c.len(),
-                s.reach()
-            )
+            let (found, least) = (c.len(), s.reach());
+            format!("c has {found} elements, expected at least {least}")
         })?,
         None => check_len(NAME, "c", c, [s.batch, s.m, s.n])?,
     }

@@ -4,9 +4,10 @@ pub mod definition;
 mod placed;
 
 use super::*;
-use hlx_core::{Device, IntegerPath};
+use hlx_core::{Buffer, DType, Device, IntegerPath};
 
 use super::law::NO_EXPONENT;
+use crate::Result;
 use crate::activation::Activation;
 use crate::product::floats::Epilogue;
 use crate::testing::{TestMemory, elements_of, normal, run_everywhere, values};

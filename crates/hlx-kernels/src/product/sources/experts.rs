@@ -232,10 +232,8 @@ fn products(
             trans_b: product.trans_b,
             ..MatMul::new(rows.len(), n, k)
         };
-        let (x, weight) = (
-            &x[rows.start * k..rows.end * k],
-            &window[*expert * stride..][..n * k],
-        );
+        let x = &x[rows.start * k..rows.end * k];
+        let weight = &window[*expert * stride..][..n * k];
         cpu::matmul(level, &shape, x, (weight, DType::F32), None, y);
     });
 }
@@ -276,9 +274,8 @@ impl<'a> ExpertsGradient<'a> {
             return Ok(gradient);
         };
         check_that(GRADIENT, shard_tokens <= LONGEST, || {
-            format!(
-                "a shard has {shard_tokens} tokens, expected at most {LONGEST}; more shards have fewer"
-            )
+            let most = format!("expected at most {LONGEST}; more shards have fewer");
+            format!("a shard has {shard_tokens} tokens, {most}")
         })?;
         let ([dy, x], [m, n], rows) = (operands, widths, gradient.rows());
         let groups = Groups {

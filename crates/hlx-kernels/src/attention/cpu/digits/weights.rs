@@ -39,13 +39,7 @@ impl Integers {
             let folded = map_lanes(|lane| A::mul(A::mul(weights[lane], *first), *second));
             *weights = match seen {
                 None => folded,
-                Some(seen) => map_lanes(|lane| {
-                    if seen.sees(row, lane) {
-                        folded[lane]
-                    } else {
-                        0.0
-                    }
-                }),
+                Some(seen) => seen.choose(row, &folded, 0.0),
             };
             for (top, x) in tops.iter_mut().zip(*weights) {
                 *top = magnitude(x).max(*top);

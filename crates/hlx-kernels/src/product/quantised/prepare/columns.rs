@@ -222,11 +222,8 @@ fn tops(
     fill(device, 0.0, &tops)?;
     let sizes = push_of_columns(s, rows.map_or(0, Preparation::padded));
     let groups = s.outer * s.k.div_ceil(SCANNED[0]) * s.columns().div_ceil(SCANNED[1]);
-    let mut constants = vec![
-        vectors([s.columns(), s.stride]),
-        counted.constant(),
-        piece(s),
-    ];
+    let whole = vectors([s.columns(), s.stride]);
+    let mut constants = vec![whole, counted.constant(), piece(s)];
     constants.extend(x.kind());
     let shader = match rows {
         Some(_) => &both_tops_shader::SHADER,

@@ -108,23 +108,19 @@ fn launch(
         .writes(to.written());
     let tiles = of.padded().div_ceil(TURNED[0]) * columns.div_ceil(TURNED[1]);
     let counted_pieces = counted.pieces;
-    kernel.launch(
-        device,
-        push,
-        tiles,
-        move |[x, bounds, counted], [digits, exponents]| {
-            let counted = (counted_pieces > 0).then(|| (cast_slice(counted), counted_pieces));
-            let piece = |(group, bound): (usize, &[u32])| {
-                let end = (bound[1] as usize).min(rows);
-                let first = (bound[0] as usize).min(end);
-                Piece {
-                    rows: first..end,
-                    to: (first / GRANULE + group) * GRANULE,
-                }
-            };
-            let pieces: Vec<Piece> = as_u32(bounds).windows(2).enumerate().map(piece).collect();
-            let s = Preparation::of_columns(1, of.k, columns, of.width);
-            cpu::prepare_pieces(x, digits, exponents, &s, &pieces, counted);
-        },
-    )
+    kernel.launch(device, push, tiles, move |read, [digits, exponents]| {
+        let [x, bounds, counted] = read;
+        let counted = (counted_pieces > 0).then(|| (cast_slice(counted), counted_pieces));
+        let piece = |(group, bound): (usize, &[u32])| {
+            let end = (bound[1] as usize).min(rows);
+            let first = (bound[0] as usize).min(end);
+            Piece {
+                rows: first..end,
+                to: (first / GRANULE + group) * GRANULE,
+            }
+        };
+        let pieces: Vec<Piece> = as_u32(bounds).windows(2).enumerate().map(piece).collect();
+        let s = Preparation::of_columns(1, of.k, columns, of.width);
+        cpu::prepare_pieces(x, digits, exponents, &s, &pieces, counted);
+    })
 }

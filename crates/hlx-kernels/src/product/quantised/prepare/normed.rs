@@ -2,11 +2,11 @@
 
 use hlx_core::{Binding, Buffer, DType, Device};
 
-use super::super::{PIECE, Width, check_dtype};
+use super::super::{PIECE, Width};
 use super::rows::DigitRows;
 use super::{NAME, Preparation, Prepared};
 use crate::Result;
-use crate::error::check_that;
+use crate::error::{check_dtype, check_that};
 use crate::lanes::{check_rows, rows_a_task};
 use crate::norm::{Gain, Norm, Shaders, forward_rows};
 use crate::parallel::{self, read, write};

@@ -4,10 +4,9 @@ use std::borrow::Cow;
 
 use hlx_core::{Binding, Buffer, DType, multiversion};
 
-use super::super::check_dtype;
 use crate::Result;
 use crate::activation::{Activation, forward_chunk};
-use crate::error::{check_len, check_that};
+use crate::error::{check_dtype, check_len, check_that};
 use crate::lanes::rows_a_task;
 use crate::norm::{Gain, normed_rows};
 use crate::parallel::{for_each, read, write};

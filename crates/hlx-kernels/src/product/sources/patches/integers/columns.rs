@@ -46,13 +46,8 @@ impl Product {
         let cut = Cut::of(samples, self.patches.n_pixels());
         if accumulate && cut.pieces > 1 {
             let sums = device.alloc(dweight.len())?;
-            self.launch_weight_integers(
-                device,
-                [dy, images],
-                (format, roles),
-                (&sums, false),
-                shards,
-            )?;
+            let (of, to) = ((format, roles), (&sums, false));
+            self.launch_weight_integers(device, [dy, images], of, to, shards)?;
             return add_assign(device, dweight, &sums);
         }
         let of_dy = self.of_gradient();

@@ -81,15 +81,11 @@ impl Product {
             .writes(prepared.written());
         let groups = of.exponents_len().div_ceil(ROWS);
         let first = (first_sample, first_pixel, pixels);
-        kernel.launch(
-            device,
-            push,
-            groups,
-            move |[images], [digits, exponents]| {
-                let rows = DigitRows::new(digits, exponents, &of, of.pieces());
-                cpu::patch_rows(&patches, images, first, of, rows);
-            },
-        )?;
+        kernel.launch(device, push, groups, move |[images], written| {
+            let [digits, exponents] = written;
+            let rows = DigitRows::new(digits, exponents, &of, of.pieces());
+            cpu::patch_rows(&patches, images, first, of, rows);
+        })?;
         Ok(prepared)
     }
 }
