@@ -220,14 +220,8 @@ pub fn batch_norm_statistics(
     let body = move |[counts, x]: [&[f32]; 2], [partials]: [&mut [f32]; 1]| {
         cpu::statistics(x, partials, empty_of(counted, counts), &spec);
     };
-    launch_rows(
-        device,
-        &kernel,
-        &[(4, u32::from(counted))],
-        &push,
-        shape,
-        body,
-    )?;
+    let constants = [(4, u32::from(counted))];
+    launch_rows(device, &kernel, &constants, &push, shape, body)?;
     launch_join(device, counts, partials, stats, running, (&spec, eps))
 }
 
@@ -288,21 +282,13 @@ fn launch_join(
         let empty = empty_of(counted, counts);
         cpu::join(partials, stats, empty, eps, &spec);
         if tracks {
-            let follow = cpu::Follow {
-                seen: as_u32(tracked)[0],
-                momentum,
-            };
+            let seen = as_u32(tracked)[0];
+            let follow = cpu::Follow { seen, momentum };
             cpu::follow(partials, stats, (mean, variance), empty, follow, &spec);
         }
     };
-    launch_rows(
-        device,
-        &kernel,
-        &constants,
-        &push,
-        (spec.channels, LANES),
-        body,
-    )
+    let shape = (spec.channels, LANES);
+    launch_rows(device, &kernel, &constants, &push, shape, body)
 }
 
 /// Computes y from the statistics; overwrites y, and adds to [`Running::tracked`] the shards that the

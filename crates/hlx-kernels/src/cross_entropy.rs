@@ -74,14 +74,8 @@ pub fn cross_entropy_forward(
     let (keep, spread) = smoothing_constants(name, label_smoothing, vocabulary)?;
     let group = RowCut::streamed(device, vocabulary);
     // The shader holds no row: one pipeline serves every vocabulary.
-    let [local, cols, threads, group_rows] = group.specialization(LANES);
-    let constants = [
-        local,
-        cols,
-        threads,
-        group_rows,
-        (4, group.blocks_ahead as u32),
-    ];
+    let ahead = [(4, group.blocks_ahead as u32)];
+    let constants = [&group.specialization(LANES)[..], &ahead].concat();
     let push = push!(forward => rows, vocabulary, keep, spread);
     let (kernel, groups) = (kernel.constants(&constants), group.groups(rows));
     kernel.launch(device, push, groups, move |inputs, outputs| {

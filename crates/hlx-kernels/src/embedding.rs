@@ -206,12 +206,9 @@ fn backward_sum_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: Embe
     parallel::each(&mut tasks, |(token, row)| {
         let mut partials = vec![0.0; shards * width];
         for &p in *token {
-            let p = p as usize;
-            let shard = p / sizes.rows_per_shard;
-            add_row(
-                &mut partials[shard * width..][..width],
-                &dy[p * width..][..width],
-            );
+            let shard = p as usize / sizes.rows_per_shard;
+            let row = &dy[p as usize * width..][..width];
+            add_row(&mut partials[shard * width..][..width], row);
         }
         let mut held = shards;
         while held > 1 {
@@ -239,10 +236,8 @@ fn backward_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: Embeddin
         for row in rows {
             let id = (ids[row] as usize).wrapping_sub(first_id);
             if id < n_ids {
-                add_row(
-                    &mut table[id * width..][..width],
-                    &dy[row * width..][..width],
-                );
+                let row = &dy[row * width..][..width];
+                add_row(&mut table[id * width..][..width], row);
             }
         }
     });

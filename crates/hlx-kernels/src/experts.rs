@@ -94,11 +94,8 @@ pub fn experts_table(device: &Device, chosen: &Buffer, choices: &Choices) -> Res
     let words = || device.alloc_typed(DType::U32, n);
     let (experts, order, rows, slots) = (words()?, words()?, words()?, words()?);
     let layout = Layout::contiguous(&[n])?;
-    let operand = Operand {
-        buffer: chosen,
-        layout: &layout,
-    };
-    sort(device, operand, 0, false, &experts, &order)?;
+    let chosen = Operand::new(chosen, &layout);
+    sort(device, chosen, 0, false, &experts, &order)?;
     let kernel = Kernel::new(NAME, &table_shader::SHADER)
         .reads([&order])
         .writes([&rows, &slots]);
@@ -147,25 +144,20 @@ pub fn experts_bounds(
         .write("bounds", bounds, groups + 1)?;
     let push = push!(bounds_shader => n, groups, shards, shard_tokens);
     let workgroups = (groups + 1).div_ceil(GROUP_THREADS);
-    kernel.launch(
-        device,
-        push,
-        workgroups,
-        move |[experts, rows], [bounds]| {
-            let (experts, rows) = (as_u32(experts), as_u32(rows));
-            let bounds: &mut [u32] = cast_slice_mut(bounds);
-            let place = |(&expert, &row): (&u32, &u32)| (expert as usize, row as usize);
-            let places: Vec<(usize, usize)> = experts.iter().zip(rows).map(place).collect();
-            for (group, bound) in (0..).zip(bounds.iter_mut()) {
-                let first = (group / shards, group % shards * shard_tokens);
-                let before = match group == groups {
-                    true => n,
-                    false => places.partition_point(|&place| place < first),
-                };
-                *bound = before as u32;
-            }
-        },
-    )
+    kernel.launch(device, push, workgroups, move |read, [bounds]| {
+        let [experts, rows] = read.map(as_u32);
+        let bounds: &mut [u32] = cast_slice_mut(bounds);
+        let place = |(&expert, &row): (&u32, &u32)| (expert as usize, row as usize);
+        let places: Vec<(usize, usize)> = experts.iter().zip(rows).map(place).collect();
+        for (group, bound) in (0..).zip(bounds.iter_mut()) {
+            let first = (group / shards, group % shards * shard_tokens);
+            let before = match group == groups {
+                true => n,
+                false => places.partition_point(|&place| place < first),
+            };
+            *bound = before as u32;
+        }
+    })
 }
 
 /// Adds up the rows of each token: `x` is \[T J, C\], `weights` \[T, J\] or left out, `y` \[T, C\].
@@ -204,11 +196,8 @@ pub fn experts_sum(
     kernel.launch(device, push, groups, move |[x, slots, weights], [y]| {
         /// Tokens of a task.
         const TOKENS: usize = 16;
-        let tasks = (
-            write(y, TOKENS * width),
-            read(as_u32(slots), TOKENS * per_token),
-        );
-        for_each(tasks, |task, (y, slots)| {
+        let slots = read(as_u32(slots), TOKENS * per_token);
+        for_each((write(y, TOKENS * width), slots), |task, (y, slots)| {
             let rows = y.chunks_mut(width).zip(slots.chunks(per_token));
             for (token, (y, slots)) in (task * TOKENS..).zip(rows) {
                 y.fill(0.0);

@@ -104,11 +104,8 @@ impl Picks {
                 line = line.slice(other, (0, extent, 1))?;
             }
         }
-        let line = line
-            .select(axis, 0)?
-            .unsqueeze(axis)?
-            .expand(index.shape())?;
-        let mut walk = Walk::over([&line, index]);
+        let line = line.select(axis, 0)?.unsqueeze(axis)?;
+        let mut walk = Walk::over([&line.expand(index.shape())?, index]);
         for (offset, start) in walk.offsets.iter_mut().zip(starts) {
             *offset -= start;
         }
@@ -186,11 +183,8 @@ fn gather_named(
         _ => 0,
     };
     let vector = if quads == 0 { 1 } else { 4 };
-    let constants = [
-        (0, 8 * dtype.size() as u32),
-        (1, u32::from(flagged)),
-        (2, quads),
-    ];
+    let bits = 8 * dtype.size() as u32;
+    let constants = [(0, bits), (1, u32::from(flagged)), (2, quads)];
     let kernel = Kernel::new(name, &gather_shader::SHADER)
         .constants(&constants)
         .reads([&x_part, &index_part])
@@ -210,11 +204,9 @@ fn gather_named(
 
 /// Checks that an index has one dimension.
 fn check_line(name: &'static str, index: &Layout) -> Result<()> {
-    check_that(name, index.rank() == 1, || {
-        format!(
-            "index has shape {:?}, expected one dimension",
-            index.shape()
-        )
+    let shape = index.shape();
+    check_that(name, shape.len() == 1, || {
+        format!("index has shape {shape:?}, expected one dimension")
     })
 }
 
@@ -246,7 +238,8 @@ fn check_index(
     check_that(name, found.len() == shape.len() && within, || {
         format!("index has shape {found:?}, expected at most {shape:?} but along axis {axis}")
     })?;
-    flag.map_or(Ok(()), |flag| {
-        check_typed(name, "flag", flag, DType::U32, 1)
-    })
+    match flag {
+        Some(flag) => check_typed(name, "flag", flag, DType::U32, 1),
+        None => Ok(()),
+    }
 }

@@ -49,9 +49,8 @@ impl RowCut {
 /// Checks that a row has elements and that 32 bits count those of all rows.
 pub(crate) fn check_rows(operation: &'static str, rows: usize, cols: usize) -> Result<()> {
     check_that(operation, cols > 0, || "a row has no elements".to_owned())?;
-    let fits = rows
-        .checked_mul(cols)
-        .is_some_and(|len| u32::try_from(len).is_ok());
+    let len = rows.checked_mul(cols);
+    let fits = len.is_some_and(|len| u32::try_from(len).is_ok());
     check_that(operation, fits, || {
         format!("{rows} rows of {cols} are more than 2^32 - 1 elements")
     })

@@ -116,14 +116,11 @@ impl<'a> Map<'a> {
         body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
     ) -> Result<()> {
         let len = self.common_len(args)?;
-        let by_block = args
-            .iter()
-            .any(|arg| matches!(arg, Arg::Blocks(_, Some(_))));
+        let is_by_block = |arg: &Arg<'_>| matches!(arg, Arg::Blocks(_, Some(_)));
         // A window of blocks' words begins where a binding may.
-        let unit = if by_block {
-            BLOCK * ALIGNMENT_WORDS
-        } else {
-            ALIGNMENT_WORDS
+        let unit = match args.iter().any(is_by_block) {
+            true => BLOCK * ALIGNMENT_WORDS,
+            false => ALIGNMENT_WORDS,
         };
         for (start, count) in windows(len, unit, device.max_binding_words()) {
             let buffers = args

@@ -29,12 +29,12 @@ pub(crate) use cpu::{Gain, forward_rows, normed_rows};
 
 shader!(layer_norm::{
     forward as layer_forward, forward_held as layer_forward_held,
-    backward_input as layer_backward_input, backward_input_held as layer_backward_input_held,
+    backward_input as layer_backward_input, backward_input_held as layer_backward_held,
     backward_params as layer_backward_params,
 });
 shader!(rms_norm::{
     forward as rms_forward, forward_held as rms_forward_held, backward_input as rms_backward_input,
-    backward_input_held as rms_backward_input_held, backward_weight as rms_backward_weight,
+    backward_input_held as rms_backward_held, backward_weight as rms_backward_weight,
 });
 
 /// The constant of the backward shaders that says whether there is a gradient to add to.
@@ -189,10 +189,7 @@ pub fn norm_backward_input(
     const NAMES: [&str; 2] = ["rms_norm_backward_input", "layer_norm_backward_input"];
     static SHADERS: Shaders = [
         [&rms_backward_input::SHADER, &layer_backward_input::SHADER],
-        [
-            &rms_backward_input_held::SHADER,
-            &layer_backward_input_held::SHADER,
-        ],
+        [&rms_backward_held::SHADER, &layer_backward_held::SHADER],
     ];
     let (matrix, n_stats) = ([norm.rows, norm.cols], norm.n_stats());
     let (row_kernel, kernel) = norm.kernel(device, NAMES, &SHADERS)?;

@@ -67,10 +67,8 @@ impl Pool2d {
 
     fn output_for(&self, name: &'static str) -> Result<[usize; 2]> {
         self.windows.check(name)?;
-        let Windows {
-            kernel, padding, ..
-        } = self.windows;
-        let halves = kernel.map(|kernel| kernel / 2);
+        let padding = self.windows.padding;
+        let halves = self.windows.kernel.map(|kernel| kernel / 2);
         let fits = padding[0] <= halves[0] && padding[1] <= halves[1];
         check_that(name, fits, || {
             format!("padding is {padding:?}, expected at most half of the kernel, {halves:?}")
@@ -203,11 +201,12 @@ pub fn max_pool2d_backward(
         .reads([dy, indices])
         .writes([dx]);
     let push = push_of(&axes, dx.len(), 1.0);
+    let count = dx.len();
     launch_elements(
         device,
         &kernel,
         push,
-        dx.len(),
+        count,
         move |[dy, indices], [mut dx]| {
             cpu::max_backward(&axes, dy.of(), indices.of(), dx.of());
         },
@@ -261,14 +260,16 @@ fn average(
         .reads([from])
         .writes([to]);
     let push = push_of(&axes, to.len(), number);
-    launch_elements(device, &kernel, push, to.len(), move |[from], [mut to]| {
-        let body = if backward {
-            cpu::avg_backward
-        } else {
-            cpu::avg_forward
-        };
-        body(&axes, divisor, from.of(), to.of());
-    })
+    launch_elements(
+        device,
+        &kernel,
+        push,
+        to.len(),
+        move |[from], [mut to]| match backward {
+            true => cpu::avg_backward(&axes, divisor, from.of(), to.of()),
+            false => cpu::avg_forward(&axes, divisor, from.of(), to.of()),
+        },
+    )
 }
 
 impl AvgDivisor {

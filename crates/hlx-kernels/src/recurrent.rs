@@ -27,10 +27,7 @@ use hlx_core::{Binding, Buffer, CpuBindings, Device, Shader};
 use crate::error::{Result, check_sizes, check_that};
 use crate::kernel::Kernel;
 
-shader!(recurrent::{
-    lstm_forward as lstm_forward_shader, lstm_backward as lstm_backward_shader,
-    gru_forward as gru_forward_shader, gru_backward as gru_backward_shader,
-});
+shader!(recurrent::{lstm_forward, lstm_backward, gru_forward, gru_backward});
 
 /// A kind of cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,11 +77,9 @@ pub struct Step {
 type Operand<'a> = (&'static str, Binding<'a>, usize);
 
 /// A step's kernel: its name, its shader, and what computes it on the CPU.
-type StepKernel = (
-    &'static str,
-    &'static Shader,
-    fn(Step, &mut CpuBindings<'_>),
-);
+type StepKernel = (&'static str, &'static Shader, Body);
+/// What computes it on the CPU.
+type Body = fn(Step, &mut CpuBindings<'_>);
 
 impl Step {
     /// The elements of a `[B, H]` tensor.
@@ -122,7 +117,7 @@ impl Step {
             })?;
         }
         let previous = self.previous.unwrap_or(self.time);
-        let push = push!(lstm_forward_shader =>
+        let push = push!(lstm_forward =>
             batch: self.batch, time: self.time, width: self.width, position: self.position, previous);
         let groups = self.units().div_ceil(256);
         kernel.launch_bound(device, push, groups, move |bindings| body(self, bindings))
@@ -153,12 +148,8 @@ pub struct CellForward<'a> {
 /// LSTM has no cells, a GRU some, or a tensor is larger than the device binds; the device's error.
 pub fn cell_forward(device: &Device, step: Step, buffers: &CellForward<'_>) -> Result<()> {
     let kernel: StepKernel = match step.cell {
-        Cell::Lstm => (
-            "lstm_forward",
-            &lstm_forward_shader::SHADER,
-            cpu::lstm_forward,
-        ),
-        Cell::Gru => ("gru_forward", &gru_forward_shader::SHADER, cpu::gru_forward),
+        Cell::Lstm => ("lstm_forward", &lstm_forward::SHADER, cpu::lstm_forward),
+        Cell::Gru => ("gru_forward", &gru_forward::SHADER, cpu::gru_forward),
     };
     step.check(kernel.0)?;
     let is_lstm = step.cell == Cell::Lstm;
@@ -211,16 +202,8 @@ pub struct CellBackward<'a> {
 /// As [`cell_forward`].
 pub fn cell_backward(device: &Device, step: Step, buffers: &CellBackward<'_>) -> Result<()> {
     let kernel: StepKernel = match step.cell {
-        Cell::Lstm => (
-            "lstm_backward",
-            &lstm_backward_shader::SHADER,
-            cpu::lstm_backward,
-        ),
-        Cell::Gru => (
-            "gru_backward",
-            &gru_backward_shader::SHADER,
-            cpu::gru_backward,
-        ),
+        Cell::Lstm => ("lstm_backward", &lstm_backward::SHADER, cpu::lstm_backward),
+        Cell::Gru => ("gru_backward", &gru_backward::SHADER, cpu::gru_backward),
     };
     step.check(kernel.0)?;
     let is_lstm = step.cell == Cell::Lstm;

@@ -101,13 +101,8 @@ pub fn sum(device: &Device, x: &Buffer, out: &Buffer) -> Result<()> {
 /// Computes `out[0] = sqrt(sum of x^2)`, the norm of a gradient or of parameters.
 pub fn global_norm(device: &Device, x: &Buffer, out: &Buffer) -> Result<()> {
     check_len("global_norm", "out", out, 1)?;
-    reduce_flat(
-        device,
-        "global_norm",
-        x,
-        out,
-        (Operation::SumOfSquares, true),
-    )
+    let root_of_squares = (Operation::SumOfSquares, true);
+    reduce_flat(device, "global_norm", x, out, root_of_squares)
 }
 
 /// Computes the first level of [`global_norm`]: `out[row]` is the sum of the squares of x's row of

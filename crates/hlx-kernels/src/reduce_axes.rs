@@ -30,7 +30,7 @@ use crate::join::Join;
 use crate::kernel::Kernel;
 use crate::layout::Operand;
 use crate::map::{GROUP_THREADS, windows};
-use crate::terms::{PIECE, Terms, check_axis, check_operand, fits, part};
+use crate::terms::{PIECE, Terms, check_axis, check_fits, check_operand, part};
 
 mod cpu;
 mod fold;
@@ -167,15 +167,8 @@ pub fn reduce(
         check_that(name, !finds || u32::try_from(terms.n).is_ok(), || {
             format!("{} places are more than 2^32 - 1", terms.n)
         })?;
-        passes(
-            device,
-            name,
-            reduction.fold(dtype),
-            buffer,
-            terms,
-            &words,
-            finds,
-        )?;
+        let fold = reduction.fold(dtype);
+        passes(device, name, fold, buffer, terms, &words, finds)?;
     }
     if packs {
         pack_bool(device, name, &words, out)?;
@@ -195,11 +188,8 @@ fn check(reduction: Reduction, x: Operand<'_>, axes: &[usize], out: &Buffer) -> 
     }
     check_operand(name, "x", x)?;
     let expected = reduction.output_dtype(x.buffer.dtype());
-    let kept = shape
-        .iter()
-        .enumerate()
-        .filter(|(axis, _)| !axes.contains(axis));
-    let n_results = kept.map(|(_, extent)| extent).product();
+    let kept = (0..shape.len()).filter(|axis| !axes.contains(axis));
+    let n_results = kept.map(|axis| shape[axis]).product();
     check_typed(name, "out", out, expected, n_results)?;
     Ok(n_results)
 }
@@ -215,23 +205,15 @@ fn within_binding(
     let (part, start) = part(x)?;
     terms.first -= start;
     let cut = terms.is_one_run() && terms.first == 0;
-    check_that(name, cut || fits(device, &part), || {
-        format!(
-            "x spans {} elements, more than a kernel can index",
-            part.len()
-        )
-    })?;
+    if !cut {
+        check_fits(name, "x", device, &part)?;
+    }
     // The CPU device counts in 64 bits, and a run's windows are short.
-    let counted = if cut {
-        terms.items()
-    } else {
-        terms.n.max(terms.items())
-    };
-    check_that(
-        name,
-        device.is_cpu() || u32::try_from(counted).is_ok(),
-        || format!("{counted} terms or pieces are more than 2^32 - 1"),
-    )?;
+    let counted = terms.items().max(if cut { 0 } else { terms.n });
+    let is_counted = device.is_cpu() || u32::try_from(counted).is_ok();
+    check_that(name, is_counted, || {
+        format!("{counted} terms or pieces are more than 2^32 - 1")
+    })?;
     Ok((part, terms))
 }
 

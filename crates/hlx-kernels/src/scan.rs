@@ -46,14 +46,8 @@ pub fn cumsum(device: &Device, x: Operand<'_>, axis: usize, out: &Buffer) -> Res
 /// # Errors
 /// As [`cumsum`].
 pub fn cumprod(device: &Device, x: Operand<'_>, axis: usize, out: &Buffer) -> Result<()> {
-    scan(
-        device,
-        "cumprod",
-        Join::product(x.buffer.dtype()),
-        x,
-        axis,
-        out,
-    )
+    let join = Join::product(x.buffer.dtype());
+    scan(device, "cumprod", join, x, axis, out)
 }
 
 /// One launch: the pieces of every line of `terms`.
@@ -173,12 +167,10 @@ fn scan(
     }
     let totals = device.alloc_typed(dtype, pass.items())?;
     let before = device.alloc_typed(dtype, pass.items())?;
-    let first = Pass {
-        totals: true,
-        ..pass.clone()
-    };
+    let mut first = pass.clone();
+    first.totals = true;
     first.launch(device, name, &x_part, None, &totals)?;
-    pass.of_totals()
-        .launch(device, name, &totals, None, &before)?;
+    let chains = pass.of_totals();
+    chains.launch(device, name, &totals, None, &before)?;
     pass.launch(device, name, &x_part, Some(&before), out)
 }

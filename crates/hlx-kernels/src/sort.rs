@@ -35,14 +35,8 @@ pub fn sort(
 ) -> Result<()> {
     check_axis("sort", axis, x.layout.shape())?;
     let k = x.layout.shape()[axis];
-    select(
-        device,
-        "sort",
-        x,
-        (axis, k, descending),
-        Some(values),
-        indices,
-    )
+    let of = (axis, k, descending);
+    select(device, "sort", x, of, Some(values), indices)
 }
 
 /// Writes to `indices` (x's shape, u32) the places along `axis` in the order of their elements.

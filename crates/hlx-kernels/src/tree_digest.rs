@@ -120,9 +120,8 @@ impl FromStr for TreeDigest {
             let reason = format!("`{text}` is no digest, expected 64 hexadecimal digits");
             KernelError::argument("tree_digest")(reason)
         })?;
-        Ok(Self(std::array::from_fn(|i| {
-            digits[2 * i] << 4 | digits[2 * i + 1]
-        })))
+        let byte = |i: usize| digits[2 * i] << 4 | digits[2 * i + 1];
+        Ok(Self(std::array::from_fn(byte)))
     }
 }
 
@@ -306,10 +305,9 @@ impl TreeDigester {
     /// Launches a level, or the leaves of one window.
     fn launch_step(&self, step: &Step, buffer: &Buffer) -> Result<()> {
         let &Step { n, first, .. } = step;
-        let (from, domain) = if step.is_leaves {
-            (buffer, Domain::Leaf)
-        } else {
-            (&self.digests, Domain::Node)
+        let (from, domain) = match step.is_leaves {
+            true => (buffer, Domain::Leaf),
+            false => (&self.digests, Domain::Node),
         };
         let canonical = step.is_leaves && self.kind == DigestKind::F32;
         let source = from.slice(step.source.start, step.source.len())?;
@@ -319,10 +317,7 @@ impl TreeDigester {
         // The padding after the words: a one bit, zeros, and the length.
         let blocks = (step.longest + 3).div_ceil(BLOCK_WORDS);
         let (shader, push) = match n <= KernelTuning::of(&self.device).digest_pairs_up_to {
-            true => {
-                let push = push!(pairs => state, n, first, blocks);
-                (&pairs::SHADER, push)
-            }
+            true => (&pairs::SHADER, push!(pairs => state, n, first, blocks)),
             false => (&chunks::SHADER, push!(chunks => state, n, first)),
         };
         // Another window has written, or will write, the other digests of the level.

@@ -222,59 +222,53 @@ impl KernelTuning {
     /// [`CoreError::Invalid`], which names the field.
     pub fn check(&self) -> Result<(), CoreError> {
         let mut rows = self.held_rows.iter().chain(&self.streamed_rows);
+        let has_threads = rows.clone().all(|cut| matches!(cut.threads, 32 | 128));
+        let in_group = |cut: &RowCut| cut.rows > 0 && cut.rows * cut.threads <= 256;
+        let fits = rows.clone().all(in_group);
+        let loads = rows.all(|cut| (1..=16).contains(&cut.blocks_ahead));
+        let held = self.held_rows.iter().all(|cut| cut.up_to <= 16_384);
+        let last = self.streamed_rows.last().map(|cut| cut.up_to);
         let mut columns = self.columns.iter().chain(&self.column_pairs);
+        let is_width = |cut: &ColumnCut| cut.width.is_power_of_two() && cut.width <= 128;
+        let wide = columns.clone().all(is_width);
+        let ahead = columns.all(|cut| cut.rows_ahead <= 64);
         let tables = [&self.columns, &self.column_pairs];
         let ends = tables.map(|columns| columns.last().map(|cut| cut.up_to));
+        let all = Some(usize::MAX);
         let is_rate = |rate: &f64| rate.is_finite() && *rate > 0.0;
         let rated = |tile: &ProductTile| !tile.gflops.is_empty() && tile.gflops.iter().all(is_rate);
         let tiles = &self.products.tiles;
+        let rated = !tiles.is_empty() && tiles.iter().all(rated);
+        let reductions = matches!(self.reduction_loads, 4 | 8 | 16 | 32);
         let checks = [
+            ("a row cut has other threads than 32 or 128", has_threads),
             (
-                rows.clone().all(|cut| matches!(cut.threads, 32 | 128)),
-                "a row cut has other threads than 32 or 128",
-            ),
-            (
-                rows.clone()
-                    .all(|cut| cut.rows > 0 && cut.rows * cut.threads <= 256),
                 "a row cut has no rows, or more than 256 threads a workgroup",
+                fits,
             ),
+            ("a row cut's blocks_ahead is outside of 1 to 16", loads),
             (
-                rows.all(|cut| (1..=16).contains(&cut.blocks_ahead)),
-                "a row cut's blocks_ahead is outside of 1 to 16",
-            ),
-            (
-                self.held_rows.iter().all(|cut| cut.up_to <= 16_384),
                 "held_rows reaches past 16,384 elements, 128 registers a thread",
+                held,
             ),
+            ("streamed_rows does not cover every length", last == all),
+            ("a column cut's width is no power of two up to 128", wide),
+            ("a column cut's rows_ahead is above 64", ahead),
             (
-                self.streamed_rows.last().map(|cut| cut.up_to) == Some(usize::MAX),
-                "streamed_rows does not cover every length",
-            ),
-            (
-                columns
-                    .clone()
-                    .all(|cut| cut.width.is_power_of_two() && cut.width <= 128),
-                "a column cut's width is no power of two up to 128",
-            ),
-            (
-                columns.all(|cut| cut.rows_ahead <= 64),
-                "a column cut's rows_ahead is above 64",
-            ),
-            (
-                ends == [Some(usize::MAX); 2],
                 "columns and column_pairs do not cover every number of chains",
+                ends == [all; 2],
             ),
             (
-                matches!(self.reduction_loads, 4 | 8 | 16 | 32),
                 "reduction_loads is no power of two from 4 to 32",
+                reductions,
             ),
             (
-                !tiles.is_empty() && tiles.iter().all(rated),
                 "products.tiles is empty, or a tile has no positive rates",
+                rated,
             ),
         ];
-        match checks.into_iter().find(|(holds, _)| !holds) {
-            Some((_, reason)) => Err(CoreError::invalid("tuning", reason)),
+        match checks.into_iter().find(|(_, holds)| !holds) {
+            Some((reason, _)) => Err(CoreError::invalid("tuning", reason)),
             None => Ok(()),
         }
     }

@@ -76,13 +76,11 @@ impl<const N: usize> Elements<'_, N> {
         if axes.shape.len() > 1 {
             return self.window(device, axes, out, chunk);
         }
-        let per_word = self.forms.map(Form::per_word);
-        let limit = axes.most_elements(
-            per_word,
-            self.out_form.per_word(),
-            device.max_binding_words(),
-        );
-        let limit = if device.is_cpu() { count } else { limit };
+        let (per_word, words) = (self.forms.map(Form::per_word), device.max_binding_words());
+        let limit = match device.is_cpu() {
+            true => count,
+            false => axes.most_elements(per_word, self.out_form.per_word(), words),
+        };
         for (start, count) in windows(count, 4 * ALIGNMENT_WORDS, limit) {
             let window = out.slice(start, count)?;
             self.window(device, axes.cut(start, count), &window, chunk)?;
@@ -129,10 +127,7 @@ impl<const N: usize> Elements<'_, N> {
         push.extend(axes.push(dimensions));
         let constants = self.specialization(&axes, cut);
         let task = Arc::new(Task {
-            dense: axes
-                .strides
-                .each_ref()
-                .map(|strides| is_row_major(&axes.shape, strides)),
+            dense: std::array::from_fn(|k| is_row_major(&axes.shape, &axes.strides[k])),
             axes,
             forms: self.forms,
             out_form: self.out_form,

@@ -46,19 +46,12 @@ impl Move {
         for (argument, Operand { buffer, layout }) in [("x", x), ("out", y)] {
             let (end, len) = (layout.span().1, buffer.len());
             check_that(name, end <= len, || {
-                format!(
-                    "{argument} has an element at place {}, its buffer has {len}",
-                    end - 1
-                )
+                let last = end - 1;
+                format!("{argument} has an element at place {last}, its buffer has {len}")
             })?;
         }
-        for (axis, _) in y
-            .layout
-            .strides()
-            .iter()
-            .enumerate()
-            .filter(|(_, stride)| **stride < 0)
-        {
+        let strides = y.layout.strides();
+        for axis in (0..strides.len()).filter(|&axis| strides[axis] < 0) {
             for layout in &mut layouts {
                 *layout = layout.flip(axis).map_err(argument)?;
             }
@@ -102,23 +95,19 @@ impl Move {
         let inner = walk.shape.len() - 1;
         let whole = |stride: &isize| stride % per_word as isize == 0;
         let rows = walk.steps() == [1, 1] && walk.shape[inner].is_multiple_of(per_word);
-        let aligned = walk
-            .strides
-            .iter()
-            .all(|strides| strides[..inner].iter().all(whole));
-        let starts = walk
-            .offsets
-            .iter()
-            .all(|offset| offset.is_multiple_of(per_word));
+        let mut strides = walk.strides.iter();
+        let aligned = strides.all(|strides| strides[..inner].iter().all(whole));
+        let mut offsets = walk.offsets.iter();
+        let starts = offsets.all(|offset| offset.is_multiple_of(per_word));
         if per_word == 1 || !(rows && aligned && starts) {
             return Ok(self);
         }
         walk.shape[inner] /= per_word;
         for (offset, strides) in walk.offsets.iter_mut().zip(&mut walk.strides) {
             *offset /= per_word;
-            strides[..inner]
-                .iter_mut()
-                .for_each(|stride| *stride /= per_word as isize);
+            for stride in &mut strides[..inner] {
+                *stride /= per_word as isize;
+            }
         }
         for buffer in [&mut self.x, &mut self.y] {
             *buffer = buffer.view_as(DType::U32, buffer.words())?;
@@ -132,11 +121,8 @@ impl Move {
     /// As [`super::assign_strided`].
     pub fn launch(self, device: &Device, fresh: bool) -> Result<()> {
         let (count, one_run) = (self.walk.count(), self.walk.shape.len() == 1);
-        if one_run
-            && self.walk.steps() == [1, 1]
-            && self.in_words()
-            && (device.is_cpu() || count < LONG)
-        {
+        let is_dense = one_run && self.walk.steps() == [1, 1] && self.in_words();
+        if is_dense && (device.is_cpu() || count < LONG) {
             let [from, to] = self.walk.offsets;
             let (source, target) = (self.x.slice(from, count)?, self.y.slice(to, count)?);
             return Ok(device.copy(&source, &target)?);
@@ -233,12 +219,10 @@ impl Cut {
     fn tiles(axes: &Walk<2>, a: usize) -> Self {
         let b = axes.shape.len() - 1;
         let batch: Vec<usize> = (0..b).rev().filter(|&d| d != a).collect();
+        let strides = axes.strides.each_ref();
         let batch = Walk {
             shape: batch.iter().map(|&d| axes.shape[d]).collect(),
-            strides: axes
-                .strides
-                .each_ref()
-                .map(|all| batch.iter().map(|&d| all[d]).collect()),
+            strides: strides.map(|all| batch.iter().map(|&d| all[d]).collect()),
             offsets: axes.offsets,
         };
         let [a_extent, b_extent] = [axes.shape[a], axes.shape[b]];

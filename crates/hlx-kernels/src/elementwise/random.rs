@@ -91,15 +91,9 @@ pub fn fill_random(
         format!("out is {dtype}, expected an integer type or bool for integers")
     })?;
     let parameters = [key[0], key[1], stream, purpose, a, b];
-    let kernel = Indices {
-        variant: Some(id),
-        ..Indices::new(
-            NAME,
-            &random_shader::SHADER,
-            (compute, Form::Of(dtype)),
-            &parameters,
-        )
-    };
+    let stored = (compute, Form::Of(dtype));
+    let mut kernel = Indices::new(NAME, &random_shader::SHADER, stored, &parameters);
+    kernel.variant = Some(id);
     kernel.launch(device, out, move |first, out| {
         draw_chunk(distribution, key, [stream, purpose], first / 4, out);
     })

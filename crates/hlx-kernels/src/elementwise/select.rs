@@ -50,24 +50,15 @@ pub fn select(
         return select_copies(device, operands, &layouts, out);
     }
     let raw = a.buffer.dtype() == to && b.buffer.dtype() == to;
-    let form = |dtype| {
-        if raw {
-            Form::raw(dtype)
-        } else {
-            Form::Of(dtype)
-        }
-    };
+    let form = if raw { Form::raw } else { Form::Of };
+    let [of_a, of_b] = [a, b].map(|x| form(x.buffer.dtype()));
     let kernel = Elements {
         name: NAME,
         shader: &select_shader::SHADER,
         compute: if raw { DType::U32 } else { compute_type(to) },
         parameters: [0; 2],
         operands,
-        forms: [
-            Form::Of(DType::Bool),
-            form(a.buffer.dtype()),
-            form(b.buffer.dtype()),
-        ],
+        forms: [Form::Of(DType::Bool), of_a, of_b],
         out_form: form(to),
     };
     kernel.launch(device, out, |[condition, a, b], out| {

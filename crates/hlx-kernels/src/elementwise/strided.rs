@@ -70,10 +70,8 @@ impl<const N: usize> Walk<N> {
         let (first, end) = self.span(k);
         let (len, per_word) = (buffer.len(), buffer.dtype().per_word());
         check_that(operation, first < end && end <= len, || {
-            format!(
-                "{argument} has an element at place {}, its buffer has {len}",
-                end.saturating_sub(1)
-            )
+            let last = end.saturating_sub(1);
+            format!("{argument} has an element at place {last}, its buffer has {len}")
         })?;
         let start = first - first % (ALIGNMENT_WORDS * per_word);
         let window = buffer.slice(start, end - start)?;

@@ -118,17 +118,16 @@ impl Lines {
         flag: Option<&Buffer>,
     ) -> Result<()> {
         const NAME: &str = "scatter_add";
-        let ((index_part, index_start), (source_part, source_start)) =
-            (part(index)?, part(source)?);
+        let (index_part, index_start) = part(index)?;
+        let (source_part, source_start) = part(source)?;
         check_fits(NAME, "index", device, &index_part)?;
         check_fits(NAME, "source", device, &source_part)?;
         self.walk.offsets[1] -= index_start;
         self.walk.offsets[2] -= source_start;
         let many = self.positions > PIECE;
-        let words = if many && !device.is_cpu() {
-            target.len()
-        } else {
-            1
+        let words = match many && !device.is_cpu() {
+            true => target.len(),
+            false => 1,
         };
         let counts = device.alloc_typed(DType::U32, words)?;
         let partials = device.alloc_typed(DType::U32, words)?;
@@ -153,11 +152,8 @@ impl Lines {
         let groups = self.lines.div_ceil(columns);
         kernel.launch(device, push, groups, move |inputs, outputs| {
             let ([index, source], [flag, target, _, _]) = (inputs, outputs);
-            let bad = self.on_cpu(
-                cast_slice(index),
-                cast_slice(source),
-                cast_slice_mut(target),
-            );
+            let (index, source) = (cast_slice(index), cast_slice(source));
+            let bad = self.on_cpu(index, source, cast_slice_mut(target));
             lower(flagged.then_some(flag), bad);
         })
     }
@@ -224,10 +220,8 @@ impl Lines {
         if (index_stride, source_stride) == (1, 1) {
             let [_, at, from] = line;
             let positions = index[at..].iter().zip(&source[from..]).take(self.positions);
-            positions
-                .enumerate()
-                .for_each(|(p, (row, word))| add(p, *row, *word));
-            return;
+            let positions = positions.enumerate();
+            return positions.for_each(|(p, (row, word))| add(p, *row, *word));
         }
         for p in 0..self.positions {
             let [at, from] = self.at(line, p);

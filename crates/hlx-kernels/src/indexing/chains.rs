@@ -56,18 +56,16 @@ fn add_singles(
     first_key: usize,
     chains: &mut Chains<'_>,
 ) {
-    let [stride] = addition.walk.steps();
-    addition
-        .walk
-        .runs(0, keys.len(), |done, [mut from], count| {
-            for key in &keys[done..done + count] {
-                let at = (*key as usize).wrapping_sub(first_key);
-                if at < chains.counts.len() {
-                    chains.add_one(at, source[from]);
-                }
-                from = from.wrapping_add_signed(stride);
+    let (walk, [stride]) = (&addition.walk, addition.walk.steps());
+    walk.runs(0, keys.len(), |done, [mut from], count| {
+        for key in &keys[done..done + count] {
+            let at = (*key as usize).wrapping_sub(first_key);
+            if at < chains.counts.len() {
+                chains.add_one(at, source[from]);
             }
-        });
+            from = from.wrapping_add_signed(stride);
+        }
+    });
 }
 
 /// Calls `body` with the words of a contribution to the lines of a block, in place where they lie side by side, else copied.
@@ -87,11 +85,8 @@ fn with_contribution(
     }
     parallel::scratch(inner, |words| {
         walk.runs(outer * inner, inner, |done, [place], count| {
-            let (place, words) = (
-                place.wrapping_add_signed(along),
-                &mut words[done..done + count],
-            );
-            gather(DType::U32, source, place, stride, words);
+            let (place, words) = (place.wrapping_add_signed(along), &mut words[done..]);
+            gather(DType::U32, source, place, stride, &mut words[..count]);
         });
         body(words);
     });

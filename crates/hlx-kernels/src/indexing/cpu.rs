@@ -96,20 +96,19 @@ pub(super) fn targets(picks: &Picks, index: &[u32], out: &mut [u32]) -> u32 {
     let bad = AtomicU32::new(NO_BAD_INDEX);
     parallel::for_each(write(out, CHUNK), |task, out| {
         let first = task * CHUNK;
-        picks
-            .walk
-            .runs(first, out.len(), |done, [place, at], count| {
-                for (i, slot) in out[done..done + count].iter_mut().enumerate() {
-                    let row = index[at.wrapping_add_signed(i as isize * index_step)] as usize;
-                    let line = place.wrapping_add_signed(i as isize * x_step);
-                    *slot = NO_TARGET;
-                    if row < picks.n {
-                        *slot = line.wrapping_add_signed(row as isize * picks.axis_stride) as u32;
-                    } else {
-                        bad.fetch_min((first + done + i) as u32, Relaxed);
-                    }
+        let (walk, count) = (&picks.walk, out.len());
+        walk.runs(first, count, |done, [place, at], count| {
+            for (i, slot) in out[done..done + count].iter_mut().enumerate() {
+                let row = index[at.wrapping_add_signed(i as isize * index_step)] as usize;
+                let line = place.wrapping_add_signed(i as isize * x_step);
+                *slot = NO_TARGET;
+                if row < picks.n {
+                    *slot = line.wrapping_add_signed(row as isize * picks.axis_stride) as u32;
+                } else {
+                    bad.fetch_min((first + done + i) as u32, Relaxed);
                 }
-            });
+            }
+        });
     });
     bad.into_inner()
 }

@@ -155,10 +155,8 @@ pub fn index_add(
         return Ok(());
     }
     let picks = picks_of(NAME, &line, 0, index.layout)?;
-    let slice = source
-        .layout
-        .select(axis, 0)
-        .map_err(KernelError::argument(NAME))?;
+    let slice = source.layout.select(axis, 0);
+    let slice = slice.map_err(KernelError::argument(NAME))?;
     let addition = Addition {
         count: m,
         lines: slice.n_elements(),
@@ -184,18 +182,15 @@ fn check(
     check_index(name, shape, axis, index, flag)?;
     check_memory(name, (target, shape), source)?;
     let (found, expected) = (source.layout.shape(), index.layout.shape());
-    let covers = found
-        .iter()
-        .zip(expected)
-        .all(|(found, least)| found >= least);
+    let mut extents = found.iter().zip(expected);
+    let covers = extents.all(|(found, least)| found >= least);
     check_that(name, found.len() == expected.len() && covers, || {
         format!("source has shape {found:?}, expected at least the index's {expected:?}")
     })?;
     let mut layout = source.layout.clone();
     for (axis, &extent) in expected.iter().enumerate() {
-        layout = layout
-            .slice(axis, (0, extent, 1))
-            .map_err(KernelError::argument(name))?;
+        let part = layout.slice(axis, (0, extent, 1));
+        layout = part.map_err(KernelError::argument(name))?;
     }
     Ok(layout)
 }
@@ -273,11 +268,10 @@ impl Addition {
         check_fits(name, "source", device, &source_part)?;
         check_fits(name, "target", device, target)?;
         let additions = self.count * self.lines;
-        check_that(
-            name,
-            device.is_cpu() || u32::try_from(additions).is_ok(),
-            || format!("{additions} additions are more than 2^32 - 1"),
-        )?;
+        let counted = device.is_cpu() || u32::try_from(additions).is_ok();
+        check_that(name, counted, || {
+            format!("{additions} additions are more than 2^32 - 1")
+        })?;
         let keys = device.alloc_typed(DType::U32, self.count)?;
         choose(device, name, picks, index, flag, (&keys, false))?;
         if !device.is_cpu() {

@@ -75,9 +75,8 @@ pub(super) fn words(terms: &Terms, fold: Fold, x: &[u32], out: &mut [u32]) {
         parallel::for_each(write(out, a_task), |task, out| {
             for (item, slot) in (task * a_task..).zip(out) {
                 let (result, piece) = item_of(terms, item);
-                let total =
-                    terms.with_result(fold.dtype, x, result, piece, |row| fold_row(fold, row));
-                *slot = fold.stored(total);
+                let total = |row: &[u32]| fold_row(fold, row);
+                *slot = fold.stored(terms.with_result(fold.dtype, x, result, piece, total));
             }
         });
         return;
@@ -135,8 +134,8 @@ pub(super) fn places(
             for (item, (key, slot)) in (task * a_task..).zip(keys.iter_mut().zip(out)) {
                 let (result, piece) = item_of(terms, item);
                 let begin = piece.start;
-                let (largest, at) =
-                    terms.with_result(dtype, x, result, piece, |row| largest_of_row(fold, row));
+                let of_row = |row: &[u32]| largest_of_row(fold, row);
+                let (largest, at) = terms.with_result(dtype, x, result, piece, of_row);
                 (*key, *slot) = (largest, place_of(result, begin + at));
             }
         });
@@ -210,12 +209,10 @@ impl Tile {
     ) {
         if terms.side_by_side(dtype, self.kept, self.width) {
             let (base, [stride]) = (terms.place(self.kept, 0), terms.reduced.steps());
-            terms
-                .reduced
-                .runs(piece.start, piece.len(), |done, [place], rows| {
-                    body(x, (base.wrapping_add(place), stride), (done, rows));
-                });
-            return;
+            let (reduced, count) = (&terms.reduced, piece.len());
+            return reduced.runs(piece.start, count, |done, [place], rows| {
+                body(x, (base.wrapping_add(place), stride), (done, rows));
+            });
         }
         for done in (0..piece.len()).step_by(LANES) {
             let rows = LANES.min(piece.len() - done);

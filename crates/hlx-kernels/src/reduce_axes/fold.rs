@@ -74,10 +74,9 @@ impl Fold {
 
     /// The bits that a zero has clear.
     pub fn magnitude(self) -> u32 {
-        if self.dtype.is_float() {
-            0x7fff_ffff
-        } else {
-            u32::MAX
+        match self.dtype.is_float() {
+            true => 0x7fff_ffff,
+            false => u32::MAX,
         }
     }
 

@@ -15,10 +15,8 @@ impl Terms {
     /// The push constants of both shaders.
     pub(super) fn push(&self) -> PushConstants {
         let (mut extents, mut strides) = ([1; 8], [0; 8]);
-        let dims = [&self.kept, &self.reduced];
-        let all = dims
-            .iter()
-            .flat_map(|dims| dims.shape.iter().zip(&dims.strides[0]));
+        let dims = [&self.kept, &self.reduced].into_iter();
+        let all = dims.flat_map(|dims| dims.shape.iter().zip(&dims.strides[0]));
         for (place, (&extent, &stride)) in all.enumerate() {
             (extents[place], strides[place]) = (extent as u32, stride as u32);
         }
@@ -35,10 +33,8 @@ impl Terms {
 
     /// How this device cuts the pass.
     pub(super) fn cut(&self, device: &Device) -> Cut {
-        let (processors, loads) = (
-            device.tuning().processors,
-            KernelTuning::of(device).reduction_loads,
-        );
+        let processors = device.tuning().processors;
+        let loads = KernelTuning::of(device).reduction_loads;
         let lanes = self.n.max(1).next_power_of_two().min(128);
         let mut threads = (lanes / if self.along { 4 } else { loads }).max(1);
         if self.along && lanes == 128 && self.items() < 16 * processors {

@@ -83,14 +83,8 @@ multiversion! {
 
 /// A digest as it lies in a buffer of words.
 pub(super) fn words_of(digest: [u8; 32]) -> [u32; DIGEST_WORDS] {
-    std::array::from_fn(|i| {
-        u32::from_le_bytes([
-            digest[4 * i],
-            digest[4 * i + 1],
-            digest[4 * i + 2],
-            digest[4 * i + 3],
-        ])
-    })
+    let (words, _) = digest.as_chunks::<4>();
+    std::array::from_fn(|i| u32::from_le_bytes(words[i]))
 }
 
 /// A digest from a buffer of words.

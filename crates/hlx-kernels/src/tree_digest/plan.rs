@@ -95,10 +95,7 @@ impl Plan {
             for &(start, words) in &chunks[first..first + n] {
                 self.chunks.extend([(start - base) as u32, words as u32]);
             }
-            let longest = chunks[first..first + n]
-                .iter()
-                .map(|&(_, words)| words)
-                .max();
+            let longest = chunks[first..first + n].iter().map(|chunk| chunk.1).max();
             self.chunks.resize(align_words(self.chunks.len()), 0);
             self.steps.push(Step {
                 is_leaves: source.is_none(),
