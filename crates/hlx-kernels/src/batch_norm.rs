@@ -220,7 +220,7 @@ pub fn batch_norm_statistics(
     let body = move |[counts, x]: [&[f32]; 2], [partials]: [&mut [f32]; 1]| {
         cpu::statistics(x, partials, empty_of(counted, counts), &spec);
     };
-    let constants = [(4, u32::from(counted))];
+    let constants = constants!(4: counted);
     launch_rows(device, &kernel, &constants, &push, shape, body)?;
     launch_join(device, counts, partials, stats, running, (&spec, eps))
 }
@@ -264,11 +264,7 @@ fn launch_join(
         check_len(NAME, "running_var", running.variance, spec.channels)?;
         check_len(NAME, "tracked", running.tracked, 1)?;
     }
-    let constants = [
-        (4, u32::from(counted)),
-        (5, u32::from(tracks)),
-        (6, u32::from(tracks && momentum.is_none())),
-    ];
+    let constants = constants!(4: counted, tracks, tracks && momentum.is_none());
     let kernel = Kernel::new(NAME, &join::SHADER)
         .reads_if(counts)
         .reads([partials])

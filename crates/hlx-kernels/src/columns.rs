@@ -44,13 +44,7 @@ impl Columns {
         let cut = ColumnCut::covering(table, self.shards * self.cols);
         let (width, ahead) = cut.map_or((16, 0), |cut| (cut.width, cut.rows_ahead as u32));
         let threads = if ahead == 0 { 256 } else { width as u32 };
-        let constants = [
-            (0, u32::from(self.accumulate)),
-            (1, width as u32),
-            (2, 1),
-            (3, threads),
-            (4, ahead),
-        ];
+        let constants = constants!(0: self.accumulate, width, 1_u32, threads, ahead);
         let groups = self.shards * self.cols.div_ceil(width);
         Kernel::new(self.name, self.shader)
             .constants(&constants)

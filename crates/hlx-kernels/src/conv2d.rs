@@ -321,18 +321,14 @@ fn weight_gradient(
     spec: &Conv2d,
 ) -> Result<()> {
     // The roles are those of dy and of the images.
-    let (name, names, roles) = match transposed {
-        false => (
-            "conv2d_backward_weight",
-            ["x", "dy"],
-            [Role::Gradient, Role::Saved],
-        ),
-        true => (
-            "conv_transpose2d_backward_weight",
-            ["dout", "x"],
-            [Role::Saved, Role::Gradient],
-        ),
+    let mut roles = [Role::Gradient, Role::Saved];
+    let (name, names) = match transposed {
+        false => ("conv2d_backward_weight", ["x", "dy"]),
+        true => ("conv_transpose2d_backward_weight", ["dout", "x"]),
     };
+    if transposed {
+        roles.reverse();
+    }
     let output = spec.output_for(name)?;
     check_len(name, names[0], images, spec.input_len())?;
     check_len(name, names[1], dy, spec.output_len(output))?;

@@ -54,7 +54,7 @@ pub fn embedding_forward(
     let fills = parts >= AHEAD * FULL_THREADS * device.tuning().processors;
     let ahead = if fills { AHEAD } else { 1 };
     let push = push!(forward => n, vocabulary, width);
-    let constants = [(0, u32::from(vectors)), (1, ahead as u32)];
+    let constants = constants!(0: vectors, ahead);
     let groups = parts.div_ceil(GROUP_THREADS * ahead);
     let kernel = kernel.constants(&constants);
     kernel.launch(device, push, groups, move |[ids, weight], [y]| {

@@ -175,7 +175,7 @@ pub fn experts_sum(
     const NAME: &str = "experts_sum";
     choices.check(NAME)?;
     let n = choices.rows();
-    let constants = [(0, u32::from(weights.is_some()))];
+    let constants = constants!(0: weights.is_some());
     let kernel = Kernel::new(NAME, &sum_shader::SHADER)
         .constants(&constants)
         .read("x", x, [n, width])?

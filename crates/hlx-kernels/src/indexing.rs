@@ -184,7 +184,7 @@ fn gather_named(
     };
     let vector = if quads == 0 { 1 } else { 4 };
     let bits = 8 * dtype.size() as u32;
-    let constants = [(0, bits), (1, u32::from(flagged)), (2, quads)];
+    let constants = constants!(0: bits, flagged, quads);
     let kernel = Kernel::new(name, &gather_shader::SHADER)
         .constants(&constants)
         .reads([&x_part, &index_part])

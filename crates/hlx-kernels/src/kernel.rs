@@ -335,6 +335,11 @@ impl<'a> Kernel<'a> {
     }
 }
 
+/// Words as specialization constants with the numbers from `first` on; [`constants!`](crate::constants) converts them.
+pub(crate) fn numbered<const N: usize>(first: u32, words: [u32; N]) -> [(u32, u32); N] {
+    std::array::from_fn(|i| (first + i as u32, words[i]))
+}
+
 /// Workgroups of a launch.
 pub(crate) trait Groups {
     /// In x, y and z.

@@ -32,12 +32,7 @@ impl RowCut {
 
     /// The shader's constants.
     pub(crate) fn specialization(self, cols: usize) -> [(u32, u32); 4] {
-        [
-            (0, (self.threads * self.rows) as u32),
-            (1, cols as u32),
-            (2, self.threads as u32),
-            (3, self.rows as u32),
-        ]
+        constants!(0: self.threads * self.rows, cols, self.threads, self.rows)
     }
 
     /// The launch's workgroups.

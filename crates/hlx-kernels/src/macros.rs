@@ -68,3 +68,10 @@ macro_rules! push {
     (@value $field:ident) => { $field };
     (@value $field:ident $value:expr) => { $value };
 }
+
+/// Specialization constants from a number on, of flags and of numbers that 32 bits hold: `constants!(0: is_wide, columns)`.
+macro_rules! constants {
+    ($first:literal: $($value:expr),+) => {
+        $crate::kernel::numbered($first, [$($crate::kernel::Field::<u32>::field($value).0),+])
+    };
+}

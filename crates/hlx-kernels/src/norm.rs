@@ -141,11 +141,9 @@ pub fn norm_forward(device: &Device, norm: &Norm, buffers: &NormForward<'_>) -> 
         Some(bias) => kernel.read("bias", bias, cols)?,
         None => kernel,
     };
-    let kernel = kernel.write("y", buffers.y, [rows, cols])?.write(
-        "stats",
-        buffers.stats,
-        [rows, norm.n_stats()],
-    )?;
+    let of_stats = [rows, norm.n_stats()];
+    let kernel = kernel.write("y", buffers.y, [rows, cols])?;
+    let kernel = kernel.write("stats", buffers.stats, of_stats)?;
     let (eps, parameters) = (norm.eps, [norm.eps.to_bits()]);
     if norm.centred {
         let body = move |[x, weight, bias]: [&[f32]; 3], [y, stats]: [&mut [f32]; 2]| {

@@ -166,7 +166,7 @@ pub fn max_pool2d_forward(
         format!("x has dtype {dtype}, expected f32, i32 or u32")
     })?;
     check_typed(NAME, "y", y, dtype, y.len())?;
-    let constants = [(0, 0), (1, number.unwrap_or(0) as u32)];
+    let constants = constants!(0: 0_u32, number.unwrap_or(0) as u32);
     let kernel = Kernel::new(NAME, &max_forward::SHADER)
         .constants(&constants)
         .reads([x])
@@ -275,12 +275,12 @@ fn average(
 impl AvgDivisor {
     /// The specialization constants of averages, and the divisor where it is the same for all windows.
     fn constants(self, [y, _]: &[Axis; 2]) -> ([(u32, u32); 2], f32) {
-        let (kind, divisor) = match self {
+        let (kind, divisor): (u32, f32) = match self {
             Self::Padded => (0, 1.0),
             Self::Inside => (1, 1.0),
             Self::Fixed(divisor) => (2, divisor as f32),
         };
-        ([(0, u32::from(y.adaptive)), (1, kind)], divisor)
+        (constants!(0: y.adaptive, kind), divisor)
     }
 }
 

@@ -55,7 +55,7 @@ fn launch_rows(
     let (constants, shader, groups) = match RowCut::held(device, cols) {
         Some(group) => {
             let mut constants = group.specialization(cols).to_vec();
-            constants.extend([(4, operation_id), (5, root_id)]);
+            constants.extend(constants!(4: operation_id, root_id));
             (constants, &rows_held::SHADER, group.groups(rows))
         }
         None => {
@@ -230,7 +230,7 @@ pub fn shard_sum(
     check_that("shard_sum", (1..=1 << 15).contains(&shards), || {
         format!("{shards} shards, expected 1 to 32768")
     })?;
-    let constants = [(0, u32::from(accumulate))];
+    let constants = constants!(0: accumulate);
     let kernel = Kernel::new("shard_sum", &shards::SHADER)
         .constants(&constants)
         .read("partials", partials, [shards, n])?

@@ -302,7 +302,7 @@ fn pass(
         });
     };
     let (pairs, last) = (places.is_some(), fold.done);
-    specialization.extend([(8, fold.flip), (9, u32::from(pairs)), (10, u32::from(last))]);
+    specialization.extend(constants!(8: fold.flip, pairs, last));
     let kernel = Kernel::new(name, &places::SHADER)
         .constants(&specialization)
         .reads([x])

@@ -70,11 +70,8 @@ pub fn rope(
     kernel.launch(device, push, groups, move |inputs, outputs| {
         let ([x, positions, frequencies], [y]) = (inputs, outputs);
         let token = heads * width;
-        let pieces = (
-            read(x, 8 * token),
-            write(y, 8 * token),
-            read(as_u32(positions), 8),
-        );
+        let positions = read(as_u32(positions), 8);
+        let pieces = (read(x, 8 * token), write(y, 8 * token), positions);
         parallel::for_each(pieces, |_, (x, y, positions)| {
             let mut turns = vec![0.0; 2 * pairs];
             let (c, s) = turns.split_at_mut(pairs);

@@ -116,12 +116,8 @@ impl Pass {
             true => &along::SHADER,
             false => &across::SHADER,
         };
-        let constants = [
-            (0, self.join as u32),
-            (1, u32::from(self.totals)),
-            (2, u32::from(with_before)),
-            (3, KernelTuning::of(device).reduction_loads as u32),
-        ];
+        let constants = constants!(0: self.join as u32, self.totals, with_before,
+            KernelTuning::of(device).reduction_loads);
         let kernel = Kernel::new(name, shader)
             .constants(&constants)
             .reads([x])

@@ -28,11 +28,10 @@ pub fn transpose(
         .read("x", x, [rows, columns])?
         .write("y", y, [rows, columns])?;
     let most = map::MAX_GROUPS * TILE;
-    check_that(
-        NAME,
-        rows.max(columns) <= most && rows * columns <= u32::MAX as usize,
-        || format!("{rows} x {columns}, expected at most {most} rows and columns"),
-    )?;
+    let fits = rows.max(columns) <= most && rows * columns <= u32::MAX as usize;
+    check_that(NAME, fits, || {
+        format!("{rows} x {columns}, expected at most {most} rows and columns")
+    })?;
     if x.is_empty() {
         return Ok(());
     }

@@ -322,7 +322,7 @@ impl TreeDigester {
         };
         // Another window has written, or will write, the other digests of the level.
         let shares = n * DIGEST_WORDS != step.target.len();
-        let constants = [(0, u32::from(canonical))];
+        let constants = constants!(0: canonical);
         let kernel = Kernel::new("tree_digest", shader)
             .constants(&constants)
             .reads([&source, &chunks])

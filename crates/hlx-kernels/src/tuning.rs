@@ -163,12 +163,9 @@ impl KernelTuning {
     /// Returns the tuning of a handle.
     pub fn of(device: &Device) -> &Self {
         device.extension(|| {
-            let integers = device.integer_paths().first();
-            Self::new(
-                device.info(),
-                device.native_arithmetic(),
-                integers.copied().unwrap_or(IntegerPath::Plain),
-            )
+            let (native, integers) = (device.native_arithmetic(), device.integer_paths().first());
+            let integers = integers.copied().unwrap_or(IntegerPath::Plain);
+            Self::new(device.info(), native, integers)
         })
     }
 

@@ -148,6 +148,14 @@ impl<'a> Append<'a> {
         }
     }
 
+    fn twin(&self) -> Twin {
+        Twin {
+            of: *self.of,
+            push: self.push(),
+            is_normed: self.inputs.norms.is_some(),
+        }
+    }
+
     /// The kernel with the buffers that it reads.
     fn kernel(&self, shader: &'static Shader) -> Result<Kernel<'a>> {
         let (inputs, of) = (self.inputs, self.of);
@@ -196,7 +204,7 @@ pub fn append_heads(
         of,
     };
     append.check()?;
-    let (of, width, is_normed) = (*of, of.head_width, inputs.norms.is_some());
+    let (of, width) = (*of, of.head_width);
     let cached = [of.batch, of.keys, of.key_heads, width];
     let kernel = append
         .kernel(&shader::SHADER)?
@@ -206,18 +214,11 @@ pub fn append_heads(
     if groups(&of) * width == 0 {
         return Ok(());
     }
-    let (push, groups) = (append.push(), groups(&of));
-    let block = PushConstants::of(&push);
+    let (twin, groups) = (append.twin(), groups(&of));
+    let block = PushConstants::of(&twin.push);
     kernel.launch(device, block, groups, move |read, [q_out, keys, values]| {
-        let (of, push) = (&of, &push);
-        let twin = Twin {
-            of,
-            push,
-            is_normed,
-            read,
-        };
         let [per_query, per_key] = [of.heads, of.key_heads].map(|heads| heads * width);
-        let all = parallel::map(tokens(of), |row| twin.token(row));
+        let all = twin.tokens(read, |token| token);
         for (row, token) in all.iter().enumerate() {
             let [q, k, v] = &token.heads;
             q_out[row * per_query..][..per_query].copy_from_slice(q);
@@ -231,13 +232,15 @@ pub fn append_heads(
 }
 
 /// The CPU twin.
-struct Twin<'a> {
-    of: &'a Attention,
-    push: &'a shader::Push,
+#[derive(Clone, Copy)]
+struct Twin {
+    of: Attention,
+    push: shader::Push,
     is_normed: bool,
-    /// q, k, v, the gains of q and k, frequencies, first positions and lengths.
-    read: [&'a [f32]; 8],
 }
+
+/// q, k, v, the gains of q and k, frequencies, first positions and lengths.
+type Read<'a> = [&'a [f32]; 8];
 
 /// A token's heads of queries, keys and values, and where.
 struct Token {
@@ -248,11 +251,16 @@ struct Token {
     heads: [Vec<f32>; 3],
 }
 
-impl Twin<'_> {
-    fn token(&self, row: usize) -> Token {
-        let (of, push) = (self.of, self.push);
+impl Twin {
+    /// What `then` makes of each token.
+    fn tokens<T: Send>(&self, read: Read<'_>, then: impl Fn(Token) -> T + Sync) -> Vec<T> {
+        parallel::map(tokens(&self.of), |row| then(self.token(row, read)))
+    }
+
+    fn token(&self, row: usize, read: Read<'_>) -> Token {
+        let Self { of, push, .. } = self;
         let (sample, time) = (row / of.queries, row % of.queries);
-        let [.., frequencies, first_positions, lengths] = self.read;
+        let [.., frequencies, first_positions, lengths] = read;
         let frequencies = &frequencies[..push.pairs as usize];
         let place = as_u32(first_positions)[sample].wrapping_add(time as u32);
         let mut turns = vec![0.0; 2 * frequencies.len()];
@@ -268,11 +276,11 @@ impl Twin<'_> {
             let at = first as usize + row * stride as usize;
             let from = match heads {
                 0 => &[],
-                _ => &self.read[which][at..][..heads * of.head_width],
+                _ => &read[which][at..][..heads * of.head_width],
             };
             match which {
                 2 => from.to_vec(),
-                _ => self.heads(which, from, [c, s]),
+                _ => self.heads(from, read[3 + which], [c, s]),
             }
         });
         let is_kept = place < as_u32(lengths)[sample].min(push.capacity);
@@ -285,15 +293,12 @@ impl Twin<'_> {
     }
 
     /// Norms and turns the heads of a token.
-    fn heads(&self, which: usize, from: &[f32], [c, s]: [&[f32]; 2]) -> Vec<f32> {
+    fn heads(&self, from: &[f32], weight: &[f32], [c, s]: [&[f32]; 2]) -> Vec<f32> {
         let width = self.of.head_width;
         let mut normed = from.to_vec();
         if self.is_normed {
             let mut stats = vec![0.0; from.len() / width];
-            let gain = Gain {
-                weight: self.read[3 + which],
-                bias: None,
-            };
+            let gain = Gain { weight, bias: None };
             forward_rows(from, gain, self.push.eps, &mut normed, &mut stats);
         }
         let mut turned = vec![0.0; from.len()];

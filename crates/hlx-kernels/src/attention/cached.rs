@@ -218,9 +218,6 @@ fn rows(
 fn put(device: &Device, from: &Buffer, to: &Buffer, first: usize) -> Result<()> {
     let layout = Layout::contiguous(&[from.len()])?;
     let target = layout.starting_at(first);
-    assign_strided(
-        device,
-        Operand::new(from, &layout),
-        Operand::new(to, &target),
-    )
+    let [from, to] = [(from, &layout), (to, &target)].map(|(x, at)| Operand::new(x, at));
+    assign_strided(device, from, to)
 }

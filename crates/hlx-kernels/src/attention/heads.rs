@@ -183,10 +183,7 @@ impl Heads {
             Some(_) => &twice_shader::SHADER,
             None => &shader::SHADER,
         };
-        let constants = [
-            (0, u32::from(self.width == Width::Wide)),
-            (1, u32::from(vectors)),
-        ];
+        let constants = constants!(0: self.width == Width::Wide, vectors);
         let kernel = Kernel::new("prepare_integer_heads", shader)
             .constants(&constants)
             .reads([x])

@@ -152,6 +152,6 @@ impl Packed<'_> {
     /// The specialization constants: `D`, and whether rows are whole vectors of four.
     fn constants(&self) -> [(u32, u32); 2] {
         let width = self.attention.head_width;
-        [(0, width as u32), (1, u32::from(width.is_multiple_of(4)))]
+        constants!(0: width, width.is_multiple_of(4))
     }
 }

@@ -40,13 +40,9 @@ type Takes = fn(&Device, &AttentionOperands<'_>, &Attention) -> bool;
 const TABLE: [(Schedule, Takes); 4] = [
     (Schedule::Integers, |device, _, _| quantises(device)),
     (Schedule::Packed, |device, operands, of| {
-        let Limits { documents, .. } = operands.limits;
-        let limits = [
-            documents,
-            operands.limits.lengths,
-            operands.limits.first_positions,
-        ];
-        let is_limited = limits.iter().any(Option::is_some);
+        let limits = &operands.limits;
+        let by_position = limits.lengths.is_some() || limits.first_positions.is_some();
+        let is_limited = limits.documents.is_some() || by_position;
         operands.packed.is_some() && !is_limited && packs(device, of)
     }),
     // Where documents begin, blocks of keys differ from query to query.

@@ -70,14 +70,8 @@ impl IntegerOperands {
     /// Computes `o` and `stats`.
     pub fn forward(&self, pass: &Pass<'_>, outputs: [&Buffer; 2]) -> Result<()> {
         let ([q, k, v], counter) = (&self.heads, pass.operands.counter);
-        rows(
-            pass.device,
-            [q, k, v, q, q],
-            pass.ranges,
-            counter,
-            pass.placed,
-        )
-        .forward(outputs)
+        let (heads, ranges) = ([q, k, v, q, q], pass.ranges);
+        rows(pass.device, heads, ranges, counter, pass.placed).forward(outputs)
     }
 
     /// Computes the gradients, layouts of one buffer.
@@ -99,13 +93,8 @@ impl IntegerOperands {
         let d_o = Heads::of_queries(of, Width::Wide);
         let (d_o, _) = d_o.prepare(device, saved.output.d_o, of.output_place(), false)?;
         let ([q, k, v], counter) = (&self.heads, pass.operands.counter);
-        let rows = rows(
-            device,
-            [q, k, v, &d_o, q_narrow],
-            pass.ranges,
-            counter,
-            placed,
-        );
+        let heads = [q, k, v, &d_o, q_narrow];
+        let rows = rows(device, heads, pass.ranges, counter, placed);
         let joint = gradients.heads[0].buffer;
         rows.query(saved, joint, &placed)?;
         rows.key_value(saved, [joint; 2], &placed)
@@ -156,12 +145,8 @@ pub fn integer_attention_of_cache(
     check_len(NAME, "o", o, attention.output_len())?;
     let stats = &device.alloc_shape(&[2, attention.all_queries()])?;
     let placed = attention.at([attention.output_place(); 3]);
-    check_len(
-        NAME,
-        "ranges",
-        ranges,
-        [4, attention.batch, attention.queries],
-    )?;
+    let of_ranges = [4, attention.batch, attention.queries];
+    check_len(NAME, "ranges", ranges, of_ranges)?;
     // The CPU's tiles have a query a lane, few or many.
     if device.is_cpu() || !is_of_few_queries(device, attention) {
         let [q, k, v] = heads;

@@ -85,13 +85,10 @@ fn launch(
     attention: &Attention,
     of_keys: bool,
 ) -> Result<()> {
+    let Attention { queries, keys, .. } = *attention;
     let (name, shader, per_sample) = match of_keys {
-        false => (
-            "attention_query_ranges",
-            &query_shader::SHADER,
-            attention.queries,
-        ),
-        true => ("attention_key_ranges", &key_shader::SHADER, attention.keys),
+        false => ("attention_query_ranges", &query_shader::SHADER, queries),
+        true => ("attention_key_ranges", &key_shader::SHADER, keys),
     };
     attention.check(name)?;
     let (batch, push) = (attention.batch, limits.push(attention));

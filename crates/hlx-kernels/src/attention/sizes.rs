@@ -332,12 +332,8 @@ impl Placed {
     /// capped, whether weights are dropped.
     pub fn constants(&self) -> [(u32, u32); 4] {
         let of = &self.attention;
-        [
-            (0, of.head_width as u32),
-            (1, u32::from(self.is_of_vectors())),
-            (2, u32::from(of.soft_cap.is_some())),
-            (3, u32::from(of.dropout.is_some())),
-        ]
+        constants!(0: of.head_width, self.is_of_vectors(), of.soft_cap.is_some(),
+            of.dropout.is_some())
     }
 }
 

@@ -125,7 +125,7 @@ impl<'a> Stored<'a> {
         );
         let groups = (heads * of.queries).div_ceil(SOFTMAX_ROWS);
         Kernel::new("ranged_attention_forward_softmax", &softmax::SHADER)
-            .constants(&[(3, u32::from(of.dropout.is_some()))])
+            .constants(&constants!(3: of.dropout.is_some()))
             .reads([pass.ranges])
             .reads_if(pass.operands.counter)
             .updates([pairs])

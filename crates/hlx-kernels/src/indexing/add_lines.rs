@@ -138,12 +138,7 @@ impl Lines {
             true => &add_lines_held::SHADER,
             false => &add_lines::SHADER,
         };
-        let constants = [
-            (0, u32::from(self.float)),
-            (1, u32::from(flagged)),
-            (2, columns as u32),
-            (3, u32::from(many)),
-        ];
+        let constants = constants!(0: self.float, flagged, columns, many);
         let kernel = Kernel::new(NAME, shader)
             .constants(&constants)
             .reads([&index_part, &source_part])

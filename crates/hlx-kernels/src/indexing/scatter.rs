@@ -236,7 +236,7 @@ fn choose(
     check_fits(name, "index", device, &index_part)?;
     check_fits(name, "target", device, targets)?;
     let flagged = flag.is_some();
-    let constants = [(0, u32::from(winners)), (1, u32::from(flagged))];
+    let constants = constants!(0: winners, flagged);
     let kernel = Kernel::new(name, &targets::SHADER)
         .constants(&constants)
         .reads([&index_part])
@@ -323,7 +323,7 @@ impl Addition {
         let partials = device.alloc_shape_typed(DType::U32, &[2, slots, self.lines])?;
         let heads = device.alloc_typed(DType::U32, slots)?;
         device.fill(&heads, u32::MAX)?;
-        let constants = [(0, u32::from(self.float)), (1, u32::from(self.by_position))];
+        let constants = constants!(0: self.float, self.by_position);
         let kernel = |shader| Kernel::new(name, shader).constants(&constants);
         let launch = |kernel: Kernel<'_>, threads: usize| {
             kernel.launch_on_gpu(device, self.push(), threads.div_ceil(GROUP_THREADS))

@@ -83,12 +83,7 @@ fn passes(
     for pass in 0..passes {
         let push = sort.push(n, blocks, pass * DIGIT_BITS);
         let last = result.filter(|_| pass + 1 == passes);
-        let constants = [
-            (0, sort.dtype.id()),
-            (1, sort.flip),
-            (2, u32::from(pass == 0)),
-            (3, u32::from(last.is_some())),
-        ];
+        let constants = constants!(0: sort.dtype.id(), sort.flip, pass == 0, last.is_some());
         Kernel::new(name, &count_shader::SHADER)
             .constants(&constants[..3])
             .reads([&from[0]])

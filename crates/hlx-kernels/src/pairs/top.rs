@@ -50,14 +50,8 @@ pub(super) fn topk(
         let [keys_from, places_from] = from
             .as_ref()
             .map_or([x, x], |[keys, places]| [keys, places]);
-        let constants = [
-            (0, sort.dtype.id()),
-            (1, sort.flip),
-            (2, u32::from(from.is_none())),
-            (3, second.constant()),
-            (4, u32::from(is_last)),
-            (5, groups as u32),
-        ];
+        let constants = constants!(0: sort.dtype.id(), sort.flip, from.is_none(),
+            second.constant(), is_last, groups);
         Kernel::new(name, &top_shader::SHADER)
             .constants(&constants)
             .reads([x])

@@ -64,7 +64,7 @@ impl Fold {
     pub fn specialization(self) -> [(u32, u32); 4] {
         let result = if self.done { self.outcome as u32 } else { 0 };
         let (join, term) = (self.join as u32, self.term as u32);
-        [(8, join), (9, term), (10, result), (11, self.flip)]
+        constants!(8: join, term, result, self.flip)
     }
 
     /// The bits that a term's word is turned by to be a key, where it is no float.

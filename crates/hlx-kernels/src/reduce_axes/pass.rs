@@ -73,16 +73,8 @@ pub(super) struct Cut {
 impl Cut {
     /// The constants 0 to 7.
     pub fn specialization(self, terms: &Terms, dtype: u32) -> [(u32, u32); 8] {
-        [
-            (0, GROUP as u32),
-            (1, self.lanes as u32),
-            (2, self.threads as u32),
-            (3, self.columns as u32),
-            (4, self.ahead as u32),
-            (5, u32::from(terms.along)),
-            (6, u32::from(terms.reduced.shape.len() > 1)),
-            (7, dtype),
-        ]
+        constants!(0: GROUP as u32, self.lanes, self.threads, self.columns, self.ahead,
+            terms.along, terms.reduced.shape.len() > 1, dtype)
     }
 
     pub fn groups(self, items: usize) -> [u32; 3] {

@@ -139,14 +139,14 @@ impl Epilogue<'_> {
 impl Finish {
     /// The shader's constants EPILOGUE and KIND.
     pub fn constants(self) -> [(u32, u32); 2] {
-        let (ending, kind) = match self {
+        let (ending, kind): (u32, u32) = match self {
             Self::None => (0, 0),
             Self::Add => (1, 0),
             Self::Activation(kind) => (2, kind as u32),
             Self::ActivationBackward(kind) => (3, kind as u32),
             Self::Scale(_) => (4, 0),
         };
-        [(8, ending), (9, kind)]
+        constants!(8: ending, kind)
     }
 
     /// The factor of a scale.

@@ -127,12 +127,8 @@ impl FloatProduct<'_> {
             _ => push!(few_rows_8 => m, n, k),
         };
         let weight = self.b.dtype();
-        let constants = [
-            (0, weight.id()),
-            (1, Start::of(false, bias) as u32),
-            (2, u32::from(added.is_some())),
-            (3, m.min(cut.rows()) as u32),
-        ];
+        let constants = constants!(0: weight.id(), Start::of(false, bias) as u32, added.is_some(),
+            m.min(cut.rows()));
         let extra = prologue.map(|prologue| Binding::Read(prologue.operand()));
         let kernel = Kernel::new(NAME, cut.shader(prologue.as_ref()))
             .constants(&constants)

@@ -298,16 +298,8 @@ pub(crate) fn specialization(s: &MatMul, tile: &Tile, start: Start) -> [(u32, u3
     let vector_a = vectors(columns_a, s.stride_a);
     let vector_b = vectors(columns_b, s.stride_b);
     let whole_steps = u32::from(s.k.is_multiple_of(tile.k_step));
-    [
-        (0, u32::from(s.trans_a)),
-        (1, u32::from(s.trans_b)),
-        (2, vector_a),
-        (3, vector_b),
-        (4, vectors(s.n, s.stride_c)),
-        (5, start as u32),
-        (6, whole_steps & vector_a & vector_b),
-        (7, u32::from(s.k.is_multiple_of(2 * tile.k_step))),
-    ]
+    constants!(0: s.trans_a, s.trans_b, vector_a, vector_b, vectors(s.n, s.stride_c), start as u32,
+        whole_steps & vector_a & vector_b, s.k.is_multiple_of(2 * tile.k_step))
 }
 
 #[cfg(test)]

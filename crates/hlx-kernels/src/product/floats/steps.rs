@@ -58,7 +58,7 @@ pub fn step_product(
         return matmul(device, x, w, bias, y, &shape);
     };
     let start = Start::of(accumulate, bias);
-    let constants = [(0, start as u32), (1, u32::from(k.is_multiple_of(4)))];
+    let constants = constants!(0: start as u32, k.is_multiple_of(4));
     let grid = Grid {
         kernel: Kernel::new("step_product", shader)
             .constants(&constants)

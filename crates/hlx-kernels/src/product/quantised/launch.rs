@@ -101,7 +101,7 @@ impl Call<'_> {
         (0..)
             .zip(first)
             .chain(matrices.into_iter().flatten())
-            .chain([(8, u32::from(s.transposed)), (9, bounded)])
+            .chain(constants!(8: s.transposed, bounded))
             .collect()
     }
 

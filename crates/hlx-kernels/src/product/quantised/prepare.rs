@@ -172,7 +172,7 @@ fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<()> {
     let threads = if words > 256 { 128 } else { 32 };
     let held = words.div_ceil(threads).max(1);
     let mut constants = vec![wide(&s), vectors([s.k, s.stride])];
-    constants.extend([(2, threads as u32), (3, held as u32)]);
+    constants.extend(constants!(2: threads, held));
     constants.extend(x.kind());
     let kernel = Kernel::new("prepare_integer_rows", shader)
         .constants(&constants)

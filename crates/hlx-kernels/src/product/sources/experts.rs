@@ -105,12 +105,8 @@ impl ExpertsProduct {
         };
         let vector = |columns: usize| u32::from(columns.is_multiple_of(4));
         let columns_b = if trans_b { k } else { n };
-        let constants = [
-            (0, u32::from(trans_b)),
-            (1, vector(k)),
-            (2, vector(columns_b) & vector(stride)),
-            (3, vector(n)),
-        ];
+        let constants = constants!(0: trans_b, vector(k), vector(columns_b) & vector(stride),
+            vector(n));
         let m = tiles * tile.size[0];
         let grid = Grid {
             kernel: Kernel::new(NAME, tile.shader)
@@ -360,7 +356,7 @@ impl<'a> ExpertsGradient<'a> {
         let vector = |columns: usize| u32::from(columns.is_multiple_of(4));
         // How many rows are this expert's is not known here: an equal share.
         let experts = ((bounds.len() - 1) / shards).max(1);
-        let constants = [(0, start as u32), (1, vector(m)), (2, vector(n))];
+        let constants = constants!(0: start as u32, vector(m), vector(n));
         let grid = Grid {
             kernel: kernel.constants(&constants),
             tile: tile.size,

@@ -110,12 +110,8 @@ pub fn prepare_rows_and_columns(device: &Device, x: &Buffer, to: [&Prepared; 2])
     let tops = tops(device, x.into(), &columns, Some(&rows), &Counted::ALL)?;
     let across = columns.columns().max(rows.padded());
     let groups = columns.outer * columns.padded().div_ceil(TURNED[0]) * across.div_ceil(TURNED[1]);
-    let constants = [
-        wide(&columns),
-        vectors([columns.columns(), columns.stride]),
-        (2, wide(&rows).1),
-        piece(&columns),
-    ];
+    let whole = vectors([columns.columns(), columns.stride]);
+    let constants = [wide(&columns), whole, (2, wide(&rows).1), piece(&columns)];
     let kernel = Kernel::new("prepare_integer_rows_and_columns", &both_shader::SHADER)
         .constants(&constants)
         .bind_all([x, &tops].map(Binding::Read))
@@ -153,13 +149,9 @@ pub(super) fn prepare_columns(
     let groups = s.outer * down * s.columns().div_ceil(TURNED[1]);
     // The CPU, which finds the largest magnitudes by itself, reads the rows that count in their place.
     let second = tops.as_ref().or(counted.exponents.as_ref());
-    let mut constants = vec![
-        wide(&s),
-        vectors([s.columns(), s.stride]),
-        counted.constant(),
-        (4, own_tiles as u32),
-        piece(&s),
-    ];
+    let whole = vectors([s.columns(), s.stride]);
+    let mut constants = vec![wide(&s), whole, counted.constant(), piece(&s)];
+    constants.push((4, own_tiles as u32));
     constants.extend(x.kind());
     let (counted_pieces, values) = (counted.pieces, x.on_the_cpu(s.columns()));
     let kernel = Kernel::new("prepare_integer_columns", SHADERS[x.index()])

@@ -50,7 +50,7 @@ pub fn prepare_norm(
     if rows == 0 {
         return Ok(prepared);
     }
-    let constants = [(4, u32::from(cols.is_multiple_of(4)))];
+    let constants = constants!(4: cols.is_multiple_of(4));
     let parameters = [norm.eps.to_bits(), (prepared.of.padded() / 4) as u32];
     let (row_kernel, kernel) = norm.kernel(device, ["prepare_integer_norm"; 2], &SHADERS)?;
     let kernel = kernel

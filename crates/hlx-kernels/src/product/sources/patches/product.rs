@@ -207,7 +207,7 @@ impl Product {
     /// The constants DIVIDE_Y and DIVIDE_X.
     pub(super) fn divisors(&self) -> [(u32, u32); 2] {
         let [divide_y, divide_x] = self.patches.divide.map(|divide| divide as u32);
-        [(0, divide_y), (1, divide_x)]
+        constants!(0: divide_y, divide_x)
     }
 }
 

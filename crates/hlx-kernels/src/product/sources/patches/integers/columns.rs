@@ -176,7 +176,7 @@ impl Side<'_> {
         );
         let counted = self.counts.is_some();
         let own = [self.width == Width::Wide, counted].map(u32::from);
-        let constants = [&self.product.divisors()[..], &[(6, own[0]), (7, own[1])]].concat();
+        let constants = [&self.product.divisors()[..], &constants!(6: own[0], own[1])].concat();
         let kernel = Kernel::new("prepare_integer_terms", &terms_shader::SHADER)
             .constants(&constants)
             .reads([self.images])
