@@ -94,9 +94,7 @@ multiversion! {
             _ => {}
         }
     }
-}
 
-multiversion! {
     /// Makes elements' bits of values of the compute type, in place.
     pub(crate) fn encode(form: Form, compute: DType, words: &mut [u32]) {
         let from_float = compute == DType::F32;

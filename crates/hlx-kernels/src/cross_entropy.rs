@@ -170,9 +170,7 @@ multiversion! {
             stats[1] = log_sum;
         }
     }
-}
 
-multiversion! {
     fn backward_rows<A>(
         logits: &[f32],
         targets: &[u32],

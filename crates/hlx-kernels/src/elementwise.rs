@@ -111,27 +111,19 @@ multiversion! {
     fn add_chunk(a: &[f32], b: &[f32], out: &mut [f32]) {
         each2(a, b, out, |a, b| a + b);
     }
-}
 
-multiversion! {
     fn sub_chunk(a: &[f32], b: &[f32], out: &mut [f32]) {
         each2(a, b, out, |a, b| a - b);
     }
-}
 
-multiversion! {
     fn mul_chunk<A>(a: &[f32], b: &[f32], out: &mut [f32]) {
         each2(a, b, out, |a, b| A::mul(a, b));
     }
-}
 
-multiversion! {
     pub(crate) fn scale_chunk<A>(factor: f32, a: &[f32], out: &mut [f32]) {
         each1(a, out, |a| A::mul(a, factor));
     }
-}
 
-multiversion! {
     pub(crate) fn add_assign_chunk(b: &[f32], a: &mut [f32]) {
         for (a, b) in a.iter_mut().zip(b) {
             *a += *b;

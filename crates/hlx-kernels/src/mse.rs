@@ -59,9 +59,7 @@ multiversion! {
     fn loss_chunk<A>(pred: &[f32], target: &[f32], loss: &mut [f32]) {
         each2(pred, target, loss, |p, t| A::mul(p - t, p - t));
     }
-}
 
-multiversion! {
     fn slope_chunk<A>(scale: f32, pred: &[f32], target: &[f32], dpred: &mut [f32]) {
         each2(pred, target, dpred, |p, t| A::mul(2.0 * (p - t), scale));
     }

@@ -98,9 +98,7 @@ multiversion! {
             *s = A::mul(A::sin(angle), scale);
         }
     }
-}
 
-multiversion! {
     /// One head of one token.
     pub(crate) fn turn_head<A>(x: &[f32], c: &[f32], s: &[f32], y: &mut [f32]) {
         let pairs = c.len();

@@ -81,9 +81,7 @@ multiversion! {
             }
         }
     }
-}
 
-multiversion! {
     fn backward_rows<A>(y: &[f32], dy: &[f32], dx: &mut [f32], cols: usize) {
         let rows = y.chunks_exact(cols).zip(dy.chunks_exact(cols));
         for ((y, dy), dx) in rows.zip(dx.chunks_exact_mut(cols)) {

@@ -52,9 +52,7 @@ multiversion! {
             normed_row::<A>(x, stats, gain, y);
         }
     }
-}
 
-multiversion! {
     /// A few rows of the forward again, from their statistics.
     pub fn normed_rows<A>(x: &[f32], stats: &[f32], gain: Gain<'_>, y: &mut [f32]) {
         let cols = gain.weight.len();

@@ -258,9 +258,7 @@ multiversion! {
             }),
         }
     }
-}
 
-multiversion! {
     // Adds rows to the lanes: row `i` to lane `i` modulo their number.
     fn fold_rows<A>(
         fold: Fold,
@@ -281,9 +279,7 @@ multiversion! {
             }
         });
     }
-}
 
-multiversion! {
     // The tree by halves; the first lane then has the totals.
     fn fold_lanes<A>(fold: Fold, width: usize, lanes: &mut [u32]) {
         let mut half = lanes.len() / 2;
@@ -297,9 +293,7 @@ multiversion! {
             half /= 2;
         }
     }
-}
 
-multiversion! {
     // The largest key of a row and where it is first.
     fn largest_of_row<A>(fold: Fold, row: &[u32]) -> (u32, usize) {
         with_steps!(fold, A, |term, join| {
@@ -312,9 +306,7 @@ multiversion! {
             (largest, block + first)
         })
     }
-}
 
-multiversion! {
     // The largest key of each column and the first row that has it.
     fn largest_of_rows<A>(
         fold: Fold,

@@ -241,17 +241,13 @@ multiversion! {
             *to = (i16::from(*upper) << 8) + i16::from(*lower);
         }
     }
-}
 
-multiversion! {
     fn widen(digits: &[i8], to: &mut [i16]) {
         for (to, digit) in to.iter_mut().zip(digits) {
             *to = i16::from(*digit);
         }
     }
-}
 
-multiversion! {
     /// Pairs of two rows.
     fn interleave(first: &[i16], second: &[i16], pairs: &mut [i32]) {
         for ((pair, first), second) in pairs.iter_mut().zip(first).zip(second) {

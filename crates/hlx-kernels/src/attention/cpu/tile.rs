@@ -74,9 +74,7 @@ multiversion! {
             *out = map_lanes(|lane| arith::pos0(sums[lane]));
         }
     }
-}
 
-multiversion! {
     /// `sums[d] = fma(rows[j][d], weights[j], sums[d])` for the rows `j` in order.
     pub fn accumulate<A>(sums: &mut [Lanes], weights: &[Lanes], rows: &[f32], stride: usize) {
         let (blocks, rest) = sums.as_chunks_mut::<AT_ONCE>();
