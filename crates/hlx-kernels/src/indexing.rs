@@ -18,7 +18,6 @@ use crate::map::GROUP_THREADS;
 use crate::terms::{check_axis, check_fits, check_operand, part};
 
 mod add_lines;
-mod chains;
 mod cpu;
 mod scatter;
 #[cfg(test)]

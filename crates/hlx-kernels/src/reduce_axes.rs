@@ -33,12 +33,11 @@ use crate::map::{GROUP_THREADS, windows};
 use crate::terms::{PIECE, Terms, check_axis, check_fits, check_operand, part};
 
 mod cpu;
-mod fold;
 mod pass;
 #[cfg(test)]
 mod tests;
 
-use fold::{Fold, Outcome, Term};
+use pass::{Fold, Outcome, Term};
 
 shader!(reduce_axes::{words, places, pack_bool});
 

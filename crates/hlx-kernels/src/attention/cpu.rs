@@ -12,7 +12,6 @@ use tile::{TILE, delta_tile};
 
 mod digits;
 mod few;
-mod floats;
 mod operands;
 mod rows;
 mod tile;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, DType, Device};
 
-use super::chains::{Chains, sum_of};
+use super::cpu::{Chains, sum_of};
 use super::{NO_BAD_INDEX, lower};
 use crate::error::{KernelError, Result};
 use crate::kernel::{Kernel, PushConstants};

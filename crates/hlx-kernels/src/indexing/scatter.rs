@@ -13,7 +13,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, DType, Device};
 
 use super::add_lines::Lines;
-use super::chains::{self, Addition};
+use super::cpu::Addition;
 use super::{Picks, check_index, check_line, cpu, lower};
 use crate::error::{KernelError, Result, check_len, check_that};
 use crate::kernel::{Kernel, PushConstants};
@@ -282,7 +282,7 @@ impl Addition {
             .updates([target]);
         kernel.launch(device, self.push(), 1, move |[keys, source], [target]| {
             let (keys, source) = (cast_slice(keys), cast_slice(source));
-            chains::add(&self, keys, source, cast_slice_mut(target));
+            cpu::add(&self, keys, source, cast_slice_mut(target));
         })
     }
 

@@ -9,11 +9,10 @@ use std::cell::OnceCell;
 use hlx_core::{Arithmetic, Buffer, Device};
 
 use super::floats::{Epilogue, FloatProduct, widened};
-use super::formats::Format;
+use super::formats::{Format, Role};
 use super::quantised::{
     Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product,
 };
-use super::role::Role;
 use super::shape::MatMul;
 use crate::error::check_that;
 use crate::{KernelError, KernelTuning, Result};

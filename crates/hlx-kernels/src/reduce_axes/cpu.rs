@@ -8,7 +8,7 @@ use std::ops::Range;
 use bytemuck::cast_slice;
 use hlx_core::DType;
 
-use super::fold::{Fold, Term};
+use super::pass::{Fold, Term};
 use crate::element::flipped_key_of_float;
 use crate::join::Join;
 use crate::lanes::{self, LANES};

@@ -4,7 +4,7 @@ use hlx_core::arith::{FloatOps, philox4x32, uniform};
 use hlx_core::as_u32;
 
 use super::digits::Digits;
-use super::floats::Floats;
+use super::rows::Floats;
 use super::tile::{Lanes, Seen, TILE};
 use super::tiles::Tile;
 use crate::attention::sizes::{Attention, Placed, Push};
