@@ -72,7 +72,7 @@ impl Conv2d {
     /// `(input + 2 padding - dilation (kernel - 1) - 1) / stride + 1`, rounded down.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] for extents, strides or dilations of 0, groups that do not divide
+    /// [`KernelError::Argument`](crate::KernelError::Argument) for extents, strides or dilations of 0, groups that do not divide
     /// the channels, a kernel that is larger than the padded image, or sizes beyond 2^28 along an
     /// axis or 2^31 in all.
     pub fn output(&self) -> Result<[usize; 2]> {
@@ -184,7 +184,7 @@ fn area([height, width]: [usize; 2]) -> usize {
 /// `[out_channels]` and out `[batch, out_channels, output]`.
 ///
 /// # Errors
-/// As [`Conv2d::output`]; [`KernelError::Length`] for a buffer of another length; the device's error.
+/// As [`Conv2d::output`]; [`KernelError::Length`](crate::KernelError::Length) for a buffer of another length; the device's error.
 pub fn conv2d_forward(
     device: &Device,
     x: &Buffer,
@@ -278,7 +278,7 @@ fn transposed(
 /// x is `[batch, in_channels, input]`, dy `[batch, out_channels, output]`.
 ///
 /// # Errors
-/// As [`conv2d_forward`], and [`KernelError::Argument`] for shards that do not divide the batch.
+/// As [`conv2d_forward`], and [`KernelError::Argument`](crate::KernelError::Argument) for shards that do not divide the batch.
 pub fn conv2d_backward_weight(
     device: &Device,
     x: &Buffer,
