@@ -145,8 +145,9 @@ fn launch_rows<const R: usize, const W: usize>(
         Some(group) => (group, held),
         None => (RowCut::streamed(device, LANES), LANES),
     };
-    let constants = [&group.specialization(cols)[..], constants].concat();
-    let kernel = kernel.constants(&constants);
+    let kernel = kernel
+        .constants(group.specialization(cols))
+        .constants(constants);
     kernel.launch(device, *push, group.groups(rows), body)
 }
 
@@ -158,15 +159,14 @@ fn launch_elements<const R: usize, const W: usize>(
     spec: &BatchNorm,
     body: impl Fn([&[f32]; R], [&mut [f32]; W]) + Send + Sync + 'static,
 ) -> Result<()> {
-    let whole = (5, u32::from(spec.length.is_multiple_of(4)));
-    let constants = [&[whole][..], constants].concat();
+    let whole = spec.length.is_multiple_of(4);
     let groups = spec.len().div_ceil(4 * GROUP_THREADS);
     let (magic, shift) = division(spec.length as u32);
     let push = push!(apply =>
         count: spec.len(), shards: spec.shards, samples: spec.samples, channels: spec.channels,
         extent: spec.length, magic, shift
     );
-    let kernel = kernel.constants(&constants);
+    let kernel = kernel.constants(constants!(5: whole)).constants(constants);
     kernel.launch(device, push, groups, body)
 }
 

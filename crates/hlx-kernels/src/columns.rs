@@ -44,10 +44,9 @@ impl Columns {
         let cut = ColumnCut::covering(table, self.shards * self.cols);
         let (width, ahead) = cut.map_or((16, 0), |cut| (cut.width, cut.rows_ahead as u32));
         let threads = if ahead == 0 { 256 } else { width as u32 };
-        let constants = constants!(0: self.accumulate, width, 1_u32, threads, ahead);
         let groups = self.shards * self.cols.div_ceil(width);
         Kernel::new(self.name, self.shader)
-            .constants(&constants)
+            .constants(constants!(0: self.accumulate, width, 1_u32, threads, ahead))
             .bind_all(bindings.iter().copied())
             .launch_bound(device, sizes.as_slice(), groups, body)
     }

@@ -74,10 +74,11 @@ pub fn cross_entropy_forward(
     let (keep, spread) = smoothing_constants(name, label_smoothing, vocabulary)?;
     let group = RowCut::streamed(device, vocabulary);
     // The shader holds no row: one pipeline serves every vocabulary.
-    let ahead = [(4, group.blocks_ahead as u32)];
-    let constants = [&group.specialization(LANES)[..], &ahead].concat();
+    let kernel = kernel
+        .constants(group.specialization(LANES))
+        .constants(constants!(4: group.blocks_ahead));
     let push = push!(forward => rows, vocabulary, keep, spread);
-    let (kernel, groups) = (kernel.constants(&constants), group.groups(rows));
+    let groups = group.groups(rows);
     kernel.launch(device, push, groups, move |inputs, outputs| {
         let ([logits, targets], [loss_rows, stats]) = (inputs, outputs);
         let rows = rows_a_task(vocabulary);
@@ -125,10 +126,9 @@ pub fn cross_entropy_backward(
     let hit = with_flush(|| keep + spread);
     let len = rows * vocabulary;
     let vectors = KernelTuning::of(device).maps.vectors_a_thread(len);
-    let constants = [(0, vectors as u32)];
     let push = push!(backward => rows, vocabulary, hit, spread);
     let groups = len.div_ceil(4 * vectors * GROUP_THREADS);
-    let kernel = kernel.constants(&constants);
+    let kernel = kernel.constants([(0, vectors as u32)]);
     kernel.launch(device, push, groups, move |inputs, outputs| {
         let ([logits, targets, stats, scale], [dlogits]) = (inputs, outputs);
         let rows = rows_a_task(vocabulary);

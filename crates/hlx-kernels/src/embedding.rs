@@ -54,9 +54,8 @@ pub fn embedding_forward(
     let fills = parts >= AHEAD * FULL_THREADS * device.tuning().processors;
     let ahead = if fills { AHEAD } else { 1 };
     let push = push!(forward => n, vocabulary, width);
-    let constants = constants!(0: vectors, ahead);
     let groups = parts.div_ceil(GROUP_THREADS * ahead);
-    let kernel = kernel.constants(&constants);
+    let kernel = kernel.constants(constants!(0: vectors, ahead));
     kernel.launch(device, push, groups, move |[ids, weight], [y]| {
         let pieces = (write(y, 64 * width), read(as_u32(ids), 64));
         parallel::for_each(pieces, |_, (y, ids)| {

@@ -175,9 +175,8 @@ pub fn experts_sum(
     const NAME: &str = "experts_sum";
     choices.check(NAME)?;
     let n = choices.rows();
-    let constants = constants!(0: weights.is_some());
     let kernel = Kernel::new(NAME, &sum_shader::SHADER)
-        .constants(&constants)
+        .constants(constants!(0: weights.is_some()))
         .read("x", x, [n, width])?
         .read("slots", slots, n)?
         .read_if("weights", weights, n)?

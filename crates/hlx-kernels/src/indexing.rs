@@ -183,9 +183,8 @@ fn gather_named(
     };
     let vector = if quads == 0 { 1 } else { 4 };
     let bits = 8 * dtype.size() as u32;
-    let constants = constants!(0: bits, flagged, quads);
     let kernel = Kernel::new(name, &gather_shader::SHADER)
-        .constants(&constants)
+        .constants(constants!(0: bits, flagged, quads))
         .reads([&x_part, &index_part])
         .writes_if(flag.map(Binding::ReadWrite))
         .writes([out]);

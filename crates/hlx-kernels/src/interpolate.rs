@@ -157,9 +157,8 @@ fn launch(
         count: to.len(), input_height: y.inputs, input_width: x.inputs, output_height: y.outputs,
         output_width: x.outputs, scale_y: y.scale, scale_x: x.scale
     );
-    let constants = [(0, mode)];
     let kernel = Kernel::new(name, shader)
-        .constants(&constants)
+        .constants([(0, mode)])
         .reads([from])
         .writes([to]);
     launch_elements(device, &kernel, push, to.len(), move |[from], [mut to]| {

@@ -26,6 +26,8 @@ pub(crate) use push::{Field, PushConstants};
 
 /// The most buffers of a kernel.
 const MOST: usize = 16;
+/// The most specialization constants.
+const MOST_CONSTANTS: usize = 24;
 
 /// A place for a buffer.
 #[derive(Clone, Copy)]
@@ -59,7 +61,8 @@ impl<'a> Slot<'a> {
 pub(crate) struct Kernel<'a> {
     name: &'static str,
     shader: &'static Shader,
-    constants: &'a [(u32, u32)],
+    constants: [(u32, u32); MOST_CONSTANTS],
+    n_constants: usize,
     /// The buffers in binding order.
     slots: [Slot<'a>; MOST],
     count: usize,
@@ -73,7 +76,8 @@ impl<'a> Kernel<'a> {
         Self {
             name,
             shader,
-            constants: &[],
+            constants: [(0, 0); MOST_CONSTANTS],
+            n_constants: 0,
             slots: [Slot::NoneRead; MOST],
             count: 0,
             flops: 0,
@@ -196,9 +200,12 @@ impl<'a> Kernel<'a> {
         self
     }
 
-    /// Sets the specialization constants: ids and words.
-    pub fn constants(self, constants: &'a [(u32, u32)]) -> Self {
-        Self { constants, ..self }
+    /// Adds specialization constants: ids and words.
+    pub fn constants(mut self, constants: impl AsRef<[(u32, u32)]>) -> Self {
+        let (constants, first) = (constants.as_ref(), self.n_constants);
+        self.n_constants += constants.len();
+        self.constants[first..self.n_constants].copy_from_slice(constants);
+        self
     }
 
     /// Sets the operations that timing reports count.
@@ -326,7 +333,7 @@ impl<'a> Kernel<'a> {
         let launched = Launch {
             name: self.name,
             shader: self.shader,
-            specialization: self.constants,
+            specialization: &self.constants[..self.n_constants],
             bindings,
             push: push.bytes(),
             groups,

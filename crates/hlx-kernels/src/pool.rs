@@ -166,9 +166,8 @@ pub fn max_pool2d_forward(
         format!("x has dtype {dtype}, expected f32, i32 or u32")
     })?;
     check_typed(NAME, "y", y, dtype, y.len())?;
-    let constants = constants!(0: 0_u32, number.unwrap_or(0) as u32);
     let kernel = Kernel::new(NAME, &max_forward::SHADER)
-        .constants(&constants)
+        .constants(constants!(0: 0_u32, number.unwrap_or(0) as u32))
         .reads([x])
         .writes([y, indices]);
     let push = push_of(&axes, y.len(), 1.0);

@@ -51,23 +51,20 @@ fn launch_rows(
     (operation, root): (Operation, bool),
 ) -> Result<()> {
     let (rows, count) = (out.len(), x.len());
-    let (operation_id, root_id) = (operation as u32, u32::from(root));
-    let (constants, shader, groups) = match RowCut::held(device, cols) {
+    let (kernel, groups) = match RowCut::held(device, cols) {
         Some(group) => {
-            let mut constants = group.specialization(cols).to_vec();
-            constants.extend(constants!(4: operation_id, root_id));
-            (constants, &rows_held::SHADER, group.groups(rows))
+            let kernel = Kernel::new(name, &rows_held::SHADER)
+                .constants(group.specialization(cols))
+                .constants(constants!(4: operation as u32, root));
+            (kernel, group.groups(rows))
         }
         None => {
-            let groups = rows.div_ceil(ROWS_A_GROUP).groups();
-            let constants = vec![(0, operation_id), (1, root_id)];
-            (constants, &rows::SHADER, groups)
+            let constants = constants!(0: operation as u32, root);
+            let kernel = Kernel::new(name, &rows::SHADER).constants(constants);
+            (kernel, rows.div_ceil(ROWS_A_GROUP).groups())
         }
     };
-    let kernel = Kernel::new(name, shader)
-        .constants(&constants)
-        .reads([x])
-        .writes([out]);
+    let kernel = kernel.reads([x]).writes([out]);
     let push = push!(rows => rows, cols, count);
     kernel.launch(device, push, groups, move |[x], [out]| {
         let rows_a_task = (CHUNK / cols.max(1)).max(1);
@@ -230,9 +227,8 @@ pub fn shard_sum(
     check_that("shard_sum", (1..=1 << 15).contains(&shards), || {
         format!("{shards} shards, expected 1 to 32768")
     })?;
-    let constants = constants!(0: accumulate);
     let kernel = Kernel::new("shard_sum", &shards::SHADER)
-        .constants(&constants)
+        .constants(constants!(0: accumulate))
         .read("partials", partials, [shards, n])?
         .accumulate("out", out, n, accumulate)?;
     let (push, groups) = (push!(shards => shards, n), n.div_ceil(4 * GROUP_THREADS));

@@ -4,7 +4,7 @@
 //! (`shaders/include/held_row.glsl`) or one that reads them once for each pass (`reduce.glsl`). The reductions have one order
 //! ([`crate::lanes`]), so the bits are equal.
 
-use hlx_core::{Device, Shader};
+use hlx_core::{Device, Shader, groups_1d};
 
 use crate::error::Result;
 use crate::kernel::Kernel;
@@ -53,12 +53,15 @@ impl Rows {
     ) -> Result<()> {
         let mut push = vec![self.rows as u32, self.cols as u32];
         push.extend_from_slice(parameters);
-        let held = self.held.map(|cut| cut.specialization(self.cols));
-        let constants = [held.as_ref().map_or(&[][..], |held| held), constants].concat();
-        let (kernel, rows) = (kernel.constants(&constants), self.rows);
-        match self.held {
-            Some(cut) => kernel.launch(device, push, cut.groups(rows), body),
-            None => kernel.launch(device, push, rows.div_ceil(ROWS_A_GROUP), body),
-        }
+        let (kernel, groups) = match self.held {
+            Some(cut) => {
+                let kernel = kernel.constants(cut.specialization(self.cols));
+                (kernel, cut.groups(self.rows))
+            }
+            None => (*kernel, groups_1d(self.rows.div_ceil(ROWS_A_GROUP))),
+        };
+        kernel
+            .constants(constants)
+            .launch(device, push, groups, body)
     }
 }

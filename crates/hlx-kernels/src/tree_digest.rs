@@ -322,9 +322,8 @@ impl TreeDigester {
         };
         // Another window has written, or will write, the other digests of the level.
         let shares = n * DIGEST_WORDS != step.target.len();
-        let constants = constants!(0: canonical);
         let kernel = Kernel::new("tree_digest", shader)
-            .constants(&constants)
+            .constants(constants!(0: canonical))
             .reads([&source, &chunks])
             .accumulate("digests", &target, step.target.len(), shares)?;
         let groups = n.div_ceil(GROUP_CHUNKS);

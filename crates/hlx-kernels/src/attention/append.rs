@@ -161,11 +161,7 @@ impl<'a> Append<'a> {
         let (inputs, of) = (self.inputs, self.of);
         let [q_weight, k_weight] = [0, 1].map(|i| inputs.norms.map(|norms| norms.weights[i]));
         Kernel::new(self.name, shader)
-            .constants(if inputs.norms.is_some() {
-                &[(0, 1)]
-            } else {
-                &[(0, 0)]
-            })
+            .constants(constants!(0: inputs.norms.is_some()))
             .reads_if((of.heads > 0).then_some(inputs.q.buffer))
             .reads([inputs.k.buffer, inputs.v.buffer])
             .read_if("the norm of queries", q_weight, of.head_width)?

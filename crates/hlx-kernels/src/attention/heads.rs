@@ -183,9 +183,8 @@ impl Heads {
             Some(_) => &twice_shader::SHADER,
             None => &shader::SHADER,
         };
-        let constants = constants!(0: self.width == Width::Wide, vectors);
         let kernel = Kernel::new("prepare_integer_heads", shader)
-            .constants(&constants)
+            .constants(constants!(0: self.width == Width::Wide, vectors))
             .reads([x])
             .writes([&to.words])
             .bind_all(narrow.iter().map(|narrow| Binding::Write(&narrow.words)));

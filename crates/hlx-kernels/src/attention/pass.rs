@@ -56,9 +56,8 @@ pub fn delta(
 ) -> Result<()> {
     let ((shader, rows), of, all) = (DELTA, *of, of.all_queries());
     let push = push!(backward_delta => rows: all, heads_a_sequence: of.heads, time: of.queries);
-    let constants = [(0, of.head_width as u32)];
     let kernel = Kernel::new(name, shader)
-        .constants(&constants)
+        .constants([(0, of.head_width as u32)])
         .reads([output.o, output.d_o])
         .writes([delta]);
     let groups = all.div_ceil(rows);

@@ -86,10 +86,9 @@ impl<'a> Stored<'a> {
         let corrections = device.alloc_shape(&[rows, blocks])?;
         let sums = device.alloc(rows)?;
         let [width, _, capped, _] = placed.constants();
-        let constants = [width, capped];
         for part in self.parts() {
             let kernel = Kernel::new("ranged_attention_forward_scores", &scores::SHADER)
-                .constants(&constants)
+                .constants([width, capped])
                 .reads([&q, &k, ranges])
                 .writes([&pairs]);
             self.products(kernel, 1, part)?;
@@ -149,10 +148,9 @@ impl<'a> Stored<'a> {
         // The weights and the scores' gradients, `[heads, T, S]`, and those once more, `[heads, S, T]`.
         let [w, ds, transposed_ds] = [self.pairs()?, self.pairs()?, self.pairs()?];
         let [width, _, capped, dropped] = placed.constants();
-        let constants = [width, capped, dropped];
         for part in self.parts() {
             let kernel = Kernel::new("ranged_attention_backward_weights", &weights::SHADER)
-                .constants(&constants)
+                .constants([width, capped, dropped])
                 .reads([&q_last, &k_last, &v_last, &d_o_last, ranges])
                 .reads_if(operands.counter)
                 .reads([output.stats, saved.delta])

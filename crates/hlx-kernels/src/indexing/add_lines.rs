@@ -138,9 +138,8 @@ impl Lines {
             true => &add_lines_held::SHADER,
             false => &add_lines::SHADER,
         };
-        let constants = constants!(0: self.float, flagged, columns, many);
         let kernel = Kernel::new(NAME, shader)
-            .constants(&constants)
+            .constants(constants!(0: self.float, flagged, columns, many))
             .reads([&index_part, &source_part])
             .writes_if(flag.map(Binding::ReadWrite))
             .updates([target, &counts, &partials]);

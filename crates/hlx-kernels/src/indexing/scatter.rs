@@ -65,9 +65,8 @@ pub fn scatter(
         count: target.len(), first: walk.offsets[0], n_dims: walk.shape.len(), extents, strides
     );
     let bytes = target.dtype().size();
-    let constants = [(0, 8 * bytes as u32)];
     let kernel = Kernel::new(NAME, &scatter_shader::SHADER)
-        .constants(&constants)
+        .constants([(0, 8 * bytes as u32)])
         .reads([&source_part, &winners])
         .updates([target]);
     let groups = target.words().div_ceil(GROUP_THREADS);
@@ -236,9 +235,8 @@ fn choose(
     check_fits(name, "index", device, &index_part)?;
     check_fits(name, "target", device, targets)?;
     let flagged = flag.is_some();
-    let constants = constants!(0: winners, flagged);
     let kernel = Kernel::new(name, &targets::SHADER)
-        .constants(&constants)
+        .constants(constants!(0: winners, flagged))
         .reads([&index_part])
         .writes_if(flag.map(Binding::ReadWrite))
         .updates([targets]);

@@ -222,25 +222,25 @@ impl<'a> FloatProduct<'a> {
         let (a, b, c, s) = (self.a, self.b, self.c, self.shape);
         let (bias, epilogue) = (self.bias, self.epilogue);
         let start = Start::of(s.accumulate, bias);
-        let mut constants = specialization(&s, tile, start).to_vec();
         let finish = epilogue.finish();
         let target = match epilogue.reads_c() || s.stride_c > s.m * s.n {
             true => Binding::ReadWrite(c),
             false => start.target(c),
         };
         let mut kernel = Kernel::new(NAME, tile.shader)
+            .constants(specialization(&s, tile, start))
             .reads([a, b])
             .reads_if(bias)
             .bind(target);
         if !matches!(epilogue, Epilogue::None) {
-            constants.extend(finish.constants());
+            kernel = kernel.constants(finish.constants());
             kernel = match epilogue.extra() {
                 Some(extra) => kernel.bind(extra),
                 None => kernel.reads_if(None),
             };
         }
         let grid = Grid {
-            kernel: kernel.constants(&constants),
+            kernel,
             tile: tile.size,
             extents: [s.batch, s.m, s.n],
             cuts_columns: false,

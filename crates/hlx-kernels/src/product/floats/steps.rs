@@ -58,10 +58,9 @@ pub fn step_product(
         return matmul(device, x, w, bias, y, &shape);
     };
     let start = Start::of(accumulate, bias);
-    let constants = constants!(0: start as u32, k.is_multiple_of(4));
     let grid = Grid {
         kernel: Kernel::new("step_product", shader)
-            .constants(&constants)
+            .constants(constants!(0: start as u32, k.is_multiple_of(4)))
             .reads([x, w])
             .reads_if(bias)
             .bind(start.target(y)),

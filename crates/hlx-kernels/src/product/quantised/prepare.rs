@@ -171,11 +171,10 @@ fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<()> {
     let words = s.padded().min(PIECE) / 4;
     let threads = if words > 256 { 128 } else { 32 };
     let held = words.div_ceil(threads).max(1);
-    let mut constants = vec![wide(&s), vectors([s.k, s.stride])];
-    constants.extend(constants!(2: threads, held));
-    constants.extend(x.kind());
     let kernel = Kernel::new("prepare_integer_rows", shader)
-        .constants(&constants)
+        .constants([wide(&s), vectors([s.k, s.stride])])
+        .constants(constants!(2: threads, held))
+        .constants(x.kind().as_slice())
         .reads([x.first()])
         .writes(to.written())
         .bind_all(x.bindings());

@@ -355,9 +355,8 @@ impl<'a> ExpertsGradient<'a> {
         let vector = |columns: usize| u32::from(columns.is_multiple_of(4));
         // How many rows are this expert's is not known here: an equal share.
         let experts = ((bounds.len() - 1) / shards).max(1);
-        let constants = constants!(0: start as u32, vector(m), vector(n));
         let grid = Grid {
-            kernel: kernel.constants(&constants),
+            kernel: kernel.constants(constants!(0: start as u32, vector(m), vector(n))),
             tile: tile.size,
             extents: [shards, m, n],
             cuts_columns: true,

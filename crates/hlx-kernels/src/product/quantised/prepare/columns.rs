@@ -111,9 +111,8 @@ pub fn prepare_rows_and_columns(device: &Device, x: &Buffer, to: [&Prepared; 2])
     let across = columns.columns().max(rows.padded());
     let groups = columns.outer * columns.padded().div_ceil(TURNED[0]) * across.div_ceil(TURNED[1]);
     let whole = vectors([columns.columns(), columns.stride]);
-    let constants = [wide(&columns), whole, (2, wide(&rows).1), piece(&columns)];
     let kernel = Kernel::new("prepare_integer_rows_and_columns", &both_shader::SHADER)
-        .constants(&constants)
+        .constants([wide(&columns), whole, (2, wide(&rows).1), piece(&columns)])
         .bind_all([x, &tops].map(Binding::Read))
         .writes(to[1].written())
         .writes(to[0].written());
@@ -150,12 +149,11 @@ pub(super) fn prepare_columns(
     // The CPU, which finds the largest magnitudes by itself, reads the rows that count in their place.
     let second = tops.as_ref().or(counted.exponents.as_ref());
     let whole = vectors([s.columns(), s.stride]);
-    let mut constants = vec![wide(&s), whole, counted.constant(), piece(&s)];
-    constants.push((4, own_tiles as u32));
-    constants.extend(x.kind());
     let (counted_pieces, values) = (counted.pieces, x.on_the_cpu(s.columns()));
     let kernel = Kernel::new("prepare_integer_columns", SHADERS[x.index()])
-        .constants(&constants)
+        .constants([wide(&s), whole, counted.constant()])
+        .constants([(4, own_tiles as u32), piece(&s)])
+        .constants(x.kind().as_slice())
         .reads([x.first()])
         .reads_if(second)
         .writes(to.written())
@@ -173,9 +171,8 @@ pub(super) fn prepare_columns(
 /// Which rows of `x`, \[rows, width\], are zeros alone: i32, the exponent of zeros, else 0.
 fn counted_rows(device: &Device, x: &Buffer, [rows, width]: [usize; 2]) -> Result<Buffer> {
     let counted = device.alloc_typed(DType::I32, rows)?;
-    let constants = [vectors([width, 0])];
     let kernel = Kernel::new("integer_counted_rows", &counted_shader::SHADER)
-        .constants(&constants)
+        .constants([vectors([width, 0])])
         .reads([x])
         .writes([&counted]);
     let push = push!(counted_shader => rows, k: width);
@@ -215,14 +212,13 @@ fn tops(
     let sizes = push_of_columns(s, rows.map_or(0, Preparation::padded));
     let groups = s.outer * s.k.div_ceil(SCANNED[0]) * s.columns().div_ceil(SCANNED[1]);
     let whole = vectors([s.columns(), s.stride]);
-    let mut constants = vec![whole, counted.constant(), piece(s)];
-    constants.extend(x.kind());
     let shader = match rows {
         Some(_) => &both_tops_shader::SHADER,
         None => TOPS[x.index()],
     };
     let mut kernel = Kernel::new("integer_tops", shader)
-        .constants(&constants)
+        .constants([whole, counted.constant(), piece(s)])
+        .constants(x.kind().as_slice())
         .reads([x.first()])
         .updates([&tops]);
     if rows.is_none() {

@@ -88,10 +88,9 @@ fn launch(
     let counts = counted.exponents.as_ref();
     if !device.is_cpu() {
         fill(device, 0.0, &tops)?;
-        let constants = [vectors([columns, 0]), counted.constant()];
         let tiles = rows.div_ceil(SCANNED[0]) * columns.div_ceil(SCANNED[1]);
         Kernel::new("integer_tops_of_groups", &tops_shader::SHADER)
-            .constants(&constants)
+            .constants([vectors([columns, 0]), counted.constant()])
             .bind_all([x, groups.bounds].map(Binding::Read))
             .updates([&tops])
             .reads_if(counts)
@@ -100,9 +99,8 @@ fn launch(
     let of = to.of;
     // The CPU, which finds the largest magnitudes by itself, reads the rows that count in their place.
     let third = if device.is_cpu() { counts } else { Some(&tops) };
-    let constants = [wide(&of), vectors([columns, 0])];
     let kernel = Kernel::new(NAME, &columns_shader::SHADER)
-        .constants(&constants)
+        .constants([wide(&of), vectors([columns, 0])])
         .bind_all([x, groups.bounds].map(Binding::Read))
         .reads_if(third)
         .writes(to.written());

@@ -163,12 +163,13 @@ impl Product {
         body: impl Fn([&[f32]; R], [&mut [f32]; 1]) + Copy + Send + Sync + 'static,
     ) -> Result<()> {
         let MatMul { batch, m, n, k, .. } = call.shape;
-        let mut constants = self.divisors().to_vec();
-        constants.push((4, call.start as u32));
         let flags = call.flags.iter().map(|&flag| u32::from(flag));
-        constants.extend([2, 3, 5, 6, 7, 8].into_iter().zip(flags));
+        let flags: Vec<_> = [2, 3, 5, 6, 7, 8].into_iter().zip(flags).collect();
+        let kernel = kernel
+            .constants(self.divisors())
+            .constants(constants!(4: call.start as u32));
         let grid = Grid {
-            kernel: kernel.constants(&constants),
+            kernel: kernel.constants(flags),
             tile: call.tile.size,
             extents: [batch, m, n],
             cuts_columns: true,

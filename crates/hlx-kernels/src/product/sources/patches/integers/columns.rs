@@ -174,10 +174,9 @@ impl Side<'_> {
             [z_count, piece_first],
         );
         let counted = self.counts.is_some();
-        let own = [self.width == Width::Wide, counted].map(u32::from);
-        let constants = [&self.product.divisors()[..], &constants!(6: own[0], own[1])].concat();
         let kernel = Kernel::new("prepare_integer_terms", &terms_shader::SHADER)
-            .constants(&constants)
+            .constants(self.product.divisors())
+            .constants(constants!(6: self.width == Width::Wide, counted))
             .reads([self.images])
             .reads_if(self.counts)
             .writes(prepared.written());
