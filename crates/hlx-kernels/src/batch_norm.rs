@@ -88,8 +88,6 @@ impl BatchNorm {
         let rows = self.shards.saturating_mul(self.channels);
         rows.saturating_mul(terms.div_ceil(PIECE)).saturating_mul(2)
     }
-
-    /// The number of elements.
     fn len(&self) -> usize {
         self.shards * self.channels * self.terms()
     }

@@ -162,8 +162,6 @@ impl Conv2d {
     fn input_len(&self) -> usize {
         self.batch * self.in_channels * area(self.input)
     }
-
-    /// Elements of the weight.
     fn weight_len(&self) -> usize {
         self.out_channels * self.in_channels / self.groups * area(self.kernel)
     }

@@ -66,8 +66,6 @@ impl Form {
         }
     }
 }
-
-/// Applies a function to every word.
 #[inline(always)]
 fn each(words: &mut [u32], f: impl Fn(u32) -> u32) {
     words.iter_mut().for_each(|word| *word = f(*word));

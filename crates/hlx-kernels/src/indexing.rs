@@ -199,8 +199,6 @@ fn gather_named(
         lower(flagged.then_some(flag), bad);
     })
 }
-
-/// Checks that an index has one dimension.
 fn check_line(name: &'static str, index: &Layout) -> Result<()> {
     let shape = index.shape();
     check_that(name, shape.len() == 1, || {

@@ -29,13 +29,9 @@ impl RowCut {
         let cut = Self::covering(&KernelTuning::of(device).streamed_rows, cols);
         cut.unwrap_or(Self::new(usize::MAX, 32, 8, 1))
     }
-
-    /// The shader's constants.
     pub(crate) fn specialization(self, cols: usize) -> [(u32, u32); 4] {
         constants!(0: self.threads * self.rows, cols, self.threads, self.rows)
     }
-
-    /// The launch's workgroups.
     pub(crate) fn groups(self, rows: usize) -> [u32; 3] {
         groups_1d(rows.div_ceil(self.rows))
     }

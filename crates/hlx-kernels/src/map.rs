@@ -27,8 +27,6 @@ pub(crate) const MAX_GROUPS: usize = 65_535;
 
 /// Operands of [`Map::each`].
 const MOST_OPERANDS: usize = 2;
-
-/// Threads of a workgroup.
 pub(crate) const GROUP_THREADS: usize = 256;
 
 /// An argument of a map, with its name for errors.

@@ -175,8 +175,6 @@ pub(crate) fn check_operand(
         format!("{argument} reaches element {end} of a buffer of {len}")
     })
 }
-
-/// Checks that an axis exists.
 pub(crate) fn check_axis(operation: &'static str, axis: usize, shape: &[usize]) -> Result<()> {
     check_that(operation, axis < shape.len(), || {
         format!("axis {axis} is out of range for shape {shape:?}")

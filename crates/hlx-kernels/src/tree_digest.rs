@@ -1,7 +1,7 @@
 //! Digests at the speed of the device: SHA-256 over a tree of fixed leaves.
 //!
 //! A root is a function of the bytes alone, and is the same from [`tree_digest`] on any device, from
-//! [`tree_digest_f32`] and [`tree_digest_bytes`] on the host, and from any
+//! [`tree_digest_f32`] on the host, and from any
 //! SHA-256 that follows this specification. `B(text)` is a block of 64 bytes, the text in ASCII
 //! and then zeros; `|` concatenates byte strings.
 //!
@@ -17,7 +17,7 @@
 //!
 //! A level of more than one digest is cut every 64 digests, and each piece gives a node (also a
 //! last piece of one), until one digest is left: the top. Lengths are in bytes, numbers of 8 bytes
-//! in little-endian order. The root's block ends in `f32`, `u32` or `bytes`. Leaf, node, root and
+//! in little-endian order. The root's block ends in `f32` or `u32`. Leaf, node, root and
 //! list begin with different blocks, so that the digest of one kind is never that of another; -0 and +0 differ.
 //!
 //! On a device a level is one launch over all tensors. A leaf or a node is hashed by a pair of
@@ -41,17 +41,14 @@ use crate::kernel::Kernel;
 use crate::parallel::{self, read, write};
 use crate::tuning::KernelTuning;
 use crate::{KernelError, Result};
+pub use host::tree_digest_f32;
 use host::{Domain, bytes_of, hash_words, prefixed, words_of};
-pub use host::{tree_digest_bytes, tree_digest_f32};
 use plan::{Plan, Step, end_of};
 
 shader!(tree_digest::{chunks, pairs});
-
-/// Words of a digest.
 const DIGEST_WORDS: usize = 8;
 /// Chunks of a workgroup: few, so that the leaves spread over all processors of a device.
 const GROUP_CHUNKS: usize = 32;
-/// Words of a block.
 const BLOCK_WORDS: usize = 16;
 
 /// The two constants of the tree; tests have smaller ones.

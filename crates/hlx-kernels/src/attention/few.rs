@@ -79,16 +79,15 @@ impl Few {
             .writes([&scores, &tops])
             .flops(of.flops(1));
         let groups = key_heads * rows.n.div_ceil(SCORE_ROWS) * rows.blocks;
-        if self.on_gpu_alone {
-            kernel.launch_on_gpu(device, block, groups)?;
-        } else {
-            kernel.launch(device, block, groups, move |[q, k, ranges], written| {
-                let operands = Operands::floats([q, k, &[]], &placed, &[]);
-                let inputs = Inputs::new(operands, ranges, &[], &placed);
-                let [scores, tops] = written;
-                cpu::scores(inputs, scores, tops);
-            })?;
+        if self.on_gpu_alone && device.is_cpu() {
+            return kernel.launch_on_gpu(device, block, groups); // It refuses.
         }
+        kernel.launch(device, block, groups, move |[q, k, ranges], written| {
+            let operands = Operands::floats([q, k, &[]], &placed, &[]);
+            let inputs = Inputs::new(operands, ranges, &[], &placed);
+            let [scores, tops] = written;
+            cpu::scores(inputs, scores, tops);
+        })?;
         let kernel = Kernel::new(of_values, self.shaders[1])
             .constants(&constants)
             .reads([v, ranges, &scores, &tops])
@@ -97,9 +96,6 @@ impl Few {
             .flops(of.flops(1));
         let column_tiles = of.head_width.div_ceil(VALUE_COLUMNS);
         let groups = key_heads * rows.n.div_ceil(self.value_rows) * column_tiles;
-        if self.on_gpu_alone {
-            return kernel.launch_on_gpu(device, block, groups);
-        }
         kernel.launch(device, block, groups, move |read, [o, stats]| {
             let [v, ranges, scores, tops] = read;
             let operands = Operands::floats([&[], &[], v], &placed, &[]);

@@ -4,7 +4,6 @@
 use hlx_core::Device;
 
 use super::operands::AttentionOperands;
-use super::ranges::Limits;
 use super::shaders::{DROPPED_FORWARD, DROPPED_KEY_VALUE, FORWARD, STORED_KEY_VALUE, Variant};
 use super::sizes::{Attention, Placed, default_scale};
 use crate::product::quantises;

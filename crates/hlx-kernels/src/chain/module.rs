@@ -124,7 +124,6 @@ struct Writer<'a> {
     encode: Imported,
     uint: Id,
     boolean: Id,
-    /// The number of elements.
     count: Id,
     /// The extents, innermost first, without the outermost.
     extents: Vec<Id>,

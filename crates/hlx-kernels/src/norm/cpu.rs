@@ -15,7 +15,6 @@ pub struct Gain<'a> {
 }
 
 impl Gain<'_> {
-    /// Statistics of a row.
     fn n_stats(&self) -> usize {
         1 + usize::from(self.bias.is_some())
     }

@@ -66,8 +66,6 @@ impl MatMul {
         })?;
         check_len(operation, argument, buffer, len)
     }
-
-    /// Whether there is nothing to compute.
     pub(super) fn is_empty(&self) -> bool {
         self.batch == 0 || self.m == 0 || self.n == 0
     }

@@ -289,8 +289,6 @@ impl Product<'_> {
         }
         c.copy_from_slice(values);
     }
-
-    /// The terms of a piece.
     fn terms(&self, piece: usize) -> Range<usize> {
         match self.operands.pieces {
             Pieces::All(size) => piece * size..self.operands.padded.min((piece + 1) * size),
