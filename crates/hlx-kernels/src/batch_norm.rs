@@ -27,7 +27,7 @@ mod tests;
 use hlx_core::{Binding, Buffer, Device, as_u32};
 
 use crate::division::division;
-use crate::error::{Result, check_len, check_sizes, check_that};
+use crate::error::{Result, check_len, check_sizes};
 use crate::kernel::{Kernel, PushConstants};
 use crate::lanes::LANES;
 use crate::map::GROUP_THREADS;
@@ -95,12 +95,10 @@ impl BatchNorm {
     fn check(&self, name: &'static str) -> Result<()> {
         self.check_sizes(name)?;
         let terms = self.terms();
-        check_that(name, terms >= 2, || {
-            format!("a shard has {terms} values a channel, expected at least 2")
-        })?;
-        check_that(name, u32::try_from(self.len()).is_ok(), || {
-            format!("{} elements are more than 2^32 - 1", self.len())
-        })
+        check_that!(name, terms >= 2 =>
+            "a shard has {terms} values a channel, expected at least 2")?;
+        check_that!(name, u32::try_from(self.len()).is_ok() =>
+            "{} elements are more than 2^32 - 1", self.len())
     }
 
     /// The shards that running values follow, with `empty` samples in the pass: those of two values a

@@ -35,7 +35,7 @@ mod tests;
 use hlx_core::{Buffer, Device};
 
 use crate::elementwise::permuted;
-use crate::error::{Result, check_len, check_that};
+use crate::error::{Result, check_len};
 use crate::layout::{Layout, Operand};
 use crate::product::Role;
 use crate::product::sources::patches::{Patches, Product};
@@ -88,18 +88,15 @@ impl Conv2d {
             dilation: self.dilation,
         };
         windows.check(name)?;
-        check_that(name, self.groups > 0, || {
-            "groups is 0, expected at least 1".to_owned()
-        })?;
+        check_that!(name, self.groups > 0 => "groups is 0, expected at least 1")?;
         for (argument, count) in [
             ("in_channels", self.in_channels),
             ("out_channels", self.out_channels),
         ] {
             let fits = count > 0 && count.is_multiple_of(self.groups);
-            check_that(name, fits, || {
-                let groups = self.groups;
-                format!("{argument} is {count}, expected a multiple of the {groups} groups")
-            })?;
+            check_that!(name, fits =>
+                "{argument} is {count}, expected a multiple of the {groups} groups",
+                groups = self.groups)?;
         }
         let output = windows.output(name, false)?;
         // 31 bits count the elements of every tensor, and the steps between them.
@@ -111,9 +108,8 @@ impl Conv2d {
             ("weight", [self.out_channels, of_group, kh, kw]),
         ] {
             let size = extents.iter().fold(1_usize, |n, &x| n.saturating_mul(x));
-            check_that(name, size <= i32::MAX as usize, || {
-                format!("{argument} has more than {} elements", i32::MAX)
-            })?;
+            check_that!(name, size <= i32::MAX as usize =>
+                "{argument} has more than {} elements", i32::MAX)?;
         }
         Ok(output)
     }
@@ -372,9 +368,8 @@ pub fn conv2d_backward_bias(
 
 fn check_shards(name: &'static str, shards: usize, spec: &Conv2d) -> Result<()> {
     let batch = spec.batch;
-    check_that(name, shards > 0 && batch.is_multiple_of(shards), || {
-        format!("{shards} shards, expected a divisor of the batch of {batch}")
-    })
+    check_that!(name, shards > 0 && batch.is_multiple_of(shards) =>
+        "{shards} shards, expected a divisor of the batch of {batch}")
 }
 
 /// The sums of no terms.

@@ -16,7 +16,6 @@ use hlx_core::cpu::with_flush;
 use hlx_core::{Binding, Buffer, Device, arith, as_u32};
 
 use crate::Result;
-use crate::error::check_that;
 use crate::kernel::Kernel;
 use crate::lanes::{self, LANES, check_rows, rows_a_task};
 use crate::map::GROUP_THREADS;
@@ -37,9 +36,8 @@ fn smoothing_constants(
     label_smoothing: f32,
     vocabulary: usize,
 ) -> Result<(f32, f32)> {
-    check_that(operation, (0.0..1.0).contains(&label_smoothing), || {
-        format!("label_smoothing is {label_smoothing}, expected at least 0 and below 1")
-    })?;
+    check_that!(operation, (0.0..1.0).contains(&label_smoothing) =>
+        "label_smoothing is {label_smoothing}, expected at least 0 and below 1")?;
     Ok(with_flush(|| {
         let spread = arith::div(label_smoothing, vocabulary as f32);
         (1.0 - label_smoothing, spread)

@@ -175,9 +175,7 @@ pub fn embedding_backward_sum(
     const NAME: &str = "embedding_backward_sum";
     let (shards, extents) = (sizes.shards, [sizes.vocabulary, sizes.width]);
     let kernel = sizes.kernel(NAME, &backward_sum::SHADER, [ids, dy, dweight], &extents)?;
-    check_that(NAME, matches!(shards, 2 | 4 | 8), || {
-        format!("{shards} shards, expected 2, 4 or 8")
-    })?;
+    check_that!(NAME, matches!(shards, 2 | 4 | 8) => "{shards} shards, expected 2, 4 or 8")?;
     let rows = shards * sizes.rows_per_shard;
     let kernel = kernel
         .bytes(4 * (rows + 2 * rows * sizes.width))

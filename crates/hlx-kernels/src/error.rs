@@ -128,9 +128,7 @@ pub(crate) fn check_dtype(
     expected: DType,
 ) -> Result<()> {
     let found = buffer.dtype();
-    check_that(operation, found == expected, || {
-        format!("{argument} has dtype {found}, expected {expected}")
-    })
+    check_that!(operation, found == expected => "{argument} has dtype {found}, expected {expected}")
 }
 
 /// Checks a buffer's type and length.
@@ -172,9 +170,7 @@ pub fn checked_len(
 /// [`KernelError::Argument`] if a shape of these extents is one that no memory holds.
 pub fn check_sizes(operation: &'static str, extents: &[usize]) -> Result<()> {
     let fits = sizes::checked_elements(extents).is_some();
-    check_that(operation, fits, || {
-        format!("extents {extents:?} have more elements than memory holds")
-    })
+    check_that!(operation, fits => "extents {extents:?} have more elements than memory holds")
 }
 
 /// Checks that 32 bits count an argument's elements.
@@ -183,10 +179,8 @@ pub(crate) fn check_indexable(
     argument: &str,
     elements: usize,
 ) -> Result<()> {
-    check_that(operation, u32::try_from(elements).is_ok(), || {
-        let most = u32::MAX;
-        format!("{argument} has {elements} elements, expected at most {most}")
-    })
+    check_that!(operation, u32::try_from(elements).is_ok() =>
+        "{argument} has {elements} elements, expected at most {most}", most = u32::MAX)
 }
 
 /// Checks a condition on an argument's value.

@@ -30,7 +30,7 @@ use bytemuck::cast_slice_mut;
 use hlx_core::arith::pos0;
 use hlx_core::{Buffer, DType, Device, as_u32};
 
-use crate::error::{Result, check_len, check_sizes, check_that};
+use crate::error::{Result, check_len, check_sizes};
 use crate::kernel::Kernel;
 use crate::layout::{Layout, Operand};
 use crate::map::GROUP_THREADS;
@@ -58,14 +58,12 @@ impl Choices {
 
     fn check(&self, operation: &'static str) -> Result<()> {
         let [tokens, per_token, experts] = [self.tokens, self.per_token, self.experts];
-        check_that(operation, (1..=experts).contains(&per_token), || {
-            format!("{per_token} of {experts} experts are chosen, expected 1 to {experts}")
-        })?;
+        check_that!(operation, (1..=experts).contains(&per_token) =>
+            "{per_token} of {experts} experts are chosen, expected 1 to {experts}")?;
         let rows = tokens.checked_mul(per_token);
         let fits = rows.is_some_and(|rows| u32::try_from(rows).is_ok());
-        check_that(operation, fits, || {
-            format!("{tokens} x {per_token} choices are more than a kernel can index")
-        })
+        check_that!(operation, fits =>
+            "{tokens} x {per_token} choices are more than a kernel can index")
     }
 }
 
@@ -134,9 +132,8 @@ pub fn experts_bounds(
     check_sizes(NAME, &[choices.experts, shards])?;
     let (n, groups) = (choices.rows(), choices.experts * shards);
     let tokens = choices.tokens;
-    check_that(NAME, shards > 0 && tokens.is_multiple_of(shards), || {
-        format!("{shards} shards, expected a number that divides {tokens} tokens")
-    })?;
+    check_that!(NAME, shards > 0 && tokens.is_multiple_of(shards) =>
+        "{shards} shards, expected a number that divides {tokens} tokens")?;
     let shard_tokens = tokens / shards;
     let kernel = Kernel::new(NAME, &bounds_shader::SHADER)
         .read("experts", &table.experts, n)?
@@ -182,9 +179,8 @@ pub fn experts_sum(
         .read_if("weights", weights, n)?
         .write("y", y, [choices.tokens, width])?
         .flops((2 * n * width) as u64);
-    check_that(NAME, u32::try_from(n * width).is_ok(), || {
-        format!("{n} x {width} elements are more than a kernel can index")
-    })?;
+    check_that!(NAME, u32::try_from(n * width).is_ok() =>
+        "{n} x {width} elements are more than a kernel can index")?;
     if y.is_empty() {
         return Ok(());
     }

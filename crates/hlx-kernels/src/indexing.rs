@@ -11,7 +11,7 @@
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, DType, Device};
 
-use crate::error::{KernelError, Result, check_that, check_typed};
+use crate::error::{KernelError, Result, check_typed};
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
 use crate::map::GROUP_THREADS;
@@ -201,9 +201,7 @@ fn gather_named(
 }
 fn check_line(name: &'static str, index: &Layout) -> Result<()> {
     let shape = index.shape();
-    check_that(name, shape.len() == 1, || {
-        format!("index has shape {shape:?}, expected one dimension")
-    })
+    check_that!(name, shape.len() == 1 => "index has shape {shape:?}, expected one dimension")
 }
 
 /// Lowers the word of a flag to the number of a bad index.
@@ -225,15 +223,13 @@ fn check_index(
     check_axis(name, axis, shape)?;
     check_operand(name, "index", index)?;
     let dtype = index.buffer.dtype();
-    check_that(name, matches!(dtype, DType::U32 | DType::I32), || {
-        format!("index has dtype {dtype}, expected u32 or i32")
-    })?;
+    check_that!(name, matches!(dtype, DType::U32 | DType::I32) =>
+        "index has dtype {dtype}, expected u32 or i32")?;
     let found = index.layout.shape();
     let mut extents = found.iter().zip(shape).enumerate();
     let within = extents.all(|(other, (found, most))| other == axis || found <= most);
-    check_that(name, found.len() == shape.len() && within, || {
-        format!("index has shape {found:?}, expected at most {shape:?} but along axis {axis}")
-    })?;
+    check_that!(name, found.len() == shape.len() && within =>
+        "index has shape {found:?}, expected at most {shape:?} but along axis {axis}")?;
     match flag {
         Some(flag) => check_typed(name, "flag", flag, DType::U32, 1),
         None => Ok(()),

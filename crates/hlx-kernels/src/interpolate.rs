@@ -22,7 +22,7 @@ mod tests;
 
 use hlx_core::{Buffer, Device, Shader};
 
-use crate::error::{Result, check_that};
+use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::window::{check_extents, check_planes, launch_elements};
 use cpu::Axis;
@@ -82,10 +82,9 @@ impl Interpolate2d {
         };
         // Places stay below 2^31, which integers hold.
         let fits = scale >= 0.0 && f64::from(scale) * outputs as f64 <= 1e9;
-        check_that(name, fits && !scale.is_subnormal(), || {
-            let factors = self.scale_factor;
-            format!("scale_factor is {factors:?}, expected positive numbers near output / input")
-        })?;
+        check_that!(name, fits && !scale.is_subnormal() =>
+            "scale_factor is {factors:?}, expected positive numbers near output / input",
+            factors = self.scale_factor)?;
         Ok(Axis {
             inputs,
             outputs,

@@ -284,9 +284,7 @@ impl<'a> Kernel<'a> {
         push: impl Into<PushConstants>,
         groups: impl Groups,
     ) -> Result<()> {
-        check_that(self.name, !device.is_cpu(), || {
-            "a kernel of GPUs alone on the CPU device".to_owned()
-        })?;
+        check_that!(self.name, !device.is_cpu() => "a kernel of GPUs alone on the CPU device")?;
         self.launch_bound(device, push, groups, |_| {})
     }
 
@@ -313,7 +311,7 @@ impl<'a> Kernel<'a> {
         let spares = spares.collect::<Result<Vec<_>, _>>()?;
         let mut spare = spares.iter();
         let Some(any) = slots.iter().find_map(Slot::buffer).or(spares.first()) else {
-            return check_that(self.name, false, || "no buffers".to_owned());
+            return check_that!(self.name, false => "no buffers");
         };
         let mut bindings = [Binding::Read(any); MOST];
         for (binding, slot) in bindings.iter_mut().zip(slots) {

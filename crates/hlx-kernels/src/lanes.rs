@@ -7,7 +7,6 @@
 use hlx_core::{Device, arith, groups_1d};
 
 use crate::Result;
-use crate::error::check_that;
 use crate::tuning::{KernelTuning, RowCut};
 
 /// Lanes of a row reduction.
@@ -39,12 +38,10 @@ impl RowCut {
 
 /// Checks that a row has elements and that 32 bits count those of all rows.
 pub(crate) fn check_rows(operation: &'static str, rows: usize, cols: usize) -> Result<()> {
-    check_that(operation, cols > 0, || "a row has no elements".to_owned())?;
+    check_that!(operation, cols > 0 => "a row has no elements")?;
     let len = rows.checked_mul(cols);
     let fits = len.is_some_and(|len| u32::try_from(len).is_ok());
-    check_that(operation, fits, || {
-        format!("{rows} rows of {cols} are more than 2^32 - 1 elements")
-    })
+    check_that!(operation, fits => "{rows} rows of {cols} are more than 2^32 - 1 elements")
 }
 
 /// Rows for one task of the CPU device: about 16,384 elements, some ten microseconds of work.

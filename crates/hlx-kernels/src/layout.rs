@@ -9,7 +9,7 @@ use std::fmt;
 
 use hlx_core::{Buffer, sizes};
 
-use crate::error::{KernelError, Result, check_that};
+use crate::error::{KernelError, Result};
 
 pub(crate) use walk::{Access, Walk, access, in_quads, runs};
 
@@ -53,9 +53,8 @@ impl Layout {
     /// addresses.
     pub fn contiguous(shape: &[usize]) -> Result<Self> {
         let rank = shape.len();
-        check_that("shape", rank <= MAX_RANK, || {
-            format!("{shape:?} has {rank} dimensions, expected at most {MAX_RANK}")
-        })?;
+        check_that!("shape", rank <= MAX_RANK =>
+            "{shape:?} has {rank} dimensions, expected at most {MAX_RANK}")?;
         Self::count(shape)?;
         Ok(Self {
             shape: shape.to_vec(),

@@ -69,9 +69,23 @@ macro_rules! push {
     (@value $field:ident $value:expr) => { $value };
 }
 
+/// The block of push constants itself, of numbers that were checked: a CPU twin reads it too.
+macro_rules! block {
+    ($block:ident => $($field:ident $(: $value:expr)?),*) => {
+        $block { $($field: $crate::kernel::Field::field(push!(@value $field $($value)?)).0),* }
+    };
+}
+
 /// Specialization constants from a number on, of flags and of numbers that 32 bits hold: `constants!(0: is_wide, columns)`.
 macro_rules! constants {
     ($first:literal: $($value:expr),+) => {
         $crate::kernel::numbered($first, [$($crate::kernel::Field::<u32>::field($value).0),+])
+    };
+}
+
+/// [`check_that`](crate::error::check_that) with a format: `check_that!(name, rows > 0 => "{rows} rows")?`.
+macro_rules! check_that {
+    ($operation:expr, $holds:expr => $($reason:tt)+) => {
+        $crate::error::check_that($operation, $holds, || format!($($reason)+))
     };
 }

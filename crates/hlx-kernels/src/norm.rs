@@ -16,7 +16,7 @@ use hlx_core::{Binding, Buffer, Device, Shader};
 
 use crate::Result;
 use crate::columns::Columns;
-use crate::error::{check_len, check_that};
+use crate::error::check_len;
 use crate::kernel::Kernel;
 use crate::lanes::check_rows;
 use crate::rows::Rows;
@@ -99,10 +99,8 @@ impl Norm {
         argument: &'static str,
         bias: Option<&Buffer>,
     ) -> Result<()> {
-        check_that(name, bias.is_some() == self.centred, || {
-            let verb = if self.centred { "needs" } else { "has no" };
-            format!("this norm {verb} {argument}")
-        })
+        check_that!(name, bias.is_some() == self.centred =>
+            "this norm {verb} {argument}", verb = if self.centred { "needs" } else { "has no" })
     }
 }
 
@@ -241,9 +239,8 @@ pub fn norm_backward_params(
     };
     let (rows, cols, shards) = (norm.rows, norm.cols, buffers.shards);
     check_rows(name, rows, cols)?;
-    check_that(name, rows.is_multiple_of(shards), || {
-        format!("{rows} rows, expected a multiple of the {shards} shards")
-    })?;
+    check_that!(name, rows.is_multiple_of(shards) =>
+        "{rows} rows, expected a multiple of the {shards} shards")?;
     norm.check_bias(name, "dbias", buffers.dbias)?;
     check_len(name, "x", buffers.x, [rows, cols])?;
     check_len(name, "stats", buffers.stats, [rows, norm.n_stats()])?;

@@ -22,7 +22,7 @@ mod windows;
 
 use hlx_core::{Buffer, DType, Device, ReadSlice, WriteSlice};
 
-use crate::error::{Result, check_that, check_typed};
+use crate::error::{Result, check_typed};
 use crate::kernel::{Kernel, PushConstants};
 use crate::window::{Windows, check_extents, check_planes, launch_elements};
 use windows::Axis;
@@ -70,9 +70,8 @@ impl Pool2d {
         let padding = self.windows.padding;
         let halves = self.windows.kernel.map(|kernel| kernel / 2);
         let fits = padding[0] <= halves[0] && padding[1] <= halves[1];
-        check_that(name, fits, || {
-            format!("padding is {padding:?}, expected at most half of the kernel, {halves:?}")
-        })?;
+        check_that!(name, fits =>
+            "padding is {padding:?}, expected at most half of the kernel, {halves:?}")?;
         self.windows.output(name, self.ceil_mode)
     }
 
@@ -119,12 +118,9 @@ impl AvgPool2d {
         match *self {
             Self::Windows(pool, divisor) => {
                 let (axes, dilation) = (pool.axes(name, inputs, outputs)?, pool.windows.dilation);
-                check_that(name, dilation == [1, 1], || {
-                    format!("dilation is {dilation:?}, expected [1, 1] for averages")
-                })?;
-                check_that(name, divisor != AvgDivisor::Fixed(0), || {
-                    "the divisor is 0".to_owned()
-                })?;
+                check_that!(name, dilation == [1, 1] =>
+                    "dilation is {dilation:?}, expected [1, 1] for averages")?;
+                check_that!(name, divisor != AvgDivisor::Fixed(0) => "the divisor is 0")?;
                 Ok((axes, divisor))
             }
             Self::Adaptive {
@@ -162,9 +158,7 @@ pub fn max_pool2d_forward(
     let dtype = x.dtype();
     let types = [DType::F32, DType::I32, DType::U32];
     let number = types.iter().position(|&of| of == dtype);
-    check_that(NAME, number.is_some(), || {
-        format!("x has dtype {dtype}, expected f32, i32 or u32")
-    })?;
+    check_that!(NAME, number.is_some() => "x has dtype {dtype}, expected f32, i32 or u32")?;
     check_typed(NAME, "y", y, dtype, y.len())?;
     let kernel = Kernel::new(NAME, &max_forward::SHADER)
         .constants(constants!(0: 0_u32, number.unwrap_or(0) as u32))
@@ -196,7 +190,7 @@ pub fn max_pool2d_backward(
     let axes = spec.axes(NAME, ("dx", dx), ("dy", dy))?;
     check_typed(NAME, "indices", indices, DType::U32, dy.len())?;
     let kernel = Kernel::new(NAME, &max_backward::SHADER)
-        .constants(&[(0, 0)])
+        .constants([(0, 0)])
         .reads([dy, indices])
         .writes([dx]);
     let push = push_of(&axes, dx.len(), 1.0);
@@ -255,7 +249,7 @@ fn average(
         true => (&avg_backward::SHADER, [outputs.1, inputs.1]),
     };
     let kernel = Kernel::new(name, shader)
-        .constants(&constants)
+        .constants(constants)
         .reads([from])
         .writes([to]);
     let push = push_of(&axes, to.len(), number);

@@ -24,7 +24,7 @@ mod cpu;
 
 use hlx_core::{Binding, Buffer, CpuBindings, Device, Shader};
 
-use crate::error::{Result, check_sizes, check_that};
+use crate::error::{Result, check_sizes};
 use crate::kernel::Kernel;
 
 shader!(recurrent::{lstm_forward, lstm_backward, gru_forward, gru_backward});
@@ -97,9 +97,8 @@ impl Step {
         check_sizes(name, &[self.batch, self.time, self.width])?;
         let (position, previous, time) = (self.position, self.previous, self.time);
         let fits = position < time && previous.is_none_or(|previous| previous < time);
-        check_that(name, fits, || {
-            format!("position is {position} after {previous:?}, expected below {time}")
-        })
+        check_that!(name, fits =>
+            "position is {position} after {previous:?}, expected below {time}")
     }
 
     /// Launches a step over its operands, in binding order.
@@ -112,9 +111,8 @@ impl Step {
         let (most, mut kernel) = (device.max_binding_words(), Kernel::new(name, shader));
         for (argument, binding, len) in operands.into_iter().flatten() {
             kernel = kernel.checked(argument, binding, len)?;
-            check_that(name, len <= most, || {
-                format!("{argument} has {len} elements, expected at most {most} on this device")
-            })?;
+            check_that!(name, len <= most =>
+                "{argument} has {len} elements, expected at most {most} on this device")?;
         }
         let previous = self.previous.unwrap_or(self.time);
         let push = push!(lstm_forward =>
@@ -237,10 +235,8 @@ fn check_given(
     buffer: Option<&Buffer>,
     expected: bool,
 ) -> Result<()> {
-    check_that(name, buffer.is_some() == expected, || {
-        let verb = if expected { "needs" } else { "has no" };
-        format!("this cell {verb} {argument}")
-    })
+    check_that!(name, buffer.is_some() == expected =>
+        "this cell {verb} {argument}", verb = if expected { "needs" } else { "has no" })
 }
 
 #[cfg(test)]

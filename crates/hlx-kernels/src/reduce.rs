@@ -12,7 +12,7 @@
 use hlx_core::{Binding, Buffer, Device};
 
 use crate::columns::Columns;
-use crate::error::{Result, check_len, check_sizes, check_that};
+use crate::error::{Result, check_len, check_sizes};
 use crate::kernel::{Groups, Kernel};
 use crate::lanes::{self, ROWS_A_GROUP};
 use crate::map::{CHUNK, GROUP_THREADS, windows};
@@ -224,9 +224,8 @@ pub fn shard_sum(
     n: usize,
     accumulate: bool,
 ) -> Result<()> {
-    check_that("shard_sum", (1..=1 << 15).contains(&shards), || {
-        format!("{shards} shards, expected 1 to 32768")
-    })?;
+    check_that!("shard_sum", (1..=1 << 15).contains(&shards) =>
+        "{shards} shards, expected 1 to 32768")?;
     let kernel = Kernel::new("shard_sum", &shards::SHADER)
         .constants(constants!(0: accumulate))
         .read("partials", partials, [shards, n])?

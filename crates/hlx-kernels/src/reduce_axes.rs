@@ -163,9 +163,8 @@ pub fn reduce(
         let terms = Terms::of(x.layout, axes).map_err(KernelError::argument(name))?;
         let (buffer, terms) = within_binding(device, name, x, terms)?;
         let finds = matches!(reduction, Reduction::ArgMax | Reduction::ArgMin);
-        check_that(name, !finds || u32::try_from(terms.n).is_ok(), || {
-            format!("{} places are more than 2^32 - 1", terms.n)
-        })?;
+        check_that!(name, !finds || u32::try_from(terms.n).is_ok() =>
+            "{} places are more than 2^32 - 1", terms.n)?;
         let fold = reduction.fold(dtype);
         passes(device, name, fold, buffer, terms, &words, finds)?;
     }
@@ -181,9 +180,8 @@ fn check(reduction: Reduction, x: Operand<'_>, axes: &[usize], out: &Buffer) -> 
     let shape = x.layout.shape();
     for (place, &axis) in axes.iter().enumerate() {
         check_axis(name, axis, shape)?;
-        check_that(name, !axes[..place].contains(&axis), || {
-            format!("axis {axis} occurs twice in {axes:?}")
-        })?;
+        check_that!(name, !axes[..place].contains(&axis) =>
+            "axis {axis} occurs twice in {axes:?}")?;
     }
     check_operand(name, "x", x)?;
     let expected = reduction.output_dtype(x.buffer.dtype());
@@ -210,9 +208,7 @@ fn within_binding(
     // The CPU device counts in 64 bits, and a run's windows are short.
     let counted = terms.items().max(if cut { 0 } else { terms.n });
     let is_counted = device.is_cpu() || u32::try_from(counted).is_ok();
-    check_that(name, is_counted, || {
-        format!("{counted} terms or pieces are more than 2^32 - 1")
-    })?;
+    check_that!(name, is_counted => "{counted} terms or pieces are more than 2^32 - 1")?;
     Ok((part, terms))
 }
 

@@ -10,7 +10,7 @@
 
 use hlx_core::{Buffer, Device, as_u32};
 
-use crate::error::{Result, check_sizes, check_that};
+use crate::error::{Result, check_sizes};
 use crate::kernel::Kernel;
 use crate::map::GROUP_THREADS;
 use crate::parallel::{self, read, write};
@@ -56,12 +56,10 @@ pub fn rope(
         .read("frequencies", frequencies, pairs)?
         .write("y", y, count)?;
     let turned = 2 * pairs;
-    check_that(NAME, turned <= width, || {
-        format!("{pairs} frequencies turn {turned} elements, and a head has {width}")
-    })?;
-    check_that(NAME, u32::try_from(count).is_ok(), || {
-        format!("{rows} x {heads} x {width} elements are more than a kernel can index")
-    })?;
+    check_that!(NAME, turned <= width =>
+        "{pairs} frequencies turn {turned} elements, and a head has {width}")?;
+    check_that!(NAME, u32::try_from(count).is_ok() =>
+        "{rows} x {heads} x {width} elements are more than a kernel can index")?;
     if count == 0 {
         return Ok(());
     }

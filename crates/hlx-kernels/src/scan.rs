@@ -14,7 +14,7 @@ use std::ops::Range;
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Buffer, Device};
 
-use crate::error::{Result, check_that, check_typed};
+use crate::error::{Result, check_typed};
 use crate::join::Join;
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::Operand;
@@ -119,7 +119,7 @@ impl Pass {
         let constants = constants!(0: self.join as u32, self.totals, with_before,
             KernelTuning::of(device).reduction_loads);
         let kernel = Kernel::new(name, shader)
-            .constants(&constants)
+            .constants(constants)
             .reads([x])
             .read_if("before", before, self.items())?
             .writes([out]);
@@ -142,9 +142,7 @@ fn scan(
     let (shape, dtype) = (x.layout.shape(), x.buffer.dtype());
     check_axis(name, axis, shape)?;
     check_operand(name, "x", x)?;
-    check_that(name, dtype.size() == 4, || {
-        format!("x has dtype {dtype}, expected f32, i32 or u32")
-    })?;
+    check_that!(name, dtype.size() == 4 => "x has dtype {dtype}, expected f32, i32 or u32")?;
     check_typed(name, "out", out, dtype, x.layout.n_elements())?;
     if out.is_empty() {
         return Ok(());

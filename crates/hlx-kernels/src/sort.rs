@@ -11,7 +11,7 @@
 
 use hlx_core::{Buffer, DType, Device};
 
-use crate::error::{Result, check_that, check_typed};
+use crate::error::{Result, check_typed};
 use crate::indexing::gather;
 use crate::layout::{Layout, Operand};
 use crate::pairs::{Second, Sort};
@@ -90,9 +90,7 @@ fn select(
     let (mut shape, dtype) = (x.layout.shape().to_vec(), x.buffer.dtype());
     check_operand(name, "x", x)?;
     let n = std::mem::replace(&mut shape[axis], k);
-    check_that(name, k <= n, || {
-        format!("k is {k}, expected at most the {n} elements of axis {axis}")
-    })?;
+    check_that!(name, k <= n => "k is {k}, expected at most the {n} elements of axis {axis}")?;
     let layout = Layout::contiguous(&shape)?;
     check_typed(name, "indices", indices, DType::U32, layout.n_elements())?;
     if let Some(values) = values {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use hlx_core::{Buffer, DType, Device};
 
 use crate::element::gather;
-use crate::error::{KernelError, Result, check_that};
+use crate::error::{KernelError, Result};
 use crate::layout::{Layout, Operand, Walk};
 use crate::parallel;
 
@@ -157,9 +157,8 @@ impl Terms {
     /// Checks that 32 bits count terms and pieces, of which a place is one.
     pub fn check(&self, operation: &'static str) -> Result<()> {
         let largest = self.n.max(self.items());
-        check_that(operation, u32::try_from(largest).is_ok(), || {
-            format!("{largest} terms or pieces are more than 2^32 - 1")
-        })
+        check_that!(operation, u32::try_from(largest).is_ok() =>
+            "{largest} terms or pieces are more than 2^32 - 1")
     }
 }
 
@@ -170,15 +169,11 @@ pub(crate) fn check_operand(
     x: Operand<'_>,
 ) -> Result<()> {
     let (_, end) = x.layout.span();
-    check_that(operation, end <= x.buffer.len(), || {
-        let len = x.buffer.len();
-        format!("{argument} reaches element {end} of a buffer of {len}")
-    })
+    check_that!(operation, end <= x.buffer.len() =>
+        "{argument} reaches element {end} of a buffer of {len}", len = x.buffer.len())
 }
 pub(crate) fn check_axis(operation: &'static str, axis: usize, shape: &[usize]) -> Result<()> {
-    check_that(operation, axis < shape.len(), || {
-        format!("axis {axis} is out of range for shape {shape:?}")
-    })
+    check_that!(operation, axis < shape.len() => "axis {axis} is out of range for shape {shape:?}")
 }
 
 /// The part of an operand's buffer that its elements lie in, from where a binding may start, and how
@@ -204,10 +199,8 @@ pub(crate) fn check_fits(
     device: &Device,
     buffer: &Buffer,
 ) -> Result<()> {
-    check_that(operation, fits(device, buffer), || {
-        let len = buffer.len();
-        format!("{argument} spans {len} elements, more than a kernel can index")
-    })
+    check_that!(operation, fits(device, buffer) =>
+        "{argument} spans {len} elements, more than a kernel can index", len = buffer.len())
 }
 
 /// The lines of an operand along an axis, and the part of its buffer that they lie in. Lines that are

@@ -2,7 +2,6 @@
 
 use hlx_core::{Buffer, Device};
 
-use crate::error::check_that;
 use crate::kernel::Kernel;
 use crate::{Result, map, parallel};
 
@@ -29,9 +28,7 @@ pub fn transpose(
         .write("y", y, [rows, columns])?;
     let most = map::MAX_GROUPS * TILE;
     let fits = rows.max(columns) <= most && rows * columns <= u32::MAX as usize;
-    check_that(NAME, fits, || {
-        format!("{rows} x {columns}, expected at most {most} rows and columns")
-    })?;
+    check_that!(NAME, fits => "{rows} x {columns}, expected at most {most} rows and columns")?;
     if x.is_empty() {
         return Ok(());
     }

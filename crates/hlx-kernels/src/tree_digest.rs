@@ -36,7 +36,6 @@ use std::str::FromStr;
 use hlx_core::{Buffer, Device, PendingDownload, as_u32};
 use sha2::Digest;
 
-use crate::error::check_that;
 use crate::kernel::Kernel;
 use crate::parallel::{self, read, write};
 use crate::tuning::KernelTuning;
@@ -238,10 +237,9 @@ impl TreeDigester {
         let most = usize::try_from(device.info().memory_bytes / 4).unwrap_or(usize::MAX);
         for tensor in &tensors {
             let end = end_of(tensor)?;
-            check_that("tree_digest", end <= most, || {
-                let name = &tensor.name;
-                format!("`{name}` ends at word {end}, the device's memory has {most}")
-            })?;
+            check_that!("tree_digest", end <= most =>
+                "`{name}` ends at word {end}, the device's memory has {most}",
+                name = &tensor.name)?;
         }
         let plan = Plan::new(&tensors, tree, window)?;
         let chunks = device.buffer_of::<u32>(&plan.chunks)?;
@@ -291,10 +289,9 @@ impl TreeDigester {
     /// Fails for the first tensor that lies outside the buffer.
     fn check_ends(&self, buffer: &Buffer) -> Result<()> {
         for (tensor, end) in self.tensors.iter().zip(&self.plan.ends) {
-            check_that("tree_digest", *end <= buffer.len(), || {
-                let (name, found) = (&tensor.name, buffer.len());
-                format!("`{name}` ends at word {end} of a buffer of {found}")
-            })?;
+            check_that!("tree_digest", *end <= buffer.len() =>
+                "`{name}` ends at word {end} of a buffer of {found}",
+                name = &tensor.name, found = buffer.len())?;
         }
         Ok(())
     }
@@ -364,10 +361,9 @@ impl TreeDigester {
     /// [`hlx_core::CoreError::DeviceLost`]; [`KernelError::Argument`] for another digester's.
     pub fn receive(&self, pending: PendingDigests) -> Result<ListDigest> {
         let digests = pending.0.wait()?;
-        check_that("tree_digest", digests.len() == self.digests.len(), || {
-            let (found, expected) = (digests.len(), self.digests.len());
-            format!("the digests have {found} words, expected {expected}: another digester's")
-        })?;
+        check_that!("tree_digest", digests.len() == self.digests.len() =>
+            "the digests have {found} words, expected {expected}: another digester's",
+            found = digests.len(), expected = self.digests.len())?;
         Ok(self.list(&digests))
     }
 

@@ -237,37 +237,26 @@ impl KernelTuning {
         let tiles = &self.products.tiles;
         let rated = !tiles.is_empty() && tiles.iter().all(rated);
         let reductions = matches!(self.reduction_loads, 4 | 8 | 16 | 32);
-        let checks = [
-            ("a row cut has other threads than 32 or 128", has_threads),
-            (
-                "a row cut has no rows, or more than 256 threads a workgroup",
-                fits,
-            ),
-            ("a row cut's blocks_ahead is outside of 1 to 16", loads),
-            (
-                "held_rows reaches past 16,384 elements, 128 registers a thread",
-                held,
-            ),
-            ("streamed_rows does not cover every length", last == all),
-            ("a column cut's width is no power of two up to 128", wide),
-            ("a column cut's rows_ahead is above 64", ahead),
-            (
-                "columns and column_pairs do not cover every number of chains",
-                ends == [all; 2],
-            ),
-            (
-                "reduction_loads is no power of two from 4 to 32",
-                reductions,
-            ),
-            (
-                "products.tiles is empty, or a tile has no positive rates",
-                rated,
-            ),
-        ];
-        match checks.into_iter().find(|(_, holds)| !holds) {
-            Some((reason, _)) => Err(CoreError::invalid("tuning", reason)),
-            None => Ok(()),
+        macro_rules! expect {
+            ($($holds:expr => $otherwise:literal,)+) => {$(
+                if !$holds {
+                    return Err(CoreError::invalid("tuning", $otherwise));
+                }
+            )+};
         }
+        expect! {
+            has_threads => "a row cut has other threads than 32 or 128",
+            fits => "a row cut has no rows, or more than 256 threads a workgroup",
+            loads => "a row cut's blocks_ahead is outside of 1 to 16",
+            held => "held_rows reaches past 16,384 elements, 128 registers a thread",
+            last == all => "streamed_rows does not cover every length",
+            wide => "a column cut's width is no power of two up to 128",
+            ahead => "a column cut's rows_ahead is above 64",
+            ends == [all; 2] => "columns and column_pairs do not cover every number of chains",
+            reductions => "reduction_loads is no power of two from 4 to 32",
+            rated => "products.tiles is empty, or a tile has no positive rates",
+        }
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 
 use hlx_core::{Buffer, Device, ReadSlice, WriteSlice};
 
-use crate::error::{Result, check_indexable, check_len, check_that};
+use crate::error::{Result, check_indexable, check_len};
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::GROUP_THREADS;
 use crate::parallel::{self, write};
@@ -36,9 +36,8 @@ impl Windows {
             ("dilation", self.dilation),
         ];
         pairs.into_iter().try_for_each(|(argument, pair)| {
-            check_that(name, pair[0] > 0 && pair[1] > 0, || {
-                format!("{argument} is {pair:?}, expected at least 1")
-            })
+            check_that!(name, pair[0] > 0 && pair[1] > 0 =>
+                "{argument} is {pair:?}, expected at least 1")
         })
     }
 
@@ -56,13 +55,11 @@ impl Windows {
         let span = dilation.saturating_mul(kernel - 1).saturating_add(1);
         let padded = input.saturating_add(padding.saturating_mul(2));
         let longest = padded.max(span).max(stride).max(dilation);
-        check_that(name, longest <= LONGEST, || {
-            format!("padded input, kernel or stride is beyond {LONGEST} along axis {axis}")
-        })?;
-        check_that(name, span <= padded, || {
-            let of = ["height", "width"][axis];
-            format!("kernel has a {of} of {span}, expected at most {padded}, the padded input's")
-        })?;
+        check_that!(name, longest <= LONGEST =>
+            "padded input, kernel or stride is beyond {LONGEST} along axis {axis}")?;
+        check_that!(name, span <= padded =>
+            "kernel has a {of} of {span}, expected at most {padded}, the padded input's",
+            of = ["height", "width"][axis])?;
         if !ceil_mode {
             return Ok((padded - span) / stride + 1);
         }
@@ -80,9 +77,8 @@ pub(crate) fn check_extents(
 ) -> Result<()> {
     let pairs = [("input", input), ("output", output)];
     pairs.into_iter().try_for_each(|(argument, pair)| {
-        check_that(name, pair.iter().all(|x| (1..=longest).contains(x)), || {
-            format!("{argument} is {pair:?}, expected from 1 to {longest}")
-        })
+        check_that!(name, pair.iter().all(|x| (1..=longest).contains(x)) =>
+            "{argument} is {pair:?}, expected from 1 to {longest}")
     })
 }
 

@@ -26,6 +26,7 @@ mod tests;
 pub use integers::append_integer_heads;
 
 shader!(shader, attention::append);
+use shader::Push;
 
 /// Heads of a workgroup.
 const GROUP_HEADS: usize = 8;
@@ -118,34 +119,25 @@ impl<'a> Append<'a> {
         }
         let pairs = inputs.turn.map_or(0, |turn| turn.frequencies.len());
         let turned = 2 * pairs;
-        check_that(name, turned <= width, || {
-            format!("{pairs} frequencies turn {turned} elements, and a head has {width}")
-        })?;
+        check_that!(name, turned <= width =>
+            "{pairs} frequencies turn {turned} elements, and a head has {width}")?;
         let cached = of.batch * of.keys * per_key * width;
         let largest = [&inputs.q, &inputs.k, &inputs.v].map(|rows| rows.buffer.len());
         let largest = largest.into_iter().fold(cached, usize::max);
         check_indexable(name, "an operand", largest)
     }
 
-    fn push(&self) -> shader::Push {
+    fn push(&self) -> Push {
         let (inputs, of) = (self.inputs, self.of);
-        shader::Push {
-            rows: tokens(of) as u32,
-            time: of.queries as u32,
-            heads: of.heads as u32,
-            key_heads: of.key_heads as u32,
-            width: of.head_width as u32,
-            capacity: of.keys as u32,
-            pairs: inputs.turn.map_or(0, |turn| turn.frequencies.len() as u32),
-            q_first: inputs.q.first as u32,
-            q_row: inputs.q.stride as u32,
-            k_first: inputs.k.first as u32,
-            k_row: inputs.k.stride as u32,
-            v_first: inputs.v.first as u32,
-            v_row: inputs.v.stride as u32,
+        let [q, k, v] = [&inputs.q, &inputs.k, &inputs.v];
+        block!(Push =>
+            rows: tokens(of), time: of.queries, heads: of.heads, key_heads: of.key_heads,
+            width: of.head_width, capacity: of.keys,
+            pairs: inputs.turn.map_or(0, |turn| turn.frequencies.len()),
+            q_first: q.first, q_row: q.stride, k_first: k.first, k_row: k.stride,
+            v_first: v.first, v_row: v.stride,
             eps: inputs.norms.map_or(0.0, |norms| norms.eps),
-            scale: inputs.turn.map_or(1.0, |turn| turn.scale),
-        }
+            scale: inputs.turn.map_or(1.0, |turn| turn.scale))
     }
 
     fn twin(&self) -> Twin {
@@ -231,7 +223,7 @@ pub fn append_heads(
 #[derive(Clone, Copy)]
 struct Twin {
     of: Attention,
-    push: shader::Push,
+    push: Push,
     is_normed: bool,
 }
 

@@ -12,7 +12,6 @@ use super::quantised::integer_attention_of_cache;
 use super::ranges::Limits;
 use super::sizes::Attention;
 use crate::elementwise::{assign_strided, fill};
-use crate::error::check_that;
 use crate::indexing::index_select;
 use crate::product::quantised::Width;
 use crate::product::{check_arithmetic, of_floats, quantises};
@@ -133,9 +132,8 @@ impl CachedHeads {
         attention: &Attention,
     ) -> Result<Buffer> {
         let [of_queries, of_keys] = attention.shapes();
-        check_that(NAME, of_keys == self.extents, || {
-            format!("keys are {:?}, expected {of_keys:?}", self.extents)
-        })?;
+        check_that!(NAME, of_keys == self.extents =>
+            "keys are {:?}, expected {of_keys:?}", self.extents)?;
         match &self.stored {
             Stored::Floats(both) => {
                 check_arithmetic("attention", "k", [&of_floats(device), device])?;
@@ -143,10 +141,8 @@ impl CachedHeads {
             }
             Stored::Integers([keys, values]) => {
                 let fits = quantises(device) && attention.dropout.is_none();
-                check_that(NAME, fits, || {
-                    "keys and values are integers, expected a pass in `integer` that drops nothing"
-                        .to_owned()
-                })?;
+                check_that!(NAME, fits =>
+                    "keys and values are integers, expected a pass in `integer` that drops nothing")?;
                 let q = Heads::of_queries(attention, Width::Wide);
                 let q = IntegerHeads::empty(device, q)?;
                 append_integer_heads(device, new, &q, [keys, values], attention)?;

@@ -12,7 +12,6 @@ use hlx_core::{Buffer, Device, Shader};
 use super::cpu::{self, FewRows, Inputs, Operands};
 use super::sizes::Placed;
 use crate::Result;
-use crate::error::check_that;
 use crate::kernel::{Kernel, PushConstants};
 
 shader!(attention::{few_queries_scores, few_queries_values, integer_few_scores, integer_few_values});
@@ -65,15 +64,14 @@ impl Few {
         of.expect_no_dropout(of_scores)?;
         let (rows, key_heads) = (FewRows::of(&of), of.all_key_heads());
         let all_scores = 32 * key_heads * rows.tops();
-        check_that(of_scores, u32::try_from(all_scores).is_ok(), || {
-            format!("{of:?} has more than 2^32 - 1 scores")
-        })?;
+        check_that!(of_scores, u32::try_from(all_scores).is_ok() =>
+            "{of:?} has more than 2^32 - 1 scores")?;
         let scores = device.alloc(all_scores)?;
         let tops = device.alloc_shape(&[key_heads, rows.tops()])?;
         let constants = placed.constants();
         let block = PushConstants::of(&placed.push());
         let kernel = Kernel::new(of_scores, self.shaders[0])
-            .constants(&constants)
+            .constants(constants)
             .reads([q, k])
             .read("query_ranges", ranges, [4, of.batch, of.queries])?
             .writes([&scores, &tops])
@@ -89,7 +87,7 @@ impl Few {
             cpu::scores(inputs, scores, tops);
         })?;
         let kernel = Kernel::new(of_values, self.shaders[1])
-            .constants(&constants)
+            .constants(constants)
             .reads([v, ranges, &scores, &tops])
             .write("o", o, of.output_len())?
             .write("stats", stats, [2, of.all_queries()])?

@@ -6,7 +6,7 @@ use hlx_core::{Binding, Buffer, DType, Device};
 use super::sizes::{Attention, Strided, WIDEST_HEAD};
 use crate::Result;
 use crate::elementwise::fill;
-use crate::error::{check_sizes, check_that};
+use crate::error::check_sizes;
 use crate::kernel::Kernel;
 use crate::parallel::{self, write};
 use crate::product::quantised::{Width, prepare_row};
@@ -61,9 +61,8 @@ impl IntegerHeads {
     /// Memory that a kernel writes.
     pub(super) fn empty(device: &Device, of: Heads) -> Result<Self> {
         let words = of.checked_words()?;
-        check_that(NAME, u32::try_from(words).is_ok(), || {
-            format!("{of:?} has {words} words, expected at most {}", u32::MAX)
-        })?;
+        check_that!(NAME, u32::try_from(words).is_ok() =>
+            "{of:?} has {words} words, expected at most {}", u32::MAX)?;
         let words = device.alloc_typed(DType::U32, words)?;
         Ok(Self { words, of })
     }
@@ -76,10 +75,9 @@ impl IntegerHeads {
         let of = Heads { batch, ..self.of };
         let needed = of.checked_words()?;
         let fits = words.dtype() == DType::U32 && words.len() >= needed;
-        check_that(NAME, fits, || {
-            let (dtype, n) = (words.dtype(), words.len());
-            format!("{n} words of {dtype}, expected {needed} of u32")
-        })?;
+        check_that!(NAME, fits =>
+            "{n} words of {dtype}, expected {needed} of u32",
+            dtype = words.dtype(), n = words.len())?;
         Ok(Self { words, of })
     }
 
@@ -146,9 +144,8 @@ impl Heads {
     /// All words, with those behind the rows, which matrices may load.
     fn checked_words(&self) -> Result<usize> {
         let width = self.head_width;
-        check_that(NAME, (1..=WIDEST_HEAD).contains(&width), || {
-            format!("head_width is {width}, expected 1 to {WIDEST_HEAD}")
-        })?;
+        check_that!(NAME, (1..=WIDEST_HEAD).contains(&width) =>
+            "head_width is {width}, expected 1 to {WIDEST_HEAD}")?;
         check_sizes(NAME, &[self.batch, self.heads, self.positions, width])?;
         Ok(self.digit_words() + self.rows() + ROWS_BEHIND * self.padded() / 4)
     }

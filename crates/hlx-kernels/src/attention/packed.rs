@@ -15,7 +15,7 @@ use super::shaders::{
 };
 use super::sizes::{Attention, WeightDropout};
 use crate::Result;
-use crate::error::{check_len, check_that};
+use crate::error::check_len;
 use crate::kernel::Kernel;
 
 /// An attention over a packed operand.
@@ -48,9 +48,8 @@ impl Packed<'_> {
         })?;
         of.check_counter(name, self.counter)?;
         check_len(name, "qkv", self.qkv, [3, of.output_len()])?;
-        check_that(name, u32::try_from(self.qkv.len()).is_ok(), || {
-            format!("qkv of {of:?} has more than 2^32 - 1 elements")
-        })
+        check_that!(name, u32::try_from(self.qkv.len()).is_ok() =>
+            "qkv of {of:?} has more than 2^32 - 1 elements")
     }
 
     pub(super) fn forward_by(
@@ -62,7 +61,7 @@ impl Packed<'_> {
         let (heads, constants) = (of.all_heads(), self.constants());
         let groups = variant.groups(&of, heads);
         let kernel = Kernel::new("attention_forward", variant.shader)
-            .constants(&constants)
+            .constants(constants)
             .reads([self.qkv])
             .write("o", o, of.output_len())?
             .write("stats", stats, [2, of.all_queries()])?
@@ -118,7 +117,7 @@ impl Packed<'_> {
                 heads, heads_a_sequence: of.heads, time: of.queries, scale: of.scale, first_head: first
             );
             let kernel = Kernel::new("attention_backward_key_value", key_value.shader)
-                .constants(&constants)
+                .constants(constants)
                 .reads([self.qkv, output.stats, output.d_o, delta])
                 // Two thirds of it are written here, the rest by the next launch.
                 .updates([dqkv])
@@ -140,7 +139,7 @@ impl Packed<'_> {
                 _ => kernel.launch_on_gpu(device, push, groups)?,
             }
             Kernel::new("attention_backward_query", STORED_QUERY.shader)
-                .constants(&constants)
+                .constants(constants)
                 .reads([self.qkv, &ds])
                 .updates([dqkv])
                 .flops(of.flops_of_heads(heads, 1))

@@ -30,7 +30,7 @@ use super::pass::{Pass, Saved};
 use super::plan::is_of_few_queries;
 use super::rows::{Kind, Rows};
 use super::sizes::{Attention, Placed};
-use crate::error::{check_len, check_that};
+use crate::error::check_len;
 use crate::product::quantised::Width;
 use crate::{Layout, Result};
 
@@ -84,9 +84,8 @@ impl IntegerOperands {
         const NAME: &str = "integer_attention_backward";
         let (device, of) = (pass.device, &pass.placed.attention);
         let Some(q_narrow) = &self.q_narrow else {
-            return check_that(NAME, false, || {
-                "the operands were prepared for the forward pass alone".to_owned()
-            });
+            return check_that!(NAME, false =>
+                "the operands were prepared for the forward pass alone");
         };
         let placed = of.placed(NAME, ["dq", "dk", "dv"], gradients.heads)?;
         pass.begin_backward(NAME, saved)?;
@@ -138,9 +137,8 @@ pub fn integer_attention_of_cache(
     let of_keys = Heads::of_keys(attention);
     let expected = [Heads::of_queries(attention, Width::Wide), of_keys, of_keys];
     for ((name, operand), expected) in ["q", "k", "v"].into_iter().zip(heads).zip(expected) {
-        check_that(NAME, operand.of == expected, || {
-            format!("{name} has {:?}, expected {expected:?}", operand.of)
-        })?;
+        check_that!(NAME, operand.of == expected =>
+            "{name} has {:?}, expected {expected:?}", operand.of)?;
     }
     check_len(NAME, "o", o, attention.output_len())?;
     let stats = &device.alloc_shape(&[2, attention.all_queries()])?;

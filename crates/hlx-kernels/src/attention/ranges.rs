@@ -33,20 +33,13 @@ pub struct Limits<'a> {
 }
 
 impl Limits<'_> {
-    fn push(&self, attention: &Attention) -> Push {
-        let window = attention
-            .window
-            .and_then(|window| u32::try_from(window).ok());
-        Push {
-            batch: attention.batch as u32,
-            queries: attention.queries as u32,
-            keys: attention.keys as u32,
-            causal: u32::from(attention.causal),
+    fn push(&self, of: &Attention) -> Push {
+        let window = of.window.and_then(|window| u32::try_from(window).ok());
+        block!(Push =>
+            batch: of.batch, queries: of.queries, keys: of.keys, causal: of.causal,
             window: window.unwrap_or(NO_WINDOW).min(NO_WINDOW),
-            has_documents: u32::from(self.documents.is_some()),
-            has_lengths: u32::from(self.lengths.is_some()),
-            has_first_positions: u32::from(self.first_positions.is_some()),
-        }
+            has_documents: self.documents.is_some(), has_lengths: self.lengths.is_some(),
+            has_first_positions: self.first_positions.is_some())
     }
 }
 

@@ -124,7 +124,7 @@ impl<'a> Stored<'a> {
         );
         let groups = (heads * of.queries).div_ceil(SOFTMAX_ROWS);
         Kernel::new("ranged_attention_forward_softmax", &softmax::SHADER)
-            .constants(&constants!(3: of.dropout.is_some()))
+            .constants(constants!(3: of.dropout.is_some()))
             .reads([pass.ranges])
             .reads_if(pass.operands.counter)
             .updates([pairs])
@@ -242,7 +242,7 @@ impl<'a> Stored<'a> {
             None => &sum::SHADER,
         };
         Kernel::new(sum.name, shader)
-            .constants(&[(0, of.head_width as u32)])
+            .constants([(0, of.head_width as u32)])
             .reads([sum.weights, sum.columns, sum.ranges])
             // The other parts are written by other launches.
             .updates([sum.out])

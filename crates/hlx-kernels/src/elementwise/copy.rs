@@ -13,7 +13,7 @@ use super::frame::{copy_bits, copy_elements};
 use super::moves::Move;
 use crate::convert::Form;
 use crate::element::compute_type;
-use crate::error::{KernelError, Result, check_len, check_that};
+use crate::error::{KernelError, Result, check_len};
 use crate::layout::{Layout, Operand, broadcast_shape};
 
 /// Writes the elements of `x` in row-major order to `out`, converted to its type. PyTorch:
@@ -50,9 +50,7 @@ pub fn assign_strided(device: &Device, x: Operand<'_>, out: Operand<'_>) -> Resu
     const NAME: &str = "assign_strided";
     let (shape, found) = (out.layout.shape(), x.layout.shape());
     let fits = broadcast_shape(&[shape, found]).is_some_and(|joint| joint == shape);
-    check_that(NAME, fits, || {
-        format!("x has shape {found:?}, expected one that broadcasts to {shape:?}")
-    })?;
+    check_that!(NAME, fits => "x has shape {found:?}, expected one that broadcasts to {shape:?}")?;
     if out.layout.n_elements() == 0 {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use hlx_core::{ALIGNMENT_WORDS, Buffer, DType, Device, Element, Shader};
 
 use crate::convert::{Form, bits_of, encode, pack};
 use crate::element::compute_type;
-use crate::error::{Result, check_indexable, check_that};
+use crate::error::{Result, check_indexable};
 use crate::kernel::Kernel;
 use crate::map::{GROUP_THREADS, windows};
 use crate::parallel::{self, write};
@@ -151,9 +151,7 @@ multiversion! {
 pub fn linspace(device: &Device, start: f32, end: f32, out: &Buffer) -> Result<()> {
     const NAME: &str = "linspace";
     let (dtype, [start, end]) = (out.dtype(), [start, end].map(Element::stored));
-    check_that(NAME, dtype.is_float(), || {
-        format!("out is {dtype}, expected a float type")
-    })?;
+    check_that!(NAME, dtype.is_float() => "out is {dtype}, expected a float type")?;
     let last = out.len().saturating_sub(1) as u32;
     let step = hlx_core::cpu::with_flush(|| {
         let between = hlx_core::arith::sub(end, start);
@@ -211,10 +209,8 @@ pub fn band(device: &Device, band: Band, out: &Buffer) -> Result<()> {
     let Band { rows, columns, .. } = band;
     let fits = out.is_empty() || out.len().is_multiple_of((rows * columns).max(1));
     let counted = rows.max(columns) <= i32::MAX as usize;
-    check_that(NAME, fits && counted, || {
-        let len = out.len();
-        format!("out has {len} elements, expected matrices of {rows} x {columns}")
-    })?;
+    check_that!(NAME, fits && counted =>
+        "out has {len} elements, expected matrices of {rows} x {columns}", len = out.len())?;
     if out.is_empty() {
         return Ok(());
     }

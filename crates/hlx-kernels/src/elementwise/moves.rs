@@ -12,7 +12,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Buffer, DType, Device};
 
 use self::cpu::{TILE, assign};
-use crate::error::{KernelError, Result, check_that};
+use crate::error::{KernelError, Result};
 use crate::kernel::Kernel;
 use crate::layout::{Access, Operand, Walk, in_quads};
 use crate::map::{GROUP_THREADS, windows};
@@ -45,10 +45,8 @@ impl Move {
         ];
         for (argument, Operand { buffer, layout }) in [("x", x), ("out", y)] {
             let (end, len) = (layout.span().1, buffer.len());
-            check_that(name, end <= len, || {
-                let last = end - 1;
-                format!("{argument} has an element at place {last}, its buffer has {len}")
-            })?;
+            check_that!(name, end <= len =>
+                "{argument} has an element at place {last}, its buffer has {len}", last = end - 1)?;
         }
         let strides = y.layout.strides();
         for axis in (0..strides.len()).filter(|&axis| strides[axis] < 0) {
@@ -67,9 +65,8 @@ impl Move {
             x: x.buffer.clone(),
             y: y.buffer.clone(),
         };
-        check_that(name, moved.is_nested(), || {
-            format!("out is {}, expected elements that do not overlap", y.layout)
-        })?;
+        check_that!(name, moved.is_nested() =>
+            "out is {}, expected elements that do not overlap", y.layout)?;
         moved.into_words()
     }
 
@@ -143,9 +140,8 @@ impl Move {
     fn window(&self, device: &Device, mut walk: Walk<2>, fresh: bool) -> Result<()> {
         let x = walk.window(device, self.name, ("x", 0), &self.x)?;
         let y = walk.window(device, self.name, ("out", 1), &self.y)?;
-        check_that(self.name, !x.overlaps(&y), || {
-            "x shares memory with out, expected two buffers".to_owned()
-        })?;
+        check_that!(self.name, !x.overlaps(&y) =>
+            "x shares memory with out, expected two buffers")?;
         let cut = Cut::of(&walk, y.words(), y.dtype());
         let size = y.dtype().size();
         let kernel = Kernel::new(self.name, cut.shader)

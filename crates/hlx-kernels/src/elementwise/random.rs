@@ -87,9 +87,7 @@ pub fn fill_random(
     };
     let dtype = out.dtype();
     let fits = compute == DType::F32 || !dtype.is_float();
-    check_that(NAME, fits, || {
-        format!("out is {dtype}, expected an integer type or bool for integers")
-    })?;
+    check_that!(NAME, fits => "out is {dtype}, expected an integer type or bool for integers")?;
     let parameters = [key[0], key[1], stream, purpose, a, b];
     let stored = (compute, Form::Of(dtype));
     let mut kernel = Indices::new(NAME, &random_shader::SHADER, stored, &parameters);

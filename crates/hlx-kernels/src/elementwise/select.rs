@@ -8,7 +8,7 @@ use super::frame::Elements;
 use super::strided::joint;
 use crate::convert::{Form, bits_of};
 use crate::element::compute_type;
-use crate::error::{Result, check_that};
+use crate::error::Result;
 use crate::layout::{Layout, Operand, Walk};
 
 shader!(select::{select as select_shader, masked_fill});
@@ -37,9 +37,8 @@ pub fn select(
     let to = out.dtype();
     for (argument, operand) in [("a", a), ("b", b)] {
         let dtype = operand.buffer.dtype();
-        check_that(NAME, to.is_float() || !dtype.is_float(), || {
-            format!("{argument} is {dtype}, expected an integer type or bool, as out is {to}")
-        })?;
+        check_that!(NAME, to.is_float() || !dtype.is_float() =>
+            "{argument} is {dtype}, expected an integer type or bool, as out is {to}")?;
     }
     let operands = [("condition", condition), ("a", a), ("b", b)];
     let layouts = joint(NAME, operands, out)?;
@@ -107,9 +106,7 @@ pub fn masked_fill(
     const NAME: &str = "masked_fill";
     check_mask(NAME, "mask", mask)?;
     let (dtype, found) = (x.buffer.dtype(), out.dtype());
-    check_that(NAME, found == dtype, || {
-        format!("out is {found}, expected {dtype} as x")
-    })?;
+    check_that!(NAME, found == dtype => "out is {found}, expected {dtype} as x")?;
     let bits = bits_of(dtype, value);
     let kernel = Elements {
         name: NAME,
@@ -129,9 +126,7 @@ pub fn masked_fill(
 
 fn check_mask(name: &'static str, argument: &str, mask: Operand<'_>) -> Result<()> {
     let dtype = mask.buffer.dtype();
-    check_that(name, dtype == DType::Bool, || {
-        format!("{argument} is {dtype}, expected bool")
-    })
+    check_that!(name, dtype == DType::Bool => "{argument} is {dtype}, expected bool")
 }
 
 #[cfg(test)]

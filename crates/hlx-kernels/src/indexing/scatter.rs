@@ -15,7 +15,7 @@ use hlx_core::{Binding, Buffer, DType, Device};
 use super::add_lines::Lines;
 use super::cpu::Addition;
 use super::{Picks, check_index, check_line, cpu, lower};
-use crate::error::{KernelError, Result, check_len, check_that};
+use crate::error::{KernelError, Result, check_len};
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
 use crate::map::GROUP_THREADS;
@@ -143,10 +143,8 @@ pub fn index_add(
     let m = index.layout.n_elements();
     let mut expected = shape.to_vec();
     expected[axis] = m;
-    check_that(NAME, source.layout.shape() == expected, || {
-        let found = source.layout.shape();
-        format!("source has shape {found:?}, expected {expected:?}")
-    })?;
+    check_that!(NAME, source.layout.shape() == expected =>
+        "source has shape {found:?}, expected {expected:?}", found = source.layout.shape())?;
     let line = Layout::contiguous(&[shape[axis]])?;
     check_index(NAME, line.shape(), 0, index, flag)?;
     check_memory(NAME, (target, shape), source)?;
@@ -183,9 +181,8 @@ fn check(
     let (found, expected) = (source.layout.shape(), index.layout.shape());
     let mut extents = found.iter().zip(expected);
     let covers = extents.all(|(found, least)| found >= least);
-    check_that(name, found.len() == expected.len() && covers, || {
-        format!("source has shape {found:?}, expected at least the index's {expected:?}")
-    })?;
+    check_that!(name, found.len() == expected.len() && covers =>
+        "source has shape {found:?}, expected at least the index's {expected:?}")?;
     let mut layout = source.layout.clone();
     for (axis, &extent) in expected.iter().enumerate() {
         let part = layout.slice(axis, (0, extent, 1));
@@ -202,13 +199,11 @@ fn check_memory(
     check_operand(name, "source", source)?;
     check_len(name, "target", target, shape)?;
     let (found, expected) = (source.buffer.dtype(), target.dtype());
-    check_that(name, found == expected, || {
-        format!("source has dtype {found}, expected the target's {expected}")
-    })?;
+    check_that!(name, found == expected =>
+        "source has dtype {found}, expected the target's {expected}")?;
     let adds = name != "scatter";
-    check_that(name, !adds || expected.size() == 4, || {
-        format!("target has dtype {expected}, expected f32, i32 or u32")
-    })
+    check_that!(name, !adds || expected.size() == 4 =>
+        "target has dtype {expected}, expected f32, i32 or u32")
 }
 
 /// The picks of an index, in the part of its buffer that [`choose`] binds.
@@ -227,9 +222,8 @@ fn choose(
 ) -> Result<()> {
     // Places and numbers have 32 bits, of which all set are none of them.
     let largest = picks.count.max(targets.len());
-    check_that(name, u32::try_from(largest + 1).is_ok(), || {
-        format!("{largest} indices or targets are more than 2^32 - 2")
-    })?;
+    check_that!(name, u32::try_from(largest + 1).is_ok() =>
+        "{largest} indices or targets are more than 2^32 - 2")?;
     let (index_part, start) = part(index)?;
     picks.walk.offsets[1] -= start;
     check_fits(name, "index", device, &index_part)?;
@@ -267,9 +261,7 @@ impl Addition {
         check_fits(name, "target", device, target)?;
         let additions = self.count * self.lines;
         let counted = device.is_cpu() || u32::try_from(additions).is_ok();
-        check_that(name, counted, || {
-            format!("{additions} additions are more than 2^32 - 1")
-        })?;
+        check_that!(name, counted => "{additions} additions are more than 2^32 - 1")?;
         let keys = device.alloc_typed(DType::U32, self.count)?;
         choose(device, name, picks, index, flag, (&keys, false))?;
         if !device.is_cpu() {
@@ -322,7 +314,7 @@ impl Addition {
         let heads = device.alloc_typed(DType::U32, slots)?;
         device.fill(&heads, u32::MAX)?;
         let constants = constants!(0: self.float, self.by_position);
-        let kernel = |shader| Kernel::new(name, shader).constants(&constants);
+        let kernel = |shader| Kernel::new(name, shader).constants(constants);
         let launch = |kernel: Kernel<'_>, threads: usize| {
             kernel.launch_on_gpu(device, self.push(), threads.div_ceil(GROUP_THREADS))
         };

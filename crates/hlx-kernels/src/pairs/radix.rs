@@ -100,7 +100,7 @@ fn passes(
             (None, None) => pairs_of(device, lines * n)?,
         };
         Kernel::new(name, &scatter_shader::SHADER)
-            .constants(&constants)
+            .constants(constants)
             .reads([&from[0], &from[1], counts])
             .writes(to.each_ref())
             .launch_on_gpu(device, push, lines * blocks)?;

@@ -53,7 +53,7 @@ pub(super) fn topk(
         let constants = constants!(0: sort.dtype.id(), sort.flip, from.is_none(),
             second.constant(), is_last, groups);
         Kernel::new(name, &top_shader::SHADER)
-            .constants(&constants)
+            .constants(constants)
             .reads([x])
             .writes(to.each_ref())
             .reads([keys_from, places_from])

@@ -9,7 +9,7 @@ use hlx_core::{Buffer, DType, Device};
 use super::floats::FloatProduct;
 use super::shape::MatMul;
 use crate::Result;
-use crate::error::{check_dtype, check_that};
+use crate::error::check_dtype;
 use crate::kernel::Kernel;
 use crate::parallel::{for_each, write};
 
@@ -40,15 +40,13 @@ pub fn matmul_integers(
     }
     FloatProduct::new([a, b], c, s).check()?;
     let dtype = c.dtype();
-    check_that(NAME, matches!(dtype, DType::I32 | DType::U32), || {
-        format!("c has dtype {dtype}, expected i32 or u32")
-    })?;
+    check_that!(NAME, matches!(dtype, DType::I32 | DType::U32) =>
+        "c has dtype {dtype}, expected i32 or u32")?;
     for (argument, buffer) in [("a", a), ("b", b)] {
         check_dtype(NAME, argument, buffer, dtype)?;
     }
-    check_that(NAME, !s.accumulate && s.stride_c == s.m * s.n, || {
-        "C is overwritten as a whole; accumulate and gaps are of f32 alone".to_owned()
-    })?;
+    check_that!(NAME, !s.accumulate && s.stride_c == s.m * s.n =>
+        "C is overwritten as a whole; accumulate and gaps are of f32 alone")?;
     let [a_row, a_column] = if s.trans_a { [1, s.m] } else { [s.k, 1] };
     let [b_row, b_column] = if s.trans_b { [1, s.k] } else { [s.n, 1] };
     let push = push!(shader =>

@@ -14,7 +14,6 @@ use super::quantised::{
     Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product,
 };
 use super::shape::MatMul;
-use crate::error::check_that;
 use crate::{KernelError, KernelTuning, Result};
 
 const NAME: &str = "multiply";
@@ -205,9 +204,8 @@ impl End<'_> {
 pub fn multiply(device: &Device, [a, b]: [&Operand; 2], end: End<'_>, c: &Buffer) -> Result<()> {
     let [of_a, of_b] = [a.of(), b.of()];
     let (batch, k, accumulate) = (of_a.outer, of_a.terms, end.accumulate);
-    check_that(NAME, [batch, k] == [of_b.outer, of_b.terms], || {
-        format!("{of_a:?} and {of_b:?} have not the same number of matrices and terms")
-    })?;
+    check_that!(NAME, [batch, k] == [of_b.outer, of_b.terms] =>
+        "{of_a:?} and {of_b:?} have not the same number of matrices and terms")?;
     let [m, n] = [of_a.vectors, of_b.vectors];
     match (a, b) {
         (Operand::Floats(a, _), Operand::Floats(b, _)) => {

@@ -5,7 +5,6 @@ use hlx_core::{Buffer, DType, Device};
 use super::formats::{Format, Role};
 use super::operand::{Matrices, Operand};
 use super::quantised::{Prepared, prepare_rows_and_columns};
-use crate::error::check_that;
 use crate::layout::{Layout, Operand as View};
 use crate::{KernelError, Result, check_len};
 
@@ -98,9 +97,8 @@ impl PreparedWeight {
             return Err(KernelError::argument(NAME)(reason));
         };
         let dtype = values.dtype();
-        check_that(NAME, dtype == DType::F32, || {
-            format!("the weight has elements of {dtype}, expected f32")
-        })?;
+        check_that!(NAME, dtype == DType::F32 =>
+            "the weight has elements of {dtype}, expected f32")?;
         check_len(NAME, "the weight", values, [n, k])?;
         let of = [Matrices::rows(1, n, k), Matrices::columns(1, n, k)];
         let [rows, columns] = of.map(|of| of.preparation(format, Role::Weight));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use hlx_core::{ALIGNMENT_WORDS, align_words, sizes};
 
 use super::{DIGEST_WORDS, TensorSpan, Tree};
-use crate::error::{Result, check_that};
+use crate::error::Result;
 
 /// One launch: `n` chunks of `source` give the digests from `first` on of `target`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,12 +117,10 @@ pub(super) fn end_of(tensor: &TensorSpan) -> Result<usize> {
     let (name, shape, offset) = (&tensor.name, &tensor.shape, tensor.offset);
     let words = sizes::checked_elements(shape);
     let end = words.and_then(|words| sizes::checked_sum([offset, words]));
-    check_that("tree_digest", end.is_some(), || {
-        format!("`{name}` {shape:?} at word {offset} is larger than any memory")
-    })?;
-    check_that("tree_digest", offset.is_multiple_of(4), || {
-        format!("`{name}` begins at word {offset}, expected a multiple of 4")
-    })?;
+    check_that!("tree_digest", end.is_some() =>
+        "`{name}` {shape:?} at word {offset} is larger than any memory")?;
+    check_that!("tree_digest", offset.is_multiple_of(4) =>
+        "`{name}` begins at word {offset}, expected a multiple of 4")?;
     Ok(end.unwrap_or(offset))
 }
 
@@ -138,9 +136,8 @@ fn cut(range: Range<usize>, words: usize) -> impl Iterator<Item = (usize, usize)
 fn next_window(chunks: &[(usize, usize)], window: usize) -> Result<(Range<usize>, usize)> {
     let (start, words) = chunks[0];
     let base = start / ALIGNMENT_WORDS * ALIGNMENT_WORDS;
-    check_that("tree_digest", start + words - base <= window, || {
-        format!("a leaf of {words} words, expected to bind at most {window}")
-    })?;
+    check_that!("tree_digest", start + words - base <= window =>
+        "a leaf of {words} words, expected to bind at most {window}")?;
     // Shader words are counted in 32 bits.
     let limit = window.min(1 << 31);
     let fits = |&&(start, words): &&(usize, usize)| start >= base && start + words - base <= limit;

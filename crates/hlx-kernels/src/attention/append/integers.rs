@@ -8,7 +8,6 @@ use super::{Append, AppendInputs, groups};
 use crate::Result;
 use crate::attention::heads::{Heads, IntegerHeads};
 use crate::attention::sizes::Attention;
-use crate::error::check_that;
 use crate::kernel::PushConstants;
 use crate::product::quantised::{Width, prepare_row};
 
@@ -37,9 +36,8 @@ pub fn append_integer_heads(
     let expected = [Heads::of_queries(of, Width::Wide), of_keys, of_keys];
     let names = ["q_out", "the cache of keys", "the cache of values"];
     for ((name, heads), expected) in names.iter().zip([q_out, keys, values]).zip(expected) {
-        check_that(NAME, heads.of == expected, || {
-            format!("{name} has {:?}, expected {expected:?}", heads.of)
-        })?;
+        check_that!(NAME, heads.of == expected =>
+            "{name} has {:?}, expected {expected:?}", heads.of)?;
     }
     let kernel = append
         .kernel(&shader::SHADER)?

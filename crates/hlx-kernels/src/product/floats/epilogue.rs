@@ -9,7 +9,6 @@ use crate::activation::{
     Activation, activation_backward_in_place, activation_forward, backward_chunk, forward_chunk,
 };
 use crate::elementwise::{add_assign, add_assign_chunk, scale, scale_chunk};
-use crate::error::check_that;
 use crate::map::{CHUNK, chunks1};
 use crate::parallel::{for_each, write};
 use crate::product::shape::MatMul;
@@ -58,13 +57,11 @@ impl Epilogue<'_> {
             Self::Activation { out, .. } => ("out", Some(out)),
             Self::ActivationBackward(_) | Self::Scale(_) => ("", None),
         };
-        check_that(name, !(s.accumulate && self.reads_c()), || {
-            "an activation's input in C and accumulate exclude each other".to_owned()
-        })?;
-        check_that(name, s.batch == 1 || s.stride_c == s.m * s.n, || {
-            let (found, expected) = (s.stride_c, s.m * s.n);
-            format!("stride_c is {found}, expected {expected} with an epilogue")
-        })?;
+        check_that!(name, !(s.accumulate && self.reads_c()) =>
+            "an activation's input in C and accumulate exclude each other")?;
+        check_that!(name, s.batch == 1 || s.stride_c == s.m * s.n =>
+            "stride_c is {found}, expected {expected} with an epilogue",
+            found = s.stride_c, expected = s.m * s.n)?;
         buffer.map_or(Ok(()), |buffer| check_len(name, argument, buffer, c.len()))
     }
 

@@ -131,7 +131,7 @@ impl FloatProduct<'_> {
             m.min(cut.rows()));
         let extra = prologue.map(|prologue| Binding::Read(prologue.operand()));
         let kernel = Kernel::new(NAME, cut.shader(prologue.as_ref()))
-            .constants(&constants)
+            .constants(constants)
             .reads([self.a, self.b])
             .reads_if(bias)
             .writes([self.c])

@@ -28,7 +28,7 @@ use hlx_core::{Binding, Buffer, DType, Device};
 use super::shape::MatMul;
 use super::tiles::{Form, Grid, Start, Tile, dense_32x64};
 use crate::elementwise::copy_strided;
-use crate::error::{check_indexable, check_sizes, check_that};
+use crate::error::{check_indexable, check_sizes};
 use crate::kernel::Kernel;
 use crate::transpose::transpose;
 use crate::tuning::KernelTuning;
@@ -113,9 +113,7 @@ impl<'a> FloatProduct<'a> {
         }
         self.check()?;
         let dtype = self.b.dtype();
-        check_that(NAME, dtype.is_float(), || {
-            format!("b has dtype {dtype}, expected f32, f16 or bf16")
-        })?;
+        check_that!(NAME, dtype.is_float() => "b has dtype {dtype}, expected f32, f16 or bf16")?;
         self.epilogue.check(NAME, self.c, &self.shape)?;
         let mut cut = Cut::choose(device, &self.shape, dtype);
         if let Some(prologue) = self.prologue {
@@ -140,14 +138,12 @@ impl<'a> FloatProduct<'a> {
     /// Checks a product that is not empty.
     pub(super) fn check(&self) -> Result<()> {
         let (s, [a, b, c]) = (&self.shape, [self.a, self.b, self.c]);
-        check_that(NAME, !(s.accumulate && self.bias.is_some()), || {
-            "bias and accumulate exclude each other: a chain has one start".to_owned()
-        })?;
+        check_that!(NAME, !(s.accumulate && self.bias.is_some()) =>
+            "bias and accumulate exclude each other: a chain has one start")?;
         check_sizes(NAME, &[s.m, s.n])?;
-        check_that(NAME, s.batch == 1 || s.stride_c >= s.m * s.n, || {
-            let (found, least) = (s.stride_c, s.m * s.n);
-            format!("stride_c is {found}, expected at least {least}")
-        })?;
+        check_that!(NAME, s.batch == 1 || s.stride_c >= s.m * s.n =>
+            "stride_c is {found}, expected at least {least}",
+            found = s.stride_c, least = s.m * s.n)?;
         s.check_extent(NAME, ("a", a), s.stride_a, [s.m, s.k])?;
         s.check_extent(NAME, ("b", b), s.stride_b, [s.k, s.n])?;
         s.check_extent(NAME, ("c", c), s.stride_c, [s.m, s.n])?;

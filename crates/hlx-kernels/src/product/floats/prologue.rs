@@ -7,7 +7,7 @@ use super::NAME;
 use crate::Result;
 use crate::activation::{Activation, activation_forward, forward_chunk};
 use crate::elementwise::mul;
-use crate::error::{check_len, check_that};
+use crate::error::check_len;
 use crate::norm::{Gain, Norm, NormForward, forward_rows, norm_forward};
 use crate::product::shape::MatMul;
 
@@ -64,9 +64,8 @@ impl<'a> Prologue<'a> {
     }
 
     pub(super) fn check(&self, shape: &MatMul) -> Result<()> {
-        check_that(NAME, shape.batch == 1 && !shape.trans_a, || {
-            format!("{shape:?} has a prologue, expected one product of a plain A")
-        })?;
+        check_that!(NAME, shape.batch == 1 && !shape.trans_a =>
+            "{shape:?} has a prologue, expected one product of a plain A")?;
         match self {
             Self::RmsNorm { gain, .. } => check_len(NAME, "gain", gain, shape.k),
             Self::Gated { up } => check_len(NAME, "up", up, [shape.m, shape.k]),

@@ -97,7 +97,7 @@ impl Prepared {
     ) -> Result<Self> {
         let prepared = Self::empty(device, of)?;
         check(x, &prepared)?;
-        check_that(NAME, of.of_columns, || format!("{of:?} has no columns"))?;
+        check_that!(NAME, of.of_columns => "{of:?} has no columns")?;
         let counted = match of.outer * of.k * of.rows {
             0 => Counted::ALL,
             _ => Counted::new(device, other, of.outer * of.k)?,
@@ -149,13 +149,11 @@ fn check(x: Source<'_>, to: &Prepared) -> Result<()> {
     check_dtype(NAME, "exponents", &to.exponents, DType::I32)?;
     check_len(NAME, "digits", &to.digits, s.digits_len())?;
     check_len(NAME, "exponents", &to.exponents, s.exponents_len())?;
-    check_that(NAME, s.piece == PIECE || s.of_columns, || {
-        "rows with one exponent are the columns of matrices".to_owned()
-    })?;
-    check_that(NAME, s.piece == PIECE || s.k <= LONGEST, || {
-        let terms = format!("a sum of {} terms with one exponent", s.k);
-        format!("{terms}, expected at most {LONGEST}; more shards have fewer")
-    })?;
+    check_that!(NAME, s.piece == PIECE || s.of_columns =>
+        "rows with one exponent are the columns of matrices")?;
+    check_that!(NAME, s.piece == PIECE || s.k <= LONGEST =>
+        "a sum of {} terms with one exponent, expected at most {LONGEST}; more shards have fewer",
+        s.k)?;
     check_indexable(NAME, "x", s.reach().max(s.rows * s.k))
 }
 

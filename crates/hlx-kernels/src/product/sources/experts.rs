@@ -94,9 +94,8 @@ impl ExpertsProduct {
         let tile = Tile::largest(Form::ExpertRows, [tile_rows, 64]);
         let tiles = rows / tile.size[0] + experts.min(rows);
         let most = n.div_ceil(tile.size[1]).max(tiles);
-        check_that(NAME, most <= MAX_GROUPS, || {
-            format!("{rows} rows and {n} columns are more than a launch has tiles for")
-        })?;
+        check_that!(NAME, most <= MAX_GROUPS =>
+            "{rows} rows and {n} columns are more than a launch has tiles for")?;
         // A launch of some experts keeps the rows of the others.
         let start = match experts == all_experts {
             true => Start::Zero,
@@ -109,7 +108,7 @@ impl ExpertsProduct {
         let m = tiles * tile.size[0];
         let grid = Grid {
             kernel: Kernel::new(NAME, tile.shader)
-                .constants(&constants)
+                .constants(constants)
                 .reads([x, window, bounds])
                 .bind(start.target(y)),
             tile: tile.size,
@@ -339,14 +338,12 @@ impl<'a> ExpertsGradient<'a> {
             .accumulate("dweight", dweight, [shards, m, n], accumulate)?;
         let groups = [n.div_ceil(tile.size[1]), m.div_ceil(tile.size[0]), shards];
         let fits = groups.iter().all(|&groups| groups <= MAX_GROUPS);
-        check_that(GRADIENT, fits, || {
-            format!("{shards} weights of {m} x {n} are more than a launch has tiles for")
-        })?;
+        check_that!(GRADIENT, fits =>
+            "{shards} weights of {m} x {n} are more than a launch has tiles for")?;
         check_sizes(GRADIENT, &[expert.saturating_add(1), shards])?;
         let (found, last) = (bounds.len(), (expert + 1) * shards);
-        check_that(GRADIENT, found > last, || {
-            format!("{found} bounds, expected more than {last} for expert {expert}")
-        })?;
+        check_that!(GRADIENT, found > last =>
+            "{found} bounds, expected more than {last} for expert {expert}")?;
         if dweight.is_empty() {
             return Ok(());
         }

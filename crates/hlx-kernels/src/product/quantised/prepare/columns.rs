@@ -6,7 +6,7 @@ use hlx_core::{Binding, Buffer, DType, Device, Shader};
 use super::{NAME, Preparation, Prepared, ROWS, Source, check, cpu, piece, prepare, vectors, wide};
 use crate::Result;
 use crate::elementwise::fill;
-use crate::error::{check_len, check_that};
+use crate::error::check_len;
 use crate::kernel::{Kernel, PushConstants};
 
 shader!(integer::{
@@ -73,9 +73,8 @@ impl Counted {
     pub(super) fn new(device: &Device, other: Beside<'_>, rows: usize) -> Result<Self> {
         let (exponents, pieces) = match other {
             Beside::Prepared(Prepared { exponents, of, .. }) => {
-                check_that(NAME, !of.of_columns && of.rows == rows, || {
-                    format!("{of:?} has not {rows} rows")
-                })?;
+                check_that!(NAME, !of.of_columns && of.rows == rows =>
+                    "{of:?} has not {rows} rows")?;
                 (exponents.clone(), of.pieces())
             }
             Beside::Values(other, width) => {
@@ -99,9 +98,8 @@ pub fn prepare_rows_and_columns(device: &Device, x: &Buffer, to: [&Prepared; 2])
     let are_both = !rows.of_columns
         && columns.of_columns
         && (rows.rows, rows.k) == (columns.outer * columns.k, columns.columns());
-    check_that(NAME, are_both, || {
-        format!("{rows:?} and {columns:?} are not the rows and the columns of the same matrices")
-    })?;
+    check_that!(NAME, are_both =>
+        "{rows:?} and {columns:?} are not the rows and the columns of the same matrices")?;
     if rows.rows * columns.rows == 0 || columns.k <= OWN_TILES * TURNED[0] {
         // Two launches side by side, neither of which waits for the largest magnitudes.
         return to.into_iter().try_for_each(|to| prepare(device, x, to));

@@ -6,7 +6,7 @@ use super::super::{PIECE, Width};
 use super::rows::DigitRows;
 use super::{NAME, Preparation, Prepared};
 use crate::Result;
-use crate::error::{check_dtype, check_that};
+use crate::error::check_dtype;
 use crate::lanes::{check_rows, rows_a_task};
 use crate::norm::{Gain, Norm, Shaders, forward_rows};
 use crate::parallel::{self, read, write};
@@ -41,9 +41,8 @@ pub fn prepare_norm(
 ) -> Result<Prepared> {
     let (norm, rows, cols) = (*norm, norm.rows, norm.cols);
     check_rows(NAME, rows, cols)?;
-    check_that(NAME, cols <= PIECE, || {
-        format!("a norm's row has {cols} elements, expected at most {PIECE}")
-    })?;
+    check_that!(NAME, cols <= PIECE =>
+        "a norm's row has {cols} elements, expected at most {PIECE}")?;
     norm.check_bias(NAME, "bias", bias)?;
     check_dtype(NAME, "x", x, DType::F32)?;
     let prepared = Prepared::empty(device, Preparation::of_rows(rows, cols, Width::Wide))?;

@@ -6,7 +6,7 @@ use hlx_core::{Binding, Buffer, DType, multiversion};
 
 use crate::Result;
 use crate::activation::{Activation, forward_chunk};
-use crate::error::{check_dtype, check_len, check_that};
+use crate::error::{check_dtype, check_len};
 use crate::lanes::rows_a_task;
 use crate::norm::{Gain, normed_rows};
 use crate::parallel::{for_each, read, write};
@@ -119,9 +119,7 @@ impl<'a> Source<'a> {
         check_dtype(name, "x", self.first(), DType::F32)?;
         check_len(name, "x", self.first(), reach)?;
         let is_dense = matches!(self, Self::Stored(_)) || reach == rows * columns;
-        check_that(name, is_dense, || {
-            "matrices apart from each other are computed from others".to_owned()
-        })?;
+        check_that!(name, is_dense => "matrices apart from each other are computed from others")?;
         for (argument, buffer) in self.others() {
             let extents = match (argument, self) {
                 ("up", _) => [rows, columns],

@@ -97,7 +97,7 @@ impl Product {
         let push = self.push([rows, pixels, self.terms], runs, firsts, [0, 0]);
         let constants = self.divisors();
         let kernel = Kernel::new("prepare_integer_patches", &patches_shader::SHADER)
-            .constants(&constants)
+            .constants(constants)
             .reads([images])
             .writes(prepared.written());
         let groups = of.exponents_len().div_ceil(ROWS);

@@ -149,7 +149,7 @@ impl Product {
         let push = self.push([planes, 1, terms], [1, 1], [0, 0], [0, 0]);
         let constants = self.divisors();
         let kernel = Kernel::new("integer_counted_pixels", &count_shader::SHADER)
-            .constants(&constants)
+            .constants(constants)
             .reads([images])
             .writes([&counts]);
         let groups = (planes * pixels).div_ceil(GROUP_THREADS);
