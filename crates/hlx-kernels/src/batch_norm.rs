@@ -360,9 +360,7 @@ pub fn batch_norm_backward(
     ] {
         check_len(NAME, argument, buffer, len)?;
     }
-    if let Some(counts) = counts {
-        check_len(NAME, "counts", counts, 1)?;
-    }
+    check_len(NAME, "counts", counts, 1)?;
     let partials = device.alloc_shape(&[2, channels, spec.pieces()])?;
     let means = device.alloc_shape(&[2, channels])?;
     let sums = Kernel::new("batch_norm_backward_sums", &backward_sums::SHADER)

@@ -192,9 +192,7 @@ pub fn conv2d_forward(
     check_len(NAME, "x", x, spec.input_len())?;
     check_len(NAME, "weight", weight, spec.weight_len())?;
     check_len(NAME, "out", out, spec.output_len(output))?;
-    if let Some(bias) = bias {
-        check_len(NAME, "bias", bias, spec.out_channels)?;
-    }
+    check_len(NAME, "bias", bias, spec.out_channels)?;
     spec.product(NAME, output)
         .launch(device, weight, x, bias, out)
 }
@@ -252,9 +250,7 @@ fn transposed(
     check_len(name, name_of_dy, dy, spec.output_len(output))?;
     check_len(name, "weight", weight, spec.weight_len())?;
     check_len(name, name_of_dx, dx, spec.input_len())?;
-    if let Some(bias) = bias {
-        check_len(name, "bias", bias, spec.in_channels)?;
-    }
+    check_len(name, "bias", bias, spec.in_channels)?;
     if dx.is_empty() {
         return Ok(());
     }

@@ -94,17 +94,20 @@ impl<const N: usize> Expected for [usize; N] {
 }
 
 /// Checks a buffer's length. Extents that come from the caller are given as an array (`[rows, cols]`) and never
-/// multiplied before: a product that wraps would be the length of a smaller buffer.
+/// multiplied before: a product that wraps would be the length of a smaller buffer. An
+/// argument that is left out passes.
 ///
 /// # Errors
 /// [`KernelError::Length`] for another length, [`KernelError::Argument`] for extents that no memory holds.
-pub fn check_len(
+pub fn check_len<'a>(
     operation: &'static str,
     argument: &'static str,
-    buffer: &Buffer,
+    buffer: impl Into<Option<&'a Buffer>>,
     expected: impl Expected,
 ) -> Result<()> {
-    let found = buffer.len();
+    let Some(found) = buffer.into().map(Buffer::len) else {
+        return Ok(());
+    };
     let expected = checked_len(operation, argument, expected)?;
     if found == expected {
         return Ok(());

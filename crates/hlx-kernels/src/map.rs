@@ -174,15 +174,15 @@ impl<'a> Map<'a> {
                     check_len(self.name, name, binding.buffer(), expected)?;
                 }
                 Arg::Whole(name, buffer, expected) => {
-                    check_len(self.name, name, buffer, *expected)?;
+                    check_len(self.name, name, *buffer, *expected)?;
                 }
                 Arg::Blocks(..) => {}
             }
         }
         let len = len.unwrap_or(0);
         for arg in args {
-            if let Arg::Blocks(name, Some(buffer)) = arg {
-                check_len(self.name, name, buffer, len.div_ceil(BLOCK))?;
+            if let Arg::Blocks(name, buffer) = arg {
+                check_len(self.name, name, *buffer, len.div_ceil(BLOCK))?;
             }
         }
         Ok(len)

@@ -181,9 +181,7 @@ impl Attention {
         operation: &'static str,
         counter: Option<&Buffer>,
     ) -> Result<()> {
-        if let Some(counter) = counter {
-            check_len(operation, "counter", counter, 2)?;
-        }
+        check_len(operation, "counter", counter, 2)?;
         let is_counted = counter.is_some() || self.dropout.is_none();
         check_that!(operation, is_counted => "weights are dropped, expected a counter")
     }

@@ -51,7 +51,7 @@ pub(super) enum Finish {
 impl Epilogue<'_> {
     /// Checks the epilogue of a checked product.
     pub(super) fn check(&self, name: &'static str, c: &Buffer, s: &MatMul) -> Result<()> {
-        let (argument, buffer) = match self {
+        let (argument, buffer) = match *self {
             Self::None => return Ok(()),
             Self::Add(r) => ("r", Some(r)),
             Self::Activation { out, .. } => ("out", Some(out)),
@@ -62,7 +62,7 @@ impl Epilogue<'_> {
         check_that!(name, s.batch == 1 || s.stride_c == s.m * s.n =>
             "stride_c is {found}, expected {expected} with an epilogue",
             found = s.stride_c, expected = s.m * s.n)?;
-        buffer.map_or(Ok(()), |buffer| check_len(name, argument, buffer, c.len()))
+        check_len(name, argument, buffer, c.len())
     }
 
     /// The form of the shaders that end with this epilogue.

@@ -147,9 +147,7 @@ impl<'a> FloatProduct<'a> {
         s.check_extent(NAME, ("a", a), s.stride_a, [s.m, s.k])?;
         s.check_extent(NAME, ("b", b), s.stride_b, [s.k, s.n])?;
         s.check_extent(NAME, ("c", c), s.stride_c, [s.m, s.n])?;
-        if let Some(bias) = self.bias {
-            check_len(NAME, "bias", bias, s.n)?;
-        }
+        check_len(NAME, "bias", self.bias, s.n)?;
         let largest = a.len().max(b.len()).max(c.len());
         check_indexable(NAME, "an operand", largest)
     }

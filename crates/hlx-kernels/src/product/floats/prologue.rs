@@ -67,8 +67,8 @@ impl<'a> Prologue<'a> {
         check_that!(NAME, shape.batch == 1 && !shape.trans_a =>
             "{shape:?} has a prologue, expected one product of a plain A")?;
         match self {
-            Self::RmsNorm { gain, .. } => check_len(NAME, "gain", gain, shape.k),
-            Self::Gated { up } => check_len(NAME, "up", up, [shape.m, shape.k]),
+            Self::RmsNorm { gain, .. } => check_len(NAME, "gain", *gain, shape.k),
+            Self::Gated { up } => check_len(NAME, "up", *up, [shape.m, shape.k]),
         }
     }
 
