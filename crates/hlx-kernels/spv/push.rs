@@ -29,9 +29,6 @@ mod attention {
         q_row: u32, k_first: u32, k_row: u32, v_first: u32, v_row: u32, eps: f32, scale: f32
     }
     backward_delta { rows: u32, heads_a_sequence: u32, time: u32 }
-    backward_key_value, backward_query, forward, forward_32, forward_64 {
-        heads: u32, heads_a_sequence: u32, time: u32, scale: f32
-    }
     backward_key_value_32, backward_key_value_cached, backward_query_stored {
         heads: u32, heads_a_sequence: u32, time: u32, scale: f32, first_head: u32
     }
@@ -51,6 +48,7 @@ mod attention {
         v_batch: u32, v_position: u32, v_head: u32, scale: f32, cap: f32, inverse_cap: f32, seed_low: u32,
         seed_high: u32, purpose: u32, p: f32, factor: f32
     }
+    forward_32, forward_64 { heads: u32, heads_a_sequence: u32, time: u32, scale: f32 }
     forward_64_dropped {
         heads: u32, heads_a_sequence: u32, time: u32, scale: f32, seed_low: u32, seed_high: u32, purpose: u32,
         p: f32, factor: f32

@@ -43,20 +43,15 @@ impl Packed<'_> {
     fn check(&self, name: &'static str) -> Result<()> {
         let of = &self.attention;
         of.check(name)?;
-        check_that(name, packs(self.device, of), || {
-            format!("no kernel of this device takes {of:?}, packed")
-        })?;
+        check_that!(name, packs(self.device, of) =>
+            "no kernel of this device takes {of:?}, packed")?;
         of.check_counter(name, self.counter)?;
         check_len(name, "qkv", self.qkv, [3, of.output_len()])?;
         check_that!(name, u32::try_from(self.qkv.len()).is_ok() =>
             "qkv of {of:?} has more than 2^32 - 1 elements")
     }
 
-    pub(super) fn forward_by(
-        &self,
-        variant: &Variant,
-        [o, stats]: [&Buffer; 2],
-    ) -> Result<()> {
+    pub(super) fn forward_by(&self, variant: &Variant, [o, stats]: [&Buffer; 2]) -> Result<()> {
         let of = self.attention;
         let (heads, constants) = (of.all_heads(), self.constants());
         let groups = variant.groups(&of, heads);

@@ -10,15 +10,14 @@ use crate::tuning::KernelTuning;
 
 shader!(attention::{
     forward_32, forward_64, forward_64_dropped as forward_dropped, backward_delta, backward_query_stored,
-    backward_key_value_32,
-    backward_key_value_cached, backward_key_value_cached_dropped as key_value_dropped, ranged_forward_64,
-    ranged_forward_128, ranged_forward_256, integer_forward, integer_forward_dots, integer_forward_matrices,
-    integer_forward_matrices_words, ranged_backward_query_64, ranged_backward_query_128,
-    ranged_backward_query_256, integer_backward_query, integer_backward_query_dots,
-    integer_backward_query_matrices, integer_backward_query_matrices_words, ranged_backward_key_value_64,
-    ranged_backward_key_value_128, ranged_backward_key_value_256, integer_backward_key_value,
-    integer_backward_key_value_dots, integer_backward_key_value_matrices,
-    integer_backward_key_value_matrices_words,
+    backward_key_value_32, backward_key_value_cached, backward_key_value_cached_dropped as
+    key_value_dropped, ranged_forward_64, ranged_forward_128, ranged_forward_256, integer_forward,
+    integer_forward_dots, integer_forward_matrices, integer_forward_matrices_words,
+    ranged_backward_query_64, ranged_backward_query_128, ranged_backward_query_256,
+    integer_backward_query, integer_backward_query_dots, integer_backward_query_matrices,
+    integer_backward_query_matrices_words, ranged_backward_key_value_64, ranged_backward_key_value_128,
+    ranged_backward_key_value_256, integer_backward_key_value, integer_backward_key_value_dots,
+    integer_backward_key_value_matrices, integer_backward_key_value_matrices_words,
 });
 
 /// A shader of packed causal attention, and what it takes.
