@@ -11,20 +11,13 @@
 layout(constant_id = 0) const bool NORMED = false;
 
 layout(push_constant) uniform Push {
-    uint rows;
-    uint time;
+    uint rows, time;
     uint heads;      // of queries
-    uint key_heads;
-    uint width;
+    uint key_heads, width;
     uint capacity;   // S
     uint pairs;
     // The first element and the stride of rows.
-    uint q_first;
-    uint q_row;
-    uint k_first;
-    uint k_row;
-    uint v_first;
-    uint v_row;
+    uint q_first, q_row, k_first, k_row, v_first, v_row;
     float eps;
     float scale;     // of sines and cosines
 } push;
@@ -52,14 +45,11 @@ float normed(uint kind, uint at, uint d, float rstd) {
 
 // A head of a token.
 struct Line {
-    uint kind;
-    uint sample_idx;
-    uint time;
+    uint kind, sample_idx, time;
     // Among the heads of its kind.
     uint head;
     // The position of the token, and the first element that is read.
-    uint place;
-    uint from;
+    uint place, from;
 };
 
 // The line of 32 threads; past the last one that again.

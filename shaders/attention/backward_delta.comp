@@ -12,8 +12,7 @@ layout(set = 0, binding = 2) writeonly buffer Delta { float delta[]; };
 
 layout(push_constant) uniform Push {
     uint rows;  // B * T * H
-    uint heads_a_sequence;
-    uint time;
+    uint heads_a_sequence, time;
 } push;
 
 const uint ROWS = 32u;

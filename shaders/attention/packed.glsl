@@ -3,16 +3,13 @@ layout(constant_id = 0) const uint D = 64;
 
 layout(push_constant) uniform Push {
     uint heads;  // of all sequences together: B * H
-    uint heads_a_sequence;
-    uint time;
+    uint heads_a_sequence, time;
     float scale;
 #ifdef STORED_DS
     uint first_head;  // of the heads whose ds is stored at a time: push.heads of them
 #endif
 #ifdef DROPPED
-    uint seed_low;
-    uint seed_high;
-    uint purpose;
+    uint seed_low, seed_high, purpose;
     float p;
     float factor;  // 1 / (1 - p)
 #endif

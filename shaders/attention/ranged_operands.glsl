@@ -9,30 +9,14 @@ layout(constant_id = 2) const bool CAPPED = false;
 layout(constant_id = 3) const bool DROPPED = false;
 
 layout(push_constant) uniform Push {
-    uint batch;
-    uint queries;
-    uint keys;
-    uint heads;
+    uint batch, queries, keys, heads;
     uint group;  // query heads of a key head
     // The first element, and the strides of samples, positions and heads.
-    uint q_first;
-    uint q_batch;
-    uint q_position;
-    uint q_head;
-    uint k_first;
-    uint k_batch;
-    uint k_position;
-    uint k_head;
-    uint v_first;
-    uint v_batch;
-    uint v_position;
-    uint v_head;
-    float scale;
-    float cap;
-    float inverse_cap;
-    uint seed_low;
-    uint seed_high;
-    uint purpose;
+    uint q_first, q_batch, q_position, q_head;
+    uint k_first, k_batch, k_position, k_head;
+    uint v_first, v_batch, v_position, v_head;
+    float scale, cap, inverse_cap;
+    uint seed_low, seed_high, purpose;
     float p;
     float factor;  // 1 / (1 - p)
 } push;

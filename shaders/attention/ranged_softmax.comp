@@ -19,14 +19,9 @@ layout(local_size_x = 128) in;
 layout(constant_id = 3) const bool DROPPED = false;
 
 layout(push_constant) uniform Push {
-    uint queries;
-    uint keys;
-    uint heads;
+    uint queries, keys, heads;
     uint first_head;  // of the heads of all samples whose scores are stored
-    uint stored_heads;
-    uint seed_low;
-    uint seed_high;
-    uint purpose;
+    uint stored_heads, seed_low, seed_high, purpose;
     float p;
     float factor;  // 1 / (1 - p)
 } push;

@@ -12,18 +12,14 @@
 #include "terms.glsl"
 
 layout(push_constant) uniform Push {
-    uint rows;
-    uint terms;
+    uint rows, terms;
     uint heads;         // of the rows
     uint repeats;       // stored heads of one of them
     uint column_group;  // stored heads of one head of the columns
     uint first_head;    // of the heads of all samples that are computed
     uint n_heads;
     // The first element, and the strides of samples, positions and heads.
-    uint columns_first;
-    uint columns_batch;
-    uint columns_position;
-    uint columns_head;
+    uint columns_first, columns_batch, columns_position, columns_head;
     // The last rows, which see most terms, go first.
     uint last_first;
     float scale;

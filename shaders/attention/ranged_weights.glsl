@@ -17,18 +17,12 @@ layout(constant_id = 2) const bool CAPPED = false;
 layout(constant_id = 3) const bool DROPPED = false;
 
 layout(push_constant) uniform Push {
-    uint queries;
-    uint keys;
-    uint heads;
+    uint queries, keys, heads;
     uint group;  // query heads of a key head
     uint first_head;  // of the heads of all samples whose weights are stored
     uint stored_heads;
-    float scale;
-    float cap;
-    float inverse_cap;
-    uint seed_low;
-    uint seed_high;
-    uint purpose;
+    float scale, cap, inverse_cap;
+    uint seed_low, seed_high, purpose;
     float p;
     float factor;  // 1 / (1 - p)
 } push;

@@ -11,14 +11,9 @@
 layout(local_size_x = 64) in;
 
 layout(push_constant) uniform Push {
-    uint batch;
-    uint queries;
-    uint keys;
-    uint causal;
+    uint batch, queries, keys, causal;
     uint window;  // 2^30 where there is none
-    uint has_documents;
-    uint has_lengths;
-    uint has_first_positions;
+    uint has_documents, has_lengths, has_first_positions;
 } push;
 
 layout(set = 0, binding = 0) readonly buffer Documents { uint documents[]; };

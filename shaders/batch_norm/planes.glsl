@@ -14,8 +14,7 @@ layout(push_constant) uniform Push {
     uint count;     // elements
     uint shards;
     uint samples;   // of a shard
-    uint channels;
-    uint extent;
+    uint channels, extent;
     uint magic;     // division by the length (crate::division)
     uint shift;
 } push;

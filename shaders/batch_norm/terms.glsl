@@ -16,8 +16,7 @@ layout(push_constant) uniform Push {
     uint pieces;   // of a channel of a shard
     uint magic;    // division by the length (crate::division)
     uint shift;
-    float eps;
-    float momentum;
+    float eps, momentum;
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer Counts { uint counts[]; };

@@ -21,43 +21,19 @@ layout(constant_id = 5) const bool EVEN = false;
 
 layout(push_constant) uniform Push {
     // Rows and columns of a group's product, and the terms of a chain.
-    uint m;
-    uint n;
-    uint k;
-    uint groups;
+    uint m, n, k, groups;
     // The grid's first column and first z.
-    uint column_first;
-    uint z_first;
+    uint column_first, z_first;
     // Divisors: pixels of a plane and of its row, taps of a channel and of their row.
-    uint pixels;
-    uint pixels_magic;
-    uint pixels_shift;
-    uint width;
-    uint width_magic;
-    uint width_shift;
-    uint taps;
-    uint taps_magic;
-    uint taps_shift;
-    uint taps_width;
-    uint taps_width_magic;
-    uint taps_width_shift;
+    uint pixels, pixels_magic, pixels_shift, width, width_magic, width_shift;
+    uint taps, taps_magic, taps_shift, taps_width, taps_width_magic, taps_width_shift;
     // The images: a plane's extents, and the planes of a sample.
-    uint image_height;
-    uint image_width;
-    uint image_channels;
-    uint scale_y;
-    uint scale_x;
-    uint first_y;
-    uint first_x;
-    uint step_y;
-    uint step_x;
+    uint image_height, image_width, image_channels;
+    uint scale_y, scale_x, first_y, first_x, step_y, step_x;
     // Rows of a plane's pixels; of the weight's gradient, the runs of a z and those of a sample.
-    uint height;
-    uint runs;
-    uint sample_runs;
+    uint height, runs, sample_runs;
     // Where operands are prepared as integers: the z, and the first of a weight gradient's pieces.
-    uint z_count;
-    uint piece_first;
+    uint z_count, piece_first;
 } push;
 
 // n / d for n < 2^31 by a multiplication: magic is floor(2^32 (2^shift - d) / d) + 1 for the

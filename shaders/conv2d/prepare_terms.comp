@@ -21,10 +21,7 @@ layout(set = 0, binding = 3) writeonly restrict buffer Exponents { int exponents
 
 // The first sample of a piece and the one behind the last, its first pixel, and its terms.
 struct Piece {
-    uint first_sample;
-    uint end_sample;
-    uint first_pixel;
-    uint terms;
+    uint first_sample, end_sample, first_pixel, terms;
 };
 
 Piece piece_of(uint z, uint number) {

@@ -12,12 +12,7 @@ layout(constant_id = 990) const uint RANK = 1u;
 layout(constant_id = 980) const uint SHIFT = 2u;
 
 layout(push_constant) uniform Push {
-    uint words;
-    uint x_offset;
-    uint y_offset;
-    uint extents[8];
-    uint x_strides[8];
-    uint y_strides[8];
+    uint words, x_offset, y_offset, extents[8], x_strides[8], y_strides[8];
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer X { uint x[]; };

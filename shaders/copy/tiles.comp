@@ -14,16 +14,8 @@ layout(local_size_x = 256) in;
 layout(constant_id = 990) const uint RANK = 0u;
 
 layout(push_constant) uniform Push {
-    uint groups;
-    uint a;
-    uint b;
-    uint x_offset;
-    uint y_offset;
-    uint x_stride_b;
-    uint y_stride_a;
-    uint extents[6];
-    uint x_strides[6];
-    uint y_strides[6];
+    uint groups, a, b, x_offset, y_offset, x_stride_b, y_stride_a;
+    uint extents[6], x_strides[6], y_strides[6];
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer X { uint x[]; };

@@ -12,8 +12,7 @@ layout(set = 0, binding = 2) readonly restrict buffer Stats { vec2 stats[]; };
 layout(set = 0, binding = 3) readonly restrict buffer Scale { float scale[]; };
 HLX_VIEWS(4, writeonly restrict, float, DLogits, dlogits)
 layout(push_constant) uniform Push {
-    uint rows;
-    uint vocabulary;
+    uint rows, vocabulary;
     float hit;     // (1 - e) + e / V
     float spread;  // e / V
 } push;

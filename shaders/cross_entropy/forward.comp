@@ -16,8 +16,7 @@ layout(set = 0, binding = 1) readonly restrict buffer Targets { uint targets[]; 
 layout(set = 0, binding = 2) writeonly restrict buffer LossRows { float loss_rows[]; };
 layout(set = 0, binding = 3) writeonly restrict buffer Stats { vec2 stats[]; };
 layout(push_constant) uniform Push {
-    uint rows;
-    uint vocabulary;
+    uint rows, vocabulary;
     float keep;    // 1 - e
     float spread;  // e / V
 } push;

@@ -12,13 +12,8 @@
 layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Push {
-    uint batch;
-    uint per_sample;
-    uint seed_low;
-    uint seed_high;
-    uint purpose;
-    float p;
-    float factor;
+    uint batch, per_sample, seed_low, seed_high, purpose;
+    float p, factor;
 } push;
 
 HLX_VIEWS(0, readonly restrict, float, X, x)

@@ -6,9 +6,7 @@
 layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Push {
-    uint n;
-    uint vocabulary;
-    uint width;
+    uint n, vocabulary, width;
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer Ids { uint ids[]; };

@@ -5,10 +5,7 @@
 layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Push {
-    uint rows;
-    uint rows_per_shard;
-    uint vocabulary;
-    uint width;
+    uint rows, rows_per_shard, vocabulary, width;
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer Ids { uint ids[]; };

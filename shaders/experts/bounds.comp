@@ -8,10 +8,7 @@
 layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Push {
-    uint n;
-    uint groups;
-    uint shards;
-    uint shard_tokens;
+    uint n, groups, shards, shard_tokens;
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer Experts { uint experts[]; };

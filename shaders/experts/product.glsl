@@ -18,14 +18,7 @@ const uint START = 0u;
 
 layout(push_constant) uniform Push {
     // Rows of the grid's tiles.
-    uint m;
-    uint n;
-    uint k;
-    uint column_first;
-    uint rows;
-    uint first_expert;
-    uint experts;
-    uint stride;
+    uint m, n, k, column_first, rows, first_expert, experts, stride;
 } push;
 
 HLX_WITH_VECTORS(0, readonly, float, X, x)

@@ -9,10 +9,7 @@ layout(local_size_x = 256) in;
 layout(constant_id = 0) const bool WEIGHTED = false;
 
 layout(push_constant) uniform Push {
-    uint tokens;
-    uint choices;
-    uint width;
-    uint rows;
+    uint tokens, choices, width, rows;
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };

@@ -6,8 +6,7 @@
 layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Push {
-    uint n;
-    uint choices;
+    uint n, choices;
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer Order { uint order[]; };

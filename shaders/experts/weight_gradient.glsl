@@ -16,11 +16,7 @@ const bool EVEN = false;
 const bool SUMMED = false;
 
 layout(push_constant) uniform Push {
-    uint m;
-    uint n;
-    uint column_first;
-    uint rows;
-    uint first;
+    uint m, n, column_first, rows, first;
 } push;
 
 HLX_WITH_VECTORS(0, readonly, float, Gradient, dy)

@@ -12,9 +12,7 @@ layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint DISTRIBUTION = 0u;
 
 layout(push_constant) uniform Push {
-    uint count;
-    uint first;
-    uint parameters[6];
+    uint count, first, parameters[6];
 } push;
 
 uint drawn(uint word) {

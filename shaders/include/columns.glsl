@@ -23,9 +23,7 @@ layout(constant_id = 4) const uint HLX_AHEAD = 0u;
 const uint HLX_LOADS = HLX_AHEAD == 0u ? 1u : HLX_AHEAD;
 
 layout(push_constant) uniform Push {
-    uint shards;
-    uint rows_per_shard;
-    uint cols;
+    uint shards, rows_per_shard, cols;
 } push;
 
 const uint HLX_STRIDE = 256u / HLX_WIDTH;

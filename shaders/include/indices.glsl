@@ -10,9 +10,7 @@
 layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Push {
-    uint count;
-    uint first;
-    uint parameters[6];
+    uint count, first, parameters[6];
 } push;
 
 uint value_at(uint index);

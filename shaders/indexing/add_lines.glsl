@@ -21,12 +21,9 @@ layout(constant_id = 2) const uint COLUMNS = 1u;
 layout(constant_id = 3) const uint MANY = 0u;
 
 layout(push_constant) uniform Push {
-    uint lines;
-    uint positions;
-    uint n;
+    uint lines, positions, n;
     uint inner;  // of the index, for the numbers of bad ones
-    uint n_dims;
-    uint extents[4];
+    uint n_dims, extents[4];
     uint first[3];         // of target, index and source
     uint axis_strides[3];  // of the same
     uint strides[12];

@@ -8,12 +8,7 @@ layout(constant_id = 1) const uint FLAGGED = 0u;
 layout(push_constant) uniform Push {
     uint count;
     uint n;  // extent of the axis
-    uint axis_stride;
-    uint x_first;
-    uint index_first;
-    uint n_dims;
-    uint extents[8];
-    uint x_strides[8];
+    uint axis_stride, x_first, index_first, n_dims, extents[8], x_strides[8];
     uint index_strides[8];
 } push;
 

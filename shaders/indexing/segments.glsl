@@ -13,10 +13,7 @@ layout(constant_id = 0) const uint FLOAT = 1u;
 layout(constant_id = 1) const uint BY_POSITION = 0u;
 
 layout(push_constant) uniform Push {
-    uint count;
-    uint lines;
-    uint n;
-    uint inner;
+    uint count, lines, n, inner;
     uint axis_stride;  // of the source, from position to position
     HLX_LINE_MEMBERS
 } push;

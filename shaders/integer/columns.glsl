@@ -10,9 +10,7 @@ layout(constant_id = 1) const bool VECTORS = false;
 layout(constant_id = 8) const uint COLUMN_PIECE = HLX_PIECE;
 
 layout(push_constant) uniform Push {
-    uint outer;
-    uint k;
-    uint columns;
+    uint outer, k, columns;
     uint words;      // of a column in a plane
     uint row_words;  // of a row in a plane, where rows are prepared too
     uint stride;     // from matrix to matrix

@@ -6,8 +6,7 @@
 layout(constant_id = 1) const bool VECTORS = false;
 
 layout(push_constant) uniform Push {
-    uint rows;
-    uint k;
+    uint rows, k;
 } push;
 
 HLX_WITH_VECTORS(0, readonly restrict, float, X, x)

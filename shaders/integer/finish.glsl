@@ -18,16 +18,11 @@ layout(constant_id = 8) const bool TURNED = false;
 layout(constant_id = 9) const uint BOUNDED = 0;
 
 layout(push_constant) uniform Push {
-    uint batch;
-    uint m;
-    uint n;
+    uint batch, m, n;
     uint units;  // of a row, a multiple of 4
-    uint groups;
-    uint c_first;
-    uint c_row;
+    uint groups, c_first, c_row;
     // Of BOUNDED products the first group, and how many there are.
-    uint first_group;
-    uint n_groups;
+    uint first_group, n_groups;
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer A { uvec4 a[]; };

@@ -6,9 +6,7 @@
 layout(constant_id = 1) const bool VECTORS = false;
 
 layout(push_constant) uniform Push {
-    uint rows;
-    uint columns;
-    uint groups;
+    uint rows, columns, groups;
     uint words;  // of a column in a plane
 } push;
 

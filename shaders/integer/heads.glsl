@@ -11,16 +11,10 @@ layout(constant_id = 0) const bool WIDE = false;
 layout(constant_id = 1) const bool VECTORS = false;
 
 layout(push_constant) uniform Push {
-    uint rows;
-    uint heads;
-    uint positions;
-    uint k;
+    uint rows, heads, positions, k;
     uint words;  // of a row in a plane
     // The first element, and the strides of samples, positions and heads.
-    uint first;
-    uint batch_stride;
-    uint position_stride;
-    uint head_stride;
+    uint first, batch_stride, position_stride, head_stride;
 } push;
 
 HLX_WITH_VECTORS(0, readonly restrict, float, X, x)

@@ -14,12 +14,10 @@ layout(constant_id = 0) const bool WIDE = false;
 layout(constant_id = 1) const bool VECTORS = false;
 
 layout(push_constant) uniform Push {
-    uint rows;
-    uint k;
+    uint rows, k;
     uint words;  // of a row in a plane
     // Rows of a matrix, and the elements from one matrix to the next.
-    uint matrix_rows;
-    uint stride;
+    uint matrix_rows, stride;
 } push;
 
 HLX_WITH_VECTORS(0, readonly restrict, float, X, x)

@@ -8,13 +8,7 @@
 
 struct Tile {
     // Rows of A and of B, and what they end before.
-    uint a_first;
-    uint a_end;
-    uint b_first;
-    uint b_end;
-    uint first_piece;
-    uint end_piece;
-    uint in_c;
+    uint a_first, a_end, b_first, b_end, first_piece, end_piece, in_c;
 };
 Tile tile;
 

@@ -5,18 +5,12 @@
 layout(constant_id = 0) const uint MODE = 0u;
 
 layout(push_constant) uniform Push {
-    uint count;
-    uint input_height;
-    uint input_width;
-    uint output_height;
-    uint output_width;
-    float scale_y;
-    float scale_x;
+    uint count, input_height, input_width, output_height, output_width;
+    float scale_y, scale_x;
 } push;
 
 struct Axis {
-    uint inputs;
-    uint outputs;
+    uint inputs, outputs;
     float scale;
 };
 

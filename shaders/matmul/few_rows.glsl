@@ -51,8 +51,7 @@ layout(constant_id = 2) const bool ADDS = false;
 layout(constant_id = 3) const uint ROWS = 1;
 
 layout(push_constant) uniform Push {
-    uint m;
-    uint n;
+    uint m, n;
     uint k;  // a multiple of the elements of a unit
 #ifdef NORMED
     float eps;

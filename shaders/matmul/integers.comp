@@ -5,18 +5,9 @@
 layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Push {
-    uint batch;
-    uint m;
-    uint n;
-    uint k;
+    uint batch, m, n, k;
     // Elements from row to row, from column to column, and from matrix to matrix.
-    uint a_row;
-    uint a_column;
-    uint stride_a;
-    uint b_row;
-    uint b_column;
-    uint stride_b;
-    uint stride_c;
+    uint a_row, a_column, stride_a, b_row, b_column, stride_b, stride_c;
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer A { uint a[]; };

@@ -27,12 +27,8 @@ layout(constant_id = 6) const bool PLAIN = false;
 layout(constant_id = 7) const bool EVEN = false;
 
 layout(push_constant) uniform Push {
-    uint m;
-    uint n;
-    uint k;
-    uint stride_a;
-    uint stride_b;
-    uint stride_c;
+    uint m, n, k;
+    uint stride_a, stride_b, stride_c;
     uint batch_first;
     float scalar;
 } push;

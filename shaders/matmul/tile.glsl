@@ -21,8 +21,7 @@ shared vec4 b_tile[2][K_STEP * ROW_B];
 // A vector of an operand's tile: `outer` along M or N, `k` along K. Of the two, the direction in
 // which memory is contiguous goes in fours.
 struct Place {
-    uint outer;
-    uint k;
+    uint outer, k;
 };
 
 // Where a thread's vector `load` lies. Neighbouring threads follow the contiguous direction.

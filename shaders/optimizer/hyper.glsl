@@ -6,9 +6,7 @@
 layout(constant_id = 1) const uint GROUPED = 0u;  // 0: all elements have the row push.row
 
 layout(push_constant) uniform Push {
-    uint count;
-    uint row;
-    uint rows;
+    uint count, row, rows;
 } push;
 
 layout(set = 0, binding = 1) readonly restrict buffer HyperWords { float hyper[]; };

@@ -8,29 +8,14 @@
 layout(constant_id = 0) const bool ADAPTIVE = false;
 
 layout(push_constant) uniform Push {
-    uint count;
-    uint input_height;
-    uint input_width;
-    uint output_height;
-    uint output_width;
-    uint kernel_height;
-    uint kernel_width;
-    uint stride_y;
-    uint stride_x;
-    uint padding_y;
-    uint padding_x;
-    uint dilation_y;
-    uint dilation_x;
+    uint count, input_height, input_width, output_height, output_width;
+    uint kernel_height, kernel_width, stride_y, stride_x, padding_y, padding_x;
+    uint dilation_y, dilation_x;
     float divisor;
 } push;
 
 struct Axis {
-    uint inputs;
-    uint outputs;
-    uint kernel;
-    uint stride;
-    uint padding;
-    uint dilation;
+    uint inputs, outputs, kernel, stride, padding, dilation;
 };
 
 Axis axis_y() {

@@ -9,10 +9,7 @@
 layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Push {
-    uint batch;
-    uint time;
-    uint width;
-    uint position;
+    uint batch, time, width, position;
     uint previous;  // the position before this one; `time` if this is the first
 } push;
 

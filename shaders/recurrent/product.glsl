@@ -13,9 +13,7 @@ layout(constant_id = 0) const uint START = 0u;
 layout(constant_id = 1) const bool VECTORS = false;
 
 layout(push_constant) uniform Push {
-    uint m;
-    uint n;
-    uint k;
+    uint m, n, k;
 } push;
 
 HLX_WITH_VECTORS(0, readonly, float, X, x)

@@ -9,8 +9,7 @@ layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint CONTINUE = 0u;
 
 layout(push_constant) uniform Push {
-    uint shards;
-    uint n;
+    uint shards, n;
 } push;
 
 HLX_VIEWS(0, readonly restrict, float, Partials, partials)

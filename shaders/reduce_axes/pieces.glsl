@@ -46,9 +46,7 @@ layout(push_constant) uniform Push {
     uint n_kept;   // dimensions that are kept; those that are reduced follow
     uint n_dims;
     uint magic;    // division by the innermost reduced extent (crate::division)
-    uint shift;
-    uint extents[8];
-    uint strides[8];
+    uint shift, extents[8], strides[8];
 } push;
 
 STATE nothing();

@@ -12,11 +12,7 @@
 layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Push {
-    uint rows;
-    uint heads;
-    uint width;
-    uint pairs;
-    uint inverse;
+    uint rows, heads, width, pairs, inverse;
     float scale;
 } push;
 

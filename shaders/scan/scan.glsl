@@ -15,13 +15,11 @@ layout(constant_id = 2) const uint BEFORE = 0u;
 layout(constant_id = 3) const uint AHEAD = 16u;
 
 layout(push_constant) uniform Push {
-    uint items;
-    uint lines;
+    uint items, lines;
     uint pieces;  // of a line
     uint piece;   // elements of a piece
     uint n;       // elements of a line
-    uint inner;
-    uint axis_stride;
+    uint inner, axis_stride;
     HLX_LINE_MEMBERS
 } push;
 

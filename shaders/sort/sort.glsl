@@ -18,8 +18,7 @@ layout(push_constant) uniform Push {
     uint blocks;  // of a line, in a radix sort
     uint shift;   // of the digit, in a radix sort
     uint k;       // results of a line
-    uint inner;
-    uint axis_stride;
+    uint inner, axis_stride;
     HLX_LINE_MEMBERS
 } push;
 

@@ -7,8 +7,7 @@
 layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Push {
-    uint rows;
-    uint columns;
+    uint rows, columns;
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer X { uint x[]; };

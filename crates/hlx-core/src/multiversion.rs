@@ -1,6 +1,6 @@
 //! `multiversion!`: one kernel body, compiled for each instruction set.
 
-/// Compiles a function for AVX-512, for AVX2 with FMA, for NEON and for the target's baseline, and
+/// Compiles functions for AVX-512, for AVX2 with FMA, for NEON and for the target's baseline, and
 /// picks at run time by [`cpu::simd_level`](crate::cpu::simd_level). The bits are the same at every
 /// level.
 ///
@@ -106,5 +106,17 @@ macro_rules! multiversion {
             $crate::cpu::SimdLevel::Avx2 => return unsafe { avx2($($arg),*) },
             _ => {}
         }
+    };
+    // Several functions: the first, and then the others.
+    (
+        $(#[$meta:meta])*
+        $vis:vis fn $name:ident $(<$ops:ident>)? ($($arguments:tt)*) $(-> $ret:ty)? $body:block
+        $($others:tt)+
+    ) => {
+        $crate::multiversion! {
+            $(#[$meta])*
+            $vis fn $name $(<$ops>)? ($($arguments)*) $(-> $ret)? $body
+        }
+        $crate::multiversion! { $($others)+ }
     };
 }

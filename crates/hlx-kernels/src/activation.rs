@@ -26,7 +26,7 @@ use std::str::FromStr;
 
 use hlx_core::{Binding, Buffer, Device, Shader};
 
-use crate::error::KernelError;
+use crate::error::{KernelError, Result};
 use crate::map::{Arg, Map, chunks1, each1, each2};
 
 shader!(in_place_shader, activation::backward_in_place);
@@ -73,9 +73,7 @@ macro_rules! define_kinds {
                     $(Activation::$variant => each1(x, y, formulas::$forward::<A>),)+
                 }
             }
-        }
 
-        multiversion! {
             pub(crate) fn backward_chunk<A>(
                 kind: Activation,
                 x: &[f32],
@@ -101,7 +99,7 @@ impl FromStr for Activation {
     type Err = KernelError;
 
     /// Reads a kind's name.
-    fn from_str(text: &str) -> Result<Self, KernelError> {
+    fn from_str(text: &str) -> Result<Self> {
         let found = Self::ALL.iter().find(|kind| kind.name() == text);
         found.copied().ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|kind| kind.name()).collect();
@@ -117,12 +115,7 @@ impl FromStr for Activation {
 ///
 /// # Errors
 /// A shape error if the lengths differ, or the device's error.
-pub fn activation_forward(
-    device: &Device,
-    kind: Activation,
-    x: &Buffer,
-    y: &Buffer,
-) -> Result<(), KernelError> {
+pub fn activation_forward(device: &Device, kind: Activation, x: &Buffer, y: &Buffer) -> Result<()> {
     Map::new("activation_forward", kind.forward_shader()).each(
         device,
         [("x", x)],
@@ -141,7 +134,7 @@ pub fn activation_backward(
     x: &Buffer,
     dy: &Buffer,
     dx: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     Map::new("activation_backward", kind.backward_shader()).each(
         device,
         [("x", x), ("dy", dy)],
@@ -159,7 +152,7 @@ pub fn activation_backward_in_place(
     kind: Activation,
     x: &Buffer,
     dy: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let map = Map {
         specialization: &[(0, kind as u32)],
         ..Map::new("activation_backward", &in_place_shader::SHADER)

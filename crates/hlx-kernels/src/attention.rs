@@ -44,7 +44,6 @@ mod cached;
 mod cpu;
 mod entry;
 mod few;
-mod floats;
 mod heads;
 mod operands;
 mod packed;

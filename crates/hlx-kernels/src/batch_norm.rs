@@ -27,7 +27,7 @@ mod tests;
 use hlx_core::{Binding, Buffer, Device, as_u32};
 
 use crate::division::division;
-use crate::error::{KernelError, check_len, check_sizes, check_that};
+use crate::error::{Result, check_len, check_sizes};
 use crate::kernel::{Kernel, PushConstants};
 use crate::lanes::LANES;
 use crate::map::GROUP_THREADS;
@@ -65,7 +65,7 @@ pub struct Running<'a> {
 
 impl BatchNorm {
     /// Checks the sizes: behind this no number of elements wraps.
-    fn check_sizes(&self, name: &'static str) -> Result<(), KernelError> {
+    fn check_sizes(&self, name: &'static str) -> Result<()> {
         check_sizes(
             name,
             &[self.shards, self.channels, self.samples, self.length],
@@ -88,21 +88,17 @@ impl BatchNorm {
         let rows = self.shards.saturating_mul(self.channels);
         rows.saturating_mul(terms.div_ceil(PIECE)).saturating_mul(2)
     }
-
-    /// The number of elements.
     fn len(&self) -> usize {
         self.shards * self.channels * self.terms()
     }
 
-    fn check(&self, name: &'static str) -> Result<(), KernelError> {
+    fn check(&self, name: &'static str) -> Result<()> {
         self.check_sizes(name)?;
         let terms = self.terms();
-        check_that(name, terms >= 2, || {
-            format!("a shard has {terms} values a channel, expected at least 2")
-        })?;
-        check_that(name, u32::try_from(self.len()).is_ok(), || {
-            format!("{} elements are more than 2^32 - 1", self.len())
-        })
+        check_that!(name, terms >= 2 =>
+            "a shard has {terms} values a channel, expected at least 2")?;
+        check_that!(name, u32::try_from(self.len()).is_ok() =>
+            "{} elements are more than 2^32 - 1", self.len())
     }
 
     /// The shards that running values follow, with `empty` samples in the pass: those of two values a
@@ -138,15 +134,16 @@ fn launch_rows<const R: usize, const W: usize>(
     push: &PushConstants,
     (rows, cols): (usize, usize),
     body: impl Fn([&[f32]; R], [&mut [f32]; W]) + Send + Sync + 'static,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     // Blocks by powers of two: few pipelines serve all lengths.
     let held = cols.div_ceil(LANES).max(1).next_power_of_two() * LANES;
     let (group, cols) = match RowCut::held(device, held) {
         Some(group) => (group, held),
         None => (RowCut::streamed(device, LANES), LANES),
     };
-    let constants = [&group.specialization(cols)[..], constants].concat();
-    let kernel = kernel.constants(&constants);
+    let kernel = kernel
+        .constants(group.specialization(cols))
+        .constants(constants);
     kernel.launch(device, *push, group.groups(rows), body)
 }
 
@@ -157,16 +154,15 @@ fn launch_elements<const R: usize, const W: usize>(
     constants: &[(u32, u32)],
     spec: &BatchNorm,
     body: impl Fn([&[f32]; R], [&mut [f32]; W]) + Send + Sync + 'static,
-) -> Result<(), KernelError> {
-    let whole = (5, u32::from(spec.length.is_multiple_of(4)));
-    let constants = [&[whole][..], constants].concat();
+) -> Result<()> {
+    let whole = spec.length.is_multiple_of(4);
     let groups = spec.len().div_ceil(4 * GROUP_THREADS);
     let (magic, shift) = division(spec.length as u32);
     let push = push!(apply =>
         count: spec.len(), shards: spec.shards, samples: spec.samples, channels: spec.channels,
         extent: spec.length, magic, shift
     );
-    let kernel = kernel.constants(&constants);
+    let kernel = kernel.constants(constants!(5: whole)).constants(constants);
     kernel.launch(device, push, groups, body)
 }
 
@@ -201,7 +197,7 @@ pub fn batch_norm_statistics(
     stats: &Buffer,
     spec: &BatchNorm,
     eps: f32,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "batch_norm_statistics";
     let (spec, counted) = (*spec, counts.is_some());
     spec.check(NAME)?;
@@ -220,14 +216,8 @@ pub fn batch_norm_statistics(
     let body = move |[counts, x]: [&[f32]; 2], [partials]: [&mut [f32]; 1]| {
         cpu::statistics(x, partials, empty_of(counted, counts), &spec);
     };
-    launch_rows(
-        device,
-        &kernel,
-        &[(4, u32::from(counted))],
-        &push,
-        shape,
-        body,
-    )?;
+    let constants = constants!(4: counted);
+    launch_rows(device, &kernel, &constants, &push, shape, body)?;
     launch_join(device, counts, partials, stats, running, (&spec, eps))
 }
 
@@ -243,7 +233,7 @@ pub fn batch_norm_follow(
     counts: &Buffer,
     running: &Running<'_>,
     spec: &BatchNorm,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "batch_norm_follow";
     spec.check_sizes(NAME)?;
     check_len(NAME, "partials", partials, spec.partials_len())?;
@@ -261,7 +251,7 @@ fn launch_join(
     stats: &Buffer,
     running: Option<&Running<'_>>,
     (spec, eps): (&BatchNorm, f32),
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "batch_norm_join";
     let (spec, counted, tracks) = (*spec, counts.is_some(), running.is_some());
     let momentum = running.and_then(|running| running.momentum);
@@ -270,11 +260,7 @@ fn launch_join(
         check_len(NAME, "running_var", running.variance, spec.channels)?;
         check_len(NAME, "tracked", running.tracked, 1)?;
     }
-    let constants = [
-        (4, u32::from(counted)),
-        (5, u32::from(tracks)),
-        (6, u32::from(tracks && momentum.is_none())),
-    ];
+    let constants = constants!(4: counted, tracks, tracks && momentum.is_none());
     let kernel = Kernel::new(NAME, &join::SHADER)
         .reads_if(counts)
         .reads([partials])
@@ -288,21 +274,13 @@ fn launch_join(
         let empty = empty_of(counted, counts);
         cpu::join(partials, stats, empty, eps, &spec);
         if tracks {
-            let follow = cpu::Follow {
-                seen: as_u32(tracked)[0],
-                momentum,
-            };
+            let seen = as_u32(tracked)[0];
+            let follow = cpu::Follow { seen, momentum };
             cpu::follow(partials, stats, (mean, variance), empty, follow, &spec);
         }
     };
-    launch_rows(
-        device,
-        &kernel,
-        &constants,
-        &push,
-        (spec.channels, LANES),
-        body,
-    )
+    let shape = (spec.channels, LANES);
+    launch_rows(device, &kernel, &constants, &push, shape, body)
 }
 
 /// Computes y from the statistics; overwrites y, and adds to [`Running::tracked`] the shards that the
@@ -321,7 +299,7 @@ pub fn batch_norm_apply(
     tracked: Option<&Buffer>,
     y: &Buffer,
     spec: &BatchNorm,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "batch_norm_apply";
     let (spec, counted, tracks) = (*spec, counts.is_some(), tracked.is_some());
     spec.check_sizes(NAME)?;
@@ -366,7 +344,7 @@ pub fn batch_norm_backward(
     [dweight, dbias]: [&Buffer; 2],
     accumulate: bool,
     spec: &BatchNorm,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "batch_norm_backward";
     let (spec, counted) = (*spec, counts.is_some());
     spec.check(NAME)?;
@@ -382,9 +360,7 @@ pub fn batch_norm_backward(
     ] {
         check_len(NAME, argument, buffer, len)?;
     }
-    if let Some(counts) = counts {
-        check_len(NAME, "counts", counts, 1)?;
-    }
+    check_len(NAME, "counts", counts, 1)?;
     let partials = device.alloc_shape(&[2, channels, spec.pieces()])?;
     let means = device.alloc_shape(&[2, channels])?;
     let sums = Kernel::new("batch_norm_backward_sums", &backward_sums::SHADER)

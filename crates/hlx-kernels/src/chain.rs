@@ -7,25 +7,25 @@
 //! to the next is rounded to the type that it would be stored in, and every step computes what it
 //! computes by itself, so a chain has the bits of its launches.
 
-mod cpu;
-mod formula;
-mod module;
-mod plan;
-
 use std::any::Any;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hlx_core::CpuBody;
 use hlx_core::fusion::{Fusable, Joined, Limits, Link};
 use hlx_core::{CoreError, DType, Device, Shader, groups_1d};
+use hlx_spirv::join::{Id, Library};
 
 use crate::convert::Form;
 use crate::layout::is_row_major;
 use crate::tuning::KernelTuning;
-pub(crate) use formula::Formula;
 use plan::Plan;
 
 pub use module::modules;
+
+mod cpu;
+mod module;
+mod plan;
 
 /// Threads of a workgroup of the modules that are written here, as of `map.glsl`.
 const GROUP_THREADS: usize = 256;
@@ -178,4 +178,46 @@ fn fault(reason: &str) -> CoreError {
 /// A shader's address, which is one for each.
 fn address(shader: &'static Shader) -> usize {
     std::ptr::from_ref(shader).addr()
+}
+
+/// What an operation computes of one element: the function `apply` of its shader.
+#[derive(Clone)]
+pub(crate) struct Formula {
+    pub shader: &'static Shader,
+    /// The values of the constants that the function depends on.
+    pub constants: Vec<(u32, u32)>,
+}
+
+/// The function in its module.
+pub(super) struct Source {
+    pub library: Library,
+    pub apply: Id,
+    /// The words of parameters that it reads.
+    pub parameters: u32,
+}
+
+impl Formula {
+    /// Reads the shader the first time; `None` if the function cannot be taken out of it.
+    pub(super) fn source(&self) -> Option<&'static Source> {
+        static SOURCES: Mutex<Option<HashMap<usize, Option<&'static Source>>>> = Mutex::new(None);
+        let mut sources = SOURCES.lock().unwrap_or_else(PoisonError::into_inner);
+        let sources = sources.get_or_insert_default();
+        let read = || {
+            let library = Library::read(&self.shader.words()).ok()?;
+            let apply = library.function("apply")?;
+            let parameters = library.parameters(apply).ok()?;
+            // As long as the program, like the shader that it is read from.
+            Some(&*Box::leak(Box::new(Source {
+                library,
+                apply,
+                parameters,
+            })))
+        };
+        *sources.entry(address(self.shader)).or_insert_with(read)
+    }
+
+    /// The words of parameters that the function reads.
+    pub fn parameters(&self) -> u32 {
+        self.source().map_or(0, |source| source.parameters)
+    }
 }

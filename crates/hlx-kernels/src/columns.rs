@@ -4,7 +4,7 @@
 
 use hlx_core::{Binding, CpuBindings, Device, Shader};
 
-use crate::KernelError;
+use crate::Result;
 use crate::kernel::Kernel;
 use crate::tuning::{ColumnCut, KernelTuning};
 
@@ -33,7 +33,7 @@ impl Columns {
         device: &Device,
         bindings: &[Binding<'_>],
         body: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let sizes = [self.shards, self.rows_per_shard, self.cols].map(|size| size as u32);
         let tuning = KernelTuning::of(device);
         let table = match self.pairs {
@@ -44,16 +44,9 @@ impl Columns {
         let cut = ColumnCut::covering(table, self.shards * self.cols);
         let (width, ahead) = cut.map_or((16, 0), |cut| (cut.width, cut.rows_ahead as u32));
         let threads = if ahead == 0 { 256 } else { width as u32 };
-        let constants = [
-            (0, u32::from(self.accumulate)),
-            (1, width as u32),
-            (2, 1),
-            (3, threads),
-            (4, ahead),
-        ];
         let groups = self.shards * self.cols.div_ceil(width);
         Kernel::new(self.name, self.shader)
-            .constants(&constants)
+            .constants(constants!(0: self.accumulate, width, 1_u32, threads, ahead))
             .bind_all(bindings.iter().copied())
             .launch_bound(device, sizes.as_slice(), groups, body)
     }

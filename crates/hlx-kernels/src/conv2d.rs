@@ -34,8 +34,8 @@ mod tests;
 
 use hlx_core::{Buffer, Device};
 
-use crate::elementwise::copy_strided;
-use crate::error::{KernelError, check_len, check_that};
+use crate::elementwise::permuted;
+use crate::error::{Result, check_len};
 use crate::layout::{Layout, Operand};
 use crate::product::Role;
 use crate::product::sources::patches::{Patches, Product};
@@ -72,14 +72,14 @@ impl Conv2d {
     /// `(input + 2 padding - dilation (kernel - 1) - 1) / stride + 1`, rounded down.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] for extents, strides or dilations of 0, groups that do not divide
+    /// [`KernelError::Argument`](crate::KernelError::Argument) for extents, strides or dilations of 0, groups that do not divide
     /// the channels, a kernel that is larger than the padded image, or sizes beyond 2^28 along an
     /// axis or 2^31 in all.
-    pub fn output(&self) -> Result<[usize; 2], KernelError> {
+    pub fn output(&self) -> Result<[usize; 2]> {
         self.output_for("conv2d")
     }
 
-    fn output_for(&self, name: &'static str) -> Result<[usize; 2], KernelError> {
+    fn output_for(&self, name: &'static str) -> Result<[usize; 2]> {
         let windows = Windows {
             input: self.input,
             kernel: self.kernel,
@@ -88,18 +88,15 @@ impl Conv2d {
             dilation: self.dilation,
         };
         windows.check(name)?;
-        check_that(name, self.groups > 0, || {
-            "groups is 0, expected at least 1".to_owned()
-        })?;
+        check_that!(name, self.groups > 0 => "groups is 0, expected at least 1")?;
         for (argument, count) in [
             ("in_channels", self.in_channels),
             ("out_channels", self.out_channels),
         ] {
             let fits = count > 0 && count.is_multiple_of(self.groups);
-            check_that(name, fits, || {
-                let groups = self.groups;
-                format!("{argument} is {count}, expected a multiple of the {groups} groups")
-            })?;
+            check_that!(name, fits =>
+                "{argument} is {count}, expected a multiple of the {groups} groups",
+                groups = self.groups)?;
         }
         let output = windows.output(name, false)?;
         // 31 bits count the elements of every tensor, and the steps between them.
@@ -111,9 +108,8 @@ impl Conv2d {
             ("weight", [self.out_channels, of_group, kh, kw]),
         ] {
             let size = extents.iter().fold(1_usize, |n, &x| n.saturating_mul(x));
-            check_that(name, size <= i32::MAX as usize, || {
-                format!("{argument} has more than {} elements", i32::MAX)
-            })?;
+            check_that!(name, size <= i32::MAX as usize =>
+                "{argument} has more than {} elements", i32::MAX)?;
         }
         Ok(output)
     }
@@ -162,8 +158,6 @@ impl Conv2d {
     fn input_len(&self) -> usize {
         self.batch * self.in_channels * area(self.input)
     }
-
-    /// Elements of the weight.
     fn weight_len(&self) -> usize {
         self.out_channels * self.in_channels / self.groups * area(self.kernel)
     }
@@ -184,7 +178,7 @@ fn area([height, width]: [usize; 2]) -> usize {
 /// `[out_channels]` and out `[batch, out_channels, output]`.
 ///
 /// # Errors
-/// As [`Conv2d::output`]; [`KernelError::Length`] for a buffer of another length; the device's error.
+/// As [`Conv2d::output`]; [`KernelError::Length`](crate::KernelError::Length) for a buffer of another length; the device's error.
 pub fn conv2d_forward(
     device: &Device,
     x: &Buffer,
@@ -192,15 +186,13 @@ pub fn conv2d_forward(
     bias: Option<&Buffer>,
     out: &Buffer,
     spec: &Conv2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "conv2d_forward";
     let output = spec.output_for(NAME)?;
     check_len(NAME, "x", x, spec.input_len())?;
     check_len(NAME, "weight", weight, spec.weight_len())?;
     check_len(NAME, "out", out, spec.output_len(output))?;
-    if let Some(bias) = bias {
-        check_len(NAME, "bias", bias, spec.out_channels)?;
-    }
+    check_len(NAME, "bias", bias, spec.out_channels)?;
     spec.product(NAME, output)
         .launch(device, weight, x, bias, out)
 }
@@ -218,7 +210,7 @@ pub fn conv2d_backward_input(
     weight: &Buffer,
     dx: &Buffer,
     spec: &Conv2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let names = ["conv2d_backward_input", "dy", "dx"];
     transposed(device, names, [dy, weight, dx], None, spec)
 }
@@ -241,7 +233,7 @@ pub fn conv_transpose2d_forward(
     bias: Option<&Buffer>,
     out: &Buffer,
     spec: &Conv2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let names = ["conv_transpose2d_forward", "x", "out"];
     transposed(device, names, [x, weight, out], bias, spec)
 }
@@ -253,21 +245,19 @@ fn transposed(
     [dy, weight, dx]: [&Buffer; 3],
     bias: Option<&Buffer>,
     spec: &Conv2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let output = spec.output_for(name)?;
     check_len(name, name_of_dy, dy, spec.output_len(output))?;
     check_len(name, "weight", weight, spec.weight_len())?;
     check_len(name, name_of_dx, dx, spec.input_len())?;
-    if let Some(bias) = bias {
-        check_len(name, "bias", bias, spec.in_channels)?;
-    }
+    check_len(name, "bias", bias, spec.in_channels)?;
     if dx.is_empty() {
         return Ok(());
     }
     let product = spec.transposed_product(name, output);
     let (ci, co) = (product.rows, spec.out_channels / spec.groups);
-    let shape = [spec.groups, co, ci, area(spec.kernel)];
-    let transposed = permuted(device, name, weight, &shape, &[0, 2, 1, 3])?;
+    let layout = Layout::contiguous(&[spec.groups, co, ci, area(spec.kernel)])?;
+    let transposed = permuted(device, name, Operand::new(weight, &layout), &[0, 2, 1, 3])?;
     product.launch(device, &transposed, dy, bias, dx)
 }
 
@@ -278,7 +268,7 @@ fn transposed(
 /// x is `[batch, in_channels, input]`, dy `[batch, out_channels, output]`.
 ///
 /// # Errors
-/// As [`conv2d_forward`], and [`KernelError::Argument`] for shards that do not divide the batch.
+/// As [`conv2d_forward`], and [`KernelError::Argument`](crate::KernelError::Argument) for shards that do not divide the batch.
 pub fn conv2d_backward_weight(
     device: &Device,
     x: &Buffer,
@@ -287,7 +277,7 @@ pub fn conv2d_backward_weight(
     shards: usize,
     accumulate: bool,
     spec: &Conv2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     weight_gradient(device, false, [x, dy], (dweight, accumulate), shards, spec)
 }
 
@@ -307,7 +297,7 @@ pub fn conv_transpose2d_backward_weight(
     shards: usize,
     accumulate: bool,
     spec: &Conv2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let target = (dweight, accumulate);
     weight_gradient(device, true, [dout, x], target, shards, spec)
 }
@@ -319,20 +309,16 @@ fn weight_gradient(
     (dweight, accumulate): (&Buffer, bool),
     shards: usize,
     spec: &Conv2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     // The roles are those of dy and of the images.
-    let (name, names, roles) = match transposed {
-        false => (
-            "conv2d_backward_weight",
-            ["x", "dy"],
-            [Role::Gradient, Role::Saved],
-        ),
-        true => (
-            "conv_transpose2d_backward_weight",
-            ["dout", "x"],
-            [Role::Saved, Role::Gradient],
-        ),
+    let mut roles = [Role::Gradient, Role::Saved];
+    let (name, names) = match transposed {
+        false => ("conv2d_backward_weight", ["x", "dy"]),
+        true => ("conv_transpose2d_backward_weight", ["dout", "x"]),
     };
+    if transposed {
+        roles.reverse();
+    }
     let output = spec.output_for(name)?;
     check_len(name, names[0], images, spec.input_len())?;
     check_len(name, names[1], dy, spec.output_len(output))?;
@@ -358,7 +344,7 @@ pub fn conv2d_backward_bias(
     shards: usize,
     accumulate: bool,
     spec: &Conv2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "conv2d_backward_bias";
     let output = spec.output_for(NAME)?;
     check_len(NAME, "dy", dy, spec.output_len(output))?;
@@ -368,40 +354,24 @@ pub fn conv2d_backward_bias(
         return start_of_nothing(device, dbias, accumulate);
     }
     let (pixels, channels) = (area(output), spec.out_channels);
-    let shape = [spec.batch, channels, pixels];
-    let rows = permuted(device, NAME, dy, &shape, &[0, 2, 1])?;
+    let layout = Layout::contiguous(&[spec.batch, channels, pixels])?;
+    let rows = permuted(device, NAME, Operand::new(dy, &layout), &[0, 2, 1])?;
     let per_shard = spec.batch / shards * pixels;
     column_sum(
         device, &rows, dbias, shards, per_shard, channels, accumulate,
     )
 }
 
-fn check_shards(name: &'static str, shards: usize, spec: &Conv2d) -> Result<(), KernelError> {
+fn check_shards(name: &'static str, shards: usize, spec: &Conv2d) -> Result<()> {
     let batch = spec.batch;
-    check_that(name, shards > 0 && batch.is_multiple_of(shards), || {
-        format!("{shards} shards, expected a divisor of the batch of {batch}")
-    })
+    check_that!(name, shards > 0 && batch.is_multiple_of(shards) =>
+        "{shards} shards, expected a divisor of the batch of {batch}")
 }
 
 /// The sums of no terms.
-fn start_of_nothing(device: &Device, sums: &Buffer, accumulate: bool) -> Result<(), KernelError> {
+fn start_of_nothing(device: &Device, sums: &Buffer, accumulate: bool) -> Result<()> {
     match accumulate {
         true => Ok(()),
         false => Ok(device.fill(sums, 0)?),
     }
-}
-
-/// A contiguous tensor with its axes in another order.
-fn permuted(
-    device: &Device,
-    operation: &'static str,
-    buffer: &Buffer,
-    shape: &[usize],
-    order: &[usize],
-) -> Result<Buffer, KernelError> {
-    let layout = Layout::contiguous(shape)?.permute(order);
-    let layout = &layout.map_err(|reason| KernelError::Argument { operation, reason })?;
-    let permuted = device.alloc(buffer.len())?;
-    copy_strided(device, Operand { buffer, layout }, &permuted)?;
-    Ok(permuted)
 }

@@ -66,8 +66,6 @@ impl Form {
         }
     }
 }
-
-/// Applies a function to every word.
 #[inline(always)]
 fn each(words: &mut [u32], f: impl Fn(u32) -> u32) {
     words.iter_mut().for_each(|word| *word = f(*word));
@@ -94,9 +92,7 @@ multiversion! {
             _ => {}
         }
     }
-}
 
-multiversion! {
     /// Makes elements' bits of values of the compute type, in place.
     pub(crate) fn encode(form: Form, compute: DType, words: &mut [u32]) {
         let from_float = compute == DType::F32;
@@ -130,10 +126,8 @@ fn to_f16(bits: u32) -> u32 {
     let shifted = f32::from_bits(magnitude.min(0x3880_0000)) + 0.5;
     let tiny = shifted.to_bits().wrapping_sub(0x3f00_0000);
     let odd = (magnitude >> 13) & 1;
-    let normal = magnitude
-        .wrapping_sub(0x3800_0000)
-        .wrapping_add(0xfff + odd)
-        >> 13;
+    let rebased = magnitude.wrapping_sub(0x3800_0000);
+    let normal = rebased.wrapping_add(0xfff + odd) >> 13;
     let value = choose(magnitude < 0x3880_0000, tiny, normal);
     let value = choose(magnitude >= 0x4780_0000, 0x7c00, value);
     let signed = value | ((bits >> 16) & 0x8000);
@@ -244,16 +238,11 @@ impl Places<'_> {
     /// Reads the stretch, run by run of the innermost dimension.
     fn read<T: Copy, U: From<T> + Copy>(&self, source: &[T], out: &mut [U]) {
         let stride = self.strides.last().copied().unwrap_or(0);
+        let (strides, offsets) = ([self.strides], [self.offset]);
         let stretch = (self.start, out.len());
-        runs(
-            self.shape,
-            [self.strides],
-            [self.offset],
-            stretch,
-            |done, [first], n| {
-                read_run(source, first, stride, &mut out[done..done + n]);
-            },
-        );
+        runs(self.shape, strides, offsets, stretch, |done, [first], n| {
+            read_run(source, first, stride, &mut out[done..done + n]);
+        });
     }
 }
 
@@ -274,10 +263,8 @@ pub(crate) fn read_run<T: Copy, U: From<T> + Copy>(
         }
         0 => run.fill(U::from(source[first])),
         2.. => {
-            for (slot, value) in run
-                .iter_mut()
-                .zip(source[first..].iter().step_by(stride as usize))
-            {
+            let source = source[first..].iter().step_by(stride as usize);
+            for (slot, value) in run.iter_mut().zip(source) {
                 *slot = U::from(*value);
             }
         }

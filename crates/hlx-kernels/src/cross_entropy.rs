@@ -15,8 +15,7 @@
 use hlx_core::cpu::with_flush;
 use hlx_core::{Binding, Buffer, Device, arith, as_u32};
 
-use crate::KernelError;
-use crate::error::check_that;
+use crate::Result;
 use crate::kernel::Kernel;
 use crate::lanes::{self, LANES, check_rows, rows_a_task};
 use crate::map::GROUP_THREADS;
@@ -36,10 +35,9 @@ fn smoothing_constants(
     operation: &'static str,
     label_smoothing: f32,
     vocabulary: usize,
-) -> Result<(f32, f32), KernelError> {
-    check_that(operation, (0.0..1.0).contains(&label_smoothing), || {
-        format!("label_smoothing is {label_smoothing}, expected at least 0 and below 1")
-    })?;
+) -> Result<(f32, f32)> {
+    check_that!(operation, (0.0..1.0).contains(&label_smoothing) =>
+        "label_smoothing is {label_smoothing}, expected at least 0 and below 1")?;
     Ok(with_flush(|| {
         let spread = arith::div(label_smoothing, vocabulary as f32);
         (1.0 - label_smoothing, spread)
@@ -63,7 +61,7 @@ pub fn cross_entropy_forward(
     rows: usize,
     vocabulary: usize,
     label_smoothing: f32,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let name = "cross_entropy_forward";
     check_rows(name, rows, vocabulary)?;
     let kernel = Kernel::new(name, &forward::SHADER)
@@ -74,16 +72,11 @@ pub fn cross_entropy_forward(
     let (keep, spread) = smoothing_constants(name, label_smoothing, vocabulary)?;
     let group = RowCut::streamed(device, vocabulary);
     // The shader holds no row: one pipeline serves every vocabulary.
-    let [local, cols, threads, group_rows] = group.specialization(LANES);
-    let constants = [
-        local,
-        cols,
-        threads,
-        group_rows,
-        (4, group.blocks_ahead as u32),
-    ];
+    let kernel = kernel
+        .constants(group.specialization(LANES))
+        .constants(constants!(4: group.blocks_ahead));
     let push = push!(forward => rows, vocabulary, keep, spread);
-    let (kernel, groups) = (kernel.constants(&constants), group.groups(rows));
+    let groups = group.groups(rows);
     kernel.launch(device, push, groups, move |inputs, outputs| {
         let ([logits, targets], [loss_rows, stats]) = (inputs, outputs);
         let rows = rows_a_task(vocabulary);
@@ -117,7 +110,7 @@ pub fn cross_entropy_backward(
     rows: usize,
     vocabulary: usize,
     label_smoothing: f32,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let name = "cross_entropy_backward";
     check_rows(name, rows, vocabulary)?;
     let kernel = Kernel::new(name, &backward::SHADER)
@@ -131,10 +124,9 @@ pub fn cross_entropy_backward(
     let hit = with_flush(|| keep + spread);
     let len = rows * vocabulary;
     let vectors = KernelTuning::of(device).maps.vectors_a_thread(len);
-    let constants = [(0, vectors as u32)];
     let push = push!(backward => rows, vocabulary, hit, spread);
     let groups = len.div_ceil(4 * vectors * GROUP_THREADS);
-    let kernel = kernel.constants(&constants);
+    let kernel = kernel.constants([(0, vectors as u32)]);
     kernel.launch(device, push, groups, move |inputs, outputs| {
         let ([logits, targets, stats, scale], [dlogits]) = (inputs, outputs);
         let rows = rows_a_task(vocabulary);
@@ -176,9 +168,7 @@ multiversion! {
             stats[1] = log_sum;
         }
     }
-}
 
-multiversion! {
     fn backward_rows<A>(
         logits: &[f32],
         targets: &[u32],

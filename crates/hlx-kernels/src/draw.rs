@@ -59,9 +59,7 @@ multiversion! {
             block = block.wrapping_add(LANES as u32);
         }
     }
-}
 
-multiversion! {
     /// Draws the uniform values of the blocks from `first_block` on into `values`, from -bound to
     /// below bound; the last block may be cut short.
     ///

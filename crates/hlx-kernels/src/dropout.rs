@@ -10,7 +10,7 @@
 use hlx_core::arith::{div, philox4x32, sub};
 use hlx_core::{Buffer, Device, as_u32};
 
-use crate::error::{KernelError, check_sizes, check_that};
+use crate::error::{Result, check_sizes};
 use crate::kernel::Kernel;
 use crate::map::{CHUNK, GROUP_THREADS};
 use crate::parallel;
@@ -48,14 +48,12 @@ pub fn dropout(
     y: &Buffer,
     counter: &Buffer,
     config: &Dropout,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "dropout";
     let (p, batch) = (config.p, config.batch);
     check_sizes(NAME, &[batch, config.time, config.width])?;
     let per_sample = config.time * config.width;
-    check_that(NAME, (0.0..=1.0).contains(&p), || {
-        format!("p is {p}, expected a probability from 0 to 1")
-    })?;
+    check_that!(NAME, (0.0..=1.0).contains(&p) => "p is {p}, expected a probability from 0 to 1")?;
     let kernel = Kernel::new(NAME, &dropout_shader::SHADER)
         .read("x", x, [batch, per_sample])?
         .read("counter", counter, 2)?

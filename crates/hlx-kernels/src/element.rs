@@ -70,12 +70,8 @@ pub(crate) fn from_f16(bits: u32) -> u32 {
 /// The bits of the f32 with the value of a bf16; a subnormal is a zero of its sign.
 #[inline(always)]
 pub(crate) fn from_bf16(bits: u32) -> u32 {
-    let kept = if bits & 0x7f80 == 0 {
-        bits & 0x8000
-    } else {
-        bits
-    };
-    kept << 16
+    let mask = if bits & 0x7f80 == 0 { 0x8000 } else { 0xffff };
+    (bits & mask) << 16
 }
 
 /// An unsigned integer that orders widened elements as their numbers: one key for both zeros, and

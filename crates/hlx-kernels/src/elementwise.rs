@@ -17,6 +17,7 @@ mod strided;
 mod unary;
 
 pub use binary::{Binary, binary};
+pub(crate) use copy::permuted;
 pub use copy::{assign_strided, copy_strided};
 pub use fill::{Band, arange, band, fill, linspace};
 pub use random::{Distribution, Draw, fill_random};
@@ -25,7 +26,7 @@ pub use unary::{Parameters, Unary, unary};
 
 use hlx_core::{Binding, Buffer, Device};
 
-use crate::error::KernelError;
+use crate::error::Result;
 use crate::map::{Arg, Map, chunks1, each1, each2};
 
 shader!(elementwise::{binary as binary_shader, scale, scale_by, add_assign});
@@ -34,17 +35,17 @@ shader!(elementwise::{binary as binary_shader, scale, scale_by, add_assign});
 ///
 /// # Errors
 /// A shape error if the lengths differ, or the device's error; so for all functions here.
-pub fn add(device: &Device, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+pub fn add(device: &Device, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<()> {
     dense(device, "add", 0, [a, b], out, add_chunk)
 }
 
 /// Computes `out = a - b`.
-pub fn sub(device: &Device, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+pub fn sub(device: &Device, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<()> {
     dense(device, "sub", 1, [a, b], out, sub_chunk)
 }
 
 /// Computes `out = a * b`, element by element.
-pub fn mul(device: &Device, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+pub fn mul(device: &Device, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<()> {
     dense(device, "mul", 2, [a, b], out, mul_chunk)
 }
 
@@ -55,7 +56,7 @@ fn dense(
     [a, b]: [&Buffer; 2],
     out: &Buffer,
     chunk: fn(&[f32], &[f32], &mut [f32]),
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let map = Map {
         specialization: &[(0, operation)],
         ..Map::new(name, &binary_shader::SHADER)
@@ -69,7 +70,7 @@ fn dense(
 }
 
 /// Computes `out = a * factor` with a factor known on the host.
-pub fn scale(device: &Device, a: &Buffer, factor: f32, out: &Buffer) -> Result<(), KernelError> {
+pub fn scale(device: &Device, a: &Buffer, factor: f32, out: &Buffer) -> Result<()> {
     let map = Map {
         parameters: &[factor.to_bits()],
         ..Map::new("scale", &scale::SHADER)
@@ -80,12 +81,7 @@ pub fn scale(device: &Device, a: &Buffer, factor: f32, out: &Buffer) -> Result<(
 }
 
 /// Computes `out = a * factor[0]` with a factor that lies on the device.
-pub fn scale_by(
-    device: &Device,
-    a: &Buffer,
-    factor: &Buffer,
-    out: &Buffer,
-) -> Result<(), KernelError> {
+pub fn scale_by(device: &Device, a: &Buffer, factor: &Buffer, out: &Buffer) -> Result<()> {
     let map = Map::new("scale_by", &scale_by::SHADER);
     let args = [
         Arg::Each("a", Binding::Read(a)),
@@ -99,7 +95,7 @@ pub fn scale_by(
 }
 
 /// Computes `a += b` in place.
-pub fn add_assign(device: &Device, a: &Buffer, b: &Buffer) -> Result<(), KernelError> {
+pub fn add_assign(device: &Device, a: &Buffer, b: &Buffer) -> Result<()> {
     let map = Map::new("add_assign", &add_assign::SHADER);
     let args = [
         Arg::Each("b", Binding::Read(b)),
@@ -115,27 +111,19 @@ multiversion! {
     fn add_chunk(a: &[f32], b: &[f32], out: &mut [f32]) {
         each2(a, b, out, |a, b| a + b);
     }
-}
 
-multiversion! {
     fn sub_chunk(a: &[f32], b: &[f32], out: &mut [f32]) {
         each2(a, b, out, |a, b| a - b);
     }
-}
 
-multiversion! {
     fn mul_chunk<A>(a: &[f32], b: &[f32], out: &mut [f32]) {
         each2(a, b, out, |a, b| A::mul(a, b));
     }
-}
 
-multiversion! {
     pub(crate) fn scale_chunk<A>(factor: f32, a: &[f32], out: &mut [f32]) {
         each1(a, out, |a| A::mul(a, factor));
     }
-}
 
-multiversion! {
     pub(crate) fn add_assign_chunk(b: &[f32], a: &mut [f32]) {
         for (a, b) in a.iter_mut().zip(b) {
             *a += *b;

@@ -13,7 +13,7 @@
 
 use hlx_core::{Buffer, Device, Shader, as_u32};
 
-use crate::error::{KernelError, check_sizes, check_that};
+use crate::error::{Result, check_sizes, check_that};
 use crate::kernel::Kernel;
 use crate::map::GROUP_THREADS;
 use crate::parallel::{self, read, write};
@@ -38,7 +38,7 @@ pub fn embedding_forward(
     n: usize,
     vocabulary: usize,
     width: usize,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "embedding_forward";
     check_sizes(NAME, &[n, width])?;
     check_sizes(NAME, &[vocabulary, width])?;
@@ -54,9 +54,8 @@ pub fn embedding_forward(
     let fills = parts >= AHEAD * FULL_THREADS * device.tuning().processors;
     let ahead = if fills { AHEAD } else { 1 };
     let push = push!(forward => n, vocabulary, width);
-    let constants = [(0, u32::from(vectors)), (1, ahead as u32)];
     let groups = parts.div_ceil(GROUP_THREADS * ahead);
-    let kernel = kernel.constants(&constants);
+    let kernel = kernel.constants(constants!(0: vectors, ahead));
     kernel.launch(device, push, groups, move |[ids, weight], [y]| {
         let pieces = (write(y, 64 * width), read(as_u32(ids), 64));
         parallel::for_each(pieces, |_, (y, ids)| {
@@ -93,7 +92,7 @@ impl EmbeddingSizes {
         shader: &'static Shader,
         [ids, dy, dweight]: [&'a Buffer; 3],
         extents: &[usize],
-    ) -> Result<Kernel<'a>, KernelError> {
+    ) -> Result<Kernel<'a>> {
         let (shards, width) = (self.shards, self.width);
         check_sizes(name, &[shards, self.rows_per_shard, width])?;
         check_sizes(name, &[shards, self.vocabulary, width])?;
@@ -115,7 +114,7 @@ impl EmbeddingSizes {
         device: &Device,
         kernel: &Kernel<'_>,
         cpu: fn(&[u32], &[f32], &mut [f32], Self),
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (rows, width) = (self.shards * self.rows_per_shard, self.width);
         // A thread's columns are vectors of four where they can be.
         let a_thread = if width.is_multiple_of(4) { 4 } else { 1 };
@@ -144,7 +143,7 @@ pub fn embedding_backward(
     dweight: &Buffer,
     sizes: EmbeddingSizes,
     accumulate: bool,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let extents = [sizes.shards, sizes.vocabulary, sizes.width];
     let buffers = [ids, dy, dweight];
     let kernel = sizes.kernel("embedding_backward", &backward::SHADER, buffers, &extents)?;
@@ -172,13 +171,11 @@ pub fn embedding_backward_sum(
     dy: &Buffer,
     dweight: &Buffer,
     sizes: EmbeddingSizes,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "embedding_backward_sum";
     let (shards, extents) = (sizes.shards, [sizes.vocabulary, sizes.width]);
     let kernel = sizes.kernel(NAME, &backward_sum::SHADER, [ids, dy, dweight], &extents)?;
-    check_that(NAME, matches!(shards, 2 | 4 | 8), || {
-        format!("{shards} shards, expected 2, 4 or 8")
-    })?;
+    check_that!(NAME, matches!(shards, 2 | 4 | 8) => "{shards} shards, expected 2, 4 or 8")?;
     let rows = shards * sizes.rows_per_shard;
     let kernel = kernel
         .bytes(4 * (rows + 2 * rows * sizes.width))
@@ -206,12 +203,9 @@ fn backward_sum_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: Embe
     parallel::each(&mut tasks, |(token, row)| {
         let mut partials = vec![0.0; shards * width];
         for &p in *token {
-            let p = p as usize;
-            let shard = p / sizes.rows_per_shard;
-            add_row(
-                &mut partials[shard * width..][..width],
-                &dy[p * width..][..width],
-            );
+            let shard = p as usize / sizes.rows_per_shard;
+            let row = &dy[p as usize * width..][..width];
+            add_row(&mut partials[shard * width..][..width], row);
         }
         let mut held = shards;
         while held > 1 {
@@ -239,10 +233,8 @@ fn backward_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: Embeddin
         for row in rows {
             let id = (ids[row] as usize).wrapping_sub(first_id);
             if id < n_ids {
-                add_row(
-                    &mut table[id * width..][..width],
-                    &dy[row * width..][..width],
-                );
+                let row = &dy[row * width..][..width];
+                add_row(&mut table[id * width..][..width], row);
             }
         }
     });

@@ -44,6 +44,9 @@ pub enum KernelError {
     Core(#[from] CoreError),
 }
 
+/// What launchers return.
+pub type Result<T, E = KernelError> = std::result::Result<T, E>;
+
 impl KernelError {
     /// The error of a launcher, from the reason.
     pub(crate) fn argument(operation: &'static str) -> impl Fn(String) -> Self + Copy {
@@ -91,17 +94,20 @@ impl<const N: usize> Expected for [usize; N] {
 }
 
 /// Checks a buffer's length. Extents that come from the caller are given as an array (`[rows, cols]`) and never
-/// multiplied before: a product that wraps would be the length of a smaller buffer.
+/// multiplied before: a product that wraps would be the length of a smaller buffer. An
+/// argument that is left out passes.
 ///
 /// # Errors
 /// [`KernelError::Length`] for another length, [`KernelError::Argument`] for extents that no memory holds.
-pub fn check_len(
+pub fn check_len<'a>(
     operation: &'static str,
     argument: &'static str,
-    buffer: &Buffer,
+    buffer: impl Into<Option<&'a Buffer>>,
     expected: impl Expected,
-) -> Result<(), KernelError> {
-    let found = buffer.len();
+) -> Result<()> {
+    let Some(found) = buffer.into().map(Buffer::len) else {
+        return Ok(());
+    };
     let expected = checked_len(operation, argument, expected)?;
     if found == expected {
         return Ok(());
@@ -114,21 +120,32 @@ pub fn check_len(
     })
 }
 
+/// Checks a buffer's type.
+///
+/// # Errors
+/// [`KernelError::Argument`] for another type.
+pub(crate) fn check_dtype(
+    operation: &'static str,
+    argument: &str,
+    buffer: &Buffer,
+    expected: DType,
+) -> Result<()> {
+    let found = buffer.dtype();
+    check_that!(operation, found == expected => "{argument} has dtype {found}, expected {expected}")
+}
+
 /// Checks a buffer's type and length.
 ///
 /// # Errors
-/// [`KernelError::Argument`] for another type; as [`check_len`].
+/// As [`check_dtype`] and [`check_len`].
 pub(crate) fn check_typed(
     operation: &'static str,
     argument: &'static str,
     buffer: &Buffer,
     expected: DType,
     len: impl Expected,
-) -> Result<(), KernelError> {
-    let found = buffer.dtype();
-    check_that(operation, found == expected, || {
-        format!("{argument} has dtype {found}, expected {expected}")
-    })?;
+) -> Result<()> {
+    check_dtype(operation, argument, buffer, expected)?;
     check_len(operation, argument, buffer, len)
 }
 
@@ -140,7 +157,7 @@ pub fn checked_len(
     operation: &'static str,
     argument: &'static str,
     expected: impl Expected,
-) -> Result<usize, KernelError> {
+) -> Result<usize> {
     expected.elements().ok_or_else(|| {
         let extents = expected.extents();
         KernelError::argument(operation)(format!(
@@ -154,12 +171,9 @@ pub fn checked_len(
 ///
 /// # Errors
 /// [`KernelError::Argument`] if a shape of these extents is one that no memory holds.
-pub fn check_sizes(operation: &'static str, extents: &[usize]) -> Result<(), KernelError> {
-    check_that(
-        operation,
-        sizes::checked_elements(extents).is_some(),
-        || format!("extents {extents:?} have more elements than memory holds"),
-    )
+pub fn check_sizes(operation: &'static str, extents: &[usize]) -> Result<()> {
+    let fits = sizes::checked_elements(extents).is_some();
+    check_that!(operation, fits => "extents {extents:?} have more elements than memory holds")
 }
 
 /// Checks that 32 bits count an argument's elements.
@@ -167,11 +181,9 @@ pub(crate) fn check_indexable(
     operation: &'static str,
     argument: &str,
     elements: usize,
-) -> Result<(), KernelError> {
-    check_that(operation, u32::try_from(elements).is_ok(), || {
-        let most = u32::MAX;
-        format!("{argument} has {elements} elements, expected at most {most}")
-    })
+) -> Result<()> {
+    check_that!(operation, u32::try_from(elements).is_ok() =>
+        "{argument} has {elements} elements, expected at most {most}", most = u32::MAX)
 }
 
 /// Checks a condition on an argument's value.
@@ -179,7 +191,7 @@ pub fn check_that(
     operation: &'static str,
     holds: bool,
     reason: impl FnOnce() -> String,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     match holds {
         true => Ok(()),
         false => Err(KernelError::argument(operation)(reason())),

@@ -30,7 +30,7 @@ use bytemuck::cast_slice_mut;
 use hlx_core::arith::pos0;
 use hlx_core::{Buffer, DType, Device, as_u32};
 
-use crate::error::{KernelError, check_len, check_sizes, check_that};
+use crate::error::{Result, check_len, check_sizes};
 use crate::kernel::Kernel;
 use crate::layout::{Layout, Operand};
 use crate::map::GROUP_THREADS;
@@ -56,16 +56,14 @@ impl Choices {
         self.tokens * self.per_token
     }
 
-    fn check(&self, operation: &'static str) -> Result<(), KernelError> {
+    fn check(&self, operation: &'static str) -> Result<()> {
         let [tokens, per_token, experts] = [self.tokens, self.per_token, self.experts];
-        check_that(operation, (1..=experts).contains(&per_token), || {
-            format!("{per_token} of {experts} experts are chosen, expected 1 to {experts}")
-        })?;
+        check_that!(operation, (1..=experts).contains(&per_token) =>
+            "{per_token} of {experts} experts are chosen, expected 1 to {experts}")?;
         let rows = tokens.checked_mul(per_token);
         let fits = rows.is_some_and(|rows| u32::try_from(rows).is_ok());
-        check_that(operation, fits, || {
-            format!("{tokens} x {per_token} choices are more than a kernel can index")
-        })
+        check_that!(operation, fits =>
+            "{tokens} x {per_token} choices are more than a kernel can index")
     }
 }
 
@@ -86,11 +84,7 @@ pub struct ExpertsTable {
 ///
 /// # Errors
 /// If the buffer has another length, or the launch fails.
-pub fn experts_table(
-    device: &Device,
-    chosen: &Buffer,
-    choices: &Choices,
-) -> Result<ExpertsTable, KernelError> {
+pub fn experts_table(device: &Device, chosen: &Buffer, choices: &Choices) -> Result<ExpertsTable> {
     const NAME: &str = "experts_table";
     choices.check(NAME)?;
     let n = choices.rows();
@@ -98,11 +92,8 @@ pub fn experts_table(
     let words = || device.alloc_typed(DType::U32, n);
     let (experts, order, rows, slots) = (words()?, words()?, words()?, words()?);
     let layout = Layout::contiguous(&[n])?;
-    let operand = Operand {
-        buffer: chosen,
-        layout: &layout,
-    };
-    sort(device, operand, 0, false, &experts, &order)?;
+    let chosen = Operand::new(chosen, &layout);
+    sort(device, chosen, 0, false, &experts, &order)?;
     let kernel = Kernel::new(NAME, &table_shader::SHADER)
         .reads([&order])
         .writes([&rows, &slots]);
@@ -135,15 +126,14 @@ pub fn experts_bounds(
     bounds: &Buffer,
     shards: usize,
     choices: &Choices,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "experts_bounds";
     choices.check(NAME)?;
     check_sizes(NAME, &[choices.experts, shards])?;
     let (n, groups) = (choices.rows(), choices.experts * shards);
     let tokens = choices.tokens;
-    check_that(NAME, shards > 0 && tokens.is_multiple_of(shards), || {
-        format!("{shards} shards, expected a number that divides {tokens} tokens")
-    })?;
+    check_that!(NAME, shards > 0 && tokens.is_multiple_of(shards) =>
+        "{shards} shards, expected a number that divides {tokens} tokens")?;
     let shard_tokens = tokens / shards;
     let kernel = Kernel::new(NAME, &bounds_shader::SHADER)
         .read("experts", &table.experts, n)?
@@ -151,25 +141,20 @@ pub fn experts_bounds(
         .write("bounds", bounds, groups + 1)?;
     let push = push!(bounds_shader => n, groups, shards, shard_tokens);
     let workgroups = (groups + 1).div_ceil(GROUP_THREADS);
-    kernel.launch(
-        device,
-        push,
-        workgroups,
-        move |[experts, rows], [bounds]| {
-            let (experts, rows) = (as_u32(experts), as_u32(rows));
-            let bounds: &mut [u32] = cast_slice_mut(bounds);
-            let place = |(&expert, &row): (&u32, &u32)| (expert as usize, row as usize);
-            let places: Vec<(usize, usize)> = experts.iter().zip(rows).map(place).collect();
-            for (group, bound) in (0..).zip(bounds.iter_mut()) {
-                let first = (group / shards, group % shards * shard_tokens);
-                let before = match group == groups {
-                    true => n,
-                    false => places.partition_point(|&place| place < first),
-                };
-                *bound = before as u32;
-            }
-        },
-    )
+    kernel.launch(device, push, workgroups, move |read, [bounds]| {
+        let [experts, rows] = read.map(as_u32);
+        let bounds: &mut [u32] = cast_slice_mut(bounds);
+        let place = |(&expert, &row): (&u32, &u32)| (expert as usize, row as usize);
+        let places: Vec<(usize, usize)> = experts.iter().zip(rows).map(place).collect();
+        for (group, bound) in (0..).zip(bounds.iter_mut()) {
+            let first = (group / shards, group % shards * shard_tokens);
+            let before = match group == groups {
+                true => n,
+                false => places.partition_point(|&place| place < first),
+            };
+            *bound = before as u32;
+        }
+    })
 }
 
 /// Adds up the rows of each token: `x` is \[T J, C\], `weights` \[T, J\] or left out, `y` \[T, C\].
@@ -183,21 +168,19 @@ pub fn experts_sum(
     slots: &Buffer,
     y: &Buffer,
     (choices, width): (&Choices, usize),
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "experts_sum";
     choices.check(NAME)?;
     let n = choices.rows();
-    let constants = [(0, u32::from(weights.is_some()))];
     let kernel = Kernel::new(NAME, &sum_shader::SHADER)
-        .constants(&constants)
+        .constants(constants!(0: weights.is_some()))
         .read("x", x, [n, width])?
         .read("slots", slots, n)?
         .read_if("weights", weights, n)?
         .write("y", y, [choices.tokens, width])?
         .flops((2 * n * width) as u64);
-    check_that(NAME, u32::try_from(n * width).is_ok(), || {
-        format!("{n} x {width} elements are more than a kernel can index")
-    })?;
+    check_that!(NAME, u32::try_from(n * width).is_ok() =>
+        "{n} x {width} elements are more than a kernel can index")?;
     if y.is_empty() {
         return Ok(());
     }
@@ -208,11 +191,8 @@ pub fn experts_sum(
     kernel.launch(device, push, groups, move |[x, slots, weights], [y]| {
         /// Tokens of a task.
         const TOKENS: usize = 16;
-        let tasks = (
-            write(y, TOKENS * width),
-            read(as_u32(slots), TOKENS * per_token),
-        );
-        for_each(tasks, |task, (y, slots)| {
+        let slots = read(as_u32(slots), TOKENS * per_token);
+        for_each((write(y, TOKENS * width), slots), |task, (y, slots)| {
             let rows = y.chunks_mut(width).zip(slots.chunks(per_token));
             for (token, (y, slots)) in (task * TOKENS..).zip(rows) {
                 y.fill(0.0);

@@ -11,14 +11,13 @@
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, DType, Device};
 
-use crate::error::{KernelError, check_that, check_typed};
+use crate::error::{KernelError, Result, check_typed};
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
 use crate::map::GROUP_THREADS;
 use crate::terms::{check_axis, check_fits, check_operand, part};
 
 mod add_lines;
-mod chains;
 mod cpu;
 mod scatter;
 #[cfg(test)]
@@ -47,7 +46,7 @@ pub fn gather(
     index: Operand<'_>,
     out: &Buffer,
     flag: Option<&Buffer>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     gather_named(device, "gather", x, (axis, index), out, flag)
 }
 
@@ -63,7 +62,7 @@ pub fn index_select(
     index: Operand<'_>,
     out: &Buffer,
     flag: Option<&Buffer>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "index_select";
     check_axis(NAME, axis, x.layout.shape())?;
     let layout = along_axis(NAME, x.layout.shape(), axis, index.layout)?;
@@ -72,12 +71,7 @@ pub fn index_select(
 }
 
 /// An index `[m]` repeated over a shape whose axis has extent `m` instead of its own.
-fn along_axis(
-    name: &'static str,
-    shape: &[usize],
-    axis: usize,
-    index: &Layout,
-) -> Result<Layout, KernelError> {
+fn along_axis(name: &'static str, shape: &[usize], axis: usize, index: &Layout) -> Result<Layout> {
     let argument = KernelError::argument(name);
     check_line(name, index)?;
     let mut wide = index.clone();
@@ -109,11 +103,8 @@ impl Picks {
                 line = line.slice(other, (0, extent, 1))?;
             }
         }
-        let line = line
-            .select(axis, 0)?
-            .unsqueeze(axis)?
-            .expand(index.shape())?;
-        let mut walk = Walk::over([&line, index]);
+        let line = line.select(axis, 0)?.unsqueeze(axis)?;
+        let mut walk = Walk::over([&line.expand(index.shape())?, index]);
         for (offset, start) in walk.offsets.iter_mut().zip(starts) {
             *offset -= start;
         }
@@ -164,7 +155,7 @@ fn gather_named(
     (axis, index): (usize, Operand<'_>),
     out: &Buffer,
     flag: Option<&Buffer>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let dtype = x.buffer.dtype();
     check_index(name, x.layout.shape(), axis, index, flag)?;
     check_operand(name, "x", x)?;
@@ -191,13 +182,9 @@ fn gather_named(
         _ => 0,
     };
     let vector = if quads == 0 { 1 } else { 4 };
-    let constants = [
-        (0, 8 * dtype.size() as u32),
-        (1, u32::from(flagged)),
-        (2, quads),
-    ];
+    let bits = 8 * dtype.size() as u32;
     let kernel = Kernel::new(name, &gather_shader::SHADER)
-        .constants(&constants)
+        .constants(constants!(0: bits, flagged, quads))
         .reads([&x_part, &index_part])
         .writes_if(flag.map(Binding::ReadWrite))
         .writes([out]);
@@ -212,15 +199,9 @@ fn gather_named(
         lower(flagged.then_some(flag), bad);
     })
 }
-
-/// Checks that an index has one dimension.
-fn check_line(name: &'static str, index: &Layout) -> Result<(), KernelError> {
-    check_that(name, index.rank() == 1, || {
-        format!(
-            "index has shape {:?}, expected one dimension",
-            index.shape()
-        )
-    })
+fn check_line(name: &'static str, index: &Layout) -> Result<()> {
+    let shape = index.shape();
+    check_that!(name, shape.len() == 1 => "index has shape {shape:?}, expected one dimension")
 }
 
 /// Lowers the word of a flag to the number of a bad index.
@@ -238,20 +219,19 @@ fn check_index(
     axis: usize,
     index: Operand<'_>,
     flag: Option<&Buffer>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check_axis(name, axis, shape)?;
     check_operand(name, "index", index)?;
     let dtype = index.buffer.dtype();
-    check_that(name, matches!(dtype, DType::U32 | DType::I32), || {
-        format!("index has dtype {dtype}, expected u32 or i32")
-    })?;
+    check_that!(name, matches!(dtype, DType::U32 | DType::I32) =>
+        "index has dtype {dtype}, expected u32 or i32")?;
     let found = index.layout.shape();
     let mut extents = found.iter().zip(shape).enumerate();
     let within = extents.all(|(other, (found, most))| other == axis || found <= most);
-    check_that(name, found.len() == shape.len() && within, || {
-        format!("index has shape {found:?}, expected at most {shape:?} but along axis {axis}")
-    })?;
-    flag.map_or(Ok(()), |flag| {
-        check_typed(name, "flag", flag, DType::U32, 1)
-    })
+    check_that!(name, found.len() == shape.len() && within =>
+        "index has shape {found:?}, expected at most {shape:?} but along axis {axis}")?;
+    match flag {
+        Some(flag) => check_typed(name, "flag", flag, DType::U32, 1),
+        None => Ok(()),
+    }
 }

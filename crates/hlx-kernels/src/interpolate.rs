@@ -22,7 +22,7 @@ mod tests;
 
 use hlx_core::{Buffer, Device, Shader};
 
-use crate::error::{KernelError, check_that};
+use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::window::{check_extents, check_planes, launch_elements};
 use cpu::Axis;
@@ -63,7 +63,7 @@ impl Interpolate2d {
         name: &'static str,
         input: (&'static str, &Buffer),
         output: (&'static str, &Buffer),
-    ) -> Result<[Axis; 2], KernelError> {
+    ) -> Result<[Axis; 2]> {
         /// Extents are exact as floats.
         const LONGEST: usize = 1 << 24;
         check_extents(name, self.input, self.output, LONGEST)?;
@@ -72,7 +72,7 @@ impl Interpolate2d {
         Ok([self.axis(name, 0)?, self.axis(name, 1)?])
     }
 
-    fn axis(&self, name: &'static str, axis: usize) -> Result<Axis, KernelError> {
+    fn axis(&self, name: &'static str, axis: usize) -> Result<Axis> {
         let (inputs, outputs) = (self.input[axis], self.output[axis]);
         let scale = match (self.mode, self.scale_factor) {
             (Interpolation::BilinearAligned, _) if outputs == 1 => 0.0,
@@ -82,10 +82,9 @@ impl Interpolate2d {
         };
         // Places stay below 2^31, which integers hold.
         let fits = scale >= 0.0 && f64::from(scale) * outputs as f64 <= 1e9;
-        check_that(name, fits && !scale.is_subnormal(), || {
-            let factors = self.scale_factor;
-            format!("scale_factor is {factors:?}, expected positive numbers near output / input")
-        })?;
+        check_that!(name, fits && !scale.is_subnormal() =>
+            "scale_factor is {factors:?}, expected positive numbers near output / input",
+            factors = self.scale_factor)?;
         Ok(Axis {
             inputs,
             outputs,
@@ -99,14 +98,15 @@ impl Interpolate2d {
 /// `torch.nn.functional.interpolate`.
 ///
 /// # Errors
-/// [`KernelError::Argument`] for extents of 0 or beyond 2^24, or factors that are not positive;
-/// [`KernelError::Length`] for a buffer of another length; the device's error.
+/// [`KernelError::Argument`](crate::KernelError::Argument) for extents of 0 or beyond 2^24, or factors that are
+/// not positive; [`KernelError::Length`](crate::KernelError::Length) for a buffer of another length; the
+/// device's error.
 pub fn interpolate2d_forward(
     device: &Device,
     x: &Buffer,
     y: &Buffer,
     spec: &Interpolate2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "interpolate2d_forward";
     let axes = spec.axes(NAME, ("x", x), ("y", y))?;
     let (shader, body) = match spec.mode {
@@ -126,7 +126,7 @@ pub fn interpolate2d_backward(
     dy: &Buffer,
     dx: &Buffer,
     spec: &Interpolate2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "interpolate2d_backward";
     let axes = spec.axes(NAME, ("dx", dx), ("dy", dy))?;
     let (shader, body) = match spec.mode {
@@ -145,7 +145,7 @@ fn launch(
     axes: [Axis; 2],
     [from, to]: [&Buffer; 2],
     body: Body,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let [y, x] = &axes;
     let mode = match y.mode {
         Interpolation::Nearest => 0,
@@ -156,9 +156,8 @@ fn launch(
         count: to.len(), input_height: y.inputs, input_width: x.inputs, output_height: y.outputs,
         output_width: x.outputs, scale_y: y.scale, scale_x: x.scale
     );
-    let constants = [(0, mode)];
     let kernel = Kernel::new(name, shader)
-        .constants(&constants)
+        .constants([(0, mode)])
         .reads([from])
         .writes([to]);
     launch_elements(device, &kernel, push, to.len(), move |[from], [mut to]| {

@@ -15,19 +15,17 @@ pub(crate) enum Join {
 impl Join {
     /// The sum of values of a type.
     pub fn sum(dtype: DType) -> Self {
-        if dtype.is_float() {
-            Self::AddFloat
-        } else {
-            Self::Add
+        match dtype.is_float() {
+            true => Self::AddFloat,
+            false => Self::Add,
         }
     }
 
     /// The product of values of a type.
     pub fn product(dtype: DType) -> Self {
-        if dtype.is_float() {
-            Self::MulFloat
-        } else {
-            Self::Mul
+        match dtype.is_float() {
+            true => Self::MulFloat,
+            false => Self::Mul,
         }
     }
 

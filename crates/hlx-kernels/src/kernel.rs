@@ -18,7 +18,7 @@ use std::sync::Arc;
 use hlx_core::fusion::Fusable;
 use hlx_core::{Binding, Buffer, CpuBindings, Device, Launch, Shader, Work, groups_1d};
 
-use crate::error::{Expected, KernelError, check_len, check_that};
+use crate::error::{Expected, Result, check_len, check_that};
 
 mod push;
 
@@ -26,6 +26,8 @@ pub(crate) use push::{Field, PushConstants};
 
 /// The most buffers of a kernel.
 const MOST: usize = 16;
+/// The most specialization constants.
+const MOST_CONSTANTS: usize = 24;
 
 /// A place for a buffer.
 #[derive(Clone, Copy)]
@@ -59,7 +61,8 @@ impl<'a> Slot<'a> {
 pub(crate) struct Kernel<'a> {
     name: &'static str,
     shader: &'static Shader,
-    constants: &'a [(u32, u32)],
+    constants: [(u32, u32); MOST_CONSTANTS],
+    n_constants: usize,
     /// The buffers in binding order.
     slots: [Slot<'a>; MOST],
     count: usize,
@@ -73,7 +76,8 @@ impl<'a> Kernel<'a> {
         Self {
             name,
             shader,
-            constants: &[],
+            constants: [(0, 0); MOST_CONSTANTS],
+            n_constants: 0,
             slots: [Slot::NoneRead; MOST],
             count: 0,
             flops: 0,
@@ -90,7 +94,7 @@ impl<'a> Kernel<'a> {
         argument: &'static str,
         buffer: &'a Buffer,
         len: impl Expected,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         self.checked(argument, Binding::Read(buffer), len)
     }
 
@@ -101,7 +105,7 @@ impl<'a> Kernel<'a> {
         argument: &'static str,
         buffer: Option<&'a Buffer>,
         len: impl Expected,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         match buffer {
             Some(buffer) => self.read(argument, buffer, len),
             None => Ok(self.slot(Slot::NoneRead)),
@@ -114,7 +118,7 @@ impl<'a> Kernel<'a> {
         argument: &'static str,
         buffer: &'a Buffer,
         len: impl Expected,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         self.checked(argument, Binding::Write(buffer), len)
     }
 
@@ -124,7 +128,7 @@ impl<'a> Kernel<'a> {
         argument: &'static str,
         buffer: &'a Buffer,
         len: impl Expected,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         self.checked(argument, Binding::ReadWrite(buffer), len)
     }
 
@@ -135,7 +139,7 @@ impl<'a> Kernel<'a> {
         buffer: &'a Buffer,
         len: impl Expected,
         accumulate: bool,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         let binding = match accumulate {
             true => Binding::ReadWrite(buffer),
             false => Binding::Write(buffer),
@@ -149,7 +153,7 @@ impl<'a> Kernel<'a> {
         argument: &'static str,
         binding: Binding<'a>,
         len: impl Expected,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         check_len(self.name, argument, binding.buffer(), len)?;
         Ok(self.bind(binding))
     }
@@ -196,9 +200,12 @@ impl<'a> Kernel<'a> {
         self
     }
 
-    /// Sets the specialization constants: ids and words.
-    pub fn constants(self, constants: &'a [(u32, u32)]) -> Self {
-        Self { constants, ..self }
+    /// Adds specialization constants: ids and words.
+    pub fn constants(mut self, constants: impl AsRef<[(u32, u32)]>) -> Self {
+        let (constants, first) = (constants.as_ref(), self.n_constants);
+        self.n_constants += constants.len();
+        self.constants[first..self.n_constants].copy_from_slice(constants);
+        self
     }
 
     /// Sets the operations that timing reports count.
@@ -215,14 +222,15 @@ impl<'a> Kernel<'a> {
     /// Launches the kernel; `cpu` gets the words of the buffers that are only read, then of the others.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] for a push constant that 32 bits don't hold, on a GPU; the device's error.
+    /// [`KernelError::Argument`](crate::KernelError::Argument) for a push constant that 32 bits don't hold, on
+    /// a GPU; the device's error.
     pub fn launch<const R: usize, const W: usize>(
         &self,
         device: &Device,
         push: impl Into<PushConstants>,
         groups: impl Groups,
         cpu: impl Fn([&[f32]; R], [&mut [f32]; W]) + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         self.launch_bound(device, push, groups, move |bindings| {
             let (read, written) = bindings.split::<R, W>();
             cpu(read, written);
@@ -237,17 +245,16 @@ impl<'a> Kernel<'a> {
         push: impl Into<PushConstants>,
         groups: impl Groups,
         cpu: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let mut cpu = Some(cpu);
+        let (push, groups) = (push.into(), groups.groups());
         self.with_launch(
             device,
-            &push.into(),
-            groups.groups(),
-            &mut |launch, work| {
-                let launched = cpu
-                    .take()
-                    .map(|cpu| device.launch_counted(launch, work, cpu));
-                Ok(launched.unwrap_or(Ok(()))?)
+            &push,
+            groups,
+            &mut |launch, work| match cpu.take() {
+                Some(cpu) => Ok(device.launch_counted(launch, work, cpu)?),
+                None => Ok(()),
             },
         )
     }
@@ -260,13 +267,12 @@ impl<'a> Kernel<'a> {
         groups: impl Groups,
         fusable: impl FnOnce() -> Option<Arc<dyn Fusable>>,
         cpu: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let mut step = Some((fusable, cpu));
-        self.with_launch(device, &push.into(), groups.groups(), &mut |launch, _| {
-            let launched = step
-                .take()
-                .map(|(fusable, cpu)| device.launch_fusable(launch, fusable, cpu));
-            Ok(launched.unwrap_or(Ok(()))?)
+        let (push, groups) = (push.into(), groups.groups());
+        self.with_launch(device, &push, groups, &mut |launch, _| match step.take() {
+            Some((fusable, cpu)) => Ok(device.launch_fusable(launch, fusable, cpu)?),
+            None => Ok(()),
         })
     }
 
@@ -277,10 +283,8 @@ impl<'a> Kernel<'a> {
         device: &Device,
         push: impl Into<PushConstants>,
         groups: impl Groups,
-    ) -> Result<(), KernelError> {
-        check_that(self.name, !device.is_cpu(), || {
-            "a kernel of GPUs alone on the CPU device".to_owned()
-        })?;
+    ) -> Result<()> {
+        check_that!(self.name, !device.is_cpu() => "a kernel of GPUs alone on the CPU device")?;
         self.launch_bound(device, push, groups, |_| {})
     }
 
@@ -290,8 +294,8 @@ impl<'a> Kernel<'a> {
         device: &Device,
         push: &PushConstants,
         groups: [u32; 3],
-        launch: &mut dyn FnMut(Launch<'_>, Work) -> Result<(), KernelError>,
-    ) -> Result<(), KernelError> {
+        launch: &mut dyn FnMut(Launch<'_>, Work) -> Result<()>,
+    ) -> Result<()> {
         if let Some(field) = push.misfit().filter(|_| !device.is_cpu()) {
             let reason = format!("{field} is more than a kernel can index");
             return check_that(self.name, false, || reason);
@@ -307,7 +311,7 @@ impl<'a> Kernel<'a> {
         let spares = spares.collect::<Result<Vec<_>, _>>()?;
         let mut spare = spares.iter();
         let Some(any) = slots.iter().find_map(Slot::buffer).or(spares.first()) else {
-            return check_that(self.name, false, || "no buffers".to_owned());
+            return check_that!(self.name, false => "no buffers");
         };
         let mut bindings = [Binding::Read(any); MOST];
         for (binding, slot) in bindings.iter_mut().zip(slots) {
@@ -327,13 +331,18 @@ impl<'a> Kernel<'a> {
         let launched = Launch {
             name: self.name,
             shader: self.shader,
-            specialization: self.constants,
+            specialization: &self.constants[..self.n_constants],
             bindings,
             push: push.bytes(),
             groups,
         };
         launch(launched, work)
     }
+}
+
+/// Words as specialization constants with the numbers from `first` on; [`constants!`](crate::constants) converts them.
+pub(crate) fn numbered<const N: usize>(first: u32, words: [u32; N]) -> [(u32, u32); N] {
+    std::array::from_fn(|i| (first + i as u32, words[i]))
 }
 
 /// Workgroups of a launch.

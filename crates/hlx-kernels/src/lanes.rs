@@ -6,8 +6,7 @@
 
 use hlx_core::{Device, arith, groups_1d};
 
-use crate::KernelError;
-use crate::error::check_that;
+use crate::Result;
 use crate::tuning::{KernelTuning, RowCut};
 
 /// Lanes of a row reduction.
@@ -29,36 +28,20 @@ impl RowCut {
         let cut = Self::covering(&KernelTuning::of(device).streamed_rows, cols);
         cut.unwrap_or(Self::new(usize::MAX, 32, 8, 1))
     }
-
-    /// The shader's constants.
     pub(crate) fn specialization(self, cols: usize) -> [(u32, u32); 4] {
-        [
-            (0, (self.threads * self.rows) as u32),
-            (1, cols as u32),
-            (2, self.threads as u32),
-            (3, self.rows as u32),
-        ]
+        constants!(0: self.threads * self.rows, cols, self.threads, self.rows)
     }
-
-    /// The launch's workgroups.
     pub(crate) fn groups(self, rows: usize) -> [u32; 3] {
         groups_1d(rows.div_ceil(self.rows))
     }
 }
 
 /// Checks that a row has elements and that 32 bits count those of all rows.
-pub(crate) fn check_rows(
-    operation: &'static str,
-    rows: usize,
-    cols: usize,
-) -> Result<(), KernelError> {
-    check_that(operation, cols > 0, || "a row has no elements".to_owned())?;
-    let fits = rows
-        .checked_mul(cols)
-        .is_some_and(|len| u32::try_from(len).is_ok());
-    check_that(operation, fits, || {
-        format!("{rows} rows of {cols} are more than 2^32 - 1 elements")
-    })
+pub(crate) fn check_rows(operation: &'static str, rows: usize, cols: usize) -> Result<()> {
+    check_that!(operation, cols > 0 => "a row has no elements")?;
+    let len = rows.checked_mul(cols);
+    let fits = len.is_some_and(|len| u32::try_from(len).is_ok());
+    check_that!(operation, fits => "{rows} rows of {cols} are more than 2^32 - 1 elements")
 }
 
 /// Rows for one task of the CPU device: about 16,384 elements, some ten microseconds of work.

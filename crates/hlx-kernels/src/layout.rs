@@ -9,7 +9,7 @@ use std::fmt;
 
 use hlx_core::{Buffer, sizes};
 
-use crate::error::{KernelError, check_that};
+use crate::error::{KernelError, Result};
 
 pub(crate) use walk::{Access, Walk, access, in_quads, runs};
 
@@ -51,11 +51,10 @@ impl Layout {
     /// # Errors
     /// [`KernelError::Argument`] for more than [`MAX_RANK`] dimensions or more elements than memory has
     /// addresses.
-    pub fn contiguous(shape: &[usize]) -> Result<Self, KernelError> {
+    pub fn contiguous(shape: &[usize]) -> Result<Self> {
         let rank = shape.len();
-        check_that("shape", rank <= MAX_RANK, || {
-            format!("{shape:?} has {rank} dimensions, expected at most {MAX_RANK}")
-        })?;
+        check_that!("shape", rank <= MAX_RANK =>
+            "{shape:?} has {rank} dimensions, expected at most {MAX_RANK}")?;
         Self::count(shape)?;
         Ok(Self {
             shape: shape.to_vec(),
@@ -68,7 +67,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`KernelError::Argument`] for more than memory has addresses.
-    pub fn count(shape: &[usize]) -> Result<usize, KernelError> {
+    pub fn count(shape: &[usize]) -> Result<usize> {
         count(shape).map_err(KernelError::argument("shape"))
     }
 
@@ -134,20 +133,16 @@ impl Layout {
     /// # Errors
     /// The reason, if the shape has another number of elements or too many dimensions.
     pub fn reshape(&self, shape: &[usize]) -> Result<Option<Self>, String> {
-        let target = Self::contiguous(shape).map_err(|error| error.to_string())?;
+        let mut target = Self::contiguous(shape).map_err(|error| error.to_string())?;
         if target.n_elements() != self.n_elements() {
+            let (own, found, expected) = (&self.shape, self.n_elements(), target.n_elements());
             return Err(format!(
-                "shape {:?} has {} elements, expected {} as {shape:?}",
-                self.shape,
-                self.n_elements(),
-                target.n_elements()
+                "shape {own:?} has {found} elements, expected {expected} as {shape:?}"
             ));
         }
         if self.is_contiguous() {
-            return Ok(Some(Self {
-                offset: self.offset,
-                ..target
-            }));
+            target.offset = self.offset;
+            return Ok(Some(target));
         }
         let strides = strides_of_view(&Walk::over([self]), shape);
         Ok(strides.map(|strides| Self {
@@ -215,9 +210,8 @@ impl Layout {
         sliced.shape[axis] = (end - start).div_ceil(step);
         sliced.strides[axis] = stepped(self.strides[axis], step, sliced.shape[axis]);
         if sliced.n_elements() > 0 {
-            sliced.offset = self
-                .offset
-                .wrapping_add_signed(start as isize * self.strides[axis]);
+            let before = start as isize * self.strides[axis];
+            sliced.offset = self.offset.wrapping_add_signed(before);
         }
         Ok(sliced)
     }
@@ -254,10 +248,8 @@ impl Layout {
     /// The reason, if `axis` is past the end or the rank is at its limit.
     pub fn unsqueeze(&self, axis: usize) -> Moved {
         if axis > self.rank() || self.rank() == MAX_RANK {
-            return Err(format!(
-                "no place for dimension {axis} of {}",
-                self.rank() + 1
-            ));
+            let rank = self.rank() + 1;
+            return Err(format!("no place for dimension {axis} of {rank}"));
         }
         let mut wider = self.clone();
         wider.shape.insert(axis, 1);
@@ -305,9 +297,9 @@ impl Layout {
     /// The reason, if a dimension does not exist or both are one.
     pub fn diagonal(&self, distance: isize, first: usize, second: usize) -> Moved {
         if first == second || first.max(second) >= self.rank() {
+            let rank = self.rank();
             return Err(format!(
-                "no diagonal of dimensions {first} and {second} of {}",
-                self.rank()
+                "no diagonal of dimensions {first} and {second} of {rank}"
             ));
         }
         let (down, right) = match distance < 0 {
@@ -332,20 +324,15 @@ impl Layout {
     }
 
     fn no_axis(&self, axis: usize) -> String {
-        format!(
-            "dimension {axis} is out of range for {} dimensions",
-            self.rank()
-        )
+        let rank = self.rank();
+        format!("dimension {axis} is out of range for {rank} dimensions")
     }
 }
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:?} by {:?} from {}",
-            self.shape, self.strides, self.offset
-        )
+        let (shape, strides, offset) = (&self.shape, &self.strides, self.offset);
+        write!(f, "{shape:?} by {strides:?} from {offset}")
     }
 }
 
@@ -422,12 +409,8 @@ pub(crate) fn is_row_major(shape: &[usize], strides: &[isize]) -> bool {
 /// the next.
 fn strides_of_view(walk: &Walk<1>, shape: &[usize]) -> Option<Vec<isize>> {
     let mut strides = vec![0; shape.len()];
-    let mut runs = walk
-        .shape
-        .iter()
-        .copied()
-        .zip(walk.strides[0].iter().copied())
-        .rev();
+    let runs = walk.shape.iter().zip(&walk.strides[0]).rev();
+    let mut runs = runs.map(|(&extent, &stride)| (extent, stride));
     let mut current = runs.next();
     let mut filled = 1;
     for axis in (0..shape.len()).rev().filter(|&axis| shape[axis] != 1) {

@@ -23,7 +23,7 @@ mod layout;
 mod map;
 mod pairs;
 mod parallel;
-#[path = "../spv/push/mod.rs"]
+#[path = "../spv/push.rs"]
 mod push;
 mod rows;
 mod terms;
@@ -61,7 +61,7 @@ pub mod testing;
 pub mod transpose;
 pub mod tree_digest;
 
-pub use error::KernelError;
+pub use error::{KernelError, Result};
 pub use layout::{Layout, MAX_RANK, Operand, broadcast_shape, row_major};
 pub use tuning::{
     AttentionTuning, ColumnCut, KernelTuning, MapTuning, ProductTile, ProductTuning, RowCut,

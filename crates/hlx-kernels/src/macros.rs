@@ -2,7 +2,7 @@
 
 /// Makes a module of a shader in the crate's `spv` folder, named by family and module: `SHADER` for
 /// launches, and its push constants as the struct `Push`. `cargo xtask shaders`
-/// writes the SPIR-V, and the structs to `spv/push`, which is the crate's module `push`.
+/// writes the SPIR-V, and the structs to `spv/push.rs`, which is the crate's module `push`.
 ///
 /// `shader!(forward, layer_norm::forward);`, or for several `shader!(layer_norm::{forward, forward_held as held});`.
 #[doc(hidden)] // Exported for the kernels of `hlx-proof`.
@@ -67,4 +67,25 @@ macro_rules! push {
     }};
     (@value $field:ident) => { $field };
     (@value $field:ident $value:expr) => { $value };
+}
+
+/// The block of push constants itself, of numbers that were checked: a CPU twin reads it too.
+macro_rules! block {
+    ($block:ident => $($field:ident $(: $value:expr)?),*) => {
+        $block { $($field: $crate::kernel::Field::field(push!(@value $field $($value)?)).0),* }
+    };
+}
+
+/// Specialization constants from a number on, of flags and of numbers that 32 bits hold: `constants!(0: is_wide, columns)`.
+macro_rules! constants {
+    ($first:literal: $($value:expr),+) => {
+        $crate::kernel::numbered($first, [$($crate::kernel::Field::<u32>::field($value).0),+])
+    };
+}
+
+/// [`check_that`](crate::error::check_that) with a format: `check_that!(name, rows > 0 => "{rows} rows")?`.
+macro_rules! check_that {
+    ($operation:expr, $holds:expr => $($reason:tt)+) => {
+        $crate::error::check_that($operation, $holds, || format!($($reason)+))
+    };
 }

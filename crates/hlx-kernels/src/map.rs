@@ -12,7 +12,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, CpuBindings, Device, Shader};
 
 use crate::chain::{Chunk, Cut, Formula, Step};
-use crate::error::{KernelError, check_len};
+use crate::error::{Result, check_len};
 use crate::kernel::Kernel;
 use crate::parallel::{self, read, write};
 
@@ -27,8 +27,6 @@ pub(crate) const MAX_GROUPS: usize = 65_535;
 
 /// Operands of [`Map::each`].
 const MOST_OPERANDS: usize = 2;
-
-/// Threads of a workgroup.
 pub(crate) const GROUP_THREADS: usize = 256;
 
 /// An argument of a map, with its name for errors.
@@ -78,7 +76,7 @@ impl<'a> Map<'a> {
         operands: [(&'static str, &Buffer); N],
         (y_name, y): (&'static str, &Buffer),
         chunk: impl Fn([&[f32]; N], &mut [f32]) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let mut args = [Arg::Each(y_name, Binding::Write(y)); MOST_OPERANDS + 1];
         for (arg, (name, x)) in args.iter_mut().zip(operands) {
             *arg = Arg::Each(name, Binding::Read(x));
@@ -102,7 +100,7 @@ impl<'a> Map<'a> {
         device: &Device,
         args: &[Arg<'_>],
         body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         self.launch_step(device, args, None, body)
     }
 
@@ -114,16 +112,13 @@ impl<'a> Map<'a> {
         args: &[Arg<'_>],
         words: Option<(usize, Chunk)>,
         body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let len = self.common_len(args)?;
-        let by_block = args
-            .iter()
-            .any(|arg| matches!(arg, Arg::Blocks(_, Some(_))));
+        let is_by_block = |arg: &Arg<'_>| matches!(arg, Arg::Blocks(_, Some(_)));
         // A window of blocks' words begins where a binding may.
-        let unit = if by_block {
-            BLOCK * ALIGNMENT_WORDS
-        } else {
-            ALIGNMENT_WORDS
+        let unit = match args.iter().any(is_by_block) {
+            true => BLOCK * ALIGNMENT_WORDS,
+            false => ALIGNMENT_WORDS,
         };
         for (start, count) in windows(len, unit, device.max_binding_words()) {
             let buffers = args
@@ -170,7 +165,7 @@ impl<'a> Map<'a> {
     }
 
     /// Checks that all tensors have the length of the first, and the others the one they name.
-    fn common_len(&self, args: &[Arg<'_>]) -> Result<usize, KernelError> {
+    fn common_len(&self, args: &[Arg<'_>]) -> Result<usize> {
         let mut len = None;
         for arg in args {
             match arg {
@@ -179,15 +174,15 @@ impl<'a> Map<'a> {
                     check_len(self.name, name, binding.buffer(), expected)?;
                 }
                 Arg::Whole(name, buffer, expected) => {
-                    check_len(self.name, name, buffer, *expected)?;
+                    check_len(self.name, name, *buffer, *expected)?;
                 }
                 Arg::Blocks(..) => {}
             }
         }
         let len = len.unwrap_or(0);
         for arg in args {
-            if let Arg::Blocks(name, Some(buffer)) = arg {
-                check_len(self.name, name, buffer, len.div_ceil(BLOCK))?;
+            if let Arg::Blocks(name, buffer) = arg {
+                check_len(self.name, name, *buffer, len.div_ceil(BLOCK))?;
             }
         }
         Ok(len)

@@ -6,7 +6,7 @@
 
 use hlx_core::{Binding, Buffer, Device};
 
-use crate::error::KernelError;
+use crate::error::Result;
 use crate::map::{Arg, Map, chunks, each2};
 
 shader!(mse::{forward, backward});
@@ -20,7 +20,7 @@ pub fn mse_forward(
     pred: &Buffer,
     target: &Buffer,
     loss_rows: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     Map::new("mse_forward", &forward::SHADER).each(
         device,
         [("pred", pred), ("target", target)],
@@ -39,7 +39,7 @@ pub fn mse_backward(
     target: &Buffer,
     scale: &Buffer,
     dpred: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let map = Map::new("mse_backward", &backward::SHADER);
     let args = [
         Arg::Each("pred", Binding::Read(pred)),
@@ -59,9 +59,7 @@ multiversion! {
     fn loss_chunk<A>(pred: &[f32], target: &[f32], loss: &mut [f32]) {
         each2(pred, target, loss, |p, t| A::mul(p - t, p - t));
     }
-}
 
-multiversion! {
     fn slope_chunk<A>(scale: f32, pred: &[f32], target: &[f32], dpred: &mut [f32]) {
         each2(pred, target, dpred, |p, t| A::mul(2.0 * (p - t), scale));
     }

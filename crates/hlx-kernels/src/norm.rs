@@ -14,9 +14,9 @@
 
 use hlx_core::{Binding, Buffer, Device, Shader};
 
-use crate::KernelError;
+use crate::Result;
 use crate::columns::Columns;
-use crate::error::{check_len, check_that};
+use crate::error::check_len;
 use crate::kernel::Kernel;
 use crate::lanes::check_rows;
 use crate::rows::Rows;
@@ -29,12 +29,12 @@ pub(crate) use cpu::{Gain, forward_rows, normed_rows};
 
 shader!(layer_norm::{
     forward as layer_forward, forward_held as layer_forward_held,
-    backward_input as layer_backward_input, backward_input_held as layer_backward_input_held,
+    backward_input as layer_backward_input, backward_input_held as layer_backward_held,
     backward_params as layer_backward_params,
 });
 shader!(rms_norm::{
     forward as rms_forward, forward_held as rms_forward_held, backward_input as rms_backward_input,
-    backward_input_held as rms_backward_input_held, backward_weight as rms_backward_weight,
+    backward_input_held as rms_backward_held, backward_weight as rms_backward_weight,
 });
 
 /// The constant of the backward shaders that says whether there is a gradient to add to.
@@ -86,7 +86,7 @@ impl Norm {
         device: &Device,
         names: [&'static str; 2],
         [streamed, held]: &Shaders,
-    ) -> Result<(Rows, Kernel<'a>), KernelError> {
+    ) -> Result<(Rows, Kernel<'a>)> {
         let kind = usize::from(self.centred);
         let rows = Rows::new(device, names[kind], self.rows, self.cols)?;
         Ok((rows, rows.kernel(names[kind], streamed[kind], held[kind])))
@@ -98,11 +98,9 @@ impl Norm {
         name: &'static str,
         argument: &'static str,
         bias: Option<&Buffer>,
-    ) -> Result<(), KernelError> {
-        check_that(name, bias.is_some() == self.centred, || {
-            let verb = if self.centred { "needs" } else { "has no" };
-            format!("this norm {verb} {argument}")
-        })
+    ) -> Result<()> {
+        check_that!(name, bias.is_some() == self.centred =>
+            "this norm {verb} {argument}", verb = if self.centred { "needs" } else { "has no" })
     }
 }
 
@@ -125,11 +123,7 @@ pub struct NormForward<'a> {
 ///
 /// # Errors
 /// If a buffer has another length, a layer norm has no bias or an RMS norm one, or the launch fails.
-pub fn norm_forward(
-    device: &Device,
-    norm: &Norm,
-    buffers: &NormForward<'_>,
-) -> Result<(), KernelError> {
+pub fn norm_forward(device: &Device, norm: &Norm, buffers: &NormForward<'_>) -> Result<()> {
     const NAMES: [&str; 2] = ["rms_norm_forward", "layer_norm_forward"];
     static SHADERS: Shaders = [
         [&rms_forward::SHADER, &layer_forward::SHADER],
@@ -145,11 +139,9 @@ pub fn norm_forward(
         Some(bias) => kernel.read("bias", bias, cols)?,
         None => kernel,
     };
-    let kernel = kernel.write("y", buffers.y, [rows, cols])?.write(
-        "stats",
-        buffers.stats,
-        [rows, norm.n_stats()],
-    )?;
+    let of_stats = [rows, norm.n_stats()];
+    let kernel = kernel.write("y", buffers.y, [rows, cols])?;
+    let kernel = kernel.write("stats", buffers.stats, of_stats)?;
     let (eps, parameters) = (norm.eps, [norm.eps.to_bits()]);
     if norm.centred {
         let body = move |[x, weight, bias]: [&[f32]; 3], [y, stats]: [&mut [f32]; 2]| {
@@ -189,14 +181,11 @@ pub fn norm_backward_input(
     device: &Device,
     norm: &Norm,
     buffers: &NormBackwardInput<'_>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAMES: [&str; 2] = ["rms_norm_backward_input", "layer_norm_backward_input"];
     static SHADERS: Shaders = [
         [&rms_backward_input::SHADER, &layer_backward_input::SHADER],
-        [
-            &rms_backward_input_held::SHADER,
-            &layer_backward_input_held::SHADER,
-        ],
+        [&rms_backward_held::SHADER, &layer_backward_held::SHADER],
     ];
     let (matrix, n_stats) = ([norm.rows, norm.cols], norm.n_stats());
     let (row_kernel, kernel) = norm.kernel(device, NAMES, &SHADERS)?;
@@ -243,16 +232,15 @@ pub fn norm_backward_params(
     device: &Device,
     norm: &Norm,
     buffers: &NormBackwardParams<'_>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let (name, shader) = match norm.centred {
         true => ("layer_norm_backward_params", &layer_backward_params::SHADER),
         false => ("rms_norm_backward_weight", &rms_backward_weight::SHADER),
     };
     let (rows, cols, shards) = (norm.rows, norm.cols, buffers.shards);
     check_rows(name, rows, cols)?;
-    check_that(name, rows.is_multiple_of(shards), || {
-        format!("{rows} rows, expected a multiple of the {shards} shards")
-    })?;
+    check_that!(name, rows.is_multiple_of(shards) =>
+        "{rows} rows, expected a multiple of the {shards} shards")?;
     norm.check_bias(name, "dbias", buffers.dbias)?;
     check_len(name, "x", buffers.x, [rows, cols])?;
     check_len(name, "stats", buffers.stats, [rows, norm.n_stats()])?;

@@ -36,7 +36,7 @@ use self::formulas::{
 use self::frame::Step;
 pub use self::frame::{Groups, SKIPPED, Update};
 pub use self::hyper::{HYPER_LEN, Hyper, power};
-use crate::error::{KernelError, check_that};
+use crate::error::Result;
 use crate::kernel::Kernel;
 
 shader!(optimizer::{
@@ -48,7 +48,7 @@ shader!(optimizer::{
 ///
 /// # Errors
 /// A shape error if the lengths differ, or the device's error; so for all steps.
-pub fn sgd_step(device: &Device, update: &Update<'_>) -> Result<(), KernelError> {
+pub fn sgd_step(device: &Device, update: &Update<'_>) -> Result<()> {
     let step = Step::new("sgd_step", &sgd::SHADER);
     let written = [("params", update.params)];
     step.launch(device, update, written, |n, g, [p]| sgd_chunk(n, g, p))
@@ -61,7 +61,7 @@ pub fn sgd_momentum_step(
     update: &Update<'_>,
     momentum: &Buffer,
     nesterov: bool,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let step = Step::new("sgd_step", &sgd_momentum::SHADER).variant(nesterov);
     let written = [("params", update.params), ("momentum", momentum)];
     step.launch(device, update, written, move |n, g, [p, m]| {
@@ -71,32 +71,17 @@ pub fn sgd_momentum_step(
 
 /// Updates the parameters and the moments `m` and `v` (zeros before the first step):
 /// `torch.optim.Adam`, with weight decay added to the gradient.
-pub fn adam_step(
-    device: &Device,
-    update: &Update<'_>,
-    m: &Buffer,
-    v: &Buffer,
-) -> Result<(), KernelError> {
+pub fn adam_step(device: &Device, update: &Update<'_>, m: &Buffer, v: &Buffer) -> Result<()> {
     adam(device, false, update, [m, v])
 }
 
 /// Updates the parameters and the moments `m` and `v`: `torch.optim.AdamW`, with weight decay that
 /// shrinks the parameters (Loshchilov and Hutter, 2019).
-pub fn adamw_step(
-    device: &Device,
-    update: &Update<'_>,
-    m: &Buffer,
-    v: &Buffer,
-) -> Result<(), KernelError> {
+pub fn adamw_step(device: &Device, update: &Update<'_>, m: &Buffer, v: &Buffer) -> Result<()> {
     adam(device, true, update, [m, v])
 }
 
-fn adam(
-    device: &Device,
-    decoupled: bool,
-    update: &Update<'_>,
-    [m, v]: [&Buffer; 2],
-) -> Result<(), KernelError> {
+fn adam(device: &Device, decoupled: bool, update: &Update<'_>, [m, v]: [&Buffer; 2]) -> Result<()> {
     let name = if decoupled { "adamw_step" } else { "adam_step" };
     let step = Step::new(name, &adam::SHADER).variant(decoupled);
     let written = [("params", update.params), ("m", m), ("v", v)];
@@ -107,7 +92,7 @@ fn adam(
 
 /// Updates the parameters and the sum of their squared gradients: `torch.optim.Adagrad`, whose rate
 /// the caller divides by `1 + (t - 1) lr_decay`.
-pub fn adagrad_step(device: &Device, update: &Update<'_>, sum: &Buffer) -> Result<(), KernelError> {
+pub fn adagrad_step(device: &Device, update: &Update<'_>, sum: &Buffer) -> Result<()> {
     let step = Step::new("adagrad_step", &adagrad::SHADER);
     let written = [("params", update.params), ("sum", sum)];
     step.launch(device, update, written, |n, g, [p, s]| {
@@ -124,7 +109,7 @@ pub fn rmsprop_step(
     square: &Buffer,
     momentum: Option<&Buffer>,
     mean: Option<&Buffer>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let step = |shader| Step::new("rmsprop_step", shader);
     let (params, square) = (("params", update.params), ("square", square));
     match (momentum, mean) {
@@ -160,7 +145,7 @@ pub fn rmsprop_step(
 
 /// Updates the parameters and the mean `m` of their gradients (zeros before the first step): Lion
 /// (Chen et al. 2023, algorithm 2).
-pub fn lion_step(device: &Device, update: &Update<'_>, m: &Buffer) -> Result<(), KernelError> {
+pub fn lion_step(device: &Device, update: &Update<'_>, m: &Buffer) -> Result<()> {
     let step = Step::new("lion_step", &lion::SHADER);
     let written = [("params", update.params), ("m", m)];
     step.launch(device, update, written, |n, g, [p, m]| {
@@ -171,7 +156,7 @@ pub fn lion_step(device: &Device, update: &Update<'_>, m: &Buffer) -> Result<(),
 /// Moves an exponential moving average of parameters: `update.params` is the average and
 /// `update.grads` the parameters, `1 - beta1` their weight. PyTorch:
 /// `torch.optim.swa_utils.get_ema_multi_avg_fn(beta1)`.
-pub fn average_step(device: &Device, update: &Update<'_>) -> Result<(), KernelError> {
+pub fn average_step(device: &Device, update: &Update<'_>) -> Result<()> {
     let step = Step::new("average_step", &average::SHADER);
     let written = [("params", update.params)];
     step.launch(device, update, written, |n, p, [e]| average_chunk(n, p, e))
@@ -182,12 +167,7 @@ pub fn average_step(device: &Device, update: &Update<'_>) -> Result<(), KernelEr
 ///
 /// # Errors
 /// A shape error, or the device's error.
-pub fn clip_factor(
-    device: &Device,
-    norm: &Buffer,
-    out: &Buffer,
-    max_norm: f32,
-) -> Result<(), KernelError> {
+pub fn clip_factor(device: &Device, norm: &Buffer, out: &Buffer, max_norm: f32) -> Result<()> {
     let push = push!(clip_factor => max_norm);
     Kernel::new("clip_factor", &clip_factor::SHADER)
         .read("norm", norm, 1)?
@@ -226,7 +206,7 @@ pub fn guarded_factor(
     watched: &Watched,
     out: &Buffer,
     max_norm: f32,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let (words, runs) = (&watched.words, watched.runs);
     let (run, stride) = (watched.run, watched.stride);
     let kernel = Kernel::new("guarded_factor", &guarded_factor::SHADER)
@@ -239,10 +219,9 @@ pub fn guarded_factor(
         .saturating_add(run);
     // Without a distance there may be any number of runs, all in one place.
     let fits = needed <= words.len() && (runs <= 1 || stride > 0);
-    check_that("guarded_factor", fits, || {
-        let found = words.len();
-        format!("watched has {found} words, expected {runs} runs of {run}, {stride} apart")
-    })?;
+    check_that!("guarded_factor", fits =>
+        "watched has {found} words, expected {runs} runs of {run}, {stride} apart",
+        found = words.len())?;
     let push = push!(guarded_factor => max_norm, runs, run, stride);
     kernel.launch(device, push, 1, move |[norm, watched], [out]| {
         let is_finite = |i: usize| {

@@ -6,7 +6,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, DType, Device};
 
 use crate::element::{compute_type, gather as widen, order_key};
-use crate::error::KernelError;
+use crate::error::Result;
 use crate::kernel::{Kernel, PushConstants};
 use crate::parallel::{self, for_each, write};
 use crate::terms::Terms;
@@ -79,7 +79,7 @@ impl Sort {
         x: &Buffer,
         second: Second<'_>,
         places: &Buffer,
-    ) -> Result<bool, KernelError> {
+    ) -> Result<bool> {
         if top::serves(device, self) {
             top::topk(device, name, self, x, second, places)?;
         } else if device.is_cpu() || self.terms.n <= LONGEST_LINE {
@@ -110,7 +110,7 @@ impl Sort {
         x: &Buffer,
         second: Second<'_>,
         places: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let row = self.terms.n.next_power_of_two().max(2);
         let (shader, lines_a_group) = match row {
             ..=LONGEST_ROW => (&rows_shader::SHADER, (ROW_PAIRS / row).max(1)),

@@ -22,7 +22,7 @@ mod windows;
 
 use hlx_core::{Buffer, DType, Device, ReadSlice, WriteSlice};
 
-use crate::error::{KernelError, check_that, check_typed};
+use crate::error::{Result, check_typed};
 use crate::kernel::{Kernel, PushConstants};
 use crate::window::{Windows, check_extents, check_planes, launch_elements};
 use windows::Axis;
@@ -58,22 +58,20 @@ impl Pool2d {
     /// `ceil_mode` up, less a last window that begins past the plane and its first padding.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] for extents, strides or dilations of 0, a padding of more than half
-    /// of the kernel, a kernel larger than the padded plane, or sizes beyond 2^28 along an axis.
-    pub fn output(&self) -> Result<[usize; 2], KernelError> {
+    /// [`KernelError::Argument`](crate::KernelError::Argument) for extents, strides or dilations of 0, a
+    /// padding of more than half of the kernel, a kernel larger than the padded plane, or sizes beyond 2^28
+    /// along an axis.
+    pub fn output(&self) -> Result<[usize; 2]> {
         self.output_for("pool2d")
     }
 
-    fn output_for(&self, name: &'static str) -> Result<[usize; 2], KernelError> {
+    fn output_for(&self, name: &'static str) -> Result<[usize; 2]> {
         self.windows.check(name)?;
-        let Windows {
-            kernel, padding, ..
-        } = self.windows;
-        let halves = kernel.map(|kernel| kernel / 2);
+        let padding = self.windows.padding;
+        let halves = self.windows.kernel.map(|kernel| kernel / 2);
         let fits = padding[0] <= halves[0] && padding[1] <= halves[1];
-        check_that(name, fits, || {
-            format!("padding is {padding:?}, expected at most half of the kernel, {halves:?}")
-        })?;
+        check_that!(name, fits =>
+            "padding is {padding:?}, expected at most half of the kernel, {halves:?}")?;
         self.windows.output(name, self.ceil_mode)
     }
 
@@ -83,7 +81,7 @@ impl Pool2d {
         name: &'static str,
         inputs: (&'static str, &Buffer),
         outputs: (&'static str, &Buffer),
-    ) -> Result<[Axis; 2], KernelError> {
+    ) -> Result<[Axis; 2]> {
         let output = self.output_for(name)?;
         check_planes(name, self.planes, inputs, self.windows.input)?;
         check_planes(name, self.planes, outputs, output)?;
@@ -114,18 +112,15 @@ impl AvgPool2d {
         name: &'static str,
         inputs: (&'static str, &Buffer),
         outputs: (&'static str, &Buffer),
-    ) -> Result<([Axis; 2], AvgDivisor), KernelError> {
+    ) -> Result<([Axis; 2], AvgDivisor)> {
         /// The product of an input's and an output's extent stays below 2^31.
         const LONGEST: usize = 1 << 15;
         match *self {
             Self::Windows(pool, divisor) => {
                 let (axes, dilation) = (pool.axes(name, inputs, outputs)?, pool.windows.dilation);
-                check_that(name, dilation == [1, 1], || {
-                    format!("dilation is {dilation:?}, expected [1, 1] for averages")
-                })?;
-                check_that(name, divisor != AvgDivisor::Fixed(0), || {
-                    "the divisor is 0".to_owned()
-                })?;
+                check_that!(name, dilation == [1, 1] =>
+                    "dilation is {dilation:?}, expected [1, 1] for averages")?;
+                check_that!(name, divisor != AvgDivisor::Fixed(0) => "the divisor is 0")?;
                 Ok((axes, divisor))
             }
             Self::Adaptive {
@@ -148,28 +143,25 @@ impl AvgPool2d {
 /// PyTorch: `torch.nn.functional.max_pool2d(return_indices=True)`.
 ///
 /// # Errors
-/// As [`Pool2d::output`]; [`KernelError::Length`] for a buffer of another length,
-/// [`KernelError::Argument`] for one of another type; the device's error.
+/// As [`Pool2d::output`]; [`KernelError::Length`](crate::KernelError::Length) for a buffer of another length,
+/// [`KernelError::Argument`](crate::KernelError::Argument) for one of another type; the device's error.
 pub fn max_pool2d_forward(
     device: &Device,
     x: &Buffer,
     y: &Buffer,
     indices: &Buffer,
     spec: &Pool2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "max_pool2d_forward";
     let axes = spec.axes(NAME, ("x", x), ("y", y))?;
     check_typed(NAME, "indices", indices, DType::U32, y.len())?;
     let dtype = x.dtype();
     let types = [DType::F32, DType::I32, DType::U32];
     let number = types.iter().position(|&of| of == dtype);
-    check_that(NAME, number.is_some(), || {
-        format!("x has dtype {dtype}, expected f32, i32 or u32")
-    })?;
+    check_that!(NAME, number.is_some() => "x has dtype {dtype}, expected f32, i32 or u32")?;
     check_typed(NAME, "y", y, dtype, y.len())?;
-    let constants = [(0, 0), (1, number.unwrap_or(0) as u32)];
     let kernel = Kernel::new(NAME, &max_forward::SHADER)
-        .constants(&constants)
+        .constants(constants!(0: 0_u32, number.unwrap_or(0) as u32))
         .reads([x])
         .writes([y, indices]);
     let push = push_of(&axes, y.len(), 1.0);
@@ -193,20 +185,21 @@ pub fn max_pool2d_backward(
     indices: &Buffer,
     dx: &Buffer,
     spec: &Pool2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "max_pool2d_backward";
     let axes = spec.axes(NAME, ("dx", dx), ("dy", dy))?;
     check_typed(NAME, "indices", indices, DType::U32, dy.len())?;
     let kernel = Kernel::new(NAME, &max_backward::SHADER)
-        .constants(&[(0, 0)])
+        .constants([(0, 0)])
         .reads([dy, indices])
         .writes([dx]);
     let push = push_of(&axes, dx.len(), 1.0);
+    let count = dx.len();
     launch_elements(
         device,
         &kernel,
         push,
-        dx.len(),
+        count,
         move |[dy, indices], [mut dx]| {
             cpu::max_backward(&axes, dy.of(), indices.of(), dx.of());
         },
@@ -217,14 +210,9 @@ pub fn max_pool2d_backward(
 /// `[planes, input]`. PyTorch: `torch.nn.functional.avg_pool2d` and `adaptive_avg_pool2d`.
 ///
 /// # Errors
-/// As [`max_pool2d_forward`], and [`KernelError::Argument`] for a dilation, a divisor of 0, or extents that
-/// [`AvgPool2d`] does not allow.
-pub fn avg_pool2d_forward(
-    device: &Device,
-    x: &Buffer,
-    y: &Buffer,
-    spec: &AvgPool2d,
-) -> Result<(), KernelError> {
+/// As [`max_pool2d_forward`], and [`KernelError::Argument`](crate::KernelError::Argument) for a dilation, a
+/// divisor of 0, or extents that [`AvgPool2d`] does not allow.
+pub fn avg_pool2d_forward(device: &Device, x: &Buffer, y: &Buffer, spec: &AvgPool2d) -> Result<()> {
     average(device, spec, false, [("x", x), ("y", y)])
 }
 
@@ -238,7 +226,7 @@ pub fn avg_pool2d_backward(
     dy: &Buffer,
     dx: &Buffer,
     spec: &AvgPool2d,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     average(device, spec, true, [("dx", dx), ("dy", dy)])
 }
 
@@ -247,7 +235,7 @@ fn average(
     spec: &AvgPool2d,
     backward: bool,
     [inputs, outputs]: [(&'static str, &Buffer); 2],
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let name = match (spec, backward) {
         (AvgPool2d::Windows(..), false) => "avg_pool2d_forward",
         (AvgPool2d::Windows(..), true) => "avg_pool2d_backward",
@@ -261,29 +249,31 @@ fn average(
         true => (&avg_backward::SHADER, [outputs.1, inputs.1]),
     };
     let kernel = Kernel::new(name, shader)
-        .constants(&constants)
+        .constants(constants)
         .reads([from])
         .writes([to]);
     let push = push_of(&axes, to.len(), number);
-    launch_elements(device, &kernel, push, to.len(), move |[from], [mut to]| {
-        let body = if backward {
-            cpu::avg_backward
-        } else {
-            cpu::avg_forward
-        };
-        body(&axes, divisor, from.of(), to.of());
-    })
+    launch_elements(
+        device,
+        &kernel,
+        push,
+        to.len(),
+        move |[from], [mut to]| match backward {
+            true => cpu::avg_backward(&axes, divisor, from.of(), to.of()),
+            false => cpu::avg_forward(&axes, divisor, from.of(), to.of()),
+        },
+    )
 }
 
 impl AvgDivisor {
     /// The specialization constants of averages, and the divisor where it is the same for all windows.
     fn constants(self, [y, _]: &[Axis; 2]) -> ([(u32, u32); 2], f32) {
-        let (kind, divisor) = match self {
+        let (kind, divisor): (u32, f32) = match self {
             Self::Padded => (0, 1.0),
             Self::Inside => (1, 1.0),
             Self::Fixed(divisor) => (2, divisor as f32),
         };
-        ([(0, u32::from(y.adaptive)), (1, kind)], divisor)
+        (constants!(0: y.adaptive, kind), divisor)
     }
 }
 

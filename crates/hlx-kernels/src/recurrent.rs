@@ -24,13 +24,10 @@ mod cpu;
 
 use hlx_core::{Binding, Buffer, CpuBindings, Device, Shader};
 
-use crate::error::{KernelError, check_sizes, check_that};
+use crate::error::{Result, check_sizes};
 use crate::kernel::Kernel;
 
-shader!(recurrent::{
-    lstm_forward as lstm_forward_shader, lstm_backward as lstm_backward_shader,
-    gru_forward as gru_forward_shader, gru_backward as gru_backward_shader,
-});
+shader!(recurrent::{lstm_forward, lstm_backward, gru_forward, gru_backward});
 
 /// A kind of cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,11 +77,9 @@ pub struct Step {
 type Operand<'a> = (&'static str, Binding<'a>, usize);
 
 /// A step's kernel: its name, its shader, and what computes it on the CPU.
-type StepKernel = (
-    &'static str,
-    &'static Shader,
-    fn(Step, &mut CpuBindings<'_>),
-);
+type StepKernel = (&'static str, &'static Shader, Body);
+/// What computes it on the CPU.
+type Body = fn(Step, &mut CpuBindings<'_>);
 
 impl Step {
     /// The elements of a `[B, H]` tensor.
@@ -98,13 +93,12 @@ impl Step {
     }
 
     /// Checks the step: behind this no number of elements wraps.
-    fn check(&self, name: &'static str) -> Result<(), KernelError> {
+    fn check(&self, name: &'static str) -> Result<()> {
         check_sizes(name, &[self.batch, self.time, self.width])?;
         let (position, previous, time) = (self.position, self.previous, self.time);
         let fits = position < time && previous.is_none_or(|previous| previous < time);
-        check_that(name, fits, || {
-            format!("position is {position} after {previous:?}, expected below {time}")
-        })
+        check_that!(name, fits =>
+            "position is {position} after {previous:?}, expected below {time}")
     }
 
     /// Launches a step over its operands, in binding order.
@@ -113,16 +107,15 @@ impl Step {
         device: &Device,
         (name, shader, body): StepKernel,
         operands: [Option<Operand<'_>>; N],
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (most, mut kernel) = (device.max_binding_words(), Kernel::new(name, shader));
         for (argument, binding, len) in operands.into_iter().flatten() {
             kernel = kernel.checked(argument, binding, len)?;
-            check_that(name, len <= most, || {
-                format!("{argument} has {len} elements, expected at most {most} on this device")
-            })?;
+            check_that!(name, len <= most =>
+                "{argument} has {len} elements, expected at most {most} on this device")?;
         }
         let previous = self.previous.unwrap_or(self.time);
-        let push = push!(lstm_forward_shader =>
+        let push = push!(lstm_forward =>
             batch: self.batch, time: self.time, width: self.width, position: self.position, previous);
         let groups = self.units().div_ceil(256);
         kernel.launch_bound(device, push, groups, move |bindings| body(self, bindings))
@@ -149,20 +142,12 @@ pub struct CellForward<'a> {
 /// Computes a step of a cell.
 ///
 /// # Errors
-/// A shape error if a length is not as above, [`KernelError::Argument`] if an LSTM has no cells, a GRU some, or a tensor is
-/// larger than the device binds; the device's error.
-pub fn cell_forward(
-    device: &Device,
-    step: Step,
-    buffers: &CellForward<'_>,
-) -> Result<(), KernelError> {
+/// A shape error if a length is not as above, [`KernelError::Argument`](crate::KernelError::Argument) if an
+/// LSTM has no cells, a GRU some, or a tensor is larger than the device binds; the device's error.
+pub fn cell_forward(device: &Device, step: Step, buffers: &CellForward<'_>) -> Result<()> {
     let kernel: StepKernel = match step.cell {
-        Cell::Lstm => (
-            "lstm_forward",
-            &lstm_forward_shader::SHADER,
-            cpu::lstm_forward,
-        ),
-        Cell::Gru => ("gru_forward", &gru_forward_shader::SHADER, cpu::gru_forward),
+        Cell::Lstm => ("lstm_forward", &lstm_forward::SHADER, cpu::lstm_forward),
+        Cell::Gru => ("gru_forward", &gru_forward::SHADER, cpu::gru_forward),
     };
     step.check(kernel.0)?;
     let is_lstm = step.cell == Cell::Lstm;
@@ -213,22 +198,10 @@ pub struct CellBackward<'a> {
 ///
 /// # Errors
 /// As [`cell_forward`].
-pub fn cell_backward(
-    device: &Device,
-    step: Step,
-    buffers: &CellBackward<'_>,
-) -> Result<(), KernelError> {
+pub fn cell_backward(device: &Device, step: Step, buffers: &CellBackward<'_>) -> Result<()> {
     let kernel: StepKernel = match step.cell {
-        Cell::Lstm => (
-            "lstm_backward",
-            &lstm_backward_shader::SHADER,
-            cpu::lstm_backward,
-        ),
-        Cell::Gru => (
-            "gru_backward",
-            &gru_backward_shader::SHADER,
-            cpu::gru_backward,
-        ),
+        Cell::Lstm => ("lstm_backward", &lstm_backward::SHADER, cpu::lstm_backward),
+        Cell::Gru => ("gru_backward", &gru_backward::SHADER, cpu::gru_backward),
     };
     step.check(kernel.0)?;
     let is_lstm = step.cell == Cell::Lstm;
@@ -261,11 +234,9 @@ fn check_given(
     argument: &'static str,
     buffer: Option<&Buffer>,
     expected: bool,
-) -> Result<(), KernelError> {
-    check_that(name, buffer.is_some() == expected, || {
-        let verb = if expected { "needs" } else { "has no" };
-        format!("this cell {verb} {argument}")
-    })
+) -> Result<()> {
+    check_that!(name, buffer.is_some() == expected =>
+        "this cell {verb} {argument}", verb = if expected { "needs" } else { "has no" })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 use hlx_core::{Binding, Buffer, Device};
 
 use crate::columns::Columns;
-use crate::error::{KernelError, check_len, check_sizes, check_that};
+use crate::error::{Result, check_len, check_sizes};
 use crate::kernel::{Groups, Kernel};
 use crate::lanes::{self, ROWS_A_GROUP};
 use crate::map::{CHUNK, GROUP_THREADS, windows};
@@ -35,13 +35,7 @@ enum Operation {
 ///
 /// # Errors
 /// A shape error if a length is not as above, or the device's error; so for all functions here.
-pub fn row_sum(
-    device: &Device,
-    x: &Buffer,
-    out: &Buffer,
-    rows: usize,
-    cols: usize,
-) -> Result<(), KernelError> {
+pub fn row_sum(device: &Device, x: &Buffer, out: &Buffer, rows: usize, cols: usize) -> Result<()> {
     check_len("row_sum", "x", x, [rows, cols])?;
     check_len("row_sum", "out", out, rows)?;
     launch_rows(device, "row_sum", x, out, cols, (Operation::Sum, false))
@@ -55,25 +49,22 @@ fn launch_rows(
     out: &Buffer,
     cols: usize,
     (operation, root): (Operation, bool),
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let (rows, count) = (out.len(), x.len());
-    let (operation_id, root_id) = (operation as u32, u32::from(root));
-    let (constants, shader, groups) = match RowCut::held(device, cols) {
+    let (kernel, groups) = match RowCut::held(device, cols) {
         Some(group) => {
-            let mut constants = group.specialization(cols).to_vec();
-            constants.extend([(4, operation_id), (5, root_id)]);
-            (constants, &rows_held::SHADER, group.groups(rows))
+            let kernel = Kernel::new(name, &rows_held::SHADER)
+                .constants(group.specialization(cols))
+                .constants(constants!(4: operation as u32, root));
+            (kernel, group.groups(rows))
         }
         None => {
-            let groups = rows.div_ceil(ROWS_A_GROUP).groups();
-            let constants = vec![(0, operation_id), (1, root_id)];
-            (constants, &rows::SHADER, groups)
+            let constants = constants!(0: operation as u32, root);
+            let kernel = Kernel::new(name, &rows::SHADER).constants(constants);
+            (kernel, rows.div_ceil(ROWS_A_GROUP).groups())
         }
     };
-    let kernel = Kernel::new(name, shader)
-        .constants(&constants)
-        .reads([x])
-        .writes([out]);
+    let kernel = kernel.reads([x]).writes([out]);
     let push = push!(rows => rows, cols, count);
     kernel.launch(device, push, groups, move |[x], [out]| {
         let rows_a_task = (CHUNK / cols.max(1)).max(1);
@@ -99,34 +90,29 @@ multiversion! {
 }
 
 /// Computes `out[0] = sum of x`.
-pub fn sum(device: &Device, x: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+pub fn sum(device: &Device, x: &Buffer, out: &Buffer) -> Result<()> {
     check_len("sum", "out", out, 1)?;
     reduce_flat(device, "sum", x, out, (Operation::Sum, false))
 }
 
 /// Computes `out[0] = sqrt(sum of x^2)`, the norm of a gradient or of parameters.
-pub fn global_norm(device: &Device, x: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+pub fn global_norm(device: &Device, x: &Buffer, out: &Buffer) -> Result<()> {
     check_len("global_norm", "out", out, 1)?;
-    reduce_flat(
-        device,
-        "global_norm",
-        x,
-        out,
-        (Operation::SumOfSquares, true),
-    )
+    let root_of_squares = (Operation::SumOfSquares, true);
+    reduce_flat(device, "global_norm", x, out, root_of_squares)
 }
 
 /// Computes the first level of [`global_norm`]: `out[row]` is the sum of the squares of x's row of
 /// [`FLAT_ROW`] elements; the last row may be shorter. The rows of the parts of a buffer, cut at
 /// multiples of a row, are those of the whole.
-pub fn norm_rows(device: &Device, x: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+pub fn norm_rows(device: &Device, x: &Buffer, out: &Buffer) -> Result<()> {
     check_len("norm_rows", "out", out, x.len().div_ceil(FLAT_ROW))?;
     flat_rows(device, "global_norm", x, out, Operation::SumOfSquares)
 }
 
 /// Computes the levels of [`global_norm`] above the first: `out[0]` is the norm of a buffer whose
 /// [`norm_rows`] are `rows`.
-pub fn norm_of_rows(device: &Device, rows: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+pub fn norm_of_rows(device: &Device, rows: &Buffer, out: &Buffer) -> Result<()> {
     check_len("norm_of_rows", "out", out, 1)?;
     reduce_flat(device, "global_norm", rows, out, (Operation::Sum, true))
 }
@@ -139,7 +125,7 @@ fn reduce_flat(
     x: &Buffer,
     out: &Buffer,
     (mut operation, root): (Operation, bool),
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let mut current = x.clone();
     loop {
         let rows = current.len().div_ceil(FLAT_ROW).max(1);
@@ -160,7 +146,7 @@ fn flat_rows(
     x: &Buffer,
     sums: &Buffer,
     operation: Operation,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     // Windows of whole rows, whose sums start where a binding may start.
     let unit = FLAT_ROW * hlx_core::ALIGNMENT_WORDS;
     for (start, count) in windows(x.len(), unit, device.max_binding_words()) {
@@ -181,7 +167,7 @@ pub fn column_sum(
     rows_per_shard: usize,
     cols: usize,
     accumulate: bool,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     /// Columns of one task of the CPU.
     const TASK_COLS: usize = 128;
     check_sizes("column_sum", &[shards, rows_per_shard, cols])?;
@@ -237,13 +223,11 @@ pub fn shard_sum(
     shards: usize,
     n: usize,
     accumulate: bool,
-) -> Result<(), KernelError> {
-    check_that("shard_sum", (1..=1 << 15).contains(&shards), || {
-        format!("{shards} shards, expected 1 to 32768")
-    })?;
-    let constants = [(0, u32::from(accumulate))];
+) -> Result<()> {
+    check_that!("shard_sum", (1..=1 << 15).contains(&shards) =>
+        "{shards} shards, expected 1 to 32768")?;
     let kernel = Kernel::new("shard_sum", &shards::SHADER)
-        .constants(&constants)
+        .constants(constants!(0: accumulate))
         .read("partials", partials, [shards, n])?
         .accumulate("out", out, n, accumulate)?;
     let (push, groups) = (push!(shards => shards, n), n.div_ceil(4 * GROUP_THREADS));

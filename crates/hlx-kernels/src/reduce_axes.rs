@@ -25,20 +25,19 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Buffer, DType, Device};
 
 use crate::element::compute_type;
-use crate::error::{KernelError, check_that, check_typed};
+use crate::error::{KernelError, Result, check_that, check_typed};
 use crate::join::Join;
 use crate::kernel::Kernel;
 use crate::layout::Operand;
 use crate::map::{GROUP_THREADS, windows};
-use crate::terms::{PIECE, Terms, check_axis, check_operand, fits, part};
+use crate::terms::{PIECE, Terms, check_axis, check_fits, check_operand, part};
 
 mod cpu;
-mod fold;
 mod pass;
 #[cfg(test)]
 mod tests;
 
-use fold::{Fold, Outcome, Term};
+use pass::{Fold, Outcome, Term};
 
 shader!(reduce_axes::{words, places, pack_bool});
 
@@ -139,7 +138,7 @@ pub fn reduce(
     x: Operand<'_>,
     axes: &[usize],
     out: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let name = reduction.name();
     let dtype = x.buffer.dtype();
     let n_results = check(reduction, x, axes, out)?;
@@ -164,18 +163,10 @@ pub fn reduce(
         let terms = Terms::of(x.layout, axes).map_err(KernelError::argument(name))?;
         let (buffer, terms) = within_binding(device, name, x, terms)?;
         let finds = matches!(reduction, Reduction::ArgMax | Reduction::ArgMin);
-        check_that(name, !finds || u32::try_from(terms.n).is_ok(), || {
-            format!("{} places are more than 2^32 - 1", terms.n)
-        })?;
-        passes(
-            device,
-            name,
-            reduction.fold(dtype),
-            buffer,
-            terms,
-            &words,
-            finds,
-        )?;
+        check_that!(name, !finds || u32::try_from(terms.n).is_ok() =>
+            "{} places are more than 2^32 - 1", terms.n)?;
+        let fold = reduction.fold(dtype);
+        passes(device, name, fold, buffer, terms, &words, finds)?;
     }
     if packs {
         pack_bool(device, name, &words, out)?;
@@ -184,27 +175,18 @@ pub fn reduce(
 }
 
 /// Checks the arguments and returns the number of results.
-fn check(
-    reduction: Reduction,
-    x: Operand<'_>,
-    axes: &[usize],
-    out: &Buffer,
-) -> Result<usize, KernelError> {
+fn check(reduction: Reduction, x: Operand<'_>, axes: &[usize], out: &Buffer) -> Result<usize> {
     let name = reduction.name();
     let shape = x.layout.shape();
     for (place, &axis) in axes.iter().enumerate() {
         check_axis(name, axis, shape)?;
-        check_that(name, !axes[..place].contains(&axis), || {
-            format!("axis {axis} occurs twice in {axes:?}")
-        })?;
+        check_that!(name, !axes[..place].contains(&axis) =>
+            "axis {axis} occurs twice in {axes:?}")?;
     }
     check_operand(name, "x", x)?;
     let expected = reduction.output_dtype(x.buffer.dtype());
-    let kept = shape
-        .iter()
-        .enumerate()
-        .filter(|(axis, _)| !axes.contains(axis));
-    let n_results = kept.map(|(_, extent)| extent).product();
+    let kept = (0..shape.len()).filter(|axis| !axes.contains(axis));
+    let n_results = kept.map(|axis| shape[axis]).product();
     check_typed(name, "out", out, expected, n_results)?;
     Ok(n_results)
 }
@@ -216,37 +198,23 @@ fn within_binding(
     name: &'static str,
     x: Operand<'_>,
     mut terms: Terms,
-) -> Result<(Buffer, Terms), KernelError> {
+) -> Result<(Buffer, Terms)> {
     let (part, start) = part(x)?;
     terms.first -= start;
     let cut = terms.is_one_run() && terms.first == 0;
-    check_that(name, cut || fits(device, &part), || {
-        format!(
-            "x spans {} elements, more than a kernel can index",
-            part.len()
-        )
-    })?;
+    if !cut {
+        check_fits(name, "x", device, &part)?;
+    }
     // The CPU device counts in 64 bits, and a run's windows are short.
-    let counted = if cut {
-        terms.items()
-    } else {
-        terms.n.max(terms.items())
-    };
-    check_that(
-        name,
-        device.is_cpu() || u32::try_from(counted).is_ok(),
-        || format!("{counted} terms or pieces are more than 2^32 - 1"),
-    )?;
+    let counted = terms.items().max(if cut { 0 } else { terms.n });
+    let is_counted = device.is_cpu() || u32::try_from(counted).is_ok();
+    check_that!(name, is_counted => "{counted} terms or pieces are more than 2^32 - 1")?;
     Ok((part, terms))
 }
 
 /// The windows of terms that are bound one by one, with their part of the buffer, and which part of
 /// the pass's results each makes.
-fn bound_parts(
-    device: &Device,
-    x: &Buffer,
-    terms: &Terms,
-) -> Result<Vec<(Buffer, Terms, usize)>, KernelError> {
+fn bound_parts(device: &Device, x: &Buffer, terms: &Terms) -> Result<Vec<(Buffer, Terms, usize)>> {
     if x.words() <= device.max_binding_words() || !terms.is_one_run() {
         return Ok(vec![(x.clone(), terms.clone(), 0)]);
     }
@@ -270,7 +238,7 @@ fn passes(
     mut terms: Terms,
     out: &Buffer,
     finds: bool,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     // From the second pass on, the places of the keys in `x`.
     let mut places = None;
     loop {
@@ -313,7 +281,7 @@ fn pass(
     (x, places): (&Buffer, Option<&Buffer>),
     terms: Terms,
     (keys, target): (Option<&Buffer>, &Buffer),
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let cut = terms.cut(device);
     let mut specialization = cut.specialization(&terms, fold.dtype.id()).to_vec();
     // The block is that of both shaders: it is of pieces.glsl.
@@ -329,7 +297,7 @@ fn pass(
         });
     };
     let (pairs, last) = (places.is_some(), fold.done);
-    specialization.extend([(8, fold.flip), (9, u32::from(pairs)), (10, u32::from(last))]);
+    specialization.extend(constants!(8: fold.flip, pairs, last));
     let kernel = Kernel::new(name, &places::SHADER)
         .constants(&specialization)
         .reads([x])
@@ -344,12 +312,7 @@ fn pass(
 }
 
 /// Packs words of 0 and 1 into a bool tensor.
-fn pack_bool(
-    device: &Device,
-    name: &'static str,
-    words: &Buffer,
-    out: &Buffer,
-) -> Result<(), KernelError> {
+fn pack_bool(device: &Device, name: &'static str, words: &Buffer, out: &Buffer) -> Result<()> {
     let count = words.len();
     let kernel = Kernel::new(name, &pack_bool::SHADER)
         .reads([words])

@@ -10,7 +10,7 @@
 
 use hlx_core::{Buffer, Device, as_u32};
 
-use crate::error::{KernelError, check_sizes, check_that};
+use crate::error::{Result, check_sizes};
 use crate::kernel::Kernel;
 use crate::map::GROUP_THREADS;
 use crate::parallel::{self, read, write};
@@ -44,7 +44,7 @@ pub fn rope(
     frequencies: &Buffer,
     y: &Buffer,
     sizes: &Rope,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "rope";
     let (rows, heads, width) = (sizes.rows, sizes.heads, sizes.width);
     let (scale, inverse) = (sizes.scale, sizes.inverse);
@@ -55,15 +55,11 @@ pub fn rope(
         .read("positions", positions, rows)?
         .read("frequencies", frequencies, pairs)?
         .write("y", y, count)?;
-    check_that(NAME, 2 * pairs <= width, || {
-        format!(
-            "{pairs} frequencies turn {} elements, and a head has {width}",
-            2 * pairs
-        )
-    })?;
-    check_that(NAME, u32::try_from(count).is_ok(), || {
-        format!("{rows} x {heads} x {width} elements are more than a kernel can index")
-    })?;
+    let turned = 2 * pairs;
+    check_that!(NAME, turned <= width =>
+        "{pairs} frequencies turn {turned} elements, and a head has {width}")?;
+    check_that!(NAME, u32::try_from(count).is_ok() =>
+        "{rows} x {heads} x {width} elements are more than a kernel can index")?;
     if count == 0 {
         return Ok(());
     }
@@ -72,11 +68,8 @@ pub fn rope(
     kernel.launch(device, push, groups, move |inputs, outputs| {
         let ([x, positions, frequencies], [y]) = (inputs, outputs);
         let token = heads * width;
-        let pieces = (
-            read(x, 8 * token),
-            write(y, 8 * token),
-            read(as_u32(positions), 8),
-        );
+        let positions = read(as_u32(positions), 8);
+        let pieces = (read(x, 8 * token), write(y, 8 * token), positions);
         parallel::for_each(pieces, |_, (x, y, positions)| {
             let mut turns = vec![0.0; 2 * pairs];
             let (c, s) = turns.split_at_mut(pairs);
@@ -103,9 +96,7 @@ multiversion! {
             *s = A::mul(A::sin(angle), scale);
         }
     }
-}
 
-multiversion! {
     /// One head of one token.
     pub(crate) fn turn_head<A>(x: &[f32], c: &[f32], s: &[f32], y: &mut [f32]) {
         let pairs = c.len();

@@ -4,9 +4,9 @@
 //! (`shaders/include/held_row.glsl`) or one that reads them once for each pass (`reduce.glsl`). The reductions have one order
 //! ([`crate::lanes`]), so the bits are equal.
 
-use hlx_core::{Device, Shader};
+use hlx_core::{Device, Shader, groups_1d};
 
-use crate::error::KernelError;
+use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::lanes::{ROWS_A_GROUP, check_rows};
 use crate::tuning::RowCut;
@@ -23,13 +23,8 @@ impl Rows {
     /// The rows on a device.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] if a row has no elements.
-    pub fn new(
-        device: &Device,
-        name: &'static str,
-        rows: usize,
-        cols: usize,
-    ) -> Result<Self, KernelError> {
+    /// [`KernelError::Argument`](crate::KernelError::Argument) if a row has no elements.
+    pub fn new(device: &Device, name: &'static str, rows: usize, cols: usize) -> Result<Self> {
         check_rows(name, rows, cols)?;
         let held = RowCut::held(device, cols);
         Ok(Self { rows, cols, held })
@@ -55,15 +50,18 @@ impl Rows {
         constants: &[(u32, u32)],
         parameters: &[u32],
         body: impl Fn([&[f32]; R], [&mut [f32]; W]) + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let mut push = vec![self.rows as u32, self.cols as u32];
         push.extend_from_slice(parameters);
-        let held = self.held.map(|cut| cut.specialization(self.cols));
-        let constants = [held.as_ref().map_or(&[][..], |held| held), constants].concat();
-        let (kernel, rows) = (kernel.constants(&constants), self.rows);
-        match self.held {
-            Some(cut) => kernel.launch(device, push, cut.groups(rows), body),
-            None => kernel.launch(device, push, rows.div_ceil(ROWS_A_GROUP), body),
-        }
+        let (kernel, groups) = match self.held {
+            Some(cut) => {
+                let kernel = kernel.constants(cut.specialization(self.cols));
+                (kernel, cut.groups(self.rows))
+            }
+            None => (*kernel, groups_1d(self.rows.div_ceil(ROWS_A_GROUP))),
+        };
+        kernel
+            .constants(constants)
+            .launch(device, push, groups, body)
     }
 }

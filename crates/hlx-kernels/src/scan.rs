@@ -14,7 +14,7 @@ use std::ops::Range;
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Buffer, Device};
 
-use crate::error::{KernelError, check_that, check_typed};
+use crate::error::{Result, check_typed};
 use crate::join::Join;
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::Operand;
@@ -34,15 +34,10 @@ const ALONG_ITEMS: usize = 32;
 /// Writes the running sums of `x` along `axis` to `out`, contiguous of x's shape and type.
 ///
 /// # Errors
-/// [`KernelError::Argument`] for an axis that does not exist, another type than f32, i32 or u32, or
-/// a tensor beyond 32-bit places on a GPU; [`KernelError::Length`] for an `out` of another length;
-/// or the device's error.
-pub fn cumsum(
-    device: &Device,
-    x: Operand<'_>,
-    axis: usize,
-    out: &Buffer,
-) -> Result<(), KernelError> {
+/// [`KernelError::Argument`](crate::KernelError::Argument) for an axis that does not exist, another type than
+/// f32, i32 or u32, or a tensor beyond 32-bit places on a GPU;
+/// [`KernelError::Length`](crate::KernelError::Length) for an `out` of another length; or the device's error.
+pub fn cumsum(device: &Device, x: Operand<'_>, axis: usize, out: &Buffer) -> Result<()> {
     scan(device, "cumsum", Join::sum(x.buffer.dtype()), x, axis, out)
 }
 
@@ -50,20 +45,9 @@ pub fn cumsum(
 ///
 /// # Errors
 /// As [`cumsum`].
-pub fn cumprod(
-    device: &Device,
-    x: Operand<'_>,
-    axis: usize,
-    out: &Buffer,
-) -> Result<(), KernelError> {
-    scan(
-        device,
-        "cumprod",
-        Join::product(x.buffer.dtype()),
-        x,
-        axis,
-        out,
-    )
+pub fn cumprod(device: &Device, x: Operand<'_>, axis: usize, out: &Buffer) -> Result<()> {
+    let join = Join::product(x.buffer.dtype());
+    scan(device, "cumprod", join, x, axis, out)
 }
 
 /// One launch: the pieces of every line of `terms`.
@@ -125,21 +109,17 @@ impl Pass {
         x: &Buffer,
         before: Option<&Buffer>,
         out: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (along, with_before) = (self.inner == 1, before.is_some());
         let a_group = if along { ALONG_ITEMS } else { GROUP_THREADS };
         let shader = match along {
             true => &along::SHADER,
             false => &across::SHADER,
         };
-        let constants = [
-            (0, self.join as u32),
-            (1, u32::from(self.totals)),
-            (2, u32::from(with_before)),
-            (3, KernelTuning::of(device).reduction_loads as u32),
-        ];
+        let constants = constants!(0: self.join as u32, self.totals, with_before,
+            KernelTuning::of(device).reduction_loads);
         let kernel = Kernel::new(name, shader)
-            .constants(&constants)
+            .constants(constants)
             .reads([x])
             .read_if("before", before, self.items())?
             .writes([out]);
@@ -158,13 +138,11 @@ fn scan(
     x: Operand<'_>,
     axis: usize,
     out: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let (shape, dtype) = (x.layout.shape(), x.buffer.dtype());
     check_axis(name, axis, shape)?;
     check_operand(name, "x", x)?;
-    check_that(name, dtype.size() == 4, || {
-        format!("x has dtype {dtype}, expected f32, i32 or u32")
-    })?;
+    check_that!(name, dtype.size() == 4 => "x has dtype {dtype}, expected f32, i32 or u32")?;
     check_typed(name, "out", out, dtype, x.layout.n_elements())?;
     if out.is_empty() {
         return Ok(());
@@ -183,12 +161,10 @@ fn scan(
     }
     let totals = device.alloc_typed(dtype, pass.items())?;
     let before = device.alloc_typed(dtype, pass.items())?;
-    let first = Pass {
-        totals: true,
-        ..pass.clone()
-    };
+    let mut first = pass.clone();
+    first.totals = true;
     first.launch(device, name, &x_part, None, &totals)?;
-    pass.of_totals()
-        .launch(device, name, &totals, None, &before)?;
+    let chains = pass.of_totals();
+    chains.launch(device, name, &totals, None, &before)?;
     pass.launch(device, name, &x_part, Some(&before), out)
 }

@@ -7,7 +7,7 @@
 
 use hlx_core::{Buffer, Device, arith};
 
-use crate::KernelError;
+use crate::Result;
 use crate::lanes::{self, rows_a_task};
 use crate::parallel::{self, read, write};
 use crate::rows::Rows;
@@ -26,7 +26,7 @@ pub fn softmax_forward(
     y: &Buffer,
     rows: usize,
     cols: usize,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "softmax_forward";
     let row_kernel = Rows::new(device, NAME, rows, cols)?;
     let kernel = row_kernel
@@ -53,7 +53,7 @@ pub fn softmax_backward(
     dx: &Buffer,
     rows: usize,
     cols: usize,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "softmax_backward";
     let row_kernel = Rows::new(device, NAME, rows, cols)?;
     let kernel = row_kernel
@@ -81,9 +81,7 @@ multiversion! {
             }
         }
     }
-}
 
-multiversion! {
     fn backward_rows<A>(y: &[f32], dy: &[f32], dx: &mut [f32], cols: usize) {
         let rows = y.chunks_exact(cols).zip(dy.chunks_exact(cols));
         for ((y, dy), dx) in rows.zip(dx.chunks_exact_mut(cols)) {

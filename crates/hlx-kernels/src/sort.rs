@@ -11,7 +11,7 @@
 
 use hlx_core::{Buffer, DType, Device};
 
-use crate::error::{KernelError, check_that, check_typed};
+use crate::error::{Result, check_typed};
 use crate::indexing::gather;
 use crate::layout::{Layout, Operand};
 use crate::pairs::{Second, Sort};
@@ -32,17 +32,11 @@ pub fn sort(
     descending: bool,
     values: &Buffer,
     indices: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check_axis("sort", axis, x.layout.shape())?;
     let k = x.layout.shape()[axis];
-    select(
-        device,
-        "sort",
-        x,
-        (axis, k, descending),
-        Some(values),
-        indices,
-    )
+    let of = (axis, k, descending);
+    select(device, "sort", x, of, Some(values), indices)
 }
 
 /// Writes to `indices` (x's shape, u32) the places along `axis` in the order of their elements.
@@ -56,7 +50,7 @@ pub fn argsort(
     axis: usize,
     descending: bool,
     indices: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check_axis("argsort", axis, x.layout.shape())?;
     let k = x.layout.shape()[axis];
     select(device, "argsort", x, (axis, k, descending), None, indices)
@@ -67,9 +61,9 @@ pub fn argsort(
 /// go to the lower place. PyTorch: `torch.topk(x, k, axis, largest, sorted=True)`.
 ///
 /// # Errors
-/// [`KernelError::Argument`] for an axis that does not exist, a `k` above its extent, a wrong type of
-/// an output, or a tensor beyond 32-bit places on a GPU; [`KernelError::Length`] for an output of
-/// another length; or the device's error.
+/// [`KernelError::Argument`](crate::KernelError::Argument) for an axis that does not exist, a `k` above its
+/// extent, a wrong type of an output, or a tensor beyond 32-bit places on a GPU;
+/// [`KernelError::Length`](crate::KernelError::Length) for an output of another length; or the device's error.
 #[allow(clippy::too_many_arguments)] // PyTorch's plain arguments.
 pub fn topk(
     device: &Device,
@@ -79,7 +73,7 @@ pub fn topk(
     largest: bool,
     values: &Buffer,
     indices: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check_axis("topk", axis, x.layout.shape())?;
     select(device, "topk", x, (axis, k, largest), Some(values), indices)
 }
@@ -92,13 +86,11 @@ fn select(
     (axis, k, descending): (usize, usize, bool),
     values: Option<&Buffer>,
     indices: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let (mut shape, dtype) = (x.layout.shape().to_vec(), x.buffer.dtype());
     check_operand(name, "x", x)?;
     let n = std::mem::replace(&mut shape[axis], k);
-    check_that(name, k <= n, || {
-        format!("k is {k}, expected at most the {n} elements of axis {axis}")
-    })?;
+    check_that!(name, k <= n => "k is {k}, expected at most the {n} elements of axis {axis}")?;
     let layout = Layout::contiguous(&shape)?;
     check_typed(name, "indices", indices, DType::U32, layout.n_elements())?;
     if let Some(values) = values {

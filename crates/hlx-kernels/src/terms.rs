@@ -6,7 +6,7 @@ use std::ops::Range;
 use hlx_core::{Buffer, DType, Device};
 
 use crate::element::gather;
-use crate::error::{KernelError, check_that};
+use crate::error::{KernelError, Result};
 use crate::layout::{Layout, Operand, Walk};
 use crate::parallel;
 
@@ -155,11 +155,10 @@ impl Terms {
     }
 
     /// Checks that 32 bits count terms and pieces, of which a place is one.
-    pub fn check(&self, operation: &'static str) -> Result<(), KernelError> {
+    pub fn check(&self, operation: &'static str) -> Result<()> {
         let largest = self.n.max(self.items());
-        check_that(operation, u32::try_from(largest).is_ok(), || {
-            format!("{largest} terms or pieces are more than 2^32 - 1")
-        })
+        check_that!(operation, u32::try_from(largest).is_ok() =>
+            "{largest} terms or pieces are more than 2^32 - 1")
     }
 }
 
@@ -168,28 +167,18 @@ pub(crate) fn check_operand(
     operation: &'static str,
     argument: &'static str,
     x: Operand<'_>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let (_, end) = x.layout.span();
-    check_that(operation, end <= x.buffer.len(), || {
-        let len = x.buffer.len();
-        format!("{argument} reaches element {end} of a buffer of {len}")
-    })
+    check_that!(operation, end <= x.buffer.len() =>
+        "{argument} reaches element {end} of a buffer of {len}", len = x.buffer.len())
 }
-
-/// Checks that an axis exists.
-pub(crate) fn check_axis(
-    operation: &'static str,
-    axis: usize,
-    shape: &[usize],
-) -> Result<(), KernelError> {
-    check_that(operation, axis < shape.len(), || {
-        format!("axis {axis} is out of range for shape {shape:?}")
-    })
+pub(crate) fn check_axis(operation: &'static str, axis: usize, shape: &[usize]) -> Result<()> {
+    check_that!(operation, axis < shape.len() => "axis {axis} is out of range for shape {shape:?}")
 }
 
 /// The part of an operand's buffer that its elements lie in, from where a binding may start, and how
 /// many elements lie before it.
-pub(crate) fn part(x: Operand<'_>) -> Result<(Buffer, usize), KernelError> {
+pub(crate) fn part(x: Operand<'_>) -> Result<(Buffer, usize)> {
     let (begin, end) = x.layout.span();
     let unit = hlx_core::ALIGNMENT_WORDS * x.buffer.dtype().per_word();
     let start = begin / unit * unit;
@@ -209,11 +198,9 @@ pub(crate) fn check_fits(
     argument: &'static str,
     device: &Device,
     buffer: &Buffer,
-) -> Result<(), KernelError> {
-    check_that(operation, fits(device, buffer), || {
-        let len = buffer.len();
-        format!("{argument} spans {len} elements, more than a kernel can index")
-    })
+) -> Result<()> {
+    check_that!(operation, fits(device, buffer) =>
+        "{argument} spans {len} elements, more than a kernel can index", len = buffer.len())
 }
 
 /// The lines of an operand along an axis, and the part of its buffer that they lie in. Lines that are
@@ -223,7 +210,7 @@ pub(crate) fn lines(
     name: &'static str,
     x: Operand<'_>,
     axis: usize,
-) -> Result<(Buffer, Terms), KernelError> {
+) -> Result<(Buffer, Terms)> {
     let (buffer, start) = part(x)?;
     check_fits(name, "x", device, &buffer)?;
     let mut terms = Terms::of(x.layout, &[axis]).map_err(KernelError::argument(name))?;

@@ -2,9 +2,8 @@
 
 use hlx_core::{Buffer, Device};
 
-use crate::error::check_that;
 use crate::kernel::Kernel;
-use crate::{KernelError, map, parallel};
+use crate::{Result, map, parallel};
 
 shader!(shader, transpose::transpose);
 
@@ -14,25 +13,22 @@ const TILE: usize = 32;
 /// Writes `x` `[rows, columns]` to `y` `[columns, rows]`. PyTorch: `x.t().contiguous()`.
 ///
 /// # Errors
-/// [`KernelError::Length`] for a buffer of another length than `rows * columns`;
-/// [`KernelError::Argument`] for more elements or tiles than a launch can have.
+/// [`KernelError::Length`](crate::KernelError::Length) for a buffer of another length than `rows * columns`;
+/// [`KernelError::Argument`](crate::KernelError::Argument) for more elements or tiles than a launch can have.
 pub fn transpose(
     device: &Device,
     x: &Buffer,
     rows: usize,
     columns: usize,
     y: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "transpose";
     let kernel = Kernel::new(NAME, &shader::SHADER)
         .read("x", x, [rows, columns])?
         .write("y", y, [rows, columns])?;
     let most = map::MAX_GROUPS * TILE;
-    check_that(
-        NAME,
-        rows.max(columns) <= most && rows * columns <= u32::MAX as usize,
-        || format!("{rows} x {columns}, expected at most {most} rows and columns"),
-    )?;
+    let fits = rows.max(columns) <= most && rows * columns <= u32::MAX as usize;
+    check_that!(NAME, fits => "{rows} x {columns}, expected at most {most} rows and columns")?;
     if x.is_empty() {
         return Ok(());
     }

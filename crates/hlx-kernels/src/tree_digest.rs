@@ -1,7 +1,7 @@
 //! Digests at the speed of the device: SHA-256 over a tree of fixed leaves.
 //!
 //! A root is a function of the bytes alone, and is the same from [`tree_digest`] on any device, from
-//! [`tree_digest_f32`] and [`tree_digest_bytes`] on the host, and from any
+//! [`tree_digest_f32`] on the host, and from any
 //! SHA-256 that follows this specification. `B(text)` is a block of 64 bytes, the text in ASCII
 //! and then zeros; `|` concatenates byte strings.
 //!
@@ -17,7 +17,7 @@
 //!
 //! A level of more than one digest is cut every 64 digests, and each piece gives a node (also a
 //! last piece of one), until one digest is left: the top. Lengths are in bytes, numbers of 8 bytes
-//! in little-endian order. The root's block ends in `f32`, `u32` or `bytes`. Leaf, node, root and
+//! in little-endian order. The root's block ends in `f32` or `u32`. Leaf, node, root and
 //! list begin with different blocks, so that the digest of one kind is never that of another; -0 and +0 differ.
 //!
 //! On a device a level is one launch over all tensors. A leaf or a node is hashed by a pair of
@@ -36,22 +36,18 @@ use std::str::FromStr;
 use hlx_core::{Buffer, Device, PendingDownload, as_u32};
 use sha2::Digest;
 
-use crate::KernelError;
-use crate::error::check_that;
 use crate::kernel::Kernel;
 use crate::parallel::{self, read, write};
 use crate::tuning::KernelTuning;
+use crate::{KernelError, Result};
+pub use host::tree_digest_f32;
 use host::{Domain, bytes_of, hash_words, prefixed, words_of};
-pub use host::{tree_digest_bytes, tree_digest_f32};
 use plan::{Plan, Step, end_of};
 
 shader!(tree_digest::{chunks, pairs});
-
-/// Words of a digest.
 const DIGEST_WORDS: usize = 8;
 /// Chunks of a workgroup: few, so that the leaves spread over all processors of a device.
 const GROUP_CHUNKS: usize = 32;
-/// Words of a block.
 const BLOCK_WORDS: usize = 16;
 
 /// The two constants of the tree; tests have smaller ones.
@@ -112,7 +108,7 @@ impl FromStr for TreeDigest {
     type Err = KernelError;
 
     /// Reads 64 hexadecimal digits.
-    fn from_str(text: &str) -> Result<Self, KernelError> {
+    fn from_str(text: &str) -> Result<Self> {
         let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
         let digits: Option<Vec<u8>> = text.as_bytes().iter().map(digit).collect();
         let digits = digits.filter(|digits| digits.len() == 64);
@@ -120,9 +116,8 @@ impl FromStr for TreeDigest {
             let reason = format!("`{text}` is no digest, expected 64 hexadecimal digits");
             KernelError::argument("tree_digest")(reason)
         })?;
-        Ok(Self(std::array::from_fn(|i| {
-            digits[2 * i] << 4 | digits[2 * i + 1]
-        })))
+        let byte = |i: usize| digits[2 * i] << 4 | digits[2 * i + 1];
+        Ok(Self(std::array::from_fn(byte)))
     }
 }
 
@@ -180,11 +175,7 @@ impl ListDigest {
 /// # Errors
 /// What the device reports; [`hlx_core::CoreError::Invalid`] while a graph is being recorded (use a
 /// [`TreeDigester`] made before).
-pub fn tree_digest(
-    device: &Device,
-    buffer: &Buffer,
-    kind: DigestKind,
-) -> Result<TreeDigest, KernelError> {
+pub fn tree_digest(device: &Device, buffer: &Buffer, kind: DigestKind) -> Result<TreeDigest> {
     let span = TensorSpan {
         name: "buffer".to_owned(),
         shape: vec![buffer.len()],
@@ -218,7 +209,7 @@ impl PendingDigests {
     ///
     /// # Errors
     /// [`hlx_core::CoreError::DeviceLost`].
-    pub fn is_done(&self) -> Result<bool, KernelError> {
+    pub fn is_done(&self) -> Result<bool> {
         Ok(self.0.is_done()?)
     }
 }
@@ -230,11 +221,7 @@ impl TreeDigester {
     /// # Errors
     /// [`KernelError::Argument`] for an offset that is no multiple of 4; what the device reports;
     /// [`hlx_core::CoreError::Invalid`] while a graph is being recorded.
-    pub fn new(
-        device: &Device,
-        kind: DigestKind,
-        tensors: Vec<TensorSpan>,
-    ) -> Result<Self, KernelError> {
+    pub fn new(device: &Device, kind: DigestKind, tensors: Vec<TensorSpan>) -> Result<Self> {
         Self::with_tree(device, kind, tensors, TREE, device.max_binding_words())
     }
 
@@ -245,15 +232,14 @@ impl TreeDigester {
         tensors: Vec<TensorSpan>,
         tree: Tree,
         window: usize,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         // A plan has an entry for each 4,096 words or so: sizes are checked before it is made.
         let most = usize::try_from(device.info().memory_bytes / 4).unwrap_or(usize::MAX);
         for tensor in &tensors {
             let end = end_of(tensor)?;
-            check_that("tree_digest", end <= most, || {
-                let name = &tensor.name;
-                format!("`{name}` ends at word {end}, the device's memory has {most}")
-            })?;
+            check_that!("tree_digest", end <= most =>
+                "`{name}` ends at word {end}, the device's memory has {most}",
+                name = &tensor.name)?;
         }
         let plan = Plan::new(&tensors, tree, window)?;
         let chunks = device.buffer_of::<u32>(&plan.chunks)?;
@@ -274,7 +260,7 @@ impl TreeDigester {
     /// # Errors
     /// [`KernelError::Argument`], which names the first tensor that lies outside the buffer; what
     /// the device reports.
-    pub fn launch(&self, buffer: &Buffer) -> Result<(), KernelError> {
+    pub fn launch(&self, buffer: &Buffer) -> Result<()> {
         Self::launch_together(&[(self, buffer)])
     }
 
@@ -284,7 +270,7 @@ impl TreeDigester {
     ///
     /// # Errors
     /// As [`TreeDigester::launch`].
-    pub fn launch_together(digests: &[(&Self, &Buffer)]) -> Result<(), KernelError> {
+    pub fn launch_together(digests: &[(&Self, &Buffer)]) -> Result<()> {
         for (digester, buffer) in digests {
             digester.check_ends(buffer)?;
         }
@@ -301,23 +287,21 @@ impl TreeDigester {
     }
 
     /// Fails for the first tensor that lies outside the buffer.
-    fn check_ends(&self, buffer: &Buffer) -> Result<(), KernelError> {
+    fn check_ends(&self, buffer: &Buffer) -> Result<()> {
         for (tensor, end) in self.tensors.iter().zip(&self.plan.ends) {
-            check_that("tree_digest", *end <= buffer.len(), || {
-                let (name, found) = (&tensor.name, buffer.len());
-                format!("`{name}` ends at word {end} of a buffer of {found}")
-            })?;
+            check_that!("tree_digest", *end <= buffer.len() =>
+                "`{name}` ends at word {end} of a buffer of {found}",
+                name = &tensor.name, found = buffer.len())?;
         }
         Ok(())
     }
 
     /// Launches a level, or the leaves of one window.
-    fn launch_step(&self, step: &Step, buffer: &Buffer) -> Result<(), KernelError> {
+    fn launch_step(&self, step: &Step, buffer: &Buffer) -> Result<()> {
         let &Step { n, first, .. } = step;
-        let (from, domain) = if step.is_leaves {
-            (buffer, Domain::Leaf)
-        } else {
-            (&self.digests, Domain::Node)
+        let (from, domain) = match step.is_leaves {
+            true => (buffer, Domain::Leaf),
+            false => (&self.digests, Domain::Node),
         };
         let canonical = step.is_leaves && self.kind == DigestKind::F32;
         let source = from.slice(step.source.start, step.source.len())?;
@@ -327,17 +311,13 @@ impl TreeDigester {
         // The padding after the words: a one bit, zeros, and the length.
         let blocks = (step.longest + 3).div_ceil(BLOCK_WORDS);
         let (shader, push) = match n <= KernelTuning::of(&self.device).digest_pairs_up_to {
-            true => {
-                let push = push!(pairs => state, n, first, blocks);
-                (&pairs::SHADER, push)
-            }
+            true => (&pairs::SHADER, push!(pairs => state, n, first, blocks)),
             false => (&chunks::SHADER, push!(chunks => state, n, first)),
         };
         // Another window has written, or will write, the other digests of the level.
         let shares = n * DIGEST_WORDS != step.target.len();
-        let constants = [(0, u32::from(canonical))];
         let kernel = Kernel::new("tree_digest", shader)
-            .constants(&constants)
+            .constants(constants!(0: canonical))
             .reads([&source, &chunks])
             .accumulate("digests", &target, step.target.len(), shares)?;
         let groups = n.div_ceil(GROUP_CHUNKS);
@@ -360,7 +340,7 @@ impl TreeDigester {
     /// # Errors
     /// [`hlx_core::CoreError::DeviceLost`]; [`hlx_core::CoreError::Invalid`] while a graph is being
     /// recorded.
-    pub fn read(&self) -> Result<ListDigest, KernelError> {
+    pub fn read(&self) -> Result<ListDigest> {
         let digests = self.device.download_words(&self.digests)?;
         Ok(self.list(&digests))
     }
@@ -370,7 +350,7 @@ impl TreeDigester {
     ///
     /// # Errors
     /// As [`TreeDigester::read`].
-    pub fn read_later(&self) -> Result<PendingDigests, KernelError> {
+    pub fn read_later(&self) -> Result<PendingDigests> {
         let digests = self.device.download_later(&self.digests)?;
         Ok(PendingDigests(digests))
     }
@@ -379,12 +359,11 @@ impl TreeDigester {
     ///
     /// # Errors
     /// [`hlx_core::CoreError::DeviceLost`]; [`KernelError::Argument`] for another digester's.
-    pub fn receive(&self, pending: PendingDigests) -> Result<ListDigest, KernelError> {
+    pub fn receive(&self, pending: PendingDigests) -> Result<ListDigest> {
         let digests = pending.0.wait()?;
-        check_that("tree_digest", digests.len() == self.digests.len(), || {
-            let (found, expected) = (digests.len(), self.digests.len());
-            format!("the digests have {found} words, expected {expected}: another digester's")
-        })?;
+        check_that!("tree_digest", digests.len() == self.digests.len() =>
+            "the digests have {found} words, expected {expected}: another digester's",
+            found = digests.len(), expected = self.digests.len())?;
         Ok(self.list(&digests))
     }
 
@@ -410,7 +389,7 @@ impl TreeDigester {
     ///
     /// # Errors
     /// As [`TreeDigester::launch`] and [`TreeDigester::read`].
-    pub fn digest(&self, buffer: &Buffer) -> Result<ListDigest, KernelError> {
+    pub fn digest(&self, buffer: &Buffer) -> Result<ListDigest> {
         self.launch(buffer)?;
         self.read()
     }

@@ -163,12 +163,9 @@ impl KernelTuning {
     /// Returns the tuning of a handle.
     pub fn of(device: &Device) -> &Self {
         device.extension(|| {
-            let integers = device.integer_paths().first();
-            Self::new(
-                device.info(),
-                device.native_arithmetic(),
-                integers.copied().unwrap_or(IntegerPath::Plain),
-            )
+            let (native, integers) = (device.native_arithmetic(), device.integer_paths().first());
+            let integers = integers.copied().unwrap_or(IntegerPath::Plain);
+            Self::new(device.info(), native, integers)
         })
     }
 
@@ -222,61 +219,44 @@ impl KernelTuning {
     /// [`CoreError::Invalid`], which names the field.
     pub fn check(&self) -> Result<(), CoreError> {
         let mut rows = self.held_rows.iter().chain(&self.streamed_rows);
+        let has_threads = rows.clone().all(|cut| matches!(cut.threads, 32 | 128));
+        let in_group = |cut: &RowCut| cut.rows > 0 && cut.rows * cut.threads <= 256;
+        let fits = rows.clone().all(in_group);
+        let loads = rows.all(|cut| (1..=16).contains(&cut.blocks_ahead));
+        let held = self.held_rows.iter().all(|cut| cut.up_to <= 16_384);
+        let last = self.streamed_rows.last().map(|cut| cut.up_to);
         let mut columns = self.columns.iter().chain(&self.column_pairs);
+        let is_width = |cut: &ColumnCut| cut.width.is_power_of_two() && cut.width <= 128;
+        let wide = columns.clone().all(is_width);
+        let ahead = columns.all(|cut| cut.rows_ahead <= 64);
         let tables = [&self.columns, &self.column_pairs];
         let ends = tables.map(|columns| columns.last().map(|cut| cut.up_to));
+        let all = Some(usize::MAX);
         let is_rate = |rate: &f64| rate.is_finite() && *rate > 0.0;
         let rated = |tile: &ProductTile| !tile.gflops.is_empty() && tile.gflops.iter().all(is_rate);
         let tiles = &self.products.tiles;
-        let checks = [
-            (
-                rows.clone().all(|cut| matches!(cut.threads, 32 | 128)),
-                "a row cut has other threads than 32 or 128",
-            ),
-            (
-                rows.clone()
-                    .all(|cut| cut.rows > 0 && cut.rows * cut.threads <= 256),
-                "a row cut has no rows, or more than 256 threads a workgroup",
-            ),
-            (
-                rows.all(|cut| (1..=16).contains(&cut.blocks_ahead)),
-                "a row cut's blocks_ahead is outside of 1 to 16",
-            ),
-            (
-                self.held_rows.iter().all(|cut| cut.up_to <= 16_384),
-                "held_rows reaches past 16,384 elements, 128 registers a thread",
-            ),
-            (
-                self.streamed_rows.last().map(|cut| cut.up_to) == Some(usize::MAX),
-                "streamed_rows does not cover every length",
-            ),
-            (
-                columns
-                    .clone()
-                    .all(|cut| cut.width.is_power_of_two() && cut.width <= 128),
-                "a column cut's width is no power of two up to 128",
-            ),
-            (
-                columns.all(|cut| cut.rows_ahead <= 64),
-                "a column cut's rows_ahead is above 64",
-            ),
-            (
-                ends == [Some(usize::MAX); 2],
-                "columns and column_pairs do not cover every number of chains",
-            ),
-            (
-                matches!(self.reduction_loads, 4 | 8 | 16 | 32),
-                "reduction_loads is no power of two from 4 to 32",
-            ),
-            (
-                !tiles.is_empty() && tiles.iter().all(rated),
-                "products.tiles is empty, or a tile has no positive rates",
-            ),
-        ];
-        match checks.into_iter().find(|(holds, _)| !holds) {
-            Some((_, reason)) => Err(CoreError::invalid("tuning", reason)),
-            None => Ok(()),
+        let rated = !tiles.is_empty() && tiles.iter().all(rated);
+        let reductions = matches!(self.reduction_loads, 4 | 8 | 16 | 32);
+        macro_rules! expect {
+            ($($holds:expr => $otherwise:literal,)+) => {$(
+                if !$holds {
+                    return Err(CoreError::invalid("tuning", $otherwise));
+                }
+            )+};
         }
+        expect! {
+            has_threads => "a row cut has other threads than 32 or 128",
+            fits => "a row cut has no rows, or more than 256 threads a workgroup",
+            loads => "a row cut's blocks_ahead is outside of 1 to 16",
+            held => "held_rows reaches past 16,384 elements, 128 registers a thread",
+            last == all => "streamed_rows does not cover every length",
+            wide => "a column cut's width is no power of two up to 128",
+            ahead => "a column cut's rows_ahead is above 64",
+            ends == [all; 2] => "columns and column_pairs do not cover every number of chains",
+            reductions => "reduction_loads is no power of two from 4 to 32",
+            rated => "products.tiles is empty, or a tile has no positive rates",
+        }
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 
 use hlx_core::{Buffer, Device, ReadSlice, WriteSlice};
 
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{Result, check_indexable, check_len};
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::GROUP_THREADS;
 use crate::parallel::{self, write};
@@ -28,7 +28,7 @@ pub struct Windows {
 
 impl Windows {
     /// Checks that nothing is 0 but the padding.
-    pub(crate) fn check(&self, name: &'static str) -> Result<(), KernelError> {
+    pub(crate) fn check(&self, name: &'static str) -> Result<()> {
         let pairs = [
             ("input", self.input),
             ("kernel", self.kernel),
@@ -36,48 +36,30 @@ impl Windows {
             ("dilation", self.dilation),
         ];
         pairs.into_iter().try_for_each(|(argument, pair)| {
-            check_that(name, pair[0] > 0 && pair[1] > 0, || {
-                format!("{argument} is {pair:?}, expected at least 1")
-            })
+            check_that!(name, pair[0] > 0 && pair[1] > 0 =>
+                "{argument} is {pair:?}, expected at least 1")
         })
     }
 
     /// Height and width of the results, for windows that [`Windows::check`] has passed:
     /// `(input + 2 padding - dilation (kernel - 1) - 1) / stride + 1`, rounded down, or with `ceil_mode` up, less a last
     /// window that begins past the plane and its first padding.
-    pub(crate) fn output(
-        &self,
-        name: &'static str,
-        ceil_mode: bool,
-    ) -> Result<[usize; 2], KernelError> {
+    pub(crate) fn output(&self, name: &'static str, ceil_mode: bool) -> Result<[usize; 2]> {
         let along = |axis| self.output_along(name, axis, ceil_mode);
         Ok([along(0)?, along(1)?])
     }
 
-    fn output_along(
-        &self,
-        name: &'static str,
-        axis: usize,
-        ceil_mode: bool,
-    ) -> Result<usize, KernelError> {
-        let [input, kernel, stride, padding, dilation] = [
-            self.input,
-            self.kernel,
-            self.stride,
-            self.padding,
-            self.dilation,
-        ]
-        .map(|pair| pair[axis]);
+    fn output_along(&self, name: &'static str, axis: usize, ceil_mode: bool) -> Result<usize> {
+        let (input, kernel, stride) = (self.input[axis], self.kernel[axis], self.stride[axis]);
+        let (padding, dilation) = (self.padding[axis], self.dilation[axis]);
         let span = dilation.saturating_mul(kernel - 1).saturating_add(1);
         let padded = input.saturating_add(padding.saturating_mul(2));
         let longest = padded.max(span).max(stride).max(dilation);
-        check_that(name, longest <= LONGEST, || {
-            format!("padded input, kernel or stride is beyond {LONGEST} along axis {axis}")
-        })?;
-        check_that(name, span <= padded, || {
-            let of = ["height", "width"][axis];
-            format!("kernel has a {of} of {span}, expected at most {padded}, the padded input's")
-        })?;
+        check_that!(name, longest <= LONGEST =>
+            "padded input, kernel or stride is beyond {LONGEST} along axis {axis}")?;
+        check_that!(name, span <= padded =>
+            "kernel has a {of} of {span}, expected at most {padded}, the padded input's",
+            of = ["height", "width"][axis])?;
         if !ceil_mode {
             return Ok((padded - span) / stride + 1);
         }
@@ -92,12 +74,11 @@ pub(crate) fn check_extents(
     input: [usize; 2],
     output: [usize; 2],
     longest: usize,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let pairs = [("input", input), ("output", output)];
     pairs.into_iter().try_for_each(|(argument, pair)| {
-        check_that(name, pair.iter().all(|x| (1..=longest).contains(x)), || {
-            format!("{argument} is {pair:?}, expected from 1 to {longest}")
-        })
+        check_that!(name, pair.iter().all(|x| (1..=longest).contains(x)) =>
+            "{argument} is {pair:?}, expected from 1 to {longest}")
     })
 }
 
@@ -107,13 +88,10 @@ pub(crate) fn check_planes(
     planes: usize,
     (argument, buffer): (&'static str, &Buffer),
     [height, width]: [usize; 2],
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let len = planes.saturating_mul(height).saturating_mul(width);
     check_len(name, argument, buffer, len)?;
-    check_that(name, u32::try_from(len).is_ok(), || {
-        let most = u32::MAX;
-        format!("{argument} has {len} elements, expected at most {most}")
-    })
+    check_indexable(name, argument, len)
 }
 
 /// Launches a kernel over planes with a thread for each of `count` results.
@@ -123,19 +101,15 @@ pub(crate) fn launch_elements<const R: usize, const W: usize>(
     push: PushConstants,
     count: usize,
     body: impl Fn([ReadSlice<'_>; R], [WriteSlice<'_>; W]) + Send + Sync + 'static,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     if count == 0 {
         return Ok(());
     }
-    kernel.launch_bound(
-        device,
-        push,
-        count.div_ceil(GROUP_THREADS),
-        move |bindings| {
-            let (read, written) = bindings.split_typed();
-            body(read, written);
-        },
-    )
+    let groups = count.div_ceil(GROUP_THREADS);
+    kernel.launch_bound(device, push, groups, move |bindings| {
+        let (read, written) = bindings.split_typed();
+        body(read, written);
+    })
 }
 
 /// Calls `body(plane, row, results)` for every row of the results of planes, in tasks of about 4,096 results.

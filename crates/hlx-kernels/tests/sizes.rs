@@ -116,7 +116,7 @@ fn launchers_of_sizes() -> BTreeSet<String> {
         for part in text.split("\npub fn ").skip(1) {
             let signature = part.split('{').next().unwrap_or_default();
             let is_launcher =
-                signature.contains("device: &Device") && signature.contains("KernelError");
+                signature.contains("device: &Device") && signature.contains("Result<");
             if is_launcher && SIZES.iter().any(|size| signature.contains(size)) {
                 let name = signature.split(['(', '<']).next().unwrap_or_default();
                 found.insert(name.to_owned());

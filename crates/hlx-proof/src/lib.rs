@@ -11,7 +11,7 @@ mod arith_check;
 #[cfg(test)]
 mod order;
 
-#[path = "../spv/push/mod.rs"]
+#[path = "../spv/push.rs"]
 mod push;
 
 pub mod exhaustive;

@@ -3,7 +3,7 @@
 //! - `shader-lint lint NAME FILE [NAME FILE]...` checks them by the rules of HLX's arithmetic,
 //!   prints a line a breach, and exits with status 1 if there is one;
 //! - `shader-lint structs FOLDER NAME FILE [NAME FILE]...` writes the push-constant blocks of a crate's
-//!   modules as Rust structs to FOLDER/push, one file per family; `compare-structs` compares instead.
+//!   modules as Rust structs to FOLDER/push.rs, a module per family; `compare-structs` compares instead.
 //!
 //! A program of its own, so that xtask needs no dependency and starts within a second.
 

@@ -1,4 +1,4 @@
-//! Writes the push-constant blocks of a crate's shaders as Rust structs, one file per family.
+//! Writes the push-constant blocks of a crate's shaders as Rust structs: one file, a module per family.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,70 +9,56 @@ use hlx_spirv::{PushConstant, PushScalar};
 /// The modules of a family: their names, each with the members of its block.
 type Family = Vec<(String, Vec<String>)>;
 
-/// Writes the structs of modules (names and files) to the folder `push` in `folder`, and removes what
-/// else is there; returns what is wrong.
+/// The file in a crate's folder of modules.
+const FILE: &str = "push.rs";
+
+/// Writes the structs of modules (names and files) to `push.rs` in `folder`; returns what is wrong.
 pub fn write(folder: &str, modules: &[(String, String)]) -> Vec<String> {
-    let push = Path::new(folder).join("push");
-    let written = files_of(modules).and_then(|files| {
-        let _ = std::fs::remove_dir_all(&push);
-        let made = std::fs::create_dir_all(&push);
-        made.map_err(|error| format!("{}: {error}", push.display()))?;
-        for (name, text) in files {
-            let written = std::fs::write(push.join(&name), text);
-            written.map_err(|error| format!("{name}: {error}"))?;
-        }
-        Ok(())
+    let path = Path::new(folder).join(FILE);
+    let written = text_of(modules).and_then(|text| {
+        let written = std::fs::write(&path, text);
+        written.map_err(|error| format!("{}: {error}", path.display()))
     });
     written.err().into_iter().collect()
 }
 
-/// Compares the files in the folder `push` with what [`write()`] would write.
+/// Compares `push.rs` in `folder` with what [`write()`] would write.
 pub fn compare(folder: &str, modules: &[(String, String)]) -> Vec<String> {
-    let push = Path::new(folder).join("push");
-    let files = match files_of(modules) {
-        Ok(files) => files,
-        Err(error) => return vec![error],
-    };
-    let mut wrong = Vec::new();
-    for (name, text) in &files {
-        let path = push.join(name);
-        if std::fs::read_to_string(&path).ok().as_ref() != Some(text) {
-            wrong.push(format!(
-                "{} is not what `cargo xtask shaders` writes",
-                path.display()
-            ));
-        }
+    let path = Path::new(folder).join(FILE);
+    match text_of(modules) {
+        Err(error) => vec![error],
+        Ok(text) if std::fs::read_to_string(&path).is_ok_and(|found| found == text) => Vec::new(),
+        Ok(_) => vec![format!(
+            "{} is not what `cargo xtask shaders` writes",
+            path.display()
+        )],
     }
-    for entry in std::fs::read_dir(&push).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !files.contains_key(&name) {
-            wrong.push(format!("{}: no such family", entry.path().display()));
-        }
-    }
-    wrong
 }
 
-/// The macro of `mod.rs` and what stands before the list of families.
-const MOD: &str = "\
-//! The push constants of kernels, one file per family, by `cargo xtask shaders` from the modules.
+/// What stands before the families.
+const HEAD: &str = "\
+//! The push constants of kernels, a module per family, by `cargo xtask shaders` from the modules.
 #![allow(missing_docs, dead_code, unused_imports, non_camel_case_types)]
 
 /// Makes a struct of each block, under the names of all modules that have it.
 macro_rules! blocks {
-    ($($first:ident $(, $other:ident)* { $($member:ident: $kind:ty),* $(,)? })*) => {$(
-        #[repr(C)]
-        #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-        pub struct $first {
-            $(pub $member: $kind),*
-        }
-        $(pub use self::$first as $other;)*
+    ($(mod $family:ident { $($first:ident $(, $other:ident)* { $($member:ident: $kind:ty),* $(,)? })* })*) => {$(
+        pub mod $family {$(
+            #[repr(C)]
+            #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+            pub struct $first {
+                $(pub $member: $kind),*
+            }
+            $(pub use self::$first as $other;)*
+        )*}
     )*};
 }
 
+blocks! {
 ";
 
-/// The files by name: one for each family, and `mod.rs`.
-fn files_of(modules: &[(String, String)]) -> Result<BTreeMap<String, String>, String> {
+/// The text of the file.
+fn text_of(modules: &[(String, String)]) -> Result<String, String> {
     let mut families: BTreeMap<&str, Family> = BTreeMap::new();
     for (name, file) in modules {
         let read = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
@@ -83,16 +69,12 @@ fn files_of(modules: &[(String, String)]) -> Result<BTreeMap<String, String>, St
         let family = families.entry(family).or_default();
         family.push((module.to_owned(), members));
     }
-    let mut text = MOD.to_owned();
-    for family in families.keys() {
-        let _ = writeln!(text, "pub mod {family};");
-    }
-    let mut files = BTreeMap::from([("mod.rs".to_owned(), text)]);
+    let mut text = HEAD.to_owned();
     for (name, mut family) in families {
         family.sort();
-        files.insert(format!("{name}.rs"), source(name, &family));
+        text += &source(name, &family);
     }
-    Ok(files)
+    Ok(text + "}\n")
 }
 
 /// The members of a module's block; none for a shader without push constants.
@@ -122,7 +104,7 @@ fn members_of(bytes: &[u8]) -> Result<Vec<String>, String> {
     Ok(members)
 }
 
-/// A family's file: each distinct block once, after the names of the modules that have it.
+/// A family's module: each distinct block once, after the names of the modules that have it.
 fn source(family: &str, modules: &Family) -> String {
     let mut blocks: BTreeMap<&[String], Vec<String>> = BTreeMap::new();
     for (module, members) in modules {
@@ -130,7 +112,7 @@ fn source(family: &str, modules: &Family) -> String {
     }
     let mut blocks: Vec<_> = blocks.into_iter().collect();
     blocks.sort_by(|a, b| a.1.cmp(&b.1));
-    let mut text = format!("//! Push constants of the modules of {family}.\n\nblocks! {{\n");
+    let mut text = format!("mod {family} {{\n");
     for (members, modules) in blocks {
         let (names, list) = (lines("    ", &modules), lines("        ", members));
         let line = format!("{names} {{ {} }}\n", list.trim_start());
@@ -178,9 +160,9 @@ mod tests {
             of("tile_128", &["k: u32"]),
         ];
         let text = source("matmul", &family);
-        let expected = "blocks! {\n    few_8 { m: u32 }\n    few_8_normed { m: u32, eps: f32 }\n    \
+        let expected = "mod matmul {\n    few_8 { m: u32 }\n    few_8_normed { m: u32, eps: f32 }\n    \
                         tile_64, tile_128 { k: u32 }\n}\n";
-        assert!(text.ends_with(expected), "{text}");
+        assert_eq!(text, expected);
     }
 
     #[test]

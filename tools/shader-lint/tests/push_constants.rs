@@ -5,7 +5,7 @@
 
 use std::mem::offset_of;
 
-#[path = "../../../crates/hlx-kernels/spv/push/mod.rs"]
+#[path = "../../../crates/hlx-kernels/spv/push.rs"]
 mod written;
 
 /// Compares sizes and the offsets of these members.

@@ -12,8 +12,8 @@
 use hlx_core::{Buffer, Device, Shader, as_u32, sizes};
 
 use super::sizes::Attention;
-use crate::KernelError;
-use crate::error::{check_sizes, check_that};
+use crate::Result;
+use crate::error::{check_indexable, check_sizes, check_that};
 use crate::kernel::{Kernel, PushConstants};
 use crate::norm::{Gain, forward_rows};
 use crate::parallel;
@@ -26,6 +26,7 @@ mod tests;
 pub use integers::append_integer_heads;
 
 shader!(shader, attention::append);
+use shader::Push;
 
 /// Heads of a workgroup.
 const GROUP_HEADS: usize = 8;
@@ -87,7 +88,7 @@ struct Append<'a> {
 }
 
 impl<'a> Append<'a> {
-    fn check(&self) -> Result<(), KernelError> {
+    fn check(&self) -> Result<()> {
         let Self { name, inputs, of } = *self;
         let width = of.head_width;
         let [per_query, per_key] = [of.heads, of.key_heads];
@@ -117,54 +118,42 @@ impl<'a> Append<'a> {
             })?;
         }
         let pairs = inputs.turn.map_or(0, |turn| turn.frequencies.len());
-        check_that(name, 2 * pairs <= width, || {
-            format!(
-                "{pairs} frequencies turn {} elements, and a head has {width}",
-                2 * pairs
-            )
-        })?;
+        let turned = 2 * pairs;
+        check_that!(name, turned <= width =>
+            "{pairs} frequencies turn {turned} elements, and a head has {width}")?;
         let cached = of.batch * of.keys * per_key * width;
         let largest = [&inputs.q, &inputs.k, &inputs.v].map(|rows| rows.buffer.len());
         let largest = largest.into_iter().fold(cached, usize::max);
-        check_that(name, u32::try_from(largest).is_ok(), || {
-            format!(
-                "an operand has {largest} elements, expected at most {}",
-                u32::MAX
-            )
-        })
+        check_indexable(name, "an operand", largest)
     }
 
-    fn push(&self) -> shader::Push {
+    fn push(&self) -> Push {
         let (inputs, of) = (self.inputs, self.of);
-        shader::Push {
-            rows: tokens(of) as u32,
-            time: of.queries as u32,
-            heads: of.heads as u32,
-            key_heads: of.key_heads as u32,
-            width: of.head_width as u32,
-            capacity: of.keys as u32,
-            pairs: inputs.turn.map_or(0, |turn| turn.frequencies.len() as u32),
-            q_first: inputs.q.first as u32,
-            q_row: inputs.q.stride as u32,
-            k_first: inputs.k.first as u32,
-            k_row: inputs.k.stride as u32,
-            v_first: inputs.v.first as u32,
-            v_row: inputs.v.stride as u32,
+        let [q, k, v] = [&inputs.q, &inputs.k, &inputs.v];
+        block!(Push =>
+            rows: tokens(of), time: of.queries, heads: of.heads, key_heads: of.key_heads,
+            width: of.head_width, capacity: of.keys,
+            pairs: inputs.turn.map_or(0, |turn| turn.frequencies.len()),
+            q_first: q.first, q_row: q.stride, k_first: k.first, k_row: k.stride,
+            v_first: v.first, v_row: v.stride,
             eps: inputs.norms.map_or(0.0, |norms| norms.eps),
-            scale: inputs.turn.map_or(1.0, |turn| turn.scale),
+            scale: inputs.turn.map_or(1.0, |turn| turn.scale))
+    }
+
+    fn twin(&self) -> Twin {
+        Twin {
+            of: *self.of,
+            push: self.push(),
+            is_normed: self.inputs.norms.is_some(),
         }
     }
 
     /// The kernel with the buffers that it reads.
-    fn kernel(&self, shader: &'static Shader) -> Result<Kernel<'a>, KernelError> {
+    fn kernel(&self, shader: &'static Shader) -> Result<Kernel<'a>> {
         let (inputs, of) = (self.inputs, self.of);
         let [q_weight, k_weight] = [0, 1].map(|i| inputs.norms.map(|norms| norms.weights[i]));
         Kernel::new(self.name, shader)
-            .constants(if inputs.norms.is_some() {
-                &[(0, 1)]
-            } else {
-                &[(0, 0)]
-            })
+            .constants(constants!(0: inputs.norms.is_some()))
             .reads_if((of.heads > 0).then_some(inputs.q.buffer))
             .reads([inputs.k.buffer, inputs.v.buffer])
             .read_if("the norm of queries", q_weight, of.head_width)?
@@ -196,14 +185,14 @@ pub fn append_heads(
     q_out: &Buffer,
     [keys, values]: [&Buffer; 2],
     of: &Attention,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let append = Append {
         name: "append_heads",
         inputs,
         of,
     };
     append.check()?;
-    let (of, width, is_normed) = (*of, of.head_width, inputs.norms.is_some());
+    let (of, width) = (*of, of.head_width);
     let cached = [of.batch, of.keys, of.key_heads, width];
     let kernel = append
         .kernel(&shader::SHADER)?
@@ -213,18 +202,11 @@ pub fn append_heads(
     if groups(&of) * width == 0 {
         return Ok(());
     }
-    let (push, groups) = (append.push(), groups(&of));
-    let block = PushConstants::of(&push);
+    let (twin, groups) = (append.twin(), groups(&of));
+    let block = PushConstants::of(&twin.push);
     kernel.launch(device, block, groups, move |read, [q_out, keys, values]| {
-        let (of, push) = (&of, &push);
-        let twin = Twin {
-            of,
-            push,
-            is_normed,
-            read,
-        };
         let [per_query, per_key] = [of.heads, of.key_heads].map(|heads| heads * width);
-        let all = parallel::map(tokens(of), |row| twin.token(row));
+        let all = twin.tokens(read, |token| token);
         for (row, token) in all.iter().enumerate() {
             let [q, k, v] = &token.heads;
             q_out[row * per_query..][..per_query].copy_from_slice(q);
@@ -238,13 +220,15 @@ pub fn append_heads(
 }
 
 /// The CPU twin.
-struct Twin<'a> {
-    of: &'a Attention,
-    push: &'a shader::Push,
+#[derive(Clone, Copy)]
+struct Twin {
+    of: Attention,
+    push: Push,
     is_normed: bool,
-    /// q, k, v, the gains of q and k, frequencies, first positions and lengths.
-    read: [&'a [f32]; 8],
 }
+
+/// q, k, v, the gains of q and k, frequencies, first positions and lengths.
+type Read<'a> = [&'a [f32]; 8];
 
 /// A token's heads of queries, keys and values, and where.
 struct Token {
@@ -255,11 +239,16 @@ struct Token {
     heads: [Vec<f32>; 3],
 }
 
-impl Twin<'_> {
-    fn token(&self, row: usize) -> Token {
-        let (of, push) = (self.of, self.push);
+impl Twin {
+    /// What `then` makes of each token.
+    fn tokens<T: Send>(&self, read: Read<'_>, then: impl Fn(Token) -> T + Sync) -> Vec<T> {
+        parallel::map(tokens(&self.of), |row| then(self.token(row, read)))
+    }
+
+    fn token(&self, row: usize, read: Read<'_>) -> Token {
+        let Self { of, push, .. } = self;
         let (sample, time) = (row / of.queries, row % of.queries);
-        let [.., frequencies, first_positions, lengths] = self.read;
+        let [.., frequencies, first_positions, lengths] = read;
         let frequencies = &frequencies[..push.pairs as usize];
         let place = as_u32(first_positions)[sample].wrapping_add(time as u32);
         let mut turns = vec![0.0; 2 * frequencies.len()];
@@ -275,11 +264,11 @@ impl Twin<'_> {
             let at = first as usize + row * stride as usize;
             let from = match heads {
                 0 => &[],
-                _ => &self.read[which][at..][..heads * of.head_width],
+                _ => &read[which][at..][..heads * of.head_width],
             };
             match which {
                 2 => from.to_vec(),
-                _ => self.heads(which, from, [c, s]),
+                _ => self.heads(from, read[3 + which], [c, s]),
             }
         });
         let is_kept = place < as_u32(lengths)[sample].min(push.capacity);
@@ -292,15 +281,12 @@ impl Twin<'_> {
     }
 
     /// Norms and turns the heads of a token.
-    fn heads(&self, which: usize, from: &[f32], [c, s]: [&[f32]; 2]) -> Vec<f32> {
+    fn heads(&self, from: &[f32], weight: &[f32], [c, s]: [&[f32]; 2]) -> Vec<f32> {
         let width = self.of.head_width;
         let mut normed = from.to_vec();
         if self.is_normed {
             let mut stats = vec![0.0; from.len() / width];
-            let gain = Gain {
-                weight: self.read[3 + which],
-                bias: None,
-            };
+            let gain = Gain { weight, bias: None };
             forward_rows(from, gain, self.push.eps, &mut normed, &mut stats);
         }
         let mut turned = vec![0.0; from.len()];

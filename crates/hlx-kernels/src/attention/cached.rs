@@ -12,11 +12,10 @@ use super::quantised::integer_attention_of_cache;
 use super::ranges::Limits;
 use super::sizes::Attention;
 use crate::elementwise::{assign_strided, fill};
-use crate::error::check_that;
 use crate::indexing::index_select;
 use crate::product::quantised::Width;
 use crate::product::{check_arithmetic, of_floats, quantises};
-use crate::{KernelError, Layout, Operand};
+use crate::{Layout, Operand, Result};
 
 const NAME: &str = "key/value cache";
 
@@ -43,11 +42,11 @@ impl CachedHeads {
         device: &Device,
         [batch, capacity]: [usize; 2],
         [heads, width]: [usize; 2],
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         let extents = [batch, capacity, heads, width];
         let stored = match quantises(device) {
             false => {
-                let zeros = || -> Result<Buffer, KernelError> {
+                let zeros = || -> Result<Buffer> {
                     let new = device.alloc_shape(&extents)?;
                     fill(device, 0.0, &new)?;
                     Ok(new)
@@ -79,7 +78,7 @@ impl CachedHeads {
     ///
     /// # Errors
     /// If there is no memory.
-    pub fn select(&self, device: &Device, sequences: &Buffer) -> Result<Self, KernelError> {
+    pub fn select(&self, device: &Device, sequences: &Buffer) -> Result<Self> {
         let [batch, rest @ ..] = self.extents;
         let n = sequences.len();
         let stored = match &self.stored {
@@ -89,7 +88,7 @@ impl CachedHeads {
                 Stored::Floats([selected(&both[0])?, selected(&both[1])?])
             }
             Stored::Integers(both) => {
-                let selected = |from: &IntegerHeads| -> Result<IntegerHeads, KernelError> {
+                let selected = |from: &IntegerHeads| -> Result<IntegerHeads> {
                     let to = IntegerHeads::empty(
                         device,
                         Heads {
@@ -131,11 +130,10 @@ impl CachedHeads {
         query_ranges: &Buffer,
         counter: Option<&Buffer>,
         attention: &Attention,
-    ) -> Result<Buffer, KernelError> {
+    ) -> Result<Buffer> {
         let [of_queries, of_keys] = attention.shapes();
-        check_that(NAME, of_keys == self.extents, || {
-            format!("keys are {:?}, expected {of_keys:?}", self.extents)
-        })?;
+        check_that!(NAME, of_keys == self.extents =>
+            "keys are {:?}, expected {of_keys:?}", self.extents)?;
         match &self.stored {
             Stored::Floats(both) => {
                 check_arithmetic("attention", "k", [&of_floats(device), device])?;
@@ -143,10 +141,8 @@ impl CachedHeads {
             }
             Stored::Integers([keys, values]) => {
                 let fits = quantises(device) && attention.dropout.is_none();
-                check_that(NAME, fits, || {
-                    "keys and values are integers, expected a pass in `integer` that drops nothing"
-                        .to_owned()
-                })?;
+                check_that!(NAME, fits =>
+                    "keys and values are integers, expected a pass in `integer` that drops nothing")?;
                 let q = Heads::of_queries(attention, Width::Wide);
                 let q = IntegerHeads::empty(device, q)?;
                 append_integer_heads(device, new, &q, [keys, values], attention)?;
@@ -166,20 +162,19 @@ fn attend_floats(
     query_ranges: &Buffer,
     counter: Option<&Buffer>,
     attention: &Attention,
-) -> Result<Buffer, KernelError> {
+) -> Result<Buffer> {
     let [of_queries, of_keys] = &attention.layouts()?;
     let q = device.alloc(of_queries.n_elements())?;
     append_heads(device, new, &q, both.each_ref(), attention)?;
     for cache in both {
         device.note_change(cache, 0..cache.len(), false);
     }
-    let operand = |buffer, layout| Operand { buffer, layout };
     let [keys, values] = both;
     let operands = AttentionOperands {
         heads: [
-            operand(&q, of_queries),
-            operand(keys, of_keys),
-            operand(values, of_keys),
+            Operand::new(&q, of_queries),
+            Operand::new(keys, of_keys),
+            Operand::new(values, of_keys),
         ],
         packed: None,
         limits: Limits {
@@ -203,30 +198,22 @@ fn rows(
     first: usize,
     extents: [usize; 2],
     numbers: &Buffer,
-) -> Result<Buffer, KernelError> {
+) -> Result<Buffer> {
     let out = device.alloc_shape_typed(from.dtype(), &[numbers.len(), extents[1]])?;
-    let x = Operand {
-        buffer: from,
-        layout: &Layout::contiguous(&extents)?.starting_at(first),
-    };
-    let index = Operand {
-        buffer: numbers,
-        layout: &Layout::contiguous(&[numbers.len()])?,
-    };
+    let layout = Layout::contiguous(&extents)?.starting_at(first);
+    let of_numbers = Layout::contiguous(&[numbers.len()])?;
+    let [x, index] = [
+        Operand::new(from, &layout),
+        Operand::new(numbers, &of_numbers),
+    ];
     index_select(device, x, 0, index, &out, None)?;
     Ok(out)
 }
 
 /// Copies elements to where they begin in another buffer.
-fn put(device: &Device, from: &Buffer, to: &Buffer, first: usize) -> Result<(), KernelError> {
+fn put(device: &Device, from: &Buffer, to: &Buffer, first: usize) -> Result<()> {
     let layout = Layout::contiguous(&[from.len()])?;
-    let to = Operand {
-        buffer: to,
-        layout: &layout.starting_at(first),
-    };
-    let from = Operand {
-        buffer: from,
-        layout: &layout,
-    };
+    let target = layout.starting_at(first);
+    let [from, to] = [(from, &layout), (to, &target)].map(|(x, at)| Operand::new(x, at));
     assign_strided(device, from, to)
 }

@@ -12,7 +12,6 @@ use tile::{TILE, delta_tile};
 
 mod digits;
 mod few;
-mod floats;
 mod operands;
 mod rows;
 mod tile;
@@ -92,9 +91,7 @@ multiversion! {
             Operands::Integers(of) => walk::forward::<A, _>(of, inputs, tile, o, stats),
         }
     }
-}
 
-multiversion! {
     fn backward_query_tile<A>(
         inputs: Inputs<'_>,
         saved: [&[f32]; 2],
@@ -106,9 +103,7 @@ multiversion! {
             Operands::Integers(of) => walk::backward_query::<A, _>(of, inputs, saved, tile, dq),
         }
     }
-}
 
-multiversion! {
     fn backward_key_value_tile<A>(
         inputs: Inputs<'_>,
         key_ranges: &[Range],

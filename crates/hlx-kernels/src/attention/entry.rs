@@ -11,7 +11,7 @@ use super::quantised::{IntegerOperands, joint_gradients};
 use super::ranges::key_ranges;
 use super::sizes::Attention;
 use crate::elementwise::assign_strided;
-use crate::{KernelError, Layout, Operand};
+use crate::{Layout, Operand, Result};
 
 /// An attention whose kernels are chosen, with what they read instead of the operands.
 pub struct PreparedAttention {
@@ -37,7 +37,7 @@ impl PreparedAttention {
         operands: &AttentionOperands<'_>,
         attention: &Attention,
         for_backward: bool,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         let schedule = Schedule::of(device, operands, attention);
         Self::by(schedule, device, operands, None, attention, for_backward)
     }
@@ -53,7 +53,7 @@ impl PreparedAttention {
         ranges: Option<&Buffer>,
         attention: &Attention,
         for_backward: bool,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         let ranges = || match ranges {
             Some(ranges) => Ok(ranges.clone()),
             None => operands.ranges(device, attention),
@@ -84,7 +84,7 @@ impl PreparedAttention {
         &self,
         device: &Device,
         operands: &AttentionOperands<'_>,
-    ) -> Result<[Buffer; 2], KernelError> {
+    ) -> Result<[Buffer; 2]> {
         let of = &self.attention;
         let o = device.alloc_shape(&[of.batch, of.queries, of.heads, of.head_width])?;
         let stats = device.alloc_shape(&[2, of.batch, of.heads, of.queries])?;
@@ -101,7 +101,7 @@ impl PreparedAttention {
         device: &Device,
         operands: &AttentionOperands<'_>,
         outputs: [&Buffer; 2],
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let of = &self.attention;
         match &self.kernels {
             Kernels::Packed => self.packed(device, operands)?.forward(outputs),
@@ -131,14 +131,11 @@ impl PreparedAttention {
         device: &Device,
         operands: &AttentionOperands<'_>,
         output: &AttentionOutput<'_>,
-    ) -> Result<Vec<Buffer>, KernelError> {
+    ) -> Result<Vec<Buffer>> {
         let of = &self.attention;
         let delta = &device.alloc_shape(&[of.batch, of.heads, of.queries])?;
         let run = |buffers: [&Buffer; 3], layouts: [&Layout; 3]| {
-            let heads = [0, 1, 2].map(|i| Operand {
-                buffer: buffers[i],
-                layout: layouts[i],
-            });
+            let heads = [0, 1, 2].map(|i| Operand::new(buffers[i], layouts[i]));
             let gradients = AttentionGradients { delta, heads };
             self.backward_to(device, operands, output, &gradients)
         };
@@ -168,8 +165,7 @@ impl PreparedAttention {
                     return Ok(buffers);
                 };
                 for ((buffer, from), to) in buffers.iter().zip(contiguous).zip(layouts) {
-                    let operand = |buffer, layout| Operand { buffer, layout };
-                    assign_strided(device, operand(buffer, from), operand(&joint, to))?;
+                    assign_strided(device, Operand::new(buffer, from), Operand::new(&joint, to))?;
                 }
                 Ok(vec![joint])
             }
@@ -186,7 +182,7 @@ impl PreparedAttention {
         operands: &AttentionOperands<'_>,
         output: &AttentionOutput<'_>,
         gradients: &AttentionGradients<'_>,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (of, delta) = (&self.attention, gradients.delta);
         let (ranges, name) = match &self.kernels {
             Kernels::Packed => {
@@ -214,7 +210,7 @@ impl PreparedAttention {
         &self,
         device: &'a Device,
         operands: &AttentionOperands<'a>,
-    ) -> Result<Packed<'a>, KernelError> {
+    ) -> Result<Packed<'a>> {
         Ok(Packed {
             device,
             qkv: operands.packed()?,

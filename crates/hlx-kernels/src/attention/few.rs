@@ -11,8 +11,7 @@ use hlx_core::{Buffer, Device, Shader};
 
 use super::cpu::{self, FewRows, Inputs, Operands};
 use super::sizes::Placed;
-use crate::KernelError;
-use crate::error::check_that;
+use crate::Result;
 use crate::kernel::{Kernel, PushConstants};
 
 shader!(attention::{few_queries_scores, few_queries_values, integer_few_scores, integer_few_values});
@@ -60,62 +59,46 @@ impl Few {
         ranges: &Buffer,
         [o, stats]: [&Buffer; 2],
         placed: Placed,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (of, [of_scores, of_values]) = (placed.attention, self.names);
         of.expect_no_dropout(of_scores)?;
         let (rows, key_heads) = (FewRows::of(&of), of.all_key_heads());
         let all_scores = 32 * key_heads * rows.tops();
-        check_that(of_scores, u32::try_from(all_scores).is_ok(), || {
-            format!("{of:?} has more than 2^32 - 1 scores")
-        })?;
-        let (scores, tops) = (
-            device.alloc(all_scores)?,
-            device.alloc_shape(&[key_heads, rows.tops()])?,
-        );
+        check_that!(of_scores, u32::try_from(all_scores).is_ok() =>
+            "{of:?} has more than 2^32 - 1 scores")?;
+        let scores = device.alloc(all_scores)?;
+        let tops = device.alloc_shape(&[key_heads, rows.tops()])?;
         let constants = placed.constants();
         let block = PushConstants::of(&placed.push());
         let kernel = Kernel::new(of_scores, self.shaders[0])
-            .constants(&constants)
+            .constants(constants)
             .reads([q, k])
             .read("query_ranges", ranges, [4, of.batch, of.queries])?
             .writes([&scores, &tops])
             .flops(of.flops(1));
         let groups = key_heads * rows.n.div_ceil(SCORE_ROWS) * rows.blocks;
-        if self.on_gpu_alone {
-            kernel.launch_on_gpu(device, block, groups)?;
-        } else {
-            kernel.launch(
-                device,
-                block,
-                groups,
-                move |[q, k, ranges], [scores, tops]| {
-                    let operands = Operands::floats([q, k, &[]], &placed, &[]);
-                    let inputs = Inputs::new(operands, ranges, &[], &placed);
-                    cpu::scores(inputs, scores, tops);
-                },
-            )?;
+        if self.on_gpu_alone && device.is_cpu() {
+            return kernel.launch_on_gpu(device, block, groups); // It refuses.
         }
+        kernel.launch(device, block, groups, move |[q, k, ranges], written| {
+            let operands = Operands::floats([q, k, &[]], &placed, &[]);
+            let inputs = Inputs::new(operands, ranges, &[], &placed);
+            let [scores, tops] = written;
+            cpu::scores(inputs, scores, tops);
+        })?;
         let kernel = Kernel::new(of_values, self.shaders[1])
-            .constants(&constants)
+            .constants(constants)
             .reads([v, ranges, &scores, &tops])
             .write("o", o, of.output_len())?
             .write("stats", stats, [2, of.all_queries()])?
             .flops(of.flops(1));
         let column_tiles = of.head_width.div_ceil(VALUE_COLUMNS);
         let groups = key_heads * rows.n.div_ceil(self.value_rows) * column_tiles;
-        if self.on_gpu_alone {
-            return kernel.launch_on_gpu(device, block, groups);
-        }
-        kernel.launch(
-            device,
-            block,
-            groups,
-            move |[v, ranges, scores, tops], outputs| {
-                let operands = Operands::floats([&[], &[], v], &placed, &[]);
-                let inputs = Inputs::new(operands, ranges, &[], &placed);
-                let [o, stats] = outputs;
-                cpu::values(inputs, [scores, tops], o, stats);
-            },
-        )
+        kernel.launch(device, block, groups, move |read, [o, stats]| {
+            let [v, ranges, scores, tops] = read;
+            let operands = Operands::floats([&[], &[], v], &placed, &[]);
+            let inputs = Inputs::new(operands, ranges, &[], &placed);
+            cpu::values(inputs, [scores, tops], o, stats);
+        })
     }
 }

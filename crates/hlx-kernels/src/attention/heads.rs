@@ -4,9 +4,9 @@ use bytemuck::cast_slice_mut;
 use hlx_core::{Binding, Buffer, DType, Device};
 
 use super::sizes::{Attention, Strided, WIDEST_HEAD};
-use crate::KernelError;
+use crate::Result;
 use crate::elementwise::fill;
-use crate::error::{check_sizes, check_that};
+use crate::error::check_sizes;
 use crate::kernel::Kernel;
 use crate::parallel::{self, write};
 use crate::product::quantised::{Width, prepare_row};
@@ -44,11 +44,7 @@ impl IntegerHeads {
     ///
     /// # Errors
     /// If a head has no columns or more than 256, or there is no memory.
-    pub fn of_keys(
-        device: &Device,
-        sequences: [usize; 2],
-        heads: [usize; 2],
-    ) -> Result<Self, KernelError> {
+    pub fn of_keys(device: &Device, sequences: [usize; 2], heads: [usize; 2]) -> Result<Self> {
         let new = Self::empty(device, Heads::new(sequences, heads, Width::Narrow))?;
         fill(device, 0.0, &new.words)?;
         Ok(new)
@@ -58,20 +54,15 @@ impl IntegerHeads {
     ///
     /// # Errors
     /// As [`IntegerHeads::of_keys`].
-    pub fn of_queries(
-        device: &Device,
-        sequences: [usize; 2],
-        heads: [usize; 2],
-    ) -> Result<Self, KernelError> {
+    pub fn of_queries(device: &Device, sequences: [usize; 2], heads: [usize; 2]) -> Result<Self> {
         Self::empty(device, Heads::new(sequences, heads, Width::Wide))
     }
 
     /// Memory that a kernel writes.
-    pub(super) fn empty(device: &Device, of: Heads) -> Result<Self, KernelError> {
+    pub(super) fn empty(device: &Device, of: Heads) -> Result<Self> {
         let words = of.checked_words()?;
-        check_that(NAME, u32::try_from(words).is_ok(), || {
-            format!("{of:?} has {words} words, expected at most {}", u32::MAX)
-        })?;
+        check_that!(NAME, u32::try_from(words).is_ok() =>
+            "{of:?} has {words} words, expected at most {}", u32::MAX)?;
         let words = device.alloc_typed(DType::U32, words)?;
         Ok(Self { words, of })
     }
@@ -80,14 +71,13 @@ impl IntegerHeads {
     ///
     /// # Errors
     /// If there are fewer words than [`IntegerHeads::words`] says, or they have another type.
-    pub fn with_words(&self, batch: usize, words: Buffer) -> Result<Self, KernelError> {
+    pub fn with_words(&self, batch: usize, words: Buffer) -> Result<Self> {
         let of = Heads { batch, ..self.of };
         let needed = of.checked_words()?;
         let fits = words.dtype() == DType::U32 && words.len() >= needed;
-        check_that(NAME, fits, || {
-            let (dtype, n) = (words.dtype(), words.len());
-            format!("{n} words of {dtype}, expected {needed} of u32")
-        })?;
+        check_that!(NAME, fits =>
+            "{n} words of {dtype}, expected {needed} of u32",
+            dtype = words.dtype(), n = words.len())?;
         Ok(Self { words, of })
     }
 
@@ -152,11 +142,10 @@ impl Heads {
     }
 
     /// All words, with those behind the rows, which matrices may load.
-    fn checked_words(&self) -> Result<usize, KernelError> {
+    fn checked_words(&self) -> Result<usize> {
         let width = self.head_width;
-        check_that(NAME, (1..=WIDEST_HEAD).contains(&width), || {
-            format!("head_width is {width}, expected 1 to {WIDEST_HEAD}")
-        })?;
+        check_that!(NAME, (1..=WIDEST_HEAD).contains(&width) =>
+            "head_width is {width}, expected 1 to {WIDEST_HEAD}")?;
         check_sizes(NAME, &[self.batch, self.heads, self.positions, width])?;
         Ok(self.digit_words() + self.rows() + ROWS_BEHIND * self.padded() / 4)
     }
@@ -173,7 +162,7 @@ impl Heads {
         x: &Buffer,
         place: Strided,
         twice: bool,
-    ) -> Result<(IntegerHeads, Option<IntegerHeads>), KernelError> {
+    ) -> Result<(IntegerHeads, Option<IntegerHeads>)> {
         let width = Width::Narrow;
         let to = IntegerHeads::empty(device, self)?;
         let narrow = twice.then(|| IntegerHeads::empty(device, Self { width, ..self }));
@@ -191,12 +180,8 @@ impl Heads {
             Some(_) => &twice_shader::SHADER,
             None => &shader::SHADER,
         };
-        let constants = [
-            (0, u32::from(self.width == Width::Wide)),
-            (1, u32::from(vectors)),
-        ];
         let kernel = Kernel::new("prepare_integer_heads", shader)
-            .constants(&constants)
+            .constants(constants!(0: self.width == Width::Wide, vectors))
             .reads([x])
             .writes([&to.words])
             .bind_all(narrow.iter().map(|narrow| Binding::Write(&narrow.words)));

@@ -4,7 +4,7 @@ use hlx_core::{Buffer, Device};
 
 use super::ranges::{Limits, query_ranges};
 use super::sizes::Attention;
-use crate::{KernelError, Operand};
+use crate::{KernelError, Operand, Result};
 
 /// What both passes of an attention read.
 #[derive(Clone, Copy, Debug)]
@@ -22,22 +22,17 @@ pub struct AttentionOperands<'a> {
 
 impl<'a> AttentionOperands<'a> {
     /// What queries see.
-    pub(super) fn ranges(
-        &self,
-        device: &Device,
-        attention: &Attention,
-    ) -> Result<Buffer, KernelError> {
+    pub(super) fn ranges(&self, device: &Device, attention: &Attention) -> Result<Buffer> {
         attention.check("attention")?;
         let ranges = device.alloc_shape(&[4, attention.batch, attention.queries])?;
         query_ranges(device, &self.limits, &ranges, attention)?;
         Ok(ranges)
     }
 
-    pub(super) fn packed(&self) -> Result<&'a Buffer, KernelError> {
-        self.packed.ok_or_else(|| KernelError::Argument {
-            operation: "attention",
-            reason: "q, k and v lie apart, expected those that were prepared, packed".to_owned(),
-        })
+    pub(super) fn packed(&self) -> Result<&'a Buffer> {
+        let reason = "q, k and v lie apart, expected those that were prepared, packed";
+        self.packed
+            .ok_or_else(|| KernelError::argument("attention")(reason.to_owned()))
     }
 }
 

@@ -14,8 +14,8 @@ use super::shaders::{
     forward_dropped, key_value_dropped,
 };
 use super::sizes::{Attention, WeightDropout};
-use crate::KernelError;
-use crate::error::{check_len, check_that};
+use crate::Result;
+use crate::error::check_len;
 use crate::kernel::Kernel;
 
 /// An attention over a packed operand.
@@ -30,7 +30,7 @@ pub struct Packed<'a> {
 
 impl Packed<'_> {
     /// Computes `o` and `stats`; overwrites both.
-    pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<(), KernelError> {
+    pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<()> {
         let of = &self.attention;
         self.check("attention_forward")?;
         let variant = match of.dropout {
@@ -40,29 +40,23 @@ impl Packed<'_> {
         self.forward_by(variant, [o, stats])
     }
 
-    fn check(&self, name: &'static str) -> Result<(), KernelError> {
+    fn check(&self, name: &'static str) -> Result<()> {
         let of = &self.attention;
         of.check(name)?;
-        check_that(name, packs(self.device, of), || {
-            format!("no kernel of this device takes {of:?}, packed")
-        })?;
+        check_that!(name, packs(self.device, of) =>
+            "no kernel of this device takes {of:?}, packed")?;
         of.check_counter(name, self.counter)?;
         check_len(name, "qkv", self.qkv, [3, of.output_len()])?;
-        check_that(name, u32::try_from(self.qkv.len()).is_ok(), || {
-            format!("qkv of {of:?} has more than 2^32 - 1 elements")
-        })
+        check_that!(name, u32::try_from(self.qkv.len()).is_ok() =>
+            "qkv of {of:?} has more than 2^32 - 1 elements")
     }
 
-    pub(super) fn forward_by(
-        &self,
-        variant: &Variant,
-        [o, stats]: [&Buffer; 2],
-    ) -> Result<(), KernelError> {
+    pub(super) fn forward_by(&self, variant: &Variant, [o, stats]: [&Buffer; 2]) -> Result<()> {
         let of = self.attention;
         let (heads, constants) = (of.all_heads(), self.constants());
         let groups = variant.groups(&of, heads);
         let kernel = Kernel::new("attention_forward", variant.shader)
-            .constants(&constants)
+            .constants(constants)
             .reads([self.qkv])
             .write("o", o, of.output_len())?
             .write("stats", stats, [2, of.all_queries()])?
@@ -89,7 +83,7 @@ impl Packed<'_> {
         output: &AttentionOutput<'_>,
         delta: &Buffer,
         dqkv: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         const NAME: &str = "attention_backward";
         let of = &self.attention;
         self.check(NAME)?;
@@ -108,7 +102,7 @@ impl Packed<'_> {
         output: &AttentionOutput<'_>,
         delta: &Buffer,
         dqkv: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (device, of, constants) = (self.device, &self.attention, self.constants());
         pass::delta(device, "attention_backward_delta", of, output, delta)?;
         let ds = device.alloc_shape(&[heads_at_a_time, words_of_head(of)])?;
@@ -118,7 +112,7 @@ impl Packed<'_> {
                 heads, heads_a_sequence: of.heads, time: of.queries, scale: of.scale, first_head: first
             );
             let kernel = Kernel::new("attention_backward_key_value", key_value.shader)
-                .constants(&constants)
+                .constants(constants)
                 .reads([self.qkv, output.stats, output.d_o, delta])
                 // Two thirds of it are written here, the rest by the next launch.
                 .updates([dqkv])
@@ -140,7 +134,7 @@ impl Packed<'_> {
                 _ => kernel.launch_on_gpu(device, push, groups)?,
             }
             Kernel::new("attention_backward_query", STORED_QUERY.shader)
-                .constants(&constants)
+                .constants(constants)
                 .reads([self.qkv, &ds])
                 .updates([dqkv])
                 .flops(of.flops_of_heads(heads, 1))
@@ -152,6 +146,6 @@ impl Packed<'_> {
     /// The specialization constants: `D`, and whether rows are whole vectors of four.
     fn constants(&self) -> [(u32, u32); 2] {
         let width = self.attention.head_width;
-        [(0, width as u32), (1, u32::from(width.is_multiple_of(4)))]
+        constants!(0: width, width.is_multiple_of(4))
     }
 }

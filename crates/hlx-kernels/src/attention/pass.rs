@@ -1,12 +1,16 @@
-//! What the launches of a pass share, and delta.
+//! What the launches of a pass share, delta, and the passes over floats: by kernels of rows, or by those that store numbers
+//! of pairs.
 
 use hlx_core::{Buffer, Device};
 
 use super::cpu;
-use super::operands::{AttentionOperands, AttentionOutput};
+use super::operands::{AttentionGradients, AttentionOperands, AttentionOutput};
+use super::plan::{OF_BACKWARD, key_heads_at_a_time, key_heads_of_forward};
+use super::rows::{Kind, Rows};
 use super::shaders::{DELTA, backward_delta};
 use super::sizes::{Attention, Placed};
-use crate::KernelError;
+use super::stored::Stored;
+use crate::Result;
 use crate::error::check_len;
 use crate::kernel::Kernel;
 
@@ -35,7 +39,7 @@ pub fn check_output(
     of: &Attention,
     output: &AttentionOutput<'_>,
     delta: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check_len(name, "o", output.o, of.output_len())?;
     check_len(name, "stats", output.stats, [2, of.all_queries()])?;
     check_len(name, "d_o", output.d_o, of.output_len())?;
@@ -49,21 +53,17 @@ pub fn delta(
     of: &Attention,
     output: &AttentionOutput<'_>,
     delta: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let ((shader, rows), of, all) = (DELTA, *of, of.all_queries());
     let push = push!(backward_delta => rows: all, heads_a_sequence: of.heads, time: of.queries);
-    Kernel::new(name, shader)
-        .constants(&[(0, of.head_width as u32)])
+    let kernel = Kernel::new(name, shader)
+        .constants([(0, of.head_width as u32)])
         .reads([output.o, output.d_o])
-        .writes([delta])
-        .launch(
-            device,
-            push,
-            all.div_ceil(rows),
-            move |[o, d_o], [delta]| {
-                cpu::delta(o, d_o, delta, &of);
-            },
-        )
+        .writes([delta]);
+    let groups = all.div_ceil(rows);
+    kernel.launch(device, push, groups, move |[o, d_o], [delta]| {
+        cpu::delta(o, d_o, delta, &of);
+    })
 }
 
 impl<'a> Pass<'a> {
@@ -74,7 +74,7 @@ impl<'a> Pass<'a> {
         operands: &'a AttentionOperands<'a>,
         ranges: &'a Buffer,
         of: &Attention,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         let placed = of.placed(name, ["q", "k", "v"], operands.heads)?;
         check_len(name, "query_ranges", ranges, [4, of.batch, of.queries])?;
         of.check_counter(name, operands.counter)?;
@@ -91,11 +91,54 @@ impl<'a> Pass<'a> {
     }
 
     /// Checks what a backward pass reads besides the operands, and writes delta.
-    pub fn begin_backward(&self, name: &'static str, saved: &Saved<'_>) -> Result<(), KernelError> {
+    pub fn begin_backward(&self, name: &'static str, saved: &Saved<'_>) -> Result<()> {
         let of = &self.placed.attention;
         check_output(name, of, saved.output, saved.delta)?;
         check_len(name, "key_ranges", saved.key_ranges, [4, of.batch, of.keys])?;
         let name = "ranged_attention_delta";
         delta(self.device, name, of, saved.output, saved.delta)
+    }
+}
+
+impl Pass<'_> {
+    /// Computes `o` and `stats`; overwrites both.
+    pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<()> {
+        const NAME: &str = "ranged_attention_forward";
+        let of = &self.placed.attention;
+        check_len(NAME, "o", o, of.output_len())?;
+        check_len(NAME, "stats", stats, [2, of.all_queries()])?;
+        match key_heads_of_forward(self.device, &self.placed) {
+            Some(key_heads) => Stored::new(self, key_heads).forward([o, stats]),
+            None => self.rows(self.operands.heads[0].buffer).forward([o, stats]),
+        }
+    }
+
+    /// Computes the gradients, contiguous ones.
+    pub fn backward(&self, saved: &Saved<'_>, gradients: &AttentionGradients<'_>) -> Result<()> {
+        const NAME: &str = "ranged_attention_backward";
+        let of = &self.placed.attention;
+        let [dq, dk, dv] = gradients.heads.map(|x| x.buffer);
+        check_len(NAME, "dq", dq, of.output_len())?;
+        check_len(NAME, "dk", dk, of.key_len())?;
+        check_len(NAME, "dv", dv, of.key_len())?;
+        self.begin_backward(NAME, saved)?;
+        if let Some(key_heads) = key_heads_at_a_time(self.device, &self.placed, OF_BACKWARD) {
+            return Stored::new(self, key_heads).backward(saved, [dq, dk, dv]);
+        }
+        let (rows, places) = (self.rows(saved.output.d_o), of.contiguous());
+        rows.query(saved, dq, &places)?;
+        rows.key_value(saved, [dk, dv], &places)
+    }
+
+    fn rows<'a>(&'a self, d_o: &'a Buffer) -> Rows<'a> {
+        let [q, k, v] = self.words();
+        Rows {
+            device: self.device,
+            kind: Kind::Floats,
+            words: [q, k, v, d_o, q],
+            ranges: self.ranges,
+            counter: self.operands.counter,
+            placed: self.placed,
+        }
     }
 }

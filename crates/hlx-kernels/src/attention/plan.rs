@@ -4,7 +4,6 @@
 use hlx_core::Device;
 
 use super::operands::AttentionOperands;
-use super::ranges::Limits;
 use super::shaders::{DROPPED_FORWARD, DROPPED_KEY_VALUE, FORWARD, STORED_KEY_VALUE, Variant};
 use super::sizes::{Attention, Placed, default_scale};
 use crate::product::quantises;
@@ -40,14 +39,9 @@ type Takes = fn(&Device, &AttentionOperands<'_>, &Attention) -> bool;
 const TABLE: [(Schedule, Takes); 4] = [
     (Schedule::Integers, |device, _, _| quantises(device)),
     (Schedule::Packed, |device, operands, of| {
-        let is_limited = !matches!(
-            operands.limits,
-            Limits {
-                documents: None,
-                lengths: None,
-                first_positions: None,
-            }
-        );
+        let limits = &operands.limits;
+        let by_position = limits.lengths.is_some() || limits.first_positions.is_some();
+        let is_limited = limits.documents.is_some() || by_position;
         operands.packed.is_some() && !is_limited && packs(device, of)
     }),
     // Where documents begin, blocks of keys differ from query to query.

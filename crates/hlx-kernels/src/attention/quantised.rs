@@ -30,9 +30,9 @@ use super::pass::{Pass, Saved};
 use super::plan::is_of_few_queries;
 use super::rows::{Kind, Rows};
 use super::sizes::{Attention, Placed};
-use crate::error::{check_len, check_that};
+use crate::error::check_len;
 use crate::product::quantised::Width;
-use crate::{KernelError, Layout};
+use crate::{Layout, Result};
 
 /// Queries, wide, and keys and values, narrow, as integers: what both passes read instead of the numbers.
 pub struct IntegerOperands {
@@ -45,7 +45,7 @@ pub struct IntegerOperands {
 ///
 /// # Errors
 /// If they have more elements than memory.
-pub fn joint_gradients(of: &Attention) -> Result<(usize, [Layout; 3]), KernelError> {
+pub fn joint_gradients(of: &Attention) -> Result<(usize, [Layout; 3])> {
     let [of_queries, of_keys] = of.layouts()?;
     let [first, next] = [&of_queries, &of_keys].map(|layout| align_words(layout.n_elements()));
     let values = of_keys.starting_at(first + next);
@@ -55,7 +55,7 @@ pub fn joint_gradients(of: &Attention) -> Result<(usize, [Layout; 3]), KernelErr
 
 impl IntegerOperands {
     /// Prepares the operands of a forward pass, and those of the backward pass if there is one.
-    pub fn new(pass: &Pass<'_>, for_backward: bool) -> Result<Self, KernelError> {
+    pub fn new(pass: &Pass<'_>, for_backward: bool) -> Result<Self> {
         let (device, of) = (pass.device, &pass.placed.attention);
         let ([q, k, v], places) = (pass.words(), pass.placed.places);
         let of_queries = Heads::of_queries(of, Width::Wide);
@@ -68,16 +68,10 @@ impl IntegerOperands {
     }
 
     /// Computes `o` and `stats`.
-    pub fn forward(&self, pass: &Pass<'_>, outputs: [&Buffer; 2]) -> Result<(), KernelError> {
+    pub fn forward(&self, pass: &Pass<'_>, outputs: [&Buffer; 2]) -> Result<()> {
         let ([q, k, v], counter) = (&self.heads, pass.operands.counter);
-        rows(
-            pass.device,
-            [q, k, v, q, q],
-            pass.ranges,
-            counter,
-            pass.placed,
-        )
-        .forward(outputs)
+        let (heads, ranges) = ([q, k, v, q, q], pass.ranges);
+        rows(pass.device, heads, ranges, counter, pass.placed).forward(outputs)
     }
 
     /// Computes the gradients, layouts of one buffer.
@@ -86,26 +80,20 @@ impl IntegerOperands {
         pass: &Pass<'_>,
         saved: &Saved<'_>,
         gradients: &AttentionGradients<'_>,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         const NAME: &str = "integer_attention_backward";
         let (device, of) = (pass.device, &pass.placed.attention);
         let Some(q_narrow) = &self.q_narrow else {
-            return check_that(NAME, false, || {
-                "the operands were prepared for the forward pass alone".to_owned()
-            });
+            return check_that!(NAME, false =>
+                "the operands were prepared for the forward pass alone");
         };
         let placed = of.placed(NAME, ["dq", "dk", "dv"], gradients.heads)?;
         pass.begin_backward(NAME, saved)?;
         let d_o = Heads::of_queries(of, Width::Wide);
         let (d_o, _) = d_o.prepare(device, saved.output.d_o, of.output_place(), false)?;
         let ([q, k, v], counter) = (&self.heads, pass.operands.counter);
-        let rows = rows(
-            device,
-            [q, k, v, &d_o, q_narrow],
-            pass.ranges,
-            counter,
-            placed,
-        );
+        let heads = [q, k, v, &d_o, q_narrow];
+        let rows = rows(device, heads, pass.ranges, counter, placed);
         let joint = gradients.heads[0].buffer;
         rows.query(saved, joint, &placed)?;
         rows.key_value(saved, [joint; 2], &placed)
@@ -142,26 +130,21 @@ pub fn integer_attention_of_cache(
     ranges: &Buffer,
     o: &Buffer,
     attention: &Attention,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "integer_attention_of_cache";
     attention.check(NAME)?;
     attention.expect_no_dropout(NAME)?;
     let of_keys = Heads::of_keys(attention);
     let expected = [Heads::of_queries(attention, Width::Wide), of_keys, of_keys];
     for ((name, operand), expected) in ["q", "k", "v"].into_iter().zip(heads).zip(expected) {
-        check_that(NAME, operand.of == expected, || {
-            format!("{name} has {:?}, expected {expected:?}", operand.of)
-        })?;
+        check_that!(NAME, operand.of == expected =>
+            "{name} has {:?}, expected {expected:?}", operand.of)?;
     }
     check_len(NAME, "o", o, attention.output_len())?;
     let stats = &device.alloc_shape(&[2, attention.all_queries()])?;
     let placed = attention.at([attention.output_place(); 3]);
-    check_len(
-        NAME,
-        "ranges",
-        ranges,
-        [4, attention.batch, attention.queries],
-    )?;
+    let of_ranges = [4, attention.batch, attention.queries];
+    check_len(NAME, "ranges", ranges, of_ranges)?;
     // The CPU's tiles have a query a lane, few or many.
     if device.is_cpu() || !is_of_few_queries(device, attention) {
         let [q, k, v] = heads;

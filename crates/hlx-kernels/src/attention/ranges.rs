@@ -3,7 +3,7 @@
 use hlx_core::{Buffer, Device, as_u32};
 
 use super::sizes::Attention;
-use crate::KernelError;
+use crate::Result;
 use crate::kernel::{Kernel, PushConstants};
 
 shader!(attention::{query_ranges as query_shader, key_ranges as key_shader});
@@ -33,20 +33,13 @@ pub struct Limits<'a> {
 }
 
 impl Limits<'_> {
-    fn push(&self, attention: &Attention) -> Push {
-        let window = attention
-            .window
-            .and_then(|window| u32::try_from(window).ok());
-        Push {
-            batch: attention.batch as u32,
-            queries: attention.queries as u32,
-            keys: attention.keys as u32,
-            causal: u32::from(attention.causal),
+    fn push(&self, of: &Attention) -> Push {
+        let window = of.window.and_then(|window| u32::try_from(window).ok());
+        block!(Push =>
+            batch: of.batch, queries: of.queries, keys: of.keys, causal: of.causal,
             window: window.unwrap_or(NO_WINDOW).min(NO_WINDOW),
-            has_documents: u32::from(self.documents.is_some()),
-            has_lengths: u32::from(self.lengths.is_some()),
-            has_first_positions: u32::from(self.first_positions.is_some()),
-        }
+            has_documents: self.documents.is_some(), has_lengths: self.lengths.is_some(),
+            has_first_positions: self.first_positions.is_some())
     }
 }
 
@@ -60,7 +53,7 @@ pub fn query_ranges(
     limits: &Limits<'_>,
     ranges: &Buffer,
     attention: &Attention,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     launch(device, limits, ranges, attention, false)
 }
 
@@ -74,7 +67,7 @@ pub fn key_ranges(
     limits: &Limits<'_>,
     ranges: &Buffer,
     attention: &Attention,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     launch(device, limits, ranges, attention, true)
 }
 
@@ -84,14 +77,11 @@ fn launch(
     ranges: &Buffer,
     attention: &Attention,
     of_keys: bool,
-) -> Result<(), KernelError> {
+) -> Result<()> {
+    let Attention { queries, keys, .. } = *attention;
     let (name, shader, per_sample) = match of_keys {
-        false => (
-            "attention_query_ranges",
-            &query_shader::SHADER,
-            attention.queries,
-        ),
-        true => ("attention_key_ranges", &key_shader::SHADER, attention.keys),
+        false => ("attention_query_ranges", &query_shader::SHADER, queries),
+        true => ("attention_key_ranges", &key_shader::SHADER, keys),
     };
     attention.check(name)?;
     let (batch, push) = (attention.batch, limits.push(attention));

@@ -7,7 +7,7 @@ use super::heads::Heads;
 use super::pass::Saved;
 use super::shaders::{Chosen, FORWARD_PASS, KEY_VALUE_PASS, Pass, QUERY_PASS};
 use super::sizes::Placed;
-use crate::KernelError;
+use crate::Result;
 use crate::kernel::{Kernel, PushConstants};
 
 /// How operands are stored.
@@ -67,7 +67,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Computes `o` and `stats`.
-    pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<(), KernelError> {
+    pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<()> {
         let (placed, kind, of) = (self.placed, self.kind, &self.placed.attention);
         let chosen = self.choose(&FORWARD_PASS);
         let groups = chosen.groups(of.queries, of.all_heads());
@@ -86,12 +86,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Computes the gradient of queries, which lies in `dq` as `gradients` says.
-    pub fn query(
-        &self,
-        saved: &Saved<'_>,
-        dq: &Buffer,
-        gradients: &Placed,
-    ) -> Result<(), KernelError> {
+    pub fn query(&self, saved: &Saved<'_>, dq: &Buffer, gradients: &Placed) -> Result<()> {
         let (placed, kind, of) = (self.placed, self.kind, &self.placed.attention);
         let (chosen, place) = (self.choose(&QUERY_PASS), gradients.places[0]);
         let groups = chosen.groups(of.queries, of.all_heads());
@@ -122,7 +117,7 @@ impl<'a> Rows<'a> {
         saved: &Saved<'_>,
         [dk, dv]: [&Buffer; 2],
         gradients: &Placed,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (placed, kind, of) = (self.placed, self.kind, &self.placed.attention);
         let (chosen, [_, of_k, of_v]) = (self.choose(&KEY_VALUE_PASS), gradients.places);
         let groups = chosen.groups(of.keys, of.all_key_heads());
@@ -130,11 +125,7 @@ impl<'a> Rows<'a> {
             "ranged_attention_backward_key_value",
             "integer_attention_backward_key_value",
         ];
-        let Saved {
-            output,
-            key_ranges,
-            delta,
-        } = *saved;
+        let (output, key_ranges, delta) = (saved.output, saved.key_ranges, saved.delta);
         let kernel = self.kernel(names, &chosen).flops(of.flops(4));
         let [.., d_o, q_in_sums] = self.words;
         let kernel = match kind {
@@ -162,10 +153,8 @@ impl<'a> Rows<'a> {
             let of = &placed.attention;
             let to = match &mut written[..] {
                 [dk, dv] => {
-                    let ([dk], [dv]) = (
-                        Tiles::of_keys(of, dk, [of_k]),
-                        Tiles::of_keys(of, dv, [of_v]),
-                    );
+                    let [dk] = Tiles::of_keys(of, dk, [of_k]);
+                    let [dv] = Tiles::of_keys(of, dv, [of_v]);
                     [dk, dv]
                 }
                 all => Tiles::of_keys(of, all[0], [of_k, of_v]),

@@ -9,17 +9,16 @@ use super::sizes::{Attention, Placed};
 use crate::tuning::KernelTuning;
 
 shader!(attention::{
-    forward_64, forward_64_dropped as forward_dropped, backward_delta, backward_query_stored,
-    backward_key_value_cached_dropped as key_value_dropped
+    forward_32, forward_64, forward_64_dropped as forward_dropped, backward_delta, backward_query_stored,
+    backward_key_value_32, backward_key_value_cached, backward_key_value_cached_dropped as
+    key_value_dropped, ranged_forward_64, ranged_forward_128, ranged_forward_256, integer_forward,
+    integer_forward_dots, integer_forward_matrices, integer_forward_matrices_words,
+    ranged_backward_query_64, ranged_backward_query_128, ranged_backward_query_256,
+    integer_backward_query, integer_backward_query_dots, integer_backward_query_matrices,
+    integer_backward_query_matrices_words, ranged_backward_key_value_64, ranged_backward_key_value_128,
+    ranged_backward_key_value_256, integer_backward_key_value, integer_backward_key_value_dots,
+    integer_backward_key_value_matrices, integer_backward_key_value_matrices_words,
 });
-
-/// A shader whose push constants are not named here.
-macro_rules! shader_of {
-    ($family:ident::$module:ident) => {{
-        shader!(shader, $family::$module);
-        &shader::SHADER
-    }};
-}
 
 /// A shader of packed causal attention, and what it takes.
 #[derive(Debug)]
@@ -35,56 +34,35 @@ pub struct Variant {
     pub fills: bool,
 }
 
-const fn variant(
-    shader: &'static Shader,
-    [rows, width]: [usize; 2],
-    shared_bytes: u32,
-    fills: bool,
-) -> Variant {
-    Variant {
-        shader,
-        rows,
-        width,
-        shared_bytes,
-        fills,
-    }
+/// A shader's name, the rows of a workgroup and the widest head, and the other fields in their order.
+macro_rules! variant {
+    ($module:ident, [$rows:literal, $width:literal], $shared_bytes:literal, $fills:literal) => {
+        Variant {
+            shader: &$module::SHADER,
+            rows: $rows,
+            width: $width,
+            shared_bytes: $shared_bytes,
+            fills: $fills,
+        }
+    };
 }
 
 /// A kernel's variants, the one for most work first; the last runs every shape on every device.
 pub static FORWARD: [Variant; 3] = [
-    variant(&forward_64::SHADER, [64, 64], 16_384, true),
-    variant(shader_of!(attention::forward_32), [32, 64], 29_696, false),
-    variant(&forward_64::SHADER, [64, 64], 16_384, false),
+    variant!(forward_64, [64, 64], 16_384, true),
+    variant!(forward_32, [32, 64], 29_696, false),
+    variant!(forward_64, [64, 64], 16_384, false),
 ];
 /// The backward that keeps ds: dK and dV, which store it, then dQ.
 pub static STORED_KEY_VALUE: [Variant; 3] = [
-    variant(
-        shader_of!(attention::backward_key_value_cached),
-        [32, 64],
-        24_576,
-        true,
-    ),
-    variant(
-        shader_of!(attention::backward_key_value_32),
-        [32, 64],
-        40_960,
-        false,
-    ),
-    variant(
-        shader_of!(attention::backward_key_value_cached),
-        [32, 64],
-        24_576,
-        false,
-    ),
+    variant!(backward_key_value_cached, [32, 64], 24_576, true),
+    variant!(backward_key_value_32, [32, 64], 40_960, false),
+    variant!(backward_key_value_cached, [32, 64], 24_576, false),
 ];
-pub static STORED_QUERY: Variant =
-    variant(&backward_query_stored::SHADER, [128, 64], 12_288, false);
-
+pub static STORED_QUERY: Variant = variant!(backward_query_stored, [128, 64], 12_288, false);
 /// Where weights are dropped.
-pub static DROPPED_FORWARD: Variant = variant(&forward_dropped::SHADER, [64, 64], 16_384, false);
-pub static DROPPED_KEY_VALUE: Variant =
-    variant(&key_value_dropped::SHADER, [32, 64], 25_600, false);
-
+pub static DROPPED_FORWARD: Variant = variant!(forward_dropped, [64, 64], 16_384, false);
+pub static DROPPED_KEY_VALUE: Variant = variant!(key_value_dropped, [32, 64], 25_600, false);
 /// Delta's shader, and the rows of `[B, T, H, D]` of one workgroup.
 pub static DELTA: (&Shader, usize) = (&backward_delta::SHADER, 32);
 
@@ -106,10 +84,10 @@ pub struct Pass {
 }
 
 macro_rules! pass {
-    ($columns:expr, [$(($floats:ident::$width:ident, $rows:literal)),*], [$($integers:ident::$path:ident),*]) => {
+    ($columns:expr, [$(($floats:ident, $rows:literal)),*], [$($integers:ident),*]) => {
         Pass {
-            floats: [$((shader_of!($floats::$width), $rows)),*],
-            integers: [$(shader_of!($integers::$path)),*],
+            floats: [$((&$floats::SHADER, $rows)),*],
+            integers: [$(&$integers::SHADER),*],
             columns_of_wide: $columns,
         }
     };
@@ -124,48 +102,30 @@ const COLUMNS: usize = 64;
 /// Subgroups of a workgroup that multiplies matrices.
 const SUBGROUPS: u32 = 4;
 
-pub const FORWARD_PASS: Pass = pass!(
+pub const FORWARD_PASS: Pass = pass! {
     2 * COLUMNS,
-    [
-        (attention::ranged_forward_64, 64),
-        (attention::ranged_forward_128, 64),
-        (attention::ranged_forward_256, 32)
-    ],
-    [
-        attention::integer_forward,
-        attention::integer_forward_dots,
-        attention::integer_forward_matrices,
-        attention::integer_forward_matrices_words
-    ]
-);
-pub const QUERY_PASS: Pass = pass!(
+    [(ranged_forward_64, 64), (ranged_forward_128, 64), (ranged_forward_256, 32)],
+    [integer_forward, integer_forward_dots, integer_forward_matrices, integer_forward_matrices_words]
+};
+pub const QUERY_PASS: Pass = pass! {
     2 * COLUMNS,
+    [(ranged_backward_query_64, 64), (ranged_backward_query_128, 64), (ranged_backward_query_256, 32)],
     [
-        (attention::ranged_backward_query_64, 64),
-        (attention::ranged_backward_query_128, 64),
-        (attention::ranged_backward_query_256, 32)
-    ],
-    [
-        attention::integer_backward_query,
-        attention::integer_backward_query_dots,
-        attention::integer_backward_query_matrices,
-        attention::integer_backward_query_matrices_words
+        integer_backward_query, integer_backward_query_dots, integer_backward_query_matrices,
+        integer_backward_query_matrices_words
     ]
-);
-pub const KEY_VALUE_PASS: Pass = pass!(
+};
+pub const KEY_VALUE_PASS: Pass = pass! {
     COLUMNS,
     [
-        (attention::ranged_backward_key_value_64, 32),
-        (attention::ranged_backward_key_value_128, 32),
-        (attention::ranged_backward_key_value_256, 32)
+        (ranged_backward_key_value_64, 32), (ranged_backward_key_value_128, 32),
+        (ranged_backward_key_value_256, 32)
     ],
     [
-        attention::integer_backward_key_value,
-        attention::integer_backward_key_value_dots,
-        attention::integer_backward_key_value_matrices,
-        attention::integer_backward_key_value_matrices_words
+        integer_backward_key_value, integer_backward_key_value_dots,
+        integer_backward_key_value_matrices, integer_backward_key_value_matrices_words
     ]
-);
+};
 
 /// A shader with its constants, the rows of a workgroup and the parts of a head's width.
 pub struct Chosen {

@@ -4,8 +4,8 @@ use hlx_core::arith;
 use hlx_core::cpu::with_flush;
 use hlx_core::{Buffer, sizes};
 
-use crate::error::{check_len, check_that};
-use crate::{KernelError, Layout, Operand};
+use crate::error::check_len;
+use crate::{KernelError, Layout, Operand, Result};
 
 /// The push constants of passes over ranges.
 pub use crate::push::attention::ranged_forward_64 as Push;
@@ -92,7 +92,7 @@ impl Attention {
     }
 
     /// The layouts of contiguous operands of queries, and of keys.
-    pub(super) fn layouts(&self) -> Result<[Layout; 2], KernelError> {
+    pub(super) fn layouts(&self) -> Result<[Layout; 2]> {
         let [of_queries, of_keys] = self.shapes();
         Ok([
             Layout::contiguous(&of_queries)?,
@@ -150,38 +150,29 @@ impl Attention {
         2 * products * heads as u64 * pairs * self.head_width as u64
     }
 
-    pub(super) fn check(&self, operation: &'static str) -> Result<(), KernelError> {
+    pub(super) fn check(&self, operation: &'static str) -> Result<()> {
         let width = self.head_width;
-        check_that(operation, (1..=WIDEST_HEAD).contains(&width), || {
-            format!("head_width is {width}, expected 1 to {WIDEST_HEAD}")
-        })?;
+        check_that!(operation, (1..=WIDEST_HEAD).contains(&width) =>
+            "head_width is {width}, expected 1 to {WIDEST_HEAD}")?;
         let (heads, key_heads) = (self.heads, self.key_heads);
         let divides = key_heads > 0 && heads > 0 && heads.is_multiple_of(key_heads);
-        check_that(operation, divides, || {
-            format!("{heads} query heads and {key_heads} key heads, expected a multiple of them")
-        })?;
+        check_that!(operation, divides =>
+            "{heads} query heads and {key_heads} key heads, expected a multiple of them")?;
         for (name, length) in [("queries", self.queries), ("keys", self.keys)] {
-            check_that(operation, (1..LONGEST).contains(&length), || {
-                format!("{length} {name}, expected 1 to {}", LONGEST - 1)
-            })?;
+            check_that!(operation, (1..LONGEST).contains(&length) =>
+                "{length} {name}, expected 1 to {}", LONGEST - 1)?;
         }
-        check_that(operation, self.window != Some(0), || {
-            "window is 0, expected at least 1".to_owned()
-        })?;
+        check_that!(operation, self.window != Some(0) => "window is 0, expected at least 1")?;
         let cap = self.soft_cap.unwrap_or(1.0);
-        check_that(operation, cap > 0.0 && cap.is_finite(), || {
-            format!("soft_cap is {cap}, expected a positive number")
-        })?;
+        check_that!(operation, cap > 0.0 && cap.is_finite() =>
+            "soft_cap is {cap}, expected a positive number")?;
         let p = self.dropout.map_or(0.0, |dropout| dropout.p);
-        check_that(operation, (0.0..=1.0).contains(&p), || {
-            format!("p is {p}, expected a probability from 0 to 1")
-        })?;
+        check_that!(operation, (0.0..=1.0).contains(&p) =>
+            "p is {p}, expected a probability from 0 to 1")?;
         let extents = [self.batch, self.queries.max(self.keys), heads, width];
         let len = sizes::checked_elements(&extents);
         let fits = len.is_some_and(|len| u32::try_from(len).is_ok());
-        check_that(operation, fits, || {
-            format!("an operand of {self:?} has more than 2^32 - 1 elements")
-        })
+        check_that!(operation, fits => "an operand of {self:?} has more than 2^32 - 1 elements")
     }
 
     /// Checks the counter of dropped weights.
@@ -189,20 +180,14 @@ impl Attention {
         &self,
         operation: &'static str,
         counter: Option<&Buffer>,
-    ) -> Result<(), KernelError> {
-        if let Some(counter) = counter {
-            check_len(operation, "counter", counter, 2)?;
-        }
+    ) -> Result<()> {
+        check_len(operation, "counter", counter, 2)?;
         let is_counted = counter.is_some() || self.dropout.is_none();
-        check_that(operation, is_counted, || {
-            "weights are dropped, expected a counter".to_owned()
-        })
+        check_that!(operation, is_counted => "weights are dropped, expected a counter")
     }
 
-    pub(super) fn expect_no_dropout(&self, operation: &'static str) -> Result<(), KernelError> {
-        check_that(operation, self.dropout.is_none(), || {
-            "weights are dropped, expected none".to_owned()
-        })
+    pub(super) fn expect_no_dropout(&self, operation: &'static str) -> Result<()> {
+        check_that!(operation, self.dropout.is_none() => "weights are dropped, expected none")
     }
 
     /// The sizes, checked, with where operands of the shapes of q, k and v lie.
@@ -211,7 +196,7 @@ impl Attention {
         operation: &'static str,
         names: [&'static str; 3],
         operands: [Operand<'_>; 3],
-    ) -> Result<Placed, KernelError> {
+    ) -> Result<Placed> {
         self.check(operation)?;
         let [of_queries, of_keys] = self.shapes();
         let shapes = [of_queries, of_keys, of_keys];
@@ -243,15 +228,10 @@ impl Attention {
 ///
 /// # Errors
 /// If it has more elements than memory.
-pub fn layouts_of_packed(of: &Attention) -> Result<[Layout; 3], KernelError> {
+pub fn layouts_of_packed(of: &Attention) -> Result<[Layout; 3]> {
     let joint = Layout::contiguous(&[of.batch, of.queries, 3, of.heads, of.head_width])?;
-    let part = |idx| {
-        let part = joint.select(2, idx);
-        part.map_err(|reason| KernelError::Argument {
-            operation: "attention",
-            reason,
-        })
-    };
+    let argument = KernelError::argument("attention");
+    let part = |idx| joint.select(2, idx).map_err(argument);
     Ok([part(0)?, part(1)?, part(2)?])
 }
 
@@ -298,33 +278,14 @@ impl Placed {
         let (of, [q, k, v]) = (&self.attention, self.places);
         let dropout = of.dropout.unwrap_or_default();
         let cap = of.soft_cap.unwrap_or(1.0);
-        Push {
-            batch: of.batch as u32,
-            queries: of.queries as u32,
-            keys: of.keys as u32,
-            heads: of.heads as u32,
-            group: of.group() as u32,
-            q_first: q.first as u32,
-            q_batch: q.batch as u32,
-            q_position: q.position as u32,
-            q_head: q.head as u32,
-            k_first: k.first as u32,
-            k_batch: k.batch as u32,
-            k_position: k.position as u32,
-            k_head: k.head as u32,
-            v_first: v.first as u32,
-            v_batch: v.batch as u32,
-            v_position: v.position as u32,
-            v_head: v.head as u32,
-            scale: of.scale,
-            cap,
-            inverse_cap: with_flush(|| arith::div(1.0, cap)),
-            seed_low: dropout.seed as u32,
-            seed_high: (dropout.seed >> 32) as u32,
-            purpose: dropout.purpose,
-            p: dropout.p,
-            factor: dropout.factor(),
-        }
+        block!(Push =>
+            batch: of.batch, queries: of.queries, keys: of.keys, heads: of.heads, group: of.group(),
+            q_first: q.first, q_batch: q.batch, q_position: q.position, q_head: q.head,
+            k_first: k.first, k_batch: k.batch, k_position: k.position, k_head: k.head,
+            v_first: v.first, v_batch: v.batch, v_position: v.position, v_head: v.head,
+            scale: of.scale, cap, inverse_cap: with_flush(|| arith::div(1.0, cap)),
+            seed_low: dropout.seed as u32, seed_high: (dropout.seed >> 32) as u32,
+            purpose: dropout.purpose, p: dropout.p, factor: dropout.factor())
     }
 
     /// Whether rows are whole vectors of four.
@@ -337,12 +298,8 @@ impl Placed {
     /// capped, whether weights are dropped.
     pub fn constants(&self) -> [(u32, u32); 4] {
         let of = &self.attention;
-        [
-            (0, of.head_width as u32),
-            (1, u32::from(self.is_of_vectors())),
-            (2, u32::from(of.soft_cap.is_some())),
-            (3, u32::from(of.dropout.is_some())),
-        ]
+        constants!(0: of.head_width, self.is_of_vectors(), of.soft_cap.is_some(),
+            of.dropout.is_some())
     }
 }
 
@@ -351,18 +308,13 @@ fn strided(
     name: &'static str,
     operand: Operand<'_>,
     expected: [usize; 4],
-) -> Result<Strided, KernelError> {
-    let layout = operand.layout;
-    check_that(operation, layout.shape() == expected, || {
-        format!(
-            "{name} has shape {:?}, expected {expected:?}",
-            layout.shape()
-        )
-    })?;
+) -> Result<Strided> {
+    let (layout, found) = (operand.layout, operand.layout.shape());
+    check_that!(operation, found == expected =>
+        "{name} has shape {found:?}, expected {expected:?}")?;
     let (_, end) = layout.span();
-    check_that(operation, end <= operand.buffer.len(), || {
-        format!("{name} ends at element {end} of {}", operand.buffer.len())
-    })?;
+    check_that!(operation, end <= operand.buffer.len() =>
+        "{name} ends at element {end} of {}", operand.buffer.len())?;
     let stride = |axis: usize| match (expected[axis], layout.strides()[axis]) {
         (0 | 1, _) => Some(0),
         (_, stride) => usize::try_from(stride).ok(),
@@ -377,12 +329,11 @@ fn strided(
                 head,
             })
         }
-        _ => Err(KernelError::Argument {
-            operation,
-            reason: format!(
-                "{name} has strides {:?}, expected a dense last dimension and none below 0",
-                layout.strides()
-            ),
-        }),
+        _ => {
+            let strides = layout.strides();
+            Err(KernelError::argument(operation)(format!(
+                "{name} has strides {strides:?}, expected a dense last dimension and none below 0"
+            )))
+        }
     }
 }

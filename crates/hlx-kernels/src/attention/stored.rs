@@ -8,9 +8,9 @@ use hlx_core::{Binding, Buffer, Device};
 
 use super::pass::{Pass, Saved};
 use super::sizes::Strided;
-use crate::elementwise::copy_strided;
+use crate::elementwise::permuted;
 use crate::kernel::Kernel;
-use crate::{KernelError, Operand};
+use crate::{Operand, Result};
 
 // Products of queries and keys, and sums over what they store.
 shader!(attention::{
@@ -67,14 +67,14 @@ impl<'a> Stored<'a> {
     }
 
     /// Memory for a number of each pair of some heads.
-    fn pairs(&self) -> Result<Buffer, KernelError> {
+    fn pairs(&self) -> Result<Buffer> {
         let of = &self.pass.placed.attention;
         let rows = of.group() * self.key_heads * of.queries;
         Ok(self.pass.device.alloc_shape(&[rows, of.keys])?)
     }
 
     /// Computes `o` and `stats`.
-    pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<(), KernelError> {
+    pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<()> {
         let (pass, placed) = (self.pass, self.pass.placed);
         let (device, ranges, [q, k, v]) = (pass.device, pass.ranges, pass.operands.heads);
         let [q, k] = [positions_last(device, q)?, positions_last(device, k)?];
@@ -86,10 +86,9 @@ impl<'a> Stored<'a> {
         let corrections = device.alloc_shape(&[rows, blocks])?;
         let sums = device.alloc(rows)?;
         let [width, _, capped, _] = placed.constants();
-        let constants = [width, capped];
         for part in self.parts() {
             let kernel = Kernel::new("ranged_attention_forward_scores", &scores::SHADER)
-                .constants(&constants)
+                .constants([width, capped])
                 .reads([&q, &k, ranges])
                 .writes([&pairs]);
             self.products(kernel, 1, part)?;
@@ -114,7 +113,7 @@ impl<'a> Stored<'a> {
         &self,
         [pairs, corrections, sums, stats]: [&Buffer; 4],
         [first, key_heads]: Part,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (pass, all) = (self.pass, self.pass.placed.push());
         let of = &pass.placed.attention;
         let heads = key_heads * of.group();
@@ -125,7 +124,7 @@ impl<'a> Stored<'a> {
         );
         let groups = (heads * of.queries).div_ceil(SOFTMAX_ROWS);
         Kernel::new("ranged_attention_forward_softmax", &softmax::SHADER)
-            .constants(&[(3, u32::from(of.dropout.is_some()))])
+            .constants(constants!(3: of.dropout.is_some()))
             .reads([pass.ranges])
             .reads_if(pass.operands.counter)
             .updates([pairs])
@@ -136,29 +135,22 @@ impl<'a> Stored<'a> {
     }
 
     /// Computes the gradients.
-    pub fn backward(
-        &self,
-        saved: &Saved<'_>,
-        [dq, dk, dv]: [&Buffer; 3],
-    ) -> Result<(), KernelError> {
+    pub fn backward(&self, saved: &Saved<'_>, [dq, dk, dv]: [&Buffer; 3]) -> Result<()> {
         let (pass, placed) = (self.pass, self.pass.placed);
         let (device, ranges, operands) = (pass.device, pass.ranges, pass.operands);
         let of = &placed.attention;
         let ([of_q, of_k, _], output) = (placed.places, saved.output);
-        let d_o = Operand {
-            buffer: output.d_o,
-            layout: &of.layouts()?[0],
-        };
         let [q, k, v] = operands.heads;
+        let [of_queries, _] = of.layouts()?;
+        let d_o = Operand::new(output.d_o, &of_queries);
         let [q_last, k_last] = [positions_last(device, q)?, positions_last(device, k)?];
         let [v_last, d_o_last] = [positions_last(device, v)?, positions_last(device, d_o)?];
         // The weights and the scores' gradients, `[heads, T, S]`, and those once more, `[heads, S, T]`.
         let [w, ds, transposed_ds] = [self.pairs()?, self.pairs()?, self.pairs()?];
         let [width, _, capped, dropped] = placed.constants();
-        let constants = [width, capped, dropped];
         for part in self.parts() {
             let kernel = Kernel::new("ranged_attention_backward_weights", &weights::SHADER)
-                .constants(&constants)
+                .constants([width, capped, dropped])
                 .reads([&q_last, &k_last, &v_last, &d_o_last, ranges])
                 .reads_if(operands.counter)
                 .reads([output.stats, saved.delta])
@@ -204,12 +196,7 @@ impl<'a> Stored<'a> {
     }
 
     /// Launches a kernel that stores numbers of `part` from products of queries and keys.
-    fn products(
-        &self,
-        kernel: Kernel<'_>,
-        products: u64,
-        [first, key_heads]: Part,
-    ) -> Result<(), KernelError> {
+    fn products(&self, kernel: Kernel<'_>, products: u64, [first, key_heads]: Part) -> Result<()> {
         let (placed, all) = (&self.pass.placed, self.pass.placed.push());
         let of = &placed.attention;
         let heads = key_heads * of.group();
@@ -227,7 +214,7 @@ impl<'a> Stored<'a> {
     }
 
     /// Launches a sum of `part`.
-    fn sum(&self, sum: &Sum<'_>, [first, key_heads]: Part) -> Result<(), KernelError> {
+    fn sum(&self, sum: &Sum<'_>, [first, key_heads]: Part) -> Result<()> {
         let of = &self.pass.placed.attention;
         let (group, place) = (of.group(), sum.place);
         let [of_keys, of_queries] = [[of.keys, of.key_heads], [of.queries, of.heads]];
@@ -255,7 +242,7 @@ impl<'a> Stored<'a> {
             None => &sum::SHADER,
         };
         Kernel::new(sum.name, shader)
-            .constants(&[(0, of.head_width as u32)])
+            .constants([(0, of.head_width as u32)])
             .reads([sum.weights, sum.columns, sum.ranges])
             // The other parts are written by other launches.
             .updates([sum.out])
@@ -266,17 +253,6 @@ impl<'a> Stored<'a> {
 }
 
 /// Copies `[B, T, H, D]` to `[B, H, D, T]`.
-fn positions_last(device: &Device, x: Operand<'_>) -> Result<Buffer, KernelError> {
-    let layout = x.layout.permute(&[0, 2, 3, 1]);
-    let layout = layout.map_err(|reason| KernelError::Argument {
-        operation: "ranged_attention",
-        reason,
-    })?;
-    let copy = device.alloc(layout.n_elements())?;
-    let operand = Operand {
-        buffer: x.buffer,
-        layout: &layout,
-    };
-    copy_strided(device, operand, &copy)?;
-    Ok(copy)
+fn positions_last(device: &Device, x: Operand<'_>) -> Result<Buffer> {
+    permuted(device, "ranged_attention", x, &[0, 2, 3, 1])
 }

@@ -208,21 +208,21 @@ pub fn backward_join(
     empty: usize,
     spec: &BatchNorm,
 ) {
-    let rows = partials
-        .chunks_exact(2 * spec.pieces())
-        .zip(means.chunks_exact_mut(2));
+    let rows = partials.chunks_exact(2 * spec.pieces());
+    let rows = rows.zip(means.chunks_exact_mut(2));
     let sums = dweight.iter_mut().zip(dbias);
     for (at, ((partials, means), (dweight, dbias))) in rows.zip(sums).enumerate() {
         let n = spec.terms_at(at, empty).count().max(1) as f32;
         let [plain, scaled] = pair_sums(partials);
         means[0] = arith::div(plain, n);
         means[1] = arith::div(scaled, n);
-        *dbias = if accumulate { *dbias + plain } else { plain };
-        *dweight = if accumulate {
-            *dweight + scaled
-        } else {
-            scaled
-        };
+        for (sum, of_shard) in [(dbias, plain), (dweight, scaled)] {
+            *sum = if accumulate {
+                *sum + of_shard
+            } else {
+                of_shard
+            };
+        }
     }
 }
 
@@ -243,27 +243,16 @@ pub fn backward_input(
     spec: &BatchNorm,
 ) {
     let per_sample = spec.channels * spec.length;
-    let samples = (
-        read(x, per_sample),
-        read(dy, per_sample),
-        write(dx, per_sample),
-    );
-    parallel::for_each(samples, |sample, (x, dy, dx)| {
+    let samples = ([x, dy].map(|x| read(x, per_sample)), write(dx, per_sample));
+    parallel::for_each(samples, |sample, ([x, dy], dx)| {
         if sample < empty {
             dx.fill(0.0);
             return;
         }
         let shard = sample / spec.samples;
         let rows = 2 * shard * spec.channels..2 * (shard + 1) * spec.channels;
-        input_sample(
-            x,
-            dy,
-            weight,
-            &stats[rows.clone()],
-            &means[rows],
-            dx,
-            spec.length,
-        );
+        let (stats, means) = (&stats[rows.clone()], &means[rows]);
+        input_sample(x, dy, weight, stats, means, dx, spec.length);
     });
 }
 

@@ -17,9 +17,9 @@ use hlx_spirv::join::{Assembler, Id, Imported};
 use hlx_spirv::spirv::{BuiltIn, Op};
 
 use super::GROUP_THREADS;
-use super::formula::{Formula, Source};
 use super::plan::{Input, Plan};
 use super::{Cut, address, fault};
+use super::{Formula, Source};
 use crate::convert::{Form, convert_shader};
 use crate::layout::{Access, in_quads};
 
@@ -124,7 +124,6 @@ struct Writer<'a> {
     encode: Imported,
     uint: Id,
     boolean: Id,
-    /// The number of elements.
     count: Id,
     /// The extents, innermost first, without the outermost.
     extents: Vec<Id>,

@@ -244,7 +244,7 @@ impl Case {
         })
     }
 
-    fn operands(&self, device: &Device, mem: &mut TestMemory) -> Result<[Buffer; 3], KernelError> {
+    fn operands(&self, device: &Device, mem: &mut TestMemory) -> Result<[Buffer; 3]> {
         Ok([
             mem.input(device, &self.x)?,
             mem.input(device, &self.weight)?,

@@ -119,7 +119,7 @@ fn smoothing_out_of_range_is_named() {
 }
 
 #[test]
-fn a_recorded_gradient_takes_the_memory_of_its_logits() -> Result<(), KernelError> {
+fn a_recorded_gradient_takes_the_memory_of_its_logits() -> Result<()> {
     let (rows, vocabulary) = (64, 1000);
     let values = normal(1, rows * vocabulary);
     let classes: Vec<u32> = (0..rows as u32).map(|row| row * 7 % 1000).collect();
@@ -132,7 +132,7 @@ fn a_recorded_gradient_takes_the_memory_of_its_logits() -> Result<(), KernelErro
         );
         let scale = device.buffer_of(&[0.25])?;
         let out = device.alloc(values.len())?;
-        let (graph, ()) = device.record(|| -> Result<(), KernelError> {
+        let (graph, ()) = device.record(|| -> Result<()> {
             let (logits, dlogits) = (device.alloc(values.len())?, device.alloc(values.len())?);
             let (losses, stats) = (device.alloc(rows)?, device.alloc(2 * rows)?);
             device.copy(&x, &logits)?;

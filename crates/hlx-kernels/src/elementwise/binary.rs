@@ -27,7 +27,7 @@ mod tests;
 use hlx_core::{Buffer, DType, Device};
 
 use super::family::{Typed, Value, Word, define_family, each};
-use crate::error::KernelError;
+use crate::error::Result;
 use crate::layout::Operand;
 
 crate::for_each_binary!(define_family
@@ -39,10 +39,11 @@ crate::for_each_binary!(define_family
 /// row-major order, in the type `compute`: f32, i32 or u32.
 ///
 /// # Errors
-/// [`KernelError::Argument`] for shapes that do not broadcast, a compute type without a formula, a
-/// float operand of integer arithmetic, an output of another kind than the result (`bool` for a
-/// truth value, else a float or an integer as the compute type is), and operands larger than the
-/// device binds; [`KernelError::Length`] for an output of another length; the device's error.
+/// [`KernelError::Argument`](crate::KernelError::Argument) for shapes that do not broadcast, a compute type
+/// without a formula, a float operand of integer arithmetic, an output of another kind than the result (`bool`
+/// for a truth value, else a float or an integer as the compute type is), and operands larger than the device
+/// binds; [`KernelError::Length`](crate::KernelError::Length) for an output of another length; the device's
+/// error.
 pub fn binary(
     device: &Device,
     operation: Binary,
@@ -50,7 +51,7 @@ pub fn binary(
     a: Operand<'_>,
     b: Operand<'_>,
     out: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let kernel = operation
         .typed(compute)
         .kernel([("a", a), ("b", b)], [0; 2], out)?;

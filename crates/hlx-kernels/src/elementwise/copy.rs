@@ -13,16 +13,17 @@ use super::frame::{copy_bits, copy_elements};
 use super::moves::Move;
 use crate::convert::Form;
 use crate::element::compute_type;
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, Result, check_len};
 use crate::layout::{Layout, Operand, broadcast_shape};
 
 /// Writes the elements of `x` in row-major order to `out`, converted to its type. PyTorch:
 /// `x.to(dtype).contiguous()`.
 ///
 /// # Errors
-/// [`KernelError::Length`] for an output of another length; [`KernelError::Argument`] for operands
-/// larger than the device binds; the device's error.
-pub fn copy_strided(device: &Device, x: Operand<'_>, out: &Buffer) -> Result<(), KernelError> {
+/// [`KernelError::Length`] for an output of another length;
+/// [`KernelError::Argument`] for operands larger than the device binds; the
+/// device's error.
+pub fn copy_strided(device: &Device, x: Operand<'_>, out: &Buffer) -> Result<()> {
     const NAME: &str = "copy_strided";
     check_len(NAME, "out", out, x.layout.n_elements())?;
     if out.is_empty() {
@@ -42,20 +43,14 @@ pub fn copy_strided(device: &Device, x: Operand<'_>, out: &Buffer) -> Result<(),
 /// written word by word: each word that holds elements of the layout is read and written whole.
 ///
 /// # Errors
-/// [`KernelError::Argument`] if `x` does not broadcast, if elements of the layout overlap (or
-/// their order cannot be told by the strides), for operands larger than the device binds and for
+/// [`KernelError::Argument`] if `x` does not broadcast, if elements of the layout
+/// overlap (or their order cannot be told by the strides), for operands larger than the device binds and for
 /// operands that share memory; the device's error.
-pub fn assign_strided(
-    device: &Device,
-    x: Operand<'_>,
-    out: Operand<'_>,
-) -> Result<(), KernelError> {
+pub fn assign_strided(device: &Device, x: Operand<'_>, out: Operand<'_>) -> Result<()> {
     const NAME: &str = "assign_strided";
     let (shape, found) = (out.layout.shape(), x.layout.shape());
     let fits = broadcast_shape(&[shape, found]).is_some_and(|joint| joint == shape);
-    check_that(NAME, fits, || {
-        format!("x has shape {found:?}, expected one that broadcasts to {shape:?}")
-    })?;
+    check_that!(NAME, fits => "x has shape {found:?}, expected one that broadcasts to {shape:?}")?;
     if out.layout.n_elements() == 0 {
         return Ok(());
     }
@@ -68,7 +63,26 @@ pub fn assign_strided(
     Move::new(NAME, Operand::new(&converted, &layout), out)?.launch(device, false)
 }
 
-fn convert(device: &Device, x: Operand<'_>, out: &Buffer) -> Result<(), KernelError> {
+/// A contiguous copy of an operand with its dimensions in another order.
+///
+/// # Errors
+/// As [`copy_strided`], and if `order` is no permutation of the dimensions.
+pub(crate) fn permuted(
+    device: &Device,
+    name: &'static str,
+    x: Operand<'_>,
+    order: &[usize],
+) -> Result<Buffer> {
+    let layout = x
+        .layout
+        .permute(order)
+        .map_err(KernelError::argument(name))?;
+    let copy = device.alloc(layout.n_elements())?;
+    copy_strided(device, Operand::new(x.buffer, &layout), &copy)?;
+    Ok(copy)
+}
+
+fn convert(device: &Device, x: Operand<'_>, out: &Buffer) -> Result<()> {
     let (from, to) = (x.buffer.dtype(), out.dtype());
     let compute = match from.is_float() || to.is_float() {
         true => DType::F32,

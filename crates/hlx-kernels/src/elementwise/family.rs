@@ -5,7 +5,7 @@ use hlx_core::{Buffer, DType, Shader};
 
 use super::frame::Elements;
 use crate::convert::Form;
-use crate::error::{KernelError, check_that};
+use crate::error::Result;
 use crate::layout::Operand;
 
 /// A value of a compute type, or a truth value, as a word.
@@ -213,24 +213,22 @@ impl Typed {
     /// Checks the types of the operands and the output; returns the kernel.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] for a compute type that the operation is not defined for, a float
-    /// operand of integer arithmetic, and an output of another kind than the result.
+    /// [`KernelError::Argument`](crate::KernelError::Argument) for a compute type that the operation is not
+    /// defined for, a float operand of integer arithmetic, and an output of another kind than the result.
     pub fn kernel<'a, const N: usize>(
         &self,
         operands: [(&'static str, Operand<'a>); N],
         parameters: [u32; 2],
         out: &Buffer,
-    ) -> Result<Elements<'a, N>, KernelError> {
+    ) -> Result<Elements<'a, N>> {
         let compute = self.compute;
-        check_that(self.name, self.is_defined, || {
-            format!("compute type is {compute}, for which the operation is not defined")
-        })?;
+        check_that!(self.name, self.is_defined =>
+            "compute type is {compute}, for which the operation is not defined")?;
         let in_floats = compute == DType::F32;
         for (argument, operand) in operands {
             let dtype = operand.buffer.dtype();
-            check_that(self.name, in_floats || !dtype.is_float(), || {
-                format!("{argument} is {dtype}, expected an integer type or bool under {compute}")
-            })?;
+            check_that!(self.name, in_floats || !dtype.is_float() =>
+                "{argument} is {dtype}, expected an integer type or bool under {compute}")?;
         }
         let dtype = out.dtype();
         let (fits, expected) = match (self.is_bool, in_floats) {
@@ -238,9 +236,7 @@ impl Typed {
             (false, true) => (dtype.is_float(), "a float type"),
             (false, false) => (!dtype.is_float(), "an integer type or bool"),
         };
-        check_that(self.name, fits, || {
-            format!("out is {dtype}, expected {expected}")
-        })?;
+        check_that!(self.name, fits => "out is {dtype}, expected {expected}")?;
         Ok(Elements {
             name: self.name,
             shader: self.shader,

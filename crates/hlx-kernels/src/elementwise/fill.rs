@@ -5,7 +5,7 @@ use hlx_core::{ALIGNMENT_WORDS, Buffer, DType, Device, Element, Shader};
 
 use crate::convert::{Form, bits_of, encode, pack};
 use crate::element::compute_type;
-use crate::error::{KernelError, check_that};
+use crate::error::{Result, check_indexable};
 use crate::kernel::Kernel;
 use crate::map::{GROUP_THREADS, windows};
 use crate::parallel::{self, write};
@@ -50,17 +50,15 @@ impl Indices {
     /// 64, as words of the compute type.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] for more elements than 32 bits count; the device's error.
+    /// [`KernelError::Argument`](crate::KernelError::Argument) for more elements than 32 bits count; the
+    /// device's error.
     pub fn launch(
         self,
         device: &Device,
         out: &Buffer,
         chunk: impl Fn(u32, &mut [u32]) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
-        let most = u32::MAX as usize;
-        check_that(self.name, out.len() <= most, || {
-            format!("out has {} elements, expected at most {most}", out.len())
-        })?;
+    ) -> Result<()> {
+        check_indexable(self.name, "out", out.len())?;
         let (form, compute) = (self.form, self.compute);
         let limit = device.max_binding_words().saturating_mul(form.per_word());
         for (first, count) in windows(out.len(), 4 * ALIGNMENT_WORDS, limit) {
@@ -103,9 +101,9 @@ fn run(
 /// in [`masked_fill`](super::masked_fill).
 ///
 /// # Errors
-/// [`KernelError::Argument`] for more elements than 32 bits count; the device's error; so for all
-/// functions here.
-pub fn fill(device: &Device, value: f64, out: &Buffer) -> Result<(), KernelError> {
+/// [`KernelError::Argument`](crate::KernelError::Argument) for more elements than 32 bits count; the device's
+/// error; so for all functions here.
+pub fn fill(device: &Device, value: f64, out: &Buffer) -> Result<()> {
     let bits = bits_of(out.dtype(), value);
     let stored = (DType::U32, Form::raw(out.dtype()));
     let kernel = Indices::new("fill", &ramp::SHADER, stored, &[bits]);
@@ -117,7 +115,7 @@ pub fn fill(device: &Device, value: f64, out: &Buffer) -> Result<(), KernelError
 ///
 /// # Errors
 /// As [`fill`].
-pub fn arange(device: &Device, start: f64, step: f64, out: &Buffer) -> Result<(), KernelError> {
+pub fn arange(device: &Device, start: f64, step: f64, out: &Buffer) -> Result<()> {
     let compute = compute_type(out.dtype());
     let word = |value: f64| match compute {
         DType::F32 => (value as f32).stored().to_bits(),
@@ -149,20 +147,17 @@ multiversion! {
 /// second `end - (n - 1 - i) step`, one multiply-add an element; a single element is `start`.
 ///
 /// # Errors
-/// As [`fill`], and [`KernelError::Argument`] for an output that holds no floats.
-pub fn linspace(device: &Device, start: f32, end: f32, out: &Buffer) -> Result<(), KernelError> {
+/// As [`fill`], and [`KernelError::Argument`](crate::KernelError::Argument) for an output that holds no floats.
+pub fn linspace(device: &Device, start: f32, end: f32, out: &Buffer) -> Result<()> {
     const NAME: &str = "linspace";
     let (dtype, [start, end]) = (out.dtype(), [start, end].map(Element::stored));
-    check_that(NAME, dtype.is_float(), || {
-        format!("out is {dtype}, expected a float type")
-    })?;
+    check_that!(NAME, dtype.is_float() => "out is {dtype}, expected a float type")?;
     let last = out.len().saturating_sub(1) as u32;
     let step = hlx_core::cpu::with_flush(|| {
         let between = hlx_core::arith::sub(end, start);
-        if last == 0 {
-            0.0
-        } else {
-            hlx_core::arith::div(between, last as f32)
+        match last {
+            0 => 0.0,
+            _ => hlx_core::arith::div(between, last as f32),
         }
     });
     // The only element is counted from the end.
@@ -207,18 +202,15 @@ pub struct Band {
 /// diagonal 0, and the masks of `torch.tril` (no `low`) and `torch.triu` (no `high`).
 ///
 /// # Errors
-/// As [`fill`], and [`KernelError::Argument`] for an output that is no whole number of matrices.
-pub fn band(device: &Device, band: Band, out: &Buffer) -> Result<(), KernelError> {
+/// As [`fill`], and [`KernelError::Argument`](crate::KernelError::Argument) for an output that is no whole
+/// number of matrices.
+pub fn band(device: &Device, band: Band, out: &Buffer) -> Result<()> {
     const NAME: &str = "band";
     let Band { rows, columns, .. } = band;
     let fits = out.is_empty() || out.len().is_multiple_of((rows * columns).max(1));
     let counted = rows.max(columns) <= i32::MAX as usize;
-    check_that(NAME, fits && counted, || {
-        format!(
-            "out has {} elements, expected matrices of {rows} x {columns}",
-            out.len()
-        )
-    })?;
+    check_that!(NAME, fits && counted =>
+        "out has {len} elements, expected matrices of {rows} x {columns}", len = out.len())?;
     if out.is_empty() {
         return Ok(());
     }

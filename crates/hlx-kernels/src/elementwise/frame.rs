@@ -10,7 +10,7 @@ use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, DType, Device, Shader};
 
 use super::moves::Move;
 use super::strided::joint;
-use crate::KernelError;
+use crate::Result;
 use crate::chain::{Cut, Formula, Step, StepOperand};
 use crate::convert::{Form, Places, convert_shader, store};
 use crate::kernel::Kernel;
@@ -54,14 +54,15 @@ impl<const N: usize> Elements<'_, N> {
     /// Launches the kernel; `chunk` computes words of the compute type of as many on the CPU.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] for shapes that do not broadcast and operands that are too large,
-    /// [`KernelError::Length`] for an output of another length, or the device's error.
+    /// [`KernelError::Argument`](crate::KernelError::Argument) for shapes that do not broadcast and operands
+    /// that are too large, [`KernelError::Length`](crate::KernelError::Length) for an output of another length,
+    /// or the device's error.
     pub fn launch(
         &self,
         device: &Device,
         out: &Buffer,
         chunk: impl Fn([&[u32]; N], &mut [u32]) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let layouts = joint(self.name, self.operands, out)?;
         if out.is_empty() {
             return Ok(());
@@ -75,13 +76,11 @@ impl<const N: usize> Elements<'_, N> {
         if axes.shape.len() > 1 {
             return self.window(device, axes, out, chunk);
         }
-        let per_word = self.forms.map(Form::per_word);
-        let limit = axes.most_elements(
-            per_word,
-            self.out_form.per_word(),
-            device.max_binding_words(),
-        );
-        let limit = if device.is_cpu() { count } else { limit };
+        let (per_word, words) = (self.forms.map(Form::per_word), device.max_binding_words());
+        let limit = match device.is_cpu() {
+            true => count,
+            false => axes.most_elements(per_word, self.out_form.per_word(), words),
+        };
         for (start, count) in windows(count, 4 * ALIGNMENT_WORDS, limit) {
             let window = out.slice(start, count)?;
             self.window(device, axes.cut(start, count), &window, chunk)?;
@@ -96,7 +95,7 @@ impl<const N: usize> Elements<'_, N> {
         k: usize,
         out: &Buffer,
         chunk: impl Fn([&[u32]; N], &mut [u32]) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (name, operand) = self.operands[k];
         let copy = device.alloc_typed(operand.buffer.dtype(), operand.layout.n_elements())?;
         copy_bits(device, operand, &copy)?;
@@ -114,7 +113,7 @@ impl<const N: usize> Elements<'_, N> {
         mut axes: Walk<N>,
         out: &Buffer,
         chunk: impl Fn([&[u32]; N], &mut [u32]) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let mut buffers = Vec::with_capacity(N);
         for (k, (argument, operand)) in self.operands.iter().enumerate() {
             buffers.push(axes.window(device, self.name, (argument, k), operand.buffer)?);
@@ -128,10 +127,7 @@ impl<const N: usize> Elements<'_, N> {
         push.extend(axes.push(dimensions));
         let constants = self.specialization(&axes, cut);
         let task = Arc::new(Task {
-            dense: axes
-                .strides
-                .each_ref()
-                .map(|strides| is_row_major(&axes.shape, strides)),
+            dense: std::array::from_fn(|k| is_row_major(&axes.shape, &axes.strides[k])),
             axes,
             forms: self.forms,
             out_form: self.out_form,
@@ -198,7 +194,7 @@ impl<const N: usize> Elements<'_, N> {
 ///
 /// # Errors
 /// As [`Elements::launch`].
-pub(super) fn copy_bits(device: &Device, x: Operand<'_>, out: &Buffer) -> Result<(), KernelError> {
+pub(super) fn copy_bits(device: &Device, x: Operand<'_>, out: &Buffer) -> Result<()> {
     const NAME: &str = "copy_strided";
     let layout = Layout::contiguous(x.layout.shape())?;
     let moved = Move::new(NAME, x, Operand::new(out, &layout))?;
@@ -220,7 +216,7 @@ pub(super) fn copy_elements(
     out: &Buffer,
     compute: DType,
     [form, out_form]: [Form; 2],
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let kernel = Elements {
         name: "copy_strided",
         shader: &convert_shader::SHADER,

@@ -12,7 +12,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Buffer, DType, Device};
 
 use self::cpu::{TILE, assign};
-use crate::error::{KernelError, check_that};
+use crate::error::{KernelError, Result};
 use crate::kernel::Kernel;
 use crate::layout::{Access, Operand, Walk, in_quads};
 use crate::map::{GROUP_THREADS, windows};
@@ -37,7 +37,7 @@ impl Move {
     ///
     /// # Errors
     /// [`KernelError::Argument`] if elements of `y` overlap.
-    pub fn new(name: &'static str, x: Operand<'_>, y: Operand<'_>) -> Result<Self, KernelError> {
+    pub fn new(name: &'static str, x: Operand<'_>, y: Operand<'_>) -> Result<Self> {
         let argument = KernelError::argument(name);
         let mut layouts = [
             x.layout.expand(y.layout.shape()).map_err(argument)?,
@@ -45,20 +45,11 @@ impl Move {
         ];
         for (argument, Operand { buffer, layout }) in [("x", x), ("out", y)] {
             let (end, len) = (layout.span().1, buffer.len());
-            check_that(name, end <= len, || {
-                format!(
-                    "{argument} has an element at place {}, its buffer has {len}",
-                    end - 1
-                )
-            })?;
+            check_that!(name, end <= len =>
+                "{argument} has an element at place {last}, its buffer has {len}", last = end - 1)?;
         }
-        for (axis, _) in y
-            .layout
-            .strides()
-            .iter()
-            .enumerate()
-            .filter(|(_, stride)| **stride < 0)
-        {
+        let strides = y.layout.strides();
+        for axis in (0..strides.len()).filter(|&axis| strides[axis] < 0) {
             for layout in &mut layouts {
                 *layout = layout.flip(axis).map_err(argument)?;
             }
@@ -74,9 +65,8 @@ impl Move {
             x: x.buffer.clone(),
             y: y.buffer.clone(),
         };
-        check_that(name, moved.is_nested(), || {
-            format!("out is {}, expected elements that do not overlap", y.layout)
-        })?;
+        check_that!(name, moved.is_nested() =>
+            "out is {}, expected elements that do not overlap", y.layout)?;
         moved.into_words()
     }
 
@@ -97,28 +87,24 @@ impl Move {
     }
 
     /// Takes elements of a narrow type as words, where every row is whole words on both sides.
-    fn into_words(mut self) -> Result<Self, KernelError> {
+    fn into_words(mut self) -> Result<Self> {
         let (per_word, walk) = (self.x.dtype().per_word(), &mut self.walk);
         let inner = walk.shape.len() - 1;
         let whole = |stride: &isize| stride % per_word as isize == 0;
         let rows = walk.steps() == [1, 1] && walk.shape[inner].is_multiple_of(per_word);
-        let aligned = walk
-            .strides
-            .iter()
-            .all(|strides| strides[..inner].iter().all(whole));
-        let starts = walk
-            .offsets
-            .iter()
-            .all(|offset| offset.is_multiple_of(per_word));
+        let mut strides = walk.strides.iter();
+        let aligned = strides.all(|strides| strides[..inner].iter().all(whole));
+        let mut offsets = walk.offsets.iter();
+        let starts = offsets.all(|offset| offset.is_multiple_of(per_word));
         if per_word == 1 || !(rows && aligned && starts) {
             return Ok(self);
         }
         walk.shape[inner] /= per_word;
         for (offset, strides) in walk.offsets.iter_mut().zip(&mut walk.strides) {
             *offset /= per_word;
-            strides[..inner]
-                .iter_mut()
-                .for_each(|stride| *stride /= per_word as isize);
+            for stride in &mut strides[..inner] {
+                *stride /= per_word as isize;
+            }
         }
         for buffer in [&mut self.x, &mut self.y] {
             *buffer = buffer.view_as(DType::U32, buffer.words())?;
@@ -130,13 +116,10 @@ impl Move {
     ///
     /// # Errors
     /// As [`super::assign_strided`].
-    pub fn launch(self, device: &Device, fresh: bool) -> Result<(), KernelError> {
+    pub fn launch(self, device: &Device, fresh: bool) -> Result<()> {
         let (count, one_run) = (self.walk.count(), self.walk.shape.len() == 1);
-        if one_run
-            && self.walk.steps() == [1, 1]
-            && self.in_words()
-            && (device.is_cpu() || count < LONG)
-        {
+        let is_dense = one_run && self.walk.steps() == [1, 1] && self.in_words();
+        if is_dense && (device.is_cpu() || count < LONG) {
             let [from, to] = self.walk.offsets;
             let (source, target) = (self.x.slice(from, count)?, self.y.slice(to, count)?);
             return Ok(device.copy(&source, &target)?);
@@ -154,12 +137,11 @@ impl Move {
     }
 
     /// One launch, over operands that can be bound.
-    fn window(&self, device: &Device, mut walk: Walk<2>, fresh: bool) -> Result<(), KernelError> {
+    fn window(&self, device: &Device, mut walk: Walk<2>, fresh: bool) -> Result<()> {
         let x = walk.window(device, self.name, ("x", 0), &self.x)?;
         let y = walk.window(device, self.name, ("out", 1), &self.y)?;
-        check_that(self.name, !x.overlaps(&y), || {
-            "x shares memory with out, expected two buffers".to_owned()
-        })?;
+        check_that!(self.name, !x.overlaps(&y) =>
+            "x shares memory with out, expected two buffers")?;
         let cut = Cut::of(&walk, y.words(), y.dtype());
         let size = y.dtype().size();
         let kernel = Kernel::new(self.name, cut.shader)
@@ -233,12 +215,10 @@ impl Cut {
     fn tiles(axes: &Walk<2>, a: usize) -> Self {
         let b = axes.shape.len() - 1;
         let batch: Vec<usize> = (0..b).rev().filter(|&d| d != a).collect();
+        let strides = axes.strides.each_ref();
         let batch = Walk {
             shape: batch.iter().map(|&d| axes.shape[d]).collect(),
-            strides: axes
-                .strides
-                .each_ref()
-                .map(|all| batch.iter().map(|&d| all[d]).collect()),
+            strides: strides.map(|all| batch.iter().map(|&d| all[d]).collect()),
             offsets: axes.offsets,
         };
         let [a_extent, b_extent] = [axes.shape[a], axes.shape[b]];

@@ -16,7 +16,7 @@ use hlx_core::{Buffer, DType, Device};
 use super::fill::Indices;
 use crate::convert::Form;
 use crate::draw::{LANES, normal_lanes, philox_lanes};
-use crate::error::{KernelError, check_that};
+use crate::error::{Result, check_that};
 
 shader!(random_shader, fill::random);
 
@@ -68,14 +68,14 @@ pub struct Draw {
 /// [`copy_strided`](super::copy_strided) does.
 ///
 /// # Errors
-/// [`KernelError::Argument`] for a range without values, a probability outside [0, 1], integers
-/// for an output of floats, or more elements than 32 bits count; the device's error.
+/// [`KernelError::Argument`](crate::KernelError::Argument) for a range without values, a probability outside
+/// [0, 1], integers for an output of floats, or more elements than 32 bits count; the device's error.
 pub fn fill_random(
     device: &Device,
     distribution: Distribution,
     draw: Draw,
     out: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check(distribution)?;
     let (stream, purpose) = (draw.stream, draw.purpose);
     let key = [draw.seed as u32, (draw.seed >> 32) as u32];
@@ -87,25 +87,17 @@ pub fn fill_random(
     };
     let dtype = out.dtype();
     let fits = compute == DType::F32 || !dtype.is_float();
-    check_that(NAME, fits, || {
-        format!("out is {dtype}, expected an integer type or bool for integers")
-    })?;
+    check_that!(NAME, fits => "out is {dtype}, expected an integer type or bool for integers")?;
     let parameters = [key[0], key[1], stream, purpose, a, b];
-    let kernel = Indices {
-        variant: Some(id),
-        ..Indices::new(
-            NAME,
-            &random_shader::SHADER,
-            (compute, Form::Of(dtype)),
-            &parameters,
-        )
-    };
+    let stored = (compute, Form::Of(dtype));
+    let mut kernel = Indices::new(NAME, &random_shader::SHADER, stored, &parameters);
+    kernel.variant = Some(id);
     kernel.launch(device, out, move |first, out| {
         draw_chunk(distribution, key, [stream, purpose], first / 4, out);
     })
 }
 
-fn check(distribution: Distribution) -> Result<(), KernelError> {
+fn check(distribution: Distribution) -> Result<()> {
     let (holds, reason) = match distribution {
         Distribution::Uniform { low, high } => (
             low < high && (high - low).is_finite(),

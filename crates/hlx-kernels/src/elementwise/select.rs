@@ -8,7 +8,7 @@ use super::frame::Elements;
 use super::strided::joint;
 use crate::convert::{Form, bits_of};
 use crate::element::compute_type;
-use crate::error::{KernelError, check_that};
+use crate::error::Result;
 use crate::layout::{Layout, Operand, Walk};
 
 shader!(select::{select as select_shader, masked_fill});
@@ -22,24 +22,23 @@ const MAX_DIMENSIONS: usize = 7;
 /// needs a float output.
 ///
 /// # Errors
-/// [`KernelError::Argument`] for a condition that is no `bool`, a float operand of an output that
-/// is none, shapes that do not broadcast, and operands larger than the device binds;
-/// [`KernelError::Length`] for an output of another length; the device's error.
+/// [`KernelError::Argument`](crate::KernelError::Argument) for a condition that is no `bool`, a float operand
+/// of an output that is none, shapes that do not broadcast, and operands larger than the device binds;
+/// [`KernelError::Length`](crate::KernelError::Length) for an output of another length; the device's error.
 pub fn select(
     device: &Device,
     condition: Operand<'_>,
     a: Operand<'_>,
     b: Operand<'_>,
     out: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "select";
     check_mask(NAME, "condition", condition)?;
     let to = out.dtype();
     for (argument, operand) in [("a", a), ("b", b)] {
         let dtype = operand.buffer.dtype();
-        check_that(NAME, to.is_float() || !dtype.is_float(), || {
-            format!("{argument} is {dtype}, expected an integer type or bool, as out is {to}")
-        })?;
+        check_that!(NAME, to.is_float() || !dtype.is_float() =>
+            "{argument} is {dtype}, expected an integer type or bool, as out is {to}")?;
     }
     let operands = [("condition", condition), ("a", a), ("b", b)];
     let layouts = joint(NAME, operands, out)?;
@@ -50,24 +49,15 @@ pub fn select(
         return select_copies(device, operands, &layouts, out);
     }
     let raw = a.buffer.dtype() == to && b.buffer.dtype() == to;
-    let form = |dtype| {
-        if raw {
-            Form::raw(dtype)
-        } else {
-            Form::Of(dtype)
-        }
-    };
+    let form = if raw { Form::raw } else { Form::Of };
+    let [of_a, of_b] = [a, b].map(|x| form(x.buffer.dtype()));
     let kernel = Elements {
         name: NAME,
         shader: &select_shader::SHADER,
         compute: if raw { DType::U32 } else { compute_type(to) },
         parameters: [0; 2],
         operands,
-        forms: [
-            Form::Of(DType::Bool),
-            form(a.buffer.dtype()),
-            form(b.buffer.dtype()),
-        ],
+        forms: [Form::Of(DType::Bool), of_a, of_b],
         out_form: form(to),
     };
     kernel.launch(device, out, |[condition, a, b], out| {
@@ -84,7 +74,7 @@ fn select_copies(
     operands: [(&'static str, Operand<'_>); 3],
     layouts: &[Layout; 3],
     out: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let mut copies = Vec::with_capacity(3);
     for ((_, operand), layout) in operands.into_iter().zip(layouts) {
         let copy = device.alloc_typed(operand.buffer.dtype(), layout.n_elements())?;
@@ -104,20 +94,19 @@ fn select_copies(
 /// saturated as an integer.
 ///
 /// # Errors
-/// As [`select`], and [`KernelError::Argument`] for an output of another type than `x`.
+/// As [`select`], and [`KernelError::Argument`](crate::KernelError::Argument) for an output of another type
+/// than `x`.
 pub fn masked_fill(
     device: &Device,
     x: Operand<'_>,
     mask: Operand<'_>,
     value: f64,
     out: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "masked_fill";
     check_mask(NAME, "mask", mask)?;
     let (dtype, found) = (x.buffer.dtype(), out.dtype());
-    check_that(NAME, found == dtype, || {
-        format!("out is {found}, expected {dtype} as x")
-    })?;
+    check_that!(NAME, found == dtype => "out is {found}, expected {dtype} as x")?;
     let bits = bits_of(dtype, value);
     let kernel = Elements {
         name: NAME,
@@ -135,11 +124,9 @@ pub fn masked_fill(
     })
 }
 
-fn check_mask(name: &'static str, argument: &str, mask: Operand<'_>) -> Result<(), KernelError> {
+fn check_mask(name: &'static str, argument: &str, mask: Operand<'_>) -> Result<()> {
     let dtype = mask.buffer.dtype();
-    check_that(name, dtype == DType::Bool, || {
-        format!("{argument} is {dtype}, expected bool")
-    })
+    check_that!(name, dtype == DType::Bool => "{argument} is {dtype}, expected bool")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use hlx_core::{ALIGNMENT_WORDS, Buffer, Device};
 
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, Result, check_len};
 use crate::layout::{Access, Layout, Operand, Walk, access, broadcast_shape};
 
 impl<const N: usize> Walk<N> {
@@ -66,22 +66,18 @@ impl<const N: usize> Walk<N> {
         operation: &'static str,
         (argument, k): (&str, usize),
         buffer: &Buffer,
-    ) -> Result<Buffer, KernelError> {
+    ) -> Result<Buffer> {
         let (first, end) = self.span(k);
         let (len, per_word) = (buffer.len(), buffer.dtype().per_word());
-        check_that(operation, first < end && end <= len, || {
-            format!(
-                "{argument} has an element at place {}, its buffer has {len}",
-                end.saturating_sub(1)
-            )
-        })?;
+        check_that!(operation, first < end && end <= len =>
+            "{argument} has an element at place {last}, its buffer has {len}",
+            last = end.saturating_sub(1))?;
         let start = first - first % (ALIGNMENT_WORDS * per_word);
         let window = buffer.slice(start, end - start)?;
         let (words, limit) = (window.words(), device.max_binding_words());
         let counted = device.is_cpu() || u32::try_from(end - start).is_ok();
-        check_that(operation, words <= limit && counted, || {
-            format!("{argument} spans {words} words of its buffer, the device binds {limit}")
-        })?;
+        check_that!(operation, words <= limit && counted =>
+            "{argument} spans {words} words of its buffer, the device binds {limit}")?;
         self.offsets[k] -= start;
         Ok(window)
     }
@@ -115,7 +111,7 @@ pub(super) fn joint<const N: usize>(
     operation: &'static str,
     operands: [(&'static str, Operand<'_>); N],
     out: &Buffer,
-) -> Result<[Layout; N], KernelError> {
+) -> Result<[Layout; N]> {
     let shapes = operands.map(|(_, operand)| operand.layout.shape());
     let refused =
         || KernelError::argument(operation)(format!("shapes {shapes:?} do not broadcast"));

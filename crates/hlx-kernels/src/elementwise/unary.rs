@@ -26,7 +26,7 @@ mod tests;
 use hlx_core::{Buffer, DType, Device, Element, arith};
 
 use super::family::{Typed, Value, Word, define_family, each};
-use crate::error::KernelError;
+use crate::error::Result;
 use crate::layout::Operand;
 
 /// Two parameters of an operation, as words of the compute type: the slope of `LeakyReLU` and the
@@ -73,10 +73,10 @@ multiversion! {
 /// f32, i32 or u32. `BitwiseNot` into `bool` is `LogicalNot`.
 ///
 /// # Errors
-/// [`KernelError::Argument`] for a compute type without a formula, a float operand of integer
-/// arithmetic, an output of another kind than the result (`bool` for a truth value, else a float
-/// or an integer as the compute type is), and operands larger than the device binds;
-/// [`KernelError::Length`] for an output of another length; the device's error.
+/// [`KernelError::Argument`](crate::KernelError::Argument) for a compute type without a formula, a float
+/// operand of integer arithmetic, an output of another kind than the result (`bool` for a truth value, else a
+/// float or an integer as the compute type is), and operands larger than the device binds;
+/// [`KernelError::Length`](crate::KernelError::Length) for an output of another length; the device's error.
 pub fn unary(
     device: &Device,
     operation: Unary,
@@ -84,7 +84,7 @@ pub fn unary(
     x: Operand<'_>,
     parameters: impl Into<Parameters>,
     out: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let operation = match (operation, out.dtype()) {
         (Unary::BitwiseNot, DType::Bool) => Unary::LogicalNot,
         _ => operation,

@@ -57,7 +57,7 @@ impl Case {
     }
 
     /// The table and the bounds of so many shards.
-    fn table(&self, device: &Device, shards: usize) -> Result<(ExpertsTable, Buffer), KernelError> {
+    fn table(&self, device: &Device, shards: usize) -> Result<(ExpertsTable, Buffer)> {
         let chosen = device.alloc_typed(DType::U32, self.chosen.len())?;
         device.upload(&chosen, &self.chosen)?;
         let table = experts_table(device, &chosen, &self.choices)?;

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, DType, Device};
 
-use super::chains::{Chains, sum_of};
+use super::cpu::{Chains, sum_of};
 use super::{NO_BAD_INDEX, lower};
-use crate::error::KernelError;
+use crate::error::{KernelError, Result};
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
 use crate::parallel::{self, write};
@@ -56,7 +56,7 @@ impl Lines {
         index: &Layout,
         source: &Layout,
         float: bool,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         let error = KernelError::argument("scatter_add");
         let target = Layout::contiguous(shape)?;
         let mut part = target.clone();
@@ -116,19 +116,18 @@ impl Lines {
         index: Operand<'_>,
         source: Operand<'_>,
         flag: Option<&Buffer>,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         const NAME: &str = "scatter_add";
-        let ((index_part, index_start), (source_part, source_start)) =
-            (part(index)?, part(source)?);
+        let (index_part, index_start) = part(index)?;
+        let (source_part, source_start) = part(source)?;
         check_fits(NAME, "index", device, &index_part)?;
         check_fits(NAME, "source", device, &source_part)?;
         self.walk.offsets[1] -= index_start;
         self.walk.offsets[2] -= source_start;
         let many = self.positions > PIECE;
-        let words = if many && !device.is_cpu() {
-            target.len()
-        } else {
-            1
+        let words = match many && !device.is_cpu() {
+            true => target.len(),
+            false => 1,
         };
         let counts = device.alloc_typed(DType::U32, words)?;
         let partials = device.alloc_typed(DType::U32, words)?;
@@ -139,25 +138,16 @@ impl Lines {
             true => &add_lines_held::SHADER,
             false => &add_lines::SHADER,
         };
-        let constants = [
-            (0, u32::from(self.float)),
-            (1, u32::from(flagged)),
-            (2, columns as u32),
-            (3, u32::from(many)),
-        ];
         let kernel = Kernel::new(NAME, shader)
-            .constants(&constants)
+            .constants(constants!(0: self.float, flagged, columns, many))
             .reads([&index_part, &source_part])
             .writes_if(flag.map(Binding::ReadWrite))
             .updates([target, &counts, &partials]);
         let groups = self.lines.div_ceil(columns);
         kernel.launch(device, push, groups, move |inputs, outputs| {
             let ([index, source], [flag, target, _, _]) = (inputs, outputs);
-            let bad = self.on_cpu(
-                cast_slice(index),
-                cast_slice(source),
-                cast_slice_mut(target),
-            );
+            let (index, source) = (cast_slice(index), cast_slice(source));
+            let bad = self.on_cpu(index, source, cast_slice_mut(target));
             lower(flagged.then_some(flag), bad);
         })
     }
@@ -224,10 +214,8 @@ impl Lines {
         if (index_stride, source_stride) == (1, 1) {
             let [_, at, from] = line;
             let positions = index[at..].iter().zip(&source[from..]).take(self.positions);
-            positions
-                .enumerate()
-                .for_each(|(p, (row, word))| add(p, *row, *word));
-            return;
+            let positions = positions.enumerate();
+            return positions.for_each(|(p, (row, word))| add(p, *row, *word));
         }
         for p in 0..self.positions {
             let [at, from] = self.at(line, p);

@@ -13,9 +13,9 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, DType, Device};
 
 use super::add_lines::Lines;
-use super::chains::{self, Addition};
+use super::cpu::Addition;
 use super::{Picks, check_index, check_line, cpu, lower};
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, Result, check_len};
 use crate::kernel::{Kernel, PushConstants};
 use crate::layout::{Layout, Operand, Walk};
 use crate::map::GROUP_THREADS;
@@ -43,7 +43,7 @@ pub fn scatter(
     index: Operand<'_>,
     source: Operand<'_>,
     flag: Option<&Buffer>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "scatter";
     let source_layout = check(NAME, (target, shape), axis, index, source, flag)?;
     if index.layout.n_elements() == 0 {
@@ -65,9 +65,8 @@ pub fn scatter(
         count: target.len(), first: walk.offsets[0], n_dims: walk.shape.len(), extents, strides
     );
     let bytes = target.dtype().size();
-    let constants = [(0, 8 * bytes as u32)];
     let kernel = Kernel::new(NAME, &scatter_shader::SHADER)
-        .constants(&constants)
+        .constants([(0, 8 * bytes as u32)])
         .reads([&source_part, &winners])
         .updates([target]);
     let groups = target.words().div_ceil(GROUP_THREADS);
@@ -96,7 +95,7 @@ pub fn scatter_add(
     index: Operand<'_>,
     source: Operand<'_>,
     flag: Option<&Buffer>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "scatter_add";
     let source_layout = check(NAME, (target, shape), axis, index, source, flag)?;
     if index.layout.n_elements() == 0 {
@@ -137,17 +136,15 @@ pub fn index_add(
     index: Operand<'_>,
     source: Operand<'_>,
     flag: Option<&Buffer>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "index_add";
     check_axis(NAME, axis, shape)?;
     check_line(NAME, index.layout)?;
     let m = index.layout.n_elements();
     let mut expected = shape.to_vec();
     expected[axis] = m;
-    check_that(NAME, source.layout.shape() == expected, || {
-        let found = source.layout.shape();
-        format!("source has shape {found:?}, expected {expected:?}")
-    })?;
+    check_that!(NAME, source.layout.shape() == expected =>
+        "source has shape {found:?}, expected {expected:?}", found = source.layout.shape())?;
     let line = Layout::contiguous(&[shape[axis]])?;
     check_index(NAME, line.shape(), 0, index, flag)?;
     check_memory(NAME, (target, shape), source)?;
@@ -155,10 +152,8 @@ pub fn index_add(
         return Ok(());
     }
     let picks = picks_of(NAME, &line, 0, index.layout)?;
-    let slice = source
-        .layout
-        .select(axis, 0)
-        .map_err(KernelError::argument(NAME))?;
+    let slice = source.layout.select(axis, 0);
+    let slice = slice.map_err(KernelError::argument(NAME))?;
     let addition = Addition {
         count: m,
         lines: slice.n_elements(),
@@ -180,22 +175,18 @@ fn check(
     index: Operand<'_>,
     source: Operand<'_>,
     flag: Option<&Buffer>,
-) -> Result<Layout, KernelError> {
+) -> Result<Layout> {
     check_index(name, shape, axis, index, flag)?;
     check_memory(name, (target, shape), source)?;
     let (found, expected) = (source.layout.shape(), index.layout.shape());
-    let covers = found
-        .iter()
-        .zip(expected)
-        .all(|(found, least)| found >= least);
-    check_that(name, found.len() == expected.len() && covers, || {
-        format!("source has shape {found:?}, expected at least the index's {expected:?}")
-    })?;
+    let mut extents = found.iter().zip(expected);
+    let covers = extents.all(|(found, least)| found >= least);
+    check_that!(name, found.len() == expected.len() && covers =>
+        "source has shape {found:?}, expected at least the index's {expected:?}")?;
     let mut layout = source.layout.clone();
     for (axis, &extent) in expected.iter().enumerate() {
-        layout = layout
-            .slice(axis, (0, extent, 1))
-            .map_err(KernelError::argument(name))?;
+        let part = layout.slice(axis, (0, extent, 1));
+        layout = part.map_err(KernelError::argument(name))?;
     }
     Ok(layout)
 }
@@ -204,26 +195,19 @@ fn check_memory(
     name: &'static str,
     (target, shape): (&Buffer, &[usize]),
     source: Operand<'_>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check_operand(name, "source", source)?;
     check_len(name, "target", target, shape)?;
     let (found, expected) = (source.buffer.dtype(), target.dtype());
-    check_that(name, found == expected, || {
-        format!("source has dtype {found}, expected the target's {expected}")
-    })?;
+    check_that!(name, found == expected =>
+        "source has dtype {found}, expected the target's {expected}")?;
     let adds = name != "scatter";
-    check_that(name, !adds || expected.size() == 4, || {
-        format!("target has dtype {expected}, expected f32, i32 or u32")
-    })
+    check_that!(name, !adds || expected.size() == 4 =>
+        "target has dtype {expected}, expected f32, i32 or u32")
 }
 
 /// The picks of an index, in the part of its buffer that [`choose`] binds.
-fn picks_of(
-    name: &'static str,
-    x: &Layout,
-    axis: usize,
-    index: &Layout,
-) -> Result<Picks, KernelError> {
+fn picks_of(name: &'static str, x: &Layout, axis: usize, index: &Layout) -> Result<Picks> {
     Picks::of(x, axis, index, [0, 0]).map_err(KernelError::argument(name))
 }
 
@@ -235,20 +219,18 @@ fn choose(
     index: Operand<'_>,
     flag: Option<&Buffer>,
     (targets, winners): (&Buffer, bool),
-) -> Result<(), KernelError> {
+) -> Result<()> {
     // Places and numbers have 32 bits, of which all set are none of them.
     let largest = picks.count.max(targets.len());
-    check_that(name, u32::try_from(largest + 1).is_ok(), || {
-        format!("{largest} indices or targets are more than 2^32 - 2")
-    })?;
+    check_that!(name, u32::try_from(largest + 1).is_ok() =>
+        "{largest} indices or targets are more than 2^32 - 2")?;
     let (index_part, start) = part(index)?;
     picks.walk.offsets[1] -= start;
     check_fits(name, "index", device, &index_part)?;
     check_fits(name, "target", device, targets)?;
     let flagged = flag.is_some();
-    let constants = [(0, u32::from(winners)), (1, u32::from(flagged))];
     let kernel = Kernel::new(name, &targets::SHADER)
-        .constants(&constants)
+        .constants(constants!(0: winners, flagged))
         .reads([&index_part])
         .writes_if(flag.map(Binding::ReadWrite))
         .updates([targets]);
@@ -272,17 +254,14 @@ impl Addition {
         (index, flag): (Operand<'_>, Option<&Buffer>),
         source: Operand<'_>,
         target: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (source_part, start) = part(source)?;
         self.walk.offsets[0] -= start;
         check_fits(name, "source", device, &source_part)?;
         check_fits(name, "target", device, target)?;
         let additions = self.count * self.lines;
-        check_that(
-            name,
-            device.is_cpu() || u32::try_from(additions).is_ok(),
-            || format!("{additions} additions are more than 2^32 - 1"),
-        )?;
+        let counted = device.is_cpu() || u32::try_from(additions).is_ok();
+        check_that!(name, counted => "{additions} additions are more than 2^32 - 1")?;
         let keys = device.alloc_typed(DType::U32, self.count)?;
         choose(device, name, picks, index, flag, (&keys, false))?;
         if !device.is_cpu() {
@@ -293,7 +272,7 @@ impl Addition {
             .updates([target]);
         kernel.launch(device, self.push(), 1, move |[keys, source], [target]| {
             let (keys, source) = (cast_slice(keys), cast_slice(source));
-            chains::add(&self, keys, source, cast_slice_mut(target));
+            cpu::add(&self, keys, source, cast_slice_mut(target));
         })
     }
 
@@ -325,7 +304,7 @@ impl Addition {
         keys: &Buffer,
         source: &Buffer,
         target: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         // All bits of "no target" are set, so it comes last.
         let bits = (usize::BITS - self.n.leading_zeros()) as usize;
         let [keys, positions] = &sorted_pairs(device, name, keys, bits)?;
@@ -334,8 +313,8 @@ impl Addition {
         let partials = device.alloc_shape_typed(DType::U32, &[2, slots, self.lines])?;
         let heads = device.alloc_typed(DType::U32, slots)?;
         device.fill(&heads, u32::MAX)?;
-        let constants = [(0, u32::from(self.float)), (1, u32::from(self.by_position))];
-        let kernel = |shader| Kernel::new(name, shader).constants(&constants);
+        let constants = constants!(0: self.float, self.by_position);
+        let kernel = |shader| Kernel::new(name, shader).constants(constants);
         let launch = |kernel: Kernel<'_>, threads: usize| {
             kernel.launch_on_gpu(device, self.push(), threads.div_ceil(GROUP_THREADS))
         };

@@ -13,7 +13,7 @@ pub(crate) struct PushConstants {
 }
 
 impl PushConstants {
-    /// The words of a struct of `spv/push`.
+    /// The words of a struct of `spv/push.rs`.
     pub fn of(block: &impl bytemuck::NoUninit) -> Self {
         Self::from(bytemuck::cast_slice::<u8, u32>(bytemuck::bytes_of(block)))
     }

@@ -15,7 +15,6 @@ pub struct Gain<'a> {
 }
 
 impl Gain<'_> {
-    /// Statistics of a row.
     fn n_stats(&self) -> usize {
         1 + usize::from(self.bias.is_some())
     }
@@ -25,11 +24,8 @@ impl Gain<'_> {
 pub fn forward(x: &[f32], gain: Gain<'_>, eps: f32, y: &mut [f32], stats: &mut [f32]) {
     let (cols, n_stats) = (gain.weight.len(), gain.n_stats());
     let rows = rows_a_task(cols);
-    let pieces = (
-        read(x, rows * cols),
-        write(y, rows * cols),
-        write(stats, rows * n_stats),
-    );
+    let (n, of_stats) = (rows * cols, rows * n_stats);
+    let pieces = (read(x, n), write(y, n), write(stats, of_stats));
     parallel::for_each(pieces, |_, (x, y, stats)| {
         forward_rows(x, gain, eps, y, stats)
     });
@@ -55,9 +51,7 @@ multiversion! {
             normed_row::<A>(x, stats, gain, y);
         }
     }
-}
 
-multiversion! {
     /// A few rows of the forward again, from their statistics.
     pub fn normed_rows<A>(x: &[f32], stats: &[f32], gain: Gain<'_>, y: &mut [f32]) {
         let cols = gain.weight.len();
@@ -96,13 +90,13 @@ pub fn backward_input(
     dx: &mut [f32],
 ) {
     let (rows, cols) = (rows_a_task(weight.len()), weight.len());
+    let read_rows = [x, dy].map(|x| read(x, rows * cols));
     let pieces = (
         write(dx, rows * cols),
-        read(x, rows * cols),
+        read_rows,
         read(stats, rows * n_stats),
-        read(dy, rows * cols),
     );
-    parallel::for_each(pieces, |task, (dx, x, stats, dy)| {
+    parallel::for_each(pieces, |task, (dx, [x, dy], stats)| {
         backward_input_rows(x, weight, stats, n_stats, dy, dx);
         if let Some(residual) = residual {
             add_residual(&residual[task * rows * cols..], dx);

@@ -4,7 +4,7 @@
 use hlx_core::{Binding, Buffer, Device, Shader, as_u32};
 
 use super::hyper::{HYPER_LEN, Numbers};
-use crate::error::{KernelError, check_that};
+use crate::error::Result;
 use crate::map::{Arg, BLOCK, CHUNK, Map};
 use crate::parallel::{self, write};
 
@@ -86,18 +86,15 @@ impl Step {
         update: &Update<'_>,
         written: [(&'static str, &Buffer); W],
         chunk: impl Fn(Numbers, &[f32], [&mut [f32]; W]) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let hyper_len = update.hyper.len();
         let n_rows = (hyper_len / HYPER_LEN) as u32;
         let (row, table) = match update.groups {
             Groups::One(row) => (row, None),
             Groups::ByBlock(table) => (0, Some(table)),
         };
-        check_that(
-            self.name,
-            hyper_len.is_multiple_of(HYPER_LEN) && row < n_rows,
-            || format!("hyper has {hyper_len} words, expected rows of {HYPER_LEN} up to row {row}"),
-        )?;
+        check_that!(self.name, hyper_len.is_multiple_of(HYPER_LEN) && row < n_rows =>
+            "hyper has {hyper_len} words, expected rows of {HYPER_LEN} up to row {row}")?;
         let mut constants: Vec<(u32, u32)> =
             self.variant.map(|word| (0, word)).into_iter().collect();
         if table.is_some() {

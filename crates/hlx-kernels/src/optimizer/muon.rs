@@ -17,7 +17,7 @@ use hlx_core::{Binding, Buffer, DType, Device};
 use super::formulas::{combine_chunk, muon_apply_chunk, muon_direction_chunk};
 use super::frame::{Step, Update};
 use crate::elementwise::{Binary, Unary, binary, unary};
-use crate::error::{KernelError, check_len};
+use crate::error::{Result, check_len};
 use crate::layout::{Layout, Operand};
 use crate::map::{Arg, Map, chunks1};
 use crate::product::{MatMul, matmul};
@@ -61,7 +61,7 @@ pub fn muon_step(
     [rows, cols]: [usize; 2],
     nesterov: bool,
     iteration: &NewtonSchulz,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check_len("muon_step", "params", update.params, [rows, cols])?;
     if rows * cols == 0 {
         return Ok(());
@@ -90,7 +90,7 @@ fn orthogonalize(
     direction: &Buffer,
     [rows, cols]: [usize; 2],
     iteration: &NewtonSchulz,
-) -> Result<Buffer, KernelError> {
+) -> Result<Buffer> {
     let [a, b, c] = iteration.coefficients;
     let (n, short) = (rows * cols, rows.min(cols));
     let (x, product) = (device.alloc(n)?, device.alloc(n)?);
@@ -125,7 +125,7 @@ fn orthogonalize(
 }
 
 /// Computes `out = x / max(norm(x), epsilon)`.
-fn normalize(device: &Device, x: &Buffer, epsilon: f32, out: &Buffer) -> Result<(), KernelError> {
+fn normalize(device: &Device, x: &Buffer, epsilon: f32, out: &Buffer) -> Result<()> {
     let (norm, divisor) = (device.alloc(1)?, device.alloc(1)?);
     global_norm(device, x, &norm)?;
     let one = Layout::contiguous(&[1])?;
@@ -138,13 +138,7 @@ fn normalize(device: &Device, x: &Buffer, epsilon: f32, out: &Buffer) -> Result<
 }
 
 /// Computes `y = fma(alpha, x, beta y)` in place.
-fn combine(
-    device: &Device,
-    alpha: f32,
-    x: &Buffer,
-    beta: f32,
-    y: &Buffer,
-) -> Result<(), KernelError> {
+fn combine(device: &Device, alpha: f32, x: &Buffer, beta: f32, y: &Buffer) -> Result<()> {
     let map = Map {
         specialization: &[(0, alpha.to_bits()), (1, beta.to_bits())],
         ..Map::new("muon_combine", &combine::SHADER)

@@ -135,12 +135,7 @@ fn reference(kind: Kind, e: &mut Element, g: f64, h: Hyper) {
 }
 
 /// Launches a step over parameters and three buffers of state, of which it takes what it needs.
-fn launch(
-    device: &Device,
-    kind: Kind,
-    update: &Update<'_>,
-    [a, b, c]: [&Buffer; 3],
-) -> Result<(), KernelError> {
+fn launch(device: &Device, kind: Kind, update: &Update<'_>, [a, b, c]: [&Buffer; 3]) -> Result<()> {
     match kind {
         Kind::Sgd => sgd_step(device, update),
         Kind::SgdMomentum { nesterov } => sgd_momentum_step(device, update, a, nesterov),
@@ -159,7 +154,7 @@ fn launch(
 }
 
 /// Zeros for the state.
-fn state(device: &Device, mem: &mut TestMemory, n: usize) -> Result<[Buffer; 3], KernelError> {
+fn state(device: &Device, mem: &mut TestMemory, n: usize) -> Result<[Buffer; 3]> {
     let zeros = vec![0.0; n];
     Ok([
         mem.input(device, &zeros)?,

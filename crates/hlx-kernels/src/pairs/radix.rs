@@ -6,7 +6,7 @@
 use hlx_core::{Buffer, DType, Device};
 
 use super::{LONGEST_LINE, Second, Sort};
-use crate::error::KernelError;
+use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::layout::Walk;
 use crate::terms::Terms;
@@ -29,7 +29,7 @@ pub(super) fn argsort(
     sort: &Sort,
     x: &Buffer,
     places: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     passes(device, name, sort, 32, x, Some(places)).map(drop)
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn sorted_pairs(
     name: &'static str,
     keys: &Buffer,
     bits: usize,
-) -> Result<Pairs, KernelError> {
+) -> Result<Pairs> {
     let n = keys.len();
     let sort = Sort {
         terms: Terms::of_line(n),
@@ -58,7 +58,7 @@ pub(crate) fn sorted_pairs(
 }
 
 /// Memory of `n` pairs.
-pub(super) fn pairs_of(device: &Device, n: usize) -> Result<Pairs, KernelError> {
+pub(super) fn pairs_of(device: &Device, n: usize) -> Result<Pairs> {
     Ok([
         device.alloc_typed(DType::U32, n)?,
         device.alloc_typed(DType::U32, n)?,
@@ -73,7 +73,7 @@ fn passes(
     bits: usize,
     x: &Buffer,
     result: Option<&Buffer>,
-) -> Result<Pairs, KernelError> {
+) -> Result<Pairs> {
     let (lines, n) = (sort.terms.n_results, sort.terms.n);
     let blocks = n.div_ceil(BLOCK);
     let counts = &device.alloc_shape_typed(DType::U32, &[lines, 1 << DIGIT_BITS, blocks])?;
@@ -83,12 +83,7 @@ fn passes(
     for pass in 0..passes {
         let push = sort.push(n, blocks, pass * DIGIT_BITS);
         let last = result.filter(|_| pass + 1 == passes);
-        let constants = [
-            (0, sort.dtype.id()),
-            (1, sort.flip),
-            (2, u32::from(pass == 0)),
-            (3, u32::from(last.is_some())),
-        ];
+        let constants = constants!(0: sort.dtype.id(), sort.flip, pass == 0, last.is_some());
         Kernel::new(name, &count_shader::SHADER)
             .constants(&constants[..3])
             .reads([&from[0]])
@@ -105,7 +100,7 @@ fn passes(
             (None, None) => pairs_of(device, lines * n)?,
         };
         Kernel::new(name, &scatter_shader::SHADER)
-            .constants(&constants)
+            .constants(constants)
             .reads([&from[0], &from[1], counts])
             .writes(to.each_ref())
             .launch_on_gpu(device, push, lines * blocks)?;

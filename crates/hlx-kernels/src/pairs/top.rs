@@ -4,7 +4,7 @@ use hlx_core::{Buffer, Device};
 
 use super::radix::{Pairs, pairs_of};
 use super::{Second, Sort};
-use crate::error::KernelError;
+use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::terms::PIECE;
 
@@ -33,7 +33,7 @@ pub(super) fn topk(
     x: &Buffer,
     second: Second<'_>,
     places: &Buffer,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let lines = sort.terms.n_results;
     let groups = (2 * sort.k).next_power_of_two().clamp(32, 256);
     let mut n = sort.terms.n;
@@ -50,16 +50,10 @@ pub(super) fn topk(
         let [keys_from, places_from] = from
             .as_ref()
             .map_or([x, x], |[keys, places]| [keys, places]);
-        let constants = [
-            (0, sort.dtype.id()),
-            (1, sort.flip),
-            (2, u32::from(from.is_none())),
-            (3, second.constant()),
-            (4, u32::from(is_last)),
-            (5, groups as u32),
-        ];
+        let constants = constants!(0: sort.dtype.id(), sort.flip, from.is_none(),
+            second.constant(), is_last, groups);
         Kernel::new(name, &top_shader::SHADER)
-            .constants(&constants)
+            .constants(constants)
             .reads([x])
             .writes(to.each_ref())
             .reads([keys_from, places_from])

@@ -107,12 +107,14 @@ multiversion! {
 }
 
 /// An element of which a window has a largest.
-pub(super) trait Ordered: Copy + Send + Sync {
+pub(super) trait Ordered: Copy + PartialOrd + Send + Sync {
     /// What a window without an element has.
     const LEAST: Self;
 
     /// Whether an element takes the place of the largest so far.
-    fn is_above(self, largest: Self) -> bool;
+    fn is_above(self, largest: Self) -> bool {
+        self > largest
+    }
 }
 
 impl Ordered for f32 {
@@ -125,18 +127,10 @@ impl Ordered for f32 {
 
 impl Ordered for i32 {
     const LEAST: Self = Self::MIN;
-
-    fn is_above(self, largest: Self) -> bool {
-        self > largest
-    }
 }
 
 impl Ordered for u32 {
     const LEAST: Self = Self::MIN;
-
-    fn is_above(self, largest: Self) -> bool {
-        self > largest
-    }
 }
 
 /// The largest element of all windows, and its place.

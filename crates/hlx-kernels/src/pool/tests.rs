@@ -222,7 +222,7 @@ fn check_averages(
     input: [usize; 2],
     windows: [Vec<Vec<usize>>; 2],
     divisor: impl Fn([usize; 2], usize) -> f32,
-    run: impl Fn(&Device, [&Buffer; 4]) -> Result<(), KernelError>,
+    run: impl Fn(&Device, [&Buffer; 4]) -> Result<()>,
 ) {
     let n_outputs = planes * windows[0].len() * windows[1].len();
     let n_inputs = planes * input[0] * input[1];

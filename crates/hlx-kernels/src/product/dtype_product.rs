@@ -8,8 +8,8 @@ use hlx_core::{Buffer, DType, Device};
 
 use super::floats::FloatProduct;
 use super::shape::MatMul;
-use crate::KernelError;
-use crate::error::check_that;
+use crate::Result;
+use crate::error::check_dtype;
 use crate::kernel::Kernel;
 use crate::parallel::{for_each, write};
 
@@ -24,32 +24,29 @@ const SIDE: usize = 16;
 /// side by side. PyTorch: `torch.bmm` of integers, whose i64 this is modulo 2^32.
 ///
 /// # Errors
-/// [`KernelError::Length`] for a buffer of another length; [`KernelError::Argument`] for buffers of
-/// other or different types, for `accumulate`, and for sizes past 2^32 - 1 elements.
+/// [`KernelError::Length`](crate::KernelError::Length) for a buffer of another length;
+/// [`KernelError::Argument`](crate::KernelError::Argument) for buffers of other or different types, for
+/// `accumulate`, and for sizes past 2^32 - 1 elements.
 pub fn matmul_integers(
     device: &Device,
     a: &Buffer,
     b: &Buffer,
     c: &Buffer,
     shape: &MatMul,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let s = *shape;
     if s.is_empty() {
         return Ok(());
     }
     FloatProduct::new([a, b], c, s).check()?;
     let dtype = c.dtype();
-    check_that(NAME, matches!(dtype, DType::I32 | DType::U32), || {
-        format!("c has dtype {dtype}, expected i32 or u32")
-    })?;
+    check_that!(NAME, matches!(dtype, DType::I32 | DType::U32) =>
+        "c has dtype {dtype}, expected i32 or u32")?;
     for (argument, buffer) in [("a", a), ("b", b)] {
-        check_that(NAME, buffer.dtype() == dtype, || {
-            format!("{argument} has dtype {}, expected {dtype}", buffer.dtype())
-        })?;
+        check_dtype(NAME, argument, buffer, dtype)?;
     }
-    check_that(NAME, !s.accumulate && s.stride_c == s.m * s.n, || {
-        "C is overwritten as a whole; accumulate and gaps are of f32 alone".to_owned()
-    })?;
+    check_that!(NAME, !s.accumulate && s.stride_c == s.m * s.n =>
+        "C is overwritten as a whole; accumulate and gaps are of f32 alone")?;
     let [a_row, a_column] = if s.trans_a { [1, s.m] } else { [s.k, 1] };
     let [b_row, b_column] = if s.trans_b { [1, s.k] } else { [s.n, 1] };
     let push = push!(shader =>

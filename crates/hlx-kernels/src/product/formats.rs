@@ -1,11 +1,10 @@
-//! The storage formats of operands that are not read as floats: one row for each.
+//! What operands are to a step, and the formats of those that are not read as floats: one row for each.
 
 use hlx_core::{Arithmetic, Buffer, Device};
 
 use super::quantised::law::width_of;
 use super::quantised::{Call, Width};
-use super::role::Role;
-use crate::KernelError;
+use crate::Result;
 
 /// How operands are stored, and how two of them are multiplied.
 pub(crate) struct Format {
@@ -16,7 +15,7 @@ pub(crate) struct Format {
     /// The digits of the left and of the right operand of a product.
     pub pair: [Width; 2],
     /// Launches a checked product into C.
-    pub launch: fn(&Call<'_>, &Device, &Buffer) -> Result<(), KernelError>,
+    pub launch: fn(&Call<'_>, &Device, &Buffer) -> Result<()>,
 }
 
 /// Every format. Where operands are given without an arithmetic, as in tests, the first row that fits is taken.
@@ -52,4 +51,19 @@ impl Role {
     pub(super) fn format(self, device: &Device) -> Option<&'static Format> {
         Format::of(device).filter(|_| self != Self::Step)
     }
+}
+
+/// What an operand is to a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// An activation on its way forward.
+    Signal,
+    /// What a signal is multiplied with going forward, and an incoming gradient going back to the signal.
+    Weight,
+    /// A gradient that comes in.
+    Gradient,
+    /// What was saved of the forward pass, and is multiplied with an incoming gradient.
+    Saved,
+    /// An operand of a recurrent layer's step or of its derivatives, whose products are chains of floats in every arithmetic.
+    Step,
 }

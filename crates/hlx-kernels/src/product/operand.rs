@@ -9,14 +9,12 @@ use std::cell::OnceCell;
 use hlx_core::{Arithmetic, Buffer, Device};
 
 use super::floats::{Epilogue, FloatProduct, widened};
-use super::formats::Format;
+use super::formats::{Format, Role};
 use super::quantised::{
     Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product,
 };
-use super::role::Role;
 use super::shape::MatMul;
-use crate::error::check_that;
-use crate::{KernelError, KernelTuning};
+use crate::{KernelError, KernelTuning, Result};
 
 const NAME: &str = "multiply";
 
@@ -95,7 +93,7 @@ impl Operand {
         role: Role,
         source: impl Into<Source<'a>>,
         of: Matrices,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         let source = source.into();
         // Without terms there is nothing to quantise.
         let Some(format) = role.format(device).filter(|_| of.terms > 0) else {
@@ -109,14 +107,14 @@ impl Operand {
         Ok(Self::Quantised(prepared, of))
     }
 
-    fn floats(source: Source<'_>, of: Matrices) -> Result<Self, KernelError> {
+    fn floats(source: Source<'_>, of: Matrices) -> Result<Self> {
         match source {
             Source::Stored(x) => Ok(Self::Floats(x.clone(), of)),
             _ if of.terms == 0 => Ok(Self::Floats(source.first().clone(), of)),
-            _ => Err(KernelError::Argument {
-                operation: NAME,
-                reason: "an operand is nowhere stored".to_owned(),
-            }),
+            _ => {
+                let reason = "an operand is nowhere stored".to_owned();
+                Err(KernelError::argument(NAME)(reason))
+            }
         }
     }
 
@@ -164,7 +162,7 @@ pub fn check_arithmetic(
     operation: &'static str,
     argument: &'static str,
     devices: [&Device; 2],
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let [found, expected] = devices.map(Device::arithmetic);
     if found == expected {
         return Ok(());
@@ -203,17 +201,11 @@ impl End<'_> {
 /// # Errors
 /// If the operands have other matrices or terms, or one is quantised and the other is not; those of
 /// [`FloatProduct::run`] and [`integer_product`].
-pub fn multiply(
-    device: &Device,
-    [a, b]: [&Operand; 2],
-    end: End<'_>,
-    c: &Buffer,
-) -> Result<(), KernelError> {
+pub fn multiply(device: &Device, [a, b]: [&Operand; 2], end: End<'_>, c: &Buffer) -> Result<()> {
     let [of_a, of_b] = [a.of(), b.of()];
     let (batch, k, accumulate) = (of_a.outer, of_a.terms, end.accumulate);
-    check_that(NAME, [batch, k] == [of_b.outer, of_b.terms], || {
-        format!("{of_a:?} and {of_b:?} have not the same number of matrices and terms")
-    })?;
+    check_that!(NAME, [batch, k] == [of_b.outer, of_b.terms] =>
+        "{of_a:?} and {of_b:?} have not the same number of matrices and terms")?;
     let [m, n] = [of_a.vectors, of_b.vectors];
     match (a, b) {
         (Operand::Floats(a, _), Operand::Floats(b, _)) => {
@@ -246,10 +238,10 @@ pub fn multiply(
             };
             integer_product(device, operands, end.bias, c, &shape, end.epilogue)
         }
-        _ => Err(KernelError::Argument {
-            operation: NAME,
-            reason: "one operand is quantised and the other is not".to_owned(),
-        }),
+        _ => {
+            let reason = "one operand is quantised and the other is not".to_owned();
+            Err(KernelError::argument(NAME)(reason))
+        }
     }
 }
 
@@ -279,12 +271,7 @@ impl<'a> Incoming<'a> {
     ///
     /// # Errors
     /// As [`Operand::new`].
-    pub fn rows(
-        &self,
-        device: &Device,
-        rows: usize,
-        columns: usize,
-    ) -> Result<Operand, KernelError> {
+    pub fn rows(&self, device: &Device, rows: usize, columns: usize) -> Result<Operand> {
         let of = Matrices::rows(1, rows, columns);
         match self.rows.get() {
             Some(prepared) => Ok(Operand::Quantised(prepared.clone(), of)),
@@ -302,11 +289,9 @@ impl<'a> Incoming<'a> {
         window: Option<&'w Buffer>,
         shards: [usize; 2],
         columns: usize,
-    ) -> Result<GradientColumns<'w>, KernelError> {
-        let (of, values) = (
-            Matrices::shards(shards, columns),
-            window.unwrap_or(self.values),
-        );
+    ) -> Result<GradientColumns<'w>> {
+        let of = Matrices::shards(shards, columns);
+        let values = window.unwrap_or(self.values);
         let reads_rows = self.reads_rows && window.is_none() && of.terms > 0;
         let Some(format) = self.role.format(device).filter(|_| reads_rows) else {
             return Ok(GradientColumns {
@@ -342,12 +327,7 @@ impl GradientColumns<'_> {
     ///
     /// # Errors
     /// As [`Operand::new`].
-    pub fn beside(
-        &self,
-        device: &Device,
-        saved: Source<'_>,
-        columns: usize,
-    ) -> Result<Operand, KernelError> {
+    pub fn beside(&self, device: &Device, saved: Source<'_>, columns: usize) -> Result<Operand> {
         let own = self.operand.of();
         let of = Matrices::shards([own.outer, own.terms], columns);
         if let Operand::Floats(..) = self.operand {

@@ -2,19 +2,17 @@
 
 use hlx_core::{Buffer, DType, Device};
 
-use super::formats::Format;
+use super::formats::{Format, Role};
 use super::operand::{Matrices, Operand};
 use super::quantised::{Prepared, prepare_rows_and_columns};
-use super::role::Role;
-use crate::error::check_that;
 use crate::layout::{Layout, Operand as View};
-use crate::{KernelError, check_len};
+use crate::{KernelError, Result, check_len};
 
 /// What a buffer's memory remembers: the digits of its values, or of a strided view of them.
 type Remembered = (Option<Layout>, Prepared);
 
 /// The buffer that remembers what is made of a tensor's values, and their layout in it unless they are all of it in order.
-fn place_of(values: View<'_>) -> Result<(Buffer, Option<Layout>), KernelError> {
+fn place_of(values: View<'_>) -> Result<(Buffer, Option<Layout>)> {
     let View { buffer, layout } = values;
     let (first, len) = (layout.offset(), layout.n_elements());
     // A window begins at a word.
@@ -89,26 +87,18 @@ impl PreparedWeight {
     /// # Errors
     /// [`KernelError::Argument`] unless the weight is f32 and has two dimensions, [`KernelError::Length`] for another number of
     /// elements, and what the device reports.
-    pub fn new(
-        device: &Device,
-        values: &Buffer,
-        shape: &[usize],
-    ) -> Result<Option<Self>, KernelError> {
+    pub fn new(device: &Device, values: &Buffer, shape: &[usize]) -> Result<Option<Self>> {
         const NAME: &str = "prepared_weight";
         let Some(format) = Format::of(device) else {
             return Ok(None);
         };
         let &[n, k] = shape else {
             let reason = format!("the weight has shape {shape:?}, expected [N, K]");
-            return Err(KernelError::Argument {
-                operation: NAME,
-                reason,
-            });
+            return Err(KernelError::argument(NAME)(reason));
         };
         let dtype = values.dtype();
-        check_that(NAME, dtype == DType::F32, || {
-            format!("the weight has elements of {dtype}, expected f32")
-        })?;
+        check_that!(NAME, dtype == DType::F32 =>
+            "the weight has elements of {dtype}, expected f32")?;
         check_len(NAME, "the weight", values, [n, k])?;
         let of = [Matrices::rows(1, n, k), Matrices::columns(1, n, k)];
         let [rows, columns] = of.map(|of| of.preparation(format, Role::Weight));
@@ -125,7 +115,7 @@ impl PreparedWeight {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn update(&self) -> Result<(), KernelError> {
+    pub fn update(&self) -> Result<()> {
         prepare_rows_and_columns(&self.device, &self.values, [&self.rows, &self.columns])
     }
 
@@ -158,7 +148,7 @@ mod tests {
     }
 
     impl Made<'_> {
-        fn operand(&self, of_leaf: bool) -> Result<Operand, KernelError> {
+        fn operand(&self, of_leaf: bool) -> Result<Operand> {
             let (device, of) = (self.device, Matrices::rows(1, 4, 32));
             let layout = Layout::contiguous(&[4, 32])?;
             let view = View {
@@ -171,7 +161,7 @@ mod tests {
             })
         }
 
-        fn twice(&self, of_leaf: bool) -> Result<usize, KernelError> {
+        fn twice(&self, of_leaf: bool) -> Result<usize> {
             self.times.set(0);
             self.operand(of_leaf)?;
             self.operand(of_leaf)?;
@@ -180,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_of_16_bits_are_remembered_until_they_change() -> Result<(), KernelError> {
+    fn weights_of_16_bits_are_remembered_until_they_change() -> Result<()> {
         for device in devices() {
             for (arithmetic, made) in [(Arithmetic::Integer, 1), (Arithmetic::Portable, 2)] {
                 let device = &device.with_arithmetic(arithmetic);
@@ -203,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_graph_computes_is_remembered_while_it_is_recorded() -> Result<(), KernelError> {
+    fn what_a_graph_computes_is_remembered_while_it_is_recorded() -> Result<()> {
         for device in own_devices() {
             let device = &device.with_arithmetic(Arithmetic::Integer);
             let floats = Made {

@@ -2,8 +2,8 @@
 
 use hlx_core::{Buffer, sizes};
 
-use crate::KernelError;
 use crate::error::{check_len, check_sizes};
+use crate::{KernelError, Result};
 
 /// The shape of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,21 +55,17 @@ impl MatMul {
         (argument, buffer): (&'static str, &Buffer),
         stride: usize,
         [rows, columns]: [usize; 2],
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         check_sizes(operation, &[rows, columns])?;
         let before = sizes::checked_product([self.batch.saturating_sub(1), stride]);
         let len = before.and_then(|before| sizes::checked_sum([before, rows * columns]));
-        let len = len.ok_or_else(|| KernelError::Argument {
-            operation,
-            reason: format!(
-                "{argument} of {} matrices, {stride} apart, has more elements than memory holds",
-                self.batch
-            ),
+        let len = len.ok_or_else(|| {
+            let matrices = format!("{argument} of {} matrices, {stride} apart,", self.batch);
+            let reason = format!("{matrices} has more elements than memory holds");
+            KernelError::argument(operation)(reason)
         })?;
         check_len(operation, argument, buffer, len)
     }
-
-    /// Whether there is nothing to compute.
     pub(super) fn is_empty(&self) -> bool {
         self.batch == 0 || self.m == 0 || self.n == 0
     }

@@ -3,7 +3,7 @@
 use hlx_core::{Binding, Buffer, CpuBindings, Device, Shader};
 
 use super::shape::MatMul;
-use crate::KernelError;
+use crate::Result;
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::MAX_GROUPS;
 use crate::tuning::KernelTuning;
@@ -193,7 +193,7 @@ impl Grid<'_> {
         device: &Device,
         push: impl Fn([usize; 2]) -> PushConstants,
         cpu: impl Fn([&[f32]; R], [&mut [f32]; W]) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         self.launch_bound(device, push, move |bindings| {
             let (read, written) = bindings.split::<R, W>();
             cpu(read, written);
@@ -206,7 +206,7 @@ impl Grid<'_> {
         device: &Device,
         push: impl Fn([usize; 2]) -> PushConstants,
         cpu: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let [batch, m, n] = self.extents;
         let [rows, columns] = self.tile;
         let cut = |all: usize, most: usize, cuts: bool| match cuts && !device.is_cpu() {
@@ -221,13 +221,10 @@ impl Grid<'_> {
                 let n = n_at_once.min(n - column_first);
                 let z = z_at_once.min(batch - z_first);
                 let groups = [n.div_ceil(columns), m.div_ceil(rows), z];
+                let groups = groups.map(|groups| groups as u32);
                 let flops = u128::from(self.flops) * (z * n) as u128 / all;
-                self.kernel.flops(flops as u64).launch_bound(
-                    device,
-                    push([column_first, z_first]),
-                    groups.map(|groups| groups as u32),
-                    cpu,
-                )?;
+                let kernel = self.kernel.flops(flops as u64);
+                kernel.launch_bound(device, push([column_first, z_first]), groups, cpu)?;
             }
         }
         Ok(())

@@ -38,11 +38,8 @@ pub(crate) fn transpose_columns(
     [block, row]: [usize; 2],
     panel: &mut [i32],
 ) {
-    for (i, to) in panel
-        .chunks_mut(block)
-        .enumerate()
-        .take(columns[0].len() / 64)
-    {
+    let blocks = panel.chunks_mut(block).take(columns[0].len() / 64);
+    for (i, to) in blocks.enumerate() {
         let mut chunks = [&[0; 64]; 16];
         for (chunk, column) in chunks.iter_mut().zip(columns) {
             *chunk = column[64 * i..].first_chunk::<64>().expect("64 bytes");

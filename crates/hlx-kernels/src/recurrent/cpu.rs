@@ -83,25 +83,24 @@ pub(super) fn lstm_backward(step: Step, bindings: &mut CpuBindings<'_>) {
     let (width, all) = (step.width, step.time * step.width);
     let (_, cells) = out.split_at(step.all());
     let (dout_h, dout_c) = dout.split_at(step.all());
-    let samples = (
-        write(dcell, width),
-        write(dstep, 4 * width),
-        write(dgates, 4 * all),
+    let rows = (write(dcell, width), write(dstep, 4 * width));
+    for_each(
+        (rows, write(dgates, 4 * all)),
+        |sample, ((dcell, dstep), dgates)| {
+            let states = Cells {
+                gates: &gates[sample * 4 * all..][at(step, 4)],
+                cell: row(step, sample, cells),
+                earlier: before(step, sample, cells, first_cell),
+            };
+            let incoming = [
+                row(step, sample, dout_h),
+                row(step, sample, dout_c),
+                &dhidden[sample * width..][..width],
+            ];
+            lstm_backward_row(states, incoming, dcell, dstep);
+            dgates[at(step, 4)].copy_from_slice(dstep);
+        },
     );
-    for_each(samples, |sample, (dcell, dstep, dgates)| {
-        let states = Cells {
-            gates: &gates[sample * 4 * all..][at(step, 4)],
-            cell: row(step, sample, cells),
-            earlier: before(step, sample, cells, first_cell),
-        };
-        let incoming = [
-            row(step, sample, dout_h),
-            row(step, sample, dout_c),
-            &dhidden[sample * width..][..width],
-        ];
-        lstm_backward_row(states, incoming, dcell, dstep);
-        dgates[at(step, 4)].copy_from_slice(dstep);
-    });
 }
 
 /// What a step's derivative reads of a sample.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use bytemuck::cast_slice;
 use hlx_core::DType;
 
-use super::fold::{Fold, Term};
+use super::pass::{Fold, Term};
 use crate::element::flipped_key_of_float;
 use crate::join::Join;
 use crate::lanes::{self, LANES};
@@ -75,9 +75,8 @@ pub(super) fn words(terms: &Terms, fold: Fold, x: &[u32], out: &mut [u32]) {
         parallel::for_each(write(out, a_task), |task, out| {
             for (item, slot) in (task * a_task..).zip(out) {
                 let (result, piece) = item_of(terms, item);
-                let total =
-                    terms.with_result(fold.dtype, x, result, piece, |row| fold_row(fold, row));
-                *slot = fold.stored(total);
+                let total = |row: &[u32]| fold_row(fold, row);
+                *slot = fold.stored(terms.with_result(fold.dtype, x, result, piece, total));
             }
         });
         return;
@@ -135,8 +134,8 @@ pub(super) fn places(
             for (item, (key, slot)) in (task * a_task..).zip(keys.iter_mut().zip(out)) {
                 let (result, piece) = item_of(terms, item);
                 let begin = piece.start;
-                let (largest, at) =
-                    terms.with_result(dtype, x, result, piece, |row| largest_of_row(fold, row));
+                let of_row = |row: &[u32]| largest_of_row(fold, row);
+                let (largest, at) = terms.with_result(dtype, x, result, piece, of_row);
                 (*key, *slot) = (largest, place_of(result, begin + at));
             }
         });
@@ -210,12 +209,10 @@ impl Tile {
     ) {
         if terms.side_by_side(dtype, self.kept, self.width) {
             let (base, [stride]) = (terms.place(self.kept, 0), terms.reduced.steps());
-            terms
-                .reduced
-                .runs(piece.start, piece.len(), |done, [place], rows| {
-                    body(x, (base.wrapping_add(place), stride), (done, rows));
-                });
-            return;
+            let (reduced, count) = (&terms.reduced, piece.len());
+            return reduced.runs(piece.start, count, |done, [place], rows| {
+                body(x, (base.wrapping_add(place), stride), (done, rows));
+            });
         }
         for done in (0..piece.len()).step_by(LANES) {
             let rows = LANES.min(piece.len() - done);
@@ -261,9 +258,7 @@ multiversion! {
             }),
         }
     }
-}
 
-multiversion! {
     // Adds rows to the lanes: row `i` to lane `i` modulo their number.
     fn fold_rows<A>(
         fold: Fold,
@@ -284,9 +279,7 @@ multiversion! {
             }
         });
     }
-}
 
-multiversion! {
     // The tree by halves; the first lane then has the totals.
     fn fold_lanes<A>(fold: Fold, width: usize, lanes: &mut [u32]) {
         let mut half = lanes.len() / 2;
@@ -300,9 +293,7 @@ multiversion! {
             half /= 2;
         }
     }
-}
 
-multiversion! {
     // The largest key of a row and where it is first.
     fn largest_of_row<A>(fold: Fold, row: &[u32]) -> (u32, usize) {
         with_steps!(fold, A, |term, join| {
@@ -315,9 +306,7 @@ multiversion! {
             (largest, block + first)
         })
     }
-}
 
-multiversion! {
     // The largest key of each column and the first row that has it.
     fn largest_of_rows<A>(
         fold: Fold,

@@ -1,10 +1,13 @@
-//! How one pass of a reduction over any axes is cut for a device.
+//! One pass of a reduction over any axes: how it is cut for a device, what it does with its terms, and what it stores.
 
-use hlx_core::Device;
+use hlx_core::{DType, Device};
 
 use super::words;
 use crate::division::division;
+use crate::element::{self, NAN_KEY};
+use crate::join::Join;
 use crate::kernel::PushConstants;
+use crate::lanes::LANES;
 use crate::terms::{PIECE, Terms};
 use crate::tuning::KernelTuning;
 
@@ -15,10 +18,8 @@ impl Terms {
     /// The push constants of both shaders.
     pub(super) fn push(&self) -> PushConstants {
         let (mut extents, mut strides) = ([1; 8], [0; 8]);
-        let dims = [&self.kept, &self.reduced];
-        let all = dims
-            .iter()
-            .flat_map(|dims| dims.shape.iter().zip(&dims.strides[0]));
+        let dims = [&self.kept, &self.reduced].into_iter();
+        let all = dims.flat_map(|dims| dims.shape.iter().zip(&dims.strides[0]));
         for (place, (&extent, &stride)) in all.enumerate() {
             (extents[place], strides[place]) = (extent as u32, stride as u32);
         }
@@ -35,10 +36,8 @@ impl Terms {
 
     /// How this device cuts the pass.
     pub(super) fn cut(&self, device: &Device) -> Cut {
-        let (processors, loads) = (
-            device.tuning().processors,
-            KernelTuning::of(device).reduction_loads,
-        );
+        let processors = device.tuning().processors;
+        let loads = KernelTuning::of(device).reduction_loads;
         let lanes = self.n.max(1).next_power_of_two().min(128);
         let mut threads = (lanes / if self.along { 4 } else { loads }).max(1);
         if self.along && lanes == 128 && self.items() < 16 * processors {
@@ -77,19 +76,100 @@ pub(super) struct Cut {
 impl Cut {
     /// The constants 0 to 7.
     pub fn specialization(self, terms: &Terms, dtype: u32) -> [(u32, u32); 8] {
-        [
-            (0, GROUP as u32),
-            (1, self.lanes as u32),
-            (2, self.threads as u32),
-            (3, self.columns as u32),
-            (4, self.ahead as u32),
-            (5, u32::from(terms.along)),
-            (6, u32::from(terms.reduced.shape.len() > 1)),
-            (7, dtype),
-        ]
+        constants!(0: GROUP as u32, self.lanes, self.threads, self.columns, self.ahead,
+            terms.along, terms.reduced.shape.len() > 1, dtype)
     }
 
     pub fn groups(self, items: usize) -> [u32; 3] {
         hlx_core::groups_1d(items.div_ceil(self.columns))
+    }
+}
+
+/// What is joined of a term; the number is the constant of `words.comp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Term {
+    Word = 0,
+    Square = 1,
+    Key = 2,
+    /// 1 if it is not zero.
+    NotZero = 3,
+    /// 1 if it is zero.
+    Zero = 4,
+}
+
+/// What a reduction's result is of the value that all terms are joined to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Value = 0,
+    /// The word of a key.
+    OfKey = 1,
+    /// 1 for 0, and 0 for 1.
+    Not = 2,
+}
+
+/// A pass over words.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fold {
+    pub join: Join,
+    pub term: Term,
+    /// Of the words that the pass loads.
+    pub dtype: DType,
+    /// All bits for a minimum.
+    pub flip: u32,
+    pub outcome: Outcome,
+    /// The pass makes results, not totals.
+    pub done: bool,
+}
+
+impl Fold {
+    /// The pass behind this one.
+    pub fn of_totals(self) -> Self {
+        Self {
+            term: Term::Word,
+            dtype: element::compute_type(self.dtype),
+            ..self
+        }
+    }
+
+    /// Lanes whose order shows in the result.
+    pub fn lanes(self) -> usize {
+        match self.join {
+            Join::AddFloat | Join::MulFloat => LANES,
+            _ => 1,
+        }
+    }
+
+    /// The constants 8 to 11 of `words.comp`.
+    pub fn specialization(self) -> [(u32, u32); 4] {
+        let result = if self.done { self.outcome as u32 } else { 0 };
+        let (join, term) = (self.join as u32, self.term as u32);
+        constants!(8: join, term, result, self.flip)
+    }
+
+    /// The bits that a term's word is turned by to be a key, where it is no float.
+    pub fn mask(self) -> u32 {
+        element::order_key(element::compute_type(self.dtype), 0) ^ self.flip
+    }
+
+    /// The bits that a zero has clear.
+    pub fn magnitude(self) -> u32 {
+        match self.dtype.is_float() {
+            true => 0x7fff_ffff,
+            false => u32::MAX,
+        }
+    }
+
+    /// The value that is stored for a piece.
+    pub fn stored(self, total: u32) -> u32 {
+        let total = self.join.stored(total);
+        match self.outcome {
+            Outcome::OfKey if self.done => {
+                let nan = self.dtype.is_float() && total == NAN_KEY;
+                let key = if nan { total } else { total ^ self.flip };
+                element::from_order_key(self.dtype, key)
+            }
+            Outcome::Not if self.done => total ^ 1,
+            _ => total,
+        }
     }
 }

@@ -141,9 +141,7 @@ multiversion! {
             kind.stored(words.iter().fold(kind.nothing(), |carry, word| join(carry, *word)))
         })
     }
-}
 
-multiversion! {
     fn chain<A>(kind: Join, words: &[u32], offset: u32, out: &mut [u32]) {
         with_join!(kind, A, |join, kind| {
             let mut carry = kind.nothing();
@@ -153,9 +151,7 @@ multiversion! {
             }
         });
     }
-}
 
-multiversion! {
     fn chain_row<A>(kind: Join, row: &[u32], offset: &[u32], carry: &mut [u32], out: &mut [u32]) {
         with_join!(kind, A, |join, kind| {
             let chains = carry.iter_mut().zip(offset);
@@ -165,9 +161,7 @@ multiversion! {
             }
         });
     }
-}
 
-multiversion! {
     fn join_row<A>(kind: Join, row: &[u32], totals: &mut [u32]) {
         with_join!(kind, A, |join, _kind| {
             for (total, word) in totals.iter_mut().zip(row) {
@@ -175,9 +169,7 @@ multiversion! {
             }
         });
     }
-}
 
-multiversion! {
     fn store_row<A>(kind: Join, totals: &mut [u32]) {
         with_join!(kind, A, |_join, kind| {
             for total in totals {

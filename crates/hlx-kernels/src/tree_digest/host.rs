@@ -17,7 +17,6 @@ pub(super) enum Domain {
     Node,
     RootF32,
     RootU32,
-    RootBytes,
     List,
 }
 
@@ -28,7 +27,6 @@ impl Domain {
             Self::Node => b"HLX tree digest 1: node",
             Self::RootF32 => b"HLX tree digest 1: root of f32",
             Self::RootU32 => b"HLX tree digest 1: root of u32",
-            Self::RootBytes => b"HLX tree digest 1: root of bytes",
             Self::List => b"HLX tree digest 1: list",
         };
         let mut block = [0; 64];
@@ -83,14 +81,8 @@ multiversion! {
 
 /// A digest as it lies in a buffer of words.
 pub(super) fn words_of(digest: [u8; 32]) -> [u32; DIGEST_WORDS] {
-    std::array::from_fn(|i| {
-        u32::from_le_bytes([
-            digest[4 * i],
-            digest[4 * i + 1],
-            digest[4 * i + 2],
-            digest[4 * i + 3],
-        ])
-    })
+    let (words, _) = digest.as_chunks::<4>();
+    std::array::from_fn(|i| u32::from_le_bytes(words[i]))
 }
 
 /// A digest from a buffer of words.
@@ -118,20 +110,13 @@ fn top(mut level: Vec<[u8; 32]>, fan_out: usize) -> [u8; 32] {
     level[0]
 }
 
-/// The digests of the leaves; no items are one empty leaf.
-fn leaves<T: Sync>(
-    items: &[T],
-    a_leaf: usize,
-    hash: impl Fn(&[T]) -> [u8; 32] + Sync,
-) -> Vec<[u8; 32]> {
-    let leaf = |i: usize| hash(&items[i * a_leaf..items.len().min((i + 1) * a_leaf)]);
-    parallel::map(items.len().div_ceil(a_leaf).max(1), leaf)
-}
-
-/// The root over words with a tree of any shape.
+/// The root over words with a tree of any shape; no words are one empty leaf.
 pub(super) fn root_of_words(words: &[u32], kind: DigestKind, tree: Tree) -> TreeDigest {
-    let hash = |leaf: &[u32]| hash_words(Domain::Leaf, leaf, kind == DigestKind::F32);
-    let leaves = leaves(words, tree.leaf_words, hash);
+    let (n, a_leaf) = (words.len(), tree.leaf_words);
+    let leaves = parallel::map(n.div_ceil(a_leaf).max(1), |i| {
+        let leaf = &words[i * a_leaf..n.min((i + 1) * a_leaf)];
+        hash_words(Domain::Leaf, leaf, kind == DigestKind::F32)
+    });
     root(kind.root(), size_of_val(words), top(leaves, tree.fan_out))
 }
 
@@ -139,11 +124,4 @@ pub(super) fn root_of_words(words: &[u32], kind: DigestKind, tree: Tree) -> Tree
 /// [`tree_digest`](super::tree_digest) over a buffer with these values.
 pub fn tree_digest_f32(values: &[f32]) -> TreeDigest {
     root_of_words(bytemuck::cast_slice(values), DigestKind::F32, TREE)
-}
-
-/// Computes the root over bytes of any number, such as a file's, on rayon's threads.
-pub fn tree_digest_bytes(bytes: &[u8]) -> TreeDigest {
-    let hash = |leaf: &[u8]| prefixed(Domain::Leaf).chain_update(leaf).finalize().into();
-    let leaves = leaves(bytes, 4 * TREE.leaf_words, hash);
-    root(Domain::RootBytes, bytes.len(), top(leaves, TREE.fan_out))
 }

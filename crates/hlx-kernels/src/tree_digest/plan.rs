@@ -5,7 +5,7 @@ use std::ops::Range;
 use hlx_core::{ALIGNMENT_WORDS, align_words, sizes};
 
 use super::{DIGEST_WORDS, TensorSpan, Tree};
-use crate::error::{KernelError, check_that};
+use crate::error::Result;
 
 /// One launch: `n` chunks of `source` give the digests from `first` on of `target`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub fn new(tensors: &[TensorSpan], tree: Tree, window: usize) -> Result<Self, KernelError> {
+    pub fn new(tensors: &[TensorSpan], tree: Tree, window: usize) -> Result<Self> {
         let mut plan = Self::default();
         // Chunks of the level, and each tensor's among them: (word, words).
         let mut chunks = Vec::new();
@@ -80,7 +80,7 @@ impl Plan {
         chunks: &[(usize, usize)],
         source: Option<Range<usize>>,
         window: usize,
-    ) -> Result<Range<usize>, KernelError> {
+    ) -> Result<Range<usize>> {
         let begin = self.digest_words;
         let target = begin..begin + chunks.len() * DIGEST_WORDS;
         self.digest_words = begin + align_words(target.len());
@@ -95,10 +95,7 @@ impl Plan {
             for &(start, words) in &chunks[first..first + n] {
                 self.chunks.extend([(start - base) as u32, words as u32]);
             }
-            let longest = chunks[first..first + n]
-                .iter()
-                .map(|&(_, words)| words)
-                .max();
+            let longest = chunks[first..first + n].iter().map(|chunk| chunk.1).max();
             self.chunks.resize(align_words(self.chunks.len()), 0);
             self.steps.push(Step {
                 is_leaves: source.is_none(),
@@ -116,16 +113,14 @@ impl Plan {
 }
 
 /// Checks a tensor's offset and returns the word after its last.
-pub(super) fn end_of(tensor: &TensorSpan) -> Result<usize, KernelError> {
+pub(super) fn end_of(tensor: &TensorSpan) -> Result<usize> {
     let (name, shape, offset) = (&tensor.name, &tensor.shape, tensor.offset);
     let words = sizes::checked_elements(shape);
     let end = words.and_then(|words| sizes::checked_sum([offset, words]));
-    check_that("tree_digest", end.is_some(), || {
-        format!("`{name}` {shape:?} at word {offset} is larger than any memory")
-    })?;
-    check_that("tree_digest", offset.is_multiple_of(4), || {
-        format!("`{name}` begins at word {offset}, expected a multiple of 4")
-    })?;
+    check_that!("tree_digest", end.is_some() =>
+        "`{name}` {shape:?} at word {offset} is larger than any memory")?;
+    check_that!("tree_digest", offset.is_multiple_of(4) =>
+        "`{name}` begins at word {offset}, expected a multiple of 4")?;
     Ok(end.unwrap_or(offset))
 }
 
@@ -138,15 +133,11 @@ fn cut(range: Range<usize>, words: usize) -> impl Iterator<Item = (usize, usize)
 }
 
 /// Returns the words that a launch binds for the first chunks, and how many of them it covers.
-fn next_window(
-    chunks: &[(usize, usize)],
-    window: usize,
-) -> Result<(Range<usize>, usize), KernelError> {
+fn next_window(chunks: &[(usize, usize)], window: usize) -> Result<(Range<usize>, usize)> {
     let (start, words) = chunks[0];
     let base = start / ALIGNMENT_WORDS * ALIGNMENT_WORDS;
-    check_that("tree_digest", start + words - base <= window, || {
-        format!("a leaf of {words} words, expected to bind at most {window}")
-    })?;
+    check_that!("tree_digest", start + words - base <= window =>
+        "a leaf of {words} words, expected to bind at most {window}")?;
     // Shader words are counted in 32 bits.
     let limit = window.min(1 << 31);
     let fits = |&&(start, words): &&(usize, usize)| start >= base && start + words - base <= limit;

@@ -4,13 +4,11 @@
 use bytemuck::cast_slice_mut;
 use hlx_core::Device;
 
-use super::{Append, AppendInputs, Twin, groups, tokens};
-use crate::KernelError;
+use super::{Append, AppendInputs, groups};
+use crate::Result;
 use crate::attention::heads::{Heads, IntegerHeads};
 use crate::attention::sizes::Attention;
-use crate::error::check_that;
 use crate::kernel::PushConstants;
-use crate::parallel;
 use crate::product::quantised::{Width, prepare_row};
 
 shader!(shader, attention::append_integers);
@@ -26,7 +24,7 @@ pub fn append_integer_heads(
     q_out: &IntegerHeads,
     [keys, values]: [&IntegerHeads; 2],
     of: &Attention,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     const NAME: &str = "append_integer_heads";
     let append = Append {
         name: NAME,
@@ -38,9 +36,8 @@ pub fn append_integer_heads(
     let expected = [Heads::of_queries(of, Width::Wide), of_keys, of_keys];
     let names = ["q_out", "the cache of keys", "the cache of values"];
     for ((name, heads), expected) in names.iter().zip([q_out, keys, values]).zip(expected) {
-        check_that(NAME, heads.of == expected, || {
-            format!("{name} has {:?}, expected {expected:?}", heads.of)
-        })?;
+        check_that!(NAME, heads.of == expected =>
+            "{name} has {:?}, expected {expected:?}", heads.of)?;
     }
     let kernel = append
         .kernel(&shader::SHADER)?
@@ -49,18 +46,10 @@ pub fn append_integer_heads(
     if groups(of) == 0 {
         return Ok(());
     }
-    let (push, of, is_normed) = (append.push(), *of, inputs.norms.is_some());
-    let block = PushConstants::of(&push);
-    kernel.launch::<8, 3>(device, block, groups(&of), move |read, mut outputs| {
-        let (of, push) = (&of, &push);
-        let twin = Twin {
-            of,
-            push,
-            is_normed,
-            read,
-        };
-        let rows = parallel::map(tokens(of), |row| {
-            let token = twin.token(row);
+    let twin = append.twin();
+    let block = PushConstants::of(&twin.push);
+    kernel.launch::<8, 3>(device, block, groups(of), move |read, mut outputs| {
+        let rows = twin.tokens(read, |token| {
             let integers = [0, 1, 2].map(|i| expected[i].integers(&token.heads[i]));
             (token, integers)
         });

@@ -4,7 +4,7 @@ use hlx_core::arith::{FloatOps, philox4x32, uniform};
 use hlx_core::as_u32;
 
 use super::digits::Digits;
-use super::floats::Floats;
+use super::rows::Floats;
 use super::tile::{Lanes, Seen, TILE};
 use super::tiles::Tile;
 use crate::attention::sizes::{Attention, Placed, Push};
@@ -126,6 +126,11 @@ impl Draws {
         philox4x32([quad, position, self.head, 0], self.key).map(|word| uniform(word) >= self.p)
     }
 
+    #[inline(always)]
+    fn dropped<A: FloatOps>(&self, kept: bool, x: f32) -> f32 {
+        if kept { A::mul(x, self.factor) } else { 0.0 }
+    }
+
     /// Drops weights of a block of keys, whose first is this far from its document's, for queries with these ranges.
     #[inline(always)]
     pub fn drop_keys<A: FloatOps>(&self, block: &mut [Lanes], ranges: &[Range], first: u32) {
@@ -133,11 +138,7 @@ impl Draws {
             for (lane, range) in ranges.iter().enumerate() {
                 let kept = self.keeps(first / 4 + quad as u32, range[3]);
                 for (weights, kept) in weights.iter_mut().zip(kept) {
-                    weights[lane] = if kept {
-                        A::mul(weights[lane], self.factor)
-                    } else {
-                        0.0
-                    };
+                    weights[lane] = self.dropped::<A>(kept, weights[lane]);
                 }
             }
         }
@@ -150,8 +151,8 @@ impl Draws {
         for (lane, range) in ranges.iter().enumerate() {
             let place = range[3] - range[0];
             let kept = self.keeps(place / 4, position)[place as usize % 4];
-            let dropped = |x: f32| if kept { A::mul(x, self.factor) } else { 0.0 };
-            (p[lane], dp[lane]) = (dropped(p[lane]), dropped(dp[lane]));
+            p[lane] = self.dropped::<A>(kept, p[lane]);
+            dp[lane] = self.dropped::<A>(kept, dp[lane]);
         }
     }
 }

@@ -74,9 +74,7 @@ multiversion! {
             *out = map_lanes(|lane| arith::pos0(sums[lane]));
         }
     }
-}
 
-multiversion! {
     /// `sums[d] = fma(rows[j][d], weights[j], sums[d])` for the rows `j` in order.
     pub fn accumulate<A>(sums: &mut [Lanes], weights: &[Lanes], rows: &[f32], stride: usize) {
         let (blocks, rest) = sums.as_chunks_mut::<AT_ONCE>();
@@ -111,6 +109,18 @@ impl Seen {
     pub fn sees(&self, row: usize, lane: usize) -> bool {
         row as u32 >= self.low[lane] && (row as u32) < self.high[lane]
     }
+
+    /// The numbers of the lanes that see a row of the block, and `other` in all others.
+    #[inline(always)]
+    pub fn choose(&self, row: usize, lanes: &Lanes, other: f32) -> Lanes {
+        map_lanes(|lane| {
+            if self.sees(row, lane) {
+                lanes[lane]
+            } else {
+                other
+            }
+        })
+    }
 }
 
 multiversion! {
@@ -129,7 +139,7 @@ multiversion! {
             // every sum takes away: cheaper than selections among sums.
             let mut masked = [[0.0; TILE]; TILE];
             for (j, (masked, weights)) in masked.iter_mut().zip(weights).enumerate() {
-                *masked = map_lanes(|lane| if seen.sees(j, lane) { weights[lane] } else { 0.0 });
+                *masked = seen.choose(j, weights, 0.0);
             }
             accumulate(sums, &masked[..weights.len()], rows, stride);
             return;

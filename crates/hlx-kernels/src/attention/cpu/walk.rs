@@ -34,8 +34,7 @@ fn weigh<A: FloatOps>(
     for (j, s) in s.iter_mut().enumerate() {
         score::<A>(s, &mut t, push, capped);
         if let Some(seen) = seen {
-            let hidden = f32::NEG_INFINITY;
-            *s = map_lanes(|lane| if seen.sees(j, lane) { s[lane] } else { hidden });
+            *s = seen.choose(j, s, f32::NEG_INFINITY);
         }
         top = map_lanes(|lane| arith::max(top[lane], s[lane]));
     }
@@ -48,32 +47,17 @@ fn weigh<A: FloatOps>(
         }
         return map_lanes(|lane| A::exp(before[lane] - moved[lane]));
     };
-    let sees_any = |lane: usize| seen.low[lane] < seen.high[lane];
-    *m = map_lanes(|lane| {
-        if sees_any(lane) {
-            moved[lane]
-        } else {
-            before[lane]
-        }
-    });
+    let if_any = |lane: usize, value: f32, other: f32| match seen.low[lane] < seen.high[lane] {
+        true => value,
+        false => other,
+    };
+    *m = map_lanes(|lane| if_any(lane, moved[lane], before[lane]));
     for (j, s) in s.iter_mut().enumerate() {
         let powers: Lanes = map_lanes(|lane| A::exp(s[lane] - moved[lane]));
-        *s = map_lanes(|lane| {
-            if seen.sees(j, lane) {
-                powers[lane]
-            } else {
-                0.0
-            }
-        });
+        *s = seen.choose(j, &powers, 0.0);
     }
     let correction: Lanes = map_lanes(|lane| A::exp(before[lane] - moved[lane]));
-    map_lanes(|lane| {
-        if sees_any(lane) {
-            correction[lane]
-        } else {
-            1.0
-        }
-    })
+    map_lanes(|lane| if_any(lane, correction[lane], 1.0))
 }
 
 /// The weights of a row of chains in the backward pass, from their maxima and the inverses of their sums, in place of the
@@ -249,19 +233,13 @@ pub fn backward_key_value<A: FloatOps, R: Rows>(
     let attention = inputs.attention;
     let (width, group) = (attention.head_width, attention.group());
     let capped = attention.soft_cap.is_some();
-    let Tile {
-        sample,
-        head: key_head,
-        ..
-    } = tile;
+    let (sample, key_head) = (tile.sample, tile.head);
     let (k, v) = (k.pack(tile), v.pack(tile));
     let (mut queries, mut upstream, mut weighted) = (q.block(), d_o.block(), q_in_sums.block());
     let [mut k_sums, mut v_sums] = [0; 2].map(|_| vec![[0.0; TILE]; width]);
     let [mut p, mut ds] = [[[0.0; TILE]; TILE]; 2];
-    let (blocks, by_all) = (
-        query_blocks::<R>(ranges, &inputs, sample),
-        seen_by_all(ranges),
-    );
+    let blocks = query_blocks::<R>(ranges, &inputs, sample);
+    let by_all = seen_by_all(ranges);
     for head in key_head * group..(key_head + 1) * group {
         let draws = inputs.draws(sample, head);
         for [rows, of_queries] in &blocks {

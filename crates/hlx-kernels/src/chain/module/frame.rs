@@ -27,11 +27,7 @@ impl Writer<'_> {
     /// Writes `main`, and returns the module's words.
     pub fn write(mut self) -> Vec<u32> {
         let vectors = self.plan.cut.vectors;
-        let (three, two, threads) = (
-            self.constant(3),
-            self.constant(2),
-            self.constant(GROUP_THREADS as u32),
-        );
+        let [three, two, threads] = [3, 2, GROUP_THREADS as u32].map(|x| self.constant(x));
         let mut quads = self.op(Op::ShiftRightLogical, self.count, two);
         if !self.plan.cut.whole {
             let zero = self.constant(0);
@@ -83,10 +79,8 @@ impl Writer<'_> {
         for vector in 0..self.plan.cut.vectors {
             let mut index = first;
             if vector > 0 {
-                let (ahead, one) = (
-                    self.constant(GROUP_THREADS as u32 * vector),
-                    self.constant(1),
-                );
+                let ahead = self.constant(GROUP_THREADS as u32 * vector);
+                let one = self.constant(1);
                 let place = self.op(Op::IAdd, first, ahead);
                 let last = self.op(Op::ISub, quads, one);
                 index = self.least(place, last);
@@ -142,12 +136,8 @@ impl Writer<'_> {
             elements,
             rows: None,
         };
-        if self
-            .plan
-            .loads
-            .iter()
-            .any(|load| load.access != Access::Dense)
-        {
+        let mut loads = self.plan.loads.iter();
+        if loads.any(|load| load.access != Access::Dense) {
             quad.rows = Some(self.rows(&quad));
         }
         quad

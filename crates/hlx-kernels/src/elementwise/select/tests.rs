@@ -139,7 +139,7 @@ fn types_that_do_not_fit_are_refused_in_one_line() {
     let integers = device.alloc_typed(DType::I32, 3).expect("memory");
     let layout = Layout::contiguous(&[3]).expect("a shape");
     let (x, mask) = (of(&x, &layout), of(&truths, &layout));
-    let message = |result: Result<(), KernelError>| result.expect_err("refused").to_string();
+    let message = |result: Result<()>| result.expect_err("refused").to_string();
     assert_eq!(
         message(select(&device, x, x, x, &integers)),
         "select: condition is f32, expected bool"

@@ -130,7 +130,6 @@ fn divide(shape: &MatMul, tiles: &Tiles, threads: usize) -> Vec<Rectangle> {
 }
 
 impl<A: Source, B: Source> Product<'_, A, B> {
-    /// Computes one rectangle of C.
     fn rectangle(&self, of: &Rectangle) {
         let k_block = self.shape.k.min(K_BLOCK);
         let a_len = (k_block * A_TILES * self.tiles.rows).next_multiple_of(16);

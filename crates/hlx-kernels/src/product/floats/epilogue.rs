@@ -9,12 +9,11 @@ use crate::activation::{
     Activation, activation_backward_in_place, activation_forward, backward_chunk, forward_chunk,
 };
 use crate::elementwise::{add_assign, add_assign_chunk, scale, scale_chunk};
-use crate::error::check_that;
 use crate::map::{CHUNK, chunks1};
 use crate::parallel::{for_each, write};
 use crate::product::shape::MatMul;
 use crate::product::tiles::Form;
-use crate::{KernelError, check_len};
+use crate::{KernelError, Result, check_len};
 
 /// What happens to each chain before it is stored.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,29 +50,19 @@ pub(super) enum Finish {
 
 impl Epilogue<'_> {
     /// Checks the epilogue of a checked product.
-    pub(super) fn check(
-        &self,
-        name: &'static str,
-        c: &Buffer,
-        s: &MatMul,
-    ) -> Result<(), KernelError> {
-        let (argument, buffer) = match self {
+    pub(super) fn check(&self, name: &'static str, c: &Buffer, s: &MatMul) -> Result<()> {
+        let (argument, buffer) = match *self {
             Self::None => return Ok(()),
             Self::Add(r) => ("r", Some(r)),
             Self::Activation { out, .. } => ("out", Some(out)),
             Self::ActivationBackward(_) | Self::Scale(_) => ("", None),
         };
-        check_that(name, !(s.accumulate && self.reads_c()), || {
-            "an activation's input in C and accumulate exclude each other".to_owned()
-        })?;
-        check_that(name, s.batch == 1 || s.stride_c == s.m * s.n, || {
-            format!(
-                "stride_c is {}, expected {} with an epilogue",
-                s.stride_c,
-                s.m * s.n
-            )
-        })?;
-        buffer.map_or(Ok(()), |buffer| check_len(name, argument, buffer, c.len()))
+        check_that!(name, !(s.accumulate && self.reads_c()) =>
+            "an activation's input in C and accumulate exclude each other")?;
+        check_that!(name, s.batch == 1 || s.stride_c == s.m * s.n =>
+            "stride_c is {found}, expected {expected} with an epilogue",
+            found = s.stride_c, expected = s.m * s.n)?;
+        check_len(name, argument, buffer, c.len())
     }
 
     /// The form of the shaders that end with this epilogue.
@@ -115,8 +104,8 @@ impl Epilogue<'_> {
         device: &Device,
         c: &Buffer,
         accumulate: bool,
-        product: impl Fn(&Buffer) -> Result<(), KernelError>,
-    ) -> Result<(), KernelError> {
+        product: impl Fn(&Buffer) -> Result<()>,
+    ) -> Result<()> {
         // No launch reads and writes one buffer through two bindings.
         let chains = || {
             let chains = device.alloc(c.len())?;
@@ -147,14 +136,14 @@ impl Epilogue<'_> {
 impl Finish {
     /// The shader's constants EPILOGUE and KIND.
     pub fn constants(self) -> [(u32, u32); 2] {
-        let (ending, kind) = match self {
+        let (ending, kind): (u32, u32) = match self {
             Self::None => (0, 0),
             Self::Add => (1, 0),
             Self::Activation(kind) => (2, kind as u32),
             Self::ActivationBackward(kind) => (3, kind as u32),
             Self::Scale(_) => (4, 0),
         };
-        [(8, ending), (9, kind)]
+        constants!(8: ending, kind)
     }
 
     /// The factor of a scale.

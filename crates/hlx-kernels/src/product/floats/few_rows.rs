@@ -6,7 +6,7 @@ use hlx_core::{Binding, Buffer, DType, Device, Shader};
 
 use super::prologue::Prologue;
 use super::{Epilogue, FloatProduct, NAME, cpu};
-use crate::KernelError;
+use crate::Result;
 use crate::elementwise::add_assign_chunk;
 use crate::kernel::Kernel;
 use crate::map::chunks1;
@@ -111,7 +111,7 @@ fn unit_of(weight: DType) -> usize {
 
 impl FloatProduct<'_> {
     /// Launches a checked product of few rows; an epilogue other than a sum as a launch of its own.
-    pub(super) fn by_few_rows(&self, device: &Device, cut: Cut) -> Result<(), KernelError> {
+    pub(super) fn by_few_rows(&self, device: &Device, cut: Cut) -> Result<()> {
         match self.epilogue {
             Epilogue::None => self.launch_few(device, cut, None),
             Epilogue::Add(r) => self.launch_few(device, cut, Some(r)),
@@ -119,12 +119,7 @@ impl FloatProduct<'_> {
         }
     }
 
-    fn launch_few(
-        &self,
-        device: &Device,
-        cut: Cut,
-        added: Option<&Buffer>,
-    ) -> Result<(), KernelError> {
+    fn launch_few(&self, device: &Device, cut: Cut, added: Option<&Buffer>) -> Result<()> {
         let (s, bias, prologue) = (self.shape, self.bias, self.prologue);
         let MatMul { m, n, k, .. } = s;
         let push = match prologue {
@@ -132,15 +127,11 @@ impl FloatProduct<'_> {
             _ => push!(few_rows_8 => m, n, k),
         };
         let weight = self.b.dtype();
-        let constants = [
-            (0, weight.id()),
-            (1, Start::of(false, bias) as u32),
-            (2, u32::from(added.is_some())),
-            (3, m.min(cut.rows()) as u32),
-        ];
+        let constants = constants!(0: weight.id(), Start::of(false, bias) as u32, added.is_some(),
+            m.min(cut.rows()));
         let extra = prologue.map(|prologue| Binding::Read(prologue.operand()));
         let kernel = Kernel::new(NAME, cut.shader(prologue.as_ref()))
-            .constants(&constants)
+            .constants(constants)
             .reads([self.a, self.b])
             .reads_if(bias)
             .writes([self.c])

@@ -28,11 +28,11 @@ use hlx_core::{Binding, Buffer, DType, Device};
 use super::shape::MatMul;
 use super::tiles::{Form, Grid, Start, Tile, dense_32x64};
 use crate::elementwise::copy_strided;
-use crate::error::{check_indexable, check_sizes, check_that};
+use crate::error::{check_indexable, check_sizes};
 use crate::kernel::Kernel;
 use crate::transpose::transpose;
 use crate::tuning::KernelTuning;
-use crate::{KernelError, Layout, Operand, check_len};
+use crate::{Layout, Operand, Result, check_len};
 pub use epilogue::Epilogue;
 use few_rows::Cut;
 pub use prologue::Prologue;
@@ -50,8 +50,9 @@ const NAME: &str = "matmul";
 /// rows and B is stored `[N,K]`, and by a launch of its own otherwise, for which it allocates the widened B.
 ///
 /// # Errors
-/// [`KernelError::Length`] for a buffer of another length; [`KernelError::Argument`] for a `b` of
-/// another type, a bias together with `accumulate`, matrices of C that overlap, or sizes past 2^32 - 1 elements.
+/// [`KernelError::Length`](crate::KernelError::Length) for a buffer of another length;
+/// [`KernelError::Argument`](crate::KernelError::Argument) for a `b` of another type, a bias together with
+/// `accumulate`, matrices of C that overlap, or sizes past 2^32 - 1 elements.
 pub fn matmul(
     device: &Device,
     a: &Buffer,
@@ -59,7 +60,7 @@ pub fn matmul(
     bias: Option<&Buffer>,
     c: &Buffer,
     shape: &MatMul,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     FloatProduct {
         bias,
         ..FloatProduct::new([a, b], c, *shape)
@@ -104,16 +105,15 @@ impl<'a> FloatProduct<'a> {
     /// Computes it, with the bits of [`matmul`] and separate launches of what comes before and behind.
     ///
     /// # Errors
-    /// As [`matmul`], and [`KernelError::Length`] for a buffer of the prologue or the epilogue of another length.
-    pub fn run(&self, device: &Device) -> Result<(), KernelError> {
+    /// As [`matmul`], and [`KernelError::Length`](crate::KernelError::Length) for a buffer of the prologue or
+    /// the epilogue of another length.
+    pub fn run(&self, device: &Device) -> Result<()> {
         if self.shape.is_empty() {
             return Ok(());
         }
         self.check()?;
         let dtype = self.b.dtype();
-        check_that(NAME, dtype.is_float(), || {
-            format!("b has dtype {dtype}, expected f32, f16 or bf16")
-        })?;
+        check_that!(NAME, dtype.is_float() => "b has dtype {dtype}, expected f32, f16 or bf16")?;
         self.epilogue.check(NAME, self.c, &self.shape)?;
         let mut cut = Cut::choose(device, &self.shape, dtype);
         if let Some(prologue) = self.prologue {
@@ -136,31 +136,24 @@ impl<'a> FloatProduct<'a> {
     }
 
     /// Checks a product that is not empty.
-    pub(super) fn check(&self) -> Result<(), KernelError> {
+    pub(super) fn check(&self) -> Result<()> {
         let (s, [a, b, c]) = (&self.shape, [self.a, self.b, self.c]);
-        check_that(NAME, !(s.accumulate && self.bias.is_some()), || {
-            "bias and accumulate exclude each other: a chain has one start".to_owned()
-        })?;
+        check_that!(NAME, !(s.accumulate && self.bias.is_some()) =>
+            "bias and accumulate exclude each other: a chain has one start")?;
         check_sizes(NAME, &[s.m, s.n])?;
-        check_that(NAME, s.batch == 1 || s.stride_c >= s.m * s.n, || {
-            format!(
-                "stride_c is {}, expected at least {}",
-                s.stride_c,
-                s.m * s.n
-            )
-        })?;
+        check_that!(NAME, s.batch == 1 || s.stride_c >= s.m * s.n =>
+            "stride_c is {found}, expected at least {least}",
+            found = s.stride_c, least = s.m * s.n)?;
         s.check_extent(NAME, ("a", a), s.stride_a, [s.m, s.k])?;
         s.check_extent(NAME, ("b", b), s.stride_b, [s.k, s.n])?;
         s.check_extent(NAME, ("c", c), s.stride_c, [s.m, s.n])?;
-        if let Some(bias) = self.bias {
-            check_len(NAME, "bias", bias, s.n)?;
-        }
+        check_len(NAME, "bias", self.bias, s.n)?;
         let largest = a.len().max(b.len()).max(c.len());
         check_indexable(NAME, "an operand", largest)
     }
 
     /// Computes a checked product by tiles, of a B that a GPU widens first, and transposes where that is faster.
-    fn by_tiles(&self, device: &Device) -> Result<(), KernelError> {
+    fn by_tiles(&self, device: &Device) -> Result<()> {
         let b = &match device.is_cpu() {
             true => self.b.clone(),
             false => widened(device, self.b)?,
@@ -176,8 +169,8 @@ impl<'a> FloatProduct<'a> {
     fn with_b_transposed(
         &self,
         device: &Device,
-        then: impl FnOnce(FloatProduct<'_>) -> Result<(), KernelError>,
-    ) -> Result<(), KernelError> {
+        then: impl FnOnce(FloatProduct<'_>) -> Result<()>,
+    ) -> Result<()> {
         let b = &device.alloc(self.b.len())?;
         transpose(device, self.b, self.shape.n, self.shape.k, b)?;
         let shape = MatMul {
@@ -189,7 +182,7 @@ impl<'a> FloatProduct<'a> {
 
     /// Launches a checked product by the tile that the device takes; the epilogue too, where the device's tuning prefers a
     /// launch of its own.
-    fn by_tile(&self, device: &Device) -> Result<(), KernelError> {
+    fn by_tile(&self, device: &Device) -> Result<()> {
         let form = match device.is_cpu() {
             true => Form::Dense,
             false => self.epilogue.form(),
@@ -205,8 +198,8 @@ impl<'a> FloatProduct<'a> {
     fn separately(
         &self,
         device: &Device,
-        launch: impl Fn(FloatProduct<'_>) -> Result<(), KernelError>,
-    ) -> Result<(), KernelError> {
+        launch: impl Fn(FloatProduct<'_>) -> Result<()>,
+    ) -> Result<()> {
         let accumulate = self.shape.accumulate;
         self.epilogue.separately(device, self.c, accumulate, |c| {
             let epilogue = Epilogue::None;
@@ -219,36 +212,29 @@ impl<'a> FloatProduct<'a> {
     }
 
     /// Launches a checked product with a tile, on a GPU one of the epilogue's form.
-    fn launch(&self, device: &Device, tile: &Tile) -> Result<(), KernelError> {
-        let Self {
-            a,
-            b,
-            bias,
-            epilogue,
-            c,
-            shape: s,
-            ..
-        } = *self;
+    fn launch(&self, device: &Device, tile: &Tile) -> Result<()> {
+        let (a, b, c, s) = (self.a, self.b, self.c, self.shape);
+        let (bias, epilogue) = (self.bias, self.epilogue);
         let start = Start::of(s.accumulate, bias);
-        let mut constants = specialization(&s, tile, start).to_vec();
         let finish = epilogue.finish();
         let target = match epilogue.reads_c() || s.stride_c > s.m * s.n {
             true => Binding::ReadWrite(c),
             false => start.target(c),
         };
         let mut kernel = Kernel::new(NAME, tile.shader)
+            .constants(specialization(&s, tile, start))
             .reads([a, b])
             .reads_if(bias)
             .bind(target);
         if !matches!(epilogue, Epilogue::None) {
-            constants.extend(finish.constants());
+            kernel = kernel.constants(finish.constants());
             kernel = match epilogue.extra() {
                 Some(extra) => kernel.bind(extra),
                 None => kernel.reads_if(None),
             };
         }
         let grid = Grid {
-            kernel: kernel.constants(&constants),
+            kernel,
             tile: tile.size,
             extents: [s.batch, s.m, s.n],
             cuts_columns: false,
@@ -274,18 +260,14 @@ impl<'a> FloatProduct<'a> {
 /// the tiles are better off with a widened copy: 6 bytes an element, once.
 ///
 /// # Errors
-/// [`KernelError::Argument`] for another type than f32, f16 and bf16.
-pub fn widened(device: &Device, b: &Buffer) -> Result<Buffer, KernelError> {
+/// [`KernelError::Argument`](crate::KernelError::Argument) for another type than f32, f16 and bf16.
+pub fn widened(device: &Device, b: &Buffer) -> Result<Buffer> {
     if b.dtype() == DType::F32 {
         return Ok(b.clone());
     }
     let widened = device.alloc(b.len())?;
     let layout = Layout::contiguous(&[b.len()])?;
-    let operand = Operand {
-        buffer: b,
-        layout: &layout,
-    };
-    copy_strided(device, operand, &widened)?;
+    copy_strided(device, Operand::new(b, &layout), &widened)?;
     Ok(widened)
 }
 
@@ -307,21 +289,11 @@ pub(crate) fn specialization(s: &MatMul, tile: &Tile, start: Start) -> [(u32, u3
     let vectors = |columns: usize, stride: usize| {
         u32::from(columns.is_multiple_of(4) && (s.batch == 1 || stride.is_multiple_of(4)))
     };
-    let (vector_a, vector_b) = (
-        vectors(columns_a, s.stride_a),
-        vectors(columns_b, s.stride_b),
-    );
+    let vector_a = vectors(columns_a, s.stride_a);
+    let vector_b = vectors(columns_b, s.stride_b);
     let whole_steps = u32::from(s.k.is_multiple_of(tile.k_step));
-    [
-        (0, u32::from(s.trans_a)),
-        (1, u32::from(s.trans_b)),
-        (2, vector_a),
-        (3, vector_b),
-        (4, vectors(s.n, s.stride_c)),
-        (5, start as u32),
-        (6, whole_steps & vector_a & vector_b),
-        (7, u32::from(s.k.is_multiple_of(2 * tile.k_step))),
-    ]
+    constants!(0: s.trans_a, s.trans_b, vector_a, vector_b, vectors(s.n, s.stride_c), start as u32,
+        whole_steps & vector_a & vector_b, s.k.is_multiple_of(2 * tile.k_step))
 }
 
 #[cfg(test)]

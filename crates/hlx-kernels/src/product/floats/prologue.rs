@@ -4,10 +4,10 @@
 use hlx_core::{Buffer, Device};
 
 use super::NAME;
-use crate::KernelError;
+use crate::Result;
 use crate::activation::{Activation, activation_forward, forward_chunk};
 use crate::elementwise::mul;
-use crate::error::{check_len, check_that};
+use crate::error::check_len;
 use crate::norm::{Gain, Norm, NormForward, forward_rows, norm_forward};
 use crate::product::shape::MatMul;
 
@@ -63,23 +63,17 @@ impl<'a> Prologue<'a> {
         }
     }
 
-    pub(super) fn check(&self, shape: &MatMul) -> Result<(), KernelError> {
-        check_that(NAME, shape.batch == 1 && !shape.trans_a, || {
-            format!("{shape:?} has a prologue, expected one product of a plain A")
-        })?;
+    pub(super) fn check(&self, shape: &MatMul) -> Result<()> {
+        check_that!(NAME, shape.batch == 1 && !shape.trans_a =>
+            "{shape:?} has a prologue, expected one product of a plain A")?;
         match self {
-            Self::RmsNorm { gain, .. } => check_len(NAME, "gain", gain, shape.k),
-            Self::Gated { up } => check_len(NAME, "up", up, [shape.m, shape.k]),
+            Self::RmsNorm { gain, .. } => check_len(NAME, "gain", *gain, shape.k),
+            Self::Gated { up } => check_len(NAME, "up", *up, [shape.m, shape.k]),
         }
     }
 
     /// A after launches of its own.
-    pub(super) fn separately(
-        &self,
-        device: &Device,
-        a: &Buffer,
-        s: &MatMul,
-    ) -> Result<Buffer, KernelError> {
+    pub(super) fn separately(&self, device: &Device, a: &Buffer, s: &MatMul) -> Result<Buffer> {
         let prepared = device.alloc(a.len())?;
         match self {
             Self::RmsNorm { gain, eps } => {

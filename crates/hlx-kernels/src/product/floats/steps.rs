@@ -7,7 +7,7 @@
 use hlx_core::{Buffer, Device, Shader};
 
 use super::matmul;
-use crate::error::{KernelError, check_sizes};
+use crate::error::{Result, check_sizes};
 use crate::kernel::Kernel;
 use crate::map::MAX_GROUPS;
 use crate::product::shape::MatMul;
@@ -41,7 +41,7 @@ pub fn step_product(
     y: &Buffer,
     [m, n, k]: [usize; 3],
     accumulate: bool,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     for extents in [[m, k], [k, n], [m, n]] {
         check_sizes("step_product", &extents)?;
     }
@@ -58,10 +58,9 @@ pub fn step_product(
         return matmul(device, x, w, bias, y, &shape);
     };
     let start = Start::of(accumulate, bias);
-    let constants = [(0, start as u32), (1, u32::from(k.is_multiple_of(4)))];
     let grid = Grid {
         kernel: Kernel::new("step_product", shader)
-            .constants(&constants)
+            .constants(constants!(0: start as u32, k.is_multiple_of(4)))
             .reads([x, w])
             .reads_if(bias)
             .bind(start.target(y)),

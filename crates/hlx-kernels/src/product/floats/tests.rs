@@ -355,7 +355,7 @@ fn wrong_arguments_are_errors() {
     let device = &hlx_core::testing::cpu().expect("the CPU device opens");
     let [two, four] = [2, 4].map(|len| device.buffer_of(&vec![1.0; len]).expect("buffer"));
     let s = MatMul::new(2, 2, 2);
-    let error = |result: Result<(), KernelError>| result.expect_err("an error").to_string();
+    let error = |result: Result<()>| result.expect_err("an error").to_string();
     let out = device.alloc(4).expect("buffer");
     assert_eq!(
         error(matmul(device, &two, &four, None, &out, &s)),

@@ -154,9 +154,8 @@ fn divide(s: &IntegerProduct, [height, width]: [usize; 2], threads: usize) -> Ve
         false => MAX_COLUMNS,
     };
     let across = s.batch * s.n.div_ceil(columns);
-    let rows =
-        s.m.div_ceil(tasks.div_ceil(across))
-            .next_multiple_of(height);
+    let rows = s.m.div_ceil(tasks.div_ceil(across));
+    let rows = rows.next_multiple_of(height);
     Rectangle::all([s.batch, s.m, s.n], [rows.min(MAX_ROWS), columns])
 }
 
@@ -290,8 +289,6 @@ impl Product<'_> {
         }
         c.copy_from_slice(values);
     }
-
-    /// The terms of a piece.
     fn terms(&self, piece: usize) -> Range<usize> {
         match self.operands.pieces {
             Pieces::All(size) => piece * size..self.operands.padded.min((piece + 1) * size),

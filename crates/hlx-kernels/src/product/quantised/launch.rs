@@ -6,7 +6,7 @@ use hlx_core::{Binding, Buffer, Device, IntegerPath, MatrixShape, Shader, as_u32
 use super::cpu;
 use super::prepare::Prepared;
 use super::shape::{Bounded, Bounds, IntegerProduct};
-use crate::KernelError;
+use crate::Result;
 use crate::kernel::{Kernel, PushConstants};
 use crate::tuning::KernelTuning;
 
@@ -101,7 +101,7 @@ impl Call<'_> {
         (0..)
             .zip(first)
             .chain(matrices.into_iter().flatten())
-            .chain([(8, u32::from(s.transposed)), (9, bounded)])
+            .chain(constants!(8: s.transposed, bounded))
             .collect()
     }
 
@@ -119,7 +119,7 @@ impl Call<'_> {
     }
 
     /// Launches the product into C.
-    pub fn launch(&self, device: &Device, c: &Buffer) -> Result<(), KernelError> {
+    pub fn launch(&self, device: &Device, c: &Buffer) -> Result<()> {
         let (s, [a, b]) = (self.shape, self.operands);
         let (bounded, range) = (self.bounded(), self.range());
         let (shader, [rows, columns], matrices) = shader_of(device, s.m);

@@ -19,10 +19,8 @@ mod shape;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use hlx_core::{Buffer, DType, Device};
+use hlx_core::Device;
 
-use crate::KernelError;
-use crate::error::check_that;
 use crate::tuning::KernelTuning;
 
 pub(crate) use launch::Call;
@@ -50,15 +48,4 @@ pub fn instructions(device: &Device) -> String {
         true => cpu::fastest().to_string(),
         false => KernelTuning::of(device).products.integers.to_string(),
     }
-}
-
-fn check_dtype(
-    operation: &'static str,
-    argument: &str,
-    buffer: &Buffer,
-    dtype: DType,
-) -> Result<(), KernelError> {
-    check_that(operation, buffer.dtype() == dtype, || {
-        format!("{argument} has dtype {}, expected {dtype}", buffer.dtype())
-    })
 }

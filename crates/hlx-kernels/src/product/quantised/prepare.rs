@@ -13,9 +13,9 @@ mod tests;
 use hlx_core::{Buffer, DType, Device, Shader};
 
 use super::law::Width;
-use super::{LONGEST, PIECE, check_dtype};
-use crate::KernelError;
-use crate::error::{check_indexable, check_len, check_that};
+use super::{LONGEST, PIECE};
+use crate::Result;
+use crate::error::{check_dtype, check_indexable, check_len, check_that};
 use crate::kernel::Kernel;
 
 pub use columns::{Beside, prepare_rows_and_columns};
@@ -60,11 +60,7 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`prepare`], and if there is no memory.
-    pub fn new<'a>(
-        device: &Device,
-        x: impl Into<Source<'a>>,
-        of: Preparation,
-    ) -> Result<Self, KernelError> {
+    pub fn new<'a>(device: &Device, x: impl Into<Source<'a>>, of: Preparation) -> Result<Self> {
         let prepared = Self::empty(device, of)?;
         prepare(device, x, &prepared)?;
         Ok(prepared)
@@ -80,12 +76,10 @@ impl Prepared {
         x: &Buffer,
         of_rows: Preparation,
         of_columns: Preparation,
-    ) -> Result<[Self; 2], KernelError> {
-        let prepared = [
-            Self::empty(device, of_rows)?,
-            Self::empty(device, of_columns)?,
-        ];
-        prepare_rows_and_columns(device, x, [&prepared[0], &prepared[1]])?;
+    ) -> Result<[Self; 2]> {
+        let [rows, columns] = [of_rows, of_columns].map(|of| Self::empty(device, of));
+        let prepared = [rows?, columns?];
+        prepare_rows_and_columns(device, x, prepared.each_ref())?;
         Ok(prepared)
     }
 
@@ -100,10 +94,10 @@ impl Prepared {
         x: Source<'_>,
         of: Preparation,
         other: Beside<'_>,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         let prepared = Self::empty(device, of)?;
         check(x, &prepared)?;
-        check_that(NAME, of.of_columns, || format!("{of:?} has no columns"))?;
+        check_that!(NAME, of.of_columns => "{of:?} has no columns")?;
         let counted = match of.outer * of.k * of.rows {
             0 => Counted::ALL,
             _ => Counted::new(device, other, of.outer * of.k)?,
@@ -120,7 +114,7 @@ impl Prepared {
     }
 
     /// Allocates an operand.
-    pub(crate) fn empty(device: &Device, of: Preparation) -> Result<Self, KernelError> {
+    pub(crate) fn empty(device: &Device, of: Preparation) -> Result<Self> {
         of.check_sizes(NAME)?;
         Ok(Self {
             digits: device.alloc_typed(DType::I8, of.digits_len())?,
@@ -135,11 +129,7 @@ impl Prepared {
 /// # Errors
 /// If a buffer has another type or length, for rows of a norm's result ([`prepare_norm`] is for
 /// these), or if the launch fails.
-pub fn prepare<'a>(
-    device: &Device,
-    x: impl Into<Source<'a>>,
-    to: &Prepared,
-) -> Result<(), KernelError> {
+pub fn prepare<'a>(device: &Device, x: impl Into<Source<'a>>, to: &Prepared) -> Result<()> {
     let x = x.into();
     check(x, to)?;
     match to.of.of_columns {
@@ -149,7 +139,7 @@ pub fn prepare<'a>(
     }
 }
 
-fn check(x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
+fn check(x: Source<'_>, to: &Prepared) -> Result<()> {
     let s = to.of;
     s.check_sizes(NAME)?;
     let columns = if s.of_columns { s.columns() } else { s.k };
@@ -159,19 +149,15 @@ fn check(x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
     check_dtype(NAME, "exponents", &to.exponents, DType::I32)?;
     check_len(NAME, "digits", &to.digits, s.digits_len())?;
     check_len(NAME, "exponents", &to.exponents, s.exponents_len())?;
-    check_that(NAME, s.piece == PIECE || s.of_columns, || {
-        "rows with one exponent are the columns of matrices".to_owned()
-    })?;
-    check_that(NAME, s.piece == PIECE || s.k <= LONGEST, || {
-        format!(
-            "a sum of {} terms with one exponent, expected at most {LONGEST}; more shards have fewer",
-            s.k
-        )
-    })?;
+    check_that!(NAME, s.piece == PIECE || s.of_columns =>
+        "rows with one exponent are the columns of matrices")?;
+    check_that!(NAME, s.piece == PIECE || s.k <= LONGEST =>
+        "a sum of {} terms with one exponent, expected at most {LONGEST}; more shards have fewer",
+        s.k)?;
     check_indexable(NAME, "x", s.reach().max(s.rows * s.k))
 }
 
-fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
+fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<()> {
     let s = to.of;
     let push = push!(rows_shader =>
         rows: s.rows, k: s.k, words: s.padded() / 4, matrix_rows: s.columns(), stride: s.stride);
@@ -183,15 +169,10 @@ fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<(), Ker
     let words = s.padded().min(PIECE) / 4;
     let threads = if words > 256 { 128 } else { 32 };
     let held = words.div_ceil(threads).max(1);
-    let mut constants = vec![
-        wide(&s),
-        vectors([s.k, s.stride]),
-        (2, threads as u32),
-        (3, held as u32),
-    ];
-    constants.extend(x.kind());
     let kernel = Kernel::new("prepare_integer_rows", shader)
-        .constants(&constants)
+        .constants([wide(&s), vectors([s.k, s.stride])])
+        .constants(constants!(2: threads, held))
+        .constants(x.kind().as_slice())
         .reads([x.first()])
         .writes(to.written())
         .bind_all(x.bindings());

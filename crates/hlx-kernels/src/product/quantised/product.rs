@@ -2,13 +2,12 @@
 
 use hlx_core::{Buffer, DType, Device};
 
-use super::check_dtype;
 use super::launch::Call;
 use super::prepare::{Preparation, Prepared};
 use super::shape::{Bounded, Bounds, IntegerProduct};
-use crate::KernelError;
+use crate::Result;
 use crate::elementwise::{add_assign, fill};
-use crate::error::{check_len, check_sizes, check_that};
+use crate::error::{check_dtype, check_len, check_sizes};
 use crate::product::floats::Epilogue;
 use crate::product::formats::Format;
 
@@ -27,19 +26,16 @@ pub fn integer_product(
     c: &Buffer,
     shape: &IntegerProduct,
     epilogue: Epilogue<'_>,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     check(a, b, bias, c, shape)?;
     if shape.batch * shape.m * shape.n == 0 {
         return Ok(());
     }
     let plain = matches!(epilogue, Epilogue::None);
-    check_that(NAME, plain || !shape.accumulate, || {
-        "an epilogue and accumulate exclude each other".to_owned()
-    })?;
+    check_that!(NAME, plain || !shape.accumulate =>
+        "an epilogue and accumulate exclude each other")?;
     let in_place = !shape.transposed && shape.within.is_none();
-    check_that(NAME, plain || in_place, || {
-        "an epilogue is for a C that is its whole buffer".to_owned()
-    })?;
+    check_that!(NAME, plain || in_place => "an epilogue is for a C that is its whole buffer")?;
     let mut call = Call {
         operands: [a, b],
         bias,
@@ -80,7 +76,7 @@ fn check(
     bias: Option<&Buffer>,
     c: &Buffer,
     s: &IntegerProduct,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     s.check_sizes(NAME)?;
     let mut largest = s.reach();
     for (names, operand, rows, width) in [
@@ -88,12 +84,8 @@ fn check(
         (["b's digits", "b's exponents"], b, s.n_groups() * s.n, 1),
     ] {
         let (rows_found, terms) = (operand.of.rows, operand.of.k);
-        check_that(NAME, [rows_found, terms] == [rows, s.k], || {
-            format!(
-                "{rows_found} rows of {terms} terms, expected {rows} of {}",
-                s.k
-            )
-        })?;
+        check_that!(NAME, [rows_found, terms] == [rows, s.k] =>
+            "{rows_found} rows of {terms} terms, expected {rows} of {k}", k = s.k)?;
         let width = format_of([a, b]).pair[width];
         let of = Preparation {
             width,
@@ -107,25 +99,18 @@ fn check(
     }
     check_dtype(NAME, "c", c, DType::F32)?;
     match s.within {
-        Some(_) => check_that(NAME, c.len() >= s.reach(), || {
-            format!(
-                "c has {} elements, expected at least {}",
-                c.len(),
-                s.reach()
-            )
-        })?,
+        Some(_) => check_that!(NAME, c.len() >= s.reach() =>
+            "c has {found} elements, expected at least {least}",
+            found = c.len(), least = s.reach())?,
         None => check_len(NAME, "c", c, [s.batch, s.m, s.n])?,
     }
     if let Some(bias) = bias {
         check_dtype(NAME, "bias", bias, DType::F32)?;
         check_len(NAME, "bias", bias, [s.n_groups(), s.n])?;
     }
-    check_that(NAME, a.of.piece == b.of.piece, || {
-        "the operands' rows have pieces of another length".to_owned()
-    })?;
-    check_that(NAME, u32::try_from(largest).is_ok(), || {
-        format!("an operand is past {} elements", u32::MAX)
-    })
+    check_that!(NAME, a.of.piece == b.of.piece =>
+        "the operands' rows have pieces of another length")?;
+    check_that!(NAME, u32::try_from(largest).is_ok() => "an operand is past {} elements", u32::MAX)
 }
 
 /// Computes products whose rows or terms are known on the device alone. By rows, `shape` has all rows of A as its M; by
@@ -139,7 +124,7 @@ pub(crate) fn integer_product_by(
     [a, b]: [&Prepared; 2],
     c: &Buffer,
     shape: &IntegerProduct,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     shape.check_sizes(NAME)?;
     let [first, groups] = bounds.groups;
     check_sizes(NAME, &[groups, shape.n])?;
@@ -147,26 +132,20 @@ pub(crate) fn integer_product_by(
         Bounded::Rows => (first + groups, groups * shape.n, true),
         Bounded::Terms => (groups.max(first + shape.batch), shape.n, false),
     };
-    check_that(NAME, bounds.buffer.len() > last, || {
-        let found = bounds.buffer.len();
-        format!("{found} bounds, expected more than {last}")
-    })?;
+    check_that!(NAME, bounds.buffer.len() > last =>
+        "{found} bounds, expected more than {last}", found = bounds.buffer.len())?;
     for (operand, rows) in [(a, shape.m), (b, b_rows)] {
         let fits = operand.of.rows == rows && operand.of.padded() == shape.padded();
         let pieces = if by_rows { operand.of.pieces() } else { groups };
         let has = operand.exponents.len() == rows * pieces;
-        check_that(NAME, fits && has, || {
-            format!("{:?}, expected {rows} rows for {shape:?}", operand.of)
-        })?;
+        check_that!(NAME, fits && has => "{:?}, expected {rows} rows for {shape:?}", operand.of)?;
     }
     check_len(NAME, "c", c, shape.reach())?;
     if c.is_empty() {
         return Ok(());
     }
     let one_piece = a.of.pieces() == 1 || !by_rows;
-    check_that(NAME, one_piece || !shape.accumulate, || {
-        "products by rows do not accumulate".to_owned()
-    })?;
+    check_that!(NAME, one_piece || !shape.accumulate => "products by rows do not accumulate")?;
     let call = Call {
         operands: [a, b],
         bias: None,

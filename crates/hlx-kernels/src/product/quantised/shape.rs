@@ -4,7 +4,7 @@ use hlx_core::Buffer;
 
 use super::law::Width;
 use super::prepare::Preparation;
-use crate::error::{KernelError, check_sizes};
+use crate::error::{Result, check_sizes};
 
 /// Products `C[i, m, n] = sum over k of A[i, m, k] B[i, n, k]` of prepared operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +45,8 @@ impl IntegerProduct {
     /// Checks the sizes: behind this no number of elements wraps.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] for sizes that no memory holds.
-    pub(super) fn check_sizes(&self, operation: &'static str) -> Result<(), KernelError> {
+    /// [`KernelError::Argument`](crate::KernelError::Argument) for sizes that no memory holds.
+    pub(super) fn check_sizes(&self, operation: &'static str) -> Result<()> {
         check_sizes(operation, &[self.batch, self.m, self.n])?;
         check_sizes(operation, &[self.n_groups(), self.n, self.k])?;
         check_sizes(operation, &[self.batch, self.m, self.k])?;

@@ -4,9 +4,10 @@ pub mod definition;
 mod placed;
 
 use super::*;
-use hlx_core::{Device, IntegerPath};
+use hlx_core::{Buffer, DType, Device, IntegerPath};
 
 use super::law::NO_EXPONENT;
+use crate::Result;
 use crate::activation::Activation;
 use crate::product::floats::Epilogue;
 use crate::testing::{TestMemory, elements_of, normal, run_everywhere, values};
@@ -30,12 +31,7 @@ pub fn awkward(seed: u64, rows: usize, k: usize) -> Vec<f32> {
     x
 }
 
-fn prepared(
-    device: &Device,
-    mem: &mut TestMemory,
-    x: &[f32],
-    of: Preparation,
-) -> Result<Prepared, KernelError> {
+fn prepared(device: &Device, mem: &mut TestMemory, x: &[f32], of: Preparation) -> Result<Prepared> {
     let x = mem.input(device, x)?;
     let prepared = Prepared {
         digits: mem.output_of(device, DType::I8, of.digits_len())?,
@@ -384,7 +380,7 @@ fn rows_and_columns_together_are_those_of_each() {
         });
         let both = run_everywhere("prepare_rows_and_columns", |device, mem| {
             let x = mem.input(device, &x)?;
-            let mut empty = |of: Preparation| -> Result<Prepared, KernelError> {
+            let mut empty = |of: Preparation| -> Result<Prepared> {
                 Ok(Prepared {
                     digits: mem.output_of(device, DType::I8, of.digits_len())?,
                     exponents: mem.output_of(device, DType::I32, of.exponents_len())?,

@@ -4,18 +4,17 @@
 use hlx_core::cpu::simd_level;
 use hlx_core::{Buffer, DType, Device, as_u32};
 
-use crate::error::{KernelError, check_indexable, check_len, check_sizes, check_that};
+use crate::error::{Result, check_indexable, check_len, check_sizes, check_that};
 use crate::kernel::Kernel;
 use crate::map::MAX_GROUPS;
 use crate::parallel;
 use crate::product::floats::cpu;
-use crate::product::formats::Format;
+use crate::product::formats::{Format, Role};
 use crate::product::operand::Operand;
 use crate::product::quantised::{
     Beside, Bounded, Bounds, Groups, IntegerProduct, LONGEST, Preparation, Prepared,
     integer_product_by,
 };
-use crate::product::role::Role;
 use crate::product::shape::MatMul;
 use crate::product::tiles::{Form, Grid, Start, Tile, expert_columns_64x64, expert_rows_32x64};
 
@@ -36,7 +35,7 @@ pub struct ExpertsProduct {
 }
 
 /// Checks the largest of \[rows, N\], \[rows, K\] and \[N, K\].
-fn check_largest(operation: &'static str, [rows, n, k]: [usize; 3]) -> Result<(), KernelError> {
+fn check_largest(operation: &'static str, [rows, n, k]: [usize; 3]) -> Result<()> {
     let largest = rows.saturating_mul(n.max(k)).max(n.saturating_mul(k));
     check_indexable(operation, "an operand", largest)
 }
@@ -56,7 +55,7 @@ pub fn experts_product(
     bounds: &Buffer,
     y: &Buffer,
     product: &ExpertsProduct,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let ExpertsProduct { rows, n, k, .. } = *product;
     check_largest(NAME, [rows, n, k])?;
     check_len(NAME, "y", y, [rows, n])?;
@@ -85,7 +84,7 @@ impl ExpertsProduct {
         run: &Run,
         bounds: &Buffer,
         y: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (product, all_experts) = (*self, bounds.len() - 1);
         let ([rows, n, k], trans_b) = ([self.rows, self.n, self.k], self.trans_b);
         let ([first, experts, stride], window) =
@@ -95,9 +94,8 @@ impl ExpertsProduct {
         let tile = Tile::largest(Form::ExpertRows, [tile_rows, 64]);
         let tiles = rows / tile.size[0] + experts.min(rows);
         let most = n.div_ceil(tile.size[1]).max(tiles);
-        check_that(NAME, most <= MAX_GROUPS, || {
-            format!("{rows} rows and {n} columns are more than a launch has tiles for")
-        })?;
+        check_that!(NAME, most <= MAX_GROUPS =>
+            "{rows} rows and {n} columns are more than a launch has tiles for")?;
         // A launch of some experts keeps the rows of the others.
         let start = match experts == all_experts {
             true => Start::Zero,
@@ -105,16 +103,12 @@ impl ExpertsProduct {
         };
         let vector = |columns: usize| u32::from(columns.is_multiple_of(4));
         let columns_b = if trans_b { k } else { n };
-        let constants = [
-            (0, u32::from(trans_b)),
-            (1, vector(k)),
-            (2, vector(columns_b) & vector(stride)),
-            (3, vector(n)),
-        ];
+        let constants = constants!(0: trans_b, vector(k), vector(columns_b) & vector(stride),
+            vector(n));
         let m = tiles * tile.size[0];
         let grid = Grid {
             kernel: Kernel::new(NAME, tile.shader)
-                .constants(&constants)
+                .constants(constants)
                 .reads([x, window, bounds])
                 .bind(start.target(y)),
             tile: tile.size,
@@ -140,7 +134,7 @@ impl ExpertsProduct {
         run: &Run,
         bounds: &Buffer,
         y: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (n, k, experts) = (self.n, self.k, run.experts);
         let width = (Format::of_quantised(device).width)(Role::Weight);
         let of = match self.trans_b {
@@ -232,10 +226,8 @@ fn products(
             trans_b: product.trans_b,
             ..MatMul::new(rows.len(), n, k)
         };
-        let (x, weight) = (
-            &x[rows.start * k..rows.end * k],
-            &window[*expert * stride..][..n * k],
-        );
+        let x = &x[rows.start * k..rows.end * k];
+        let weight = &window[*expert * stride..][..n * k];
         cpu::matmul(level, &shape, x, (weight, DType::F32), None, y);
     });
 }
@@ -265,7 +257,7 @@ impl<'a> ExpertsGradient<'a> {
         widths: [usize; 2],
         bounds: &'a Buffer,
         shard_tokens: usize,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         let mut gradient = Self {
             operands,
             widths,
@@ -276,9 +268,8 @@ impl<'a> ExpertsGradient<'a> {
             return Ok(gradient);
         };
         check_that(GRADIENT, shard_tokens <= LONGEST, || {
-            format!(
-                "a shard has {shard_tokens} tokens, expected at most {LONGEST}; more shards have fewer"
-            )
+            let most = format!("expected at most {LONGEST}; more shards have fewer");
+            format!("a shard has {shard_tokens} tokens, {most}")
         })?;
         let ([dy, x], [m, n], rows) = (operands, widths, gradient.rows());
         let groups = Groups {
@@ -312,7 +303,7 @@ impl<'a> ExpertsGradient<'a> {
         [expert, shards]: [usize; 2],
         dweight: &Buffer,
         accumulate: bool,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let Some([dy, x]) = &self.columns else {
             return self.of_floats(device, [expert, shards], dweight, accumulate);
         };
@@ -335,7 +326,7 @@ impl<'a> ExpertsGradient<'a> {
         [expert, shards]: [usize; 2],
         dweight: &Buffer,
         accumulate: bool,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let ([m, n], rows, [dy, x], bounds) =
             (self.widths, self.rows(), self.operands, self.bounds);
         check_largest(GRADIENT, [rows, m, n])?;
@@ -347,14 +338,12 @@ impl<'a> ExpertsGradient<'a> {
             .accumulate("dweight", dweight, [shards, m, n], accumulate)?;
         let groups = [n.div_ceil(tile.size[1]), m.div_ceil(tile.size[0]), shards];
         let fits = groups.iter().all(|&groups| groups <= MAX_GROUPS);
-        check_that(GRADIENT, fits, || {
-            format!("{shards} weights of {m} x {n} are more than a launch has tiles for")
-        })?;
+        check_that!(GRADIENT, fits =>
+            "{shards} weights of {m} x {n} are more than a launch has tiles for")?;
         check_sizes(GRADIENT, &[expert.saturating_add(1), shards])?;
         let (found, last) = (bounds.len(), (expert + 1) * shards);
-        check_that(GRADIENT, found > last, || {
-            format!("{found} bounds, expected more than {last} for expert {expert}")
-        })?;
+        check_that!(GRADIENT, found > last =>
+            "{found} bounds, expected more than {last} for expert {expert}")?;
         if dweight.is_empty() {
             return Ok(());
         }
@@ -363,9 +352,8 @@ impl<'a> ExpertsGradient<'a> {
         let vector = |columns: usize| u32::from(columns.is_multiple_of(4));
         // How many rows are this expert's is not known here: an equal share.
         let experts = ((bounds.len() - 1) / shards).max(1);
-        let constants = [(0, start as u32), (1, vector(m)), (2, vector(n))];
         let grid = Grid {
-            kernel: kernel.constants(&constants),
+            kernel: kernel.constants(constants!(0: start as u32, vector(m), vector(n))),
             tile: tile.size,
             extents: [shards, m, n],
             cuts_columns: true,

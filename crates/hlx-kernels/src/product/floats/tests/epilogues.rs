@@ -31,7 +31,7 @@ fn with_epilogue(
     epilogue_idx: usize,
     launches: Launches,
     (device, memory): (&Device, &mut TestMemory),
-) -> Result<Vec<Buffer>, KernelError> {
+) -> Result<Vec<Buffer>> {
     let s = &case.shape;
     let operands = [
         &memory.input(device, &case.a)?,

@@ -123,10 +123,8 @@ mod portable {
 
     pub(super) fn tile(strip: &[i32], panel: &[i16], sums: &mut Sums) {
         *sums = [[0; COLUMNS]; ROWS];
-        for (a, b) in strip
-            .chunks_exact(ROWS)
-            .zip(panel.chunks_exact(2 * COLUMNS))
-        {
+        let pairs = strip.chunks_exact(ROWS);
+        for (a, b) in pairs.zip(panel.chunks_exact(2 * COLUMNS)) {
             for (sums, a) in sums.iter_mut().zip(a) {
                 let [x, y] = [i32::from(*a as i16), a >> 16];
                 for (sum, b) in sums.iter_mut().zip(b.chunks_exact(2)) {
@@ -160,10 +158,8 @@ mod avx2 {
         (high, low): (&mut [i32], &mut [i32]),
     ) {
         let mut sums = [[_mm256_setzero_si256(); 2]; ROWS];
-        for (a, b) in strip
-            .chunks_exact(ROWS)
-            .zip(panel.chunks_exact(2 * COLUMNS))
-        {
+        let pairs = strip.chunks_exact(ROWS);
+        for (a, b) in pairs.zip(panel.chunks_exact(2 * COLUMNS)) {
             let b: *const __m256i = b.as_ptr().cast();
             // SAFETY: a chunk of the panel has two vectors of sixteen.
             let columns = unsafe { [_mm256_loadu_si256(b), _mm256_loadu_si256(b.add(1))] };
@@ -205,10 +201,8 @@ mod avx2 {
                     // SAFETY: each row has 16 numbers from here on.
                     unsafe { _mm_loadu_si128(rows[8 * half + i].as_ptr().add(first).cast()) }
                 };
-                for (pair, numbers) in transposed([0, 1, 2, 3, 4, 5, 6, 7].map(load))
-                    .into_iter()
-                    .enumerate()
-                {
+                let pairs = transposed([0, 1, 2, 3, 4, 5, 6, 7].map(load));
+                for (pair, numbers) in pairs.into_iter().enumerate() {
                     let to = &mut panel[COLUMNS * (first + 2 * pair) + 16 * half..][..16];
                     // SAFETY: there are sixteen places.
                     unsafe {
@@ -282,10 +276,8 @@ mod neon {
         // vectors.
         unsafe {
             let mut sums = [[vdupq_n_s32(0); 4]; ROWS];
-            for (a, b) in strip
-                .chunks_exact(ROWS)
-                .zip(panel.chunks_exact(2 * COLUMNS))
-            {
+            let pairs = strip.chunks_exact(ROWS);
+            for (a, b) in pairs.zip(panel.chunks_exact(2 * COLUMNS)) {
                 let halves = [vld2q_s16(b.as_ptr()), vld2q_s16(b.as_ptr().add(COLUMNS))];
                 for (sums, a) in sums.iter_mut().zip(a) {
                     let [x, y] = [*a as i16, (a >> 16) as i16];

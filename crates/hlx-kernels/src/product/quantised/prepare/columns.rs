@@ -4,9 +4,9 @@ use bytemuck::cast_slice;
 use hlx_core::{Binding, Buffer, DType, Device, Shader};
 
 use super::{NAME, Preparation, Prepared, ROWS, Source, check, cpu, piece, prepare, vectors, wide};
-use crate::KernelError;
+use crate::Result;
 use crate::elementwise::fill;
-use crate::error::{check_len, check_that};
+use crate::error::check_len;
 use crate::kernel::{Kernel, PushConstants};
 
 shader!(integer::{
@@ -70,16 +70,11 @@ impl Counted {
     }
 
     /// Of an operand with so many rows.
-    pub(super) fn new(
-        device: &Device,
-        other: Beside<'_>,
-        rows: usize,
-    ) -> Result<Self, KernelError> {
+    pub(super) fn new(device: &Device, other: Beside<'_>, rows: usize) -> Result<Self> {
         let (exponents, pieces) = match other {
             Beside::Prepared(Prepared { exponents, of, .. }) => {
-                check_that(NAME, !of.of_columns && of.rows == rows, || {
-                    format!("{of:?} has not {rows} rows")
-                })?;
+                check_that!(NAME, !of.of_columns && of.rows == rows =>
+                    "{of:?} has not {rows} rows")?;
                 (exponents.clone(), of.pieces())
             }
             Beside::Values(other, width) => {
@@ -97,19 +92,14 @@ impl Counted {
 ///
 /// # Errors
 /// As [`prepare`], and if the two are not the rows and columns of the same matrices.
-pub fn prepare_rows_and_columns(
-    device: &Device,
-    x: &Buffer,
-    to: [&Prepared; 2],
-) -> Result<(), KernelError> {
+pub fn prepare_rows_and_columns(device: &Device, x: &Buffer, to: [&Prepared; 2]) -> Result<()> {
     let [rows, columns] = to.map(|to| to.of);
     to.into_iter().try_for_each(|to| check(x.into(), to))?;
     let are_both = !rows.of_columns
         && columns.of_columns
         && (rows.rows, rows.k) == (columns.outer * columns.k, columns.columns());
-    check_that(NAME, are_both, || {
-        format!("{rows:?} and {columns:?} are not the rows and the columns of the same matrices")
-    })?;
+    check_that!(NAME, are_both =>
+        "{rows:?} and {columns:?} are not the rows and the columns of the same matrices")?;
     if rows.rows * columns.rows == 0 || columns.k <= OWN_TILES * TURNED[0] {
         // Two launches side by side, neither of which waits for the largest magnitudes.
         return to.into_iter().try_for_each(|to| prepare(device, x, to));
@@ -118,14 +108,9 @@ pub fn prepare_rows_and_columns(
     let tops = tops(device, x.into(), &columns, Some(&rows), &Counted::ALL)?;
     let across = columns.columns().max(rows.padded());
     let groups = columns.outer * columns.padded().div_ceil(TURNED[0]) * across.div_ceil(TURNED[1]);
-    let constants = [
-        wide(&columns),
-        vectors([columns.columns(), columns.stride]),
-        (2, wide(&rows).1),
-        piece(&columns),
-    ];
+    let whole = vectors([columns.columns(), columns.stride]);
     let kernel = Kernel::new("prepare_integer_rows_and_columns", &both_shader::SHADER)
-        .constants(&constants)
+        .constants([wide(&columns), whole, (2, wide(&rows).1), piece(&columns)])
         .bind_all([x, &tops].map(Binding::Read))
         .writes(to[1].written())
         .writes(to[0].written());
@@ -142,7 +127,7 @@ pub(super) fn prepare_columns(
     x: Source<'_>,
     to: &Prepared,
     counted: &Counted,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let s = to.of;
     let sizes = push_of_columns(&s, 0);
     // Short columns are one workgroup's, which finds their largest magnitudes by itself.
@@ -161,17 +146,12 @@ pub(super) fn prepare_columns(
     let groups = s.outer * down * s.columns().div_ceil(TURNED[1]);
     // The CPU, which finds the largest magnitudes by itself, reads the rows that count in their place.
     let second = tops.as_ref().or(counted.exponents.as_ref());
-    let mut constants = vec![
-        wide(&s),
-        vectors([s.columns(), s.stride]),
-        counted.constant(),
-        (4, own_tiles as u32),
-        piece(&s),
-    ];
-    constants.extend(x.kind());
+    let whole = vectors([s.columns(), s.stride]);
     let (counted_pieces, values) = (counted.pieces, x.on_the_cpu(s.columns()));
     let kernel = Kernel::new("prepare_integer_columns", SHADERS[x.index()])
-        .constants(&constants)
+        .constants([wide(&s), whole, counted.constant()])
+        .constants([(4, own_tiles as u32), piece(&s)])
+        .constants(x.kind().as_slice())
         .reads([x.first()])
         .reads_if(second)
         .writes(to.written())
@@ -187,15 +167,10 @@ pub(super) fn prepare_columns(
 }
 
 /// Which rows of `x`, \[rows, width\], are zeros alone: i32, the exponent of zeros, else 0.
-fn counted_rows(
-    device: &Device,
-    x: &Buffer,
-    [rows, width]: [usize; 2],
-) -> Result<Buffer, KernelError> {
+fn counted_rows(device: &Device, x: &Buffer, [rows, width]: [usize; 2]) -> Result<Buffer> {
     let counted = device.alloc_typed(DType::I32, rows)?;
-    let constants = [vectors([width, 0])];
     let kernel = Kernel::new("integer_counted_rows", &counted_shader::SHADER)
-        .constants(&constants)
+        .constants([vectors([width, 0])])
         .reads([x])
         .writes([&counted]);
     let push = push!(counted_shader => rows, k: width);
@@ -225,7 +200,7 @@ fn tops(
     s: &Preparation,
     rows: Option<&Preparation>,
     counted: &Counted,
-) -> Result<Buffer, KernelError> {
+) -> Result<Buffer> {
     let of_rows = rows.map_or(0, Preparation::exponents_len);
     let tops = device.alloc_typed(DType::U32, s.exponents_len() + of_rows)?;
     if device.is_cpu() {
@@ -234,18 +209,14 @@ fn tops(
     fill(device, 0.0, &tops)?;
     let sizes = push_of_columns(s, rows.map_or(0, Preparation::padded));
     let groups = s.outer * s.k.div_ceil(SCANNED[0]) * s.columns().div_ceil(SCANNED[1]);
-    let mut constants = vec![
-        vectors([s.columns(), s.stride]),
-        counted.constant(),
-        piece(s),
-    ];
-    constants.extend(x.kind());
+    let whole = vectors([s.columns(), s.stride]);
     let shader = match rows {
         Some(_) => &both_tops_shader::SHADER,
         None => TOPS[x.index()],
     };
     let mut kernel = Kernel::new("integer_tops", shader)
-        .constants(&constants)
+        .constants([whole, counted.constant(), piece(s)])
+        .constants(x.kind().as_slice())
         .reads([x.first()])
         .updates([&tops]);
     if rows.is_none() {

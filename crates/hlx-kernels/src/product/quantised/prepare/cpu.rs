@@ -164,9 +164,7 @@ multiversion! {
             lower[j] = word(q);
         }
     }
-}
 
-multiversion! {
     fn larger(rows: [&[f32]; 4], tops: &mut [u32]) {
         let [a, b, c, d] = rows;
         for ((((top, a), b), c), d) in tops.iter_mut().zip(a).zip(b).zip(c).zip(d) {
@@ -174,9 +172,7 @@ multiversion! {
             *top = (*top).max(a.max(b)).max(c.max(d));
         }
     }
-}
 
-multiversion! {
     fn integers<A>(x: &[f32], scales: &[[f32; SIDE]; 2], to: &mut [i32]) {
         for (((to, x), first), second) in to.iter_mut().zip(x).zip(&scales[0]).zip(&scales[1]) {
             *to = quantised::<A>(*x, [*first, *second]);

@@ -9,7 +9,7 @@ use super::super::law::Width;
 use super::columns::{Beside, Counted, TURNED};
 use super::cpu::{self, Piece};
 use super::{Preparation, Prepared, vectors, wide};
-use crate::KernelError;
+use crate::Result;
 use crate::elementwise::fill;
 use crate::error::{check_indexable, check_len, check_sizes};
 use crate::kernel::Kernel;
@@ -48,7 +48,7 @@ impl Prepared {
         width: Width,
         groups: Groups<'_>,
         beside: Option<Beside<'_>>,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self> {
         check_sizes(NAME, &[rows, columns])?;
         check_sizes(NAME, &[columns, groups.count])?;
         let of = Preparation::of_rows(columns, groups.padded(rows), width);
@@ -81,17 +81,16 @@ fn launch(
     [rows, columns]: [usize; 2],
     groups: Groups<'_>,
     counted: &Counted,
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let words = to.of.padded() / 4;
     let push = push!(columns_shader => rows, columns, groups: groups.count, words);
     let tops = device.alloc_typed(DType::U32, to.exponents.len())?;
     let counts = counted.exponents.as_ref();
     if !device.is_cpu() {
         fill(device, 0.0, &tops)?;
-        let constants = [vectors([columns, 0]), counted.constant()];
         let tiles = rows.div_ceil(SCANNED[0]) * columns.div_ceil(SCANNED[1]);
         Kernel::new("integer_tops_of_groups", &tops_shader::SHADER)
-            .constants(&constants)
+            .constants([vectors([columns, 0]), counted.constant()])
             .bind_all([x, groups.bounds].map(Binding::Read))
             .updates([&tops])
             .reads_if(counts)
@@ -100,31 +99,26 @@ fn launch(
     let of = to.of;
     // The CPU, which finds the largest magnitudes by itself, reads the rows that count in their place.
     let third = if device.is_cpu() { counts } else { Some(&tops) };
-    let constants = [wide(&of), vectors([columns, 0])];
     let kernel = Kernel::new(NAME, &columns_shader::SHADER)
-        .constants(&constants)
+        .constants([wide(&of), vectors([columns, 0])])
         .bind_all([x, groups.bounds].map(Binding::Read))
         .reads_if(third)
         .writes(to.written());
     let tiles = of.padded().div_ceil(TURNED[0]) * columns.div_ceil(TURNED[1]);
     let counted_pieces = counted.pieces;
-    kernel.launch(
-        device,
-        push,
-        tiles,
-        move |[x, bounds, counted], [digits, exponents]| {
-            let counted = (counted_pieces > 0).then(|| (cast_slice(counted), counted_pieces));
-            let piece = |(group, bound): (usize, &[u32])| {
-                let end = (bound[1] as usize).min(rows);
-                let first = (bound[0] as usize).min(end);
-                Piece {
-                    rows: first..end,
-                    to: (first / GRANULE + group) * GRANULE,
-                }
-            };
-            let pieces: Vec<Piece> = as_u32(bounds).windows(2).enumerate().map(piece).collect();
-            let s = Preparation::of_columns(1, of.k, columns, of.width);
-            cpu::prepare_pieces(x, digits, exponents, &s, &pieces, counted);
-        },
-    )
+    kernel.launch(device, push, tiles, move |read, [digits, exponents]| {
+        let [x, bounds, counted] = read;
+        let counted = (counted_pieces > 0).then(|| (cast_slice(counted), counted_pieces));
+        let piece = |(group, bound): (usize, &[u32])| {
+            let end = (bound[1] as usize).min(rows);
+            let first = (bound[0] as usize).min(end);
+            Piece {
+                rows: first..end,
+                to: (first / GRANULE + group) * GRANULE,
+            }
+        };
+        let pieces: Vec<Piece> = as_u32(bounds).windows(2).enumerate().map(piece).collect();
+        let s = Preparation::of_columns(1, of.k, columns, of.width);
+        cpu::prepare_pieces(x, digits, exponents, &s, &pieces, counted);
+    })
 }

@@ -2,11 +2,11 @@
 
 use hlx_core::{Binding, Buffer, DType, Device};
 
-use super::super::{PIECE, Width, check_dtype};
+use super::super::{PIECE, Width};
 use super::rows::DigitRows;
 use super::{NAME, Preparation, Prepared};
-use crate::KernelError;
-use crate::error::check_that;
+use crate::Result;
+use crate::error::check_dtype;
 use crate::lanes::{check_rows, rows_a_task};
 use crate::norm::{Gain, Norm, Shaders, forward_rows};
 use crate::parallel::{self, read, write};
@@ -38,19 +38,18 @@ pub fn prepare_norm(
     weight: &Buffer,
     bias: Option<&Buffer>,
     stats: &Buffer,
-) -> Result<Prepared, KernelError> {
+) -> Result<Prepared> {
     let (norm, rows, cols) = (*norm, norm.rows, norm.cols);
     check_rows(NAME, rows, cols)?;
-    check_that(NAME, cols <= PIECE, || {
-        format!("a norm's row has {cols} elements, expected at most {PIECE}")
-    })?;
+    check_that!(NAME, cols <= PIECE =>
+        "a norm's row has {cols} elements, expected at most {PIECE}")?;
     norm.check_bias(NAME, "bias", bias)?;
     check_dtype(NAME, "x", x, DType::F32)?;
     let prepared = Prepared::empty(device, Preparation::of_rows(rows, cols, Width::Wide))?;
     if rows == 0 {
         return Ok(prepared);
     }
-    let constants = [(4, u32::from(cols.is_multiple_of(4)))];
+    let constants = constants!(4: cols.is_multiple_of(4));
     let parameters = [norm.eps.to_bits(), (prepared.of.padded() / 4) as u32];
     let (row_kernel, kernel) = norm.kernel(device, ["prepare_integer_norm"; 2], &SHADERS)?;
     let kernel = kernel

@@ -2,7 +2,7 @@
 
 use super::super::law::Width;
 use super::super::{GRANULE, LONGEST, PIECE};
-use crate::error::{KernelError, check_sizes};
+use crate::error::{Result, check_sizes};
 
 /// What an operand's rows are, over which a product sums: each of their pieces has an exponent of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +62,8 @@ impl Preparation {
     /// Checks the sizes: behind this no number of elements wraps. An operand is made by way of this alone.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] for sizes that no memory holds.
-    pub(super) fn check_sizes(&self, operation: &'static str) -> Result<(), KernelError> {
+    /// [`KernelError::Argument`](crate::KernelError::Argument) for sizes that no memory holds.
+    pub(super) fn check_sizes(&self, operation: &'static str) -> Result<()> {
         check_sizes(operation, &[self.rows, self.k])?;
         check_sizes(operation, &[self.outer, self.columns(), self.k])?;
         check_sizes(operation, &[self.rows, self.k.div_ceil(GRANULE), GRANULE])?;

@@ -119,9 +119,7 @@ multiversion! {
         let rest = rest.iter().map(|x| magnitude(*x));
         rest.chain(tops).fold(0, u32::max)
     }
-}
 
-multiversion! {
     fn digits<A>(x: &[f32], factors: [f32; 2], upper: &mut [i8], lower: &mut [i8]) {
         let (whole, rest) = x.as_chunks::<LANES>();
         let (uppers, upper) = upper.as_chunks_mut::<LANES>();

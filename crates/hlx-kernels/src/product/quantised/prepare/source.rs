@@ -4,10 +4,9 @@ use std::borrow::Cow;
 
 use hlx_core::{Binding, Buffer, DType, multiversion};
 
-use super::super::check_dtype;
-use crate::KernelError;
+use crate::Result;
 use crate::activation::{Activation, forward_chunk};
-use crate::error::{check_len, check_that};
+use crate::error::{check_dtype, check_len};
 use crate::lanes::rows_a_task;
 use crate::norm::{Gain, normed_rows};
 use crate::parallel::{for_each, read, write};
@@ -116,13 +115,11 @@ impl<'a> Source<'a> {
         name: &'static str,
         reach: usize,
         [rows, columns]: [usize; 2],
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         check_dtype(name, "x", self.first(), DType::F32)?;
         check_len(name, "x", self.first(), reach)?;
         let is_dense = matches!(self, Self::Stored(_)) || reach == rows * columns;
-        check_that(name, is_dense, || {
-            "matrices apart from each other are computed from others".to_owned()
-        })?;
+        check_that!(name, is_dense => "matrices apart from each other are computed from others")?;
         for (argument, buffer) in self.others() {
             let extents = match (argument, self) {
                 ("up", _) => [rows, columns],

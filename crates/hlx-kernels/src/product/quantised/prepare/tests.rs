@@ -27,7 +27,7 @@ fn numbers(rows: usize, columns: usize) -> [Vec<f32>; 4] {
     [x, up, weight, bias]
 }
 
-fn multiplied(device: &Device, a: &Buffer, b: &Buffer) -> Result<Buffer, KernelError> {
+fn multiplied(device: &Device, a: &Buffer, b: &Buffer) -> Result<Buffer> {
     let layout = Layout::contiguous(&[a.len()])?;
     let out = device.alloc(a.len())?;
     let of = |buffer| Operand {
@@ -64,7 +64,7 @@ fn push_columns(
     [source, stored]: [Source<'_>; 2],
     beside: &Buffer,
     [shards, per_shard, columns]: [usize; 3],
-) -> Result<(), KernelError> {
+) -> Result<()> {
     let of = Preparation::of_columns(shards, per_shard, columns, Width::Narrow).whole();
     let other = beside.len() / (shards * per_shard);
     for x in [source, stored] {
@@ -75,7 +75,7 @@ fn push_columns(
 }
 
 /// The incoming gradient that decides which rows count.
-fn incoming(device: &Device, memory: &mut TestMemory, rows: usize) -> Result<Buffer, KernelError> {
+fn incoming(device: &Device, memory: &mut TestMemory, rows: usize) -> Result<Buffer> {
     let mut dy = normal(9, rows * 5);
     for dy in dy.chunks_mut(5).step_by(4) {
         dy.fill(0.0);
@@ -125,7 +125,7 @@ fn activations_are_prepared_where_they_are_computed() {
 }
 
 /// The device's own way with rows, and a way in which registers hold them.
-fn ways(device: &Device, columns: usize) -> Result<[Device; 2], KernelError> {
+fn ways(device: &Device, columns: usize) -> Result<[Device; 2]> {
     let mut tuning = KernelTuning::of(device).clone();
     tuning.held_rows = vec![RowCut {
         up_to: columns,

@@ -31,17 +31,15 @@ pub(super) struct Pixels<'a> {
 
 impl Source for Pixels<'_> {
     fn pack(&self, batch_idx: usize, panel: Panel, to: &mut [f32]) {
-        let groups = self.patches.groups;
-        let (sample, group) = (batch_idx / groups, batch_idx % groups);
-        let first_plane = self.patches.first_plane(sample, group);
-        let pixel = self.patches.pixel(panel.first);
-        let mut tap = self.patches.tap(panel.k_first);
+        let (patches, groups) = (&self.patches, self.patches.groups);
+        let first_plane = patches.first_plane(batch_idx / groups, batch_idx % groups);
+        let pixel = patches.pixel(panel.first);
+        let mut tap = patches.tap(panel.k_first);
         for row in to.chunks_exact_mut(panel.width).take(panel.k_count) {
             let (row, rest) = row.split_at_mut(panel.count);
             rest.fill(0.0);
-            self.patches
-                .gather(self.images, first_plane, tap, pixel, row);
-            tap = self.patches.tap_after(tap);
+            patches.gather(self.images, first_plane, tap, pixel, row);
+            tap = patches.tap_after(tap);
         }
     }
 }
@@ -56,9 +54,8 @@ pub(super) fn product(
 ) {
     let pixels = patches.n_pixels();
     if let Some(bias) = bias {
-        for_each(write(y, pixels), |plane, y| {
-            y.fill(bias[plane % bias.len()])
-        });
+        let start = |plane: usize, y: &mut [f32]| y.fill(bias[plane % bias.len()]);
+        for_each(write(y, pixels), start);
     }
     let shape = MatMul {
         batch: y.len() / (rows * pixels),
@@ -119,21 +116,17 @@ struct Gradients<'a> {
 impl Source for Gradients<'_> {
     fn pack(&self, batch_idx: usize, panel: Panel, to: &mut [f32]) {
         let Terms { groups, pixels, .. } = self.terms;
-        self.terms.for_each(
-            batch_idx,
-            &panel,
-            pixels,
-            |(sample, group), pixel, k, count| {
-                let plane = (sample * groups + group) * self.rows + panel.first;
-                let rows = Operand {
-                    data: &self.dy[plane * pixels..][..panel.count * pixels],
-                    stride: pixels,
-                    k_contiguous: true,
-                };
-                let part = part_of(panel, pixel, count);
-                pack(rows, part, &mut to[k * panel.width..]);
-            },
-        );
+        let pack_stretch = |(sample, group), pixel, k: usize, count| {
+            let plane = (sample * groups + group) * self.rows + panel.first;
+            let rows = Operand {
+                data: &self.dy[plane * pixels..][..panel.count * pixels],
+                stride: pixels,
+                k_contiguous: true,
+            };
+            let part = part_of(panel, pixel, count);
+            pack(rows, part, &mut to[k * panel.width..]);
+        };
+        self.terms.for_each(batch_idx, &panel, pixels, pack_stretch);
     }
 }
 
@@ -152,28 +145,23 @@ impl Source for Taps<'_> {
         /// Vectors of the widest panel.
         const WIDEST: usize = 32;
         let mut rows = [0.0; RUN * WIDEST];
-        self.terms.for_each(
-            batch_idx,
-            &panel,
-            RUN,
-            |(sample, group), pixel, k, count| {
-                let first_plane = self.patches.first_plane(sample, group);
-                let pixel = self.patches.pixel(pixel);
-                let mut tap = self.patches.tap(panel.first);
-                for row in rows.chunks_exact_mut(RUN).take(panel.count) {
-                    let row = &mut row[..count];
-                    self.patches
-                        .gather(self.images, first_plane, tap, pixel, row);
-                    tap = self.patches.tap_after(tap);
-                }
-                let rows = Operand {
-                    data: &rows,
-                    stride: RUN,
-                    k_contiguous: true,
-                };
-                pack(rows, part_of(panel, 0, count), &mut to[k * panel.width..]);
-            },
-        );
+        let (patches, images) = (&self.patches, self.images);
+        let pack_stretch = |(sample, group), pixel, k: usize, count| {
+            let first_plane = patches.first_plane(sample, group);
+            let pixel = patches.pixel(pixel);
+            let mut tap = patches.tap(panel.first);
+            for row in rows.chunks_exact_mut(RUN).take(panel.count) {
+                patches.gather(images, first_plane, tap, pixel, &mut row[..count]);
+                tap = patches.tap_after(tap);
+            }
+            let rows = Operand {
+                data: &rows,
+                stride: RUN,
+                k_contiguous: true,
+            };
+            pack(rows, part_of(panel, 0, count), &mut to[k * panel.width..]);
+        };
+        self.terms.for_each(batch_idx, &panel, RUN, pack_stretch);
     }
 }
 
@@ -240,10 +228,8 @@ pub(super) fn weight_product(
 fn add_to(sums: &mut [f32], of_run: &[f32]) {
     /// Elements of one task.
     const TASK: usize = 1 << 14;
-    for_each(
-        (write(sums, TASK), read(of_run, TASK)),
-        |_, (sums, of_run)| {
-            sum_columns(of_run, of_run.len(), 0, sums);
-        },
-    );
+    let tasks = (write(sums, TASK), read(of_run, TASK));
+    for_each(tasks, |_, (sums, of_run)| {
+        sum_columns(of_run, of_run.len(), 0, sums);
+    });
 }

@@ -3,12 +3,11 @@
 use hlx_core::{Buffer, Device};
 
 use super::{Patches, Runs, cpu};
-use crate::KernelError;
+use crate::Result;
 use crate::division::Divisor;
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::MAX_GROUPS;
-use crate::product::formats::Format;
-use crate::product::role::Role;
+use crate::product::formats::{Format, Role};
 use crate::product::shape::MatMul;
 use crate::product::tiles::{Form, Grid, Start, Tile, patches_32x64};
 use crate::reduce::column_sum;
@@ -48,7 +47,7 @@ impl Product {
         images: &Buffer,
         bias: Option<&Buffer>,
         y: &Buffer,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         if y.is_empty() {
             return Ok(());
         }
@@ -91,7 +90,7 @@ impl Product {
         roles: [Role; 2],
         (dweight, accumulate): (&Buffer, bool),
         shards: usize,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         if let Some(format) = Format::of(device) {
             let (of, to) = ((format, roles), (dweight, accumulate));
             return self.launch_weight_integers(device, [dy, images], of, to, shards);
@@ -162,14 +161,15 @@ impl Product {
         call: &Call,
         kernel: Kernel<'_>,
         body: impl Fn([&[f32]; R], [&mut [f32]; 1]) + Copy + Send + Sync + 'static,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let MatMul { batch, m, n, k, .. } = call.shape;
-        let mut constants = self.divisors().to_vec();
-        constants.push((4, call.start as u32));
         let flags = call.flags.iter().map(|&flag| u32::from(flag));
-        constants.extend([2, 3, 5, 6, 7, 8].into_iter().zip(flags));
+        let flags: Vec<_> = [2, 3, 5, 6, 7, 8].into_iter().zip(flags).collect();
+        let kernel = kernel
+            .constants(self.divisors())
+            .constants(constants!(4: call.start as u32));
         let grid = Grid {
-            kernel: kernel.constants(&constants),
+            kernel: kernel.constants(flags),
             tile: call.tile.size,
             extents: [batch, m, n],
             cuts_columns: true,
@@ -207,7 +207,7 @@ impl Product {
     /// The constants DIVIDE_Y and DIVIDE_X.
     pub(super) fn divisors(&self) -> [(u32, u32); 2] {
         let [divide_y, divide_x] = self.patches.divide.map(|divide| divide as u32);
-        [(0, divide_y), (1, divide_x)]
+        constants!(0: divide_y, divide_x)
     }
 }
 

@@ -8,7 +8,7 @@ use hlx_core::{Buffer, Device};
 
 use super::Product;
 use super::Runs;
-use crate::KernelError;
+use crate::Result;
 use crate::kernel::Kernel;
 use crate::map::MAX_GROUPS;
 use crate::product::floats::matmul;
@@ -60,7 +60,7 @@ impl Product {
         [dy, images]: [&Buffer; 2],
         (dweight, accumulate): (&Buffer, bool),
         shards: usize,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let MatMul { batch, m, n, k, .. } = shape;
         let terms = self.batch / shards * self.patches.n_pixels();
         let gradient = device.alloc_shape(&[batch, m, k])?;
@@ -69,14 +69,9 @@ impl Product {
         // Neighbouring threads store neighbours of a row: terms of the gradient, taps of the patches.
         let store = |shader, [from, to]: [&Buffer; 2], n, [along, across]: [usize; 2]| {
             let groups = [along.div_ceil(GROUP), across.div_ceil(ROWS_A_THREAD), batch];
-            Kernel::new(self.name, shader)
-                .reads([from])
-                .writes([to])
-                .launch_on_gpu(
-                    device,
-                    self.push([k, n, terms], [1, 1], [0, 0], [0, 0]),
-                    groups.map(|groups| groups as u32),
-                )
+            let push = self.push([k, n, terms], [1, 1], [0, 0], [0, 0]);
+            let kernel = Kernel::new(self.name, shader).reads([from]).writes([to]);
+            kernel.launch_on_gpu(device, push, groups.map(|groups| groups as u32))
         };
         store(&gradient_rows::SHADER, [dy, &gradient], m, [k, m])?;
         store(&patch_rows::SHADER, [images, &patches], n, [n, k])?;

@@ -4,18 +4,17 @@
 use bytemuck::cast_slice;
 use hlx_core::{Buffer, DType, Device};
 
-use super::super::Patches;
-use super::super::Product;
-use super::part::{Cut, Part};
+use super::super::{Patches, Product};
 use super::{at_once, cpu, most_bytes};
-use crate::KernelError;
+use crate::Result;
 use crate::elementwise::add_assign;
 use crate::kernel::Kernel;
 use crate::map::GROUP_THREADS;
 use crate::product::floats::Epilogue;
-use crate::product::formats::Format;
-use crate::product::quantised::{DigitRows, IntegerProduct, Prepared, Width, integer_product};
-use crate::product::role::Role;
+use crate::product::formats::{Format, Role};
+use crate::product::quantised::{
+    DigitRows, IntegerProduct, Preparation, Prepared, Width, integer_product,
+};
 
 shader!(conv2d::{prepare_terms as terms_shader, count_pixels as count_shader});
 
@@ -41,18 +40,13 @@ impl Product {
         (format, roles): (&Format, [Role; 2]),
         (dweight, accumulate): (&Buffer, bool),
         shards: usize,
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let (samples, groups) = (self.batch / shards, self.patches.groups);
         let cut = Cut::of(samples, self.patches.n_pixels());
         if accumulate && cut.pieces > 1 {
             let sums = device.alloc(dweight.len())?;
-            self.launch_weight_integers(
-                device,
-                [dy, images],
-                (format, roles),
-                (&sums, false),
-                shards,
-            )?;
+            let (of, to) = ((format, roles), (&sums, false));
+            self.launch_weight_integers(device, [dy, images], of, to, shards)?;
             return add_assign(device, dweight, &sums);
         }
         let of_dy = self.of_gradient();
@@ -100,7 +94,7 @@ impl Product {
         mut part: Part,
         n_taps: usize,
         (dweight, accumulate): (&Buffer, bool),
-    ) -> Result<(), KernelError> {
+    ) -> Result<()> {
         let of_z = self.rows * self.terms;
         let dy = of_dy.rows(device, part)?;
         for tap in (0..self.terms).step_by(n_taps) {
@@ -148,14 +142,14 @@ impl Product {
     }
 
     /// Which pixels of a sample and group have a patch that is not zeros alone: i32, \[samples, groups, pixels\].
-    fn counted_pixels(&self, device: &Device, images: &Buffer) -> Result<Buffer, KernelError> {
+    fn counted_pixels(&self, device: &Device, images: &Buffer) -> Result<Buffer> {
         let (patches, pixels, terms) = (self.patches, self.patches.n_pixels(), self.terms);
         let planes = self.batch * patches.groups;
         let counts = device.alloc_shape_typed(DType::I32, &[planes, pixels])?;
         let push = self.push([planes, 1, terms], [1, 1], [0, 0], [0, 0]);
         let constants = self.divisors();
         let kernel = Kernel::new("integer_counted_pixels", &count_shader::SHADER)
-            .constants(&constants)
+            .constants(constants)
             .reads([images])
             .writes([&counts]);
         let groups = (planes * pixels).div_ceil(GROUP_THREADS);
@@ -168,7 +162,7 @@ impl Product {
 
 impl Side<'_> {
     /// A part of the operand as integers.
-    fn rows(&self, device: &Device, part: Part) -> Result<Prepared, KernelError> {
+    fn rows(&self, device: &Device, part: Part) -> Result<Prepared> {
         let (patches, of) = (self.product.patches, part.of(self.width));
         let prepared = Prepared::empty(device, of)?;
         let [[row_first, rows], [z_first, z_count], [piece_first, pieces]] =
@@ -180,10 +174,9 @@ impl Side<'_> {
             [z_count, piece_first],
         );
         let counted = self.counts.is_some();
-        let own = [self.width == Width::Wide, counted].map(u32::from);
-        let constants = [&self.product.divisors()[..], &[(6, own[0]), (7, own[1])]].concat();
         let kernel = Kernel::new("prepare_integer_terms", &terms_shader::SHADER)
-            .constants(&constants)
+            .constants(self.product.divisors())
+            .constants(constants!(6: self.width == Width::Wide, counted))
             .reads([self.images])
             .reads_if(self.counts)
             .writes(prepared.written());
@@ -195,5 +188,75 @@ impl Side<'_> {
             cpu::term_rows(&patches, (images, counts), &part, of, rows);
         })?;
         Ok(prepared)
+    }
+}
+
+/// How the terms of a shard, the pixels of its samples in order, are cut into pieces with exponents of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Samples of a piece; the last piece may have fewer.
+    pub samples: usize,
+    /// Pieces of a sample, where it has several.
+    pub runs: usize,
+    /// Pieces of a shard.
+    pub pieces: usize,
+    /// Terms of a piece; the last one of a sample or of a shard may have fewer.
+    pub terms: usize,
+}
+
+impl Cut {
+    /// That of a shard of `samples` samples of `pixels` pixels: the fewest pieces of at most 16,384 terms and of equally many samples, or the
+    /// fewest runs of a sample's pixels of at most as many and of equal lengths.
+    pub fn of(samples: usize, pixels: usize) -> Self {
+        const MOST: usize = 16_384;
+        let runs = pixels.div_ceil(MOST);
+        if runs > 1 {
+            return Self {
+                samples: 1,
+                runs,
+                pieces: samples * runs,
+                terms: pixels.div_ceil(runs),
+            };
+        }
+        let pieces = samples.div_ceil(MOST / pixels.max(1)).max(1);
+        let of_piece = samples.div_ceil(pieces);
+        Self {
+            samples: of_piece,
+            runs: 1,
+            pieces: samples.div_ceil(of_piece.max(1)),
+            terms: of_piece * pixels,
+        }
+    }
+
+    /// Digits of a piece.
+    pub fn padded(&self) -> usize {
+        Preparation::of_rows(1, self.terms, Width::Narrow).padded()
+    }
+}
+
+/// Some rows of an operand: of some z some rows, and of these some pieces; of each the first one and how many.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub z: [usize; 2],
+    pub rows: [usize; 2],
+    pub pieces: [usize; 2],
+    pub cut: Cut,
+    /// Samples of a shard.
+    pub samples: usize,
+}
+
+impl Part {
+    /// The rows as an operand.
+    pub fn of(&self, width: Width) -> Preparation {
+        let terms = self.pieces[1] * self.cut.padded();
+        let of = Preparation::of_rows(self.z[1] * self.rows[1], terms, width);
+        match self.pieces[1] {
+            // One shader for pieces of any length.
+            1 => of.whole(),
+            _ => Preparation {
+                piece: self.cut.padded(),
+                ..of
+            },
+        }
     }
 }

@@ -4,7 +4,7 @@ use bytemuck::cast_slice_mut;
 
 use super::super::Patches;
 use super::super::cpu::Pixels;
-use super::part::Part;
+use super::columns::Part;
 use crate::parallel::{self, write};
 use crate::product::floats::pack::{Panel, Source};
 use crate::product::quantised::law::magnitude;
@@ -21,13 +21,8 @@ pub(super) fn patch_rows(
     of: Preparation,
     rows: DigitRows<'_>,
 ) {
-    let (terms, source) = (
-        of.k,
-        Pixels {
-            patches: *patches,
-            images,
-        },
-    );
+    let (terms, patches) = (of.k, *patches);
+    let source = Pixels { patches, images };
     let mut tasks = rows.tasks(TOGETHER);
     parallel::for_each(write(&mut tasks, 1), |task, rows| {
         parallel::scratch(terms * (TOGETHER + 1), |gathered: &mut [f32]| {
