@@ -10,8 +10,8 @@ pub fn little_endian<T: Pod>(words: &[T]) -> Cow<'_, [u8]> {
     if cfg!(target_endian = "little") {
         return Cow::Borrowed(bytes);
     }
-    let turned = bytes.chunks_exact(size_of::<T>());
-    turned.flat_map(|word| word.iter().rev().copied()).collect()
+    let words = bytes.chunks_exact(size_of::<T>());
+    words.flat_map(|word| word.iter().rev().copied()).collect()
 }
 
 /// Returns the values of bytes, whose last ones are left out if they are fewer than four.
@@ -25,7 +25,7 @@ pub fn f32_from_little_endian(bytes: &[u8]) -> Vec<f32> {
     values
 }
 
-/// Returns bytes as lower-case hexadecimal digits, two a byte.
+/// Returns bytes as lower-case hexadecimal digits, two per byte.
 pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

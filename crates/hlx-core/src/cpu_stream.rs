@@ -116,7 +116,10 @@ impl Recording {
         let accesses: Vec<Vec<Access>> = launches.iter().map(Recorded::accesses).collect();
         let places = accesses.iter().map(Vec::as_slice).zip(0..);
         let finals = final_after(watched, places);
-        let ready = |launch: Recorded| CpuLaunch::new(launch.kind, &launch.views, launch.body);
+        let ready = |launch: Recorded| {
+            let (name, work) = launch.kind;
+            CpuLaunch::new(name, work, &launch.views, launch.body)
+        };
         let launches: Result<Vec<CpuLaunch>, CoreError> = launches.into_iter().map(ready).collect();
         let (parts, cuts) = cut(launches?, &finals);
         Ok(CpuGraph {
@@ -247,12 +250,13 @@ impl CpuStream {
         }
     }
 
-    /// Runs a launch, or keeps it for the graph being recorded. The caller has checked it.
+    /// Runs a launch, or adds it to the graph being recorded. The caller has checked it.
     pub fn launch(
         &self,
         launch: &Launch<'_>,
         work: Work,
-        (body, fusable): (CpuBody, Option<Arc<dyn Fusable>>),
+        body: CpuBody,
+        fusable: Option<Arc<dyn Fusable>>,
     ) -> Result<(), CoreError> {
         let kind = (launch.name, work);
         self.run_or_record(kind, launch.bindings, body, fusable)
@@ -298,7 +302,7 @@ impl CpuStream {
                 recording.add(launch, bindings);
             }
             None => {
-                let ready = CpuLaunch::new(kind, &views, body)?;
+                let ready = CpuLaunch::new(kind.0, kind.1, &views, body)?;
                 self.run(&Arc::from([ready]), state.timing);
             }
         }

@@ -39,11 +39,11 @@ use crate::vulkan::Pace;
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
-    /// Of this handle: two handles of one device may be tuned differently.
+    /// Belongs to this handle: two handles of one device may be tuned differently.
     tuning: Arc<Tuning>,
-    /// Of this handle: what crates above have for it.
+    /// Belongs to this handle: what crates above have for it.
     extensions: Arc<Extensions>,
-    /// For this handle: as the tuning; it is a part of what its results mean.
+    /// Belongs to this handle, as the tuning does; it is a part of what its results mean.
     arithmetic: Arithmetic,
 }
 
@@ -294,7 +294,7 @@ impl Device {
     }
 
     /// Launches a kernel: the shader on a Vulkan device, `cpu` on the CPU device. While a graph
-    /// is being recorded, the launch is kept instead of run. Any thread may launch; `cpu` itself
+    /// is being recorded, the launch is recorded instead of run. Any thread may launch; `cpu` itself
     /// must not launch on this device.
     ///
     /// # Errors
@@ -319,10 +319,10 @@ impl Device {
         F: Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
     {
         let mut cpu = Some(cpu);
-        self.launch_any(&launch, (work, None), &mut || boxed(&mut cpu))
+        self.launch_any(&launch, work, None, &mut || boxed(&mut cpu))
     }
 
-    /// As [`Device::launch`], of a launch that becomes part of a chain where a graph is recorded
+    /// As [`Device::launch`], for a launch that becomes part of a chain where a graph is recorded
     /// and [`Tuning::chains`] is on. `fusable` is called only then.
     ///
     /// # Errors
@@ -339,21 +339,22 @@ impl Device {
         let joins = self.tuning.chains && self.is_recording();
         let fusable = joins.then(fusable).flatten();
         let (work, mut cpu) = (launch.work(), Some(cpu));
-        self.launch_any(&launch, (work, fusable), &mut || boxed(&mut cpu))
+        self.launch_any(&launch, work, fusable, &mut || boxed(&mut cpu))
     }
 
     /// One body for all kernels: `cpu` is called on the CPU device, once.
     fn launch_any(
         &self,
         launch: &Launch<'_>,
-        (work, fusable): (Work, Option<Arc<dyn Fusable>>),
+        work: Work,
+        fusable: Option<Arc<dyn Fusable>>,
         cpu: &mut dyn FnMut() -> Option<CpuBody>,
     ) -> Result<(), CoreError> {
         check_bindings(launch.name, launch.bindings, self.source())?;
         match self.stream() {
-            Stream::Vulkan(stream) => stream.launch(launch, work, (self.pace(), fusable)),
+            Stream::Vulkan(stream) => stream.launch(launch, work, self.pace(), fusable),
             Stream::Cpu(stream) => match cpu() {
-                Some(cpu) => stream.launch(launch, work, (cpu, fusable)),
+                Some(cpu) => stream.launch(launch, work, cpu, fusable),
                 None => Ok(()),
             },
         }
@@ -382,7 +383,7 @@ impl Device {
 
     /// Runs `body` with its launches recorded instead of run, and returns them as a graph beside
     /// the body's result. Buffers allocated inside get their memory at the end: one whose handle is
-    /// still held keeps its own, also after the graph is dropped; the others share what all graphs
+    /// still held retains its own, also after the graph is dropped; the others share what all graphs
     /// work in. On a Vulkan device launches that do not depend on each other run side by side.
     /// Chains of element-wise launches become one launch each ([`Tuning::chains`]), and what only
     /// they read is not stored. Launches are left out whose results nobody reads: buffers of the graph
@@ -440,7 +441,7 @@ impl Device {
     }
 
     /// Notes that elements of a buffer are changed in place, so that [`Buffer::changed_after`] tells
-    /// those who have kept it; while a graph is recorded, at every replay as well. `rebased`: see
+    /// those who still hold it; while a graph is recorded, at every replay as well. `rebased`: see
     /// [`Buffer::rebased_after`].
     pub fn note_change(&self, buffer: &Buffer, elements: Range<usize>, rebased: bool) {
         let noted = buffer.note_change(elements, rebased);

@@ -264,7 +264,8 @@ impl CommandRecorder {
             groups: Groups::all(groups),
         };
         self.recorder.dispatch(
-            (pipeline.name, Work::of(&list)),
+            pipeline.name,
+            Work::of(&list),
             &pipeline.inner,
             &arguments,
         )?;

@@ -15,7 +15,7 @@ use crate::vulkan::VulkanGraph;
 pub struct Graph {
     launches: Launches,
     stream: Arc<Stream>,
-    /// What the launches change in place, of buffers that others may have kept.
+    /// What the launches change in place in buffers that others may hold.
     changes: Vec<NotedChange>,
 }
 

@@ -319,7 +319,8 @@ unsafe impl Sync for CpuLaunch {}
 impl CpuLaunch {
     /// Makes a launch ready, whose buffers have their places.
     pub fn new(
-        (name, work): (&'static str, Work),
+        name: &'static str,
+        work: Work,
         views: &[View],
         body: CpuBody,
     ) -> Result<Self, CoreError> {

@@ -3,7 +3,7 @@
 //! A [`Device`] is one opened device with its memory and its stream of work. A kernel is
 //! launched once for both kinds of device: [`Launch`] names the shader and its bindings for
 //! Vulkan, a closure carries out the same specification on the CPU. Work runs in launch order;
-//! [`Device::record`] keeps a sequence of launches as a [`Graph`] to replay.
+//! [`Device::record`] records a sequence of launches as a [`Graph`] to replay.
 //!
 //! This crate knows Vulkan (through `vulkano`), the CPU device and the HLX arithmetic
 //! ([`arith`]). It knows no operation, no gradient and no model.

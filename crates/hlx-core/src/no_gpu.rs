@@ -17,7 +17,7 @@ enum Maker {
 }
 
 impl Maker {
-    /// Of a PCI vendor, as the system writes it.
+    /// The code of a PCI vendor, as the system writes it.
     fn of(vendor: &str) -> Option<Self> {
         match vendor.trim() {
             "0x10de" => Some(Self::Nvidia),

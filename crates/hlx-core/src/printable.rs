@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::str;
 
-/// Whether a character moves the cursor, begins a sequence of the terminal's, ends a line or turns the
+/// Whether a character moves the cursor, begins a sequence of the terminal's, ends a line or reverses the
 /// direction of what follows.
 fn is_control(character: char) -> bool {
     character.is_control()
@@ -26,8 +26,8 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |character| matches!(character, '\n' | '\t'))
 }
 
-fn escaped(text: &str, keeps: impl Fn(char) -> bool) -> Cow<'_, str> {
-    let is_escaped = |character: char| is_control(character) && !keeps(character);
+fn escaped(text: &str, allowed: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let is_escaped = |character: char| is_control(character) && !allowed(character);
     if !text.contains(is_escaped) {
         return Cow::Borrowed(text);
     }

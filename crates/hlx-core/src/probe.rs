@@ -7,7 +7,7 @@
 
 mod dots;
 mod inputs;
-mod kept;
+mod stored;
 mod matrices;
 mod reduction;
 
@@ -165,17 +165,17 @@ pub(crate) fn run_vulkan(device: &Device, vulkan: &Arc<VulkanDevice>) -> Result<
     if let Some(probed) = found.get(&vulkan.info.selector) {
         return Ok(probed.clone());
     }
-    let probed = match kept::read(vulkan) {
-        Some(kept) => {
+    let probed = match stored::read(vulkan) {
+        Some(stored) => {
             let modes = Modes {
-                native_fma: kept.native_fma,
-                native_flush: kept.native_flush,
+                native_fma: stored.native_fma,
+                native_flush: stored.native_flush,
             };
             let _ = vulkan.modes.set(modes);
             Probed {
-                report: kept.report,
-                peak: kept.peak,
-                integers: kept.integers,
+                report: stored.report,
+                peak: stored.peak,
+                integers: stored.integers,
             }
         }
         None => {
@@ -191,7 +191,7 @@ pub(crate) fn run_vulkan(device: &Device, vulkan: &Arc<VulkanDevice>) -> Result<
                 integers,
             };
             if probed.report.passed() {
-                kept::write(vulkan, modes, &probed);
+                stored::write(vulkan, modes, &probed);
             }
             probed
         }
@@ -219,7 +219,7 @@ fn probe(
     let flush_difference = (0..BARE.len()).find_map(|op| {
         difference(op, true).map(|found| format!("emulated: the bare {} {found}", BARE[op].1))
     });
-    // A device that fuses and keeps subnormals needs the flush alone emulated.
+    // A device that fuses and preserves subnormals needs the flush alone emulated.
     let fma_difference =
         difference(0, false).map(|found| format!("emulated: the bare {} {found}", BARE[0].1));
     let modes = Modes {

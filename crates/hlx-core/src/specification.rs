@@ -2,7 +2,7 @@
 
 /// The version of HLX's arithmetic: every written order of summation, formula and constant.
 ///
-/// Runs, checkpoints and chains keep it, and results of two numbers are not compared. It is
+/// Runs, checkpoints and chains store it, and results of two numbers are not compared. It is
 /// raised in the same change that alters any bit of a kernel's or function's result
 /// (`docs/numerics.md`, "The specification's number"). Files from before the number have none,
 /// which means 1.

@@ -20,7 +20,7 @@ pub(crate) fn append(verb: &str, subject: &str, detail: &str) {
 }
 
 /// Appends that a pipeline was made of a shader with these specialization constants.
-/// `cargo xtask test --pipelines` keeps them, so that drivers without a device can compile the same.
+/// `cargo xtask test --pipelines` stores them, so that drivers without a device can compile the same.
 pub(crate) fn pipeline_made(shader: &str, specialization: &[(u32, u32)]) {
     let constant = |(id, word): &(u32, u32)| format!("{id}={word}");
     let constants: Vec<String> = specialization.iter().map(constant).collect();

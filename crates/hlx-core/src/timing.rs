@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-/// Launches of a report that are kept one by one; later ones are only counted by their kernel.
+/// Launches of a report that are listed one by one; later ones are only counted by their kernel.
 const MAX_LAUNCHES: usize = 1 << 18;
 
 /// What a launch moves and computes, for timing reports and for the length of submissions: no

@@ -9,7 +9,7 @@ use crate::view::{Range, View};
 /// outside. `dropped` holds the blocks that nobody can read once the graph has run.
 ///
 /// Words that a launch writes again with the values that they have ([`Binding::Rewrite`](crate::Binding::Rewrite))
-/// are no reason to keep it. If there is another reason, it is the one that later launches read these words
+/// are no reason to retain it. If there is another reason, it is the one that later launches read these words
 /// from, and the earlier launch that has written them is needed for its other results alone.
 pub(crate) fn needed(recorded: &[&[View]], dropped: &HashSet<u64>) -> Vec<bool> {
     let mut read: HashMap<u64, Vec<Range>> = HashMap::new();

@@ -43,9 +43,9 @@ impl Access {
     }
 }
 
-/// A window of memory and what a command does with it. It keeps the memory alive, not the
+/// A window of memory and what a command does with it. It holds the memory, not the
 /// buffer, whose words may go to another one once the command has run. A caller that submits
-/// a command buffer more than once keeps the buffers.
+/// a command buffer more than once holds the buffers.
 #[derive(Clone)]
 pub(crate) struct View {
     pub block: Arc<Block>,

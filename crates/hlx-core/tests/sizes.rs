@@ -65,12 +65,12 @@ fn a_recorded_buffer_of_more_words_than_memory_has_is_refused() {
     for device in own_devices() {
         beside_others(&device, |device| {
             for len in HOSTILE {
-                let kept = device.record(|| {
+                let recorded = device.record(|| {
                     let buffer = device.alloc(len)?;
                     device.fill(&buffer, 1)?;
                     Ok::<Buffer, CoreError>(buffer)
                 });
-                refused("a recorded buffer", len, kept);
+                refused("a recorded buffer", len, recorded);
                 // Buffers whose handles are gone share memory; their sizes are added up.
                 let dropped = device.record(|| {
                     let all: Result<Vec<_>, _> = (0..20).map(|_| device.alloc(len)).collect();

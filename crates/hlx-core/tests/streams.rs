@@ -164,7 +164,7 @@ fn launches_whose_results_nobody_reads_are_no_part_of_a_graph() {
         let input = device.buffer_of(&[1.0; 100]).expect("buffer");
         let outside = device.buffer_of(&[0.0; 100]).expect("buffer");
         let body = || -> Result<_, CoreError> {
-            let (read, in_part, kept) =
+            let (read, in_part, held) =
                 (device.alloc(100)?, device.alloc(100)?, device.alloc(100)?);
             let (unread, after) = (device.alloc(100)?, device.alloc(100)?);
             add(&device, &input, &input.clone(), &read)?;
@@ -173,13 +173,13 @@ fn launches_whose_results_nobody_reads_are_no_part_of_a_graph() {
             add(&device, &read, &input, &unread)?;
             add(&device, &unread, &read, &after)?;
             device.fill(&unread, 0)?;
-            add(&device, &in_part, &input, &kept)?;
-            device.copy(&kept, &outside)?;
+            add(&device, &in_part, &input, &held)?;
+            device.copy(&held, &outside)?;
             // A part of a buffer that is read, and one that is not.
             device.fill(&in_part.slice(64, 36)?, 7.0_f32.to_bits())?;
             device.fill(&in_part.slice(0, 64)?, 0)?;
             device.copy(&in_part.slice(64, 36)?, &outside.slice(64, 36)?)?;
-            Ok(kept)
+            Ok(held)
         };
         let tuning = Tuning {
             skips_unread: false,
@@ -187,11 +187,11 @@ fn launches_whose_results_nobody_reads_are_no_part_of_a_graph() {
         };
         let all = device.with_tuning(tuning).expect("a tuning");
         let (whole, _) = all.record(body).expect("recorded");
-        let (graph, kept) = device.record(body).expect("recorded");
+        let (graph, held) = device.record(body).expect("recorded");
         assert_eq!((whole.len(), graph.len()), (10, 6), "{}", device.info());
         graph.replay().expect("replayed");
         let expected = [vec![3.0; 64], vec![7.0; 36]].concat();
-        assert_eq!(device.download::<f32>(&kept).expect("kept"), vec![3.0; 100]);
+        assert_eq!(device.download::<f32>(&held).expect("held"), vec![3.0; 100]);
         assert_eq!(device.download::<f32>(&outside).expect("outside"), expected);
     }
 }
@@ -216,7 +216,7 @@ fn graphs_share_the_memory_they_work_in() {
                 .expect("record")
         };
         let graphs = [record(), record(), record()];
-        // Of each graph the sum that is still held, and two more for all of them; the pool takes
+        // From each graph the sum that is still held, and two more for all of them; the pool takes
         // memory in blocks of four such buffers.
         let words_held = (device.held_bytes() - before) / 4;
         assert!(words_held <= 12 * words as u64, "{words_held}");

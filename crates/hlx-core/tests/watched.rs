@@ -13,7 +13,7 @@ fn numbers(device: &Device, factor: f32) -> Buffer {
     device.buffer_of(&data).expect("numbers")
 }
 
-/// What is launched when a window is final reads its last values, and changes of it are kept; windows are
+/// What is launched when a window is final reads its last values, and changes of it are preserved; windows are
 /// told in their order, one that nothing writes before the first launch.
 #[test]
 fn a_replay_tells_when_windows_are_final() {

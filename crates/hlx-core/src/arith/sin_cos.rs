@@ -39,7 +39,7 @@ fn two_over_pi_bits(start: u32) -> u32 {
 }
 
 /// The same for `|x| > 2^17` in integers (Payne and Hanek 1983). Of `x * 2/pi` modulo 4 the upper
-/// 64 bits are kept, two of them before the point. Compiled once, for any processor.
+/// 64 bits are used, two of them before the point. Compiled once, for any processor.
 #[cold]
 fn large_angle_reduce(x: f32) -> (f32, u32) {
     let bits = x.to_bits();

@@ -37,7 +37,7 @@ impl Device for Here {
 }
 
 /// Flushes `rounded`, the device's result. `scaled` is the same result times 2^64, far from the
-/// subnormals: it alone shows whether a result next to 2^-126 rounds to it. A device that keeps
+/// subnormals: it alone shows whether a result next to 2^-126 rounds to it. A device that preserves
 /// subnormals rounds too much to 2^-126, one that flushes before rounding too little.
 #[inline(always)]
 fn flush_result(rounded: f32, scaled: f32) -> f32 {

@@ -9,7 +9,7 @@ const TINY: f64 = f64::from_bits((1023 - 127) << 52 | 0x000f_ffff_f000_0000);
 /// Rounds an f64 to f32 with HLX's flush, in any mode of the thread: what rounds to less than
 /// 2^-126 is a zero of its sign, and what rounds to 2^-126 is 2^-126.
 #[inline(always)]
-pub fn narrow(x: f64) -> f32 {
+pub fn to_f32(x: f64) -> f32 {
     let sign = (x.to_bits() >> 32) as u32 & SIGN;
     let rounded = if x.abs() < f64::from(f32::MIN_POSITIVE) {
         f32::from_bits(sign | MIN_NORMAL)
@@ -26,7 +26,7 @@ pub fn narrow(x: f64) -> f32 {
 /// `a * b` under flush-to-zero, in any mode of the thread: 48 bits of product fit in an f64.
 #[inline(always)]
 pub fn mul(a: f32, b: f32) -> f32 {
-    narrow(f64::from(flush(a)) * f64::from(flush(b)))
+    to_f32(f64::from(flush(a)) * f64::from(flush(b)))
 }
 
 /// Whether an f64 lies halfway between two neighbouring floats; NaN and infinities may be either.
@@ -35,7 +35,7 @@ pub fn is_halfway(x: f64) -> bool {
     x.to_bits() & 0x1fff_ffff == 0x1000_0000
 }
 
-/// Whether `x as f32` may differ from [`narrow`] on this processor: below 2^-126, but not zero,
+/// Whether `x as f32` may differ from [`to_f32`] on this processor: below 2^-126, but not zero,
 /// where it does not flush as HLX does.
 #[inline(always)]
 pub fn is_tiny(x: f64) -> bool {
@@ -54,7 +54,7 @@ pub fn fma(a: f32, b: f32, c: f32) -> f32 {
     let product = f64::from(flush(a)) * f64::from(flush(b));
     let addend = f64::from(flush(c));
     let sum = product + addend;
-    narrow(if is_halfway(sum) {
+    to_f32(if is_halfway(sum) {
         off_halfway(product, addend, sum)
     } else {
         sum

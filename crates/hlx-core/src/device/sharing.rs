@@ -71,7 +71,7 @@ impl Device {
         self.source().check_size(len)?;
         let words = len.max(1);
         // SAFETY: as the caller says.
-        let memory = unsafe { vulkan.import(words, (file, bytes)) }?;
+        let memory = unsafe { vulkan.import(words, file, bytes) }?;
         Ok(Buffer::isolated(self.source().adopt(memory, words), len))
     }
 

@@ -21,7 +21,7 @@ use crate::bytes::to_hex;
 const PIECE: usize = 1 << 20;
 /// Bytes of a pointer of git-lfs at most, as its specification says.
 const MAX_LFS_POINTER: u64 = 1024;
-/// Files that are kept open in a process, whose limit is often 1,024; others are opened for each read.
+/// Files that a process holds open at most, whose limit is often 1,024; others are opened for each read.
 const MAX_OPEN: usize = 512;
 /// How many are.
 static N_OPEN: AtomicUsize = AtomicUsize::new(0);
@@ -41,8 +41,8 @@ enum Bytes {
 /// A file whose bytes are read by their places.
 struct SourceFile {
     path: PathBuf,
-    /// Kept open, or opened for each read.
-    kept: Option<File>,
+    /// The open file; without it, the file is opened for each read.
+    file: Option<File>,
     len: u64,
     modified: Option<SystemTime>,
 }
@@ -184,13 +184,13 @@ impl fmt::Debug for Source {
 impl SourceFile {
     fn new(path: &Path, file: File, found: &Metadata) -> Self {
         let n_open = N_OPEN.fetch_add(1, Ordering::Relaxed);
-        let kept = (n_open < MAX_OPEN).then_some(file);
-        if kept.is_none() {
+        let file = (n_open < MAX_OPEN).then_some(file);
+        if file.is_none() {
             N_OPEN.fetch_sub(1, Ordering::Relaxed);
         }
         Self {
             path: path.to_owned(),
-            kept,
+            file,
             len: found.len(),
             modified: found.modified().ok(),
         }
@@ -198,7 +198,7 @@ impl SourceFile {
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let opened;
-        let file = match &self.kept {
+        let file = match &self.file {
             Some(file) => file,
             None => {
                 opened = self.open_again()?;
@@ -231,7 +231,7 @@ impl SourceFile {
 
 impl Drop for SourceFile {
     fn drop(&mut self) {
-        if self.kept.is_some() {
+        if self.file.is_some() {
             N_OPEN.fetch_sub(1, Ordering::Relaxed);
         }
     }

@@ -48,7 +48,7 @@ fn a_file_is_replaced_whole_and_temporaries_go() -> Result<()> {
     assert_eq!(fs::read(&path)?, b"new");
     assert!(
         write_and_sync(&path, b"again").is_err(),
-        "an existing file is kept"
+        "an existing file stays"
     );
     let left = temporary_beside(&path);
     assert!(is_temporary(&left) && left != temporary_beside(&path));

@@ -22,7 +22,7 @@ const PATIENCE: usize = 32;
 pub(crate) struct Node<'a> {
     /// What it does to each window, in the order of its bindings.
     pub accesses: &'a [Access],
-    /// Of a launch that may be joined with others.
+    /// For a launch that may be joined with others.
     pub fusable: Option<&'a Arc<dyn Fusable>>,
 }
 
@@ -302,7 +302,7 @@ mod tests {
     /// Blocks read, the block written, and whether the launch may be joined.
     type Launch = (&'static [u64], u64, bool);
 
-    fn planned(launches: &[Launch], kept: &[u64]) -> Vec<Planned> {
+    fn planned(launches: &[Launch], held: &[u64]) -> Vec<Planned> {
         let access = |&block: &u64, writes| Access {
             range: Range {
                 block,
@@ -331,7 +331,7 @@ mod tests {
             bindings: 8,
             push_bytes: 128,
         };
-        fuse(&nodes, &|block| !kept.contains(&block), limits)
+        fuse(&nodes, &|block| !held.contains(&block), limits)
     }
 
     /// The members of each chain, or the launch alone, in the order in which they are carried out.
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_stores_what_others_read_and_what_is_kept() {
+    fn a_chain_stores_what_others_read_and_what_is_held() {
         let launches: [Launch; 5] = [
             (&[1], 2, true),
             (&[2, 1], 3, true),
@@ -406,7 +406,7 @@ mod tests {
             .collect();
         let found = order(&planned(&chain, &[14]));
         assert_eq!(found, [(0..12).collect::<Vec<_>>(), vec![12]]);
-        // Every result is kept: eight bindings are one operand and seven results.
+        // Every result is held: eight bindings are one operand and seven results.
         let found = order(&planned(&chain, &(2..15).collect::<Vec<_>>()));
         assert_eq!(found[0], (0..7).collect::<Vec<_>>());
     }

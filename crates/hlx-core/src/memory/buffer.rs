@@ -185,7 +185,7 @@ impl Buffer {
 
     /// Notes that elements of this range are changed in place from now on. `rebased` tells that views
     /// of them made before no longer know how their values came about. Whoever changes values that
-    /// others may have kept does so through [`Device::note_change`](crate::Device::note_change),
+    /// others may hold does so through [`Device::note_change`](crate::Device::note_change),
     /// which also remembers changes that a graph makes.
     pub(crate) fn note_change(&self, elements: Range<usize>, rebased: bool) -> NotedChange {
         let words = self.words_of(&elements);
@@ -212,7 +212,7 @@ impl Buffer {
     /// Returns what was made of this window's values and fits, if they have not changed since
     /// ([`Device::remember`](crate::Device::remember)).
     pub fn recall<T: Clone + 'static>(&self, fits: impl Fn(&T) -> bool) -> Option<T> {
-        self.allocation.memo.find(self.remembered(), fits)
+        self.allocation.memo.find(&self.remembered(), fits)
     }
 
     /// Forgets what was made of this window's values: whoever reads them again much later makes it again, so that
@@ -264,7 +264,7 @@ impl Buffer {
     }
 }
 
-/// A change in place that a recorded graph makes at every replay; it keeps no memory.
+/// A change in place that a recorded graph makes at every replay; it holds no memory.
 pub(crate) struct NotedChange {
     allocation: Weak<Allocation>,
     words: Range<usize>,

@@ -1,4 +1,4 @@
-//! Which parts of an allocation were changed in place, and when: by it, who keeps a buffer for later
+//! Which parts of an allocation were changed in place, and when: with it, whoever holds a buffer for later
 //! learns whether it still holds what it held.
 
 use std::ops::Range;

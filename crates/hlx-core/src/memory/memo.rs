@@ -35,11 +35,12 @@ impl Memo {
     /// Adds what was made of these words, in the place of what it replaces.
     pub fn add<T: Send + Sync + 'static>(
         &self,
-        (words, dtype): (Range<usize>, DType),
+        key: (Range<usize>, DType),
         made: T,
         replaces: impl Fn(&T) -> bool,
         of_recording: bool,
     ) {
+        let (words, dtype) = key;
         self.remove(|old| old.made_of(&words, dtype).is_some_and(&replaces));
         self.entries().push(Entry {
             words,
@@ -52,11 +53,11 @@ impl Memo {
     /// What was made of exactly these words and fits.
     pub fn find<T: Clone + 'static>(
         &self,
-        (words, dtype): (Range<usize>, DType),
+        key: &(Range<usize>, DType),
         fits: impl Fn(&T) -> bool,
     ) -> Option<T> {
         let entries = self.entries();
-        let mut made = entries.iter().filter_map(|one| one.made_of(&words, dtype));
+        let mut made = entries.iter().filter_map(|one| one.made_of(&key.0, key.1));
         made.find(|made| fits(made)).cloned()
     }
 
@@ -92,12 +93,12 @@ mod tests {
         let memo = Memo::default();
         memo.add(words(0..8), "first", |_| false, false);
         memo.add(words(8..16), "second", |_| false, false);
-        let find = |place| memo.find(place, |_: &&str| true);
+        let find = |place| memo.find(&place, |_: &&str| true);
         assert_eq!(find(words(0..8)), Some("first"));
         assert_eq!(find(words(8..16)), Some("second"));
         assert_eq!(find(words(0..16)), None);
         assert_eq!(find((0..8, DType::BF16)), None);
-        assert_eq!(memo.find(words(0..8), |_: &u32| true), None);
+        assert_eq!(memo.find(&words(0..8), |_: &u32| true), None);
         memo.forget(&(7..8));
         assert_eq!(find(words(0..8)), None);
         assert_eq!(find(words(8..16)), Some("second"));
@@ -110,7 +111,7 @@ mod tests {
             memo.add(words(0..8), made, |old| old % 10 == made % 10, false);
         }
         assert_eq!(memo.entries().len(), 2);
-        assert_eq!(memo.find(words(0..8), |made| made % 10 == 1), Some(11));
+        assert_eq!(memo.find(&words(0..8), |made| made % 10 == 1), Some(11));
     }
 
     #[test]
@@ -119,6 +120,6 @@ mod tests {
         memo.add(words(0..8), 1, |_| false, true);
         memo.add(words(0..8), 2, |_| false, false);
         memo.forget_recorded();
-        assert_eq!(memo.find(words(0..8), |_: &i32| true), Some(2));
+        assert_eq!(memo.find(&words(0..8), |_: &i32| true), Some(2));
     }
 }

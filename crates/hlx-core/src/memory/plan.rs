@@ -3,7 +3,7 @@
 //!
 //! So a launch never waits for another only because they were given the same memory, and a
 //! buffer's words are free for others after the last launch that touches it, however long the
-//! program keeps its handle.
+//! program holds its handle.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -29,11 +29,11 @@ pub(crate) struct MemoryPlan {
     buffers: Mutex<Vec<(Arc<Block>, Weak<Allocation>)>>,
 }
 
-/// What a graph keeps of its memory.
+/// The memory that a graph holds, and its statistics.
 pub(crate) struct PlannedMemory {
     /// Buffers whose handles outlived the recording; their words are theirs alone, and stay
     /// theirs when the handles or the graph are dropped first.
-    _kept: Vec<Buffer>,
+    _held: Vec<Buffer>,
     pub statistics: MemoryStatistics,
 }
 
@@ -77,7 +77,7 @@ impl MemoryPlan {
     /// The blocks of buffers whose handles are gone: once the graph has run, nobody reads them.
     pub fn dropped(&self) -> HashSet<u64> {
         let buffers = self.buffers();
-        let dropped = buffers.iter().filter(|(_, kept)| kept.strong_count() == 0);
+        let dropped = buffers.iter().filter(|(_, handle)| handle.strong_count() == 0);
         dropped.map(|(block, _)| block.id).collect()
     }
 
@@ -90,7 +90,7 @@ impl MemoryPlan {
         heirs: &Heirs,
         pool: &Arc<TensorPool>,
     ) -> Result<PlannedMemory, CoreError> {
-        let (mut kept, mut requests) = (Vec::new(), Requests::default());
+        let (mut held, mut requests) = (Vec::new(), Requests::default());
         let mut statistics = MemoryStatistics::default();
         for (block, allocation) in self.buffers().drain(..) {
             if allocation.upgrade().is_some() {
@@ -98,7 +98,7 @@ impl MemoryPlan {
                 put(&block, Placement::Own(buffer.clone()));
                 statistics.held_bytes += block.words as u64 * 4;
                 statistics.buffers += 1;
-                kept.push(buffer);
+                held.push(buffer);
             } else if let Some(&(first, last)) = lifetimes.get(&block.id) {
                 requests.add(block, (first, last), heirs);
             }
@@ -116,7 +116,7 @@ impl MemoryPlan {
         }
         statistics.held_bytes += sizes.iter().sum::<usize>() as u64 * 4;
         Ok(PlannedMemory {
-            _kept: kept,
+            _held: held,
             statistics,
         })
     }
@@ -131,7 +131,8 @@ struct Requests {
 }
 
 impl Requests {
-    fn add(&mut self, block: Arc<Block>, (first, last): (usize, usize), heirs: &Heirs) {
+    fn add(&mut self, block: Arc<Block>, lifetime: (usize, usize), heirs: &Heirs) {
+        let (first, last) = lifetime;
         let mut origin = block.id;
         while let Some(&earlier) = heirs.get(&origin) {
             origin = earlier;

@@ -95,7 +95,7 @@ impl Inputs {
     }
 }
 
-/// When a device turns a tiny result into zero.
+/// When a device flushes a tiny result to zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FlushRule {
     /// As HLX: what rounds to less than 2^-126. x86 and NVIDIA's GPUs.
@@ -103,7 +103,7 @@ pub(super) enum FlushRule {
     /// What is below 2^-126 before it is rounded. AArch64.
     BeforeRounding,
     /// Never: subnormal results appear.
-    Keeps,
+    Preserves,
 }
 
 impl FlushRule {
@@ -111,7 +111,7 @@ impl FlushRule {
         match self {
             Self::AfterRounding => "after rounding",
             Self::BeforeRounding => "before rounding",
-            Self::Keeps => "subnormals are kept",
+            Self::Preserves => "subnormals are kept",
         }
     }
 }
@@ -128,7 +128,7 @@ impl Inputs {
         };
         let found: Vec<(bool, bool)> = (0..self.len()).filter_map(tiny).collect();
         if found.contains(&(false, true)) {
-            FlushRule::Keeps
+            FlushRule::Preserves
         } else if found.contains(&(true, false)) {
             FlushRule::BeforeRounding
         } else {

@@ -33,7 +33,7 @@ impl DescriptorSets {
         }
     }
 
-    /// Frees all sets, which no command under way may use, and keeps one pool for new ones.
+    /// Frees all sets, which no command under way may use, and retains one pool for new ones.
     pub fn reset(&mut self) -> Result<(), CoreError> {
         self.pools.truncate(1);
         if let Some(pool) = self.pools.first() {
@@ -46,7 +46,7 @@ impl DescriptorSets {
         Ok(())
     }
 
-    /// Makes a set of these buffers. The caller keeps them alive as long as the set.
+    /// Makes a set of these buffers. The caller holds them as long as the set.
     pub fn make(
         &mut self,
         layout: vk::DescriptorSetLayout,

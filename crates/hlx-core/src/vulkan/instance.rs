@@ -18,7 +18,7 @@ use crate::error::CoreError;
 
 const VALIDATION_LAYER: &str = "VK_LAYER_KHRONOS_validation";
 
-/// One instance a process, made at first use and kept: it costs a tenth of a second and more (the
+/// One instance per process, made at first use and never dropped: it costs a tenth of a second and more (the
 /// loader reads every driver), and NVIDIA's driver 580 refuses to make one after some 80 have
 /// been made and destroyed.
 static SHARED: Mutex<Option<Shared>> = Mutex::new(None);

@@ -161,10 +161,10 @@ impl PipelineStore {
     }
 
     /// Keeps a pipeline; where another thread has made the same one meanwhile, that one.
-    fn keep(&mut self, request: &PipelineRequest, made: Pipeline) -> Arc<Pipeline> {
+    fn add(&mut self, request: &PipelineRequest, made: Pipeline) -> Arc<Pipeline> {
         self.created += 1;
-        let kept = self.pipelines.entry(request.clone());
-        Arc::clone(kept.or_insert_with(|| Arc::new(made)))
+        let entry = self.pipelines.entry(request.clone());
+        Arc::clone(entry.or_insert_with(|| Arc::new(made)))
     }
 
     /// The names of the shaders whose pipelines were made, once for each set of constants.
@@ -259,7 +259,7 @@ impl VulkanDevice {
             (Arc::clone(&store.stored.cache), layouts)
         };
         let made = make(self, &cache, request, &layouts)?;
-        Ok(self.pipelines().keep(request, made))
+        Ok(self.pipelines().add(request, made))
     }
 }
 

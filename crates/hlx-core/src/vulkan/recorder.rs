@@ -1,5 +1,5 @@
 //! Writes one command buffer: dispatches, copies and fills, with a barrier where there is a hazard,
-//! and keeps alive what they use.
+//! and holds what they use.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -188,7 +188,8 @@ impl Recorder {
     /// the pipeline for a base where the groups have one.
     pub fn dispatch(
         &mut self,
-        (name, work): (&'static str, Work),
+        name: &'static str,
+        work: Work,
         pipeline: &Arc<Pipeline>,
         arguments: &Arguments<'_>,
     ) -> Result<(), CoreError> {
@@ -242,7 +243,7 @@ impl Recorder {
             self.pipelines
                 .entry(key)
                 .or_insert_with(|| Arc::clone(pipeline));
-            // SAFETY: the pipeline is kept alive by `pipelines`.
+            // SAFETY: the pipeline is held by `pipelines`.
             unsafe {
                 (self.fns().cmd_bind_pipeline)(self.handle(), compute, pipeline.handle);
             }
@@ -253,7 +254,7 @@ impl Recorder {
                 buffers.push(self.descriptor(name, view)?);
             }
             let set = self.sets.make(set_layout.handle(), &buffers)?;
-            // SAFETY: the set is from a pool that this recorder keeps, made with this layout.
+            // SAFETY: the set is from a pool that this recorder holds, made with this layout.
             unsafe {
                 (self.fns().cmd_bind_descriptor_sets)(
                     self.handle(),
@@ -288,7 +289,7 @@ impl Recorder {
         name: &str,
         view: &View,
     ) -> Result<vk::DescriptorBufferInfo, CoreError> {
-        let (buffer, offset) = self.keep(name, view)?;
+        let (buffer, offset) = self.hold(name, view)?;
         Ok(vk::DescriptorBufferInfo {
             buffer,
             offset,
@@ -297,7 +298,7 @@ impl Recorder {
     }
 
     /// Keeps the window's block alive; returns its Vulkan buffer and the window's first byte.
-    fn keep(&mut self, name: &str, view: &View) -> Result<(vk::Buffer, u64), CoreError> {
+    fn hold(&mut self, name: &str, view: &View) -> Result<(vk::Buffer, u64), CoreError> {
         let (buffer, offset, block) = place(view, name)?;
         self.blocks
             .entry(block.id)
@@ -307,7 +308,7 @@ impl Recorder {
 
     /// Records a fill with one word.
     pub fn fill(&mut self, target: &View, word: u32) -> Result<(), CoreError> {
-        let (handle, offset) = self.keep("fill", target)?;
+        let (handle, offset) = self.hold("fill", target)?;
         if target.len == 0 {
             return Ok(());
         }
@@ -323,7 +324,7 @@ impl Recorder {
 
     /// Records a copy between windows of equal length that do not overlap.
     pub fn copy(&mut self, source: &View, target: &View) -> Result<(), CoreError> {
-        let (from, to) = (self.keep("copy", source)?, self.keep("copy", target)?);
+        let (from, to) = (self.hold("copy", source)?, self.hold("copy", target)?);
         self.order(&[source.range()], &[target.range()]);
         let start = self.stamp_before("copy", Work::transfer(2 * source.bytes()));
         self.copy_raw(from, to, source.bytes());
@@ -334,7 +335,7 @@ impl Recorder {
 
     /// Records a copy from staging memory.
     pub(super) fn upload(&mut self, source: HostRange, target: &View) -> Result<(), CoreError> {
-        let to = self.keep("upload", target)?;
+        let to = self.hold("upload", target)?;
         self.order(&[], &[target.range()]);
         self.copy_raw((source.buffer, source.offset), to, target.bytes());
         self.launches += 1;
@@ -343,7 +344,7 @@ impl Recorder {
 
     /// Records a copy to staging memory, made visible to the host.
     pub(super) fn read_back(&mut self, source: &View, target: HostRange) -> Result<(), CoreError> {
-        let from = self.keep("download", source)?;
+        let from = self.hold("download", source)?;
         self.order(&[source.range()], &[]);
         self.copy_raw(from, (target.buffer, target.offset), source.bytes());
         self.memory_barrier(
@@ -357,17 +358,17 @@ impl Recorder {
     }
 
     /// Copies from a buffer's byte to another's.
-    fn copy_raw(&self, (from, src_offset): (vk::Buffer, u64), to: (vk::Buffer, u64), bytes: u64) {
+    fn copy_raw(&self, from: (vk::Buffer, u64), to: (vk::Buffer, u64), bytes: u64) {
         if bytes == 0 {
             return;
         }
         let region = vk::BufferCopy {
-            src_offset,
+            src_offset: from.1,
             dst_offset: to.1,
             size: bytes,
         };
         // SAFETY: both ranges lie inside live buffers and do not overlap.
-        unsafe { (self.fns().cmd_copy_buffer)(self.handle(), from, to.0, 1, &region) };
+        unsafe { (self.fns().cmd_copy_buffer)(self.handle(), from.0, to.0, 1, &region) };
     }
 
     fn stamp_before(&mut self, name: &'static str, work: Work) -> Option<u32> {

@@ -1,4 +1,4 @@
-//! A graph being recorded: its launches are kept until all are known, then put in order, given
+//! A graph being recorded: its launches are held until all are known, then put in order, given
 //! their memory and their pipelines, and written into one command buffer.
 
 use std::collections::HashMap;
@@ -41,7 +41,7 @@ struct Operation {
     work: Work,
     action: Action,
     arguments: Vec<View>,
-    /// Of a launch that may be joined with others.
+    /// For a launch that may be joined with others.
     fusable: Option<Arc<dyn Fusable>>,
 }
 
@@ -63,7 +63,8 @@ impl Recording {
         device: &Arc<VulkanDevice>,
         source: &Arc<BlockSource>,
         pace: Pace,
-        (timing, options): (bool, RecordingOptions),
+        timing: bool,
+        options: RecordingOptions,
     ) -> Self {
         Self {
             device: Arc::clone(device),
@@ -86,8 +87,8 @@ impl Recording {
         self.pace.limit_ns
     }
 
-    /// Keeps the buffers that are not the graph's own.
-    fn keep_inputs(&mut self, bindings: &[Binding<'_>]) {
+    /// Holds the buffers that are not the graph's own.
+    fn hold_inputs(&mut self, bindings: &[Binding<'_>]) {
         for buffer in bindings.iter().map(Binding::buffer) {
             if !buffer.is_unplaced() {
                 let place = (buffer.block().id, buffer.offset());
@@ -108,7 +109,7 @@ impl Recording {
         if launch.groups.contains(&0) {
             return Ok(());
         }
-        self.keep_inputs(launch.bindings);
+        self.hold_inputs(launch.bindings);
         self.operations.push(operation);
         Ok(())
     }
@@ -152,7 +153,7 @@ impl Recording {
         if bindings[0].buffer().is_empty() {
             return;
         }
-        self.keep_inputs(bindings);
+        self.hold_inputs(bindings);
         self.operations.push(Operation {
             name,
             work: Work::of(bindings),
@@ -407,7 +408,7 @@ impl<'a> Writer<'a> {
                         groups: range,
                     };
                     self.recorder_for(work)?
-                        .dispatch((name, work), pipeline, &arguments)?;
+                        .dispatch(name, work, pipeline, &arguments)?;
                 }
                 Ok(())
             }

@@ -8,7 +8,7 @@ use crate::view::Access;
 
 /// How many levels before the recording's front a launch may run. Without a bound, work whose
 /// inputs have long been there (values computed again for the backward pass) would move to the
-/// graph's start and keep its results in memory from there on.
+/// graph's start and hold its results in memory from there on.
 const LOOKAHEAD: usize = 2;
 
 /// Puts launches in an order that does what the given one does: by levels, and within a level
@@ -85,7 +85,7 @@ mod tests {
         ];
         let (order, levels) = schedule(&launches);
         assert_eq!(levels, [0, 1, 1, 0, 2, 3, 1]);
-        // Of the first level the one that all others wait for, of the second the longer branch.
+        // From the first level the one that all others wait for, from the second the longer branch.
         assert_eq!(order, [0, 3, 2, 1, 6, 4, 5]);
     }
 

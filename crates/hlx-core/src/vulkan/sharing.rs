@@ -162,7 +162,8 @@ impl VulkanDevice {
     pub unsafe fn import(
         &self,
         words: usize,
-        (file, bytes): (File, u64),
+        file: File,
+        bytes: u64,
     ) -> Result<BlockMemory, CoreError> {
         self.check_sharing("import memory")?;
         let kind = ExternalMemoryHandleType::OpaqueFd;

@@ -76,7 +76,7 @@ struct State {
     staging: Option<Staging>,
     /// Memory of downloads that were read, for the next ones.
     spare_host: Vec<PinnedWords>,
-    /// Of the handle that launched last.
+    /// The tuning's pace for the handle that launched last.
     pace: Pace,
     timing: bool,
 }
@@ -97,7 +97,7 @@ impl State {
         let waits = std::mem::take(&mut self.waits);
         let order = Order { waits, signals };
         let limit = self.pace.limit_ns;
-        self.submissions.submit(eager, graph, (limit, order))
+        self.submissions.submit(eager, graph, limit, order)
     }
 }
 
@@ -201,13 +201,14 @@ impl VulkanStream {
         }
     }
 
-    /// Launches a kernel of the program, or keeps it for the graph being recorded. The caller has
+    /// Launches a kernel of the program, or adds it to the graph being recorded. The caller has
     /// checked it.
     pub fn launch(
         &self,
         launch: &Launch<'_>,
         work: Work,
-        (pace, fusable): (Pace, Option<Arc<dyn Fusable>>),
+        pace: Pace,
+        fusable: Option<Arc<dyn Fusable>>,
     ) -> Result<(), CoreError> {
         let mut state = self.lock(launch.name)?;
         if let Some((_, recording)) = &mut state.recording {
@@ -235,7 +236,7 @@ impl VulkanStream {
             };
             let work = range.share(work, launch.groups);
             self.with_eager(&mut state, work, |recorder| {
-                recorder.dispatch((launch.name, work), &pipeline, &arguments)
+                recorder.dispatch(launch.name, work, &pipeline, &arguments)
             })?;
         }
         Ok(())
@@ -275,8 +276,7 @@ impl VulkanStream {
     /// Starts a graph: this thread's launches go to it until it ends or is abandoned.
     pub fn begin_recording(&self, pace: Pace, options: RecordingOptions) -> Result<(), CoreError> {
         let mut state = self.lock_unrecorded("record")?;
-        let options = (state.timing, options);
-        let recording = Recording::new(&self.device, &self.source, pace, options);
+        let recording = Recording::new(&self.device, &self.source, pace, state.timing, options);
         state.recording = Some((RecordingThread::current(), recording));
         Ok(())
     }

@@ -38,7 +38,7 @@ pub(super) struct Submissions {
     submitted: u64,
     /// A submission has failed, and its work is gone.
     is_lost: bool,
-    /// Of eager command buffers that are done; making a pool costs more than filling it.
+    /// The parts of eager command buffers that are done, to be used again: making a pool costs more than filling it.
     spare: Vec<Parts>,
 }
 
@@ -102,12 +102,13 @@ impl Submissions {
         &mut self,
         eager: Option<Recorder>,
         graph: &[Arc<Recorded>],
-        limits: (f64, Order),
+        limit_ns: f64,
+        order: Order,
     ) -> Result<(), CoreError> {
         if self.is_lost {
             return Err(self.lost());
         }
-        let submitted = self.try_submit(eager, graph, limits);
+        let submitted = self.try_submit(eager, graph, limit_ns, order);
         self.is_lost = submitted.is_err();
         submitted
     }
@@ -124,7 +125,8 @@ impl Submissions {
         &mut self,
         eager: Option<Recorder>,
         graph: &[Arc<Recorded>],
-        (limit_ns, order): (f64, Order),
+        limit_ns: f64,
+        order: Order,
     ) -> Result<(), CoreError> {
         let name = &self.device.info.name;
         let gathered = eager.filter(|eager| eager.launches() > 0);
@@ -155,7 +157,7 @@ impl Submissions {
             info = info.push_next(&mut timeline);
         }
         let submit = self.device.device.fns().v1_0.queue_submit;
-        // SAFETY: `with` holds the queue's lock; the command buffers and all they use are kept
+        // SAFETY: `with` holds the queue's lock; the command buffers and all they use are held
         // alive by the submission until the fence is signalled.
         let result = self
             .device

@@ -95,21 +95,21 @@ fn emulated_fma_and_mul_have_the_hardwares_bits() {
 
 /// Models of devices: what their instructions give where x86's would not.
 mod device {
-    use super::wide::narrow;
+    use super::wide::to_f32;
     use super::*;
 
     /// Rounds an exact f64 to f32 without a flush, in any mode of the thread.
     fn round_subnormal(exact: f64) -> f32 {
         let (sign, size) = (exact.to_bits() & 1 << 63, exact.abs());
         if size >= f64::from(f32::MIN_POSITIVE) || exact.is_nan() {
-            return narrow(exact);
+            return to_f32(exact);
         }
         // The units of 2^-149, rounded to even by adding 2^52.
         let units = size * f64::from_bits((1023 + 149) << 52) + 4_503_599_627_370_496.0;
         f32::from_bits((units.to_bits() as u32) | (sign >> 32) as u32)
     }
 
-    /// `a * b + c`, exact except for a last bit that is odd where the sum was not exact.
+    /// `a * b + c`, exact except for a last bit, which is odd if the sum was not exact.
     fn odd_fma(a: f32, b: f32, c: f32) -> f64 {
         let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
         let sum = product + c;
@@ -131,7 +131,7 @@ mod device {
 
     fn before_rounding(exact: f64) -> f32 {
         let tiny = exact.abs() < f64::from(f32::MIN_POSITIVE);
-        narrow(if tiny { exact * 0.0 } else { exact })
+        to_f32(if tiny { exact * 0.0 } else { exact })
     }
 
     macro_rules! device {
@@ -153,12 +153,12 @@ mod device {
     }
 
     device!(
-        /// Fuses, and keeps subnormals.
-        Keeps, |x: f32| x, round_subnormal, |a, b, c| round_subnormal(odd_fma(a, b, c))
+        /// Fuses, and preserves subnormals.
+        Preserves, |x: f32| x, round_subnormal, |a, b, c| round_subnormal(odd_fma(a, b, c))
     );
     device!(
-        /// Does not fuse, and keeps subnormals: lavapipe 22.3.
-        KeepsUnfused, |x: f32| x, round_subnormal,
+        /// Does not fuse, and preserves subnormals: lavapipe 22.3.
+        PreservesUnfused, |x: f32| x, round_subnormal,
         |a, b, c| Self::add(Self::mul(a, b), c)
     );
     device!(
@@ -171,7 +171,7 @@ mod device {
     );
     device!(
         /// Does not fuse, and flushes after rounding.
-        AfterUnfused, flush, narrow, |a, b, c| Self::add(Self::mul(a, b), c)
+        AfterUnfused, flush, to_f32, |a, b, c| Self::add(Self::mul(a, b), c)
     );
 }
 
@@ -229,8 +229,8 @@ fn the_emulation_has_the_same_bits_on_devices_of_every_flush_rule() {
     let mut triples = just_below_the_smallest(300_000);
     triples.extend(self::triples(1_500_000));
     let parted = [
-        emulation_on::<device::Keeps>("keeps", true, &triples),
-        emulation_on::<device::KeepsUnfused>("keeps, unfused", false, &triples),
+        emulation_on::<device::Preserves>("keeps", true, &triples),
+        emulation_on::<device::PreservesUnfused>("keeps, unfused", false, &triples),
         emulation_on::<device::Before>("before", true, &triples),
         emulation_on::<device::BeforeUnfused>("before, unfused", false, &triples),
         emulation_on::<device::AfterUnfused>("after, unfused", false, &triples),
@@ -255,9 +255,9 @@ fn a_flush_before_rounding_parts_only_where_it_flushes() {
             (device::Before::mul(a, b), wide::mul(a, b)),
             (device::Before::fma(a, b, c), wide::fma(a, b, c)),
         ];
-        for (found, law) in pairs.into_iter().filter(|(found, law)| !same(*found, *law)) {
+        for (found, expected) in pairs.into_iter().filter(|(found, expected)| !same(*found, *expected)) {
             assert_eq!(abs(found), 0.0, "of ({a:e}, {b:e}, {c:e})");
-            assert_eq!(abs(law), f32::MIN_POSITIVE, "of ({a:e}, {b:e}, {c:e})");
+            assert_eq!(abs(expected), f32::MIN_POSITIVE, "of ({a:e}, {b:e}, {c:e})");
             parted += 1;
         }
         assert!(same(device::Before::add(a, c), wide::fma(a, 1.0, c)));

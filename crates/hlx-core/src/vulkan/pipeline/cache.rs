@@ -1,4 +1,4 @@
-//! The driver's cache of compiled pipelines, kept on disk behind a checksum.
+//! The driver's cache of compiled pipelines, stored on disk with a checksum.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,8 +90,8 @@ mod tests {
 
     #[test]
     fn a_damaged_pipeline_cache_is_ignored() {
-        let file = seal_cache(b"what a driver keeps");
-        assert_eq!(unseal_cache(&file), Some(&b"what a driver keeps"[..]));
+        let file = seal_cache(b"what a driver stores");
+        assert_eq!(unseal_cache(&file), Some(&b"what a driver stores"[..]));
         for at in 0..file.len() {
             let mut damaged = file.clone();
             damaged[at] ^= 1 << (at % 8);
@@ -100,7 +100,7 @@ mod tests {
         }
         let path = std::env::temp_dir().join(format!("hlx-cache-{}.bin", std::process::id()));
         files::write_with_folder(&path, &file).expect("writes");
-        assert_eq!(read_cache(&path), b"what a driver keeps");
+        assert_eq!(read_cache(&path), b"what a driver stores");
         std::fs::write(&path, b"raw data of an older version").expect("writes");
         assert!(read_cache(&path).is_empty());
         std::fs::remove_file(&path).expect("removes");

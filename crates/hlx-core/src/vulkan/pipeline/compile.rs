@@ -93,8 +93,9 @@ pub(super) fn compile(
     device: &VulkanDevice,
     cache: &PipelineCache,
     stage: &Stage<'_>,
-    (layout, set_layout): &Layouts,
+    layouts: &Layouts,
 ) -> Result<Pipeline, CoreError> {
+    let (layout, set_layout) = layouts;
     // By their ids: validation layers up to 1.4.309 at least take the id of a matrix's size for a place in this list.
     let mut constants = stage.constants.to_vec();
     constants.sort_unstable();

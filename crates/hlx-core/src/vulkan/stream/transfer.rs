@@ -159,7 +159,7 @@ impl VulkanStream {
         self.copy_to_pinned(buffer, pinned)
     }
 
-    /// Waits for the first `n` words that were read back, and keeps their memory for another time.
+    /// Waits for the first `n` words that were read back, and retains their memory for another time.
     pub fn receive(&self, copy: HostCopy, n: usize) -> Result<Vec<u32>, CoreError> {
         let pinned = self.finish_copy(copy)?;
         let words = pinned.words()[..n].to_vec();

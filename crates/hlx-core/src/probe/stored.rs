@@ -15,19 +15,19 @@ use crate::peak::Peak;
 use crate::probe_report::ProbeReport;
 use crate::vulkan::{Modes, VulkanDevice};
 
-/// What is kept on disk.
+/// A probe's result as it is stored on disk.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct Stored {
     pub native_fma: u32,
     pub native_flush: u32,
     pub report: ProbeReport,
-    /// Of hardware alone: software drivers have no time-out.
+    /// Only for hardware: software drivers have no time-out.
     pub peak: Option<Peak>,
     pub integers: IntegerPaths,
 }
 
 /// Where a device's result is cached: named by device, driver, and the probe's own shaders.
-fn kept_path(vulkan: &VulkanDevice) -> Option<PathBuf> {
+fn path_of(vulkan: &VulkanDevice) -> Option<PathBuf> {
     let mut modules = ARITHMETIC.bytes().to_vec();
     modules.extend_from_slice(ROW_SUM.bytes());
     modules.extend_from_slice(DOTS.bytes());
@@ -43,27 +43,27 @@ fn kept_path(vulkan: &VulkanDevice) -> Option<PathBuf> {
 }
 
 /// Reads what an earlier probe found; nothing of a device that failed.
-pub(super) fn read(vulkan: &VulkanDevice) -> Option<Kept> {
-    let bytes = files::read_settings(&kept_path(vulkan)?).ok()?;
-    let kept: Kept = serde_json::from_slice(&bytes).ok()?;
+pub(super) fn read(vulkan: &VulkanDevice) -> Option<Stored> {
+    let bytes = files::read_settings(&path_of(vulkan)?).ok()?;
+    let stored: Stored = serde_json::from_slice(&bytes).ok()?;
     let hardware = vulkan.info.kind == DeviceKind::VulkanGpu;
-    let whole = !kept.report.checks.is_empty() && kept.peak.is_some() == hardware;
-    (kept.report.passed() && whole).then_some(kept)
+    let whole = !stored.report.checks.is_empty() && stored.peak.is_some() == hardware;
+    (stored.report.passed() && whole).then_some(stored)
 }
 
 /// Writes what the probe found; if that fails, the next start probes again, so it is only logged.
 pub(super) fn write(vulkan: &VulkanDevice, modes: Modes, probed: &Probed) {
-    let Some(path) = kept_path(vulkan) else {
+    let Some(path) = path_of(vulkan) else {
         return;
     };
-    let kept = Kept {
+    let stored = Stored {
         native_fma: modes.native_fma,
         native_flush: modes.native_flush,
         report: probed.report.clone(),
         peak: probed.peak,
         integers: probed.integers,
     };
-    let written = serde_json::to_vec_pretty(&kept)
+    let written = serde_json::to_vec_pretty(&stored)
         .map_err(std::io::Error::other)
         .and_then(|bytes| files::write_with_folder(&path, &bytes));
     if let Err(error) = written {
