@@ -8,7 +8,7 @@ use hlx_core::Buffer;
 
 /// A checkpoint that runs on this thread.
 enum Run {
-    /// The first time: its counters are kept.
+    /// The first time: its counters are saved.
     First(VecDeque<Buffer>),
     /// The second time: it takes them.
     Second(VecDeque<Buffer>),
@@ -28,11 +28,11 @@ pub fn counter<E>(make: impl FnOnce() -> Result<Buffer, E>) -> Result<Buffer, E>
     // A second run has what all runs around it would give.
     let replayed = RUNS.with_borrow_mut(|runs| {
         let inner = runs.iter_mut().enumerate().rev();
-        let mut kept = inner.filter_map(|(place, run)| match run {
+        let mut taken = inner.filter_map(|(place, run)| match run {
             Run::First(_) => None,
             Run::Second(counters) => Some((place, counters)),
         });
-        let (place, counters) = kept.next()?;
+        let (place, counters) = taken.next()?;
         counters.pop_front().map(|counter| (place + 1, counter))
     });
     let (from, counter) = match replayed {

@@ -37,7 +37,7 @@ impl Default for GradCheck {
 /// Compares each input's gradient with finite differences of a random projection of the output:
 /// L = sum of r_i y_i, with r_i uniform in [-1, 1) and the sum in f64.
 ///
-/// Every element of every input is moved by ±h and ±2h (the five-point formula), so keep the
+/// Every element of every input is moved by ±h and ±2h (the five-point formula), so leave the
 /// inputs small. `operation` must be a pure function of its inputs.
 ///
 /// # Errors

@@ -335,7 +335,7 @@ impl Tensor {
         self.assign("index_put_", &written)
     }
 
-    /// Turns the collection of this tensor's gradient on or off, as `torch.Tensor.requires_grad_`: with
+    /// Switches the collection of this tensor's gradient on or off, as `torch.Tensor.requires_grad_`: with
     /// it on, a constant becomes a leaf ([`Tensor::with_gradient`]); with it off, a leaf a constant.
     ///
     /// # Errors

@@ -44,8 +44,8 @@ mod extent;
 mod gradcheck;
 mod graph;
 mod in_place;
-mod kept;
 mod ops;
+mod reuse;
 mod samples;
 
 pub use counters::counter;

@@ -50,7 +50,7 @@ impl Samples {
         self.moved(|axis| Some(axis + rank - own))
     }
 
-    /// Of an operation's output from its operands', which are aligned with it.
+    /// The samples of an operation's output, from those of its operands, which are aligned with it.
     pub(crate) fn join(all: impl IntoIterator<Item = Self>) -> Self {
         all.into_iter()
             .fold(Self::None, |joint, next| match (joint, next) {
@@ -105,7 +105,7 @@ impl From<usize> for Batch {
 }
 
 impl Batch {
-    /// Of an operation whose rows are the leading dimensions of its input.
+    /// The batch of an operation whose rows are the leading dimensions of its input.
     pub(crate) fn of(samples: Samples, layout: &Layout) -> Self {
         match samples {
             Samples::None => Self::Unknown,

@@ -24,7 +24,7 @@ fn assert_values(name: &str, found: &Tensor, want: &[f32]) -> Result<()> {
 /// An operation along a dimension of a \[2, 3\] tensor.
 type Along = (&'static str, fn(&Tensor, isize) -> Result<Tensor>);
 
-#[rustfmt::skip] // A line an operation.
+#[rustfmt::skip] // One line per operation.
 const ALONG: [Along; 36] = [
     ("sum", |x, dim| x.sum_dim(&[dim], false)),
     ("mean", |x, dim| x.mean_dim(&[dim], false)),

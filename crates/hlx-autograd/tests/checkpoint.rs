@@ -1,4 +1,4 @@
-//! What a checkpoint computes again, and what it keeps, on every device.
+//! What a checkpoint computes again, and what it holds, on every device.
 
 use hlx_autograd::{AttentionSpec, Recompute, Result, Tensor, no_grad};
 use hlx_core::testing::{cpu, own_devices};
@@ -24,7 +24,7 @@ fn values(pass: &[Tensor; 2]) -> Result<[Vec<f32>; 2]> {
 }
 
 #[test]
-fn kept_attention_is_not_computed_again_and_has_the_same_bits() -> Result<()> {
+fn held_attention_is_not_computed_again_and_has_the_same_bits() -> Result<()> {
     for device in &own_devices() {
         let q = Tensor::randn(device, &[2, 9, 3, 8], 1)?.with_gradient();
         let eager = values(&attention_pass(&q, Recompute::All, false)?)?;
@@ -44,7 +44,7 @@ fn kept_attention_is_not_computed_again_and_has_the_same_bits() -> Result<()> {
 }
 
 #[test]
-fn kept_attention_that_was_changed_in_place_is_computed_again() -> Result<()> {
+fn held_attention_that_was_changed_in_place_is_computed_again() -> Result<()> {
     let device = cpu()?;
     let q = Tensor::randn(&device, &[2, 9, 3, 8], 1)?.with_gradient();
     let expected = values(&attention_pass(&q, Recompute::All, false)?)?;

@@ -54,7 +54,7 @@ const RIGHT: &str = "the right operand";
 const TARGET: &str = "the target";
 const MEAN: LossReduction = LossReduction::Mean;
 
-#[rustfmt::skip] // A line a case.
+#[rustfmt::skip] // One line per case.
 const CASES: [Case; 69] = [
     ("add", ["add", RIGHT], |x, y| x.matrix.add(&y.matrix)),
     ("sub", ["sub", RIGHT], |x, y| x.matrix.sub(&y.matrix)),

@@ -48,7 +48,7 @@ type Pair = (
     fn(&Tensor, &Tensor) -> Result<Tensor>,
 );
 
-#[rustfmt::skip] // A line an operation.
+#[rustfmt::skip] // One line per operation.
 const PAIRS: [Pair; 31] = [
     ("add_", |x, y| x.add_(y).map(drop), |x, y| x.add(y)),
     ("sub_", |x, y| x.sub_(y).map(drop), |x, y| x.sub(y)),
@@ -106,7 +106,7 @@ fn an_operation_in_place_has_the_bits_and_the_gradients_of_its_operation() -> Re
             let [x, y] = operands(device)?;
             let leaves = || [x.with_gradient(), y.with_gradient()];
             let (one, two) = (leaves(), leaves());
-            // Of an operation whose derivative saves nothing.
+            // The result of an operation whose derivative saves nothing.
             let mut result = one[0].add(0.0)?;
             in_place(&mut result, &one[1])?;
             let want = operation(&two[0].add(0.0)?, &two[1])?;
@@ -182,7 +182,7 @@ fn experts(x: &Tensor, y: &Tensor) -> Result<Tensor> {
         .from_experts(&y.narrow(1, 0, 1)?, &choices)
 }
 
-#[rustfmt::skip] // A line an operation.
+#[rustfmt::skip] // One line per operation.
 const NETWORKS: [Network; 42] = [
     ("add", |x, y| x.add(y)),
     ("mul", |x, y| x.mul(y)),

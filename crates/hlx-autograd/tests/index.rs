@@ -124,13 +124,13 @@ fn elements_are_where_the_definition_has_them() -> Result<()> {
     for device in devices() {
         let x = counted(device, &SHAPE)?;
         // The same elements in another order of memory.
-        let turned = x
+        let transposed = x
             .permute(&[3, 1, 0, 2])?
             .contiguous()?
             .permute(&[2, 1, 3, 0])?;
         for (number, case) in cases(device)?.iter().enumerate() {
             let want: Vec<f32> = expected(case).iter().map(|&place| place as f32).collect();
-            for x in [&x, &turned] {
+            for x in [&x, &transposed] {
                 let found = x.index(&case.0)?;
                 assert_eq!(found.shape(), case.1, "case {number}");
                 assert_eq!(found.to_vec::<f32>()?, want, "case {number}");

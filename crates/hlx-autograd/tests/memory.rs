@@ -1,4 +1,4 @@
-//! What the tape keeps: the values that a derivative reads and no others, and no stack when dropped.
+//! What the tape saves: the values that a derivative reads and no others, and no stack when dropped.
 
 use hlx_autograd::{Activation, DropoutMask, Result, Tensor};
 use hlx_core::Device;
@@ -20,9 +20,9 @@ fn leaf(device: &Device, shape: &[usize]) -> Tensor {
         .with_gradient()
 }
 
-/// Tensors of N elements that the tape keeps of an operation's inputs and by-products, when nobody
+/// Tensors of N elements that the tape saves of an operation's inputs and by-products, when nobody
 /// else does: `operation` is given tensors \[64, 64\] that operations made, which are dropped after.
-fn kept(operation: fn(&[Tensor; 2]) -> Result<Tensor>) -> f64 {
+fn saved(operation: fn(&[Tensor; 2]) -> Result<Tensor>) -> f64 {
     let device = device();
     let leaves = [leaf(&device, &[SIDE, SIDE]), leaf(&device, &[SIDE, SIDE])];
     let before = device.memory().in_use_bytes;
@@ -37,7 +37,7 @@ fn kept(operation: fn(&[Tensor; 2]) -> Result<Tensor>) -> f64 {
 }
 
 #[test]
-fn the_tape_keeps_what_the_derivative_reads() {
+fn the_tape_saves_what_the_derivative_reads() {
     type Operation = fn(&[Tensor; 2]) -> Result<Tensor>;
     let cases: [(&str, f64, Operation); 18] = [
         ("add", 0.0, |x| x[0].add(&x[1])),
@@ -89,11 +89,11 @@ fn the_tape_keeps_what_the_derivative_reads() {
         }),
     ];
     for (name, tensors, operation) in cases {
-        let found = kept(operation);
+        let found = saved(operation);
         // Counters, factors and statistics are small.
         assert!(
             (found - tensors).abs() < 0.15,
-            "{name} keeps {found} tensors, expected {tensors}"
+            "{name} saves {found} tensors, expected {tensors}"
         );
     }
 }

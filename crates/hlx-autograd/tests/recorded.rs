@@ -82,7 +82,7 @@ fn a_kernel_without_a_second_derivative_says_so() -> Result<()> {
     Ok(())
 }
 
-/// y = x * gain + shift over a batch of 8 in two shards: the same bits in one pass, a shard a pass,
+/// y = x * gain + shift over a batch of 8 in two shards: the same bits in one pass, in one pass per shard,
 /// or a part of a shard, and transposed on the way.
 #[test]
 fn gradients_of_broadcast_operands_do_not_depend_on_the_split() -> Result<()> {
@@ -151,8 +151,8 @@ fn broadcast_gradients(
         let y = match transposed {
             false => x.mul(&gain)?.add(&shift)?,
             true => {
-                let turned = x.transpose(0, 1)?;
-                turned.mul(&gain)?.add(&shift)?.transpose(0, 1)?
+                let transposed = x.transpose(0, 1)?;
+                transposed.mul(&gain)?.add(&shift)?.transpose(0, 1)?
             }
         };
         let shards = (micro / 4).max(1);

@@ -155,7 +155,7 @@ const WAYS: [Way; 6] = [
         t.shards_in_turn_from = 1;
     }),
     ("computed again", |_, t| t.recompute_from = 1),
-    ("kept, no chains, nothing left out", |d, t| {
+    ("held, no chains, nothing left out", |d, t| {
         t.recompute_from = usize::MAX;
         d.chains = false;
         d.skips_unread = false;

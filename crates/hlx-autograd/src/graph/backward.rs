@@ -64,28 +64,28 @@ pub struct Backward<'a> {
     plan: &'a BackwardPlan,
     /// The derivatives go on the tape themselves, and what they need stays.
     recorded: bool,
-    /// Of a pass that collects the gradients of some tensors instead of those of the leaves, what
+    /// For a pass that collects the gradients of some tensors instead of those of the leaves: what
     /// has reached each so far.
     wanted: Option<HashMap<usize, Option<Gradient>>>,
     /// Leaves that hold a gradient are added to, whatever the plan says (PyTorch's rule).
-    keep_filled: bool,
+    adds_to_filled: bool,
     op: &'static str,
     pending: BTreeMap<u64, Pending>,
     written: HashSet<usize>,
     /// The other uses of parameters among them, the last that went forward first.
     uses: Vec<Arc<Leaf>>,
-    /// Of the leaves with hooks, what has reached each so far, in the order in which they were reached.
+    /// What has reached each leaf with hooks so far, in the order in which they were reached.
     hooked: Vec<(Input, Gradient)>,
 }
 
 impl<'a> Backward<'a> {
-    fn new(device: &Device, plan: &'a BackwardPlan, keep_filled: bool) -> Self {
+    fn new(device: &Device, plan: &'a BackwardPlan, adds_to_filled: bool) -> Self {
         Self {
             device: device.clone(),
             plan,
             recorded: false,
             wanted: None,
-            keep_filled,
+            adds_to_filled,
             op: "backward",
             pending: BTreeMap::new(),
             written: HashSet::new(),

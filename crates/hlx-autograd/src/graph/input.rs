@@ -1,4 +1,4 @@
-//! A tensor's place on the tape, without its values: what an operation keeps of an input that its
+//! A tensor's place on the tape, without its values: what an operation saves of an input that its
 //! derivative does not read.
 
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,7 +10,7 @@ use crate::graph::hook::Hooks;
 use crate::graph::tape::Node;
 use crate::graph::tensor::Tensor;
 
-/// Where an operation's input comes from, as far as gradients are concerned. It keeps no values, so
+/// Where an operation's input comes from, as far as gradients are concerned. It holds no values, so
 /// a backward closure that captures it instead of a [`Tensor`](crate::Tensor) frees their memory.
 #[derive(Clone)]
 pub struct Input {
@@ -32,7 +32,7 @@ pub(crate) struct Leaf {
     pub shape: Vec<usize>,
     /// What sees its gradient at the end of each pass.
     pub hooks: Hooks,
-    /// Of another use of a parameter, the parameter.
+    /// For another use of a parameter: the parameter.
     pub first_use: Option<Arc<Leaf>>,
     slot: Mutex<Slot>,
 }

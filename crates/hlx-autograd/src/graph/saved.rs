@@ -1,4 +1,4 @@
-//! What an operation keeps of an input for its backward pass: the values, or how to compute them
+//! What an operation saves of an input for its backward pass: the values, or how to compute them
 //! again.
 
 use std::sync::Arc;
@@ -107,13 +107,13 @@ impl Origin {
 /// Values for a backward pass.
 #[derive(Clone)]
 pub(crate) enum Saved {
-    Kept(Kept),
+    Held(Held),
     Again(Again),
 }
 
 /// Values that stay in memory, and since when nobody may have changed them.
 #[derive(Clone)]
-pub(crate) struct Kept {
+pub(crate) struct Held {
     buffer: Buffer,
     moment: u64,
     /// What errors call the tensor.
@@ -125,19 +125,19 @@ impl Saved {
     pub fn of(tensor: &Tensor, again: Option<&Again>) -> Result<Self> {
         let buffer = tensor.buffer()?;
         let again = Self::again(tensor.device(), &buffer, again);
-        Ok(again.unwrap_or_else(|| Self::kept(buffer, tensor.described())))
+        Ok(again.unwrap_or_else(|| Self::held(buffer, tensor.described())))
     }
 
     /// Values in a buffer that no tensor has.
     pub fn own(device: &Device, buffer: &Buffer, again: &Again) -> Self {
         let again = Self::again(device, buffer, Some(again));
-        again.unwrap_or_else(|| Self::kept(buffer.clone(), "(none)".to_owned()))
+        again.unwrap_or_else(|| Self::held(buffer.clone(), "(none)".to_owned()))
     }
 
     /// Values that stay in memory, of the tensor that errors call so.
-    pub fn kept(buffer: Buffer, tensor: String) -> Self {
+    pub fn held(buffer: Buffer, tensor: String) -> Self {
         let moment = last_moment();
-        Self::Kept(Kept {
+        Self::Held(Held {
             buffer,
             moment,
             tensor,
@@ -174,13 +174,13 @@ impl Saved {
     /// device reports.
     pub fn values(&self) -> Result<Buffer> {
         match self {
-            Self::Kept(kept) => {
-                let all = 0..kept.buffer.len();
-                if kept.buffer.changed_after(kept.moment, all) {
-                    let (op, tensor) = (watch::operation(), kept.tensor.clone());
+            Self::Held(held) => {
+                let all = 0..held.buffer.len();
+                if held.buffer.changed_after(held.moment, all) {
+                    let (op, tensor) = (watch::operation(), held.tensor.clone());
                     return Err(AutogradError::Changed { op, tensor });
                 }
-                Ok(kept.buffer.clone())
+                Ok(held.buffer.clone())
             }
             Self::Again(again) => (again.recipe)(),
         }

@@ -26,7 +26,7 @@ pub(crate) enum Rule {
     Tensors {
         rule: TensorRule,
         /// The output's values, for rules that read them; without its place on the tape, by which
-        /// the node would keep itself alive.
+        /// the node would hold itself.
         output: Option<Tensor>,
     },
 }
@@ -126,7 +126,7 @@ impl Node {
 }
 
 impl Drop for Node {
-    /// Frees the operations that only this one kept, in a loop: a chain of them may be longer than
+    /// Frees the operations that only this one held, in a loop: a chain of them may be longer than
     /// the stack is deep.
     fn drop(&mut self) {
         let mut unreached = self.release();

@@ -290,8 +290,8 @@ impl Tensor {
     }
 
     /// Saves the values themselves, which [`Tensor::buffer`] has returned, for a backward pass.
-    pub(crate) fn keep(&self, values: &Buffer) -> Saved {
-        Saved::kept(values.clone(), self.described())
+    pub(crate) fn save_values(&self, values: &Buffer) -> Saved {
+        Saved::held(values.clone(), self.described())
     }
 
     /// Whether an element was changed in place after a moment, of values that were made by then.

@@ -7,7 +7,7 @@ use crate::graph::saved::Again;
 use crate::{DType, Gradient, Result, Tensor, Unary};
 
 impl Tensor {
-    /// Computes y = f(x) for each element; the shape is kept.
+    /// Computes y = f(x) for each element; the shape stays.
     ///
     /// # Errors
     /// [`AutogradError::DType`](crate::AutogradError::DType) for ids, and what the device
@@ -18,7 +18,7 @@ impl Tensor {
         let (device, values) = (self.device(), self.buffer()?);
         let y = device.alloc(values.len())?;
         activation_forward(device, kind, &values, &y)?;
-        let saved = self.keep(&values);
+        let saved = self.save_values(&values);
         let again = saved.clone();
         let (place, x) = (self.input(), self.clone());
         let output = (y, self.shape());

@@ -11,7 +11,7 @@ use hlx_kernels::{KernelError, Layout, Operand};
 
 use crate::graph::saved::Saved;
 use crate::graph::tape::gradients_enabled;
-use crate::{Gradient, Input, Result, Tensor, kept};
+use crate::{Gradient, Input, Result, Tensor, reuse};
 
 pub use spec::AttentionSpec;
 use spec::SavedLimits;
@@ -28,7 +28,7 @@ impl Tensor {
     /// zeros. PyTorch's tensors are \[B, H, T, D\], and its `is_causal` counts the first query as the
     /// first position: here the queries are the last positions, unless `first_positions` says otherwise.
     ///
-    /// No T x S matrix is stored. In the `integer` arithmetic its products are exact sums over integers, too. A query's
+    /// No T x S matrix is stored. In the `integer` arithmetic its products are exact sums over quantised operands, too. A query's
     /// bits depend on the keys of its own document alone: not on what is packed beside it, on padding, on the batch, nor
     /// on how many queries come at a time.
     ///
@@ -125,8 +125,8 @@ fn attended(
     };
     let prepared =
         saved.with(|operands| PreparedAttention::new(&device, operands, &attention, is_taped))?;
-    let [o, stats] = kept::results(|| saved.with(|operands| prepared.forward(&device, operands)))?;
-    let output = Saved::kept(o.clone(), format!("{shape:?} of attention"));
+    let [o, stats] = reuse::results(|| saved.with(|operands| prepared.forward(&device, operands)))?;
+    let output = Saved::held(o.clone(), format!("{shape:?} of attention"));
     let places: Vec<Input> = inputs.iter().map(|x| x.input()).collect();
     Tensor::from_operation(OP, inputs, o, shape, move |pass, d_o| {
         let (o, d_o) = (&output.values()?, &d_o.buffer()?);

@@ -99,7 +99,7 @@ impl Tensor {
         batch_norm_apply(device, &x, &w, &b, &stats, empty, tracked, &y, &spec)?;
         let places = [self.input(), gain.input(), bias.input()];
         let (input, weight) = (self.clone(), gain.clone());
-        let (x, w) = (self.keep(&x), gain.keep(&w));
+        let (x, w) = (self.save_values(&x), gain.save_values(&w));
         let inputs = [self, &gain, &bias];
         let output = Tensor::of_rule(OP, &inputs, (y, self.shape()), move |pass, dy, _| {
             if pass.is_recorded() {
@@ -107,7 +107,7 @@ impl Tensor {
                     Some(counts) => pass.device().download_words(counts)?[0] as usize,
                     None => 0,
                 };
-                return recorded(pass, &places, [&input, &weight, dy], &spec, (eps, empty));
+                return recorded(pass, &places, [&input, &weight, dy], &spec, eps, empty);
             }
             check_pass(pass, &spec)?;
             let (device, x, w) = (pass.device().clone(), x.values()?, w.values()?);
@@ -276,7 +276,8 @@ fn recorded(
     [x_place, gain, bias]: &[Input; 3],
     [x, weight, dy]: [&Tensor; 3],
     spec: &BatchNorm,
-    (eps, empty): (f32, usize),
+    eps: f32,
+    empty: usize,
 ) -> Result<()> {
     let shape = [spec.shards, spec.samples, spec.channels, spec.length];
     let (x, dy_of_shards) = (x.reshape(&shape)?, dy.reshape(&shape)?);

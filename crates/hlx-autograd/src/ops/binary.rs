@@ -74,8 +74,8 @@ fn derivatives(operation: Binary) -> Option<[Derivative; 2]> {
         ],
         Binary::Pow => [Of(power_base_slope), OfOutput(power_exponent_slope)],
         Binary::Atan2 => [
-            Of(|dy, [a, b], _| turned(dy, b, [a, b])),
-            Of(|dy, [a, b], _| turned(dy, &a.neg()?, [a, b])),
+            Of(|dy, [a, b], _| angle_slope(dy, b, [a, b])),
+            Of(|dy, [a, b], _| angle_slope(dy, &a.neg()?, [a, b])),
         ],
         _ => return None,
     })
@@ -106,8 +106,8 @@ fn power_exponent_slope(dy: &Tensor, [a, b]: &[Tensor; 2], y: &Tensor) -> Result
     slope.masked_fill(&flat, 0.0)
 }
 
-/// dy c / (a^2 + b^2), and 0 at the origin, as in PyTorch.
-fn turned(dy: &Tensor, c: &Tensor, [a, b]: [&Tensor; 2]) -> Result<Tensor> {
+/// The derivative of an angle: dy c / (a^2 + b^2), and 0 at the origin, as in PyTorch.
+fn angle_slope(dy: &Tensor, c: &Tensor, [a, b]: [&Tensor; 2]) -> Result<Tensor> {
     let square = a.square()?.add(b.square()?)?;
     let origin = square.eq(0.0)?;
     // A recorded pass divides by no 0: what is chosen behind a quotient is multiplied by its slope.
@@ -212,7 +212,7 @@ impl Tensor {
         let rule = move |pass: &mut crate::Backward<'_>, dy: &Tensor, y: Option<&Tensor>| {
             let values = saved
                 .each_ref()
-                .map(|kept| kept.as_ref().unwrap_or(dy).clone());
+                .map(|operand| operand.as_ref().unwrap_or(dy).clone());
             for side in 0..2 {
                 if !places[side].requires_grad() {
                     continue;
@@ -247,7 +247,7 @@ fn gated_again([gate, up]: [&Tensor; 2], broadcast: [&Tensor; 2]) -> Result<Opti
         return Ok(None);
     }
     let (device, kind) = (up.device().clone(), *kind);
-    let [x, up] = [(**x).clone(), up.keep(&up.buffer()?)];
+    let [x, up] = [(**x).clone(), up.save_values(&up.buffer()?)];
     let origin = Origin::Gated {
         kind,
         x: Box::new(x.clone()),

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use crate::counters;
 use crate::error::AutogradError;
 use crate::graph::tape::{Rule, enable_grad, noting};
-use crate::kept::{self, Kept};
+use crate::reuse::{self, Results};
 use crate::{Result, Tensor};
 
 /// The operation's name.
@@ -67,9 +67,9 @@ impl Tensor {
         body: impl Fn(&Tensor) -> Result<Tensor, E> + Send + 'static,
     ) -> Result<Tensor, E> {
         let run = || counters::first(|| noting(|| body(self)));
-        let (((y, outside), counters), kept) = match recompute {
-            Recompute::All => (kept::plain(run), Kept::new()),
-            Recompute::AllButAttention => kept::first(run),
+        let (((y, outside), counters), results) = match recompute {
+            Recompute::All => (reuse::plain(run), Results::new()),
+            Recompute::AllButAttention => reuse::first(run),
         };
         let y = y?;
         let x = self.clone();
@@ -79,7 +79,7 @@ impl Tensor {
         let rule = || {
             Rule::Once(Box::new(move |pass, dy| {
                 let run = || enable_grad(|| body(&x));
-                let again = kept::second(kept, || counters::second(counters, run));
+                let again = reuse::second(results, || counters::second(counters, run));
                 let again = again.map_err(|error| AutogradError::Argument {
                     op: OP,
                     reason: error.to_string(),

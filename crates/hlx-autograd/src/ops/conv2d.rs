@@ -1,8 +1,8 @@
 //! Convolutions, forward and transposed. Their derivatives are convolutions again, and so have
 //! derivatives themselves.
 //!
-//! Three maps make all of it. With y = C(x, w) a convolution, T(y, w) is the map that turns the
-//! gradient of y into that of x (a transposed convolution), and W(x, y) makes that of w. Each is linear
+//! Three maps make all of it. With y = C(x, w) a convolution, T(y, w) is the map from the
+//! gradient of y to that of x (a transposed convolution), and W(x, y) makes that of w. Each is linear
 //! in both arguments, and the gradients of each are the other two.
 
 mod options;
@@ -325,9 +325,8 @@ fn correlation(
     let output = Tensor::of_rule(op, &inputs, (y, &shape), move |pass, dy, _| {
         add_bias_gradient(pass, bias.as_ref(), dy, spec, batch)?;
         if let Some(x) = &saved[0] {
-            let weight = (&places[1], &weight_shape[..]);
-            let (operands, map) = ((x, dy), Map::Convolution);
-            add_weight_gradient(pass, weight, operands, (spec, map), batch)?;
+            let map = Map::Convolution;
+            add_weight_gradient(pass, &places[1], &weight_shape, [x, dy], spec, map, batch)?;
         }
         match &saved[1] {
             Some(weight) => pass.add_tensor(&places[0], &input_gradient(dy, weight, spec)?),
@@ -373,9 +372,8 @@ fn transposed(
             }
         }
         if let Some(y) = &saved[0] {
-            let weight = (&places[1], &weight_shape[..]);
-            let (operands, map) = ((dx, y), Map::Transposed);
-            add_weight_gradient(pass, weight, operands, (spec, map), batch)?;
+            let map = Map::Transposed;
+            add_weight_gradient(pass, &places[1], &weight_shape, [dx, y], spec, map, batch)?;
         }
         match &saved[1] {
             Some(weight) => {
@@ -406,7 +404,8 @@ impl Map {
         self,
         device: &Device,
         [x, y]: [&Buffer; 2],
-        (w, accumulate): (&Buffer, bool),
+        w: &Buffer,
+        accumulate: bool,
         shards: usize,
         spec: &Conv2d,
     ) -> std::result::Result<(), KernelError> {
@@ -422,19 +421,21 @@ impl Map {
 /// Adds W(x, y) to a weight's gradient: by the shard rule, or as an operation in a recorded pass.
 fn add_weight_gradient(
     pass: &mut Backward<'_>,
-    (weight, shape): (&Input, &[usize]),
-    (x, y): (&Tensor, &Tensor),
-    (spec, map): (Conv2d, Map),
+    weight: &Input,
+    shape: &[usize],
+    [x, y]: [&Tensor; 2],
+    spec: Conv2d,
+    map: Map,
     batch: crate::Batch,
 ) -> Result<()> {
     if pass.is_recorded() {
-        let gradient = weight_gradient(x, y, (spec, map), shape)?;
+        let gradient = weight_gradient(x, y, spec, map, shape)?;
         return pass.add_tensor(weight, &gradient);
     }
     let (x, y) = (x.buffer()?, y.buffer()?);
     pass.parameter(weight, batch, |device, target, shards| {
-        let to = (&target.buffer, target.accumulate);
-        map.weight_gradient(device, [&x, &y], to, shards, &spec)
+        let accumulate = target.accumulate;
+        map.weight_gradient(device, [&x, &y], &target.buffer, accumulate, shards, &spec)
     })
 }
 
@@ -442,12 +443,13 @@ fn add_weight_gradient(
 fn weight_gradient(
     x: &Tensor,
     y: &Tensor,
-    (spec, map): (Conv2d, Map),
+    spec: Conv2d,
+    map: Map,
     shape: &[usize],
 ) -> Result<Tensor> {
     let device = x.device();
     let w = device.alloc(Layout::count(shape)?)?;
-    map.weight_gradient(device, [&x.buffer()?, &y.buffer()?], (&w, false), 1, &spec)?;
+    map.weight_gradient(device, [&x.buffer()?, &y.buffer()?], &w, false, 1, &spec)?;
     let places = [x.input(), y.input()];
     let saved = [
         y.requires_grad().then(|| x.clone()),

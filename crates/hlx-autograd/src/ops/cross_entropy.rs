@@ -81,7 +81,11 @@ impl Tensor {
         let row_losses =
             Tensor::from_buffer(device, losses, leading)?.with_samples_of(self.samples());
         let x = self.input();
-        let saved = [self.keep(&logits), targets.keep(&ids), scale.keep(&factor)];
+        let saved = [
+            self.save_values(&logits),
+            targets.save_values(&ids),
+            scale.save_values(&factor),
+        ];
         let loss =
             Tensor::from_operation("cross_entropy", &[self], total, &[], move |pass, dy| {
                 let device = pass.device();

@@ -31,8 +31,8 @@ impl Tensor {
         "let x = Tensor::ones(&device, &[1, 2, 8], DType::F32)?;",
         "let counter = device.buffer_of::<u32>(&[0, 0])?;",
         "let mask = DropoutMask { p: 0.5, seed: 7, purpose: 0, counter };",
-        "let kept = x.dropout(&mask)?;",
-        "assert!(kept.to_vec::<f32>()?.iter().all(|&value| value == 0.0 || value == 2.0));"
+        "let dropped = x.dropout(&mask)?;",
+        "assert!(dropped.to_vec::<f32>()?.iter().all(|&value| value == 0.0 || value == 2.0));"
     )]
     pub fn dropout(&self, mask: &DropoutMask) -> Result<Tensor> {
         let Some((&batch, sample)) = self.shape().split_first() else {

@@ -210,11 +210,11 @@ fn summed(operand: &Labelled, wanted: impl Fn(char) -> bool) -> Result<Labelled>
 
 /// Multiplies two operands, and sums over their common indices that are not wanted.
 fn multiplied(a: &Labelled, b: &Labelled, wanted: impl Fn(char) -> bool) -> Result<Labelled> {
-    let of = |x: &Labelled, keep: &dyn Fn(char) -> bool| -> Vec<char> {
+    let of = |x: &Labelled, wanted: &dyn Fn(char) -> bool| -> Vec<char> {
         x.labels
             .iter()
             .copied()
-            .filter(|&label| keep(label))
+            .filter(|&label| wanted(label))
             .collect()
     };
     let extent = |label: char| {

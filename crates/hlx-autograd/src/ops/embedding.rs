@@ -36,7 +36,7 @@ impl Tensor {
         let ids = self.buffer()?;
         embedding_forward(device, &ids, &weight.buffer()?, &y, n, vocabulary, width)?;
         let shape = [self.shape(), &[width]].concat();
-        let (ids, batch, table) = (self.keep(&ids), self.batch(), weight.input());
+        let (ids, batch, table) = (self.save_values(&ids), self.batch(), weight.input());
         let y = Tensor::from_operation("embedding", &[weight], y, &shape, move |pass, dy| {
             let (shards, dy, ids) = (pass.shards(), &dy.buffer()?, ids.values()?);
             let sizes = |shards| EmbeddingSizes {

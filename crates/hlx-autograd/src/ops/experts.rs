@@ -168,7 +168,7 @@ impl Tensor {
 
     /// Multiplies the rows of each expert with its weight, y = x Wᵀ: \[rows, K\] to \[rows, N\], each
     /// weight \[N, K\]. The bits are those of [`Tensor::linear`] over an expert's rows alone, and a
-    /// weight's gradient is one chain over its tokens in order, by shards, or one sum over integers.
+    /// weight's gradient is one chain over its tokens in order, by shards, or one sum over quantised operands.
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) for weights of several shapes, or not one for
@@ -206,11 +206,11 @@ impl Tensor {
         experts_product(device, &x, &values, &choices.bounds, &y, &product)?;
         let wants_weights = weights.iter().any(Tensor::requires_grad);
         let saved_x = wants_weights.then(|| self.save()).transpose()?;
-        let kept = weights
+        let saved_weights = weights
             .iter()
             .zip(&values)
-            .map(|(w, values)| w.keep(values));
-        let kept: Vec<_> = kept.filter(|_| self.requires_grad()).collect();
+            .map(|(w, values)| w.save_values(values));
+        let saved_weights: Vec<_> = saved_weights.filter(|_| self.requires_grad()).collect();
         let (x, places) = (self.input(), weights.iter().map(Tensor::input));
         let (places, choices): (Vec<_>, _) = (places.collect(), choices.clone());
         let inputs: Vec<&Tensor> = [self].into_iter().chain(weights).collect();
@@ -228,7 +228,7 @@ impl Tensor {
             let Some(dy_rows) = dy_rows else {
                 return Ok(());
             };
-            let values = kept.iter().map(crate::graph::saved::Saved::values);
+            let values = saved_weights.iter().map(crate::graph::saved::Saved::values);
             let values = values.collect::<Result<Vec<Buffer>>>()?;
             let dx = device.alloc_shape(&[rows, k])?;
             let product = ExpertsProduct {

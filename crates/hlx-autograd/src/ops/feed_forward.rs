@@ -32,8 +32,8 @@ impl Tensor {
     ) -> Result<Tensor> {
         const OP: &str = "feed_forward";
         let (rows, k) = self.rows_and_columns(OP)?;
-        let up = Affine::new(OP, ["the weight up", "the bias up"], up, (self, k))?;
-        let down = Affine::new(OP, ["the weight down", "the bias down"], down, (self, up.n))?;
+        let up = Affine::new(OP, ["the weight up", "the bias up"], up, self, k)?;
+        let down = Affine::new(OP, ["the weight down", "the bias down"], down, self, up.n)?;
         let mut shape = self.shape().to_vec();
         shape[self.shape().len() - 1] = down.n;
         if let Some(residual) = residual {
@@ -42,8 +42,8 @@ impl Tensor {
         }
         let device = self.device();
         let hidden = device.alloc_shape(&[rows, up.n])?;
-        let kept = Saved::kept(hidden.clone(), "(none)".to_owned());
-        let again = Again::of_activation(device, kind, kept);
+        let saved_hidden = Saved::held(hidden.clone(), "(none)".to_owned());
+        let again = Again::of_activation(device, kind, saved_hidden);
         let x_rows = up.rows(self, rows)?;
         let (active, saved_active) = match takes_sources(device) {
             // What is active is prepared where it is computed, and is nowhere stored.

@@ -57,11 +57,11 @@ impl Tensor {
         within: Tensor,
         at_or_past: fn(&Tensor, &Tensor) -> Result<Tensor>,
     ) -> Result<Tensor> {
-        let kept = match self.dtype().is_float() {
+        let mask = match self.dtype().is_float() {
             true => within.logical_or(self.isnan()?)?,
             false => within,
         };
-        let value = no_grad(|| self.where_(&kept, &bound))?;
+        let value = no_grad(|| self.where_(&mask, &bound))?;
         if !(self.dtype().is_float() && self.requires_grad()) {
             return Ok(value);
         }

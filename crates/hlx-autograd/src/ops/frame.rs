@@ -1,7 +1,7 @@
 //! The frames of operations: what unary, binary and row operations do besides their formulas.
 //!
 //! A closure that computes a gradient captures the tensors that it reads, and nothing else: the tape
-//! keeps no values that no derivative needs.
+//! saves no values that no derivative needs.
 
 use hlx_core::{Buffer, Device};
 use hlx_kernels::KernelError;

@@ -40,9 +40,10 @@ impl Tensor {
             OP,
             ["the weight of the gate", "the bias of the gate"],
             of_gate,
-            (self, k),
+            self,
+            k,
         )?;
-        let up = Affine::new(OP, ["the weight up", "the bias up"], of_up, (self, k))?;
+        let up = Affine::new(OP, ["the weight up", "the bias up"], of_up, self, k)?;
         if up.n != gate.n {
             let expected = format!("{:?}", gate.weight.shape());
             return Err(up.weight.shape_error(OP, "the weight up", expected));
@@ -51,7 +52,8 @@ impl Tensor {
             OP,
             ["the weight down", "the bias down"],
             of_down,
-            (self, up.n),
+            self,
+            up.n,
         )?;
         check_gain(OP, self, norm)?;
         if let Some(residual) = residual {

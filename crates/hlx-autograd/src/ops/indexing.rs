@@ -133,7 +133,8 @@ impl Tensor {
         &self,
         op: &'static str,
         axis: usize,
-        (index, source): (&Tensor, &Tensor),
+        index: &Tensor,
+        source: &Tensor,
         kernel: Writer,
     ) -> Result<Buffer> {
         check_index(op, index)?;
@@ -171,7 +172,8 @@ impl Tensor {
     /// A write into a tensor without dimensions as one into one of one.
     fn written_as_vector(
         &self,
-        (index, source): (&Tensor, &Tensor),
+        index: &Tensor,
+        source: &Tensor,
         write: impl FnOnce(&Tensor, &Tensor, &Tensor) -> Result<Tensor>,
     ) -> Result<Tensor> {
         let (index, source) = (index.flatten(0, -1)?, source.flatten(0, -1)?);
@@ -192,9 +194,9 @@ impl Tensor {
     pub fn scatter(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         const OP: &str = "scatter";
         if self.rank() == 0 {
-            return self.written_as_vector((index, source), |x, i, y| x.scatter(dim, i, y));
+            return self.written_as_vector(index, source, |x, i, y| x.scatter(dim, i, y));
         }
-        self.scattered(OP, axis_of(OP, dim, self.rank())?, (index, source))
+        self.scattered(OP, axis_of(OP, dim, self.rank())?, index, source)
     }
 
     /// [`Tensor::scatter`] along an axis, by an operation of another name.
@@ -202,9 +204,10 @@ impl Tensor {
         &self,
         op: &'static str,
         axis: usize,
-        (index, source): (&Tensor, &Tensor),
+        index: &Tensor,
+        source: &Tensor,
     ) -> Result<Tensor> {
-        let out = self.written(op, axis, (index, source), indexing::scatter)?;
+        let out = self.written(op, axis, index, source, indexing::scatter)?;
         let shape = self.shape();
         let (x, y, index) = (self.input(), source.input(), index.detach());
         let given = source.shape().to_vec();
@@ -217,8 +220,8 @@ impl Tensor {
             }
             if y.requires_grad() {
                 let taken = dy.gather(dim, &index)?;
-                let kept = taken.where_(&last_writers(&index, axis, dy.shape())?, 0.0)?;
-                pass.add_tensor(&y, &kept.grown_to(&given)?)?;
+                let written = taken.where_(&last_writers(&index, axis, dy.shape())?, 0.0)?;
+                pass.add_tensor(&y, &written.grown_to(&given)?)?;
             }
             Ok(())
         })?;
@@ -238,9 +241,9 @@ impl Tensor {
     pub fn scatter_add(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         const OP: &str = "scatter_add";
         if self.rank() == 0 {
-            return self.written_as_vector((index, source), |x, i, y| x.scatter_add(dim, i, y));
+            return self.written_as_vector(index, source, |x, i, y| x.scatter_add(dim, i, y));
         }
-        self.scatter_added(OP, axis_of(OP, dim, self.rank())?, (index, source))
+        self.scatter_added(OP, axis_of(OP, dim, self.rank())?, index, source)
     }
 
     /// [`Tensor::scatter_add`] along an axis, by an operation of another name.
@@ -248,14 +251,13 @@ impl Tensor {
         &self,
         op: &'static str,
         axis: usize,
-        (index, source): (&Tensor, &Tensor),
+        index: &Tensor,
+        source: &Tensor,
     ) -> Result<Tensor> {
         if let Some(wide) = self.summed_type() {
-            return self.added_in(op, wide, source, |x, y| {
-                x.scatter_added(op, axis, (index, y))
-            });
+            return self.added_in(op, wide, source, |x, y| x.scatter_added(op, axis, index, y));
         }
-        let out = self.written(op, axis, (index, source), indexing::scatter_add)?;
+        let out = self.written(op, axis, index, source, indexing::scatter_add)?;
         let shape = self.shape();
         let (x, y, index) = (self.input(), source.input(), index.detach());
         let given = source.shape().to_vec();
@@ -282,13 +284,13 @@ impl Tensor {
     pub fn index_add(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         const OP: &str = "index_add";
         if self.rank() == 0 {
-            return self.written_as_vector((index, source), |x, i, y| x.index_add(dim, i, y));
+            return self.written_as_vector(index, source, |x, i, y| x.index_add(dim, i, y));
         }
         if let Some(wide) = self.summed_type() {
             return self.added_in(OP, wide, source, |x, y| x.index_add(dim, index, y));
         }
         let axis = axis_of(OP, dim, self.rank())?;
-        let out = self.written(OP, axis, (index, source), indexing::index_add)?;
+        let out = self.written(OP, axis, index, source, indexing::index_add)?;
         let shape = self.shape();
         let (x, y, index) = (self.input(), source.input(), index.detach());
         let inputs = [self, source];

@@ -35,11 +35,11 @@ impl Tensor {
         // PyTorch passes over tensors of shape [0] beside others.
         let is_nothing = |part: &Tensor| part.shape() == [0];
         let mixed = tensors.iter().any(|part| part.rank() != 1);
-        let (nothing, kept): (Vec<&Tensor>, Vec<&Tensor>) = tensors
+        let (nothing, joined): (Vec<&Tensor>, Vec<&Tensor>) = tensors
             .iter()
             .copied()
             .partition(|part| mixed && is_nothing(part));
-        let tensors = kept.as_slice();
+        let tensors = joined.as_slice();
         let [first, others @ ..] = tensors else {
             return Err(refused(OP, "expected at least one tensor".to_owned()));
         };

@@ -33,9 +33,11 @@ impl<'a> Affine<'a> {
     pub fn new(
         op: &'static str,
         names: [&'static str; 2],
-        (weight, bias): (&'a Tensor, Option<&'a Tensor>),
-        (x, k): (&Tensor, usize),
+        parameters: (&'a Tensor, Option<&'a Tensor>),
+        x: &Tensor,
+        k: usize,
     ) -> Result<Self> {
+        let (weight, bias) = parameters;
         x.same_device(op, [(names[0], Some(weight)), (names[1], bias)])?;
         // The kernels widen a weight of 16 bits; a gradient would be summed in f32.
         if !weight.is_half() || weight.requires_grad() {
@@ -178,7 +180,7 @@ impl SavedAffine {
 
 /// A weight, out of the tape, and its values.
 fn saved(weight: &Tensor) -> Result<(Tensor, Saved)> {
-    Ok((weight.detach(), weight.keep(&weight.buffer()?)))
+    Ok((weight.detach(), weight.save_values(&weight.buffer()?)))
 }
 
 /// The addition of a residual, or of an earlier gradient, in a product's epilogue.
@@ -243,7 +245,7 @@ impl Tensor {
         residual: Option<&Tensor>,
     ) -> Result<Tensor> {
         let (rows, k) = self.rows_and_columns(op)?;
-        let map = Affine::new(op, ["weight", "bias"], parameters, (self, k))?;
+        let map = Affine::new(op, ["weight", "bias"], parameters, self, k)?;
         let mut shape = self.shape().to_vec();
         shape[self.shape().len() - 1] = map.n;
         if let Some(residual) = residual {
@@ -276,7 +278,7 @@ impl Tensor {
                 pass.add_tensor(residual, dy)?;
             }
             if pass.is_recorded() {
-                return recorded_backward(pass, dy, (&of, &places), bias.as_ref());
+                return recorded_backward(pass, dy, &of, &places, bias.as_ref());
             }
             let dy = dy.buffer()?;
             let dy = map.incoming(&dy);
@@ -300,7 +302,8 @@ impl Tensor {
 fn recorded_backward(
     pass: &mut Backward<'_>,
     dy: &Tensor,
-    ([x, weight], [x_place, weight_place]): (&[Option<Tensor>; 2], &[Input; 2]),
+    [x, weight]: &[Option<Tensor>; 2],
+    [x_place, weight_place]: &[Input; 2],
     bias: Option<&Input>,
 ) -> Result<()> {
     let n = dy.shape()[dy.rank() - 1];
@@ -336,9 +339,9 @@ mod tests {
         });
     }
 
-    /// In the integer arithmetic the integers of weights of 16 bits are kept from pass to pass, and made again once a value changes.
+    /// In the integer arithmetic the quantised 16-bit weights are held from pass to pass, and made again once a value changes.
     #[test]
-    fn changed_weights_have_new_integers() -> crate::Result<()> {
+    fn changed_weights_are_quantised_again() -> crate::Result<()> {
         for device in hlx_core::testing::devices() {
             let device = device.with_arithmetic(Arithmetic::Integer);
             let values = |seed: f32| {
@@ -356,10 +359,10 @@ mod tests {
                 Tensor::from_slice(&device, &values(2.0), &[3, 5])?.to_dtype(DType::BF16)?;
             let expected = forward(&other)?;
             assert_ne!(expected, first);
-            let kept = weight.clone();
+            let same = weight.clone();
             no_grad(|| weight.copy_(&other).map(drop))?;
             assert_eq!(
-                forward(&kept)?,
+                forward(&same)?,
                 expected,
                 "{}: through a handle from before",
                 device.info()

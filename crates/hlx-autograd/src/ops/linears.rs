@@ -31,9 +31,7 @@ impl Tensor {
     ) -> Result<Vec<Tensor>> {
         let (_, k) = self.rows_and_columns(OP)?;
         let names = ["a weight", "a bias"];
-        let affine = maps
-            .iter()
-            .map(|&map| Affine::new(OP, names, map, (self, k)));
+        let affine = maps.iter().map(|&map| Affine::new(OP, names, map, self, k));
         let affine = affine.collect::<Result<Vec<_>>>()?;
         check_gain(OP, self, norm)?;
         if self.is_fused(norm, &affine) {

@@ -278,16 +278,13 @@ mod tests {
     fn losses_of_16_bits_are_rounded_once() -> Result<()> {
         let x = [input(1, &[64]), input(2, &[64])];
         for dtype in [DType::F16, DType::BF16] {
-            let narrow = [x[0].to_dtype(dtype)?, x[1].to_dtype(dtype)?];
-            let wide = [
-                narrow[0].to_dtype(DType::F32)?,
-                narrow[1].to_dtype(DType::F32)?,
-            ];
-            let loss = narrow[0].mse_loss(&narrow[1], LossReduction::Mean)?;
-            let exact = wide[0].mse_loss(&wide[1], LossReduction::Mean)?;
+            let half = [x[0].to_dtype(dtype)?, x[1].to_dtype(dtype)?];
+            let in_f32 = [half[0].to_dtype(DType::F32)?, half[1].to_dtype(DType::F32)?];
+            let loss = half[0].mse_loss(&half[1], LossReduction::Mean)?;
+            let exact = in_f32[0].mse_loss(&in_f32[1], LossReduction::Mean)?;
             assert!(loss.equal(&exact.to_dtype(dtype)?)?);
             // Beside f32 the result is f32, as in PyTorch.
-            let mixed = narrow[0].l1_loss(&wide[1], LossReduction::Mean)?;
+            let mixed = half[0].l1_loss(&in_f32[1], LossReduction::Mean)?;
             assert_eq!(mixed.dtype(), DType::F32);
         }
         Ok(())

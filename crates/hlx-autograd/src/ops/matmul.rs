@@ -27,7 +27,7 @@ impl Tensor {
     /// Computes the matrix product A B, as `torch.matmul`: A is \[.., M, K\], B is \[.., K, N\], and
     /// the dimensions before them broadcast. A vector at the left is a row, at the right a column, and
     /// its dimension is dropped from the result. Each element is one chain of fused multiply-adds over
-    /// K in order; in the integer arithmetic a sum over integers, A the wide operand, and backward the gradient
+    /// K in order; in the integer arithmetic a sum over quantised operands, of which A has two digits, and backward the gradient
     /// of the product.
     ///
     /// Operands of f16 or bf16 are multiplied in f32. Products of integers wrap in their type.
@@ -145,7 +145,7 @@ impl Tensor {
             let Some(b) = b.values.as_ref().filter(|_| a.place.requires_grad()) else {
                 return Ok(());
             };
-            let da = left_gradient(pass.device(), &incoming, (b, of_b), [rows, n, k])?;
+            let da = left_gradient(pass.device(), &incoming, b, of_b, [rows, n, k])?;
             pass.add(&a.place, Gradient::owned(da))
         })?;
         Ok(product.with_samples_of(samples))
@@ -221,7 +221,7 @@ impl Tensor {
 /// An operand of a product as the backward pass needs it.
 struct SavedOperand {
     place: Input,
-    /// Of which the other one's gradient is made; `None` if nobody reads it.
+    /// The values of which the other one's gradient is made; `None` if nobody reads it.
     values: Option<Tensor>,
 }
 
@@ -233,7 +233,7 @@ fn saved(a: &Tensor, b: &Tensor) -> [SavedOperand; 2] {
     [of(a, b), of(b, a)]
 }
 
-/// One product a matrix of equally many.
+/// One product per pair of matrices, of which both operands have equally many.
 fn batched(a: &Tensor, b: &Tensor, roles: [Role; 2]) -> Result<Buffer> {
     let device = a.device();
     let (&[ref leading @ .., m, k], Some(&n)) = (a.shape(), b.shape().last()) else {
@@ -303,7 +303,8 @@ fn recorded_backward(
 fn left_gradient(
     device: &Device,
     dc: &Incoming<'_>,
-    (b, of_b): (&Tensor, Role),
+    b: &Tensor,
+    of_b: Role,
     [rows, n, k]: [usize; 3],
 ) -> Result<Buffer> {
     let da = device.alloc_shape(&[rows, k])?;

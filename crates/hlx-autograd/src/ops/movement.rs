@@ -15,12 +15,12 @@ use crate::{AutogradError, Backward, DType, Result, Tensor};
 
 /// A movement that picks elements, each at most once.
 #[derive(Clone, Debug)]
-enum Part {
+enum Pick {
     Slice(usize, (usize, usize, usize)),
     Diagonal(isize, usize, usize),
 }
 
-impl Part {
+impl Pick {
     fn of(&self, layout: &Layout) -> Result<Layout, String> {
         match *self {
             Self::Slice(axis, range) => layout.slice(axis, range),
@@ -124,8 +124,8 @@ impl Tensor {
     /// # Errors
     /// What the device reports.
     #[doc = example!(
-        x: "let turned = x.transpose(0, 1)?;",
-        "assert!(!turned.layout().is_contiguous() && turned.contiguous()?.layout().is_contiguous());"
+        x: "let transposed = x.transpose(0, 1)?;",
+        "assert!(!transposed.layout().is_contiguous() && transposed.contiguous()?.layout().is_contiguous());"
     )]
     pub fn contiguous(&self) -> Result<Tensor> {
         if self.layout().is_contiguous() {
@@ -195,9 +195,9 @@ impl Tensor {
         let n_new = shape.len().saturating_sub(self.rank());
         let shape = &extents("expand", shape, |place| {
             let axis = place.checked_sub(n_new);
-            let kept = axis.and_then(|axis| self.shape().get(axis));
+            let extent = axis.and_then(|axis| self.shape().get(axis));
             let reason = || format!("-1 stands for no dimension of {:?}", self.shape());
-            kept.copied().ok_or_else(reason)
+            extent.copied().ok_or_else(reason)
         })?;
         let samples = self
             .samples()
@@ -327,7 +327,7 @@ impl Tensor {
         let axis = axis_of("slice", dim, self.rank())?;
         let extent = self.shape()[axis];
         let (start, end) = (range.start.min(extent), range.end.min(extent));
-        self.part("slice", Part::Slice(axis, (start, end.max(start), step)))
+        self.pick("slice", Pick::Slice(axis, (start, end.max(start), step)))
     }
 
     /// Views `length` elements from `start` on along a dimension, as `torch.narrow`.
@@ -338,7 +338,7 @@ impl Tensor {
     pub fn narrow(&self, dim: isize, start: usize, length: usize) -> Result<Tensor> {
         let axis = axis_of("narrow", dim, self.rank())?;
         let end = start.saturating_add(length);
-        self.part("narrow", Part::Slice(axis, (start, end, 1)))
+        self.pick("narrow", Pick::Slice(axis, (start, end, 1)))
     }
 
     /// Views one index of a dimension, which is dropped, as `torch.select`.
@@ -348,9 +348,9 @@ impl Tensor {
     #[doc = example!(x: "assert_eq!(x.select(0, 1)?.to_vec::<f32>()?, [4.0, 5.0, 6.0]);")]
     pub fn select(&self, dim: isize, index: usize) -> Result<Tensor> {
         let axis = axis_of("select", dim, self.rank())?;
-        let one = self.part(
+        let one = self.pick(
             "select",
-            Part::Slice(axis, (index, index.saturating_add(1), 1)),
+            Pick::Slice(axis, (index, index.saturating_add(1), 1)),
         )?;
         let mut shape = one.shape().to_vec();
         shape.remove(axis);
@@ -365,7 +365,7 @@ impl Tensor {
     pub fn diagonal(&self, distance: isize, first: isize, second: isize) -> Result<Tensor> {
         let first = axis_of("diagonal", first, self.rank())?;
         let second = axis_of("diagonal", second, self.rank())?;
-        self.part("diagonal", Part::Diagonal(distance, first, second))
+        self.pick("diagonal", Pick::Diagonal(distance, first, second))
     }
 
     /// Views dimensions in reverse order, as `torch.flip`, which copies.
@@ -409,8 +409,8 @@ impl Tensor {
             let (dy, windows) = (dy.to_dtype(DType::F32)?, dy.shape()[axis]);
             for place in 0..size {
                 let end = place + (windows - 1) * step + 1;
-                let part = Part::Slice(axis, (place, end, step));
-                pass.add_tensor(&x, &dy.select(-1, place)?.within_zeros(part, &from)?)?;
+                let pick = Pick::Slice(axis, (place, end, step));
+                pass.add_tensor(&x, &dy.select(-1, place)?.within_zeros(pick, &from)?)?;
             }
             Ok(())
         })
@@ -435,7 +435,7 @@ impl Tensor {
         let extent = self.shape()[axis];
         let part = |start: usize| {
             let range = (start, (start + size).min(extent), 1);
-            self.part("split", Part::Slice(axis, range))
+            self.pick("split", Pick::Slice(axis, range))
         };
         (0..extent.max(1)).step_by(size).map(part).collect()
     }
@@ -458,22 +458,22 @@ impl Tensor {
         self.split(self.shape()[axis].div_ceil(chunks).max(1), dim)
     }
 
-    fn part(&self, op: &'static str, part: Part) -> Result<Tensor> {
-        let layout = moved(op, part.of(self.layout()))?;
-        let (x, from, samples) = (self.input(), self.shape().to_vec(), part.samples(self));
+    fn pick(&self, op: &'static str, pick: Pick) -> Result<Tensor> {
+        let layout = moved(op, pick.of(self.layout()))?;
+        let (x, from, samples) = (self.input(), self.shape().to_vec(), pick.samples(self));
         self.moved_to(op, layout, samples, move |pass, dy| {
-            pass.add_tensor(&x, &dy.within_zeros(part.clone(), &from)?)
+            pass.add_tensor(&x, &dy.within_zeros(pick.clone(), &from)?)
         })
     }
 
     /// Zeros of a shape with these elements at the places of a part of it.
-    fn within_zeros(&self, part: Part, shape: &[usize]) -> Result<Tensor> {
+    fn within_zeros(&self, pick: Pick, shape: &[usize]) -> Result<Tensor> {
         const OP: &str = "within_zeros";
         let device = self.device();
         let whole = Layout::contiguous(shape)?;
         let out = device.alloc_typed(self.dtype(), whole.n_elements())?;
         device.fill(&out, 0)?;
-        let layout = moved(OP, part.of(&whole))?;
+        let layout = moved(OP, pick.of(&whole))?;
         let target = Operand {
             buffer: &out,
             layout: &layout,
@@ -481,7 +481,7 @@ impl Tensor {
         assign_strided(device, self.operand(), target)?;
         let dy = self.input();
         Tensor::of_rule(OP, &[self], (out, shape), move |pass, ddx, _| {
-            pass.add_tensor(&dy, &ddx.part(OP, part.clone())?)
+            pass.add_tensor(&dy, &ddx.pick(OP, pick.clone())?)
         })
     }
 }

@@ -28,9 +28,9 @@ impl Tensor {
         mse_forward(device, &values[0], &values[1], &rows)?;
         let loss = scaled_sum(device, &rows, &values[2])?;
         let saved = [
-            self.keep(&values[0]),
-            target.keep(&values[1]),
-            scale.keep(&values[2]),
+            self.save_values(&values[0]),
+            target.save_values(&values[1]),
+            scale.save_values(&values[2]),
         ];
         let x = self.input();
         Tensor::from_operation("mse", &[self], loss, &[], move |pass, dy| {

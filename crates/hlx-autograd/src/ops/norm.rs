@@ -140,9 +140,11 @@ fn normed(
         remember_norm(device, &y, digits);
     }
     let saved = Operands {
-        x: x.keep(&operands.x),
-        gain: gain.keep(&operands.gain),
-        bias: bias.zip(operands.bias).map(|(bias, b)| bias.keep(&b)),
+        x: x.save_values(&operands.x),
+        gain: gain.save_values(&operands.gain),
+        bias: bias
+            .zip(operands.bias)
+            .map(|(bias, b)| bias.save_values(&b)),
     };
     // The result of a layer norm is computed again where that saves much memory; that of an RMS norm as an operand alone.
     let origin = is_operand.then(|| saved.clone().origin(stats.clone()));
@@ -398,17 +400,17 @@ mod tests {
     fn a_norm_of_one_plus_a_weight_keeps_the_one_for_16_bits() -> crate::Result<()> {
         let (x, weight) = (input(1, &[2, 4]), input(2, &[4]));
         for dtype in [DType::F16, DType::BF16] {
-            let narrow = [x.to_dtype(dtype)?, weight.to_dtype(dtype)?];
+            let half = [x.to_dtype(dtype)?, weight.to_dtype(dtype)?];
             let norm = |x: &Tensor, weight: &Tensor| x.rms_norm_one_plus(&[4], weight, 0.1);
-            let wide = norm(
-                &narrow[0].to_dtype(DType::F32)?,
-                &narrow[1].to_dtype(DType::F32)?,
+            let in_f32 = norm(
+                &half[0].to_dtype(DType::F32)?,
+                &half[1].to_dtype(DType::F32)?,
             )?;
-            let found = norm(&narrow[0], &narrow[1])?;
+            let found = norm(&half[0], &half[1])?;
             assert_eq!(found.dtype(), dtype);
             assert!(
-                found.equal(&wide.to_dtype(dtype)?)?,
-                "{dtype}: {found}, not {wide}"
+                found.equal(&in_f32.to_dtype(dtype)?)?,
+                "{dtype}: {found}, not {in_f32}"
             );
         }
         Ok(())

@@ -15,7 +15,7 @@ pub(super) struct Norm<'a> {
 }
 
 impl Norm<'_> {
-    /// Computes n = (x - mean) rstd and rstd, whose dimensions are kept.
+    /// Computes n = (x - mean) rstd and rstd, whose dimensions stay with extent 1.
     fn normalised(self, x: &Tensor) -> Result<[Tensor; 2]> {
         let x = match self.centred {
             true => x.sub(x.mean_dim(self.dims, true)?)?,
@@ -39,7 +39,7 @@ impl Norm<'_> {
     }
 }
 
-/// Values of channels, as a view that lies beside \[N, C, ..\] of so many dimensions.
+/// Values of channels, as a view that lies beside \[N, C, ..\] with `rank` dimensions.
 pub(super) fn beside(values: &Tensor, rank: usize) -> Result<Tensor> {
     values.reshape(&channel_shape(values.n_elements(), rank))
 }

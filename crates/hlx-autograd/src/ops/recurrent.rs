@@ -32,7 +32,7 @@ pub struct Recurrence<'a> {
     pub weight: &'a Tensor,
     /// \[4 H\] or \[3 H\].
     pub bias: Option<&'a Tensor>,
-    /// Of an LSTM \[P, H\], with P below H: a hidden state is the product of its units with it.
+    /// For an LSTM: \[P, H\], with P below H: a hidden state is the product of its units with it.
     pub projection: Option<&'a Tensor>,
     /// The last position comes first.
     pub reverse: bool,
@@ -164,8 +164,8 @@ impl Sequence {
         Ok(state)
     }
 
-    /// Memory for what all positions keep, `rows` times H each. The steps write every element.
-    fn kept(&self, device: &Device, rows: usize) -> Result<Buffer> {
+    /// Memory for the results of all positions, `rows` times H each. The steps write every element.
+    fn stored(&self, device: &Device, rows: usize) -> Result<Buffer> {
         Ok(device.alloc_shape(&[rows, self.time, self.units()])?)
     }
 
@@ -255,8 +255,8 @@ fn part(layout: &Layout, axis: usize, start: usize, end: usize) -> Result<Layout
 
 /// A product of each step: `y = x W^T + bias` of all samples.
 struct StepProduct {
-    /// W^T, so that no step turns it.
-    turned: Buffer,
+    /// W^T, so that no step transposes it.
+    transposed: Buffer,
     bias: Option<Buffer>,
     /// Samples, rows and columns of W.
     shape: [usize; 3],
@@ -265,20 +265,20 @@ struct StepProduct {
 impl StepProduct {
     fn new(device: &Device, weight: &Tensor, bias: Option<&Tensor>, batch: usize) -> Result<Self> {
         let (rows, columns) = (weight.shape()[0], weight.shape()[1]);
-        let turned = device.alloc_shape(&[rows, columns])?;
-        transpose(device, &weight.buffer()?, rows, columns, &turned)?;
+        let transposed = device.alloc_shape(&[rows, columns])?;
+        transpose(device, &weight.buffer()?, rows, columns, &transposed)?;
         Ok(Self {
-            turned,
+            transposed,
             bias: bias.map(Tensor::buffer).transpose()?,
             shape: [batch, rows, columns],
         })
     }
 
     fn compute(&self, device: &Device, x: &Buffer, y: &Buffer) -> Result<()> {
-        let (turned, bias) = (&self.turned, self.bias.as_ref());
+        let (transposed, bias) = (&self.transposed, self.bias.as_ref());
         Ok(step_product(
             device,
-            [x, turned],
+            [x, transposed],
             bias,
             y,
             self.shape,
@@ -308,7 +308,8 @@ impl Parameters {
         &self,
         device: &Device,
         weight: &Buffer,
-        (ds, dh): (&Buffer, &Buffer),
+        ds: &Buffer,
+        dh: &Buffer,
         accumulate: bool,
     ) -> Result<()> {
         let sequence = &self.sequence;
@@ -375,7 +376,8 @@ impl Parameters {
     fn gates(
         &self,
         op: &'static str,
-        (values, input): (&Buffer, &Input),
+        values: &Buffer,
+        input: &Input,
         before: &Tensor,
         rule: impl Fn([Tensor; 4], [Tensor; 4]) -> Result<[Tensor; 2]> + Send + Sync + 'static,
     ) -> Result<[Tensor; 4]> {

@@ -45,7 +45,7 @@ impl Tensor {
         total.mul(1.0 / self.n_elements() as f32)
     }
 
-    /// Sums along dimensions, which are dropped or kept with extent 1, as `torch.sum(x, dim)`. The
+    /// Sums along dimensions, which are dropped or stay with extent 1, as `torch.sum(x, dim)`. The
     /// order and the types are those of [`Tensor::sum`], over the summed dimensions in row-major order.
     ///
     /// # Errors
@@ -59,10 +59,10 @@ impl Tensor {
         let axes = reduced_axes("sum", dims, self.rank())?;
         if !self.dtype().is_float() {
             let sum = self.reduced(Reduction::Sum, &axes)?.signed(self.dtype())?;
-            return sum.kept_or_not(&axes, keepdim);
+            return sum.with_keepdim(&axes, keepdim);
         }
-        let kept = shape_without(self.shape(), &axes, true);
-        let sum = self.sum_dims(&axes, &kept)?;
+        let shape = shape_without(self.shape(), &axes, true);
+        let sum = self.sum_dims(&axes, &shape)?;
         match keepdim {
             true => Ok(sum),
             false => sum.without_axes(&axes),
@@ -88,10 +88,10 @@ impl Tensor {
     pub(crate) fn sum_dims(&self, axes: &[usize], shape: &[usize]) -> Result<Tensor> {
         let total = self.sum_buffer(axes)?;
         let (x, from) = (self.input(), self.shape().to_vec());
-        let kept = shape_without(self.shape(), axes, true);
+        let with_axes = shape_without(self.shape(), axes, true);
         let samples = self.samples();
         let sum = Tensor::of_rule("sum", &[self], (total, shape), move |pass, dy, _| {
-            let dx = dy.reshape(&kept)?.expand_with("sum", &from, samples)?;
+            let dx = dy.reshape(&with_axes)?.expand_with("sum", &from, samples)?;
             pass.add_tensor(&x, &dx)
         })?;
         let samples = self
@@ -139,8 +139,8 @@ pub(crate) fn reduced_axes(op: &'static str, dims: &[isize], rank: usize) -> Res
 }
 
 /// A shape whose axes have extent 1, or are dropped.
-pub(crate) fn shape_without(shape: &[usize], axes: &[usize], keep: bool) -> Vec<usize> {
-    let left = |(axis, &extent): (usize, &usize)| match (axes.contains(&axis), keep) {
+pub(crate) fn shape_without(shape: &[usize], axes: &[usize], keepdim: bool) -> Vec<usize> {
+    let left = |(axis, &extent): (usize, &usize)| match (axes.contains(&axis), keepdim) {
         (false, _) => Some(extent),
         (true, true) => Some(1),
         (true, false) => None,

@@ -13,17 +13,17 @@ use crate::samples::Samples;
 use crate::{AutogradError, Backward, DType, Result, Tensor};
 
 impl Tensor {
-    /// Launches a reduction; the result keeps the reduced dimensions with extent 1 and is off the tape.
+    /// Launches a reduction; the reduced dimensions stay in the result with extent 1 and is off the tape.
     pub(super) fn reduced(&self, reduction: Reduction, axes: &[usize]) -> Result<Tensor> {
-        let kept = shape_without(self.shape(), axes, true);
+        let reduced = shape_without(self.shape(), axes, true);
         let dtype = reduction.output_dtype(self.dtype());
         let device = self.device();
-        let out = device.alloc_typed(dtype, Layout::count(&kept)?)?;
+        let out = device.alloc_typed(dtype, Layout::count(&reduced)?)?;
         reduce(device, reduction, self.operand(), axes, &out)?;
         let samples = self
             .samples()
             .moved(|axis| (!axes.contains(&axis)).then_some(axis));
-        Ok(Tensor::from_buffer(device, out, &kept)?.with_samples_of(samples))
+        Ok(Tensor::from_buffer(device, out, &reduced)?.with_samples_of(samples))
     }
 
     /// A sum or product of integers as i32, to which PyTorch's i64 is narrowed; u32 stays.
@@ -34,8 +34,8 @@ impl Tensor {
         }
     }
 
-    /// Drops the reduced dimensions unless they are kept.
-    pub(super) fn kept_or_not(self, axes: &[usize], keepdim: bool) -> Result<Tensor> {
+    /// Drops the reduced dimensions unless `keepdim` is set.
+    pub(super) fn with_keepdim(self, axes: &[usize], keepdim: bool) -> Result<Tensor> {
         match keepdim {
             true => Ok(self),
             false => self.without_axes(axes),
@@ -86,10 +86,10 @@ impl Tensor {
             })?,
             false => value.to_dtype(self.dtype())?,
         };
-        value.kept_or_not(&axes, keepdim)
+        value.with_keepdim(&axes, keepdim)
     }
 
-    /// Sums along named dimensions and keeps them; none named is no sum.
+    /// Sums along named dimensions which stay with extent 1; none named is no sum.
     fn sum_dim_or_same(&self, dims: &[isize]) -> Result<Tensor> {
         match dims.is_empty() {
             true => Ok(self.clone()),
@@ -135,7 +135,7 @@ impl Tensor {
             })?,
             false => value.signed(self.dtype())?,
         };
-        value.kept_or_not(&axes, keepdim)
+        value.with_keepdim(&axes, keepdim)
     }
 
     /// Tells whether an element along dimensions is other than 0, as `torch.any`.
@@ -148,7 +148,7 @@ impl Tensor {
     pub fn any(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
         let axes = reduced_axes("any", dims, self.rank())?;
         self.reduced(Reduction::Any, &axes)?
-            .kept_or_not(&axes, keepdim)
+            .with_keepdim(&axes, keepdim)
     }
 
     /// Tells whether all elements along dimensions are other than 0, as `torch.all`.
@@ -161,7 +161,7 @@ impl Tensor {
     pub fn all(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
         let axes = reduced_axes("all", dims, self.rank())?;
         self.reduced(Reduction::All, &axes)?
-            .kept_or_not(&axes, keepdim)
+            .with_keepdim(&axes, keepdim)
     }
 
     /// Computes the place of the largest element along a dimension, or in the flattened tensor: the
@@ -173,7 +173,7 @@ impl Tensor {
     pub fn argmax(&self, dim: Option<isize>, keepdim: bool) -> Result<Tensor> {
         let axes = reduced_axes("argmax", dim.as_slice(), self.rank())?;
         self.reduced(Reduction::ArgMax, &axes)?
-            .kept_or_not(&axes, keepdim)
+            .with_keepdim(&axes, keepdim)
     }
 
     /// Computes the place of the smallest element, as `torch.argmin`; see [`Tensor::argmax`].
@@ -184,7 +184,7 @@ impl Tensor {
     pub fn argmin(&self, dim: Option<isize>, keepdim: bool) -> Result<Tensor> {
         let axes = reduced_axes("argmin", dim.as_slice(), self.rank())?;
         self.reduced(Reduction::ArgMin, &axes)?
-            .kept_or_not(&axes, keepdim)
+            .with_keepdim(&axes, keepdim)
     }
 
     /// Computes the variance along dimensions: the sum of the squared distances from the mean, over
@@ -287,7 +287,7 @@ impl Tensor {
         let squares = Tensor::of_rule("norm", &[self], output, rule)?;
         squares
             .with_samples_of(sum.samples())
-            .kept_or_not(&axes, keepdim)
+            .with_keepdim(&axes, keepdim)
     }
 
     /// The square root with a slope of 0 at 0, where the root's is infinite.
@@ -319,7 +319,7 @@ impl Tensor {
         let top = self.detach().amax(dims, true)?;
         let top = top.where_(&top.isfinite()?, 0.0)?;
         let sum = self.sub(&top)?.exp()?.sum_dim(dims, true)?;
-        sum.log()?.add(&top)?.kept_or_not(&axes, keepdim)
+        sum.log()?.add(&top)?.with_keepdim(&axes, keepdim)
     }
 }
 
@@ -359,8 +359,8 @@ fn smooth_product_slope(x: &Tensor, axes: &[usize], dy: &Tensor) -> Result<Tenso
 
 /// For each element the product of the others along axes.
 fn others_in_lines(x: &Tensor, axes: &[usize]) -> Result<Tensor> {
-    let kept = (0..x.rank()).filter(|axis| !axes.contains(axis));
-    let order: Vec<isize> = kept
+    let others = (0..x.rank()).filter(|axis| !axes.contains(axis));
+    let order: Vec<isize> = others
         .chain(axes.iter().copied())
         .map(|axis| axis as isize)
         .collect();
@@ -368,12 +368,12 @@ fn others_in_lines(x: &Tensor, axes: &[usize]) -> Result<Tensor> {
     for (to, &from) in order.iter().enumerate() {
         back[from.unsigned_abs()] = to as isize;
     }
-    let turned = x.permute(&order)?;
+    let permuted = x.permute(&order)?;
     let n: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
-    let lines = turned.reshape(&[x.n_elements() / n, n])?;
+    let lines = permuted.reshape(&[x.n_elements() / n, n])?;
     let behind = products_before(&lines.flip(&[1])?, 1)?.flip(&[1])?;
     let others = products_before(&lines, 1)?.mul(behind)?;
-    others.reshape(turned.shape())?.permute(&back)
+    others.reshape(permuted.shape())?.permute(&back)
 }
 
 #[cfg(test)]
@@ -422,11 +422,11 @@ mod tests {
     fn a_norm_has_the_bits_of_the_root_of_the_sum_of_squares() -> Result<()> {
         for device in hlx_core::testing::devices() {
             let x = Tensor::randn(device, &[9, 600], 4)?;
-            for (dims, kept) in [(&[1][..], &[9, 1][..]), (&[0], &[1, 600]), (&[], &[1, 1])] {
+            for (dims, expected) in [(&[1][..], &[9, 1][..]), (&[0], &[1, 600]), (&[], &[1, 1])] {
                 let leaves = [x.with_gradient(), x.with_gradient()];
                 let norm = leaves[0].norm(2.0, dims, true)?;
                 let root = leaves[1].square()?.sum_dim(dims, true)?.sqrt()?;
-                assert_eq!(norm.shape(), kept);
+                assert_eq!(norm.shape(), expected);
                 assert!(norm.equal(&root)?);
                 norm.sum()?.backward()?;
                 root.sum()?.backward()?;

@@ -11,7 +11,7 @@ impl Tensor {
     /// \[.., H, D\], `positions` holds an id for each of the leading places, and `frequencies` \[half\]
     /// the angle of a step, `2 half <= D`. Element i < half makes a pair with element i + half, as
     /// `rotate_half` in Hugging Face's models; elements from 2 half on stay. Sines and cosines are
-    /// multiplied by `scale`, 1 but for YaRN.
+    /// multiplied by `scale`, 1 except for YaRN.
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) and
@@ -44,11 +44,11 @@ impl Tensor {
             let expected = format!("one dimension of at most {}", width / 2);
             return Err(frequencies.shape_error(OP, "frequencies", expected));
         }
-        self.turned(&positions.detach(), &frequencies.detach(), scale, false)
+        self.rotated(&positions.detach(), &frequencies.detach(), scale, false)
     }
 
-    /// The turn, or its inverse, which is the derivative.
-    fn turned(
+    /// The rotation, or its inverse, which is the derivative.
+    fn rotated(
         &self,
         positions: &Tensor,
         frequencies: &Tensor,
@@ -68,7 +68,7 @@ impl Tensor {
         rope(device, &self.buffer()?, &at, &frequency, &y, &sizes)?;
         let (x, positions, frequencies) = (self.input(), positions.clone(), frequencies.clone());
         Tensor::of_rule(OP, &[self], (y, self.shape()), move |pass, dy, _| {
-            let dx = dy.turned(&positions, &frequencies, scale, !inverse)?;
+            let dx = dy.rotated(&positions, &frequencies, scale, !inverse)?;
             pass.add_tensor(&x, &dx)
         })
     }
@@ -90,16 +90,16 @@ mod tests {
 
     #[test]
     fn unfitting_shapes_are_refused() {
-        let turn = |x: &Tensor, n: usize, half: usize| {
+        let refusal = |x: &Tensor, n: usize, half: usize| {
             message(x.rope(&ids(1, 9, &[n]), &input(2, &[half]), 1.0))
         };
         let x = input(1, &[2, 3, 4]);
-        let text = turn(&x, 3, 2);
+        let text = refusal(&x, 3, 2);
         assert_eq!(text, "rope: positions has shape [3], expected [2]");
-        let text = turn(&x, 2, 3);
+        let text = refusal(&x, 2, 3);
         let expected = "rope: frequencies has shape [3], expected one dimension of at most 2";
         assert_eq!(text, expected);
-        let text = turn(&input(1, &[4]), 2, 2);
+        let text = refusal(&input(1, &[4]), 2, 2);
         assert_eq!(
             text,
             "rope: x has shape [4], expected [.., heads, head width]"

@@ -65,7 +65,7 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) for fewer than two dimensions.
     #[doc = example!(x: "assert_eq!(x.tril(0)?.to_vec::<f32>()?, [1.0, 0.0, 0.0, 4.0, 5.0, 0.0]);")]
     pub fn tril(&self, diagonal: isize) -> Result<Tensor> {
-        self.banded("tril", (None, Some(diagonal as i64)))
+        self.banded("tril", None, Some(diagonal as i64))
     }
 
     /// The matrices with zeros below a diagonal, as `torch.triu`.
@@ -74,10 +74,10 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) for fewer than two dimensions.
     #[doc = example!(x: "assert_eq!(x.triu(0)?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 0.0, 5.0, 6.0]);")]
     pub fn triu(&self, diagonal: isize) -> Result<Tensor> {
-        self.banded("triu", (Some(diagonal as i64), None))
+        self.banded("triu", Some(diagonal as i64), None)
     }
 
-    fn banded(&self, op: &'static str, (low, high): (Option<i64>, Option<i64>)) -> Result<Tensor> {
+    fn banded(&self, op: &'static str, low: Option<i64>, high: Option<i64>) -> Result<Tensor> {
         let &[.., rows, columns] = self.shape() else {
             return Err(self.shape_error(op, "the input", "at least two dimensions"));
         };

@@ -47,7 +47,7 @@ pub fn message(result: Result<Tensor>) -> String {
 }
 
 /// Every device in the integer arithmetic.
-pub(crate) fn over_integers() -> Vec<Device> {
+pub(crate) fn in_integer() -> Vec<Device> {
     let devices = hlx_core::testing::devices().iter();
     devices
         .map(|device| device.with_arithmetic(Arithmetic::Integer))

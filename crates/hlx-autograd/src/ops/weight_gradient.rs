@@ -37,14 +37,14 @@ impl WeightGradient<'_> {
             && let Source::Stored(x) = self.x
             && let Some(out) = pass.open_sum(weight, batch)?
         {
-            let turns = ShardsInTurn {
+            let in_turn = ShardsInTurn {
                 device: pass.device(),
                 gradient: self,
                 x,
                 per_shard,
             };
-            let waiting = (0..shards.ilog2()).map(|_| turns.device.alloc_shape(&self.widths));
-            return turns.sum(0, shards, &out, &waiting.collect::<Result<Vec<_>, _>>()?);
+            let waiting = (0..shards.ilog2()).map(|_| in_turn.device.alloc_shape(&self.widths));
+            return in_turn.sum(0, shards, &out, &waiting.collect::<Result<Vec<_>, _>>()?);
         }
         pass.parameter(weight, batch, |device, target, shards| {
             let of = [shards, self.rows / shards];

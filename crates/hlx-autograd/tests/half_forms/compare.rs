@@ -32,7 +32,7 @@ fn passes(row: &Row, inputs: &[Tensor], upstream_type: DType) -> Result<Passes> 
         shards: row.shards,
         ..BackwardPlan::default()
     };
-    // Of one result: what several leave in one leaf is a sum of 16-bit numbers.
+    // Only for one result: what several leave in one leaf is a sum of 16-bit numbers.
     if let Some(result) = results.iter().find(|result| result.requires_grad()) {
         // Numbers that both forms have.
         let upstream = values(result.device(), 50, result.shape())?;

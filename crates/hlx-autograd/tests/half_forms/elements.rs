@@ -41,7 +41,7 @@ fn unary() -> Vec<Row> {
     defined.map(of).collect()
 }
 
-#[rustfmt::skip] // A line a row.
+#[rustfmt::skip] // One line per row.
 pub fn elements() -> Vec<Row> {
     let named = rows! { x:
         [[33]] (x[0]).gelu();
@@ -99,7 +99,7 @@ pub fn elements() -> Vec<Row> {
     [named, functions, unary(), binary()].into_iter().flatten().collect()
 }
 
-#[rustfmt::skip] // A line a row.
+#[rustfmt::skip] // One line per row.
 pub fn written() -> Vec<Row> {
     in_place! { x:
         [[3, 4], [4]] add_(&x[1]);

@@ -7,7 +7,7 @@ use hlx_autograd::{
 
 use crate::row::{Row, rows};
 
-#[rustfmt::skip] // A line a row.
+#[rustfmt::skip] // One line per row.
 pub fn products() -> Vec<Row> {
     rows! { x:
         [[2, 3], [3, 4]] (x[0]).matmul(&x[1]);
@@ -25,7 +25,7 @@ fn plain() -> ConvOptions {
     ConvOptions::default()
 }
 
-#[rustfmt::skip] // A line a row.
+#[rustfmt::skip] // One line per row.
 pub fn images() -> Vec<Row> {
     rows! { x:
         [[2, 4, 7], [6, 2, 3], [6]] (x[0]).conv1d(&x[1], Some(&x[2]), &ConvOptions { stride: [2, 3], padding: [1, 2], dilation: [1, 2], groups: 2, ..plain() });
@@ -123,7 +123,7 @@ fn batch_norms() -> [Row; 3] {
     [plain, whole, sharded]
 }
 
-#[rustfmt::skip] // A line a row.
+#[rustfmt::skip] // One line per row.
 pub fn norms() -> Vec<Row> {
     let mut all: Vec<Row> = rows! { x:
         [[2, 3, 5], [5], [5]] (x[0]).layer_norm(&x[1], &x[2], 1e-5);

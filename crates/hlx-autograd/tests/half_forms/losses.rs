@@ -18,7 +18,7 @@ fn options(weight: Option<&Tensor>) -> CrossEntropyOptions<'_> {
     }
 }
 
-#[rustfmt::skip] // A line a row.
+#[rustfmt::skip] // One line per row.
 pub fn losses() -> Vec<Row> {
     rows! { x:
         [[3, 4], [3, 4]] (x[0]).mse_loss(&x[1], LossReduction::None);

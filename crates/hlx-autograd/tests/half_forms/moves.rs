@@ -4,7 +4,7 @@ use hlx_autograd::{Index, Padding};
 
 use crate::row::{Row, ids, mask, rows};
 
-#[rustfmt::skip] // A line a row.
+#[rustfmt::skip] // One line per row.
 pub fn views() -> Vec<Row> {
     rows! { x:
         [[2, 3]] (x[0]).reshape(&[3, 2]);
@@ -49,7 +49,7 @@ pub fn views() -> Vec<Row> {
     }
 }
 
-#[rustfmt::skip] // A line a row.
+#[rustfmt::skip] // One line per row.
 pub fn joins() -> Vec<Row> {
     rows! { x:
         [[3, 4]] (x[0]).pad(&[(2, 1), (1, 0)], Padding::Constant(0.7));
@@ -67,7 +67,7 @@ pub fn joins() -> Vec<Row> {
     }
 }
 
-#[rustfmt::skip] // A line a row.
+#[rustfmt::skip] // One line per row.
 pub fn places() -> Vec<Row> {
     rows! { x:
         [[3, 4]] (x[0]).gather(0, &ids(&x[0], &[2, 0, 1, 1, 2, 2, 1, 1], &[2, 4]));

@@ -2,7 +2,7 @@
 
 use crate::row::{Row, rows};
 
-#[rustfmt::skip] // A line a row.
+#[rustfmt::skip] // One line per row.
 pub fn reductions() -> Vec<Row> {
     rows! { x:
         [[3, 5]] (x[0]).sum();

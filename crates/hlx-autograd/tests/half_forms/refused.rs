@@ -7,7 +7,7 @@ use hlx_autograd::{
 use crate::row::{Row, ids, ones, rows};
 
 /// Kernels of training, for f32 alone: each refuses an operand of 16 bits.
-#[rustfmt::skip] // A line a row.
+#[rustfmt::skip] // One line per row.
 pub fn refused() -> Vec<Row> {
     rows! { x:
         [[3, 4]] (x[0]).activation(Activation::GELU);

@@ -110,7 +110,7 @@ impl Call {
         self.positional.len()
     }
 
-    /// The arguments that nothing has read, but for those of placement, which mean nothing here.
+    /// The arguments that nothing has read, except for those of placement, which mean nothing here.
     pub fn unread(&self) -> Vec<String> {
         let read = self.read.borrow();
         let places =

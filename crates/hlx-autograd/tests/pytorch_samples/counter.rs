@@ -15,7 +15,8 @@ pub fn hashed(seed: u64, i: usize) -> u64 {
 }
 
 /// `n` values from `low` to `high` (excluded), whole ones on demand.
-pub fn drawn(seed: u64, (low, high): (f64, f64), n: usize, whole: bool) -> Vec<f64> {
+pub fn drawn(seed: u64, range: (f64, f64), n: usize, whole: bool) -> Vec<f64> {
+    let (low, high) = range;
     let value = |i: usize| {
         let unit = (hashed(seed, i) >> 40) as f64 / 16_777_216.0;
         let distance = unit * (high - low);

@@ -149,7 +149,7 @@ fn plain(message: &str) -> String {
     text
 }
 
-/// Compares the results but for the places of sorted elements.
+/// Compares the results except for the places of sorted elements.
 fn values_alone(
     fixture: &Fixture,
     sample: &Value,

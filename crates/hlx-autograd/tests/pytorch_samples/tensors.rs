@@ -35,7 +35,7 @@ pub fn tensor(device: &Device, fixture: &Fixture, entry: &Value) -> Result<Tenso
     })
 }
 
-/// Values of the counter, but for the few that were changed.
+/// Values of the counter, except for the few that were changed.
 fn recalled(fixture: &Fixture, entry: &Value, recipe: &Value, dtype: DType, n: usize) -> Vec<f64> {
     let seed = recipe[0].as_u64().expect("a seed");
     let end = |i: usize| recipe[i].as_f64().expect("the end of a range");

@@ -90,7 +90,7 @@ fn all<T>(options: impl IntoIterator<Item = T>, f: impl Fn(T) -> Result<Tensor>)
 }
 
 /// A method and a call with a size, of a tensor [2, 3] of f32.
-#[rustfmt::skip] // A line a call.
+#[rustfmt::skip] // One line per call.
 const CALLS: &[(&str, Call)] = &[
     ("from_slice", |x, n| Tensor::from_slice(x.device(), &[1.0; 6], &[n])),
     ("zeros", |x, n| Tensor::zeros(x.device(), &[n, 3], DType::U8)),
@@ -174,7 +174,7 @@ const CALLS: &[(&str, Call)] = &[
 ];
 
 /// Operations of two tensors that have elements nowhere, or one for all, and a result of n x n elements.
-#[rustfmt::skip] // A line a call.
+#[rustfmt::skip] // One line per call.
 const PAIRS: &[(&str, Call)] = &[
     ("matmul", |x, n| zeros(x, &[n, 0])?.matmul(&zeros(x, &[0, n])?)),
     ("matmul of several", |x, n| zeros(x, &[2, n, 0])?.matmul(&zeros(x, &[2, 0, n])?)),

@@ -55,7 +55,7 @@ fn zero(x: &Tensor) -> Result<Tensor> {
     x.detach().zeros_like()
 }
 
-#[rustfmt::skip] // A line a function.
+#[rustfmt::skip] // One line per function.
 const OF_EACH: &[Pair] = &[
     ("relu", |x| x.activation(Activation::ReLU), |x| unary(x, "relu")),
     ("gelu", |x| x.activation(Activation::GELU), |x| unary(x, "gelu")),
@@ -154,7 +154,7 @@ fn negative(loss: Result<Tensor>) -> Result<Tensor> {
     loss?.neg()?.reshape(&[1])
 }
 
-#[rustfmt::skip] // A line a function.
+#[rustfmt::skip] // One line per function.
 const OF_ROWS: &[Pair] = &[
     ("log_softmax, the kernel's losses", |x| x.log_softmax(-1), |x| {
         let losses = [negative(kernel_loss(x, 0, 0.0)), negative(kernel_loss(x, 1, 0.0)), negative(kernel_loss(x, 2, 0.0))];

@@ -55,7 +55,7 @@ fn weighted(x: &[Tensor]) -> Result<Tensor> {
     x[0].cross_entropy_loss(&classes(x)?, &options)
 }
 
-#[rustfmt::skip] // A line an operation.
+#[rustfmt::skip] // One line per operation.
 pub const ROWS: &[(&str, Function)] = &[
     ("neg", |x| x[0].neg()),
     ("abs", |x| x[0].abs()),

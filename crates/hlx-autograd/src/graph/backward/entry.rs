@@ -142,7 +142,7 @@ impl Tensor {
         &self,
         upstream: Option<Gradient>,
         plan: &BackwardPlan,
-        keep_filled: bool,
+        adds_to_filled: bool,
     ) -> Result<()> {
         if !self.requires_grad() {
             return Err(AutogradError::NoGraph);
@@ -151,7 +151,7 @@ impl Tensor {
             Some(gradient) => gradient,
             None => Gradient::owned(self.unit_gradient()?.buffer()?),
         };
-        let mut pass = Backward::new(self.device(), plan, keep_filled);
+        let mut pass = Backward::new(self.device(), plan, adds_to_filled);
         pass.add(self, upstream)?;
         pass.run()
     }

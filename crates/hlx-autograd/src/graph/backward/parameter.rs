@@ -46,7 +46,7 @@ impl Backward<'_> {
         match samples {
             Samples::Along { axis, each } if axes.contains(&axis) && !self.recorded => {
                 let count = dy.shape()[axis] / each;
-                let totals = per_sample(dy, &axes, (axis, each))?;
+                let totals = per_sample(dy, &axes, axis, each)?;
                 let elements = x.n_elements();
                 self.parameter(x, Batch::Samples(count), |device, target, shards| {
                     let (rows, accumulate) = (count / shards, target.accumulate);
@@ -261,7 +261,7 @@ fn plain_leaf(parameter: &Input) -> Option<&Arc<Leaf>> {
 }
 
 /// Sums each sample's elements over the axes: \[samples, what is left\] in row-major order.
-fn per_sample(dy: &Tensor, axes: &[usize], (axis, each): (usize, usize)) -> Result<Buffer> {
+fn per_sample(dy: &Tensor, axes: &[usize], axis: usize, each: usize) -> Result<Buffer> {
     let mut shape = dy.shape().to_vec();
     shape[axis] /= each;
     shape.insert(axis + 1, each);

@@ -32,7 +32,7 @@ impl Backward<'_> {
             return Ok(false);
         }
         let has_buffer = slot.buffer.is_some();
-        Ok((self.plan.accumulate && has_buffer) || (self.keep_filled && slot.filled))
+        Ok((self.plan.accumulate && has_buffer) || (self.adds_to_filled && slot.filled))
     }
 
     /// Notes that the pass has written a leaf's gradient.
@@ -56,7 +56,7 @@ impl Backward<'_> {
             };
             let goes_on = self.written.contains(&first.identity())
                 || self.plan.accumulate
-                || self.keep_filled;
+                || self.adds_to_filled;
             let mut own = first.slot();
             own.fetch()?;
             match &own.buffer {

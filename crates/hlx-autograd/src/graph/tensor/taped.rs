@@ -17,10 +17,10 @@ impl Tensor {
     /// `backward` takes the output's gradient and hands each input's to the pass (see
     /// [`Backward`]). It goes on the tape, with all it captures, only if one of `inputs` requires a
     /// gradient and this thread is not within [`no_grad`](crate::no_grad). Capture the tensors that
-    /// the derivative reads and [`Tensor::input`] of the others: captured tensors keep their memory, and
+    /// the derivative reads and [`Tensor::input`] of the others: captured tensors hold their memory, and
     /// reading one in `backward` that was changed in place since is an error
     /// ([`AutogradError::Changed`](crate::AutogradError::Changed)); of a captured buffer nobody would know. To save the output itself,
-    /// capture a tensor made of its buffer: the output would keep itself alive.
+    /// capture a tensor made of its buffer: the output would hold itself.
     ///
     /// The output's samples are those of the inputs, if they agree; an operation that moves them
     /// says so with [`Tensor::with_samples_of`].
@@ -75,10 +75,11 @@ impl Tensor {
     fn of_saving_rule(
         op: &'static str,
         inputs: &[&Tensor],
-        (buffer, shape): (Buffer, &[usize]),
+        output: (Buffer, &[usize]),
         saves_output: bool,
         rule: impl Fn(&mut Backward<'_>, &Tensor, Option<&Tensor>) -> Result<()> + Send + Sync + 'static,
     ) -> Result<Self> {
+        let (buffer, shape) = output;
         check_count(op, buffer.len(), shape)?;
         let samples = Samples::join(inputs.iter().map(|input| input.samples()));
         let samples = samples.moved(|axis| Some(axis).filter(|&axis| axis < shape.len()));
@@ -108,9 +109,10 @@ impl Tensor {
         device: &Device,
         op: &'static str,
         inputs: &[&Tensor],
-        (shape, n_elements): (&[usize], usize),
+        output: (&[usize], usize),
         rule: impl FnOnce() -> Rule,
     ) -> Result<Input> {
+        let (shape, n_elements) = output;
         inputs.iter().for_each(|input| note(input));
         if gradients_enabled() {
             inputs

@@ -9,8 +9,8 @@ impl Tensor {
     /// Computes [`Tensor::attention`] from the packed \[B, T, 3C\] (all heads' queries, then keys, then
     /// values; C = H D) into \[B, T, C\].
     ///
-    /// In the `portable` arithmetic, plain causal attention of heads up to 128 wide has kernels of its own, with the
-    /// same bits; on GPUs, of heads up to 64 wide, with dropout too.
+    /// In the `portable` arithmetic, plain causal attention with heads of up to 128 columns has kernels of its own, with the
+    /// same bits; on GPUs, with heads of up to 64 columns, with dropout too.
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless the shape is \[B, T, 3 H D\]; as
@@ -34,7 +34,7 @@ impl Tensor {
         self.expect_head_width("qkv", head_width)?;
         let sizes = spec.sizes(batch, [time; 2], [heads; 2], head_width);
         let layouts = layouts_of_packed(&sizes)?;
-        let operands = Heads::Packed(self.keep(&self.buffer()?), Box::new(layouts));
+        let operands = Heads::Packed(self.save_values(&self.buffer()?), Box::new(layouts));
         attended(
             operands,
             &[self],

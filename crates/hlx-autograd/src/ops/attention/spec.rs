@@ -119,7 +119,7 @@ impl AttentionSpec {
             if ids.shape() != expected {
                 return Err(ids.shape_error(OP, name, format!("{expected:?}")));
             }
-            Ok(Some(ids.keep(&ids.buffer()?)))
+            Ok(Some(ids.save_values(&ids.buffer()?)))
         };
         let (batch, keys) = (attention.batch, attention.keys);
         Ok(SavedLimits([

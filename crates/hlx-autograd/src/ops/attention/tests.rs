@@ -8,7 +8,7 @@ fn ids(like: &Tensor, ids: &[u32], shape: &[usize]) -> Option<Tensor> {
     Some(Tensor::from_slice::<u32>(like.device(), ids, shape).expect("the ids upload"))
 }
 
-/// A spec an option, and one of all, for operands of two samples of 7 positions.
+/// One spec per option, and one with all of them, for operands of two samples of 7 positions.
 fn specs(like: &Tensor) -> Vec<AttentionSpec> {
     let causal = AttentionSpec::causal;
     let counter = like.device().buffer_of::<u32>(&[3, 1]).expect("uploads");

@@ -5,7 +5,7 @@ use hlx_core::Device;
 use super::*;
 use crate::BackwardPlan;
 use crate::graph::tape::enable_grad;
-use crate::ops::test_support::{check, input, message, over_integers, values};
+use crate::ops::test_support::{check, in_integer, input, message, values};
 
 fn options() -> ConvOptions {
     ConvOptions {
@@ -224,12 +224,12 @@ fn of_samples(
     Ok([y.to_vec::<f32>()?, gradient(&images)?, gradient(&weight)?])
 }
 
-/// Over integers a sample's results are its own, a shard's gradient too, and samples without a gradient count nowhere.
+/// In the integer arithmetic a sample's results are its own, a shard's gradient too, and samples without a gradient count nowhere.
 #[test]
-fn over_integers_batches_shards_and_empty_samples_change_nothing() -> Result<()> {
+fn quantised_batches_shards_and_empty_samples_change_nothing() -> Result<()> {
     let (x, dy) = (values(1, 4 * 2 * 5 * 6), values(2, 4 * 4 * 5 * 6));
     let mut of_devices = Vec::new();
-    for device in over_integers() {
+    for device in in_integer() {
         let whole = of_samples(&device, [&x, &dy], 4, 4)?;
         let [y, dx, _] = of_samples(&device, [&x, &dy], 2, 2)?;
         assert_eq!(y, whole[0][..y.len()]);
@@ -254,12 +254,12 @@ fn over_integers_batches_shards_and_empty_samples_change_nothing() -> Result<()>
     Ok(())
 }
 
-/// Over integers all three maps and their derivatives, first and second, are near those in f32.
+/// In the integer arithmetic all three maps and their derivatives, first and second, are near those in f32.
 #[test]
-fn over_integers_derivatives_are_near_those_of_chains() -> Result<()> {
+fn quantised_derivatives_are_near_those_of_chains() -> Result<()> {
     let mut found: Vec<Vec<Vec<f32>>> = Vec::new();
     let portable = hlx_core::testing::devices()[0].clone();
-    for device in over_integers().into_iter().chain([portable]) {
+    for device in in_integer().into_iter().chain([portable]) {
         let x = |seed, shape: &[usize]| -> Result<Tensor> {
             let n = shape.iter().product();
             Ok(Tensor::from_slice(&device, &values(seed, n), shape)?.with_gradient())

@@ -250,8 +250,8 @@ impl Tensor {
             .flatten(0, -1)?;
         let (x, places) = (self.flatten(0, -1)?, places.flatten(0, -1)?);
         let written = match accumulate {
-            false => x.scattered(OP, 0, (&places, &values))?,
-            true => x.scatter_added(OP, 0, (&places, &values))?,
+            false => x.scattered(OP, 0, &places, &values)?,
+            true => x.scatter_added(OP, 0, &places, &values)?,
         };
         let written = written.reshape(self.shape())?;
         Ok(written.with_samples_of(self.samples()))

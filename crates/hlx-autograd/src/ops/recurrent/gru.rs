@@ -25,7 +25,8 @@ impl Tensor {
         }
         let firsts = [("the hidden state", initial)];
         let (out, _) = scan(
-            (OP, Cell::Gru),
+            OP,
+            Cell::Gru,
             self,
             &recurrence,
             &firsts,
@@ -77,7 +78,7 @@ fn recorded_gradients(
 
 /// The gates r, z, n of all positions and what r multiplies, on the tape.
 fn gates_of(saved: &Saved, before: &Tensor) -> Result<[Tensor; 4]> {
-    let values = (&saved.gates, &saved.input);
+    let (values, input) = (&saved.gates, &saved.input);
     let rule = |[dr, dz, dn, dfrom]: [Tensor; 4], [r, z, n, from_hidden]: [Tensor; 4]| {
         let dn = dn.mul(&tanh_slope(&n)?)?;
         let dr = dr.add(&dn.mul(&from_hidden)?)?.mul(&sigmoid_slope(&r)?)?;
@@ -88,5 +89,7 @@ fn gates_of(saved: &Saved, before: &Tensor) -> Result<[Tensor; 4]> {
             Tensor::cat(&[&dr, &dz, &dfrom], 2)?,
         ])
     };
-    saved.parameters.gates("gru_gates", values, before, rule)
+    saved
+        .parameters
+        .gates("gru_gates", values, input, before, rule)
 }

@@ -24,8 +24,14 @@ impl Tensor {
     ) -> Result<(Tensor, Tensor)> {
         let (first_hidden, first_cells) = initial.unzip();
         let firsts = [("the hidden state", first_hidden), (CELLS, first_cells)];
-        let kind = ("lstm_scan", Cell::Lstm);
-        let (both, sequence) = scan(kind, self, &recurrence, &firsts, recorded_gradients)?;
+        let (both, sequence) = scan(
+            "lstm_scan",
+            Cell::Lstm,
+            self,
+            &recurrence,
+            &firsts,
+            recorded_gradients,
+        )?;
         let hidden = both.select(0, 0)?.narrow(2, 0, sequence.hidden)?;
         Ok((hidden, both.select(0, 1)?))
     }
@@ -101,7 +107,7 @@ fn recorded_gradients(
 
 /// The gates i, f, g, o of all positions on the tape.
 fn gates_of(saved: &Saved, before: &Tensor) -> Result<[Tensor; 4]> {
-    let values = (&saved.gates, &saved.input);
+    let (values, input) = (&saved.gates, &saved.input);
     let rule = |gradients: [Tensor; 4], [i, f, g, o]: [Tensor; 4]| {
         let slopes = [
             sigmoid_slope(&i)?,
@@ -114,5 +120,7 @@ fn gates_of(saved: &Saved, before: &Tensor) -> Result<[Tensor; 4]> {
         let ds = Tensor::cat(&ds.iter().collect::<Vec<_>>(), 2)?;
         Ok([ds.clone(), ds])
     };
-    saved.parameters.gates("lstm_gates", values, before, rule)
+    saved
+        .parameters
+        .gates("lstm_gates", values, input, before, rule)
 }

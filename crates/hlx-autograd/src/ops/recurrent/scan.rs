@@ -21,7 +21,7 @@ pub(super) struct Saved {
     begin: Vec<Buffer>,
     /// The same as operands, where they were given.
     pub firsts: Vec<Option<Tensor>>,
-    /// Of the inputs times their weights.
+    /// The place of the inputs times their weights.
     pub input: Input,
 }
 
@@ -31,7 +31,8 @@ type Recorded = fn(&Saved, &mut Backward<'_>, &Tensor, &Tensor) -> Result<()>;
 /// Computes the states of all positions from the inputs times their weights, \[B, T, W H\]: \[B, T, H\], or an LSTM's
 /// \[2, B, T, H\]; `firsts` are those before the first position.
 pub(super) fn scan(
-    (op, cell): (&'static str, Cell),
+    op: &'static str,
+    cell: Cell,
     projected: &Tensor,
     recurrence: &Recurrence<'_>,
     firsts: &[(&'static str, Option<&Tensor>)],
@@ -46,8 +47,11 @@ pub(super) fn scan(
     });
     let begin: Vec<Buffer> = begin.collect::<Result<_>>()?;
     let states = cell.states();
-    let (gates, units) = (sequence.kept(device, 4)?, sequence.kept(device, states)?);
-    forward(projected, recurrence, &sequence, (&begin, &gates, &units))?;
+    let (gates, units) = (
+        sequence.stored(device, 4)?,
+        sequence.stored(device, states)?,
+    );
+    forward(projected, recurrence, &sequence, &begin, &gates, &units)?;
     let out = match &recurrence.projection {
         None => units.clone(),
         Some(projection) => project(device, projection, &sequence, &units)?,
@@ -88,7 +92,9 @@ fn forward(
     projected: &Tensor,
     recurrence: &Recurrence<'_>,
     sequence: &Sequence,
-    (begin, gates, out): (&[Buffer], &Buffer, &Buffer),
+    begin: &[Buffer],
+    gates: &Buffer,
+    out: &Buffer,
 ) -> Result<()> {
     let (device, batch) = (projected.device(), sequence.batch);
     let hidden = sequence.state(device, Some(&begin[0]), sequence.hidden)?;
@@ -136,7 +142,7 @@ fn project(
     let all = StepProduct::new(device, projection, None, batch * time)?;
     let all_units = units.slice(0, time * sequence.units())?;
     all.compute(device, &all_units, &products)?;
-    let out = sequence.kept(device, 2)?;
+    let out = sequence.stored(device, 2)?;
     device.fill(&out, 0)?;
     let cells = sequence.cells()?;
     let of = |buffer, layout| Operand { buffer, layout };
@@ -161,8 +167,8 @@ impl Saved {
         let dcells = dcells.transpose()?;
         let dunits = sequence.state(&device, None, width)?;
         let dstep = device.alloc_shape(&[sequence.gates(), sequence.units()])?;
-        let dx = sequence.kept(&device, sequence.gates())?;
-        let dsums = is_gru.then(|| sequence.kept(&device, sequence.gates()));
+        let dx = sequence.stored(&device, sequence.gates())?;
+        let dsums = is_gru.then(|| sequence.stored(&device, sequence.gates()));
         let dsums = dsums.transpose()?;
         let dout = match &projection {
             None => dout.buffer()?,
@@ -187,7 +193,7 @@ impl Saved {
             let dhidden = projection.as_ref().map_or(&dunits, |one| &one.dhidden);
             // A GRU's kernel has left the part that goes through no product.
             self.parameters
-                .to_hidden(&device, &weight, (&dstep, dhidden), is_gru)?;
+                .to_hidden(&device, &weight, &dstep, dhidden, is_gru)?;
         }
         let (ds, out) = (dsums.as_ref().unwrap_or(&dx), out.buffer()?);
         self.parameters.gradients(pass, ds, &out, &self.begin[0])?;
@@ -230,7 +236,7 @@ impl Projection {
         let dense = Layout::contiguous(&[batch, time, hidden])?;
         let columns = sequence.columns(hidden)?;
         assign_strided(device, of(&values, &columns), of(&all, &dense))?;
-        let dcells = sequence.kept(device, 2)?;
+        let dcells = sequence.stored(device, 2)?;
         device.fill(&dcells, 0)?;
         let cells = sequence.cells()?;
         assign_strided(device, of(&values, &cells), of(&dcells, &cells))?;

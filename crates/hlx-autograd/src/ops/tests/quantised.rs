@@ -4,8 +4,8 @@ mod definition;
 
 use hlx_core::{Arithmetic, Device};
 
-use self::definition::{PIECE, WHOLE, bits, columns, product, rows, turned};
-use crate::ops::test_support::{over_integers, values};
+use self::definition::{PIECE, WHOLE, bits, columns, product, rows, transposed};
+use crate::ops::test_support::{in_integer, values};
 use crate::{BackwardPlan, Result, Tensor};
 use hlx_kernels::KernelTuning;
 
@@ -42,23 +42,27 @@ fn run(
 /// count in no maximum of it.
 fn defined(a: &[f32], b: &[f32], dc: &[f32], [k, n]: [usize; 2], whole: bool) -> [Vec<f32>; 3] {
     let counts = |at: usize| !whole || dc[at * n..][..n].iter().any(|x| *x != 0.0);
-    let kept = |x: &[f32], width: usize| -> Vec<f32> {
+    let counted = |x: &[f32], width: usize| -> Vec<f32> {
         let rows = x.chunks(width).enumerate();
-        let kept = rows.filter(|(at, _)| counts(*at)).map(|(_, row)| row);
-        kept.flatten().copied().collect()
+        let rows = rows.filter(|(at, _)| counts(*at)).map(|(_, row)| row);
+        rows.flatten().copied().collect()
     };
     let terms = if whole { WHOLE } else { PIECE };
-    let db = product(&columns(&kept(dc, n), n), &columns(&kept(a, k), k), terms);
+    let db = product(
+        &columns(&counted(dc, n), n),
+        &columns(&counted(a, k), k),
+        terms,
+    );
     [
         product(&rows(a, k), &columns(b, n), PIECE),
         product(&rows(dc, n), &rows(b, n), PIECE),
-        turned(&db, k),
+        transposed(&db, k),
     ]
 }
 
 #[test]
 fn an_argument_of_another_arithmetic_is_refused() -> Result<()> {
-    let device = &over_integers()[0];
+    let device = &in_integer()[0];
     let portable = device.with_arithmetic(Arithmetic::Portable);
     let x = |device: &Device| Tensor::from_slice(device, &[1.0; 4], &[2, 2]);
     let (one, other) = (x(device)?, x(&portable)?);
@@ -92,7 +96,7 @@ fn products_and_gradients_are_the_definition() -> Result<()> {
             uneven(3, m * n, n),
         );
         let expected = defined(&a, &b, &dc, [k, n], true);
-        for device in over_integers() {
+        for device in in_integer() {
             let found = run(&device, [(&a, &[m, k]), (&b, &[k, n])], &dc)?;
             for (found, expected) in found.iter().zip(&expected) {
                 assert_eq!(bits(found), bits(expected), "{m} {n} {k} {}", device.info());
@@ -118,7 +122,7 @@ fn batches_are_the_definition_of_each_matrix() -> Result<()> {
             all.extend(one);
         }
     }
-    for device in over_integers() {
+    for device in in_integer() {
         let found = run(&device, [(&a, &[batch, m, k]), (&b, &[batch, k, n])], &dc)?;
         for (found, expected) in found.iter().zip(&expected) {
             assert_eq!(bits(found), bits(expected), "{}", device.info());
@@ -140,7 +144,7 @@ fn batches_are_the_definition_of_each_matrix() -> Result<()> {
 fn infinities_and_no_terms() -> Result<()> {
     let (mut a, b) = (values(1, 3 * 5), [0.0; 10]);
     a[7] = f32::INFINITY;
-    for device in over_integers() {
+    for device in in_integer() {
         let [c, da, db] = run(&device, [(&a, &[3, 5]), (&b, &[5, 2])], &[1.0; 6])?;
         let is_nan: Vec<bool> = c.iter().map(|x| x.is_nan()).collect();
         assert_eq!(is_nan, [false, false, true, true, false, false]);
@@ -164,27 +168,27 @@ fn infinities_and_no_terms() -> Result<()> {
 
 #[test]
 fn vectors_views_and_sums_by_indices_have_the_bits_of_products_of_copies() -> Result<()> {
-    for device in over_integers() {
+    for device in in_integer() {
         let x = |seed, shape: &[usize]| {
             let n = shape.iter().product();
             Tensor::from_slice(&device, &values(seed, n), shape)
         };
         let (a, b) = (x(1, &[21, 34])?, x(2, &[34, 19])?);
         let expected = a.matmul(&b)?.to_vec::<f32>()?;
-        let (a_turned, b_turned) = (a.transpose(0, 1)?.contiguous()?, b.transpose(0, 1)?);
-        let b_turned = b_turned.contiguous()?;
-        let views = a_turned
+        let (a_transposed, b_transposed) = (a.transpose(0, 1)?.contiguous()?, b.transpose(0, 1)?);
+        let b_transposed = b_transposed.contiguous()?;
+        let views = a_transposed
             .transpose(0, 1)?
-            .matmul(&b_turned.transpose(0, 1)?)?;
+            .matmul(&b_transposed.transpose(0, 1)?)?;
         assert_eq!(views.to_vec::<f32>()?, expected, "{}", device.info());
         assert_eq!(
             Tensor::einsum("ij,jk->ik", &[&a, &b])?.to_vec::<f32>()?,
             expected
         );
-        assert_eq!(a.linear(&b_turned, None)?.to_vec::<f32>()?, expected);
+        assert_eq!(a.linear(&b_transposed, None)?.to_vec::<f32>()?, expected);
         let row = a.select(0, 4)?.matmul(&b)?.to_vec::<f32>()?;
         assert_eq!(row, expected[4 * 19..5 * 19]);
-        let stacked = Tensor::stack(&[&a_turned, &a_turned], 0)?.transpose(1, 2)?;
+        let stacked = Tensor::stack(&[&a_transposed, &a_transposed], 0)?.transpose(1, 2)?;
         let all = stacked
             .matmul(&Tensor::stack(&[&b, &b], 0)?)?
             .to_vec::<f32>()?;
@@ -201,7 +205,7 @@ fn vectors_views_and_sums_by_indices_have_the_bits_of_products_of_copies() -> Re
 /// A parameter of `matmul` is summed by shards as one of `linear`, whose weight is the transpose.
 #[test]
 fn a_parameter_has_the_gradient_of_a_linear_layer_by_shards() -> Result<()> {
-    for device in over_integers() {
+    for device in in_integer() {
         let mut in_turn = KernelTuning::of(&device).clone();
         in_turn.shards_in_turn_from = 1;
         for device in [device.clone(), in_turn.on(&device)?] {
@@ -219,7 +223,7 @@ fn a_parameter_has_the_gradient_of_a_linear_layer_by_shards() -> Result<()> {
                 };
                 let (one, other) = (x()?, x()?);
                 let right = Tensor::from_slice(&device, &w, &[12, 20])?.with_gradient();
-                let weight = turned(&w, 20);
+                let weight = transposed(&w, 20);
                 let weight = Tensor::from_slice(&device, &weight, &[20, 12])?.with_gradient();
                 let products = [one.matmul(&right)?, other.linear(&weight, None)?];
                 for y in &products {
@@ -227,7 +231,7 @@ fn a_parameter_has_the_gradient_of_a_linear_layer_by_shards() -> Result<()> {
                 }
                 let gradient = |x: &Tensor| x.grad().expect("a gradient").to_vec();
                 assert_eq!(products[0].to_vec::<f32>()?, products[1].to_vec::<f32>()?);
-                let expected = turned(&gradient(&weight)?, 12);
+                let expected = transposed(&gradient(&weight)?, 12);
                 assert_eq!(gradient(&right)?, expected, "{shards} {}", device.info());
                 assert_eq!(gradient(&one)?, gradient(&other)?);
             }
@@ -238,10 +242,10 @@ fn a_parameter_has_the_gradient_of_a_linear_layer_by_shards() -> Result<()> {
 
 /// A recorded pass is made of products again: the same gradients, and second ones near those of the portable arithmetic.
 #[test]
-fn recorded_passes_multiply_over_integers() -> Result<()> {
+fn recorded_passes_multiply_quantised_operands() -> Result<()> {
     let mut found = Vec::new();
     let portable = hlx_core::testing::devices()[0].clone();
-    for device in over_integers().into_iter().chain([portable]) {
+    for device in in_integer().into_iter().chain([portable]) {
         let x = |seed, shape: &[usize]| -> Result<Tensor> {
             let n = shape.iter().product();
             Ok(Tensor::from_slice(&device, &values(seed, n), shape)?.with_gradient())

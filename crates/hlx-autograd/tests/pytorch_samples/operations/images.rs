@@ -24,7 +24,8 @@ pub fn carried_out(name: &str, call: &Call) -> Option<Outcome<Vec<Tensor>>> {
 /// One number for each dimension of the image; a missing first one is `first`.
 fn each(
     call: &Call,
-    (place, name): (usize, &str),
+    place: usize,
+    name: &str,
     n: usize,
     first: usize,
 ) -> Outcome<Option<[usize; 2]>> {
@@ -55,14 +56,14 @@ fn from_image(y: Tensor, n: usize) -> Outcome<Vec<Tensor>> {
 }
 
 fn options(call: &Call, n: usize, dilation: Option<usize>) -> Outcome<PoolOptions> {
-    let kernel = each(call, (1, "kernel_size"), n, 1)?.unwrap_or([1; 2]);
+    let kernel = each(call, 1, "kernel_size", n, 1)?.unwrap_or([1; 2]);
     let ceil = dilation.map_or(4, |_| 5);
     Ok(PoolOptions {
         kernel,
-        stride: each(call, (2, "stride"), n, 1)?.unwrap_or(kernel),
-        padding: each(call, (3, "padding"), n, 0)?.unwrap_or([0; 2]),
+        stride: each(call, 2, "stride", n, 1)?.unwrap_or(kernel),
+        padding: each(call, 3, "padding", n, 0)?.unwrap_or([0; 2]),
         dilation: match dilation {
-            Some(place) => each(call, (place, "dilation"), n, 1)?.unwrap_or([1; 2]),
+            Some(place) => each(call, place, "dilation", n, 1)?.unwrap_or([1; 2]),
             None => [1; 2],
         },
         ceil_mode: call.flag(ceil, "ceil_mode", false)?,
@@ -96,7 +97,7 @@ fn adaptive(call: &Call, n: usize) -> Outcome<Vec<Tensor>> {
         Some(&Arg::Int(all)) if n == 1 => [1, all as usize],
         Some(&Arg::Int(all)) => [all as usize; 2],
         Some(Arg::List(sizes)) => {
-            // `None` keeps the input's extent.
+            // `None` leaves the input's extent.
             let mut output = [1, 1];
             for (i, size) in sizes.iter().enumerate() {
                 let axis = 2 - sizes.len() + i;
@@ -135,7 +136,7 @@ fn upsampled(call: &Call, mode: Interpolation) -> Outcome<Vec<Tensor>> {
         return no_form("`antialias`");
     }
     let image = as_image(x, n)?;
-    if let Some(size) = each(call, (1, "size"), n, 1)? {
+    if let Some(size) = each(call, 1, "size", n, 1)? {
         return from_image(image.interpolate(size, mode)?, n);
     }
     let factors = match call.get(2, "scale_factor") {

@@ -104,7 +104,7 @@ fn interleaved(call: &Call) -> Outcome<Vec<Tensor>> {
 
 fn indexed(call: &Call) -> Outcome<Vec<Tensor>> {
     let items = match call.get(1, "index") {
-        // A list of numbers alone is one index, not one a dimension.
+        // A list of numbers alone is one index, not one per dimension.
         Some(Arg::List(items)) if !items.iter().all(|item| matches!(item, Arg::Int(_))) => {
             items.clone()
         }

@@ -16,8 +16,8 @@ pub fn carried_out(name: &str, call: &Call) -> Option<Outcome<Vec<Tensor>>> {
         "group_norm" => group_norm(call),
         "batch_norm" => batch_norm(call),
         "mse_loss" | "l1_loss" | "smooth_l1_loss" | "huber_loss" => distance(name, call),
-        "cross_entropy" => class_loss(call, (7, "label_smoothing"), Tensor::cross_entropy_loss),
-        "nll_loss" => class_loss(call, (7, "label_smoothing"), Tensor::nll_loss),
+        "cross_entropy" => class_loss(call, 7, "label_smoothing", Tensor::cross_entropy_loss),
+        "nll_loss" => class_loss(call, 7, "label_smoothing", Tensor::nll_loss),
         "binary_cross_entropy_with_logits" => with_logits(call),
         "kl_div" => kl_div(call),
         "scaled_dot_product_attention" => attention(call),
@@ -165,7 +165,8 @@ type ClassLoss = fn(&Tensor, &Tensor, &CrossEntropyOptions<'_>) -> hlx_autograd:
 
 fn class_loss(
     call: &Call,
-    (place, smoothing): (usize, &str),
+    place: usize,
+    smoothing: &str,
     operation: ClassLoss,
 ) -> Outcome<Vec<Tensor>> {
     let (x, target) = (call.x()?, call.tensor(1, "target")?);

@@ -47,7 +47,7 @@ fn added(call: &Call) -> Outcome<Vec<Tensor>> {
     let factor = |name| call.get(9, name).and_then(number).unwrap_or(1.0);
     let (alpha, beta) = (factor("alpha"), factor("beta"));
     if !sum.dtype().is_float() {
-        // Of factors beside integers PyTorch takes the whole part.
+        // PyTorch takes the whole part of factors beside integers.
         return one(sum.mul(alpha as i32)?.add(c.mul(beta as i32)?));
     }
     if alpha != 1.0 {
@@ -78,12 +78,7 @@ fn linear(call: &Call) -> Outcome<Vec<Tensor>> {
 }
 
 /// One number for each dimension of the image, from one for all or one each.
-fn each(
-    call: &Call,
-    (place, name): (usize, &str),
-    n: usize,
-    default: usize,
-) -> Outcome<[usize; 2]> {
+fn each(call: &Call, place: usize, name: &str, n: usize, default: usize) -> Outcome<[usize; 2]> {
     if let Some(Arg::Text(text)) = call.get(place, name) {
         return no_form(format!("`{name}` `{text}`"));
     }
@@ -101,12 +96,12 @@ fn convolution(call: &Call, n: usize) -> Outcome<Vec<Tensor>> {
     let (padding, same) = match call.get(4, "padding") {
         Some(Arg::Text(text)) if text == "same" => ([0, 0], true),
         Some(Arg::Text(text)) if text == "valid" => ([0, 0], false),
-        _ => (each(call, (4, "padding"), n, 0)?, false),
+        _ => (each(call, 4, "padding", n, 0)?, false),
     };
     let options = ConvOptions {
-        stride: each(call, (3, "stride"), n, 1)?,
+        stride: each(call, 3, "stride", n, 1)?,
         padding,
-        dilation: each(call, (5, "dilation"), n, 1)?,
+        dilation: each(call, 5, "dilation", n, 1)?,
         groups: call.int(6, "groups")?.unwrap_or(1) as usize,
         same,
     };
@@ -119,13 +114,13 @@ fn convolution(call: &Call, n: usize) -> Outcome<Vec<Tensor>> {
 
 fn transposed(call: &Call, n: usize) -> Outcome<Vec<Tensor>> {
     let options = ConvOptions {
-        stride: each(call, (3, "stride"), n, 1)?,
-        padding: each(call, (4, "padding"), n, 0)?,
+        stride: each(call, 3, "stride", n, 1)?,
+        padding: each(call, 4, "padding", n, 0)?,
         groups: call.int(6, "groups")?.unwrap_or(1) as usize,
-        dilation: each(call, (7, "dilation"), n, 1)?,
+        dilation: each(call, 7, "dilation", n, 1)?,
         same: false,
     };
-    let more = each(call, (5, "output_padding"), n, 0)?;
+    let more = each(call, 5, "output_padding", n, 0)?;
     let (weight, bias) = (call.tensor(1, "weight")?, call.optional_tensor(2, "bias")?);
     one(match n {
         1 => call.x()?.conv_transpose1d(weight, bias, &options, more[1]),

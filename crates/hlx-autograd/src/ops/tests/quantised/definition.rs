@@ -1,11 +1,11 @@
-//! Products over integers number by number, in 64-bit integers and f64: what the operations' tests compare with.
+//! Products of quantised operands number by number, in 64-bit integers and f64: what the operations' tests compare with.
 
 /// Terms of a piece of a row, and of a sum that is one piece.
 pub const PIECE: usize = 4096;
 pub const WHOLE: usize = 1 << 17;
-/// The largest integers of wide and of narrow operands.
-const WIDE: f64 = 32_639.0;
-const NARROW: f64 = 127.0;
+/// The largest integers of operands with two digits and with one.
+const TWO_DIGITS: f64 = 32_639.0;
+const ONE_DIGIT: f64 = 127.0;
 
 /// A piece as integers and their exponent; none where a number is not finite.
 type Piece = (Vec<i64>, Option<i32>);
@@ -41,35 +41,35 @@ fn of_piece(a: &Piece, b: &Piece) -> f32 {
     flushed(f64::from(sum as f32) * 2.0_f64.powi(-(e_a + e_b)))
 }
 
-/// The products of wide rows with narrow rows, \[wide, narrow\]: pieces of so many terms are added in order.
-pub fn product(wide: &[Vec<f32>], narrow: &[Vec<f32>], terms: usize) -> Vec<f32> {
+/// The products of rows `a` with two digits and rows `b` with one, \[a, b\]: pieces of `terms` terms are added in order.
+pub fn product(a: &[Vec<f32>], b: &[Vec<f32>], terms: usize) -> Vec<f32> {
     let pieces = |rows: &[Vec<f32>], largest: f64| -> Vec<Vec<Piece>> {
         let of_row = |row: &Vec<f32>| row.chunks(terms).map(|x| piece(x, largest)).collect();
         rows.iter().map(of_row).collect()
     };
-    let (wide, narrow) = (pieces(wide, WIDE), pieces(narrow, NARROW));
+    let (a, b) = (pieces(a, TWO_DIGITS), pieces(b, ONE_DIGIT));
     let element = |a: &Vec<Piece>, b: &Vec<Piece>| {
         let results = a.iter().zip(b).map(|(a, b)| of_piece(a, b));
         let sum = results.reduce(|sum, r| flushed(f64::from(sum) + f64::from(r)));
         sum.unwrap_or(0.0)
     };
-    let results = wide.iter().flat_map(|a| narrow.iter().map(move |b| (a, b)));
+    let results = a.iter().flat_map(|a| b.iter().map(move |b| (a, b)));
     results.map(|(a, b)| element(a, b)).collect()
 }
 
-/// The rows of a matrix of so many columns.
+/// The rows of a matrix of a given number of columns.
 pub fn rows(x: &[f32], columns: usize) -> Vec<Vec<f32>> {
     x.chunks(columns.max(1)).map(<[f32]>::to_vec).collect()
 }
 
-/// The columns of a matrix of so many.
+/// The columns of a matrix that has `columns` of them.
 pub fn columns(x: &[f32], columns: usize) -> Vec<Vec<f32>> {
     let column = |at: usize| x.iter().skip(at).step_by(columns).copied().collect();
     (0..columns).map(column).collect()
 }
 
-/// The transpose of a matrix of so many columns.
-pub fn turned(x: &[f32], n: usize) -> Vec<f32> {
+/// The transpose of a matrix of a given number of columns.
+pub fn transposed(x: &[f32], n: usize) -> Vec<f32> {
     columns(x, n).concat()
 }
 

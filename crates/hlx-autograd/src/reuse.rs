@@ -1,4 +1,4 @@
-//! What a checkpoint keeps of its first run, so that the second one need not compute it again.
+//! The results of a checkpoint's first run that are held, so that the second one need not compute it again.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -9,37 +9,37 @@ use crate::Result;
 use crate::graph::saved::Saved;
 
 /// The results of operations in the order in which they ran.
-pub(crate) type Kept = VecDeque<Vec<Saved>>;
+pub(crate) type Results = VecDeque<Vec<Saved>>;
 
-/// What operations on this thread do with results that are worth keeping.
+/// What operations on this thread do with results that are worth holding until the second run.
 enum Run {
     /// They only compute them.
     Plain,
-    /// They are kept, too.
-    First(Kept),
+    /// They are saved, too.
+    First(Results),
     /// They are taken from the first run.
-    Second(Kept),
+    Second(Results),
 }
 
 thread_local! {
     static RUN: RefCell<Run> = const { RefCell::new(Run::Plain) };
 }
 
-/// Runs a closure, and returns what its operations keep.
-pub(crate) fn first<R>(body: impl FnOnce() -> R) -> (R, Kept) {
-    let (result, run) = during(Run::First(Kept::new()), body);
+/// Runs a closure, and returns the results that its operations saved.
+pub(crate) fn first<R>(body: impl FnOnce() -> R) -> (R, Results) {
+    let (result, run) = during(Run::First(Results::new()), body);
     match run {
-        Run::First(kept) => (result, kept),
-        Run::Plain | Run::Second(_) => (result, Kept::new()),
+        Run::First(results) => (result, results),
+        Run::Plain | Run::Second(_) => (result, Results::new()),
     }
 }
 
-/// Runs a closure again; its operations take what they kept.
-pub(crate) fn second<R>(kept: Kept, body: impl FnOnce() -> R) -> R {
-    during(Run::Second(kept), body).0
+/// Runs a closure again; its operations take the results of the first run.
+pub(crate) fn second<R>(results: Results, body: impl FnOnce() -> R) -> R {
+    during(Run::Second(results), body).0
 }
 
-/// Runs a closure whose operations keep and take nothing.
+/// Runs a closure whose operations save and take nothing.
 pub(crate) fn plain<R>(body: impl FnOnce() -> R) -> R {
     during(Run::Plain, body).0
 }
@@ -49,23 +49,26 @@ pub(crate) fn plain<R>(body: impl FnOnce() -> R) -> R {
 pub(crate) fn results<const N: usize>(
     compute: impl FnOnce() -> Result<[Buffer; N]>,
 ) -> Result<[Buffer; N]> {
-    let kept = RUN.with_borrow_mut(|run| match run {
-        Run::Second(kept) => kept.pop_front(),
+    let earlier = RUN.with_borrow_mut(|run| match run {
+        Run::Second(all) => all.pop_front(),
         Run::Plain | Run::First(_) => None,
     });
-    if let Some(kept) = kept
-        && let Ok(values) = kept.iter().map(Saved::values).collect::<Result<Vec<_>>>()
+    if let Some(earlier) = earlier
+        && let Ok(values) = earlier
+            .iter()
+            .map(Saved::values)
+            .collect::<Result<Vec<_>>>()
         && let Ok(results) = <[Buffer; N]>::try_from(values)
     {
-        // Operands of products that the first run has made of them are made again, as those of what is computed again.
+        // Operands of products that the first run has made of them are made again, as for results that are computed again.
         results.iter().for_each(Buffer::forget);
         return Ok(results);
     }
     let results = compute()?;
     RUN.with_borrow_mut(|run| {
-        if let Run::First(kept) = run {
-            let keep = |buffer: &Buffer| Saved::kept(buffer.clone(), "(kept)".to_owned());
-            kept.push_back(results.iter().map(keep).collect());
+        if let Run::First(all) = run {
+            let save = |buffer: &Buffer| Saved::held(buffer.clone(), "(kept)".to_owned());
+            all.push_back(results.iter().map(save).collect());
         }
     });
     Ok(results)
