@@ -12,7 +12,7 @@ pub enum Samples {
     /// No dimension counts samples: a parameter, a constant, or a tensor of which nobody said.
     #[default]
     None,
-    /// Dimension `axis` holds them in order, `each` indices a sample.
+    /// Dimension `axis` holds them in order, `each` indices per sample.
     Along {
         /// The dimension.
         axis: usize,
@@ -24,7 +24,7 @@ pub enum Samples {
 }
 
 impl Samples {
-    /// Along a dimension, one index a sample.
+    /// Along a dimension, one index per sample.
     pub(crate) fn along(axis: usize) -> Self {
         Self::Along { axis, each: 1 }
     }

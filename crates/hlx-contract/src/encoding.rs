@@ -22,7 +22,7 @@ fn wrong(reason: impl std::fmt::Display) -> ContractError {
 
 /// What every contract has: its canonical encoding, and the handle of that.
 pub trait Encoded: Serialize + DeserializeOwned {
-    /// Returns the canonical encoding: what the content store keeps.
+    /// Returns the canonical encoding: what the content store holds.
     ///
     /// # Errors
     /// [`ContractError::Encoding`] for a contract of more than 64 MiB.

@@ -21,7 +21,7 @@ use super::{ContractError, Kernel, Pipeline, Port};
 /// The name of contracts' kernels in timing reports; their own is in errors.
 const LAUNCH_NAME: &str = "contract";
 
-/// Pipelines kept; a process that uses more of them makes some again.
+/// Pipelines that a process holds at most; one that uses more of them makes some again.
 const MAX_PIPELINES: usize = 256;
 
 /// A contract that can be executed: a [`Kernel`] or a [`Pipeline`].
@@ -441,16 +441,16 @@ fn compiled(
     kernel: &Kernel,
     shader: &Loaded,
 ) -> Result<ComputePipeline, ContractError> {
-    static KEPT: Mutex<Option<HashMap<Key, ComputePipeline>>> = Mutex::new(None);
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    let kept = kept.get_or_insert_default();
+    static COMPILED: Mutex<Option<HashMap<Key, ComputePipeline>>> = Mutex::new(None);
+    let mut pipelines = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let pipelines = pipelines.get_or_insert_default();
     let constants = kernel.constants();
     let key = (
         device.info().selector.clone(),
         shader.handle,
         constants.clone(),
     );
-    if let Some(compiled) = kept.get(&key) {
+    if let Some(compiled) = pipelines.get(&key) {
         return Ok(compiled.clone());
     }
     // SAFETY: the validator has passed the module, and its reflection gave the interface.
@@ -470,9 +470,9 @@ fn compiled(
         device: device.info().name.clone(),
         reason: error.to_string(),
     })?;
-    if kept.len() >= MAX_PIPELINES {
-        kept.clear();
+    if pipelines.len() >= MAX_PIPELINES {
+        pipelines.clear();
     }
-    kept.insert(key, made.clone());
+    pipelines.insert(key, made.clone());
     Ok(made)
 }

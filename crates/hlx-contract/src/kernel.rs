@@ -23,7 +23,7 @@ pub struct Kernel {
     pub workgroup_size: [u32; 3],
     /// Workgroups in x, y and z.
     pub workgroups: [u32; 3],
-    /// Values of specialization constants; the others keep their defaults.
+    /// Values of specialization constants; the others have their defaults.
     pub specialization: Vec<SpecializationConstant>,
     /// The words of the push constants, padding as `{"u32": 0}`.
     pub push_constants: Vec<Scalar>,

@@ -9,8 +9,8 @@ use super::own::{self, Own};
 use super::spirv::{self, Reflection};
 use super::{ContractError, Encoded, Shader};
 
-/// Shaders kept; a process that uses more of them validates some again.
-const MAX_KEPT: usize = 64;
+/// Shaders that a process holds at most; one that uses more of them validates some again.
+const MAX_LOADED: usize = 64;
 
 /// A validated shader.
 pub(crate) struct Loaded {
@@ -50,9 +50,9 @@ pub(crate) fn load(
     contract: &str,
     handle: &Handle,
 ) -> Result<Arc<Loaded>, ContractError> {
-    static KEPT: Mutex<Option<HashMap<Handle, Arc<Loaded>>>> = Mutex::new(None);
-    let lock = || KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(loaded) = lock().as_ref().and_then(|kept| kept.get(handle)) {
+    static LOADED: Mutex<Option<HashMap<Handle, Arc<Loaded>>>> = Mutex::new(None);
+    let lock = || LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(loaded) = lock().as_ref().and_then(|all| all.get(handle)) {
         return Ok(Arc::clone(loaded));
     }
     let shader = match own::by_handle(handle).map(Own::contract) {
@@ -67,11 +67,11 @@ pub(crate) fn load(
         }
     };
     let loaded = Arc::new(validate(*handle, &shader)?);
-    let mut kept = lock();
-    let kept = kept.get_or_insert_default();
-    if kept.len() >= MAX_KEPT {
-        kept.clear();
+    let mut all = lock();
+    let all = all.get_or_insert_default();
+    if all.len() >= MAX_LOADED {
+        all.clear();
     }
-    kept.insert(*handle, Arc::clone(&loaded));
+    all.insert(*handle, Arc::clone(&loaded));
     Ok(loaded)
 }

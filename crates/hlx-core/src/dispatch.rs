@@ -263,12 +263,8 @@ impl CommandRecorder {
             push,
             groups: Groups::all(groups),
         };
-        self.recorder.dispatch(
-            pipeline.name,
-            Work::of(&list),
-            &pipeline.inner,
-            &arguments,
-        )?;
+        self.recorder
+            .dispatch(pipeline.name, Work::of(&list), &pipeline.inner, &arguments)?;
         let buffers = bindings.buffers.iter().map(|(buffer, _)| buffer.clone());
         self.buffers.extend(buffers);
         Ok(())

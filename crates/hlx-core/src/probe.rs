@@ -7,9 +7,9 @@
 
 mod dots;
 mod inputs;
-mod stored;
 mod matrices;
 mod reduction;
+mod stored;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

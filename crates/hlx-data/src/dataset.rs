@@ -22,7 +22,7 @@ pub trait Dataset: Send + Sync + 'static {
     /// sample every time: what is random belongs into a [`Transform`](crate::Transform).
     ///
     /// # Errors
-    /// Whatever keeps the sample from being read; the loader adds the index.
+    /// Whatever prevents the sample from being read; the loader adds the index.
     fn get(&self, index: usize) -> Result<Self::Item, BoxError>;
 }
 

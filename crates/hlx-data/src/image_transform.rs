@@ -139,9 +139,10 @@ impl Transform<(HostArray<u8>, u32)> for ImageTransform {
 
     fn apply(
         &self,
-        (image, label): (HostArray<u8>, u32),
+        sample: (HostArray<u8>, u32),
         key: SampleKey,
     ) -> Result<Self::Output, BoxError> {
+        let (image, label) = sample;
         let n_channels = self.tables.len();
         let [channels, height, width] = *image.shape() else {
             let found = image.shape();

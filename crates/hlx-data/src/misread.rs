@@ -98,10 +98,10 @@ pub fn misread_png(set: &ImageSet, misread: &[Misread]) -> Result<Vec<u8>> {
         };
         picture.image((x, y), pixels, (width, height), scale);
         let below = y + scale * height;
-        picture.number((x, below), image.truth, TRUE_COLOUR);
+        picture.number(x, below, image.truth, TRUE_COLOUR);
         let digits = image.read.to_string().len();
         let right = (x + scale * width).saturating_sub(digits * LABEL.1);
-        picture.number((right, below), image.read, READ_COLOUR);
+        picture.number(right, below, image.read, READ_COLOUR);
     }
     let encoded = picture.encode();
     encoded.or_else(|error| wrong(format!("the picture cannot be encoded: {error}")))
@@ -120,7 +120,7 @@ impl Picture {
     }
 
     /// Sets a pixel; what lies outside is left out.
-    fn set(&mut self, (x, y): (usize, usize), colour: Colour) {
+    fn set(&mut self, x: usize, y: usize, colour: Colour) {
         if x < self.width
             && let Some(pixel) = self.pixels.get_mut(y * self.width + x)
         {
@@ -142,13 +142,13 @@ impl Picture {
                 let at = y / scale * width + x / scale;
                 let channel = |channel: usize| pixels[(channel * plane + at) % pixels.len()];
                 let colour = [channel(0), channel(1), channel(2)];
-                self.set((left + x, top + y), colour);
+                self.set(left + x, top + y, colour);
             }
         }
     }
 
     /// Writes a number.
-    fn number(&mut self, (left, top): (usize, usize), number: u32, colour: Colour) {
+    fn number(&mut self, left: usize, top: usize, number: u32, colour: Colour) {
         let (height, width) = LABEL;
         for (place, digit) in number.to_string().bytes().enumerate() {
             let cover = plain_digit(usize::from(digit - b'0'), width, height);
@@ -159,7 +159,7 @@ impl Picture {
                 };
                 let mixed = std::array::from_fn(|channel| mix(PAPER[channel], colour[channel]));
                 let x = left + place * width + at % width;
-                self.set((x, top + at / width), mixed);
+                self.set(x, top + at / width, mixed);
             }
         }
     }

@@ -41,7 +41,7 @@ pub fn save_npy(path: &Path, tensor: &Tensor) -> Result<()> {
 pub fn load_npy(device: &Device, path: &Path) -> Result<Tensor> {
     const OP: &str = "load_npy";
     let mut file = opened(path).map_err(|error| IoError::file(OP, path, error))?;
-    read(device, (OP, "the array"), path, &mut file)
+    read(device, OP, "the array", path, &mut file)
 }
 
 /// Opens a file that is not a git-lfs pointer.
@@ -98,7 +98,7 @@ pub fn load_npz(device: &Device, path: &Path) -> Result<BTreeMap<String, Tensor>
             return Err(IoError::file(OP, path, format!("{shown} is no array")));
         };
         let shown = shown.strip_suffix(SUFFIX).unwrap_or(&shown);
-        let tensor = read(device, (OP, shown), path, &mut member)?;
+        let tensor = read(device, OP, shown, path, &mut member)?;
         tensors.insert(name.to_owned(), tensor);
     }
     Ok(tensors)
@@ -169,7 +169,8 @@ fn read_data(device: &Device, source: &mut impl Read) -> Result<(Header, Vec<u8>
 /// Reads an npy file; `name` is what messages call the array.
 fn read(
     device: &Device,
-    (op, name): (&'static str, &str),
+    op: &'static str,
+    name: &str,
     path: &Path,
     source: &mut impl Read,
 ) -> Result<Tensor> {

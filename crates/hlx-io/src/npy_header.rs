@@ -25,7 +25,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Of little-endian elements in row-major order.
+    /// The header of little-endian elements in row-major order.
     pub fn new(descr: &str, shape: &[usize]) -> Self {
         Self {
             kind: descr.to_owned(),

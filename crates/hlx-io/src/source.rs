@@ -64,7 +64,7 @@ pub(crate) fn tensor_of<S: Source>(
     elements: impl IntoIterator<Item = S>,
     shape: &[usize],
 ) -> Result<Tensor> {
-    let narrow = |(place, element): (usize, S)| {
+    let stored = |(place, element): (usize, S)| {
         element.narrowed().ok_or_else(|| IoError::Range {
             operation,
             name: name.to_owned(),
@@ -73,7 +73,7 @@ pub(crate) fn tensor_of<S: Source>(
             stored: S::Stored::DTYPE.name(),
         })
     };
-    let elements = elements.into_iter().enumerate().map(narrow);
+    let elements = elements.into_iter().enumerate().map(stored);
     let stored = elements.collect::<Result<Vec<_>>>()?;
     Ok(Tensor::from_slice(device, &stored, shape)?)
 }

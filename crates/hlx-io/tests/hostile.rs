@@ -151,7 +151,7 @@ fn a_member_is_inflated_no_further_than_its_array_reaches() {
         (member.deflated, member.says) = (true, says);
         let line = file.npz(&device, &archive(&[member]));
         let want = "a of shape [3] and type f4 has more than 12 bytes";
-        // Of a member that says less than its header has, the archive's reader refuses the first bytes.
+        // If a member says less than its header has, the archive's reader refuses the first bytes.
         assert!(line.ends_with(want) || says < 16 << 20, "{line}");
     }
 }

@@ -77,7 +77,7 @@ impl Run {
             let len = (self.inputs() - begin).min(self.chunk as u64) as usize;
             let first = (begin * u64::from(self.stride)) as u32;
             let (inputs, out) = (device.alloc(len)?, device.alloc(len)?);
-            functions::launch(device, function, (first, self.stride), &inputs, &out)?;
+            functions::launch(device, function, first, self.stride, &inputs, &out)?;
             Ok(device.download_words(&out)?)
         };
         let mut all = Comparison::default();

@@ -1,4 +1,4 @@
-//! What shows that HLX's kernels keep the law of its arithmetic, on the device at hand.
+//! What shows that HLX's kernels follow the specification of its arithmetic, on the device at hand.
 //!
 //! - [`exhaustive`]: every input of every function, a device against the CPU, bit for bit;
 //! - [`peak`]: the multiply-adds and the bytes per second that kernels are measured against;

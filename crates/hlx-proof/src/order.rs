@@ -134,7 +134,7 @@ fn assert_order<B>(
     }
 }
 
-/// A result a pair, the survivors themselves.
+/// One result per pair, the survivors themselves.
 fn plain(out: &[f32], pair: usize) -> f64 {
     f64::from(out[pair])
 }

@@ -33,9 +33,9 @@ const MAX_LANES: usize = 16;
 /// The most that was measured on a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Peak {
-    /// Operations a second of [`multiply_add`], two a multiply-add.
+    /// Operations per second of [`multiply_add`], two per multiply-add.
     pub flops: f64,
-    /// Bytes a second of a copy, those read and those written.
+    /// Bytes per second of a copy, those read and those written.
     pub bytes: f64,
 }
 
@@ -157,7 +157,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// About a millisecond a launch on a large GPU, ten on a processor; the copy exceeds caches.
+    /// About a millisecond per launch on a large GPU, ten on a processor; the copy exceeds caches.
     fn of(device: &Device) -> Self {
         let (elements, steps, copied_words, repeats) = match device.info().kind {
             DeviceKind::VulkanGpu => (1 << 20, 4096, 1 << 26, 8),

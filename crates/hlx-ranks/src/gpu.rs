@@ -33,9 +33,9 @@ pub struct Gpu {
     device: CUdevice,
     uuid: Uuid,
     context: CUcontext,
-    /// Of copies.
+    /// The stream of copies.
     stream: CUstream,
-    /// Of moments that no copy waits for.
+    /// The stream of moments that no copy waits for.
     clock: CUstream,
 }
 
@@ -272,7 +272,7 @@ impl Gpu {
         self.make_current()?;
         let mut handle = 0;
         let descriptor = ptr::without_provenance_mut(file.as_raw_fd() as usize);
-        // SAFETY: the pointers are to locals; the driver takes the descriptor by value and keeps none.
+        // SAFETY: the pointers are to locals; the driver takes the descriptor by value and retains none.
         unsafe {
             let imported = sys::cuMemImportFromShareableHandle(&raw mut handle, descriptor, POSIX);
             check("import another GPU's memory", imported)?;
@@ -306,7 +306,7 @@ impl Gpu {
     ///
     /// # Safety
     /// Both ranges are of memory that this GPU reaches and that nothing writes meanwhile.
-    pub(crate) unsafe fn copy(&self, (from, to): (u64, u64), bytes: usize) -> Result<()> {
+    pub(crate) unsafe fn copy(&self, from: u64, to: u64, bytes: usize) -> Result<()> {
         self.make_current()?;
         // SAFETY: as the caller says.
         let copied = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, self.stream) };

@@ -104,14 +104,15 @@ impl Links {
         places: Vec<Place>,
         secret: Secret,
     ) -> Result<Self> {
-        Self::connect_within(START, rank, listener, (places, secret))
+        Self::connect_within(START, rank, listener, places, secret)
     }
 
     fn connect_within(
         limit: Duration,
         rank: usize,
         listener: Listener,
-        (places, secret): (Vec<Place>, Secret),
+        places: Vec<Place>,
+        secret: Secret,
     ) -> Result<Self> {
         let n_ranks = places.len();
         let state = State {
@@ -164,8 +165,8 @@ impl Links {
     fn open(&self, to: usize, kind: Kind, until: Instant) -> Result<Line> {
         let from = self.rank;
         let hello = Hello { from, to, kind };
-        let places = (&self.places[from], &self.places[to]);
-        let opened = hello.connect(places, &self.secret, until, || self.check().is_ok());
+        let (me, there) = (&self.places[from], &self.places[to]);
+        let opened = hello.connect(me, there, &self.secret, until, || self.check().is_ok());
         opened.map_err(|error| {
             let unreached = || self.lost_for(to, format!("cannot be reached: {error}"));
             self.check().err().unwrap_or_else(unreached)

@@ -77,8 +77,8 @@ impl Nccl {
             let (memory, bytes) = window?;
             Some((memory.address(&bytes)?, bytes.len()))
         };
-        let windows = (place(out), place(into));
+        let (out, into) = (place(out), place(into));
         self.gpu.make_current()?;
-        self.communicator.swap(peer, windows, self.gpu.stream())
+        self.communicator.swap(peer, out, into, self.gpu.stream())
     }
 }

@@ -88,9 +88,11 @@ impl Peers {
     /// # Errors
     /// What CUDA reports, and a rank that is lost.
     pub fn connect(
-        (gpu, lines): (Gpu, Lines),
+        gpu: Gpu,
+        lines: Lines,
         group: &Group,
-        (n_windows, bytes): (usize, u64),
+        n_windows: usize,
+        bytes: u64,
     ) -> Result<(Self, Vec<PeerWindow>)> {
         let others = || (0..group.n_ranks()).filter(|rank| *rank != group.rank());
         let mut mine = Vec::new();
@@ -129,7 +131,7 @@ impl Peers {
     }
 
     /// Says that the window of this number has this many bytes for a rank, and copies what that rank has to the
-    /// range of `into`. Returns when both ranks have what the other had; no work of the device may write the window
+    /// range of `memory`. Returns when both ranks have what the other had; no work of the device may write the window
     /// or use the range meanwhile. The other rank calls it with the lengths swapped.
     ///
     /// # Errors
@@ -137,8 +139,10 @@ impl Peers {
     pub fn swap(
         &self,
         peer: usize,
-        (window, n_out): (usize, usize),
-        (memory, range): (&CudaMemory, Range<usize>),
+        window: usize,
+        n_out: usize,
+        memory: &CudaMemory,
+        range: Range<usize>,
     ) -> Result<()> {
         self.send(peer, Message::Written(window, n_out))?;
         let Message::Written(window, found) = self.receive(peer)? else {
@@ -157,10 +161,10 @@ impl Peers {
             let theirs = self.theirs[peer].get(window);
             let from = theirs.and_then(|theirs| theirs.address(&(0..expected)));
             let addresses = from.zip(memory.address(&range));
-            let addresses = addresses.ok_or_else(|| self.confused(peer))?;
+            let (from, to) = addresses.ok_or_else(|| self.confused(peer))?;
             // SAFETY: both ranges lie in memory that is mapped for good; the peer has written its window, and
             // nothing here uses the other, as the caller says.
-            unsafe { self.gpu.copy(addresses, expected) }?;
+            unsafe { self.gpu.copy(from, to, expected) }?;
             self.send(peer, Message::Read)?;
         }
         if n_out > 0 && self.receive(peer)? != Message::Read {

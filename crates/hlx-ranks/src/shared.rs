@@ -199,7 +199,8 @@ impl SharedMemory {
         peer: usize,
         mut out: &[u8],
         into: &mut [u8],
-        (sent, from): (&mut Sent, &mut [u64]),
+        sent: &mut Sent,
+        from: &mut [u64],
     ) -> Result<()> {
         let (mut received, mut pause) = (0, Pause::default());
         while !out.is_empty() || received < into.len() {
@@ -240,7 +241,7 @@ struct Counts {
 }
 
 struct Sent {
-    /// To any rank: they take the slots in turn.
+    /// To any rank: they take the slots one after another.
     all: u64,
     to: Vec<u64>,
 }
@@ -275,13 +276,13 @@ impl Transport for SharedMemory {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let Counts { sent, from } = &mut *counts;
         if out.len().min(into.len()) < BOTH_AT_ONCE {
-            return self.exchange(peer, out, into, (sent, from));
+            return self.exchange(peer, out, into, sent, from);
         }
         // Both copies of a long message at once.
         let (mut none_sent, mut none_from) = (Sent::none(0), Vec::new());
         std::thread::scope(|scope| {
-            let sending = scope.spawn(|| self.exchange(peer, out, &mut [], (sent, &mut none_from)));
-            let received = self.exchange(peer, &[], into, (&mut none_sent, from));
+            let sending = scope.spawn(|| self.exchange(peer, out, &mut [], sent, &mut none_from));
+            let received = self.exchange(peer, &[], into, &mut none_sent, from);
             let sent = sending.join().unwrap_or_else(|panic| resume_unwind(panic));
             received.and(sent)
         })

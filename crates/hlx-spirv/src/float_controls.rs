@@ -4,7 +4,7 @@
 //! SignedZeroInfNanPreserve where it exists (without, compilers rewrite `a*0` to `0`), and
 //! DenormFlushToZero where a device supports it. It does not add round-to-even:
 //! every device rounds so by itself, which the probe checks, and on an NVIDIA H200 (driver
-//! 580.159) the mode makes multiplications keep subnormals that they flush without it.
+//! 580.159) the mode makes multiplications preserve subnormals that they flush without it.
 
 use rspirv::spirv::{Capability, ExecutionMode, Op};
 
@@ -114,8 +114,8 @@ mod tests {
             flush_subnormals: true,
         };
         // The capability behind everything else.
-        let turned = [&MODULE[..5], &MODULE[7..], &MODULE[5..7]].concat();
-        assert_eq!(with_float_controls(&turned, controls), turned);
+        let swapped = [&MODULE[..5], &MODULE[7..], &MODULE[5..7]].concat();
+        assert_eq!(with_float_controls(&swapped, controls), swapped);
         // An entry point of two words, which names no function.
         let short = [&MODULE[..10], &[(2 << 16) | 15, 5], &MODULE[15..]].concat();
         assert_eq!(with_float_controls(&short, controls), short);

@@ -1,4 +1,4 @@
-//! Every module of HLX's is read, keeps the arithmetic's rules, and has an interface.
+//! Every module of HLX's is read, follows the arithmetic's rules, and has an interface.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ fn modules() -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn every_module_is_read_and_keeps_the_rules() {
+fn every_module_is_read_and_follows_the_rules() {
     for (path, bytes) in modules() {
         let name = path.display().to_string();
         assert_eq!(
@@ -79,7 +79,7 @@ fn shaders_that_read_the_number_of_workgroups_are_known() {
     assert!(!reading("matmul/tile_64x64.spv"));
 }
 
-/// The formula of every element-wise operation can become part of another module, which keeps the
+/// The formula of every element-wise operation can become part of another module, which follows the
 /// arithmetic's rules.
 #[test]
 fn formulas_of_elements_go_into_other_modules() {

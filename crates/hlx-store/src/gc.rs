@@ -8,14 +8,14 @@ use std::time::{Duration, SystemTime};
 
 use super::{Handle, Store, StoreError};
 
-/// Objects and temporary files younger than an hour are kept: a writer may not have named its new
+/// Objects and temporary files younger than an hour stay: a writer may not have named its new
 /// object in a pin or elsewhere yet.
 pub const GC_MIN_AGE: Duration = Duration::from_secs(3600);
 
 /// How to collect.
 #[derive(Clone, Copy, Debug)]
 pub struct GcOptions {
-    /// Younger files are kept; [`GC_MIN_AGE`] unless changed. An object's age counts from the
+    /// Younger files stay; [`GC_MIN_AGE`] unless changed. An object's age counts from the
     /// last put of its content.
     pub min_age: Duration,
     /// Report what would be removed, and remove nothing.
@@ -40,7 +40,7 @@ pub struct GcReport {
     /// Bytes of their files, and of temporary files.
     pub freed_bytes: u64,
     /// Objects that a root or a pin names.
-    pub n_kept: usize,
+    pub n_held: usize,
     /// Objects that nothing names and that are too young to be removed.
     pub n_young: usize,
     /// Temporary files, left by crashes, that were removed.
@@ -50,7 +50,7 @@ pub struct GcReport {
 impl Store {
     /// Removes every object that neither a root nor a pin names and that was last put more than
     /// [`GC_MIN_AGE`] ago, and temporary files of that age. Roots are not followed: an object
-    /// that contains other handles does not keep them.
+    /// that contains other handles does not hold them.
     ///
     /// Waits until no put is under way, in any process; puts wait until it is done.
     ///
@@ -74,7 +74,7 @@ impl Store {
         let (objects, _) = self.walk()?;
         for handle in objects {
             if named.contains(&handle) {
-                report.n_kept += 1;
+                report.n_held += 1;
             } else if let Some(bytes) = remove_old(&self.object_path(&handle), now, options)? {
                 report.removed.push(handle);
                 report.freed_bytes += bytes;
@@ -95,7 +95,7 @@ impl Store {
     }
 }
 
-/// Removes a file that is old enough and returns its length; `None` if it is kept. A time in
+/// Removes a file that is old enough and returns its length; `None` if it stays. A time in
 /// the future, from another machine's clock, counts as young.
 fn remove_old(path: &Path, now: SystemTime, options: GcOptions) -> Result<Option<u64>, StoreError> {
     let failed = |error| StoreError::io("collect", path)(error);

@@ -1,4 +1,4 @@
-//! Pins: names of a user's choice that keep objects from collection.
+//! Pins: names of a user's choice that protect objects from collection.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -94,7 +94,7 @@ impl Store {
         })
     }
 
-    /// Reads an object as [`Store::copy_to`] does and keeps nothing: success proves that the
+    /// Reads an object as [`Store::copy_to`] does and holds nothing: success proves that the
     /// file is what the handle says.
     ///
     /// # Errors

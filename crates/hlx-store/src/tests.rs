@@ -223,7 +223,7 @@ fn wrong_kinds_and_unknown_handles_are_named() {
 }
 
 #[test]
-fn collection_keeps_roots_pins_and_the_young() {
+fn collection_spares_roots_pins_and_the_young() {
     let place = Scratch::new("gc");
     let store = &place.store;
     let [root, pinned, lost, again] = [b"r", b"p", b"l", b"a"].map(|data| place.put_old(data));
@@ -247,7 +247,7 @@ fn collection_keeps_roots_pins_and_the_young() {
     assert_eq!(report, expected);
     assert_eq!(report.removed, [lost]);
     assert_eq!(
-        (report.n_kept, report.n_young, report.n_temporaries),
+        (report.n_held, report.n_young, report.n_temporaries),
         (2, 2, 1)
     );
     assert_eq!(report.freed_bytes, 24 + 1 + 4);

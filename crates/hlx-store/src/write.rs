@@ -25,7 +25,7 @@ impl Store {
     }
 
     /// Stores a tensor of row-major, little-endian data and returns its handle. The bits are
-    /// kept as they are, payloads of NaN too.
+    /// stored as they are, payloads of NaN too.
     ///
     /// # Errors
     /// [`StoreError::BadShape`] if the shape does not fit the data; as [`Store::put_bytes`].

@@ -1,7 +1,7 @@
 //! Text for language models: tokenizers, token shards, and the batches to train on.
 //!
 //! A [`Tokenizer`] is bytes, characters, or any `tokenizer.json`; [`BpeTrainer`] trains one.
-//! [`prepare`] turns text, JSON lines and chats into [`TokenShards`]; a [`ChatTemplate`] lays messages
+//! [`prepare`] makes [`TokenShards`] of text, JSON lines and chats; a [`ChatTemplate`] lays messages
 //! out. [`TokenShards`] are tokens on disk, mapped: made by [`prepare`] or a [`ShardWriter`], or nanoGPT's and llm.c's
 //! files. [`Windows`], [`PaddedDocuments`] and [`PackedDocuments`] make batches of them. A batch is a
 //! function of the tokens, the seed and the number of its first sample: a cursor is one number.
@@ -36,7 +36,7 @@ pub use prepare::{
     Companion, HEAD, PrepareOptions, PrepareProgress, ScanOptions, SourceFormat,
     characters_of_files, count_words, no_text, prepare,
 };
-pub use shards::{Document, Part, ShardOptions, ShardWriter, TokenShards, TokenSplit};
+pub use shards::{Document, ShardOptions, ShardWriter, TokenRange, TokenShards, TokenSplit};
 pub use tokenizer::{
     BpeTrainer, ChatTemplates, DecodeStream, SPECIAL_TOKENS_MAP_FILE, SpecialTokens,
     TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, Tokenizer, WordCounts,

@@ -10,7 +10,7 @@ use crate::generate::{Held, TextModel, TokenGeneration};
 #[derive(Debug)]
 pub struct Conversation<'a> {
     model: &'a TextModel,
-    /// Of a model of pairs there may be none: each message is an input then.
+    /// A model of pairs may have none: each message is an input then.
     template: Option<ChatTemplate>,
     messages: Vec<Message>,
     /// Messages that every conversation begins with.
@@ -80,7 +80,7 @@ impl<'a> Conversation<'a> {
         &self.messages
     }
 
-    /// Says something and returns the answer, which `tell` gets while it grows. Both are kept; after an
+    /// Says something and returns the answer, which `tell` gets while it grows. Both are remembered; after an
     /// error neither is.
     ///
     /// # Errors

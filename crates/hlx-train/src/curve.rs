@@ -21,7 +21,7 @@ const BOTTOM: f64 = 52.0;
 const TRAIN_COLOUR: &str = "#2563eb";
 const EVAL_COLOUR: &str = "#ea580c";
 const TARGET_COLOUR: &str = "#16a34a";
-/// Of several runs, in turn.
+/// The colours of several runs, one after another.
 const RUN_COLOURS: [&str; 6] = [
     "#2563eb", "#ea580c", "#16a34a", "#9333ea", "#dc2626", "#0891b2",
 ];

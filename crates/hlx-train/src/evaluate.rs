@@ -15,7 +15,7 @@ use crate::rows::row_losses;
 /// The mean loss over samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Evaluation {
-    /// Mean cross-entropy in nats, a byte, a token or an image.
+    /// Mean cross-entropy in nats per byte, token or image.
     pub loss: f64,
     /// For bytes: the same with the end bytes of pairs counted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +34,7 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// Of classified images.
+    /// The evaluation of classified images.
     pub fn of_images(loss: f64, accuracy: f64, n_samples: u64) -> Self {
         Self {
             loss,
@@ -46,7 +46,7 @@ impl Evaluation {
         }
     }
 
-    /// Of predicted tokens.
+    /// The evaluation of predicted tokens.
     pub fn of_tokens(loss: f64, n_tokens: u64, n_samples: u64) -> Self {
         Self {
             loss,
@@ -109,7 +109,7 @@ impl Evaluation {
 /// order of the samples, so that their mean has the bits of one process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SampleLoss {
-    /// Sum of the losses of its bytes or tokens; of an image its loss.
+    /// Sum of the losses of its bytes or tokens; for an image its loss.
     pub sum: f64,
     /// Loss of the end byte of a pair.
     pub end: f64,

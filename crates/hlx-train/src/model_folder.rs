@@ -153,7 +153,7 @@ pub fn open_adapted(
     Ok((model, lora))
 }
 
-/// As [`open_adapted`], with the matrices kept in a type.
+/// As [`open_adapted`], with the matrices held in a type.
 fn open_adapted_as(device: &Device, folder: &Path, adapter: &Path, dtype: DType) -> Result<Opened> {
     if dtype == DType::F32 {
         let (model, _) = open_adapted(device, folder, adapter)?;

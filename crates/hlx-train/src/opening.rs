@@ -14,7 +14,7 @@ use hlx_nn::{CausalLm, InferenceModel, Model};
 pub struct Opening<'a> {
     /// For a run: with the moving average of its weights.
     pub average: bool,
-    /// The type that its matrices are kept in; without one, that of 16 bits in which a Hugging Face folder
+    /// The type that its matrices are held in; without one, that of 16 bits in which a Hugging Face folder
     /// stores all of them, else f32. With an adapter it is f32 without one: the adapter's factors are matrices too.
     pub dtype: Option<DType>,
     /// The arithmetic of its products; without one, that of its run, or `portable`.
@@ -38,7 +38,7 @@ impl Opening<'_> {
     }
 }
 
-/// A language model as it is kept in memory. It can be used as the model itself.
+/// A language model as it is held in memory. It can be used as the model itself.
 #[derive(Debug)]
 pub enum Opened {
     /// In f32.

@@ -32,7 +32,7 @@ pub struct Perplexity {
 }
 
 impl Perplexity {
-    /// Of a mean loss over tokens that make a text of `n_bytes`.
+    /// The perplexity for a mean loss over tokens that make a text of `n_bytes`.
     pub fn new(loss: f64, n_tokens: u64, n_bytes: u64) -> Self {
         let bits = loss / std::f64::consts::LN_2;
         Self {
@@ -64,7 +64,7 @@ pub fn rows_at_a_time(model: &CausalLm, length: usize) -> usize {
     (LOGITS / logits).clamp(1, BATCH)
 }
 
-/// Measures tokens, `length` of them a window and `stride` from one to the next. Their text has `n_bytes`;
+/// Measures tokens, `length` of them per window and `stride` from one to the next. Their text has `n_bytes`;
 /// without it each token is a byte.
 ///
 /// # Errors
@@ -72,7 +72,8 @@ pub fn rows_at_a_time(model: &CausalLm, length: usize) -> usize {
 /// of 0 or above the length, and what the device reports.
 pub fn perplexity(
     model: &CausalLm,
-    (tokens, n_bytes): (&[u32], Option<u64>),
+    tokens: &[u32],
+    n_bytes: Option<u64>,
     length: usize,
     stride: usize,
 ) -> Result<Perplexity> {

@@ -42,7 +42,7 @@ struct Identity {
     shares_device: bool,
 }
 
-/// Lets all ranks know what each made of a question; a process that is alone keeps its own answer.
+/// Lets all ranks know what each made of a question; a process that is alone has its own answer.
 ///
 /// # Errors
 /// [`Refused`] on every rank if one has an error, with the first rank's; a rank that is lost.
@@ -63,7 +63,7 @@ pub fn agreed(group: &Group, answer: Result<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
     })
 }
 
-/// As [`agreed`], of what each rank keeps for itself.
+/// As [`agreed`], for what each rank retains for itself.
 ///
 /// # Errors
 /// As [`agreed`].
@@ -132,9 +132,11 @@ pub fn check_program(group: &Group) -> Result<()> {
 /// have not said so.
 pub fn check_identity(
     group: &Group,
-    (device, shares_device): (&Device, bool),
+    device: &Device,
+    shares_device: bool,
     config: &Config,
-    (corpus, checkpoint): (&str, &str),
+    corpus: &str,
+    checkpoint: &str,
 ) -> Result<Vec<RankPlace>> {
     let info = device.info();
     let common = [

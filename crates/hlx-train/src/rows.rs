@@ -21,9 +21,9 @@ pub struct Batch {
 /// How many samples a step has, and a micro-batch, and which of them this process computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchSizes {
-    /// Of a step.
+    /// The samples of a step.
     pub batch_size: usize,
-    /// Of a micro-batch; it divides this process's samples.
+    /// The samples of a micro-batch; the number divides this process's samples.
     pub micro_batch_size: usize,
     /// The first sample of this process in the batch.
     pub first_sample: usize,

@@ -92,12 +92,12 @@ impl Sampling {
 
     fn draw_among(&self, logits: &[f32], mut ids: Vec<usize>, word: u32) -> usize {
         ids.sort_unstable_by(|&a, &b| order(logits[a], logits[b]).then(a.cmp(&b)));
-        let kept = if self.top_k == 0 {
+        let n_drawn_from = if self.top_k == 0 {
             ids.len()
         } else {
             self.top_k.min(ids.len())
         };
-        let weights = self.weights(logits, &ids[..kept]);
+        let weights = self.weights(logits, &ids[..n_drawn_from]);
         let total = self.nucleus(&weights);
         // A word's upper 24 bits are an exact f32 in [0, 1).
         let target = mul(mul((word >> 8) as f32, 1.0 / 16_777_216.0), total);
@@ -111,7 +111,7 @@ impl Sampling {
         ids[0]
     }
 
-    /// The ids whose weights can move a sum of weights. The first weight is 1, and a sum of at least 1 keeps
+    /// The ids whose weights can move a sum of weights. The first weight is 1, and a sum of at least 1 retains
     /// its bits when less than 2^-25 is added: exp(-18) is half of that.
     fn candidates(&self, logits: &[f32]) -> Vec<usize> {
         let ids = 0..logits.len();
@@ -202,8 +202,8 @@ mod tests {
         }
         let two = counts(Sampling { top_k: 2, ..hot });
         assert_eq!((two[0], two[2]), (0, 0));
-        let narrow = counts(Sampling { top_p: 0.3, ..hot });
-        assert_eq!(narrow[1], 4000);
+        let few = counts(Sampling { top_p: 0.3, ..hot });
+        assert_eq!(few[1], 4000);
         let most = counts(Sampling { top_p: 0.9, ..hot });
         assert!(most[0] == 0 && most[2] > 0, "{most:?}");
         // The third has exp(-1) = 0.37 of the first's probability, the fourth exp(-2) = 0.14.

@@ -71,7 +71,7 @@ impl RunSchedule {
         }
     }
 
-    /// What a checkpoint keeps; `None` of a rate that depends on the step alone.
+    /// What a checkpoint stores; `None` for a rate that depends on the step alone.
     pub fn state(&self) -> Option<PlateauState> {
         match &self.course {
             Course::Steps(_) => None,

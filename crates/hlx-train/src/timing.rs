@@ -20,7 +20,7 @@ pub struct RunTimer {
 }
 
 impl RunTimer {
-    /// Measures the device's peak, then turns the measurement of launches on. Recordings made
+    /// Measures the device's peak, then starts the measurement of launches. Recordings made
     /// before are not measured.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl RunTiming {
         all.into_iter().filter(|_| n_steps > 0).collect()
     }
 
-    /// The table: a line a kernel, longest first, then what was exchanged with other ranks.
+    /// The table: one line per kernel, longest first, then what was exchanged with other ranks.
     pub fn table(&self) -> String {
         let total = self.report.total_ms();
         let mut text = format!(

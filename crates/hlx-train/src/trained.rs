@@ -61,7 +61,7 @@ impl Trained {
 }
 
 impl Trained {
-    /// As [`Trained::open`], for inference, with the matrices kept in the opening's type; returns the model
+    /// As [`Trained::open`], for inference, with the matrices held in the opening's type; returns the model
     /// and the run's configuration.
     ///
     /// # Errors

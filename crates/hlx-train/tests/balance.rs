@@ -73,7 +73,7 @@ fn check(place: &Scratch, sets: &[&str]) {
     };
     let whole = proof(&train(&cpu(), "whole", &with(&[])).digests);
     let losses = balances(place, "whole");
-    // The loss of an even choice is 2, the experts a token; that of an empty shard is 0, and of 20 pairs the
+    // The loss of an even choice is 2, the experts per token; that of an empty shard is 0, and of 20 pairs the
     // third batch has 4 of 8.
     assert!(
         losses.len() == 5 && losses.iter().all(|&loss| loss > 0.9 && loss < 4.1),

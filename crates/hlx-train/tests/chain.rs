@@ -29,7 +29,11 @@ fn run() -> (Scratch, Vec<u8>) {
 fn a_record_stands_at_every_log_period_and_checkpoint() {
     let (place, _) = run();
     let chain = Chain::read(&place.join("run/chain.jsonl")).expect("reads");
-    let steps: Vec<u64> = chain.links().iter().map(|link| link.record.step).collect();
+    let steps: Vec<u64> = chain
+        .records()
+        .iter()
+        .map(|proved| proved.record.step)
+        .collect();
     assert_eq!(steps, [0, 2, 3, 4, 6]);
     let ChainRecord {
         epoch,
@@ -38,15 +42,15 @@ fn a_record_stands_at_every_log_period_and_checkpoint() {
         norms,
         tensors,
         ..
-    } = &chain.links()[4].record;
+    } = &chain.records()[4].record;
     // 20 pairs are 3 batches of 8; two of the steps stand in the last record.
     assert_eq!((*epoch, *batch_idx), (2, 0));
     assert_eq!((losses.len(), norms.len()), (2, 2));
     assert!(losses.iter().all(|loss| loss.value() > 0.0));
     // Parameters and two moments of each.
     assert_eq!(tensors.len() % 3, 0);
-    assert_eq!(place.digests("run").record, chain.links()[4].digest);
-    assert!(chain.links()[0].record.origin.is_some());
+    assert_eq!(place.digests("run").record, chain.records()[4].digest);
+    assert!(chain.records()[0].record.origin.is_some());
 }
 
 #[test]
@@ -96,7 +100,7 @@ fn a_last_line_cut_short_by_a_crash_is_left_out() {
         fs::write(&path, &bytes[..end]).expect("writes");
         let chain = Chain::read(&path).expect("reads");
         assert_eq!(
-            (chain.links().len(), chain.is_torn()),
+            (chain.records().len(), chain.is_torn()),
             (4, end > last),
             "{end}"
         );
@@ -152,8 +156,8 @@ fn a_resumed_run_continues_its_chain() {
     whole.succeeds(&[&TRAIN[..], &RESUME[..2]].concat());
     let records = |place: &Scratch| {
         let chain = Chain::read(&place.join("run/chain.jsonl")).expect("reads");
-        let states = chain.links()[1..].iter().map(|link| {
-            let mut record = link.record.clone();
+        let states = chain.records()[1..].iter().map(|proved| {
+            let mut record = proved.record.clone();
             record.previous.clear();
             record
         });
@@ -229,7 +233,11 @@ fn a_run_from_before_the_chain_begins_one() {
     });
     place.succeeds(&[&TRAIN[..], &RESUME].concat());
     let chain = Chain::read(&place.join("run/chain.jsonl")).expect("reads");
-    let steps: Vec<u64> = chain.links().iter().map(|link| link.record.step).collect();
+    let steps: Vec<u64> = chain
+        .records()
+        .iter()
+        .map(|proved| proved.record.step)
+        .collect();
     assert_eq!(steps, [3, 4, 6]);
     let (code, _, stderr) = status(&place, &["verify", "run", "--from", "1"]);
     assert_eq!(code, 2);

@@ -1,4 +1,4 @@
-//! A run whose loss or parameters become NaN or infinite says so, ends with status 3, and keeps its last
+//! A run whose loss or parameters become NaN or infinite says so, ends with status 3, and retains its last
 //! finite checkpoint.
 
 mod common;
@@ -182,8 +182,8 @@ fn a_run_that_may_go_on_keeps_its_last_finite_checkpoint_and_warns_once() {
         warning.contains("WARN") && warning.contains("the loss of step 2 is NaN"),
         "{warning}"
     );
-    let kept = finite(&[(1, true), (5, false), (6, false)]);
-    assert_eq!(checkpoints(&place, "run"), kept);
+    let expected = finite(&[(1, true), (5, false), (6, false)]);
+    assert_eq!(checkpoints(&place, "run"), expected);
     assert!(place.succeeds(&["verify", "run"]).contains("equal"));
     let line = place.fails(&["plot", "run"]);
     assert!(

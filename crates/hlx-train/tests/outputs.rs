@@ -431,7 +431,7 @@ fn files_are_not_written_where_they_are_read_nor_over_devices_and_links() {
         assert!(is_device(), "{option}");
         let (link, file) = (format!("link-{number}"), format!("file-{number}"));
         symlink(&file, place.join(&link)).expect("linked");
-        // Of a link without a file the file is made, and then replaced.
+        // For a link without a file the file is made, and then replaced.
         for _ in 0..2 {
             place.succeeds(&verb.to(&link));
             assert!(place.join(&link).is_symlink(), "{option}");
@@ -547,7 +547,7 @@ fn a_killed_import_opens_as_the_old_model_or_the_new_one() {
     }
 }
 
-/// Of a model's folder the companions were left half written by a full disk; a limit of each file's size is one.
+/// A full disk left the companions of a model's folder half written; a limit of each file's size acts as one.
 #[cfg(unix)]
 #[test]
 fn a_full_disk_leaves_the_old_files() {

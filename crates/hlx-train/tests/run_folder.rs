@@ -172,7 +172,7 @@ fn a_damaged_line_of_the_metrics_costs_no_other() {
     let mut bytes = fs::read(&path).expect("reads");
     let lines: Vec<&[u8]> = bytes.split_inclusive(|&byte| byte == b'\n').collect();
     assert_eq!(lines.len(), 7, "six steps and the evaluation at the end");
-    let (second, kept) = (lines[0].len() + 3, lines[..4].concat().len());
+    let (second, n_left) = (lines[0].len() + 3, lines[..4].concat().len());
     // A byte of the second line, and a last line that is cut short.
     bytes[second] = 0xff;
     bytes.truncate(bytes.len() - 4);
@@ -192,7 +192,7 @@ fn a_damaged_line_of_the_metrics_costs_no_other() {
     warns(&["plot", "run"]);
     warns(&[&RESUME[..], &all].concat());
     let resumed = fs::read(&path).expect("reads");
-    assert_eq!(resumed[..kept], bytes[..kept]);
+    assert_eq!(resumed[..n_left], bytes[..n_left]);
     assert_eq!(resumed.split(|&byte| byte == b'\n').count(), 8);
     warns(&["plot", "run"]);
 }

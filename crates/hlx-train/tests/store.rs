@@ -125,7 +125,7 @@ fn processes_that_put_the_same_leave_one_object() {
 fn a_writer_killed_at_any_moment_leaves_whole_objects() {
     let place = Scratch::new("store-killed");
     let store = store(&place);
-    let kept = store.put_bytes(b"here before").expect("puts");
+    let earlier = store.put_bytes(b"here before").expect("puts");
     for (number, delay_ms) in [0, 3, 6, 12, 24, 48].into_iter().enumerate() {
         let file = format!("{number}.bin");
         let data = vec![number as u8; 16 << 20];
@@ -140,7 +140,7 @@ fn a_writer_killed_at_any_moment_leaves_whole_objects() {
     let all = place.succeeds(&["store", "--store", "objects", "gc", "--older-than", "0"]);
     assert!(all.contains("removed"), "{all}");
     assert_eq!(n_temporaries(&place), 0);
-    assert!(!store.contains(&kept).expect("looks"));
+    assert!(!store.contains(&earlier).expect("looks"));
 }
 
 /// A limit on the size of files stands in for a full disk: the system refuses the write.

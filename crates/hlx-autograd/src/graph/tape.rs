@@ -1,4 +1,4 @@
-//! The tape: one node an operation, numbered in the order of the forward pass.
+//! The tape: one node per operation, numbered in the order of the forward pass.
 
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex};

@@ -63,7 +63,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`], [`AutogradError::Shards`] for shards that do not divide the samples,
     /// [`AutogradError::Samples`] for several shards of an input that does not say where its samples
-    /// are, and a kernel error for fewer than two values a channel.
+    /// are, and a kernel error for fewer than two values per channel.
     pub fn batch_norm(
         &self,
         affine: Option<[&Tensor; 2]>,

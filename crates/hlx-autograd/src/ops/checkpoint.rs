@@ -17,7 +17,7 @@ pub enum Recompute {
     /// All of it: nothing is saved.
     All,
     /// All but attention, whose work grows with the square of the sequence: its output \[B, T, H, D\] and two
-    /// numbers a query and head are saved.
+    /// numbers per query and head are saved.
     AllButAttention,
 }
 

@@ -1,6 +1,6 @@
 //! Movements: other shapes, orders and parts over the same memory. Nothing is copied.
 //!
-//! Their derivatives are movements too: of a permutation its inverse, of a slice the gradient within
+//! Their derivatives are movements too: for a permutation its inverse, for a slice the gradient within
 //! zeros, of an expansion a sum. A dimension may be counted from the end: -1 is the last.
 
 use hlx_core::sizes;

@@ -219,7 +219,7 @@ fn bindings_outside_of_set_0_are_named() {
 
 #[test]
 fn stores_to_readonly_bindings_are_named() {
-    // `C` becomes readonly: its decoration NonReadable (25) turns into NonWritable (24).
+    // `C` becomes readonly: its decoration NonReadable (25) becomes NonWritable (24).
     let mut words = vector_add();
     for opcode in [71, 72] {
         let at = if opcode == 71 { 2 } else { 3 };

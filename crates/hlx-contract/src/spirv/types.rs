@@ -325,7 +325,7 @@ impl Types {
         }
     }
 
-    /// Checks that constants make up a constant of a type, one a part.
+    /// Checks that constants make up a constant of a type, one per part.
     fn check_parts(&self, module: &Module, whole: u32, parts: &[u32]) -> Result<(), String> {
         let expected = match self.get(whole)? {
             Type::Vector { component, count } => vec![*component; *count as usize],

@@ -77,7 +77,9 @@ impl MemoryPlan {
     /// The blocks of buffers whose handles are gone: once the graph has run, nobody reads them.
     pub fn dropped(&self) -> HashSet<u64> {
         let buffers = self.buffers();
-        let dropped = buffers.iter().filter(|(_, handle)| handle.strong_count() == 0);
+        let dropped = buffers
+            .iter()
+            .filter(|(_, handle)| handle.strong_count() == 0);
         dropped.map(|(block, _)| block.id).collect()
     }
 

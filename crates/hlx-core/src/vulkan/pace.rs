@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_launch_is_cut_only_if_it_exceeds_a_submission() {
         let work = |flops| Work { flops, bytes: 0 };
-        // 10^11 operations at 10^12 a second, doubled for the margin: 200 ms.
+        // 10^11 operations at 10^12 per second, doubled for the margin: 200 ms.
         assert_eq!(pace(200.0).parts(work(100_000_000_000)), 1);
         assert_eq!(pace(200.0).parts(work(100_010_000_000)), 3);
         assert_eq!(pace(200.0).parts(work(1_000_000_000_000)), 20);

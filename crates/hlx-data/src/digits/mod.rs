@@ -1,6 +1,6 @@
 //! Digits drawn by the project itself: strokes moved by random numbers, with integers alone.
 //!
-//! A digit is a few strokes ([`shapes`]). Each drawing moves their points, turns, slants, scales and
+//! A digit is a few strokes ([`shapes`]). Each drawing moves their points, rotates, slants, scales and
 //! shifts them, chooses a thickness and an ink, and fills pixels by their distance from the strokes
 //! ([`raster`]). Lengths are in 1/256 of a pixel.
 
@@ -103,15 +103,15 @@ impl Style {
         // A digit of full size is 20 pixels high, as MNIST's are.
         let full = (20 * PIXEL) * (1 << MAP_BITS) / (16 * HEIGHT);
         let scale = full * draws.between(76, 102) / 100;
-        let narrow = scale * draws.between(70, 105) / 100;
-        let turn = draws.between(-210, 210);
+        let width_scale = scale * draws.between(70, 105) / 100;
+        let rotation = draws.between(-210, 210);
         let slant = draws.between(-150, 350);
         let middle = SIZE as i32 * PIXEL / 2;
         Self {
             map: [
-                narrow,
-                -(scale * (turn + slant)) / 1000,
-                narrow * turn / 1000,
+                width_scale,
+                -(scale * (rotation + slant)) / 1000,
+                width_scale * rotation / 1000,
                 scale,
             ],
             centre: (

@@ -8,7 +8,7 @@ use super::{Batch, Batches, Cursor};
 use crate::{Result, ToDevice};
 
 /// The batches of an epoch in order, uploaded ahead of their use. Each has memory of its own, so that
-/// a batch may be kept as long as is wanted.
+/// a batch may be held as long as is wanted.
 pub struct DeviceBatches<B: ToDevice> {
     batches: Batches<B>,
     device: Device,

@@ -60,7 +60,7 @@ pub enum LastBatch {
     /// It is left out, as with `drop_last=True`.
     Drop,
     /// It begins with rows of zeros ([`Batch::n_empty`]), so that a recorded graph and its shards
-    /// keep their shapes. Its loss must leave these rows out.
+    /// have their shapes. Its loss must leave these rows out.
     Fill,
 }
 

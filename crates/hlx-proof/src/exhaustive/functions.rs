@@ -96,14 +96,15 @@ fn at_zero(x: f64, log: fn(f64) -> f64) -> f64 {
 pub fn launch(
     device: &Device,
     function: &Function,
-    (first, stride): (u32, u32),
+    first: u32,
+    stride: u32,
     inputs: &Buffer,
     out: &Buffer,
 ) -> Result<(), KernelError> {
     match function.body {
-        Body::Arithmetic(number) => launch_every(device, number, (first, stride), out),
+        Body::Arithmetic(number) => launch_every(device, number, first, stride, out),
         Body::Kernel(kind) => {
-            launch_every(device, 0, (first, stride), inputs)?;
+            launch_every(device, 0, first, stride, inputs)?;
             activation_forward(device, kind, inputs, out)
         }
     }
@@ -121,7 +122,8 @@ fn shader_of(number: u32) -> &'static Shader {
 fn launch_every(
     device: &Device,
     number: u32,
-    (first, stride): (u32, u32),
+    first: u32,
+    stride: u32,
     out: &Buffer,
 ) -> Result<(), KernelError> {
     /// Elements of a task of the CPU.

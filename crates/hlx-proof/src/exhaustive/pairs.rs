@@ -142,7 +142,7 @@ const EDGES: [u32; 18] = [
 /// Triples of edges under every sign: the first of all triples.
 pub(crate) const EDGE_TRIPLES: u64 = 8 * (EDGES.len() * EDGES.len() * EDGES.len()) as u64;
 
-/// Triple number `index`: every triple of edges under every sign, then five kinds in turn.
+/// Triple number `index`: every triple of edges under every sign, then five kinds one after another.
 pub(crate) fn triple(index: u64) -> [u32; 3] {
     let Some(index) = index.checked_sub(EDGE_TRIPLES) else {
         let n = EDGES.len() as u64;
@@ -201,7 +201,7 @@ pub struct PairRun {
 }
 
 impl PairRun {
-    /// Compares `device` with the CPU device `cpu`; returns a name and a comparison an operation.
+    /// Compares `device` with the CPU device `cpu`; returns a name and a comparison per operation.
     ///
     /// # Errors
     /// [`KernelError::Argument`] for a chunk of zero; what the launches answer.

@@ -70,7 +70,7 @@ fn chained_pieces(n: usize) -> Tree {
     Tree::chain(pieces)
 }
 
-/// The sum over `axes` of a tensor of this shape; its kept elements are the pairs.
+/// The sum over `axes` of a tensor of this shape; the elements of the result are the pairs.
 fn summed(
     device: &Device,
     mem: &mut TestMemory,
@@ -78,8 +78,8 @@ fn summed(
     shape: &[usize],
     axes: &[usize],
 ) -> Result<Buffer, KernelError> {
-    let kept = (0..shape.len()).filter(|axis| !axes.contains(axis));
-    let out = mem.output(device, kept.map(|axis| shape[axis]).product())?;
+    let others = (0..shape.len()).filter(|axis| !axes.contains(axis));
+    let out = mem.output(device, others.map(|axis| shape[axis]).product())?;
     let (buffer, layout) = (mem.input(device, x)?, Layout::contiguous(shape)?);
     let operand = Operand {
         buffer: &buffer,

@@ -12,7 +12,7 @@ use super::any_axes::{PIECES, assert_sizes};
 use super::tree::{Tree, terms};
 use super::{Masks, assert_order};
 
-/// A pair a channel, of `samples` samples in one shard: `[samples, pairs, length]`.
+/// One pair per channel, of `samples` samples in one shard: `[samples, pairs, length]`.
 fn spec_of(masks: &Masks, samples: usize) -> BatchNorm {
     BatchNorm {
         shards: 1,

@@ -312,11 +312,11 @@ fn shards_are_pairwise_and_the_stored_value_comes_last() {
         );
         // Term `shards` is the stored value, added to the whole tree.
         let masks = Masks::all(shards + 1);
-        let kept = Tree::sum(Tree::pairwise(terms(shards)), Tree::Leaf(shards));
+        let accumulated = Tree::sum(Tree::pairwise(terms(shards)), Tree::Leaf(shards));
         assert_order(
             "shard_sum",
             &masks,
-            &kept,
+            &accumulated,
             |device, mem| {
                 let x = mem.input(device, &masks.columns(0..shards))?;
                 let out = mem.input(device, &masks.columns(shards..shards + 1))?;

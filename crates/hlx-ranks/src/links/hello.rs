@@ -65,7 +65,8 @@ impl Hello {
     /// returns `false`, nothing more is tried.
     pub fn connect(
         &self,
-        (me, to): (&Place, &Place),
+        me: &Place,
+        to: &Place,
         secret: &Secret,
         until: Instant,
         mut goes_on: impl FnMut() -> bool,

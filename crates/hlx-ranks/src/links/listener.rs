@@ -6,7 +6,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
-use self::guest::{Guest, Step};
+use self::guest::{Guest, Progress};
 use super::hello::Line;
 use crate::Secret;
 
@@ -15,7 +15,7 @@ use crate::Secret;
 const GUESTS: usize = 256;
 /// How long a guest may take for its proof and its first line.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a guest keeps its place while others wait: a rank sends its proof as soon as it is connected, and
+/// How long a guest retains its place while others wait: a rank sends its proof as soon as it is connected, and
 /// connects again if it was sent away.
 const PLACE: Duration = Duration::from_millis(250);
 
@@ -111,13 +111,13 @@ impl Listener {
         let mut arrivals = Vec::new();
         for Guest { from, since, stage } in std::mem::take(&mut self.guests) {
             match stage.advance(secret) {
-                Step::Waits(_) if since.elapsed() > PATIENCE => {
+                Progress::Waits(_) if since.elapsed() > PATIENCE => {
                     self.refuse(from, &format!("it sent no proof within {PATIENCE:?}"));
                 }
-                Step::Waits(stage) => self.guests.push(Guest { from, since, stage }),
-                Step::Arrived(line, connection) => arrivals.push((line, *connection)),
-                Step::Gone => {}
-                Step::Stranger(why) => self.refuse(from, &why),
+                Progress::Waits(stage) => self.guests.push(Guest { from, since, stage }),
+                Progress::Arrived(line, connection) => arrivals.push((line, *connection)),
+                Progress::Gone => {}
+                Progress::Stranger(why) => self.refuse(from, &why),
             }
         }
         arrivals

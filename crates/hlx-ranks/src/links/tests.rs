@@ -105,8 +105,8 @@ fn all_ranks_name_the_one_that_does_not_come() {
     let places: Vec<Place> = listening.iter().map(|(_, place)| place.clone()).collect();
     let secret = Secret::random().expect("random numbers");
     let name_of_lost = |rank, listener| {
-        let known = (places.clone(), secret.clone());
-        match Links::connect_within(Duration::from_secs(1), rank, listener, known) {
+        let (places, secret) = (places.clone(), secret.clone());
+        match Links::connect_within(Duration::from_secs(1), rank, listener, places, secret) {
             Ok(links) => {
                 let links = Arc::new(links);
                 let watch = Watch::start(links.clone(), |_| {});

@@ -66,7 +66,7 @@ struct Loaded<H> {
     _library: Library,
 }
 
-/// A handle as a pointer or an int, kept as a word.
+/// A handle as a pointer or an int, held as a word.
 trait Handle: Copy + Send + Sync + 'static {
     fn to_word(self) -> usize;
     fn from_word(word: usize) -> Self;

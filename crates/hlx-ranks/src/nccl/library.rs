@@ -159,7 +159,8 @@ impl Communicator {
     pub fn swap(
         &self,
         peer: usize,
-        (out, into): (Option<Place>, Option<Place>),
+        out: Option<Place>,
+        into: Option<Place>,
         stream: Stream,
     ) -> Result<()> {
         let (functions, peer) = (&self.library.functions, peer as c_int);

@@ -70,7 +70,7 @@ fn only_who_knows_the_secret_finishes_a_handshake() {
     let (caller, first) = Caller::new(&ours).expect("random numbers");
     assert!(answer(&theirs, &first).is_err());
     let (second, _) = answer(&ours, &first).expect("answers");
-    // Of a connection before, with the same secret.
+    // A record of an earlier connection with the same secret.
     let (again, _) = Caller::new(&ours).expect("random numbers");
     assert!(again.finish(&second).is_err());
     assert!(caller.finish(&second).is_ok());

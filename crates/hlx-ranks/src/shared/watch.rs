@@ -22,7 +22,7 @@ pub(super) struct Liveness {
 
 struct Seen {
     looked: Instant,
-    /// Of each rank: its last beat, and for how long it has been the same.
+    /// For each rank: its last beat, and for how long it has been the same.
     beats: Vec<(u64, Duration)>,
 }
 

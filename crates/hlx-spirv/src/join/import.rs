@@ -12,7 +12,7 @@ use crate::SpirvError;
 
 impl Assembler {
     /// Copies a function. Specialization constants of the given ids become the given values; the
-    /// others keep their ids. The parameters that it reads are the words of the module's push
+    /// others retain their ids. The parameters that it reads are the words of the module's push
     /// constants from `first_parameter` on.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Several documents a row, none of which sees another.
+//! Several documents per row, none of which sees another.
 
 use std::ops::Range;
 
@@ -36,7 +36,7 @@ pub struct PackedDocuments {
 
 impl PackedDocuments {
     /// Packs the documents of a range; rows have a new order each epoch. Reads the starts of all
-    /// documents once, and keeps eight bytes per row.
+    /// documents once, and holds eight bytes per row.
     ///
     /// # Errors
     /// [`TextError::Argument`](crate::TextError::Argument) for documents that are out of range, or none.

@@ -13,7 +13,7 @@ use crate::{Result, TextError};
 /// Keys under which circulating conversations hold the reasoning of an answer; templates read the first.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
-/// A message of a conversation. Other keys than role and content are kept for the template.
+/// A message of a conversation. Other keys than role and content are passed to the template.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Message(Value);
@@ -97,7 +97,7 @@ impl Message {
     }
 }
 
-/// Plain data that a template finds: any JSON. The keys of its objects keep their order.
+/// Plain data that a template finds: any JSON. The keys of its objects stay in their order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ChatValue(Value);

@@ -165,7 +165,7 @@ impl ChatTemplate {
     }
 
     fn rendered(&self, input: &ChatInput, marks: Option<[char; 2]>) -> Result<String> {
-        // Of equal names the last one counts: the user's variables replace special tokens.
+        // If names are equal, the last one counts: the user's variables replace special tokens.
         let mut values = self.tokens.clone();
         values.extend(input.values()?);
         let date = self.date.unwrap_or(Date::FIXED);

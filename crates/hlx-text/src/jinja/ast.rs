@@ -140,7 +140,7 @@ pub(crate) struct ForLoop {
 pub(crate) struct MacroDef {
     pub name: Arc<str>,
     pub parameters: Vec<Arc<str>>,
-    /// Of the last parameters.
+    /// The default values of the last parameters.
     pub defaults: Vec<Expr>,
     pub body: Vec<Stmt>,
     /// Which of the names `varargs`, `kwargs` and `caller` the body has.

@@ -73,7 +73,7 @@ fn attribute(value: &Value, args: &Args) -> Result<Value> {
     }
 }
 
-/// Filters of texts; a text that is safe stays so where Jinja keeps it.
+/// Filters of texts; a text that is safe stays so where Jinja leaves it so.
 fn texts(machine: &mut Machine<'_>, name: &str, value: &Value, args: &Args) -> Result<Value> {
     let fuel = &mut machine.fuel;
     let is_safe = matches!(value, Value::Text(_, true));

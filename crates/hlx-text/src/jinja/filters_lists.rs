@@ -196,7 +196,7 @@ fn select(machine: &mut Machine<'_>, name: &str, value: &Value, args: &Args) -> 
     };
     let rest = rest.behind_first();
     let wanted = name.starts_with("select");
-    let mut kept = Vec::new();
+    let mut chosen = Vec::new();
     for item in value.items(&mut machine.fuel)? {
         machine.fuel.take(1)?;
         let tested = by_path(&mut machine.fuel, &item, attribute.as_ref(), None)?;
@@ -205,10 +205,10 @@ fn select(machine: &mut Machine<'_>, name: &str, value: &Value, args: &Args) -> 
             None => tested.truth(),
         };
         if holds == wanted {
-            kept.push(item);
+            chosen.push(item);
         }
     }
-    made(machine, kept, Value::iterator)
+    made(machine, chosen, Value::iterator)
 }
 
 /// Keys for a sort: one, or several between commas.
@@ -279,17 +279,17 @@ fn sort(machine: &mut Machine<'_>, name: &str, value: &Value, args: &Args) -> Re
 fn unique(machine: &mut Machine<'_>, value: &Value, args: &Args) -> Result<Value> {
     let [case, attribute] = args.bind("unique", ["case_sensitive", "attribute"])?;
     let case = truth(case.as_ref(), false);
-    let (mut seen, mut kept) = (HashSet::new(), Vec::new());
+    let (mut seen, mut chosen) = (HashSet::new(), Vec::new());
     for item in value.items(&mut machine.fuel)? {
         let found = by_path(&mut machine.fuel, &item, attribute.as_ref(), None)?;
         let found = without_case(&mut machine.fuel, found, case)?;
         let key = Key::of(&found);
         let key = key.ok_or_else(|| fault!("unique: {} cannot be a key", found.type_name()))?;
         if seen.insert(key) {
-            kept.push(item);
+            chosen.push(item);
         }
     }
-    made(machine, kept, Value::iterator)
+    made(machine, chosen, Value::iterator)
 }
 
 fn extreme(machine: &mut Machine<'_>, name: &str, value: &Value, args: &Args) -> Result<Value> {

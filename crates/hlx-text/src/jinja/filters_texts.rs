@@ -97,12 +97,12 @@ pub(crate) fn truncate(this: &str, args: &Args) -> Result<String> {
         Some(end) => text("truncate", Some(end))?,
         None => "...".into(),
     };
-    let kept = length.checked_sub(end.chars().count());
-    let kept = kept.ok_or_else(|| fault!("truncate: the end is longer than the length"))?;
+    let n_left = length.checked_sub(end.chars().count());
+    let n_left = n_left.ok_or_else(|| fault!("truncate: the end is longer than the length"))?;
     if this.chars().count() <= length.saturating_add(leeway) {
         return Ok(this.to_owned());
     }
-    let cut: String = this.chars().take(kept).collect();
+    let cut: String = this.chars().take(n_left).collect();
     let cut = match truth(kill.as_ref(), false) {
         true => cut.as_str(),
         false => cut

@@ -107,19 +107,19 @@ impl<'a> Lexer<'a> {
 
     /// Text in front of a tag, without the white space that the tag takes.
     fn text(&mut self, text: &str, sign: Option<char>, strips: bool) {
-        let mut kept = text;
+        let mut trimmed = text;
         if sign == Some('-') {
-            kept = text.trim_end_matches(is_space);
+            trimmed = text.trim_end_matches(is_space);
         } else if sign.is_none() && strips {
             let line = text.rfind('\n').map_or(0, |at| at + 1);
             let blanks = &text[line..];
             let begins = line > 0 || self.line_starts;
             if begins && !blanks.is_empty() && blanks.chars().all(is_space) {
-                kept = &text[..line];
+                trimmed = &text[..line];
             }
         }
-        if !kept.is_empty() {
-            self.push(Token::Text(kept.to_owned()));
+        if !trimmed.is_empty() {
+            self.push(Token::Text(trimmed.to_owned()));
         }
     }
 

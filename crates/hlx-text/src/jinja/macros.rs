@@ -15,7 +15,7 @@ impl Machine<'_> {
     pub fn made_macro(&mut self, definition: &Arc<MacroDef>) -> Result<Value> {
         // The scope stays to the end.
         self.fuel.take(STEPS_OF_A_MACRO)?;
-        let scope = self.scopes.keep();
+        let scope = self.scopes.retain();
         Ok(Value::Macro(Arc::new(Macro {
             definition: definition.clone(),
             scope,

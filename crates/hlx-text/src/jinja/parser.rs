@@ -38,7 +38,7 @@ fn strength(operator: &str) -> Option<(usize, Operator)> {
     })
 }
 
-/// Of `~`, which joins any number of operands.
+/// Parses `~`, which joins any number of operands.
 const CONCAT: usize = 2;
 
 impl Parser {

@@ -289,19 +289,19 @@ impl Machine<'_> {
             if !each.reads_loop {
                 return self.iterate_where(each, condition, items);
             }
-            let mut kept = Vec::new();
+            let mut chosen = Vec::new();
             for item in items {
                 if self.holds(each, condition, &item)? {
-                    kept.push(item);
+                    chosen.push(item);
                 }
             }
-            items = kept;
+            items = chosen;
         }
         if items.is_empty() {
             self.scoped(|machine| machine.run(&each.otherwise))?;
             return Ok(());
         }
-        let recursive = each.recursive.then(|| (each.clone(), self.scopes.keep()));
+        let recursive = each.recursive.then(|| (each.clone(), self.scopes.retain()));
         let n = items.len();
         let state = Arc::new(Mutex::new(LoopState {
             items,

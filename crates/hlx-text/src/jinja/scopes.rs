@@ -1,4 +1,4 @@
-//! The names that are visible: scopes within each other, which macros keep.
+//! The names that are visible: scopes within each other, which macros retain.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ pub(super) struct Scopes {
 struct Scope {
     parent: Option<usize>,
     values: Vec<(Arc<str>, Value)>,
-    /// Whether a macro or a loop keeps it.
-    is_kept: bool,
+    /// Whether a macro or a loop retains it.
+    is_retained: bool,
 }
 
 impl Scopes {
@@ -48,17 +48,17 @@ impl Scopes {
     /// Leaves the current scope for the one before.
     pub fn pop(&mut self, before: usize) {
         let is_last = self.current + 1 == self.all.len();
-        if is_last && !self.all[self.current].is_kept {
+        if is_last && !self.all[self.current].is_retained {
             self.all.pop();
         }
         self.current = before;
     }
 
     /// The current scope, which stays from now on, and so do those around it.
-    pub fn keep(&mut self) -> usize {
+    pub fn retain(&mut self) -> usize {
         let mut at = Some(self.current);
         while let Some(scope) = at {
-            self.all[scope].is_kept = true;
+            self.all[scope].is_retained = true;
             at = self.all[scope].parent;
         }
         self.current

@@ -14,7 +14,7 @@ pub(crate) fn split<'a>(text: &'a str, separator: Option<&str>, most: usize) -> 
             true => rest.find(is_space),
             false => None,
         };
-        // The last part keeps its white space.
+        // The last part has its white space.
         let Some(end) = end else {
             parts.push(rest);
             break;
@@ -58,8 +58,8 @@ fn ends_line(char: char) -> bool {
     )
 }
 
-/// `splitlines(keep)`
-pub(crate) fn lines(text: &str, keep: bool) -> impl Iterator<Item = &str> {
+/// `splitlines(keepends)`
+pub(crate) fn lines(text: &str, keepends: bool) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -73,7 +73,11 @@ pub(crate) fn lines(text: &str, keep: bool) -> impl Iterator<Item = &str> {
             true => end + 2,
             false => end + char.len_utf8(),
         };
-        let line = if keep { &rest[..next] } else { &rest[..end] };
+        let line = if keepends {
+            &rest[..next]
+        } else {
+            &rest[..end]
+        };
         rest = &rest[next..];
         Some(line)
     })

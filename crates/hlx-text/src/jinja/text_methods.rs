@@ -114,8 +114,8 @@ fn is(this: &str, name: &str) -> bool {
 
 fn parts(fuel: &mut Fuel, this: &str, name: &str, args: &Args) -> Result<Value> {
     if name == "splitlines" {
-        let [keep] = args.bind(name, ["keepends"])?;
-        let lines = lines(this, truth(keep.as_ref(), false)).take(MAX_ELEMENTS + 1);
+        let [keepends] = args.bind(name, ["keepends"])?;
+        let lines = lines(this, truth(keepends.as_ref(), false)).take(MAX_ELEMENTS + 1);
         return listed(fuel, lines.collect());
     }
     let [separator, most] = args.bind(name, ["sep", "maxsplit"])?;
@@ -276,14 +276,14 @@ pub(crate) fn strip(
         Some(chars) => chars.contains(&char),
         None => is_space(char),
     };
-    let mut kept = this;
+    let mut stripped = this;
     if left {
-        kept = kept.trim_start_matches(strips);
+        stripped = stripped.trim_start_matches(strips);
     }
     if right {
-        kept = kept.trim_end_matches(strips);
+        stripped = stripped.trim_end_matches(strips);
     }
-    Ok(kept.into())
+    Ok(stripped.into())
 }
 
 fn fill(fuel: &mut Fuel, this: &str, name: &str, args: &Args) -> Result<Value> {

@@ -26,7 +26,7 @@ pub(super) struct Encoder<'a> {
 }
 
 /// A document or a part of one.
-pub(super) struct Part {
+pub(super) struct Fragment {
     pub document: Document,
     /// Whether the document begins with it.
     pub first: bool,
@@ -34,7 +34,7 @@ pub(super) struct Part {
 
 /// What became of a chunk.
 pub(super) struct Encoded {
-    pub parts: Vec<Part>,
+    pub parts: Vec<Fragment>,
     /// What it held.
     pub seen: Seen,
     /// Whether the last document ends with the chunk.
@@ -54,7 +54,7 @@ impl Encoder<'_> {
         let ends = chunk.pieces.last().is_none_or(|piece| piece.ends);
         for piece in chunk.pieces {
             let path = &sources[piece.source].path;
-            self.piece(&piece, path, (&mut parts, &mut seen))?;
+            self.piece(&piece, path, &mut parts, &mut seen)?;
         }
         Ok(Encoded {
             parts,
@@ -70,10 +70,11 @@ impl Encoder<'_> {
         &self,
         piece: &Piece,
         path: &Path,
-        (parts, seen): (&mut Vec<Part>, &mut Seen),
+        parts: &mut Vec<Fragment>,
+        seen: &mut Seen,
     ) -> Result<()> {
         let before = parts.len();
-        let begun = |parts: &[Part]| parts.iter().filter(|part| part.first).count() as u64;
+        let begun = |parts: &[Fragment]| parts.iter().filter(|part| part.first).count() as u64;
         match &piece.content {
             Content::Tokens(tokens) => {
                 parts.extend(self.token_parts(tokens, piece));
@@ -94,7 +95,7 @@ impl Encoder<'_> {
                     let document = document
                         .map_err(|error| TextError::file(path, format!("{place}: {error}")))?;
                     seen.add(&read, &document);
-                    parts.push(Part::whole(document));
+                    parts.push(Fragment::whole(document));
                 }
             }
         }
@@ -177,12 +178,12 @@ impl Encoder<'_> {
     }
 
     /// The documents of a piece of text. Blank ones are left out.
-    fn texts(&self, text: &str, piece: &Piece, parts: &mut Vec<Part>) -> Result<()> {
+    fn texts(&self, text: &str, piece: &Piece, parts: &mut Vec<Fragment>) -> Result<()> {
         let Some(separator) = self.separator else {
             if piece.starts && piece.ends && text.trim().is_empty() {
                 return Ok(());
             }
-            parts.push(Part {
+            parts.push(Fragment {
                 document: self.text(text, piece.starts, piece.ends)?,
                 first: piece.starts,
             });
@@ -190,14 +191,14 @@ impl Encoder<'_> {
         };
         for document in text.split(separator) {
             if !document.trim().is_empty() {
-                parts.push(Part::whole(self.text(document, true, true)?));
+                parts.push(Fragment::whole(self.text(document, true, true)?));
             }
         }
         Ok(())
     }
 
     /// Documents of tokens, cut where the separating token is.
-    fn token_parts(&self, tokens: &[u32], piece: &Piece) -> Vec<Part> {
+    fn token_parts(&self, tokens: &[u32], piece: &Piece) -> Vec<Fragment> {
         let mut documents: Vec<Vec<u32>> = vec![Vec::new()];
         for &token in tokens {
             let is_end = Some(token) == self.boundary;
@@ -215,7 +216,7 @@ impl Encoder<'_> {
             }
         }
         documents.retain(|document| !document.is_empty());
-        let part = |(at, tokens): (usize, Vec<u32>)| Part {
+        let part = |(at, tokens): (usize, Vec<u32>)| Fragment {
             document: Document::new(tokens),
             first: at > 0 || piece.starts,
         };
@@ -223,7 +224,7 @@ impl Encoder<'_> {
     }
 }
 
-impl Part {
+impl Fragment {
     fn whole(document: Document) -> Self {
         Self {
             document,

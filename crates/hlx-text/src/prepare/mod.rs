@@ -77,7 +77,7 @@ pub struct Companion {
 }
 
 impl PrepareOptions {
-    /// Files by their names, documents with the tokenizer's beginning and their end, shards of 100 million tokens, a thread a core.
+    /// Files by their names, documents with the tokenizer's beginning and their end, shards of 100 million tokens, one thread per core.
     pub fn new(inputs: Vec<PathBuf>, out: PathBuf) -> Self {
         Self {
             inputs,
@@ -96,7 +96,7 @@ impl PrepareOptions {
     }
 }
 
-/// A thread a core.
+/// One thread per core.
 pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -188,7 +188,7 @@ pub fn prepare(
     TokenShards::open(&options.out)
 }
 
-/// What [`prepare`] turns into shards.
+/// What [`prepare`] makes shards of.
 struct Work<'a> {
     options: &'a PrepareOptions,
     tokenizer: &'a Tokenizer,

@@ -21,7 +21,7 @@ pub struct ScanOptions {
 }
 
 impl ScanOptions {
-    /// Files by their names, a thread a core.
+    /// Files by their names, one thread per core.
     pub fn new(inputs: Vec<PathBuf>) -> Self {
         Self {
             inputs,

@@ -8,7 +8,7 @@ use super::PrepareOptions;
 use super::record::{Read, Record};
 use crate::{Document, DocumentCounts};
 
-/// Names of keys that are kept.
+/// Names of keys that are remembered.
 const MAX_KEYS: usize = 32;
 /// Names of keys that are told.
 const TOLD_KEYS: usize = 8;

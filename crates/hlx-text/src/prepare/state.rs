@@ -251,7 +251,7 @@ fn remove_leftovers(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Removes the state and the lock of a folder with an index. A file of these names that no preparation has
-/// written is kept.
+/// written stays.
 fn remove_state(folder: &Path) -> std::io::Result<()> {
     let state = folder.join(STATE_FILE);
     let is_state = files::read_settings(&state)

@@ -37,7 +37,7 @@ pub(super) fn lines_of(mut text: Box<dyn Read + Send>) -> io::Result<(Box<dyn Re
 /// How JSON lies in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A value a line.
+    /// One value per line.
     Lines,
     /// One list of all values.
     List,

@@ -68,14 +68,14 @@ impl Document {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenSplit {
     /// The part to train on.
-    pub train: Part,
+    pub train: TokenRange,
     /// The part held out: the end.
-    pub eval: Part,
+    pub eval: TokenRange,
 }
 
 /// A part of the tokens, as tokens and as documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct TokenRange {
     /// Its tokens.
     pub tokens: Range<u64>,
     /// Its documents; none where the cut is within the only document.
@@ -335,7 +335,7 @@ impl TokenShards {
                 (self.document(cut)?.start, cut)
             }
         };
-        let part = |tokens, documents| Part { tokens, documents };
+        let part = |tokens, documents| TokenRange { tokens, documents };
         Ok(TokenSplit {
             train: part(0..token, 0..document),
             eval: part(token..n, document..n_documents),

@@ -21,7 +21,7 @@ impl Width {
         }
     }
 
-    /// Bytes a token.
+    /// Bytes per token.
     pub fn bytes(self) -> usize {
         match self {
             Self::U16 => 2,
@@ -29,7 +29,7 @@ impl Width {
         }
     }
 
-    /// The largest vocabulary. The largest word of four bytes is kept free: it marks ignored targets.
+    /// The largest vocabulary. The largest word of four bytes is left free: it marks ignored targets.
     pub fn limit(self) -> u64 {
         match self {
             Self::U16 => 1 << 16,

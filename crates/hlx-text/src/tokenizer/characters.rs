@@ -1,4 +1,4 @@
-//! A token a character.
+//! One token per character.
 
 use std::collections::{BTreeSet, HashMap};
 

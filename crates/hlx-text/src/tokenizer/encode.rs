@@ -16,14 +16,14 @@ use super::split::GPT2;
 /// Bytes of text that tokens which strip blanks may have read for them, all in all.
 const MAX_STRIPPED: usize = 20_000_000_000;
 
-/// The steps of a pre-tokenizer.
-pub(super) struct Steps {
-    all: Vec<Step>,
+/// The pre-tokenizers of a tokenizer, one after the other.
+pub(super) struct PreTokenizers {
+    all: Vec<PreTokenizer>,
     /// Added tokens that read all text in front of them.
     stripping: Vec<String>,
 }
 
-enum Step {
+enum PreTokenizer {
     /// By the crate.
     Crate(PreTokenizerWrapper),
     /// By an expression.
@@ -32,8 +32,8 @@ enum Step {
     Words(Regex, bool),
 }
 
-impl Steps {
-    /// The steps of a tokenizer.
+impl PreTokenizers {
+    /// The pre-tokenizers of a tokenizer.
     ///
     /// # Errors
     /// What is wrong with an expression.
@@ -71,9 +71,7 @@ impl Steps {
         }
         let added = tokenizer.get_added_vocabulary();
         let mut pieces = added.extract_and_normalize(tokenizer.get_normalizer(), text);
-        self.all
-            .iter()
-            .try_for_each(|step| step.take(&mut pieces))?;
+        self.all.iter().try_for_each(|one| one.take(&mut pieces))?;
         let model = tokenizer.get_model();
         pieces.tokenize(|piece| model.tokenize(piece.get()))?;
         let encoding = pieces.into_encoding(None, 0, OffsetType::None)?;
@@ -82,33 +80,37 @@ impl Steps {
     }
 }
 
-fn add(steps: &mut Vec<Step>, step: &PreTokenizerWrapper) -> Result<(), String> {
+fn add(all: &mut Vec<PreTokenizer>, one: &PreTokenizerWrapper) -> Result<(), String> {
     let compiled = |regex: &str| Regex::new(regex).map_err(|error| error.to_string());
-    match step {
+    match one {
         PreTokenizerWrapper::Sequence(sequence) => {
             let inner: &[PreTokenizerWrapper] = sequence.as_ref();
-            return inner.iter().try_for_each(|step| add(steps, step));
+            return inner.iter().try_for_each(|one| add(all, one));
         }
         PreTokenizerWrapper::Split(split) => match &split.pattern {
             SplitPattern::Regex(regex) => {
-                steps.push(Step::Split(compiled(regex)?, split.behavior, split.invert));
+                all.push(PreTokenizer::Split(
+                    compiled(regex)?,
+                    split.behavior,
+                    split.invert,
+                ));
             }
-            SplitPattern::String(_) => steps.push(Step::Crate(step.clone())),
+            SplitPattern::String(_) => all.push(PreTokenizer::Crate(one.clone())),
         },
         PreTokenizerWrapper::ByteLevel(bytes) if bytes.use_regex => {
-            steps.push(Step::Words(compiled(GPT2)?, bytes.add_prefix_space));
+            all.push(PreTokenizer::Words(compiled(GPT2)?, bytes.add_prefix_space));
             let rest = ByteLevel::new(false, bytes.trim_offsets, false);
-            steps.push(Step::Crate(PreTokenizerWrapper::ByteLevel(rest)));
+            all.push(PreTokenizer::Crate(PreTokenizerWrapper::ByteLevel(rest)));
         }
-        _ => steps.push(Step::Crate(step.clone())),
+        _ => all.push(PreTokenizer::Crate(one.clone())),
     }
     Ok(())
 }
 
-impl Step {
+impl PreTokenizer {
     fn take(&self, pieces: &mut PreTokenizedString) -> Result<(), Error> {
         match self {
-            Self::Crate(step) => step.pre_tokenize(pieces),
+            Self::Crate(one) => one.pre_tokenize(pieces),
             Self::Split(regex, behavior, false) => {
                 pieces.split(|_, piece| piece.split(regex, *behavior).map_err(met))
             }

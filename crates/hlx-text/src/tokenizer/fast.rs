@@ -219,7 +219,7 @@ fn merges(model: &Bpe) -> Option<Map<u64, (u32, u32)>> {
         };
         let id = |text: &str| model.vocab.get(text).copied();
         let joined = id(&[left, right].concat())?;
-        // Of a pair that is listed twice the last rank counts, as in the crate.
+        // If a pair is listed twice, the last rank counts, as in the crate.
         merges.insert(pair(id(left)?, id(right)?), (rank as u32, joined));
     }
     Some(merges)

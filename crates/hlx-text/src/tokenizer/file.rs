@@ -12,7 +12,7 @@ use tokenizers::decoders::DecoderWrapper;
 use super::SpecialTokens;
 use super::check::{MAX_TOKENS, check};
 use super::cleanup::clean_up;
-use super::encode::Steps;
+use super::encode::PreTokenizers;
 use super::fast::FastBpe;
 use super::specials::{add_stated, contradictions, is_bpe, line, specials_of};
 use super::stated::{SPECIAL_TOKENS_MAP_FILE, Stated, TOKENIZER_CONFIG_FILE};
@@ -24,7 +24,7 @@ use crate::{Result, TextError};
 /// A tokenizer of a file.
 pub(super) struct TokenizerFile {
     inner: Tokenizer,
-    steps: Steps,
+    pre_tokenizers: PreTokenizers,
     fast: Option<FastBpe>,
     surroundings: Surroundings,
     vocabulary_size: usize,
@@ -101,8 +101,8 @@ impl TokenizerFile {
         }
         let added = inner.get_added_tokens_decoder();
         let fast = FastBpe::new(json, added.values().map(|token| token.content.clone()));
-        let steps = Steps::of(&inner)?;
-        let surrounded = steps
+        let pre_tokenizers = PreTokenizers::of(&inner)?;
+        let surrounded = pre_tokenizers
             .encode(&inner, "", true)
             .map_err(|error| error.to_string())?;
         if let Some(id) = surrounded
@@ -125,7 +125,7 @@ impl TokenizerFile {
         }
         let file = Self {
             surroundings: Surroundings::of(&inner).map_err(|error| error.to_string())?,
-            steps,
+            pre_tokenizers,
             fast,
             vocabulary_size,
             cleans_up: beside.stated.cleans_up && !is_bpe(&inner),
@@ -141,7 +141,7 @@ impl TokenizerFile {
         if let Some(tokens) = fast.and_then(|fast| fast.encode(text)) {
             return Ok(tokens);
         }
-        let encoded = guarded(|| self.steps.encode(&self.inner, text, specials));
+        let encoded = guarded(|| self.pre_tokenizers.encode(&self.inner, text, specials));
         let encoded = encoded.unwrap_or_else(|panic| Err(broken(&panic).into()));
         encoded.map_err(|error| TextError::argument("encode", error))
     }

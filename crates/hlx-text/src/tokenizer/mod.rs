@@ -105,7 +105,7 @@ enum Own {
 }
 
 impl Tokenizer {
-    /// A token a byte: 256 tokens. The separator of pairs is 0x1e, the end 0x04.
+    /// One token per byte: 256 tokens. The separator of pairs is 0x1e, the end 0x04.
     pub fn bytes() -> Self {
         let specials = SpecialTokens {
             eos: Some(END),
@@ -116,7 +116,7 @@ impl Tokenizer {
         Self::of_own(Kind::Bytes, specials, &Own::Bytes)
     }
 
-    /// A token a character: those of a text, in the order of their code points.
+    /// One token per character: those of a text, in the order of their code points.
     ///
     /// # Errors
     /// [`TextError::Argument`] for an empty text.
@@ -251,10 +251,10 @@ impl Tokenizer {
     fn decoded(&self, tokens: &[u32], skip_specials: bool) -> Result<String> {
         match &self.inner.kind {
             Kind::Bytes => {
-                let kept = tokens
+                let readable = tokens
                     .iter()
                     .filter(|id| !(skip_specials && self.inner.skips(**id)));
-                let bytes: Vec<u8> = kept.filter_map(|&id| u8::try_from(id).ok()).collect();
+                let bytes: Vec<u8> = readable.filter_map(|&id| u8::try_from(id).ok()).collect();
                 Ok(String::from_utf8_lossy(&bytes).into_owned())
             }
             Kind::Characters(characters) => Ok(characters.decode(tokens)),

@@ -1,11 +1,11 @@
 //! Decoding token by token.
 
-mod steps;
+mod decoders;
 mod utf8;
 
 use tokenizers::decoders::DecoderWrapper;
 
-use self::steps::{Join, Start, Step, end, feed};
+use self::decoders::{Join, Start, TextDecoder, end, feed};
 use self::utf8::Utf8;
 use super::byte_level::table;
 use super::cleanup::CleanUp;
@@ -44,16 +44,16 @@ enum Decoding<'a> {
     /// Each is a character.
     Characters,
     /// By the decoders of a file.
-    Steps(Steps<'a>),
+    TextDecoders(TextDecoders<'a>),
     /// Not before the end: any token may change the whole text.
     AtEnd(Vec<u32>),
 }
 
 /// Decoders one after the other.
 #[derive(Clone, Debug)]
-struct Steps<'a> {
+struct TextDecoders<'a> {
     file: &'a TokenizerFile,
-    steps: Vec<Step<'a>>,
+    decoders: Vec<TextDecoder<'a>>,
     join: Join<'a>,
     /// What is left out at the beginning of the joined text, by one decoder after the other.
     starts: Vec<Start>,
@@ -65,9 +65,9 @@ impl<'a> DecodeStream<'a> {
             Kind::Bytes => (Decoding::Bytes(Utf8::default()), false),
             Kind::Characters(_) => (Decoding::Characters, false),
             Kind::File(file) => {
-                let steps = Steps::of(file).map(Decoding::Steps);
+                let decoders = TextDecoders::of(file).map(Decoding::TextDecoders);
                 let whole = || Decoding::AtEnd(Vec::new());
-                (steps.unwrap_or_else(whole), file.cleans_up())
+                (decoders.unwrap_or_else(whole), file.cleans_up())
             }
         };
         // What is decoded at the end is cleaned up already.
@@ -104,7 +104,7 @@ impl<'a> DecodeStream<'a> {
                 u8::try_from(token).map_or(String::new(), |byte| utf8.push(&[byte]))
             }
             Decoding::Characters => self.tokenizer.id_to_token(token).unwrap_or_default(),
-            Decoding::Steps(steps) => steps.push(token)?,
+            Decoding::TextDecoders(decoders) => decoders.push(token)?,
             Decoding::AtEnd(tokens) => {
                 tokens.push(token);
                 return Ok(None);
@@ -126,7 +126,7 @@ impl<'a> DecodeStream<'a> {
         let raw = match &mut self.decoding {
             Decoding::Bytes(utf8) => utf8.finish(),
             Decoding::Characters => String::new(),
-            Decoding::Steps(steps) => steps.finish()?,
+            Decoding::TextDecoders(decoders) => decoders.finish()?,
             Decoding::AtEnd(tokens) => self.tokenizer.decode(tokens)?,
         };
         let clear = match &mut self.clean_up {
@@ -153,7 +153,7 @@ impl<'a> DecodeStream<'a> {
     }
 }
 
-impl<'a> Steps<'a> {
+impl<'a> TextDecoders<'a> {
     /// The decoders of a file; `None` where they do not go token by token.
     fn of(file: &'a TokenizerFile) -> Option<Self> {
         let mut all = Vec::new();
@@ -162,19 +162,24 @@ impl<'a> Steps<'a> {
             None => {
                 return Some(Self {
                     file,
-                    steps: vec![Step::Blanks(true)],
+                    decoders: vec![TextDecoder::Blanks(true)],
                     join: Join::Texts,
                     starts: Vec::new(),
                 });
             }
         }
-        let n_steps = all.iter().take_while(|one| Step::of(one).is_some()).count();
-        let steps = all[..n_steps].iter().filter_map(|one| Step::of(one));
-        let join = match all.get(n_steps) {
+        let n_decoders = all
+            .iter()
+            .take_while(|one| TextDecoder::of(one).is_some())
+            .count();
+        let decoders = all[..n_decoders]
+            .iter()
+            .filter_map(|one| TextDecoder::of(one));
+        let join = match all.get(n_decoders) {
             Some(DecoderWrapper::ByteLevel(_)) => Join::Bytes(Utf8::default(), table()),
             _ => Join::Texts,
         };
-        let rest = all.iter().skip(n_steps + 1);
+        let rest = all.iter().skip(n_decoders + 1);
         // Joined, there is one text, and joining it again changes nothing.
         let rest = rest.filter(|one| !matches!(one, DecoderWrapper::Fuse(_)));
         let starts = rest.map(|one| match one {
@@ -186,7 +191,7 @@ impl<'a> Steps<'a> {
         });
         Some(Self {
             file,
-            steps: steps.collect(),
+            decoders: decoders.collect(),
             join,
             starts: starts.collect::<Option<Vec<_>>>()?,
         })
@@ -196,12 +201,12 @@ impl<'a> Steps<'a> {
         let Some(text) = self.file.shown_token(token) else {
             return Ok(String::new());
         };
-        self.joined(|steps, join, out| feed(steps, text, join, out))
+        self.joined(|decoders, join, out| feed(decoders, text, join, out))
     }
 
     fn finish(&mut self) -> Result<String> {
-        self.joined(|steps, join, out| {
-            end(steps, join, out)?;
+        self.joined(|decoders, join, out| {
+            end(decoders, join, out)?;
             join.end(out);
             Ok(())
         })
@@ -211,13 +216,13 @@ impl<'a> Steps<'a> {
     fn joined(
         &mut self,
         work: impl FnOnce(
-            &mut [Step<'a>],
+            &mut [TextDecoder<'a>],
             &mut Join<'a>,
             &mut String,
         ) -> std::result::Result<(), tokenizers::Error>,
     ) -> Result<String> {
         let mut out = String::new();
-        let done = guarded(|| work(&mut self.steps, &mut self.join, &mut out));
+        let done = guarded(|| work(&mut self.decoders, &mut self.join, &mut out));
         done.unwrap_or_else(|panic| Err(panic.into()))
             .map_err(|error| TextError::argument("decode", error))?;
         let starts = self.starts.iter_mut();

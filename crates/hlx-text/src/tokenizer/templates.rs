@@ -96,7 +96,7 @@ fn differs(some: &BTreeMap<String, String>, others: &BTreeMap<String, String>) -
     all.any(|(name, text)| others.get(name).map(&lines) != Some(lines(text)))
 }
 
-/// The text of a file that may be missing, as it is: `transformers` keeps a byte-order mark.
+/// The text of a file that may be missing, as it is: `transformers` leaves a byte-order mark in it.
 fn read(folder: &Path, name: &str) -> Result<Option<String>> {
     let path = place(folder, name);
     let bytes = match files::read_settings(&path) {

@@ -165,7 +165,7 @@ impl Config {
     }
 }
 
-/// A size that keeps its proportion to the width.
+/// A size with the same proportion to the width.
 fn scaled(size: usize, width: usize, base_width: usize) -> usize {
     ((size as u128 * width as u128 / base_width as u128) as usize).max(1)
 }

@@ -62,7 +62,7 @@ impl Config {
     }
 
     /// SHA-256 of the identity, a line `key = value` for each key in their order: what the chain,
-    /// the checkpoints and `run.json` keep of a configuration.
+    /// the checkpoints and `run.json` store of a configuration.
     ///
     /// # Errors
     /// As [`Config::identity`].
@@ -88,7 +88,7 @@ impl Config {
         Ok(keys)
     }
 
-    /// The digest that chains of version 1 keep in place of [`Config::identity_digest`]: of the
+    /// The digest that chains of version 1 have in place of [`Config::identity_digest`]: of the
     /// whole file, with seven keys blanked.
     ///
     /// # Errors

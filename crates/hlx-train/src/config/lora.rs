@@ -68,7 +68,7 @@ impl Config {
     }
 }
 
-/// What a checkpoint keeps of the adapters' numbers.
+/// What a checkpoint stores of the adapters' numbers.
 pub(crate) fn lora_to_bytes(config: &LoraConfig) -> Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec_pretty(config)?;
     bytes.push(b'\n');

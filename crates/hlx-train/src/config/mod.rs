@@ -106,7 +106,7 @@ pub struct TrainSection {
     /// out: 0.01 for AdamW, 0.1 for Muon's matrices, else 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight_decay: Option<f64>,
-    /// Largest norm of the gradient; 0 turns clipping off.
+    /// Largest norm of the gradient; 0 disables clipping.
     #[serde(default = "default_clip_norm")]
     pub clip_norm: f64,
     /// Largest magnitude of a gradient's element, after the norm's clip.
@@ -135,7 +135,7 @@ pub struct TrainSection {
     /// Whether a run continues whose loss or parameters are NaN or infinite.
     #[serde(default, skip_serializing_if = "is_false")]
     pub allow_non_finite: bool,
-    /// The decay of a moving average of the parameters; none is kept if left out.
+    /// The decay of a moving average of the parameters; none is computed if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ema_decay: Option<f64>,
     /// Whether evaluations and samples read the moving average; they do if left out.
@@ -175,7 +175,7 @@ pub struct TrainSection {
     /// Steps between checkpoints; 0 saves at the end alone.
     #[serde(default = "default_checkpoint_every")]
     pub checkpoint_every: u64,
-    /// Newest checkpoints kept, besides the best.
+    /// Newest checkpoints that stay, besides the best.
     #[serde(default = "default_keep")]
     pub keep: usize,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Config;
 use super::fault::Checked;
 
-/// `[model]`: of a transformer a preset, or sizes, or a preset with some sizes replaced; of a classifier
+/// `[model]`: for a transformer a preset, or sizes, or a preset with some sizes replaced; for a classifier
 /// its kind and the widths of its layers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -9,7 +9,7 @@ use crate::sample::Sampling;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SampleSection {
-    /// The texts to continue, or the inputs to answer; none turns samples off.
+    /// The texts to continue, or the inputs to answer; none disables samples.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub prompts: Vec<String>,
     /// Tokens at most; 128 if left out.

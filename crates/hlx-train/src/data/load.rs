@@ -78,7 +78,7 @@ impl Dataset {
         Self::from_bytes(&lines, "drawn pairs", Format::AsciiPairs, positions)
     }
 
-    /// As [`Dataset::from_bytes`], of bytes that a text keeps.
+    /// As [`Dataset::from_bytes`], of bytes that a text holds.
     ///
     /// # Errors
     /// As [`Dataset::load`].

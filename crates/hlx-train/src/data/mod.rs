@@ -143,7 +143,7 @@ impl Dataset {
     }
 
     /// Splits the samples into those to train on and those held out: `fraction` of them, one at
-    /// least if it is above 0. Pairs are drawn by the seed; of a text the end is held out. Of drawn
+    /// least if it is above 0. Pairs are drawn by the seed; the end of a text is held out. Of drawn
     /// pairs no output is on both sides.
     pub fn split(&self, fraction: f64, seed: u64) -> Split {
         match self.format {

@@ -78,10 +78,10 @@ pub(super) fn grow_texts<D: Decode>(
         let step = match drawn {
             Drawn::Token(token) => decoder.push(token),
             Drawn::Failed => Err(Drawn::failure()),
-            Drawn::End => {
-                let ended = texts[number].take();
-                return ended.map_or(Ok(true), |ended| end(ended, stops, number, &mut tell));
-            }
+            Drawn::End => match texts[number].take() {
+                Some((decoder, text)) => return end(decoder, text, stops, number, &mut tell),
+                None => return Ok(true),
+            },
         };
         match step {
             Ok(piece) => text.grow(&piece, stops, &mut |new| tell(number, News::Bytes(new))),
@@ -92,7 +92,7 @@ pub(super) fn grow_texts<D: Decode>(
             }
         }
     });
-    // Of texts that failed by themselves the end is told already.
+    // The end of texts that failed by themselves is told already.
     match is_told && texts.iter().all(Option::is_none) {
         true => Ok(()),
         false => made,
@@ -139,7 +139,8 @@ pub fn each_text(
 
 /// Tells of the end of a text.
 fn end<D: Decode>(
-    (decoder, mut text): (D, Growing),
+    decoder: D,
+    mut text: Growing,
     stops: &Stops<'_>,
     number: usize,
     tell: Tell<'_>,

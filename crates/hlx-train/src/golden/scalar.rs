@@ -1,4 +1,4 @@
-//! The golden scalar: the founding experiment to its end. Plain descent keeps no tensors, so the
+//! The golden scalar: the founding experiment to its end. Plain descent has no state, so the
 //! optimizer's digest is over its step alone; the logits are the 256 outputs.
 
 use anyhow::Result;

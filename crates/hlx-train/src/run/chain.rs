@@ -27,7 +27,7 @@ const VERSION: u32 = 2;
 const SEAL: &str = ",\"digest\":\"";
 /// Bytes of a line's end: the seal, 64 digits and `"}`.
 const SEALED_BYTES: usize = SEAL.len() + 64 + 2;
-/// Hexadecimal digits that a record keeps of each tensor's digest.
+/// Hexadecimal digits that a record has of each tensor's digest.
 const TENSOR_DIGITS: usize = 16;
 
 /// One record: the digests of the state after a step, and the loss and the gradient norm of each
@@ -141,7 +141,7 @@ impl TryFrom<String> for Bits {
     }
 }
 
-/// The digits that a record keeps of a root.
+/// The digits that a record has of a root.
 pub fn tensor_digits(root: &impl fmt::Display) -> String {
     let mut digits = root.to_string();
     digits.truncate(TENSOR_DIGITS);
@@ -193,7 +193,7 @@ impl ChainRecord {
 
 /// A record as it was read, with its digest proved.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Link {
+pub struct ProvedRecord {
     /// The record.
     pub record: ChainRecord,
     /// Its digest.
@@ -206,7 +206,7 @@ pub struct Link {
 #[derive(Clone, Debug)]
 pub struct Chain {
     path: PathBuf,
-    links: Vec<Link>,
+    records: Vec<ProvedRecord>,
     /// Bytes of the file.
     n_bytes: usize,
     torn: bool,
@@ -221,7 +221,7 @@ impl Chain {
     pub fn read(path: &Path) -> Result<Self> {
         let chain = Self::read_until(path, u64::MAX)?;
         ensure!(
-            !chain.links.is_empty(),
+            !chain.records.is_empty(),
             "{}: holds no record",
             path.display()
         );
@@ -242,7 +242,7 @@ impl Chain {
         let mut end = 0;
         let mut chain = Self {
             path: path.to_owned(),
-            links: Vec::new(),
+            records: Vec::new(),
             n_bytes: bytes.len(),
             torn: false,
         };
@@ -259,14 +259,14 @@ impl Chain {
             };
             end += line.len() + 1;
             let (record, digest) = unseal(line).with_context(place)?;
-            let link = Link {
+            let proved = ProvedRecord {
                 record,
                 digest,
                 end,
             };
-            check_link(chain.links.last(), &link).with_context(place)?;
-            let step = link.record.step;
-            chain.links.push(link);
+            check_follows(chain.records.last(), &proved).with_context(place)?;
+            let step = proved.record.step;
+            chain.records.push(proved);
             if step >= until {
                 break;
             }
@@ -280,8 +280,8 @@ impl Chain {
     }
 
     /// The records; one at least.
-    pub fn links(&self) -> &[Link] {
-        &self.links
+    pub fn records(&self) -> &[ProvedRecord] {
+        &self.records
     }
 
     /// What the run is.
@@ -290,15 +290,17 @@ impl Chain {
     /// None of a chain that was read: its first record has been checked.
     pub fn origin(&self) -> Result<&Origin> {
         let origin = self
-            .links
+            .records
             .first()
-            .and_then(|link| link.record.origin.as_ref());
+            .and_then(|proved| proved.record.origin.as_ref());
         origin.with_context(|| format!("{}: its first record has no origin", self.path.display()))
     }
 
     /// The record of a step.
-    pub fn at(&self, step: u64) -> Option<&Link> {
-        self.links.iter().find(|link| link.record.step == step)
+    pub fn at(&self, step: u64) -> Option<&ProvedRecord> {
+        self.records
+            .iter()
+            .find(|proved| proved.record.step == step)
     }
 
     /// Whether the file ends in a line that a crash has cut short.
@@ -329,7 +331,7 @@ fn unseal(line: &[u8]) -> Result<(ChainRecord, String)> {
 }
 
 /// Fails unless a record may follow another, or be the first.
-fn check_link(before: Option<&Link>, link: &Link) -> Result<()> {
+fn check_follows(before: Option<&ProvedRecord>, proved: &ProvedRecord) -> Result<()> {
     let ChainRecord {
         step,
         origin,
@@ -337,7 +339,7 @@ fn check_link(before: Option<&Link>, link: &Link) -> Result<()> {
         norms,
         previous,
         ..
-    } = &link.record;
+    } = &proved.record;
     let Some(before) = before else {
         let Some(origin) = origin else {
             bail!("is not the first record of a chain: records before it are missing");
@@ -387,9 +389,9 @@ impl ChainFile {
     /// # Errors
     /// The file and the system's message.
     pub fn open_after(path: &Path, found: Option<&Chain>, step: u64) -> Result<Self> {
-        let mut links = found.map_or(&[][..], Chain::links).iter().rev();
-        let kept = links.find(|link| link.record.step <= step);
-        let end = kept.map_or(0, |link| link.end);
+        let mut records = found.map_or(&[][..], Chain::records).iter().rev();
+        let last = records.find(|proved| proved.record.step <= step);
+        let end = last.map_or(0, |proved| proved.end);
         let name = || format!("{}: cannot be written", path.display());
         let opened = OpenOptions::new().create(true).append(true).open(path);
         let file = opened.with_context(name)?;
@@ -399,7 +401,7 @@ impl ChainFile {
         Ok(Self {
             file,
             path: path.to_owned(),
-            last: kept.map(|link| (link.record.step, link.digest.clone())),
+            last: last.map(|proved| (proved.record.step, proved.digest.clone())),
         })
     }
 

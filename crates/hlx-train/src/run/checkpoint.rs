@@ -106,7 +106,7 @@ impl Checkpoint {
     /// The folder and the system's message, such as a full disk; nothing is left behind.
     pub fn write(parent: &Path, digests: Digests, contents: &[(&str, Vec<u8>)]) -> Result<String> {
         let folder = Self::begin(parent, digests.step)?;
-        Self::finish(folder, (parent, digests), contents, &[])
+        Self::finish(folder, parent, digests, contents, &[])
     }
 
     /// Creates the temporary folder of a checkpoint, which [`Checkpoint::finish`] publishes: several
@@ -126,7 +126,8 @@ impl Checkpoint {
     /// As [`Checkpoint::write`].
     pub fn finish(
         folder: TemporaryFolder,
-        (parent, mut digests): (&Path, Digests),
+        parent: &Path,
+        mut digests: Digests,
         contents: &[(&str, Vec<u8>)],
         there: &[(&str, String)],
     ) -> Result<String> {
@@ -244,11 +245,11 @@ impl Checkpoint {
     }
 }
 
-/// Which checkpoints are kept.
+/// Which checkpoints stay.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
     /// The newest ones, besides the best and the newest that is finite.
-    pub keep: usize,
+    pub newest: usize,
 }
 
 impl Retention {
@@ -258,7 +259,7 @@ impl Retention {
     /// The folder and the system's message.
     pub fn apply(&self, parent: &Path) -> Result<()> {
         let listed = list(parent)?;
-        let newest = listed.len().saturating_sub(self.keep);
+        let newest = listed.len().saturating_sub(self.newest);
         let (best, finite) = (best(&listed), newest_finite(&listed));
         for (step, path) in &listed[..newest] {
             if ![best, finite].contains(&Some(*step)) {
@@ -450,13 +451,13 @@ mod tests {
                 ..digests(step, 1.0)
             };
             Checkpoint::write(&parent, digests, &[]).expect("written");
-            Retention { keep: 1 }.apply(&parent).expect("applies");
+            Retention { newest: 1 }.apply(&parent).expect("applies");
         }
         assert_eq!(steps(&parent), [2, 5]);
         assert_eq!(best(&list(&parent).expect("lists")), Some(2));
         // What is finite again takes its place.
         Checkpoint::write(&parent, digests(6, 0.5), &[]).expect("written");
-        Retention { keep: 1 }.apply(&parent).expect("applies");
+        Retention { newest: 1 }.apply(&parent).expect("applies");
         assert_eq!(steps(&parent), [6]);
         fs::remove_dir_all(parent).expect("cleared");
     }
@@ -468,7 +469,7 @@ mod tests {
             Checkpoint::write(&parent, digests(step, loss), &[]).expect("written");
         }
         fs::create_dir(parent.join(".step-000009.7-0.tmp")).expect("folder");
-        Retention { keep: 2 }.apply(&parent).expect("applies");
+        Retention { newest: 2 }.apply(&parent).expect("applies");
         files::remove_temporaries(&parent, std::time::Duration::ZERO).expect("cleared");
         assert_eq!(steps(&parent), [2, 4, 5]);
         assert_eq!(fs::read_dir(&parent).expect("reads").count(), 3);

@@ -36,15 +36,15 @@ impl MetricsFile {
             let bytes = files::read(path).with_context(|| path.display().to_string())?;
             let lines = kept_after(lines(&bytes), step);
             warn_of_damage(path, &lines);
-            let mut kept: Vec<u8> = Vec::with_capacity(bytes.len());
+            let mut written: Vec<u8> = Vec::with_capacity(bytes.len());
             for line in &lines {
-                kept.extend_from_slice(line.bytes);
+                written.extend_from_slice(line.bytes);
                 // A whole line may have lost its end.
-                kept.extend_from_slice(if line.is_ended() { b"" } else { b"\n" });
+                written.extend_from_slice(if line.is_ended() { b"" } else { b"\n" });
                 evaluations.extend(line.metric().and_then(Metric::evaluation));
             }
-            if kept != bytes {
-                write(path, &kept)?;
+            if written != bytes {
+                write(path, &written)?;
             }
         }
         let file = OpenOptions::new()

@@ -28,7 +28,9 @@ mod seal;
 mod state;
 mod tensorboard;
 
-pub use chain::{Bits, CHAIN_FILE, Chain, ChainFile, ChainRecord, Link, Origin, tensor_digits};
+pub use chain::{
+    Bits, CHAIN_FILE, Chain, ChainFile, ChainRecord, Origin, ProvedRecord, tensor_digits,
+};
 pub use checkpoint::{Checkpoint, Digests, Retention};
 pub(crate) use checkpoint::{DIGESTS_FILE, joined, newest_with_finite_parameters};
 pub use folder::{RunFolder, latest_folder};

@@ -61,7 +61,7 @@ impl LossSum {
         self.n_targets += n_targets;
     }
 
-    /// The mean loss a byte; `None` of no byte.
+    /// The mean loss per byte; `None` of no byte.
     pub fn mean(&self) -> Option<f64> {
         (self.n_targets > 0).then(|| self.sum / self.n_targets as f64)
     }
@@ -160,7 +160,8 @@ impl StateLayout {
     /// The encoder's message; it is not expected to fail.
     pub fn new(
         progress: &Progress,
-        (optimizer, step): (&str, u64),
+        optimizer: &str,
+        step: u64,
         tensors: Vec<(String, Vec<usize>)>,
     ) -> Result<Self> {
         let config = bincode::config::standard();
@@ -231,7 +232,7 @@ mod tests {
             };
             let named = optimizer.tensors.iter();
             let named = named.map(|one| (one.name.clone(), one.shape.clone()));
-            let layout = StateLayout::new(&progress, ("adamw", 70_000), named.collect());
+            let layout = StateLayout::new(&progress, "adamw", 70_000, named.collect());
             let layout = layout.expect("lays out");
             let mut bytes = vec![0xff; layout.len as usize];
             for (at, between) in &layout.between {

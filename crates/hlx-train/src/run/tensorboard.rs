@@ -239,7 +239,7 @@ fn record(data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The CRC that TFRecord keeps: rotated and moved, as a CRC of data that hold CRCs is weak.
+/// The CRC that TFRecord stores: rotated and moved, as a CRC of data that hold CRCs is weak.
 fn masked_crc(data: &[u8]) -> u32 {
     crc32c(data).rotate_right(15).wrapping_add(0xa282_ead8)
 }

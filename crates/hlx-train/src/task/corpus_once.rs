@@ -128,7 +128,7 @@ fn take(path: &Path, config: &Config, given: Vec<Vec<u8>>) -> Result<Corpus> {
     })
 }
 
-/// Brings rank 0's parts to all ranks, piece by piece; those that do not take them keep nothing.
+/// Brings rank 0's parts to all ranks, piece by piece; those that do not take them store nothing.
 fn send(group: &Group, parts: &[Source], is_taker: bool) -> Result<Vec<Vec<u8>>> {
     let parts: Vec<&[u8]> = parts.iter().filter_map(Source::memory).collect();
     let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();

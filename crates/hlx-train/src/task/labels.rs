@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use anyhow::Result;
-use hlx_text::{Part, TokenShards};
+use hlx_text::{TokenRange, TokenShards};
 
 use crate::config::RowKind;
 
@@ -30,7 +30,7 @@ impl Labels {
     /// Shards that are damaged.
     pub(super) fn of(
         shards: &TokenShards,
-        part: &Part,
+        part: &TokenRange,
         kind: RowKind,
         length: usize,
     ) -> Result<Self> {
@@ -167,14 +167,14 @@ mod tests {
     fn rows_without_a_label_have_none() -> Result<()> {
         let documents = [document(20, 18), document(6, 6), document(1, 0)];
         let shards = TokenShards::from_documents(64, &documents)?;
-        let part = Part {
+        let part = TokenRange {
             tokens: 0..18,
             documents: 1..3,
         };
         for kind in [RowKind::Padded, RowKind::Packed, RowKind::Windows] {
             assert!(!Labels::of(&shards, &part, kind, 8)?.has_any, "{kind:?}");
         }
-        let first = Part {
+        let first = TokenRange {
             tokens: 0..20,
             documents: 0..1,
         };

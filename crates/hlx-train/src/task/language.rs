@@ -59,7 +59,7 @@ impl Samples for LanguageTask {
         self.data.len()
     }
 
-    /// Pairs are drawn by the seed; of a text the end is held out.
+    /// Pairs are drawn by the seed; the end of a text is held out.
     fn split(&self, fraction: f64, seed: u64) -> Split {
         self.data.split(fraction, seed)
     }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use hlx_autograd::IGNORE_INDEX;
 use hlx_nn::{CausalLm, CausalModel};
 use hlx_text::{
-    PackedDocuments, PaddedDocuments, Part, TokenBatch, TokenSamples, TokenSplit, Windows,
+    PackedDocuments, PaddedDocuments, TokenBatch, TokenRange, TokenSamples, TokenSplit, Windows,
 };
 
 use super::tokens_ahead::RowLayout;
@@ -59,8 +59,8 @@ impl PreparedRows {
     }
 
     /// The rows of a part, if it has any.
-    fn of_part(&self, part: &Part) -> Result<Option<Box<dyn TokenSamples>>> {
-        let Part { tokens, documents } = part.clone();
+    fn of_part(&self, part: &TokenRange) -> Result<Option<Box<dyn TokenSamples>>> {
+        let TokenRange { tokens, documents } = part.clone();
         let (shards, time) = (self.data.shards.clone(), self.length);
         let is_empty = match self.kind {
             RowKind::Windows | RowKind::SeparateWindows => tokens.end - tokens.start < 2,
@@ -128,7 +128,7 @@ impl PreparedRows {
     /// # Errors
     /// Shards that are damaged.
     pub fn labels(&self) -> Result<[Option<Labels>; 2]> {
-        let of = |at: usize, part: &Part| match self.in_order[at] {
+        let of = |at: usize, part: &TokenRange| match self.in_order[at] {
             Some(_) => Labels::of(&self.data.shards, part, self.kind, self.length).map(Some),
             None => Ok(None),
         };

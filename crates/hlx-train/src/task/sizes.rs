@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Sizes {
-    /// Of a language model.
+    /// The sizes of a language model.
     Language(Box<CausalConfig>),
-    /// Of a classifier of images.
+    /// The sizes of a classifier of images.
     Classifier(ClassifierConfig),
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use hlx_nn::{CausalLm, CausalModel, Model};
 use hlx_text::{
-    PackedDocuments, PaddedDocuments, Part, Preparation, TokenSamples, TokenShards, Tokenizer,
-    Windows,
+    PackedDocuments, PaddedDocuments, Preparation, TokenRange, TokenSamples, TokenShards,
+    Tokenizer, Windows,
 };
 
 use super::prepared::TIME_MULTIPLE;
@@ -86,7 +86,7 @@ impl TokenTask {
     /// Data with nothing to train on.
     pub(super) fn prepare_training(&mut self) -> Result<()> {
         self.rows.check_labels()?;
-        let Part { tokens, documents } = self.rows.split.train.clone();
+        let TokenRange { tokens, documents } = self.rows.split.train.clone();
         let shards = self.rows.data.shards.clone();
         let (time, seed) = (self.rows.length(), self.seed);
         let windows = || Windows::new(shards.clone(), tokens, time, seed);

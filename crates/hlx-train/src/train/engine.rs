@@ -74,7 +74,7 @@ impl Engine {
         corpus: Corpus,
         checkpoint: Option<&Checkpoint>,
     ) -> Result<(Self, Progress)> {
-        Self::of_rank(device, config, corpus, (checkpoint, &Group::alone()))
+        Self::of_rank(device, config, corpus, checkpoint, &Group::alone())
     }
 
     /// As [`Engine::new`], as one of the ranks that share each batch; all of them call it.
@@ -85,7 +85,8 @@ impl Engine {
         device: &Device,
         config: Config,
         corpus: Corpus,
-        (checkpoint, group): (Option<&Checkpoint>, &Group),
+        checkpoint: Option<&Checkpoint>,
+        group: &Group,
     ) -> Result<(Self, Progress)> {
         let device = &device.with_arithmetic(config.arithmetic);
         if let Some(checkpoint) = checkpoint {
@@ -114,7 +115,7 @@ impl Engine {
                 let exchange = shared
                     .as_ref()
                     .map_or(&Alone as &dyn Exchange, |shared| shared.exchange());
-                load_state(checkpoint, (task.weights(), exchange), optimizer.as_mut())?
+                load_state(checkpoint, task.weights(), exchange, optimizer.as_mut())?
             }
         };
         let plan = MicroBatchPlan::of(&shards, micro_batch_size)?;
@@ -174,7 +175,7 @@ impl Engine {
         self.optimizer.prepare(rate)?;
         // A batch of prompts alone, whose answers were cut off, has no loss and no gradient.
         self.passes.set_target_count(batch.n_targets.max(1))?;
-        self.check_shard(&samples, (progress.epoch, step))?;
+        self.check_shard(&samples, progress.epoch, step)?;
         self.gradient(&batch, step)?;
         let stops = match self.shared {
             None => self.apply().map(|()| false)?,
@@ -216,16 +217,17 @@ impl Engine {
         self.passes.begin_step(&self.plan)?;
         let n_passes = self.plan.passes.len();
         for (n, (rows, pass)) in (1..).zip(batch.micro_batches.iter().zip(&self.plan.passes)) {
-            let acted_on = (&self.task, self.optimizer.as_ref());
+            let (task, optimizer) = (&self.task, self.optimizer.as_ref());
             let weights = self.task.weights();
-            // Of the step's last pass, sums go to the other ranks as soon as they are whole.
+            // In the step's last pass, sums go to the other ranks as soon as they are whole.
             let shared = self.shared.as_ref().filter(|_| n == n_passes);
             let mut exchange = |bucket| match shared {
-                Some(shared) => shared.begin_bucket(weights, (&self.tree, pass.level), bucket),
+                Some(shared) => shared.begin_bucket(weights, &self.tree, pass.level, bucket),
                 None => Ok(()),
             };
             let is_final = shared.map(|_| &mut exchange as WindowIsFinal<'_>);
-            self.passes.replay(acted_on, rows, (pass, step), is_final)?;
+            self.passes
+                .replay(task, optimizer, rows, pass, step, is_final)?;
             if let Some(level) = pass.level {
                 let losses = self.passes.losses();
                 self.ring.take(&self.device, losses, pass)?;
@@ -264,9 +266,15 @@ impl Engine {
             return Ok(false);
         };
         let weights = self.task.weights();
-        let losses = (&self.ring, self.watched.as_ref());
-        let plans = (&self.shards, &self.plan);
-        let stops = shared.reduce((&self.device, weights), losses, plans, self.wants_stop)?;
+        let stops = shared.reduce(
+            &self.device,
+            weights,
+            &self.ring,
+            self.watched.as_ref(),
+            &self.shards,
+            &self.plan,
+            self.wants_stop,
+        )?;
         if let Some(norms) = self.passes.take_norms() {
             let ranks = shared.exchange().gather_words(&norms)?;
             self.passes.follow_norms(&ranks, self.shards.n_shards())?;
@@ -303,13 +311,13 @@ impl Engine {
         };
         let whole = hlx_nn::gather_state(self.exchange(), self.weights(), &[*average])?;
         let values = self.weights().values();
-        let kept = self.device.alloc(values.len())?;
-        self.device.copy(values, &kept)?;
+        let original = self.device.alloc(values.len())?;
+        self.device.copy(values, &original)?;
         for (_, average) in &whole {
             self.device.copy(average, values)?;
         }
         let found = body();
-        self.device.copy(&kept, values)?;
+        self.device.copy(&original, values)?;
         found
     }
 
@@ -361,7 +369,7 @@ impl Engine {
         losses
     }
 
-    /// What a checkpoint keeps of a schedule with a state.
+    /// What a checkpoint holds of a schedule with a state.
     pub fn schedule_state(&self) -> Option<PlateauState> {
         self.schedule.state()
     }
@@ -400,7 +408,8 @@ fn check_corpus(checkpoint: &Checkpoint, digest: &str) -> Result<()> {
 /// Reads the optimizer and the progress of a checkpoint, and proves the optimizer's digest.
 fn load_state(
     checkpoint: &Checkpoint,
-    (weights, exchange): (&Weights, &dyn Exchange),
+    weights: &Weights,
+    exchange: &dyn Exchange,
     optimizer: &mut dyn Optimizer,
 ) -> Result<Progress> {
     let name = || checkpoint.path().display().to_string();

@@ -1,4 +1,4 @@
-//! The losses of the last steps, kept on the device until they are downloaded.
+//! The losses of the last steps, held on the device until they are downloaded.
 //!
 //! A step's loss is a sum with the gradient's own order: one chain over the rows of each shard,
 //! made by the recorded passes, and the shards pairwise, made here. So the printed loss has the
@@ -179,7 +179,7 @@ impl LossRing {
         Ok(device.download_later(&row)?)
     }
 
-    /// Of the words of a step: the sums of this rank's shards, and their balance losses after them.
+    /// From the words of a step: the sums of this rank's shards, and their balance losses after them.
     pub fn of_shards(&self, row: &[u32], shards: &ShardPlan, plan: &MicroBatchPlan) -> Vec<u32> {
         let kinds = if self.has_balance { 2 } else { 1 };
         let mut sums = Vec::with_capacity(kinds * shards.mine().len());

@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::rows::{RowTensors, Rows};
 use crate::task::Task;
 
-/// Graphs kept; the least recently used one is dropped for a new one. Each holds its activations,
+/// Graphs that are held; the least recently used one is dropped for a new one. Each holds its activations,
 /// and pairs of many lengths have many shapes.
 const MAX_GRAPHS: usize = 16;
 
@@ -82,12 +82,12 @@ impl Balance {
         }))
     }
 
-    /// Adds the balance losses of a pass's shards to its loss, and keeps them.
+    /// Adds the balance losses of a pass's shards to its loss, and stores them.
     fn add(&self, loss: &Tensor, of_shards: &Tensor) -> hlx_nn::Result<Tensor> {
-        let kept = self.losses.slice(0, of_shards.n_elements())?;
+        let stored = self.losses.slice(0, of_shards.n_elements())?;
         of_shards
             .device()
-            .copy(&of_shards.detach().buffer()?, &kept)?;
+            .copy(&of_shards.detach().buffer()?, &stored)?;
         Ok(loss.add(&of_shards.sum()?.mul(self.factor)?.reshape(loss.shape())?)?)
     }
 }
@@ -196,15 +196,17 @@ impl PassGraphs {
     /// with the number of each watched window once the launches that write it are launched.
     pub fn replay(
         &mut self,
-        (task, optimizer): (&Task, &dyn Optimizer),
+        task: &Task,
+        optimizer: &dyn Optimizer,
         rows: &Rows,
-        (pass, step): (&MicroBatch, u64),
+        pass: &MicroBatch,
+        step: u64,
         is_final: Option<WindowIsFinal<'_>>,
     ) -> Result<()> {
         let shape = (rows.shape.clone(), pass.plan.accumulate);
         if !self.graphs.contains_key(&shape) {
             self.make_room();
-            let graph = self.record((task, optimizer), rows, pass)?;
+            let graph = self.record(task, optimizer, rows, pass)?;
             self.graphs.insert(shape.clone(), graph);
         }
         self.clock += 1;
@@ -245,7 +247,8 @@ impl PassGraphs {
 
     fn record(
         &self,
-        (task, optimizer): (&Task, &dyn Optimizer),
+        task: &Task,
+        optimizer: &dyn Optimizer,
         rows: &Rows,
         pass: &MicroBatch,
     ) -> Result<PassGraph> {

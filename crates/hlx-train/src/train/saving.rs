@@ -114,8 +114,8 @@ impl Trainer {
         let saved = self.write_checkpoint(&parent)?;
         self.newest = (saved, Some(self.progress.step));
         if self.group.is_first() {
-            let keep = self.engine.config.train.keep;
-            Retention { keep }.apply(&parent)?;
+            let newest = self.engine.config.train.keep;
+            Retention { newest }.apply(&parent)?;
             observer.checkpoint(self.progress.step, &parent);
         }
         self.logged += paused.elapsed();

@@ -15,8 +15,8 @@ use crate::config::{Config, Format};
 use crate::model_folder;
 use crate::ranks::{Group, agreed_on, check_count, check_identity};
 use crate::run::{
-    Chain, ChainFile, ChainRecord, Checkpoint, EventFile, Link, Manifest, Monitor, Progress,
-    RankPlace, RunFolder, RunLock, check_specification,
+    Chain, ChainFile, ChainRecord, Checkpoint, EventFile, Manifest, Monitor, Progress,
+    ProvedRecord, RankPlace, RunFolder, RunLock, check_specification,
 };
 use crate::task::Corpus;
 
@@ -84,7 +84,7 @@ impl Trainer {
     /// run of another model or specification, a damaged checkpoint, a device without the memory;
     /// [`NotFinite`](super::NotFinite) for a checkpoint whose parameters are NaN or infinite.
     pub fn new(device: &Device, config: Config, options: &TrainOptions) -> Result<Self> {
-        Self::of_rank(device, config, options, (&Group::alone(), false))
+        Self::of_rank(device, config, options, &Group::alone(), false)
     }
 
     /// As [`Trainer::new`], as one of the ranks that share the run's batches; all of them call it. Rank 0
@@ -98,7 +98,8 @@ impl Trainer {
         device: &Device,
         mut config: Config,
         options: &TrainOptions,
-        (group, shares_device): (&Group, bool),
+        group: &Group,
+        shares_device: bool,
     ) -> Result<Self> {
         agreed_on(group, check_count(group, &config))?;
         let start = options.start.without_unstarted();
@@ -120,12 +121,16 @@ impl Trainer {
         if let Some(checkpoint) = &checkpoint {
             check_start(group, &config, checkpoint)?;
         }
-        let digests = (
+        let chain = checkpoint.as_ref().map_or("", Checkpoint::chain);
+        let places = check_identity(
+            group,
+            device,
+            shares_device,
+            &config,
             corpus.digest(),
-            checkpoint.as_ref().map_or("", Checkpoint::chain),
-        );
-        let places = check_identity(group, (device, shares_device), &config, digests)?;
-        let engine = Engine::of_rank(device, config, corpus, (checkpoint.as_ref(), group));
+            chain,
+        )?;
+        let engine = Engine::of_rank(device, config, corpus, checkpoint.as_ref(), group);
         let (engine, progress) = engine?;
         let monitor = checkpoint
             .as_ref()
@@ -271,7 +276,7 @@ impl Begun<'_> {
         if engine.config.data.format == Format::Shards {
             bring_companions(&folder, &engine.config, data)?;
         }
-        write_manifest(&folder, engine, manifest, (progress.step, places))?;
+        write_manifest(&folder, engine, manifest, progress.step, places)?;
         let events = match engine.config.train.tensorboard {
             Some(false) => None,
             _ => Some(EventFile::create(folder.path(), progress.step)?),
@@ -329,8 +334,8 @@ fn open_chain(
         check_specification(&path, origin.specification)?;
     }
     let stated = checkpoint.map_or("", |checkpoint| &checkpoint.digests.record);
-    let link = found.as_ref().and_then(|chain| chain.at(progress.step));
-    let digest = link.map_or("none", |link| &link.digest);
+    let proved = found.as_ref().and_then(|chain| chain.at(progress.step));
+    let digest = proved.map_or("none", |proved| &proved.digest);
     let place = || format!("{}: the record of step {}", path.display(), progress.step);
     ensure!(
         stated.is_empty() || stated == digest,
@@ -339,9 +344,9 @@ fn open_chain(
     );
     let begun = found
         .as_ref()
-        .is_some_and(|chain| !chain.links().is_empty());
-    ensure!(link.is_some() || !begun, "{} is missing", place());
-    if let Some(Link { record, .. }) = link {
+        .is_some_and(|chain| !chain.records().is_empty());
+    ensure!(proved.is_some() || !begun, "{} is missing", place());
+    if let Some(ProvedRecord { record, .. }) = proved {
         ensure!(
             record.same_state(&state),
             "{} is not of the state that the run goes on from",
@@ -360,7 +365,8 @@ fn write_manifest(
     folder: &RunFolder,
     engine: &Engine,
     before: Option<Manifest>,
-    (from_step, places): (u64, &[RankPlace]),
+    from_step: u64,
+    places: &[RankPlace],
 ) -> Result<()> {
     let n_parameters = engine.weights().n_elements() as u64;
     let (device, config, data) = (&engine.device, &engine.config, engine.task.digest());

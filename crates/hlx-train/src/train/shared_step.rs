@@ -24,7 +24,7 @@ pub(crate) struct SharedStep {
     /// The squares' sums of their rows.
     rows: Buffer,
     measure: Option<Graph>,
-    /// Of the exchanges since they were last taken.
+    /// The times of the exchanges since they were last taken.
     times: ExchangeTimes,
 }
 
@@ -40,7 +40,7 @@ impl SharedStep {
     pub fn new(group: &Group, config: &Config, weights: &Weights) -> Result<Self> {
         let undivided = config.undivided(weights)?;
         let medium = find_medium(group, weights.device())?;
-        let exchange = TreeExchange::new((group, medium), weights, &undivided)?;
+        let exchange = TreeExchange::new(group, medium, weights, &undivided)?;
         let (parts, mine) = (exchange.parts(), exchange.part_of(group.rank()));
         let (device, sums) = (weights.device(), parts.sums(mine));
         let all_rows = (0..parts.len()).map(|part| parts.rows(part).len()).sum();
@@ -70,7 +70,8 @@ impl SharedStep {
     pub fn begin_bucket(
         &self,
         weights: &Weights,
-        (tree, level): (&GradientTree, Option<u32>),
+        tree: &GradientTree,
+        level: Option<u32>,
         bucket: usize,
     ) -> Result<()> {
         if let Some(level) = level {
@@ -112,9 +113,12 @@ impl SharedStep {
     /// A rank that is lost, and what the device reports.
     pub fn reduce(
         &mut self,
-        (device, weights): (&Device, &Weights),
-        (ring, watched): (&LossRing, Option<&Watched>),
-        (shards, plan): (&ShardPlan, &MicroBatchPlan),
+        device: &Device,
+        weights: &Weights,
+        ring: &LossRing,
+        watched: Option<&Watched>,
+        shards: &ShardPlan,
+        plan: &MicroBatchPlan,
         stop: bool,
     ) -> Result<bool> {
         self.exchange.reduce(weights)?;
@@ -123,7 +127,7 @@ impl SharedStep {
             ring.download_step(device)?,
             device.download_later(&self.rows)?,
         );
-        // Of each rank: whether it stops, its shards' losses, its rows of the norm.
+        // For each rank: whether it stops, its shards' losses, its rows of the norm.
         let mut words = vec![u32::from(stop)];
         words.extend(ring.of_shards(&step.wait()?, shards, plan));
         let n_before = words.len();

@@ -26,7 +26,7 @@ struct ShardCheck {
 }
 
 impl ShardCheck {
-    /// That of a period: the shards in turn, and after each round of them another checker for each, so that
+    /// The check of a period: the shards one after another, and after each round of them another checker for each, so that
     /// `n_shards (n_ranks - 1)` periods have each shard with every other rank once.
     fn of_period(period: u64, n_shards: usize, n_ranks: usize) -> Self {
         let shard = (period % n_shards as u64) as usize;
@@ -108,11 +108,7 @@ impl Engine {
     /// # Errors
     /// One line, the same on all ranks, that names the rank whose gradient is another than that of most, or
     /// all where there is no majority; what the device reports, and a rank that is lost.
-    pub(super) fn check_shard(
-        &mut self,
-        samples: &[usize],
-        (epoch, step): (u64, u64),
-    ) -> Result<()> {
+    pub(super) fn check_shard(&mut self, samples: &[usize], epoch: u64, step: u64) -> Result<()> {
         let (every, n_ranks) = (self.config.train.log_every, self.group.n_ranks());
         let is_due = every > 0 && (step + 1).is_multiple_of(every);
         if n_ranks < 2 || !is_due || !self.config.train.checks_ranks() {
@@ -122,14 +118,14 @@ impl Engine {
         let rank = self.group.rank();
         let mut mine = Vec::new();
         if [check.owner, check.checker].contains(&rank) {
-            mine = self.shard_digest(check.shard, samples, (epoch, step))?;
+            mine = self.shard_digest(check.shard, samples, epoch, step)?;
         }
         let mut votes = self.exchange().gather_words(&mine)?;
         if votes[check.owner] == votes[check.checker] {
             return Ok(());
         }
         if mine.is_empty() {
-            mine = self.shard_digest(check.shard, samples, (epoch, step))?;
+            mine = self.shard_digest(check.shard, samples, epoch, step)?;
         }
         votes = self.exchange().gather_words(&mine)?;
         let odd = odd_ranks(&votes);
@@ -147,7 +143,8 @@ impl Engine {
         &mut self,
         shard: usize,
         samples: &[usize],
-        (epoch, step): (u64, u64),
+        epoch: u64,
+        step: u64,
     ) -> Result<Vec<u32>> {
         let (batch_size, n_shards) = (self.shards.batch_size(), self.shards.n_shards());
         let alone = ShardPlan::new(batch_size, n_shards)?.of_rank(shard, n_shards)?;
@@ -165,8 +162,9 @@ impl Engine {
         self.device.fill(gradients, 0)?;
         self.passes.begin_step(&self.plan)?;
         for (rows, pass) in batch.micro_batches.iter().zip(&plan.passes) {
-            let acted_on = (&self.task, self.optimizer.as_ref());
-            self.passes.replay(acted_on, rows, (pass, step), None)?;
+            let (task, optimizer) = (&self.task, self.optimizer.as_ref());
+            self.passes
+                .replay(task, optimizer, rows, pass, step, None)?;
         }
         // The running values of batch norms follow the step's own passes alone.
         self.passes.take_norms();

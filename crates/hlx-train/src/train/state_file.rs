@@ -61,11 +61,11 @@ impl Trainer {
     ) -> Result<Saved> {
         let path = folder.path().join(STATE_FILE);
         let optimizer = self.engine.optimizer.as_ref();
-        let of = (optimizer.name(), optimizer.step_count());
+        let (name, step) = (optimizer.name(), optimizer.step_count());
         let cannot = || format!("{}: cannot be read", path.display());
         let (contents, file) = std::thread::scope(|scope| {
             let file = scope.spawn(|| sha256_of_file(&path));
-            let state = scope.spawn(|| digest_of_state(&path, &layout.values, of));
+            let state = scope.spawn(|| digest_of_state(&path, &layout.values, name, step));
             let contents = self.contents(|| joined(state.join()).with_context(cannot));
             (contents, joined(file.join()))
         });
@@ -76,7 +76,7 @@ impl Trainer {
         };
         if saved.spoilt.is_empty() || self.engine.config.train.allow_non_finite {
             let there = [(STATE_FILE, file)];
-            saved.listing = Checkpoint::finish(folder, (parent, digests), &files, &there)?;
+            saved.listing = Checkpoint::finish(folder, parent, digests, &files, &there)?;
         }
         Ok(saved)
     }
@@ -91,8 +91,8 @@ impl Trainer {
         };
         let mut tensors: Vec<_> = names.flat_map(of_buffer).collect();
         tensors.sort();
-        let of = (optimizer.name(), optimizer.step_count());
-        StateLayout::new(&self.progress, of, tensors)
+        let (name, step) = (optimizer.name(), optimizer.step_count());
+        StateLayout::new(&self.progress, name, step, tensors)
     }
 
     /// Writes the values of this rank's part of the state at their places, and flushes them.
@@ -148,7 +148,8 @@ fn begin(parent: &Path, step: u64, layout: &StateLayout) -> Result<(TemporaryFol
 fn digest_of_state(
     path: &Path,
     tensors: &[StatePlace],
-    (optimizer, step): (&str, u64),
+    optimizer: &str,
+    step: u64,
 ) -> io::Result<String> {
     let mut file = files::open(path)?;
     let mut hasher = TensorHasher::new();

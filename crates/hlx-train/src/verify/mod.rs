@@ -18,7 +18,7 @@ pub use report::{Difference, ElementDifference, Mismatch, Report, Source, Tensor
 
 use crate::config::Config;
 use crate::run::{
-    Bits, Chain, ChainRecord, Checkpoint, Link, Progress, RunFolder, check_specification,
+    Bits, Chain, ChainRecord, Checkpoint, Progress, ProvedRecord, RunFolder, check_specification,
 };
 use crate::task::Corpus;
 use crate::train::{ChainRecorder, Engine};
@@ -101,10 +101,10 @@ impl Verification {
     /// # Errors
     /// What the device reports.
     pub fn run(mut self, step: &mut dyn FnMut(u64)) -> Result<Report> {
-        let links: Vec<Link> = self.stretch.links(&self.chain).cloned().collect();
+        let records: Vec<ProvedRecord> = self.stretch.records(&self.chain).cloned().collect();
         let mut report = self.empty_report()?;
-        for link in &links {
-            let recorded = &link.record;
+        for proved in &records {
+            let recorded = &proved.record;
             while self.progress.step < recorded.step {
                 self.one_step()?;
                 step(self.progress.step);
@@ -117,7 +117,7 @@ impl Verification {
                 break;
             }
             report.equal_to = Some(recorded.step);
-            report.digest.clone_from(&link.digest);
+            report.digest.clone_from(&proved.digest);
         }
         Ok(report)
     }
@@ -137,13 +137,15 @@ impl Verification {
             to: self.stretch.to,
             records: 0,
             checkpoints: 0,
-            equal_to: digest.map(|link| link.record.step),
-            digest: digest.map(|link| link.digest.clone()).unwrap_or_default(),
+            equal_to: digest.map(|proved| proved.record.step),
+            digest: digest
+                .map(|proved| proved.digest.clone())
+                .unwrap_or_default(),
             difference: None,
         })
     }
 
-    /// Computes one step, and turns to the next epoch where one ends.
+    /// Computes one step, and goes on to the next epoch where one ends.
     fn one_step(&mut self) -> Result<()> {
         self.engine.one_step(&mut self.progress)?;
         if self.engine.ring.is_full() {
@@ -244,7 +246,7 @@ fn inputs(folder: &RunFolder, chain: &Chain, options: &VerifyOptions) -> Result<
 
 /// Fails unless the chain's record is of the checkpoint's state.
 fn check_base(chain: &Chain, base: &Checkpoint, state: &ChainRecord) -> Result<()> {
-    let recorded = chain.at(state.step).map(|link| &link.record);
+    let recorded = chain.at(state.step).map(|proved| &proved.record);
     ensure!(
         recorded.is_some_and(|recorded| recorded.same_state(state)),
         "{}: is not the state that the chain's record of step {} is of",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::VerifyOptions;
-use crate::run::{Chain, Checkpoint, Link, RunFolder, check_specification};
+use crate::run::{Chain, Checkpoint, ProvedRecord, RunFolder, check_specification};
 
 /// A stretch of a run.
 pub(super) struct Stretch {
@@ -49,7 +49,7 @@ impl Stretch {
         );
         let from = base.map_or(0, |(step, _)| *step);
         for (step, path) in listed.range(from..=to) {
-            check_link(chain, *step, path)?;
+            check_recorded(chain, *step, path)?;
         }
         let behind = listed
             .range(from + 1..)
@@ -63,19 +63,19 @@ impl Stretch {
     }
 
     /// The records to compare: those after the base, or all from the initial parameters on.
-    pub fn links<'a>(&'a self, chain: &'a Chain) -> impl Iterator<Item = &'a Link> {
-        let within = |link: &&Link| {
-            let step = link.record.step;
+    pub fn records<'a>(&'a self, chain: &'a Chain) -> impl Iterator<Item = &'a ProvedRecord> {
+        let within = |proved: &&ProvedRecord| {
+            let step = proved.record.step;
             step <= self.to && (step > self.from || self.base.is_none())
         };
-        chain.links().iter().filter(within)
+        chain.records().iter().filter(within)
     }
 }
 
 /// The steps of a chain's first and last record.
 fn ends(chain: &Chain) -> (u64, u64) {
-    let step = |link: Option<&Link>| link.map_or(0, |link| link.record.step);
-    (step(chain.links().first()), step(chain.links().last()))
+    let step = |proved: Option<&ProvedRecord>| proved.map_or(0, |proved| proved.record.step);
+    (step(chain.records().first()), step(chain.records().last()))
 }
 
 /// The first and the last step of the requested part, the latter moved on to the next record.
@@ -90,12 +90,15 @@ fn asked_for(chain: &Chain, options: &VerifyOptions) -> Result<(u64, u64)> {
         );
     }
     ensure!(from <= to, "--from {from} is behind --to {to}");
-    let reached = chain.links().iter().find(|link| link.record.step >= to);
-    Ok((from, reached.map_or(last, |link| link.record.step)))
+    let reached = chain
+        .records()
+        .iter()
+        .find(|proved| proved.record.step >= to);
+    Ok((from, reached.map_or(last, |proved| proved.record.step)))
 }
 
 /// Proves a checkpoint's files, and that it names the chain's record of its step.
-fn check_link(chain: &Chain, step: u64, path: &Path) -> Result<()> {
+fn check_recorded(chain: &Chain, step: u64, path: &Path) -> Result<()> {
     let stated = Checkpoint::open(path)?.digests;
     check_specification(path, stated.specification)?;
     let place = || format!("{}", path.display());
@@ -105,8 +108,8 @@ fn check_link(chain: &Chain, step: u64, path: &Path) -> Result<()> {
         place(),
         stated.step
     );
-    let link = chain.at(step);
-    let link = link.with_context(|| {
+    let proved = chain.at(step);
+    let proved = proved.with_context(|| {
         format!(
             "{}: {} has no record of its step",
             place(),
@@ -114,11 +117,11 @@ fn check_link(chain: &Chain, step: u64, path: &Path) -> Result<()> {
         )
     })?;
     ensure!(
-        stated.record.is_empty() || stated.record == link.digest,
+        stated.record.is_empty() || stated.record == proved.digest,
         "{}: names {} as its record, the chain has {}",
         place(),
         stated.record,
-        link.digest
+        proved.digest
     );
     Ok(())
 }

@@ -190,7 +190,7 @@ impl Drop for Hosts {
             let _ = keeper.kill();
             let _ = keeper.wait();
         }
-        // Of a set-up that has failed half-way, too.
+        // Those of a set-up that has failed half-way, too.
         let ours = format!("ip netns list | grep -o '^{}-[^ ]*'", self.prefix);
         for name in text(&shell(&ours).stdout).lines() {
             shell(&format!("ip netns del {name}"));

@@ -23,7 +23,7 @@ use common::{SMALL_MODEL, Scratch, contents};
 use hlx_train::train::Outcome;
 use threads::{CPU, Run, train};
 
-/// The laws of numbers that a run may have.
+/// The arithmetics that a run may have.
 const ARITHMETICS: [&str; 2] = ["arithmetic=portable", "arithmetic=integer"];
 
 /// A run of this many steps (`train.max_steps=400`), for what happens while it goes on.

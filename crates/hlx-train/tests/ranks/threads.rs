@@ -71,8 +71,8 @@ impl Run {
             start: self.start.clone(),
             data_path: self.data_path.clone(),
         };
-        let of_rank = (group, true);
-        let mut trainer = Trainer::of_rank(&open(device), self.config.clone(), &options, of_rank)?;
+        let (device, config) = (open(device), self.config.clone());
+        let mut trainer = Trainer::of_rank(&device, config, &options, group, true)?;
         let outcome = trainer.run(observer(&trainer).as_mut())?;
         group.leave()?;
         Ok(outcome)

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::common::{Scratch, text};
 
-/// Clears the screen of a terminal, turns the direction of what follows, and begins a sequence in one byte.
+/// Clears the screen of a terminal, reverses the direction of what follows, and begins a sequence in one byte.
 const HOSTILE: &str = "a\u{1b}[2J\u{202e}b\u{9b}\u{7}";
 const ESCAPED: &str = r"a\u{1b}[2J\u{202e}b\u{9b}\u{7}";
 

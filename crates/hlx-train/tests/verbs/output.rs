@@ -128,7 +128,7 @@ fn a_full_standard_output_is_one_line_and_a_closed_one_is_success_for_every_verb
         );
     }
     for arguments in &calls {
-        // Of a device that is found, the log may say that it is passed over.
+        // The log may say that a device that is found is passed over.
         let found = closed(&place, arguments);
         let lines = text(&found.stderr);
         assert_eq!(found.status.code(), Some(0), "{arguments:?}: {lines}");

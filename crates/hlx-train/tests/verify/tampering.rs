@@ -14,9 +14,9 @@ use super::{TENSOR, checkpoint, cpu};
 pub fn records(place: &Scratch) -> Vec<ChainRecord> {
     let chain = Chain::read(&place.join("run/chain.jsonl")).expect("reads");
     chain
-        .links()
+        .records()
         .iter()
-        .map(|link| link.record.clone())
+        .map(|proved| proved.record.clone())
         .collect()
 }
 

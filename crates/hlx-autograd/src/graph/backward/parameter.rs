@@ -1,4 +1,4 @@
-//! The gradients of parameters: one partial sum a shard, and the shards added pairwise.
+//! The gradients of parameters: one partial sum per shard, and the shards added pairwise.
 
 use std::sync::Arc;
 

@@ -255,7 +255,10 @@ fn a_flush_before_rounding_parts_only_where_it_flushes() {
             (device::Before::mul(a, b), wide::mul(a, b)),
             (device::Before::fma(a, b, c), wide::fma(a, b, c)),
         ];
-        for (found, expected) in pairs.into_iter().filter(|(found, expected)| !same(*found, *expected)) {
+        for (found, expected) in pairs
+            .into_iter()
+            .filter(|(found, expected)| !same(*found, *expected))
+        {
             assert_eq!(abs(found), 0.0, "of ({a:e}, {b:e}, {c:e})");
             assert_eq!(abs(expected), f32::MIN_POSITIVE, "of ({a:e}, {b:e}, {c:e})");
             parted += 1;

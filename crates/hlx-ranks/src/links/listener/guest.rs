@@ -24,7 +24,7 @@ pub(super) enum Stage {
 }
 
 /// What a guest has done.
-pub(super) enum Step {
+pub(super) enum Progress {
     Waits(Stage),
     /// It has proved the secret, and said its first line.
     Arrived(String, Box<Line>),
@@ -46,7 +46,7 @@ impl Guest {
 
 impl Stage {
     /// Reads what has come. Does not wait.
-    pub fn advance(self, secret: &Secret) -> Step {
+    pub fn advance(self, secret: &Secret) -> Progress {
         match self {
             Self::Unknown(stream, bytes) => read_first(stream, bytes, secret),
             Self::Sealed(line) => read_line(line),
@@ -55,50 +55,50 @@ impl Stage {
 }
 
 /// Reads the first bytes, and answers once they are whole.
-fn read_first(mut stream: TcpStream, mut bytes: Vec<u8>, secret: &Secret) -> Step {
+fn read_first(mut stream: TcpStream, mut bytes: Vec<u8>, secret: &Secret) -> Progress {
     let mut part = [0; FIRST];
     match stream.read(&mut part[bytes.len()..]) {
-        Ok(0) => return Step::Gone,
+        Ok(0) => return Progress::Gone,
         Ok(n) => {
             let start = bytes.len();
             bytes.extend_from_slice(&part[start..start + n]);
         }
         Err(error) if is_early(&error) => {}
-        Err(_) => return Step::Gone,
+        Err(_) => return Progress::Gone,
     }
     let n = bytes.len().min(MAGIC.len());
     if bytes[..n] != MAGIC[..n] {
         let bytes = bytes.escape_ascii();
-        return Step::Stranger(format!("it begins with \"{bytes}\", which no rank sends"));
+        return Progress::Stranger(format!("it begins with \"{bytes}\", which no rank sends"));
     }
     let Ok(first) = <&[u8; FIRST]>::try_from(&bytes[..]) else {
-        return Step::Waits(Stage::Unknown(stream, bytes));
+        return Progress::Waits(Stage::Unknown(stream, bytes));
     };
     let Ok((bytes, keys)) = answer(secret, first) else {
-        return Step::Stranger("it has another secret than this run, or none".to_owned());
+        return Progress::Stranger("it has another secret than this run, or none".to_owned());
     };
     // A new connection takes so few bytes at once.
     match stream.write(&bytes) {
         Ok(n) if n == bytes.len() => {
             read_line(Box::new(Channel::new(stream, keys).with_limit(FIRST_LINE)))
         }
-        _ => Step::Gone,
+        _ => Progress::Gone,
     }
 }
 
 /// Reads the first line. Bytes after it are a stranger's: a rank waits for its answer. At the end of the
 /// connection the guest is gone: a rank that has given up connects again, and must not find its place taken.
-fn read_line(mut connection: Box<Line>) -> Step {
+fn read_line(mut connection: Box<Line>) -> Progress {
     let line = match connection.line() {
         Ok(line) => line,
-        Err(error) if is_early(&error) => return Step::Waits(Stage::Sealed(connection)),
+        Err(error) if is_early(&error) => return Progress::Waits(Stage::Sealed(connection)),
         Err(error) if error.kind() == ErrorKind::InvalidData => {
-            return Step::Stranger("it repeats what a rank of this run has sent".to_owned());
+            return Progress::Stranger("it repeats what a rank of this run has sent".to_owned());
         }
-        Err(_) => return Step::Gone,
+        Err(_) => return Progress::Gone,
     };
     match connection.stream().peek(&mut [0]) {
-        Err(error) if is_early(&error) => Step::Arrived(line, connection),
-        _ => Step::Gone,
+        Err(error) if is_early(&error) => Progress::Arrived(line, connection),
+        _ => Progress::Gone,
     }
 }

@@ -89,7 +89,7 @@ fn a_guest_that_has_gone_has_no_line() {
                 continue;
             };
             let (from, since) = (guest.from, guest.since);
-            if let Step::Waits(stage) = guest.stage.advance(&secret) {
+            if let Progress::Waits(stage) = guest.stage.advance(&secret) {
                 listener.guests.push(Guest { from, since, stage });
             }
         }
@@ -107,7 +107,7 @@ fn strangers_who_say_nothing_do_not_keep_a_rank_out() {
     let (mut listener, address, secret) = listens();
     let mut silent = Vec::new();
     while listener.guests.len() < GUESTS {
-        // The system keeps 128 waiting at most.
+        // The system lets 128 wait at most.
         if silent.len() < GUESTS {
             silent.push(TcpStream::connect(address).expect("connects"));
         }

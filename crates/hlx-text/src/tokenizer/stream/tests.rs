@@ -70,11 +70,15 @@ fn a_long_text_takes_a_bounded_state() {
         for number in 0..20_000_u32 {
             let token = number.wrapping_mul(2_654_435_761) >> 16;
             n_out += push(&mut stream, token % 6).map_or(0, |text| text.len());
-            let super::Decoding::Steps(steps) = &stream.decoding else {
+            let super::Decoding::TextDecoders(decoders) = &stream.decoding else {
                 panic!("{decoder} is not carried out token by token");
             };
-            let in_steps: usize = steps.steps.iter().map(super::Step::n_held).sum();
-            held = held.max(in_steps + stream.prompt.len());
+            let in_decoders: usize = decoders
+                .decoders
+                .iter()
+                .map(super::TextDecoder::n_held)
+                .sum();
+            held = held.max(in_decoders + stream.prompt.len());
         }
         assert!(held <= 16 && n_out > 10_000, "{decoder} {held} {n_out}");
     }

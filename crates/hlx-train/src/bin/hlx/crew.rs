@@ -32,7 +32,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// This process among the ranks of a run.
 pub struct Crew {
     group: Group,
-    /// Where rank 0 has started the others: kept open until the process ends.
+    /// Where rank 0 has started the others: held open until the process ends.
     _shared: Option<Arc<SharedMemory>>,
     /// On rank 0, the others.
     children: Mutex<Vec<Child>>,

@@ -40,7 +40,7 @@ pub struct Arguments {
     data: Option<PathBuf>,
     /// For a model folder: what a row of tokens is; windows if left out.
     #[arg(long, value_name = "KIND", value_enum)]
-    rows: Option<Rows>,
+    rows: Option<RowKindArgument>,
     /// For a model folder: the predicted tokens of a row at most; the model's positions, at most 2,048, if
     /// left out.
     #[arg(long, value_name = "N", value_parser = within::<usize>(1..=MAX_TOKENS), allow_negative_numbers = true)]
@@ -66,7 +66,7 @@ pub struct Arguments {
 /// What a row of tokens is, as `data.rows` of a run's configuration.
 #[derive(Clone, Copy, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
-enum Rows {
+enum RowKindArgument {
     /// Contiguous windows, whatever documents they cross.
     Windows,
     /// The same, in which no position sees another document than its own.
@@ -77,7 +77,7 @@ enum Rows {
     Padded,
 }
 
-impl Rows {
+impl RowKindArgument {
     fn kind(self) -> RowKind {
         match self {
             Self::Windows => RowKind::Windows,
@@ -116,7 +116,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             !matches!(task, Task::Images(_)),
             "--dtype: a classifier is evaluated in f32"
         );
-        // The bits of matrices kept in this type, without their saving of memory.
+        // The bits of matrices held in this type, without their saving of memory.
         task.weights().round_matrices(dtype)?;
     }
     for warning in task.warnings()? {
@@ -218,7 +218,7 @@ impl Arguments {
             (1..=positions).contains(&length),
             "--length {length}: expected 1 to the model's {positions} positions"
         );
-        let kind = self.rows.unwrap_or(Rows::Windows).kind();
+        let kind = self.rows.unwrap_or(RowKindArgument::Windows).kind();
         let rows = PreparedRows::new(tokens, kind, length, 0.0)?;
         let [n_rows, _] = rows.counts();
         ensure!(n_rows > 0, "{}: holds nothing to predict", data.display());

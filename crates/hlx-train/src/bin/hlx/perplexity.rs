@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         .unwrap_or_else(|| usual_length(&model.model));
     let stride = arguments.stride.unwrap_or((length / 2).max(1));
     let n_bytes = (!model.is_of_bytes()).then_some(text.len() as u64);
-    let found = perplexity(&model.model, (&tokens, n_bytes), length, stride).with_context(file)?;
+    let found = perplexity(&model.model, &tokens, n_bytes, length, stride).with_context(file)?;
     if arguments.json {
         let run = RunFolder::open_checkpoint(&arguments.model).ok();
         let line = serde_json::json!({

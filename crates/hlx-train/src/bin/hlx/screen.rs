@@ -123,9 +123,9 @@ impl Screen {
         self.bar.suspend(|| say!("{text}"))
     }
 
-    /// Keeps the first error of a standard output that is full, which the program ends with, and forgets that
+    /// Notes the first error of a standard output that is full, which the program ends with, and forgets that
     /// of a closed one.
-    pub fn keep(&mut self, printed: Result<()>) -> Result<()> {
+    pub fn note(&mut self, printed: Result<()>) -> Result<()> {
         match print::or_closed(printed) {
             Err(error) if print::is_of_output(&error) => {
                 self.unprinted.get_or_insert(error);
@@ -149,7 +149,7 @@ impl Observer for Screen {
         };
         let printed = self.line(&text);
         // Nothing but standard output fails here.
-        let _ = self.keep(printed);
+        let _ = self.note(printed);
     }
 
     fn must_stop(&self) -> bool {

@@ -210,7 +210,7 @@ fn collect(store: &Store, keep: &[Handle], options: GcOptions) -> Result<()> {
         report.removed.len(),
         report.n_temporaries,
         report.freed_bytes,
-        report.n_kept,
+        report.n_held,
         report.n_young
     )?;
     Ok(())

@@ -117,7 +117,7 @@ impl Arguments {
     }
 
     /// The GPU of a rank that a launcher has started and that names no device: those of a host go to its
-    /// ranks in turn.
+    /// ranks one after another.
     fn gpu_of(&self, group: &Group, local: usize) -> Option<String> {
         let is_named = std::env::var_os("HLX_DEVICE").is_some_and(|name| !name.is_empty());
         if group.is_alone() || is_named || self.device.device != "auto" {
@@ -154,8 +154,8 @@ impl Arguments {
             Some(_) => Some(RunTimer::start(&device)?),
             None => None,
         };
-        let of_rank = (group, self.share_devices);
-        let mut trainer = Trainer::of_rank(&device, config, &options, of_rank)?;
+        let shares = self.share_devices;
+        let mut trainer = Trainer::of_rank(&device, config, &options, group, shares)?;
         if !group.is_first() {
             let interrupt = Interrupt::catch()?;
             let outcome = trainer.run(&mut Quiet(interrupt))?;
@@ -167,7 +167,7 @@ impl Arguments {
         }
         let mut screen = Screen::new(self.json, &trainer)?;
         let head = screen.head(&trainer);
-        screen.keep(head)?;
+        screen.note(head)?;
         let outcome = trainer.run(&mut screen)?;
         group.leave()?;
         screen.finish();
@@ -175,17 +175,17 @@ impl Arguments {
         match &outcome.not_finite {
             _ if outcome.interrupted => {
                 let said = self.say_how_to_go_on(&trainer, &screen);
-                screen.keep(said)?;
+                screen.note(said)?;
             }
             Some(reason) if !reason.at_end => {}
-            _ => screen.keep(report(&trainer, &outcome, self.json))?,
+            _ => screen.note(report(&trainer, &outcome, self.json))?,
         }
         if let Some(reason) = outcome.not_finite.clone() {
             print::error(&reason.into());
         }
         if let Some(timing) = timing {
             let timing = timing.with_exchange(trainer.exchange_times());
-            screen.keep(self.show_timing(&timing, trainer.folder().path()))?;
+            screen.note(self.show_timing(&timing, trainer.folder().path()))?;
         }
         Ok(Ended {
             outcome,

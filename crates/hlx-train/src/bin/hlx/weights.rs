@@ -1,4 +1,4 @@
-//! The arguments that say which weights are read, and in which type they are kept.
+//! The arguments that say which weights are read, and in which type they are held.
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ pub struct ArithmeticArgument {
     pub arithmetic: Option<Arithmetic>,
 }
 
-/// Which weights are read, how they are kept, and what is computed with them.
+/// Which weights are read, how they are held, and what is computed with them.
 #[derive(clap::Args)]
 pub struct WeightsArguments {
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub struct WeightsArguments {
     pub arithmetic: ArithmeticArgument,
 }
 
-/// The types that matrices are kept in.
+/// The types that matrices are held in.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum MatrixType {
     F32,

@@ -117,7 +117,7 @@ fn a_damaged_line_costs_no_other_wherever_it_lies() {
                 .into_iter()
                 .filter(|step| *step != 2 * place as u64 + 2);
             let left: Vec<u64> = left.collect();
-            // Of a checkpoint at the end, all stay as they are; readers step over the damaged one.
+            // With a checkpoint at the end all lines stay as they are; readers step over the damaged one.
             assert_eq!(
                 scratch.resumed(&lines, 8),
                 lines.concat(),
@@ -146,7 +146,7 @@ fn a_damaged_line_whose_step_is_legible_and_later_is_dropped() {
     replace(&mut later, "1.5", "x");
     let lines = [line(2), line(4), later, line(8)];
     assert_eq!(scratch.resumed(&lines, 4), lines[..2].concat());
-    // A run that begins anew keeps nothing.
+    // A run that begins anew retains nothing.
     let lines = [b"x\n".to_vec(), line(2)];
     assert_eq!(scratch.resumed(&lines, 0), b"");
 }
@@ -155,8 +155,8 @@ fn a_damaged_line_whose_step_is_legible_and_later_is_dropped() {
 fn steps_that_go_backwards_or_come_twice_stay_up_to_the_checkpoint() {
     let scratch = Scratch::new("backwards");
     let lines = [line(2), line(6), line(4), line(4), line(8)];
-    let kept = [line(2), line(4), line(4)].concat();
-    assert_eq!(scratch.resumed(&lines, 4), kept);
+    let expected = [line(2), line(4), line(4)].concat();
+    assert_eq!(scratch.resumed(&lines, 4), expected);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn ends_of_lines_and_empty_lines_are_no_damage() {
             .iter()
             .all(|line| matches!(content(line), Content::Blank))
     );
-    // A whole line that has lost its end alone is kept, and gets it again.
+    // A whole line that has lost its end alone stays, and gets it again.
     let mut cut = line(4);
     cut.pop();
     assert_eq!(

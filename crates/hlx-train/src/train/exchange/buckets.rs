@@ -13,12 +13,12 @@ use super::link::Cut;
 /// part of the model than its own.
 pub(super) struct Buckets(Vec<Range<usize>>);
 
-/// One swap of the tree: what a rank gives to its peer, and what it adds the peer's words to.
+/// One swap of the tree: what a rank gives to its peer, and the words that it continues with, to which it adds the peer's.
 #[derive(Debug)]
 pub(super) struct Swap {
     pub peer: usize,
     pub given: Option<Range<usize>>,
-    pub kept: Option<Range<usize>>,
+    pub continued: Option<Range<usize>>,
 }
 
 impl Buckets {
@@ -78,17 +78,18 @@ impl Buckets {
             let halves = [held.start..middle, middle..held.end];
             let [low, high] = halves.clone().map(|half| parts.gradients(half));
             let is_low = rank & bit == 0;
-            let (given, kept) = if is_low { (high, low) } else { (low, high) };
-            levels.push((rank ^ bit, given, kept));
+            let (given, continued) = if is_low { (high, low) } else { (low, high) };
+            levels.push((rank ^ bit, given, continued));
             let [low, high] = halves;
             held = if is_low { low } else { high };
         }
         let of_bucket = |bucket: &Range<usize>| {
-            let swap = |(peer, given, kept): &(usize, Vec<Range<usize>>, Vec<Range<usize>>)| Swap {
-                peer: *peer,
-                given: within(bucket, given),
-                kept: within(bucket, kept),
-            };
+            let swap =
+                |(peer, given, continued): &(usize, Vec<Range<usize>>, Vec<Range<usize>>)| Swap {
+                    peer: *peer,
+                    given: within(bucket, given),
+                    continued: within(bucket, continued),
+                };
             levels.iter().map(swap).collect()
         };
         self.0.iter().map(of_bucket).collect()
@@ -170,7 +171,7 @@ mod tests {
         Ok(())
     }
 
-    /// What one rank gives at a level is what its peer keeps, and in the end each word has one rank.
+    /// What one rank gives at a level is what its peer continues with, and in the end each word has one rank.
     #[test]
     fn swaps_of_a_pair_match() -> Result<()> {
         let weights = weights()?;
@@ -185,15 +186,15 @@ mod tests {
                     for (level, swap) in levels.iter().enumerate() {
                         let theirs = &swaps[swap.peer][bucket][level];
                         assert_eq!(theirs.peer, rank);
-                        assert_eq!(theirs.given, swap.kept);
-                        assert_eq!(theirs.kept, swap.given);
+                        assert_eq!(theirs.given, swap.continued);
+                        assert_eq!(theirs.continued, swap.given);
                     }
                 }
             }
             let last = |rank: usize| {
                 let levels = swaps[rank].iter().filter_map(|levels| levels.last());
                 levels
-                    .filter_map(|swap| swap.kept.as_ref())
+                    .filter_map(|swap| swap.continued.as_ref())
                     .map(Range::len)
                     .sum::<usize>()
             };

@@ -93,7 +93,8 @@ impl<C: Carrier> DeviceLink<C> {
     /// A link over slots that the carrier knows, too, and the timeline of copies that it lets rise.
     pub fn new(
         device: &Device,
-        (name, carrier): (String, C),
+        name: String,
+        carrier: C,
         slots: Vec<Slot>,
         copied: Timeline,
     ) -> Result<Self> {
@@ -247,7 +248,7 @@ mod tests {
             n_carried: Arc::clone(&n_carried),
             last,
         };
-        let link = DeviceLink::new(device, ("a mirror".to_owned(), mirror), slots, copied);
+        let link = DeviceLink::new(device, "a mirror".to_owned(), mirror, slots, copied);
         (link.expect("a link"), n_carried)
     }
 
@@ -266,7 +267,7 @@ mod tests {
         }
     }
 
-    /// Swaps end in their order over slots taken in turn; the device waits for each copy, and the words are those
+    /// Swaps end in their order over slots taken one after another; the device waits for each copy, and the words are those
     /// of the moment when the swap began.
     fn words_are_used_when_they_are_copied(device: &Device) {
         let (mut link, n_carried) = link(device, 3, 7);

@@ -67,11 +67,7 @@ struct Done {
 
 impl HostLink {
     /// A link with room for `n_slots` swaps of `slot_words` words.
-    pub fn new(
-        device: &Device,
-        group: &Group,
-        (n_slots, slot_words): (usize, usize),
-    ) -> Result<Self> {
+    pub fn new(device: &Device, group: &Group, n_slots: usize, slot_words: usize) -> Result<Self> {
         let slot = |_| {
             Ok(Slot {
                 out: device.alloc_host(slot_words)?,
@@ -180,7 +176,7 @@ fn ms_since(began: Instant) -> f64 {
     began.elapsed().as_secs_f64() * 1e3
 }
 
-/// Waits for a copy without keeping the device's lock.
+/// Waits for a copy without holding the device's lock.
 fn wait(copy: PendingCopy) -> Result<HostBuffer> {
     while !copy.is_done()? {
         std::thread::sleep(LOOK);

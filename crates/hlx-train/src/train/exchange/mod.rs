@@ -52,7 +52,7 @@ struct State {
     link: Box<dyn Link>,
     /// Buckets of this step whose exchange has begun.
     begun: usize,
-    /// Of each swap since the times were taken: whether it carries gradients.
+    /// For each swap since the times were taken: whether it carries gradients.
     kinds: Vec<bool>,
 }
 
@@ -60,7 +60,8 @@ impl State {
     fn begin(
         &mut self,
         gradients: bool,
-        (peer, n_into): (usize, usize),
+        peer: usize,
+        n_into: usize,
         out: Option<&Buffer>,
     ) -> Result<()> {
         self.kinds.push(gradients);
@@ -75,7 +76,8 @@ impl TreeExchange {
     /// # Errors
     /// As [`Parts::new`], and what the device and the medium report.
     pub fn new(
-        (group, medium): (&Group, Medium),
+        group: &Group,
+        medium: Medium,
         weights: &Weights,
         undivided: &ParameterSet,
     ) -> Result<Self> {
@@ -89,8 +91,7 @@ impl TreeExchange {
         // The same on all ranks, as both sides of a swap cut what they send by it.
         let half = align_words(weights.values().len().div_ceil(2));
         let capacity = buckets.longest().max(cut.capacity.min(half));
-        let room = (n_slots, capacity);
-        let link = connect(device, (group, medium), room)?;
+        let link = connect(device, group, medium, n_slots, capacity)?;
         Ok(Self {
             group: group.clone(),
             cut: Cut { capacity, ..cut },
@@ -197,7 +198,7 @@ impl TreeExchange {
 
     /// Brings the gradients of undivided matrices to their owners, from the ranks that have summed what
     /// lies after the owner's rows.
-    fn move_undivided(&self, state: &mut State, (device, flat): (&Device, &Buffer)) -> Result<()> {
+    fn move_undivided(&self, state: &mut State, device: &Device, flat: &Buffer) -> Result<()> {
         let (n, mine) = (self.parts.len(), self.part_of(self.group.rank()));
         let pairs = (0..n).flat_map(|to| (0..n).map(move |from| (from, to)));
         for (from, to) in pairs.filter(|(from, to)| from != to) {
@@ -205,10 +206,10 @@ impl TreeExchange {
                 // Reading the bits backwards twice gives the rank of a part.
                 let words = window(flat, &piece)?;
                 if mine == from {
-                    state.begin(true, (self.part_of(to), 0), Some(&words))?;
+                    state.begin(true, self.part_of(to), 0, Some(&words))?;
                     state.link.end()?;
                 } else if mine == to {
-                    state.begin(true, (self.part_of(from), words.len()), None)?;
+                    state.begin(true, self.part_of(from), words.len(), None)?;
                     copy(device, &state.link.end()?, &words)?;
                 }
             }
@@ -219,9 +220,11 @@ impl TreeExchange {
     /// Swaps the words of some ranges of a buffer for others', as many swaps at once as the link carries.
     fn swap_all(
         &self,
-        (device, flat): (&Device, &Buffer),
+        device: &Device,
+        flat: &Buffer,
         peer: usize,
-        (held, theirs): (&Range<usize>, &Range<usize>),
+        held: &Range<usize>,
+        theirs: &Range<usize>,
     ) -> Result<()> {
         let (held, theirs) = (pieces(held, self.cut), pieces(theirs, self.cut));
         let mut state = self.state();
@@ -237,7 +240,7 @@ impl TreeExchange {
             let out = held.get(at).map(|piece| window(flat, piece)).transpose()?;
             let piece = theirs.get(at).cloned();
             let n = piece.as_ref().map_or(0, Range::len);
-            state.begin(false, (peer, n), out.as_ref())?;
+            state.begin(false, peer, n, out.as_ref())?;
             under_way.push_back(piece);
             if under_way.len() == self.cut.lag {
                 end(&mut state, under_way.pop_front().flatten())?;
@@ -264,25 +267,31 @@ fn cut_for(medium: &Medium) -> Cut {
 /// The link of this rank, with room for some swaps of some words.
 fn connect(
     device: &Device,
-    (group, medium): (&Group, Medium),
-    room: (usize, usize),
+    group: &Group,
+    medium: Medium,
+    n_slots: usize,
+    slot_words: usize,
 ) -> Result<Box<dyn Link>> {
     Ok(match medium {
         #[cfg(target_os = "linux")]
-        Medium::Peers(gpu, lines) => {
-            Box::new(PeerCarrier::link(device, group, (gpu, lines), room)?)
-        }
+        Medium::Peers(gpu, lines) => Box::new(PeerCarrier::link(
+            device, group, gpu, lines, n_slots, slot_words,
+        )?),
         #[cfg(target_os = "linux")]
-        Medium::Nccl(gpu, library) => {
-            Box::new(NcclCarrier::link(device, group, (gpu, library), room)?)
-        }
-        Medium::Host => Box::new(HostLink::new(device, group, room)?),
+        Medium::Nccl(gpu, library) => Box::new(NcclCarrier::link(
+            device, group, gpu, library, n_slots, slot_words,
+        )?),
+        Medium::Host => Box::new(HostLink::new(device, group, n_slots, slot_words)?),
     })
 }
 
 fn begin(state: &mut State, weights: &Weights, swap: &Swap) -> Result<()> {
-    let Swap { peer, given, kept } = swap;
-    if given.is_none() && kept.is_none() {
+    let Swap {
+        peer,
+        given,
+        continued,
+    } = swap;
+    if given.is_none() && continued.is_none() {
         return Ok(());
     }
     let flat = weights.all_gradients()?;
@@ -290,19 +299,21 @@ fn begin(state: &mut State, weights: &Weights, swap: &Swap) -> Result<()> {
         .as_ref()
         .map(|range| window(flat, range))
         .transpose()?;
-    let n_into = kept.as_ref().map_or(0, Range::len);
-    state.begin(true, (*peer, n_into), out.as_ref())
+    let n_into = continued.as_ref().map_or(0, Range::len);
+    state.begin(true, *peer, n_into, out.as_ref())
 }
 
 fn end_and_add(state: &mut State, weights: &Weights, swap: &Swap) -> Result<()> {
-    let Swap { given, kept, .. } = swap;
-    if given.is_none() && kept.is_none() {
+    let Swap {
+        given, continued, ..
+    } = swap;
+    if given.is_none() && continued.is_none() {
         return Ok(());
     }
     let theirs = state.link.end()?;
-    match kept {
-        Some(kept) => {
-            let mine = window(weights.all_gradients()?, kept)?;
+    match continued {
+        Some(continued) => {
+            let mine = window(weights.all_gradients()?, continued)?;
             Ok(add_assign(weights.device(), &mine, &theirs)?)
         }
         None => Ok(()),
@@ -325,7 +336,7 @@ impl Exchange for TreeExchange {
             self.tick(&mut state, weights, tick)?;
         }
         weights.add_uses()?;
-        self.move_undivided(&mut state, (weights.device(), weights.all_gradients()?))
+        self.move_undivided(&mut state, weights.device(), weights.all_gradients()?)
     }
 
     fn gather(&self, weights: &Weights, flat: &Buffer) -> Result<()> {
@@ -340,7 +351,7 @@ impl Exchange for TreeExchange {
             let start = held.start ^ n;
             let theirs = start..start + n;
             let peer = self.rank() ^ (1 << level);
-            self.swap_all((device, flat), peer, (&words(&held), &words(&theirs)))?;
+            self.swap_all(device, flat, peer, &words(&held), &words(&theirs))?;
             held = held.start.min(start)..held.end.max(start + n);
         }
         Ok(())

@@ -8,7 +8,7 @@ use super::device::{Carrier, DeviceLink, Slot, Swap, shared_memory};
 use super::link::Cut;
 use super::lost;
 
-/// Few and large, as NCCL's kernels take the GPU from the device's own work for some 0.4 ms a swap (H100). A
+/// Few and large, as NCCL's kernels take the GPU from the device's own work for some 0.4 ms per swap (H100). A
 /// small last bucket costs 2 ms per step within a host, and hides 86% of the exchange instead of 48% (H200, 86
 /// million parameters); between hosts, which this is for, words take several times as long.
 pub(super) const CUT: Cut = Cut {
@@ -31,8 +31,10 @@ impl NcclCarrier {
     pub fn link(
         device: &Device,
         group: &Group,
-        (gpu, library): (Gpu, NcclLibrary),
-        (n_slots, slot_words): (usize, usize),
+        gpu: Gpu,
+        library: NcclLibrary,
+        n_slots: usize,
+        slot_words: usize,
     ) -> Result<DeviceLink<Self>> {
         let nccl = library.connect(group, gpu).map_err(lost)?;
         let memory = || shared_memory(device, nccl.gpu(), slot_words);
@@ -52,7 +54,7 @@ impl NcclCarrier {
             copied: nccl.gpu().import_timeline(file).map_err(lost)?,
             nccl,
         };
-        DeviceLink::new(device, (name, carrier), here, copied)
+        DeviceLink::new(device, name, carrier, here, copied)
     }
 }
 

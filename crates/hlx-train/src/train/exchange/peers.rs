@@ -31,11 +31,13 @@ impl PeerCarrier {
     pub fn link(
         device: &Device,
         group: &Group,
-        met: (Gpu, Lines),
-        (n_slots, slot_words): (usize, usize),
+        gpu: Gpu,
+        lines: Lines,
+        n_slots: usize,
+        slot_words: usize,
     ) -> Result<DeviceLink<Self>> {
-        let room = (n_slots, 4 * slot_words as u64);
-        let (peers, windows) = Peers::connect(met, group, room).map_err(lost)?;
+        let bytes = 4 * slot_words as u64;
+        let (peers, windows) = Peers::connect(gpu, lines, group, n_slots, bytes).map_err(lost)?;
         let (mut slots, mut into) = (Vec::new(), Vec::new());
         for window in windows {
             let (here, there) = shared_memory(device, peers.gpu(), slot_words)?;
@@ -52,7 +54,7 @@ impl PeerCarrier {
             copied: copied.clone(),
         };
         let name = "copies between the GPUs".to_owned();
-        DeviceLink::new(device, (name, carrier), slots, copied)
+        DeviceLink::new(device, name, carrier, slots, copied)
     }
 }
 
@@ -61,9 +63,10 @@ impl Carrier for PeerCarrier {
 
     fn carry(&self, swap: &Swap) -> Result<[Instant; 2]> {
         let begin = Instant::now();
-        let out = (swap.slot, 4 * swap.n_out);
-        let into = (&self.into[swap.slot], 0..4 * swap.n_into);
-        self.peers.swap(swap.peer, out, into).map_err(lost)?;
+        let (n_out, range) = (4 * swap.n_out, 0..4 * swap.n_into);
+        let into = &self.into[swap.slot];
+        let swapped = self.peers.swap(swap.peer, swap.slot, n_out, into, range);
+        swapped.map_err(lost)?;
         let end = Instant::now();
         self.copied.raise(swap.number)?;
         Ok([begin, end])

@@ -61,7 +61,7 @@ pub struct ExchangeTimes {
 }
 
 impl ExchangeTimes {
-    /// Of a step's swaps of gradients, the swaps of values before it, and the end of its passes.
+    /// The times of a step, from its swaps of gradients, the swaps of values before it, and the end of its passes.
     pub(super) fn of_step(gradients: Vec<Span>, values: &[Span], passes_end_ms: f64) -> Self {
         Self {
             n_steps: 1,

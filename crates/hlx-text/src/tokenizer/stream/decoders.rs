@@ -1,4 +1,4 @@
-//! The decoders of the `tokenizers` crate, carried out token by token: each keeps what it must know of the tokens
+//! The decoders of the `tokenizers` crate, carried out token by token: each remembers what it must know of the tokens
 //! before, and holds back what those after may change.
 
 use tokenizers::decoders::DecoderWrapper;
@@ -9,14 +9,14 @@ use super::utf8::Utf8;
 
 /// A decoder that makes texts of texts.
 #[derive(Clone, Debug)]
-pub(super) enum Step<'a> {
-    /// Of each text by itself.
+pub(super) enum TextDecoder<'a> {
+    /// Decodes each text by itself.
     Each(&'a DecoderWrapper),
-    /// As [`Step::Each`], but the first in another way.
+    /// As [`TextDecoder::Each`], but the first in another way.
     First(&'a DecoderWrapper, bool),
-    /// As [`Step::Each`], but the last in another way: the text that may be the last is held back.
+    /// As [`TextDecoder::Each`], but the last in another way: the text that may be the last is held back.
     Last(&'a DecoderWrapper, Option<String>),
-    /// As [`Step::Each`], of texts that are another than the one before.
+    /// As [`TextDecoder::Each`], of texts that are another than the one before.
     Changes(&'a DecoderWrapper, Option<String>),
     /// Byte tokens become text where all of those that follow each other are UTF-8, else each is U+FFFD.
     ByteFallback(Run),
@@ -76,8 +76,8 @@ fn byte_of(token: &str) -> Option<u8> {
     is_byte.then(|| u8::from_str_radix(digits, 16).ok())?
 }
 
-impl<'a> Step<'a> {
-    /// The step of a decoder; `None` for one that joins all texts.
+impl<'a> TextDecoder<'a> {
+    /// The decoder of the crate as one that takes token by token; `None` for one that joins all texts.
     pub fn of(decoder: &'a DecoderWrapper) -> Option<Self> {
         Some(match decoder {
             DecoderWrapper::Replace(_) | DecoderWrapper::Strip(_) => Self::Each(decoder),
@@ -158,14 +158,14 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Sends a text through steps, one after the other.
+/// Sends a text through decoders, one after the other.
 pub(super) fn feed(
-    steps: &mut [Step<'_>],
+    decoders: &mut [TextDecoder<'_>],
     text: String,
     join: &mut Join<'_>,
     out: &mut String,
 ) -> Result<(), Error> {
-    let Some((first, rest)) = steps.split_first_mut() else {
+    let Some((first, rest)) = decoders.split_first_mut() else {
         join.take(&text, out);
         return Ok(());
     };
@@ -175,13 +175,13 @@ pub(super) fn feed(
         .try_for_each(|text| feed(rest, text, join, out))
 }
 
-/// Ends steps, one after the other.
+/// Ends decoders, one after the other.
 pub(super) fn end(
-    steps: &mut [Step<'_>],
+    decoders: &mut [TextDecoder<'_>],
     join: &mut Join<'_>,
     out: &mut String,
 ) -> Result<(), Error> {
-    let Some((first, rest)) = steps.split_first_mut() else {
+    let Some((first, rest)) = decoders.split_first_mut() else {
         return Ok(());
     };
     for text in first.end()? {
