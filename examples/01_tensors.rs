@@ -24,8 +24,8 @@ fn show(device: &Device) -> Result<()> {
     assert_eq!(counts.div(2)?.dtype(), DType::F32);
 
     // Movements are views over the same memory.
-    let turned = x.transpose(0, 1)?;
-    let corner = turned.slice(0, 0..3, 2)?;
+    let transposed = x.transpose(0, 1)?;
+    let corner = transposed.slice(0, 0..3, 2)?;
     println!("x transposed, every second row = {corner}\n");
     assert_eq!(corner.to_vec::<f32>()?, [1.0, 4.0, 3.0, 6.0]);
 

@@ -11,7 +11,7 @@ use hlx_kernels::{Layout, Operand};
 
 use crate::maker::{Launches, Maker};
 
-/// The largest elements of a line that `topk` keeps.
+/// The largest elements of a line that `topk` returns.
 const TOP: usize = 64;
 
 /// Prepares a case of the family.

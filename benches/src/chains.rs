@@ -16,8 +16,8 @@ struct Operands {
     of_row: Layout,
 }
 
-/// One step over the last result.
-enum Step {
+/// One element-wise launch over the last result.
+enum Stage {
     Of(Unary),
     With(Binary, fn(&Operands) -> Operand<'_>),
 }
@@ -38,19 +38,19 @@ fn row(operands: &Operands) -> Operand<'_> {
 }
 
 /// `relu(tanh(a b + row) a - b)`, and after it six more. PyTorch's side has the same.
-const STEPS: [Step; 12] = [
-    Step::With(Binary::Mul, b),
-    Step::With(Binary::Add, row),
-    Step::Of(Unary::Tanh),
-    Step::With(Binary::Mul, a),
-    Step::With(Binary::Sub, b),
-    Step::Of(Unary::ReLU),
-    Step::Of(Unary::Square),
-    Step::With(Binary::Mul, row),
-    Step::Of(Unary::Exp),
-    Step::With(Binary::Maximum, a),
-    Step::Of(Unary::Neg),
-    Step::With(Binary::Add, b),
+const STAGES: [Stage; 12] = [
+    Stage::With(Binary::Mul, b),
+    Stage::With(Binary::Add, row),
+    Stage::Of(Unary::Tanh),
+    Stage::With(Binary::Mul, a),
+    Stage::With(Binary::Sub, b),
+    Stage::Of(Unary::ReLU),
+    Stage::Of(Unary::Square),
+    Stage::With(Binary::Mul, row),
+    Stage::Of(Unary::Exp),
+    Stage::With(Binary::Maximum, a),
+    Stage::Of(Unary::Neg),
+    Stage::With(Binary::Add, b),
 ];
 
 /// Prepares `chain_6` and `chain_12` over a table; `_compiled` is for PyTorch's side.
@@ -69,19 +69,19 @@ pub fn chains(device: &Device, op: &str, rows: usize, cols: usize) -> Result<Lau
     let count = if op.starts_with("chain_6") { 6 } else { 12 };
     let (device, out) = (device.clone(), make.empty(rows * cols)?);
     Ok(Box::new(move || {
-        run(&device, &STEPS[..count], &operands, &out)
+        run(&device, &STAGES[..count], &operands, &out)
     }))
 }
 
 fn run(
     device: &Device,
-    steps: &[Step],
+    stages: &[Stage],
     operands: &Operands,
     out: &Buffer,
 ) -> Result<(), KernelError> {
     let mut last = operands.a.clone();
-    for (number, step) in steps.iter().enumerate() {
-        let result = match number + 1 == steps.len() {
+    for (number, stage) in stages.iter().enumerate() {
+        let result = match number + 1 == stages.len() {
             true => out.clone(),
             false => device.alloc(out.len())?,
         };
@@ -89,9 +89,9 @@ fn run(
             buffer: &last,
             layout: &operands.table,
         };
-        match step {
-            Step::Of(of) => unary(device, *of, DType::F32, x, [0.0; 2], &result)?,
-            Step::With(of, other) => {
+        match stage {
+            Stage::Of(of) => unary(device, *of, DType::F32, x, [0.0; 2], &result)?,
+            Stage::With(of, other) => {
                 binary(device, *of, DType::F32, x, other(operands), &result)?;
             }
         }

@@ -10,7 +10,7 @@ use hlx_proof::exhaustive::{Comparison, FUNCTIONS, Function, PairRun, Progress, 
 
 /// Inputs of a launch: 64 MiB of results.
 const CHUNK: usize = 1 << 24;
-/// Triples of a launch: the host makes them, and keeps two launches of seven results each.
+/// Triples of a launch: the host makes them, and holds two launches of seven results each.
 const PAIR_CHUNK: usize = 1 << 22;
 
 /// What to compare.

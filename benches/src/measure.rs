@@ -72,7 +72,7 @@ impl Ready {
     }
 
     /// Measures runs one after another as a training step has them, by the host's clock:
-    /// milliseconds a run, the median of several tries of about `seconds` in all.
+    /// milliseconds per run, the median of several tries of about `seconds` in all.
     ///
     /// # Errors
     /// What the device reports.
@@ -95,7 +95,7 @@ impl Ready {
     }
 }
 
-/// A handle whose recordings keep launches whose results nobody reads: those that are measured drop them.
+/// A handle whose recordings retain launches whose results nobody reads: those that are measured drop them.
 ///
 /// # Errors
 /// As [`Device::with_tuning`].

@@ -166,7 +166,7 @@ fn chart(title: &str, groups: &[Group], legend: &[(&str, &str)], mark: Option<f6
     svg
 }
 
-/// A group without bars keeps the height of one.
+/// A group without bars has the height of one.
 fn height(group: &Group) -> f64 {
     BAR * group.bars.len().max(1) as f64
 }

@@ -24,7 +24,7 @@ const NOTES: &str = "notes";
 /// The folder of the results and the pages to write.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The folder of results: in it a folder a machine, with steps.csv, ranks.csv, causal.csv,
+    /// The folder of results: in it one folder per machine, with steps.csv, ranks.csv, causal.csv,
     /// peers.csv, start.csv and kernels.csv, whichever were measured.
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,

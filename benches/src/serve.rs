@@ -17,7 +17,7 @@ use crate::step::{Training, configuration};
 /// Seconds that the tries of one answer take.
 const SECONDS: f64 = 0.25;
 
-/// Answers requests until the input ends. The case that was prepared last is kept, so that the
+/// Answers requests until the input ends. The case that was prepared last is held, so that the
 /// rounds of a case prepare it once and the device holds one case at a time.
 ///
 /// # Errors

@@ -176,7 +176,7 @@ impl Measured {
     /// Measures the case once more, unless it failed before.
     ///
     /// # Errors
-    /// A side that ended; what it could not run is kept, and printed.
+    /// A side that ended; what it could not run is noted, and printed.
     pub fn measure(
         &mut self,
         session: &mut Session,

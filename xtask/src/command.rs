@@ -79,7 +79,7 @@ pub fn succeed(what: &str, command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Runs a command and keeps its output; an error has all that it wrote.
+/// Runs a command and returns its output; an error has all that it wrote.
 pub fn capture(what: &str, command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command

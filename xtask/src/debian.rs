@@ -45,7 +45,7 @@ pub fn run(args: &[String]) -> Outcome {
         ));
     }
     let root = command::root().join(format!("target/debian-{suite}"));
-    step(&format!("Debian {suite}"), || make(&root, (suite, mirror)))?;
+    step(&format!("Debian {suite}"), || make(&root, suite, mirror))?;
     command::build("hlx", &["-p", "hlx-train", "--bin", "hlx"])?;
     copy(&command::built("hlx"), &root.join("hlx"))?;
     let config = command::root().join("configs/ascii-pairs.toml");
@@ -61,7 +61,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
 }
 
 /// Makes the Debian, unless it is there whole.
-fn make(root: &Path, (suite, mirror): (&str, &str)) -> Result<(), String> {
+fn make(root: &Path, suite: &str, mirror: &str) -> Result<(), String> {
     let is_there = |launcher: &Launcher| root.join("usr/bin").join(launcher.program).exists();
     if LAUNCHERS.iter().all(is_there) {
         return Ok(());

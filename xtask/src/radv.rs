@@ -166,8 +166,8 @@ fn check_newer(
         }
         compile(chip, &manifest, &mut radv)?;
         let output = folder()?.join(format!("newer-mesa-{chip}.tsv"));
-        let kept = std::fs::copy(inside.join("output"), &output);
-        kept.map_err(|error| format!("{}: {error}", output.display()))?;
+        let copied = std::fs::copy(inside.join("output"), &output);
+        copied.map_err(|error| format!("{}: {error}", output.display()))?;
         outputs.push(output);
     }
     Ok(Vec::new())

@@ -308,7 +308,7 @@ fn has_loader() -> bool {
 /// Whether the loader would find a manifest of that kind whose name starts with `prefix`.
 fn has_manifest(kind: &str, prefix: &str) -> bool {
     if cfg!(windows) {
-        return true; // Windows keeps them in the registry; the tests themselves find out.
+        return true; // Windows has them in the registry; the tests themselves find out.
     }
     let named = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
     if kind == "icd.d" && named.iter().any(|name| std::env::var_os(name).is_some()) {

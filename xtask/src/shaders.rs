@@ -147,7 +147,7 @@ fn check_modules(scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
 /// What a validator older than cooperative matrices (2023.4) says of a module that has some.
 const UNKNOWN_MATRICES: &str = "Invalid capability operand: 6022";
 
-/// Checks modules by the rules of HLX's arithmetic; returns a line a breach.
+/// Checks modules by the rules of HLX's arithmetic; returns one line per breach.
 pub fn lint(modules: &[(String, PathBuf)]) -> Result<Vec<String>, String> {
     shader_lint("lint", None, modules)
 }
@@ -175,7 +175,7 @@ fn structs(verb: &str, root: &Path) -> Result<Vec<String>, String> {
     Ok(wrong)
 }
 
-/// Runs a verb of tools/shader-lint on modules; returns what it prints, a line a fault.
+/// Runs a verb of tools/shader-lint on modules; returns what it prints, one line per fault.
 fn shader_lint(
     verb: &str,
     folder: Option<&Path>,

@@ -28,7 +28,7 @@ pub fn add(root: &Path, made: &BTreeSet<String>) -> Result<usize, String> {
     Ok(new.difference(&old).count())
 }
 
-/// Rows of shaders that the tree does not have, or that the list would not keep.
+/// Rows of shaders that the tree does not have, or that the list would not contain.
 pub fn check(root: &Path) -> Result<Vec<String>, String> {
     let shaders = digests::shaders(root)?;
     let names: BTreeSet<String> = shaders.into_iter().map(|shader| shader.name).collect();

@@ -132,8 +132,7 @@ pub fn run(args: &[String]) -> Outcome {
     }
     for (device, kills, limit) in options.shares() {
         let place = Place::new(&folder.join(device), &program, device)?;
-        let ranks = (options.ranks, options.launcher);
-        storm(&place, (kills, limit, ranks), &mut random, &mut total)?;
+        storm(&place, kills, limit, &options, &mut random, &mut total)?;
     }
     remove(&folder)?;
     summarise(&total, begun.elapsed());
@@ -152,7 +151,9 @@ fn own_copy(program: &Path, folder: &Path) -> Result<PathBuf, String> {
 /// Kills and resumes runs on one device.
 fn storm(
     place: &Place,
-    (kills, limit, ranks): (u64, Option<Duration>, (usize, Option<&'static Launcher>)),
+    kills: u64,
+    limit: Option<Duration>,
+    options: &Options,
     random: &mut Random,
     total: &mut Count,
 ) -> Result<(), String> {
@@ -171,9 +172,15 @@ fn storm(
         loop {
             // Once the storm is over, its last run is left to end.
             // Under MPI most of a short run's time is the launcher's.
-            let launch = ranks.1.map_or(Duration::ZERO, |_| Duration::from_secs(1));
+            let launch = options
+                .launcher
+                .map_or(Duration::ZERO, |_| Duration::from_secs(1));
             let moment = (!is_over(done)).then(|| random.below(place.duration() + launch));
-            match place.attempt(&run, moment, Crew::random(ranks, random))? {
+            match place.attempt(
+                &run,
+                moment,
+                Crew::random(options.ranks, options.launcher, random),
+            )? {
                 Ended::Killed(phase) => {
                     done += 1;
                     total.kills += 1;

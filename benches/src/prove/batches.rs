@@ -111,7 +111,7 @@ struct Row {
     first_ms: f64,
     cold_ms: Vec<f64>,
     warm_ms: Vec<f64>,
-    /// Of the first sequence's logits, after every call.
+    /// The digests of the first sequence's logits, after every call.
     digests: BTreeMap<Handle, usize>,
 }
 
@@ -151,8 +151,8 @@ fn measure(arguments: &Arguments, config: &TransformerConfig, batch: usize) -> R
     Ok(row)
 }
 
-/// The first call in a fresh process, in milliseconds. NVIDIA's driver keeps compiled shaders on
-/// disk; a variable turns that off.
+/// The first call in a fresh process, in milliseconds. NVIDIA's driver stores compiled shaders on
+/// disk; a variable disables that.
 fn first_in_a_process(arguments: &Arguments, batch: usize) -> Result<f64> {
     let caches = std::env::temp_dir().join(format!("hlx-first-{}", std::process::id()));
     let mut command = Command::new(std::env::current_exe().context("this program's path")?);

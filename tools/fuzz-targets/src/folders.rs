@@ -79,10 +79,10 @@ fn preparation(name: &str) -> PrepareOptions {
     }
 }
 
-/// The file in which a preparation keeps how far it is.
+/// The file in which a preparation stores how far it is.
 const PROGRESS: &str = "progress.json";
 
-/// What a preparation keeps that was stopped before its end.
+/// What a preparation leaves that was stopped before its end.
 pub fn stopped_preparation() -> Vec<u8> {
     let options = preparation("prepare-stopped");
     let _ = fs::remove_dir_all(&options.out);

@@ -1,4 +1,4 @@
-//! Replays the fuzzers' corpora: every file that a target has kept, on stable Rust.
+//! Replays the fuzzers' corpora: every file that a target has stored, on stable Rust.
 
 use std::path::Path;
 

@@ -8,8 +8,8 @@ use std::thread::available_parallelism;
 
 use crate::driver::Driver;
 use crate::jobs::{self, Job, MODES};
-use crate::law;
 use crate::pipeline::{Code, compile};
+use crate::rules;
 
 /// The module by which HLX finds whether a device fuses.
 const PROBE: &str = "probe/arithmetic";
@@ -31,7 +31,7 @@ pub fn run(arguments: &[String]) -> Result<usize, String> {
             left_out += 1;
             continue;
         }
-        match jobs::of_module((name, words), &rows, driver.matrix, which == "all") {
+        match jobs::of_module(name, words, &rows, driver.matrix, which == "all") {
             Ok(jobs) => todo.extend(jobs),
             Err(missing) => wrong.push(missing),
         }
@@ -69,12 +69,12 @@ fn read(pair: &[String]) -> Result<Module, String> {
     Ok((name.clone(), words))
 }
 
-/// Whether the driver keeps a shader's `fma` whole for this chip, by the module that probes devices.
+/// Whether the driver leaves a shader's `fma` whole for this chip, by the module that probes devices.
 fn fuses(driver: &Driver, modules: &[Module]) -> Result<bool, String> {
     let probe = modules.iter().find(|(name, _)| name == PROBE);
     let (_, words) = probe.ok_or_else(|| format!("check: {PROBE} is not among the modules"))?;
     let code = compile(driver, words, &modes(true))?;
-    Ok(law::fuses(&code.assembly))
+    Ok(rules::fuses(&code.assembly))
 }
 
 /// The constants of a device that flushes and fuses, or not: the probe has one that does not fuse emulate both.
@@ -122,7 +122,7 @@ fn line(driver: &Driver, job: &Job, fuses: bool) -> Line {
     };
     match code {
         Ok(code) => {
-            let found = law::search(&code.assembly, fuses);
+            let found = rules::search(&code.assembly, fuses);
             let breaches = found.breaches.iter();
             Line {
                 text: statistics(&name, &code, found.divisions),

@@ -37,7 +37,7 @@ impl Driver {
         // SAFETY: the loader exports this function with this type.
         let get = unsafe { library.get::<vk::PFN_vkGetInstanceProcAddr>(b"vkGetInstanceProcAddr") };
         let get_instance_proc_addr = *get.map_err(|error| format!("no Vulkan loader: {error}"))?;
-        // SAFETY: the function is the loader's, which is kept in `_library`.
+        // SAFETY: the function is the loader's, which is held in `_library`.
         let entry = unsafe {
             Entry::from_static_fn(ash::StaticFn {
                 get_instance_proc_addr,

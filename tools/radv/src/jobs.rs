@@ -89,7 +89,8 @@ pub fn has_matrices(module: &str) -> bool {
 /// A module without constants needs no row. One of matrices takes the rows of the module that has dot
 /// products in their place, and the matrices of the chip.
 pub fn of_module(
-    (module, words): (&str, &[u32]),
+    module: &str,
+    words: &[u32],
     rows: &Rows,
     matrix: Option<Matrix>,
     all: bool,
@@ -186,7 +187,7 @@ mod tests {
     #[test]
     fn each_row_of_a_module_is_a_pipeline() {
         let rows = rows("# what\na/b 0=3 9=4\na/b 0=1\na/b 0=3").expect("rows");
-        let jobs = |all| of_module(("a/b", &module()), &rows, None, all).expect("jobs");
+        let jobs = |all| of_module("a/b", &module(), &rows, None, all).expect("jobs");
         let names: Vec<String> = jobs(true).iter().map(Job::name).collect();
         assert_eq!(names, ["a/b 0=1", "a/b 0=3"]);
         assert_eq!(jobs(false)[0].name(), "a/b 0=3");
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_module_without_a_row_is_named() {
-        let error = of_module(("a/c", &module()), &Rows::new(), None, true).expect_err("no row");
+        let error = of_module("a/c", &module(), &Rows::new(), None, true).expect_err("no row");
         assert!(error.starts_with("a/c: "), "{error}");
         assert!(rows("a/b 0=x").is_err());
     }
@@ -203,7 +204,7 @@ mod tests {
     fn matrices_take_the_rows_of_dots_and_the_sizes_of_the_chip() {
         let rows = rows("a/b_dots 0=2").expect("rows");
         for name in ["a/b_matrices", "a/b_matrices_words"] {
-            let jobs = of_module((name, &module()), &rows, Some(MATRIX), true).expect("jobs");
+            let jobs = of_module(name, &module(), &rows, Some(MATRIX), true).expect("jobs");
             assert_eq!(jobs[0].name(), format!("{name} 0=2 4=16 5=16 6=16 7=256"));
         }
     }

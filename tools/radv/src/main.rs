@@ -3,7 +3,7 @@
 //!
 //! - `radv check LIST OUTPUT first|all NAME FILE [NAME FILE]...` compiles each module with the
 //!   specialization constants of the list (the first row of each, or all), for the chip that
-//!   `RADV_FORCE_FAMILY` names; prints a line a breach, writes a line a pipeline to OUTPUT, and exits
+//!   `RADV_FORCE_FAMILY` names; prints one line per breach, writes one line per pipeline to OUTPUT, and exits
 //!   with status 1 if there is a breach;
 //! - `radv table OUTPUT...` prints registers, spills and waves of several chips as a table.
 //!
@@ -13,8 +13,8 @@ mod assembly;
 mod check;
 mod driver;
 mod jobs;
-mod law;
 mod pipeline;
+mod rules;
 mod table;
 
 use std::process::ExitCode;

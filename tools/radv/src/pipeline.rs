@@ -13,7 +13,7 @@ pub struct Code {
     pub scalar_registers: u64,
     /// Registers of both kinds that were spilled.
     pub spilled: u64,
-    /// Bytes of memory that a thread keeps its spilled values and indexed arrays in.
+    /// Bytes of memory that a thread holds its spilled values and indexed arrays in.
     pub scratch_bytes: u64,
     pub shared_bytes: u64,
     /// Subgroups that a SIMD unit holds at a time.
@@ -104,10 +104,10 @@ fn pipeline(
         .module(module)
         .name(c"main")
         .specialization_info(&specialization);
-    let keep = vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR
+    let flags = vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR
         | vk::PipelineCreateFlags::CAPTURE_INTERNAL_REPRESENTATIONS_KHR;
     let info = vk::ComputePipelineCreateInfo::default()
-        .flags(keep)
+        .flags(flags)
         .stage(stage)
         .layout(layout);
     // SAFETY: module and layout are alive, and the structures live through the call.
@@ -121,7 +121,7 @@ fn pipeline(
 
 fn read(driver: &Driver, pipeline: vk::Pipeline) -> Result<Code, vk::Result> {
     let info = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline);
-    // SAFETY: the pipeline was made to keep its statistics.
+    // SAFETY: the pipeline was made to collect its statistics.
     let statistics = unsafe { driver.executables.get_pipeline_executable_statistics(&info) }?;
     let mut code = Code {
         assembly: assembly(driver, &info)?,

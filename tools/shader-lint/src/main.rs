@@ -1,7 +1,7 @@
 //! What `cargo xtask` does with SPIR-V modules:
 //!
 //! - `shader-lint lint NAME FILE [NAME FILE]...` checks them by the rules of HLX's arithmetic,
-//!   prints a line a breach, and exits with status 1 if there is one;
+//!   prints one line per breach, and exits with status 1 if there is one;
 //! - `shader-lint structs FOLDER NAME FILE [NAME FILE]...` writes the push-constant blocks of a crate's
 //!   modules as Rust structs to FOLDER/push.rs, a module per family; `compare-structs` compares instead.
 //!

@@ -17,7 +17,7 @@ pub enum Checker {
 }
 
 /// Tests that one checker runs.
-struct Part {
+struct Suite {
     checker: Checker,
     about: &'static str,
     /// What selects the tests for `cargo test`, and what follows `--`.
@@ -26,8 +26,8 @@ struct Part {
 
 /// Miri runs some hundred times slower than the processor and has no Vulkan, so it gets the tests
 /// of the CPU device, without those that move megabytes or run hundreds of jobs.
-const PARTS: [Part; 4] = [
-    Part {
+const SUITES: [Suite; 4] = [
+    Suite {
         checker: Checker::Miri,
         about: "memory plans, sizes, launches, digests and schedules",
         arguments: &[
@@ -47,7 +47,7 @@ const PARTS: [Part; 4] = [
             "values_may_come_in_parts",
         ],
     },
-    Part {
+    Suite {
         checker: Checker::Miri,
         about: "the CPU stream, its graphs, who owns their memory, and hostile sizes",
         arguments: &[
@@ -72,7 +72,7 @@ const PARTS: [Part; 4] = [
             "more_memory",
         ],
     },
-    Part {
+    Suite {
         checker: Checker::Miri,
         about: "layouts, and a kernel in small sizes",
         arguments: &[
@@ -84,7 +84,7 @@ const PARTS: [Part; 4] = [
             "layout::tests",
         ],
     },
-    Part {
+    Suite {
         checker: Checker::ThreadSanitizer,
         about: "the streams' locks, devices shared by threads",
         arguments: &["-p", "hlx-core", "--test", "ownership", "--test", "streams"],
@@ -106,16 +106,18 @@ pub fn run(checkers: &[Checker]) -> Outcome {
     let mut results = Results::default();
     let mut lines = Vec::new();
     let mut worst = 0;
-    let parts = PARTS.iter().filter(|part| checkers.contains(&part.checker));
-    let parts = parts.flat_map(|part| OVERFLOW_CHECKS.map(|is_checked| (part, is_checked)));
-    for (number, (part, is_checked)) in (1..).zip(parts) {
+    let suites = SUITES
+        .iter()
+        .filter(|suite| checkers.contains(&suite.checker));
+    let suites = suites.flat_map(|suite| OVERFLOW_CHECKS.map(|is_checked| (suite, is_checked)));
+    for (number, (suite, is_checked)) in (1..).zip(suites) {
         let arithmetic = match is_checked {
             true => "overflow checks",
             false => "users' build",
         };
         eprintln!(
             "xtask: {:?}, {arithmetic}: {} ...",
-            part.checker, part.about
+            suite.checker, suite.about
         );
         let start = Instant::now();
         let before = results.passed();
@@ -123,18 +125,18 @@ pub fn run(checkers: &[Checker]) -> Outcome {
         let messages =
             std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         let status =
-            tests_verb::run_tests(part.command(is_checked).stderr(messages), &mut results)?;
+            tests_verb::run_tests(suite.command(is_checked).stderr(messages), &mut results)?;
         if status != 0 {
             worst = status;
             show_end(&log)?;
         }
         lines.push(format!(
             "  {:15} {arithmetic:15} {:4} tests {:6.0} s  {}  {}",
-            format!("{:?}", part.checker),
+            format!("{:?}", suite.checker),
             results.passed() - before,
             start.elapsed().as_secs_f64(),
             if status == 0 { "clean " } else { "failed" },
-            part.about
+            suite.about
         ));
     }
     println!("\nDeep checks (times include the build)");
@@ -146,7 +148,7 @@ pub fn run(checkers: &[Checker]) -> Outcome {
 }
 
 /// Prints the end of what a checker wrote; Miri warns at length of every file it opens, so that
-/// a clean part's messages stay in their file.
+/// a clean suite's messages stay in their file.
 fn show_end(log: &Path) -> Result<(), String> {
     const LINES: usize = 80;
     let text = String::from_utf8_lossy(&files::bytes(log)?).into_owned();
@@ -163,7 +165,7 @@ fn has_component(name: &str) -> bool {
     command::capture("rustup", &mut list).is_ok_and(|installed| installed.contains(name))
 }
 
-impl Part {
+impl Suite {
     fn command(&self, is_checked: bool) -> Command {
         let mut tests = nightly_cargo();
         tests.env("HLX_TEST_DEVICES", "cpu").env("HLX_THREADS", "2");
@@ -176,7 +178,7 @@ impl Part {
         }
         match self.checker {
             Checker::Miri => {
-                // crossbeam-epoch, below rayon, keeps the rules of Tree Borrows alone, turns
+                // crossbeam-epoch, below rayon, follows the rules of Tree Borrows alone, turns
                 // integers into pointers, and leaves its threads' memory to the end.
                 let flags = "-Zmiri-tree-borrows -Zmiri-permissive-provenance \
                              -Zmiri-ignore-leaks -Zmiri-disable-isolation";
@@ -226,21 +228,21 @@ pub fn host() -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Checker, PARTS};
+    use super::{Checker, SUITES};
 
     #[test]
     fn every_part_runs_on_the_cpu_device_alone() {
-        for part in &PARTS {
-            let command = part.command(false);
+        for suite in &SUITES {
+            let command = suite.command(false);
             let devices = command
                 .get_envs()
                 .find(|(name, _)| *name == "HLX_TEST_DEVICES");
             let value = devices.and_then(|(_, value)| value).expect("set");
-            assert_eq!(value, "cpu", "{}", part.about);
+            assert_eq!(value, "cpu", "{}", suite.about);
             let arguments: Vec<_> = command.get_args().collect();
             assert_eq!(arguments[0], "+nightly");
             let is_miri = arguments.iter().any(|argument| *argument == "miri");
-            assert_eq!(is_miri, part.checker == Checker::Miri);
+            assert_eq!(is_miri, suite.checker == Checker::Miri);
         }
     }
 }

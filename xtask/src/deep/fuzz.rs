@@ -12,7 +12,7 @@ use crate::{Outcome, files};
 
 /// How the targets are fuzzed.
 pub struct Options {
-    /// Of each target.
+    /// The seconds for each target.
     pub seconds: usize,
     /// Targets at a time.
     pub jobs: usize,

@@ -81,7 +81,7 @@ pub const FLOORS: &[Floors] = &[
         floors: &[
             &["error", "samples"],
             &["graph"],
-            &["create", "device", "display", "gradcheck", "kept"],
+            &["create", "device", "display", "gradcheck", "reuse"],
             &["ops"],
             &["in_place"],
         ],

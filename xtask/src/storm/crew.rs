@@ -29,10 +29,7 @@ impl Crew {
     };
 
     /// Any power of two of ranks up to `most`, and any of them.
-    pub fn random(
-        (most, launcher): (usize, Option<&'static Launcher>),
-        random: &mut Random,
-    ) -> Self {
+    pub fn random(most: usize, launcher: Option<&'static Launcher>, random: &mut Random) -> Self {
         let n_ranks = 1 << random.number(most.ilog2() as usize + 1);
         Self {
             n_ranks,

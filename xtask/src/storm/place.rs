@@ -111,7 +111,7 @@ impl Place {
     }
 
     /// Begins or resumes a run, and kills it at a moment, unless it has ended before. A run that
-    /// ends by itself must succeed, and a killed one must keep the checkpoints that it had.
+    /// ends by itself must succeed, and a killed one must retain the checkpoints that it had.
     pub fn attempt(
         &self,
         run: &Path,

@@ -202,9 +202,9 @@ impl<'a> Verbs<'a> {
         if verified.status.success() != has("index.json") {
             return Err(self.wrong(storm, "does not verify as its index says"));
         }
-        let kept = ["progress.json", "lock"];
+        let ignored = ["progress.json", "lock"];
         let mut files = self.files()?;
-        files.retain(|name, _| !kept.contains(&name.as_str()) && !name.ends_with(".tmp"));
+        files.retain(|name, _| !ignored.contains(&name.as_str()) && !name.ends_with(".tmp"));
         if has("index.json") {
             if files != storm.whole[0] {
                 return Err(self.wrong(storm, "has an index, and other files than it should"));
