@@ -94,7 +94,8 @@ impl DeferredNorms {
         &self,
         device: &Device,
         words: &[u32],
-        (n_shards, n_empty): (usize, u32),
+        n_shards: usize,
+        n_empty: u32,
     ) -> Result<()> {
         let norms = self.norms();
         let stride: usize = norms.iter().map(DeferredNorm::shard_len).sum();

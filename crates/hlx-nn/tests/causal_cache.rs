@@ -36,12 +36,12 @@ fn check_cache(device: &Device, model: &dyn CausalModel, lengths: [usize; 3]) ->
         );
     }
     // The second ends; the others go on, launched and recorded, and then the last one alone.
-    cache.keep(&[0, 2])?;
+    cache.retain(&[0, 2])?;
     let mut recorded = TokenStep::new(model);
     let mut going = vec![0, 2];
     for step in 0..7 {
         if step == 5 {
-            cache.keep(&[1])?;
+            cache.retain(&[1])?;
             going = vec![2];
         }
         let next = going

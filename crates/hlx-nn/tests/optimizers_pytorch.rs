@@ -290,7 +290,7 @@ fn eight_steps_follow_pytorch_on_every_device() -> Result<(), Error> {
             }
             let state = optimizer.state(&weights)?;
             for tensor in &state.tensors {
-                // What PyTorch does not keep is zero here: the squares of Muon's matrices.
+                // What PyTorch does not store is zero here: the squares of Muon's matrices.
                 let expected = fixture.get(&format!("{variant}.{}", tensor.name));
                 let zeros = vec![0.0; tensor.values.len()];
                 let distance = largest_distance(&tensor.values, expected.unwrap_or(&zeros));
@@ -300,9 +300,9 @@ fn eight_steps_follow_pytorch_on_every_device() -> Result<(), Error> {
                     tensor.name
                 );
             }
-            let kept =
+            let stored =
                 |name: &&String| name.starts_with(&format!("{variant}.")) && name.contains('/');
-            let expected = fixture.keys().filter(kept).count();
+            let expected = fixture.keys().filter(stored).count();
             let extra = if variant == "muon" { 2 } else { 0 };
             assert_eq!(state.tensors.len(), expected + extra, "{variant}'s state");
             digests.push((weights.digest()?, state.digest()));

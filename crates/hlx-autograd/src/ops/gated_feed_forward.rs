@@ -93,11 +93,11 @@ fn fused(
         down.weight.buffer()?,
         down.bias.map(Tensor::buffer).transpose()?,
     );
-    let down = (&weight, bias.as_ref());
     if kind == Activation::SiLU {
         let up = up.buffer()?;
         let prologue = Some(Prologue::Gated { up: &up });
-        return few_rows_product(&gate, prologue, down, residual);
+        return few_rows_product(&gate, prologue, &weight, bias.as_ref(), residual);
     }
-    few_rows_product(&gate.activation(kind)?.mul(&up)?, None, down, residual)
+    let gated = gate.activation(kind)?.mul(&up)?;
+    few_rows_product(&gated, None, &weight, bias.as_ref(), residual)
 }

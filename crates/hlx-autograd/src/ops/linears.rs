@@ -86,11 +86,11 @@ pub(super) fn few_rows(
     let Some(weights) = window else {
         let product = |map: &Affine<'_>| {
             let bias = map.bias.map(Tensor::buffer).transpose()?;
-            few_rows_product(x, prologue, (&map.weight.buffer()?, bias.as_ref()), None)
+            few_rows_product(x, prologue, &map.weight.buffer()?, bias.as_ref(), None)
         };
         return maps.iter().map(product).collect();
     };
-    let all = few_rows_product(x, prologue, (&weights, None), None)?;
+    let all = few_rows_product(x, prologue, &weights, None, None)?;
     let mut first = 0;
     let parts = maps.iter().map(|map| {
         first += map.n;
@@ -122,7 +122,8 @@ fn side_by_side(maps: &[Affine<'_>]) -> Result<Option<Buffer>> {
 pub(super) fn few_rows_product(
     x: &Tensor,
     prologue: Option<Prologue<'_>>,
-    (weight, bias): (&Buffer, Option<&Buffer>),
+    weight: &Buffer,
+    bias: Option<&Buffer>,
     residual: Option<&Tensor>,
 ) -> Result<Tensor> {
     let device = x.device();

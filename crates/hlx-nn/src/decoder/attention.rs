@@ -88,7 +88,7 @@ impl Attention {
         let norms = config.qk_norm.then(|| [norm("q_norm"), norm("k_norm")]);
         let rotary = declare_rotary(builder, config, layer_idx);
         let p = config.attention_dropout;
-        // Packed, a place is taken only where something is dropped: other dropouts keep their masks.
+        // Packed, a place is taken only where something is dropped: other dropouts retain their masks.
         let takes_place = config.layout == ParameterLayout::Apart || p > 0.0;
         Self {
             projections,
@@ -108,7 +108,7 @@ impl Attention {
         }
     }
 
-    /// \[B, T, C\]; the shape is kept. Added to a residual, if there is one.
+    /// \[B, T, C\]; the shape stays. Added to a residual, if there is one.
     pub(super) fn forward_in(
         &self,
         x: &Normed<'_>,
@@ -158,9 +158,9 @@ impl Attention {
             (Heads::Apart(heads), _) => heads,
         };
         let y = match pass.cache() {
-            Some(step) => self.attend_cached(heads, step, (spec, pass))?,
+            Some(step) => self.attend_cached(heads, step, spec, pass)?,
             None => {
-                let [q, k, v] = self.turned(self.normed(heads, pass)?, pass)?;
+                let [q, k, v] = self.rotated(self.normed(heads, pass)?, pass)?;
                 q.attention(&k, &v, &spec)?
             }
         };
@@ -175,7 +175,7 @@ impl Attention {
         Ok([q, of_keys.forward(&k, pass.mode)?, v])
     }
 
-    fn turned(&self, [q, k, v]: [Tensor; 3], pass: &Pass<'_>) -> Result<[Tensor; 3]> {
+    fn rotated(&self, [q, k, v]: [Tensor; 3], pass: &Pass<'_>) -> Result<[Tensor; 3]> {
         let Some((frequencies, scale)) = &self.rotary else {
             return Ok([q, k, v]);
         };
@@ -184,13 +184,14 @@ impl Attention {
         Ok([q, k.rope(positions, &frequencies, *scale)?, v])
     }
 
-    /// Attention over the layer's cache with the new keys and values. Norms with a plain gain, the turn and
+    /// Attention over the layer's cache with the new keys and values. Norms with a plain gain, the rotation and
     /// the cache are one launch.
     fn attend_cached(
         &self,
         mut heads: [Tensor; 3],
         step: &CacheStep<'_>,
-        (spec, pass): (AttentionSpec, &Pass<'_>),
+        spec: AttentionSpec,
+        pass: &Pass<'_>,
     ) -> Result<Tensor> {
         let norms = match &self.norms {
             Some([of_queries, of_keys]) => of_queries.plain_gain()?.zip(of_keys.plain_gain()?),
@@ -200,12 +201,12 @@ impl Attention {
         if norms.is_none() {
             heads = self.normed(heads, pass)?;
         }
-        let turn = self.rotary.as_ref();
-        let turn =
-            turn.map(|(frequencies, scale)| Ok::<_, NnError>((frequencies.tensor()?, *scale)));
+        let rotation = self.rotary.as_ref();
+        let rotation =
+            rotation.map(|(frequencies, scale)| Ok::<_, NnError>((frequencies.tensor()?, *scale)));
         let steps = HeadSteps {
             norms,
-            turn: turn.transpose()?,
+            rotation: rotation.transpose()?,
         };
         step.attend(self.layer_idx, heads.each_ref(), &steps, spec)
     }
@@ -225,7 +226,7 @@ fn declare_rotary(
 }
 
 impl Module for Attention {
-    /// Over whole sequences, each one document: \[B, T, C\]; the shape is kept.
+    /// Over whole sequences, each one document: \[B, T, C\]; the shape stays.
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         let mut pass = Pass::of_sequences(x, mode)?;
         self.forward_in(&Normed::plain(x), None, &mut pass)

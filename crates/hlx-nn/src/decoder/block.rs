@@ -131,7 +131,7 @@ impl Block {
         }
     }
 
-    /// \[B, T, C\]; the shape is kept.
+    /// \[B, T, C\]; the shape stays.
     pub(crate) fn forward_in(&self, x: &Tensor, pass: &mut Pass<'_>) -> Result<Tensor> {
         let mode = pass.mode;
         let of_attention = Normed::by(&self.attention_norm, x);
@@ -152,7 +152,7 @@ impl Block {
 }
 
 impl Module for Block {
-    /// Over whole sequences, each one document: \[B, T, C\]; the shape is kept.
+    /// Over whole sequences, each one document: \[B, T, C\]; the shape stays.
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         self.forward_in(x, &mut Pass::of_sequences(x, mode)?)
     }

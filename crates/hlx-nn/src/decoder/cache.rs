@@ -65,11 +65,11 @@ impl KvCache {
     ///
     /// # Errors
     /// [`NnError::Cache`] for a number that there is not.
-    pub fn keep(&mut self, sequences: &[usize]) -> Result<()> {
+    pub fn retain(&mut self, sequences: &[usize]) -> Result<()> {
         let batch = self.lengths.len();
         if let Some(sequence) = sequences.iter().find(|&&sequence| sequence >= batch) {
             return Err(refused(format!(
-                "sequence {sequence} is kept, and there are {batch}"
+                "sequence {sequence} is to be retained, and there are {batch}"
             )));
         }
         let ids: Vec<u32> = sequences.iter().map(|&sequence| sequence as u32).collect();
@@ -107,7 +107,8 @@ impl KvCache {
     /// first of each sequence goes.
     pub(crate) fn advance(
         &mut self,
-        (batch, time): (usize, usize),
+        batch: usize,
+        time: usize,
         new: &[usize],
         max_positions: usize,
     ) -> Result<Vec<usize>> {
@@ -146,7 +147,7 @@ impl KvCache {
         max_positions: usize,
     ) -> Result<CacheStep<'_>> {
         let (batch, time) = shape_of(ids, self.capacity.min(max_positions))?;
-        let first = self.advance((batch, time), new, max_positions)?;
+        let first = self.advance(batch, time, new, max_positions)?;
         let device = ids.device();
         let words = |numbers: &[usize]| {
             let words: Vec<u32> = numbers.iter().map(|&number| number as u32).collect();
@@ -207,7 +208,7 @@ pub(crate) struct HeadSteps {
     /// The gains of the norms of queries and keys, \[D\], and what is added under their root.
     pub norms: Option<([Tensor; 2], f32)>,
     /// The angle of a step of each pair, and what sines and cosines are multiplied by.
-    pub turn: Option<(Tensor, f32)>,
+    pub rotation: Option<(Tensor, f32)>,
 }
 
 impl CacheStep<'_> {
@@ -266,10 +267,10 @@ impl CacheStep<'_> {
         let norms = steps.norms.as_ref();
         let norms = norms.map(|(gains, eps)| Ok::<_, NnError>((buffers(gains)?, *eps)));
         let norms = norms.transpose()?;
-        let turn = steps.turn.as_ref();
-        let turn =
-            turn.map(|(frequencies, scale)| Ok::<_, NnError>((frequencies.buffer()?, *scale)));
-        let turn = turn.transpose()?;
+        let rotation = steps.rotation.as_ref();
+        let rotation =
+            rotation.map(|(frequencies, scale)| Ok::<_, NnError>((frequencies.buffer()?, *scale)));
+        let rotation = rotation.transpose()?;
         let inputs = AppendInputs {
             q: rows_of(q),
             k: rows_of(k),
@@ -278,7 +279,7 @@ impl CacheStep<'_> {
                 weights: weights.each_ref(),
                 eps: *eps,
             }),
-            turn: turn.as_ref().map(|(frequencies, scale)| HeadTurn {
+            turn: rotation.as_ref().map(|(frequencies, scale)| HeadTurn {
                 frequencies,
                 scale: *scale,
             }),

@@ -51,7 +51,7 @@ pub enum Positions {
     Learned,
     /// Sines and cosines are added to the embedding (Vaswani et al. 2017).
     Sinusoidal,
-    /// Queries and keys are turned by their position.
+    /// Queries and keys are rotated by their position.
     Rotary(Rotary),
 }
 

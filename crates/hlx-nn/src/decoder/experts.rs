@@ -110,7 +110,7 @@ struct Routed {
 }
 
 impl Module for Experts {
-    /// \[B, T, C\]; the shape is kept.
+    /// \[B, T, C\]; the shape stays.
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         self.routed(x, &self.chosen(x, mode)?, mode)
     }

@@ -126,7 +126,7 @@ impl FeedForward {
         project_back(&self.down, &hidden, residual, self.layout, mode)
     }
 
-    /// Applies to the rows of each expert its network: \[rows, C\]; the shape is kept.
+    /// Applies to the rows of each expert its network: \[rows, C\]; the shape stays.
     pub(super) fn forward_experts(
         experts: &[Self],
         rows: &Tensor,
@@ -152,7 +152,7 @@ impl FeedForward {
 }
 
 impl Module for FeedForward {
-    /// \[.., C\]; the shape is kept.
+    /// \[.., C\]; the shape stays.
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         self.forward_in(&Normed::plain(x), None, mode)
     }

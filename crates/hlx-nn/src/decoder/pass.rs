@@ -100,14 +100,14 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Takes a router's scores, if they are kept.
+    /// Takes a router's scores, if they are wanted.
     pub fn note_scores(&mut self, scores: Tensor) {
         if let Some(all) = &mut self.scores {
             all.push(scores);
         }
     }
 
-    /// The scores that were kept.
+    /// The scores that were taken.
     pub fn scores(&self) -> &[Tensor] {
         self.scores.as_deref().unwrap_or_default()
     }

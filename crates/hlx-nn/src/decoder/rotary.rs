@@ -10,14 +10,14 @@ use crate::limits::{MAX_SIZE, check_sizes};
 /// The largest base of the frequencies; models have 10,000 to 10 million.
 const MAX_THETA: f64 = 1e15;
 
-/// Rotary positions: element i of a head makes a pair with element i + width / 2, and is turned by
+/// Rotary positions: element i of a head makes a pair with element i + width / 2, and is rotated by
 /// position theta^(-2 i / width).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rotary {
     /// The base of the frequencies.
     pub theta: f64,
-    /// The elements of a head that are turned, the first ones; all of them if left out.
+    /// The elements of a head that are rotated, the first ones; all of them if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width: Option<usize>,
     /// How the frequencies are changed for longer sequences.
@@ -35,13 +35,13 @@ pub enum RopeScaling {
         /// The factor.
         factor: f64,
     },
-    /// Long waves are slowed by a factor, short ones kept, with a ramp between (Llama 3.1).
+    /// Long waves are slowed by a factor, short ones stay, with a ramp between (Llama 3.1).
     Llama3 {
         /// The factor.
         factor: f64,
         /// Waves longer than `original / low_freq_factor` are slowed.
         low_freq_factor: f64,
-        /// Waves shorter than `original / high_freq_factor` are kept.
+        /// Waves shorter than `original / high_freq_factor` stay.
         high_freq_factor: f64,
         /// The positions before.
         original: usize,
@@ -52,9 +52,9 @@ pub enum RopeScaling {
         factor: f64,
         /// The positions before.
         original: usize,
-        /// Waves with more turns over the old positions are kept.
+        /// Waves with more rotations over the old positions stay.
         beta_fast: f64,
-        /// Waves with fewer turns are slowed.
+        /// Waves with fewer rotations are slowed.
         beta_slow: f64,
         /// What sines and cosines are multiplied by.
         attention_factor: f64,
@@ -62,7 +62,7 @@ pub enum RopeScaling {
         truncate: bool,
     },
     /// The base grows with sequences that are longer than `max_positions`. No model here reads such
-    /// sequences, and up to there nothing changes: these are plain frequencies, kept for export.
+    /// sequences, and up to there nothing changes: these are plain frequencies, stored for export.
     Dynamic {
         /// The factor.
         factor: f64,
@@ -104,7 +104,7 @@ impl Rotary {
                 Some(RopeScaling::Linear { factor }) => frequency / factor,
                 Some(scaling @ RopeScaling::Llama3 { .. }) => llama3(scaling, frequency),
                 Some(scaling @ RopeScaling::Yarn { .. }) => {
-                    yarn(scaling, frequency, (pair, width), self.theta)
+                    yarn(scaling, frequency, pair, width, self.theta)
                 }
                 Some(RopeScaling::LongRope {
                     original,
@@ -284,11 +284,11 @@ fn llama3(scaling: &RopeScaling, frequency: f64) -> f64 {
     if wavelength > original / low_freq_factor {
         return frequency / factor;
     }
-    let kept = (original / wavelength - low_freq_factor) / (high_freq_factor - low_freq_factor);
-    (1.0 - kept) * frequency / factor + kept * frequency
+    let share = (original / wavelength - low_freq_factor) / (high_freq_factor - low_freq_factor);
+    (1.0 - share) * frequency / factor + share * frequency
 }
 
-fn yarn(scaling: &RopeScaling, frequency: f64, (pair, width): (usize, usize), theta: f64) -> f64 {
+fn yarn(scaling: &RopeScaling, frequency: f64, pair: usize, width: usize, theta: f64) -> f64 {
     let &RopeScaling::Yarn {
         factor,
         original,
@@ -300,9 +300,9 @@ fn yarn(scaling: &RopeScaling, frequency: f64, (pair, width): (usize, usize), th
     else {
         return frequency;
     };
-    // The pair whose wave has so many turns over the original positions.
-    let pair_of = |turns: f64| {
-        let ratio = original as f64 / (turns * 2.0 * std::f64::consts::PI);
+    // The pair whose wave has a given number of rotations over the original positions.
+    let pair_of = |rotations: f64| {
+        let ratio = original as f64 / (rotations * 2.0 * std::f64::consts::PI);
         width as f64 * ln(ratio) / (2.0 * ln(theta))
     };
     let (mut low, mut high) = (pair_of(beta_fast), pair_of(beta_slow));

@@ -10,7 +10,7 @@ use crate::Result;
 use crate::error::NnError;
 use crate::limits::{MAX_HEADS, MAX_LAYERS, MAX_SIZE, check_parameters, check_sizes};
 
-/// Not saved where it is 0: files of models without it keep their bytes.
+/// Not saved where it is 0: files of models without it have their old bytes.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_zero(p: &f32) -> bool {
     *p == 0.0

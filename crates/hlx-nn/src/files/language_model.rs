@@ -35,7 +35,7 @@ pub fn load_language_model(device: &Device, folder: &Path) -> Result<Model<Causa
     }
 }
 
-/// As [`load_language_model`], for inference, with matrices kept in a type.
+/// As [`load_language_model`], for inference, with matrices held in a type.
 ///
 /// # Errors
 /// As [`load_language_model`] and [`import_hugging_face_as`].

@@ -213,7 +213,7 @@ macro_rules! norm {
         }
 
         impl Module for $name {
-            /// The shape is kept.
+            /// The shape stays.
             fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
                 self.0.apply(x, mode)
             }

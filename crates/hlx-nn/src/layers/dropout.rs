@@ -38,7 +38,7 @@ impl Dropout {
 }
 
 impl Module for Dropout {
-    /// The shape, whose first dimension counts samples, is kept.
+    /// The shape, whose first dimension counts samples, stays.
     fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         match self.mask(mode)? {
             Some(mask) => Ok(x.dropout(&mask)?),

@@ -49,7 +49,7 @@ impl GroupNorm {
 }
 
 impl Module for GroupNorm {
-    /// \[N, C, ..\]; the shape is kept.
+    /// \[N, C, ..\]; the shape stays.
     fn forward(&self, x: &Tensor, _mode: &Mode) -> Result<Tensor> {
         let affine = gain_and_bias(self.weight.as_ref(), self.bias.as_ref())?;
         let affine = affine.as_ref().map(|[weight, bias]| [weight, bias]);

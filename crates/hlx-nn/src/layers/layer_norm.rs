@@ -58,7 +58,7 @@ impl LayerNorm {
 }
 
 impl Module for LayerNorm {
-    /// The shape is kept.
+    /// The shape stays.
     fn forward(&self, x: &Tensor, _mode: &Mode) -> Result<Tensor> {
         let shape = &self.normalized;
         let weight = match &self.weight {

@@ -271,9 +271,11 @@ impl Layers {
     /// The first states of each layer and direction, \[B, width\]; none for zeros.
     fn first_states(
         &self,
-        (argument, width): (&'static str, usize),
+        argument: &'static str,
+        width: usize,
         states: Option<&Tensor>,
-        (batch, has_samples): (usize, bool),
+        batch: usize,
+        has_samples: bool,
     ) -> Result<Vec<Option<Tensor>>> {
         let n = self.config.n_states();
         let Some(states) = states else {
@@ -362,13 +364,12 @@ impl LSTM {
         initial: Option<(&Tensor, &Tensor)>,
     ) -> Result<(Tensor, (Tensor, Tensor))> {
         let (x, has_samples) = self.0.samples_first(x)?;
-        let batch = (x.shape()[0], has_samples);
+        let batch = x.shape()[0];
         let (hidden, cells) = initial.unzip();
         let config = &self.0.config;
-        let of_hidden = ("h_0", config.state_size());
-        let hidden = self.0.first_states(of_hidden, hidden, batch)?;
-        let of_cells = ("c_0", config.hidden_size);
-        let cells = self.0.first_states(of_cells, cells, batch)?;
+        let (layers, width) = (&self.0, config.state_size());
+        let hidden = layers.first_states("h_0", width, hidden, batch, has_samples)?;
+        let cells = layers.first_states("c_0", config.hidden_size, cells, batch, has_samples)?;
         let (y, last) = self.0.run(&x, mode, |direction, x, place| {
             let first = hidden[place].as_ref().zip(cells[place].as_ref());
             let (y, c) = direction.scan(x, |x, recurrence| x.lstm_scan(recurrence, first))?;
@@ -398,9 +399,11 @@ impl GRU {
         initial: Option<&Tensor>,
     ) -> Result<(Tensor, Tensor)> {
         let (x, has_samples) = self.0.samples_first(x)?;
-        let batch = (x.shape()[0], has_samples);
+        let batch = x.shape()[0];
         let width = self.0.config.hidden_size;
-        let hidden = self.0.first_states(("h_0", width), initial, batch)?;
+        let hidden = self
+            .0
+            .first_states("h_0", width, initial, batch, has_samples)?;
         let (y, last) = self.0.run(&x, mode, |direction, x, place| {
             let first = hidden[place].as_ref();
             let y = direction.scan(x, |x, recurrence| x.gru_scan(recurrence, first))?;

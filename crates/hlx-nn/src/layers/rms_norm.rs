@@ -64,7 +64,7 @@ impl RMSNorm {
 }
 
 impl Module for RMSNorm {
-    /// The shape is kept.
+    /// The shape stays.
     fn forward(&self, x: &Tensor, _mode: &Mode) -> Result<Tensor> {
         let weight = self.weight.as_ref().map(Parameter::tensor).transpose()?;
         match weight {

@@ -28,7 +28,7 @@ pub(super) struct DropoutCounter {
 
 /// The masks of a forward pass, which the memory of the numbers remembers until the next pass.
 #[derive(Debug)]
-struct Pass {
+struct CountedPass {
     counter: Buffer,
     is_recorded: bool,
     /// The dropouts that have drawn.
@@ -76,7 +76,7 @@ impl DropoutCounter {
         let is_recorded = self.device.is_recording();
         let last = self
             .numbers
-            .recall(|pass: &Arc<Pass>| pass.is_recorded == is_recorded);
+            .recall(|pass: &Arc<CountedPass>| pass.is_recorded == is_recorded);
         if let Some(pass) = last {
             let mut drawn = pass.drawn.lock().unwrap_or_else(PoisonError::into_inner);
             if drawn.insert(purpose) {
@@ -84,13 +84,13 @@ impl DropoutCounter {
             }
         }
         let counter = self.advance()?;
-        let pass = Arc::new(Pass {
+        let pass = Arc::new(CountedPass {
             counter: counter.clone(),
             is_recorded,
             drawn: Mutex::new(HashSet::from([purpose])),
         });
         self.device
-            .remember(&self.numbers, pass, |_: &Arc<Pass>| true);
+            .remember(&self.numbers, pass, |_: &Arc<CountedPass>| true);
         Ok(counter)
     }
 

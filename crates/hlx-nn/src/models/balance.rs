@@ -1,4 +1,4 @@
-//! The balance loss of mixtures of experts: what keeps a router from choosing the same few for all tokens.
+//! The balance loss of mixtures of experts: what prevents a router from choosing the same few for all tokens.
 
 use hlx_autograd::{DType, Tensor};
 

@@ -37,7 +37,7 @@ pub fn likeliest(logits: &Tensor) -> Result<Tensor> {
 /// Appends one token to each sequence of a cache and computes the logits of the next one, with the bits of
 /// [`CausalModel::logits_cached`]. The launches are recorded for the first token and replayed for those after
 /// it: where tokens go is read on the device, so that one recording serves every length up to the cache's
-/// capacity. A cache of other sequences ([`KvCache::keep`]), and another result, is recorded anew.
+/// capacity. A cache of other sequences ([`KvCache::retain`]), and another result, is recorded anew.
 ///
 /// ```
 /// use hlx_autograd::{Tensor, no_grad};
@@ -115,7 +115,8 @@ impl Recorded {
     fn new(
         model: &dyn CausalModel,
         cache: &KvCache,
-        (memory, is_likeliest): (&Buffer, bool),
+        memory: &Buffer,
+        is_likeliest: bool,
         device: &Device,
     ) -> Result<Self> {
         let batch = cache.lengths().len();
@@ -188,11 +189,11 @@ impl<'m> TokenStep<'m> {
         };
         let recorded = match self.recorded.take().filter(fits) {
             Some(recorded) => recorded,
-            None => Recorded::new(self.model, cache, (&memory, is_likeliest), &device)?,
+            None => Recorded::new(self.model, cache, &memory, is_likeliest, &device)?,
         };
         let recorded = self.recorded.insert(recorded);
         let new = vec![1; ids.len()];
-        let first = cache.advance((ids.len(), 1), &new, self.model.max_positions())?;
+        let first = cache.advance(ids.len(), 1, &new, self.model.max_positions())?;
         recorded.places.upload(&device, ids, &first)?;
         recorded.graph.replay()?;
         Ok(recorded.result.clone())

@@ -1,4 +1,4 @@
-//! An exponential moving average of a model's parameters, kept beside an optimizer.
+//! An exponential moving average of a model's parameters, held beside an optimizer.
 
 use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{HYPER_LEN, Hyper, Update, Watched, average_step};

@@ -15,7 +15,7 @@ use crate::{ParameterSet, Result, Weights};
 pub struct ParameterGroup {
     /// Which: [`Weights::matching`] and [`Weights::select`] find them.
     pub parameters: ParameterSet,
-    /// Multiplies the learning rate of every step; 0 keeps the parameters as they are.
+    /// Multiplies the learning rate of every step; 0 leaves the parameters as they are.
     pub lr_factor: f64,
     /// The weight decay, if it is not the optimizer's.
     pub weight_decay: Option<f64>,

@@ -14,7 +14,7 @@ pub struct RMSpropConfig {
     pub alpha: f64,
     /// Added to the root in the denominator; at least 2^-126, the least f32 that is not flushed.
     pub eps: f64,
-    /// The factor of the previous step's direction; 0 keeps none.
+    /// The factor of the previous step's direction; 0 has none.
     pub momentum: f64,
     /// Divides by the root of the variance instead of the mean square.
     pub centered: bool,

@@ -10,7 +10,7 @@ use crate::Result;
 /// The numbers of [`SGD`]; the default is plain descent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SGDConfig {
-    /// The factor of the previous step's direction; 0 keeps no state.
+    /// The factor of the previous step's direction; 0 has no state.
     pub momentum: f64,
     /// The part of each gradient, from the second step on, that the momentum leaves out.
     pub dampening: f64,

@@ -229,11 +229,11 @@ fn read_buffer(file: &SafeTensors<'_>, buffer: &ModelBuffer) -> Result<Vec<u32>>
             return Err(NnError::mismatch("model", reason));
         }
     };
-    let narrow = |count: i64| {
+    let to_u32 = |count: i64| {
         let reason = || format!("{name} is {count}, expected 0 to 4294967295");
         u32::try_from(count).map_err(|_| NnError::mismatch("model", reason()))
     };
-    counts.into_iter().map(narrow).collect()
+    counts.into_iter().map(to_u32).collect()
 }
 
 pub(crate) fn as_f32(name: &str, view: &TensorView<'_>) -> Result<Vec<f32>> {

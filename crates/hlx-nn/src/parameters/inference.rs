@@ -1,4 +1,4 @@
-//! Models for inference alone, whose matrices are kept in 16 bits.
+//! Models for inference alone, whose matrices are held in 16 bits.
 
 use std::ops::Deref;
 
@@ -13,7 +13,7 @@ use crate::error::NnError;
 /// Matrices of more elements, such as embeddings, have memory of their own.
 const LARGEST_JOINED: usize = 1 << 26;
 
-/// A module whose parameters are kept for inference: matrices in f16, bf16 or f32, everything else, such as
+/// A module whose parameters are held for inference: matrices in f16, bf16 or f32, everything else, such as
 /// gains and biases, in f32. It can be used as the module itself; it has no gradients and no digest.
 ///
 /// What it computes has the bits of the same model with the rounded values in f32: products widen each
@@ -125,7 +125,7 @@ impl<M> InferenceModel<M> {
     /// Replaces a parameter's values by these, rounded to its type: to the nearest, ties to even.
     ///
     /// In the integer arithmetic a graph that was recorded before, such as a [`TokenStep`](crate::TokenStep)'s, may go on
-    /// with the integers of the old values; record it again.
+    /// with the quantised old values; record it again.
     ///
     /// # Errors
     /// [`NnError::Mismatch`] for another number of values, or a finite one that the type rounds to infinity;
@@ -179,7 +179,7 @@ impl<M> Deref for InferenceModel<M> {
 }
 
 impl Weights {
-    /// Rounds the matrices to a type in place, to the nearest, ties to even, and keeps them in f32: the model
+    /// Rounds the matrices to a type in place, to the nearest, ties to even, and holds them in f32: the model
     /// computes the bits of an [`InferenceModel`] of that type.
     ///
     /// # Errors
@@ -201,7 +201,7 @@ impl Weights {
 }
 
 impl Parameter {
-    /// Whether models for inference keep it in 16 bits.
+    /// Whether models for inference hold it in 16 bits.
     fn is_matrix(&self) -> bool {
         self.shape().len() == 2
     }

@@ -33,8 +33,8 @@ impl ParameterSet {
     /// Those that the other set does not have.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
-        let kept = self.0.iter().filter(|&&index| !other.contains(index));
-        Self(kept.copied().collect())
+        let others = self.0.iter().filter(|&&index| !other.contains(index));
+        Self(others.copied().collect())
     }
 }
 

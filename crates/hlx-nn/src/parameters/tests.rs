@@ -360,8 +360,8 @@ fn dropouts_of_one_model_draw_masks_of_their_own() -> Result<()> {
     );
     mode.set_counter(1, 0)?;
     assert_eq!(drop(0)?, next);
-    let kept = model[0].forward(&x, &Mode::eval())?.to_vec::<f32>()?;
-    assert_eq!(kept, x.to_vec::<f32>()?);
+    let same = model[0].forward(&x, &Mode::eval())?.to_vec::<f32>()?;
+    assert_eq!(same, x.to_vec::<f32>()?);
     assert!(!weights().draws_masks());
     Ok(())
 }

@@ -21,7 +21,7 @@ use crate::error::NnError;
 /// Each tensor starts at a multiple of 64 words, in the order of declaration; the words between are
 /// zero and stay so. What training adds is apart: the gradients, in the layout of the values, are
 /// allocated when a backward pass, an optimizer or a [`GradientTree`](crate::GradientTree) first needs
-/// them, and optimizers keep their own state. Evaluation and generation allocate none of it.
+/// them, and optimizers have their own state. Evaluation and generation allocate none of it.
 #[derive(Debug)]
 pub struct Weights {
     device: Device,

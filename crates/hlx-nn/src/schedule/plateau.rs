@@ -94,12 +94,12 @@ impl Plateau {
         self.state.rate
     }
 
-    /// What a checkpoint keeps.
+    /// What a checkpoint stores.
     pub fn state(&self) -> PlateauState {
         self.state
     }
 
-    /// Goes on from a state that a checkpoint has kept.
+    /// Goes on from a state that a checkpoint has stored.
     pub fn set_state(&mut self, state: PlateauState) {
         self.state = state;
     }

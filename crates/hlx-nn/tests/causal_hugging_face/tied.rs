@@ -55,7 +55,7 @@ fn with_head(name: &str, shift: f32) -> impl Fn(&mut Tensors) {
 }
 
 #[test]
-fn an_output_that_differs_from_the_embedding_it_is_tied_to_is_kept() -> Result {
+fn an_output_that_differs_from_the_embedding_it_is_tied_to_stays() -> Result {
     for name in MODELS {
         let folder = changed(name, true, with_head(name, 0.25))?;
         let lines = hugging_face_notes(&folder)?;

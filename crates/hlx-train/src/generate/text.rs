@@ -35,8 +35,7 @@ impl TextModel {
     /// A character that the vocabulary does not have, a token that the model does not have, an empty prompt, and
     /// one that takes more positions than the model has.
     pub fn encode_prompt(&self, prompt: &str, raw: bool) -> Result<Vec<u32>> {
-        let parts = (&*self.model, &self.tokenizer);
-        encode_prompt(parts, &self.preparation, prompt, raw)
+        encode_prompt(&self.model, &self.tokenizer, &self.preparation, prompt, raw)
     }
 
     /// As [`TextModel::encode_prompt`], of a prompt that is not raw.
@@ -83,7 +82,7 @@ impl TextModel {
         stop: &[String],
         tell: &mut dyn FnMut(usize, &str) -> Result<()>,
     ) -> Result<Vec<String>> {
-        write_texts((&self.model, &self.tokenizer), prompts, options, stop, tell)
+        write_texts(&self.model, &self.tokenizer, prompts, options, stop, tell)
     }
 
     /// As [`TextModel::write`] of one prompt, with what is held of its beginning, as [`generate_held`].
@@ -122,20 +121,28 @@ impl TextModel {
 /// # Errors
 /// As [`generate_tokens`].
 pub fn write_texts(
-    parts: (&CausalLm, &Tokenizer),
+    model: &CausalLm,
+    tokenizer: &Tokenizer,
     prompts: &[Vec<u32>],
     options: &TokenGeneration,
     stop: &[String],
     tell: &mut dyn FnMut(usize, &str) -> Result<()>,
 ) -> Result<Vec<String>> {
     let mut texts = vec![String::new(); prompts.len() * options.n_texts];
-    tell_texts(parts, prompts, options, stop, &mut |number, news| {
-        match news {
-            News::Bytes(new) => return tell(number, &String::from_utf8_lossy(new)),
-            News::End(text) => texts[number] = String::from_utf8_lossy(&text?).into_owned(),
-        }
-        Ok(())
-    })?;
+    tell_texts(
+        model,
+        tokenizer,
+        prompts,
+        options,
+        stop,
+        &mut |number, news| {
+            match news {
+                News::Bytes(new) => return tell(number, &String::from_utf8_lossy(new)),
+                News::End(text) => texts[number] = String::from_utf8_lossy(&text?).into_owned(),
+            }
+            Ok(())
+        },
+    )?;
     Ok(texts)
 }
 
@@ -145,7 +152,8 @@ pub fn write_texts(
 /// A prompt that the model cannot continue from, before the first text; that of `tell`, which ends all texts, and
 /// what the device reports: the texts whose end was not told are lost.
 pub fn tell_texts(
-    (model, tokenizer): (&CausalLm, &Tokenizer),
+    model: &CausalLm,
+    tokenizer: &Tokenizer,
     prompts: &[Vec<u32>],
     options: &TokenGeneration,
     stop: &[String],
@@ -166,7 +174,8 @@ pub fn tell_texts(
 /// # Errors
 /// As [`TextModel::encode_prompt`].
 pub fn encode_prompt(
-    (model, tokenizer): (&CausalLm, &Tokenizer),
+    model: &CausalLm,
+    tokenizer: &Tokenizer,
     preparation: &Preparation,
     prompt: &str,
     raw: bool,

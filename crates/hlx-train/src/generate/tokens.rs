@@ -248,15 +248,15 @@ fn finish(
     let mut done = Vec::new();
     for draw in 0..options.max_tokens as u32 {
         let is_greedy = options.sampling.is_greedy();
-        let next = next_tokens((device, model), &cached, (&mut step, cache), is_greedy)?;
-        let next_of_sliding = next_of_windows((device, model), &sliding, is_greedy)?;
-        let (mut kept, mut outgrown) = (Vec::new(), Vec::new());
+        let next = next_tokens(device, model, &cached, &mut step, cache, is_greedy)?;
+        let next_of_sliding = next_of_windows(device, model, &sliding, is_greedy)?;
+        let (mut open, mut outgrown) = (Vec::new(), Vec::new());
         let mut going = Vec::with_capacity(cached.len());
         for (row, (mut one, next)) in cached.into_iter().zip(next).enumerate() {
             let ended = one.advance(next, draw, options, take)?;
             match (ended, fits(&one)) {
                 (false, true) => {
-                    kept.push(row);
+                    open.push(row);
                     going.push(one);
                 }
                 (false, false) if options.slides => outgrown.push(one),
@@ -274,8 +274,8 @@ fn finish(
                 false => sliding.push(one),
             }
         }
-        if kept.len() < cache.lengths().len() && !kept.is_empty() {
-            cache.keep(&kept)?;
+        if open.len() < cache.lengths().len() && !open.is_empty() {
+            cache.retain(&open)?;
         }
         cached = going;
         sliding.append(&mut outgrown);
@@ -325,7 +325,8 @@ impl Sequence {
 
 /// The next tokens of sequences that the positions do not hold, of their ends by themselves.
 fn next_of_windows(
-    (device, model): (&Device, &CausalLm),
+    device: &Device,
+    model: &CausalLm,
     sequences: &[Sequence],
     is_greedy: bool,
 ) -> Result<Vec<Next>> {
@@ -372,9 +373,11 @@ fn tokens_of(model: &CausalLm, ids: &Tensor) -> Result<Vec<Next>> {
 
 /// Appends what a cache does not have of each sequence, and returns its next token.
 fn next_tokens(
-    (device, model): (&Device, &CausalLm),
+    device: &Device,
+    model: &CausalLm,
     sequences: &[Sequence],
-    (step, cache): (&mut TokenStep<'_>, &mut KvCache),
+    step: &mut TokenStep<'_>,
+    cache: &mut KvCache,
     is_greedy: bool,
 ) -> Result<Vec<Next>> {
     if sequences.is_empty() {

@@ -47,7 +47,7 @@ pub fn make(
 ) -> Result<Task> {
     Ok(match corpus {
         Corpus::Tokens(data) => {
-            let model = language_model(device, config, (VOCABULARY, true), checkpoint)?;
+            let model = language_model(device, config, VOCABULARY, true, checkpoint)?;
             let windows = config.data.has_random_windows().then(|| {
                 let split = data.split(config.data.eval_fraction, config.seed);
                 RandomWindows::new(&data, split.train.len(), config.seed)
@@ -60,8 +60,8 @@ pub fn make(
             }))
         }
         Corpus::Shards(data) => {
-            let vocabulary = fitting_vocabulary(&data, config)?;
-            let model = language_model(device, config, vocabulary, checkpoint)?;
+            let (tokens, fixed) = fitting_vocabulary(&data, config)?;
+            let model = language_model(device, config, tokens, fixed, checkpoint)?;
             Task::Tokens(Box::new(TokenTask::new(model, data, config)?))
         }
         Corpus::Images(data) => {
@@ -109,7 +109,8 @@ fn fitting_vocabulary(data: &Tokens, config: &Config) -> Result<(usize, bool)> {
 fn language_model(
     device: &Device,
     config: &Config,
-    (tokens, fixed): (usize, bool),
+    tokens: usize,
+    fixed: bool,
     checkpoint: Option<&Checkpoint>,
 ) -> Result<Model<CausalLm>> {
     let sizes = config.language_model(tokens, fixed)?;

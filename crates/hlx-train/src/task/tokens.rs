@@ -112,15 +112,16 @@ impl TokenTask {
                 section.prompts.len()
             ];
         };
-        let parts = (self.model.module(), tokenizer);
+        let model = self.model.module();
         let prompts = section.prompts.iter();
         let preparation = self.rows.data.preparation.clone();
         let preparation = preparation.unwrap_or_else(|| Preparation::of(tokenizer));
-        let prompts = prompts.map(|prompt| encode_prompt(parts, &preparation, prompt, false));
+        let prompts =
+            prompts.map(|prompt| encode_prompt(model, tokenizer, &preparation, prompt, false));
         let sampling = section.sampling(seed);
         let options = TokenGeneration::new(section.max_tokens(), sampling, self.ends.clone());
         each_text(prompts.collect(), |prompts, tell| {
-            tell_texts(parts, prompts, &options, &[], tell)
+            tell_texts(model, tokenizer, prompts, &options, &[], tell)
         })
     }
 }

@@ -147,7 +147,7 @@ impl PassGraphs {
         let n_empty = ranks.iter().filter_map(|words| words.first()).sum();
         let shards = ranks.iter().flat_map(|words| words.iter().skip(1));
         let shards: Vec<u32> = shards.copied().collect();
-        Ok(last.follow(&self.device, &shards, (n_shards, n_empty))?)
+        Ok(last.follow(&self.device, &shards, n_shards, n_empty)?)
     }
 
     /// Sets what the coming passes divide the loss by.

@@ -68,7 +68,7 @@ pub(super) fn with_windows(
     let full_layers = match keys.texts("layer_types")? {
         Some(types) => {
             let listed = full_by_list(&types, n_layers, window.is_some())?;
-            settle_rule(keys, class, (&listed, &derived), window.is_some());
+            settle_rule(keys, class, &listed, &derived, window.is_some());
             listed
         }
         None => derived,
@@ -169,12 +169,7 @@ fn full_by_list(types: &[String], n_layers: usize, has_window: bool) -> Result<V
 }
 
 /// Says that the list is taken, where a stated rule gives other layers.
-fn settle_rule(
-    keys: &Keys,
-    class: &Class,
-    (listed, derived): (&[usize], &[usize]),
-    has_window: bool,
-) {
+fn settle_rule(keys: &Keys, class: &Class, listed: &[usize], derived: &[usize], has_window: bool) {
     let rules = ["max_window_layers", "sliding_window_pattern"];
     for rule in rules {
         if has_window && class.reads(rule) && keys.is_stated(rule) {

@@ -100,7 +100,7 @@ pub fn hugging_face_dtype(folder: &Path) -> Result<DType> {
     Ok(TensorFiles::open(folder)?.matrix_dtype())
 }
 
-/// As [`import_hugging_face`], for inference, with matrices kept in a type: of f16 or bf16 they take half
+/// As [`import_hugging_face`], for inference, with matrices held in a type: of f16 or bf16 they take half
 /// the memory. Files of this type are taken as they are, others are rounded.
 ///
 /// # Errors

@@ -60,7 +60,7 @@ fn class_of(values: &Map<String, Value>, notes: &Notes) -> Result<&'static Class
         .ok_or_else(|| "neither `architectures` nor `model_type` says what the model is".to_owned())
 }
 
-/// The files' own types are kept, so that neither key is followed; of two that differ one must be wrong.
+/// The files' own types stay, so that neither key is followed; of two that differ one must be wrong.
 fn settle_dtypes(keys: &Keys) {
     let [new, old] = ["dtype", "torch_dtype"].map(|name| keys.look(name).and_then(Value::as_str));
     if let (Some(new), Some(old)) = (new, old)

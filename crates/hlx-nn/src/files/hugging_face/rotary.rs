@@ -53,8 +53,8 @@ fn of_all_layers(keys: &Keys, config: &CausalConfig, class: &Class) -> Result<Ro
         );
     }
     let part = match scaling {
-        Some(scaling) => Part::new("rope_scaling", Some(scaling)),
-        None => Part::new("rope_parameters", parameters),
+        Some(scaling) => RopeKeys::new("rope_scaling", Some(scaling)),
+        None => RopeKeys::new("rope_parameters", parameters),
     };
     part.read(keys, config, ("rope_theta", theta), class.theta)
 }
@@ -87,8 +87,8 @@ fn by_layer(
     }
     let theta = ("rope_theta", keys.number("rope_theta")?);
     let local_theta = ("rope_local_base_freq", keys.number("rope_local_base_freq")?);
-    let global = Part::new("rope_parameters.full_attention", global);
-    let local = Part::new("rope_parameters.sliding_attention", local);
+    let global = RopeKeys::new("rope_parameters.full_attention", global);
+    let local = RopeKeys::new("rope_parameters.sliding_attention", local);
     let global = global.read(keys, config, theta, class.theta)?;
     let local = local.read(keys, config, local_theta, 10_000.0)?;
     Ok((global, Some(local)))
@@ -108,12 +108,12 @@ fn leave_out_flat(keys: &Keys, parameters: &Keys) {
 }
 
 /// One set of rotary parameters and where it is.
-struct Part {
+struct RopeKeys {
     name: &'static str,
     keys: Option<Keys>,
 }
 
-impl Part {
+impl RopeKeys {
     fn new(name: &'static str, keys: Option<Keys>) -> Self {
         Self { name, keys }
     }
@@ -147,7 +147,7 @@ impl Part {
         })
     }
 
-    /// No class here turns a part of each head: without a scaling the factor is left out, and with one
+    /// No class here rotates a part of each head: without a scaling the factor is left out, and with one
     /// `transformers` fails.
     fn check_partial(&self, top: &Keys, config: &CausalConfig, scaled: bool) -> Result<(), String> {
         let own = match &self.keys {
@@ -158,8 +158,8 @@ impl Part {
         let Some(factor) = own.or(beside) else {
             return Ok(());
         };
-        let turned = (config.head_width as f64 * factor) as usize;
-        match (turned == config.head_width, scaled) {
+        let rotated = (config.head_width as f64 * factor) as usize;
+        match (rotated == config.head_width, scaled) {
             (true, _) => Ok(()),
             (false, true) => Err(format!(
                 "`partial_rotary_factor` is {factor}, and the class turns whole heads"

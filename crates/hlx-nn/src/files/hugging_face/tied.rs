@@ -7,7 +7,7 @@ use crate::{Architecture, Result};
 /// The output's matrix in every family's files.
 pub(super) const HEAD: &str = "lm_head.weight";
 
-/// What is said of a model whose configuration ties what its files keep apart.
+/// What is said of a model whose configuration ties what its files hold apart.
 pub(super) const UNTIED: &str = "`tie_word_embeddings` is true, and the files have an `lm_head.weight` with other values than the \
      embedding; both are kept, as transformers does, and the model is not tied";
 

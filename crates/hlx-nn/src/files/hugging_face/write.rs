@@ -84,7 +84,7 @@ pub fn hugging_face_tensors(
     let mut stored: Vec<(NamedTensor, bool)> = Vec::new();
     for (parameter, values) in weights.parameters().iter().zip(weights.download(flat)?) {
         let place = place_of(family, parameter.name());
-        // Parts come in order, weights and biases by turns.
+        // Parts come in order, weights and biases alternately.
         match stored.iter_mut().rev().find(|one| one.0.0 == place.name) {
             Some(((_, _, whole), _)) => whole.extend(values),
             None => {
@@ -93,14 +93,14 @@ pub fn hugging_face_tensors(
             }
         }
     }
-    let turned = |((name, shape, values), is_transposed): (NamedTensor, bool)| {
+    let transposed = |((name, shape, values), is_transposed): (NamedTensor, bool)| {
         let values = match (is_transposed, &shape[..]) {
             (true, &[rows, columns]) => transposed(&values, columns, rows),
             _ => values,
         };
         (name, shape, values)
     };
-    Ok(stored.into_iter().map(turned).collect())
+    Ok(stored.into_iter().map(transposed).collect())
 }
 
 /// The bytes of a safetensors file of f32.
@@ -254,7 +254,7 @@ fn rotary(config: &CausalConfig) -> Map<String, Value> {
             "truncate": truncate,
         }),
     });
-    // No class turns a part of each head: read again, it is another model, which is refused.
+    // No class rotates a part of each head: read again, it is another model, which is refused.
     let partial = width.map(|width| width as f64 / config.head_width as f64);
     let local = match &config.window_rotary {
         Some(local) if config.architecture == Architecture::Gemma3 => Some(local.theta),

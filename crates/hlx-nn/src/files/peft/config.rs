@@ -122,8 +122,8 @@ fn check_others(keys: &Map<String, Value>) -> Result<(), String> {
             "bias" => value == "none",
             // Others begin by changing the model itself.
             "init_lora_weights" => {
-                let kept = ["gaussian", "orthogonal", "eva"];
-                value == true || kept.iter().any(|kind| value == kind)
+                let known = ["gaussian", "orthogonal", "eva"];
+                value == true || known.iter().any(|kind| value == kind)
             }
             // It says what becomes of the embedding where the output is trained.
             "ensure_weight_tying" => !names_head(keys),

@@ -311,8 +311,8 @@ impl Source {
                     n_texts,
                     ..TokenGeneration::new(arguments.max_tokens, sampling, ends)
                 };
-                let parts = (&*text.model, &text.tokenizer);
-                tell_texts(parts, prompts, &options, &arguments.stop, tell)
+                let (model, tokenizer) = (&*text.model, &text.tokenizer);
+                tell_texts(model, tokenizer, prompts, &options, &arguments.stop, tell)
             }
         }
     }
