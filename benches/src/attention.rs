@@ -31,7 +31,7 @@ pub fn attention(
     let (make, all) = (Maker(device), batch * time * heads * head_width);
     let mut case = Case {
         device: device.clone(),
-        schedule: Schedule::Integers,
+        schedule: Schedule::Quantised,
         of,
         qkv: make.values(3 * all)?,
         layouts: layouts_of_packed(&of)?,

@@ -5,7 +5,7 @@ use hlx_core::Device;
 use hlx_kernels::activation::Activation;
 use hlx_kernels::product::Epilogue;
 use hlx_kernels::product::quantised::{
-    IntegerProduct, Preparation, Prepared, Width, integer_product, prepare,
+    Digits, IntegerProduct, Preparation, Prepared, integer_product, prepare,
 };
 
 use crate::maker::{Launches, Maker};
@@ -14,8 +14,8 @@ use crate::maker::{Launches, Maker};
 pub fn product(device: &Device, op: &str, [m, n, k]: [usize; 3]) -> Result<Launches> {
     let make = Maker(device);
     let (a, b, c) = (make.values(m * k)?, make.values(n * k)?, make.empty(m * n)?);
-    let of_a = Preparation::of_rows(m, k, Width::Wide);
-    let of_b = Preparation::of_rows(n, k, Width::Narrow);
+    let of_a = Preparation::of_rows(m, k, Digits::Two);
+    let of_b = Preparation::of_rows(n, k, Digits::One);
     let prepared = [
         Prepared::new(device, &a, of_a)?,
         Prepared::new(device, &b, of_b)?,

@@ -4,7 +4,9 @@ use anyhow::Result;
 use hlx_core::{Buffer, Device};
 use hlx_kernels::KernelError;
 use hlx_kernels::product::{MatMul, matmul, step_product};
-use hlx_kernels::recurrent::{Cell, CellBackward, CellForward, Step, cell_backward, cell_forward};
+use hlx_kernels::recurrent::{
+    Cell, CellBackward, CellForward, TimeStep, cell_backward, cell_forward,
+};
 use hlx_kernels::reduce::column_sum;
 
 use crate::maker::{Launches, Maker};
@@ -42,9 +44,9 @@ impl Layer {
         })
     }
 
-    fn steps(&self) -> impl DoubleEndedIterator<Item = Step> + use<> {
+    fn steps(&self) -> impl DoubleEndedIterator<Item = TimeStep> + use<> {
         let [batch, time, _, width] = self.sizes;
-        (0..time).map(move |position| Step {
+        (0..time).map(move |position| TimeStep {
             cell: Cell::Lstm,
             batch,
             time,

@@ -18,7 +18,7 @@ use crate::launch::CpuBody;
 use crate::shader::Shader;
 
 /// Launches that one chain has at most.
-pub const MAX_LINKS: usize = 12;
+pub const MAX_STAGES: usize = 12;
 
 /// The name of chains in timing reports and errors.
 pub(crate) const CHAIN_NAME: &str = "chain";
@@ -40,17 +40,17 @@ pub trait Fusable: Any + Send + Sync {
     fn is_each(&self, operand: usize) -> bool;
 
     /// Whether a chain can be joined within a device's limits. Called on its last launch.
-    fn joins(&self, chain: &[Link], limits: Limits) -> bool;
+    fn joins(&self, chain: &[Stage], limits: Limits) -> bool;
 
     /// Joins a chain into one launch of a Vulkan device: its bindings are what is read in the order
     /// of [`Source::Bound`], and then the stored results in the order of the launches.
     ///
     /// # Errors
     /// A shader that cannot be joined, which is a fault of its launcher.
-    fn join(&self, chain: &[Link]) -> Result<Joined, CoreError>;
+    fn join(&self, chain: &[Stage]) -> Result<Joined, CoreError>;
 
     /// Joins a chain into one body of the CPU device, with the same bindings.
-    fn join_on_cpu(&self, chain: &[Link]) -> CpuBody;
+    fn join_on_cpu(&self, chain: &[Stage]) -> CpuBody;
 }
 
 impl fmt::Debug for dyn Fusable {
@@ -78,7 +78,7 @@ impl Limits {
 
 /// A launch of a chain.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct Stage {
     /// What it computes.
     pub launch: Arc<dyn Fusable>,
     /// Where each of its operands comes from.
@@ -93,7 +93,7 @@ pub enum Source {
     /// A bound window of the chain.
     Bound(usize),
     /// The result of an earlier launch of the chain.
-    Link(usize),
+    Stage(usize),
 }
 
 /// A chain as one launch of a Vulkan device.

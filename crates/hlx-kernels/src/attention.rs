@@ -19,7 +19,7 @@
 //! `dv_j = sum w_ij do_i` are one chain each over the query heads of the key head in order, and
 //! in each over the queries that see `j` in order.
 //!
-//! Every sum is one fma chain in increasing order of its index, from +0, and ends with -0 turned
+//! Every sum is one fma chain in increasing order of its index, from +0, and ends with -0 replaced
 //! into +0. So a query's result depends on the keys of its own document alone: packed in a row, padded,
 //! batched, or computed from a cache, it has the bits that it has by itself. The `integer` arithmetic has sums of its own
 //! (`attention/quantised.rs`).
@@ -31,7 +31,7 @@
 //!
 //! [`PreparedAttention`] computes it by one of several sets of kernels, which give the same bits ([`Schedule`],
 //! chosen by `attention/plan.rs`): of packed causal attention (`packed.rs`), of few queries (`few.rs`), of rows of queries
-//! (`rows.rs`, of floats and of integers). GPUs that have the memory store `w_ij` and `ds_ij` of floats of some heads at a
+//! (`rows.rs`, of floats and of quantised operands). GPUs that have the memory store `w_ij` and `ds_ij` of floats of some heads at a
 //! time (`stored.rs`): five products of queries and keys instead of seven. Elsewhere dQ's kernel and that of dK and dV
 //! compute them, each for itself.
 //!
@@ -60,7 +60,7 @@ mod tests;
 
 pub use cached::CachedHeads;
 pub use entry::PreparedAttention;
-pub use heads::IntegerHeads;
+pub use heads::QuantisedHeads;
 pub use operands::{AttentionGradients, AttentionOperands, AttentionOutput};
 pub use plan::Schedule;
 pub use quantised::{integer_attention_of_cache, joint_gradients};

@@ -132,7 +132,8 @@ fn launch_rows<const R: usize, const W: usize>(
     kernel: &Kernel<'_>,
     constants: &[(u32, u32)],
     push: &PushConstants,
-    (rows, cols): (usize, usize),
+    rows: usize,
+    cols: usize,
     body: impl Fn([&[f32]; R], [&mut [f32]; W]) + Send + Sync + 'static,
 ) -> Result<()> {
     // Blocks by powers of two: few pipelines serve all lengths.
@@ -212,13 +213,13 @@ pub fn batch_norm_statistics(
     check_len(NAME, "stats", stats, [2, spec.shards, spec.channels])?;
     let push = spec.push(eps, running.and_then(|running| running.momentum));
     let rows = spec.shards * spec.channels * spec.pieces();
-    let shape = (rows, spec.terms().min(HELD));
+    let cols = spec.terms().min(HELD);
     let body = move |[counts, x]: [&[f32]; 2], [partials]: [&mut [f32]; 1]| {
         cpu::statistics(x, partials, empty_of(counted, counts), &spec);
     };
     let constants = constants!(4: counted);
-    launch_rows(device, &kernel, &constants, &push, shape, body)?;
-    launch_join(device, counts, partials, stats, running, (&spec, eps))
+    launch_rows(device, &kernel, &constants, &push, rows, cols, body)?;
+    launch_join(device, counts, partials, stats, running, &spec, eps)
 }
 
 /// Moves the running values by the shards whose pieces have left `partials`
@@ -241,7 +242,7 @@ pub fn batch_norm_follow(
     // The statistics themselves were used by the passes.
     let stats = device.alloc_shape(&[2, spec.shards, spec.channels])?;
     let counts = Some(counts);
-    launch_join(device, counts, partials, &stats, Some(running), (spec, 1.0))
+    launch_join(device, counts, partials, &stats, Some(running), spec, 1.0)
 }
 
 fn launch_join(
@@ -250,7 +251,8 @@ fn launch_join(
     partials: &Buffer,
     stats: &Buffer,
     running: Option<&Running<'_>>,
-    (spec, eps): (&BatchNorm, f32),
+    spec: &BatchNorm,
+    eps: f32,
 ) -> Result<()> {
     const NAME: &str = "batch_norm_join";
     let (spec, counted, tracks) = (*spec, counts.is_some(), running.is_some());
@@ -276,11 +278,18 @@ fn launch_join(
         if tracks {
             let seen = as_u32(tracked)[0];
             let follow = cpu::Follow { seen, momentum };
-            cpu::follow(partials, stats, (mean, variance), empty, follow, &spec);
+            cpu::follow(partials, stats, mean, variance, empty, follow, &spec);
         }
     };
-    let shape = (spec.channels, LANES);
-    launch_rows(device, &kernel, &constants, &push, shape, body)
+    launch_rows(
+        device,
+        &kernel,
+        &constants,
+        &push,
+        spec.channels,
+        LANES,
+        body,
+    )
 }
 
 /// Computes y from the statistics; overwrites y, and adds to [`Running::tracked`] the shards that the
@@ -378,17 +387,17 @@ pub fn batch_norm_backward(
         .writes([dx]);
     let push = spec.push(0.0, None);
     let of_counts = (4, u32::from(counted));
-    let shape = (channels * spec.pieces(), spec.terms().min(HELD_OF_TWO));
+    let (rows, cols) = (channels * spec.pieces(), spec.terms().min(HELD_OF_TWO));
     let body = move |[counts, x, dy, stats]: [&[f32]; 4], [partials]: [&mut [f32]; 1]| {
         cpu::backward_sums([x, dy, stats], partials, empty_of(counted, counts), &spec);
     };
-    launch_rows(device, &sums, &[of_counts], &push, shape, body)?;
+    launch_rows(device, &sums, &[of_counts], &push, rows, cols, body)?;
     let constants = [of_counts, (5, u32::from(accumulate))];
     let body = move |[counts, partials]: [&[f32]; 2], [means, dweight, dbias]: [&mut [f32]; 3]| {
         let empty = empty_of(counted, counts);
         cpu::backward_join(partials, means, [dweight, dbias], accumulate, empty, &spec);
     };
-    launch_rows(device, &join, &constants, &push, (channels, LANES), body)?;
+    launch_rows(device, &join, &constants, &push, channels, LANES, body)?;
     let body = move |[counts, x, dy, weight, stats, means]: [&[f32]; 6], [dx]: [&mut [f32]; 1]| {
         let empty = empty_of(counted, counts);
         cpu::backward_input([x, dy, weight, stats, means], dx, empty, &spec);

@@ -1,10 +1,10 @@
 //! Chains of element-wise launches joined into one when a graph is recorded.
 //!
-//! The launchers over `elements.glsl` and `map.glsl` describe each launch as a [`Step`]: its formula,
-//! its operands' places and types, its result's type. `plan.rs` makes of a chain of steps one walk
+//! The launchers over `elements.glsl` and `map.glsl` describe each launch as a [`StageLaunch`]: its formula,
+//! its operands' places and types, its result's type. `plan.rs` makes of a chain of stages one walk
 //! over their elements; `module.rs` writes the shader, of the formulas' functions in the modules of
-//! the single operations, and `cpu.rs` runs the steps piece by piece. A result that goes from one step
-//! to the next is rounded to the type that it would be stored in, and every step computes what it
+//! the single operations, and `cpu.rs` runs the stages piece by piece. A result that goes from one stage
+//! to the next is rounded to the type that it would be stored in, and every stage computes what it
 //! computes by itself, so a chain has the bits of its launches.
 
 use std::any::Any;
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hlx_core::CpuBody;
-use hlx_core::fusion::{Fusable, Joined, Limits, Link};
+use hlx_core::fusion::{Fusable, Joined, Limits, Stage};
 use hlx_core::{CoreError, DType, Device, Shader, groups_1d};
 use hlx_spirv::join::{Id, Library};
 
@@ -34,12 +34,12 @@ const GROUP_THREADS: usize = 256;
 pub(crate) type Chunk = Arc<dyn Fn(&[&[u32]], &mut [u32]) + Send + Sync>;
 
 /// A launch that may become part of a chain.
-pub(crate) struct Step {
+pub(crate) struct StageLaunch {
     pub formula: Formula,
     pub compute: DType,
     /// The extents of the walk over the elements, outermost first.
     pub shape: Vec<usize>,
-    pub operands: Vec<StepOperand>,
+    pub operands: Vec<StageOperand>,
     /// How results are stored.
     pub out_form: Form,
     /// The parameters of the formula.
@@ -51,7 +51,7 @@ pub(crate) struct Step {
 
 /// Where an operand's elements lie in its window, and how they are loaded.
 #[derive(Clone, Debug)]
-pub(crate) struct StepOperand {
+pub(crate) struct StageOperand {
     pub form: Form,
     pub strides: Vec<isize>,
     pub offset: usize,
@@ -92,23 +92,24 @@ impl Cut {
     }
 }
 
-impl StepOperand {
+impl StageOperand {
     /// Whether the elements of the whole walk lie one behind the other, from the first on.
     fn is_dense(&self, shape: &[usize]) -> bool {
         is_row_major(shape, &self.strides) && self.offset == 0
     }
 }
 
-impl Step {
-    /// A step of contiguous f32 operands, over `map.glsl`.
+impl StageLaunch {
+    /// A stage of contiguous f32 operands, over `map.glsl`.
     pub fn dense_f32(
         device: &Device,
         formula: Formula,
         len: usize,
         parameters: &[u32],
-        (operands, chunk): (usize, Chunk),
+        operands: usize,
+        chunk: Chunk,
     ) -> Self {
-        let operand = StepOperand {
+        let operand = StageOperand {
             form: Form::Of(DType::F32),
             strides: vec![1],
             offset: 0,
@@ -132,7 +133,7 @@ impl Step {
     }
 }
 
-impl Fusable for Step {
+impl Fusable for StageLaunch {
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -146,13 +147,13 @@ impl Fusable for Step {
         operand.is_some_and(|operand| operand.is_dense(&self.shape))
     }
 
-    fn joins(&self, chain: &[Link], limits: Limits) -> bool {
+    fn joins(&self, chain: &[Stage], limits: Limits) -> bool {
         // The CPU device has no limit, and reads no shader.
         let fits = |plan: &Plan<'_>| plan.push_words().saturating_mul(4) <= limits.push_bytes;
         Plan::of(chain).is_some_and(|plan| limits.push_bytes == usize::MAX || fits(&plan))
     }
 
-    fn join(&self, chain: &[Link]) -> Result<Joined, CoreError> {
+    fn join(&self, chain: &[Stage]) -> Result<Joined, CoreError> {
         let plan = Plan::of(chain).ok_or_else(|| fault("a chain without a walk over all of it"))?;
         Ok(Joined {
             shader: module::shader(&plan)?,
@@ -162,7 +163,7 @@ impl Fusable for Step {
         })
     }
 
-    fn join_on_cpu(&self, chain: &[Link]) -> CpuBody {
+    fn join_on_cpu(&self, chain: &[Stage]) -> CpuBody {
         match Plan::of(chain) {
             Some(plan) => cpu::body(&plan),
             // `joins` has seen the plan.

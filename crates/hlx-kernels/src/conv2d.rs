@@ -20,10 +20,10 @@
 //! Each chain ends by turning -0 into +0. A zero of the padding is a term like any other: times an
 //! infinite weight it is NaN.
 //!
-//! A handle of the device in the integer arithmetic computes the same products over integers
-//! ([`crate::product::quantised`]): patches, of the input or of dy~, are wide rows and weights narrow ones; in the gradient of the
-//! weight the rows are wide of dy and narrow of the patches (of a transposed one's weight narrow of its x, which is the dy here),
-//! with pieces that are cut between samples (`product/sources/patches/integers/columns.rs`).
+//! A handle of the device in the integer arithmetic computes the same products of quantised operands
+//! ([`crate::product::quantised`]): patches, of the input or of dy~, are rows with two digits and weights rows with one; in the gradient of the
+//! weight rows of dy have two digits and rows of the patches one (for a transposed one's weight rows of its x, which is the dy here, have one),
+//! with pieces that are cut between samples (`product/sources/patches/quantised/columns.rs`).
 //!
 //! In the portable one the bits are those of a [matrix product](fn@crate::product::matmul) with a
 //! matrix of patches. Products load their factors from the images; only for the weight's gradient of
@@ -278,11 +278,11 @@ pub fn conv2d_backward_weight(
     accumulate: bool,
     spec: &Conv2d,
 ) -> Result<()> {
-    weight_gradient(device, false, [x, dy], (dweight, accumulate), shards, spec)
+    weight_gradient(device, false, [x, dy], dweight, accumulate, shards, spec)
 }
 
 /// Computes the gradient of a transposed convolution's weight, as [`conv2d_backward_weight`] with dout for its x and x for its
-/// dy; over integers dout is the wide operand.
+/// dy; in the integer arithmetic dout has two digits.
 ///
 /// x is `[batch, spec.out_channels, spec.output()]` and dout `[batch, spec.in_channels, spec.input]`, as in
 /// [`conv_transpose2d_forward`].
@@ -298,15 +298,15 @@ pub fn conv_transpose2d_backward_weight(
     accumulate: bool,
     spec: &Conv2d,
 ) -> Result<()> {
-    let target = (dweight, accumulate);
-    weight_gradient(device, true, [dout, x], target, shards, spec)
+    weight_gradient(device, true, [dout, x], dweight, accumulate, shards, spec)
 }
 
 fn weight_gradient(
     device: &Device,
     transposed: bool,
     [images, dy]: [&Buffer; 2],
-    (dweight, accumulate): (&Buffer, bool),
+    dweight: &Buffer,
+    accumulate: bool,
     shards: usize,
     spec: &Conv2d,
 ) -> Result<()> {
@@ -328,7 +328,7 @@ fn weight_gradient(
         return start_of_nothing(device, dweight, accumulate);
     }
     let product = spec.product(name, output);
-    product.launch_weight(device, [dy, images], roles, (dweight, accumulate), shards)
+    product.launch_weight(device, [dy, images], roles, dweight, accumulate, shards)
 }
 
 /// Computes the gradient of the bias, a partial sum a shard of `batch / shards` samples, into dbias

@@ -241,7 +241,7 @@ fn backward_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: Embeddin
 }
 
 multiversion! {
-    // Turning -0 into +0 after every addition gives the same chain as once at its end: the sign
+    // Replacing -0 by +0 after every addition gives the same chain as once at its end: the sign
     // of a zero reaches a sum only if both terms are zeros.
     fn add_row(total: &mut [f32], row: &[f32]) {
         for (total, x) in total.iter_mut().zip(row) {

@@ -47,7 +47,7 @@ pub fn gather(
     out: &Buffer,
     flag: Option<&Buffer>,
 ) -> Result<()> {
-    gather_named(device, "gather", x, (axis, index), out, flag)
+    gather_named(device, "gather", x, axis, index, out, flag)
 }
 
 /// Writes the slices of `x` at the indices `[m]` along `axis`: out is contiguous, of x's shape with
@@ -67,7 +67,7 @@ pub fn index_select(
     check_axis(NAME, axis, x.layout.shape())?;
     let layout = along_axis(NAME, x.layout.shape(), axis, index.layout)?;
     let index = Operand::new(index.buffer, &layout);
-    gather_named(device, NAME, x, (axis, index), out, flag)
+    gather_named(device, NAME, x, axis, index, out, flag)
 }
 
 /// An index `[m]` repeated over a shape whose axis has extent `m` instead of its own.
@@ -152,7 +152,8 @@ fn gather_named(
     device: &Device,
     name: &'static str,
     x: Operand<'_>,
-    (axis, index): (usize, Operand<'_>),
+    axis: usize,
+    index: Operand<'_>,
     out: &Buffer,
     flag: Option<&Buffer>,
 ) -> Result<()> {

@@ -113,7 +113,7 @@ pub fn interpolate2d_forward(
         Interpolation::Nearest => (&nearest_forward::SHADER, cpu::nearest_forward as Body),
         _ => (&bilinear_forward::SHADER, cpu::bilinear_forward as Body),
     };
-    launch(device, (NAME, shader), axes, [x, y], body)
+    launch(device, NAME, shader, axes, [x, y], body)
 }
 
 /// Computes the gradient of the input, dx `[planes, input]`, which it overwrites, from dy
@@ -133,7 +133,7 @@ pub fn interpolate2d_backward(
         Interpolation::Nearest => (&nearest_backward::SHADER, cpu::nearest_backward as Body),
         _ => (&bilinear_backward::SHADER, cpu::bilinear_backward as Body),
     };
-    launch(device, (NAME, shader), axes, [dy, dx], body)
+    launch(device, NAME, shader, axes, [dy, dx], body)
 }
 
 /// The CPU body of a kernel: from axes, what is read and what is written.
@@ -141,7 +141,8 @@ type Body = fn(&[Axis; 2], &[f32], &mut [f32]);
 
 fn launch(
     device: &Device,
-    (name, shader): (&'static str, &'static Shader),
+    name: &'static str,
+    shader: &'static Shader,
     axes: [Axis; 2],
     [from, to]: [&Buffer; 2],
     body: Body,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, CpuBindings, Device, Shader};
 
-use crate::chain::{Chunk, Cut, Formula, Step};
+use crate::chain::{Chunk, Cut, Formula, StageLaunch};
 use crate::error::{Result, check_len};
 use crate::kernel::Kernel;
 use crate::parallel::{self, read, write};
@@ -74,10 +74,10 @@ impl<'a> Map<'a> {
         &self,
         device: &Device,
         operands: [(&'static str, &Buffer); N],
-        (y_name, y): (&'static str, &Buffer),
+        y: (&'static str, &Buffer),
         chunk: impl Fn([&[f32]; N], &mut [f32]) + Copy + Send + Sync + 'static,
     ) -> Result<()> {
-        let mut args = [Arg::Each(y_name, Binding::Write(y)); MOST_OPERANDS + 1];
+        let mut args = [Arg::Each(y.0, Binding::Write(y.1)); MOST_OPERANDS + 1];
         for (arg, (name, x)) in args.iter_mut().zip(operands) {
             *arg = Arg::Each(name, Binding::Read(x));
         }
@@ -139,13 +139,14 @@ impl<'a> Map<'a> {
             specialization.extend(cut.constants());
             let mut push = vec![count as u32];
             push.extend_from_slice(self.parameters);
-            let step = || {
+            let stage = || {
                 let formula = Formula {
                     shader: self.shader,
                     constants: self.specialization.to_vec(),
                 };
                 let words = words.clone().filter(|_| self.pairs)?;
-                Step::dense_f32(device, formula, count, self.parameters, words).fusable(device)
+                StageLaunch::dense_f32(device, formula, count, self.parameters, words.0, words.1)
+                    .fusable(device)
             };
             let mut kernel = Kernel::new(self.name, self.shader).constants(&specialization);
             for (arg, buffer) in args.iter().zip(&buffers) {
@@ -159,7 +160,7 @@ impl<'a> Map<'a> {
                     (_, buffer) => kernel.reads_if(buffer.as_ref()),
                 };
             }
-            kernel.launch_fusable(device, push, cut.groups(count), step, body)?;
+            kernel.launch_fusable(device, push, cut.groups(count), stage, body)?;
         }
         Ok(())
     }

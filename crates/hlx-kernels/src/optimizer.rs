@@ -33,7 +33,7 @@ use self::formulas::{
     rmsprop_centered_momentum_chunk, rmsprop_chunk, rmsprop_momentum_chunk, sgd_chunk,
     sgd_momentum_chunk,
 };
-use self::frame::Step;
+use self::frame::UpdateKernel;
 pub use self::frame::{Groups, SKIPPED, Update};
 pub use self::hyper::{HYPER_LEN, Hyper, power};
 use crate::error::Result;
@@ -49,7 +49,7 @@ shader!(optimizer::{
 /// # Errors
 /// A shape error if the lengths differ, or the device's error; so for all steps.
 pub fn sgd_step(device: &Device, update: &Update<'_>) -> Result<()> {
-    let step = Step::new("sgd_step", &sgd::SHADER);
+    let step = UpdateKernel::new("sgd_step", &sgd::SHADER);
     let written = [("params", update.params)];
     step.launch(device, update, written, |n, g, [p]| sgd_chunk(n, g, p))
 }
@@ -62,7 +62,7 @@ pub fn sgd_momentum_step(
     momentum: &Buffer,
     nesterov: bool,
 ) -> Result<()> {
-    let step = Step::new("sgd_step", &sgd_momentum::SHADER).variant(nesterov);
+    let step = UpdateKernel::new("sgd_step", &sgd_momentum::SHADER).variant(nesterov);
     let written = [("params", update.params), ("momentum", momentum)];
     step.launch(device, update, written, move |n, g, [p, m]| {
         sgd_momentum_chunk(n, nesterov, g, p, m);
@@ -83,7 +83,7 @@ pub fn adamw_step(device: &Device, update: &Update<'_>, m: &Buffer, v: &Buffer) 
 
 fn adam(device: &Device, decoupled: bool, update: &Update<'_>, [m, v]: [&Buffer; 2]) -> Result<()> {
     let name = if decoupled { "adamw_step" } else { "adam_step" };
-    let step = Step::new(name, &adam::SHADER).variant(decoupled);
+    let step = UpdateKernel::new(name, &adam::SHADER).variant(decoupled);
     let written = [("params", update.params), ("m", m), ("v", v)];
     step.launch(device, update, written, move |n, g, [p, m, v]| {
         adam_chunk(n, decoupled, g, p, m, v);
@@ -93,7 +93,7 @@ fn adam(device: &Device, decoupled: bool, update: &Update<'_>, [m, v]: [&Buffer;
 /// Updates the parameters and the sum of their squared gradients: `torch.optim.Adagrad`, whose rate
 /// the caller divides by `1 + (t - 1) lr_decay`.
 pub fn adagrad_step(device: &Device, update: &Update<'_>, sum: &Buffer) -> Result<()> {
-    let step = Step::new("adagrad_step", &adagrad::SHADER);
+    let step = UpdateKernel::new("adagrad_step", &adagrad::SHADER);
     let written = [("params", update.params), ("sum", sum)];
     step.launch(device, update, written, |n, g, [p, s]| {
         adagrad_chunk(n, g, p, s)
@@ -110,7 +110,7 @@ pub fn rmsprop_step(
     momentum: Option<&Buffer>,
     mean: Option<&Buffer>,
 ) -> Result<()> {
-    let step = |shader| Step::new("rmsprop_step", shader);
+    let step = |shader| UpdateKernel::new("rmsprop_step", shader);
     let (params, square) = (("params", update.params), ("square", square));
     match (momentum, mean) {
         (None, None) => {
@@ -146,7 +146,7 @@ pub fn rmsprop_step(
 /// Updates the parameters and the mean `m` of their gradients (zeros before the first step): Lion
 /// (Chen et al. 2023, algorithm 2).
 pub fn lion_step(device: &Device, update: &Update<'_>, m: &Buffer) -> Result<()> {
-    let step = Step::new("lion_step", &lion::SHADER);
+    let step = UpdateKernel::new("lion_step", &lion::SHADER);
     let written = [("params", update.params), ("m", m)];
     step.launch(device, update, written, |n, g, [p, m]| {
         lion_chunk(n, g, p, m)
@@ -157,7 +157,7 @@ pub fn lion_step(device: &Device, update: &Update<'_>, m: &Buffer) -> Result<()>
 /// `update.grads` the parameters, `1 - beta1` their weight. PyTorch:
 /// `torch.optim.swa_utils.get_ema_multi_avg_fn(beta1)`.
 pub fn average_step(device: &Device, update: &Update<'_>) -> Result<()> {
-    let step = Step::new("average_step", &average::SHADER);
+    let step = UpdateKernel::new("average_step", &average::SHADER);
     let written = [("params", update.params)];
     step.launch(device, update, written, |n, p, [e]| average_chunk(n, p, e))
 }

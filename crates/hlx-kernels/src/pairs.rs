@@ -22,7 +22,7 @@ shader!(sort::{rows as rows_shader, line as line_shader});
 const LONGEST_LINE: usize = 4096;
 
 /// The longest line of `rows.comp`: from there on a network takes longer than `line.comp`'s eight
-/// passes.
+/// sweeps.
 const LONGEST_ROW: usize = 1024;
 
 /// Pairs of a workgroup of `rows.comp`, if its lines are no longer.
@@ -93,7 +93,7 @@ impl Sort {
 
     /// The push constants for lines of `n` elements; those of a radix sort have blocks and a shift.
     fn push(&self, n: usize, blocks: usize, shift: usize) -> PushConstants {
-        let (terms, lines) = (&self.terms, &self.terms.kept);
+        let (terms, lines) = (&self.terms, &self.terms.remaining);
         let (extents, [strides]) = lines.words();
         push!(rows_shader =>
             lines: terms.n_results, n, blocks, shift, k: self.k, inner: self.inner,

@@ -58,7 +58,7 @@ impl Cell {
 
 /// Where a step is in its sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct TimeStep {
     /// What computes it.
     pub cell: Cell,
     /// B
@@ -77,11 +77,11 @@ pub struct Step {
 type Operand<'a> = (&'static str, Binding<'a>, usize);
 
 /// A step's kernel: its name, its shader, and what computes it on the CPU.
-type StepKernel = (&'static str, &'static Shader, Body);
+type CellKernel = (&'static str, &'static Shader, Body);
 /// What computes it on the CPU.
-type Body = fn(Step, &mut CpuBindings<'_>);
+type Body = fn(TimeStep, &mut CpuBindings<'_>);
 
-impl Step {
+impl TimeStep {
     /// The elements of a `[B, H]` tensor.
     fn units(&self) -> usize {
         self.batch * self.width
@@ -105,7 +105,7 @@ impl Step {
     fn launch<const N: usize>(
         self,
         device: &Device,
-        (name, shader, body): StepKernel,
+        (name, shader, body): CellKernel,
         operands: [Option<Operand<'_>>; N],
     ) -> Result<()> {
         let (most, mut kernel) = (device.max_binding_words(), Kernel::new(name, shader));
@@ -144,8 +144,8 @@ pub struct CellForward<'a> {
 /// # Errors
 /// A shape error if a length is not as above, [`KernelError::Argument`](crate::KernelError::Argument) if an
 /// LSTM has no cells, a GRU some, or a tensor is larger than the device binds; the device's error.
-pub fn cell_forward(device: &Device, step: Step, buffers: &CellForward<'_>) -> Result<()> {
-    let kernel: StepKernel = match step.cell {
+pub fn cell_forward(device: &Device, step: TimeStep, buffers: &CellForward<'_>) -> Result<()> {
+    let kernel: CellKernel = match step.cell {
         Cell::Lstm => ("lstm_forward", &lstm_forward::SHADER, cpu::lstm_forward),
         Cell::Gru => ("gru_forward", &gru_forward::SHADER, cpu::gru_forward),
     };
@@ -198,8 +198,8 @@ pub struct CellBackward<'a> {
 ///
 /// # Errors
 /// As [`cell_forward`].
-pub fn cell_backward(device: &Device, step: Step, buffers: &CellBackward<'_>) -> Result<()> {
-    let kernel: StepKernel = match step.cell {
+pub fn cell_backward(device: &Device, step: TimeStep, buffers: &CellBackward<'_>) -> Result<()> {
+    let kernel: CellKernel = match step.cell {
         Cell::Lstm => ("lstm_backward", &lstm_backward::SHADER, cpu::lstm_backward),
         Cell::Gru => ("gru_backward", &gru_backward::SHADER, cpu::gru_backward),
     };

@@ -38,7 +38,7 @@ enum Operation {
 pub fn row_sum(device: &Device, x: &Buffer, out: &Buffer, rows: usize, cols: usize) -> Result<()> {
     check_len("row_sum", "x", x, [rows, cols])?;
     check_len("row_sum", "out", out, rows)?;
-    launch_rows(device, "row_sum", x, out, cols, (Operation::Sum, false))
+    launch_rows(device, "row_sum", x, out, cols, Operation::Sum, false)
 }
 
 /// Reduces `out.len()` rows; `x` may end within the last one. With `root`, the square root.
@@ -48,7 +48,8 @@ fn launch_rows(
     x: &Buffer,
     out: &Buffer,
     cols: usize,
-    (operation, root): (Operation, bool),
+    operation: Operation,
+    root: bool,
 ) -> Result<()> {
     let (rows, count) = (out.len(), x.len());
     let (kernel, groups) = match RowCut::held(device, cols) {
@@ -92,14 +93,13 @@ multiversion! {
 /// Computes `out[0] = sum of x`.
 pub fn sum(device: &Device, x: &Buffer, out: &Buffer) -> Result<()> {
     check_len("sum", "out", out, 1)?;
-    reduce_flat(device, "sum", x, out, (Operation::Sum, false))
+    reduce_flat(device, "sum", x, out, Operation::Sum, false)
 }
 
 /// Computes `out[0] = sqrt(sum of x^2)`, the norm of a gradient or of parameters.
 pub fn global_norm(device: &Device, x: &Buffer, out: &Buffer) -> Result<()> {
     check_len("global_norm", "out", out, 1)?;
-    let root_of_squares = (Operation::SumOfSquares, true);
-    reduce_flat(device, "global_norm", x, out, root_of_squares)
+    reduce_flat(device, "global_norm", x, out, Operation::SumOfSquares, true)
 }
 
 /// Computes the first level of [`global_norm`]: `out[row]` is the sum of the squares of x's row of
@@ -114,7 +114,7 @@ pub fn norm_rows(device: &Device, x: &Buffer, out: &Buffer) -> Result<()> {
 /// [`norm_rows`] are `rows`.
 pub fn norm_of_rows(device: &Device, rows: &Buffer, out: &Buffer) -> Result<()> {
     check_len("norm_of_rows", "out", out, 1)?;
-    reduce_flat(device, "global_norm", rows, out, (Operation::Sum, true))
+    reduce_flat(device, "global_norm", rows, out, Operation::Sum, true)
 }
 
 /// Reduces rows of 4,096 until one value is left: by `operation` first, by sums above; with `root`
@@ -124,13 +124,14 @@ fn reduce_flat(
     name: &'static str,
     x: &Buffer,
     out: &Buffer,
-    (mut operation, root): (Operation, bool),
+    mut operation: Operation,
+    root: bool,
 ) -> Result<()> {
     let mut current = x.clone();
     loop {
         let rows = current.len().div_ceil(FLAT_ROW).max(1);
         if rows == 1 {
-            return launch_rows(device, name, &current, out, FLAT_ROW, (operation, root));
+            return launch_rows(device, name, &current, out, FLAT_ROW, operation, root);
         }
         let sums = device.alloc(rows)?;
         flat_rows(device, name, &current, &sums, operation)?;
@@ -152,7 +153,7 @@ fn flat_rows(
     for (start, count) in windows(x.len(), unit, device.max_binding_words()) {
         let piece = x.slice(start, count)?;
         let target = sums.slice(start / FLAT_ROW, count.div_ceil(FLAT_ROW))?;
-        launch_rows(device, name, &piece, &target, FLAT_ROW, (operation, false))?;
+        launch_rows(device, name, &piece, &target, FLAT_ROW, operation, false)?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Reductions over any axes of a tensor of any layout: sum, prod, max, min, any, all, argmax, argmin.
 //!
 //! `out[k] = x[k, r0] join x[k, r1] join ...` over the reduced axes `r` in row-major order, for each
-//! index `k` of the kept axes; out is contiguous, of the kept axes in their order.
+//! index `k` of the remaining axes; out is contiguous, with the remaining axes in their order.
 //!
 //! **Order.** The terms of a result are cut into pieces of 4,096. In a piece, lane `l` of 128 joins
 //! the terms `l, l + 128, ...` in that order, and a tree by halves joins the lanes ([`crate::lanes`]);
@@ -13,7 +13,7 @@
 //! |---|---|---|
 //! | `Sum` | +0 | every piece that sums to a zero gives +0; integers wrap |
 //! | `SumOfSquares` | +0 | squares are rounded, then as `Sum` |
-//! | `Prod` | 1 | a zero keeps its sign; integers wrap |
+//! | `Prod` | 1 | a zero retains its sign; integers wrap |
 //! | `Max`, `Min` | | NaN if a term is NaN, +0 for a zero of either sign |
 //! | `Any`, `All` | false, true | a term counts as true unless it is zero; NaN is true |
 //! | `ArgMax`, `ArgMin` | | the lowest number (row-major in the reduced axes) of an extreme term; the first NaN, if there is one; zeros are equal |
@@ -33,11 +33,11 @@ use crate::map::{GROUP_THREADS, windows};
 use crate::terms::{PIECE, Terms, check_axis, check_fits, check_operand, part};
 
 mod cpu;
-mod pass;
+mod sweep;
 #[cfg(test)]
 mod tests;
 
-use pass::{Fold, Outcome, Term};
+use sweep::{Fold, Outcome, Term};
 
 shader!(reduce_axes::{words, places, pack_bool});
 
@@ -99,7 +99,7 @@ impl Reduction {
         }
     }
 
-    /// The first pass over the terms; places have a kernel of their own.
+    /// The first sweep over the terms; places have a kernel of their own.
     fn fold(self, dtype: DType) -> Fold {
         let (join, term) = match self {
             Self::Sum => (Join::sum(dtype), Term::Word),
@@ -125,7 +125,7 @@ impl Reduction {
     }
 }
 
-/// Reduces `x` over `axes` into `out`, which it overwrites: contiguous, of the kept axes in their
+/// Reduces `x` over `axes` into `out`, which it overwrites: contiguous, with the remaining axes in their
 /// order and of [`Reduction::output_dtype`]. No axes at all leave every element a result of its own.
 ///
 /// # Errors
@@ -166,7 +166,7 @@ pub fn reduce(
         check_that!(name, !finds || u32::try_from(terms.n).is_ok() =>
             "{} places are more than 2^32 - 1", terms.n)?;
         let fold = reduction.fold(dtype);
-        passes(device, name, fold, buffer, terms, &words, finds)?;
+        sweeps(device, name, fold, buffer, terms, &words, finds)?;
     }
     if packs {
         pack_bool(device, name, &words, out)?;
@@ -185,8 +185,8 @@ fn check(reduction: Reduction, x: Operand<'_>, axes: &[usize], out: &Buffer) -> 
     }
     check_operand(name, "x", x)?;
     let expected = reduction.output_dtype(x.buffer.dtype());
-    let kept = (0..shape.len()).filter(|axis| !axes.contains(axis));
-    let n_results = kept.map(|axis| shape[axis]).product();
+    let remaining = (0..shape.len()).filter(|axis| !axes.contains(axis));
+    let n_results = remaining.map(|axis| shape[axis]).product();
     check_typed(name, "out", out, expected, n_results)?;
     Ok(n_results)
 }
@@ -213,7 +213,7 @@ fn within_binding(
 }
 
 /// The windows of terms that are bound one by one, with their part of the buffer, and which part of
-/// the pass's results each makes.
+/// the sweep's results each makes.
 fn bound_parts(device: &Device, x: &Buffer, terms: &Terms) -> Result<Vec<(Buffer, Terms, usize)>> {
     if x.words() <= device.max_binding_words() || !terms.is_one_run() {
         return Ok(vec![(x.clone(), terms.clone(), 0)]);
@@ -229,8 +229,8 @@ fn bound_parts(device: &Device, x: &Buffer, terms: &Terms) -> Result<Vec<(Buffer
         .collect()
 }
 
-/// Passes until every result has one piece: of words, or with `finds` of keys and their places.
-fn passes(
+/// Sweeps until every result has one piece: of words, or with `finds` of keys and their places.
+fn sweeps(
     device: &Device,
     name: &'static str,
     mut fold: Fold,
@@ -239,7 +239,7 @@ fn passes(
     out: &Buffer,
     finds: bool,
 ) -> Result<()> {
-    // From the second pass on, the places of the keys in `x`.
+    // From the second sweep on, the places of the keys in `x`.
     let mut places = None;
     loop {
         fold.done = terms.pieces() == 1;
@@ -249,8 +249,8 @@ fn passes(
             false => device.alloc_typed(DType::U32, items)?,
         };
         // The results' places need no keys.
-        let kept_keys = if fold.done { 1 } else { items };
-        let keys = finds.then(|| device.alloc_typed(DType::U32, kept_keys));
+        let n_keys = if fold.done { 1 } else { items };
+        let keys = finds.then(|| device.alloc_typed(DType::U32, n_keys));
         let keys = keys.transpose()?;
         for (part, terms, first_item) in bound_parts(device, &x, &terms)? {
             let target = target.slice(first_item, terms.items())?;
@@ -259,8 +259,16 @@ fn passes(
                 false => keys.slice(first_item, terms.items()),
             };
             let keys = keys.as_ref().map(of_part).transpose()?;
-            let from = (&part, places.as_ref());
-            pass(device, name, fold, from, terms, (keys.as_ref(), &target))?;
+            sweep(
+                device,
+                name,
+                fold,
+                &part,
+                places.as_ref(),
+                terms,
+                keys.as_ref(),
+                &target,
+            )?;
         }
         if fold.done {
             return Ok(());
@@ -273,14 +281,16 @@ fn passes(
     }
 }
 
-/// One pass: of words to `target`, or of words or keys with their places to keys and to places in `target`.
-fn pass(
+/// One sweep: of words to `target`, or of words or keys with their places to keys and to places in `target`.
+fn sweep(
     device: &Device,
     name: &'static str,
     fold: Fold,
-    (x, places): (&Buffer, Option<&Buffer>),
+    x: &Buffer,
+    places: Option<&Buffer>,
     terms: Terms,
-    (keys, target): (Option<&Buffer>, &Buffer),
+    keys: Option<&Buffer>,
+    target: &Buffer,
 ) -> Result<()> {
     let cut = terms.cut(device);
     let mut specialization = cut.specialization(&terms, fold.dtype.id()).to_vec();
@@ -307,7 +317,7 @@ fn pass(
         let [x, places] = inputs.map(cast_slice);
         let [keys, result_places] = outputs.map(cast_slice_mut);
         let (places, keys) = (pairs.then_some(places), (!last).then_some(keys));
-        cpu::places(&terms, fold, (x, places), (keys, result_places));
+        cpu::places(&terms, fold, x, places, keys, result_places);
     })
 }
 

@@ -1,12 +1,12 @@
-//! Rotary positions (Su et al. 2021, arXiv:2104.09864): pairs of a head's elements turned by an angle
+//! Rotary positions (Su et al. 2021, arXiv:2104.09864): pairs of a head's elements are rotated by an angle
 //! that grows with the position.
 //!
 //! x, y `[rows, H, D]`; positions `[rows]`; frequencies `[half]` with `2 half <= D`. Element `i < half`
 //! of a head makes a pair with element `i + half`, as in Hugging Face's models. With
-//! `a = position * frequency[i]`, `c = cos(a) * scale` and `s = sin(a) * scale` (of the inverse turn
+//! `a = position * frequency[i]`, `c = cos(a) * scale` and `s = sin(a) * scale` (of the inverse rotation
 //! `s = -(sin(a) * scale)`):
 //! `y[i] = fma(x[i], c, -(x[i + half] * s))` and `y[i + half] = fma(x[i + half], c, x[i] * s)`. Elements
-//! from `2 half` on are copied. The derivative is the inverse turn of `dy`.
+//! from `2 half` on are copied. The derivative is the inverse rotation of `dy`.
 
 use hlx_core::{Buffer, Device, as_u32};
 
@@ -17,7 +17,7 @@ use crate::parallel::{self, read, write};
 
 shader!(shader, rope::rope);
 
-/// The sizes of the turn.
+/// The sizes of the rotation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rope {
     /// Tokens.
@@ -28,11 +28,11 @@ pub struct Rope {
     pub width: usize,
     /// What sines and cosines are multiplied by; 1 but for YaRN.
     pub scale: f32,
-    /// Turns back: the derivative.
+    /// Rotates back: the derivative.
     pub inverse: bool,
 }
 
-/// Turns every head of `x` by its token's position, and overwrites `y`. A position from 2^24 on is
+/// Rotates every head of `x` by its token's position, and overwrites `y`. A position from 2^24 on is
 /// rounded to an f32.
 ///
 /// # Errors
@@ -55,9 +55,9 @@ pub fn rope(
         .read("positions", positions, rows)?
         .read("frequencies", frequencies, pairs)?
         .write("y", y, count)?;
-    let turned = 2 * pairs;
-    check_that!(NAME, turned <= width =>
-        "{pairs} frequencies turn {turned} elements, and a head has {width}")?;
+    let rotated = 2 * pairs;
+    check_that!(NAME, rotated <= width =>
+        "{pairs} frequencies rotate {rotated} elements, and a head has {width}")?;
     check_that!(NAME, u32::try_from(count).is_ok() =>
         "{rows} x {heads} x {width} elements are more than a kernel can index")?;
     if count == 0 {
@@ -71,16 +71,16 @@ pub fn rope(
         let positions = read(as_u32(positions), 8);
         let pieces = (read(x, 8 * token), write(y, 8 * token), positions);
         parallel::for_each(pieces, |_, (x, y, positions)| {
-            let mut turns = vec![0.0; 2 * pairs];
-            let (c, s) = turns.split_at_mut(pairs);
+            let mut factors = vec![0.0; 2 * pairs];
+            let (c, s) = factors.split_at_mut(pairs);
             let tokens = x.chunks(token).zip(y.chunks_mut(token));
             for ((x, y), &position) in tokens.zip(positions) {
-                turn_of(position as f32, frequencies, scale, c, s);
+                rotations_at(position as f32, frequencies, scale, c, s);
                 if inverse {
                     s.iter_mut().for_each(|s| *s = -*s);
                 }
                 for (x, y) in x.chunks(width).zip(y.chunks_mut(width)) {
-                    turn_head(x, c, s, y);
+                    rotate_head(x, c, s, y);
                 }
             }
         });
@@ -89,7 +89,7 @@ pub fn rope(
 
 multiversion! {
     /// The cosines and sines of a position.
-    pub(crate) fn turn_of<A>(position: f32, frequencies: &[f32], scale: f32, c: &mut [f32], s: &mut [f32]) {
+    pub(crate) fn rotations_at<A>(position: f32, frequencies: &[f32], scale: f32, c: &mut [f32], s: &mut [f32]) {
         for ((frequency, c), s) in frequencies.iter().zip(c).zip(s) {
             let angle = A::mul(position, *frequency);
             *c = A::mul(A::cos(angle), scale);
@@ -98,19 +98,19 @@ multiversion! {
     }
 
     /// One head of one token.
-    pub(crate) fn turn_head<A>(x: &[f32], c: &[f32], s: &[f32], y: &mut [f32]) {
+    pub(crate) fn rotate_head<A>(x: &[f32], c: &[f32], s: &[f32], y: &mut [f32]) {
         let pairs = c.len();
         let (first, rest) = x.split_at(pairs);
-        let (second, kept) = rest.split_at(pairs);
+        let (second, tail) = rest.split_at(pairs);
         let (y_first, rest) = y.split_at_mut(pairs);
-        let (y_second, y_kept) = rest.split_at_mut(pairs);
+        let (y_second, y_rest) = rest.split_at_mut(pairs);
         let sources = first.iter().zip(second).zip(c.iter().zip(s));
         let targets = y_first.iter_mut().zip(y_second);
         for (((a, b), (c, s)), (y_a, y_b)) in sources.zip(targets) {
             *y_a = A::fma(*a, *c, -A::mul(*b, *s));
             *y_b = A::fma(*b, *c, A::mul(*a, *s));
         }
-        y_kept.copy_from_slice(kept);
+        y_rest.copy_from_slice(tail);
     }
 }
 
@@ -131,8 +131,8 @@ mod tests {
         }
     }
 
-    /// Turns on every device, which give equal bits.
-    fn turned(x: &[f32], positions: &[u32], inverse: bool) -> Vec<f32> {
+    /// Rotates on every device, which give equal bits.
+    fn rotated(x: &[f32], positions: &[u32], inverse: bool) -> Vec<f32> {
         let mut got = run_everywhere("rope", |device, mem| {
             let input = mem.input(device, x)?;
             let positions_in = mem.input_u32(device, positions)?;
@@ -155,7 +155,7 @@ mod tests {
     fn pairs_turn_by_their_angle_and_the_rest_stays() {
         let positions = positions();
         let x = normal(1, positions.len() * 3 * 8);
-        let y = turned(&x, &positions, false);
+        let y = rotated(&x, &positions, false);
         for (token, position) in positions.iter().enumerate() {
             for head in 0..3 {
                 let at = (token * 3 + head) * 8;
@@ -177,7 +177,7 @@ mod tests {
     fn the_inverse_turns_back() {
         let positions = positions();
         let x = normal(2, positions.len() * 3 * 8);
-        let back = turned(&turned(&x, &positions, false), &positions, true);
+        let back = rotated(&rotated(&x, &positions, false), &positions, true);
         for (at, (x, back)) in x.iter().zip(&back).enumerate() {
             let scale = if at % 8 < 6 { 1.25 * 1.25 } else { 1.0 };
             assert!((x * scale - back).abs() < 4e-6, "{at}: {x} {back}");
@@ -192,7 +192,7 @@ mod tests {
         let error = rope(&device, &x, &positions, &memory(5), &y, &sizes(&[0], false));
         assert_eq!(
             error.expect_err("refused").to_string(),
-            "rope: 5 frequencies turn 10 elements, and a head has 8"
+            "rope: 5 frequencies rotate 10 elements, and a head has 8"
         );
     }
 }

@@ -52,7 +52,7 @@ pub fn cumprod(device: &Device, x: Operand<'_>, axis: usize, out: &Buffer) -> Re
 
 /// One launch: the pieces of every line of `terms`.
 #[derive(Clone, Debug)]
-struct Pass {
+struct Sweep {
     join: Join,
     /// The lines are the results, their elements the terms.
     terms: Terms,
@@ -64,7 +64,7 @@ struct Pass {
     totals: bool,
 }
 
-impl Pass {
+impl Sweep {
     fn pieces(&self) -> usize {
         self.terms.n.div_ceil(self.piece)
     }
@@ -77,7 +77,7 @@ impl Pass {
         self.terms.n_results * self.pieces()
     }
 
-    /// The chains over the totals of this pass, each whole.
+    /// The chains over the totals of this sweep, each whole.
     fn of_totals(&self) -> Self {
         let (lines, pieces) = (self.terms.n_results, self.pieces());
         Self {
@@ -91,7 +91,7 @@ impl Pass {
 
     /// The block is that of both shaders: it is of scan.glsl.
     fn push(&self) -> PushConstants {
-        let lines = &self.terms.kept;
+        let lines = &self.terms.remaining;
         let (extents, [strides]) = lines.words();
         let (terms, piece) = (&self.terms, self.piece);
         push!(along =>
@@ -149,22 +149,22 @@ fn scan(
     }
     let (x_part, terms) = lines(device, name, x, axis)?;
     check_fits(name, "out", device, out)?;
-    let pass = Pass {
+    let sweep = Sweep {
         join,
         terms,
         piece: PIECE,
         inner: shape[axis + 1..].iter().product(),
         totals: false,
     };
-    if pass.pieces() == 1 {
-        return pass.launch(device, name, &x_part, None, out);
+    if sweep.pieces() == 1 {
+        return sweep.launch(device, name, &x_part, None, out);
     }
-    let totals = device.alloc_typed(dtype, pass.items())?;
-    let before = device.alloc_typed(dtype, pass.items())?;
-    let mut first = pass.clone();
+    let totals = device.alloc_typed(dtype, sweep.items())?;
+    let before = device.alloc_typed(dtype, sweep.items())?;
+    let mut first = sweep.clone();
     first.totals = true;
     first.launch(device, name, &x_part, None, &totals)?;
-    let chains = pass.of_totals();
+    let chains = sweep.of_totals();
     chains.launch(device, name, &totals, None, &before)?;
-    pass.launch(device, name, &x_part, Some(&before), out)
+    sweep.launch(device, name, &x_part, Some(&before), out)
 }

@@ -35,8 +35,16 @@ pub fn sort(
 ) -> Result<()> {
     check_axis("sort", axis, x.layout.shape())?;
     let k = x.layout.shape()[axis];
-    let of = (axis, k, descending);
-    select(device, "sort", x, of, Some(values), indices)
+    select(
+        device,
+        "sort",
+        x,
+        axis,
+        k,
+        descending,
+        Some(values),
+        indices,
+    )
 }
 
 /// Writes to `indices` (x's shape, u32) the places along `axis` in the order of their elements.
@@ -53,7 +61,7 @@ pub fn argsort(
 ) -> Result<()> {
     check_axis("argsort", axis, x.layout.shape())?;
     let k = x.layout.shape()[axis];
-    select(device, "argsort", x, (axis, k, descending), None, indices)
+    select(device, "argsort", x, axis, k, descending, None, indices)
 }
 
 /// Writes the `k` largest (or smallest) elements along `axis` in their order to `values` (x's type)
@@ -75,15 +83,17 @@ pub fn topk(
     indices: &Buffer,
 ) -> Result<()> {
     check_axis("topk", axis, x.layout.shape())?;
-    select(device, "topk", x, (axis, k, largest), Some(values), indices)
+    select(device, "topk", x, axis, k, largest, Some(values), indices)
 }
 
-/// Sorts, and keeps the first `k` of each line; the values are gathered by their places.
+/// Sorts, and writes the first `k` of each line; the values are gathered by their places.
 fn select(
     device: &Device,
     name: &'static str,
     x: Operand<'_>,
-    (axis, k, descending): (usize, usize, bool),
+    axis: usize,
+    k: usize,
+    descending: bool,
     values: Option<&Buffer>,
     indices: &Buffer,
 ) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::parallel;
 /// Terms of a piece.
 pub(crate) const PIECE: usize = 4096;
 
-/// The terms of every result of one pass.
+/// The terms of every result of one sweep.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
     /// The place of the first term of the first result.
@@ -21,7 +21,7 @@ pub(crate) struct Terms {
     /// The number of the first term, where a reduction goes by windows of one long result.
     pub origin: usize,
     /// Results and terms, counted from place 0 on.
-    pub kept: Walk<1>,
+    pub remaining: Walk<1>,
     pub reduced: Walk<1>,
     pub n_results: usize,
     /// Terms of a result.
@@ -33,23 +33,24 @@ pub(crate) struct Terms {
 impl Terms {
     /// The terms of `layout` reduced over `axes`, which are valid; no extent is 0.
     pub fn of(layout: &Layout, axes: &[usize]) -> Result<Self, String> {
-        let (mut kept, mut reduced) = (layout.clone(), layout.clone());
+        let (mut remaining, mut reduced) = (layout.clone(), layout.clone());
         for axis in (0..layout.rank()).rev() {
             let other = if axes.contains(&axis) {
-                &mut kept
+                &mut remaining
             } else {
                 &mut reduced
             };
             *other = other.select(axis, 0)?;
         }
-        let (n_results, n) = (kept.n_elements(), reduced.n_elements());
-        let [kept, reduced] = [kept, reduced].map(|layout| Walk::over([&layout.starting_at(0)]));
+        let (n_results, n) = (remaining.n_elements(), reduced.n_elements());
+        let [remaining, reduced] =
+            [remaining, reduced].map(|layout| Walk::over([&layout.starting_at(0)]));
         let along =
-            n_results == 1 || n > 1 && reduced.innermost().1.abs() <= kept.innermost().1.abs();
+            n_results == 1 || n > 1 && reduced.innermost().1.abs() <= remaining.innermost().1.abs();
         Ok(Self {
             first: layout.offset(),
             origin: 0,
-            kept,
+            remaining,
             reduced,
             n_results,
             n,
@@ -57,7 +58,7 @@ impl Terms {
         })
     }
 
-    /// The terms of the pass behind this one: what it made of the pieces.
+    /// The terms of the sweep behind this one: what it made of the pieces.
     pub fn of_totals(&self) -> Self {
         let (pieces, results) = (self.pieces(), self.n_results);
         let (result_stride, piece_stride) = if self.along {
@@ -68,7 +69,7 @@ impl Terms {
         Self {
             first: 0,
             origin: 0,
-            kept: Walk::line(results, result_stride),
+            remaining: Walk::line(results, result_stride),
             reduced: Walk::line(pieces, piece_stride),
             n_results: results,
             n: pieces,
@@ -88,7 +89,7 @@ impl Terms {
 
     /// Where a term of a result lies.
     pub fn place(&self, result: usize, term: usize) -> usize {
-        let ([result], [term]) = (self.kept.places(result), self.reduced.places(term));
+        let ([result], [term]) = (self.remaining.places(result), self.reduced.places(term));
         self.first.wrapping_add(result).wrapping_add(term)
     }
 
@@ -120,14 +121,14 @@ impl Terms {
 
     /// Whether the words of one term of `width` results from `result` on lie side by side, as they are computed with.
     pub fn side_by_side(&self, dtype: DType, result: usize, width: usize) -> bool {
-        let (extent, stride) = self.kept.innermost();
+        let (extent, stride) = self.remaining.innermost();
         dtype.size() == 4 && stride == 1 && result % extent + width <= extent
     }
 
     /// Copies the words of one term of `out.len()` results from `result` on, widened to 32 bits.
     pub fn of_term(&self, dtype: DType, x: &[u32], term: usize, result: usize, out: &mut [u32]) {
-        let (base, [stride]) = (self.place(0, term), self.kept.steps());
-        self.kept.runs(result, out.len(), |done, [place], n| {
+        let (base, [stride]) = (self.place(0, term), self.remaining.steps());
+        self.remaining.runs(result, out.len(), |done, [place], n| {
             let start = base.wrapping_add(place);
             gather(dtype, x, start, stride, &mut out[done..done + n]);
         });

@@ -42,7 +42,7 @@ use crate::tuning::KernelTuning;
 use crate::{KernelError, Result};
 pub use host::tree_digest_f32;
 use host::{Domain, bytes_of, hash_words, prefixed, words_of};
-use plan::{Plan, Step, end_of};
+use plan::{Plan, PlannedLaunch, end_of};
 
 shader!(tree_digest::{chunks, pairs});
 const DIGEST_WORDS: usize = 8;
@@ -274,12 +274,15 @@ impl TreeDigester {
         for (digester, buffer) in digests {
             digester.check_ends(buffer)?;
         }
-        let steps = |digester: &Self| digester.plan.steps.len();
-        let most = digests.iter().map(|(digester, _)| steps(digester)).max();
+        let n_launches = |digester: &Self| digester.plan.launches.len();
+        let most = digests
+            .iter()
+            .map(|(digester, _)| n_launches(digester))
+            .max();
         for at in 0..most.unwrap_or(0) {
             for (digester, buffer) in digests {
-                if let Some(step) = digester.plan.steps.get(at) {
-                    digester.launch_step(step, buffer)?;
+                if let Some(planned) = digester.plan.launches.get(at) {
+                    digester.launch_planned(planned, buffer)?;
                 }
             }
         }
@@ -297,29 +300,31 @@ impl TreeDigester {
     }
 
     /// Launches a level, or the leaves of one window.
-    fn launch_step(&self, step: &Step, buffer: &Buffer) -> Result<()> {
-        let &Step { n, first, .. } = step;
-        let (from, domain) = match step.is_leaves {
+    fn launch_planned(&self, planned: &PlannedLaunch, buffer: &Buffer) -> Result<()> {
+        let &PlannedLaunch { n, first, .. } = planned;
+        let (from, domain) = match planned.is_leaves {
             true => (buffer, Domain::Leaf),
             false => (&self.digests, Domain::Node),
         };
-        let canonical = step.is_leaves && self.kind == DigestKind::F32;
-        let source = from.slice(step.source.start, step.source.len())?;
-        let chunks = self.chunks.slice(step.chunks_at, 2 * n)?;
-        let target = self.digests.slice(step.target.start, step.target.len())?;
+        let canonical = planned.is_leaves && self.kind == DigestKind::F32;
+        let source = from.slice(planned.source.start, planned.source.len())?;
+        let chunks = self.chunks.slice(planned.chunks_at, 2 * n)?;
+        let target = self
+            .digests
+            .slice(planned.target.start, planned.target.len())?;
         let state = host::state_after(domain);
         // The padding after the words: a one bit, zeros, and the length.
-        let blocks = (step.longest + 3).div_ceil(BLOCK_WORDS);
+        let blocks = (planned.longest + 3).div_ceil(BLOCK_WORDS);
         let (shader, push) = match n <= KernelTuning::of(&self.device).digest_pairs_up_to {
             true => (&pairs::SHADER, push!(pairs => state, n, first, blocks)),
             false => (&chunks::SHADER, push!(chunks => state, n, first)),
         };
         // Another window has written, or will write, the other digests of the level.
-        let shares = n * DIGEST_WORDS != step.target.len();
+        let shares = n * DIGEST_WORDS != planned.target.len();
         let kernel = Kernel::new("tree_digest", shader)
             .constants(constants!(0: canonical))
             .reads([&source, &chunks])
-            .accumulate("digests", &target, step.target.len(), shares)?;
+            .accumulate("digests", &target, planned.target.len(), shares)?;
         let groups = n.div_ceil(GROUP_CHUNKS);
         kernel.launch(&self.device, push, groups, move |inputs, outputs| {
             let ([words, chunks], [digests]) = (inputs, outputs);

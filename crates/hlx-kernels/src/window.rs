@@ -86,9 +86,10 @@ pub(crate) fn check_extents(
 pub(crate) fn check_planes(
     name: &'static str,
     planes: usize,
-    (argument, buffer): (&'static str, &Buffer),
+    named: (&'static str, &Buffer),
     [height, width]: [usize; 2],
 ) -> Result<()> {
+    let (argument, buffer) = named;
     let len = planes.saturating_mul(height).saturating_mul(width);
     check_len(name, argument, buffer, len)?;
     check_indexable(name, argument, len)

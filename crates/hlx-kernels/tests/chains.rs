@@ -59,14 +59,14 @@ fn chain_is_right([cpu, device]: [&Device; 2], seed: u64) -> [usize; 2] {
     let program = Program::random(seed);
     let alone = program.inputs(cpu).expect("inputs");
     let alone = program.run(cpu, &alone).expect("single launches");
-    let want: Vec<Vec<u32>> = alone.iter().map(|kept| words(cpu, kept)).collect();
+    let want: Vec<Vec<u32>> = alone.iter().map(|result| words(cpu, result)).collect();
     let inputs = program.inputs(device).expect("inputs");
-    let (graph, kept) = device
+    let (graph, results) = device
         .record(|| program.run(device, &inputs))
         .expect("recorded");
     graph.replay().expect("replayed");
-    for (number, (kept, want)) in kept.iter().zip(&want).enumerate() {
-        let found = words(device, kept);
+    for (number, (result, want)) in results.iter().zip(&want).enumerate() {
+        let found = words(device, result);
         let first = found
             .iter()
             .zip(want)
@@ -191,7 +191,7 @@ fn a_replay_computes_from_what_its_operands_then_hold() {
             device.buffer_of(&[1.0; 7]).expect("a"),
             device.buffer_of(&[2.0; 7]).expect("b"),
         );
-        let (graph, kept) = device
+        let (graph, results) = device
             .record(|| dense_chain(&device, [&a, &b]))
             .expect("recorded");
         for seed in 0..3 {
@@ -200,7 +200,7 @@ fn a_replay_computes_from_what_its_operands_then_hold() {
             device.upload(&b, &data[7..]).expect("upload");
             graph.replay().expect("replayed");
             let want = dense_chain(&device, [&a, &b]).expect("single launches");
-            for (found, want) in kept.iter().zip(&want) {
+            for (found, want) in results.iter().zip(&want) {
                 assert_eq!(
                     words(&device, found),
                     words(&device, want),

@@ -101,7 +101,7 @@ fn launchers_of_sizes() -> BTreeSet<String> {
         "&Norm,",
         "&Dropout",
         "&Rope",
-        "Step,",
+        "TimeStep,",
         "&Attention,",
         "AttentionOutput",
         "Choices",

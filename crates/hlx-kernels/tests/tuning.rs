@@ -478,7 +478,7 @@ fn two_handles_of_one_device_keep_their_tunings_and_share_its_memory() {
         tuning.embedding_sum_from = 7;
         let tuned = tuning.on(device).expect("a valid tuning");
         assert!(sums_shards(&tuned, 2, 7) && !sums_shards(device, 2, 7));
-        assert!(sums_shards(&tuned.clone(), 2, 7), "clones keep it");
+        assert!(sums_shards(&tuned.clone(), 2, 7), "clones have it");
         let x = device.buffer_of(&[1.0, 2.0, 3.0]).expect("buffer");
         let total = tuned.alloc(1).expect("buffer");
         sum(&tuned, &x, &total).expect("a buffer of the other handle");

@@ -1,6 +1,6 @@
 //! What a kernel must not read: words that an operation's specification does not read change no bit of its result.
 //!
-//! A body makes buffers, launches, and keeps the parts of the results that the specification defines. It runs on
+//! A body makes buffers, launches, and collects the parts of the results that the specification defines. It runs on
 //! every device, in every way that a [`Tuning`](hlx_core::Tuning) can choose, with ordinary numbers, NaN,
 //! infinities and the largest numbers where nothing is read: hidden keys, padding, empty samples, unused rows, words
 //! around each buffer, freed memory. All must have the CPU's bits over ordinary numbers. With infinities and NaN among what

@@ -159,8 +159,8 @@ impl Tensor {
         let (x, choices) = (self.input(), choices.clone());
         let y = Tensor::from_operation(OP, &[self], y, &[rows, width], move |pass, dy| {
             let dx = pass.device().alloc_shape(&[tokens, width])?;
-            let (slots, sizes) = (&choices.table.slots, (&choices.choices, width));
-            experts_sum(pass.device(), &dy.buffer()?, None, slots, &dx, sizes)?;
+            let (slots, sizes) = (&choices.table.slots, &choices.choices);
+            experts_sum(pass.device(), &dy.buffer()?, None, slots, &dx, sizes, width)?;
             pass.add(&x, Gradient::owned(dx))
         })?;
         Ok(y.with_samples_of(Samples::Lost))
@@ -267,7 +267,7 @@ impl Tensor {
         };
         let (device, shape) = (self.device(), choices.shape(width));
         let y = device.alloc_shape(&[choices.choices.tokens, width])?;
-        let (slots, sizes) = (&choices.table.slots, (&choices.choices, width));
+        let (slots, sizes) = (&choices.table.slots, &choices.choices);
         experts_sum(
             device,
             &self.buffer()?,
@@ -275,6 +275,7 @@ impl Tensor {
             slots,
             &y,
             sizes,
+            width,
         )?;
         let samples = weights.samples().unless_along(shape.len() - 1);
         let (x, factors, choices) = (self.clone(), weights.clone(), choices.clone());

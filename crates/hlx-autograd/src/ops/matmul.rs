@@ -13,7 +13,7 @@ use crate::{Backward, DType, Gradient, Input, Result, Tensor};
 /// The roles of the operands of a forward pass's product.
 const FORWARD: [Role; 2] = [Role::Signal, Role::Weight];
 /// Those of a recurrent layer's step.
-pub(super) const STEP: [Role; 2] = [Role::Step; 2];
+pub(super) const STEP: [Role; 2] = [Role::TimeStep; 2];
 
 /// The roles in the products that are the derivatives of one with such roles, by the left operand and by the right one.
 fn roles_of_gradients(roles: [Role; 2]) -> [[Role; 2]; 2] {

@@ -14,7 +14,7 @@ mod tests;
 use hlx_core::{Buffer, Device};
 use hlx_kernels::elementwise::assign_strided;
 use hlx_kernels::product::{Incoming, Role, step_product};
-use hlx_kernels::recurrent::{Cell, Step};
+use hlx_kernels::recurrent::{Cell, TimeStep};
 use hlx_kernels::reduce::column_sum;
 use hlx_kernels::transpose::transpose;
 use hlx_kernels::{KernelError, Layout, Operand};
@@ -142,9 +142,9 @@ impl Sequence {
     }
 
     /// The steps in the order in which they are computed.
-    fn steps(self) -> impl DoubleEndedIterator<Item = Step> {
+    fn steps(self) -> impl DoubleEndedIterator<Item = TimeStep> {
         let place = move |n: usize| if self.reverse { self.time - 1 - n } else { n };
-        (0..self.time).map(move |n| Step {
+        (0..self.time).map(move |n| TimeStep {
             cell: self.cell,
             batch: self.batch,
             time: self.time,
@@ -345,7 +345,7 @@ impl Parameters {
         if self.weight.requires_grad() {
             let before = sequence.hidden_before(pass.device(), out, first)?;
             let gradient = WeightGradient {
-                dy: &Incoming::new(Role::Step, ds, false),
+                dy: &Incoming::new(Role::TimeStep, ds, false),
                 x: (&before).into(),
                 widths: [columns, sequence.hidden],
                 rows,

@@ -2,15 +2,15 @@
 //!
 //! Launches are visited in the order of the recording. A chain stays open until a launch must run
 //! after one of its own: one that reads what the chain writes, or writes what the chain reads or
-//! writes. If that launch can take up the chain, it becomes its next link; otherwise it closes it. So
-//! whatever is launched between the first and the last link does not depend on the chain, and the
-//! whole chain runs where its last link was launched. Open chains never touch what another one
+//! writes. If that launch can take up the chain, it becomes its next stage; otherwise it closes it. So
+//! whatever is launched between the first and the last stage does not depend on the chain, and the
+//! whole chain runs where its last stage was launched. Open chains never touch what another one
 //! writes, so several that a launch reads become one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{CHAIN_NAME, CpuBody, Fusable, Joined, Limits, Link, MAX_LINKS, Source};
+use super::{CHAIN_NAME, CpuBody, Fusable, Joined, Limits, MAX_STAGES, Source, Stage};
 use crate::error::CoreError;
 use crate::view::{Access, Range};
 
@@ -39,7 +39,7 @@ pub(crate) enum Planned {
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub members: Vec<usize>,
-    pub links: Vec<Link>,
+    pub stages: Vec<Stage>,
     /// What is read, then what is stored.
     pub bindings: Vec<(usize, usize)>,
 }
@@ -47,17 +47,17 @@ pub(crate) struct Chain {
 impl Chain {
     /// The body of the chain on the CPU device.
     pub fn on_cpu(&self) -> CpuBody {
-        match self.links.last() {
-            Some(last) => last.launch.join_on_cpu(&self.links),
+        match self.stages.last() {
+            Some(last) => last.launch.join_on_cpu(&self.stages),
             None => Box::new(|_| {}),
         }
     }
 
     /// The launch of the chain on a Vulkan device.
     pub fn join(&self) -> Result<Joined, CoreError> {
-        let last = self.links.last();
+        let last = self.stages.last();
         let last = last.ok_or_else(|| CoreError::invalid(CHAIN_NAME, "a chain of no launches"))?;
-        last.launch.join(&self.links)
+        last.launch.join(&self.stages)
     }
 }
 
@@ -188,12 +188,12 @@ impl Grouping<'_> {
 
     /// Launches in the order of the recording as a chain, if they can be one.
     fn chain(&self, members: Vec<usize>) -> Option<Chain> {
-        if members.len() > MAX_LINKS {
+        if members.len() > MAX_STAGES {
             return None;
         }
         let results = self.results(&members)?;
         let mut bound: Vec<((usize, usize), Range)> = Vec::new();
-        let mut links = Vec::with_capacity(members.len());
+        let mut stages = Vec::with_capacity(members.len());
         for (place, &member) in members.iter().enumerate() {
             let launch = self.nodes[member].fusable?;
             let operands = self.nodes[member].accesses.split_last()?.1;
@@ -206,33 +206,33 @@ impl Grouping<'_> {
                         if from >= place || !whole {
                             return None;
                         }
-                        Source::Link(from)
+                        Source::Stage(from)
                     }
                     None => Source::Bound(place_of(&mut bound, (member, operand), access.range)),
                 };
                 sources.push(source);
             }
-            links.push(Link {
+            stages.push(Stage {
                 launch: Arc::clone(launch),
                 sources,
                 is_stored: true,
             });
         }
-        let last = links.len() - 1;
+        let last = stages.len() - 1;
         for (place, result) in results.iter().enumerate() {
-            links[place].is_stored = place == last || !self.is_inner(&members, result.block);
+            stages[place].is_stored = place == last || !self.is_inner(&members, result.block);
         }
         let mut bindings: Vec<(usize, usize)> = bound.into_iter().map(|(from, _)| from).collect();
-        for (link, &member) in links.iter().zip(&members) {
-            if link.is_stored {
-                bindings.push((member, link.sources.len()));
+        for (stage, &member) in stages.iter().zip(&members) {
+            if stage.is_stored {
+                bindings.push((member, stage.sources.len()));
             }
         }
         let fits = bindings.len() <= self.limits.bindings;
-        let joins = fits && links[last].launch.joins(&links, self.limits);
+        let joins = fits && stages[last].launch.joins(&stages, self.limits);
         joins.then_some(Chain {
             members,
-            links,
+            stages,
             bindings,
         })
     }
@@ -288,13 +288,13 @@ mod tests {
         fn is_each(&self, _: usize) -> bool {
             true
         }
-        fn joins(&self, _: &[Link], _: Limits) -> bool {
+        fn joins(&self, _: &[Stage], _: Limits) -> bool {
             true
         }
-        fn join(&self, _: &[Link]) -> Result<Joined, CoreError> {
+        fn join(&self, _: &[Stage]) -> Result<Joined, CoreError> {
             Err(CoreError::invalid("test", "not joined here"))
         }
-        fn join_on_cpu(&self, _: &[Link]) -> CpuBody {
+        fn join_on_cpu(&self, _: &[Stage]) -> CpuBody {
             Box::new(|_| {})
         }
     }
@@ -346,7 +346,7 @@ mod tests {
     fn stored(planned: &Planned) -> Vec<bool> {
         match planned {
             Planned::Alone(_) => vec![true],
-            Planned::Chain(chain) => chain.links.iter().map(|link| link.is_stored).collect(),
+            Planned::Chain(chain) => chain.stages.iter().map(|stage| stage.is_stored).collect(),
         }
     }
 
@@ -365,7 +365,10 @@ mod tests {
         let Planned::Chain(chain) = &found[0] else {
             panic!("a chain");
         };
-        assert_eq!(chain.links[2].sources, [Source::Link(1), Source::Link(0)]);
+        assert_eq!(
+            chain.stages[2].sources,
+            [Source::Stage(1), Source::Stage(0)]
+        );
         assert_eq!(chain.bindings, [(0, 0), (0, 1), (1, 2), (3, 1)]);
     }
 

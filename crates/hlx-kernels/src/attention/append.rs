@@ -1,5 +1,5 @@
 //! New tokens on their way into attention with a cache, in one launch: heads of queries and keys are normed
-//! and turned where they are to be, and keys and values are written behind those that the cache holds.
+//! and rotated where they are to be, and keys and values are written behind those that the cache holds.
 //!
 //! Token `t` of sample `b` has the place `p = first_positions[b] + t`; with `p >= lengths[b]` it is padding,
 //! and the cache stays. A head `x` of a query or a key becomes `rope(rms_norm(x))`: the functions of
@@ -17,13 +17,13 @@ use crate::error::{check_indexable, check_sizes, check_that};
 use crate::kernel::{Kernel, PushConstants};
 use crate::norm::{Gain, forward_rows};
 use crate::parallel;
-use crate::rope::{turn_head, turn_of};
+use crate::rope::{rotate_head, rotations_at};
 
-mod integers;
+mod quantised;
 #[cfg(test)]
 mod tests;
 
-pub use integers::append_integer_heads;
+pub use quantised::append_integer_heads;
 
 shader!(shader, attention::append);
 use shader::Push;
@@ -51,9 +51,9 @@ pub struct HeadNorms<'a> {
     pub eps: f32,
 }
 
-/// The turn of the heads of queries and keys.
+/// The rotation of the heads of queries and keys.
 #[derive(Clone, Copy, Debug)]
-pub struct HeadTurn<'a> {
+pub struct HeadRotation<'a> {
     /// The angle of a step of each pair, `[half]`, `2 half <= D`.
     pub frequencies: &'a Buffer,
     /// What sines and cosines are multiplied by.
@@ -71,8 +71,8 @@ pub struct AppendInputs<'a> {
     pub v: HeadRows<'a>,
     /// The norms, if heads are normed.
     pub norms: Option<HeadNorms<'a>>,
-    /// The turn, if heads are turned.
-    pub turn: Option<HeadTurn<'a>>,
+    /// The rotation, if heads are rotated.
+    pub rotation: Option<HeadRotation<'a>>,
     /// `[B]`: the place of each sequence's first token.
     pub first_positions: &'a Buffer,
     /// `[B]`: the tokens of each sequence, the new ones included.
@@ -117,10 +117,12 @@ impl<'a> Append<'a> {
                 }
             })?;
         }
-        let pairs = inputs.turn.map_or(0, |turn| turn.frequencies.len());
-        let turned = 2 * pairs;
-        check_that!(name, turned <= width =>
-            "{pairs} frequencies turn {turned} elements, and a head has {width}")?;
+        let pairs = inputs
+            .rotation
+            .map_or(0, |rotation| rotation.frequencies.len());
+        let rotated = 2 * pairs;
+        check_that!(name, rotated <= width =>
+            "{pairs} frequencies rotate {rotated} elements, and a head has {width}")?;
         let cached = of.batch * of.keys * per_key * width;
         let largest = [&inputs.q, &inputs.k, &inputs.v].map(|rows| rows.buffer.len());
         let largest = largest.into_iter().fold(cached, usize::max);
@@ -133,11 +135,11 @@ impl<'a> Append<'a> {
         block!(Push =>
             rows: tokens(of), time: of.queries, heads: of.heads, key_heads: of.key_heads,
             width: of.head_width, capacity: of.keys,
-            pairs: inputs.turn.map_or(0, |turn| turn.frequencies.len()),
+            pairs: inputs.rotation.map_or(0, |rotation| rotation.frequencies.len()),
             q_first: q.first, q_row: q.stride, k_first: k.first, k_row: k.stride,
             v_first: v.first, v_row: v.stride,
             eps: inputs.norms.map_or(0.0, |norms| norms.eps),
-            scale: inputs.turn.map_or(1.0, |turn| turn.scale))
+            scale: inputs.rotation.map_or(1.0, |rotation| rotation.scale))
     }
 
     fn twin(&self) -> Twin {
@@ -158,7 +160,7 @@ impl<'a> Append<'a> {
             .reads([inputs.k.buffer, inputs.v.buffer])
             .read_if("the norm of queries", q_weight, of.head_width)?
             .read_if("the norm of keys", k_weight, of.head_width)?
-            .reads_if(inputs.turn.map(|turn| turn.frequencies))
+            .reads_if(inputs.rotation.map(|rotation| rotation.frequencies))
             .read("first_positions", inputs.first_positions, of.batch)?
             .read("lengths", inputs.lengths, of.batch)
     }
@@ -251,9 +253,9 @@ impl Twin {
         let [.., frequencies, first_positions, lengths] = read;
         let frequencies = &frequencies[..push.pairs as usize];
         let place = as_u32(first_positions)[sample].wrapping_add(time as u32);
-        let mut turns = vec![0.0; 2 * frequencies.len()];
-        let (c, s) = turns.split_at_mut(frequencies.len());
-        turn_of(place as f32, frequencies, push.scale, c, s);
+        let mut factors = vec![0.0; 2 * frequencies.len()];
+        let (c, s) = factors.split_at_mut(frequencies.len());
+        rotations_at(place as f32, frequencies, push.scale, c, s);
         let rows = [
             (push.q_first, push.q_row, of.heads),
             (push.k_first, push.k_row, of.key_heads),
@@ -271,16 +273,16 @@ impl Twin {
                 _ => self.heads(from, read[3 + which], [c, s]),
             }
         });
-        let is_kept = place < as_u32(lengths)[sample].min(push.capacity);
+        let is_stored = place < as_u32(lengths)[sample].min(push.capacity);
         Token {
             sample,
             time,
-            cached: is_kept.then_some(place as usize),
+            cached: is_stored.then_some(place as usize),
             heads,
         }
     }
 
-    /// Norms and turns the heads of a token.
+    /// Norms and rotates the heads of a token.
     fn heads(&self, from: &[f32], weight: &[f32], [c, s]: [&[f32]; 2]) -> Vec<f32> {
         let width = self.of.head_width;
         let mut normed = from.to_vec();
@@ -289,10 +291,10 @@ impl Twin {
             let gain = Gain { weight, bias: None };
             forward_rows(from, gain, self.push.eps, &mut normed, &mut stats);
         }
-        let mut turned = vec![0.0; from.len()];
-        for (from, to) in normed.chunks(width).zip(turned.chunks_mut(width)) {
-            turn_head(from, c, s, to);
+        let mut rotated = vec![0.0; from.len()];
+        for (from, to) in normed.chunks(width).zip(rotated.chunks_mut(width)) {
+            rotate_head(from, c, s, to);
         }
-        turned
+        rotated
     }
 }

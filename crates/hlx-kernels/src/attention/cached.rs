@@ -5,7 +5,7 @@ use hlx_core::{Buffer, Device};
 
 use super::append::{AppendInputs, append_heads, append_integer_heads};
 use super::entry::PreparedAttention;
-use super::heads::{Heads, IntegerHeads};
+use super::heads::{Heads, QuantisedHeads};
 use super::operands::AttentionOperands;
 use super::plan::Schedule;
 use super::quantised::integer_attention_of_cache;
@@ -13,7 +13,7 @@ use super::ranges::Limits;
 use super::sizes::Attention;
 use crate::elementwise::{assign_strided, fill};
 use crate::indexing::index_select;
-use crate::product::quantised::Width;
+use crate::product::quantised::Digits;
 use crate::product::{check_arithmetic, of_floats, quantises};
 use crate::{Layout, Operand, Result};
 
@@ -30,7 +30,7 @@ pub struct CachedHeads {
 #[derive(Clone, Debug)]
 enum Stored {
     Floats([Buffer; 2]),
-    Integers([IntegerHeads; 2]),
+    Quantised([QuantisedHeads; 2]),
 }
 
 impl CachedHeads {
@@ -54,8 +54,8 @@ impl CachedHeads {
                 Stored::Floats([zeros()?, zeros()?])
             }
             true => {
-                let zeros = || IntegerHeads::of_keys(device, [batch, capacity], [heads, width]);
-                Stored::Integers([zeros()?, zeros()?])
+                let zeros = || QuantisedHeads::of_keys(device, [batch, capacity], [heads, width]);
+                Stored::Quantised([zeros()?, zeros()?])
             }
         };
         Ok(Self { stored, extents })
@@ -70,7 +70,7 @@ impl CachedHeads {
     pub fn memory(&self) -> &Buffer {
         match &self.stored {
             Stored::Floats([keys, _]) => keys,
-            Stored::Integers([keys, _]) => &keys.words,
+            Stored::Quantised([keys, _]) => &keys.words,
         }
     }
 
@@ -87,9 +87,9 @@ impl CachedHeads {
                 let selected = |from| rows(device, from, 0, [batch, per_sequence], sequences);
                 Stored::Floats([selected(&both[0])?, selected(&both[1])?])
             }
-            Stored::Integers(both) => {
-                let selected = |from: &IntegerHeads| -> Result<IntegerHeads> {
-                    let to = IntegerHeads::empty(
+            Stored::Quantised(both) => {
+                let selected = |from: &QuantisedHeads| -> Result<QuantisedHeads> {
+                    let to = QuantisedHeads::empty(
                         device,
                         Heads {
                             batch: n,
@@ -106,7 +106,7 @@ impl CachedHeads {
                     }
                     Ok(to)
                 };
-                Stored::Integers([selected(&both[0])?, selected(&both[1])?])
+                Stored::Quantised([selected(&both[0])?, selected(&both[1])?])
             }
         };
         let extents = [n, rest[0], rest[1], rest[2]];
@@ -122,7 +122,7 @@ impl CachedHeads {
     ///
     /// # Errors
     /// As [`append_heads`] and [`PreparedAttention`]; if the device's arithmetic is another
-    /// one than that of the cache, and for a cache of integers if weights are dropped.
+    /// one than that of the cache, and for a quantised cache if weights are dropped.
     pub fn attend(
         &self,
         device: &Device,
@@ -139,12 +139,12 @@ impl CachedHeads {
                 check_arithmetic("attention", "k", [&of_floats(device), device])?;
                 attend_floats(device, both, new, query_ranges, counter, attention)
             }
-            Stored::Integers([keys, values]) => {
+            Stored::Quantised([keys, values]) => {
                 let fits = quantises(device) && attention.dropout.is_none();
                 check_that!(NAME, fits =>
                     "keys and values are integers, expected a pass in `integer` that drops nothing")?;
-                let q = Heads::of_queries(attention, Width::Wide);
-                let q = IntegerHeads::empty(device, q)?;
+                let q = Heads::of_queries(attention, Digits::Two);
+                let q = QuantisedHeads::empty(device, q)?;
                 append_integer_heads(device, new, &q, [keys, values], attention)?;
                 let o = device.alloc_shape(&of_queries)?;
                 let operands = [&q, keys, values];

@@ -18,7 +18,7 @@ mod tile;
 mod tiles;
 mod walk;
 
-pub use digits::Digits;
+pub use digits::QuantisedRows;
 pub use few::{FewRows, scores, values};
 pub use operands::{Inputs, Operands};
 pub use tiles::Tiles;
@@ -88,7 +88,7 @@ multiversion! {
     fn forward_tile<A>(inputs: Inputs<'_>, tile: tiles::Tile, o: &mut [f32], stats: &mut [f32]) {
         match inputs.operands {
             Operands::Floats(of) => walk::forward::<A, _>(of, inputs, tile, o, stats),
-            Operands::Integers(of) => walk::forward::<A, _>(of, inputs, tile, o, stats),
+            Operands::Quantised(of) => walk::forward::<A, _>(of, inputs, tile, o, stats),
         }
     }
 
@@ -100,7 +100,7 @@ multiversion! {
     ) {
         match inputs.operands {
             Operands::Floats(of) => walk::backward_query::<A, _>(of, inputs, saved, tile, dq),
-            Operands::Integers(of) => walk::backward_query::<A, _>(of, inputs, saved, tile, dq),
+            Operands::Quantised(of) => walk::backward_query::<A, _>(of, inputs, saved, tile, dq),
         }
     }
 
@@ -118,7 +118,7 @@ multiversion! {
             Operands::Floats(of) => {
                 walk::backward_key_value::<A, _>(of, inputs, ranges, saved, tile, [dk, dv]);
             }
-            Operands::Integers(of) => {
+            Operands::Quantised(of) => {
                 walk::backward_key_value::<A, _>(of, inputs, ranges, saved, tile, [dk, dv]);
             }
         }

@@ -5,9 +5,9 @@ use hlx_core::{Buffer, Device};
 use super::few;
 use super::operands::{AttentionGradients, AttentionOperands, AttentionOutput};
 use super::packed::Packed;
-use super::pass::{Pass, Saved};
+use super::pass::{RangedPass, Saved};
 use super::plan::Schedule;
-use super::quantised::{IntegerOperands, joint_gradients};
+use super::quantised::{QuantisedOperands, joint_gradients};
 use super::ranges::key_ranges;
 use super::sizes::Attention;
 use crate::elementwise::assign_strided;
@@ -22,7 +22,7 @@ pub struct PreparedAttention {
 /// The kernels, with what queries see where they read it.
 enum Kernels {
     Packed,
-    Integers(Buffer, Box<IntegerOperands>),
+    Quantised(Buffer, Box<QuantisedOperands>),
     Few(Buffer),
     Rows(Buffer),
 }
@@ -62,11 +62,12 @@ impl PreparedAttention {
             Schedule::Packed => Kernels::Packed,
             Schedule::Few => Kernels::Few(ranges()?),
             Schedule::Rows => Kernels::Rows(ranges()?),
-            Schedule::Integers => {
+            Schedule::Quantised => {
                 let ranges = ranges()?;
-                let pass = Pass::new("integer_attention", device, operands, &ranges, attention)?;
-                let integers = IntegerOperands::new(&pass, for_backward)?;
-                Kernels::Integers(ranges, Box::new(integers))
+                let pass =
+                    RangedPass::new("integer_attention", device, operands, &ranges, attention)?;
+                let operands = QuantisedOperands::new(&pass, for_backward)?;
+                Kernels::Quantised(ranges, Box::new(operands))
             }
         };
         Ok(Self {
@@ -105,19 +106,19 @@ impl PreparedAttention {
         let of = &self.attention;
         match &self.kernels {
             Kernels::Packed => self.packed(device, operands)?.forward(outputs),
-            Kernels::Integers(ranges, integers) => {
+            Kernels::Quantised(ranges, quantised) => {
                 const NAME: &str = "integer_attention_forward";
-                let pass = Pass::new(NAME, device, operands, ranges, of)?;
-                integers.forward(&pass, outputs)
+                let pass = RangedPass::new(NAME, device, operands, ranges, of)?;
+                quantised.forward(&pass, outputs)
             }
             Kernels::Few(ranges) => {
                 const NAME: &str = "few_queries_attention_forward";
-                let pass = Pass::new(NAME, device, operands, ranges, of)?;
+                let pass = RangedPass::new(NAME, device, operands, ranges, of)?;
                 few::OF_FLOATS.forward(device, pass.words(), ranges, outputs, pass.placed)
             }
             Kernels::Rows(ranges) => {
                 const NAME: &str = "ranged_attention_forward";
-                Pass::new(NAME, device, operands, ranges, of)?.forward(outputs)
+                RangedPass::new(NAME, device, operands, ranges, of)?.forward(outputs)
             }
         }
     }
@@ -143,11 +144,11 @@ impl PreparedAttention {
         let packed = operands.packed.map(|packed| device.alloc(packed.len()));
         let packed = packed.transpose()?;
         match (&self.kernels, packed) {
-            (Kernels::Packed | Kernels::Integers(..), Some(joint)) => {
+            (Kernels::Packed | Kernels::Quantised(..), Some(joint)) => {
                 run([&joint; 3], layouts)?;
                 Ok(vec![joint])
             }
-            (Kernels::Packed | Kernels::Integers(..), None) => {
+            (Kernels::Packed | Kernels::Quantised(..), None) => {
                 let (len, layouts) = joint_gradients(of)?;
                 let joint = device.alloc(len)?;
                 run([&joint; 3], layouts.each_ref())?;
@@ -189,7 +190,7 @@ impl PreparedAttention {
                 let dqkv = gradients.heads[0].buffer;
                 return self.packed(device, operands)?.backward(output, delta, dqkv);
             }
-            Kernels::Integers(ranges, _) => (ranges, "integer_attention_backward"),
+            Kernels::Quantised(ranges, _) => (ranges, "integer_attention_backward"),
             Kernels::Few(ranges) | Kernels::Rows(ranges) => (ranges, "ranged_attention_backward"),
         };
         let of_keys = &device.alloc_shape(&[4, of.batch, of.keys])?;
@@ -199,9 +200,9 @@ impl PreparedAttention {
             key_ranges: of_keys,
             delta,
         };
-        let pass = Pass::new(name, device, operands, ranges, of)?;
+        let pass = RangedPass::new(name, device, operands, ranges, of)?;
         match &self.kernels {
-            Kernels::Integers(_, integers) => integers.backward(&pass, &saved, gradients),
+            Kernels::Quantised(_, quantised) => quantised.backward(&pass, &saved, gradients),
             _ => pass.backward(&saved, gradients),
         }
     }

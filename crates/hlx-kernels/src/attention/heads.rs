@@ -1,4 +1,4 @@
-//! The rows of heads as integers: one buffer of words, digits first, exponents behind them.
+//! The quantised rows of heads: one buffer of words, digits first, exponents behind them.
 
 use bytemuck::cast_slice_mut;
 use hlx_core::{Binding, Buffer, DType, Device};
@@ -9,7 +9,7 @@ use crate::elementwise::fill;
 use crate::error::check_sizes;
 use crate::kernel::Kernel;
 use crate::parallel::{self, write};
-use crate::product::quantised::{Width, prepare_row};
+use crate::product::quantised::{Digits, prepare_row};
 
 shader!(shader, integer::prepare_heads);
 shader!(twice_shader, integer::prepare_heads_twice);
@@ -29,23 +29,23 @@ pub struct Heads {
     pub heads: usize,
     pub positions: usize,
     pub head_width: usize,
-    pub width: Width,
+    pub n_digits: Digits,
 }
 
-/// The rows of heads as integers: queries, wide, or keys or values, narrow.
+/// The quantised rows of heads: queries with two digits, or keys or values with one.
 #[derive(Clone, Debug)]
-pub struct IntegerHeads {
+pub struct QuantisedHeads {
     pub(super) words: Buffer,
     pub(super) of: Heads,
 }
 
-impl IntegerHeads {
+impl QuantisedHeads {
     /// Room for the keys or values of `sequences`, \[batch, positions\], in `heads`, \[heads, head width\]: all zeros.
     ///
     /// # Errors
     /// If a head has no columns or more than 256, or there is no memory.
     pub fn of_keys(device: &Device, sequences: [usize; 2], heads: [usize; 2]) -> Result<Self> {
-        let new = Self::empty(device, Heads::new(sequences, heads, Width::Narrow))?;
+        let new = Self::empty(device, Heads::new(sequences, heads, Digits::One))?;
         fill(device, 0.0, &new.words)?;
         Ok(new)
     }
@@ -53,9 +53,9 @@ impl IntegerHeads {
     /// Queries that a kernel writes.
     ///
     /// # Errors
-    /// As [`IntegerHeads::of_keys`].
+    /// As [`QuantisedHeads::of_keys`].
     pub fn of_queries(device: &Device, sequences: [usize; 2], heads: [usize; 2]) -> Result<Self> {
-        Self::empty(device, Heads::new(sequences, heads, Width::Wide))
+        Self::empty(device, Heads::new(sequences, heads, Digits::Two))
     }
 
     /// Memory that a kernel writes.
@@ -70,7 +70,7 @@ impl IntegerHeads {
     /// Heads of as many rows a sequence, of `batch` sequences, from their words.
     ///
     /// # Errors
-    /// If there are fewer words than [`IntegerHeads::words`] says, or they have another type.
+    /// If there are fewer words than [`QuantisedHeads::words`] says, or they have another type.
     pub fn with_words(&self, batch: usize, words: Buffer) -> Result<Self> {
         let of = Heads { batch, ..self.of };
         let needed = of.checked_words()?;
@@ -107,24 +107,24 @@ impl Heads {
     pub fn new(
         [batch, positions]: [usize; 2],
         [heads, head_width]: [usize; 2],
-        width: Width,
+        n_digits: Digits,
     ) -> Self {
         Self {
             batch,
             heads,
             positions,
             head_width,
-            width,
+            n_digits,
         }
     }
 
-    pub fn of_queries(of: &Attention, width: Width) -> Self {
-        Self::new([of.batch, of.queries], [of.heads, of.head_width], width)
+    pub fn of_queries(of: &Attention, n_digits: Digits) -> Self {
+        Self::new([of.batch, of.queries], [of.heads, of.head_width], n_digits)
     }
 
     pub fn of_keys(of: &Attention) -> Self {
         let sequences = [of.batch, of.keys];
-        Self::new(sequences, [of.key_heads, of.head_width], Width::Narrow)
+        Self::new(sequences, [of.key_heads, of.head_width], Digits::One)
     }
 
     pub fn rows(&self) -> usize {
@@ -138,7 +138,7 @@ impl Heads {
 
     /// Words of the digits.
     pub fn digit_words(&self) -> usize {
-        self.width.planes() * self.rows() * self.padded() / 4
+        self.n_digits.planes() * self.rows() * self.padded() / 4
     }
 
     /// All words, with those behind the rows, which matrices may load.
@@ -155,20 +155,20 @@ impl Heads {
         (sample * self.heads + head) * self.positions + position
     }
 
-    /// Prepares the rows of `x`, which lie at `place`; with `twice`, from one reading, narrow ones too.
+    /// Prepares the rows of `x`, which lie at `place`; with `twice`, from one reading, those with one digit too.
     pub fn prepare(
         self,
         device: &Device,
         x: &Buffer,
         place: Strided,
         twice: bool,
-    ) -> Result<(IntegerHeads, Option<IntegerHeads>)> {
-        let width = Width::Narrow;
-        let to = IntegerHeads::empty(device, self)?;
-        let narrow = twice.then(|| IntegerHeads::empty(device, Self { width, ..self }));
-        let narrow = narrow.transpose()?;
+    ) -> Result<(QuantisedHeads, Option<QuantisedHeads>)> {
+        let n_digits = Digits::One;
+        let to = QuantisedHeads::empty(device, self)?;
+        let one_digit = twice.then(|| QuantisedHeads::empty(device, Self { n_digits, ..self }));
+        let one_digit = one_digit.transpose()?;
         if self.rows() == 0 {
-            return Ok((to, narrow));
+            return Ok((to, one_digit));
         }
         let push = push!(shader =>
             rows: self.rows(), heads: self.heads, positions: self.positions, k: self.head_width,
@@ -176,43 +176,52 @@ impl Heads {
             position_stride: place.position, head_stride: place.head
         );
         let vectors = self.head_width.is_multiple_of(4) && place.is_of_vectors();
-        let shader = match narrow {
+        let shader = match one_digit {
             Some(_) => &twice_shader::SHADER,
             None => &shader::SHADER,
         };
         let kernel = Kernel::new("prepare_integer_heads", shader)
-            .constants(constants!(0: self.width == Width::Wide, vectors))
+            .constants(constants!(0: self.n_digits == Digits::Two, vectors))
             .reads([x])
             .writes([&to.words])
-            .bind_all(narrow.iter().map(|narrow| Binding::Write(&narrow.words)));
+            .bind_all(
+                one_digit
+                    .iter()
+                    .map(|one_digit| Binding::Write(&one_digit.words)),
+            );
         let groups = self.rows().div_ceil(ROWS);
-        let of_narrow = narrow.as_ref().map(|narrow| narrow.of);
+        let of_one_digit = one_digit.as_ref().map(|one_digit| one_digit.of);
         kernel.launch_bound(device, push, groups, move |bindings| {
             let (read, mut written) = bindings.split_all();
-            for (of, words) in [Some(self), of_narrow].iter().flatten().zip(&mut written) {
+            for (of, words) in [Some(self), of_one_digit]
+                .iter()
+                .flatten()
+                .zip(&mut written)
+            {
                 of.prepare_on_the_cpu(read[0], &place, words);
             }
         })?;
-        Ok((to, narrow))
+        Ok((to, one_digit))
     }
 
     fn prepare_on_the_cpu(&self, x: &[f32], place: &Strided, words: &mut [f32]) {
         let (digits, exponents) = words.split_at_mut(self.digit_words());
         let (digits, padded): (&mut [i8], _) = (cast_slice_mut(digits), self.padded());
         let exponents: &mut [i32] = &mut cast_slice_mut(exponents)[..self.rows()];
-        let (upper, lower) = digits.split_at_mut((self.width.planes() - 1) * self.rows() * padded);
+        let (upper, lower) =
+            digits.split_at_mut((self.n_digits.planes() - 1) * self.rows() * padded);
         let prepare = |row: usize, upper: &mut [i8], lower: &mut [i8], exponent: &mut [i32]| {
             let (head, position) = (row / self.positions, row % self.positions);
             let at = place.at(head / self.heads, position, head % self.heads);
             exponent[0] = prepare_row(&x[at..][..self.head_width], upper, lower);
         };
         let rows = (write(lower, padded), write(exponents, 1));
-        match self.width {
-            Width::Wide => parallel::for_each(
+        match self.n_digits {
+            Digits::Two => parallel::for_each(
                 (write(upper, padded), rows),
                 |row, (upper, (lower, exponent))| prepare(row, upper, lower, exponent),
             ),
-            Width::Narrow => parallel::for_each(rows, |row, (lower, exponent)| {
+            Digits::One => parallel::for_each(rows, |row, (lower, exponent)| {
                 prepare(row, &mut [], lower, exponent);
             }),
         }

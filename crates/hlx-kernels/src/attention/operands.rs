@@ -53,6 +53,6 @@ pub struct AttentionGradients<'a> {
     /// Scratch, `[B, H, T]`.
     pub delta: &'a Buffer,
     /// The gradients of q, k and v; no two share an element. Packed kernels write one buffer, those of floats else
-    /// contiguous ones, those of integers layouts of one buffer.
+    /// contiguous ones, those of quantised operands layouts of one buffer.
     pub heads: [Operand<'a>; 3],
 }

@@ -6,7 +6,7 @@ use hlx_core::{Buffer, Device};
 use super::cpu;
 use super::operands::{AttentionGradients, AttentionOperands, AttentionOutput};
 use super::plan::{OF_BACKWARD, key_heads_at_a_time, key_heads_of_forward};
-use super::rows::{Kind, Rows};
+use super::rows::{Kind, RowOperands};
 use super::shaders::{DELTA, backward_delta};
 use super::sizes::{Attention, Placed};
 use super::stored::Stored;
@@ -16,7 +16,7 @@ use crate::kernel::Kernel;
 
 /// What the launches of a pass over ranges read.
 #[derive(Clone, Copy)]
-pub struct Pass<'a> {
+pub struct RangedPass<'a> {
     pub device: &'a Device,
     pub operands: &'a AttentionOperands<'a>,
     /// What [`query_ranges`](super::query_ranges) wrote.
@@ -66,7 +66,7 @@ pub fn delta(
     })
 }
 
-impl<'a> Pass<'a> {
+impl<'a> RangedPass<'a> {
     /// Checks the operands; `name` is that of errors.
     pub fn new(
         name: &'static str,
@@ -100,7 +100,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-impl Pass<'_> {
+impl RangedPass<'_> {
     /// Computes `o` and `stats`; overwrites both.
     pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<()> {
         const NAME: &str = "ranged_attention_forward";
@@ -130,9 +130,9 @@ impl Pass<'_> {
         rows.key_value(saved, [dk, dv], &places)
     }
 
-    fn rows<'a>(&'a self, d_o: &'a Buffer) -> Rows<'a> {
+    fn rows<'a>(&'a self, d_o: &'a Buffer) -> RowOperands<'a> {
         let [q, k, v] = self.words();
-        Rows {
+        RowOperands {
             device: self.device,
             kind: Kind::Floats,
             words: [q, k, v, d_o, q],

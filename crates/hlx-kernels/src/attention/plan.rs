@@ -23,8 +23,8 @@ const PIECE: usize = 4;
 /// The kernels of a forward pass; those of the backward pass follow from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// Over integers.
-    Integers,
+    /// Over quantised operands.
+    Quantised,
     /// Those of plain causal attention over a packed operand, with or without dropped weights.
     Packed,
     /// Those that spread the keys and columns of few queries over workgroups; the backward pass is that of rows.
@@ -37,7 +37,7 @@ type Takes = fn(&Device, &AttentionOperands<'_>, &Attention) -> bool;
 
 /// What each takes; the first is chosen.
 const TABLE: [(Schedule, Takes); 4] = [
-    (Schedule::Integers, |device, _, _| quantises(device)),
+    (Schedule::Quantised, |device, _, _| quantises(device)),
     (Schedule::Packed, |device, operands, of| {
         let limits = &operands.limits;
         let by_position = limits.lengths.is_some() || limits.first_positions.is_some();

@@ -1,22 +1,22 @@
 //! Attention in the `integer` arithmetic: every product of a query, a key, a value or a weight is an exact
-//! sum over integers ([`crate::product::quantised`]), forward and backward.
+//! sum over quantised operands ([`crate::product::quantised`]), forward and backward.
 //!
-//! Rows of queries are wide, those of keys and values narrow, each with an exponent of its own over the head's
+//! Rows of queries have two digits, those of keys and values one, each with an exponent of its own over the head's
 //! width. What a query sees and how its keys fall into blocks is as in the parent module; so a cached query has the
 //! bits of a prefilled one. `product(S, e)` below is the exact sum S, rounded once, times `2^-e`, with -0 made +0.
 //!
 //! Forward, of query `i` and a block of keys: `s_j = product(sum_d q[i, d] k[j, d], e_q + e_k) * scale`, with a cap
 //! `cap * tanh(s_j * (1 / cap))`; `m'`, `c` and `p_j` as in the parent module. `l = fma(l, c, L)`, where L adds the 32
-//! `p_j` by halves: j to j + 16, then 8, 4, 2, 1; what is not seen is 0. `u_j = w_j 2^-e_v(j)` become wide integers by
+//! `p_j` by halves: j to j + 16, then 8, 4, 2, 1; what is not seen is 0. `u_j = w_j 2^-e_v(j)` become integers with two digits by
 //! the largest of the block that the query sees, and `o = fma(o, c, product(sum_j u_j v[j], e_u))`. At the end
 //! `o = o / l`.
 //!
-//! Backward, with rows of d_o wide: `dp_ij = product(sum_d do[i, d] v[j, d], e_do + e_v)`; delta, `p_ij` and `ds_ij` as in the
+//! Backward, with two digits for rows of d_o: `dp_ij = product(sum_d do[i, d] v[j, d], e_do + e_v)`; delta, `p_ij` and `ds_ij` as in the
 //! parent module. Over the blocks of keys in order `dq = dq + product(sum_j u_j k[j], e_u)`, where `u_j = ds_ij 2^-e_k(j)` are
-//! wide by query and block; at the end it is multiplied by the scale. For keys and values, queries fall into blocks of 32
+//! with two digits by query and block; at the end it is multiplied by the scale. For keys and values, queries fall into blocks of 32
 //! that count, as their keys do, from the first position of their document. Over the query heads in order, and in each over the
-//! blocks that hold a query that sees `j`: `dv = dv + product(sum_i u_i do[i], e_u)`, `u_i = w_ij 2^-e_do(i)`, narrow by key and
-//! block; `dk = dk + product(sum_i u_i q[i], e_u)`, `u_i = ds_ij 2^-e_q(i)`, wide by key and block, with rows of q narrow here; dk
+//! blocks that hold a query that sees `j`: `dv = dv + product(sum_i u_i do[i], e_u)`, `u_i = w_ij 2^-e_do(i)`, with one digit by key and
+//! block; `dk = dk + product(sum_i u_i q[i], e_u)`, `u_i = ds_ij 2^-e_q(i)`, with two digits by key and block, and one digit for rows of q here; dk
 //! is multiplied by the scale at the end.
 //!
 //! A row with a NaN or an infinity makes NaN of what is computed with it.
@@ -24,21 +24,21 @@
 use hlx_core::{Buffer, Device, align_words};
 
 use super::few;
-use super::heads::{Heads, IntegerHeads};
+use super::heads::{Heads, QuantisedHeads};
 use super::operands::AttentionGradients;
-use super::pass::{Pass, Saved};
+use super::pass::{RangedPass, Saved};
 use super::plan::is_of_few_queries;
-use super::rows::{Kind, Rows};
+use super::rows::{Kind, RowOperands};
 use super::sizes::{Attention, Placed};
 use crate::error::check_len;
-use crate::product::quantised::Width;
+use crate::product::quantised::Digits;
 use crate::{Layout, Result};
 
-/// Queries, wide, and keys and values, narrow, as integers: what both passes read instead of the numbers.
-pub struct IntegerOperands {
-    heads: [IntegerHeads; 3],
-    /// The queries narrow, for the backward pass.
-    q_narrow: Option<IntegerHeads>,
+/// Quantised queries with two digits, and keys and values with one: what both passes read instead of the numbers.
+pub struct QuantisedOperands {
+    heads: [QuantisedHeads; 3],
+    /// The queries with one digit, for the backward pass.
+    q_narrow: Option<QuantisedHeads>,
 }
 
 /// The elements of a buffer of gradients that lie one behind the other, and their layouts.
@@ -53,12 +53,12 @@ pub fn joint_gradients(of: &Attention) -> Result<(usize, [Layout; 3])> {
     Ok((first + 2 * next, layouts))
 }
 
-impl IntegerOperands {
+impl QuantisedOperands {
     /// Prepares the operands of a forward pass, and those of the backward pass if there is one.
-    pub fn new(pass: &Pass<'_>, for_backward: bool) -> Result<Self> {
+    pub fn new(pass: &RangedPass<'_>, for_backward: bool) -> Result<Self> {
         let (device, of) = (pass.device, &pass.placed.attention);
         let ([q, k, v], places) = (pass.words(), pass.placed.places);
-        let of_queries = Heads::of_queries(of, Width::Wide);
+        let of_queries = Heads::of_queries(of, Digits::Two);
         let (q, q_narrow) = of_queries.prepare(device, q, places[0], for_backward)?;
         let of_keys = Heads::of_keys(of);
         let (k, _) = of_keys.prepare(device, k, places[1], false)?;
@@ -68,7 +68,7 @@ impl IntegerOperands {
     }
 
     /// Computes `o` and `stats`.
-    pub fn forward(&self, pass: &Pass<'_>, outputs: [&Buffer; 2]) -> Result<()> {
+    pub fn forward(&self, pass: &RangedPass<'_>, outputs: [&Buffer; 2]) -> Result<()> {
         let ([q, k, v], counter) = (&self.heads, pass.operands.counter);
         let (heads, ranges) = ([q, k, v, q, q], pass.ranges);
         rows(pass.device, heads, ranges, counter, pass.placed).forward(outputs)
@@ -77,7 +77,7 @@ impl IntegerOperands {
     /// Computes the gradients, layouts of one buffer.
     pub fn backward(
         &self,
-        pass: &Pass<'_>,
+        pass: &RangedPass<'_>,
         saved: &Saved<'_>,
         gradients: &AttentionGradients<'_>,
     ) -> Result<()> {
@@ -89,7 +89,7 @@ impl IntegerOperands {
         };
         let placed = of.placed(NAME, ["dq", "dk", "dv"], gradients.heads)?;
         pass.begin_backward(NAME, saved)?;
-        let d_o = Heads::of_queries(of, Width::Wide);
+        let d_o = Heads::of_queries(of, Digits::Two);
         let (d_o, _) = d_o.prepare(device, saved.output.d_o, of.output_place(), false)?;
         let ([q, k, v], counter) = (&self.heads, pass.operands.counter);
         let heads = [q, k, v, &d_o, q_narrow];
@@ -103,14 +103,14 @@ impl IntegerOperands {
 /// The launches over prepared heads.
 fn rows<'a>(
     device: &'a Device,
-    heads: [&'a IntegerHeads; 5],
+    heads: [&'a QuantisedHeads; 5],
     ranges: &'a Buffer,
     counter: Option<&'a Buffer>,
     placed: Placed,
-) -> Rows<'a> {
-    Rows {
+) -> RowOperands<'a> {
+    RowOperands {
         device,
-        kind: Kind::Integers(heads.map(|heads| heads.of)),
+        kind: Kind::Quantised(heads.map(|heads| heads.of)),
         words: heads.map(|heads| &heads.words),
         ranges,
         counter,
@@ -126,7 +126,7 @@ fn rows<'a>(
 /// If a buffer or operand has other sizes, a size is out of range, weights are dropped, or a launch fails.
 pub fn integer_attention_of_cache(
     device: &Device,
-    heads: [&IntegerHeads; 3],
+    heads: [&QuantisedHeads; 3],
     ranges: &Buffer,
     o: &Buffer,
     attention: &Attention,
@@ -135,7 +135,7 @@ pub fn integer_attention_of_cache(
     attention.check(NAME)?;
     attention.expect_no_dropout(NAME)?;
     let of_keys = Heads::of_keys(attention);
-    let expected = [Heads::of_queries(attention, Width::Wide), of_keys, of_keys];
+    let expected = [Heads::of_queries(attention, Digits::Two), of_keys, of_keys];
     for ((name, operand), expected) in ["q", "k", "v"].into_iter().zip(heads).zip(expected) {
         check_that!(NAME, operand.of == expected =>
             "{name} has {:?}, expected {expected:?}", operand.of)?;

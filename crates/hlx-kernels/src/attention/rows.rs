@@ -1,11 +1,11 @@
-//! The kernels of rows of queries over ranges: of floats and of integers, which differ in what they bind.
+//! The kernels of rows of queries over ranges: of floats and of quantised operands, which differ in what they bind.
 
 use hlx_core::{Buffer, Device};
 
-use super::cpu::{self, Digits, Inputs, Operands, Tiles};
+use super::cpu::{self, Inputs, Operands, QuantisedRows, Tiles};
 use super::heads::Heads;
 use super::pass::Saved;
-use super::shaders::{Chosen, FORWARD_PASS, KEY_VALUE_PASS, Pass, QUERY_PASS};
+use super::shaders::{Chosen, FORWARD_PASS, KEY_VALUE_PASS, PassShaders, QUERY_PASS};
 use super::sizes::Placed;
 use crate::Result;
 use crate::kernel::{Kernel, PushConstants};
@@ -14,20 +14,20 @@ use crate::kernel::{Kernel, PushConstants};
 #[derive(Clone, Copy)]
 pub enum Kind {
     Floats,
-    /// Of [`Rows::words`].
-    Integers([Heads; 5]),
+    /// Of [`RowOperands::words`].
+    Quantised([Heads; 5]),
 }
 
 /// What launches read.
 #[derive(Clone, Copy)]
-pub struct Rows<'a> {
+pub struct RowOperands<'a> {
     pub device: &'a Device,
     pub kind: Kind,
     /// q, k, v, the gradient of the output, and q as its sums over queries read it; a forward pass reads three.
     pub words: [&'a Buffer; 5],
     pub ranges: &'a Buffer,
     pub counter: Option<&'a Buffer>,
-    /// Where operands lie; of integers, where their gradients do.
+    /// Where operands lie; for quantised ones, where their gradients do.
     pub placed: Placed,
 }
 
@@ -35,30 +35,30 @@ impl Kind {
     fn operands<'w>(&self, placed: &Placed, words: [&'w [f32]; 5]) -> Operands<'w> {
         match self {
             Self::Floats => Operands::floats([words[0], words[1], words[2]], placed, words[3]),
-            Self::Integers(of) => {
-                Operands::Integers([0, 1, 2, 3, 4].map(|i| Digits::new(words[i], of[i])))
+            Self::Quantised(of) => {
+                Operands::Quantised([0, 1, 2, 3, 4].map(|i| QuantisedRows::new(words[i], of[i])))
             }
         }
     }
 
-    /// Two things in the order of floats, of which integers have the second first.
+    /// Two things in the order of floats; quantised operands have the second first.
     fn ordered<T>(&self, first: T, second: T) -> [T; 2] {
         match self {
             Self::Floats => [first, second],
-            Self::Integers(_) => [second, first],
+            Self::Quantised(_) => [second, first],
         }
     }
 }
 
-impl<'a> Rows<'a> {
-    fn choose(&self, pass: &Pass) -> Chosen {
+impl<'a> RowOperands<'a> {
+    fn choose(&self, pass: &PassShaders) -> Chosen {
         match self.kind {
             Kind::Floats => pass.of_floats(&self.placed),
-            Kind::Integers(_) => pass.of_integers(self.device, &self.placed),
+            Kind::Quantised(_) => pass.of_quantised(self.device, &self.placed),
         }
     }
 
-    /// A kernel that reads operands and ranges; of floats, or of integers.
+    /// A kernel that reads operands and ranges, floats or quantised.
     fn kernel(&self, names: [&'static str; 2], chosen: &'a Chosen) -> Kernel<'a> {
         let ([name, _], [q, k, v, ..]) = (self.kind.ordered(names[0], names[1]), self.words);
         Kernel::new(name, chosen.shader)
@@ -134,7 +134,7 @@ impl<'a> Rows<'a> {
                 .reads_if(self.counter)
                 .reads([output.stats, d_o, delta])
                 .writes([dk, dv]),
-            Kind::Integers(_) => kernel
+            Kind::Quantised(_) => kernel
                 .reads_if(self.counter)
                 .reads([d_o, output.stats, delta, key_ranges, q_in_sums])
                 .writes([dk]),
@@ -145,7 +145,7 @@ impl<'a> Rows<'a> {
             // The key ranges, the counter, the statistics, the output's gradient, delta, and q.
             let order = match kind {
                 Kind::Floats => [4, 5, 6, 7, 8, 0],
-                Kind::Integers(_) => [8, 4, 6, 5, 7, 9],
+                Kind::Quantised(_) => [8, 4, 6, 5, 7, 9],
             };
             let [key_ranges, counter, stats, d_o, delta, q_in_sums] = order.map(|at| read[at]);
             let operands = kind.operands(&placed, [read[0], read[1], read[2], d_o, q_in_sums]);

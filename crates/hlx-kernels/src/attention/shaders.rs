@@ -1,6 +1,6 @@
 //! The shaders of attention, and which one a launch takes.
 //!
-//! All of floats give the same bits, and all of integers: tiles change who computes an element, never the order in
+//! All for floats give the same bits, and all for quantised operands: tiles change who computes an element, never the order in
 //! which its terms are added.
 
 use hlx_core::{Device, IntegerPath, MatrixShape, Shader};
@@ -74,40 +74,40 @@ impl Variant {
 }
 
 /// The shaders of a pass over ranges.
-pub struct Pass {
+pub struct PassShaders {
     /// Of floats: for heads of at most 64, 128 and 256 columns, with the rows of a workgroup.
     floats: [(&'static Shader, usize); 3],
-    /// Of integers: plain, by dot products, by matrices, and by matrices of less than 16 terms.
-    integers: [&'static Shader; 4],
+    /// For quantised operands: plain, by dot products, by matrices, and by matrices of less than 16 terms.
+    quantised: [&'static Shader; 4],
     /// Columns of a workgroup's result by matrices, of heads that are wider than 64.
     columns_of_wide: usize,
 }
 
 macro_rules! pass {
-    ($columns:expr, [$(($floats:ident, $rows:literal)),*], [$($integers:ident),*]) => {
-        Pass {
+    ($columns:expr, [$(($floats:ident, $rows:literal)),*], [$($quantised:ident),*]) => {
+        PassShaders {
             floats: [$((&$floats::SHADER, $rows)),*],
-            integers: [$(&$integers::SHADER),*],
+            quantised: [$(&$quantised::SHADER),*],
             columns_of_wide: $columns,
         }
     };
 }
 
-/// Queries, or keys, of a workgroup over integers.
+/// Queries, or keys, of a workgroup for quantised operands.
 const ROWS: usize = 32;
 /// Terms of a block's products.
 const BLOCK: usize = 32;
-/// Columns of a workgroup's result over integers, except for `columns_of_wide`.
+/// Columns of a workgroup's result for quantised operands, except for `columns_of_wide`.
 const COLUMNS: usize = 64;
 /// Subgroups of a workgroup that multiplies matrices.
 const SUBGROUPS: u32 = 4;
 
-pub const FORWARD_PASS: Pass = pass! {
+pub const FORWARD_PASS: PassShaders = pass! {
     2 * COLUMNS,
     [(ranged_forward_64, 64), (ranged_forward_128, 64), (ranged_forward_256, 32)],
     [integer_forward, integer_forward_dots, integer_forward_matrices, integer_forward_matrices_words]
 };
-pub const QUERY_PASS: Pass = pass! {
+pub const QUERY_PASS: PassShaders = pass! {
     2 * COLUMNS,
     [(ranged_backward_query_64, 64), (ranged_backward_query_128, 64), (ranged_backward_query_256, 32)],
     [
@@ -115,7 +115,7 @@ pub const QUERY_PASS: Pass = pass! {
         integer_backward_query_matrices_words
     ]
 };
-pub const KEY_VALUE_PASS: Pass = pass! {
+pub const KEY_VALUE_PASS: PassShaders = pass! {
     COLUMNS,
     [
         (ranged_backward_key_value_64, 32), (ranged_backward_key_value_128, 32),
@@ -142,7 +142,7 @@ impl Chosen {
     }
 }
 
-impl Pass {
+impl PassShaders {
     pub fn of_floats(&self, placed: &Placed) -> Chosen {
         let (shader, rows) = match placed.attention.head_width {
             0..=64 => self.floats[0],
@@ -157,8 +157,8 @@ impl Pass {
         }
     }
 
-    pub fn of_integers(&self, device: &Device, placed: &Placed) -> Chosen {
-        let [plain, dots, matrices, words] = self.integers;
+    pub fn of_quantised(&self, device: &Device, placed: &Placed) -> Chosen {
+        let [plain, dots, matrices, words] = self.quantised;
         let width = placed.attention.head_width;
         let mut chosen = Chosen {
             shader: plain,

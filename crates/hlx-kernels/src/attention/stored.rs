@@ -6,7 +6,7 @@
 
 use hlx_core::{Binding, Buffer, Device};
 
-use super::pass::{Pass, Saved};
+use super::pass::{RangedPass, Saved};
 use super::sizes::Strided;
 use crate::elementwise::permuted;
 use crate::kernel::Kernel;
@@ -27,13 +27,13 @@ const BLOCK: usize = 32;
 
 /// A pass that stores what belongs to pairs of queries and keys, for some key heads at a time.
 pub struct Stored<'a> {
-    pass: &'a Pass<'a>,
+    pass: &'a RangedPass<'a>,
     /// Key heads at a time, at most.
     key_heads: usize,
 }
 
 /// The first of some key heads, and how many.
-type Part = [usize; 2];
+type HeadRange = [usize; 2];
 
 /// A sum over keys for the queries, or over queries for the keys.
 #[derive(Clone, Copy)]
@@ -55,11 +55,11 @@ struct Sum<'a> {
 }
 
 impl<'a> Stored<'a> {
-    pub fn new(pass: &'a Pass<'a>, key_heads: usize) -> Self {
+    pub fn new(pass: &'a RangedPass<'a>, key_heads: usize) -> Self {
         Self { pass, key_heads }
     }
 
-    fn parts(&self) -> impl Iterator<Item = Part> {
+    fn parts(&self) -> impl Iterator<Item = HeadRange> {
         let (all, some) = (self.pass.placed.attention.all_key_heads(), self.key_heads);
         (0..all)
             .step_by(some)
@@ -112,7 +112,7 @@ impl<'a> Stored<'a> {
     fn softmax(
         &self,
         [pairs, corrections, sums, stats]: [&Buffer; 4],
-        [first, key_heads]: Part,
+        [first, key_heads]: HeadRange,
     ) -> Result<()> {
         let (pass, all) = (self.pass, self.pass.placed.push());
         let of = &pass.placed.attention;
@@ -196,7 +196,12 @@ impl<'a> Stored<'a> {
     }
 
     /// Launches a kernel that stores numbers of `part` from products of queries and keys.
-    fn products(&self, kernel: Kernel<'_>, products: u64, [first, key_heads]: Part) -> Result<()> {
+    fn products(
+        &self,
+        kernel: Kernel<'_>,
+        products: u64,
+        [first, key_heads]: HeadRange,
+    ) -> Result<()> {
         let (placed, all) = (&self.pass.placed, self.pass.placed.push());
         let of = &placed.attention;
         let heads = key_heads * of.group();
@@ -214,7 +219,7 @@ impl<'a> Stored<'a> {
     }
 
     /// Launches a sum of `part`.
-    fn sum(&self, sum: &Sum<'_>, [first, key_heads]: Part) -> Result<()> {
+    fn sum(&self, sum: &Sum<'_>, [first, key_heads]: HeadRange) -> Result<()> {
         let of = &self.pass.placed.attention;
         let (group, place) = (of.group(), sum.place);
         let [of_keys, of_queries] = [[of.keys, of.key_heads], [of.queries, of.heads]];

@@ -110,7 +110,8 @@ pub struct Follow {
 pub fn follow(
     partials: &[f32],
     stats: &[f32],
-    (mean, variance): (&mut [f32], &mut [f32]),
+    mean: &mut [f32],
+    variance: &mut [f32],
     empty: usize,
     Follow { mut seen, momentum }: Follow,
     spec: &BatchNorm,

@@ -1,4 +1,4 @@
-//! A chain on the CPU device: its steps one after the other over pieces that stay in a core's cache.
+//! A chain on the CPU device: its stages one after the other over pieces that stay in a core's cache.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::CpuBody;
@@ -18,10 +18,10 @@ struct CpuChain {
     count: usize,
     shape: Vec<usize>,
     loads: Vec<Load>,
-    steps: Vec<CpuStep>,
+    stages: Vec<CpuStage>,
 }
 
-struct CpuStep {
+struct CpuStage {
     chunk: Chunk,
     compute: DType,
     out_form: Form,
@@ -32,12 +32,12 @@ struct CpuStep {
 
 /// The CPU body of a chain.
 pub(super) fn body(plan: &Plan<'_>) -> CpuBody {
-    let steps = plan.steps.iter().map(|planned| {
-        let forms = planned.step.operands.iter().map(|operand| operand.form);
-        CpuStep {
-            chunk: planned.step.chunk.clone(),
-            compute: planned.step.compute,
-            out_form: planned.step.out_form,
+    let stages = plan.stages.iter().map(|planned| {
+        let forms = planned.launch.operands.iter().map(|operand| operand.form);
+        CpuStage {
+            chunk: planned.launch.chunk.clone(),
+            compute: planned.launch.compute,
+            out_form: planned.launch.out_form,
             inputs: planned.inputs.iter().copied().zip(forms).collect(),
             is_stored: planned.is_stored,
         }
@@ -46,7 +46,7 @@ pub(super) fn body(plan: &Plan<'_>) -> CpuBody {
         count: plan.len(),
         shape: plan.shape.clone(),
         loads: plan.loads.clone(),
-        steps: steps.collect(),
+        stages: stages.collect(),
     };
     Box::new(move |bindings| {
         let (inputs, outs) = bindings.split_all();
@@ -59,9 +59,9 @@ impl CpuChain {
     fn run(&self, inputs: &[&[u32]], outs: Vec<&mut [u32]>) {
         let mut pieces: Vec<Vec<&mut [u32]>> = Vec::new();
         pieces.resize_with(self.count.div_ceil(PIECE), Vec::new);
-        let stored = self.steps.iter().filter(|step| step.is_stored);
-        for (step, out) in stored.zip(outs) {
-            let words = PIECE / step.out_form.per_word();
+        let stored = self.stages.iter().filter(|stage| stage.is_stored);
+        for (stage, out) in stored.zip(outs) {
+            let words = PIECE / stage.out_form.per_word();
             for (piece, out) in pieces.iter_mut().zip(out.chunks_mut(words)) {
                 piece.push(out);
             }
@@ -77,8 +77,8 @@ impl CpuChain {
 
     /// The most arrays of a piece that are neither operands nor stored results.
     fn slots(&self) -> usize {
-        let steps = self.steps.iter();
-        self.loads.len() + steps.map(|step| 1 + step.inputs.len()).sum::<usize>()
+        let stages = self.stages.iter();
+        self.loads.len() + stages.map(|stage| 1 + stage.inputs.len()).sum::<usize>()
     }
 
     fn piece(&self, inputs: &[&[u32]], start: usize, outs: Vec<&mut [u32]>, scratch: &mut [u32]) {
@@ -97,23 +97,23 @@ impl CpuChain {
             });
         }
         // The bits of the results, an element a word.
-        let mut results: Vec<&[u32]> = Vec::with_capacity(self.steps.len());
-        for step in &self.steps {
-            let mut arguments: Vec<&[u32]> = Vec::with_capacity(step.inputs.len());
-            for &(input, form) in &step.inputs {
+        let mut results: Vec<&[u32]> = Vec::with_capacity(self.stages.len());
+        for stage in &self.stages {
+            let mut arguments: Vec<&[u32]> = Vec::with_capacity(stage.inputs.len());
+            for &(input, form) in &stage.inputs {
                 arguments.push(match input {
                     Input::Load(load) => loaded[load],
-                    Input::Step(from) if form.is_word_of(step.compute) => results[from],
-                    Input::Step(from) => {
+                    Input::Stage(from) if form.is_word_of(stage.compute) => results[from],
+                    Input::Stage(from) => {
                         let values = slot();
                         values.copy_from_slice(results[from]);
-                        decode(form, step.compute, values);
+                        decode(form, stage.compute, values);
                         values
                     }
                 });
             }
-            let out = if step.is_stored { outs.next() } else { None };
-            results.push(step.run(&arguments, out, &mut slot));
+            let out = if stage.is_stored { outs.next() } else { None };
+            results.push(stage.run(&arguments, out, &mut slot));
         }
     }
 
@@ -140,7 +140,7 @@ impl CpuChain {
     }
 }
 
-impl CpuStep {
+impl CpuStage {
     /// Computes a piece; returns the bits of its elements.
     fn run<'a>(
         &self,
@@ -171,11 +171,11 @@ impl CpuStep {
     /// The bits that are stored, all others zero.
     fn encode(&self, bits: &mut [u32]) {
         encode(self.out_form, self.compute, bits);
-        let kept = match self.out_form.per_word() {
+        let mask = match self.out_form.per_word() {
             1 => u32::MAX,
             2 => 0xffff,
             _ => 0xff,
         };
-        bits.iter_mut().for_each(|bits| *bits &= kept);
+        bits.iter_mut().for_each(|bits| *bits &= mask);
     }
 }

@@ -1,12 +1,12 @@
-//! The shader of a chain: the frame of `elements.glsl` around the formulas of its steps.
+//! The shader of a chain: the frame of `elements.glsl` around the formulas of its stages.
 //!
-//! A thread has vectors of four elements. It loads its operands, applies each step to each element,
+//! A thread has vectors of four elements. It loads its operands, applies each stage to each element,
 //! and stores what is read by others. The formulas are functions of the single operations' modules;
 //! around them stand loads and stores, integer arithmetic for places, and `hlx_decode` and
 //! `hlx_encode` of `convert.glsl`. Every module passes the lint of the arithmetic before it is used.
 
 mod frame;
-mod steps;
+mod stages;
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -31,7 +31,7 @@ const COMPUTE_ID: u32 = 992;
 /// What makes two chains' shaders the same.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
-    steps: Vec<StepKey>,
+    stages: Vec<StageKey>,
     loads: Vec<(usize, Form, DType, Access)>,
     dimensions: usize,
     quads: bool,
@@ -39,7 +39,7 @@ struct Key {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct StepKey {
+struct StageKey {
     shader: usize,
     constants: Vec<(u32, u32)>,
     compute: DType,
@@ -51,18 +51,18 @@ struct StepKey {
 
 impl Key {
     fn of(plan: &Plan<'_>) -> Self {
-        let step = |planned: &super::plan::PlannedStep<'_>| StepKey {
-            shader: address(planned.step.formula.shader),
-            constants: planned.step.formula.constants.clone(),
-            compute: planned.step.compute,
-            forms: planned.step.operands.iter().map(|o| o.form).collect(),
-            out_form: planned.step.out_form,
+        let stage = |planned: &super::plan::PlannedStage<'_>| StageKey {
+            shader: address(planned.launch.formula.shader),
+            constants: planned.launch.formula.constants.clone(),
+            compute: planned.launch.compute,
+            forms: planned.launch.operands.iter().map(|o| o.form).collect(),
+            out_form: planned.launch.out_form,
             inputs: planned.inputs.clone(),
             is_stored: planned.is_stored,
         };
         let loads = plan.loads.iter();
         Self {
-            steps: plan.steps.iter().map(step).collect(),
+            stages: plan.stages.iter().map(stage).collect(),
             loads: loads
                 .map(|l| (l.binding, l.form, l.compute, l.access))
                 .collect(),
@@ -83,7 +83,7 @@ pub fn modules() -> Vec<&'static [u8]> {
     shaders.map(|shader| shader.bytes()).collect()
 }
 
-/// The shader of a chain; chains of the same steps share it, whatever their extents are.
+/// The shader of a chain; chains of the same stages share it, whatever their extents are.
 pub(super) fn shader(plan: &Plan<'_>) -> Result<&'static Shader, CoreError> {
     let mut shaders = SHADERS.lock().unwrap_or_else(PoisonError::into_inner);
     let shaders = shaders.get_or_insert_default();
@@ -96,7 +96,7 @@ pub(super) fn shader(plan: &Plan<'_>) -> Result<&'static Shader, CoreError> {
     let bytes: &'static [u8] = Vec::leak(bytes);
     // SAFETY: the formulas are functions of valid modules, what is written around them is valid by
     // construction (the tests run spirv-val over it), and its accesses are bounded by the number of
-    // elements and by the places that the launchers of its steps have checked.
+    // elements and by the places that the launchers of its stages have checked.
     let shader = unsafe { Shader::new("chain", bytes) };
     let shader = &*Box::leak(Box::new(shader));
     shaders.insert(key, shader);
@@ -118,7 +118,7 @@ pub(super) fn module(plan: &Plan<'_>) -> Result<Vec<u8>, CoreError> {
 struct Writer<'a> {
     a: Assembler,
     plan: &'a Plan<'a>,
-    /// The formula of each step.
+    /// The formula of each stage.
     formulas: Vec<Imported>,
     decode: Imported,
     encode: Imported,
@@ -150,7 +150,7 @@ impl<'a> Writer<'a> {
         let (uint, boolean) = (a.uint(), a.boolean());
         let mut writer = Self {
             plan,
-            formulas: Vec::with_capacity(plan.steps.len()),
+            formulas: Vec::with_capacity(plan.stages.len()),
             decode,
             encode,
             uint,
@@ -182,13 +182,13 @@ impl<'a> Writer<'a> {
             }
             self.places.push(places);
         }
-        for planned in &plan.steps {
-            let formula = &planned.step.formula;
+        for planned in &plan.stages {
+            let formula = &planned.launch.formula;
             let source = formula
                 .source()
                 .ok_or_else(|| SpirvError(format!("{} has no formula", formula.shader.name())))?;
             let mut constants = formula.constants.clone();
-            constants.push((COMPUTE_ID, planned.step.compute.id()));
+            constants.push((COMPUTE_ID, planned.launch.compute.id()));
             let first = (source.parameters > 0).then_some(word);
             let taken = self
                 .a

@@ -1,34 +1,34 @@
-//! One walk over the elements of a chain: what is loaded, from where, and what each step takes.
+//! One walk over the elements of a chain: what is loaded, from where, and what each stage takes.
 
 use std::collections::BTreeSet;
 
 use hlx_core::DType;
-use hlx_core::fusion::{Link, Source};
+use hlx_core::fusion::{Source, Stage};
 
-use super::{Cut, Step, StepOperand};
+use super::{Cut, StageLaunch, StageOperand};
 use crate::convert::Form;
 use crate::layout::{Access, access, is_row_major};
 
-/// A chain of steps as one walk.
+/// A chain of stages as one walk.
 pub(super) struct Plan<'a> {
-    pub steps: Vec<PlannedStep<'a>>,
+    pub stages: Vec<PlannedStage<'a>>,
     pub loads: Vec<Load>,
-    /// The extents that all steps walk over, outermost first.
+    /// The extents that all stages walk over, outermost first.
     pub shape: Vec<usize>,
     pub cut: Cut,
 }
 
-pub(super) struct PlannedStep<'a> {
-    pub step: &'a Step,
+pub(super) struct PlannedStage<'a> {
+    pub launch: &'a StageLaunch,
     pub inputs: Vec<Input>,
     pub is_stored: bool,
 }
 
-/// Where a step's operand comes from.
+/// Where a stage's operand comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Input {
     Load(usize),
-    Step(usize),
+    Stage(usize),
 }
 
 /// Elements of a bound window as values of a compute type.
@@ -45,30 +45,30 @@ pub(super) struct Load {
 impl<'a> Plan<'a> {
     /// The plan of a chain; `None` if its shapes have no common refinement, or a result is read as
     /// elements of another size.
-    pub fn of(chain: &'a [Link]) -> Option<Self> {
-        let step = |link: &'a Link| link.launch.as_any().downcast_ref::<Step>();
-        let steps: Vec<&Step> = chain.iter().map(step).collect::<Option<_>>()?;
-        let shape = refined(steps.iter().map(|step| &step.shape[..]))?;
+    pub fn of(chain: &'a [Stage]) -> Option<Self> {
+        let launch = |stage: &'a Stage| stage.launch.as_any().downcast_ref::<StageLaunch>();
+        let launches: Vec<&StageLaunch> = chain.iter().map(launch).collect::<Option<_>>()?;
+        let shape = refined(launches.iter().map(|launch| &launch.shape[..]))?;
         let mut plan = Self {
-            steps: Vec::with_capacity(steps.len()),
+            stages: Vec::with_capacity(launches.len()),
             loads: Vec::new(),
             shape,
-            cut: steps.last()?.cut,
+            cut: launches.last()?.cut,
         };
-        for (link, step) in chain.iter().zip(&steps) {
-            let operands = step.operands.iter().zip(&link.sources);
+        for (stage, launch) in chain.iter().zip(&launches) {
+            let operands = launch.operands.iter().zip(&stage.sources);
             let inputs = operands.map(|(operand, &source)| match source {
-                Source::Bound(binding) => plan.load(step, operand, binding),
-                Source::Link(from) => {
-                    let stored = steps.get(from)?.out_form.per_word();
-                    (stored == operand.form.per_word()).then_some(Input::Step(from))
+                Source::Bound(binding) => plan.load(launch, operand, binding),
+                Source::Stage(from) => {
+                    let stored = launches.get(from)?.out_form.per_word();
+                    (stored == operand.form.per_word()).then_some(Input::Stage(from))
                 }
             });
             let inputs: Vec<Input> = inputs.collect::<Option<_>>()?;
-            plan.steps.push(PlannedStep {
-                step,
+            plan.stages.push(PlannedStage {
+                launch,
                 inputs,
-                is_stored: link.is_stored,
+                is_stored: stage.is_stored,
             });
         }
         Some(plan)
@@ -80,8 +80,13 @@ impl<'a> Plan<'a> {
     }
 
     /// The load of an operand, which is made if there is none like it.
-    fn load(&mut self, step: &Step, operand: &StepOperand, binding: usize) -> Option<Input> {
-        let strides = spread(&step.shape, &operand.strides, &self.shape)?;
+    fn load(
+        &mut self,
+        launch: &StageLaunch,
+        operand: &StageOperand,
+        binding: usize,
+    ) -> Option<Input> {
+        let strides = spread(&launch.shape, &operand.strides, &self.shape)?;
         let (offset, shape) = (operand.offset, &self.shape[..]);
         let access = match offset == 0 && is_row_major(shape, &strides) {
             true => Access::Dense,
@@ -90,7 +95,7 @@ impl<'a> Plan<'a> {
         let load = Load {
             binding,
             form: operand.form,
-            compute: step.compute,
+            compute: launch.compute,
             strides,
             offset,
             access,
@@ -103,16 +108,16 @@ impl<'a> Plan<'a> {
     }
 
     /// The push constants: the number of elements, the extents but the outermost, innermost first,
-    /// the places of each load, the parameters of each step.
+    /// the places of each load, the parameters of each stage.
     pub fn push(&self) -> Vec<u32> {
         let mut push = vec![self.len() as u32];
         push.extend(self.shape[1..].iter().rev().map(|&extent| extent as u32));
         for load in &self.loads {
             push.extend(load.push());
         }
-        for planned in &self.steps {
-            let count = planned.step.formula.parameters() as usize;
-            let words = planned.step.parameters.iter().copied();
+        for planned in &self.stages {
+            let count = planned.launch.formula.parameters() as usize;
+            let words = planned.launch.parameters.iter().copied();
             push.extend(words.chain(std::iter::repeat(0)).take(count));
         }
         push
@@ -121,8 +126,8 @@ impl<'a> Plan<'a> {
     /// The number of words of push constants.
     pub fn push_words(&self) -> usize {
         let loads = self.loads.iter().map(|load| load.push().len());
-        let steps = self.steps.iter();
-        let parameters = steps.map(|planned| planned.step.formula.parameters() as usize);
+        let stages = self.stages.iter();
+        let parameters = stages.map(|planned| planned.launch.formula.parameters() as usize);
         self.shape.len() + loads.sum::<usize>() + parameters.sum::<usize>()
     }
 }

@@ -2,7 +2,7 @@
 //! the forward pass, and shapes that cannot be are refused.
 
 mod edges;
-mod integers;
+mod quantised;
 
 use hlx_core::arith;
 use hlx_core::cpu::with_flush;

@@ -33,9 +33,9 @@ fn the_share_of_zeros_and_the_scale_are_right() {
     for (batch, time, width) in [(1, 1, 1), (3, 5, 7), (2, 33, 31), (4, 64, 65)] {
         let n = batch * time * width;
         let y = masked(&vec![2.0; n], config(batch, time, width), 3, 0);
-        let kept = y.iter().filter(|y| **y != 0.0).count();
-        let deviation = (kept as f64 - 0.7 * n as f64) / (0.21 * n as f64).sqrt();
-        assert!(deviation.abs() < 5.0, "{kept} of {n} stay");
+        let staying = y.iter().filter(|y| **y != 0.0).count();
+        let deviation = (staying as f64 - 0.7 * n as f64) / (0.21 * n as f64).sqrt();
+        assert!(deviation.abs() < 5.0, "{staying} of {n} stay");
         assert!(y.iter().all(|y| *y == 0.0 || (*y - 2.0 / 0.7).abs() < 1e-6));
     }
 }

@@ -31,7 +31,8 @@ impl Indices {
     pub fn new(
         name: &'static str,
         shader: &'static Shader,
-        (compute, form): (DType, Form),
+        compute: DType,
+        form: Form,
         parameters: &[u32],
     ) -> Self {
         let mut all = [0; 6];
@@ -72,7 +73,7 @@ impl Indices {
                 .writes([&window]);
             let groups = count.div_ceil(4 * GROUP_THREADS);
             kernel.launch(device, push, groups, move |[], [out]| {
-                run(cast_slice_mut(out), (first, count), (form, compute), chunk);
+                run(cast_slice_mut(out), first, count, form, compute, chunk);
             })?;
         }
         Ok(())
@@ -82,8 +83,10 @@ impl Indices {
 /// The CPU twin of one launch.
 fn run(
     out: &mut [u32],
-    (first, count): (usize, usize),
-    (form, compute): (Form, DType),
+    first: usize,
+    count: usize,
+    form: Form,
+    compute: DType,
     chunk: impl Fn(u32, &mut [u32]) + Sync,
 ) {
     let pieces = write(out, PIECE / form.per_word());
@@ -105,8 +108,8 @@ fn run(
 /// error; so for all functions here.
 pub fn fill(device: &Device, value: f64, out: &Buffer) -> Result<()> {
     let bits = bits_of(out.dtype(), value);
-    let stored = (DType::U32, Form::raw(out.dtype()));
-    let kernel = Indices::new("fill", &ramp::SHADER, stored, &[bits]);
+    let form = Form::raw(out.dtype());
+    let kernel = Indices::new("fill", &ramp::SHADER, DType::U32, form, &[bits]);
     kernel.launch(device, out, move |_, out| out.fill(bits))
 }
 
@@ -122,8 +125,8 @@ pub fn arange(device: &Device, start: f64, step: f64, out: &Buffer) -> Result<()
         _ => value as i64 as u32,
     };
     let (start, step) = (word(start), word(step));
-    let stored = (compute, Form::Of(out.dtype()));
-    let kernel = Indices::new("arange", &ramp::SHADER, stored, &[start, step]);
+    let form = Form::Of(out.dtype());
+    let kernel = Indices::new("arange", &ramp::SHADER, compute, form, &[start, step]);
     kernel.launch(device, out, move |first, out| match compute {
         DType::F32 => ramp(f32::from_bits(start), f32::from_bits(step), first, out),
         _ => {
@@ -163,8 +166,8 @@ pub fn linspace(device: &Device, start: f32, end: f32, out: &Buffer) -> Result<(
     // The only element is counted from the end.
     let end = if last == 0 { start } else { end };
     let parameters = [start.to_bits(), end.to_bits(), step.to_bits(), last];
-    let stored = (DType::F32, Form::Of(dtype));
-    let kernel = Indices::new(NAME, &linspace::SHADER, stored, &parameters);
+    let form = Form::Of(dtype);
+    let kernel = Indices::new(NAME, &linspace::SHADER, DType::F32, form, &parameters);
     kernel.launch(device, out, move |first, out| {
         spaced([start, end, step], last, first, out)
     })
@@ -220,8 +223,8 @@ pub fn band(device: &Device, band: Band, out: &Buffer) -> Result<()> {
     let (rows, columns) = (rows as u32, columns as u32);
     let [one, zero] = [1.0, 0.0].map(|value| bits_of(out.dtype(), value));
     let parameters = [rows, columns, low as u32, high as u32, one, zero];
-    let stored = (DType::U32, Form::raw(out.dtype()));
-    let kernel = Indices::new(NAME, &band::SHADER, stored, &parameters);
+    let form = Form::raw(out.dtype());
+    let kernel = Indices::new(NAME, &band::SHADER, DType::U32, form, &parameters);
     kernel.launch(device, out, move |first, out| {
         let (mut row, mut column) = (first / columns % rows, first % columns);
         for out in out {

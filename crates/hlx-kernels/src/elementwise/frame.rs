@@ -11,7 +11,7 @@ use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, DType, Device, Shader};
 use super::moves::Move;
 use super::strided::joint;
 use crate::Result;
-use crate::chain::{Cut, Formula, Step, StepOperand};
+use crate::chain::{Cut, Formula, StageLaunch, StageOperand};
 use crate::convert::{Form, Places, convert_shader, store};
 use crate::kernel::Kernel;
 use crate::layout::{Layout, Operand, Walk, in_quads, is_row_major};
@@ -116,7 +116,7 @@ impl<const N: usize> Elements<'_, N> {
     ) -> Result<()> {
         let mut buffers = Vec::with_capacity(N);
         for (k, (argument, operand)) in self.operands.iter().enumerate() {
-            buffers.push(axes.window(device, self.name, (argument, k), operand.buffer)?);
+            buffers.push(axes.window(device, self.name, argument, k, operand.buffer)?);
         }
         let cut = Cut::of(device, out.len());
         let dimensions = if N == 3 { 7 } else { 8 };
@@ -134,13 +134,13 @@ impl<const N: usize> Elements<'_, N> {
             compute: self.compute,
         });
         let (len, own) = (out.len(), Arc::clone(&task));
-        let step = || self.step(&task.axes, cut, chunk).fusable(device);
+        let stage = || self.stage_launch(&task.axes, cut, chunk).fusable(device);
         let groups = cut.groups(len);
         let kernel = Kernel::new(self.name, self.shader)
             .constants(&constants)
             .bind_all(buffers.iter().map(Binding::Read))
             .writes([out]);
-        kernel.launch_fusable(device, push, groups, step, move |bindings| {
+        kernel.launch_fusable(device, push, groups, stage, move |bindings| {
             let (inputs, [out]) = bindings.split::<N, 1>();
             let inputs = inputs.map(cast_slice::<f32, u32>);
             own.run(inputs, cast_slice_mut(out), len, chunk);
@@ -148,18 +148,18 @@ impl<const N: usize> Elements<'_, N> {
     }
 
     /// The launch as part of a chain.
-    fn step(
+    fn stage_launch(
         &self,
         axes: &Walk<N>,
         cut: Cut,
         chunk: impl Fn([&[u32]; N], &mut [u32]) + Send + Sync + 'static,
-    ) -> Step {
-        let operand = |k: usize| StepOperand {
+    ) -> StageLaunch {
+        let operand = |k: usize| StageOperand {
             form: self.forms[k],
             strides: axes.strides[k].clone(),
             offset: axes.offsets[k],
         };
-        Step {
+        StageLaunch {
             formula: Formula {
                 shader: self.shader,
                 constants: Vec::new(),

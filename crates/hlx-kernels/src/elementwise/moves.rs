@@ -138,8 +138,8 @@ impl Move {
 
     /// One launch, over operands that can be bound.
     fn window(&self, device: &Device, mut walk: Walk<2>, fresh: bool) -> Result<()> {
-        let x = walk.window(device, self.name, ("x", 0), &self.x)?;
-        let y = walk.window(device, self.name, ("out", 1), &self.y)?;
+        let x = walk.window(device, self.name, "x", 0, &self.x)?;
+        let y = walk.window(device, self.name, "out", 1, &self.y)?;
         check_that!(self.name, !x.overlaps(&y) =>
             "x shares memory with out, expected two buffers")?;
         let cut = Cut::of(&walk, y.words(), y.dtype());

@@ -89,8 +89,8 @@ pub fn fill_random(
     let fits = compute == DType::F32 || !dtype.is_float();
     check_that!(NAME, fits => "out is {dtype}, expected an integer type or bool for integers")?;
     let parameters = [key[0], key[1], stream, purpose, a, b];
-    let stored = (compute, Form::Of(dtype));
-    let mut kernel = Indices::new(NAME, &random_shader::SHADER, stored, &parameters);
+    let form = Form::Of(dtype);
+    let mut kernel = Indices::new(NAME, &random_shader::SHADER, compute, form, &parameters);
     kernel.variant = Some(id);
     kernel.launch(device, out, move |first, out| {
         draw_chunk(distribution, key, [stream, purpose], first / 4, out);

@@ -64,7 +64,8 @@ impl<const N: usize> Walk<N> {
         &mut self,
         device: &Device,
         operation: &'static str,
-        (argument, k): (&str, usize),
+        argument: &str,
+        k: usize,
         buffer: &Buffer,
     ) -> Result<Buffer> {
         let (first, end) = self.span(k);

@@ -1,6 +1,6 @@
 //! Tests of the experts' kernels: every device has the bits of plain chains over each expert's own rows.
 
-mod integers;
+mod quantised;
 
 use hlx_core::arith;
 use hlx_core::cpu::with_flush;
@@ -226,9 +226,17 @@ fn sums_are_chains_by_expert() {
             let [x, weights] = [memory.input(device, &x)?, memory.input(device, &weights)?];
             let [plain, weighted] = [tokens * width; 2].map(|len| memory.output(device, len));
             let (plain, weighted) = (plain?, weighted?);
-            let sizes = (&case.choices, width);
-            experts_sum(device, &x, None, &table.slots, &plain, sizes)?;
-            experts_sum(device, &x, Some(&weights), &table.slots, &weighted, sizes)?;
+            let choices = &case.choices;
+            experts_sum(device, &x, None, &table.slots, &plain, choices, width)?;
+            experts_sum(
+                device,
+                &x,
+                Some(&weights),
+                &table.slots,
+                &weighted,
+                choices,
+                width,
+            )?;
             Ok(vec![plain, weighted])
         });
         for (output, is_weighted) in outputs.iter().zip([false, true]) {

@@ -52,7 +52,8 @@ pub(super) struct Lines {
 impl Lines {
     /// The lines of an index and a source of its shape along `axis` of a target of `shape`.
     pub fn of(
-        (shape, axis): (&[usize], usize),
+        shape: &[usize],
+        axis: usize,
         index: &Layout,
         source: &Layout,
         float: bool,
@@ -197,7 +198,7 @@ impl Lines {
     }
 
     /// Adds the positions of one line, each target of which has one piece; calls `bad` with the positions of
-    /// bad indices. Turning -0 into +0 each time gives the chain that does it at its end.
+    /// bad indices. Replacing -0 by +0 each time gives the chain that does it at its end.
     fn add_line(
         &self,
         line: [usize; 3],

@@ -45,14 +45,14 @@ pub fn scatter(
     flag: Option<&Buffer>,
 ) -> Result<()> {
     const NAME: &str = "scatter";
-    let source_layout = check(NAME, (target, shape), axis, index, source, flag)?;
+    let source_layout = check(NAME, target, shape, axis, index, source, flag)?;
     if index.layout.n_elements() == 0 {
         return Ok(());
     }
     let picks = picks_of(NAME, &Layout::contiguous(shape)?, axis, index.layout)?;
     let winners = device.alloc_typed(DType::U32, target.len())?;
     device.fill(&winners, 0)?;
-    choose(device, NAME, picks, index, flag, (&winners, true))?;
+    choose(device, NAME, picks, index, flag, &winners, true)?;
 
     let source = Operand::new(source.buffer, &source_layout);
     let (source_part, start) = part(source)?;
@@ -97,13 +97,13 @@ pub fn scatter_add(
     flag: Option<&Buffer>,
 ) -> Result<()> {
     const NAME: &str = "scatter_add";
-    let source_layout = check(NAME, (target, shape), axis, index, source, flag)?;
+    let source_layout = check(NAME, target, shape, axis, index, source, flag)?;
     if index.layout.n_elements() == 0 {
         return Ok(());
     }
     let float = target.dtype().is_float();
     let source = Operand::new(source.buffer, &source_layout);
-    let lines = Lines::of((shape, axis), index.layout, &source_layout, float)?;
+    let lines = Lines::of(shape, axis, index.layout, &source_layout, float)?;
     if lines.suit(device, target) {
         return lines.launch(device, target, index, source, flag);
     }
@@ -118,7 +118,7 @@ pub fn scatter_add(
         by_position: true,
         float,
     };
-    addition.launch(device, NAME, picks, (index, flag), source, target)
+    addition.launch(device, NAME, picks, index, flag, source, target)
 }
 
 /// Adds the slices of `source` along `axis` to those of `target` at the indices `[m]`, in place and
@@ -147,7 +147,7 @@ pub fn index_add(
         "source has shape {found:?}, expected {expected:?}", found = source.layout.shape())?;
     let line = Layout::contiguous(&[shape[axis]])?;
     check_index(NAME, line.shape(), 0, index, flag)?;
-    check_memory(NAME, (target, shape), source)?;
+    check_memory(NAME, target, shape, source)?;
     if source.layout.n_elements() == 0 {
         return Ok(());
     }
@@ -164,20 +164,21 @@ pub fn index_add(
         by_position: false,
         float: target.dtype().is_float(),
     };
-    addition.launch(device, NAME, picks, (index, flag), source, target)
+    addition.launch(device, NAME, picks, index, flag, source, target)
 }
 
 /// Checks the arguments of a scatter and returns the source's layout at the index's shape.
 fn check(
     name: &'static str,
-    (target, shape): (&Buffer, &[usize]),
+    target: &Buffer,
+    shape: &[usize],
     axis: usize,
     index: Operand<'_>,
     source: Operand<'_>,
     flag: Option<&Buffer>,
 ) -> Result<Layout> {
     check_index(name, shape, axis, index, flag)?;
-    check_memory(name, (target, shape), source)?;
+    check_memory(name, target, shape, source)?;
     let (found, expected) = (source.layout.shape(), index.layout.shape());
     let mut extents = found.iter().zip(expected);
     let covers = extents.all(|(found, least)| found >= least);
@@ -193,7 +194,8 @@ fn check(
 
 fn check_memory(
     name: &'static str,
-    (target, shape): (&Buffer, &[usize]),
+    target: &Buffer,
+    shape: &[usize],
     source: Operand<'_>,
 ) -> Result<()> {
     check_operand(name, "source", source)?;
@@ -218,7 +220,8 @@ fn choose(
     mut picks: Picks,
     index: Operand<'_>,
     flag: Option<&Buffer>,
-    (targets, winners): (&Buffer, bool),
+    targets: &Buffer,
+    winners: bool,
 ) -> Result<()> {
     // Places and numbers have 32 bits, of which all set are none of them.
     let largest = picks.count.max(targets.len());
@@ -251,7 +254,8 @@ impl Addition {
         device: &Device,
         name: &'static str,
         picks: Picks,
-        (index, flag): (Operand<'_>, Option<&Buffer>),
+        index: Operand<'_>,
+        flag: Option<&Buffer>,
         source: Operand<'_>,
         target: &Buffer,
     ) -> Result<()> {
@@ -263,7 +267,7 @@ impl Addition {
         let counted = device.is_cpu() || u32::try_from(additions).is_ok();
         check_that!(name, counted => "{additions} additions are more than 2^32 - 1")?;
         let keys = device.alloc_typed(DType::U32, self.count)?;
-        choose(device, name, picks, index, flag, (&keys, false))?;
+        choose(device, name, picks, index, flag, &keys, false)?;
         if !device.is_cpu() {
             return self.launch_on_gpu(device, name, &keys, &source_part, target);
         }

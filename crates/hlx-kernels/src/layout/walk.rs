@@ -217,10 +217,10 @@ mod tests {
     #[test]
     fn runs_cover_the_elements_in_order() {
         let whole = Layout::contiguous(&[3, 4, 5]).expect("a layout");
-        let turned = whole.permute(&[2, 0, 1]).expect("a permutation");
+        let transposed = whole.permute(&[2, 0, 1]).expect("a permutation");
         let plain = Layout::contiguous(&[5, 3, 4]).expect("a layout");
         let flipped = plain.flip(1).expect("a dimension");
-        let walk = Walk::over([&turned, &flipped]);
+        let walk = Walk::over([&transposed, &flipped]);
         for (begin, count) in [(7, 40), (0, 60), (59, 1), (20, 0), (11, 49)] {
             let mut found = Vec::new();
             walk.runs(begin, count, |done, places, count| {

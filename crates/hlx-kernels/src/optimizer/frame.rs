@@ -31,7 +31,7 @@ pub struct Update<'a> {
     pub params: &'a Buffer,
     /// Their gradients.
     pub grads: &'a Buffer,
-    /// Rows of [`Hyper::to_words`](super::Hyper::to_words).
+    /// HyperRows of [`Hyper::to_words`](super::Hyper::to_words).
     pub hyper: &'a Buffer,
     /// One factor that multiplies the gradients; a negative one skips the step.
     pub clip: &'a Buffer,
@@ -54,13 +54,13 @@ impl<'a> Update<'a> {
 
 /// A step's name and shader.
 #[derive(Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct UpdateKernel {
     name: &'static str,
     shader: &'static Shader,
     variant: Option<u32>,
 }
 
-impl Step {
+impl UpdateKernel {
     pub fn new(name: &'static str, shader: &'static Shader) -> Self {
         Self {
             name,
@@ -122,7 +122,7 @@ impl Step {
             if clip[0] < 0.0 {
                 return;
             }
-            let rows = Rows {
+            let rows = HyperRows {
                 hyper,
                 clip,
                 table: grouped.then(|| as_u32(table)),
@@ -139,7 +139,7 @@ impl Step {
 }
 
 /// The rows of a launch on the CPU.
-struct Rows<'a> {
+struct HyperRows<'a> {
     hyper: &'a [f32],
     clip: &'a [f32],
     table: Option<&'a [u32]>,
@@ -147,7 +147,7 @@ struct Rows<'a> {
     n_rows: u32,
 }
 
-impl Rows<'_> {
+impl HyperRows<'_> {
     /// Calls `chunk` for each run of blocks of one row, in a piece that begins at element `begin`.
     fn each_run<const W: usize>(
         &self,

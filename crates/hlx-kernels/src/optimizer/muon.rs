@@ -15,7 +15,7 @@
 use hlx_core::{Binding, Buffer, DType, Device};
 
 use super::formulas::{combine_chunk, muon_apply_chunk, muon_direction_chunk};
-use super::frame::{Step, Update};
+use super::frame::{Update, UpdateKernel};
 use crate::elementwise::{Binary, Unary, binary, unary};
 use crate::error::{Result, check_len};
 use crate::layout::{Layout, Operand};
@@ -67,13 +67,13 @@ pub fn muon_step(
         return Ok(());
     }
     let direction = device.alloc_shape(&[rows, cols])?;
-    let step = Step::new("muon_direction", &muon_direction::SHADER).variant(nesterov);
+    let step = UpdateKernel::new("muon_direction", &muon_direction::SHADER).variant(nesterov);
     let written = [("direction", &direction), ("momentum", momentum)];
     step.launch(device, update, written, move |n, g, [out, m]| {
         muon_direction_chunk(n, nesterov, g, out, m);
     })?;
     let orthogonal = orthogonalize(device, &direction, [rows, cols], iteration)?;
-    let apply = Step::new("muon_apply", &muon_apply::SHADER);
+    let apply = UpdateKernel::new("muon_apply", &muon_apply::SHADER);
     let along = Update {
         grads: &orthogonal,
         ..*update

@@ -1,6 +1,6 @@
-//! The radix sort of long lines on a GPU: a digit of 4 bits a pass, least significant first.
+//! The radix sort of long lines on a GPU: a digit of 4 bits a sweep, least significant first.
 //!
-//! Its passes run on Vulkan alone: the CPU device sorts a line in one launch, and
+//! Its sweeps run on Vulkan alone: the CPU device sorts a line in one launch, and
 //! a total order leaves only one result.
 
 use hlx_core::{Buffer, DType, Device};
@@ -16,7 +16,7 @@ shader!(sort::{count as count_shader, offsets as offsets_shader, scatter as scat
 /// Pairs of a workgroup.
 const BLOCK: usize = 4096;
 
-/// Bits of a pass.
+/// Bits of a sweep.
 const DIGIT_BITS: usize = 4;
 
 /// Keys and places, `[lines, n]` each.
@@ -30,11 +30,11 @@ pub(super) fn argsort(
     x: &Buffer,
     places: &Buffer,
 ) -> Result<()> {
-    passes(device, name, sort, 32, x, Some(places)).map(drop)
+    sweeps(device, name, sort, 32, x, Some(places)).map(drop)
 }
 
 /// Returns keys `[n]` of the lowest `bits` bits in ascending order, and the places that they had;
-/// equal keys keep their order.
+/// equal keys stay in their order.
 pub(crate) fn sorted_pairs(
     device: &Device,
     name: &'static str,
@@ -50,7 +50,7 @@ pub(crate) fn sorted_pairs(
         flip: 0,
     };
     if !device.is_cpu() && n > LONGEST_LINE {
-        return passes(device, name, &sort, bits, keys, None);
+        return sweeps(device, name, &sort, bits, keys, None);
     }
     let pairs = pairs_of(device, n)?;
     sort.launch_lines(device, name, keys, Second::Keys(&pairs[0]), &pairs[1])?;
@@ -65,8 +65,8 @@ pub(super) fn pairs_of(device: &Device, n: usize) -> Result<Pairs> {
     ])
 }
 
-/// Sorts by the lowest `bits` bits of the keys; the last pass writes `result` instead of pairs, if there is one.
-fn passes(
+/// Sorts by the lowest `bits` bits of the keys; the last sweep writes `result` instead of pairs, if there is one.
+fn sweeps(
     device: &Device,
     name: &'static str,
     sort: &Sort,
@@ -77,13 +77,13 @@ fn passes(
     let (lines, n) = (sort.terms.n_results, sort.terms.n);
     let blocks = n.div_ceil(BLOCK);
     let counts = &device.alloc_shape_typed(DType::U32, &[lines, 1 << DIGIT_BITS, blocks])?;
-    let passes = bits.div_ceil(DIGIT_BITS).max(1);
+    let sweeps = bits.div_ceil(DIGIT_BITS).max(1);
     let mut from = [x.clone(), x.clone()];
     let mut spare: Option<Pairs> = None;
-    for pass in 0..passes {
-        let push = sort.push(n, blocks, pass * DIGIT_BITS);
-        let last = result.filter(|_| pass + 1 == passes);
-        let constants = constants!(0: sort.dtype.id(), sort.flip, pass == 0, last.is_some());
+    for sweep in 0..sweeps {
+        let push = sort.push(n, blocks, sweep * DIGIT_BITS);
+        let last = result.filter(|_| sweep + 1 == sweeps);
+        let constants = constants!(0: sort.dtype.id(), sort.flip, sweep == 0, last.is_some());
         Kernel::new(name, &count_shader::SHADER)
             .constants(&constants[..3])
             .reads([&from[0]])
@@ -94,7 +94,7 @@ fn passes(
             .updates([counts])
             .launch_on_gpu(device, of_counts, lines)?;
         let to = match (last, spare.take()) {
-            // The keys of the last pass are written nowhere.
+            // The keys of the last sweep are written nowhere.
             (Some(result), _) => [device.alloc_typed(DType::U32, 1)?, result.clone()],
             (None, Some(spare)) => spare,
             (None, None) => pairs_of(device, lines * n)?,
@@ -105,7 +105,7 @@ fn passes(
             .writes(to.each_ref())
             .launch_on_gpu(device, push, lines * blocks)?;
         let read = std::mem::replace(&mut from, to);
-        spare = (pass > 0).then_some(read);
+        spare = (sweep > 0).then_some(read);
     }
     Ok(from)
 }
@@ -116,7 +116,7 @@ impl Terms {
         Self {
             first: 0,
             origin: 0,
-            kept: Walk::line(1, 0),
+            remaining: Walk::line(1, 0),
             reduced: Walk::line(n, 1),
             n_results: 1,
             n,

@@ -67,19 +67,14 @@ pub fn matmul_integers(
                 let (matrix, row) = (row / s.m, row % s.m);
                 let a = &a[matrix * s.stride_a + row * a_row..];
                 let b = &b[matrix * s.stride_b..];
-                product_row((a, a_column), (b, b_row, b_column), s.k, c);
+                product_row(a, a_column, (b, b_row, b_column), s.k, c);
             }
         });
     })
 }
 
 /// A row of a product, from a row of A with its step and B with both of its.
-fn product_row(
-    (a, a_step): (&[u32], usize),
-    b: (&[u32], usize, usize),
-    n_terms: usize,
-    c: &mut [u32],
-) {
+fn product_row(a: &[u32], a_step: usize, b: (&[u32], usize, usize), n_terms: usize, c: &mut [u32]) {
     let (b, b_row, b_column) = b;
     c.fill(0);
     for k in 0..n_terms {

@@ -2,8 +2,8 @@
 
 use hlx_core::{Arithmetic, Buffer, Device};
 
-use super::quantised::law::width_of;
-use super::quantised::{Call, Width};
+use super::quantised::specification::digits_of;
+use super::quantised::{Call, Digits};
 use crate::Result;
 
 /// How operands are stored, and how two of them are multiplied.
@@ -11,9 +11,9 @@ pub(crate) struct Format {
     /// The arithmetic of the devices whose products read operands in this format.
     pub arithmetic: Arithmetic,
     /// The digits of an operand, by what it is to a step.
-    pub width: fn(Role) -> Width,
+    pub digits: fn(Role) -> Digits,
     /// The digits of the left and of the right operand of a product.
-    pub pair: [Width; 2],
+    pub pair: [Digits; 2],
     /// Launches a checked product into C.
     pub launch: fn(&Call<'_>, &Device, &Buffer) -> Result<()>,
 }
@@ -21,8 +21,8 @@ pub(crate) struct Format {
 /// Every format. Where operands are given without an arithmetic, as in tests, the first row that fits is taken.
 static FORMATS: [Format; 1] = [Format {
     arithmetic: Arithmetic::Integer,
-    width: width_of,
-    pair: [Width::Wide, Width::Narrow],
+    digits: digits_of,
+    pair: [Digits::Two, Digits::One],
     launch: |call, device, c| call.launch(device, c),
 }];
 
@@ -39,7 +39,7 @@ impl Format {
     }
 
     /// The format of a product of operands with these digits.
-    pub fn of_pair(pair: [Width; 2]) -> &'static Self {
+    pub fn of_pair(pair: [Digits; 2]) -> &'static Self {
         let mut formats = FORMATS.iter();
         let found = formats.find(|format| format.pair == pair);
         found.unwrap_or(&FORMATS[0])
@@ -49,7 +49,7 @@ impl Format {
 impl Role {
     /// How an operand of this role is stored; none where products read its floats.
     pub(super) fn format(self, device: &Device) -> Option<&'static Format> {
-        Format::of(device).filter(|_| self != Self::Step)
+        Format::of(device).filter(|_| self != Self::TimeStep)
     }
 }
 
@@ -65,5 +65,5 @@ pub enum Role {
     /// What was saved of the forward pass, and is multiplied with an incoming gradient.
     Saved,
     /// An operand of a recurrent layer's step or of its derivatives, whose products are chains of floats in every arithmetic.
-    Step,
+    TimeStep,
 }

@@ -1,7 +1,7 @@
 //! Operands: what products multiply, made ready by what it is to a step.
 //!
 //! How an operand is stored follows from the device's arithmetic ([`Format`]). In `portable` an operand is its floats. In
-//! `integer` it is quantised by the law of [`quantised`](super::quantised): with two digits a number where it
+//! `integer` it is quantised by the specification of [`quantised`](super::quantised): with two digits a number where it
 //! carries the signal of a step, with one otherwise, and with an exponent for each piece of what a product sums.
 
 use std::cell::OnceCell;
@@ -11,7 +11,7 @@ use hlx_core::{Arithmetic, Buffer, Device};
 use super::floats::{Epilogue, FloatProduct, widened};
 use super::formats::{Format, Role};
 use super::quantised::{
-    Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product,
+    Beside, Digits, IntegerProduct, Preparation, Prepared, Source, integer_product,
 };
 use super::shape::MatMul;
 use crate::{KernelError, KernelTuning, Result};
@@ -62,11 +62,11 @@ impl Matrices {
     }
 
     pub(super) fn preparation(self, format: &Format, role: Role) -> Preparation {
-        let width = (format.width)(role);
+        let n_digits = (format.digits)(role);
         let rows = self.outer.saturating_mul(self.vectors);
         let of = match self.transposed {
-            false => Preparation::of_rows(rows, self.terms, width),
-            true => Preparation::of_columns(self.outer, self.terms, self.vectors, width),
+            false => Preparation::of_rows(rows, self.terms, n_digits),
+            true => Preparation::of_columns(self.outer, self.terms, self.vectors, n_digits),
         };
         if self.whole { of.whole() } else { of }
     }
@@ -140,7 +140,7 @@ pub fn takes_sources(device: &Device) -> bool {
 pub fn takes_norm(device: &Device, [rows, columns]: [usize; 2]) -> bool {
     let fits = rows > 0 && (1..=super::quantised::PIECE).contains(&columns);
     let format = Format::of(device).filter(|_| fits && takes_sources(device));
-    format.is_some_and(|format| (format.width)(Role::Signal) == Width::Wide)
+    format.is_some_and(|format| (format.digits)(Role::Signal) == Digits::Two)
 }
 
 /// Whether a product of so few rows takes the norm or the gate before it into its launch
@@ -225,7 +225,7 @@ pub fn multiply(device: &Device, [a, b]: [&Operand; 2], end: End<'_>, c: &Buffer
         }
         (Operand::Quantised(a, _), Operand::Quantised(b, _)) => {
             // The operand with more digits goes first.
-            let transposed = b.of.width.planes() > a.of.width.planes();
+            let transposed = b.of.n_digits.planes() > a.of.n_digits.planes();
             let (operands, [m, n]) = match transposed {
                 true => ([b, a], [n, m]),
                 false => ([a, b], [m, n]),
@@ -257,7 +257,7 @@ pub struct Incoming<'a> {
 
 impl<'a> Incoming<'a> {
     /// A gradient, and whether a product of its rows is made behind that of its columns. Its role is
-    /// [`Role::Gradient`], or [`Role::Step`] within a recurrent layer.
+    /// [`Role::Gradient`], or [`Role::TimeStep`] within a recurrent layer.
     pub fn new(role: Role, values: &'a Buffer, reads_rows: bool) -> Self {
         Self {
             role,

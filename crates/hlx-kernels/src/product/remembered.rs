@@ -49,11 +49,11 @@ impl Operand {
         }
         let made = make()?;
         let is_half = matches!(buffer.dtype(), DType::F16 | DType::BF16);
-        let keeps = match device.is_recording() {
+        let remembers = match device.is_recording() {
             true => !of_leaf && !is_half,
             false => is_half,
         };
-        if let (true, Self::Quantised(prepared, _)) = (keeps, &made) {
+        if let (true, Self::Quantised(prepared, _)) = (remembers, &made) {
             remember(device, &buffer, view, prepared.clone());
         }
         Ok(made)

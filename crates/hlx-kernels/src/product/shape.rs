@@ -52,7 +52,8 @@ impl MatMul {
     pub(super) fn check_extent(
         &self,
         operation: &'static str,
-        (argument, buffer): (&'static str, &Buffer),
+        argument: &'static str,
+        buffer: &Buffer,
         stride: usize,
         [rows, columns]: [usize; 2],
     ) -> Result<()> {

@@ -3,22 +3,22 @@
 use hlx_core::CpuBindings;
 use hlx_core::arith::{add, sub};
 
-use super::Step;
+use super::TimeStep;
 use crate::parallel::{for_each, write};
 
 /// A step's row of a tensor with `gates` rows of H for each position, in a sample's part of it.
-fn at(step: Step, gates: usize) -> std::ops::Range<usize> {
+fn at(step: TimeStep, gates: usize) -> std::ops::Range<usize> {
     let len = gates * step.width;
     step.position * len..(step.position + 1) * len
 }
 
 /// A sample's row of the step's position in `[B, T, H]`.
-fn row(step: Step, sample: usize, all: &[f32]) -> &[f32] {
+fn row(step: TimeStep, sample: usize, all: &[f32]) -> &[f32] {
     &all[sample * step.time * step.width..][at(step, 1)]
 }
 
 /// The row before it in `[B, T, H]`, or the sample's row of the first state.
-fn before<'a>(step: Step, sample: usize, all: &'a [f32], first: &'a [f32]) -> &'a [f32] {
+fn before<'a>(step: TimeStep, sample: usize, all: &'a [f32], first: &'a [f32]) -> &'a [f32] {
     let width = step.width;
     let (from, row) = match step.previous {
         Some(previous) => (all, sample * step.time + previous),
@@ -27,7 +27,7 @@ fn before<'a>(step: Step, sample: usize, all: &'a [f32], first: &'a [f32]) -> &'
     &from[row * width..(row + 1) * width]
 }
 
-pub(super) fn lstm_forward(step: Step, bindings: &mut CpuBindings<'_>) {
+pub(super) fn lstm_forward(step: TimeStep, bindings: &mut CpuBindings<'_>) {
     let ([x, from_hidden], [cell, hidden, gates, out]) = bindings.split();
     let (width, all) = (step.width, step.time * step.width);
     let (out_h, out_c) = out.split_at_mut(step.all());
@@ -77,7 +77,7 @@ multiversion! {
     }
 }
 
-pub(super) fn lstm_backward(step: Step, bindings: &mut CpuBindings<'_>) {
+pub(super) fn lstm_backward(step: TimeStep, bindings: &mut CpuBindings<'_>) {
     let (read, [dcell, dstep, dgates]) = bindings.split();
     let [gates, out, first_cell, dout, dhidden] = read;
     let (width, all) = (step.width, step.time * step.width);
@@ -136,7 +136,7 @@ multiversion! {
     }
 }
 
-pub(super) fn gru_forward(step: Step, bindings: &mut CpuBindings<'_>) {
+pub(super) fn gru_forward(step: TimeStep, bindings: &mut CpuBindings<'_>) {
     let ([x, from_hidden], [hidden, gates, out]) = bindings.split();
     let (width, all) = (step.width, step.time * step.width);
     let samples = (write(hidden, width), write(gates, 4 * all), write(out, all));
@@ -165,7 +165,7 @@ multiversion! {
     }
 }
 
-pub(super) fn gru_backward(step: Step, bindings: &mut CpuBindings<'_>) {
+pub(super) fn gru_backward(step: TimeStep, bindings: &mut CpuBindings<'_>) {
     let ([gates, out, first_hidden, dout], written) = bindings.split();
     let [dhidden, dstep, dx, dfrom_hidden] = written;
     let (width, all) = (step.width, step.time * step.width);

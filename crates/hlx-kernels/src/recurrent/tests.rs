@@ -5,8 +5,8 @@ use crate::testing::{assert_close, normal, run_everywhere};
 
 const SIZES: [[usize; 3]; 4] = [[1, 1, 1], [2, 3, 31], [3, 2, 32], [5, 4, 67]];
 
-fn steps(cell: Cell, [batch, time, width]: [usize; 3]) -> Vec<Step> {
-    let step = |position, previous| Step {
+fn steps(cell: Cell, [batch, time, width]: [usize; 3]) -> Vec<TimeStep> {
+    let step = |position, previous| TimeStep {
         cell,
         batch,
         time,
@@ -40,7 +40,7 @@ fn lstm_unit([x, s]: Sums, cell: f64) -> ([f64; 4], f64, f64) {
     (gates, c, gates[3] * c.tanh())
 }
 
-/// h of a GRU's unit, and what is kept of its gates.
+/// h of a GRU's unit, and the gates that are stored.
 fn gru_unit([x, s]: Sums, hidden: f64) -> ([f64; 4], f64) {
     let (r, z) = (sigmoid(x[0] + s[0]), sigmoid(x[1] + s[1]));
     let n = (x[2] + r * s[2]).tanh();
@@ -62,7 +62,7 @@ fn gates_of(values: &[f32], row: usize, gates: usize, width: usize, unit: usize)
 }
 
 /// Every sample's row of the position and of the step, and every unit.
-fn units(step: Step) -> impl Iterator<Item = (usize, usize, usize)> {
+fn units(step: TimeStep) -> impl Iterator<Item = (usize, usize, usize)> {
     (0..step.batch * step.width).map(move |i| {
         let (sample, unit) = (i / step.width, i % step.width);
         (sample * step.time + step.position, sample, unit)
@@ -107,10 +107,10 @@ fn lstm_steps_are_the_formulas() {
                 gates_of(&x, row, 4, width, unit),
                 gates_of(&s, sample, 4, width, unit),
             ];
-            let (kept, c, h) = lstm_unit(sums, f64::from(cell[at]));
+            let (saved, c, h) = lstm_unit(sums, f64::from(cell[at]));
             (cells[at], hidden[at]) = (c, h);
             (out[row * width + unit], out[all + row * width + unit]) = (h, c);
-            for (gate, value) in kept.into_iter().enumerate() {
+            for (gate, value) in saved.into_iter().enumerate() {
                 gates[(row * 4 + gate) * width + unit] = value;
             }
         }
@@ -144,7 +144,7 @@ fn lstm_derivatives_are_those_of_the_formulas() {
                 gates_of(&s, sample, 4, width, unit),
             ];
             let earlier = f64::from(earlier);
-            let (kept, c, _) = lstm_unit(sums, earlier);
+            let (saved, c, _) = lstm_unit(sums, earlier);
             out[all + row * width + unit] = c as f32;
             let dh = f64::from(dout[row * width + unit]) + f64::from(dhidden[at]);
             let dc = f64::from(dout[all + row * width + unit]) + f64::from(dcell[at]);
@@ -152,7 +152,7 @@ fn lstm_derivatives_are_those_of_the_formulas() {
                 let (_, c, h) = lstm_unit(sums, cell);
                 dh * h + dc * c
             };
-            for (gate, value) in kept.into_iter().enumerate() {
+            for (gate, value) in saved.into_iter().enumerate() {
                 gates[(row * 4 + gate) * width + unit] = value as f32;
                 let moved = |by: f64| {
                     let mut sums = sums;
@@ -231,9 +231,9 @@ fn gru_steps_are_the_formulas() {
                 gates_of(&x, row, 3, width, unit),
                 gates_of(&s, sample, 3, width, unit),
             ];
-            let (kept, h) = gru_unit(sums, f64::from(before[at]));
+            let (saved, h) = gru_unit(sums, f64::from(before[at]));
             (hidden[at], out[row * width + unit]) = (h, h);
-            for (gate, value) in kept.into_iter().enumerate() {
+            for (gate, value) in saved.into_iter().enumerate() {
                 gates[(row * 4 + gate) * width + unit] = value;
             }
         }
@@ -266,9 +266,9 @@ fn gru_derivatives_are_those_of_the_formulas() {
                 gates_of(&x, row, 3, width, unit),
                 gates_of(&s, sample, 3, width, unit),
             ];
-            let (kept, _) = gru_unit(sums, earlier);
+            let (saved, _) = gru_unit(sums, earlier);
             let dh = f64::from(dout[row * width + unit]) + f64::from(dhidden[at]);
-            for (gate, value) in kept.into_iter().enumerate() {
+            for (gate, value) in saved.into_iter().enumerate() {
                 gates[(row * 4 + gate) * width + unit] = value as f32;
             }
             for gate in 0..3 {
@@ -328,7 +328,7 @@ fn positions_and_lengths_that_do_not_fit_are_refused() {
     let words = |n: usize| device.buffer_of(&vec![0.0; n]).expect("memory");
     let (x, s, hidden, gates, out) = (words(36), words(12), words(4), words(48), words(12));
     let message = |position, hidden: &Buffer| {
-        let step = Step {
+        let step = TimeStep {
             cell: Cell::Gru,
             batch: 2,
             time: 3,

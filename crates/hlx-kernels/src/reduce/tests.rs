@@ -117,10 +117,10 @@ fn shards_are_summed_pairwise() {
             let got = run_everywhere("shard_sum", |device, mem| {
                 let partials = mem.input(device, &x)?;
                 let out = mem.output(device, n)?;
-                let kept = mem.input(device, &stored)?;
+                let total = mem.input(device, &stored)?;
                 shard_sum(device, &partials, &out, shards, n, false)?;
-                shard_sum(device, &partials, &kept, shards, n, true)?;
-                Ok(vec![out, kept])
+                shard_sum(device, &partials, &total, shards, n, true)?;
+                Ok(vec![out, total])
             });
             for i in 0..n {
                 let mut level: Vec<f32> = (0..shards).map(|s| x[s * n + i]).collect();

@@ -1,6 +1,6 @@
-//! The CPU twin of one pass: rows of terms for inner axes, tiles of results for outer ones.
+//! The CPU twin of one sweep: rows of terms for inner axes, tiles of results for outer ones.
 //!
-//! Float sums and products keep the 128 lanes. Integer sums and products wrap, and maxima select,
+//! Float sums and products have the 128 lanes. Integer sums and products wrap, and maxima select,
 //! so their result shows no order and one accumulator will do.
 
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::ops::Range;
 use bytemuck::cast_slice;
 use hlx_core::DType;
 
-use super::pass::{Fold, Term};
+use super::sweep::{Fold, Term};
 use crate::element::flipped_key_of_float;
 use crate::join::Join;
 use crate::lanes::{self, LANES};
@@ -26,7 +26,7 @@ const TILE: usize = 4096;
 /// (AMD EPYC, sums of 4: 268 ms by rows for 16 million terms).
 const SHORT: usize = 64;
 
-/// Runs `$body` with a pass's `$term` (a word as it is joined) and `$join`, both known when
+/// Runs `$body` with a sweep's `$term` (a word as it is joined) and `$join`, both known when
 /// compiled.
 macro_rules! with_steps {
     ($fold:ident, $ops:ident, |$term:ident, $join:ident| $body:expr) => {{
@@ -68,7 +68,7 @@ macro_rules! with_steps {
     }};
 }
 
-/// Computes a pass: `out` has an element an item.
+/// Computes a sweep: `out` has an element an item.
 pub(super) fn words(terms: &Terms, fold: Fold, x: &[u32], out: &mut [u32]) {
     if by_rows(terms) {
         let a_task = items_a_task(terms);
@@ -84,10 +84,10 @@ pub(super) fn words(terms: &Terms, fold: Fold, x: &[u32], out: &mut [u32]) {
     let n_lanes = fold.lanes().min(terms.n.next_power_of_two());
     let wide = (TILE_WORDS / n_lanes).min(TILE);
     let tiles = parallel::tiles(out, terms.n_results, wide);
-    parallel::for_each(tiles, |_, (piece, kept, out)| {
+    parallel::for_each(tiles, |_, (piece, result, out)| {
         let (piece, width) = (terms.piece(piece), out.len());
         let n_lanes = fold.lanes().min(piece.len().next_power_of_two());
-        let tile = Tile { kept, width };
+        let tile = Tile { result, width };
         let copied = tile.copied_words(terms, fold.dtype, piece.len());
         parallel::scratch(n_lanes * width + copied, |words: &mut [u32]| {
             let (lanes, rows) = words.split_at_mut(n_lanes * width);
@@ -103,15 +103,17 @@ pub(super) fn words(terms: &Terms, fold: Fold, x: &[u32], out: &mut [u32]) {
     });
 }
 
-/// Computes a pass over places: of `x`, or of keys with `places` beside them. The keys of the
+/// Computes a sweep over places: of `x`, or of keys with `places` beside them. The keys of the
 /// results are left out where nobody takes them.
 pub(super) fn places(
     terms: &Terms,
     fold: Fold,
-    (x, places): (&[u32], Option<&[u32]>),
-    (keys, out): (Option<&mut [u32]>, &mut [u32]),
+    x: &[u32],
+    places: Option<&[u32]>,
+    keys: Option<&mut [u32]>,
+    out: &mut [u32],
 ) {
-    // Keys are made of terms; those of an earlier pass are taken as they are.
+    // Keys are made of terms; those of an earlier sweep are taken as they are.
     let (term, dtype) = match places {
         Some(_) => (Term::Word, DType::U32),
         None => (Term::Key, fold.dtype),
@@ -121,8 +123,8 @@ pub(super) fn places(
         dtype,
         ..fold
     };
-    let place_of = |kept: usize, row: usize| match places {
-        Some(places) => places[terms.place(kept, row)],
+    let place_of = |result: usize, row: usize| match places {
+        Some(places) => places[terms.place(result, row)],
         None => (terms.origin + row) as u32,
     };
     let mut unused = vec![0; if keys.is_some() { 0 } else { out.len() }];
@@ -146,12 +148,12 @@ pub(super) fn places(
         parallel::tiles(keys, results, TILE),
         parallel::tiles(out, results, TILE),
     );
-    parallel::for_each(tiles, |_, ((piece, kept, keys), (.., out))| {
+    parallel::for_each(tiles, |_, ((piece, result, keys), (.., out))| {
         let (piece, width) = (terms.piece(piece), out.len());
         let begin = piece.start;
         keys.fill(0);
         out.fill(begin as u32);
-        let tile = Tile { kept, width };
+        let tile = Tile { result, width };
         let copied = tile.copied_words(terms, dtype, piece.len());
         parallel::scratch(copied, |rows| {
             tile.each(terms, dtype, x, piece, rows, |x, at, (first, rows)| {
@@ -159,12 +161,12 @@ pub(super) fn places(
             });
         });
         for (i, slot) in out.iter_mut().enumerate() {
-            *slot = place_of(kept + i, *slot as usize);
+            *slot = place_of(result + i, *slot as usize);
         }
     });
 }
 
-/// Whether results are made one after the other. The items of a pass with one piece a result have the
+/// Whether results are made one after the other. The items of a sweep with one piece a result have the
 /// same numbers either way.
 fn by_rows(terms: &Terms) -> bool {
     terms.along && (terms.n > SHORT || terms.n_results == 1)
@@ -183,14 +185,14 @@ fn item_of(terms: &Terms, item: usize) -> (usize, Range<usize>) {
 /// Neighbouring results.
 #[derive(Clone, Copy)]
 struct Tile {
-    kept: usize,
+    result: usize,
     width: usize,
 }
 
 impl Tile {
     /// The words to which [`Tile::each`] copies rows of a piece of `n` terms.
     fn copied_words(self, terms: &Terms, dtype: DType, n: usize) -> usize {
-        match terms.side_by_side(dtype, self.kept, self.width) {
+        match terms.side_by_side(dtype, self.result, self.width) {
             true => 0,
             false => LANES.min(n) * self.width,
         }
@@ -207,8 +209,8 @@ impl Tile {
         copies: &mut [u32],
         mut body: impl FnMut(&[u32], (usize, isize), (usize, usize)),
     ) {
-        if terms.side_by_side(dtype, self.kept, self.width) {
-            let (base, [stride]) = (terms.place(self.kept, 0), terms.reduced.steps());
+        if terms.side_by_side(dtype, self.result, self.width) {
+            let (base, [stride]) = (terms.place(self.result, 0), terms.reduced.steps());
             let (reduced, count) = (&terms.reduced, piece.len());
             return reduced.runs(piece.start, count, |done, [place], rows| {
                 body(x, (base.wrapping_add(place), stride), (done, rows));
@@ -218,7 +220,7 @@ impl Tile {
             let rows = LANES.min(piece.len() - done);
             let copies = &mut copies[..rows * self.width];
             for (row, words) in (piece.start + done..).zip(copies.chunks_exact_mut(self.width)) {
-                terms.of_term(dtype, x, row, self.kept, words);
+                terms.of_term(dtype, x, row, self.result, words);
             }
             body(copies, (0, self.width as isize), (done, rows));
         }

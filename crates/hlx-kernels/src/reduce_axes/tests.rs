@@ -29,10 +29,10 @@ fn terms_of(layout: &Layout, axes: &[usize]) -> Vec<Vec<usize>> {
         |a: &[usize], b: &[usize]| -> Vec<usize> { a.iter().zip(b).map(|(a, b)| a + b).collect() };
     count(&|axis| !axes.contains(&axis))
         .iter()
-        .map(|kept| {
+        .map(|remaining| {
             reduced
                 .iter()
-                .map(|r| layout.place(&sum(kept, r)))
+                .map(|r| layout.place(&sum(remaining, r)))
                 .collect()
         })
         .collect()
@@ -103,12 +103,13 @@ fn reduced(
     device: &Device,
     memory: &mut TestMemory,
     reduction: Reduction,
-    (x, layout): (&Buffer, &Layout),
+    x: &Buffer,
+    layout: &Layout,
     axes: &[usize],
 ) -> Result<Buffer, KernelError> {
-    let kept = layout.shape().iter().enumerate();
-    let kept = kept.filter(|(axis, _)| !axes.contains(axis));
-    let len = kept.map(|(_, extent)| extent).product();
+    let remaining = layout.shape().iter().enumerate();
+    let remaining = remaining.filter(|(axis, _)| !axes.contains(axis));
+    let len = remaining.map(|(_, extent)| extent).product();
     let dtype = reduction.output_dtype(x.dtype());
     let words = memory.output(device, dtype.words(len))?;
     let out = words.view_as(dtype, len)?;
@@ -132,15 +133,9 @@ fn float_sums_and_products_have_the_written_order_in_any_layout() {
             let got = run_everywhere("reduce", |device, memory| {
                 let x = memory.input(device, &sums)?;
                 let y = memory.input(device, &factors)?;
-                let sum = reduced(device, memory, Reduction::Sum, (&x, &layout), &axes)?;
-                let squares = reduced(
-                    device,
-                    memory,
-                    Reduction::SumOfSquares,
-                    (&x, &layout),
-                    &axes,
-                )?;
-                let product = reduced(device, memory, Reduction::Prod, (&y, &layout), &axes)?;
+                let sum = reduced(device, memory, Reduction::Sum, &x, &layout, &axes)?;
+                let squares = reduced(device, memory, Reduction::SumOfSquares, &x, &layout, &axes)?;
+                let product = reduced(device, memory, Reduction::Prod, &y, &layout, &axes)?;
                 Ok(vec![sum, squares, product])
             });
             for (k, places) in terms_of(&layout, &axes).iter().enumerate() {
@@ -174,7 +169,7 @@ fn sums_over_all_axes_have_the_bits_of_a_flat_sum() {
             let flat = memory.output(device, 1)?;
             reduce::sum(device, &x, &flat)?;
             let layout = Layout::contiguous(&[n])?;
-            let total = reduced(device, memory, Reduction::Sum, (&x, &layout), &[0])?;
+            let total = reduced(device, memory, Reduction::Sum, &x, &layout, &[0])?;
             Ok(vec![flat, total])
         });
         assert_eq!(got[0][0].to_bits(), got[1][0].to_bits(), "{n} elements");
@@ -185,16 +180,19 @@ fn sums_over_all_axes_have_the_bits_of_a_flat_sum() {
 fn sums_over_outer_axes_have_the_bits_of_the_transpose_over_inner_ones() {
     for (rows, columns) in [(5000, 40), (130, 300), (4096, 3), (8, 1000)] {
         let data = values(5, rows * columns);
-        let turned: Vec<f32> = (0..rows * columns)
+        let transposed: Vec<f32> = (0..rows * columns)
             .map(|i| data[i % rows * columns + i / rows])
             .collect();
         let got = run_everywhere("sum", |device, memory| {
-            let (x, y) = (memory.input(device, &data)?, memory.input(device, &turned)?);
+            let (x, y) = (
+                memory.input(device, &data)?,
+                memory.input(device, &transposed)?,
+            );
             let outer = Layout::contiguous(&[rows, columns])?;
             let inner = Layout::contiguous(&[columns, rows])?;
             Ok(vec![
-                reduced(device, memory, Reduction::Sum, (&x, &outer), &[0])?,
-                reduced(device, memory, Reduction::Sum, (&y, &inner), &[1])?,
+                reduced(device, memory, Reduction::Sum, &x, &outer, &[0])?,
+                reduced(device, memory, Reduction::Sum, &y, &inner, &[1])?,
             ])
         });
         for (outer, inner) in got[0].iter().zip(&got[1]) {
@@ -228,7 +226,7 @@ fn extremes_and_their_places_follow_the_written_rules() {
                 Reduction::ArgMin,
             ]
             .into_iter()
-            .map(|reduction| reduced(device, memory, reduction, (&x, &layout), &axes))
+            .map(|reduction| reduced(device, memory, reduction, &x, &layout, &axes))
             .collect()
         });
         for (k, places) in terms_of(&layout, &axes).iter().enumerate() {
@@ -273,7 +271,7 @@ fn integers<T: Element>(
         Reduction::All,
     ]
     .into_iter()
-    .map(|reduction| reduced(device, memory, reduction, (&x, layout), axes))
+    .map(|reduction| reduced(device, memory, reduction, &x, layout, axes))
     .collect()
 }
 
@@ -318,7 +316,7 @@ fn integers_in_i64(data: &[i64], layout: &Layout, axes: &[usize]) -> Vec<Vec<u32
 fn integers_of_every_type_reduce_exactly() {
     fn check<T: Element>(of: impl Fn(u32) -> T, value: impl Fn(T) -> i64) {
         let shapes = [(vec![9000, 5], vec![0]), (vec![6, 9, 7], vec![0, 2])];
-        // Narrow types differ in the first pass's loads alone.
+        // Narrow types differ in the first sweep's loads alone.
         for (shape, axes) in shapes.into_iter().skip(usize::from(T::DTYPE.size() == 1)) {
             let (layout, len) = scattered(&shape);
             let data: Vec<T> = crate::testing::ids(7, len, u32::MAX)
@@ -373,7 +371,7 @@ fn half_floats_are_widened_exactly() {
                 let mut outputs = Vec::new();
                 for reduction in [Reduction::Sum, Reduction::Max, Reduction::ArgMin] {
                     for x in [&x, &y] {
-                        outputs.push(reduced(device, memory, reduction, (x, &layout), &axes)?);
+                        outputs.push(reduced(device, memory, reduction, x, &layout, &axes)?);
                     }
                 }
                 Ok(outputs)
@@ -404,9 +402,9 @@ fn any_and_all_take_nan_for_true_and_both_zeros_for_false() {
         let x = memory.input(device, &data)?;
         let layout = Layout::contiguous(&[5, 2])?;
         Ok(vec![
-            reduced(device, memory, Reduction::Any, (&x, &layout), &[1])?,
-            reduced(device, memory, Reduction::All, (&x, &layout), &[1])?,
-            reduced(device, memory, Reduction::All, (&x, &layout), &[0, 1])?,
+            reduced(device, memory, Reduction::Any, &x, &layout, &[1])?,
+            reduced(device, memory, Reduction::All, &x, &layout, &[1])?,
+            reduced(device, memory, Reduction::All, &x, &layout, &[0, 1])?,
         ])
     });
     let bytes = |x: &[f32]| -> Vec<u8> { bytemuck::cast_slice(x).to_vec() };
@@ -427,7 +425,7 @@ fn results_of_no_terms_are_the_identity_or_one_clear_error() {
             Reduction::Any,
             Reduction::All,
         ] {
-            outputs.push(reduced(device, memory, reduction, (&x, &layout), &[1])?);
+            outputs.push(reduced(device, memory, reduction, &x, &layout, &[1])?);
         }
         // No results: nothing to do, and no error.
         let none = device.alloc_typed(DType::U32, 0)?;

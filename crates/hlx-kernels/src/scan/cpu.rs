@@ -1,18 +1,18 @@
-//! The CPU twin of a scan's pass: chains along rows, or over rows of neighbouring lines.
+//! The CPU twin of a scan's sweep: chains along rows, or over rows of neighbouring lines.
 
 use hlx_core::DType;
 
-use super::Pass;
+use super::Sweep;
 use crate::join::Join;
 use crate::parallel::{self, write};
 
 /// Neighbouring lines of a task.
 const TILE: usize = 4096;
 
-/// Runs `$body` with a pass's `$join` and its `$kind`, both known when compiled.
+/// Runs `$body` with a sweep's `$join` and its `$kind`, both known when compiled.
 macro_rules! with_join {
-    ($pass:expr, $ops:ident, |$join:ident, $kind:ident| $body:expr) => {
-        match $pass {
+    ($sweep:expr, $ops:ident, |$join:ident, $kind:ident| $body:expr) => {
+        match $sweep {
             Join::AddFloat => {
                 let $join = |a: u32, b: u32| (f32::from_bits(a) + f32::from_bits(b)).to_bits();
                 let $kind = Join::AddFloat;
@@ -35,91 +35,96 @@ macro_rules! with_join {
     };
 }
 
-/// Computes a pass; `before` has the running totals of the items.
-pub(super) fn scan(pass: &Pass, x: &[u32], before: Option<&[u32]>, out: &mut [u32]) {
-    match (pass.inner == 1, pass.totals) {
-        (true, true) => totals_along(pass, x, out),
-        (true, false) => along(pass, x, before, out),
-        (false, true) => totals_across(pass, x, out),
-        (false, false) => across(pass, x, before, out),
+/// Computes a sweep; `before` has the running totals of the items.
+pub(super) fn scan(sweep: &Sweep, x: &[u32], before: Option<&[u32]>, out: &mut [u32]) {
+    match (sweep.inner == 1, sweep.totals) {
+        (true, true) => totals_along(sweep, x, out),
+        (true, false) => along(sweep, x, before, out),
+        (false, true) => totals_across(sweep, x, out),
+        (false, false) => across(sweep, x, before, out),
     }
 }
 
-fn totals_along(pass: &Pass, x: &[u32], out: &mut [u32]) {
-    let pieces = pass.pieces();
+fn totals_along(sweep: &Sweep, x: &[u32], out: &mut [u32]) {
+    let pieces = sweep.pieces();
     parallel::for_each(write(out, 1), |item, total| {
-        let (line, terms) = (item / pieces, pass.elements(item % pieces));
-        let of_words = |words: &[u32]| chain_total(pass.join, words);
-        total[0] = pass.terms.with_result(DType::U32, x, line, terms, of_words);
+        let (line, terms) = (item / pieces, sweep.elements(item % pieces));
+        let of_words = |words: &[u32]| chain_total(sweep.join, words);
+        total[0] = sweep
+            .terms
+            .with_result(DType::U32, x, line, terms, of_words);
     });
 }
 
-fn along(pass: &Pass, x: &[u32], before: Option<&[u32]>, out: &mut [u32]) {
-    let pieces = pass.pieces();
-    let items = parallel::tiles(out, pass.terms.n, pass.piece);
+fn along(sweep: &Sweep, x: &[u32], before: Option<&[u32]>, out: &mut [u32]) {
+    let pieces = sweep.pieces();
+    let items = parallel::tiles(out, sweep.terms.n, sweep.piece);
     parallel::for_each(items, |item, (line, first, out)| {
         let terms = first..first + out.len();
         let offset = match before {
             Some(before) if item % pieces > 0 => before[item - 1],
-            _ => pass.join.nothing(),
+            _ => sweep.join.nothing(),
         };
-        let of_words = |words: &[u32]| chain(pass.join, words, offset, out);
-        pass.terms.with_result(DType::U32, x, line, terms, of_words);
+        let of_words = |words: &[u32]| chain(sweep.join, words, offset, out);
+        sweep
+            .terms
+            .with_result(DType::U32, x, line, terms, of_words);
     });
 }
 
 /// Calls `body` with each row of a piece, of the lines `line..line + width`.
 fn rows(
-    pass: &Pass,
+    sweep: &Sweep,
     x: &[u32],
-    (line, width): (usize, usize),
+    line: usize,
+    width: usize,
     piece: usize,
     mut body: impl FnMut(&[u32]),
 ) {
-    let in_place = pass.terms.side_by_side(DType::U32, line, width);
+    let in_place = sweep.terms.side_by_side(DType::U32, line, width);
     let mut scratch = vec![0; if in_place { 0 } else { width }];
-    for row in pass.elements(piece) {
+    for row in sweep.elements(piece) {
         if in_place {
-            body(&x[pass.terms.place(line, row)..][..width]);
+            body(&x[sweep.terms.place(line, row)..][..width]);
         } else {
-            pass.terms.of_term(DType::U32, x, row, line, &mut scratch);
+            sweep.terms.of_term(DType::U32, x, row, line, &mut scratch);
             body(&scratch);
         }
     }
 }
 
-fn totals_across(pass: &Pass, x: &[u32], out: &mut [u32]) {
-    let tiles = parallel::tiles(out, pass.terms.n_results, TILE);
+fn totals_across(sweep: &Sweep, x: &[u32], out: &mut [u32]) {
+    let tiles = parallel::tiles(out, sweep.terms.n_results, TILE);
     parallel::for_each(tiles, |_, (piece, line, out)| {
-        out.fill(pass.join.nothing());
-        rows(pass, x, (line, out.len()), piece, |row| {
-            join_row(pass.join, row, out)
+        out.fill(sweep.join.nothing());
+        rows(sweep, x, line, out.len(), piece, |row| {
+            join_row(sweep.join, row, out)
         });
-        store_row(pass.join, out);
+        store_row(sweep.join, out);
     });
 }
 
 /// The result's rows lie `inner` apart; neighbouring lines share them. A task has the rows of one
 /// piece, or of a tile of its columns where they are long.
-fn across(pass: &Pass, x: &[u32], before: Option<&[u32]>, out: &mut [u32]) {
-    let (n, inner, lines) = (pass.terms.n, pass.inner, pass.terms.n_results);
+fn across(sweep: &Sweep, x: &[u32], before: Option<&[u32]>, out: &mut [u32]) {
+    let (n, inner, lines) = (sweep.terms.n, sweep.inner, sweep.terms.n_results);
     let run = |(outer, piece, column): (usize, usize, usize), out: Vec<&mut [u32]>| {
         let width = out.first().map_or(0, |row| row.len());
         let line = outer * inner + column;
-        let nothing = vec![pass.join.nothing(); width];
+        let nothing = vec![sweep.join.nothing(); width];
         let offset = match before {
             Some(before) if piece > 0 => &before[(piece - 1) * lines + line..][..width],
             _ => &nothing,
         };
         let mut carry = nothing.clone();
         let mut out = out.into_iter();
-        rows(pass, x, (line, width), piece, |row| {
+        rows(sweep, x, line, width, piece, |row| {
             if let Some(out) = out.next() {
-                chain_row(pass.join, row, offset, &mut carry, out);
+                chain_row(sweep.join, row, offset, &mut carry, out);
             }
         });
     };
-    let pieces = parallel::tiles(out, n * inner, pass.piece * inner);
+    let pieces = parallel::tiles(out, n * inner, sweep.piece * inner);
     parallel::for_each(pieces, |_, (outer, first, out)| {
         let mut tiles: Vec<Vec<&mut [u32]>> = Vec::new();
         tiles.resize_with(inner.div_ceil(TILE), Vec::new);
@@ -128,7 +133,7 @@ fn across(pass: &Pass, x: &[u32], before: Option<&[u32]>, out: &mut [u32]) {
                 tile.push(part);
             }
         }
-        let piece = first / (pass.piece * inner);
+        let piece = first / (sweep.piece * inner);
         parallel::for_each(write(&mut tiles, 1), |tile, out| {
             run((outer, piece, tile * TILE), std::mem::take(&mut out[0]));
         });

@@ -94,7 +94,7 @@ fn layouts_change_no_bit_and_integers_wrap() {
     let len = shape.iter().product();
     let data: Vec<u32> = crate::testing::ids(2, 2 * len, u32::MAX);
     let floats = values(2, 2 * len);
-    // Stored as [5, 4100, 12]: turned, reversed, and every second element.
+    // Stored as [5, 4100, 12]: transposed, reversed, and every second element.
     let layout = Layout::contiguous(&[5, 4100, 12]).expect("a shape");
     let layout = layout.permute(&[2, 1, 0]).expect("a permutation");
     let layout = layout.slice(0, (1, 12, 2)).expect("a slice");

@@ -185,7 +185,7 @@ fn ties_at_the_bound_of_a_selection_go_to_the_lower_places() {
 #[test]
 fn integers_and_scattered_layouts_sort_as_their_copies() {
     fn check<T: Element>(of: impl Fn(u32) -> T, number: impl Fn(T) -> f64) {
-        // Stored as [30, 400]: turned, and every second element from the last on.
+        // Stored as [30, 400]: transposed, and every second element from the last on.
         let stored = Layout::contiguous(&[30, 400]).expect("a shape");
         let layout = stored.permute(&[1, 0]).expect("a permutation");
         let layout = layout.slice(0, (1, 400, 2)).expect("a slice");

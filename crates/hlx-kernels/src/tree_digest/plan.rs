@@ -9,7 +9,7 @@ use crate::error::Result;
 
 /// One launch: `n` chunks of `source` give the digests from `first` on of `target`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct PlannedLaunch {
     /// Whether the source is the tensors' buffer, else that of the digests.
     pub is_leaves: bool,
     /// The words that are bound.
@@ -27,8 +27,8 @@ pub(super) struct Step {
 /// The launches of a digest and their tables.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
-    pub steps: Vec<Step>,
-    /// Start (a word of the step's source) and length in words of each chunk.
+    pub launches: Vec<PlannedLaunch>,
+    /// Start (a word of the launch's source) and length in words of each chunk.
     pub chunks: Vec<u32>,
     /// The word after each tensor's last.
     pub ends: Vec<usize>,
@@ -97,7 +97,7 @@ impl Plan {
             }
             let longest = chunks[first..first + n].iter().map(|chunk| chunk.1).max();
             self.chunks.resize(align_words(self.chunks.len()), 0);
-            self.steps.push(Step {
+            self.launches.push(PlannedLaunch {
                 is_leaves: source.is_none(),
                 source: bound,
                 chunks_at,

@@ -150,8 +150,8 @@ fn windows_do_not_show() {
     let (data, kind) = (words(8, 5000), DigestKind::U32);
     let spans = [span("a", &[3, 700], 128), span("b", &[2001], 2400)];
     let whole = digest_everywhere(&data, &spans, kind, (SMALL, 1 << 20));
-    let steps = Plan::new(&spans, SMALL, 300).expect("a plan").steps;
-    assert!(steps.iter().filter(|step| step.is_leaves).count() > 10);
+    let launches = Plan::new(&spans, SMALL, 300).expect("a plan").launches;
+    assert!(launches.iter().filter(|launch| launch.is_leaves).count() > 10);
     assert_eq!(
         digest_everywhere(&data, &spans, kind, (SMALL, 300)),
         whole,

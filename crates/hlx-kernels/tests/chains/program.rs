@@ -1,5 +1,5 @@
 //! Random programs of element-wise launches: operands of every type that lie in every way, up to 12
-//! launches whose operands are earlier results or inputs, and results that are kept or dropped.
+//! launches whose operands are earlier results or inputs, and results that are held or dropped.
 
 use hlx_core::{Buffer, CoreError, DType, Device};
 use hlx_kernels::elementwise::{Binary, Unary, binary, copy_strided, masked_fill, select, unary};
@@ -31,11 +31,11 @@ const SHAPES: [&[usize]; 8] = [
 
 /// A launch; operands are numbers of values, inputs first.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct ProgramLaunch {
     operation: Operation,
     operands: Vec<usize>,
     out: DType,
-    is_kept: bool,
+    is_held: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ pub struct Program {
     seed: u64,
     shape: &'static [usize],
     inputs: Vec<Input>,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ProgramLaunch>,
 }
 
 /// SplitMix64.
@@ -104,7 +104,7 @@ impl Program {
         let mut steps = Vec::with_capacity(count);
         for number in 0..count {
             let mut step = random_step(&mut random, &types, inputs.len());
-            step.is_kept = number + 1 == count || random.below(6) == 0;
+            step.is_held = number + 1 == count || random.below(6) == 0;
             types.push(step.out);
             steps.push(step);
         }
@@ -130,7 +130,7 @@ impl Program {
         buffers.collect()
     }
 
-    /// Launches the program; returns the results that are kept, and drops the others.
+    /// Launches the program; returns the results that are held, and drops the others.
     pub fn run(&self, device: &Device, inputs: &[Buffer]) -> Result<Vec<Buffer>, KernelError> {
         let dense = Layout::contiguous(self.shape)?;
         let n = dense.n_elements();
@@ -160,9 +160,9 @@ impl Program {
             }
             values.push((out, &dense));
         }
-        let kept = values.drain(..).skip(inputs.len()).zip(&self.steps);
-        Ok(kept
-            .filter(|(_, step)| step.is_kept)
+        let held = values.drain(..).skip(inputs.len()).zip(&self.steps);
+        Ok(held
+            .filter(|(_, step)| step.is_held)
             .map(|((buffer, _), _)| buffer)
             .collect())
     }
@@ -183,8 +183,8 @@ fn input(random: &mut Random, dtype: DType, shape: &[usize]) -> Input {
         2 => dense(&shape[rank - 1..]),
         3 => {
             let order: Vec<usize> = (0..rank).rev().collect();
-            let turned: Vec<usize> = shape.iter().rev().copied().collect();
-            dense(&turned).permute(&order).expect("a permutation")
+            let reversed: Vec<usize> = shape.iter().rev().copied().collect();
+            dense(&reversed).permute(&order).expect("a permutation")
         }
         4 => dense(shape).flip(axis).expect("flipped"),
         5 => {
@@ -202,7 +202,7 @@ fn input(random: &mut Random, dtype: DType, shape: &[usize]) -> Input {
 }
 
 /// A step that there is; its operands are rather the last results.
-fn random_step(random: &mut Random, types: &[DType], inputs: usize) -> Step {
+fn random_step(random: &mut Random, types: &[DType], inputs: usize) -> ProgramLaunch {
     loop {
         let value = |random: &mut Random| match types.len() > inputs && random.below(4) > 0 {
             true => types.len() - 1 - random.below((types.len() - inputs).min(2)),
@@ -215,13 +215,13 @@ fn random_step(random: &mut Random, types: &[DType], inputs: usize) -> Step {
     }
 }
 
-fn step_over(random: &mut Random, types: &[DType], operands: Vec<usize>) -> Option<Step> {
+fn step_over(random: &mut Random, types: &[DType], operands: Vec<usize>) -> Option<ProgramLaunch> {
     let dtype = |place: usize| types[operands[place]];
-    let step = |operation, count: usize, out| Step {
+    let step = |operation, count: usize, out| ProgramLaunch {
         operation,
         operands: operands[..count].to_vec(),
         out,
-        is_kept: false,
+        is_held: false,
     };
     let floats = [DType::F32, DType::F16, DType::BF16];
     let whole = [DType::I32, DType::U32, DType::I8, DType::U8];

@@ -215,10 +215,10 @@ pub const ROWS: &[(&str, Launch)] = &[
         prepare_norm(c, &Norm::rms(f[0], f[1], 1e-5), x, x, None, x).map(drop)
     }),
     ("Prepared::new", |c, x, [a, b]| {
-        Prepared::new(c, x, Preparation::of_rows(a, b, Width::Wide)).map(drop)
+        Prepared::new(c, x, Preparation::of_rows(a, b, Digits::Two)).map(drop)
     }),
     ("Prepared::new", |c, x, [a, b]| {
-        Prepared::new(c, x, Preparation::of_columns(a, 1, b, Width::Narrow)).map(drop)
+        Prepared::new(c, x, Preparation::of_columns(a, 1, b, Digits::One)).map(drop)
     }),
     ("muon_step", |c, x, f| {
         muon_step(
@@ -334,7 +334,7 @@ pub const ROWS: &[(&str, Launch)] = &[
             per_token: 1,
             experts: 1,
         };
-        experts_sum(c, x, None, x, x, (&choices, b))
+        experts_sum(c, x, None, x, x, &choices, b)
     }),
     ("experts_product", |c, x, [a, b]| {
         let product = ExpertsProduct {
@@ -390,14 +390,14 @@ pub const ROWS: &[(&str, Launch)] = &[
             &shape,
         )
     }),
-    ("IntegerHeads::of_keys", |c, _, f| {
-        IntegerHeads::of_keys(c, f, [1, 1]).map(drop)
+    ("QuantisedHeads::of_keys", |c, _, f| {
+        QuantisedHeads::of_keys(c, f, [1, 1]).map(drop)
     }),
-    ("IntegerHeads::of_queries", |c, _, [a, b]| {
-        IntegerHeads::of_queries(c, [1, a], [b, 4]).map(drop)
+    ("QuantisedHeads::of_queries", |c, _, [a, b]| {
+        QuantisedHeads::of_queries(c, [1, a], [b, 4]).map(drop)
     }),
-    ("IntegerHeads::with_words", |c, x, [a, b]| {
-        let heads = IntegerHeads::of_keys(c, [1, 2], [1, 4])?;
+    ("QuantisedHeads::with_words", |c, x, [a, b]| {
+        let heads = QuantisedHeads::of_keys(c, [1, 2], [1, 4])?;
         let words = x.view_as(DType::U32, x.len())?;
         heads.with_words(a.max(b), words).map(drop)
     }),
@@ -435,17 +435,17 @@ pub const ROWS: &[(&str, Launch)] = &[
     ("PreparedAttention::by, few", |c, x, f| {
         attend(c, x, Schedule::Few, &ranged(f), false)
     }),
-    ("PreparedAttention::by, integers", |c, x, f| {
-        attend(c, x, Schedule::Integers, &ranged(f), false)
+    ("PreparedAttention::by, quantised", |c, x, f| {
+        attend(c, x, Schedule::Quantised, &ranged(f), false)
     }),
     ("PreparedAttention::by, rows, backward", |c, x, f| {
         attend(c, x, Schedule::Rows, &ranged(f), true)
     }),
-    ("PreparedAttention::by, integers, backward", |c, x, f| {
-        attend(c, x, Schedule::Integers, &ranged(f), true)
+    ("PreparedAttention::by, quantised, backward", |c, x, f| {
+        attend(c, x, Schedule::Quantised, &ranged(f), true)
     }),
     ("integer_attention_of_cache", |c, x, f| {
-        let heads = IntegerHeads::of_keys(c, [1, 2], [1, 4])?;
+        let heads = QuantisedHeads::of_keys(c, [1, 2], [1, 4])?;
         integer_attention_of_cache(c, [&heads, &heads, &heads], x, x, &ranged(f))
     }),
 ];
@@ -528,7 +528,7 @@ fn apart(batch: usize, stride: usize) -> MatMul {
 
 fn integer_product_of(c: &Device, x: &Buffer, [a, b]: [usize; 2]) -> Result<(), KernelError> {
     let values = c.alloc(4)?;
-    let operand = Prepared::new(c, &values, Preparation::of_rows(1, 4, Width::Wide))?;
+    let operand = Prepared::new(c, &values, Preparation::of_rows(1, 4, Digits::Two))?;
     let shape = IntegerProduct {
         batch: 1,
         within: Some([a, b]),
@@ -548,8 +548,8 @@ fn multiply_of(c: &Device, x: &Buffer, of: [Matrices; 2]) -> Result<(), KernelEr
     run(Arithmetic::Portable).or_else(|error| run(Arithmetic::Integer).map_err(|_| error))
 }
 
-fn step(cell: Cell, [a, b]: [usize; 2]) -> Step {
-    Step {
+fn step(cell: Cell, [a, b]: [usize; 2]) -> TimeStep {
+    TimeStep {
         cell,
         batch: a,
         time: 1,
@@ -573,13 +573,13 @@ fn append_inputs(x: &Buffer, first: usize, stride: usize) -> AppendInputs<'_> {
         first,
         stride,
     };
-    let (norms, turn) = (None, None);
+    let (norms, rotation) = (None, None);
     AppendInputs {
         q: rows,
         k: rows,
         v: rows,
         norms,
-        turn,
+        rotation,
         first_positions: x,
         lengths: x,
     }

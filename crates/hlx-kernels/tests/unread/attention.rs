@@ -1,6 +1,6 @@
 //! Attention: what a query does not see, and what sees no key, changes no bit of the others.
 //!
-//! Of each case some queries are kept, and every row that they do not read is filled: keys and values that none of
+//! Of each case some queries are collected, and every row that they do not read is filled: keys and values that none of
 //! them sees, other queries. Likewise some keys, for the gradients that belong to keys.
 
 use std::ops::Range;
@@ -26,8 +26,8 @@ pub enum Kernels {
     Packed,
     Ranged,
     FewQueries,
-    Integers,
-    /// Integers of a cache, forward alone.
+    Quantised,
+    /// Quantised heads of a cache, forward alone.
     Cached,
 }
 
@@ -39,7 +39,7 @@ pub struct Case {
     pub lengths: Option<Vec<u32>>,
     pub first_positions: Option<Vec<u32>>,
     pub kernels: Kernels,
-    /// Queries, and keys, are kept from this one on, and up to it.
+    /// Queries, and keys, are collected from this one on, and up to it.
     pub cut: usize,
 }
 
@@ -210,7 +210,7 @@ fn schedule(run: &Run<'_>, case: &Case, operands: &AttentionOperands<'_>) -> Sch
         Kernels::Packed if takes(Schedule::Packed) => Schedule::Packed,
         Kernels::FewQueries if takes(Schedule::Few) || run.device.is_cpu() => Schedule::Few,
         Kernels::Packed | Kernels::FewQueries | Kernels::Ranged => Schedule::Rows,
-        Kernels::Integers | Kernels::Cached => Schedule::Integers,
+        Kernels::Quantised | Kernels::Cached => Schedule::Quantised,
     }
 }
 
@@ -253,7 +253,7 @@ fn backward(
     let (len, layouts) = joint_gradients(a)?;
     let joint = match schedule {
         Schedule::Packed => run.output(3 * o.len())?,
-        Schedule::Integers => run.output(len)?,
+        Schedule::Quantised => run.output(len)?,
         Schedule::Few | Schedule::Rows => {
             let contiguous = |layout: &Layout| Layout::contiguous(layout.shape());
             let layouts = layouts.iter().map(contiguous);
@@ -306,15 +306,15 @@ fn halves(n: usize, cut: usize) -> [Range<usize>; 2] {
 /// Keeps o and stats of some queries at a time, of which the rest is hidden.
 pub fn forward_of_some_queries(run: &mut Run<'_>, case: &Case) -> Result<(), KernelError> {
     let (a, seen) = (case.attention, Seen::new(run, case)?);
-    for kept in halves(a.queries, case.cut) {
-        let no_query = |sample, query| !kept.contains(&query) || seen.is_blind(sample, query);
-        let no_key = |sample, key| !seen.is_seen(sample, kept.clone(), key);
+    for chosen in halves(a.queries, case.cut) {
+        let no_query = |sample, query| !chosen.contains(&query) || seen.is_blind(sample, query);
+        let no_key = |sample, key| !seen.is_seen(sample, chosen.clone(), key);
         let operands = Operands::new(run, case, [&no_query, &no_key])?;
         let [o, stats] = forward(run, case, &operands, &seen)?;
-        run.keep_where(&o, |at| {
-            kept.contains(&place(at, a.queries, a.heads * a.head_width).1)
+        run.collect_where(&o, |at| {
+            chosen.contains(&place(at, a.queries, a.heads * a.head_width).1)
         })?;
-        run.keep_where(&stats, |at| kept.contains(&place_by_head(at, &a, 2).1))?;
+        run.collect_where(&stats, |at| chosen.contains(&place_by_head(at, &a, 2).1))?;
     }
     Ok(())
 }
@@ -360,25 +360,25 @@ pub fn backward_of_some_queries(run: &mut Run<'_>, case: &Case) -> Result<(), Ke
         let d_o = run.input_hiding(&d_o, of_row)?;
         backward(run, case, &operands, &seen, [&o, &stats, &d_o])
     };
-    for kept in halves(a.queries, case.cut) {
+    for chosen in halves(a.queries, case.cut) {
         let gradients = pass(
             run,
-            &|sample, query| !kept.contains(&query) || seen.is_blind(sample, query),
-            &|sample, key| !seen.is_seen(sample, kept.clone(), key),
+            &|sample, query| !chosen.contains(&query) || seen.is_blind(sample, query),
+            &|sample, key| !seen.is_seen(sample, chosen.clone(), key),
         )?;
-        run.keep_where(&gradients[0], |at| {
-            kept.contains(&place(at, a.queries, of_query).1)
+        run.collect_where(&gradients[0], |at| {
+            chosen.contains(&place(at, a.queries, of_query).1)
         })?;
     }
-    for kept in halves(a.keys, case.cut) {
+    for chosen in halves(a.keys, case.cut) {
         let gradients = pass(
             run,
-            &|sample, query| !seen.sees_any(sample, query, kept.clone()),
-            &|sample, key| !kept.contains(&key) || !seen.is_seen(sample, 0..a.queries, key),
+            &|sample, query| !seen.sees_any(sample, query, chosen.clone()),
+            &|sample, key| !chosen.contains(&key) || !seen.is_seen(sample, 0..a.queries, key),
         )?;
         for gradient in &gradients[1..] {
-            run.keep_where(gradient, |at| {
-                kept.contains(&place(at, a.keys, a.key_heads * a.head_width).1)
+            run.collect_where(gradient, |at| {
+                chosen.contains(&place(at, a.keys, a.key_heads * a.head_width).1)
             })?;
         }
     }
@@ -390,7 +390,7 @@ pub fn entries() -> Vec<Entry> {
     let mut entries = Vec::new();
     for (name, case) in cases() {
         let (kernels, ways): (_, &'static [Way]) = match case.kernels {
-            Kernels::Integers | Kernels::Cached => ("integers", INTEGERS),
+            Kernels::Quantised | Kernels::Cached => ("quantised", INTEGERS),
             _ => ("portable", ATTENTION),
         };
         let name = format!("attention, {kernels}, {:?}, {name}", case.kernels);

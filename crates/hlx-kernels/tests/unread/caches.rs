@@ -3,16 +3,16 @@
 use hlx_core::DType;
 use hlx_kernels::KernelError;
 use hlx_kernels::attention::append::{
-    AppendInputs, HeadNorms, HeadRows, HeadTurn, append_heads, append_integer_heads,
+    AppendInputs, HeadNorms, HeadRotation, HeadRows, append_heads, append_integer_heads,
 };
-use hlx_kernels::attention::{Attention, IntegerHeads, integer_attention_of_cache};
+use hlx_kernels::attention::{Attention, QuantisedHeads, integer_attention_of_cache};
 use hlx_kernels::testing::normal;
 
 use crate::Entry;
 use crate::attention::{Case, Operands, Seen, place};
 use crate::run::Run;
 
-/// `o` from a cache of integers whose places behind the lengths hold anything.
+/// `o` from a quantised cache whose places behind the lengths hold anything.
 pub fn of_cache(run: &mut Run<'_>, case: &Case) -> Result<(), KernelError> {
     let (a, device) = (case.attention, run.device);
     let lengths = case.lengths.clone().unwrap_or_default();
@@ -38,19 +38,19 @@ pub fn of_cache(run: &mut Run<'_>, case: &Case) -> Result<(), KernelError> {
     let zeros = run.ids(&vec![0; a.batch])?;
     let lengths_buffer = run.ids(&lengths)?;
     let all = run.ids(&vec![a.queries as u32; a.batch])?;
-    let cache = || IntegerHeads::of_keys(device, [a.batch, a.keys], [a.key_heads, a.head_width]);
+    let cache = || QuantisedHeads::of_keys(device, [a.batch, a.keys], [a.key_heads, a.head_width]);
     let caches = [
         spoiled(run, &cache()?, &lengths)?,
         spoiled(run, &cache()?, &lengths)?,
     ];
     let no_queries =
-        IntegerHeads::of_queries(device, [a.batch, a.keys], [a.key_heads, a.head_width])?;
+        QuantisedHeads::of_queries(device, [a.batch, a.keys], [a.key_heads, a.head_width])?;
     let inputs = AppendInputs {
         q: rows(k, a.key_heads),
         k: rows(k, a.key_heads),
         v: rows(v, a.key_heads),
         norms: None,
-        turn: None,
+        rotation: None,
         first_positions: &zeros,
         lengths: &lengths_buffer,
     };
@@ -62,7 +62,8 @@ pub fn of_cache(run: &mut Run<'_>, case: &Case) -> Result<(), KernelError> {
         [keys, values],
         &shape(a.keys, a.key_heads),
     )?;
-    let queries = IntegerHeads::of_queries(device, [a.batch, a.queries], [a.heads, a.head_width])?;
+    let queries =
+        QuantisedHeads::of_queries(device, [a.batch, a.queries], [a.heads, a.head_width])?;
     let spare = run.input(&normal(6, a.batch * a.keys * a.key_heads * a.head_width))?;
     let unused = [cache()?, cache()?];
     let inputs = AppendInputs {
@@ -76,15 +77,15 @@ pub fn of_cache(run: &mut Run<'_>, case: &Case) -> Result<(), KernelError> {
     append_integer_heads(device, &inputs, &queries, to, &shape(a.queries, a.heads))?;
     let o = run.output(a.batch * a.queries * a.heads * a.head_width)?;
     integer_attention_of_cache(device, [&queries, keys, values], &seen.of_queries, &o, &a)?;
-    run.keep(&o)
+    run.collect(&o)
 }
 
 /// The heads of a cache whose words of places behind the lengths, and behind all rows, are spoiled.
 fn spoiled(
     run: &mut Run<'_>,
-    heads: &IntegerHeads,
+    heads: &QuantisedHeads,
     lengths: &[u32],
-) -> Result<IntegerHeads, KernelError> {
+) -> Result<QuantisedHeads, KernelError> {
     let words = run.device.download_words(heads.words())?;
     let [digits, exponents] = heads.of_sequence();
     let batch = lengths.len();
@@ -141,7 +142,7 @@ fn appended(run: &mut Run<'_>) -> Result<(), KernelError> {
             weights: [&gains, &gains],
             eps: 1e-5,
         }),
-        turn: Some(HeadTurn {
+        rotation: Some(HeadRotation {
             frequencies: &frequencies,
             scale: 1.0,
         }),
@@ -159,8 +160,8 @@ fn appended(run: &mut Run<'_>) -> Result<(), KernelError> {
         [&caches[0], &caches[1]],
         &shape,
     )?;
-    run.keep_where(&q_out, |at| !is_padding(at))?;
-    run.keep_all(&caches)
+    run.collect_where(&q_out, |at| !is_padding(at))?;
+    run.collect_all(&caches)
 }
 
 /// The bodies beside those of the cases.

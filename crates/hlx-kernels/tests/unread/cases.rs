@@ -162,13 +162,13 @@ pub fn cases() -> Vec<(&'static str, Case)> {
         ),
     ];
     all.extend(ranged(Kernels::Ranged));
-    let of_integers = ranged(Kernels::Integers).into_iter();
+    let quantised = ranged(Kernels::Quantised).into_iter();
     // Their kernels have one tile for every width.
     let stored_or_wide = |name: &str| name.starts_with("stored") || name.ends_with("132 columns");
-    all.extend(of_integers.filter(|(name, _)| !stored_or_wide(name)));
+    all.extend(quantised.filter(|(name, _)| !stored_or_wide(name)));
     all.extend(cache(Kernels::Ranged));
     all.extend(cache(Kernels::FewQueries));
-    all.extend(cache(Kernels::Integers));
+    all.extend(cache(Kernels::Quantised));
     all.extend(cache(Kernels::Cached));
     all
 }

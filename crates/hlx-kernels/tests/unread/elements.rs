@@ -54,7 +54,7 @@ fn operations(run: &mut Run<'_>) -> Result<(), KernelError> {
             [0.5, 1.0],
             &out,
         )?;
-        run.keep(&out)?;
+        run.collect(&out)?;
     }
     for &operation in Binary::ALL {
         let floats = !operation.name().contains("bitwise") && !operation.name().contains("shift");
@@ -75,7 +75,7 @@ fn operations(run: &mut Run<'_>) -> Result<(), KernelError> {
             y.operand(),
             &out,
         )?;
-        run.keep(&out)?;
+        run.collect(&out)?;
     }
     Ok(())
 }
@@ -107,7 +107,7 @@ fn halves_and_bytes(run: &mut Run<'_>) -> Result<(), KernelError> {
                     [0.0, 0.0],
                     &out,
                 )?;
-                run.keep(&out)?;
+                run.collect(&out)?;
                 let out = run.output_of(dtype, n)?;
                 binary(
                     run.device,
@@ -117,17 +117,17 @@ fn halves_and_bytes(run: &mut Run<'_>) -> Result<(), KernelError> {
                     x.operand(),
                     &out,
                 )?;
-                run.keep(&out)?;
+                run.collect(&out)?;
                 let out = run.output_of(dtype, n)?;
                 copy_strided(run.device, x.operand(), &out)?;
-                run.keep(&out)?;
+                run.collect(&out)?;
             }
             let out = run.output_of(x.buffer.dtype(), n)?;
             select(run.device, truths.operand(), x.operand(), x.operand(), &out)?;
-            run.keep(&out)?;
+            run.collect(&out)?;
             let out = run.output_of(x.buffer.dtype(), n)?;
             masked_fill(run.device, x.operand(), truths.operand(), 1.0, &out)?;
-            run.keep(&out)?;
+            run.collect(&out)?;
         }
     }
     Ok(())
@@ -150,10 +150,10 @@ fn choices(run: &mut Run<'_>) -> Result<(), KernelError> {
         b.operand(),
         &out,
     )?;
-    run.keep(&out)?;
+    run.collect(&out)?;
     let out = run.output(n)?;
     masked_fill(run.device, b.operand(), condition.operand(), -1.5, &out)?;
-    run.keep(&out)
+    run.collect(&out)
 }
 
 /// Elements between the columns of a part, and rows that a step leaves out.
@@ -170,9 +170,9 @@ fn gaps(run: &mut Run<'_>) -> Result<(), KernelError> {
     let whole = Layout::contiguous(&[rows, columns])?;
     let part = whole.slice(1, (first, first + seen, 1)).map_err(argument)?;
     let part = part.slice(0, (0, rows, 2)).map_err(argument)?;
-    let turned = part.permute(&[1, 0]).map_err(argument)?;
+    let transposed = part.permute(&[1, 0]).map_err(argument)?;
     let n = part.n_elements();
-    for layout in [&part, &turned] {
+    for layout in [&part, &transposed] {
         let of = |buffer| Operand { buffer, layout };
         let outs = [run.output(n)?, run.output(n)?, run.output(n)?];
         copy_strided(run.device, of(&x), &outs[0])?;
@@ -192,10 +192,10 @@ fn gaps(run: &mut Run<'_>) -> Result<(), KernelError> {
             [0.0, 0.0],
             &outs[2],
         )?;
-        run.keep_all(&outs)?;
+        run.collect_all(&outs)?;
         let halves = run.output_of(DType::F16, n)?;
         copy_strided(run.device, of(&x), &halves)?;
-        run.keep(&halves)?;
+        run.collect(&halves)?;
     }
     // Only the part of a target is written; what lies between keeps what it holds.
     let target = run.input(&values(3, rows * columns))?;
@@ -208,7 +208,7 @@ fn gaps(run: &mut Run<'_>) -> Result<(), KernelError> {
         layout: &part,
     };
     assign_strided(run.device, from, to)?;
-    run.keep(&target)?;
+    run.collect(&target)?;
     narrow_targets(run)
 }
 
@@ -238,7 +238,7 @@ fn narrow_targets(run: &mut Run<'_>) -> Result<(), KernelError> {
     // The rest of the last word is the neighbour's.
     let words = run.device.download::<u8>(&target)?;
     let copy = run.typed(&words[..32])?;
-    run.keep(&copy)
+    run.collect(&copy)
 }
 
 /// Maps of f32 with kernels of their own.
@@ -268,8 +268,8 @@ fn maps(run: &mut Run<'_>) -> Result<(), KernelError> {
             width: n,
         };
         dropout(run.device, &x, &outs[6], &counter, &config)?;
-        run.keep_all(&outs)?;
-        run.keep_all([&sum, &loss])?;
+        run.collect_all(&outs)?;
+        run.collect_all([&sum, &loss])?;
     }
     Ok(())
 }
@@ -292,7 +292,7 @@ fn dropped(run: &mut Run<'_>) -> Result<(), KernelError> {
     let x = run.input_hiding(&values(1, n), |at| mask[at] == 0.0)?;
     let y = run.output(n)?;
     dropout(run.device, &x, &y, &counter, &config)?;
-    run.keep(&y)
+    run.collect(&y)
 }
 
 /// Activations, whose kernels are maps too.
@@ -304,7 +304,7 @@ fn activations(run: &mut Run<'_>) -> Result<(), KernelError> {
         activation_forward(run.device, kind, &x, &y)?;
         activation_backward(run.device, kind, &x, &dy, &dx)?;
         activation_backward_in_place(run.device, kind, &x, &dy)?;
-        run.keep_all([&y, &dx, &dy])?;
+        run.collect_all([&y, &dx, &dy])?;
     }
     Ok(())
 }
@@ -327,7 +327,7 @@ fn fills(run: &mut Run<'_>) -> Result<(), KernelError> {
             high: 9.0,
         };
         fill_random(run.device, range, draw, &outs[2])?;
-        run.keep_all(&outs)?;
+        run.collect_all(&outs)?;
     }
     let (line, triangle) = (run.output(n)?, run.output(35)?);
     linspace(run.device, -1.0, 1.0, &line)?;
@@ -338,16 +338,16 @@ fn fills(run: &mut Run<'_>) -> Result<(), KernelError> {
         high: Some(0),
     };
     band(run.device, sizes, &triangle)?;
-    run.keep_all([&line, &triangle])
+    run.collect_all([&line, &triangle])
 }
 
-/// Turned and rotated matrices.
-fn turns(run: &mut Run<'_>) -> Result<(), KernelError> {
+/// Transposed and rotated matrices.
+fn transposed_and_rotated(run: &mut Run<'_>) -> Result<(), KernelError> {
     let (rows, columns) = (33, 37);
     let x = run.input(&values(1, rows * columns))?;
     let y = run.output(rows * columns)?;
     transpose(run.device, &x, rows, columns, &y)?;
-    run.keep(&y)?;
+    run.collect(&y)?;
     let sizes = Rope {
         rows: 3,
         heads: 2,
@@ -358,7 +358,7 @@ fn turns(run: &mut Run<'_>) -> Result<(), KernelError> {
     let (x, y) = (run.input(&normal(2, 54))?, run.output(54)?);
     let (positions, frequencies) = (run.ids(&[0, 7, 1000])?, run.input(&[1.0, 0.3, 0.01])?);
     rope(run.device, &x, &positions, &frequencies, &y, &sizes)?;
-    run.keep(&y)
+    run.collect(&y)
 }
 
 /// The bodies.
@@ -372,6 +372,10 @@ pub fn entries() -> Vec<Entry> {
         Entry::new("dropped elements", MAPS, dropped),
         Entry::new("activations", &[], activations),
         Entry::new("fills", &[], fills),
-        Entry::new("turns", CUT, turns),
+        Entry::new(
+            "transposed and rotated matrices",
+            CUT,
+            transposed_and_rotated,
+        ),
     ]
 }

@@ -89,16 +89,16 @@ fn convolve(run: &mut Run<'_>, spec: &Conv2d) -> Result<(), KernelError> {
     );
     conv2d_forward(run.device, x, weight, Some(&bias), y, spec)?;
     conv2d_backward_input(run.device, dy, weight, dx, spec)?;
-    run.keep_all([y, dx])?;
+    run.collect_all([y, dx])?;
     for accumulate in [false, true] {
         conv2d_backward_weight(run.device, x, dy, dweight, 2, accumulate, spec)?;
         conv2d_backward_bias(run.device, dy, &dbias, 2, accumulate, spec)?;
     }
-    run.keep_all([dweight, &dbias])?;
-    let (out, turned) = (run.output(dx.len())?, run.output(dweight.len())?);
+    run.collect_all([dweight, &dbias])?;
+    let (out, dweight_of_transposed) = (run.output(dx.len())?, run.output(dweight.len())?);
     conv_transpose2d_forward(run.device, dy, weight, None, &out, spec)?;
-    conv_transpose2d_backward_weight(run.device, dy, x, &turned, 2, false, spec)?;
-    run.keep_all([&out, &turned])
+    conv_transpose2d_backward_weight(run.device, dy, x, &dweight_of_transposed, 2, false, spec)?;
+    run.collect_all([&out, &dweight_of_transposed])
 }
 
 /// A convolution and its weight's gradient, for every tile.
@@ -115,7 +115,7 @@ fn convolution_tiles(run: &mut Run<'_>) -> Result<(), KernelError> {
         )?;
         let (x, dy) = (&images.x, &images.dy);
         conv2d_backward_weight(run.device, x, dy, &images.dweight, 2, false, &spec)?;
-        run.keep_all([&images.y, &images.dweight])?;
+        run.collect_all([&images.y, &images.dweight])?;
     }
     Ok(())
 }
@@ -159,16 +159,16 @@ fn large() -> Conv2d {
     }
 }
 
-/// The same over integers.
-fn integer_convolutions(run: &mut Run<'_>) -> Result<(), KernelError> {
+/// The same in the integer arithmetic.
+fn quantised_convolutions(run: &mut Run<'_>) -> Result<(), KernelError> {
     let device = run.device.with_arithmetic(Arithmetic::Integer);
-    let mut of_integers = Run::new(&device, run.given);
-    convolutions(&mut of_integers)?;
-    pixels_without_a_gradient(&mut of_integers)?;
-    run.take(of_integers)
+    let mut quantised = Run::new(&device, run.given);
+    convolutions(&mut quantised)?;
+    pixels_without_a_gradient(&mut quantised)?;
+    run.take(quantised)
 }
 
-/// Over integers, pixels at which the wide operand is zeros enter no maximum and no sum of the weight's gradient.
+/// In the integer arithmetic, pixels at which the operand with two digits is zeros enter no maximum and no sum of the weight's gradient.
 fn pixels_without_a_gradient(run: &mut Run<'_>) -> Result<(), KernelError> {
     let spec = Conv2d {
         kernel: [1, 1],
@@ -197,7 +197,7 @@ fn pixels_without_a_gradient(run: &mut Run<'_>) -> Result<(), KernelError> {
                 run.device, &x, &gradient, &dweight, 2, false, &spec,
             )?,
         }
-        run.keep(&dweight)?;
+        run.collect(&dweight)?;
     }
     Ok(())
 }
@@ -241,7 +241,7 @@ fn pools(run: &mut Run<'_>) -> Result<(), KernelError> {
         let dx = run.output(2 * pixels)?;
         max_pool2d_forward(run.device, &x, &y, &places, &spec)?;
         max_pool2d_backward(run.device, &dy, &places, &dx, &spec)?;
-        run.keep_all([&y, &places, &dx])?;
+        run.collect_all([&y, &places, &dx])?;
         if dilation != ONE {
             continue;
         }
@@ -258,7 +258,7 @@ fn pools(run: &mut Run<'_>) -> Result<(), KernelError> {
             &dx,
             &AvgPool2d::Windows(spec, AvgDivisor::Inside),
         )?;
-        run.keep_all([&y, &dx])?;
+        run.collect_all([&y, &dx])?;
     }
     let (x, dy) = (run.input(&values(3, 70))?, run.input(&values(4, 24))?);
     let (y, dx) = (run.output(24)?, run.output(70)?);
@@ -269,7 +269,7 @@ fn pools(run: &mut Run<'_>) -> Result<(), KernelError> {
     };
     avg_pool2d_forward(run.device, &x, &y, &spec)?;
     avg_pool2d_backward(run.device, &dy, &dx, &spec)?;
-    run.keep_all([&y, &dx])
+    run.collect_all([&y, &dx])
 }
 
 /// Pixels that no output is made of.
@@ -303,7 +303,7 @@ fn interpolations(run: &mut Run<'_>) -> Result<(), KernelError> {
         );
         interpolate2d_forward(run.device, &x, &y, &spec)?;
         interpolate2d_backward(run.device, &dy, &dx, &spec)?;
-        run.keep_all([&y, &dx])?;
+        run.collect_all([&y, &dx])?;
     }
     Ok(())
 }
@@ -313,7 +313,11 @@ pub fn entries() -> Vec<Entry> {
     vec![
         Entry::new("convolutions", &[], convolutions),
         Entry::new("convolutions, tiles", CONVOLUTIONS, convolution_tiles),
-        Entry::new("convolutions over integers", INTEGERS, integer_convolutions),
+        Entry::new(
+            "convolutions of quantised operands",
+            INTEGERS,
+            quantised_convolutions,
+        ),
         Entry::new("pools", &[], pools),
         Entry::new("interpolations", &[], interpolations),
     ]

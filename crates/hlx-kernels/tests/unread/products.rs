@@ -6,7 +6,9 @@ use hlx_kernels::activation::Activation;
 use hlx_kernels::product::{
     Epilogue, FloatProduct, MatMul, Prologue, matmul, matmul_integers, step_product,
 };
-use hlx_kernels::recurrent::{Cell, CellBackward, CellForward, Step, cell_backward, cell_forward};
+use hlx_kernels::recurrent::{
+    Cell, CellBackward, CellForward, TimeStep, cell_backward, cell_forward,
+};
 use hlx_kernels::testing::{ids, normal};
 
 use crate::Entry;
@@ -36,20 +38,20 @@ fn layouts(run: &mut Run<'_>) -> Result<(), KernelError> {
         let (a, b) = (of(run, 1, stride_a)?, of(run, 2, stride_b)?);
         let (bias, c) = (run.input(&normal(3, n))?, run.output(2 * stride_c - GAP)?);
         matmul(run.device, &a, &b, Some(&bias), &c, &shape)?;
-        run.keep_where(&c, |at| at % stride_c < m * n)?;
+        run.collect_where(&c, |at| at % stride_c < m * n)?;
         let stored = of(run, 4, stride_c)?;
         let more = MatMul {
             accumulate: true,
             ..shape
         };
         matmul(run.device, &a, &b, None, &stored, &more)?;
-        run.keep_where(&stored, |at| at % stride_c < m * n)?;
+        run.collect_where(&stored, |at| at % stride_c < m * n)?;
     }
-    integers(run)
+    integer_dtypes(run)
 }
 
-/// Products of integers.
-fn integers(run: &mut Run<'_>) -> Result<(), KernelError> {
+/// Products of integer dtypes.
+fn integer_dtypes(run: &mut Run<'_>) -> Result<(), KernelError> {
     let (m, n, k) = (5, 7, 9);
     let (a, b) = (
         run.typed(&ids(1, m * k, u32::MAX))?,
@@ -57,7 +59,7 @@ fn integers(run: &mut Run<'_>) -> Result<(), KernelError> {
     );
     let c = run.output_of(DType::U32, m * n)?;
     matmul_integers(run.device, &a, &b, &c, &MatMul::new(m, n, k))?;
-    run.keep(&c)
+    run.collect(&c)
 }
 
 /// A product whose tiles are ragged on both sides, with B stored `[N,K]`, and with A stored `[K,M]`.
@@ -72,7 +74,7 @@ fn tiles(run: &mut Run<'_>) -> Result<(), KernelError> {
         let (a, b) = (run.input(&normal(1, m * k))?, run.input(&normal(2, n * k))?);
         let c = run.output(m * n)?;
         matmul(run.device, &a, &b, None, &c, &shape)?;
-        run.keep(&c)?;
+        run.collect(&c)?;
     }
     Ok(())
 }
@@ -99,7 +101,7 @@ fn fused(run: &mut Run<'_>) -> Result<(), KernelError> {
         ..FloatProduct::new([&a, &b], &outs[2], shape)
     }
     .run(run.device)?;
-    run.keep_all(&outs)
+    run.collect_all(&outs)
 }
 
 /// The other epilogues.
@@ -115,7 +117,7 @@ fn epilogues(run: &mut Run<'_>) -> Result<(), KernelError> {
             ..FloatProduct::new([&a, &b], &c, shape)
         }
         .run(run.device)?;
-        run.keep(&c)?;
+        run.collect(&c)?;
     }
     Ok(())
 }
@@ -142,7 +144,7 @@ fn few_rows(run: &mut Run<'_>) -> Result<(), KernelError> {
                 ..FloatProduct::new([&a, &b], &c, shape)
             }
             .run(run.device)?;
-            run.keep(&c)?;
+            run.collect(&c)?;
         }
         let halves: Vec<half::bf16> = normal(8, n * k)
             .into_iter()
@@ -150,7 +152,7 @@ fn few_rows(run: &mut Run<'_>) -> Result<(), KernelError> {
             .collect();
         let (halves, c) = (run.typed(&halves)?, run.output(m * n)?);
         matmul(run.device, &a, &halves, None, &c, &shape)?;
-        run.keep(&c)?;
+        run.collect(&c)?;
     }
     Ok(())
 }
@@ -160,7 +162,7 @@ fn recurrent(run: &mut Run<'_>) -> Result<(), KernelError> {
     let (batch, time, width) = (3, 4, 33);
     let (units, all) = (batch * width, batch * time * width);
     for (position, previous) in [(1, Some(0)), (3, None)] {
-        let step = Step {
+        let step = TimeStep {
             cell: Cell::Lstm,
             batch,
             time,
@@ -191,9 +193,9 @@ fn recurrent(run: &mut Run<'_>) -> Result<(), KernelError> {
             out: &out,
         };
         cell_forward(run.device, step, &buffers)?;
-        run.keep_all([&cell, &hidden])?;
-        run.keep_where(&gates, here(4))?;
-        run.keep_where(&out, here(1))?;
+        run.collect_all([&cell, &hidden])?;
+        run.collect_where(&gates, here(4))?;
+        run.collect_where(&out, here(1))?;
         let gates = run.input_hiding(&normal(4, 4 * all), not_here(4))?;
         let (out, dout) = (
             run.input_hiding(&normal(5, 2 * all), nor_before)?,
@@ -215,9 +217,9 @@ fn recurrent(run: &mut Run<'_>) -> Result<(), KernelError> {
             dfrom_hidden: None,
         };
         cell_backward(run.device, step, &buffers)?;
-        run.keep_all([&dcell, &dstep])?;
-        run.keep_where(&dgates, here(4))?;
-        let step = Step {
+        run.collect_all([&dcell, &dstep])?;
+        run.collect_where(&dgates, here(4))?;
+        let step = TimeStep {
             cell: Cell::Gru,
             ..step
         };
@@ -228,7 +230,7 @@ fn recurrent(run: &mut Run<'_>) -> Result<(), KernelError> {
 
 fn gru(
     run: &mut Run<'_>,
-    step: Step,
+    step: TimeStep,
     [units, all]: [usize; 2],
     first: &Buffer,
 ) -> Result<(), KernelError> {
@@ -250,9 +252,9 @@ fn gru(
         out: &out,
     };
     cell_forward(run.device, step, &buffers)?;
-    run.keep(&hidden)?;
-    run.keep_where(&gates, here(4))?;
-    run.keep_where(&out, here(1))?;
+    run.collect(&hidden)?;
+    run.collect_where(&gates, here(4))?;
+    run.collect_where(&out, here(1))?;
     let gates = run.input_hiding(&normal(4, 4 * all), not_here(4))?;
     let out = run.input_hiding(&normal(5, all), |at| {
         Some(position_of(at, 1)) != step.previous
@@ -276,9 +278,9 @@ fn gru(
         dfrom_hidden: Some(&dfrom),
     };
     cell_backward(run.device, step, &buffers)?;
-    run.keep_all([&dhidden, &dstep])?;
-    run.keep_where(&dx, here(3))?;
-    run.keep_where(&dfrom, here(3))
+    run.collect_all([&dhidden, &dstep])?;
+    run.collect_where(&dx, here(3))?;
+    run.collect_where(&dfrom, here(3))
 }
 
 /// The products of recurrent steps.
@@ -289,7 +291,7 @@ fn step_products(run: &mut Run<'_>) -> Result<(), KernelError> {
     step_product(run.device, [&x, &w], Some(&bias), &y, [m, n, k], false)?;
     let stored = run.input(&normal(4, m * n))?;
     step_product(run.device, [&x, &w], None, &stored, [m, n, k], true)?;
-    run.keep_all([&y, &stored])
+    run.collect_all([&y, &stored])
 }
 
 /// The bodies.

@@ -106,8 +106,8 @@ fn rows(run: &mut Run<'_>) -> Result<(), KernelError> {
             dx: &outs[7],
         },
     )?;
-    run.keep_all(&outs)?;
-    run.keep_all([&sums, &stats, &rms])
+    run.collect_all(&outs)?;
+    run.collect_all([&sums, &stats, &rms])
 }
 
 /// Sums of columns by shards, and parameters' gradients of norms.
@@ -154,10 +154,10 @@ fn columns(run: &mut Run<'_>) -> Result<(), KernelError> {
             },
         )?;
     }
-    run.keep_all(&outs)?;
+    run.collect_all(&outs)?;
     let total = run.output(cols)?;
     shard_sum(run.device, &outs[0], &total, shards, cols, false)?;
-    run.keep(&total)
+    run.collect(&total)
 }
 
 /// Logits of rows without a target are not read, and their loss and gradient are zero.
@@ -199,8 +199,8 @@ fn cross_entropy(run: &mut Run<'_>) -> Result<(), KernelError> {
             v,
             smoothing,
         )?;
-        run.keep_all([&loss, &dlogits])?;
-        run.keep_where(&stats, |at| is_real(at / 2))?;
+        run.collect_all([&loss, &dlogits])?;
+        run.collect_where(&stats, |at| is_real(at / 2))?;
     }
     Ok(())
 }
@@ -254,9 +254,9 @@ fn batch_norm(run: &mut Run<'_>) -> Result<(), KernelError> {
         batch_norm_backward(
             run.device, &x, &weight, &stats, &dy, counts, &dx, to, false, &spec,
         )?;
-        run.keep_where(&y, |at| !is_empty(at))?;
-        run.keep_all([&dx, &stats, &tracked])?;
-        run.keep_all(running.iter().chain(&sums))?;
+        run.collect_where(&y, |at| !is_empty(at))?;
+        run.collect_all([&dx, &stats, &tracked])?;
+        run.collect_all(running.iter().chain(&sums))?;
     }
     Ok(())
 }
@@ -275,20 +275,20 @@ fn reductions(run: &mut Run<'_>) -> Result<(), KernelError> {
         Reduction::Any,
     ] {
         for axes in [&[0][..], &[2], &[0, 1]] {
-            let kept: usize = (0..3)
+            let n: usize = (0..3)
                 .filter(|axis| !axes.contains(axis))
                 .map(|a| shape[a])
                 .product();
-            let out = run.output_of(reduction.output_dtype(DType::F32), kept)?;
+            let out = run.output_of(reduction.output_dtype(DType::F32), n)?;
             reduce(run.device, reduction, x.operand(), axes, &out)?;
-            run.keep(&out)?;
+            run.collect(&out)?;
         }
     }
     for axis in [0, 2] {
         let (sums, products) = (run.output(n)?, run.output(n)?);
         cumsum(run.device, x.operand(), axis, &sums)?;
         cumprod(run.device, x.operand(), axis, &products)?;
-        run.keep_all([&sums, &products])?;
+        run.collect_all([&sums, &products])?;
     }
     let long = run.input(&normal(2, 4100))?;
     let (total, norm) = (run.output(1)?, run.output(1)?);
@@ -301,7 +301,7 @@ fn reductions(run: &mut Run<'_>) -> Result<(), KernelError> {
         0,
         &running,
     )?;
-    run.keep_all([&total, &norm, &running])?;
+    run.collect_all([&total, &norm, &running])?;
     let halves: Vec<f16> = normal(3, 7).into_iter().map(f16::from_f32).collect();
     let halves = Tensor::new(&run.typed(&halves)?, &[7])?;
     for reduction in [
@@ -312,7 +312,7 @@ fn reductions(run: &mut Run<'_>) -> Result<(), KernelError> {
     ] {
         let out = run.output_of(reduction.output_dtype(DType::F16), 1)?;
         reduce(run.device, reduction, halves.operand(), &[0], &out)?;
-        run.keep(&out)?;
+        run.collect(&out)?;
     }
     Ok(())
 }
@@ -330,7 +330,7 @@ fn sorts(run: &mut Run<'_>) -> Result<(), KernelError> {
             run.output_of(DType::U32, shape[0] * k)?,
         );
         topk(run.device, x.operand(), k, 1, true, &top, &at)?;
-        run.keep_all([&sorted, &places, &top, &at])?;
+        run.collect_all([&sorted, &places, &top, &at])?;
     }
     let bytes: Vec<u8> = ids(2, 37, 256).into_iter().map(|id| id as u8).collect();
     let x = Tensor::new(&run.typed(&bytes)?, &[37])?;
@@ -339,7 +339,7 @@ fn sorts(run: &mut Run<'_>) -> Result<(), KernelError> {
         run.output_of(DType::U32, 37)?,
     );
     sort(run.device, x.operand(), 0, true, &sorted, &places)?;
-    run.keep_all([&sorted, &places])
+    run.collect_all([&sorted, &places])
 }
 
 /// The bodies.

@@ -1,4 +1,4 @@
-//! One run of a body: its buffers, what fills the words that its operation does not read, and what it keeps.
+//! One run of a body: its buffers, what fills the words that its operation does not read, and what it collects.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use hlx_core::{Buffer, DType, Device, Element};
 use hlx_kernels::testing::TestMemory;
 use hlx_kernels::{KernelError, Layout, Operand};
 
-/// A body: makes buffers, launches, and keeps the parts of the results that the specification defines.
+/// A body: makes buffers, launches, and collects the parts of the results that the specification defines.
 pub type Body = dyn Fn(&mut Run<'_>) -> Result<(), KernelError> + Send + Sync;
 
 /// What fills words that an operation does not read: hidden keys, padding, what surrounds a buffer.
@@ -110,7 +110,7 @@ pub struct Run<'a> {
     pub memory: TestMemory,
     pub given: Given,
     inputs: usize,
-    kept: Vec<Vec<u32>>,
+    collected: Vec<Vec<u32>>,
 }
 
 impl<'a> Run<'a> {
@@ -120,11 +120,11 @@ impl<'a> Run<'a> {
             memory: TestMemory::fenced_by(given.filler.fence()),
             given,
             inputs: 0,
-            kept: Vec::new(),
+            collected: Vec::new(),
         }
     }
 
-    /// Runs a body and returns the words that it keeps, NaN of f32 as one.
+    /// Runs a body and returns the words that it collects, NaN of f32 as one.
     pub fn outputs(
         device: &'a Device,
         given: Given,
@@ -134,7 +134,7 @@ impl<'a> Run<'a> {
         run.memory.spoil_freed_memory(device)?;
         body(&mut run)?;
         run.memory.check_fences("unread", device)?;
-        Ok(run.kept)
+        Ok(run.collected)
     }
 
     /// Counts inputs from 0 again, so that the next ones have the specials of the first.
@@ -202,28 +202,30 @@ impl<'a> Run<'a> {
         Ok(buffer)
     }
 
-    /// Takes what another run has kept, of the same device and over the same numbers.
+    /// Takes what another run has collected, of the same device and over the same numbers.
     pub fn take(&mut self, other: Run<'_>) -> Result<(), KernelError> {
         other.memory.check_fences("unread", other.device)?;
-        self.kept.extend(other.kept);
+        self.collected.extend(other.collected);
         Ok(())
     }
 
-    /// Keeps all elements of a result.
-    pub fn keep(&mut self, buffer: &Buffer) -> Result<(), KernelError> {
-        self.keep_where(buffer, |_| true)
+    /// Collects all elements of a result.
+    pub fn collect(&mut self, buffer: &Buffer) -> Result<(), KernelError> {
+        self.collect_where(buffer, |_| true)
     }
 
-    /// Keeps all elements of some results.
-    pub fn keep_all<'b>(
+    /// Collects all elements of some results.
+    pub fn collect_all<'b>(
         &mut self,
         buffers: impl IntoIterator<Item = &'b Buffer>,
     ) -> Result<(), KernelError> {
-        buffers.into_iter().try_for_each(|buffer| self.keep(buffer))
+        buffers
+            .into_iter()
+            .try_for_each(|buffer| self.collect(buffer))
     }
 
-    /// Keeps the words of a result that the specification defines.
-    pub fn keep_where(
+    /// Collects the words of a result that the specification defines.
+    pub fn collect_where(
         &mut self,
         buffer: &Buffer,
         defined: impl Fn(usize) -> bool,
@@ -234,9 +236,9 @@ impl<'a> Run<'a> {
             true => canonical_bits(f32::from_bits(word)),
             false => word,
         };
-        let kept = (0..).zip(words).filter(|(at, _)| defined(*at));
-        self.kept
-            .push(kept.map(|(_, word)| canonical(word)).collect());
+        let collected = (0..).zip(words).filter(|(at, _)| defined(*at));
+        self.collected
+            .push(collected.map(|(_, word)| canonical(word)).collect());
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ use hlx_kernels::optimizer::{
     guarded_factor, lion_step, rmsprop_step, sgd_momentum_step, sgd_step,
 };
 use hlx_kernels::product::quantised::{
-    Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product, prepare_norm,
+    Beside, Digits, IntegerProduct, Preparation, Prepared, Source, integer_product, prepare_norm,
 };
 use hlx_kernels::product::{
     Epilogue, ExpertsGradient, ExpertsProduct, Matrices, Operand, Role, experts_product,
@@ -51,7 +51,7 @@ fn embeddings(run: &mut Run<'_>) -> Result<(), KernelError> {
         embedding_backward(run.device, &of_tokens, &dy, &dweight, sizes, false)?;
         let total = run.output(vocabulary * width)?;
         embedding_backward_sum(run.device, &of_tokens, &dy, &total, sizes)?;
-        run.keep_all([&y, &dweight, &total])?;
+        run.collect_all([&y, &dweight, &total])?;
     }
     Ok(())
 }
@@ -68,7 +68,7 @@ fn indices(run: &mut Run<'_>) -> Result<(), KernelError> {
     let x = Tensor::new(&x, &[rows, columns])?;
     let out = run.output(picked * columns)?;
     gather(run.device, x.operand(), 0, of_index.operand(), &out, None)?;
-    run.keep(&out)?;
+    run.collect(&out)?;
     let line: Vec<u32> = index[..picked].to_vec();
     let named = |row: usize| line.contains(&(row as u32));
     let x = run.input_hiding(&values(3, rows * columns), |at| !named(at / columns))?;
@@ -76,7 +76,7 @@ fn indices(run: &mut Run<'_>) -> Result<(), KernelError> {
     let of_line = Tensor::new(&run.typed(&line)?, &[picked])?;
     let out = run.output(picked * columns)?;
     index_select(run.device, x.operand(), 0, of_line.operand(), &out, None)?;
-    run.keep(&out)?;
+    run.collect(&out)?;
     let source = run.input(&values(4, picked * columns))?;
     let source = Tensor::new(&source, &[picked, columns])?;
     let shape = [rows, columns];
@@ -95,7 +95,7 @@ fn indices(run: &mut Run<'_>) -> Result<(), KernelError> {
                 source.operand(),
                 None,
             )?;
-            run.keep(&target)?;
+            run.collect(&target)?;
         }
     }
     let target = run.input(&values(6, rows * columns))?;
@@ -108,7 +108,7 @@ fn indices(run: &mut Run<'_>) -> Result<(), KernelError> {
         source.operand(),
         None,
     )?;
-    run.keep(&target)?;
+    run.collect(&target)?;
     lines(run)?;
     long_additions(run)
 }
@@ -124,7 +124,7 @@ fn lines(run: &mut Run<'_>) -> Result<(), KernelError> {
     let target = run.input(&normal(3, lines * targets as usize))?;
     let at = index.operand();
     scatter_add(run.device, &target, &shape, 1, at, source.operand(), None)?;
-    run.keep(&target)
+    run.collect(&target)
 }
 
 /// Additions of more than one piece, which are sorted first.
@@ -145,7 +145,7 @@ fn long_additions(run: &mut Run<'_>) -> Result<(), KernelError> {
             source.operand(),
             None,
         )?;
-        run.keep(&target)?;
+        run.collect(&target)?;
     }
     Ok(())
 }
@@ -176,7 +176,7 @@ fn experts(run: &mut Run<'_>) -> Result<(), KernelError> {
         experts_bounds(run.device, &table, &bounds, 1, &choices)?;
         let by_shards = run.device.alloc_typed(DType::U32, 9)?;
         experts_bounds(run.device, &table, &by_shards, 2, &choices)?;
-        run.keep_all([&bounds, &by_shards, &table.slots])?;
+        run.collect_all([&bounds, &by_shards, &table.slots])?;
         let stride = usize::next_multiple_of(n * k, 64);
         let unused = |at: usize| at / stride == 1 || at % stride >= n * k;
         let window = run.input_hiding(&normal(1, 4 * stride), unused)?;
@@ -195,12 +195,12 @@ fn experts(run: &mut Run<'_>) -> Result<(), KernelError> {
                 let x = Operand::new(device, Role::Signal, &x, Matrices::rows(1, rows, k))?;
                 let y = run.output(rows * n)?;
                 experts_product(device, &x, &weights, &bounds, &y, &product)?;
-                run.keep(&y)?;
+                run.collect(&y)?;
             }
         }
         let (dy, sums) = (run.input(&normal(3, rows * n))?, run.output(tokens * n)?);
-        experts_sum(run.device, &dy, None, &table.slots, &sums, (&choices, n))?;
-        run.keep(&sums)?;
+        experts_sum(run.device, &dy, None, &table.slots, &sums, &choices, n)?;
+        run.collect(&sums)?;
         for expert in [0, 1, 3] {
             // Rows of other experts are not read.
             let words = run.device.download_words(&bounds)?;
@@ -210,15 +210,15 @@ fn experts(run: &mut Run<'_>) -> Result<(), KernelError> {
             let dweight = run.output(2 * n * k)?;
             let of = ExpertsGradient::new(run.device, [&dy, &x], None, [n, k], &by_shards, 0)?;
             of.of_weight(run.device, [expert, 2], &dweight, false)?;
-            run.keep(&dweight)?;
+            run.collect(&dweight)?;
         }
-        expert_gradients_of_integers(run, [tokens, rows, n, k], &by_shards)?;
+        expert_gradients_of_quantised(run, [tokens, rows, n, k], &by_shards)?;
     }
     Ok(())
 }
 
 /// Rows without a gradient enter no maximum, whatever their inputs are.
-fn expert_gradients_of_integers(
+fn expert_gradients_of_quantised(
     run: &mut Run<'_>,
     [tokens, rows, n, k]: [usize; 4],
     bounds: &hlx_core::Buffer,
@@ -239,23 +239,23 @@ fn expert_gradients_of_integers(
         for expert in [0, 1, 3] {
             let dweight = run.output(2 * n * k)?;
             gradient.of_weight(device, [expert, 2], &dweight, false)?;
-            run.keep(&dweight)?;
+            run.collect(&dweight)?;
         }
     }
     Ok(())
 }
 
-/// Products over integers: ends of rows, and rows whose partner is zeros.
-fn integer_products(run: &mut Run<'_>) -> Result<(), KernelError> {
+/// Products of quantised operands: ends of rows, and rows whose partner is zeros.
+fn quantised_products(run: &mut Run<'_>) -> Result<(), KernelError> {
     for [m, n, k] in [[5, 33, 37], [70, 66, 68]] {
         let (a, b) = (run.input(&normal(1, m * k))?, run.input(&normal(2, n * k))?);
-        let of_a = Prepared::new(run.device, &a, Preparation::of_rows(m, k, Width::Wide))?;
-        let of_b = Prepared::new(run.device, &b, Preparation::of_rows(n, k, Width::Narrow))?;
+        let of_a = Prepared::new(run.device, &a, Preparation::of_rows(m, k, Digits::Two))?;
+        let of_b = Prepared::new(run.device, &b, Preparation::of_rows(n, k, Digits::One))?;
         let (bias, c) = (run.input(&normal(3, n))?, run.output(m * n)?);
         let shape = IntegerProduct::new(m, n, k);
         let pair = [&of_a, &of_b];
         integer_product(run.device, pair, Some(&bias), &c, &shape, Epilogue::None)?;
-        run.keep(&c)?;
+        run.collect(&c)?;
         sources(run, [m, k], &of_b, n)?;
     }
     gradients_of_weights(run)
@@ -270,7 +270,7 @@ fn sources(
 ) -> Result<(), KernelError> {
     let (x, up) = (run.input(&normal(4, m * k))?, run.input(&normal(5, m * k))?);
     let kind = Activation::ReLU;
-    let of = Preparation::of_rows(m, k, Width::Wide);
+    let of = Preparation::of_rows(m, k, Digits::Two);
     let gated = Source::Gated {
         kind,
         x: &x,
@@ -280,17 +280,17 @@ fn sources(
         let (a, c) = (Prepared::new(run.device, source, of)?, run.output(m * n)?);
         let shape = IntegerProduct::new(m, n, k);
         integer_product(run.device, [&a, b], None, &c, &shape, Epilogue::None)?;
-        run.keep(&c)?;
+        run.collect(&c)?;
     }
     Ok(())
 }
 
-/// Norms whose results are integers at once.
-fn integer_norms(run: &mut Run<'_>) -> Result<(), KernelError> {
+/// Norms whose results are quantised at once.
+fn quantised_norms(run: &mut Run<'_>) -> Result<(), KernelError> {
     let (m, n, k) = (3, 5, 133);
     let (x, b) = (run.input(&normal(4, m * k))?, run.input(&normal(2, n * k))?);
     let (weight, bias) = (run.input(&normal(6, k))?, run.input(&normal(7, k))?);
-    let b = Prepared::new(run.device, &b, Preparation::of_rows(n, k, Width::Narrow))?;
+    let b = Prepared::new(run.device, &b, Preparation::of_rows(n, k, Digits::One))?;
     let (stats, rms) = (run.output(2 * m)?, run.output(m)?);
     for a in [
         prepare_norm(
@@ -306,9 +306,9 @@ fn integer_norms(run: &mut Run<'_>) -> Result<(), KernelError> {
         let c = run.output(m * n)?;
         let shape = IntegerProduct::new(m, n, k);
         integer_product(run.device, [&a, &b], None, &c, &shape, Epilogue::None)?;
-        run.keep(&c)?;
+        run.collect(&c)?;
     }
-    run.keep_all([&stats, &rms])
+    run.collect_all([&stats, &rms])
 }
 
 /// Columns of positions, of which those whose gradient is zeros enter no maximum: padding.
@@ -328,9 +328,9 @@ fn gradients_of_weights(run: &mut Run<'_>) -> Result<(), KernelError> {
         let (weight, bias) = (run.input(&normal(4, n))?, run.input(&normal(5, n))?);
         let stats = run.input_hiding(&normal(6, 2 * positions), |at| padding(at / 2))?;
         let rms = run.input_hiding(&normal(7, positions), padding)?;
-        let of_dy = Preparation::of_columns(1, positions, m, Width::Wide).whole();
-        let of_x = Preparation::of_columns(1, positions, n, Width::Narrow).whole();
-        let of_rows = Preparation::of_rows(positions, m, Width::Wide);
+        let of_dy = Preparation::of_columns(1, positions, m, Digits::Two).whole();
+        let of_x = Preparation::of_columns(1, positions, n, Digits::One).whole();
+        let of_rows = Preparation::of_rows(positions, m, Digits::Two);
         let [rows, columns] = Prepared::rows_and_columns(run.device, &dy, of_rows, of_dy)?;
         let kind = Activation::ReLU;
         let sources = [
@@ -367,7 +367,7 @@ fn gradients_of_weights(run: &mut Run<'_>) -> Result<(), KernelError> {
                 let shape = IntegerProduct::new(m, n, positions);
                 let pair = [&columns, &x];
                 integer_product(run.device, pair, None, &dweight, &shape, Epilogue::None)?;
-                run.keep(&dweight)?;
+                run.collect(&dweight)?;
             }
         }
     }
@@ -413,7 +413,7 @@ fn optimizers(run: &mut Run<'_>) -> Result<(), KernelError> {
                 9 => average_step(device, &update)?,
                 _ => muon_step(device, &update, a, [7, 19], true, &NewtonSchulz::default())?,
             }
-            run.keep_all(&state)?;
+            run.collect_all(&state)?;
         }
     }
     factors(run)
@@ -432,7 +432,7 @@ fn factors(run: &mut Run<'_>) -> Result<(), KernelError> {
         stride: 9,
     };
     guarded_factor(run.device, &norm, &watched, &guarded, 1.0)?;
-    run.keep_all([&clip, &guarded])
+    run.collect_all([&clip, &guarded])
 }
 
 /// The bytes behind a tensor's end enter no digest.
@@ -449,8 +449,8 @@ fn digests(run: &mut Run<'_>) -> Result<(), KernelError> {
             let words: Vec<u32> = words
                 .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
                 .collect();
-            let kept = run.typed(&words)?;
-            run.keep(&kept)?;
+            let typed = run.typed(&words)?;
+            run.collect(&typed)?;
         }
     }
     Ok(())
@@ -463,8 +463,12 @@ pub fn entries() -> Vec<Entry> {
         Entry::new("indices", PROCESSORS, indices),
         Entry::new("experts", INTEGERS, experts),
         Entry::new("experts, tiles", &crate::ways::PRODUCTS[2..4], experts),
-        Entry::new("products over integers", INTEGERS, integer_products),
-        Entry::new("norms over integers", ROWS, integer_norms),
+        Entry::new(
+            "products of quantised operands",
+            INTEGERS,
+            quantised_products,
+        ),
+        Entry::new("norms with quantised results", ROWS, quantised_norms),
         Entry::new("optimizers", &[], optimizers),
         Entry::new("digests", DIGESTS, digests),
     ]

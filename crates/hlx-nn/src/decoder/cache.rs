@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use hlx_autograd::{AttentionSpec, Tensor};
 use hlx_core::{Buffer, Device};
-use hlx_kernels::attention::append::{AppendInputs, HeadNorms, HeadRows, HeadTurn};
+use hlx_kernels::attention::append::{AppendInputs, HeadNorms, HeadRotation, HeadRows};
 use hlx_kernels::attention::{Attention, CachedHeads, Limits, query_ranges};
 use hlx_kernels::{KernelError, Operand};
 
@@ -279,7 +279,7 @@ impl CacheStep<'_> {
                 weights: weights.each_ref(),
                 eps: *eps,
             }),
-            turn: rotation.as_ref().map(|(frequencies, scale)| HeadTurn {
+            rotation: rotation.as_ref().map(|(frequencies, scale)| HeadRotation {
                 frequencies,
                 scale: *scale,
             }),

@@ -289,7 +289,7 @@ impl Projection {
         let rows = sequence.batch * sequence.time;
         let units = units.slice(0, rows * sequence.width)?;
         let gradient = WeightGradient {
-            dy: &Incoming::new(Role::Step, &self.all, false),
+            dy: &Incoming::new(Role::TimeStep, &self.all, false),
             x: (&units).into(),
             widths: [sequence.hidden, sequence.width],
             rows,

@@ -1,4 +1,4 @@
-//! The launch has the bits of a norm, a turn and copies, on every device.
+//! The launch has the bits of a norm, a rotation and copies, on every device.
 
 use super::*;
 use crate::norm::{Norm, NormForward, norm_forward};
@@ -21,7 +21,7 @@ fn shape(heads: usize, time: usize, head_width: usize) -> Attention {
 }
 
 /// The queries and the caches, before which the caches hold other values.
-fn appended(shape: &Attention, norms: bool, turn: bool) -> Vec<Vec<f32>> {
+fn appended(shape: &Attention, norms: bool, rotation: bool) -> Vec<Vec<f32>> {
     run_everywhere("append_heads", |device, mem| {
         let (width, rows) = (shape.head_width, shape.batch * shape.queries);
         // All heads of a token side by side, behind one element.
@@ -45,7 +45,7 @@ fn appended(shape: &Attention, norms: bool, turn: bool) -> Vec<Vec<f32>> {
                 weights: weights.each_ref(),
                 eps: EPS,
             }),
-            turn: turn.then_some(HeadTurn {
+            rotation: rotation.then_some(HeadRotation {
                 frequencies: &frequencies,
                 scale: 1.25,
             }),
@@ -65,7 +65,7 @@ fn appended(shape: &Attention, norms: bool, turn: bool) -> Vec<Vec<f32>> {
     })
 }
 
-/// A part of every token's heads by the single kernels: normed, turned.
+/// A part of every token's heads by the single kernels: normed, rotated.
 fn single(shape: &Attention, heads: std::ops::Range<usize>, gain: u64, on: [bool; 2]) -> Vec<f32> {
     let (width, n, rows) = (shape.head_width, heads.len(), shape.batch * shape.queries);
     let all = normal(1, 1 + rows * (shape.heads + 2 * shape.key_heads) * width);
@@ -172,7 +172,7 @@ fn unfitting_buffers_are_named() {
         k: rows,
         v: rows,
         norms: None,
-        turn: None,
+        rotation: None,
         first_positions: &ids,
         lengths: &ids,
     };

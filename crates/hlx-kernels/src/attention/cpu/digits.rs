@@ -1,4 +1,4 @@
-//! Rows of integers: of a tile, a row a lane, and of a block, as they lie in memory. Integers have 16 bits, and sums of their
+//! Quantised rows: of a tile, a row a lane, and of a block, as they lie in memory. Integers have 16 bits, and sums of their
 //! products 32.
 
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -9,7 +9,9 @@ use super::rows::{Block, Rows};
 use super::tile::{Lanes, Seen, TILE, map_lanes};
 use super::tiles::Tile;
 use crate::attention::heads::Heads;
-use crate::product::quantised::law::{self, NO_EXPONENT, Width, factors, magnitude, row_exponent};
+use crate::product::quantised::specification::{
+    self, Digits, NO_EXPONENT, factors, magnitude, row_exponent,
+};
 use crate::product::transposed::transpose_columns;
 use pairs::{PairRows, Pairs, Words};
 
@@ -18,15 +20,15 @@ mod pairs;
 /// Words that are transposed at a time.
 const SIDE: usize = 16;
 
-/// The integers of heads.
+/// The quantised rows of heads.
 #[derive(Clone, Copy)]
-pub struct Digits<'a> {
+pub struct QuantisedRows<'a> {
     digits: &'a [i8],
     exponents: &'a [i32],
     of: Heads,
 }
 
-impl<'a> Digits<'a> {
+impl<'a> QuantisedRows<'a> {
     /// Of the words of a buffer.
     pub fn new(words: &'a [f32], of: Heads) -> Self {
         let (digits, exponents) = words.split_at(of.digit_words());
@@ -37,20 +39,20 @@ impl<'a> Digits<'a> {
         }
     }
 
-    /// The digits of `n` rows, row after row: the upper ones, if rows are wide, and the lower ones.
+    /// The digits of `n` rows, row after row: the upper ones, if rows have two digits, and the lower ones.
     fn digits(&self, row: usize, n: usize) -> (Option<&[i8]>, &[i8]) {
         let (padded, rows) = (self.of.padded(), self.of.rows());
         let of_plane = |plane: usize| &self.digits[(plane * rows + row) * padded..][..n * padded];
-        match self.of.width {
-            Width::Wide => (Some(of_plane(0)), of_plane(1)),
-            Width::Narrow => (None, of_plane(0)),
+        match self.of.n_digits {
+            Digits::Two => (Some(of_plane(0)), of_plane(1)),
+            Digits::One => (None, of_plane(0)),
         }
     }
 }
 
-impl Rows for Digits<'_> {
+impl Rows for QuantisedRows<'_> {
     type Packed = Packed;
-    type Block = DigitBlock;
+    type Block = QuantisedBlock;
     const QUERIES_BY_DOCUMENT: bool = true;
 
     fn pack(&self, tile: Tile) -> Packed {
@@ -74,14 +76,14 @@ impl Rows for Digits<'_> {
         Packed { pairs, factors }
     }
 
-    fn block(&self) -> DigitBlock {
+    fn block(&self) -> QuantisedBlock {
         let (padded, width) = (self.of.padded(), self.of.head_width);
-        DigitBlock {
+        QuantisedBlock {
             rows: vec![0; TILE * padded / 2],
             pairs: vec![0; TILE / 2 * width],
             sums: vec![[0; TILE]; TILE.max(width)],
             factors: [[1.0; 2]; TILE],
-            integers: Integers::new(),
+            weights: QuantisedWeights::new(),
             width,
             n: 0,
         }
@@ -122,19 +124,19 @@ pub struct Packed {
 }
 
 /// The integers of a block's rows, and the factors of their exponents.
-pub struct DigitBlock {
+pub struct QuantisedBlock {
     /// \[32, words of a row\], a pair of columns each.
     rows: Vec<i32>,
     /// \[16, width\], a pair of rows each.
     pairs: Vec<i32>,
     sums: Vec<Words>,
     factors: [[f32; 2]; TILE],
-    integers: Integers,
+    weights: QuantisedWeights,
     width: usize,
     n: usize,
 }
 
-impl DigitBlock {
+impl QuantisedBlock {
     fn row_words(&self) -> usize {
         self.rows.len() / TILE
     }
@@ -154,10 +156,10 @@ impl DigitBlock {
     }
 }
 
-impl<'a> Block<Digits<'a>> for DigitBlock {
+impl<'a> Block<QuantisedRows<'a>> for QuantisedBlock {
     type Packed = Packed;
 
-    fn read(&mut self, rows: &Digits<'a>, tile: Tile) {
+    fn read(&mut self, rows: &QuantisedRows<'a>, tile: Tile) {
         let (padded, n) = (rows.of.padded(), tile.n);
         let row = rows.of.row(tile.sample, tile.head, tile.first);
         let to: &mut [i16] = &mut cast_slice_mut(&mut self.rows)[..n * padded];
@@ -200,19 +202,19 @@ impl<'a> Block<Digits<'a>> for DigitBlock {
         correction: Option<&Lanes>,
         weights: &mut [Lanes],
         seen: Option<Seen>,
-        width: Width,
+        n_digits: Digits,
     ) {
         self.pair_rows();
-        self.integers
-            .fold::<A>(weights, &self.factors, seen.as_ref(), width);
+        self.weights
+            .fold::<A>(weights, &self.factors, seen.as_ref(), n_digits);
         let rows = PairRows {
             words: &self.pairs,
             row: 1,
             pair: self.width,
         };
         let found = &mut self.sums[..sums.len()];
-        Pairs::fastest().sums(self.integers.pairs(self.n), rows, found);
-        let [first, second] = &self.integers.factors;
+        Pairs::fastest().sums(self.weights.pairs(self.n), rows, found);
+        let [first, second] = &self.weights.factors;
         for (sum, found) in sums.iter_mut().zip(found) {
             *sum = map_lanes(|lane| {
                 let product = product::<A>(found[lane], [first[lane], second[lane]]);
@@ -254,12 +256,12 @@ multiversion! {
 }
 
 /// Weights of a block as integers, one row of them a lane: pairs of neighbouring terms, and the factors of the exponents.
-pub struct Integers {
+pub struct QuantisedWeights {
     pairs: [Words; TILE / 2],
     pub factors: [Lanes; 2],
 }
 
-impl Integers {
+impl QuantisedWeights {
     pub const fn new() -> Self {
         Self {
             pairs: [[0; TILE]; TILE / 2],
@@ -279,7 +281,7 @@ impl Integers {
         weights: &mut [Lanes],
         factors: &[[f32; 2]; TILE],
         seen: Option<&Seen>,
-        width: Width,
+        n_digits: Digits,
     ) {
         let mut tops = [0; TILE];
         for (row, (weights, [first, second])) in weights.iter_mut().zip(factors).enumerate() {
@@ -294,17 +296,17 @@ impl Integers {
         }
         let mut scales = [[0.0; TILE]; 2];
         for (lane, top) in tops.into_iter().enumerate() {
-            let exponent = row_exponent(top, width);
-            let [first, second] = law::scale(exponent);
+            let exponent = row_exponent(top, n_digits);
+            let [first, second] = specification::scale(exponent);
             // Where there is no exponent, all integers are 0.
             let has_one = exponent != NO_EXPONENT;
             scales[0][lane] = if has_one { first } else { 0.0 };
             scales[1][lane] = if has_one { second } else { 0.0 };
-            [self.factors[0][lane], self.factors[1][lane]] = law::factors(exponent);
+            [self.factors[0][lane], self.factors[1][lane]] = specification::factors(exponent);
         }
         for (rows, pairs) in weights.chunks(2).zip(&mut self.pairs) {
             let quantised = |lane: usize, row: &Lanes| {
-                law::quantised::<A>(row[lane], [scales[0][lane], scales[1][lane]])
+                specification::quantised::<A>(row[lane], [scales[0][lane], scales[1][lane]])
             };
             match rows {
                 [first, second] => {

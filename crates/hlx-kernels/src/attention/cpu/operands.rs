@@ -3,7 +3,7 @@
 use hlx_core::arith::{FloatOps, philox4x32, uniform};
 use hlx_core::as_u32;
 
-use super::digits::Digits;
+use super::digits::QuantisedRows;
 use super::rows::Floats;
 use super::tile::{Lanes, Seen, TILE};
 use super::tiles::Tile;
@@ -16,7 +16,7 @@ pub type Range = [u32; 4];
 #[derive(Clone, Copy)]
 pub enum Operands<'a> {
     Floats([Floats<'a>; 5]),
-    Integers([Digits<'a>; 5]),
+    Quantised([QuantisedRows<'a>; 5]),
 }
 
 impl<'a> Operands<'a> {
@@ -122,13 +122,13 @@ pub struct Draws {
 impl Draws {
     /// Whether the weights of four neighbouring keys stay.
     #[inline(always)]
-    fn keeps(&self, quad: u32, position: u32) -> [bool; 4] {
+    fn stays(&self, quad: u32, position: u32) -> [bool; 4] {
         philox4x32([quad, position, self.head, 0], self.key).map(|word| uniform(word) >= self.p)
     }
 
     #[inline(always)]
-    fn dropped<A: FloatOps>(&self, kept: bool, x: f32) -> f32 {
-        if kept { A::mul(x, self.factor) } else { 0.0 }
+    fn dropped<A: FloatOps>(&self, stays: bool, x: f32) -> f32 {
+        if stays { A::mul(x, self.factor) } else { 0.0 }
     }
 
     /// Drops weights of a block of keys, whose first is this far from its document's, for queries with these ranges.
@@ -136,9 +136,9 @@ impl Draws {
     pub fn drop_keys<A: FloatOps>(&self, block: &mut [Lanes], ranges: &[Range], first: u32) {
         for (quad, weights) in block.chunks_mut(4).enumerate() {
             for (lane, range) in ranges.iter().enumerate() {
-                let kept = self.keeps(first / 4 + quad as u32, range[3]);
-                for (weights, kept) in weights.iter_mut().zip(kept) {
-                    weights[lane] = self.dropped::<A>(kept, weights[lane]);
+                let stays = self.stays(first / 4 + quad as u32, range[3]);
+                for (weights, stays) in weights.iter_mut().zip(stays) {
+                    weights[lane] = self.dropped::<A>(stays, weights[lane]);
                 }
             }
         }
@@ -150,9 +150,9 @@ impl Draws {
         let [p, dp] = of;
         for (lane, range) in ranges.iter().enumerate() {
             let place = range[3] - range[0];
-            let kept = self.keeps(place / 4, position)[place as usize % 4];
-            p[lane] = self.dropped::<A>(kept, p[lane]);
-            dp[lane] = self.dropped::<A>(kept, dp[lane]);
+            let stays = self.stays(place / 4, position)[place as usize % 4];
+            p[lane] = self.dropped::<A>(stays, p[lane]);
+            dp[lane] = self.dropped::<A>(stays, dp[lane]);
         }
     }
 }

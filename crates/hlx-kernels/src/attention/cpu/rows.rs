@@ -6,7 +6,7 @@ use hlx_core::arith::FloatOps;
 use super::tile::{Lanes, Seen, TILE, accumulate, accumulate_seen, contract, map_lanes, pack};
 use super::tiles::Tile;
 use crate::attention::sizes::Strided;
-use crate::product::quantised::Width;
+use crate::product::quantised::Digits;
 
 /// The rows of heads, as an arithmetic stores them.
 pub trait Rows: Copy {
@@ -48,7 +48,7 @@ pub trait Block<R> {
         correction: Option<&Lanes>,
         weights: &mut [Lanes],
         seen: Option<Seen>,
-        width: Width,
+        n_digits: Digits,
     );
 }
 
@@ -127,7 +127,7 @@ impl<'a> Block<Floats<'a>> for (&'a [f32], usize) {
         correction: Option<&Lanes>,
         weights: &mut [Lanes],
         seen: Option<Seen>,
-        _: Width,
+        _: Digits,
     ) {
         if let Some(correction) = correction {
             for sum in sums.iter_mut() {

@@ -49,7 +49,7 @@ pub fn unpack(packed: &[Lanes], rows: &mut [f32], stride: usize, n: usize) {
 }
 
 multiversion! {
-    /// `out[r] = chain over d of fma(rows[r][d], packed[d], .)` from +0, with -0 turned into +0.
+    /// `out[r] = chain over d of fma(rows[r][d], packed[d], .)` from +0, and -0 becomes +0.
     pub fn contract<A>(out: &mut [Lanes], rows: &[f32], stride: usize, packed: &[Lanes]) {
         let width = packed.len();
         let (blocks, rest) = out.as_chunks_mut::<AT_ONCE>();

@@ -7,7 +7,7 @@ use super::rows::{Block, Rows};
 use super::tile::{Lanes, Seen, TILE, map_lanes, unpack};
 use super::tiles::Tile;
 use crate::attention::sizes::Push;
-use crate::product::quantised::Width;
+use crate::product::quantised::Digits;
 
 /// Chains to scores, and with a cap to `tanh(s / cap)` in `t` too.
 #[inline(always)]
@@ -19,7 +19,7 @@ pub fn score<A: FloatOps>(chains: &mut Lanes, t: &mut Lanes, push: &Push, capped
     }
 }
 
-/// The online softmax of one key block: turns the chains `s` into weights, 0 where a key is not seen,
+/// The online softmax of one key block: computes weights from the chains `s`, 0 where a key is not seen,
 /// moves the maxima `m`, and returns the correction for what came before.
 #[inline(always)]
 fn weigh<A: FloatOps>(
@@ -129,7 +129,7 @@ pub fn forward<A: FloatOps, R: Rows>(
         if let Some(draws) = draws {
             draws.drop_keys::<A>(p, ranges, key - ranges[rows.start][0]);
         }
-        values.add::<A>(&mut sums, Some(&correction), p, seen, Width::Wide);
+        values.add::<A>(&mut sums, Some(&correction), p, seen, Digits::Two);
     }
     for sum in &mut sums {
         *sum = map_lanes(|lane| arith::pos0(arith::div(sum[lane], l[lane])));
@@ -186,7 +186,7 @@ pub fn backward_query<A: FloatOps, R: Rows>(
             *s = score_gradient::<A>(s, slope, |lane| deltas[lane], dp);
         }
         let seen = seen(ranges, by_all, &rows, key, block.n);
-        keys.add::<A>(&mut sums, None, s, seen, Width::Wide);
+        keys.add::<A>(&mut sums, None, s, seen, Digits::Two);
     }
     for sum in &mut sums {
         *sum = map_lanes(|lane| A::mul(arith::pos0(sum[lane]), inputs.push.scale));
@@ -269,8 +269,8 @@ pub fn backward_key_value<A: FloatOps, R: Rows>(
                 *ds = score_gradient::<A>(&weight, slope, |_| delta, ds);
             }
             let seen = seen(ranges, by_all, rows, first as u32, n);
-            upstream.add::<A>(&mut v_sums, None, p, seen, Width::Narrow);
-            weighted.add::<A>(&mut k_sums, None, ds, seen, Width::Wide);
+            upstream.add::<A>(&mut v_sums, None, p, seen, Digits::One);
+            weighted.add::<A>(&mut k_sums, None, ds, seen, Digits::Two);
         }
     }
     for (k_sum, v_sum) in k_sums.iter_mut().zip(&mut v_sums) {

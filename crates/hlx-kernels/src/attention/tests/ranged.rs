@@ -7,9 +7,9 @@ use crate::attention::*;
 use crate::testing::{TestMemory, assert_close, normal, run_everywhere, run_on, values};
 use crate::{KernelError, Layout, Operand};
 
-mod cached_integers;
+mod cached_quantised;
 mod few_queries;
-mod integers;
+mod quantised;
 mod reference;
 mod rows;
 mod stored;
@@ -38,7 +38,7 @@ struct Case {
     /// The step and the first sample, of the draws.
     counter: [u32; 2],
     /// By the kernels of the integer arithmetic.
-    of_integers: bool,
+    quantised: bool,
     q: Vec<f32>,
     k: Vec<f32>,
     v: Vec<f32>,
@@ -54,7 +54,7 @@ fn case(attention: Attention) -> Case {
         lengths: None,
         first_positions: None,
         counter: [3, 5],
-        of_integers: false,
+        quantised: false,
         q: normal(1, queries),
         k: normal(2, keys),
         v: normal(3, keys),
@@ -140,8 +140,8 @@ fn both_passes(
 
 impl Case {
     fn schedule(&self) -> Schedule {
-        match self.of_integers {
-            true => Schedule::Integers,
+        match self.quantised {
+            true => Schedule::Quantised,
             false => Schedule::Rows,
         }
     }
@@ -157,7 +157,7 @@ impl GradientMemory {
     fn new(device: &Device, mem: &mut TestMemory, case: &Case) -> Result<Self, KernelError> {
         let of = &case.attention;
         let (len, layouts) = joint_gradients(of)?;
-        if case.of_integers {
+        if case.quantised {
             let joint = mem.output(device, len)?;
             let buffers = [joint.clone(), joint.clone(), joint];
             return Ok(Self { buffers, layouts });
@@ -208,8 +208,8 @@ fn assert_agrees(name: &str, case: &Case, got: &[Vec<f32>]) {
         .into_iter()
         .zip(&want)
     {
-        if case.of_integers {
-            // Narrow integers are off by up to 1/254 of their row's largest.
+        if case.quantised {
+            // Integers with one digit are off by up to 1/254 of their row's largest.
             let error = got[at]
                 .iter()
                 .zip(want)
@@ -403,15 +403,9 @@ fn cases() -> Vec<(&'static str, Case)> {
 /// Each case in either arithmetic.
 fn both_arithmetics<T: Clone>(cases: Vec<(T, Case)>) -> impl Iterator<Item = (T, Case)> {
     cases.into_iter().flat_map(|(name, case)| {
-        [false, true].map(|of_integers| {
+        [false, true].map(|quantised| {
             let case = case.clone();
-            (
-                name.clone(),
-                Case {
-                    of_integers,
-                    ..case
-                },
-            )
+            (name.clone(), Case { quantised, ..case })
         })
     })
 }

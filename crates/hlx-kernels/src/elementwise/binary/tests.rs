@@ -461,11 +461,11 @@ fn shapes_and_types_that_do_not_fit_are_refused_in_one_line() {
 #[test]
 fn an_operand_that_is_copied_first_changes_no_bit() {
     let (a, b) = (normal(1, 40 * 36), normal(2, 40 * 36));
-    let outputs = run_everywhere("add of a turned operand", |device, mem| {
+    let outputs = run_everywhere("add of a transposed operand", |device, mem| {
         let (a, b) = (mem.input(device, &a)?, mem.input(device, &b)?);
         let straight = Layout::contiguous(&[40, 36])?;
-        let turned = Layout::contiguous(&[36, 40])?.permute(&[1, 0]);
-        let turned = turned.expect("two dimensions");
+        let transposed = Layout::contiguous(&[36, 40])?.permute(&[1, 0]);
+        let transposed = transposed.expect("two dimensions");
         let operand = |buffer, layout| Operand { buffer, layout };
         let mut outputs = Vec::new();
         for copy_transposed_from in [0, usize::MAX] {
@@ -473,7 +473,7 @@ fn an_operand_that_is_copied_first_changes_no_bit() {
             tuning.maps.copy_transposed_from = copy_transposed_from;
             let device = &tuning.on(device)?;
             let y = mem.output(device, 40 * 36)?;
-            let operands = (operand(&a, &straight), operand(&b, &turned));
+            let operands = (operand(&a, &straight), operand(&b, &transposed));
             binary(device, Binary::Add, DType::F32, operands.0, operands.1, &y)?;
             outputs.push(y);
         }

@@ -278,7 +278,7 @@ fn check_views<T: Element>(value: impl Fn(usize) -> T) {
         let view = movement(&whole).expect("a view");
         let n = view.n_elements();
         let got = run_everywhere(name, |device, mem| {
-            let (x, kept) = (
+            let (x, source) = (
                 mem.input_of(device, &data)?,
                 mem.input_of(device, &data[..n])?,
             );
@@ -286,7 +286,7 @@ fn check_views<T: Element>(value: impl Fn(usize) -> T) {
             copy_strided(device, of(&x, &view), &out)?;
             let target = mem.input_of(device, &vec![value(999); data.len()])?;
             let dense = Layout::contiguous(view.shape())?;
-            assign_strided(device, of(&kept, &dense), of(&target, &view))?;
+            assign_strided(device, of(&source, &dense), of(&target, &view))?;
             Ok(vec![out, target])
         });
         let places = places(&view);

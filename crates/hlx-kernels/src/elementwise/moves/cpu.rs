@@ -94,7 +94,7 @@ fn assign_transposed<T: Copy + Send + Sync>(
     let end = y.len().min(a.extent * a.y);
     parallel::for_each(write(&mut y[..end], TILE * a.y), |strip, y| {
         let rows = TILE.min(a.extent - strip * TILE);
-        transpose_strip(x, from + strip * TILE, y, (rows, a.y), inner);
+        transpose_strip(x, from + strip * TILE, y, rows, a.y, inner);
     });
 }
 
@@ -103,14 +103,15 @@ fn transpose_strip<T: Copy>(
     x: &[T],
     from: usize,
     y: &mut [T],
-    (rows, step): (usize, usize),
+    rows: usize,
+    step: usize,
     inner: &[Dimension],
 ) {
     let [along, within @ ..] = inner else { return };
     if !within.is_empty() {
         for i in 0..along.extent {
             let from = from.wrapping_add_signed(i as isize * along.x);
-            transpose_strip(x, from, &mut y[i * along.y..], (rows, step), within);
+            transpose_strip(x, from, &mut y[i * along.y..], rows, step, within);
         }
         return;
     }

@@ -19,22 +19,22 @@ fn check_select<T: Element>(value: impl Fn(usize) -> T) {
         let condition = mem.input_of(device, &condition)?;
         let (a, b) = (mem.input_of(device, &a)?, mem.input_of(device, &b)?);
         let by_row = Layout::contiguous(&[7, 1])?;
-        let turned = Layout::contiguous(&[5, 7])?
+        let transposed = Layout::contiguous(&[5, 7])?
             .permute(&[1, 0])
-            .expect("turned");
+            .expect("transposed");
         let out = mem.output_of(device, T::DTYPE, 35)?;
         let row = Layout::contiguous(&[5])?;
         select(
             device,
             of(&condition, &by_row),
-            of(&a, &turned),
+            of(&a, &transposed),
             of(&b, &row),
             &out,
         )?;
         let filled = mem.output_of(device, T::DTYPE, 35)?;
         masked_fill(
             device,
-            of(&a, &turned),
+            of(&a, &transposed),
             of(&condition, &by_row),
             3.0,
             &filled,
@@ -44,10 +44,10 @@ fn check_select<T: Element>(value: impl Fn(usize) -> T) {
     let (mut chosen, mut filled) = (Vec::new(), Vec::new());
     for (row, &holds) in condition.iter().enumerate() {
         for column in 0..5 {
-            let turned = a[7 * column + row];
+            let transposed = a[7 * column + row];
             let holds = bool::from(holds);
-            chosen.push(if holds { turned } else { b[column] });
-            filled.push(if holds { value(3) } else { turned });
+            chosen.push(if holds { transposed } else { b[column] });
+            filled.push(if holds { value(3) } else { transposed });
         }
     }
     assert_eq!(elements_of::<T>(&got[0], 35), chosen, "{}", T::DTYPE);
@@ -91,14 +91,14 @@ fn eight_dimensions_that_do_not_join_are_copied_first() {
     let y: Vec<f32> = x.iter().map(|x| -x).collect();
     let truths: Vec<Bool> = (0..256).map(|i| Bool::from(i % 3 == 0)).collect();
     let whole = Layout::contiguous(&shape).expect("a shape");
-    let turned = whole.permute(&[7, 6, 5, 4, 3, 2, 1, 0]).expect("reversed");
+    let transposed = whole.permute(&[7, 6, 5, 4, 3, 2, 1, 0]).expect("reversed");
     let got = run_everywhere("select", |device, mem| {
         let (x, y) = (mem.input(device, &x)?, mem.input(device, &y)?);
         let (mask, out) = (mem.input_of(device, &truths)?, mem.output(device, 256)?);
         select(
             device,
             of(&mask, &whole),
-            of(&x, &turned),
+            of(&x, &transposed),
             of(&y, &whole),
             &out,
         )?;

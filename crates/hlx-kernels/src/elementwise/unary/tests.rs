@@ -184,11 +184,11 @@ fn check_floats(operations: &[Unary]) {
 
 /// Whether a zero has the sign that the reference says, where the operation keeps signs.
 fn same_zero(operation: Unary, x: f32, got: f64) -> bool {
-    let keeps = matches!(
+    let has_sign = matches!(
         operation,
         Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc | Unary::Sqrt | Unary::Sin
     );
-    !keeps || got.is_sign_negative() == x.is_sign_negative()
+    !has_sign || got.is_sign_negative() == x.is_sign_negative()
 }
 
 #[test]

@@ -164,9 +164,9 @@ fn index_add_adds_slices_in_order_in_any_layout() {
         );
         let index = ids(16, m, shape[axis] as u32);
         // The source is stored with its dimensions in the other order, and flipped along the axis.
-        let turned: Vec<usize> = wide.iter().rev().copied().collect();
+        let reversed: Vec<usize> = wide.iter().rev().copied().collect();
         let order: Vec<usize> = (0..wide.len()).rev().collect();
-        let layout = Layout::contiguous(&turned).expect("a shape");
+        let layout = Layout::contiguous(&reversed).expect("a shape");
         let layout = layout.permute(&order).expect("a permutation");
         let layout = layout.flip(axis).expect("a dimension");
         let dense = Layout::contiguous(&wide).expect("a shape");

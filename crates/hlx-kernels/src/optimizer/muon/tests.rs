@@ -35,8 +35,12 @@ impl Matrix {
 /// torch.optim.Muon's iteration in f64.
 fn reference(x: &Matrix, iteration: &NewtonSchulz) -> Matrix {
     let [a, b, c] = iteration.coefficients.map(f64::from);
-    let turned = x.0 > x.1;
-    let mut x = if turned { x.transposed() } else { x.clone() };
+    let transposes = x.0 > x.1;
+    let mut x = if transposes {
+        x.transposed()
+    } else {
+        x.clone()
+    };
     let norm = x.2.iter().map(|v| v * v).sum::<f64>().sqrt();
     x = x.plus(1.0 / norm.max(f64::from(iteration.epsilon)), &x, 0.0);
     for _ in 0..iteration.steps {
@@ -44,7 +48,7 @@ fn reference(x: &Matrix, iteration: &NewtonSchulz) -> Matrix {
         let update = gram.plus(b, &gram.times(&gram), c);
         x = x.plus(a, &update.times(&x), 1.0);
     }
-    if turned { x.transposed() } else { x }
+    if transposes { x.transposed() } else { x }
 }
 
 #[test]

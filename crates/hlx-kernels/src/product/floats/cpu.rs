@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::halves::{Binary16, Brain16};
 use super::pack::{Matrices, Panel, Source};
 use super::tile;
-use super::tile::{Start, Step, Tiles};
+use super::tile::{Start, Stretch, Tiles};
 use crate::parallel;
 use crate::product::rectangles::{Rectangle, Target, parts};
 use crate::product::shape::MatMul;
@@ -47,10 +47,11 @@ pub(crate) fn matmul(
     level: SimdLevel,
     shape: &MatMul,
     a: &[f32],
-    (b, b_type): (&[f32], DType),
+    b: (&[f32], DType),
     bias: Option<&[f32]>,
     c: &mut [f32],
 ) {
+    let (b, b_type) = b;
     let s = shape;
     let b_row = if s.trans_b { s.k } else { s.n };
     let a_row = if s.trans_a { s.m } else { s.k };
@@ -157,8 +158,8 @@ impl<A: Source, B: Source> Product<'_, A, B> {
         let unpacked = self.b.in_place(of.matrix).filter(|_| few_rows);
         // Panels that several blocks of A read are packed beforehand, each in its place; others just
         // before they are read, all in the first place, which stays in the first-level cache.
-        let keeps = of.rows.len() > A_TILES * height;
-        let place = |columns: &Range<usize>| match keeps {
+        let packs_first = of.rows.len() > A_TILES * height;
+        let place = |columns: &Range<usize>| match packs_first {
             true => (columns.start - of.columns.start) * k_count,
             false => 0,
         };
@@ -169,7 +170,7 @@ impl<A: Source, B: Source> Product<'_, A, B> {
                     .pack(of.matrix, panel, &mut b_packed[place(columns)..]);
             }
         };
-        if keeps {
+        if packs_first {
             parts(&of.columns, width).for_each(|columns| pack(&columns, b_packed));
         }
         for block in parts(&of.rows, A_TILES * height) {
@@ -179,10 +180,10 @@ impl<A: Source, B: Source> Product<'_, A, B> {
                 self.a.pack(of.matrix, panel, to);
             }
             for columns in parts(&of.columns, width) {
-                if !keeps {
+                if !packs_first {
                     pack(&columns, b_packed);
                 }
-                let b = match unpacked {
+                let (b, b_stride) = match unpacked {
                     Some(b) if columns.len() == width => {
                         let first = terms.start * b.stride + columns.start;
                         (&b.data[first.min(b.data.len())..], b.stride)
@@ -196,7 +197,7 @@ impl<A: Source, B: Source> Product<'_, A, B> {
                         rows,
                         columns: columns.clone(),
                     };
-                    self.tile(&target, terms, a, b);
+                    self.tile(&target, terms, a, b, b_stride);
                 }
             }
         }
@@ -208,14 +209,15 @@ impl<A: Source, B: Source> Product<'_, A, B> {
         target: &Rectangle,
         terms: &Range<usize>,
         a: &[f32],
-        (b, b_stride): (&[f32], usize),
+        b: &[f32],
+        b_stride: usize,
     ) {
         let (s, k) = (self.shape, terms.len());
         let [rows, columns] = [target.rows.len(), target.columns.len()];
         let at = target.matrix * s.stride_c + target.rows.start * s.n + target.columns.start;
         assert!(a.len() >= k * rows);
         assert!(k == 0 || b.len() >= (k - 1) * b_stride + columns);
-        let step = Step {
+        let stretch = Stretch {
             k,
             a: a.as_ptr(),
             b: b.as_ptr(),
@@ -234,11 +236,11 @@ impl<A: Source, B: Source> Product<'_, A, B> {
         // the assertions cover A, B (whose edge panels are packed to the full width) and C.
         unsafe {
             if columns == self.tiles.columns {
-                self.run(rows, true, &step);
+                self.run(rows, true, &stretch);
             } else if columns == half {
-                self.run(rows, false, &step);
+                self.run(rows, false, &stretch);
             } else {
-                self.edge([rows, columns], step);
+                self.edge([rows, columns], stretch);
             }
         }
     }
@@ -248,9 +250,9 @@ impl<A: Source, B: Source> Product<'_, A, B> {
     /// # Safety
     /// As that function.
     #[cfg(not(target_arch = "aarch64"))]
-    unsafe fn run(&self, rows: usize, two: bool, step: &Step) {
+    unsafe fn run(&self, rows: usize, two: bool, stretch: &Stretch) {
         // SAFETY: the caller guarantees the ranges.
-        unsafe { self.tiles.function(rows, two)(step) }
+        unsafe { self.tiles.function(rows, two)(stretch) }
     }
 
     /// Runs the tile function of `rows` rows and, with `two`, of two vectors of columns; again from
@@ -259,7 +261,7 @@ impl<A: Source, B: Source> Product<'_, A, B> {
     /// # Safety
     /// As that function.
     #[cfg(target_arch = "aarch64")]
-    unsafe fn run(&self, rows: usize, two: bool, step: &Step) {
+    unsafe fn run(&self, rows: usize, two: bool, stretch: &Stretch) {
         use hlx_core::underflow::watch;
 
         let function = self.tiles.function(rows, two);
@@ -271,20 +273,20 @@ impl<A: Source, B: Source> Product<'_, A, B> {
         let mut old = [0.0f32; 12 * 8];
         // SAFETY: the caller guarantees the ranges; `old` holds the largest tile.
         unsafe {
-            let row = |i: usize| step.c.add(i * step.c_stride);
-            if matches!(step.start, Start::Stored) {
+            let row = |i: usize| stretch.c.add(i * stretch.c_stride);
+            if matches!(stretch.start, Start::Stored) {
                 for (i, old) in old.chunks_exact_mut(8).take(rows).enumerate() {
                     row(i).copy_to_nonoverlapping(old.as_mut_ptr(), columns);
                 }
             }
-            let ((), flushed) = watch(|| function(step));
+            let ((), flushed) = watch(|| function(stretch));
             if flushed {
-                if matches!(step.start, Start::Stored) {
+                if matches!(stretch.start, Start::Stored) {
                     for (i, old) in old.chunks_exact(8).take(rows).enumerate() {
                         row(i).copy_from_nonoverlapping(old.as_ptr(), columns);
                     }
                 }
-                tile::neon_exact::TILES.function(rows, two)(step);
+                tile::neon_exact::TILES.function(rows, two)(stretch);
             }
         }
     }
@@ -293,24 +295,24 @@ impl<A: Source, B: Source> Product<'_, A, B> {
     ///
     /// # Safety
     /// As the tile functions, for `rows` rows and `columns` columns of C and of the bias.
-    unsafe fn edge(&self, [rows, columns]: [usize; 2], mut step: Step) {
+    unsafe fn edge(&self, [rows, columns]: [usize; 2], mut stretch: Stretch) {
         let width = self.tiles.columns;
         let mut copy = [0.0f32; 14 * 32];
-        let (c, c_stride) = (step.c, step.c_stride);
+        let (c, c_stride) = (stretch.c, stretch.c_stride);
         // SAFETY: `copy` holds the largest tile; the caller guarantees C and the bias.
         unsafe {
             for i in 0..rows {
-                let from = match step.start {
+                let from = match stretch.start {
                     Start::Zero => break,
                     Start::Row(row) => row,
                     Start::Stored => c.add(i * c_stride).cast_const(),
                 };
                 from.copy_to_nonoverlapping(copy[i * width..].as_mut_ptr(), columns);
             }
-            step.start = Start::Stored;
-            step.c = copy.as_mut_ptr();
-            step.c_stride = width;
-            self.run(rows, columns > width / 2, &step);
+            stretch.start = Start::Stored;
+            stretch.c = copy.as_mut_ptr();
+            stretch.c_stride = width;
+            self.run(rows, columns > width / 2, &stretch);
             for i in 0..rows {
                 let from = copy[i * width..].as_ptr();
                 from.copy_to_nonoverlapping(c.add(i * c_stride), columns);

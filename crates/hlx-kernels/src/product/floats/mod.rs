@@ -144,9 +144,9 @@ impl<'a> FloatProduct<'a> {
         check_that!(NAME, s.batch == 1 || s.stride_c >= s.m * s.n =>
             "stride_c is {found}, expected at least {least}",
             found = s.stride_c, least = s.m * s.n)?;
-        s.check_extent(NAME, ("a", a), s.stride_a, [s.m, s.k])?;
-        s.check_extent(NAME, ("b", b), s.stride_b, [s.k, s.n])?;
-        s.check_extent(NAME, ("c", c), s.stride_c, [s.m, s.n])?;
+        s.check_extent(NAME, "a", a, s.stride_a, [s.m, s.k])?;
+        s.check_extent(NAME, "b", b, s.stride_b, [s.k, s.n])?;
+        s.check_extent(NAME, "c", c, s.stride_c, [s.m, s.n])?;
         check_len(NAME, "bias", self.bias, s.n)?;
         let largest = a.len().max(b.len()).max(c.len());
         check_indexable(NAME, "an operand", largest)

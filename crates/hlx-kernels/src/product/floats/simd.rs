@@ -38,7 +38,7 @@ pub trait Simd {
     /// Returns `a * b + c` with one rounding.
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
 
-    /// Turns -0 into +0: under round-to-nearest `x + (+0)` changes no other value.
+    /// Replaces -0 by +0: under round-to-nearest `x + (+0)` changes no other value.
     unsafe fn pos0(v: Self::V) -> Self::V;
 }
 

@@ -300,7 +300,7 @@ fn batches_with_gaps_and_shared_operands_on_every_device() {
 #[test]
 fn negative_zero_never_leaves_a_chain() {
     // The last term of a chain is a tiny negative product, which flushes to -0; K is no multiple
-    // of the shader's step, whose padding would turn it into +0.
+    // of the shader's step, whose padding would make it +0.
     for k in [1, 3, 16, 17] {
         let mut case = Case::new(shape(3, 5, k, [false, false]), From::Zero, normal);
         case.a.fill(1e-30);

@@ -15,8 +15,8 @@ pub(crate) enum Start {
 
 /// One stretch of k for one tile of C.
 #[derive(Clone, Copy)]
-pub(crate) struct Step {
-    /// Terms of the chain in this step.
+pub(crate) struct Stretch {
+    /// Terms of the chain in this stretch.
     pub k: usize,
     /// Packed A: `[k][rows]`.
     pub a: *const f32,
@@ -31,16 +31,16 @@ pub(crate) struct Step {
     pub last: bool,
 }
 
-/// Runs a step for `MR` rows and `NV` vectors of columns.
+/// Runs a stretch for `MR` rows and `NV` vectors of columns.
 ///
 /// # Safety
-/// The processor has `S`; the ranges that `step` describes may be read and C written.
+/// The processor has `S`; the ranges that `stretch` describes may be read and C written.
 #[inline(always)]
-unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(step: &Step) {
+unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(stretch: &Stretch) {
     // SAFETY: the caller guarantees `S` and for every range.
     unsafe {
         let mut acc = [[S::zero(); NV]; MR];
-        match step.start {
+        match stretch.start {
             Start::Zero => {}
             Start::Row(from) => {
                 for row in &mut acc {
@@ -52,13 +52,13 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(step: &Step) {
             Start::Stored => {
                 for (i, row) in acc.iter_mut().enumerate() {
                     for (j, v) in row.iter_mut().enumerate() {
-                        *v = S::load(step.c.add(i * step.c_stride + j * S::LANES));
+                        *v = S::load(stretch.c.add(i * stretch.c_stride + j * S::LANES));
                     }
                 }
             }
         }
-        let (mut a, mut b) = (step.a, step.b);
-        for _ in 0..step.k {
+        let (mut a, mut b) = (stretch.a, stretch.b);
+        for _ in 0..stretch.k {
             let mut columns = [S::zero(); NV];
             for (j, v) in columns.iter_mut().enumerate() {
                 *v = S::load(b.add(j * S::LANES));
@@ -70,19 +70,19 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(step: &Step) {
                 }
             }
             a = a.add(MR);
-            b = b.wrapping_add(step.b_stride);
+            b = b.wrapping_add(stretch.b_stride);
         }
         for (i, row) in acc.iter().enumerate() {
             for (j, v) in row.iter().enumerate() {
-                let v = if step.last { S::pos0(*v) } else { *v };
-                S::store(step.c.add(i * step.c_stride + j * S::LANES), v);
+                let v = if stretch.last { S::pos0(*v) } else { *v };
+                S::store(stretch.c.add(i * stretch.c_stride + j * S::LANES), v);
             }
         }
     }
 }
 
-/// A tile function: a step for as many rows and columns as it was made for.
-pub(crate) type TileFn = unsafe fn(&Step);
+/// A tile function: a stretch for as many rows and columns as it was made for.
+pub(crate) type TileFn = unsafe fn(&Stretch);
 
 /// The register tiles of one instruction set.
 #[derive(Clone, Copy)]
@@ -109,13 +109,13 @@ impl Tiles {
 macro_rules! tiles {
     ($name:ident, $simd:ident, [$($feature:literal)?], $($rows:literal)+) => {
         pub(crate) mod $name {
-            use super::{Simd, Step, TileFn, Tiles, tile};
+            use super::{Simd, Stretch, TileFn, Tiles, tile};
             use super::super::simd::$simd as S;
 
             $(#[target_feature(enable = $feature)])?
-            unsafe fn run<const MR: usize, const NV: usize>(step: &Step) {
+            unsafe fn run<const MR: usize, const NV: usize>(stretch: &Stretch) {
                 // SAFETY: the caller guarantees the instruction set and the ranges.
-                unsafe { tile::<S, MR, NV>(step) }
+                unsafe { tile::<S, MR, NV>(stretch) }
             }
 
             const ONE: &[TileFn] = &[$(run::<$rows, 1>),+];

@@ -19,8 +19,8 @@ use hlx_core::cpu::{SimdLevel, simd_level};
 use hlx_core::{arith, multiversion};
 
 use self::instructions::{Instructions, MAX_TILE};
-use super::law::factors;
 use super::shape::IntegerProduct;
+use super::specification::factors;
 use crate::parallel;
 use crate::product::rectangles::{Rectangle, Target, parts};
 pub(super) use groups::groups;
@@ -228,7 +228,7 @@ impl Product<'_> {
         });
     }
 
-    /// Turns the sums of a tile into results, in `values`, and stores them.
+    /// Computes results from the sums of a tile, in `values`, and stores them.
     fn finish(&self, of: &Tile<'_>, piece: usize, values: &mut [f32]) {
         let mut of_rows = [[0.0; 2]; MAX_TILE[0]];
         for (factors, row) in of_rows.iter_mut().zip(of.rows.clone()) {
@@ -240,7 +240,7 @@ impl Product<'_> {
         results(of.sums, of.excess, of_rows, of_columns, width, values);
         for (row, values) in of.rows.clone().zip(values.chunks_exact_mut(width)) {
             let values = &mut values[..of.columns.len()];
-            self.finish_row((of.product, row), of.columns, piece, values);
+            self.finish_row(of.product, row, of.columns, piece, values);
         }
     }
 
@@ -248,7 +248,8 @@ impl Product<'_> {
     /// whose rows may be so many bytes apart that they push each other out of the cache.
     fn finish_row(
         &self,
-        (product, row): (usize, usize),
+        product: usize,
+        row: usize,
         columns: &Range<usize>,
         piece: usize,
         values: &mut [f32],

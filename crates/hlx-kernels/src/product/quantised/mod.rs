@@ -1,9 +1,9 @@
-//! The `integer` arithmetic: products over integers, whose sums are exact in every order.
+//! The `integer` arithmetic: products of quantised operands, whose sums are exact in every order.
 //!
 //! A row of an operand (over the axis that is summed) is cut into pieces of 4,096 terms, or is one piece of up to 131,072
 //! ([`Preparation::whole`]). A piece becomes integers
 //! times a power of two of the piece ([`prepare`]): of 16 bits, in two digits, where it carries a step's signal
-//! ([`Width::Wide`]), else of 8 ([`Width::Narrow`]). [`integer_product`] multiplies a wide operand with a narrow one.
+//! ([`Digits::Two`]), else of 8 ([`Digits::One`]). [`integer_product`] multiplies an operand with two digits by one with one digit.
 //! Each result has one definition, whatever instructions compute its sums:
 //!
 //! `C[m, n] = r_0 + r_1 + ..`, added in f32 in order, with `r = f32(S) 2^-(e_a[m] + e_b[n])` of a piece, and `S` the
@@ -12,10 +12,10 @@
 
 mod cpu;
 mod launch;
-pub(crate) mod law;
 mod prepare;
 mod product;
 mod shape;
+pub(crate) mod specification;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -24,7 +24,6 @@ use hlx_core::Device;
 use crate::tuning::KernelTuning;
 
 pub(crate) use launch::Call;
-pub use law::Width;
 pub use prepare::{
     Beside, Preparation, Prepared, Source, prepare, prepare_norm, prepare_rows_and_columns,
 };
@@ -33,6 +32,7 @@ pub use product::integer_product;
 pub(crate) use product::integer_product_by;
 pub use shape::IntegerProduct;
 pub(crate) use shape::{Bounded, Bounds};
+pub use specification::Digits;
 
 /// Terms of a row that share an exponent: as many as the layers of today's models have inputs, and few enough that
 /// what is small in a long row, such as a vocabulary's gradient, meets an exponent of its own size.

@@ -12,7 +12,7 @@ mod tests;
 
 use hlx_core::{Buffer, DType, Device, Shader};
 
-use super::law::Width;
+use super::specification::Digits;
 use super::{LONGEST, PIECE};
 use crate::Result;
 use crate::error::{check_dtype, check_indexable, check_len, check_that};
@@ -47,7 +47,7 @@ const ROWS: usize = THREADS / 32;
 /// An operand as integers: its digits and exponents.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// i8, `[planes, rows, padded k]`: the upper digits of wide rows first.
+    /// i8, `[planes, rows, padded k]`: the upper digits first, if rows have two.
     pub digits: Buffer,
     /// i32, `[rows, pieces]`.
     pub exponents: Buffer,
@@ -170,7 +170,7 @@ fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<()> {
     let threads = if words > 256 { 128 } else { 32 };
     let held = words.div_ceil(threads).max(1);
     let kernel = Kernel::new("prepare_integer_rows", shader)
-        .constants([wide(&s), vectors([s.k, s.stride])])
+        .constants([two_digits(&s), vectors([s.k, s.stride])])
         .constants(constants!(2: threads, held))
         .constants(x.kind().as_slice())
         .reads([x.first()])
@@ -188,8 +188,8 @@ fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<()> {
 }
 
 /// The constant WIDE.
-fn wide(s: &Preparation) -> (u32, u32) {
-    (0, u32::from(s.width == Width::Wide))
+fn two_digits(s: &Preparation) -> (u32, u32) {
+    (0, u32::from(s.n_digits == Digits::Two))
 }
 
 /// The constant COLUMN_PIECE.

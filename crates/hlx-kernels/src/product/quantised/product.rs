@@ -13,7 +13,7 @@ use crate::product::formats::Format;
 
 const NAME: &str = "integer_product";
 
-/// Computes products of prepared operands, A wide with `batch * m` rows and B narrow with `groups * n`, and what
+/// Computes products of prepared operands, A with two digits and `batch * m` rows, B with one digit and `groups * n` rows, and what
 /// follows: `bias`, `[groups, n]`, or nothing; then an epilogue over C, `[batch, m, n]`, with the bits of its own launch.
 ///
 /// # Errors
@@ -67,7 +67,7 @@ pub fn integer_product(
 }
 
 fn format_of(operands: [&Prepared; 2]) -> &'static Format {
-    Format::of_pair(operands.map(|operand| operand.of.width))
+    Format::of_pair(operands.map(|operand| operand.of.n_digits))
 }
 
 fn check(
@@ -79,16 +79,16 @@ fn check(
 ) -> Result<()> {
     s.check_sizes(NAME)?;
     let mut largest = s.reach();
-    for (names, operand, rows, width) in [
+    for (names, operand, rows, side) in [
         (["a's digits", "a's exponents"], a, s.batch * s.m, 0),
         (["b's digits", "b's exponents"], b, s.n_groups() * s.n, 1),
     ] {
         let (rows_found, terms) = (operand.of.rows, operand.of.k);
         check_that!(NAME, [rows_found, terms] == [rows, s.k] =>
             "{rows_found} rows of {terms} terms, expected {rows} of {k}", k = s.k)?;
-        let width = format_of([a, b]).pair[width];
+        let n_digits = format_of([a, b]).pair[side];
         let of = Preparation {
-            width,
+            n_digits,
             ..operand.of
         };
         check_dtype(NAME, names[0], &operand.digits, DType::I8)?;

@@ -2,8 +2,8 @@
 
 use hlx_core::Buffer;
 
-use super::law::Width;
 use super::prepare::Preparation;
+use super::specification::Digits;
 use crate::error::{Result, check_sizes};
 
 /// Products `C[i, m, n] = sum over k of A[i, m, k] B[i, n, k]` of prepared operands.
@@ -21,7 +21,7 @@ pub struct IntegerProduct {
     pub accumulate: bool,
     /// Different Bs and biases, where product i takes those of i modulo this; `None`: each product has a B of its own.
     pub groups: Option<usize>,
-    /// C is stored as its transpose, `[batch, N, M]`: the wide operand is the right one.
+    /// C is stored as its transpose, `[batch, N, M]`: the operand with two digits is the right one.
     pub transposed: bool,
     /// Where C is a part of its buffer: its first element, and the elements from one of its last rows to the next.
     pub within: Option<[usize; 2]>,
@@ -57,7 +57,7 @@ impl IntegerProduct {
 
     /// Elements of a row of digits.
     pub(super) fn padded(&self) -> usize {
-        Preparation::of_rows(1, self.k, Width::Narrow).padded()
+        Preparation::of_rows(1, self.k, Digits::One).padded()
     }
 
     /// Different Bs.

@@ -6,7 +6,7 @@ mod placed;
 use super::*;
 use hlx_core::{Buffer, DType, Device, IntegerPath};
 
-use super::law::NO_EXPONENT;
+use super::specification::NO_EXPONENT;
 use crate::Result;
 use crate::activation::Activation;
 use crate::product::floats::Epilogue;
@@ -60,7 +60,7 @@ fn bits(x: &[f32]) -> Vec<u32> {
 }
 
 /// The integers of a row and its exponent, by f64.
-fn reference(row: &[f32], width: Width) -> (Vec<i64>, i32) {
+fn reference(row: &[f32], n_digits: Digits) -> (Vec<i64>, i32) {
     let top = row.iter().fold(0.0_f32, |top, x| top.max(x.abs()));
     if row.iter().any(|x| !x.is_finite()) {
         return (vec![0; row.len()], NO_EXPONENT);
@@ -71,13 +71,13 @@ fn reference(row: &[f32], width: Width) -> (Vec<i64>, i32) {
     // The largest e with which the largest number still has the digits.
     let scaled = |x: f32, e: i32| (f64::from(x) * 2.0_f64.powi(e)).round_ties_even() as i64;
     let mut e = -130;
-    while scaled(top, e + 1) <= i64::from(width.largest()) {
+    while scaled(top, e + 1) <= i64::from(n_digits.largest()) {
         e += 1;
     }
     (row.iter().map(|&x| scaled(x, e)).collect(), e)
 }
 
-/// The sum of all terms of a piece as the law turns it into a float.
+/// The sum of all terms of a piece as the specification makes a float of it.
 fn expected(a: &(Vec<i64>, i32), b: &(Vec<i64>, i32)) -> f32 {
     if a.1 == NO_EXPONENT || b.1 == NO_EXPONENT {
         return f32::NAN;
@@ -103,8 +103,8 @@ fn product_everywhere(
     [m, n, k]: [usize; 3],
 ) -> Vec<f32> {
     let (of_a, of_b) = (
-        Preparation::of_rows(m, k, Width::Wide),
-        Preparation::of_rows(n, k, Width::Narrow),
+        Preparation::of_rows(m, k, Digits::Two),
+        Preparation::of_rows(n, k, Digits::One),
     );
     let got = run_everywhere(&format!("integer_product {m} {n} {k}"), |device, mem| {
         let a = prepared(device, mem, a, of_a)?;
@@ -131,7 +131,7 @@ fn product_everywhere(
     );
     for (row, x) in a.chunks(k.max(1)).enumerate().take(m) {
         for (piece, x) in x.chunks(PIECE).enumerate() {
-            let (integers, e) = reference(x, Width::Wide);
+            let (integers, e) = reference(x, Digits::Two);
             let place = row * of_a.pieces() + piece;
             assert_eq!(exponents[place], e, "row {row}, piece {piece}");
             for (i, q) in integers.iter().enumerate() {
@@ -144,7 +144,7 @@ fn product_everywhere(
     got[0].clone()
 }
 
-/// The products of wide rows with narrow ones by the definition, \[M, N\], of pieces of so many terms.
+/// The products of rows `a` with two digits and rows `b` with one by the definition, \[M, N\], of pieces of `terms` terms.
 pub fn defined(
     a: &[f32],
     b: &[f32],
@@ -152,14 +152,14 @@ pub fn defined(
     [m, n, k]: [usize; 3],
     piece: usize,
 ) -> Vec<f32> {
-    let lines = |x: &[f32], rows: usize, width| -> Vec<Vec<_>> {
+    let lines = |x: &[f32], rows: usize, n_digits| -> Vec<Vec<_>> {
         let row = |row: usize| {
             let pieces = x[row * k..][..k].chunks(piece);
-            pieces.map(|x| reference(x, width)).collect()
+            pieces.map(|x| reference(x, n_digits)).collect()
         };
         (0..rows).map(row).collect()
     };
-    let (a, b) = (lines(a, m, Width::Wide), lines(b, n, Width::Narrow));
+    let (a, b) = (lines(a, m, Digits::Two), lines(b, n, Digits::One));
     let element = |at: usize| {
         let (row, column) = (at / n, at % n);
         let pieces = a[row].iter().zip(&b[column]);
@@ -238,10 +238,10 @@ fn the_largest_digits_of_the_longest_sum_fit() {
 fn weight_gradient(dy: &[f32], x: &[f32], [shards, k, m, n]: [usize; 4]) -> Vec<f32> {
     let got = run_everywhere(&format!("dyᵀ x {k} {m} {n}"), |device, mem| {
         let (dy, x) = (mem.input(device, dy)?, mem.input(device, x)?);
-        let of_dy = Preparation::of_columns(shards, k, m, Width::Wide).whole();
-        let of_x = Preparation::of_columns(shards, k, n, Width::Narrow).whole();
+        let of_dy = Preparation::of_columns(shards, k, m, Digits::Two).whole();
+        let of_x = Preparation::of_columns(shards, k, n, Digits::One).whole();
         let a = Prepared::new(device, &dy, of_dy)?;
-        let rows = Preparation::of_rows(shards * k, m, Width::Wide);
+        let rows = Preparation::of_rows(shards * k, m, Digits::Two);
         let rows = Prepared::new(device, &dy, rows)?;
         let b = Prepared::columns_beside(device, (&x).into(), of_x, Beside::Values(&dy, m))?;
         let beside_rows =
@@ -281,7 +281,7 @@ fn positions_without_a_gradient_count_in_no_column() {
     for [k, m, n] in [[201, 3, 5], [4_500, 36, 8]] {
         let shards = 2;
         let (dy, x) = (awkward(7, shards * k, m), normal(8, shards * k * n));
-        let kept = weight_gradient(&dy, &x, [shards, k, m, n]);
+        let plain = weight_gradient(&dy, &x, [shards, k, m, n]);
         let every = 3;
         let (mut padded_dy, mut padded_x) = (Vec::new(), Vec::new());
         for (at, (dy, x)) in dy.chunks(m).zip(x.chunks(n)).enumerate() {
@@ -296,7 +296,7 @@ fn positions_without_a_gradient_count_in_no_column() {
         // Both shards have as many positions.
         let of_shard = padded_dy.len() / m / shards;
         let padded = weight_gradient(&padded_dy, &padded_x, [shards, of_shard, m, n]);
-        assert_eq!(bits(&padded), bits(&kept), "{k} {m} {n}");
+        assert_eq!(bits(&padded), bits(&plain), "{k} {m} {n}");
     }
 }
 
@@ -316,7 +316,7 @@ fn the_largest_digits_of_the_longest_column_fit() {
     }
     let device = hlx_core::testing::cpu().expect("the CPU device");
     let k = LONGEST + 1;
-    let of = Preparation::of_columns(1, k, 1, Width::Wide).whole();
+    let of = Preparation::of_columns(1, k, 1, Digits::Two).whole();
     let x = device.alloc(k).expect("memory");
     let error = Prepared::new(&device, &x, of).expect_err("too long");
     assert_eq!(
@@ -335,7 +335,7 @@ fn columns_are_prepared_as_the_rows_of_the_transpose() {
             x[(matrix * columns + column) * k + i]
         })
         .collect();
-    for width in [Width::Wide, Width::Narrow] {
+    for n_digits in [Digits::Two, Digits::One] {
         let of = |x: &[f32], of: Preparation| {
             run_everywhere(&format!("prepare {of:?}"), |device, mem| {
                 let prepared = prepared(device, mem, x, of)?;
@@ -345,10 +345,10 @@ fn columns_are_prepared_as_the_rows_of_the_transpose() {
         let words = |outputs: Vec<Vec<f32>>| -> Vec<Vec<u32>> {
             outputs.iter().map(|words| bits(words)).collect()
         };
-        let of_rows = words(of(&x, Preparation::of_rows(outer * columns, k, width)));
+        let of_rows = words(of(&x, Preparation::of_rows(outer * columns, k, n_digits)));
         let of_columns = words(of(
             &transposed,
-            Preparation::of_columns(outer, k, columns, width),
+            Preparation::of_columns(outer, k, columns, n_digits),
         ));
         assert_eq!(of_rows, of_columns);
     }
@@ -356,16 +356,16 @@ fn columns_are_prepared_as_the_rows_of_the_transpose() {
 
 #[test]
 fn rows_and_columns_together_are_those_of_each() {
-    for ([outer, k, columns], widths) in [
-        ([1, 5, 3], [Width::Wide, Width::Narrow]),
-        ([3, 161, 37], [Width::Wide; 2]),
-        ([2, 64, 128], [Width::Wide; 2]),
-        ([1, 130, 4_100], [Width::Narrow, Width::Wide]),
-        ([1, 4_100, 36], [Width::Wide, Width::Narrow]),
+    for ([outer, k, columns], n_digits) in [
+        ([1, 5, 3], [Digits::Two, Digits::One]),
+        ([3, 161, 37], [Digits::Two; 2]),
+        ([2, 64, 128], [Digits::Two; 2]),
+        ([1, 130, 4_100], [Digits::One, Digits::Two]),
+        ([1, 4_100, 36], [Digits::Two, Digits::One]),
     ] {
         let x = awkward(6, outer * k, columns);
-        let of_rows = Preparation::of_rows(outer * k, columns, widths[0]);
-        let of_columns = Preparation::of_columns(outer, k, columns, widths[1]);
+        let of_rows = Preparation::of_rows(outer * k, columns, n_digits[0]);
+        let of_columns = Preparation::of_columns(outer, k, columns, n_digits[1]);
         let each = run_everywhere("prepare", |device, mem| {
             let [rows, columns] = [
                 prepared(device, mem, &x, of_rows)?,
@@ -412,33 +412,40 @@ fn what_does_not_fit_is_refused_in_a_line() {
         of: of_what,
     };
     let x = of(DType::F32, 8);
-    let wide = prepared(Preparation::of_rows(1, 8, Width::Wide));
+    let two_digits = prepared(Preparation::of_rows(1, 8, Digits::Two));
     let refused = |x: &Buffer, to: &Prepared| {
         let refused = prepare(device, x, to);
         refused.expect_err("it is refused").to_string()
     };
-    let nine = prepared(Preparation::of_rows(1, 9, Width::Wide));
+    let nine = prepared(Preparation::of_rows(1, 9, Digits::Two));
     assert_eq!(
         refused(&x, &nine),
         "prepare_integers: x has 8 elements, expected 9"
     );
-    let text = refused(&wide.exponents, &wide);
+    let text = refused(&two_digits.exponents, &two_digits);
     assert_eq!(text, "prepare_integers: x has dtype i32, expected f32");
     let c = of(DType::F32, 1);
     let shape = IntegerProduct::new(1, 1, 8);
-    let text = integer_product(device, [&wide, &wide], None, &c, &shape, Epilogue::None);
+    let text = integer_product(
+        device,
+        [&two_digits, &two_digits],
+        None,
+        &c,
+        &shape,
+        Epilogue::None,
+    );
     assert_eq!(
         text.expect_err("it is refused").to_string(),
         "integer_product: b's digits has 128 elements, expected 64"
     );
-    let narrow = prepared(Preparation::of_rows(1, 8, Width::Narrow));
+    let one_digit = prepared(Preparation::of_rows(1, 8, Digits::One));
     let shape = IntegerProduct {
         accumulate: true,
         ..shape
     };
     let text = integer_product(
         device,
-        [&wide, &narrow],
+        [&two_digits, &one_digit],
         None,
         &c,
         &shape,
@@ -463,13 +470,13 @@ fn batches_and_what_is_added_are_the_products_alone() {
             device,
             mem,
             &x,
-            Preparation::of_rows(batch * m, k, Width::Wide),
+            Preparation::of_rows(batch * m, k, Digits::Two),
         )?;
         let b = prepared(
             device,
             mem,
             &y,
-            Preparation::of_rows(batch * n, k, Width::Narrow),
+            Preparation::of_rows(batch * n, k, Digits::One),
         )?;
         let extra = mem.input(device, &extra)?;
         let all = IntegerProduct {

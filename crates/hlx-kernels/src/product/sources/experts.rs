@@ -1,5 +1,5 @@
 //! The products of experts: the rows that are an expert's with its weight, and its weight's gradient; of floats, or over
-//! integers by the law of [`crate::product::quantised`].
+//! integers by the specification of [`crate::product::quantised`].
 
 use hlx_core::cpu::simd_level;
 use hlx_core::{Buffer, DType, Device, as_u32};
@@ -71,7 +71,7 @@ pub fn experts_product(
     }
     runs(device, weights).iter().try_for_each(|run| match x {
         Operand::Floats(x, _) => product.of_floats(device, x, run, bounds, y),
-        Operand::Quantised(x, _) => product.of_integers(device, x, run, bounds, y),
+        Operand::Quantised(x, _) => product.of_quantised(device, x, run, bounds, y),
     })
 }
 
@@ -122,12 +122,12 @@ impl ExpertsProduct {
         };
         grid.launch(device, push, move |[x, window, bounds], [y]| {
             let bounds = &as_u32(bounds)[first..=first + experts];
-            products(&product, x, (window, stride), bounds, y);
+            products(&product, x, window, stride, bounds, y);
         })
     }
 
-    /// The same over integers: `x` is wide, weights are narrow by rows of what is summed.
-    fn of_integers(
+    /// The same for quantised operands: `x` has two digits, weights have one, by rows of what is summed.
+    fn of_quantised(
         &self,
         device: &Device,
         x: &Prepared,
@@ -136,10 +136,10 @@ impl ExpertsProduct {
         y: &Buffer,
     ) -> Result<()> {
         let (n, k, experts) = (self.n, self.k, run.experts);
-        let width = (Format::of_quantised(device).width)(Role::Weight);
+        let n_digits = (Format::of_quantised(device).digits)(Role::Weight);
         let of = match self.trans_b {
-            true => Preparation::of_rows(experts * n, k, width),
-            false => Preparation::of_columns(experts, k, n, width),
+            true => Preparation::of_rows(experts * n, k, n_digits),
+            false => Preparation::of_columns(experts, k, n, n_digits),
         };
         let of = Preparation {
             outer: experts,
@@ -203,7 +203,8 @@ impl Run {
 fn products(
     product: &ExpertsProduct,
     x: &[f32],
-    (window, stride): (&[f32], usize),
+    window: &[f32],
+    stride: usize,
     bounds: &[u32],
     mut y: &mut [f32],
 ) {
@@ -239,17 +240,17 @@ pub struct ExpertsGradient<'a> {
     /// M and N.
     widths: [usize; 2],
     bounds: &'a Buffer,
-    /// The columns of both by experts and shards, where products are over integers.
+    /// The columns of both by experts and shards, where products are of quantised operands.
     columns: Option<[Prepared; 2]>,
 }
 
 impl<'a> ExpertsGradient<'a> {
     /// Prepares dy and x, of `widths` \[M, N\]: `bounds` are those of experts and their shards, of `shard_tokens` tokens each;
-    /// `dy_rows` is dy as the operand of another product, where there is one. Over integers dy is wide and x narrow, and rows
+    /// `dy_rows` is dy as the operand of another product, where there is one. If operands are quantised, dy has two digits and x one, and rows
     /// of x whose gradient is zeros alone enter no maximum.
     ///
     /// # Errors
-    /// Over integers, if a buffer has another length, a shard has more than 131,072 tokens, or a launch fails.
+    /// In the integer arithmetic, if a buffer has another length, a shard has more than 131,072 tokens, or a launch fails.
     pub fn new(
         device: &Device,
         operands: [&'a Buffer; 2],
@@ -280,7 +281,7 @@ impl<'a> ExpertsGradient<'a> {
             Some(Operand::Quantised(rows, _)) => Beside::Prepared(rows),
             _ => Beside::Values(dy, m),
         };
-        let [of_dy, of_x] = [Role::Gradient, Role::Saved].map(format.width);
+        let [of_dy, of_x] = [Role::Gradient, Role::Saved].map(format.digits);
         gradient.columns = Some([
             Prepared::columns_of_groups(device, dy, [rows, m], of_dy, groups, None)?,
             Prepared::columns_of_groups(device, x, [rows, n], of_x, groups, Some(beside))?,
@@ -293,7 +294,7 @@ impl<'a> ExpertsGradient<'a> {
     }
 
     /// Computes the gradient of one expert's weight, a partial sum per shard, \[shards, M, N\], overwritten or, with
-    /// `accumulate`, continued; over integers, added to.
+    /// `accumulate`, continued; in the integer arithmetic, added to.
     ///
     /// # Errors
     /// If a buffer has another length, there is no such expert, a size is out of range, or the launch fails.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use hlx_core::{Device, DeviceInfo, DeviceKind, why_no_gpu};
 use hlx_kernels::product::Epilogue;
 use hlx_kernels::product::quantised::{
-    IntegerProduct, Preparation, Prepared, Width, instructions, integer_product,
+    Digits, IntegerProduct, Preparation, Prepared, instructions, integer_product,
 };
 
 use crate::print::say;
@@ -78,8 +78,8 @@ fn integer_rate(device: &Device) -> Result<f64> {
     };
     let x = device.alloc_shape(&[n, n])?;
     hlx_kernels::elementwise::fill(device, 1.0, &x)?;
-    let a = Prepared::new(device, &x, Preparation::of_rows(n, n, Width::Wide))?;
-    let b = Prepared::new(device, &x, Preparation::of_rows(n, n, Width::Narrow))?;
+    let a = Prepared::new(device, &x, Preparation::of_rows(n, n, Digits::Two))?;
+    let b = Prepared::new(device, &x, Preparation::of_rows(n, n, Digits::One))?;
     let shape = IntegerProduct::new(n, n, n);
     let mut seconds = f64::INFINITY;
     // The first run makes the pipeline.

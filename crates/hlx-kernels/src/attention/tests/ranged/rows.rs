@@ -27,7 +27,7 @@ fn packed_documents_have_the_bits_of_documents_alone() {
         (true, None, None, false),
     ];
     // The first is of floats and the next of integers.
-    for (of_integers, window, soft_cap, causal) in hlx_core::testing::cases(rules, 4) {
+    for (quantised, window, soft_cap, causal) in hlx_core::testing::cases(rules, 4) {
         let of_length = |n: usize| Attention {
             queries: n,
             keys: n,
@@ -39,7 +39,7 @@ fn packed_documents_have_the_bits_of_documents_alone() {
         };
         let mut packed = case(of_length(76));
         packed.documents = Some(starts(&lengths));
-        packed.of_integers = of_integers;
+        packed.quantised = quantised;
         // The second document's keys and values, and the gradient of its outputs.
         for values in [&mut packed.k, &mut packed.v] {
             values[5 * 8] = f32::INFINITY;
@@ -80,12 +80,12 @@ fn packed_documents_have_the_bits_of_documents_alone() {
 /// cache past the row's length does not count.
 #[test]
 fn a_cached_query_has_the_bits_of_the_whole_row() {
-    for of_integers in [false, true] {
-        cached_queries_are_those_of_the_row(of_integers);
+    for quantised in [false, true] {
+        cached_queries_are_those_of_the_row(quantised);
     }
 }
 
-fn cached_queries_are_those_of_the_row(of_integers: bool) {
+fn cached_queries_are_those_of_the_row(quantised: bool) {
     let whole = Attention {
         queries: 70,
         keys: 70,
@@ -97,7 +97,7 @@ fn cached_queries_are_those_of_the_row(of_integers: bool) {
         ..PLAIN
     };
     let all = Case {
-        of_integers,
+        quantised,
         ..case(whole)
     };
     let want = on_the_cpu(&all);
@@ -124,12 +124,12 @@ fn cached_queries_are_those_of_the_row(of_integers: bool) {
 /// Padding on the right with lengths, and in a batch, leaves no trace.
 #[test]
 fn padding_and_company_leave_no_trace() {
-    for of_integers in [false, true] {
-        padding_leaves_no_trace(of_integers);
+    for quantised in [false, true] {
+        padding_leaves_no_trace(quantised);
     }
 }
 
-fn padding_leaves_no_trace(of_integers: bool) {
+fn padding_leaves_no_trace(quantised: bool) {
     let of_length = |batch: usize, n: usize| Attention {
         batch,
         queries: n,
@@ -139,7 +139,7 @@ fn padding_leaves_no_trace(of_integers: bool) {
     };
     let mut padded = case(of_length(2, 50));
     padded.lengths = Some(vec![50, 37]);
-    padded.of_integers = of_integers;
+    padded.quantised = quantised;
     padded.first_positions = Some(vec![0, 0]);
     for values in [&mut padded.q, &mut padded.k, &mut padded.v, &mut padded.d_o] {
         values[(50 + 37) * 8..].fill(f32::NAN);
@@ -152,7 +152,7 @@ fn padding_leaves_no_trace(of_integers: bool) {
         v: part(&padded.v, 8, range.clone()),
         d_o: part(&padded.d_o, 8, range.clone()),
         attention: of_length(1, 37),
-        of_integers,
+        quantised,
         ..case(PLAIN)
     });
     for at in [0, 2, 3, 4] {
@@ -282,7 +282,7 @@ fn packed_kernels_drop_the_weights_that_views_drop() {
 /// Behind a sequence whose later queries have no gradient, as behind padding without lengths, nothing changes.
 #[test]
 fn queries_without_a_gradient_leave_no_trace() {
-    for of_integers in [false, true] {
+    for quantised in [false, true] {
         let causal = |n: usize| Attention {
             queries: n,
             keys: n,
@@ -291,7 +291,7 @@ fn queries_without_a_gradient_leave_no_trace() {
         };
         let mut longer = case(causal(45));
         longer.d_o[29 * 8..].fill(0.0);
-        longer.of_integers = of_integers;
+        longer.quantised = quantised;
         let got = everywhere(&longer);
         let range = 0..29;
         let alone = on_the_cpu(&Case {
@@ -300,12 +300,12 @@ fn queries_without_a_gradient_leave_no_trace() {
             v: part(&longer.v, 8, range.clone()),
             d_o: part(&longer.d_o, 8, range.clone()),
             attention: causal(29),
-            of_integers,
+            quantised,
             ..case(PLAIN)
         });
         for at in [0, 2, 3, 4] {
             let part = part(&got[at], 8, range.clone());
-            assert_eq!(bits(&part), bits(&alone[at]), "output {at} {of_integers}");
+            assert_eq!(bits(&part), bits(&alone[at]), "output {at} {quantised}");
         }
     }
 }

@@ -21,7 +21,7 @@ fn pack_row(row: usize, digits: [&[i8]; 2], strip: &mut [i32]) -> [i32; 2] {
 
 /// The bytes of columns, \[k / 64, 2, 16, 16 columns, 4\].
 fn pack_columns(level: SimdLevel, columns: &[&[i8]], panel: &mut [i32]) {
-    pack_digits(level, columns, 0, ([512, 16], 256), panel);
+    pack_digits(level, columns, 0, [512, 16], 256, panel);
 }
 
 /// The instructions, if the processor has them at the level and lets this process use them.

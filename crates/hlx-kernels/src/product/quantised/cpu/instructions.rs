@@ -78,7 +78,8 @@ pub(super) fn pack_digits(
     level: SimdLevel,
     columns: &[&[i8]],
     flipped: i32,
-    (places, matrix): ([usize; 2], usize),
+    places: [usize; 2],
+    matrix: usize,
     panel: &mut [i32],
 ) {
     for (i, columns) in columns.chunks(16).enumerate() {

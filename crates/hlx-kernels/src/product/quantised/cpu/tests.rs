@@ -3,7 +3,7 @@
 use hlx_core::arith;
 use hlx_core::cpu::{simd_levels, with_flush};
 
-use super::super::law::{NO_EXPONENT, Width};
+use super::super::specification::{Digits, NO_EXPONENT};
 use super::super::tests::definition::result;
 use super::super::{PIECE, Preparation};
 use super::*;
@@ -25,8 +25,8 @@ fn words(seed: u32) -> impl Iterator<Item = u32> {
 impl Case {
     fn new([batch, m, n, k]: [usize; 4]) -> Self {
         let of = [
-            Preparation::of_rows(batch * m, k, Width::Wide),
-            Preparation::of_rows(batch * n, k, Width::Narrow),
+            Preparation::of_rows(batch * m, k, Digits::Two),
+            Preparation::of_rows(batch * n, k, Digits::One),
         ];
         let digits = |i: usize, largest: i8| -> Vec<i8> {
             let padded = of[i].padded();
@@ -79,7 +79,7 @@ impl Case {
         }
     }
 
-    /// An element by the law.
+    /// An element by the specification.
     fn element(&self, row: usize, column: usize, with_bias: bool) -> f32 {
         let [padded, pieces] = [self.of[0].padded(), self.of[0].pieces()];
         let s = &self.shape;

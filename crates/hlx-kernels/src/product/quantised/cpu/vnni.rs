@@ -45,8 +45,7 @@ pub(super) fn instructions(level: SimdLevel) -> impl Iterator<Item = Instruction
 
 /// The words of columns, \[k / 4, columns\].
 fn pack_columns<const WIDTH: usize>(level: SimdLevel, columns: &[&[i8]], panel: &mut [i32]) {
-    let places = ([16 * WIDTH, WIDTH], 16);
-    pack_digits(level, columns, UNSIGNED, places, panel);
+    pack_digits(level, columns, UNSIGNED, [16 * WIDTH, WIDTH], 16, panel);
 }
 
 /// A row's words in its strip, \[k / 4, rows, 2\].

@@ -1,9 +1,11 @@
-//! The columns of matrices as integers, alone or with the matrices' rows: the largest magnitudes first, then the digits, which turn.
+//! The quantised columns of matrices, alone or with the matrices' rows: the largest magnitudes first, then the digits, which are transposed.
 
 use bytemuck::cast_slice;
 use hlx_core::{Binding, Buffer, DType, Device, Shader};
 
-use super::{NAME, Preparation, Prepared, ROWS, Source, check, cpu, piece, prepare, vectors, wide};
+use super::{
+    NAME, Preparation, Prepared, ROWS, Source, check, cpu, piece, prepare, two_digits, vectors,
+};
 use crate::Result;
 use crate::elementwise::fill;
 use crate::error::check_len;
@@ -35,10 +37,10 @@ static TOPS: [&Shader; 5] = [
     &tops_of_rms_norm::SHADER,
 ];
 
-/// Rows and columns of a workgroup that looks for the largest magnitudes, and of one that turns the digits.
+/// Rows and columns of a workgroup that looks for the largest magnitudes, and of one that transposes the digits.
 const SCANNED: [usize; 2] = [64, 128];
-pub(super) const TURNED: [usize; 2] = [128, 32];
-/// Tiles of [`TURNED`] rows that a workgroup has at most of a column whose largest magnitude it finds by itself.
+pub(super) const TRANSPOSED_TILE: [usize; 2] = [128, 32];
+/// Tiles of [`TRANSPOSED_TILE`] rows that a workgroup has at most of a column whose largest magnitude it finds by itself.
 const OWN_TILES: usize = 2;
 
 /// The rows of the operand that columns are multiplied with.
@@ -100,17 +102,24 @@ pub fn prepare_rows_and_columns(device: &Device, x: &Buffer, to: [&Prepared; 2])
         && (rows.rows, rows.k) == (columns.outer * columns.k, columns.columns());
     check_that!(NAME, are_both =>
         "{rows:?} and {columns:?} are not the rows and the columns of the same matrices")?;
-    if rows.rows * columns.rows == 0 || columns.k <= OWN_TILES * TURNED[0] {
+    if rows.rows * columns.rows == 0 || columns.k <= OWN_TILES * TRANSPOSED_TILE[0] {
         // Two launches side by side, neither of which waits for the largest magnitudes.
         return to.into_iter().try_for_each(|to| prepare(device, x, to));
     }
     let sizes = push_of_columns(&columns, rows.padded());
     let tops = tops(device, x.into(), &columns, Some(&rows), &Counted::ALL)?;
     let across = columns.columns().max(rows.padded());
-    let groups = columns.outer * columns.padded().div_ceil(TURNED[0]) * across.div_ceil(TURNED[1]);
+    let groups = columns.outer
+        * columns.padded().div_ceil(TRANSPOSED_TILE[0])
+        * across.div_ceil(TRANSPOSED_TILE[1]);
     let whole = vectors([columns.columns(), columns.stride]);
     let kernel = Kernel::new("prepare_integer_rows_and_columns", &both_shader::SHADER)
-        .constants([wide(&columns), whole, (2, wide(&rows).1), piece(&columns)])
+        .constants([
+            two_digits(&columns),
+            whole,
+            (2, two_digits(&rows).1),
+            piece(&columns),
+        ])
         .bind_all([x, &tops].map(Binding::Read))
         .writes(to[1].written())
         .writes(to[0].written());
@@ -131,7 +140,7 @@ pub(super) fn prepare_columns(
     let s = to.of;
     let sizes = push_of_columns(&s, 0);
     // Short columns are one workgroup's, which finds their largest magnitudes by itself.
-    let own_tiles = match s.k.div_ceil(TURNED[0]) {
+    let own_tiles = match s.k.div_ceil(TRANSPOSED_TILE[0]) {
         tiles if tiles <= OWN_TILES && s.pieces() == 1 => tiles,
         _ => 0,
     };
@@ -140,16 +149,16 @@ pub(super) fn prepare_columns(
         false => None,
     };
     let down = match own_tiles {
-        0 => s.padded().div_ceil(TURNED[0]),
+        0 => s.padded().div_ceil(TRANSPOSED_TILE[0]),
         _ => 1,
     };
-    let groups = s.outer * down * s.columns().div_ceil(TURNED[1]);
+    let groups = s.outer * down * s.columns().div_ceil(TRANSPOSED_TILE[1]);
     // The CPU, which finds the largest magnitudes by itself, reads the rows that count in their place.
     let second = tops.as_ref().or(counted.exponents.as_ref());
     let whole = vectors([s.columns(), s.stride]);
     let (counted_pieces, values) = (counted.pieces, x.on_the_cpu(s.columns()));
     let kernel = Kernel::new("prepare_integer_columns", SHADERS[x.index()])
-        .constants([wide(&s), whole, counted.constant()])
+        .constants([two_digits(&s), whole, counted.constant()])
         .constants([(4, own_tiles as u32), piece(&s)])
         .constants(x.kind().as_slice())
         .reads([x.first()])

@@ -7,13 +7,13 @@ use hlx_core::cpu::simd_level;
 use hlx_core::multiversion;
 
 use super::super::PIECE;
-use super::super::law::{EXPONENT_OF_ZEROS, magnitude, quantised, row_exponent};
+use super::super::specification::{EXPONENT_OF_ZEROS, magnitude, quantised, row_exponent};
 use super::preparation::Preparation;
 use super::rows::{DigitRows, factors, top};
 use crate::parallel::{self, read, write};
 use crate::product::transposed::transpose_columns;
 
-/// Columns of a block, and rows that turn at a time.
+/// Columns of a block, and rows that are transposed at a time.
 const SIDE: usize = 64;
 
 /// A piece of the columns: the matrix's rows that are its terms, and where its digits begin.
@@ -113,7 +113,7 @@ fn columns(
         }
         let mut scales = [[0.0; SIDE]; 2];
         for (j, top) in tops.into_iter().enumerate().take(width) {
-            let exponent = row_exponent(top, s.width);
+            let exponent = row_exponent(top, s.n_digits);
             task.exponents[j * pieces.len() + number] = exponent;
             [scales[0][j], scales[1][j]] = factors(exponent);
         }

@@ -5,10 +5,10 @@ use bytemuck::cast_slice;
 use hlx_core::{Binding, Buffer, DType, Device, as_u32};
 
 use super::super::GRANULE;
-use super::super::law::Width;
-use super::columns::{Beside, Counted, TURNED};
+use super::super::specification::Digits;
+use super::columns::{Beside, Counted, TRANSPOSED_TILE};
 use super::cpu::{self, Piece};
-use super::{Preparation, Prepared, vectors, wide};
+use super::{Preparation, Prepared, two_digits, vectors};
 use crate::Result;
 use crate::elementwise::fill;
 use crate::error::{check_indexable, check_len, check_sizes};
@@ -45,13 +45,13 @@ impl Prepared {
         device: &Device,
         x: &Buffer,
         [rows, columns]: [usize; 2],
-        width: Width,
+        n_digits: Digits,
         groups: Groups<'_>,
         beside: Option<Beside<'_>>,
     ) -> Result<Self> {
         check_sizes(NAME, &[rows, columns])?;
         check_sizes(NAME, &[columns, groups.count])?;
-        let of = Preparation::of_rows(columns, groups.padded(rows), width);
+        let of = Preparation::of_rows(columns, groups.padded(rows), n_digits);
         of.check_sizes(NAME)?;
         let prepared = Self {
             digits: device.alloc_typed(DType::I8, of.digits_len())?,
@@ -100,11 +100,11 @@ fn launch(
     // The CPU, which finds the largest magnitudes by itself, reads the rows that count in their place.
     let third = if device.is_cpu() { counts } else { Some(&tops) };
     let kernel = Kernel::new(NAME, &columns_shader::SHADER)
-        .constants([wide(&of), vectors([columns, 0])])
+        .constants([two_digits(&of), vectors([columns, 0])])
         .bind_all([x, groups.bounds].map(Binding::Read))
         .reads_if(third)
         .writes(to.written());
-    let tiles = of.padded().div_ceil(TURNED[0]) * columns.div_ceil(TURNED[1]);
+    let tiles = of.padded().div_ceil(TRANSPOSED_TILE[0]) * columns.div_ceil(TRANSPOSED_TILE[1]);
     let counted_pieces = counted.pieces;
     kernel.launch(device, push, tiles, move |read, [digits, exponents]| {
         let [x, bounds, counted] = read;
@@ -118,7 +118,7 @@ fn launch(
             }
         };
         let pieces: Vec<Piece> = as_u32(bounds).windows(2).enumerate().map(piece).collect();
-        let s = Preparation::of_columns(1, of.k, columns, of.width);
+        let s = Preparation::of_columns(1, of.k, columns, of.n_digits);
         cpu::prepare_pieces(x, digits, exponents, &s, &pieces, counted);
     })
 }

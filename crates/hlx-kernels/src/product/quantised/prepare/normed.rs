@@ -1,8 +1,8 @@
-//! Norms whose results are wide rows of integers at once, and nowhere stored as floats.
+//! Norms whose results are quantised rows with two digits at once, and nowhere stored as floats.
 
 use hlx_core::{Binding, Buffer, DType, Device};
 
-use super::super::{PIECE, Width};
+use super::super::{Digits, PIECE};
 use super::rows::DigitRows;
 use super::{NAME, Preparation, Prepared};
 use crate::Result;
@@ -24,7 +24,7 @@ static SHADERS: Shaders = [
     ],
 ];
 
-/// Computes a [norm](crate::norm) of `x`, \[rows, cols\], as wide rows of integers, with the bits of
+/// Computes a [norm](crate::norm) of `x`, \[rows, cols\], as quantised rows with two digits, with the bits of
 /// [`prepare`](super::prepare) behind it, and its `stats`, \[rows, n_stats\]; a row is one piece. `weight` and, in a layer
 /// norm, `bias` are \[cols\].
 ///
@@ -45,7 +45,7 @@ pub fn prepare_norm(
         "a norm's row has {cols} elements, expected at most {PIECE}")?;
     norm.check_bias(NAME, "bias", bias)?;
     check_dtype(NAME, "x", x, DType::F32)?;
-    let prepared = Prepared::empty(device, Preparation::of_rows(rows, cols, Width::Wide))?;
+    let prepared = Prepared::empty(device, Preparation::of_rows(rows, cols, Digits::Two))?;
     if rows == 0 {
         return Ok(prepared);
     }

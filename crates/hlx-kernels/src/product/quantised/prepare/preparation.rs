@@ -1,6 +1,6 @@
 //! What an operand's rows are, and how they are cut.
 
-use super::super::law::Width;
+use super::super::specification::Digits;
 use super::super::{GRANULE, LONGEST, PIECE};
 use crate::error::{Result, check_sizes};
 
@@ -16,7 +16,7 @@ pub struct Preparation {
     /// The rows are the matrices' columns.
     pub of_columns: bool,
     /// The integers' bits.
-    pub width: Width,
+    pub n_digits: Digits,
     /// Terms that share an exponent, a multiple of 64.
     pub piece: usize,
     /// Elements from one matrix to the next.
@@ -25,26 +25,26 @@ pub struct Preparation {
 
 impl Preparation {
     /// The rows of a matrix \[rows, k\].
-    pub const fn of_rows(rows: usize, k: usize, width: Width) -> Self {
+    pub const fn of_rows(rows: usize, k: usize, n_digits: Digits) -> Self {
         Self {
             outer: 1,
             rows,
             k,
             of_columns: false,
-            width,
+            n_digits,
             piece: PIECE,
             stride: rows.saturating_mul(k),
         }
     }
 
     /// The columns of matrices \[outer, k, columns\]: `outer * columns` rows of `k`.
-    pub const fn of_columns(outer: usize, k: usize, columns: usize, width: Width) -> Self {
+    pub const fn of_columns(outer: usize, k: usize, columns: usize, n_digits: Digits) -> Self {
         Self {
             outer,
             rows: outer.saturating_mul(columns),
             k,
             of_columns: true,
-            width,
+            n_digits,
             piece: PIECE,
             stride: k.saturating_mul(columns),
         }
@@ -77,7 +77,7 @@ impl Preparation {
 
     /// Elements of the digits, i8: `[planes, rows, padded k]`.
     pub const fn digits_len(&self) -> usize {
-        self.width.planes() * self.rows * self.padded()
+        self.n_digits.planes() * self.rows * self.padded()
     }
 
     /// Pieces of a row.

@@ -3,10 +3,10 @@
 use bytemuck::cast_slice_mut;
 use hlx_core::multiversion;
 
-use super::super::law::{NO_EXPONENT, Width, magnitude, quantised, row_exponent, scale};
+use super::super::specification::{Digits, NO_EXPONENT, magnitude, quantised, row_exponent, scale};
 use super::preparation::Preparation;
 
-/// Digits of rows by planes, upper ones of wide rows alone, and the rows' exponents.
+/// Digits of rows by planes, upper ones only if rows have two digits, and the rows' exponents.
 pub(crate) struct DigitRows<'a> {
     pub planes: [&'a mut [i8]; 2],
     pub exponents: &'a mut [i32],
@@ -80,14 +80,14 @@ impl<'a> DigitRows<'a> {
     }
 }
 
-/// Writes the digits of a row of one piece, zeros behind them, and returns its exponent; a row without upper digits is narrow.
+/// Writes the digits of a row of one piece, zeros behind them, and returns its exponent; a row without upper digits has one digit.
 pub fn prepare_row(x: &[f32], upper: &mut [i8], lower: &mut [i8]) -> i32 {
-    let width = if upper.is_empty() {
-        Width::Narrow
+    let n_digits = if upper.is_empty() {
+        Digits::One
     } else {
-        Width::Wide
+        Digits::Two
     };
-    let exponent = row_exponent(top(x), width);
+    let exponent = row_exponent(top(x), n_digits);
     upper.iter_mut().skip(x.len()).for_each(|digit| *digit = 0);
     lower[x.len()..].fill(0);
     let upper = upper.get_mut(..x.len()).unwrap_or_default();

@@ -65,7 +65,7 @@ fn push_columns(
     beside: &Buffer,
     [shards, per_shard, columns]: [usize; 3],
 ) -> Result<()> {
-    let of = Preparation::of_columns(shards, per_shard, columns, Width::Narrow).whole();
+    let of = Preparation::of_columns(shards, per_shard, columns, Digits::One).whole();
     let other = beside.len() / (shards * per_shard);
     for x in [source, stored] {
         let beside = Beside::Values(beside, other);
@@ -111,7 +111,7 @@ fn activations_are_prepared_where_they_are_computed() {
                 (Source::Gated { kind, x, up }, gated),
             ] {
                 let both = [source, Source::Stored(stored)];
-                let of_rows = Preparation::of_rows(rows, columns, Width::Wide);
+                let of_rows = Preparation::of_rows(rows, columns, Digits::Two);
                 for x in both {
                     push(&mut outputs, Prepared::new(device, x, of_rows)?);
                 }
@@ -149,7 +149,7 @@ fn norms_are_prepared_where_they_are_computed() {
                 panic!("uploads");
             };
             let dy = incoming(device, memory, rows)?;
-            let of_rows = Preparation::of_rows(rows, columns, Width::Wide);
+            let of_rows = Preparation::of_rows(rows, columns, Digits::Two);
             let mut outputs = Vec::new();
             for device in &ways(device, columns)? {
                 let y = &device.alloc(rows * columns)?;
@@ -254,12 +254,12 @@ fn what_does_not_fit_is_refused() {
         weight: &gain,
         bias: None,
     };
-    let of = Preparation::of_columns(1, 2, 5000, Width::Narrow).whole();
+    let of = Preparation::of_columns(1, 2, 5000, Digits::One).whole();
     let text = Prepared::new(&device, source, of)
         .expect_err("refused")
         .to_string();
     assert_eq!(text, "prepare_integers: stats has 3 elements, expected 2");
-    let of = Preparation::of_rows(2, 5000, Width::Wide);
+    let of = Preparation::of_rows(2, 5000, Digits::Two);
     let source = Source::Norm {
         x: &x,
         stats: &stats,

@@ -1,8 +1,8 @@
-//! The law number by number, as docs/numerics.md has it: what faster ways are compared with.
+//! The specification number by number, as docs/numerics.md has it: what faster ways are compared with.
 
 use hlx_core::arith;
 
-use crate::product::quantised::law::{NO_EXPONENT, Width, row_exponent};
+use crate::product::quantised::specification::{Digits, NO_EXPONENT, row_exponent};
 
 /// `x 2^e` to the nearest integer, ties to even, for a magnitude of at most the row's.
 pub fn quantised(x: f32, e: i32) -> i32 {
@@ -68,25 +68,25 @@ fn the_largest_number_of_a_row_uses_the_digits_and_stays_within_them() {
         0x00ff_ffff,
         0x00c0_0000,
     ];
-    for width in [Width::Wide, Width::Narrow] {
+    for n_digits in [Digits::Two, Digits::One] {
         for significand in significands {
             for exponent in [1_u32, 2, 60, 127, 140, 200, 254] {
                 let top = exponent << 23 | (significand & 0x007f_ffff);
                 let x = f32::from_bits(top);
-                let e = row_exponent(top, width);
+                let e = row_exponent(top, n_digits);
                 let q = quantised(x, e);
                 assert_eq!(
                     f64::from(q),
                     scaled(x, e).round_ties_even(),
-                    "{width:?} {x:e}"
+                    "{n_digits:?} {x:e}"
                 );
                 assert_eq!(quantised(-x, e), -q);
                 // Within the digits, and with one bit more it would not be.
-                assert!(q <= width.largest(), "{width:?} {x:e}: {q}");
+                assert!(q <= n_digits.largest(), "{n_digits:?} {x:e}: {q}");
                 let twice = scaled(x, e + 1).round_ties_even();
                 assert!(
-                    twice > f64::from(width.largest()),
-                    "{width:?} {x:e}: {twice}"
+                    twice > f64::from(n_digits.largest()),
+                    "{n_digits:?} {x:e}: {twice}"
                 );
             }
         }

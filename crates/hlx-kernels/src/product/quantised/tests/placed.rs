@@ -53,8 +53,8 @@ impl Case {
         let (a, b) = (awkward(1, batch * m, k), awkward(2, groups * n, k));
         let (bias, stored) = (normal(3, groups * n), normal(4, shape.reach()));
         let got = run_everywhere(&format!("{shape:?}"), |device, mem| {
-            let of_a = Preparation::of_rows(batch * m, k, Width::Wide);
-            let of_b = Preparation::of_rows(groups * n, k, Width::Narrow);
+            let of_a = Preparation::of_rows(batch * m, k, Digits::Two);
+            let of_b = Preparation::of_rows(groups * n, k, Digits::One);
             let (a, b) = (
                 prepared(device, mem, &a, of_a)?,
                 prepared(device, mem, &b, of_b)?,
@@ -116,13 +116,14 @@ fn results_turned_apart_and_of_shared_operands_are_those_of_products_alone() {
 fn an_epilogue_of_results_that_lie_elsewhere_is_refused() {
     let device = &hlx_core::testing::cpu().expect("the CPU device");
     let x = device.alloc(8).expect("memory");
-    let of =
-        |width| Prepared::new(device, &x, Preparation::of_rows(1, 8, width)).expect("prepared");
+    let of = |n_digits| {
+        Prepared::new(device, &x, Preparation::of_rows(1, 8, n_digits)).expect("prepared")
+    };
     let shape = IntegerProduct {
         transposed: true,
         ..IntegerProduct::new(1, 1, 8)
     };
-    let (a, b) = (of(Width::Wide), of(Width::Narrow));
+    let (a, b) = (of(Digits::Two), of(Digits::One));
     let c = device.alloc(1).expect("memory");
     let error = integer_product(device, [&a, &b], None, &c, &shape, Epilogue::Scale(2.0));
     assert_eq!(

@@ -1,13 +1,13 @@
 //! Where the elements of patches lie in images: the CPU's side of `shaders/conv2d/images.glsl`.
 
 mod cpu;
-mod integers;
 mod product;
+mod quantised;
 mod stored;
 
-#[cfg(test)]
-pub(crate) use integers::Cut;
 pub(crate) use product::Product;
+#[cfg(test)]
+pub(crate) use quantised::Cut;
 
 /// The patches of a batch of images: an element a tap of a channel and a pixel of the result.
 ///

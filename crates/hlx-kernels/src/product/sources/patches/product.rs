@@ -52,7 +52,7 @@ impl Product {
             return Ok(());
         }
         if let Some(format) = Format::of(device) {
-            return self.launch_integers(device, format, weight, images, bias, y);
+            return self.launch_quantised(device, format, weight, images, bias, y);
         }
         let ([rows, terms], patches) = ([self.rows, self.terms], self.patches);
         let pixels = patches.n_pixels();
@@ -88,15 +88,23 @@ impl Product {
         device: &Device,
         [dy, images]: [&Buffer; 2],
         roles: [Role; 2],
-        (dweight, accumulate): (&Buffer, bool),
+        dweight: &Buffer,
+        accumulate: bool,
         shards: usize,
     ) -> Result<()> {
         if let Some(format) = Format::of(device) {
-            let (of, to) = ((format, roles), (dweight, accumulate));
-            return self.launch_weight_integers(device, [dy, images], of, to, shards);
+            return self.launch_weight_quantised(
+                device,
+                [dy, images],
+                format,
+                roles,
+                dweight,
+                accumulate,
+                shards,
+            );
         }
         if let Some(shape) = self.stored_shape(device, shards) {
-            return self.launch_stored(device, shape, [dy, images], (dweight, accumulate), shards);
+            return self.launch_stored(device, shape, [dy, images], dweight, accumulate, shards);
         }
         let samples = self.batch / shards;
         let runs = Runs::of(self.patches.n_pixels());

@@ -58,7 +58,8 @@ impl Product {
         device: &Device,
         shape: MatMul,
         [dy, images]: [&Buffer; 2],
-        (dweight, accumulate): (&Buffer, bool),
+        dweight: &Buffer,
+        accumulate: bool,
         shards: usize,
     ) -> Result<()> {
         let MatMul { batch, m, n, k, .. } = shape;

@@ -12,36 +12,36 @@ pub const EXPONENT_OF_ZEROS: i32 = 254;
 
 /// How many bits the integers of an operand have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Width {
+pub enum Digits {
     /// 16 bits, in two digits of 8: the operand that carries a step's signal.
-    Wide,
+    Two,
     /// 8 bits, one digit.
-    Narrow,
+    One,
 }
 
-impl Width {
+impl Digits {
     /// Digits of a number, each a plane of the prepared operand.
     pub const fn planes(self) -> usize {
         match self {
-            Self::Wide => 2,
-            Self::Narrow => 1,
+            Self::Two => 2,
+            Self::One => 1,
         }
     }
 
     /// The largest integer.
     pub const fn largest(self) -> i32 {
         match self {
-            Self::Wide => 32_639,
-            Self::Narrow => 127,
+            Self::Two => 32_639,
+            Self::One => 127,
         }
     }
 }
 
 /// The digits of an operand: two of what carries the signal of a step.
-pub fn width_of(role: Role) -> Width {
+pub fn digits_of(role: Role) -> Digits {
     match role {
-        Role::Signal | Role::Gradient => Width::Wide,
-        Role::Weight | Role::Saved | Role::Step => Width::Narrow,
+        Role::Signal | Role::Gradient => Digits::Two,
+        Role::Weight | Role::Saved | Role::TimeStep => Digits::One,
     }
 }
 
@@ -53,14 +53,14 @@ pub fn magnitude(x: f32) -> u32 {
 }
 
 /// `e` of a row whose largest magnitude has these bits: its numbers times 2^e round to integers of at most
-/// [`Width::largest`]. [`EXPONENT_OF_ZEROS`] of a row of zeros, [`NO_EXPONENT`] of one with a NaN or an infinity.
+/// [`Digits::largest`]. [`EXPONENT_OF_ZEROS`] of a row of zeros, [`NO_EXPONENT`] of one with a NaN or an infinity.
 #[inline(always)]
-pub fn row_exponent(top: u32, width: Width) -> i32 {
+pub fn row_exponent(top: u32, n_digits: Digits) -> i32 {
     let exponent = (top >> 23) as i32 - 127;
     let significand = (top & 0x007f_ffff) | 0x0080_0000;
-    let (largest, full) = match width {
-        Width::Wide => (14, 0x00fe_ff00),
-        Width::Narrow => (6, 0x00ff_0000),
+    let (largest, full) = match n_digits {
+        Digits::Two => (14, 0x00fe_ff00),
+        Digits::One => (6, 0x00ff_0000),
     };
     let of_finite = largest - exponent - i32::from(significand >= full);
     // Selections, so that a loop over rows has no branches.

@@ -1,4 +1,4 @@
-//! The steps of a chain over the four elements of a quad.
+//! The stages of a chain over the four elements of a quad.
 
 use hlx_spirv::join::Id;
 use hlx_spirv::spirv::Op;
@@ -16,29 +16,29 @@ impl Writer<'_> {
         };
         let bound = self.plan.loads.iter().map(|load| load.binding + 1).max();
         let mut binding = bound.unwrap_or(0) as u32;
-        for (planned, bits) in self.plan.steps.iter().zip(results) {
+        for (planned, bits) in self.plan.stages.iter().zip(results) {
             if let Some(bits) = bits {
-                self.store(quad, binding, planned.step.out_form, bits);
+                self.store(quad, binding, planned.launch.out_form, bits);
                 binding += 1;
             }
         }
     }
 
-    /// Four copies of the steps; returns the bits of each stored result.
+    /// Four copies of the stages; returns the bits of each stored result.
     fn each_element(&mut self, loaded: &[[Id; 4]]) -> Vec<Option<[Id; 4]>> {
         let copies = [0, 1, 2, 3].map(|j| {
             let values: Vec<Id> = loaded.iter().map(|values| values[j]).collect();
             self.element(&values)
         });
-        let stored = self.plan.steps.iter().map(|planned| planned.is_stored);
-        let of = |step: usize| [0, 1, 2, 3].map(|j: usize| copies[j][step]);
+        let stored = self.plan.stages.iter().map(|planned| planned.is_stored);
+        let of = |stage: usize| [0, 1, 2, 3].map(|j: usize| copies[j][stage]);
         let results = stored.enumerate();
         results
-            .map(|(step, stored)| stored.then(|| of(step)))
+            .map(|(stage, stored)| stored.then(|| of(stage)))
             .collect()
     }
 
-    /// One copy of the steps, in a loop over the elements.
+    /// One copy of the stages, in a loop over the elements.
     fn in_a_loop(&mut self, quad: &Quad, loaded: &[[Id; 4]]) -> Vec<Option<[Id; 4]>> {
         let (uint, vector) = (self.uint, self.a.vector(self.uint, 4));
         let mut operands = Vec::with_capacity(loaded.len());
@@ -48,8 +48,8 @@ impl Writer<'_> {
             self.a.effect(Op::Store, &[operand, values]);
             operands.push(operand);
         }
-        let steps = &self.plan.steps;
-        let stored: Vec<bool> = steps.iter().map(|planned| planned.is_stored).collect();
+        let stages = &self.plan.stages;
+        let stored: Vec<bool> = stages.iter().map(|planned| planned.is_stored).collect();
         let zero = self.constant(0);
         let zeros = self.a.op(Op::CompositeConstruct, vector, &[zero; 4]);
         let mut results = Vec::with_capacity(stored.len());
@@ -86,28 +86,28 @@ impl Writer<'_> {
         found
     }
 
-    /// All steps over one element; returns the bits of each result as it would be stored.
+    /// All stages over one element; returns the bits of each result as it would be stored.
     fn element(&mut self, loaded: &[Id]) -> Vec<Id> {
-        let mut results: Vec<Id> = Vec::with_capacity(self.plan.steps.len());
-        for (at, planned) in self.plan.steps.iter().enumerate() {
-            let (step, mut arguments) = (planned.step, Vec::with_capacity(3));
-            for (operand, input) in step.operands.iter().zip(&planned.inputs) {
+        let mut results: Vec<Id> = Vec::with_capacity(self.plan.stages.len());
+        for (at, planned) in self.plan.stages.iter().enumerate() {
+            let (launch, mut arguments) = (planned.launch, Vec::with_capacity(3));
+            for (operand, input) in launch.operands.iter().zip(&planned.inputs) {
                 arguments.push(match *input {
                     Input::Load(load) => loaded[load],
-                    Input::Step(from) if operand.form.is_word_of(step.compute) => results[from],
-                    Input::Step(from) => {
+                    Input::Stage(from) if operand.form.is_word_of(launch.compute) => results[from],
+                    Input::Stage(from) => {
                         let first = self.constant(0);
-                        self.decoded(operand.form, step.compute.id(), results[from], first)
+                        self.decoded(operand.form, launch.compute.id(), results[from], first)
                     }
                 });
             }
             let formula = self.formulas[at].clone();
             let value = self.call(&formula, &arguments);
-            results.push(match step.out_form.is_word_of(step.compute) {
+            results.push(match launch.out_form.is_word_of(launch.compute) {
                 true => value,
                 false => {
-                    let form = self.constant(step.out_form.id());
-                    let compute = self.constant(step.compute.id());
+                    let form = self.constant(launch.out_form.id());
+                    let compute = self.constant(launch.compute.id());
                     let encode = self.encode.clone();
                     self.call(&encode, &[form, compute, value])
                 }

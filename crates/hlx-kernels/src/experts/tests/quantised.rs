@@ -19,7 +19,7 @@ fn rows_of(x: &[f32], rows: &[usize], width: usize) -> Vec<f32> {
 }
 
 /// The columns of a matrix of so many.
-fn turned(x: &[f32], columns: usize) -> Vec<f32> {
+fn transposed(x: &[f32], columns: usize) -> Vec<f32> {
     let column = |at: usize| x.iter().skip(at).step_by(columns.max(1)).copied();
     (0..columns).flat_map(column).collect()
 }
@@ -67,7 +67,7 @@ fn products_are_the_definition_of_each_experts_rows() {
                 let weight = &weights[expert * stride..][..n * k];
                 let weight = match trans_b {
                     true => weight.to_vec(),
-                    false => turned(weight, n),
+                    false => transposed(weight, n),
                 };
                 let sizes = [own.len(), n, k];
                 let y = defined(&rows_of(&x, &own, k), &weight, None, sizes, PIECE);
@@ -130,8 +130,8 @@ fn weight_gradients_are_the_definition_of_an_experts_rows_of_a_shard() {
                 for s in 0..shards {
                     let mut own = case.of(expert, s, shards);
                     own.retain(|row| row % 3 != 0);
-                    let of_dy = turned(&rows_of(&dy, &own, m), m);
-                    let of_x = turned(&rows_of(&x, &own, n), n);
+                    let of_dy = transposed(&rows_of(&dy, &own, m), m);
+                    let of_x = transposed(&rows_of(&x, &own, n), n);
                     expected.extend(defined(&of_dy, &of_x, None, [m, n, own.len()], LONGEST));
                 }
                 for (at, output) in outputs.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! Convolutions over integers, by the law of [`crate::product::quantised`]: products of patches that are stored as integers, so many at
+//! Convolutions over integers, by the specification of [`crate::product::quantised`]: products of patches that are stored as integers, so many at
 //! a time as fit in bounded memory. How many changes no bit.
-//! A patch of a pixel is a wide row, a channel's weights a narrow one.
+//! A patch of a pixel is a row with two digits, a channel's weights a row with one.
 
 use hlx_core::{Buffer, Device};
 
@@ -10,7 +10,7 @@ use crate::kernel::Kernel;
 use crate::product::floats::Epilogue;
 use crate::product::formats::{Format, Role};
 use crate::product::quantised::{
-    DigitRows, IntegerProduct, Preparation, Prepared, Width, integer_product,
+    DigitRows, Digits, IntegerProduct, Preparation, Prepared, integer_product,
 };
 use crate::tuning::KernelTuning;
 
@@ -41,7 +41,7 @@ const ROWS: usize = 8;
 
 impl Product {
     /// Computes `y[s, g, m, p]`, the products of a group's weights with the patches.
-    pub(in super::super) fn launch_integers(
+    pub(in super::super) fn launch_quantised(
         &self,
         device: &Device,
         format: &Format,
@@ -52,18 +52,18 @@ impl Product {
     ) -> Result<()> {
         let Self { rows, terms, .. } = *self;
         let (groups, pixels) = (self.patches.groups, self.patches.n_pixels());
-        let width = (format.width)(Role::Weight);
-        let of_weight = Preparation::of_rows(groups * rows, terms, width);
+        let n_digits = (format.digits)(Role::Weight);
+        let of_weight = Preparation::of_rows(groups * rows, terms, n_digits);
         let weight = Prepared::new(device, weight, of_weight)?;
-        let width = (format.width)(Role::Signal);
-        let (row_bytes, most) = (width.planes() * of_weight.padded(), most_bytes(device));
+        let n_digits = (format.digits)(Role::Signal);
+        let (row_bytes, most) = (n_digits.planes() * of_weight.padded(), most_bytes(device));
         let samples = at_once(self.batch, groups * pixels * row_bytes, most, 1);
         let pixels_at_once = at_once(pixels, groups * row_bytes, most, 64);
         for first in (0..self.batch).step_by(samples) {
             let samples = [first, samples.min(self.batch - first)];
             for pixel in (0..pixels).step_by(pixels_at_once) {
                 let of_pixels = [pixel, pixels_at_once.min(pixels - pixel)];
-                let patches = self.patch_rows(device, images, width, samples, of_pixels)?;
+                let patches = self.patch_rows(device, images, n_digits, samples, of_pixels)?;
                 let is_whole = samples[1] == self.batch && of_pixels[1] == pixels;
                 let place = [first * groups * rows * pixels + pixel, pixels];
                 let product = IntegerProduct {
@@ -85,13 +85,13 @@ impl Product {
         &self,
         device: &Device,
         images: &Buffer,
-        width: Width,
+        n_digits: Digits,
         [first_sample, samples]: [usize; 2],
         [first_pixel, pixels]: [usize; 2],
     ) -> Result<Prepared> {
         let patches = self.patches;
         let rows = samples * patches.groups * pixels;
-        let of = Preparation::of_rows(rows, self.terms, width);
+        let of = Preparation::of_rows(rows, self.terms, n_digits);
         let prepared = Prepared::empty(device, of)?;
         let (runs, firsts) = ([of.padded() / 4, 1], [first_pixel, first_sample]);
         let push = self.push([rows, pixels, self.terms], runs, firsts, [0, 0]);
@@ -101,11 +101,18 @@ impl Product {
             .reads([images])
             .writes(prepared.written());
         let groups = of.exponents_len().div_ceil(ROWS);
-        let first = (first_sample, first_pixel, pixels);
         kernel.launch(device, push, groups, move |[images], written| {
             let [digits, exponents] = written;
             let rows = DigitRows::new(digits, exponents, &of, of.pieces());
-            cpu::patch_rows(&patches, images, first, of, rows);
+            cpu::patch_rows(
+                &patches,
+                images,
+                first_sample,
+                first_pixel,
+                pixels,
+                of,
+                rows,
+            );
         })?;
         Ok(prepared)
     }

@@ -1,19 +1,19 @@
-//! As [`append_heads`](super::append_heads), for attention over integers: what is written are the integers of the heads, queries
-//! wide, keys and values narrow (`docs/numerics.md`), each once.
+//! As [`append_heads`](super::append_heads), for attention of quantised operands: what is written are the quantised heads, queries
+//! with two digits, keys and values with one (`docs/numerics.md`), each once.
 
 use bytemuck::cast_slice_mut;
 use hlx_core::Device;
 
 use super::{Append, AppendInputs, groups};
 use crate::Result;
-use crate::attention::heads::{Heads, IntegerHeads};
+use crate::attention::heads::{Heads, QuantisedHeads};
 use crate::attention::sizes::Attention;
 use crate::kernel::PushConstants;
-use crate::product::quantised::{Width, prepare_row};
+use crate::product::quantised::{Digits, prepare_row};
 
 shader!(shader, attention::append_integers);
 
-/// Writes the integers of the queries, overwriting `q_out`, and of the keys and values of the new tokens into the caches,
+/// Writes the quantised queries, overwriting `q_out`, and of the keys and values of the new tokens into the caches,
 /// whose other places stay.
 ///
 /// # Errors
@@ -21,8 +21,8 @@ shader!(shader, attention::append_integers);
 pub fn append_integer_heads(
     device: &Device,
     inputs: &AppendInputs<'_>,
-    q_out: &IntegerHeads,
-    [keys, values]: [&IntegerHeads; 2],
+    q_out: &QuantisedHeads,
+    [keys, values]: [&QuantisedHeads; 2],
     of: &Attention,
 ) -> Result<()> {
     const NAME: &str = "append_integer_heads";
@@ -33,7 +33,7 @@ pub fn append_integer_heads(
     };
     append.check()?;
     let of_keys = Heads::of_keys(of);
-    let expected = [Heads::of_queries(of, Width::Wide), of_keys, of_keys];
+    let expected = [Heads::of_queries(of, Digits::Two), of_keys, of_keys];
     let names = ["q_out", "the cache of keys", "the cache of values"];
     for ((name, heads), expected) in names.iter().zip([q_out, keys, values]).zip(expected) {
         check_that!(NAME, heads.of == expected =>
@@ -50,14 +50,14 @@ pub fn append_integer_heads(
     let block = PushConstants::of(&twin.push);
     kernel.launch::<8, 3>(device, block, groups(of), move |read, mut outputs| {
         let rows = twin.tokens(read, |token| {
-            let integers = [0, 1, 2].map(|i| expected[i].integers(&token.heads[i]));
-            (token, integers)
+            let heads = [0, 1, 2].map(|i| expected[i].quantised(&token.heads[i]));
+            (token, heads)
         });
-        for (token, integers) in &rows {
+        for (token, heads) in &rows {
             let places = [Some(token.time), token.cached, token.cached];
             for (i, words) in outputs.iter_mut().enumerate() {
                 if let Some(position) = places[i] {
-                    expected[i].put(&integers[i], token.sample, position, words);
+                    expected[i].put(&heads[i], token.sample, position, words);
                 }
             }
         }
@@ -68,12 +68,12 @@ pub fn append_integer_heads(
 type TokenHeads = (Vec<i8>, Vec<i32>);
 
 impl Heads {
-    /// The integers of a token's heads, \[heads, D\].
-    fn integers(&self, values: &[f32]) -> TokenHeads {
+    /// The quantised form of a token's heads, \[heads, D\].
+    fn quantised(&self, values: &[f32]) -> TokenHeads {
         let padded = self.padded();
         let plane = self.heads * padded;
-        let mut digits = vec![0; self.width.planes() * plane];
-        let (upper, lower) = digits.split_at_mut((self.width.planes() - 1) * plane);
+        let mut digits = vec![0; self.n_digits.planes() * plane];
+        let (upper, lower) = digits.split_at_mut((self.n_digits.planes() - 1) * plane);
         let rows = values.chunks_exact(self.head_width);
         let exponents = rows.enumerate().map(|(head, x)| {
             let upper = upper.get_mut(head * padded..(head + 1) * padded);
@@ -93,7 +93,7 @@ impl Heads {
         for (head, exponent) in from.1.iter().enumerate() {
             let row = self.row(sample, head, position);
             exponents[row] = *exponent;
-            for plane in 0..self.width.planes() {
+            for plane in 0..self.n_digits.planes() {
                 let from = &from.0[(plane * self.heads + head) * padded..][..padded];
                 digits[(plane * self.rows() + row) * padded..][..padded].copy_from_slice(from);
             }

@@ -1,4 +1,4 @@
-//! Attention over the integers of a cache has the bits of attention over the numbers that were appended, on every device.
+//! Attention over the quantised heads of a cache has the bits of attention over the numbers that were appended, on every device.
 
 use hlx_core::digest::canonical_bits;
 
@@ -11,9 +11,10 @@ fn appended(
     device: &Device,
     mem: &mut TestMemory,
     attention: &Attention,
-    (time, heads): (usize, usize),
+    time: usize,
+    heads: usize,
     [q, k, v]: [&Buffer; 3],
-) -> Result<[IntegerHeads; 3], KernelError> {
+) -> Result<[QuantisedHeads; 3], KernelError> {
     let (batch, key_heads, head_width) =
         (attention.batch, attention.key_heads, attention.head_width);
     let shape = Attention {
@@ -32,30 +33,30 @@ fn appended(
         k: rows(k, key_heads),
         v: rows(v, key_heads),
         norms: None,
-        turn: None,
+        rotation: None,
         first_positions: &mem.input_u32(device, &vec![0; batch])?,
         lengths: &mem.input_u32(device, &vec![time as u32; batch])?,
     };
-    let q_out = IntegerHeads::of_queries(device, [batch, time], [heads, head_width])?;
-    let cache = || IntegerHeads::of_keys(device, [batch, time], [key_heads, head_width]);
+    let q_out = QuantisedHeads::of_queries(device, [batch, time], [heads, head_width])?;
+    let cache = || QuantisedHeads::of_keys(device, [batch, time], [key_heads, head_width]);
     let (keys, values) = (cache()?, cache()?);
     append_integer_heads(device, &inputs, &q_out, [&keys, &values], &shape)?;
     Ok([q_out, keys, values])
 }
 
-/// o of a case, by the integers of a cache.
+/// o of a case, by a quantised cache.
 fn cached(device: &Device, mem: &mut TestMemory, case: &Case) -> Result<Buffer, KernelError> {
     let attention = &case.attention;
     let buffers = [&case.q, &case.k, &case.v].map(|x| mem.input(device, x));
     let [q, k, v] = buffers;
     let (q, k, v) = (q?, k?, v?);
-    let of_keys = (attention.keys, attention.key_heads);
-    let [_, keys, values] = appended(device, mem, attention, of_keys, [&k, &k, &v])?;
+    let (time, heads) = (attention.keys, attention.key_heads);
+    let [_, keys, values] = appended(device, mem, attention, time, heads, [&k, &k, &v])?;
     // Queries alone: their keys are any numbers.
     let spare = attention.batch * attention.queries * attention.key_heads * attention.head_width;
     let spare = mem.input(device, &normal(6, spare))?;
-    let of_queries = (attention.queries, attention.heads);
-    let [queries, ..] = appended(device, mem, attention, of_queries, [&q, &spare, &spare])?;
+    let (time, heads) = (attention.queries, attention.heads);
+    let [queries, ..] = appended(device, mem, attention, time, heads, [&q, &spare, &spare])?;
     let mut ids = |ids: &Option<Vec<u32>>| match ids {
         Some(ids) => mem.input_u32(device, ids).map(Some),
         None => Ok(None),
@@ -74,11 +75,11 @@ fn cached(device: &Device, mem: &mut TestMemory, case: &Case) -> Result<Buffer, 
     Ok(o)
 }
 
-/// Software Vulkan ends a thread's loops after 65,535 turns, fewer than the general kernel takes for the longest case: its bits
+/// Software Vulkan ends a thread's loops after 65,535 iterations, fewer than the general kernel takes for the longest case: its bits
 /// come from the CPU.
 fn assert_equal(name: &str, case: &Case) -> Vec<f32> {
     let numbers = Case {
-        of_integers: true,
+        quantised: true,
         ..case.clone()
     };
     let whole = on_the_cpu(&numbers).swap_remove(0);
@@ -130,18 +131,19 @@ fn awkward_and_unseen_integers_have_the_bits_of_the_numbers() {
 #[test]
 fn unfitting_caches_are_named() {
     let device = hlx_core::testing::cpu().expect("the CPU device");
-    let heads = |positions| IntegerHeads::of_keys(&device, [1, positions], [1, 8]).expect("memory");
+    let heads =
+        |positions| QuantisedHeads::of_keys(&device, [1, positions], [1, 8]).expect("memory");
     let (q, o) = (heads(1), device.alloc(8).expect("memory"));
     let ranges = device.alloc(4).expect("memory");
     let attention = Attention { keys: 3, ..PLAIN };
     let operands = [&q, &heads(3), &heads(3)];
     let refused = integer_attention_of_cache(&device, operands, &ranges, &o, &attention);
-    let text = refused.expect_err("narrow queries").to_string();
+    let text = refused.expect_err("queries with one digit").to_string();
     assert!(
         text.starts_with("integer_attention_of_cache: q has "),
         "{text}"
     );
-    let refused = IntegerHeads::of_keys(&device, [1, 1], [1, 257]).expect_err("wide heads");
+    let refused = QuantisedHeads::of_keys(&device, [1, 1], [1, 257]).expect_err("wide heads");
     let expected = "integer_heads: head_width is 257, expected 1 to 256";
     assert_eq!(refused.to_string(), expected);
 }

@@ -1,5 +1,5 @@
-//! Gradients of weights over integers: an output channel's gradient at all pixels of a shard is a wide row, a tap's elements
-//! of the patches a narrow one.
+//! Gradients of weights from quantised operands: an output channel's gradient at all pixels of a shard is a row with two digits, a tap's elements
+//! of the patches a row with one.
 
 use bytemuck::cast_slice;
 use hlx_core::{Buffer, DType, Device};
@@ -13,7 +13,7 @@ use crate::map::GROUP_THREADS;
 use crate::product::floats::Epilogue;
 use crate::product::formats::{Format, Role};
 use crate::product::quantised::{
-    DigitRows, IntegerProduct, Preparation, Prepared, Width, integer_product,
+    DigitRows, Digits, IntegerProduct, Preparation, Prepared, integer_product,
 };
 
 shader!(conv2d::{prepare_terms as terms_shader, count_pixels as count_shader});
@@ -25,7 +25,7 @@ const ROWS: usize = 8;
 struct Side<'a> {
     product: Product,
     images: &'a Buffer,
-    width: Width,
+    n_digits: Digits,
     /// The pixels that enter the maxima of what was saved.
     counts: Option<&'a Buffer>,
 }
@@ -33,20 +33,29 @@ struct Side<'a> {
 impl Product {
     /// Computes `dweight[s, g, m, k]`, the products of dy with the patches of a shard; with `accumulate` they are added to
     /// what is stored. The roles are those of dy and of the images, which are the gradient of a transposed convolution's output.
-    pub(in super::super) fn launch_weight_integers(
+    pub(in super::super) fn launch_weight_quantised(
         &self,
         device: &Device,
         [dy, images]: [&Buffer; 2],
-        (format, roles): (&Format, [Role; 2]),
-        (dweight, accumulate): (&Buffer, bool),
+        format: &Format,
+        roles: [Role; 2],
+        dweight: &Buffer,
+        accumulate: bool,
         shards: usize,
     ) -> Result<()> {
         let (samples, groups) = (self.batch / shards, self.patches.groups);
         let cut = Cut::of(samples, self.patches.n_pixels());
         if accumulate && cut.pieces > 1 {
             let sums = device.alloc(dweight.len())?;
-            let (of, to) = ((format, roles), (&sums, false));
-            self.launch_weight_integers(device, [dy, images], of, to, shards)?;
+            self.launch_weight_quantised(
+                device,
+                [dy, images],
+                format,
+                roles,
+                &sums,
+                false,
+                shards,
+            )?;
             return add_assign(device, dweight, &sums);
         }
         let of_dy = self.of_gradient();
@@ -57,11 +66,11 @@ impl Product {
         let side = |product, images, role| Side {
             product,
             images,
-            width: (format.width)(role),
+            n_digits: (format.digits)(role),
             counts: (role == Role::Saved).then_some(counts),
         };
         let sides = [side(of_dy, dy, roles[0]), side(*self, images, roles[1])];
-        let [dy_planes, image_planes] = [0, 1].map(|side: usize| sides[side].width.planes());
+        let [dy_planes, image_planes] = [0, 1].map(|side: usize| sides[side].n_digits.planes());
         let (most, of_piece) = (most_bytes(device), groups * cut.padded());
         let rows = dy_planes * self.rows + image_planes * self.terms;
         let shard_bytes = rows * of_piece * cut.pieces;
@@ -72,7 +81,7 @@ impl Product {
         for shard in (0..shards).step_by(n_shards) {
             let z = [shard * groups, n_shards.min(shards - shard) * groups];
             for piece in (0..cut.pieces).step_by(n_pieces) {
-                let part = Part {
+                let selection = Selection {
                     z,
                     rows: [0, self.rows],
                     pieces: [piece, n_pieces],
@@ -80,37 +89,39 @@ impl Product {
                     samples,
                 };
                 let accumulate = accumulate || piece > 0;
-                self.part_of_weight(device, &sides, part, n_taps, (dweight, accumulate))?;
+                self.part_of_weight(device, &sides, selection, n_taps, dweight, accumulate)?;
             }
         }
         Ok(())
     }
 
-    /// Computes a part's products, so many taps at a time.
+    /// Computes the products of a selection, `n_taps` taps at a time.
     fn part_of_weight(
         &self,
         device: &Device,
         [of_dy, of_images]: &[Side<'_>; 2],
-        mut part: Part,
+        mut selection: Selection,
         n_taps: usize,
-        (dweight, accumulate): (&Buffer, bool),
+        dweight: &Buffer,
+        accumulate: bool,
     ) -> Result<()> {
         let of_z = self.rows * self.terms;
-        let dy = of_dy.rows(device, part)?;
+        let dy = of_dy.rows(device, selection)?;
         for tap in (0..self.terms).step_by(n_taps) {
-            part.rows = [tap, n_taps.min(self.terms - tap)];
-            let x = of_images.rows(device, part)?;
-            let terms = part.of(Width::Narrow).k;
+            selection.rows = [tap, n_taps.min(self.terms - tap)];
+            let x = of_images.rows(device, selection)?;
+            let terms = selection.of(Digits::One).k;
             // The operand with more digits is the left one.
-            let transposed = of_images.width.planes() > of_dy.width.planes();
+            let transposed = of_images.n_digits.planes() > of_dy.n_digits.planes();
             let (pair, [m, n]) = match transposed {
-                false => ([&dy, &x], [self.rows, part.rows[1]]),
-                true => ([&x, &dy], [part.rows[1], self.rows]),
+                false => ([&dy, &x], [self.rows, selection.rows[1]]),
+                true => ([&x, &dy], [selection.rows[1], self.rows]),
             };
-            let is_whole = part.z[1] * of_z == dweight.len() && part.rows[1] == self.terms;
-            let place = [part.z[0] * of_z + tap, self.terms];
+            let is_whole =
+                selection.z[1] * of_z == dweight.len() && selection.rows[1] == self.terms;
+            let place = [selection.z[0] * of_z + tap, self.terms];
             let product = IntegerProduct {
-                batch: part.z[1],
+                batch: selection.z[1],
                 accumulate,
                 transposed,
                 within: (!is_whole).then_some(place),
@@ -161,22 +172,22 @@ impl Product {
 }
 
 impl Side<'_> {
-    /// A part of the operand as integers.
-    fn rows(&self, device: &Device, part: Part) -> Result<Prepared> {
-        let (patches, of) = (self.product.patches, part.of(self.width));
+    /// A selection of the operand, quantised.
+    fn rows(&self, device: &Device, selection: Selection) -> Result<Prepared> {
+        let (patches, of) = (self.product.patches, selection.of(self.n_digits));
         let prepared = Prepared::empty(device, of)?;
         let [[row_first, rows], [z_first, z_count], [piece_first, pieces]] =
-            [part.rows, part.z, part.pieces];
+            [selection.rows, selection.z, selection.pieces];
         let push = self.product.push(
-            [rows, pieces, part.samples],
-            [part.cut.runs, part.cut.samples],
+            [rows, pieces, selection.samples],
+            [selection.cut.runs, selection.cut.samples],
             [row_first, z_first],
             [z_count, piece_first],
         );
         let counted = self.counts.is_some();
         let kernel = Kernel::new("prepare_integer_terms", &terms_shader::SHADER)
             .constants(self.product.divisors())
-            .constants(constants!(6: self.width == Width::Wide, counted))
+            .constants(constants!(6: self.n_digits == Digits::Two, counted))
             .reads([self.images])
             .reads_if(self.counts)
             .writes(prepared.written());
@@ -185,7 +196,7 @@ impl Side<'_> {
             let [images, counts] = read;
             let counts: Option<&[i32]> = counted.then(|| cast_slice(counts));
             let rows = DigitRows::new(digits, exponents, &of, of.pieces());
-            cpu::term_rows(&patches, (images, counts), &part, of, rows);
+            cpu::term_rows(&patches, images, counts, &selection, of, rows);
         })?;
         Ok(prepared)
     }
@@ -230,13 +241,13 @@ impl Cut {
 
     /// Digits of a piece.
     pub fn padded(&self) -> usize {
-        Preparation::of_rows(1, self.terms, Width::Narrow).padded()
+        Preparation::of_rows(1, self.terms, Digits::One).padded()
     }
 }
 
 /// Some rows of an operand: of some z some rows, and of these some pieces; of each the first one and how many.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct Selection {
     pub z: [usize; 2],
     pub rows: [usize; 2],
     pub pieces: [usize; 2],
@@ -245,11 +256,11 @@ pub(super) struct Part {
     pub samples: usize,
 }
 
-impl Part {
+impl Selection {
     /// The rows as an operand.
-    pub fn of(&self, width: Width) -> Preparation {
+    pub fn of(&self, n_digits: Digits) -> Preparation {
         let terms = self.pieces[1] * self.cut.padded();
-        let of = Preparation::of_rows(self.z[1] * self.rows[1], terms, width);
+        let of = Preparation::of_rows(self.z[1] * self.rows[1], terms, n_digits);
         match self.pieces[1] {
             // One shader for pieces of any length.
             1 => of.whole(),

@@ -1,4 +1,4 @@
-//! One pass of a reduction over any axes: how it is cut for a device, what it does with its terms, and what it stores.
+//! One sweep of a reduction over any axes: how it is cut for a device, what it does with its terms, and what it stores.
 
 use hlx_core::{DType, Device};
 
@@ -18,23 +18,23 @@ impl Terms {
     /// The push constants of both shaders.
     pub(super) fn push(&self) -> PushConstants {
         let (mut extents, mut strides) = ([1; 8], [0; 8]);
-        let dims = [&self.kept, &self.reduced].into_iter();
+        let dims = [&self.remaining, &self.reduced].into_iter();
         let all = dims.flat_map(|dims| dims.shape.iter().zip(&dims.strides[0]));
         for (place, (&extent, &stride)) in all.enumerate() {
             (extents[place], strides[place]) = (extent as u32, stride as u32);
         }
-        let n_kept = self.kept.shape.len();
+        let n_remaining = self.remaining.shape.len();
         let (magic, shift) = division(self.reduced.innermost().0 as u32);
         push!(words =>
             items: self.items(), kept: self.n_results, pieces: self.pieces(), terms: self.n,
-            first: self.first, origin: self.origin, n_kept,
+            first: self.first, origin: self.origin, n_kept: n_remaining,
             // One at least that is reduced: the shaders multiply its stride by 0 where none is.
-            n_dims: (n_kept + self.reduced.shape.len().max(1)).min(8),
+            n_dims: (n_remaining + self.reduced.shape.len().max(1)).min(8),
             magic, shift, extents, strides
         )
     }
 
-    /// How this device cuts the pass.
+    /// How this device cuts the sweep.
     pub(super) fn cut(&self, device: &Device) -> Cut {
         let processors = device.tuning().processors;
         let loads = KernelTuning::of(device).reduction_loads;
@@ -60,7 +60,7 @@ impl Terms {
     }
 }
 
-/// How a pass is cut into workgroups; the constants of `pieces.glsl`.
+/// How a sweep is cut into workgroups; the constants of `pieces.glsl`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
     /// Lanes that have a term.
@@ -107,22 +107,22 @@ pub(super) enum Outcome {
     Not = 2,
 }
 
-/// A pass over words.
+/// A sweep over words.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fold {
     pub join: Join,
     pub term: Term,
-    /// Of the words that the pass loads.
+    /// Of the words that the sweep loads.
     pub dtype: DType,
     /// All bits for a minimum.
     pub flip: u32,
     pub outcome: Outcome,
-    /// The pass makes results, not totals.
+    /// The sweep makes results, not totals.
     pub done: bool,
 }
 
 impl Fold {
-    /// The pass behind this one.
+    /// The sweep behind this one.
     pub fn of_totals(self) -> Self {
         Self {
             term: Term::Word,
@@ -146,7 +146,7 @@ impl Fold {
         constants!(8: join, term, result, self.flip)
     }
 
-    /// The bits that a term's word is turned by to be a key, where it is no float.
+    /// The bits that are flipped in a term's word to make it a key, where it is no float.
     pub fn mask(self) -> u32 {
         element::order_key(element::compute_type(self.dtype), 0) ^ self.flip
     }

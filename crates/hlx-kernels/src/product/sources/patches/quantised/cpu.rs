@@ -4,10 +4,10 @@ use bytemuck::cast_slice_mut;
 
 use super::super::Patches;
 use super::super::cpu::Pixels;
-use super::columns::Part;
+use super::columns::Selection;
 use crate::parallel::{self, write};
 use crate::product::floats::pack::{Panel, Source};
-use crate::product::quantised::law::magnitude;
+use crate::product::quantised::specification::magnitude;
 use crate::product::quantised::{DigitRows, Preparation};
 
 /// Pixels whose patches are gathered together.
@@ -17,7 +17,9 @@ const TOGETHER: usize = 16;
 pub(super) fn patch_rows(
     patches: &Patches,
     images: &[f32],
-    (first_sample, first_pixel, pixels): (usize, usize, usize),
+    first_sample: usize,
+    first_pixel: usize,
+    pixels: usize,
     of: Preparation,
     rows: DigitRows<'_>,
 ) {
@@ -47,32 +49,33 @@ pub(super) fn patch_rows(
     });
 }
 
-/// Prepares a part of an operand of a weight's gradient; pixels that `counts` leaves out are zeros.
+/// Prepares a selection of an operand of a weight's gradient; pixels that `counts` leaves out are zeros.
 pub(super) fn term_rows(
     patches: &Patches,
-    (images, counts): (&[f32], Option<&[i32]>),
-    part: &Part,
+    images: &[f32],
+    counts: Option<&[i32]>,
+    selection: &Selection,
     of: Preparation,
     rows: DigitRows<'_>,
 ) {
     let pixels = patches.n_pixels();
-    let (groups, cut) = (patches.groups, part.cut);
-    let stride = of.k / part.pieces[1].max(1);
+    let (groups, cut) = (patches.groups, selection.cut);
+    let stride = of.k / selection.pieces[1].max(1);
     let mut tasks = rows.tasks(1);
     parallel::for_each(write(&mut tasks, 1), |at, rows| {
-        let z = part.z[0] + at / part.rows[1];
+        let z = selection.z[0] + at / selection.rows[1];
         let (shard, group) = (z / groups, z % groups);
-        let tap = patches.tap(part.rows[0] + at % part.rows[1]);
+        let tap = patches.tap(selection.rows[0] + at % selection.rows[1]);
         parallel::scratch(of.k, |all: &mut [f32]| {
             all.fill(0.0);
             for (number, row) in all.chunks_mut(stride.max(1)).enumerate() {
-                let piece = part.pieces[0] + number;
+                let piece = selection.pieces[0] + number;
                 let first = piece / cut.runs * cut.samples;
                 let first_pixel = piece % cut.runs * cut.terms;
                 let count = pixels.min(first_pixel + cut.terms) - first_pixel.min(pixels);
-                let samples = first..part.samples.min(first + cut.samples);
+                let samples = first..selection.samples.min(first + cut.samples);
                 for (sample, row) in samples.zip(row.chunks_mut(count.max(1))) {
-                    let sample = shard * part.samples + sample;
+                    let sample = shard * selection.samples + sample;
                     let row = &mut row[..count];
                     let first_plane = patches.first_plane(sample, group);
                     let pixel = patches.pixel(first_pixel);

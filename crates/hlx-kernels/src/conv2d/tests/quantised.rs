@@ -1,4 +1,4 @@
-//! Convolutions over integers: the bits of all devices are those of the law over written-out patches.
+//! Convolutions over integers: the bits of all devices are those of the specification over written-out patches.
 
 use hlx_core::Arithmetic;
 
@@ -37,14 +37,14 @@ impl Case {
     }
 
     /// A group's weights by the channels of the input, \[ci, co, taps\].
-    fn turned_weight(&self, group: usize) -> Vec<f32> {
+    fn transposed_weight(&self, group: usize) -> Vec<f32> {
         let [ci, co] = self.spec.group_channels();
-        let mut turned = Vec::new();
+        let mut transposed = Vec::new();
         for channel in 0..ci {
             let of = |(_, c, tap)| self.weight[self.weight_at(group * co + c, channel, tap)];
-            turned.extend(each(1, co, self.spec.kernel).map(of));
+            transposed.extend(each(1, co, self.spec.kernel).map(of));
         }
-        turned
+        transposed
     }
 
     /// Results \[samples, channels, pixels\] of patches \[pixels, terms\] with weights \[channels of a group, terms\].
@@ -60,12 +60,12 @@ impl Case {
             let bias = bias.map(|bias| &bias[group * channels..][..channels]);
             let sizes = [pixels, channels, patches.len() / pixels];
             let of_pixels = defined(&patches, &weight, bias, sizes, PIECE);
-            results.extend(turned(&of_pixels, channels));
+            results.extend(transposed(&of_pixels, channels));
         }
         results
     }
 
-    /// The gradients of the weights, in pieces of the pixels of a shard; pixels where the wide operand, dy or the patches, is zeros
+    /// The gradients of the weights, in pieces of the pixels of a shard; pixels where the operand with two digits, dy or the patches, is zeros
     /// alone are zeros of the other.
     fn weight_gradient(&self, shards: usize, accumulate: bool, dy_is_wide: bool) -> Vec<f32> {
         let ([ci, co], pixels) = (self.spec.group_channels(), area(self.output));
@@ -90,7 +90,7 @@ impl Case {
                     values.for_each(|(value, dy)| dy.push(value));
                 }
             }
-            let x: Vec<Vec<f32>> = turned(&x, terms)
+            let x: Vec<Vec<f32>> = transposed(&x, terms)
                 .chunks((samples * pixels).max(1))
                 .map(<[f32]>::to_vec)
                 .collect();
@@ -106,7 +106,7 @@ impl Case {
                     true => defined(&dy, &x, None, sizes, LONGEST),
                     false => {
                         let sizes = [terms, co, sizes[2]];
-                        turned(&defined(&x, &dy, None, sizes, LONGEST), co)
+                        transposed(&defined(&x, &dy, None, sizes, LONGEST), co)
                     }
                 };
                 sums = Some(match sums {
@@ -128,7 +128,7 @@ fn added(a: &[f32], b: &[f32]) -> Vec<f32> {
 }
 
 /// The transpose of a matrix of so many columns.
-fn turned(x: &[f32], columns: usize) -> Vec<f32> {
+fn transposed(x: &[f32], columns: usize) -> Vec<f32> {
     let column = |at: usize| x.iter().skip(at).step_by(columns).copied();
     (0..columns).flat_map(column).collect()
 }
@@ -206,7 +206,10 @@ fn check(case: &Case, shards: usize, has_bias: bool) {
             [case.patches(n, group), weight]
         }),
         case.results(bias(1), [ci, area(spec.input)], |n, group| {
-            [case.gradient_patches(n, group), case.turned_weight(group)]
+            [
+                case.gradient_patches(n, group),
+                case.transposed_weight(group),
+            ]
         }),
         case.weight_gradient(shards, false, true),
         case.weight_gradient(shards, true, true),

@@ -1,21 +1,21 @@
-//! The law of attention over integers, number by number.
+//! The specification of attention over quantised operands, number by number.
 
 use hlx_core::IntegerPath;
 use hlx_core::cpu::with_flush;
 
 use super::*;
-use crate::product::quantised::Width;
-use crate::product::quantised::law::{NO_EXPONENT, magnitude, row_exponent};
+use crate::product::quantised::Digits;
+use crate::product::quantised::specification::{NO_EXPONENT, magnitude, row_exponent};
 use crate::product::quantised::tests::definition::{quantised, scaled_down};
 use crate::tuning::KernelTuning;
 
 /// A row as integers, and their exponent.
-struct Integers(Vec<i64>, i32);
+struct Quantised(Vec<i64>, i32);
 
-impl Integers {
-    fn new(row: &[f32], width: Width) -> Self {
+impl Quantised {
+    fn new(row: &[f32], n_digits: Digits) -> Self {
         let top = row.iter().map(|x| magnitude(*x)).max().unwrap_or_default();
-        let exponent = row_exponent(top, width);
+        let exponent = row_exponent(top, n_digits);
         let integer = |x: &f32| match exponent {
             NO_EXPONENT => 0,
             exponent => i64::from(quantised(*x, exponent)),
@@ -46,16 +46,16 @@ fn folded(x: f32, exponent: i32) -> f32 {
 }
 
 /// The terms of a block, `weights` at those rows, as one row of `width` columns: by the integers of the weights.
-fn weighted(weights: &[f32], rows: &[&Integers], of: Width, width: usize) -> Vec<f32> {
+fn weighted(weights: &[f32], rows: &[&Quantised], of: Digits, width: usize) -> Vec<f32> {
     let folded: Vec<f32> = weights
         .iter()
         .zip(rows)
         .map(|(x, row)| folded(*x, row.1))
         .collect();
-    let integers = Integers::new(&folded, of);
+    let u = Quantised::new(&folded, of);
     let column = |d: usize| {
-        let terms = integers.0.iter().zip(rows).map(|(u, row)| u * row.0[d]);
-        product(terms.sum(), [integers.1, 0])
+        let terms = u.0.iter().zip(rows).map(|(u, row)| u * row.0[d]);
+        product(terms.sum(), [u.1, 0])
     };
     (0..width).map(column).collect()
 }
@@ -76,9 +76,9 @@ impl Case {
         }
     }
 
-    fn integers(&self, of: &[f32], at: usize, width: Width) -> Integers {
+    fn quantised(&self, of: &[f32], at: usize, n_digits: Digits) -> Quantised {
         let d = self.attention.head_width;
-        Integers::new(&of[at * d..][..d], width)
+        Quantised::new(&of[at * d..][..d], n_digits)
     }
 
     fn first_key(&self, sample: usize, position: usize) -> usize {
@@ -87,7 +87,7 @@ impl Case {
         starts.map_or(0, |starts| starts[sample * keys + position] as usize)
     }
 
-    /// o, stats, dq, dk and dv by the law.
+    /// o, stats, dq, dk and dv by the specification.
     fn definition(&self) -> [Vec<f32>; 5] {
         let a = &self.attention;
         let (width, group) = (a.head_width, a.group());
@@ -100,22 +100,22 @@ impl Case {
             let keys: Vec<_> = (0..a.keys)
                 .map(|j| {
                     let [k, v] =
-                        [&self.k, &self.v].map(|x| self.integers(x, k_row(j), Width::Narrow));
+                        [&self.k, &self.v].map(|x| self.quantised(x, k_row(j), Digits::One));
                     (k, v)
                 })
                 .collect();
-            // What the queries of a block add to a key: do and narrow q, p and ds.
+            // What the queries of a block add to a key: do, and q with one digit, p and ds.
             let queries: Vec<_> = (0..a.queries)
                 .map(|i| {
-                    let d_o = self.integers(&self.d_o, q_row(i), Width::Wide);
-                    (self.integers(&self.q, q_row(i), Width::Narrow), d_o)
+                    let d_o = self.quantised(&self.d_o, q_row(i), Digits::Two);
+                    (self.quantised(&self.q, q_row(i), Digits::One), d_o)
                 })
                 .collect();
             let mut of_keys = vec![Vec::new(); a.keys];
             for i in 0..a.queries {
                 let position = self.position(sample, i);
                 let first_key = self.first_key(sample, position);
-                let q = self.integers(&self.q, q_row(i), Width::Wide);
+                let q = self.quantised(&self.q, q_row(i), Digits::Two);
                 let seen: Vec<usize> = (0..a.keys).filter(|&j| self.sees(sample, i, j)).collect();
                 let blocks = seen.chunk_by(|x, y| (x - first_key) / 32 == (y - first_key) / 32);
                 let score = |j: usize| {
@@ -126,8 +126,8 @@ impl Case {
                     })
                 };
                 let factor = |j: usize| {
-                    let kept = self.factor(sample, head, i, j) != 0.0;
-                    kept.then(|| a.dropout.unwrap_or_default().factor())
+                    let stays = self.factor(sample, head, i, j) != 0.0;
+                    stays.then(|| a.dropout.unwrap_or_default().factor())
                 };
                 let (mut m, mut l, mut sums) = (f32::NEG_INFINITY, 0.0, vec![0.0; width]);
                 for block in blocks.clone() {
@@ -155,7 +155,7 @@ impl Case {
                     }
                     l = arith::fma(l, correction, halves[0]);
                     let rows: Vec<_> = block.iter().map(|&j| &keys[j].1).collect();
-                    let terms = weighted(&weights, &rows, Width::Wide, width);
+                    let terms = weighted(&weights, &rows, Digits::Two, width);
                     for (sum, term) in sums.iter_mut().zip(terms) {
                         *sum = arith::fma(*sum, correction, term);
                     }
@@ -197,7 +197,7 @@ impl Case {
                         all.push(ds);
                     }
                     let rows: Vec<_> = block.iter().map(|&j| &keys[j].0).collect();
-                    let terms = weighted(&all, &rows, Width::Wide, width);
+                    let terms = weighted(&all, &rows, Digits::Two, width);
                     for (sum, term) in sums.iter_mut().zip(terms) {
                         *sum = arith::add(*sum, term);
                     }
@@ -215,9 +215,9 @@ impl Case {
                     let [p, ds] = [|t: &(usize, f32, f32)| t.1, |t: &(usize, f32, f32)| t.2]
                         .map(|part| terms.iter().map(part).collect::<Vec<f32>>());
                     let rows: Vec<_> = terms.iter().map(|t| &queries[t.0].1).collect();
-                    let of_values = weighted(&p, &rows, Width::Narrow, width);
+                    let of_values = weighted(&p, &rows, Digits::One, width);
                     let rows: Vec<_> = terms.iter().map(|t| &queries[t.0].0).collect();
-                    let of_keys = weighted(&ds, &rows, Width::Wide, width);
+                    let of_keys = weighted(&ds, &rows, Digits::Two, width);
                     let at = k_row(j) * width;
                     for d in 0..width {
                         dv[at + d] = arith::add(dv[at + d], of_values[d]);
@@ -236,7 +236,7 @@ impl Case {
 
 fn assert_is_defined(name: &str, case: &Case) {
     let case = Case {
-        of_integers: true,
+        quantised: true,
         ..case.clone()
     };
     let got = on_the_cpu(&case);
@@ -282,7 +282,7 @@ fn the_largest_sums_are_exact() {
         }
     }
     assert_is_defined("the largest", &case);
-    case.of_integers = true;
+    case.quantised = true;
     everywhere(&case);
 }
 
@@ -314,7 +314,7 @@ fn rows_of_every_size_are_computed_as_they_are_defined() {
     case.v[8 * 33] = f32::INFINITY;
     case.d_o[8 * 70] = f32::NEG_INFINITY;
     assert_is_defined("not finite", &case);
-    case.of_integers = true;
+    case.quantised = true;
     everywhere(&case);
 }
 
@@ -322,7 +322,7 @@ fn rows_of_every_size_are_computed_as_they_are_defined() {
 #[test]
 fn dot_products_have_the_same_bits() {
     for (name, mut case) in hlx_core::testing::cases(cases(), 3) {
-        case.of_integers = true;
+        case.quantised = true;
         run_everywhere(&format!("{name}, by dot products"), |device, mem| {
             let mut tuning = KernelTuning::of(device).clone();
             if device.integer_paths().contains(&IntegerPath::Dots) {
