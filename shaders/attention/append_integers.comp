@@ -1,5 +1,5 @@
-// New tokens of sequences on their way into attention over integers: as append.comp, but what is written are the integers of
-// the rows (prepare_heads.comp): of queries wide, of keys and values narrow.
+// New tokens of sequences on their way into attention over quantised operands: as append.comp, but what is written are the integers of
+// the rows (prepare_heads.comp): with two digits for queries, with one for keys and values.
 // q_out: digits [2, B, H, T, words] and exponents [B, H, T]; caches: digits [B, G, S, words] and exponents [B, G, S].
 #include "append.glsl"
 #include "../include/integer.glsl"

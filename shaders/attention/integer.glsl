@@ -7,8 +7,8 @@
 const uint ROWS = 32u;
 layout(local_size_x = 32) in;
 
-// sum = the sum of row `wide_row` of a wide operand, whose planes are `plane` words apart, with row `narrow_row` of a
-// narrow one. It is below 2^31, as heads have at most 256 columns.
+// sum = the sum of row `wide_row` of an operand with two digits, whose planes are `plane` words apart, with row `narrow_row` of
+// one with one digit. It is below 2^31, as heads have at most 256 columns.
 #ifdef DOTS
 #extension GL_EXT_integer_dot_product : require
 #define SUM_ROWS(sum, wide, wide_row, plane, narrow, narrow_row)                 \
@@ -59,7 +59,7 @@ void clear_sums() {
 #ifdef DOTS
 const uint TERMS = COLS / 4u;
 
-// The digits of a thread's integers, four a word: the lower ones, and the upper ones of wide integers.
+// The digits of a thread's integers, four a word: the lower ones, and the upper ones, if there are two.
 void digits_of_integers(int integers[COLS], out int lower[TERMS], out int upper[TERMS]) {
     [[dont_unroll]] for (uint j = 0u; j < TERMS; ++j) {
         ivec4 q = ivec4(integers[4u * j], integers[4u * j + 1u], integers[4u * j + 2u], integers[4u * j + 3u]);
@@ -85,7 +85,7 @@ ivec4 dots(int x, ivec4 columns) {
 #define WORDS_OF(source, ROW_OF, first, j, w)                                    \
     turned(uvec4(source[(first) + ROW_OF(4u * (j)) * WORDS + (w)], source[(first) + ROW_OF(4u * (j) + 1u) * WORDS + (w)], \
                  source[(first) + ROW_OF(4u * (j) + 2u) * WORDS + (w)], source[(first) + ROW_OF(4u * (j) + 3u) * WORDS + (w)]))
-// Wide integers with narrow rows, and narrow integers with wide rows, whose planes are `plane` words apart.
+// Integers with two digits and rows with one, and integers with one digit and rows with two, whose planes are `plane` words apart.
 #define ADD_WIDE(total, source, ROW_OF, plane, j, w)                             \
     {                                                                            \
         ivec4 columns = WORDS_OF(source, ROW_OF, 0u, j, w);                      \

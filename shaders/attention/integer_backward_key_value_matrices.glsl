@@ -1,11 +1,11 @@
-// Attention over ranges by matrices of integers, dK and dV (quantised.rs has the law). do is wide, the queries are
-// there wide and narrow; stats: [B, H, T, 2] = (m, 1 / l); delta: [B, H, T]; dk, dv: [B, S, H / G, D].
-// The narrow weights of values, then the wide ones of keys.
+// Attention over ranges by matrices of integers, dK and dV (quantised.rs has the specification). do has two digits, the queries have
+// two and one there; stats: [B, H, T, 2] = (m, 1 / l); delta: [B, H, T]; dk, dv: [B, S, H / G, D].
+// The weights of values with one digit, then those of keys with two.
 #define DIGIT_PLANES 2u
-// do, wide, then the narrow queries.
-#define TURNED_PLANES 2u
+// do with two digits, then the queries with one.
+#define TRANSPOSED_PLANES 2u
 #define STAGED_PLANES 2u
-// The factors of a query, of its row of do and of the narrow query, then its m, 1 / l and delta.
+// The factors of a query, of its row of do and of the query with one digit, then its m, 1 / l and delta.
 #define COLUMN_FACTS 9u
 // The factors of a row's weights of values, then of keys.
 #define ROW_FACTS 2u
@@ -26,9 +26,9 @@ WRITE_ROWS(10, writeonly restrict, DKV, store, dkv, dkv_vectors)
 
 // The digits on their way that a block's weights are products with.
 #define FETCH_BLOCK(first)                                                       \
-    FETCH_TURNED(fetched_upper, d_o, first)                                      \
-    FETCH_TURNED(fetched_lower, d_o, query_rows() + first)                       \
-    FETCH_TURNED(fetched_q, q_narrow, first)
+    FETCH_TRANSPOSED(fetched_upper, d_o, first)                                      \
+    FETCH_TRANSPOSED(fetched_lower, d_o, query_rows() + first)                       \
+    FETCH_TRANSPOSED(fetched_q, q_narrow, first)
 
 void main() {
     uint own_row = OWN_ROW;
@@ -62,9 +62,9 @@ void main() {
             find_segment(start, n, range);
             bool inside = own_row >= start && own_row < segment_end;
             int first_block = int(first_column);
-            TURNED(fetched_q)
-            TURNED(fetched_upper)
-            TURNED(fetched_lower)
+            TRANSPOSED(fetched_q)
+            TRANSPOSED(fetched_upper)
+            TRANSPOSED(fetched_lower)
             FETCH_BLOCK(first_query + uint(max(first_block, 0)))
             ROWS_ON_THEIR_WAY(queries, 2u)
             ROWS_ON_THEIR_WAY(upstream, 2u)
@@ -112,8 +112,8 @@ void main() {
                 barrier();
                 MULTIPLY_ROWS(held_v, v, 1u, first_row, 0u, d_o, 2u, first_query + query0, plane)
                 barrier();
-                PUT_TURNED(0u, fetched_upper)
-                PUT_TURNED(1u, fetched_lower)
+                PUT_TRANSPOSED(0u, fetched_upper)
+                PUT_TRANSPOSED(1u, fetched_lower)
                 uint largest = 0u;
                 uint largest_of_keys = 0u;
                 // The slopes become the weights of keys.
@@ -148,7 +148,7 @@ void main() {
                 barrier();
                 ADD_PRODUCTS(v_sums, 1u, 2u, sum = hlx_add(sum, term);)
                 barrier();
-                PUT_TURNED(0u, fetched_q)
+                PUT_TRANSPOSED(0u, fetched_q)
                 FETCH_BLOCK(first_query + uint(block + int(COLS)))
                 FETCH_ROWS(queries, q, 2u, first_query + uint(block + int(COLS)), plane)
                 quantise(slopes, true, largest_of_keys);

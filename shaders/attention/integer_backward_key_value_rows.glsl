@@ -1,5 +1,5 @@
-// Attention over ranges in the integer arithmetic, dK and dV (quantised.rs has the law). do is wide, the queries are
-// there wide and narrow; stats: [B, H, T, 2] = (m, 1 / l); delta: [B, H, T]; dk, dv: [B, S, H / G, D].
+// Attention over ranges in the integer arithmetic, dK and dV (quantised.rs has the specification). do has two digits, the queries have
+// two and one there; stats: [B, H, T, 2] = (m, 1 / l); delta: [B, H, T]; dk, dv: [B, S, H / G, D].
 // Of dK and dV.
 #define SUMS 2u
 #include "integer.glsl"

@@ -1,7 +1,7 @@
-// Attention over ranges by matrices of integers, dQ (quantised.rs has the law). do is wide; stats: [B, H, T, 2] =
+// Attention over ranges by matrices of integers, dQ (quantised.rs has the specification). do has two digits; stats: [B, H, T, 2] =
 // (m, 1 / l); delta: [B, H, T]; dq: [B, T, H, D].
 #define DIGIT_PLANES 2u
-#define TURNED_PLANES 1u
+#define TRANSPOSED_PLANES 1u
 #define STAGED_PLANES 1u
 // The factors of a key and of a value.
 #define COLUMN_FACTS 4u
@@ -34,8 +34,8 @@ void main() {
     for (uint start = 0u; start < n; start = segment_end) {
         find_segment(start, n, range);
         bool inside = own_row >= start && own_row < segment_end;
-        TURNED(fetched)
-        FETCH_TURNED(fetched, k, first_key + first_column)
+        TRANSPOSED(fetched)
+        FETCH_TRANSPOSED(fetched, k, first_key + first_column)
         ROWS_ON_THEIR_WAY(keys, 1u)
         ROWS_ON_THEIR_WAY(values, 1u)
         FETCH_ROWS(keys, k, 1u, first_key + first_column, 0u)
@@ -64,8 +64,8 @@ void main() {
             barrier();
             MULTIPLY_ROWS(held_do, d_o, 2u, first_row, plane, v, 1u, first_key + key0, 0u)
             barrier();
-            PUT_TURNED(0u, fetched)
-            FETCH_TURNED(fetched, k, first_key + key0 + COLS)
+            PUT_TRANSPOSED(0u, fetched)
+            FETCH_TRANSPOSED(fetched, k, first_key + key0 + COLS)
             FETCH_ROWS(keys, k, 1u, first_key + key0 + COLS, 0u)
             uint largest = 0u;
             EACH_OWN_QUAD(quad,

@@ -1,4 +1,4 @@
-// Attention over ranges in the integer arithmetic, dQ (quantised.rs has the law). do is wide; stats: [B, H, T, 2] =
+// Attention over ranges in the integer arithmetic, dQ (quantised.rs has the specification). do has two digits; stats: [B, H, T, 2] =
 // (m, 1 / l); delta: [B, H, T]; dq: [B, T, H, D].
 #define SUMS 1u
 #include "integer.glsl"

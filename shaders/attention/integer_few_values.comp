@@ -1,6 +1,6 @@
 // Attention over ranges in the integer arithmetic for few queries: from the scores to the sums of values.
 //   m' = max(m, tops[r, b]), c = exp(m - m'), p_j = exp(scores[r, j] - m'), L their sum by halves, u_j = p_j 2^-e_v(j)
-//   as wide integers of the block: l = fma(l, c, L), o = fma(o, c, product(sum_j u_j v[j]))
+//   as integers with two digits of the block: l = fma(l, c, L), o = fma(o, c, product(sum_j u_j v[j]))
 //   o[r] = o / l; stats = (m, 1 / l); zeros where r sees no key. o: [B, T, H, D]; stats: [B, H, T, 2].
 // A workgroup has 16 columns of up to four rows of a key head, and takes 16 blocks of keys at a time: four threads make the
 // weights of a block of a row, one sums four columns of it, and one adds a column's blocks in order.

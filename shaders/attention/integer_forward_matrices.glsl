@@ -1,7 +1,7 @@
-// Attention over ranges by matrices of integers, forward (quantised.rs has the law). o: [B, T, H, D]; stats:
+// Attention over ranges by matrices of integers, forward (quantised.rs has the specification). o: [B, T, H, D]; stats:
 // [B, H, T, 2] = (m, 1 / l); zeros where a query sees no key.
 #define DIGIT_PLANES 2u
-#define TURNED_PLANES 1u
+#define TRANSPOSED_PLANES 1u
 #define STAGED_PLANES 1u
 // The factors of a key and of a value.
 #define COLUMN_FACTS 4u
@@ -41,8 +41,8 @@ void main() {
     for (uint start = 0u; start < n; start = segment_end) {
         find_segment(start, n, range);
         bool inside = own_row >= start && own_row < segment_end;
-        TURNED(fetched)
-        FETCH_TURNED(fetched, v, first_key + first_column)
+        TRANSPOSED(fetched)
+        FETCH_TRANSPOSED(fetched, v, first_key + first_column)
         ROWS_ON_THEIR_WAY(keys, 1u)
         FETCH_ROWS(keys, k, 1u, first_key + first_column, 0u)
         [[dont_unroll]] for (uint key0 = first_column; key0 < end_column; key0 += COLS) {
@@ -51,8 +51,8 @@ void main() {
             MULTIPLY_ROWS(held, q, 2u, first_row, plane, k, 1u, first_key + key0, 0u)
             PUT_FACTS_OF_KEYS
             barrier();
-            PUT_TURNED(0u, fetched)
-            FETCH_TURNED(fetched, v, first_key + key0 + COLS)
+            PUT_TRANSPOSED(0u, fetched)
+            FETCH_TRANSPOSED(fetched, v, first_key + key0 + COLS)
             FETCH_ROWS(keys, k, 1u, first_key + key0 + COLS, 0u)
             SEEN_KEYS
             bool sees_any = low < high;

@@ -1,4 +1,4 @@
-// Attention over ranges in the integer arithmetic, forward (quantised.rs has the law). o: [B, T, H, D]; stats:
+// Attention over ranges in the integer arithmetic, forward (quantised.rs has the specification). o: [B, T, H, D]; stats:
 // [B, H, T, 2] = (m, 1 / l); zeros where a query sees no key.
 #define SUMS 1u
 #include "integer.glsl"

@@ -8,7 +8,7 @@
 // a processor as little as 52 KiB for all its workgroups: one tile of scores serves one product after the other. With
 // NARROW, for matrices of less than 16 terms, operands and shared memory are arrays of words.
 //
-// The including file has the shared memory's sizes: DIGIT_PLANES of weights, TURNED_PLANES of transposed digits,
+// The including file has the shared memory's sizes: DIGIT_PLANES of weights, TRANSPOSED_PLANES of transposed digits,
 // STAGED_PLANES of the rows before them, COLUMN_FACTS numbers of a column and ROW_FACTS of a row.
 #include "../include/matrices.glsl"
 #include "integer_operands.glsl"
@@ -49,7 +49,7 @@ const uint TILE_UNITS = ROWS * SUM_UNITS;
 // Rows of an operand that scores are sums with pass through shared memory where the transposed digits have room for them, which
 // come later: a driver loads columns of a matrix from a buffer byte by byte.
 const uint ROW_UNITS = WORDS / 4u + 1u;
-const uint TURNED_UNITS = TURNED_PLANES * CHUNK * DIGIT_UNITS;
+const uint TURNED_UNITS = TRANSPOSED_PLANES * CHUNK * DIGIT_UNITS;
 const bool STAGES = STAGED_PLANES * COLS * ROW_UNITS <= TURNED_UNITS;
 
 #ifdef NARROW
@@ -226,8 +226,8 @@ void put_quad(uint quad, vec4 four) { put(OWN_ROW * SUM_UNITS + quad, floatBitsT
 // shared memory becomes column d of the chunk, of all 32 rows.
 const uint TURNS = COLS / 4u * (CHUNK / 4u);
 const uint OWN_TURNS = (TURNS + THREADS - 1u) / THREADS;
-#define TURNED(fetched) uvec4 fetched[OWN_TURNS];
-#define FETCH_TURNED(fetched, right, right_row)                                  \
+#define TRANSPOSED(fetched) uvec4 fetched[OWN_TURNS];
+#define FETCH_TRANSPOSED(fetched, right, right_row)                                  \
     [[unroll]] for (uint own = 0u; own < OWN_TURNS; ++own) {                     \
         uint turn = THREAD + own * THREADS;                                      \
         uint word = CHUNK / 4u * chunk + turn / (COLS / 4u);                     \
@@ -235,7 +235,7 @@ const uint OWN_TURNS = (TURNS + THREADS - 1u) / THREADS;
         fetched[own] = uvec4(right[of_right], right[of_right + WORDS],           \
                              right[of_right + 2u * WORDS], right[of_right + 3u * WORDS]); \
     }
-#define PUT_TURNED(to, fetched)                                                  \
+#define PUT_TRANSPOSED(to, fetched)                                                  \
     [[unroll]] for (uint own = 0u; own < OWN_TURNS; ++own) {                     \
         uint turn = THREAD + own * THREADS;                                      \
         uvec4 columns = turned(fetched[own]);                                    \

@@ -2,7 +2,7 @@
 // loads of its own, for convolutions and products of experts.
 //
 // The including file defines
-//   void prepare(uvec2 corner)          what a thread keeps of its place
+//   void prepare(uvec2 corner)          what a thread holds of its place
 //   vec4 load_rows(uint row, uint k)    the factors of a row for the terms k, k + 1, k + 2, k + 3; with
 //                                       TRANS_A those of four rows for the term k
 //   vec4 load_columns(uint l, Place p)  the other factors: four columns, with TRANS_B four terms; l
@@ -11,7 +11,7 @@
 //   void store_row(uint row, uint column, vec4 v)
 // and, with RUNS, whose chains are cut into runs that are added in order,
 //   uint runs()                         runs of an element's chain
-//   uint prepare_run(uint run)          what a thread keeps of a run; returns its terms
+//   uint prepare_run(uint run)          what a thread holds of a run; returns its terms
 
 #define FETCH(k_first)                                                                            \
     [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) {                                              \

@@ -1,6 +1,6 @@
 // The operands of a weight's gradient as integers: row (z, r) has the elements of tap column_first + r (images.glsl) at the
 // pixels of the samples of shard (z_first + z) / groups, in the planes of group (z_first + z) % groups. Their terms are cut
-// into pieces (conv2d/integers/columns.rs): N of them from piece_first on, of sample_runs samples each, or with several runs a
+// into pieces (product/sources/patches/quantised/columns.rs): N of them from piece_first on, of sample_runs samples each, or with several runs a
 // sample of one run's pixels; each is filled up to a multiple of 64 with zeros. The output's gradient has one tap a channel.
 //
 // digits: [planes, z_count, M, N, words of a piece]; exponents: [z_count, M, N]. 32 threads have a piece of a row, and read

@@ -1,6 +1,6 @@
 // HLX arithmetic: binary32, round to nearest even, subnormals are zero on input and on output.
 //
-// The law is x86's FTZ + DAZ: a result whose value, rounded to 24 bits with an unbounded
+// The arithmetic is x86's FTZ + DAZ: a result whose value, rounded to 24 bits with an unbounded
 // exponent, lies below 2^-126 becomes a zero of its sign. Devices that fuse and flush so by
 // themselves run the bare instruction; for those that keep subnormals, or flush before rounding,
 // the specialization constants choose an exact emulation (docs/numerics.md). Everything is

@@ -47,7 +47,7 @@ ivec4 hlx_quantised4(vec4 x, int e, vec2 scale) {
     return q;
 }
 
-// The lower and the upper digits of four integers, a word each; the lower ones are those of a narrow operand.
+// The lower and the upper digits of four integers, a word each; the lower ones are those of an operand with one digit.
 uint hlx_lower_digits(ivec4 q) {
     uvec4 bytes = uvec4(q) & 255u;
     return bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;

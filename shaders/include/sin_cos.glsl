@@ -31,7 +31,7 @@ uint hlx_two_over_pi_bits(uint start) {
 }
 
 // The same for |x| > 2^17 in integers (Payne and Hanek 1983). Of x * 2/pi modulo 4 the upper 64
-// bits are kept, two of them before the point.
+// bits are used, two of them before the point.
 float hlx_large_angle_reduce(float x, out uint n) {
     uint bits = floatBitsToUint(x);
     uint significand = (bits & 0x007fffffu) | HLX_MIN_NORMAL;

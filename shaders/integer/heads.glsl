@@ -1,8 +1,8 @@
-// The rows of heads as integers: an exponent a row from its largest magnitude, and the digits of every number by it.
+// The rows of heads as integers: one exponent per row from its largest magnitude, and the digits of every number by it.
 // x: [batch, positions, heads, k] by strides; prepared: digits [planes, batch, heads, positions, words], four of 8 bits a
-// word, zeros past k, then exponents [batch, heads, positions]. Wide rows have two planes, the upper digits first.
+// word, zeros past k, then exponents [batch, heads, positions]. Rows with two digits have two planes, the upper digits first.
 // 32 threads have a row, of at most 256 numbers.
-// With TWICE the same rows follow narrow, in a buffer of their own.
+// With TWICE the same rows follow with one digit, in a buffer of their own.
 #include "tops_of_rows.glsl"
 
 // Integers of 16 bits in two digits, not of 8 in one.

@@ -1,6 +1,6 @@
 // The result of a norm of rows as integers of 16 bits, with the norm's statistics; its floats are stored nowhere. x: [rows, cols], of
 // one piece; digits: [2, rows, words], the upper digits first, zeros past cols; exponents: [rows].
-// The norm is one of norm/kind.glsl; stats: [rows, 2] or [rows]. With HELD a workgroup keeps its rows in registers until it
+// The norm is one of norm/kind.glsl; stats: [rows, 2] or [rows]. With HELD a workgroup holds its rows in registers until it
 // knows their largest magnitude.
 #ifdef CENTRED
 #define MEAN found.x

@@ -1,6 +1,6 @@
 // Maximum pooling: y[plane, oy, ox] is the window's largest element, and its place in the plane. Of
 // equal ones (zeros of either sign are) the first is taken; NaN is larger than all, the last NaN's
-// place is kept. A window that sees no element gives its type's least (minus infinity) and the place
+// place is stored. A window that sees no element gives its type's least (minus infinity) and the place
 // 2^32 - 1.
 #include "windows.glsl"
 
