@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_kept_by_shape_and_shown() -> Result<()> {
+    fn rows_are_stored_by_shape_and_shown() -> Result<()> {
         let folder = std::env::temp_dir().join(format!("hlx-causal-{}", std::process::id()));
         assert_eq!(CausalTable::read(&folder)?, CausalTable::default());
         let facts = |day: &str| vec![("date".to_owned(), day.to_owned())];

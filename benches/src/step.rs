@@ -117,7 +117,7 @@ pub struct Training {
     graph: Graph,
     loss: Buffer,
     // What the recording reads must live as long.
-    _kept: (Box<dyn Any>, Mode, Tensor),
+    _held: (Box<dyn Any>, Mode, Tensor),
 }
 
 impl Training {
@@ -180,7 +180,7 @@ impl Training {
             uploads,
             graph,
             loss,
-            _kept: (Box::new((model, prepared)), mode, scale),
+            _held: (Box::new((model, prepared)), mode, scale),
         })
     }
 

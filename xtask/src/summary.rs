@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn pipelines_are_kept_once() {
+    fn pipelines_are_listed_once() {
         let text = "pipeline\tk-1\ta\tsoftmax/forward\t0=1 1000=1\n\
                     pipeline\tk-1\tb\tsoftmax/forward\t0=1 1000=1\n";
         let report = Report::parse(text).expect("reads");

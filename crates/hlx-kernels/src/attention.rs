@@ -20,7 +20,7 @@
 //! in each over the queries that see `j` in order.
 //!
 //! Every sum is one fma chain in increasing order of its index, from +0, and ends with -0 replaced
-//! into +0. So a query's result depends on the keys of its own document alone: packed in a row, padded,
+//! by +0. So a query's result depends on the keys of its own document alone: packed in a row, padded,
 //! batched, or computed from a cache, it has the bits that it has by itself. The `integer` arithmetic has sums of its own
 //! (`attention/quantised.rs`).
 //!

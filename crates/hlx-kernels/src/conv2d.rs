@@ -17,13 +17,14 @@
 //!   chain from +0, and the chains are added in order to +0 or to what is stored.
 //! - Gradient of the bias: `dbias[s, co]` is the chain of additions of dy over the same (n, oy, ox).
 //!
-//! Each chain ends by turning -0 into +0. A zero of the padding is a term like any other: times an
+//! Each chain ends by replacing -0 by +0. A zero of the padding is a term like any other: times an
 //! infinite weight it is NaN.
 //!
 //! A handle of the device in the integer arithmetic computes the same products of quantised operands
-//! ([`crate::product::quantised`]): patches, of the input or of dy~, are rows with two digits and weights rows with one; in the gradient of the
-//! weight rows of dy have two digits and rows of the patches one (for a transposed one's weight rows of its x, which is the dy here, have one),
-//! with pieces that are cut between samples (`product/sources/patches/quantised/columns.rs`).
+//! ([`crate::product::quantised`]). Patches, of the input or of dy~, are rows with two digits, and weights rows with one.
+//! In the gradient of the weight, rows of dy have two digits and rows of the patches one. In that of a transposed
+//! convolution's weight, rows of its x, which is the dy here, have one. These rows have pieces
+//! that are cut between samples (`product/sources/patches/quantised/columns.rs`).
 //!
 //! In the portable one the bits are those of a [matrix product](fn@crate::product::matmul) with a
 //! matrix of patches. Products load their factors from the images; only for the weight's gradient of

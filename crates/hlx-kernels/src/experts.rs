@@ -16,11 +16,11 @@
 //! - [`experts_sum`]: `y[t, c]` is the chain of `acc + weights[t, j] x[slots[t, j], c]` over j = 0, 1, ...,
 //!   that is by expert, from +0; the product is rounded before it is added.
 //!
-//! If operands are quantised ([`crate::product::quantised`]) the rows of x have two digits, the weights one, by rows, or by columns for the
-//! gradient of the rows; in the gradient of a weight the columns of dy have two digits and those of x one, with an exponent
+//! If operands are quantised ([`crate::product::quantised`]), the rows of x have two digits and the weights one, by rows,
+//! or by columns for the gradient of the rows; in the gradient of a weight the columns of dy have two digits and those of x one, with an exponent
 //! each for an expert and shard, whose rows are one piece.
 //!
-//! Every chain ends by turning -0 into +0. No row is dropped, and an expert without rows has a gradient
+//! Every chain ends by replacing -0 by +0. No row is dropped, and an expert without rows has a gradient
 //! of zeros. An expert's number past the last counts as the last's.
 
 #[cfg(test)]

@@ -14,7 +14,7 @@
 //! - Gradient of bilinear: the chain of `fma(wy wx, dy, acc)` over the outputs that an element is a
 //!   source of; wy is t where its row is i0, b where it is i1, and `t + b` where it is both.
 //!
-//! Chains run over the outputs in row-major order, from +0, and end by turning -0 into +0.
+//! Chains run over the outputs in row-major order, from +0, and end by replacing -0 by +0.
 
 mod cpu;
 #[cfg(test)]

@@ -13,7 +13,7 @@
 //!   at the end, divided by the divisor (correctly rounded). Its gradient: `dx[i]` is the chain of
 //!   additions of `dy / divisor` over the windows that see i, in their row-major order, from +0.
 //!
-//! Gradients end by turning -0 into +0. Nothing is scattered: each element collects its own terms.
+//! Gradients end by replacing -0 by +0. Nothing is scattered: each element collects its own terms.
 
 mod cpu;
 #[cfg(test)]

@@ -142,7 +142,7 @@ const AVERAGE: [&str; 4] = [
 ];
 
 #[test]
-fn an_average_is_kept_resumed_evaluated_and_read() {
+fn an_average_is_followed_resumed_evaluated_and_read() {
     let place = Scratch::new("average");
     let device = cpu();
     let whole = place.train(&device, "whole", &AVERAGE);
@@ -226,7 +226,7 @@ fn a_run_without_improvement_stops_early_and_stays_stopped() {
 }
 
 #[test]
-fn the_best_checkpoint_is_saved_kept_and_named() {
+fn the_best_checkpoint_is_written_held_and_named() {
     let place = Scratch::new("best");
     let sets = [
         "train.save_best=true",

@@ -7,17 +7,18 @@
 //!
 //! Forward, of query `i` and a block of keys: `s_j = product(sum_d q[i, d] k[j, d], e_q + e_k) * scale`, with a cap
 //! `cap * tanh(s_j * (1 / cap))`; `m'`, `c` and `p_j` as in the parent module. `l = fma(l, c, L)`, where L adds the 32
-//! `p_j` by halves: j to j + 16, then 8, 4, 2, 1; what is not seen is 0. `u_j = w_j 2^-e_v(j)` become integers with two digits by
-//! the largest of the block that the query sees, and `o = fma(o, c, product(sum_j u_j v[j], e_u))`. At the end
+//! `p_j` by halves: j to j + 16, then 8, 4, 2, 1; what is not seen is 0. `u_j = w_j 2^-e_v(j)` become integers with
+//! two digits by the largest of the block that the query sees, and `o = fma(o, c, product(sum_j u_j v[j], e_u))`. At the end
 //! `o = o / l`.
 //!
-//! Backward, with two digits for rows of d_o: `dp_ij = product(sum_d do[i, d] v[j, d], e_do + e_v)`; delta, `p_ij` and `ds_ij` as in the
-//! parent module. Over the blocks of keys in order `dq = dq + product(sum_j u_j k[j], e_u)`, where `u_j = ds_ij 2^-e_k(j)` are
-//! with two digits by query and block; at the end it is multiplied by the scale. For keys and values, queries fall into blocks of 32
-//! that count, as their keys do, from the first position of their document. Over the query heads in order, and in each over the
-//! blocks that hold a query that sees `j`: `dv = dv + product(sum_i u_i do[i], e_u)`, `u_i = w_ij 2^-e_do(i)`, with one digit by key and
-//! block; `dk = dk + product(sum_i u_i q[i], e_u)`, `u_i = ds_ij 2^-e_q(i)`, with two digits by key and block, and one digit for rows of q here; dk
-//! is multiplied by the scale at the end.
+//! Backward: rows of d_o have two digits. `dp_ij = product(sum_d do[i, d] v[j, d], e_do + e_v)`; delta, `p_ij` and
+//! `ds_ij` as in the parent module. Over the blocks of keys in order `dq = dq + product(sum_j u_j k[j], e_u)`, where the
+//! `u_j = ds_ij 2^-e_k(j)` of a query and a block have two digits; at the end it is multiplied by the scale. For keys and
+//! values, queries fall into blocks of 32 that count, as their keys do, from the first position of their document. Over
+//! the query heads in order, and in each over the blocks that hold a query that sees `j`:
+//! `dv = dv + product(sum_i u_i do[i], e_u)`, where the `u_i = w_ij 2^-e_do(i)` of a key and a block have one digit, and
+//! `dk = dk + product(sum_i u_i q[i], e_u)`, where the `u_i = ds_ij 2^-e_q(i)` of a key and a block have two digits and
+//! rows of q one; dk is multiplied by the scale at the end.
 //!
 //! A row with a NaN or an infinity makes NaN of what is computed with it.
 
@@ -38,7 +39,7 @@ use crate::{Layout, Result};
 pub struct QuantisedOperands {
     heads: [QuantisedHeads; 3],
     /// The queries with one digit, for the backward pass.
-    q_narrow: Option<QuantisedHeads>,
+    q_one_digit: Option<QuantisedHeads>,
 }
 
 /// The elements of a buffer of gradients that lie one behind the other, and their layouts.
@@ -59,12 +60,12 @@ impl QuantisedOperands {
         let (device, of) = (pass.device, &pass.placed.attention);
         let ([q, k, v], places) = (pass.words(), pass.placed.places);
         let of_queries = Heads::of_queries(of, Digits::Two);
-        let (q, q_narrow) = of_queries.prepare(device, q, places[0], for_backward)?;
+        let (q, q_one_digit) = of_queries.prepare(device, q, places[0], for_backward)?;
         let of_keys = Heads::of_keys(of);
         let (k, _) = of_keys.prepare(device, k, places[1], false)?;
         let (v, _) = of_keys.prepare(device, v, places[2], false)?;
         let heads = [q, k, v];
-        Ok(Self { heads, q_narrow })
+        Ok(Self { heads, q_one_digit })
     }
 
     /// Computes `o` and `stats`.
@@ -83,7 +84,7 @@ impl QuantisedOperands {
     ) -> Result<()> {
         const NAME: &str = "integer_attention_backward";
         let (device, of) = (pass.device, &pass.placed.attention);
-        let Some(q_narrow) = &self.q_narrow else {
+        let Some(q_one_digit) = &self.q_one_digit else {
             return check_that!(NAME, false =>
                 "the operands were prepared for the forward pass alone");
         };
@@ -92,7 +93,7 @@ impl QuantisedOperands {
         let d_o = Heads::of_queries(of, Digits::Two);
         let (d_o, _) = d_o.prepare(device, saved.output.d_o, of.output_place(), false)?;
         let ([q, k, v], counter) = (&self.heads, pass.operands.counter);
-        let heads = [q, k, v, &d_o, q_narrow];
+        let heads = [q, k, v, &d_o, q_one_digit];
         let rows = rows(device, heads, pass.ranges, counter, placed);
         let joint = gradients.heads[0].buffer;
         rows.query(saved, joint, &placed)?;

@@ -34,7 +34,7 @@ impl MetricsFile {
         let mut evaluations = Vec::new();
         if path.exists() {
             let bytes = files::read(path).with_context(|| path.display().to_string())?;
-            let lines = kept_after(lines(&bytes), step);
+            let lines = lines_until(lines(&bytes), step);
             warn_of_damage(path, &lines);
             let mut written: Vec<u8> = Vec::with_capacity(bytes.len());
             for line in &lines {
@@ -209,7 +209,7 @@ fn legible_step(line: &[u8]) -> Option<u64> {
 }
 
 /// The lines that stay in the file of a run that continues after `step`.
-fn kept_after(mut lines: Vec<Line<'_>>, step: u64) -> Vec<Line<'_>> {
+fn lines_until(mut lines: Vec<Line<'_>>, step: u64) -> Vec<Line<'_>> {
     let of_run = lines.iter().rposition(|line| line.is_up_to(step));
     let mut end = of_run.map_or(0, |last| last + 1);
     // What is damaged right after the last of these may be of a step before the checkpoint, too. Nothing is

@@ -71,11 +71,11 @@ impl Labels {
         for number in documents {
             let Range { start, end } = shards.document(number)?;
             let cut = end.min(start.saturating_add(length).saturating_add(1));
-            let is_kept = any_trained(shards, start + 1..cut)?;
+            let is_trained = any_trained(shards, start + 1..cut)?;
             let is_cut = any_trained(shards, cut..end)?;
-            labels.has_any |= is_kept;
-            labels.n_shortened += u64::from(is_kept && is_cut);
-            labels.n_lost += u64::from(!is_kept && is_cut);
+            labels.has_any |= is_trained;
+            labels.n_shortened += u64::from(is_trained && is_cut);
+            labels.n_lost += u64::from(!is_trained && is_cut);
         }
         Ok(labels)
     }

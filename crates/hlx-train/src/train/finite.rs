@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_loss_that_is_not_finite_is_kept_and_a_skipped_one_is_none() {
+    fn the_first_loss_that_is_not_finite_stays_and_a_skipped_one_is_none() {
         let step = |loss, skipped| StepLoss {
             loss,
             n_targets: 1,

@@ -110,7 +110,7 @@ fn a_gradient_that_differs_ends_the_run_before_the_step() {
 
 /// Without checks the same run comes to its end: the test would not fail without a comparison.
 #[test]
-fn checks_can_be_turned_off() {
+fn checks_can_be_disabled() {
     let place = Scratch::new("ranks-silent-off");
     let sets = [&SETS[..], &["train.check_ranks=false"]].concat();
     let run = Run::new(&place, "run", &sets);

@@ -1,5 +1,5 @@
-//! As [`append_heads`](super::append_heads), for attention of quantised operands: what is written are the quantised heads, queries
-//! with two digits, keys and values with one (`docs/numerics.md`), each once.
+//! As [`append_heads`](super::append_heads), for attention of quantised operands: what is written are the
+//! quantised heads, queries with two digits, keys and values with one (`docs/numerics.md`), each once.
 
 use bytemuck::cast_slice_mut;
 use hlx_core::Device;
@@ -13,8 +13,8 @@ use crate::product::quantised::{Digits, prepare_row};
 
 shader!(shader, attention::append_integers);
 
-/// Writes the quantised queries, overwriting `q_out`, and of the keys and values of the new tokens into the caches,
-/// whose other places stay.
+/// Writes the quantised queries, overwriting `q_out`, and the quantised keys and values of the new tokens into the
+/// caches, whose other places stay.
 ///
 /// # Errors
 /// If a buffer or operand has other sizes, or the launch fails.

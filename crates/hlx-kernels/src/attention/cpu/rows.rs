@@ -40,8 +40,8 @@ pub trait Block<R> {
     /// `out[r] = sum_d row r [d] lanes[d]`.
     fn products<A: FloatOps>(&mut self, out: &mut [Lanes], lanes: &Self::Packed);
 
-    /// `sums = sums * correction + sum over the rows of weights times rows`, of the rows that lanes see; weights over integers
-    /// become integers of a width.
+    /// `sums = sums * correction + sum over the rows of weights times rows`, of the rows that lanes see. For
+    /// quantised rows weights become integers with these digits.
     fn add<A: FloatOps>(
         &mut self,
         sums: &mut [Lanes],

@@ -340,7 +340,7 @@ fn broadcast_operands_and_other_types_are_assigned() {
 
 /// Tiles, with a batch on both sides of both dimensions.
 #[test]
-fn long_dimensions_are_turned_in_tiles() {
+fn long_dimensions_are_transposed_in_tiles() {
     for (shape, order) in [
         (&[70, 33][..], &[1, 0][..]),
         (&[3, 40, 17], &[0, 2, 1]),

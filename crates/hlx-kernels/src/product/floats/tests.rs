@@ -224,7 +224,7 @@ fn whole_steps_on_every_device() {
 }
 
 #[test]
-fn a_product_with_b_turned_first_has_the_same_bits() {
+fn a_product_with_b_transposed_first_has_the_same_bits() {
     for (m, n, k) in [(36, 44, 20), (33, 35, 17)] {
         let case = Case::new(shape(m, n, k, [false, true]), From::Bias, values);
         let got = run_everywhere("matmul, B transposed", |device, memory| {

@@ -1,5 +1,5 @@
-//! The products of experts: the rows that are an expert's with its weight, and its weight's gradient; of floats, or over
-//! integers by the specification of [`crate::product::quantised`].
+//! The products of experts: the rows that are an expert's with its weight, and its weight's gradient; of floats, or of
+//! quantised operands by the specification of [`crate::product::quantised`].
 
 use hlx_core::cpu::simd_level;
 use hlx_core::{Buffer, DType, Device, as_u32};

@@ -1,7 +1,7 @@
 //! Sums of products of 16-bit integers, a pair of terms at a time: of rows in memory with 32 lanes.
 //!
-//! A pair is a word, its first term in the lower half. Sums of 32 bits hold them: of an integer with two digits (at most 32,639 in magnitude) and a
-//! one with one digit (127) a product is at most 4,145,153, and there are at most 256 terms, the width of a head; 32 in a sum over a
+//! A pair is a word, its first term in the lower half. Sums of 32 bits hold them: the product of
+//! an integer with two digits (at most 32,639 in magnitude) and one with one digit (127) is at most 4,145,153, and there are at most 256 terms, the width of a head; 32 in a sum over a
 //! block. So any instructions give the same sums.
 
 use std::sync::OnceLock;

@@ -93,7 +93,7 @@ fn assert_equal(name: &str, case: &Case) -> Vec<f32> {
 }
 
 #[test]
-fn cached_integers_have_the_bits_of_the_numbers() {
+fn cached_quantised_heads_have_the_bits_of_the_numbers() {
     let others = cases()
         .into_iter()
         .filter(|(_, case)| case.documents.is_none() && case.attention.dropout.is_none());

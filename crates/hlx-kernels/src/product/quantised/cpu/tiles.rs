@@ -14,7 +14,7 @@ impl Product<'_> {
         let ([height, width], most) = (way.tile, way.block.min(terms.len()));
         let ([strip, panel], words) = (way.packed(most), 2 * height * width);
         let down = parts(&of.rows, height).len();
-        // Between two blocks the sums of every tile are kept.
+        // Between two blocks the sums of every tile are stored.
         let tiles = match terms.len() <= most {
             true => 1,
             false => down * parts(&of.columns, width).len(),

@@ -90,7 +90,7 @@ impl Case {
 }
 
 #[test]
-fn results_turned_apart_and_of_shared_operands_are_those_of_products_alone() {
+fn results_transposed_apart_and_of_shared_operands_are_those_of_products_alone() {
     for (sizes, groups, transposed, margins) in [
         ([1, 3, 5, 31], None, true, None),
         ([2, 33, 17, 70], None, true, None),

@@ -1,5 +1,5 @@
-//! Convolutions over integers, by the specification of [`crate::product::quantised`]: products of patches that are stored as integers, so many at
-//! a time as fit in bounded memory. How many changes no bit.
+//! Convolutions of quantised operands, by the specification of [`crate::product::quantised`]: products of patches, as many
+//! at a time as fit in bounded memory. How many changes no bit.
 //! A patch of a pixel is a row with two digits, a channel's weights a row with one.
 
 use hlx_core::{Buffer, Device};

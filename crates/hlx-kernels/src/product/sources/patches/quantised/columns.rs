@@ -1,5 +1,5 @@
-//! Gradients of weights from quantised operands: an output channel's gradient at all pixels of a shard is a row with two digits, a tap's elements
-//! of the patches a row with one.
+//! Gradients of weights from quantised operands: an output channel's gradient at all pixels of a shard is a row with two
+//! digits, a tap's elements of the patches a row with one.
 
 use bytemuck::cast_slice;
 use hlx_core::{Buffer, DType, Device};
