@@ -1,7 +1,7 @@
 // Causal attention backward, dQ for heads of at most 64 columns, from the ds that
 // backward_key_value_narrow.glsl has stored:
 //   dq[i] = (sum_{j <= i} ds[i, j] k[j]) * scale
-// A chain over j in order, 128 queries of one head a workgroup, 8 x 8 elements a thread. Steps of
+// A chain over j in order, 128 queries of one head per workgroup, 8 x 8 elements per thread. Steps of
 // eight keys pass through shared memory; the next step is loaded while one is computed.
 // qkv, dqkv: [B, T, 3, H, D], of which the first of three is written; ds: narrow.glsl.
 #define THREAD_ROWS 8

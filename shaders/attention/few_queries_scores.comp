@@ -10,7 +10,7 @@ layout(local_size_x = 256) in;
 
 // 128 columns of keys and queries are in shared memory at a time.
 const uint UNITS = D < 128u ? (D + 3u) / 4u : 32u;
-// An odd number of vectors a key: neighbouring threads read from other banks.
+// An odd number of vectors per key: neighbouring threads read from other banks.
 const uint KEY_UNITS = UNITS | 1u;
 
 READ_ROWS(0, readonly restrict, Q, fetch_q, q_scalars, q_vectors)

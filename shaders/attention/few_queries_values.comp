@@ -18,7 +18,7 @@
 #define GROUPS (LOADERS / GROUP)
 #define ROUND 128u
 #define ROUND_BLOCKS (ROUND / BLOCK)
-// Vectors of values that a loader has of a round; of scores it has one a row.
+// Vectors of values that a loader has of a round; of scores it has one per row.
 #define LOADS (ROUND * UNITS / GROUP)
 // Blocks whose maxima are joined at a time, and their rounds.
 #define SPAN 64u

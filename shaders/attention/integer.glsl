@@ -59,7 +59,7 @@ void clear_sums() {
 #ifdef DOTS
 const uint TERMS = COLS / 4u;
 
-// The digits of a thread's integers, four a word: the lower ones, and the upper ones, if there are two.
+// The digits of a thread's integers, four per word: the lower ones, and the upper ones, if there are two.
 void digits_of_integers(int integers[COLS], out int lower[TERMS], out int upper[TERMS]) {
     [[dont_unroll]] for (uint j = 0u; j < TERMS; ++j) {
         ivec4 q = ivec4(integers[4u * j], integers[4u * j + 1u], integers[4u * j + 2u], integers[4u * j + 3u]);

@@ -18,7 +18,7 @@ const uint ROWS = 32u;
 layout(constant_id = 7) const uint THREADS = 128;
 layout(local_size_x_id = 7) in;
 
-// A row has so many threads, which are of one subgroup: each has a share of its columns, four at a time.
+// A row has this many threads, which are of one subgroup: each has a share of its columns, four at a time.
 const uint SHARES = THREADS / ROWS;
 #define THREAD (gl_SubgroupID * (THREADS / 4u) + gl_SubgroupInvocationID)
 #define OWN_ROW (THREAD / SHARES)
@@ -79,7 +79,7 @@ void put_row(uint unit, uvec4 v) { turned_tile[unit] = v; }
 #define LOAD(matrix, operand, word, stride, layout_)                             \
     coopMatLoad(matrix, operand##_units, (word) / 4u, (stride) / 4u, layout_)
 #endif
-// Where so many bytes lie in a row of shared memory.
+// Where this many bytes lie in a row of shared memory.
 #define AT(bytes) ((bytes) * PARTS / 16u)
 
 layout(set = 0, binding = 0) readonly restrict buffer QUnits { uvec4 q_units[]; };

@@ -12,7 +12,7 @@ float float_of_sum(int sum) {
 // The four digits of a word.
 ivec4 digits_of(uint word) { return ivec4(word << 24, word << 16, word << 8, word) >> 24; }
 
-// The factors of a row's exponent, behind so many words of digits.
+// The factors of a row's exponent, behind this many words of digits.
 #define FACTORS(operand, words, row) hlx_factors(int(operand[(words) + (row)]))
 
 // x times the factors of an exponent.

@@ -1,6 +1,6 @@
 // Attention over ranges in the integer arithmetic: operands, and what all its kernels compute alike.
 //
-// Operands have their digits first, [planes, rows, WORDS] with four digits a word, then an exponent a row; rows are
+// Operands have their digits first, [planes, rows, WORDS] with four digits a word, then an exponent per row; rows are
 // [batch, heads, positions] (prepare_heads.comp).
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
@@ -34,7 +34,7 @@ uint chunk;
 uint sample_idx;
 uint own_head;
 
-// Finds it, of so many tiles a head; false past the last one.
+// Finds it, of this many tiles per head; false past the last one.
 bool find_place(uint tiles, uint heads) {
     uint all_heads = push.batch * heads;
     tile = hlx_group() / (all_heads * CHUNKS);

@@ -1,4 +1,4 @@
-// Attention over ranges, from stored scores to the weights of the forward's sums: a thread a query. Its keys come
+// Attention over ranges, from stored scores to the weights of the forward's sums: a thread per query. Its keys come
 // in blocks of 32 that count from its document's first, as in ranged_forward.glsl; for a block with keys that it
 // sees, with m' = max(m, max_j s[j]):
 //   c = exp(m - m'); l = l c, then l + p[j] in order, p[j] = exp(s[j] - m')

@@ -46,7 +46,7 @@ uint thread_first_row() {
 
 // The terms of the columns d = 4 u .. 4 u + 3 of s[r][c] = chain over d of rows times columns;
 // ROW_VECTOR(r, u) gives a row's. A chain that ends as -0 may stay so here: exp(s scale - m) and
-// p (dp - delta) are the same but for the sign of a zero, which adds nothing to the sums.
+// p (dp - delta) are the same except for the sign of a zero, which adds nothing to the sums.
 #define CONTRACT_UNIT(s, ROW_VECTOR, columns, columns_first, u, UNROLLED)        \
     {                                                                            \
         vec4 y[4];                                                               \

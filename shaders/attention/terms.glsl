@@ -1,4 +1,4 @@
-// Sums over terms for a workgroup's 128 rows and 64 columns, 8 x 8 elements a thread. Both operands have
+// Sums over terms for a workgroup's 128 rows and 64 columns, 8 x 8 elements per thread. Both operands have
 // their terms outside, [term][row] and [term][column], so that whole vectors are loaded as they lie; steps
 // of eight terms pass through shared memory, and the next step is loaded while one is computed.
 //

@@ -1,4 +1,4 @@
-// The chains of a tile, one an element over the terms in order: the loop of matmul/product.glsl with
+// The chains of a tile, one per element over the terms in order: the loop of matmul/product.glsl with
 // loads of its own, for convolutions and products of experts.
 //
 // The including file defines

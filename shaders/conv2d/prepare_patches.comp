@@ -1,6 +1,6 @@
 // The patches of images as integers, the rows with two digits of a product of quantised operands: row r is pixel column_first + r % N of sample
 // z_first + r / N / groups and of group r / N % groups, and its K terms are the group's taps (channel, ky, kx) in order
-// (images.glsl). digits: [2, rows, words], four of 8 bits a word, the upper ones first, zeros past K; exponents: [rows,
+// (images.glsl). digits: [2, rows, words], four of 8 bits per word, the upper ones first, zeros past K; exponents: [rows,
 // pieces of 4,096 terms]. 32 threads have a piece of a row, and read it twice.
 #include "../include/integer.glsl"
 #include "images.glsl"

@@ -8,7 +8,7 @@
 layout(local_size_x = 256) in;
 
 layout(constant_id = 990) const uint RANK = 1u;
-// The logarithm of the elements a word: 1 or 2.
+// The logarithm of the elements per word: 1 or 2.
 layout(constant_id = 980) const uint SHIFT = 2u;
 
 layout(push_constant) uniform Push {

@@ -18,7 +18,7 @@ layout(local_size_x = 256, local_size_x_id = 3) in;
 layout(constant_id = 0) const uint CONTINUE = 0u;
 layout(constant_id = 1) const uint HLX_WIDTH = 16u;
 layout(constant_id = 2) const uint HLX_QUADS = 1u;  // times four neighbouring rows: a thread's loads
-// 0 goes through tiles with 256 threads; otherwise a group has a thread a column and no tiles.
+// 0 goes through tiles with 256 threads; otherwise a group has a thread per column and no tiles.
 layout(constant_id = 4) const uint HLX_AHEAD = 0u;
 const uint HLX_LOADS = HLX_AHEAD == 0u ? 1u : HLX_AHEAD;
 

@@ -11,7 +11,7 @@
 // Two bytes that are copied as they are: no DType, but a kind of load and of store.
 const uint HLX_RAW16 = 8u;
 
-// The logarithm of a type's elements a word.
+// The logarithm of a type's elements per word.
 uint hlx_shift(uint dtype) {
     if (dtype == HLX_F16 || dtype == HLX_BF16 || dtype == HLX_RAW16) return 1u;
     return dtype >= HLX_I8 ? 2u : 0u;

@@ -1,5 +1,5 @@
 // The frame of kernels over typed, strided operands: out[i] = apply(a[i], b[i], c[i]) for the
-// elements of the operands in row-major order, out contiguous; 4 x HLX_VECTORS elements a thread.
+// elements of the operands in row-major order, out contiguous; 4 x HLX_VECTORS elements per thread.
 //
 // A shader defines HLX_OPERANDS (1 to 3), includes this file, and defines apply over words of the
 // compute type; its parameters are push.parameters. Whoever stores a type of two bytes or one

@@ -1,5 +1,5 @@
 // The frame of kernels whose elements are functions of their index: out[i] = value_at(first + i),
-// four elements a thread; out is contiguous and of any type.
+// four elements per thread; out is contiguous and of any type.
 //
 // A shader includes this file, and defines value_at over words of the compute type; its parameters
 // are push.parameters.

@@ -1,4 +1,4 @@
-// The frame of a kernel whose elements are independent: y[i] = apply(x[i]), HLX_VECTORS x 4 elements a thread.
+// The frame of a kernel whose elements are independent: y[i] = apply(x[i]), HLX_VECTORS x 4 elements per thread.
 //
 // A shader may define one of
 //   HLX_BINARY    two inputs:  y[i] = apply(x[i], b[i])

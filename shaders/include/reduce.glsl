@@ -1,4 +1,4 @@
-// Row reductions in the fixed order of docs/numerics.md: 128 lanes a row, then a tree by halves.
+// Row reductions in the fixed order of docs/numerics.md: 128 lanes per row, then a tree by halves.
 //
 // Lane l of a row adds its columns l, l + 128, l + 256, ... in that order, starting from +0.
 // Then lane[l] += lane[l + 64] for l < 64, and so on with 32, 16, 8, 4, 2, 1.

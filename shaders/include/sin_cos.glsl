@@ -1,6 +1,6 @@
 // sin and cos. Included by math.glsl.
 
-// x = n pi/2 + r for |x| <= 2^17, but for the third part of pi/2: returns r, n in `n`, and n as a
+// x = n pi/2 + r for |x| <= 2^17, except for the third part of pi/2: returns r, n in `n`, and n as a
 // float in `whole`. The first product is exact under fma.
 float hlx_angle_parts(float x, out float whole, out uint n) {
     precise float shifted = hlx_fma(x, HLX_TWO_OVER_PI, HLX_ROUND_MAGIC);

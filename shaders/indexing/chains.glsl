@@ -1,4 +1,4 @@
-// The chain over each piece of a target's contributions, one thread a piece and LINES lines.
+// The chain over each piece of a target's contributions, one thread per piece and LINES lines.
 //
 // A target with one piece is finished here. Otherwise the first piece's value goes to
 // partials[0, j / 4096, line] and j to heads[j / 4096], the other pieces' to partials[1, ...], where

@@ -6,7 +6,7 @@
 #include "axis.glsl"
 
 layout(constant_id = 0) const uint BITS = 32u;  // of an element: 32, 16 or 8
-// Four elements a thread, one behind the other along the last dimension: 1 by a vector of indices,
+// Four elements per thread, one behind the other along the last dimension: 1 by a vector of indices,
 // 2 by one index, from a vector of x.
 layout(constant_id = 2) const uint QUADS = 0u;
 

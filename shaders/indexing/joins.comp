@@ -1,4 +1,4 @@
-// Adds up the pieces of each target that has several, in order: a thread a target and line.
+// Adds up the pieces of each target that has several, in order: a thread per target and per line.
 #include "segments.glsl"
 
 layout(set = 0, binding = 1) readonly restrict buffer Partials { uint partials[]; };

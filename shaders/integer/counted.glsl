@@ -1,4 +1,4 @@
-// Which rows of matrices enter the largest magnitudes of columns: where COUNTED is above 0, those of which so many exponents
+// Which rows of matrices enter the largest magnitudes of columns: where COUNTED is above 0, those of which this many exponents
 // (of prepare_rows or counted_rows) are not all those of zeros.
 layout(constant_id = 3) const uint COUNTED = 0;
 

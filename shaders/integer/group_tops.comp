@@ -5,7 +5,7 @@
 
 layout(local_size_x = 256) in;
 
-// Where it is above 0, only rows enter of which so many exponents (of prepare_rows or counted_rows) are not all those
+// Where it is above 0, only rows enter of which this many exponents (of prepare_rows or counted_rows) are not all those
 // of zeros.
 layout(constant_id = 3) const uint COUNTED = 0;
 layout(set = 0, binding = 2) buffer Tops { uint tops[]; };

@@ -1,5 +1,5 @@
 // The product of prepared operands (finish.glsl) in plain integer arithmetic, for every device: 16 x 64 results a
-// workgroup, four of neighbouring columns a thread.
+// workgroup, four of neighbouring columns per thread.
 #include "finish.glsl"
 #include "plain_dot.glsl"
 

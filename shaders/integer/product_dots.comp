@@ -1,4 +1,4 @@
-// The product of prepared operands (finish.glsl) by dot products of four bytes: 64 x 64 results a workgroup, 4 x 4 a thread,
+// The product of prepared operands (finish.glsl) by dot products of four bytes: 64 x 64 results per workgroup, 4 x 4 per thread,
 // whose columns are neighbours.
 #include "finish.glsl"
 #include "byte_dot.glsl"

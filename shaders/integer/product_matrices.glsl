@@ -1,5 +1,5 @@
 // The product of prepared operands (finish.glsl) by cooperative matrices of 8-bit integers, of any shape that a device
-// lists: 64 x 128 results a workgroup of four subgroups, 32 x 64 a subgroup, as 2 x 4 matrices of 16 x 16 for either digit
+// lists: 64 x 128 results per workgroup of four subgroups, 32 x 64 per subgroup, as 2 x 4 matrices of 16 x 16 for either digit
 // of a. Both digits share the loads of b: a step of 32 terms reads 4 KiB of shared memory for 131,072 multiply-adds.
 //
 // 64 terms pass through shared memory at a time; the next ones are on their way into registers meanwhile. Shared memory
@@ -49,7 +49,7 @@ shared uvec4 staging[LINES * STRIDE];
 void put(uint unit, uvec4 v) { staging[unit] = v; }
 uvec4 got(uint unit) { return staging[unit]; }
 #endif
-// Where so many bytes lie in a row of staging, and the step from row to row.
+// Where this many bytes lie in a row of staging, and the step from row to row.
 #define AT(bytes) ((bytes) * PARTS / 16u)
 #define ROW (STRIDE * PARTS)
 

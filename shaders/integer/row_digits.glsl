@@ -1,5 +1,5 @@
-// The rows of a matrix as integers: an exponent a piece of a row from its largest magnitude, and the digits of every number
-// by it. x: matrices [matrix_rows, k]; digits: [planes, rows, words], four of 8 bits a word, zeros past k; exponents: [rows, pieces].
+// The rows of a matrix as integers: an exponent per piece of a row from its largest magnitude, and the digits of every number
+// by it. x: matrices [matrix_rows, k]; digits: [planes, rows, words], four of 8 bits per word, zeros past k; exponents: [rows, pieces].
 // Wide rows have two planes, the upper digits first. A piece's threads hold it until they know its largest magnitude.
 // What the numbers are computed from, if not themselves, is said by source.glsl.
 #include "../include/integer.glsl"

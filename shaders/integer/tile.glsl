@@ -37,7 +37,7 @@ uvec2 units_of(uint piece) {
     return min(uvec2(first, end), push.units);
 }
 
-// Finds the tile with so many tiles above it and beside it in its product; false if it has no rows.
+// Finds the tile with this many tiles above it and beside it in its product; false if it has no rows.
 bool locate(uint product, uint down, uint across, uint rows, uint columns) {
     uint m_first = down * rows;
     uint group = product % push.groups;

@@ -1,4 +1,4 @@
-// What every optimizer reads besides its tensors: rows of numbers, one a group of parameters, in the
+// What every optimizer reads besides its tensors: rows of numbers, one per group of parameters, in the
 // order of Hyper::to_words (crates/hlx-kernels/src/optimizer/hyper.rs), the factor that clips the
 // gradient, and the row of each block of 64 elements.
 #include "../include/arith.glsl"

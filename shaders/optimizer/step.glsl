@@ -1,4 +1,4 @@
-// The frame of an optimizer: four elements a thread, the last count % 4 one by one; all one by one
+// The frame of an optimizer: four elements per thread, the last count % 4 one by one; all one by one
 // where fma is emulated, which spares software drivers four copies of the step. A negative clip factor
 // skips the step: nothing is written.
 //

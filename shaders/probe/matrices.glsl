@@ -3,7 +3,7 @@
 // stride of zero, and a store with an offset.
 //   out[m, n] = (256 sum_k high[m, k] b[n, k] + sum_k low[m, k] b[n, k]) row[m] column[n], m < M, n < N, k < 2 K, modulo 2^32,
 // where row and column are the numbers from 1 on.
-// operands: 2 K + 16 bytes a row (the last 16 are not used) of M rows of high, then of low, then of N rows of b.
+// operands: 2 K + 16 bytes per row (the last 16 are not used) of M rows of high, then of low, then of N rows of b.
 #include "../include/matrices.glsl"
 
 layout(constant_id = 7) const uint THREADS = 32;

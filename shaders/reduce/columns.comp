@@ -1,6 +1,6 @@
 // Sums each column of x [shards, rows_per_shard, cols] over the rows of its shard, in their order.
 //
-// One chain an element of result [shards, cols]; it starts from +0, or with CONTINUE from the
+// One chain per element of result [shards, cols]; it starts from +0, or with CONTINUE from the
 // stored value.
 #define HLX_CHAINS 1
 #include "../include/columns.glsl"

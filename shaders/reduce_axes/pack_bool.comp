@@ -1,4 +1,4 @@
-// Packs words of 0 and 1 into a bool tensor, four bytes a word: one thread a word of it.
+// Packs words of 0 and 1 into a bool tensor, four bytes per word: one thread per word of it.
 #include "../include/arith.glsl"
 
 layout(local_size_x = 256) in;

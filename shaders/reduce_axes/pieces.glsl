@@ -1,4 +1,4 @@
-// The frame of a reduction over any axes: pieces of up to 4,096 terms, 128 lanes a piece and the
+// The frame of a reduction over any axes: pieces of up to 4,096 terms, 128 lanes per piece and the
 // tree by halves of docs/numerics.md. One launch makes one value of each piece of each result.
 //
 // Lane l of a piece joins its terms l, l + 128, l + 256, ... in that order; then lane[l] joins

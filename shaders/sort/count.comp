@@ -12,7 +12,7 @@ void main() {
     uint block = hlx_group() - line * push.blocks;
     if (thread < DIGITS) histogram[thread] = 0u;
     barrier();
-    // Four counters of 8 bits a word: a thread has 16 elements.
+    // Four counters of 8 bits per word: a thread has 16 elements.
     uint own[4] = uint[4](0u, 0u, 0u, 0u);
     uint line_place = FIRST != 0u ? hlx_line_place(line) : 0u;
     [[unroll]] for (uint e = 0u; e < RUN; ++e) {

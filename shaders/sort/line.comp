@@ -1,7 +1,7 @@
 // Sorts lines of up to 4,096 elements, a workgroup each: eight passes of a stable radix sort over 4
 // bits, between which keys and places stay in registers and shared memory.
 //
-// A thread has 16 neighbouring pairs. A pass counts its digits in two counters of 16 bits a word:
+// A thread has 16 neighbouring pairs. A pass counts its digits in two counters of 16 bits per word:
 // those of digits w and w + 8 lie in word [w][thread], so that one scan over all words gives what
 // lies before each thread's first pair of a digit, the upper halves behind the sum of the lower ones.
 // Then the pairs go to their ranks through shared memory. All counters, sums and pairs take turns in

@@ -10,7 +10,7 @@ const uint BLOCK = 4096u;
 const uint DIGITS = 16u;
 const uint RUN = BLOCK / 256u;  // elements of a thread
 
-// The key of element i of a line; x holds keys but for the first pass.
+// The key of element i of a line; x holds keys except for the first pass.
 uint load_key(uint line, uint line_place, uint i) {
     if (FIRST != 0u) return key_at(line_place + i * push.axis_stride);
     return x[line * push.n + i];

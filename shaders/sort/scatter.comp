@@ -1,6 +1,6 @@
 // Moves each pair to its digit's part of the line, in the order of the pairs: one pass of a radix
 // sort. A thread has 16 neighbouring pairs; how many of each digit lie before them in the block is a
-// scan over the threads, of two counters of 16 bits a word.
+// scan over the threads, of two counters of 16 bits per word.
 //
 // With LAST the places go to result [lines, k], and nowhere else.
 #include "radix.glsl"

@@ -36,7 +36,7 @@ impl Network {
     }
 }
 
-/// Compares both operations with their parts, for an input of so many rows.
+/// Compares both operations with their parts, for an input of this many rows.
 fn compare(device: &Device, network: &Network, rows: usize) -> Result<()> {
     let x = Tensor::randn(device, &[1, rows, K], 7)?;
     let residual = Tensor::randn(device, &[1, rows, K], 8)?;

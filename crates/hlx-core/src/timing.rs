@@ -63,9 +63,9 @@ pub struct LaunchTime {
 /// The times of the kernels that ran while timing was on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TimingReport {
-    /// One entry a kernel, longest first.
+    /// One entry per kernel, longest first.
     pub kernels: Vec<KernelTime>,
-    /// One entry a launch, by their start; the first 262,144 of them.
+    /// One entry per launch, by their start; the first 262,144 of them.
     pub launches: Vec<LaunchTime>,
 }
 

@@ -9,7 +9,7 @@
 //! by shard, in order: `running_mean = fma(m, mean, (1 - m) running_mean)`, and `running_var` likewise
 //! with the unbiased `M / (n - 1)`; a shard of fewer than two terms leaves them.
 //!
-//! Backward, with `n = (x - mean) rstd`: `dbias = sum dy` and `dweight = sum dy n`, a value a shard;
+//! Backward, with `n = (x - mean) rstd`: `dbias = sum dy` and `dweight = sum dy n`, a value per shard;
 //! with `a` and `b` these sums over the number of terms,
 //! `dx = (weight rstd) ((dy - a) - n b)`, and +0 for samples that are not real.
 //!
@@ -187,7 +187,7 @@ fn empty_of(counted: bool, counts: &[f32]) -> usize {
 /// all pieces, [`BatchNorm::partials_len`] words, if anywhere.
 ///
 /// # Errors
-/// If a buffer has another length, a shard has fewer than two values a channel, or the launch fails.
+/// If a buffer has another length, a shard has fewer than two values per channel, or the launch fails.
 #[allow(clippy::too_many_arguments)] // One kernel's buffers and shape, flat as everywhere here.
 pub fn batch_norm_statistics(
     device: &Device,

@@ -1,7 +1,7 @@
 //! The launcher of kernels whose elements are independent: `y[i] = f(x[i], ...)`.
 //!
 //! [`Map::each`] is the frame of such an operation: it checks the lengths, cuts tensors larger than
-//! the device can bind into windows, runs a shader of whole vectors a thread
+//! the device can bind into windows, runs a shader of whole vectors per thread
 //! (`shaders/include/map.glsl`), and spreads the CPU twin over the worker threads. [`Map::launch`]
 //! takes other arguments too. Both sides compute each element on its own, so
 //! windows, chunks and threads change no bit.
@@ -104,7 +104,7 @@ impl<'a> Map<'a> {
         self.launch_step(device, args, None, body)
     }
 
-    /// As [`Map::launch`]; with the formula of so many operands over words, the launch may become
+    /// As [`Map::launch`]; with the formula of this many operands over words, the launch may become
     /// part of a chain.
     fn launch_step(
         &self,

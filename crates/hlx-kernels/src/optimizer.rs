@@ -15,7 +15,7 @@
 //! | Muon | [`muon`] |
 //! | average | `e = fma(1 - beta1, p - e, e)` |
 //!
-//! The numbers of the step ([`Hyper`], a row a group of parameters) and the clip factor lie in
+//! The numbers of the step ([`Hyper`], a row per group of parameters) and the clip factor lie in
 //! device buffers, so that a recorded step can be replayed with the next step's numbers. A negative clip
 //! factor ([`guarded_factor`]) skips a step: it writes nothing. One launch
 //! updates parameters of several groups: a table names the row of each block of 64 elements.

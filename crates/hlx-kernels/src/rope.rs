@@ -26,7 +26,7 @@ pub struct Rope {
     pub heads: usize,
     /// Elements of a head.
     pub width: usize,
-    /// What sines and cosines are multiplied by; 1 but for YaRN.
+    /// What sines and cosines are multiplied by; 1 except for YaRN.
     pub scale: f32,
     /// Rotates back: the derivative.
     pub inverse: bool,

@@ -18,7 +18,7 @@ pub struct KernelTuning {
     pub held_rows: Vec<RowCut>,
     /// Kernels that read a row several times.
     pub streamed_rows: Vec<RowCut>,
-    /// Column reductions of one chain a column.
+    /// Column reductions of one chain per column.
     pub columns: Vec<ColumnCut>,
     /// Column reductions of two chains a column.
     pub column_pairs: Vec<ColumnCut>,
@@ -93,7 +93,7 @@ pub struct ColumnCut {
     /// Columns of a workgroup: a power of two up to 128.
     pub width: usize,
     /// 0: workgroups load tiles of rows into shared memory. Otherwise a chain has a thread of its
-    /// own, which loads so many rows at once: 1 to 64.
+    /// own, which loads this many rows at once: 1 to 64.
     pub rows_ahead: usize,
 }
 

@@ -1,6 +1,6 @@
 //! Tuning changes no bit: kernels under tunings that only other devices take, on every device.
 //!
-//! What a GPU takes by itself (rows held in registers, two vectors a thread, chains with a thread of
+//! What a GPU takes by itself (rows held in registers, two vectors per thread, chains with a thread of
 //! their own, B transposed first, fused epilogues) is compared here with the CPU device under its
 //! own tuning. Software drivers compile unrolled kernels slowly, so rows and loads ahead are few.
 

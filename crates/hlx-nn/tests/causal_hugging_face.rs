@@ -28,9 +28,9 @@ use hlx_nn::{
 };
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
-/// Of a logit, as a part of the largest.
+/// Tolerance of a logit, as a part of the largest.
 const LOGIT_TOLERANCE: f32 = 1e-4;
-/// Of a gradient, as a part of the largest of its tensor.
+/// Tolerance of a gradient, as a part of the largest of its tensor.
 const GRADIENT_TOLERANCE: f32 = 1e-4;
 
 type Error = Box<dyn std::error::Error>;
@@ -122,7 +122,7 @@ fn weights(name: &str, shape: &[usize], around_zero: bool) -> Vec<f32> {
     (0..count as u32).map(value).collect()
 }
 
-/// Named tensors of a type with this many bytes an element.
+/// Named tensors of a type with this many bytes per element.
 type Tensors = BTreeMap<String, (Vec<usize>, Vec<u8>)>;
 
 fn made(fixture: &Fixture, name: &str) -> Tensors {

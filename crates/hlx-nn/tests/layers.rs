@@ -19,7 +19,7 @@ use hlx_nn::{
 };
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
-/// Of a value, as a part of the largest of its tensor, against f64.
+/// Tolerance of a value, as a part of the largest of its tensor, against f64.
 const TOLERANCE: f64 = 1e-5;
 
 type Error = Box<dyn std::error::Error>;

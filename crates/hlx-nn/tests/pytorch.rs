@@ -14,15 +14,15 @@ use hlx_nn::{
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde::Deserialize;
 
-/// Of the loss, against f64.
+/// Tolerance of the loss, against f64.
 const LOSS_TOLERANCE: f64 = 1e-6;
-/// Of a logit, against f64.
+/// Tolerance of a logit, against f64.
 const LOGIT_TOLERANCE: f64 = 5e-6;
-/// Of a gradient, as a part of the largest of its tensor, against f64.
+/// Tolerance of a gradient, as a part of the largest of its tensor, against f64.
 const GRADIENT_TOLERANCE: f64 = 1e-5;
-/// Of the loss before each of ten steps, against f64.
+/// Tolerance of the loss before each of ten steps, against f64.
 const STEP_TOLERANCE: f64 = 2e-5;
-/// Of a parameter after ten steps of 0.01, against f64. Adam divides by the root of the mean
+/// Tolerance of a parameter after ten steps of 0.01, against f64. Adam divides by the root of the mean
 /// square: where a gradient is all but zero, its rounding errors count like a gradient.
 const PARAMETER_TOLERANCE: f64 = 2e-3;
 
@@ -233,7 +233,7 @@ fn ten_steps_of_adamw_agree() -> Result<(), Error> {
 }
 
 /// The elements whose gradient is more than noise. A key's bias adds the same to all scores of a
-/// row, which softmax takes out again: its gradient is zero but for rounding, and Adam divides
+/// row, which softmax takes out again: its gradient is zero except for rounding, and Adam divides
 /// that noise by its own size.
 fn determined(name: &str, n: usize) -> [Range<usize>; 2] {
     match name.ends_with("qkv.bias") {

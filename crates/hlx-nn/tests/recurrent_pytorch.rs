@@ -10,7 +10,7 @@ use safetensors::tensor::SafeTensors;
 
 /// Of values of about 1 after five positions and up to three layers in f32, against f64.
 const TOLERANCE: f64 = 2e-6;
-/// Of a gradient, as a part of the largest of its tensor.
+/// Tolerance of a gradient, as a part of the largest of its tensor.
 const GRADIENT_TOLERANCE: f64 = 4e-6;
 
 /// The cases whose second derivatives the reference has: `TWICE` of the script.

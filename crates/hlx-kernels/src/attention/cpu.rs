@@ -1,6 +1,6 @@
 //! The CPU twin of attention; the parent module has the specification.
 //!
-//! A task has 32 positions of a head, one a lane of two AVX-512 registers: queries in the forward and in dQ, keys in dK
+//! A task has 32 positions of a head, one per lane of two AVX-512 registers: queries in the forward and in dQ, keys in dK
 //! and dV. Every product is then of one form, a number from a row as it lies in memory times 32 lanes, so nothing but the
 //! task's own rows is transposed, and any head width and any length run at full lane width. Where not every lane sees a
 //! whole block, what a lane does not see is left out by a selection.

@@ -16,7 +16,7 @@ const NARROW: usize = 64;
 const SHORTEST: usize = 64;
 /// Numbers that the backward pass stores of a pair: w, ds, and ds once more with its keys outside.
 pub const OF_BACKWARD: usize = 3;
-/// Of the most bytes that may be stored, the part that is stored at a time where one key head needs less:
+/// Where one key head needs less, one part in this many of the most bytes that may be stored is stored at a time:
 /// 1.1 GB of an H200's 4.4, which 87 heads of 1,024 positions take.
 const PIECE: usize = 4;
 

@@ -146,7 +146,7 @@ pub fn integer_attention_of_cache(
     let placed = attention.at([attention.output_place(); 3]);
     let of_ranges = [4, attention.batch, attention.queries];
     check_len(NAME, "ranges", ranges, of_ranges)?;
-    // The CPU's tiles have a query a lane, few or many.
+    // The CPU's tiles have a query per lane, few or many.
     if device.is_cpu() || !is_of_few_queries(device, attention) {
         let [q, k, v] = heads;
         return rows(device, [q, k, v, q, q], ranges, None, placed).forward([o, stats]);

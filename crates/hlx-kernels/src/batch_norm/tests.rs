@@ -96,7 +96,7 @@ struct Reference {
     dbias: Vec<f64>,
 }
 
-/// The definition in f64, with so many empty samples in the pass, whose y and dx stay 0.
+/// The definition in f64, with this many empty samples in the pass, whose y and dx stay 0.
 fn reference(data: &Data, spec: &BatchNorm, empty: usize, momentum: Option<f64>) -> Reference {
     let channels = spec.shards * spec.channels;
     let mut out = Reference {
@@ -178,7 +178,7 @@ fn empty_samples_enter_no_statistic() {
     for empty in [0, 1, 3, 4, 7, 8] {
         compare(&spec(4, 2, 3, 6), Some(empty), None);
     }
-    // One real value a channel in the first shard: no statistic of two values, no running value.
+    // One real value per channel in the first shard: no statistic of two values, no running value.
     compare(&spec(2, 3, 2, 1), Some(2), Some(0.25));
     compare(&spec(1, 4, 2, 1500), Some(1), Some(0.25));
 }

@@ -96,7 +96,7 @@ impl CpuChain {
                 false => self.load(load, words, start, slot()),
             });
         }
-        // The bits of the results, an element a word.
+        // The bits of the results, an element per word.
         let mut results: Vec<&[u32]> = Vec::with_capacity(self.stages.len());
         for stage in &self.stages {
             let mut arguments: Vec<&[u32]> = Vec::with_capacity(stage.inputs.len());

@@ -129,7 +129,7 @@ struct Writer<'a> {
     extents: Vec<Id>,
     /// The first place and the strides of each load, as `Load::push` has them.
     places: Vec<Vec<Id>>,
-    /// Buffers by binding and words an element.
+    /// Buffers by binding and words per element.
     buffers: HashMap<(u32, u32), Id>,
     /// Variables for arguments, by type and place.
     arguments: HashMap<(Id, usize), Id>,
@@ -248,7 +248,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A buffer as elements of so many words.
+    /// A buffer as elements of this many words.
     fn buffer(&mut self, binding: u32, words: u32, writes: bool) -> (Id, Id) {
         let of = match words {
             1 => self.uint,

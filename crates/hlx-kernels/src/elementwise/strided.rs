@@ -41,7 +41,7 @@ impl<const N: usize> Walk<N> {
     }
 
     /// The offsets, extents and strides as the push constants of `walk.glsl` have them, with room
-    /// for so many dimensions: innermost first, wrapped to 32 bits.
+    /// for this many dimensions: innermost first, wrapped to 32 bits.
     pub fn push(&self, dimensions: usize) -> Vec<u32> {
         let mut push: Vec<u32> = self.offsets.iter().map(|&offset| offset as u32).collect();
         let padding = || std::iter::repeat(0);
@@ -84,7 +84,7 @@ impl<const N: usize> Walk<N> {
     }
 
     /// The most elements that fit one launch, where there is one dimension: each operand's span
-    /// must be bound, and the output of so many elements a word.
+    /// must be bound, and the output of this many elements per word.
     pub fn most_elements(&self, per_word: [usize; N], out_per_word: usize, words: usize) -> usize {
         let words = words.saturating_sub(ALIGNMENT_WORDS);
         let of_operand = |(strides, per_word): (&Vec<isize>, usize)| {

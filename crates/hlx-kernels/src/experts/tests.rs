@@ -56,7 +56,7 @@ impl Case {
         own.collect()
     }
 
-    /// The table and the bounds of so many shards.
+    /// The table and the bounds of this many shards.
     fn table(&self, device: &Device, shards: usize) -> Result<(ExpertsTable, Buffer)> {
         let chosen = device.alloc_typed(DType::U32, self.chosen.len())?;
         device.upload(&chosen, &self.chosen)?;
@@ -141,7 +141,7 @@ fn products_are_chains_over_each_experts_weight() {
                 let window = memory.input(device, &weights)?;
                 let of_window = (0..experts).map(|e| window.slice(e * stride, n * k));
                 let of_window = of_window.collect::<Result<Vec<_>, _>>()?;
-                // Weights that lie apart, but for the first two, take several launches.
+                // Weights that lie apart, except for the first two, take several launches.
                 let mut apart = of_window[..2].to_vec();
                 for e in 2..experts {
                     apart.push(memory.input(device, &weights[e * stride..][..n * k])?);

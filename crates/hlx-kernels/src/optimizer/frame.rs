@@ -19,7 +19,7 @@ const GROUPED_ID: u32 = 1;
 pub enum Groups<'a> {
     /// All elements this row.
     One(u32),
-    /// Each block of 64 elements its own: a `u32` word a block, the row's number or [`SKIPPED`].
+    /// Each block of 64 elements its own: a `u32` word per block, the row's number or [`SKIPPED`].
     /// A number past the last row stands for the last.
     ByBlock(&'a Buffer),
 }

@@ -1,4 +1,4 @@
-//! The cells' steps on the CPU: a task a sample, each unit with the operations of its shader.
+//! The cells' steps on the CPU: a task per sample, each unit with the operations of its shader.
 
 use hlx_core::CpuBindings;
 use hlx_core::arith::{add, sub};

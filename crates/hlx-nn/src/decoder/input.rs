@@ -17,7 +17,7 @@ pub struct CausalInput<'a> {
     pub positions: Option<&'a Tensor>,
     /// The places b T + t whose logits are wanted, ids \[n\]; all if left out.
     pub rows: Option<&'a Tensor>,
-    /// Of rows that are padded on the right, how many tokens each has, ids \[B\]: what follows does not count
+    /// For rows that are padded on the right, how many tokens each has, ids \[B\]: what follows does not count
     /// in the balance loss ([`CausalModel::logits_and_balance`](crate::CausalModel::logits_and_balance)).
     pub lengths: Option<&'a Tensor>,
 }

@@ -92,7 +92,7 @@ impl Rotary {
         }
     }
 
-    /// Returns the angle of one step of each pair of a head of this width, in a model of so many
+    /// Returns the angle of one step of each pair of a head of this width, in a model of this many
     /// positions.
     pub fn frequencies(&self, head_width: usize, max_positions: usize) -> Vec<f32> {
         let width = self.width.unwrap_or(head_width);

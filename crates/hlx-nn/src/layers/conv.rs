@@ -178,7 +178,7 @@ impl ConvTranspose2d {
         Self::declare(builder, [input, output], kernel, false, options)
     }
 
-    /// The layer with so many rows and columns more at the end of its output, fewer than the stride.
+    /// The layer with this many rows and columns more at the end of its output, fewer than the stride.
     #[must_use]
     pub fn with_output_padding(mut self, output_padding: [usize; 2]) -> Self {
         self.output_padding = output_padding;

@@ -148,7 +148,7 @@ impl Weights {
     }
 
     /// Adds every adapter to the weight of its layer, `W + (alpha / rank) B A`, and sets its `B` to zero:
-    /// the model computes the same as before, but for rounding.
+    /// the model computes the same as before, except for rounding.
     ///
     /// # Errors
     /// What the device reports.

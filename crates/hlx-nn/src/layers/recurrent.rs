@@ -23,7 +23,7 @@ pub struct RecurrentConfig {
     pub dropout: f32,
     /// Whether a second set of weights goes over the sequence from its end.
     pub bidirectional: bool,
-    /// Of an LSTM P, the width of hidden states that are projected, below `hidden_size`; 0 for none.
+    /// For an LSTM P, the width of hidden states that are projected, below `hidden_size`; 0 for none.
     pub proj_size: usize,
 }
 

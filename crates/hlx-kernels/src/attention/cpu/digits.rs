@@ -1,4 +1,4 @@
-//! Quantised rows: of a tile, a row a lane, and of a block, as they lie in memory. Integers have 16 bits, and sums of their
+//! Quantised rows: of a tile, a row per lane, and of a block, as they lie in memory. Integers have 16 bits, and sums of their
 //! products 32.
 
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -117,7 +117,7 @@ fn sum_of_block(p: &[Lanes; TILE]) -> Lanes {
     sums[0]
 }
 
-/// The integers of a tile's rows, one row a lane, and the factors of their exponents.
+/// The integers of a tile's rows, one row per lane, and the factors of their exponents.
 pub struct Packed {
     pairs: Vec<Words>,
     factors: [Lanes; 2],

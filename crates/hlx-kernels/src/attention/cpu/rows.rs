@@ -10,7 +10,7 @@ use crate::product::quantised::Digits;
 
 /// The rows of heads, as an arithmetic stores them.
 pub trait Rows: Copy {
-    /// The rows of a tile, one a lane.
+    /// The rows of a tile, one per lane.
     type Packed;
     /// Up to 32 rows as they lie in memory.
     type Block: Block<Self, Packed = Self::Packed>;

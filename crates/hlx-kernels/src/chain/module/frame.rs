@@ -342,7 +342,7 @@ impl Writer<'_> {
         });
     }
 
-    /// Two bytes an element; `third` says whether the third is there, and with it the second word.
+    /// Two bytes per element; `third` says whether the third is there, and with it the second word.
     fn store_halves(&mut self, quad: &Quad, binding: u32, third: Option<&Id>, bits: [Id; 4]) {
         let [a, b, c, d] = bits;
         let words = [self.packed(a, b, 16), self.packed(c, d, 16)];
@@ -381,7 +381,7 @@ impl Writer<'_> {
     }
 }
 
-/// The logarithm of a form's elements a word.
+/// The logarithm of a form's elements per word.
 fn shift(form: Form) -> u32 {
     form.per_word().ilog2()
 }

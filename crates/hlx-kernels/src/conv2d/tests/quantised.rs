@@ -127,7 +127,7 @@ fn added(a: &[f32], b: &[f32]) -> Vec<f32> {
     with_flush(|| a.iter().zip(b).map(|(a, b)| arith::add(*a, *b)).collect())
 }
 
-/// The transpose of a matrix of so many columns.
+/// The transpose of a matrix of this many columns.
 fn transposed(x: &[f32], columns: usize) -> Vec<f32> {
     let column = |at: usize| x.iter().skip(at).step_by(columns).copied();
     (0..columns).flat_map(column).collect()

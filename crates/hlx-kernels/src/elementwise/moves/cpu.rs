@@ -1,4 +1,4 @@
-//! Moves on the CPU: the target is cut into stretches of whole rows, one a task.
+//! Moves on the CPU: the target is cut into stretches of whole rows, one per task.
 
 use crate::convert::read_run;
 use crate::elementwise::strided::TILED_FROM;

@@ -12,13 +12,13 @@ fn ways(device: &Device) -> [Device; 3] {
     every_way(&device.with_arithmetic(Arithmetic::Integer))
 }
 
-/// The rows of a matrix of so many columns, some of them.
+/// The rows of a matrix of this many columns, some of them.
 fn rows_of(x: &[f32], rows: &[usize], width: usize) -> Vec<f32> {
     let rows = rows.iter().flat_map(|&row| &x[row * width..][..width]);
     rows.copied().collect()
 }
 
-/// The columns of a matrix of so many.
+/// The columns of a matrix of this many.
 fn transposed(x: &[f32], columns: usize) -> Vec<f32> {
     let column = |at: usize| x.iter().skip(at).step_by(columns.max(1)).copied();
     (0..columns).flat_map(column).collect()
@@ -45,7 +45,7 @@ fn products_are_the_definition_of_each_experts_rows() {
                 let window = memory.input(device, weights)?;
                 let of_window = (0..experts).map(|e| window.slice(e * stride, n * k));
                 let of_window = of_window.collect::<Result<Vec<_>, _>>()?;
-                // Weights that lie apart, but for the first two, take several launches.
+                // Weights that lie apart, except for the first two, take several launches.
                 let mut apart = of_window[..2].to_vec();
                 for e in 2..experts {
                     apart.push(memory.input(device, &weights[e * stride..][..n * k])?);

@@ -106,7 +106,7 @@ pub(crate) fn matmul_of<A: Source, B: Source>(
     }
 }
 
-/// Divides C into rectangles of whole register tiles: at least three a thread where the work
+/// Divides C into rectangles of whole register tiles: at least three per thread where the work
 /// allows, so that a thread held up elsewhere delays the others little.
 fn divide(shape: &MatMul, tiles: &Tiles, threads: usize) -> Vec<Rectangle> {
     let whole = |x: usize, unit: usize| x.div_ceil(unit) * unit;

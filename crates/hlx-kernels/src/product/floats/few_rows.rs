@@ -1,5 +1,5 @@
 //! Products of few rows with a B stored `[N,K]`, such as a token's with a weight: the shaders that have
-//! a chain a thread. The bits are those of the tiles.
+//! a chain per thread. The bits are those of the tiles.
 
 use hlx_core::cpu::simd_level;
 use hlx_core::{Binding, Buffer, DType, Device, Shader};

@@ -257,7 +257,7 @@ impl<'a> FloatProduct<'a> {
 }
 
 /// The same elements as f32; f32 itself as it is. A product of many rows reads each element of B many times, so that
-/// the tiles are better off with a widened copy: 6 bytes an element, once.
+/// the tiles are better off with a widened copy: 6 bytes per element, once.
 ///
 /// # Errors
 /// [`KernelError::Argument`](crate::KernelError::Argument) for another type than f32, f16 and bf16.

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::testing::{normal, run_everywhere, values};
 
-    /// Of 17 x 67 elements devices of so many processors take the tile of this width; none takes that
+    /// Of 17 x 67 elements devices of this many processors take the tile of this width; none takes that
     /// of `matmul`.
     const PROCESSORS: [(usize, Option<usize>); 3] = [(1, None), (4, Some(64)), (4096, Some(16))];
 

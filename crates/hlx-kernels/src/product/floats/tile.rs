@@ -7,7 +7,7 @@ use super::simd::Simd;
 pub(crate) enum Start {
     /// At +0.
     Zero,
-    /// At one value a column, from a row of NR floats.
+    /// At one value per column, from a row of NR floats.
     Row(*const f32),
     /// At what C holds: an earlier block of k, or the caller's accumulator.
     Stored,

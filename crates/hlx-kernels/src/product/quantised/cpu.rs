@@ -29,7 +29,7 @@ pub(super) use groups::groups;
 const MAX_ROWS: usize = 384;
 /// Columns of a rectangle at most.
 const MAX_COLUMNS: usize = 512;
-/// At most so many rows of A meet B's rows where they lie: packing would cost more than it saves.
+/// At most this many rows of A meet B's rows where they lie: packing would cost more than it saves.
 const FEW_ROWS: usize = 16;
 /// Multiply-adds below which a rectangle is not worth its own task (about 30 us).
 const MIN_TASK_WORK: usize = 1 << 21;
@@ -56,9 +56,9 @@ pub(super) struct Operands<'a> {
 /// The pieces of rows that products sum over.
 #[derive(Clone, Copy)]
 pub(super) enum Pieces {
-    /// All, of so many terms each.
+    /// All, of this many terms each.
     All(usize),
-    /// One alone, of so many: its number, and its terms.
+    /// One alone, of this many: its number, and its terms.
     One {
         index: usize,
         of: usize,

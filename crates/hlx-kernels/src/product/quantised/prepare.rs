@@ -197,7 +197,7 @@ fn piece(s: &Preparation) -> (u32, u32) {
     (8, s.piece as u32)
 }
 
-/// The constant VECTORS, for rows of so many numbers in memory and matrices so far apart.
+/// The constant VECTORS, for rows of this many numbers in memory and matrices this far apart.
 fn vectors(numbers: [usize; 2]) -> (u32, u32) {
     let whole = numbers.iter().all(|n| n.is_multiple_of(4));
     (1, u32::from(whole))

@@ -234,7 +234,7 @@ fn the_largest_digits_of_the_longest_sum_fit() {
     check(&a, &b, None, [1, 1, k]);
 }
 
-/// dyᵀ x of each of `shards` matrices with one exponent a column, on every device and by both paths.
+/// dyᵀ x of each of `shards` matrices with one exponent per column, on every device and by both paths.
 fn weight_gradient(dy: &[f32], x: &[f32], [shards, k, m, n]: [usize; 4]) -> Vec<f32> {
     let got = run_everywhere(&format!("dyᵀ x {k} {m} {n}"), |device, mem| {
         let (dy, x) = (mem.input(device, dy)?, mem.input(device, x)?);

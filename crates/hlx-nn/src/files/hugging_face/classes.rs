@@ -43,7 +43,7 @@ const DECODER: [&str; 15] = [
     "rope_theta",
     "tie_word_embeddings",
     "vocab_size",
-    // Of the scalings that have one, an attribute of the configuration wins over the scaling's own.
+    // Where a scaling has one, an attribute of the configuration wins over the scaling's own.
     "original_max_position_embeddings",
 ];
 

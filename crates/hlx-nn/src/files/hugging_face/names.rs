@@ -10,7 +10,7 @@ pub(crate) struct Place {
     pub name: String,
     /// The file has the matrix transposed.
     pub transposed: bool,
-    /// The parameter is one of so many equal parts of the (transposed) tensor's rows.
+    /// The parameter is one of this many equal parts of the (transposed) tensor's rows.
     pub part: (usize, usize),
 }
 

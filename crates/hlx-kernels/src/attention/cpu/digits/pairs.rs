@@ -16,7 +16,7 @@ mod tests;
 /// A word or a sum of each lane.
 pub type Words = [i32; TILE];
 
-/// Rows of pairs: from one row to the next, and from one pair of a row to its next, it is so many words.
+/// Rows of pairs: from one row to the next, and from one pair of a row to its next, it is this many words.
 #[derive(Clone, Copy)]
 pub struct PairRows<'a> {
     pub words: &'a [i32],
@@ -138,7 +138,7 @@ mod x86 {
                     for (p, words) in lanes.iter().enumerate() {
                         let mut lanes = [$zero(); VECTORS];
                         for (i, lanes) in lanes.iter_mut().enumerate() {
-                            // SAFETY: 32 words are so many vectors.
+                            // SAFETY: 32 words are that many vectors.
                             *lanes = unsafe { $load(words.as_ptr().add(i * $lanes).cast()) };
                         }
                         for (sums, place) in sums.iter_mut().zip(places) {

@@ -6,7 +6,7 @@ use super::few_queries::few;
 use super::*;
 use crate::attention::append::{AppendInputs, HeadRows, append_integer_heads};
 
-/// Appends `time` tokens a sample to caches with room for as many; `q` and `k`, `v` of so many heads.
+/// Appends `time` tokens per sample to caches with room for as many; `q` and `k`, `v` of this many heads.
 fn appended(
     device: &Device,
     mem: &mut TestMemory,

@@ -3,7 +3,7 @@
 //! A chain of K fused multiply-adds rounds K times. With u = 2^-24 and S = |start| + sum |a b|:
 //! - always, its error is at most gamma(K) S, gamma(K) = K u / (1 - K u) (Higham, *Accuracy and
 //!   Stability of Numerical Algorithms*, 2002, 3.1);
-//! - where roundings are mean independent, at most 8 sqrt(K) u S but for one element in 10^9
+//! - where roundings are mean independent, at most 8 sqrt(K) u S except for one element in 10^9
 //!   (Higham and Mary, *A new approach to probabilistic rounding error analysis*, 2019: probability
 //!   2 K exp(-8^2 / 2)), 16 times less at K = 16,384.
 

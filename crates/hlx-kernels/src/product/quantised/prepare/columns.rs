@@ -71,7 +71,7 @@ impl Counted {
         (3, self.pieces as u32)
     }
 
-    /// Of an operand with so many rows.
+    /// Of an operand with this many rows.
     pub(super) fn new(device: &Device, other: Beside<'_>, rows: usize) -> Result<Self> {
         let (exponents, pieces) = match other {
             Beside::Prepared(Prepared { exponents, of, .. }) => {
@@ -189,7 +189,7 @@ fn counted_rows(device: &Device, x: &Buffer, [rows, width]: [usize; 2]) -> Resul
     Ok(counted)
 }
 
-/// The sizes of columns, and of their matrices' rows of so many digits.
+/// The sizes of columns, and of their matrices' rows of this many digits.
 fn push_of_columns(s: &Preparation, row_padded: usize) -> PushConstants {
     push!(columns_shader =>
         outer: s.outer,

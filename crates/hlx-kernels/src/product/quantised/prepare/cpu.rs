@@ -107,7 +107,7 @@ fn columns(
         };
         let mut entering = terms.clone().filter(counts);
         while let Some(i) = entering.next() {
-            // Of a fourth row that there is not, the first takes the place.
+            // Where there is no fourth row, the first takes its place.
             let [b, c, d] = [0; 3].map(|_| entering.next().unwrap_or(i));
             larger([i, b, c, d].map(row), &mut tops);
         }

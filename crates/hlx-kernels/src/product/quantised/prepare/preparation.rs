@@ -50,7 +50,7 @@ impl Preparation {
         }
     }
 
-    /// One exponent a row, which is a column of a matrix and has at most [`LONGEST`] terms.
+    /// One exponent per row, which is a column of a matrix and has at most [`LONGEST`] terms.
     #[must_use]
     pub const fn whole(self) -> Self {
         Self {

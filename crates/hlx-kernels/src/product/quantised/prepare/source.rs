@@ -109,7 +109,7 @@ impl<'a> Source<'a> {
         self.kind_of_activation().map(|kind| (9, kind as u32))
     }
 
-    /// Checks types and lengths for a matrix of so many rows and columns, which lie in so many elements.
+    /// Checks types and lengths for a matrix of this many rows and columns, which lie in this many elements.
     pub(super) fn check(
         &self,
         name: &'static str,
@@ -133,7 +133,7 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// How the CPU device computes the numbers of rows of so many columns, from x and what is read besides.
+    /// How the CPU device computes the numbers of rows of this many columns, from x and what is read besides.
     pub(super) fn on_the_cpu(
         &self,
         columns: usize,

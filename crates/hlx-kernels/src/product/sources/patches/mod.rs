@@ -41,7 +41,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// The runs of planes of so many pixels, `None` where samples are not cut apart.
+    /// The runs of planes of this many pixels, `None` where samples are not cut apart.
     pub fn of(pixels: usize) -> Option<Self> {
         /// Shorter runs cost more in additions than they bring in parallel work.
         const SHORTEST: usize = 512;

@@ -132,7 +132,7 @@ impl Product {
         column_sum(device, &sums, dweight, shards, of_shard, size, accumulate)
     }
 
-    /// The product of a weight's gradient in `parts`, each of the terms of so many samples or of a run.
+    /// The product of a weight's gradient in `parts`, each of the terms of this many samples or of a run.
     fn weight_shape(&self, parts: usize, samples: usize) -> MatMul {
         let pixels = self.patches.n_pixels();
         let terms = Runs::of(pixels).map_or(samples * pixels, |runs| runs.length);
