@@ -44,6 +44,7 @@ mod cached;
 mod cpu;
 mod entry;
 mod few;
+mod floats;
 mod heads;
 mod operands;
 mod packed;

@@ -1,9 +1,10 @@
-//! What operands are to a step, and the formats of those that are not read as floats: one row for each.
+//! The formats of operands that are not read as floats: one row for each.
 
 use hlx_core::{Arithmetic, Buffer, Device};
 
 use super::quantised::specification::digits_of;
 use super::quantised::{Call, Digits};
+use super::role::Role;
 use crate::Result;
 
 /// How operands are stored, and how two of them are multiplied.
@@ -51,19 +52,4 @@ impl Role {
     pub(super) fn format(self, device: &Device) -> Option<&'static Format> {
         Format::of(device).filter(|_| self != Self::TimeStep)
     }
-}
-
-/// What an operand is to a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// An activation on its way forward.
-    Signal,
-    /// What a signal is multiplied with going forward, and an incoming gradient going back to the signal.
-    Weight,
-    /// A gradient that comes in.
-    Gradient,
-    /// What was saved of the forward pass, and is multiplied with an incoming gradient.
-    Saved,
-    /// An operand of a recurrent layer's step or of its derivatives, whose products are chains of floats in every arithmetic.
-    TimeStep,
 }

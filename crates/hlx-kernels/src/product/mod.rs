@@ -18,6 +18,7 @@ mod operand;
 pub mod quantised;
 mod rectangles;
 mod remembered;
+mod role;
 mod shape;
 pub(crate) mod sources;
 pub(crate) mod tiles;
@@ -27,7 +28,6 @@ pub use dtype_product::matmul_integers;
 #[doc(hidden)] // Public for `hlx-proof`, whose peak runs on the same vectors.
 pub use floats::simd;
 pub use floats::{Epilogue, FloatProduct, Prologue, matmul, step_product, widened};
-pub use formats::Role;
 pub(crate) use operand::quantises;
 pub use operand::{
     End, GradientColumns, Incoming, Matrices, Operand, can_fuse, check_arithmetic, multiply,
@@ -35,5 +35,6 @@ pub use operand::{
 };
 pub use quantised::Source;
 pub use remembered::{PreparedWeight, remember_norm};
+pub use role::Role;
 pub use shape::MatMul;
 pub use sources::experts::{ExpertsGradient, ExpertsProduct, experts_product};

@@ -9,10 +9,11 @@ use std::cell::OnceCell;
 use hlx_core::{Arithmetic, Buffer, Device};
 
 use super::floats::{Epilogue, FloatProduct, widened};
-use super::formats::{Format, Role};
+use super::formats::Format;
 use super::quantised::{
     Beside, Digits, IntegerProduct, Preparation, Prepared, Source, integer_product,
 };
+use super::role::Role;
 use super::shape::MatMul;
 use crate::{KernelError, KernelTuning, Result};
 

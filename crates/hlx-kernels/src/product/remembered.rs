@@ -2,9 +2,10 @@
 
 use hlx_core::{Buffer, DType, Device};
 
-use super::formats::{Format, Role};
+use super::formats::Format;
 use super::operand::{Matrices, Operand};
 use super::quantised::{Prepared, prepare_rows_and_columns};
+use super::role::Role;
 use crate::layout::{Layout, Operand as View};
 use crate::{KernelError, Result, check_len};
 

@@ -2,7 +2,7 @@
 
 use hlx_core::arith::{self, FloatOps};
 
-use crate::product::formats::Role;
+use crate::product::role::Role;
 
 /// The exponent of a row with a NaN or an infinity.
 pub const NO_EXPONENT: i32 = i32::MAX;

@@ -9,12 +9,13 @@ use crate::kernel::Kernel;
 use crate::map::MAX_GROUPS;
 use crate::parallel;
 use crate::product::floats::cpu;
-use crate::product::formats::{Format, Role};
+use crate::product::formats::Format;
 use crate::product::operand::Operand;
 use crate::product::quantised::{
     Beside, Bounded, Bounds, Groups, IntegerProduct, LONGEST, Preparation, Prepared,
     integer_product_by,
 };
+use crate::product::role::Role;
 use crate::product::shape::MatMul;
 use crate::product::tiles::{Form, Grid, Start, Tile, expert_columns_64x64, expert_rows_32x64};
 

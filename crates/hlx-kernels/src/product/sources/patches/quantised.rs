@@ -8,17 +8,19 @@ use super::Product;
 use crate::Result;
 use crate::kernel::Kernel;
 use crate::product::floats::Epilogue;
-use crate::product::formats::{Format, Role};
+use crate::product::formats::Format;
 use crate::product::quantised::{
     DigitRows, Digits, IntegerProduct, Preparation, Prepared, integer_product,
 };
+use crate::product::role::Role;
 use crate::tuning::KernelTuning;
 
 #[cfg(test)]
-pub(crate) use columns::Cut;
+pub(crate) use pieces::Cut;
 
 mod columns;
 mod cpu;
+mod pieces;
 
 /// Bytes of digits that a launch's operand may take.
 fn most_bytes(device: &Device) -> usize {

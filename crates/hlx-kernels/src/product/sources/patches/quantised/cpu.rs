@@ -4,7 +4,7 @@ use bytemuck::cast_slice_mut;
 
 use super::super::Patches;
 use super::super::cpu::Pixels;
-use super::columns::Selection;
+use super::pieces::Selection;
 use crate::parallel::{self, write};
 use crate::product::floats::pack::{Panel, Source};
 use crate::product::quantised::specification::magnitude;
