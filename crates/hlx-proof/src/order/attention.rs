@@ -138,32 +138,35 @@ impl Case {
             mem.input(device, d_o)?,
         );
         let stats = mem.input(device, &[0.0, 1.0].repeat(queries))?;
-        let (delta, dqkv) = (
-            mem.output(device, queries)?,
-            mem.output(device, 3 * self.len())?,
-        );
+        let delta = mem.output(device, queries)?;
+        let (joint, n) = (mem.output(device, 3 * self.len())?, self.len());
+        let apart = [0; 3].map(|_| mem.output(device, n));
+        let [dq, dk, dv] = apart;
+        let apart = [dq?, dk?, dv?];
+        let mut gradients = Vec::new();
         self.prepared(device, &qkv, |prepared, operands| {
             let output = AttentionOutput {
                 o: &o,
                 stats: &stats,
                 d_o: &d_o,
             };
-            let heads = operands.heads.map(|x| Operand {
-                buffer: &dqkv,
-                layout: x.layout,
+            if !want_delta {
+                gradients = prepared.backward(device, operands, &output)?;
+                return Ok(());
+            }
+            let is_packed = Schedule::of(device, operands, &self.shape) == Schedule::Packed;
+            let heads = [0, 1, 2].map(|i| Operand {
+                buffer: if is_packed { &joint } else { &apart[i] },
+                layout: operands.heads[i].layout,
             });
             let delta = &delta;
-            prepared.backward_to(
-                device,
-                operands,
-                &output,
-                &AttentionGradients { delta, heads },
-            )
+            let gradients = AttentionGradients { delta, heads };
+            prepared.backward_to(device, operands, &output, &gradients)
         })?;
-        Ok(if want_delta { delta } else { dqkv })
+        Ok(gradients.pop().unwrap_or(delta))
     }
 
-    /// Calls `run` with the kernels of packed operands.
+    /// Calls `run` with the kernels that the device has for packed operands.
     fn prepared(
         &self,
         device: &Device,
@@ -180,9 +183,8 @@ impl Case {
             limits: Limits::default(),
             counter: None,
         };
-        let (packed, of) = (Schedule::Packed, &self.shape);
         run(
-            &PreparedAttention::by(packed, device, &operands, None, of, true)?,
+            &PreparedAttention::new(device, &operands, &self.shape, true)?,
             &operands,
         )
     }
