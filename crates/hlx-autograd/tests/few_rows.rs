@@ -135,6 +135,31 @@ fn gradients_are_those_of_the_parts() -> Result<()> {
 }
 
 #[test]
+fn samples_and_empty_maps_are_those_of_the_parts() -> Result<()> {
+    for device in hlx_core::testing::own_devices() {
+        let network = Network::new(&device, DType::F32)?;
+        let maps = network.maps(true);
+        no_grad(|| {
+            let x = Tensor::randn(&device, &[1, 2, K], 7)?.with_samples(1)?;
+            let expected = x.linear(maps[0].0, maps[0].1)?.samples();
+            assert_eq!(x.linears(None, &maps[..1])?[0].samples(), expected);
+            let y = x.gated_feed_forward(None, maps, Activation::SiLU, None)?;
+            assert_eq!(y.samples(), expected);
+
+            let [none, down] =
+                [[0, K], [K, 0]].map(|shape| Tensor::zeros(&device, &shape, DType::F32));
+            let (none, down) = (none?, down?);
+            assert_eq!(x.linears(None, &[(&none, None)])?[0].shape(), [1, 2, 0]);
+            let maps = [(&none, None), (&none, None), (&down, None)];
+            let y = x.gated_feed_forward(None, maps, Activation::SiLU, Some(&x))?;
+            assert_eq!(y.to_vec::<f32>()?, x.to_vec::<f32>()?);
+            Ok::<(), hlx_autograd::AutogradError>(())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
 fn unfitting_maps_are_refused() -> Result<()> {
     let device = hlx_core::testing::cpu()?;
     let network = Network::new(&device, DType::F32)?;

@@ -34,12 +34,7 @@ impl Tensor {
         let (rows, k) = self.rows_and_columns(OP)?;
         let up = Affine::new(OP, ["the weight up", "the bias up"], up, self, k)?;
         let down = Affine::new(OP, ["the weight down", "the bias down"], down, self, up.n)?;
-        let mut shape = self.shape().to_vec();
-        shape[self.shape().len() - 1] = down.n;
-        if let Some(residual) = residual {
-            self.same_device(OP, [("the residual", Some(residual))])?;
-            residual.expect_shape(OP, "the residual", &shape)?;
-        }
+        let shape = down.output_shape(OP, self, residual)?;
         let device = self.device();
         let hidden = device.alloc_shape(&[rows, up.n])?;
         let saved_hidden = Saved::held(hidden.clone(), "(none)".to_owned());

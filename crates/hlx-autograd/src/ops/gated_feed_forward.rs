@@ -56,14 +56,9 @@ impl Tensor {
             up.n,
         )?;
         check_gain(OP, self, norm)?;
-        if let Some(residual) = residual {
-            let mut shape = self.shape().to_vec();
-            shape[self.rank() - 1] = down.n;
-            self.same_device(OP, [("the residual", Some(residual))])?;
-            residual.expect_shape(OP, "the residual", &shape)?;
-        }
+        down.output_shape(OP, self, residual)?;
         let all = [gate, up, down];
-        if self.is_fused(norm, &all) && !residual.is_some_and(Tensor::requires_grad) {
+        if self.is_fused(norm, &all, residual) {
             return fused(self, norm, &all, kind, residual);
         }
         let x = self.normalised(norm)?;

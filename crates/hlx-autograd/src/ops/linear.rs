@@ -7,7 +7,7 @@ use hlx_kernels::reduce::column_sum;
 
 use super::weight_gradient::WeightGradient;
 use crate::graph::saved::Saved;
-use crate::{Backward, Batch, DType, Gradient, Input, Result, Tensor};
+use crate::{Backward, Batch, DType, Gradient, Input, Result, Samples, Tensor};
 
 /// An affine map from \[.., K\] to \[.., N\] with its parameters, for operations that have one.
 #[derive(Clone, Copy)]
@@ -51,6 +51,22 @@ impl<'a> Affine<'a> {
             bias.expect_shape(op, names[1], &[n])?;
         }
         Ok(Self { weight, bias, k, n })
+    }
+
+    /// The shape of what the map makes of x, which that of a residual of operation `op` must be.
+    pub fn output_shape(
+        &self,
+        op: &'static str,
+        x: &Tensor,
+        residual: Option<&Tensor>,
+    ) -> Result<Vec<usize>> {
+        let mut shape = x.shape().to_vec();
+        shape[x.rank() - 1] = self.n;
+        if let Some(residual) = residual {
+            x.same_device(op, [("the residual", Some(residual))])?;
+            residual.expect_shape(op, "the residual", &shape)?;
+        }
+        Ok(shape)
     }
 
     /// The weight and the bias.
@@ -246,23 +262,13 @@ impl Tensor {
     ) -> Result<Tensor> {
         let (rows, k) = self.rows_and_columns(op)?;
         let map = Affine::new(op, ["weight", "bias"], parameters, self, k)?;
-        let mut shape = self.shape().to_vec();
-        shape[self.shape().len() - 1] = map.n;
-        if let Some(residual) = residual {
-            self.same_device(op, [("the residual", Some(residual))])?;
-            residual.expect_shape(op, "the residual", &shape)?;
-        }
+        let shape = map.output_shape(op, self, residual)?;
         let device = self.device();
         let y = device.alloc_shape(&[rows, map.n])?;
         let around = residual.map(Tensor::buffer).transpose()?;
         let x = map.rows(self, rows)?;
         map.forward(device, &x, &y, residual_epilogue(around.as_ref()))?;
         let inputs: Vec<&Tensor> = map.parameters().chain([self]).chain(residual).collect();
-        // A sample per element of the last dimension is lost in the product.
-        let last = self.rank() - 1;
-        let samples = self
-            .samples()
-            .moved(|axis| (axis != last || last == 0).then_some(axis));
         let saved_x = map.reads_input().then(|| self.save()).transpose()?;
         let (x, batch, map) = (self.input(), self.batch(), map.save(self.requires_grad())?);
         let residual = residual.map(Tensor::input);
@@ -294,8 +300,15 @@ impl Tensor {
             map.backward_input(pass.device(), &dy, &dx, rows, sum)?;
             pass.add(&x, Gradient::owned(dx))
         })?;
-        Ok(linear.with_samples_of(samples))
+        Ok(linear.with_samples_of(samples_behind(self)))
     }
+}
+
+/// Where the samples of a map's result are: a sample per element of the last dimension is lost in the product.
+pub(super) fn samples_behind(x: &Tensor) -> Samples {
+    let last = x.rank() - 1;
+    let moved = |axis| (axis != last || last == 0).then_some(axis);
+    x.samples().moved(moved)
 }
 
 /// The gradients of y = x Wᵀ + bias, made of operations.

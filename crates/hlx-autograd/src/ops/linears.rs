@@ -3,7 +3,7 @@
 use hlx_core::Buffer;
 use hlx_kernels::product::{FloatProduct, MatMul, Prologue, can_fuse};
 
-use super::linear::{Affine, residual_epilogue};
+use super::linear::{Affine, residual_epilogue, samples_behind};
 use crate::graph::tape::wants_gradient;
 use crate::{Result, Tensor};
 
@@ -34,7 +34,7 @@ impl Tensor {
         let affine = maps.iter().map(|&map| Affine::new(OP, names, map, self, k));
         let affine = affine.collect::<Result<Vec<_>>>()?;
         check_gain(OP, self, norm)?;
-        if self.is_fused(norm, &affine) {
+        if self.is_fused(norm, &affine, None) {
             return few_rows(self, norm, &affine, true);
         }
         let x = &self.normalised(norm)?;
@@ -53,12 +53,19 @@ impl Tensor {
 
     /// Whether products of a tensor are launched with what comes before and behind them: of few rows, and where no
     /// gradient is wanted.
-    pub(super) fn is_fused(&self, norm: Option<(&Tensor, f32)>, maps: &[Affine<'_>]) -> bool {
+    pub(super) fn is_fused(
+        &self,
+        norm: Option<(&Tensor, f32)>,
+        maps: &[Affine<'_>],
+        residual: Option<&Tensor>,
+    ) -> bool {
         let columns = self.shape().last().copied().unwrap_or(1);
         let rows = self.n_elements().checked_div(columns).unwrap_or(0);
         let parameters = maps.iter().flat_map(Affine::parameters);
-        let mut read = parameters.chain(norm.map(|(gain, _)| gain)).chain([self]);
-        rows > 0 && can_fuse(self.device(), rows) && !wants_gradient(&mut read)
+        let others = norm.map(|(gain, _)| gain).into_iter().chain(residual);
+        let mut read = parameters.chain(others).chain([self]);
+        let is_empty = rows == 0 || maps.iter().any(|map| map.n == 0);
+        !is_empty && can_fuse(self.device(), rows) && !wants_gradient(&mut read)
     }
 }
 
@@ -145,5 +152,6 @@ pub(super) fn few_rows_product(
         ..FloatProduct::new([&x.buffer()?, weight], &y, sizes)
     }
     .run(device)?;
-    Tensor::from_buffer(device, y, &shape)
+    let y = Tensor::from_buffer(device, y, &shape)?;
+    Ok(y.with_samples_of(samples_behind(x)))
 }
