@@ -139,6 +139,26 @@ impl CausalConfig {
         }
     }
 
+    /// With experts: \[experts, how many a token goes to, their width\], and what the balance loss is multiplied by.
+    fn with_experts(
+        self,
+        [n_experts, per_token, width]: [usize; 3],
+        balance_coefficient: f32,
+    ) -> Self {
+        let experts = ExpertsConfig {
+            n_experts,
+            per_token,
+            width,
+            renormalised: true,
+            balance_coefficient,
+            dense_layers: Vec::new(),
+        };
+        Self {
+            experts: Some(experts),
+            ..self
+        }
+    }
+
     fn with_theta(self, theta: f64) -> Self {
         Self {
             positions: Positions::Rotary(Rotary::plain(theta)),
@@ -183,20 +203,10 @@ fn mistral() -> CausalConfig {
 }
 
 fn mixtral() -> CausalConfig {
-    let experts = ExpertsConfig {
-        n_experts: 8,
-        per_token: 2,
-        width: 14_336,
-        renormalised: true,
-        balance_coefficient: 0.02,
-        dense_layers: Vec::new(),
-    };
-    CausalConfig {
-        experts: Some(experts),
-        ..CausalConfig::of_family(Architecture::Mixtral)
-    }
-    .sized([32_000, 4096, 32, 32, 8, 128, 14_336, 32_768])
-    .with_theta(1e6)
+    CausalConfig::of_family(Architecture::Mixtral)
+        .with_experts([8, 2, 14_336], 0.02)
+        .sized([32_000, 4096, 32, 32, 8, 128, 14_336, 32_768])
+        .with_theta(1e6)
 }
 
 fn qwen2() -> CausalConfig {
@@ -218,20 +228,10 @@ fn qwen3() -> CausalConfig {
 }
 
 fn qwen3_moe() -> CausalConfig {
-    let experts = ExpertsConfig {
-        n_experts: 128,
-        per_token: 8,
-        width: 768,
-        renormalised: true,
-        balance_coefficient: 0.001,
-        dense_layers: Vec::new(),
-    };
-    CausalConfig {
-        experts: Some(experts),
-        ..CausalConfig::of_family(Architecture::Qwen3Moe)
-    }
-    .sized([151_936, 2048, 48, 32, 4, 128, 6144, 40_960])
-    .with_theta(1e6)
+    CausalConfig::of_family(Architecture::Qwen3Moe)
+        .with_experts([128, 8, 768], 0.001)
+        .sized([151_936, 2048, 48, 32, 4, 128, 6144, 40_960])
+        .with_theta(1e6)
 }
 
 fn gemma2() -> CausalConfig {

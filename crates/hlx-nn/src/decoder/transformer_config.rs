@@ -216,11 +216,26 @@ impl Serialize for CausalConfig {
 impl<'de> Deserialize<'de> for CausalConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
-        let read = match value.get("architecture") {
-            Some(_) => Self::deserialize(value),
-            None => TransformerConfig::deserialize(value).map(Self::from),
-        };
-        read.map_err(D::Error::custom)
+        Self::of_form(&value, value.clone()).map_err(D::Error::custom)
+    }
+}
+
+impl CausalConfig {
+    /// Reads the text of a `config.json`; errors name the line and the column.
+    pub(crate) fn from_json(text: &[u8]) -> serde_json::Result<Self> {
+        let value: Value = serde_json::from_slice(text)?;
+        Self::of_form(&value, &mut serde_json::Deserializer::from_slice(text))
+    }
+
+    /// Reads the form that a value has: the short one has no key `architecture`.
+    fn of_form<'de, D: Deserializer<'de>>(
+        value: &Value,
+        deserializer: D,
+    ) -> Result<Self, D::Error> {
+        match value.get("architecture") {
+            Some(_) => Self::deserialize(deserializer),
+            None => TransformerConfig::deserialize(deserializer).map(Self::from),
+        }
     }
 }
 
@@ -291,6 +306,19 @@ mod tests {
         let read: CausalConfig = serde_json::from_str(&text).expect("read");
         assert_eq!(read, config);
         config.validate()
+    }
+
+    #[test]
+    fn errors_in_files_of_both_forms_name_the_line() {
+        for text in [
+            "{\n\"colour\": 1}",
+            "{\"architecture\": \"llama\",\n\"colour\": 1}",
+        ] {
+            let error = CausalConfig::from_json(text.as_bytes()).expect_err("refused");
+            let line = error.to_string();
+            assert!(line.starts_with("unknown field `colour`"), "{line}");
+            assert!(line.ends_with("at line 2 column 8"), "{line}");
+        }
     }
 
     #[test]

@@ -79,8 +79,8 @@ pub fn load_model(device: &Device, folder: &Path) -> Result<Model<CausalLm>> {
 /// Reads the shape of a model from the folder that [`save_model`] wrote.
 pub(super) fn config_of(folder: &Path) -> Result<CausalConfig> {
     let fail = |error: &dyn Display| NnError::file(&files::place(folder, CONFIG_FILE), error);
-    let config = serde_json::from_slice(&read_config(folder)?);
-    let config: CausalConfig = config.map_err(|error| fail(&error))?;
+    let config = CausalConfig::from_json(&read_config(folder)?);
+    let config = config.map_err(|error| fail(&error))?;
     config.validate().map_err(|error| fail(&error))?;
     Ok(config)
 }

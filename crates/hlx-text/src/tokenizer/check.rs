@@ -129,8 +129,8 @@ fn replacement(part: &Map<String, Value>) -> Result<usize, String> {
         (Some(text), _) => text.len(),
         (_, Some(regex)) => {
             expression(regex)?;
-            // The crate continues with other text if an expression meets its limit here; those without
-            // look-around and references have none.
+            // The crate reports no error where an expression meets its limit; expressions without look-around
+            // and references have none.
             let parsed = regex_syntax::parse(regex).map_err(|_| {
                 "replaces by an expression with look-around or references, which may meet a limit unseen".to_owned()
             })?;
