@@ -8,15 +8,14 @@ use hlx_core::{Buffer, Device};
 
 use super::operands::AttentionOutput;
 use super::pass;
-use super::plan::{choose, heads_at_a_time, key_value_of, packs, words_of_head};
+use super::plan::{PackedKernels, packed_kernels, words_of_head};
 use super::shaders::{
-    DROPPED_FORWARD, FORWARD, STORED_QUERY, Variant, backward_query_stored, forward_64,
-    forward_dropped, key_value_dropped,
+    STORED_QUERY, Variant, backward_query_stored, forward_64, forward_dropped, key_value_dropped,
 };
 use super::sizes::{Attention, WeightDropout};
-use crate::Result;
 use crate::error::check_len;
 use crate::kernel::Kernel;
+use crate::{KernelError, Result};
 
 /// An attention over a packed operand.
 #[derive(Clone, Copy)]
@@ -31,24 +30,22 @@ pub struct Packed<'a> {
 impl Packed<'_> {
     /// Computes `o` and `stats`; overwrites both.
     pub fn forward(&self, [o, stats]: [&Buffer; 2]) -> Result<()> {
-        let of = &self.attention;
-        self.check("attention_forward")?;
-        let variant = match of.dropout {
-            Some(_) => &DROPPED_FORWARD,
-            None => choose(self.device, of, &FORWARD),
-        };
-        self.forward_by(variant, [o, stats])
+        let kernels = self.kernels("attention_forward")?;
+        self.forward_by(kernels.forward, [o, stats])
     }
 
-    fn check(&self, name: &'static str) -> Result<()> {
+    /// Checks the operand; returns the kernels that take it.
+    fn kernels(&self, name: &'static str) -> Result<PackedKernels> {
         let of = &self.attention;
         of.check(name)?;
-        check_that!(name, packs(self.device, of) =>
-            "no kernel of this device takes {of:?}, packed")?;
+        let kernels = packed_kernels(self.device, of).ok_or_else(|| {
+            KernelError::argument(name)(format!("no kernel of this device takes {of:?}, packed"))
+        })?;
         of.check_counter(name, self.counter)?;
         check_len(name, "qkv", self.qkv, [3, of.output_len()])?;
         check_that!(name, u32::try_from(self.qkv.len()).is_ok() =>
-            "qkv of {of:?} has more than 2^32 - 1 elements")
+            "qkv of {of:?} has more than 2^32 - 1 elements")?;
+        Ok(kernels)
     }
 
     pub(super) fn forward_by(&self, variant: &Variant, [o, stats]: [&Buffer; 2]) -> Result<()> {
@@ -86,12 +83,15 @@ impl Packed<'_> {
     ) -> Result<()> {
         const NAME: &str = "attention_backward";
         let of = &self.attention;
-        self.check(NAME)?;
+        let kernels = self.kernels(NAME)?;
         check_len(NAME, "dqkv", dqkv, self.qkv.len())?;
         pass::check_output(NAME, of, output, delta)?;
-        let variant = key_value_of(self.device, of);
-        let heads = heads_at_a_time(self.device, of, variant).unwrap_or(1);
-        self.backward_by(variant, heads, output, delta, dqkv)
+        let PackedKernels {
+            key_value,
+            heads_at_a_time,
+            ..
+        } = kernels;
+        self.backward_by(key_value, heads_at_a_time, output, delta, dqkv)
     }
 
     /// Keeps ds of some heads at a time.

@@ -42,7 +42,7 @@ const TABLE: [(Schedule, Takes); 4] = [
         let limits = &operands.limits;
         let by_position = limits.lengths.is_some() || limits.first_positions.is_some();
         let is_limited = limits.documents.is_some() || by_position;
-        operands.packed.is_some() && !is_limited && packs(device, of)
+        operands.packed.is_some() && !is_limited && packed_kernels(device, of).is_some()
     }),
     // Where documents begin, blocks of keys differ from query to query.
     (Schedule::Few, |device, operands, of| {
@@ -58,36 +58,41 @@ impl Schedule {
         let first = all.find(|(_, takes)| takes(device, operands, of));
         first.map_or(Self::Rows, |(schedule, _)| *schedule)
     }
-
-    /// Whether it takes the operands.
-    pub fn takes(self, device: &Device, operands: &AttentionOperands<'_>, of: &Attention) -> bool {
-        let mut all = TABLE.iter();
-        all.any(|(schedule, takes)| *schedule == self && takes(device, operands, of))
-    }
 }
 
-/// Whether the kernels of packed causal attention take these sizes: on GPUs, of heads of at most 64 columns. On an H100
-/// the kernels of rows were 2.0 to 2.4 times as fast as packed ones of 80 and 128 columns, which were given up.
-pub fn packs(device: &Device, of: &Attention) -> bool {
+/// The kernels of packed causal attention.
+pub struct PackedKernels {
+    pub forward: &'static Variant,
+    /// For dK and dV.
+    pub key_value: &'static Variant,
+    /// Of how many heads at a time ds is stored.
+    pub heads_at_a_time: usize,
+}
+
+/// The kernels of packed causal attention, where a device has them for these sizes: GPUs, for heads of at most 64
+/// columns. On an H100 the kernels of rows were 2.0 to 7.1 times as fast as packed ones of 80 and 128 columns, which were
+/// given up.
+pub fn packed_kernels(device: &Device, of: &Attention) -> Option<PackedKernels> {
     let has_plain_scores =
         of.window.is_none() && of.soft_cap.is_none() && of.scale == default_scale(of.head_width);
     let is_square = of.queries == of.keys && of.heads == of.key_heads;
-    let forward = match of.dropout {
-        None => choose(device, of, &FORWARD),
-        Some(_) => &DROPPED_FORWARD,
+    let (forward, key_value) = match of.dropout {
+        None => (
+            choose(device, of, &FORWARD),
+            choose(device, of, &STORED_KEY_VALUE),
+        ),
+        Some(_) => (&DROPPED_FORWARD, &DROPPED_KEY_VALUE),
     };
-    let fits = || {
-        forward.fits(device, of) && heads_at_a_time(device, of, key_value_of(device, of)).is_some()
-    };
-    !device.is_cpu() && of.causal && has_plain_scores && is_square && fits()
-}
-
-/// The kernel for dK and dV of packed attention.
-pub fn key_value_of(device: &Device, of: &Attention) -> &'static Variant {
-    match of.dropout {
-        Some(_) => &DROPPED_KEY_VALUE,
-        None => choose(device, of, &STORED_KEY_VALUE),
-    }
+    let takes =
+        of.causal && has_plain_scores && is_square && !device.is_cpu() && forward.fits(device, of);
+    let heads_at_a_time = takes
+        .then(|| heads_at_a_time(device, of, key_value))
+        .flatten()?;
+    Some(PackedKernels {
+        forward,
+        key_value,
+        heads_at_a_time,
+    })
 }
 
 /// Whether the kernels of few queries compute it, and faster than those of rows, if there are no documents.
@@ -110,7 +115,7 @@ impl Variant {
 }
 
 /// Picks the first variant that fits and has enough workgroups, or the last.
-pub fn choose<const N: usize>(
+fn choose<const N: usize>(
     device: &Device,
     attention: &Attention,
     variants: &'static [Variant; N],
@@ -132,7 +137,7 @@ pub fn words_of_head(attention: &Attention) -> usize {
 
 /// Of how many heads at a time a kernel for dK and dV of packed attention keeps ds; none on the CPU, where the device
 /// lacks shared memory, or where one head's ds is too large.
-pub fn heads_at_a_time(device: &Device, attention: &Attention, variant: &Variant) -> Option<usize> {
+fn heads_at_a_time(device: &Device, attention: &Attention, variant: &Variant) -> Option<usize> {
     if device.is_cpu() || !variant.fits(device, attention) || attention.batch == 0 {
         return None;
     }

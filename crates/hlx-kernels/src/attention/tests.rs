@@ -4,7 +4,7 @@ use hlx_core::testing::cases;
 use hlx_core::{Buffer, Device};
 
 use super::packed::Packed;
-use super::plan::packs;
+use super::plan::packed_kernels;
 use super::shaders::{FORWARD, STORED_KEY_VALUE, Variant};
 use super::*;
 use crate::testing::{TestMemory, assert_close, normal, run_everywhere, run_on, values};
@@ -192,7 +192,7 @@ fn by_tile(
 ) -> Vec<Vec<f32>> {
     run_on("attention", device, |device, mem| {
         let [qkv, d_o] = [mem.input(device, data)?, mem.input(device, upstream)?];
-        if !packs(device, &shape) {
+        if packed_kernels(device, &shape).is_none() {
             return packed_passes(device, &qkv, None, &shape, &d_o);
         }
         let o = mem.output(device, shape.output_len())?;

@@ -205,10 +205,10 @@ impl Operands {
 
 /// The kernels of a case on a device.
 fn schedule(run: &Run<'_>, case: &Case, operands: &AttentionOperands<'_>) -> Schedule {
-    let takes = |schedule: Schedule| schedule.takes(run.device, operands, &case.attention);
+    let chosen = Schedule::of(run.device, operands, &case.attention);
     match case.kernels {
-        Kernels::Packed if takes(Schedule::Packed) => Schedule::Packed,
-        Kernels::FewQueries if takes(Schedule::Few) || run.device.is_cpu() => Schedule::Few,
+        Kernels::Packed if chosen == Schedule::Packed => chosen,
+        Kernels::FewQueries if chosen == Schedule::Few || run.device.is_cpu() => Schedule::Few,
         Kernels::Packed | Kernels::FewQueries | Kernels::Ranged => Schedule::Rows,
         Kernels::Quantised | Kernels::Cached => Schedule::Quantised,
     }

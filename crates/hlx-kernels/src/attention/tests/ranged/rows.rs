@@ -1,7 +1,7 @@
 //! A query's bits are its own: packed in a row, padded, from a cache, over views, as the packed kernels.
 
 use super::*;
-use crate::attention::plan::packs;
+use crate::attention::plan::packed_kernels;
 use crate::attention::tests::packed_passes;
 
 fn bits(values: &[f32]) -> Vec<u32> {
@@ -266,9 +266,9 @@ fn packed_kernels_drop_the_weights_that_views_drop() {
             packed.by_views(device, mem)
         });
         assert!(want[0].iter().all(|value| value.is_finite()));
-        assert!(!packs(&cpu, &packed.attention));
+        assert!(packed_kernels(&cpu, &packed.attention).is_none());
         for device in hlx_core::testing::own_devices() {
-            if packs(&device, &packed.attention) {
+            if packed_kernels(&device, &packed.attention).is_some() {
                 let name = "dropped_attention";
                 let got = run_on(name, &device, |device, mem| {
                     packed.by_packed_kernels(device, mem)
