@@ -54,7 +54,7 @@ impl<'a> Affine<'a> {
     }
 
     /// The shape of what the map makes of x, which that of a residual of operation `op` must be.
-    pub fn output_shape(
+    pub(super) fn output_shape(
         &self,
         op: &'static str,
         x: &Tensor,
