@@ -6,6 +6,7 @@
 //! are the only two places of HLX that touch the mode; the probe proves that they work. The flag
 //! that says that a result was flushed is read in [`crate::underflow`].
 
+use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -227,6 +228,37 @@ pub fn thread_count() -> usize {
     let available = || std::thread::available_parallelism().map_or(1, |count| count.get());
     let share = || (available() / SHARERS.load(Ordering::Relaxed)).max(1);
     environment::number("HLX_THREADS").unwrap_or_else(share)
+}
+
+thread_local! {
+    /// Whether this thread runs a small launch itself.
+    static ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread runs a launch by itself, so that loops over the threads of the device stay on it.
+pub fn is_alone() -> bool {
+    ALONE.get()
+}
+
+/// The threads among which the body of a launch may divide its work.
+pub fn threads_of_launch() -> usize {
+    match is_alone() {
+        true => 1,
+        false => rayon::current_num_threads(),
+    }
+}
+
+/// Runs the body of a launch on this thread, as a worker would: waking the workers takes longer than a small launch.
+pub(crate) fn alone<R>(body: impl FnOnce() -> R) -> R {
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            ALONE.set(false);
+        }
+    }
+    ALONE.set(true);
+    let _end = End;
+    with_flush(body)
 }
 
 /// Builds the pool whose workers flush subnormals.

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use rayon::ThreadPool;
 
+use crate::cpu;
 use crate::error::CoreError;
 use crate::fusion::{CHAIN_NAME, Chain, Fusable, Limits, Node, Planned, fuse};
 use crate::launch::{Binding, CpuBindings, CpuBody, CpuLaunch, Launch};
@@ -219,7 +220,7 @@ impl CpuStream {
     /// Locks the stream for an operation. A CPU body that launches would wait for itself, and
     /// another thread's launch would be missing in the graph being recorded: both are errors.
     fn lock(&self, operation: &str) -> Result<MutexGuard<'_, State>, CoreError> {
-        if self.threads.current_thread_index().is_some() {
+        if self.threads.current_thread_index().is_some() || cpu::is_alone() {
             let reason = "called from the CPU body of a launch on the same device";
             return Err(CoreError::invalid(operation, reason));
         }
@@ -309,13 +310,18 @@ impl CpuStream {
         Ok(())
     }
 
-    /// Runs launches in order on the workers; the caller holds the lock.
+    /// Runs launches in order on the workers, or a small one on this thread; the caller holds the lock.
     ///
     /// A thread of another rayon pool must not wait by `install`: rayon would let it take up
     /// another job of its own pool meanwhile, and if that one launches on this device, it waits
     /// for the lock that its own thread holds.
     fn run(&self, launches: &Arc<[CpuLaunch]>, timing: bool) {
         let timings = timing.then(|| Arc::clone(&self.timings));
+        if let [launch] = &**launches
+            && is_small(launch.work)
+        {
+            return cpu::alone(|| run_in_order(launches, timings.as_deref()));
+        }
         if rayon::current_thread_index().is_none() {
             return self
                 .threads
@@ -401,6 +407,11 @@ impl CpuStream {
     pub fn set_timing(&self, on: bool) {
         self.state().timing = on;
     }
+}
+
+/// Whether a launch takes less time than waking the workers, which takes about 12 us on two cores.
+fn is_small(work: Work) -> bool {
+    work.bytes <= 32 << 10 && work.flops <= 1 << 18
 }
 
 /// Runs launches on the calling worker and those it shares its work with.

@@ -223,7 +223,7 @@ fn backward_sum_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: Embe
 /// Every task owns a range of ids of one shard and walks over all of the shard's positions.
 fn backward_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: EmbeddingSizes) {
     let (rows_per_shard, width) = (sizes.rows_per_shard, sizes.width);
-    let ranges = (2 * rayon::current_num_threads()).div_ceil(sizes.shards);
+    let ranges = (2 * hlx_core::cpu::threads_of_launch()).div_ceil(sizes.shards);
     let a_range = sizes.vocabulary.div_ceil(ranges) * width;
     let tasks = parallel::tiles(dweight, sizes.vocabulary * width, a_range);
     parallel::for_each(tasks, |_, (shard, first, table)| {

@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 
 use bytemuck::{Pod, Zeroable, cast_slice_mut};
+use hlx_core::cpu;
 use rayon::prelude::*;
 
 /// Slices, cut into pieces that different threads may hold at a time.
@@ -181,6 +182,9 @@ pub fn times(count: usize, body: impl Fn(usize) + Sync) {
 }
 
 fn loop_of(count: usize, body: &(dyn Fn(usize) + Sync)) {
+    if cpu::is_alone() {
+        return (0..count).for_each(body);
+    }
     (0..count).into_par_iter().for_each(body);
 }
 
@@ -194,6 +198,9 @@ pub fn map<R: Send>(count: usize, body: impl Fn(usize) -> R + Sync) -> Vec<R> {
 
 /// Sorts keys by all threads.
 pub fn sort(keys: &mut [u64]) {
+    if cpu::is_alone() {
+        return keys.sort_unstable();
+    }
     keys.par_sort_unstable();
 }
 

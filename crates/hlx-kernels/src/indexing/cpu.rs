@@ -121,7 +121,7 @@ pub(super) fn targets(picks: &Picks, index: &[u32], out: &mut [u32]) -> u32 {
 pub(super) fn winners(picks: &Picks, index: &[u32], out: &mut [u32]) -> u32 {
     let mut chosen = vec![0; picks.count];
     let bad = targets(picks, index, &mut chosen);
-    let range = out.len().div_ceil(rayon::current_num_threads());
+    let range = out.len().div_ceil(hlx_core::cpu::threads_of_launch());
     parallel::for_each(write(out, range), |task, out| {
         out.fill(0);
         for (number, place) in chosen.iter().enumerate() {
@@ -174,7 +174,7 @@ pub(super) struct Addition {
 /// all keys.
 pub(super) fn add(addition: &Addition, keys: &[u32], source: &[u32], target: &mut [u32]) {
     let (n, inner) = (addition.n, addition.inner);
-    let range = n.div_ceil(rayon::current_num_threads());
+    let range = n.div_ceil(hlx_core::cpu::threads_of_launch());
     let tasks = parallel::tiles(target, n * inner, range * inner);
     parallel::for_each(tasks, |_, (outer, first, totals)| {
         let first_key = first / inner;

@@ -100,7 +100,7 @@ pub(crate) fn matmul_of<A: Source, B: Source>(
         bias,
         c: Target::new(c),
     };
-    match &mut divide(shape, &tiles, rayon::current_num_threads())[..] {
+    match &mut divide(shape, &tiles, hlx_core::cpu::threads_of_launch())[..] {
         [one] => product.rectangle(one),
         several => parallel::each(several, |of| product.rectangle(of)),
     }

@@ -116,7 +116,7 @@ pub(super) fn products(all: &[(IntegerProduct, Operands<'_>)], c: &mut [f32]) {
 
 fn products_by(instructions: Instructions, all: &[(IntegerProduct, Operands<'_>)], c: &mut [f32]) {
     let c = Target::new(c);
-    let threads = rayon::current_num_threads();
+    let threads = hlx_core::cpu::threads_of_launch();
     let mut rectangles = Vec::new();
     for &(shape, operands) in all {
         let (pieces, of_row) = match operands.pieces {
