@@ -8,7 +8,7 @@ from __future__ import annotations
 import hlx
 from hlx import Tensor
 
-from ._dtypes import Operand, operands
+from ._dtypes import Operand, is_real, operands
 
 
 def add(x1: Operand, x2: Operand, /) -> Tensor:
@@ -62,8 +62,15 @@ def equal(x1: Operand, x2: Operand, /) -> Tensor:
 
 
 def floor_divide(x1: Operand, x2: Operand, /) -> Tensor:
-    """x1 / x2 rounded down."""
-    return hlx.floor_divide(*operands("floor_divide", x1, x2))
+    """x1 / x2 rounded down; of an infinity and a finite number x1 / x2 itself, where PyTorch has NaN or -1."""
+    a, b = operands("floor_divide", x1, x2)
+    quotient = hlx.floor_divide(a, b)
+    if not is_real(a.dtype):
+        return quotient
+    one_infinite = hlx.logical_xor(hlx.isinf(a), hlx.isinf(b))
+    # NaN and division by 0 keep PyTorch's result.
+    defined = hlx.logical_and(hlx.eq(b, b), hlx.ne(b, 0))
+    return hlx.where(hlx.logical_and(hlx.logical_and(one_infinite, defined), hlx.eq(a, a)), hlx.div(a, b), quotient)
 
 
 def greater(x1: Operand, x2: Operand, /) -> Tensor:
@@ -137,8 +144,10 @@ def pow(x1: Operand, x2: Operand, /) -> Tensor:
 
 
 def remainder(x1: Operand, x2: Operand, /) -> Tensor:
-    """x1 - x2 floor(x1 / x2), with the sign of x2."""
-    return hlx.remainder(*operands("remainder", x1, x2))
+    """x1 - x2 floor(x1 / x2), with the sign of x2; a remainder of 0 has it too, unlike in PyTorch."""
+    a, b = operands("remainder", x1, x2)
+    rest = hlx.remainder(a, b)
+    return hlx.where(hlx.eq(rest, 0), hlx.copysign(rest, b), rest) if is_real(a.dtype) else rest
 
 
 def subtract(x1: Operand, x2: Operand, /) -> Tensor:
