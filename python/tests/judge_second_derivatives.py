@@ -1,0 +1,264 @@
+"""Compares HLX's second derivatives with PyTorch's, on PyTorch's own samples of its operations.
+
+    python judge_second_derivatives.py [--device cpu] [--operation NAME] [--stride N] [--json FILE] [--table FILE]
+
+For every operation of `op_db` (torch.testing._internal.common_methods_invocations) that has second derivatives in
+PyTorch and a name in HLX, and each of its f32 `sample_inputs`: from outputs y(x), an upstream gradient u and a
+direction v the gradients g = (dy/dx)^T u are computed with `create_graph=True`, then the gradients of <g, v> by x and
+by u. PyTorch computes them in f64 from the same f32 numbers, HLX in f32.
+
+A sample **passes** if the pattern of NaN and infinity is PyTorch's and every number differs by at most 1e-4 of itself,
+2e-5 of the largest in its tensor, and 1e-6. It is **refused** if HLX returns an error, which becomes the reason;
+otherwise it **fails**. Needs torch, numpy, scipy and expecttest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import types
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._pytree import tree_leaves, tree_map
+
+import hlx
+
+OF_VALUE, OF_LARGEST, ABSOLUTE = 1e-4, 2e-5, 1e-6
+#: Properties of a tensor, which PyTorch samples as operations.
+PROPERTIES = ("T", "mT", "H", "mH")
+
+
+@dataclass
+class Row:
+    """What became of the samples of one operation."""
+
+    name: str
+    passed: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+
+    @property
+    def samples(self) -> int:
+        return self.passed + sum(self.refused.values()) + len(self.failed)
+
+
+class NotComparable(Exception):
+    """A sample that PyTorch itself has no second derivatives for."""
+
+
+def hlx_function(op: Any) -> Callable[..., Any] | None:
+    """HLX's function of the name that PyTorch's operation has."""
+    if op.name in PROPERTIES:
+        return lambda x: getattr(x, op.name)
+    place: Any = hlx
+    for part in op.name.split("."):
+        place = getattr(place, part, None)
+        if place is None:
+            return getattr(hlx.Tensor, op.name, None)
+    return place
+
+
+def is_random(op: Any, sample: Any) -> bool:
+    return "dropout" in op.name or sample.kwargs.get("dropout_p", 0.0) > 0.0
+
+
+def to_hlx(value: Any, device: str) -> Any:
+    """An argument for HLX: tensors by their values, types by their names."""
+    if isinstance(value, torch.dtype):
+        return getattr(hlx, str(value).removeprefix("torch."))
+    if not isinstance(value, torch.Tensor):
+        return value
+    array = value.detach().contiguous().numpy()
+    if value.dtype == torch.int64:
+        narrow = array.astype(numpy.int32)
+        if not numpy.array_equal(narrow, array):
+            raise hlx.errors.ValueError("values past 32 bits")
+        array = narrow
+    return hlx.tensor(array, device=device, requires_grad=value.requires_grad)
+
+
+def to_f64(value: Any) -> Any:
+    """An argument for PyTorch in f64."""
+    if not isinstance(value, torch.Tensor):
+        return torch.float64 if value == torch.float32 else value
+    wide = value.detach().clone(memory_format=torch.contiguous_format)
+    wide = wide.double() if value.dtype == torch.float32 else wide
+    return wide.requires_grad_(value.requires_grad)
+
+
+def drawn(seed: int, shapes: list[tuple[int, ...]]) -> list[numpy.ndarray]:
+    """Arrays of numbers from -1 to 1."""
+    generator = numpy.random.Generator(numpy.random.PCG64(seed))
+    return [generator.uniform(-1, 1, shape).astype(numpy.float32) for shape in shapes]
+
+
+def second_derivatives(
+    function: Callable[..., Any], arguments: tuple[Any, tuple, dict], tensor: type, grad: Callable[..., Any],
+    made: Callable[[numpy.ndarray], Any], seed: int,
+) -> list[numpy.ndarray | None]:  # fmt: skip
+    """The gradients of <g, v> by the inputs x and by u, in PyTorch or in HLX."""
+    x, args, kwargs = arguments
+    outputs = function(x, *args, **kwargs)
+    outputs = [outputs] if isinstance(outputs, tensor) else tree_leaves(outputs)
+    outputs = [y for y in outputs if isinstance(y, tensor) and y.requires_grad]
+    leaves = [t for t in tree_leaves((x, args, kwargs)) if isinstance(t, tensor) and t.requires_grad]
+    if not outputs or not leaves:
+        raise NotComparable
+    shapes = [tuple(t.shape) for t in (*outputs, *leaves)]
+    numbers = [made(values) for values in drawn(seed, shapes)]
+    upstream = [u.requires_grad_() for u in numbers[: len(outputs)]]
+    directions = numbers[len(outputs) :]
+    first = grad(outputs, leaves, upstream, create_graph=True, allow_unused=True)
+    pairs = [(g, v) for g, v in zip(first, directions, strict=True) if g is not None and g.requires_grad]
+    wanted = leaves + upstream
+    if not pairs:
+        return [None] * len(wanted)
+    found = grad([g for g, _ in pairs], wanted, [v for _, v in pairs], allow_unused=True)
+    return [None if d is None else to_numpy(d) for d in found]
+
+
+def to_numpy(tensor: Any) -> numpy.ndarray:
+    tensor = tensor.detach()
+    return numpy.asarray(tensor.cpu() if isinstance(tensor, torch.Tensor) else tensor.to("cpu"), dtype=numpy.float64)
+
+
+def difference(found: numpy.ndarray | None, expected: numpy.ndarray | None) -> str | None:
+    """What differs between two derivatives; None of them counts as zeros."""
+    if expected is None and found is None:
+        return None
+    expected = numpy.zeros_like(found) if expected is None else expected
+    found = numpy.zeros_like(expected) if found is None else found
+    if found.shape != expected.shape:
+        return f"has shape {list(found.shape)}, expected {list(expected.shape)}"
+    # Numbers beyond f32 are infinite there, those below its smallest normal one are 0.
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        expected = expected.astype(numpy.float32).astype(numpy.float64)
+        finite = numpy.abs(expected[numpy.isfinite(expected)])
+        allowed = OF_VALUE * numpy.abs(expected) + OF_LARGEST * finite.max(initial=0.0) + ABSOLUTE
+        equal = (found == expected) | (numpy.isnan(found) & numpy.isnan(expected))
+        wrong = ~(equal | (numpy.abs(found - expected) <= allowed))
+    if not wrong.any():
+        return None
+    place = tuple(int(i) for i in numpy.argwhere(wrong)[0])
+    return f"element {list(place)} is {found[place]:.7g}, expected {expected[place]:.7g}"
+
+
+def shortened(error: BaseException) -> str:
+    """An error's line with N for numbers and [..] for lists."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    line = re.sub(r"\[[^\]]*\]|\((?:\d+, ?)*\d*,?\)", "[..]", line)
+    return re.sub(r"(?<![A-Za-z_0-9])-?\d+(\.\d+)?(e-?\d+)?", "N", line)
+
+
+def judge(op: Any, function: Callable[..., Any], sample: Any, device: str, seed: int, row: Row) -> None:
+    """Compares one sample and counts it."""
+    arguments = (sample.input, tuple(sample.args), dict(sample.kwargs))
+    try:
+        expected = second_derivatives(
+            op.op, tree_map(to_f64, arguments), torch.Tensor, torch.autograd.grad,
+            lambda values: torch.from_numpy(values).double(), seed,
+        )  # fmt: skip
+    except (RuntimeError, ValueError, NotImplementedError, NotComparable):
+        return
+    try:
+        found = second_derivatives(
+            function, tree_map(lambda value: to_hlx(value, device), arguments), hlx.Tensor, hlx.autograd.grad,
+            lambda values: hlx.tensor(values, device=device), seed,
+        )  # fmt: skip
+    except (hlx.errors.Error, TypeError, AttributeError, NotComparable) as error:
+        reason = "the result has no gradient" if isinstance(error, NotComparable) else shortened(error)
+        row.refused[reason] = row.refused.get(reason, 0) + 1
+        return
+    differences = [difference(f, e) for f, e in zip(found, expected, strict=True)]
+    wrong = next((text for text in differences if text), None)
+    if wrong is None:
+        row.passed += 1
+    else:
+        row.failed.append(f"sample {seed:08x}: {wrong}")
+
+
+def samples_of(op: Any) -> Iterator[Any]:
+    torch.manual_seed(zlib.crc32(op.name.encode()))
+    numpy.random.seed(zlib.crc32(op.name.encode()))
+    yield from op.sample_inputs("cpu", torch.float32, requires_grad=True)
+
+
+def judged(options: argparse.Namespace) -> tuple[list[Row], list[str]]:
+    """The rows of all operations, and the names that HLX does not have."""
+    rows, missing = [], []
+    for op in op_db:
+        full_name = op.name + (f"/{op.variant_test_name}" if op.variant_test_name else "")
+        if not op.supports_gradgrad or torch.float32 not in op.dtypes:
+            continue
+        if options.operation and options.operation not in (op.name, full_name):
+            continue
+        function = hlx_function(op)
+        if not isinstance(function, types.FunctionType) and not callable(function):
+            missing.append(full_name)
+            continue
+        row = Row(full_name)
+        for i, sample in enumerate(samples_of(op)):
+            if i % options.stride == 0 and not is_random(op, sample):
+                judge(op, function, sample, options.device, zlib.crc32(f"{full_name} {i}".encode()), row)
+        if row.samples:
+            rows.append(row)
+            if row.failed:
+                print(f"{full_name}: {len(row.failed)} failed, {row.failed[0]}", flush=True)
+    return rows, sorted(missing)
+
+
+def table(rows: list[Row]) -> str:
+    """The rows as a table of Markdown."""
+    lines = ["| PyTorch | samples | passed | failed | refused | why |", "|---|---|---|---|---|---|"]
+    for row in sorted(rows, key=lambda row: row.name):
+        why = "; ".join(f"{n}: {reason}" for reason, n in sorted(row.refused.items()))
+        lines.append(
+            f"| `{row.name}` | {row.samples} | {row.passed} | {len(row.failed)} | {sum(row.refused.values())} | {why} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--operation")
+    parser.add_argument("--stride", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--table", type=Path)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    rows, missing = judged(options)
+    refused: dict[str, int] = {}
+    for row in rows:
+        for reason, n in row.refused.items():
+            refused[reason] = refused.get(reason, 0) + n
+    passed, failed = sum(row.passed for row in rows), sum(len(row.failed) for row in rows)
+    samples = sum(row.samples for row in rows)
+    print(f"second-derivatives: {samples} samples of {len(rows)} operations: {passed} passed, {failed} failed")
+    for reason, n in sorted(refused.items(), key=lambda pair: -pair[1]):
+        print(f"  {n} refused: {reason}")
+    if options.json:
+        result = {
+            "suite": "second-derivatives", "version": torch.__version__, "device": options.device,
+            "stride": options.stride, "passed": passed, "failed": failed, "refused": refused,
+            "operations": [row.__dict__ for row in rows], "missing": missing,
+        }  # fmt: skip
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+    if options.table:
+        options.table.write_text(table(rows))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
