@@ -13,6 +13,7 @@ mod families;
 mod file_calls;
 mod files;
 mod floors;
+mod judges;
 mod libm;
 mod lint;
 mod mpi;
@@ -55,6 +56,7 @@ cargo xtask VERB [OPTIONS]
   debian      train ranks under the MPI libraries of another Debian: the same digests
   storm       kill short runs at random moments, resume them, compare their digests
   deep        Miri, ThreadSanitizer and libFuzzer: hours
+  judges      run test suites that others wrote on the Python package
   ci          lint, then test: what .ci/run does
 
 `cargo xtask VERB --help` says more.";
@@ -80,6 +82,7 @@ fn dispatch(args: &[String]) -> Outcome {
         "debian" => (debian::HELP, debian::run),
         "storm" => (storm::HELP, storm::run),
         "deep" => (deep::HELP, deep::run),
+        "judges" => (judges::HELP, judges::run),
         "test" => (tests_verb::HELP, tests_verb::run),
         "ports" => (ports::HELP, ports::run),
         "lint" => (lint::HELP, lint::run),

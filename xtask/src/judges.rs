@@ -1,0 +1,325 @@
+//! `cargo xtask judges`: runs test suites that others wrote on the Python package.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::command::{self, step};
+use crate::{Outcome, files, unknown_argument};
+
+pub const HELP: &str = "\
+cargo xtask judges --suite NAME[=FOLDER] [--suite ..] [--device cpu|vulkan] [--stride N] [--json FILE]
+                   [--python PROGRAM]
+
+Runs test suites that others wrote on the Python package, and prints for each how many samples or tests passed
+and failed, and how many were refused, with the reason. docs/judges.md has the numbers.
+
+  opinfo               PyTorch's samples of its operations, forward and gradient, from the fixture in
+                       crates/hlx-autograd/tests/fixtures
+  second-derivatives   second derivatives on PyTorch's samples, beside PyTorch's own in f64
+  array-api            array-api-tests, the suite of the array API standard
+  tinygrad             tinygrad's test_ops with HLX in the place of PyTorch; needs clang
+
+array-api and tinygrad are no packages: FOLDER is a checkout, target/judges/NAME if left out. The suites run in
+target/python/judges, a virtual environment with the wheel that `cargo xtask python` has built and the packages
+that they need.
+
+  --suite NAME   a suite; may be repeated
+  --device D     cpu (default) or vulkan
+  --stride N     every N-th sample of opinfo and second-derivatives
+  --json FILE    writes the results of all suites to a file
+  --python P     an interpreter that has HLX and these packages already";
+
+/// A suite: its script in python/tests, the packages it needs, and where it is fetched from if it is no package.
+struct Suite {
+    name: &'static str,
+    script: &'static str,
+    packages: &'static [&'static str],
+    source: Option<&'static str>,
+    takes_stride: bool,
+}
+
+const SUITES: [Suite; 4] = [
+    Suite {
+        name: "opinfo",
+        script: "judge_opinfo.py",
+        packages: &["numpy>=1.26"],
+        source: None,
+        takes_stride: true,
+    },
+    Suite {
+        name: "second-derivatives",
+        script: "judge_second_derivatives.py",
+        packages: &["torch==2.15.0", "numpy>=1.26", "scipy", "expecttest"],
+        source: None,
+        takes_stride: true,
+    },
+    Suite {
+        name: "array-api",
+        script: "judge_array_api.py",
+        packages: &[
+            "pytest>=8",
+            "pytest-json-report",
+            "hypothesis>=6.151",
+            "ndindex>=1.8",
+        ],
+        source: Some("git clone --recursive https://github.com/data-apis/array-api-tests"),
+        takes_stride: false,
+    },
+    Suite {
+        name: "tinygrad",
+        script: "judge_tinygrad.py",
+        packages: &["pytest>=8", "numpy>=1.26"],
+        source: Some("git clone --depth 1 https://github.com/tinygrad/tinygrad"),
+        takes_stride: false,
+    },
+];
+
+impl Suite {
+    /// The checkout that the suite runs from, if it is no package.
+    fn folder(&self, given: Option<&Path>) -> Result<Option<PathBuf>, String> {
+        let Some(source) = self.source else {
+            return match given {
+                Some(_) => Err(format!(
+                    "judges: {} is a package and takes no folder",
+                    self.name
+                )),
+                None => Ok(None),
+            };
+        };
+        let folder = given.map_or_else(|| target(self.name), Path::to_path_buf);
+        if folder.is_dir() {
+            return Ok(Some(folder));
+        }
+        let name = folder.display();
+        Err(format!(
+            "judges: no {} in {name}; get it with `{source} {name}`",
+            self.name
+        ))
+    }
+}
+
+#[derive(Debug, PartialEq)]
+struct Options {
+    /// Indexes into `SUITES`, each with the folder that was given.
+    suites: Vec<(usize, Option<PathBuf>)>,
+    device: String,
+    stride: u32,
+    json: Option<PathBuf>,
+    python: Option<PathBuf>,
+}
+
+/// A folder or file below target/judges.
+fn target(name: &str) -> PathBuf {
+    command::root().join("target").join("judges").join(name)
+}
+
+pub fn run(args: &[String]) -> Outcome {
+    let options = read(args)?;
+    // What is missing is said before anything is installed.
+    let folders: Vec<_> = options
+        .suites
+        .iter()
+        .map(|(suite, given)| SUITES[*suite].folder(given.as_deref()))
+        .collect::<Result<_, _>>()?;
+    let python = match &options.python {
+        Some(python) => python.clone(),
+        None => environment(&options)?,
+    };
+    let (mut worst, mut results) = (0, Vec::new());
+    for ((suite, _), folder) in options.suites.iter().zip(folders) {
+        let suite = &SUITES[*suite];
+        let result = target(&format!("{}.json", suite.name));
+        files::write(&result, b"")?;
+        let mut judge = Command::new(&python);
+        judge.arg(command::root().join("python/tests").join(suite.script));
+        judge
+            .args(folder)
+            .args(["--device", &options.device])
+            .arg("--json")
+            .arg(&result);
+        if suite.takes_stride {
+            judge.args(["--stride", &options.stride.to_string()]);
+        }
+        let status = step(suite.name, || command::status(&mut judge))?;
+        worst = worst.max(status);
+        let text = files::text(&result)?;
+        if text.is_empty() {
+            return Err(format!(
+                "judges: {} ended with status {status} before its results",
+                suite.name
+            ));
+        }
+        results.push(text.trim().to_string());
+    }
+    if let Some(file) = &options.json {
+        files::write(file, format!("[\n{}\n]\n", results.join(",\n")).as_bytes())?;
+    }
+    Ok(worst)
+}
+
+/// The interpreter of target/python/judges, with the wheel and the packages of the requested suites.
+fn environment(options: &Options) -> Result<PathBuf, String> {
+    let root = command::root().join("target").join("python");
+    let wheels = files::under(&root.join("wheel"), &["whl"]).unwrap_or_default();
+    let Some(wheel) = wheels.first() else {
+        return Err(
+            "judges: no wheel in target/python/wheel; `cargo xtask python` builds it".to_string(),
+        );
+    };
+    let folder = root.join("judges");
+    let python = folder.join(if cfg!(windows) {
+        "Scripts/python.exe"
+    } else {
+        "bin/python"
+    });
+    if !python.exists() {
+        // The interpreter that the wheel was tested with.
+        let tested = root.join(if cfg!(windows) {
+            "venv/Scripts/python.exe"
+        } else {
+            "venv/bin/python"
+        });
+        let base = if tested.exists() {
+            tested
+        } else {
+            PathBuf::from("python3")
+        };
+        let mut venv = Command::new(base);
+        venv.args(["-m", "venv"]).arg(&folder);
+        step("target/python/judges", || {
+            command::capture("venv", &mut venv)
+        })?;
+    }
+    let suites = options.suites.iter().map(|(suite, _)| &SUITES[*suite]);
+    let mut packages: Vec<_> = suites.flat_map(|suite| suite.packages).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    let pip = |arguments: &[&str]| {
+        let mut pip = Command::new(&python);
+        pip.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]);
+        command::capture("pip", pip.args(arguments)).map(drop)
+    };
+    step("packages of the suites", || {
+        pip(&packages.iter().map(|package| **package).collect::<Vec<_>>())?;
+        pip(&[
+            "--force-reinstall",
+            "--no-deps",
+            "--no-index",
+            &wheel.to_string_lossy(),
+        ])
+    })?;
+    Ok(python)
+}
+
+fn read(args: &[String]) -> Result<Options, String> {
+    let mut options = Options {
+        suites: Vec::new(),
+        device: "cpu".to_string(),
+        stride: 1,
+        json: None,
+        python: None,
+    };
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let mut value = || {
+            let value = args.next().filter(|value| !value.is_empty());
+            value.ok_or_else(|| format!("judges: {arg} needs a value"))
+        };
+        match arg.as_str() {
+            "--suite" => options.suites.push(suite(value()?)?),
+            "--device" => options.device.clone_from(value()?),
+            "--stride" => {
+                let text = value()?;
+                let stride = text.parse().ok().filter(|&stride: &u32| stride > 0);
+                options.stride = stride.ok_or_else(|| {
+                    format!("judges: --stride is `{text}`, expected a number from 1 on")
+                })?;
+            }
+            "--json" => options.json = Some(value()?.into()),
+            "--python" => options.python = Some(value()?.into()),
+            other => return Err(unknown_argument("judges", other)),
+        }
+    }
+    if options.suites.is_empty() {
+        return Err(format!(
+            "judges: --suite is missing, expected one of {}",
+            names()
+        ));
+    }
+    match options.device.as_str() {
+        "cpu" | "vulkan" => Ok(options),
+        other => Err(format!(
+            "judges: --device is `{other}`, expected cpu or vulkan"
+        )),
+    }
+}
+
+/// A suite by NAME or NAME=FOLDER.
+fn suite(text: &str) -> Result<(usize, Option<PathBuf>), String> {
+    let (name, folder) = match text.split_once('=') {
+        Some((name, folder)) => (name, Some(PathBuf::from(folder))),
+        None => (text, None),
+    };
+    let place = SUITES.iter().position(|suite| suite.name == name);
+    let place =
+        place.ok_or_else(|| format!("judges: no suite `{name}`, expected one of {}", names()))?;
+    Ok((place, folder))
+}
+
+fn names() -> String {
+    SUITES.map(|suite| suite.name).join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Options, SUITES, read};
+    use crate::command;
+    use std::path::{Path, PathBuf};
+
+    fn read_line(line: &str) -> Result<Options, String> {
+        let args: Vec<String> = line.split_whitespace().map(str::to_string).collect();
+        read(&args)
+    }
+
+    #[test]
+    fn the_arguments_are_read() {
+        let options =
+            read_line("--suite opinfo --suite tinygrad=/t --device vulkan --stride 7 --json f");
+        let options = options.expect("fine");
+        assert_eq!(options.suites, [(0, None), (3, Some(PathBuf::from("/t")))]);
+        assert_eq!((options.device.as_str(), options.stride), ("vulkan", 7));
+        assert_eq!(options.json, Some(PathBuf::from("f")));
+        for wrong in [
+            "",
+            "--suite x",
+            "--suite opinfo --stride 0",
+            "--suite opinfo --device all",
+            "--suite",
+        ] {
+            assert!(read_line(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_missing_suite_says_how_to_get_it() {
+        let missing = SUITES[2]
+            .folder(Some(Path::new("/nowhere/at-all")))
+            .expect_err("no folder");
+        assert!(missing.contains("git clone --recursive"), "{missing}");
+        assert!(SUITES[0].folder(Some(Path::new("/"))).is_err());
+    }
+
+    #[test]
+    fn every_suite_has_its_script() {
+        for suite in SUITES {
+            let script = command::root().join("python/tests").join(suite.script);
+            assert!(script.is_file(), "{}", script.display());
+        }
+    }
+}
