@@ -126,6 +126,7 @@ def version(folder: Path) -> str:
 
 
 def main() -> int:
+    """Reads the arguments, runs the suite and prints its summary; 1 if something failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--device", default="cpu")

@@ -49,6 +49,7 @@ class Row:
 
     @property
     def samples(self) -> int:
+        """All samples, whatever became of them."""
         return self.passed + sum(self.refused.values()) + len(self.failed)
 
 
@@ -69,6 +70,7 @@ def hlx_function(op: Any) -> Callable[..., Any] | None:
 
 
 def is_random(op: Any, sample: Any) -> bool:
+    """Whether a sample draws random numbers, which differ between the libraries."""
     return "dropout" in op.name or sample.kwargs.get("dropout_p", 0.0) > 0.0
 
 
@@ -128,6 +130,7 @@ def second_derivatives(
 
 
 def to_numpy(tensor: Any) -> numpy.ndarray:
+    """A tensor's elements in f64."""
     tensor = tensor.detach()
     return numpy.asarray(tensor.cpu() if isinstance(tensor, torch.Tensor) else tensor.to("cpu"), dtype=numpy.float64)
 
@@ -175,7 +178,7 @@ def judge(op: Any, function: Callable[..., Any], sample: Any, device: str, seed:
             function, tree_map(lambda value: to_hlx(value, device), arguments), hlx.Tensor, hlx.autograd.grad,
             lambda values: hlx.tensor(values, device=device), seed,
         )  # fmt: skip
-    except (hlx.errors.Error, TypeError, AttributeError, NotComparable) as error:
+    except (hlx.errors.Error, TypeError, AttributeError, NotImplementedError, NotComparable) as error:
         reason = "the result has no gradient" if isinstance(error, NotComparable) else shortened(error)
         row.refused[reason] = row.refused.get(reason, 0) + 1
         return
@@ -188,6 +191,7 @@ def judge(op: Any, function: Callable[..., Any], sample: Any, device: str, seed:
 
 
 def samples_of(op: Any) -> Iterator[Any]:
+    """PyTorch's samples of an operation, the same ones on each call."""
     torch.manual_seed(zlib.crc32(op.name.encode()))
     numpy.random.seed(zlib.crc32(op.name.encode()))
     yield from op.sample_inputs("cpu", torch.float32, requires_grad=True)
@@ -229,6 +233,7 @@ def table(rows: list[Row]) -> str:
 
 
 def main() -> int:
+    """Reads the arguments, runs the suite and prints its summary; 1 if something failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--operation")

@@ -39,6 +39,7 @@ class Results:
     """A plugin of pytest that keeps the worst outcome of each test."""
 
     def __init__(self, reference: ModuleType) -> None:
+        """`reference` is the module in the place of PyTorch."""
         self.reference = reference.__name__
         self.error = reference.errors.Error if reference.__name__ == "hlx" else ()
         self.outcomes: dict[str, tuple[str, str]] = {}
@@ -56,6 +57,7 @@ class Results:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo):
+        """Counts a test or subtest that has ended."""
         report = yield
         if report.skipped:
             self.outcomes.setdefault(item.name, ("skipped", "by the suite"))
@@ -84,9 +86,10 @@ class Results:
 
 def in_place_of_torch(device: str) -> ModuleType:
     """Makes `import torch` find HLX, with its modules under PyTorch's names."""
+    import hlx.nn.functional
+
     import hlx
     import hlx.linalg
-    import hlx.nn.functional
 
     hlx.set_default_device(device)
     for name, module in list(sys.modules.items()):
@@ -111,6 +114,7 @@ def commit(folder: Path) -> str:
 
 
 def main() -> int:
+    """Reads the arguments, runs the suite and prints its summary; 1 if something failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--device", default="cpu")

@@ -40,9 +40,7 @@ def arange(
     return hlx.arange(start, stop, step, dtype=dtype, device=device)
 
 
-def asarray(
-    obj: Any, /, *, dtype: Dtype | None = None, device: Device = None, copy: bool | None = None
-) -> Tensor:
+def asarray(obj: Any, /, *, dtype: Dtype | None = None, device: Device = None, copy: bool | None = None) -> Tensor:
     """Returns an array of numbers, nested sequences, arrays, or an object with the buffer protocol.
 
     With `copy=False` an array that would have to be copied is an error.

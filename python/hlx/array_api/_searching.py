@@ -75,7 +75,9 @@ def searchsorted(
     NaN is the largest value, as in `sort`.
     """
     if x1.ndim != 1 or side not in ("left", "right"):
-        raise errors.ValueError(f"searchsorted: x1 has {x1.ndim} axes and side is {side!r}, expected 1 and 'left' or 'right'")
+        raise errors.ValueError(
+            f"searchsorted: x1 has {x1.ndim} axes and side is {side!r}, expected 1 and 'left' or 'right'"
+        )
     line, wanted = operands("searchsorted", x1, x2)
     if sorter is not None:
         line = hlx.index_select(line, 0, sorter.to(DEFAULT_INTEGER))

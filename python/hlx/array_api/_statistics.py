@@ -30,17 +30,13 @@ def _in_sum_type(x: Tensor, dtype: Dtype | None) -> tuple[Tensor, Dtype]:
     return x.to(dtype), dtype
 
 
-def sum(
-    x: Tensor, /, *, axis: Axes | None = None, dtype: Dtype | None = None, keepdims: bool = False
-) -> Tensor:
+def sum(x: Tensor, /, *, axis: Axes | None = None, dtype: Dtype | None = None, keepdims: bool = False) -> Tensor:
     """The sum in the order that HLX specifies; of integers int32, of unsigned ones uint32."""
     x, dtype = _in_sum_type(x, dtype)
     return reduced("sum", hlx.sum, x, axis, keepdims).to(dtype)
 
 
-def prod(
-    x: Tensor, /, *, axis: Axes | None = None, dtype: Dtype | None = None, keepdims: bool = False
-) -> Tensor:
+def prod(x: Tensor, /, *, axis: Axes | None = None, dtype: Dtype | None = None, keepdims: bool = False) -> Tensor:
     """The product; of integers int32, of unsigned ones uint32."""
     x, dtype = _in_sum_type(x, dtype)
     axes = list(range(x.ndim)) if axis is None else places("prod", axis, x.ndim)
@@ -64,9 +60,7 @@ def mean(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> T
     return reduced("mean", hlx.mean, x, axis, keepdims)
 
 
-def var(
-    x: Tensor, /, *, axis: Axes | None = None, correction: int | float = 0.0, keepdims: bool = False
-) -> Tensor:
+def var(x: Tensor, /, *, axis: Axes | None = None, correction: int | float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance: squares from the mean over the number of elements less `correction`, 0 by default."""
     return reduced("var", lambda x, dims, keepdim: _var(x, dims, correction, keepdim), x, axis, keepdims)
 
@@ -80,9 +74,7 @@ def _var(x: Tensor, dims: list[int], correction: int | float, keepdim: bool) -> 
     return hlx.var(x, dims, correction=0, keepdim=keepdim) * (n / (n - correction))
 
 
-def std(
-    x: Tensor, /, *, axis: Axes | None = None, correction: int | float = 0.0, keepdims: bool = False
-) -> Tensor:
+def std(x: Tensor, /, *, axis: Axes | None = None, correction: int | float = 0.0, keepdims: bool = False) -> Tensor:
     """The square root of the variance."""
     return hlx.sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
 
