@@ -45,7 +45,7 @@ from ._creation import (
     triu,
     zeros,
     zeros_like,
-)  # fmt: skip
+)
 from ._dtypes import astype, can_cast, finfo, iinfo, isdtype, result_type
 from ._elementwise import (
     abs,
@@ -86,7 +86,7 @@ from ._elementwise import (
     tan,
     tanh,
     trunc,
-)  # fmt: skip
+)
 from ._elementwise_binary import (
     add,
     atan2,
@@ -115,7 +115,7 @@ from ._elementwise_binary import (
     pow,
     remainder,
     subtract,
-)  # fmt: skip
+)
 from ._info import __array_namespace_info__
 from ._manipulation import (
     broadcast_arrays,
@@ -135,7 +135,7 @@ from ._manipulation import (
     take_along_axis,
     tile,
     unstack,
-)  # fmt: skip
+)
 from ._products import matmul, matrix_transpose, tensordot, vecdot
 from ._searching import (
     argmax,
@@ -151,7 +151,7 @@ from ._searching import (
     unique_inverse,
     unique_values,
     where,
-)  # fmt: skip
+)
 from ._statistics import (
     all,
     any,
@@ -165,7 +165,7 @@ from ._statistics import (
     std,
     sum,
     var,
-)  # fmt: skip
+)
 
 __array_api_version__ = "2025.12"
 
@@ -322,4 +322,4 @@ __all__ = [
     "where",
     "zeros",
     "zeros_like",
-]  # fmt: skip
+]

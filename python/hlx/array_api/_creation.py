@@ -26,9 +26,14 @@ def _dtype_of(*values: Number) -> Dtype:
 
 
 def arange(
-    start: int | float, /, stop: int | float | None = None, step: int | float = 1, *,
-    dtype: Dtype | None = None, device: Device = None,
-) -> Tensor:  # fmt: skip
+    start: int | float,
+    /,
+    stop: int | float | None = None,
+    step: int | float = 1,
+    *,
+    dtype: Dtype | None = None,
+    device: Device = None,
+) -> Tensor:
     """Returns start, start + step, ... below stop."""
     if stop is None:
         start, stop = 0, start
@@ -96,9 +101,15 @@ def full_like(x: Tensor, /, fill_value: Number, *, dtype: Dtype | None = None, d
 
 
 def linspace(
-    start: int | float, stop: int | float, /, num: int, *,
-    dtype: Dtype | None = None, device: Device = None, endpoint: bool = True,
-) -> Tensor:  # fmt: skip
+    start: int | float,
+    stop: int | float,
+    /,
+    num: int,
+    *,
+    dtype: Dtype | None = None,
+    device: Device = None,
+    endpoint: bool = True,
+) -> Tensor:
     """Returns `num` evenly spaced numbers from start to stop; without `endpoint` stop is left out."""
     dtype = DEFAULT_REAL if dtype is None else dtype
     values = hlx.linspace(start, stop, num if endpoint else num + 1, device=device)
