@@ -20,28 +20,56 @@ impl fmt::Display for Tensor {
     /// Prints `tensor([[1.0000, 2.0000], ...])`; downloads the elements that are shown, and waits for
     /// the device.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const OPENING: &str = "tensor(";
-        let body = match self.cells() {
-            Ok(_) if self.n_elements() == 0 => "[]".to_owned(),
-            Ok(cells) => {
-                let summary = self.n_elements() > SUMMARISED_FROM;
-                let mut cells = cells.into_iter();
-                nested(&mut cells, self.shape(), summary, OPENING.len() + 1)
-            }
-            Err(error) => return write!(f, "tensor(<{error}>)"),
-        };
-        write!(f, "{OPENING}{body}")?;
-        if self.n_elements() == 0 {
-            let extents: Vec<String> = self.shape().iter().map(usize::to_string).collect();
-            write!(f, ", size=({})", extents.join(", "))?;
-        }
+        let mut notes = Vec::new();
         if self.dtype() != DType::F32 {
-            write!(f, ", dtype={}", self.dtype())?;
+            notes.push(format!("dtype={}", self.dtype()));
         }
         if self.requires_grad() {
-            write!(f, ", requires_grad")?;
+            notes.push("requires_grad".to_owned());
         }
-        write!(f, ")")
+        match self.printed("tensor(", &notes) {
+            Ok(text) => f.write_str(&text),
+            Err(error) => write!(f, "tensor(<{error}>)"),
+        }
+    }
+}
+
+impl Tensor {
+    /// Prints the elements as PyTorch does, after `opening`, which ends in a parenthesis, and before `notes`, such as
+    /// `dtype=..`, each of which goes to a line of its own where it would pass the line's end.
+    ///
+    /// # Errors
+    /// What the device reports.
+    #[doc = example!(
+        x: "let text = x.sum()?.printed(\"tensor(\", &[\"device='cpu'\".to_owned()])?;",
+        "assert_eq!(text, \"tensor(21., device='cpu')\");"
+    )]
+    pub fn printed(&self, opening: &str, notes: &[String]) -> Result<String> {
+        let mut text = opening.to_owned();
+        if self.n_elements() == 0 {
+            text += "[]";
+            let extents: Vec<String> = self.shape().iter().map(usize::to_string).collect();
+            if self.rank() != 1 {
+                text += &format!(", size=({})", extents.join(", "));
+            }
+        } else {
+            let summary = self.n_elements() > SUMMARISED_FROM;
+            let mut cells = self.cells()?.into_iter();
+            text += &nested(&mut cells, self.shape(), summary, opening.len() + 1);
+        }
+        let indent = " ".repeat(opening.len());
+        for note in notes {
+            let line = text.len() - text.rfind('\n').map_or(0, |end| end + 1);
+            text += match line + note.len() + 3 > LINE_WIDTH {
+                true => ",\n",
+                false => ", ",
+            };
+            if text.ends_with('\n') {
+                text += &indent;
+            }
+            text += note;
+        }
+        Ok(text + ")")
     }
 }
 

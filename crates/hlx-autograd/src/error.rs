@@ -73,12 +73,20 @@ pub enum AutogradError {
         /// The operation that has the parameter.
         op: &'static str,
     },
-    /// A movement or an axis that a shape does not have.
+    /// An argument that the operation does not take.
     #[error("{op}: {reason}")]
     Argument {
         /// The operation.
         op: &'static str,
         /// What was found and what was expected.
+        reason: String,
+    },
+    /// A dimension that a tensor does not have, or a place that a dimension does not have.
+    #[error("{op}: {reason}")]
+    OutOfRange {
+        /// The operation.
+        op: &'static str,
+        /// What was found, and of what.
         reason: String,
     },
     /// A saved tensor was changed in place before the backward pass read it.
@@ -167,6 +175,9 @@ pub enum AutogradError {
         /// The allowed distance.
         tolerance: f64,
     },
+    /// A function of the caller's, such as a hook or the derivative of an operation, has failed.
+    #[error(transparent)]
+    Foreign(Box<dyn std::error::Error + Send + Sync>),
     /// A kernel refused its arguments.
     #[error(transparent)]
     Kernel(#[from] KernelError),

@@ -84,6 +84,25 @@ impl Tensor {
         })
     }
 
+    /// Writes the result of any operation on this tensor into its memory: `operation(x)` in place of x, as
+    /// PyTorch's methods with an underscore do. `op` names the change in errors.
+    ///
+    /// # Errors
+    /// Those of the operation, and as [`Tensor::add_`].
+    #[doc = example!(
+        x: "let mut x = x;",
+        "x.in_place(\"softmax_\", |x| x.softmax_dim(0))?;",
+        "assert_eq!(x.sum()?.item::<f32>()?, 3.0);"
+    )]
+    pub fn in_place(
+        &mut self,
+        op: &'static str,
+        operation: impl FnOnce(&Tensor) -> Result<Tensor>,
+    ) -> Result<&mut Self> {
+        let value = operation(&self.original(op, self.requires_grad())?)?;
+        self.assign(op, &value)
+    }
+
     /// Adds the other operand, as `torch.Tensor.add_`.
     ///
     /// # Errors

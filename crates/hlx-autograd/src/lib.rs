@@ -55,7 +55,7 @@ pub use gradcheck::{GradCheck, gradcheck};
 pub use graph::backward::{Backward, BackwardPlan, Gradient, ParameterTarget};
 pub use graph::hook::Hook;
 pub use graph::input::{GradientSource, Input};
-pub use graph::tape::{enable_grad, gradients_enabled, no_grad};
+pub use graph::tape::{enable_grad, gradients_enabled, no_grad, set_gradients_enabled};
 pub use graph::tensor::Tensor;
 pub use hlx_core::DType;
 pub use hlx_kernels::activation::Activation;

@@ -60,6 +60,11 @@ impl TensorHasher {
         }
     }
 
+    /// Adds bytes of the tensor that was begun last, for elements that are no f32: little-endian.
+    pub fn elements(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
     /// Returns the digest as 64 hexadecimal digits.
     pub fn finish(self) -> String {
         to_hex(&self.0.finalize())

@@ -1,6 +1,86 @@
-//! The native layer of the Python package `hlx`, imported as `hlx._hlx`.
+//! The native layer of the Python package `hlx`, imported as `hlx._hlx`: tensors, devices and contracts.
+//!
+//! It is thin: what Python's protocols need to be native (operators, indexing, buffers) and the operations of
+//! [`hlx_autograd::Tensor`] one to one. Names, keywords and forms of PyTorch are in `python/hlx`.
+
+mod autograd;
+mod create;
+mod device;
+mod dlpack;
+mod dtype;
+mod error;
+mod exchange;
+mod fork;
+mod operand;
+mod operations;
+mod random;
+mod read;
+mod tensor;
+mod wait;
 
 use pyo3::pymodule;
 
-#[pymodule]
-mod _hlx {}
+#[pymodule(gil_used = false)]
+mod _hlx {
+    #[pymodule_export]
+    use crate::autograd::{
+        HookHandle, backward, custom, gradients, is_grad_enabled, set_grad_enabled,
+    };
+    #[pymodule_export]
+    use crate::create::{
+        arange, bernoulli, eye_of, full, linspace, ones, rand, randint, randn, tensor, zeros,
+    };
+    #[pymodule_export]
+    use crate::device::{
+        PyDevice, devices, get_default_device, memory, set_default_device, synchronize,
+    };
+    #[pymodule_export]
+    use crate::dlpack::from_dlpack;
+    #[pymodule_export]
+    use crate::dtype::PyDType;
+    #[pymodule_export]
+    use crate::exchange::{from_safetensors, to_safetensors};
+    #[pymodule_export]
+    use crate::fork::note_fork;
+    #[pymodule_export]
+    use crate::operations::{
+        attention::{attention, dropout, rope},
+        elementwise::{
+            add_scaled, binary, clamp_max, clamp_min, div_rounded, in_place, masked_fill,
+            softplus_with, unary, where_,
+        },
+        images::{
+            adaptive_avg_pool2d, avg_pool2d, conv1d, conv2d, conv_transpose1d, conv_transpose2d,
+            interpolate, interpolate_by, max_pool2d, max_pool2d_with_indices,
+        },
+        indexing::{
+            gather, index_add, index_put, index_select, masked_select, scatter, scatter_add,
+            take_along_dim,
+        },
+        joining::{cat, pad, repeat, repeat_interleave, repeat_interleave_by, roll, stack},
+        losses::{
+            binary_cross_entropy_with_logits, cross_entropy_loss, huber_loss, kl_div, l1_loss,
+            mse_loss, nll_loss, smooth_l1_loss,
+        },
+        movement::{
+            chunk, clone, contiguous, copy_, detach, diagonal, equal, expand, flatten, flip, narrow, permute,
+            reshape, select, slice, split, squeeze, to, to_dtype, transpose, tril, triu, unflatten,
+            unfold, unsqueeze, view,
+        },
+        norms::{
+            batch_norm, batch_norm_by, embedding, embedding_padded, group_norm, layer_norm,
+            log_softmax, rms_norm, softmax_dim,
+        },
+        products::{einsum, linear, matmul, outer},
+        reductions::{
+            all, amax, amin, any, argmax, argmin, argsort, cumprod, cumsum, logsumexp, max_dim,
+            mean_dim, min_dim, norm, prod, sort, std, sum_dim, topk, var,
+        },
+    };
+    #[pymodule_export]
+    use crate::random::{PyGenerator, initial_seed, manual_seed, next_seed};
+    #[pymodule_export]
+    use crate::read::digest;
+    #[pymodule_export]
+    use crate::tensor::{PyTensor, TensorIterator};
+}

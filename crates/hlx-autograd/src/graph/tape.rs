@@ -205,6 +205,22 @@ pub fn no_grad<R>(body: impl FnOnce() -> R) -> R {
     with(Taping::Off, body)
 }
 
+/// Sets whether operations on this thread go on the tape from now on, and returns whether they did, as
+/// `torch.set_grad_enabled`. For languages without closures; in Rust [`no_grad`] and [`enable_grad`]
+/// restore what was before.
+#[doc = example!(
+    "let before = set_gradients_enabled(false);",
+    "assert!(before && !gradients_enabled());",
+    "set_gradients_enabled(before);"
+)]
+pub fn set_gradients_enabled(enabled: bool) -> bool {
+    let taping = match enabled {
+        true => Taping::On,
+        false => Taping::Off,
+    };
+    TAPING.replace(taping) == Taping::On
+}
+
 fn with<R>(taping: Taping, body: impl FnOnce() -> R) -> R {
     struct Restore(Taping);
     impl Drop for Restore {

@@ -46,7 +46,7 @@ pub(crate) fn axis_of(op: &'static str, dim: isize, rank: usize) -> Result<usize
     let axis = if dim < 0 { dim + rank as isize } else { dim };
     match usize::try_from(axis) {
         Ok(axis) if axis < rank => Ok(axis),
-        _ => Err(AutogradError::Argument {
+        _ => Err(AutogradError::OutOfRange {
             op,
             reason: format!("dimension {dim} is out of range for a tensor of {rank}"),
         }),

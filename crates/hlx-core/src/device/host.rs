@@ -2,7 +2,7 @@
 
 use super::Device;
 use crate::error::CoreError;
-use crate::memory::Buffer;
+use crate::memory::{BlockMemory, Buffer};
 use crate::stream::Stream;
 use crate::vulkan::HostCopy;
 
@@ -54,6 +54,25 @@ enum Copy {
 }
 
 impl Device {
+    /// The address of a buffer's first element in this process's memory, on the CPU device; `None` on a GPU. The
+    /// memory is the buffer's for as long as a clone of it lives; who reads or writes it sees to it that no launch
+    /// does meanwhile.
+    ///
+    /// # Errors
+    /// [`CoreError::OtherDevice`]; [`CoreError::Invalid`] for a buffer of a graph that is being recorded.
+    pub fn host_address(&self, buffer: &Buffer) -> Result<Option<*mut u8>, CoreError> {
+        const OPERATION: &str = "host_address";
+        self.check_owner(OPERATION, "buffer", buffer)?;
+        if buffer.is_unplaced() {
+            let reason = "the buffer is of a graph that is being recorded";
+            return Err(CoreError::invalid(OPERATION, reason));
+        }
+        Ok(match &buffer.block().memory {
+            BlockMemory::Cpu(memory) => Some(memory.at(buffer.offset()).cast()),
+            _ => None,
+        })
+    }
+
     /// Allocates `len` words of host memory for copies, zeros.
     ///
     /// # Errors

@@ -49,15 +49,7 @@ impl Tensor {
         "assert_eq!(w.grad().unwrap().to_vec::<f32>()?, [3.0, 6.0, 9.0, 12.0, 15.0, 18.0]);"
     )]
     pub fn backward_from(&self, upstream: &Tensor, plan: &BackwardPlan) -> Result<()> {
-        self.same_device("backward_from", [("the upstream gradient", Some(upstream))])?;
-        if upstream.dtype() != self.dtype() {
-            upstream.expect_type("backward_from", "the upstream gradient", DType::F32)?;
-        }
-        if upstream.shape() != self.shape() {
-            let expected = format!("{:?}", self.shape());
-            return Err(upstream.shape_error("backward_from", "the upstream gradient", expected));
-        }
-        let upstream = no_grad(|| upstream.to_dtype(self.dtype()))?;
+        let upstream = no_grad(|| self.upstream(Some(upstream)))?;
         self.differentiate(Some(Gradient::shared(upstream.buffer()?)), plan, false)
     }
 
@@ -74,12 +66,26 @@ impl Tensor {
         "assert_eq!(slope.gradients(&[&x], false)?[0].as_ref().unwrap().item::<f32>()?, 12.0);"
     )]
     pub fn backward_recorded(&self) -> Result<()> {
+        Self::backward_of(&[(self, None)], true)
+    }
+
+    /// Differentiates several tensors in one pass, each weighted by its upstream gradient, or by one where
+    /// it has one element, as `torch.autograd.backward`: a leaf that holds a gradient is added to. With
+    /// `recorded` the pass is as [`Tensor::backward_recorded`].
+    ///
+    /// # Errors
+    /// As [`Tensor::backward_from`] and [`Tensor::backward_recorded`].
+    #[doc = example!(
+        x: "let x = x.with_gradient();",
+        "let (one, two) = (x.sum()?, x.square()?.sum()?);",
+        "Tensor::backward_of(&[(&one, None), (&two, None)], false)?;",
+        "assert_eq!(x.grad().unwrap().to_vec::<f32>()?, [3.0, 5.0, 7.0, 9.0, 11.0, 13.0]);"
+    )]
+    pub fn backward_of(roots: &[(&Tensor, Option<&Tensor>)], recorded: bool) -> Result<()> {
         let plan = BackwardPlan::default();
-        let upstream = self.unit_gradient()?;
-        let mut pass = Backward::new(self.device(), &plan, true);
-        pass.recorded = true;
-        pass.add_tensor(self, &upstream)?;
-        pass.run()
+        let mut pass = Self::pass_from(roots, &plan, true)?;
+        pass.recorded = recorded;
+        pass.start(roots)
     }
 
     /// Computes the gradients of this scalar by some tensors, leaves or not, and leaves the gradients
@@ -94,9 +100,27 @@ impl Tensor {
         "assert_eq!(slopes[0].as_ref().unwrap().item::<f32>()?, 12.0);"
     )]
     pub fn gradients(&self, by: &[&Tensor], recorded: bool) -> Result<Vec<Option<Tensor>>> {
+        Self::gradients_of(&[(self, None)], by, recorded)
+    }
+
+    /// As [`Tensor::gradients`], of the sum of several tensors, each weighted by its upstream gradient, or by
+    /// one where it has one element.
+    ///
+    /// # Errors
+    /// As [`Tensor::backward_of`].
+    #[doc = example!(
+        x: "let x = x.with_gradient();",
+        "let y = x.square()?;",
+        "let slopes = Tensor::gradients_of(&[(&y, Some(&y.detach()))], &[&x], false)?;",
+        "assert_eq!(slopes[0].as_ref().unwrap().to_vec::<f32>()?[1], 16.0);"
+    )]
+    pub fn gradients_of(
+        roots: &[(&Tensor, Option<&Tensor>)],
+        by: &[&Tensor],
+        recorded: bool,
+    ) -> Result<Vec<Option<Tensor>>> {
         let plan = BackwardPlan::default();
-        let upstream = self.unit_gradient()?;
-        let mut pass = Backward::new(self.device(), &plan, false);
+        let mut pass = Self::pass_from(roots, &plan, false)?;
         pass.recorded = recorded;
         let identities: Vec<_> = by.iter().map(|tensor| tensor.input().identity()).collect();
         let wanted = identities
@@ -104,8 +128,7 @@ impl Tensor {
             .flatten()
             .map(|&identity| (identity, None));
         pass.wanted = Some(wanted.collect());
-        pass.add_tensor(self, &upstream)?;
-        pass.run()?;
+        pass.start(roots)?;
         let reached = pass.wanted.take().unwrap_or_default();
         let of = |(identity, tensor): (&Option<usize>, &&Tensor)| {
             let gradient = identity.and_then(|identity| reached.get(&identity)?.as_ref());
@@ -123,6 +146,36 @@ impl Tensor {
             }))
         };
         identities.iter().zip(by).map(of).collect()
+    }
+
+    /// A pass that starts from some tensors.
+    fn pass_from<'a>(
+        roots: &[(&Tensor, Option<&Tensor>)],
+        plan: &'a BackwardPlan,
+        adds_to_filled: bool,
+    ) -> Result<Backward<'a>> {
+        let mut tensors = roots.iter().map(|(root, _)| root);
+        let Some(root) = tensors.find(|root| root.requires_grad()) else {
+            return Err(AutogradError::NoGraph);
+        };
+        Ok(Backward::new(root.device(), plan, adds_to_filled))
+    }
+
+    /// The gradient that a pass starts from, as a tensor of this one's type.
+    fn upstream(&self, given: Option<&Tensor>) -> Result<Tensor> {
+        const OP: &str = "backward";
+        let Some(given) = given else {
+            return self.unit_gradient();
+        };
+        self.same_device(OP, [("the upstream gradient", Some(given))])?;
+        if given.dtype() != self.dtype() {
+            given.expect_type(OP, "the upstream gradient", DType::F32)?;
+        }
+        if given.shape() != self.shape() {
+            let expected = format!("{:?}", self.shape());
+            return Err(given.shape_error(OP, "the upstream gradient", expected));
+        }
+        given.to_dtype(self.dtype())
     }
 
     /// The gradient that a pass starts from: one.
@@ -154,5 +207,19 @@ impl Tensor {
         let mut pass = Backward::new(self.device(), plan, adds_to_filled);
         pass.add(self, upstream)?;
         pass.run()
+    }
+}
+
+impl Backward<'_> {
+    /// Runs the pass from some tensors on; those that require no gradient are passed over.
+    fn start(&mut self, roots: &[(&Tensor, Option<&Tensor>)]) -> Result<()> {
+        for (root, given) in roots.iter().filter(|(root, _)| root.requires_grad()) {
+            let upstream = match self.recorded {
+                true => root.upstream(*given)?,
+                false => no_grad(|| root.upstream(*given))?,
+            };
+            self.add_tensor(root, &upstream)?;
+        }
+        self.run()
     }
 }

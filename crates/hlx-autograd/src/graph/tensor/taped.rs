@@ -51,6 +51,36 @@ impl Tensor {
         Self::dense_over(inputs[0].device(), buffer, shape, samples, input)
     }
 
+    /// As [`Tensor::from_operation`], of an operation whose derivative is made of operations on tensors, which a
+    /// recorded pass can differentiate again: `backward` takes the gradient of the output and returns those of
+    /// `inputs`, in order, and `None` for what has none.
+    ///
+    /// # Errors
+    /// As [`Tensor::from_operation`].
+    #[doc = example!(
+        x: "let x = x.with_gradient();",
+        "let twice = x.detach().mul(2.0)?.buffer()?;",
+        "let y = Tensor::from_tensors(\"twice\", &[&x], twice, &[2, 3], |dy| Ok(vec![Some(dy.mul(2.0)?)]))?;",
+        "assert_eq!(y.sum()?.gradients(&[&x], true)?[0].as_ref().unwrap().to_vec::<f32>()?, [2.0; 6]);"
+    )]
+    pub fn from_tensors(
+        op: &'static str,
+        inputs: &[&Tensor],
+        buffer: Buffer,
+        shape: &[usize],
+        backward: impl Fn(&Tensor) -> Result<Vec<Option<Tensor>>> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let places: Vec<Input> = inputs.iter().map(|input| input.input()).collect();
+        Self::of_rule(op, inputs, (buffer, shape), move |pass, dy, _| {
+            for (place, gradient) in places.iter().zip(backward(dy)?) {
+                if let Some(gradient) = gradient.filter(|_| place.requires_grad()) {
+                    pass.add_tensor(place, &gradient)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// The output of an operation whose derivative is made of operations: `rule(pass, dy, None)` hands
     /// the gradients of the inputs to the pass.
     pub(crate) fn of_rule(

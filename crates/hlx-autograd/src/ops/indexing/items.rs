@@ -374,10 +374,9 @@ impl Tensor {
                         place
                     };
                     let found = usize::try_from(found).ok().filter(|&found| found < extent);
-                    let found = found.ok_or_else(|| {
-                        refused(format!(
-                            "place {place} is out of range for an extent of {extent}"
-                        ))
+                    let found = found.ok_or_else(|| AutogradError::OutOfRange {
+                        op,
+                        reason: format!("place {place} is out of range for an extent of {extent}"),
                     })?;
                     x = x.select(axis as isize, found)?;
                 }

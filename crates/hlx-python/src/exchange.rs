@@ -1,0 +1,243 @@
+//! Values from and to other libraries: Python's buffers, safetensors, addresses of the CPU's memory.
+
+use std::ffi::{CStr, c_int, c_void};
+
+use hlx_autograd::Tensor;
+use hlx_core::DType;
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::create::{Elements, Host};
+use crate::device::PyDevice;
+use crate::dtype::PyDType;
+use crate::error::{Kind, of_core, of_io, raised, type_error};
+use crate::tensor::PyTensor;
+
+/// The address of a tensor's first element on the CPU device; `None` on others.
+pub fn address(x: &Tensor) -> PyResult<Option<*mut u8>> {
+    let operand = x.operand();
+    let base = x.device().host_address(operand.buffer).map_err(of_core)?;
+    let offset = operand.layout.offset() * x.dtype().size();
+    // SAFETY: a layout's places are within its buffer.
+    Ok(base.map(|base| unsafe { base.add(offset) }))
+}
+
+/// The letter of a type in Python's `struct`; `None` for bfloat16, which it lacks.
+fn format(dtype: DType) -> Option<&'static CStr> {
+    Some(match dtype {
+        DType::F32 => c"f",
+        DType::F16 => c"e",
+        DType::I32 => c"i",
+        DType::U32 => c"I",
+        DType::I8 => c"b",
+        DType::U8 => c"B",
+        DType::Bool => c"?",
+        DType::BF16 => return None,
+    })
+}
+
+/// What a view of Python's holds: the tensor, and the numbers that the view points to.
+struct Shown {
+    shape: Vec<isize>,
+    strides: Vec<isize>,
+    _tensor: Tensor,
+}
+
+fn refused(reason: &str) -> PyErr {
+    raised(Kind::Buffer, format!("buffer: {reason}"))
+}
+
+#[pymethods]
+impl PyTensor {
+    /// A view of the memory of a CPU tensor, without a copy.
+    ///
+    /// # Safety
+    /// `view` is Python's, to be filled.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        if view.is_null() {
+            return Err(PyBufferError::new_err("buffer: no view is given"));
+        }
+        let x = slf.get().handle();
+        if x.requires_grad() {
+            return Err(refused("the tensor requires a gradient; use x.detach()"));
+        }
+        let Some(address) = address(&x)? else {
+            return Err(refused("the tensor is on a GPU; use x.cpu()"));
+        };
+        let Some(format) = format(x.dtype()) else {
+            return Err(refused("there is no code for bfloat16; use x.float()"));
+        };
+        let is_dense = x.layout().is_contiguous();
+        if flags & ffi::PyBUF_STRIDES != ffi::PyBUF_STRIDES && !is_dense {
+            return Err(refused("the elements are not in row-major order; use x.contiguous()"));
+        }
+        let size = x.dtype().size() as isize;
+        let shape: Vec<isize> = x.shape().iter().map(|&extent| extent as isize).collect();
+        let strides = x.layout().strides().iter();
+        let strides: Vec<isize> = strides.map(|&stride| stride as isize * size).collect();
+        let (len, rank) = (x.n_elements() as isize * size, shape.len());
+        let shown = Box::new(Shown {
+            shape,
+            strides,
+            _tensor: x,
+        });
+        // SAFETY: the view is Python's and lives until `__releasebuffer__`, which frees what it points to; the
+        // tensor in `shown` keeps the memory.
+        unsafe {
+            let view = &mut *view;
+            view.buf = address.cast::<c_void>();
+            view.len = len;
+            view.readonly = 0;
+            view.itemsize = size;
+            view.format = match flags & ffi::PyBUF_FORMAT {
+                0 => std::ptr::null_mut(),
+                _ => format.as_ptr().cast_mut(),
+            };
+            view.ndim = rank as c_int;
+            view.shape = match flags & ffi::PyBUF_ND {
+                0 => std::ptr::null_mut(),
+                _ => shown.shape.as_ptr().cast_mut(),
+            };
+            view.strides = match flags & ffi::PyBUF_STRIDES {
+                ffi::PyBUF_STRIDES => shown.strides.as_ptr().cast_mut(),
+                _ => std::ptr::null_mut(),
+            };
+            view.suboffsets = std::ptr::null_mut();
+            view.internal = Box::into_raw(shown).cast::<c_void>();
+            view.obj = slf.into_any().into_ptr();
+        }
+        Ok(())
+    }
+
+    /// Ends a view.
+    ///
+    /// # Safety
+    /// `view` is one that `__getbuffer__` has filled.
+    unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
+        // SAFETY: `internal` is the box that `__getbuffer__` has put there.
+        drop(unsafe { Box::from_raw((*view).internal.cast::<Shown>()) });
+    }
+}
+
+/// A buffer of Python's, released when it is dropped.
+struct View(Box<ffi::Py_buffer>);
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: filled by PyObject_GetBuffer; dropped with the interpreter's lock held.
+        unsafe { ffi::PyBuffer_Release(&mut *self.0) };
+    }
+}
+
+/// Reads an object that has a buffer; `None` for others.
+pub fn from_buffer(value: &Bound<'_, PyAny>) -> PyResult<Option<Host>> {
+    // SAFETY: the object is alive.
+    if unsafe { ffi::PyObject_CheckBuffer(value.as_ptr()) } == 0 {
+        return Ok(None);
+    }
+    let mut view = Box::new(ffi::Py_buffer::new());
+    // SAFETY: `view` is to be filled.
+    let status =
+        unsafe { ffi::PyObject_GetBuffer(value.as_ptr(), &mut *view, ffi::PyBUF_FULL_RO) };
+    if status != 0 {
+        return Err(PyErr::fetch(value.py()));
+    }
+    let view = View(view);
+    let rank = view.0.ndim as usize;
+    // SAFETY: a view of PyBUF_FULL_RO has a format, and `ndim` extents and strides where there are dimensions.
+    let (letters, shape, strides) = unsafe {
+        let letters = match view.0.format.is_null() {
+            true => c"B",
+            false => CStr::from_ptr(view.0.format),
+        };
+        let numbers = |pointer: *mut isize| match rank {
+            0 => &[][..],
+            _ => std::slice::from_raw_parts(pointer, rank),
+        };
+        (letters.to_string_lossy(), numbers(view.0.shape), numbers(view.0.strides))
+    };
+    let size = view.0.itemsize as usize;
+    let shape: Vec<usize> = shape.iter().map(|&extent| extent as usize).collect();
+    // SAFETY: the view's memory holds the elements at these places until it is released.
+    let bytes = unsafe { gathered(view.0.buf.cast::<u8>(), &shape, strides, size) };
+    let elements = Elements::from_format(&letters, size, &bytes)?;
+    Ok(Some(Host { shape, elements }))
+}
+
+/// The elements of a strided array in row-major order.
+///
+/// # Safety
+/// Every element at `first` plus the strides, in bytes, times a place within `shape` can be read.
+pub unsafe fn gathered(first: *const u8, shape: &[usize], strides: &[isize], size: usize) -> Vec<u8> {
+    let n: usize = shape.iter().product();
+    let mut bytes = Vec::with_capacity(n * size);
+    let mut place = vec![0_usize; shape.len()];
+    let mut dense = size as isize;
+    let is_dense = shape.iter().zip(strides).rev().all(|(&extent, &stride)| {
+        let fits = extent == 1 || stride == dense;
+        dense *= extent as isize;
+        fits
+    });
+    if is_dense {
+        if n > 0 {
+            // SAFETY: the elements lie one after the other.
+            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(first, n * size) });
+        }
+        return bytes;
+    }
+    for _ in 0..n {
+        let offset: isize = place.iter().zip(strides).map(|(&i, &stride)| i as isize * stride).sum();
+        // SAFETY: as the caller promises.
+        bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(first.offset(offset), size) });
+        for axis in (0..shape.len()).rev() {
+            place[axis] += 1;
+            if place[axis] < shape[axis] {
+                break;
+            }
+            place[axis] = 0;
+        }
+    }
+    bytes
+}
+
+/// The bytes of a safetensors file of named tensors.
+#[pyfunction]
+pub fn to_safetensors<'py>(py: Python<'py>, tensors: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyBytes>> {
+    let mut named = std::collections::BTreeMap::new();
+    for (name, tensor) in tensors.iter() {
+        let Ok(tensor) = tensor.cast::<PyTensor>() else {
+            return Err(type_error(format!("save_file: {name} is no tensor")));
+        };
+        named.insert(name.extract::<String>()?, tensor.get().handle().detach());
+    }
+    let bytes = py.detach(|| hlx_io::to_safetensors(&named)).map_err(of_io)?;
+    Ok(PyBytes::new(py, &bytes))
+}
+
+/// The named tensors in the bytes of a safetensors file.
+#[pyfunction]
+pub fn from_safetensors<'py>(
+    py: Python<'py>,
+    bytes: &Bound<'py, PyBytes>,
+    device: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let device = PyDevice::from_argument(device)?.open(py)?;
+    let bytes = bytes.as_bytes();
+    let named = py.detach(|| hlx_io::from_safetensors(&device, bytes)).map_err(of_io)?;
+    let tensors = PyDict::new(py);
+    for (name, tensor) in named {
+        tensors.set_item(name, Bound::new(py, PyTensor::from(tensor))?)?;
+    }
+    Ok(tensors)
+}
+
+/// The names that errors have for types.
+pub fn shown(dtype: DType) -> &'static str {
+    PyDType::from(dtype).name()
+}

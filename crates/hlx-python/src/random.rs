@@ -1,0 +1,97 @@
+//! The generator of seeds: each draw of random numbers takes one, and its elements depend on it alone.
+
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+
+/// A sequence of 64-bit seeds (SplitMix64).
+struct Seeds {
+    initial: u64,
+    state: u64,
+}
+
+impl Seeds {
+    const fn new(seed: u64) -> Self {
+        Self {
+            initial: seed,
+            state: seed,
+        }
+    }
+
+    /// The next one: Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+/// The generator of all threads.
+static DEFAULT: Mutex<Seeds> = Mutex::new(Seeds::new(0));
+
+fn with<R>(seeds: &Mutex<Seeds>, body: impl FnOnce(&mut Seeds) -> R) -> R {
+    body(&mut seeds.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// A source of random numbers of its own: the draws that it is given to depend on its seed and their order alone.
+#[pyclass(frozen, name = "Generator", module = "hlx")]
+pub struct PyGenerator(Mutex<Seeds>);
+
+#[pymethods]
+impl PyGenerator {
+    /// A generator with seed 0; `device` is accepted and means nothing, as draws are equal on all.
+    #[new]
+    #[pyo3(signature = (device = None))]
+    fn new(device: Option<&Bound<'_, PyAny>>) -> Self {
+        let _ = device;
+        Self(Mutex::new(Seeds::new(0)))
+    }
+
+    /// Starts again from a seed.
+    fn manual_seed<'py>(slf: Bound<'py, Self>, seed: i128) -> Bound<'py, Self> {
+        with(&slf.get().0, |seeds| *seeds = Seeds::new(seed as u64));
+        slf
+    }
+
+    /// The seed that it started from.
+    fn initial_seed(&self) -> u64 {
+        with(&self.0, |seeds| seeds.initial)
+    }
+
+    /// Where it stands, for `set_state`.
+    fn get_state(&self) -> (u64, u64) {
+        with(&self.0, |seeds| (seeds.initial, seeds.state))
+    }
+
+    /// Goes on from where another one stood.
+    fn set_state(&self, state: (u64, u64)) {
+        let (initial, state) = state;
+        with(&self.0, |seeds| *seeds = Seeds { initial, state });
+    }
+
+    /// The seed of the next draw.
+    fn next_seed(&self) -> u64 {
+        with(&self.0, Seeds::next)
+    }
+}
+
+/// Starts the generator of all threads again from a seed.
+#[pyfunction]
+pub fn manual_seed(seed: i128) {
+    with(&DEFAULT, |seeds| *seeds = Seeds::new(seed as u64));
+}
+
+/// The seed that the generator of all threads started from.
+#[pyfunction]
+pub fn initial_seed() -> u64 {
+    with(&DEFAULT, |seeds| seeds.initial)
+}
+
+/// The seed of the next draw, of the generator given or that of all threads.
+#[pyfunction]
+#[pyo3(signature = (generator = None))]
+pub fn next_seed(generator: Option<&PyGenerator>) -> u64 {
+    with(generator.map_or(&DEFAULT, |generator| &generator.0), Seeds::next)
+}

@@ -1,0 +1,57 @@
+//! Work under way: the interpreter is released while it runs, and Ctrl-C ends the wait for a GPU.
+
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use hlx_autograd::Result;
+use hlx_core::Device;
+use pyo3::prelude::*;
+
+use crate::error::{of_tensor, raised, Kind};
+use crate::fork;
+
+/// How long a wait goes on before Python's signals are looked at.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// Runs an operation without the interpreter's lock.
+pub fn run<T: Send>(py: Python<'_>, operation: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    fork::check()?;
+    py.detach(operation).map_err(of_tensor)
+}
+
+/// Runs an operation that launches nothing, such as a view: releasing the lock would take longer.
+pub fn run_at_once<T>(operation: impl FnOnce() -> Result<T>) -> PyResult<T> {
+    fork::check()?;
+    operation().map_err(of_tensor)
+}
+
+/// Runs what waits for a device. A signal's handler, such as Ctrl-C's, runs within 50 ms; if it raises, the wait is
+/// given up, and goes on and ends on a thread of its own. The CPU device has nothing to wait for.
+pub fn wait<T: Send + 'static>(
+    py: Python<'_>,
+    device: &Device,
+    operation: impl FnOnce() -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    // While a graph is recorded the device refuses to wait, with an error that is another one on another thread.
+    if device.is_cpu() || device.is_recording() {
+        return run(py, operation);
+    }
+    fork::check()?;
+    let (sender, mut receiver) = sync_channel(1);
+    let work = std::thread::Builder::new().name("hlx-wait".to_owned());
+    let spawned = work.spawn(move || {
+        // Nobody receives after an interrupt.
+        let _ = sender.send(operation());
+    });
+    spawned.map_err(|error| raised(Kind::Runtime, format!("hlx: no thread to wait on: {error}")))?;
+    loop {
+        let receiver = &mut receiver;
+        match py.detach(move || receiver.recv_timeout(GLANCE)) {
+            Ok(result) => return result.map_err(of_tensor),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(raised(Kind::Runtime, "hlx: the wait for the device has panicked"));
+            }
+        }
+    }
+}

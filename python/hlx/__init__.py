@@ -1,0 +1,71 @@
+"""Tensors and gradients with the same bits on any Vulkan GPU and on the CPU.
+
+The names are PyTorch's. A tensor is on the CPU unless a device is named:
+
+>>> x = hlx.tensor([1.0, 2.0, 3.0], requires_grad=True)
+>>> (x * x).sum().backward()
+>>> x.grad
+tensor([2., 4., 6.])
+"""
+
+import math as _math
+import os as _os
+
+from hlx import errors
+from hlx._hlx import (
+    Generator,
+    Tensor,
+    device,
+    digest,
+    dtype,
+    from_dlpack,
+    get_default_device,
+    initial_seed,
+    is_grad_enabled,
+    manual_seed,
+    note_fork,
+    set_default_device,
+)
+from hlx._size import Size
+from hlx.errors import Error
+
+float32 = float = dtype("float32")
+float16 = half = dtype("float16")
+bfloat16 = dtype("bfloat16")
+int32 = int = dtype("int32")
+uint32 = dtype("uint32")
+int8 = dtype("int8")
+uint8 = dtype("uint8")
+bool = dtype("bool")
+int16 = short = dtype("int16")
+int64 = long = dtype("int64")
+float64 = double = dtype("float64")
+
+from hlx import _differentiation, _exchange, autograd  # noqa: E402
+from hlx._exchange import (  # noqa: E402
+    as_tensor,
+    asarray,
+    from_numpy,
+    from_torch,
+    load_file,
+    save_file,
+    tensor,
+)
+from hlx._modes import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
+from hlx._operations import install as _install  # noqa: E402
+
+_install(globals(), Tensor)
+for _name, _method in {**_differentiation.METHODS, **_exchange.METHODS}.items():
+    setattr(Tensor, _name, _method)
+
+from hlx import _array_api, linalg, nn, return_types, vulkan  # noqa: E402
+
+_array_api.attach(Tensor)
+
+#: What the package has, as `pip` installs it.
+__version__ = "0.1.0"
+e, pi, inf, nan = _math.e, _math.pi, _math.inf, _math.nan
+newaxis = None
+
+if hasattr(_os, "register_at_fork"):
+    _os.register_at_fork(after_in_child=note_fork)
