@@ -1,0 +1,25 @@
+"""The public operations, by kind; `install` puts them into the package and on the class of tensors."""
+
+from hlx._operations import (
+    arithmetic,
+    comparisons,
+    composed,
+    conversions,
+    diagonals,
+    extremes,
+    functions,
+    in_place,
+    indexing,
+    joining,
+    making,
+    movement,
+    parts,
+    products,
+    random,
+    reductions,
+)
+from hlx._operations._register import ATTRIBUTES, FUNCTIONS, METHODS, install
+
+in_place.define()
+
+__all__ = ["ATTRIBUTES", "FUNCTIONS", "METHODS", "install"]

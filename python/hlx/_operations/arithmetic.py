@@ -1,0 +1,369 @@
+"""Arithmetic of two operands, which broadcast and are promoted as in PyTorch."""
+
+import builtins
+import math
+
+from hlx import _hlx, errors
+from hlx._operations._arguments import binary, is_number, left_tensor, tensor_of
+from hlx._operations._register import operation
+from hlx._operations._types import Number, Operand, Tensor
+
+
+@operation
+def add(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
+    """Computes `input + alpha other`; f16 and bf16 are rounded once.
+
+    >>> hlx.add(hlx.tensor([1.0, 2.0]), 10, alpha=2).tolist()
+    [21.0, 22.0]
+    """
+    if alpha == 1:
+        return binary("add", input, other)
+    return _hlx.add_scaled(left_tensor(input, other), other, alpha)
+
+
+@operation("sub", "subtract")
+def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
+    """Computes `input - alpha other`.
+
+    >>> hlx.sub(hlx.tensor([1.0, 2.0]), hlx.tensor([3.0, 5.0])).tolist()
+    [-2.0, -3.0]
+    """
+    if alpha == 1:
+        return binary("sub", input, other)
+    return _hlx.add_scaled(left_tensor(input, other), other, -alpha)
+
+
+@operation
+def rsub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
+    """Computes `other - alpha input`.
+
+    >>> hlx.rsub(hlx.tensor([1.0, 2.0]), 10).tolist()
+    [9.0, 8.0]
+    """
+    return sub(other, input, alpha=alpha)
+
+
+@operation("mul", "multiply")
+def mul(input: Operand, other: Operand) -> Tensor:
+    """Computes `input other`, element by element.
+
+    >>> hlx.mul(hlx.tensor([1.0, 2.0]), 3).tolist()
+    [3.0, 6.0]
+    """
+    return binary("mul", input, other)
+
+
+@operation("div", "divide")
+def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
+    """Computes `input / other`: of integers the quotient is a float, unless it is rounded.
+
+    `rounding_mode` is "floor" (down), "trunc" (toward zero) or None. An integer divided by 0 and rounded is 0.
+
+    >>> hlx.div(hlx.tensor([7.0, -7.0]), 2, rounding_mode="floor").tolist()
+    [3.0, -4.0]
+    """
+    if rounding_mode is None:
+        return binary("div", input, other)
+    if rounding_mode not in ("floor", "trunc"):
+        raise errors.ValueError(f"div: rounding_mode is {rounding_mode!r}, expected None, 'floor' or 'trunc'")
+    return _hlx.div_rounded(left_tensor(input, other), other, rounding_mode)
+
+
+@operation
+def true_divide(input: Operand, other: Operand) -> Tensor:
+    """Computes `input / other`, as a float.
+
+    >>> hlx.true_divide(hlx.tensor([7]), 2).tolist()
+    [3.5]
+    """
+    return binary("div", input, other)
+
+
+@operation
+def floor_divide(input: Operand, other: Operand) -> Tensor:
+    """Computes `floor(input / other)`; of integers divided by 0 it is 0.
+
+    >>> hlx.floor_divide(hlx.tensor([7, -7]), 2).tolist()
+    [3, -4]
+    """
+    return binary("floor_divide", input, other)
+
+
+@operation
+def remainder(input: Operand, other: Operand) -> Tensor:
+    """Computes `input - other floor(input / other)`, which has the divisor's sign.
+
+    >>> hlx.remainder(hlx.tensor([7, -7]), 3).tolist()
+    [1, 2]
+    """
+    return binary("remainder", input, other)
+
+
+@operation
+def fmod(input: Tensor, other: Operand) -> Tensor:
+    """Computes `input - other trunc(input / other)`, which has the sign of the input.
+
+    >>> hlx.fmod(hlx.tensor([7.0, -7.0]), 3).tolist()
+    [1.0, -1.0]
+    """
+    negative = _hlx.binary(input, 0, "lt")
+    magnitude = _hlx.where_(_hlx.unary(input, "neg"), negative, input)
+    divisor = _hlx.unary(other, "abs") if isinstance(other, Tensor) else builtins.abs(other)
+    rest = _hlx.binary(magnitude, divisor, "remainder")
+    return _hlx.where_(_hlx.unary(rest, "neg"), negative, rest)
+
+
+@operation
+def pow(input: Operand, exponent: Operand) -> Tensor:
+    """Computes `input ** exponent`; the gradient by an exponent of 0 is 0.
+
+    >>> hlx.pow(hlx.tensor([1.0, 2.0, 3.0]), 2).tolist()
+    [1.0, 4.0, 9.0]
+    """
+    return binary("pow", input, exponent)
+
+
+@operation("atan2", "arctan2")
+def atan2(input: Operand, other: Operand) -> Tensor:
+    """Computes the angle of the point (other, input), in radians.
+
+    >>> hlx.atan2(hlx.tensor([0.0]), hlx.tensor([1.0])).tolist()
+    [0.0]
+    """
+    return binary("atan2", input, other)
+
+
+@operation
+def maximum(input: Tensor, other: Tensor) -> Tensor:
+    """Takes the larger of two elements, NaN if either is; equal elements share the gradient.
+
+    >>> hlx.maximum(hlx.tensor([1.0, 5.0]), hlx.tensor([3.0, 2.0])).tolist()
+    [3.0, 5.0]
+    """
+    return binary("maximum", input, other)
+
+
+@operation
+def minimum(input: Tensor, other: Tensor) -> Tensor:
+    """Takes the smaller of two elements, NaN if either is; equal elements share the gradient.
+
+    >>> hlx.minimum(hlx.tensor([1.0, 5.0]), hlx.tensor([3.0, 2.0])).tolist()
+    [1.0, 2.0]
+    """
+    return binary("minimum", input, other)
+
+
+def _unless_nan(input: Tensor, other: Tensor, comparison: str) -> Tensor:
+    # The other operand is taken where the comparison fails or this one is NaN.
+    takes = _hlx.binary(input, other, comparison)
+    takes = _hlx.binary(takes, _hlx.unary(other, "isnan"), "logical_or")
+    return _hlx.where_(input, takes, other)
+
+
+@operation
+def fmax(input: Tensor, other: Tensor) -> Tensor:
+    """Takes the larger of two elements, the other one where one is NaN; the first has the gradient of equal ones.
+
+    >>> hlx.fmax(hlx.tensor([1.0, float("nan")]), hlx.tensor([3.0, 2.0])).tolist()
+    [3.0, 2.0]
+    """
+    return _unless_nan(input, other, "ge")
+
+
+@operation
+def fmin(input: Tensor, other: Tensor) -> Tensor:
+    """Takes the smaller of two elements, the other one where one is NaN; the first has the gradient of equal ones.
+
+    >>> hlx.fmin(hlx.tensor([1.0, float("nan")]), hlx.tensor([3.0, 2.0])).tolist()
+    [1.0, 2.0]
+    """
+    return _unless_nan(input, other, "le")
+
+
+@operation
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+    """Computes `input + value tensor1 tensor2`.
+
+    >>> hlx.addcmul(hlx.tensor([1.0]), hlx.tensor([2.0]), hlx.tensor([3.0]), value=0.5).tolist()
+    [4.0]
+    """
+    return add(input, _hlx.binary(tensor1, tensor2, "mul"), alpha=value)
+
+
+@operation
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+    """Computes `input + value tensor1 / tensor2`.
+
+    >>> hlx.addcdiv(hlx.tensor([1.0]), hlx.tensor([2.0]), hlx.tensor([4.0]), value=2).tolist()
+    [2.0]
+    """
+    return add(input, _hlx.binary(tensor1, tensor2, "div"), alpha=value)
+
+
+@operation
+def lerp(input: Tensor, end: Tensor, weight: Operand) -> Tensor:
+    """Computes `input + weight (end - input)`, from the nearer end: exact at weights of 0 and 1.
+
+    >>> hlx.lerp(hlx.tensor([0.0]), hlx.tensor([10.0]), 0.25).tolist()
+    [2.5]
+    """
+    distance = _hlx.binary(end, input, "sub")
+    rest = _hlx.binary(1, weight, "sub") if isinstance(weight, Tensor) else 1 - weight
+    near = _hlx.binary(input, _hlx.binary(distance, weight, "mul"), "add")
+    far = _hlx.binary(end, _hlx.binary(distance, rest, "mul"), "sub")
+    if not isinstance(weight, Tensor):
+        return near if builtins.abs(weight) < 0.5 else far
+    return _hlx.where_(near, _hlx.binary(_hlx.unary(weight, "abs"), 0.5, "lt"), far)
+
+
+@operation("clamp", "clip")
+def clamp(input: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+    """Brings every element within [min, max]; NaN stays.
+
+    The gradient is 0 at a bound that is a number. A bound that is a tensor broadcasts and shares it.
+
+    >>> hlx.clamp(hlx.tensor([-1.0, 0.5, 9.0]), 0, 1).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    if min is None and max is None:
+        raise errors.ValueError("clamp: min and max are None, expected a bound")
+    if min is not None:
+        input = _hlx.clamp_min(input, min)
+    return input if max is None else _hlx.clamp_max(input, max)
+
+
+@operation
+def clamp_min(input: Tensor, min: Operand) -> Tensor:
+    """Takes the larger of an element and a bound; NaN stays.
+
+    >>> hlx.clamp_min(hlx.tensor([-1.0, 9.0]), 0).tolist()
+    [0.0, 9.0]
+    """
+    return _hlx.clamp_min(left_tensor(input, min), min)
+
+
+@operation
+def clamp_max(input: Tensor, max: Operand) -> Tensor:
+    """Takes the smaller of an element and a bound; NaN stays.
+
+    >>> hlx.clamp_max(hlx.tensor([-1.0, 9.0]), 0).tolist()
+    [-1.0, 0.0]
+    """
+    return _hlx.clamp_max(left_tensor(input, max), max)
+
+
+@operation
+def hypot(input: Tensor, other: Tensor) -> Tensor:
+    """Computes `sqrt(input^2 + other^2)` from the ratio of both, without overflow.
+
+    >>> hlx.hypot(hlx.tensor([3.0]), hlx.tensor([4.0])).tolist()
+    [5.0]
+    """
+    one, two = _hlx.unary(input, "abs"), _hlx.unary(other, "abs")
+    largest = _hlx.binary(one, two, "maximum").detach()
+    # A ratio by 0 or infinity is none: such elements are scaled by 1.
+    usual = _hlx.binary(_hlx.binary(largest, 0, "gt"), _hlx.binary(largest, math.inf, "lt"), "logical_and")
+    unit = _hlx.where_(largest, usual, 1.0)
+    squares = [_hlx.unary(_hlx.binary(side, unit, "div"), "square") for side in (one, two)]
+    return _hlx.binary(_hlx.unary(_hlx.binary(*squares, "add"), "sqrt"), unit, "mul")
+
+
+@operation
+def logaddexp(input: Tensor, other: Tensor) -> Tensor:
+    """Computes `log(exp(input) + exp(other))` from the larger one.
+
+    >>> hlx.logaddexp(hlx.tensor([0.0]), hlx.tensor([-hlx.inf])).tolist()
+    [0.0]
+    """
+    top = _hlx.binary(input, other, "maximum")
+    distance = _hlx.binary(input, other, "sub")
+    # Equal infinite ones have no difference.
+    distance = _hlx.masked_fill(distance, _hlx.binary(input, other, "eq"), 0)
+    rest = _hlx.unary(_hlx.unary(_hlx.unary(_hlx.unary(distance, "abs"), "neg"), "exp"), "log1p")
+    return _hlx.binary(top, rest, "add")
+
+
+@operation
+def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
+    """Computes `log2(2^input + 2^other)` from the larger one.
+
+    >>> hlx.logaddexp2(hlx.tensor([3.0]), hlx.tensor([3.0])).tolist()
+    [4.0]
+    """
+    top = _hlx.binary(input, other, "maximum")
+    distance = _hlx.binary(input, other, "sub")
+    distance = _hlx.masked_fill(distance, _hlx.binary(input, other, "eq"), 0)
+    rest = _hlx.unary(_hlx.unary(_hlx.unary(_hlx.unary(distance, "abs"), "neg"), "exp2"), "log1p")
+    return _hlx.binary(top, _hlx.binary(rest, 1 / math.log(2), "mul"), "add")
+
+
+@operation
+def xlogy(input: Operand, other: Operand) -> Tensor:
+    """Computes `input log(other)`, 0 where the input is 0 and NaN where the other is NaN.
+
+    >>> hlx.xlogy(hlx.tensor([0.0, 2.0]), hlx.tensor([0.0, 1.0])).tolist()
+    [0.0, 0.0]
+    """
+    input, other = left_tensor(input, other), tensor_of(other, input if isinstance(input, Tensor) else None)
+    flat = _hlx.binary(_hlx.binary(input, 0, "eq"), _hlx.unary(_hlx.unary(other, "isnan"), "logical_not"), "logical_and")
+    # The logarithm of 1 in the place of a pole, whose slope times 0 is no number.
+    log = _hlx.unary(_hlx.where_(_hlx.tensor(1.0, device=other.device), flat, other), "log")
+    return _hlx.binary(input, log, "mul")
+
+
+@operation
+def copysign(input: Tensor, other: Operand) -> Tensor:
+    """Computes the magnitude of the input with the sign of the other, that of a zero too.
+
+    >>> hlx.copysign(hlx.tensor([1.0, -2.0]), -0.0).tolist()
+    [-1.0, -2.0]
+    """
+    magnitude = _hlx.unary(input if input.dtype.is_floating_point else _hlx.binary(input, 1, "div"), "abs")
+    if is_number(other):
+        return _hlx.unary(magnitude, "neg") if math.copysign(1.0, other) < 0 else magnitude
+    return _hlx.where_(_hlx.unary(magnitude, "neg"), signbit(other), magnitude)
+
+
+@operation
+def signbit(input: Tensor) -> Tensor:
+    """Tells whether an element is negative, or a zero with a minus sign.
+
+    >>> hlx.signbit(hlx.tensor([-1.0, -0.0, 0.0])).tolist()
+    [True, True, False]
+    """
+    negative = _hlx.binary(input, 0, "lt")
+    if not input.dtype.is_floating_point:
+        return negative
+    return _hlx.binary(negative, _hlx.binary(_hlx.unary(input, "reciprocal"), 0, "lt"), "logical_or")
+
+
+@operation
+def heaviside(input: Tensor, values: Tensor) -> Tensor:
+    """Computes 0 below 0, 1 above, and at 0 the element of `values`; NaN stays.
+
+    >>> hlx.heaviside(hlx.tensor([-1.0, 0.0, 2.0]), hlx.tensor([0.5])).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    step = _hlx.to_dtype(_hlx.binary(input, 0, "gt"), input.dtype)
+    step = _hlx.where_(input, _hlx.unary(input, "isnan"), step)
+    return _hlx.where_(values, _hlx.binary(input, 0, "eq"), step)
+
+
+@operation
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """Computes `input 2^other`.
+
+    >>> hlx.ldexp(hlx.tensor([1.5]), hlx.tensor([3])).tolist()
+    [12.0]
+    """
+    return _hlx.binary(input, _hlx.unary(other, "exp2"), "mul")
+
+
+@operation
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """Computes the p-norm of `input - other`.
+
+    >>> hlx.dist(hlx.tensor([0.0, 3.0]), hlx.tensor([4.0, 0.0])).item()
+    5.0
+    """
+    return _hlx.norm(_hlx.binary(input, other, "sub"), p, [], False)

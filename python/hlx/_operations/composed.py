@@ -1,0 +1,225 @@
+"""Functions of one element, and of the elements along a dimension, that are made of others."""
+
+import math
+
+from hlx import _hlx, errors
+from hlx._operations._arguments import converted
+from hlx._operations._register import operation
+from hlx._operations._types import BOOL, FLOAT32, Number, Tensor, dtype
+
+_unary, _binary = _hlx.unary, _hlx.binary
+
+
+@operation
+def round(input: Tensor, *, decimals: int = 0) -> Tensor:
+    """Computes the nearest whole number, ties to even; other decimals than 0 are refused.
+
+    >>> hlx.round(hlx.tensor([0.5, 1.5, 2.6])).tolist()
+    [0.0, 2.0, 3.0]
+    """
+    if decimals != 0:
+        raise errors.ValueError(f"round: decimals is {decimals}, expected 0")
+    return _unary(input, "round")
+
+
+@operation
+def positive(input: Tensor) -> Tensor:
+    """Returns the tensor itself; bool is refused, as in PyTorch.
+
+    >>> hlx.positive(hlx.tensor([-1.0])).tolist()
+    [-1.0]
+    """
+    if input.dtype == BOOL:
+        raise errors.RuntimeError("positive: the input has elements of bool, expected numbers")
+    return input
+
+
+@operation
+def sgn(input: Tensor) -> Tensor:
+    """Computes -1, 0 or 1 by the sign, as `sign`.
+
+    >>> hlx.sgn(hlx.tensor([-3.0, 0.0])).tolist()
+    [-1.0, 0.0]
+    """
+    return _unary(input, "sign")
+
+
+@operation
+def frac(input: Tensor) -> Tensor:
+    """Computes the fraction `input - trunc(input)`.
+
+    >>> hlx.frac(hlx.tensor([1.5, -1.25])).tolist()
+    [0.5, -0.25]
+    """
+    return _binary(input, _unary(input, "trunc"), "sub")
+
+
+@operation
+def erfc(input: Tensor) -> Tensor:
+    """Computes `1 - erf(input)`; above 1 few digits are left of it.
+
+    >>> hlx.erfc(hlx.tensor([0.0])).tolist()
+    [1.0]
+    """
+    return _binary(1.0, _unary(input, "erf"), "sub")
+
+
+@operation("asinh", "arcsinh")
+def asinh(input: Tensor) -> Tensor:
+    """Computes the inverse hyperbolic sine, `sign(x) log1p(|x| + x^2 / (1 + sqrt(1 + x^2)))`.
+
+    >>> hlx.asinh(hlx.tensor([0.0])).tolist()
+    [0.0]
+    """
+    negative = _binary(input, 0, "lt")
+    x = _hlx.where_(_unary(input, "neg"), negative, input)
+    # From here on the square adds nothing that f32 holds, and it would overflow.
+    far = _binary(x, 2.0**28, "ge")
+    near = _hlx.masked_fill(x, far, 1.0)
+    square = _unary(near, "square")
+    root = _unary(_binary(square, 1.0, "add"), "sqrt")
+    y = _unary(_binary(near, _binary(square, _binary(root, 1.0, "add"), "div"), "add"), "log1p")
+    beyond = _binary(_unary(_hlx.where_(x, far, 1.0), "log"), math.log(2), "add")
+    y = _hlx.where_(beyond, far, y)
+    return _hlx.where_(_unary(y, "neg"), negative, y)
+
+
+@operation("acosh", "arccosh")
+def acosh(input: Tensor) -> Tensor:
+    """Computes the inverse hyperbolic cosine, with t = x - 1: `log1p(t + sqrt(t (x + 1)))`.
+
+    >>> hlx.acosh(hlx.tensor([1.0])).tolist()
+    [0.0]
+    """
+    far = _binary(input, 2.0**28, "ge")
+    x = _hlx.masked_fill(input, far, 2.0)
+    t = _binary(x, 1.0, "sub")
+    root = _unary(_binary(t, _binary(x, 1.0, "add"), "mul"), "sqrt")
+    y = _unary(_binary(t, root, "add"), "log1p")
+    beyond = _binary(_unary(_hlx.where_(input, far, 1.0), "log"), math.log(2), "add")
+    return _hlx.where_(beyond, far, y)
+
+
+@operation("atanh", "arctanh")
+def atanh(input: Tensor) -> Tensor:
+    """Computes the inverse hyperbolic tangent, `(log1p(x) - log1p(-x)) / 2`.
+
+    >>> hlx.atanh(hlx.tensor([0.0])).tolist()
+    [0.0]
+    """
+    difference = _binary(_unary(input, "log1p"), _unary(_unary(input, "neg"), "log1p"), "sub")
+    return _binary(difference, 0.5, "mul")
+
+
+@operation
+def deg2rad(input: Tensor) -> Tensor:
+    """Converts degrees to radians.
+
+    >>> hlx.deg2rad(hlx.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return _binary(input, math.pi / 180, "mul")
+
+
+@operation
+def rad2deg(input: Tensor) -> Tensor:
+    """Converts radians to degrees.
+
+    >>> hlx.rad2deg(hlx.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return _binary(input, 180 / math.pi, "mul")
+
+
+@operation
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """Computes `log(x / (1 - x))`, of x within [eps, 1 - eps] if eps is given.
+
+    >>> hlx.logit(hlx.tensor([0.5])).tolist()
+    [0.0]
+    """
+    x = input if eps is None else _hlx.clamp_max(_hlx.clamp_min(input, eps), 1 - eps)
+    return _unary(_binary(x, _binary(1.0, x, "sub"), "div"), "log")
+
+
+@operation
+def sinc(input: Tensor) -> Tensor:
+    """Computes `sin(pi x) / (pi x)`, 1 at 0.
+
+    >>> hlx.sinc(hlx.tensor([0.0])).tolist()
+    [1.0]
+    """
+    zero = _binary(input, 0, "eq")
+    angle = _binary(_hlx.masked_fill(input, zero, 1) if input.dtype.is_floating_point else input, math.pi, "mul")
+    return _hlx.masked_fill(_binary(_unary(angle, "sin"), angle, "div"), zero, 1.0)
+
+
+@operation
+def nan_to_num(
+    input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """Replaces NaN by a number (0), positive and negative infinity by others (the type's ends).
+
+    >>> hlx.nan_to_num(hlx.tensor([float("nan"), 1.0]), nan=5.0).tolist()
+    [5.0, 1.0]
+    """
+    if not input.dtype.is_floating_point:
+        return input
+    from hlx._operations.conversions import finfo
+
+    ends = finfo(input.dtype)
+    y = _hlx.masked_fill(input, _unary(input, "isnan"), 0.0 if nan is None else nan)
+    y = _hlx.masked_fill(y, _binary(input, math.inf, "eq"), ends.max if posinf is None else posinf)
+    return _hlx.masked_fill(y, _binary(input, -math.inf, "eq"), ends.min if neginf is None else neginf)
+
+
+@operation
+def softmax(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
+    """Computes `exp(x) / sum(exp(x))` along a dimension, in a type if one is named.
+
+    >>> hlx.softmax(hlx.tensor([1.0, 1.0]), dim=0).tolist()
+    [0.5, 0.5]
+    """
+    return _hlx.softmax_dim(converted(input, dtype), dim)
+
+
+@operation
+def log_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
+    """Computes `log(softmax(x))` along a dimension, in a type if one is named.
+
+    >>> hlx.log_softmax(hlx.tensor([3.0]), dim=0).tolist()
+    [0.0]
+    """
+    return _hlx.log_softmax(converted(input, dtype), dim)
+
+
+@operation
+def threshold(input: Tensor, threshold: Number, value: Number) -> Tensor:
+    """Takes x above a threshold, else a value.
+
+    >>> hlx.threshold(hlx.tensor([0.5, 2.0]), 1, 9).tolist()
+    [9.0, 2.0]
+    """
+    return _hlx.masked_fill(input, _binary(input, threshold, "le"), value)
+
+
+@operation
+def angle(input: Tensor) -> Tensor:
+    """Computes the angle of a real number: pi below 0, else 0; NaN stays.
+
+    >>> hlx.angle(hlx.tensor([2.0])).tolist()
+    [0.0]
+    """
+    x = input.detach() if input.dtype.is_floating_point else _hlx.to_dtype(input, FLOAT32)
+    angles = _binary(_hlx.to_dtype(_binary(x, 0, "lt"), x.dtype), math.pi, "mul")
+    return _hlx.where_(x, _unary(x, "isnan"), angles)
+
+
+@operation("real", "conj", "conj_physical", "resolve_conj", "resolve_neg")
+def real(input: Tensor) -> Tensor:
+    """Returns the tensor itself: every element is real.
+
+    >>> hlx.real(hlx.tensor([1.0])).tolist()
+    [1.0]
+    """
+    return input

@@ -1,0 +1,115 @@
+"""Operations in place: `x.NAME_(..)` writes the result of `NAME` into x's memory and returns x.
+
+The bits are those of the operation without `_`, shape and kind of type do not change, and views of the memory
+see the change. What the tape allows is in docs/tensors.md. Most are made from the list below, with the
+signature and the text of their operation.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from hlx import _hlx, errors
+from hlx._operations._register import METHODS, method
+from hlx._operations._types import Number, Operand, Tensor
+
+#: The operations whose form in place is the operation, then an assignment.
+NAMES = """
+abs absolute acos arccos acosh arccosh add addbmm addcdiv addcmul addmm addmv addr asin arcsin asinh arcsinh
+atan arctan atan2 arctan2 atanh arctanh baddbmm bitwise_and bitwise_left_shift bitwise_not bitwise_or
+bitwise_right_shift bitwise_xor ceil clamp clamp_max clamp_min clip copysign cos cosh cumprod cumsum deg2rad div
+divide eq erf erfc exp exp2 expm1 fix floor floor_divide fmod frac ge greater greater_equal gt heaviside hypot
+index_add index_copy index_fill index_put ldexp le lerp less less_equal log log10 log1p log2 logical_and
+logical_not logical_or logical_xor logit lt masked_fill masked_scatter mul multiply nan_to_num ne neg negative
+not_equal pow rad2deg reciprocal relu remainder renorm round rsqrt scatter scatter_add sgn sigmoid sign sin sinc
+sinh sqrt square sub subtract tan tanh threshold tril triu true_divide trunc xlogy
+""".split()
+
+
+def _made(name: str) -> Callable[..., Tensor]:
+    operation = METHODS[name]
+    label = f"{name}_"
+
+    def in_place(input: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
+        if not arguments and not keywords:
+            return _hlx.in_place(input, label, operation)
+        return _hlx.in_place(input, label, lambda x: operation(x, *arguments, **keywords))
+
+    signature = inspect.signature(operation)
+    in_place.__signature__ = signature.replace(return_annotation=Tensor)  # type: ignore[attr-defined]
+    in_place.__annotations__ = {**operation.__annotations__, "return": Tensor}
+    in_place.__name__ = in_place.__qualname__ = label
+    in_place.__module__ = operation.__module__
+    first = (operation.__doc__ or "").strip().split("\n")[0]
+    in_place.__doc__ = f"As `{name}`, into the tensor's own memory; returns the tensor.\n\n    {first}\n"
+    return in_place
+
+
+def define() -> None:
+    """Registers the forms in place of the operations that are registered so far."""
+    for name in NAMES:
+        method(f"{name}_")(_made(name))
+
+
+def _overwritten(input: Tensor, name: str, values: Callable[[Tensor], Tensor]) -> Tensor:
+    # The values from before have no part in the result: their gradient is zero.
+    def overwrite(x: Tensor) -> Tensor:
+        new = values(x)
+        if not x.requires_grad:
+            return new
+        return _hlx.where_(new, _hlx.ones(x.device, [], _BOOL), x)
+
+    return _hlx.in_place(input, name, overwrite)
+
+
+_BOOL = _hlx.dtype("bool")
+
+
+@method
+def zero_(input: Tensor) -> Tensor:
+    """Writes zeros into the tensor.
+
+    >>> hlx.tensor([1.0, 2.0]).zero_().tolist()
+    [0.0, 0.0]
+    """
+    return _overwritten(input, "zero_", lambda x: _hlx.zeros(x.device, list(x.shape), x.dtype))
+
+
+@method
+def fill_(input: Tensor, value: Operand) -> Tensor:
+    """Writes one value, which may be a tensor without dimensions, to every element.
+
+    >>> hlx.tensor([1.0, 2.0]).fill_(7).tolist()
+    [7.0, 7.0]
+    """
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise errors.RuntimeError(f"fill_: value has shape {list(value.shape)}, expected no dimensions")
+        return copy_(input, value)
+    return _overwritten(input, "fill_", lambda x: _hlx.full(x.device, list(x.shape), value, x.dtype))
+
+
+@method
+def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    """Writes the elements of another tensor, broadcast and converted; the gradient goes to it.
+
+    >>> hlx.zeros(2).copy_(hlx.tensor([1, 2])).tolist()
+    [1.0, 2.0]
+    """
+    if src.device != input.device:
+        src = _hlx.to(src, input.device)
+    return _overwritten(input, "copy_", lambda x: _hlx.expand(_hlx.to_dtype(src, x.dtype), list(x.shape)))
+
+
+@method
+def fill_diagonal_(input: Tensor, fill_value: Number, wrap: bool = False) -> Tensor:
+    """Writes a value to the diagonal of a matrix.
+
+    >>> hlx.zeros(2, 2).fill_diagonal_(5).tolist()
+    [[5.0, 0.0], [0.0, 5.0]]
+    """
+    if input.ndim != 2 or wrap:
+        raise errors.RuntimeError(f"fill_diagonal_: shape {list(input.shape)} and wrap {wrap}, expected a matrix without")
+    rows, columns = input.shape
+    mask = _hlx.to_dtype(_hlx.eye_of(input.device, rows, columns), _BOOL)
+    return _hlx.in_place(input, "fill_diagonal_", lambda x: _hlx.masked_fill(x, mask, fill_value))

@@ -1,0 +1,5 @@
+"""Neural networks: `functional` has the operations."""
+
+from hlx.nn import functional
+
+__all__ = ["functional"]

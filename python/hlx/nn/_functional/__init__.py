@@ -1,0 +1,1 @@
+"""The operations of `hlx.nn.functional`, by kind."""

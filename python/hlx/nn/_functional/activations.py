@@ -1,0 +1,355 @@
+"""Activations, and other functions of the elements of a layer."""
+
+from collections.abc import Callable
+
+from hlx import _hlx, errors
+from hlx._operations._arguments import axis, converted
+from hlx._operations._types import INT32, Dims, Number, Tensor, dtype
+
+_unary, _binary = _hlx.unary, _hlx.binary
+
+
+def _result(input: Tensor, inplace: bool, name: str, function: Callable[[Tensor], Tensor]) -> Tensor:
+    return _hlx.in_place(input, f"{name}_", function) if inplace else function(input)
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Computes `max(x, 0)`; the gradient at 0 is 0.
+
+    >>> hlx.nn.functional.relu(hlx.tensor([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+    return _result(input, inplace, "relu", lambda x: _unary(x, "relu"))
+
+
+def relu_(input: Tensor) -> Tensor:
+    """Computes `max(x, 0)` into the tensor's own memory.
+
+    >>> hlx.nn.functional.relu_(hlx.tensor([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+    return relu(input, inplace=True)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """Computes x above 0, else `negative_slope x`.
+
+    >>> hlx.nn.functional.leaky_relu(hlx.tensor([-1.0, 2.0]), 0.5).tolist()
+    [-0.5, 2.0]
+    """
+    return _result(input, inplace, "leaky_relu", lambda x: _unary(x, "leaky_relu", negative_slope))
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """Computes x above 0, else `alpha (e^x - 1)`.
+
+    >>> hlx.nn.functional.elu(hlx.tensor([0.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+    return _result(input, inplace, "elu", lambda x: _unary(x, "elu", alpha))
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Computes 1.0507 times x above 0, else 1.0507 times `1.6733 (e^x - 1)`.
+
+    >>> hlx.nn.functional.selu(hlx.tensor([0.0])).tolist()
+    [0.0]
+    """
+    alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+    return _result(input, inplace, "selu", lambda x: _binary(_unary(x, "elu", alpha), scale, "mul"))
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """Computes x above 0, else `alpha (e^(x / alpha) - 1)`.
+
+    >>> hlx.nn.functional.celu(hlx.tensor([0.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+
+    def compute(x: Tensor) -> Tensor:
+        above = _binary(x, 0, "gt")
+        below = _unary(_binary(_hlx.masked_fill(x, above, 0.0), alpha, "div"), "expm1")
+        return _hlx.where_(x, above, _binary(below, alpha, "mul"))
+
+    return _result(input, inplace, "celu", compute)
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """Computes `x Phi(x)` by the error function, or by a tanh with `approximate="tanh"`.
+
+    >>> hlx.nn.functional.gelu(hlx.tensor([0.0])).tolist()
+    [0.0]
+    """
+    if approximate not in ("none", "tanh"):
+        raise errors.RuntimeError(f"gelu: approximate is {approximate!r}, expected 'none' or 'tanh'")
+    return _unary(input, "gelu" if approximate == "none" else "gelu_tanh")
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Computes `x sigmoid(x)`.
+
+    >>> hlx.nn.functional.silu(hlx.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return _result(input, inplace, "silu", lambda x: _unary(x, "silu"))
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """Computes `x tanh(softplus(x))`.
+
+    >>> hlx.nn.functional.mish(hlx.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return _result(input, inplace, "mish", lambda x: _unary(x, "mish"))
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """Computes `x clamp(x + 3, 0, 6) / 6`.
+
+    >>> hlx.nn.functional.hardswish(hlx.tensor([-4.0, 4.0])).tolist()
+    [0.0, 4.0]
+    """
+    return _result(input, inplace, "hardswish", lambda x: _unary(x, "hardswish"))
+
+
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """Computes `log(1 + exp(beta x)) / beta`, and x where `beta x` is above a threshold.
+
+    >>> hlx.nn.functional.softplus(hlx.tensor([30.0])).tolist()
+    [30.0]
+    """
+    if (beta, threshold) == (1, 20):
+        return _unary(input, "softplus")
+    return _hlx.softplus_with(input, beta, threshold)
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """Computes `log(sigmoid(x))` as `-softplus(-x)`.
+
+    >>> hlx.nn.functional.logsigmoid(hlx.tensor([-30.0])).tolist()
+    [-30.0]
+    """
+    return _unary(_unary(_unary(input, "neg"), "softplus"), "neg")
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """Brings every element within [min_val, max_val].
+
+    >>> hlx.nn.functional.hardtanh(hlx.tensor([-2.0, 0.5])).tolist()
+    [-1.0, 0.5]
+    """
+    return _result(input, inplace, "hardtanh", lambda x: _hlx.clamp_max(_hlx.clamp_min(x, min_val), max_val))
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """Brings every element within [0, 6].
+
+    >>> hlx.nn.functional.relu6(hlx.tensor([-2.0, 9.0])).tolist()
+    [0.0, 6.0]
+    """
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """Computes `clamp(x + 3, 0, 6) / 6`.
+
+    >>> hlx.nn.functional.hardsigmoid(hlx.tensor([-4.0, 0.0])).tolist()
+    [0.0, 0.5]
+    """
+
+    def compute(x: Tensor) -> Tensor:
+        within = _hlx.clamp_max(_hlx.clamp_min(_binary(x, 3.0, "add"), 0.0), 6.0)
+        return _binary(within, 6.0, "div")
+
+    return _result(input, inplace, "hardsigmoid", compute)
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Takes 0 for the elements within [-lambd, lambd].
+
+    >>> hlx.nn.functional.hardshrink(hlx.tensor([0.5, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+    return _hlx.masked_fill(input, _binary(_unary(input, "abs"), lambd, "le"), 0.0)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Moves every element toward 0 by `lambd`, at most to 0.
+
+    >>> hlx.nn.functional.softshrink(hlx.tensor([0.25, 2.0, -2.0])).tolist()
+    [0.0, 1.5, -1.5]
+    """
+    if lambd < 0:
+        raise errors.RuntimeError(f"softshrink: lambd is {lambd}, expected at least 0")
+    moved = _hlx.where_(_binary(input, lambd, "sub"), _binary(input, 0, "gt"), _binary(input, lambd, "add"))
+    moved = _hlx.masked_fill(moved, _binary(_unary(input, "abs"), lambd, "le"), 0.0)
+    return _hlx.where_(input, _unary(input, "isnan"), moved)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """Computes `x - tanh(x)`.
+
+    >>> hlx.nn.functional.tanhshrink(hlx.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return _binary(input, _unary(input, "tanh"), "sub")
+
+
+def softsign(input: Tensor) -> Tensor:
+    """Computes `x / (1 + |x|)`.
+
+    >>> hlx.nn.functional.softsign(hlx.tensor([1.0, -3.0])).tolist()
+    [0.5, -0.75]
+    """
+    return _binary(input, _binary(_unary(input, "abs"), 1, "add"), "div")
+
+
+def tanh(input: Tensor) -> Tensor:
+    """Computes the hyperbolic tangent.
+
+    >>> hlx.nn.functional.tanh(hlx.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return _unary(input, "tanh")
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """Computes `1 / (1 + exp(-x))`.
+
+    >>> hlx.nn.functional.sigmoid(hlx.tensor([0.0])).tolist()
+    [0.5]
+    """
+    return _unary(input, "sigmoid")
+
+
+def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = False) -> Tensor:
+    """Takes x above a threshold, else a value.
+
+    >>> hlx.nn.functional.threshold(hlx.tensor([0.5, 2.0]), 1, 9).tolist()
+    [9.0, 2.0]
+    """
+    return _result(
+        input, inplace, "threshold", lambda x: _hlx.masked_fill(x, _binary(x, threshold, "le"), value)
+    )
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """Computes x above 0, else `weight x`; one weight, or one for each channel [N, C, ..].
+
+    >>> hlx.nn.functional.prelu(hlx.tensor([-1.0, 2.0]), hlx.tensor([0.25])).tolist()
+    [-0.25, 2.0]
+    """
+    if weight.ndim > 1 or (weight.numel() != 1 and (input.ndim < 2 or weight.numel() != input.shape[1])):
+        raise errors.RuntimeError(
+            f"prelu: weight has shape {list(weight.shape)}, expected one element, or one for each channel of {list(input.shape)}"
+        )
+    shape = [1] * input.ndim
+    if input.ndim > 1:
+        shape[1] = weight.numel()
+    below = _binary(_hlx.reshape(weight, shape), input, "mul")
+    return _hlx.where_(input, _binary(input, 0, "gt"), below)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """Computes `a sigmoid(b)` of the two halves of a dimension.
+
+    >>> hlx.nn.functional.glu(hlx.tensor([3.0, 0.0])).tolist()
+    [1.5]
+    """
+    extent = input.shape[axis("glu", dim, input.ndim)] if input.ndim else 1
+    if extent % 2:
+        raise errors.RuntimeError(f"glu: dimension {dim} has {extent} elements, expected an even number")
+    half = extent // 2
+    value, gate = _hlx.narrow(input, dim, 0, half), _hlx.narrow(input, dim, half, half)
+    return _binary(value, _unary(gate, "sigmoid"), "mul")
+
+
+def _softmax_dim(dim: int | None, rank: int) -> int:
+    # PyTorch's old choice where no dimension is named.
+    if dim is not None:
+        return dim
+    return 0 if rank in (0, 1, 3) else 1
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
+    """Computes `exp(x) / sum(exp(x))` along a dimension.
+
+    >>> hlx.nn.functional.softmax(hlx.tensor([1.0, 1.0]), dim=0).tolist()
+    [0.5, 0.5]
+    """
+    return _hlx.softmax_dim(converted(input, dtype), _softmax_dim(dim, input.ndim))
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
+    """Computes the softmax of `-x` along a dimension.
+
+    >>> hlx.nn.functional.softmin(hlx.tensor([1.0, 1.0]), dim=0).tolist()
+    [0.5, 0.5]
+    """
+    return softmax(_unary(input, "neg"), dim, dtype=dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
+    """Computes `log(softmax(x))` along a dimension.
+
+    >>> hlx.nn.functional.log_softmax(hlx.tensor([3.0]), dim=0).tolist()
+    [0.0]
+    """
+    return _hlx.log_softmax(converted(input, dtype), _softmax_dim(dim, input.ndim))
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12) -> Tensor:
+    """Divides by the p-norm along a dimension, at least by `eps`.
+
+    >>> hlx.nn.functional.normalize(hlx.tensor([[0.0, 2.0]])).tolist()
+    [[0.0, 1.0]]
+    """
+    named = [dim] if isinstance(dim, int) else list(dim or [])
+    length = _hlx.clamp_min(_hlx.norm(input, float(p), named, True), eps)
+    return _binary(input, length, "div")
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """Computes the cosine of the angle between vectors along a dimension; norms are at least `eps`.
+
+    >>> hlx.nn.functional.cosine_similarity(hlx.tensor([[1.0, 0.0]]), hlx.tensor([[2.0, 0.0]])).tolist()
+    [1.0]
+    """
+    x1, x2 = _broadcast(x1, x2)
+    lengths = [_hlx.clamp_min(_hlx.norm(x, 2.0, [dim], True), eps) for x in (x1, x2)]
+    unit = [_binary(x, length, "div") for x, length in zip((x1, x2), lengths, strict=True)]
+    return _hlx.sum_dim(_binary(*unit, "mul"), [dim], False)
+
+
+def _broadcast(*tensors: Tensor) -> tuple[Tensor, ...]:
+    from hlx._operations.movement import broadcast_tensors
+
+    return broadcast_tensors(*tensors)
+
+
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
+    """Computes the p-norm of `x1 - x2 + eps` along the last dimension.
+
+    >>> hlx.nn.functional.pairwise_distance(hlx.tensor([[3.0, 4.0]]), hlx.zeros(1, 2), eps=0).tolist()
+    [5.0]
+    """
+    difference = _binary(_binary(x1, x2, "sub"), eps, "add")
+    return _hlx.norm(difference, float(p), [-1], keepdim)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Makes a row for each id, 1 at its place and 0 elsewhere; -1 classes are counted, which waits for the device.
+
+    >>> hlx.nn.functional.one_hot(hlx.tensor([0, 2])).tolist()
+    [[1, 0, 0], [0, 0, 1]]
+    """
+    if tensor.dtype.is_floating_point:
+        raise errors.RuntimeError(f"one_hot: the tensor has elements of {tensor.dtype}, expected integers")
+    if num_classes == -1:
+        if tensor.numel() == 0:
+            raise errors.RuntimeError("one_hot: the tensor has no elements, expected num_classes")
+        num_classes = int(_hlx.amax(tensor, [], False).item()) + 1
+    classes = _hlx.to_dtype(_hlx.arange(tensor.device, 0, num_classes, 1), INT32)
+    return _hlx.to_dtype(_binary(_hlx.unsqueeze(tensor, -1), classes, "eq"), INT32)

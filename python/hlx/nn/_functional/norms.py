@@ -1,0 +1,240 @@
+"""Normalisation, dropout, embedding and linear maps."""
+
+from collections.abc import Sequence
+
+from hlx import _hlx, errors
+from hlx._operations._types import FLOAT32, UINT32, Shape, Tensor
+
+_binary = _hlx.binary
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Computes `input weight^T + bias` of rows [.., K] with a weight [N, K], or one row [K].
+
+    >>> hlx.nn.functional.linear(hlx.tensor([1.0, 2.0]), hlx.tensor([[3.0, 4.0]])).tolist()
+    [11.0]
+    """
+    return _hlx.linear(input, weight, bias)
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Computes `input1 weight[n] input2 + bias` of rows [.., J] and [.., K] with a weight [N, J, K].
+
+    >>> hlx.nn.functional.bilinear(hlx.tensor([[2.0]]), hlx.tensor([[3.0]]), hlx.tensor([[[1.0]]])).tolist()
+    [[6.0]]
+    """
+    result = _hlx.einsum("...j,njk,...k->...n", [input1, weight, input2])
+    return result if bias is None else _binary(result, bias, "add")
+
+
+def _affine(
+    input: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None
+) -> tuple[Tensor, Tensor] | None:
+    # A gain of 1 or a bias of 0 in the place of one that is missing beside the other.
+    if weight is None and bias is None:
+        return None
+    dtype = (bias if weight is None else weight).dtype  # type: ignore[union-attr]
+    gain = _hlx.ones(input.device, list(shape), dtype) if weight is None else weight
+    return gain, _hlx.zeros(input.device, list(shape), dtype) if bias is None else bias
+
+
+def _expect_ending(operation: str, input: Tensor, normalized_shape: Shape) -> list[int]:
+    shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
+    if not shape or list(input.shape[max(input.ndim - len(shape), 0) :]) != shape:
+        raise errors.RuntimeError(
+            f"{operation}: the input has shape {list(input.shape)}, expected one that ends in normalized_shape {shape}"
+        )
+    return shape
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Shape,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Computes `(x - mean) / sqrt(variance + eps) weight + bias` over the last dimensions, those of `normalized_shape`.
+
+    >>> hlx.nn.functional.layer_norm(hlx.tensor([1.0, 1.0]), (2,)).tolist()
+    [0.0, 0.0]
+    """
+    shape = _expect_ending("layer_norm", input, normalized_shape)
+    if weight is None and bias is None:
+        dtype = FLOAT32 if input.dtype.is_floating_point else input.dtype
+        gain, offset = _hlx.ones(input.device, shape, dtype), _hlx.zeros(input.device, shape, dtype)
+    else:
+        gain, offset = _affine(input, shape, weight, bias)  # type: ignore[misc]
+    return _hlx.layer_norm(input, gain, offset, eps)
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: Shape, weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """Computes `x / sqrt(mean(x^2) + eps) weight` over the last dimensions; eps is 2^-23 by default.
+
+    >>> hlx.nn.functional.rms_norm(hlx.tensor([2.0, -2.0]), (2,), eps=0).tolist()
+    [1.0, -1.0]
+    """
+    shape = _expect_ending("rms_norm", input, normalized_shape)
+    return _hlx.rms_norm(input, shape, weight, 2.0**-23 if eps is None else eps)
+
+
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalises each group of channels of [N, C, ..] by its mean and variance; gain and bias are by channel.
+
+    >>> hlx.nn.functional.group_norm(hlx.ones(1, 2, 2), 1).tolist()
+    [[[0.0, 0.0], [0.0, 0.0]]]
+    """
+    return _hlx.group_norm(input, num_groups, _affine(input, input.shape[1:2], weight, bias), eps)
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalises each channel of each sample of [N, C, ..] by its mean and variance, without running values.
+
+    >>> hlx.nn.functional.instance_norm(hlx.ones(1, 1, 2)).tolist()
+    [[[0.0, 0.0]]]
+    """
+    if running_mean is not None or running_var is not None or not use_input_stats:
+        raise errors.ValueError("instance_norm: running_mean, running_var or use_input_stats=False is given, expected none")
+    return group_norm(input, input.shape[1], weight, bias, eps)
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalises each channel of [N, C, ..]: in training by the batch, which moves the running values; else by them.
+
+    >>> hlx.nn.functional.batch_norm(hlx.ones(2, 1), hlx.zeros(1), hlx.ones(1), eps=0).tolist()
+    [[1.0], [1.0]]
+    """
+    channels = input.shape[1:2]
+    affine = _affine(input, channels, weight, bias)
+    if not training:
+        if running_mean is None or running_var is None:
+            raise errors.RuntimeError("batch_norm: running_mean or running_var is None without training, expected both")
+        return _hlx.batch_norm_by(input, running_mean, running_var, affine, eps)
+    running = None
+    if running_mean is not None or running_var is not None:
+        if running_mean is None or running_var is None:
+            raise errors.RuntimeError("batch_norm: one of running_mean and running_var is None, expected both or neither")
+        if {running_mean.dtype, running_var.dtype} != {FLOAT32}:
+            raise errors.RuntimeError(f"batch_norm: running_mean has elements of {running_mean.dtype}, expected hlx.float32")
+        running = [running_mean, running_var, _hlx.zeros(input.device, [1], UINT32)]
+    return _hlx.batch_norm(input, affine, running, momentum, eps)
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes elements with probability p and scales the others by 1 / (1 - p); without training returns the input.
+
+    >>> hlx.nn.functional.dropout(hlx.ones(2), training=False).tolist()
+    [1.0, 1.0]
+    """
+    _expect_probability("dropout", p)
+    if not training or p == 0:
+        return input
+    if inplace:
+        return _hlx.in_place(input, "dropout_", lambda x: dropout(x, p))
+    if p == 1 or input.dtype != FLOAT32:
+        return _dropped(input, p, list(input.shape))
+    flat = _hlx.reshape(input, [1]) if input.ndim == 0 else input
+    return _hlx.reshape(_hlx.dropout(flat, p, _hlx.next_seed()), list(input.shape))
+
+
+def _expect_probability(operation: str, p: float) -> None:
+    if not 0 <= p <= 1:
+        raise errors.ValueError(f"{operation}: p is {p}, expected 0 to 1")
+
+
+def _dropped(input: Tensor, p: float, shape: list[int]) -> Tensor:
+    """Multiplies by factors of a shape that broadcasts: 0 with probability p, else 1 / (1 - p)."""
+    stays = _hlx.bernoulli(input.device, 1 - p, shape, _hlx.next_seed())
+    factor = _binary(_hlx.to_dtype(stays, FLOAT32), 0.0 if p == 1 else 1 / (1 - p), "mul")
+    return _hlx.to_dtype(_binary(input, factor, "mul"), input.dtype)
+
+
+def _dropout_of_channels(operation: str, input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    _expect_probability(operation, p)
+    if not training or p == 0:
+        return input
+    shape = [*input.shape[:2], *[1] * (input.ndim - 2)]
+    if inplace:
+        return _hlx.in_place(input, f"{operation}_", lambda x: _dropped(x, p, shape))
+    return _dropped(input, p, shape)
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes whole channels of signals [N, C, L] with probability p and scales the others.
+
+    >>> hlx.nn.functional.dropout1d(hlx.ones(1, 1, 2), training=False).tolist()
+    [[[1.0, 1.0]]]
+    """
+    return _dropout_of_channels("dropout1d", input, p, training, inplace)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes whole channels of images [N, C, H, W] with probability p and scales the others.
+
+    >>> hlx.nn.functional.dropout2d(hlx.ones(1, 1, 1, 2), training=False).tolist()
+    [[[[1.0, 1.0]]]]
+    """
+    return _dropout_of_channels("dropout2d", input, p, training, inplace)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes whole channels of volumes [N, C, D, H, W] with probability p and scales the others.
+
+    >>> hlx.nn.functional.dropout3d(hlx.ones(1, 1, 1, 1, 2), training=False).tolist()
+    [[[[[1.0, 1.0]]]]]
+    """
+    return _dropout_of_channels("dropout3d", input, p, training, inplace)
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Takes rows of a table [V, C] by their ids; the row `padding_idx` gets no gradient.
+
+    >>> hlx.nn.functional.embedding(hlx.tensor([1, 0]), hlx.tensor([[1.0], [2.0]])).tolist()
+    [[2.0], [1.0]]
+    """
+    if max_norm is not None:
+        raise errors.ValueError(f"embedding: max_norm is {max_norm}, expected None")
+    if scale_grad_by_freq:
+        raise errors.ValueError("embedding: scale_grad_by_freq is True, expected False")
+    if padding_idx is None:
+        return _hlx.embedding(input, weight)
+    rows = weight.shape[0]
+    if not -rows <= padding_idx < rows:
+        raise errors.RuntimeError(f"embedding: padding_idx is {padding_idx}, expected {-rows} to {rows - 1}")
+    return _hlx.embedding_padded(input, weight, padding_idx % rows)
+
+

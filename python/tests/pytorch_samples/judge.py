@@ -1,0 +1,200 @@
+"""Carries out samples, judges the results, and counts the verdicts by operation."""
+
+import re
+from collections import Counter
+from typing import Any, NamedTuple
+
+import hlx
+import numpy
+
+from .arguments import Arguments
+from .calls import operation
+from .compare import Different, Tolerance, compare, values_of
+from .fixture import FLOATS, Fixture, drawn
+
+PASSED, REFUSED, DIFFERS, FAILED = "passed", "refused", "by another rule", "failed"
+
+
+class Verdict(NamedTuple):
+    """What became of a sample, and why."""
+
+    kind: str
+    reason: str = ""
+
+
+def bounds(name: str) -> tuple[Tolerance, Tolerance]:
+    """How close results and gradients have to be."""
+    functional = name.removeprefix("nn.functional.")
+    forward, gradient = 5e-7, 2e-6
+    if functional in ("interpolate/bilinear", "upsample_bilinear"):
+        # Places in an image of 1,000 pixels are known to 6e-5 of a pixel in f32.
+        forward = gradient = 5e-5
+    elif functional == "scaled_dot_product_attention":
+        # Scores reach 230, which f32 knows to 8e-6: so much may a weight be off, in parts of itself.
+        forward = gradient = 1e-5
+    # A derivative such as 1 - y^2 is known to a unit of 1; normalised values are differences of such.
+    absolute = 5e-6 if functional in ("layer_norm", "group_norm", "batch_norm") else 2.4e-7
+    # A loss of weighted classes is a difference of their terms.
+    forward_absolute = 4e-6 if functional == "cross_entropy" else 0.0
+    return Tolerance(2e-6, forward, forward_absolute), Tolerance(1e-5, gradient, absolute)
+
+
+def plain(message: str) -> str:
+    """A message without the numbers of one sample: N stands for numbers, but not within words such as `f32`."""
+    message = re.sub(r"\[[^\]]*\]", "[..]", message.partition("\n")[0])
+    return re.sub(r"(?<![A-Za-z0-9])[0-9]+", "N", message)
+
+
+def another_rule(name: str, sample: dict[str, Any], arguments: Arguments) -> str | None:
+    """Where HLX's rule is another one than PyTorch's, or PyTorch has none."""
+    if name in ("byte", "char", "int") and sample["t"] in FLOATS:
+        return "a float out of the integers' range saturates, and NaN is 0; PyTorch leaves them open"
+    if name == "nn.functional.elu":
+        return "the gradient at NaN is dy; PyTorch's is that or NaN, by the element's place in memory"
+    if name == "arange" and arguments.keywords.get("dtype", hlx.int32) != hlx.float32:
+        return "elements are start + i step, converted; PyTorch converts start and step before"
+    if name == "linspace":
+        return "f16 and bf16 are f32 rounded once; PyTorch computes in 16 bits"
+    return None
+
+
+def judged(fixture: Fixture, sample: dict[str, Any], device: str) -> Verdict:
+    """Carries out a sample and compares its results and gradients with PyTorch's."""
+    if "no" in sample:
+        return Verdict(REFUSED, sample["no"])
+    name = sample["op"]
+    try:
+        arguments = Arguments(fixture, sample, device)
+        outputs = flat(operation(name)(*arguments.positional, **arguments.keywords))
+        # An index out of range is found on the device, and reported by the first wait.
+        for output in outputs:
+            values_of(output)
+    except hlx.errors.Error as error:
+        return Verdict(REFUSED, plain(str(error)))
+    forward, gradient = bounds(name)
+    try:
+        _compare_results(fixture, sample, arguments, outputs, forward)
+        if "d" in sample:
+            _compare_gradients(fixture, sample, arguments, outputs, gradient)
+    except Different as difference:
+        rule = another_rule(name, sample, arguments)
+        return Verdict(DIFFERS, rule) if rule else Verdict(FAILED, str(difference))
+    return Verdict(PASSED)
+
+
+def flat(outputs: Any) -> list[hlx.Tensor]:
+    """The results of an operation in a list."""
+    if isinstance(outputs, hlx.Tensor):
+        return [outputs]
+    return [tensor for output in outputs for tensor in flat(output)]
+
+
+def _compare_results(
+    fixture: Fixture, sample: dict[str, Any], arguments: Arguments, outputs: list[hlx.Tensor], tolerance: Tolerance
+) -> None:
+    expected = sample["o"]
+    if len(outputs) != len(expected):
+        raise Different(f"{len(outputs)} results, expected {len(expected)}")
+    open_places = sample["op"] in ("sort", "argsort", "topk") and _names_the_values(sample["op"], arguments, outputs)
+    for i, (found, wanted) in enumerate(zip(outputs, expected, strict=True)):
+        try:
+            compare(fixture, found, wanted, tolerance)
+        except Different as difference:
+            # PyTorch leaves the places of equal elements open.
+            if not (open_places and i == len(outputs) - 1):
+                raise Different(f"result {i} {difference}") from None
+
+
+def _names_the_values(name: str, arguments: Arguments, outputs: list[hlx.Tensor]) -> bool:
+    """Whether places name the values that they should: the ones beside them, or, of `argsort`, ones in order."""
+    x, places = arguments.positional[0], outputs[-1]
+    if places.numel() == 0:
+        return True
+    given = dict(zip(("dim", "descending") if name != "topk" else ("k", "dim"), arguments.positional[1:], strict=False))
+    given.update(arguments.keywords)
+    dim = given.get("dim", -1)
+    named = x.detach().gather(dim, places)
+    if len(outputs) == 2:
+        return numpy.array_equal(values_of(named), values_of(outputs[0]), equal_nan=True)
+    rows = named.transpose(dim, -1).contiguous() if named.ndim else named.reshape(1)
+    values = values_of(rows).reshape(-1, rows.shape[-1])
+    before, after = values[:, :-1], values[:, 1:]
+    if given.get("descending", False):
+        before, after = after, before
+    return bool(((before <= after) | numpy.isnan(after)).all())
+
+
+def differentiated(sample: dict[str, Any], outputs: list[hlx.Tensor], device: str) -> None:
+    """Goes backward from the upstream gradients of the fixture."""
+    total = None
+    for i, output in enumerate(outputs):
+        if "seed" not in sample or not output.requires_grad:
+            continue
+        upstream = drawn((sample["seed"] + i) % 2**32, -1.0, 1.0, output.numel(), False).astype(numpy.float32)
+        weights = hlx.tensor(upstream.reshape(output.shape), device=device)
+        part = (output.float() * weights).sum()
+        total = part if total is None else total + part
+    if total is not None:
+        total.backward()
+
+
+def _compare_gradients(
+    fixture: Fixture, sample: dict[str, Any], arguments: Arguments, outputs: list[hlx.Tensor], tolerance: Tolerance
+) -> None:
+    device = arguments.leaves[0].device if arguments.leaves else None
+    try:
+        differentiated(sample, outputs, device)  # type: ignore[arg-type]
+    except hlx.errors.Error as error:
+        raise Different(f"backward: {error}") from error
+    if len(arguments.leaves) != len(sample["d"]):
+        raise Different(f"{len(arguments.leaves)} leaves, expected {len(sample['d'])}")
+    for i, (leaf, expected) in enumerate(zip(arguments.leaves, sample["d"], strict=True)):
+        found = leaf.grad
+        if (found is None) != (expected is None):
+            raise Different(f"gradient {i} is {'missing' if found is None else 'there, PyTorch has none'}")
+        if found is not None:
+            try:
+                compare(fixture, found, expected, tolerance)
+            except Different as difference:
+                raise Different(f"gradient {i} {difference}") from None
+
+
+def described(sample: dict[str, Any]) -> str:
+    """A sample's operation, type and arguments, cut short."""
+    return f"{sample['op']} of {sample['t']}: {sample.get('a')} {sample.get('k')}"[:400]
+
+
+def elements(value: Any) -> int:
+    """The elements of a sample's arguments and results."""
+    if isinstance(value, list):
+        return sum(elements(item) for item in value)
+    if not isinstance(value, dict):
+        return 0
+    if "s" in value:
+        return int(numpy.prod(value["s"], dtype=numpy.int64))
+    return sum(elements(item) for item in value.values())
+
+
+class Tally:
+    """The verdicts of an operation's samples."""
+
+    def __init__(self) -> None:
+        self.kinds: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.differs: Counter[str] = Counter()
+
+    def add(self, verdict: Verdict) -> None:
+        self.kinds[verdict.kind] += 1
+        if verdict.kind == REFUSED:
+            self.refused[verdict.reason] += 1
+        if verdict.kind == DIFFERS:
+            self.differs[verdict.reason] += 1
+
+
+def chosen(fixture: Fixture, stride: int) -> list[int]:
+    """Every `stride`-th sample, and the first of each operation."""
+    first: dict[str, int] = {}
+    for i, sample in enumerate(fixture.samples):
+        if "no" not in sample:
+            first.setdefault(sample["op"], i)
+    return sorted({*range(0, len(fixture.samples), stride), *first.values()})
