@@ -79,6 +79,8 @@ def eye(
     n_cols = n_rows if n_cols is None else n_cols
     rows = hlx.arange(n_rows, dtype=hlx.int32, device=device).reshape(n_rows, 1)
     cols = hlx.arange(n_cols, dtype=hlx.int32, device=device)
+    # A diagonal outside of the matrix may be further away than int32 reaches.
+    k = max(-n_rows, min(k, n_cols))
     return hlx.eq(cols - rows, k).to(DEFAULT_REAL if dtype is None else dtype)
 
 
