@@ -21,6 +21,10 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     >>> hlx.gather(hlx.tensor([[1, 2], [3, 4]]), 1, hlx.tensor([[1], [0]])).tolist()
     [[2], [3]]
     """
+    if index.numel() == 0 and input.ndim != index.ndim:
+        # PyTorch takes an index of no places for any input.
+        nothing = _hlx.narrow(_hlx.reshape(input, [-1]), 0, 0, 0)
+        return _hlx.reshape(nothing, list(index.shape))
     return _hlx.gather(input, dim, index)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hlx import _hlx, errors
-from hlx._operations._types import FLOAT32, UINT32, Shape, Tensor
+from hlx._operations._types import FLOAT32, INT32, UINT32, Shape, Tensor
 
 _binary = _hlx.binary
 
@@ -130,20 +130,25 @@ def batch_norm(
     >>> hlx.nn.functional.batch_norm(hlx.ones(2, 1), hlx.zeros(1), hlx.ones(1), eps=0).tolist()
     [[1.0], [1.0]]
     """
-    channels = input.shape[1:2]
-    affine = _affine(input, channels, weight, bias)
+    if input.numel() == 0:
+        return _hlx.clone(input)
+    affine = _affine(input, input.shape[1:2], weight, bias)
     if not training:
         if running_mean is None or running_var is None:
             raise errors.RuntimeError("batch_norm: running_mean or running_var is None without training, expected both")
         return _hlx.batch_norm_by(input, running_mean, running_var, affine, eps)
-    running = None
-    if running_mean is not None or running_var is not None:
-        if running_mean is None or running_var is None:
-            raise errors.RuntimeError("batch_norm: one of running_mean and running_var is None, expected both or neither")
-        if {running_mean.dtype, running_var.dtype} != {FLOAT32}:
-            raise errors.RuntimeError(f"batch_norm: running_mean has elements of {running_mean.dtype}, expected hlx.float32")
-        running = [running_mean, running_var, _hlx.zeros(input.device, [1], UINT32)]
-    return _hlx.batch_norm(input, affine, running, momentum, eps)
+    if running_mean is None and running_var is None:
+        return _hlx.batch_norm(input, affine, None, momentum, eps)
+    if running_mean is None or running_var is None:
+        raise errors.RuntimeError("batch_norm: one of running_mean and running_var is None, expected both or neither")
+    kept = [running_mean, running_var]
+    # Running values of 16 bits are moved in f32.
+    wide = [_hlx.to_dtype(value, FLOAT32) for value in kept]
+    result = _hlx.batch_norm(input, affine, [*wide, _hlx.zeros(input.device, [1], UINT32)], momentum, eps)
+    for value, moved in zip(kept, wide, strict=True):
+        if moved is not value:
+            _hlx.copy_(value, moved)
+    return result
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -223,18 +228,45 @@ def embedding(
 ) -> Tensor:
     """Takes rows of a table [V, C] by their ids; the row `padding_idx` gets no gradient.
 
+    `max_norm` first scales the rows that are taken and whose norm of order `norm_type` is above it, in place;
+    `scale_grad_by_freq` divides a row's gradient by how often it is taken. `sparse` means nothing here.
+
     >>> hlx.nn.functional.embedding(hlx.tensor([1, 0]), hlx.tensor([[1.0], [2.0]])).tolist()
     [[2.0], [1.0]]
     """
-    if max_norm is not None:
-        raise errors.ValueError(f"embedding: max_norm is {max_norm}, expected None")
-    if scale_grad_by_freq:
-        raise errors.ValueError("embedding: scale_grad_by_freq is True, expected False")
-    if padding_idx is None:
-        return _hlx.embedding(input, weight)
     rows = weight.shape[0]
-    if not -rows <= padding_idx < rows:
+    if padding_idx is not None and not -rows <= padding_idx < rows:
         raise errors.RuntimeError(f"embedding: padding_idx is {padding_idx}, expected {-rows} to {rows - 1}")
-    return _hlx.embedding_padded(input, weight, padding_idx % rows)
+    if max_norm is not None:
+        _limit_rows(weight, input, max_norm, norm_type)
+    if padding_idx is None:
+        result = _hlx.embedding(input, weight)
+    else:
+        result = _hlx.embedding_padded(input, weight, padding_idx % rows)
+    if scale_grad_by_freq and result.requires_grad:
+        counts = _hlx.to_dtype(_times_taken(input, rows), FLOAT32)
+        taken = _hlx.unsqueeze(_hlx.reshape(_hlx.index_select(counts, 0, _flat_ids(input)), list(input.shape)), -1)
+        result.register_hook(lambda gradient: _binary(gradient, taken, "div"))
+    return result
 
 
+def _flat_ids(ids: Tensor) -> Tensor:
+    return _hlx.to_dtype(_hlx.reshape(ids, [-1]), INT32)
+
+
+def _times_taken(ids: Tensor, rows: int) -> Tensor:
+    counts = _hlx.zeros(ids.device, [rows], INT32)
+    return _hlx.index_add(counts, 0, _flat_ids(ids), _hlx.ones(ids.device, [ids.numel()], INT32))
+
+
+def _limit_rows(weight: Tensor, ids: Tensor, max_norm: float, norm_type: float) -> None:
+    table = _hlx.detach(weight)
+    norms = _hlx.norm(table, float(norm_type), [1], True)
+    scaled = _binary(norms, max_norm, "gt")
+    scaled = _binary(scaled, _hlx.unsqueeze(_times_taken(ids, table.shape[0]), 1), "logical_and")
+    factor = _hlx.where_(_binary(max_norm, _binary(norms, 1e-7, "add"), "div"), scaled, 1.0)
+    enabled = _hlx.set_grad_enabled(False)
+    try:
+        _hlx.copy_(weight, _binary(table, factor, "mul"))
+    finally:
+        _hlx.set_grad_enabled(enabled)
