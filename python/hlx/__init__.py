@@ -51,7 +51,14 @@ from hlx._exchange import (  # noqa: E402
     save_file,
     tensor,
 )
-from hlx._modes import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
+from hlx._modes import (  # noqa: E402
+    enable_grad,
+    get_default_dtype,
+    inference_mode,
+    no_grad,
+    set_default_dtype,
+    set_grad_enabled,
+)
 from hlx._operations import install as _install  # noqa: E402
 
 _install(globals(), Tensor)

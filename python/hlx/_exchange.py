@@ -185,7 +185,7 @@ def load_file(filename: str | os.PathLike[str], device: Device = None) -> dict[s
         raise errors.ValueError(f"{os.fspath(filename)}: {error}") from None
 
 
-def rebuilt(data: bytes, shape: tuple[int, ...], kind: str, requires_grad: bool, device: str) -> Tensor:
+def rebuilt(data: bytes, device: str, requires_grad: bool) -> Tensor:
     """A tensor from its pickle: on the CPU where its device is not on this machine."""
     made = _hlx.from_safetensors(data, "cpu")["tensor"]
     if device != "cpu":
@@ -201,8 +201,7 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     if self.grad_fn is not None:
         raise errors.RuntimeError("pickle: the tensor is the result of an operation on the tape; use x.detach()")
     data = _hlx.to_safetensors({"tensor": _hlx.detach(self)})
-    kept = (data, tuple(self.shape), self.dtype.name, self.requires_grad, str(self.device))
-    return rebuilt, kept
+    return rebuilt, (data, str(self.device), self.requires_grad)
 
 
 def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:

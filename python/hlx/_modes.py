@@ -1,10 +1,11 @@
-"""The modes of a thread: whether its operations go on the tape."""
+"""The modes: whether a thread's operations go on the tape, and the type of new tensors of floats."""
 
 import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from hlx import _hlx
+from hlx import _hlx, errors
+from hlx._hlx import dtype
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,3 +89,25 @@ class set_grad_enabled:
 
     def __exit__(self, *exception: object) -> None:
         _hlx.set_grad_enabled(self._before)
+
+
+def get_default_dtype() -> dtype:
+    """The type of new tensors of Python's floats: float32, unless `set_default_dtype` has set another.
+
+    >>> hlx.get_default_dtype()
+    hlx.float32
+    """
+    return _hlx.default_dtype()
+
+
+def set_default_dtype(d: dtype) -> None:
+    """Sets the type of new tensors of Python's floats on this thread: float32, float16 or bfloat16.
+
+    >>> hlx.set_default_dtype(hlx.float16)
+    >>> hlx.tensor([1.0]).dtype
+    hlx.float16
+    >>> hlx.set_default_dtype(hlx.float32)
+    """
+    if not d.is_floating_point or d == dtype("float64"):
+        raise errors.TypeError(f"set_default_dtype: is {d}, expected float32, float16 or bfloat16")
+    _hlx.set_default_dtype(d)

@@ -54,13 +54,14 @@ impl Tensor {
             }
         } else {
             let summary = self.n_elements() > SUMMARISED_FROM;
-            let mut cells = self.cells()?.into_iter();
-            text += &nested(&mut cells, self.shape(), summary, opening.len() + 1);
+            let (cells, width) = self.cells()?;
+            let mut cells = cells.into_iter();
+            text += &nested(&mut cells, self.shape(), (summary, width), opening.len() + 1);
         }
         let indent = " ".repeat(opening.len());
         for note in notes {
             let line = text.len() - text.rfind('\n').map_or(0, |end| end + 1);
-            text += match line + note.len() + 3 > LINE_WIDTH {
+            text += match line + note.len() + 4 > LINE_WIDTH {
                 true => ",\n",
                 false => ", ",
             };
@@ -74,8 +75,8 @@ impl Tensor {
 }
 
 impl Tensor {
-    /// The elements that are shown, as text of one width.
-    fn cells(&self) -> Result<Vec<String>> {
+    /// The elements that are shown, as text, and the width by which lines are broken.
+    fn cells(&self) -> Result<(Vec<String>, usize)> {
         let mut shown = self.detach();
         if self.n_elements() > SUMMARISED_FROM {
             for axis in 0..self.rank() {
@@ -122,7 +123,7 @@ fn converted<T: Copy, U>(values: &[T], convert: impl Fn(T) -> U) -> Vec<U> {
 
 /// Prints floats alike: whole numbers with a point, others with four decimals, and all in
 /// scientific notation where they lie too far apart.
-fn floats(values: &[f32]) -> Vec<String> {
+fn floats(values: &[f32]) -> (Vec<String>, usize) {
     let finite = values.iter().filter(|value| value.is_finite());
     let sizes = finite
         .clone()
@@ -144,11 +145,11 @@ fn floats(values: &[f32]) -> Vec<String> {
     let wide = finite
         .filter(|&&value| value != 0.0)
         .map(|value| print(value).len());
-    let width = wide.max().unwrap_or(0);
-    values
+    let width = wide.max().unwrap_or(1);
+    let cells = values
         .iter()
-        .map(|value| format!("{:>width$}", print(value)))
-        .collect()
+        .map(|value| format!("{:>width$}", print(value)));
+    (cells.collect(), width)
 }
 
 /// C's `%.4e`: an exponent with a sign and two digits.
@@ -166,19 +167,17 @@ fn exponent(value: f32) -> String {
     }
 }
 
-fn aligned(cells: Vec<String>) -> Vec<String> {
-    let width = cells.iter().map(String::len).max().unwrap_or(0);
-    cells
-        .into_iter()
-        .map(|cell| format!("{cell:>width$}"))
-        .collect()
+fn aligned(cells: Vec<String>) -> (Vec<String>, usize) {
+    let width = cells.iter().map(String::len).max().unwrap_or(1);
+    let cells = cells.into_iter().map(|cell| format!("{cell:>width$}"));
+    (cells.collect(), width)
 }
 
 /// Nests the cells in brackets by the shape.
 fn nested(
     cells: &mut impl Iterator<Item = String>,
     shape: &[usize],
-    summary: bool,
+    (summary, width): (bool, usize),
     indent: usize,
 ) -> String {
     let Some((&extent, inner)) = shape.split_first() else {
@@ -191,10 +190,10 @@ fn nested(
         if cut && index == EDGE {
             parts.push(if inner.is_empty() { " ..." } else { "..." }.to_owned());
         }
-        parts.push(nested(cells, inner, summary, indent + 1));
+        parts.push(nested(cells, inner, (summary, width), indent + 1));
     }
     let joined = match inner.len() {
-        0 => wrapped(&parts, indent),
+        0 => wrapped(&parts, width, indent),
         depth => {
             let line = format!(",{}{}", "\n".repeat(depth), " ".repeat(indent));
             parts.join(&line)
@@ -203,10 +202,9 @@ fn nested(
     format!("[{joined}]")
 }
 
-/// Breaks a row of cells into lines.
-fn wrapped(cells: &[String], indent: usize) -> String {
-    let width = cells.iter().map(|cell| cell.len() + 2).max().unwrap_or(1);
-    let a_line = ((LINE_WIDTH + 1).saturating_sub(indent) / width).max(1);
+/// Breaks a row of cells into lines, as many cells in each as fit if all are `width` wide.
+fn wrapped(cells: &[String], width: usize, indent: usize) -> String {
+    let a_line = ((LINE_WIDTH + 1).saturating_sub(indent) / (width + 2)).max(1);
     let lines: Vec<String> = cells.chunks(a_line).map(|line| line.join(", ")).collect();
     lines.join(&format!(",\n{}", " ".repeat(indent)))
 }

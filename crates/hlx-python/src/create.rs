@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 use crate::device::PyDevice;
-use crate::dtype::{PyDType, no_float64};
+use crate::dtype::{PyDType, default_float, no_float64};
 use crate::error::{of_tensor, type_error, value_error};
 use crate::exchange::from_buffer;
 use crate::operand::Number;
@@ -82,7 +82,8 @@ impl Elements {
             Self::U32(_) => DType::U32,
             Self::F16(_) => DType::F16,
             Self::BF16(_) => DType::BF16,
-            Self::F32(_) | Self::Floats(_) => DType::F32,
+            Self::F32(_) => DType::F32,
+            Self::Floats(_) => default_float(),
             Self::Whole(_) | Self::Large(_) => DType::I32,
             Self::Doubles(_) => return Err(no_float64(operation)),
         })
@@ -244,7 +245,7 @@ impl Nested {
         let is_float = |number: &Number| matches!(number, Number::Float(_));
         let is_bool = |number: &Number| matches!(number, Number::Bool(_));
         let elements = match () {
-            _ if self.numbers.is_empty() => Elements::F32(Vec::new()),
+            _ if self.numbers.is_empty() => Elements::Floats(Vec::new()),
             _ if self.numbers.iter().any(is_float) => Elements::Floats(floats()),
             _ if self.numbers.iter().all(is_bool) => {
                 Elements::Bool(self.numbers.iter().map(|number| number.as_f64() != 0.0).collect())
@@ -364,7 +365,7 @@ pub fn full(
     let opened = device.open(py)?;
     let whole = matches!(number, Number::Int(_)) && dtype.is_integer();
     let value = match whole {
-        true => Some(number.beside(&opened, dtype)?),
+        true => Some(number.on(&opened, dtype)?),
         false => None,
     };
     run(py, move || match value {

@@ -1,5 +1,7 @@
 //! `hlx.dtype`: the types of elements, and names of types that HLX does not store.
 
+use std::cell::Cell;
+
 use hlx_core::DType;
 use pyo3::prelude::*;
 
@@ -63,6 +65,29 @@ impl PyDType {
             Kind::Float64 => Err(no_float64(operation)),
         }
     }
+}
+
+thread_local! {
+    /// The type of new tensors of Python's floats.
+    static DEFAULT: Cell<DType> = const { Cell::new(DType::F32) };
+}
+
+/// The type of new tensors of Python's floats on this thread.
+pub fn default_float() -> DType {
+    DEFAULT.get()
+}
+
+/// The type of new tensors of Python's floats on this thread.
+#[pyfunction]
+pub fn default_dtype() -> PyDType {
+    default_float().into()
+}
+
+/// Sets it.
+#[pyfunction]
+pub fn set_default_dtype(dtype: &PyDType) -> PyResult<()> {
+    DEFAULT.set(dtype.stored("set_default_dtype")?);
+    Ok(())
 }
 
 /// The refusal of float64.

@@ -37,7 +37,7 @@ mod _hlx {
     #[pymodule_export]
     use crate::dlpack::from_dlpack;
     #[pymodule_export]
-    use crate::dtype::PyDType;
+    use crate::dtype::{PyDType, default_dtype, set_default_dtype};
     #[pymodule_export]
     use crate::exchange::{from_safetensors, to_safetensors};
     #[pymodule_export]

@@ -5,7 +5,7 @@ use hlx_core::{DType, Device};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
-use crate::error::{type_error, value_error};
+use crate::error::{of_tensor, type_error, value_error};
 use crate::tensor::PyTensor;
 
 /// A number of Python.
@@ -66,12 +66,27 @@ impl Number {
         }
     }
 
-    /// The number as a tensor without dimensions, beside a tensor of a type: beside floats an integer is a float, which
-    /// holds more.
+    /// The number as a tensor without dimensions, beside a tensor `x`: beside floats an integer is a float, which
+    /// holds more; beside another tensor without dimensions the number decides the kind of the type alone.
     ///
     /// # Errors
     /// For an integer that int32 does not hold, beside integers.
-    pub fn beside(self, device: &Device, dtype: DType) -> PyResult<Tensor> {
+    pub fn beside(self, x: &Tensor) -> PyResult<Tensor> {
+        let number = self.on(x.device(), x.dtype())?;
+        let same_kind = number.dtype().is_float() == x.dtype().is_float()
+            && number.dtype() != DType::Bool
+            && x.dtype() != DType::Bool;
+        match x.rank() == 0 && same_kind && number.dtype() != x.dtype() {
+            true => number.to_dtype(x.dtype()).map_err(of_tensor),
+            false => Ok(number),
+        }
+    }
+
+    /// The number as a tensor without dimensions, for a tensor of a type.
+    ///
+    /// # Errors
+    /// As [`Number::beside`].
+    pub fn on(self, device: &Device, dtype: DType) -> PyResult<Tensor> {
         let whole = |value: i32| Tensor::from_slice(device, &[value], &[]);
         let made = match self {
             Self::Float(float) => Tensor::full(device, &[], float as f32, DType::F32),
@@ -91,7 +106,7 @@ impl Number {
                 Tensor::full(device, &[], f32::from(u8::from(truth)), DType::Bool)
             }
         };
-        made.map_err(crate::error::of_tensor)
+        made.map_err(of_tensor)
     }
 }
 
@@ -126,7 +141,7 @@ impl Other {
     pub fn beside(self, x: &Tensor) -> PyResult<Tensor> {
         match self {
             Self::Tensor(tensor) => Ok(tensor),
-            Self::Number(number) => number.beside(x.device(), x.dtype()),
+            Self::Number(number) => number.beside(x),
         }
     }
 

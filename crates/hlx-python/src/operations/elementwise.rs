@@ -122,7 +122,7 @@ pub fn where_(
         (Other::Number(x), Other::Number(y)) => {
             // Two numbers decide the type by themselves.
             let of = |number: crate::operand::Number| {
-                number.beside(condition.device(), hlx_core::DType::I32)
+                number.on(condition.device(), hlx_core::DType::I32)
             };
             (of(x)?, of(y)?)
         }
