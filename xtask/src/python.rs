@@ -114,20 +114,15 @@ fn test(venv: &Environment, tools: &Environment, options: &Options) -> Outcome {
     let report = tests_verb::output_file("python-tests.tsv")?;
     let log = tests_verb::output_file("python-validation.log")?;
     let mut results = Results::default();
-    let mut failed = false;
-    for (name, args) in [
-        ("tests", &["python/tests"][..]),
-        ("docstrings", &["--doctest-modules", "--pyargs", "hlx"]),
-    ] {
-        let mut pytest = venv.python();
-        pytest.args(["-m", "pytest", "-q"]).args(args);
-        pytest.args(&options.rest).env("HLX_TEST_REPORT", &report);
-        devices(&mut pytest, &options.device, &log);
-        let read = Results::read_pytest;
-        failed |= step(name, || {
-            tests_verb::run_counted(&mut pytest, &mut results, read)
-        })? != 0;
-    }
+    let mut pytest = venv.python();
+    pytest
+        .args(["-m", "pytest", "-q", "-ra"])
+        .args(&options.rest);
+    pytest.env("HLX_TEST_REPORT", &report);
+    devices(&mut pytest, &options.device, &log);
+    let mut failed = step("tests", || {
+        tests_verb::run_counted(&mut pytest, &mut results, Results::read_pytest)
+    })? != 0;
     let messages = tests_verb::validation_messages(&log)?;
     if messages > 0 {
         left_out.push(format!(
