@@ -12,7 +12,7 @@ struct Row {
 }
 
 /// From the lowest to the highest. A crate that is not listed here fails the check.
-const TABLE: [Row; 14] = [
+const TABLE: [Row; 15] = [
     Row {
         name: "hlx-spirv",
         hlx: &[],
@@ -110,10 +110,25 @@ const TABLE: [Row; 14] = [
             "tracing-subscriber",
         ],
     },
+    Row {
+        name: "hlx-python",
+        hlx: &[
+            "hlx-core",
+            "hlx-store",
+            "hlx-kernels",
+            "hlx-contract",
+            "hlx-autograd",
+            "hlx-io",
+            "hlx-nn",
+            // A dev-dependency alone, so that Cargo builds shared crates once (crates/hlx-python/Cargo.toml).
+            "hlx-train",
+        ],
+        rationed: &["pyo3"],
+    },
 ];
 
-/// Dependencies that belong to some layers only: SPIR-V and Vulkan below, programs and files above.
-const RATIONED: [&str; 10] = [
+/// Dependencies that belong to some layers only: SPIR-V and Vulkan below, programs, files and Python above.
+const RATIONED: [&str; 11] = [
     "rspirv",
     "vulkano",
     "vulkano-shaders",
@@ -124,6 +139,7 @@ const RATIONED: [&str; 10] = [
     "indicatif",
     "toml",
     "tracing-subscriber",
+    "pyo3",
 ];
 
 /// Every dependency that points the wrong way, one line each.

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::command::{self, step};
 use crate::{
     Outcome, activations, arrows, constants, digests, families, file_calls, files, floors, libm,
-    noted_tables, products, shaders, specializations, tidy,
+    noted_tables, products, python, shaders, specializations, tidy,
 };
 
 pub const HELP: &str = "\
@@ -13,13 +13,13 @@ cargo xtask lint
 
 Checks the tree itself (first line of each file, unfinished work, unused shaders, broken links;
 dependency arrows; floors inside the crates; calls of the platform's mathematics; files read or written past hlx_core::files;
-lengths multiplied without a check; generated constants; tables of the benchmarks' notes; shader digests; SPIR-V rules), then
-formatting, then clippy and rustdoc without a warning. It needs neither a shader compiler nor Vulkan.";
+lengths multiplied without a check; generated constants; tables of the benchmarks' notes; shader digests; SPIR-V rules;
+Python files, if `cargo xtask python` has installed ruff), then formatting, then clippy and rustdoc without a warning. It needs neither a shader compiler nor Vulkan.";
 
 type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 
 /// Checks that only read the tree: together well under a second, once shader-lint is built.
-const CHECKS: [Check; 11] = [
+const CHECKS: [Check; 12] = [
     ("tidiness", tidy::check),
     ("dependency arrows", arrows::check),
     ("floors", floors::check),
@@ -40,6 +40,7 @@ const CHECKS: [Check; 11] = [
     ("shader digests", digests::check),
     ("specialization constants", specializations::check),
     ("SPIR-V rules", lint_modules),
+    ("Python files", python::lint),
 ];
 
 pub fn run(args: &[String]) -> Outcome {
@@ -79,21 +80,25 @@ fn report(result: Result<(), String>) -> u32 {
     1
 }
 
+/// The default members, and the native layer of the Python package, which is none (Cargo.toml).
+const CHECKED: [&[&str]; 2] = [&["--all-targets"], &["-p", "hlx-python"]];
+
 fn clippy() -> Result<(), String> {
-    let args = [
-        "clippy",
-        "--release",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ];
-    command::succeed("clippy", &mut command::quiet_cargo(&args))
+    for members in CHECKED {
+        let mut clippy = command::quiet_cargo(&["clippy", "--release"]);
+        clippy.args(members).args(["--", "-D", "warnings"]);
+        command::succeed("clippy", &mut clippy)?;
+    }
+    Ok(())
 }
 
 fn documentation() -> Result<(), String> {
-    let mut doc = command::quiet_cargo(&["doc", "--release", "--no-deps"]);
-    command::succeed("rustdoc", doc.env("RUSTDOCFLAGS", "-D warnings"))
+    for members in [&[][..], CHECKED[1]] {
+        let mut doc = command::quiet_cargo(&["doc", "--release", "--no-deps"]);
+        doc.args(members).env("RUSTDOCFLAGS", "-D warnings");
+        command::succeed("rustdoc", &mut doc)?;
+    }
+    Ok(())
 }
 
 fn lint_modules(root: &Path) -> Result<Vec<String>, String> {

@@ -22,6 +22,7 @@ mod package;
 mod ports;
 mod products;
 mod prove;
+mod python;
 mod radv;
 mod setup;
 mod sha256;
@@ -46,6 +47,7 @@ cargo xtask VERB [OPTIONS]
 
   train       build hlx and train the ASCII specialist on the best device found
   test        run all tests, Vulkan under validation; say which ran on which device
+  python      build the Python package, install it into a fresh environment, run its tests there
   ports       build hlx for other systems, run it under emulation: the same bits; compile for AMD
   lint        formatting, clippy, docs, shader digests, SPIR-V rules, arrows, tidiness
   shaders     compile GLSL to the crates' spv folders with the pinned compiler
@@ -90,6 +92,7 @@ fn dispatch(args: &[String]) -> Outcome {
         "package" => (package::HELP, package::run),
         "bench" => (bench::HELP, bench::run),
         "prove" => (prove::HELP, prove::run),
+        "python" => (python::HELP, python::run),
         "exhaustive" => (exhaustive::HELP, exhaustive::run),
         "ci" => (CI_HELP, ci),
         "help" | "--help" | "-h" => {

@@ -16,8 +16,9 @@ on the CPU with nothing but the packages and crates.io. Takes some minutes, so C
   --no-build   pack and unpack only";
 
 /// Members of the workspace that are not packages for others.
-const UNPUBLISHED: [&str; 5] = [
+const UNPUBLISHED: [&str; 6] = [
     "xtask",
+    "hlx-python",
     "hlx-bench",
     "shader-compiler",
     "shader-lint",

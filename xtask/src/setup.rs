@@ -7,6 +7,7 @@ use std::process::Command;
 use crate::command::{self, step};
 
 /// One thing a verb uses, its package on Debian and Ubuntu, and what stays untested without.
+#[derive(Clone, Copy)]
 pub struct Need {
     what: &'static str,
     package: &'static str,
@@ -111,6 +112,40 @@ pub const PORTS: [Need; 8] = [
         present: || command::on_path("nm"),
     },
 ];
+
+/// What `cargo xtask python` uses.
+pub const PYTHON: [Need; 2] = [
+    Need {
+        what: "Python",
+        package: "python3",
+        without: "the Python package is neither built nor tested",
+        present: || command::on_path("python3"),
+    },
+    Need {
+        what: "Python's virtual environments",
+        package: "python3-venv",
+        without: "the Python package is neither built nor tested",
+        present: has_venv,
+    },
+];
+
+/// What `cargo xtask python --wheels` uses besides.
+pub const WHEELS: [Need; 3] = [
+    PORTS[5],
+    PORTS[4],
+    Need {
+        what: "an unpacker of other systems' packages",
+        package: "mmdebstrap",
+        without: "the wheel for AArch64 is not tried",
+        present: || command::on_path("mmdebstrap"),
+    },
+];
+
+/// Whether the interpreter that programs find first makes virtual environments.
+fn has_venv() -> bool {
+    let mut python = Command::new("python3");
+    command::capture("python3", python.args(["-c", "import venv, ensurepip"])).is_ok()
+}
 
 /// The program that starts Windows programs: Debian's package puts it off the path.
 pub fn wine() -> Option<&'static str> {

@@ -22,6 +22,28 @@ impl Results {
         }
     }
 
+    /// Counts a line of the output of pytest, whose last one is `3 failed, 97 passed, 2 skipped in 1.20s`. The
+    /// reason of a skipped test is in a line of its own: `SKIPPED [2] tests/test_a.py:5: needs PyTorch`.
+    pub fn read_pytest(&mut self, line: &str) {
+        let total = line.trim_matches(['=', ' ']);
+        let is_total = total.contains(" in ") && total.ends_with(['s', ')']);
+        let counts = |word| count_before(total, word);
+        if is_total
+            && [" passed", " failed", " error", " skipped"]
+                .iter()
+                .any(|word| counts(word) > 0)
+        {
+            self.passed += counts(" passed");
+            self.failed += counts(" failed") + counts(" error");
+        } else if let Some(skipped) = line.strip_prefix("SKIPPED [") {
+            let (count, rest) = skipped.split_once("] ").unwrap_or(("1", skipped));
+            let (place, reason) = rest.split_once(": ").unwrap_or((rest, "skipped"));
+            let one = (place.to_string(), reason.to_string());
+            let count = count.parse().unwrap_or(1);
+            self.ignored.extend(std::iter::repeat_n(one, count));
+        }
+    }
+
     /// The tests that passed.
     pub fn passed(&self) -> usize {
         self.passed
@@ -175,6 +197,23 @@ mod tests {
         let mut results = Results::default();
         lines.iter().for_each(|line| results.read(line));
         results
+    }
+
+    #[test]
+    fn the_lines_of_pytest_are_counted() {
+        let mut results = Results::default();
+        let lines = [
+            "SKIPPED [2] python/tests/test_exchange.py:7: PyTorch is not installed",
+            "FAILED python/tests/test_a.py::test_in_place - assert 1 == 2",
+            "==== 3 failed, 97 passed, 2 skipped, 1 error in 61.20s (0:01:01) ====",
+            "4 passed in 0.10s",
+        ];
+        lines.iter().for_each(|line| results.read_pytest(line));
+        assert_eq!(
+            (results.passed, results.failed, results.ignored.len()),
+            (101, 4, 2)
+        );
+        assert_eq!(results.ignored[0].1, "PyTorch is not installed");
     }
 
     const REPORT: &str = "ran\tkernels-1\tsoftmax\tcpu\tAMD EPYC\n\

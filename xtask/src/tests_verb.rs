@@ -113,13 +113,22 @@ fn finish(status: u8, messages: usize, without_vulkan: bool) -> Outcome {
 
 /// Runs `cargo test`, shows its output and counts its results.
 pub fn run_tests(tests: &mut Command, results: &mut Results) -> Result<u8, String> {
-    let cannot = |error: std::io::Error| format!("cannot run cargo test: {error}");
+    run_counted(tests, results, Results::read)
+}
+
+/// Runs a test program, shows its output and counts its results, which `read` finds in its lines.
+pub fn run_counted(
+    tests: &mut Command,
+    results: &mut Results,
+    read: fn(&mut Results, &str),
+) -> Result<u8, String> {
+    let cannot = |error: std::io::Error| format!("cannot run the tests: {error}");
     let mut child = tests.stdout(Stdio::piped()).spawn().map_err(cannot)?;
     if let Some(output) = child.stdout.take() {
         for line in BufReader::new(output).lines() {
             let line = line.map_err(cannot)?;
             println!("{line}");
-            results.read(&line);
+            read(results, &line);
         }
     }
     let status = child.wait().map_err(cannot)?;
@@ -169,7 +178,7 @@ fn parse(args: &[String], ci: bool, device: Option<String>) -> Result<Options, S
 }
 
 /// Prints the first message of each kind that the layer wrote; gives the number of messages.
-fn validation_messages(log: &Path) -> Result<usize, String> {
+pub fn validation_messages(log: &Path) -> Result<usize, String> {
     let text = String::from_utf8_lossy(&files::bytes(log)?).into_owned();
     let kinds = by_kind(&text);
     for (first, count) in kinds.values() {

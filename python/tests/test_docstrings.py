@@ -1,0 +1,65 @@
+"""The examples in the docstrings of everything public, one test per docstring."""
+
+import doctest
+import inspect
+import pkgutil
+import types
+from collections.abc import Iterator
+
+import pytest
+
+import hlx
+
+#: Names that Python itself calls, and what they do is Python's.
+PROTOCOLS = ("__",)
+
+
+def public_modules() -> Iterator[types.ModuleType]:
+    """The package and its modules whose names have no underscore."""
+    yield hlx
+    for info in pkgutil.walk_packages(hlx.__path__, "hlx."):
+        if not any(part.startswith("_") for part in info.name.split(".")):
+            yield __import__(info.name, fromlist=["_"])
+
+
+def public_objects() -> dict[str, object]:
+    """Functions and classes of the public modules, and the methods of classes, once each, by name."""
+    found: dict[int, tuple[str, object]] = {}
+    for module in public_modules():
+        for name, value in vars(module).items():
+            if name.startswith("_") or not (inspect.isroutine(value) or inspect.isclass(value)):
+                continue
+            if not str(getattr(value, "__module__", "")).startswith("hlx"):
+                continue
+            found.setdefault(id(value), (f"{module.__name__}.{name}", value))
+            if inspect.isclass(value):
+                for member_name, member in vars(value).items():
+                    if not member_name.startswith(PROTOCOLS) and inspect.getdoc(member):
+                        found.setdefault(id(member), (f"{module.__name__}.{name}.{member_name}", member))
+    return dict(found.values())
+
+
+OBJECTS = public_objects()
+
+
+@pytest.mark.parametrize("name", sorted(OBJECTS))
+def test_the_examples_run(name: str) -> None:
+    """The examples of a docstring print what they say they print."""
+    documented = OBJECTS[name]
+    text = inspect.getdoc(documented)
+    assert text, f"{name} has no docstring"
+    first = text.splitlines()[0]
+    assert first.endswith((".", ":")), f"{name}: the first line of its docstring is no sentence: {first}"
+    examples = doctest.DocTestParser().get_doctest(text, {"hlx": hlx}, name, None, None)
+    output: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    result = runner.run(examples, out=output.append)
+    assert result.failed == 0, "".join(output)
+
+
+def test_operations_have_an_example() -> None:
+    """Every function of the package and every method of tensors shows itself at work."""
+    functions = {name: value for name, value in OBJECTS.items() if inspect.isfunction(value)}
+    assert functions, "no functions found"
+    without = [name for name, value in functions.items() if ">>>" not in (inspect.getdoc(value) or "")]
+    assert not without, f"no example in the docstrings of {', '.join(sorted(without))}"

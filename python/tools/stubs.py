@@ -1,0 +1,179 @@
+"""Writes the stubs of the package, `python/hlx/_hlx.pyi` and `python/hlx/__init__.pyi`, by looking at the package.
+
+The stub of the native layer is natives.pyi beside this file, in which a person has written the types of what is native,
+with the methods that the package attaches to tensors. Their signatures are those of the Python functions. Run it by
+`cargo xtask python --stubs`; `--check` compares instead of writing.
+"""
+
+import argparse
+import ast
+import enum
+import inspect
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from annotations import render, render_signature
+
+import hlx
+from hlx import _hlx
+from hlx._operations import _register
+
+PACKAGE = Path(__file__).parents[1] / "hlx"
+NATIVES = Path(__file__).with_name("natives.pyi")
+HEADER = "# Written by python/tools/stubs.py (`cargo xtask python --stubs`).\n"
+#: Parts of every class that say nothing of it.
+INHERITED = {
+    "__class__", "__dict__", "__doc__", "__module__", "__new__", "__slots__", "__weakref__", "__getattribute__", "__setattr__",
+    "__delattr__", "__repr__", "__str__", "__hash__", "__dir__", "__format__", "__init_subclass__", "__reduce_ex__",
+    "__sizeof__", "__subclasshook__", "__init__",
+}  # fmt: skip
+
+
+def main() -> None:
+    """Writes or compares the stubs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare with the files, write nothing")
+    parser.add_argument("--ruff", default="ruff", help="the program that formats them")
+    arguments = parser.parse_args()
+    stubs = {"_hlx.pyi": native_stub(), "__init__.pyi": package_stub()}
+    outdated = []
+    for name, text in stubs.items():
+        file = PACKAGE / name
+        text = formatted(HEADER + text, file, arguments.ruff)
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            outdated.append(file.name)
+            if not arguments.check:
+                file.write_text(text, encoding="utf-8")
+    if arguments.check and outdated:
+        sys.exit(f"stubs: {', '.join(outdated)} of python/hlx are out of date: run cargo xtask python --stubs")
+
+
+def formatted(text: str, file: Path, ruff: str) -> str:
+    """A stub as ruff formats it."""
+    for command in (["check", "--fix-only", "--exit-zero", "--quiet", "--select", "I,F401"], ["format", "--quiet"]):
+        run = subprocess.run(
+            [ruff, *command, "--stdin-filename", str(file), "-"], input=text, capture_output=True, text=True, check=True
+        )
+        text = run.stdout
+    return text
+
+
+def native_stub() -> str:
+    """The stub of the native layer: the written part, the attached methods, the private functions."""
+    written = NATIVES.read_text(encoding="utf-8")
+    expect_all_natives(ast.parse(written))
+    head, mark, rest = written.partition("    # (attached methods)\n")
+    if not mark:
+        sys.exit(f"stubs: {NATIVES.name} has no line for the attached methods")
+    return head + "".join(attached_methods()) + rest + "".join(private_functions(ast.parse(written)))
+
+
+def names_of(body: list[ast.stmt]) -> set[str]:
+    """The names that statements of a stub define."""
+    found = set()
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
+        elif isinstance(node, ast.Assign):
+            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def expect_all_natives(written: ast.Module) -> None:
+    """Ends with an error if a class or a member of one has no type, or the other way round."""
+    classes = {node.name: node for node in written.body if isinstance(node, ast.ClassDef)}
+    wrong = []
+    for name, native in inspect.getmembers(_hlx, inspect.isclass):
+        if native.__module__ == "builtins" or name.startswith("__"):
+            continue
+        if name not in classes:
+            wrong.append(f"the class {name} is missing")
+            continue
+        inherited = INHERITED | (set(_register.METHODS) | set(_register.ATTRIBUTES) if name == "Tensor" else set())
+        members = {member for member in vars(native) if member not in inherited or member in names_of(classes[name].body)}
+        attached = {member for member in members if isinstance(vars(native)[member], types.FunctionType)}
+        wrong += [f"{name}.{member} is missing" for member in sorted(members - attached - names_of(classes[name].body))]
+        known = set(vars(native)) | INHERITED
+        wrong += [f"{name}.{member} does not exist" for member in sorted(names_of(classes[name].body) - known)]
+    if wrong:
+        sys.exit("\n".join(f"stubs: {NATIVES.name}: {line}" for line in wrong))
+
+
+def attached_methods() -> Iterator[str]:
+    """The methods and attributes that the package puts on the class of tensors."""
+    for name, value in vars(hlx.Tensor).items():
+        if isinstance(value, property) and isinstance(value.fget, types.FunctionType):
+            yield "    @property\n"
+            yield method(name, value.fget)
+            if isinstance(value.fset, types.FunctionType):
+                yield f"    @{name}.setter\n" + method(name, value.fset)
+        elif isinstance(value, types.FunctionType):
+            yield method(name, value)
+
+
+def method(name: str, function: Callable[..., Any]) -> str:
+    """A method of the class of tensors. Its first parameter keeps its name, as in a call by keyword."""
+    lines = []
+    for decorator, one in overloads(function):
+        signature = render_signature(one, is_method=True)
+        lines.append(f"    {decorator}def {name}{signature}: ...\n")
+    return "".join(lines)
+
+
+def overloads(function: Callable[..., Any]) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """A function, or its overloads where its types depend on its arguments."""
+    from typing import get_overloads
+
+    several = get_overloads(function)
+    if not several:
+        yield "", function
+    for one in several:
+        yield "@typing.overload\n    ", one
+
+
+def private_functions(written: ast.Module) -> Iterator[str]:
+    """The native functions, which the package's own modules call: their names and parameters."""
+    known = names_of(written.body)
+    for name, native in inspect.getmembers(_hlx, inspect.isbuiltin):
+        if name not in known and not name.startswith("__"):
+            signature = inspect.signature(native)
+            yield f"def {name}{render_signature(native, untyped=True)}: ...\n" if signature else ""
+
+
+def package_stub() -> str:
+    """The stub of the package: what is public, from the modules that define it."""
+    lines = ['"""Tensors with PyTorch\'s operations and the same bits on every device."""\n', "import builtins\n"]
+    exported = []
+    for name, value in sorted(vars(hlx).items()):
+        if name.startswith("_") and name not in ("__version__",):
+            continue
+        exported.append(name)
+        lines.append(export(name, value))
+    return "".join(lines)
+
+
+def export(name: str, value: Any) -> str:
+    """The line by which the package's stub has a name."""
+    if isinstance(value, types.ModuleType):
+        parent, _, child = value.__name__.rpartition(".")
+        return f"from {parent} import {child} as {name}\n" if value.__name__.startswith("hlx.") else ""
+    module = getattr(value, "__module__", None)
+    if inspect.isclass(value) or inspect.isroutine(value):
+        if module == "hlx" and hasattr(_hlx, value.__name__):
+            module = "hlx._hlx"
+        if module is None or module == "builtins":
+            module = "hlx._hlx"
+        return f"from {module} import {value.__name__} as {name}\n"
+    if isinstance(value, enum.Enum):
+        return f"{name}: {type(value).__name__}\n"
+    return f"{name}: {render(type(value))}\n"
+
+
+if __name__ == "__main__":
+    main()
