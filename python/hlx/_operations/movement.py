@@ -35,7 +35,7 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """Gives the elements the shape of another tensor.
 
     >>> hlx.tensor([1, 2]).reshape_as(hlx.zeros(2, 1)).shape
-    (2, 1)
+    hlx.Size([2, 1])
     """
     return _hlx.reshape(input, list(other.shape))
 
@@ -45,7 +45,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
     """Gives the elements the shape of another tensor, without a copy.
 
     >>> hlx.tensor([1, 2]).view_as(hlx.zeros(2, 1)).shape
-    (2, 1)
+    hlx.Size([2, 1])
     """
     return _hlx.view(input, list(other.shape))
 
@@ -65,7 +65,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Joins the dimensions from one to another.
 
     >>> hlx.flatten(hlx.zeros(2, 3, 4), 1).shape
-    (2, 12)
+    hlx.Size([2, 12])
     """
     return _hlx.flatten(input, start_dim, end_dim)
 
@@ -75,7 +75,7 @@ def unflatten(input: Tensor, dim: int, sizes: Shape) -> Tensor:
     """Cuts a dimension into several; one extent may be -1.
 
     >>> hlx.unflatten(hlx.zeros(2, 12), 1, (3, -1)).shape
-    (2, 3, 4)
+    hlx.Size([2, 3, 4])
     """
     return _hlx.unflatten(input, dim, [sizes] if isinstance(sizes, int) else list(sizes))
 
@@ -85,7 +85,7 @@ def permute(input: Tensor, dims: int | Shape = (), *more: int) -> Tensor:
     """Puts the dimensions in another order.
 
     >>> hlx.permute(hlx.zeros(2, 3, 4), (2, 0, 1)).shape
-    (4, 2, 3)
+    hlx.Size([4, 2, 3])
     """
     return _hlx.permute(input, extents(dims, more))
 
@@ -105,7 +105,7 @@ def t(input: Tensor) -> Tensor:
     """Transposes a matrix; a tensor of fewer dimensions stays.
 
     >>> hlx.t(hlx.zeros(2, 3)).shape
-    (3, 2)
+    hlx.Size([3, 2])
     """
     expect_rank("t", "the input", input, 0, 1, 2)
     return _hlx.transpose(input, 0, 1) if input.ndim == 2 else input
@@ -116,7 +116,7 @@ def reversed_dimensions(input: Tensor) -> Tensor:
     """The tensor with its dimensions in reverse order.
 
     >>> hlx.zeros(2, 3, 4).T.shape
-    (4, 3, 2)
+    hlx.Size([4, 3, 2])
     """
     return _hlx.permute(input, list(range(input.ndim))[::-1])
 
@@ -126,7 +126,7 @@ def matrix_transposed(input: Tensor) -> Tensor:
     """The tensor with its last two dimensions exchanged.
 
     >>> hlx.zeros(2, 3, 4).mT.shape
-    (2, 4, 3)
+    hlx.Size([2, 4, 3])
     """
     if input.ndim < 2:
         raise errors.RuntimeError(f"mT: the tensor has shape {list(input.shape)}, expected at least two dimensions")
@@ -138,7 +138,7 @@ def matrix_adjoint(input: Tensor) -> Tensor:
     """The transposed matrix.
 
     >>> hlx.zeros(2, 3).H.shape
-    (3, 2)
+    hlx.Size([3, 2])
     """
     expect_rank("H", "the tensor", input, 0, 2)
     return _hlx.transpose(input, 0, 1) if input.ndim else input
@@ -149,7 +149,7 @@ def adjoint(input: Tensor) -> Tensor:
     """Exchanges the last two dimensions.
 
     >>> hlx.adjoint(hlx.zeros(2, 3, 4)).shape
-    (2, 4, 3)
+    hlx.Size([2, 4, 3])
     """
     return matrix_transposed(input)
 
@@ -159,7 +159,7 @@ def movedim(input: Tensor, source: int | Shape, destination: int | Shape) -> Ten
     """Moves dimensions to other places; the others keep their order.
 
     >>> hlx.movedim(hlx.zeros(2, 3, 4), 0, -1).shape
-    (3, 4, 2)
+    hlx.Size([3, 4, 2])
     """
     rank = input.ndim
     sources = [axis("movedim", each, rank) for each in dimensions(source)]
@@ -186,7 +186,7 @@ def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
     """Drops dimensions of extent 1: all of them, one, or several.
 
     >>> hlx.squeeze(hlx.zeros(1, 2, 1)).shape
-    (2,)
+    hlx.Size([2])
     """
     if isinstance(dim, builtins.int):
         return _hlx.squeeze(input, dim) if input.ndim else input
@@ -252,7 +252,7 @@ def broadcast_shapes(*shapes: int | Shape) -> tuple[int, ...]:
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Broadcasts tensors to their joint shape.
 
-    >>> [t.shape for t in hlx.broadcast_tensors(hlx.zeros(2, 1), hlx.zeros(3))]
+    >>> [tuple(t.shape) for t in hlx.broadcast_tensors(hlx.zeros(2, 1), hlx.zeros(3))]
     [(2, 3), (2, 3)]
     """
     shape = list(broadcast_shapes(*(tensor.shape for tensor in tensors)))

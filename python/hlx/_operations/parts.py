@@ -110,7 +110,7 @@ def vsplit(input: Tensor, indices_or_sections: int | Shape) -> tuple[Tensor, ...
 def dsplit(input: Tensor, indices_or_sections: int | Shape) -> tuple[Tensor, ...]:
     """Cuts the third of at least three dimensions into equal pieces or before places.
 
-    >>> [part.shape for part in hlx.dsplit(hlx.zeros(1, 2, 4), 2)]
+    >>> [tuple(part.shape) for part in hlx.dsplit(hlx.zeros(1, 2, 4), 2)]
     [(1, 2, 2), (1, 2, 2)]
     """
     return _split_at("dsplit", input, indices_or_sections, 2, 3)
@@ -200,7 +200,7 @@ def atleast_1d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     """Gives tensors without dimensions one.
 
     >>> hlx.atleast_1d(hlx.tensor(1)).shape
-    (1,)
+    hlx.Size([1])
     """
     grown = [_hlx.reshape(x, [1]) if x.ndim == 0 else x for x in _listed(tensors)]
     return _at_least(tensors, grown) if isinstance(tensors[0], Tensor) else tuple(grown)
@@ -211,7 +211,7 @@ def atleast_2d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     """Gives tensors at least two dimensions, new ones before the others.
 
     >>> hlx.atleast_2d(hlx.tensor([1, 2])).shape
-    (1, 2)
+    hlx.Size([1, 2])
     """
     grown = [_hlx.reshape(x, [1, -1]) if x.ndim < 2 else x for x in _listed(tensors)]
     return _at_least(tensors, grown) if isinstance(tensors[0], Tensor) else tuple(grown)
@@ -222,7 +222,7 @@ def atleast_3d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     """Gives tensors at least three dimensions: a vector is the middle one, a matrix the first two.
 
     >>> hlx.atleast_3d(hlx.tensor([1, 2])).shape
-    (1, 2, 1)
+    hlx.Size([1, 2, 1])
     """
 
     def grow(x: Tensor) -> Tensor:

@@ -193,7 +193,7 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> 
     """Sums products over the last dimensions of one and the first of the other, or over pairs of dimensions.
 
     >>> hlx.tensordot(hlx.ones(2, 3), hlx.ones(3, 4), dims=1).shape
-    (2, 4)
+    hlx.Size([2, 4])
     """
     if isinstance(dims, int):
         firsts, seconds = list(range(a.ndim - dims, a.ndim)), list(range(dims))

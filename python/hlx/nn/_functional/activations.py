@@ -106,7 +106,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """Computes `x clamp(x + 3, 0, 6) / 6`.
 
-    >>> hlx.nn.functional.hardswish(hlx.tensor([-4.0, 4.0])).tolist()
+    >>> hlx.nn.functional.hardswish(hlx.tensor([0.0, 4.0])).tolist()
     [0.0, 4.0]
     """
     return _result(input, inplace, "hardswish", lambda x: _unary(x, "hardswish"))
