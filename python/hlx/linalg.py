@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hlx import _hlx, errors
 from hlx._operations import products as _products
 from hlx._operations._arguments import axis, converted, dimensions
-from hlx._operations._types import Dims, Number, Tensor, dtype
+from hlx._operations._types import INT32, Dims, Number, Tensor, dtype
 
 __all__ = [
     "cross", "diagonal", "matmul", "matrix_norm", "matrix_power", "multi_dot", "norm", "outer", "vander", "vecdot",
@@ -164,6 +164,8 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     >>> hlx.linalg.vander(hlx.tensor([2.0, 3.0])).tolist()
     [[1.0, 2.0], [1.0, 3.0]]
     """
+    x = _hlx.reshape(x, [1]) if x.ndim == 0 else x
+    x = x if x.dtype.is_floating_point else _hlx.to_dtype(x, INT32)
     n = x.shape[-1] if N is None else N
     columns = [_hlx.ones(x.device, [*x.shape, 1], x.dtype)]
     for _ in range(n - 1):

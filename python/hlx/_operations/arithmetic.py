@@ -265,7 +265,9 @@ def hypot(input: Tensor, other: Tensor) -> Tensor:
     usual = _hlx.binary(_hlx.binary(largest, 0, "gt"), _hlx.binary(largest, math.inf, "lt"), "logical_and")
     unit = _hlx.where_(largest, usual, 1.0)
     squares = [_hlx.unary(_hlx.binary(side, unit, "div"), "square") for side in (one, two)]
-    return _hlx.binary(_hlx.unary(_hlx.binary(*squares, "add"), "sqrt"), unit, "mul")
+    length = _hlx.binary(_hlx.unary(_hlx.binary(*squares, "add"), "sqrt"), unit, "mul")
+    infinite = [_hlx.binary(side, math.inf, "eq") for side in (one, two)]
+    return _hlx.masked_fill(length, _hlx.binary(*infinite, "logical_or"), math.inf)
 
 
 @operation
@@ -307,7 +309,7 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
     input, other = left_tensor(input, other), tensor_of(other, input if isinstance(input, Tensor) else None)
     flat = _hlx.binary(_hlx.binary(input, 0, "eq"), _hlx.unary(_hlx.unary(other, "isnan"), "logical_not"), "logical_and")
     # The logarithm of 1 in the place of a pole, whose slope times 0 is no number.
-    log = _hlx.unary(_hlx.where_(_hlx.tensor(1.0, device=other.device), flat, other), "log")
+    log = _hlx.unary(_hlx.masked_fill(other, flat, 1), "log")
     return _hlx.binary(input, log, "mul")
 
 
@@ -356,7 +358,10 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     >>> hlx.ldexp(hlx.tensor([1.5]), hlx.tensor([3])).tolist()
     [12.0]
     """
-    return _hlx.binary(input, _hlx.unary(other, "exp2"), "mul")
+    result = _hlx.binary(input, _hlx.unary(other, "exp2"), "mul")
+    # Whole exponents decide nothing of the type.
+    narrow = input.dtype.is_floating_point and not other.dtype.is_floating_point
+    return _hlx.to_dtype(result, input.dtype) if narrow else result
 
 
 @operation

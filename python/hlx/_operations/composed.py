@@ -12,14 +12,18 @@ _unary, _binary = _hlx.unary, _hlx.binary
 
 @operation
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
-    """Computes the nearest whole number, ties to even; other decimals than 0 are refused.
+    """Computes the nearest whole number, ties to even; with `decimals` of a float the nearest so many decimals.
 
     >>> hlx.round(hlx.tensor([0.5, 1.5, 2.6])).tolist()
     [0.0, 2.0, 3.0]
     """
-    if decimals != 0:
-        raise errors.ValueError(f"round: decimals is {decimals}, expected 0")
-    return _unary(input, "round")
+    if decimals == 0:
+        return _unary(input, "round")
+    if not input.dtype.is_floating_point:
+        raise errors.RuntimeError(f"round: decimals is {decimals} of {input.dtype}, expected 0")
+    wide, scale = _hlx.to_dtype(input, FLOAT32), 10.0 ** abs(decimals)
+    to, back = ("mul", "div") if decimals > 0 else ("div", "mul")
+    return _hlx.to_dtype(_binary(_unary(_binary(wide, scale, to), "round"), scale, back), input.dtype)
 
 
 @operation
@@ -138,7 +142,8 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     >>> hlx.logit(hlx.tensor([0.5])).tolist()
     [0.0]
     """
-    x = input if eps is None else _hlx.clamp_max(_hlx.clamp_min(input, eps), 1 - eps)
+    x = input if input.dtype.is_floating_point else _hlx.to_dtype(input, FLOAT32)
+    x = x if eps is None else _hlx.clamp_min(_hlx.clamp_max(x, 1 - eps), eps)
     return _unary(_binary(x, _binary(1.0, x, "sub"), "div"), "log")
 
 
@@ -150,8 +155,9 @@ def sinc(input: Tensor) -> Tensor:
     [1.0]
     """
     zero = _binary(input, 0, "eq")
-    angle = _binary(_hlx.masked_fill(input, zero, 1) if input.dtype.is_floating_point else input, math.pi, "mul")
-    return _hlx.masked_fill(_binary(_unary(angle, "sin"), angle, "div"), zero, 1.0)
+    angle = _binary(_hlx.masked_fill(_hlx.to_dtype(input, FLOAT32), zero, 1.0), math.pi, "mul")
+    result = _hlx.masked_fill(_binary(_unary(angle, "sin"), angle, "div"), zero, 1.0)
+    return _hlx.to_dtype(result, input.dtype) if input.dtype.is_floating_point else result
 
 
 @operation
@@ -210,7 +216,7 @@ def angle(input: Tensor) -> Tensor:
     >>> hlx.angle(hlx.tensor([2.0])).tolist()
     [0.0]
     """
-    x = input.detach() if input.dtype.is_floating_point else _hlx.to_dtype(input, FLOAT32)
+    x = input if input.dtype.is_floating_point else _hlx.to_dtype(input, FLOAT32)
     angles = _binary(_hlx.to_dtype(_binary(x, 0, "lt"), x.dtype), math.pi, "mul")
     return _hlx.where_(x, _unary(x, "isnan"), angles)
 

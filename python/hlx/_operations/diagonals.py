@@ -1,9 +1,11 @@
 """Diagonals and triangles of matrices, and the different elements of a tensor."""
 
+from typing import Any
+
 from hlx import _hlx, errors
-from hlx._operations._arguments import axis, tensor_of
+from hlx._operations._arguments import axis
 from hlx._operations._register import function, operation
-from hlx._operations._types import BOOL, INT32, Tensor
+from hlx._operations._types import BOOL, FLOAT32, INT32, Device, Tensor, dtype
 
 _binary = _hlx.binary
 
@@ -79,25 +81,29 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 
 @function
-def tril_indices(row: int, col: int, offset: int = 0) -> Tensor:
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: dtype = INT32, device: Device = None, layout: Any = None
+) -> Tensor:
     """Makes the places of the elements on and below a diagonal, rows above columns.
 
     >>> hlx.tril_indices(2, 2).tolist()
     [[0, 1, 1], [0, 0, 1]]
     """
     places = [(i, j) for i in range(row) for j in range(col) if j - i <= offset]
-    return _hlx.tensor([[i for i, _ in places], [j for _, j in places]], INT32)
+    return _hlx.tensor([[i for i, _ in places], [j for _, j in places]], dtype, device)
 
 
 @function
-def triu_indices(row: int, col: int, offset: int = 0) -> Tensor:
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: dtype = INT32, device: Device = None, layout: Any = None
+) -> Tensor:
     """Makes the places of the elements on and above a diagonal, rows above columns.
 
     >>> hlx.triu_indices(2, 2).tolist()
     [[0, 0, 1], [0, 1, 1]]
     """
     places = [(i, j) for i in range(row) for j in range(col) if j - i >= offset]
-    return _hlx.tensor([[i for i, _ in places], [j for _, j in places]], INT32)
+    return _hlx.tensor([[i for i, _ in places], [j for _, j in places]], dtype, device)
 
 
 @operation
@@ -110,9 +116,11 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if input.ndim != 1 or input.dtype.is_floating_point:
         raise errors.RuntimeError(f"bincount: the input is {input.dtype} {list(input.shape)}, expected a vector of integers")
     n = int(_hlx.amax(input, [], False).item()) + 1 if input.numel() else 0
-    ones = tensor_of(1, input) if weights is None else weights
+    if weights is None:
+        ones = _hlx.ones(input.device, list(input.shape), INT32)
+    else:
+        ones = _hlx.to_dtype(weights, FLOAT32)
     counts = _hlx.zeros(input.device, [max(n, minlength)], ones.dtype)
-    ones = _hlx.expand(ones, list(input.shape)) if weights is None else ones
     return _hlx.index_add(counts, 0, _hlx.to_dtype(input, INT32), ones)
 
 

@@ -4,9 +4,9 @@ Places are int32; of equal elements the first wins, NaN is larger than everythin
 """
 
 from hlx import _hlx, errors, return_types
-from hlx._operations._arguments import axis, dimensions
+from hlx._operations._arguments import axis, dimensions, tensor_of
 from hlx._operations._register import operation
-from hlx._operations._types import Dims, Tensor
+from hlx._operations._types import Dims, Operand, Tensor
 
 _unary, _binary = _hlx.unary, _hlx.binary
 
@@ -194,7 +194,13 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 @operation
 def searchsorted(
-    sorted_sequence: Tensor, input: Tensor, *, right: bool = False, side: str | None = None
+    sorted_sequence: Tensor,
+    input: Operand,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
 ) -> Tensor:
     """Finds where elements would be inserted in sorted ones along the last dimension; every pair is compared.
 
@@ -205,6 +211,11 @@ def searchsorted(
     """
     if side not in (None, "left", "right"):
         raise errors.RuntimeError(f"searchsorted: side is {side!r}, expected 'left' or 'right'")
+    if right and side == "left":
+        raise errors.RuntimeError("searchsorted: right is True and side 'left', expected one of them")
+    if sorter is not None:
+        sorted_sequence = _hlx.gather(sorted_sequence, -1, sorter)
+    input = tensor_of(input, sorted_sequence)
     edges = _hlx.unsqueeze(sorted_sequence, -2) if sorted_sequence.ndim > 1 else sorted_sequence
     comparison = "le" if right or side == "right" else "lt"
     behind = _binary(edges, _hlx.unsqueeze(input, -1), comparison)
@@ -212,7 +223,9 @@ def searchsorted(
 
 
 @operation
-def bucketize(input: Tensor, boundaries: Tensor, *, right: bool = False) -> Tensor:
+def bucketize(
+    input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
     """Finds the bucket of each element between sorted boundaries; every pair is compared.
 
     >>> hlx.bucketize(hlx.tensor([3.0, 9.0]), hlx.tensor([1.0, 3.0, 5.0])).tolist()

@@ -10,6 +10,7 @@ from hlx import _hlx, errors
 from hlx._operations._arguments import axis, is_number
 from hlx._operations._register import operation
 from hlx._operations._types import INT32, Number, Operand, Tensor
+from hlx._operations.movement import broadcast_tensors
 
 _binary = _hlx.binary
 
@@ -192,7 +193,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     >>> hlx.masked_scatter(hlx.zeros(3), hlx.tensor([True, False, True]), hlx.tensor([1.0, 2.0])).tolist()
     [1.0, 0.0, 2.0]
     """
-    mask = _hlx.expand(mask, list(input.shape))
+    input, mask = broadcast_tensors(input, mask)
     order = _hlx.cumsum(_hlx.to_dtype(_hlx.reshape(mask, [-1]), INT32), 0)
     places = _hlx.clamp_min(_binary(order, 1, "sub"), 0)
     n = source.numel()

@@ -104,14 +104,20 @@ def full(
 
 @function
 def scalar_tensor(
-    s: Number, *, dtype: dtype | None = None, layout: Any = None, device: Device = None, pin_memory: bool = False
+    s: Number,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Makes a tensor of one number without dimensions.
 
     >>> hlx.scalar_tensor(2.5).item()
     2.5
     """
-    return _hlx.full(place(device), [], s, dtype or FLOAT32)
+    return _finished(_hlx.full(place(device), [], s, dtype or FLOAT32), requires_grad)
 
 
 @function

@@ -106,7 +106,7 @@ def _sum_of(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tens
     if not product.dtype.is_floating_point:
         # Of factors beside integers the whole part counts.
         scaled = _binary(product, int(alpha), "mul")
-        return _binary(scaled, _binary(input, int(beta), "mul"), "add")
+        return _hlx.to_dtype(_binary(scaled, _binary(input, int(beta), "mul"), "add"), input.dtype)
     if alpha != 1:
         product = _binary(product, float(alpha), "mul")
     if beta == 0:
@@ -200,6 +200,12 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> 
     else:
         firsts = [axis("tensordot", dim, a.ndim) for dim in dims[0]]
         seconds = [axis("tensordot", dim, b.ndim) for dim in dims[1]]
+    # A dimension of extent 1 beside a longer one is repeated, which is a sum over the other.
+    for one, two in zip(firsts, seconds, strict=True):
+        if a.shape[one] == 1 != b.shape[two]:
+            b = _hlx.to_dtype(_hlx.sum_dim(b, [two], True), b.dtype)
+        elif b.shape[two] == 1 != a.shape[one]:
+            a = _hlx.to_dtype(_hlx.sum_dim(a, [one], True), a.dtype)
     sizes = [[x.shape[dim] for dim in named] for x, named in ((a, firsts), (b, seconds))]
     if sizes[0] != sizes[1]:
         raise errors.RuntimeError(f"tensordot: dimensions of extents {sizes[0]} and {sizes[1]}, expected equal ones")
@@ -265,8 +271,12 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 
 
 @function
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
+def cdist(
+    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
+) -> Tensor:
     """Computes the p-norms of the differences of all rows [.., P, M] and [.., R, M], as [.., P, R].
+
+    Never by products of matrices, whatever `compute_mode` says.
 
     >>> hlx.cdist(hlx.tensor([[0.0, 0.0]]), hlx.tensor([[3.0, 4.0]])).tolist()
     [[5.0]]

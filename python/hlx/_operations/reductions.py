@@ -254,6 +254,8 @@ def diff(
     """
     if input.ndim == 0:
         raise errors.RuntimeError("diff: the input has shape [], expected at least one dimension")
+    if n == 0:
+        return input
     dim = axis("diff", dim, input.ndim)
     ends = [end for end in (prepend, input, append) if end is not None]
     if len(ends) > 1:
@@ -300,6 +302,8 @@ def sum_to_size(input: Tensor, *size: int) -> Tensor:
     [[2.0, 2.0, 2.0]]
     """
     shape = list(size[0]) if len(size) == 1 and not isinstance(size[0], int) else list(size)  # type: ignore[call-overload]
+    if not shape:
+        return _hlx.sum_dim(input, [], False)
     leading = input.ndim - len(shape)
     fits = leading >= 0 and builtins.all(
         extent in (1, own) for extent, own in zip(shape, input.shape[leading:], strict=True)

@@ -138,6 +138,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     >>> hlx.nn.functional.hardtanh(hlx.tensor([-2.0, 0.5])).tolist()
     [-1.0, 0.5]
     """
+    if not input.dtype.is_floating_point:
+        min_val, max_val = int(min_val), int(max_val)
     return _result(input, inplace, "hardtanh", lambda x: _hlx.clamp_max(_hlx.clamp_min(x, min_val), max_val))
 
 

@@ -249,11 +249,12 @@ def _circular(input: Tensor, widths: list[tuple[int, int]]) -> Tensor:
         extent = input.shape[dim]
         if max(before, after) > extent:
             raise errors.RuntimeError(f"pad: widths {before} and {after} around {extent} elements, expected at most {extent}")
-        # Negative widths cut after the others are there.
+        # Negative widths cut first.
+        cut = max(-before, 0)
+        extent = max(extent - cut - max(-after, 0), 0)
+        input = _hlx.narrow(input, dim, cut, extent)
         left, right = max(before, 0), max(after, 0)
         parts = [_hlx.narrow(input, dim, extent - left, left)] if left else []
         parts += [input, _hlx.narrow(input, dim, 0, right)] if right else [input]
         input = _hlx.cat(parts, dim) if len(parts) > 1 else input
-        start, end = max(-before, 0), input.shape[dim] - max(-after, 0)
-        input = _hlx.narrow(input, dim, start, max(end - start, 0))
     return input

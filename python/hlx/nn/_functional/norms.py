@@ -23,7 +23,11 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     >>> hlx.nn.functional.bilinear(hlx.tensor([[2.0]]), hlx.tensor([[3.0]]), hlx.tensor([[[1.0]]])).tolist()
     [[6.0]]
     """
-    result = _hlx.einsum("...j,njk,...k->...n", [input1, weight, input2])
+    outputs, first, second = weight.shape
+    columns = _hlx.reshape(_hlx.permute(weight, [1, 0, 2]), [first, outputs * second])
+    rows = _hlx.matmul(input1, columns)
+    rows = _hlx.reshape(rows, [*input1.shape[:-1], outputs, second])
+    result = _hlx.squeeze(_hlx.matmul(rows, _hlx.unsqueeze(input2, -1)), -1)
     return result if bias is None else _binary(result, bias, "add")
 
 
@@ -105,14 +109,27 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalises each channel of each sample of [N, C, ..] by its mean and variance, without running values.
+    """Normalises each channel of each sample of [N, C, ..] by its mean and variance, or by running values.
+
+    With `use_input_stats` the running values move toward the mean of the samples'.
 
     >>> hlx.nn.functional.instance_norm(hlx.ones(1, 1, 2)).tolist()
     [[[0.0, 0.0]]]
     """
-    if running_mean is not None or running_var is not None or not use_input_stats:
-        raise errors.ValueError("instance_norm: running_mean, running_var or use_input_stats=False is given, expected none")
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    if running_mean is not None and running_var is not None:
+        _follow_samples(_hlx.detach(input), (running_mean, running_var), momentum)
     return group_norm(input, input.shape[1], weight, bias, eps)
+
+
+def _follow_samples(input: Tensor, running: tuple[Tensor, Tensor], momentum: float) -> None:
+    inner = list(range(2, input.ndim))
+    wide = _hlx.to_dtype(input, FLOAT32)
+    statistics = _hlx.mean_dim(wide, inner, False), _hlx.var(wide, inner, 1.0, False)
+    for value, found in zip(running, statistics, strict=True):
+        moved = _binary(_hlx.mean_dim(found, [0], False), momentum, "mul")
+        _hlx.copy_(value, _binary(_binary(value, 1 - momentum, "mul"), moved, "add"))
 
 
 def batch_norm(

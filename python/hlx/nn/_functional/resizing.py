@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 
 from hlx import _hlx, errors
-from hlx._operations._types import Tensor
+from hlx._operations._types import FLOAT32, INT32, Tensor
+from hlx.nn._functional.images import adaptive_avg_pool1d, adaptive_avg_pool2d
 
 Sizes = int | Sequence[int]
 Factors = float | Sequence[float]
@@ -28,7 +29,10 @@ def _factors(input: Tensor, scale_factor: Factors | None, n: int) -> list[float]
     return factors
 
 
-_MODES = {"nearest": (1, 2, 3), "linear": (1,), "bilinear": (2,)}
+#: The numbers of dimensions that each mode has.
+_MODES = {
+    "nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "linear": (1,), "bilinear": (2,), "trilinear": (3,), "area": (1, 2)
+}  # fmt: skip
 
 
 def interpolate(
@@ -42,36 +46,61 @@ def interpolate(
 ) -> Tensor:
     """Samples signals, images or volumes [N, C, ..] to a size or by a factor.
 
-    `mode` is "nearest", or "linear" of signals, or "bilinear" of images.
+    `mode` is "nearest" or "nearest-exact", "linear" of signals, "bilinear" of images, "trilinear" of volumes, or
+    "area" of signals and images.
 
     >>> hlx.nn.functional.interpolate(hlx.tensor([[[1.0, 2.0]]]), scale_factor=2).tolist()
     [[[1.0, 1.0, 2.0, 2.0]]]
     """
     n = input.ndim - 2
     if mode not in _MODES:
-        raise errors.NotImplementedError(f"interpolate: mode is {mode!r}, expected 'nearest', 'linear' or 'bilinear'")
+        raise errors.NotImplementedError(f"interpolate: mode is {mode!r}, expected one of {', '.join(_MODES)}")
     if n not in _MODES[mode]:
         expected = " or ".join(str(count + 2) for count in _MODES[mode])
         raise errors.NotImplementedError(f"interpolate: the input has {input.ndim} dimensions in mode {mode!r}, expected {expected}")
     if antialias:
         raise errors.ValueError("interpolate: antialias is True, expected False")
-    if mode == "nearest" and align_corners is not None:
-        raise errors.ValueError("interpolate: align_corners is given in mode 'nearest', expected None")
+    if not mode.endswith("linear") and align_corners is not None:
+        raise errors.ValueError(f"interpolate: align_corners is given in mode {mode!r}, expected None")
     if size is not None and scale_factor is not None:
         raise errors.ValueError("interpolate: size and scale_factor are given, expected one of them")
-    kind = "nearest" if mode == "nearest" else "bilinear"
     sizes = _sizes(input, size, n)
     factors = None if sizes else _factors(input, scale_factor, n)
     if factors and recompute_scale_factor:
         sides = zip(input.shape[2:], factors, strict=True)
         sizes, factors = [math.floor(extent * factor) for extent, factor in sides], None
-    return _sampled(input, sizes, factors, kind, bool(align_corners))
+    if mode == "area":
+        return _area(input, sizes, factors)
+    if mode == "nearest-exact":
+        return _nearest_exact(input, sizes, factors)
+    return _sampled(input, sizes, factors, "nearest" if mode == "nearest" else "bilinear", bool(align_corners))
+
+
+def _output(input: Tensor, sizes: list[int] | None, factors: list[float] | None) -> list[int]:
+    if sizes is not None:
+        return sizes
+    return [math.floor(extent * factor) for extent, factor in zip(input.shape[2:], factors or [], strict=True)]
+
+
+def _area(input: Tensor, sizes: list[int] | None, factors: list[float] | None) -> Tensor:
+    output = _output(input, sizes, factors)
+    return adaptive_avg_pool1d(input, output) if len(output) == 1 else adaptive_avg_pool2d(input, output)
+
+
+def _nearest_exact(input: Tensor, sizes: list[int] | None, factors: list[float] | None) -> Tensor:
+    """Takes, along each dimension, the element at the middle of each output element."""
+    for i, extent in enumerate(_output(input, sizes, factors)):
+        own = input.shape[2 + i]
+        scale = own / extent if factors is None else 1 / factors[i]
+        places = [min(math.floor((place + 0.5) * scale), own - 1) for place in range(extent)]
+        input = _hlx.index_select(input, 2 + i, _hlx.tensor(places, INT32, input.device))
+    return input
 
 
 def _sampled(input: Tensor, sizes: list[int] | None, factors: list[float] | None, kind: str, aligned: bool) -> Tensor:
     n = input.ndim - 2
     if n == 3:
-        return _volume(input, sizes, factors)
+        return _volume(input, sizes, factors, kind, aligned)
     image = _hlx.unsqueeze(input, -2) if n == 1 else input
     if sizes is not None:
         result = _hlx.interpolate(image, [1, *sizes] if n == 1 else sizes, kind, aligned)
@@ -81,15 +110,20 @@ def _sampled(input: Tensor, sizes: list[int] | None, factors: list[float] | None
     return _hlx.squeeze(result, -2) if n == 1 else result
 
 
-def _volume(input: Tensor, sizes: list[int] | None, factors: list[float] | None) -> Tensor:
-    # Nearest elements are chosen along one dimension after another: the planes first, then the depth.
+def _volume(
+    input: Tensor, sizes: list[int] | None, factors: list[float] | None, kind: str, aligned: bool
+) -> Tensor:
+    # Along one dimension after another: the planes first, then the depth; 16 bits are rounded once.
+    if input.dtype.is_floating_point and input.dtype != FLOAT32:
+        wide = _volume(_hlx.to_dtype(input, FLOAT32), sizes, factors, kind, aligned)
+        return _hlx.to_dtype(wide, input.dtype)
     samples, channels, depth, *plane = input.shape
     planes = _hlx.reshape(input, [samples, channels * depth, *plane])
-    planes = _sampled(planes, sizes and sizes[1:], factors and factors[1:], "nearest", False)
+    planes = _sampled(planes, sizes and sizes[1:], factors and factors[1:], kind, aligned)
     height, width = planes.shape[-2:]
     columns = _hlx.reshape(planes, [samples, channels, depth, height * width])
     within = sizes and [sizes[0], height * width]
-    columns = _sampled(columns, within, factors and [factors[0], 1.0], "nearest", False)
+    columns = _sampled(columns, within, factors and [factors[0], 1.0], kind, aligned)
     return _hlx.reshape(columns, [samples, channels, columns.shape[2], height, width])
 
 
