@@ -147,7 +147,9 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     [[1.0, 5.0], [0.0, 1.0]]
     """
     if A.ndim < 2 or A.shape[-1] != A.shape[-2] or n < 0:
-        raise errors.RuntimeError(f"linalg.matrix_power: A has shape {list(A.shape)} and n is {n}, expected a square matrix and n >= 0")
+        raise errors.RuntimeError(
+            f"linalg.matrix_power: A has shape {list(A.shape)} and n is {n}, expected a square matrix and n >= 0"
+        )
     if n == 0:
         one = _hlx.to_dtype(_hlx.eye_of(A.device, A.shape[-1], A.shape[-1]), A.dtype)
         return _hlx.expand(one, list(A.shape))

@@ -1,6 +1,6 @@
 """The public operations, by kind; `install` puts them into the package and on the class of tensors."""
 
-from hlx._operations import (
+from hlx._operations import (  # noqa: F401 (their functions register themselves)
     arithmetic,
     comparisons,
     composed,

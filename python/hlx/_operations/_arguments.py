@@ -10,9 +10,9 @@ from hlx._operations._types import Device, Dims, Number, Operand, Shape, Tensor,
 
 def extents(first: int | Shape, more: tuple[int, ...]) -> list[int]:
     """The numbers of a shape that is given as one sequence or as arguments one by one."""
-    if more or isinstance(first, int):
-        return [first, *more]  # type: ignore[list-item]
-    return list(first)  # type: ignore[arg-type]
+    if isinstance(first, int):
+        return [first, *more]
+    return list(first)
 
 
 def dimensions(dim: Dims) -> list[int]:
@@ -68,9 +68,7 @@ def expect_rank(operation: str, name: str, input: Tensor, *ranks: int) -> None:
     """Raises an error unless a tensor has one of the numbers of dimensions."""
     if input.ndim not in ranks:
         expected = " or ".join(str(rank) for rank in ranks)
-        raise errors.RuntimeError(
-            f"{operation}: {name} has shape {list(input.shape)}, expected {expected} dimensions"
-        )
+        raise errors.RuntimeError(f"{operation}: {name} has shape {list(input.shape)}, expected {expected} dimensions")
 
 
 def index_of(indices: Any, like: Tensor) -> Tensor:
@@ -94,8 +92,9 @@ def is_number(value: Any) -> builtins.bool:
 def number(operation: str, name: str, value: Any) -> Number:
     """A number that may be given as a tensor of one element."""
     if isinstance(value, Tensor):
-        return value.item()
-    if not is_number(value):
+        found: Number = value.item()
+        return found
+    if not isinstance(value, builtins.int | builtins.float):
         raise errors.TypeError(f"{operation}: {name} is {type(value).__name__}, expected a number")
     return value
 

@@ -5,7 +5,9 @@ registers the function's own name; with names, those names.
 """
 
 from collections.abc import Callable, MutableMapping
-from typing import Any
+from typing import Any, TypeVar, overload
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: What `hlx.NAME` is.
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -16,7 +18,7 @@ ATTRIBUTES: dict[str, Callable[..., Any]] = {}
 
 
 def _register(tables: tuple[dict[str, Callable[..., Any]], ...], first: Any, names: tuple[str, ...]) -> Any:
-    def register(function: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
+    def register(function: Function, names: tuple[str, ...]) -> Function:
         for table in tables:
             for name in names:
                 if name in table:
@@ -29,24 +31,37 @@ def _register(tables: tuple[dict[str, Callable[..., Any]], ...], first: Any, nam
     return lambda function: register(function, (first, *names))
 
 
+@overload
+def operation(first: Function) -> Function: ...
+@overload
+def operation(first: str, *names: str) -> Callable[[Function], Function]: ...
 def operation(first: Any, *names: str) -> Any:
     """Registers a function of the package that is a method of tensors too."""
     return _register((FUNCTIONS, METHODS), first, names)
 
 
+@overload
+def function(first: Function) -> Function: ...
+@overload
+def function(first: str, *names: str) -> Callable[[Function], Function]: ...
 def function(first: Any, *names: str) -> Any:
     """Registers a function of the package alone."""
     return _register((FUNCTIONS,), first, names)
 
 
+@overload
+def method(first: Function) -> Function: ...
+@overload
+def method(first: str, *names: str) -> Callable[[Function], Function]: ...
 def method(first: Any, *names: str) -> Any:
     """Registers a method of tensors alone."""
     return _register((METHODS,), first, names)
 
 
-def attribute(first: Any, *names: str) -> Any:
+def attribute(*names: str) -> Callable[[Function], Function]:
     """Registers a function of a tensor that is read as an attribute, without a call."""
-    return _register((ATTRIBUTES,), first, names)
+    register: Callable[[Function], Function] = _register((ATTRIBUTES,), names[0], names[1:])
+    return register
 
 
 def install(namespace: MutableMapping[str, Any], tensor: type) -> None:

@@ -307,7 +307,9 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
     [0.0, 0.0]
     """
     input, other = left_tensor(input, other), tensor_of(other, input if isinstance(input, Tensor) else None)
-    flat = _hlx.binary(_hlx.binary(input, 0, "eq"), _hlx.unary(_hlx.unary(other, "isnan"), "logical_not"), "logical_and")
+    flat = _hlx.binary(
+        _hlx.binary(input, 0, "eq"), _hlx.unary(_hlx.unary(other, "isnan"), "logical_not"), "logical_and"
+    )
     # The logarithm of 1 in the place of a pole, whose slope times 0 is no number.
     log = _hlx.unary(_hlx.masked_fill(other, flat, 1), "log")
     return _hlx.binary(input, log, "mul")

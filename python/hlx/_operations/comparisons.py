@@ -6,7 +6,7 @@ import math
 from hlx import _hlx, errors
 from hlx._operations._arguments import binary, tensor_of
 from hlx._operations._register import function, method, operation
-from hlx._operations._types import BOOL, FLOAT32, Operand, Tensor, UINT8
+from hlx._operations._types import BOOL, FLOAT32, UINT8, Operand, Tensor
 
 
 @operation
@@ -149,11 +149,8 @@ def bitwise_right_shift(input: Operand, other: Operand) -> Tensor:
     return binary("right_shift", input, other)
 
 
-
 @function
-def where(
-    condition: Tensor, input: Operand | None = None, other: Operand | None = None
-) -> Tensor | tuple[Tensor, ...]:
+def where(condition: Tensor, input: Operand | None = None, other: Operand | None = None) -> Tensor | tuple[Tensor, ...]:
     """Takes the input's element where the condition holds, else the other's; all three broadcast.
 
     With the condition alone the places where it holds, as `nonzero(condition, as_tuple=True)`.

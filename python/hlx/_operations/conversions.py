@@ -5,10 +5,24 @@ import math
 from typing import Any, NamedTuple
 
 from hlx import _hlx, errors
-from hlx._operations._arguments import axis, is_number
+from hlx._operations._arguments import axis
 from hlx._operations._register import function, method, operation
 from hlx._operations._types import (
-    BFLOAT16, BOOL, FLOAT16, FLOAT32, INT8, INT16, INT32, INT64, UINT8, UINT32, Device, Number, Tensor, device, dtype,
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+    UINT32,
+    Device,
+    Number,
+    Tensor,
+    device,
+    dtype,
 )
 
 
@@ -23,7 +37,9 @@ def _target(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Devic
         elif isinstance(argument, device | str):
             place = argument
         elif argument is not None and not isinstance(argument, builtins.bool):
-            raise errors.TypeError(f"to: an argument is {type(argument).__name__}, expected a type, a device or a tensor")
+            raise errors.TypeError(
+                f"to: an argument is {type(argument).__name__}, expected a type, a device or a tensor"
+            )
     return place, kind
 
 
@@ -338,11 +354,12 @@ def result_type(tensor1: Tensor | Number, tensor2: Tensor | Number) -> dtype:
     """
     types = []
     for operand in (tensor1, tensor2):
-        if is_number(operand):
-            kind = BOOL if isinstance(operand, builtins.bool) else INT32
-            types.append((kind if isinstance(operand, builtins.int) else FLOAT32, 0))
-        else:
+        if isinstance(operand, Tensor):
             types.append((operand.dtype, 1 if operand.ndim == 0 else 2))
+        elif isinstance(operand, builtins.bool):
+            types.append((BOOL, 0))
+        else:
+            types.append((INT32 if isinstance(operand, builtins.int) else FLOAT32, 0))
     (one, rank_one), (two, rank_two) = types
     if _kind(one) == _kind(two) and rank_one != rank_two:
         return one if rank_one > rank_two else two

@@ -114,12 +114,12 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     [1, 0, 2]
     """
     if input.ndim != 1 or input.dtype.is_floating_point:
-        raise errors.RuntimeError(f"bincount: the input is {input.dtype} {list(input.shape)}, expected a vector of integers")
+        raise errors.RuntimeError(
+            f"bincount: the input is {input.dtype} {list(input.shape)}, expected a vector of integers"
+        )
     n = int(_hlx.amax(input, [], False).item()) + 1 if input.numel() else 0
-    if weights is None:
-        ones = _hlx.ones(input.device, list(input.shape), INT32)
-    else:
-        ones = _hlx.to_dtype(weights, FLOAT32)
+    everyone = _hlx.ones(input.device, list(input.shape), INT32)
+    ones = everyone if weights is None else _hlx.to_dtype(weights, FLOAT32)
     counts = _hlx.zeros(input.device, [max(n, minlength)], ones.dtype)
     return _hlx.index_add(counts, 0, _hlx.to_dtype(input, INT32), ones)
 

@@ -100,9 +100,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 @operation
-def sort(
-    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False
-) -> return_types.sort:
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> return_types.sort:
     """Sorts along a dimension, and gives the places that the elements had; always stable.
 
     >>> hlx.sort(hlx.tensor([3.0, 1.0, 2.0])).indices.tolist()
@@ -132,9 +130,7 @@ def msort(input: Tensor) -> Tensor:
 
 
 @operation
-def topk(
-    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> return_types.topk:
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> return_types.topk:
     """Takes the k largest or smallest elements along a dimension, in order, with their places.
 
     >>> hlx.topk(hlx.tensor([3.0, 1.0, 2.0]), 2).values.tolist()
@@ -223,9 +219,7 @@ def searchsorted(
 
 
 @operation
-def bucketize(
-    input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
-) -> Tensor:
+def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """Finds the bucket of each element between sorted boundaries; every pair is compared.
 
     >>> hlx.bucketize(hlx.tensor([3.0, 9.0]), hlx.tensor([1.0, 3.0, 5.0])).tolist()

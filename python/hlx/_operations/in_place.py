@@ -14,16 +14,124 @@ from hlx._operations._register import METHODS, method
 from hlx._operations._types import Number, Operand, Tensor
 
 #: The operations whose form in place is the operation, then an assignment.
-NAMES = """
-abs absolute acos arccos acosh arccosh add addbmm addcdiv addcmul addmm addmv addr asin arcsin asinh arcsinh
-atan arctan atan2 arctan2 atanh arctanh baddbmm bitwise_and bitwise_left_shift bitwise_not bitwise_or
-bitwise_right_shift bitwise_xor ceil clamp clamp_max clamp_min clip copysign cos cosh cumprod cumsum deg2rad div
-divide eq erf erfc exp exp2 expm1 fix floor floor_divide fmod frac ge greater greater_equal gt heaviside hypot
-index_add index_copy index_fill index_put ldexp le lerp less less_equal log log10 log1p log2 logical_and
-logical_not logical_or logical_xor logit lt masked_fill masked_scatter mul multiply nan_to_num ne neg negative
-not_equal pow rad2deg reciprocal relu remainder renorm round rsqrt scatter scatter_add sgn sigmoid sign sin sinc
-sinh sqrt square sub subtract tan tanh threshold tril triu true_divide trunc xlogy
-""".split()
+NAMES = [
+    "abs",
+    "absolute",
+    "acos",
+    "arccos",
+    "acosh",
+    "arccosh",
+    "add",
+    "addbmm",
+    "addcdiv",
+    "addcmul",
+    "addmm",
+    "addmv",
+    "addr",
+    "asin",
+    "arcsin",
+    "asinh",
+    "arcsinh",
+    "atan",
+    "arctan",
+    "atan2",
+    "arctan2",
+    "atanh",
+    "arctanh",
+    "baddbmm",
+    "bitwise_and",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "ceil",
+    "clamp",
+    "clamp_max",
+    "clamp_min",
+    "clip",
+    "copysign",
+    "cos",
+    "cosh",
+    "cumprod",
+    "cumsum",
+    "deg2rad",
+    "div",
+    "divide",
+    "eq",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "fix",
+    "floor",
+    "floor_divide",
+    "fmod",
+    "frac",
+    "ge",
+    "greater",
+    "greater_equal",
+    "gt",
+    "heaviside",
+    "hypot",
+    "index_add",
+    "index_copy",
+    "index_fill",
+    "index_put",
+    "ldexp",
+    "le",
+    "lerp",
+    "less",
+    "less_equal",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "logit",
+    "lt",
+    "masked_fill",
+    "masked_scatter",
+    "mul",
+    "multiply",
+    "nan_to_num",
+    "ne",
+    "neg",
+    "negative",
+    "not_equal",
+    "pow",
+    "rad2deg",
+    "reciprocal",
+    "relu",
+    "remainder",
+    "renorm",
+    "round",
+    "rsqrt",
+    "scatter",
+    "scatter_add",
+    "sgn",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinc",
+    "sinh",
+    "sqrt",
+    "square",
+    "sub",
+    "subtract",
+    "tan",
+    "tanh",
+    "threshold",
+    "tril",
+    "triu",
+    "true_divide",
+    "trunc",
+    "xlogy",
+]
 
 
 def _made(name: str) -> Callable[..., Tensor]:
@@ -109,7 +217,9 @@ def fill_diagonal_(input: Tensor, fill_value: Number, wrap: bool = False) -> Ten
     [[5.0, 0.0], [0.0, 5.0]]
     """
     if input.ndim != 2 or wrap:
-        raise errors.RuntimeError(f"fill_diagonal_: shape {list(input.shape)} and wrap {wrap}, expected a matrix without")
+        raise errors.RuntimeError(
+            f"fill_diagonal_: shape {list(input.shape)} and wrap {wrap}, expected a matrix without"
+        )
     rows, columns = input.shape
     mask = _hlx.to_dtype(_hlx.eye_of(input.device, rows, columns), _BOOL)
     return _hlx.in_place(input, "fill_diagonal_", lambda x: _hlx.masked_fill(x, mask, fill_value))

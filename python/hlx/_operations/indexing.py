@@ -129,9 +129,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor
 
 
 @operation
-def index_put(
-    input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
-) -> Tensor:
+def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """Writes values, broadcast, at `input[indices]`, or adds them to what is there if `accumulate` is set.
 
     >>> hlx.index_put(hlx.zeros(3), (hlx.tensor([0, 0]),), hlx.tensor([1.0, 2.0]), accumulate=True).tolist()

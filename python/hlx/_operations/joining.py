@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hlx import _hlx, errors
 from hlx._operations._register import function
 from hlx._operations._types import Tensor
-from hlx._operations.parts import atleast_1d, atleast_2d, atleast_3d
+from hlx._operations.parts import grown
 
 
 def _tensors(operation: str, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -52,8 +52,8 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
     >>> hlx.hstack([hlx.tensor([1, 2]), hlx.tensor([3])]).tolist()
     [1, 2, 3]
     """
-    grown = [atleast_1d(tensor) for tensor in _tensors("hstack", tensors)]
-    return _hlx.cat(grown, 0 if grown[0].ndim == 1 else 1)
+    parts = [grown(tensor, 1) for tensor in _tensors("hstack", tensors)]
+    return _hlx.cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
 @function("vstack", "row_stack")
@@ -63,7 +63,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
     >>> hlx.vstack([hlx.tensor([1, 2]), hlx.tensor([3, 4])]).tolist()
     [[1, 2], [3, 4]]
     """
-    return _hlx.cat([atleast_2d(tensor) for tensor in _tensors("vstack", tensors)], 0)
+    return _hlx.cat([grown(tensor, 2) for tensor in _tensors("vstack", tensors)], 0)
 
 
 @function
@@ -73,7 +73,7 @@ def dstack(tensors: Sequence[Tensor]) -> Tensor:
     >>> hlx.dstack([hlx.tensor([1, 2]), hlx.tensor([3, 4])]).tolist()
     [[[1, 3], [2, 4]]]
     """
-    return _hlx.cat([atleast_3d(tensor) for tensor in _tensors("dstack", tensors)], 2)
+    return _hlx.cat([grown(tensor, 3) for tensor in _tensors("dstack", tensors)], 2)
 
 
 @function
@@ -96,7 +96,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
     >>> hlx.block_diag(hlx.tensor([[1]]), hlx.tensor([[2, 3]])).tolist()
     [[1, 0, 0], [0, 2, 3]]
     """
-    matrices = [atleast_2d(tensor) for tensor in _tensors("block_diag", tensors)]
+    matrices = [grown(tensor, 2) for tensor in _tensors("block_diag", tensors)]
     columns, start, rows = sum(matrix.shape[1] for matrix in matrices), 0, []
     for matrix in matrices:
         width = matrix.shape[1]

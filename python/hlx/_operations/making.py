@@ -302,19 +302,19 @@ def arange(
     >>> hlx.arange(1, 4).tolist()
     [1, 2, 3]
     """
-    start, end, step = (
-        value if value is None else number("arange", "start, end or step", value) for value in (start, end, step)
-    )
     if end is None:
         start, end = 0, start
-    whole = builtins.all(isinstance(value, builtins.int) for value in (start, end, step))
-    if step == 0 or (end - start) / step < 0:
-        raise errors.ValueError(f"arange: steps of {step} do not lead from {start} to {end}")
+    first, last, by = (
+        number("arange", name, value) for name, value in (("start", start), ("end", end), ("step", step))
+    )
+    if by == 0 or (last - first) / by < 0:
+        raise errors.ValueError(f"arange: steps of {by} do not lead from {first} to {last}")
+    whole = isinstance(first, builtins.int) and isinstance(last, builtins.int) and isinstance(by, builtins.int)
     kind = dtype or (INT32 if whole else FLOAT32)
     if whole and not kind.is_floating_point:
-        made = _whole_range(device, start, end, step)
+        made = _whole_range(device, int(first), int(last), int(by))
     else:
-        made = _hlx.arange(place(device), start, end, step)
+        made = _hlx.arange(place(device), first, last, by)
     return _finished(_hlx.to_dtype(made, kind), requires_grad)
 
 

@@ -284,7 +284,9 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
         raise errors.IndexError("select: the input has shape [], expected at least one dimension")
     extent = input.shape[axis("select", dim, input.ndim)]
     if not -extent <= index < extent:
-        raise errors.IndexError(f"select: index {index} is out of range of dimension {dim}, which has {extent} elements")
+        raise errors.IndexError(
+            f"select: index {index} is out of range of dimension {dim}, which has {extent} elements"
+        )
     return _hlx.select(input, dim, index % extent)
 
 

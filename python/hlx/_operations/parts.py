@@ -1,5 +1,8 @@
 """Parts of tensors, repeated and moved elements, and shapes with more dimensions."""
 
+import itertools
+from collections.abc import Sequence
+
 from hlx import _hlx, errors
 from hlx._operations._arguments import axis, count, dimensions, expect_rank, extents
 from hlx._operations._register import function, method, operation
@@ -27,7 +30,9 @@ def split_with_sizes(input: Tensor, split_sizes: Shape, dim: int = 0) -> tuple[T
     """
     extent = input.shape[axis("split", dim, input.ndim)]
     if sum(split_sizes) != extent or min(split_sizes, default=0) < 0:
-        raise errors.RuntimeError(f"split: sizes {list(split_sizes)} do not add up to {extent}, the extent of dimension {dim}")
+        raise errors.RuntimeError(
+            f"split: sizes {list(split_sizes)} do not add up to {extent}, the extent of dimension {dim}"
+        )
     parts, start = [], 0
     for size in split_sizes:
         parts.append(_hlx.narrow(input, dim, start, size))
@@ -74,15 +79,21 @@ def tensor_split(
         edges = [i * size + min(i, more) for i in range(where + 1)]
     else:
         edges = [0, *(min(max(i + extent if i < 0 else i, 0), extent) for i in where), extent]
-    pairs = zip(edges, edges[1:], strict=False)
-    return tuple(_hlx.narrow(input, dim, start, max(end - start, 0)) for start, end in pairs)
+    pieces = itertools.pairwise(edges)
+    return tuple(_hlx.narrow(input, dim, start, max(end - start, 0)) for start, end in pieces)
 
 
-def _split_at(operation: str, input: Tensor, indices_or_sections: int | Shape, dim: int, least: int) -> tuple[Tensor, ...]:
+def _split_at(
+    operation: str, input: Tensor, indices_or_sections: int | Shape, dim: int, least: int
+) -> tuple[Tensor, ...]:
     if input.ndim < least:
-        raise errors.RuntimeError(f"{operation}: the input has shape {list(input.shape)}, expected at least {least} dimensions")
+        raise errors.RuntimeError(
+            f"{operation}: the input has shape {list(input.shape)}, expected at least {least} dimensions"
+        )
     if isinstance(indices_or_sections, int) and input.shape[dim] % indices_or_sections:
-        raise errors.RuntimeError(f"{operation}: {indices_or_sections} sections do not divide {input.shape[dim]}, the extent of dimension {dim}")
+        raise errors.RuntimeError(
+            f"{operation}: {indices_or_sections} sections do not divide the {input.shape[dim]} of dimension {dim}"
+        )
     return tensor_split(input, indices_or_sections, dim)
 
 
@@ -184,15 +195,28 @@ def pairs(operation: str, pad: Shape) -> list[tuple[int, int]]:
     return list(zip(pad[::2], pad[1::2], strict=True))
 
 
-def _at_least(tensors: tuple[Tensor, ...], grown: "list[Tensor]") -> Tensor | tuple[Tensor, ...]:
-    return grown[0] if len(tensors) == 1 else tuple(grown)
-
-
-def _listed(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    # The tensors are given one by one, or as one sequence.
+def listed(tensors: tuple[Tensor | Sequence[Tensor], ...]) -> list[Tensor]:
+    """Tensors that are given one by one, or as one sequence."""
     if len(tensors) == 1 and not isinstance(tensors[0], Tensor):
-        return tuple(tensors[0])
-    return tensors
+        return list(tensors[0])
+    return [tensor for tensor in tensors if isinstance(tensor, Tensor)]
+
+
+def grown(tensor: Tensor, rank: int) -> Tensor:
+    """A tensor with at least 1, 2 or 3 dimensions, as `atleast_1d`, `atleast_2d` and `atleast_3d` give it."""
+    if tensor.ndim >= rank:
+        return tensor
+    if rank == 1:
+        return _hlx.reshape(tensor, [1])
+    if rank == 2:
+        return _hlx.reshape(tensor, [1, tensor.numel()])
+    return _hlx.unsqueeze(tensor, -1) if tensor.ndim == 2 else _hlx.reshape(tensor, [1, tensor.numel(), 1])
+
+
+def _all_grown(tensors: tuple[Tensor | Sequence[Tensor], ...], rank: int) -> Tensor | tuple[Tensor, ...]:
+    if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+        return grown(tensors[0], rank)
+    return tuple(grown(tensor, rank) for tensor in listed(tensors))
 
 
 @function
@@ -202,8 +226,7 @@ def atleast_1d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     >>> hlx.atleast_1d(hlx.tensor(1)).shape
     hlx.Size([1])
     """
-    grown = [_hlx.reshape(x, [1]) if x.ndim == 0 else x for x in _listed(tensors)]
-    return _at_least(tensors, grown) if isinstance(tensors[0], Tensor) else tuple(grown)
+    return _all_grown(tensors, 1)
 
 
 @function
@@ -213,8 +236,7 @@ def atleast_2d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     >>> hlx.atleast_2d(hlx.tensor([1, 2])).shape
     hlx.Size([1, 2])
     """
-    grown = [_hlx.reshape(x, [1, -1]) if x.ndim < 2 else x for x in _listed(tensors)]
-    return _at_least(tensors, grown) if isinstance(tensors[0], Tensor) else tuple(grown)
+    return _all_grown(tensors, 2)
 
 
 @function
@@ -224,14 +246,7 @@ def atleast_3d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     >>> hlx.atleast_3d(hlx.tensor([1, 2])).shape
     hlx.Size([1, 2, 1])
     """
-
-    def grow(x: Tensor) -> Tensor:
-        if x.ndim < 2:
-            return _hlx.reshape(x, [1, count(x.shape), 1])
-        return _hlx.unsqueeze(x, -1) if x.ndim == 2 else x
-
-    grown = [grow(x) for x in _listed(tensors)]
-    return _at_least(tensors, grown) if isinstance(tensors[0], Tensor) else tuple(grown)
+    return _all_grown(tensors, 3)
 
 
 @function
@@ -241,7 +256,7 @@ def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
     >>> [grid.tolist() for grid in hlx.meshgrid(hlx.tensor([1, 2]), hlx.tensor([3, 4]))]
     [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
     """
-    vectors = _listed(tensors)
+    vectors = listed(tensors)
     if indexing not in ("ij", "xy"):
         raise errors.RuntimeError(f"meshgrid: indexing is {indexing!r}, expected 'ij' or 'xy'")
     for vector in vectors:

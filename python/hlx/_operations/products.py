@@ -247,10 +247,14 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     if dim is None:
         threes = [i for i, extent in enumerate(input.shape) if extent == 3]
         if not threes:
-            raise errors.RuntimeError(f"cross: the input has shape {list(input.shape)}, expected a dimension of extent 3")
+            raise errors.RuntimeError(
+                f"cross: the input has shape {list(input.shape)}, expected a dimension of extent 3"
+            )
         dim = threes[0]
     if any(x.shape[axis("cross", dim, x.ndim)] != 3 for x in (input, other)):
-        raise errors.RuntimeError(f"cross: dimension {dim} of {list(input.shape)} and {list(other.shape)}, expected extents of 3")
+        raise errors.RuntimeError(
+            f"cross: dimension {dim} of {list(input.shape)} and {list(other.shape)}, expected extents of 3"
+        )
     # The next and the one after the next.
     a, b = _hlx.roll(input, [-1], [dim]), _hlx.roll(other, [-2], [dim])
     c, d = _hlx.roll(input, [-2], [dim]), _hlx.roll(other, [-1], [dim])
@@ -271,9 +275,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 
 
 @function
-def cdist(
-    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
-) -> Tensor:
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Computes the p-norms of the differences of all rows [.., P, M] and [.., R, M], as [.., P, R].
 
     Never by products of matrices, whatever `compute_mode` says.

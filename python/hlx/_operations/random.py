@@ -3,11 +3,10 @@
 from typing import Any
 
 from hlx import _hlx, errors
+from hlx._hlx import Generator
 from hlx._operations._arguments import extents, place
 from hlx._operations._register import function, method, operation
 from hlx._operations._types import FLOAT32, INT32, Device, Number, Shape, Tensor, dtype
-
-Generator = _hlx.Generator
 
 
 def _finished(made: Tensor, dtype: dtype | None, requires_grad: bool) -> Tensor:
@@ -78,7 +77,7 @@ def randint(
     """
     if size is None:
         # `randint(high, size)`.
-        low, high, size = 0, low, high  # type: ignore[assignment]
+        return randint(0, low, extents(high, ()), generator=generator, dtype=dtype, device=device)
     made = _hlx.randint(place(device), low, high, extents(size, ()), _hlx.next_seed(generator))
     return _finished(made, dtype or INT32, requires_grad)
 
@@ -189,7 +188,7 @@ def normal(
     tensors = [value for value in (mean, std) if isinstance(value, Tensor)]
     if not tensors and size is None:
         raise errors.TypeError("normal: size is missing beside two numbers")
-    shape = extents(size, ()) if not tensors else _joint(tensors)
+    shape = _joint(tensors) if size is None else extents(size, ())
     where = place(device) if not tensors else tensors[0].device
     drawn = _hlx.randn(where, shape, _hlx.next_seed(generator))
     made = _hlx.binary(_hlx.binary(drawn, std, "mul"), mean, "add")
@@ -285,9 +284,7 @@ def bernoulli_(input: Tensor, p: Tensor | float = 0.5, *, generator: Generator |
 
 
 @method
-def random_(
-    input: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None
-) -> Tensor:
+def random_(input: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Tensor:
     """Fills the tensor with whole numbers from `from_` to `to - 1`.
 
     >>> hlx.empty(2, dtype=hlx.int32).random_(3, 4).tolist()

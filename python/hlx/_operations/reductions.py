@@ -9,7 +9,7 @@ import builtins
 from hlx import _hlx, errors
 from hlx._operations._arguments import axes, axis, converted, dimensions
 from hlx._operations._register import operation
-from hlx._operations._types import BOOL, Dims, FLOAT32, Number, Tensor, UINT8, dtype
+from hlx._operations._types import BOOL, FLOAT32, UINT8, Dims, Number, Tensor, dtype
 
 _unary, _binary = _hlx.unary, _hlx.binary
 
@@ -106,9 +106,7 @@ def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     return _hlx.sum_dim(_binary(input, 0, "ne"), dimensions(dim), False)
 
 
-def _spread_arguments(
-    dim: Dims | bool, unbiased: bool | None, correction: Number | None
-) -> tuple[list[int], float]:
+def _spread_arguments(dim: Dims | bool, unbiased: bool | None, correction: Number | None) -> tuple[list[int], float]:
     # The one argument by place is the dimensions, or the older `unbiased`.
     if isinstance(dim, bool):
         dim, unbiased = None, dim

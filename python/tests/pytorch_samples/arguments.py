@@ -1,9 +1,11 @@
 """Makes a sample's arguments: tensors with the strides that PyTorch's have, numbers, types, slices."""
 
+import itertools
 from typing import Any
 
-import hlx
 import numpy
+
+import hlx
 
 from .fixture import Fixture
 
@@ -24,13 +26,13 @@ def _memory(shape: list[int], strides: list[int]) -> tuple[list[int], list[int]]
     """The axes outermost first and the extents of a memory whose views these strides make; else None."""
     order = [axis for axis in range(len(shape)) if strides[axis] > 0 and shape[axis] > 1]
     order.sort(key=lambda axis: -strides[axis])
-    for outer, inner in zip(order, order[1:], strict=False):
+    for outer, inner in itertools.pairwise(order):
         if strides[outer] % strides[inner] or strides[outer] // strides[inner] < shape[inner]:
             return None
     if not order:
         return None
     extents = [shape[order[0]]]
-    extents += [strides[outer] // strides[inner] for outer, inner in zip(order, order[1:], strict=False)]
+    extents += [strides[outer] // strides[inner] for outer, inner in itertools.pairwise(order)]
     return order, [*extents, strides[order[-1]]]
 
 
@@ -59,6 +61,7 @@ class Arguments:
     """The arguments of a sample, and its leaves in the fixture's order."""
 
     def __init__(self, fixture: Fixture, sample: dict[str, Any], device: str) -> None:
+        """Makes them on a device."""
         self._fixture, self._device = fixture, device
         self.leaves: list[hlx.Tensor] = []
         self.positional = [self._made(value) for value in sample["a"]]

@@ -6,10 +6,8 @@ from typing import Any
 import hlx
 
 #: Methods of tensors that `op_db` calls as such.
-_METHODS = set(
-    """
-    bfloat16 bool byte char contiguous expand expand_as float half int repeat reshape_as to unfold view view_as
-    """.split()
+_METHODS = frozenset(
+    "bfloat16 bool byte char contiguous expand expand_as float half int repeat reshape_as to unfold view view_as".split()  # noqa: SIM905
 )
 
 

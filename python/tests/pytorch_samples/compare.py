@@ -3,8 +3,9 @@
 import math
 from typing import Any, NamedTuple
 
-import hlx
 import numpy
+
+import hlx
 
 from .fixture import FLOATS, Fixture, hashed, mixed
 

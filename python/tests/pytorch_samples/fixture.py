@@ -45,6 +45,7 @@ class Fixture:
     """The samples, and the words that they refer to."""
 
     def __init__(self, path: Path = PATH) -> None:
+        """Reads a file that a script beside it makes."""
         data = zlib.decompress(path.read_bytes())
         (length,) = struct.unpack_from("<Q", data)
         header = json.loads(data[8 : 8 + length])
@@ -70,10 +71,8 @@ class Fixture:
         shape, dtype = entry["s"], entry["t"]
         n = math.prod(shape)
         strides = entry.get("st")
-        if "c" in entry:
-            values = self._recalled(entry, entry.get("n", n))
-        else:
-            values = self.elements(entry["b"], n, dtype)
+        is_drawn = "c" in entry
+        values = self._recalled(entry, entry.get("n", n)) if is_drawn else self.elements(entry["b"], n, dtype)
         if strides is not None and "n" in entry:
             offset = entry.get("of", 0)
             places = numpy.full([], offset, dtype=numpy.int64)

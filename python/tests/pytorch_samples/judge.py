@@ -4,8 +4,9 @@ import re
 from collections import Counter
 from typing import Any, NamedTuple
 
-import hlx
 import numpy
+
+import hlx
 
 from .arguments import Arguments
 from .calls import operation
@@ -179,11 +180,13 @@ class Tally:
     """The verdicts of an operation's samples."""
 
     def __init__(self) -> None:
+        """Begins with none."""
         self.kinds: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.differs: Counter[str] = Counter()
 
     def add(self, verdict: Verdict) -> None:
+        """Counts one."""
         self.kinds[verdict.kind] += 1
         if verdict.kind == REFUSED:
             self.refused[verdict.reason] += 1

@@ -230,9 +230,7 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
     >>> hlx.nn.functional.threshold(hlx.tensor([0.5, 2.0]), 1, 9).tolist()
     [9.0, 2.0]
     """
-    return _result(
-        input, inplace, "threshold", lambda x: _hlx.masked_fill(x, _binary(x, threshold, "le"), value)
-    )
+    return _result(input, inplace, "threshold", lambda x: _hlx.masked_fill(x, _binary(x, threshold, "le"), value))
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
@@ -243,7 +241,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """
     if weight.ndim > 1 or (weight.numel() != 1 and (input.ndim < 2 or weight.numel() != input.shape[1])):
         raise errors.RuntimeError(
-            f"prelu: weight has shape {list(weight.shape)}, expected one element, or one for each channel of {list(input.shape)}"
+            f"prelu: weight has shape {list(weight.shape)}, expected one element or one for each channel of"
+            f" {list(input.shape)}"
         )
     shape = [1] * input.ndim
     if input.ndim > 1:
@@ -329,9 +328,7 @@ def _broadcast(*tensors: Tensor) -> tuple[Tensor, ...]:
     return broadcast_tensors(*tensors)
 
 
-def pairwise_distance(
-    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
-) -> Tensor:
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """Computes the p-norm of `x1 - x2 + eps` along the last dimension.
 
     >>> hlx.nn.functional.pairwise_distance(hlx.tensor([[3.0, 4.0]]), hlx.zeros(1, 2), eps=0).tolist()

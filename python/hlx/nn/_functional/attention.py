@@ -34,10 +34,14 @@ def scaled_dot_product_attention(
     [[[[1.0, 1.0], [1.0, 1.0]]]]
     """
     if is_causal and attn_mask is not None:
-        raise errors.RuntimeError("scaled_dot_product_attention: attn_mask is given with is_causal, expected one of them")
+        raise errors.RuntimeError(
+            "scaled_dot_product_attention: attn_mask is given with is_causal, expected one of them"
+        )
     for name, x in (("query", query), ("key", key), ("value", value)):
         if x.ndim < 2:
-            raise errors.RuntimeError(f"scaled_dot_product_attention: {name} has shape {list(x.shape)}, expected [.., T, D]")
+            raise errors.RuntimeError(
+                f"scaled_dot_product_attention: {name} has shape {list(x.shape)}, expected [.., T, D]"
+            )
     if attn_mask is None and dropout_p == 0 and _has_kernel(query, key, value, enable_gqa):
         return _by_kernel(query, key, value, is_causal, scale)
     return _by_operations(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)

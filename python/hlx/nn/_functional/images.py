@@ -212,7 +212,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: int | Sequence[int | None]) 
     return _hlx.squeeze(_hlx.adaptive_avg_pool2d(_hlx.unsqueeze(input, -2), [1, length]), -2)
 
 
-def adaptive_avg_pool2d(input: Tensor, output_size: int | None | Sequence[int | None]) -> Tensor:
+def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None] | None) -> Tensor:
     """Computes the means of as many windows of images [.., H, W] as the output has elements; None leaves an extent.
 
     >>> hlx.nn.functional.adaptive_avg_pool2d(hlx.tensor([[[1.0, 3.0], [2.0, 0.0]]]), 1).tolist()
@@ -235,7 +235,9 @@ def pad(input: Tensor, pad: Shape, mode: str = "constant", value: Number | None 
     """
     widths = pairs("pad", pad)
     if mode not in ("constant", "reflect", "replicate", "circular"):
-        raise errors.NotImplementedError(f"pad: mode is {mode!r}, expected 'constant', 'reflect', 'replicate' or 'circular'")
+        raise errors.NotImplementedError(
+            f"pad: mode is {mode!r}, expected 'constant', 'reflect', 'replicate' or 'circular'"
+        )
     if mode != "constant" and value is not None and value != 0:
         raise errors.ValueError(f"pad: value is {value} in mode {mode!r}, expected None")
     if mode == "circular":
@@ -248,7 +250,9 @@ def _circular(input: Tensor, widths: list[tuple[int, int]]) -> Tensor:
         dim = axis("pad", -1 - i, input.ndim)
         extent = input.shape[dim]
         if max(before, after) > extent:
-            raise errors.RuntimeError(f"pad: widths {before} and {after} around {extent} elements, expected at most {extent}")
+            raise errors.RuntimeError(
+                f"pad: widths {before} and {after} around {extent} elements, expected at most {extent}"
+            )
         # Negative widths cut first.
         cut = max(-before, 0)
         extent = max(extent - cut - max(-after, 0), 0)

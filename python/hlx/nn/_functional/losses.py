@@ -197,7 +197,9 @@ def binary_cross_entropy(
     """
     word = _reduction("binary_cross_entropy", size_average, reduce, reduction)
     if input.shape != target.shape:
-        raise errors.ValueError(f"binary_cross_entropy: the target has shape {list(target.shape)}, expected {list(input.shape)}")
+        raise errors.ValueError(
+            f"binary_cross_entropy: the target has shape {list(target.shape)}, expected {list(input.shape)}"
+        )
     x, t = _hlx.to_dtype(input, FLOAT32), _hlx.to_dtype(target, FLOAT32)
     positive = _binary(t, _log_or_bound(x), "mul")
     negative = _binary(_binary(1.0, t, "sub"), _log_or_bound(_binary(1.0, x, "sub")), "mul")
@@ -255,8 +257,14 @@ def gaussian_nll_loss(
     if variance.shape != input.shape:
         if list(variance.shape) == list(input.shape[:-1]):
             variance = _hlx.unsqueeze(variance, -1)
-        elif variance.ndim != input.ndim or list(variance.shape[:-1]) != list(input.shape[:-1]) or variance.shape[-1] != 1:
-            raise errors.ValueError(f"gaussian_nll_loss: var has shape {list(variance.shape)}, expected {list(input.shape)}")
+        elif (
+            variance.ndim != input.ndim
+            or list(variance.shape[:-1]) != list(input.shape[:-1])
+            or variance.shape[-1] != 1
+        ):
+            raise errors.ValueError(
+                f"gaussian_nll_loss: var has shape {list(variance.shape)}, expected {list(input.shape)}"
+            )
     # The bound is put in without a slope: the gradient of the variance passes.
     missing = _hlx.clamp_min(_binary(eps, variance.detach(), "sub"), 0.0)
     variance = _binary(variance, missing, "add")
@@ -367,7 +375,10 @@ def cosine_embedding_loss(
     1.0
     """
     word = _reduction("cosine_embedding_loss", size_average, reduce, reduction)
-    products = [_hlx.sum_dim(_binary(a, b, "mul"), [-1], False) for a, b in ((input1, input2), (input1, input1), (input2, input2))]
+    products = [
+        _hlx.sum_dim(_binary(a, b, "mul"), [-1], False)
+        for a, b in ((input1, input2), (input1, input1), (input2, input2))
+    ]
     squares = [_binary(square, 1e-12, "add") for square in products[1:]]
     cosine = _binary(products[0], _unary(_binary(*squares, "mul"), "sqrt"), "div")
     near = _hlx.where_(_binary(1.0, cosine, "sub"), _binary(target, 1, "eq"), 0.0)

@@ -72,9 +72,7 @@ def layer_norm(
     return _hlx.layer_norm(input, gain, offset, eps)
 
 
-def rms_norm(
-    input: Tensor, normalized_shape: Shape, weight: Tensor | None = None, eps: float | None = None
-) -> Tensor:
+def rms_norm(input: Tensor, normalized_shape: Shape, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Computes `x / sqrt(mean(x^2) + eps) weight` over the last dimensions; eps is 2^-23 by default.
 
     >>> hlx.nn.functional.rms_norm(hlx.tensor([2.0, -2.0]), (2,), eps=0).tolist()

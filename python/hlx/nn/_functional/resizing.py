@@ -25,14 +25,21 @@ def _factors(input: Tensor, scale_factor: Factors | None, n: int) -> list[float]
         raise errors.ValueError("interpolate: size and scale_factor are None, expected one of them")
     factors = [float(scale_factor)] * n if isinstance(scale_factor, int | float) else [float(f) for f in scale_factor]
     if len(factors) != n:
-        raise errors.ValueError(f"interpolate: scale_factor is {factors} of an input {list(input.shape)}, expected {n} numbers")
+        raise errors.ValueError(
+            f"interpolate: scale_factor is {factors} of an input {list(input.shape)}, expected {n} numbers"
+        )
     return factors
 
 
 #: The numbers of dimensions that each mode has.
 _MODES = {
-    "nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "linear": (1,), "bilinear": (2,), "trilinear": (3,), "area": (1, 2)
-}  # fmt: skip
+    "nearest": (1, 2, 3),
+    "nearest-exact": (1, 2, 3),
+    "linear": (1,),
+    "bilinear": (2,),
+    "trilinear": (3,),
+    "area": (1, 2),
+}
 
 
 def interpolate(
@@ -57,7 +64,9 @@ def interpolate(
         raise errors.NotImplementedError(f"interpolate: mode is {mode!r}, expected one of {', '.join(_MODES)}")
     if n not in _MODES[mode]:
         expected = " or ".join(str(count + 2) for count in _MODES[mode])
-        raise errors.NotImplementedError(f"interpolate: the input has {input.ndim} dimensions in mode {mode!r}, expected {expected}")
+        raise errors.NotImplementedError(
+            f"interpolate: the input has {input.ndim} dimensions in mode {mode!r}, expected {expected}"
+        )
     if antialias:
         raise errors.ValueError("interpolate: antialias is True, expected False")
     if not mode.endswith("linear") and align_corners is not None:
@@ -110,9 +119,7 @@ def _sampled(input: Tensor, sizes: list[int] | None, factors: list[float] | None
     return _hlx.squeeze(result, -2) if n == 1 else result
 
 
-def _volume(
-    input: Tensor, sizes: list[int] | None, factors: list[float] | None, kind: str, aligned: bool
-) -> Tensor:
+def _volume(input: Tensor, sizes: list[int] | None, factors: list[float] | None, kind: str, aligned: bool) -> Tensor:
     # Along one dimension after another: the planes first, then the depth; 16 bits are rounded once.
     if input.dtype.is_floating_point and input.dtype != FLOAT32:
         wide = _volume(_hlx.to_dtype(input, FLOAT32), sizes, factors, kind, aligned)
