@@ -29,8 +29,8 @@ TEST = ("test/backend/test_ops.py", "test/test_ops.py")
 
 
 def shortened(message: str) -> str:
-    """The first line of an error, with N for numbers and [..] for lists."""
-    line = (message.strip().splitlines() or [""])[0]
+    """The beginning of an error in one line, with N for numbers and [..] for lists."""
+    line = " ".join(message.split())
     line = re.sub(r"\[[^\]]*\]|\((?:\d+, ?)*\d*,?\)", "[..]", line)
     return re.sub(r"(?<![A-Za-z_0-9])-?\d+(\.\d+)?(e-?\d+)?", "N", line)[:160]
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{self, step};
+use crate::python::environment::{self, Environment};
 use crate::{Outcome, files, unknown_argument};
 
 pub const HELP: &str = "\
@@ -19,9 +20,9 @@ and failed, and how many were refused, with the reason. docs/judges.md has the n
   array-api            array-api-tests, the suite of the array API standard
   tinygrad             tinygrad's test_ops with HLX in the place of PyTorch; needs clang
 
-array-api and tinygrad are no packages: FOLDER is a checkout, target/judges/NAME if left out. The suites run in
-target/python/judges, a virtual environment with the wheel that `cargo xtask python` has built and the packages
-that they need.
+array-api and tinygrad are no packages: FOLDER is a checkout, target/judges/NAME if left out. Each suite runs in a
+virtual environment, target/python/judges-NAME, with the wheel that `cargo xtask python` has built and the packages
+that the suite needs.
 
   --suite NAME   a suite; may be repeated
   --device D     cpu (default) or vulkan
@@ -88,7 +89,9 @@ impl Suite {
         };
         let folder = given.map_or_else(|| target(self.name), Path::to_path_buf);
         if folder.is_dir() {
-            return Ok(Some(folder));
+            return std::path::absolute(&folder)
+                .map(Some)
+                .map_err(|error| format!("judges: {}: {error}", folder.display()));
         }
         let name = folder.display();
         Err(format!(
@@ -110,7 +113,7 @@ struct Options {
 
 /// A folder or file below target/judges.
 fn target(name: &str) -> PathBuf {
-    command::root().join("target").join("judges").join(name)
+    command::root().join("target/judges").join(name)
 }
 
 pub fn run(args: &[String]) -> Outcome {
@@ -121,100 +124,63 @@ pub fn run(args: &[String]) -> Outcome {
         .iter()
         .map(|(suite, given)| SUITES[*suite].folder(given.as_deref()))
         .collect::<Result<_, _>>()?;
-    let python = match &options.python {
-        Some(python) => python.clone(),
-        None => environment(&options)?,
-    };
-    let (mut worst, mut results) = (0, Vec::new());
+    let results = target("");
+    std::fs::create_dir_all(&results)
+        .map_err(|error| format!("cannot make {}: {error}", results.display()))?;
+    let (mut worst, mut texts) = (0, Vec::new());
     for ((suite, _), folder) in options.suites.iter().zip(folders) {
         let suite = &SUITES[*suite];
-        let result = target(&format!("{}.json", suite.name));
-        files::write(&result, b"")?;
-        let mut judge = Command::new(&python);
-        judge.arg(command::root().join("python/tests").join(suite.script));
-        judge
-            .args(folder)
-            .args(["--device", &options.device])
-            .arg("--json")
-            .arg(&result);
-        if suite.takes_stride {
-            judge.args(["--stride", &options.stride.to_string()]);
-        }
-        let status = step(suite.name, || command::status(&mut judge))?;
+        let (status, text) = judged(suite, folder, &options)?;
         worst = worst.max(status);
-        let text = files::text(&result)?;
-        if text.is_empty() {
-            return Err(format!(
-                "judges: {} ended with status {status} before its results",
-                suite.name
-            ));
-        }
-        results.push(text.trim().to_string());
+        texts.push(text);
     }
     if let Some(file) = &options.json {
-        files::write(file, format!("[\n{}\n]\n", results.join(",\n")).as_bytes())?;
+        files::write(file, format!("[\n{}\n]\n", texts.join(",\n")).as_bytes())?;
     }
     Ok(worst)
 }
 
-/// The interpreter of target/python/judges, with the wheel and the packages of the requested suites.
-fn environment(options: &Options) -> Result<PathBuf, String> {
-    let root = command::root().join("target").join("python");
-    let wheels = files::under(&root.join("wheel"), &["whl"]).unwrap_or_default();
-    let Some(wheel) = wheels.first() else {
-        return Err(
-            "judges: no wheel in target/python/wheel; `cargo xtask python` builds it".to_string(),
-        );
+/// Runs a suite; its status, and its results as JSON.
+fn judged(
+    suite: &Suite,
+    folder: Option<PathBuf>,
+    options: &Options,
+) -> Result<(u8, String), String> {
+    let mut judge = match &options.python {
+        Some(python) => Command::new(python),
+        None => environment(suite)?.python(),
     };
-    let folder = root.join("judges");
-    let python = folder.join(if cfg!(windows) {
-        "Scripts/python.exe"
-    } else {
-        "bin/python"
-    });
-    if !python.exists() {
-        // The interpreter that the wheel was tested with.
-        let tested = root.join(if cfg!(windows) {
-            "venv/Scripts/python.exe"
-        } else {
-            "venv/bin/python"
-        });
-        let base = if tested.exists() {
-            tested
-        } else {
-            PathBuf::from("python3")
-        };
-        let mut venv = Command::new(base);
-        venv.args(["-m", "venv"]).arg(&folder);
-        step("target/python/judges", || {
-            command::capture("venv", &mut venv)
-        })?;
+    // The scripts import what lies beside them.
+    judge.env_remove("PYTHONSAFEPATH");
+    judge.arg(command::root().join("python/tests").join(suite.script));
+    let result = target(&format!("{}.json", suite.name));
+    files::write(&result, b"")?;
+    judge.args(folder).args(["--device", &options.device]);
+    judge.arg("--json").arg(&result);
+    if suite.takes_stride {
+        judge.args(["--stride", &options.stride.to_string()]);
     }
-    let suites = options.suites.iter().map(|(suite, _)| &SUITES[*suite]);
-    let mut packages: Vec<_> = suites.flat_map(|suite| suite.packages).collect();
-    packages.sort_unstable();
-    packages.dedup();
-    let pip = |arguments: &[&str]| {
-        let mut pip = Command::new(&python);
-        pip.args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-        ]);
-        command::capture("pip", pip.args(arguments)).map(drop)
+    let status = step(suite.name, || command::status(&mut judge))?;
+    let text = files::text(&result)?.trim().to_string();
+    if text.is_empty() {
+        let name = suite.name;
+        return Err(format!(
+            "judges: {name} ended with status {status} and without results"
+        ));
+    }
+    Ok((status, text))
+}
+
+/// A virtual environment with the wheel and the packages of a suite.
+fn environment(suite: &Suite) -> Result<Environment, String> {
+    let wheels = files::under(&environment::output("wheel"), &["whl"]).unwrap_or_default();
+    let (Some(wheel), Some(python)) = (wheels.first(), environment::interpreter(None)) else {
+        let line = "judges: no wheel in target/python/wheel; `cargo xtask python` builds it";
+        return Err(line.to_string());
     };
-    step("packages of the suites", || {
-        pip(&packages.iter().map(|package| **package).collect::<Vec<_>>())?;
-        pip(&[
-            "--force-reinstall",
-            "--no-deps",
-            "--no-index",
-            &wheel.to_string_lossy(),
-        ])
-    })?;
-    Ok(python)
+    let venv = Environment::make(&format!("judges-{}", suite.name), &python, suite.packages)?;
+    step("installing the wheel", || venv.install(wheel))?;
+    Ok(venv)
 }
 
 fn read(args: &[String]) -> Result<Options, String> {

@@ -1,6 +1,6 @@
 //! `cargo xtask python`: builds the Python package, installs it into a fresh environment and tests it there.
 
-mod environment;
+pub mod environment;
 mod interpreters;
 mod wheels;
 
