@@ -4,8 +4,9 @@
 
 FOLDER is a checkout of github.com/data-apis/array-api-tests with its submodule array-api. It is copied into a
 temporary folder, where the lines of `CHANGES` are replaced: the suite expects complex numbers and int64 in a few
-places, and two strategies draw what HLX states that it does otherwise. `array_api_skips.txt` lists the tests that are left out, each with its reason; pytest loads this file as a
-plugin that marks them. Needs pytest, hypothesis, ndindex and pytest-json-report.
+places, and some strategies draw what HLX states that it does otherwise. `array_api_skips.txt` lists the tests that
+are left out, each with its reason; pytest loads this file as a plugin that marks them. Needs pytest, hypothesis,
+ndindex and pytest-json-report.
 """
 
 from __future__ import annotations

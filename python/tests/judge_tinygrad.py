@@ -86,10 +86,9 @@ class Results:
 
 def in_place_of_torch(device: str) -> ModuleType:
     """Makes `import torch` find HLX, with its modules under PyTorch's names."""
-    import hlx.nn.functional
-
     import hlx
     import hlx.linalg
+    import hlx.nn.functional
 
     hlx.set_default_device(device)
     for name, module in list(sys.modules.items()):
