@@ -13,6 +13,8 @@
 //! A result is computed as the operation of the same name without `_` does, to the same bits, and then
 //! assigned; sums of equal layout are computed in place.
 
+mod through_view;
+
 use hlx_core::{Bool, DType};
 use hlx_kernels::elementwise::{Unary, add_assign, assign_strided};
 

@@ -13,7 +13,7 @@ use pyo3::types::PyDict;
 use crate::create::{Elements, Host, cloned};
 use crate::device::PyDevice;
 use crate::error::{Kind, raised, type_error};
-use crate::exchange::{address, gathered};
+use crate::exchange::{address, gathered, row_major};
 use crate::tensor::PyTensor;
 use crate::wait::run;
 
@@ -21,7 +21,7 @@ use crate::wait::run;
 const CPU: i32 = 1;
 /// DLPack's number of Vulkan.
 const VULKAN: i32 = 7;
-const IS_READ_ONLY: u64 = 1;
+/// The flag of an array that is a copy.
 const IS_COPIED: u64 = 2;
 
 const PLAIN: &CStr = c"dltensor";
@@ -298,16 +298,7 @@ fn read_capsule(capsule: &Bound<'_, PyAny>, operation: &str) -> PyResult<Host> {
         let size = usize::from(tensor.dtype.bits) / 8;
         let strides: Vec<isize> = match tensor.strides.is_null() {
             false => numbers(tensor.strides).iter().map(|&it| it as isize * size as isize).collect(),
-            true => {
-                let mut stride = size as isize;
-                let mut strides: Vec<isize> = shape.iter().rev().map(|&extent| {
-                    let own = stride;
-                    stride *= extent as isize;
-                    own
-                }).collect();
-                strides.reverse();
-                strides
-            }
+            true => row_major(&shape, size),
         };
         let first = tensor.data.cast::<u8>().cast_const().wrapping_add(tensor.byte_offset as usize);
         let bytes = gathered(first, &shape, &strides, size);

@@ -11,7 +11,6 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::create::{Elements, Host};
 use crate::device::PyDevice;
-use crate::dtype::PyDType;
 use crate::error::{Kind, of_core, of_io, raised, type_error};
 use crate::tensor::PyTensor;
 
@@ -149,25 +148,38 @@ pub fn from_buffer(value: &Bound<'_, PyAny>) -> PyResult<Option<Host>> {
         return Err(PyErr::fetch(value.py()));
     }
     let view = View(view);
-    let rank = view.0.ndim as usize;
-    // SAFETY: a view of PyBUF_FULL_RO has a format, and `ndim` extents and strides where there are dimensions.
+    let (rank, size) = (view.0.ndim as usize, view.0.itemsize as usize);
+    // SAFETY: a view has as many extents and strides as dimensions, or null for one dimension, or for row-major order.
     let (letters, shape, strides) = unsafe {
         let letters = match view.0.format.is_null() {
             true => c"B",
             false => CStr::from_ptr(view.0.format),
         };
-        let numbers = |pointer: *mut isize| match rank {
-            0 => &[][..],
-            _ => std::slice::from_raw_parts(pointer, rank),
+        let numbers = |pointer: *mut isize| match pointer.is_null() || rank == 0 {
+            true => None,
+            false => Some(std::slice::from_raw_parts(pointer, rank).to_vec()),
         };
         (letters.to_string_lossy(), numbers(view.0.shape), numbers(view.0.strides))
     };
-    let size = view.0.itemsize as usize;
-    let shape: Vec<usize> = shape.iter().map(|&extent| extent as usize).collect();
+    let shape: Vec<usize> = match (shape, rank) {
+        (Some(shape), _) => shape.into_iter().map(|extent| extent as usize).collect(),
+        (None, 0) => Vec::new(),
+        (None, _) => vec![view.0.len as usize / size.max(1)],
+    };
+    let strides = strides.unwrap_or_else(|| row_major(&shape, size));
     // SAFETY: the view's memory holds the elements at these places until it is released.
-    let bytes = unsafe { gathered(view.0.buf.cast::<u8>(), &shape, strides, size) };
+    let bytes = unsafe { gathered(view.0.buf.cast::<u8>(), &shape, &strides, size) };
     let elements = Elements::from_format(&letters, size, &bytes)?;
     Ok(Some(Host { shape, elements }))
+}
+
+/// The strides, in bytes, of elements in row-major order.
+pub fn row_major(shape: &[usize], size: usize) -> Vec<isize> {
+    let mut strides = vec![size as isize; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * shape[axis] as isize;
+    }
+    strides
 }
 
 /// The elements of a strided array in row-major order.
@@ -178,13 +190,9 @@ pub unsafe fn gathered(first: *const u8, shape: &[usize], strides: &[isize], siz
     let n: usize = shape.iter().product();
     let mut bytes = Vec::with_capacity(n * size);
     let mut place = vec![0_usize; shape.len()];
-    let mut dense = size as isize;
-    let is_dense = shape.iter().zip(strides).rev().all(|(&extent, &stride)| {
-        let fits = extent == 1 || stride == dense;
-        dense *= extent as isize;
-        fits
-    });
-    if is_dense {
+    let dense = row_major(shape, size);
+    let fits = |axis: usize| shape[axis] == 1 || strides[axis] == dense[axis];
+    if (0..shape.len()).all(fits) {
         if n > 0 {
             // SAFETY: the elements lie one after the other.
             bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(first, n * size) });
@@ -235,9 +243,4 @@ pub fn from_safetensors<'py>(
         tensors.set_item(name, Bound::new(py, PyTensor::from(tensor))?)?;
     }
     Ok(tensors)
-}
-
-/// The names that errors have for types.
-pub fn shown(dtype: DType) -> &'static str {
-    PyDType::from(dtype).name()
 }

@@ -81,14 +81,19 @@ macro_rules! launched {
 }
 pub(crate) use launched;
 
-/// Functions of a tensor that are views.
+/// Functions of a tensor that are views, or may be.
 macro_rules! viewed {
     ($($(#[$documentation:meta])* $name:ident($x:ident $(, $argument:ident: $type:ty)*) $body:expr;)+) => {
         $(
             $(#[$documentation])*
             #[pyfunction]
-            pub fn $name($x: &PyTensor $(, $argument: $type)*) -> PyResult<PyTensor> {
-                $x.view(move |$x| $body)
+            pub fn $name($x: Bound<'_, PyTensor> $(, $argument: $type)*) -> PyResult<PyTensor> {
+                let handle = $x.get().handle();
+                let made = crate::wait::run_at_once(|| {
+                    let $x = &handle;
+                    $body
+                })?;
+                Ok(PyTensor::of(&$x, made))
             }
         )+
     };

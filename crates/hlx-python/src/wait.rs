@@ -3,7 +3,7 @@
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use hlx_autograd::Result;
+use hlx_autograd::{Result, Tensor};
 use hlx_core::Device;
 use pyo3::prelude::*;
 
@@ -17,6 +17,15 @@ const GLANCE: Duration = Duration::from_millis(50);
 pub fn run<T: Send>(py: Python<'_>, operation: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
     fork::check()?;
     py.detach(operation).map_err(of_tensor)
+}
+
+/// A result of an operation with an index, whose places the CPU device has checked by now; other devices report a
+/// place out of range when something waits for them.
+pub fn checked<T>(x: &Tensor, result: T) -> Result<T> {
+    if x.device().is_cpu() && !x.device().is_recording() {
+        x.device().sync()?;
+    }
+    Ok(result)
 }
 
 /// Runs an operation that launches nothing, such as a view: releasing the lock would take longer.

@@ -154,6 +154,6 @@ pub fn in_place<'py>(
             Err(_) => Err(type_error("in_place: the function returned no tensor")),
         }
     };
-    x.get().write(py, lasting(name), called)?;
+    x.get().write_by(py, lasting(name), called)?;
     Ok(x)
 }

@@ -5,20 +5,21 @@ use pyo3::prelude::*;
 
 use super::{Handle, launched};
 use crate::tensor::PyTensor;
+use crate::wait::checked;
 
 launched! {
     /// Elements by places along a dimension.
-    gather(x, dim: isize, index: Handle) x.gather(dim, &index);
+    gather(x, dim: isize, index: Handle) checked(x, x.gather(dim, &index)?);
     /// A copy with elements of a source written at places; of several for one place the last counts.
-    scatter(x, dim: isize, index: Handle, source: Handle) x.scatter(dim, &index, &source);
+    scatter(x, dim: isize, index: Handle, source: Handle) checked(x, x.scatter(dim, &index, &source)?);
     /// A copy with elements of a source added at places, in their order.
-    scatter_add(x, dim: isize, index: Handle, source: Handle) x.scatter_add(dim, &index, &source);
+    scatter_add(x, dim: isize, index: Handle, source: Handle) checked(x, x.scatter_add(dim, &index, &source)?);
     /// Parts by their places in a dimension.
-    index_select(x, dim: isize, index: Handle) x.index_select(dim, &index);
+    index_select(x, dim: isize, index: Handle) checked(x, x.index_select(dim, &index)?);
     /// A copy with parts added at places of a dimension.
-    index_add(x, dim: isize, index: Handle, source: Handle) x.index_add(dim, &index, &source);
+    index_add(x, dim: isize, index: Handle, source: Handle) checked(x, x.index_add(dim, &index, &source)?);
     /// Elements by places along a dimension, or of all, that broadcast.
-    take_along_dim(x, index: Handle, dim: Option<isize>) x.take_along_dim(&index, dim);
+    take_along_dim(x, index: Handle, dim: Option<isize>) checked(x, x.take_along_dim(&index, dim)?);
     /// The elements where a mask holds.
     masked_select(x, mask: Handle) x.masked_select(&mask);
     /// A copy with values written, or added, at the places of index tensors; None is a whole dimension.
@@ -27,6 +28,6 @@ launched! {
             Some(places) => Index::Tensor(places.0),
             None => (..).into(),
         }).collect();
-        x.index_put(&items, &values, accumulate)
+        checked(x, x.index_put(&items, &values, accumulate)?)
     };
 }

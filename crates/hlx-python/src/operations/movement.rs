@@ -1,5 +1,6 @@
 //! Views, copies and conversions.
 
+use hlx_autograd::{Result, Tensor, gradients_enabled};
 use pyo3::prelude::*;
 
 use super::{Handle, launched, viewed};
@@ -10,12 +11,6 @@ use crate::tensor::PyTensor;
 use crate::wait::{run, run_at_once, wait};
 
 launched! {
-    /// Another shape of the same elements: a view if strides describe it, else a copy.
-    reshape(x, shape: Vec<isize>) x.reshape(&shape);
-    /// The elements in row-major order.
-    contiguous(x) x.contiguous();
-    /// A dimension range as one dimension.
-    flatten(x, first: isize, last: isize) x.flatten(first, last);
     /// Zeros above a diagonal.
     tril(x, diagonal: isize) x.tril(diagonal);
     /// Zeros below a diagonal.
@@ -23,6 +18,12 @@ launched! {
 }
 
 viewed! {
+    /// Another shape of the same elements: a view if strides describe it, else a copy.
+    reshape(x, shape: Vec<isize>) x.reshape(&shape);
+    /// The elements in row-major order: the same memory if they lie so.
+    contiguous(x) x.contiguous();
+    /// A range of dimensions as one.
+    flatten(x, first: isize, last: isize) x.flatten(first, last);
     /// Another shape of the same memory.
     view(x, shape: Vec<isize>) x.view(&shape);
     /// Dimensions in another order.
@@ -49,22 +50,26 @@ viewed! {
     flip(x, dims: Vec<isize>) x.flip(&dims);
     /// Windows of a dimension, as the last one.
     unfold(x, dim: isize, size: usize, step: usize) x.unfold(dim, size, step);
-    /// The same memory without the tape.
-    detach(x) Ok(x.detach());
 }
 
 /// Parts of `size` places of a dimension.
 #[pyfunction]
-pub fn split(x: &PyTensor, size: usize, dim: isize) -> PyResult<Vec<PyTensor>> {
-    let parts = run_at_once(|| x.handle().split(size, dim))?;
-    Ok(parts.into_iter().map(PyTensor::from).collect())
+pub fn split(x: Bound<'_, PyTensor>, size: usize, dim: isize) -> PyResult<Vec<PyTensor>> {
+    let parts = run_at_once(|| x.get().handle().split(size, dim))?;
+    Ok(parts.into_iter().map(|part| PyTensor::of(&x, part)).collect())
 }
 
 /// At most `chunks` parts of a dimension.
 #[pyfunction]
-pub fn chunk(x: &PyTensor, chunks: usize, dim: isize) -> PyResult<Vec<PyTensor>> {
-    let parts = run_at_once(|| x.handle().chunk(chunks, dim))?;
-    Ok(parts.into_iter().map(PyTensor::from).collect())
+pub fn chunk(x: Bound<'_, PyTensor>, chunks: usize, dim: isize) -> PyResult<Vec<PyTensor>> {
+    let parts = run_at_once(|| x.get().handle().chunk(chunks, dim))?;
+    Ok(parts.into_iter().map(|part| PyTensor::of(&x, part)).collect())
+}
+
+/// The same memory without the tape.
+#[pyfunction]
+pub fn detach(x: &PyTensor) -> PyTensor {
+    x.handle().detach().into()
 }
 
 /// The values in another type; the tensor itself if it has that type.
@@ -112,6 +117,19 @@ pub fn clone(py: Python<'_>, x: &PyTensor) -> PyResult<PyTensor> {
 /// Writes the values of another tensor, converted and broadcast, and returns x.
 #[pyfunction]
 pub fn copy_<'py>(x: Bound<'py, PyTensor>, source: Handle) -> PyResult<Bound<'py, PyTensor>> {
-    x.get().change(x.py(), move |x| x.copy_(&source).map(|_| ()))?;
+    let tracked = gradients_enabled() && source.requires_grad();
+    match tracked || x.get().handle().requires_grad() {
+        false => x.get().change(x.py(), move |x| x.copy_(&source).map(|_| ()))?,
+        true => x.get().write(x.py(), "copy_", move |x| overwritten(x, &source))?,
+    }
     Ok(x)
+}
+
+/// The values of `source` as those of x, with the gradient of x that PyTorch has: zero.
+fn overwritten(x: &Tensor, source: &Tensor) -> Result<Tensor> {
+    let value = source.to_dtype(x.dtype())?.expand(x.shape())?;
+    let (zeros, buffer) = (x.detach().zeros_like()?, cloned(&value.detach())?.buffer()?);
+    Tensor::from_tensors("copy_", &[x, &value], buffer, x.shape(), move |dy| {
+        Ok(vec![Some(zeros.clone()), Some(dy.clone())])
+    })
 }

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use super::{Handle, launched};
 use crate::error::value_error;
 use crate::tensor::PyTensor;
+use crate::wait::checked;
 
 /// Gain and bias, which come together.
 type Affine = Option<(Handle, Handle)>;
@@ -29,12 +30,12 @@ launched! {
     /// Rows of a table by their numbers.
     embedding(x, weight: Handle) {
         let index = x.to_dtype(hlx_core::DType::U32)?;
-        index.embedding(&weight)
+        checked(x, index.embedding(&weight)?)
     };
     /// The same, without a gradient for one row.
     embedding_padded(x, weight: Handle, padding_idx: usize) {
         let index = x.to_dtype(hlx_core::DType::U32)?;
-        index.embedding_padded(&weight, padding_idx)
+        checked(x, index.embedding_padded(&weight, padding_idx)?)
     };
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hlx_autograd::{Index, Tensor};
+use hlx_autograd::{Index, Tensor, gradients_enabled};
 use hlx_core::DType;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple};
@@ -11,7 +11,7 @@ use super::PyTensor;
 use crate::create::from_data;
 use crate::error::{Kind, raised, type_error, value_error};
 use crate::operand::Other;
-use crate::wait::{run, run_at_once};
+use crate::wait::{checked, run, run_at_once};
 
 /// The items of an index, of which a tensor has at most a few.
 fn items(x: &Tensor, index: &Bound<'_, PyAny>) -> PyResult<Vec<Index>> {
@@ -104,13 +104,14 @@ fn is_view(items: &[Index]) -> bool {
 
 #[pymethods]
 impl PyTensor {
-    fn __getitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let x = self.handle();
+    fn __getitem__(slf: Bound<'_, Self>, index: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let x = slf.get().handle();
         let items = items(&x, index)?;
-        match is_view(&items) {
-            true => run_at_once(move || x.index(&items)).map(Self::from),
-            false => run(py, move || x.index(&items)).map(Self::from),
+        if is_view(&items) {
+            let view = run_at_once(move || x.index(&items))?;
+            return Ok(Self::of(&slf, view));
         }
+        run(slf.py(), move || checked(&x, x.index(&items)?)).map(Self::from)
     }
 
     fn __setitem__(
@@ -125,15 +126,21 @@ impl PyTensor {
             Some(other) => other.beside(&x)?,
             None => from_data(value, None, x.device(), "index_put_")?,
         };
-        self.change(py, move |x| x.index_put_(&items, &value, false).map(|_| ()))
+        let tracked = gradients_enabled() && (x.requires_grad() || value.requires_grad());
+        if tracked {
+            return self.write(py, "index_put_", move |x| x.index_put(&items, &value, false));
+        }
+        self.change(py, move |x| {
+            x.index_put_(&items, &value, false)?;
+            checked(x, ())
+        })
     }
 
-    fn __iter__(&self) -> PyResult<TensorIterator> {
-        let tensor = self.handle();
-        match tensor.rank() {
+    fn __iter__(slf: Bound<'_, Self>) -> PyResult<TensorIterator> {
+        match slf.get().handle().rank() {
             0 => Err(type_error("iter: the tensor has no dimensions")),
             _ => Ok(TensorIterator {
-                tensor,
+                tensor: slf.unbind(),
                 next: AtomicUsize::new(0),
             }),
         }
@@ -143,7 +150,7 @@ impl PyTensor {
 /// The parts of a tensor along its first dimension, one after the other.
 #[pyclass(frozen, module = "hlx")]
 pub struct TensorIterator {
-    tensor: Tensor,
+    tensor: Py<PyTensor>,
     next: AtomicUsize,
 }
 
@@ -154,15 +161,17 @@ impl TensorIterator {
     }
 
     fn __len__(&self) -> usize {
-        let extent = self.tensor.shape()[0];
+        let extent = self.tensor.get().handle().shape()[0];
         extent.saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
-    fn __next__(&self) -> PyResult<Option<PyTensor>> {
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<PyTensor>> {
         let place = self.next.fetch_add(1, Ordering::Relaxed);
-        if place >= self.tensor.shape()[0] {
+        let x = self.tensor.get().handle();
+        if place >= x.shape()[0] {
             return Ok(None);
         }
-        run_at_once(|| self.tensor.select(0, place)).map(|part| Some(part.into()))
+        let part = run_at_once(|| x.select(0, place))?;
+        Ok(Some(PyTensor::of(self.tensor.bind(py), part)))
     }
 }

@@ -1,5 +1,10 @@
 //! Python's operators on tensors.
 
+#![expect(
+    unsafe_op_in_unsafe_fn,
+    reason = "in the code that PyO3 makes within a macro"
+)]
+
 use hlx_autograd::{Binary, Result, Rounding, Tensor};
 use hlx_core::DType;
 use pyo3::basic::CompareOp;
@@ -119,17 +124,15 @@ fn with_other<'py>(
 }
 
 impl PyTensor {
-    /// Writes the result of an operation on the tensor into its memory, by the tape's rules for changes in place.
-    pub fn write(
+    /// As [`PyTensor::write`], with an operation that needs the interpreter.
+    pub fn write_by(
         &self,
         py: Python<'_>,
         name: &'static str,
         operation: impl FnOnce(Python<'_>, Tensor) -> PyResult<Tensor> + Send,
     ) -> PyResult<()> {
-        self.change(py, move |x| {
-            let operation =
-                |x: &Tensor| Python::attach(|py| operation(py, x.clone())).map_err(foreign);
-            x.in_place(name, operation).map(|_| ())
+        self.write(py, name, move |x| {
+            Python::attach(|py| operation(py, x.clone())).map_err(foreign)
         })
     }
 }
@@ -151,7 +154,7 @@ macro_rules! operators {
 
                 fn $in_place(slf: Bound<'_, Self>, other: Bound<'_, PyAny>) -> PyResult<()> {
                     let other = Other::expected($name, &other)?;
-                    slf.get().write(slf.py(), $name, move |py, x| {
+                    slf.get().write_by(slf.py(), $name, move |py, x| {
                         Ok($operation(py, Other::Tensor(x), other)?.handle())
                     })
                 }
@@ -204,7 +207,7 @@ impl PyTensor {
         _modulus: Option<Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let other = Other::expected("pow_", &other)?;
-        slf.get().write(slf.py(), "pow_", move |py, x| {
+        slf.get().write_by(slf.py(), "pow_", move |py, x| {
             Ok(power(py, Other::Tensor(x), other)?.handle())
         })
     }

@@ -353,10 +353,10 @@ impl Tensor {
         if n_dims > self.rank() || ellipses.count() > 1 {
             let rank = self.rank();
             let reason = format!("an index of {n_dims} dimensions for a tensor of {rank}");
-            return Err(refused(match n_dims > rank {
-                true => reason,
-                false => "an index with two ellipses".to_owned(),
-            }));
+            return Err(match n_dims > rank {
+                true => AutogradError::OutOfRange { op, reason },
+                false => refused("an index with two ellipses".to_owned()),
+            });
         }
         let (mut x, mut axis, mut tensors) = (self.clone(), 0, Vec::new());
         for item in items {
