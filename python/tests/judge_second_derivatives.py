@@ -1,6 +1,6 @@
 """Compares HLX's second derivatives with PyTorch's, on PyTorch's own samples of its operations.
 
-    python judge_second_derivatives.py [--device cpu] [--operation NAME] [--stride N] [--json FILE] [--table FILE]
+    python judge_second_derivatives.py [--device cpu] [--operation NAME] [--stride N] [--json FILE] [--page FILE]
 
 For every operation of `op_db` (torch.testing._internal.common_methods_invocations) that has second derivatives in
 PyTorch and a name in HLX, and each of its f32 `sample_inputs`: from outputs y(x), an upstream gradient u and a
@@ -22,6 +22,7 @@ import sys
 import types
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,18 @@ RANDOM = re.compile("bernoulli|dropout|fractional_max_pool|multinomial|^normal$|
 #: Properties of a tensor, which PyTorch samples as operations.
 PROPERTIES = ("T", "mT", "H", "mH")
 
+PAGE = """# Second derivatives beside PyTorch's
+
+`python3 python/tests/judge_second_derivatives.py --page docs/second-derivatives.md` writes this page. The script says
+how samples are compared, and [judges.md](judges.md) how it is run.
+
+PyTorch {torch}, device {device}: {samples} samples of {n_operations} operations, {passed} passed,
+{n_by_another_rule} by another rule, {failed} failed, {n_refused} refused. By another rule: {rule}
+([special points](tensors.md#special-points)).
+
+"""
+RULE = "the second derivative at a point such as the norm of zeros is 0, where PyTorch's is NaN"
+
 
 @dataclass
 class Row:
@@ -49,14 +62,14 @@ class Row:
 
     name: str
     passed: int = 0
-    other_rule: int = 0
+    by_another_rule: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
 
     @property
     def samples(self) -> int:
         """All samples, whatever became of them."""
-        return self.passed + self.other_rule + sum(self.refused.values()) + len(self.failed)
+        return self.passed + self.by_another_rule + sum(self.refused.values()) + len(self.failed)
 
 
 class NotComparable(Exception):
@@ -220,7 +233,7 @@ def judge(op: Any, function: Callable[..., Any], sample: Any, device: str, seed:
     if wrong is None:
         row.passed += 1
     elif ZERO_FOR_NAN.search(op.name) and first_difference(found, without_nan(found, expected)) is None:
-        row.other_rule += 1
+        row.by_another_rule += 1
     else:
         row.failed.append(f"sample {seed:08x}: {wrong}")
 
@@ -265,45 +278,59 @@ def table(rows: list[Row]) -> str:
     for row in sorted(rows, key=lambda row: row.name):
         why = "; ".join(f"{n}: {reason}" for reason, n in sorted(row.refused.items()))
         lines.append(
-            f"| `{row.name}` | {row.samples} | {row.passed} | {row.other_rule} | {len(row.failed)} "
+            f"| `{row.name}` | {row.samples} | {row.passed} | {row.by_another_rule} | {len(row.failed)} "
             f"| {sum(row.refused.values())} | {why} |"
         )
     return "\n".join(lines) + "\n"
 
 
+def report(rows: list[Row], missing: list[str], options: argparse.Namespace) -> dict[str, Any]:
+    """The counts over all operations, and the rows."""
+    refused: Counter[str] = Counter()
+    for row in rows:
+        refused.update(row.refused)
+    by_another_rule = sum(row.by_another_rule for row in rows)
+    return {
+        "suite": "second-derivatives",
+        "torch": torch.__version__.split("+")[0],
+        "device": options.device,
+        "stride": options.stride,
+        "samples": sum(row.samples for row in rows),
+        "passed": sum(row.passed for row in rows),
+        "failed": sum(len(row.failed) for row in rows),
+        "by_another_rule": {RULE: by_another_rule} if by_another_rule else {},
+        "refused": dict(refused.most_common()),
+        "operations": [row.__dict__ for row in rows],
+        "missing": missing,
+    }
+
+
 def main() -> int:
-    """Reads the arguments, runs the suite and prints its summary; 1 if something failed."""
+    """Reads the arguments, judges all samples and prints a summary; 1 if one failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--operation")
     parser.add_argument("--stride", type=int, default=1)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--table", type=Path)
+    parser.add_argument("--page", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     rows, missing = judged(options)
-    refused: dict[str, int] = {}
-    for row in rows:
-        for reason, n in row.refused.items():
-            refused[reason] = refused.get(reason, 0) + n
-    passed, failed = sum(row.passed for row in rows), sum(len(row.failed) for row in rows)
-    samples, other_rule = sum(row.samples for row in rows), sum(row.other_rule for row in rows)
-    print(f"second-derivatives: {passed} passed, {failed} failed, of {samples} samples of {len(rows)} operations")
-    print(f"  {other_rule} by another rule")
-    for reason, n in sorted(refused.items(), key=lambda pair: -pair[1]):
+    found = report(rows, missing, options)
+    print(f"{found['samples']} samples of {len(rows)} operations of PyTorch {found['torch']} on {options.device}")
+    for rule, n in found["by_another_rule"].items():
+        print(f"  {n} by another rule: {rule}")
+    print(f"second-derivatives: {found['passed']} passed, {found['failed']} failed")
+    for reason, n in found["refused"].items():
         print(f"  {n} refused: {reason}")
     if options.json:
-        result = {
-            "suite": "second-derivatives", "version": torch.__version__, "device": options.device,
-            "stride": options.stride, "passed": passed, "failed": failed, "other_rule": other_rule,
-            "samples": samples, "refused": refused,
-            "operations": [row.__dict__ for row in rows], "missing": missing,
-        }  # fmt: skip
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
-    if options.table:
-        options.table.write_text(table(rows))
-    return 1 if failed else 0
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    if options.page:
+        counts = {"n_operations": len(rows), "n_refused": sum(found["refused"].values()), "rule": RULE}
+        counts["n_by_another_rule"] = sum(found["by_another_rule"].values())
+        options.page.write_text(PAGE.format(**found, **counts) + table(rows))
+    return 1 if found["failed"] else 0
 
 
 if __name__ == "__main__":
