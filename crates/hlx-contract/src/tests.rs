@@ -1,6 +1,7 @@
 //! Contracts: one value, one handle, on every device.
 
 mod bounds;
+mod compute;
 mod faults;
 
 use std::path::PathBuf;
