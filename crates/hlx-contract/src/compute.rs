@@ -226,7 +226,7 @@ impl Program {
     }
 
     /// The buffer if it is an allocation of its own, else a copy that is.
-    fn isolated(&self, buffer: &Buffer) -> Result<Buffer, ContractError> {
+    pub(crate) fn isolated(&self, buffer: &Buffer) -> Result<Buffer, ContractError> {
         if buffer.is_isolated() {
             return Ok(buffer.clone());
         }

@@ -146,6 +146,7 @@ impl Execute for Device {
             made: buffers.made,
             _inputs: buffers.inputs,
             work,
+            running: Mutex::default(),
         })
     }
 }
@@ -159,6 +160,8 @@ pub struct Prepared {
     made: Vec<Buffer>,
     _inputs: HashMap<(Handle, Dtype), Buffer>,
     work: Work,
+    /// Held by a run: all of them write the same outputs.
+    running: Mutex<()>,
 }
 
 /// The kernels of a prepared contract.
@@ -200,6 +203,7 @@ impl Prepared {
         mut name: impl FnMut(Dtype, &[usize], &[u8]) -> Result<Handle, ContractError>,
     ) -> Result<Execution, ContractError> {
         let failed = || ContractError::core(&self.name);
+        let _running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         for buffer in &self.made {
             self.device.fill(buffer, 0).map_err(failed())?;
         }

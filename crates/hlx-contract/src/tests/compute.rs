@@ -65,6 +65,25 @@ fn words_that_the_shader_leaves_alone_stay() {
     }
 }
 
+/// Where a driver bounds accesses by the bound window, the test below would pass without it.
+#[test]
+fn what_a_shader_works_on_is_an_allocation_of_its_own() {
+    for device in vulkan() {
+        let program = program(&device);
+        let shared = device.buffer_of(&values(1)).expect("memory");
+        let own = isolated(&device, &values(1));
+        let window = own.slice(0, 999).expect("a window");
+        for (buffer, is_own) in [(&shared, false), (&own, true), (&window, false)] {
+            let found = program.isolated(buffer).expect("memory");
+            assert!(found.is_isolated() && found.words() == buffer.words());
+            assert_eq!(
+                (buffer.is_isolated(), found.overlaps(buffer)),
+                (is_own, is_own)
+            );
+        }
+    }
+}
+
 #[test]
 fn a_launch_that_leaves_its_tensors_reaches_no_other_tensor() {
     const GUARD: f32 = 777.05;
