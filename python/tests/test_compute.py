@@ -179,6 +179,22 @@ def test_another_thread_cannot_launch_into_a_recording(ctx, axpy):
     assert y.digest() == (ramp(8) * 2).digest()
 
 
+def test_threads_launch_one_kernel(ctx, axpy):
+    """Each launch is whole."""
+    x, y = ctx.tensor(hlx.ones(64)), ctx.zeros([64])
+
+    def launch() -> None:
+        for _ in range(20):
+            axpy(x, y, push=[64, 1.0], workgroups=1)
+
+    threads = [threading.Thread(target=launch) for _ in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert y.tolist() == [1000.0] * 64
+
+
 def test_launches_are_timed(ctx, axpy):
     """One by one, under the kernel's name."""
     x, y = ctx.tensor(ramp(64)), ctx.zeros([64])

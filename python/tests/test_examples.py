@@ -14,7 +14,7 @@ NAMES = ["gemm.py", "conv2d.py", "inference.py"]
 
 def run(example: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs an example from another folder than its own."""
-    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)), **environment}
     command = [sys.executable, str(FOLDER / example), *arguments]
     return subprocess.run(command, cwd=Path("/"), env=variables, capture_output=True, text=True, check=False)
 

@@ -40,14 +40,20 @@ impl ComputeProgram {
         let wrong = |place: usize, reason: String| {
             let info = self.program.interface().bindings.get(&(place as u32));
             let declared = info.map_or(String::new(), |info| format!(" ({})", info.name));
-            Err(value_error(format!("{}: binding {place}{declared}: {reason}", self.name)))
+            Err(value_error(format!(
+                "{}: binding {place}{declared}: {reason}",
+                self.name
+            )))
         };
         let mut bound = Vec::with_capacity(tensors.len());
         for (place, tensor) in tensors.iter().enumerate() {
             let x = tensor.get().handle();
             if !x.device().is_same(&self.device) {
                 let (found, expected) = (x.device().info(), self.device.info());
-                return wrong(place, format!("the tensor is on {found}, the kernel on {expected}"));
+                return wrong(
+                    place,
+                    format!("the tensor is on {found}, the kernel on {expected}"),
+                );
             }
             if x.requires_grad() && gradients_enabled() {
                 let reason = "the tensor requires a gradient, which a kernel of one's own does not give: detach() it, or \
@@ -76,15 +82,15 @@ impl ComputeProgram {
         let mut shader = Shader::compute(spirv);
         entry_point.clone_into(&mut shader.entry_point);
         let make = || {
-            let reflection = inspect(&shader)?;
+            let reflection = inspect(&shader).map_err(of_contract)?;
             let value = |(id, word): (u32, u32)| SpecializationConstant {
                 id,
                 value: scalar(reflection.constants.get(&id).map(|info| info.kind), word),
             };
             let constants: Vec<_> = constants.into_iter().map(value).collect();
-            Program::new(&device, &name, &shader, &constants)
+            Program::new(&device, &name, &shader, &constants).map_err(of_contract)
         };
-        let program = Arc::new(py.detach(make).map_err(of_contract)?);
+        let program = Arc::new(py.detach(make)?);
         Ok(Self {
             program,
             device,
@@ -110,8 +116,16 @@ impl ComputeProgram {
     ) -> PyResult<()> {
         let tensors = self.bound(&tensors)?;
         let kinds = &self.program.interface().push_constants;
-        let words = push.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word));
-        let push: Vec<Scalar> = kinds.iter().zip(words).map(|(&kind, word)| scalar(kind, word)).collect();
+        let words = push
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&word| u32::from_le_bytes(word));
+        let push: Vec<Scalar> = kinds
+            .iter()
+            .zip(words)
+            .map(|(&kind, word)| scalar(kind, word))
+            .collect();
         let program = &self.program;
         run(py, || {
             let buffers = tensors.iter().map(Tensor::buffer);
@@ -199,9 +213,14 @@ impl RecordedGraph {
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         fork::check()?;
         if !matches!(&*self.state(), State::New) {
-            return Err(raised(Kind::Runtime, "graph: it is recorded once; make another one"));
+            return Err(raised(
+                Kind::Runtime,
+                "graph: it is recorded once; make another one",
+            ));
         }
-        let recording = py.detach(|| self.device.start_recording()).map_err(of_core)?;
+        let recording = py
+            .detach(|| self.device.start_recording())
+            .map_err(of_core)?;
         *self.state() = State::Open(recording);
         Ok(())
     }
@@ -225,7 +244,9 @@ impl RecordedGraph {
     fn replay(&self, py: Python<'_>, times: usize) -> PyResult<()> {
         let graph = self.graph()?;
         let replay = || (0..times).try_for_each(|_| graph.replay());
-        run(py, || replay().map_err(|error: CoreError| AutogradError::from(error)))
+        run(py, || {
+            replay().map_err(|error: CoreError| AutogradError::from(error))
+        })
     }
 
     fn __len__(&self) -> PyResult<usize> {

@@ -32,10 +32,10 @@ pub(crate) fn of_contract(error: ContractError) -> PyErr {
     let text = error.to_string();
     let kind = match error {
         ContractError::Device { .. } => Kind::Runtime,
-        ContractError::Store { source, .. } => match source {
-            StoreError::Io { .. } | StoreError::Damaged { .. } => Kind::Runtime,
-            _ => Kind::Value,
-        },
+        ContractError::Store {
+            source: StoreError::Io { .. } | StoreError::Damaged { .. },
+            ..
+        } => Kind::Runtime,
         ContractError::Core { source, .. } => match source {
             CoreError::OutOfMemory { .. } => Kind::Memory,
             CoreError::OtherDevice { .. } | CoreError::Invalid { .. } => Kind::Value,
@@ -67,10 +67,19 @@ fn names(kinds: &[ScalarKind]) -> Vec<&'static str> {
 }
 
 /// A shader's interface for Python: workgroup size, bindings, push constants, specialization constants.
-pub(crate) fn interface<'py>(py: Python<'py>, reflection: &Reflection) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn interface<'py>(
+    py: Python<'py>,
+    reflection: &Reflection,
+) -> PyResult<Bound<'py, PyDict>> {
     let bindings = PyList::empty(py);
     for info in reflection.bindings.values() {
-        let row = (info.binding, &info.name, names(&info.elements), info.reads, info.writes);
+        let row = (
+            info.binding,
+            &info.name,
+            names(&info.elements),
+            info.reads,
+            info.writes,
+        );
         bindings.append(row)?;
     }
     let constants = PyDict::new(py);
@@ -96,7 +105,7 @@ pub fn inspect_spirv<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let mut shader = Shader::compute(spirv);
     entry_point.clone_into(&mut shader.entry_point);
-    let reflection = py.detach(|| inspect(&shader)).map_err(of_contract)?;
+    let reflection = py.detach(|| inspect(&shader).map_err(of_contract))?;
     interface(py, &reflection)
 }
 
@@ -110,8 +119,8 @@ pub fn shader_interface<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let shader = parse(shader)?;
     let objects = store.objects();
-    let found = py.detach(|| hlx_contract::interface(objects, contract, &shader));
-    interface(py, &found.map_err(of_contract)?)
+    let find = || hlx_contract::interface(objects, contract, &shader).map_err(of_contract);
+    interface(py, &py.detach(find)?)
 }
 
 /// Puts a contract in its JSON form into a store, a shader once it is validated, and returns its handle.
@@ -119,13 +128,13 @@ pub fn shader_interface<'py>(
 pub fn put_contract(py: Python<'_>, store: &PyStore, json: &str) -> PyResult<String> {
     let objects = store.objects();
     let put = || {
-        let contract = Contract::from_json(json)?;
+        let contract = Contract::from_json(json).map_err(of_contract)?;
         if let Contract::Shader(shader) = &contract {
-            inspect(shader)?;
+            inspect(shader).map_err(of_contract)?;
         }
-        contract.put(objects)
+        contract.put(objects).map_err(of_contract)
     };
-    Ok(py.detach(put).map_err(of_contract)?.to_string())
+    Ok(py.detach(put)?.to_string())
 }
 
 /// Reads a contract's canonical encoding and returns its JSON form, or None for other bytes.
@@ -138,16 +147,29 @@ pub fn contract_json(encoded: &[u8]) -> PyResult<Option<String>> {
 }
 
 /// The handle of a result; its outputs as kernel, name, dtype, shape and handle; the time in milliseconds.
-type Ran = (String, Vec<(u32, String, &'static str, Vec<u64>, String)>, f64);
+type Ran = (
+    String,
+    Vec<(u32, String, &'static str, Vec<u64>, String)>,
+    f64,
+);
 
 fn ran(execution: Execution) -> Ran {
     let outputs = execution.outputs.into_iter().map(|output| {
         let (dtype, handle) = (output.dtype.name(), output.handle.to_string());
-        (output.port.kernel, output.port.name, dtype, output.shape, handle)
+        (
+            output.port.kernel,
+            output.port.name,
+            dtype,
+            output.shape,
+            handle,
+        )
     });
     let outputs = outputs.collect();
     (execution.handle.to_string(), outputs, execution.run_ms)
 }
+
+const NOT_EXECUTABLE: &str =
+    "contract: a shader (900), expected a kernel (901) or a pipeline (902)";
 
 /// A contract whose inputs are on the device and whose pipelines are made.
 #[pyclass(frozen, module = "hlx._hlx")]
@@ -163,15 +185,15 @@ impl PreparedContract {
     #[new]
     fn new(py: Python<'_>, device: &PyDevice, store: &PyStore, json: &str) -> PyResult<Self> {
         let (device, store) = (open(py, device)?, store.clone());
-        let prepare = || match Contract::from_json(json)? {
-            Contract::Kernel(kernel) => device.prepare(store.objects(), &kernel),
-            Contract::Pipeline(pipeline) => device.prepare(store.objects(), &pipeline),
-            Contract::Shader(shader) => Err(ContractError::Invalid {
-                contract: shader.entry_point,
-                reason: "it is a shader (900), expected a kernel (901) or a pipeline (902)".to_owned(),
-            }),
+        let prepare = || {
+            let prepared = match Contract::from_json(json).map_err(of_contract)? {
+                Contract::Kernel(kernel) => device.prepare(store.objects(), &kernel),
+                Contract::Pipeline(pipeline) => device.prepare(store.objects(), &pipeline),
+                Contract::Shader(_) => return Err(value_error(NOT_EXECUTABLE)),
+            };
+            prepared.map_err(of_contract)
         };
-        let prepared = py.detach(prepare).map_err(of_contract)?.into();
+        let prepared = py.detach(prepare)?.into();
         Ok(Self {
             prepared,
             device,

@@ -10,7 +10,7 @@ use pyo3::types::PyBytes;
 
 use super::{of_store, parse};
 use crate::device::PyDevice;
-use crate::error::{raised, Kind};
+use crate::error::{Kind, raised};
 use crate::read::words;
 use crate::tensor::PyTensor;
 use crate::wait::run;
@@ -53,9 +53,12 @@ fn stored_dtype(dtype: DType) -> PyResult<Dtype> {
 
 /// A tensor's type for what the store holds.
 fn tensor_dtype(handle: &Handle, dtype: Dtype) -> PyResult<DType> {
-    let found = DType::ALL.into_iter().find(|other| other.name() == dtype.name());
+    let found = DType::ALL
+        .into_iter()
+        .find(|other| other.name() == dtype.name());
     found.ok_or_else(|| {
-        let text = format!("resolve: {handle} is a tensor of {dtype}, which tensors of HLX do not have");
+        let text =
+            format!("resolve: {handle} is a tensor of {dtype}, which tensors of HLX do not have");
         raised(Kind::Type, text)
     })
 }
@@ -66,7 +69,10 @@ fn bytes_of(words: &[u32], dtype: DType, n_elements: usize) -> Vec<u8> {
         DType::F32 => canonical_bits(f32::from_bits(word)),
         _ => word,
     };
-    let mut bytes: Vec<u8> = words.iter().flat_map(|&word| map(word).to_le_bytes()).collect();
+    let mut bytes: Vec<u8> = words
+        .iter()
+        .flat_map(|&word| map(word).to_le_bytes())
+        .collect();
     bytes.truncate(n_elements * dtype.size());
     bytes
 }
@@ -77,15 +83,30 @@ fn loaded(device: &Device, stored: &StoredTensor, dtype: DType) -> hlx_autograd:
     // Floats are uploaded as numbers, so that subnormals become zeros.
     match dtype {
         DType::F32 => {
-            let values: Vec<f32> = data.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect();
+            let values: Vec<f32> = data
+                .as_chunks()
+                .0
+                .iter()
+                .map(|&b| f32::from_le_bytes(b))
+                .collect();
             Tensor::from_slice(device, &values, shape)
         }
         DType::F16 => {
-            let values: Vec<f16> = data.as_chunks().0.iter().map(|&b| f16::from_le_bytes(b)).collect();
+            let values: Vec<f16> = data
+                .as_chunks()
+                .0
+                .iter()
+                .map(|&b| f16::from_le_bytes(b))
+                .collect();
             Tensor::from_slice(device, &values, shape)
         }
         DType::BF16 => {
-            let values: Vec<bf16> = data.as_chunks().0.iter().map(|&b| bf16::from_le_bytes(b)).collect();
+            let values: Vec<bf16> = data
+                .as_chunks()
+                .0
+                .iter()
+                .map(|&b| bf16::from_le_bytes(b))
+                .collect();
             Tensor::from_slice(device, &values, shape)
         }
         _ => {
@@ -145,9 +166,16 @@ impl PyStore {
     }
 
     /// What an object is: None for bytes, dtype and shape of a tensor.
-    fn content(&self, py: Python<'_>, handle: &str) -> PyResult<Option<(&'static str, Vec<usize>)>> {
+    fn content(
+        &self,
+        py: Python<'_>,
+        handle: &str,
+    ) -> PyResult<Option<(&'static str, Vec<usize>)>> {
         let handle = parse(handle)?;
-        match py.detach(|| self.objects().content(&handle)).map_err(of_store)? {
+        match py
+            .detach(|| self.objects().content(&handle))
+            .map_err(of_store)?
+        {
             Content::Bytes => Ok(None),
             Content::Tensor { dtype, shape } => Ok(Some((dtype.name(), shape))),
         }
@@ -155,19 +183,24 @@ impl PyStore {
 
     fn contains(&self, py: Python<'_>, handle: &str) -> PyResult<bool> {
         let handle = parse(handle)?;
-        py.detach(|| self.objects().contains(&handle)).map_err(of_store)
+        py.detach(|| self.objects().contains(&handle))
+            .map_err(of_store)
     }
 
     fn get_bytes<'py>(&self, py: Python<'py>, handle: &str) -> PyResult<Bound<'py, PyBytes>> {
         let handle = parse(handle)?;
-        let bytes = py.detach(|| self.objects().get_bytes(&handle)).map_err(of_store)?;
+        let bytes = py
+            .detach(|| self.objects().get_bytes(&handle))
+            .map_err(of_store)?;
         Ok(PyBytes::new(py, &bytes))
     }
 
     fn get_tensor(&self, py: Python<'_>, handle: &str, device: &PyDevice) -> PyResult<PyTensor> {
         let handle = parse(handle)?;
         let device = device.open(py)?;
-        let stored = py.detach(|| self.objects().get_tensor(&handle)).map_err(of_store)?;
+        let stored = py
+            .detach(|| self.objects().get_tensor(&handle))
+            .map_err(of_store)?;
         let dtype = tensor_dtype(&handle, stored.dtype)?;
         run(py, || loaded(&device, &stored, dtype)).map(PyTensor::from)
     }
