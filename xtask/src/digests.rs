@@ -62,7 +62,7 @@ pub fn modules(root: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// Every shader of the tree, by name: the files `shaders/**/*.comp` and `examples/*.comp`,
+/// Every shader of the tree, by name: the files `shaders/**/*.comp` and `examples/**/*.comp`,
 /// and those that tables describe.
 pub fn shaders(root: &Path) -> Result<Vec<Shader>, String> {
     let dir = root.join("shaders");

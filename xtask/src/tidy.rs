@@ -15,6 +15,9 @@ const UNDONE: [(&str, &str); 4] = [
     ("XX", "X "),
 ];
 
+/// Examples in Python, each with a shader of its name.
+const PYTHON_EXAMPLES: &str = "examples/python/";
+
 /// Every untidiness, one line each.
 pub fn check(root: &Path) -> Result<Vec<String>, String> {
     let mut sources = Vec::new();
@@ -34,7 +37,12 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
     }
     let listed = listed(&rust);
     for Shader { name, origin, .. } in digests::shaders(root)? {
-        if !is_loaded(&name, &rust, &listed) {
+        if let Some(file) = name.strip_prefix(PYTHON_EXAMPLES) {
+            let example = root.join(format!("{PYTHON_EXAMPLES}{file}.py"));
+            if !files::text(&example).is_ok_and(|text| text.contains(&format!("\"{file}.spv\""))) {
+                wrong.push(format!("{origin} is not loaded by the example of its name"));
+            }
+        } else if !is_loaded(&name, &rust, &listed) {
             wrong.push(format!("{origin} is loaded by no Rust file"));
         }
     }

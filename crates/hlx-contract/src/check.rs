@@ -30,7 +30,7 @@ pub(crate) fn check(kernel: &Kernel, shader: &Loaded) -> Result<(), ContractErro
     Ok(())
 }
 
-fn check_constants(kernel: &Kernel, shader: &Loaded) -> Result<(), ContractError> {
+pub(crate) fn check_constants(kernel: &Kernel, shader: &Loaded) -> Result<(), ContractError> {
     for constant in &kernel.specialization {
         let id = constant.id;
         let wrong = |reason: String| {

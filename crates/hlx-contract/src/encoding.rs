@@ -1,7 +1,7 @@
 //! The canonical encoding of contracts: equal values have equal bytes and an equal handle.
 
 use bincode::config::{Configuration, Fixint, Limit, LittleEndian};
-use hlx_store::{Handle, Store, StoreError};
+use hlx_store::{Handle, Objects, StoreError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -69,7 +69,7 @@ pub trait Encoded: Serialize + DeserializeOwned {
     ///
     /// # Errors
     /// As [`Store::put_bytes`].
-    fn put(&self, store: &Store) -> Result<Handle, ContractError> {
+    fn put(&self, store: &dyn Objects) -> Result<Handle, ContractError> {
         let failed = |source: StoreError| ContractError::Store {
             contract: "a contract".to_owned(),
             source,
@@ -179,7 +179,7 @@ impl Contract {
     ///
     /// # Errors
     /// As [`Encoded::put`].
-    pub fn put(&self, store: &Store) -> Result<Handle, ContractError> {
+    pub fn put(&self, store: &dyn Objects) -> Result<Handle, ContractError> {
         match self {
             Self::Shader(shader) => shader.put(store),
             Self::Kernel(kernel) => kernel.put(store),

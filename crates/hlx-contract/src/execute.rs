@@ -10,7 +10,7 @@ use hlx_core::{
     Buffer, CommandBufferPool, ComputePipeline, DescriptorBindingBuilder, DescriptorBindings,
     Device, RecordedCommands,
 };
-use hlx_store::{Dtype, Handle, Store};
+use hlx_store::{Dtype, Handle, Objects, Store};
 
 use super::check::{check, check_limits};
 use super::loaded::{self, Loaded};
@@ -82,7 +82,7 @@ pub trait Execute {
     /// As [`Execute::execute`].
     fn execute_in(
         &self,
-        store: &Store,
+        store: &dyn Objects,
         contract: &impl Executable,
     ) -> Result<Execution, ContractError>;
 
@@ -90,8 +90,11 @@ pub trait Execute {
     ///
     /// # Errors
     /// As [`Execute::execute`].
-    fn prepare(&self, store: &Store, contract: &impl Executable)
-    -> Result<Prepared, ContractError>;
+    fn prepare(
+        &self,
+        store: &dyn Objects,
+        contract: &impl Executable,
+    ) -> Result<Prepared, ContractError>;
 }
 
 impl Execute for Device {
@@ -103,7 +106,7 @@ impl Execute for Device {
 
     fn execute_in(
         &self,
-        store: &Store,
+        store: &dyn Objects,
         contract: &impl Executable,
     ) -> Result<Execution, ContractError> {
         self.prepare(store, contract)?.run_into(store)
@@ -111,7 +114,7 @@ impl Execute for Device {
 
     fn prepare(
         &self,
-        store: &Store,
+        store: &dyn Objects,
         contract: &impl Executable,
     ) -> Result<Prepared, ContractError> {
         let pipeline = contract.as_pipeline();
@@ -143,6 +146,7 @@ impl Execute for Device {
             made: buffers.made,
             _inputs: buffers.inputs,
             work,
+            running: Mutex::default(),
         })
     }
 }
@@ -156,6 +160,8 @@ pub struct Prepared {
     made: Vec<Buffer>,
     _inputs: HashMap<(Handle, Dtype), Buffer>,
     work: Work,
+    /// Held by a run: all of them write the same outputs.
+    running: Mutex<()>,
 }
 
 /// The kernels of a prepared contract.
@@ -179,7 +185,7 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`Prepared::run`], and [`ContractError::Store`].
-    pub fn run_into(&self, store: &Store) -> Result<Execution, ContractError> {
+    pub fn run_into(&self, store: &dyn Objects) -> Result<Execution, ContractError> {
         let failed = || ContractError::store(&self.name);
         let execution = self.results(|dtype, shape, bytes| {
             store.put_tensor(dtype, shape, bytes).map_err(failed())
@@ -197,6 +203,7 @@ impl Prepared {
         mut name: impl FnMut(Dtype, &[usize], &[u8]) -> Result<Handle, ContractError>,
     ) -> Result<Execution, ContractError> {
         let failed = || ContractError::core(&self.name);
+        let _running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         for buffer in &self.made {
             self.device.fill(buffer, 0).map_err(failed())?;
         }
@@ -264,7 +271,11 @@ struct Buffers {
 }
 
 impl Buffers {
-    fn new(device: &Device, store: &Store, pipeline: &Pipeline) -> Result<Self, ContractError> {
+    fn new(
+        device: &Device,
+        store: &dyn Objects,
+        pipeline: &Pipeline,
+    ) -> Result<Self, ContractError> {
         let mut buffers = Self {
             by_port: HashMap::new(),
             inputs: HashMap::new(),
@@ -312,7 +323,7 @@ impl Buffers {
     fn input(
         &mut self,
         device: &Device,
-        store: &Store,
+        store: &dyn Objects,
         kernel: &Kernel,
         bound: &super::kernel::Bound<'_>,
         handle: Handle,
@@ -387,7 +398,7 @@ impl Work {
     ) -> Result<Self, ContractError> {
         let mut dispatches = Vec::with_capacity(shaders.len());
         for (place, (kernel, shader)) in pipeline.kernels.iter().zip(shaders).enumerate() {
-            let compiled = compiled(device, kernel, shader)?;
+            let compiled = compiled(device, LAUNCH_NAME, kernel, shader)?;
             let bindings = bind(kernel, shader, &compiled, &buffers.of_kernel(place, kernel))?;
             dispatches.push((compiled, bindings, kernel.push_bytes(), kernel.workgroups));
         }
@@ -432,12 +443,13 @@ fn bind(
         .map_err(ContractError::core(&kernel.name))
 }
 
-/// What makes two pipelines the same: the device, the shader, and its constants.
-type Key = (String, Handle, Vec<(u32, u32)>);
+/// What makes two pipelines the same: the opened device, the name in reports, the shader, and its constants.
+type Key = (String, &'static str, Handle, Vec<(u32, u32)>);
 
 /// Returns the pipeline of a kernel, made once a process and device.
-fn compiled(
+pub(crate) fn compiled(
     device: &Device,
+    name: &'static str,
     kernel: &Kernel,
     shader: &Loaded,
 ) -> Result<ComputePipeline, ContractError> {
@@ -446,7 +458,8 @@ fn compiled(
     let pipelines = pipelines.get_or_insert_default();
     let constants = kernel.constants();
     let key = (
-        device.info().selector.clone(),
+        device.label().to_owned(),
+        name,
         shader.handle,
         constants.clone(),
     );
@@ -457,7 +470,7 @@ fn compiled(
     let made = unsafe {
         ComputePipeline::from_spirv(
             device,
-            LAUNCH_NAME,
+            name,
             &shader.words,
             &shader.entry_point,
             &constants,

@@ -34,6 +34,7 @@
 
 mod base64;
 mod check;
+mod compute;
 mod encoding;
 mod error;
 mod execute;
@@ -49,11 +50,12 @@ pub mod spirv;
 mod tests;
 mod twins;
 
+pub use compute::Program;
 pub use encoding::{Contract, Encoded};
 pub use error::ContractError;
 pub use execute::{Executable, Execute, Execution, NamedHandle, Prepared};
 pub use kernel::{Input, Kernel, Output, SpecializationConstant};
-pub use loaded::inspect;
+pub use loaded::{inspect, interface};
 pub use own::own_shader;
 pub use pipeline::{Link, Pipeline, Port};
 pub use product::{pipeline_example, product, product_example, sum};

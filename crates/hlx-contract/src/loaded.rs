@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hlx_store::{Handle, Store};
+use hlx_store::{Handle, Objects};
 
 use super::own::{self, Own};
 use super::spirv::{self, Reflection};
@@ -28,7 +28,20 @@ pub fn inspect(shader: &Shader) -> Result<Reflection, ContractError> {
     Ok(validate(shader.handle()?, shader)?.reflection)
 }
 
-fn validate(handle: Handle, shader: &Shader) -> Result<Loaded, ContractError> {
+/// Finds a shader by its handle, among HLX's own or in a store, validates it and returns its interface. `contract` names
+/// what needs it, in errors.
+///
+/// # Errors
+/// As [`inspect`]; [`ContractError::Store`] if it is not there, [`ContractError::Invalid`] if it is no shader.
+pub fn interface(
+    store: &dyn Objects,
+    contract: &str,
+    shader: &Handle,
+) -> Result<Reflection, ContractError> {
+    Ok(load(store, contract, shader)?.reflection.clone())
+}
+
+pub(crate) fn validate(handle: Handle, shader: &Shader) -> Result<Loaded, ContractError> {
     let refused = |reason: String| ContractError::Spirv {
         shader: handle,
         reason,
@@ -46,7 +59,7 @@ fn validate(handle: Handle, shader: &Shader) -> Result<Loaded, ContractError> {
 
 /// Finds a shader, among HLX's own or in the store, and validates it.
 pub(crate) fn load(
-    store: &Store,
+    store: &dyn Objects,
     contract: &str,
     handle: &Handle,
 ) -> Result<Arc<Loaded>, ContractError> {

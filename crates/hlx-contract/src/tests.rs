@@ -1,6 +1,7 @@
 //! Contracts: one value, one handle, on every device.
 
 mod bounds;
+mod compute;
 mod faults;
 
 use std::path::PathBuf;
@@ -81,6 +82,27 @@ fn addition(store: &Temporary, count: u32) -> Kernel {
 
 fn vulkan() -> Vec<Device> {
     hlx_core::testing::vulkan_devices()
+}
+
+/// Runs of one prepared contract wrote the same outputs at the same time.
+#[test]
+fn threads_run_one_prepared_contract() {
+    let store = Temporary::new("threads");
+    let kernel = product_of(&store, [96, 80, 64]);
+    let mut devices = vulkan();
+    devices.push(hlx_core::testing::cpu().expect("cpu"));
+    for device in devices {
+        let prepared = device.prepare(&store.1, &kernel).expect("ready");
+        let alone = prepared.run().expect("run").handle;
+        let run = || (0..20).map(|_| prepared.run().expect("run").handle);
+        let results = std::thread::scope(|scope| {
+            let threads = [0; 4].map(|_| scope.spawn(|| run().collect::<Vec<_>>()));
+            threads.map(|thread| thread.join().expect("a thread"))
+        });
+        for found in results.into_iter().flatten() {
+            assert_eq!(found, alone, "{}", device.info());
+        }
+    }
 }
 
 #[test]

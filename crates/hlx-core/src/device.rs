@@ -413,6 +413,17 @@ impl Device {
         watched: &[Buffer],
         body: impl FnOnce() -> Result<T, E>,
     ) -> Result<(Graph, T), E> {
+        let recording = self.start_recording()?;
+        let result = body()?;
+        Ok((recording.end(watched)?, result))
+    }
+
+    /// Starts recording a graph as [`Device::record`] does: this thread's launches go to it until
+    /// [`OpenRecording::finish`], which returns the graph. Dropped before, nothing is recorded.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`] if a graph is already being recorded.
+    pub fn start_recording(&self) -> Result<OpenRecording, CoreError> {
         if !self.is_recording() {
             self.prepare_flags()?;
         }
@@ -425,19 +436,8 @@ impl Device {
             Stream::Cpu(stream) => stream.begin_recording(options)?,
         }
         self.changes().clear();
-        let guard = RecordingGuard(self);
-        let result = body()?;
-        std::mem::forget(guard);
-        self.forget_recorded();
-        let launches = match self.stream() {
-            Stream::Vulkan(stream) => Launches::Vulkan(stream.end_recording(watched)?),
-            Stream::Cpu(stream) => Launches::Cpu(stream.end_recording(watched)?),
-        };
-        let changes = std::mem::take(&mut *self.changes());
-        Ok((
-            Graph::new(self.inner.stream.clone(), launches, changes),
-            result,
-        ))
+        let device = Some(self.clone());
+        Ok(OpenRecording { device })
     }
 
     /// Notes that elements of a buffer are changed in place, so that [`Buffer::changed_after`] tells
@@ -489,13 +489,43 @@ impl fmt::Debug for Device {
     }
 }
 
-/// Abandons the recording when its body fails or panics.
-struct RecordingGuard<'a>(&'a Device);
+/// A graph that is being recorded; made by [`Device::start_recording`]. Dropped, as when the body of a recording fails
+/// or panics, it abandons the recording.
+pub struct OpenRecording {
+    /// None once the recording has ended.
+    device: Option<Device>,
+}
 
-impl Drop for RecordingGuard<'_> {
+impl OpenRecording {
+    /// Ends the recording and returns the graph.
+    ///
+    /// # Errors
+    /// What the device answers; the recording is over then, too.
+    pub fn finish(self) -> Result<Graph, CoreError> {
+        self.end(&[])
+    }
+
+    fn end(mut self, watched: &[Buffer]) -> Result<Graph, CoreError> {
+        let Some(device) = self.device.take() else {
+            return Err(CoreError::invalid("record", "no graph is being recorded"));
+        };
+        device.forget_recorded();
+        let launches = match device.stream() {
+            Stream::Vulkan(stream) => Launches::Vulkan(stream.end_recording(watched)?),
+            Stream::Cpu(stream) => Launches::Cpu(stream.end_recording(watched)?),
+        };
+        let changes = std::mem::take(&mut *device.changes());
+        let stream = Arc::clone(&device.inner.stream);
+        Ok(Graph::new(stream, launches, changes))
+    }
+}
+
+impl Drop for OpenRecording {
     fn drop(&mut self) {
-        self.0.forget_recorded();
-        on_stream!(self.0, stream => stream.abandon_recording());
+        if let Some(device) = &self.device {
+            device.forget_recorded();
+            on_stream!(device, stream => stream.abandon_recording());
+        }
     }
 }
 

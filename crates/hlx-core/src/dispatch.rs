@@ -104,13 +104,48 @@ impl ComputePipeline {
         })
     }
 
-    fn check_count(&self, bindings: &DescriptorBindings) -> Result<(), CoreError> {
-        let (found, expected) = (bindings.buffers.len(), self.bindings);
+    fn check_count(&self, found: usize) -> Result<(), CoreError> {
+        let expected = self.bindings;
         if found == expected {
             return Ok(());
         }
         let reason = format!("{found} buffers bound, expected {expected}");
         Err(CoreError::invalid(self.name, reason))
+    }
+
+    /// Checks that the pipeline is of this device and takes these arguments.
+    fn check(&self, vulkan: &VulkanDevice, n_buffers: usize, push: &[u8]) -> Result<(), CoreError> {
+        if !self.inner.is_of(&vulkan.device) {
+            let reason = format!("the pipeline is of another device than {}", vulkan.info);
+            return Err(CoreError::invalid(self.name, reason));
+        }
+        self.check_count(n_buffers)?;
+        if push.len() != self.push_bytes {
+            let (found, expected) = (push.len(), self.push_bytes);
+            let reason = format!("{found} bytes of push constants, expected {expected}");
+            return Err(CoreError::invalid(self.name, reason));
+        }
+        Ok(())
+    }
+}
+
+impl Device {
+    /// Launches a pipeline of your own like a kernel of HLX's: after all work launched so far, timed with it, and
+    /// recorded instead of run while a graph is being recorded. `bindings` are in binding order.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`] on the CPU device, and as [`CommandRecorder::dispatch`]; as [`Device::launch`].
+    pub fn launch_pipeline(
+        &self,
+        pipeline: &ComputePipeline,
+        bindings: &[Binding<'_>],
+        push: &[u8],
+        groups: [u32; 3],
+    ) -> Result<(), CoreError> {
+        let stream = stream(self, pipeline.name)?;
+        pipeline.check(stream.device(), bindings.len(), push)?;
+        check_bindings(pipeline.name, bindings, self.source())?;
+        stream.launch_pipeline(pipeline.name, &pipeline.inner, bindings, push, groups)
     }
 }
 
@@ -170,7 +205,7 @@ impl DescriptorBindingBuilder {
         let bindings = DescriptorBindings {
             buffers: self.buffers,
         };
-        pipeline.check_count(&bindings)?;
+        pipeline.check_count(bindings.buffers.len())?;
         Ok(bindings)
     }
 }
@@ -239,7 +274,8 @@ impl CommandRecorder {
         push: &[u8],
         groups: [u32; 3],
     ) -> Result<(), CoreError> {
-        self.check_pipeline(pipeline, bindings, push)?;
+        let vulkan = stream(&self.device, pipeline.name)?.device();
+        pipeline.check(vulkan, bindings.buffers.len(), push)?;
         let list: Vec<Binding<'_>> = bindings
             .buffers
             .iter()
@@ -267,27 +303,6 @@ impl CommandRecorder {
             .dispatch(pipeline.name, Work::of(&list), &pipeline.inner, &arguments)?;
         let buffers = bindings.buffers.iter().map(|(buffer, _)| buffer.clone());
         self.buffers.extend(buffers);
-        Ok(())
-    }
-
-    /// Checks that the pipeline is of this device and takes these arguments.
-    fn check_pipeline(
-        &self,
-        pipeline: &ComputePipeline,
-        bindings: &DescriptorBindings,
-        push: &[u8],
-    ) -> Result<(), CoreError> {
-        let vulkan = stream(&self.device, pipeline.name)?.device();
-        if !pipeline.inner.is_of(&vulkan.device) {
-            let reason = format!("the pipeline is of another device than {}", vulkan.info);
-            return Err(CoreError::invalid(pipeline.name, reason));
-        }
-        pipeline.check_count(bindings)?;
-        if push.len() != pipeline.push_bytes {
-            let (found, expected) = (push.len(), pipeline.push_bytes);
-            let reason = format!("{found} bytes of push constants, expected {expected}");
-            return Err(CoreError::invalid(pipeline.name, reason));
-        }
         Ok(())
     }
 }

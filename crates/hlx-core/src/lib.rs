@@ -52,7 +52,7 @@ mod vulkan;
 mod watched;
 
 pub use arithmetic::{Arithmetic, IntegerPath, MatrixShape};
-pub use device::{Device, HostBuffer, PendingCopy, PendingDownload, SharedBuffer};
+pub use device::{Device, HostBuffer, OpenRecording, PendingCopy, PendingDownload, SharedBuffer};
 pub use device_info::{DeviceInfo, DeviceKind};
 pub use dispatch::{
     CommandBufferPool, CommandRecorder, ComputePipeline, DescriptorBindingBuilder,

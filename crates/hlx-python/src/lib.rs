@@ -4,6 +4,8 @@
 //! [`hlx_autograd::Tensor`] one to one. Names, keywords and forms of PyTorch are in `python/hlx`.
 
 mod autograd;
+mod compute;
+mod contract;
 mod create;
 mod device;
 mod dlpack;
@@ -25,6 +27,15 @@ mod _hlx {
     #[pymodule_export]
     use crate::autograd::{
         HookHandle, backward, custom, gradients, is_grad_enabled, set_grad_enabled,
+    };
+    #[pymodule_export]
+    use crate::compute::{
+        ComputeProgram, RecordedGraph, isolate, open_device, set_timing, take_timing,
+    };
+    #[pymodule_export]
+    use crate::contract::{
+        PreparedContract, PyStore, check_handle, contract_json, inspect_spirv, put_contract,
+        shader_interface,
     };
     #[pymodule_export]
     use crate::create::{

@@ -52,11 +52,11 @@ pub enum StoreError {
         reason: String,
     },
     /// The store holds no object of this handle.
-    #[error("{handle} is not in the store {store}")]
+    #[error("{handle} is not in {store}")]
     UnknownHandle {
         /// The handle.
         handle: Handle,
-        /// The store's folder.
+        /// What to call the store: `the store FOLDER`.
         store: String,
     },
     /// The object is of another kind or dtype than requested.

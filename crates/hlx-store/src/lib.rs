@@ -26,6 +26,7 @@ mod error;
 mod folder;
 mod gc;
 mod handle;
+mod memory;
 mod object;
 mod pins;
 mod read;
@@ -39,6 +40,7 @@ use std::path::{Path, PathBuf};
 pub use error::StoreError;
 pub use gc::{GC_MIN_AGE, GcOptions, GcReport};
 pub use handle::Handle;
+pub use memory::{MemoryStore, Objects};
 pub use object::{Content, Dtype};
 pub use read::{ObjectInfo, StoredTensor};
 pub use verify::{Listed, VerifyReport};
@@ -111,7 +113,7 @@ impl Store {
     fn unknown(&self, handle: &Handle) -> StoreError {
         StoreError::UnknownHandle {
             handle: *handle,
-            store: self.root.display().to_string(),
+            store: format!("the store {}", self.root.display()),
         }
     }
 }

@@ -58,6 +58,11 @@ impl Block {
         matches!(&self.memory, BlockMemory::Planned(place) if place.get().is_none())
     }
 
+    /// Whether this is a buffer of a graph, whose place the plan of its memory has chosen or will choose.
+    pub fn is_planned(&self) -> bool {
+        matches!(self.memory, BlockMemory::Planned(_))
+    }
+
     /// Whether the block is of this source, so of the device that owns it.
     pub fn is_of(&self, source: &Arc<BlockSource>) -> bool {
         Arc::ptr_eq(&self.source, source)

@@ -100,6 +100,13 @@ impl Buffer {
         self.dtype.words(self.len)
     }
 
+    /// Whether these words are the whole of an allocation of their own, as
+    /// [`Device::alloc_isolated`](crate::Device::alloc_isolated) makes it: no other tensor is in it.
+    pub fn is_isolated(&self) -> bool {
+        let is_own = self.allocation.pool.is_none() && !self.allocation.block.is_planned();
+        is_own && self.offset == 0 && self.words().max(1) == self.allocation.block.words
+    }
+
     /// The same memory as `len` elements of another type.
     ///
     /// # Errors

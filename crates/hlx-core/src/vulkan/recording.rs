@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::arguments::{Arguments, check};
 use super::pace::Groups;
-use super::pipeline::{PipelineRequest, Pipelines};
+use super::pipeline::{Pipeline, PipelineRequest, Pipelines};
 use super::recorded::Recorded;
 use super::recorder::{Measured, Recorder};
 use super::schedule::schedule;
@@ -46,6 +46,12 @@ struct Operation {
 }
 
 enum Action {
+    /// A launch of a pipeline of the user's.
+    Made {
+        pipeline: Arc<Pipeline>,
+        push: Vec<u8>,
+        groups: [u32; 3],
+    },
     Dispatch {
         request: PipelineRequest,
         push: Vec<u8>,
@@ -111,6 +117,35 @@ impl Recording {
         }
         self.hold_inputs(launch.bindings);
         self.operations.push(operation);
+        Ok(())
+    }
+
+    /// Adds a launch of a pipeline that is made already.
+    pub fn dispatch_made(
+        &mut self,
+        name: &'static str,
+        pipeline: &Arc<Pipeline>,
+        bindings: &[Binding<'_>],
+        push: &[u8],
+        groups: [u32; 3],
+    ) -> Result<(), CoreError> {
+        let arguments: Vec<View> = bindings.iter().map(View::of).collect();
+        check(&self.device, name, &arguments, push, groups)?;
+        if groups.contains(&0) {
+            return Ok(());
+        }
+        self.hold_inputs(bindings);
+        self.operations.push(Operation {
+            name,
+            work: Work::of(bindings),
+            action: Action::Made {
+                pipeline: Arc::clone(pipeline),
+                push: push.to_vec(),
+                groups,
+            },
+            arguments,
+            fusable: None,
+        });
         Ok(())
     }
 
@@ -391,6 +426,19 @@ impl<'a> Writer<'a> {
     fn write(&mut self, operation: &Operation, pipelines: &Pipelines) -> Result<(), CoreError> {
         let (name, arguments) = (operation.name, operation.arguments.as_slice());
         match &operation.action {
+            Action::Made {
+                pipeline,
+                push,
+                groups,
+            } => {
+                let arguments = Arguments {
+                    views: arguments,
+                    push,
+                    groups: Groups::all(*groups),
+                };
+                let recorder = self.recorder_for(operation.work)?;
+                recorder.dispatch(name, operation.work, pipeline, &arguments)
+            }
             Action::Dispatch {
                 request,
                 push,
@@ -459,7 +507,7 @@ impl Operation {
     fn request(&self) -> Option<&PipelineRequest> {
         match &self.action {
             Action::Dispatch { request, .. } => Some(request),
-            Action::Fill(_) | Action::Copy => None,
+            Action::Made { .. } | Action::Fill(_) | Action::Copy => None,
         }
     }
 }

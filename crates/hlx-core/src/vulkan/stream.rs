@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use self::transfer::{HostCopy, PinnedWords};
 use super::arguments::Arguments;
-use super::pace::submissions;
-use super::pipeline::PipelineRequest;
+use super::pace::{Groups, submissions};
+use super::pipeline::{Pipeline, PipelineRequest};
 use super::recorded::Recorded;
 use super::recorder::{Measured, Recorder};
 use super::recording::{Finished, Recording};
@@ -240,6 +240,31 @@ impl VulkanStream {
             })?;
         }
         Ok(())
+    }
+
+    /// Launches a pipeline that is made already, or adds it to the graph being recorded. The caller has checked it.
+    pub fn launch_pipeline(
+        &self,
+        name: &'static str,
+        pipeline: &Arc<Pipeline>,
+        bindings: &[Binding<'_>],
+        push: &[u8],
+        groups: [u32; 3],
+    ) -> Result<(), CoreError> {
+        let mut state = self.lock(name)?;
+        if let Some((_, recording)) = &mut state.recording {
+            return recording.dispatch_made(name, pipeline, bindings, push, groups);
+        }
+        let views: Vec<View> = bindings.iter().map(View::of).collect();
+        let arguments = Arguments {
+            views: &views,
+            push,
+            groups: Groups::all(groups),
+        };
+        let work = Work::of(bindings);
+        self.with_eager(&mut state, work, |recorder| {
+            recorder.dispatch(name, work, pipeline, &arguments)
+        })
     }
 
     pub fn fill(&self, buffer: &Buffer, word: u32) -> Result<(), CoreError> {
