@@ -34,6 +34,14 @@ class kthvalue(_Places):
     """The k-th smallest elements along a dimension, and their places."""
 
 
+class cummax(_Places):
+    """The largest elements so far along a dimension, and their places."""
+
+
+class cummin(_Places):
+    """The smallest elements so far along a dimension, and their places."""
+
+
 class aminmax(NamedTuple):
     """The smallest and the largest elements."""
 

@@ -17,6 +17,9 @@ from hlx._operations import (  # noqa: F401 (their functions register themselves
     products,
     random,
     reductions,
+    running,
+    statistics,
+    writing,
 )
 from hlx._operations._register import ATTRIBUTES, FUNCTIONS, METHODS, install
 

@@ -22,6 +22,14 @@ def dimensions(dim: Dims) -> list[int]:
     return [dim] if isinstance(dim, int) else list(dim)
 
 
+def required(operation: str, dim: int | None, axis: int | None) -> int:
+    """The dimension that is named as `dim`, or as `axis`, which is NumPy's word."""
+    named = dim if axis is None else axis
+    if named is None:
+        raise errors.TypeError(f"{operation}: dim is missing")
+    return named
+
+
 def axis(operation: str, dim: int, rank: int) -> int:
     """A dimension counted from the start; a tensor without dimensions has one to name, as in PyTorch."""
     count = rank or 1

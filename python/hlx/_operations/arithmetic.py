@@ -5,8 +5,8 @@ import math
 
 from hlx import _hlx, errors
 from hlx._operations._arguments import binary, is_number, left_tensor, tensor_of
-from hlx._operations._register import operation
-from hlx._operations._types import Number, Operand, Tensor
+from hlx._operations._register import function, operation
+from hlx._operations._types import BOOL, Number, Operand, Tensor
 
 
 @operation
@@ -33,7 +33,7 @@ def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     return _hlx.add_scaled(left_tensor(input, other), other, -alpha)
 
 
-@operation
+@function
 def rsub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     """Computes `other - alpha input`.
 
@@ -325,7 +325,9 @@ def copysign(input: Tensor, other: Operand) -> Tensor:
     magnitude = _hlx.unary(input if input.dtype.is_floating_point else _hlx.binary(input, 1, "div"), "abs")
     if is_number(other):
         return _hlx.unary(magnitude, "neg") if math.copysign(1.0, other) < 0 else magnitude
-    return _hlx.where_(_hlx.unary(magnitude, "neg"), signbit(other), magnitude)
+    result = _hlx.where_(_hlx.unary(magnitude, "neg"), signbit(other), magnitude)
+    # The other has a gradient of 0.
+    return _hlx.where_(result, _hlx.ones(input.device, [], BOOL), other) if other.requires_grad else result
 
 
 @operation

@@ -3,8 +3,8 @@
 import math
 
 from hlx import _hlx, errors
-from hlx._operations._arguments import converted
-from hlx._operations._register import operation
+from hlx._operations._arguments import converted, required
+from hlx._operations._register import function, operation
 from hlx._operations._types import BOOL, FLOAT32, Number, Tensor, dtype
 
 _unary, _binary = _hlx.unary, _hlx.binary
@@ -85,12 +85,14 @@ def asinh(input: Tensor) -> Tensor:
     y = _unary(_binary(near, _binary(square, _binary(root, 1.0, "add"), "div"), "add"), "log1p")
     beyond = _binary(_unary(_hlx.where_(x, far, 1.0), "log"), math.log(2), "add")
     y = _hlx.where_(beyond, far, y)
-    return _hlx.where_(_unary(y, "neg"), negative, y)
+    y = _hlx.where_(_unary(y, "neg"), negative, y)
+    # A zero keeps its sign.
+    return _hlx.where_(input, _binary(input, 0, "eq"), y)
 
 
 @operation("acosh", "arccosh")
 def acosh(input: Tensor) -> Tensor:
-    """Computes the inverse hyperbolic cosine, with t = x - 1: `log1p(t + sqrt(t (x + 1)))`.
+    """Computes the inverse hyperbolic cosine, with t = x - 1: `log1p(t + sqrt(t) sqrt(x + 1))`.
 
     >>> hlx.acosh(hlx.tensor([1.0])).tolist()
     [0.0]
@@ -98,7 +100,8 @@ def acosh(input: Tensor) -> Tensor:
     far = _binary(input, 2.0**28, "ge")
     x = _hlx.masked_fill(input, far, 2.0)
     t = _binary(x, 1.0, "sub")
-    root = _unary(_binary(t, _binary(x, 1.0, "add"), "mul"), "sqrt")
+    # NaN below 1, as the root of t is.
+    root = _binary(_unary(t, "sqrt"), _unary(_binary(x, 1.0, "add"), "sqrt"), "mul")
     y = _unary(_binary(t, root, "add"), "log1p")
     beyond = _binary(_unary(_hlx.where_(input, far, 1.0), "log"), math.log(2), "add")
     return _hlx.where_(beyond, far, y)
@@ -180,26 +183,28 @@ def nan_to_num(
 
 
 @operation
-def softmax(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
+def softmax(input: Tensor, dim: int | None = None, *, dtype: dtype | None = None, axis: int | None = None) -> Tensor:
     """Computes `exp(x) / sum(exp(x))` along a dimension, in a type if one is named.
 
     >>> hlx.softmax(hlx.tensor([1.0, 1.0]), dim=0).tolist()
     [0.5, 0.5]
     """
-    return _hlx.softmax_dim(converted(input, dtype), dim)
+    return _hlx.softmax_dim(converted(input, dtype), required("softmax", dim, axis))
 
 
 @operation
-def log_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
+def log_softmax(
+    input: Tensor, dim: int | None = None, *, dtype: dtype | None = None, axis: int | None = None
+) -> Tensor:
     """Computes `log(softmax(x))` along a dimension, in a type if one is named.
 
     >>> hlx.log_softmax(hlx.tensor([3.0]), dim=0).tolist()
     [0.0]
     """
-    return _hlx.log_softmax(converted(input, dtype), dim)
+    return _hlx.log_softmax(converted(input, dtype), required("log_softmax", dim, axis))
 
 
-@operation
+@function
 def threshold(input: Tensor, threshold: Number, value: Number) -> Tensor:
     """Takes x above a threshold, else a value.
 

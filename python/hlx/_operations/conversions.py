@@ -289,7 +289,7 @@ def is_complex(input: Tensor) -> bool:
     return False
 
 
-@method
+@operation
 def is_signed(input: Tensor) -> bool:
     """Whether the type of the elements has negative numbers.
 

@@ -4,31 +4,32 @@ Places are int32; of equal elements the first wins, NaN is larger than everythin
 """
 
 from hlx import _hlx, errors, return_types
-from hlx._operations._arguments import axis, dimensions, tensor_of
-from hlx._operations._register import operation
+from hlx._operations._arguments import axis as place_of
+from hlx._operations._arguments import dimensions, tensor_of
+from hlx._operations._register import function, operation
 from hlx._operations._types import Dims, Operand, Tensor
 
 _unary, _binary = _hlx.unary, _hlx.binary
 
 
 @operation
-def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, axis: Dims = None, keepdims: bool = False) -> Tensor:
     """Takes the largest element along dimensions, NaN if one is; equal ones share the gradient.
 
     >>> hlx.amax(hlx.tensor([[1.0, 5.0], [3.0, 2.0]]), dim=0).tolist()
     [3.0, 5.0]
     """
-    return _hlx.amax(input, dimensions(dim), keepdim)
+    return _hlx.amax(input, dimensions(dim if axis is None else axis), keepdim or keepdims)
 
 
 @operation
-def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, axis: Dims = None, keepdims: bool = False) -> Tensor:
     """Takes the smallest element along dimensions, NaN if one is; equal ones share the gradient.
 
     >>> hlx.amin(hlx.tensor([[1.0, 5.0], [3.0, 2.0]]), dim=0).tolist()
     [1.0, 2.0]
     """
-    return _hlx.amin(input, dimensions(dim), keepdim)
+    return _hlx.amin(input, dimensions(dim if axis is None else axis), keepdim or keepdims)
 
 
 @operation
@@ -44,7 +45,13 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
 
 @operation
 def max(
-    input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None
+    input: Tensor,
+    dim: int | Tensor | None = None,
+    keepdim: bool = False,
+    *,
+    other: Tensor | None = None,
+    axis: int | None = None,
+    keepdims: bool = False,
 ) -> Tensor | return_types.max:
     """Takes the largest element of all; along a dimension its `values` and `indices`; of two tensors the larger ones.
 
@@ -56,14 +63,21 @@ def max(
     """
     if isinstance(dim, Tensor) or other is not None:
         return _binary(input, dim if other is None else other, "maximum")
-    if dim is None:
+    named = dim if axis is None else axis
+    if named is None:
         return _hlx.amax(input, [], False)
-    return return_types.max(*_hlx.max_dim(input, dim, keepdim))
+    return return_types.max(*_hlx.max_dim(input, named, keepdim or keepdims))
 
 
 @operation
 def min(
-    input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None
+    input: Tensor,
+    dim: int | Tensor | None = None,
+    keepdim: bool = False,
+    *,
+    other: Tensor | None = None,
+    axis: int | None = None,
+    keepdims: bool = False,
 ) -> Tensor | return_types.min:
     """Takes the smallest element of all; along a dimension its `values` and `indices`; of two tensors the smaller ones.
 
@@ -74,29 +88,44 @@ def min(
     """
     if isinstance(dim, Tensor) or other is not None:
         return _binary(input, dim if other is None else other, "minimum")
-    if dim is None:
+    named = dim if axis is None else axis
+    if named is None:
         return _hlx.amin(input, [], False)
-    return return_types.min(*_hlx.min_dim(input, dim, keepdim))
+    return return_types.min(*_hlx.min_dim(input, named, keepdim or keepdims))
 
 
 @operation
-def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+def argmax(
+    input: Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    axis: int | None = None,
+    keepdims: bool = False,
+) -> Tensor:
     """Finds the place of the largest element along a dimension, or in the flattened tensor.
 
     >>> hlx.argmax(hlx.tensor([1.0, 5.0, 5.0])).item()
     1
     """
-    return _hlx.argmax(input, dim, keepdim)
+    return _hlx.argmax(input, dim if axis is None else axis, keepdim or keepdims)
 
 
 @operation
-def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+def argmin(
+    input: Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    axis: int | None = None,
+    keepdims: bool = False,
+) -> Tensor:
     """Finds the place of the smallest element along a dimension, or in the flattened tensor.
 
     >>> hlx.argmin(hlx.tensor([1.0, 5.0, 0.5])).item()
     2
     """
-    return _hlx.argmin(input, dim, keepdim)
+    return _hlx.argmin(input, dim if axis is None else axis, keepdim or keepdims)
 
 
 @operation
@@ -157,7 +186,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ret
     >>> hlx.kthvalue(hlx.tensor([3.0, 1.0, 2.0]), 2).values.item()
     2.0
     """
-    extent = input.shape[axis("kthvalue", dim, input.ndim)] if input.ndim else 1
+    extent = input.shape[place_of("kthvalue", dim, input.ndim)] if input.ndim else 1
     if not 1 <= k <= extent:
         raise errors.RuntimeError(f"kthvalue: k is {k}, expected 1 to {extent}")
     return return_types.kthvalue(*_at(input, k - 1, dim, keepdim))
@@ -172,7 +201,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     """
     named = 0 if dim is None else dim
     line = _hlx.reshape(input, [-1]) if dim is None else input
-    extent = line.shape[axis("median", named, line.ndim)] if line.ndim else 1
+    extent = line.shape[place_of("median", named, line.ndim)] if line.ndim else 1
     if extent == 0:
         raise errors.IndexError(f"median: the input has shape {list(input.shape)}, expected elements")
     values, places = _at(line, (extent - 1) // 2, named, True)
@@ -188,7 +217,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return return_types.median(values, places)
 
 
-@operation
+@function
 def searchsorted(
     sorted_sequence: Tensor,
     input: Operand,
@@ -218,7 +247,7 @@ def searchsorted(
     return _hlx.sum_dim(behind, [-1], False)
 
 
-@operation
+@function
 def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """Finds the bucket of each element between sorted boundaries; every pair is compared.
 

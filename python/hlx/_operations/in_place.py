@@ -10,145 +10,46 @@ from collections.abc import Callable
 from typing import Any
 
 from hlx import _hlx, errors
-from hlx._operations._register import METHODS, method
+from hlx._operations._register import METHODS, method, operation
 from hlx._operations._types import Number, Operand, Tensor
 
 #: The operations whose form in place is the operation, then an assignment.
-NAMES = [
-    "abs",
-    "absolute",
-    "acos",
-    "arccos",
-    "acosh",
-    "arccosh",
-    "add",
-    "addbmm",
-    "addcdiv",
-    "addcmul",
-    "addmm",
-    "addmv",
-    "addr",
-    "asin",
-    "arcsin",
-    "asinh",
-    "arcsinh",
-    "atan",
-    "arctan",
-    "atan2",
-    "arctan2",
-    "atanh",
-    "arctanh",
-    "baddbmm",
-    "bitwise_and",
-    "bitwise_left_shift",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "ceil",
-    "clamp",
-    "clamp_max",
-    "clamp_min",
-    "clip",
-    "copysign",
-    "cos",
-    "cosh",
-    "cumprod",
-    "cumsum",
-    "deg2rad",
-    "div",
-    "divide",
-    "eq",
-    "erf",
-    "erfc",
-    "exp",
-    "exp2",
-    "expm1",
-    "fix",
-    "floor",
-    "floor_divide",
-    "fmod",
-    "frac",
-    "ge",
-    "greater",
-    "greater_equal",
-    "gt",
-    "heaviside",
-    "hypot",
-    "index_add",
-    "index_copy",
-    "index_fill",
-    "index_put",
-    "ldexp",
-    "le",
-    "lerp",
-    "less",
-    "less_equal",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "logit",
-    "lt",
-    "masked_fill",
-    "masked_scatter",
-    "mul",
-    "multiply",
-    "nan_to_num",
-    "ne",
-    "neg",
-    "negative",
-    "not_equal",
-    "pow",
-    "rad2deg",
-    "reciprocal",
-    "relu",
-    "remainder",
-    "renorm",
-    "round",
-    "rsqrt",
-    "scatter",
-    "scatter_add",
-    "sgn",
-    "sigmoid",
-    "sign",
-    "sin",
-    "sinc",
-    "sinh",
-    "sqrt",
-    "square",
-    "sub",
-    "subtract",
-    "tan",
-    "tanh",
-    "threshold",
-    "tril",
-    "triu",
-    "true_divide",
-    "trunc",
-    "xlogy",
-]
+NAMES = """
+abs absolute acos arccos acosh arccosh add addbmm addcdiv addcmul addmm addmv addr asin arcsin asinh arcsinh
+atan arctan atan2 arctan2 atanh arctanh baddbmm bitwise_and bitwise_left_shift bitwise_not bitwise_or
+bitwise_right_shift bitwise_xor ceil clamp clamp_max clamp_min clip copysign cos cosh cumprod cumsum deg2rad div
+divide eq erf erfc exp exp2 expm1 fix floor floor_divide fmod frac ge greater greater_equal gt heaviside hypot
+index_add index_copy index_fill index_put ldexp le lerp less less_equal log log10 log1p log2 logical_and
+logical_not logical_or logical_xor logit lt masked_fill masked_scatter mul multiply nan_to_num ne neg negative
+not_equal pow put rad2deg reciprocal relu remainder renorm round rsqrt scatter scatter_add scatter_reduce sgn
+sigmoid sign sin sinc sinh sqrt square sub subtract tan tanh tril triu true_divide trunc xlogy
+""".split()  # noqa: SIM905
+
+#: Of these PyTorch has functions, too.
+FUNCTIONS_TOO = frozenset(
+    """
+    abs acos arccos acosh arccosh addmv asin arcsin asinh arcsinh atan arctan atanh arctanh ceil clamp clamp_max
+    clamp_min clip cos cosh deg2rad erf erfc exp exp2 expm1 fix floor frac index_put ldexp log log10 log1p log2 logit
+    nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy
+    """.split()  # noqa: SIM905
+)
 
 
 def _made(name: str) -> Callable[..., Tensor]:
-    operation = METHODS[name]
+    computes = METHODS[name]
     label = f"{name}_"
 
     def in_place(input: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
         if not arguments and not keywords:
-            return _hlx.in_place(input, label, operation)
-        return _hlx.in_place(input, label, lambda x: operation(x, *arguments, **keywords))
+            return _hlx.in_place(input, label, computes)
+        return _hlx.in_place(input, label, lambda x: computes(x, *arguments, **keywords))
 
-    signature = inspect.signature(operation)
+    signature = inspect.signature(computes)
     in_place.__signature__ = signature.replace(return_annotation=Tensor)  # type: ignore[attr-defined]
-    in_place.__annotations__ = {**operation.__annotations__, "return": Tensor}
+    in_place.__annotations__ = {**computes.__annotations__, "return": Tensor}
     in_place.__name__ = in_place.__qualname__ = label
-    in_place.__module__ = operation.__module__
-    first = (operation.__doc__ or "").strip().split("\n")[0]
+    in_place.__module__ = computes.__module__
+    first = (computes.__doc__ or "").strip().split("\n")[0]
     in_place.__doc__ = f"As `{name}`, into the tensor's own memory; returns the tensor.\n\n    {first}\n"
     return in_place
 
@@ -156,7 +57,8 @@ def _made(name: str) -> Callable[..., Tensor]:
 def define() -> None:
     """Registers the forms in place of the operations that are registered so far."""
     for name in NAMES:
-        method(f"{name}_")(_made(name))
+        register = operation if name in FUNCTIONS_TOO else method
+        register(f"{name}_")(_made(name))
 
 
 def _overwritten(input: Tensor, name: str, values: Callable[[Tensor], Tensor]) -> Tensor:
@@ -173,7 +75,7 @@ def _overwritten(input: Tensor, name: str, values: Callable[[Tensor], Tensor]) -
 _BOOL = _hlx.dtype("bool")
 
 
-@method
+@operation
 def zero_(input: Tensor) -> Tensor:
     """Writes zeros into the tensor.
 
@@ -183,7 +85,7 @@ def zero_(input: Tensor) -> Tensor:
     return _overwritten(input, "zero_", lambda x: _hlx.zeros(x.device, list(x.shape), x.dtype))
 
 
-@method
+@operation
 def fill_(input: Tensor, value: Operand) -> Tensor:
     """Writes one value, which may be a tensor without dimensions, to every element.
 

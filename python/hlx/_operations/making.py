@@ -347,6 +347,8 @@ def linspace(
     """
     if steps < 0:
         raise errors.ValueError(f"linspace: steps is {steps}, expected at least 0")
+    if dtype == BOOL:
+        raise errors.RuntimeError("linspace: dtype is hlx.bool, expected numbers")
     ends = [number("linspace", "start or end", value) for value in (start, end)]
     made = _hlx.linspace(place(device), *ends, steps)
     return _finished(_hlx.to_dtype(made, dtype or FLOAT32), requires_grad)

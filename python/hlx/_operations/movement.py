@@ -189,6 +189,7 @@ def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
     hlx.Size([2])
     """
     if isinstance(dim, builtins.int):
+        dim = axis("squeeze", dim, input.ndim)
         return _hlx.squeeze(input, dim) if input.ndim else input
     rank = input.ndim
     named = range(rank) if dim is None else [axis("squeeze", each, rank) for each in dim]
@@ -307,7 +308,8 @@ def flip(input: Tensor, dims: int | Shape, *more: int) -> Tensor:
     >>> hlx.flip(hlx.tensor([1, 2, 3]), (0,)).tolist()
     [3, 2, 1]
     """
-    return _hlx.flip(input, extents(dims, more))
+    named = extents(dims, more)
+    return _hlx.flip(input, axes("flip", named, input.ndim) if named else [])
 
 
 @operation

@@ -178,7 +178,7 @@ def repeat_interleave(
     return _hlx.repeat_interleave(input, repeats, dim)
 
 
-@operation
+@function
 def constant_pad_nd(input: Tensor, pad: Shape, value: Number = 0) -> Tensor:
     """Puts a value around a tensor: pairs of widths, the last dimension first; negative ones cut.
 

@@ -59,8 +59,8 @@ def randn(
 
 @function
 def randint(
-    low: int,
-    high: int | Shape,
+    low: int = 0,
+    high: int | Shape | None = None,
     size: Shape | None = None,
     *,
     generator: Generator | None = None,
@@ -75,9 +75,13 @@ def randint(
     >>> sorted(set(hlx.randint(1, 7, (1000,)).tolist()))
     [1, 2, 3, 4, 5, 6]
     """
-    if size is None:
+    if high is not None and not isinstance(high, int):
         # `randint(high, size)`.
-        return randint(0, low, extents(high, ()), generator=generator, dtype=dtype, device=device)
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    if size is None:
+        raise errors.TypeError("randint: size is missing")
     made = _hlx.randint(place(device), low, high, extents(size, ()), _hlx.next_seed(generator))
     return _finished(made, dtype or INT32, requires_grad)
 

@@ -1,17 +1,24 @@
 """Sums, means, products, spreads, norms and truth values along dimensions, and running sums.
 
 A dimension, several or none may be named; none, or an empty list, stands for all. Reduced dimensions are
-dropped, or stay with extent 1 if `keepdim` is set. With `dtype` the elements are converted first.
+dropped, or stay with extent 1 if `keepdim` is set. With `dtype` the elements are converted first. NumPy's
+words `axis` and `keepdims` are taken, too.
 """
 
 import builtins
 
 from hlx import _hlx, errors
-from hlx._operations._arguments import axes, axis, converted, dimensions
-from hlx._operations._register import operation
+from hlx._operations._arguments import axes, converted, dimensions, required
+from hlx._operations._arguments import axis as place_of
+from hlx._operations._register import function, method, operation
 from hlx._operations._types import BOOL, FLOAT32, UINT8, Dims, Number, Tensor, dtype
 
 _unary, _binary = _hlx.unary, _hlx.binary
+
+
+def _dims(dim: Dims, axis: Dims) -> list[int]:
+    # NumPy's word for a dimension is taken, too.
+    return dimensions(dim if axis is None else axis)
 
 
 def _typed(result: Tensor, dtype: dtype | None) -> Tensor:
@@ -20,37 +27,70 @@ def _typed(result: Tensor, dtype: dtype | None) -> Tensor:
 
 
 @operation
-def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
+def sum(
+    input: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtype | None = None,
+    axis: Dims = None,
+    keepdims: bool = False,
+) -> Tensor:
     """Sums elements in a written order; integers and bool as i32, f16 and bf16 in f32.
 
     >>> hlx.sum(hlx.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1).tolist()
     [3.0, 7.0]
     """
-    return _typed(_hlx.sum_dim(converted(input, dtype), dimensions(dim), keepdim), dtype)
+    return _typed(_hlx.sum_dim(converted(input, dtype), _dims(dim, axis), keepdim or keepdims), dtype)
 
 
 @operation
-def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
+def nansum(
+    input: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtype | None = None,
+    axis: Dims = None,
+    keepdims: bool = False,
+) -> Tensor:
     """Sums the elements that are not NaN.
 
     >>> hlx.nansum(hlx.tensor([1.0, float("nan")])).item()
     1.0
     """
-    return sum(_hlx.masked_fill(input, _unary(input, "isnan"), 0), dim, keepdim, dtype=dtype)
+    numbers = _hlx.masked_fill(input, _unary(input, "isnan"), 0)
+    return sum(numbers, _dims(dim, axis), keepdim or keepdims, dtype=dtype)
 
 
 @operation
-def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
+def mean(
+    input: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtype | None = None,
+    axis: Dims = None,
+    keepdims: bool = False,
+) -> Tensor:
     """Computes the mean, the sum times 1 / n; of floats.
 
     >>> hlx.mean(hlx.tensor([1.0, 2.0, 6.0])).item()
     3.0
     """
-    return _typed(_hlx.mean_dim(converted(input, dtype), dimensions(dim), keepdim), dtype)
+    return _typed(_hlx.mean_dim(converted(input, dtype), _dims(dim, axis), keepdim or keepdims), dtype)
 
 
 @operation
-def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
+def nanmean(
+    input: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtype | None = None,
+    axis: Dims = None,
+    keepdims: bool = False,
+) -> Tensor:
     """Computes the mean of the elements that are not NaN.
 
     >>> hlx.nanmean(hlx.tensor([1.0, 3.0, float("nan")])).item()
@@ -58,17 +98,26 @@ def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dt
     """
     input = converted(input, dtype)
     numbers = _unary(_unary(input, "isnan"), "logical_not")
-    return _binary(nansum(input, dim, keepdim), _hlx.sum_dim(numbers, dimensions(dim), keepdim), "div")
+    dims, keepdim = _dims(dim, axis), keepdim or keepdims
+    return _binary(nansum(input, dims, keepdim), _hlx.sum_dim(numbers, dims, keepdim), "div")
 
 
 @operation
-def prod(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
+def prod(
+    input: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtype | None = None,
+    axis: Dims = None,
+    keepdims: bool = False,
+) -> Tensor:
     """Multiplies elements; integers and bool as i32. A factor of 0 leaves the others their gradients.
 
     >>> hlx.prod(hlx.tensor([2.0, 3.0, 4.0])).item()
     24.0
     """
-    return _typed(_hlx.prod(converted(input, dtype), dimensions(dim), keepdim), dtype)
+    return _typed(_hlx.prod(converted(input, dtype), _dims(dim, axis), keepdim or keepdims), dtype)
 
 
 def _truth(input: Tensor, result: Tensor) -> Tensor:
@@ -77,23 +126,23 @@ def _truth(input: Tensor, result: Tensor) -> Tensor:
 
 
 @operation
-def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, axis: Dims = None, keepdims: bool = False) -> Tensor:
     """Tells whether an element is other than 0; of uint8 as uint8.
 
     >>> hlx.any(hlx.tensor([False, True])).item()
     True
     """
-    return _truth(input, _hlx.any(input, dimensions(dim), keepdim))
+    return _truth(input, _hlx.any(input, _dims(dim, axis), keepdim or keepdims))
 
 
 @operation
-def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, axis: Dims = None, keepdims: bool = False) -> Tensor:
     """Tells whether all elements are other than 0; of uint8 as uint8.
 
     >>> hlx.all(hlx.tensor([False, True])).item()
     False
     """
-    return _truth(input, _hlx.all(input, dimensions(dim), keepdim))
+    return _truth(input, _hlx.all(input, _dims(dim, axis), keepdim or keepdims))
 
 
 @operation
@@ -123,6 +172,8 @@ def var(
     keepdim: bool = False,
     *,
     correction: Number | None = None,
+    axis: Dims = None,
+    keepdims: bool = False,
 ) -> Tensor:
     """Computes the variance: squared distances from the mean over n - `correction`, which is 1 by default.
 
@@ -131,7 +182,8 @@ def var(
     >>> hlx.var(hlx.tensor([1.0, 2.0, 3.0])).item()
     1.0
     """
-    dims, correction = _spread_arguments(dim, unbiased, correction)
+    dims, correction = _spread_arguments(dim if axis is None else axis, unbiased, correction)
+    keepdim = keepdim or keepdims
     return _hlx.var(input, dims, correction, keepdim)
 
 
@@ -143,17 +195,20 @@ def std(
     keepdim: bool = False,
     *,
     correction: Number | None = None,
+    axis: Dims = None,
+    keepdims: bool = False,
 ) -> Tensor:
     """Computes the standard deviation, the root of `var`; its gradient at 0 is 0.
 
     >>> hlx.std(hlx.tensor([1.0, 2.0, 3.0])).item()
     1.0
     """
-    dims, correction = _spread_arguments(dim, unbiased, correction)
+    dims, correction = _spread_arguments(dim if axis is None else axis, unbiased, correction)
+    keepdim = keepdim or keepdims
     return _hlx.std(input, dims, correction, keepdim)
 
 
-@operation
+@function
 def var_mean(
     input: Tensor,
     dim: Dims | bool = None,
@@ -161,17 +216,20 @@ def var_mean(
     keepdim: bool = False,
     *,
     correction: Number | None = None,
+    axis: Dims = None,
+    keepdims: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Computes the variance and the mean.
 
     >>> [t.item() for t in hlx.var_mean(hlx.tensor([1.0, 2.0, 3.0]))]
     [1.0, 2.0]
     """
-    dims, correction = _spread_arguments(dim, unbiased, correction)
+    dims, correction = _spread_arguments(dim if axis is None else axis, unbiased, correction)
+    keepdim = keepdim or keepdims
     return _hlx.var(input, dims, correction, keepdim), _hlx.mean_dim(input, dims, keepdim)
 
 
-@operation
+@function
 def std_mean(
     input: Tensor,
     dim: Dims | bool = None,
@@ -179,13 +237,16 @@ def std_mean(
     keepdim: bool = False,
     *,
     correction: Number | None = None,
+    axis: Dims = None,
+    keepdims: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Computes the standard deviation and the mean.
 
     >>> [t.item() for t in hlx.std_mean(hlx.tensor([1.0, 2.0, 3.0]))]
     [1.0, 2.0]
     """
-    dims, correction = _spread_arguments(dim, unbiased, correction)
+    dims, correction = _spread_arguments(dim if axis is None else axis, unbiased, correction)
+    keepdim = keepdim or keepdims
     return _hlx.std(input, dims, correction, keepdim), _hlx.mean_dim(input, dims, keepdim)
 
 
@@ -210,7 +271,9 @@ def norm(
 
 
 @operation
-def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
+def logsumexp(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, axis: Dims = None, keepdims: bool = False
+) -> Tensor:
     """Computes `log(sum(exp(x)))` from the distances to the largest element.
 
     >>> hlx.logsumexp(hlx.tensor([0.0, -hlx.inf]), dim=0).item()
@@ -218,27 +281,29 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     """
     if not input.dtype.is_floating_point:
         input = _hlx.to_dtype(input, FLOAT32)
-    return _hlx.logsumexp(input, dimensions(dim), keepdim)
+    if dim is None and axis is None:
+        raise errors.TypeError("logsumexp: dim is missing")
+    return _hlx.logsumexp(input, _dims(dim, axis), keepdim or keepdims)
 
 
 @operation
-def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
+def cumsum(input: Tensor, dim: int | None = None, *, dtype: dtype | None = None, axis: int | None = None) -> Tensor:
     """Computes the sums so far along a dimension.
 
     >>> hlx.cumsum(hlx.tensor([1.0, 2.0, 3.0]), dim=0).tolist()
     [1.0, 3.0, 6.0]
     """
-    return _typed(_hlx.cumsum(converted(input, dtype), dim), dtype)
+    return _typed(_hlx.cumsum(converted(input, dtype), required("cumsum", dim, axis)), dtype)
 
 
 @operation
-def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
+def cumprod(input: Tensor, dim: int | None = None, *, dtype: dtype | None = None, axis: int | None = None) -> Tensor:
     """Computes the products so far along a dimension.
 
     >>> hlx.cumprod(hlx.tensor([1.0, 2.0, 3.0]), dim=0).tolist()
     [1.0, 2.0, 6.0]
     """
-    return _typed(_hlx.cumprod(converted(input, dtype), dim), dtype)
+    return _typed(_hlx.cumprod(converted(input, dtype), required("cumprod", dim, axis)), dtype)
 
 
 @operation
@@ -254,7 +319,7 @@ def diff(
         raise errors.RuntimeError("diff: the input has shape [], expected at least one dimension")
     if n == 0:
         return input
-    dim = axis("diff", dim, input.ndim)
+    dim = place_of("diff", dim, input.ndim)
     ends = [end for end in (prepend, input, append) if end is not None]
     if len(ends) > 1:
         input = _hlx.cat(ends, dim)
@@ -285,18 +350,18 @@ def renorm(input: Tensor, p: Number, dim: int, maxnorm: Number) -> Tensor:
     >>> hlx.renorm(hlx.tensor([[3.0, 4.0]]), 2, 0, 2.5).tolist()
     [[1.5, 2.0]]
     """
-    kept = axis("renorm", dim, input.ndim)
+    kept = place_of("renorm", dim, input.ndim)
     others = [other for other in axes("renorm", None, input.ndim) if other != kept]
     norms = _hlx.norm(input, builtins.float(p), others, True)
     factor = _binary(maxnorm, _binary(norms, 1e-7, "add"), "div")
     return _binary(input, _hlx.where_(factor, _binary(norms, maxnorm, "gt"), 1.0), "mul")
 
 
-@operation
+@method
 def sum_to_size(input: Tensor, *size: int) -> Tensor:
     """Sums to a shape that broadcasts to the input's.
 
-    >>> hlx.sum_to_size(hlx.ones(2, 3), 1, 3).tolist()
+    >>> hlx.ones(2, 3).sum_to_size(1, 3).tolist()
     [[2.0, 2.0, 2.0]]
     """
     shape = list(size[0]) if len(size) == 1 and not isinstance(size[0], int) else list(size)  # type: ignore[call-overload]

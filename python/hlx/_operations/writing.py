@@ -1,0 +1,121 @@
+"""Copies of tensors with parts written, by places and by slices."""
+
+from hlx import _hlx, errors
+from hlx._operations._arguments import axis, count
+from hlx._operations._register import function, operation
+from hlx._operations._types import INT32, Shape, Tensor
+from hlx._operations.indexing import index_copy
+
+_binary = _hlx.binary
+
+
+@operation
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """Writes a tensor to one place of a dimension.
+
+    >>> hlx.select_scatter(hlx.zeros(2, 2), hlx.ones(2), 0, 1).tolist()
+    [[0.0, 0.0], [1.0, 1.0]]
+    """
+    extent = input.shape[axis("select_scatter", dim, input.ndim)]
+    if not -extent <= index < extent:
+        raise errors.IndexError(f"select_scatter: index {index} is out of range of dimension {dim}")
+    places = _hlx.tensor([index % extent], INT32, input.device)
+    return index_copy(input, dim, places, _hlx.unsqueeze(src, axis("select_scatter", dim, input.ndim)))
+
+
+@operation
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """Writes a tensor to a slice of a dimension.
+
+    >>> hlx.slice_scatter(hlx.zeros(4), hlx.ones(2), start=0, step=2).tolist()
+    [1.0, 0.0, 1.0, 0.0]
+    """
+    chosen = range(*slice(start, end, step).indices(input.shape[axis("slice_scatter", dim, input.ndim)]))
+    if len(chosen) == 0:
+        return _hlx.clone(input)
+    return index_copy(input, dim, _hlx.tensor(list(chosen), INT32, input.device), src)
+
+
+@operation
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """Writes a tensor to a diagonal of two dimensions.
+
+    >>> hlx.diagonal_scatter(hlx.zeros(2, 2), hlx.ones(2)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    n = input.numel()
+    places = _hlx.reshape(_hlx.cumsum(_hlx.ones(input.device, [n], INT32), 0), list(input.shape))
+    places = _binary(_hlx.diagonal(places, offset, dim1, dim2), 1, "sub")
+    if list(places.shape) != list(src.shape):
+        raise errors.RuntimeError(f"diagonal_scatter: src has shape {list(src.shape)}, expected {list(places.shape)}")
+    flat = _hlx.scatter(_hlx.reshape(input, [-1]), 0, _hlx.reshape(places, [-1]), _hlx.reshape(src, [-1]))
+    return _hlx.reshape(flat, list(input.shape))
+
+
+@operation
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """Adds elements at places along a dimension, or takes their mean: `reduce` is "sum" or "mean".
+
+    Without `include_self` the places that are written begin from nothing.
+
+    >>> hlx.scatter_reduce(hlx.ones(2), 0, hlx.tensor([0, 0]), hlx.tensor([2.0, 3.0]), "sum").tolist()
+    [6.0, 1.0]
+    """
+    if reduce not in ("sum", "mean"):
+        raise errors.ValueError(f"scatter_reduce: reduce is {reduce!r}, expected 'sum' or 'mean'")
+    ones = _hlx.ones(input.device, list(index.shape), INT32)
+    counts = _hlx.scatter_add(_hlx.zeros(input.device, list(input.shape), INT32), dim, index, ones)
+    written = _binary(counts, 0, "gt")
+    start = input if include_self else _hlx.masked_fill(input, written, 0)
+    total = _hlx.scatter_add(start, dim, index, src)
+    if reduce == "sum":
+        return total
+    divisor = _binary(counts, 1, "add") if include_self else _hlx.clamp_min(counts, 1)
+    if input.dtype.is_floating_point:
+        return _hlx.to_dtype(_binary(total, divisor, "div"), input.dtype)
+    return _hlx.to_dtype(_hlx.div_rounded(total, divisor, "floor"), input.dtype)
+
+
+@operation
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """Writes elements to places of the flattened tensor, negative ones counted from the end, or adds them.
+
+    >>> hlx.put(hlx.zeros(3), hlx.tensor([-1]), hlx.tensor([5.0])).tolist()
+    [0.0, 0.0, 5.0]
+    """
+    n = input.numel()
+    places = _hlx.reshape(_hlx.where_(_binary(index, n, "add"), _binary(index, 0, "lt"), index), [-1])
+    write = _hlx.scatter_add if accumulate else _hlx.scatter
+    flat = write(_hlx.reshape(input, [-1]), 0, places, _hlx.reshape(source, [-1]))
+    return _hlx.reshape(flat, list(input.shape))
+
+
+@function
+def fill(input: Tensor, value: "Tensor | int | float | bool") -> Tensor:
+    """A tensor of this shape and type with one value; the gradient of the input is 0.
+
+    >>> hlx.fill(hlx.zeros(2), 7).tolist()
+    [7.0, 7.0]
+    """
+    return _hlx.clone(input).fill_(value)
+
+
+@function
+def unravel_index(indices: Tensor, shape: int | Shape) -> tuple[Tensor, ...]:
+    """Turns places of a flattened tensor into places for each dimension of a shape.
+
+    >>> [t.tolist() for t in hlx.unravel_index(hlx.tensor([3, 5]), (2, 3))]
+    [[1, 1], [0, 2]]
+    """
+    extents = [shape] if isinstance(shape, int) else list(shape)
+    if any(extent < 0 for extent in extents) or count(extents) == 0:
+        raise errors.ValueError(f"unravel_index: shape is {extents}, expected positive extents")
+    columns, indices = [], _hlx.to_dtype(indices, INT32)
+    for extent in reversed(extents):
+        columns.append(_binary(indices, extent, "remainder"))
+        indices = _binary(indices, extent, "floor_divide")
+    return tuple(reversed(columns))
