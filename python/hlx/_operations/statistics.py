@@ -31,8 +31,7 @@ def cov(
         raise errors.RuntimeError(f"cov: the input has shape {list(input.shape)}, expected at most 2 dimensions")
     rows = input if input.dtype.is_floating_point else _hlx.to_dtype(input, FLOAT32)
     rows = _hlx.reshape(rows, [1, input.numel()]) if input.ndim < 2 else rows
-    n = rows.shape[1]
-    weights = _weights(fweights, aweights)
+    n, weights = rows.shape[1], _weights(fweights, aweights)
     if weights is None:
         centred = _binary(rows, _hlx.mean_dim(rows, [1], True), "sub")
         products = _hlx.matmul(centred, _hlx.transpose(centred, 0, 1))
@@ -45,7 +44,8 @@ def cov(
         squares = _hlx.sum_dim(_binary(weights, aweights, "mul"), [], False)
         lost = _binary(_binary(squares, correction, "mul"), total, "div")
     products = _hlx.matmul(centred, _hlx.transpose(_binary(centred, weights, "mul"), 0, 1))
-    return _squeezed(_binary(products, _hlx.clamp_min(_binary(total, lost, "sub"), 0.0), "div"))
+    result = _binary(products, _hlx.clamp_min(_binary(total, lost, "sub"), 0.0), "div")
+    return _squeezed(_hlx.to_dtype(result, rows.dtype))
 
 
 def _squeezed(matrix: Tensor) -> Tensor:
