@@ -135,7 +135,7 @@ def test_overwritten_values_have_a_gradient_of_zero(write: str) -> None:
 def test_a_leaf_is_refused_outside_of_no_grad() -> None:
     """As in PyTorch."""
     leaf = x().clone().requires_grad_()
-    with pytest.raises(hlx.errors.RuntimeError, match="exp_: .*leaf"):
+    with pytest.raises(hlx.errors.RuntimeError, match=r"exp_: .*leaf"):
         leaf.exp_()
     with hlx.no_grad():
         leaf.exp_()

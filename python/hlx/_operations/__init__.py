@@ -7,6 +7,7 @@ from hlx._operations import (  # noqa: F401 (their functions register themselves
     conversions,
     diagonals,
     extremes,
+    facts,
     functions,
     in_place,
     indexing,

@@ -327,7 +327,11 @@ def copysign(input: Tensor, other: Operand) -> Tensor:
         return _hlx.unary(magnitude, "neg") if math.copysign(1.0, other) < 0 else magnitude
     result = _hlx.where_(_hlx.unary(magnitude, "neg"), signbit(other), magnitude)
     # The other has a gradient of 0.
-    return _hlx.where_(result, _hlx.ones(input.device, [], BOOL), other) if other.requires_grad else result
+    return (
+        _hlx.where_(result, _hlx.ones(input.device, [], BOOL), other)
+        if isinstance(other, Tensor) and other.requires_grad
+        else result
+    )
 
 
 @operation

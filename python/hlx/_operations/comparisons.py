@@ -2,6 +2,7 @@
 
 import builtins
 import math
+from typing import overload
 
 from hlx import _hlx, errors
 from hlx._operations._arguments import binary, tensor_of
@@ -149,6 +150,10 @@ def bitwise_right_shift(input: Operand, other: Operand) -> Tensor:
     return binary("right_shift", input, other)
 
 
+@overload
+def where(condition: Tensor) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: Tensor, input: Operand, other: Operand) -> Tensor: ...
 @function
 def where(condition: Tensor, input: Operand | None = None, other: Operand | None = None) -> Tensor | tuple[Tensor, ...]:
     """Takes the input's element where the condition holds, else the other's; all three broadcast.
@@ -176,7 +181,7 @@ def where_of(input: Tensor, condition: Tensor, other: Operand) -> Tensor:
     >>> hlx.tensor([1.0, 2.0]).where(hlx.tensor([True, False]), 0.0).tolist()
     [1.0, 0.0]
     """
-    return where(condition, input, other)  # type: ignore[return-value]
+    return where(condition, input, other)
 
 
 @operation

@@ -174,7 +174,7 @@ def nan_to_num(
     """
     if not input.dtype.is_floating_point:
         return input
-    from hlx._operations.conversions import finfo
+    from hlx._operations.facts import finfo
 
     ends = finfo(input.dtype)
     y = _hlx.masked_fill(input, _unary(input, "isnan"), 0.0 if nan is None else nan)

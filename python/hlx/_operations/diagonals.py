@@ -1,6 +1,6 @@
 """Diagonals and triangles of matrices, and the different elements of a tensor."""
 
-from typing import Any
+from typing import Any, Literal, overload
 
 from hlx import _hlx, errors
 from hlx._operations._arguments import axis
@@ -124,6 +124,14 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return _hlx.index_add(counts, 0, _hlx.to_dtype(input, INT32), ones)
 
 
+@overload
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: Literal[False] = False, return_counts: Literal[False] = False
+) -> Tensor: ...
+@overload
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: None = None
+) -> Tensor | tuple[Tensor, ...]: ...
 @operation
 def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: None = None
@@ -141,6 +149,14 @@ def unique(
     return _runs(values, places, list(input.shape), return_inverse, return_counts)
 
 
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[False] = False, return_counts: Literal[False] = False
+) -> Tensor: ...
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: None = None
+) -> Tensor | tuple[Tensor, ...]: ...
 @operation
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: None = None

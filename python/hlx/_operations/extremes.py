@@ -3,6 +3,8 @@
 Places are int32; of equal elements the first wins, NaN is larger than everything, and sorts are stable.
 """
 
+from typing import overload
+
 from hlx import _hlx, errors, return_types
 from hlx._operations._arguments import axis as place_of
 from hlx._operations._arguments import dimensions, tensor_of
@@ -43,6 +45,16 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     return return_types.aminmax(_hlx.amin(input, dims, keepdim), _hlx.amax(input, dims, keepdim))
 
 
+@overload
+def max(input: Tensor) -> Tensor: ...
+@overload
+def max(input: Tensor, dim: int, keepdim: bool = False, *, keepdims: bool = False) -> return_types.max: ...
+@overload
+def max(input: Tensor, *, axis: int, keepdims: bool = False) -> return_types.max: ...
+@overload
+def max(input: Tensor, other: Tensor, /) -> Tensor: ...
+@overload
+def max(input: Tensor, *, other: Tensor) -> Tensor: ...
 @operation
 def max(
     input: Tensor,
@@ -69,6 +81,16 @@ def max(
     return return_types.max(*_hlx.max_dim(input, named, keepdim or keepdims))
 
 
+@overload
+def min(input: Tensor) -> Tensor: ...
+@overload
+def min(input: Tensor, dim: int, keepdim: bool = False, *, keepdims: bool = False) -> return_types.min: ...
+@overload
+def min(input: Tensor, *, axis: int, keepdims: bool = False) -> return_types.min: ...
+@overload
+def min(input: Tensor, other: Tensor, /) -> Tensor: ...
+@overload
+def min(input: Tensor, *, other: Tensor) -> Tensor: ...
 @operation
 def min(
     input: Tensor,
@@ -192,6 +214,10 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ret
     return return_types.kthvalue(*_at(input, k - 1, dim, keepdim))
 
 
+@overload
+def median(input: Tensor) -> Tensor: ...
+@overload
+def median(input: Tensor, dim: int, keepdim: bool = False) -> return_types.median: ...
 @operation
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | return_types.median:
     """Takes the lower of the middle elements, of all or along a dimension with its place; NaN if one is.

@@ -5,6 +5,7 @@ out of range: the next call that waits for it raises the error.
 """
 
 from collections.abc import Sequence
+from typing import Literal, overload
 
 from hlx import _hlx, errors
 from hlx._operations._arguments import axis, is_number
@@ -125,7 +126,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor
     """
     if is_number(value):
         value = _hlx.full(input.device, [], value, input.dtype)
-    return _written_along(input, dim, index, value)  # type: ignore[arg-type]
+    return _written_along(input, dim, index, value)
 
 
 @operation
@@ -213,6 +214,10 @@ def _places(input: Tensor) -> tuple[Tensor, list[int]]:
     return _hlx.masked_select(_hlx.to_dtype(all_places, INT32), mask), shape
 
 
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor: ...
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
 @operation
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """Finds the elements other than 0: a row of places for each, or a vector for each dimension; waits for them.
@@ -240,4 +245,4 @@ def argwhere(input: Tensor) -> Tensor:
     >>> hlx.argwhere(hlx.tensor([0, 1])).tolist()
     [[1]]
     """
-    return nonzero(input)  # type: ignore[return-value]
+    return nonzero(input)

@@ -77,8 +77,8 @@ def randint(
     """
     if high is not None and not isinstance(high, int):
         # `randint(high, size)`.
-        low, high, size = 0, low, high
-    elif high is None:
+        size, high = high, None
+    if high is None:
         low, high = 0, low
     if size is None:
         raise errors.TypeError("randint: size is missing")

@@ -364,7 +364,7 @@ def sum_to_size(input: Tensor, *size: int) -> Tensor:
     >>> hlx.ones(2, 3).sum_to_size(1, 3).tolist()
     [[2.0, 2.0, 2.0]]
     """
-    shape = list(size[0]) if len(size) == 1 and not isinstance(size[0], int) else list(size)  # type: ignore[call-overload]
+    shape = list(size[0]) if len(size) == 1 and not isinstance(size[0], int) else list(size)
     if not shape:
         return _hlx.sum_dim(input, [], False)
     leading = input.ndim - len(shape)

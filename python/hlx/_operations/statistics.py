@@ -145,11 +145,11 @@ def quantile(
     line = _hlx.reshape(input, [-1]) if dim is None else input
     named = axis("quantile", 0 if dim is None else dim, line.ndim)
     line = line if line.ndim else _hlx.reshape(line, [1])
-    quantiles = q.tolist() if isinstance(q, Tensor) else q
-    several = isinstance(quantiles, list)
+    several = isinstance(q, Tensor) and q.ndim > 0
+    quantiles: list[float] = _hlx.reshape(q, [-1]).tolist() if isinstance(q, Tensor) else [q]
     values = _hlx.sort(line, named, False)[0]
     last = _hlx.narrow(values, named, line.shape[named] - 1, 1)
-    found = [_between(values, named, each, interpolation) for each in (quantiles if several else [quantiles])]
+    found = [_between(values, named, each, interpolation) for each in quantiles]
     found = [_hlx.where_(last, _unary(last, "isnan"), one) for one in found]
     if keepdim and (dim is None or input.ndim == 0):
         found = [_hlx.reshape(one, [1] * input.ndim) for one in found]

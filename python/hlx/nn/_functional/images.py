@@ -1,6 +1,7 @@
 """Convolutions, pooling, interpolation and padding of signals [.., L] and images [.., H, W]."""
 
 from collections.abc import Sequence
+from typing import Literal, overload
 
 from hlx import _hlx, errors
 from hlx._operations._arguments import axis
@@ -123,6 +124,27 @@ def _windows(
     return [[1, *size], [1, *step], [0, *rest[0]], [1, *rest[1]]]
 
 
+@overload
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
 def max_pool1d(
     input: Tensor,
     kernel_size: Sizes,
@@ -145,6 +167,27 @@ def max_pool1d(
     return _hlx.squeeze(values, -2), _hlx.squeeze(places, -2)
 
 
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
 def max_pool2d(
     input: Tensor,
     kernel_size: Sizes,

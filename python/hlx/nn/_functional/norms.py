@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from hlx import _hlx, errors
+from hlx._operations._arguments import extents
 from hlx._operations._types import FLOAT32, INT32, UINT32, Shape, Tensor
 
 _binary = _hlx.binary
@@ -43,7 +44,7 @@ def _affine(
 
 
 def _expect_ending(operation: str, input: Tensor, normalized_shape: Shape) -> list[int]:
-    shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
+    shape = extents(normalized_shape, ())
     if not shape or list(input.shape[max(input.ndim - len(shape), 0) :]) != shape:
         raise errors.RuntimeError(
             f"{operation}: the input has shape {list(input.shape)}, expected one that ends in normalized_shape {shape}"
