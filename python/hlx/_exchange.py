@@ -50,6 +50,9 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: Device = None) -> T
     True
     """
     if not isinstance(data, Tensor):
+        on_cpu = (_hlx.get_default_device() if device is None else _hlx.device(device)).type == "cpu"
+        if dtype is None and on_cpu and type(data).__module__ == "numpy" and type(data).__name__ == "ndarray":
+            return from_numpy(data)
         return _hlx.tensor(data, dtype, device)
     moved = data if device is None else _hlx.to(data, device)
     return moved if dtype is None else _hlx.to_dtype(moved, dtype)
@@ -77,14 +80,20 @@ def asarray(
 
 
 def from_numpy(ndarray: numpy.ndarray) -> Tensor:
-    """A tensor of a copy of a NumPy array, on the CPU.
+    """A tensor of a NumPy array, on the CPU, which shares the array's memory.
 
-    PyTorch's shares the array's memory; HLX's tensors own theirs, so that nothing changes them unseen.
+    It is copied where HLX cannot share it: elements that are not in row-major order, 16- and 64-bit integers,
+    subnormal floats, a number of small elements that does not fill its last 4 bytes, and arrays that are read-only.
 
     >>> import numpy
-    >>> hlx.from_numpy(numpy.arange(3, dtype=numpy.int32))
-    tensor([0, 1, 2])
+    >>> a = numpy.arange(4, dtype=numpy.int32)
+    >>> x = hlx.from_numpy(a)
+    >>> a[0] = 7
+    >>> x
+    tensor([7, 1, 2, 3])
     """
+    if ndarray.flags.writeable:
+        return _hlx.from_dlpack(ndarray)
     return _hlx.tensor(ndarray, None, "cpu")
 
 

@@ -5,14 +5,15 @@ use std::ptr;
 
 use half::bf16;
 use hlx_autograd::Tensor;
-use hlx_core::DType;
+use hlx_core::{DType, Device};
+use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::create::{Elements, Host, cloned};
 use crate::device::PyDevice;
-use crate::error::{Kind, raised, type_error};
+use crate::error::{Kind, of_core, of_tensor, raised, type_error};
 use crate::exchange::{address, gathered, row_major};
 use crate::tensor::PyTensor;
 use crate::wait::run;
@@ -21,6 +22,8 @@ use crate::wait::run;
 const CPU: i32 = 1;
 /// DLPack's number of Vulkan.
 const VULKAN: i32 = 7;
+/// The flag of an array that must not be written.
+const IS_READ_ONLY: u64 = 1;
 /// The flag of an array that is a copy.
 const IS_COPIED: u64 = 2;
 
@@ -231,11 +234,8 @@ impl PyTensor {
     }
 }
 
-/// Reads an object that has `__dlpack__`, through the CPU.
-///
-/// # Errors
-/// For arrays that HLX cannot read.
-pub fn read(value: &Bound<'_, PyAny>, operation: &str) -> PyResult<Host> {
+/// The capsule of an object that has `__dlpack__`, of an array on the CPU.
+fn capsule_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();
     let on_cpu = match value.call_method0("__dlpack_device__") {
         Ok(device) => device.extract::<(i32, i32)>()?.0 == CPU,
@@ -246,93 +246,246 @@ pub fn read(value: &Bound<'_, PyAny>, operation: &str) -> PyResult<Host> {
     if !on_cpu {
         keywords.set_item("dl_device", (CPU, 0))?;
     }
-    let capsule = match value.call_method("__dlpack__", (), Some(&keywords)) {
+    match value.call_method("__dlpack__", (), Some(&keywords)) {
         // Libraries from before version 1 know no keywords.
-        Err(error) if error.is_instance_of::<pyo3::exceptions::PyTypeError>(py) && on_cpu => {
-            value.call_method0("__dlpack__")?
+        Err(error) if error.is_instance_of::<PyTypeError>(py) && on_cpu => {
+            value.call_method0("__dlpack__")
         }
-        other => other?,
-    };
-    read_capsule(&capsule, operation)
+        other => other,
+    }
 }
 
-/// Copies what a capsule holds; the capsule stays its own, and frees it.
-fn read_capsule(capsule: &Bound<'_, PyAny>, operation: &str) -> PyResult<Host> {
-    let at = |name: &CStr| {
+/// Copies an object that has `__dlpack__`, through the CPU.
+///
+/// # Errors
+/// For arrays that HLX cannot read.
+pub fn read(value: &Bound<'_, PyAny>, operation: &str) -> PyResult<Host> {
+    let capsule = capsule_of(value)?;
+    let array = Array::of(&capsule, operation)?;
+    array.copied(operation)
+}
+
+/// A capsule's array.
+struct Array<'a> {
+    tensor: &'a DlTensor,
+    flags: u64,
+    shape: Vec<usize>,
+    /// In bytes.
+    strides: Vec<isize>,
+    size: usize,
+}
+
+impl<'a> Array<'a> {
+    /// The array in a capsule, which nobody has taken.
+    fn of(capsule: &'a Bound<'_, PyAny>, operation: &str) -> PyResult<Self> {
+        let at = |name: &CStr| {
+            // SAFETY: the object is alive; a capsule of this name holds a pointer of this type.
+            unsafe {
+                match ffi::PyCapsule_IsValid(capsule.as_ptr(), name.as_ptr()) {
+                    0 => ptr::null_mut(),
+                    _ => ffi::PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr()),
+                }
+            }
+        };
+        let (versioned, plain) = (at(VERSIONED), at(PLAIN));
+        // SAFETY: the pointers are of the types that the names tell, and live as long as the capsule.
+        let (tensor, flags) = unsafe {
+            match (versioned.is_null(), plain.is_null()) {
+                (false, _) => {
+                    let managed = &*versioned.cast::<ManagedVersioned>();
+                    if managed.version[0] != 1 {
+                        let found = managed.version[0];
+                        let text = format!("{operation}: DLPack's version is {found}, expected 1");
+                        return Err(refused(text));
+                    }
+                    (&managed.tensor, managed.flags)
+                }
+                (true, false) => (&(*plain.cast::<Managed>()).tensor, 0),
+                (true, true) => {
+                    let text = format!("{operation}: expected an array with __dlpack__, or its capsule");
+                    return Err(type_error(text));
+                }
+            }
+        };
+        if tensor.device_type != CPU {
+            let found = tensor.device_type;
+            let text = format!("{operation}: DLPack's device is of kind {found}, expected the CPU");
+            return Err(refused(text));
+        }
+        let size = usize::from(tensor.dtype.bits) / 8;
+        // SAFETY: DLPack has `ndim` extents, and as many strides or none for row-major order.
+        let numbers = |pointer: *mut i64| match (tensor.ndim, pointer.is_null()) {
+            (1.., false) => unsafe { std::slice::from_raw_parts(pointer, tensor.ndim as usize) },
+            _ => &[],
+        };
+        let shape: Vec<usize> = numbers(tensor.shape).iter().map(|&it| it as usize).collect();
+        let strides = match tensor.strides.is_null() {
+            true => row_major(&shape, size),
+            false => {
+                let strides = numbers(tensor.strides).iter();
+                strides.map(|&it| it as isize * size as isize).collect()
+            }
+        };
+        Ok(Self {
+            tensor,
+            flags,
+            shape,
+            strides,
+            size,
+        })
+    }
+
+    /// The address of the first element.
+    fn address(&self) -> *mut u8 {
+        let base = self.tensor.data.cast::<u8>();
+        base.wrapping_add(self.tensor.byte_offset as usize)
+    }
+
+    fn copied(&self, operation: &str) -> PyResult<Host> {
+        // SAFETY: DLPack's elements are at these places for as long as the capsule lives.
+        let bytes = unsafe { gathered(self.address(), &self.shape, &self.strides, self.size) };
+        let shape = self.shape.clone();
+        let DlDataType { code, bits, lanes } = self.tensor.dtype;
+        let format = match (code, bits, lanes) {
+            (0, 8, 1) => "b",
+            (0, 16, 1) => "h",
+            (0, 32, 1) => "i",
+            (0, 64, 1) => "q",
+            (1, 8, 1) => "B",
+            (1, 16, 1) => "H",
+            (1, 32, 1) => "I",
+            (1, 64, 1) => "Q",
+            (2, 16, 1) => "e",
+            (2, 32, 1) => "f",
+            (2, 64, 1) => "d",
+            (6, 8, 1) => "?",
+            (4, 16, 1) => {
+                let (pairs, _) = bytes.as_chunks::<2>();
+                let values = pairs.iter().map(|&pair| bf16::from_bits(u16::from_ne_bytes(pair)));
+                let elements = Elements::BF16(values.collect());
+                return Ok(Host { shape, elements });
+            }
+            _ => {
+                let text = format!(
+                    "{operation}: elements of DLPack's type ({code}, {bits}, {lanes}) have no type in HLX"
+                );
+                return Err(type_error(text));
+            }
+        };
+        let elements = Elements::from_format(format, self.size, &bytes)?;
+        Ok(Host { shape, elements })
+    }
+
+    /// The type of a tensor that can share the memory: elements of a type of HLX's, in row-major order, that may be
+    /// written, and no float that HLX counts as zero.
+    fn shareable(&self) -> Option<DType> {
+        let of = |dtype: &DType| {
+            let own = code_of(*dtype);
+            let DlDataType { code, bits, lanes } = self.tensor.dtype;
+            (own.code, own.bits, own.lanes) == (code, bits, lanes)
+        };
+        let dtype = DType::ALL.into_iter().find(of)?;
+        let may_be_written = self.flags & IS_READ_ONLY == 0;
+        let is_dense = self.strides == row_major(&self.shape, self.size);
+        let n: usize = self.shape.iter().product();
+        if !may_be_written || !is_dense || n == 0 || !(self.address() as usize).is_multiple_of(4) {
+            return None;
+        }
+        if dtype == DType::F32 {
+            // SAFETY: the elements are in row-major order, aligned, and alive.
+            let values = unsafe { std::slice::from_raw_parts(self.address().cast::<f32>(), n) };
+            if values.iter().any(|value| value.is_subnormal()) {
+                return None;
+            }
+        }
+        Some(dtype)
+    }
+}
+
+/// An array that was taken from its capsule: what frees it.
+enum Taken {
+    Plain(*mut Managed),
+    Versioned(*mut ManagedVersioned),
+}
+
+// SAFETY: the array is freed by one thread, once, with the interpreter's lock held.
+unsafe impl Send for Taken {}
+// SAFETY: as above; nothing is read through it.
+unsafe impl Sync for Taken {}
+
+impl Taken {
+    /// Takes the array out of a capsule, by the new name that DLPack wants.
+    fn from(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let object = capsule.as_ptr();
         // SAFETY: the object is alive; a capsule of this name holds a pointer of this type.
         unsafe {
-            match ffi::PyCapsule_IsValid(capsule.as_ptr(), name.as_ptr()) {
-                0 => ptr::null_mut(),
-                _ => ffi::PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr()),
+            let (name, used) = match ffi::PyCapsule_IsValid(object, VERSIONED.as_ptr()) {
+                0 => (PLAIN, c"used_dltensor"),
+                _ => (VERSIONED, c"used_dltensor_versioned"),
+            };
+            let pointer = ffi::PyCapsule_GetPointer(object, name.as_ptr());
+            if pointer.is_null() || ffi::PyCapsule_SetName(object, used.as_ptr()) != 0 {
+                return Err(PyErr::fetch(capsule.py()));
             }
+            Ok(match name == PLAIN {
+                true => Self::Plain(pointer.cast()),
+                false => Self::Versioned(pointer.cast()),
+            })
         }
-    };
-    let (versioned, plain) = (at(VERSIONED), at(PLAIN));
-    // SAFETY: the pointers are of the types that the names tell, and live as long as the capsule.
-    let tensor = unsafe {
-        match (versioned.is_null(), plain.is_null()) {
-            (false, _) => {
-                let managed = &*versioned.cast::<ManagedVersioned>();
-                if managed.version[0] != 1 {
-                    let found = managed.version[0];
-                    return Err(refused(format!("{operation}: DLPack's version is {found}, expected 1")));
-                }
-                &managed.tensor
-            }
-            (true, false) => &(*plain.cast::<Managed>()).tensor,
-            (true, true) => return Err(type_error(format!("{operation}: no DLPack capsule"))),
-        }
-    };
-    if tensor.device_type != CPU {
-        let found = tensor.device_type;
-        return Err(refused(format!("{operation}: DLPack's device is of kind {found}, expected the CPU")));
     }
-    let rank = tensor.ndim as usize;
-    // SAFETY: DLPack has `ndim` extents, and as many strides or none for row-major order; the elements are at them.
-    let (shape, bytes, size) = unsafe {
-        let numbers = |pointer: *mut i64| match rank {
-            0 => &[][..],
-            _ => std::slice::from_raw_parts(pointer, rank),
-        };
-        let shape: Vec<usize> = numbers(tensor.shape).iter().map(|&extent| extent as usize).collect();
-        let size = usize::from(tensor.dtype.bits) / 8;
-        let strides: Vec<isize> = match tensor.strides.is_null() {
-            false => numbers(tensor.strides).iter().map(|&it| it as isize * size as isize).collect(),
-            true => row_major(&shape, size),
-        };
-        let first = tensor.data.cast::<u8>().cast_const().wrapping_add(tensor.byte_offset as usize);
-        let bytes = gathered(first, &shape, &strides, size);
-        (shape, bytes, size)
-    };
-    let code = match (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes) {
-        (0, 8, 1) => "b",
-        (0, 16, 1) => "h",
-        (0, 32, 1) => "i",
-        (0, 64, 1) => "q",
-        (1, 8, 1) => "B",
-        (1, 16, 1) => "H",
-        (1, 32, 1) => "I",
-        (1, 64, 1) => "Q",
-        (2, 16, 1) => "e",
-        (2, 32, 1) => "f",
-        (2, 64, 1) => "d",
-        (6, 8, 1) => "?",
-        (4, 16, 1) => {
-            let (pairs, _) = bytes.as_chunks::<2>();
-            let values = pairs.iter().map(|&pair| bf16::from_bits(u16::from_ne_bytes(pair)));
-            let elements = Elements::BF16(values.collect());
-            return Ok(Host { shape, elements });
-        }
-        (code, bits, lanes) => {
-            let text = format!("{operation}: elements of DLPack's type ({code}, {bits}, {lanes}) have no type in HLX");
-            return Err(type_error(text));
-        }
-    };
-    let elements = Elements::from_format(code, size, &bytes)?;
-    Ok(Host { shape, elements })
 }
 
-/// A tensor of another library's array. That of a tensor of HLX's shares its memory; others are copied.
+impl Drop for Taken {
+    fn drop(&mut self) {
+        // At the interpreter's end there is no lock to take, and nothing to free any more.
+        let _ = Python::try_attach(|_| {
+            // SAFETY: the pointer is the producer's, and this is the one call of its deleter.
+            unsafe {
+                match *self {
+                    Self::Plain(managed) => {
+                        if let Some(deleter) = (*managed).deleter {
+                            deleter(managed);
+                        }
+                    }
+                    Self::Versioned(managed) => {
+                        if let Some(deleter) = (*managed).deleter {
+                            deleter(managed);
+                        }
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// A tensor over the memory of a capsule's array; `None` where that cannot be shared.
+fn shared(capsule: &Bound<'_, PyAny>, device: &Device) -> PyResult<Option<PyTensor>> {
+    let (dtype, address, shape) = {
+        let array = Array::of(capsule, OPERATION)?;
+        match array.shareable() {
+            Some(dtype) if device.is_cpu() => (dtype, array.address(), array.shape),
+            _ => return Ok(None),
+        }
+    };
+    let len = shape.iter().product();
+    if !usize::is_multiple_of(len, dtype.per_word()) {
+        return Ok(None);
+    }
+    let owner = Box::new(Taken::from(capsule)?);
+    // SAFETY: the array lives until `owner` calls its deleter, and `shareable` has seen its elements.
+    let buffer = unsafe { device.share_host(address, (dtype, len), owner) }.map_err(of_core)?;
+    let Some(buffer) = buffer else {
+        return Err(refused("from_dlpack: the array cannot be shared"));
+    };
+    let tensor = Tensor::from_buffer(device, buffer, &shape).map_err(of_tensor)?;
+    Ok(Some(tensor.into()))
+}
+
+const OPERATION: &str = "from_dlpack";
+
+/// A tensor of another library's array, which shares its memory on the CPU where HLX can read it as it is: elements
+/// of a type of HLX's in row-major order, no subnormal floats, a whole number of words. Otherwise it is copied,
+/// which `copy=False` refuses.
 #[pyfunction]
 #[pyo3(signature = (x, /, *, device = None, copy = None))]
 pub fn from_dlpack(
@@ -341,7 +494,6 @@ pub fn from_dlpack(
     device: Option<&Bound<'_, PyAny>>,
     copy: Option<bool>,
 ) -> PyResult<PyTensor> {
-    const OPERATION: &str = "from_dlpack";
     let named = device.filter(|device| !device.is_none());
     if let Ok(own) = x.cast::<PyTensor>() {
         let tensor = own.get().handle().detach();
@@ -352,21 +504,29 @@ pub fn from_dlpack(
         let stays = target.is_same(tensor.device());
         return match (stays, copy) {
             (true, None | Some(false)) => Ok(tensor.into()),
-            (false, Some(false)) => Err(refused("from_dlpack: another device needs a copy, and copy=False is given")),
+            (false, Some(false)) => {
+                Err(refused("from_dlpack: another device needs a copy, and copy=False is given"))
+            }
             _ => run(py, move || cloned(&tensor.to(&target)?)).map(PyTensor::from),
         };
-    }
-    if copy == Some(false) {
-        return Err(refused("from_dlpack: HLX copies arrays of other libraries, and copy=False is given"));
     }
     let device = match named {
         Some(_) => PyDevice::from_argument(named)?,
         None => PyDevice::cpu(),
     };
-    if !x.hasattr("__dlpack__")? {
-        let host = read_capsule(x, OPERATION)?;
-        return host.into_tensor(&device.open(py)?, OPERATION);
+    let device = device.open(py)?;
+    let capsule = match x.hasattr("__dlpack__")? {
+        true => capsule_of(x)?,
+        false => x.clone(),
+    };
+    if copy != Some(true)
+        && let Some(tensor) = shared(&capsule, &device)?
+    {
+        return Ok(tensor);
     }
-    let host = read(x, OPERATION)?;
-    host.into_tensor(&device.open(py)?, OPERATION)
+    if copy == Some(false) {
+        return Err(refused("from_dlpack: the array needs a copy, and copy=False is given"));
+    }
+    let host = Array::of(&capsule, OPERATION)?.copied(OPERATION)?;
+    host.into_tensor(&device, OPERATION)
 }

@@ -1,8 +1,11 @@
 //! Host memory that a device copies to and from by itself, while the host does other work.
 
+use std::any::Any;
+
 use super::Device;
+use crate::dtype::DType;
 use crate::error::CoreError;
-use crate::memory::{BlockMemory, Buffer};
+use crate::memory::{BlockMemory, Buffer, CpuMemory};
 use crate::stream::Stream;
 use crate::vulkan::HostCopy;
 
@@ -71,6 +74,35 @@ impl Device {
             BlockMemory::Cpu(memory) => Some(memory.at(buffer.offset()).cast()),
             _ => None,
         })
+    }
+
+    /// A buffer over `len` elements of somebody else's memory, which `owner` keeps and which is neither copied nor
+    /// freed. `None` on a GPU, for an address that is no multiple of 4, and for elements that do not fill their last
+    /// word, as kernels write whole words.
+    ///
+    /// # Safety
+    /// The elements can be read and written for as long as `owner` lives, no f32 among them is subnormal, and every
+    /// `bool` is 0 or 1.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`] for more elements than a buffer has.
+    pub unsafe fn share_host(
+        &self,
+        address: *mut u8,
+        (dtype, len): (DType, usize),
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Result<Option<Buffer>, CoreError> {
+        let words = dtype.words(len);
+        if !self.is_cpu() || len == 0 || !len.is_multiple_of(dtype.per_word()) {
+            return Ok(None);
+        }
+        self.source().check_size(words)?;
+        // SAFETY: as the caller promises.
+        let Some(memory) = (unsafe { CpuMemory::foreign(address, words, owner) }) else {
+            return Ok(None);
+        };
+        let block = self.source().adopt(BlockMemory::Cpu(memory), words);
+        Buffer::isolated(block, words).view_as(dtype, len).map(Some)
     }
 
     /// Allocates `len` words of host memory for copies, zeros.

@@ -1,5 +1,6 @@
 //! A block: one allocation of the system or the driver, from which arenas hand out ranges.
 
+use std::any::Any;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -244,10 +245,12 @@ impl BlockAllocator for HostAllocator {
     }
 }
 
-/// Zeroed host memory, aligned to a page so that vector loads never split one needlessly.
+/// Zeroed host memory, aligned to a page so that vector loads never split one needlessly; or memory of somebody else's.
 pub(crate) struct CpuMemory {
     pointer: NonNull<f32>,
     layout: Layout,
+    /// What keeps memory of somebody else's, which is not freed here.
+    owner: Option<Box<dyn Any + Send + Sync>>,
 }
 
 // SAFETY: the memory is plain words; who may touch them when is decided by the stream, which
@@ -261,7 +264,29 @@ impl CpuMemory {
         let layout = Layout::from_size_align(words.max(1).checked_mul(4)?, 4096).ok()?;
         // SAFETY: the layout's size is not zero.
         let pointer = NonNull::new(unsafe { alloc_zeroed(layout) }.cast::<f32>())?;
-        Some(Self { pointer, layout })
+        Some(Self {
+            pointer,
+            layout,
+            owner: None,
+        })
+    }
+
+    /// Words of somebody else's memory, which `owner` keeps; `None` if they are not aligned.
+    ///
+    /// # Safety
+    /// The words can be read and written for as long as `owner` lives.
+    pub unsafe fn foreign(
+        address: *mut u8,
+        words: usize,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Option<Self> {
+        let layout = Layout::from_size_align(words.checked_mul(4)?, 4).ok()?;
+        let pointer = NonNull::new(address.cast::<f32>()).filter(|pointer| pointer.is_aligned())?;
+        Some(Self {
+            pointer,
+            layout,
+            owner: Some(owner),
+        })
     }
 
     /// The address of word `offset`.
@@ -274,6 +299,9 @@ impl CpuMemory {
 
 impl Drop for CpuMemory {
     fn drop(&mut self) {
+        if self.owner.is_some() {
+            return;
+        }
         // SAFETY: allocated in `new` with this layout.
         unsafe { dealloc(self.pointer.as_ptr().cast(), self.layout) };
     }

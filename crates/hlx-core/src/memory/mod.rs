@@ -9,7 +9,9 @@ mod plan;
 mod pool;
 
 pub use arena::MemoryArena;
-pub(crate) use block::{Block, BlockAllocator, BlockMemory, BlockSource, HostAllocator, Placement};
+pub(crate) use block::{
+    Block, BlockAllocator, BlockMemory, BlockSource, CpuMemory, HostAllocator, Placement,
+};
 pub(crate) use buffer::Allocation;
 pub use buffer::Buffer;
 pub(crate) use buffer::NotedChange;

@@ -267,9 +267,10 @@ impl PyTensor {
     }
 
     fn __index__(&self, py: Python<'_>) -> PyResult<i64> {
-        match number(py, &self.handle(), "index")? {
-            Number::Float(_) => Err(type_error("index: the tensor is of floats, expected integers")),
-            whole => Ok(whole.as_f64() as i64),
+        let x = self.handle();
+        if x.n_elements() != 1 || x.dtype().is_float() {
+            return Err(type_error("index: the tensor is no integer of one element"));
         }
+        Ok(number(py, &x, "index")?.as_f64() as i64)
     }
 }
