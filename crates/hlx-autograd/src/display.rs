@@ -56,7 +56,12 @@ impl Tensor {
             let summary = self.n_elements() > SUMMARISED_FROM;
             let (cells, width) = self.cells()?;
             let mut cells = cells.into_iter();
-            text += &nested(&mut cells, self.shape(), (summary, width), opening.len() + 1);
+            text += &nested(
+                &mut cells,
+                self.shape(),
+                (summary, width),
+                opening.len() + 1,
+            );
         }
         let indent = " ".repeat(opening.len());
         for note in notes {

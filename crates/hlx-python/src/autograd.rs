@@ -37,13 +37,19 @@ fn roots(tensors: &[Bound<'_, PyTensor>], given: Vec<Option<Bound<'_, PyTensor>>
     let mut given = given.into_iter();
     let root = |tensor: &Bound<'_, PyTensor>| {
         let upstream = given.next().flatten();
-        (tensor.get().handle(), upstream.map(|upstream| upstream.get().handle()))
+        (
+            tensor.get().handle(),
+            upstream.map(|upstream| upstream.get().handle()),
+        )
     };
     tensors.iter().map(root).collect()
 }
 
 fn borrowed(roots: &Roots) -> Vec<(&Tensor, Option<&Tensor>)> {
-    roots.iter().map(|(root, given)| (root, given.as_ref())).collect()
+    roots
+        .iter()
+        .map(|(root, given)| (root, given.as_ref()))
+        .collect()
 }
 
 /// A pass that keeps the graph is one that is recorded, and whose own operations may stay off the tape.
@@ -84,9 +90,14 @@ pub fn gradients(
     let found = run(py, move || {
         let by: Vec<&Tensor> = inputs.iter().collect();
         let recorded = keep || create;
-        with_graph(create, || Tensor::gradients_of(&borrowed(&roots), &by, recorded))
+        with_graph(create, || {
+            Tensor::gradients_of(&borrowed(&roots), &by, recorded)
+        })
     })?;
-    Ok(found.into_iter().map(|gradient| gradient.map(PyTensor::from)).collect())
+    Ok(found
+        .into_iter()
+        .map(|gradient| gradient.map(PyTensor::from))
+        .collect())
 }
 
 /// A hook that is registered, until it is removed.
@@ -122,7 +133,9 @@ fn hooked(hook: &Py<PyAny>, gradient: &Tensor) -> Result<Option<Tensor>> {
             Ok(tensor) => Ok(Some(tensor.get().handle())),
             Err(_) => {
                 let found = result.get_type().name()?;
-                Err(type_error(format!("register_hook: the hook returned a {found}, expected a tensor or None")))
+                Err(type_error(format!(
+                    "register_hook: the hook returned a {found}, expected a tensor or None"
+                )))
             }
         }
     });
@@ -134,7 +147,9 @@ impl PyTensor {
     /// Calls `hook` with the gradient of this tensor in every backward pass; a tensor that it returns takes the
     /// gradient's place.
     fn register_hook(&self, hook: Py<PyAny>) -> PyResult<HookHandle> {
-        let registered = self.handle().register_hook(move |gradient| hooked(&hook, gradient));
+        let registered = self
+            .handle()
+            .register_hook(move |gradient| hooked(&hook, gradient));
         registered.map(HookHandle).map_err(of_tensor)
     }
 }
@@ -168,7 +183,8 @@ pub fn custom(
             let given = Bound::new(py, PyTensor::from(gradient.clone()))?;
             let gradients = derivative.bind(py).call1((given,))?;
             let gradients: Vec<Option<Bound<'_, PyTensor>>> = gradients.extract()?;
-            let handle = |gradient: Option<Bound<'_, PyTensor>>| gradient.map(|it| it.get().handle());
+            let handle =
+                |gradient: Option<Bound<'_, PyTensor>>| gradient.map(|it| it.get().handle());
             PyResult::Ok(gradients.into_iter().map(handle).collect())
         });
         gradients.map_err(foreign)

@@ -50,7 +50,11 @@ impl Elements {
     /// # Errors
     /// For codes of other things, such as complex numbers or records.
     pub fn from_format(format: &str, size: usize, bytes: &[u8]) -> PyResult<Self> {
-        let native = if cfg!(target_endian = "little") { '<' } else { '>' };
+        let native = if cfg!(target_endian = "little") {
+            '<'
+        } else {
+            '>'
+        };
         let code = format.trim_start_matches(['@', '=', native]);
         let code = code.strip_prefix('1').unwrap_or(code);
         Ok(match (code, size) {
@@ -67,7 +71,9 @@ impl Elements {
             ("f", 4) => Self::F32(read(bytes, f32::from_ne_bytes)),
             ("d", 8) => Self::Doubles(read(bytes, f64::from_ne_bytes)),
             _ => {
-                let text = format!("tensor: elements of format {format:?} and {size} bytes have no type in HLX");
+                let text = format!(
+                    "tensor: elements of format {format:?} and {size} bytes have no type in HLX"
+                );
                 return Err(type_error(text));
             }
         })
@@ -137,7 +143,8 @@ struct Upload<'a> {
 impl Upload<'_> {
     fn converted<T: Element>(&self, values: &[T], dtype: DType) -> PyResult<Tensor> {
         let made = Tensor::from_slice(self.device, values, self.shape);
-        made.and_then(|made| made.to_dtype(dtype)).map_err(of_tensor)
+        made.and_then(|made| made.to_dtype(dtype))
+            .map_err(of_tensor)
     }
 
     /// Integers of any width: narrowed with a check, or made floats, or truth values.
@@ -221,7 +228,9 @@ impl Nested {
             Ok(extent) if !is_text => extent,
             _ => {
                 let found = value.get_type().name()?;
-                let text = format!("{operation}: the data has a {found}, expected numbers in nested sequences");
+                let text = format!(
+                    "{operation}: the data has a {found}, expected numbers in nested sequences"
+                );
                 return Err(type_error(text));
             }
         };
@@ -247,9 +256,12 @@ impl Nested {
         let elements = match () {
             _ if self.numbers.is_empty() => Elements::Floats(Vec::new()),
             _ if self.numbers.iter().any(is_float) => Elements::Floats(floats()),
-            _ if self.numbers.iter().all(is_bool) => {
-                Elements::Bool(self.numbers.iter().map(|number| number.as_f64() != 0.0).collect())
-            }
+            _ if self.numbers.iter().all(is_bool) => Elements::Bool(
+                self.numbers
+                    .iter()
+                    .map(|number| number.as_f64() != 0.0)
+                    .collect(),
+            ),
             _ => Elements::Whole(self.numbers.iter().map(whole).collect()),
         };
         Host {
@@ -260,7 +272,9 @@ impl Nested {
 }
 
 fn ragged(operation: &str) -> PyErr {
-    value_error(format!("{operation}: the nested sequences do not have equal lengths"))
+    value_error(format!(
+        "{operation}: the nested sequences do not have equal lengths"
+    ))
 }
 
 /// A tensor of data: a tensor is copied, an array is read, nested sequences are collected.
@@ -304,7 +318,9 @@ fn copied(x: &Tensor) -> hlx_autograd::Result<Tensor> {
 /// A copy that gradients flow through: PyTorch's `clone`.
 pub fn cloned(x: &Tensor) -> hlx_autograd::Result<Tensor> {
     let values = copied(x)?.buffer()?;
-    Tensor::from_tensors("clone", &[x], values, x.shape(), |dy| Ok(vec![Some(dy.clone())]))
+    Tensor::from_tensors("clone", &[x], values, x.shape(), |dy| {
+        Ok(vec![Some(dy.clone())])
+    })
 }
 
 /// A tensor of numbers, nested sequences, arrays or another tensor, which are copied.
@@ -337,16 +353,30 @@ fn made(
 
 /// Zeros.
 #[pyfunction]
-pub fn zeros(py: Python<'_>, device: &PyDevice, shape: Vec<usize>, dtype: &PyDType) -> PyResult<PyTensor> {
+pub fn zeros(
+    py: Python<'_>,
+    device: &PyDevice,
+    shape: Vec<usize>,
+    dtype: &PyDType,
+) -> PyResult<PyTensor> {
     let dtype = dtype.stored("zeros")?;
-    made(py, device, move |device| Tensor::zeros(device, &shape, dtype))
+    made(py, device, move |device| {
+        Tensor::zeros(device, &shape, dtype)
+    })
 }
 
 /// Ones.
 #[pyfunction]
-pub fn ones(py: Python<'_>, device: &PyDevice, shape: Vec<usize>, dtype: &PyDType) -> PyResult<PyTensor> {
+pub fn ones(
+    py: Python<'_>,
+    device: &PyDevice,
+    shape: Vec<usize>,
+    dtype: &PyDType,
+) -> PyResult<PyTensor> {
     let dtype = dtype.stored("ones")?;
-    made(py, device, move |device| Tensor::ones(device, &shape, dtype))
+    made(py, device, move |device| {
+        Tensor::ones(device, &shape, dtype)
+    })
 }
 
 /// One value everywhere.
@@ -378,20 +408,43 @@ pub fn full(
 
 /// Numbers from `start` to before `end`, as f32.
 #[pyfunction]
-pub fn arange(py: Python<'_>, device: &PyDevice, start: f64, end: f64, step: f64) -> PyResult<PyTensor> {
-    made(py, device, move |device| Tensor::arange(device, start, end, step))
+pub fn arange(
+    py: Python<'_>,
+    device: &PyDevice,
+    start: f64,
+    end: f64,
+    step: f64,
+) -> PyResult<PyTensor> {
+    made(py, device, move |device| {
+        Tensor::arange(device, start, end, step)
+    })
 }
 
 /// Numbers at equal distances, as f32.
 #[pyfunction]
-pub fn linspace(py: Python<'_>, device: &PyDevice, start: f32, end: f32, count: usize) -> PyResult<PyTensor> {
-    made(py, device, move |device| Tensor::linspace(device, start, end, count))
+pub fn linspace(
+    py: Python<'_>,
+    device: &PyDevice,
+    start: f32,
+    end: f32,
+    count: usize,
+) -> PyResult<PyTensor> {
+    made(py, device, move |device| {
+        Tensor::linspace(device, start, end, count)
+    })
 }
 
 /// Ones on the diagonal.
 #[pyfunction]
-pub fn eye_of(py: Python<'_>, device: &PyDevice, rows: usize, columns: usize) -> PyResult<PyTensor> {
-    made(py, device, move |device| Tensor::eye_of(device, rows, columns))
+pub fn eye_of(
+    py: Python<'_>,
+    device: &PyDevice,
+    rows: usize,
+    columns: usize,
+) -> PyResult<PyTensor> {
+    made(py, device, move |device| {
+        Tensor::eye_of(device, rows, columns)
+    })
 }
 
 /// Uniform numbers from 0 to before 1.
@@ -402,8 +455,15 @@ pub fn rand(py: Python<'_>, device: &PyDevice, shape: Vec<usize>, seed: u64) -> 
 
 /// Standard normal numbers.
 #[pyfunction]
-pub fn randn(py: Python<'_>, device: &PyDevice, shape: Vec<usize>, seed: u64) -> PyResult<PyTensor> {
-    made(py, device, move |device| Tensor::randn(device, &shape, seed))
+pub fn randn(
+    py: Python<'_>,
+    device: &PyDevice,
+    shape: Vec<usize>,
+    seed: u64,
+) -> PyResult<PyTensor> {
+    made(py, device, move |device| {
+        Tensor::randn(device, &shape, seed)
+    })
 }
 
 /// Integers from `low` to before `high`.
@@ -416,13 +476,23 @@ pub fn randint(
     shape: Vec<usize>,
     seed: u64,
 ) -> PyResult<PyTensor> {
-    made(py, device, move |device| Tensor::randint(device, low, high, &shape, seed))
+    made(py, device, move |device| {
+        Tensor::randint(device, low, high, &shape, seed)
+    })
 }
 
 /// Truth values that hold with probability `p`.
 #[pyfunction]
-pub fn bernoulli(py: Python<'_>, device: &PyDevice, p: f32, shape: Vec<usize>, seed: u64) -> PyResult<PyTensor> {
-    made(py, device, move |device| Tensor::bernoulli(device, p, &shape, seed))
+pub fn bernoulli(
+    py: Python<'_>,
+    device: &PyDevice,
+    p: f32,
+    shape: Vec<usize>,
+    seed: u64,
+) -> PyResult<PyTensor> {
+    made(py, device, move |device| {
+        Tensor::bernoulli(device, p, &shape, seed)
+    })
 }
 
 impl Host {

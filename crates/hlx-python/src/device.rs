@@ -86,7 +86,9 @@ impl PyDevice {
             Ok(name) => Self::parse(name, None),
             Err(_) => {
                 let found = argument.get_type().name()?;
-                Err(type_error(format!("device: is a {found}, expected hlx.device or a name")))
+                Err(type_error(format!(
+                    "device: is a {found}, expected hlx.device or a name"
+                )))
             }
         }
     }
@@ -159,7 +161,9 @@ impl PyDevice {
                 _ => Self::parse(&device.selector, arithmetic),
             };
         }
-        let name: String = name.extract().map_err(|_| type_error("device: expected a name"))?;
+        let name: String = name
+            .extract()
+            .map_err(|_| type_error("device: expected a name"))?;
         match index {
             Some(index) if name == "vulkan" => Self::parse(&format!("vulkan:{index}"), arithmetic),
             Some(0) | None => Self::parse(&name, arithmetic),
@@ -226,7 +230,9 @@ impl PyDevice {
         let class = py.get_type::<Self>();
         let partial = py.import("functools")?.getattr("partial")?;
         let made = partial.call((class,), Some(&arguments))?;
-        (made, (&self.selector,)).into_pyobject(py).map(Bound::into_any)
+        (made, (&self.selector,))
+            .into_pyobject(py)
+            .map(Bound::into_any)
     }
 }
 
@@ -268,5 +274,8 @@ pub fn synchronize(py: Python<'_>, device: Option<&Bound<'_, PyAny>>) -> PyResul
 #[pyfunction]
 pub fn devices(py: Python<'_>) -> Vec<(String, String)> {
     let devices = py.detach(Device::devices);
-    devices.into_iter().map(|info| (info.selector, info.name)).collect()
+    devices
+        .into_iter()
+        .map(|info| (info.selector, info.name))
+        .collect()
 }

@@ -97,7 +97,10 @@ fn code_of(dtype: DType) -> DlDataType {
 
 fn device_of(x: &Tensor) -> (i32, i32) {
     let selector = &x.device().info().selector;
-    let index = selector.split(':').nth(1).and_then(|index| index.parse().ok());
+    let index = selector
+        .split(':')
+        .nth(1)
+        .and_then(|index| index.parse().ok());
     match x.device().is_cpu() {
         true => (CPU, 0),
         false => (VULKAN, index.unwrap_or(0)),
@@ -112,7 +115,12 @@ fn described(x: Tensor) -> PyResult<(DlTensor, *mut c_void)> {
     let dtype = code_of(x.dtype());
     let given = Box::new(Given {
         shape: x.shape().iter().map(|&extent| extent as i64).collect(),
-        strides: x.layout().strides().iter().map(|&stride| stride as i64).collect(),
+        strides: x
+            .layout()
+            .strides()
+            .iter()
+            .map(|&stride| stride as i64)
+            .collect(),
         _tensor: x,
     });
     let tensor = DlTensor {
@@ -156,7 +164,12 @@ unsafe extern "C" fn end_of_capsule(capsule: *mut ffi::PyObject) {
     }
 }
 
-fn capsule<'py>(py: Python<'py>, x: Tensor, versioned: bool, flags: u64) -> PyResult<Bound<'py, PyAny>> {
+fn capsule<'py>(
+    py: Python<'py>,
+    x: Tensor,
+    versioned: bool,
+    flags: u64,
+) -> PyResult<Bound<'py, PyAny>> {
     let (tensor, context) = described(x)?;
     let (pointer, name): (*mut c_void, _) = match versioned {
         true => {
@@ -205,21 +218,29 @@ impl PyTensor {
     ) -> PyResult<Bound<'py, PyAny>> {
         let x = self.handle();
         if stream.is_some_and(|stream| !stream.is_none()) && x.device().is_cpu() {
-            return Err(refused("__dlpack__: a stream is given, expected None for the CPU"));
+            return Err(refused(
+                "__dlpack__: a stream is given, expected None for the CPU",
+            ));
         }
         if x.requires_grad() {
-            return Err(refused("__dlpack__: the tensor requires a gradient; use x.detach()"));
+            return Err(refused(
+                "__dlpack__: the tensor requires a gradient; use x.detach()",
+            ));
         }
         if dl_device.is_some_and(|(kind, _)| kind != CPU) && dl_device != Some(device_of(&x)) {
             let found = dl_device.unwrap_or_default();
-            return Err(refused(format!("__dlpack__: dl_device is {found:?}, expected (1, 0)")));
+            return Err(refused(format!(
+                "__dlpack__: dl_device is {found:?}, expected (1, 0)"
+            )));
         }
         if !x.device().is_cpu() && dl_device != Some((CPU, 0)) {
             let text = "__dlpack__: no library shares memory with Vulkan; ask for dl_device=(1, 0), a copy on the CPU";
             return Err(refused(text));
         }
         if !x.device().is_cpu() && copy == Some(false) {
-            return Err(refused("__dlpack__: a tensor of a GPU comes as a copy, and copy=False is given"));
+            return Err(refused(
+                "__dlpack__: a tensor of a GPU comes as a copy, and copy=False is given",
+            ));
         }
         let copies = copy == Some(true) || !x.device().is_cpu();
         let given = match copies {
@@ -302,7 +323,8 @@ impl<'a> Array<'a> {
                 }
                 (true, false) => (&(*plain.cast::<Managed>()).tensor, 0),
                 (true, true) => {
-                    let text = format!("{operation}: expected an array with __dlpack__, or its capsule");
+                    let text =
+                        format!("{operation}: expected an array with __dlpack__, or its capsule");
                     return Err(type_error(text));
                 }
             }
@@ -313,12 +335,15 @@ impl<'a> Array<'a> {
             return Err(refused(text));
         }
         let size = usize::from(tensor.dtype.bits) / 8;
-        // SAFETY: DLPack has `ndim` extents, and as many strides or none for row-major order.
         let numbers = |pointer: *mut i64| match (tensor.ndim, pointer.is_null()) {
+            // SAFETY: DLPack has `ndim` extents, and as many strides or none for row-major order.
             (1.., false) => unsafe { std::slice::from_raw_parts(pointer, tensor.ndim as usize) },
             _ => &[],
         };
-        let shape: Vec<usize> = numbers(tensor.shape).iter().map(|&it| it as usize).collect();
+        let shape: Vec<usize> = numbers(tensor.shape)
+            .iter()
+            .map(|&it| it as usize)
+            .collect();
         let strides = match tensor.strides.is_null() {
             true => row_major(&shape, size),
             false => {
@@ -361,7 +386,9 @@ impl<'a> Array<'a> {
             (6, 8, 1) => "?",
             (4, 16, 1) => {
                 let (pairs, _) = bytes.as_chunks::<2>();
-                let values = pairs.iter().map(|&pair| bf16::from_bits(u16::from_ne_bytes(pair)));
+                let values = pairs
+                    .iter()
+                    .map(|&pair| bf16::from_bits(u16::from_ne_bytes(pair)));
                 let elements = Elements::BF16(values.collect());
                 return Ok(Host { shape, elements });
             }
@@ -504,9 +531,9 @@ pub fn from_dlpack(
         let stays = target.is_same(tensor.device());
         return match (stays, copy) {
             (true, None | Some(false)) => Ok(tensor.into()),
-            (false, Some(false)) => {
-                Err(refused("from_dlpack: another device needs a copy, and copy=False is given"))
-            }
+            (false, Some(false)) => Err(refused(
+                "from_dlpack: another device needs a copy, and copy=False is given",
+            )),
             _ => run(py, move || cloned(&tensor.to(&target)?)).map(PyTensor::from),
         };
     }
@@ -525,7 +552,9 @@ pub fn from_dlpack(
         return Ok(tensor);
     }
     if copy == Some(false) {
-        return Err(refused("from_dlpack: the array needs a copy, and copy=False is given"));
+        return Err(refused(
+            "from_dlpack: the array needs a copy, and copy=False is given",
+        ));
     }
     let host = Array::of(&capsule, OPERATION)?.copied(OPERATION)?;
     host.into_tensor(&device, OPERATION)

@@ -92,7 +92,9 @@ pub fn set_default_dtype(dtype: &PyDType) -> PyResult<()> {
 
 /// The refusal of float64.
 pub fn no_float64(operation: &str) -> PyErr {
-    type_error(format!("{operation}: HLX has no float64; use dtype=hlx.float32"))
+    type_error(format!(
+        "{operation}: HLX has no float64; use dtype=hlx.float32"
+    ))
 }
 
 #[pymethods]
@@ -104,7 +106,10 @@ impl PyDType {
         let names = || ALL.map(|(_, name)| name).join(", ");
         match place {
             Some(place) => Ok(Self(place as u8)),
-            None => Err(value_error(format!("dtype: is {name:?}, expected one of {}", names()))),
+            None => Err(value_error(format!(
+                "dtype: is {name:?}, expected one of {}",
+                names()
+            ))),
         }
     }
 

@@ -75,7 +75,8 @@ pub fn raised(kind: Kind, message: impl Into<String>) -> PyErr {
                 .map(|kind| Ok(module.getattr(kind.name())?.unbind()))
                 .collect::<PyResult<_>>()
         });
-        let instance = classes.and_then(|classes| classes[kind as usize].bind(py).call1((&message,)));
+        let instance =
+            classes.and_then(|classes| classes[kind as usize].bind(py).call1((&message,)));
         match instance {
             Ok(instance) => PyErr::from_value(instance),
             Err(_) => PyRuntimeError::new_err(message),

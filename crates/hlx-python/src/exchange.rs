@@ -74,12 +74,14 @@ impl PyTensor {
         };
         let is_dense = x.layout().is_contiguous();
         if flags & ffi::PyBUF_STRIDES != ffi::PyBUF_STRIDES && !is_dense {
-            return Err(refused("the elements are not in row-major order; use x.contiguous()"));
+            return Err(refused(
+                "the elements are not in row-major order; use x.contiguous()",
+            ));
         }
         let size = x.dtype().size() as isize;
         let shape: Vec<isize> = x.shape().iter().map(|&extent| extent as isize).collect();
         let strides = x.layout().strides().iter();
-        let strides: Vec<isize> = strides.map(|&stride| stride as isize * size).collect();
+        let strides: Vec<isize> = strides.map(|&stride| stride * size).collect();
         let (len, rank) = (x.n_elements() as isize * size, shape.len());
         let shown = Box::new(Shown {
             shape,
@@ -142,8 +144,7 @@ pub fn from_buffer(value: &Bound<'_, PyAny>) -> PyResult<Option<Host>> {
     }
     let mut view = Box::new(ffi::Py_buffer::new());
     // SAFETY: `view` is to be filled.
-    let status =
-        unsafe { ffi::PyObject_GetBuffer(value.as_ptr(), &mut *view, ffi::PyBUF_FULL_RO) };
+    let status = unsafe { ffi::PyObject_GetBuffer(value.as_ptr(), &mut *view, ffi::PyBUF_FULL_RO) };
     if status != 0 {
         return Err(PyErr::fetch(value.py()));
     }
@@ -159,7 +160,11 @@ pub fn from_buffer(value: &Bound<'_, PyAny>) -> PyResult<Option<Host>> {
             true => None,
             false => Some(std::slice::from_raw_parts(pointer, rank).to_vec()),
         };
-        (letters.to_string_lossy(), numbers(view.0.shape), numbers(view.0.strides))
+        (
+            letters.to_string_lossy(),
+            numbers(view.0.shape),
+            numbers(view.0.strides),
+        )
     };
     let shape: Vec<usize> = match (shape, rank) {
         (Some(shape), _) => shape.into_iter().map(|extent| extent as usize).collect(),
@@ -186,7 +191,12 @@ pub fn row_major(shape: &[usize], size: usize) -> Vec<isize> {
 ///
 /// # Safety
 /// Every element at `first` plus the strides, in bytes, times a place within `shape` can be read.
-pub unsafe fn gathered(first: *const u8, shape: &[usize], strides: &[isize], size: usize) -> Vec<u8> {
+pub unsafe fn gathered(
+    first: *const u8,
+    shape: &[usize],
+    strides: &[isize],
+    size: usize,
+) -> Vec<u8> {
     let n: usize = shape.iter().product();
     let mut bytes = Vec::with_capacity(n * size);
     let mut place = vec![0_usize; shape.len()];
@@ -200,7 +210,11 @@ pub unsafe fn gathered(first: *const u8, shape: &[usize], strides: &[isize], siz
         return bytes;
     }
     for _ in 0..n {
-        let offset: isize = place.iter().zip(strides).map(|(&i, &stride)| i as isize * stride).sum();
+        let offset: isize = place
+            .iter()
+            .zip(strides)
+            .map(|(&i, &stride)| i as isize * stride)
+            .sum();
         // SAFETY: as the caller promises.
         bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(first.offset(offset), size) });
         for axis in (0..shape.len()).rev() {
@@ -216,7 +230,10 @@ pub unsafe fn gathered(first: *const u8, shape: &[usize], strides: &[isize], siz
 
 /// The bytes of a safetensors file of named tensors.
 #[pyfunction]
-pub fn to_safetensors<'py>(py: Python<'py>, tensors: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyBytes>> {
+pub fn to_safetensors<'py>(
+    py: Python<'py>,
+    tensors: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyBytes>> {
     let mut named = std::collections::BTreeMap::new();
     for (name, tensor) in tensors.iter() {
         let Ok(tensor) = tensor.cast::<PyTensor>() else {
@@ -224,7 +241,9 @@ pub fn to_safetensors<'py>(py: Python<'py>, tensors: &Bound<'py, PyDict>) -> PyR
         };
         named.insert(name.extract::<String>()?, tensor.get().handle().detach());
     }
-    let bytes = py.detach(|| hlx_io::to_safetensors(&named)).map_err(of_io)?;
+    let bytes = py
+        .detach(|| hlx_io::to_safetensors(&named))
+        .map_err(of_io)?;
     Ok(PyBytes::new(py, &bytes))
 }
 
@@ -237,7 +256,9 @@ pub fn from_safetensors<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let device = PyDevice::from_argument(device)?.open(py)?;
     let bytes = bytes.as_bytes();
-    let named = py.detach(|| hlx_io::from_safetensors(&device, bytes)).map_err(of_io)?;
+    let named = py
+        .detach(|| hlx_io::from_safetensors(&device, bytes))
+        .map_err(of_io)?;
     let tensors = PyDict::new(py);
     for (name, tensor) in named {
         tensors.set_item(name, Bound::new(py, PyTensor::from(tensor))?)?;

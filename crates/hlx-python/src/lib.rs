@@ -61,7 +61,7 @@ mod _hlx {
             softplus_with, unary, where_,
         },
         images::{
-            adaptive_avg_pool2d, avg_pool2d, conv1d, conv2d, conv_transpose1d, conv_transpose2d,
+            adaptive_avg_pool2d, avg_pool2d, conv_transpose1d, conv_transpose2d, conv1d, conv2d,
             interpolate, interpolate_by, max_pool2d, max_pool2d_with_indices,
         },
         indexing::{
@@ -74,9 +74,9 @@ mod _hlx {
             mse_loss, nll_loss, smooth_l1_loss,
         },
         movement::{
-            chunk, clone, contiguous, copy_, detach, diagonal, equal, expand, flatten, flip, narrow, permute,
-            reshape, select, slice, split, squeeze, to, to_dtype, transpose, tril, triu, unflatten,
-            unfold, unsqueeze, view,
+            chunk, clone, contiguous, copy_, detach, diagonal, equal, expand, flatten, flip,
+            narrow, permute, reshape, select, slice, split, squeeze, to, to_dtype, transpose, tril,
+            triu, unflatten, unfold, unsqueeze, view,
         },
         norms::{
             batch_norm, batch_norm_by, embedding, embedding_padded, group_norm, layer_norm,

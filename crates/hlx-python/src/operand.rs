@@ -43,17 +43,28 @@ impl Number {
     /// A number of another library, such as NumPy's scalars: by its methods, and its type's name for truth values.
     fn of_scalar(value: &Bound<'_, PyAny>) -> Option<Self> {
         let class = value.get_type();
-        if value.hasattr("shape").ok()? && !value.getattr("shape").ok()?.len().is_ok_and(|n| n == 0) {
+        if value.hasattr("shape").ok()? && !value.getattr("shape").ok()?.len().is_ok_and(|n| n == 0)
+        {
             return None;
         }
         if class.name().ok()?.to_str().ok()?.starts_with("bool") {
             return value.is_truthy().ok().map(Self::Bool);
         }
         if value.hasattr("__index__").ok()? {
-            return value.call_method0("__index__").ok()?.extract().ok().map(Self::Int);
+            return value
+                .call_method0("__index__")
+                .ok()?
+                .extract()
+                .ok()
+                .map(Self::Int);
         }
         match value.hasattr("__float__").ok()? {
-            true => value.call_method0("__float__").ok()?.extract().ok().map(Self::Float),
+            true => value
+                .call_method0("__float__")
+                .ok()?
+                .extract()
+                .ok()
+                .map(Self::Float),
             false => None,
         }
     }
@@ -99,12 +110,12 @@ impl Number {
                     Tensor::from_slice(device, &[integer as u32], &[])
                 }
                 Err(_) => {
-                    return Err(value_error(format!("hlx: {integer} does not fit into int32")));
+                    return Err(value_error(format!(
+                        "hlx: {integer} does not fit into int32"
+                    )));
                 }
             },
-            Self::Bool(truth) => {
-                Tensor::full(device, &[], f32::from(u8::from(truth)), DType::Bool)
-            }
+            Self::Bool(truth) => Tensor::full(device, &[], f32::from(u8::from(truth)), DType::Bool),
         };
         made.map_err(of_tensor)
     }
@@ -128,7 +139,8 @@ impl Other {
             Some(other) => Ok(other),
             None => {
                 let found = value.get_type().name()?;
-                let text = format!("{operation}: an operand is a {found}, expected a tensor or a number");
+                let text =
+                    format!("{operation}: an operand is a {found}, expected a tensor or a number");
                 Err(type_error(text))
             }
         }
@@ -148,7 +160,9 @@ impl Other {
     /// The operand beside another one, a float as a number, which operations have short ways for.
     pub fn prepared(self, x: &Tensor) -> PyResult<Prepared> {
         match self {
-            Self::Number(number @ (Number::Float(_) | Number::Int(_))) if x.dtype() == DType::F32 => {
+            Self::Number(number @ (Number::Float(_) | Number::Int(_)))
+                if x.dtype() == DType::F32 =>
+            {
                 Ok(Prepared::Number(number.as_f64() as f32))
             }
             other => Ok(Prepared::Tensor(other.beside(x)?)),

@@ -38,7 +38,9 @@ impl<'py> FromPyObject<'_, 'py> for Handle {
             Ok(tensor) => Ok(Self(tensor.get().handle())),
             Err(_) => {
                 let found = object.get_type().name()?;
-                Err(type_error(format!("hlx: an argument is a {found}, expected a tensor")))
+                Err(type_error(format!(
+                    "hlx: an argument is a {found}, expected a tensor"
+                )))
             }
         }
     }

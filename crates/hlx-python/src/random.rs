@@ -93,5 +93,8 @@ pub fn initial_seed() -> u64 {
 #[pyfunction]
 #[pyo3(signature = (generator = None))]
 pub fn next_seed(generator: Option<&PyGenerator>) -> u64 {
-    with(generator.map_or(&DEFAULT, |generator| &generator.0), Seeds::next)
+    with(
+        generator.map_or(&DEFAULT, |generator| &generator.0),
+        Seeds::next,
+    )
 }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList};
 
 use crate::dtype::PyDType;
-use crate::error::{raised, value_error, Kind};
+use crate::error::{Kind, raised, value_error};
 use crate::operand::Number;
 use crate::tensor::PyTensor;
 use crate::wait::wait;
@@ -19,7 +19,9 @@ pub fn words(py: Python<'_>, x: &Tensor) -> PyResult<Vec<u32>> {
         return Ok(Vec::new());
     }
     let (device, x) = (x.device().clone(), x.detach());
-    wait(py, &device.clone(), move || Ok(device.download_words(&x.buffer()?)?))
+    wait(py, &device.clone(), move || {
+        Ok(device.download_words(&x.buffer()?)?)
+    })
 }
 
 /// An element of words as a number.
@@ -65,7 +67,10 @@ pub fn truth(py: Python<'_>, x: &Tensor) -> PyResult<bool> {
 
 /// PyTorch's name of the node of an operation: `MulBackward0`.
 pub fn grad_fn_name(operation: &str) -> String {
-    let words = operation.trim_end_matches('_').split('_').filter(|word| !word.is_empty());
+    let words = operation
+        .trim_end_matches('_')
+        .split('_')
+        .filter(|word| !word.is_empty());
     let capital = |word: &str| {
         let (first, rest) = word.split_at(1);
         first.to_uppercase() + rest
@@ -171,7 +176,10 @@ impl PyTensor {
             return Ok(self.__repr__(py)?.into_pyobject(py)?.into_any());
         }
         if x.rank() > 0 {
-            let text = format!("format: {specification:?} is for one number, the tensor has shape {:?}", x.shape());
+            let text = format!(
+                "format: {specification:?} is for one number, the tensor has shape {:?}",
+                x.shape()
+            );
             return Err(raised(Kind::Type, text));
         }
         let value = to_python(py, number(py, &x, "format")?)?;

@@ -196,16 +196,20 @@ impl PyTensor {
     #[pyo3(signature = (dim = None))]
     fn stride<'py>(&self, py: Python<'py>, dim: Option<isize>) -> PyResult<Bound<'py, PyAny>> {
         let x = self.handle();
-        let strides: Vec<isize> = x.layout().strides().iter().map(|&s| s as isize).collect();
+        let strides = x.layout().strides().to_vec();
         let Some(dim) = dim else {
             return Ok(PyTuple::new(py, strides)?.into_any());
         };
         let rank = strides.len() as isize;
         let axis = if dim < 0 { dim + rank } else { dim };
-        match usize::try_from(axis).ok().and_then(|axis| strides.get(axis)) {
+        match usize::try_from(axis)
+            .ok()
+            .and_then(|axis| strides.get(axis))
+        {
             Some(stride) => Ok(stride.into_pyobject(py)?.into_any()),
             None => {
-                let text = format!("stride: dimension {dim} is out of range for a tensor of {rank}");
+                let text =
+                    format!("stride: dimension {dim} is out of range for a tensor of {rank}");
                 Err(raised(Kind::Index, text))
             }
         }
@@ -244,7 +248,10 @@ impl PyTensor {
 
     /// Sets whether a backward pass collects a gradient here, and returns the tensor.
     #[pyo3(signature = (requires_grad = true))]
-    fn requires_grad_<'py>(slf: Bound<'py, Self>, requires_grad: bool) -> PyResult<Bound<'py, Self>> {
+    fn requires_grad_<'py>(
+        slf: Bound<'py, Self>,
+        requires_grad: bool,
+    ) -> PyResult<Bound<'py, Self>> {
         slf.get().set_requires_grad(slf.py(), requires_grad)?;
         Ok(slf)
     }
@@ -291,7 +298,10 @@ impl PyTensor {
         if x.is_leaf() || self.retained.get().is_some() {
             return match x.requires_grad() {
                 true => Ok(()),
-                false => Err(raised(Kind::Runtime, "retain_grad: the tensor requires no gradient")),
+                false => Err(raised(
+                    Kind::Runtime,
+                    "retain_grad: the tensor requires no gradient",
+                )),
             };
         }
         let place = Arc::new(Mutex::new(None));
@@ -320,7 +330,9 @@ impl PyTensor {
         let source = value.get().handle();
         let x = self.handle();
         if x.shape() != source.shape() || x.dtype() != source.dtype() {
-            return Err(type_error("data: expected a tensor of the same shape and type"));
+            return Err(type_error(
+                "data: expected a tensor of the same shape and type",
+            ));
         }
         run(py, move || {
             let mut x = x.detach();

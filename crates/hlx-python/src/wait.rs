@@ -7,7 +7,7 @@ use hlx_autograd::{Result, Tensor};
 use hlx_core::Device;
 use pyo3::prelude::*;
 
-use crate::error::{of_tensor, raised, Kind};
+use crate::error::{Kind, of_tensor, raised};
 use crate::fork;
 
 /// How long a wait goes on before Python's signals are looked at.
@@ -52,14 +52,18 @@ pub fn wait<T: Send + 'static>(
         // Nobody receives after an interrupt.
         let _ = sender.send(operation());
     });
-    spawned.map_err(|error| raised(Kind::Runtime, format!("hlx: no thread to wait on: {error}")))?;
+    spawned
+        .map_err(|error| raised(Kind::Runtime, format!("hlx: no thread to wait on: {error}")))?;
     loop {
         let receiver = &mut receiver;
         match py.detach(move || receiver.recv_timeout(GLANCE)) {
             Ok(result) => return result.map_err(of_tensor),
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(raised(Kind::Runtime, "hlx: the wait for the device has panicked"));
+                return Err(raised(
+                    Kind::Runtime,
+                    "hlx: the wait for the device has panicked",
+                ));
             }
         }
     }

@@ -92,7 +92,9 @@ impl Tensor {
         }
         let numbers: Vec<u32> = (0..self.n_elements() as u32).collect();
         let numbers = Tensor::from_slice(self.device(), &numbers, &[self.n_elements()])?;
-        let within = other.layout.starting_at(other.layout.offset() - own.layout.offset());
+        let within = other
+            .layout
+            .starting_at(other.layout.offset() - own.layout.offset());
         numbers.with_places(within).reshape::<isize>(&[-1])
     }
 
@@ -134,13 +136,18 @@ mod tests {
         let mut row = base.select(0, 1)?;
         Tensor::in_place_of_base(&mut base, &mut row, "mul_", |row| row.mul(2.0))?;
         let column = base.viewed_again(&column)?;
-        base.square()?.sum()?.add(row.sum()?)?.add(column.square()?.sum()?)
+        base.square()?
+            .sum()?
+            .add(row.sum()?)?
+            .add(column.square()?.sum()?)
     }
 
     #[test]
     fn gradients_flow_through_a_changed_view() -> Result<()> {
         let x = input(1, &[3, 4]);
-        check("in_place_of_base", std::slice::from_ref(&x), |x| doubled(&x[0]));
+        check("in_place_of_base", std::slice::from_ref(&x), |x| {
+            doubled(&x[0])
+        });
         let twice = doubled(&x.with_gradient())?;
         let again = x.mul(Tensor::from_slice(x.device(), &[1.0, 2.0, 1.0], &[3, 1])?)?;
         let rows = again.square()?.sum()?.add(again.select(0, 1)?.sum()?)?;
@@ -151,7 +158,10 @@ mod tests {
 
     #[test]
     fn what_is_no_view_is_refused() {
-        let (mut base, mut other) = (input(1, &[4]).with_gradient().neg().expect("runs"), input(2, &[2]));
+        let (mut base, mut other) = (
+            input(1, &[4]).with_gradient().neg().expect("runs"),
+            input(2, &[2]),
+        );
         let changed = Tensor::in_place_of_base(&mut base, &mut other, "neg_", Tensor::neg);
         let text = message(changed.map(|()| other));
         assert_eq!(text, "neg_: [2] of constant is no view of [4] of neg");

@@ -1,7 +1,7 @@
 //! A block: one allocation of the system or the driver, from which arenas hand out ranges.
 
-use std::any::Any;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};

@@ -28,7 +28,10 @@ launched! {
 #[pyfunction]
 #[pyo3(signature = (q, k, v, *, causal = false, window = None, scale = None, soft_cap = None, dropout = None,
                     documents = None, lengths = None, first_positions = None))]
-#[expect(clippy::too_many_arguments, reason = "the fields of a specification, all named by the caller")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the fields of a specification, all named by the caller"
+)]
 pub fn attention(
     py: Python<'_>,
     q: Handle,

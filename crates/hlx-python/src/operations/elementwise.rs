@@ -87,7 +87,8 @@ pub fn div_rounded(
         "floor" => Rounding::Floor,
         "trunc" => Rounding::Trunc,
         other => {
-            let text = format!("div: rounding_mode is {other:?}, expected None, 'floor' or 'trunc'");
+            let text =
+                format!("div: rounding_mode is {other:?}, expected None, 'floor' or 'trunc'");
             return Err(value_error(text));
         }
     };
@@ -98,14 +99,20 @@ pub fn div_rounded(
 /// The larger of x and a bound, whose gradient is PyTorch's of `clamp`.
 #[pyfunction]
 pub fn clamp_min(py: Python<'_>, x: &PyTensor, low: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
-    let (x, low) = (x.handle(), Other::expected("clamp", low)?.beside(&x.handle())?);
+    let (x, low) = (
+        x.handle(),
+        Other::expected("clamp", low)?.beside(&x.handle())?,
+    );
     run(py, move || x.clamp_min(&low)).map(PyTensor::from)
 }
 
 /// The smaller of x and a bound.
 #[pyfunction]
 pub fn clamp_max(py: Python<'_>, x: &PyTensor, high: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
-    let (x, high) = (x.handle(), Other::expected("clamp", high)?.beside(&x.handle())?);
+    let (x, high) = (
+        x.handle(),
+        Other::expected("clamp", high)?.beside(&x.handle())?,
+    );
     run(py, move || x.clamp_max(&high)).map(PyTensor::from)
 }
 
@@ -117,7 +124,10 @@ pub fn where_(
     condition: Handle,
     other: &Bound<'_, PyAny>,
 ) -> PyResult<PyTensor> {
-    let (x, y) = (Other::expected("where", x)?, Other::expected("where", other)?);
+    let (x, y) = (
+        Other::expected("where", x)?,
+        Other::expected("where", other)?,
+    );
     let (x, y) = match (x, y) {
         (Other::Number(x), Other::Number(y)) => {
             // Two numbers decide the type by themselves.

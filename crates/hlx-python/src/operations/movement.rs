@@ -56,14 +56,20 @@ viewed! {
 #[pyfunction]
 pub fn split(x: Bound<'_, PyTensor>, size: usize, dim: isize) -> PyResult<Vec<PyTensor>> {
     let parts = run_at_once(|| x.get().handle().split(size, dim))?;
-    Ok(parts.into_iter().map(|part| PyTensor::of(&x, part)).collect())
+    Ok(parts
+        .into_iter()
+        .map(|part| PyTensor::of(&x, part))
+        .collect())
 }
 
 /// At most `chunks` parts of a dimension.
 #[pyfunction]
 pub fn chunk(x: Bound<'_, PyTensor>, chunks: usize, dim: isize) -> PyResult<Vec<PyTensor>> {
     let parts = run_at_once(|| x.get().handle().chunk(chunks, dim))?;
-    Ok(parts.into_iter().map(|part| PyTensor::of(&x, part)).collect())
+    Ok(parts
+        .into_iter()
+        .map(|part| PyTensor::of(&x, part))
+        .collect())
 }
 
 /// The same memory without the tape.
@@ -85,12 +91,15 @@ pub fn to_dtype<'py>(x: Bound<'py, PyTensor>, dtype: &PyDType) -> PyResult<Bound
 
 /// The values on another device; the tensor itself if it is there.
 #[pyfunction]
-pub fn to<'py>(x: Bound<'py, PyTensor>, device: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
+pub fn to<'py>(
+    x: Bound<'py, PyTensor>,
+    device: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyTensor>> {
     let py = x.py();
     let target = PyDevice::from_argument(Some(device))?.open(py)?;
     let handle = x.get().handle();
-    let stays = handle.device().is_same(&target)
-        && handle.device().arithmetic() == target.arithmetic();
+    let stays =
+        handle.device().is_same(&target) && handle.device().arithmetic() == target.arithmetic();
     if stays {
         return Ok(x);
     }
@@ -119,8 +128,12 @@ pub fn clone(py: Python<'_>, x: &PyTensor) -> PyResult<PyTensor> {
 pub fn copy_<'py>(x: Bound<'py, PyTensor>, source: Handle) -> PyResult<Bound<'py, PyTensor>> {
     let tracked = gradients_enabled() && source.requires_grad();
     match tracked || x.get().handle().requires_grad() {
-        false => x.get().change(x.py(), move |x| x.copy_(&source).map(|_| ()))?,
-        true => x.get().write(x.py(), "copy_", move |x| overwritten(x, &source))?,
+        false => x
+            .get()
+            .change(x.py(), move |x| x.copy_(&source).map(|_| ()))?,
+        true => x
+            .get()
+            .write(x.py(), "copy_", move |x| overwritten(x, &source))?,
     }
     Ok(x)
 }

@@ -50,7 +50,9 @@ pub fn batch_norm(
     eps: f32,
 ) -> PyResult<PyTensor> {
     if running.as_ref().is_some_and(|running| running.len() != 3) {
-        return Err(value_error("batch_norm: expected running mean, variance and count"));
+        return Err(value_error(
+            "batch_norm: expected running mean, variance and count",
+        ));
     }
     x.apply(py, move |x| {
         let affine = affine.as_ref().map(|(gain, bias)| [&gain.0, &bias.0]);

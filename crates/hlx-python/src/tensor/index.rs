@@ -60,7 +60,9 @@ fn item_of(x: &Tensor, item: &Bound<'_, PyAny>) -> PyResult<Index> {
 fn of_tensor(places: Tensor) -> PyResult<Index> {
     match places.dtype() {
         DType::U8 | DType::I8 => {
-            let wide = places.to_dtype(DType::I32).map_err(crate::error::of_tensor)?;
+            let wide = places
+                .to_dtype(DType::I32)
+                .map_err(crate::error::of_tensor)?;
             Ok(Index::Tensor(wide))
         }
         dtype if dtype.is_float() => {
@@ -78,9 +80,9 @@ fn of_slice(range: &Bound<'_, PySlice>) -> PyResult<Index> {
         if value.is_none() {
             return Ok(None);
         }
-        let whole = value.call_method0("__index__").map_err(|_| {
-            type_error(format!("index: the {name} of a slice is no integer"))
-        })?;
+        let whole = value
+            .call_method0("__index__")
+            .map_err(|_| type_error(format!("index: the {name} of a slice is no integer")))?;
         // Ends past any extent are brought to it.
         Ok(Some(whole.extract().unwrap_or(match whole.gt(0)? {
             true => isize::MAX,
@@ -128,7 +130,9 @@ impl PyTensor {
         };
         let tracked = gradients_enabled() && (x.requires_grad() || value.requires_grad());
         if tracked {
-            return self.write(py, "index_put_", move |x| x.index_put(&items, &value, false));
+            return self.write(py, "index_put_", move |x| {
+                x.index_put(&items, &value, false)
+            });
         }
         self.change(py, move |x| {
             x.index_put_(&items, &value, false)?;

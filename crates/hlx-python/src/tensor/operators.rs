@@ -61,7 +61,9 @@ pub fn power(py: Python<'_>, a: Other, b: Other) -> PyResult<PyTensor> {
             return run(py, move || x.square()).map(PyTensor::from);
         }
         if matches!(exponent, Number::Int(..0)) && !is_float {
-            return Err(value_error("pow: a negative power of integers is no integer"));
+            return Err(value_error(
+                "pow: a negative power of integers is no integer",
+            ));
         }
     }
     binary(py, Binary::Pow, a, b)
@@ -96,7 +98,9 @@ fn floor_divided(py: Python<'_>, a: Other, b: Other) -> PyResult<PyTensor> {
 
 fn matmul(py: Python<'_>, a: Other, b: Other) -> PyResult<PyTensor> {
     let (Other::Tensor(a), Other::Tensor(b)) = (a, b) else {
-        return Err(type_error("matmul: an operand is a number, expected a tensor"));
+        return Err(type_error(
+            "matmul: an operand is a number, expected a tensor",
+        ));
     };
     run(py, move || a.matmul(&b)).map(PyTensor::from)
 }
