@@ -5,6 +5,7 @@ from collections.abc import Callable
 from hlx import _hlx, errors
 from hlx._operations._arguments import axis, converted
 from hlx._operations._types import INT32, Dims, Number, Tensor, dtype
+from hlx._operations.arithmetic import clamp
 
 _unary, _binary = _hlx.unary, _hlx.binary
 
@@ -140,7 +141,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """
     if not input.dtype.is_floating_point:
         min_val, max_val = int(min_val), int(max_val)
-    return _result(input, inplace, "hardtanh", lambda x: _hlx.clamp_max(_hlx.clamp_min(x, min_val), max_val))
+    return _result(input, inplace, "hardtanh", lambda x: clamp(x, min_val, max_val))
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -160,8 +161,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """
 
     def compute(x: Tensor) -> Tensor:
-        within = _hlx.clamp_max(_hlx.clamp_min(_binary(x, 3.0, "add"), 0.0), 6.0)
-        return _binary(within, 6.0, "div")
+        return _binary(clamp(_binary(x, 3.0, "add"), 0.0, 6.0), 6.0, "div")
 
     return _result(input, inplace, "hardsigmoid", compute)
 
