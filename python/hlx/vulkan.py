@@ -13,14 +13,20 @@ def device_count() -> int:
 
 
 def is_available() -> bool:
-    """Whether there is one."""
+    """Whether there is one.
+
+    >>> hlx.vulkan.is_available() == (hlx.vulkan.device_count() > 0)
+    True
+    """
     return device_count() > 0
 
 
 def get_device_name(device: int = 0) -> str:
     """The hardware's name, or that of a software driver.
 
-    Raises ValueError if there is no such device.
+    Raises RuntimeError if there is no such device.
+
+    >>> names = [hlx.vulkan.get_device_name(i) for i in range(hlx.vulkan.device_count())]
     """
     return str(_hlx.device(f"vulkan:{device}").hardware)
 
@@ -40,3 +46,11 @@ def memory_allocated(device: "_hlx.device | str | None" = None) -> int:
     True
     """
     return int(_hlx.memory(device))
+
+
+def empty_cache(device: "_hlx.device | str | None" = None) -> None:
+    """Gives memory that no tensor uses back to a device.
+
+    >>> hlx.vulkan.empty_cache("cpu")
+    """
+    _hlx.empty_cache(device)

@@ -242,3 +242,34 @@ def test_the_default_device(vulkan: hlx.device) -> None:
     finally:
         hlx.set_default_device(None)
     assert hlx.zeros(2).device == hlx.device("cpu")
+
+
+def test_the_class_makes_tensors() -> None:
+    """`hlx.Tensor` as PyTorch's: zeros of a shape, floats of a sequence, the memory of a tensor; and subclasses."""
+    assert hlx.Tensor(2, 3).tolist() == [[0.0] * 3] * 2
+    assert hlx.Tensor([1, 2]).dtype == hlx.float32
+    assert hlx.Tensor().shape == (0,)
+    x = hlx.ones(2, requires_grad=True)
+    shared = hlx.Tensor(x)
+    shared[0] = 5
+    assert (x.tolist(), shared.requires_grad) == ([5.0, 1.0], False)
+
+    class Named(hlx.Tensor):
+        name = "mine"
+
+    named = Named(x)
+    assert isinstance(named, hlx.Tensor)
+    assert (named.name, (named + 1).tolist()) == ("mine", [6.0, 2.0])
+    with pytest.raises(TypeError, match="^Tensor: 2 arguments, expected a shape or one sequence$"):
+        hlx.Tensor([1], [2])
+
+
+def test_arrays_of_numpy_are_operands(device: hlx.device) -> None:
+    """On either side, and the result is a tensor of the tensor's device."""
+    numpy = pytest.importorskip("numpy")
+    array = numpy.array([1.0, 2.0], dtype="float32")
+    x = hlx.tensor([10.0, 20.0], device=device)
+    for result in (x + array, array + x):
+        assert (type(result), result.device, result.tolist()) == (hlx.Tensor, device, [11.0, 22.0])
+    assert (array - x).tolist() == [-9.0, -18.0]
+    assert (x > array).all()

@@ -279,3 +279,12 @@ pub fn devices(py: Python<'_>) -> Vec<(String, String)> {
         .map(|info| (info.selector, info.name))
         .collect()
 }
+
+/// Gives memory that no tensor uses back to a device.
+#[pyfunction]
+#[pyo3(signature = (device = None))]
+pub fn empty_cache(py: Python<'_>, device: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    let device = PyDevice::from_argument(device)?.open(py)?;
+    py.detach(|| device.trim_memory());
+    Ok(())
+}

@@ -43,7 +43,7 @@ mod _hlx {
     };
     #[pymodule_export]
     use crate::device::{
-        PyDevice, devices, get_default_device, memory, set_default_device, synchronize,
+        PyDevice, devices, empty_cache, get_default_device, memory, set_default_device, synchronize,
     };
     #[pymodule_export]
     use crate::dlpack::from_dlpack;

@@ -5,6 +5,7 @@ use hlx_core::{DType, Device};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
+use crate::create::from_data;
 use crate::error::{of_tensor, type_error, value_error};
 use crate::tensor::PyTensor;
 
@@ -127,6 +128,20 @@ impl Other {
         match value.cast::<PyTensor>() {
             Ok(tensor) => Some(Self::Tensor(tensor.get().handle())),
             Err(_) => Number::of(value).map(Self::Number),
+        }
+    }
+
+    /// An operand beside a tensor: an array of NumPy's too, which is copied to the tensor's device.
+    ///
+    /// # Errors
+    /// For an array that HLX cannot read.
+    pub fn beside_tensor(value: &Bound<'_, PyAny>, x: &Tensor) -> PyResult<Option<Self>> {
+        match Self::of(value) {
+            None if value.hasattr("__array_interface__")? => {
+                let array = from_data(value, None, x.device(), "hlx")?;
+                Ok(Some(Self::Tensor(array)))
+            }
+            other => Ok(other),
         }
     }
 

@@ -11,8 +11,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 
+use crate::create::from_data;
 use crate::device::PyDevice;
-use crate::dtype::PyDType;
+use crate::dtype::{PyDType, default_float};
 use crate::error::{Kind, raised, type_error};
 use crate::wait::run;
 
@@ -163,6 +164,37 @@ pub fn size<'py>(py: Python<'py>, shape: &[usize]) -> PyResult<Bound<'py, PyAny>
 
 #[pymethods]
 impl PyTensor {
+    /// NumPy leaves operators to the tensor.
+    #[classattr]
+    #[pyo3(name = "__array_priority__")]
+    const ARRAY_PRIORITY: i32 = 1000;
+
+    /// Zeros of a shape, floats of a sequence, or another tensor's memory without its history. `hlx.tensor` and
+    /// `hlx.zeros` say more.
+    #[new]
+    #[pyo3(signature = (*data, device = None))]
+    fn new(
+        py: Python<'_>,
+        data: &Bound<'_, PyTuple>,
+        device: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        if let Ok((tensor,)) = data.extract::<(Bound<'_, Self>,)>() {
+            return Ok(tensor.get().handle().detach().into());
+        }
+        let (device, dtype) = (PyDevice::from_argument(device)?.open(py)?, default_float());
+        if let Ok(shape) = data.extract::<Vec<usize>>() {
+            let shape = if shape.is_empty() { vec![0] } else { shape };
+            return run(py, move || Tensor::zeros(&device, &shape, dtype)).map(Self::from);
+        }
+        match data.len() {
+            1 => {
+                let made = from_data(&data.get_item(0)?, Some(dtype), &device, "Tensor");
+                made.map(Self::from)
+            }
+            n => Err(type_error(format!("Tensor: {n} arguments, expected a shape or one sequence"))),
+        }
+    }
+
     /// The extents, outermost first.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

@@ -119,11 +119,11 @@ fn with_other<'py>(
     other: &Bound<'py, PyAny>,
     operation: impl FnOnce(Other, Other) -> PyResult<PyTensor>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let py = slf.py();
-    let Some(other) = Other::of(other) else {
+    let (py, x) = (slf.py(), slf.get().handle());
+    let Some(other) = Other::beside_tensor(other, &x)? else {
         return Ok(py.NotImplemented().into_bound(py));
     };
-    let result = operation(Other::Tensor(slf.get().handle()), other)?;
+    let result = operation(Other::Tensor(x), other)?;
     Ok(Bound::new(py, result)?.into_any())
 }
 
