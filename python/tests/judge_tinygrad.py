@@ -35,6 +35,11 @@ def shortened(message: str) -> str:
     return re.sub(r"(?<![A-Za-z_0-9])-?\d+(\.\d+)?(e-?\d+)?", "N", line)[:160]
 
 
+def name_of(item: pytest.Item) -> str:
+    """The class and the name of a test."""
+    return item.nodeid.split("::", 1)[-1].replace("::", ".")
+
+
 class Results:
     """A plugin of pytest that keeps the worst outcome of each test."""
 
@@ -60,14 +65,14 @@ class Results:
         """Counts a test or subtest that has ended."""
         report = yield
         if report.skipped:
-            self.outcomes.setdefault(item.name, ("skipped", "by the suite"))
+            self.outcomes.setdefault(name_of(item), ("skipped", "by the suite"))
         elif call.excinfo is not None:
             frames = [entry.name for entry in call.excinfo.traceback]
             found = self.judged(call.excinfo.value, frames)
-            if self.outcomes.get(item.name, ("", ""))[0] != "failed":
-                self.outcomes[item.name] = found
+            if self.outcomes.get(name_of(item), ("", ""))[0] != "failed":
+                self.outcomes[name_of(item)] = found
         elif report.when == "call":
-            self.outcomes.setdefault(item.name, ("passed", ""))
+            self.outcomes.setdefault(name_of(item), ("passed", ""))
         return report
 
     def summary(self) -> dict:
