@@ -12,6 +12,7 @@ from hlx._operations import (  # noqa: F401 (their functions register themselves
     in_place,
     indexing,
     joining,
+    layers,
     making,
     movement,
     parts,

@@ -283,6 +283,23 @@ def hypot(input: Tensor, other: Tensor) -> Tensor:
     return _hlx.masked_fill(length, _hlx.binary(*infinite, "logical_or"), math.inf)
 
 
+def _log_of_sum(input: Tensor, other: Tensor, exponential: str, base: float) -> Tensor:
+    """log(base^input + base^other) from the larger one, with the derivatives that it has between equal ones."""
+    top = _hlx.binary(input, other, "maximum")
+    distance = _hlx.binary(input, other, "sub")
+    same = _hlx.binary(input, other, "eq")
+    # Equal infinite ones have no difference.
+    apart = _hlx.unary(_hlx.unary(_hlx.masked_fill(distance, same, 0), "abs"), "neg")
+    rest = _hlx.unary(_hlx.unary(apart, exponential), "log1p")
+    result = _hlx.binary(top, rest if base == math.e else _hlx.binary(rest, 1 / math.log(base), "mul"), "add")
+    if not result.requires_grad:
+        return result
+    # Beside equal ones the logarithm bends as this square does, which is 0.
+    near = _hlx.binary(same, _hlx.unary(top, "isfinite"), "logical_and")
+    square = _hlx.unary(_hlx.masked_fill(distance, _hlx.unary(near, "logical_not"), 0), "square")
+    return _hlx.binary(result, _hlx.binary(square, math.log(base) / 8, "mul"), "add")
+
+
 @operation
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """Computes `log(exp(input) + exp(other))` from the larger one.
@@ -290,12 +307,7 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     >>> hlx.logaddexp(hlx.tensor([0.0]), hlx.tensor([-hlx.inf])).tolist()
     [0.0]
     """
-    top = _hlx.binary(input, other, "maximum")
-    distance = _hlx.binary(input, other, "sub")
-    # Equal infinite ones have no difference.
-    distance = _hlx.masked_fill(distance, _hlx.binary(input, other, "eq"), 0)
-    rest = _hlx.unary(_hlx.unary(_hlx.unary(_hlx.unary(distance, "abs"), "neg"), "exp"), "log1p")
-    return _hlx.binary(top, rest, "add")
+    return _log_of_sum(input, other, "exp", math.e)
 
 
 @operation
@@ -305,11 +317,7 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     >>> hlx.logaddexp2(hlx.tensor([3.0]), hlx.tensor([3.0])).tolist()
     [4.0]
     """
-    top = _hlx.binary(input, other, "maximum")
-    distance = _hlx.binary(input, other, "sub")
-    distance = _hlx.masked_fill(distance, _hlx.binary(input, other, "eq"), 0)
-    rest = _hlx.unary(_hlx.unary(_hlx.unary(_hlx.unary(distance, "abs"), "neg"), "exp2"), "log1p")
-    return _hlx.binary(top, _hlx.binary(rest, 1 / math.log(2), "mul"), "add")
+    return _log_of_sum(input, other, "exp2", 2.0)
 
 
 @operation
@@ -338,7 +346,7 @@ def copysign(input: Tensor, other: Operand) -> Tensor:
     magnitude = _hlx.unary(input if input.dtype.is_floating_point else _hlx.binary(input, 1, "div"), "abs")
     if is_number(other):
         return _hlx.unary(magnitude, "neg") if math.copysign(1.0, other) < 0 else magnitude
-    result = _hlx.where_(_hlx.unary(magnitude, "neg"), signbit(other), magnitude)
+    result = _hlx.where_(_hlx.unary(magnitude, "neg"), signbit(tensor_of(other, input)), magnitude)
     # The other has a gradient of 0.
     return (
         _hlx.where_(result, _hlx.ones(input.device, [], BOOL), other)

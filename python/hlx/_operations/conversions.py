@@ -182,7 +182,12 @@ def cpu(input: Tensor) -> Tensor:
 
 @method
 def vulkan(input: Tensor, index: int | None = None) -> Tensor:
-    """Copies to a Vulkan device, or returns the tensor if it is there."""
+    """Copies to a Vulkan device, or returns the tensor if it is there.
+
+    >>> x = hlx.tensor([1.0])
+    >>> (x.vulkan() if hlx.vulkan.is_available() else x).tolist()
+    [1.0]
+    """
     return to(input, "vulkan" if index is None else f"vulkan:{index}")
 
 

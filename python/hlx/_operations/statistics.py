@@ -146,10 +146,10 @@ def quantile(
     named = axis("quantile", 0 if dim is None else dim, line.ndim)
     line = line if line.ndim else _hlx.reshape(line, [1])
     several = isinstance(q, Tensor) and q.ndim > 0
-    quantiles: list[float] = _hlx.reshape(q, [-1]).tolist() if isinstance(q, Tensor) else [q]
     values = _hlx.sort(line, named, False)[0]
     last = _hlx.narrow(values, named, line.shape[named] - 1, 1)
-    found = [_between(values, named, each, interpolation) for each in quantiles]
+    flat = list(_hlx.reshape(q, [-1])) if isinstance(q, Tensor) else [q]
+    found = [_between(values, named, each, interpolation) for each in flat]
     found = [_hlx.where_(last, _unary(last, "isnan"), one) for one in found]
     if keepdim and (dim is None or input.ndim == 0):
         found = [_hlx.reshape(one, [1] * input.ndim) for one in found]
@@ -158,13 +158,18 @@ def quantile(
     return _hlx.stack(found, 0) if several else found[0]
 
 
-def _between(values: Tensor, dim: int, q: float, interpolation: str) -> Tensor:
-    place = q * (values.shape[dim] - 1)
+def _between(values: Tensor, dim: int, q: float | Tensor, interpolation: str) -> Tensor:
+    n = values.shape[dim]
+    place = float(q) * (n - 1)
+    if not 0 <= place <= n - 1:
+        raise errors.RuntimeError(f"quantile: q is {float(q)}, expected 0 to 1")
     low, high = math.floor(place), math.ceil(place)
     if interpolation in ("lower", "higher", "nearest"):
         at = {"lower": low, "higher": high, "nearest": round(place)}[interpolation]
         return _hlx.narrow(values, dim, at, 1)
-    weight = 0.5 if interpolation == "midpoint" else place - low
+    weight: float | Tensor = 0.5 if interpolation == "midpoint" else place - low
+    if isinstance(q, Tensor) and q.requires_grad and interpolation == "linear":
+        weight = _binary(_binary(q, float(n - 1), "mul"), float(low), "sub")
     below, above = _hlx.narrow(values, dim, low, 1), _hlx.narrow(values, dim, high, 1)
     return _binary(below, _binary(_binary(above, below, "sub"), weight, "mul"), "add")
 

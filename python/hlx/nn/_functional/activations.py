@@ -251,6 +251,25 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return _hlx.where_(input, _binary(input, 0, "gt"), below)
 
 
+def rrelu(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
+    """Computes x above 0, else x times the mean of lower and upper, or in training a slope drawn between them.
+
+    >>> hlx.nn.functional.rrelu(hlx.tensor([-1.0, 2.0]), 0.25, 0.75).tolist()
+    [-0.5, 2.0]
+    """
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    drawn = _hlx.rand(input.device, list(input.shape), _hlx.next_seed())
+    slopes = _hlx.to_dtype(_binary(_binary(drawn, upper - lower, "mul"), lower, "add"), input.dtype)
+    return _result(input, inplace, "rrelu", lambda x: _hlx.where_(x, _binary(x, 0, "gt"), _binary(x, slopes, "mul")))
+
+
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """Computes `a sigmoid(b)` of the two halves of a dimension.
 

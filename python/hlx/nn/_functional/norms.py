@@ -233,6 +233,44 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _dropout_of_channels("dropout3d", input, p, training, inplace)
 
 
+#: Where SELU ends on the left.
+_SELU_BOUND = -1.7580993408473766
+
+
+def _alpha_dropped(operation: str, input: Tensor, p: float, shape: list[int], training: bool, inplace: bool) -> Tensor:
+    _expect_probability(operation, p)
+    if not training or p == 0:
+        return input
+    scale = 0.0 if p == 1 else ((1 - p) * (1 + p * _SELU_BOUND**2)) ** -0.5
+    stays = _hlx.bernoulli(input.device, 1 - p, shape, _hlx.next_seed())
+
+    def compute(x: Tensor) -> Tensor:
+        chosen = _hlx.where_(x, stays, _SELU_BOUND)
+        moved = _binary(_binary(chosen, scale, "mul"), -scale * _SELU_BOUND * p, "add")
+        return _hlx.to_dtype(moved, x.dtype)
+
+    return _hlx.in_place(input, f"{operation}_", compute) if inplace else compute(input)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Sets elements to SELU's bound with probability p, and keeps mean 0 and variance 1.
+
+    >>> hlx.nn.functional.alpha_dropout(hlx.ones(2)).tolist()
+    [1.0, 1.0]
+    """
+    return _alpha_dropped("alpha_dropout", input, p, list(input.shape), training, inplace)
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Sets whole channels of [N, C, ..] to SELU's bound with probability p, and keeps mean 0 and variance 1.
+
+    >>> hlx.nn.functional.feature_alpha_dropout(hlx.ones(1, 2, 1)).tolist()
+    [[[1.0], [1.0]]]
+    """
+    shape = [*input.shape[:2], *[1] * (input.ndim - 2)]
+    return _alpha_dropped("feature_alpha_dropout", input, p, shape, training, inplace)
+
+
 def embedding(
     input: Tensor,
     weight: Tensor,
