@@ -73,7 +73,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> 
 def true_divide(input: Operand, other: Operand) -> Tensor:
     """Computes `input / other`, as a float.
 
-    >>> hlx.true_divide(hlx.tensor([7]), 2).tolist()
+    >>> hlx.true_divide(hlx.tensor([7.0]), 2).tolist()
     [3.5]
     """
     return binary("div", input, other)

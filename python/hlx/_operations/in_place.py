@@ -49,9 +49,33 @@ def _made(name: str) -> Callable[..., Tensor]:
     in_place.__annotations__ = {**computes.__annotations__, "return": Tensor}
     in_place.__name__ = in_place.__qualname__ = label
     in_place.__module__ = computes.__module__
-    first = (computes.__doc__ or "").strip().split("\n")[0]
-    in_place.__doc__ = f"As `{name}`, into the tensor's own memory; returns the tensor.\n\n    {first}\n"
+    in_place.__doc__ = _text(name, computes.__doc__ or "")
     return in_place
+
+
+def _text(name: str, text: str) -> str:
+    """The text of a form in place, with the operation's first line and its example's arguments."""
+    summary = text.strip().partition("\n")[0]
+    _, _, call = text.partition(">>> hlx.")
+    first, rest = _split(call.partition("(")[2])
+    example = f"    >>> x = {first}\n    >>> x.{name}_({rest}) is x\n    True\n"
+    return f"As `{name}`, into the tensor's own memory; returns the tensor.\n\n    {summary}\n\n{example}    "
+
+
+def _split(arguments: str) -> tuple[str, str]:
+    """The first argument of a call and the others, from the text behind its bracket."""
+    depth, cut = 1, 0
+    for place, character in enumerate(arguments):
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        if depth == 1 and character == "," and not cut:
+            cut = place
+        if depth == 0:
+            end = cut or place
+            return arguments[:end], arguments[end + 1 : place].strip()
+    raise AssertionError(f"the example has no call: {arguments}")
 
 
 def define() -> None:

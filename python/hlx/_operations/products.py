@@ -119,7 +119,7 @@ def _sum_of(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tens
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """Computes `beta input + alpha mat1 mat2`; f16 and bf16 are rounded once.
 
-    >>> hlx.addmm(hlx.tensor([1.0]), hlx.ones(1, 2), hlx.ones(2, 1)).tolist()
+    >>> hlx.addmm(hlx.tensor([[1.0]]), hlx.ones(1, 2), hlx.ones(2, 1)).tolist()
     [[3.0]]
     """
     expect_rank("addmm", "mat1", mat1, 2)
@@ -153,7 +153,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: 
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """Computes `beta input + alpha batch1 batch2` of batches of matrices; f16 and bf16 are rounded once.
 
-    >>> hlx.baddbmm(hlx.tensor([1.0]), hlx.ones(1, 1, 2), hlx.ones(1, 2, 1)).tolist()
+    >>> hlx.baddbmm(hlx.tensor([[[1.0]]]), hlx.ones(1, 1, 2), hlx.ones(1, 2, 1)).tolist()
     [[[3.0]]]
     """
     expect_rank("baddbmm", "batch1", batch1, 3)
