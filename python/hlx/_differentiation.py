@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hlx import autograd, errors
+from hlx import _hlx, autograd
 from hlx._hlx import Tensor
 
 
@@ -33,9 +33,7 @@ def detach_(self: Tensor) -> Tensor:
     >>> x.detach_().requires_grad
     False
     """
-    if self.requires_grad and not self.is_leaf:
-        raise errors.NotImplementedError("detach_: has no form for the result of an operation; use x = x.detach()")
-    return self.requires_grad_(False)
+    return _hlx.become(self, self.detach())
 
 
 METHODS = {"backward": backward, "detach_": detach_}

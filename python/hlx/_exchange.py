@@ -138,7 +138,7 @@ def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> nump
 def from_torch(tensor: Any, *, device: Device = None) -> Tensor:
     """A tensor of a copy of a PyTorch tensor, from any of its devices.
 
-    >>> torch = pytest.importorskip("torch")
+    >>> import torch
     >>> hlx.from_torch(torch.ones(2))
     tensor([1., 1.])
     """
@@ -149,7 +149,7 @@ def from_torch(tensor: Any, *, device: Device = None) -> Tensor:
 def to_torch(self: Tensor) -> Any:
     """The tensor as a PyTorch tensor on the CPU, which shares the memory of a tensor on the CPU.
 
-    >>> torch = pytest.importorskip("torch")
+    >>> import torch
     >>> hlx.ones(2).torch()
     tensor([1., 1.])
     """
@@ -162,9 +162,8 @@ def to_torch(self: Tensor) -> Any:
 def save_file(tensors: Mapping[str, Tensor], filename: str | os.PathLike[str]) -> None:
     """Writes named tensors to a safetensors file.
 
-    >>> folder = getfixture("tmp_path")
-    >>> hlx.save_file({"w": hlx.ones(2)}, folder / "w.safetensors")
-    >>> hlx.load_file(folder / "w.safetensors")
+    >>> hlx.save_file({"w": hlx.ones(2)}, "w.safetensors")
+    >>> hlx.load_file("w.safetensors")
     {'w': tensor([1., 1.])}
     """
     data = _hlx.to_safetensors(dict(tensors))
@@ -185,6 +184,10 @@ def load_file(filename: str | os.PathLike[str], device: Device = None) -> dict[s
     """Reads the tensors of a safetensors file, such as PyTorch's, by name.
 
     Integers of 64 bits become int32 with a check, float64 is rounded to float32.
+
+    >>> hlx.save_file({"b": hlx.zeros(1)}, "b.safetensors")
+    >>> list(hlx.load_file("b.safetensors"))
+    ['b']
     """
     with open(filename, "rb") as file:
         data = file.read()

@@ -58,7 +58,12 @@ class no_grad(_GradMode):
 
 
 class inference_mode(no_grad):
-    """The same as `no_grad`."""
+    """The same as `no_grad`.
+
+    >>> with hlx.inference_mode():
+    ...     print(hlx.is_grad_enabled())
+    False
+    """
 
 
 class enable_grad(_GradMode):

@@ -16,7 +16,8 @@ import hlx
 
 def run(script: str, *arguments: str, seconds: float = 120.0) -> subprocess.CompletedProcess[str]:
     """Runs a script in a fresh process."""
-    command = [sys.executable, "-c", textwrap.dedent(script), *arguments]
+    # From 3.12 on Python warns of forks beside threads, which is what is tested.
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(script), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
 
 

@@ -144,8 +144,15 @@ fn hooked(hook: &Py<PyAny>, gradient: &Tensor) -> Result<Option<Tensor>> {
 
 #[pymethods]
 impl PyTensor {
-    /// Calls `hook` with the gradient of this tensor in every backward pass; a tensor that it returns takes the
-    /// gradient's place.
+    /// Calls `hook` with this tensor's gradient in every backward pass.
+    ///
+    /// A tensor that it returns takes the gradient's place. `remove()` of the result ends it.
+    ///
+    /// >>> x = hlx.ones(2, requires_grad=True)
+    /// >>> hook = x.register_hook(lambda gradient: gradient * 10)
+    /// >>> (x * 3).sum().backward()
+    /// >>> x.grad
+    /// tensor([30., 30.])
     fn register_hook(&self, hook: Py<PyAny>) -> PyResult<HookHandle> {
         let registered = self
             .handle()

@@ -236,8 +236,9 @@ impl PyDevice {
     }
 }
 
-/// The device of new tensors where none is named: the innermost `with hlx.device(..)` of this thread, or that of
-/// `set_default_device`, or the CPU.
+/// The device of new tensors where none is named.
+///
+/// It is that of the innermost `with hlx.device(..)` of this thread, or of `set_default_device`, or the CPU.
 #[pyfunction]
 pub fn get_default_device() -> PyDevice {
     PyDevice::default_here()

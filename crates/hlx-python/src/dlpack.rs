@@ -510,9 +510,10 @@ fn shared(capsule: &Bound<'_, PyAny>, device: &Device) -> PyResult<Option<PyTens
 
 const OPERATION: &str = "from_dlpack";
 
-/// A tensor of another library's array, which shares its memory on the CPU where HLX can read it as it is: elements
-/// of a type of HLX's in row-major order, no subnormal floats, a whole number of words. Otherwise it is copied,
-/// which `copy=False` refuses.
+/// A tensor of another library's array, by DLPack.
+///
+/// It shares the array's memory on the CPU where HLX can read it as it is: elements of a type of HLX's in row-major
+/// order, no subnormal floats, a whole number of 4-byte words. Otherwise it is copied, which `copy=False` refuses.
 #[pyfunction]
 #[pyo3(signature = (x, /, *, device = None, copy = None))]
 pub fn from_dlpack(

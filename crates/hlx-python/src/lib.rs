@@ -74,7 +74,7 @@ mod _hlx {
             mse_loss, nll_loss, smooth_l1_loss,
         },
         movement::{
-            chunk, clone, contiguous, copy_, detach, diagonal, equal, expand, flatten, flip,
+            r#become, chunk, clone, contiguous, copy_, detach, diagonal, equal, expand, flatten, flip,
             narrow, permute, reshape, select, slice, split, squeeze, to, to_dtype, transpose, tril,
             triu, unflatten, unfold, unsqueeze, view,
         },

@@ -95,7 +95,7 @@ impl PyTensor {
     }
 
     /// Puts another handle in the tensor's place.
-    fn replace(&self, tensor: Tensor) {
+    pub fn replace(&self, tensor: Tensor) {
         let moved = tensor.requires_grad();
         *self.handle.write().unwrap_or_else(PoisonError::into_inner) = tensor;
         if moved {

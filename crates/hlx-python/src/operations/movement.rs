@@ -116,6 +116,13 @@ pub fn equal(py: Python<'_>, x: &PyTensor, other: Handle) -> PyResult<bool> {
     wait(py, &device, move || x.equal(&other))
 }
 
+/// Makes x another tensor, and returns it: what `detach_` and `t_` do, which change no value.
+#[pyfunction]
+pub fn r#become<'py>(x: Bound<'py, PyTensor>, other: &PyTensor) -> Bound<'py, PyTensor> {
+    x.get().replace(other.handle());
+    x
+}
+
 /// A copy that gradients flow through.
 #[pyfunction]
 pub fn clone(py: Python<'_>, x: &PyTensor) -> PyResult<PyTensor> {
