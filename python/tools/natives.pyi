@@ -11,6 +11,9 @@ import pathlib
 import types
 import typing
 
+import numpy.typing
+import typing_extensions
+
 import hlx
 from hlx._operations._types import Device as _Device
 from hlx._operations._types import Dims as _Dims
@@ -19,6 +22,7 @@ from hlx._operations._types import Operand as _Operand
 from hlx._operations._types import Shape as _Shape
 from hlx._size import Size
 
+_Array: typing.TypeAlias = numpy.typing.NDArray[typing.Any]
 _Index: typing.TypeAlias = (
     builtins.int
     | builtins.slice
@@ -224,7 +228,7 @@ class Tensor:
     def __imod__(self, value: _Operand, /) -> typing.Self: ...
     def __pow__(self, value: _Operand, mod: None = None, /) -> Tensor: ...
     def __rpow__(self, value: _Operand, mod: None = None, /) -> Tensor: ...
-    def __ipow__(self, value: _Operand, /) -> typing.Self: ...
+    def __ipow__(self, value: _Operand, /) -> typing.Self: ...  # type: ignore[misc]
     def __and__(self, value: _Operand, /) -> Tensor: ...
     def __rand__(self, value: _Operand, /) -> Tensor: ...
     def __iand__(self, value: _Operand, /) -> typing.Self: ...
@@ -254,8 +258,34 @@ class Tensor:
         max_version: tuple[builtins.int, builtins.int] | None = None,
         dl_device: tuple[builtins.int, builtins.int] | None = None,
         copy: builtins.bool | None = None,
-    ) -> types.CapsuleType: ...
+    ) -> typing_extensions.CapsuleType: ...
     def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]: ...
+    def __buffer__(self, flags: builtins.int, /) -> memoryview: ...
     # (attached methods)
 
-# What the package's own modules call, and nobody else.
+def digest(tensors: dict[builtins.str, Tensor]) -> builtins.str: ...
+def from_dlpack(x: typing.Any, /, *, device: _Device = None, copy: builtins.bool | None = None) -> Tensor: ...
+def get_default_device() -> device: ...
+def set_default_device(device: _Device) -> None: ...
+def initial_seed() -> builtins.int: ...
+def manual_seed(seed: builtins.int) -> None: ...
+def is_grad_enabled() -> builtins.bool: ...
+
+# What the package's own modules call, and nobody else: the functions that return something else than a tensor.
+backward: collections.abc.Callable[..., None]
+chunk: collections.abc.Callable[..., list[Tensor]]
+equal: collections.abc.Callable[..., builtins.bool]
+from_safetensors: collections.abc.Callable[..., dict[builtins.str, Tensor]]
+gradients: collections.abc.Callable[..., list[Tensor | None]]
+max_dim: collections.abc.Callable[..., tuple[Tensor, Tensor]]
+max_pool2d_with_indices: collections.abc.Callable[..., tuple[Tensor, Tensor]]
+memory: collections.abc.Callable[..., typing.Any]
+min_dim: collections.abc.Callable[..., tuple[Tensor, Tensor]]
+next_seed: collections.abc.Callable[..., builtins.int]
+note_fork: collections.abc.Callable[[], None]
+set_grad_enabled: collections.abc.Callable[[builtins.bool], builtins.bool]
+sort: collections.abc.Callable[..., tuple[Tensor, Tensor]]
+split: collections.abc.Callable[..., list[Tensor]]
+to_safetensors: collections.abc.Callable[..., typing.Any]
+topk: collections.abc.Callable[..., tuple[Tensor, Tensor]]
+

@@ -81,7 +81,7 @@ pub fn run(tools: &Environment, python: &Path) -> Outcome {
         rows.push(row(&file, &tried.to_string())?);
     }
     let mut sdist = tools.command("maturin");
-    sdist.args(["sdist", "--quiet", "--out"]).arg(&out);
+    sdist.args(["sdist", "--out"]).arg(&out);
     step("source distribution", || {
         command::succeed("maturin", &mut sdist)
     })?;
