@@ -79,7 +79,10 @@ def render_signature(function: Callable[..., Any], *, is_method: bool = False) -
     for place, parameter in enumerate(signature.parameters.values()):
         if last is inspect.Parameter.POSITIONAL_ONLY and parameter.kind is not last:
             parts.append("/")
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and last not in (parameter.kind, inspect.Parameter.VAR_POSITIONAL):
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and last not in (
+            parameter.kind,
+            inspect.Parameter.VAR_POSITIONAL,
+        ):
             parts.append("*")
         last = parameter.kind
         hint = None if is_method and place == 0 else hints.get(parameter.name, Any)

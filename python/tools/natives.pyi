@@ -288,4 +288,3 @@ sort: collections.abc.Callable[..., tuple[Tensor, Tensor]]
 split: collections.abc.Callable[..., list[Tensor]]
 to_safetensors: collections.abc.Callable[..., typing.Any]
 topk: collections.abc.Callable[..., tuple[Tensor, Tensor]]
-

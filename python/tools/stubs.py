@@ -96,7 +96,9 @@ def expect_all_natives(written: ast.Module) -> None:
             wrong.append(f"the class {name} is missing")
             continue
         inherited = INHERITED | (set(_register.METHODS) | set(_register.ATTRIBUTES) if name == "Tensor" else set())
-        members = {member for member in vars(native) if member not in inherited or member in names_of(classes[name].body)}
+        members = {
+            member for member in vars(native) if member not in inherited or member in names_of(classes[name].body)
+        }
         attached = {member for member in members if isinstance(vars(native)[member], types.FunctionType)}
         wrong += [f"{name}.{member} is missing" for member in sorted(members - attached - names_of(classes[name].body))]
         # Before Python 3.12 the buffer protocol has no method.
@@ -159,7 +161,7 @@ def package_stub() -> str:
             imports.append(f"from {place_of(name, value)} as {name}\n")
         else:
             constants.append(f"{name}: {render(type(value)).removeprefix('_')}\n")
-    return "".join(['import builtins\n', *imports, *constants])
+    return "".join(["import builtins\n", *imports, *constants])
 
 
 def place_of(name: str, value: Any) -> str:
