@@ -12,14 +12,14 @@ import typing
 
 import numpy.typing
 import typing_extensions
+
+import hlx
 from hlx._operations._types import Device as _Device
 from hlx._operations._types import Dims as _Dims
 from hlx._operations._types import Number as _Number
 from hlx._operations._types import Operand as _Operand
 from hlx._operations._types import Shape as _Shape
 from hlx._size import Size
-
-import hlx
 
 _Array: typing.TypeAlias = numpy.typing.NDArray[typing.Any]
 _Index: typing.TypeAlias = (
@@ -826,7 +826,6 @@ sort: collections.abc.Callable[..., tuple[Tensor, Tensor]]
 split: collections.abc.Callable[..., list[Tensor]]
 to_safetensors: collections.abc.Callable[..., typing.Any]
 topk: collections.abc.Callable[..., tuple[Tensor, Tensor]]
-
 adaptive_avg_pool2d: collections.abc.Callable[..., Tensor]
 add_scaled: collections.abc.Callable[..., Tensor]
 all: collections.abc.Callable[..., Tensor]

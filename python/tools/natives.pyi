@@ -271,20 +271,4 @@ def initial_seed() -> builtins.int: ...
 def manual_seed(seed: builtins.int) -> None: ...
 def is_grad_enabled() -> builtins.bool: ...
 
-# What the package's own modules call, and nobody else: the functions that return something else than a tensor.
-backward: collections.abc.Callable[..., None]
-chunk: collections.abc.Callable[..., list[Tensor]]
-equal: collections.abc.Callable[..., builtins.bool]
-from_safetensors: collections.abc.Callable[..., dict[builtins.str, Tensor]]
-gradients: collections.abc.Callable[..., list[Tensor | None]]
-max_dim: collections.abc.Callable[..., tuple[Tensor, Tensor]]
-max_pool2d_with_indices: collections.abc.Callable[..., tuple[Tensor, Tensor]]
-memory: collections.abc.Callable[..., typing.Any]
-min_dim: collections.abc.Callable[..., tuple[Tensor, Tensor]]
-next_seed: collections.abc.Callable[..., builtins.int]
-note_fork: collections.abc.Callable[[], None]
-set_grad_enabled: collections.abc.Callable[[builtins.bool], builtins.bool]
-sort: collections.abc.Callable[..., tuple[Tensor, Tensor]]
-split: collections.abc.Callable[..., list[Tensor]]
-to_safetensors: collections.abc.Callable[..., typing.Any]
-topk: collections.abc.Callable[..., tuple[Tensor, Tensor]]
+# What the package's own modules call, and nobody else.

@@ -145,7 +145,7 @@ def private_functions(written: ast.Module) -> Iterator[str]:
     known = names_of(written.body)
     for name, _ in inspect.getmembers(_hlx, inspect.isbuiltin):
         if name not in known and not name.startswith("__"):
-            yield f"{name}: collections.abc.Callable[..., Tensor]\n"
+            yield f"{name}: collections.abc.Callable[..., typing.Any]\n"
     yield f"__all__ = {sorted(_hlx.__all__)}\n"
 
 
