@@ -379,9 +379,17 @@ class Tensor:
         input, dim: builtins.int | None = None, keepdim: builtins.bool = False
     ) -> Tensor | hlx.return_types.median: ...
     def searchsorted(
-        sorted_sequence, input: Tensor, *, right: builtins.bool = False, side: builtins.str | None = None
+        sorted_sequence,
+        input: _Operand,
+        *,
+        out_int32: builtins.bool = False,
+        right: builtins.bool = False,
+        side: builtins.str | None = None,
+        sorter: Tensor | None = None,
     ) -> Tensor: ...
-    def bucketize(input, boundaries: Tensor, *, right: builtins.bool = False) -> Tensor: ...
+    def bucketize(
+        input, boundaries: Tensor, *, out_int32: builtins.bool = False, right: builtins.bool = False
+    ) -> Tensor: ...
     def neg(input) -> Tensor: ...
     def negative(input) -> Tensor: ...
     def abs(input) -> Tensor: ...
@@ -425,6 +433,42 @@ class Tensor:
     def fill_(input, value: _Operand) -> Tensor: ...
     def copy_(input, src: Tensor, non_blocking: builtins.bool = False) -> Tensor: ...
     def fill_diagonal_(input, fill_value: _Number, wrap: builtins.bool = False) -> Tensor: ...
+    def reshape(input, shape: builtins.int | _Shape, *more: builtins.int) -> Tensor: ...
+    def view(input, shape: builtins.int | _Shape, *more: builtins.int) -> Tensor: ...
+    def reshape_as(input, other: Tensor) -> Tensor: ...
+    def view_as(input, other: Tensor) -> Tensor: ...
+    def ravel(input) -> Tensor: ...
+    def flatten(input, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor: ...
+    def unflatten(input, dim: builtins.int, sizes: _Shape) -> Tensor: ...
+    def permute(input, dims: builtins.int | _Shape = (), *more: builtins.int) -> Tensor: ...
+    def transpose(input, dim0: builtins.int, dim1: builtins.int) -> Tensor: ...
+    def swapaxes(input, dim0: builtins.int, dim1: builtins.int) -> Tensor: ...
+    def swapdims(input, dim0: builtins.int, dim1: builtins.int) -> Tensor: ...
+    def t(input) -> Tensor: ...
+    def adjoint(input) -> Tensor: ...
+    def movedim(input, source: builtins.int | _Shape, destination: builtins.int | _Shape) -> Tensor: ...
+    def moveaxis(input, source: builtins.int | _Shape, destination: builtins.int | _Shape) -> Tensor: ...
+    def unsqueeze(input, dim: builtins.int) -> Tensor: ...
+    def squeeze(input, dim: _Dims = None) -> Tensor: ...
+    def expand(input, size: builtins.int | _Shape = (), *more: builtins.int) -> Tensor: ...
+    def expand_as(input, other: Tensor) -> Tensor: ...
+    def broadcast_to(input, size: builtins.int | _Shape, *more: builtins.int) -> Tensor: ...
+    def narrow(input, dim: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor: ...
+    def select(input, dim: builtins.int, index: builtins.int) -> Tensor: ...
+    def diagonal(input, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor: ...
+    def flip(input, dims: builtins.int | _Shape, *more: builtins.int) -> Tensor: ...
+    def fliplr(input) -> Tensor: ...
+    def flipud(input) -> Tensor: ...
+    def rot90(
+        input,
+        k: builtins.int = 1,
+        dims: _Shape = (
+            0,
+            1,
+        ),
+    ) -> Tensor: ...
+    def unfold(input, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor: ...
+    def unbind(input, dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]: ...
     def gather(input, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False) -> Tensor: ...
     def scatter(
         input,
@@ -522,42 +566,6 @@ class Tensor:
         device: _Device = None,
         requires_grad: builtins.bool = False,
     ) -> Tensor: ...
-    def reshape(input, shape: builtins.int | _Shape, *more: builtins.int) -> Tensor: ...
-    def view(input, shape: builtins.int | _Shape, *more: builtins.int) -> Tensor: ...
-    def reshape_as(input, other: Tensor) -> Tensor: ...
-    def view_as(input, other: Tensor) -> Tensor: ...
-    def ravel(input) -> Tensor: ...
-    def flatten(input, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor: ...
-    def unflatten(input, dim: builtins.int, sizes: _Shape) -> Tensor: ...
-    def permute(input, dims: builtins.int | _Shape = (), *more: builtins.int) -> Tensor: ...
-    def transpose(input, dim0: builtins.int, dim1: builtins.int) -> Tensor: ...
-    def swapaxes(input, dim0: builtins.int, dim1: builtins.int) -> Tensor: ...
-    def swapdims(input, dim0: builtins.int, dim1: builtins.int) -> Tensor: ...
-    def t(input) -> Tensor: ...
-    def adjoint(input) -> Tensor: ...
-    def movedim(input, source: builtins.int | _Shape, destination: builtins.int | _Shape) -> Tensor: ...
-    def moveaxis(input, source: builtins.int | _Shape, destination: builtins.int | _Shape) -> Tensor: ...
-    def unsqueeze(input, dim: builtins.int) -> Tensor: ...
-    def squeeze(input, dim: _Dims = None) -> Tensor: ...
-    def expand(input, size: builtins.int | _Shape = (), *more: builtins.int) -> Tensor: ...
-    def expand_as(input, other: Tensor) -> Tensor: ...
-    def broadcast_to(input, size: builtins.int | _Shape, *more: builtins.int) -> Tensor: ...
-    def narrow(input, dim: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor: ...
-    def select(input, dim: builtins.int, index: builtins.int) -> Tensor: ...
-    def diagonal(input, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor: ...
-    def flip(input, dims: builtins.int | _Shape, *more: builtins.int) -> Tensor: ...
-    def fliplr(input) -> Tensor: ...
-    def flipud(input) -> Tensor: ...
-    def rot90(
-        input,
-        k: builtins.int = 1,
-        dims: _Shape = (
-            0,
-            1,
-        ),
-    ) -> Tensor: ...
-    def unfold(input, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor: ...
-    def unbind(input, dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]: ...
     def matmul(input, other: Tensor) -> Tensor: ...
     def mm(input, mat2: Tensor) -> Tensor: ...
     def bmm(input, mat2: Tensor) -> Tensor: ...
@@ -809,136 +817,136 @@ def initial_seed() -> builtins.int: ...
 def manual_seed(seed: builtins.int) -> None: ...
 def is_grad_enabled() -> builtins.bool: ...
 
-# What the package's own modules call, and nobody else: the functions that return something else than a tensor.
-backward: collections.abc.Callable[..., None]
-chunk: collections.abc.Callable[..., list[Tensor]]
-equal: collections.abc.Callable[..., builtins.bool]
-from_safetensors: collections.abc.Callable[..., dict[builtins.str, Tensor]]
-gradients: collections.abc.Callable[..., list[Tensor | None]]
-max_dim: collections.abc.Callable[..., tuple[Tensor, Tensor]]
-max_pool2d_with_indices: collections.abc.Callable[..., tuple[Tensor, Tensor]]
+# What the package's own modules call, and nobody else.
+adaptive_avg_pool2d: collections.abc.Callable[..., typing.Any]
+add_scaled: collections.abc.Callable[..., typing.Any]
+all: collections.abc.Callable[..., typing.Any]
+amax: collections.abc.Callable[..., typing.Any]
+amin: collections.abc.Callable[..., typing.Any]
+any: collections.abc.Callable[..., typing.Any]
+arange: collections.abc.Callable[..., typing.Any]
+argmax: collections.abc.Callable[..., typing.Any]
+argmin: collections.abc.Callable[..., typing.Any]
+argsort: collections.abc.Callable[..., typing.Any]
+attention: collections.abc.Callable[..., typing.Any]
+avg_pool2d: collections.abc.Callable[..., typing.Any]
+backward: collections.abc.Callable[..., typing.Any]
+batch_norm: collections.abc.Callable[..., typing.Any]
+batch_norm_by: collections.abc.Callable[..., typing.Any]
+bernoulli: collections.abc.Callable[..., typing.Any]
+binary: collections.abc.Callable[..., typing.Any]
+binary_cross_entropy_with_logits: collections.abc.Callable[..., typing.Any]
+cat: collections.abc.Callable[..., typing.Any]
+chunk: collections.abc.Callable[..., typing.Any]
+clamp_max: collections.abc.Callable[..., typing.Any]
+clamp_min: collections.abc.Callable[..., typing.Any]
+clone: collections.abc.Callable[..., typing.Any]
+contiguous: collections.abc.Callable[..., typing.Any]
+conv1d: collections.abc.Callable[..., typing.Any]
+conv2d: collections.abc.Callable[..., typing.Any]
+conv_transpose1d: collections.abc.Callable[..., typing.Any]
+conv_transpose2d: collections.abc.Callable[..., typing.Any]
+copy_: collections.abc.Callable[..., typing.Any]
+cross_entropy_loss: collections.abc.Callable[..., typing.Any]
+cumprod: collections.abc.Callable[..., typing.Any]
+cumsum: collections.abc.Callable[..., typing.Any]
+custom: collections.abc.Callable[..., typing.Any]
+default_dtype: collections.abc.Callable[..., typing.Any]
+detach: collections.abc.Callable[..., typing.Any]
+devices: collections.abc.Callable[..., typing.Any]
+diagonal: collections.abc.Callable[..., typing.Any]
+div_rounded: collections.abc.Callable[..., typing.Any]
+dropout: collections.abc.Callable[..., typing.Any]
+einsum: collections.abc.Callable[..., typing.Any]
+embedding: collections.abc.Callable[..., typing.Any]
+embedding_padded: collections.abc.Callable[..., typing.Any]
+equal: collections.abc.Callable[..., typing.Any]
+expand: collections.abc.Callable[..., typing.Any]
+eye_of: collections.abc.Callable[..., typing.Any]
+flatten: collections.abc.Callable[..., typing.Any]
+flip: collections.abc.Callable[..., typing.Any]
+from_safetensors: collections.abc.Callable[..., typing.Any]
+full: collections.abc.Callable[..., typing.Any]
+gather: collections.abc.Callable[..., typing.Any]
+gradients: collections.abc.Callable[..., typing.Any]
+group_norm: collections.abc.Callable[..., typing.Any]
+huber_loss: collections.abc.Callable[..., typing.Any]
+in_place: collections.abc.Callable[..., typing.Any]
+index_add: collections.abc.Callable[..., typing.Any]
+index_put: collections.abc.Callable[..., typing.Any]
+index_select: collections.abc.Callable[..., typing.Any]
+interpolate: collections.abc.Callable[..., typing.Any]
+interpolate_by: collections.abc.Callable[..., typing.Any]
+kl_div: collections.abc.Callable[..., typing.Any]
+l1_loss: collections.abc.Callable[..., typing.Any]
+layer_norm: collections.abc.Callable[..., typing.Any]
+linear: collections.abc.Callable[..., typing.Any]
+linspace: collections.abc.Callable[..., typing.Any]
+log_softmax: collections.abc.Callable[..., typing.Any]
+logsumexp: collections.abc.Callable[..., typing.Any]
+masked_fill: collections.abc.Callable[..., typing.Any]
+masked_select: collections.abc.Callable[..., typing.Any]
+matmul: collections.abc.Callable[..., typing.Any]
+max_dim: collections.abc.Callable[..., typing.Any]
+max_pool2d: collections.abc.Callable[..., typing.Any]
+max_pool2d_with_indices: collections.abc.Callable[..., typing.Any]
+mean_dim: collections.abc.Callable[..., typing.Any]
 memory: collections.abc.Callable[..., typing.Any]
-min_dim: collections.abc.Callable[..., tuple[Tensor, Tensor]]
-next_seed: collections.abc.Callable[..., builtins.int]
-note_fork: collections.abc.Callable[[], None]
-set_grad_enabled: collections.abc.Callable[[builtins.bool], builtins.bool]
-sort: collections.abc.Callable[..., tuple[Tensor, Tensor]]
-split: collections.abc.Callable[..., list[Tensor]]
+min_dim: collections.abc.Callable[..., typing.Any]
+mse_loss: collections.abc.Callable[..., typing.Any]
+narrow: collections.abc.Callable[..., typing.Any]
+next_seed: collections.abc.Callable[..., typing.Any]
+nll_loss: collections.abc.Callable[..., typing.Any]
+norm: collections.abc.Callable[..., typing.Any]
+note_fork: collections.abc.Callable[..., typing.Any]
+ones: collections.abc.Callable[..., typing.Any]
+outer: collections.abc.Callable[..., typing.Any]
+pad: collections.abc.Callable[..., typing.Any]
+permute: collections.abc.Callable[..., typing.Any]
+prod: collections.abc.Callable[..., typing.Any]
+rand: collections.abc.Callable[..., typing.Any]
+randint: collections.abc.Callable[..., typing.Any]
+randn: collections.abc.Callable[..., typing.Any]
+repeat: collections.abc.Callable[..., typing.Any]
+repeat_interleave: collections.abc.Callable[..., typing.Any]
+repeat_interleave_by: collections.abc.Callable[..., typing.Any]
+reshape: collections.abc.Callable[..., typing.Any]
+rms_norm: collections.abc.Callable[..., typing.Any]
+roll: collections.abc.Callable[..., typing.Any]
+rope: collections.abc.Callable[..., typing.Any]
+scatter: collections.abc.Callable[..., typing.Any]
+scatter_add: collections.abc.Callable[..., typing.Any]
+select: collections.abc.Callable[..., typing.Any]
+set_default_dtype: collections.abc.Callable[..., typing.Any]
+set_grad_enabled: collections.abc.Callable[..., typing.Any]
+slice: collections.abc.Callable[..., typing.Any]
+smooth_l1_loss: collections.abc.Callable[..., typing.Any]
+softmax_dim: collections.abc.Callable[..., typing.Any]
+softplus_with: collections.abc.Callable[..., typing.Any]
+sort: collections.abc.Callable[..., typing.Any]
+split: collections.abc.Callable[..., typing.Any]
+squeeze: collections.abc.Callable[..., typing.Any]
+stack: collections.abc.Callable[..., typing.Any]
+std: collections.abc.Callable[..., typing.Any]
+sum_dim: collections.abc.Callable[..., typing.Any]
+synchronize: collections.abc.Callable[..., typing.Any]
+take_along_dim: collections.abc.Callable[..., typing.Any]
+tensor: collections.abc.Callable[..., typing.Any]
+to: collections.abc.Callable[..., typing.Any]
+to_dtype: collections.abc.Callable[..., typing.Any]
 to_safetensors: collections.abc.Callable[..., typing.Any]
-topk: collections.abc.Callable[..., tuple[Tensor, Tensor]]
-adaptive_avg_pool2d: collections.abc.Callable[..., Tensor]
-add_scaled: collections.abc.Callable[..., Tensor]
-all: collections.abc.Callable[..., Tensor]
-amax: collections.abc.Callable[..., Tensor]
-amin: collections.abc.Callable[..., Tensor]
-any: collections.abc.Callable[..., Tensor]
-arange: collections.abc.Callable[..., Tensor]
-argmax: collections.abc.Callable[..., Tensor]
-argmin: collections.abc.Callable[..., Tensor]
-argsort: collections.abc.Callable[..., Tensor]
-attention: collections.abc.Callable[..., Tensor]
-avg_pool2d: collections.abc.Callable[..., Tensor]
-batch_norm: collections.abc.Callable[..., Tensor]
-batch_norm_by: collections.abc.Callable[..., Tensor]
-bernoulli: collections.abc.Callable[..., Tensor]
-binary: collections.abc.Callable[..., Tensor]
-binary_cross_entropy_with_logits: collections.abc.Callable[..., Tensor]
-cat: collections.abc.Callable[..., Tensor]
-clamp_max: collections.abc.Callable[..., Tensor]
-clamp_min: collections.abc.Callable[..., Tensor]
-clone: collections.abc.Callable[..., Tensor]
-contiguous: collections.abc.Callable[..., Tensor]
-conv1d: collections.abc.Callable[..., Tensor]
-conv2d: collections.abc.Callable[..., Tensor]
-conv_transpose1d: collections.abc.Callable[..., Tensor]
-conv_transpose2d: collections.abc.Callable[..., Tensor]
-copy_: collections.abc.Callable[..., Tensor]
-cross_entropy_loss: collections.abc.Callable[..., Tensor]
-cumprod: collections.abc.Callable[..., Tensor]
-cumsum: collections.abc.Callable[..., Tensor]
-custom: collections.abc.Callable[..., Tensor]
-default_dtype: collections.abc.Callable[..., Tensor]
-detach: collections.abc.Callable[..., Tensor]
-devices: collections.abc.Callable[..., Tensor]
-diagonal: collections.abc.Callable[..., Tensor]
-div_rounded: collections.abc.Callable[..., Tensor]
-dropout: collections.abc.Callable[..., Tensor]
-einsum: collections.abc.Callable[..., Tensor]
-embedding: collections.abc.Callable[..., Tensor]
-embedding_padded: collections.abc.Callable[..., Tensor]
-expand: collections.abc.Callable[..., Tensor]
-eye_of: collections.abc.Callable[..., Tensor]
-flatten: collections.abc.Callable[..., Tensor]
-flip: collections.abc.Callable[..., Tensor]
-full: collections.abc.Callable[..., Tensor]
-gather: collections.abc.Callable[..., Tensor]
-group_norm: collections.abc.Callable[..., Tensor]
-huber_loss: collections.abc.Callable[..., Tensor]
-in_place: collections.abc.Callable[..., Tensor]
-index_add: collections.abc.Callable[..., Tensor]
-index_put: collections.abc.Callable[..., Tensor]
-index_select: collections.abc.Callable[..., Tensor]
-interpolate: collections.abc.Callable[..., Tensor]
-interpolate_by: collections.abc.Callable[..., Tensor]
-kl_div: collections.abc.Callable[..., Tensor]
-l1_loss: collections.abc.Callable[..., Tensor]
-layer_norm: collections.abc.Callable[..., Tensor]
-linear: collections.abc.Callable[..., Tensor]
-linspace: collections.abc.Callable[..., Tensor]
-log_softmax: collections.abc.Callable[..., Tensor]
-logsumexp: collections.abc.Callable[..., Tensor]
-masked_fill: collections.abc.Callable[..., Tensor]
-masked_select: collections.abc.Callable[..., Tensor]
-matmul: collections.abc.Callable[..., Tensor]
-max_pool2d: collections.abc.Callable[..., Tensor]
-mean_dim: collections.abc.Callable[..., Tensor]
-mse_loss: collections.abc.Callable[..., Tensor]
-narrow: collections.abc.Callable[..., Tensor]
-nll_loss: collections.abc.Callable[..., Tensor]
-norm: collections.abc.Callable[..., Tensor]
-ones: collections.abc.Callable[..., Tensor]
-outer: collections.abc.Callable[..., Tensor]
-pad: collections.abc.Callable[..., Tensor]
-permute: collections.abc.Callable[..., Tensor]
-prod: collections.abc.Callable[..., Tensor]
-rand: collections.abc.Callable[..., Tensor]
-randint: collections.abc.Callable[..., Tensor]
-randn: collections.abc.Callable[..., Tensor]
-repeat: collections.abc.Callable[..., Tensor]
-repeat_interleave: collections.abc.Callable[..., Tensor]
-repeat_interleave_by: collections.abc.Callable[..., Tensor]
-reshape: collections.abc.Callable[..., Tensor]
-rms_norm: collections.abc.Callable[..., Tensor]
-roll: collections.abc.Callable[..., Tensor]
-rope: collections.abc.Callable[..., Tensor]
-scatter: collections.abc.Callable[..., Tensor]
-scatter_add: collections.abc.Callable[..., Tensor]
-select: collections.abc.Callable[..., Tensor]
-set_default_dtype: collections.abc.Callable[..., Tensor]
-slice: collections.abc.Callable[..., Tensor]
-smooth_l1_loss: collections.abc.Callable[..., Tensor]
-softmax_dim: collections.abc.Callable[..., Tensor]
-softplus_with: collections.abc.Callable[..., Tensor]
-squeeze: collections.abc.Callable[..., Tensor]
-stack: collections.abc.Callable[..., Tensor]
-std: collections.abc.Callable[..., Tensor]
-sum_dim: collections.abc.Callable[..., Tensor]
-synchronize: collections.abc.Callable[..., Tensor]
-take_along_dim: collections.abc.Callable[..., Tensor]
-tensor: collections.abc.Callable[..., Tensor]
-to: collections.abc.Callable[..., Tensor]
-to_dtype: collections.abc.Callable[..., Tensor]
-transpose: collections.abc.Callable[..., Tensor]
-tril: collections.abc.Callable[..., Tensor]
-triu: collections.abc.Callable[..., Tensor]
-unary: collections.abc.Callable[..., Tensor]
-unflatten: collections.abc.Callable[..., Tensor]
-unfold: collections.abc.Callable[..., Tensor]
-unsqueeze: collections.abc.Callable[..., Tensor]
-var: collections.abc.Callable[..., Tensor]
-view: collections.abc.Callable[..., Tensor]
-where_: collections.abc.Callable[..., Tensor]
-zeros: collections.abc.Callable[..., Tensor]
+topk: collections.abc.Callable[..., typing.Any]
+transpose: collections.abc.Callable[..., typing.Any]
+tril: collections.abc.Callable[..., typing.Any]
+triu: collections.abc.Callable[..., typing.Any]
+unary: collections.abc.Callable[..., typing.Any]
+unflatten: collections.abc.Callable[..., typing.Any]
+unfold: collections.abc.Callable[..., typing.Any]
+unsqueeze: collections.abc.Callable[..., typing.Any]
+var: collections.abc.Callable[..., typing.Any]
+view: collections.abc.Callable[..., typing.Any]
+where_: collections.abc.Callable[..., typing.Any]
+zeros: collections.abc.Callable[..., typing.Any]
 __all__ = [
     "Generator",
     "HookHandle",

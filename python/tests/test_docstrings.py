@@ -24,7 +24,8 @@ def public_objects() -> dict[str, object]:
     """Functions and classes of the public modules, and the methods of classes, once each, by name."""
     found: dict[int, tuple[str, object]] = {}
     for module in public_modules():
-        for name, value in vars(module).items():
+        for name in getattr(module, "__all__", list(vars(module))):
+            value = getattr(module, name)
             if name.startswith("_") or not (inspect.isroutine(value) or inspect.isclass(value)):
                 continue
             if not str(getattr(value, "__module__", "")).startswith("hlx"):
