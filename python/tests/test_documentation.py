@@ -1,4 +1,4 @@
-"""The code of the pages runs and prints what they say: docs/python.md and the package's own page."""
+"""The code of the pages runs and prints what they say."""
 
 import contextlib
 import io
@@ -11,7 +11,7 @@ import pytest
 import hlx
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["docs/python.md", "python/README.md"]
+PAGES = ["README.md", "docs/python.md", "python/README.md"]
 #: The first line of a block that is left out where there is no Vulkan device.
 NEEDS_VULKAN = "# Needs a Vulkan device."
 

@@ -106,6 +106,9 @@ fn build(tools: &Environment, python: &Path) -> Result<PathBuf, String> {
 fn test(venv: &Environment, tools: &Environment, options: &Options) -> Outcome {
     let mut left_out = match options.device.as_str() {
         "cpu" => vec!["Vulkan: the CPU device alone is tested".to_string()],
+        _ if !setup::has_vulkan() => {
+            vec!["Vulkan: no loader or no driver is installed".to_string()]
+        }
         _ => Vec::new(),
     };
     if options.device == "vulkan" && !setup::has_vulkan() {
