@@ -1,9 +1,16 @@
 # Written by python/tools/stubs.py (`cargo xtask python --stubs`).
 import builtins
+import collections.abc
+import typing
+from hlx._hlx import device as _device, dtype as _dtype
+from hlx._operations._types import Device as _Device, Dims as _Dims, Number as _Number
+from hlx._operations._types import Operand as _Operand, Shape as _Shape
 from hlx.errors import Error as Error
 from hlx._hlx import Generator as Generator
+from hlx.contracts import Handle as Handle
 from hlx._size import Size as Size
 from hlx._hlx import Tensor as Tensor
+from hlx.contracts import VulkanContext as VulkanContext
 from hlx._operations.functions import abs as abs
 from hlx._operations.functions import abs as absolute
 from hlx._operations.functions import acos as acos
@@ -73,19 +80,28 @@ from hlx._operations.arithmetic import clamp_max as clamp_max
 from hlx._operations.arithmetic import clamp_min as clamp_min
 from hlx._operations.arithmetic import clamp as clip
 from hlx._operations.conversions import clone as clone
+from hlx.contracts import collapse as collapse
 from hlx._operations.joining import column_stack as column_stack
+from hlx._operations.statistics import combinations as combinations
+from hlx import compute as compute
 from hlx._operations.joining import cat as concat
 from hlx._operations.joining import concatenate as concatenate
 from hlx._operations.composed import real as conj
 from hlx._operations.composed import real as conj_physical
 from hlx._operations.parts import constant_pad_nd as constant_pad_nd
+from hlx import contracts as contracts
 from hlx._operations.arithmetic import copysign as copysign
+from hlx._operations.statistics import corrcoef as corrcoef
 from hlx._operations.functions import cos as cos
 from hlx._operations.functions import cosh as cosh
 from hlx._operations.reductions import count_nonzero as count_nonzero
+from hlx._operations.statistics import cov as cov
 from hlx._operations.products import cross as cross
+from hlx._operations.running import cummax as cummax
+from hlx._operations.running import cummin as cummin
 from hlx._operations.reductions import cumprod as cumprod
 from hlx._operations.reductions import cumsum as cumsum
+from hlx._operations.statistics import cumulative_trapezoid as cumulative_trapezoid
 from hlx._operations.composed import deg2rad as deg2rad
 from hlx._operations.conversions import detach as detach
 from hlx._hlx import device as device
@@ -93,6 +109,7 @@ from hlx._operations.diagonals import diag as diag
 from hlx._operations.diagonals import diag_embed as diag_embed
 from hlx._operations.diagonals import diagflat as diagflat
 from hlx._operations.movement import diagonal as diagonal
+from hlx._operations.writing import diagonal_scatter as diagonal_scatter
 from hlx._operations.reductions import diff as diff
 from hlx._hlx import digest as digest
 from hlx._operations.arithmetic import dist as dist
@@ -115,6 +132,8 @@ from hlx._operations.functions import exp as exp
 from hlx._operations.functions import exp2 as exp2
 from hlx._operations.functions import expm1 as expm1
 from hlx._operations.making import eye as eye
+from hlx._operations.writing import fill as fill
+from hlx._operations.in_place import fill_ as fill_
 from hlx._operations.conversions import finfo as finfo
 from hlx._operations.functions import trunc as fix
 from hlx._operations.movement import flatten as flatten
@@ -141,6 +160,7 @@ from hlx._operations.comparisons import gt as greater
 from hlx._operations.comparisons import ge as greater_equal
 from hlx._operations.comparisons import gt as gt
 from hlx._operations.arithmetic import heaviside as heaviside
+from hlx._operations.statistics import histc as histc
 from hlx._operations.parts import hsplit as hsplit
 from hlx._operations.joining import hstack as hstack
 from hlx._operations.arithmetic import hypot as hypot
@@ -157,6 +177,7 @@ from hlx._operations.conversions import is_complex as is_complex
 from hlx._operations.conversions import is_floating_point as is_floating_point
 from hlx._hlx import is_grad_enabled as is_grad_enabled
 from hlx._operations.conversions import is_same_size as is_same_size
+from hlx._operations.conversions import is_signed as is_signed
 from hlx._operations.conversions import is_tensor as is_tensor
 from hlx._operations.comparisons import isclose as isclose
 from hlx._operations.functions import isfinite as isfinite
@@ -183,6 +204,7 @@ from hlx._operations.functions import log2 as log2
 from hlx._operations.composed import log_softmax as log_softmax
 from hlx._operations.arithmetic import logaddexp as logaddexp
 from hlx._operations.arithmetic import logaddexp2 as logaddexp2
+from hlx._operations.running import logcumsumexp as logcumsumexp
 from hlx._operations.comparisons import logical_and as logical_and
 from hlx._operations.functions import logical_not as logical_not
 from hlx._operations.comparisons import logical_or as logical_or
@@ -234,6 +256,8 @@ from hlx._operations.composed import positive as positive
 from hlx._operations.arithmetic import pow as pow
 from hlx._operations.reductions import prod as prod
 from hlx._operations.conversions import promote_types as promote_types
+from hlx._operations.writing import put as put
+from hlx._operations.statistics import quantile as quantile
 from hlx._operations.composed import rad2deg as rad2deg
 from hlx._operations.random import rand as rand
 from hlx._operations.random import rand_like as rand_like
@@ -250,6 +274,7 @@ from hlx._operations.arithmetic import remainder as remainder
 from hlx._operations.reductions import renorm as renorm
 from hlx._operations.parts import repeat_interleave as repeat_interleave
 from hlx._operations.movement import reshape as reshape
+from hlx.contracts import resolve as resolve
 from hlx._operations.composed import real as resolve_conj
 from hlx._operations.composed import real as resolve_neg
 from hlx._operations.conversions import result_type as result_type
@@ -264,8 +289,10 @@ from hlx._exchange import save_file as save_file
 from hlx._operations.making import scalar_tensor as scalar_tensor
 from hlx._operations.indexing import scatter as scatter
 from hlx._operations.indexing import scatter_add as scatter_add
+from hlx._operations.writing import scatter_reduce as scatter_reduce
 from hlx._operations.extremes import searchsorted as searchsorted
 from hlx._operations.movement import select as select
+from hlx._operations.writing import select_scatter as select_scatter
 from hlx._hlx import set_default_device as set_default_device
 from hlx._operations.conversions import set_default_dtype as set_default_dtype
 from hlx._modes import set_grad_enabled as set_grad_enabled
@@ -276,6 +303,7 @@ from hlx._operations.arithmetic import signbit as signbit
 from hlx._operations.functions import sin as sin
 from hlx._operations.composed import sinc as sinc
 from hlx._operations.functions import sinh as sinh
+from hlx._operations.writing import slice_scatter as slice_scatter
 from hlx._operations.composed import softmax as softmax
 from hlx._operations.extremes import sort as sort
 from hlx._operations.parts import split as split
@@ -289,7 +317,6 @@ from hlx._operations.reductions import std_mean as std_mean
 from hlx._operations.arithmetic import sub as sub
 from hlx._operations.arithmetic import sub as subtract
 from hlx._operations.reductions import sum as sum
-from hlx._operations.reductions import sum_to_size as sum_to_size
 from hlx._operations.movement import transpose as swapaxes
 from hlx._operations.movement import transpose as swapdims
 from hlx._operations.movement import t as t
@@ -305,6 +332,8 @@ from hlx._operations.parts import tile as tile
 from hlx._operations.extremes import topk as topk
 from hlx._operations.reductions import trace as trace
 from hlx._operations.movement import transpose as transpose
+from hlx._operations.statistics import trapezoid as trapezoid
+from hlx._operations.statistics import trapezoid as trapz
 from hlx._operations.diagonals import tril as tril
 from hlx._operations.diagonals import tril_indices as tril_indices
 from hlx._operations.diagonals import triu as triu
@@ -315,6 +344,7 @@ from hlx._operations.movement import unbind as unbind
 from hlx._operations.movement import unflatten as unflatten
 from hlx._operations.diagonals import unique as unique
 from hlx._operations.diagonals import unique_consecutive as unique_consecutive
+from hlx._operations.writing import unravel_index as unravel_index
 from hlx._operations.parts import chunk as unsafe_chunk
 from hlx._operations.parts import split as unsafe_split
 from hlx._operations.movement import unsqueeze as unsqueeze
@@ -326,6 +356,7 @@ from hlx._operations.joining import vstack as vstack
 from hlx import vulkan as vulkan
 from hlx._operations.comparisons import where as where
 from hlx._operations.arithmetic import xlogy as xlogy
+from hlx._operations.in_place import zero_ as zero_
 from hlx._operations.making import zeros as zeros
 from hlx._operations.making import zeros_like as zeros_like
 
@@ -352,3 +383,66 @@ pi: builtins.float
 short: dtype
 uint32: dtype
 uint8: dtype
+
+def abs_(input: Tensor) -> Tensor: ...
+def acos_(input: Tensor) -> Tensor: ...
+def acosh_(input: Tensor) -> Tensor: ...
+def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor: ...
+def arccos_(input: Tensor) -> Tensor: ...
+def arccosh_(input: Tensor) -> Tensor: ...
+def arcsin_(input: Tensor) -> Tensor: ...
+def arcsinh_(input: Tensor) -> Tensor: ...
+def arctan_(input: Tensor) -> Tensor: ...
+def arctanh_(input: Tensor) -> Tensor: ...
+def asin_(input: Tensor) -> Tensor: ...
+def asinh_(input: Tensor) -> Tensor: ...
+def atan_(input: Tensor) -> Tensor: ...
+def atanh_(input: Tensor) -> Tensor: ...
+def ceil_(input: Tensor) -> Tensor: ...
+def clamp_(input: Tensor, min: _Operand | None = None, max: _Operand | None = None) -> Tensor: ...
+def clamp_max_(input: Tensor, max: _Operand) -> Tensor: ...
+def clamp_min_(input: Tensor, min: _Operand) -> Tensor: ...
+def clip_(input: Tensor, min: _Operand | None = None, max: _Operand | None = None) -> Tensor: ...
+def cos_(input: Tensor) -> Tensor: ...
+def cosh_(input: Tensor) -> Tensor: ...
+def deg2rad_(input: Tensor) -> Tensor: ...
+def erf_(input: Tensor) -> Tensor: ...
+def erfc_(input: Tensor) -> Tensor: ...
+def exp2_(input: Tensor) -> Tensor: ...
+def exp_(input: Tensor) -> Tensor: ...
+def expm1_(input: Tensor) -> Tensor: ...
+def fix_(input: Tensor) -> Tensor: ...
+def floor_(input: Tensor) -> Tensor: ...
+def frac_(input: Tensor) -> Tensor: ...
+def index_put_(
+    input: Tensor, indices: collections.abc.Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False
+) -> Tensor: ...
+def ldexp_(input: Tensor, other: Tensor) -> Tensor: ...
+def log10_(input: Tensor) -> Tensor: ...
+def log1p_(input: Tensor) -> Tensor: ...
+def log2_(input: Tensor) -> Tensor: ...
+def log_(input: Tensor) -> Tensor: ...
+def logit_(input: Tensor, eps: builtins.float | None = None) -> Tensor: ...
+def nan_to_num_(
+    input: Tensor,
+    nan: builtins.float | None = None,
+    posinf: builtins.float | None = None,
+    neginf: builtins.float | None = None,
+) -> Tensor: ...
+def neg_(input: Tensor) -> Tensor: ...
+def negative_(input: Tensor) -> Tensor: ...
+def rad2deg_(input: Tensor) -> Tensor: ...
+def reciprocal_(input: Tensor) -> Tensor: ...
+def relu_(input: Tensor) -> Tensor: ...
+def round_(input: Tensor, *, decimals: builtins.int = 0) -> Tensor: ...
+def rsqrt_(input: Tensor) -> Tensor: ...
+def sigmoid_(input: Tensor) -> Tensor: ...
+def sin_(input: Tensor) -> Tensor: ...
+def sinc_(input: Tensor) -> Tensor: ...
+def sinh_(input: Tensor) -> Tensor: ...
+def sqrt_(input: Tensor) -> Tensor: ...
+def square_(input: Tensor) -> Tensor: ...
+def tan_(input: Tensor) -> Tensor: ...
+def tanh_(input: Tensor) -> Tensor: ...
+def trunc_(input: Tensor) -> Tensor: ...
+def xlogy_(input: _Operand, other: _Operand) -> Tensor: ...

@@ -7,6 +7,8 @@ the private functions.
 
 import builtins
 import collections.abc
+import os
+import pathlib
 import types
 import typing
 
@@ -85,6 +87,64 @@ class HookHandle:
     def remove(self) -> None: ...
     def __enter__(self) -> typing.Self: ...
     def __exit__(self, *_exception: object) -> None: ...
+
+_Interface: typing.TypeAlias = dict[builtins.str, typing.Any]
+_Ran: typing.TypeAlias = tuple[
+    builtins.str,
+    builtins.list[tuple[builtins.int, builtins.str, builtins.str, builtins.list[builtins.int], builtins.str]],
+    builtins.float,
+]
+
+@typing.final
+class ObjectStore:
+    def __new__(
+        cls, path: os.PathLike[builtins.str] | builtins.str | None = None, *, user: builtins.bool = False
+    ) -> typing.Self: ...
+    @property
+    def path(self) -> pathlib.Path | None: ...
+    @property
+    def nbytes(self) -> builtins.int: ...
+    def put_bytes(self, data: builtins.bytes) -> builtins.str: ...
+    def put_tensor(self, tensor: Tensor) -> builtins.str: ...
+    def content(self, handle: builtins.str) -> tuple[builtins.str, builtins.list[builtins.int]] | None: ...
+    def contains(self, handle: builtins.str) -> builtins.bool: ...
+    def get_bytes(self, handle: builtins.str) -> builtins.bytes: ...
+    def get_tensor(self, handle: builtins.str, device: _device) -> Tensor: ...
+    def remove(self, handle: builtins.str) -> builtins.bool: ...
+    def clear(self) -> None: ...
+    def __len__(self) -> builtins.int: ...
+
+@typing.final
+class PreparedContract:
+    def __new__(cls, device: _device, store: ObjectStore, json: builtins.str) -> typing.Self: ...
+    def run(self, stored: builtins.bool) -> _Ran: ...
+
+@typing.final
+class ComputeProgram:
+    def __new__(
+        cls,
+        device: _device,
+        name: builtins.str,
+        spirv: builtins.bytes,
+        entry_point: builtins.str,
+        constants: collections.abc.Sequence[tuple[builtins.int, builtins.int]],
+    ) -> typing.Self: ...
+    @property
+    def interface(self) -> _Interface: ...
+    def launch(
+        self,
+        tensors: collections.abc.Sequence[Tensor],
+        push: builtins.bytes,
+        workgroups: collections.abc.Sequence[builtins.int],
+    ) -> None: ...
+
+@typing.final
+class RecordedGraph:
+    def __new__(cls, device: _device) -> typing.Self: ...
+    def start(self) -> None: ...
+    def end(self, finish: builtins.bool) -> None: ...
+    def replay(self, times: builtins.int) -> None: ...
+    def __len__(self) -> builtins.int: ...
 
 @typing.final
 class TensorIterator:
@@ -205,7 +265,6 @@ class Tensor:
     def add(input, other: _Operand, *, alpha: _Number = 1) -> Tensor: ...
     def sub(input, other: _Operand, *, alpha: _Number = 1) -> Tensor: ...
     def subtract(input, other: _Operand, *, alpha: _Number = 1) -> Tensor: ...
-    def rsub(input, other: _Operand, *, alpha: _Number = 1) -> Tensor: ...
     def mul(input, other: _Operand) -> Tensor: ...
     def multiply(input, other: _Operand) -> Tensor: ...
     def div(input, other: _Operand, *, rounding_mode: builtins.str | None = None) -> Tensor: ...
@@ -297,9 +356,12 @@ class Tensor:
         posinf: builtins.float | None = None,
         neginf: builtins.float | None = None,
     ) -> Tensor: ...
-    def softmax(input, dim: builtins.int, *, dtype: _dtype | None = None) -> Tensor: ...
-    def log_softmax(input, dim: builtins.int, *, dtype: _dtype | None = None) -> Tensor: ...
-    def threshold(input, threshold: _Number, value: _Number) -> Tensor: ...
+    def softmax(
+        input, dim: builtins.int | None = None, *, dtype: _dtype | None = None, axis: builtins.int | None = None
+    ) -> Tensor: ...
+    def log_softmax(
+        input, dim: builtins.int | None = None, *, dtype: _dtype | None = None, axis: builtins.int | None = None
+    ) -> Tensor: ...
     def angle(input) -> Tensor: ...
     def real(input) -> Tensor: ...
     def conj(input) -> Tensor: ...
@@ -349,19 +411,49 @@ class Tensor:
     def unique_consecutive(
         input, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: None = None
     ) -> Tensor | builtins.tuple[Tensor, ...]: ...
-    def amax(input, dim: _Dims = (), keepdim: builtins.bool = False) -> Tensor: ...
-    def amin(input, dim: _Dims = (), keepdim: builtins.bool = False) -> Tensor: ...
+    def amax(
+        input, dim: _Dims = (), keepdim: builtins.bool = False, *, axis: _Dims = None, keepdims: builtins.bool = False
+    ) -> Tensor: ...
+    def amin(
+        input, dim: _Dims = (), keepdim: builtins.bool = False, *, axis: _Dims = None, keepdims: builtins.bool = False
+    ) -> Tensor: ...
     def aminmax(
         input, *, dim: builtins.int | None = None, keepdim: builtins.bool = False
     ) -> hlx.return_types.aminmax: ...
     def max(
-        input, dim: builtins.int | Tensor | None = None, keepdim: builtins.bool = False, *, other: Tensor | None = None
+        input,
+        dim: builtins.int | Tensor | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        other: Tensor | None = None,
+        axis: builtins.int | None = None,
+        keepdims: builtins.bool = False,
     ) -> Tensor | hlx.return_types.max: ...
     def min(
-        input, dim: builtins.int | Tensor | None = None, keepdim: builtins.bool = False, *, other: Tensor | None = None
+        input,
+        dim: builtins.int | Tensor | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        other: Tensor | None = None,
+        axis: builtins.int | None = None,
+        keepdims: builtins.bool = False,
     ) -> Tensor | hlx.return_types.min: ...
-    def argmax(input, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor: ...
-    def argmin(input, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor: ...
+    def argmax(
+        input,
+        dim: builtins.int | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        axis: builtins.int | None = None,
+        keepdims: builtins.bool = False,
+    ) -> Tensor: ...
+    def argmin(
+        input,
+        dim: builtins.int | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        axis: builtins.int | None = None,
+        keepdims: builtins.bool = False,
+    ) -> Tensor: ...
     def sort(
         input, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False
     ) -> hlx.return_types.sort: ...
@@ -378,18 +470,6 @@ class Tensor:
     def median(
         input, dim: builtins.int | None = None, keepdim: builtins.bool = False
     ) -> Tensor | hlx.return_types.median: ...
-    def searchsorted(
-        sorted_sequence,
-        input: _Operand,
-        *,
-        out_int32: builtins.bool = False,
-        right: builtins.bool = False,
-        side: builtins.str | None = None,
-        sorter: Tensor | None = None,
-    ) -> Tensor: ...
-    def bucketize(
-        input, boundaries: Tensor, *, out_int32: builtins.bool = False, right: builtins.bool = False
-    ) -> Tensor: ...
     def neg(input) -> Tensor: ...
     def negative(input) -> Tensor: ...
     def abs(input) -> Tensor: ...
@@ -524,7 +604,6 @@ class Tensor:
         *,
         output_size: builtins.int | None = None,
     ) -> Tensor: ...
-    def constant_pad_nd(input, pad: _Shape, value: _Number = 0) -> Tensor: ...
     def new_zeros(
         input,
         size: builtins.int | _Shape = (),
@@ -596,13 +675,57 @@ class Tensor:
     def random_(
         input, from_: builtins.int = 0, to: builtins.int | None = None, *, generator: Generator | None = None
     ) -> Tensor: ...
-    def sum(input, dim: _Dims = None, keepdim: builtins.bool = False, *, dtype: _dtype | None = None) -> Tensor: ...
-    def nansum(input, dim: _Dims = None, keepdim: builtins.bool = False, *, dtype: _dtype | None = None) -> Tensor: ...
-    def mean(input, dim: _Dims = None, keepdim: builtins.bool = False, *, dtype: _dtype | None = None) -> Tensor: ...
-    def nanmean(input, dim: _Dims = None, keepdim: builtins.bool = False, *, dtype: _dtype | None = None) -> Tensor: ...
-    def prod(input, dim: _Dims = None, keepdim: builtins.bool = False, *, dtype: _dtype | None = None) -> Tensor: ...
-    def any(input, dim: _Dims = None, keepdim: builtins.bool = False) -> Tensor: ...
-    def all(input, dim: _Dims = None, keepdim: builtins.bool = False) -> Tensor: ...
+    def sum(
+        input,
+        dim: _Dims = None,
+        keepdim: builtins.bool = False,
+        *,
+        dtype: _dtype | None = None,
+        axis: _Dims = None,
+        keepdims: builtins.bool = False,
+    ) -> Tensor: ...
+    def nansum(
+        input,
+        dim: _Dims = None,
+        keepdim: builtins.bool = False,
+        *,
+        dtype: _dtype | None = None,
+        axis: _Dims = None,
+        keepdims: builtins.bool = False,
+    ) -> Tensor: ...
+    def mean(
+        input,
+        dim: _Dims = None,
+        keepdim: builtins.bool = False,
+        *,
+        dtype: _dtype | None = None,
+        axis: _Dims = None,
+        keepdims: builtins.bool = False,
+    ) -> Tensor: ...
+    def nanmean(
+        input,
+        dim: _Dims = None,
+        keepdim: builtins.bool = False,
+        *,
+        dtype: _dtype | None = None,
+        axis: _Dims = None,
+        keepdims: builtins.bool = False,
+    ) -> Tensor: ...
+    def prod(
+        input,
+        dim: _Dims = None,
+        keepdim: builtins.bool = False,
+        *,
+        dtype: _dtype | None = None,
+        axis: _Dims = None,
+        keepdims: builtins.bool = False,
+    ) -> Tensor: ...
+    def any(
+        input, dim: _Dims = None, keepdim: builtins.bool = False, *, axis: _Dims = None, keepdims: builtins.bool = False
+    ) -> Tensor: ...
+    def all(
+        input, dim: _Dims = None, keepdim: builtins.bool = False, *, axis: _Dims = None, keepdims: builtins.bool = False
+    ) -> Tensor: ...
     def count_nonzero(input, dim: _Dims = None) -> Tensor: ...
     def var(
         input,
@@ -611,6 +734,8 @@ class Tensor:
         keepdim: builtins.bool = False,
         *,
         correction: _Number | None = None,
+        axis: _Dims = None,
+        keepdims: builtins.bool = False,
     ) -> Tensor: ...
     def std(
         input,
@@ -619,23 +744,9 @@ class Tensor:
         keepdim: builtins.bool = False,
         *,
         correction: _Number | None = None,
+        axis: _Dims = None,
+        keepdims: builtins.bool = False,
     ) -> Tensor: ...
-    def var_mean(
-        input,
-        dim: _Dims | builtins.bool = None,
-        unbiased: builtins.bool | None = None,
-        keepdim: builtins.bool = False,
-        *,
-        correction: _Number | None = None,
-    ) -> builtins.tuple[Tensor, Tensor]: ...
-    def std_mean(
-        input,
-        dim: _Dims | builtins.bool = None,
-        unbiased: builtins.bool | None = None,
-        keepdim: builtins.bool = False,
-        *,
-        correction: _Number | None = None,
-    ) -> builtins.tuple[Tensor, Tensor]: ...
     def norm(
         input,
         p: _Number | builtins.str | None = "fro",
@@ -644,15 +755,63 @@ class Tensor:
         *,
         dtype: _dtype | None = None,
     ) -> Tensor: ...
-    def logsumexp(input, dim: _Dims, keepdim: builtins.bool = False) -> Tensor: ...
-    def cumsum(input, dim: builtins.int, *, dtype: _dtype | None = None) -> Tensor: ...
-    def cumprod(input, dim: builtins.int, *, dtype: _dtype | None = None) -> Tensor: ...
+    def logsumexp(
+        input, dim: _Dims = None, keepdim: builtins.bool = False, *, axis: _Dims = None, keepdims: builtins.bool = False
+    ) -> Tensor: ...
+    def cumsum(
+        input, dim: builtins.int | None = None, *, dtype: _dtype | None = None, axis: builtins.int | None = None
+    ) -> Tensor: ...
+    def cumprod(
+        input, dim: builtins.int | None = None, *, dtype: _dtype | None = None, axis: builtins.int | None = None
+    ) -> Tensor: ...
     def diff(
         input, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None
     ) -> Tensor: ...
     def trace(input) -> Tensor: ...
     def renorm(input, p: _Number, dim: builtins.int, maxnorm: _Number) -> Tensor: ...
     def sum_to_size(input, *size: builtins.int) -> Tensor: ...
+    def cummax(
+        input, dim: builtins.int | None = None, *, axis: builtins.int | None = None
+    ) -> hlx.return_types.cummax: ...
+    def cummin(
+        input, dim: builtins.int | None = None, *, axis: builtins.int | None = None
+    ) -> hlx.return_types.cummin: ...
+    def logcumsumexp(input, dim: builtins.int | None = None, *, axis: builtins.int | None = None) -> Tensor: ...
+    def cov(
+        input, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+    ) -> Tensor: ...
+    def corrcoef(input) -> Tensor: ...
+    def quantile(
+        input,
+        q: builtins.float | Tensor,
+        dim: builtins.int | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        interpolation: builtins.str = "linear",
+    ) -> Tensor: ...
+    def histc(input, bins: builtins.int = 100, min: _Number = 0, max: _Number = 0) -> Tensor: ...
+    def select_scatter(input, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor: ...
+    def slice_scatter(
+        input,
+        src: Tensor,
+        dim: builtins.int = 0,
+        start: builtins.int | None = None,
+        end: builtins.int | None = None,
+        step: builtins.int = 1,
+    ) -> Tensor: ...
+    def diagonal_scatter(
+        input, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1
+    ) -> Tensor: ...
+    def scatter_reduce(
+        input,
+        dim: builtins.int,
+        index: Tensor,
+        src: Tensor,
+        reduce: builtins.str,
+        *,
+        include_self: builtins.bool = True,
+    ) -> Tensor: ...
+    def put(input, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor: ...
     def abs_(input) -> Tensor: ...
     def absolute_(input) -> Tensor: ...
     def acos_(input) -> Tensor: ...
@@ -691,8 +850,12 @@ class Tensor:
     def copysign_(input, other: _Operand) -> Tensor: ...
     def cos_(input) -> Tensor: ...
     def cosh_(input) -> Tensor: ...
-    def cumprod_(input, dim: builtins.int, *, dtype: _dtype | None = None) -> Tensor: ...
-    def cumsum_(input, dim: builtins.int, *, dtype: _dtype | None = None) -> Tensor: ...
+    def cumprod_(
+        input, dim: builtins.int | None = None, *, dtype: _dtype | None = None, axis: builtins.int | None = None
+    ) -> Tensor: ...
+    def cumsum_(
+        input, dim: builtins.int | None = None, *, dtype: _dtype | None = None, axis: builtins.int | None = None
+    ) -> Tensor: ...
     def deg2rad_(input) -> Tensor: ...
     def div_(input, other: _Operand, *, rounding_mode: builtins.str | None = None) -> Tensor: ...
     def divide_(input, other: _Operand, *, rounding_mode: builtins.str | None = None) -> Tensor: ...
@@ -749,6 +912,7 @@ class Tensor:
     def negative_(input) -> Tensor: ...
     def not_equal_(input, other: _Operand) -> Tensor: ...
     def pow_(input, exponent: _Operand) -> Tensor: ...
+    def put_(input, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor: ...
     def rad2deg_(input) -> Tensor: ...
     def reciprocal_(input) -> Tensor: ...
     def relu_(input) -> Tensor: ...
@@ -766,6 +930,15 @@ class Tensor:
         reduce: builtins.str | None = None,
     ) -> Tensor: ...
     def scatter_add_(input, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor: ...
+    def scatter_reduce_(
+        input,
+        dim: builtins.int,
+        index: Tensor,
+        src: Tensor,
+        reduce: builtins.str,
+        *,
+        include_self: builtins.bool = True,
+    ) -> Tensor: ...
     def sgn_(input) -> Tensor: ...
     def sigmoid_(input) -> Tensor: ...
     def sign_(input) -> Tensor: ...
@@ -778,7 +951,6 @@ class Tensor:
     def subtract_(input, other: _Operand, *, alpha: _Number = 1) -> Tensor: ...
     def tan_(input) -> Tensor: ...
     def tanh_(input) -> Tensor: ...
-    def threshold_(input, threshold: _Number, value: _Number) -> Tensor: ...
     def tril_(input, diagonal: builtins.int = 0) -> Tensor: ...
     def triu_(input, diagonal: builtins.int = 0) -> Tensor: ...
     def true_divide_(input, other: _Operand) -> Tensor: ...
@@ -837,11 +1009,13 @@ bernoulli: collections.abc.Callable[..., typing.Any]
 binary: collections.abc.Callable[..., typing.Any]
 binary_cross_entropy_with_logits: collections.abc.Callable[..., typing.Any]
 cat: collections.abc.Callable[..., typing.Any]
+check_handle: collections.abc.Callable[..., typing.Any]
 chunk: collections.abc.Callable[..., typing.Any]
 clamp_max: collections.abc.Callable[..., typing.Any]
 clamp_min: collections.abc.Callable[..., typing.Any]
 clone: collections.abc.Callable[..., typing.Any]
 contiguous: collections.abc.Callable[..., typing.Any]
+contract_json: collections.abc.Callable[..., typing.Any]
 conv1d: collections.abc.Callable[..., typing.Any]
 conv2d: collections.abc.Callable[..., typing.Any]
 conv_transpose1d: collections.abc.Callable[..., typing.Any]
@@ -875,8 +1049,10 @@ in_place: collections.abc.Callable[..., typing.Any]
 index_add: collections.abc.Callable[..., typing.Any]
 index_put: collections.abc.Callable[..., typing.Any]
 index_select: collections.abc.Callable[..., typing.Any]
+inspect_spirv: collections.abc.Callable[..., typing.Any]
 interpolate: collections.abc.Callable[..., typing.Any]
 interpolate_by: collections.abc.Callable[..., typing.Any]
+isolate: collections.abc.Callable[..., typing.Any]
 kl_div: collections.abc.Callable[..., typing.Any]
 l1_loss: collections.abc.Callable[..., typing.Any]
 layer_norm: collections.abc.Callable[..., typing.Any]
@@ -900,10 +1076,12 @@ nll_loss: collections.abc.Callable[..., typing.Any]
 norm: collections.abc.Callable[..., typing.Any]
 note_fork: collections.abc.Callable[..., typing.Any]
 ones: collections.abc.Callable[..., typing.Any]
+open_device: collections.abc.Callable[..., typing.Any]
 outer: collections.abc.Callable[..., typing.Any]
 pad: collections.abc.Callable[..., typing.Any]
 permute: collections.abc.Callable[..., typing.Any]
 prod: collections.abc.Callable[..., typing.Any]
+put_contract: collections.abc.Callable[..., typing.Any]
 rand: collections.abc.Callable[..., typing.Any]
 randint: collections.abc.Callable[..., typing.Any]
 randn: collections.abc.Callable[..., typing.Any]
@@ -919,6 +1097,8 @@ scatter_add: collections.abc.Callable[..., typing.Any]
 select: collections.abc.Callable[..., typing.Any]
 set_default_dtype: collections.abc.Callable[..., typing.Any]
 set_grad_enabled: collections.abc.Callable[..., typing.Any]
+set_timing: collections.abc.Callable[..., typing.Any]
+shader_interface: collections.abc.Callable[..., typing.Any]
 slice: collections.abc.Callable[..., typing.Any]
 smooth_l1_loss: collections.abc.Callable[..., typing.Any]
 softmax_dim: collections.abc.Callable[..., typing.Any]
@@ -931,6 +1111,7 @@ std: collections.abc.Callable[..., typing.Any]
 sum_dim: collections.abc.Callable[..., typing.Any]
 synchronize: collections.abc.Callable[..., typing.Any]
 take_along_dim: collections.abc.Callable[..., typing.Any]
+take_timing: collections.abc.Callable[..., typing.Any]
 tensor: collections.abc.Callable[..., typing.Any]
 to: collections.abc.Callable[..., typing.Any]
 to_dtype: collections.abc.Callable[..., typing.Any]
@@ -948,8 +1129,12 @@ view: collections.abc.Callable[..., typing.Any]
 where_: collections.abc.Callable[..., typing.Any]
 zeros: collections.abc.Callable[..., typing.Any]
 __all__ = [
+    "ComputeProgram",
     "Generator",
     "HookHandle",
+    "ObjectStore",
+    "PreparedContract",
+    "RecordedGraph",
     "Tensor",
     "TensorIterator",
     "adaptive_avg_pool2d",
@@ -971,11 +1156,13 @@ __all__ = [
     "binary",
     "binary_cross_entropy_with_logits",
     "cat",
+    "check_handle",
     "chunk",
     "clamp_max",
     "clamp_min",
     "clone",
     "contiguous",
+    "contract_json",
     "conv1d",
     "conv2d",
     "conv_transpose1d",
@@ -1015,9 +1202,11 @@ __all__ = [
     "index_put",
     "index_select",
     "initial_seed",
+    "inspect_spirv",
     "interpolate",
     "interpolate_by",
     "is_grad_enabled",
+    "isolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -1042,10 +1231,12 @@ __all__ = [
     "norm",
     "note_fork",
     "ones",
+    "open_device",
     "outer",
     "pad",
     "permute",
     "prod",
+    "put_contract",
     "rand",
     "randint",
     "randn",
@@ -1062,6 +1253,8 @@ __all__ = [
     "set_default_device",
     "set_default_dtype",
     "set_grad_enabled",
+    "set_timing",
+    "shader_interface",
     "slice",
     "smooth_l1_loss",
     "softmax_dim",
@@ -1074,6 +1267,7 @@ __all__ = [
     "sum_dim",
     "synchronize",
     "take_along_dim",
+    "take_timing",
     "tensor",
     "to",
     "to_dtype",

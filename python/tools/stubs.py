@@ -10,7 +10,9 @@ import ast
 import inspect
 import subprocess
 import sys
+import textwrap
 import types
+import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -125,19 +127,17 @@ def method(name: str, function: Callable[..., Any]) -> str:
     lines = []
     for decorator, one in overloads(function):
         signature = render_signature(one, is_method=True)
-        lines.append(f"    {decorator}def {name}{signature}: ...\n")
+        lines.append(textwrap.indent(f"{decorator}def {name}{signature}: ...\n", "    "))
     return "".join(lines)
 
 
 def overloads(function: Callable[..., Any]) -> Iterator[tuple[str, Callable[..., Any]]]:
     """A function, or its overloads where its types depend on its arguments."""
-    from typing import get_overloads
-
-    several = get_overloads(function)
+    several = typing.get_overloads(function)
     if not several:
         yield "", function
     for one in several:
-        yield "@typing.overload\n    ", one
+        yield "@typing.overload\n", one
 
 
 def private_functions(written: ast.Module) -> Iterator[str]:
@@ -149,25 +149,40 @@ def private_functions(written: ast.Module) -> Iterator[str]:
     yield f"__all__ = {sorted(_hlx.__all__)}\n"
 
 
+#: What the signatures in the package's stub may name.
+NAMED = """import builtins
+import collections.abc
+import typing
+from hlx._hlx import device as _device, dtype as _dtype
+from hlx._operations._types import Device as _Device, Dims as _Dims, Number as _Number
+from hlx._operations._types import Operand as _Operand, Shape as _Shape
+"""
+
+
 def package_stub() -> str:
     """The stub of the package: what is public, from the modules that define it."""
-    imports, constants = [], []
+    imports, constants, made = [], [], []
     for name, value in sorted(vars(hlx).items()):
         if name.startswith("_") and name != "__version__":
             continue
-        if isinstance(value, types.ModuleType) and not value.__name__.startswith("hlx."):
-            sys.exit(f"stubs: hlx.{name} is the module {value.__name__}, which is not of the package")
-        if isinstance(value, types.ModuleType) or inspect.isclass(value) or inspect.isroutine(value):
-            imports.append(f"from {place_of(name, value)} as {name}\n")
-        else:
+        if not (isinstance(value, types.ModuleType) or inspect.isclass(value) or inspect.isroutine(value)):
             constants.append(f"{name}: {render(type(value)).removeprefix('_')}\n")
-    return "".join(["import builtins\n", *imports, *constants])
+        elif place := place_of(name, value):
+            imports.append(f"from {place} as {name}\n")
+        else:
+            made += [f"{decorator}def {name}{render_signature(one)}: ...\n" for decorator, one in overloads(value)]
+    return "".join([NAMED, *imports, *constants, *made])
 
 
-def place_of(name: str, value: Any) -> str:
-    """The module that defines something, and its name there: `hlx._operations.arithmetic import sub`."""
+def place_of(name: str, value: Any) -> str | None:
+    """The module that defines something, and its name there: `hlx._operations.arithmetic import sub`.
+
+    None for a function that a module of the package has made, without a name there.
+    """
     if isinstance(value, types.ModuleType):
         parent, _, child = value.__name__.rpartition(".")
+        if parent.split(".")[0] != "hlx":
+            sys.exit(f"stubs: hlx.{name} is the module {value.__name__}, which is not of the package")
         return f"{parent} import {child}"
     # Native functions name no module, and what is shown as `hlx.NAME` is defined elsewhere.
     candidates = [getattr(value, "__module__", None), "hlx._hlx", "hlx.errors", "hlx._size"]
@@ -175,7 +190,9 @@ def place_of(name: str, value: Any) -> str:
         own = value.__name__
         if module not in (None, "hlx") and getattr(sys.modules.get(module), own, None) is value:
             return f"{module} import {own}"
-    sys.exit(f"stubs: no module of the package defines hlx.{name}")
+    if not inspect.isfunction(value):
+        sys.exit(f"stubs: no module of the package defines hlx.{name}")
+    return None
 
 
 if __name__ == "__main__":
