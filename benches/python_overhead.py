@@ -96,7 +96,9 @@ def import_seconds(module: str) -> float:
 def main() -> None:
     """Prints the tables."""
     print(f"Python {platform.python_version()}, PyTorch {torch.__version__ if torch else 'is not installed'}")
-    print(f"| {ELEMENTS} elements, us per call | HLX | its kernel | beyond the kernel | PyTorch |\n|---|---|---|---|---|")
+    print(
+        f"| {ELEMENTS} elements, us per call | HLX | its kernel | beyond the kernel | PyTorch |\n|---|---|---|---|---|"
+    )
     for row in rows():
         print(f"| `{row[0]}` | {' | '.join(row[1:])} |")
     modules = ["hlx"] + (["numpy", "torch"] if torch else [])

@@ -1,6 +1,7 @@
 """`hlx.Size`: the shape of a tensor."""
 
 import math
+from typing import SupportsIndex, overload
 
 
 class Size(tuple[int, ...]):
@@ -22,9 +23,14 @@ class Size(tuple[int, ...]):
     def __repr__(self) -> str:
         return f"hlx.Size({list(self)})"
 
-    def __getitem__(self, place):  # type: ignore[no-untyped-def, override]
-        found = tuple.__getitem__(self, place)
-        return Size(found) if isinstance(place, slice) else found
+    @overload
+    def __getitem__(self, place: SupportsIndex, /) -> int: ...
+    @overload
+    def __getitem__(self, place: slice, /) -> "Size": ...
+    def __getitem__(self, place: SupportsIndex | slice, /) -> "int | Size":
+        if isinstance(place, slice):
+            return Size(tuple.__getitem__(self, place))
+        return tuple.__getitem__(self, place)
 
-    def __add__(self, other):  # type: ignore[no-untyped-def, override]
+    def __add__(self, other: tuple[int, ...], /) -> "Size":  # type: ignore[override]
         return Size(tuple.__add__(self, tuple(other)))

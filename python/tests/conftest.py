@@ -14,6 +14,11 @@ import pytest
 import hlx
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the options of the package's tests."""
+    parser.addoption("--all-samples", action="store_true", help="carry out all of PyTorch's samples")
+
+
 @functools.cache
 def devices_under_test() -> list[str]:
     """The names of the devices under test, the CPU first."""

@@ -8,11 +8,16 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+import numpy
+
 from hlx import _hlx
 from hlx._operations import _types
 
 #: The types that signatures name, which a reader knows better than what they stand for.
 ALIASES = {name: getattr(_types, name) for name in ("Number", "Operand", "Shape", "Dims", "Device")}
+
+#: What is written in another way, and aliases of natives.pyi.
+SPECIAL = {types.ModuleType: "types.ModuleType", numpy.ndarray: "_Array"}
 
 
 def render(annotation: Any) -> str:
@@ -56,22 +61,28 @@ def _name(annotation: Any) -> str:
     module, name = getattr(annotation, "__module__", ""), getattr(annotation, "__qualname__", None)
     if name is None:
         name = getattr(annotation, "_name", None) or str(annotation)
+    if annotation in SPECIAL:
+        return SPECIAL[annotation]
     if module in ("hlx", "hlx._hlx") and getattr(_hlx, name, None) is annotation:
         # The class of tensors has attributes of these names.
         return f"_{name}" if name in ("device", "dtype") else name
     return f"{module}.{name}"
 
 
-def render_signature(function: Callable[..., Any], *, is_method: bool = False, untyped: bool = False) -> str:
-    """A function's parameters and its result, in parentheses."""
-    hints = {} if untyped else typing.get_type_hints(function)
+def render_signature(function: Callable[..., Any], *, is_method: bool = False) -> str:
+    """A function's parameters and its result: `(input: Tensor, dim: builtins.int = -1) -> Tensor`."""
+    # Modules that annotations name and the package imports only when they are used.
+    hints = typing.get_type_hints(function, localns={"numpy": numpy})
     signature = inspect.signature(function)
     parts: list[str] = []
     last = None
     for place, parameter in enumerate(signature.parameters.values()):
         if last is inspect.Parameter.POSITIONAL_ONLY and parameter.kind is not last:
             parts.append("/")
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and last not in (parameter.kind, inspect.Parameter.VAR_POSITIONAL):
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and last not in (
+            parameter.kind,
+            inspect.Parameter.VAR_POSITIONAL,
+        ):
             parts.append("*")
         last = parameter.kind
         hint = None if is_method and place == 0 else hints.get(parameter.name, Any)

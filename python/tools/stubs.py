@@ -7,11 +7,12 @@ with the methods that the package attaches to tensors. Their signatures are thos
 
 import argparse
 import ast
-import enum
 import inspect
 import subprocess
 import sys
+import textwrap
 import types
+import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ HEADER = "# Written by python/tools/stubs.py (`cargo xtask python --stubs`).\n"
 INHERITED = {
     "__class__", "__dict__", "__doc__", "__module__", "__new__", "__slots__", "__weakref__", "__getattribute__", "__setattr__",
     "__delattr__", "__repr__", "__str__", "__hash__", "__dir__", "__format__", "__init_subclass__", "__reduce_ex__",
-    "__sizeof__", "__subclasshook__", "__init__",
+    "__sizeof__", "__subclasshook__", "__init__", "__lt__", "__le__", "__gt__", "__ge__",
 }  # fmt: skip
 
 
@@ -88,7 +89,8 @@ def names_of(body: list[ast.stmt]) -> set[str]:
 def expect_all_natives(written: ast.Module) -> None:
     """Ends with an error if a class or a member of one has no type, or the other way round."""
     classes = {node.name: node for node in written.body if isinstance(node, ast.ClassDef)}
-    wrong = []
+    public = {name for name, value in vars(hlx).items() if inspect.isbuiltin(value) and hasattr(_hlx, name)}
+    wrong = [f"the function {name} is missing" for name in sorted(public - names_of(written.body) - {"note_fork"})]
     for name, native in inspect.getmembers(_hlx, inspect.isclass):
         if native.__module__ == "builtins" or name.startswith("__"):
             continue
@@ -96,10 +98,13 @@ def expect_all_natives(written: ast.Module) -> None:
             wrong.append(f"the class {name} is missing")
             continue
         inherited = INHERITED | (set(_register.METHODS) | set(_register.ATTRIBUTES) if name == "Tensor" else set())
-        members = {member for member in vars(native) if member not in inherited or member in names_of(classes[name].body)}
+        members = {
+            member for member in vars(native) if member not in inherited or member in names_of(classes[name].body)
+        }
         attached = {member for member in members if isinstance(vars(native)[member], types.FunctionType)}
         wrong += [f"{name}.{member} is missing" for member in sorted(members - attached - names_of(classes[name].body))]
-        known = set(vars(native)) | INHERITED
+        # Before Python 3.12 the buffer protocol has no method.
+        known = set(vars(native)) | INHERITED | {"__buffer__"}
         wrong += [f"{name}.{member} does not exist" for member in sorted(names_of(classes[name].body) - known)]
     if wrong:
         sys.exit("\n".join(f"stubs: {NATIVES.name}: {line}" for line in wrong))
@@ -122,57 +127,72 @@ def method(name: str, function: Callable[..., Any]) -> str:
     lines = []
     for decorator, one in overloads(function):
         signature = render_signature(one, is_method=True)
-        lines.append(f"    {decorator}def {name}{signature}: ...\n")
+        lines.append(textwrap.indent(f"{decorator}def {name}{signature}: ...\n", "    "))
     return "".join(lines)
 
 
 def overloads(function: Callable[..., Any]) -> Iterator[tuple[str, Callable[..., Any]]]:
     """A function, or its overloads where its types depend on its arguments."""
-    from typing import get_overloads
-
-    several = get_overloads(function)
+    several = typing.get_overloads(function)
     if not several:
         yield "", function
     for one in several:
-        yield "@typing.overload\n    ", one
+        yield "@typing.overload\n", one
 
 
 def private_functions(written: ast.Module) -> Iterator[str]:
-    """The native functions, which the package's own modules call: their names and parameters."""
+    """The names of the native functions that the package's own modules call."""
     known = names_of(written.body)
-    for name, native in inspect.getmembers(_hlx, inspect.isbuiltin):
+    for name, _ in inspect.getmembers(_hlx, inspect.isbuiltin):
         if name not in known and not name.startswith("__"):
-            signature = inspect.signature(native)
-            yield f"def {name}{render_signature(native, untyped=True)}: ...\n" if signature else ""
+            yield f"{name}: collections.abc.Callable[..., typing.Any]\n"
+    yield f"__all__ = {sorted(_hlx.__all__)}\n"
+
+
+#: What the signatures in the package's stub may name.
+NAMED = """import builtins
+import collections.abc
+import typing
+from hlx._hlx import device as _device, dtype as _dtype
+from hlx._operations._types import Device as _Device, Dims as _Dims, Number as _Number
+from hlx._operations._types import Operand as _Operand, Shape as _Shape
+"""
 
 
 def package_stub() -> str:
     """The stub of the package: what is public, from the modules that define it."""
-    lines = ['"""Tensors with PyTorch\'s operations and the same bits on every device."""\n', "import builtins\n"]
-    exported = []
+    imports, constants, made = [], [], []
     for name, value in sorted(vars(hlx).items()):
-        if name.startswith("_") and name not in ("__version__",):
+        if name.startswith("_") and name != "__version__":
             continue
-        exported.append(name)
-        lines.append(export(name, value))
-    return "".join(lines)
+        if not (isinstance(value, types.ModuleType) or inspect.isclass(value) or inspect.isroutine(value)):
+            constants.append(f"{name}: {render(type(value)).removeprefix('_')}\n")
+        elif place := place_of(name, value):
+            imports.append(f"from {place} as {name}\n")
+        else:
+            made += [f"{decorator}def {name}{render_signature(one)}: ...\n" for decorator, one in overloads(value)]
+    return "".join([NAMED, *imports, *constants, *made])
 
 
-def export(name: str, value: Any) -> str:
-    """The line by which the package's stub has a name."""
+def place_of(name: str, value: Any) -> str | None:
+    """The module that defines something, and its name there: `hlx._operations.arithmetic import sub`.
+
+    None for a function that a module of the package has made, without a name there.
+    """
     if isinstance(value, types.ModuleType):
         parent, _, child = value.__name__.rpartition(".")
-        return f"from {parent} import {child} as {name}\n" if value.__name__.startswith("hlx.") else ""
-    module = getattr(value, "__module__", None)
-    if inspect.isclass(value) or inspect.isroutine(value):
-        if module == "hlx" and hasattr(_hlx, value.__name__):
-            module = "hlx._hlx"
-        if module is None or module == "builtins":
-            module = "hlx._hlx"
-        return f"from {module} import {value.__name__} as {name}\n"
-    if isinstance(value, enum.Enum):
-        return f"{name}: {type(value).__name__}\n"
-    return f"{name}: {render(type(value))}\n"
+        if parent.split(".")[0] != "hlx":
+            sys.exit(f"stubs: hlx.{name} is the module {value.__name__}, which is not of the package")
+        return f"{parent} import {child}"
+    # Native functions name no module, and what is shown as `hlx.NAME` is defined elsewhere.
+    candidates = [getattr(value, "__module__", None), "hlx._hlx", "hlx.errors", "hlx._size"]
+    for module in candidates:
+        own = value.__name__
+        if module not in (None, "hlx") and getattr(sys.modules.get(module), own, None) is value:
+            return f"{module} import {own}"
+    if not inspect.isfunction(value):
+        sys.exit(f"stubs: no module of the package defines hlx.{name}")
+    return None
 
 
 if __name__ == "__main__":

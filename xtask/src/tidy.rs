@@ -84,7 +84,7 @@ fn is_loaded(name: &str, rust: &str, listed: &HashSet<String>) -> bool {
 /// Links in the pages to files that do not exist.
 fn check_pages(root: &Path) -> Result<Vec<String>, String> {
     let mut pages = files::under(&root.join("docs"), &["md"])?;
-    pages.extend(["README.md", "CONTRIBUTING.md"].map(|name| root.join(name)));
+    pages.extend(["README.md", "CONTRIBUTING.md", "python/README.md"].map(|name| root.join(name)));
     let mut wrong = Vec::new();
     for page in pages {
         for target in links(&files::text(&page)?) {

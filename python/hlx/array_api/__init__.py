@@ -169,11 +169,11 @@ from ._statistics import (
 
 __array_api_version__ = "2025.12"
 
-e = 2.718281828459045
-inf = float("inf")
-nan = float("nan")
+e: float = 2.718281828459045
+inf: float = float("inf")
+nan: float = float("nan")
 newaxis = None
-pi = 3.141592653589793
+pi: float = 3.141592653589793
 
 __all__ = [
     "__array_api_version__",

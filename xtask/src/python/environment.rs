@@ -119,10 +119,19 @@ impl Environment {
         self.folder.join(folder).join(format!("{name}{suffix}"))
     }
 
-    /// A command that starts one of the environment's programs in the repository's root.
+    /// A command that starts one of the environment's programs in the repository's root. The environment is active for
+    /// it: pyright and maturin look for Python and zig on the path.
     pub fn command(&self, name: &str) -> Command {
-        let mut command = Command::new(self.program(name));
+        let program = self.program(name);
+        let mut command = Command::new(&program);
         command.current_dir(command::root());
+        let mut path: Vec<PathBuf> = program.parent().map(PathBuf::from).into_iter().collect();
+        path.extend(std::env::split_paths(
+            &std::env::var_os("PATH").unwrap_or_default(),
+        ));
+        if let Ok(path) = std::env::join_paths(path) {
+            command.env("PATH", path);
+        }
         // maturin's cargo builds the workspace's crates as every other cargo does: see `command::cargo`.
         for variable in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "PYTHONPATH"] {
             command.env_remove(variable);

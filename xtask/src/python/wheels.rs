@@ -81,7 +81,7 @@ pub fn run(tools: &Environment, python: &Path) -> Outcome {
         rows.push(row(&file, &tried.to_string())?);
     }
     let mut sdist = tools.command("maturin");
-    sdist.args(["sdist", "--quiet", "--out"]).arg(&out);
+    sdist.args(["sdist", "--out"]).arg(&out);
     step("source distribution", || {
         command::succeed("maturin", &mut sdist)
     })?;
@@ -114,14 +114,7 @@ fn build(tools: &Environment, wheel: &Wheel, out: &Path) -> Result<PathBuf, Stri
     let mut maturin = tools.command("maturin");
     maturin.args(["build", "--quiet", "--target", wheel.target]);
     maturin.args(wheel.options).arg("--out").arg(&folder);
-    // maturin starts zig through the Python of its environment.
-    let programs = tools.program("python");
-    let mut path = vec![programs.parent().unwrap_or(Path::new("")).to_path_buf()];
-    path.extend(std::env::split_paths(
-        &std::env::var_os("PATH").unwrap_or_default(),
-    ));
-    let path = std::env::join_paths(path).map_err(|error| format!("PATH: {error}"))?;
-    command::succeed("maturin", maturin.env("PATH", path))?;
+    command::succeed("maturin", &mut maturin)?;
     let built = files::under(&folder, &["whl"])?.into_iter().next();
     let built = built.ok_or_else(|| format!("python: no wheel in {}", folder.display()))?;
     let file = out.join(built.file_name().unwrap_or_default());

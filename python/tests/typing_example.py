@@ -1,0 +1,75 @@
+"""What type checkers see of user code: `cargo xtask python --types` runs mypy and pyright on it, in strict modes.
+
+`assert_type` fails where a checker sees another type than a reader expects. The file is not run.
+"""
+
+from typing import assert_type
+
+import numpy
+
+import hlx
+import hlx.nn.functional as F
+
+
+def tensors() -> hlx.Tensor:
+    """Making tensors, operators, indexing, reading."""
+    x = hlx.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=hlx.float32, device="cpu", requires_grad=True)
+    assert_type(x, hlx.Tensor)
+    assert_type(2 * x + x / 3 - x**2, hlx.Tensor)
+    assert_type(x @ x.T, hlx.Tensor)
+    assert_type(x == 1.0, hlx.Tensor)
+    assert_type(x < hlx.ones(2, 2), hlx.Tensor)
+    assert_type(x[0, 1:], hlx.Tensor)
+    assert_type(x[x > 2], hlx.Tensor)
+    assert_type(-abs(x), hlx.Tensor)
+    assert_type(x.shape, hlx.Size)
+    assert_type(x.shape[0], int)
+    assert_type(x.dtype, hlx.dtype)
+    assert_type(x.device, hlx.device)
+    assert_type(x.ndim, int)
+    assert_type(x.grad, hlx.Tensor | None)
+    assert_type(x.digest(), str)
+    assert_type(float(x.sum()), float)
+    assert_type(len(x), int)
+    assert_type([row for row in x], list[hlx.Tensor])
+    x[0] = 1.0
+    x += 1
+    return x
+
+
+def operations(x: hlx.Tensor) -> None:
+    """Functions of the package and methods of tensors have the same types."""
+    assert_type(hlx.exp(x), hlx.Tensor)
+    assert_type(x.exp(), hlx.Tensor)
+    assert_type(hlx.sum(x, 0, keepdim=True), hlx.Tensor)
+    assert_type(x.sum(dim=(0, 1), keepdim=True), hlx.Tensor)
+    assert_type(hlx.cat([x, x], dim=0), hlx.Tensor)
+    assert_type(x.reshape(2, -1).permute(1, 0).contiguous(), hlx.Tensor)
+    assert_type(x.softmax(-1), hlx.Tensor)
+    assert_type(hlx.where(x > 0, x, 0.0), hlx.Tensor)
+    assert_type(x.sort(0).values, hlx.Tensor)
+    assert_type(x.topk(2)[1], hlx.Tensor)
+    assert_type(x.argmax(), hlx.Tensor)
+    assert_type(x.to(hlx.float16), hlx.Tensor)
+    assert_type(hlx.allclose(x, x), bool)
+    assert_type(F.relu(F.linear(x, x)), hlx.Tensor)
+    assert_type(F.cross_entropy(x, hlx.tensor([0, 1])), hlx.Tensor)
+
+
+def gradients(weight: hlx.Tensor) -> None:
+    """A step of gradient descent."""
+    loss = (weight**2).sum()
+    loss.backward()
+    with hlx.no_grad():
+        if weight.grad is not None:
+            weight -= 0.1 * weight.grad
+    weight.grad = None
+
+
+def exchange(x: hlx.Tensor) -> None:
+    """NumPy's arrays and back."""
+    array = x.numpy()
+    assert_type(hlx.from_numpy(array), hlx.Tensor)
+    assert_type(hlx.from_dlpack(array), hlx.Tensor)
+    numpy.testing.assert_array_equal(numpy.asarray(x), array)
+    memoryview(x)
