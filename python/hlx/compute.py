@@ -110,6 +110,10 @@ class Kernel:
         place. A tensor whose memory is not its own (`Context.zeros`, `Context.tensor`) is copied for the launch, so
         that a wrong index reaches no other tensor.
         """
+        for place, tensor in enumerate(tensors):
+            if not isinstance(tensor, Tensor):
+                found = type(tensor).__name__
+                raise errors.TypeError(f"{self.name}: binding {place} is {found}, expected a tensor")
         words = _fields.pack(f"{self.name}: push constants", push, self._kinds)
         if workgroups is None:
             shape = tensors[self._written].shape if self._written < len(tensors) else ()
@@ -258,9 +262,10 @@ class Context:
             shader = Shader(shader, entry_point)
         words = []
         for id, value in (constants or {}).items():
-            declared = shader.constants.get(id)
             where = f"{name}: specialization constant {id}"
-            word = _fields.pack(where, [value], [declared.kind if declared else "u32"])
+            if id not in shader.constants:
+                raise errors.ValueError(f"{where}: the shader has none of this id")
+            word = _fields.pack(where, [value], [shader.constants[id].kind])
             words.append((id, int.from_bytes(word, "little")))
         program = _hlx.ComputeProgram(self.device, name, shader.spirv, shader.entry_point, words)
         return Kernel(program, name, shader)
@@ -271,7 +276,7 @@ class Context:
         >>> hlx.VulkanContext("cpu").zeros([2]).tolist()
         [0.0, 0.0]
         """
-        return _hlx.isolate(_hlx.zeros(self.device, list(shape), dtype or FLOAT32), self.device)
+        return _hlx.isolated_zeros(self.device, _fields.extents("zeros: shape", shape), dtype or FLOAT32)
 
     def tensor(self, data: Any, dtype: dtype | None = None) -> Tensor:
         """Copies a tensor, an array or nested lists into memory of its own, which kernels use without a copy.
