@@ -315,7 +315,7 @@ class VulkanContext(compute.Context):
 
     def __init__(self, device: Device = None, *, store: StoreLike = None) -> None:
         super().__init__(device)
-        self.store = _store(store)
+        self.store: Store = _store(store)
 
     def execute_kernel(self, contract: Mapping[Any, Any] | str) -> Handle:
         """Executes a kernel (901), a dict or the handle of one, and returns the handle of its result.
