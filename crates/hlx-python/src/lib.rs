@@ -30,7 +30,8 @@ mod _hlx {
     };
     #[pymodule_export]
     use crate::compute::{
-        ComputeProgram, RecordedGraph, isolate, isolated_zeros, open_device, set_timing, take_timing,
+        ComputeProgram, RecordedGraph, isolate, isolated_zeros, open_device, set_timing,
+        take_timing,
     };
     #[pymodule_export]
     use crate::contract::{

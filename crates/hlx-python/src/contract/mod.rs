@@ -163,8 +163,8 @@ pub fn own_kernel(
             )));
         }
     };
-    made.and_then(|kernel| kernel.to_json())
-        .map_err(of_contract)
+    let kernel = made.map_err(of_contract)?;
+    kernel.to_json().map_err(of_contract)
 }
 
 /// Reads a contract's canonical encoding and returns its JSON form, or None for other bytes.
