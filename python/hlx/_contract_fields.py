@@ -98,7 +98,7 @@ def extents(where: str, value: Any, count: int | None = None) -> list[int]:
     """Returns a list of numbers that are no booleans and not negative."""
     is_list = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
     found = list(value) if is_list else None
-    if found is None or not all(isinstance(extent, int) and not isinstance(extent, bool) for extent in found):
+    if found is None or not all(is_integer(extent) for extent in found):
         raise errors.TypeError(f"{where} is {value!r}, expected a list of integers")
     if count is not None and len(found) != count:
         raise errors.ValueError(f"{where} is {found}, expected {count} integers")
@@ -144,10 +144,13 @@ def _word(where: str, value: Any, kind: str | None) -> bytes:
 
 
 def _checked_kind(where: str, value: Mapping[str, Any], kind: str | None) -> Any:
+    if len(value) != 1:
+        raise errors.ValueError(f"{where}: {dict(value)}, expected one number by its kind")
     ((found, number),) = value.items()
     if found != kind:
         raise errors.ValueError(f"{where}: {dict(value)} is {found}, the shader's is {kind}")
-    return float(number) if isinstance(number, str) else number
+    is_named = kind == "f32" and isinstance(number, str)
+    return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}.get(number, number) if is_named else number
 
 
 def scalars(packed: bytes, kinds: Sequence[str | None]) -> list[dict[str, Any]]:
@@ -166,19 +169,29 @@ def _scalar(value: Any, kind: str) -> dict[str, Any]:
 
 def specialization(where: str, value: Any, interface: Callable[[], Interface]) -> list[dict[str, Any]]:
     """Returns specialization constants in the order of their ids, of `{id: value}` or a list as the JSON form has."""
-    if not isinstance(value, Mapping):
-        return sorted(value, key=lambda constant: int(constant["id"]))
-    if not value:
-        return []
-    declared = interface()["constants"]
+    if isinstance(value, (list, tuple)):
+        constants = [port(f"{where}: specialization", one, ("id", "value")) for one in value]
+        return sorted(constants, key=lambda constant: place(constant.get("id")))
+    if not isinstance(value, Mapping) or not all(is_integer(key) or str(key).isdecimal() for key in value):
+        raise errors.TypeError(f"{where}: specialization is {value!r}, expected {{id: value}} or a list of them")
     found = []
-    for key, number in sorted(value.items(), key=lambda item: int(item[0])):
-        kind = declared.get(int(key), (None, None))[1]
+    for id, number in sorted((int(key), number) for key, number in value.items()):
+        kind = interface()["constants"].get(id, (None, None))[1]
         if kind is None:
-            raise errors.ValueError(f"{where}: specialization constant {key}: the shader has none of this id")
-        word = pack(f"{where}: specialization constant {key}", [number], [kind])
-        found.append({"id": int(key), "value": scalars(word, [kind])[0]})
+            raise errors.ValueError(f"{where}: specialization constant {id}: the shader has none of this id")
+        word = pack(f"{where}: specialization constant {id}", [number], [kind])
+        found.append({"id": id, "value": scalars(word, [kind])[0]})
     return found
+
+
+def is_integer(value: Any) -> bool:
+    """Whether it is an integer, and no truth value."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def place(value: Any) -> int:
+    """An id or a binding to sort by; what is no integer is refused when the contract is encoded."""
+    return value if is_integer(value) else 0
 
 
 def push_constants(where: str, value: Any, interface: Callable[[], Interface]) -> list[Any]:
@@ -190,8 +203,10 @@ def push_constants(where: str, value: Any, interface: Callable[[], Interface]) -
     return scalars(pack(f"{where}: push constants", value, kinds), kinds)
 
 
-def port(where: str, value: Mapping[str, Any], fields: Sequence[str] = _PORT_FIELDS) -> dict[str, Any]:
+def port(where: str, value: Any, fields: Sequence[str] = _PORT_FIELDS) -> dict[str, Any]:
     """Returns a copy of an input's or output's dict; refuses fields that it does not have."""
+    if not isinstance(value, Mapping):
+        raise errors.TypeError(f"{where} is {value!r}, expected a dict of {', '.join(fields)}")
     for field in value:
         if field not in fields:
             raise errors.ValueError(f'{where}: unknown field "{field}", expected {", ".join(fields)}')

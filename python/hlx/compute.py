@@ -54,14 +54,14 @@ class Shader:
     __slots__ = ("bindings", "constants", "entry_point", "push_constants", "spirv", "workgroup_size")
 
     def __init__(self, spirv: Spirv, entry_point: str = "main") -> None:
-        self.spirv = _bytes(spirv)
-        self.entry_point = entry_point
+        self.spirv: bytes = _bytes(spirv)
+        self.entry_point: str = entry_point
         interface = _hlx.inspect_spirv(self.spirv, entry_point)
-        self.bindings = [Binding(*row) for row in interface["bindings"]]
+        self.bindings: list[Binding] = [Binding(*row) for row in interface["bindings"]]
         """The bindings, in order."""
         self.push_constants: list[str | None] = interface["push_constants"]
         """The kind of each word of the push constants, None for padding."""
-        self.constants = {id: Constant(*row) for id, row in interface["constants"].items()}
+        self.constants: dict[int, Constant] = {id: Constant(*row) for id, row in interface["constants"].items()}
         """The specialization constants by id; 1000 and 1001 are set by HLX."""
         self.workgroup_size: list[int] | None = interface["workgroup_size"]
         """Invocations of a workgroup in x, y and z, with the constants' defaults."""
@@ -87,8 +87,8 @@ class Kernel:
 
     def __init__(self, program: _hlx.ComputeProgram, name: str, shader: Shader) -> None:
         self._program = program
-        self.name = name
-        self.shader = shader
+        self.name: str = name
+        self.shader: Shader = shader
         self.workgroup_size: list[int] = program.interface["workgroup_size"]
         """Invocations of a workgroup in x, y and z, under the kernel's constants."""
         self._kinds = shader.push_constants
@@ -110,6 +110,10 @@ class Kernel:
         place. A tensor whose memory is not its own (`Context.zeros`, `Context.tensor`) is copied for the launch, so
         that a wrong index reaches no other tensor.
         """
+        for place, tensor in enumerate(tensors):
+            if not isinstance(tensor, Tensor):
+                found = type(tensor).__name__
+                raise errors.TypeError(f"{self.name}: binding {place} is {found}, expected a tensor")
         words = _fields.pack(f"{self.name}: push constants", push, self._kinds)
         if workgroups is None:
             shape = tensors[self._written].shape if self._written < len(tensors) else ()
@@ -225,7 +229,7 @@ class Context:
     """
 
     def __init__(self, device: Device = None) -> None:
-        self.device = _opened(device)
+        self.device: _hlx.device = _opened(device)
         """The device, for `hlx.tensor(.., device=ctx.device)`."""
 
     @property
@@ -258,9 +262,10 @@ class Context:
             shader = Shader(shader, entry_point)
         words = []
         for id, value in (constants or {}).items():
-            declared = shader.constants.get(id)
             where = f"{name}: specialization constant {id}"
-            word = _fields.pack(where, [value], [declared.kind if declared else "u32"])
+            if id not in shader.constants:
+                raise errors.ValueError(f"{where}: the shader has none of this id")
+            word = _fields.pack(where, [value], [shader.constants[id].kind])
             words.append((id, int.from_bytes(word, "little")))
         program = _hlx.ComputeProgram(self.device, name, shader.spirv, shader.entry_point, words)
         return Kernel(program, name, shader)
@@ -271,7 +276,9 @@ class Context:
         >>> hlx.VulkanContext("cpu").zeros([2]).tolist()
         [0.0, 0.0]
         """
-        return _hlx.isolate(_hlx.zeros(self.device, list(shape), dtype or FLOAT32), self.device)
+        extents = _fields.extents("zeros: shape", shape)
+        made: Tensor = _hlx.isolated_zeros(self.device, extents, dtype or FLOAT32)
+        return made
 
     def tensor(self, data: Any, dtype: dtype | None = None) -> Tensor:
         """Copies a tensor, an array or nested lists into memory of its own, which kernels use without a copy.
@@ -280,7 +287,8 @@ class Context:
         [1, 2]
         """
         given = data if isinstance(data, Tensor) and dtype is None else _hlx.tensor(data, dtype, "cpu")
-        return _hlx.isolate(given, self.device)
+        made: Tensor = _hlx.isolate(given, self.device)
+        return made
 
     def synchronize(self) -> None:
         """Waits until all work launched on the device so far is done.
@@ -322,7 +330,8 @@ class Context:
 def _opened(on: Device) -> device:
     named = device("vulkan" if on is None else on)
     try:
-        return _hlx.open_device(named)
+        opened: device = _hlx.open_device(named)
+        return opened
     except errors.RuntimeError as error:
         if on is not None:
             raise

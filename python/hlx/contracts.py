@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from hlx import _contract_fields as _fields
+from hlx import _contract_forms as _forms
 from hlx import _hlx, compute, errors
 from hlx._hlx import Tensor, device, dtype
 from hlx._operations._types import FLOAT32, Device
 
-__all__ = ["Execution", "Handle", "Prepared", "Store", "VulkanContext", "collapse", "resolve"]
+__all__ = ["Execution", "Handle", "Prepared", "Store", "VulkanContext", "collapse", "product", "resolve", "sum"]
 
 
 class Handle(str):
@@ -150,7 +150,7 @@ def _collapse(value: Any, dtype: dtype | None, store: Store) -> Handle:
     if isinstance(value, (bytes, bytearray)):
         return Handle(objects.put_bytes(bytes(value)))
     if isinstance(value, Mapping):
-        return Handle(_hlx.put_contract(objects, json.dumps(_contract(value, store))))
+        return Handle(_hlx.put_contract(objects, _text(_contract(value, store))))
     if isinstance(value, str):
         raise errors.TypeError("collapse: a str is neither a tensor nor bytes; encode it, or use hlx.Handle")
     if isinstance(value, compute.Shader):
@@ -209,166 +209,70 @@ def _by_name(outputs: Sequence[tuple[int, str, str]]) -> dict[str, str]:
 
 
 def _contract(value: Mapping[Any, Any], store: Store) -> dict[str, Any]:
-    number, fields = _fields.split(value)
-    found = _fields.named(number, fields)
-    if number == 900:
-        return _fields.shader(found)
-    if number == 902:
-        return _pipeline(found, store)
-    kernel = _kernel(found, store)
-    for one in kernel["inputs"]:
-        if one["shape"] is None:
-            raise errors.ValueError(f"{kernel['name']}: input `{one['name']}` has neither a tensor nor a shape")
-    return kernel
+    def stored(kernel: str) -> Any:
+        return resolve(kernel, store=store)
+
+    return _forms.contract(value, _forms.Given(store._objects, lambda one: _handle(one, store), stored))
 
 
-def _kernel(fields: Mapping[str, Any], store: Store) -> dict[str, Any]:
-    """A kernel's JSON form, with what was left out."""
-    name, objects = str(fields["name"]), store._objects
-    shader = fields["shader"]
-    shader = Handle(shader) if isinstance(shader, str) else _collapse(shader, None, store)
-    interface: dict[str, Any] = {}
-
-    def reflected() -> dict[str, Any]:
-        if not interface:
-            interface.update(_hlx.shader_interface(objects, name, shader))
-        return interface
-
-    inputs = [_input(name, place, one, store) for place, one in enumerate(_list(name, "inputs", fields))]
-    outputs = _list(name, "outputs", fields)
-    outputs = [_output(name, place, len(inputs), one) for place, one in enumerate(outputs)]
-    size = fields.get("workgroup_size") or reflected()["workgroup_size"]
-    size = _fields.extents(f"{name}: workgroup_size", size, 3)
-    groups = fields.get("workgroups")
-    if groups is None and outputs and 0 not in size:
-        groups = _fields.workgroups_for(outputs[0]["shape"], size)
-    return {
-        "contract": 901,
-        "name": name,
-        "shader": shader,
-        "workgroup_size": size,
-        "workgroups": _fields.extents(f"{name}: workgroups", groups or [0, 0, 0], 3),
-        "specialization": _fields.specialization(name, fields.get("specialization") or [], reflected),
-        "push_constants": _fields.push_constants(name, fields.get("push_constants") or [], reflected),
-        "inputs": sorted(inputs, key=lambda one: one["binding"]),
-        "outputs": sorted(outputs, key=lambda one: one["binding"]),
-    }
+def _text(contract: dict[str, Any]) -> str:
+    try:
+        return json.dumps(contract)
+    except TypeError as error:  # A value of no type that contracts have.
+        raise errors.TypeError(f"contract {contract['contract']}: {error}") from None
 
 
-def _list(name: str, field: str, fields: Mapping[str, Any]) -> list[Any]:
-    value = fields.get(field, [])
-    if not isinstance(value, (list, tuple)):
-        raise errors.TypeError(f"{name}: {field} is {type(value).__name__}, expected a list")
-    return list(value)
+def product(name: str, a: Any, b: Any, bias: Any = None, *, store: StoreLike = None) -> dict[str, Any]:
+    """Returns the contract of HLX's own matrix product, a b + bias: a [M, K], b [K, N], bias [N], all of float32.
+
+    The inputs are handles, or what `collapse` takes. Without a bias it is zeros. Every device runs it, the CPU too,
+    to the same result. Raises ValueError for other shapes.
+
+    >>> contract = hlx.contracts.product("c", [[1.0, 2.0]], [[3.0], [4.0]], [0.5])
+    >>> hlx.resolve(hlx.VulkanContext("cpu").execute_kernel(contract))
+    tensor([[11.5000]])
+    """
+    held = _store(store)
+    handles = [_handle(a, held), _handle(b, held)]
+    (m, k), (rows, n) = (_matrix(name, place, handle, held) for place, handle in zip("ab", handles, strict=True))
+    if rows != k:
+        raise errors.ValueError(f"{name}: a is [{m}, {k}] and b [{rows}, {n}], expected b [{k}, ..]")
+    handles.append(_handle(_hlx.zeros(device("cpu"), [n], FLOAT32) if bias is None else bias, held))
+    found: dict[str, Any] = json.loads(_hlx.own_kernel("product", name, [m, n, k], handles))
+    return found
 
 
-def _input(name: str, place: int, value: Any, store: Store) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        value = {"tensor": value}
-    found = _fields.port(f"{name}: input {place}", value)
-    tensor = found.get("tensor")
-    if tensor is not None:
-        tensor = Handle(tensor) if isinstance(tensor, str) else _collapse(tensor, None, store)
-    if tensor is not None and not ("dtype" in found and "shape" in found):
-        content = store._objects.content(tensor)
-        if content is None:
-            raise errors.ValueError(f"{name}: input {place}: {tensor} holds bytes, expected a tensor")
-        found = {"dtype": content[0], "shape": content[1]} | found
-    return {
-        "name": found.get("name", f"input{place}"),
-        "binding": found.get("binding", place),
-        "dtype": _dtype(found.get("dtype", "f32")),
-        "shape": _fields.extents(f"{name}: input {place}: shape", found["shape"]) if "shape" in found else None,
-        "tensor": tensor,
-    }
+def sum(name: str, a: Any, b: Any, *, store: StoreLike = None) -> dict[str, Any]:
+    """Returns the contract of HLX's own sum of two tensors of one shape, element by element, of float32.
+
+    As `product`.
+
+    >>> contract = hlx.contracts.sum("c", [1.0, 2.0], [10.0, 20.0])
+    >>> hlx.resolve(hlx.VulkanContext("cpu").execute_kernel(contract))
+    tensor([11., 22.])
+    """
+    held = _store(store)
+    handles = [_handle(a, held), _handle(b, held)]
+    found: dict[str, Any] = json.loads(_hlx.own_kernel("sum", name, _shape(name, "a", handles[0], held), handles))
+    return found
 
 
-def _output(name: str, place: int, n_inputs: int, value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        value = {"shape": value}
-    found = _fields.port(f"{name}: output {place}", value, ("name", "binding", "dtype", "shape"))
-    if "shape" not in found:
-        raise errors.ValueError(f'{name}: output {place}: the field "shape" is missing')
-    return {
-        "name": found.get("name", f"output{place}"),
-        "binding": found.get("binding", n_inputs + place),
-        "dtype": _dtype(found.get("dtype", "f32")),
-        "shape": _fields.extents(f"{name}: output {place}: shape", found["shape"]),
-    }
+def _handle(value: Any, store: Store) -> Handle:
+    return Handle(value) if isinstance(value, str) else _collapse(value, None, store)
 
 
-_DTYPES = {"hlx.float32": "f32", "hlx.int32": "i32", "hlx.uint32": "u32"}
+def _shape(name: str, place: str, handle: Handle, store: Store) -> list[int]:
+    content = store._objects.content(handle)
+    if content is None:
+        raise errors.ValueError(f"{name}: {place}: {handle} holds bytes, expected a tensor")
+    return content[1]
 
 
-def _dtype(value: Any) -> str:
-    """A dtype's name in contracts: of that name, or of `hlx.float32`."""
-    text = value if isinstance(value, str) else repr(value)
-    return _DTYPES.get(text, _DTYPES.get(f"hlx.{text}", text))
-
-
-def _pipeline(fields: Mapping[str, Any], store: Store) -> dict[str, Any]:
-    """A pipeline's JSON form, with what was left out."""
-    name = str(fields["name"])
-    kernels = [_member(name, place, one, store) for place, one in enumerate(_list(name, "kernels", fields))]
-    links = [_link(name, one) for one in _list(name, "links", fields)]
-    for link in links:
-        _complete(kernels, link)
-    outputs = [_port(name, one) for one in _list(name, "outputs", fields)]
-    if "outputs" not in fields and kernels:
-        last = len(kernels) - 1
-        outputs = [{"kernel": last, "name": output["name"]} for output in kernels[last]["outputs"]]
-    for place, kernel in enumerate(kernels):
-        for one in kernel["inputs"]:
-            if one["shape"] is None:
-                raise errors.ValueError(
-                    f"{name}: input `{one['name']}` of kernel {place} has neither a tensor nor a link"
-                )
-    return {
-        "contract": 902,
-        "name": name,
-        "kernels": kernels,
-        "links": sorted(links, key=lambda link: (link["to"]["kernel"], link["to"]["name"])),
-        "outputs": outputs,
-    }
-
-
-def _member(name: str, place: int, value: Any, store: Store) -> dict[str, Any]:
-    """A kernel of a pipeline: a dict, or the handle of one."""
-    if isinstance(value, str):
-        value = resolve(value, store=store)
-    if not isinstance(value, Mapping):
-        raise errors.TypeError(f"{name}: kernel {place} is {type(value).__name__}, expected a kernel (901)")
-    number, fields = _fields.split(value) if "contract" in value or len(value) == 1 else (901, dict(value))
-    if number != 901:
-        raise errors.ValueError(f"{name}: kernel {place} is contract {number}, expected 901")
-    return _kernel(_fields.named(901, fields), store)
-
-
-def _link(name: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping) or set(value) != {"from", "to"}:
-        raise errors.ValueError(f'{name}: a link is {value!r}, expected {{"from": [0, "c"], "to": [1, "a"]}}')
-    return {"from": _port(name, value["from"]), "to": _port(name, value["to"])}
-
-
-def _port(name: str, value: Any) -> dict[str, Any]:
-    if isinstance(value, Mapping) and set(value) == {"kernel", "name"}:
-        return dict(value)
-    if isinstance(value, (list, tuple)) and len(value) == 2:
-        return {"kernel": value[0], "name": value[1]}
-    raise errors.ValueError(f'{name}: {value!r}, expected a kernel and a name: [0, "c"]')
-
-
-def _complete(kernels: Sequence[dict[str, Any]], link: dict[str, Any]) -> None:
-    """Gives a linked input without a shape the shape and dtype of the output."""
-
-    def found(port: dict[str, Any], field: str) -> dict[str, Any] | None:
-        is_kernel = isinstance(port["kernel"], int) and 0 <= port["kernel"] < len(kernels)
-        ports = kernels[port["kernel"]][field] if is_kernel else []
-        return next((one for one in ports if one["name"] == port["name"]), None)
-
-    source, target = found(link["from"], "outputs"), found(link["to"], "inputs")
-    if source and target and target["shape"] is None:
-        target["shape"], target["dtype"] = source["shape"], source["dtype"]
+def _matrix(name: str, place: str, handle: Handle, store: Store) -> list[int]:
+    shape = _shape(name, place, handle, store)
+    if len(shape) != 2:
+        raise errors.ValueError(f"{name}: {place} has shape {shape}, expected two dimensions")
+    return shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,7 +315,7 @@ class VulkanContext(compute.Context):
 
     def __init__(self, device: Device = None, *, store: StoreLike = None) -> None:
         super().__init__(device)
-        self.store = _store(store)
+        self.store: Store = _store(store)
 
     def execute_kernel(self, contract: Mapping[Any, Any] | str) -> Handle:
         """Executes a kernel (901), a dict or the handle of one, and returns the handle of its result.
@@ -456,5 +360,4 @@ class VulkanContext(compute.Context):
         return self._prepare(found).run().handle
 
     def _prepare(self, contract: dict[str, Any]) -> Prepared:
-        text = json.dumps(contract)
-        return Prepared(_hlx.PreparedContract(self.device, self.store._objects, text))
+        return Prepared(_hlx.PreparedContract(self.device, self.store._objects, _text(contract)))

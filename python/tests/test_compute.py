@@ -298,6 +298,10 @@ def test_what_does_not_fit_is_one_line(ctx, axpy):
         axpy(hlx.zeros(8), ctx.zeros([8]), push=[8, 1.0])
     with pytest.raises(hlx.errors.ValueError, match="workgroups"):
         axpy(ctx.zeros([8]), ctx.zeros([8]), push=[8, 1.0], workgroups=1 << 20)
+    with pytest.raises(hlx.errors.TypeError, match="axpy: binding 1 is list, expected a tensor"):
+        axpy(ctx.zeros([8]), [0.0] * 8, push=[8, 1.0])
+    with pytest.raises(hlx.errors.TypeError, match="zeros: shape is 8, expected a list of integers"):
+        ctx.zeros(8)
     with pytest.raises(hlx.errors.TypeError, match="Shader: spirv is int, expected bytes or a path"):
         ctx.kernel(7)
 
@@ -306,3 +310,32 @@ def test_the_cpu_refuses_spirv():
     """With the line of docs/contracts.md."""
     with pytest.raises(hlx.errors.RuntimeError, match="is SPIR-V; the CPU device runs HLX's own kernels"):
         hlx.VulkanContext("cpu").kernel(AXPY)
+
+
+def test_a_kernel_with_a_gradient(ctx):
+    """In an autograd.Function, whose forward is not on the tape."""
+    kernel = ctx.kernel(EXAMPLES / "python/inference.spv", name="scaled_relu_squared")
+    scale, bias = ctx.tensor(hlx.rand(8) + 0.5), ctx.tensor(hlx.randn(8))
+
+    class ScaledReluSquared(hlx.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            context.save_for_backward(x)
+            y = ctx.zeros(x.shape)
+            kernel(x, scale, bias, y, workgroups=-(-x.numel() // 64))
+            return y
+
+        @staticmethod
+        def backward(context, dy):
+            (x,) = context.saved_tensors
+            return dy * 2 * (x * scale + bias).relu() * scale
+
+    values = hlx.randn(5, 8)
+    x = values.to(ctx.device).requires_grad_()
+    y = ScaledReluSquared.apply(x)
+    y.sum().backward()
+    expected = values.clone().requires_grad_()
+    result = (expected * scale.cpu() + bias.cpu()).relu().square()
+    result.sum().backward()
+    assert y.detach().digest() == result.detach().digest()
+    assert hlx.allclose(x.grad.cpu(), expected.grad)

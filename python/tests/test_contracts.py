@@ -15,6 +15,7 @@ from shaders import AXPY, EXAMPLES, GEMM
 
 import hlx
 from hlx import contracts
+from hlx._contract_fields import workgroups_for
 
 PAGE = (EXAMPLES.parent / "docs/contracts.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
@@ -196,7 +197,7 @@ def test_what_is_left_out_is_what_is_given():
 )
 def test_workgroups_cover_the_first_output(shape, size, groups):
     """The last dimension in x, the one before in y, the others in z."""
-    assert contracts._fields.workgroups_for(shape, size) == groups
+    assert workgroups_for(shape, size) == groups
 
 
 def test_every_device_gives_one_result(vulkan):
@@ -208,6 +209,29 @@ def test_every_device_gives_one_result(vulkan):
     assert hlx.VulkanContext(vulkan).execute_kernel(hlx.collapse(kernel)) == result
     # The chain of a product with a bias starts at the bias, as that of hlx's linear layers.
     assert hlx.resolve(result).digest() == hlx.nn.functional.linear(a, b.t().contiguous(), bias).digest()
+
+
+def test_the_contracts_of_hlxs_own_kernels(device):
+    """A product and a sum, which every device runs to the bits of hlx's operations."""
+    ctx = hlx.VulkanContext(device)
+    a, b, bias = hlx.randn(70, 33), hlx.randn(33, 129), hlx.randn(129)
+    expected = {
+        hlx.matmul(a, b).digest(): contracts.product("c", a, hlx.collapse(b)),
+        hlx.nn.functional.linear(a, b.t(), bias).digest(): contracts.product("c", a, b, bias),
+        (a + 1.5).digest(): contracts.sum("c", a, hlx.full_like(a, 1.5)),
+    }
+    for digest, contract in expected.items():
+        assert hlx.resolve(ctx.execute_kernel(contract)).digest() == digest
+    for wrong, line in [
+        (lambda: contracts.product("c", a, a), "c: a is [70, 33] and b [70, 33], expected b [33, ..]"),
+        (lambda: contracts.product("c", a, bias), "c: b has shape [129], expected two dimensions"),
+        (lambda: contracts.sum("c", b"x", a), "holds bytes, expected a tensor"),
+        (lambda: ctx.execute_kernel(contracts.sum("c", a, b)), "is f32 [33, 129], expected f32 [70, 33]"),
+        (lambda: ctx.execute_kernel(contracts.product("c", a, b, a)), "is f32 [70, 33], expected f32 [129]"),
+    ]:
+        with pytest.raises(hlx.errors.ValueError) as caught:
+            wrong()
+        assert line in str(caught.value)
 
 
 def test_an_axpy_with_push_constants_of_numbers_and_bytes(vulkan):

@@ -68,7 +68,7 @@ pub trait Encoded: Serialize + DeserializeOwned {
     /// Puts the canonical encoding into a store and returns its handle.
     ///
     /// # Errors
-    /// As [`Store::put_bytes`].
+    /// As [`Objects::put_bytes`].
     fn put(&self, store: &dyn Objects) -> Result<Handle, ContractError> {
         let failed = |source: StoreError| ContractError::Store {
             contract: "a contract".to_owned(),

@@ -4,6 +4,8 @@
 //! - [`Kernel`] (contract 901): a shader by handle, its workgroups, constants, inputs and outputs;
 //! - [`Pipeline`] (contract 902): kernels in order, and the buffers that link them.
 //!
+//! Below them, a [`Program`] is a shader that is launched over buffers, with the same checks.
+//!
 //! A value has one canonical encoding (binary, by `bincode` with a fixed configuration) and one
 //! handle, the SHA-256 of it as an object of the content store ([`hlx_store`]); its JSON
 //! form says the same and has the same handle. Executing a contract takes tensors out of the

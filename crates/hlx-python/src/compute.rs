@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hlx_autograd::{AutogradError, Tensor, gradients_enabled};
 use hlx_contract::spirv::ScalarKind;
 use hlx_contract::{Program, Scalar, Shader, SpecializationConstant, inspect};
-use hlx_core::{CoreError, Device, Graph, OpenRecording};
+use hlx_core::{CoreError, Device, Graph, OpenRecording, sizes};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::contract::{interface, of_contract, open};
 use crate::device::PyDevice;
+use crate::dtype::PyDType;
 use crate::error::{Kind, foreign, of_core, raised, value_error};
 use crate::fork;
 use crate::tensor::PyTensor;
@@ -158,6 +159,27 @@ pub fn isolate(py: Python<'_>, tensor: &PyTensor, device: &PyDevice) -> PyResult
             device.copy(&source, &own)?;
         }
         Tensor::from_buffer(&device, own, x.shape())
+    })
+    .map(PyTensor::from)
+}
+
+/// Zeros in an allocation of their own on a device.
+#[pyfunction]
+pub fn isolated_zeros(
+    py: Python<'_>,
+    device: &PyDevice,
+    shape: Vec<usize>,
+    dtype: &PyDType,
+) -> PyResult<PyTensor> {
+    let (device, dtype) = (device.open(py)?, dtype.stored("zeros")?);
+    run(py, || {
+        let n_elements = sizes::elements("zeros", &shape)?;
+        let own = device.alloc_isolated(dtype.words(n_elements))?;
+        let own = own.view_as(dtype, n_elements)?;
+        if n_elements > 0 {
+            device.fill(&own, 0)?;
+        }
+        Tensor::from_buffer(&device, own, &shape)
     })
     .map(PyTensor::from)
 }

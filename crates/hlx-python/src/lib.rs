@@ -30,12 +30,13 @@ mod _hlx {
     };
     #[pymodule_export]
     use crate::compute::{
-        ComputeProgram, RecordedGraph, isolate, open_device, set_timing, take_timing,
+        ComputeProgram, RecordedGraph, isolate, isolated_zeros, open_device, set_timing,
+        take_timing,
     };
     #[pymodule_export]
     use crate::contract::{
-        PreparedContract, PyStore, check_handle, contract_json, inspect_spirv, put_contract,
-        shader_interface,
+        PreparedContract, PyStore, check_handle, contract_json, inspect_spirv, own_kernel,
+        put_contract, shader_interface,
     };
     #[pymodule_export]
     use crate::create::{

@@ -3,7 +3,9 @@
 mod store;
 
 use hlx_contract::spirv::{Reflection, ScalarKind};
-use hlx_contract::{Contract, ContractError, Execute, Execution, Prepared, Shader, inspect};
+use hlx_contract::{
+    Contract, ContractError, Encoded, Execute, Execution, Prepared, Shader, inspect,
+};
 use hlx_core::{Arithmetic, CoreError, Device};
 use hlx_store::{Handle, StoreError};
 use pyo3::prelude::*;
@@ -135,6 +137,34 @@ pub fn put_contract(py: Python<'_>, store: &PyStore, json: &str) -> PyResult<Str
         contract.put(objects).map_err(of_contract)
     };
     Ok(py.detach(put)?.to_string())
+}
+
+/// Makes the contract of one of HLX's own kernels in its JSON form: a product, of the sizes m, n and k, or the sum of two
+/// tensors of a shape.
+#[pyfunction]
+pub fn own_kernel(
+    kind: &str,
+    name: &str,
+    sizes: Vec<usize>,
+    inputs: Vec<String>,
+) -> PyResult<String> {
+    let handles: Vec<Option<Handle>> = inputs
+        .iter()
+        .map(|input| parse(input).map(Some))
+        .collect::<PyResult<_>>()?;
+    let made = match (kind, &sizes[..], &handles[..]) {
+        ("product", &[m, n, k], &[a, b, bias]) => {
+            hlx_contract::product(name, [m, n, k], [a, b, bias])
+        }
+        ("sum", shape, &[a, b]) => hlx_contract::sum(name, shape, [a, b]),
+        _ => {
+            return Err(value_error(format!(
+                "{name}: no kernel {kind} of these inputs"
+            )));
+        }
+    };
+    let kernel = made.map_err(of_contract)?;
+    kernel.to_json().map_err(of_contract)
 }
 
 /// Reads a contract's canonical encoding and returns its JSON form, or None for other bytes.
