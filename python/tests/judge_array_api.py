@@ -24,6 +24,8 @@ from pathlib import Path
 import pytest
 
 SKIPS = Path(__file__).with_name("array_api_skips.txt")
+#: The environment variable that tells the plugin the device.
+DEVICE = "HLX_JUDGE_DEVICE"
 MISSING_TYPES = "int16,uint16,int64,uint64,float64,complex64,complex128"
 #: File, text, its replacement: each text must occur exactly once.
 CHANGES = [
@@ -92,15 +94,21 @@ def copied(source: Path, target: Path) -> None:
 
 
 def listed_skips() -> list[tuple[re.Pattern[str], str]]:
-    """The patterns of the list of skips, each with the comment above it; `*` stands for any text."""
+    """The patterns of the list of skips, each with the comment above it; `*` stands for any text.
+
+    A pattern behind `vulkan:` is for Vulkan devices alone.
+    """
+    on_vulkan = os.environ.get(DEVICE, "cpu") != "cpu"
     found: list[tuple[re.Pattern[str], str]] = []
     comment: list[str] = []
     for line in SKIPS.read_text().splitlines():
         if line.startswith("#"):
             comment.append(line.removeprefix("#").strip())
         elif line.strip():
-            pattern = ".*".join(re.escape(piece) for piece in line.strip().split("*"))
-            found.append((re.compile(pattern), " ".join(comment)))
+            name = line.strip().removeprefix("vulkan:")
+            if name == line.strip() or on_vulkan:
+                pattern = ".*".join(re.escape(piece) for piece in name.split("*"))
+                found.append((re.compile(pattern), " ".join(comment)))
         else:
             comment = []
     return found
@@ -158,8 +166,10 @@ def main() -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--max-examples", type=int, default=20)
-    parser.add_argument("pytest", nargs="*")
-    options = parser.parse_args()
+    own, pytests = sys.argv[1:], []
+    if "--" in own:
+        own, pytests = own[: own.index("--")], own[own.index("--") + 1 :]
+    options = parser.parse_args(own)
     if not (options.folder / "array-api" / "spec").is_dir():
         sys.exit(f"judge_array_api: {options.folder}/array-api is empty; run `git submodule update --init` there")
     with tempfile.TemporaryDirectory() as scratch:
@@ -169,6 +179,7 @@ def main() -> int:
         environment = os.environ | {
             "ARRAY_API_TESTS_MODULE": module,
             "ARRAY_API_TESTS_SKIP_DTYPES": MISSING_TYPES,
+            DEVICE: options.device,
             "PYTHONPATH": os.pathsep.join(filter(None, [str(SKIPS.parent), os.environ.get("PYTHONPATH")])),
         }
         # Its own settings of pytest would need plugins; a deadline would judge the machine.
@@ -176,7 +187,7 @@ def main() -> int:
             sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-W", "ignore",
             "--json-report", f"--json-report-file={report}", "--json-report-omit", "log", "streams",
             "-p", "judge_array_api", "--max-examples", str(options.max_examples), "--disable-deadline",
-            "--hypothesis-derandomize", *(options.pytest or ["array_api_tests"]),
+            "--hypothesis-derandomize", *(pytests or ["array_api_tests"]),
         ]  # fmt: skip
         status = subprocess.run(command, cwd=suite, env=environment).returncode
         if not report.exists():

@@ -104,6 +104,8 @@ def to_hlx(value: Any, device: str) -> Any:
     """An argument for HLX: tensors by their values, types by their names."""
     if isinstance(value, torch.dtype):
         return getattr(hlx, str(value).removeprefix("torch."))
+    if callable(value):
+        raise hlx.errors.TypeError("an argument is a function of PyTorch")
     if not isinstance(value, torch.Tensor):
         return value
     array = value.detach().contiguous().numpy()

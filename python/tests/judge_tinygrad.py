@@ -124,8 +124,10 @@ def main() -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--reference", choices=("hlx", "torch"), default="hlx")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("pytest", nargs="*")
-    options = parser.parse_args()
+    own, pytests = sys.argv[1:], []
+    if "--" in own:
+        own, pytests = own[: own.index("--")], own[own.index("--") + 1 :]
+    options = parser.parse_args(own)
     tests = [options.folder / name for name in TEST if (options.folder / name).exists()]
     if not tests:
         sys.exit(f"judge_tinygrad: {options.folder} has no {TEST[0]}")
@@ -137,7 +139,7 @@ def main() -> int:
         reference = in_place_of_torch(options.device)
     results = Results(reference)
     arguments = [str(tests[0]), "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "-W", "ignore"]
-    pytest.main([*arguments, *options.pytest], plugins=[results])
+    pytest.main([*arguments, *pytests], plugins=[results])
     result = results.summary() | {"version": commit(options.folder), "device": options.device}
     result["reference"] = options.reference
     if not results.outcomes:

@@ -16,8 +16,8 @@ class Info:
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
 
     def default_device(self) -> hlx.device:
-        """The device of new arrays in this thread."""
-        return hlx.get_default_device()
+        """The device of new arrays in this thread, with its number."""
+        return hlx.zeros((), device=hlx.get_default_device()).device
 
     def default_dtypes(self, *, device: hlx.device | None = None) -> dict[str, Dtype]:
         """The types of new arrays. There are no complex numbers, so that key is missing."""
@@ -40,7 +40,7 @@ class Info:
         """The CPU device, and every Vulkan device found."""
         found = [hlx.device("cpu")]
         found += [hlx.device(f"vulkan:{i}") for i in range(hlx.vulkan.device_count())]
-        default = hlx.get_default_device()
+        default = self.default_device()
         return tuple(found if default in found else [*found, default])
 
 
