@@ -125,7 +125,7 @@ def meshgrid(*arrays: Tensor, indexing: Literal["xy", "ij"] = "xy") -> tuple[Ten
     n = len(arrays)
     order = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
     shape = [math.prod(arrays[i].shape) for i in order]
-    grids = []
+    grids: list[Tensor] = []
     for i, x in enumerate(arrays):
         place = order.index(i)
         aligned = x.reshape([shape[place] if axis == place else 1 for axis in range(n)])

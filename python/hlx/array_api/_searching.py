@@ -60,7 +60,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
         raise errors.ValueError("nonzero: the array has no axes, expected at least 1")
     mask = (x if x.dtype == hlx.bool else hlx.ne(x, 0)).reshape(-1)
     rest = hlx.masked_select(_numbered(n_elements(x), x.device), mask)
-    found = []
+    found: list[Tensor] = []
     for extent in reversed(x.shape):
         found.append(hlx.remainder(rest, max(extent, 1)))
         rest = hlx.floor_divide(rest, max(extent, 1))

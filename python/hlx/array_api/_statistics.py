@@ -62,7 +62,11 @@ def mean(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> T
 
 def var(x: Tensor, /, *, axis: Axes | None = None, correction: int | float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance: squares from the mean over the number of elements less `correction`, 0 by default."""
-    return reduced("var", lambda x, dims, keepdim: _var(x, dims, correction, keepdim), x, axis, keepdims)
+
+    def function(x: Tensor, dims: list[int], keepdim: bool) -> Tensor:
+        return _var(x, dims, correction, keepdim)
+
+    return reduced("var", function, x, axis, keepdims)
 
 
 def _var(x: Tensor, dims: list[int], correction: int | float, keepdim: bool) -> Tensor:
