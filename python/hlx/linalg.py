@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from hlx import _hlx, errors
 from hlx._operations import products as _products
 from hlx._operations._arguments import axis, converted, dimensions
-from hlx._operations._types import INT32, Dims, Number, Tensor, dtype
+from hlx._operations._rounding import rounded_once
+from hlx._operations._types import BOOL, INT32, Dims, Number, Tensor, dtype
 
 __all__ = [
     "cross", "diagonal", "matmul", "matrix_norm", "matrix_power", "multi_dot", "norm", "outer", "vander", "vecdot",
@@ -25,6 +26,7 @@ def vector_norm(
     return _hlx.norm(converted(x, dtype), float(ord), dimensions(dim), keepdim)
 
 
+@rounded_once
 def matrix_norm(
     A: Tensor,
     ord: Number | str = "fro",
@@ -81,6 +83,7 @@ def norm(
     return vector_norm(A, ord, dim, keepdim, dtype=dtype)
 
 
+@rounded_once
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Sums the products along a dimension.
 
@@ -126,6 +129,7 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
     return _hlx.diagonal(A, offset, dim1, dim2)
 
 
+@rounded_once
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """Multiplies matrices from the left to the right; the first and the last may be vectors.
 
@@ -140,6 +144,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     return product
 
 
+@rounded_once
 def matrix_power(A: Tensor, n: int) -> Tensor:
     """Multiplies square matrices n times by themselves; no inverses.
 
@@ -152,7 +157,9 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
         )
     if n == 0:
         one = _hlx.to_dtype(_hlx.eye_of(A.device, A.shape[-1], A.shape[-1]), A.dtype)
-        return _hlx.expand(one, list(A.shape))
+        one = _hlx.expand(one, list(A.shape))
+        # The gradient is 0.
+        return _hlx.where_(one, _hlx.ones(A.device, [], BOOL), A) if A.requires_grad else one
     half = A if n == 1 else matrix_power(A, n // 2)
     if n == 1:
         return half
@@ -160,6 +167,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     return _hlx.matmul(square, A) if n % 2 else square
 
 
+@rounded_once
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """Makes the rows of the powers from 0 to N - 1 of each element.
 

@@ -29,7 +29,6 @@ CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: X.norm("nuc"), ValueError, "norm: p is 'nuc', expected a number or 'fro'"),
     (lambda: X.cumsum(), TypeError, "cumsum: dim is missing"),
     (lambda: X.scatter(0, hlx.tensor([[0]]), 1, reduce="multiply"), ValueError, "scatter: reduce is 'multiply'"),
-    (lambda: X.unique(dim=0), ValueError, "unique: dim is 0, expected None"),
     (lambda: X.double(), TypeError, "double: HLX has no float64; use dtype=hlx.float32"),
     (lambda: X.to(hlx.float64), TypeError, "to: HLX has no float64; use dtype=hlx.float32"),
     (lambda: X.to(3), TypeError, "to: an argument is int, expected a type, a device or a tensor"),

@@ -1,11 +1,12 @@
 """The public operations, by kind; `install` puts them into the package and on the class of tensors."""
 
-from hlx._operations import (  # noqa: F401 (their functions register themselves)
+from hlx._operations import (
     arithmetic,
     comparisons,
     composed,
     conversions,
     diagonals,
+    different,
     extremes,
     facts,
     functions,

@@ -6,6 +6,7 @@ import math
 from hlx import _hlx, errors
 from hlx._operations._arguments import binary, is_number, left_tensor, tensor_of
 from hlx._operations._register import function, operation
+from hlx._operations._rounding import rounded_once
 from hlx._operations._types import BOOL, FLOAT32, Number, Operand, Tensor
 
 
@@ -100,6 +101,7 @@ def remainder(input: Operand, other: Operand) -> Tensor:
 
 
 @operation
+@rounded_once
 def fmod(input: Tensor, other: Operand) -> Tensor:
     """Computes `input - other trunc(input / other)`, which has the sign of the input.
 
@@ -153,34 +155,33 @@ def minimum(input: Tensor, other: Tensor) -> Tensor:
     return binary("minimum", input, other)
 
 
-def _unless_nan(input: Tensor, other: Tensor, comparison: str) -> Tensor:
-    # The other operand is taken where the comparison fails or this one is NaN.
-    takes = _hlx.binary(input, other, comparison)
-    takes = _hlx.binary(takes, _hlx.unary(other, "isnan"), "logical_or")
-    return _hlx.where_(input, takes, other)
+def _unless_nan(input: Tensor, other: Tensor, extreme: str) -> Tensor:
+    chosen = _hlx.where_(other, _hlx.unary(input, "isnan"), _hlx.binary(input, other, extreme))
+    return _hlx.where_(input, _hlx.unary(other, "isnan"), chosen)
 
 
 @operation
 def fmax(input: Tensor, other: Tensor) -> Tensor:
-    """Takes the larger of two elements, the other one where one is NaN; the first has the gradient of equal ones.
+    """Takes the larger of two elements, the other one where one is NaN; equal elements share the gradient.
 
     >>> hlx.fmax(hlx.tensor([1.0, float("nan")]), hlx.tensor([3.0, 2.0])).tolist()
     [3.0, 2.0]
     """
-    return _unless_nan(input, other, "ge")
+    return _unless_nan(input, other, "maximum")
 
 
 @operation
 def fmin(input: Tensor, other: Tensor) -> Tensor:
-    """Takes the smaller of two elements, the other one where one is NaN; the first has the gradient of equal ones.
+    """Takes the smaller of two elements, the other one where one is NaN; equal elements share the gradient.
 
     >>> hlx.fmin(hlx.tensor([1.0, float("nan")]), hlx.tensor([3.0, 2.0])).tolist()
     [1.0, 2.0]
     """
-    return _unless_nan(input, other, "le")
+    return _unless_nan(input, other, "minimum")
 
 
 @operation
+@rounded_once
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """Computes `input + value tensor1 tensor2`.
 
@@ -191,6 +192,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
 
 
 @operation
+@rounded_once
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """Computes `input + value tensor1 / tensor2`.
 
@@ -201,6 +203,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
 
 
 @operation
+@rounded_once
 def lerp(input: Tensor, end: Tensor, weight: Operand) -> Tensor:
     """Computes `input + weight (end - input)`, from the nearer end: exact at weights of 0 and 1.
 
@@ -266,6 +269,7 @@ def _is_plain(input: Operand, bound: Operand) -> bool:
 
 
 @operation
+@rounded_once
 def hypot(input: Tensor, other: Tensor) -> Tensor:
     """Computes `sqrt(input^2 + other^2)` from the ratio of both, without overflow.
 
@@ -301,6 +305,7 @@ def _log_of_sum(input: Tensor, other: Tensor, exponential: str, base: float) -> 
 
 
 @operation
+@rounded_once
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """Computes `log(exp(input) + exp(other))` from the larger one.
 
@@ -311,6 +316,7 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
 
 
 @operation
+@rounded_once
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """Computes `log2(2^input + 2^other)` from the larger one.
 
@@ -321,6 +327,7 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
 
 
 @operation
+@rounded_once
 def xlogy(input: Operand, other: Operand) -> Tensor:
     """Computes `input log(other)`, 0 where the input is 0 and NaN where the other is NaN.
 
@@ -328,12 +335,11 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
     [0.0, 0.0]
     """
     input, other = left_tensor(input, other), tensor_of(other, input if isinstance(input, Tensor) else None)
-    flat = _hlx.binary(
-        _hlx.binary(input, 0, "eq"), _hlx.unary(_hlx.unary(other, "isnan"), "logical_not"), "logical_and"
-    )
+    zero = _hlx.binary(input, 0, "eq")
     # The logarithm of 1 in the place of a pole, whose slope times 0 is no number.
-    log = _hlx.unary(_hlx.masked_fill(other, flat, 1), "log")
-    return _hlx.binary(input, log, "mul")
+    pole = _hlx.binary(zero, _hlx.binary(other, 0, "le"), "logical_and")
+    product = _hlx.binary(input, _hlx.unary(_hlx.masked_fill(other, pole, 1), "log"), "mul")
+    return _hlx.masked_fill(product, _hlx.binary(zero, _hlx.binary(other, math.inf, "eq"), "logical_and"), 0)
 
 
 @operation
@@ -370,13 +376,12 @@ def signbit(input: Tensor) -> Tensor:
 
 @operation
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
-    """Computes 0 below 0, 1 above, and at 0 the element of `values`; NaN stays.
+    """Computes 0 below 0 and of NaN, 1 above, and at 0 the element of `values`.
 
     >>> hlx.heaviside(hlx.tensor([-1.0, 0.0, 2.0]), hlx.tensor([0.5])).tolist()
     [0.0, 0.5, 1.0]
     """
     step = _hlx.to_dtype(_hlx.binary(input, 0, "gt"), input.dtype)
-    step = _hlx.where_(input, _hlx.unary(input, "isnan"), step)
     return _hlx.where_(values, _hlx.binary(input, 0, "eq"), step)
 
 
@@ -394,6 +399,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
 
 
 @operation
+@rounded_once
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """Computes the p-norm of `input - other`.
 

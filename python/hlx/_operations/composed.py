@@ -5,7 +5,9 @@ import math
 from hlx import _hlx, errors
 from hlx._operations._arguments import converted, required
 from hlx._operations._register import function, operation
+from hlx._operations._rounding import rounded_once
 from hlx._operations._types import BOOL, FLOAT32, Number, Tensor, dtype
+from hlx.autograd import Function, FunctionCtx
 
 _unary, _binary = _hlx.unary, _hlx.binary
 
@@ -49,6 +51,7 @@ def sgn(input: Tensor) -> Tensor:
 
 
 @operation
+@rounded_once
 def frac(input: Tensor) -> Tensor:
     """Computes the fraction `input - trunc(input)`.
 
@@ -59,6 +62,7 @@ def frac(input: Tensor) -> Tensor:
 
 
 @operation
+@rounded_once
 def erfc(input: Tensor) -> Tensor:
     """Computes `1 - erf(input)`; above 1 few digits are left of it.
 
@@ -69,6 +73,7 @@ def erfc(input: Tensor) -> Tensor:
 
 
 @operation("asinh", "arcsinh")
+@rounded_once
 def asinh(input: Tensor) -> Tensor:
     """Computes the inverse hyperbolic sine, `sign(x) log1p(|x| + x^2 / (1 + sqrt(1 + x^2)))`.
 
@@ -90,24 +95,41 @@ def asinh(input: Tensor) -> Tensor:
     return _hlx.where_(input, _binary(input, 0, "eq"), y)
 
 
+class _Acosh(Function):
+    """Its derivative is 1 / sqrt(x^2 - 1), also where the function is NaN, as in PyTorch."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, input: Tensor) -> Tensor:
+        ctx.save_for_backward(input)
+        far = _binary(input, 2.0**28, "ge")
+        x = _hlx.masked_fill(input, far, 2.0)
+        t = _binary(x, 1.0, "sub")
+        # NaN below 1, as the root of t is.
+        root = _binary(_unary(t, "sqrt"), _unary(_binary(x, 1.0, "add"), "sqrt"), "mul")
+        y = _unary(_binary(t, root, "add"), "log1p")
+        beyond = _binary(_unary(_hlx.where_(input, far, 1.0), "log"), math.log(2), "add")
+        return _hlx.where_(beyond, far, y)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, dy: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return _binary(dy, _unary(_binary(_unary(x, "square"), 1.0, "sub"), "rsqrt"), "mul")
+
+
 @operation("acosh", "arccosh")
+@rounded_once
 def acosh(input: Tensor) -> Tensor:
     """Computes the inverse hyperbolic cosine, with t = x - 1: `log1p(t + sqrt(t) sqrt(x + 1))`.
 
     >>> hlx.acosh(hlx.tensor([1.0])).tolist()
     [0.0]
     """
-    far = _binary(input, 2.0**28, "ge")
-    x = _hlx.masked_fill(input, far, 2.0)
-    t = _binary(x, 1.0, "sub")
-    # NaN below 1, as the root of t is.
-    root = _binary(_unary(t, "sqrt"), _unary(_binary(x, 1.0, "add"), "sqrt"), "mul")
-    y = _unary(_binary(t, root, "add"), "log1p")
-    beyond = _binary(_unary(_hlx.where_(input, far, 1.0), "log"), math.log(2), "add")
-    return _hlx.where_(beyond, far, y)
+    result: Tensor = _Acosh.apply(input)
+    return result
 
 
 @operation("atanh", "arctanh")
+@rounded_once
 def atanh(input: Tensor) -> Tensor:
     """Computes the inverse hyperbolic tangent, `(log1p(x) - log1p(-x)) / 2`.
 
@@ -119,6 +141,7 @@ def atanh(input: Tensor) -> Tensor:
 
 
 @operation
+@rounded_once
 def deg2rad(input: Tensor) -> Tensor:
     """Converts degrees to radians.
 
@@ -129,6 +152,7 @@ def deg2rad(input: Tensor) -> Tensor:
 
 
 @operation
+@rounded_once
 def rad2deg(input: Tensor) -> Tensor:
     """Converts radians to degrees.
 
@@ -139,6 +163,7 @@ def rad2deg(input: Tensor) -> Tensor:
 
 
 @operation
+@rounded_once
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """Computes `log(x / (1 - x))`, of x within [eps, 1 - eps] if eps is given.
 
@@ -146,21 +171,51 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     [0.0]
     """
     x = input if input.dtype.is_floating_point else _hlx.to_dtype(input, FLOAT32)
-    x = x if eps is None else _hlx.clamp_min(_hlx.clamp_max(x, 1 - eps), eps)
+    if eps is not None:
+        low = _binary(x, eps, "lt")
+        x = _hlx.masked_fill(_hlx.masked_fill(x, _binary(x, 1 - eps, "gt"), 1 - eps), low, eps)
     return _unary(_binary(x, _binary(1.0, x, "sub"), "div"), "log")
 
 
+class _Sinc(Function):
+    """Its derivative near 0 is a series, as the difference of its two terms loses them there."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, input: Tensor) -> Tensor:
+        ctx.save_for_backward(input)
+        zero = _binary(input, 0, "eq")
+        u = _binary(_hlx.masked_fill(input, zero, 1.0), math.pi, "mul")
+        return _hlx.masked_fill(_binary(_unary(u, "sin"), u, "div"), zero, 1.0)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, dy: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        u = _binary(x, math.pi, "mul")
+        near = _binary(_unary(u, "abs"), 1.0, "lt")
+        inside = _hlx.where_(u, near, 0.0)
+        square, slope = _unary(inside, "square"), _hlx.zeros(x.device, list(x.shape), x.dtype)
+        for n in range(6, 0, -1):
+            # The terms of sum (-1)^n 2n u^(2n - 1) / (2n + 1)!.
+            term = (-1) ** n * 2 * n / math.factorial(2 * n + 1)
+            slope = _binary(_binary(slope, square, "mul"), term, "add")
+        slope = _binary(slope, inside, "mul")
+        far = _hlx.where_(_hlx.tensor(1.0, device=x.device), near, u)
+        rest = _binary(_unary(far, "cos"), _binary(_unary(far, "sin"), far, "div"), "sub")
+        slope = _hlx.where_(slope, near, _binary(rest, far, "div"))
+        return _binary(dy, _binary(slope, math.pi, "mul"), "mul")
+
+
 @operation
+@rounded_once
 def sinc(input: Tensor) -> Tensor:
     """Computes `sin(pi x) / (pi x)`, 1 at 0.
 
     >>> hlx.sinc(hlx.tensor([0.0])).tolist()
     [1.0]
     """
-    zero = _binary(input, 0, "eq")
-    angle = _binary(_hlx.masked_fill(_hlx.to_dtype(input, FLOAT32), zero, 1.0), math.pi, "mul")
-    result = _hlx.masked_fill(_binary(_unary(angle, "sin"), angle, "div"), zero, 1.0)
-    return _hlx.to_dtype(result, input.dtype) if input.dtype.is_floating_point else result
+    x = input if input.dtype.is_floating_point else _hlx.to_dtype(input, FLOAT32)
+    result: Tensor = _Sinc.apply(x)
+    return result
 
 
 @operation
@@ -223,7 +278,9 @@ def angle(input: Tensor) -> Tensor:
     """
     x = input if input.dtype.is_floating_point else _hlx.to_dtype(input, FLOAT32)
     angles = _binary(_hlx.to_dtype(_binary(x, 0, "lt"), x.dtype), math.pi, "mul")
-    return _hlx.where_(x, _unary(x, "isnan"), angles)
+    angles = _hlx.where_(_hlx.detach(x), _unary(x, "isnan"), angles)
+    # The gradient is 0.
+    return _hlx.where_(angles, _hlx.ones(x.device, [], BOOL), x) if x.requires_grad else angles
 
 
 @operation("real", "conj", "conj_physical", "resolve_conj", "resolve_neg")

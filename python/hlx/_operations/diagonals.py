@@ -1,11 +1,11 @@
-"""Diagonals and triangles of matrices, and the different elements of a tensor."""
+"""Diagonals and triangles of matrices, and counts of whole numbers."""
 
-from typing import Any, Literal, overload
+from typing import Any
 
 from hlx import _hlx, errors
 from hlx._operations._arguments import axis
 from hlx._operations._register import function, operation
-from hlx._operations._types import BOOL, FLOAT32, INT32, Device, Tensor, dtype
+from hlx._operations._types import FLOAT32, INT32, Device, Tensor, dtype
 
 _binary = _hlx.binary
 
@@ -122,71 +122,3 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     ones = everyone if weights is None else _hlx.to_dtype(weights, FLOAT32)
     counts = _hlx.zeros(input.device, [max(n, minlength)], ones.dtype)
     return _hlx.index_add(counts, 0, _hlx.to_dtype(input, INT32), ones)
-
-
-@overload
-def unique(
-    input: Tensor, sorted: bool = True, return_inverse: Literal[False] = False, return_counts: Literal[False] = False
-) -> Tensor: ...
-@overload
-def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: None = None
-) -> Tensor | tuple[Tensor, ...]: ...
-@operation
-def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: None = None
-) -> Tensor | tuple[Tensor, ...]:
-    """Takes the different elements in order, on demand with the place of each element among them, and counts.
-
-    Waits for the device; along a dimension it is refused.
-
-    >>> hlx.unique(hlx.tensor([3, 1, 3])).tolist()
-    [1, 3]
-    """
-    if dim is not None:
-        raise errors.ValueError(f"unique: dim is {dim}, expected None")
-    values, places = _hlx.sort(_hlx.reshape(input, [-1]), 0, False)
-    return _runs(values, places, list(input.shape), return_inverse, return_counts)
-
-
-@overload
-def unique_consecutive(
-    input: Tensor, return_inverse: Literal[False] = False, return_counts: Literal[False] = False
-) -> Tensor: ...
-@overload
-def unique_consecutive(
-    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: None = None
-) -> Tensor | tuple[Tensor, ...]: ...
-@operation
-def unique_consecutive(
-    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: None = None
-) -> Tensor | tuple[Tensor, ...]:
-    """Takes the first of each row of equal elements, on demand with the place of each element, and counts.
-
-    >>> hlx.unique_consecutive(hlx.tensor([1, 1, 2, 1])).tolist()
-    [1, 2, 1]
-    """
-    if dim is not None:
-        raise errors.ValueError(f"unique_consecutive: dim is {dim}, expected None")
-    values = _hlx.reshape(input, [-1])
-    return _runs(values, None, list(input.shape), return_inverse, return_counts)
-
-
-def _runs(
-    values: Tensor, places: Tensor | None, shape: list[int], return_inverse: bool, return_counts: bool
-) -> Tensor | tuple[Tensor, ...]:
-    n = values.shape[0]
-    first = _hlx.ones(values.device, [min(n, 1)], BOOL)
-    if n > 1:
-        differs = _binary(_hlx.narrow(values, 0, 1, n - 1), _hlx.narrow(values, 0, 0, n - 1), "ne")
-        first = _hlx.cat([first, differs], 0)
-    results = [_hlx.masked_select(values, first)]
-    number = _binary(_hlx.cumsum(_hlx.to_dtype(first, INT32), 0), 1, "sub")
-    if return_inverse:
-        inverse = number if places is None else _hlx.scatter(number, 0, places, number)
-        results.append(_hlx.reshape(inverse, shape))
-    if return_counts:
-        ones = _hlx.ones(values.device, [n], INT32)
-        counts = _hlx.zeros(values.device, [results[0].shape[0]], INT32)
-        results.append(_hlx.index_add(counts, 0, number, ones) if n else counts)
-    return results[0] if len(results) == 1 else tuple(results)

@@ -23,7 +23,7 @@ index_add index_copy index_fill index_put ldexp le lerp less less_equal log log1
 logical_not logical_or logical_xor logit lt masked_fill masked_scatter mul multiply nan_to_num ne neg negative
 not_equal pow put rad2deg reciprocal relu remainder renorm round rsqrt scatter scatter_add scatter_reduce sgn
 sigmoid sign sin sinc sinh sqrt square sub subtract tan tanh tril triu true_divide trunc xlogy
-""".split()  # noqa: SIM905
+""".split()
 
 #: Of these PyTorch has functions, too.
 FUNCTIONS_TOO = frozenset(
@@ -31,7 +31,7 @@ FUNCTIONS_TOO = frozenset(
     abs acos arccos acosh arccosh addmv asin arcsin asinh arcsinh atan arctan atanh arctanh ceil clamp clamp_max
     clamp_min clip cos cosh deg2rad erf erfc exp exp2 expm1 fix floor frac index_put ldexp log log10 log1p log2 logit
     nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy
-    """.split()  # noqa: SIM905
+    """.split()
 )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from hlx import _hlx, errors
 from hlx._operations._arguments import axis, expect_rank
 from hlx._operations._register import function, operation
+from hlx._operations._rounding import rounded_once
 from hlx._operations._types import BOOL, FLOAT32, Number, Tensor
 
 _binary = _hlx.binary
@@ -238,6 +239,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 
 @operation
+@rounded_once
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """Computes the cross product of vectors of 3 elements along a dimension, by default the first of extent 3.
 
@@ -262,6 +264,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 
 @function
+@rounded_once
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """Multiplies matrices from the left to the right.
 
@@ -275,6 +278,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 
 
 @function
+@rounded_once
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Computes the p-norms of the differences of all rows [.., P, M] and [.., R, M], as [.., P, R].
 

@@ -11,6 +11,7 @@ from hlx import _hlx, errors
 from hlx._operations._arguments import axes, converted, dimensions, required
 from hlx._operations._arguments import axis as place_of
 from hlx._operations._register import function, method, operation
+from hlx._operations._rounding import rounded_once
 from hlx._operations._types import BOOL, FLOAT32, UINT8, Dims, Number, Tensor, dtype
 
 _unary, _binary = _hlx.unary, _hlx.binary
@@ -82,6 +83,7 @@ def mean(
 
 
 @operation
+@rounded_once
 def nanmean(
     input: Tensor,
     dim: Dims = None,
@@ -307,6 +309,7 @@ def cumprod(input: Tensor, dim: int | None = None, *, dtype: dtype | None = None
 
 
 @operation
+@rounded_once
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
@@ -332,6 +335,7 @@ def diff(
 
 
 @operation
+@rounded_once
 def trace(input: Tensor) -> Tensor:
     """Sums the diagonal of a matrix.
 
@@ -344,6 +348,7 @@ def trace(input: Tensor) -> Tensor:
 
 
 @operation
+@rounded_once
 def renorm(input: Tensor, p: Number, dim: int, maxnorm: Number) -> Tensor:
     """Scales the slices along a dimension whose p-norm is above `maxnorm` down to it.
 

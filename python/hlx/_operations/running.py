@@ -6,6 +6,7 @@ from hlx import _hlx, return_types
 from hlx._operations._arguments import axis as place_of
 from hlx._operations._arguments import required
 from hlx._operations._register import operation
+from hlx._operations._rounding import rounded_once
 from hlx._operations._types import INT32, Tensor
 from hlx._operations.arithmetic import logaddexp
 
@@ -67,6 +68,7 @@ def _doubled(input: Tensor, dim: int, join: Callable[[Tensor, Tensor], Tensor]) 
 
 
 @operation
+@rounded_once
 def logcumsumexp(input: Tensor, dim: int | None = None, *, axis: int | None = None) -> Tensor:
     """Computes `log(cumsum(exp(x)))` along a dimension, from the larger of each pair of sums.
 
@@ -76,4 +78,10 @@ def logcumsumexp(input: Tensor, dim: int | None = None, *, axis: int | None = No
     named = required("logcumsumexp", dim, axis)
     if input.ndim == 0:
         return input
-    return _doubled(input, place_of("logcumsumexp", named, input.ndim), logaddexp)
+    dim = place_of("logcumsumexp", named, input.ndim)
+    if input.numel() == 0:
+        return input
+    # Distances from the largest element of a line keep their digits.
+    top = _hlx.amax(_hlx.detach(input), [dim], True)
+    top = _hlx.where_(top, _unary(top, "isfinite"), 0.0)
+    return _binary(_doubled(_binary(input, top, "sub"), dim, logaddexp), top, "add")

@@ -6,17 +6,19 @@ import math
 from hlx import _hlx, errors
 from hlx._operations._arguments import axis
 from hlx._operations._register import function, operation
+from hlx._operations._rounding import rounded_once
 from hlx._operations._types import FLOAT32, INT32, Number, Tensor
 
 _unary, _binary = _hlx.unary, _hlx.binary
 
 
 def _weights(fweights: Tensor | None, aweights: Tensor | None) -> Tensor | None:
-    given = [_hlx.to_dtype(each, FLOAT32) for each in (fweights, aweights) if each is not None]
+    given = [each for each in (fweights, aweights) if each is not None]
     return _binary(*given, "mul") if len(given) == 2 else given[0] if given else None
 
 
 @operation
+@rounded_once
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
@@ -45,7 +47,7 @@ def cov(
         lost = _binary(_binary(squares, correction, "mul"), total, "div")
     products = _hlx.matmul(centred, _hlx.transpose(_binary(centred, weights, "mul"), 0, 1))
     result = _binary(products, _hlx.clamp_min(_binary(total, lost, "sub"), 0.0), "div")
-    return _squeezed(_hlx.to_dtype(result, rows.dtype))
+    return _squeezed(result)
 
 
 def _squeezed(matrix: Tensor) -> Tensor:
@@ -54,6 +56,7 @@ def _squeezed(matrix: Tensor) -> Tensor:
 
 
 @operation
+@rounded_once
 def corrcoef(input: Tensor) -> Tensor:
     """Computes the correlations of variables, the rows, over observations, the columns.
 
@@ -84,6 +87,7 @@ def _strips(operation: str, y: Tensor, x: Tensor | None, dx: Number, dim: int) -
 
 
 @function("trapezoid", "trapz")
+@rounded_once
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0, dim: int = -1) -> Tensor:
     """Integrates along a dimension by the trapezoidal rule, at places x or distances dx.
 
@@ -95,6 +99,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0, dim: int 
 
 
 @function
+@rounded_once
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0, dim: int = -1) -> Tensor:
     """Integrates along a dimension up to each place by the trapezoidal rule.
 
@@ -124,6 +129,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
 
 @operation
+@rounded_once
 def quantile(
     input: Tensor,
     q: float | Tensor,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from hlx import _hlx, errors
 from hlx._operations._arguments import axis, converted
+from hlx._operations._rounding import rounded_once
 from hlx._operations._types import INT32, Dims, Number, Tensor, dtype
 from hlx._operations.arithmetic import clamp
 
@@ -57,7 +58,12 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     [0.0]
     """
     alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
-    return _result(input, inplace, "selu", lambda x: _binary(_unary(x, "elu", alpha), scale, "mul"))
+
+    @rounded_once
+    def compute(x: Tensor) -> Tensor:
+        return _binary(_unary(x, "elu", alpha), scale, "mul")
+
+    return _result(input, inplace, "selu", compute)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -67,8 +73,10 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     [0.0, 2.0]
     """
 
+    @rounded_once
     def compute(x: Tensor) -> Tensor:
-        above = _binary(x, 0, "gt")
+        # NaN counts as above, and passes the gradient on.
+        above = _unary(_binary(x, 0, "le"), "logical_not")
         below = _unary(_binary(_hlx.masked_fill(x, above, 0.0), alpha, "div"), "expm1")
         return _hlx.where_(x, above, _binary(below, alpha, "mul"))
 
@@ -124,6 +132,7 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     return _hlx.softplus_with(input, beta, threshold)
 
 
+@rounded_once
 def logsigmoid(input: Tensor) -> Tensor:
     """Computes `log(sigmoid(x))` as `-softplus(-x)`.
 
@@ -160,6 +169,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     [0.0, 0.5]
     """
 
+    @rounded_once
     def compute(x: Tensor) -> Tensor:
         return _binary(clamp(_binary(x, 3.0, "add"), 0.0, 6.0), 6.0, "div")
 
@@ -172,7 +182,13 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     >>> hlx.nn.functional.hardshrink(hlx.tensor([0.5, 2.0])).tolist()
     [0.0, 2.0]
     """
-    return _hlx.masked_fill(input, _binary(_unary(input, "abs"), lambd, "le"), 0.0)
+    return _shrunk(input, input, lambd)
+
+
+def _shrunk(input: Tensor, moved: Tensor, lambd: float) -> Tensor:
+    # NaN stays, without a gradient.
+    rest = _hlx.where_(_hlx.detach(input), _unary(input, "isnan"), 0.0)
+    return _hlx.where_(moved, _binary(_unary(input, "abs"), lambd, "gt"), rest)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -184,10 +200,10 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     if lambd < 0:
         raise errors.RuntimeError(f"softshrink: lambd is {lambd}, expected at least 0")
     moved = _hlx.where_(_binary(input, lambd, "sub"), _binary(input, 0, "gt"), _binary(input, lambd, "add"))
-    moved = _hlx.masked_fill(moved, _binary(_unary(input, "abs"), lambd, "le"), 0.0)
-    return _hlx.where_(input, _unary(input, "isnan"), moved)
+    return _shrunk(input, moved, lambd)
 
 
+@rounded_once
 def tanhshrink(input: Tensor) -> Tensor:
     """Computes `x - tanh(x)`.
 
@@ -197,6 +213,7 @@ def tanhshrink(input: Tensor) -> Tensor:
     return _binary(input, _unary(input, "tanh"), "sub")
 
 
+@rounded_once
 def softsign(input: Tensor) -> Tensor:
     """Computes `x / (1 + |x|)`.
 
@@ -233,6 +250,7 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
     return _result(input, inplace, "threshold", lambda x: _hlx.masked_fill(x, _binary(x, threshold, "le"), value))
 
 
+@rounded_once
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Computes x above 0, else `weight x`; one weight, or one for each channel [N, C, ..].
 
@@ -270,6 +288,7 @@ def rrelu(
     return _result(input, inplace, "rrelu", lambda x: _hlx.where_(x, _binary(x, 0, "gt"), _binary(x, slopes, "mul")))
 
 
+@rounded_once
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """Computes `a sigmoid(b)` of the two halves of a dimension.
 
@@ -318,6 +337,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     return _hlx.log_softmax(converted(input, dtype), _softmax_dim(dim, input.ndim))
 
 
+@rounded_once
 def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12) -> Tensor:
     """Divides by the p-norm along a dimension, at least by `eps`.
 
@@ -329,6 +349,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12) 
     return _binary(input, length, "div")
 
 
+@rounded_once
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """Computes the cosine of the angle between vectors along a dimension; norms are at least `eps`.
 
@@ -347,6 +368,7 @@ def _broadcast(*tensors: Tensor) -> tuple[Tensor, ...]:
     return broadcast_tensors(*tensors)
 
 
+@rounded_once
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """Computes the p-norm of `x1 - x2 + eps` along the last dimension.
 

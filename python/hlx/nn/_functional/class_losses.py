@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from hlx import _hlx, errors
+from hlx._operations._rounding import rounded_once
 from hlx._operations._types import INT32, Tensor
 from hlx.nn._functional.activations import logsigmoid, pairwise_distance
 from hlx.nn._functional.losses import _reduced, _reduction
@@ -10,6 +11,7 @@ from hlx.nn._functional.losses import _reduced, _reduction
 _unary, _binary = _hlx.unary, _hlx.binary
 
 
+@rounded_once
 def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -32,6 +34,7 @@ def multilabel_soft_margin_loss(
     return _reduced(_hlx.mean_dim(loss, [-1], False), word)
 
 
+@rounded_once
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -60,9 +63,10 @@ def multi_margin_loss(
     classes = _hlx.to_dtype(_hlx.arange(input.device, 0, rows.shape[1], 1), INT32)
     others = _hlx.masked_fill(loss, _binary(classes, ids, "eq"), 0.0)
     sums = _binary(_hlx.sum_dim(others, [1], False), float(rows.shape[1]), "div")
-    return _reduced(sums if input.ndim == 2 else _hlx.reshape(sums, []), word)
+    return _reduced(_hlx.reshape(sums, list(target.shape)), word)
 
 
+@rounded_once
 def triplet_margin_with_distance_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -87,6 +91,7 @@ def triplet_margin_with_distance_loss(
     return _reduced(_hlx.clamp_min(_binary(_binary(near, far, "sub"), margin, "add"), 0.0), word)
 
 
+@rounded_once
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """Computes the p-norms of the differences of all pairs of rows, in the order of pairs.
 

@@ -1,6 +1,7 @@
 """Losses. `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are its older forms."""
 
 from hlx import _hlx, errors
+from hlx._operations._rounding import rounded_once
 from hlx._operations._types import FLOAT32, Tensor
 
 _unary, _binary = _hlx.unary, _hlx.binary
@@ -209,6 +210,7 @@ def binary_cross_entropy(
     return _hlx.to_dtype(_reduced(loss, word), input.dtype)
 
 
+@rounded_once
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -239,6 +241,7 @@ def poisson_nll_loss(
     return _reduced(loss, word)
 
 
+@rounded_once
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -275,6 +278,7 @@ def gaussian_nll_loss(
     return _reduced(loss, word)
 
 
+@rounded_once
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -292,6 +296,7 @@ def soft_margin_loss(
     return _reduced(_hlx.softplus_with(margin, 1.0, 88.0), word)
 
 
+@rounded_once
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -312,6 +317,7 @@ def hinge_embedding_loss(
     return _reduced(_binary(positive, negative, "add"), word)
 
 
+@rounded_once
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -331,6 +337,7 @@ def margin_ranking_loss(
     return _reduced(_hlx.clamp_min(_binary(order, margin, "add"), 0.0), word)
 
 
+@rounded_once
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -359,6 +366,7 @@ def triplet_margin_loss(
     return _reduced(_hlx.clamp_min(_binary(_binary(near, far, "sub"), margin, "add"), 0.0), word)
 
 
+@rounded_once
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from hlx import _hlx, errors
 from hlx._operations._arguments import extents
+from hlx._operations._rounding import rounded_once
 from hlx._operations._types import FLOAT32, INT32, UINT32, Shape, Tensor
 
 _binary = _hlx.binary
@@ -18,6 +19,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return _hlx.linear(input, weight, bias)
 
 
+@rounded_once
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Computes `input1 weight[n] input2 + bias` of rows [.., J] and [.., K] with a weight [N, J, K].
 

@@ -5,6 +5,7 @@ from typing import Literal, overload
 
 from hlx import _hlx, errors
 from hlx._operations._arguments import count
+from hlx._operations._rounding import rounded_once
 from hlx._operations._types import INT32, Tensor
 from hlx.autograd import Function, FunctionCtx
 from hlx.nn._functional.images import Sizes, _each, _windows
@@ -41,6 +42,7 @@ def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Size
     return _hlx.reshape(columns, [samples, channels * size, windows])
 
 
+@rounded_once
 def fold(
     input: Tensor,
     output_size: Sizes,
@@ -209,6 +211,7 @@ def adaptive_max_pool2d(
     return (values, places) if return_indices else values
 
 
+@rounded_once
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """Divides by `(k + alpha mean(x^2))^beta`, the mean over `size` neighbouring channels of [N, C, ..].
 
