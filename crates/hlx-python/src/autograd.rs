@@ -1,12 +1,14 @@
 //! Gradients: backward passes, hooks, operations of Python's own, and the thread's mode.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hlx_autograd::{Hook, Result, Tensor, gradients_enabled, no_grad, set_gradients_enabled};
 use pyo3::prelude::*;
 
-use crate::error::{foreign, of_tensor, type_error};
+use crate::dtype::PyDType;
+use crate::error::{Kind, foreign, of_tensor, raised, type_error};
+use crate::read::grad_fn_name;
 use crate::tensor::PyTensor;
 use crate::wait::run;
 
@@ -201,4 +203,118 @@ pub fn custom(
         Tensor::from_tensors(name, &inputs, output.buffer()?, output.shape(), backward)
     });
     taped.map(PyTensor::from)
+}
+
+#[pymethods]
+impl PyTensor {
+    /// Whether a backward pass collects or passes on a gradient here.
+    #[getter]
+    fn requires_grad(&self) -> bool {
+        self.handle().requires_grad()
+    }
+
+    #[setter]
+    fn set_requires_grad(&self, py: Python<'_>, requires_grad: bool) -> PyResult<()> {
+        if requires_grad && !self.handle().dtype().is_float() {
+            let found = PyDType::from(self.handle().dtype()).name();
+            let text = format!("requires_grad_: the tensor is of {found}, expected a float type");
+            return Err(raised(Kind::Runtime, text));
+        }
+        self.change(py, |x| x.requires_grad_(requires_grad).map(|_| ()))
+    }
+
+    /// Sets whether a backward pass collects a gradient here, and returns the tensor.
+    #[pyo3(signature = (requires_grad = true))]
+    fn requires_grad_<'py>(
+        slf: Bound<'py, Self>,
+        requires_grad: bool,
+    ) -> PyResult<Bound<'py, Self>> {
+        slf.get().set_requires_grad(slf.py(), requires_grad)?;
+        Ok(slf)
+    }
+
+    /// Whether no operation on the tape has made the tensor.
+    #[getter]
+    fn is_leaf(&self) -> bool {
+        self.handle().is_leaf()
+    }
+
+    /// The name of the operation that made the tensor, if it is on the tape.
+    #[getter]
+    fn grad_fn(&self) -> Option<String> {
+        self.handle().grad_fn().map(grad_fn_name)
+    }
+
+    /// The gradient that backward passes have left here, or None.
+    #[getter]
+    fn grad(&self) -> Option<Self> {
+        if let Some(retained) = self.retained.get() {
+            let retained = retained.lock().unwrap_or_else(PoisonError::into_inner);
+            return retained.clone().map(Self::from);
+        }
+        self.handle().grad().map(Self::from)
+    }
+
+    #[setter]
+    fn set_grad(&self, py: Python<'_>, gradient: Option<Bound<'_, Self>>) -> PyResult<()> {
+        let x = self.handle();
+        let Some(gradient) = gradient else {
+            x.zero_grad();
+            if let Some(retained) = self.retained.get() {
+                *retained.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            }
+            return Ok(());
+        };
+        let gradient = gradient.get().handle();
+        run(py, move || x.set_grad(&gradient))
+    }
+
+    /// Has backward passes leave the gradient of a tensor that is no leaf in `grad`.
+    fn retain_grad(&self) -> PyResult<()> {
+        let x = self.handle();
+        if x.is_leaf() || self.retained.get().is_some() {
+            return match x.requires_grad() {
+                true => Ok(()),
+                false => Err(raised(
+                    Kind::Runtime,
+                    "retain_grad: the tensor requires no gradient",
+                )),
+            };
+        }
+        let place = Arc::new(Mutex::new(None));
+        let kept = Arc::clone(&place);
+        let hook = move |gradient: &Tensor| {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            *kept = Some(match kept.take() {
+                Some(earlier) => Tensor::add(&earlier, gradient)?,
+                None => gradient.clone(),
+            });
+            Ok(None)
+        };
+        x.register_hook(hook).map_err(of_tensor)?;
+        let _ = self.retained.set(place);
+        Ok(())
+    }
+
+    /// The same memory without the tape; what is assigned goes into this tensor.
+    #[getter]
+    fn data(&self) -> Self {
+        self.handle().detach().into()
+    }
+
+    #[setter]
+    fn set_data(&self, py: Python<'_>, value: Bound<'_, Self>) -> PyResult<()> {
+        let source = value.get().handle();
+        let x = self.handle();
+        if x.shape() != source.shape() || x.dtype() != source.dtype() {
+            return Err(type_error(
+                "data: expected a tensor of the same shape and type",
+            ));
+        }
+        run(py, move || {
+            let mut x = x.detach();
+            x.copy_(&source)?;
+            Ok(())
+        })
+    }
 }

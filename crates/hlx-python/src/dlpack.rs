@@ -11,10 +11,11 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::create::{Elements, Host, cloned};
+use crate::buffers::address;
+use crate::copies::cloned;
 use crate::device::PyDevice;
 use crate::error::{Kind, of_core, of_tensor, raised, type_error};
-use crate::exchange::{address, gathered, row_major};
+use crate::host::{Elements, Host, gathered, row_major};
 use crate::tensor::PyTensor;
 use crate::wait::run;
 

@@ -4,17 +4,22 @@
 //! [`hlx_autograd::Tensor`] one to one. Names, keywords and forms of PyTorch are in `python/hlx`.
 
 mod autograd;
+mod buffers;
 mod compute;
 mod contract;
+mod copies;
 mod create;
 mod device;
 mod dlpack;
 mod dtype;
 mod error;
-mod exchange;
+mod files;
 mod fork;
+mod host;
+mod number;
 mod operand;
 mod operations;
+mod protocols;
 mod random;
 mod read;
 mod tensor;
@@ -51,7 +56,7 @@ mod _hlx {
     #[pymodule_export]
     use crate::dtype::{PyDType, default_dtype, set_default_dtype};
     #[pymodule_export]
-    use crate::exchange::{from_safetensors, to_safetensors};
+    use crate::files::{from_safetensors, to_safetensors};
     #[pymodule_export]
     use crate::fork::note_fork;
     #[pymodule_export]
@@ -75,9 +80,9 @@ mod _hlx {
             mse_loss, nll_loss, smooth_l1_loss,
         },
         movement::{
-            r#become, chunk, clone, contiguous, copy_, detach, diagonal, equal, expand, flatten, flip,
-            narrow, permute, reshape, select, slice, split, squeeze, to, to_dtype, transpose, tril,
-            triu, unflatten, unfold, unsqueeze, view,
+            r#become, chunk, clone, contiguous, copy_, detach, diagonal, equal, expand, flatten,
+            flip, narrow, permute, reshape, select, slice, split, squeeze, to, to_dtype, transpose,
+            tril, triu, unflatten, unfold, unsqueeze, view,
         },
         norms::{
             batch_norm, batch_norm_by, embedding, embedding_padded, group_norm, layer_norm,
@@ -90,9 +95,11 @@ mod _hlx {
         },
     };
     #[pymodule_export]
+    use crate::protocols::index::TensorIterator;
+    #[pymodule_export]
     use crate::random::{PyGenerator, initial_seed, manual_seed, next_seed};
     #[pymodule_export]
     use crate::read::digest;
     #[pymodule_export]
-    use crate::tensor::{PyTensor, TensorIterator};
+    use crate::tensor::PyTensor;
 }

@@ -9,7 +9,7 @@ use pyo3::types::{PyBool, PyDict, PyList};
 
 use crate::dtype::PyDType;
 use crate::error::{Kind, raised, value_error};
-use crate::operand::Number;
+use crate::number::Number;
 use crate::tensor::PyTensor;
 use crate::wait::wait;
 

@@ -7,7 +7,8 @@ use super::{Handle, launched};
 use crate::autograd::lasting;
 use crate::error::{type_error, value_error};
 use crate::operand::Other;
-use crate::tensor::{PyTensor, named_binary, operators};
+use crate::protocols::operators::{self, named_binary};
+use crate::tensor::PyTensor;
 use crate::wait::run;
 
 /// A function of one element by its name.
@@ -131,9 +132,8 @@ pub fn where_(
     let (x, y) = match (x, y) {
         (Other::Number(x), Other::Number(y)) => {
             // Two numbers decide the type by themselves.
-            let of = |number: crate::operand::Number| {
-                number.on(condition.device(), hlx_core::DType::I32)
-            };
+            let of =
+                |number: crate::number::Number| number.on(condition.device(), hlx_core::DType::I32);
             (of(x)?, of(y)?)
         }
         (x, y) => operators::pair(x, y)?,

@@ -4,7 +4,7 @@ use hlx_autograd::{Result, Tensor, gradients_enabled};
 use pyo3::prelude::*;
 
 use super::{Handle, launched, viewed};
-use crate::create::cloned;
+use crate::copies::cloned;
 use crate::device::PyDevice;
 use crate::dtype::PyDType;
 use crate::tensor::PyTensor;

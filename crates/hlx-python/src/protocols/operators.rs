@@ -10,10 +10,11 @@ use hlx_core::DType;
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 
-use super::PyTensor;
 use crate::error::{foreign, type_error, value_error};
-use crate::operand::{Number, Other};
+use crate::number::Number;
+use crate::operand::Other;
 use crate::read::{number, truth};
+use crate::tensor::PyTensor;
 use crate::wait::run;
 
 /// An operation of two operands by its name.

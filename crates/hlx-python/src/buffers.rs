@@ -1,4 +1,4 @@
-//! Values from and to other libraries: Python's buffers, safetensors, addresses of the CPU's memory.
+//! Python's buffer protocol: the memory of CPU tensors for others, and that of others for tensors.
 
 use std::ffi::{CStr, c_int, c_void};
 
@@ -7,11 +7,9 @@ use hlx_core::DType;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
 
-use crate::create::{Elements, Host};
-use crate::device::PyDevice;
-use crate::error::{Kind, of_core, of_io, raised, type_error};
+use crate::error::{Kind, of_core, raised};
+use crate::host::{Elements, Host, gathered, row_major};
 use crate::tensor::PyTensor;
 
 /// The address of a tensor's first element on the CPU device; `None` on others.
@@ -176,92 +174,4 @@ pub fn from_buffer(value: &Bound<'_, PyAny>) -> PyResult<Option<Host>> {
     let bytes = unsafe { gathered(view.0.buf.cast::<u8>(), &shape, &strides, size) };
     let elements = Elements::from_format(&letters, size, &bytes)?;
     Ok(Some(Host { shape, elements }))
-}
-
-/// The strides, in bytes, of elements in row-major order.
-pub fn row_major(shape: &[usize], size: usize) -> Vec<isize> {
-    let mut strides = vec![size as isize; shape.len()];
-    for axis in (1..shape.len()).rev() {
-        strides[axis - 1] = strides[axis] * shape[axis] as isize;
-    }
-    strides
-}
-
-/// The elements of a strided array in row-major order.
-///
-/// # Safety
-/// Every element at `first` plus the strides, in bytes, times a place within `shape` can be read.
-pub unsafe fn gathered(
-    first: *const u8,
-    shape: &[usize],
-    strides: &[isize],
-    size: usize,
-) -> Vec<u8> {
-    let n: usize = shape.iter().product();
-    let mut bytes = Vec::with_capacity(n * size);
-    let mut place = vec![0_usize; shape.len()];
-    let dense = row_major(shape, size);
-    let fits = |axis: usize| shape[axis] == 1 || strides[axis] == dense[axis];
-    if (0..shape.len()).all(fits) {
-        if n > 0 {
-            // SAFETY: the elements lie one after the other.
-            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(first, n * size) });
-        }
-        return bytes;
-    }
-    for _ in 0..n {
-        let offset: isize = place
-            .iter()
-            .zip(strides)
-            .map(|(&i, &stride)| i as isize * stride)
-            .sum();
-        // SAFETY: as the caller promises.
-        bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(first.offset(offset), size) });
-        for axis in (0..shape.len()).rev() {
-            place[axis] += 1;
-            if place[axis] < shape[axis] {
-                break;
-            }
-            place[axis] = 0;
-        }
-    }
-    bytes
-}
-
-/// The bytes of a safetensors file of named tensors.
-#[pyfunction]
-pub fn to_safetensors<'py>(
-    py: Python<'py>,
-    tensors: &Bound<'py, PyDict>,
-) -> PyResult<Bound<'py, PyBytes>> {
-    let mut named = std::collections::BTreeMap::new();
-    for (name, tensor) in tensors.iter() {
-        let Ok(tensor) = tensor.cast::<PyTensor>() else {
-            return Err(type_error(format!("save_file: {name} is no tensor")));
-        };
-        named.insert(name.extract::<String>()?, tensor.get().handle().detach());
-    }
-    let bytes = py
-        .detach(|| hlx_io::to_safetensors(&named))
-        .map_err(of_io)?;
-    Ok(PyBytes::new(py, &bytes))
-}
-
-/// The named tensors in the bytes of a safetensors file.
-#[pyfunction]
-pub fn from_safetensors<'py>(
-    py: Python<'py>,
-    bytes: &Bound<'py, PyBytes>,
-    device: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let device = PyDevice::from_argument(device)?.open(py)?;
-    let bytes = bytes.as_bytes();
-    let named = py
-        .detach(|| hlx_io::from_safetensors(&device, bytes))
-        .map_err(of_io)?;
-    let tensors = PyDict::new(py);
-    for (name, tensor) in named {
-        tensors.set_item(name, Bound::new(py, PyTensor::from(tensor))?)?;
-    }
-    Ok(tensors)
 }

@@ -7,10 +7,10 @@ use hlx_core::DType;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple};
 
-use super::PyTensor;
 use crate::create::from_data;
 use crate::error::{Kind, raised, type_error, value_error};
 use crate::operand::Other;
+use crate::tensor::PyTensor;
 use crate::wait::{checked, run, run_at_once};
 
 /// The items of an index, of which a tensor has at most a few.
