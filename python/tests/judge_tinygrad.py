@@ -51,14 +51,13 @@ class Results:
 
     def judged(self, value: BaseException, frames: list[str]) -> tuple[str, str]:
         """The outcome that an exception means, and its reason."""
-        reason = f"{type(value).__name__}: {shortened(str(value))}"
         if "helper_test_exception" in frames and isinstance(value, self.error or ()):
             return "refused", f"an error of another type than PyTorch's: {type(value).__name__}"
         missing = isinstance(value, AttributeError) and "hlx" in str(value)
         unknown = isinstance(value, builtins.TypeError) and "unexpected keyword" in str(value)
         if isinstance(value, self.error or ()) or missing or unknown:
             return "refused", shortened(str(value))
-        return "failed", reason
+        return "failed", f"{type(value).__name__}: {' '.join(str(value).split())[:300]}"
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo):
