@@ -77,6 +77,23 @@ pub const FLOORS: &[Floors] = &[
         ],
     },
     Floors {
+        folder: "crates/hlx-python/src",
+        floors: &[
+            &["copies", "error"],
+            &["dtype", "fork", "number", "random"],
+            &["wait"],
+            &["device"],
+            &["tensor"],
+            &["host", "read"],
+            &["buffers", "files"],
+            &["dlpack"],
+            &["create"],
+            &["operand"],
+            &["autograd", "contract", "protocols"],
+            &["compute", "operations"],
+        ],
+    },
+    Floors {
         folder: "crates/hlx-autograd/src",
         floors: &[
             &["error", "samples"],
