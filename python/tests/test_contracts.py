@@ -106,6 +106,10 @@ def test_equal_content_has_an_equal_handle():
         memoryview(numpy.array(values, dtype=numpy.float32)),
     ]
     assert {hlx.collapse(way) for way in ways} == {MATRIX}
+    doubles = numpy.array(values)
+    assert hlx.collapse(doubles, dtype=hlx.float32) == MATRIX
+    with pytest.raises(hlx.errors.TypeError, match="HLX has no float64"):
+        hlx.collapse(doubles)
     # The same bytes with another dtype or shape are another object.
     others = [values[0] + values[1], hlx.tensor(values).to(hlx.float16), hlx.tensor(values).to(hlx.int32)]
     handles = {hlx.collapse(other) for other in others} | {hlx.collapse(b"\0\0\0\0"), hlx.collapse([0.0])}
