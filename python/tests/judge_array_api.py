@@ -165,7 +165,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--max-examples", type=int, default=20)
+    parser.add_argument("--max-examples", type=int, default=100)
     own, pytests = sys.argv[1:], []
     if "--" in own:
         own, pytests = own[: own.index("--")], own[own.index("--") + 1 :]
