@@ -7,7 +7,7 @@ from hlx import _hlx, errors
 from hlx._operations._arguments import binary, is_number, left_tensor, tensor_of
 from hlx._operations._register import function, operation
 from hlx._operations._rounding import rounded_once
-from hlx._operations._types import BOOL, FLOAT32, Number, Operand, Tensor
+from hlx._operations._types import BOOL, FLOAT32, INT8, UINT8, Number, Operand, Tensor
 
 
 @operation
@@ -247,7 +247,7 @@ def clamp_min(input: Tensor, min: Operand) -> Tensor:
     [0.0, 9.0]
     """
     if _is_plain(input, min):
-        return _hlx.binary(min, input, "maximum")
+        return _hlx.clone(input) if _is_idle(input, min, 0) else _hlx.binary(min, input, "maximum")
     return _hlx.clamp_min(left_tensor(input, min), min)
 
 
@@ -259,8 +259,23 @@ def clamp_max(input: Tensor, max: Operand) -> Tensor:
     [-1.0, 0.0]
     """
     if _is_plain(input, max):
-        return _hlx.binary(max, input, "minimum")
+        return _hlx.clone(input) if _is_idle(input, max, 1) else _hlx.binary(max, input, "minimum")
     return _hlx.clamp_max(left_tensor(input, max), max)
+
+
+#: The least and the largest number of the narrow integers.
+_ENDS = {INT8: (-128, 127), UINT8: (0, 255)}
+
+
+def _is_idle(input: Operand, bound: Operand, end: int) -> bool:
+    """Whether an integer bound of narrow integers is at or past their end, so that it changes nothing."""
+    ends = _ENDS.get(input.dtype) if isinstance(input, Tensor) and isinstance(bound, int) else None
+    if ends is None or not isinstance(bound, int):
+        return False
+    if not ends[0] <= bound <= ends[1] and (bound < ends[0]) == (end == 1):
+        word = ("min", "max")[end]
+        raise errors.RuntimeError(f"clamp: {word} is {bound}, expected {ends[0]} to {ends[1]}")
+    return bound <= ends[0] if end == 0 else bound >= ends[1]
 
 
 def _is_plain(input: Operand, bound: Operand) -> bool:

@@ -35,13 +35,27 @@ FUNCTIONS_TOO = frozenset(
 )
 
 
+#: The native operations of one other operand, and the native functions, which need no call of Python's.
+BINARY = frozenset("add sub mul div remainder eq ne lt le gt ge logical_and logical_or logical_xor".split())
+UNARY = frozenset(
+    """
+    abs neg square sign floor ceil trunc reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin
+    acos atan sinh cosh tanh sigmoid relu erf
+    """.split()
+)
+
+
 def _made(name: str) -> Callable[..., Tensor]:
     computes = METHODS[name]
     label = f"{name}_"
+    is_unary, is_binary = name in UNARY, name in BINARY
 
     def in_place(input: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
-        if not arguments and not keywords:
-            return _hlx.in_place(input, label, computes)
+        if not keywords:
+            if is_binary and len(arguments) == 1:
+                return _hlx.binary_(input, arguments[0], name)
+            if not arguments:
+                return _hlx.unary_(input, name) if is_unary else _hlx.in_place(input, label, computes)
         return _hlx.in_place(input, label, lambda x: computes(x, *arguments, **keywords))
 
     signature = inspect.signature(computes)

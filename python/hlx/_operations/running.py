@@ -15,9 +15,9 @@ _unary, _binary = _hlx.unary, _hlx.binary
 
 def _extreme(operation: str, input: Tensor, dim: int, at_least: str) -> tuple[Tensor, Tensor]:
     """The extremes so far with their places, the last of equal ones; NaN is more extreme than all."""
+    dim = place_of(operation, dim, input.ndim)
     if input.ndim == 0:
         return input, _hlx.zeros(input.device, [], INT32)
-    dim = place_of(operation, dim, input.ndim)
     n, values = input.shape[dim], _hlx.detach(input)
     along = [n if axis == dim else 1 for axis in range(input.ndim)]
     places = _hlx.reshape(_hlx.to_dtype(_hlx.arange(input.device, 0, n, 1), INT32), along)
@@ -76,10 +76,8 @@ def logcumsumexp(input: Tensor, dim: int | None = None, *, axis: int | None = No
     [0.0, 0.0]
     """
     named = required("logcumsumexp", dim, axis)
-    if input.ndim == 0:
-        return input
     dim = place_of("logcumsumexp", named, input.ndim)
-    if input.numel() == 0:
+    if input.ndim == 0 or input.numel() == 0:
         return input
     # Distances from the largest element of a line keep their digits.
     top = _hlx.amax(_hlx.detach(input), [dim], True)

@@ -1,5 +1,6 @@
 """Calls operations by PyTorch's names, as its `op_db` does."""
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +8,10 @@ import hlx
 
 #: Methods of tensors that `op_db` calls as such.
 _METHODS = frozenset(
-    "bfloat16 bool byte char contiguous expand expand_as float half int repeat reshape_as to unfold view view_as".split()  # noqa: SIM905
+    """
+    bfloat16 bool byte char contiguous expand expand_as float half int new_full new_ones new_zeros repeat reshape_as
+    sum_to_size to unfold view view_as
+    """.split()
 )
 
 
@@ -30,9 +34,24 @@ def _item(x: Any, index: Any) -> Any:
     return x[index]
 
 
+def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda right, left: function(left, right)
+
+
 _SPECIAL: dict[str, Callable[..., Any]] = {
     "T": lambda x: x.T,
     "mT": lambda x: x.mT,
+    "H": lambda x: x.H,
+    "mH": lambda x: x.mH,
+    "__radd__": _reflected(operator.add),
+    "__rmul__": _reflected(operator.mul),
+    "__rsub__": _reflected(operator.sub),
+    "__rmod__": _reflected(operator.mod),
+    "__rpow__": _reflected(operator.pow),
+    "__rmatmul__": _reflected(operator.matmul),
+    "__rand__": _reflected(operator.and_),
+    "__ror__": _reflected(operator.or_),
+    "__rxor__": _reflected(operator.xor),
     "__getitem__": _item,
     "slice": _slice,
     "where": _where,

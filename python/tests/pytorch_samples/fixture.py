@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 PATH = Path(__file__).parents[3] / "crates/hlx-autograd/tests/fixtures/pytorch_samples.bin"
+COMPOSED = Path(__file__).parents[1] / "fixtures/composed_samples.bin"
 SPECIAL = 0x9E3779B97F4A7C15
 #: NumPy's types of the fixture's; those that it has not are read as f32 and converted.
 STORED = {
@@ -46,6 +47,7 @@ class Fixture:
 
     def __init__(self, path: Path = PATH) -> None:
         """Reads a file that a script beside it makes."""
+        self.path = path
         data = zlib.decompress(path.read_bytes())
         (length,) = struct.unpack_from("<Q", data)
         header = json.loads(data[8 : 8 + length])
