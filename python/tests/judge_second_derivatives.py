@@ -16,6 +16,7 @@ error, which becomes the reason; otherwise it **fails**. Needs torch, numpy, sci
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import re
 import sys
@@ -65,6 +66,8 @@ class Row:
     by_another_rule: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
+    #: SHA-256 over the bits of all derivatives, to compare devices by.
+    digest: str = ""
 
     @property
     def samples(self) -> int:
@@ -195,6 +198,15 @@ def first_difference(found: list[numpy.ndarray | None], expected: list[numpy.nda
     return next((text for text in differences if text), None)
 
 
+def chained(digest: str, found: list[numpy.ndarray | None]) -> str:
+    """A digest that goes on over the f32 bits of derivatives; all NaN count as one."""
+    sha = hashlib.sha256(digest.encode())
+    for values in found:
+        numbers = numpy.zeros(0) if values is None else numpy.where(numpy.isnan(values), numpy.nan, values)
+        sha.update(numbers.astype(numpy.float32).tobytes())
+    return sha.hexdigest()
+
+
 def without_nan(found: list[numpy.ndarray | None], expected: list[numpy.ndarray | None]) -> list[numpy.ndarray | None]:
     """PyTorch's derivatives with 0 for NaN where HLX has 0."""
     pairs = zip(found, expected, strict=True)
@@ -236,6 +248,7 @@ def judge(op: Any, function: Callable[..., Any], sample: Any, device: str, seed:
         # Every error that HLX means is one of its own.
         row.failed.append(f"sample {seed:08x}: {type(error).__name__}: {shortened(error)}")
         return
+    row.digest = chained(row.digest, found)
     wrong = first_difference(found, expected)
     if wrong is None:
         row.passed += 1
@@ -309,6 +322,7 @@ def report(rows: list[Row], missing: list[str], options: argparse.Namespace) -> 
         "refused": dict(refused.most_common()),
         "operations": [row.__dict__ for row in rows],
         "missing": missing,
+        "digest": hashlib.sha256("".join(row.digest for row in rows).encode()).hexdigest(),
     }
 
 
@@ -331,6 +345,7 @@ def main() -> int:
     print(f"second-derivatives: {found['passed']} passed, {found['failed']} failed")
     for reason, n in found["refused"].items():
         print(f"  {n} refused: {reason}")
+    print(f"  the bits: {found['digest']}")
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
     if options.page:
