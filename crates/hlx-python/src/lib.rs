@@ -63,8 +63,8 @@ mod _hlx {
     use crate::operations::{
         attention::{attention, dropout, rope},
         elementwise::{
-            add_scaled, binary, clamp_max, clamp_min, div_rounded, in_place, masked_fill,
-            softplus_with, unary, where_,
+            add_scaled, binary, binary_, clamp_max, clamp_min, div_rounded, in_place, masked_fill,
+            softplus_with, unary, unary_, where_,
         },
         images::{
             adaptive_avg_pool2d, avg_pool2d, conv_transpose1d, conv_transpose2d, conv1d, conv2d,

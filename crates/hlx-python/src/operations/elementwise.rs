@@ -63,6 +63,28 @@ pub fn binary(
     }
 }
 
+/// Writes the result of an operation of two operands by its name into x's memory, and returns x.
+#[pyfunction]
+pub fn binary_<'py>(
+    x: Bound<'py, PyTensor>,
+    other: &Bound<'py, PyAny>,
+    name: &str,
+) -> PyResult<Bound<'py, PyTensor>> {
+    let label = lasting(&format!("{name}_"));
+    operators::binary_in_place(&x, named_binary(name)?, label, other)?;
+    Ok(x)
+}
+
+/// Writes a function of each element by its name into x's memory, and returns x.
+#[pyfunction]
+pub fn unary_<'py>(x: Bound<'py, PyTensor>, name: &str) -> PyResult<Bound<'py, PyTensor>> {
+    let (function, label) = (named(name)?, lasting(&format!("{name}_")));
+    x.get().write(x.py(), label, |x| {
+        activation(x, name).unwrap_or_else(|| x.unary(function, [0.0; 2]))
+    })?;
+    Ok(x)
+}
+
 /// x + alpha other.
 #[pyfunction]
 pub fn add_scaled(

@@ -92,6 +92,23 @@ of_binary! {
     shifted_right RightShift;
 }
 
+/// Writes `f(x, other)` into x's memory.
+pub fn binary_in_place(
+    x: &Bound<'_, PyTensor>,
+    operation: Binary,
+    name: &'static str,
+    other: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let (py, handle) = (x.py(), x.get().handle());
+    let Some(other) = Other::beside_tensor(other, &handle)? else {
+        let found = other.get_type().name()?;
+        let text = format!("{name}: an operand is a {found}, expected a tensor or a number");
+        return Err(type_error(text));
+    };
+    let other = other.prepared(&handle)?;
+    x.get().write(py, name, move |x| x.binary(operation, other))
+}
+
 fn floor_divided(py: Python<'_>, a: Other, b: Other) -> PyResult<PyTensor> {
     let (a, b) = pair(a, b)?;
     run(py, move || a.div_rounded(&b, Rounding::Floor)).map(PyTensor::from)
@@ -143,25 +160,18 @@ impl PyTensor {
 }
 
 macro_rules! operators {
-    ($($forward:ident $reflected:ident $in_place:ident $name:literal $operation:ident;)+) => {
+    ($($forward:ident $reflected:ident $function:ident;)+) => {
         #[pymethods]
         impl PyTensor {
             $(
                 fn $forward<'py>(slf: Bound<'py, Self>, other: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
                     let py = slf.py();
-                    with_other(&slf, &other, |x, y| $operation(py, x, y))
+                    with_other(&slf, &other, |x, y| $function(py, x, y))
                 }
 
                 fn $reflected<'py>(slf: Bound<'py, Self>, other: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
                     let py = slf.py();
-                    with_other(&slf, &other, |x, y| $operation(py, y, x))
-                }
-
-                fn $in_place(slf: Bound<'_, Self>, other: Bound<'_, PyAny>) -> PyResult<()> {
-                    let other = Other::expected($name, &other)?;
-                    slf.get().write_by(slf.py(), $name, move |py, x| {
-                        Ok($operation(py, Other::Tensor(x), other)?.handle())
-                    })
+                    with_other(&slf, &other, |x, y| $function(py, y, x))
                 }
             )+
         }
@@ -169,18 +179,45 @@ macro_rules! operators {
 }
 
 operators! {
-    __add__ __radd__ __iadd__ "add_" added;
-    __sub__ __rsub__ __isub__ "sub_" subtracted;
-    __mul__ __rmul__ __imul__ "mul_" multiplied;
-    __truediv__ __rtruediv__ __itruediv__ "div_" divided;
-    __floordiv__ __rfloordiv__ __ifloordiv__ "floor_divide_" floor_divided;
-    __mod__ __rmod__ __imod__ "remainder_" remainder;
-    __and__ __rand__ __iand__ "bitwise_and_" and;
-    __or__ __ror__ __ior__ "bitwise_or_" or;
-    __xor__ __rxor__ __ixor__ "bitwise_xor_" exclusive_or;
-    __lshift__ __rlshift__ __ilshift__ "bitwise_left_shift_" shifted_left;
-    __rshift__ __rrshift__ __irshift__ "bitwise_right_shift_" shifted_right;
-    __matmul__ __rmatmul__ __imatmul__ "matmul_" matmul;
+    __add__ __radd__ added;
+    __sub__ __rsub__ subtracted;
+    __mul__ __rmul__ multiplied;
+    __truediv__ __rtruediv__ divided;
+    __floordiv__ __rfloordiv__ floor_divided;
+    __mod__ __rmod__ remainder;
+    __and__ __rand__ and;
+    __or__ __ror__ or;
+    __xor__ __rxor__ exclusive_or;
+    __lshift__ __rlshift__ shifted_left;
+    __rshift__ __rrshift__ shifted_right;
+    __matmul__ __rmatmul__ matmul;
+}
+
+/// Operators in place of operations of two operands.
+macro_rules! in_place {
+    ($($in_place:ident $name:literal $operation:ident;)+) => {
+        #[pymethods]
+        impl PyTensor {
+            $(
+                fn $in_place(slf: Bound<'_, Self>, other: Bound<'_, PyAny>) -> PyResult<()> {
+                    binary_in_place(&slf, Binary::$operation, $name, &other)
+                }
+            )+
+        }
+    };
+}
+
+in_place! {
+    __iadd__ "add_" Add;
+    __isub__ "sub_" Sub;
+    __imul__ "mul_" Mul;
+    __itruediv__ "div_" Div;
+    __imod__ "remainder_" Remainder;
+    __iand__ "bitwise_and_" BitwiseAnd;
+    __ior__ "bitwise_or_" BitwiseOr;
+    __ixor__ "bitwise_xor_" BitwiseXor;
+    __ilshift__ "bitwise_left_shift_" LeftShift;
+    __irshift__ "bitwise_right_shift_" RightShift;
 }
 
 #[pymethods]
@@ -214,6 +251,20 @@ impl PyTensor {
         let other = Other::expected("pow_", &other)?;
         slf.get().write_by(slf.py(), "pow_", move |py, x| {
             Ok(power(py, Other::Tensor(x), other)?.handle())
+        })
+    }
+
+    fn __ifloordiv__(slf: Bound<'_, Self>, other: Bound<'_, PyAny>) -> PyResult<()> {
+        let other = Other::expected("floor_divide_", &other)?;
+        slf.get().write_by(slf.py(), "floor_divide_", move |py, x| {
+            Ok(floor_divided(py, Other::Tensor(x), other)?.handle())
+        })
+    }
+
+    fn __imatmul__(slf: Bound<'_, Self>, other: Bound<'_, PyAny>) -> PyResult<()> {
+        let other = Other::expected("matmul_", &other)?;
+        slf.get().write_by(slf.py(), "matmul_", move |py, x| {
+            Ok(matmul(py, Other::Tensor(x), other)?.handle())
         })
     }
 
