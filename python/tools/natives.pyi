@@ -152,6 +152,7 @@ class TensorIterator:
     def __next__(self) -> Tensor: ...
 
 class Tensor:
+    __array_priority__: builtins.int
     @property
     def shape(self) -> Size: ...
     @property

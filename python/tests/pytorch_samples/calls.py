@@ -7,7 +7,7 @@ import hlx
 
 #: Methods of tensors that `op_db` calls as such.
 _METHODS = frozenset(
-    "bfloat16 bool byte char contiguous expand expand_as float half int repeat reshape_as to unfold view view_as".split()  # noqa: SIM905
+    "bfloat16 bool byte char contiguous expand expand_as float half int repeat reshape_as to unfold view view_as".split()
 )
 
 
