@@ -28,9 +28,9 @@ NATIVES = Path(__file__).with_name("natives.pyi")
 HEADER = "# Written by python/tools/stubs.py (`cargo xtask python --stubs`).\n"
 #: Parts of every class that say nothing of it.
 INHERITED = set(
-    "__class__ __delattr__ __dict__ __dir__ __doc__ __format__ __ge__ __getattribute__ __gt__ __hash__ __init__"
-    " __init_subclass__ __le__ __lt__ __module__ __new__ __reduce_ex__ __repr__ __setattr__ __sizeof__ __slots__ __str__ __subclasshook__"
-    " __weakref__".split()
+    "__class__ __delattr__ __dict__ __dir__ __doc__ __format__ __ge__ __getattribute__ __gt__ __hash__ __init__ __le__"
+    " __init_subclass__ __lt__ __module__ __new__ __reduce_ex__ __repr__ __setattr__ __sizeof__ __slots__ __str__"
+    " __subclasshook__ __weakref__".split()
 )
 
 
