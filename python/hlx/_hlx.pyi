@@ -154,6 +154,7 @@ class TensorIterator:
 
 class Tensor:
     __array_priority__: builtins.int
+    def __new__(cls, *data: typing.Any, device: _Device = None) -> typing.Self: ...
     @property
     def shape(self) -> Size: ...
     @property
@@ -372,7 +373,7 @@ class Tensor:
     def to(input, *arguments: typing.Any, **keywords: typing.Any) -> Tensor: ...
     def type_as(input, other: Tensor) -> Tensor: ...
     @typing.overload
-    def type(input) -> builtins.str: ...
+    def type(input, dtype: None = None) -> builtins.str: ...
     @typing.overload
     def type(input, dtype: _dtype) -> Tensor: ...
     def float(input) -> Tensor: ...
@@ -429,7 +430,15 @@ class Tensor:
         input, *, dim: builtins.int | None = None, keepdim: builtins.bool = False
     ) -> hlx.return_types.aminmax: ...
     @typing.overload
-    def max(input) -> Tensor: ...
+    def max(
+        input,
+        dim: None = None,
+        keepdim: builtins.bool = False,
+        *,
+        other: None = None,
+        axis: None = None,
+        keepdims: builtins.bool = False,
+    ) -> Tensor: ...
     @typing.overload
     def max(
         input, dim: builtins.int, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False
@@ -437,11 +446,19 @@ class Tensor:
     @typing.overload
     def max(input, *, axis: builtins.int, keepdims: builtins.bool = False) -> hlx.return_types.max: ...
     @typing.overload
-    def max(input, other: Tensor, /) -> Tensor: ...
+    def max(input, dim: Tensor) -> Tensor: ...
     @typing.overload
     def max(input, *, other: Tensor) -> Tensor: ...
     @typing.overload
-    def min(input) -> Tensor: ...
+    def min(
+        input,
+        dim: None = None,
+        keepdim: builtins.bool = False,
+        *,
+        other: None = None,
+        axis: None = None,
+        keepdims: builtins.bool = False,
+    ) -> Tensor: ...
     @typing.overload
     def min(
         input, dim: builtins.int, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False
@@ -449,7 +466,7 @@ class Tensor:
     @typing.overload
     def min(input, *, axis: builtins.int, keepdims: builtins.bool = False) -> hlx.return_types.min: ...
     @typing.overload
-    def min(input, other: Tensor, /) -> Tensor: ...
+    def min(input, dim: Tensor) -> Tensor: ...
     @typing.overload
     def min(input, *, other: Tensor) -> Tensor: ...
     def argmax(
@@ -482,7 +499,7 @@ class Tensor:
         input, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False
     ) -> hlx.return_types.kthvalue: ...
     @typing.overload
-    def median(input) -> Tensor: ...
+    def median(input, dim: None = None, keepdim: builtins.bool = False) -> Tensor: ...
     @typing.overload
     def median(input, dim: builtins.int, keepdim: builtins.bool = False) -> hlx.return_types.median: ...
     @typing.overload
@@ -1035,6 +1052,7 @@ avg_pool2d: collections.abc.Callable[..., typing.Any]
 backward: collections.abc.Callable[..., typing.Any]
 batch_norm: collections.abc.Callable[..., typing.Any]
 batch_norm_by: collections.abc.Callable[..., typing.Any]
+become: collections.abc.Callable[..., typing.Any]
 bernoulli: collections.abc.Callable[..., typing.Any]
 binary: collections.abc.Callable[..., typing.Any]
 binary_cross_entropy_with_logits: collections.abc.Callable[..., typing.Any]
@@ -1084,6 +1102,7 @@ inspect_spirv: collections.abc.Callable[..., typing.Any]
 interpolate: collections.abc.Callable[..., typing.Any]
 interpolate_by: collections.abc.Callable[..., typing.Any]
 isolate: collections.abc.Callable[..., typing.Any]
+isolated_zeros: collections.abc.Callable[..., typing.Any]
 kl_div: collections.abc.Callable[..., typing.Any]
 l1_loss: collections.abc.Callable[..., typing.Any]
 layer_norm: collections.abc.Callable[..., typing.Any]
@@ -1109,6 +1128,7 @@ note_fork: collections.abc.Callable[..., typing.Any]
 ones: collections.abc.Callable[..., typing.Any]
 open_device: collections.abc.Callable[..., typing.Any]
 outer: collections.abc.Callable[..., typing.Any]
+own_kernel: collections.abc.Callable[..., typing.Any]
 pad: collections.abc.Callable[..., typing.Any]
 permute: collections.abc.Callable[..., typing.Any]
 prod: collections.abc.Callable[..., typing.Any]
@@ -1183,6 +1203,7 @@ __all__ = [
     "backward",
     "batch_norm",
     "batch_norm_by",
+    "become",
     "bernoulli",
     "binary",
     "binary_cross_entropy_with_logits",
@@ -1239,6 +1260,7 @@ __all__ = [
     "interpolate_by",
     "is_grad_enabled",
     "isolate",
+    "isolated_zeros",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -1265,6 +1287,7 @@ __all__ = [
     "ones",
     "open_device",
     "outer",
+    "own_kernel",
     "pad",
     "permute",
     "prod",

@@ -153,6 +153,7 @@ class TensorIterator:
 
 class Tensor:
     __array_priority__: builtins.int
+    def __new__(cls, *data: typing.Any, device: _Device = None) -> typing.Self: ...
     @property
     def shape(self) -> Size: ...
     @property
