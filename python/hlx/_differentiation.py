@@ -29,7 +29,7 @@ def backward(
 def detach_(self: Tensor) -> Tensor:
     """Takes the tensor off the tape, and returns it.
 
-    >>> x = hlx.ones(2, requires_grad=True) * 2
+    >>> x = hlx.ones(2, requires_grad=True)
     >>> x.detach_().requires_grad
     False
     """

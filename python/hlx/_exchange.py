@@ -122,7 +122,6 @@ def numpy_of(self: Tensor, *, force: bool = False) -> numpy.ndarray:
 
 def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray:
     """The tensor for NumPy's functions; a tensor of a GPU is copied to the CPU."""
-    import numpy
 
     on_cpu = self.device.type == "cpu"
     if copy is False and not on_cpu:

@@ -74,7 +74,7 @@ def test_the_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def needs_example(name: str) -> bool:
-    """Whether a function shows itself at work: forms in place, the array API's names and small classes' methods need not."""
+    """Whether a function shows itself at work: forms in place, the array API and small classes need not."""
     *_, owner, own = name.split(".")
     is_method = owner[0].isupper() and owner != "Tensor"
     return inspect.isfunction(OBJECTS[name]) and not (own.endswith("_") or is_method or owner == "array_api")

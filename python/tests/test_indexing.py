@@ -76,9 +76,21 @@ def test_assignment(device: hlx.device) -> None:
     [
         (3, IndexError, "index: place 3 is out of range for an extent of 3"),
         ((0, 0, 0), IndexError, "index: an index of 3 dimensions for a tensor of 2"),
-        (slice(None, None, -1), ValueError, "index: a slice has step -1, expected at least 1; use flip for the reverse order"),
-        ("a", IndexError, "index: an item is a str, expected an integer, a slice, None, ..., or integers or bools in a tensor or list"),
-        (1.5, IndexError, "index: an item is a float, expected an integer, a slice, None, ..., or integers or bools in a tensor or list"),
+        (
+            slice(None, None, -1),
+            ValueError,
+            "index: a slice has step -1, expected at least 1; use flip for the reverse order",
+        ),
+        (
+            "a",
+            IndexError,
+            "index: an item is a str, expected an integer, a slice, None, ..., or integers or bools in a tensor or list",
+        ),
+        (
+            1.5,
+            IndexError,
+            "index: an item is a float, expected an integer, a slice, None, ..., or integers or bools in a tensor or list",
+        ),
         ((0, [0, 5]), IndexError, "index: element 1 of the index is out of range"),
         (hlx.tensor([0.5]), IndexError, "index: a tensor of float32, expected integers or bool"),
     ],

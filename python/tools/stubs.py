@@ -27,11 +27,11 @@ PACKAGE = Path(__file__).parents[1] / "hlx"
 NATIVES = Path(__file__).with_name("natives.pyi")
 HEADER = "# Written by python/tools/stubs.py (`cargo xtask python --stubs`).\n"
 #: Parts of every class that say nothing of it.
-INHERITED = {
-    "__class__", "__dict__", "__doc__", "__module__", "__new__", "__slots__", "__weakref__", "__getattribute__", "__setattr__",
-    "__delattr__", "__repr__", "__str__", "__hash__", "__dir__", "__format__", "__init_subclass__", "__reduce_ex__",
-    "__sizeof__", "__subclasshook__", "__init__", "__lt__", "__le__", "__gt__", "__ge__",
-}  # fmt: skip
+INHERITED = set(
+    "__class__ __delattr__ __dict__ __dir__ __doc__ __format__ __ge__ __getattribute__ __gt__ __hash__ __init__ __le__"
+    " __init_subclass__ __lt__ __module__ __new__ __reduce_ex__ __repr__ __setattr__ __sizeof__ __slots__ __str__"
+    " __subclasshook__ __weakref__".split()
+)
 
 
 def main() -> None:

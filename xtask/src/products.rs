@@ -19,7 +19,7 @@ const CALLS: [&str; 9] = [
     ".accumulate(",
     ".checked(",
 ];
-const CRATES: [&str; 3] = ["hlx-kernels", "hlx-autograd", "hlx-nn"];
+const CRATES: [&str; 4] = ["hlx-kernels", "hlx-autograd", "hlx-nn", "hlx-python"];
 
 /// Every call with a product among its arguments, one line each.
 pub fn check(root: &Path) -> Result<Vec<String>, String> {

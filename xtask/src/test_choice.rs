@@ -4,12 +4,16 @@ use std::path::Path;
 
 use crate::files;
 
-/// Packages whose tests take `--all`, and what they prove; `shader-compiler` has none.
-const PACKAGES: [(&str, &str); 7] = [
+/// Packages whose tests take `--all`, and what they prove; `shader-compiler` and `hlx-python` have none.
+const PACKAGES: [(&str, &str); 8] = [
     ("fuzz-targets", "inputs that fuzzing found"),
     ("hlx-bench", "the tables of the benchmarks"),
     ("hlx-examples", "the examples"),
     ("hlx-proof", "orders of summation, found from outside"),
+    (
+        "hlx-python",
+        "the Python package, which `cargo xtask python` tests",
+    ),
     ("radv", "the check of AMD's machine code"),
     ("shader-compiler", "the compiler of shaders"),
     ("shader-lint", "push constants beside vulkano-shaders"),

@@ -24,6 +24,7 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
     for dir in ["crates", "shaders", "tools", "xtask", "benches", "examples"] {
         sources.extend(files::under(&root.join(dir), &["rs", "comp", "glsl"])?);
     }
+    sources.extend(files::under(&root.join("python"), &["py"])?);
     let mut wrong = Vec::new();
     let mut rust = String::new();
     for source in &sources {
@@ -110,8 +111,13 @@ fn links(page: &str) -> Vec<String> {
 fn check_source(name: &str, text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let first = text.lines().next().unwrap_or_default();
-    let purpose = first.trim_start_matches(['/', '!', ' ']);
-    if !first.starts_with("//") || purpose.is_empty() {
+    let mark = if name.ends_with(".py") {
+        "\"\"\""
+    } else {
+        "//"
+    };
+    let purpose = first.trim_start_matches(['/', '!', ' ', '"']);
+    if !first.starts_with(mark) || purpose.is_empty() {
         wrong.push(format!(
             "{name}: the first line does not say what the file is for"
         ));
@@ -170,6 +176,8 @@ mod tests {
     fn wants_a_purpose_on_the_first_line() {
         assert!(check_source("a.rs", "//! Adds.\nfn a() {}\n").is_empty());
         assert!(check_source("a.comp", "// y = x.\n#version 460\n").is_empty());
+        assert!(check_source("a.py", "\"\"\"Adds.\"\"\"\n").is_empty());
+        assert_eq!(check_source("a.py", "import math\n").len(), 1);
         for text in [
             "",
             "use std::fs;\n",

@@ -46,13 +46,21 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
 
 
 @overload
-def max(input: Tensor) -> Tensor: ...
+def max(
+    input: Tensor,
+    dim: None = None,
+    keepdim: bool = False,
+    *,
+    other: None = None,
+    axis: None = None,
+    keepdims: bool = False,
+) -> Tensor: ...
 @overload
 def max(input: Tensor, dim: int, keepdim: bool = False, *, keepdims: bool = False) -> return_types.max: ...
 @overload
 def max(input: Tensor, *, axis: int, keepdims: bool = False) -> return_types.max: ...
 @overload
-def max(input: Tensor, other: Tensor, /) -> Tensor: ...
+def max(input: Tensor, dim: Tensor) -> Tensor: ...
 @overload
 def max(input: Tensor, *, other: Tensor) -> Tensor: ...
 @operation
@@ -82,13 +90,21 @@ def max(
 
 
 @overload
-def min(input: Tensor) -> Tensor: ...
+def min(
+    input: Tensor,
+    dim: None = None,
+    keepdim: bool = False,
+    *,
+    other: None = None,
+    axis: None = None,
+    keepdims: bool = False,
+) -> Tensor: ...
 @overload
 def min(input: Tensor, dim: int, keepdim: bool = False, *, keepdims: bool = False) -> return_types.min: ...
 @overload
 def min(input: Tensor, *, axis: int, keepdims: bool = False) -> return_types.min: ...
 @overload
-def min(input: Tensor, other: Tensor, /) -> Tensor: ...
+def min(input: Tensor, dim: Tensor) -> Tensor: ...
 @overload
 def min(input: Tensor, *, other: Tensor) -> Tensor: ...
 @operation
@@ -215,7 +231,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ret
 
 
 @overload
-def median(input: Tensor) -> Tensor: ...
+def median(input: Tensor, dim: None = None, keepdim: bool = False) -> Tensor: ...
 @overload
 def median(input: Tensor, dim: int, keepdim: bool = False) -> return_types.median: ...
 @operation

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Literal, overload
 
 from hlx import _hlx, errors
-from hlx._operations._arguments import axis, is_number
+from hlx._operations._arguments import axis
 from hlx._operations._register import operation
 from hlx._operations._types import INT32, Number, Operand, Tensor
 from hlx._operations.movement import broadcast_tensors
@@ -124,9 +124,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor
     >>> hlx.index_fill(hlx.zeros(3), 0, hlx.tensor([1]), 7).tolist()
     [0.0, 7.0, 0.0]
     """
-    if is_number(value):
-        value = _hlx.full(input.device, [], value, input.dtype)
-    return _written_along(input, dim, index, value)
+    source = value if isinstance(value, Tensor) else _hlx.full(input.device, [], value, input.dtype)
+    return _written_along(input, dim, index, source)
 
 
 @operation
