@@ -92,6 +92,7 @@ class _Erfc(Function):
     @staticmethod
     def backward(ctx: FunctionCtx, dy: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
+        assert x is not None
         bell = _unary(_unary(_unary(x, "square"), "neg"), "exp")
         return _binary(dy, _binary(bell, -2 / math.sqrt(math.pi), "mul"), "mul")
 
@@ -150,6 +151,7 @@ class _Acosh(Function):
     @staticmethod
     def backward(ctx: FunctionCtx, dy: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
+        assert x is not None
         return _binary(dy, _unary(_binary(_unary(x, "square"), 1.0, "sub"), "rsqrt"), "mul")
 
 
@@ -227,6 +229,7 @@ class _Sinc(Function):
     @staticmethod
     def backward(ctx: FunctionCtx, dy: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
+        assert x is not None
         u = _binary(x, math.pi, "mul")
         near = _binary(_unary(u, "abs"), 1.0, "lt")
         inside = _hlx.where_(u, near, 0.0)

@@ -88,6 +88,7 @@ class _Unpool(Function):
     @staticmethod
     def backward(ctx: FunctionCtx, dy: Tensor) -> tuple[Tensor, None, None]:
         (places,) = ctx.saved_tensors
+        assert places is not None
         return _hlx.gather(dy, -1, places), None, None
 
 
