@@ -51,7 +51,8 @@ how samples are compared, and [judges.md](judges.md) how it is run.
 
 PyTorch {torch}, device {device}: {samples} samples of {n_operations} operations, {passed} passed,
 {n_by_another_rule} by another rule, {failed} failed, {n_refused} refused. By another rule: {rule}
-([special points](tensors.md#special-points)).
+([special points](tensors.md#special-points)). {curved} samples have second derivatives by their inputs other than 0; of the
+others the derivatives by the upstream gradient are compared.
 
 """
 RULE = "the second derivative at a point such as the norm of zeros is 0, where PyTorch's is NaN"
@@ -66,6 +67,8 @@ class Row:
     by_another_rule: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
+    #: Samples of which PyTorch has a second derivative by the inputs that is other than 0.
+    curved: int = 0
     #: SHA-256 over the bits of all derivatives, to compare devices by.
     digest: str = ""
 
@@ -249,6 +252,8 @@ def judge(op: Any, function: Callable[..., Any], sample: Any, device: str, seed:
         row.failed.append(f"sample {seed:08x}: {type(error).__name__}: {shortened(error)}")
         return
     row.digest = chained(row.digest, found)
+    n_leaves = sum(isinstance(t, torch.Tensor) and t.requires_grad for t in tree_leaves(arguments))
+    row.curved += any(e is not None and bool(e.any()) for e in expected[:n_leaves])
     wrong = first_difference(found, expected)
     if wrong is None:
         row.passed += 1
@@ -316,6 +321,7 @@ def report(rows: list[Row], missing: list[str], options: argparse.Namespace) -> 
         "device": options.device,
         "stride": options.stride,
         "samples": sum(row.samples for row in rows),
+        "curved": sum(row.curved for row in rows),
         "passed": sum(row.passed for row in rows),
         "failed": sum(len(row.failed) for row in rows),
         "by_another_rule": {RULE: by_another_rule} if by_another_rule else {},
@@ -340,6 +346,7 @@ def main() -> int:
     rows, missing = judged(options)
     found = report(rows, missing, options)
     print(f"{found['samples']} samples of {len(rows)} operations of PyTorch {found['torch']} on {options.device}")
+    print(f"  {found['curved']} have second derivatives by their inputs other than 0")
     for rule, n in found["by_another_rule"].items():
         print(f"  {n} by another rule: {rule}")
     print(f"second-derivatives: {found['passed']} passed, {found['failed']} failed")
