@@ -2,11 +2,13 @@
 
 import pytest
 from pytorch_samples.fixture import COMPOSED, PATH, Fixture
-from pytorch_samples.judge import DIFFERS, FAILED, PASSED, REFUSED, chosen, described, judged
+from pytorch_samples.judge import DIFFERS, FAILED, PASSED, REFUSED, bits, chosen, described, elements, judged
 
 import hlx
 
 STRIDE = 7
+#: On Vulkan no sample of more elements is carried out: software drivers take long for them.
+VULKAN_ELEMENTS = 1024
 #: Of all samples of a fixture, at least these pass.
 PASSED_OF_ALL = {PATH: 28_658, COMPOSED: 23_028}
 
@@ -47,6 +49,15 @@ def test_every_operation_has_a_sample_that_passes(fixture: Fixture) -> None:
         if not any(verdict.kind == PASSED for verdict in verdicts):
             missing.append(name)
     assert not missing
+
+
+def test_vulkan_has_the_cpus_bits(fixture: Fixture, vulkan: hlx.device) -> None:
+    """The first sample of each operation, if it is small."""
+    for i in chosen(fixture, len(fixture.samples)):
+        sample = fixture.samples[i]
+        if "no" not in sample and elements([sample.get(part) for part in "ako"]) <= VULKAN_ELEMENTS:
+            here, there = bits(fixture, sample, "cpu"), bits(fixture, sample, str(vulkan))
+            assert here == there, described(sample)
 
 
 def test_a_wrong_result_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,6 +198,19 @@ def _compare_gradients(
                 raise Different(f"gradient {i} {difference}") from None
 
 
+def bits(fixture: Fixture, sample: dict[str, Any], device: str) -> list[bytes] | str:
+    """The bits of a sample's results and gradients, NaN as one, or the refusal."""
+    try:
+        arguments = Arguments(fixture, sample, device)
+        outputs = flat(operation(sample["op"])(*arguments.positional, **arguments.keywords))
+        differentiated(sample, outputs, device)
+        gradients = [leaf.grad for leaf in arguments.leaves if leaf.grad is not None]
+        values = [values_of(tensor) for tensor in [*outputs, *gradients]]
+    except hlx.errors.Error as error:
+        return plain(str(error))
+    return [numpy.where(numpy.isnan(value), numpy.nan, value).tobytes() for value in values]
+
+
 def described(sample: dict[str, Any]) -> str:
     """A sample's operation, type and arguments, cut short."""
     return f"{sample['op']} of {sample['t']}: {sample.get('a')} {sample.get('k')}"[:400]
