@@ -163,6 +163,9 @@ def test_forbidden_changes_in_place_are_refused() -> None:
         x += 1
     with pytest.raises(hlx.Error, match="is a leaf that requires a gradient"):
         x[0] *= 2
+    view = hlx.ones(4).reshape(2, 2).requires_grad_()
+    with pytest.raises(hlx.Error, match="is a leaf that requires a gradient"):
+        view.exp_()
     y = x * 1
     saved = y.sin()
     y += 1
@@ -191,3 +194,14 @@ def test_errors_are_one_line(call: object, text: str) -> None:
         call()  # type: ignore[operator]
     assert isinstance(raised.value, hlx.Error)
     assert str(raised.value) == text
+
+
+def test_gradients_have_the_shape_of_their_tensor() -> None:
+    """Gains and biases of images, which are sums over pixels."""
+    functional = hlx.nn.functional
+    x, weight = hlx.rand(2, 4, 3, 3, requires_grad=True), hlx.rand(4, requires_grad=True)
+    y = functional.group_norm(x, 2, weight, weight)
+    assert autograd.grad(y.sum(), weight)[0].shape == (4,)
+    kernel, bias = hlx.rand(4, 2, 3, 3), hlx.rand(2, requires_grad=True)
+    z = functional.conv_transpose2d(x, kernel, bias)
+    assert autograd.grad(z.sum(), bias)[0].shape == (2,)

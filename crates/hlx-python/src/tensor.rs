@@ -125,7 +125,10 @@ impl PyTensor {
         name: &'static str,
         operation: impl FnOnce(&Tensor) -> Result<Tensor> + Send,
     ) -> PyResult<()> {
-        let Some(viewed) = self.viewed.as_ref().filter(|_| gradients_enabled()) else {
+        let is_leaf = |x: Tensor| x.requires_grad() && x.is_leaf();
+        let viewed = self.viewed.as_ref().filter(|_| gradients_enabled());
+        // A view that was made a leaf is nobody's view to the tape.
+        let Some(viewed) = viewed.filter(|_| !is_leaf(self.handle())) else {
             return self.change(py, move |x| x.in_place(name, operation).map(|_| ()));
         };
         let (mut base, mut x) = (viewed.base.get().handle(), self.handle());

@@ -161,6 +161,15 @@ impl Input {
         !matches!(self.place, Place::Constant)
     }
 
+    /// The extents of the tensor; `None` for constants.
+    pub(crate) fn shape(&self) -> Option<&[usize]> {
+        match &self.place {
+            Place::Constant => None,
+            Place::Leaf(leaf) => Some(&leaf.shape),
+            Place::Operation(node) => Some(&node.shape),
+        }
+    }
+
     /// The number of elements.
     pub fn n_elements(&self) -> usize {
         self.n_elements

@@ -25,8 +25,8 @@ pub struct ParameterTarget {
 }
 
 impl Backward<'_> {
-    /// Adds the gradient of a tensor of shape `from` that was expanded to dy's: the sum over what
-    /// repeats. Where the samples repeat it, that is a parameter's sum by shards: the elements of each
+    /// Adds the gradient of a tensor that was expanded from `from`, a shape of its elements, to dy's: the sum over what
+    /// repeats, in the tensor's own shape. Where the samples repeat it, that is a parameter's sum by shards: the elements of each
     /// sample in the order of general reductions, the samples of a shard as one chain in order, the
     /// shards pairwise. Else it is one general reduction.
     ///
@@ -43,6 +43,7 @@ impl Backward<'_> {
         let repeats =
             |axis: usize| axis < added || (from[axis - added] == 1 && dy.shape()[axis] != 1);
         let axes: Vec<usize> = (0..dy.rank()).filter(|&axis| repeats(axis)).collect();
+        let shape = x.shape().unwrap_or(from);
         match samples {
             Samples::Along { axis, each } if axes.contains(&axis) && !self.recorded => {
                 let count = dy.shape()[axis] / each;
@@ -61,13 +62,13 @@ impl Backward<'_> {
                     )
                 })
             }
-            Samples::Along { .. } => self.add_tensor(x, &dy.sum_dims(&axes, from)?),
+            Samples::Along { .. } => self.add_tensor(x, &dy.sum_dims(&axes, shape)?),
             Samples::None | Samples::Lost => {
                 self.check_shards(match samples {
                     Samples::None => Batch::Unknown,
                     _ => Batch::Lost,
                 })?;
-                self.add_tensor(x, &dy.sum_dims(&axes, from)?)
+                self.add_tensor(x, &dy.sum_dims(&axes, shape)?)
             }
         }
     }
