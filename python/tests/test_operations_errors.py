@@ -28,7 +28,11 @@ CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: X.clamp(), ValueError, "clamp: min and max are None, expected a bound"),
     (lambda: X.norm("nuc"), ValueError, "norm: p is 'nuc', expected a number or 'fro'"),
     (lambda: X.cumsum(), TypeError, "cumsum: dim is missing"),
-    (lambda: X.scatter(0, hlx.tensor([[0]]), 1, reduce="multiply"), ValueError, "scatter: reduce is 'multiply'"),
+    (
+        lambda: X.scatter(0, hlx.tensor([[0]]), 1, reduce="max"),
+        ValueError,
+        "scatter: reduce is 'max', expected None, 'add' or 'multiply'",
+    ),
     (lambda: X.double(), TypeError, "double: HLX has no float64; use dtype=hlx.float32"),
     (lambda: X.to(hlx.float64), TypeError, "to: HLX has no float64; use dtype=hlx.float32"),
     (lambda: X.to(3), TypeError, "to: an argument is int, expected a type, a device or a tensor"),

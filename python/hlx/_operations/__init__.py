@@ -10,6 +10,7 @@ from hlx._operations import (
     extremes,
     facts,
     functions,
+    grouping,
     in_place,
     indexing,
     joining,

@@ -50,7 +50,7 @@ def scatter(
 ) -> Tensor:
     """Writes elements, or one value, to places along a dimension: the inverse of `gather`.
 
-    Of several writes to one place the last one wins. `reduce="add"` adds; "multiply" is refused.
+    Of several writes to one place the last one wins. `reduce` is "add" or "multiply".
 
     >>> hlx.scatter(hlx.zeros(3), 0, hlx.tensor([2]), hlx.tensor([5.0])).tolist()
     [0.0, 0.0, 5.0]
@@ -58,10 +58,16 @@ def scatter(
     given = src if value is None else value
     if given is None:
         raise errors.TypeError("scatter: src and value are missing, expected one of them")
-    if reduce not in (None, "add"):
-        raise errors.ValueError(f"scatter: reduce is {reduce!r}, expected None or 'add'")
-    write = _hlx.scatter if reduce is None else _hlx.scatter_add
-    return write(input, dim, index, _source(input, index, given))
+    source = _source(input, index, given)
+    if reduce is None:
+        return _hlx.scatter(input, dim, index, source)
+    if reduce == "add":
+        return _hlx.scatter_add(input, dim, index, source)
+    if reduce != "multiply":
+        raise errors.ValueError(f"scatter: reduce is {reduce!r}, expected None, 'add' or 'multiply'")
+    from hlx._operations.grouping import scatter_reduce
+
+    return scatter_reduce(input, dim, index, source, "prod")
 
 
 @operation

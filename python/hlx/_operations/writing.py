@@ -55,32 +55,6 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 
 
 @operation
-def scatter_reduce(
-    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
-) -> Tensor:
-    """Adds elements at places along a dimension, or takes their mean: `reduce` is "sum" or "mean".
-
-    Without `include_self` the places that are written begin from nothing.
-
-    >>> hlx.scatter_reduce(hlx.ones(2), 0, hlx.tensor([0, 0]), hlx.tensor([2.0, 3.0]), "sum").tolist()
-    [6.0, 1.0]
-    """
-    if reduce not in ("sum", "mean"):
-        raise errors.ValueError(f"scatter_reduce: reduce is {reduce!r}, expected 'sum' or 'mean'")
-    ones = _hlx.ones(input.device, list(index.shape), INT32)
-    counts = _hlx.scatter_add(_hlx.zeros(input.device, list(input.shape), INT32), dim, index, ones)
-    written = _binary(counts, 0, "gt")
-    start = input if include_self else _hlx.masked_fill(input, written, 0)
-    total = _hlx.scatter_add(start, dim, index, src)
-    if reduce == "sum":
-        return total
-    divisor = _binary(counts, 1, "add") if include_self else _hlx.clamp_min(counts, 1)
-    if input.dtype.is_floating_point:
-        return _hlx.to_dtype(_binary(total, divisor, "div"), input.dtype)
-    return _hlx.to_dtype(_hlx.div_rounded(total, divisor, "floor"), input.dtype)
-
-
-@operation
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Writes elements to places of the flattened tensor, negative ones counted from the end, or adds them.
 

@@ -337,6 +337,25 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     return _hlx.log_softmax(converted(input, dtype), _softmax_dim(dim, input.ndim))
 
 
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """Draws a softmax of `(logits + Gumbel noise) / tau`; with `hard` 1 at its largest element, with its gradient.
+
+    >>> hlx.nn.functional.gumbel_softmax(hlx.tensor([0.0, 100.0]), hard=True).tolist()
+    [0.0, 1.0]
+    """
+    uniform = _hlx.rand(logits.device, list(logits.shape), _hlx.next_seed())
+    # 1 - u is not 0, and -log(1 - u) exponential; a draw of 0 has no logarithm of its own.
+    exponential = _hlx.clamp_min(_unary(_unary(_unary(uniform, "neg"), "log1p"), "neg"), 2.0**-126)
+    noise = _hlx.to_dtype(_unary(_unary(exponential, "log"), "neg"), logits.dtype)
+    soft = _hlx.softmax_dim(_binary(_binary(logits, noise, "add"), float(tau), "div"), dim)
+    if not hard:
+        return soft
+    places = _hlx.argmax(_hlx.detach(soft), dim, True)
+    ones = _hlx.ones(logits.device, list(places.shape), soft.dtype)
+    chosen = _hlx.scatter(_hlx.zeros(logits.device, list(soft.shape), soft.dtype), dim, places, ones)
+    return _binary(_binary(chosen, _hlx.detach(soft), "sub"), soft, "add")
+
+
 @rounded_once
 def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12) -> Tensor:
     """Divides by the p-norm along a dimension, at least by `eps`.

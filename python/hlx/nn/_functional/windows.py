@@ -8,7 +8,7 @@ from hlx._operations._arguments import count
 from hlx._operations._rounding import rounded_once
 from hlx._operations._types import INT32, Tensor
 from hlx.autograd import Function, FunctionCtx
-from hlx.nn._functional.images import Sizes, _each, _windows
+from hlx.nn._functional.images import Sizes, _each, _windows, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
 
 _unary, _binary = _hlx.unary, _hlx.binary
 
@@ -228,3 +228,68 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     windows = _hlx.unfold(_hlx.pad(squares, widths, "constant", 0.0), 1, size, 1)
     mean = _hlx.mean_dim(windows, [-1], False)
     return _binary(input, _binary(_binary(_binary(mean, alpha, "mul"), k, "add"), beta, "pow"), "div")
+
+
+def _lp_pool(norm_type: float, mean: Tensor, elements: int) -> Tensor:
+    # The root of the windows' sums, whose sign stays.
+    sign = _unary(mean, "sign")
+    total = _binary(_binary(sign, _unary(_unary(mean, "abs"), "relu"), "mul"), float(elements), "mul")
+    return _binary(total, 1.0 / norm_type, "pow")
+
+
+def lp_pool1d(
+    input: Tensor, norm_type: float, kernel_size: int, stride: Sizes | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """Computes `(sum of x^p)^(1 / p)` of each window of signals [.., L].
+
+    >>> hlx.nn.functional.lp_pool1d(hlx.tensor([[3.0, 4.0]]), 2, 2).tolist()
+    [[5.0]]
+    """
+    mean = avg_pool1d(_binary(input, float(norm_type), "pow"), kernel_size, stride, 0, ceil_mode)
+    return _lp_pool(norm_type, mean, kernel_size)
+
+
+def lp_pool2d(
+    input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """Computes `(sum of x^p)^(1 / p)` of each window of images [.., H, W].
+
+    >>> hlx.nn.functional.lp_pool2d(hlx.tensor([[[3.0, 4.0]]]), 2, (1, 2)).tolist()
+    [[[5.0]]]
+    """
+    mean = avg_pool2d(_binary(input, float(norm_type), "pow"), kernel_size, stride, 0, ceil_mode)
+    return _lp_pool(norm_type, mean, count(_each("lp_pool2d", "kernel_size", kernel_size, 2)))
+
+
+def max_pool1d_with_indices(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Takes the largest element of each window of signals [.., L], with its place.
+
+    >>> hlx.nn.functional.max_pool1d_with_indices(hlx.tensor([[1.0, 3.0]]), 2)[1].tolist()
+    [[1]]
+    """
+    return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)
+
+
+def max_pool2d_with_indices(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Takes the largest element of each window of images [.., H, W], with its place in the image.
+
+    >>> hlx.nn.functional.max_pool2d_with_indices(hlx.tensor([[[1.0], [3.0]]]), (2, 1))[1].tolist()
+    [[[1]]]
+    """
+    return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)
