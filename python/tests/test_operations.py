@@ -198,3 +198,45 @@ def test_batch_norm_moves_running_values() -> None:
         tolerance = 1e-6 if dtype == hlx.float32 else 2e-3
         assert hlx.allclose(mean.float(), x.mean(0) * 0.25, atol=tolerance, rtol=tolerance)
         assert hlx.allclose(variance.float(), 0.75 + x.var(0) * 0.25, atol=tolerance, rtol=tolerance)
+
+
+def test_draws_have_their_distributions() -> None:
+    """Means of many draws, with a seed; places without weight are never drawn."""
+    hlx.manual_seed(4)
+    counts = hlx.multinomial(hlx.tensor([1.0, 0.0, 3.0]), 4000, replacement=True).bincount(minlength=3).tolist()
+    assert counts[1] == 0 and 900 < counts[0] < 1100
+    assert sorted(hlx.multinomial(hlx.tensor([1.0, 2.0, 3.0, 0.0]), 3).tolist()) == [0, 1, 2]
+    assert 0.27 < hlx.bernoulli(hlx.full((4000,), 0.3)).mean().item() < 0.33
+    assert hlx.normal(hlx.tensor([5.0]), 0.0).item() == 5
+    exact = hlx.nn.functional.gumbel_softmax(hlx.zeros(4000, 4), hard=True)
+    assert (exact.sum(1) == 1).all() and (exact.mean(0) - 0.25).abs().max().item() < 0.03
+    scaled = hlx.nn.functional.alpha_dropout(hlx.randn(20000), 0.3, training=True)
+    assert abs(scaled.mean().item()) < 0.03 and abs(scaled.std().item() - 1) < 0.03
+
+
+def test_scattered_reductions_join_all_writes_to_a_place() -> None:
+    """Products and extremes of several writes, with and without what is there, and their gradients."""
+    index = hlx.tensor([0, 2, 0, 0, 2])
+    x, source = (
+        hlx.tensor([2.0, 7.0, 1.0], requires_grad=True),
+        hlx.tensor([3.0, 4.0, 5.0, 5.0, -1.0], requires_grad=True),
+    )
+    assert x.scatter_reduce(0, index, source, "prod").tolist() == [150, 7, -4]
+    assert x.scatter_reduce(0, index, source, "prod", include_self=False).tolist() == [75, 7, -4]
+    assert x.scatter(0, index, source, reduce="multiply").tolist() == [150, 7, -4]
+    assert x.scatter_reduce(0, index, source, "amin").tolist() == [2, 7, -1]
+    x.scatter_reduce(0, index, source, "amax").sum().backward()
+    assert (x.grad.tolist(), source.grad.tolist()) == ([0, 1, 0], [0, 1, 0.5, 0.5, 0])
+
+
+def test_columns_and_images() -> None:
+    """`fold` adds up what `unfold` takes apart: every pixel as often as windows have it."""
+    x = hlx.arange(16.0).reshape(1, 1, 4, 4)
+    columns = hlx.nn.functional.unfold(x, 3, padding=1)
+    assert columns.shape == (1, 9, 16)
+    again = hlx.nn.functional.fold(columns, 4, 3, padding=1)
+    times = hlx.nn.functional.fold(hlx.nn.functional.unfold(hlx.ones_like(x), 3, padding=1), 4, 3, padding=1)
+    assert again.equal(x * times)
+    values, places = hlx.nn.functional.max_pool2d(x, 2, return_indices=True)
+    unpooled = hlx.nn.functional.max_unpool2d(values, places, 2)
+    assert unpooled.equal(hlx.where(hlx.isin(x, values), x, 0.0))
