@@ -19,6 +19,7 @@ mod host;
 mod number;
 mod operand;
 mod operations;
+mod optimizer;
 mod protocols;
 mod random;
 mod read;
@@ -94,6 +95,8 @@ mod _hlx {
             mean_dim, min_dim, norm, prod, sort, std, sum_dim, topk, var,
         },
     };
+    #[pymodule_export]
+    use crate::optimizer::PyOptimizer;
     #[pymodule_export]
     use crate::protocols::index::TensorIterator;
     #[pymodule_export]

@@ -24,6 +24,18 @@ pub fn words(py: Python<'_>, x: &Tensor) -> PyResult<Vec<u32>> {
     })
 }
 
+/// The elements of a tensor of float32.
+pub fn floats(py: Python<'_>, x: &Tensor) -> PyResult<Vec<f32>> {
+    if x.dtype() != DType::F32 {
+        let found = PyDType::from(x.dtype()).name();
+        return Err(raised(
+            Kind::Type,
+            format!("hlx: a tensor is of {found}, expected float32"),
+        ));
+    }
+    Ok(words(py, x)?.into_iter().map(f32::from_bits).collect())
+}
+
 /// An element of words as a number.
 fn element(words: &[u32], dtype: DType, place: usize) -> Number {
     let per_word = dtype.per_word();

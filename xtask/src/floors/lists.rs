@@ -90,7 +90,7 @@ pub const FLOORS: &[Floors] = &[
             &["create"],
             &["operand"],
             &["autograd", "contract", "protocols"],
-            &["compute", "operations"],
+            &["compute", "operations", "optimizer"],
         ],
     },
     Floors {

@@ -105,6 +105,10 @@ impl Optimizer for Averaged {
         self.inner.guard(watched);
     }
 
+    fn set_group(&mut self, group: usize, lr_factor: f64, weight_decay: Option<f64>) -> Result<()> {
+        self.inner.set_group(group, lr_factor, weight_decay)
+    }
+
     fn buffers(&self) -> Vec<(&'static str, &Buffer)> {
         let mut buffers = self.inner.buffers();
         buffers.push((AVERAGE, &self.average));

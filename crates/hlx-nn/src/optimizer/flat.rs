@@ -142,6 +142,10 @@ impl<R: UpdateRule> Optimizer for FlatOptimizer<R> {
         self.drive.guard = Some(watched);
     }
 
+    fn set_group(&mut self, group: usize, lr_factor: f64, weight_decay: Option<f64>) -> Result<()> {
+        self.assignment.set(group, lr_factor, weight_decay)
+    }
+
     fn buffers(&self) -> Vec<(&'static str, &Buffer)> {
         let names = self.rule.state().into_iter().map(|(name, _)| name);
         names.zip(&self.state).collect()

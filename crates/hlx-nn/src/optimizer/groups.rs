@@ -103,6 +103,25 @@ impl Assignment {
         })
     }
 
+    /// Gives a group other numbers.
+    ///
+    /// # Errors
+    /// [`NnError::Config`](crate::NnError::Config) for numbers out of range or a group that there is not.
+    pub fn set(&mut self, group: usize, lr_factor: f64, weight_decay: Option<f64>) -> Result<()> {
+        let (n_groups, n_parameters) = (self.groups.len(), self.of_parameter.len());
+        let Some(place) = self.groups.get_mut(group) else {
+            return Err(refused(format!("group {group} of {n_groups}")));
+        };
+        let changed = ParameterGroup {
+            lr_factor,
+            weight_decay,
+            ..place.clone()
+        };
+        changed.check(group, n_parameters)?;
+        *place = changed;
+        Ok(())
+    }
+
     /// The number of groups, that of the optimizer's own numbers included.
     pub fn len(&self) -> usize {
         self.groups.len() + 1

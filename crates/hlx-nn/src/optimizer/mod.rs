@@ -79,6 +79,13 @@ pub trait Optimizer {
     /// so that nothing waits. Call it before an update is recorded.
     fn guard(&mut self, watched: Watched);
 
+    /// Gives a group ([`Common::groups`]) other numbers from the next step on: the factor of the rate, and the weight
+    /// decay, by default the optimizer's.
+    ///
+    /// # Errors
+    /// [`NnError::Config`](crate::NnError::Config) for numbers out of range or a group that there is not.
+    fn set_group(&mut self, group: usize, lr_factor: f64, weight_decay: Option<f64>) -> Result<()>;
+
     /// The state's buffers with their names: the words that this process updates
     /// ([`Weights::updated`]), by default all, in the weights' layout.
     fn buffers(&self) -> Vec<(&'static str, &Buffer)>;

@@ -288,6 +288,10 @@ impl Optimizer for Muon {
         self.drive.guard = Some(watched);
     }
 
+    fn set_group(&mut self, group: usize, lr_factor: f64, weight_decay: Option<f64>) -> Result<()> {
+        self.assignment.set(group, lr_factor, weight_decay)
+    }
+
     fn buffers(&self) -> Vec<(&'static str, &Buffer)> {
         vec![("mean", &self.mean), ("square", &self.square)]
     }

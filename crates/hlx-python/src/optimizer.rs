@@ -1,0 +1,393 @@
+//! The optimizers of hlx-nn over tensors of Python: one flat buffer of values, one of gradients.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hlx_autograd::Tensor;
+use hlx_nn::{
+    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Common, Init, Lion, LionConfig,
+    Muon, MuonAdjust, MuonConfig, NnError, Optimizer, OptimizerState, ParameterBuilder,
+    ParameterGroup, RMSprop, RMSpropConfig, SGD, SGDConfig, StateTensor, Weights, clip_grad_norm_,
+    clip_grad_value_,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error::{Kind, of_core, of_tensor, raised, value_error};
+use crate::fork;
+use crate::read::floats;
+use crate::tensor::PyTensor;
+
+/// An optimizer that threads may share.
+type Shared = Box<dyn Optimizer + Send>;
+
+/// The exception for an error of hlx-nn.
+pub fn of_nn(error: NnError) -> PyErr {
+    match error {
+        NnError::Autograd(error) => of_tensor(error),
+        NnError::Kernel(error) => of_tensor(error.into()),
+        NnError::Core(error) => of_core(error),
+        error @ NnError::MissingGradient { .. } => raised(Kind::Runtime, error.to_string()),
+        error => value_error(error.to_string()),
+    }
+}
+
+/// Parameters of Python in flat buffers, and what updates them.
+#[pyclass(frozen, module = "hlx._hlx", name = "OptimizerState")]
+pub struct PyOptimizer {
+    parameters: Vec<Py<PyTensor>>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    weights: Weights,
+    optimizer: Shared,
+}
+
+/// A number of the settings.
+fn number<'py, T>(settings: &Bound<'py, PyDict>, name: &str, default: T) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    match settings.get_item(name)? {
+        Some(value) => value.extract(),
+        None => Ok(default),
+    }
+}
+
+/// The groups of parameters, by the numbers of their members.
+fn groups(weights: &Weights, listed: &[Bound<'_, PyDict>]) -> PyResult<Vec<ParameterGroup>> {
+    let group = |listed: &Bound<'_, PyDict>| -> PyResult<ParameterGroup> {
+        let members: Vec<usize> = match listed.get_item("parameters")? {
+            Some(members) => members.extract()?,
+            None => return Err(value_error("optimizer: a group names no parameters")),
+        };
+        let parameters = weights.parameters();
+        let of_group = |place: &usize| parameters.get(*place).cloned();
+        let members: Vec<_> = members.iter().filter_map(of_group).collect();
+        let chosen = weights.select(|parameter| members.iter().any(|it| it.is_same(parameter)));
+        let decay: Option<f64> = match listed.get_item("weight_decay")? {
+            Some(decay) => decay.extract()?,
+            None => None,
+        };
+        let group = ParameterGroup::new(chosen).with_lr_factor(number(listed, "lr_factor", 1.0)?);
+        Ok(match decay {
+            Some(decay) => group.with_weight_decay(decay),
+            None => group,
+        })
+    };
+    listed.iter().map(group).collect()
+}
+
+fn common(
+    weights: &Weights,
+    settings: &Bound<'_, PyDict>,
+    listed: &[Bound<'_, PyDict>],
+    weight_decay: f64,
+) -> PyResult<Common> {
+    Ok(Common {
+        weight_decay: number(settings, "weight_decay", weight_decay)?,
+        groups: groups(weights, listed)?,
+        ..Common::default()
+    })
+}
+
+/// The optimizer of a name, with PyTorch's defaults for settings that are not named.
+fn made(
+    kind: &str,
+    weights: &Weights,
+    settings: &Bound<'_, PyDict>,
+    listed: &[Bound<'_, PyDict>],
+) -> PyResult<Shared> {
+    let of = |default: f64| common(weights, settings, listed, default);
+    let boxed: Result<Shared, NnError> = match kind {
+        "SGD" => SGD::new(
+            weights,
+            SGDConfig {
+                momentum: number(settings, "momentum", 0.0)?,
+                dampening: number(settings, "dampening", 0.0)?,
+                nesterov: number(settings, "nesterov", false)?,
+                common: of(0.0)?,
+            },
+        )
+        .map(|made| Box::new(made) as Shared),
+        "Adam" => Adam::new(
+            weights,
+            AdamConfig {
+                betas: number(settings, "betas", [0.9, 0.999])?,
+                eps: number(settings, "eps", 1e-8)?,
+                common: of(0.0)?,
+            },
+        )
+        .map(|made| Box::new(made) as Shared),
+        "AdamW" => AdamW::new(
+            weights,
+            AdamWConfig {
+                betas: number(settings, "betas", [0.9, 0.999])?,
+                eps: number(settings, "eps", 1e-8)?,
+                common: of(0.01)?,
+            },
+        )
+        .map(|made| Box::new(made) as Shared),
+        "Adagrad" => Adagrad::new(
+            weights,
+            AdagradConfig {
+                lr_decay: number(settings, "lr_decay", 0.0)?,
+                initial_accumulator_value: number(settings, "initial_accumulator_value", 0.0)?,
+                eps: number(settings, "eps", 1e-10)?,
+                common: of(0.0)?,
+            },
+        )
+        .map(|made| Box::new(made) as Shared),
+        "RMSprop" => RMSprop::new(
+            weights,
+            RMSpropConfig {
+                alpha: number(settings, "alpha", 0.99)?,
+                eps: number(settings, "eps", 1e-8)?,
+                momentum: number(settings, "momentum", 0.0)?,
+                centered: number(settings, "centered", false)?,
+                common: of(0.0)?,
+            },
+        )
+        .map(|made| Box::new(made) as Shared),
+        "Lion" => Lion::new(
+            weights,
+            LionConfig {
+                betas: number(settings, "betas", [0.9, 0.99])?,
+                common: of(0.0)?,
+            },
+        )
+        .map(|made| Box::new(made) as Shared),
+        "Muon" => {
+            Muon::new(weights, muon(settings, of(0.1)?)?).map(|made| Box::new(made) as Shared)
+        }
+        other => {
+            let text = format!("optimizer: there is none of the name {other:?}");
+            return Err(value_error(text));
+        }
+    };
+    boxed.map_err(of_nn)
+}
+
+fn muon(settings: &Bound<'_, PyDict>, common: Common) -> PyResult<MuonConfig> {
+    let default = MuonConfig::default();
+    let adjust: Option<String> = number(settings, "adjust_lr_fn", None)?;
+    let mut newton_schulz = default.newton_schulz;
+    newton_schulz.steps = number(settings, "ns_steps", newton_schulz.steps)?;
+    newton_schulz.coefficients = number(settings, "ns_coefficients", newton_schulz.coefficients)?;
+    newton_schulz.epsilon = number(settings, "eps", newton_schulz.epsilon)?;
+    Ok(MuonConfig {
+        momentum: number(settings, "momentum", default.momentum)?,
+        nesterov: number(settings, "nesterov", default.nesterov)?,
+        newton_schulz,
+        adjust: match adjust.as_deref() {
+            None | Some("original") => MuonAdjust::Original,
+            Some("match_rms_adamw") => MuonAdjust::MatchRmsAdamw,
+            Some("spectral_unclamped") => MuonAdjust::SpectralUnclamped,
+            Some(other) => {
+                let text = format!(
+                    "Muon: adjust_lr_fn is {other:?}, expected original, match_rms_adamw or spectral_unclamped"
+                );
+                return Err(value_error(text));
+            }
+        },
+        adamw_betas: number(settings, "adamw_betas", default.adamw_betas)?,
+        adamw_eps: number(settings, "adamw_eps", default.adamw_eps)?,
+        adamw_weight_decay: number(settings, "adamw_weight_decay", default.adamw_weight_decay)?,
+        adamw_lr_factor: number(settings, "adamw_lr_factor", default.adamw_lr_factor)?,
+        common,
+        ..default
+    })
+}
+
+/// Why a tensor is no parameter of an optimizer.
+fn unfit(x: &Tensor, first: &Tensor) -> Option<&'static str> {
+    match () {
+        _ if !x.dtype().is_float() || x.dtype() != hlx_core::DType::F32 => {
+            Some("is not of float32")
+        }
+        _ if !x.is_leaf() => Some("is the result of an operation, expected a leaf"),
+        _ if !x.requires_grad() => Some("requires no gradient"),
+        _ if !x.device().is_same(first.device()) => Some("is on another device than the first"),
+        _ => None,
+    }
+}
+
+impl PyOptimizer {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks that the tensors of Python are still the windows of the flat buffer, as one that was given to another
+    /// optimizer, or moved to another device, is not.
+    fn check(&self, py: Python<'_>, inner: &Inner) -> PyResult<()> {
+        fork::check()?;
+        for (own, parameter) in self.parameters.iter().zip(inner.weights.parameters()) {
+            let place = parameter.tensor().map_err(of_nn)?;
+            let x = own.bind(py).get().handle();
+            if !x.operand().buffer.overlaps(place.operand().buffer) {
+                let name = parameter.name();
+                let text = format!(
+                    "optimizer step: parameter {name} was moved, or given to another optimizer; make a new optimizer"
+                );
+                return Err(raised(Kind::Runtime, text));
+            }
+            if let (true, false, Some(gradient)) =
+                (x.requires_grad(), place.grad().is_some(), x.grad())
+            {
+                // It was frozen and made a leaf again in between, with a gradient of its own.
+                place.set_grad(&gradient).map_err(of_tensor)?;
+                own.bind(py).get().replace(place);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a change of the optimizer without the interpreter's lock.
+    fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        change: impl FnOnce(&mut Inner) -> Result<T, NnError> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| change(&mut self.lock())).map_err(of_nn)
+    }
+}
+
+#[pymethods]
+impl PyOptimizer {
+    /// Moves named parameters into flat buffers; the tensors stay the same objects. Groups have `parameters`, their
+    /// numbers, and may have `lr_factor` and `weight_decay`.
+    #[new]
+    fn new(
+        kind: &str,
+        parameters: Vec<(String, Bound<'_, PyTensor>)>,
+        settings: &Bound<'_, PyDict>,
+        groups: Vec<Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let tensors: Vec<Tensor> = parameters.iter().map(|(_, it)| it.get().handle()).collect();
+        let Some(first) = tensors.first() else {
+            return Err(value_error("optimizer: there are no parameters"));
+        };
+        for ((name, _), x) in parameters.iter().zip(&tensors) {
+            if let Some(reason) = unfit(x, first) {
+                return Err(value_error(format!("optimizer: parameter {name} {reason}")));
+            }
+        }
+        let mut builder = ParameterBuilder::new();
+        for ((name, _), x) in parameters.iter().zip(&tensors) {
+            builder.parameter(name, x.shape(), Init::Zeros);
+        }
+        let weights = builder.build_zeroed(first.device()).map_err(of_nn)?;
+        let optimizer = made(kind, &weights, settings, &groups)?;
+        for ((own, x), parameter) in parameters.iter().zip(&tensors).zip(weights.parameters()) {
+            let place = parameter.tensor().map_err(of_nn)?;
+            let mut values = place.detach();
+            values.copy_(&x.detach()).map_err(of_tensor)?;
+            if let Some(gradient) = x.grad() {
+                place.set_grad(&gradient).map_err(of_tensor)?;
+            }
+            own.1.get().replace(place);
+        }
+        Ok(Self {
+            parameters: parameters
+                .into_iter()
+                .map(|(_, tensor)| tensor.unbind())
+                .collect(),
+            inner: Mutex::new(Inner { weights, optimizer }),
+        })
+    }
+
+    /// Updates all parameters by their gradients.
+    fn step(&self, py: Python<'_>, lr: f64) -> PyResult<()> {
+        self.check(py, &self.lock())?;
+        self.run(py, |inner| inner.optimizer.step(&inner.weights, lr))
+    }
+
+    /// Gives a group another factor of the rate and another weight decay.
+    fn set_group(&self, group: usize, lr_factor: f64, weight_decay: Option<f64>) -> PyResult<()> {
+        let mut inner = self.lock();
+        inner
+            .optimizer
+            .set_group(group, lr_factor, weight_decay)
+            .map_err(of_nn)
+    }
+
+    /// Forgets all gradients.
+    fn zero_grad(&self, py: Python<'_>) -> PyResult<()> {
+        self.check(py, &self.lock())?;
+        for parameter in self.lock().weights.parameters() {
+            parameter.tensor().map_err(of_nn)?.zero_grad();
+        }
+        Ok(())
+    }
+
+    /// Scales all gradients by `min(1, max_norm / (norm + 1e-6))` and returns their norm before.
+    fn clip_grad_norm_(&self, py: Python<'_>, max_norm: f32) -> PyResult<PyTensor> {
+        self.check(py, &self.lock())?;
+        let norm = self.run(py, |inner| {
+            let norm = clip_grad_norm_(&inner.weights, max_norm)?;
+            Ok(Tensor::from_buffer(inner.weights.device(), norm, &[])?)
+        })?;
+        Ok(norm.into())
+    }
+
+    /// Holds each element of all gradients within +-`clip_value`.
+    fn clip_grad_value_(&self, py: Python<'_>, clip_value: f32) -> PyResult<()> {
+        self.check(py, &self.lock())?;
+        self.run(py, |inner| clip_grad_value_(&inner.weights, clip_value))
+    }
+
+    /// The number of steps taken.
+    #[getter]
+    fn steps(&self) -> u64 {
+        self.lock().optimizer.step_count()
+    }
+
+    /// The SHA-256 over names, shapes and values of the parameters, as `hlx digest` states it of a run.
+    fn parameters_digest(&self, py: Python<'_>) -> PyResult<String> {
+        self.run(py, |inner| inner.weights.digest())
+    }
+
+    /// The SHA-256 over the optimizer's state.
+    fn digest(&self, py: Python<'_>) -> PyResult<String> {
+        self.run(py, |inner| inner.optimizer.digest(&inner.weights))
+    }
+
+    /// The state's tensors by name, such as `mean/weight`, on the CPU.
+    fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let state = self.run(py, |inner| inner.optimizer.state(&inner.weights))?;
+        let cpu = crate::device::PyDevice::cpu().open(py)?;
+        let tensors = PyDict::new(py);
+        for StateTensor {
+            name,
+            shape,
+            values,
+        } in state.tensors
+        {
+            let tensor = Tensor::from_slice(&cpu, &values, &shape).map_err(of_tensor)?;
+            tensors.set_item(name, Bound::new(py, PyTensor::from(tensor))?)?;
+        }
+        Ok(tensors)
+    }
+
+    /// Restores a state; nothing is written unless all of it fits.
+    fn load_state(&self, py: Python<'_>, tensors: &Bound<'_, PyDict>, steps: u64) -> PyResult<()> {
+        let mut saved = Vec::with_capacity(tensors.len());
+        for (name, tensor) in tensors.iter() {
+            let x = tensor.cast::<PyTensor>()?.get().handle();
+            saved.push(StateTensor {
+                name: name.extract()?,
+                shape: x.shape().to_vec(),
+                values: floats(py, &x)?,
+            });
+        }
+        saved.sort_by(|one, two| one.name.cmp(&two.name));
+        self.run(py, |inner| {
+            let state = OptimizerState {
+                optimizer: inner.optimizer.name().to_owned(),
+                step: steps,
+                tensors: saved,
+            };
+            inner.optimizer.load_state(&inner.weights, &state)
+        })
+    }
+}
