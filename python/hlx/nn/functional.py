@@ -39,6 +39,7 @@ from hlx.nn._functional.activations import (
     threshold,
 )
 from hlx.nn._functional.attention import scaled_dot_product_attention
+from hlx.nn._functional.bags import embedding_bag
 from hlx.nn._functional.class_losses import (
     multi_margin_loss,
     multilabel_soft_margin_loss,
@@ -142,6 +143,7 @@ __all__ = [
     "dropout3d",
     "elu",
     "embedding",
+    "embedding_bag",
     "feature_alpha_dropout",
     "fold",
     "gaussian_nll_loss",

@@ -294,7 +294,7 @@ def embedding(
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise errors.RuntimeError(f"embedding: padding_idx is {padding_idx}, expected {-rows} to {rows - 1}")
     if max_norm is not None:
-        _limit_rows(weight, input, max_norm, norm_type)
+        limit_rows(weight, input, max_norm, norm_type)
     if padding_idx is None:
         result = _hlx.embedding(input, weight)
     else:
@@ -315,7 +315,8 @@ def _times_taken(ids: Tensor, rows: int) -> Tensor:
     return _hlx.index_add(counts, 0, _flat_ids(ids), _hlx.ones(ids.device, [ids.numel()], INT32))
 
 
-def _limit_rows(weight: Tensor, ids: Tensor, max_norm: float, norm_type: float) -> None:
+def limit_rows(weight: Tensor, ids: Tensor, max_norm: float, norm_type: float) -> None:
+    """Scales the rows that are taken and whose norm is above a limit down to it, in place and off the tape."""
     table = _hlx.detach(weight)
     norms = _hlx.norm(table, float(norm_type), [1], True)
     scaled = _binary(norms, max_norm, "gt")
