@@ -90,6 +90,7 @@ mod _hlx {
             log_softmax, rms_norm, softmax_dim,
         },
         products::{einsum, linear, matmul, outer},
+        recurrent::{gru_scan, lstm_scan},
         reductions::{
             all, amax, amin, any, argmax, argmin, argsort, cumprod, cumsum, logsumexp, max_dim,
             mean_dim, min_dim, norm, prod, sort, std, sum_dim, topk, var,

@@ -9,6 +9,7 @@ pub mod losses;
 pub mod movement;
 pub mod norms;
 pub mod products;
+pub mod recurrent;
 pub mod reductions;
 
 use std::ops::Deref;

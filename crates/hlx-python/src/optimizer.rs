@@ -17,9 +17,6 @@ use crate::fork;
 use crate::read::floats;
 use crate::tensor::PyTensor;
 
-/// An optimizer that threads may share.
-type Shared = Box<dyn Optimizer + Send>;
-
 /// The exception for an error of hlx-nn.
 pub fn of_nn(error: NnError) -> PyErr {
     match error {
@@ -40,7 +37,7 @@ pub struct PyOptimizer {
 
 struct Inner {
     weights: Weights,
-    optimizer: Shared,
+    optimizer: Algorithm,
 }
 
 /// A number of the settings.
@@ -55,7 +52,7 @@ where
 }
 
 /// The groups of parameters, by the numbers of their members.
-fn groups(weights: &Weights, listed: &[Bound<'_, PyDict>]) -> PyResult<Vec<ParameterGroup>> {
+fn members(weights: &Weights, listed: &[Bound<'_, PyDict>]) -> PyResult<Vec<ParameterGroup>> {
     let group = |listed: &Bound<'_, PyDict>| -> PyResult<ParameterGroup> {
         let members: Vec<usize> = match listed.get_item("parameters")? {
             Some(members) => members.extract()?,
@@ -79,93 +76,94 @@ fn groups(weights: &Weights, listed: &[Bound<'_, PyDict>]) -> PyResult<Vec<Param
 }
 
 fn common(
-    weights: &Weights,
     settings: &Bound<'_, PyDict>,
-    listed: &[Bound<'_, PyDict>],
+    groups: Vec<ParameterGroup>,
     weight_decay: f64,
 ) -> PyResult<Common> {
     Ok(Common {
         weight_decay: number(settings, "weight_decay", weight_decay)?,
-        groups: groups(weights, listed)?,
+        groups,
         ..Common::default()
     })
 }
 
-/// The optimizer of a name, with PyTorch's defaults for settings that are not named.
-fn made(
-    kind: &str,
-    weights: &Weights,
-    settings: &Bound<'_, PyDict>,
-    listed: &[Bound<'_, PyDict>],
-) -> PyResult<Shared> {
-    let of = |default: f64| common(weights, settings, listed, default);
-    let boxed: Result<Shared, NnError> = match kind {
-        "SGD" => SGD::new(
-            weights,
-            SGDConfig {
-                momentum: number(settings, "momentum", 0.0)?,
-                dampening: number(settings, "dampening", 0.0)?,
-                nesterov: number(settings, "nesterov", false)?,
-                common: of(0.0)?,
-            },
-        )
-        .map(|made| Box::new(made) as Shared),
-        "Adam" => Adam::new(
-            weights,
-            AdamConfig {
-                betas: number(settings, "betas", [0.9, 0.999])?,
-                eps: number(settings, "eps", 1e-8)?,
-                common: of(0.0)?,
-            },
-        )
-        .map(|made| Box::new(made) as Shared),
-        "AdamW" => AdamW::new(
-            weights,
-            AdamWConfig {
-                betas: number(settings, "betas", [0.9, 0.999])?,
-                eps: number(settings, "eps", 1e-8)?,
-                common: of(0.01)?,
-            },
-        )
-        .map(|made| Box::new(made) as Shared),
-        "Adagrad" => Adagrad::new(
-            weights,
-            AdagradConfig {
-                lr_decay: number(settings, "lr_decay", 0.0)?,
-                initial_accumulator_value: number(settings, "initial_accumulator_value", 0.0)?,
-                eps: number(settings, "eps", 1e-10)?,
-                common: of(0.0)?,
-            },
-        )
-        .map(|made| Box::new(made) as Shared),
-        "RMSprop" => RMSprop::new(
-            weights,
-            RMSpropConfig {
-                alpha: number(settings, "alpha", 0.99)?,
-                eps: number(settings, "eps", 1e-8)?,
-                momentum: number(settings, "momentum", 0.0)?,
-                centered: number(settings, "centered", false)?,
-                common: of(0.0)?,
-            },
-        )
-        .map(|made| Box::new(made) as Shared),
-        "Lion" => Lion::new(
-            weights,
-            LionConfig {
-                betas: number(settings, "betas", [0.9, 0.99])?,
-                common: of(0.0)?,
-            },
-        )
-        .map(|made| Box::new(made) as Shared),
-        "Muon" => {
-            Muon::new(weights, muon(settings, of(0.1)?)?).map(|made| Box::new(made) as Shared)
+/// The optimizers of hlx-nn, whose settings may change between steps.
+macro_rules! optimizers {
+    ($($variant:ident $config:ident $decay:literal { $($field:ident: $default:expr),* };)+) => {
+        /// One of hlx-nn's optimizers.
+        enum Algorithm {
+            $($variant($variant),)+
+            Muon(Muon),
         }
-        other => {
-            let text = format!("optimizer: there is none of the name {other:?}");
-            return Err(value_error(text));
+
+        impl Algorithm {
+            /// The optimizer of a name, with PyTorch's defaults for settings that are not named.
+            fn new(
+                kind: &str,
+                weights: &Weights,
+                settings: &Bound<'_, PyDict>,
+                groups: Vec<ParameterGroup>,
+            ) -> PyResult<Self> {
+                match kind {
+                    $(stringify!($variant) => {
+                        let config = $config {
+                            $($field: number(settings, stringify!($field), $default)?,)*
+                            common: common(settings, groups, $decay)?,
+                        };
+                        $variant::new(weights, config).map(Self::$variant).map_err(of_nn)
+                    })+
+                    "Muon" => {
+                        let config = muon(settings, common(settings, groups, 0.1)?)?;
+                        Muon::new(weights, config).map(Self::Muon).map_err(of_nn)
+                    }
+                    other => {
+                        let text = format!("optimizer: there is none of the name {other:?}");
+                        Err(value_error(text))
+                    }
+                }
+            }
+
+            /// Gives the optimizer other settings from the next step on.
+            fn set(&mut self, settings: &Bound<'_, PyDict>) -> PyResult<()> {
+                match self {
+                    $(Self::$variant(optimizer) => {
+                        let config = $config {
+                            $($field: number(settings, stringify!($field), $default)?,)*
+                            common: common(settings, Vec::new(), $decay)?,
+                        };
+                        optimizer.set_rule(config).map_err(of_nn)
+                    })+
+                    Self::Muon(optimizer) => {
+                        let config = muon(settings, common(settings, Vec::new(), 0.1)?)?;
+                        optimizer.set_config(config).map_err(of_nn)
+                    }
+                }
+            }
+
+            fn get(&self) -> &dyn Optimizer {
+                match self {
+                    $(Self::$variant(optimizer) => optimizer,)+
+                    Self::Muon(optimizer) => optimizer,
+                }
+            }
+
+            fn get_mut(&mut self) -> &mut dyn Optimizer {
+                match self {
+                    $(Self::$variant(optimizer) => optimizer,)+
+                    Self::Muon(optimizer) => optimizer,
+                }
+            }
         }
     };
-    boxed.map_err(of_nn)
+}
+
+optimizers! {
+    SGD SGDConfig 0.0 { momentum: 0.0, dampening: 0.0, nesterov: false };
+    Adam AdamConfig 0.0 { betas: [0.9, 0.999], eps: 1e-8 };
+    AdamW AdamWConfig 0.01 { betas: [0.9, 0.999], eps: 1e-8 };
+    Adagrad AdagradConfig 0.0 { lr_decay: 0.0, initial_accumulator_value: 0.0, eps: 1e-10 };
+    RMSprop RMSpropConfig 0.0 { alpha: 0.99, eps: 1e-8, momentum: 0.0, centered: false };
+    Lion LionConfig 0.0 { betas: [0.9, 0.99] };
 }
 
 fn muon(settings: &Bound<'_, PyDict>, common: Common) -> PyResult<MuonConfig> {
@@ -176,6 +174,7 @@ fn muon(settings: &Bound<'_, PyDict>, common: Common) -> PyResult<MuonConfig> {
     newton_schulz.coefficients = number(settings, "ns_coefficients", newton_schulz.coefficients)?;
     newton_schulz.epsilon = number(settings, "eps", newton_schulz.epsilon)?;
     Ok(MuonConfig {
+        adamw_parameters: number(settings, "adamw_parameters", default.adamw_parameters)?,
         momentum: number(settings, "momentum", default.momentum)?,
         nesterov: number(settings, "nesterov", default.nesterov)?,
         newton_schulz,
@@ -195,7 +194,6 @@ fn muon(settings: &Bound<'_, PyDict>, common: Common) -> PyResult<MuonConfig> {
         adamw_weight_decay: number(settings, "adamw_weight_decay", default.adamw_weight_decay)?,
         adamw_lr_factor: number(settings, "adamw_lr_factor", default.adamw_lr_factor)?,
         common,
-        ..default
     })
 }
 
@@ -277,7 +275,7 @@ impl PyOptimizer {
             builder.parameter(name, x.shape(), Init::Zeros);
         }
         let weights = builder.build_zeroed(first.device()).map_err(of_nn)?;
-        let optimizer = made(kind, &weights, settings, &groups)?;
+        let optimizer = Algorithm::new(kind, &weights, settings, members(&weights, &groups)?)?;
         for ((own, x), parameter) in parameters.iter().zip(&tensors).zip(weights.parameters()) {
             let place = parameter.tensor().map_err(of_nn)?;
             let mut values = place.detach();
@@ -296,19 +294,30 @@ impl PyOptimizer {
         })
     }
 
-    /// Updates all parameters by their gradients.
-    fn step(&self, py: Python<'_>, lr: f64) -> PyResult<()> {
-        self.check(py, &self.lock())?;
-        self.run(py, |inner| inner.optimizer.step(&inner.weights, lr))
-    }
-
-    /// Gives a group another factor of the rate and another weight decay.
-    fn set_group(&self, group: usize, lr_factor: f64, weight_decay: Option<f64>) -> PyResult<()> {
-        let mut inner = self.lock();
-        inner
-            .optimizer
-            .set_group(group, lr_factor, weight_decay)
-            .map_err(of_nn)
+    /// Updates all parameters by their gradients. `settings` and `groups`, the factor of the rate and the weight decay
+    /// of each group, take the place of those before.
+    #[pyo3(signature = (lr, settings = None, groups = None))]
+    fn step(
+        &self,
+        py: Python<'_>,
+        lr: f64,
+        settings: Option<&Bound<'_, PyDict>>,
+        groups: Option<Vec<(f64, Option<f64>)>>,
+    ) -> PyResult<()> {
+        {
+            let mut inner = self.lock();
+            self.check(py, &inner)?;
+            if let Some(settings) = settings {
+                inner.optimizer.set(settings)?;
+            }
+            for (group, (factor, decay)) in groups.unwrap_or_default().into_iter().enumerate() {
+                let changed = inner.optimizer.get_mut().set_group(group, factor, decay);
+                changed.map_err(of_nn)?;
+            }
+        }
+        self.run(py, |inner| {
+            inner.optimizer.get_mut().step(&inner.weights, lr)
+        })
     }
 
     /// Forgets all gradients.
@@ -339,7 +348,7 @@ impl PyOptimizer {
     /// The number of steps taken.
     #[getter]
     fn steps(&self) -> u64 {
-        self.lock().optimizer.step_count()
+        self.lock().optimizer.get().step_count()
     }
 
     /// The SHA-256 over names, shapes and values of the parameters, as `hlx digest` states it of a run.
@@ -349,12 +358,12 @@ impl PyOptimizer {
 
     /// The SHA-256 over the optimizer's state.
     fn digest(&self, py: Python<'_>) -> PyResult<String> {
-        self.run(py, |inner| inner.optimizer.digest(&inner.weights))
+        self.run(py, |inner| inner.optimizer.get().digest(&inner.weights))
     }
 
     /// The state's tensors by name, such as `mean/weight`, on the CPU.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let state = self.run(py, |inner| inner.optimizer.state(&inner.weights))?;
+        let state = self.run(py, |inner| inner.optimizer.get().state(&inner.weights))?;
         let cpu = crate::device::PyDevice::cpu().open(py)?;
         let tensors = PyDict::new(py);
         for StateTensor {
@@ -383,11 +392,11 @@ impl PyOptimizer {
         saved.sort_by(|one, two| one.name.cmp(&two.name));
         self.run(py, |inner| {
             let state = OptimizerState {
-                optimizer: inner.optimizer.name().to_owned(),
+                optimizer: inner.optimizer.get().name().to_owned(),
                 step: steps,
                 tensors: saved,
             };
-            inner.optimizer.load_state(&inner.weights, &state)
+            inner.optimizer.get_mut().load_state(&inner.weights, &state)
         })
     }
 }

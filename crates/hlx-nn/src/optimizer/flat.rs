@@ -6,6 +6,7 @@ use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{Groups, Hyper, Update, Watched};
 
 use super::Optimizer;
+use super::checks::refused;
 use super::common::Common;
 use super::drive::{Drive, updated};
 use super::groups::{Assignment, upload_rows};
@@ -82,6 +83,25 @@ impl<R: UpdateRule> FlatOptimizer<R> {
     /// The rule and its numbers.
     pub fn rule(&self) -> &R {
         &self.rule
+    }
+
+    /// Gives the rule other numbers from the next step on; the groups stay.
+    ///
+    /// # Errors
+    /// [`NnError::Config`](crate::NnError::Config) for numbers out of range, and for a rule with another
+    /// state, such as SGD with a momentum after one without.
+    pub fn set_rule(&mut self, rule: R) -> Result<()> {
+        rule.check()?;
+        rule.common().check()?;
+        let names =
+            |rule: &R| -> Vec<&str> { rule.state().iter().map(|(name, _)| *name).collect() };
+        let (found, expected) = (names(&rule), names(&self.rule));
+        if found != expected {
+            let reason = format!("the state would be {found:?}, and is {expected:?}");
+            return Err(refused(reason));
+        }
+        self.rule = rule;
+        Ok(())
     }
 }
 

@@ -143,6 +143,16 @@ impl Muon {
         })
     }
 
+    /// Gives the steps other numbers from the next one on; groups and matrices stay.
+    ///
+    /// # Errors
+    /// [`NnError::Config`](crate::NnError::Config) for numbers out of range.
+    pub fn set_config(&mut self, config: MuonConfig) -> Result<()> {
+        config.check()?;
+        self.config = config;
+        Ok(())
+    }
+
     /// The row of AdamW's numbers of a group.
     fn adamw_row(&self, group: usize, learning_rate: f64) -> Hyper {
         let config = &self.config;
