@@ -171,7 +171,7 @@ def where(condition: Tensor, input: Operand | None = None, other: Operand | None
         raise errors.TypeError("where: one of input and other is missing, expected both or neither")
     if condition.dtype == UINT8:
         condition = _hlx.to_dtype(condition, BOOL)
-    return _hlx.where_(tensor_of(input, condition), condition, other)
+    return _hlx.where_(input, condition, other)
 
 
 @method("where")

@@ -6,7 +6,7 @@ from hlx import _hlx, errors
 from hlx._operations._rounding import rounded_once
 from hlx._operations._types import INT32, Tensor
 from hlx.nn._functional.activations import logsigmoid, pairwise_distance
-from hlx.nn._functional.losses import _reduced, _reduction
+from hlx.nn._functional.losses import reduced, reduction_word
 
 _unary, _binary = _hlx.unary, _hlx.binary
 
@@ -25,13 +25,13 @@ def multilabel_soft_margin_loss(
     >>> hlx.nn.functional.multilabel_soft_margin_loss(hlx.tensor([[100.0]]), hlx.tensor([[1.0]])).item()
     0.0
     """
-    word = _reduction("multilabel_soft_margin_loss", size_average, reduce, reduction)
+    word = reduction_word("multilabel_soft_margin_loss", size_average, reduce, reduction)
     positive = _binary(target, logsigmoid(input), "mul")
     negative = _binary(_binary(1.0, target, "sub"), logsigmoid(_unary(input, "neg")), "mul")
     loss = _unary(_binary(positive, negative, "add"), "neg")
     if weight is not None:
         loss = _binary(loss, weight, "mul")
-    return _reduced(_hlx.mean_dim(loss, [-1], False), word)
+    return reduced(_hlx.mean_dim(loss, [-1], False), word)
 
 
 @rounded_once
@@ -50,7 +50,7 @@ def multi_margin_loss(
     >>> hlx.nn.functional.multi_margin_loss(hlx.tensor([[0.0, 0.5]]), hlx.tensor([0])).item()
     0.75
     """
-    word = _reduction("multi_margin_loss", size_average, reduce, reduction)
+    word = reduction_word("multi_margin_loss", size_average, reduce, reduction)
     if p not in (1, 2):
         raise errors.RuntimeError(f"multi_margin_loss: p is {p}, expected 1 or 2")
     rows = input if input.ndim == 2 else _hlx.reshape(input, [1, input.numel()])
@@ -63,7 +63,7 @@ def multi_margin_loss(
     classes = _hlx.to_dtype(_hlx.arange(input.device, 0, rows.shape[1], 1), INT32)
     others = _hlx.masked_fill(loss, _binary(classes, ids, "eq"), 0.0)
     sums = _binary(_hlx.sum_dim(others, [1], False), float(rows.shape[1]), "div")
-    return _reduced(_hlx.reshape(sums, list(target.shape)), word)
+    return reduced(_hlx.reshape(sums, list(target.shape)), word)
 
 
 @rounded_once
@@ -83,12 +83,12 @@ def triplet_margin_with_distance_loss(
     >>> hlx.nn.functional.triplet_margin_with_distance_loss(x, x, x).item()
     1.0
     """
-    word = _reduction("triplet_margin_with_distance_loss", None, None, reduction)
+    word = reduction_word("triplet_margin_with_distance_loss", None, None, reduction)
     distance = pairwise_distance if distance_function is None else distance_function
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = _binary(far, distance(positive, negative), "minimum")
-    return _reduced(_hlx.clamp_min(_binary(_binary(near, far, "sub"), margin, "add"), 0.0), word)
+    return reduced(_hlx.clamp_min(_binary(_binary(near, far, "sub"), margin, "add"), 0.0), word)
 
 
 @rounded_once

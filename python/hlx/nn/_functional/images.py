@@ -11,7 +11,7 @@ from hlx._operations.parts import pairs
 Sizes = int | Sequence[int]
 
 
-def _each(operation: str, name: str, value: Sizes, n: int) -> list[int]:
+def each(operation: str, name: str, value: Sizes, n: int) -> list[int]:
     """One number for each dimension of an image, from one for all or one each."""
     numbers = [value] * n if isinstance(value, int) else list(value)
     if len(numbers) == 1:
@@ -23,7 +23,7 @@ def _each(operation: str, name: str, value: Sizes, n: int) -> list[int]:
 
 def _padding(operation: str, padding: Sizes | str, n: int) -> tuple[list[int], bool]:
     if not isinstance(padding, str):
-        return _each(operation, "padding", padding, n), False
+        return each(operation, "padding", padding, n), False
     if padding not in ("same", "valid"):
         raise errors.ValueError(f"{operation}: padding is {padding!r}, expected numbers, 'same' or 'valid'")
     return [0] * n, padding == "same"
@@ -44,7 +44,7 @@ def conv1d(
     [[[3.0, 6.0]]]
     """
     widths, same = _padding("conv1d", padding, 1)
-    steps, taps = _each("conv1d", "stride", stride, 1), _each("conv1d", "dilation", dilation, 1)
+    steps, taps = each("conv1d", "stride", stride, 1), each("conv1d", "dilation", dilation, 1)
     return _hlx.conv1d(input, weight, bias, steps[0], widths[0], taps[0], groups, same)
 
 
@@ -63,7 +63,7 @@ def conv2d(
     [[[[4.0]]]]
     """
     widths, same = _padding("conv2d", padding, 2)
-    steps, taps = _each("conv2d", "stride", stride, 2), _each("conv2d", "dilation", dilation, 2)
+    steps, taps = each("conv2d", "stride", stride, 2), each("conv2d", "dilation", dilation, 2)
     return _hlx.conv2d(input, weight, bias, steps, widths, taps, groups, same)
 
 
@@ -83,7 +83,7 @@ def conv_transpose1d(
     [[[1.0, 3.0, 2.0]]]
     """
     named = {"stride": stride, "padding": padding, "output_padding": output_padding, "dilation": dilation}
-    one = {name: _each("conv_transpose1d", name, value, 1)[0] for name, value in named.items()}
+    one = {name: each("conv_transpose1d", name, value, 1)[0] for name, value in named.items()}
     return _hlx.conv_transpose1d(
         input, weight, bias, one["stride"], one["padding"], one["dilation"], groups, one["output_padding"]
     )
@@ -105,20 +105,20 @@ def conv_transpose2d(
     [[[[1.0, 1.0]]]]
     """
     named = {"stride": stride, "padding": padding, "output_padding": output_padding, "dilation": dilation}
-    two = {name: _each("conv_transpose2d", name, value, 2) for name, value in named.items()}
+    two = {name: each("conv_transpose2d", name, value, 2) for name, value in named.items()}
     return _hlx.conv_transpose2d(
         input, weight, bias, two["stride"], two["padding"], two["dilation"], groups, two["output_padding"]
     )
 
 
-def _windows(
+def window_sizes(
     operation: str, n: int, kernel: Sizes, stride: Sizes | None, padding: Sizes, dilation: Sizes = 1
 ) -> list[list[int]]:
     """Kernel, stride, padding and dilation of images; a signal is an image of height 1."""
-    size = _each(operation, "kernel_size", kernel, n)
+    size = each(operation, "kernel_size", kernel, n)
     has_stride = stride is not None and not (isinstance(stride, Sequence) and not stride)
-    step = _each(operation, "stride", stride, n) if has_stride else size  # type: ignore[arg-type]
-    rest = [_each(operation, "padding", padding, n), _each(operation, "dilation", dilation, n)]
+    step = each(operation, "stride", stride, n) if has_stride else size  # type: ignore[arg-type]
+    rest = [each(operation, "padding", padding, n), each(operation, "dilation", dilation, n)]
     if n == 2:
         return [size, step, *rest]
     return [[1, *size], [1, *step], [0, *rest[0]], [1, *rest[1]]]
@@ -159,7 +159,7 @@ def max_pool1d(
     >>> hlx.nn.functional.max_pool1d(hlx.tensor([[1.0, 3.0, 2.0, 0.0]]), 2).tolist()
     [[3.0, 2.0]]
     """
-    windows = _windows("max_pool1d", 1, kernel_size, stride, padding, dilation)
+    windows = window_sizes("max_pool1d", 1, kernel_size, stride, padding, dilation)
     image = _hlx.unsqueeze(input, -2)
     if not return_indices:
         return _hlx.squeeze(_hlx.max_pool2d(image, *windows, ceil_mode), -2)
@@ -202,7 +202,7 @@ def max_pool2d(
     >>> hlx.nn.functional.max_pool2d(hlx.tensor([[[1.0, 3.0], [2.0, 0.0]]]), 2).tolist()
     [[[3.0]]]
     """
-    windows = _windows("max_pool2d", 2, kernel_size, stride, padding, dilation)
+    windows = window_sizes("max_pool2d", 2, kernel_size, stride, padding, dilation)
     if return_indices:
         return _hlx.max_pool2d_with_indices(input, *windows, ceil_mode)
     return _hlx.max_pool2d(input, *windows, ceil_mode)
@@ -221,7 +221,7 @@ def avg_pool1d(
     >>> hlx.nn.functional.avg_pool1d(hlx.tensor([[1.0, 3.0, 2.0, 0.0]]), 2).tolist()
     [[2.0, 1.0]]
     """
-    kernel, step, widths, _ = _windows("avg_pool1d", 1, kernel_size, stride, padding)
+    kernel, step, widths, _ = window_sizes("avg_pool1d", 1, kernel_size, stride, padding)
     image = _hlx.unsqueeze(input, -2)
     return _hlx.squeeze(_hlx.avg_pool2d(image, kernel, step, widths, ceil_mode, count_include_pad, None), -2)
 
@@ -240,7 +240,7 @@ def avg_pool2d(
     >>> hlx.nn.functional.avg_pool2d(hlx.tensor([[[1.0, 3.0], [2.0, 0.0]]]), 2).tolist()
     [[[1.5]]]
     """
-    kernel, step, widths, _ = _windows("avg_pool2d", 2, kernel_size, stride, padding)
+    kernel, step, widths, _ = window_sizes("avg_pool2d", 2, kernel_size, stride, padding)
     return _hlx.avg_pool2d(input, kernel, step, widths, ceil_mode, count_include_pad, divisor_override)
 
 

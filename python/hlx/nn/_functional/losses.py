@@ -7,7 +7,7 @@ from hlx._operations._types import FLOAT32, Tensor
 _unary, _binary = _hlx.unary, _hlx.binary
 
 
-def _reduction(operation: str, size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+def reduction_word(operation: str, size_average: bool | None, reduce: bool | None, reduction: str) -> str:
     if size_average is not None or reduce is not None:
         if reduce is False:
             return "none"
@@ -17,7 +17,7 @@ def _reduction(operation: str, size_average: bool | None, reduce: bool | None, r
     return reduction
 
 
-def _reduced(loss: Tensor, reduction: str) -> Tensor:
+def reduced(loss: Tensor, reduction: str) -> Tensor:
     if reduction == "none":
         return loss
     return _hlx.mean_dim(loss, [], False) if reduction == "mean" else _hlx.sum_dim(loss, [], False)
@@ -26,12 +26,12 @@ def _reduced(loss: Tensor, reduction: str) -> Tensor:
 def _weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
     # The mean of a distance's weighted elements is over the weights.
     if weight is None:
-        return _reduced(loss, reduction)
+        return reduced(loss, reduction)
     weight = _hlx.expand(weight, list(loss.shape))
     loss = _binary(loss, weight, "mul")
     if reduction == "mean":
         return _binary(_hlx.sum_dim(loss, [], False), _hlx.sum_dim(weight, [], False), "div")
-    return _reduced(loss, reduction)
+    return reduced(loss, reduction)
 
 
 def mse_loss(
@@ -47,7 +47,7 @@ def mse_loss(
     >>> hlx.nn.functional.mse_loss(hlx.tensor([1.0, 3.0]), hlx.zeros(2)).item()
     5.0
     """
-    word = _reduction("mse_loss", size_average, reduce, reduction)
+    word = reduction_word("mse_loss", size_average, reduce, reduction)
     if weight is not None:
         return _weighted(_hlx.mse_loss(input, target, "none"), weight, word)
     return _hlx.mse_loss(input, target, word)
@@ -66,7 +66,7 @@ def l1_loss(
     >>> hlx.nn.functional.l1_loss(hlx.tensor([1.0, -3.0]), hlx.zeros(2)).item()
     2.0
     """
-    word = _reduction("l1_loss", size_average, reduce, reduction)
+    word = reduction_word("l1_loss", size_average, reduce, reduction)
     if weight is not None:
         return _weighted(_hlx.l1_loss(input, target, "none"), weight, word)
     return _hlx.l1_loss(input, target, word)
@@ -85,7 +85,7 @@ def smooth_l1_loss(
     >>> hlx.nn.functional.smooth_l1_loss(hlx.tensor([1.0, 3.0]), hlx.zeros(2), reduction="none").tolist()
     [0.5, 2.5]
     """
-    word = _reduction("smooth_l1_loss", size_average, reduce, reduction)
+    word = reduction_word("smooth_l1_loss", size_average, reduce, reduction)
     return _hlx.smooth_l1_loss(input, target, beta, word)
 
 
@@ -97,7 +97,7 @@ def huber_loss(
     >>> hlx.nn.functional.huber_loss(hlx.tensor([1.0, 3.0]), hlx.zeros(2), reduction="none").tolist()
     [0.5, 2.5]
     """
-    word = _reduction("huber_loss", None, None, reduction)
+    word = reduction_word("huber_loss", None, None, reduction)
     if weight is not None:
         return _weighted(_hlx.huber_loss(input, target, delta, "none"), weight, word)
     return _hlx.huber_loss(input, target, delta, word)
@@ -116,7 +116,7 @@ def kl_div(
     >>> hlx.nn.functional.kl_div(hlx.zeros(1, 2), hlx.ones(1, 2), reduction="batchmean").item()
     0.0
     """
-    word = reduction if reduction == "batchmean" else _reduction("kl_div", size_average, reduce, reduction)
+    word = reduction if reduction == "batchmean" else reduction_word("kl_div", size_average, reduce, reduction)
     return _hlx.kl_div(input, target, log_target, word)
 
 
@@ -134,7 +134,7 @@ def nll_loss(
     >>> hlx.nn.functional.nll_loss(hlx.tensor([[-1.0, -2.0]]), hlx.tensor([1])).item()
     2.0
     """
-    word = _reduction("nll_loss", size_average, reduce, reduction)
+    word = reduction_word("nll_loss", size_average, reduce, reduction)
     return _hlx.nll_loss(input, target, weight, ignore_index, word)
 
 
@@ -155,7 +155,7 @@ def cross_entropy(
     >>> hlx.nn.functional.cross_entropy(hlx.tensor([[100.0, 0.0]]), hlx.tensor([0])).item()
     0.0
     """
-    word = _reduction("cross_entropy", size_average, reduce, reduction)
+    word = reduction_word("cross_entropy", size_average, reduce, reduction)
     return _hlx.cross_entropy_loss(input, target, weight, ignore_index, label_smoothing, word)
 
 
@@ -173,7 +173,7 @@ def binary_cross_entropy_with_logits(
     >>> hlx.nn.functional.binary_cross_entropy_with_logits(hlx.tensor([100.0]), hlx.tensor([1.0])).item()
     0.0
     """
-    word = _reduction("binary_cross_entropy_with_logits", size_average, reduce, reduction)
+    word = reduction_word("binary_cross_entropy_with_logits", size_average, reduce, reduction)
     return _hlx.binary_cross_entropy_with_logits(input, target, weight, pos_weight, word)
 
 
@@ -196,7 +196,7 @@ def binary_cross_entropy(
     >>> hlx.nn.functional.binary_cross_entropy(hlx.tensor([1.0]), hlx.tensor([1.0])).item()
     0.0
     """
-    word = _reduction("binary_cross_entropy", size_average, reduce, reduction)
+    word = reduction_word("binary_cross_entropy", size_average, reduce, reduction)
     if input.shape != target.shape:
         raise errors.ValueError(
             f"binary_cross_entropy: the target has shape {list(target.shape)}, expected {list(input.shape)}"
@@ -207,7 +207,7 @@ def binary_cross_entropy(
     loss = _unary(_binary(positive, negative, "add"), "neg")
     if weight is not None:
         loss = _binary(loss, weight, "mul")
-    return _hlx.to_dtype(_reduced(loss, word), input.dtype)
+    return _hlx.to_dtype(reduced(loss, word), input.dtype)
 
 
 @rounded_once
@@ -226,7 +226,7 @@ def poisson_nll_loss(
     >>> hlx.nn.functional.poisson_nll_loss(hlx.tensor([0.0]), hlx.tensor([2.0])).item()
     1.0
     """
-    word = _reduction("poisson_nll_loss", size_average, reduce, reduction)
+    word = reduction_word("poisson_nll_loss", size_average, reduce, reduction)
     if log_input:
         loss = _binary(_unary(input, "exp"), _binary(target, input, "mul"), "sub")
     else:
@@ -238,7 +238,7 @@ def poisson_nll_loss(
         stirling = _binary(_binary(t, _unary(t, "log"), "mul"), t, "sub")
         stirling = _binary(stirling, _binary(_unary(_binary(t, 6.283185307179586, "mul"), "log"), 0.5, "mul"), "add")
         loss = _binary(loss, _hlx.where_(stirling, large, 0.0), "add")
-    return _reduced(loss, word)
+    return reduced(loss, word)
 
 
 @rounded_once
@@ -255,7 +255,7 @@ def gaussian_nll_loss(
     >>> hlx.nn.functional.gaussian_nll_loss(hlx.tensor([3.0]), hlx.tensor([1.0]), hlx.tensor([1.0])).item()
     2.0
     """
-    word = _reduction("gaussian_nll_loss", None, None, reduction)
+    word = reduction_word("gaussian_nll_loss", None, None, reduction)
     variance = var if isinstance(var, Tensor) else _hlx.full(input.device, list(input.shape), var, input.dtype)
     if variance.shape != input.shape:
         if list(variance.shape) == list(input.shape[:-1]):
@@ -275,7 +275,7 @@ def gaussian_nll_loss(
     loss = _binary(_binary(_unary(variance, "log"), _binary(square, variance, "div"), "add"), 0.5, "mul")
     if full:
         loss = _binary(loss, 0.9189385332046727, "add")
-    return _reduced(loss, word)
+    return reduced(loss, word)
 
 
 @rounded_once
@@ -291,9 +291,9 @@ def soft_margin_loss(
     >>> hlx.nn.functional.soft_margin_loss(hlx.tensor([100.0]), hlx.tensor([1.0])).item()
     0.0
     """
-    word = _reduction("soft_margin_loss", size_average, reduce, reduction)
+    word = reduction_word("soft_margin_loss", size_average, reduce, reduction)
     margin = _unary(_binary(target, input, "mul"), "neg")
-    return _reduced(_hlx.softplus_with(margin, 1.0, 88.0), word)
+    return reduced(_hlx.softplus_with(margin, 1.0, 88.0), word)
 
 
 @rounded_once
@@ -310,11 +310,11 @@ def hinge_embedding_loss(
     >>> hlx.nn.functional.hinge_embedding_loss(hlx.tensor([0.25, 0.25]), hlx.tensor([1, -1]), reduction="none").tolist()
     [0.25, 0.75]
     """
-    word = _reduction("hinge_embedding_loss", size_average, reduce, reduction)
+    word = reduction_word("hinge_embedding_loss", size_average, reduce, reduction)
     hinge = _hlx.clamp_min(_binary(margin, input, "sub"), 0.0)
     negative = _hlx.where_(hinge, _binary(target, 1, "ne"), 0.0)
     positive = _hlx.where_(input, _binary(target, -1, "ne"), 0.0)
-    return _reduced(_binary(positive, negative, "add"), word)
+    return reduced(_binary(positive, negative, "add"), word)
 
 
 @rounded_once
@@ -332,9 +332,9 @@ def margin_ranking_loss(
     >>> hlx.nn.functional.margin_ranking_loss(hlx.tensor([1.0]), hlx.tensor([3.0]), hlx.tensor([1.0])).item()
     2.0
     """
-    word = _reduction("margin_ranking_loss", size_average, reduce, reduction)
+    word = reduction_word("margin_ranking_loss", size_average, reduce, reduction)
     order = _binary(_unary(target, "neg"), _binary(input1, input2, "sub"), "mul")
-    return _reduced(_hlx.clamp_min(_binary(order, margin, "add"), 0.0), word)
+    return reduced(_hlx.clamp_min(_binary(order, margin, "add"), 0.0), word)
 
 
 @rounded_once
@@ -358,12 +358,12 @@ def triplet_margin_loss(
     """
     from hlx.nn._functional.activations import pairwise_distance
 
-    word = _reduction("triplet_margin_loss", size_average, reduce, reduction)
+    word = reduction_word("triplet_margin_loss", size_average, reduce, reduction)
     near = pairwise_distance(anchor, positive, p, eps)
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = _binary(far, pairwise_distance(positive, negative, p, eps), "minimum")
-    return _reduced(_hlx.clamp_min(_binary(_binary(near, far, "sub"), margin, "add"), 0.0), word)
+    return reduced(_hlx.clamp_min(_binary(_binary(near, far, "sub"), margin, "add"), 0.0), word)
 
 
 @rounded_once
@@ -382,7 +382,7 @@ def cosine_embedding_loss(
     >>> hlx.nn.functional.cosine_embedding_loss(x, x, hlx.tensor([-1])).item()
     1.0
     """
-    word = _reduction("cosine_embedding_loss", size_average, reduce, reduction)
+    word = reduction_word("cosine_embedding_loss", size_average, reduce, reduction)
     products = [
         _hlx.sum_dim(_binary(a, b, "mul"), [-1], False)
         for a, b in ((input1, input2), (input1, input1), (input2, input2))
@@ -391,4 +391,4 @@ def cosine_embedding_loss(
     cosine = _binary(products[0], _unary(_binary(*squares, "mul"), "sqrt"), "div")
     near = _hlx.where_(_binary(1.0, cosine, "sub"), _binary(target, 1, "eq"), 0.0)
     far = _hlx.clamp_min(_binary(cosine, margin, "sub"), 0.0)
-    return _reduced(_binary(near, _hlx.where_(far, _binary(target, -1, "eq"), 0.0), "add"), word)
+    return reduced(_binary(near, _hlx.where_(far, _binary(target, -1, "eq"), 0.0), "add"), word)

@@ -8,7 +8,7 @@ from hlx._operations._arguments import count
 from hlx._operations._rounding import rounded_once
 from hlx._operations._types import INT32, Tensor
 from hlx.autograd import Function, FunctionCtx
-from hlx.nn._functional.images import Sizes, _each, _windows, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
+from hlx.nn._functional.images import Sizes, avg_pool1d, avg_pool2d, each, max_pool1d, max_pool2d, window_sizes
 
 _unary, _binary = _hlx.unary, _hlx.binary
 
@@ -34,8 +34,8 @@ def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Size
     """
     if input.ndim == 3:
         return _hlx.squeeze(unfold(_hlx.unsqueeze(input, 0), kernel_size, dilation, padding, stride), 0)
-    kernel, taps = _each("unfold", "kernel_size", kernel_size, 2), _each("unfold", "dilation", dilation, 2)
-    widths, step = _each("unfold", "padding", padding, 2), _each("unfold", "stride", stride, 2)
+    kernel, taps = each("unfold", "kernel_size", kernel_size, 2), each("unfold", "dilation", dilation, 2)
+    widths, step = each("unfold", "padding", padding, 2), each("unfold", "stride", stride, 2)
     input = _hlx.pad(input, [(widths[1], widths[1]), (widths[0], widths[0])], "constant", 0.0)
     columns = _columns(input, kernel, step, taps)
     samples, channels, size, windows = columns.shape
@@ -58,9 +58,9 @@ def fold(
     """
     if input.ndim == 2:
         return _hlx.squeeze(fold(_hlx.unsqueeze(input, 0), output_size, kernel_size, dilation, padding, stride), 0)
-    kernel, taps = _each("fold", "kernel_size", kernel_size, 2), _each("fold", "dilation", dilation, 2)
-    widths, step = _each("fold", "padding", padding, 2), _each("fold", "stride", stride, 2)
-    height, width = _each("fold", "output_size", output_size, 2)
+    kernel, taps = each("fold", "kernel_size", kernel_size, 2), each("fold", "dilation", dilation, 2)
+    widths, step = each("fold", "padding", padding, 2), each("fold", "stride", stride, 2)
+    height, width = each("fold", "output_size", output_size, 2)
     padded = [height + 2 * widths[0], width + 2 * widths[1]]
     places = _hlx.to_dtype(_hlx.arange(input.device, 0, count(padded), 1), INT32)
     places = _columns(_hlx.reshape(places, [1, 1, *padded]), kernel, step, taps)
@@ -120,7 +120,7 @@ def max_unpool1d(
     >>> hlx.nn.functional.max_unpool1d(hlx.tensor([[3.0]]), hlx.tensor([[1]]), 2).tolist()
     [[0.0, 3.0]]
     """
-    windows = _windows("max_unpool1d", 1, kernel_size, stride, padding)
+    windows = window_sizes("max_unpool1d", 1, kernel_size, stride, padding)
     return _unpooled(input, indices, _unpooled_size(input, windows, output_size, 1))
 
 
@@ -137,7 +137,7 @@ def max_unpool2d(
     >>> hlx.nn.functional.max_unpool2d(hlx.tensor([[[3.0]]]), hlx.tensor([[[2]]]), 2).tolist()
     [[[0.0, 0.0], [3.0, 0.0]]]
     """
-    windows = _windows("max_unpool2d", 2, kernel_size, stride, padding)
+    windows = window_sizes("max_unpool2d", 2, kernel_size, stride, padding)
     return _unpooled(input, indices, _unpooled_size(input, windows, output_size, 2))
 
 
@@ -258,7 +258,7 @@ def lp_pool2d(
     [[[5.0]]]
     """
     mean = avg_pool2d(_binary(input, float(norm_type), "pow"), kernel_size, stride, 0, ceil_mode)
-    return _lp_pool(norm_type, mean, count(_each("lp_pool2d", "kernel_size", kernel_size, 2)))
+    return _lp_pool(norm_type, mean, count(each("lp_pool2d", "kernel_size", kernel_size, 2)))
 
 
 def max_pool1d_with_indices(
