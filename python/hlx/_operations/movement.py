@@ -361,7 +361,12 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     >>> hlx.tensor([1, 2, 3, 4]).unfold(0, 2, 1).tolist()
     [[1, 2], [2, 3], [3, 4]]
     """
-    return _hlx.unfold(input, dimension, size, step)
+    windows = _hlx.unfold(input, dimension, size, step)
+    if size != 0:
+        return windows
+    # A view of no elements, whose gradient is zeros.
+    none = _hlx.narrow(_hlx.reshape(input, [input.numel()]), 0, 0, 0)
+    return _hlx.reshape(none, list(windows.shape))
 
 
 @operation
