@@ -281,12 +281,25 @@ def equal(input: Tensor, other: Tensor) -> builtins.bool:
 def isin(
     elements: Operand, test_elements: Operand, *, assume_unique: builtins.bool = False, invert: builtins.bool = False
 ) -> Tensor:
-    """Tells of each element whether it is among others; every pair is compared.
+    """Tells of each element whether it is among others, which are sorted and bisected.
 
     >>> hlx.isin(hlx.tensor([1, 2, 3]), hlx.tensor([2, 9])).tolist()
     [False, True, False]
     """
     elements = tensor_of(elements, test_elements if isinstance(test_elements, Tensor) else None)
     others = _hlx.reshape(tensor_of(test_elements, elements), [-1])
-    found = _hlx.any(_hlx.binary(_hlx.unsqueeze(elements, -1), others, "eq"), [-1], False)
+    if others.numel() == 0:
+        found = _hlx.zeros(elements.device, list(elements.shape), BOOL)
+    else:
+        found = _is_among(elements, _hlx.sort(others, 0, False)[0])
     return _hlx.unary(found, "logical_not") if invert else found
+
+
+def _is_among(elements: Tensor, others: Tensor) -> Tensor:
+    from hlx._operations.extremes import searchsorted
+    from hlx._operations.facts import promote_types
+
+    wide = _hlx.to_dtype(others, promote_types(others.dtype, elements.dtype))
+    places = _hlx.clamp_max(searchsorted(wide, elements), others.shape[0] - 1)
+    nearest = _hlx.reshape(_hlx.index_select(wide, 0, _hlx.reshape(places, [-1])), list(elements.shape))
+    return _hlx.binary(nearest, elements, "eq")

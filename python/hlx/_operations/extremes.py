@@ -9,7 +9,7 @@ from hlx import _hlx, errors, return_types
 from hlx._operations._arguments import axis as place_of
 from hlx._operations._arguments import dimensions, tensor_of
 from hlx._operations._register import function, operation
-from hlx._operations._types import Dims, Operand, Tensor
+from hlx._operations._types import INT32, Dims, Operand, Tensor
 
 _unary, _binary = _hlx.unary, _hlx.binary
 
@@ -269,7 +269,7 @@ def searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """Finds where elements would be inserted in sorted ones along the last dimension; every pair is compared.
+    """Finds where elements would be inserted in sorted ones along the last dimension, by bisection.
 
     The place is before equal elements, or behind them if `right` is set or `side` is "right".
 
@@ -283,15 +283,28 @@ def searchsorted(
     if sorter is not None:
         sorted_sequence = _hlx.gather(sorted_sequence, -1, sorter)
     input = tensor_of(input, sorted_sequence)
-    edges = _hlx.unsqueeze(sorted_sequence, -2) if sorted_sequence.ndim > 1 else sorted_sequence
-    comparison = "le" if right or side == "right" else "lt"
-    behind = _binary(edges, _hlx.unsqueeze(input, -1), comparison)
-    return _hlx.sum_dim(behind, [-1], False)
+    n = sorted_sequence.shape[-1] if sorted_sequence.ndim else 0
+    if sorted_sequence.ndim == 0 or (sorted_sequence.ndim > 1 and sorted_sequence.shape[:-1] != input.shape[:-1]):
+        found, expected = list(sorted_sequence.shape), [*input.shape[:-1], "N"]
+        raise errors.RuntimeError(f"searchsorted: the sorted sequence has shape {found}, expected [N] or {expected}")
+    values = input if sorted_sequence.ndim > 1 else _hlx.reshape(input, [-1])
+    behind = "gt" if right or side == "right" else "ge"
+    places = _hlx.zeros(input.device, list(values.shape), INT32)
+    step = 1 << (n.bit_length() - 1) if n else 0
+    while step:
+        # Whether the last of `step` more elements is before the value, too.
+        ahead = _binary(places, step, "add")
+        last = _hlx.clamp_max(_binary(ahead, 1, "sub"), n - 1)
+        edge = _hlx.gather(sorted_sequence, -1, last)
+        stops = _binary(_binary(edge, values, behind), _binary(ahead, n, "gt"), "logical_or")
+        places = _hlx.where_(places, stops, ahead)
+        step //= 2
+    return _hlx.reshape(places, list(input.shape))
 
 
 @function
 def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """Finds the bucket of each element between sorted boundaries; every pair is compared.
+    """Finds the bucket of each element between sorted boundaries, by bisection.
 
     >>> hlx.bucketize(hlx.tensor([3.0, 9.0]), hlx.tensor([1.0, 3.0, 5.0])).tolist()
     [1, 3]
