@@ -42,6 +42,7 @@ int64 = long = dtype("int64")
 float64 = double = dtype("float64")
 
 from hlx import _differentiation, _exchange, autograd  # noqa: E402
+from hlx._compile import compile  # noqa: E402
 from hlx._exchange import (  # noqa: E402
     as_tensor,
     asarray,

@@ -12,6 +12,7 @@ use crate::dtype::PyDType;
 use crate::error::{type_error, value_error};
 use crate::host::{Elements, Host};
 use crate::number::Number;
+use crate::random::check_unrecorded;
 use crate::tensor::PyTensor;
 use crate::wait::run;
 
@@ -254,6 +255,7 @@ pub fn eye_of(
 /// Uniform numbers from 0 to before 1.
 #[pyfunction]
 pub fn rand(py: Python<'_>, device: &PyDevice, shape: Vec<usize>, seed: u64) -> PyResult<PyTensor> {
+    check_unrecorded("rand")?;
     made(py, device, move |device| Tensor::rand(device, &shape, seed))
 }
 
@@ -265,6 +267,7 @@ pub fn randn(
     shape: Vec<usize>,
     seed: u64,
 ) -> PyResult<PyTensor> {
+    check_unrecorded("randn")?;
     made(py, device, move |device| {
         Tensor::randn(device, &shape, seed)
     })
@@ -280,6 +283,7 @@ pub fn randint(
     shape: Vec<usize>,
     seed: u64,
 ) -> PyResult<PyTensor> {
+    check_unrecorded("randint")?;
     made(py, device, move |device| {
         Tensor::randint(device, low, high, &shape, seed)
     })
@@ -294,6 +298,7 @@ pub fn bernoulli(
     shape: Vec<usize>,
     seed: u64,
 ) -> PyResult<PyTensor> {
+    check_unrecorded("bernoulli")?;
     made(py, device, move |device| {
         Tensor::bernoulli(device, p, &shape, seed)
     })

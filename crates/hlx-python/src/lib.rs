@@ -62,7 +62,7 @@ mod _hlx {
     use crate::fork::note_fork;
     #[pymodule_export]
     use crate::operations::{
-        attention::{attention, dropout, rope},
+        attention::{attention, dropout, note_counters, noted_counters, rope, set_counter},
         elementwise::{
             add_scaled, binary, binary_, clamp_max, clamp_min, div_rounded, in_place, masked_fill,
             softplus_with, unary, unary_, where_,

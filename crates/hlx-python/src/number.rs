@@ -1,6 +1,6 @@
 //! Numbers of Python, and of libraries whose numbers are like them.
 
-use hlx_autograd::Tensor;
+use hlx_autograd::{Result, Tensor};
 use hlx_core::{DType, Device};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
@@ -90,16 +90,15 @@ impl Number {
     /// # Errors
     /// As [`Number::beside`].
     pub fn on(self, device: &Device, dtype: DType) -> PyResult<Tensor> {
-        let whole = |value: i32| Tensor::from_slice(device, &[value], &[]);
         let made = match self {
             Self::Float(float) => Tensor::full(device, &[], float as f32, DType::F32),
             Self::Int(integer) if dtype.is_float() => {
                 Tensor::full(device, &[], integer as f32, DType::F32)
             }
             Self::Int(integer) => match i32::try_from(integer) {
-                Ok(integer) => whole(integer),
+                Ok(integer) => filled(device, DType::I32, integer as u32),
                 Err(_) if dtype == DType::U32 && u32::try_from(integer).is_ok() => {
-                    Tensor::from_slice(device, &[integer as u32], &[])
+                    filled(device, DType::U32, integer as u32)
                 }
                 Err(_) => {
                     return Err(value_error(format!(
@@ -111,4 +110,11 @@ impl Number {
         };
         made.map_err(of_tensor)
     }
+}
+
+/// A tensor without dimensions of one word, which is filled and not uploaded, so that it may be recorded.
+pub fn filled(device: &Device, dtype: DType, word: u32) -> Result<Tensor> {
+    let buffer = device.alloc_typed(dtype, 1)?;
+    device.fill(&buffer, word)?;
+    Tensor::from_buffer(device, buffer, &[])
 }

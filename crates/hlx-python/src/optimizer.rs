@@ -294,8 +294,7 @@ impl PyOptimizer {
         })
     }
 
-    /// Updates all parameters by their gradients. `settings` and `groups`, the factor of the rate and the weight decay
-    /// of each group, take the place of those before.
+    /// Updates all parameters by their gradients: [`PyOptimizer::prepare`], then [`PyOptimizer::update`].
     #[pyo3(signature = (lr, settings = None, groups = None))]
     fn step(
         &self,
@@ -304,9 +303,24 @@ impl PyOptimizer {
         settings: Option<&Bound<'_, PyDict>>,
         groups: Option<Vec<(f64, Option<f64>)>>,
     ) -> PyResult<()> {
+        self.check(py, &self.lock())?;
+        self.run(py, |inner| inner.weights.check_gradients())?;
+        self.prepare(py, lr, settings, groups)?;
+        self.update(py)
+    }
+
+    /// Begins a step: uploads its numbers, and is no part of a recording. `settings` and `groups`, the factor of the
+    /// rate and the weight decay of each group, take the place of those before.
+    #[pyo3(signature = (lr, settings = None, groups = None))]
+    fn prepare(
+        &self,
+        py: Python<'_>,
+        lr: f64,
+        settings: Option<&Bound<'_, PyDict>>,
+        groups: Option<Vec<(f64, Option<f64>)>>,
+    ) -> PyResult<()> {
         {
             let mut inner = self.lock();
-            self.check(py, &inner)?;
             if let Some(settings) = settings {
                 inner.optimizer.set(settings)?;
             }
@@ -315,9 +329,13 @@ impl PyOptimizer {
                 changed.map_err(of_nn)?;
             }
         }
-        self.run(py, |inner| {
-            inner.optimizer.get_mut().step(&inner.weights, lr)
-        })
+        self.run(py, |inner| inner.optimizer.get_mut().prepare(lr))
+    }
+
+    /// Launches the step that `prepare` began; it may be recorded.
+    fn update(&self, py: Python<'_>) -> PyResult<()> {
+        self.check(py, &self.lock())?;
+        self.run(py, |inner| inner.optimizer.get().update(&inner.weights))
     }
 
     /// Forgets all gradients.

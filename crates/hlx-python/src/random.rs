@@ -1,8 +1,12 @@
 //! The generator of seeds: each draw of random numbers takes one, and its elements depend on it alone.
 
+use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
 
+use hlx_autograd::Tensor;
 use pyo3::prelude::*;
+
+use crate::error::{Kind, raised};
 
 /// A sequence of 64-bit seeds (SplitMix64).
 struct Seeds {
@@ -33,6 +37,46 @@ static DEFAULT: Mutex<Seeds> = Mutex::new(Seeds::new(0));
 
 fn with<R>(seeds: &Mutex<Seeds>, body: impl FnOnce(&mut Seeds) -> R) -> R {
     body(&mut seeds.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+thread_local! {
+    /// The counters of the masks of a graph that is being recorded on this thread, two u32 each.
+    static COUNTERS: RefCell<Option<Vec<Tensor>>> = const { RefCell::new(None) };
+}
+
+/// Notes the counter of a mask if this thread records a graph, whose replays move it on.
+pub fn note(counter: Tensor) -> bool {
+    COUNTERS.with_borrow_mut(|counters| match counters {
+        None => false,
+        Some(counters) => {
+            counters.push(counter);
+            true
+        }
+    })
+}
+
+/// Notes counters from now on.
+pub fn start_noting() {
+    COUNTERS.set(Some(Vec::new()));
+}
+
+/// Ends that, and returns the counters.
+pub fn end_noting() -> Vec<Tensor> {
+    COUNTERS.take().unwrap_or_default()
+}
+
+/// Refuses a draw in a graph that is being recorded: every replay would have the same numbers.
+pub fn check_unrecorded(operation: &str) -> PyResult<()> {
+    match COUNTERS.with_borrow(Option::is_some) {
+        false => Ok(()),
+        true => Err(raised(
+            Kind::Runtime,
+            format!(
+                "{operation}: numbers cannot be drawn while a graph is recorded, as each replay would have the same; \
+                 draw them outside"
+            ),
+        )),
+    }
 }
 
 /// A source of random numbers of its own: the draws that it is given to depend on its seed and their order alone.

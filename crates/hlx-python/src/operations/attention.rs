@@ -1,19 +1,50 @@
 //! Attention, rotary positions and dropout.
 
 use hlx_autograd::{AttentionSpec, DropoutMask, Result, Tensor};
+use hlx_core::DType;
 use pyo3::prelude::*;
 
 use super::{Handle, launched};
+use crate::random;
 use crate::tensor::PyTensor;
 use crate::wait::run;
 
-/// The mask of one draw.
+/// The mask of one draw. In a recording its counter is one that moves on from replay to replay.
 fn mask(x: &Tensor, p: f32, seed: u64) -> Result<DropoutMask> {
+    let device = x.device();
+    let counter = device.alloc_typed(DType::U32, 2)?;
+    if !random::note(Tensor::from_buffer(device, counter.clone(), &[2])?) {
+        device.fill(&counter, 0)?;
+    }
     Ok(DropoutMask {
         p,
         seed,
         purpose: 0,
-        counter: x.device().buffer_of::<u32>(&[0, 0])?,
+        counter,
+    })
+}
+
+/// Has masks on this thread note their counters from now on.
+#[pyfunction]
+pub fn note_counters() {
+    random::start_noting();
+}
+
+/// Ends that, and returns the counters.
+#[pyfunction]
+pub fn noted_counters() -> Vec<PyTensor> {
+    random::end_noting()
+        .into_iter()
+        .map(PyTensor::from)
+        .collect()
+}
+
+/// Writes the number of a replay to a counter.
+#[pyfunction]
+pub fn set_counter(py: Python<'_>, counter: Handle, replay: u32) -> PyResult<()> {
+    run(py, move || {
+        let buffer = counter.buffer()?;
+        Ok(counter.device().upload(&buffer, &[replay, 0])?)
     })
 }
 
@@ -47,7 +78,7 @@ pub fn attention(
     first_positions: Option<Handle>,
 ) -> PyResult<PyTensor> {
     let ids = |ids: Option<Handle>| {
-        let ids = ids.map(|ids| ids.to_dtype(hlx_core::DType::U32));
+        let ids = ids.map(|ids| ids.to_dtype(DType::U32));
         ids.transpose()
     };
     run(py, move || {

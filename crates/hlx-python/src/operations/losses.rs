@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 
 use super::Handle;
 use crate::error::value_error;
+use crate::number::filled;
 use crate::tensor::PyTensor;
 
 fn reduction(operation: &str, name: &str) -> PyResult<LossReduction> {
@@ -79,8 +80,8 @@ fn classes(targets: &Tensor, ignore_index: i64) -> Result<Tensor> {
         return Ok(ids);
     };
     let device = targets.device();
-    let is_ignored = targets.eq(&Tensor::from_slice(device, &[ignored], &[])?)?;
-    Tensor::from_slice(device, &[IGNORE_INDEX], &[])?.where_(&is_ignored, &ids)
+    let is_ignored = targets.eq(&filled(device, DType::I32, ignored as u32)?)?;
+    filled(device, DType::U32, IGNORE_INDEX)?.where_(&is_ignored, &ids)
 }
 
 /// The logarithms of the targets' probabilities, negative.
