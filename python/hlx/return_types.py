@@ -42,6 +42,10 @@ class cummin(_Places):
     """The smallest elements so far along a dimension, and their places."""
 
 
+class nanmedian(_Places):
+    """The medians of the elements that are not NaN along a dimension, and their places."""
+
+
 class aminmax(NamedTuple):
     """The smallest and the largest elements."""
 

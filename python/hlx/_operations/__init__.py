@@ -19,6 +19,7 @@ from hlx._operations import (
     movement,
     parts,
     products,
+    quantiles,
     random,
     reductions,
     running,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, overload
 
 from hlx import errors
 from hlx._operations._arguments import axis
-from hlx._operations._register import function, method, operation
+from hlx._operations._register import attribute, function, method, operation
 from hlx._operations._types import (
     BFLOAT16,
     BOOL,
@@ -77,6 +77,58 @@ def element_size(input: Tensor) -> int:
     4
     """
     return input.dtype.itemsize
+
+
+@attribute("itemsize")
+def bytes_of_element(input: Tensor) -> int:
+    """The bytes of an element.
+
+    >>> hlx.zeros(2).itemsize
+    4
+    """
+    return input.dtype.itemsize
+
+
+@attribute("nbytes")
+def bytes_of_elements(input: Tensor) -> int:
+    """The bytes of all elements.
+
+    >>> hlx.zeros(2).nbytes
+    8
+    """
+    return input.numel() * input.dtype.itemsize
+
+
+@attribute("is_cpu")
+def is_on_cpu(input: Tensor) -> bool:
+    """Whether the tensor is on the CPU device.
+
+    >>> hlx.zeros(2, device="cpu").is_cpu
+    True
+    """
+    return input.device.type == "cpu"
+
+
+@attribute("is_vulkan")
+def is_on_vulkan(input: Tensor) -> bool:
+    """Whether the tensor is on a Vulkan device.
+
+    >>> hlx.zeros(2, device="cpu").is_vulkan
+    False
+    """
+    return input.device.type == "vulkan"
+
+
+@operation
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element is other than 0; waits for the device.
+
+    >>> hlx.is_nonzero(hlx.tensor([2]))
+    True
+    """
+    if input.numel() != 1:
+        raise errors.RuntimeError(f"is_nonzero: the tensor has shape {list(input.shape)}, expected one element")
+    return bool(input.item())
 
 
 @operation

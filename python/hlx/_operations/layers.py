@@ -1,6 +1,6 @@
 """Functions of `hlx.nn.functional` that PyTorch has in its main namespace, too, some with other arguments."""
 
-from hlx._operations._register import function
+from hlx._operations._register import function, operation
 from hlx._operations._types import Tensor
 from hlx.nn._functional import norms
 from hlx.nn._functional.activations import (
@@ -37,19 +37,19 @@ for _layer in (
     conv_transpose2d,
     cosine_similarity,
     group_norm,
-    hardshrink,
     layer_norm,
     max_pool1d,
     max_pool2d,
     pairwise_distance,
     pixel_shuffle,
     pixel_unshuffle,
-    prelu,
     rms_norm,
     rrelu,
     selu,
 ):
     function(_layer)
+for _layer in (hardshrink, prelu):
+    operation(_layer)
 
 
 @function

@@ -1,7 +1,6 @@
 """Covariances, integrals by the trapezoidal rule, and other figures of samples."""
 
 import itertools
-import math
 
 from hlx import _hlx, errors
 from hlx._operations._arguments import axis
@@ -126,58 +125,6 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     places = [place for row in chosen for place in row]
     index = _hlx.tensor(places, INT32, input.device) if places else _hlx.zeros(input.device, [0], INT32)
     return _hlx.reshape(_hlx.index_select(input, 0, index), [len(chosen), r] if r else [0])
-
-
-@operation
-@rounded_once
-def quantile(
-    input: Tensor,
-    q: float | Tensor,
-    dim: int | None = None,
-    keepdim: bool = False,
-    *,
-    interpolation: str = "linear",
-) -> Tensor:
-    """Computes quantiles, of all elements or along a dimension, between the neighbours in order; NaN if one is.
-
-    `interpolation` is "linear", "lower", "higher", "nearest" or "midpoint". Several q are the first dimension.
-
-    >>> hlx.quantile(hlx.tensor([0.0, 1.0, 2.0, 3.0]), 0.5).item()
-    1.5
-    """
-    words = ("linear", "lower", "higher", "nearest", "midpoint")
-    if interpolation not in words:
-        raise errors.RuntimeError(f"quantile: interpolation is {interpolation!r}, expected one of {words}")
-    line = _hlx.reshape(input, [-1]) if dim is None else input
-    named = axis("quantile", 0 if dim is None else dim, line.ndim)
-    line = line if line.ndim else _hlx.reshape(line, [1])
-    several = isinstance(q, Tensor) and q.ndim > 0
-    values = _hlx.sort(line, named, False)[0]
-    last = _hlx.narrow(values, named, line.shape[named] - 1, 1)
-    flat = list(_hlx.reshape(q, [-1])) if isinstance(q, Tensor) else [q]
-    found = [_between(values, named, each, interpolation) for each in flat]
-    found = [_hlx.where_(last, _unary(last, "isnan"), one) for one in found]
-    if keepdim and (dim is None or input.ndim == 0):
-        found = [_hlx.reshape(one, [1] * input.ndim) for one in found]
-    elif not keepdim:
-        found = [_hlx.squeeze(one, named) for one in found]
-    return _hlx.stack(found, 0) if several else found[0]
-
-
-def _between(values: Tensor, dim: int, q: float | Tensor, interpolation: str) -> Tensor:
-    n = values.shape[dim]
-    place = float(q) * (n - 1)
-    if not 0 <= place <= n - 1:
-        raise errors.RuntimeError(f"quantile: q is {float(q)}, expected 0 to 1")
-    low, high = math.floor(place), math.ceil(place)
-    if interpolation in ("lower", "higher", "nearest"):
-        at = {"lower": low, "higher": high, "nearest": round(place)}[interpolation]
-        return _hlx.narrow(values, dim, at, 1)
-    weight: float | Tensor = 0.5 if interpolation == "midpoint" else place - low
-    if isinstance(q, Tensor) and q.requires_grad and interpolation == "linear":
-        weight = _binary(_binary(q, float(n - 1), "mul"), float(low), "sub")
-    below, above = _hlx.narrow(values, dim, low, 1), _hlx.narrow(values, dim, high, 1)
-    return _binary(below, _binary(_binary(above, below, "sub"), weight, "mul"), "add")
 
 
 @operation
