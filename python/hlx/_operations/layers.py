@@ -1,5 +1,7 @@
 """Functions of `hlx.nn.functional` that PyTorch has in its main namespace, too, some with other arguments."""
 
+from collections.abc import Callable
+
 from hlx._operations._register import function, operation
 from hlx._operations._types import Tensor
 from hlx.nn._functional import norms
@@ -25,7 +27,8 @@ from hlx.nn._functional.images import (
 from hlx.nn._functional.norms import bilinear, group_norm, layer_norm, rms_norm
 from hlx.nn._functional.resizing import channel_shuffle, pixel_shuffle, pixel_unshuffle
 
-for _layer in (
+#: Functions of the package alone, and those that are methods too.
+_FUNCTIONS: list[Callable[..., Tensor | tuple[Tensor, Tensor]]] = [
     adaptive_avg_pool1d,
     avg_pool1d,
     bilinear,
@@ -46,10 +49,13 @@ for _layer in (
     rms_norm,
     rrelu,
     selu,
-):
+]
+_METHODS: list[Callable[..., Tensor]] = [hardshrink, prelu]
+
+for _layer in _FUNCTIONS:
     function(_layer)
-for _layer in (hardshrink, prelu):
-    operation(_layer)
+for _both in _METHODS:
+    operation(_both)
 
 
 @function
