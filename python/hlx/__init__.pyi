@@ -363,8 +363,8 @@ from hlx._operations.arithmetic import true_divide as true_divide
 from hlx._operations.functions import trunc as trunc
 from hlx._operations.movement import unbind as unbind
 from hlx._operations.movement import unflatten as unflatten
-from hlx._operations.diagonals import unique as unique
-from hlx._operations.diagonals import unique_consecutive as unique_consecutive
+from hlx._operations.different import unique as unique
+from hlx._operations.different import unique_consecutive as unique_consecutive
 from hlx._operations.writing import unravel_index as unravel_index
 from hlx._operations.parts import chunk as unsafe_chunk
 from hlx._operations.parts import split as unsafe_split

@@ -403,6 +403,7 @@ class Tensor:
         sorted: builtins.bool = True,
         return_inverse: typing.Literal[False] = False,
         return_counts: typing.Literal[False] = False,
+        dim: builtins.int | None = None,
     ) -> Tensor: ...
     @typing.overload
     def unique(
@@ -410,15 +411,21 @@ class Tensor:
         sorted: builtins.bool = True,
         return_inverse: builtins.bool = False,
         return_counts: builtins.bool = False,
-        dim: None = None,
+        dim: builtins.int | None = None,
     ) -> Tensor | builtins.tuple[Tensor, ...]: ...
     @typing.overload
     def unique_consecutive(
-        input, return_inverse: typing.Literal[False] = False, return_counts: typing.Literal[False] = False
+        input,
+        return_inverse: typing.Literal[False] = False,
+        return_counts: typing.Literal[False] = False,
+        dim: builtins.int | None = None,
     ) -> Tensor: ...
     @typing.overload
     def unique_consecutive(
-        input, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: None = None
+        input,
+        return_inverse: builtins.bool = False,
+        return_counts: builtins.bool = False,
+        dim: builtins.int | None = None,
     ) -> Tensor | builtins.tuple[Tensor, ...]: ...
     def amax(
         input, dim: _Dims = (), keepdim: builtins.bool = False, *, axis: _Dims = None, keepdims: builtins.bool = False

@@ -112,9 +112,9 @@ class FunctionCtx:
         self._saved = tensors
 
     @property
-    def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """The tensors that `save_for_backward` was given."""
-        return self._saved
+    def saved_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors that `save_for_backward` was given; None where it was given None."""
+        return self._saved  # type: ignore[return-value]
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Says that some outputs have no gradient."""
