@@ -264,139 +264,249 @@ class Tensor:
     ) -> typing_extensions.CapsuleType: ...
     def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]: ...
     def __buffer__(self, flags: builtins.int, /) -> memoryview: ...
-    def add(input, other: _Operand, *, alpha: _Number = 1) -> Tensor: ...
-    def sub(input, other: _Operand, *, alpha: _Number = 1) -> Tensor: ...
-    def subtract(input, other: _Operand, *, alpha: _Number = 1) -> Tensor: ...
-    def mul(input, other: _Operand) -> Tensor: ...
-    def multiply(input, other: _Operand) -> Tensor: ...
-    def div(input, other: _Operand, *, rounding_mode: builtins.str | None = None) -> Tensor: ...
-    def divide(input, other: _Operand, *, rounding_mode: builtins.str | None = None) -> Tensor: ...
-    def true_divide(input, other: _Operand) -> Tensor: ...
-    def floor_divide(input, other: _Operand) -> Tensor: ...
-    def remainder(input, other: _Operand) -> Tensor: ...
-    def fmod(input, other: _Operand) -> Tensor: ...
-    def pow(input, exponent: _Operand) -> Tensor: ...
-    def atan2(input, other: _Operand) -> Tensor: ...
-    def arctan2(input, other: _Operand) -> Tensor: ...
-    def maximum(input, other: Tensor) -> Tensor: ...
-    def minimum(input, other: Tensor) -> Tensor: ...
-    def fmax(input, other: Tensor) -> Tensor: ...
-    def fmin(input, other: Tensor) -> Tensor: ...
-    def addcmul(input, tensor1: Tensor, tensor2: Tensor, *, value: _Number = 1) -> Tensor: ...
-    def addcdiv(input, tensor1: Tensor, tensor2: Tensor, *, value: _Number = 1) -> Tensor: ...
-    def lerp(input, end: Tensor, weight: _Operand) -> Tensor: ...
-    def clamp(input, min: _Operand | None = None, max: _Operand | None = None) -> Tensor: ...
-    def clip(input, min: _Operand | None = None, max: _Operand | None = None) -> Tensor: ...
-    def clamp_min(input, min: _Operand) -> Tensor: ...
-    def clamp_max(input, max: _Operand) -> Tensor: ...
-    def hypot(input, other: Tensor) -> Tensor: ...
-    def logaddexp(input, other: Tensor) -> Tensor: ...
-    def logaddexp2(input, other: Tensor) -> Tensor: ...
-    def xlogy(input, other: _Operand) -> Tensor: ...
-    def copysign(input, other: _Operand) -> Tensor: ...
-    def signbit(input) -> Tensor: ...
-    def heaviside(input, values: Tensor) -> Tensor: ...
-    def ldexp(input, other: Tensor) -> Tensor: ...
-    def dist(input, other: Tensor, p: builtins.float = 2) -> Tensor: ...
-    def eq(input, other: _Operand) -> Tensor: ...
-    def ne(input, other: _Operand) -> Tensor: ...
-    def not_equal(input, other: _Operand) -> Tensor: ...
-    def lt(input, other: _Operand) -> Tensor: ...
-    def less(input, other: _Operand) -> Tensor: ...
-    def le(input, other: _Operand) -> Tensor: ...
-    def less_equal(input, other: _Operand) -> Tensor: ...
-    def gt(input, other: _Operand) -> Tensor: ...
-    def greater(input, other: _Operand) -> Tensor: ...
-    def ge(input, other: _Operand) -> Tensor: ...
-    def greater_equal(input, other: _Operand) -> Tensor: ...
-    def logical_and(input, other: _Operand) -> Tensor: ...
-    def logical_or(input, other: _Operand) -> Tensor: ...
-    def logical_xor(input, other: _Operand) -> Tensor: ...
-    def bitwise_and(input, other: _Operand) -> Tensor: ...
-    def bitwise_or(input, other: _Operand) -> Tensor: ...
-    def bitwise_xor(input, other: _Operand) -> Tensor: ...
-    def bitwise_left_shift(input, other: _Operand) -> Tensor: ...
-    def bitwise_right_shift(input, other: _Operand) -> Tensor: ...
-    def where(input, condition: Tensor, other: _Operand) -> Tensor: ...
-    def isinf(input) -> Tensor: ...
-    def isposinf(input) -> Tensor: ...
-    def isneginf(input) -> Tensor: ...
-    def isreal(input) -> Tensor: ...
+    def add(input, other: _Operand, *, alpha: _Number = 1) -> Tensor:
+        """Computes `input + alpha other`; f16 and bf16 are rounded once."""
+    def sub(input, other: _Operand, *, alpha: _Number = 1) -> Tensor:
+        """Computes `input - alpha other`."""
+    def subtract(input, other: _Operand, *, alpha: _Number = 1) -> Tensor:
+        """Computes `input - alpha other`."""
+    def mul(input, other: _Operand) -> Tensor:
+        """Computes `input other`, element by element."""
+    def multiply(input, other: _Operand) -> Tensor:
+        """Computes `input other`, element by element."""
+    def div(input, other: _Operand, *, rounding_mode: builtins.str | None = None) -> Tensor:
+        """Computes `input / other`: of integers the quotient is a float, unless it is rounded."""
+    def divide(input, other: _Operand, *, rounding_mode: builtins.str | None = None) -> Tensor:
+        """Computes `input / other`: of integers the quotient is a float, unless it is rounded."""
+    def true_divide(input, other: _Operand) -> Tensor:
+        """Computes `input / other`, as a float."""
+    def floor_divide(input, other: _Operand) -> Tensor:
+        """Computes `floor(input / other)`; of integers divided by 0 it is 0."""
+    def remainder(input, other: _Operand) -> Tensor:
+        """Computes `input - other floor(input / other)`, which has the divisor's sign."""
+    def fmod(input, other: _Operand) -> Tensor:
+        """Computes `input - other trunc(input / other)`, which has the sign of the input."""
+    def pow(input, exponent: _Operand) -> Tensor:
+        """Computes `input ** exponent`; the gradient by an exponent of 0 is 0."""
+    def atan2(input, other: _Operand) -> Tensor:
+        """Computes the angle of the point (other, input), in radians."""
+    def arctan2(input, other: _Operand) -> Tensor:
+        """Computes the angle of the point (other, input), in radians."""
+    def maximum(input, other: Tensor) -> Tensor:
+        """Takes the larger of two elements, NaN if either is; equal elements share the gradient."""
+    def minimum(input, other: Tensor) -> Tensor:
+        """Takes the smaller of two elements, NaN if either is; equal elements share the gradient."""
+    def fmax(input, other: Tensor) -> Tensor:
+        """Takes the larger of two elements, the other one where one is NaN; equal elements share the gradient."""
+    def fmin(input, other: Tensor) -> Tensor:
+        """Takes the smaller of two elements, the other one where one is NaN; equal elements share the gradient."""
+    def addcmul(input, tensor1: Tensor, tensor2: Tensor, *, value: _Number = 1) -> Tensor:
+        """Computes `input + value tensor1 tensor2`."""
+    def addcdiv(input, tensor1: Tensor, tensor2: Tensor, *, value: _Number = 1) -> Tensor:
+        """Computes `input + value tensor1 / tensor2`."""
+    def lerp(input, end: Tensor, weight: _Operand) -> Tensor:
+        """Computes `input + weight (end - input)`, from the nearer end: exact at weights of 0 and 1."""
+    def clamp(input, min: _Operand | None = None, max: _Operand | None = None) -> Tensor:
+        """Brings every element within [min, max]; NaN stays."""
+    def clip(input, min: _Operand | None = None, max: _Operand | None = None) -> Tensor:
+        """Brings every element within [min, max]; NaN stays."""
+    def clamp_min(input, min: _Operand) -> Tensor:
+        """Takes the larger of an element and a bound; NaN stays."""
+    def clamp_max(input, max: _Operand) -> Tensor:
+        """Takes the smaller of an element and a bound; NaN stays."""
+    def hypot(input, other: Tensor) -> Tensor:
+        """Computes `sqrt(input^2 + other^2)` from the ratio of both, without overflow."""
+    def logaddexp(input, other: Tensor) -> Tensor:
+        """Computes `log(exp(input) + exp(other))` from the larger one."""
+    def logaddexp2(input, other: Tensor) -> Tensor:
+        """Computes `log2(2^input + 2^other)` from the larger one."""
+    def xlogy(input, other: _Operand) -> Tensor:
+        """Computes `input log(other)`, 0 where the input is 0 and NaN where the other is NaN."""
+    def copysign(input, other: _Operand) -> Tensor:
+        """Computes the magnitude of the input with the sign of the other, that of a zero too."""
+    def signbit(input) -> Tensor:
+        """Tells whether an element is negative, or a zero with a minus sign."""
+    def heaviside(input, values: Tensor) -> Tensor:
+        """Computes 0 below 0 and of NaN, 1 above, and at 0 the element of `values`."""
+    def ldexp(input, other: Tensor) -> Tensor:
+        """Computes `input 2^other`."""
+    def dist(input, other: Tensor, p: builtins.float = 2) -> Tensor:
+        """Computes the p-norm of `input - other`."""
+    def eq(input, other: _Operand) -> Tensor:
+        """Tells whether two elements are equal; NaN is equal to nothing."""
+    def ne(input, other: _Operand) -> Tensor:
+        """Tells whether two elements differ."""
+    def not_equal(input, other: _Operand) -> Tensor:
+        """Tells whether two elements differ."""
+    def lt(input, other: _Operand) -> Tensor:
+        """Tells whether `input < other`."""
+    def less(input, other: _Operand) -> Tensor:
+        """Tells whether `input < other`."""
+    def le(input, other: _Operand) -> Tensor:
+        """Tells whether `input <= other`."""
+    def less_equal(input, other: _Operand) -> Tensor:
+        """Tells whether `input <= other`."""
+    def gt(input, other: _Operand) -> Tensor:
+        """Tells whether `input > other`."""
+    def greater(input, other: _Operand) -> Tensor:
+        """Tells whether `input > other`."""
+    def ge(input, other: _Operand) -> Tensor:
+        """Tells whether `input >= other`."""
+    def greater_equal(input, other: _Operand) -> Tensor:
+        """Tells whether `input >= other`."""
+    def logical_and(input, other: _Operand) -> Tensor:
+        """Tells whether both elements are other than 0."""
+    def logical_or(input, other: _Operand) -> Tensor:
+        """Tells whether one of two elements is other than 0."""
+    def logical_xor(input, other: _Operand) -> Tensor:
+        """Tells whether exactly one of two elements is other than 0."""
+    def bitwise_and(input, other: _Operand) -> Tensor:
+        """Computes the bits that both integers have; of bool, whether both are true."""
+    def bitwise_or(input, other: _Operand) -> Tensor:
+        """Computes the bits that one of two integers has; of bool, whether one is true."""
+    def bitwise_xor(input, other: _Operand) -> Tensor:
+        """Computes the bits that exactly one of two integers has; of bool, whether exactly one is true."""
+    def bitwise_left_shift(input, other: _Operand) -> Tensor:
+        """Computes `input 2^other` of integers, and 0 for shifts by 32 and more."""
+    def bitwise_right_shift(input, other: _Operand) -> Tensor:
+        """Computes `floor(input / 2^other)` of integers."""
+    def where(input, condition: Tensor, other: _Operand) -> Tensor:
+        """Takes this tensor's element where the condition holds, else the other's."""
+    def isinf(input) -> Tensor:
+        """Tells whether an element is infinite, of either sign."""
+    def isposinf(input) -> Tensor:
+        """Tells whether an element is positive infinity."""
+    def isneginf(input) -> Tensor:
+        """Tells whether an element is negative infinity."""
+    def isreal(input) -> Tensor:
+        """Tells whether an element is real: every one is."""
     def isclose(
         input,
         other: Tensor,
         rtol: builtins.float = 1e-05,
         atol: builtins.float = 1e-08,
         equal_nan: builtins.bool = False,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Tells whether `|input - other| <= atol + rtol |other|`, or both are equal."""
     def allclose(
         input,
         other: Tensor,
         rtol: builtins.float = 1e-05,
         atol: builtins.float = 1e-08,
         equal_nan: builtins.bool = False,
-    ) -> builtins.bool: ...
-    def equal(input, other: Tensor) -> builtins.bool: ...
-    def round(input, *, decimals: builtins.int = 0) -> Tensor: ...
-    def positive(input) -> Tensor: ...
-    def sgn(input) -> Tensor: ...
-    def frac(input) -> Tensor: ...
-    def erfc(input) -> Tensor: ...
-    def asinh(input) -> Tensor: ...
-    def arcsinh(input) -> Tensor: ...
-    def acosh(input) -> Tensor: ...
-    def arccosh(input) -> Tensor: ...
-    def atanh(input) -> Tensor: ...
-    def arctanh(input) -> Tensor: ...
-    def deg2rad(input) -> Tensor: ...
-    def rad2deg(input) -> Tensor: ...
-    def logit(input, eps: builtins.float | None = None) -> Tensor: ...
-    def sinc(input) -> Tensor: ...
+    ) -> builtins.bool:
+        """Tells whether all elements are close, as `isclose` does; waits for the device."""
+    def equal(input, other: Tensor) -> builtins.bool:
+        """Tells whether two tensors have one shape and equal elements; waits for the device."""
+    def round(input, *, decimals: builtins.int = 0) -> Tensor:
+        """Computes the nearest whole number, ties to even; with `decimals` of a float the nearest so many decimals."""
+    def positive(input) -> Tensor:
+        """Returns the tensor itself; bool is refused, as in PyTorch."""
+    def sgn(input) -> Tensor:
+        """Computes -1, 0 or 1 by the sign, as `sign`."""
+    def frac(input) -> Tensor:
+        """Computes the fraction `input - trunc(input)`."""
+    def erfc(input) -> Tensor:
+        """Computes `1 - erf(input)`, whose digits stay in the tail."""
+    def asinh(input) -> Tensor:
+        """Computes the inverse hyperbolic sine, `sign(x) log1p(|x| + x^2 / (1 + sqrt(1 + x^2)))`."""
+    def arcsinh(input) -> Tensor:
+        """Computes the inverse hyperbolic sine, `sign(x) log1p(|x| + x^2 / (1 + sqrt(1 + x^2)))`."""
+    def acosh(input) -> Tensor:
+        """Computes the inverse hyperbolic cosine, with t = x - 1: `log1p(t + sqrt(t) sqrt(x + 1))`."""
+    def arccosh(input) -> Tensor:
+        """Computes the inverse hyperbolic cosine, with t = x - 1: `log1p(t + sqrt(t) sqrt(x + 1))`."""
+    def atanh(input) -> Tensor:
+        """Computes the inverse hyperbolic tangent, `(log1p(x) - log1p(-x)) / 2`."""
+    def arctanh(input) -> Tensor:
+        """Computes the inverse hyperbolic tangent, `(log1p(x) - log1p(-x)) / 2`."""
+    def deg2rad(input) -> Tensor:
+        """Converts degrees to radians."""
+    def rad2deg(input) -> Tensor:
+        """Converts radians to degrees."""
+    def logit(input, eps: builtins.float | None = None) -> Tensor:
+        """Computes `log(x / (1 - x))`, of x within [eps, 1 - eps] if eps is given."""
+    def sinc(input) -> Tensor:
+        """Computes `sin(pi x) / (pi x)`, 1 at 0."""
     def nan_to_num(
         input,
         nan: builtins.float | None = None,
         posinf: builtins.float | None = None,
         neginf: builtins.float | None = None,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Replaces NaN by a number (0), positive and negative infinity by others (the type's ends)."""
     def softmax(
         input, dim: builtins.int | None = None, *, dtype: _dtype | None = None, axis: builtins.int | None = None
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Computes `exp(x) / sum(exp(x))` along a dimension, in a type if one is named."""
     def log_softmax(
         input, dim: builtins.int | None = None, *, dtype: _dtype | None = None, axis: builtins.int | None = None
-    ) -> Tensor: ...
-    def angle(input) -> Tensor: ...
-    def real(input) -> Tensor: ...
-    def conj(input) -> Tensor: ...
-    def conj_physical(input) -> Tensor: ...
-    def resolve_conj(input) -> Tensor: ...
-    def resolve_neg(input) -> Tensor: ...
-    def to(input, *arguments: typing.Any, **keywords: typing.Any) -> Tensor: ...
-    def type_as(input, other: Tensor) -> Tensor: ...
+    ) -> Tensor:
+        """Computes `log(softmax(x))` along a dimension, in a type if one is named."""
+    def angle(input) -> Tensor:
+        """Computes the angle of a real number: pi below 0, else 0; NaN stays."""
+    def real(input) -> Tensor:
+        """Returns the tensor itself: every element is real."""
+    def conj(input) -> Tensor:
+        """Returns the tensor itself: every element is real."""
+    def conj_physical(input) -> Tensor:
+        """Returns the tensor itself: every element is real."""
+    def resolve_conj(input) -> Tensor:
+        """Returns the tensor itself: every element is real."""
+    def resolve_neg(input) -> Tensor:
+        """Returns the tensor itself: every element is real."""
+    def to(input, *arguments: typing.Any, **keywords: typing.Any) -> Tensor:
+        """Converts to a type, a device, both, or those of another tensor; the tensor itself if nothing changes."""
+    def type_as(input, other: Tensor) -> Tensor:
+        """Converts to the type of another tensor."""
     @typing.overload
-    def type(input, dtype: None = None) -> builtins.str: ...
+    def type(input, dtype: None = None) -> builtins.str:
+        """Converts to a type; without one, the name of the type."""
     @typing.overload
-    def type(input, dtype: _dtype) -> Tensor: ...
-    def float(input) -> Tensor: ...
-    def half(input) -> Tensor: ...
-    def bfloat16(input) -> Tensor: ...
-    def int(input) -> Tensor: ...
-    def long(input) -> Tensor: ...
-    def short(input) -> Tensor: ...
-    def char(input) -> Tensor: ...
-    def byte(input) -> Tensor: ...
-    def bool(input) -> Tensor: ...
-    def double(input) -> Tensor: ...
-    def cpu(input) -> Tensor: ...
-    def vulkan(input, index: builtins.int | None = None) -> Tensor: ...
-    def clone(input, *, memory_format: typing.Any = None) -> Tensor: ...
-    def contiguous(input, memory_format: typing.Any = None) -> Tensor: ...
-    def detach(input) -> Tensor: ...
-    def tril(input, diagonal: builtins.int = 0) -> Tensor: ...
-    def triu(input, diagonal: builtins.int = 0) -> Tensor: ...
-    def diag_embed(input, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1) -> Tensor: ...
-    def diag(input, diagonal: builtins.int = 0) -> Tensor: ...
-    def diagflat(input, offset: builtins.int = 0) -> Tensor: ...
-    def bincount(input, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor: ...
+    def type(input, dtype: _dtype) -> Tensor:
+        """Converts to a type; without one, the name of the type."""
+    def float(input) -> Tensor:
+        """Converts to float32."""
+    def half(input) -> Tensor:
+        """Converts to float16."""
+    def bfloat16(input) -> Tensor:
+        """Converts to bfloat16."""
+    def int(input) -> Tensor:
+        """Converts to int32, to which int64 and int16 are narrowed."""
+    def long(input) -> Tensor:
+        """Converts to int32, to which int64 and int16 are narrowed."""
+    def short(input) -> Tensor:
+        """Converts to int32, to which int64 and int16 are narrowed."""
+    def char(input) -> Tensor:
+        """Converts to int8."""
+    def byte(input) -> Tensor:
+        """Converts to uint8."""
+    def bool(input) -> Tensor:
+        """Tells of each element whether it is other than 0."""
+    def double(input) -> Tensor:
+        """Raises an error: HLX has no float64."""
+    def cpu(input) -> Tensor:
+        """Copies to the CPU device, or returns the tensor if it is there."""
+    def vulkan(input, index: builtins.int | None = None) -> Tensor:
+        """Copies to a Vulkan device, or returns the tensor if it is there."""
+    def clone(input, *, memory_format: typing.Any = None) -> Tensor:
+        """Copies the elements; the gradient goes to the input."""
+    def contiguous(input, memory_format: typing.Any = None) -> Tensor:
+        """Returns the tensor if its elements are in row-major order, else a copy in which they are."""
+    def detach(input) -> Tensor:
+        """The same memory off the tape: no gradient passes."""
+    def tril(input, diagonal: builtins.int = 0) -> Tensor:
+        """Leaves the elements on and below a diagonal of matrices, and zeros above."""
+    def triu(input, diagonal: builtins.int = 0) -> Tensor:
+        """Leaves the elements on and above a diagonal of matrices, and zeros below."""
+    def diag_embed(input, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1) -> Tensor:
+        """Puts the last dimension on a diagonal of two dimensions of zeros."""
+    def diag(input, diagonal: builtins.int = 0) -> Tensor:
+        """Makes a matrix with a vector on a diagonal, or takes the diagonal of a matrix."""
+    def diagflat(input, offset: builtins.int = 0) -> Tensor:
+        """Makes a matrix with the flattened elements on a diagonal."""
+    def bincount(input, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor:
+        """Counts each whole number, or adds its weights; waits for the largest one."""
     @typing.overload
     def unique(
         input,
@@ -404,7 +514,8 @@ class Tensor:
         return_inverse: typing.Literal[False] = False,
         return_counts: typing.Literal[False] = False,
         dim: builtins.int | None = None,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Takes the different elements in order, on demand with the place of each element among them, and counts."""
     @typing.overload
     def unique(
         input,
@@ -412,30 +523,34 @@ class Tensor:
         return_inverse: builtins.bool = False,
         return_counts: builtins.bool = False,
         dim: builtins.int | None = None,
-    ) -> Tensor | builtins.tuple[Tensor, ...]: ...
+    ) -> Tensor | builtins.tuple[Tensor, ...]:
+        """Takes the different elements in order, on demand with the place of each element among them, and counts."""
     @typing.overload
     def unique_consecutive(
         input,
         return_inverse: typing.Literal[False] = False,
         return_counts: typing.Literal[False] = False,
         dim: builtins.int | None = None,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Takes the first of each row of equal elements, on demand with the place of each element, and counts."""
     @typing.overload
     def unique_consecutive(
         input,
         return_inverse: builtins.bool = False,
         return_counts: builtins.bool = False,
         dim: builtins.int | None = None,
-    ) -> Tensor | builtins.tuple[Tensor, ...]: ...
+    ) -> Tensor | builtins.tuple[Tensor, ...]:
+        """Takes the first of each row of equal elements, on demand with the place of each element, and counts."""
     def amax(
         input, dim: _Dims = (), keepdim: builtins.bool = False, *, axis: _Dims = None, keepdims: builtins.bool = False
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Takes the largest element along dimensions, NaN if one is; equal ones share the gradient."""
     def amin(
         input, dim: _Dims = (), keepdim: builtins.bool = False, *, axis: _Dims = None, keepdims: builtins.bool = False
-    ) -> Tensor: ...
-    def aminmax(
-        input, *, dim: builtins.int | None = None, keepdim: builtins.bool = False
-    ) -> hlx.return_types.aminmax: ...
+    ) -> Tensor:
+        """Takes the smallest element along dimensions, NaN if one is; equal ones share the gradient."""
+    def aminmax(input, *, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> hlx.return_types.aminmax:
+        """Takes the smallest and the largest element, along a dimension or of all."""
     @typing.overload
     def max(
         input,
@@ -445,17 +560,22 @@ class Tensor:
         other: None = None,
         axis: None = None,
         keepdims: builtins.bool = False,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Takes the largest element of all; along a dimension its `values` and `indices`; of two tensors the larger ones."""
     @typing.overload
     def max(
         input, dim: builtins.int, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False
-    ) -> hlx.return_types.max: ...
+    ) -> hlx.return_types.max:
+        """Takes the largest element of all; along a dimension its `values` and `indices`; of two tensors the larger ones."""
     @typing.overload
-    def max(input, *, axis: builtins.int, keepdims: builtins.bool = False) -> hlx.return_types.max: ...
+    def max(input, *, axis: builtins.int, keepdims: builtins.bool = False) -> hlx.return_types.max:
+        """Takes the largest element of all; along a dimension its `values` and `indices`; of two tensors the larger ones."""
     @typing.overload
-    def max(input, dim: Tensor) -> Tensor: ...
+    def max(input, dim: Tensor) -> Tensor:
+        """Takes the largest element of all; along a dimension its `values` and `indices`; of two tensors the larger ones."""
     @typing.overload
-    def max(input, *, other: Tensor) -> Tensor: ...
+    def max(input, *, other: Tensor) -> Tensor:
+        """Takes the largest element of all; along a dimension its `values` and `indices`; of two tensors the larger ones."""
     @typing.overload
     def min(
         input,
@@ -465,17 +585,22 @@ class Tensor:
         other: None = None,
         axis: None = None,
         keepdims: builtins.bool = False,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Takes the smallest element of all; along a dimension its `values` and `indices`; of two tensors the smaller ones."""
     @typing.overload
     def min(
         input, dim: builtins.int, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False
-    ) -> hlx.return_types.min: ...
+    ) -> hlx.return_types.min:
+        """Takes the smallest element of all; along a dimension its `values` and `indices`; of two tensors the smaller ones."""
     @typing.overload
-    def min(input, *, axis: builtins.int, keepdims: builtins.bool = False) -> hlx.return_types.min: ...
+    def min(input, *, axis: builtins.int, keepdims: builtins.bool = False) -> hlx.return_types.min:
+        """Takes the smallest element of all; along a dimension its `values` and `indices`; of two tensors the smaller ones."""
     @typing.overload
-    def min(input, dim: Tensor) -> Tensor: ...
+    def min(input, dim: Tensor) -> Tensor:
+        """Takes the smallest element of all; along a dimension its `values` and `indices`; of two tensors the smaller ones."""
     @typing.overload
-    def min(input, *, other: Tensor) -> Tensor: ...
+    def min(input, *, other: Tensor) -> Tensor:
+        """Takes the smallest element of all; along a dimension its `values` and `indices`; of two tensors the smaller ones."""
     def argmax(
         input,
         dim: builtins.int | None = None,
@@ -483,7 +608,8 @@ class Tensor:
         *,
         axis: builtins.int | None = None,
         keepdims: builtins.bool = False,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Finds the place of the largest element along a dimension, or in the flattened tensor."""
     def argmin(
         input,
         dim: builtins.int | None = None,
@@ -491,105 +617,192 @@ class Tensor:
         *,
         axis: builtins.int | None = None,
         keepdims: builtins.bool = False,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Finds the place of the smallest element along a dimension, or in the flattened tensor."""
     def sort(
         input, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False
-    ) -> hlx.return_types.sort: ...
+    ) -> hlx.return_types.sort:
+        """Sorts along a dimension, and gives the places that the elements had; always stable."""
     def argsort(
         input, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False
-    ) -> Tensor: ...
-    def msort(input) -> Tensor: ...
+    ) -> Tensor:
+        """Finds the places of the sorted elements along a dimension; always stable."""
+    def msort(input) -> Tensor:
+        """Sorts along the first dimension."""
     def topk(
         input, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True
-    ) -> hlx.return_types.topk: ...
+    ) -> hlx.return_types.topk:
+        """Takes the k largest or smallest elements along a dimension, in order, with their places."""
     def kthvalue(
         input, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False
-    ) -> hlx.return_types.kthvalue: ...
+    ) -> hlx.return_types.kthvalue:
+        """Takes the k-th smallest element along a dimension, counted from 1, with its place."""
     @typing.overload
-    def median(input, dim: None = None, keepdim: builtins.bool = False) -> Tensor: ...
+    def median(input, dim: None = None, keepdim: builtins.bool = False) -> Tensor:
+        """Takes the lower of the middle elements, of all or along a dimension with its place; NaN if one is."""
     @typing.overload
-    def median(input, dim: builtins.int, keepdim: builtins.bool = False) -> hlx.return_types.median: ...
+    def median(input, dim: builtins.int, keepdim: builtins.bool = False) -> hlx.return_types.median:
+        """Takes the lower of the middle elements, of all or along a dimension with its place; NaN if one is."""
     @typing.overload
-    def size(input, dim: None = None) -> hlx.Size: ...
+    def size(input, dim: None = None) -> hlx.Size:
+        """The shape, or one extent."""
     @typing.overload
-    def size(input, dim: builtins.int) -> builtins.int: ...
-    def dim(input) -> builtins.int: ...
-    def ndimension(input) -> builtins.int: ...
-    def nelement(input) -> builtins.int: ...
-    def element_size(input) -> builtins.int: ...
-    def is_floating_point(input) -> builtins.bool: ...
-    def is_complex(input) -> builtins.bool: ...
-    def is_signed(input) -> builtins.bool: ...
-    def is_same_size(input, other: Tensor) -> builtins.bool: ...
-    def neg(input) -> Tensor: ...
-    def negative(input) -> Tensor: ...
-    def abs(input) -> Tensor: ...
-    def absolute(input) -> Tensor: ...
-    def square(input) -> Tensor: ...
-    def sign(input) -> Tensor: ...
-    def floor(input) -> Tensor: ...
-    def ceil(input) -> Tensor: ...
-    def trunc(input) -> Tensor: ...
-    def fix(input) -> Tensor: ...
-    def reciprocal(input) -> Tensor: ...
-    def sqrt(input) -> Tensor: ...
-    def rsqrt(input) -> Tensor: ...
-    def exp(input) -> Tensor: ...
-    def exp2(input) -> Tensor: ...
-    def expm1(input) -> Tensor: ...
-    def log(input) -> Tensor: ...
-    def log2(input) -> Tensor: ...
-    def log10(input) -> Tensor: ...
-    def log1p(input) -> Tensor: ...
-    def sin(input) -> Tensor: ...
-    def cos(input) -> Tensor: ...
-    def tan(input) -> Tensor: ...
-    def asin(input) -> Tensor: ...
-    def arcsin(input) -> Tensor: ...
-    def acos(input) -> Tensor: ...
-    def arccos(input) -> Tensor: ...
-    def atan(input) -> Tensor: ...
-    def arctan(input) -> Tensor: ...
-    def sinh(input) -> Tensor: ...
-    def cosh(input) -> Tensor: ...
-    def tanh(input) -> Tensor: ...
-    def sigmoid(input) -> Tensor: ...
-    def erf(input) -> Tensor: ...
-    def relu(input) -> Tensor: ...
-    def isnan(input) -> Tensor: ...
-    def isfinite(input) -> Tensor: ...
-    def logical_not(input) -> Tensor: ...
-    def bitwise_not(input) -> Tensor: ...
-    def zero_(input) -> Tensor: ...
-    def fill_(input, value: _Operand) -> Tensor: ...
-    def copy_(input, src: Tensor, non_blocking: builtins.bool = False) -> Tensor: ...
-    def fill_diagonal_(input, fill_value: _Number, wrap: builtins.bool = False) -> Tensor: ...
-    def reshape(input, shape: builtins.int | _Shape, *more: builtins.int) -> Tensor: ...
-    def view(input, shape: builtins.int | _Shape, *more: builtins.int) -> Tensor: ...
-    def reshape_as(input, other: Tensor) -> Tensor: ...
-    def view_as(input, other: Tensor) -> Tensor: ...
-    def ravel(input) -> Tensor: ...
-    def flatten(input, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor: ...
-    def unflatten(input, dim: builtins.int, sizes: _Shape) -> Tensor: ...
-    def permute(input, dims: builtins.int | _Shape = (), *more: builtins.int) -> Tensor: ...
-    def transpose(input, dim0: builtins.int, dim1: builtins.int) -> Tensor: ...
-    def swapaxes(input, dim0: builtins.int, dim1: builtins.int) -> Tensor: ...
-    def swapdims(input, dim0: builtins.int, dim1: builtins.int) -> Tensor: ...
-    def t(input) -> Tensor: ...
-    def adjoint(input) -> Tensor: ...
-    def movedim(input, source: builtins.int | _Shape, destination: builtins.int | _Shape) -> Tensor: ...
-    def moveaxis(input, source: builtins.int | _Shape, destination: builtins.int | _Shape) -> Tensor: ...
-    def unsqueeze(input, dim: builtins.int) -> Tensor: ...
-    def squeeze(input, dim: _Dims = None) -> Tensor: ...
-    def expand(input, size: builtins.int | _Shape = (), *more: builtins.int) -> Tensor: ...
-    def expand_as(input, other: Tensor) -> Tensor: ...
-    def broadcast_to(input, size: builtins.int | _Shape, *more: builtins.int) -> Tensor: ...
-    def narrow(input, dim: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor: ...
-    def select(input, dim: builtins.int, index: builtins.int) -> Tensor: ...
-    def diagonal(input, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor: ...
-    def flip(input, dims: builtins.int | _Shape, *more: builtins.int) -> Tensor: ...
-    def fliplr(input) -> Tensor: ...
-    def flipud(input) -> Tensor: ...
+    def size(input, dim: builtins.int) -> builtins.int:
+        """The shape, or one extent."""
+    def dim(input) -> builtins.int:
+        """The number of dimensions."""
+    def ndimension(input) -> builtins.int:
+        """The number of dimensions."""
+    def nelement(input) -> builtins.int:
+        """The number of elements."""
+    def element_size(input) -> builtins.int:
+        """The bytes of an element."""
+    def is_floating_point(input) -> builtins.bool:
+        """Whether the elements are floats."""
+    def is_complex(input) -> builtins.bool:
+        """Whether the elements are complex: never."""
+    def is_signed(input) -> builtins.bool:
+        """Whether the type of the elements has negative numbers."""
+    def is_same_size(input, other: Tensor) -> builtins.bool:
+        """Whether two tensors have one shape."""
+    def neg(input) -> Tensor:
+        """Computes `-input`."""
+    def negative(input) -> Tensor:
+        """Computes `-input`."""
+    def abs(input) -> Tensor:
+        """Computes the magnitude; its gradient at 0 is 0."""
+    def absolute(input) -> Tensor:
+        """Computes the magnitude; its gradient at 0 is 0."""
+    def square(input) -> Tensor:
+        """Computes `input input`."""
+    def sign(input) -> Tensor:
+        """Computes -1, 0 or 1 by the sign; 0 of NaN."""
+    def floor(input) -> Tensor:
+        """Computes the largest whole number up to x."""
+    def ceil(input) -> Tensor:
+        """Computes the least whole number from x on."""
+    def trunc(input) -> Tensor:
+        """Computes x without its fraction."""
+    def fix(input) -> Tensor:
+        """Computes x without its fraction."""
+    def reciprocal(input) -> Tensor:
+        """Computes `1 / input`."""
+    def sqrt(input) -> Tensor:
+        """Computes the square root."""
+    def rsqrt(input) -> Tensor:
+        """Computes `1 / sqrt(input)`."""
+    def exp(input) -> Tensor:
+        """Computes `e^input`."""
+    def exp2(input) -> Tensor:
+        """Computes `2^input`."""
+    def expm1(input) -> Tensor:
+        """Computes `e^input - 1`, exact near 0."""
+    def log(input) -> Tensor:
+        """Computes the natural logarithm."""
+    def log2(input) -> Tensor:
+        """Computes the logarithm to base 2."""
+    def log10(input) -> Tensor:
+        """Computes the logarithm to base 10."""
+    def log1p(input) -> Tensor:
+        """Computes `log(1 + input)`, exact near 0."""
+    def sin(input) -> Tensor:
+        """Computes the sine of radians."""
+    def cos(input) -> Tensor:
+        """Computes the cosine of radians."""
+    def tan(input) -> Tensor:
+        """Computes the tangent of radians."""
+    def asin(input) -> Tensor:
+        """Computes the inverse sine, in radians."""
+    def arcsin(input) -> Tensor:
+        """Computes the inverse sine, in radians."""
+    def acos(input) -> Tensor:
+        """Computes the inverse cosine, in radians."""
+    def arccos(input) -> Tensor:
+        """Computes the inverse cosine, in radians."""
+    def atan(input) -> Tensor:
+        """Computes the inverse tangent, in radians."""
+    def arctan(input) -> Tensor:
+        """Computes the inverse tangent, in radians."""
+    def sinh(input) -> Tensor:
+        """Computes the hyperbolic sine."""
+    def cosh(input) -> Tensor:
+        """Computes the hyperbolic cosine."""
+    def tanh(input) -> Tensor:
+        """Computes the hyperbolic tangent."""
+    def sigmoid(input) -> Tensor:
+        """Computes `1 / (1 + exp(-input))`."""
+    def erf(input) -> Tensor:
+        """Computes the error function."""
+    def relu(input) -> Tensor:
+        """Computes `max(input, 0)`; its gradient at 0 is 0."""
+    def isnan(input) -> Tensor:
+        """Tells whether an element is NaN."""
+    def isfinite(input) -> Tensor:
+        """Tells whether an element is neither infinite nor NaN."""
+    def logical_not(input) -> Tensor:
+        """Tells whether an element is 0."""
+    def bitwise_not(input) -> Tensor:
+        """Computes an integer with every bit changed; of bool, its negation."""
+    def zero_(input) -> Tensor:
+        """Writes zeros into the tensor."""
+    def fill_(input, value: _Operand) -> Tensor:
+        """Writes one value, which may be a tensor without dimensions, to every element."""
+    def copy_(input, src: Tensor, non_blocking: builtins.bool = False) -> Tensor:
+        """Writes the elements of another tensor, broadcast and converted; the gradient goes to it."""
+    def fill_diagonal_(input, fill_value: _Number, wrap: builtins.bool = False) -> Tensor:
+        """Writes a value to the diagonal of a matrix."""
+    def reshape(input, shape: builtins.int | _Shape, *more: builtins.int) -> Tensor:
+        """Gives the elements another shape; one extent may be -1. Copies if no strides describe the new shape."""
+    def view(input, shape: builtins.int | _Shape, *more: builtins.int) -> Tensor:
+        """Gives the elements another shape without a copy; an error if no strides describe it."""
+    def reshape_as(input, other: Tensor) -> Tensor:
+        """Gives the elements the shape of another tensor."""
+    def view_as(input, other: Tensor) -> Tensor:
+        """Gives the elements the shape of another tensor, without a copy."""
+    def ravel(input) -> Tensor:
+        """Flattens to one dimension; copies if the elements are not in this order."""
+    def flatten(input, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
+        """Joins the dimensions from one to another."""
+    def unflatten(input, dim: builtins.int, sizes: _Shape) -> Tensor:
+        """Cuts a dimension into several; one extent may be -1."""
+    def permute(input, dims: builtins.int | _Shape = (), *more: builtins.int) -> Tensor:
+        """Puts the dimensions in another order."""
+    def transpose(input, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """Exchanges two dimensions."""
+    def swapaxes(input, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """Exchanges two dimensions."""
+    def swapdims(input, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """Exchanges two dimensions."""
+    def t(input) -> Tensor:
+        """Transposes a matrix; a tensor of fewer dimensions stays."""
+    def adjoint(input) -> Tensor:
+        """Exchanges the last two dimensions."""
+    def movedim(input, source: builtins.int | _Shape, destination: builtins.int | _Shape) -> Tensor:
+        """Moves dimensions to other places; the others keep their order."""
+    def moveaxis(input, source: builtins.int | _Shape, destination: builtins.int | _Shape) -> Tensor:
+        """Moves dimensions to other places; the others keep their order."""
+    def unsqueeze(input, dim: builtins.int) -> Tensor:
+        """Inserts a dimension of extent 1."""
+    def squeeze(input, dim: _Dims = None) -> Tensor:
+        """Drops dimensions of extent 1: all of them, one, or several."""
+    def expand(input, size: builtins.int | _Shape = (), *more: builtins.int) -> Tensor:
+        """Repeats dimensions of extent 1, and new ones before the first; -1 leaves an extent."""
+    def expand_as(input, other: Tensor) -> Tensor:
+        """Broadcasts to the shape of another tensor."""
+    def broadcast_to(input, size: builtins.int | _Shape, *more: builtins.int) -> Tensor:
+        """Broadcasts to a shape."""
+    def narrow(input, dim: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
+        """Takes `length` elements of a dimension from `start` on, which may be counted from the end."""
+    def select(input, dim: builtins.int, index: builtins.int) -> Tensor:
+        """Takes one place of a dimension, which may be counted from the end; the dimension is dropped."""
+    def diagonal(input, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
+        """Takes a diagonal of two dimensions, as the last dimension."""
+    def flip(input, dims: builtins.int | _Shape, *more: builtins.int) -> Tensor:
+        """Reverses dimensions."""
+    def fliplr(input) -> Tensor:
+        """Reverses the second dimension."""
+    def flipud(input) -> Tensor:
+        """Reverses the first dimension."""
     def rot90(
         input,
         k: builtins.int = 1,
@@ -597,10 +810,14 @@ class Tensor:
             0,
             1,
         ),
-    ) -> Tensor: ...
-    def unfold(input, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor: ...
-    def unbind(input, dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]: ...
-    def gather(input, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False) -> Tensor: ...
+    ) -> Tensor:
+        """Rotates the plane of two dimensions by k quarters, from the first toward the second."""
+    def unfold(input, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
+        """Takes windows of `size` elements, `step` apart, of a dimension; a window's elements are the last dimension."""
+    def unbind(input, dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+        """Takes a dimension apart."""
+    def gather(input, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False) -> Tensor:
+        """Takes the elements at places along a dimension: `out[i][j] = input[index[i][j]][j]` for `dim` 0."""
     def scatter(
         input,
         dim: builtins.int,
@@ -609,34 +826,54 @@ class Tensor:
         *,
         value: _Number | None = None,
         reduce: builtins.str | None = None,
-    ) -> Tensor: ...
-    def scatter_add(input, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor: ...
-    def index_select(input, dim: builtins.int, index: Tensor) -> Tensor: ...
-    def index_add(input, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: _Number = 1) -> Tensor: ...
-    def index_copy(input, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor: ...
-    def index_fill(input, dim: builtins.int, index: Tensor, value: _Operand) -> Tensor: ...
+    ) -> Tensor:
+        """Writes elements, or one value, to places along a dimension: the inverse of `gather`."""
+    def scatter_add(input, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
+        """Adds elements at places along a dimension, in the order of the index."""
+    def index_select(input, dim: builtins.int, index: Tensor) -> Tensor:
+        """Takes places of a dimension."""
+    def index_add(input, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: _Number = 1) -> Tensor:
+        """Adds `alpha source` at places of a dimension, in the order of the index."""
+    def index_copy(input, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
+        """Writes slices to places of a dimension; of several writes to one place the last one wins."""
+    def index_fill(input, dim: builtins.int, index: Tensor, value: _Operand) -> Tensor:
+        """Writes a value to places of a dimension."""
     def index_put(
         input, indices: collections.abc.Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False
-    ) -> Tensor: ...
-    def take_along_dim(input, indices: Tensor, dim: builtins.int | None = None) -> Tensor: ...
-    def take(input, index: Tensor) -> Tensor: ...
-    def masked_fill(input, mask: Tensor, value: _Operand) -> Tensor: ...
-    def masked_select(input, mask: Tensor) -> Tensor: ...
-    def masked_scatter(input, mask: Tensor, source: Tensor) -> Tensor: ...
+    ) -> Tensor:
+        """Writes values, broadcast, at `input[indices]`, or adds them to what is there if `accumulate` is set."""
+    def take_along_dim(input, indices: Tensor, dim: builtins.int | None = None) -> Tensor:
+        """Takes the elements at places along a dimension, negative ones counted from the end; the others broadcast."""
+    def take(input, index: Tensor) -> Tensor:
+        """Takes elements of the flattened tensor, negative places counted from the end."""
+    def masked_fill(input, mask: Tensor, value: _Operand) -> Tensor:
+        """Takes a value where the mask holds, else the input's element. The value may be a tensor without dimensions."""
+    def masked_select(input, mask: Tensor) -> Tensor:
+        """Takes the elements where the mask holds, as a vector; waits for the mask."""
+    def masked_scatter(input, mask: Tensor, source: Tensor) -> Tensor:
+        """Writes the first elements of a source, in order, where the mask holds."""
     @typing.overload
-    def nonzero(input, *, as_tuple: typing.Literal[False] = False) -> Tensor: ...
+    def nonzero(input, *, as_tuple: typing.Literal[False] = False) -> Tensor:
+        """Finds the elements other than 0: a row of places for each, or a vector for each dimension; waits for them."""
     @typing.overload
-    def nonzero(input, *, as_tuple: typing.Literal[True]) -> builtins.tuple[Tensor, ...]: ...
-    def argwhere(input) -> Tensor: ...
+    def nonzero(input, *, as_tuple: typing.Literal[True]) -> builtins.tuple[Tensor, ...]:
+        """Finds the elements other than 0: a row of places for each, or a vector for each dimension; waits for them."""
+    def argwhere(input) -> Tensor:
+        """Finds the elements other than 0: a row of places for each; waits for them."""
     def split(
         tensor, split_size_or_sections: builtins.int | _Shape, dim: builtins.int = 0
-    ) -> builtins.tuple[Tensor, ...]: ...
+    ) -> builtins.tuple[Tensor, ...]:
+        """Cuts a dimension into pieces of one size, the last may be smaller, or of the sizes of a list."""
     def unsafe_split(
         tensor, split_size_or_sections: builtins.int | _Shape, dim: builtins.int = 0
-    ) -> builtins.tuple[Tensor, ...]: ...
-    def split_with_sizes(input, split_sizes: _Shape, dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]: ...
-    def chunk(input, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]: ...
-    def unsafe_chunk(input, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]: ...
+    ) -> builtins.tuple[Tensor, ...]:
+        """Cuts a dimension into pieces of one size, the last may be smaller, or of the sizes of a list."""
+    def split_with_sizes(input, split_sizes: _Shape, dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+        """Cuts a dimension into pieces of the sizes of a list, which add up to its extent."""
+    def chunk(input, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+        """Cuts a dimension into at most so many pieces of one size; the last may be smaller."""
+    def unsafe_chunk(input, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+        """Cuts a dimension into at most so many pieces of one size; the last may be smaller."""
     def tensor_split(
         input,
         indices_or_sections: _Dims | Tensor = None,
@@ -644,20 +881,28 @@ class Tensor:
         *,
         indices: _Shape | None = None,
         sections: builtins.int | None = None,
-    ) -> builtins.tuple[Tensor, ...]: ...
-    def hsplit(input, indices_or_sections: builtins.int | _Shape) -> builtins.tuple[Tensor, ...]: ...
-    def vsplit(input, indices_or_sections: builtins.int | _Shape) -> builtins.tuple[Tensor, ...]: ...
-    def dsplit(input, indices_or_sections: builtins.int | _Shape) -> builtins.tuple[Tensor, ...]: ...
-    def roll(input, shifts: builtins.int | _Shape, dims: _Dims = None) -> Tensor: ...
-    def repeat(input, repeats: builtins.int | _Shape = (), *more: builtins.int) -> Tensor: ...
-    def tile(input, dims: builtins.int | _Shape = (), *more: builtins.int) -> Tensor: ...
+    ) -> builtins.tuple[Tensor, ...]:
+        """Cuts a dimension into so many pieces, the first ones larger by one, or before the places of a list."""
+    def hsplit(input, indices_or_sections: builtins.int | _Shape) -> builtins.tuple[Tensor, ...]:
+        """Cuts the second dimension, or the only one, into equal pieces or before places."""
+    def vsplit(input, indices_or_sections: builtins.int | _Shape) -> builtins.tuple[Tensor, ...]:
+        """Cuts the first of at least two dimensions into equal pieces or before places."""
+    def dsplit(input, indices_or_sections: builtins.int | _Shape) -> builtins.tuple[Tensor, ...]:
+        """Cuts the third of at least three dimensions into equal pieces or before places."""
+    def roll(input, shifts: builtins.int | _Shape, dims: _Dims = None) -> Tensor:
+        """Shifts elements along dimensions, the last ones to the front; without dimensions those of the flattened tensor."""
+    def repeat(input, repeats: builtins.int | _Shape = (), *more: builtins.int) -> Tensor:
+        """Repeats the tensor along each dimension; counts before the first make new ones."""
+    def tile(input, dims: builtins.int | _Shape = (), *more: builtins.int) -> Tensor:
+        """Repeats the tensor along its last dimensions."""
     def repeat_interleave(
         input,
         repeats: builtins.int | Tensor,
         dim: builtins.int | None = None,
         *,
         output_size: builtins.int | None = None,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Repeats each element along a dimension; a tensor of counts is waited for."""
     def new_zeros(
         input,
         size: builtins.int | _Shape = (),
@@ -665,7 +910,8 @@ class Tensor:
         dtype: _dtype | None = None,
         device: _Device = None,
         requires_grad: builtins.bool = False,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Makes zeros of a shape, with the type and device of this tensor."""
     def new_ones(
         input,
         size: builtins.int | _Shape = (),
@@ -673,7 +919,8 @@ class Tensor:
         dtype: _dtype | None = None,
         device: _Device = None,
         requires_grad: builtins.bool = False,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Makes ones of a shape, with the type and device of this tensor."""
     def new_empty(
         input,
         size: builtins.int | _Shape = (),
@@ -681,7 +928,8 @@ class Tensor:
         dtype: _dtype | None = None,
         device: _Device = None,
         requires_grad: builtins.bool = False,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Makes a tensor of a shape with this type and device, whose elements will be overwritten; they are zeros."""
     def new_full(
         input,
         size: _Shape,
@@ -690,7 +938,8 @@ class Tensor:
         dtype: _dtype | None = None,
         device: _Device = None,
         requires_grad: builtins.bool = False,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Makes a tensor of one value and a shape, with the type and device of this tensor."""
     def new_tensor(
         input,
         data: typing.Any,
@@ -698,37 +947,60 @@ class Tensor:
         dtype: _dtype | None = None,
         device: _Device = None,
         requires_grad: builtins.bool = False,
-    ) -> Tensor: ...
-    def matmul(input, other: Tensor) -> Tensor: ...
-    def mm(input, mat2: Tensor) -> Tensor: ...
-    def bmm(input, mat2: Tensor) -> Tensor: ...
-    def mv(input, vec: Tensor) -> Tensor: ...
-    def dot(input, tensor: Tensor) -> Tensor: ...
-    def vdot(input, tensor: Tensor) -> Tensor: ...
-    def inner(input, other: Tensor) -> Tensor: ...
-    def outer(input, vec2: Tensor) -> Tensor: ...
-    def ger(input, vec2: Tensor) -> Tensor: ...
-    def addmm(input, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor: ...
-    def addmv(input, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor: ...
-    def addr(input, vec1: Tensor, vec2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor: ...
-    def baddbmm(input, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor: ...
-    def addbmm(input, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor: ...
-    def kron(input, other: Tensor) -> Tensor: ...
-    def cross(input, other: Tensor, dim: builtins.int | None = None) -> Tensor: ...
-    def bernoulli(input, p: builtins.float | None = None, *, generator: Generator | None = None) -> Tensor: ...
+    ) -> Tensor:
+        """Makes a tensor of data, with the type and device of this tensor."""
+    def matmul(input, other: Tensor) -> Tensor:
+        """Multiplies matrices [.., M, K] and [.., K, N], whose other dimensions broadcast; a vector is a row or a column."""
+    def mm(input, mat2: Tensor) -> Tensor:
+        """Multiplies a matrix [M, K] by one [K, N]."""
+    def bmm(input, mat2: Tensor) -> Tensor:
+        """Multiplies matrices [B, M, K] by as many [B, K, N]."""
+    def mv(input, vec: Tensor) -> Tensor:
+        """Multiplies a matrix [M, K] by a vector [K]."""
+    def dot(input, tensor: Tensor) -> Tensor:
+        """Multiplies two vectors."""
+    def vdot(input, tensor: Tensor) -> Tensor:
+        """Multiplies two vectors."""
+    def inner(input, other: Tensor) -> Tensor:
+        """Sums the products over both last dimensions."""
+    def outer(input, vec2: Tensor) -> Tensor:
+        """Multiplies every element of a vector by every one of another."""
+    def ger(input, vec2: Tensor) -> Tensor:
+        """Multiplies every element of a vector by every one of another."""
+    def addmm(input, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+        """Computes `beta input + alpha mat1 mat2`; f16 and bf16 are rounded once."""
+    def addmv(input, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+        """Computes `beta input + alpha mat vec`; f16 and bf16 are rounded once."""
+    def addr(input, vec1: Tensor, vec2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+        """Computes `beta input + alpha outer(vec1, vec2)`; f16 and bf16 are rounded once."""
+    def baddbmm(input, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+        """Computes `beta input + alpha batch1 batch2` of batches of matrices; f16 and bf16 are rounded once."""
+    def addbmm(input, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+        """Computes `beta input + alpha` times the sum of the products of a batch; f16 and bf16 are rounded once."""
+    def kron(input, other: Tensor) -> Tensor:
+        """Computes Kronecker's product: every element of one times all of the other, in blocks."""
+    def cross(input, other: Tensor, dim: builtins.int | None = None) -> Tensor:
+        """Computes the cross product of vectors of 3 elements along a dimension, by default the first of extent 3."""
+    def bernoulli(input, p: builtins.float | None = None, *, generator: Generator | None = None) -> Tensor:
+        """Draws 1 with the probability of each element, else 0; or with one probability, of this shape."""
     def multinomial(
         input, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Generator | None = None
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Draws places along the last dimension with probabilities in proportion to the elements."""
     def uniform_(
         input, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Generator | None = None
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Fills the tensor with values drawn uniformly from [from, to)."""
     def normal_(
         input, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Generator | None = None
-    ) -> Tensor: ...
-    def bernoulli_(input, p: Tensor | builtins.float = 0.5, *, generator: Generator | None = None) -> Tensor: ...
+    ) -> Tensor:
+        """Fills the tensor with draws from the normal distribution."""
+    def bernoulli_(input, p: Tensor | builtins.float = 0.5, *, generator: Generator | None = None) -> Tensor:
+        """Fills the tensor with 1 with a probability, which may be a tensor, else 0."""
     def random_(
         input, from_: builtins.int = 0, to: builtins.int | None = None, *, generator: Generator | None = None
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Fills the tensor with whole numbers from `from_` to `to - 1`."""
     def sum(
         input,
         dim: _Dims = None,
@@ -737,7 +1009,8 @@ class Tensor:
         dtype: _dtype | None = None,
         axis: _Dims = None,
         keepdims: builtins.bool = False,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Sums elements in a written order; integers and bool as i32, f16 and bf16 in f32."""
     def nansum(
         input,
         dim: _Dims = None,
@@ -746,7 +1019,8 @@ class Tensor:
         dtype: _dtype | None = None,
         axis: _Dims = None,
         keepdims: builtins.bool = False,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Sums the elements that are not NaN."""
     def mean(
         input,
         dim: _Dims = None,
@@ -755,7 +1029,8 @@ class Tensor:
         dtype: _dtype | None = None,
         axis: _Dims = None,
         keepdims: builtins.bool = False,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Computes the mean, the sum times 1 / n; of floats."""
     def nanmean(
         input,
         dim: _Dims = None,
@@ -764,7 +1039,8 @@ class Tensor:
         dtype: _dtype | None = None,
         axis: _Dims = None,
         keepdims: builtins.bool = False,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Computes the mean of the elements that are not NaN."""
     def prod(
         input,
         dim: _Dims = None,
@@ -773,14 +1049,18 @@ class Tensor:
         dtype: _dtype | None = None,
         axis: _Dims = None,
         keepdims: builtins.bool = False,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Multiplies elements; integers and bool as i32. A factor of 0 leaves the others their gradients."""
     def any(
         input, dim: _Dims = None, keepdim: builtins.bool = False, *, axis: _Dims = None, keepdims: builtins.bool = False
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Tells whether an element is other than 0; of uint8 as uint8."""
     def all(
         input, dim: _Dims = None, keepdim: builtins.bool = False, *, axis: _Dims = None, keepdims: builtins.bool = False
-    ) -> Tensor: ...
-    def count_nonzero(input, dim: _Dims = None) -> Tensor: ...
+    ) -> Tensor:
+        """Tells whether all elements are other than 0; of uint8 as uint8."""
+    def count_nonzero(input, dim: _Dims = None) -> Tensor:
+        """Counts the elements other than 0."""
     def var(
         input,
         dim: _Dims | builtins.bool = None,
@@ -790,7 +1070,8 @@ class Tensor:
         correction: _Number | None = None,
         axis: _Dims = None,
         keepdims: builtins.bool = False,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Computes the variance: squared distances from the mean over n - `correction`, which is 1 by default."""
     def std(
         input,
         dim: _Dims | builtins.bool = None,
@@ -800,7 +1081,8 @@ class Tensor:
         correction: _Number | None = None,
         axis: _Dims = None,
         keepdims: builtins.bool = False,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Computes the standard deviation, the root of `var`; its gradient at 0 is 0."""
     def norm(
         input,
         p: _Number | builtins.str | None = "fro",
@@ -808,33 +1090,42 @@ class Tensor:
         keepdim: builtins.bool = False,
         *,
         dtype: _dtype | None = None,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Computes the p-norm of the elements: "fro" is 2, infinity the largest magnitude, 0 counts those other than 0."""
     def logsumexp(
         input, dim: _Dims = None, keepdim: builtins.bool = False, *, axis: _Dims = None, keepdims: builtins.bool = False
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Computes `log(sum(exp(x)))` from the distances to the largest element."""
     def cumsum(
         input, dim: builtins.int | None = None, *, dtype: _dtype | None = None, axis: builtins.int | None = None
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Computes the sums so far along a dimension."""
     def cumprod(
         input, dim: builtins.int | None = None, *, dtype: _dtype | None = None, axis: builtins.int | None = None
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Computes the products so far along a dimension."""
     def diff(
         input, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None
-    ) -> Tensor: ...
-    def trace(input) -> Tensor: ...
-    def renorm(input, p: _Number, dim: builtins.int, maxnorm: _Number) -> Tensor: ...
-    def sum_to_size(input, *size: builtins.int) -> Tensor: ...
-    def cummax(
-        input, dim: builtins.int | None = None, *, axis: builtins.int | None = None
-    ) -> hlx.return_types.cummax: ...
-    def cummin(
-        input, dim: builtins.int | None = None, *, axis: builtins.int | None = None
-    ) -> hlx.return_types.cummin: ...
-    def logcumsumexp(input, dim: builtins.int | None = None, *, axis: builtins.int | None = None) -> Tensor: ...
+    ) -> Tensor:
+        """Computes the differences of neighbours along a dimension, n times."""
+    def trace(input) -> Tensor:
+        """Sums the diagonal of a matrix."""
+    def renorm(input, p: _Number, dim: builtins.int, maxnorm: _Number) -> Tensor:
+        """Scales the slices along a dimension whose p-norm is above `maxnorm` down to it."""
+    def sum_to_size(input, *size: builtins.int) -> Tensor:
+        """Sums to a shape that broadcasts to the input's."""
+    def cummax(input, dim: builtins.int | None = None, *, axis: builtins.int | None = None) -> hlx.return_types.cummax:
+        """Takes the largest elements so far along a dimension, with their places, the last of equal ones."""
+    def cummin(input, dim: builtins.int | None = None, *, axis: builtins.int | None = None) -> hlx.return_types.cummin:
+        """Takes the smallest elements so far along a dimension, with their places, the last of equal ones."""
+    def logcumsumexp(input, dim: builtins.int | None = None, *, axis: builtins.int | None = None) -> Tensor:
+        """Computes `log(cumsum(exp(x)))` along a dimension, from the larger of each pair of sums."""
     def cov(
         input, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
-    ) -> Tensor: ...
-    def corrcoef(input) -> Tensor: ...
+    ) -> Tensor:
+        """Computes the covariances of variables, the rows, over observations, the columns."""
+    def corrcoef(input) -> Tensor:
+        """Computes the correlations of variables, the rows, over observations, the columns."""
     def quantile(
         input,
         q: builtins.float | Tensor,
@@ -842,9 +1133,12 @@ class Tensor:
         keepdim: builtins.bool = False,
         *,
         interpolation: builtins.str = "linear",
-    ) -> Tensor: ...
-    def histc(input, bins: builtins.int = 100, min: _Number = 0, max: _Number = 0) -> Tensor: ...
-    def select_scatter(input, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor: ...
+    ) -> Tensor:
+        """Computes quantiles, of all elements or along a dimension, between the neighbours in order; NaN if one is."""
+    def histc(input, bins: builtins.int = 100, min: _Number = 0, max: _Number = 0) -> Tensor:
+        """Counts elements in equal bins from min to max, or over their range; waits for it."""
+    def select_scatter(input, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
+        """Writes a tensor to one place of a dimension."""
     def slice_scatter(
         input,
         src: Tensor,
@@ -852,10 +1146,12 @@ class Tensor:
         start: builtins.int | None = None,
         end: builtins.int | None = None,
         step: builtins.int = 1,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Writes a tensor to a slice of a dimension."""
     def diagonal_scatter(
         input, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Writes a tensor to a diagonal of two dimensions."""
     def scatter_reduce(
         input,
         dim: builtins.int,
@@ -864,116 +1160,215 @@ class Tensor:
         reduce: builtins.str,
         *,
         include_self: builtins.bool = True,
-    ) -> Tensor: ...
-    def put(input, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor: ...
-    def abs_(input) -> Tensor: ...
-    def absolute_(input) -> Tensor: ...
-    def acos_(input) -> Tensor: ...
-    def arccos_(input) -> Tensor: ...
-    def acosh_(input) -> Tensor: ...
-    def arccosh_(input) -> Tensor: ...
-    def add_(input, other: _Operand, *, alpha: _Number = 1) -> Tensor: ...
-    def addbmm_(input, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor: ...
-    def addcdiv_(input, tensor1: Tensor, tensor2: Tensor, *, value: _Number = 1) -> Tensor: ...
-    def addcmul_(input, tensor1: Tensor, tensor2: Tensor, *, value: _Number = 1) -> Tensor: ...
-    def addmm_(input, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor: ...
-    def addmv_(input, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor: ...
-    def addr_(input, vec1: Tensor, vec2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor: ...
-    def asin_(input) -> Tensor: ...
-    def arcsin_(input) -> Tensor: ...
-    def asinh_(input) -> Tensor: ...
-    def arcsinh_(input) -> Tensor: ...
-    def atan_(input) -> Tensor: ...
-    def arctan_(input) -> Tensor: ...
-    def atan2_(input, other: _Operand) -> Tensor: ...
-    def arctan2_(input, other: _Operand) -> Tensor: ...
-    def atanh_(input) -> Tensor: ...
-    def arctanh_(input) -> Tensor: ...
-    def baddbmm_(input, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor: ...
-    def bitwise_and_(input, other: _Operand) -> Tensor: ...
-    def bitwise_left_shift_(input, other: _Operand) -> Tensor: ...
-    def bitwise_not_(input) -> Tensor: ...
-    def bitwise_or_(input, other: _Operand) -> Tensor: ...
-    def bitwise_right_shift_(input, other: _Operand) -> Tensor: ...
-    def bitwise_xor_(input, other: _Operand) -> Tensor: ...
-    def ceil_(input) -> Tensor: ...
-    def clamp_(input, min: _Operand | None = None, max: _Operand | None = None) -> Tensor: ...
-    def clamp_max_(input, max: _Operand) -> Tensor: ...
-    def clamp_min_(input, min: _Operand) -> Tensor: ...
-    def clip_(input, min: _Operand | None = None, max: _Operand | None = None) -> Tensor: ...
-    def copysign_(input, other: _Operand) -> Tensor: ...
-    def cos_(input) -> Tensor: ...
-    def cosh_(input) -> Tensor: ...
+    ) -> Tensor:
+        """Adds elements at places along a dimension, or takes their mean: `reduce` is "sum" or "mean"."""
+    def put(input, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
+        """Writes elements to places of the flattened tensor, negative ones counted from the end, or adds them."""
+    def abs_(input) -> Tensor:
+        """As `abs`, into the tensor's own memory; returns the tensor."""
+    def absolute_(input) -> Tensor:
+        """As `absolute`, into the tensor's own memory; returns the tensor."""
+    def acos_(input) -> Tensor:
+        """As `acos`, into the tensor's own memory; returns the tensor."""
+    def arccos_(input) -> Tensor:
+        """As `arccos`, into the tensor's own memory; returns the tensor."""
+    def acosh_(input) -> Tensor:
+        """As `acosh`, into the tensor's own memory; returns the tensor."""
+    def arccosh_(input) -> Tensor:
+        """As `arccosh`, into the tensor's own memory; returns the tensor."""
+    def add_(input, other: _Operand, *, alpha: _Number = 1) -> Tensor:
+        """As `add`, into the tensor's own memory; returns the tensor."""
+    def addbmm_(input, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+        """As `addbmm`, into the tensor's own memory; returns the tensor."""
+    def addcdiv_(input, tensor1: Tensor, tensor2: Tensor, *, value: _Number = 1) -> Tensor:
+        """As `addcdiv`, into the tensor's own memory; returns the tensor."""
+    def addcmul_(input, tensor1: Tensor, tensor2: Tensor, *, value: _Number = 1) -> Tensor:
+        """As `addcmul`, into the tensor's own memory; returns the tensor."""
+    def addmm_(input, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+        """As `addmm`, into the tensor's own memory; returns the tensor."""
+    def addmv_(input, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+        """As `addmv`, into the tensor's own memory; returns the tensor."""
+    def addr_(input, vec1: Tensor, vec2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+        """As `addr`, into the tensor's own memory; returns the tensor."""
+    def asin_(input) -> Tensor:
+        """As `asin`, into the tensor's own memory; returns the tensor."""
+    def arcsin_(input) -> Tensor:
+        """As `arcsin`, into the tensor's own memory; returns the tensor."""
+    def asinh_(input) -> Tensor:
+        """As `asinh`, into the tensor's own memory; returns the tensor."""
+    def arcsinh_(input) -> Tensor:
+        """As `arcsinh`, into the tensor's own memory; returns the tensor."""
+    def atan_(input) -> Tensor:
+        """As `atan`, into the tensor's own memory; returns the tensor."""
+    def arctan_(input) -> Tensor:
+        """As `arctan`, into the tensor's own memory; returns the tensor."""
+    def atan2_(input, other: _Operand) -> Tensor:
+        """As `atan2`, into the tensor's own memory; returns the tensor."""
+    def arctan2_(input, other: _Operand) -> Tensor:
+        """As `arctan2`, into the tensor's own memory; returns the tensor."""
+    def atanh_(input) -> Tensor:
+        """As `atanh`, into the tensor's own memory; returns the tensor."""
+    def arctanh_(input) -> Tensor:
+        """As `arctanh`, into the tensor's own memory; returns the tensor."""
+    def baddbmm_(input, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+        """As `baddbmm`, into the tensor's own memory; returns the tensor."""
+    def bitwise_and_(input, other: _Operand) -> Tensor:
+        """As `bitwise_and`, into the tensor's own memory; returns the tensor."""
+    def bitwise_left_shift_(input, other: _Operand) -> Tensor:
+        """As `bitwise_left_shift`, into the tensor's own memory; returns the tensor."""
+    def bitwise_not_(input) -> Tensor:
+        """As `bitwise_not`, into the tensor's own memory; returns the tensor."""
+    def bitwise_or_(input, other: _Operand) -> Tensor:
+        """As `bitwise_or`, into the tensor's own memory; returns the tensor."""
+    def bitwise_right_shift_(input, other: _Operand) -> Tensor:
+        """As `bitwise_right_shift`, into the tensor's own memory; returns the tensor."""
+    def bitwise_xor_(input, other: _Operand) -> Tensor:
+        """As `bitwise_xor`, into the tensor's own memory; returns the tensor."""
+    def ceil_(input) -> Tensor:
+        """As `ceil`, into the tensor's own memory; returns the tensor."""
+    def clamp_(input, min: _Operand | None = None, max: _Operand | None = None) -> Tensor:
+        """As `clamp`, into the tensor's own memory; returns the tensor."""
+    def clamp_max_(input, max: _Operand) -> Tensor:
+        """As `clamp_max`, into the tensor's own memory; returns the tensor."""
+    def clamp_min_(input, min: _Operand) -> Tensor:
+        """As `clamp_min`, into the tensor's own memory; returns the tensor."""
+    def clip_(input, min: _Operand | None = None, max: _Operand | None = None) -> Tensor:
+        """As `clip`, into the tensor's own memory; returns the tensor."""
+    def copysign_(input, other: _Operand) -> Tensor:
+        """As `copysign`, into the tensor's own memory; returns the tensor."""
+    def cos_(input) -> Tensor:
+        """As `cos`, into the tensor's own memory; returns the tensor."""
+    def cosh_(input) -> Tensor:
+        """As `cosh`, into the tensor's own memory; returns the tensor."""
     def cumprod_(
         input, dim: builtins.int | None = None, *, dtype: _dtype | None = None, axis: builtins.int | None = None
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """As `cumprod`, into the tensor's own memory; returns the tensor."""
     def cumsum_(
         input, dim: builtins.int | None = None, *, dtype: _dtype | None = None, axis: builtins.int | None = None
-    ) -> Tensor: ...
-    def deg2rad_(input) -> Tensor: ...
-    def div_(input, other: _Operand, *, rounding_mode: builtins.str | None = None) -> Tensor: ...
-    def divide_(input, other: _Operand, *, rounding_mode: builtins.str | None = None) -> Tensor: ...
-    def eq_(input, other: _Operand) -> Tensor: ...
-    def erf_(input) -> Tensor: ...
-    def erfc_(input) -> Tensor: ...
-    def exp_(input) -> Tensor: ...
-    def exp2_(input) -> Tensor: ...
-    def expm1_(input) -> Tensor: ...
-    def fix_(input) -> Tensor: ...
-    def floor_(input) -> Tensor: ...
-    def floor_divide_(input, other: _Operand) -> Tensor: ...
-    def fmod_(input, other: _Operand) -> Tensor: ...
-    def frac_(input) -> Tensor: ...
-    def ge_(input, other: _Operand) -> Tensor: ...
-    def greater_(input, other: _Operand) -> Tensor: ...
-    def greater_equal_(input, other: _Operand) -> Tensor: ...
-    def gt_(input, other: _Operand) -> Tensor: ...
-    def heaviside_(input, values: Tensor) -> Tensor: ...
-    def hypot_(input, other: Tensor) -> Tensor: ...
-    def index_add_(input, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: _Number = 1) -> Tensor: ...
-    def index_copy_(input, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor: ...
-    def index_fill_(input, dim: builtins.int, index: Tensor, value: _Operand) -> Tensor: ...
+    ) -> Tensor:
+        """As `cumsum`, into the tensor's own memory; returns the tensor."""
+    def deg2rad_(input) -> Tensor:
+        """As `deg2rad`, into the tensor's own memory; returns the tensor."""
+    def div_(input, other: _Operand, *, rounding_mode: builtins.str | None = None) -> Tensor:
+        """As `div`, into the tensor's own memory; returns the tensor."""
+    def divide_(input, other: _Operand, *, rounding_mode: builtins.str | None = None) -> Tensor:
+        """As `divide`, into the tensor's own memory; returns the tensor."""
+    def eq_(input, other: _Operand) -> Tensor:
+        """As `eq`, into the tensor's own memory; returns the tensor."""
+    def erf_(input) -> Tensor:
+        """As `erf`, into the tensor's own memory; returns the tensor."""
+    def erfc_(input) -> Tensor:
+        """As `erfc`, into the tensor's own memory; returns the tensor."""
+    def exp_(input) -> Tensor:
+        """As `exp`, into the tensor's own memory; returns the tensor."""
+    def exp2_(input) -> Tensor:
+        """As `exp2`, into the tensor's own memory; returns the tensor."""
+    def expm1_(input) -> Tensor:
+        """As `expm1`, into the tensor's own memory; returns the tensor."""
+    def fix_(input) -> Tensor:
+        """As `fix`, into the tensor's own memory; returns the tensor."""
+    def floor_(input) -> Tensor:
+        """As `floor`, into the tensor's own memory; returns the tensor."""
+    def floor_divide_(input, other: _Operand) -> Tensor:
+        """As `floor_divide`, into the tensor's own memory; returns the tensor."""
+    def fmod_(input, other: _Operand) -> Tensor:
+        """As `fmod`, into the tensor's own memory; returns the tensor."""
+    def frac_(input) -> Tensor:
+        """As `frac`, into the tensor's own memory; returns the tensor."""
+    def ge_(input, other: _Operand) -> Tensor:
+        """As `ge`, into the tensor's own memory; returns the tensor."""
+    def greater_(input, other: _Operand) -> Tensor:
+        """As `greater`, into the tensor's own memory; returns the tensor."""
+    def greater_equal_(input, other: _Operand) -> Tensor:
+        """As `greater_equal`, into the tensor's own memory; returns the tensor."""
+    def gt_(input, other: _Operand) -> Tensor:
+        """As `gt`, into the tensor's own memory; returns the tensor."""
+    def heaviside_(input, values: Tensor) -> Tensor:
+        """As `heaviside`, into the tensor's own memory; returns the tensor."""
+    def hypot_(input, other: Tensor) -> Tensor:
+        """As `hypot`, into the tensor's own memory; returns the tensor."""
+    def index_add_(input, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: _Number = 1) -> Tensor:
+        """As `index_add`, into the tensor's own memory; returns the tensor."""
+    def index_copy_(input, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
+        """As `index_copy`, into the tensor's own memory; returns the tensor."""
+    def index_fill_(input, dim: builtins.int, index: Tensor, value: _Operand) -> Tensor:
+        """As `index_fill`, into the tensor's own memory; returns the tensor."""
     def index_put_(
         input, indices: collections.abc.Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False
-    ) -> Tensor: ...
-    def ldexp_(input, other: Tensor) -> Tensor: ...
-    def le_(input, other: _Operand) -> Tensor: ...
-    def lerp_(input, end: Tensor, weight: _Operand) -> Tensor: ...
-    def less_(input, other: _Operand) -> Tensor: ...
-    def less_equal_(input, other: _Operand) -> Tensor: ...
-    def log_(input) -> Tensor: ...
-    def log10_(input) -> Tensor: ...
-    def log1p_(input) -> Tensor: ...
-    def log2_(input) -> Tensor: ...
-    def logical_and_(input, other: _Operand) -> Tensor: ...
-    def logical_not_(input) -> Tensor: ...
-    def logical_or_(input, other: _Operand) -> Tensor: ...
-    def logical_xor_(input, other: _Operand) -> Tensor: ...
-    def logit_(input, eps: builtins.float | None = None) -> Tensor: ...
-    def lt_(input, other: _Operand) -> Tensor: ...
-    def masked_fill_(input, mask: Tensor, value: _Operand) -> Tensor: ...
-    def masked_scatter_(input, mask: Tensor, source: Tensor) -> Tensor: ...
-    def mul_(input, other: _Operand) -> Tensor: ...
-    def multiply_(input, other: _Operand) -> Tensor: ...
+    ) -> Tensor:
+        """As `index_put`, into the tensor's own memory; returns the tensor."""
+    def ldexp_(input, other: Tensor) -> Tensor:
+        """As `ldexp`, into the tensor's own memory; returns the tensor."""
+    def le_(input, other: _Operand) -> Tensor:
+        """As `le`, into the tensor's own memory; returns the tensor."""
+    def lerp_(input, end: Tensor, weight: _Operand) -> Tensor:
+        """As `lerp`, into the tensor's own memory; returns the tensor."""
+    def less_(input, other: _Operand) -> Tensor:
+        """As `less`, into the tensor's own memory; returns the tensor."""
+    def less_equal_(input, other: _Operand) -> Tensor:
+        """As `less_equal`, into the tensor's own memory; returns the tensor."""
+    def log_(input) -> Tensor:
+        """As `log`, into the tensor's own memory; returns the tensor."""
+    def log10_(input) -> Tensor:
+        """As `log10`, into the tensor's own memory; returns the tensor."""
+    def log1p_(input) -> Tensor:
+        """As `log1p`, into the tensor's own memory; returns the tensor."""
+    def log2_(input) -> Tensor:
+        """As `log2`, into the tensor's own memory; returns the tensor."""
+    def logical_and_(input, other: _Operand) -> Tensor:
+        """As `logical_and`, into the tensor's own memory; returns the tensor."""
+    def logical_not_(input) -> Tensor:
+        """As `logical_not`, into the tensor's own memory; returns the tensor."""
+    def logical_or_(input, other: _Operand) -> Tensor:
+        """As `logical_or`, into the tensor's own memory; returns the tensor."""
+    def logical_xor_(input, other: _Operand) -> Tensor:
+        """As `logical_xor`, into the tensor's own memory; returns the tensor."""
+    def logit_(input, eps: builtins.float | None = None) -> Tensor:
+        """As `logit`, into the tensor's own memory; returns the tensor."""
+    def lt_(input, other: _Operand) -> Tensor:
+        """As `lt`, into the tensor's own memory; returns the tensor."""
+    def masked_fill_(input, mask: Tensor, value: _Operand) -> Tensor:
+        """As `masked_fill`, into the tensor's own memory; returns the tensor."""
+    def masked_scatter_(input, mask: Tensor, source: Tensor) -> Tensor:
+        """As `masked_scatter`, into the tensor's own memory; returns the tensor."""
+    def mul_(input, other: _Operand) -> Tensor:
+        """As `mul`, into the tensor's own memory; returns the tensor."""
+    def multiply_(input, other: _Operand) -> Tensor:
+        """As `multiply`, into the tensor's own memory; returns the tensor."""
     def nan_to_num_(
         input,
         nan: builtins.float | None = None,
         posinf: builtins.float | None = None,
         neginf: builtins.float | None = None,
-    ) -> Tensor: ...
-    def ne_(input, other: _Operand) -> Tensor: ...
-    def neg_(input) -> Tensor: ...
-    def negative_(input) -> Tensor: ...
-    def not_equal_(input, other: _Operand) -> Tensor: ...
-    def pow_(input, exponent: _Operand) -> Tensor: ...
-    def put_(input, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor: ...
-    def rad2deg_(input) -> Tensor: ...
-    def reciprocal_(input) -> Tensor: ...
-    def relu_(input) -> Tensor: ...
-    def remainder_(input, other: _Operand) -> Tensor: ...
-    def renorm_(input, p: _Number, dim: builtins.int, maxnorm: _Number) -> Tensor: ...
-    def round_(input, *, decimals: builtins.int = 0) -> Tensor: ...
-    def rsqrt_(input) -> Tensor: ...
+    ) -> Tensor:
+        """As `nan_to_num`, into the tensor's own memory; returns the tensor."""
+    def ne_(input, other: _Operand) -> Tensor:
+        """As `ne`, into the tensor's own memory; returns the tensor."""
+    def neg_(input) -> Tensor:
+        """As `neg`, into the tensor's own memory; returns the tensor."""
+    def negative_(input) -> Tensor:
+        """As `negative`, into the tensor's own memory; returns the tensor."""
+    def not_equal_(input, other: _Operand) -> Tensor:
+        """As `not_equal`, into the tensor's own memory; returns the tensor."""
+    def pow_(input, exponent: _Operand) -> Tensor:
+        """As `pow`, into the tensor's own memory; returns the tensor."""
+    def put_(input, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
+        """As `put`, into the tensor's own memory; returns the tensor."""
+    def rad2deg_(input) -> Tensor:
+        """As `rad2deg`, into the tensor's own memory; returns the tensor."""
+    def reciprocal_(input) -> Tensor:
+        """As `reciprocal`, into the tensor's own memory; returns the tensor."""
+    def relu_(input) -> Tensor:
+        """As `relu`, into the tensor's own memory; returns the tensor."""
+    def remainder_(input, other: _Operand) -> Tensor:
+        """As `remainder`, into the tensor's own memory; returns the tensor."""
+    def renorm_(input, p: _Number, dim: builtins.int, maxnorm: _Number) -> Tensor:
+        """As `renorm`, into the tensor's own memory; returns the tensor."""
+    def round_(input, *, decimals: builtins.int = 0) -> Tensor:
+        """As `round`, into the tensor's own memory; returns the tensor."""
+    def rsqrt_(input) -> Tensor:
+        """As `rsqrt`, into the tensor's own memory; returns the tensor."""
     def scatter_(
         input,
         dim: builtins.int,
@@ -982,8 +1377,10 @@ class Tensor:
         *,
         value: _Number | None = None,
         reduce: builtins.str | None = None,
-    ) -> Tensor: ...
-    def scatter_add_(input, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor: ...
+    ) -> Tensor:
+        """As `scatter`, into the tensor's own memory; returns the tensor."""
+    def scatter_add_(input, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
+        """As `scatter_add`, into the tensor's own memory; returns the tensor."""
     def scatter_reduce_(
         input,
         dim: builtins.int,
@@ -992,48 +1389,80 @@ class Tensor:
         reduce: builtins.str,
         *,
         include_self: builtins.bool = True,
-    ) -> Tensor: ...
-    def sgn_(input) -> Tensor: ...
-    def sigmoid_(input) -> Tensor: ...
-    def sign_(input) -> Tensor: ...
-    def sin_(input) -> Tensor: ...
-    def sinc_(input) -> Tensor: ...
-    def sinh_(input) -> Tensor: ...
-    def sqrt_(input) -> Tensor: ...
-    def square_(input) -> Tensor: ...
-    def sub_(input, other: _Operand, *, alpha: _Number = 1) -> Tensor: ...
-    def subtract_(input, other: _Operand, *, alpha: _Number = 1) -> Tensor: ...
-    def tan_(input) -> Tensor: ...
-    def tanh_(input) -> Tensor: ...
-    def tril_(input, diagonal: builtins.int = 0) -> Tensor: ...
-    def triu_(input, diagonal: builtins.int = 0) -> Tensor: ...
-    def true_divide_(input, other: _Operand) -> Tensor: ...
-    def trunc_(input) -> Tensor: ...
-    def xlogy_(input, other: _Operand) -> Tensor: ...
+    ) -> Tensor:
+        """As `scatter_reduce`, into the tensor's own memory; returns the tensor."""
+    def sgn_(input) -> Tensor:
+        """As `sgn`, into the tensor's own memory; returns the tensor."""
+    def sigmoid_(input) -> Tensor:
+        """As `sigmoid`, into the tensor's own memory; returns the tensor."""
+    def sign_(input) -> Tensor:
+        """As `sign`, into the tensor's own memory; returns the tensor."""
+    def sin_(input) -> Tensor:
+        """As `sin`, into the tensor's own memory; returns the tensor."""
+    def sinc_(input) -> Tensor:
+        """As `sinc`, into the tensor's own memory; returns the tensor."""
+    def sinh_(input) -> Tensor:
+        """As `sinh`, into the tensor's own memory; returns the tensor."""
+    def sqrt_(input) -> Tensor:
+        """As `sqrt`, into the tensor's own memory; returns the tensor."""
+    def square_(input) -> Tensor:
+        """As `square`, into the tensor's own memory; returns the tensor."""
+    def sub_(input, other: _Operand, *, alpha: _Number = 1) -> Tensor:
+        """As `sub`, into the tensor's own memory; returns the tensor."""
+    def subtract_(input, other: _Operand, *, alpha: _Number = 1) -> Tensor:
+        """As `subtract`, into the tensor's own memory; returns the tensor."""
+    def tan_(input) -> Tensor:
+        """As `tan`, into the tensor's own memory; returns the tensor."""
+    def tanh_(input) -> Tensor:
+        """As `tanh`, into the tensor's own memory; returns the tensor."""
+    def tril_(input, diagonal: builtins.int = 0) -> Tensor:
+        """As `tril`, into the tensor's own memory; returns the tensor."""
+    def triu_(input, diagonal: builtins.int = 0) -> Tensor:
+        """As `triu`, into the tensor's own memory; returns the tensor."""
+    def true_divide_(input, other: _Operand) -> Tensor:
+        """As `true_divide`, into the tensor's own memory; returns the tensor."""
+    def trunc_(input) -> Tensor:
+        """As `trunc`, into the tensor's own memory; returns the tensor."""
+    def xlogy_(input, other: _Operand) -> Tensor:
+        """As `xlogy`, into the tensor's own memory; returns the tensor."""
     @property
-    def T(input) -> Tensor: ...
+    def T(input) -> Tensor:
+        """The tensor with its dimensions in reverse order."""
     @property
-    def mT(input) -> Tensor: ...
+    def mT(input) -> Tensor:
+        """The tensor with its last two dimensions exchanged."""
     @property
-    def mH(input) -> Tensor: ...
+    def mH(input) -> Tensor:
+        """The tensor with its last two dimensions exchanged."""
     @property
-    def H(input) -> Tensor: ...
+    def H(input) -> Tensor:
+        """The transposed matrix."""
     def backward(
         self,
         gradient: Tensor | None = None,
         retain_graph: builtins.bool | None = None,
         create_graph: builtins.bool = False,
         inputs: Tensor | collections.abc.Sequence[Tensor] | None = None,
-    ) -> None: ...
-    def detach_(self) -> Tensor: ...
-    def numpy(self, *, force: builtins.bool = False) -> _Array: ...
-    def torch(self) -> typing.Any: ...
-    def __array__(self, dtype: typing.Any = None, copy: builtins.bool | None = None) -> _Array: ...
-    def __reduce_ex__(self, protocol: typing.Any) -> typing.Any: ...
-    def __deepcopy__(self, memo: builtins.dict[builtins.int, typing.Any]) -> Tensor: ...
-    def __array_namespace__(self, /, *, api_version: builtins.str | None = None) -> types.ModuleType: ...
-    def to_device(self, device: typing.Any, /, *, stream: typing.Any = None) -> Tensor: ...
-    def __complex__(self, /) -> builtins.complex: ...
+    ) -> None:
+        """Adds the gradients of this tensor, weighted by `gradient`, to what the leaves hold."""
+    def detach_(self) -> Tensor:
+        """Takes the tensor off the tape, and returns it."""
+    def numpy(self, *, force: builtins.bool = False) -> _Array:
+        """The tensor as a NumPy array, which shares the memory of a tensor on the CPU."""
+    def torch(self) -> typing.Any:
+        """The tensor as a PyTorch tensor on the CPU, which shares the memory of a tensor on the CPU."""
+    def __array__(self, dtype: typing.Any = None, copy: builtins.bool | None = None) -> _Array:
+        """The tensor for NumPy's functions; a tensor of a GPU is copied to the CPU."""
+    def __reduce_ex__(self, protocol: typing.Any) -> typing.Any:
+        """What pickle stores: the values, the device and whether a gradient is required."""
+    def __deepcopy__(self, memo: builtins.dict[builtins.int, typing.Any]) -> Tensor:
+        """A copy of the values; of leaves alone, as the copy has no history."""
+    def __array_namespace__(self, /, *, api_version: builtins.str | None = None) -> types.ModuleType:
+        """Returns `hlx.array_api`, the namespace of the array API standard."""
+    def to_device(self, device: typing.Any, /, *, stream: typing.Any = None) -> Tensor:
+        """Copies the tensor to `device`, or returns it if it is there: the standard's name for `Tensor.to`."""
+    def __complex__(self, /) -> builtins.complex:
+        """The tensor's only element as a Python complex number without an imaginary part."""
 
 def digest(tensors: dict[builtins.str, Tensor]) -> builtins.str: ...
 def from_dlpack(x: typing.Any, /, *, device: _Device = None, copy: builtins.bool | None = None) -> Tensor: ...
@@ -1062,6 +1491,7 @@ batch_norm_by: collections.abc.Callable[..., typing.Any]
 become: collections.abc.Callable[..., typing.Any]
 bernoulli: collections.abc.Callable[..., typing.Any]
 binary: collections.abc.Callable[..., typing.Any]
+binary_: collections.abc.Callable[..., typing.Any]
 binary_cross_entropy_with_logits: collections.abc.Callable[..., typing.Any]
 cat: collections.abc.Callable[..., typing.Any]
 check_handle: collections.abc.Callable[..., typing.Any]
@@ -1179,6 +1609,7 @@ transpose: collections.abc.Callable[..., typing.Any]
 tril: collections.abc.Callable[..., typing.Any]
 triu: collections.abc.Callable[..., typing.Any]
 unary: collections.abc.Callable[..., typing.Any]
+unary_: collections.abc.Callable[..., typing.Any]
 unflatten: collections.abc.Callable[..., typing.Any]
 unfold: collections.abc.Callable[..., typing.Any]
 unsqueeze: collections.abc.Callable[..., typing.Any]
@@ -1213,6 +1644,7 @@ __all__ = [
     "become",
     "bernoulli",
     "binary",
+    "binary_",
     "binary_cross_entropy_with_logits",
     "cat",
     "check_handle",
@@ -1339,6 +1771,7 @@ __all__ = [
     "tril",
     "triu",
     "unary",
+    "unary_",
     "unflatten",
     "unfold",
     "unsqueeze",

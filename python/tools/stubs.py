@@ -123,12 +123,13 @@ def attached_methods() -> Iterator[str]:
 
 
 def method(name: str, function: Callable[..., Any]) -> str:
-    """A method of the class of tensors. Its first parameter keeps its name, as in a call by keyword."""
+    """A method of the class of tensors, with what it computes. Its first parameter keeps its name."""
+    summary = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
     lines = []
     for decorator, one in overloads(function):
         signature = render_signature(one, is_method=True)
-        lines.append(textwrap.indent(f"{decorator}def {name}{signature}: ...\n", "    "))
-    return "".join(lines)
+        lines.append(f'{decorator}def {name}{signature}:\n    """{summary}"""\n')
+    return textwrap.indent("".join(lines), "    ")
 
 
 def overloads(function: Callable[..., Any]) -> Iterator[tuple[str, Callable[..., Any]]]:
