@@ -56,6 +56,7 @@ from hlx._operations.parts import atleast_3d as atleast_3d
 from hlx import autograd as autograd
 from hlx.nn._functional.images import avg_pool1d as avg_pool1d
 from hlx._operations.products import baddbmm as baddbmm
+from hlx._operations.layers import batch_norm as batch_norm
 from hlx._operations.random import bernoulli as bernoulli
 from hlx.nn._functional.norms import bilinear as bilinear
 from hlx._operations.diagonals import bincount as bincount
@@ -126,10 +127,12 @@ from hlx._operations.arithmetic import dist as dist
 from hlx._operations.arithmetic import div as div
 from hlx._operations.arithmetic import div as divide
 from hlx._operations.products import dot as dot
+from hlx._operations.layers import dropout as dropout
 from hlx._operations.parts import dsplit as dsplit
 from hlx._operations.joining import dstack as dstack
 from hlx._hlx import dtype as dtype
 from hlx._operations.products import einsum as einsum
+from hlx._operations.layers import embedding as embedding
 from hlx._operations.making import empty as empty
 from hlx._operations.making import empty_like as empty_like
 from hlx._modes import enable_grad as enable_grad
@@ -185,6 +188,7 @@ from hlx._operations.indexing import index_select as index_select
 from hlx._modes import inference_mode as inference_mode
 from hlx._hlx import initial_seed as initial_seed
 from hlx._operations.products import inner as inner
+from hlx._operations.layers import instance_norm as instance_norm
 from hlx._operations.facts import is_complex as is_complex
 from hlx._operations.facts import is_floating_point as is_floating_point
 from hlx._hlx import is_grad_enabled as is_grad_enabled
@@ -303,13 +307,14 @@ from hlx._operations.parts import roll as roll
 from hlx._operations.movement import rot90 as rot90
 from hlx._operations.composed import round as round
 from hlx._operations.joining import vstack as row_stack
+from hlx.nn._functional.activations import rrelu as rrelu
 from hlx._operations.functions import rsqrt as rsqrt
 from hlx._operations.arithmetic import rsub as rsub
 from hlx._exchange import save_file as save_file
 from hlx._operations.making import scalar_tensor as scalar_tensor
 from hlx._operations.indexing import scatter as scatter
 from hlx._operations.indexing import scatter_add as scatter_add
-from hlx._operations.writing import scatter_reduce as scatter_reduce
+from hlx._operations.grouping import scatter_reduce as scatter_reduce
 from hlx._operations.extremes import searchsorted as searchsorted
 from hlx._operations.movement import select as select
 from hlx._operations.writing import select_scatter as select_scatter

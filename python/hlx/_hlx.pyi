@@ -743,6 +743,16 @@ class Tensor:
         """Tells whether an element is 0."""
     def bitwise_not(input) -> Tensor:
         """Computes an integer with every bit changed; of bool, its negation."""
+    def scatter_reduce(
+        input,
+        dim: builtins.int,
+        index: Tensor,
+        src: Tensor,
+        reduce: builtins.str,
+        *,
+        include_self: builtins.bool = True,
+    ) -> Tensor:
+        """Reduces elements at places along a dimension: `reduce` is "sum", "mean", "prod", "amax" or "amin"."""
     def zero_(input) -> Tensor:
         """Writes zeros into the tensor."""
     def fill_(input, value: _Operand) -> Tensor:
@@ -1152,16 +1162,6 @@ class Tensor:
         input, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1
     ) -> Tensor:
         """Writes a tensor to a diagonal of two dimensions."""
-    def scatter_reduce(
-        input,
-        dim: builtins.int,
-        index: Tensor,
-        src: Tensor,
-        reduce: builtins.str,
-        *,
-        include_self: builtins.bool = True,
-    ) -> Tensor:
-        """Adds elements at places along a dimension, or takes their mean: `reduce` is "sum" or "mean"."""
     def put(input, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """Writes elements to places of the flattened tensor, negative ones counted from the end, or adds them."""
     def abs_(input) -> Tensor:
