@@ -240,3 +240,13 @@ def test_columns_and_images() -> None:
     values, places = hlx.nn.functional.max_pool2d(x, 2, return_indices=True)
     unpooled = hlx.nn.functional.max_unpool2d(values, places, 2)
     assert unpooled.equal(hlx.where(hlx.isin(x, values), x, 0.0))
+
+
+def test_whole_numbers_past_24_bits_are_exact() -> None:
+    """Places and values that no f32 holds."""
+    assert hlx.diag(hlx.ones(4200, dtype=hlx.uint8)).diagonal().sum().item() == 4200
+    last = hlx.zeros(2**24 + 10, dtype=hlx.bool)
+    last[-1] = True
+    assert last.nonzero().tolist() == [[2**24 + 9]]
+    assert hlx.tensor([1, 2]).masked_fill(hlx.tensor([True, False]), 2**24 + 1).tolist() == [2**24 + 1, 2]
+    assert hlx.full((1,), 2**24 + 1).item() == hlx.tensor([0]).fill_(2**24 + 1).item() == 2**24 + 1

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hlx import _hlx, errors
-from hlx._operations._types import Device, Dims, Number, Operand, Shape, Tensor, device, dtype
+from hlx._operations._types import INT32, Device, Dims, Number, Operand, Shape, Tensor, device, dtype
 
 
 def extents(first: int | Shape, more: tuple[int, ...]) -> list[int]:
@@ -112,3 +112,11 @@ def place(named: Device) -> device:
     if isinstance(named, device):
         return named
     return _hlx.get_default_device() if named is None else device(named)
+
+
+def whole_range(device: device, n: int) -> Tensor:
+    """The whole numbers from 0 to n - 1, as int32."""
+    if n <= 2**24:
+        # f32 holds them.
+        return _hlx.to_dtype(_hlx.arange(device, 0, n, 1), INT32)
+    return _hlx.binary(_hlx.cumsum(_hlx.ones(device, [n], INT32), 0), 1, "sub")

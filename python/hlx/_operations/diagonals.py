@@ -3,7 +3,7 @@
 from typing import Any
 
 from hlx import _hlx, errors
-from hlx._operations._arguments import axis
+from hlx._operations._arguments import axis, whole_range
 from hlx._operations._register import function, operation
 from hlx._operations._types import FLOAT32, INT32, Device, Tensor, dtype
 
@@ -47,7 +47,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     start = offset if offset > 0 else -offset * side
     step = side + 1
     flat = _hlx.zeros(input.device, [*input.shape[:-1], side * side], input.dtype)
-    places = _hlx.to_dtype(_hlx.arange(input.device, start, start + n * step, step), INT32)
+    places = _binary(_binary(whole_range(input.device, n), step, "mul"), start, "add")
     flat = _hlx.scatter(flat, -1, _hlx.expand(places, list(input.shape)), input)
     matrix = _hlx.reshape(flat, [*input.shape[:-1], side, side])
     order = [dim for dim in range(rank) if dim not in (first, second)]

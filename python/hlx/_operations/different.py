@@ -3,7 +3,7 @@
 from typing import Literal, overload
 
 from hlx import _hlx
-from hlx._operations._arguments import axis, count
+from hlx._operations._arguments import axis, count, whole_range
 from hlx._operations._register import operation
 from hlx._operations._types import BOOL, INT32, Tensor
 
@@ -46,7 +46,7 @@ def unique(
         values, places = _hlx.sort(_hlx.reshape(input, [-1]), 0, False)
         return _runs(values, values, places, input, None, (return_inverse, return_counts))
     rows, named = _slices(input, dim)
-    order = _hlx.to_dtype(_hlx.arange(input.device, 0, rows.shape[0], 1), INT32)
+    order = whole_range(input.device, rows.shape[0])
     # From the last element to the first, each sort leaves the order of equal ones.
     for column in reversed(range(rows.shape[1])):
         keys = _hlx.index_select(_hlx.select(rows, 1, column), 0, order)
@@ -112,7 +112,7 @@ def _runs(
     first = _hlx.ones(rows.device, [min(n, 1)], BOOL)
     if n > 1:
         first = _hlx.cat([first, _differs(rows)], 0)
-    numbers = _hlx.to_dtype(_hlx.arange(rows.device, 0, n, 1), INT32)
+    numbers = whole_range(rows.device, n)
     chosen = _hlx.masked_select(numbers, first)
     results = [_hlx.index_select(values, 0 if dim is None else dim, chosen)]
     number = _binary(_hlx.cumsum(_hlx.to_dtype(first, INT32), 0), 1, "sub")

@@ -1,6 +1,7 @@
 """Reductions of the elements that an index writes to one place: products and extremes, by a segmented scan."""
 
 from hlx import _hlx, errors
+from hlx._operations._arguments import whole_range
 from hlx._operations._register import operation
 from hlx._operations._types import BOOL, INT32, Tensor
 from hlx.autograd import Function, FunctionCtx
@@ -27,7 +28,7 @@ def reduced(input: Tensor, dim: int, index: Tensor, source: Tensor, step: str, i
     if index.numel() == 0:
         return _hlx.clone(input)
     flat = _hlx.reshape(input, [-1])
-    places = _hlx.to_dtype(_hlx.arange(input.device, 0, input.numel(), 1), INT32)
+    places = whole_range(input.device, input.numel())
     places = _hlx.gather(_hlx.reshape(places, list(input.shape)), dim, index)
     places, order = _hlx.sort(_hlx.reshape(places, [-1]), 0, False)
     values = _hlx.index_select(_hlx.reshape(_part(source, index), [-1]), 0, order)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Literal, overload
 
 from hlx import _hlx, errors
-from hlx._operations._arguments import axis
+from hlx._operations._arguments import axis, whole_range
 from hlx._operations._register import operation
 from hlx._operations._types import INT32, Number, Operand, Tensor
 from hlx._operations.movement import broadcast_tensors
@@ -173,6 +173,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
     >>> hlx.masked_fill(hlx.tensor([1.0, 2.0]), hlx.tensor([True, False]), 0).tolist()
     [0.0, 2.0]
     """
+    if isinstance(value, int) and abs(value) > 2**24 and not input.dtype.is_floating_point:
+        # No f32 holds it.
+        return _hlx.where_(value, mask, input)
     if not isinstance(value, Tensor):
         return _hlx.masked_fill(input, mask, value)
     if value.ndim:
@@ -213,10 +216,7 @@ def _places(input: Tensor) -> tuple[Tensor, list[int]]:
     # The places of the elements other than 0 in the flattened tensor.
     shape = list(input.shape) or [1]
     mask = _hlx.reshape(_binary(input, 0, "ne"), [-1])
-    all_places = _hlx.arange(input.device, 0, mask.shape[0], 1)
-    if mask.shape[0] > 2**24:
-        raise errors.RuntimeError(f"nonzero: the input has {mask.shape[0]} elements, expected at most 2^24")
-    return _hlx.masked_select(_hlx.to_dtype(all_places, INT32), mask), shape
+    return _hlx.masked_select(whole_range(input.device, mask.shape[0]), mask), shape
 
 
 @overload

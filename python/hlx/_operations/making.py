@@ -8,7 +8,7 @@ import builtins
 from typing import Any
 
 from hlx import _hlx, errors
-from hlx._operations._arguments import extents, number, place
+from hlx._operations._arguments import extents, number, place, whole_range
 from hlx._operations._register import function, method
 from hlx._operations._types import BOOL, FLOAT32, INT32, Device, Number, Shape, Tensor, dtype
 
@@ -319,12 +319,7 @@ def arange(
 
 
 def _whole_range(device: Device, start: int, end: int, step: int) -> Tensor:
-    n = -((start - end) // step)
-    if n <= 2**24:
-        # f32 holds the places; multiples are added as integers.
-        places = _hlx.to_dtype(_hlx.arange(place(device), 0, n, 1), INT32)
-    else:
-        places = _hlx.binary(_hlx.cumsum(_hlx.ones(place(device), [n], INT32), 0), 1, "sub")
+    places = whole_range(place(device), -((start - end) // step))
     return _hlx.binary(_hlx.binary(places, step, "mul"), start, "add")
 
 

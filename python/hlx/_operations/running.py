@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from hlx import _hlx, return_types
 from hlx._operations._arguments import axis as place_of
-from hlx._operations._arguments import required
+from hlx._operations._arguments import required, whole_range
 from hlx._operations._register import operation
 from hlx._operations._rounding import rounded_once
 from hlx._operations._types import INT32, Tensor
@@ -20,7 +20,7 @@ def _extreme(operation: str, input: Tensor, dim: int, at_least: str) -> tuple[Te
         return input, _hlx.zeros(input.device, [], INT32)
     n, values = input.shape[dim], _hlx.detach(input)
     along = [n if axis == dim else 1 for axis in range(input.ndim)]
-    places = _hlx.reshape(_hlx.to_dtype(_hlx.arange(input.device, 0, n, 1), INT32), along)
+    places = _hlx.reshape(whole_range(input.device, n), along)
     places = _hlx.contiguous(_hlx.expand(places, list(input.shape)))
     distance = 1
     while distance < n:

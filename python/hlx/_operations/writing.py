@@ -1,7 +1,7 @@
 """Copies of tensors with parts written, by places and by slices."""
 
 from hlx import _hlx, errors
-from hlx._operations._arguments import axis, count
+from hlx._operations._arguments import axis, count, whole_range
 from hlx._operations._register import function, operation
 from hlx._operations._types import INT32, Shape, Tensor
 from hlx._operations.indexing import index_copy
@@ -46,8 +46,8 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     [[1.0, 0.0], [0.0, 1.0]]
     """
     n = input.numel()
-    places = _hlx.reshape(_hlx.cumsum(_hlx.ones(input.device, [n], INT32), 0), list(input.shape))
-    places = _binary(_hlx.diagonal(places, offset, dim1, dim2), 1, "sub")
+    places = _hlx.reshape(whole_range(input.device, n), list(input.shape))
+    places = _hlx.diagonal(places, offset, dim1, dim2)
     if list(places.shape) != list(src.shape):
         raise errors.RuntimeError(f"diagonal_scatter: src has shape {list(src.shape)}, expected {list(places.shape)}")
     flat = _hlx.scatter(_hlx.reshape(input, [-1]), 0, _hlx.reshape(places, [-1]), _hlx.reshape(src, [-1]))

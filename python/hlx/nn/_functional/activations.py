@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from hlx import _hlx, errors
-from hlx._operations._arguments import axis, converted
+from hlx._operations._arguments import axis, converted, whole_range
 from hlx._operations._rounding import rounded_once
 from hlx._operations._types import INT32, Dims, Number, Tensor, dtype
 from hlx._operations.arithmetic import clamp
@@ -410,5 +410,5 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         if tensor.numel() == 0:
             raise errors.RuntimeError("one_hot: the tensor has no elements, expected num_classes")
         num_classes = int(_hlx.amax(tensor, [], False).item()) + 1
-    classes = _hlx.to_dtype(_hlx.arange(tensor.device, 0, num_classes, 1), INT32)
+    classes = whole_range(tensor.device, num_classes)
     return _hlx.to_dtype(_binary(_hlx.unsqueeze(tensor, -1), classes, "eq"), INT32)

@@ -1,6 +1,7 @@
 """Sums, means and maxima of the rows of a table that bags of ids name."""
 
 from hlx import _hlx, errors
+from hlx._operations._arguments import whole_range
 from hlx._operations._rounding import rounded_once
 from hlx._operations._types import FLOAT32, INT32, Tensor
 from hlx._operations.extremes import searchsorted
@@ -16,7 +17,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
         if offsets is not None:
             raise errors.ValueError("embedding_bag: offsets are given beside ids of 2 dimensions, expected None")
         n, width = input.shape
-        rows = _hlx.to_dtype(_hlx.arange(input.device, 0, n, 1), INT32)
+        rows = whole_range(input.device, n)
         return _hlx.reshape(input, [-1]), _hlx.repeat_interleave(rows, width, 0), n
     if input.ndim != 1 or offsets is None or offsets.ndim != 1:
         shape = list(input.shape)
@@ -24,7 +25,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
     starts = _hlx.to_dtype(offsets, INT32)
     n = starts.shape[0] - 1 if include_last_offset else starts.shape[0]
     starts = _hlx.narrow(starts, 0, 0, n)
-    places = _hlx.to_dtype(_hlx.arange(input.device, 0, input.shape[0], 1), INT32)
+    places = whole_range(input.device, input.shape[0])
     return input, _binary(searchsorted(starts, places, right=True), 1, "sub"), n
 
 

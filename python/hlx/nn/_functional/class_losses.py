@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from hlx import _hlx, errors
+from hlx._operations._arguments import whole_range
 from hlx._operations._rounding import rounded_once
 from hlx._operations._types import INT32, Tensor
 from hlx.nn._functional.activations import logsigmoid, pairwise_distance
@@ -60,7 +61,7 @@ def multi_margin_loss(
     loss = _unary(loss, "square") if p == 2 else loss
     if weight is not None:
         loss = _binary(loss, _hlx.unsqueeze(_hlx.index_select(weight, 0, _hlx.reshape(ids, [-1])), 1), "mul")
-    classes = _hlx.to_dtype(_hlx.arange(input.device, 0, rows.shape[1], 1), INT32)
+    classes = whole_range(input.device, rows.shape[1])
     others = _hlx.masked_fill(loss, _binary(classes, ids, "eq"), 0.0)
     sums = _binary(_hlx.sum_dim(others, [1], False), float(rows.shape[1]), "div")
     return reduced(_hlx.reshape(sums, list(target.shape)), word)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, overload
 
 from hlx import _hlx, errors
-from hlx._operations._arguments import count
+from hlx._operations._arguments import count, whole_range
 from hlx._operations._rounding import rounded_once
 from hlx._operations._types import INT32, Tensor
 from hlx.autograd import Function, FunctionCtx
@@ -62,7 +62,7 @@ def fold(
     widths, step = each("fold", "padding", padding, 2), each("fold", "stride", stride, 2)
     height, width = each("fold", "output_size", output_size, 2)
     padded = [height + 2 * widths[0], width + 2 * widths[1]]
-    places = _hlx.to_dtype(_hlx.arange(input.device, 0, count(padded), 1), INT32)
+    places = whole_range(input.device, count(padded))
     places = _columns(_hlx.reshape(places, [1, 1, *padded]), kernel, step, taps)
     samples, channels = input.shape[0], input.shape[1] // count(kernel)
     expected = [samples, channels * count(kernel), places.shape[3]]
