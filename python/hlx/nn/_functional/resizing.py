@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from hlx import _hlx, errors
+from hlx._operations._rounding import rounded_once
 from hlx._operations._types import FLOAT32, INT32, Tensor
 from hlx.nn._functional.images import adaptive_avg_pool1d, adaptive_avg_pool2d
 
@@ -39,6 +40,7 @@ _MODES = {
     "bilinear": (2,),
     "trilinear": (3,),
     "area": (1, 2),
+    "bicubic": (2,),
 }
 
 
@@ -53,8 +55,8 @@ def interpolate(
 ) -> Tensor:
     """Samples signals, images or volumes [N, C, ..] to a size or by a factor.
 
-    `mode` is "nearest" or "nearest-exact", "linear" of signals, "bilinear" of images, "trilinear" of volumes, or
-    "area" of signals and images.
+    `mode` is "nearest" or "nearest-exact", "linear" of signals, "bilinear" or "bicubic" of images, "trilinear" of
+    volumes, or "area" of signals and images.
 
     >>> hlx.nn.functional.interpolate(hlx.tensor([[[1.0, 2.0]]]), scale_factor=2).tolist()
     [[[1.0, 1.0, 2.0, 2.0]]]
@@ -69,7 +71,7 @@ def interpolate(
         )
     if antialias:
         raise errors.ValueError("interpolate: antialias is True, expected False")
-    if not mode.endswith("linear") and align_corners is not None:
+    if not mode.endswith(("linear", "cubic")) and align_corners is not None:
         raise errors.ValueError(f"interpolate: align_corners is given in mode {mode!r}, expected None")
     if size is not None and scale_factor is not None:
         raise errors.ValueError("interpolate: size and scale_factor are given, expected one of them")
@@ -80,6 +82,8 @@ def interpolate(
         sizes, factors = [math.floor(extent * factor) for extent, factor in sides], None
     if mode == "area":
         return _area(input, sizes, factors)
+    if mode == "bicubic":
+        return _bicubic(input, _output(input, sizes, factors), factors, bool(align_corners))
     if mode == "nearest-exact":
         return _nearest_exact(input, sizes, factors)
     return _sampled(input, sizes, factors, "nearest" if mode == "nearest" else "bilinear", bool(align_corners))
@@ -94,6 +98,44 @@ def _output(input: Tensor, sizes: list[int] | None, factors: list[float] | None)
 def _area(input: Tensor, sizes: list[int] | None, factors: list[float] | None) -> Tensor:
     output = _output(input, sizes, factors)
     return adaptive_avg_pool1d(input, output) if len(output) == 1 else adaptive_avg_pool2d(input, output)
+
+
+def _cubic_weights(t: float) -> list[float]:
+    """The weights of four neighbours by their distances from a place: Keys' kernel with -0.75, as in PyTorch."""
+
+    def near(x: float) -> float:
+        return (1.25 * x - 2.25) * x * x + 1
+
+    def far(x: float) -> float:
+        return ((-0.75 * x + 3.75) * x - 6) * x + 3
+
+    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+
+
+@rounded_once
+def _bicubic(input: Tensor, output: list[int], factors: list[float] | None, aligned: bool) -> Tensor:
+    if not input.dtype.is_floating_point:
+        raise errors.RuntimeError(f"interpolate: the input has elements of {input.dtype}, expected hlx.float32")
+    for i, extent in enumerate(output):
+        dim, own = 2 + i, input.shape[2 + i]
+        if aligned:
+            sources = [place * ((own - 1) / (extent - 1) if extent > 1 else 0.0) for place in range(extent)]
+        else:
+            scale = own / extent if factors is None else 1 / factors[i]
+            sources = [(place + 0.5) * scale - 0.5 for place in range(extent)]
+        starts = [math.floor(source) for source in sources]
+        weights = [_cubic_weights(source - start) for source, start in zip(sources, starts, strict=True)]
+        along = [extent if other == dim else 1 for other in range(input.ndim)]
+        total: Tensor | None = None
+        for tap in range(4):
+            places = [min(max(start + tap - 1, 0), own - 1) for start in starts]
+            taken = _hlx.index_select(input, dim, _hlx.tensor(places, INT32, input.device))
+            weight = _hlx.tensor([each[tap] for each in weights], FLOAT32, input.device)
+            part = _hlx.binary(taken, _hlx.reshape(weight, along), "mul")
+            total = part if total is None else _hlx.binary(total, part, "add")
+        assert total is not None
+        input = total
+    return input
 
 
 def _nearest_exact(input: Tensor, sizes: list[int] | None, factors: list[float] | None) -> Tensor:
