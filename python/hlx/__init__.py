@@ -8,10 +8,11 @@ The names are PyTorch's. A tensor is on the CPU unless a device is named:
 tensor([2., 4., 6.])
 """
 
+import atexit as _atexit
 import math as _math
 import os as _os
 
-from hlx import errors
+from hlx import _hlx, errors
 from hlx._hlx import (
     Generator,
     Tensor,
@@ -76,5 +77,6 @@ __version__ = "0.1.0"
 e, pi, inf, nan = _math.e, _math.pi, _math.inf, _math.nan
 newaxis = None
 
+_atexit.register(_hlx.finish)
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=note_fork)

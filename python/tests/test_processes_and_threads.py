@@ -153,3 +153,15 @@ def test_an_interrupt_ends_a_wait(device: hlx.device) -> None:
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=45)
     assert (output, errors, process.returncode) == ("interrupted\n", "", 0)
+
+
+def test_a_process_may_end_before_its_work(device: hlx.device) -> None:
+    """What was launched and not waited for is finished at the end."""
+    script = """
+        import sys, hlx
+        x = hlx.rand(256, 256, device=sys.argv[1])
+        for _ in range(20):
+            x = (x @ x).softmax(-1)
+    """
+    result = run(script, str(device))
+    assert (result.returncode, result.stderr) == (0, "")

@@ -10,6 +10,7 @@ use pyo3::types::PyDict;
 
 use crate::error::{of_core, type_error, value_error};
 use crate::fork;
+use crate::wait::wait_for_threads;
 
 /// A device by its name: `cpu`, `vulkan`, `vulkan:N` or `auto`, and the arithmetic of its products.
 #[pyclass(frozen, name = "device", module = "hlx", eq, hash)]
@@ -288,4 +289,31 @@ pub fn empty_cache(py: Python<'_>, device: Option<&Bound<'_, PyAny>>) -> PyResul
     let device = PyDevice::from_argument(device)?.open(py)?;
     py.detach(|| device.trim_memory());
     Ok(())
+}
+
+/// Waits for all devices before the process ends, as a driver may crash if its work goes on meanwhile. A second Ctrl-C
+/// ends this wait, too.
+#[pyfunction]
+pub fn finish(py: Python<'_>) -> PyResult<()> {
+    if fork::check().is_err() {
+        return Ok(());
+    }
+    let devices: Vec<Device> = {
+        let known = opened().read().unwrap_or_else(PoisonError::into_inner);
+        known
+            .values()
+            .filter(|device| !device.is_cpu())
+            .cloned()
+            .collect()
+    };
+    for device in devices {
+        // What it reports now concerns nobody.
+        let synchronized = crate::wait::wait(py, &device.clone(), move || Ok(device.sync()?));
+        if let Err(error) = synchronized
+            && error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py)
+        {
+            return Err(error);
+        }
+    }
+    wait_for_threads(py)
 }

@@ -50,7 +50,8 @@ mod _hlx {
     };
     #[pymodule_export]
     use crate::device::{
-        PyDevice, devices, empty_cache, get_default_device, memory, set_default_device, synchronize,
+        PyDevice, devices, empty_cache, finish, get_default_device, memory, set_default_device,
+        synchronize,
     };
     #[pymodule_export]
     use crate::dlpack::from_dlpack;

@@ -1,6 +1,7 @@
 //! Work under way: the interpreter is released while it runs, and Ctrl-C ends the wait for a GPU.
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use hlx_autograd::{Result, Tensor};
@@ -48,7 +49,9 @@ pub fn wait<T: Send + 'static>(
     fork::check()?;
     let (sender, mut receiver) = sync_channel(1);
     let work = std::thread::Builder::new().name("hlx-wait".to_owned());
+    let waiting = Waiting::begin();
     let spawned = work.spawn(move || {
+        let _waiting = waiting;
         // Nobody receives after an interrupt.
         let _ = sender.send(operation());
     });
@@ -66,5 +69,43 @@ pub fn wait<T: Send + 'static>(
                 ));
             }
         }
+    }
+}
+
+/// The number of threads that wait, and its changes.
+static WAITING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+
+/// A thread that waits.
+struct Waiting;
+
+impl Waiting {
+    fn begin() -> Self {
+        *WAITING.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Self
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        *WAITING.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        WAITING.1.notify_all();
+    }
+}
+
+/// Waits until no thread waits for a device any more; Ctrl-C ends it.
+pub fn wait_for_threads(py: Python<'_>) -> PyResult<()> {
+    loop {
+        let done = py.detach(|| {
+            let waiting = WAITING.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let (waiting, _) = WAITING
+                .1
+                .wait_timeout_while(waiting, GLANCE, |waiting| *waiting > 0)
+                .unwrap_or_else(PoisonError::into_inner);
+            *waiting == 0
+        });
+        if done {
+            return Ok(());
+        }
+        py.check_signals()?;
     }
 }
