@@ -57,6 +57,9 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "where": _where,
     "einsum": lambda operands, equation: hlx.einsum(equation, operands),
     "nn.functional.embedding": _embedding,
+    "nn.functional.embedding_bag": lambda weight, ids, **keywords: hlx.nn.functional.embedding_bag(
+        ids, weight, **keywords
+    ),
 }
 
 

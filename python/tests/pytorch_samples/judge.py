@@ -60,6 +60,8 @@ def another_rule(name: str, sample: dict[str, Any], arguments: Arguments) -> str
         return "elements are start + i step, converted; PyTorch converts start and step before"
     if name == "linspace":
         return "f16 and bf16 are f32 rounded once; PyTorch computes in 16 bits"
+    if name == "nn.functional.embedding_bag" and sample["t"] != "f32" and "max_norm" in arguments.keywords:
+        return "rows that are scaled in place have 16 bits before they are summed"
     return _COMPOSED_RULES.get(name)
 
 
