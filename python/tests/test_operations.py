@@ -250,3 +250,17 @@ def test_whole_numbers_past_24_bits_are_exact() -> None:
     assert last.nonzero().tolist() == [[2**24 + 9]]
     assert hlx.tensor([1, 2]).masked_fill(hlx.tensor([True, False]), 2**24 + 1).tolist() == [2**24 + 1, 2]
     assert hlx.full((1,), 2**24 + 1).item() == hlx.tensor([0]).fill_(2**24 + 1).item() == 2**24 + 1
+
+
+def test_the_default_type_is_that_of_new_floats() -> None:
+    """Made without a type, or of a float; integers stay integers."""
+    hlx.set_default_dtype(hlx.float16)
+    try:
+        made = [hlx.zeros(2), hlx.ones(2), hlx.full((2,), 1.5), hlx.linspace(0, 1, 3), hlx.eye(2), hlx.rand(2)]
+        made += [hlx.randn(2), hlx.arange(0.0, 1.0, 0.5), hlx.scalar_tensor(2), hlx.empty(2)]
+        assert {tensor.dtype for tensor in made} == {hlx.float16}
+        assert hlx.arange(3).dtype == hlx.full((2,), 1).dtype == hlx.int32
+        assert hlx.finfo().bits == 16
+    finally:
+        hlx.set_default_dtype(hlx.float32)
+    assert hlx.zeros(2).dtype == hlx.float32

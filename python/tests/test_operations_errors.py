@@ -40,7 +40,7 @@ CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: hlx.arange(0, 5, 0), ValueError, "arange: steps of 0 do not lead from 0 to 5"),
     (lambda: hlx.full((2,), "a"), TypeError, "full: fill_value is str, expected a number"),
     (lambda: hlx.linspace(0, 1, -1), ValueError, "linspace: steps is -1, expected at least 0"),
-    (lambda: hlx.set_default_dtype(hlx.float16), ValueError, "set_default_dtype: the type is hlx.float16"),
+    (lambda: hlx.set_default_dtype(hlx.int32), TypeError, "set_default_dtype: is hlx.int32, expected float32"),
     (lambda: hlx.iinfo(hlx.float32), TypeError, "iinfo: the type is hlx.float32, expected an integer type"),
     (lambda: hlx.einsum([0, 1], X), ValueError, "einsum: the equation is no text"),
     (lambda: F.gelu(X, "fast"), RuntimeError, "gelu: approximate is 'fast', expected 'none' or 'tanh'"),

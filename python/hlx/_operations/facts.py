@@ -4,7 +4,7 @@ import builtins
 import math
 from typing import Any, NamedTuple, overload
 
-from hlx import errors
+from hlx import _hlx, errors
 from hlx._operations._arguments import axis
 from hlx._operations._register import attribute, function, method, operation
 from hlx._operations._types import (
@@ -263,7 +263,7 @@ def finfo(type: dtype | None = None) -> _FloatLimits:
     >>> hlx.finfo(hlx.float32).bits
     32
     """
-    type = type or FLOAT32
+    type = type or _hlx.default_dtype()
     # Digits of the significand, and the largest and the smallest exponent.
     digits = {FLOAT32: (24, 128, -126, 1e-6), FLOAT16: (11, 16, -14, 1e-3), BFLOAT16: (8, 128, -126, 1e-2)}
     if type not in digits:
@@ -287,23 +287,3 @@ def iinfo(type: dtype) -> _IntegerLimits:
     bits = type.itemsize * 8
     low = -(2 ** (bits - 1)) if type.is_signed else 0
     return _IntegerLimits(bits, low + 2**bits - 1, low, str(type).removeprefix("hlx."))
-
-
-@function
-def get_default_dtype() -> dtype:
-    """The type of new floats where none is named: float32.
-
-    >>> hlx.get_default_dtype()
-    hlx.float32
-    """
-    return FLOAT32
-
-
-@function
-def set_default_dtype(d: dtype) -> None:
-    """Accepts float32 and refuses every other type.
-
-    >>> hlx.set_default_dtype(hlx.float32)
-    """
-    if d != FLOAT32:
-        raise errors.ValueError(f"set_default_dtype: the type is {d}, expected hlx.float32")

@@ -10,7 +10,7 @@ from typing import Any
 from hlx import _hlx, errors
 from hlx._operations._arguments import extents, number, place, whole_range
 from hlx._operations._register import function, method
-from hlx._operations._types import BOOL, FLOAT32, INT32, Device, Number, Shape, Tensor, dtype
+from hlx._operations._types import BOOL, INT32, Device, Number, Shape, Tensor, dtype
 
 
 def _finished(made: Tensor, requires_grad: bool) -> Tensor:
@@ -21,7 +21,7 @@ def _default_of(value: Any) -> dtype:
     # The type that PyTorch gives a number.
     if isinstance(value, builtins.bool):
         return BOOL
-    return INT32 if isinstance(value, builtins.int) else FLOAT32
+    return INT32 if isinstance(value, builtins.int) else _hlx.default_dtype()
 
 
 @function
@@ -39,7 +39,7 @@ def zeros(
     >>> hlx.zeros(2, 2).tolist()
     [[0.0, 0.0], [0.0, 0.0]]
     """
-    made = _hlx.zeros(place(device), extents(size, more), dtype or FLOAT32)
+    made = _hlx.zeros(place(device), extents(size, more), dtype or _hlx.default_dtype())
     return _finished(made, requires_grad)
 
 
@@ -58,7 +58,7 @@ def ones(
     >>> hlx.ones((2,), dtype=hlx.int32).tolist()
     [1, 1]
     """
-    made = _hlx.ones(place(device), extents(size, more), dtype or FLOAT32)
+    made = _hlx.ones(place(device), extents(size, more), dtype or _hlx.default_dtype())
     return _finished(made, requires_grad)
 
 
@@ -117,7 +117,7 @@ def scalar_tensor(
     >>> hlx.scalar_tensor(2.5).item()
     2.5
     """
-    return _finished(_hlx.full(place(device), [], s, dtype or FLOAT32), requires_grad)
+    return _finished(_hlx.full(place(device), [], s, dtype or _hlx.default_dtype()), requires_grad)
 
 
 @function
@@ -310,7 +310,7 @@ def arange(
     if by == 0 or (last - first) / by < 0:
         raise errors.ValueError(f"arange: steps of {by} do not lead from {first} to {last}")
     whole = isinstance(first, builtins.int) and isinstance(last, builtins.int) and isinstance(by, builtins.int)
-    kind = dtype or (INT32 if whole else FLOAT32)
+    kind = dtype or (INT32 if whole else _hlx.default_dtype())
     if whole and not kind.is_floating_point:
         made = _whole_range(device, int(first), int(last), int(by))
     else:
@@ -346,7 +346,7 @@ def linspace(
         raise errors.RuntimeError("linspace: dtype is hlx.bool, expected numbers")
     ends = [number("linspace", "start or end", value) for value in (start, end)]
     made = _hlx.linspace(place(device), *ends, steps)
-    return _finished(_hlx.to_dtype(made, dtype or FLOAT32), requires_grad)
+    return _finished(_hlx.to_dtype(made, dtype or _hlx.default_dtype()), requires_grad)
 
 
 @function
@@ -368,7 +368,7 @@ def logspace(
     [1.0, 2.0, 4.0]
     """
     powers = _hlx.binary(float(base), linspace(start, end, steps, device=device), "pow")
-    return _finished(_hlx.to_dtype(powers, dtype or FLOAT32), requires_grad)
+    return _finished(_hlx.to_dtype(powers, dtype or _hlx.default_dtype()), requires_grad)
 
 
 @function
@@ -391,4 +391,4 @@ def eye(
     if n < 0 or columns < 0:
         raise errors.ValueError(f"eye: n is {n} and m {columns}, expected none below 0")
     made = _hlx.eye_of(place(device), n, columns)
-    return _finished(_hlx.to_dtype(made, dtype or FLOAT32), requires_grad)
+    return _finished(_hlx.to_dtype(made, dtype or _hlx.default_dtype()), requires_grad)

@@ -10,7 +10,7 @@ from hlx._operations._types import FLOAT32, INT32, Device, Number, Shape, Tensor
 
 
 def _finished(made: Tensor, dtype: dtype | None, requires_grad: bool) -> Tensor:
-    made = _hlx.to_dtype(made, dtype or FLOAT32)
+    made = _hlx.to_dtype(made, dtype or _hlx.default_dtype())
     return made.requires_grad_() if requires_grad else made
 
 
