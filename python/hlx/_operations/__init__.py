@@ -17,6 +17,7 @@ from hlx._operations import (
     layers,
     making,
     movement,
+    pairs,
     parts,
     products,
     quantiles,

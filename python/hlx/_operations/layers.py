@@ -7,9 +7,7 @@ from hlx._operations._types import Tensor
 from hlx.nn._functional import norms
 from hlx.nn._functional.activations import (
     celu,
-    cosine_similarity,
     hardshrink,
-    pairwise_distance,
     prelu,
     rrelu,
     selu,
@@ -26,6 +24,7 @@ from hlx.nn._functional.images import (
 )
 from hlx.nn._functional.norms import bilinear, group_norm, layer_norm, rms_norm
 from hlx.nn._functional.resizing import channel_shuffle, pixel_shuffle, pixel_unshuffle
+from hlx.nn._functional.vectors import cosine_similarity, pairwise_distance
 
 #: Functions of the package alone, and those that are methods too.
 _FUNCTIONS: list[Callable[..., Tensor | tuple[Tensor, Tensor]]] = [

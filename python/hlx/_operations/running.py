@@ -8,7 +8,7 @@ from hlx._operations._arguments import required, whole_range
 from hlx._operations._register import operation
 from hlx._operations._rounding import rounded_once
 from hlx._operations._types import INT32, Tensor
-from hlx._operations.arithmetic import logaddexp
+from hlx._operations.pairs import logaddexp
 
 _unary, _binary = _hlx.unary, _hlx.binary
 

@@ -5,7 +5,6 @@ Names, arguments and defaults are PyTorch's; what is not there raises an error o
 
 from hlx.nn._functional.activations import (
     celu,
-    cosine_similarity,
     elu,
     gelu,
     glu,
@@ -18,9 +17,6 @@ from hlx.nn._functional.activations import (
     log_softmax,
     logsigmoid,
     mish,
-    normalize,
-    one_hot,
-    pairwise_distance,
     prelu,
     relu,
     relu6,
@@ -111,6 +107,7 @@ from hlx.nn._functional.resizing import (
     upsample_bilinear,
     upsample_nearest,
 )
+from hlx.nn._functional.vectors import cosine_similarity, normalize, one_hot, pairwise_distance
 from hlx.nn._functional.windows import (
     adaptive_max_pool1d,
     adaptive_max_pool2d,

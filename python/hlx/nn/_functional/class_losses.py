@@ -6,8 +6,9 @@ from hlx import _hlx, errors
 from hlx._operations._arguments import whole_range
 from hlx._operations._rounding import rounded_once
 from hlx._operations._types import INT32, Tensor
-from hlx.nn._functional.activations import logsigmoid, pairwise_distance
+from hlx.nn._functional.activations import logsigmoid
 from hlx.nn._functional.losses import reduced, reduction_word
+from hlx.nn._functional.vectors import pairwise_distance
 
 _unary, _binary = _hlx.unary, _hlx.binary
 

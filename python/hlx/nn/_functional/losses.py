@@ -356,7 +356,7 @@ def triplet_margin_loss(
     >>> hlx.nn.functional.triplet_margin_loss(x, x, x).item()
     1.0
     """
-    from hlx.nn._functional.activations import pairwise_distance
+    from hlx.nn._functional.vectors import pairwise_distance
 
     word = reduction_word("triplet_margin_loss", size_average, reduce, reduction)
     near = pairwise_distance(anchor, positive, p, eps)
