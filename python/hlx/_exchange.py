@@ -173,10 +173,10 @@ def save_file(tensors: Mapping[str, Tensor], filename: str | os.PathLike[str]) -
         with open(partial, "wb") as file:
             file.write(data)
         os.replace(partial, path)
-    except OSError:
+    except OSError as error:
         if os.path.exists(partial):
             os.unlink(partial)
-        raise
+        raise type(error)(error.errno, error.strerror, path) from None
 
 
 def load_file(filename: str | os.PathLike[str], device: Device = None) -> dict[str, Tensor]:

@@ -5,6 +5,7 @@ use hlx_core::{DType, Device};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
+use crate::arguments::{Argument, Whole};
 use crate::buffers::from_buffer;
 use crate::copies::copied;
 use crate::device::PyDevice;
@@ -161,9 +162,10 @@ fn made(
 pub fn zeros(
     py: Python<'_>,
     device: &PyDevice,
-    shape: Vec<usize>,
+    shape: Vec<Whole>,
     dtype: &PyDType,
 ) -> PyResult<PyTensor> {
+    let shape = Vec::<usize>::of(shape, "zeros", "an extent")?;
     let dtype = dtype.stored("zeros")?;
     made(py, device, move |device| {
         Tensor::zeros(device, &shape, dtype)
@@ -175,9 +177,10 @@ pub fn zeros(
 pub fn ones(
     py: Python<'_>,
     device: &PyDevice,
-    shape: Vec<usize>,
+    shape: Vec<Whole>,
     dtype: &PyDType,
 ) -> PyResult<PyTensor> {
+    let shape = Vec::<usize>::of(shape, "ones", "an extent")?;
     let dtype = dtype.stored("ones")?;
     made(py, device, move |device| {
         Tensor::ones(device, &shape, dtype)
@@ -189,10 +192,11 @@ pub fn ones(
 pub fn full(
     py: Python<'_>,
     device: &PyDevice,
-    shape: Vec<usize>,
+    shape: Vec<Whole>,
     value: &Bound<'_, PyAny>,
     dtype: &PyDType,
 ) -> PyResult<PyTensor> {
+    let shape = Vec::<usize>::of(shape, "full", "an extent")?;
     let dtype = dtype.stored("full")?;
     let Some(number) = Number::of(value) else {
         return Err(type_error("full: the value is no number"));
@@ -232,8 +236,9 @@ pub fn linspace(
     device: &PyDevice,
     start: f32,
     end: f32,
-    count: usize,
+    count: Whole,
 ) -> PyResult<PyTensor> {
+    let count = usize::of(count, "linspace", "count")?;
     made(py, device, move |device| {
         Tensor::linspace(device, start, end, count)
     })
@@ -244,9 +249,11 @@ pub fn linspace(
 pub fn eye_of(
     py: Python<'_>,
     device: &PyDevice,
-    rows: usize,
-    columns: usize,
+    rows: Whole,
+    columns: Whole,
 ) -> PyResult<PyTensor> {
+    let rows = usize::of(rows, "eye_of", "rows")?;
+    let columns = usize::of(columns, "eye_of", "columns")?;
     made(py, device, move |device| {
         Tensor::eye_of(device, rows, columns)
     })
@@ -254,7 +261,8 @@ pub fn eye_of(
 
 /// Uniform numbers from 0 to before 1.
 #[pyfunction]
-pub fn rand(py: Python<'_>, device: &PyDevice, shape: Vec<usize>, seed: u64) -> PyResult<PyTensor> {
+pub fn rand(py: Python<'_>, device: &PyDevice, shape: Vec<Whole>, seed: u64) -> PyResult<PyTensor> {
+    let shape = Vec::<usize>::of(shape, "rand", "an extent")?;
     check_unrecorded("rand")?;
     made(py, device, move |device| Tensor::rand(device, &shape, seed))
 }
@@ -264,9 +272,10 @@ pub fn rand(py: Python<'_>, device: &PyDevice, shape: Vec<usize>, seed: u64) -> 
 pub fn randn(
     py: Python<'_>,
     device: &PyDevice,
-    shape: Vec<usize>,
+    shape: Vec<Whole>,
     seed: u64,
 ) -> PyResult<PyTensor> {
+    let shape = Vec::<usize>::of(shape, "randn", "an extent")?;
     check_unrecorded("randn")?;
     made(py, device, move |device| {
         Tensor::randn(device, &shape, seed)
@@ -280,9 +289,10 @@ pub fn randint(
     device: &PyDevice,
     low: i32,
     high: i32,
-    shape: Vec<usize>,
+    shape: Vec<Whole>,
     seed: u64,
 ) -> PyResult<PyTensor> {
+    let shape = Vec::<usize>::of(shape, "randint", "an extent")?;
     check_unrecorded("randint")?;
     made(py, device, move |device| {
         Tensor::randint(device, low, high, &shape, seed)
@@ -295,9 +305,10 @@ pub fn bernoulli(
     py: Python<'_>,
     device: &PyDevice,
     p: f32,
-    shape: Vec<usize>,
+    shape: Vec<Whole>,
     seed: u64,
 ) -> PyResult<PyTensor> {
+    let shape = Vec::<usize>::of(shape, "bernoulli", "an extent")?;
     check_unrecorded("bernoulli")?;
     made(py, device, move |device| {
         Tensor::bernoulli(device, p, &shape, seed)

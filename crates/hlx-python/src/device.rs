@@ -8,6 +8,7 @@ use hlx_core::{Arithmetic, CoreError, Device};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::arguments::{Argument, Whole};
 use crate::error::{of_core, type_error, value_error};
 use crate::fork;
 use crate::wait::wait_for_threads;
@@ -152,9 +153,10 @@ impl PyDevice {
     #[pyo3(signature = (name, index = None, *, arithmetic = None))]
     fn new(
         name: &Bound<'_, PyAny>,
-        index: Option<usize>,
+        index: Option<Whole>,
         arithmetic: Option<&str>,
     ) -> PyResult<Self> {
+        let index = Option::<usize>::of(index, "device", "index")?;
         if let Ok(device) = name.cast::<Self>() {
             let device = device.get();
             return match (index, arithmetic) {

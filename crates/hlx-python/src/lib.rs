@@ -3,6 +3,7 @@
 //! It is thin: what Python's protocols need to be native (operators, indexing, buffers) and the operations of
 //! [`hlx_autograd::Tensor`] one to one. Names, keywords and forms of PyTorch are in `python/hlx`.
 
+mod arguments;
 mod autograd;
 mod buffers;
 mod compute;

@@ -17,6 +17,7 @@ use std::ops::Deref;
 use hlx_autograd::{DType, Result, Tensor};
 use pyo3::prelude::*;
 
+use crate::arguments::as_they_are;
 use crate::error::type_error;
 use crate::tensor::PyTensor;
 
@@ -47,6 +48,13 @@ impl<'py> FromPyObject<'_, 'py> for Handle {
     }
 }
 
+as_they_are!(
+    Handle,
+    Option<Handle>,
+    Option<(Handle, Handle)>,
+    Vec<Option<Handle>>
+);
+
 /// The tensors of a list.
 pub fn borrowed(tensors: &[Handle]) -> Vec<&Tensor> {
     tensors.iter().map(|tensor| &tensor.0).collect()
@@ -76,7 +84,8 @@ macro_rules! launched {
         $(
             $(#[$documentation])*
             #[pyfunction]
-            pub fn $name(py: Python<'_>, $x: &PyTensor $(, $argument: $type)*) -> PyResult<PyTensor> {
+            pub fn $name(py: Python<'_>, $x: &PyTensor $(, $argument: <$type as crate::arguments::Argument>::Given)*) -> PyResult<PyTensor> {
+                $(let $argument = <$type as crate::arguments::Argument>::of($argument, stringify!($name), stringify!($argument))?;)*
                 $x.apply(py, move |$x| $body)
             }
         )+
@@ -90,7 +99,8 @@ macro_rules! viewed {
         $(
             $(#[$documentation])*
             #[pyfunction]
-            pub fn $name($x: Bound<'_, PyTensor> $(, $argument: $type)*) -> PyResult<PyTensor> {
+            pub fn $name($x: Bound<'_, PyTensor> $(, $argument: <$type as crate::arguments::Argument>::Given)*) -> PyResult<PyTensor> {
+                $(let $argument = <$type as crate::arguments::Argument>::of($argument, stringify!($name), stringify!($argument))?;)*
                 let handle = $x.get().handle();
                 let made = crate::wait::run_at_once(|| {
                     let $x = &handle;
@@ -109,7 +119,8 @@ macro_rules! placed {
         $(
             $(#[$documentation])*
             #[pyfunction]
-            pub fn $name(py: Python<'_>, $x: &PyTensor $(, $argument: $type)*) -> PyResult<(PyTensor, PyTensor)> {
+            pub fn $name(py: Python<'_>, $x: &PyTensor $(, $argument: <$type as crate::arguments::Argument>::Given)*) -> PyResult<(PyTensor, PyTensor)> {
+                $(let $argument = <$type as crate::arguments::Argument>::of($argument, stringify!($name), stringify!($argument))?;)*
                 let $x = $x.handle();
                 let found = crate::wait::run(py, move || super::with_places($body?))?;
                 Ok(super::pair(found))

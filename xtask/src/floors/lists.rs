@@ -80,7 +80,7 @@ pub const FLOORS: &[Floors] = &[
         folder: "crates/hlx-python/src",
         floors: &[
             &["copies", "error"],
-            &["dtype", "fork", "number", "random"],
+            &["arguments", "dtype", "fork", "number", "random"],
             &["wait"],
             &["device"],
             &["tensor"],

@@ -4,6 +4,7 @@ use hlx_autograd::{AvgDivisor, ConvOptions, Interpolation, PoolOptions};
 use pyo3::prelude::*;
 
 use super::{Handle, launched, placed};
+use crate::arguments::{Argument, Whole};
 use crate::error::value_error;
 use crate::tensor::PyTensor;
 
@@ -76,10 +77,11 @@ fn interpolation(mode: &str, align_corners: bool) -> PyResult<Interpolation> {
 pub fn interpolate(
     py: Python<'_>,
     x: &PyTensor,
-    size: Pair,
+    size: [Whole; 2],
     mode: &str,
     align_corners: bool,
 ) -> PyResult<PyTensor> {
+    let size = Pair::of(size, "interpolate", "size")?;
     let mode = interpolation(mode, align_corners)?;
     x.apply(py, move |x| x.interpolate(size, mode))
 }

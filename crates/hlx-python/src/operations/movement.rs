@@ -4,6 +4,7 @@ use hlx_autograd::{Result, Tensor, gradients_enabled};
 use pyo3::prelude::*;
 
 use super::{Handle, launched, viewed};
+use crate::arguments::{Argument, Whole};
 use crate::copies::cloned;
 use crate::device::PyDevice;
 use crate::dtype::PyDType;
@@ -54,7 +55,8 @@ viewed! {
 
 /// Parts of `size` places of a dimension.
 #[pyfunction]
-pub fn split(x: Bound<'_, PyTensor>, size: usize, dim: isize) -> PyResult<Vec<PyTensor>> {
+pub fn split(x: Bound<'_, PyTensor>, size: Whole, dim: isize) -> PyResult<Vec<PyTensor>> {
+    let size = usize::of(size, "split", "split_size")?;
     let parts = run_at_once(|| x.get().handle().split(size, dim))?;
     Ok(parts
         .into_iter()
@@ -64,7 +66,8 @@ pub fn split(x: Bound<'_, PyTensor>, size: usize, dim: isize) -> PyResult<Vec<Py
 
 /// At most `chunks` parts of a dimension.
 #[pyfunction]
-pub fn chunk(x: Bound<'_, PyTensor>, chunks: usize, dim: isize) -> PyResult<Vec<PyTensor>> {
+pub fn chunk(x: Bound<'_, PyTensor>, chunks: Whole, dim: isize) -> PyResult<Vec<PyTensor>> {
+    let chunks = usize::of(chunks, "chunk", "chunks")?;
     let parts = run_at_once(|| x.get().handle().chunk(chunks, dim))?;
     Ok(parts
         .into_iter()

@@ -7,6 +7,7 @@ use hlx_core::DType;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple};
 
+use crate::arguments::Whole;
 use crate::create::from_data;
 use crate::error::{Kind, raised, type_error, value_error};
 use crate::operand::Other;
@@ -41,8 +42,8 @@ fn item_of(x: &Tensor, item: &Bound<'_, PyAny>) -> PyResult<Index> {
         ));
     }
     if item.is_instance_of::<PyInt>() || (item.hasattr("__index__")? && !item.hasattr("__len__")?) {
-        let place: isize = item.call_method0("__index__")?.extract()?;
-        return Ok(Index::At(place));
+        let Whole(place) = item.extract()?;
+        return Ok(Index::At(place as isize));
     }
     let is_places = item.is_instance_of::<PyList>() || item.hasattr("__len__")?;
     if is_places && !item.is_instance_of::<pyo3::types::PyString>() {
