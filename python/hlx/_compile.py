@@ -94,7 +94,7 @@ class _Recorded:
         _recording.before = self.before
         _hlx.note_counters()
         finished = False
-        self.graph.start()
+        self.graph.start(others_wait=True)
         try:
             positional, named = _joined(arguments, self.inputs)
             outputs = _Plan()

@@ -14,6 +14,7 @@ use crate::device::PyDevice;
 use crate::dtype::PyDType;
 use crate::error::{Kind, foreign, of_core, raised, value_error};
 use crate::fork;
+use crate::gate;
 use crate::tensor::PyTensor;
 use crate::wait::{run, wait};
 
@@ -231,8 +232,10 @@ impl RecordedGraph {
         })
     }
 
-    /// Starts recording what this thread launches on the device.
-    fn start(&self, py: Python<'_>) -> PyResult<()> {
+    /// Starts recording what this thread launches on the device. What other threads launch meanwhile is an error there,
+    /// or waits for the end of the recording.
+    #[pyo3(signature = (others_wait = false))]
+    fn start(&self, py: Python<'_>, others_wait: bool) -> PyResult<()> {
         fork::check()?;
         if !matches!(&*self.state(), State::New) {
             return Err(raised(
@@ -240,9 +243,14 @@ impl RecordedGraph {
                 "graph: it is recorded once; make another one",
             ));
         }
-        let recording = py
-            .detach(|| self.device.start_recording())
-            .map_err(of_core)?;
+        if others_wait {
+            gate::begin(py)?;
+        }
+        let recording = py.detach(|| self.device.start_recording());
+        let recording = recording.map_err(|error| {
+            gate::end();
+            of_core(error)
+        })?;
         *self.state() = State::Open(recording);
         Ok(())
     }
@@ -255,9 +263,12 @@ impl RecordedGraph {
         };
         if !finish {
             drop(recording);
+            gate::end();
             return Ok(());
         }
-        let graph = py.detach(|| recording.finish()).map_err(of_core)?;
+        let graph = py.detach(|| recording.finish());
+        gate::end();
+        let graph = graph.map_err(of_core)?;
         *self.state() = State::Done(Arc::new(graph));
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::copies::copied;
 use crate::device::PyDevice;
 use crate::dtype::PyDType;
 use crate::error::{type_error, value_error};
+use crate::gate;
 use crate::host::{Elements, Host};
 use crate::number::Number;
 use crate::random::check_unrecorded;
@@ -117,6 +118,7 @@ pub fn from_data(
             copied(&x)
         });
     }
+    let _pass = gate::pass(value.py())?;
     let is_text = value.is_instance_of::<PyBytes>();
     let read = match (is_text, from_buffer(value)?) {
         (false, Some(host)) => host,

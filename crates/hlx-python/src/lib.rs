@@ -16,6 +16,7 @@ mod dtype;
 mod error;
 mod files;
 mod fork;
+mod gate;
 mod host;
 mod number;
 mod operand;

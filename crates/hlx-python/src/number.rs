@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
 use crate::error::{of_tensor, value_error};
+use crate::gate;
 
 /// A number of Python.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +91,7 @@ impl Number {
     /// # Errors
     /// As [`Number::beside`].
     pub fn on(self, device: &Device, dtype: DType) -> PyResult<Tensor> {
+        let _pass = Python::attach(gate::pass)?;
         let made = match self {
             Self::Float(float) => Tensor::full(device, &[], float as f32, DType::F32),
             Self::Int(integer) if dtype.is_float() => {

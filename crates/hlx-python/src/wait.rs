@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 use crate::error::{Kind, of_tensor, raised};
 use crate::fork;
+use crate::gate;
 
 /// How long a wait goes on before Python's signals are looked at.
 const GLANCE: Duration = Duration::from_millis(50);
@@ -17,6 +18,7 @@ const GLANCE: Duration = Duration::from_millis(50);
 /// Runs an operation without the interpreter's lock.
 pub fn run<T: Send>(py: Python<'_>, operation: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
     fork::check()?;
+    let _pass = gate::pass(py)?;
     py.detach(operation).map_err(of_tensor)
 }
 
@@ -47,6 +49,7 @@ pub fn wait<T: Send + 'static>(
         return run(py, operation);
     }
     fork::check()?;
+    let _pass = gate::pass(py)?;
     let (sender, mut receiver) = sync_channel(1);
     let work = std::thread::Builder::new().name("hlx-wait".to_owned());
     let waiting = Waiting::begin();

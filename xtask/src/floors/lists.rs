@@ -79,7 +79,7 @@ pub const FLOORS: &[Floors] = &[
     Floors {
         folder: "crates/hlx-python/src",
         floors: &[
-            &["copies", "error"],
+            &["copies", "error", "gate"],
             &["arguments", "dtype", "fork", "number", "random"],
             &["wait"],
             &["device"],
