@@ -89,6 +89,7 @@ from hlx._operations.conversions import clone as clone
 from hlx.contracts import collapse as collapse
 from hlx._operations.joining import column_stack as column_stack
 from hlx._operations.statistics import combinations as combinations
+from hlx._compile import compile as compile
 from hlx import compute as compute
 from hlx._operations.joining import cat as concat
 from hlx._operations.joining import concatenate as concatenate
@@ -192,6 +193,7 @@ from hlx._operations.layers import instance_norm as instance_norm
 from hlx._operations.facts import is_complex as is_complex
 from hlx._operations.facts import is_floating_point as is_floating_point
 from hlx._hlx import is_grad_enabled as is_grad_enabled
+from hlx._operations.facts import is_nonzero as is_nonzero
 from hlx._operations.facts import is_same_size as is_same_size
 from hlx._operations.facts import is_signed as is_signed
 from hlx._operations.facts import is_tensor as is_tensor
@@ -254,6 +256,8 @@ from hlx._operations.arithmetic import mul as multiply
 from hlx._operations.products import mv as mv
 from hlx._operations.composed import nan_to_num as nan_to_num
 from hlx._operations.reductions import nanmean as nanmean
+from hlx._operations.quantiles import nanmedian as nanmedian
+from hlx._operations.quantiles import nanquantile as nanquantile
 from hlx._operations.reductions import nansum as nansum
 from hlx._operations.movement import narrow as narrow
 from hlx._operations.comparisons import ne as ne
@@ -280,7 +284,7 @@ from hlx.nn._functional.activations import prelu as prelu
 from hlx._operations.reductions import prod as prod
 from hlx._operations.facts import promote_types as promote_types
 from hlx._operations.writing import put as put
-from hlx._operations.statistics import quantile as quantile
+from hlx._operations.quantiles import quantile as quantile
 from hlx._operations.composed import rad2deg as rad2deg
 from hlx._operations.random import rand as rand
 from hlx._operations.random import rand_like as rand_like
