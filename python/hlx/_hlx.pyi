@@ -1523,7 +1523,6 @@ class OptimizerState:
     def load_state(self, /, tensors: typing.Any, steps: typing.Any) -> typing.Any: ...
     @property
     def steps(self) -> typing.Any: ...
-    ...
 
 adaptive_avg_pool2d: collections.abc.Callable[..., typing.Any]
 add_scaled: collections.abc.Callable[..., typing.Any]
@@ -1575,6 +1574,7 @@ empty_cache: collections.abc.Callable[..., typing.Any]
 equal: collections.abc.Callable[..., typing.Any]
 expand: collections.abc.Callable[..., typing.Any]
 eye_of: collections.abc.Callable[..., typing.Any]
+finish: collections.abc.Callable[..., typing.Any]
 flatten: collections.abc.Callable[..., typing.Any]
 flip: collections.abc.Callable[..., typing.Any]
 from_safetensors: collections.abc.Callable[..., typing.Any]
@@ -1737,6 +1737,7 @@ __all__ = [
     "equal",
     "expand",
     "eye_of",
+    "finish",
     "flatten",
     "flip",
     "from_dlpack",

@@ -169,7 +169,7 @@ def private_class(name: str, native: type) -> str:
             lines.append(f"    @property\n    def {member}(self) -> typing.Any: ...\n")
         elif inspect.isroutine(value) and member not in INHERITED:
             lines.append(f"    def {member}{render_signature(value, is_method=True, is_typed=False)}: ...\n")
-    return "".join([*lines, "    ...\n"])
+    return "".join(lines if len(lines) > 2 else [*lines, "    ...\n"])
 
 
 #: What the signatures in the package's stub may name.
