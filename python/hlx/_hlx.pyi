@@ -314,24 +314,6 @@ class Tensor:
         """Takes the larger of an element and a bound; NaN stays."""
     def clamp_max(input, max: _Operand) -> Tensor:
         """Takes the smaller of an element and a bound; NaN stays."""
-    def hypot(input, other: Tensor) -> Tensor:
-        """Computes `sqrt(input^2 + other^2)` from the ratio of both, without overflow."""
-    def logaddexp(input, other: Tensor) -> Tensor:
-        """Computes `log(exp(input) + exp(other))` from the larger one."""
-    def logaddexp2(input, other: Tensor) -> Tensor:
-        """Computes `log2(2^input + 2^other)` from the larger one."""
-    def xlogy(input, other: _Operand) -> Tensor:
-        """Computes `input log(other)`, 0 where the input is 0 and NaN where the other is NaN."""
-    def copysign(input, other: _Operand) -> Tensor:
-        """Computes the magnitude of the input with the sign of the other, that of a zero too."""
-    def signbit(input) -> Tensor:
-        """Tells whether an element is negative, or a zero with a minus sign."""
-    def heaviside(input, values: Tensor) -> Tensor:
-        """Computes 0 below 0 and of NaN, 1 above, and at 0 the element of `values`."""
-    def ldexp(input, other: Tensor) -> Tensor:
-        """Computes `input 2^other`."""
-    def dist(input, other: Tensor, p: builtins.float = 2) -> Tensor:
-        """Computes the p-norm of `input - other`."""
     def eq(input, other: _Operand) -> Tensor:
         """Tells whether two elements are equal; NaN is equal to nothing."""
     def ne(input, other: _Operand) -> Tensor:
@@ -965,6 +947,24 @@ class Tensor:
         requires_grad: builtins.bool = False,
     ) -> Tensor:
         """Makes a tensor of data, with the type and device of this tensor."""
+    def hypot(input, other: Tensor) -> Tensor:
+        """Computes `sqrt(input^2 + other^2)` from the ratio of both, without overflow."""
+    def logaddexp(input, other: Tensor) -> Tensor:
+        """Computes `log(exp(input) + exp(other))` from the larger one."""
+    def logaddexp2(input, other: Tensor) -> Tensor:
+        """Computes `log2(2^input + 2^other)` from the larger one."""
+    def xlogy(input, other: _Operand) -> Tensor:
+        """Computes `input log(other)`, 0 where the input is 0 and NaN where the other is NaN."""
+    def copysign(input, other: _Operand) -> Tensor:
+        """Computes the magnitude of the input with the sign of the other, that of a zero too."""
+    def signbit(input) -> Tensor:
+        """Tells whether an element is negative, or a zero with a minus sign."""
+    def heaviside(input, values: Tensor) -> Tensor:
+        """Computes 0 below 0 and of NaN, 1 above, and at 0 the element of `values`."""
+    def ldexp(input, other: Tensor) -> Tensor:
+        """Computes `input 2^other`."""
+    def dist(input, other: Tensor, p: builtins.float = 2) -> Tensor:
+        """Computes the p-norm of `input - other`."""
     def matmul(input, other: Tensor) -> Tensor:
         """Multiplies matrices [.., M, K] and [.., K, N], whose other dimensions broadcast; a vector is a row or a column."""
     def mm(input, mat2: Tensor) -> Tensor:
