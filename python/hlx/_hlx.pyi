@@ -314,24 +314,6 @@ class Tensor:
         """Takes the larger of an element and a bound; NaN stays."""
     def clamp_max(input, max: _Operand) -> Tensor:
         """Takes the smaller of an element and a bound; NaN stays."""
-    def hypot(input, other: Tensor) -> Tensor:
-        """Computes `sqrt(input^2 + other^2)` from the ratio of both, without overflow."""
-    def logaddexp(input, other: Tensor) -> Tensor:
-        """Computes `log(exp(input) + exp(other))` from the larger one."""
-    def logaddexp2(input, other: Tensor) -> Tensor:
-        """Computes `log2(2^input + 2^other)` from the larger one."""
-    def xlogy(input, other: _Operand) -> Tensor:
-        """Computes `input log(other)`, 0 where the input is 0 and NaN where the other is NaN."""
-    def copysign(input, other: _Operand) -> Tensor:
-        """Computes the magnitude of the input with the sign of the other, that of a zero too."""
-    def signbit(input) -> Tensor:
-        """Tells whether an element is negative, or a zero with a minus sign."""
-    def heaviside(input, values: Tensor) -> Tensor:
-        """Computes 0 below 0 and of NaN, 1 above, and at 0 the element of `values`."""
-    def ldexp(input, other: Tensor) -> Tensor:
-        """Computes `input 2^other`."""
-    def dist(input, other: Tensor, p: builtins.float = 2) -> Tensor:
-        """Computes the p-norm of `input - other`."""
     def eq(input, other: _Operand) -> Tensor:
         """Tells whether two elements are equal; NaN is equal to nothing."""
     def ne(input, other: _Operand) -> Tensor:
@@ -657,6 +639,8 @@ class Tensor:
         """The number of elements."""
     def element_size(input) -> builtins.int:
         """The bytes of an element."""
+    def is_nonzero(input) -> builtins.bool:
+        """Whether the only element is other than 0; waits for the device."""
     def is_floating_point(input) -> builtins.bool:
         """Whether the elements are floats."""
     def is_complex(input) -> builtins.bool:
@@ -913,6 +897,10 @@ class Tensor:
         output_size: builtins.int | None = None,
     ) -> Tensor:
         """Repeats each element along a dimension; a tensor of counts is waited for."""
+    def hardshrink(input, lambd: builtins.float = 0.5) -> Tensor:
+        """Takes 0 for the elements within [-lambd, lambd]."""
+    def prelu(input, weight: Tensor) -> Tensor:
+        """Computes x above 0, else `weight x`; one weight, or one for each channel [N, C, ..]."""
     def new_zeros(
         input,
         size: builtins.int | _Shape = (),
@@ -959,6 +947,24 @@ class Tensor:
         requires_grad: builtins.bool = False,
     ) -> Tensor:
         """Makes a tensor of data, with the type and device of this tensor."""
+    def hypot(input, other: Tensor) -> Tensor:
+        """Computes `sqrt(input^2 + other^2)` from the ratio of both, without overflow."""
+    def logaddexp(input, other: Tensor) -> Tensor:
+        """Computes `log(exp(input) + exp(other))` from the larger one."""
+    def logaddexp2(input, other: Tensor) -> Tensor:
+        """Computes `log2(2^input + 2^other)` from the larger one."""
+    def xlogy(input, other: _Operand) -> Tensor:
+        """Computes `input log(other)`, 0 where the input is 0 and NaN where the other is NaN."""
+    def copysign(input, other: _Operand) -> Tensor:
+        """Computes the magnitude of the input with the sign of the other, that of a zero too."""
+    def signbit(input) -> Tensor:
+        """Tells whether an element is negative, or a zero with a minus sign."""
+    def heaviside(input, values: Tensor) -> Tensor:
+        """Computes 0 below 0 and of NaN, 1 above, and at 0 the element of `values`."""
+    def ldexp(input, other: Tensor) -> Tensor:
+        """Computes `input 2^other`."""
+    def dist(input, other: Tensor, p: builtins.float = 2) -> Tensor:
+        """Computes the p-norm of `input - other`."""
     def matmul(input, other: Tensor) -> Tensor:
         """Multiplies matrices [.., M, K] and [.., K, N], whose other dimensions broadcast; a vector is a row or a column."""
     def mm(input, mat2: Tensor) -> Tensor:
@@ -991,6 +997,30 @@ class Tensor:
         """Computes Kronecker's product: every element of one times all of the other, in blocks."""
     def cross(input, other: Tensor, dim: builtins.int | None = None) -> Tensor:
         """Computes the cross product of vectors of 3 elements along a dimension, by default the first of extent 3."""
+    def quantile(
+        input,
+        q: builtins.float | Tensor,
+        dim: builtins.int | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        interpolation: builtins.str = "linear",
+    ) -> Tensor:
+        """Computes quantiles, of all elements or along a dimension, between the neighbours in order; NaN if one is."""
+    @typing.overload
+    def nanmedian(input, dim: None = None, keepdim: builtins.bool = False) -> Tensor:
+        """Takes the lower of the middle elements that are not NaN, of all or along a dimension with its place."""
+    @typing.overload
+    def nanmedian(input, dim: builtins.int, keepdim: builtins.bool = False) -> hlx.return_types.nanmedian:
+        """Takes the lower of the middle elements that are not NaN, of all or along a dimension with its place."""
+    def nanquantile(
+        input,
+        q: builtins.float | Tensor,
+        dim: builtins.int | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        interpolation: builtins.str = "linear",
+    ) -> Tensor:
+        """Computes quantiles of the elements that are not NaN, as `quantile`; a line of NaN alone gives NaN."""
     def bernoulli(input, p: builtins.float | None = None, *, generator: Generator | None = None) -> Tensor:
         """Draws 1 with the probability of each element, else 0; or with one probability, of this shape."""
     def multinomial(
@@ -1136,15 +1166,6 @@ class Tensor:
         """Computes the covariances of variables, the rows, over observations, the columns."""
     def corrcoef(input) -> Tensor:
         """Computes the correlations of variables, the rows, over observations, the columns."""
-    def quantile(
-        input,
-        q: builtins.float | Tensor,
-        dim: builtins.int | None = None,
-        keepdim: builtins.bool = False,
-        *,
-        interpolation: builtins.str = "linear",
-    ) -> Tensor:
-        """Computes quantiles, of all elements or along a dimension, between the neighbours in order; NaN if one is."""
     def histc(input, bins: builtins.int = 100, min: _Number = 0, max: _Number = 0) -> Tensor:
         """Counts elements in equal bins from min to max, or over their range; waits for it."""
     def select_scatter(input, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
@@ -1426,6 +1447,18 @@ class Tensor:
     def xlogy_(input, other: _Operand) -> Tensor:
         """As `xlogy`, into the tensor's own memory; returns the tensor."""
     @property
+    def itemsize(input) -> builtins.int:
+        """The bytes of an element."""
+    @property
+    def nbytes(input) -> builtins.int:
+        """The bytes of all elements."""
+    @property
+    def is_cpu(input) -> builtins.bool:
+        """Whether the tensor is on the CPU device."""
+    @property
+    def is_vulkan(input) -> builtins.bool:
+        """Whether the tensor is on a Vulkan device."""
+    @property
     def T(input) -> Tensor:
         """The tensor with its dimensions in reverse order."""
     @property
@@ -1473,6 +1506,24 @@ def manual_seed(seed: builtins.int) -> None: ...
 def is_grad_enabled() -> builtins.bool: ...
 
 # What the package's own modules call, and nobody else.
+@typing.final
+class OptimizerState:
+    def __new__(
+        cls, kind: typing.Any, parameters: typing.Any, settings: typing.Any, groups: typing.Any
+    ) -> typing.Self: ...
+    def step(self, /, lr: typing.Any, settings: typing.Any = None, groups: typing.Any = None) -> typing.Any: ...
+    def prepare(self, /, lr: typing.Any, settings: typing.Any = None, groups: typing.Any = None) -> typing.Any: ...
+    def update(self, /) -> typing.Any: ...
+    def zero_grad(self, /) -> typing.Any: ...
+    def clip_grad_norm_(self, /, max_norm: typing.Any) -> typing.Any: ...
+    def clip_grad_value_(self, /, clip_value: typing.Any) -> typing.Any: ...
+    def parameters_digest(self, /) -> typing.Any: ...
+    def digest(self, /) -> typing.Any: ...
+    def state(self, /) -> typing.Any: ...
+    def load_state(self, /, tensors: typing.Any, steps: typing.Any) -> typing.Any: ...
+    @property
+    def steps(self) -> typing.Any: ...
+
 adaptive_avg_pool2d: collections.abc.Callable[..., typing.Any]
 add_scaled: collections.abc.Callable[..., typing.Any]
 all: collections.abc.Callable[..., typing.Any]
@@ -1523,6 +1574,7 @@ empty_cache: collections.abc.Callable[..., typing.Any]
 equal: collections.abc.Callable[..., typing.Any]
 expand: collections.abc.Callable[..., typing.Any]
 eye_of: collections.abc.Callable[..., typing.Any]
+finish: collections.abc.Callable[..., typing.Any]
 flatten: collections.abc.Callable[..., typing.Any]
 flip: collections.abc.Callable[..., typing.Any]
 from_safetensors: collections.abc.Callable[..., typing.Any]
@@ -1530,6 +1582,7 @@ full: collections.abc.Callable[..., typing.Any]
 gather: collections.abc.Callable[..., typing.Any]
 gradients: collections.abc.Callable[..., typing.Any]
 group_norm: collections.abc.Callable[..., typing.Any]
+gru_scan: collections.abc.Callable[..., typing.Any]
 huber_loss: collections.abc.Callable[..., typing.Any]
 in_place: collections.abc.Callable[..., typing.Any]
 index_add: collections.abc.Callable[..., typing.Any]
@@ -1547,6 +1600,7 @@ linear: collections.abc.Callable[..., typing.Any]
 linspace: collections.abc.Callable[..., typing.Any]
 log_softmax: collections.abc.Callable[..., typing.Any]
 logsumexp: collections.abc.Callable[..., typing.Any]
+lstm_scan: collections.abc.Callable[..., typing.Any]
 masked_fill: collections.abc.Callable[..., typing.Any]
 masked_select: collections.abc.Callable[..., typing.Any]
 matmul: collections.abc.Callable[..., typing.Any]
@@ -1561,7 +1615,9 @@ narrow: collections.abc.Callable[..., typing.Any]
 next_seed: collections.abc.Callable[..., typing.Any]
 nll_loss: collections.abc.Callable[..., typing.Any]
 norm: collections.abc.Callable[..., typing.Any]
+note_counters: collections.abc.Callable[..., typing.Any]
 note_fork: collections.abc.Callable[..., typing.Any]
+noted_counters: collections.abc.Callable[..., typing.Any]
 ones: collections.abc.Callable[..., typing.Any]
 open_device: collections.abc.Callable[..., typing.Any]
 outer: collections.abc.Callable[..., typing.Any]
@@ -1583,6 +1639,7 @@ rope: collections.abc.Callable[..., typing.Any]
 scatter: collections.abc.Callable[..., typing.Any]
 scatter_add: collections.abc.Callable[..., typing.Any]
 select: collections.abc.Callable[..., typing.Any]
+set_counter: collections.abc.Callable[..., typing.Any]
 set_default_dtype: collections.abc.Callable[..., typing.Any]
 set_grad_enabled: collections.abc.Callable[..., typing.Any]
 set_timing: collections.abc.Callable[..., typing.Any]
@@ -1622,6 +1679,7 @@ __all__ = [
     "Generator",
     "HookHandle",
     "ObjectStore",
+    "OptimizerState",
     "PreparedContract",
     "RecordedGraph",
     "Tensor",
@@ -1679,6 +1737,7 @@ __all__ = [
     "equal",
     "expand",
     "eye_of",
+    "finish",
     "flatten",
     "flip",
     "from_dlpack",
@@ -1688,6 +1747,7 @@ __all__ = [
     "get_default_device",
     "gradients",
     "group_norm",
+    "gru_scan",
     "huber_loss",
     "in_place",
     "index_add",
@@ -1707,6 +1767,7 @@ __all__ = [
     "linspace",
     "log_softmax",
     "logsumexp",
+    "lstm_scan",
     "manual_seed",
     "masked_fill",
     "masked_select",
@@ -1722,7 +1783,9 @@ __all__ = [
     "next_seed",
     "nll_loss",
     "norm",
+    "note_counters",
     "note_fork",
+    "noted_counters",
     "ones",
     "open_device",
     "outer",
@@ -1744,6 +1807,7 @@ __all__ = [
     "scatter",
     "scatter_add",
     "select",
+    "set_counter",
     "set_default_device",
     "set_default_dtype",
     "set_grad_enabled",

@@ -87,7 +87,10 @@ def test_what_cannot_be_recorded_is_one_line(device: hlx.device) -> None:
     x = hlx.ones(3, device=device)
     for function, text in [
         (lambda x: x * x.sum().item(), "download: not possible while a graph is being recorded"),
-        (lambda x: x + hlx.randn(3, device=device), "randn: numbers cannot be drawn while a graph is recorded, as each"),
+        (
+            lambda x: x + hlx.randn(3, device=device),
+            "randn: numbers cannot be drawn while a graph is recorded, as each",
+        ),
     ]:
         compiled = hlx.compile(function)
         compiled(x)

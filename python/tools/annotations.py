@@ -69,10 +69,10 @@ def _name(annotation: Any) -> str:
     return f"{module}.{name}"
 
 
-def render_signature(function: Callable[..., Any], *, is_method: bool = False) -> str:
+def render_signature(function: Callable[..., Any], *, is_method: bool = False, is_typed: bool = True) -> str:
     """A function's parameters and its result: `(input: Tensor, dim: builtins.int = -1) -> Tensor`."""
     # Modules that annotations name and the package imports only when they are used.
-    hints = typing.get_type_hints(function, localns={"numpy": numpy})
+    hints = typing.get_type_hints(function, localns={"numpy": numpy}) if is_typed else {}
     signature = inspect.signature(function)
     parts: list[str] = []
     last = None

@@ -70,7 +70,7 @@ def native_stub() -> str:
     head, mark, rest = written.partition("    # (attached methods)\n")
     if not mark:
         sys.exit(f"stubs: {NATIVES.name} has no line for the attached methods")
-    return head + "".join(attached_methods()) + rest + "".join(private_functions(ast.parse(written)))
+    return head + "".join(attached_methods()) + rest + "".join(private_parts(ast.parse(written)))
 
 
 def names_of(body: list[ast.stmt]) -> set[str]:
@@ -95,7 +95,7 @@ def expect_all_natives(written: ast.Module) -> None:
         if native.__module__ == "builtins" or name.startswith("__"):
             continue
         if name not in classes:
-            wrong.append(f"the class {name} is missing")
+            wrong += [f"the class {name} is missing"] if is_public(native) else []
             continue
         inherited = INHERITED | (set(_register.METHODS) | set(_register.ATTRIBUTES) if name == "Tensor" else set())
         members = {
@@ -108,6 +108,11 @@ def expect_all_natives(written: ast.Module) -> None:
         wrong += [f"{name}.{member} does not exist" for member in sorted(names_of(classes[name].body) - known)]
     if wrong:
         sys.exit("\n".join(f"stubs: {NATIVES.name}: {line}" for line in wrong))
+
+
+def is_public(native: type) -> bool:
+    """Whether the package hands a native class to users."""
+    return any(value is native for value in vars(hlx).values())
 
 
 def attached_methods() -> Iterator[str]:
@@ -141,13 +146,30 @@ def overloads(function: Callable[..., Any]) -> Iterator[tuple[str, Callable[...,
         yield "@typing.overload\n", one
 
 
-def private_functions(written: ast.Module) -> Iterator[str]:
-    """The names of the native functions that the package's own modules call."""
+def private_parts(written: ast.Module) -> Iterator[str]:
+    """The native classes and functions that the package's own modules use, as far as the written part has none."""
     known = names_of(written.body)
+    for name, native in inspect.getmembers(_hlx, inspect.isclass):
+        if name not in known and not name.startswith("__"):
+            yield private_class(name, native)
     for name, _ in inspect.getmembers(_hlx, inspect.isbuiltin):
         if name not in known and not name.startswith("__"):
             yield f"{name}: collections.abc.Callable[..., typing.Any]\n"
     yield f"__all__ = {sorted(_hlx.__all__)}\n"
+
+
+def private_class(name: str, native: type) -> str:
+    """A class with the names and parameters of its members, without types."""
+    lines = ["@typing.final\n", f"class {name}:\n"]
+    if "__new__" in vars(native):
+        parameters = render_signature(native, is_typed=False).removeprefix("(").partition(") ->")[0]
+        lines.append(f"    def __new__(cls, {parameters}) -> typing.Self: ...\n")
+    for member, value in vars(native).items():
+        if inspect.isgetsetdescriptor(value):
+            lines.append(f"    @property\n    def {member}(self) -> typing.Any: ...\n")
+        elif inspect.isroutine(value) and member not in INHERITED:
+            lines.append(f"    def {member}{render_signature(value, is_method=True, is_typed=False)}: ...\n")
+    return "".join(lines if len(lines) > 2 else [*lines, "    ...\n"])
 
 
 #: What the signatures in the package's stub may name.

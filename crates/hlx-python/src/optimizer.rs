@@ -90,7 +90,8 @@ fn common(
 /// The optimizers of hlx-nn, whose settings may change between steps.
 macro_rules! optimizers {
     ($($variant:ident $config:ident $decay:literal { $($field:ident: $default:expr),* };)+) => {
-        /// One of hlx-nn's optimizers.
+        /// One of hlx-nn's optimizers, by PyTorch's name.
+        #[allow(clippy::upper_case_acronyms)]
         enum Algorithm {
             $($variant($variant),)+
             Muon(Muon),

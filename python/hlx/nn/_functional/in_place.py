@@ -27,10 +27,10 @@ def _form(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return in_place
 
 
-celu_ = _form(activations.celu)
-elu_ = _form(activations.elu)
-hardtanh_ = _form(activations.hardtanh)
-leaky_relu_ = _form(activations.leaky_relu)
-rrelu_ = _form(activations.rrelu)
-selu_ = _form(activations.selu)
-threshold_ = _form(activations.threshold)
+celu_: Callable[..., Tensor] = _form(activations.celu)
+elu_: Callable[..., Tensor] = _form(activations.elu)
+hardtanh_: Callable[..., Tensor] = _form(activations.hardtanh)
+leaky_relu_: Callable[..., Tensor] = _form(activations.leaky_relu)
+rrelu_: Callable[..., Tensor] = _form(activations.rrelu)
+selu_: Callable[..., Tensor] = _form(activations.selu)
+threshold_: Callable[..., Tensor] = _form(activations.threshold)
