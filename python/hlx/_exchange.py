@@ -207,6 +207,13 @@ def rebuilt(data: bytes, device: str, requires_grad: bool) -> Tensor:
     return made.requires_grad_() if requires_grad else made
 
 
+def generator_of(state: tuple[int, int]) -> _hlx.Generator:
+    """A generator from its pickle."""
+    made = _hlx.Generator()
+    made.set_state(state)
+    return made
+
+
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     """What pickle stores: the values, the device and whether a gradient is required."""
     if self.grad_fn is not None:

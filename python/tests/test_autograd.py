@@ -18,6 +18,12 @@ def test_gradients_accumulate_in_leaves(device: hlx.device) -> None:
     assert x.grad.tolist() == [2.0, 4.0]
     x.grad *= 2
     assert x.grad.tolist() == [4.0, 8.0]
+    half = hlx.ones(2, dtype=hlx.float16, device=device, requires_grad=True)
+    half.grad = hlx.ones(2, dtype=hlx.float16, device=device)
+    (half * 2).sum().backward()
+    assert (half.grad.tolist(), half.grad.dtype) == ([3.0, 3.0], hlx.float16)
+    with pytest.raises(ValueError, match=r"^set_grad: the gradient has shape \[3\], expected \[2\]$"):
+        x.grad = hlx.ones(3, device=device)
 
 
 def test_modes_are_of_the_thread() -> None:

@@ -297,7 +297,7 @@ def test_what_does_not_fit_is_one_line(ctx, axpy):
     ):
         axpy(hlx.zeros(8), ctx.zeros([8]), push=[8, 1.0])
     with pytest.raises(hlx.errors.ValueError, match="workgroups"):
-        axpy(ctx.zeros([8]), ctx.zeros([8]), push=[8, 1.0], workgroups=1 << 20)
+        axpy(ctx.zeros([8]), ctx.zeros([8]), push=[8, 1.0], workgroups=(1, 1 << 20, 1))
     with pytest.raises(hlx.errors.TypeError, match="axpy: binding 1 is list, expected a tensor"):
         axpy(ctx.zeros([8]), [0.0] * 8, push=[8, 1.0])
     with pytest.raises(hlx.errors.TypeError, match="zeros: shape is 8, expected a list of integers"):

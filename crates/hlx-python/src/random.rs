@@ -109,6 +109,14 @@ impl PyGenerator {
         with(&self.0, |seeds| (seeds.initial, seeds.state))
     }
 
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let rebuilt = py.import("hlx._exchange")?.getattr("generator_of")?;
+        (rebuilt, (slf.get().get_state(),))
+            .into_pyobject(py)
+            .map(Bound::into_any)
+    }
+
     /// Goes on from where another one stood.
     fn set_state(&self, state: (u64, u64)) {
         let (initial, state) = state;

@@ -428,7 +428,10 @@ impl Tensor {
         };
         self.same_device(OP, [("the gradient", Some(gradient))])?;
         gradient.expect_type(OP, "the gradient", self.dtype())?;
-        gradient.expect_shape(OP, "the gradient", self.shape())?;
+        if gradient.shape() != self.shape() {
+            let expected = format!("{:?}", self.shape());
+            return Err(gradient.shape_error(OP, "the gradient", expected));
+        }
         let values = gradient.buffer()?;
         let mut slot = leaf.slot();
         slot.fetch()?;

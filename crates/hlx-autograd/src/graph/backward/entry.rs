@@ -49,7 +49,7 @@ impl Tensor {
         "assert_eq!(w.grad().unwrap().to_vec::<f32>()?, [3.0, 6.0, 9.0, 12.0, 15.0, 18.0]);"
     )]
     pub fn backward_from(&self, upstream: &Tensor, plan: &BackwardPlan) -> Result<()> {
-        let upstream = no_grad(|| self.upstream(Some(upstream)))?;
+        let upstream = no_grad(|| self.upstream("backward_from", Some(upstream)))?;
         self.differentiate(Some(Gradient::shared(upstream.buffer()?)), plan, false)
     }
 
@@ -162,18 +162,17 @@ impl Tensor {
     }
 
     /// The gradient that a pass starts from, as a tensor of this one's type.
-    fn upstream(&self, given: Option<&Tensor>) -> Result<Tensor> {
-        const OP: &str = "backward";
+    fn upstream(&self, op: &'static str, given: Option<&Tensor>) -> Result<Tensor> {
         let Some(given) = given else {
             return self.unit_gradient();
         };
-        self.same_device(OP, [("the upstream gradient", Some(given))])?;
+        self.same_device(op, [("the upstream gradient", Some(given))])?;
         if given.dtype() != self.dtype() {
-            given.expect_type(OP, "the upstream gradient", DType::F32)?;
+            given.expect_type(op, "the upstream gradient", DType::F32)?;
         }
         if given.shape() != self.shape() {
             let expected = format!("{:?}", self.shape());
-            return Err(given.shape_error(OP, "the upstream gradient", expected));
+            return Err(given.shape_error(op, "the upstream gradient", expected));
         }
         given.to_dtype(self.dtype())
     }
@@ -213,10 +212,11 @@ impl Tensor {
 impl Backward<'_> {
     /// Runs the pass from some tensors on; those that require no gradient are passed over.
     fn start(&mut self, roots: &[(&Tensor, Option<&Tensor>)]) -> Result<()> {
+        const OP: &str = "backward";
         for (root, given) in roots.iter().filter(|(root, _)| root.requires_grad()) {
             let upstream = match self.recorded {
-                true => root.upstream(*given)?,
-                false => no_grad(|| root.upstream(*given))?,
+                true => root.upstream(OP, *given)?,
+                false => no_grad(|| root.upstream(OP, *given))?,
             };
             self.add_tensor(root, &upstream)?;
         }
