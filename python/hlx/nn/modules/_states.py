@@ -118,7 +118,7 @@ class State(Tree):
             return f"has shape {list(found.shape)}, expected {list(value.shape)}"
         with no_grad():
             if not assign:
-                _hlx.copy_(value.detach(), found)
+                _hlx.copy_(value.detach(), _hlx.to_dtype(_hlx.to(found, value.device), value.dtype))
             elif isinstance(value, Parameter):
                 kept = isinstance(found, Parameter) and found.requires_grad == value.requires_grad
                 self._parameters[name] = found if kept else Parameter(found, value.requires_grad)  # type: ignore[assignment]

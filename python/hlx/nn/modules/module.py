@@ -8,6 +8,7 @@ from typing import Any, Self
 from hlx import _hlx, errors
 from hlx._hlx import Tensor, device, dtype
 from hlx._modes import no_grad
+from hlx._operations._types import FLOAT32
 from hlx.nn.modules._calls import Called
 
 __all__ = ["Module"]
@@ -161,7 +162,10 @@ def _indented(text: str) -> str:
 
 
 def _replace(parameter: Tensor, fn: Callable[[Tensor], Tensor]) -> None:
-    """Puts a function of a parameter and of its gradient in their place; the object stays."""
+    """Puts a function of a parameter in its place, and its gradient beside it; the object stays.
+
+    The gradient of a parameter that becomes one of 16 bits is removed: the tape takes none of these.
+    """
     requires_grad, gradient = parameter.requires_grad, parameter.grad
     held = _hlx.detach(parameter)
     made = fn(held)
@@ -172,8 +176,8 @@ def _replace(parameter: Tensor, fn: Callable[[Tensor], Tensor]) -> None:
     _hlx.become(parameter, made)
     if requires_grad:
         parameter.requires_grad_()
-    if gradient is not None:
-        parameter.grad = fn(_hlx.detach(gradient))
+    if gradient is not None and made.dtype == FLOAT32:
+        parameter.grad = _hlx.to_dtype(_hlx.to(_hlx.detach(gradient), made.device), FLOAT32)
 
 
 def _destination(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[device | None, dtype | None]:
