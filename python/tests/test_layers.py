@@ -284,7 +284,7 @@ def test_clipping_and_vectors() -> None:
         (lambda: nn.GRU(2, 3)(hlx.ones(4, 5)), "GRU: the input has shape [4, 5], expected [T, B, 2] or [T, 2]"),
         (lambda: nn.Embedding(3, 2, 3), "Embedding: padding_idx is 3, expected -3 to 2"),
         (lambda: nn.MultiheadAttention(6, 4), "MultiheadAttention: embed_dim 6 is no multiple of 4 heads"),
-        (lambda: nn.Linear(2, 2, dtype=hlx.float64), ""),
+        (lambda: nn.Linear(2, 2, dtype=hlx.float64), "full: HLX has no float64; use dtype=hlx.float32"),
         (lambda: nn.init.eye_(hlx.ones(2)), "eye_: the tensor has shape [2], expected 2 dimensions"),
         (lambda: nn.init.kaiming_normal_(hlx.ones(2)), "kaiming_normal_: the tensor has shape [2], expected 2 or more"),
         (

@@ -15,6 +15,9 @@ _NUMBERS = itertools.count()
 class Hook:
     """A hook with what was said when it was registered."""
 
+    call: Callable[..., Any]
+    with_kwargs: bool
+
     __slots__ = ("call", "with_kwargs")
 
     def __init__(self, call: Callable[..., Any], with_kwargs: bool = False) -> None:
@@ -24,6 +27,8 @@ class Hook:
 
 class RemovableHandle:
     """What `register_..hook` returns: `remove()` takes the hook away, as does the end of a `with`."""
+
+    id: int
 
     def __init__(self, hooks: dict[int, Hook], hook: Hook, prepend: bool = False) -> None:
         """Puts a hook behind the others, or before them."""

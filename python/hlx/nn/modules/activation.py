@@ -218,6 +218,9 @@ class LeakyReLU(Module):
     [-0.5, 2.0]
     """
 
+    negative_slope: float
+    inplace: bool
+
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__()
         self.negative_slope, self.inplace = negative_slope, inplace
@@ -238,6 +241,8 @@ class ELU(Module):
     [0.0, 2.0]
     """
 
+    alpha: float
+    inplace: bool
     _function: Callable[..., Tensor] = staticmethod(F.elu)
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
@@ -270,6 +275,10 @@ class Hardtanh(Module):
     [-1.0, 0.5]
     """
 
+    min_val: float
+    max_val: float
+    inplace: bool
+
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
         if min_val >= max_val:
@@ -292,6 +301,10 @@ class Threshold(Module):
     [9.0, 2.0]
     """
 
+    threshold: float
+    value: float
+    inplace: bool
+
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()
         self.threshold, self.value, self.inplace = threshold, value, inplace
@@ -311,6 +324,9 @@ class Softplus(Module):
     >>> hlx.nn.Softplus()(hlx.tensor([30.0])).tolist()
     [30.0]
     """
+
+    beta: float
+    threshold: float
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -364,6 +380,8 @@ class PReLU(Module):
     [-0.25, 2.0]
     """
 
+    num_parameters: int
+    init: float
     weight: Parameter
 
     def __init__(
@@ -392,6 +410,10 @@ class RReLU(Module):
     >>> hlx.nn.RReLU(0.5, 0.5)(hlx.tensor([-1.0, 2.0])).tolist()
     [-0.5, 2.0]
     """
+
+    lower: float
+    upper: float
+    inplace: bool
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         super().__init__()

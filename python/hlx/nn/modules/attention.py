@@ -28,6 +28,15 @@ class MultiheadAttention(Module):
     (hlx.Size([3, 5, 8]), hlx.Size([3, 5, 5]))
     """
 
+    embed_dim: int
+    num_heads: int
+    head_dim: int
+    kdim: int
+    vdim: int
+    dropout: float
+    batch_first: bool
+    add_zero_attn: bool
+    out_proj: Linear
     in_proj_weight: Parameter | None
     in_proj_bias: Parameter | None
     q_proj_weight: Parameter | None
@@ -131,7 +140,7 @@ class MultiheadAttention(Module):
         c = self.embed_dim
         biases = [None] * 3 if self.in_proj_bias is None else self.in_proj_bias.split(c)
         if self.in_proj_weight is None:
-            weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
+            weights: list[Tensor | None] = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
         elif operands[0] is operands[1] and operands[1] is operands[2]:
             return list(F.linear(operands[0], self.in_proj_weight, self.in_proj_bias).split(c, -1))
         else:

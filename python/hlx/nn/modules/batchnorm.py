@@ -16,6 +16,11 @@ __all__ = ["BatchNorm1d", "BatchNorm2d", "InstanceNorm1d", "InstanceNorm2d"]
 class _Norm(Module):
     """Gain, bias and running values by channel."""
 
+    num_features: int
+    eps: float
+    momentum: float | None
+    affine: bool
+    track_running_stats: bool
     #: How many dimensions an input may have.
     ranks: tuple[int, ...] = ()
     weight: Parameter | None
@@ -131,7 +136,7 @@ class BatchNorm1d(_BatchNorm):
     [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
 
-    ranks = (2, 3)
+    ranks: tuple[int, ...] = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
@@ -146,7 +151,7 @@ class BatchNorm2d(_BatchNorm):
     tensor([0.1000, 0.1000, 0.1000])
     """
 
-    ranks = (4,)
+    ranks: tuple[int, ...] = (4,)
 
 
 class _InstanceNorm(_Norm):
@@ -188,7 +193,7 @@ class InstanceNorm1d(_InstanceNorm):
     [[[0.0, 0.0]], [[0.0, 0.0]]]
     """
 
-    ranks = (2, 3)
+    ranks: tuple[int, ...] = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
@@ -198,4 +203,4 @@ class InstanceNorm2d(_InstanceNorm):
     hlx.Size([2, 3, 4, 4])
     """
 
-    ranks = (3, 4)
+    ranks: tuple[int, ...] = (3, 4)

@@ -17,6 +17,15 @@ __all__ = ["Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"]
 class _Conv(Module):
     """What all convolutions have; `n` dimensions are convolved."""
 
+    in_channels: int
+    out_channels: int
+    groups: int
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    padding: str | tuple[int, ...]
+    output_padding: tuple[int, ...]
+
     n = 2
     is_transposed = False
     weight: Parameter

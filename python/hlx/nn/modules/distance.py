@@ -14,6 +14,9 @@ class CosineSimilarity(Module):
     [1.0]
     """
 
+    dim: int
+    eps: float
+
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()
         self.dim, self.eps = dim, eps
@@ -29,6 +32,10 @@ class PairwiseDistance(Module):
     >>> hlx.nn.PairwiseDistance(eps=0.0)(hlx.tensor([[3.0, 4.0]]), hlx.zeros(1, 2)).tolist()
     [5.0]
     """
+
+    norm: float
+    eps: float
+    keepdim: bool
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()

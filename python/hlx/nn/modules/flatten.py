@@ -17,6 +17,9 @@ class Flatten(Module):
     hlx.Size([2, 12])
     """
 
+    start_dim: int
+    end_dim: int
+
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
         self.start_dim, self.end_dim = start_dim, end_dim
@@ -36,6 +39,9 @@ class Unflatten(Module):
     >>> hlx.nn.Unflatten(1, (3, 4))(hlx.ones(2, 12)).shape
     hlx.Size([2, 3, 4])
     """
+
+    dim: int
+    unflattened_size: Sequence[int]
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
@@ -117,6 +123,11 @@ class Unfold(Module):
     hlx.Size([1, 12, 9])
     """
 
+    kernel_size: Sizes
+    dilation: Sizes
+    padding: Sizes
+    stride: Sizes
+
     def __init__(self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> None:
         super().__init__()
         self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
@@ -136,6 +147,12 @@ class Fold(Module):
     >>> hlx.nn.Fold((1, 3), (1, 2))(hlx.ones(1, 2, 2)).tolist()
     [[[[1.0, 2.0, 1.0]]]]
     """
+
+    output_size: Sizes
+    kernel_size: Sizes
+    dilation: Sizes
+    padding: Sizes
+    stride: Sizes
 
     def __init__(
         self, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1

@@ -38,6 +38,8 @@ class Linear(Module):
     hlx.Size([128, 30])
     """
 
+    in_features: int
+    out_features: int
     weight: Parameter
     bias: Parameter | None
 
@@ -72,6 +74,9 @@ class Bilinear(Module):
     hlx.Size([5, 4])
     """
 
+    in1_features: int
+    in2_features: int
+    out_features: int
     weight: Parameter
     bias: Parameter | None
 

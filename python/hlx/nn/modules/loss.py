@@ -177,6 +177,9 @@ class CrossEntropyLoss(WeightedLoss):
     0.0
     """
 
+    ignore_index: int
+    label_smoothing: float
+
     def __init__(
         self,
         weight: Tensor | None = None,
@@ -247,6 +250,10 @@ class PoissonNLLLoss(Loss):
     1.0
     """
 
+    log_input: bool
+    full: bool
+    eps: float
+
     def __init__(
         self,
         log_input: bool = True,
@@ -270,6 +277,9 @@ class GaussianNLLLoss(Loss):
     >>> hlx.nn.GaussianNLLLoss()(hlx.tensor([2.0]), hlx.tensor([0.0]), hlx.tensor([1.0])).item()
     2.0
     """
+
+    full: bool
+    eps: float
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)

@@ -106,6 +106,8 @@ class MultiMarginLoss(WeightedLoss):
     1.0
     """
 
+    margin: float
+
     def __init__(
         self,
         p: int = 1,
@@ -145,6 +147,11 @@ class TripletMarginLoss(Loss):
     1.0
     """
 
+    margin: float
+    p: float
+    eps: float
+    swap: bool
+
     def __init__(
         self,
         margin: float = 1.0,
@@ -174,6 +181,11 @@ class TripletMarginWithDistanceLoss(Module):
     >>> hlx.nn.TripletMarginWithDistanceLoss(margin=2.0)(x, x, x).item()
     2.0
     """
+
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None
+    margin: float
+    swap: bool
+    reduction: str
 
     def __init__(
         self,

@@ -29,6 +29,10 @@ class LayerNorm(_Affine):
     [[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
     """
 
+    normalized_shape: tuple[int, ...]
+    eps: float
+    elementwise_affine: bool
+
     def __init__(
         self,
         normalized_shape: int | Shape,
@@ -65,6 +69,10 @@ class RMSNorm(_Affine):
     [1.0, -1.0]
     """
 
+    normalized_shape: tuple[int, ...]
+    eps: float | None
+    elementwise_affine: bool
+
     def __init__(
         self,
         normalized_shape: int | Shape,
@@ -94,6 +102,11 @@ class GroupNorm(_Affine):
     >>> hlx.nn.GroupNorm(2, 4)(hlx.ones(1, 4, 1)).flatten().tolist()
     [0.0, 0.0, 0.0, 0.0]
     """
+
+    num_groups: int
+    num_channels: int
+    eps: float
+    affine: bool
 
     def __init__(
         self,
@@ -132,6 +145,11 @@ class LocalResponseNorm(Module):
     >>> hlx.nn.LocalResponseNorm(1, alpha=0.0)(hlx.ones(1, 1, 2)).tolist()
     [[[1.0, 1.0]]]
     """
+
+    size: int
+    alpha: float
+    beta: float
+    k: float
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()

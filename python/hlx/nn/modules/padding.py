@@ -25,6 +25,8 @@ __all__ = [
 class _Pad(Module):
     """Pads the last `n` dimensions; a negative width cuts."""
 
+    padding: tuple[int, ...]
+
     n = 1
     mode = "constant"
     value: float | None = None
@@ -43,6 +45,8 @@ class _Pad(Module):
 
 
 class _ConstantPad(_Pad):
+    value: float | None
+
     def __init__(self, padding: Sizes, value: float) -> None:
         super().__init__(padding)
         self.value = value

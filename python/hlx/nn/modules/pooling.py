@@ -23,6 +23,12 @@ __all__ = [
 
 
 class _MaxPool(Module):
+    kernel_size: Sizes
+    padding: Sizes
+    dilation: Sizes
+    stride: Sizes
+    return_indices: bool
+    ceil_mode: bool
     _function: Callable[..., Any]
 
     def __init__(
@@ -80,6 +86,9 @@ class MaxPool2d(_MaxPool):
 
 
 class _MaxUnpool(Module):
+    kernel_size: Sizes
+    padding: Sizes
+    stride: Sizes
     _function: Callable[..., Tensor]
 
     def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
@@ -123,6 +132,12 @@ class AvgPool1d(Module):
     [[[2.0, 1.0]]]
     """
 
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    ceil_mode: bool
+    count_include_pad: bool
+
     def __init__(
         self,
         kernel_size: Sizes,
@@ -153,6 +168,13 @@ class AvgPool2d(Module):
     >>> hlx.nn.AvgPool2d(2)(hlx.ones(1, 3, 8, 8)).shape
     hlx.Size([1, 3, 4, 4])
     """
+
+    kernel_size: Sizes
+    padding: Sizes
+    stride: Sizes
+    ceil_mode: bool
+    count_include_pad: bool
+    divisor_override: int | None
 
     def __init__(
         self,

@@ -24,6 +24,15 @@ class RNNBase(Module):
     Parameters are drawn uniformly within `1 / sqrt(hidden_size)`.
     """
 
+    input_size: int
+    hidden_size: int
+    num_layers: int
+    bias: bool
+    batch_first: bool
+    dropout: float
+    bidirectional: bool
+    proj_size: int
+
     #: The sets of weights of a unit, and the states that it has.
     gates = 1
     n_states = 1
@@ -103,7 +112,8 @@ class RNNBase(Module):
         """The outputs in the input's order of dimensions, and the last states [layers directions, B, width]."""
         x, has_samples = self._samples_first(input)
         first = self._first_states(x.shape[0], has_samples, states)
-        scan, last = self._scan(), [[] for _ in range(self.n_states)]  # type: list[list[Tensor]]
+        scan = self._scan()
+        last: list[list[Tensor]] = [[] for _ in range(self.n_states)]
         place = 0
         for layer in range(self.num_layers):
             if layer and self.dropout:
@@ -257,7 +267,8 @@ class LSTM(RNNBase):
     (hlx.Size([2, 5, 4]), hlx.Size([1, 2, 4]), hlx.Size([1, 2, 4]))
     """
 
-    gates, n_states = 4, 2
+    gates = 4
+    n_states = 2
 
     def _scan(self) -> Scan:
         return _scans.lstm
@@ -269,6 +280,10 @@ class LSTM(RNNBase):
 
 
 class _Cell(Module):
+    input_size: int
+    hidden_size: int
+    bias: bool
+
     gates = 1
     weight_ih: Parameter
     weight_hh: Parameter

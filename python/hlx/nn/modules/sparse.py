@@ -25,6 +25,13 @@ class Embedding(Module):
     hlx.Size([1, 2, 3])
     """
 
+    num_embeddings: int
+    embedding_dim: int
+    padding_idx: int | None
+    max_norm: float | None
+    norm_type: float
+    scale_grad_by_freq: bool
+    sparse: bool
     weight: Parameter
 
     def __init__(

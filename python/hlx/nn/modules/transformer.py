@@ -45,6 +45,11 @@ def _copies(layer: Module, n: int) -> ModuleList:
 class _Layer(Module):
     """The parts that both kinds of layers have."""
 
+    linear1: Linear
+    dropout: Dropout
+    linear2: Linear
+    activation: Callable[[Tensor], Tensor]
+
     def __init__(
         self,
         d_model: int,
@@ -221,6 +226,10 @@ class TransformerEncoder(Module):
     hlx.Size([3, 5, 8])
     """
 
+    layers: ModuleList
+    num_layers: int
+    norm: Module | None
+
     def __init__(
         self,
         encoder_layer: Module,
@@ -254,6 +263,10 @@ class TransformerDecoder(Module):
     >>> hlx.nn.TransformerDecoder(layer, num_layers=2)(hlx.ones(3, 4, 8), hlx.ones(3, 5, 8)).shape
     hlx.Size([3, 4, 8])
     """
+
+    layers: ModuleList
+    num_layers: int
+    norm: Module | None
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
@@ -294,6 +307,12 @@ class Transformer(Module):
     >>> model(hlx.ones(3, 5, 8), hlx.ones(3, 4, 8)).shape
     hlx.Size([3, 4, 8])
     """
+
+    encoder: Any
+    decoder: Any
+    d_model: int
+    nhead: int
+    batch_first: bool
 
     def __init__(
         self,

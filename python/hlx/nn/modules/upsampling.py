@@ -19,6 +19,11 @@ class Upsample(Module):
     [[[1.0, 1.0, 2.0, 2.0]]]
     """
 
+    size: Sizes | None
+    mode: str
+    align_corners: bool | None
+    scale_factor: float | tuple[float, ...] | None
+
     def __init__(
         self,
         size: Sizes | None = None,
