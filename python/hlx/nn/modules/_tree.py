@@ -168,8 +168,10 @@ class Tree:
         self, members: Callable[[Module], Any], prefix: str, recurse: bool, remove_duplicate: bool
     ) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
-        modules: Any = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-        for module_prefix, module in modules if recurse else [(prefix, self)]:
+        modules: Any = [(prefix, self)]
+        if recurse:
+            modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+        for module_prefix, module in modules:
             for name, member in members(module):
                 if member is None or id(member) in seen:
                     continue

@@ -160,7 +160,7 @@ class ModuleList(_Listed):
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *other])
 
-    def __iadd__(self, modules: Iterable[Module]) -> Self:
+    def __iadd__(self, modules: Iterable[Module]) -> Self:  # type: ignore[misc]
         return self.extend(modules)
 
     def __repr__(self) -> str:
