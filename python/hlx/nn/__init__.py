@@ -9,28 +9,18 @@
 
 from hlx.nn import functional, init, modules, parameter, utils
 from hlx.nn.modules.activation import (
-    CELU,
-    ELU,
     GELU,
-    GLU,
     SELU,
     Hardshrink,
     Hardsigmoid,
     Hardswish,
     Hardtanh,
-    LeakyReLU,
     LogSigmoid,
-    LogSoftmax,
     Mish,
-    PReLU,
     ReLU,
     ReLU6,
-    RReLU,
     Sigmoid,
     SiLU,
-    Softmax,
-    Softmax2d,
-    Softmin,
     Softplus,
     Softshrink,
     Softsign,
@@ -154,6 +144,20 @@ from hlx.nn.modules.rnn import (
     LSTMCell,
     RNNBase,
     RNNCell,
+)
+from hlx.nn.modules.slopes import (
+    CELU,
+    ELU,
+    LeakyReLU,
+    PReLU,
+    RReLU,
+)
+from hlx.nn.modules.softmax import (
+    GLU,
+    LogSoftmax,
+    Softmax,
+    Softmax2d,
+    Softmin,
 )
 from hlx.nn.modules.sparse import (
     Embedding,

@@ -1,28 +1,18 @@
 """The layers and losses as modules, as `torch.nn`."""
 
 from hlx.nn.modules.activation import (
-    CELU,
-    ELU,
     GELU,
-    GLU,
     SELU,
     Hardshrink,
     Hardsigmoid,
     Hardswish,
     Hardtanh,
-    LeakyReLU,
     LogSigmoid,
-    LogSoftmax,
     Mish,
-    PReLU,
     ReLU,
     ReLU6,
-    RReLU,
     Sigmoid,
     SiLU,
-    Softmax,
-    Softmax2d,
-    Softmin,
     Softplus,
     Softshrink,
     Softsign,
@@ -146,6 +136,20 @@ from hlx.nn.modules.rnn import (
     LSTMCell,
     RNNBase,
     RNNCell,
+)
+from hlx.nn.modules.slopes import (
+    CELU,
+    ELU,
+    LeakyReLU,
+    PReLU,
+    RReLU,
+)
+from hlx.nn.modules.softmax import (
+    GLU,
+    LogSoftmax,
+    Softmax,
+    Softmax2d,
+    Softmin,
 )
 from hlx.nn.modules.sparse import (
     Embedding,
