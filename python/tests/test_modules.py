@@ -161,10 +161,41 @@ def test_states_that_do_not_fit() -> None:
     with pytest.raises(RuntimeError, match=message):
         net.load_state_dict(state)
     found = net.load_state_dict(state, strict=False)
-    assert (found.missing_keys, found.unexpected_keys) == (["scale"], [])
+    assert (found.missing_keys, found.unexpected_keys) == (["scale"], ["other.weight"])
     state = {**Net().state_dict(), "first.bias": hlx.ones(4)}
     with pytest.raises(RuntimeError, match=r"^load_state_dict of Net: first.bias has shape \[4\], expected \[3\]$"):
         net.load_state_dict(state, strict=False)
+
+
+def test_hooks_of_the_state() -> None:
+    """Hooks rename keys on the way out and in, and see the keys that do not fit; other state goes along."""
+
+    class Counted(nn.Linear):
+        count = 0
+
+        def get_extra_state(self) -> int:
+            return self.count
+
+        def set_extra_state(self, state: int) -> None:
+            self.count = state
+
+    layer = Counted(2, 2)
+    layer.count = 7
+
+    def renamed(old: str, new: str):  # type: ignore[no-untyped-def]
+        return lambda module, state, prefix, *rest: state.update({prefix + new: state.pop(prefix + old)})
+
+    layer.register_state_dict_post_hook(renamed("weight", "kernel"))
+    model = nn.Sequential(layer)
+    state = model.state_dict()
+    assert list(state) == ["0.bias", "0._extra_state", "0.kernel"] and state["0._extra_state"] == 7
+    other, seen = nn.Sequential(Counted(2, 2)), []
+    with pytest.raises(RuntimeError, match="missing keys 0.weight; unexpected keys 0.kernel"):
+        other.load_state_dict(state)
+    other[0].register_load_state_dict_pre_hook(renamed("kernel", "weight"))
+    other.register_load_state_dict_post_hook(lambda module, keys: seen.append(keys.missing_keys))
+    other.load_state_dict(state)
+    assert other.digest() == model.digest() and other[0].count == 7 and seen == [[]]
 
 
 def test_state_dict_shares_memory() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from hlx import _hlx, errors
 from hlx._hlx import Tensor
 from hlx._modes import no_grad
+from hlx.nn._hooks import Hook, RemovableHandle
 from hlx.nn.modules._tree import Tree
 from hlx.nn.parameter import Parameter
 
@@ -24,8 +25,48 @@ class IncompatibleKeys(NamedTuple):
         return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
+_EXTRA = "_extra_state"
+
+
 class State(Tree):
     """Adds the state to what a module holds."""
+
+    _state_dict_pre_hooks: dict[int, Hook]
+    _state_dict_hooks: dict[int, Hook]
+    _load_state_dict_pre_hooks: dict[int, Hook]
+    _load_state_dict_post_hooks: dict[int, Hook]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._state_dict_pre_hooks, self._state_dict_hooks = {}, {}
+        self._load_state_dict_pre_hooks, self._load_state_dict_post_hooks = {}, {}
+
+    def get_extra_state(self) -> Any:
+        """What a class of your own has in its state beside tensors, under the key `_extra_state`."""
+        raise errors.NotImplementedError(f"{type(self).__name__}: get_extra_state is not defined")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Takes what `get_extra_state` returned."""
+        raise errors.NotImplementedError(f"{type(self).__name__}: set_extra_state is not defined")
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Calls `hook(module, prefix, keep_vars)` before this module's part of a `state_dict` is made."""
+        return RemovableHandle(self._state_dict_pre_hooks, Hook(hook))
+
+    def register_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Calls `hook(module, state_dict, prefix, local_metadata)`, which may change the state, when it is made."""
+        return RemovableHandle(self._state_dict_hooks, Hook(hook))
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Calls a hook before this module loads its part of a state, which it may change.
+
+        It is `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`.
+        """
+        return RemovableHandle(self._load_state_dict_pre_hooks, Hook(hook))
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Calls `hook(module, incompatible_keys)` when a state is loaded; it may change the lists of keys."""
+        return RemovableHandle(self._load_state_dict_post_hooks, Hook(hook))
 
     def _own_state(self) -> dict[str, Tensor]:
         """The parameters and persistent buffers of this module alone."""
@@ -35,6 +76,8 @@ class State(Tree):
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         for name, value in self._own_state().items():
             destination[prefix + name] = value if keep_vars else value.detach()
+        if type(self).get_extra_state is not State.get_extra_state:
+            destination[prefix + _EXTRA] = self.get_extra_state()
 
     def state_dict(
         self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
@@ -44,10 +87,14 @@ class State(Tree):
         The tensors share the memory of the module's, without the tape unless `keep_vars` is true.
         """
         found: dict[str, Any] = {} if destination is None else destination
+        for hook in list(self._state_dict_pre_hooks.values()):
+            hook.call(self, prefix, keep_vars)
         self._save_to_state_dict(found, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=found, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in list(self._state_dict_hooks.values()):
+            hook.call(self, found, prefix, {})
         return found
 
     def load_state_dict(
@@ -74,10 +121,15 @@ class State(Tree):
         return IncompatibleKeys(missing, unexpected)
 
     def _load_below(self, state: dict[str, Any], prefix: str, *arguments: Any) -> None:
+        for hook in list(self._load_state_dict_pre_hooks.values()):
+            hook.call(self, state, prefix, *arguments)
         self._load_from_state_dict(state, prefix, *arguments)
         for name, module in self._modules.items():
             if module is not None:
                 module._load_below(state, f"{prefix}{name}.", *arguments)
+        incompatible = IncompatibleKeys(arguments[2], arguments[3])
+        for hook in list(self._load_state_dict_post_hooks.values()):
+            hook.call(self, incompatible)
 
     def _load_from_state_dict(
         self,
@@ -97,10 +149,16 @@ class State(Tree):
                 missing_keys.append(key)
             elif (error := self._load_one(name, value, state_dict[key], local_metadata)) is not None:
                 error_msgs.append(f"{key} {error}")
-        for key in state_dict if strict else ():
+        takes_extra = type(self).set_extra_state is not State.set_extra_state
+        if takes_extra and prefix + _EXTRA in state_dict:
+            self.set_extra_state(state_dict[prefix + _EXTRA])
+        elif takes_extra:
+            missing_keys.append(prefix + _EXTRA)
+        known = {*own, _EXTRA} if takes_extra else set(own)
+        for key in state_dict:
             if key.startswith(prefix):
                 first, dot, _ = key[len(prefix) :].partition(".")
-                if first not in (self._modules if dot else own):
+                if first not in (self._modules if dot else known):
                     unexpected_keys.append(key)
 
     def _load_one(self, name: str, value: Tensor, given: Any, metadata: dict[str, Any]) -> str | None:
