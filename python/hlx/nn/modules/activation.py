@@ -116,6 +116,10 @@ class Hardswish(_InPlace):
 
     _function = staticmethod(F.hardswish)
 
+    def extra_repr(self) -> str:
+        """Nothing, as in PyTorch."""
+        return ""
+
 
 class Hardsigmoid(_InPlace):
     """Computes `clamp(x + 3, 0, 6) / 6`.
@@ -125,6 +129,10 @@ class Hardsigmoid(_InPlace):
     """
 
     _function = staticmethod(F.hardsigmoid)
+
+    def extra_repr(self) -> str:
+        """Nothing, as in PyTorch."""
+        return ""
 
 
 class Sigmoid(_Plain):

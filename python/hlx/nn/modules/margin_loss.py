@@ -5,6 +5,7 @@ from collections.abc import Callable
 from hlx import errors
 from hlx._hlx import Tensor
 from hlx.nn import functional as F
+from hlx.nn.modules.distance import PairwiseDistance
 from hlx.nn.modules.loss import Loss, WeightedLoss
 from hlx.nn.modules.module import Module
 
@@ -182,7 +183,7 @@ class TripletMarginWithDistanceLoss(Module):
     2.0
     """
 
-    distance_function: Callable[[Tensor, Tensor], Tensor] | None
+    distance_function: Callable[[Tensor, Tensor], Tensor]
     margin: float
     swap: bool
     reduction: str
@@ -198,7 +199,8 @@ class TripletMarginWithDistanceLoss(Module):
         super().__init__()
         if margin <= 0:
             raise errors.ValueError(f"TripletMarginWithDistanceLoss: margin is {margin}, expected above 0")
-        self.distance_function, self.margin = distance_function, margin
+        self.distance_function = PairwiseDistance() if distance_function is None else distance_function
+        self.margin = margin
         self.swap, self.reduction = swap, reduction
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 from hlx._hlx import Tensor
 from hlx.nn import functional as F
 from hlx.nn._functional.images import Sizes
+from hlx.nn.modules._making import each
 from hlx.nn.modules.module import Module
 
 __all__ = [
@@ -86,15 +87,18 @@ class MaxPool2d(_MaxPool):
 
 
 class _MaxUnpool(Module):
-    kernel_size: Sizes
-    padding: Sizes
-    stride: Sizes
+    n = 2
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
     _function: Callable[..., Tensor]
 
     def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
         super().__init__()
-        self.kernel_size, self.padding = kernel_size, padding
-        self.stride = kernel_size if stride is None else stride
+        name = self._get_name()
+        self.kernel_size = each(name, "kernel_size", kernel_size, self.n)
+        self.stride = self.kernel_size if stride is None else each(name, "stride", stride, self.n)
+        self.padding = each(name, "padding", padding, self.n)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """Puts elements at their places, with zeros elsewhere."""
@@ -112,6 +116,7 @@ class MaxUnpool1d(_MaxUnpool):
     [[0.0, 3.0]]
     """
 
+    n = 1
     _function = staticmethod(F.max_unpool1d)
 
 
