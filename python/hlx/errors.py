@@ -42,3 +42,15 @@ class BufferError(Error, builtins.BufferError):
 
 class NotImplementedError(Error, builtins.NotImplementedError):
     """PyTorch has this form, and HLX has not."""
+
+
+class KeyError(Error, builtins.KeyError):
+    """A name that is missing, or cannot be used."""
+
+    def __str__(self) -> str:
+        # Python's own quotes the message.
+        return Error.__str__(self)
+
+
+class AttributeError(Error, builtins.AttributeError):
+    """An attribute that an object does not have."""

@@ -56,6 +56,34 @@ def operations(x: hlx.Tensor) -> None:
     assert_type(F.cross_entropy(x, hlx.tensor([0, 1])), hlx.Tensor)
 
 
+class Net(hlx.nn.Module):
+    """A model of layers and a parameter."""
+
+    def __init__(self) -> None:
+        """Makes the layers."""
+        super().__init__()
+        self.body = hlx.nn.Sequential(hlx.nn.Linear(2, 3), hlx.nn.ReLU())
+        self.scale = hlx.nn.Parameter(hlx.ones(3))
+
+    def forward(self, x: hlx.Tensor) -> hlx.Tensor:
+        """Computes rows of 3."""
+        y: hlx.Tensor = self.body(x) * self.scale
+        return y
+
+
+def modules() -> None:
+    """Models, their parameters and their state."""
+    net = Net().to("cpu").eval()
+    assert_type(net, Net)
+    assert_type(net.scale, hlx.nn.Parameter)
+    assert_type(list(net.parameters()), list[hlx.nn.Parameter])
+    assert_type(net.load_state_dict(net.state_dict()).missing_keys, list[str])
+    assert_type(net.digest(), str)
+    assert_type(hlx.nn.Linear(2, 3).weight, hlx.nn.Parameter)
+    assert_type(hlx.nn.utils.clip_grad_norm_(net.parameters(), 1.0), hlx.Tensor)
+    hlx.nn.init.xavier_uniform_(net.scale)
+
+
 def gradients(weight: hlx.Tensor) -> None:
     """A step of gradient descent."""
     loss = (weight**2).sum()

@@ -260,10 +260,8 @@ def gaussian_nll_loss(
     if variance.shape != input.shape:
         if list(variance.shape) == list(input.shape[:-1]):
             variance = _hlx.unsqueeze(variance, -1)
-        elif (
-            variance.ndim != input.ndim
-            or list(variance.shape[:-1]) != list(input.shape[:-1])
-            or variance.shape[-1] != 1
+        elif variance.ndim != input.ndim or any(
+            own not in (extent, 1) for own, extent in zip(variance.shape, input.shape, strict=True)
         ):
             raise errors.ValueError(
                 f"gaussian_nll_loss: var has shape {list(variance.shape)}, expected {list(input.shape)}"
