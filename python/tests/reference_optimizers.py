@@ -176,6 +176,7 @@ class ReferenceState:
     def _rule(self, name: str, p: hlx.Tensor, settings: dict[str, Any], lr: float) -> Any:
         """The rule of a parameter, its settings and its rate."""
         kind, given = self.kind, {**settings, "decoupled": self.kind != "Adam"}
+        del given["weight_decay"]  # a number of the group
         if kind == "Adagrad":
             lr /= 1.0 + (self.steps - 1) * settings["lr_decay"]
         if kind == "RMSprop":

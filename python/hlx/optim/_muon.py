@@ -29,8 +29,8 @@ class Muon(NativeOptimizer):
     >>> w.sum().backward()
     >>> optimizer.step()
     >>> w.detach().round(decimals=1)
-    tensor([[ 2.6000, -0.4000],
-            [-0.4000,  3.6000]])
+    tensor([[ 2.7000, -0.3000],
+            [-0.3000,  3.7000]])
     """
 
     _kind = "Muon"
@@ -47,7 +47,7 @@ class Muon(NativeOptimizer):
         "adamw_weight_decay",
         "adamw_lr_factor",
     )
-    _own = ("_patterns",)
+    _own = ("_patterns", "_listed")
 
     def __init__(
         self,
@@ -68,6 +68,8 @@ class Muon(NativeOptimizer):
         adamw_lr_factor: float = 1.0,
     ) -> None:
         self._patterns = tuple(adamw_parameters)
+        #: The names of the matrices that AdamW updates, and the list of parameters that they were found in.
+        self._listed: tuple[Any, list[str]] = (None, [])
         defaults = {
             "lr": lr,
             "weight_decay": weight_decay,
@@ -111,9 +113,10 @@ class Muon(NativeOptimizer):
     def _numbers(self) -> tuple[float, dict[str, Any], list[tuple[float, float]]]:
         lr, settings, groups = super()._numbers()
         settings["adjust_lr_fn"] = settings["adjust_lr_fn"] or ADJUSTMENTS[0]
-        settings["adamw_parameters"] = [
-            name for name, one in self._parameters if one.ndim == 2 and not self._is_matrix(name, one)
-        ]
+        if self._listed[0] is not self._parameters:
+            names = [name for name, one in self._parameters if one.ndim == 2 and not self._is_matrix(name, one)]
+            self._listed = (self._parameters, names)
+        settings["adamw_parameters"] = self._listed[1]
         return lr, settings, groups
 
     def _known_as(self, buffer: str, name: str, parameter: Tensor) -> str | None:

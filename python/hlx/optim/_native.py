@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 from hlx import _hlx, errors
 from hlx._hlx import Tensor
 from hlx.optim import _checks
+from hlx.optim._packing import unpacked
 from hlx.optim.optimizer import Closure, Group, Optimizer, Parameters
 
 FLOAT32 = _hlx.dtype("float32")
@@ -35,13 +36,21 @@ class NativeState(Protocol):
     def clip_grad_norm_(self, max_norm: float) -> Tensor:
         """Scales all gradients down to a norm and returns their norm before."""
 
+    def clip_grad_value_(self, clip_value: float) -> None:
+        """Holds each element of all gradients within a limit."""
+
+    def parameters_digest(self) -> str:
+        """The SHA-256 over the parameters."""
+
+    def digest(self) -> str:
+        """The SHA-256 over the state."""
+
 
 def new_state(
     kind: str, parameters: list[tuple[str, Tensor]], settings: dict[str, Any], groups: list[dict[str, Any]]
 ) -> NativeState:
     """Makes the native state, which moves values and gradients into flat buffers; the one place that names it."""
-    made: NativeState = _hlx.OptimizerState(kind, parameters, settings, groups)  # type: ignore[attr-defined]
-    return made
+    return _hlx.OptimizerState(kind, parameters, settings, groups)
 
 
 class NativeOptimizer(Optimizer):
@@ -145,20 +154,15 @@ class NativeOptimizer(Optimizer):
     def add_param_group(self, param_group: Group) -> None:
         """Adds a group of parameters, whose state begins with zeros; other numbers than rate and decay are the same.
 
-        Raises ValueError for a parameter that the optimizer has already, and after the first step, as all parameters
-        have one number of steps.
+        After the first step the group joins at the optimizer's count of steps, with Adam's bias corrections of that
+        step; PyTorch counts anew for it. Raises ValueError for a parameter that the optimizer has already.
         """
-        if self._native.steps:
-            raise errors.RuntimeError(
-                f"{self._name}.add_param_group: {self._native.steps} steps are taken, expected none: "
-                "all parameters have one count of steps"
-            )
+        before = dict(vars(self), param_groups=self.param_groups[:])
         self._add_group(param_group)
         try:
-            self._build()
+            self._rebuild()
         except errors.Error:
-            self.param_groups.pop()
-            self._build()
+            vars(self).update(before)
             raise
 
     def step(self, closure: Closure | None = None) -> Any:
@@ -175,7 +179,7 @@ class NativeOptimizer(Optimizer):
         return loss
 
     def _rebuild(self) -> None:
-        """Follows parameters that were frozen or thawed since the last step, and buffers that are new: zeros."""
+        """Follows parameters and buffers that are new or gone since the last step; new ones begin with zeros."""
         state, steps = dict(self.state), self._native.steps
         self._build()
         if steps:
@@ -193,6 +197,21 @@ class NativeOptimizer(Optimizer):
         It is `hlx.nn.utils.clip_grad_norm_` of all trained parameters, by one launch over their flat buffer.
         """
         return self._native.clip_grad_norm_(max_norm)
+
+    def clip_grad_value_(self, clip_value: float) -> None:
+        """Holds each element of all gradients within `[-clip_value, clip_value]`, by one launch."""
+        self._native.clip_grad_value_(clip_value)
+
+    def parameters_digest(self) -> str:
+        """The SHA-256 over names, shapes and values of the trained parameters, as `hlx digest` states it of a run.
+
+        The names are those of `params=model.named_parameters()`, else the places of the parameters.
+        """
+        return self._native.parameters_digest()
+
+    def digest(self) -> str:
+        """The SHA-256 over the state and the number of steps."""
+        return self._native.digest()
 
     @property
     def state(self) -> Mapping[Tensor, dict[str, Any]]:
@@ -214,14 +233,30 @@ class NativeOptimizer(Optimizer):
         """PyTorch's name of a buffer of the state for a parameter; None where it is not used."""
         return self._buffers[buffer]
 
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned, of HLX or (with its tensors converted) of PyTorch.
+
+        Nothing is changed unless all of it fits. Raises ValueError for groups of other sizes.
+        """
+        state, groups = unpacked(self._name, state_dict, self.param_groups)
+        before = self.param_groups[:]
+        # The numbers first: they decide which buffers the state has.
+        self.param_groups[:] = groups
+        try:
+            for group in groups:
+                self._check_group(group)
+            self._set_state(state)
+        except errors.Error:
+            self.param_groups[:] = before
+            raise
+
     def _set_state(self, state: dict[Any, dict[str, Any]]) -> None:
         known = [state[parameter] for _, parameter in self._parameters if parameter in state]
         steps = {self._steps_of(own) for own in known}
         if len(steps) > 1:
             raise errors.ValueError(f"{self._name}.load_state_dict: steps are {sorted(steps)}, expected one number")
-        if not steps or steps == {0}:
-            self._build()
-        else:
+        self._build()
+        if steps - {0}:
             self._load(state, steps.pop())
 
     def _steps_of(self, own: dict[str, Any]) -> int:
