@@ -258,6 +258,53 @@ def test_momentum_that_a_scheduler_begins_has_a_buffer() -> None:
     assert "momentum_buffer" in late.state_dict()["state"][0]
 
 
+@pytest.mark.parametrize("name", ["SGD with momentum", "AdamW", "Adagrad", "Muon"])
+def test_a_compiled_step_has_the_same_bits(name: str, device: hlx.device) -> None:
+    """While a scheduler changes rate and momentum; the launches alone are recorded."""
+    found = []
+    for decorator in (hlx.compile, lambda function: function):
+        named = parameters(device)
+        optimizer = CASES[name](groups(named))
+        module = hlx.optim.lr_scheduler
+        scheduler = module.LambdaLR(optimizer, [lambda t: 1 / (1 + t), lambda t: 0.9**t])
+        if name != "Adagrad" and name != "Muon":
+            scheduler = module.OneCycleLR(optimizer, [0.1, 0.03], total_steps=12)
+
+        @decorator
+        def step(x: hlx.Tensor, named: Any = named, optimizer: Any = optimizer) -> hlx.Tensor:
+            optimizer.zero_grad()
+            loss = sum(((p - x) ** 2).sum() for p in named.values())
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        losses = []
+        for turn in range(10):
+            losses.append(words(step(hlx.tensor(turn / 10, device=device))))
+            scheduler.step()
+        assert optimizer.state[named["scale"]]["step"] == 10
+        found.append((losses, {key: words(p) for key, p in named.items()}, optimizer.digest()))
+    assert found[0] == found[1]
+
+
+def test_a_compiled_step_of_other_parameters_is_refused() -> None:
+    """A group that is added needs launches that were not recorded."""
+    w, v = hlx.ones(2, requires_grad=True), hlx.ones(2, requires_grad=True)
+    optimizer = hlx.optim.SGD([w])
+
+    @hlx.compile
+    def step() -> None:
+        optimizer.zero_grad()
+        (w * v).sum().backward()
+        optimizer.step()
+
+    for _ in range(3):
+        step()
+    optimizer.add_param_group({"params": [v]})
+    with pytest.raises(hlx.errors.RuntimeError, match="SGD.step: its parameters or buffers are others than when"):
+        step()
+
+
 def test_a_closure_computes_the_loss() -> None:
     """With gradients, also within no_grad."""
     w = hlx.tensor([2.0], requires_grad=True)

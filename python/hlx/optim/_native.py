@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Protocol
 
 from hlx import _hlx, errors
+from hlx._compile import before_replay
 from hlx._hlx import Tensor
 from hlx.optim import _checks
 from hlx.optim._packing import unpacked
@@ -23,6 +25,12 @@ class NativeState(Protocol):
 
     def step(self, lr: float, settings: dict[str, Any], groups: list[tuple[float, float]]) -> None:
         """Updates all parameters; each group has a factor of the rate and a weight decay."""
+
+    def prepare(self, lr: float, settings: dict[str, Any], groups: list[tuple[float, float]]) -> None:
+        """Begins a step: uploads its numbers."""
+
+    def update(self) -> None:
+        """Launches the step that `prepare` began."""
 
     def zero_grad(self) -> None:
         """Removes all gradients."""
@@ -175,8 +183,21 @@ class NativeOptimizer(Optimizer):
         if self._requiring() != self._flags or [bool(settings[name]) for name in self._shaping] != self._shape:
             self._rebuild()
             lr, settings, groups = self._numbers()
-        self._native.step(lr, settings, groups)
+        if before_replay(functools.partial(self._prepare, self._native)):
+            # hlx.compile records the launches; a replay reads the rate and the other numbers anew.
+            self._native.update()
+        else:
+            self._native.step(lr, settings, groups)
         return loss
+
+    def _prepare(self, recorded: NativeState) -> None:
+        """Begins the step of a replay."""
+        if recorded is not self._native:
+            raise errors.RuntimeError(
+                f"{self._name}.step: its parameters or buffers are others than when the step was compiled; "
+                "compile it anew"
+            )
+        recorded.prepare(*self._numbers())
 
     def _rebuild(self) -> None:
         """Follows parameters and buffers that are new or gone since the last step; new ones begin with zeros."""
@@ -273,7 +294,7 @@ class NativeOptimizer(Optimizer):
         for key, fresh in self._native.state().items():
             buffer, name = key.split("/", 1)
             known_as = self._known_as(buffer, name, by_name[name])
-            saved = state.get(by_name[name], {}).get(known_as)
+            saved = state.get(by_name[name], {}).get(known_as or buffer)
             tensors[key] = fresh * 0 if saved is None else saved
         self._native.load_state(tensors, steps)
 

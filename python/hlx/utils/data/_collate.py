@@ -100,7 +100,8 @@ def _stacked(tensors: list[Tensor]) -> Tensor:
         if tensor.shape != tensors[0].shape:
             found, expected = list(tensor.shape), list(tensors[0].shape)
             raise errors.ValueError(f"default_collate: sample {place} has shape {found}, the first one {expected}")
-    return _hlx.stack(tensors, 0)
+    stacked: Tensor = _hlx.stack(tensors, 0)
+    return stacked
 
 
 def _of_sequences(first: Sequence[Any], samples: list[Any]) -> Any:

@@ -45,7 +45,7 @@ class IterableDataset(Dataset[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         raise errors.NotImplementedError(f"{type(self).__name__}: the class has no __iter__")
 
-    def __add__(self, other: Dataset[Any]) -> ChainDataset[Any]:  # type: ignore[override]
+    def __add__(self, other: Dataset[Any]) -> ChainDataset:  # type: ignore[override]
         return ChainDataset([self, other])
 
 
@@ -133,7 +133,8 @@ class ChainDataset(IterableDataset[Any]):
         return itertools.chain.from_iterable(self.datasets)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
-        return sum(len(dataset) for dataset in self.datasets)  # type: ignore[arg-type]
+        datasets: list[Any] = self.datasets
+        return sum(len(dataset) for dataset in datasets)
 
 
 class Subset(Dataset[T_co]):
@@ -164,16 +165,20 @@ def random_split(
     [8, 2]
     """
     n = len(dataset)  # type: ignore[arg-type]
-    counts = list(lengths)
-    if math.isclose(sum(counts), 1) and sum(counts) <= 1 and n != 1:
-        for number, part in enumerate(counts):
-            if not 0 <= part <= 1:
-                raise errors.ValueError(f"random_split: fraction {number} is {part}, expected from 0 to 1")
-        counts = [math.floor(n * part) for part in counts]
-        for number in range(n - sum(counts)):
-            counts[number % len(counts)] += 1
-    if sum(counts) != n:
-        raise errors.ValueError(f"random_split: lengths sum to {sum(counts)}, expected {n}, the data set's length")
+    counts = _counts(lengths, n)
+    if sum(counts) != n or min(counts, default=0) < 0:
+        raise errors.ValueError(f"random_split: lengths are {list(lengths)}, expected numbers that sum to {n}, or to 1")
     order = permutation(n, generator)
-    ends = itertools.accumulate(int(count) for count in counts)
-    return [Subset(dataset, order[end - int(count) : end]) for end, count in zip(ends, counts, strict=True)]
+    ends = itertools.accumulate(counts)
+    return [Subset(dataset, order[end - count : end]) for end, count in zip(ends, counts, strict=True)]
+
+
+def _counts(lengths: Sequence[int | float], n: int) -> list[int]:
+    """The lengths as numbers of samples; fractions are rounded down, and what is left goes to them in turn."""
+    if not (math.isclose(sum(lengths), 1) and (n != 1 or any(isinstance(part, float) for part in lengths))):
+        whole = [int(part) for part in lengths]
+        return whole if whole == list(lengths) else []
+    counts = [math.floor(n * part) for part in lengths]
+    for number in range(n - sum(counts)):
+        counts[number % len(counts)] += 1
+    return counts

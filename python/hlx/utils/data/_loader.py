@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from hlx import _hlx, errors
 from hlx._hlx import Generator
 from hlx.utils.data._collate import default_collate, default_convert
-from hlx.utils.data._dataset import Dataset, IterableDataset
+from hlx.utils.data._dataset import IterableDataset
 from hlx.utils.data._fetch import END, Fetcher
 from hlx.utils.data._sampler import BatchSampler, RandomSampler, SequentialSampler, count
 
@@ -45,7 +45,7 @@ class DataLoader(Generic[T_co]):
 
     def __init__(
         self,
-        dataset: Dataset[T_co] | Any,
+        dataset: Any,
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Iterable[Any] | None = None,
@@ -118,9 +118,11 @@ class DataLoader(Generic[T_co]):
         self.sampler, self.batch_sampler = sampler, batch_sampler
 
     def __len__(self) -> int:
+        dataset: Any = self.dataset
         if not isinstance(self.dataset, IterableDataset):
-            return len(self.sampler if self.batch_sampler is None else self.batch_sampler)  # type: ignore[arg-type]
-        n = len(self.dataset)  # type: ignore[arg-type]
+            places: Any = self.sampler if self.batch_sampler is None else self.batch_sampler
+            return len(places)
+        n = len(dataset)
         if self.batch_size is None:
             return n
         return n // self.batch_size if self.drop_last else math.ceil(n / self.batch_size)
