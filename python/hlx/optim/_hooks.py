@@ -14,6 +14,8 @@ _numbers = itertools.count()
 class RemovableHandle:
     """What registering a hook returns: `remove` takes the hook away, and so does leaving a `with` block."""
 
+    id: int
+
     def __init__(self, hooks: Hooks, hook: Callable[..., Any], prepend: bool = False) -> None:
         self._hooks, self.id = hooks, next(_numbers)
         others = dict(hooks) if prepend else {}

@@ -68,6 +68,8 @@ class NativeOptimizer(Optimizer):
     steps, for all groups alike.
     """
 
+    defaults: dict[str, Any]
+    param_groups: list[Group]
     #: The native layer's name of the rule; an instance may have another.
     _kind: str
     #: The state's buffers: HLX's names, and PyTorch's.

@@ -59,6 +59,9 @@ class Optimizer:
     tensor([ 0.5000, -1.5000])
     """
 
+    defaults: dict[str, Any]
+    param_groups: list[Group]
+
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         step = cls.__dict__.get("step")
@@ -69,7 +72,7 @@ class Optimizer:
         if isinstance(params, Tensor):
             raise errors.TypeError(f"{self._name}: params is a tensor, expected an iterable of tensors or of dicts")
         self.defaults = defaults
-        self.param_groups: list[Group] = []
+        self.param_groups = []
         self._state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self._start_hooks()
         groups: list[Any] = list(params)

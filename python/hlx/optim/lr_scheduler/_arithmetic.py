@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import decimal
-import functools
 from fractions import Fraction
 
 BITS = 128
@@ -16,7 +15,6 @@ def cos_pi(numerator: float, denominator: float = 1) -> float:
     return _cos_pi(Fraction(numerator) / Fraction(denominator) % 2)
 
 
-@functools.lru_cache(1024)
 def _cos_pi(angle: Fraction) -> float:
     angle = min(angle, 2 - angle)
     if angle > Fraction(1, 2):

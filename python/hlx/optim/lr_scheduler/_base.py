@@ -47,6 +47,10 @@ class LRScheduler:
     [1.0]
     """
 
+    base_lrs: list[float]
+    last_epoch: int
+    optimizer: Optimizer
+
     #: Attributes that a state dict leaves out.
     _left_out: tuple[str, ...] = ("optimizer", "_steps_before", "_is_initial")
 

@@ -21,6 +21,9 @@ class CosineAnnealingLR(LRScheduler):
     [0.5]
     """
 
+    T_max: int
+    eta_min: float
+
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max, self.eta_min = whole("CosineAnnealingLR: T_max", T_max), float(eta_min)
         super().__init__(optimizer, last_epoch)
@@ -49,6 +52,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     The first cosine has `T_0` epochs, each other one `T_mult` times as many as the one before. `step(epoch)` takes
     parts of epochs, too.
     """
+
+    T_i: int
+    T_mult: int
+    eta_min: float
+    last_epoch: int
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1

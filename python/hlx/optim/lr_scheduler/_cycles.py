@@ -16,6 +16,9 @@ from hlx.optim.optimizer import Group, Optimizer
 class _WithMomentum(LRScheduler):
     """A scheduler that sets the momentum too: `momentum`, or the first of `betas`."""
 
+    base_momentums: list[float]
+    max_momentums: list[float]
+
     cycle_momentum: bool
     use_beta1: bool
 
@@ -47,6 +50,13 @@ class CyclicLR(_WithMomentum):
     `mode` scales the height: "triangular" not, "triangular2" by half each cycle, "exp_range" by `gamma` each step;
     or `scale_fn`, a function of the cycle's number or (`scale_mode="iterations"`) of the step's.
     """
+
+    max_lrs: list[float]
+    total_size: float
+    step_ratio: float
+    mode: str
+    gamma: float
+    scale_mode: str
 
     _left_out = (*LRScheduler._left_out, "_scale_fn_custom")
 
@@ -130,6 +140,8 @@ class OneCycleLR(_WithMomentum):
     `final_div_factor`; with `three_phase` it falls to the first rate in as many steps as it rose. Raises ValueError
     past the end.
     """
+
+    total_steps: int
 
     def __init__(
         self,

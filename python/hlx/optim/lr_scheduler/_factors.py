@@ -77,6 +77,9 @@ class MultiplicativeLR(_OfFunctions):
 class StepLR(LRScheduler):
     """The rate times `gamma` every `step_size` epochs."""
 
+    step_size: int
+    gamma: float
+
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size, self.gamma = whole("StepLR: step_size", step_size), gamma
         super().__init__(optimizer, last_epoch)
@@ -91,6 +94,9 @@ class StepLR(LRScheduler):
 
 class MultiStepLR(LRScheduler):
     """The rate times `gamma` at each of the epochs `milestones`; one that is named twice counts twice."""
+
+    milestones: Counter[int]
+    gamma: float
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -108,6 +114,9 @@ class MultiStepLR(LRScheduler):
 
 class ConstantLR(LRScheduler):
     """The rate times `factor` until epoch `total_iters`."""
+
+    factor: float
+    total_iters: int
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -128,6 +137,10 @@ class ConstantLR(LRScheduler):
 
 class LinearLR(LRScheduler):
     """The rate times a factor that goes in a line from `start_factor` to `end_factor` within `total_iters` epochs."""
+
+    start_factor: float
+    end_factor: float
+    total_iters: int
 
     def __init__(
         self,
@@ -174,6 +187,9 @@ class ExponentialLR(LRScheduler):
 
 class PolynomialLR(LRScheduler):
     """The base rate times `(1 - epoch / total_iters)^power`, and 0 after `total_iters` epochs."""
+
+    total_iters: int
+    power: float
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = whole("PolynomialLR: total_iters", total_iters), power

@@ -17,6 +17,7 @@ class _Joined(LRScheduler):
 
     _left_out = (*LRScheduler._left_out, "_schedulers")
     _schedulers: list[LRScheduler]
+    optimizer: Optimizer
 
     def _take(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None) -> None:
         if not schedulers:
@@ -55,6 +56,8 @@ class SequentialLR(_Joined):
     >>> scheduler.get_last_lr()
     [0.5]
     """
+
+    last_epoch: int
 
     def __init__(
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1

@@ -26,6 +26,20 @@ class ReduceLROnPlateau(LRScheduler):
     [0.5]
     """
 
+    last_epoch: int
+    factor: float
+    patience: int
+    cooldown: int
+    eps: float
+    mode: str
+    threshold: float
+    threshold_mode: str
+    default_min_lr: float | None
+    min_lrs: list[float]
+    best: float
+    cooldown_counter: int
+    num_bad_epochs: int
+
     def __init__(
         self,
         optimizer: Optimizer,

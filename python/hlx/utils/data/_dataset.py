@@ -99,6 +99,9 @@ class StackDataset(Dataset[Any]):
 class ConcatDataset(Dataset[T_co]):
     """The samples of several data sets, one after another."""
 
+    datasets: list[Dataset[T_co]]
+    cumulative_sizes: list[int]
+
     def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
@@ -123,6 +126,8 @@ class ConcatDataset(Dataset[T_co]):
 class ChainDataset(IterableDataset[Any]):
     """The samples of several iterable data sets, one after another."""
 
+    datasets: list[Dataset[Any]]
+
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
         self.datasets = list(datasets)
         for dataset in self.datasets:
@@ -139,6 +144,9 @@ class ChainDataset(IterableDataset[Any]):
 
 class Subset(Dataset[T_co]):
     """The samples of a data set at some places."""
+
+    dataset: Dataset[T_co]
+    indices: Sequence[int]
 
     def __init__(self, dataset: Dataset[T_co], indices: Sequence[int]) -> None:
         self.dataset, self.indices = dataset, indices

@@ -43,6 +43,19 @@ class DataLoader(Generic[T_co]):
     (2, [tensor([1., 2.]), tensor([3.])])
     """
 
+    dataset: Any
+    num_workers: int
+    timeout: float
+    generator: Generator | None
+    pin_memory: bool
+    persistent_workers: bool
+    prefetch_factor: int | None
+    collate_fn: Callable[[Any], Any]
+    batch_size: int | None
+    drop_last: bool
+    sampler: Any
+    batch_sampler: Any
+
     def __init__(
         self,
         dataset: Any,

@@ -62,6 +62,10 @@ class RandomSampler(Sampler[int]):
     [0, 1, 2, 3]
     """
 
+    data_source: Sized
+    replacement: bool
+    generator: Generator | None
+
     def __init__(
         self,
         data_source: Sized,
@@ -98,6 +102,9 @@ class RandomSampler(Sampler[int]):
 class SubsetRandomSampler(Sampler[int]):
     """Some places in an order drawn anew for each epoch."""
 
+    indices: Sequence[int]
+    generator: Generator | None
+
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices, self.generator = indices, generator
 
@@ -111,6 +118,11 @@ class SubsetRandomSampler(Sampler[int]):
 
 class WeightedRandomSampler(Sampler[int]):
     """Places drawn with probabilities in proportion to weights."""
+
+    weights: list[float]
+    num_samples: int
+    replacement: bool
+    generator: Generator | None
 
     def __init__(
         self,
@@ -156,6 +168,10 @@ class BatchSampler(Sampler[list[int]]):
     [[0, 1], [2, 3], [4]]
     """
 
+    sampler: Iterable[int]
+    drop_last: bool
+    batch_size: int
+
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         self.sampler, self.drop_last = sampler, drop_last
         self.batch_size = count("BatchSampler: batch_size", batch_size)
@@ -185,6 +201,16 @@ class DistributedSampler(Sampler[int]):
     >>> list(sampler)
     [1, 3, 0]
     """
+
+    dataset: Sized
+    shuffle: bool
+    seed: int
+    drop_last: bool
+    num_replicas: int
+    rank: int
+    epoch: int
+    num_samples: int
+    total_size: int
 
     def __init__(
         self,
