@@ -219,7 +219,10 @@ def test_what_a_loader_refuses(arguments: dict[str, Any], message: str) -> None:
         (lambda: data.StackDataset([1], b=[2]), "StackDataset: expected data sets either by place or by keyword"),
         (lambda: data.ConcatDataset([Stream()]), "ConcatDataset: an IterableDataset has no places; use ChainDataset"),
         (lambda: data.ConcatDataset([[1]])[1], "ConcatDataset: index 1 is out of range of 1 samples"),
-        (lambda: data.random_split(range(3), [1, 1]), "random_split: lengths are [1, 1], expected numbers that sum to 3, or to 1"),
+        (
+            lambda: data.random_split(range(3), [1, 1]),
+            "random_split: lengths are [1, 1], expected numbers that sum to 3, or to 1",
+        ),
         (lambda: data.WeightedRandomSampler([0.0], 1), "WeightedRandomSampler: weights have to be finite"),
         (
             lambda: data.WeightedRandomSampler([1.0], 2, False),

@@ -99,10 +99,10 @@ class StackDataset(Dataset[Any]):
 class ConcatDataset(Dataset[T_co]):
     """The samples of several data sets, one after another."""
 
-    datasets: list[Dataset[T_co]]
+    datasets: list[Dataset[T_co] | Sequence[T_co]]
     cumulative_sizes: list[int]
 
-    def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
+    def __init__(self, datasets: Iterable[Dataset[T_co] | Sequence[T_co]]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
             raise errors.ValueError("ConcatDataset: datasets is empty, expected at least one")
@@ -145,15 +145,16 @@ class ChainDataset(IterableDataset[Any]):
 class Subset(Dataset[T_co]):
     """The samples of a data set at some places."""
 
-    dataset: Dataset[T_co]
+    dataset: Dataset[T_co] | Sequence[T_co]
     indices: Sequence[int]
 
-    def __init__(self, dataset: Dataset[T_co], indices: Sequence[int]) -> None:
+    def __init__(self, dataset: Dataset[T_co] | Sequence[T_co], indices: Sequence[int]) -> None:
         self.dataset, self.indices = dataset, indices
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, list):
-            return self.dataset[[self.indices[one] for one in index]]
+            places: Any = [self.indices[one] for one in index]
+            return self.dataset[places]
         return self.dataset[self.indices[index]]
 
     def __len__(self) -> int:
@@ -161,7 +162,7 @@ class Subset(Dataset[T_co]):
 
 
 def random_split(
-    dataset: Dataset[T_co], lengths: Sequence[int | float], generator: Generator | None = None
+    dataset: Dataset[T_co] | Sequence[T_co], lengths: Sequence[int | float], generator: Generator | None = None
 ) -> list[Subset[T_co]]:
     """Divides a data set at random into subsets of some lengths, or of fractions that sum to 1.
 

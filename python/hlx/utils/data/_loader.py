@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hlx import _hlx, errors
 from hlx._hlx import Generator
 from hlx.utils.data._collate import default_collate, default_convert
-from hlx.utils.data._dataset import IterableDataset
+from hlx.utils.data._dataset import Dataset, IterableDataset
 from hlx.utils.data._fetch import END, Fetcher
 from hlx.utils.data._sampler import BatchSampler, RandomSampler, SequentialSampler, count
 
@@ -58,7 +58,7 @@ class DataLoader(Generic[T_co]):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: Dataset[T_co] | Sequence[T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Iterable[Any] | None = None,
@@ -77,7 +77,8 @@ class DataLoader(Generic[T_co]):
         pin_memory_device: str = "",
         in_order: bool = True,
     ) -> None:
-        self.dataset, self.num_workers, self.timeout = dataset, num_workers, timeout
+        self.num_workers, self.timeout = num_workers, timeout
+        self.dataset = dataset
         self.generator, self.pin_memory, self.persistent_workers = generator, pin_memory, persistent_workers
         self.worker_init_fn = worker_init_fn
         self.multiprocessing_context = multiprocessing_context or "spawn"
