@@ -171,3 +171,38 @@ def test_cosines_and_powers_do_not_use_the_system() -> None:
     assert cos_pi(1, 3) == 0.5 and cos_pi(1, 4) == math.sqrt(0.5)
     assert cos_pi(1, 7).hex() == "0x1.cd4bca9cb5c71p-1"
     assert power(0.9, 0.9).hex() == "0x1.d1ae40f9d88d8p-1"
+
+
+RESUMED: dict[str, Any] = {
+    "StepLR": lambda m, o, n: m.StepLR(o, 7, 0.8, last_epoch=n),
+    "MultiStepLR": lambda m, o, n: m.MultiStepLR(o, [3, 20, 20], 0.5, last_epoch=n),
+    "ConstantLR": lambda m, o, n: m.ConstantLR(o, 0.25, 12, last_epoch=n),
+    "LinearLR": lambda m, o, n: m.LinearLR(o, 0.1, 0.7, 60, last_epoch=n),
+    "ExponentialLR": lambda m, o, n: m.ExponentialLR(o, 0.97, last_epoch=n),
+    "CosineAnnealingLR": lambda m, o, n: m.CosineAnnealingLR(o, 40, 0.001, last_epoch=n),
+    "PolynomialLR": lambda m, o, n: m.PolynomialLR(o, 120, 0.9, last_epoch=n),
+    "LambdaLR": lambda m, o, n: m.LambdaLR(o, lambda t: 1 / (1 + t), last_epoch=n),
+    "MultiplicativeLR": lambda m, o, n: m.MultiplicativeLR(o, lambda t: 0.9, last_epoch=n),
+    "CyclicLR": lambda m, o, n: m.CyclicLR(o, 0.01, 0.1, 12, cycle_momentum=False, last_epoch=n),
+    "CosineAnnealingWarmRestarts": lambda m, o, n: m.CosineAnnealingWarmRestarts(o, 10, 2, last_epoch=n),
+}
+
+
+@pytest.mark.parametrize("name", RESUMED)
+def test_a_last_epoch_is_continued_as_in_pytorch(name: str) -> None:
+    """From `initial_lr` and the rate that an optimizer's state dict has."""
+    torch = pytest.importorskip("torch")
+    for last_epoch in (0, 5, 6, 11, 19, 39, 41):
+        series = []
+        for module, library in ((lr_scheduler, hlx), (torch.optim.lr_scheduler, torch)):
+            group = {"params": [library.zeros(1, requires_grad=True)], "lr": 0.05, "initial_lr": 0.1}
+            optimizer = library.optim.SGD([group], lr=1.0, momentum=0.5)
+            scheduler = RESUMED[name](module, optimizer, last_epoch)
+            rates = []
+            for _ in range(30):
+                rates.append(float(scheduler.get_last_lr()[0]))
+                group["params"][0].grad = library.zeros(1)
+                optimizer.step()
+                scheduler.step()
+            series.append(rates)
+        assert series[0] == pytest.approx(series[1], rel=1e-11, abs=1e-15)
