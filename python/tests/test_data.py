@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import sys
+import threading
 from collections import Counter, OrderedDict, namedtuple
 from typing import Any
 
@@ -11,6 +14,7 @@ from data_sets import Squares, Stream
 
 import hlx
 from hlx.utils import data
+from hlx.utils.data._transfer import Message, receive
 
 Pair = namedtuple("Pair", ["x", "y"])
 
@@ -237,3 +241,45 @@ def test_what_data_sets_and_samplers_refuse(make: Any, message: str) -> None:
     with pytest.raises(hlx.Error) as caught:
         make()
     assert str(caught.value).startswith(message)
+
+
+def travelled(value: Any, is_fresh: bool = False) -> Any:
+    """A value that has gone through a link, as the batches of workers do."""
+    here, there = multiprocessing.Pipe()
+    message = Message(value, is_fresh)
+    sender = threading.Thread(target=message.send, args=(there,))
+    sender.start()
+    found = receive(here)
+    sender.join()
+    return found
+
+
+@pytest.mark.parametrize("with_numpy", [True, False])
+def test_batches_keep_their_bits_on_their_way(with_numpy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every dtype, small and large, of rare forms; NumPy need not be there."""
+    if not with_numpy:
+        monkeypatch.setitem(sys.modules, "numpy", None)
+    types = [hlx.float32, hlx.float16, hlx.bfloat16, hlx.int32, hlx.uint32, hlx.int8, hlx.uint8, hlx.bool]
+    values = [(hlx.rand(n) * 100).to(dtype) for dtype in types for n in (1, 5, 100_001)]
+    values += [hlx.ones(()), hlx.ones(0, 3), hlx.rand(300, 200).T, hlx.rand(300, 200)[:, 3:], hlx.ones(200, 300)[::2]]
+    values += [hlx.rand(300, 200).requires_grad_(), hlx.tensor([0.0, -0.0, float("inf"), float("nan")] * 9999)]
+    found = travelled({"x": values, "text": "a" * 100_000})
+    assert found["text"] == "a" * 100_000
+    for one, other in zip(found["x"], values, strict=True):
+        assert (one.shape, one.dtype, one.requires_grad) == (other.shape, other.dtype, other.requires_grad)
+        assert one.digest() == other.digest()
+    found["x"][2].add_(1)
+
+
+def test_what_a_data_set_may_change_is_copied_at_once() -> None:
+    """Before another thread sends it; arrays of NumPy go the same way."""
+    array, x = np.zeros(100_000, np.float32), hlx.zeros(100_000)
+    message = Message([array, x])
+    array[:], x[:] = 1, 1
+    here, there = multiprocessing.Pipe()
+    sender = threading.Thread(target=message.send, args=(there,))
+    sender.start()
+    found = receive(here)
+    sender.join()
+    assert not found[0].any() and not found[1].any()
+    assert travelled(hlx.ones(100_000), is_fresh=True).sum().item() == 100_000

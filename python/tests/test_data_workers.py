@@ -20,6 +20,7 @@ import hlx
 from hlx.utils.data import DataLoader
 
 HERE = Path(__file__).parent
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
 
 
 def seeded(seed: int) -> hlx.Generator:
@@ -154,7 +155,6 @@ LOOP = """
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("how", ["interrupt", "kill", "break"])
 def test_no_process_is_left_behind(how: str, tmp_path: Path) -> None:
     """After Ctrl-C in a terminal, after the loader's process was killed, after a loop that was left."""

@@ -348,6 +348,25 @@ def test_hooks_are_called_around_a_step() -> None:
     assert seen == [("before", 1.0, (), {}), ("after", 0.5, (), changed), ("after", 0.0, (), changed)]
 
 
+def test_a_subclass_calls_the_hooks_once() -> None:
+    """Though its base's step has them too."""
+
+    class Halved(hlx.optim.SGD):
+        def step(self, closure: Any = None) -> Any:
+            for group in self.param_groups:
+                group["lr"] /= 2
+            return super().step(closure)
+
+    w = hlx.tensor([1.0], requires_grad=True)
+    w.grad = hlx.ones(1)
+    optimizer = Halved([w], lr=1.0)
+    seen: list[Any] = []
+    optimizer.register_step_post_hook(lambda *arguments: seen.append(w.item()))
+    optimizer.step()
+    optimizer.step()
+    assert seen == [0.5, 0.25]
+
+
 def test_frozen_parameters_stay_and_thawed_ones_begin() -> None:
     """A parameter that requires no gradient needs none."""
     named = parameters()

@@ -24,6 +24,9 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def hooked(self: Optimizer, *arguments: Any, **keywords: Any) -> Any:
+        if self._is_stepping:
+            # A subclass calls its base's step: the hooks are those of the whole.
+            return step(self, *arguments, **keywords)
         for hook in tuple(self._pre_hooks.values()):
             changed = hook(self, arguments, keywords)
             if changed is None:
@@ -31,7 +34,11 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             if not (isinstance(changed, tuple) and len(changed) == 2):
                 raise errors.RuntimeError(f"step: a pre-hook returned {changed!r}, expected None or (args, kwargs)")
             arguments, keywords = changed
-        result = step(self, *arguments, **keywords)
+        self._is_stepping = True
+        try:
+            result = step(self, *arguments, **keywords)
+        finally:
+            self._is_stepping = False
         self._n_steps += 1
         for hook in tuple(self._post_hooks.values()):
             hook(self, arguments, keywords)
@@ -86,6 +93,7 @@ class Optimizer:
     def _start_hooks(self) -> None:
         #: Steps that this object has taken, by which a scheduler knows whether it is called too early.
         self._n_steps = 0
+        self._is_stepping = False
         self._pre_hooks: Hooks = {}
         self._post_hooks: Hooks = {}
 

@@ -15,6 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from hlx import errors
+from hlx.utils.data._transfer import receive
 from hlx.utils.data._worker import OneThread, WorkerError, work
 
 #: How long a worker that is told to end may finish its sample, in seconds.
@@ -85,11 +86,11 @@ class Pool:
             if link not in ready and not link.poll():
                 raise self._ended(number)
             try:
-                answer = link.recv()
+                answer: tuple[int, int, str, Any] = receive(link)
             except (EOFError, OSError):
                 raise self._ended(number) from None
             if answer[0] == self.epoch:
-                return answer  # type: ignore[no-any-return]
+                return answer
 
     def _ended(self, number: int) -> Exception:
         process = self.processes[number]

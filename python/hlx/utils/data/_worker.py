@@ -12,12 +12,13 @@ import threading
 import traceback
 from multiprocessing import connection as _connection
 from multiprocessing import parent_process
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from hlx import _hlx, errors
+from hlx.utils.data._collate import default_collate
 from hlx.utils.data._fetch import END, Fetcher
 from hlx.utils.data._info import WorkerInfo, set_worker_info
+from hlx.utils.data._transfer import Message
 
 
 def use_one_thread() -> None:
@@ -63,7 +64,7 @@ def work(_first: object, link: _connection.Connection, number: int, n_workers: i
     parent = parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
-    outbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    outbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
     # Another thread sends, so that the next batch is made while the one before waits to be taken.
     threading.Thread(target=_send_all, args=(link, outbox), daemon=True).start()
     Worker(outbox, number, n_workers, *job).run(link)
@@ -75,10 +76,10 @@ def _end_with(sentinel: int) -> None:
     os._exit(1)
 
 
-def _send_all(link: _connection.Connection, outbox: queue.SimpleQueue[bytes]) -> None:
+def _send_all(link: _connection.Connection, outbox: queue.SimpleQueue[Message]) -> None:
     try:
         while True:
-            link.send_bytes(outbox.get())
+            outbox.get().send(link)
     except OSError:
         # The loader has closed the link.
         os._exit(0)
@@ -89,7 +90,7 @@ class Worker:
 
     def __init__(
         self,
-        outbox: queue.SimpleQueue[bytes],
+        outbox: queue.SimpleQueue[Message],
         number: int,
         n_workers: int,
         dataset: Any,
@@ -141,10 +142,11 @@ class Worker:
                 seed_all(mixed(self.base_seed, task))
             batch = self.fetcher.fetch(places)
             answer = (epoch, task, "end", None) if batch is END else (epoch, task, "batch", batch)
-            data = bytes(ForkingPickler.dumps(answer))
+            # What the data set itself has made, it may still change.
+            message = Message(answer, is_fresh=self.collate is default_collate)
         except Exception as error:
-            data = bytes(ForkingPickler.dumps((epoch, task, "error", self._portable(error))))
-        self.outbox.put(data)
+            message = Message((epoch, task, "error", self._portable(error)))
+        self.outbox.put(message)
 
     def _portable(self, error: Exception) -> tuple[Exception, str]:
         """An error that can be sent, and its traceback."""
