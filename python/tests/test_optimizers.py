@@ -367,7 +367,7 @@ def test_a_subclass_calls_the_hooks_once() -> None:
     assert seen == [0.5, 0.25]
 
 
-def test_frozen_parameters_stay_and_thawed_ones_begin() -> None:
+def test_frozen_parameters_stay_and_unfrozen_ones_begin() -> None:
     """A parameter that requires no gradient needs none."""
     named = parameters()
     named["first.bias"].requires_grad_(False)
@@ -444,6 +444,18 @@ def test_a_tensor_stays_the_same_object_with_the_same_values() -> None:
     (w * 2).sum().backward()
     optimizer.step()
     assert w.digest() != digest
+
+
+def test_a_parameter_belongs_to_the_last_optimizer() -> None:
+    """A step of the one before would update memory that the tensor has left."""
+    w = hlx.ones(2, requires_grad=True)
+    first = hlx.optim.SGD([w], lr=0.5)
+    second = hlx.optim.SGD([w], lr=0.5)
+    w.grad = hlx.ones(2)
+    with pytest.raises(hlx.errors.RuntimeError, match="parameter 0 was moved, or given to another optimizer"):
+        first.step()
+    second.step()
+    assert w.tolist() == [0.5, 0.5]
 
 
 @pytest.mark.parametrize("kind", ["SGD", "AdamW"])
