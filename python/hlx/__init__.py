@@ -67,7 +67,7 @@ _install(globals(), Tensor)
 for _name, _method in {**_differentiation.METHODS, **_exchange.METHODS}.items():
     setattr(Tensor, _name, _method)
 
-from hlx import _array_api, compute, contracts, linalg, nn, return_types, vulkan  # noqa: E402
+from hlx import _array_api, compute, contracts, linalg, nn, optim, return_types, utils, vulkan  # noqa: E402
 from hlx.contracts import Handle, VulkanContext, collapse, resolve  # noqa: E402
 
 _array_api.attach(Tensor)

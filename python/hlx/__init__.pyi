@@ -273,6 +273,7 @@ from hlx._hlx import note_fork as note_fork
 from hlx._operations.facts import numel as numel
 from hlx._operations.making import ones as ones
 from hlx._operations.making import ones_like as ones_like
+from hlx import optim as optim
 from hlx._operations.products import outer as outer
 from hlx.nn._functional.vectors import pairwise_distance as pairwise_distance
 from hlx._operations.movement import permute as permute
@@ -378,6 +379,7 @@ from hlx._operations.writing import unravel_index as unravel_index
 from hlx._operations.parts import chunk as unsafe_chunk
 from hlx._operations.parts import split as unsafe_split
 from hlx._operations.movement import unsqueeze as unsqueeze
+from hlx import utils as utils
 from hlx._operations.reductions import var as var
 from hlx._operations.reductions import var_mean as var_mean
 from hlx._operations.products import dot as vdot

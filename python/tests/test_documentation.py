@@ -11,7 +11,7 @@ import pytest
 import hlx
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "docs/python.md", "python/README.md"]
+PAGES = ["README.md", "docs/python.md", "docs/optimizers.md", "docs/data.md", "python/README.md"]
 #: The first line of a block that is left out where there is no Vulkan device.
 NEEDS_VULKAN = "# Needs a Vulkan device."
 

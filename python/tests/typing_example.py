@@ -9,6 +9,7 @@ import numpy
 
 import hlx
 import hlx.nn.functional as F
+from hlx.utils.data import DataLoader, Dataset, Subset, random_split
 
 
 def tensors() -> hlx.Tensor:
@@ -101,3 +102,29 @@ def exchange(x: hlx.Tensor) -> None:
     assert_type(hlx.from_dlpack(array), hlx.Tensor)
     numpy.testing.assert_array_equal(numpy.asarray(x), array)
     memoryview(x)
+
+
+class Lines(Dataset[tuple[hlx.Tensor, int]]):
+    """A data set of one's own."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> tuple[hlx.Tensor, int]:
+        return hlx.ones(3), index
+
+
+def training(weight: hlx.Tensor) -> None:
+    """An optimizer, a scheduler and a loader."""
+    optimizer = hlx.optim.AdamW([weight], lr=0.1, betas=(0.9, 0.95))
+    scheduler = hlx.optim.lr_scheduler.StepLR(optimizer, step_size=2)
+    for x, y in DataLoader(Lines(), batch_size=2, shuffle=True):
+        optimizer.zero_grad()
+        F.cross_entropy(x @ weight, y).backward()
+        optimizer.step()
+        scheduler.step()
+    assert_type(scheduler.get_last_lr(), list[float])
+    assert_type(optimizer.parameters_digest(), str)
+    assert_type(optimizer.clip_grad_norm_(1.0), hlx.Tensor)
+    train, _ = random_split(Lines(), [0.5, 0.5], hlx.Generator())
+    assert_type(train, Subset[tuple[hlx.Tensor, int]])

@@ -1,0 +1,64 @@
+"""State dicts in PyTorch's form: parameters are numbered through all groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hlx import errors
+from hlx._hlx import Tensor
+
+
+def packed(state: Mapping[Tensor, dict[str, Any]], groups: list[dict[str, Any]]) -> dict[str, Any]:
+    """The state by places, and the groups with places for their parameters."""
+    places: dict[int, int] = {}
+    packed_groups = []
+    for group in groups:
+        own = [places.setdefault(id(parameter), len(places)) for parameter in group["params"]]
+        packed_groups.append({**group, "params": own})
+    by_place = {places[id(key)] if isinstance(key, Tensor) else key: dict(value) for key, value in state.items()}
+    return {"state": by_place, "param_groups": packed_groups}
+
+
+def unpacked(
+    name: str, saved: Mapping[str, Any], groups: list[dict[str, Any]]
+) -> tuple[dict[Any, dict[str, Any]], list[dict[str, Any]]]:
+    """The state by parameters, and the saved groups with the present parameters."""
+    for part in ("state", "param_groups"):
+        if part not in saved:
+            raise errors.ValueError(f"{name}.load_state_dict: {part} is missing")
+    found = [len(group["params"]) for group in saved["param_groups"]]
+    expected = [len(group["params"]) for group in groups]
+    if found != expected:
+        raise errors.ValueError(
+            f"{name}.load_state_dict: the groups have {found} parameters, expected those of this optimizer: {expected}"
+        )
+    parameters: dict[Any, Tensor] = {}
+    new_groups = []
+    for saved_group, group in zip(saved["param_groups"], groups, strict=True):
+        parameters.update(zip(saved_group["params"], group["params"], strict=True))
+        own = {key: group[key] for key in ("params", "param_names") if key in group}
+        # A number that the saved optimizer did not have stays what it is.
+        new_groups.append({**group, **saved_group, **own})
+    state: dict[Any, dict[str, Any]] = {}
+    for key, value in saved["state"].items():
+        if key in parameters:
+            state[parameters[key]] = _fitted(name, key, dict(value), parameters[key])
+        else:
+            state[key] = dict(value)
+    return state, new_groups
+
+
+def _fitted(name: str, key: Any, value: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
+    """A parameter's state on its device and, except for counts, in its dtype."""
+    for part, tensor in value.items():
+        if not isinstance(tensor, Tensor) or part == "step":
+            continue
+        if tensor.numel() != 1 and tensor.shape != parameter.shape:
+            found, expected = list(tensor.shape), list(parameter.shape)
+            raise errors.ValueError(
+                f"{name}.load_state_dict: {part} of parameter {key} has shape {found}, expected {expected}"
+            )
+        moved = tensor.to(parameter.device)
+        value[part] = moved.to(parameter.dtype) if tensor.dtype.is_floating_point else moved
+    return value

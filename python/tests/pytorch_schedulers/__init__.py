@@ -1,0 +1,1 @@
+"""Rates of PyTorch's schedulers, and the script that writes them."""
