@@ -16,6 +16,7 @@ and failed, and how many were refused, with the reason. docs/judges.md has the n
 
   opinfo               PyTorch's samples of its operations, forward and gradient, from the fixture in
                        crates/hlx-autograd/tests/fixtures
+  modules              PyTorch's samples of its layers, beside PyTorch's own in f64
   second-derivatives   second derivatives on PyTorch's samples, beside PyTorch's own in f64
   array-api            array-api-tests, the suite of the array API standard
   tinygrad             tinygrad's test_ops with HLX in the place of PyTorch; needs clang
@@ -39,13 +40,20 @@ struct Suite {
     takes_stride: bool,
 }
 
-const SUITES: [Suite; 4] = [
+const SUITES: [Suite; 5] = [
     Suite {
         name: "opinfo",
         script: "judge_opinfo.py",
         packages: &["numpy>=1.26"],
         source: None,
         takes_stride: true,
+    },
+    Suite {
+        name: "modules",
+        script: "judge_modules.py",
+        packages: &["torch==2.15.0", "numpy>=1.26", "scipy", "expecttest"],
+        source: None,
+        takes_stride: false,
     },
     Suite {
         name: "second-derivatives",

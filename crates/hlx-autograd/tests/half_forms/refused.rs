@@ -105,6 +105,7 @@ pub const NO_OPERATIONS: [(&str, &[&str]); 6] = [
             "input",
             "buffer",
             "operand",
+            "printed",
             "to_vec",
             "item",
             "equal",
