@@ -7,7 +7,7 @@ import hlx
 from hlx import _hlx, nn
 
 #: The SHA-256 over the parameters after the last step.
-DIGEST = "723a95fa483cbf162ca5a247673b963a80b667ce8e149b63ee626017cb65ecd3"
+DIGEST = "49fc14099badeea85a509b3310d6853757da3fc865b4d63f0e8c6f6d344641d7"
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -106,7 +106,7 @@ mod _hlx {
     #[pymodule_export]
     use crate::random::{PyGenerator, initial_seed, manual_seed, next_seed};
     #[pymodule_export]
-    use crate::read::digest;
+    use crate::read::{digest, state_digest};
     #[pymodule_export]
     use crate::tensor::PyTensor;
 }

@@ -1,5 +1,7 @@
 //! Reading a tensor's values: numbers, lists, text and digests.
 
+use std::collections::BTreeMap;
+
 use half::{bf16, f16};
 use hlx_autograd::Tensor;
 use hlx_core::DType;
@@ -112,6 +114,28 @@ pub fn digest(py: Python<'_>, tensors: &Bound<'_, PyDict>) -> PyResult<String> {
     for (name, tensor) in tensors.iter() {
         let tensor = tensor.cast::<PyTensor>()?.get().handle();
         hash(py, &mut hasher, name.extract()?, &tensor)?;
+    }
+    Ok(hasher.finish())
+}
+
+/// The SHA-256 of a model's state as hlx-nn has it: parameters and buffers in the order of their names, counts by
+/// their words.
+#[pyfunction]
+pub fn state_digest(py: Python<'_>, tensors: &Bound<'_, PyDict>) -> PyResult<String> {
+    let mut named = BTreeMap::new();
+    for (name, tensor) in tensors.iter() {
+        let tensor = tensor.cast::<PyTensor>()?.get().handle();
+        named.insert(name.extract::<String>()?, tensor);
+    }
+    let mut hasher = TensorHasher::new();
+    for (name, x) in &named {
+        match x.dtype().size() {
+            4 => {
+                let values = words(py, x)?.into_iter().map(f32::from_bits);
+                hasher.add(name, x.shape(), &values.collect::<Vec<f32>>());
+            }
+            _ => hash(py, &mut hasher, name, x)?,
+        }
     }
     Ok(hasher.finish())
 }

@@ -5,7 +5,7 @@ use hlx::prelude::*;
 use hlx_core::testing::devices;
 
 /// The SHA-256 over the parameters after the last step.
-const DIGEST: &str = "723a95fa483cbf162ca5a247673b963a80b667ce8e149b63ee626017cb65ecd3";
+const DIGEST: &str = "49fc14099badeea85a509b3310d6853757da3fc865b4d63f0e8c6f6d344641d7";
 
 /// Steps of the training.
 const STEPS: u64 = 20;

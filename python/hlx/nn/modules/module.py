@@ -74,13 +74,21 @@ class Module(Called):
         return self
 
     def digest(self) -> str:
-        """The SHA-256 of the parameters with their names, in hexadecimal, as `hlx digest` states it.
+        """The SHA-256 over parameters and saved buffers, in the order of their names, as `hlx digest` states it.
 
         >>> model = hlx.nn.Linear(2, 2)
-        >>> model.digest() == hlx.digest(dict(model.named_parameters()))
+        >>> copied = hlx.nn.Linear(2, 2)
+        >>> copied.load_state_dict(model.state_dict())
+        <All keys matched successfully>
+        >>> copied.digest() == model.digest()
         True
         """
-        return _hlx.digest(dict(self.named_parameters()))
+        named = dict(self.named_parameters())
+        for prefix, module in self.named_modules():
+            for name, buffer in module._buffers.items():
+                if buffer is not None and name not in module._non_persistent_buffers_set:
+                    named[f"{prefix}.{name}" if prefix else name] = buffer
+        return _hlx.state_digest(named)
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
         for module in self.children():
