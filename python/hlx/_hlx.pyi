@@ -78,6 +78,7 @@ class Generator:
     def __new__(cls, device: _Device = None) -> typing.Self: ...
     def manual_seed(self, seed: builtins.int) -> typing.Self: ...
     def initial_seed(self) -> builtins.int: ...
+    def __reduce__(self) -> tuple[typing.Any, ...]: ...
     def get_state(self) -> tuple[builtins.int, builtins.int]: ...
     def set_state(self, state: tuple[builtins.int, builtins.int]) -> None: ...
     def next_seed(self) -> builtins.int: ...
@@ -1663,6 +1664,7 @@ sort: collections.abc.Callable[..., typing.Any]
 split: collections.abc.Callable[..., typing.Any]
 squeeze: collections.abc.Callable[..., typing.Any]
 stack: collections.abc.Callable[..., typing.Any]
+state_digest: collections.abc.Callable[..., typing.Any]
 std: collections.abc.Callable[..., typing.Any]
 sum_dim: collections.abc.Callable[..., typing.Any]
 synchronize: collections.abc.Callable[..., typing.Any]
@@ -1832,6 +1834,7 @@ __all__ = [
     "split",
     "squeeze",
     "stack",
+    "state_digest",
     "std",
     "sum_dim",
     "synchronize",
