@@ -83,7 +83,7 @@ class Module(Called):
         >>> copied.digest() == model.digest()
         True
         """
-        named = dict(self.named_parameters())
+        named: dict[str, Tensor] = dict(self.named_parameters())
         for prefix, module in self.named_modules():
             for name, buffer in module._buffers.items():
                 if buffer is not None and name not in module._non_persistent_buffers_set:
