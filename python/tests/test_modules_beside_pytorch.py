@@ -8,7 +8,7 @@ import pytest
 
 import hlx
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", minversion="2.15")
 
 #: How each module is made, and the shapes of what it is called with.
 CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any], list[tuple[int, ...]]]] = {

@@ -38,7 +38,7 @@ fn trained(device: &Device) -> Result<String> {
 #[test]
 fn a_model_has_the_digest_of_the_one_that_python_trains() -> Result<()> {
     for device in devices() {
-        assert_eq!(trained(&device)?, DIGEST, "{}", device.info());
+        assert_eq!(trained(device)?, DIGEST, "{}", device.info());
     }
     Ok(())
 }
