@@ -101,11 +101,13 @@ def test_an_error_of_a_worker_is_raised(how: str, kind: type[Exception], message
     timeout = 1.0 if how == "sleep" else 60.0
     iterator: Any = iter(DataLoader(Fails(how), 2, num_workers=1, timeout=60.0))
     iterator._timeout = 60.0
-    assert [next(iterator).tolist() for _ in range(2)] == [[0, 1], [2, 3]]
-    iterator._timeout = timeout
     pids = [process.pid for process in iterator._pool.processes]
+    # A process that ends takes along what it has not sent yet.
+    before = [] if how == "exit" else [next(iterator).tolist() for _ in range(2)]
+    assert before in ([], [[0, 1], [2, 3]])
+    iterator._timeout = timeout
     with pytest.raises(kind) as caught:
-        next(iterator)
+        list(iterator)
     assert message in str(caught.value)
     if how in ("value", "custom"):
         text = "".join(traceback.format_exception(caught.value))
@@ -141,11 +143,14 @@ def started(script: str, **options: Any) -> subprocess.Popen[str]:
 
 
 LOOP = """
+    import signal
     import hlx
     from data_sets import Squares
     from hlx.utils.data import DataLoader
 
     if __name__ == "__main__":
+        # A shell that runs the tests in the background has its children ignore Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         loader = DataLoader(Squares(1000, 0.0001), 2, num_workers=2{more})
         iterator = iter(loader)
         next(iterator)

@@ -143,7 +143,9 @@ def test_spawned_processes_exchange_tensors() -> None:
 def test_an_interrupt_ends_a_wait(device: hlx.device) -> None:
     """Ctrl-C while the device works raises KeyboardInterrupt, and the process ends."""
     script = """
-        import sys, time, hlx
+        import signal, sys, time, hlx
+        # A shell that runs the tests in the background has its children ignore Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         x = hlx.rand(256, 256, device=sys.argv[1])
         print("ready", flush=True)
         began = time.time()
