@@ -18,6 +18,7 @@ mod files;
 mod fork;
 mod gate;
 mod host;
+mod models;
 mod number;
 mod operand;
 mod operations;
@@ -25,7 +26,9 @@ mod optimizer;
 mod protocols;
 mod random;
 mod read;
+mod runs;
 mod tensor;
+mod text;
 mod wait;
 
 use pyo3::pymodule;

@@ -89,8 +89,10 @@ pub const FLOORS: &[Floors] = &[
             &["dlpack"],
             &["create"],
             &["operand"],
-            &["autograd", "contract", "protocols"],
-            &["compute", "operations", "optimizer"],
+            &["autograd", "contract", "protocols", "text"],
+            &["compute", "operations"],
+            &["models"],
+            &["optimizer", "runs"],
         ],
     },
     Floors {

@@ -1,0 +1,1 @@
+//! Language models of files, and texts from them.
