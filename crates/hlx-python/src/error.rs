@@ -4,6 +4,7 @@ use hlx_autograd::AutogradError;
 use hlx_core::CoreError;
 use hlx_io::IoError;
 use hlx_kernels::KernelError;
+use hlx_nn::NnError;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -135,4 +136,31 @@ pub fn of_io(error: IoError) -> PyErr {
 /// An exception of Python as an error of a tensor, for functions that operations call.
 pub fn foreign(error: PyErr) -> AutogradError {
     AutogradError::Foreign(Box::new(error))
+}
+
+/// The exception for an error of hlx-nn.
+pub fn of_nn(error: NnError) -> PyErr {
+    match error {
+        NnError::Autograd(error) => of_tensor(error),
+        NnError::Kernel(error) => of_tensor(error.into()),
+        NnError::Core(error) => of_core(error),
+        error @ NnError::MissingGradient { .. } => raised(Kind::Runtime, error.to_string()),
+        error => value_error(error.to_string()),
+    }
+}
+
+/// The exception for an error of hlx-train, whose class is that of the error it began with.
+pub fn of_anyhow(error: anyhow::Error) -> PyErr {
+    let error = match error.downcast::<AutogradError>() {
+        Ok(error) => return of_tensor(error),
+        Err(error) => error,
+    };
+    let kind = if let Some(error) = error.downcast_ref::<CoreError>() {
+        Kind::of_core(error)
+    } else if let Some(NnError::Core(error)) = error.downcast_ref::<NnError>() {
+        Kind::of_core(error)
+    } else {
+        Kind::Value
+    };
+    raised(kind, format!("{error:#}"))
 }

@@ -67,6 +67,8 @@ mod _hlx {
     #[pymodule_export]
     use crate::fork::note_fork;
     #[pymodule_export]
+    use crate::models::{PyChat, PyKvCache, PyLanguageModel, PyStream};
+    #[pymodule_export]
     use crate::operations::{
         attention::{attention, dropout, note_counters, noted_counters, rope, set_counter},
         elementwise::{
@@ -112,4 +114,6 @@ mod _hlx {
     use crate::read::{digest, state_digest};
     #[pymodule_export]
     use crate::tensor::PyTensor;
+    #[pymodule_export]
+    use crate::text::tokenizer::PyTokenizer;
 }

@@ -1,32 +1,23 @@
 //! The optimizers of hlx-nn over tensors of Python: one flat buffer of values, one of gradients.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hlx_autograd::Tensor;
 use hlx_nn::{
-    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Common, Init, Lion, LionConfig,
-    Muon, MuonAdjust, MuonConfig, NnError, Optimizer, OptimizerState, ParameterBuilder,
-    ParameterGroup, RMSprop, RMSpropConfig, SGD, SGDConfig, StateTensor, Weights, clip_grad_norm_,
-    clip_grad_value_,
+    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, CausalLm, Common, Init, Lion,
+    LionConfig, Model, Muon, MuonAdjust, MuonConfig, NnError, Optimizer, OptimizerState,
+    ParameterBuilder, ParameterGroup, RMSprop, RMSpropConfig, SGD, SGDConfig, StateTensor, Weights,
+    clip_grad_norm_, clip_grad_value_,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::error::{Kind, of_core, of_tensor, raised, value_error};
+use crate::error::{Kind, of_nn, of_tensor, raised, value_error};
 use crate::fork;
+use crate::models::PyLanguageModel;
 use crate::read::floats;
 use crate::tensor::PyTensor;
-
-/// The exception for an error of hlx-nn.
-pub fn of_nn(error: NnError) -> PyErr {
-    match error {
-        NnError::Autograd(error) => of_tensor(error),
-        NnError::Kernel(error) => of_tensor(error.into()),
-        NnError::Core(error) => of_core(error),
-        error @ NnError::MissingGradient { .. } => raised(Kind::Runtime, error.to_string()),
-        error => value_error(error.to_string()),
-    }
-}
 
 /// Parameters of Python in flat buffers, and what updates them.
 #[pyclass(frozen, module = "hlx._hlx", name = "OptimizerState")]
@@ -36,8 +27,29 @@ pub struct PyOptimizer {
 }
 
 struct Inner {
-    weights: Weights,
+    weights: Flat,
     optimizer: Algorithm,
+    /// The places of the parameters of Python among those of the weights.
+    places: Vec<usize>,
+}
+
+/// The flat buffers.
+enum Flat {
+    /// Made for the parameters.
+    Own(Weights),
+    /// Those of a language model, whose layers read them.
+    OfModel(Arc<Model<CausalLm>>),
+}
+
+impl Deref for Flat {
+    type Target = Weights;
+
+    fn deref(&self) -> &Weights {
+        match self {
+            Self::Own(weights) => weights,
+            Self::OfModel(model) => model.weights(),
+        }
+    }
 }
 
 /// A number of the settings.
@@ -52,14 +64,18 @@ where
 }
 
 /// The groups of parameters, by the numbers of their members.
-fn members(weights: &Weights, listed: &[Bound<'_, PyDict>]) -> PyResult<Vec<ParameterGroup>> {
+fn members(
+    weights: &Weights,
+    places: &[usize],
+    listed: &[Bound<'_, PyDict>],
+) -> PyResult<Vec<ParameterGroup>> {
     let group = |listed: &Bound<'_, PyDict>| -> PyResult<ParameterGroup> {
         let members: Vec<usize> = match listed.get_item("parameters")? {
             Some(members) => members.extract()?,
             None => return Err(value_error("optimizer: a group names no parameters")),
         };
         let parameters = weights.parameters();
-        let of_group = |place: &usize| parameters.get(*place).cloned();
+        let of_group = |member: &usize| parameters.get(*places.get(*member)?).cloned();
         let members: Vec<_> = members.iter().filter_map(of_group).collect();
         let chosen = weights.select(|parameter| members.iter().any(|it| it.is_same(parameter)));
         let decay: Option<f64> = match listed.get_item("weight_decay")? {
@@ -212,6 +228,49 @@ fn unfit(x: &Tensor, first: &Tensor) -> Option<&'static str> {
 }
 
 impl PyOptimizer {
+    /// An optimizer of all parameters of a language model that require a gradient.
+    fn of_model(
+        kind: &str,
+        parameters: Vec<(String, Bound<'_, PyTensor>)>,
+        settings: &Bound<'_, PyDict>,
+        groups: &[Bound<'_, PyDict>],
+        owner: &PyLanguageModel,
+    ) -> PyResult<Self> {
+        let held = owner.held();
+        let model = Arc::clone(held.whole("optimizer")?);
+        let weights = model.weights();
+        let mut places = Vec::with_capacity(parameters.len());
+        for (name, _) in &parameters {
+            let place = weights
+                .parameters()
+                .iter()
+                .position(|one| one.name() == name);
+            let no_place = || format!("optimizer: the language model has no parameter {name}");
+            places.push(place.ok_or_else(|| value_error(no_place()))?);
+        }
+        let trained = weights.parameters().iter().enumerate();
+        let mut trained = trained.filter(|(_, parameter)| parameter.requires_grad());
+        if let Some((_, left)) = trained.find(|(place, _)| !places.contains(place)) {
+            let text = format!(
+                "optimizer: {} of the language model requires a gradient and is not among the parameters; give all of \
+                 them, or freeze it by requires_grad_(False)",
+                left.name()
+            );
+            return Err(value_error(text));
+        }
+        let groups = members(weights, &places, groups)?;
+        let optimizer = Algorithm::new(kind, weights, settings, groups)?;
+        let parameters = parameters.into_iter();
+        Ok(Self {
+            parameters: parameters.map(|(_, tensor)| tensor.unbind()).collect(),
+            inner: Mutex::new(Inner {
+                weights: Flat::OfModel(model),
+                optimizer,
+                places,
+            }),
+        })
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -220,7 +279,8 @@ impl PyOptimizer {
     /// optimizer, or moved to another device, is not.
     fn check(&self, py: Python<'_>, inner: &Inner) -> PyResult<()> {
         fork::check()?;
-        for (own, parameter) in self.parameters.iter().zip(inner.weights.parameters()) {
+        for (own, &at) in self.parameters.iter().zip(&inner.places) {
+            let parameter = &inner.weights.parameters()[at];
             let place = parameter.tensor().map_err(of_nn)?;
             let x = own.bind(py).get().handle();
             if !x.operand().buffer.overlaps(place.operand().buffer) {
@@ -254,14 +314,20 @@ impl PyOptimizer {
 #[pymethods]
 impl PyOptimizer {
     /// Moves named parameters into flat buffers; the tensors stay the same objects. Groups have `parameters`, their
-    /// numbers, and may have `lr_factor` and `weight_decay`.
+    /// numbers, and may have `lr_factor` and `weight_decay`. The parameters of a language model, `owner`, are in such
+    /// buffers already.
     #[new]
+    #[pyo3(signature = (kind, parameters, settings, groups, owner = None))]
     fn new(
         kind: &str,
         parameters: Vec<(String, Bound<'_, PyTensor>)>,
         settings: &Bound<'_, PyDict>,
         groups: Vec<Bound<'_, PyDict>>,
+        owner: Option<&PyLanguageModel>,
     ) -> PyResult<Self> {
+        if let Some(owner) = owner {
+            return Self::of_model(kind, parameters, settings, &groups, owner);
+        }
         let tensors: Vec<Tensor> = parameters.iter().map(|(_, it)| it.get().handle()).collect();
         let Some(first) = tensors.first() else {
             return Err(value_error("optimizer: there are no parameters"));
@@ -276,7 +342,9 @@ impl PyOptimizer {
             builder.parameter(name, x.shape(), Init::Zeros);
         }
         let weights = builder.build_zeroed(first.device()).map_err(of_nn)?;
-        let optimizer = Algorithm::new(kind, &weights, settings, members(&weights, &groups)?)?;
+        let places: Vec<usize> = (0..parameters.len()).collect();
+        let groups = members(&weights, &places, &groups)?;
+        let optimizer = Algorithm::new(kind, &weights, settings, groups)?;
         for ((own, x), parameter) in parameters.iter().zip(&tensors).zip(weights.parameters()) {
             let place = parameter.tensor().map_err(of_nn)?;
             let mut values = place.detach();
@@ -291,7 +359,11 @@ impl PyOptimizer {
                 .into_iter()
                 .map(|(_, tensor)| tensor.unbind())
                 .collect(),
-            inner: Mutex::new(Inner { weights, optimizer }),
+            inner: Mutex::new(Inner {
+                weights: Flat::Own(weights),
+                optimizer,
+                places,
+            }),
         })
     }
 

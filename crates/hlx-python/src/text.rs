@@ -1,1 +1,3 @@
 //! Tokenizers, chat templates, and token shards of texts.
+
+pub mod tokenizer;

@@ -4,7 +4,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use hlx_autograd::{Result, Tensor};
+use hlx_autograd::{AutogradError, Tensor};
 use hlx_core::Device;
 use pyo3::prelude::*;
 
@@ -12,14 +12,26 @@ use crate::error::{Kind, of_tensor, raised};
 use crate::fork;
 use crate::gate;
 
+/// What an operation of tensors returns.
+type Result<T, E = AutogradError> = std::result::Result<T, E>;
+
 /// How long a wait goes on before Python's signals are looked at.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// Runs an operation without the interpreter's lock.
 pub fn run<T: Send>(py: Python<'_>, operation: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    run_as(py, of_tensor, operation)
+}
+
+/// As [`run`], of an operation with errors of its own.
+pub fn run_as<T: Send, E: Send>(
+    py: Python<'_>,
+    raised: impl FnOnce(E) -> PyErr,
+    operation: impl FnOnce() -> Result<T, E> + Send,
+) -> PyResult<T> {
     fork::check()?;
     let _pass = gate::pass(py)?;
-    py.detach(operation).map_err(of_tensor)
+    py.detach(operation).map_err(raised)
 }
 
 /// A result of an operation with an index, whose places the CPU device has checked by now; other devices report a

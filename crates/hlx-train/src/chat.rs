@@ -1,5 +1,7 @@
 //! Conversations with a model, laid out by its chat template.
 
+use std::ops::Deref;
+
 use anyhow::{Context as _, Result, ensure};
 use hlx_nn::CausalModel;
 use hlx_text::{ChatTemplate, Message};
@@ -8,8 +10,8 @@ use crate::generate::{Held, TextModel, TokenGeneration};
 
 /// A conversation: what was said so far.
 #[derive(Debug)]
-pub struct Conversation<'a> {
-    model: &'a TextModel,
+pub struct Conversation<M> {
+    model: M,
     /// A model of pairs may have none: each message is an input then.
     template: Option<ChatTemplate>,
     messages: Vec<Message>,
@@ -21,13 +23,13 @@ pub struct Conversation<'a> {
     held: Option<Held>,
 }
 
-impl<'a> Conversation<'a> {
+impl<M: Deref<Target = TextModel>> Conversation<M> {
     /// Begins a conversation, with a message of the role `system` if there is one.
     ///
     /// # Errors
     /// A model without a chat template that does not answer inputs, or a template with a fault of syntax; a message
     /// of the role `system` without a template.
-    pub fn new(model: &'a TextModel, system: Option<&str>) -> Result<Self> {
+    pub fn new(model: M, system: Option<&str>) -> Result<Self> {
         let has_none = model.tokenizer.chat_template().is_none();
         let template = match has_none && model.preparation.answers_inputs() {
             true => None,
@@ -73,6 +75,14 @@ impl<'a> Conversation<'a> {
         let template = template.context("--date: the model has no chat template to find it")?;
         self.template = Some(template.dated(date)?);
         Ok(self)
+    }
+
+    /// Begins with messages that were said before, after that of the role `system`.
+    #[must_use]
+    pub fn after(mut self, messages: Vec<Message>) -> Self {
+        self.messages.extend(messages);
+        self.n_first = self.messages.len();
+        self
     }
 
     /// The messages so far.
@@ -128,7 +138,7 @@ impl<'a> Conversation<'a> {
         self.model.write_held(held, &ids, options, stop, tell)
     }
 
-    /// Forgets what was said; the message of the role `system` stays.
+    /// Forgets what was said; what the conversation began with stays.
     pub fn clear(&mut self) {
         self.messages.truncate(self.n_first);
     }

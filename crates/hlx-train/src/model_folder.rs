@@ -6,6 +6,7 @@ mod write;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_autograd::{BackwardPlan, DType, IGNORE_INDEX, Tensor, no_grad};
@@ -19,8 +20,9 @@ use hlx_nn::{
 
 pub use self::stated::NamedFile;
 pub use self::write::{
-    CHAT_TEMPLATE_FILE, FolderKind, NewFolder, PROCESSOR_TEMPLATE_FILE, bring_companions,
-    companions, export, files_of, folders_of, import, stated_companions, warn_of_more_templates,
+    Beside, CHAT_TEMPLATE_FILE, FolderKind, NewFolder, PROCESSOR_TEMPLATE_FILE, bring_companions,
+    companions, export, files_of, folders_of, import, save, stated_companions,
+    warn_of_more_templates,
 };
 use crate::opening::{Opened, Opening, is_model};
 use crate::run::{DIGESTS_FILE, RunFolder};
@@ -51,8 +53,8 @@ pub fn open_as(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Ope
         None => DType::F32,
     };
     Ok(match dtype {
-        DType::F32 => Opened::Whole(Box::new(load_language_model(device, path)?)),
-        _ => Opened::Half(Box::new(load_language_model_as(device, path, dtype)?)),
+        DType::F32 => Opened::Whole(Arc::new(load_language_model(device, path)?)),
+        _ => Opened::Half(Arc::new(load_language_model_as(device, path, dtype)?)),
     })
 }
 
@@ -157,7 +159,7 @@ pub fn open_adapted(
 fn open_adapted_as(device: &Device, folder: &Path, adapter: &Path, dtype: DType) -> Result<Opened> {
     if dtype == DType::F32 {
         let (model, _) = open_adapted(device, folder, adapter)?;
-        return Ok(Opened::Whole(Box::new(model)));
+        return Ok(Opened::Whole(Arc::new(model)));
     }
     let (model, lora) = open_adapted(&Device::cpu()?, folder, adapter)?;
     let sizes = model.config();
@@ -166,7 +168,7 @@ fn open_adapted_as(device: &Device, folder: &Path, adapter: &Path, dtype: DType)
         CausalLm::new(b, sizes)
     };
     let rounded = InferenceModel::rounded(device, dtype, model.weights(), declare)?;
-    Ok(Opened::Half(Box::new(rounded)))
+    Ok(Opened::Half(Arc::new(rounded)))
 }
 
 /// Returns ids \[B, T\] as u32, each below the vocabulary.

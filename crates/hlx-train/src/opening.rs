@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use hlx_autograd::DType;
@@ -38,13 +39,13 @@ impl Opening<'_> {
     }
 }
 
-/// A language model as it is held in memory. It can be used as the model itself.
-#[derive(Debug)]
+/// A language model as it is held in memory. It can be used as the model itself. Clones share it.
+#[derive(Clone, Debug)]
 pub enum Opened {
     /// In f32.
-    Whole(Box<Model<CausalLm>>),
+    Whole(Arc<Model<CausalLm>>),
     /// With matrices in 16 bits.
-    Half(Box<InferenceModel<CausalLm>>),
+    Half(Arc<InferenceModel<CausalLm>>),
 }
 
 impl Deref for Opened {

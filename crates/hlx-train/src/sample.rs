@@ -41,6 +41,30 @@ impl Default for Sampling {
 }
 
 impl Sampling {
+    /// The first number that is out of its range: its name, and what is wrong with it.
+    pub fn fault(&self) -> Option<(&'static str, String)> {
+        let &Self {
+            temperature,
+            top_p,
+            min_p,
+            repetition_penalty,
+            ..
+        } = self;
+        let fault =
+            |name, number: f32, expected| Some((name, format!("{number} is not {expected}")));
+        match () {
+            _ if !(temperature >= 0.0 && temperature.is_finite()) => {
+                fault("temperature", temperature, "at least 0")
+            }
+            _ if !(top_p > 0.0 && top_p <= 1.0) => fault("top_p", top_p, "above 0 and at most 1"),
+            _ if !(0.0..=1.0).contains(&min_p) => fault("min_p", min_p, "from 0 to 1"),
+            _ if !(repetition_penalty > 0.0 && repetition_penalty.is_finite()) => {
+                fault("repetition_penalty", repetition_penalty, "above 0")
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the id of the largest logit is always chosen ([`greedy`]).
     pub fn is_greedy(&self) -> bool {
         self.temperature == 0.0 && self.repetition_penalty == 1.0

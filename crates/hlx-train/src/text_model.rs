@@ -11,7 +11,7 @@ use hlx_text::{Preparation, TOKENIZER_FILE, Tokenizer};
 use crate::config::Format;
 use crate::generate::{TextModel, Wanted, check_settings};
 use crate::model_folder;
-use crate::opening::{Opening, is_model};
+use crate::opening::{Opened, Opening, is_model};
 use crate::run::RunFolder;
 use crate::special_tokens::SpecialTokens;
 use crate::trained::Trained;
@@ -42,13 +42,31 @@ impl TextModel {
                 (model, tokenizer, path.to_owned())
             }
         };
-        let specials = SpecialTokens::read(&folder, Some(&tokenizer))?;
-        specials.warn_of_missing(&folder, model.vocabulary());
+        Self::with_tokenizer_of(&folder, model, tokenizer, of_pairs)
+    }
+
+    /// A model that was read from a folder, with the tokenizer that lies there.
+    ///
+    /// # Errors
+    /// As [`TextModel::open`].
+    pub fn of_folder(folder: &Path, model: Opened) -> Result<Self> {
+        let tokenizer = open_tokenizer(folder)?;
+        Self::with_tokenizer_of(folder, model, tokenizer, false)
+    }
+
+    fn with_tokenizer_of(
+        folder: &Path,
+        model: Opened,
+        tokenizer: Tokenizer,
+        of_pairs: bool,
+    ) -> Result<Self> {
+        let specials = SpecialTokens::read(folder, Some(&tokenizer))?;
+        specials.warn_of_missing(folder, model.vocabulary());
         Ok(Self {
             end_tokens: specials.ends,
             preparation: match of_pairs {
                 true => Preparation::of_pairs(&tokenizer),
-                false => Preparation::beside(&folder, &tokenizer)?,
+                false => Preparation::beside(folder, &tokenizer)?,
             },
             model,
             tokenizer,

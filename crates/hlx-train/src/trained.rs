@@ -1,6 +1,7 @@
 //! A trained model, read back from its run.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_autograd::DType;
@@ -71,7 +72,7 @@ impl Trained {
         let dtype = opening.dtype.unwrap_or(DType::F32);
         if dtype == DType::F32 {
             let trained = Self::open_in(device, path, opening)?;
-            return Ok((Opened::Whole(Box::new(trained.model)), trained.config));
+            return Ok((Opened::Whole(Arc::new(trained.model)), trained.config));
         }
         let trained = Self::open(&Device::cpu()?, path, opening.average)?;
         let arithmetic = opening.arithmetic.unwrap_or(trained.config.arithmetic);
@@ -79,7 +80,7 @@ impl Trained {
         let declare = task::language(&trained.config, trained.model.config().clone());
         let weights = trained.model.weights();
         let model = InferenceModel::rounded(device, dtype, weights, declare)?;
-        Ok((Opened::Half(Box::new(model)), trained.config))
+        Ok((Opened::Half(Arc::new(model)), trained.config))
     }
 }
 

@@ -222,7 +222,7 @@ impl<'de> Deserialize<'de> for CausalConfig {
 
 impl CausalConfig {
     /// Reads the text of a `config.json`; errors name the line and the column.
-    pub(crate) fn from_json(text: &[u8]) -> serde_json::Result<Self> {
+    pub fn from_json(text: &[u8]) -> serde_json::Result<Self> {
         let value: Value = serde_json::from_slice(text)?;
         Self::of_form(&value, &mut serde_json::Deserializer::from_slice(text))
     }

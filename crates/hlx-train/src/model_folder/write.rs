@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::{Device, files};
 use hlx_nn::{
-    Architecture, CONFIG_FILE, MODEL_FILE, PEFT_CONFIG_FILE, PEFT_FILE, hugging_face_files,
-    import_hugging_face, is_exported_config, is_hugging_face_folder, is_own_peft_config,
-    model_files, read_language_model_config,
+    Architecture, CONFIG_FILE, CausalLm, MODEL_FILE, Model, PEFT_CONFIG_FILE, PEFT_FILE,
+    hugging_face_files, import_hugging_face, is_exported_config, is_hugging_face_folder,
+    is_own_peft_config, model_files, read_language_model_config,
 };
 use hlx_text::{
     PREPARATION_FILE, Preparation, SPECIAL_TOKENS_MAP_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE,
@@ -232,14 +232,81 @@ pub fn export(from: &Path, to: &Path) -> Result<()> {
         "{}: has adapters; `hlx lora --merge` writes a model that can be exported",
         from.display()
     );
+    write_exported(&new, &model, &Beside::Folder(&read[0]))?;
+    match tokenizer_of(&read[0])?.0 {
+        Some(tokenizer) => warn_of_prompts(&tokenizer, &read[0], to),
+        None => Ok(()),
+    }
+}
+
+/// What goes with a model into a folder.
+#[derive(Clone, Copy, Debug)]
+pub enum Beside<'a> {
+    /// Nothing: it reads and writes ids alone.
+    Nothing,
+    /// A tokenizer.
+    Tokenizer(&'a Tokenizer),
+    /// What lies in the folder that the model was read from.
+    Folder(&'a Path),
+}
+
+impl Beside<'_> {
+    /// The files, the tokenizer, and the special tokens that they state.
+    fn parts(&self) -> Result<(Vec<NamedFile>, Option<Tokenizer>, SpecialTokens)> {
+        match *self {
+            Self::Nothing => Ok((Vec::new(), None, SpecialTokens::default())),
+            Self::Tokenizer(tokenizer) => {
+                let specials = SpecialTokens::of_run(None, tokenizer)?;
+                Ok((Vec::new(), Some(tokenizer.clone()), specials))
+            }
+            Self::Folder(folder) => {
+                let (tokenizer, specials) = tokenizer_of(folder)?;
+                Ok((companions(folder)?, tokenizer, specials))
+            }
+        }
+    }
+}
+
+/// Writes a model in memory as a Hugging Face folder ([`FolderKind::Exported`]) or as one of HLX. `read` are the folders
+/// that it was read from.
+///
+/// # Errors
+/// A model with adapters, or without a Hugging Face form; as [`NewFolder::at`], and the system's message.
+pub fn save(
+    model: &Model<CausalLm>,
+    kind: FolderKind,
+    beside: &Beside<'_>,
+    read: &[PathBuf],
+    to: &Path,
+) -> Result<()> {
+    let new = NewFolder::at(to, kind, read)?;
+    ensure!(
+        !model.weights().has_lora(),
+        "{}: the model has adapters; merge them, or write them alone",
+        to.display()
+    );
+    if kind == FolderKind::Exported {
+        return write_exported(&new, model, beside);
+    }
+    let (mut companions, tokenizer, specials) = beside.parts()?;
+    if let (Beside::Tokenizer(_), Some(tokenizer)) = (beside, &tokenizer) {
+        companions.push((TOKENIZER_FILE, tokenizer.to_json().as_bytes().to_vec()));
+    }
+    if !specials.is_empty() {
+        state_generation(&mut companions, &specials)?;
+    }
+    new.write(&model_files(model)?, &companions)
+}
+
+/// Writes a model as a Hugging Face folder, with all that `transformers` wants to know.
+fn write_exported(new: &NewFolder, model: &Model<CausalLm>, beside: &Beside<'_>) -> Result<()> {
     let config = model.config();
     let mut own = hugging_face_files(model.weights(), config)?;
-    let mut companions = companions(&read[0])?;
-    let (tokenizer, specials) = tokenizer_of(&read[0])?;
+    let (mut companions, tokenizer, specials) = beside.parts()?;
     if let Some(tokenizer) = &tokenizer {
         state_tokenizer(&mut companions, tokenizer, &specials)?;
         if config.architecture == Architecture::Qwen2 {
-            warn_of_qwen2(tokenizer, to);
+            warn_of_qwen2(tokenizer, &new.path);
         }
     }
     // Weights without a tokenizer and without a statement say nothing of texts.
@@ -247,11 +314,7 @@ pub fn export(from: &Path, to: &Path) -> Result<()> {
         state_in_config(&mut own[1].1, &specials);
         state_generation(&mut companions, &specials)?;
     }
-    new.write(&own, &companions)?;
-    match &tokenizer {
-        Some(tokenizer) => warn_of_prompts(tokenizer, &read[0], to),
-        None => Ok(()),
-    }
+    new.write(&own, &companions)
 }
 
 /// As [`companions`], with the special tokens of the model, some of which its `config.json` may state alone.

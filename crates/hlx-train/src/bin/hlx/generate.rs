@@ -1,18 +1,12 @@
 //! `hlx generate`: text from a trained model; the same seed gives the same text on every device.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, ensure};
-use hlx_core::{Device, files};
-use hlx_train::config::{Format, parse_seed};
-use hlx_train::generate::{
-    Generation, News, Tell, TextModel, TokenGeneration, Wanted, prompt_of_bytes, tell_bytes,
-    tell_texts,
-};
-use hlx_train::opening::{Opened, Opening};
-use hlx_train::run::RunFolder;
+use anyhow::{Context as _, Result, bail, ensure};
+use hlx_core::files;
+use hlx_train::config::parse_seed;
+use hlx_train::generate::{News, TextOptions, TextSource, Wanted};
 use hlx_train::sample::Sampling;
-use hlx_train::trained::Trained;
 
 use crate::DeviceArgument;
 use crate::next;
@@ -85,7 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         "--samples: {n_texts} texts for each of {n_prompts} prompts, expected at most {MAX_TEXTS} in all"
     );
     let device = arguments.device.open()?;
-    let source = Source::open(
+    let source = TextSource::open_to_write(
         &device,
         &arguments.model,
         arguments.weights.opening(),
@@ -95,6 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             n_texts: arguments.samples,
         },
     )?;
+    let options = arguments.options(sampling);
     let encoded: Vec<Result<Vec<u32>>> = prompts
         .iter()
         .map(|one| source.encode(one, arguments.raw))
@@ -102,17 +97,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if prompts.len() == 1 {
         let ids = encoded.into_iter().collect::<Result<Vec<_>>>()?;
         if arguments.samples == 1 && !arguments.json {
-            return source.stream(&ids, arguments, sampling);
+            return stream(&source, &ids, &options);
         }
-        return print_texts(
-            &source,
-            &prompts,
-            vec![Ok(ids.concat())],
-            arguments,
-            sampling,
-        );
+        let encoded = vec![Ok(ids.concat())];
+        return print_texts(&source, &prompts, encoded, &options, arguments.json);
     }
-    print_texts(&source, &prompts, encoded, arguments, sampling)
+    print_texts(&source, &prompts, encoded, &options, arguments.json)
 }
 
 /// Prints the texts after prompts, in the order of these; what is wrong with one ends no other.
@@ -121,16 +111,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 /// The last of the lines that name what is wrong with a prompt, the others being printed; standard output that takes
 /// no more.
 fn print_texts(
-    source: &Source,
+    source: &TextSource,
     prompts: &[String],
     encoded: Vec<Result<Vec<u32>>>,
-    arguments: &Arguments,
-    sampling: Sampling,
+    options: &TextOptions,
+    json: bool,
 ) -> Result<()> {
-    let n_texts = arguments.samples;
+    let n_texts = options.n_texts;
     let print = |number: usize, text: &str| {
         let prompt = &prompts[number / n_texts];
-        match arguments.json {
+        match json {
             true => say!("{}", serde_json::json!({"prompt": prompt, "text": text})),
             false => say!("> {prompt}\n{text}\n"),
         }
@@ -155,7 +145,7 @@ fn print_texts(
     }
     let written = match good.is_empty() {
         true => Ok(()),
-        false => source.write(&good, arguments, sampling, &mut |number, news| {
+        false => source.write(&good, options, &mut |number, news| {
             let News::End(text) = news else {
                 return Ok(());
             };
@@ -250,85 +240,27 @@ impl<P: FnMut(usize, &str) -> Result<()>> InOrder<P> {
     }
 }
 
-/// A model that continues texts.
-enum Source {
-    /// A run over bytes of a format.
-    Bytes(Box<Opened>, Format),
-    /// A model with a tokenizer.
-    Tokens(Box<TextModel>),
-}
-
-impl Source {
-    fn open(device: &Device, path: &Path, opening: Opening<'_>, wanted: &Wanted) -> Result<Self> {
-        let run = RunFolder::open_checkpoint(path).and_then(|(run, _)| run.config());
-        Ok(match run {
-            Ok(config) if config.data.format != Format::Shards => {
-                let (model, config) = Trained::open_as(device, path, opening)?;
-                Self::Bytes(Box::new(model), config.data.format)
-            }
-            _ => {
-                let text = TextModel::open_to_write(device, path, opening, wanted)?;
-                text.warn_of_pairs();
-                Self::Tokens(Box::new(text))
-            }
-        })
-    }
-
-    /// The tokens of a prompt.
-    ///
-    /// # Errors
-    /// What the model cannot continue.
-    fn encode(&self, prompt: &str, raw: bool) -> Result<Vec<u32>> {
-        match self {
-            Self::Bytes(model, format) => prompt_of_bytes(model, prompt.as_bytes(), *format, raw),
-            Self::Tokens(text) => text.encode_prompt(prompt, raw),
-        }
-    }
-
-    /// Continues prompts, and tells of the texts after them.
-    fn write(
-        &self,
-        prompts: &[Vec<u32>],
-        arguments: &Arguments,
-        sampling: Sampling,
-        tell: Tell<'_>,
-    ) -> Result<()> {
-        let n_texts = arguments.samples;
-        match self {
-            Self::Bytes(model, format) => {
-                let stop = arguments.stop.iter().map(|stop| stop.clone().into_bytes());
-                let generation = Generation {
-                    n_texts,
-                    stop: stop.collect(),
-                    raw: arguments.raw,
-                    ..Generation::new(*format, arguments.max_tokens, sampling)
-                };
-                tell_bytes(model, prompts, &generation, tell)
-            }
-            Self::Tokens(text) => {
-                let ends = text.end_tokens.clone();
-                let options = TokenGeneration {
-                    n_texts,
-                    ..TokenGeneration::new(arguments.max_tokens, sampling, ends)
-                };
-                let (model, tokenizer) = (&*text.model, &text.tokenizer);
-                tell_texts(model, tokenizer, prompts, &options, &arguments.stop, tell)
-            }
-        }
-    }
-
-    /// Prints the text after a prompt while it grows.
-    fn stream(&self, prompt: &[Vec<u32>], arguments: &Arguments, sampling: Sampling) -> Result<()> {
-        let mut shown = Streamed::default();
-        self.write(prompt, arguments, sampling, &mut |_, news| match news {
-            News::Bytes(bytes) => shown.print(bytes),
-            News::End(text) => text.map(drop),
-        })?;
-        print::text("\n")
-    }
+/// Prints the text after a prompt while it grows.
+fn stream(source: &TextSource, prompt: &[Vec<u32>], options: &TextOptions) -> Result<()> {
+    let mut shown = Streamed::default();
+    source.write(prompt, options, &mut |_, news| match news {
+        News::Bytes(bytes) => shown.print(bytes),
+        News::End(text) => text.map(drop),
+    })?;
+    print::text("\n")
 }
 
 impl Arguments {
+    fn options(&self, sampling: Sampling) -> TextOptions {
+        TextOptions {
+            max_tokens: self.max_tokens,
+            sampling,
+            n_texts: self.samples,
+            stop: self.stop.clone(),
+            raw: self.raw,
+        }
+    }
+
     fn all_prompts(&self) -> Result<Vec<String>> {
         let mut prompts = self.prompt.clone();
         if let Some(path) = &self.prompts {
@@ -358,29 +290,17 @@ impl DrawingArguments {
             repetition_penalty,
             seed,
         } = self;
-        ensure!(
-            temperature >= 0.0 && temperature.is_finite(),
-            "--temperature: {temperature} is not at least 0"
-        );
-        ensure!(
-            top_p > 0.0 && top_p <= 1.0,
-            "--top-p: {top_p} is not above 0 and at most 1"
-        );
-        ensure!(
-            (0.0..=1.0).contains(&min_p),
-            "--min-p: {min_p} is not from 0 to 1"
-        );
-        ensure!(
-            repetition_penalty > 0.0 && repetition_penalty.is_finite(),
-            "--repetition-penalty: {repetition_penalty} is not above 0"
-        );
-        Ok(Sampling {
+        let sampling = Sampling {
             temperature,
             top_k,
             top_p,
             min_p,
             repetition_penalty,
             seed,
-        })
+        };
+        match sampling.fault() {
+            None => Ok(sampling),
+            Some((name, fault)) => bail!("--{}: {fault}", name.replace('_', "-")),
+        }
     }
 }

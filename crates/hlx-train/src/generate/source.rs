@@ -1,0 +1,224 @@
+//! A language model of files, with what its kind knows of texts.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use hlx_core::Device;
+use hlx_core::files::place;
+use hlx_text::{Preparation, TOKENIZER_FILE, Tokenizer};
+
+use super::growing::Tell;
+use super::settings::Wanted;
+use super::text::{TextModel, tell_texts};
+use super::tokens::TokenGeneration;
+use super::{Generation, prompt_of_bytes, tell_bytes};
+use crate::config::{Config, Format};
+use crate::model_folder;
+use crate::opening::{Opened, Opening};
+use crate::run::RunFolder;
+use crate::sample::Sampling;
+use crate::trained::Trained;
+
+/// A language model that continues texts.
+#[derive(Debug)]
+pub enum TextSource {
+    /// A run over the bytes of a format.
+    Bytes(Box<Opened>, Format),
+    /// A model with a tokenizer.
+    Tokens(Arc<TextModel>),
+    /// A model without a tokenizer, which continues ids alone.
+    Ids(Box<Opened>),
+}
+
+/// How texts are written after prompts.
+#[derive(Clone, Debug)]
+pub struct TextOptions {
+    /// Tokens at most.
+    pub max_tokens: usize,
+    /// How each is drawn.
+    pub sampling: Sampling,
+    /// Texts for each prompt.
+    pub n_texts: usize,
+    /// Texts that end a text; they are not part of it.
+    pub stop: Vec<String>,
+    /// For a model of pairs: whether prompts are left without their separator.
+    pub raw: bool,
+}
+
+impl TextSource {
+    /// Opens a run, one of its checkpoints, an imported model or a Hugging Face folder.
+    ///
+    /// # Errors
+    /// A path that is none of these, and those of [`TextModel::open`], but not for a tokenizer that is missing.
+    pub fn open(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Self> {
+        let run = RunFolder::open_checkpoint(path).ok();
+        let folder = run.as_ref().map_or(path, |(run, _)| run.path());
+        if let Some(source) = Self::of_bytes(device, path, opening)? {
+            return Ok(source);
+        }
+        match place(folder, TOKENIZER_FILE).is_file() {
+            true => Ok(Self::Tokens(Arc::new(TextModel::open(
+                device, path, opening,
+            )?))),
+            false => Ok(Self::Ids(Box::new(model_folder::open_as(
+                device, path, opening,
+            )?))),
+        }
+    }
+
+    /// As [`TextSource::open`], to write texts with: without a tokenizer there are none, and the folder's settings of
+    /// generation must be known ([`check_settings`](super::check_settings)).
+    ///
+    /// # Errors
+    /// As [`TextModel::open_to_write`].
+    pub fn open_to_write(
+        device: &Device,
+        path: &Path,
+        opening: Opening<'_>,
+        wanted: &Wanted,
+    ) -> Result<Self> {
+        if let Some(source) = Self::of_bytes(device, path, opening)? {
+            return Ok(source);
+        }
+        let text = TextModel::open_to_write(device, path, opening, wanted)?;
+        text.warn_of_pairs();
+        Ok(Self::Tokens(Arc::new(text)))
+    }
+
+    /// A model that was read from a folder, with what lies beside it there.
+    ///
+    /// # Errors
+    /// As [`TextModel::open`], but not for a tokenizer that is missing.
+    pub fn of_folder(folder: &Path, model: Opened) -> Result<Self> {
+        match place(folder, TOKENIZER_FILE).is_file() {
+            true => Ok(Self::Tokens(Arc::new(TextModel::of_folder(folder, model)?))),
+            false => Ok(Self::Ids(Box::new(model))),
+        }
+    }
+
+    /// A run over the bytes of a format; nothing of another path.
+    fn of_bytes(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Option<Self>> {
+        let config = RunFolder::open_checkpoint(path).and_then(|(run, _)| run.config());
+        let is_of_bytes = |config: &Config| config.data.format != Format::Shards;
+        if !config.is_ok_and(|config| is_of_bytes(&config)) {
+            return Ok(None);
+        }
+        let (model, config) = Trained::open_as(device, path, opening)?;
+        Ok(Some(Self::Bytes(Box::new(model), config.data.format)))
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Opened {
+        match self {
+            Self::Bytes(model, _) | Self::Ids(model) => model,
+            Self::Tokens(text) => &text.model,
+        }
+    }
+
+    /// The same with another model, such as one with adapters or on another device.
+    #[must_use]
+    pub fn with_model(&self, model: Opened) -> Self {
+        match self {
+            Self::Bytes(_, format) => Self::Bytes(Box::new(model), *format),
+            Self::Ids(_) => Self::Ids(Box::new(model)),
+            Self::Tokens(text) => Self::Tokens(Arc::new(TextModel {
+                model,
+                tokenizer: text.tokenizer.clone(),
+                preparation: text.preparation.clone(),
+                end_tokens: text.end_tokens.clone(),
+            })),
+        }
+    }
+
+    /// The same with a tokenizer in the place of the one that it has.
+    ///
+    /// # Errors
+    /// A run over bytes, whose tokens are bytes.
+    pub fn with_tokenizer(&self, model: Opened, tokenizer: Tokenizer) -> Result<Self> {
+        if matches!(self, Self::Bytes(..)) {
+            bail!("the model's tokens are bytes, and no other tokenizer's");
+        }
+        Ok(Self::Tokens(Arc::new(TextModel {
+            model,
+            preparation: Preparation::of(&tokenizer),
+            end_tokens: tokenizer.specials().eos.into_iter().collect(),
+            tokenizer,
+        })))
+    }
+
+    /// Its tokenizer; of a model of bytes that of bytes.
+    pub fn tokenizer(&self) -> Option<Tokenizer> {
+        match self {
+            Self::Bytes(..) => Some(Tokenizer::bytes()),
+            Self::Tokens(text) => Some(text.tokenizer.clone()),
+            Self::Ids(_) => None,
+        }
+    }
+
+    /// The model with its tokenizer.
+    ///
+    /// # Errors
+    /// A model without a tokenizer of its own.
+    pub fn text_model(&self) -> Result<&Arc<TextModel>> {
+        match self {
+            Self::Tokens(text) => Ok(text),
+            _ => bail!("the model has no tokenizer beside it, expected one with a chat template"),
+        }
+    }
+
+    /// The tokens of a prompt.
+    ///
+    /// # Errors
+    /// What the model cannot continue, and a model without a tokenizer.
+    pub fn encode(&self, prompt: &str, raw: bool) -> Result<Vec<u32>> {
+        match self {
+            Self::Bytes(model, format) => prompt_of_bytes(model, prompt.as_bytes(), *format, raw),
+            Self::Tokens(text) => text.encode_prompt(prompt, raw),
+            Self::Ids(_) => {
+                bail!("the model has no {TOKENIZER_FILE} beside it, and continues token ids alone")
+            }
+        }
+    }
+
+    /// The tokens that end a text.
+    pub fn end_tokens(&self) -> &[u32] {
+        match self {
+            Self::Tokens(text) => &text.end_tokens,
+            Self::Bytes(..) | Self::Ids(_) => &[],
+        }
+    }
+
+    /// Continues prompts that [`TextSource::encode`] made, and tells of the texts after them.
+    ///
+    /// # Errors
+    /// As [`tell_texts`], and a model without a tokenizer.
+    pub fn write(&self, prompts: &[Vec<u32>], options: &TextOptions, tell: Tell<'_>) -> Result<()> {
+        let n_texts = options.n_texts;
+        match self {
+            Self::Bytes(model, format) => {
+                let stop = options.stop.iter().map(|stop| stop.clone().into_bytes());
+                let generation = Generation {
+                    n_texts,
+                    stop: stop.collect(),
+                    raw: options.raw,
+                    ..Generation::new(*format, options.max_tokens, options.sampling)
+                };
+                tell_bytes(model, prompts, &generation, tell)
+            }
+            Self::Tokens(text) => {
+                let generation = TokenGeneration {
+                    n_texts,
+                    ..TokenGeneration::new(
+                        options.max_tokens,
+                        options.sampling,
+                        text.end_tokens.clone(),
+                    )
+                };
+                let (model, tokenizer) = (&*text.model, &text.tokenizer);
+                tell_texts(model, tokenizer, prompts, &generation, &options.stop, tell)
+            }
+            Self::Ids(_) => self.encode("", true).map(drop).context("no text"),
+        }
+    }
+}
