@@ -57,8 +57,16 @@ class NativeState(Protocol):
 def new_state(
     kind: str, parameters: list[tuple[str, Tensor]], settings: dict[str, Any], groups: list[dict[str, Any]]
 ) -> NativeState:
-    """Makes the native state, which moves values and gradients into flat buffers; the one place that names it."""
-    return _hlx.OptimizerState(kind, parameters, settings, groups)
+    """Makes the native state, which moves values and gradients into flat buffers; the one place that names it.
+
+    The parameters of a language model are in such buffers already, and stay there.
+    """
+    owners = [getattr(parameter, "_owner", None) for _, parameter in parameters]
+    if any(owner is not owners[0] for owner in owners):
+        raise errors.ValueError(
+            f"{kind}: some parameters belong to a language model and others do not; make an optimizer for each"
+        )
+    return _hlx.OptimizerState(kind, parameters, settings, groups, owners[0])
 
 
 class NativeOptimizer(Optimizer):
@@ -90,7 +98,9 @@ class NativeOptimizer(Optimizer):
             names = group.get("param_names")
             for index, parameter in enumerate(group["params"]):
                 if parameter.requires_grad:
-                    yield (names[index] if names else str(place)), parameter, number
+                    # Those of a language model have their names there.
+                    name = getattr(parameter, "_full_name", None) or (names[index] if names else str(place))
+                    yield name, parameter, number
                 place += 1
 
     def _build(self) -> None:
