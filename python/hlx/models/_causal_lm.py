@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, Unpack
@@ -19,6 +20,7 @@ from hlx.models._generation import (
     ids_of,
     prompts_of,
     stops_of,
+    whole,
 )
 from hlx.nn.modules.module import Module
 from hlx.nn.parameter import Parameter
@@ -85,7 +87,6 @@ class CausalLM(Module):
         self._native = native
         self._text: Tokenizer | None = None
         self._bind()
-        self.training = False
 
     def _bind(self) -> None:
         """Builds the tree of parameters over the model's memory anew."""
@@ -160,7 +161,9 @@ class CausalLM(Module):
 
         Without a capacity they may be as long as the model has positions.
         """
-        return self._native.cache(batch, self.max_positions if capacity is None else capacity)
+        rows = whole("cache", "batch", batch, 1, 1 << 24)
+        tokens = self.max_positions if capacity is None else whole("cache", "capacity", capacity, 1, 1 << 32)
+        return self._native.cache(rows, tokens)
 
     def generate(
         self,
@@ -190,7 +193,7 @@ class CausalLM(Module):
         more = {"num_return_sequences": num_return_sequences, "stop": stops_of("generate", stop), "raw": raw}
         options = checked("generate", drawing, **more)
         self._text_tokenizer("generate")
-        prompts, _ = prompts_of("generate", prompt, lambda text: self._native.encode_prompt(text, raw))
+        prompts = prompts_of("generate", prompt, lambda text: self._native.encode_prompt(text, raw))
         return TextStream(self._native.generate(prompts, options), len(prompts) * options["num_return_sequences"])
 
     def generate_tokens(
@@ -210,7 +213,7 @@ class CausalLM(Module):
         def refused(text: str) -> list[int]:
             raise errors.TypeError(f"generate_tokens: the prompt is {text!r}, expected token ids")
 
-        prompts, _ = prompts_of("generate_tokens", prompt, refused)
+        prompts = prompts_of("generate_tokens", prompt, refused)
         stops = None if stop_tokens is None else ids_of("generate_tokens: stop_tokens", stop_tokens)
         native = self._native.generate_tokens(prompts, options, stops)
         return TokenStream(native, len(prompts) * options["num_return_sequences"])
@@ -291,7 +294,9 @@ class CausalLM(Module):
         begins with zeros. Make the optimizer afterwards. Raises ValueError for a target that names no layer.
         """
         named = [targets] if isinstance(targets, str) else list(targets)
-        self._native.add_adapter(rank, float(alpha), named, _seed(seed))
+        if not math.isfinite(alpha):
+            raise errors.ValueError(f"add_adapter: alpha is {alpha}, expected a finite number")
+        self._native.add_adapter(whole("add_adapter", "rank", rank, 1, 1 << 16), float(alpha), named, _seed(seed))
         self._bind()
         return self
 
@@ -412,7 +417,7 @@ def load_model(
     """
     place = _hlx.get_default_device() if device is None else device
     native = _hlx.LanguageModel.open(folder, place, dtype, arithmetic, adapter, average)
-    return CausalLM._of(native)
+    return CausalLM._of(native).eval()
 
 
 def preset(name: str, **changes: Any) -> dict[str, Any]:
@@ -424,8 +429,11 @@ def preset(name: str, **changes: Any) -> dict[str, Any]:
     text = _hlx.LanguageModel.preset(name)
     if text is None:
         raise errors.ValueError(f"preset: there is none of the name {name!r}, expected one of {', '.join(presets())}")
-    config: dict[str, Any] = json.loads(text)
-    return {**config, **changes}
+    config: dict[str, Any] = {**json.loads(text), **changes}
+    for key in ("full_layers",):
+        if key in config and key not in changes:
+            config[key] = [layer for layer in config[key] if layer < config["n_layers"]]
+    return config
 
 
 def presets() -> list[str]:

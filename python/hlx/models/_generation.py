@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypedDict
 
@@ -45,7 +45,7 @@ def checked(operation: str, drawing: Drawing, **more: Any) -> dict[str, Any]:
         elif name in ("max_new_tokens", "top_k", "num_return_sequences", "seed"):
             least = 1 if name == "num_return_sequences" else 0
             most = {"num_return_sequences": _MOST_TEXTS, "seed": _SEEDS - 1}.get(name, _MOST_TOKENS)
-            found[name] = _whole(operation, name, value, least, most)
+            found[name] = whole(operation, name, value, least, most)
         else:
             raise errors.TypeError(f"{operation}: {name} is no argument, expected one of {', '.join(_NAMES)}")
     return found
@@ -61,7 +61,7 @@ def _real(operation: str, name: str, value: Any) -> float:
         raise errors.TypeError(f"{operation}: {name} is {value!r}, expected a number") from None
 
 
-def _whole(operation: str, name: str, value: Any, least: int, most: int) -> int:
+def whole(operation: str, name: str, value: Any, least: int, most: int) -> int:
     try:
         number = operator.index(value)
     except TypeError:
@@ -140,7 +140,6 @@ class TextStream(_Stream):
         native: _hlx.GeneratedStream,
         count: int = 1,
         operation: str = "generate",
-        ended: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(native, count, operation)
         self._pieces: list[list[str]] = [[] for _ in range(count)]
@@ -202,7 +201,7 @@ class TokenStream(_Stream):
 def prompts_of(operation: str, prompt: Any, encode: Callable[[str], list[int]]) -> tuple[list[list[int]], bool]:
     """The prompts as ids, and whether it was a single one: a text, ids, or a list of either."""
     if isinstance(prompt, str):
-        return [encode(prompt)], True
+        return [encode(prompt)]
     if isinstance(prompt, Tensor) or hasattr(prompt, "__array__"):
         rows = prompt.tolist()
     else:
@@ -210,11 +209,6 @@ def prompts_of(operation: str, prompt: Any, encode: Callable[[str], list[int]]) 
     if not rows:
         raise errors.ValueError(f"{operation}: there is no prompt")
     if not isinstance(rows[0], str | list | tuple | Tensor) and not hasattr(rows[0], "__array__"):
-        return [ids_of(operation, rows)], True
-    return [encode(row) if isinstance(row, str) else ids_of(operation, row) for row in rows], False
+        return [ids_of(operation, rows)]
+    return [encode(row) if isinstance(row, str) else ids_of(operation, row) for row in rows]
 
-
-def consumed(stream: Iterator[Any]) -> None:
-    """Takes a stream to its end."""
-    for _ in stream:
-        pass
