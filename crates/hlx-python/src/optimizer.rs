@@ -36,7 +36,7 @@ struct Inner {
 /// The flat buffers.
 enum Flat {
     /// Made for the parameters.
-    Own(Weights),
+    Own(Box<Weights>),
     /// Those of a language model, whose layers read them.
     OfModel(Arc<Model<CausalLm>>),
 }
@@ -360,7 +360,7 @@ impl PyOptimizer {
                 .map(|(_, tensor)| tensor.unbind())
                 .collect(),
             inner: Mutex::new(Inner {
-                weights: Flat::Own(weights),
+                weights: Flat::Own(Box::new(weights)),
                 optimizer,
                 places,
             }),

@@ -99,10 +99,6 @@ fn training(held: &Held, device: &Device, seed: Option<u64>) -> hlx_nn::Result<M
 impl PyLanguageModel {
     /// The logits of ids [B, T], [B, T, V]; with `balance` also the balance losses of a mixture of experts.
     #[pyo3(signature = (ids, *, train = false, documents = None, positions = None, lengths = None, balance = false))]
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "all but the first are named by the caller"
-    )]
     fn forward(
         &self,
         py: Python<'_>,

@@ -155,6 +155,9 @@ impl Shared<'_> {
     }
 }
 
+/// The number of a sequence; its next bytes or token, or None at its end, and why it has none.
+type PythonEvent<'py> = (usize, Option<Bound<'py, PyAny>>, Option<String>);
+
 #[pymethods]
 impl PyStream {
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -165,7 +168,7 @@ impl PyStream {
     fn __next__<'py>(
         &self,
         py: Python<'py>,
-    ) -> PyResult<Option<(usize, Option<Bound<'py, PyAny>>, Option<String>)>> {
+    ) -> PyResult<Option<PythonEvent<'py>>> {
         if self.device.is_recording() {
             let text = format!("{}: cannot run while a graph is recorded", self.operation);
             return Err(raised(Kind::Runtime, text));
