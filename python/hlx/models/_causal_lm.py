@@ -94,6 +94,8 @@ class CausalLM(Module):
         self._flat: list[_ModelParameter] = []
         for name, tensor, requires_grad in self._native.parameters():
             parameter = _ModelParameter(tensor, requires_grad)
+            # The model's own leaf, so that its gradients are found here.
+            _hlx.become(parameter, tensor)
             parameter._owner, parameter._full_name = self._native, name
             *path, last = name.split(".")
             node: Module = self
