@@ -115,5 +115,11 @@ mod _hlx {
     #[pymodule_export]
     use crate::tensor::PyTensor;
     #[pymodule_export]
-    use crate::text::tokenizer::PyTokenizer;
+    use crate::text::{
+        prepare::prepare_texts,
+        shards::{PyRows, PyShards},
+        stream::PyDecodeStream,
+        tokenizer::PyTokenizer,
+        training::{PyWordCounter, characters_tokenizer, train_tokenizer},
+    };
 }

@@ -39,7 +39,7 @@ pub use prepare::{
 pub use shards::{Document, ShardOptions, ShardWriter, TokenRange, TokenShards, TokenSplit};
 pub use tokenizer::{
     BpeTrainer, ChatTemplates, DecodeStream, SPECIAL_TOKENS_MAP_FILE, SpecialTokens,
-    TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, Tokenizer, WordCounts,
+    TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, Tokenizer, TokenizerFiles, WordCounts,
 };
 
 /// The result of an operation on text.

@@ -64,7 +64,7 @@ fn bpe() -> Result<Tokenizer> {
         vocabulary_size: 400,
         ..BpeTrainer::default()
     };
-    trainer.train(counts, |_, _| ())
+    trainer.train(counts, |_, _| ControlFlow::Continue(()))
 }
 
 fn documents(shards: &TokenShards) -> Result<Vec<Vec<u32>>> {

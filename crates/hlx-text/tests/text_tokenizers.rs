@@ -1,6 +1,7 @@
 //! Tokenizers: the tokens of other programs, a trained one, decoding, bad files.
 
 use std::fs;
+use std::ops::ControlFlow;
 
 use hlx_text::{
     BpeTrainer, Result, ScanOptions, Tokenizer, WordCounts, characters_of_files, count_words,
@@ -124,6 +125,7 @@ fn a_trained_tokenizer_is_the_python_packages() -> Result<()> {
     let trained = trainer.train(counts, |have, wanted| {
         assert!(have <= wanted);
         steps += 1;
+        ControlFlow::Continue(())
     })?;
     assert!(steps > 100);
     let found: Value = serde_json::from_str(trained.to_json()).expect("JSON");
@@ -162,14 +164,17 @@ fn threads_and_files_change_no_bit_of_a_trained_tokenizer() -> Result<()> {
             ..ScanOptions::new(vec![folder.clone()])
         };
         let mut bytes = 0;
-        let counts = count_words(&options, |_, n| bytes = n)?;
+        let counts = count_words(&options, |_, n| {
+            bytes = n;
+            ControlFlow::Continue(())
+        })?;
         assert!(bytes > 2_000_000);
         let trainer = BpeTrainer {
             vocabulary_size: 600,
             ..BpeTrainer::default()
         };
-        let characters = characters_of_files(&options, |_, _| ())?;
-        let trained = trainer.train(counts, |_, _| ())?;
+        let characters = characters_of_files(&options, |_, _| ControlFlow::Continue(()))?;
+        let trained = trainer.train(counts, |_, _| ControlFlow::Continue(()))?;
         Ok([
             trained.to_json().to_owned(),
             characters.to_json().to_owned(),
@@ -274,7 +279,7 @@ fn broken_tokenizers_are_refused_in_one_line() {
     let wrong = |trainer: BpeTrainer, text: &str| {
         let mut counts = WordCounts::default();
         counts.add(text);
-        let failed = trainer.train(counts, |_, _| ());
+        let failed = trainer.train(counts, |_, _| ControlFlow::Continue(()));
         failed.expect_err("must fail").to_string()
     };
     let of = |vocabulary_size, specials: &[&str]| BpeTrainer {

@@ -240,7 +240,7 @@ impl PyLanguageModel {
     /// Gives the model a tokenizer in the place of its own.
     fn set_tokenizer(&self, tokenizer: &PyTokenizer) -> PyResult<()> {
         let held = self.held();
-        let (model, tokenizer) = (held.source.model().clone(), (*tokenizer.0).clone());
+        let (model, tokenizer) = (held.source.model().clone(), (*tokenizer.tokenizer).clone());
         let source = held.source.with_tokenizer(model, tokenizer);
         let source = source.map_err(of_anyhow)?;
         self.replace(Held::new(source, None, held.lora.clone()));

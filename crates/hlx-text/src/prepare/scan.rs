@@ -1,6 +1,7 @@
 //! Passes over the texts of a corpus that make no tokens: counting words, collecting characters.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use super::ordered::ordered;
@@ -40,13 +41,14 @@ impl ScanOptions {
     }
 }
 
-/// Counts the words of all texts of a corpus. `progress` gets the share read and the bytes.
+/// Counts the words of all texts of a corpus. `progress` gets the share read and the bytes, and may
+/// stop the work, which is an error then.
 ///
 /// # Errors
 /// As [`prepare`](super::prepare); files of tokens hold no text.
 pub fn count_words(
     options: &ScanOptions,
-    progress: impl FnMut(f64, u64) + Send,
+    progress: impl FnMut(f64, u64) -> ControlFlow<()> + Send,
 ) -> Result<WordCounts> {
     let mut all = WordCounts::default();
     let count = |texts: &[&str]| {
@@ -64,7 +66,7 @@ pub fn count_words(
 /// As [`count_words`].
 pub fn characters_of_files(
     options: &ScanOptions,
-    progress: impl FnMut(f64, u64) + Send,
+    progress: impl FnMut(f64, u64) -> ControlFlow<()> + Send,
 ) -> Result<Tokenizer> {
     let mut all = BTreeSet::new();
     let collect = |texts: &[&str]| {
@@ -79,7 +81,7 @@ fn scan<O: Send>(
     options: &ScanOptions,
     work: impl Fn(&[&str]) -> O + Sync,
     mut take: impl FnMut(O) + Send,
-    mut progress: impl FnMut(f64, u64) + Send,
+    mut progress: impl FnMut(f64, u64) -> ControlFlow<()> + Send,
 ) -> Result<()> {
     let sources = resolve(&options.inputs, options.format, None)?;
     let mut reader = Reader::new(sources.clone(), Cuts::default(), Default::default())?;
@@ -95,8 +97,10 @@ fn scan<O: Send>(
         |(output, done, bytes)| {
             take(output);
             n_bytes += bytes;
-            progress(done, n_bytes);
-            Ok(())
+            match progress(done, n_bytes) {
+                ControlFlow::Continue(()) => Ok(()),
+                ControlFlow::Break(()) => Err(TextError::argument("scan", "was stopped")),
+            }
         },
     )
 }

@@ -1,15 +1,14 @@
 //! Any `tokenizer.json`, by the `tokenizers` crate, and what lies beside it in a model's folder.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
 
-use hlx_core::files::{self, place};
 use hlx_core::warn_once;
 use serde_json::Value;
 use tokenizers::Tokenizer;
 use tokenizers::decoders::DecoderWrapper;
 
 use super::SpecialTokens;
+use super::beside::TokenizerFiles;
 use super::check::{MAX_TOKENS, check};
 use super::cleanup::clean_up;
 use super::encode::PreTokenizers;
@@ -30,42 +29,30 @@ pub(super) struct TokenizerFile {
     vocabulary_size: usize,
     cleans_up: bool,
     templates: ChatTemplates,
+    files: TokenizerFiles,
 }
 
-/// What other files of the folder say of a tokenizer.
+/// What the files beside it say of a tokenizer.
 #[derive(Default)]
 pub(super) struct Beside {
-    /// The folder.
-    folder: PathBuf,
-    /// What it and `special_tokens_map.json` state.
+    /// The files.
+    files: TokenizerFiles,
+    /// What `tokenizer_config.json` and `special_tokens_map.json` state.
     stated: Stated,
     /// The chat templates.
     templates: ChatTemplates,
 }
 
 impl Beside {
-    /// Reads the files of a folder that are there.
-    pub fn of(folder: &Path) -> Result<Self> {
-        let read = |name: &str| {
-            let path = place(folder, name);
-            match files::read_settings_text(&path) {
-                Ok(text) => Ok(Some(text)),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(TextError::file(&path, error)),
-            }
-        };
-        let parsed = |name: &str| match read(name)? {
-            Some(text) => serde_json::from_str(&text)
-                .map_err(|error| TextError::file(&folder.join(name), error)),
-            None => Ok(Value::Null),
-        };
-        let config = parsed(TOKENIZER_CONFIG_FILE)?;
-        let map = parsed(SPECIAL_TOKENS_MAP_FILE)?;
-        let stated = Stated::read(folder, &config, &map)?;
+    /// Reads what files hold.
+    pub fn of(files: TokenizerFiles) -> Result<Self> {
+        let config = files.json(TOKENIZER_CONFIG_FILE)?;
+        let map = files.json(SPECIAL_TOKENS_MAP_FILE)?;
+        let stated = Stated::read(files.folder(), &config, &map)?;
         Ok(Self {
-            folder: folder.to_owned(),
-            templates: ChatTemplates::of(folder, &config, stated.texts())?,
+            templates: ChatTemplates::of(&files, &config, stated.texts())?,
             stated,
+            files,
         })
     }
 }
@@ -121,7 +108,7 @@ impl TokenizerFile {
             &surrounded,
         ));
         for note in notes {
-            warn_once(&line(&beside.folder.to_string_lossy(), &note));
+            warn_once(&line(&beside.files.folder().to_string_lossy(), &note));
         }
         let file = Self {
             surroundings: Surroundings::of(&inner).map_err(|error| error.to_string())?,
@@ -130,6 +117,7 @@ impl TokenizerFile {
             vocabulary_size,
             cleans_up: beside.stated.cleans_up && !is_bpe(&inner),
             templates: beside.templates.clone(),
+            files: beside.files.clone(),
             inner,
         };
         Ok((file, specials))
@@ -201,6 +189,10 @@ impl TokenizerFile {
 
     pub fn chat_templates(&self) -> &ChatTemplates {
         &self.templates
+    }
+
+    pub fn files(&self) -> &TokenizerFiles {
+        &self.files
     }
 }
 

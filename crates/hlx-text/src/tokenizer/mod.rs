@@ -1,5 +1,6 @@
 //! Tokenizers: bytes, characters, and any `tokenizer.json`.
 
+mod beside;
 mod byte_level;
 mod characters;
 mod check;
@@ -23,6 +24,7 @@ use hlx_core::digest::sha256_hex;
 use hlx_core::files::{self, parent, place};
 use serde::{Deserialize, Serialize};
 
+pub use beside::TokenizerFiles;
 pub use stated::{SPECIAL_TOKENS_MAP_FILE, TOKENIZER_CONFIG_FILE};
 pub use stream::DecodeStream;
 pub use templates::ChatTemplates;
@@ -161,7 +163,8 @@ impl Tokenizer {
         };
         let path = place(folder, &name.to_string_lossy());
         let json = files::read_json(&path).map_err(|error| TextError::file(&path, error))?;
-        Self::read(&json, &path, &file::Beside::of(folder)?)
+        let beside = file::Beside::of(TokenizerFiles::read(folder)?)?;
+        Self::read(&json, &path, &beside)
     }
 
     /// Reads what [`Tokenizer::to_json`] wrote, or the bytes of a `tokenizer.json`.
@@ -170,6 +173,14 @@ impl Tokenizer {
     /// [`TextError::File`] for bytes that are not a tokenizer.
     pub fn from_json(json: &[u8]) -> Result<Self> {
         Self::read(json, Path::new(TOKENIZER_FILE), &file::Beside::default())
+    }
+
+    /// As [`Tokenizer::from_json`], with the files that lay beside the tokenizer's.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::open`].
+    pub fn from_files(json: &[u8], files: TokenizerFiles) -> Result<Self> {
+        Self::read(json, Path::new(TOKENIZER_FILE), &file::Beside::of(files)?)
     }
 
     fn read(json: &[u8], path: &Path, beside: &file::Beside) -> Result<Self> {
@@ -323,6 +334,14 @@ impl Tokenizer {
     pub fn chat_templates(&self) -> Option<&ChatTemplates> {
         match &self.inner.kind {
             Kind::File(file) => Some(file.chat_templates()),
+            _ => None,
+        }
+    }
+
+    /// The files that lay beside the tokenizer's.
+    pub fn files(&self) -> Option<&TokenizerFiles> {
+        match &self.inner.kind {
+            Kind::File(file) => Some(file.files()),
             _ => None,
         }
     }

@@ -2,24 +2,13 @@
 //! `transformers`: files with templates replace those of `tokenizer_config.json`.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
 
-use hlx_core::files::{self, place};
 use hlx_core::warn_once;
 use serde_json::Value;
 
+use super::beside::{PROCESSOR_FILE, TEMPLATE_FILE, TokenizerFiles};
 use super::stated::TOKENIZER_CONFIG_FILE;
 use crate::{Result, TextError};
-
-const TEMPLATE_FILE: &str = "chat_template.jinja";
-/// The file of a processor of `transformers` 4.
-const PROCESSOR_FILE: &str = "chat_template.json";
-/// A folder of templates beside the default one: `NAME.jinja`.
-const MORE: &str = "additional_chat_templates";
-/// More templates than any model has.
-const MAX_TEMPLATES: usize = 100;
 
 /// Chat templates by their names; a single one is `default`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,18 +18,22 @@ pub struct ChatTemplates {
 }
 
 impl ChatTemplates {
-    /// Reads what lies in a folder; `tokens` are the special tokens under the names that templates find.
+    /// Reads what files hold; `tokens` are the special tokens under the names that templates find.
     ///
     /// # Errors
-    /// Files that cannot be read, and those that hold no templates.
-    pub(super) fn of(folder: &Path, config: &Value, tokens: Vec<(String, String)>) -> Result<Self> {
-        let stated = stated(&config["chat_template"])
-            .map_err(|reason| TextError::file(&place(folder, TOKENIZER_CONFIG_FILE), reason))?;
-        let mut of_files = more(folder)?;
-        if let Some(text) = read(folder, TEMPLATE_FILE)? {
-            of_files.insert("default".to_owned(), text);
-        }
-        let processor = processor(folder)?;
+    /// Files that hold no templates.
+    pub(super) fn of(
+        files: &TokenizerFiles,
+        config: &Value,
+        tokens: Vec<(String, String)>,
+    ) -> Result<Self> {
+        let of_key = |value: &Value, name: &str| {
+            let wrong = |reason| TextError::file(&files.path(name), reason);
+            stated(&value["chat_template"]).map_err(wrong)
+        };
+        let stated = of_key(config, TOKENIZER_CONFIG_FILE)?;
+        let processor = of_key(&files.json(PROCESSOR_FILE)?, PROCESSOR_FILE)?;
+        let of_files = files.templates()?;
         let (templates, from) = if !of_files.is_empty() {
             (of_files, TEMPLATE_FILE)
         } else if !stated.is_empty() {
@@ -55,14 +48,14 @@ impl ChatTemplates {
             if file != from && !others.is_empty() && differs(others, &templates) {
                 warn_once(&format!(
                     "{}: its chat template differs from that of {from}, which is used",
-                    place(folder, file).display()
+                    files.path(file).display()
                 ));
             }
         }
         if templates.values().any(|text| text.starts_with('\u{feff}')) {
             warn_once(&format!(
                 "{}: a chat template begins with a byte order mark, which becomes part of each text",
-                folder.display()
+                files.folder().display()
             ));
         }
         Ok(Self { templates, tokens })
@@ -83,8 +76,8 @@ impl ChatTemplates {
         self.templates.keys().map(String::as_str)
     }
 
-    /// Special tokens under the names that templates find.
-    pub(crate) fn tokens(&self) -> &[(String, String)] {
+    /// The special tokens that are stated: the names that templates find, such as `unk_token`, and their texts.
+    pub fn tokens(&self) -> &[(String, String)] {
         &self.tokens
     }
 }
@@ -94,18 +87,6 @@ fn differs(some: &BTreeMap<String, String>, others: &BTreeMap<String, String>) -
     let lines = |text: &String| text.replace("\r\n", "\n").trim_end().to_owned();
     let mut all = some.iter();
     all.any(|(name, text)| others.get(name).map(&lines) != Some(lines(text)))
-}
-
-/// The text of a file that may be missing, as it is: `transformers` leaves a byte-order mark in it.
-fn read(folder: &Path, name: &str) -> Result<Option<String>> {
-    let path = place(folder, name);
-    let bytes = match files::read_settings(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(TextError::file(&path, error)),
-    };
-    let text = String::from_utf8(bytes).map_err(|error| TextError::file(&path, error))?;
-    Ok(Some(text))
 }
 
 /// Templates of the key `chat_template`: a text, a list of objects with `name` and `template`, or an object of texts.
@@ -131,43 +112,4 @@ fn stated(value: &Value) -> Result<BTreeMap<String, String>, String> {
         }
         _ => Err(wrong.to_owned()),
     }
-}
-
-/// The templates of the folder `additional_chat_templates`.
-fn more(folder: &Path) -> Result<BTreeMap<String, String>> {
-    let more = place(folder, MORE);
-    let wrong = |error: &dyn std::fmt::Display| TextError::file(&more, error);
-    let entries = match fs::read_dir(&more) {
-        Ok(entries) => entries,
-        Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => {
-            return Ok(BTreeMap::new());
-        }
-        Err(error) => return Err(wrong(&error)),
-    };
-    let mut templates = BTreeMap::new();
-    for entry in entries {
-        let name = entry.map_err(|error| wrong(&error))?.file_name();
-        let name = name.to_string_lossy();
-        let Some(short) = name.strip_suffix(".jinja") else {
-            continue;
-        };
-        if templates.len() == MAX_TEMPLATES {
-            return Err(wrong(&format!("holds more than {MAX_TEMPLATES} templates")));
-        }
-        if let Some(text) = read(&more, &name)? {
-            templates.insert(short.to_owned(), text);
-        }
-    }
-    Ok(templates)
-}
-
-/// The template of a processor's file.
-fn processor(folder: &Path) -> Result<BTreeMap<String, String>> {
-    let Some(text) = read(folder, PROCESSOR_FILE)? else {
-        return Ok(BTreeMap::new());
-    };
-    let path = place(folder, PROCESSOR_FILE);
-    let json: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
-        .map_err(|error| TextError::file(&path, error))?;
-    stated(&json["chat_template"]).map_err(|reason| TextError::file(&path, reason))
 }

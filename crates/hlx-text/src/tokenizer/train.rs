@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::ops::ControlFlow;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -21,12 +22,14 @@ pub struct WordCounts {
 /// result depends on the counts alone.
 ///
 /// ```
+/// use std::ops::ControlFlow;
+///
 /// use hlx_text::{BpeTrainer, WordCounts};
 ///
 /// let mut counts = WordCounts::default();
 /// counts.add("low lower lowest low low");
 /// let trainer = BpeTrainer { vocabulary_size: 260, ..BpeTrainer::default() };
-/// let tokenizer = trainer.train(counts, |_, _| ())?;
+/// let tokenizer = trainer.train(counts, |_, _| ControlFlow::Continue(()))?;
 /// assert_eq!(tokenizer.vocabulary_size(), 260);
 /// assert_eq!(tokenizer.encode("low")?.len(), 1);
 /// # Ok::<(), hlx_text::TextError>(())
@@ -109,7 +112,8 @@ struct Corpus {
 }
 
 impl BpeTrainer {
-    /// Trains on counted words. `progress` is called with the tokens that there are and those wanted.
+    /// Trains on counted words. `progress` is called with the tokens that there are and those wanted, and may
+    /// stop the work, which is an error then.
     ///
     /// # Errors
     /// [`TextError::Argument`]: no words; a vocabulary below the bytes and special tokens; a special
@@ -117,7 +121,7 @@ impl BpeTrainer {
     pub fn train(
         &self,
         counts: WordCounts,
-        mut progress: impl FnMut(usize, usize),
+        mut progress: impl FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<Tokenizer> {
         let mut vocabulary = self.first_tokens()?;
         if counts.is_empty() {
@@ -145,7 +149,9 @@ impl BpeTrainer {
                 }
             };
             corpus.join((left, right), id);
-            progress(vocabulary.len(), self.vocabulary_size);
+            if progress(vocabulary.len(), self.vocabulary_size).is_break() {
+                return Err(TextError::argument("train", "was stopped"));
+            }
         }
         Tokenizer::from_json(&self.to_json(&vocabulary, &merges)?)
     }

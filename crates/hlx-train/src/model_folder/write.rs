@@ -257,7 +257,13 @@ impl Beside<'_> {
             Self::Nothing => Ok((Vec::new(), None, SpecialTokens::default())),
             Self::Tokenizer(tokenizer) => {
                 let specials = SpecialTokens::of_run(None, tokenizer)?;
-                Ok((Vec::new(), Some(tokenizer.clone()), specials))
+                let files = tokenizer.files();
+                let files = files.into_iter().flat_map(|files| files.files());
+                let named = files.filter_map(|(name, bytes)| {
+                    let name = COMPANIONS.into_iter().find(|one| *one == name)?;
+                    Some((name, bytes.to_vec()))
+                });
+                Ok((named.collect(), Some(tokenizer.clone()), specials))
             }
             Self::Folder(folder) => {
                 let (tokenizer, specials) = tokenizer_of(folder)?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use hlx_autograd::{DType, Tensor};
@@ -194,7 +195,7 @@ fn texts(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
         vocabulary_size: 264,
         ..BpeTrainer::default()
     };
-    let trained = trainer.train(counts, |_, _| ())?;
+    let trained = trainer.train(counts, |_, _| ControlFlow::Continue(()))?;
     seed("tokenizer", "bpe", trained.to_json().as_bytes())?;
     let characters = Tokenizer::characters_of("the river")?;
     seed("tokenizer", "characters", characters.to_json().as_bytes())?;

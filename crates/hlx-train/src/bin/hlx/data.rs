@@ -194,6 +194,7 @@ impl PrepareArguments {
             "bytes" => Tokenizer::bytes(),
             "characters" => characters_of_files(&self.inputs.scan_options(), |share, _| {
                 bar.set(share, "collecting characters".to_owned());
+                ControlFlow::Continue(())
             })?,
             path => Tokenizer::open(Path::new(path))?,
         })

@@ -1,5 +1,6 @@
 //! `hlx tokenizer`: training tokenizers.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
@@ -104,6 +105,7 @@ fn train(arguments: &TrainArguments) -> Result<()> {
     let counts = count_words(&options, |share, bytes| {
         n_bytes = bytes;
         bar.set(share, "counting words".to_owned());
+        ControlFlow::Continue(())
     })?;
     let n_words = counts.len();
     let trainer = BpeTrainer {
@@ -113,6 +115,7 @@ fn train(arguments: &TrainArguments) -> Result<()> {
     };
     let tokenizer = trainer.train(counts, |have, wanted| {
         bar.set(have as f64 / wanted as f64, format!("{have} tokens"));
+        ControlFlow::Continue(())
     })?;
     let time = bar.finish();
     let written = out.write(tokenizer.to_json().as_bytes());
