@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hlx.utils.data._collate import default_collate
-from hlx.utils.data._dataset import IterableDataset, TensorDataset
+from hlx.utils.data._dataset import IterableDataset
 
 #: What a fetch returns after the last sample of an iterable data set.
 END = "the end of an iterable data set"
@@ -26,8 +26,10 @@ class Fetcher:
             return self._next(places)
         if not isinstance(places, list | tuple):
             return self.collate(self.dataset[places])
-        if self.collate is default_collate and type(self.dataset) is TensorDataset:
-            return self.dataset.collated(places)
+        # A subclass may have samples of its own, unless it says otherwise.
+        collated = vars(type(self.dataset)).get("collated")
+        if self.collate is default_collate and collated is not None:
+            return collated(self.dataset, places)
         many = getattr(self.dataset, "__getitems__", None)
         return self.collate([self.dataset[place] for place in places] if many is None else many(places))
 
