@@ -17,7 +17,7 @@ from hlx import _hlx
 from hlx.nn import functional as F
 
 #: The SHA-256 over the parameters that `crates/hlx/tests/language_model_trained_in_python.rs` names, too.
-DIGEST = ""
+DIGEST = "ad4de2b7336d9a7d27388ced59f3f35dd237ef9d0a8069b119eb566fc21845d3"
 
 SIZES = {
     "vocabulary": 64,
@@ -33,7 +33,10 @@ SIZES = {
 
 def model_of(family: str = "llama3", device: Any = "cpu", seed: int = 7, **changes: Any) -> hlx.models.CausalLM:
     """A small model of a family."""
-    sizes = {**SIZES, "n_kv_heads": 4} if family == "gpt2" else SIZES
+    sizes = {**SIZES, "n_kv_heads": 4} if family == "gpt2" else dict(SIZES)
+    if family == "mixtral":
+        # That of the experts follows from the width, and transformers has one number for both.
+        del sizes["feed_forward_width"]
     return hlx.models.CausalLM(hlx.models.preset(family, **{**sizes, **changes}), device, seed=seed)
 
 
@@ -211,7 +214,7 @@ def test_dropout_draws_in_training_alone() -> None:
 
 def test_parameters_are_the_models_own_memory() -> None:
     """Values that are written to them change the logits; a state goes there and back."""
-    model, other = model_of(seed=1), model_of(seed=2)
+    model, other = (model_of(tied_output=False, seed=seed) for seed in (1, 2))
     ids = ids_on("cpu")
     assert model.digest() != other.digest()
     assert str(other.load_state_dict(model.state_dict())) == "<All keys matched successfully>"
@@ -227,7 +230,7 @@ def test_parameters_are_the_models_own_memory() -> None:
 
 def test_frozen_parameters_get_no_gradient() -> None:
     """Flags of Python are followed; a parameter that is trained again has its place in the flat memory."""
-    model = model_of()
+    model = model_of(tied_output=False)
     ids = ids_on("cpu")
     model.requires_grad_(False)
     assert not model(ids).requires_grad
@@ -262,7 +265,7 @@ def test_gradients_are_summed_until_they_are_removed() -> None:
 
 def test_copies_are_apart() -> None:
     """`deepcopy` and `to` have memory of their own."""
-    model = model_of()
+    model = model_of(tied_output=False)
     copied = copy.deepcopy(model)
     assert copied.digest() == model.digest() and copied.training == model.training
     with hlx.no_grad():
@@ -279,6 +282,7 @@ def test_a_model_moves(vulkan: hlx.device) -> None:
     assert model.to(vulkan) is model and model.device == vulkan
     assert model(ids).detach().digest() == here
     assert all(parameter.device == vulkan for parameter in model.parameters())
+    loss_of(model, ids_on(vulkan)).backward()
     with pytest.raises(hlx.errors.RuntimeError, match="make a new optimizer"):
         optimizer.step()
     assert model.cpu().device.type == "cpu"
@@ -371,10 +375,12 @@ def test_the_integer_arithmetic_is_the_devices() -> None:
     """A model on a device of that arithmetic has other bits, and says so."""
     portable, integer = model_of(), model_of(device=hlx.device("cpu", arithmetic="integer"))
     assert integer.digest() == portable.digest()
-    ids = ids_on("cpu")
     assert integer.device.arithmetic == "integer"
-    assert integer(ids).detach().digest() != portable(ids).detach().digest()
-    assert (integer(ids).detach().cpu() - portable(ids).detach()).abs().max().item() < 1e-3
+    exact, chains = (model(ids_on(model.device)).detach() for model in (integer, portable))
+    assert exact.digest() != chains.digest()
+    assert (exact.cpu() - chains).abs().max().item() < 1e-2
+    with pytest.raises(hlx.errors.ValueError, match="integer arithmetic"):
+        integer(ids_on("cpu"))
 
 
 Refused = Callable[[hlx.models.CausalLM, Path], Any]

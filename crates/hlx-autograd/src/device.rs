@@ -8,7 +8,8 @@ use crate::{Backward, Result, Tensor};
 impl Tensor {
     /// Copies the tensor to another device, by way of the host, as `torch.Tensor.to(device)`: the
     /// tensor itself if it is there. The gradient is copied back. Waits for both devices, so that it
-    /// cannot be recorded.
+    /// cannot be recorded. A handle of the same device with another arithmetic is another device, to which the
+    /// copy is made within the device.
     ///
     /// # Errors
     /// What the devices report.
@@ -23,7 +24,8 @@ impl Tensor {
     /// # Ok::<(), hlx_autograd::AutogradError>(())
     /// ```
     pub fn to(&self, device: &Device) -> Result<Tensor> {
-        if device.is_same(self.device()) {
+        let from = self.device();
+        if device.is_same(from) && device.arithmetic() == from.arithmetic() {
             return Ok(self.clone());
         }
         let values = carried(&self.buffer()?, self.device(), device)?;
@@ -41,7 +43,9 @@ impl Tensor {
 /// A buffer's words in the memory of another device.
 fn carried(values: &Buffer, from: &Device, to: &Device) -> Result<Buffer> {
     let copy = to.alloc_typed(values.dtype(), values.len())?;
-    if !values.is_empty() {
+    if from.is_same(to) {
+        to.copy(values, &copy)?;
+    } else if !values.is_empty() {
         to.upload_words(&copy, &from.download_words(values)?)?;
     }
     Ok(copy)
@@ -49,7 +53,7 @@ fn carried(values: &Buffer, from: &Device, to: &Device) -> Result<Buffer> {
 
 #[cfg(test)]
 mod tests {
-    use hlx_core::testing;
+    use hlx_core::{Arithmetic, testing};
 
     use super::*;
     use crate::DType;
@@ -85,6 +89,23 @@ mod tests {
             let gradients = [&x, &alone].map(|x| x.grad().expect("a gradient"));
             assert!(gradients[0].equal(&gradients[1])?);
             assert!(gradients[0].device().is_same(&host));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_arithmetic_is_the_devices() -> Result<()> {
+        for device in testing::devices() {
+            let integer = device.with_arithmetic(Arithmetic::Integer);
+            let x = Tensor::randn(&integer, &[2, 3], 1)?.with_gradient();
+            let there = x.transpose(0, 1)?.to(device)?;
+            assert_eq!(there.device().arithmetic(), device.arithmetic());
+            assert!(there.equal(&Tensor::randn(device, &[2, 3], 1)?.transpose(0, 1)?)?);
+            there.sum()?.backward()?;
+            let dx = x.grad().expect("a gradient");
+            assert_eq!(dx.device().arithmetic(), Arithmetic::Integer);
+            assert_eq!(dx.to_vec::<f32>()?, [1.0; 6]);
+            assert_eq!(Tensor::zeros(&integer, &[0], DType::F32)?.to(device)?.shape(), [0]);
         }
         Ok(())
     }

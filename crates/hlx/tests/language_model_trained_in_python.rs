@@ -5,7 +5,7 @@ use hlx::prelude::*;
 use hlx_core::testing::devices;
 
 /// The SHA-256 over the parameters after the last step.
-const DIGEST: &str = "";
+const DIGEST: &str = "ad4de2b7336d9a7d27388ced59f3f35dd237ef9d0a8069b119eb566fc21845d3";
 
 /// Steps of the training.
 const STEPS: u64 = 10;

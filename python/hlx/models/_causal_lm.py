@@ -425,17 +425,29 @@ def load_model(
 def preset(name: str, **changes: Any) -> dict[str, Any]:
     """The configuration of a family at its usual sizes, with changes: what `CausalLM` takes.
 
+    Sizes that are left out follow from the others: the heads' width is the width over the heads, widths within the
+    feed-forward layers and the experts stay in proportion, lists of layers are cut to those that exist. `tiny`,
+    `small` and `medium` are the program's own transformers over bytes. Raises ValueError for a name or key that is
+    not known, and for a shape that cannot be.
+
     >>> hlx.models.preset("qwen3", n_layers=2)["n_layers"]
     2
+    >>> hlx.models.preset("tiny")["width"]
+    256
     """
-    text = _hlx.LanguageModel.preset(name)
-    if text is None:
-        raise errors.ValueError(f"preset: there is none of the name {name!r}, expected one of {', '.join(presets())}")
-    config: dict[str, Any] = {**json.loads(text), **changes}
-    for key in ("full_layers",):
-        if key in config and key not in changes:
-            config[key] = [layer for layer in config[key] if layer < config["n_layers"]]
+    if name not in presets() and name not in _OWN:
+        known = ", ".join([*presets(), *_OWN])
+        raise errors.ValueError(f"preset: there is none of the name {name!r}, expected one of {known}")
+    try:
+        text = json.dumps(changes)
+    except (TypeError, ValueError) as error:
+        raise errors.TypeError(f"preset: {error}") from None
+    config: dict[str, Any] = json.loads(_hlx.LanguageModel.preset(name, text))
     return config
+
+
+#: The transformers of the program's own.
+_OWN = ("tiny", "small", "medium")
 
 
 def presets() -> list[str]:

@@ -176,14 +176,11 @@ impl PyLanguageModel {
         Ok(Held::new(TextSource::Ids(Box::new(model)), None, None).into())
     }
 
-    /// The configuration of a family at its usual sizes, in JSON; None for another name.
+    /// The configuration of a name at its usual sizes, with changes, both in JSON.
     #[staticmethod]
-    fn preset(name: &str) -> PyResult<Option<String>> {
-        let config = CausalConfig::preset(name);
-        let text = config
-            .map(|config| serde_json::to_string(&config))
-            .transpose();
-        text.map_err(|error| value_error(error.to_string()))
+    fn preset(name: &str, changes: &str) -> PyResult<String> {
+        hlx_train::config::preset(name, changes)
+            .map_err(|error| value_error(format!("preset: {error:#}")))
     }
 
     /// The names that `preset` knows.

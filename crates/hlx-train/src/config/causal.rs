@@ -5,8 +5,9 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use hlx_nn::{CausalConfig, read_language_model_config};
+use serde::Deserialize as _;
 use toml::{Table, Value};
 
 use super::fault::{Checked, fault};
@@ -142,6 +143,47 @@ impl ModelSection {
         // The keys of every architecture; the short form of a packed model is the section itself.
         Ok(CausalConfig::deserialize(Value::Table(table))?)
     }
+}
+
+/// The sizes of a language model by name, with some keys replaced: an architecture of [`CausalConfig::PRESETS`], or
+/// `tiny`, `small` or `medium`. Both are JSON with the keys that a model's folder has; sizes that are left out follow
+/// from the others as in `[model]`. The vocabulary of the three is 256, bytes.
+///
+/// # Errors
+/// A name or key that is not known, and a shape that cannot be.
+pub fn preset(name: &str, changes: &str) -> Result<String> {
+    let mut changes: Table = serde_json::from_str(changes)?;
+    let is_architecture = CausalConfig::PRESETS.contains(&name);
+    let mut section = Table::new();
+    for (shape_name, key) in SIZES {
+        // In the short form `positions` is the longest sequence; of an architecture it says how places are told.
+        let name = if is_architecture { shape_name } else { key };
+        if let Some(value) = changes.remove(name) {
+            section.insert(key.to_owned(), value);
+        }
+    }
+    let vocabulary = section.remove("vocabulary");
+    let kind = match is_architecture {
+        true => {
+            section.insert("shape".to_owned(), Value::Table(changes));
+            "architecture"
+        }
+        false => {
+            section.extend(changes);
+            "preset"
+        }
+    };
+    section.insert(kind.to_owned(), Value::String(name.to_owned()));
+    let mut section = ModelSection::deserialize(Value::Table(section))?;
+    section
+        .resolve()
+        .map_err(|fault| anyhow!("{}: {}", fault.key, fault.reason))?;
+    let of_name = CausalConfig::preset(name).map_or(256, |base| base.vocabulary);
+    let vocabulary = vocabulary.map_or(Ok(of_name), usize::deserialize)?;
+    Ok(match is_architecture {
+        true => serde_json::to_string(&section.causal(vocabulary)?)?,
+        false => serde_json::to_string(&section.transformer(vocabulary))?,
+    })
 }
 
 impl Config {

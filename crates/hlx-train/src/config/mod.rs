@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use fault::{Checked, fault};
 
+pub use causal::preset;
 pub use data::{DataSection, Format, RowKind, WindowKind};
 pub(crate) use lora::lora_to_bytes;
 pub use lora::{LoraSection, lora_from_bytes};

@@ -145,6 +145,20 @@ impl ModelSection {
             .feed_forward_width
             .or(self.width.map(|width| width * 4));
     }
+
+    /// The transformer that the sizes of a resolved section describe, over a vocabulary.
+    pub(super) fn transformer(&self, vocabulary: usize) -> TransformerConfig {
+        TransformerConfig {
+            vocabulary,
+            width: self.width.unwrap_or(0),
+            n_layers: self.n_layers.unwrap_or(0),
+            n_heads: self.n_heads.unwrap_or(0),
+            feed_forward_width: self.feed_forward_width.unwrap_or(0),
+            positions: self.positions.unwrap_or(128),
+            dropout: self.dropout as f32,
+            attention_dropout: self.attention_dropout as f32,
+        }
+    }
 }
 
 impl Preset {
@@ -161,17 +175,7 @@ impl Preset {
 impl Config {
     /// The transformer that the sizes describe, over a vocabulary; none is missing after [`Config::load`].
     pub fn transformer(&self, vocabulary: usize) -> TransformerConfig {
-        let model = &self.model;
-        TransformerConfig {
-            vocabulary,
-            width: model.width.unwrap_or(0),
-            n_layers: model.n_layers.unwrap_or(0),
-            n_heads: model.n_heads.unwrap_or(0),
-            feed_forward_width: model.feed_forward_width.unwrap_or(0),
-            positions: self.positions(),
-            dropout: model.dropout as f32,
-            attention_dropout: model.attention_dropout as f32,
-        }
+        self.model.transformer(vocabulary)
     }
 
     /// The classifier for images of a shape, channels first, and of this many classes.
