@@ -20,6 +20,7 @@ and failed, and how many were refused, with the reason. docs/judges.md has the n
   second-derivatives   second derivatives on PyTorch's samples, beside PyTorch's own in f64
   array-api            array-api-tests, the suite of the array API standard
   tinygrad             tinygrad's test_ops with HLX in the place of PyTorch; needs clang
+  lm-eval              lm-evaluation-harness on models of HLX, beside the same models in transformers
 
 array-api and tinygrad are no packages: FOLDER is a checkout, target/judges/NAME if left out. Each suite runs in a
 virtual environment, target/python/judges-NAME, with the wheel that `cargo xtask python` has built and the packages
@@ -40,7 +41,7 @@ struct Suite {
     takes_stride: bool,
 }
 
-const SUITES: [Suite; 5] = [
+const SUITES: [Suite; 6] = [
     Suite {
         name: "opinfo",
         script: "judge_opinfo.py",
@@ -79,6 +80,19 @@ const SUITES: [Suite; 5] = [
         script: "judge_tinygrad.py",
         packages: &["pytest>=8", "numpy>=1.26"],
         source: Some("git clone --depth 1 https://github.com/tinygrad/tinygrad"),
+        takes_stride: false,
+    },
+    Suite {
+        name: "lm-eval",
+        script: "judge_lm_eval.py",
+        packages: &[
+            "lm_eval[hf]>=0.4.13",
+            "torch==2.15.0",
+            "transformers>=5.24",
+            "tokenizers>=0.23",
+            "numpy>=1.26",
+        ],
+        source: None,
         takes_stride: false,
     },
 ];

@@ -269,7 +269,7 @@ class Tokenizer:
         if return_assistant_tokens_mask and (add_generation_prompt or continue_final_message):
             raise errors.ValueError("apply_chat_template: return_assistant_tokens_mask is of whole conversations")
         several: Any = conversation if is_batch(conversation) else [conversation]
-        found = []
+        found: list[Any] = []
         for messages in several:
             if return_assistant_tokens_mask:
                 parts = as_json(messages, tools, documents, variables)
