@@ -86,14 +86,18 @@ class CausalLM(Module):
         super().__init__()
         self._native = native
         self._text: Tokenizer | None = None
+        self._flat: list[_ModelParameter] = []
         self._bind()
 
     def _bind(self) -> None:
-        """Builds the tree of parameters over the model's memory anew."""
+        """Builds the tree of parameters over the model's memory anew; those that there were become the new ones."""
         self._modules.clear()
-        self._flat: list[_ModelParameter] = []
+        before = {parameter._full_name: parameter for parameter in self._flat}
+        self._flat = []
         for name, tensor, requires_grad in self._native.parameters():
-            parameter = _ModelParameter(tensor, requires_grad)
+            parameter = before.get(name)
+            if parameter is None:
+                parameter = _ModelParameter(tensor, requires_grad)
             # The model's own leaf, so that its gradients are found here.
             _hlx.become(parameter, tensor)
             parameter._owner, parameter._full_name = self._native, name
