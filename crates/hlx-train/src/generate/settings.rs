@@ -130,7 +130,7 @@ pub fn check_settings(folder: &Path, wanted: &Wanted) -> Result<()> {
     let sampling = &wanted.sampling;
     if settings["do_sample"] == true && sampling.temperature == 0.0 {
         warn_once(&format!(
-            "{file}: `do_sample` is true; without --temperature no token is drawn"
+            "{file}: `do_sample` is true; without a temperature no token is drawn"
         ));
     }
     let penalty = settings["repetition_penalty"].as_f64();
