@@ -338,6 +338,85 @@ def test_a_model_is_written_and_read(family: str, form: str, tmp_path: Path) -> 
         model.save(tmp_path, format=form)
 
 
+TEMPLATE = (
+    "{% for message in messages %}{{ message.role }}: {{ message.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {% endif %}"
+)
+
+
+@pytest.fixture
+def talking(tmp_path: Path) -> hlx.models.CausalLM:
+    """A model with a tokenizer and a chat template."""
+    texts = ["user: the cat sat on the mat. assistant: the dog sat on the log. "] * 20
+    tokenizer = hlx.text.Tokenizer.train_from_iterator(texts, vocab_size=300, special_tokens=["<|end|>"])
+    tokenizer.save(tmp_path / "tokenizer")
+    (tmp_path / "tokenizer" / "chat_template.jinja").write_text(TEMPLATE)
+    model = model_of(vocabulary=len(tokenizer), max_positions=128)
+    model.tokenizer = hlx.text.Tokenizer.from_file(tmp_path / "tokenizer")
+    return model
+
+
+def test_texts_are_written_with_a_tokenizer(talking: hlx.models.CausalLM, tmp_path: Path) -> None:
+    """The tokens are those of the ids; the tokenizer and its template are saved with the model."""
+    drawing: dict[str, Any] = {"max_new_tokens": 8, "temperature": 1.0, "seed": 3}
+    tokenizer = talking.tokenizer
+    assert tokenizer is not None
+    tokens = talking.generate_tokens(tokenizer.encode("the cat"), **drawing).tokens[0]
+    stream = talking.generate("the cat", **drawing)
+    pieces = list(stream)
+    assert len(pieces) > 1 and "".join(pieces) == stream.text == tokenizer.decode(tokens)
+    assert talking.generate(["the dog", "the cat"], **drawing).texts[1] == stream.text
+    ended = talking.generate("the cat", stop=stream.text[3], **drawing)
+    assert ended.text == stream.text[: stream.text.index(stream.text[3])]
+    talking.save(tmp_path / "model")
+    read = hlx.load_model(tmp_path / "model")
+    assert read.tokenizer is not None and read.tokenizer.digest() == tokenizer.digest()
+    assert read.generate("the cat", **drawing).text == stream.text
+    assert read.chat().say("the cat", **drawing).text == talking.chat().say("the cat", **drawing).text
+
+
+def test_a_conversation_is_what_its_template_says(talking: hlx.models.CausalLM, device: hlx.device) -> None:
+    """An answer is the continuation of the laid-out messages, told once or bit by bit, on every device."""
+    model = talking.to(device)
+    drawing: dict[str, Any] = {"max_new_tokens": 8, "temperature": 1.0, "seed": 3}
+    chat = model.chat("be kind")
+    first = chat.say("the cat", **drawing).text
+    second = chat.say("the dog", **drawing).text
+    roles = [message["role"] for message in chat.messages]
+    assert roles == ["system", "user", "assistant", "user", "assistant"]
+    assert [chat.messages[2]["content"], chat.messages[4]["content"]] == [first, second]
+    tokenizer = model.tokenizer
+    assert tokenizer is not None
+    prompt = tokenizer.apply_chat_template(chat.messages[:4], tokenize=False, add_generation_prompt=True)
+    assert model.generate(prompt, **drawing).text == second
+    again = model.chat(messages=chat.messages[:3])
+    assert again.say("the dog", **drawing).text == second
+    chat.clear()
+    assert chat.messages == [{"role": "system", "content": "be kind"}]
+    assert chat.say("the cat", **drawing).text == first
+    closed = chat.say("the dog", **drawing)
+    next(closed)
+    with pytest.raises(hlx.errors.RuntimeError, match="an answer is being given"):
+        chat.say("more")
+    closed.close()
+    assert len(chat.messages) == 3
+
+
+def test_conversations_that_cannot_be(talking: hlx.models.CausalLM) -> None:
+    """Each is one line."""
+    for call, kind, expected in [
+        (lambda: talking.chat(date="x"), hlx.errors.ValueError, "date: `x` is no date"),
+        (lambda: talking.chat(messages=[{"role": "user"}]), hlx.errors.TypeError, "message 0 is"),
+        (lambda: talking.chat(raw=True), hlx.errors.ValueError, "^raw: "),
+        (lambda: talking.chat().say("the cat " * 100).text, hlx.errors.ValueError, "^say: the conversation takes"),
+        (lambda: talking.generate("the cat", stop=""), hlx.errors.TypeError, "stop holds ''"),
+        (lambda: talking.generate(""), hlx.errors.ValueError, "prompt"),
+    ]:
+        with pytest.raises(kind, match=expected) as refused:
+            call()
+        assert "\n" not in str(refused.value)
+
+
 def test_16_bit_weights_have_the_bits_of_rounded_ones(device: hlx.device, tmp_path: Path) -> None:
     """The matrices are held in the type, and cannot be trained."""
     model = model_of(device=device).eval()

@@ -37,7 +37,7 @@ impl<M: Deref<Target = TextModel>> Conversation<M> {
         };
         ensure!(
             template.is_some() || system.is_none(),
-            "--system: the model answers inputs one by one, and has no chat template for such a message"
+            "system: the model answers inputs one by one, and has no chat template for such a message"
         );
         let messages: Vec<Message> = system
             .map(|text| Message::new("system", text))
@@ -60,7 +60,7 @@ impl<M: Deref<Target = TextModel>> Conversation<M> {
     pub fn raw(mut self) -> Result<Self> {
         ensure!(
             self.template.is_none(),
-            "--raw: the model's chat template lays the conversation out"
+            "raw: the model's chat template lays the conversation out"
         );
         self.raw = true;
         Ok(self)
@@ -72,7 +72,7 @@ impl<M: Deref<Target = TextModel>> Conversation<M> {
     /// A text that is not a date; a model without a chat template.
     pub fn dated(mut self, date: &str) -> Result<Self> {
         let template = self.template.take();
-        let template = template.context("--date: the model has no chat template to find it")?;
+        let template = template.context("date: the model has no chat template to find it")?;
         self.template = Some(template.dated(date)?);
         Ok(self)
     }

@@ -77,7 +77,7 @@ pub fn is_run(path: &Path) -> Result<bool> {
 pub fn check_no_adapter(path: &Path) -> Result<()> {
     ensure!(
         is_model(path) || !place(path, hlx_nn::PEFT_CONFIG_FILE).is_file(),
-        "{}: holds an adapter; give its model's folder, and this one as --adapter",
+        "{}: holds an adapter; give its model's folder, and this one as the adapter",
         path.display()
     );
     Ok(())

@@ -162,7 +162,7 @@ fn what_eval_answers_exactly_generate_chat_and_samples_answer_too() {
         assert_eq!(said.expect("answers"), *answer);
     }
     let line = Conversation::new(&model, Some("be kind")).expect_err("no template");
-    assert!(line.to_string().starts_with("--system: "), "{line}");
+    assert!(line.to_string().starts_with("system: "), "{line}");
     let sets = [
         "--set",
         "train.eval_every=240",

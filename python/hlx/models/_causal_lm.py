@@ -242,7 +242,7 @@ class CausalLM(Module):
                 print(piece, end="")
         """
         self._text_tokenizer("chat")
-        said = [(message["role"], message["content"]) for message in messages]
+        said = [_message_of(place, message) for place, message in enumerate(messages)]
         return Chat(self._native.chat(system, date, raw, said))
 
     def _text_tokenizer(self, operation: str) -> None:
@@ -395,6 +395,14 @@ class CausalLM(Module):
 
     def __repr__(self) -> str:
         return f"{self._get_name()}({self.extra_repr()})"
+
+
+def _message_of(place: int, message: Any) -> tuple[str, str]:
+    """The role and the text of a message."""
+    parts = [message.get(part) for part in ("role", "content")] if isinstance(message, Mapping) else []
+    if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
+        raise errors.TypeError(f"chat: message {place} is {message!r}, expected a dict with role and content, texts")
+    return parts[0], parts[1]
 
 
 def _seed(seed: Any) -> int:

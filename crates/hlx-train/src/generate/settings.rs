@@ -138,13 +138,13 @@ pub fn check_settings(folder: &Path, wanted: &Wanted) -> Result<()> {
         && sampling.repetition_penalty == 1.0
     {
         warn_once(&format!(
-            "{file}: `repetition_penalty` is {penalty}, and --repetition-penalty is 1"
+            "{file}: `repetition_penalty` is {penalty}, and the option repetition-penalty is 1"
         ));
     }
     let other = OPTIONS.iter().filter_map(|(name, option)| {
         let own = option_of(name, &settings, wanted)?;
         Some(format!(
-            "`{name}` is {}, and --{option} is {own}",
+            "`{name}` is {}, and the option {option} is {own}",
             settings[*name]
         ))
     });
