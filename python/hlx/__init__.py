@@ -62,15 +62,23 @@ from hlx._modes import (  # noqa: E402
     set_grad_enabled,
 )
 from hlx._operations import install as _install  # noqa: E402
+from hlx._settings import (  # noqa: E402
+    are_deterministic_algorithms_enabled,
+    get_float32_matmul_precision,
+    set_float32_matmul_precision,
+    use_deterministic_algorithms,
+)
 
 _install(globals(), Tensor)
 for _name, _method in {**_differentiation.METHODS, **_exchange.METHODS}.items():
     setattr(Tensor, _name, _method)
 
 from hlx import _array_api, compute, contracts, linalg, nn, optim, return_types, text, utils, vulkan  # noqa: E402
-from hlx import models  # noqa: E402
+from hlx import accelerator, amp, backends, cuda, models, serialization  # noqa: E402
+from hlx.amp import autocast  # noqa: E402
 from hlx.models import load_model  # noqa: E402
 from hlx.contracts import Handle, VulkanContext, collapse, resolve  # noqa: E402
+from hlx.serialization import load, save  # noqa: E402
 
 _array_api.attach(Tensor)
 

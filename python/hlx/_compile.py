@@ -1,4 +1,4 @@
-"""`hlx.compile`: a function of tensors whose launches are recorded once per shape and replayed."""
+"""`hlx.compile`: a function of tensors, or a module, whose launches are recorded once per shape and replayed."""
 
 from __future__ import annotations
 
@@ -26,32 +26,44 @@ def before_replay(function: Callable[[], None]) -> bool:
     return True
 
 
-class _Plan:
-    """How arguments are split into tensors and the rest, and put together again."""
+class _Arguments:
+    """How arguments or results are split into tensors and the rest, and what of them a recording holds for."""
 
     def __init__(self) -> None:
         self.tensors: list[Tensor] = []
         self.key: list[Hashable] = []
+        #: Tensors that the key knows by their ids: while they are kept, no others have these.
+        self.kept: list[Tensor] = []
 
     def split(self, value: Any) -> Any:
-        """The value with numbers in the place of tensors that change from call to call."""
+        """The value with numbers in the place of tensors that change from call to call; parameters stay."""
+        return self._split(value, lambda x: not x.requires_grad)
+
+    def inputs(self, value: Any) -> Any:
+        """The value with numbers in the place of all tensors except parameters."""
+        return self._split(value, lambda x: True)
+
+    outputs = inputs
+
+    def _split(self, value: Any, changes: Callable[[Tensor], bool]) -> Any:
         if isinstance(value, Tensor):
-            if value.requires_grad:
-                # A parameter: the graph reads and differentiates this very tensor.
+            if not changes(value):
+                # The graph reads and differentiates this very tensor.
                 self.key.append(("parameter", id(value)))
+                self.kept.append(value)
                 return value
-            self.key.append((tuple(value.shape), value.dtype, value.device))
+            self.key.append((tuple(value.shape), value.dtype, value.device, value.requires_grad))
             self.tensors.append(value)
             return _Place(len(self.tensors) - 1)
         if isinstance(value, (tuple, list)):
             self.key.append((type(value), len(value)))
-            parts = [self.split(part) for part in value]
+            parts = [self._split(part, changes) for part in value]
             if hasattr(value, "_fields"):
                 return type(value)(*parts)
             return type(value)(parts)
         if isinstance(value, dict):
             self.key.append((dict, *value))
-            return {name: self.split(part) for name, part in value.items()}
+            return {name: self._split(part, changes) for name, part in value.items()}
         try:
             hash(value)
         except TypeError:
@@ -82,39 +94,64 @@ def _joined(value: Any, tensors: list[Tensor]) -> Any:
     return value
 
 
+def _copied(place: Tensor, x: Tensor) -> None:
+    """Copies a tensor's values into the memory of one that a recording reads."""
+    _hlx.copy_(_hlx.detach(place), _hlx.detach(x))
+
+
+class _Recording:
+    """The launches of one function, with what belongs before each replay."""
+
+    def __init__(self, device: _hlx.device) -> None:
+        self._graph = _hlx.RecordedGraph(device)
+        self._before: list[Callable[[], None]] = []
+        self._counters: list[_hlx.Counter] = []
+        self._replays = 0
+
+    def record(self, function: Callable[[], Any]) -> Any:
+        """Calls the function, whose launches are recorded, and returns its result."""
+        _recording.before = self._before
+        _hlx.note_counters()
+        finished = False
+        self._graph.start(others_wait=True)
+        try:
+            result = function()
+            finished = True
+        finally:
+            self._counters = _hlx.noted_counters()
+            _recording.before = None
+            self._graph.end(finished)
+        return result
+
+    def replay(self) -> None:
+        """Launches what was recorded."""
+        for prepare in self._before:
+            prepare()
+        for counter in self._counters:
+            _hlx.set_counter(counter, self._replays)
+        self._graph.replay(1)
+        self._replays += 1
+
+
 class _Recorded:
     """One recording: the tensors that inputs are copied to, the graph, and what it returns."""
 
     def __init__(self, function: Callable[..., Any], arguments: Any, inputs: list[Tensor]) -> None:
         self.inputs = [_hlx.clone(_hlx.contiguous(x)) for x in inputs]
-        self.before: list[Callable[[], None]] = []
-        self.replays = 0
-        device = inputs[0].device if inputs else _hlx.get_default_device()
-        self.graph = _hlx.RecordedGraph(device)
-        _recording.before = self.before
-        _hlx.note_counters()
-        finished = False
-        self.graph.start(others_wait=True)
-        try:
+        self.recording = _Recording(inputs[0].device if inputs else _hlx.get_default_device())
+        outputs = _Arguments()
+
+        def recorded() -> Any:
             positional, named = _joined(arguments, self.inputs)
-            outputs = _Plan()
-            self.results = outputs.split(_detached(function(*positional, **named)))
-            self.outputs = outputs.tensors
-            finished = True
-        finally:
-            self.counters = _hlx.noted_counters()
-            _recording.before = None
-            self.graph.end(finished)
+            return outputs.split(_detached(function(*positional, **named)))
+
+        self.results = self.recording.record(recorded)
+        self.outputs = outputs.tensors
 
     def replay(self, inputs: list[Tensor]) -> Any:
         for place, x in zip(self.inputs, inputs, strict=True):
             _hlx.copy_(place, x)
-        for prepare in self.before:
-            prepare()
-        for counter in self.counters:
-            _hlx.set_counter(counter, self.replays)
-        self.graph.replay(1)
-        self.replays += 1
+        self.recording.replay()
         # The graph writes the same memory each time.
         return _joined(self.results, [_hlx.clone(y) for y in self.outputs])
 
@@ -148,10 +185,27 @@ def compile(function: Callable[..., Any] | None = None) -> Any:
     ...     return (x * factor).exp().sum()
     >>> [scaled(hlx.tensor([0.0, 1.0]), 0.0).item() for _ in range(3)]
     [2.0, 2.0, 2.0]
+
+    Of a module it makes another one with the same parameters, whose results have their history: its forward and
+    backward passes are two recordings. A call before the backward pass of the last one computes as the module does.
+    The gradients are those of a backward pass without `create_graph`.
+
+    >>> model = hlx.compile(hlx.nn.Linear(2, 1))
+    >>> for _ in range(3):
+    ...     model.zero_grad()
+    ...     model(hlx.ones(4, 2)).sum().backward()
+    >>> model.weight.grad
+    tensor([[4., 4.]])
     """
     if function is None:
         return compile
-    recorded: dict[Hashable, _Recorded | None] = {}
+    from hlx._compiled_module import CompiledModule
+    from hlx.nn.modules.module import Module
+
+    if isinstance(function, Module):
+        return function if isinstance(function, CompiledModule) else CompiledModule(function)
+    #: By arguments: the recording, and the tensors that the key knows by their ids.
+    recorded: dict[Hashable, tuple[_Recorded | None, list[Tensor]]] = {}
     lock = threading.RLock()
 
     @functools.wraps(function)
@@ -159,16 +213,17 @@ def compile(function: Callable[..., Any] | None = None) -> Any:
         if getattr(_recording, "before", None) is not None:
             # Within another recording it is a part of that one.
             return function(*positional, **named)
-        plan = _Plan()
+        plan = _Arguments()
         arguments = plan.split((positional, named))
         key = (tuple(plan.key), _hlx.is_grad_enabled(), _hlx.get_default_device(), _hlx.default_dtype())
         with lock:
             if key not in recorded:
-                recorded[key] = None
+                recorded[key] = None, plan.kept
                 return _detached(function(*positional, **named))
-            found = recorded[key]
+            found, kept = recorded[key]
             if found is None:
-                found = recorded[key] = _Recorded(function, arguments, plan.tensors)
+                found = _Recorded(function, arguments, plan.tensors)
+                recorded[key] = found, kept
             return found.replay(plan.tensors)
 
     return compiled

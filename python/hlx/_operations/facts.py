@@ -119,6 +119,50 @@ def is_on_vulkan(input: Tensor) -> bool:
     return input.device.type == "vulkan"
 
 
+@attribute("is_cuda", "is_sparse", "is_quantized", "is_mps")
+def is_elsewhere(input: Tensor) -> bool:
+    """False: there are no such tensors in HLX.
+
+    >>> hlx.zeros(2).is_cuda
+    False
+    """
+    return False
+
+
+@method
+def pin_memory(input: Tensor) -> Tensor:
+    """The tensor itself: copies between devices go through pinned memory of HLX's own.
+
+    >>> x = hlx.zeros(2)
+    >>> x.pin_memory() is x
+    True
+    """
+    return input
+
+
+@method
+def is_pinned(input: Tensor) -> bool:
+    """False: HLX pins what it copies through, not the tensor.
+
+    >>> hlx.zeros(2).is_pinned()
+    False
+    """
+    return False
+
+
+@method
+def cuda(input: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
+    """Raises RuntimeError, as there is no CUDA device: `x.to("vulkan")` copies to a GPU.
+
+    >>> try:
+    ...     hlx.zeros(2).cuda()
+    ... except hlx.errors.RuntimeError as error:
+    ...     print(error)
+    cuda: HLX has no CUDA device; use x.to("vulkan") or x.vulkan()
+    """
+    raise errors.RuntimeError('cuda: HLX has no CUDA device; use x.to("vulkan") or x.vulkan()')
+
+
 @operation
 def is_nonzero(input: Tensor) -> bool:
     """Whether the only element is other than 0; waits for the device.
