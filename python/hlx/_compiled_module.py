@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import threading
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 from hlx import _hlx, errors
@@ -24,6 +26,31 @@ class _Call:
         self.needs_backward = True
 
 
+@contextlib.contextmanager
+def _leaves_of_their_own(parameters: list[Tensor]) -> Iterator[None]:
+    """Has parameters be other leaves with the same memory, without a gradient and hooks.
+
+    Those of a native model are what its layers read: only their gradients are put aside.
+    """
+    held, natives = [], [parameter for parameter in parameters if hasattr(parameter, "_owner")]
+    gradients = [parameter.grad for parameter in natives]
+    for parameter in natives:
+        parameter.grad = None
+    for parameter in parameters:
+        if not hasattr(parameter, "_owner"):
+            before = _hlx.detach(parameter)
+            _hlx.become(before, parameter)
+            held.append((parameter, before))
+            _hlx.become(parameter, _hlx.detach(parameter).requires_grad_())
+    try:
+        yield
+    finally:
+        for parameter, before in held:
+            _hlx.become(parameter, before)
+        for parameter, gradient in zip(natives, gradients, strict=True):
+            parameter.grad = gradient
+
+
 class _Passes:
     """The recordings of a module's forward pass and of the gradients of its results."""
 
@@ -40,35 +67,28 @@ class _Passes:
         self.parameters = [p for p in module.parameters() if p.requires_grad]
         device = next((x.device for x in [*inputs, *self.parameters]), _hlx.get_default_device())
         self._forward, self._backward = _Recording(device), _Recording(device)
+        split = _Arguments()
 
         def forward() -> Any:
             positional, named = _joined(arguments, places)
-            return module(*positional, **named)
+            return split.outputs(module(*positional, **named))
 
-        results = self._forward.record(forward)
-        split = _Arguments()
-        self.results = split.outputs(results)
-        self.outputs = split.tensors
-        self._differentiable = [y for y in self.outputs if y.requires_grad]
-        self._sources = [x for x in [*self.parameters, *places] if x.requires_grad]
         self._upstream: list[Tensor] = []
         self._gradients: list[Tensor | None] = []
-        if self._differentiable:
-            self._record_backward()
+        with _leaves_of_their_own(self.parameters):
+            self.results = self._forward.record(forward)
+            self._is_differentiable = [y.requires_grad for y in split.tensors]
+            if any(self._is_differentiable):
+                self._record_backward([y for y in split.tensors if y.requires_grad])
         # The tape ends here: each replay has its own place on it.
-        self.outputs = [_hlx.detach(y) for y in self.outputs]
+        self.outputs = [_hlx.detach(y) for y in split.tensors]
 
-    def _record_backward(self) -> None:
-        roots = self._differentiable
+    def _record_backward(self, roots: list[Tensor]) -> None:
         self._upstream = [_hlx.zeros(y.device, list(y.shape), y.dtype) for y in roots]
-
-        def backward() -> list[Tensor | None]:
-            return _hlx.gradients(roots, self._sources, list(self._upstream), False, False)
-
-        found = self._backward.record(backward)
-        self._gradients = [None if g is None else _hlx.detach(g) for g in found]
-        self._is_differentiable = [y.requires_grad for y in self.outputs]
-        self._differentiable = []
+        self._backward.record(lambda: _hlx.backward(roots, list(self._upstream), False, False))
+        for leaf in [*self.parameters, *(x for x in self.places if x.requires_grad)]:
+            self._gradients.append(None if leaf.grad is None else _hlx.detach(leaf.grad))
+            leaf.grad = None
 
     def is_waiting(self) -> bool:
         """Whether the backward pass of the last replay may still come."""
@@ -167,8 +187,6 @@ class CompiledModule(Module):
         return CompiledModule, (self._orig_mod,)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledModule:
-        import copy
-
         return CompiledModule(copy.deepcopy(self._orig_mod, memo))
 
 
