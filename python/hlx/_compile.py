@@ -188,7 +188,8 @@ def compile(function: Callable[..., Any] | None = None) -> Any:
 
     Of a module it makes another one with the same parameters, whose results have their history: its forward and
     backward passes are two recordings. A call before the backward pass of the last one computes as the module does.
-    The gradients are those of a backward pass without `create_graph`.
+    The results are differentiated once, without `create_graph`, by the module's parameters and by the arguments.
+    Gradients that are added to existing ones are summed up before, so the last bits of such sums may differ.
 
     >>> model = hlx.compile(hlx.nn.Linear(2, 1))
     >>> for _ in range(3):

@@ -113,10 +113,8 @@ class _Passes:
 
     def gradients(self, call: _Call, upstream: tuple[Tensor, ...]) -> list[Tensor | None]:
         """The gradients of a call's parameters and inputs."""
-        if call.run != self.run:
-            raise errors.RuntimeError(
-                "backward: the compiled module has been called again since; call backward before the next call"
-            )
+        if call.run != self.run or not call.needs_backward:
+            raise errors.RuntimeError("backward: the results of a compiled module are differentiated once")
         for place, given in zip(self._upstream, upstream, strict=True):
             _copied(place, given)
         self._backward.replay()
