@@ -73,11 +73,27 @@ _install(globals(), Tensor)
 for _name, _method in {**_differentiation.METHODS, **_exchange.METHODS}.items():
     setattr(Tensor, _name, _method)
 
-from hlx import _array_api, compute, contracts, linalg, nn, optim, return_types, text, utils, vulkan  # noqa: E402
-from hlx import accelerator, amp, backends, cuda, models, serialization  # noqa: E402
+from hlx import (  # noqa: E402
+    _array_api,
+    accelerator,
+    amp,
+    backends,
+    compute,
+    contracts,
+    cuda,
+    linalg,
+    models,
+    nn,
+    optim,
+    return_types,
+    serialization,
+    text,
+    utils,
+    vulkan,
+)
 from hlx.amp import autocast  # noqa: E402
-from hlx.models import load_model  # noqa: E402
 from hlx.contracts import Handle, VulkanContext, collapse, resolve  # noqa: E402
+from hlx.models import load_model  # noqa: E402
 from hlx.serialization import load, save  # noqa: E402
 
 _array_api.attach(Tensor)

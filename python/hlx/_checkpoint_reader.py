@@ -96,7 +96,7 @@ _ALLOWED: dict[tuple[str, str], Any] = {
 _ALLOWED |= {("torch", name): _Storage(name) for name in STORAGES}
 
 
-class Reader(pickle._Unpickler):  # type: ignore[name-defined, misc]
+class Reader(pickle._Unpickler):
     """An unpickler that knows the names of checkpoints and refuses all others."""
 
     def __init__(self, file: Any, storage: Callable[[str], bytes], place: Callable[[str], Any]) -> None:
@@ -130,5 +130,3 @@ class Reader(pickle._Unpickler):  # type: ignore[name-defined, misc]
                 raise errors.ValueError(f"storage {key} has {len(data)} bytes, expected {n_elements * width}")
             self._held[key] = _Held(data[: n_elements * width], storage.name, self._place(location))
         return self._held[key]
-
-

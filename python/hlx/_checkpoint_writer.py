@@ -197,7 +197,8 @@ class Writer:
         self._value("cpu")
         self._value(value.numel() * (value.element_size() if untyped else 1))
         self._out += b"tQ"
-        stride, below = [], 1
+        stride: list[int] = []
+        below = 1
         for extent in reversed(value.shape):
             stride.insert(0, below)
             below *= max(extent, 1)

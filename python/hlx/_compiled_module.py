@@ -6,11 +6,11 @@ import contextlib
 import copy
 import threading
 import weakref
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from hlx import _hlx, errors
-from hlx._compile import _Arguments, _copied, _joined, _recording, _Recording
+from hlx._compile import _Arguments, _copied, _joined, _Recording, _recording
 from hlx._hlx import Tensor
 from hlx.autograd import Function
 from hlx.nn.modules.module import Module
@@ -27,7 +27,7 @@ class _Call:
 
 
 @contextlib.contextmanager
-def _leaves_of_their_own(parameters: list[Tensor]) -> Iterator[None]:
+def _leaves_of_their_own(parameters: Sequence[Tensor]) -> Iterator[None]:
     """Has parameters be other leaves with the same memory, without a gradient and hooks.
 
     Those of a native model are what its layers read: only their gradients are put aside.

@@ -49,6 +49,8 @@ class autocast:
         pass
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, as it is."""
+
         @functools.wraps(function)
         def within(*arguments: Any, **keywords: Any) -> Any:
             return function(*arguments, **keywords)

@@ -55,8 +55,10 @@ def save(obj: Any, f: File) -> None:
 def _write(records: dict[str, bytes], file: IO[bytes]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, data in records.items():
-            # Without the time, so that equal objects have equal files.
-            archive.writestr(zipfile.ZipInfo(f"archive/{name}"), data)
+            # Without the time and the system, so that equal objects have equal files.
+            info = zipfile.ZipInfo(f"archive/{name}")
+            info.create_system = 3
+            archive.writestr(info, data)
 
 
 def load(

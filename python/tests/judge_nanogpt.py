@@ -206,7 +206,8 @@ def judged(options: argparse.Namespace, work: Path) -> dict[str, Any]:
         print(f"{name}: loss {run.losses[1]:.4f} at step 1, {run.losses[steps]:.4f} at {steps}, {run.seconds} s")
     theirs, ours = runs["PyTorch"], runs["HLX, cpu"]
     apart = {step: abs(loss - ours.losses[step]) for step, loss in theirs.losses.items()}
-    evaluated = [abs(a - b) for step, pair in theirs.evaluations.items() for a, b in zip(pair, ours.evaluations[step])]
+    pairs = [(pair, ours.evaluations[step]) for step, pair in theirs.evaluations.items()]
+    evaluated = [abs(a - b) for pair, other in pairs for a, b in zip(pair, other, strict=True)]
     digests = [weights_digest(ported / out / "ckpt.pt") for out in folders]
     alike = [run for name, run in runs.items() if name.startswith("HLX")]
     checks = {

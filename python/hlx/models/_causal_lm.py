@@ -425,13 +425,18 @@ def load_model(
     The model is in `eval()`. With `dtype=hlx.float16` or `hlx.bfloat16` its matrices are held in that type, for
     inference alone; if it is left out, in the 16-bit type in which a Hugging Face folder stores all of them, else in
     float32 (to train such a model, say `dtype=hlx.float32`). `arithmetic` is "portable" or "integer"; if left out that
-    of the run. `adapter` is the folder of an adapter of the library PEFT, `average` takes the moving average of a run's
-    weights. Raises ValueError for a path that is none of these, and for a model that HLX cannot compute exactly as it
+    of the run. `adapter` is the folder of an adapter of the library PEFT, and all other parameters are frozen then;
+    `average` takes the moving average of a run's weights. Raises ValueError for a path that is none of these, and for a model that HLX cannot compute exactly as it
     is meant.
     """
     place = _hlx.get_default_device() if device is None else device
     native = _hlx.LanguageModel.open(folder, place, dtype, arithmetic, adapter, average)
-    return CausalLM._of(native).eval()
+    model = CausalLM._of(native).eval()
+    if adapter is not None:
+        # As `add_adapter`: what is trained from here on is the adapter.
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(".lora_" in name)
+    return model
 
 
 def preset(name: str, **changes: Any) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Small models of the library transformers, of every family that HLX reads."""
