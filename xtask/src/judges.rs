@@ -20,9 +20,11 @@ and failed, and how many were refused, with the reason. docs/judges.md has the n
   second-derivatives   second derivatives on PyTorch's samples, beside PyTorch's own in f64
   array-api            array-api-tests, the suite of the array API standard
   tinygrad             tinygrad's test_ops with HLX in the place of PyTorch; needs clang
+  nanogpt              nanoGPT's training on HLX and on PyTorch: losses, bits, checkpoints and text
+  transformers         language models of the library transformers, beside its own in f64
   lm-eval              lm-evaluation-harness on models of HLX, beside the same models in transformers
 
-array-api and tinygrad are no packages: FOLDER is a checkout, target/judges/NAME if left out. Each suite runs in a
+array-api, tinygrad and nanogpt are no packages: FOLDER is a checkout, target/judges/NAME if left out. Each suite runs in a
 virtual environment, target/python/judges-NAME, with the wheel that `cargo xtask python` has built and the packages
 that the suite needs.
 
@@ -41,7 +43,7 @@ struct Suite {
     takes_stride: bool,
 }
 
-const SUITES: [Suite; 6] = [
+const SUITES: [Suite; 8] = [
     Suite {
         name: "opinfo",
         script: "judge_opinfo.py",
@@ -80,6 +82,26 @@ const SUITES: [Suite; 6] = [
         script: "judge_tinygrad.py",
         packages: &["pytest>=8", "numpy>=1.26"],
         source: Some("git clone --depth 1 https://github.com/tinygrad/tinygrad"),
+        takes_stride: false,
+    },
+    Suite {
+        name: "nanogpt",
+        script: "judge_nanogpt.py",
+        packages: &["torch==2.15.0", "numpy>=1.26", "tiktoken", "requests"],
+        source: Some("git clone --depth 1 https://github.com/karpathy/nanoGPT"),
+        takes_stride: false,
+    },
+    Suite {
+        name: "transformers",
+        script: "judge_transformers.py",
+        packages: &[
+            "torch==2.15.0",
+            "transformers>=5.24",
+            "peft>=0.21",
+            "safetensors",
+            "numpy>=1.26",
+        ],
+        source: None,
         takes_stride: false,
     },
     Suite {

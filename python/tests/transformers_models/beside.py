@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 import hlx
 from transformers_models.shapes import VOCABULARY
@@ -61,9 +61,16 @@ def made(config: Any, folder: Path) -> PreTrainedModel:
 
 
 def read(folder: Path) -> PreTrainedModel:
-    """A folder by transformers."""
+    """A folder by transformers.
+
+    HLX takes the long factors of longrope at every length, where transformers takes the short ones up to the original.
+    """
+    config = AutoConfig.from_pretrained(folder)
+    rope = getattr(config, "rope_parameters", None) or {}
+    if rope.get("rope_type") == "longrope":
+        rope["short_factor"] = rope["long_factor"]
     return AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager"
+        folder, config=config, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager"
     ).eval()
 
 
@@ -90,11 +97,11 @@ def logits(single: PreTrainedModel, double: PreTrainedModel, ours: Any, device: 
             ids = drawn(rows, width)
             error.add(double(ids).logits, single(ids).logits, ours(_of(ids, device)))
         ids, lengths = drawn(3, 17), [17, 4, 11]
-        mask = torch.tensor([[int(t < n) for t in range(17)] for n in lengths])
         padded = ours(_of(ids, device), lengths=hlx.tensor(lengths, device=device))
-        exact, f32 = double(ids, attention_mask=mask).logits, single(ids, attention_mask=mask).logits
         for row, n in enumerate(lengths):
-            error.add(exact[row, :n], f32[row, :n], padded[row, :n])
+            # Each row alone: padded, transformers has NaN where a window holds nothing else.
+            alone = ids[row : row + 1, :n]
+            error.add(double(alone).logits[0], single(alone).logits[0], padded[row, :n])
     return error.result()
 
 
@@ -163,9 +170,8 @@ def generated(double: PreTrainedModel, ours: Any) -> dict[str, Any]:
     prompts, expected = [drawn(1, width)[0].tolist() for width in (1, 6, 15)], []
     for prompt in prompts:
         with torch.no_grad():
-            tokens = double.generate(
-                torch.tensor([prompt]), do_sample=False, max_new_tokens=24, attention_mask=torch.ones(1, len(prompt))
-            )
+            mask, options = torch.ones(1, len(prompt)), {"do_sample": False, "max_new_tokens": 24}
+            tokens = double.generate(torch.tensor([prompt]), attention_mask=mask, **options)
         expected.append(tokens[0, len(prompt) :].tolist())
     singly = [ours.generate_tokens(prompt, max_new_tokens=24, stop_tokens=[]).tokens[0] for prompt in prompts]
     together = ours.generate_tokens(prompts, max_new_tokens=24, stop_tokens=[]).tokens
