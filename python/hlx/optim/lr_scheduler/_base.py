@@ -30,7 +30,9 @@ def per_group(what: str, value: Any, optimizer: Optimizer) -> list[float]:
 
 
 def whole(what: str, value: Any) -> int:
-    """A whole number above 0."""
+    """A whole number above 0; a float that is one, too."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if not isinstance(value, int) or value <= 0:
         raise errors.ValueError(f"{what} is {value}, expected a whole number above 0")
     return value
