@@ -88,7 +88,12 @@ def theirs(folder: Path) -> Any:
 def test_bytes_and_characters() -> None:
     """One token per byte or character; special tokens are left out if that is wanted."""
     tokenizer = Tokenizer.bytes()
-    assert (len(tokenizer), tokenizer.vocab_size, tokenizer.eos_token_id, tokenizer.separator_token_id) == (256, 256, 4, 30)
+    assert (len(tokenizer), tokenizer.vocab_size, tokenizer.eos_token_id, tokenizer.separator_token_id) == (
+        256,
+        256,
+        4,
+        30,
+    )
     ids = tokenizer.encode("é川")
     assert ids == list("é川".encode())
     assert tokenizer.decode([*ids, 4]) == "é川\x04" and tokenizer.decode([*ids, 4], skip_special_tokens=True) == "é川"
@@ -367,7 +372,11 @@ REFUSED: list[tuple[Refused, type[Exception], str]] = [
         hlx.errors.ValueError,
         "no system",
     ),
-    (lambda t, p: t.apply_chat_template(CHAT, tools=[encoded]), hlx.errors.TypeError, "tools hold the function encoded"),
+    (
+        lambda t, p: t.apply_chat_template(CHAT, tools=[encoded]),
+        hlx.errors.TypeError,
+        "tools hold the function encoded",
+    ),
     (lambda t, p: t.apply_chat_template(CHAT, tools=[3], chat_template="x"), hlx.errors.ValueError, "must be objects"),
     (lambda t, p: t.apply_chat_template(CHAT, x={1, 2}), hlx.errors.TypeError, "a set is no plain data"),
     (lambda t, p: t.apply_chat_template(CHAT, x=float("nan")), hlx.errors.TypeError, "apply_chat_template"),
@@ -394,8 +403,12 @@ REFUSED: list[tuple[Refused, type[Exception], str]] = [
     (lambda t, p: Tokenizer.train(p / "none.txt", 300), hlx.errors.ValueError, "none.txt: is not there"),
     (lambda t, p: Tokenizer.train([], 300), hlx.errors.ValueError, "there are no files"),
     (lambda t, p: Tokenizer.train(3, 300), hlx.errors.TypeError, "files is a int"),
-    (lambda t, p: Tokenizer.train(p / "wrong.json", 300, format="csv"), hlx.errors.ValueError, "format is \"csv\""),
-    (lambda t, p: Tokenizer.train_from_iterator(["a"], 3), hlx.errors.ValueError, "a vocabulary of 3 tokens is too small"),
+    (lambda t, p: Tokenizer.train(p / "wrong.json", 300, format="csv"), hlx.errors.ValueError, 'format is "csv"'),
+    (
+        lambda t, p: Tokenizer.train_from_iterator(["a"], 3),
+        hlx.errors.ValueError,
+        "a vocabulary of 3 tokens is too small",
+    ),
     (lambda t, p: Tokenizer.train_from_iterator([], 300), hlx.errors.ValueError, "the texts hold no words"),
     (lambda t, p: Tokenizer.train_from_iterator("a", 300), hlx.errors.TypeError, "texts is a str"),
     (lambda t, p: Tokenizer.train_from_iterator(["a", 1], 300), hlx.errors.TypeError, r"texts\[1\] is a int"),
