@@ -10,7 +10,7 @@ for needed in ("nbclient", "nbformat", "ipykernel", "matplotlib"):
     pytest.importorskip(needed, reason=f"{needed} is not installed: the notebooks are not run")
 
 ROOT = Path(__file__).parents[2]
-NAMES = ["01_tensors", "02_mnist", "03_small_gpt", "04_lora_and_chat", "05_verify"]
+NAMES = ["01_tensors", "02_mnist", "03_small_gpt", "04_lora_and_chat"]
 
 
 def _tool() -> ModuleType:

@@ -37,9 +37,7 @@ def execute(path: Path) -> NotebookNode:
     """Runs a notebook from top to bottom in its folder; raises nbclient's CellExecutionError for a cell that fails."""
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(path.parent)}}
-    client = NotebookClient(
-        notebook, timeout=_SECONDS, kernel_name="python3", resources=resources, record_timing=False
-    )
+    client = NotebookClient(notebook, timeout=_SECONDS, kernel_name="python3", resources=resources, record_timing=False)
     client.execute()
     return normalised(notebook)
 
