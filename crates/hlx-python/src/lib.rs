@@ -113,6 +113,11 @@ mod _hlx {
     #[pymodule_export]
     use crate::read::{digest, state_digest};
     #[pymodule_export]
+    use crate::runs::{
+        EventWriter, PyRunWorker, plot_runs, run_chain, run_checkpoints, run_config, run_facts,
+        run_metrics, start_training, start_verification,
+    };
+    #[pymodule_export]
     use crate::tensor::PyTensor;
     #[pymodule_export]
     use crate::text::{

@@ -25,6 +25,7 @@ mod metrics_file;
 mod monitor;
 mod schedule_state;
 mod seal;
+mod standing;
 mod state;
 mod tensorboard;
 
@@ -41,6 +42,7 @@ pub use metrics_file::{MetricsFile, read_metrics};
 pub use monitor::{MONITOR_FILE, Monitor};
 pub use schedule_state::SCHEDULE_FILE;
 pub(crate) use schedule_state::{read_schedule_state, schedule_state_bytes};
+pub use standing::Standing;
 pub use state::{LossSum, Progress, STATE_FILE, State};
 pub(crate) use state::{StateLayout, StatePlace};
 pub use tensorboard::EventFile;
