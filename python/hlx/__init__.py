@@ -67,10 +67,23 @@ _install(globals(), Tensor)
 for _name, _method in {**_differentiation.METHODS, **_exchange.METHODS}.items():
     setattr(Tensor, _name, _method)
 
-from hlx import _array_api, compute, contracts, linalg, nn, optim, return_types, text, utils, vulkan  # noqa: E402
-from hlx import models  # noqa: E402
-from hlx.models import load_model  # noqa: E402
+from hlx import (  # noqa: E402
+    _array_api,
+    callbacks,
+    compute,
+    contracts,
+    linalg,
+    models,
+    nn,
+    optim,
+    return_types,
+    text,
+    utils,
+    vulkan,
+)
+from hlx._runs import Run, Verification, train, verify  # noqa: E402
 from hlx.contracts import Handle, VulkanContext, collapse, resolve  # noqa: E402
+from hlx.models import load_model  # noqa: E402
 
 _array_api.attach(Tensor)
 

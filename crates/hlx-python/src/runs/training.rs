@@ -8,7 +8,7 @@ use hlx_train::config::{Config, Override};
 use hlx_train::curve::LossUnit;
 use hlx_train::image_report::{report_images, reported, write_report};
 use hlx_train::metric_line::metric_line;
-use hlx_train::run::{Metric, latest_folder};
+use hlx_train::run::{Metric, checkpoint_folder, latest_folder};
 use hlx_train::task::Task;
 use hlx_train::train::{Observer, Outcome, Start, TrainOptions, Trainer};
 use pyo3::prelude::*;
@@ -148,13 +148,16 @@ impl Observer for Telling<'_> {
     }
 
     fn metric(&mut self, metric: &Metric) {
+        // As a text, whose members stay in their order.
+        let text = serde_json::to_string(metric).unwrap_or_default();
         let line = metric_line(metric, self.unit);
         self.reporter
-            .tell("metric", json!({"metric": metric, "line": line}));
+            .tell("metric", json!({"metric": text, "line": line}));
     }
 
     fn checkpoint(&mut self, step: u64, folder: &Path) {
-        let path = folder.join(format!("step-{step:06}"));
+        let path = checkpoint_folder(folder, step);
+        let path = std::path::absolute(&path).unwrap_or(path);
         self.reporter
             .tell("checkpoint", json!({"step": step, "path": path}));
     }

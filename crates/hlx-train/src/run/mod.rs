@@ -32,7 +32,7 @@ mod tensorboard;
 pub use chain::{
     Bits, CHAIN_FILE, Chain, ChainFile, ChainRecord, Origin, ProvedRecord, tensor_digits,
 };
-pub use checkpoint::{Checkpoint, Digests, Retention};
+pub use checkpoint::{Checkpoint, Digests, Retention, checkpoint_folder};
 pub(crate) use checkpoint::{DIGESTS_FILE, joined, newest_with_finite_parameters};
 pub use folder::{RunFolder, latest_folder};
 pub use lock::RunLock;
