@@ -8,12 +8,13 @@ use common::Scratch;
 use hlx_train::run::{Chain, RunFolder};
 
 /// The digest of the chain's last record.
-const DIGEST: &str = "";
+const DIGEST: &str = "23aaaccdf5f2b7f36f5b8587ed21bce90c469609c65071356c33224f4d3aecf9";
 
 #[test]
 fn the_program_writes_the_chain_that_python_writes() {
     let place = Scratch::new("trained-in-python");
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/tests/fixtures/run.toml");
+    let fixture =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/tests/fixtures/run.toml");
     let config = fixture.to_string_lossy();
     place.succeeds(&["train", &config, "--out", "run", "--device", "cpu"]);
     let folder = RunFolder::open(&place.join("run")).expect("a run");
