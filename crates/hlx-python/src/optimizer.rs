@@ -8,7 +8,6 @@ use hlx_nn::{
     Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, CausalLm, Common, Init, Lion,
     LionConfig, Model, Muon, MuonAdjust, MuonConfig, NnError, Optimizer, OptimizerState,
     ParameterBuilder, ParameterGroup, RMSprop, RMSpropConfig, SGD, SGDConfig, StateTensor, Weights,
-    clip_grad_norm_, clip_grad_value_,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -26,15 +25,16 @@ pub struct PyOptimizer {
     inner: Mutex<Inner>,
 }
 
-struct Inner {
-    weights: Flat,
+/// The flat buffers, and what updates them.
+pub struct Inner {
+    pub weights: Flat,
     optimizer: Algorithm,
     /// The places of the parameters of Python among those of the weights.
     places: Vec<usize>,
 }
 
 /// The flat buffers.
-enum Flat {
+pub enum Flat {
     /// Made for the parameters.
     Own(Box<Weights>),
     /// Those of a language model, whose layers read them.
@@ -98,6 +98,7 @@ fn common(
 ) -> PyResult<Common> {
     Ok(Common {
         weight_decay: number(settings, "weight_decay", weight_decay)?,
+        skips_norm: true,
         groups,
         ..Common::default()
     })
@@ -271,13 +272,17 @@ impl PyOptimizer {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    /// The flat buffers, and what updates them.
+    pub fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Checks that the tensors of Python are still the windows of the flat buffer, as one that was given to another
     /// optimizer, or moved to another device, is not.
-    fn check(&self, py: Python<'_>, inner: &Inner) -> PyResult<()> {
+    ///
+    /// # Errors
+    /// Python's `RuntimeError` that names the parameter.
+    pub fn check(&self, py: Python<'_>, inner: &Inner) -> PyResult<()> {
         fork::check()?;
         for (own, &at) in self.parameters.iter().zip(&inner.places) {
             let parameter = &inner.weights.parameters()[at];
@@ -302,7 +307,10 @@ impl PyOptimizer {
     }
 
     /// Runs a change of the optimizer without the interpreter's lock.
-    fn run<T: Send>(
+    ///
+    /// # Errors
+    /// Those of the change.
+    pub fn run<T: Send>(
         &self,
         py: Python<'_>,
         change: impl FnOnce(&mut Inner) -> Result<T, NnError> + Send,
@@ -418,22 +426,6 @@ impl PyOptimizer {
             parameter.tensor().map_err(of_nn)?.zero_grad();
         }
         Ok(())
-    }
-
-    /// Scales all gradients by `min(1, max_norm / (norm + 1e-6))` and returns their norm before.
-    fn clip_grad_norm_(&self, py: Python<'_>, max_norm: f32) -> PyResult<PyTensor> {
-        self.check(py, &self.lock())?;
-        let norm = self.run(py, |inner| {
-            let norm = clip_grad_norm_(&inner.weights, max_norm)?;
-            Ok(Tensor::from_buffer(inner.weights.device(), norm, &[])?)
-        })?;
-        Ok(norm.into())
-    }
-
-    /// Holds each element of all gradients within +-`clip_value`.
-    fn clip_grad_value_(&self, py: Python<'_>, clip_value: f32) -> PyResult<()> {
-        self.check(py, &self.lock())?;
-        self.run(py, |inner| clip_grad_value_(&inner.weights, clip_value))
     }
 
     /// The number of steps taken.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-from hlx import _hlx, errors
+from hlx import _flat, _hlx, errors
 from hlx._compile import before_replay
 from hlx._hlx import Tensor
 from hlx.optim import _checks
@@ -40,6 +40,9 @@ class NativeState(Protocol):
 
     def load_state(self, tensors: dict[str, Tensor], step: int) -> None:
         """Restores a whole state."""
+
+    def holds_gradients(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether these are all that hold a gradient here."""
 
     def clip_grad_norm_(self, max_norm: float) -> Tensor:
         """Scales all gradients down to a norm and returns their norm before."""
@@ -121,6 +124,7 @@ class NativeOptimizer(Optimizer):
             for indices, (lr_factor, weight_decay) in zip(members.values(), numbers, strict=True)
         ]
         self._native = new_state(self._kind, self._parameters, settings, groups)
+        _flat.register(self)
 
     def _decay_of(self, name: str, parameter: Tensor) -> str:
         """Which number of its group is the weight decay of a parameter."""
