@@ -141,7 +141,8 @@ def compile(function: Callable[..., Any] | None = None) -> Any:
 
     Python's own effects (printing, appending to a list) happen in the first two calls alone. A function that waits
     for the device (`item`, masks in an index) or draws numbers (`randn`) is refused while it is recorded; dropout
-    draws a new mask in every replay.
+    draws a new mask in every replay. `launches()` of the result is the number of launches of its last recording, 0
+    before there is one.
 
     >>> @hlx.compile
     ... def scaled(x, factor):
@@ -169,6 +170,8 @@ def compile(function: Callable[..., Any] | None = None) -> Any:
             found = recorded[key]
             if found is None:
                 found = recorded[key] = _Recorded(function, arguments, plan.tensors)
+                compiled.launches = found.graph.__len__  # type: ignore[attr-defined]
             return found.replay(plan.tensors)
 
+    compiled.launches = lambda: 0  # type: ignore[attr-defined]
     return compiled

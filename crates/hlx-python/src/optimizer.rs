@@ -1,5 +1,6 @@
 //! The optimizers of hlx-nn over tensors of Python: one flat buffer of values, one of gradients.
 
+use std::collections::HashSet;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -228,6 +229,25 @@ fn unfit(x: &Tensor, first: &Tensor) -> Option<&'static str> {
     }
 }
 
+/// Zeros for what a state does not name.
+fn zeros_beside(saved: &[StateTensor], inner: &Inner) -> Vec<StateTensor> {
+    let named: HashSet<&str> = saved.iter().map(|one| one.name.as_str()).collect();
+    let mut left = Vec::new();
+    for (buffer, _) in inner.optimizer.get().buffers() {
+        for parameter in inner.weights.parameters() {
+            let name = format!("{buffer}/{}", parameter.name());
+            if !named.contains(name.as_str()) {
+                left.push(StateTensor {
+                    name,
+                    shape: parameter.shape().to_vec(),
+                    values: vec![0.0; parameter.n_elements()],
+                });
+            }
+        }
+    }
+    left
+}
+
 impl PyOptimizer {
     /// An optimizer of all parameters of a language model that require a gradient.
     fn of_model(
@@ -295,8 +315,9 @@ impl PyOptimizer {
                 );
                 return Err(raised(Kind::Runtime, text));
             }
-            if let (true, false, Some(gradient)) =
-                (x.requires_grad(), place.grad().is_some(), x.grad())
+            if x.requires_grad()
+                && !place.has_grad()
+                && let Some(gradient) = x.grad()
             {
                 // It was frozen and made a leaf again in between, with a gradient of its own.
                 place.set_grad(&gradient).map_err(of_tensor)?;
@@ -387,7 +408,7 @@ impl PyOptimizer {
         self.check(py, &self.lock())?;
         self.run(py, |inner| inner.weights.check_gradients())?;
         self.prepare(py, lr, settings, groups)?;
-        self.update(py)
+        self.run(py, |inner| inner.optimizer.get().update(&inner.weights))
     }
 
     /// Begins a step: uploads its numbers, and is no part of a recording. `settings` and `groups`, the factor of the
@@ -444,9 +465,24 @@ impl PyOptimizer {
         self.run(py, |inner| inner.optimizer.get().digest(&inner.weights))
     }
 
+    /// The names of the state's buffers, such as `mean`.
+    fn buffers(&self) -> Vec<&'static str> {
+        let inner = self.lock();
+        let buffers = inner.optimizer.get().buffers().into_iter();
+        buffers.map(|(name, _)| name).collect()
+    }
+
     /// The state's tensors by name, such as `mean/weight`, on the CPU.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let state = self.run(py, |inner| inner.optimizer.get().state(&inner.weights))?;
+        let (state, own) = self.run(py, |inner| {
+            let state = inner.optimizer.get().state(&inner.weights)?;
+            let parameters = inner
+                .places
+                .iter()
+                .map(|&at| &inner.weights.parameters()[at]);
+            let own: HashSet<String> = parameters.map(|one| one.name().to_owned()).collect();
+            Ok((state, own))
+        })?;
         let cpu = crate::device::PyDevice::cpu().open(py)?;
         let tensors = PyDict::new(py);
         for StateTensor {
@@ -455,13 +491,20 @@ impl PyOptimizer {
             values,
         } in state.tensors
         {
+            // A language model has frozen parameters beside those that are trained.
+            if name
+                .split_once('/')
+                .is_none_or(|(_, parameter)| !own.contains(parameter))
+            {
+                continue;
+            }
             let tensor = Tensor::from_slice(&cpu, &values, &shape).map_err(of_tensor)?;
             tensors.set_item(name, Bound::new(py, PyTensor::from(tensor))?)?;
         }
         Ok(tensors)
     }
 
-    /// Restores a state; nothing is written unless all of it fits.
+    /// Restores a state, of which what is not given is zeros; nothing is written unless all of it fits.
     fn load_state(&self, py: Python<'_>, tensors: &Bound<'_, PyDict>, steps: u64) -> PyResult<()> {
         let mut saved = Vec::with_capacity(tensors.len());
         for (name, tensor) in tensors.iter() {
@@ -472,8 +515,9 @@ impl PyOptimizer {
                 values: floats(py, &x)?,
             });
         }
-        saved.sort_by(|one, two| one.name.cmp(&two.name));
         self.run(py, |inner| {
+            saved.append(&mut zeros_beside(&saved, inner));
+            saved.sort_by(|one, two| one.name.cmp(&two.name));
             let state = OptimizerState {
                 optimizer: inner.optimizer.get().name().to_owned(),
                 step: steps,
