@@ -1,9 +1,9 @@
 """Compares a recorded training step from Python with the same step from Rust: `python benches/python_step.py`.
 
-The step is `tiny` of docs/benchmarks.md: the batch goes up, then forward, loss of all positions, backward by eight shards, a
-limit of 1.0 on the gradients' norm, and AdamW. Rust's side is `hlx-bench serve` (`--bench`, by default that of the target
-folder). The two sides run in turns, each in its own process; a row is the median of its rounds, a round the median of five
-rows of steps, one step behind the other. It needs no other package:
+The step is `tiny` of docs/benchmarks.md: the batch goes up, then forward, loss of all positions, backward by eight
+shards, a limit of 1.0 on the gradients' norm, and AdamW. Rust's side is `hlx-bench serve` (`--bench`, by default that in
+the target folder). The two sides run in turns, each in its own process; a row is the median of its rounds, a round the
+median of five rows of steps, one step behind the other. It needs no other package:
 
     PYTHONPATH=python python benches/python_step.py --device vulkan --bench ./hlx-bench
 """
@@ -117,7 +117,7 @@ class Python:
         begun = time.perf_counter()
         for _ in range(count):
             self.step()
-        self._hlx.synchronize(self.device)
+        self._hlx.vulkan.synchronize(self.device)
         return (time.perf_counter() - begun) * 1e3 / count
 
     def launches(self) -> int:
@@ -165,10 +165,10 @@ def main() -> int:
     rust.close()
     ratio = statistics.median(ours / theirs for theirs, ours in times)
     of_rust, of_python = (statistics.median(column) for column in zip(*times, strict=True))
-    print(f"{rust.description}; Python {sys.version.split()[0]}; {given.rounds} rounds in turns; first loss {expected}")
-    print(
-        "| training step | Rust ms | Python ms | Python / Rust | launches of Rust | of Python |\n|---|---|---|---|---|---|"
-    )
+    version = sys.version.split()[0]
+    print(f"{rust.description}; Python {version}; {given.rounds} rounds in turns; first loss {expected}")
+    print("| training step | Rust ms | Python ms | Python / Rust | launches of Rust | of Python |")
+    print("|---|---|---|---|---|---|")
     shown = "-" if launches is None else int(launches)
     print(f"| {given.step} | {of_rust:.4g} | {of_python:.4g} | {ratio:.3f} | {shown} | {python.launches()} |")
     return int(given.most is not None and ratio > 1 + given.most / 100)

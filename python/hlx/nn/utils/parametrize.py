@@ -53,7 +53,7 @@ def cached() -> Iterator[None]:
 
 
 class ParametrizationList(ModuleList):
-    """The functions of a tensor in their order, with what they are computed of: `original`, or `original0`, `original1`.."""
+    """The functions of a tensor in their order, and what they are computed of: `original`, or `original0`, .."""
 
     original: Tensor
     is_tensor: bool
@@ -91,7 +91,7 @@ class ParametrizationList(ModuleList):
             found = self()
         if not isinstance(found, Tensor):
             raise errors.ValueError(
-                f"register_parametrization: a {type(found).__name__} was returned, expected a tensor"
+                f"register_parametrization: the result is a {type(found).__name__}, expected a tensor"
             )
         _expect_same("a parametrization returned", found, original)
 
