@@ -1,8 +1,8 @@
 """Compares a recorded training step from Python with the same step from Rust: `python benches/python_step.py`.
 
 The step is `tiny` of docs/benchmarks.md: the batch goes up, then forward, loss of all positions, backward by eight
-shards, a limit of 1.0 on the gradients' norm, and AdamW. Rust's side is `hlx-bench serve` (`--bench`, by default that in
-the target folder). The two sides run in turns, each in its own process; a row is the median of its rounds, a round the
+shards, a limit of 1.0 on the gradients' norm, and AdamW. Rust's side is `hlx-bench serve` (`--bench`, by default that
+of the target folder). The two sides run in turns, each in its own process; a row is the median of its rounds, a round the
 median of five rows of steps, one step behind the other. It needs no other package:
 
     PYTHONPATH=python python benches/python_step.py --device vulkan --bench ./hlx-bench

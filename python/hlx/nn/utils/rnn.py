@@ -139,7 +139,7 @@ def pad_packed_sequence(
     >>> packed = hlx.nn.utils.rnn.pack_sequence([hlx.tensor([1.0, 2.0]), hlx.tensor([3.0])])
     >>> hlx.nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
     (tensor([[1., 2.],
-            [3., 0.]]), tensor([2, 1], dtype=hlx.int32))
+            [3., 0.]]), tensor([2, 1]))
     """
     sizes = sequence.batch_sizes.tolist()
     if total_length is not None and total_length < len(sizes):
@@ -186,7 +186,7 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
     """The sequences [T_i, ..] of a padded batch, which `pad_sequence` made.
 
     >>> hlx.nn.utils.rnn.unpad_sequence(hlx.tensor([[1, 2], [3, 0]]), hlx.tensor([2, 1]), batch_first=True)
-    [tensor([1, 2], dtype=hlx.int32), tensor([3], dtype=hlx.int32)]
+    [tensor([1, 2]), tensor([3])]
     """
     rows = padded_sequences if batch_first else _hlx.transpose(padded_sequences, 0, 1)
     found = _lengths("unpad_sequence", lengths, rows.shape[0], rows.shape[1])
@@ -194,13 +194,22 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Packs sequences [T_i, ..]: `pad_sequence`, then `pack_padded_sequence`."""
+    """Packs sequences [T_i, ..]: `pad_sequence`, then `pack_padded_sequence`.
+
+    >>> hlx.nn.utils.rnn.pack_sequence([hlx.tensor([1.0, 2.0]), hlx.tensor([3.0])]).data
+    tensor([1., 3., 2.])
+    """
     return pack_padded_sequence(
         pad_sequence(sequences), [one.shape[0] for one in sequences], enforce_sorted=enforce_sorted
     )
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences [T_i, ..] that were packed, in their order."""
+    """The sequences [T_i, ..] that were packed, in their order.
+
+    >>> packed = hlx.nn.utils.rnn.pack_sequence([hlx.tensor([1.0, 2.0]), hlx.tensor([3.0])])
+    >>> hlx.nn.utils.rnn.unpack_sequence(packed)
+    [tensor([1., 2.]), tensor([3.])]
+    """
     rows, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(rows, lengths, batch_first=True)
