@@ -44,6 +44,14 @@ impl Ready {
         Ok(Self::Step(Box::new(Training::new(device, &found)?)))
     }
 
+    /// The launches of a training step's recording; `None` of operations.
+    pub fn launches(&self) -> Option<usize> {
+        match self {
+            Self::Launches(_) => None,
+            Self::Step(training) => Some(training.launches()),
+        }
+    }
+
     /// Measures single runs, in milliseconds each.
     ///
     /// On a GPU an operation's time is that between timestamps of the device; a run of several

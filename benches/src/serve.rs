@@ -1,7 +1,7 @@
 //! The line protocol through which HLX and PyTorch are measured in turns.
 //!
 //! A side says `ready DESCRIPTION`, then answers each line `run CASE` with `ok KEY=VALUE ..`
-//! (`ms`, the time of a run, is always there) or with `error MESSAGE`; it ends with its input.
+//! (`ms`, the time of a run, is always there; `launches` of a training step) or with `error MESSAGE`; it ends with its input.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
@@ -34,14 +34,14 @@ pub fn serve(device: &str) -> Result<()> {
     let mut prepared = HashMap::new();
     for line in std::io::stdin().lock().lines() {
         match answer(&device, &mut prepared, &line?) {
-            Ok(ms) => say(&format!("ok ms={ms:.6}"))?,
+            Ok(answer) => say(&format!("ok {answer}"))?,
             Err(error) => say(&format!("error {error:#}"))?,
         }
     }
     Ok(())
 }
 
-fn answer(device: &Device, prepared: &mut HashMap<String, Ready>, line: &str) -> Result<f64> {
+fn answer(device: &Device, prepared: &mut HashMap<String, Ready>, line: &str) -> Result<String> {
     let Some(name) = line.strip_prefix("run ") else {
         bail!("`{line}` is no request");
     };
@@ -53,7 +53,11 @@ fn answer(device: &Device, prepared: &mut HashMap<String, Ready>, line: &str) ->
         prepared.insert(name.to_owned(), ready);
     }
     let ready = prepared.get_mut(name).context("prepared above")?;
-    ready.run_in_a_row(device, SECONDS)
+    let ms = ready.run_in_a_row(device, SECONDS)?;
+    Ok(match ready.launches() {
+        None => format!("ms={ms:.6}"),
+        Some(launches) => format!("ms={ms:.6} launches={launches}"),
+    })
 }
 
 fn say(line: &str) -> Result<()> {

@@ -78,6 +78,7 @@ from hlx import (  # noqa: E402
     accelerator,
     amp,
     backends,
+    callbacks,
     compute,
     contracts,
     cuda,
@@ -91,6 +92,7 @@ from hlx import (  # noqa: E402
     utils,
     vulkan,
 )
+from hlx._runs import Run, Verification, train, verify  # noqa: E402
 from hlx.amp import autocast  # noqa: E402
 from hlx.contracts import Handle, VulkanContext, collapse, resolve  # noqa: E402
 from hlx.models import load_model  # noqa: E402

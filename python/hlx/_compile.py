@@ -123,6 +123,9 @@ class _Recording:
             self._graph.end(finished)
         return result
 
+    def __len__(self) -> int:
+        return len(self._graph)
+
     def replay(self) -> None:
         """Launches what was recorded."""
         for prepare in self._before:
@@ -178,7 +181,8 @@ def compile(function: Callable[..., Any] | None = None) -> Any:
 
     Python's own effects (printing, appending to a list) happen in the first two calls alone. A function that waits
     for the device (`item`, masks in an index) or draws numbers (`randn`) is refused while it is recorded; dropout
-    draws a new mask in every replay.
+    draws a new mask in every replay. `launches()` of the result is the number of launches of its last recording, 0
+    before there is one.
 
     >>> @hlx.compile
     ... def scaled(x, factor):
@@ -225,6 +229,8 @@ def compile(function: Callable[..., Any] | None = None) -> Any:
             if found is None:
                 found = _Recorded(function, arguments, plan.tensors)
                 recorded[key] = found, kept
+                compiled.launches = found.recording.__len__  # type: ignore[attr-defined]
             return found.replay(plan.tensors)
 
+    compiled.launches = lambda: 0  # type: ignore[attr-defined]
     return compiled

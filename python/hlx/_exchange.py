@@ -207,7 +207,7 @@ def rebuilt(data: bytes, device: str, requires_grad: bool) -> Tensor:
     return made.requires_grad_() if requires_grad else made
 
 
-def generator_of(state: tuple[int, int]) -> _hlx.Generator:
+def generator_of(state: tuple[int, int, int]) -> _hlx.Generator:
     """A generator from its pickle."""
     made = _hlx.Generator()
     made.set_state(state)

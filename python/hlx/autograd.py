@@ -38,8 +38,14 @@ def backward(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     inputs: Tensor | Sequence[Tensor] | None = None,
+    *,
+    shards: int = 1,
 ) -> None:
     """Adds the gradients of the tensors' sum, each weighted by its `grad_tensors`, to what the leaves hold.
+
+    With `shards` the gradients of parameters are sums over that many equal parts of the batch, added pairwise, as in
+    `hlx train`: its bits, and more work side by side. `with_samples` says where the samples of a batch lie; a language
+    model does so itself. Raises ValueError for shards that do not divide the batch, or a batch that is not known.
 
     >>> x = hlx.tensor([1.0, 2.0], requires_grad=True)
     >>> hlx.autograd.backward([x.sum(), (x * x).sum()])
@@ -49,14 +55,23 @@ def backward(
     roots = _listed(tensors)
     given = _upstream(roots, grad_tensors, "backward")
     keep = create_graph if retain_graph is None else retain_graph
+    if shards != 1:
+        _check_shards(shards, keep, inputs)
     if inputs is None:
-        _hlx.backward(roots, given, keep, create_graph)
+        _hlx.backward(roots, given, keep, create_graph, shards)
         return
     leaves = _listed(inputs)
     for leaf, found in zip(leaves, _hlx.gradients(roots, leaves, given, keep, create_graph), strict=True):
         if found is not None:
             before = leaf.grad
             leaf.grad = found if before is None else before + found
+
+
+def _check_shards(shards: int, keep: bool, inputs: Any) -> None:
+    if not isinstance(shards, int) or shards < 1:
+        raise errors.ValueError(f"backward: shards is {shards!r}, expected a whole number above 0")
+    if keep or inputs is not None:
+        raise errors.ValueError("backward: shards go without retain_graph, create_graph and inputs")
 
 
 def grad(

@@ -54,3 +54,14 @@ class KeyError(Error, builtins.KeyError):
 
 class AttributeError(Error, builtins.AttributeError):
     """An attribute that an object does not have."""
+
+
+class Interrupted(builtins.KeyboardInterrupt):
+    """Ctrl-C, or SIGTERM, has stopped `hlx.train` or `hlx.verify`; `run` is the run, which can be resumed.
+
+    It is no `hlx.Error`, so that `except Exception` lets it through, as it does with `KeyboardInterrupt`.
+    """
+
+    def __init__(self, message: str, run: object = None) -> None:
+        super().__init__(message)
+        self.run = run

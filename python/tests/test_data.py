@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 import sys
 import threading
 from collections import Counter, OrderedDict, namedtuple
@@ -50,14 +51,18 @@ def test_a_random_split_divides() -> None:
 
 def test_the_orders_of_a_seed_are_stated() -> None:
     """They are the same on every machine; a change of them is a change of what users trained."""
-    assert list(data.RandomSampler(range(10), generator=seeded(7))) == ORDER
-    assert "".join(data.SubsetRandomSampler("abcdefghij", seeded(7))) == "cbehdjfiga"
+    sampler = data.RandomSampler(range(10), generator=seeded(7))
+    assert [list(sampler), list(sampler)] == ORDERS
+    assert "".join(data.SubsetRandomSampler("abcdefghij", seeded(7))) == "aecdhifbgj"
+    assert list(data.DistributedSampler(range(8), 1, 0, seed=(1 << 40) + 3)) == WIDE_SEED
     assert list(data.DistributedSampler(range(10), 1, 0, seed=3)) == DISTRIBUTED
     assert list(data.WeightedRandomSampler([1, 2, 3], 8, generator=seeded(7))) == WEIGHTED
 
 
-ORDER = [2, 1, 4, 6, 3, 5, 7, 9, 8, 0]
-DISTRIBUTED = [7, 2, 0, 9, 3, 4, 1, 8, 5, 6]
+#: Those of the loader in Rust, whose test names them, too: `loader/tests.rs` of hlx-data.
+ORDERS = [[0, 4, 2, 3, 7, 8, 5, 1, 6, 9], [8, 1, 2, 9, 3, 4, 7, 6, 5, 0]]
+DISTRIBUTED = [1, 8, 6, 5, 4, 3, 7, 0, 9, 2]
+WIDE_SEED = [5, 1, 6, 2, 7, 4, 3, 0]
 WEIGHTED = [1, 0, 0, 2, 2, 2, 2, 2]
 
 
@@ -169,6 +174,22 @@ def test_a_shuffle_depends_on_the_generators_seed_alone() -> None:
                 hlx.rand(1)
         orders.append(found)
     assert orders[0] == orders[1]
+
+
+def test_epochs_are_counted_from_the_seed() -> None:
+    """By all samplers of a generator, and its state has their number."""
+    generator = seeded(7)
+    assert list(data.RandomSampler(range(10), generator=generator)) == ORDERS[0]
+    state = generator.get_state()
+    hlx.rand(3, generator=generator)
+    loader = data.DataLoader(Squares(10), None, True, generator=generator)
+    assert [int(one["index"]) for one in loader] == ORDERS[1]
+    generator.set_state(state)
+    assert list(data.RandomSampler(range(10), generator=pickle.loads(pickle.dumps(generator)))) == ORDERS[1]
+    generator.manual_seed(7)
+    assert list(data.RandomSampler(range(10), generator=generator)) == ORDERS[0]
+    hlx.manual_seed(7)
+    assert list(data.RandomSampler(range(10))) == ORDERS[0]
 
 
 def test_an_iterable_data_set_comes_in_batches() -> None:

@@ -105,7 +105,12 @@ mod tests {
             let dx = x.grad().expect("a gradient");
             assert_eq!(dx.device().arithmetic(), Arithmetic::Integer);
             assert_eq!(dx.to_vec::<f32>()?, [1.0; 6]);
-            assert_eq!(Tensor::zeros(&integer, &[0], DType::F32)?.to(device)?.shape(), [0]);
+            assert_eq!(
+                Tensor::zeros(&integer, &[0], DType::F32)?
+                    .to(device)?
+                    .shape(),
+                [0]
+            );
         }
         Ok(())
     }

@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use hlx_autograd::{Hook, Result, Tensor, gradients_enabled, no_grad, set_gradients_enabled};
+use hlx_autograd::{
+    BackwardPlan, Hook, Result, Tensor, gradients_enabled, no_grad, set_gradients_enabled,
+};
 use pyo3::prelude::*;
 
 use crate::dtype::PyDType;
 use crate::error::{Kind, foreign, of_tensor, raised, type_error};
 use crate::read::grad_fn_name;
 use crate::tensor::PyTensor;
-use crate::wait::run;
+use crate::wait::{run, run_at_once};
 
 /// Tensors of Python.
 pub type Tensors<'py> = Vec<Bound<'py, PyTensor>>;
@@ -62,20 +64,36 @@ fn with_graph<R>(create: bool, body: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Adds the gradients of some tensors' sum to what the leaves hold.
+/// Adds the gradients of some tensors' sum to what the leaves hold. With several shards the pass is not kept.
 #[pyfunction]
+#[pyo3(signature = (tensors, given, keep, create, shards = 1))]
 pub fn backward(
     py: Python<'_>,
     tensors: Tensors<'_>,
     given: Vec<Option<Bound<'_, PyTensor>>>,
     keep: bool,
     create: bool,
+    shards: usize,
 ) -> PyResult<()> {
     let roots = roots(&tensors, given);
     run(py, move || {
+        if shards != 1 {
+            let plan = BackwardPlan {
+                shards,
+                ..BackwardPlan::default()
+            };
+            return no_grad(|| Tensor::backward_of_with(&borrowed(&roots), &plan));
+        }
         let recorded = keep || create;
         with_graph(create, || Tensor::backward_of(&borrowed(&roots), recorded))
     })
+}
+
+/// The tensor with its samples along an axis, which sums by shards cut.
+#[pyfunction]
+pub fn with_samples(x: Bound<'_, PyTensor>, axis: usize) -> PyResult<PyTensor> {
+    let made = run_at_once(|| x.get().handle().with_samples(axis))?;
+    Ok(PyTensor::of(&x, made))
 }
 
 /// The gradients of some tensors' sum by others; None where it does not depend on one.

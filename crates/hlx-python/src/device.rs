@@ -95,6 +95,35 @@ impl PyDevice {
         }
     }
 
+    /// As [`PyDevice::from_argument`], but nothing where neither an argument nor a default names one.
+    pub fn chosen(argument: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Self>> {
+        if argument.is_some_and(|argument| !argument.is_none()) {
+            return Self::from_argument(argument).map(Some);
+        }
+        let within = WITHIN.with_borrow(|within| within.last().cloned());
+        let default = || {
+            DEFAULT
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()
+        };
+        Ok(within.or_else(default))
+    }
+
+    /// Whether its products are exact sums over integers.
+    pub fn is_integer(&self) -> bool {
+        self.integer
+    }
+
+    /// Opens the device apart from the one that tensors are on: with queues and memory of its own.
+    pub fn open_apart(&self) -> Result<Device, CoreError> {
+        let device = Device::open(&self.selector)?;
+        Ok(match self.integer {
+            true => device.with_arithmetic(Arithmetic::Integer),
+            false => device,
+        })
+    }
+
     fn default_here() -> Self {
         if let Some(innermost) = WITHIN.with_borrow(|within| within.last().cloned()) {
             return innermost;

@@ -6,6 +6,7 @@
 mod arguments;
 mod autograd;
 mod buffers;
+mod clip;
 mod compute;
 mod contract;
 mod copies;
@@ -37,7 +38,7 @@ use pyo3::pymodule;
 mod _hlx {
     #[pymodule_export]
     use crate::autograd::{
-        HookHandle, backward, custom, gradients, is_grad_enabled, set_grad_enabled,
+        HookHandle, backward, custom, gradients, is_grad_enabled, set_grad_enabled, with_samples,
     };
     #[pymodule_export]
     use crate::compute::{
@@ -109,9 +110,16 @@ mod _hlx {
     #[pymodule_export]
     use crate::protocols::index::TensorIterator;
     #[pymodule_export]
-    use crate::random::{PyGenerator, initial_seed, manual_seed, next_seed};
+    use crate::random::{
+        PyGenerator, epoch_order, initial_seed, manual_seed, next_epoch, next_seed,
+    };
     #[pymodule_export]
     use crate::read::{digest, state_digest};
+    #[pymodule_export]
+    use crate::runs::{
+        EventWriter, PyRunWorker, plot_runs, run_chain, run_checkpoints, run_config, run_facts,
+        run_metrics, start_training, start_verification,
+    };
     #[pymodule_export]
     use crate::tensor::PyTensor;
     #[pymodule_export]

@@ -1,5 +1,6 @@
 //! The optimizers of hlx-nn over tensors of Python: one flat buffer of values, one of gradients.
 
+use std::collections::HashSet;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +9,6 @@ use hlx_nn::{
     Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, CausalLm, Common, Init, Lion,
     LionConfig, Model, Muon, MuonAdjust, MuonConfig, NnError, Optimizer, OptimizerState,
     ParameterBuilder, ParameterGroup, RMSprop, RMSpropConfig, SGD, SGDConfig, StateTensor, Weights,
-    clip_grad_norm_, clip_grad_value_,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -26,15 +26,16 @@ pub struct PyOptimizer {
     inner: Mutex<Inner>,
 }
 
-struct Inner {
-    weights: Flat,
+/// The flat buffers, and what updates them.
+pub struct Inner {
+    pub weights: Flat,
     optimizer: Algorithm,
     /// The places of the parameters of Python among those of the weights.
     places: Vec<usize>,
 }
 
 /// The flat buffers.
-enum Flat {
+pub enum Flat {
     /// Made for the parameters.
     Own(Box<Weights>),
     /// Those of a language model, whose layers read them.
@@ -98,6 +99,7 @@ fn common(
 ) -> PyResult<Common> {
     Ok(Common {
         weight_decay: number(settings, "weight_decay", weight_decay)?,
+        skips_norm: true,
         groups,
         ..Common::default()
     })
@@ -227,6 +229,25 @@ fn unfit(x: &Tensor, first: &Tensor) -> Option<&'static str> {
     }
 }
 
+/// Zeros for what a state does not name.
+fn zeros_beside(saved: &[StateTensor], inner: &Inner) -> Vec<StateTensor> {
+    let named: HashSet<&str> = saved.iter().map(|one| one.name.as_str()).collect();
+    let mut left = Vec::new();
+    for (buffer, _) in inner.optimizer.get().buffers() {
+        for parameter in inner.weights.parameters() {
+            let name = format!("{buffer}/{}", parameter.name());
+            if !named.contains(name.as_str()) {
+                left.push(StateTensor {
+                    name,
+                    shape: parameter.shape().to_vec(),
+                    values: vec![0.0; parameter.n_elements()],
+                });
+            }
+        }
+    }
+    left
+}
+
 impl PyOptimizer {
     /// An optimizer of all parameters of a language model that require a gradient.
     fn of_model(
@@ -271,13 +292,17 @@ impl PyOptimizer {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    /// The flat buffers, and what updates them.
+    pub fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Checks that the tensors of Python are still the windows of the flat buffer, as one that was given to another
     /// optimizer, or moved to another device, is not.
-    fn check(&self, py: Python<'_>, inner: &Inner) -> PyResult<()> {
+    ///
+    /// # Errors
+    /// Python's `RuntimeError` that names the parameter.
+    pub fn check(&self, py: Python<'_>, inner: &Inner) -> PyResult<()> {
         fork::check()?;
         for (own, &at) in self.parameters.iter().zip(&inner.places) {
             let parameter = &inner.weights.parameters()[at];
@@ -290,8 +315,9 @@ impl PyOptimizer {
                 );
                 return Err(raised(Kind::Runtime, text));
             }
-            if let (true, false, Some(gradient)) =
-                (x.requires_grad(), place.grad().is_some(), x.grad())
+            if x.requires_grad()
+                && !place.has_grad()
+                && let Some(gradient) = x.grad()
             {
                 // It was frozen and made a leaf again in between, with a gradient of its own.
                 place.set_grad(&gradient).map_err(of_tensor)?;
@@ -302,7 +328,10 @@ impl PyOptimizer {
     }
 
     /// Runs a change of the optimizer without the interpreter's lock.
-    fn run<T: Send>(
+    ///
+    /// # Errors
+    /// Those of the change.
+    pub fn run<T: Send>(
         &self,
         py: Python<'_>,
         change: impl FnOnce(&mut Inner) -> Result<T, NnError> + Send,
@@ -379,7 +408,7 @@ impl PyOptimizer {
         self.check(py, &self.lock())?;
         self.run(py, |inner| inner.weights.check_gradients())?;
         self.prepare(py, lr, settings, groups)?;
-        self.update(py)
+        self.run(py, |inner| inner.optimizer.get().update(&inner.weights))
     }
 
     /// Begins a step: uploads its numbers, and is no part of a recording. `settings` and `groups`, the factor of the
@@ -420,22 +449,6 @@ impl PyOptimizer {
         Ok(())
     }
 
-    /// Scales all gradients by `min(1, max_norm / (norm + 1e-6))` and returns their norm before.
-    fn clip_grad_norm_(&self, py: Python<'_>, max_norm: f32) -> PyResult<PyTensor> {
-        self.check(py, &self.lock())?;
-        let norm = self.run(py, |inner| {
-            let norm = clip_grad_norm_(&inner.weights, max_norm)?;
-            Ok(Tensor::from_buffer(inner.weights.device(), norm, &[])?)
-        })?;
-        Ok(norm.into())
-    }
-
-    /// Holds each element of all gradients within +-`clip_value`.
-    fn clip_grad_value_(&self, py: Python<'_>, clip_value: f32) -> PyResult<()> {
-        self.check(py, &self.lock())?;
-        self.run(py, |inner| clip_grad_value_(&inner.weights, clip_value))
-    }
-
     /// The number of steps taken.
     #[getter]
     fn steps(&self) -> u64 {
@@ -452,9 +465,24 @@ impl PyOptimizer {
         self.run(py, |inner| inner.optimizer.get().digest(&inner.weights))
     }
 
+    /// The names of the state's buffers, such as `mean`.
+    fn buffers(&self) -> Vec<&'static str> {
+        let inner = self.lock();
+        let buffers = inner.optimizer.get().buffers().into_iter();
+        buffers.map(|(name, _)| name).collect()
+    }
+
     /// The state's tensors by name, such as `mean/weight`, on the CPU.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let state = self.run(py, |inner| inner.optimizer.get().state(&inner.weights))?;
+        let (state, own) = self.run(py, |inner| {
+            let state = inner.optimizer.get().state(&inner.weights)?;
+            let parameters = inner
+                .places
+                .iter()
+                .map(|&at| &inner.weights.parameters()[at]);
+            let own: HashSet<String> = parameters.map(|one| one.name().to_owned()).collect();
+            Ok((state, own))
+        })?;
         let cpu = crate::device::PyDevice::cpu().open(py)?;
         let tensors = PyDict::new(py);
         for StateTensor {
@@ -463,13 +491,20 @@ impl PyOptimizer {
             values,
         } in state.tensors
         {
+            // A language model has frozen parameters beside those that are trained.
+            if name
+                .split_once('/')
+                .is_none_or(|(_, parameter)| !own.contains(parameter))
+            {
+                continue;
+            }
             let tensor = Tensor::from_slice(&cpu, &values, &shape).map_err(of_tensor)?;
             tensors.set_item(name, Bound::new(py, PyTensor::from(tensor))?)?;
         }
         Ok(tensors)
     }
 
-    /// Restores a state; nothing is written unless all of it fits.
+    /// Restores a state, of which what is not given is zeros; nothing is written unless all of it fits.
     fn load_state(&self, py: Python<'_>, tensors: &Bound<'_, PyDict>, steps: u64) -> PyResult<()> {
         let mut saved = Vec::with_capacity(tensors.len());
         for (name, tensor) in tensors.iter() {
@@ -480,8 +515,9 @@ impl PyOptimizer {
                 values: floats(py, &x)?,
             });
         }
-        saved.sort_by(|one, two| one.name.cmp(&two.name));
         self.run(py, |inner| {
+            saved.append(&mut zeros_beside(&saved, inner));
+            saved.sort_by(|one, two| one.name.cmp(&two.name));
             let state = OptimizerState {
                 optimizer: inner.optimizer.get().name().to_owned(),
                 step: steps,

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
 
 use hlx_autograd::Tensor;
+use hlx_data::random::{EPOCH_ORDER, permutation};
 use pyo3::prelude::*;
 
 use crate::error::{Kind, raised};
@@ -12,14 +13,27 @@ use crate::error::{Kind, raised};
 struct Seeds {
     initial: u64,
     state: u64,
+    /// The epochs of shuffled samples that have begun.
+    epochs: u64,
 }
+
+/// Where a generator stands: the fields of [`Seeds`].
+type Stand = (u64, u64, u64);
 
 impl Seeds {
     const fn new(seed: u64) -> Self {
         Self {
             initial: seed,
             state: seed,
+            epochs: 0,
         }
+    }
+
+    /// The seed and the number of the next epoch.
+    fn next_epoch(&mut self) -> (u64, u64) {
+        let epoch = self.epochs;
+        self.epochs += 1;
+        (self.initial, epoch)
     }
 
     /// The next one: Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
@@ -105,8 +119,8 @@ impl PyGenerator {
     }
 
     /// Where it stands, for `set_state`.
-    fn get_state(&self) -> (u64, u64) {
-        with(&self.0, |seeds| (seeds.initial, seeds.state))
+    fn get_state(&self) -> Stand {
+        with(&self.0, |seeds| (seeds.initial, seeds.state, seeds.epochs))
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -118,9 +132,14 @@ impl PyGenerator {
     }
 
     /// Goes on from where another one stood.
-    fn set_state(&self, state: (u64, u64)) {
-        let (initial, state) = state;
-        with(&self.0, |seeds| *seeds = Seeds { initial, state });
+    fn set_state(&self, state: Stand) {
+        let (initial, state, epochs) = state;
+        let there = Seeds {
+            initial,
+            state,
+            epochs,
+        };
+        with(&self.0, |seeds| *seeds = there);
     }
 
     /// The seed of the next draw.
@@ -149,4 +168,25 @@ pub fn next_seed(generator: Option<&PyGenerator>) -> u64 {
         generator.map_or(&DEFAULT, |generator| &generator.0),
         Seeds::next,
     )
+}
+
+/// The seed and the number of the next epoch of shuffled samples, of the generator given or that of all threads. What
+/// else is drawn does not count.
+#[pyfunction]
+#[pyo3(signature = (generator = None))]
+pub fn next_epoch(generator: Option<&PyGenerator>) -> (u64, u64) {
+    with(
+        generator.map_or(&DEFAULT, |generator| &generator.0),
+        Seeds::next_epoch,
+    )
+}
+
+/// The numbers below `n` in the order of an epoch, as hlx-data's loader has it.
+#[pyfunction]
+pub fn epoch_order(py: Python<'_>, seed: i128, epoch: u64, n: usize) -> PyResult<Vec<usize>> {
+    if u32::try_from(n).is_err() {
+        let text = format!("shuffle: the data set has {n} samples, expected below 2^32");
+        return Err(raised(Kind::Value, text));
+    }
+    Ok(py.detach(|| permutation(seed as u64, EPOCH_ORDER, epoch as u32, n)))
 }

@@ -1,1 +1,15 @@
 //! Runs: training by a configuration, what a run folder holds, and its verification.
+
+mod folder;
+mod keywords;
+mod training;
+mod verifying;
+mod warnings;
+mod worker;
+
+pub use folder::{
+    EventWriter, plot_runs, run_chain, run_checkpoints, run_config, run_facts, run_metrics,
+};
+pub use training::start_training;
+pub use verifying::start_verification;
+pub use worker::PyRunWorker;

@@ -90,11 +90,12 @@ pub fn wait<T: Send + 'static>(
 /// The number of threads that wait, and its changes.
 static WAITING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 
-/// A thread that waits.
-struct Waiting;
+/// A thread that waits, or works for a run: the process ends after it.
+pub struct Waiting;
 
 impl Waiting {
-    fn begin() -> Self {
+    /// Counts the thread until this is dropped.
+    pub fn begin() -> Self {
         *WAITING.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         Self
     }

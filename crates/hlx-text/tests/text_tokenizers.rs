@@ -4,7 +4,8 @@ use std::fs;
 use std::ops::ControlFlow;
 
 use hlx_text::{
-    BpeTrainer, Result, ScanOptions, Tokenizer, WordCounts, characters_of_files, count_words,
+    BpeTrainer, Result, ScanOptions, Tokenizer, TokenizerFiles, WordCounts, characters_of_files,
+    count_words,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -245,7 +246,20 @@ fn a_folder_states_special_tokens_and_a_chat_template() -> Result<()> {
     );
     assert_eq!(configured.chat_template(), Some("{{ messages }}"));
     write("chat_template.jinja", "own");
-    assert_eq!(Tokenizer::open(&folder)?.chat_template(), Some("own"));
+    let whole = Tokenizer::open(&folder)?;
+    assert_eq!(whole.chat_template(), Some("own"));
+    // What it keeps makes the same tokenizer without the folder.
+    let files = whole.files().expect("files").files();
+    let files = files.map(|(name, bytes)| (name.to_owned(), bytes.to_vec()));
+    let files = TokenizerFiles::new(files);
+    let again = Tokenizer::from_files(whole.to_json().as_bytes(), files)?;
+    assert_eq!(again.specials(), whole.specials());
+    assert_eq!(again.chat_templates(), whole.chat_templates());
+    assert_eq!(again.digest(), whole.digest());
+    let wrong = [("tokenizer_config.json".to_owned(), b"{".to_vec())];
+    let wrong = Tokenizer::from_files(whole.to_json().as_bytes(), TokenizerFiles::new(wrong));
+    let line = wrong.expect_err("no JSON").to_string();
+    assert!(line.starts_with("tokenizer_config.json: EOF"), "{line}");
     write("tokenizer_config.json", "{");
     let line = Tokenizer::open(&folder).expect_err("no JSON").to_string();
     assert!(line.contains("tokenizer_config.json: EOF"), "{line}");

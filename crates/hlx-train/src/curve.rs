@@ -1,5 +1,6 @@
 //! The picture of a run, or of several beside each other: losses by step, as SVG made of `metrics.jsonl`.
 
+mod folder;
 mod ticks;
 
 use std::fmt::Write;
@@ -8,6 +9,7 @@ use anyhow::{Result, bail, ensure};
 
 use hlx_core::printable;
 
+pub use self::folder::{draw_folder, draw_folders};
 use self::ticks::{loss_ticks, step_ticks};
 use crate::config::Format;
 use crate::run::{EvalSplit, Metric};

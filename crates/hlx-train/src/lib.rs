@@ -17,6 +17,7 @@ mod exp;
 pub mod generate;
 pub mod golden;
 pub mod image_report;
+pub mod metric_line;
 pub mod model_folder;
 pub mod opening;
 pub mod perplexity;

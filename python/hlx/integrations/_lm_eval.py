@@ -36,11 +36,11 @@ class HLX(TemplateLM):  # type: ignore[misc]
     """A language model of HLX for lm-evaluation-harness: `lm_eval.simple_evaluate(HLX("model"), tasks=[..])`.
 
     `pretrained` is a folder or a run as `hlx.load_model` takes it, with `device`, `dtype` ("float32", "bfloat16",
-    "float16"), `arithmetic`, `adapter` and `average`; or a `CausalLM`. `tokenizer` is a folder, if it does not lie beside
-    the model. Up to `batch_size` sequences are computed at once: scores have equal bits for any number. Contexts are cut
-    from the left to `max_length` tokens; `add_bos_token` says whether texts get the tokens that the tokenizer puts around
-    them (as the tokenizer does, if left out), `prefix_token_id` is what an empty context has (the first token, else the
-    end). `date` is the day that a chat template finds.
+    "float16"), `arithmetic`, `adapter` and `average`; or a `CausalLM`. `tokenizer` is a folder, if it does not lie
+    beside the model. Up to `batch_size` sequences are computed at once: scores have equal bits for any number. Contexts
+    are cut from the left to `max_length` tokens. `add_bos_token` says whether texts get the tokens that the tokenizer
+    puts around them (as the tokenizer does, if left out), `prefix_token_id` is what an empty context has (the first
+    token, else the end). `date` is the day that a chat template finds.
     """
 
     def __init__(
@@ -69,7 +69,8 @@ class HLX(TemplateLM):  # type: ignore[misc]
         )
         self._lm.eval()
         if tokenizer is not None:
-            self._lm.tokenizer = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.from_file(tokenizer)
+            found = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.from_file(tokenizer)
+            self._lm.tokenizer = found  # type: ignore[misc]
         own = self._lm.tokenizer
         if own is None:
             raise errors.ValueError("HLX: the model has no tokenizer beside it; name one by tokenizer=")
@@ -272,7 +273,7 @@ class HLX(TemplateLM):  # type: ignore[misc]
         room = self.max_length - count
         if room < 1:
             raise errors.ValueError(
-                f"HLX: max_gen_toks is {count}, and the model has {self.max_length} positions: none is left for a context"
+                f"HLX: max_gen_toks is {count}, and max_length {self.max_length}: no token is left for a context"
             )
         options: dict[str, Any] = {"max_new_tokens": count}
         if settings.pop("do_sample", False):

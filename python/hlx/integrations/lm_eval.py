@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-
 if TYPE_CHECKING:
     from hlx.integrations._lm_eval import HLX as HLX
 
@@ -31,13 +30,14 @@ def __getattr__(name: str) -> Any:
     return HLX
 
 
-def main() -> None:
+def _main() -> None:
     """The program of the harness, which knows the model `hlx`."""
-    import hlx.integrations._lm_eval  # noqa: F401 (registers the model)
     from lm_eval.__main__ import cli_evaluate
+
+    import hlx.integrations._lm_eval  # noqa: F401 (registers the model)
 
     cli_evaluate()
 
 
 if __name__ == "__main__":
-    main()
+    _main()

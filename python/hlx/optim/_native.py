@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-from hlx import _hlx, errors
+from hlx import _flat, _hlx, errors
 from hlx._compile import before_replay
 from hlx._hlx import Tensor
 from hlx.optim import _checks
@@ -35,11 +35,17 @@ class NativeState(Protocol):
     def zero_grad(self) -> None:
         """Removes all gradients."""
 
+    def buffers(self) -> list[str]:
+        """The names of the state's buffers, such as `mean`."""
+
     def state(self) -> dict[str, Tensor]:
         """The state's tensors, by the names of a checkpoint: `mean/NAME`."""
 
     def load_state(self, tensors: dict[str, Tensor], step: int) -> None:
-        """Restores a whole state."""
+        """Restores a state; what is not given is zeros."""
+
+    def holds_gradients(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether these are all that hold a gradient here."""
 
     def clip_grad_norm_(self, max_norm: float) -> Tensor:
         """Scales all gradients down to a norm and returns their norm before."""
@@ -121,6 +127,7 @@ class NativeOptimizer(Optimizer):
             for indices, (lr_factor, weight_decay) in zip(members.values(), numbers, strict=True)
         ]
         self._native = new_state(self._kind, self._parameters, settings, groups)
+        _flat.register(self)
 
     def _decay_of(self, name: str, parameter: Tensor) -> str:
         """Which number of its group is the weight decay of a parameter."""
@@ -192,7 +199,7 @@ class NativeOptimizer(Optimizer):
         """
         loss = self._loss(closure)
         lr, settings, groups = self._numbers()
-        if self._requiring() != self._flags or [bool(settings[name]) for name in self._shaping] != self._shape:
+        if self._is_other(settings):
             self._rebuild()
             lr, settings, groups = self._numbers()
         if before_replay(functools.partial(self._prepare, self._native)):
@@ -271,7 +278,8 @@ class NativeOptimizer(Optimizer):
 
         Nothing is changed unless all of it fits. Raises ValueError for groups of other sizes.
         """
-        state, groups = unpacked(self._name, state_dict, self.param_groups)
+        # The native layer reads tensors of any device.
+        state, groups = unpacked(self._name, state_dict, self.param_groups, moves=False)
         before = self.param_groups[:]
         # The numbers first: they decide which buffers the state has.
         self.param_groups[:] = groups
@@ -288,9 +296,16 @@ class NativeOptimizer(Optimizer):
         steps = {self._steps_of(own) for own in known}
         if len(steps) > 1:
             raise errors.ValueError(f"{self._name}.load_state_dict: steps are {sorted(steps)}, expected one number")
-        self._build()
+        _, settings, _ = self._numbers()
+        is_new = self._native.steps and not steps - {0}
+        if is_new or self._is_other(settings):
+            self._build()
         if steps - {0}:
             self._load(state, steps.pop())
+
+    def _is_other(self, settings: dict[str, Any]) -> bool:
+        """Whether parameters or buffers are others than those of the native state."""
+        return self._requiring() != self._flags or [bool(settings[name]) for name in self._shaping] != self._shape
 
     def _steps_of(self, own: dict[str, Any]) -> int:
         """The steps of a parameter's state: PyTorch's SGD does not count them, but its momentum has begun."""
@@ -302,12 +317,12 @@ class NativeOptimizer(Optimizer):
     def _load(self, state: Mapping[Any, dict[str, Any]], steps: int) -> None:
         """Loads a state by parameters; what it does not have begins with zeros."""
         tensors = {}
-        by_name = dict(self._parameters)
-        for key, fresh in self._native.state().items():
-            buffer, name = key.split("/", 1)
-            known_as = self._known_as(buffer, name, by_name[name])
-            saved = state.get(by_name[name], {}).get(known_as or buffer)
-            tensors[key] = fresh * 0 if saved is None else saved
+        for buffer in self._native.buffers():
+            for name, parameter in self._parameters:
+                known_as = self._known_as(buffer, name, parameter)
+                saved = state.get(parameter, {}).get(known_as or buffer)
+                if saved is not None:
+                    tensors[f"{buffer}/{name}"] = saved
         self._native.load_state(tensors, steps)
 
     def __setstate__(self, saved: dict[str, Any]) -> None:

@@ -21,9 +21,9 @@ def packed(state: Mapping[Tensor, dict[str, Any]], groups: list[dict[str, Any]])
 
 
 def unpacked(
-    name: str, saved: Mapping[str, Any], groups: list[dict[str, Any]]
+    name: str, saved: Mapping[str, Any], groups: list[dict[str, Any]], moves: bool = True
 ) -> tuple[dict[Any, dict[str, Any]], list[dict[str, Any]]]:
-    """The state by parameters, and the saved groups with the present parameters."""
+    """The state by parameters, on their devices if it `moves`, and the saved groups with the present parameters."""
     for part in ("state", "param_groups"):
         if part not in saved:
             raise errors.ValueError(f"{name}.load_state_dict: {part} is missing")
@@ -43,22 +43,26 @@ def unpacked(
     state: dict[Any, dict[str, Any]] = {}
     for key, value in saved["state"].items():
         if key in parameters:
-            state[parameters[key]] = _fitted(name, key, dict(value), parameters[key])
+            state[parameters[key]] = _fitted(name, key, dict(value), parameters[key], moves)
         else:
             state[key] = dict(value)
     return state, new_groups
 
 
-def _fitted(name: str, key: Any, value: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
-    """A parameter's state on its device and, except for counts, in its dtype."""
+def _fitted(name: str, key: Any, value: dict[str, Any], parameter: Tensor, moves: bool) -> dict[str, Any]:
+    """A parameter's state, except for counts in its dtype, and on its device if it moves."""
+    shape, dtype, device = parameter.shape, parameter.dtype, parameter.device
     for part, tensor in value.items():
         if not isinstance(tensor, Tensor) or part == "step":
             continue
-        if tensor.numel() != 1 and tensor.shape != parameter.shape:
-            found, expected = list(tensor.shape), list(parameter.shape)
+        if tensor.shape != shape and tensor.numel() != 1:
+            found, expected = list(tensor.shape), list(shape)
             raise errors.ValueError(
                 f"{name}.load_state_dict: {part} of parameter {key} has shape {found}, expected {expected}"
             )
-        moved = tensor.to(parameter.device)
-        value[part] = moved.to(parameter.dtype) if tensor.dtype.is_floating_point else moved
+        if moves and tensor.device != device:
+            tensor = tensor.to(device)
+        if tensor.dtype != dtype and tensor.dtype.is_floating_point:
+            tensor = tensor.to(dtype)
+        value[part] = tensor
     return value

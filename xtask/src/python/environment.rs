@@ -10,8 +10,11 @@ use crate::files;
 pub const TOOLS: [&str; 2] = ["maturin>=1.9,<2", "ruff>=0.12"];
 /// What builds wheels for older and other systems: a C compiler with the libraries of all of them.
 pub const FOR_WHEELS: [&str; 1] = ["ziglang>=0.13"];
-/// What the tests and the checks of types need beside the package.
-pub const BESIDE_THE_PACKAGE: [&str; 6] = [
+/// What the tests, the notebooks and the checks of types need beside the package.
+pub const BESIDE_THE_PACKAGE: [&str; 9] = [
+    "ipykernel>=6.29",
+    "matplotlib>=3.9",
+    "nbclient>=0.10",
     "numpy>=1.26",
     "pytest>=8",
     "safetensors>=0.4",

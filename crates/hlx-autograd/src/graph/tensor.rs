@@ -403,6 +403,19 @@ impl Tensor {
         Self::dense_over(device, buffer.clone(), shape, Samples::None, input).ok()
     }
 
+    /// Whether [`Tensor::grad`] gives a gradient.
+    #[doc = example!(
+        x: "let x = x.with_gradient();",
+        "x.sum()?.backward()?;",
+        "assert!(x.has_grad());"
+    )]
+    pub fn has_grad(&self) -> bool {
+        self.leaf().is_some_and(|leaf| {
+            let slot = leaf.slot();
+            slot.tensor.is_some() || (slot.filled && slot.buffer.is_some())
+        })
+    }
+
     /// Gives this leaf a gradient, to which the next backward pass adds; the memory is shared if its elements
     /// are in row-major order.
     ///

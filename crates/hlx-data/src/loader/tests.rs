@@ -74,6 +74,24 @@ fn the_number_of_workers_changes_no_bit() -> Result<()> {
     Ok(())
 }
 
+/// `python/tests/test_data.py` names these orders, too.
+#[test]
+fn the_orders_of_a_seed_are_those_of_python() -> Result<()> {
+    let order = |seed: u64, n: usize, epoch: u64| -> Result<Vec<usize>> {
+        let options = LoaderOptions {
+            shuffle: true,
+            seed,
+            ..LoaderOptions::default()
+        };
+        Ok(DataLoader::new(Counted(n), options)?.order(epoch))
+    };
+    assert_eq!(order(7, 10, 0)?, [0, 4, 2, 3, 7, 8, 5, 1, 6, 9]);
+    assert_eq!(order(7, 10, 1)?, [8, 1, 2, 9, 3, 4, 7, 6, 5, 0]);
+    assert_eq!(order(3, 10, 0)?, [1, 8, 6, 5, 4, 3, 7, 0, 9, 2]);
+    assert_eq!(order((1 << 40) + 3, 8, 0)?, [5, 1, 6, 2, 7, 4, 3, 0]);
+    Ok(())
+}
+
 #[test]
 fn an_epoch_holds_every_sample_once_and_augments_it_anew() -> Result<()> {
     let (first, second) = (epoch(&options(2), 0)?, epoch(&options(2), 1)?);

@@ -13,6 +13,9 @@ pub struct Common {
     pub clip_norm: Option<f32>,
     /// The largest magnitude of a gradient's element, after the norm's clip.
     pub clip_value: Option<f32>,
+    /// Leaves out the norm of all gradients where neither a limit nor a guard reads it;
+    /// [`Optimizer::gradient_norm`](crate::Optimizer::gradient_norm) stays 0 then.
+    pub skips_norm: bool,
     /// Parameters with numbers of their own.
     pub groups: Vec<ParameterGroup>,
 }

@@ -20,6 +20,7 @@ pub(super) struct Drive {
     pub factor: Buffer,
     clip_norm: Option<f32>,
     clip_value: Option<f32>,
+    skips_norm: bool,
     /// What a step must find finite; nothing is looked at without it.
     pub guard: Option<Watched>,
     pub steps: u64,
@@ -52,6 +53,7 @@ impl Drive {
             factor,
             clip_norm: common.clip_norm,
             clip_value: common.clip_value,
+            skips_norm: common.skips_norm,
             guard: None,
             steps: 0,
         })
@@ -75,6 +77,9 @@ impl Drive {
     /// gradients, the norm is that of the rows that all have gathered.
     pub fn measure(&self, weights: &Weights) -> Result<()> {
         weights.check_gradients()?;
+        if self.skips_norm && self.guard.is_none() && self.clip_norm.is_none() {
+            return Ok(());
+        }
         match weights.part() {
             None => global_norm(&self.device, weights.gradients()?, &self.norm)?,
             Some(part) => norm_of_rows(&self.device, &part.norm_rows, &self.norm)?,

@@ -341,7 +341,7 @@ impl Weights {
     /// [`NnError::MissingGradient`] for the first that none has.
     pub fn check_gradients(&self) -> Result<()> {
         for parameter in self.parameters.iter().filter(|one| one.requires_grad()) {
-            if parameter.tensor()?.grad().is_none() {
+            if !parameter.tensor()?.has_grad() {
                 return Err(NnError::MissingGradient {
                     name: parameter.name().to_owned(),
                 });

@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 
 use crate::device::PyDevice;
 use crate::dtype::PyDType;
-use crate::error::{of_anyhow, of_nn, value_error};
+use crate::error::{of_anyhow, of_core, of_nn, value_error};
 use crate::tensor::PyTensor;
 use crate::text::tokenizer::PyTokenizer;
 use crate::wait::run_as;
@@ -271,6 +271,15 @@ impl PyLanguageModel {
             )));
         };
         parameter.requires_grad_(requires_grad);
+        if !requires_grad && weights.has_gradients() {
+            // What a pass has left there is no part of the gradients' norm.
+            let offset = weights.spans("")[place].offset;
+            let flat = weights.gradients().map_err(of_nn)?;
+            let left = flat.slice(offset, parameter.n_elements());
+            let left = left.map_err(of_core)?;
+            parameter.tensor().map_err(of_nn)?.zero_grad();
+            weights.device().fill(&left, 0).map_err(of_core)?;
+        }
         Ok(parameter.tensor().map_err(of_nn)?.into())
     }
 

@@ -165,10 +165,7 @@ impl PyStream {
     }
 
     /// The next event: the sequence's number, and its next bytes or token, or None at its end and why it has none.
-    fn __next__<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<Option<PythonEvent<'py>>> {
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<PythonEvent<'py>>> {
         if self.device.is_recording() {
             let text = format!("{}: cannot run while a graph is recorded", self.operation);
             return Err(raised(Kind::Runtime, text));

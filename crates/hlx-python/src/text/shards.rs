@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use hlx_autograd::Tensor;
-use hlx_core::Device;
 use hlx_kernels::cross_entropy::IGNORE_INDEX;
 use hlx_text::{
     Document, PackedDocuments, PaddedDocuments, TextError, TokenBatch, TokenSamples, TokenShards,
@@ -13,7 +12,8 @@ use hlx_text::{
 use pyo3::prelude::*;
 
 use super::work::{of_text, work};
-use crate::error::{of_core, value_error};
+use crate::device::PyDevice;
+use crate::error::value_error;
 use crate::tensor::PyTensor;
 use crate::wait::run;
 
@@ -25,7 +25,7 @@ type Part = ((u64, u64), (u64, u64));
 
 /// A tensor on the CPU device.
 fn tensor(py: Python<'_>, values: Vec<i32>, shape: &[usize]) -> PyResult<PyTensor> {
-    let device = Device::cpu().map_err(of_core)?;
+    let device = PyDevice::cpu().open(py)?;
     run(py, || Tensor::from_slice(&device, &values, shape)).map(PyTensor::from)
 }
 

@@ -10,6 +10,7 @@ mod course;
 mod data;
 mod fault;
 mod identity;
+mod json;
 mod lora;
 mod model;
 mod optimizer;

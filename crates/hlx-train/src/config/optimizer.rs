@@ -291,6 +291,7 @@ impl Config {
             clip_norm: (limit > 0.0).then_some(limit),
             clip_value: self.train.clip_value.map(|value| value as f32),
             groups,
+            ..Common::default()
         };
         let section = self.optimizer.clone();
         match self.train.optimizer {

@@ -35,6 +35,21 @@ impl Override {
             text: format!("{key}={value}"),
         }
     }
+
+    /// Sets a key to a value.
+    ///
+    /// # Errors
+    /// One line with the key: one of which a part is empty, and a value that a configuration has no place for.
+    pub fn value(key: &str, value: &serde_json::Value) -> Result<Self> {
+        if key.split('.').any(str::is_empty) {
+            bail!("`{key}`: the key is empty");
+        }
+        Ok(Self {
+            key: key.to_owned(),
+            value: super::json::value(key, value)?,
+            text: format!("{key}={value}"),
+        })
+    }
 }
 
 impl FromStr for Override {

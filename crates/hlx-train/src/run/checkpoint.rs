@@ -115,7 +115,7 @@ impl Checkpoint {
     /// # Errors
     /// The folder and the system's message.
     pub fn begin(parent: &Path, step: u64) -> Result<TemporaryFolder> {
-        let path = parent.join(folder_name(step));
+        let path = checkpoint_folder(parent, step);
         TemporaryFolder::beside(&path).with_context(|| Self::cannot_write(parent, step))
     }
 
@@ -160,7 +160,7 @@ impl Checkpoint {
 
     /// What an error of its files begins with.
     pub(crate) fn cannot_write(parent: &Path, step: u64) -> String {
-        let path = parent.join(folder_name(step));
+        let path = checkpoint_folder(parent, step);
         format!("{}: cannot be written", path.display())
     }
 
@@ -352,6 +352,11 @@ fn listing(path: &Path) -> Result<(Digests, String)> {
     Ok((digests, sha256_hex(&listing)))
 }
 
+/// Where the checkpoint of a step lies among those of a run.
+pub fn checkpoint_folder(parent: &Path, step: u64) -> PathBuf {
+    parent.join(folder_name(step))
+}
+
 fn folder_name(step: u64) -> String {
     format!("step-{step:06}")
 }
@@ -424,7 +429,7 @@ mod tests {
         for (step, name) in names.iter().enumerate() {
             let step = step as u64;
             Checkpoint::write(&parent, digests(step, 1.0), &[]).expect("written");
-            let path = parent.join(folder_name(step));
+            let path = checkpoint_folder(parent, step);
             let mut listing = digests(step, 1.0);
             listing.files.insert((*name).to_owned(), sha256_hex(b"x"));
             let listing = seal::seal(&mut listing).expect("seals");

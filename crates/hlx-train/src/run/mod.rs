@@ -25,13 +25,14 @@ mod metrics_file;
 mod monitor;
 mod schedule_state;
 mod seal;
+mod standing;
 mod state;
 mod tensorboard;
 
 pub use chain::{
     Bits, CHAIN_FILE, Chain, ChainFile, ChainRecord, Origin, ProvedRecord, tensor_digits,
 };
-pub use checkpoint::{Checkpoint, Digests, Retention};
+pub use checkpoint::{Checkpoint, Digests, Retention, checkpoint_folder};
 pub(crate) use checkpoint::{DIGESTS_FILE, joined, newest_with_finite_parameters};
 pub use folder::{RunFolder, latest_folder};
 pub use lock::RunLock;
@@ -41,6 +42,7 @@ pub use metrics_file::{MetricsFile, read_metrics};
 pub use monitor::{MONITOR_FILE, Monitor};
 pub use schedule_state::SCHEDULE_FILE;
 pub(crate) use schedule_state::{read_schedule_state, schedule_state_bytes};
+pub use standing::Standing;
 pub use state::{LossSum, Progress, STATE_FILE, State};
 pub(crate) use state::{StateLayout, StatePlace};
 pub use tensorboard::EventFile;

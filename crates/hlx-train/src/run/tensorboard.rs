@@ -5,7 +5,7 @@
 //! TensorFlow's `event.proto` in protobuf's encoding, which is written here by hand ([`Message`]).
 //!
 //! Each stretch of a run has a file of its own. It begins with a `SessionLog` of the step that the run goes
-//! on from, at which TensorBoard forgets later steps of the files before.
+//! on with, at which TensorBoard forgets this step and later ones of the files before.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -43,7 +43,8 @@ impl EventFile {
             file: file.with_context(cannot)?,
             path,
         };
-        events.write(&[version(now), session_start(now, step)])?;
+        // TensorBoard forgets the step of the start itself, too.
+        events.write(&[version(now), session_start(now, step + 1)])?;
         Ok(events)
     }
 
@@ -74,7 +75,7 @@ fn version(time: f64) -> Vec<u8> {
     event.0
 }
 
-/// The event at which later steps of earlier files are forgotten.
+/// The event at which a step and later ones of earlier files are forgotten.
 fn session_start(time: f64, step: u64) -> Vec<u8> {
     let mut session = Message::default();
     session.integer(1, 1); // START

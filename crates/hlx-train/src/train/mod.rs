@@ -196,6 +196,19 @@ impl Trainer {
         &self.exchange_times
     }
 
+    /// What the run is about to do, as `hlx train --json` prints it.
+    pub fn facts(&self) -> serde_json::Value {
+        let (device, split) = (self.device(), self.split());
+        let info = device.info();
+        serde_json::json!({
+            "kind": "start", "device": info.name, "selector": info.selector,
+            "arithmetic": device.arithmetic(), "parameters": self.weights().n_elements(),
+            "train_samples": split.train.len(), "eval_samples": split.eval.len(),
+            "step": self.step(), "total_steps": self.total_steps(),
+            "run": self.folder.path(), "ranks": self.places, "exchange": self.carrier(),
+        })
+    }
+
     /// The run folder.
     pub fn folder(&self) -> &RunFolder {
         &self.folder

@@ -100,14 +100,27 @@ impl Verification {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn run(mut self, step: &mut dyn FnMut(u64)) -> Result<Report> {
+    pub fn run(self, step: &mut dyn FnMut(u64)) -> Result<Report> {
+        self.run_while(&mut |done| {
+            step(done);
+            true
+        })
+    }
+
+    /// As [`Verification::run`], unless `step` returns false: the report is then of the records compared before.
+    ///
+    /// # Errors
+    /// As [`Verification::run`].
+    pub fn run_while(mut self, step: &mut dyn FnMut(u64) -> bool) -> Result<Report> {
         let records: Vec<ProvedRecord> = self.stretch.records(&self.chain).cloned().collect();
         let mut report = self.empty_report()?;
         for proved in &records {
             let recorded = &proved.record;
             while self.progress.step < recorded.step {
                 self.one_step()?;
-                step(self.progress.step);
+                if !step(self.progress.step) {
+                    return Ok(report);
+                }
             }
             let difference = self.compare(recorded, report.equal_to)?;
             report.records += 1;

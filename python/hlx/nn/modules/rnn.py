@@ -11,9 +11,11 @@ from hlx.nn import functional as F
 from hlx.nn import init
 from hlx.nn.modules import _scans
 from hlx.nn.modules._making import parameter
+from hlx.nn.modules._packed import Rows
 from hlx.nn.modules._scans import Scan, Weights
 from hlx.nn.modules.module import Module
 from hlx.nn.parameter import Parameter
+from hlx.nn.utils.rnn import PackedSequence
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell"]
 
@@ -108,10 +110,33 @@ class RNNBase(Module):
     def _scan(self) -> Scan:
         raise errors.NotImplementedError("RNNBase: a class below says what a unit computes")
 
-    def _run(self, input: Any, states: tuple[Tensor, ...] | None) -> tuple[Tensor, list[Tensor]]:
+    def _run(self, input: Any, states: tuple[Tensor, ...] | None) -> tuple[Any, list[Tensor]]:
         """The outputs in the input's order of dimensions, and the last states [layers directions, B, width]."""
+        if isinstance(input, PackedSequence):
+            return self._run_packed(input, states)
         x, has_samples = self._samples_first(input)
         first = self._first_states(x.shape[0], has_samples, states)
+        y, stacked = self._layers(x, first, None)
+        if not has_samples:
+            return y.squeeze(0), [state.squeeze(1) for state in stacked]
+        return (y if self.batch_first else y.transpose(0, 1)), stacked
+
+    def _run_packed(
+        self, input: PackedSequence, states: tuple[Tensor, ...] | None
+    ) -> tuple[PackedSequence, list[Tensor]]:
+        """The outputs packed as the input, and the last states of each sequence."""
+        if input.data.ndim != 2 or input.data.shape[1] != self.input_size or not input.data.shape[0]:
+            raise errors.RuntimeError(
+                f"{self._get_name()}: the packed input has shape {list(input.data.shape)}, expected "
+                f"[sum of lengths, {self.input_size}]"
+            )
+        rows = Rows(input)
+        first = rows.sort(self._first_states(rows.sizes[0], True, states))
+        y, stacked = self._layers(rows.rows(), first, rows)
+        return rows.pack(y), rows.unsort(stacked)
+
+    def _layers(self, x: Tensor, first: list[Tensor], rows: Rows | None) -> tuple[Tensor, list[Tensor]]:
+        """The outputs [B, T, ..] of the last layer, and the last states; `rows` have lengths of their own."""
         scan = self._scan()
         last: list[list[Tensor]] = [[] for _ in range(self.n_states)]
         place = 0
@@ -122,16 +147,19 @@ class RNNBase(Module):
             for suffix in self._suffixes(layer):
                 reverse = suffix.endswith("_reverse")
                 begin = [state[place] for state in first]
-                found = scan(x, self._weights(suffix), reverse, begin)
-                for kept, state in zip(last, found, strict=True):
-                    kept.append(state.select(1, 0 if reverse else x.shape[1] - 1))
+                if rows is None:
+                    found = scan(x, self._weights(suffix), reverse, begin)
+                    ends = [state.select(1, 0 if reverse else x.shape[1] - 1) for state in found]
+                else:
+                    found = scan(rows.reverse(x) if reverse else x, self._weights(suffix), False, begin)
+                    ends = [rows.last(state) for state in found]
+                    found = [rows.reverse(found[0])] if reverse else found
+                for kept, end in zip(last, ends, strict=True):
+                    kept.append(end)
                 outputs.append(found[0])
                 place += 1
             x = outputs[0] if len(outputs) == 1 else joining.cat(outputs, 2)
-        stacked = [joining.stack(states) for states in last]
-        if not has_samples:
-            return x.squeeze(0), [state.squeeze(1) for state in stacked]
-        return (x if self.batch_first else x.transpose(0, 1)), stacked
+        return x, [joining.stack(states) for states in last]
 
     def _samples_first(self, input: Any) -> tuple[Tensor, bool]:
         name = self._get_name()
@@ -181,8 +209,8 @@ class RNNBase(Module):
 class RNN(RNNBase):
     """Recurrent layers of `h = tanh(W x + b + U h + c)`, or of relu, over [T, B, I], [B, T, I] or [T, I].
 
-    Returns the hidden states of the last layer at all positions, and the last ones of all layers. Packed sequences
-    are refused.
+    Returns the hidden states of the last layer at all positions, and the last ones of all layers. A
+    `PackedSequence` gives one.
 
     >>> y, h = hlx.nn.RNN(3, 4, num_layers=2)(hlx.ones(5, 2, 3))
     >>> y.shape, h.shape
@@ -212,7 +240,7 @@ class RNN(RNNBase):
     def _scan(self) -> Scan:
         return _scans.plain(F.tanh if self.nonlinearity == "tanh" else F.relu)
 
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, input: Tensor | PackedSequence, hx: Tensor | None = None) -> tuple[Any, Tensor]:
         """Computes the outputs and the last states, from first states [layers directions, B, H] or zeros."""
         y, last = self._run(input, None if hx is None else (hx,))
         return y, last[0]
@@ -221,8 +249,8 @@ class RNN(RNNBase):
 class GRU(RNNBase):
     """Layers of gated recurrent units over [T, B, I], [B, T, I] or [T, I]; gates are r, z, n.
 
-    Returns the hidden states of the last layer at all positions, and the last ones of all layers. Packed sequences
-    are refused.
+    Returns the hidden states of the last layer at all positions, and the last ones of all layers. A
+    `PackedSequence` gives one.
 
     >>> y, h = hlx.nn.GRU(3, 4, bidirectional=True)(hlx.ones(5, 2, 3))
     >>> y.shape, h.shape
@@ -250,7 +278,7 @@ class GRU(RNNBase):
     def _scan(self) -> Scan:
         return _scans.gru
 
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, input: Tensor | PackedSequence, hx: Tensor | None = None) -> tuple[Any, Tensor]:
         """Computes the outputs and the last states, from first states [layers directions, B, H] or zeros."""
         y, last = self._run(input, None if hx is None else (hx,))
         return y, last[0]
@@ -260,7 +288,7 @@ class LSTM(RNNBase):
     """Layers of a long short-term memory over [T, B, I], [B, T, I] or [T, I]; gates are i, f, g, o.
 
     Returns the hidden states of the last layer at all positions, and the last hidden states and cells of all layers.
-    With `proj_size` hidden states are projected to that width. Packed sequences are refused.
+    With `proj_size` hidden states are projected to that width. A `PackedSequence` gives one.
 
     >>> y, (h, c) = hlx.nn.LSTM(3, 4, batch_first=True)(hlx.ones(2, 5, 3))
     >>> y.shape, h.shape, c.shape
@@ -273,7 +301,9 @@ class LSTM(RNNBase):
     def _scan(self) -> Scan:
         return _scans.lstm
 
-    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def forward(
+        self, input: Tensor | PackedSequence, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Any, tuple[Tensor, Tensor]]:
         """Computes the outputs and the last states, from first hidden states and cells or zeros."""
         y, last = self._run(input, None if hx is None else tuple(hx))
         return y, (last[0], last[1])

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 
-from hlx import _hlx, errors
+from hlx import _flat, _hlx, errors
 from hlx._hlx import Tensor
 from hlx._modes import no_grad
 from hlx._operations._types import FLOAT32
@@ -69,6 +69,9 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scales gradients so that the norm of all of them is at most `max_norm`, and returns what it was.
 
+    The gradients of all parameters of an optimizer, or of a language model, lie in one piece of memory: their norm of
+    order 2 is one reduction, as in `hlx train`. Others have the norm of their norms. `foreach` means nothing here.
+
     >>> w = hlx.nn.Parameter(hlx.zeros(2))
     >>> w.grad = hlx.tensor([3.0, 4.0])
     >>> hlx.nn.utils.clip_grad_norm_(w, 1.0)
@@ -77,6 +80,10 @@ def clip_grad_norm_(
     tensor([0.6000, 0.8000])
     """
     found = _listed(parameters)
+    if norm_type == 2.0 and max_norm > 0.0 and not error_if_nonfinite:
+        holder = _flat.holder_of([one for one in found if one.grad is not None])
+        if holder is not None:
+            return holder.clip_grad_norm_(max_norm)
     total = get_total_norm(_gradients(found), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(found, max_norm, total)
     return total
@@ -91,7 +98,11 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
     >>> w.grad
     tensor([ 1.0000, -0.5000])
     """
-    bound = float(clip_value)
+    bound, found = float(clip_value), _listed(parameters)
+    holder = _flat.holder_of([one for one in found if one.grad is not None]) if bound > 0.0 else None
+    if holder is not None:
+        holder.clip_grad_value_(bound)
+        return
     with no_grad():
-        for gradient in _gradients(parameters):
+        for gradient in _gradients(found):
             gradient.clamp_(-bound, bound)

@@ -31,10 +31,10 @@ class _Endless:
 class DataLoader(Generic[T_co]):
     """The batches of a data set, as `torch.utils.data.DataLoader`.
 
-    Their order depends on the generator's seed alone: an epoch takes two seeds of `generator` (or of all threads'
-    one), with any number of workers. `num_workers` processes make batches ahead, `prefetch_factor` each; they are
-    spawned, so that a script needs `if __name__ == "__main__":`. `worker_init_fn(id)` is called in each. `timeout` is
-    in seconds, 0 for none. `pin_memory` and `in_order` are accepted and have no effect.
+    A shuffled order depends on the seed of `generator` (or of all threads' one) and the number of its epoch alone, with
+    any number of workers: it is that of the loader in Rust. `num_workers` processes make batches ahead,
+    `prefetch_factor` each; they are spawned, so that a script needs `if __name__ == "__main__":`. `worker_init_fn(id)`
+    is called in each. `timeout` is in seconds, 0 for none. `pin_memory` and `in_order` are accepted and have no effect.
 
     An error of a worker is raised here, with its traceback as the cause, and ends the epoch.
 

@@ -25,6 +25,12 @@ def permutation(n: int, generator: Generator | None) -> list[int]:
     return randperm(n, generator=seeded(generator), device="cpu").tolist() if n else []
 
 
+def shuffled(n: int, generator: Generator | None) -> list[int]:
+    """The numbers below `n` in the order of the next epoch of a generator: that of the loader in Rust."""
+    seed, epoch = _hlx.next_epoch(generator)
+    return _hlx.epoch_order(seed, epoch, n)
+
+
 def count(what: str, value: Any) -> int:
     """A whole number above 0."""
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
@@ -53,13 +59,17 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """The places in an order drawn anew for each epoch, which takes one seed of the generator.
+    """The places in an order drawn anew for each epoch, by the generator's seed and the epoch's number.
 
-    With `replacement`, or with more than there are, places come several times.
+    The number counts the epochs that have begun with the generator since it was seeded; what else is drawn does not
+    count. It is the order of the loader in Rust of that seed and epoch. With `replacement`, or with more than there
+    are, places come several times: those with replacement are drawn by the generator's next seed, and every time that
+    all have come another epoch begins.
 
-    >>> generator = hlx.Generator().manual_seed(0)
-    >>> sorted(hlx.utils.data.RandomSampler(range(4), generator=generator))
-    [0, 1, 2, 3]
+    >>> generator = hlx.Generator().manual_seed(7)
+    >>> sampler = hlx.utils.data.RandomSampler(range(6), generator=generator)
+    >>> list(sampler), list(sampler)
+    ([0, 4, 2, 3, 1, 5], [5, 1, 2, 0, 3, 4])
     """
 
     data_source: Sized
@@ -82,25 +92,34 @@ class RandomSampler(Sampler[int]):
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
-        return self._places(seeded(self.generator))
+        n = len(self.data_source)
+        if self.replacement:
+            return self._drawn(n, seeded(self.generator))
+        # The epoch begins here, whenever its places are taken.
+        return self._orders(n, shuffled(n, self.generator))
 
-    def _places(self, generator: Generator) -> Iterator[int]:
-        n, left = len(self.data_source), self.num_samples
-        while left > 0 and n > 0:
-            if self.replacement:
-                # Drawn in pieces, so that a long epoch needs little memory.
-                drawn = randint(0, n, (min(left, 1024),), generator=generator, device="cpu").tolist()
-            else:
-                drawn = permutation(n, generator)[:left]
+    def _drawn(self, n: int, generator: Generator) -> Iterator[int]:
+        left = self.num_samples if n else 0
+        while left > 0:
+            # Drawn in pieces, so that a long epoch needs little memory.
+            drawn = randint(0, n, (min(left, 1024),), generator=generator, device="cpu").tolist()
             yield from drawn
             left -= len(drawn)
+
+    def _orders(self, n: int, order: list[int]) -> Iterator[int]:
+        left = self.num_samples if n else 0
+        while left > 0:
+            yield from order[:left]
+            left -= n
+            if left > 0:
+                order = shuffled(n, self.generator)
 
     def __len__(self) -> int:
         return self.num_samples
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """Some places in an order drawn anew for each epoch."""
+    """Some places in an order drawn anew for each epoch, as `RandomSampler` orders their numbers."""
 
     indices: Sequence[int]
     generator: Generator | None
@@ -109,7 +128,7 @@ class SubsetRandomSampler(Sampler[int]):
         self.indices, self.generator = indices, generator
 
     def __iter__(self) -> Iterator[int]:
-        order = permutation(len(self.indices), self.generator)
+        order = shuffled(len(self.indices), self.generator)
         return (self.indices[place] for place in order)
 
     def __len__(self) -> int:
@@ -195,7 +214,7 @@ class DistributedSampler(Sampler[int]):
 
     Processes get equally many: the first places come again at the end, or with `drop_last` the last are left out.
     `num_replicas` and `rank` are those of torchrun's `WORLD_SIZE` and `RANK` if they are not given. Call `set_epoch`
-    before each epoch.
+    before each epoch. The order is that of the loader in Rust of the seed and epoch.
 
     >>> sampler = hlx.utils.data.DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
     >>> list(sampler)
@@ -235,7 +254,7 @@ class DistributedSampler(Sampler[int]):
         n = len(self.dataset)
         order = list(range(n))
         if self.shuffle:
-            order = permutation(n, Generator().manual_seed(self.seed + self.epoch))
+            order = _hlx.epoch_order(self.seed, self.epoch, n)
         order = list(itertools.islice(itertools.cycle(order), self.total_size))
         return iter(order[self.rank :: self.num_replicas])
 

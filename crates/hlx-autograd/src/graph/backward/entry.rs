@@ -88,6 +88,25 @@ impl Tensor {
         pass.start(roots)
     }
 
+    /// As [`Tensor::backward_of`], with the sums of parameters' gradients as the plan says. A leaf that holds a
+    /// gradient is added to, whether the plan accumulates or not.
+    ///
+    /// # Errors
+    /// As [`Tensor::backward_from`].
+    #[doc = example!(
+        x: "let (x, w) = (x.with_samples(0)?, Tensor::ones(&device, &[3], DType::F32)?.with_gradient());",
+        "let plan = BackwardPlan { shards: 2, ..BackwardPlan::default() };",
+        "Tensor::backward_of_with(&[(&x.mul(&w)?.sum()?, None)], &plan)?;",
+        "Tensor::backward_of_with(&[(&x.mul(&w)?.sum()?, None)], &plan)?;",
+        "assert_eq!(w.grad().unwrap().to_vec::<f32>()?, [10.0, 14.0, 18.0]);"
+    )]
+    pub fn backward_of_with(
+        roots: &[(&Tensor, Option<&Tensor>)],
+        plan: &BackwardPlan,
+    ) -> Result<()> {
+        Self::pass_from(roots, plan, true)?.start(roots)
+    }
+
     /// Computes the gradients of this scalar by some tensors, leaves or not, and leaves the gradients
     /// of all leaves as they are, as `torch.autograd.grad`. With `recorded` the results can be
     /// differentiated again, and the graph stays. `None` where the scalar does not depend on a tensor.

@@ -7,8 +7,8 @@ use anyhow::Result;
 use hlx_core::{Device, why_no_gpu};
 use hlx_train::config::Format;
 use hlx_train::curve::LossUnit;
-use hlx_train::run::RankPlace;
-use hlx_train::run::{EvalSplit, Metric};
+use hlx_train::metric_line::metric_line;
+use hlx_train::run::{Metric, RankPlace};
 use hlx_train::train::{Observer, Trainer};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -61,14 +61,7 @@ impl Screen {
         let (n_train, n_eval) = (trainer.split().train.len(), trainer.split().eval.len());
         let (step, total) = (trainer.step(), trainer.total_steps());
         if self.json {
-            let head = serde_json::json!({
-                "kind": "start", "device": info.name, "selector": info.selector,
-                "arithmetic": device.arithmetic(), "parameters": parameters, "train_samples": n_train,
-                "eval_samples": n_eval, "step": step, "total_steps": total,
-                "run": trainer.folder().path(), "ranks": trainer.places(),
-                "exchange": trainer.carrier(),
-            });
-            return self.line(&head.to_string());
+            return self.line(&trainer.facts().to_string());
         }
         let places = trainer.places();
         for (rank, place) in places.iter().enumerate().filter(|_| places.len() > 1) {
@@ -145,7 +138,7 @@ impl Observer for Screen {
         let text = if self.json {
             serde_json::to_string(metric).unwrap_or_default()
         } else {
-            line_of(metric, self.unit)
+            metric_line(metric, self.unit)
         };
         let printed = self.line(&text);
         // Nothing but standard output fails here.
@@ -158,79 +151,6 @@ impl Observer for Screen {
 
     fn checkpoint(&mut self, step: u64, folder: &Path) {
         tracing::info!(step, folder = %folder.display(), "checkpoint");
-    }
-}
-
-fn line_of(metric: &Metric, unit: LossUnit) -> String {
-    match metric {
-        Metric::Train {
-            step,
-            epoch,
-            loss,
-            grad_norm,
-            learning_rate,
-            ms_per_step,
-            tokens_per_second,
-            images_per_second,
-            share_of_peak,
-            router_balance,
-            skipped,
-            exchange,
-        } => {
-            let speed = match (tokens_per_second, images_per_second) {
-                (Some(tokens), _) => format!("{tokens:.0} {}s/s", unit.name()),
-                (None, Some(images)) => format!("{images:.0} images/s"),
-                (None, None) => String::new(),
-            };
-            let share = share_of_peak.map_or_else(String::new, |share| {
-                format!("  {:.1} % of peak", 100.0 * share)
-            });
-            let balance =
-                router_balance.map_or_else(String::new, |loss| format!("  balance {loss:.4}"));
-            let exchange = exchange.map_or_else(String::new, |it| {
-                let ms = it.gradients_ms + it.values_ms;
-                format!("  exchange {ms:.1} ms")
-            });
-            let skipped = skipped.map_or_else(String::new, |n| format!("  {n} skipped"));
-            // Nothing was predicted: neither a loss nor a gradient.
-            let loss = match loss.is_nan() && *grad_norm == 0.0 {
-                true => "-".to_owned(),
-                false => format!("{loss:.5}"),
-            };
-            format!(
-                "step {step:>6}  loss {loss}  norm {grad_norm:.4}  rate {learning_rate:.3e}{balance}  \
-                 {ms_per_step:.1} ms/step  {speed}{share}{exchange}  epoch {epoch:.2}{skipped}"
-            )
-        }
-        Metric::Eval {
-            step,
-            split,
-            loss,
-            perplexity,
-            n_bytes,
-            n_tokens,
-            accuracy,
-            n_images,
-            ..
-        } => {
-            let samples = match split {
-                EvalSplit::Train => "training corpus",
-                EvalSplit::HeldOut => "held-out samples",
-            };
-            let over = match (n_bytes, n_images.zip(*accuracy)) {
-                (None, Some((n, right))) => format!("{n} images, {:.2} % right", 100.0 * right),
-                (None, None) => format!("{} tokens", n_tokens.unwrap_or(0)),
-                (Some(n), _) => format!("{n} bytes"),
-            };
-            let perplexity =
-                perplexity.map_or_else(String::new, |p| format!(", perplexity {p:.3}"));
-            format!("step {step:>6}  {samples}: loss {loss:.5}{perplexity} over {over}")
-        }
-        Metric::Sample { prompt, text, .. } => {
-            let text = format!("{prompt}{text}");
-            let lines = text.lines().map(|line| format!("        | {line}"));
-            lines.collect::<Vec<_>>().join("\n")
-        }
     }
 }
 

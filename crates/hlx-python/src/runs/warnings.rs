@@ -1,0 +1,90 @@
+//! Warnings of the library's crates while a run is trained or verified: lines that Python hands to its own warnings.
+
+use std::fmt::{Debug, Write as _};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// Lines that wait for Python; more than this many are left out, and counted.
+const MOST: usize = 256;
+
+static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// How many runs wait for lines.
+static LISTENING: AtomicUsize = AtomicUsize::new(0);
+
+/// While one exists, warnings are kept for [`take`].
+pub struct Listening;
+
+impl Listening {
+    /// Begins to keep them.
+    pub fn begin() -> Self {
+        static START: Once = Once::new();
+        START.call_once(|| {
+            // Another library of the process may have set one; it gets the lines then.
+            let _ = tracing::subscriber::set_global_default(Keeper);
+        });
+        LISTENING.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        LISTENING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The lines since the last call.
+pub fn take() -> Vec<String> {
+    std::mem::take(&mut *LINES.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Keeps warnings and errors.
+struct Keeper;
+
+impl Subscriber for Keeper {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+
+    fn new_span(&self, _span: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _span: &Id, _values: &Record<'_>) {}
+
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        if LISTENING.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let mut line = Line::default();
+        event.record(&mut line);
+        let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() < MOST {
+            lines.push(line.0);
+        }
+    }
+
+    fn enter(&self, _span: &Id) {}
+
+    fn exit(&self, _span: &Id) {}
+}
+
+/// An event as a line: its message, and its fields behind it.
+#[derive(Default)]
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        // Writing to a text does not fail.
+        let _ = match field.name() {
+            "message" => write!(self.0, "{value:?}"),
+            name => write!(self.0, " {name}={value:?}"),
+        };
+    }
+}
