@@ -292,6 +292,11 @@ mod tests {
     use crate::command;
     use std::path::{Path, PathBuf};
 
+    fn place(name: &str) -> usize {
+        let place = SUITES.iter().position(|suite| suite.name == name);
+        place.expect("a suite")
+    }
+
     fn read_line(line: &str) -> Result<Options, String> {
         let args: Vec<String> = line.split_whitespace().map(str::to_string).collect();
         read(&args)
@@ -302,7 +307,9 @@ mod tests {
         let options =
             read_line("--suite opinfo --suite tinygrad=/t --device vulkan --stride 7 --json f");
         let options = options.expect("fine");
-        assert_eq!(options.suites, [(0, None), (3, Some(PathBuf::from("/t")))]);
+        let (opinfo, tinygrad) = (place("opinfo"), place("tinygrad"));
+        let folder = Some(PathBuf::from("/t"));
+        assert_eq!(options.suites, [(opinfo, None), (tinygrad, folder)]);
         assert_eq!((options.device.as_str(), options.stride), ("vulkan", 7));
         assert_eq!(options.json, Some(PathBuf::from("f")));
         for wrong in [
@@ -318,11 +325,12 @@ mod tests {
 
     #[test]
     fn a_missing_suite_says_how_to_get_it() {
-        let missing = SUITES[2]
+        let missing = SUITES[place("array-api")]
             .folder(Some(Path::new("/nowhere/at-all")))
             .expect_err("no folder");
         assert!(missing.contains("git clone --recursive"), "{missing}");
-        assert!(SUITES[0].folder(Some(Path::new("/"))).is_err());
+        let opinfo = &SUITES[place("opinfo")];
+        assert!(opinfo.folder(Some(Path::new("/"))).is_err());
     }
 
     #[test]
