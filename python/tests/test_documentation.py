@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import re
 import shutil
 from pathlib import Path
@@ -47,3 +48,24 @@ def test_the_code_of_the_pages_runs(page: str, tmp_path: Path, monkeypatch: pyte
             # Empty lines in front, so that an error names the page's line.
             exec(compile("\n" * (line - 1) + code, page, "exec"), namespace)
         assert printed.getvalue().splitlines() == expected(code), f"the block in line {line} of {page}"
+
+
+def table(page: str, heading: str) -> list[list[str]]:
+    """The cells of the rows below a table's heading."""
+    lines = page[page.index(heading) :].splitlines()
+    rows = [line.strip("|").split("|") for line in itertools.takewhile(lambda line: line.startswith("|"), lines)]
+    return [[cell.strip() for cell in row] for row in rows[2:]]
+
+
+def test_the_package_has_the_layers_of_the_page() -> None:
+    """Those of the library, under PyTorch's names, and those that the page lists for Python."""
+    page = (ROOT / "docs/layers.md").read_text(encoding="utf-8")
+    cells = [
+        own if theirs.startswith("the same") else theirs for own, theirs, *_ in table(page, "| here | PyTorch | p")
+    ]
+    of_python = table(page[page.index("## From Python") :], "| | |")
+    # Paddings are listed without their dimensions.
+    cells += [cell.split(";")[0] for _, cell in of_python]
+    names = [name for cell in cells for name in re.findall(r"`(?:Activation::)?([A-Z]\w+)", cell)]
+    assert len(names) > 100
+    assert [name for name in names if not hasattr(hlx.nn, name)] == []

@@ -1,6 +1,9 @@
 """The notebooks of examples/python run from top to bottom, and print what they have stored."""
 
+import base64
 import importlib.util
+import io
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -10,7 +13,7 @@ for needed in ("nbclient", "nbformat", "ipykernel", "matplotlib"):
     pytest.importorskip(needed, reason=f"{needed} is not installed: the notebooks are not run")
 
 ROOT = Path(__file__).parents[2]
-NAMES = ["01_tensors", "02_mnist", "03_small_gpt", "04_lora_and_chat"]
+NAMES = ["01_tensors", "02_mnist", "03_small_gpt", "04_lora_and_chat", "05_verify"]
 
 
 def _tool() -> ModuleType:
@@ -48,6 +51,18 @@ def test_a_notebook_prints_what_it_has_stored(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_the_links_of_a_notebook_lead_somewhere(name: str) -> None:
+    """Links to files of the repository."""
+    import nbformat
+
+    cells = nbformat.read(tool.FOLDER / f"{name}.ipynb", as_version=4).cells
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
+    assert links
+    assert [link for link in links if not (tool.FOLDER / link).exists()] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_stored_notebook_is_whole_and_small(name: str) -> None:
     """Every cell was run, in order and without an error, and what is stored is normalised."""
     import nbformat
@@ -60,3 +75,41 @@ def test_a_stored_notebook_is_whole_and_small(name: str) -> None:
     assert any(tool.pictures(cell) for cell in code)
     assert tool.picture_bytes(stored) <= tool.MOST_PICTURE_BYTES
     assert nbformat.writes(tool.normalised(stored)) + "\n" == path.read_text(encoding="utf-8")
+
+
+def picture(size: int) -> str:
+    """A PNG in base64 of thousands of colours."""
+    from PIL import Image
+
+    image = Image.new("RGBA", (size, size))
+    image.putdata([(x * y % 256, x, y, 255) for y in range(size) for x in range(size)])
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def test_what_is_stored_depends_on_content_alone() -> None:
+    """Cut streams are joined, pictures have one small form, and times and this machine's names are left out."""
+    from nbformat import v4
+
+    figure = {"image/png": picture(200), "text/plain": "<Figure size 640x480>"}
+    outputs = [
+        v4.new_output("stream", name="stdout", text="\x1b[31mone"),
+        v4.new_output("stream", name="stdout", text=" line\n"),
+        v4.new_output("display_data", data=figure, metadata={"image/png": {"width": 640}}),
+        v4.new_output("execute_result", data={"text/plain": "3", "text/html": "<b>3</b>"}, execution_count=1),
+    ]
+    cell = v4.new_code_cell("1 + 2", outputs=outputs, metadata={"execution": {"started": "now"}, "tags": ["varies"]})
+    made = tool.normalised(
+        v4.new_notebook(cells=[cell], metadata={"language_info": {"name": "python", "version": "3.11.7"}})
+    )
+    assert made.metadata["language_info"] == {"name": "python"}
+    (cell,) = made.cells
+    assert cell.metadata == {"tags": ["varies"]}
+    assert [output.output_type for output in cell.outputs] == ["stream", "display_data", "execute_result"]
+    assert list(cell.outputs[1].data) == ["image/png"] and cell.outputs[1].metadata == {}
+    assert tool.printed(cell) == "one line\n\n3\n"
+    (small,) = tool.pictures(cell)
+    assert len(small) == tool.picture_bytes(made) < len(figure["image/png"])
+    again = tool.normalised(made)
+    assert tool.pictures(again.cells[0]) == [small]

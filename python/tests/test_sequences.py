@@ -128,7 +128,11 @@ def test_packed_sequences_have_the_bits_of_sequences_alone(device: hlx.device) -
     ("call", "kind", "message"),
     [
         (lambda x: rnn.pack_padded_sequence(x, [1]), RuntimeError, "pack_padded_sequence: 1 lengths for 2 sequences"),
-        (lambda x: rnn.pack_padded_sequence(x, [1, 2]), RuntimeError, "expected decreasing ones or enforce_sorted=False"),
+        (
+            lambda x: rnn.pack_padded_sequence(x, [1, 2]),
+            RuntimeError,
+            "expected decreasing ones or enforce_sorted=False",
+        ),
         (lambda x: rnn.pack_padded_sequence(x, [4, 1]), RuntimeError, "lengths are .4, 1., expected 1 to 3"),
         (lambda x: rnn.pack_padded_sequence(x, [3, 0]), RuntimeError, "lengths are .3, 0., expected 1 to 3"),
         (lambda x: rnn.pad_sequence([]), RuntimeError, "pad_sequence: there are no sequences"),

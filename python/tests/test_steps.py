@@ -161,3 +161,48 @@ def test_shards_that_cannot_be(call: Any, kind: type[Exception], message: str) -
     x = hlx.ones(4, 1).with_samples()
     with pytest.raises(kind, match=message):
         call(x, hlx.ones(1, requires_grad=True))
+
+
+def test_the_state_of_a_language_model_with_frozen_parameters_is_restored(device: hlx.device) -> None:
+    """It is that of the trained ones, and training goes on with the same bits."""
+
+    def begun() -> tuple[hlx.models.CausalLM, hlx.optim.AdamW]:
+        model = hlx.models.CausalLM(CONFIG, device, seed=7)
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_("norm" in name)
+        return model, hlx.optim.AdamW(model.parameters(), lr=0.01)
+
+    def step(model: hlx.models.CausalLM, optimizer: hlx.optim.AdamW, seed: int) -> None:
+        ids = _hlx.randint(hlx.device(device), 0, 64, [2, 9], seed)
+        optimizer.zero_grad()
+        F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten()).backward()
+        optimizer.step()
+
+    model, optimizer = begun()
+    step(model, optimizer, 1)
+    saved = optimizer.state_dict()
+    assert len(saved["state"]) == sum(one.requires_grad for one in model.parameters()) > 0
+    other, restored = begun()
+    other.load_state_dict(model.state_dict())
+    restored.load_state_dict(saved)
+    assert restored.digest() == optimizer.digest()
+    for one in ((model, optimizer), (other, restored)):
+        step(*one, 2)
+    assert model.digest() == other.digest() and optimizer.digest() == restored.digest()
+
+
+def test_a_state_without_steps_begins_anew(device: hlx.device) -> None:
+    """In an optimizer that has taken some; one of other buffers, too."""
+    net, optimizer = net_and_optimizer(device)
+    fresh = optimizer.state_dict()
+    optimizer.param_groups[0]["momentum"] = 0.5
+    optimizer.step()
+    with_momentum = optimizer.state_dict()
+    assert len(with_momentum["state"]) == 4
+    optimizer.load_state_dict(fresh)
+    assert optimizer.state_dict()["state"] == {} and optimizer.param_groups[0]["momentum"] == 0
+    optimizer.load_state_dict(with_momentum)
+    found = optimizer.state_dict()["state"]
+    for place, own in with_momentum["state"].items():
+        assert found[place]["momentum_buffer"].digest() == own["momentum_buffer"].digest()
+    assert net is not None

@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import os
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, Unpack
 
@@ -39,6 +40,8 @@ class _ModelParameter(Parameter):
     #: The model that it belongs to, and its name there.
     _owner: _hlx.LanguageModel
     _full_name: str
+    #: The module, as long as it lives.
+    _module: weakref.ref[CausalLM]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # By itself it is a parameter as any other.
@@ -100,7 +103,7 @@ class CausalLM(Module):
                 parameter = _ModelParameter(tensor, requires_grad)
             # The model's own leaf, so that its gradients are found here.
             _hlx.become(parameter, tensor)
-            parameter._owner, parameter._full_name = self._native, name
+            parameter._owner, parameter._full_name, parameter._module = self._native, name, weakref.ref(self)
             *path, last = name.split(".")
             node: Module = self
             for part in path:

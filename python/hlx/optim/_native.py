@@ -111,6 +111,7 @@ class NativeOptimizer(Optimizer):
 
     def _build(self) -> None:
         """Makes the native state of the parameters that are trained now, without steps."""
+        self._tell_models()
         trained = list(self._trained())
         self._check_trained(trained)
         members: dict[tuple[int, str], list[int]] = {}
@@ -128,6 +129,14 @@ class NativeOptimizer(Optimizer):
         ]
         self._native = new_state(self._kind, self._parameters, settings, groups)
         _flat.register(self)
+
+    def _tell_models(self) -> None:
+        """Has language models know which of their parameters are frozen now."""
+        members = (parameter for group in self.param_groups for parameter in group["params"])
+        for reference in {id(one): one for one in (getattr(each, "_module", None) for each in members)}.values():
+            model = None if reference is None else reference()
+            if model is not None:
+                model._follow_flags()
 
     def _decay_of(self, name: str, parameter: Tensor) -> str:
         """Which number of its group is the weight decay of a parameter."""
