@@ -314,6 +314,7 @@ def test_adapters_change_nothing_before_they_are_trained(device: hlx.device, tmp
     model.save_adapter(tmp_path / "adapter")
     read = hlx.load_model(tmp_path / "base", device, adapter=tmp_path / "adapter")
     assert read(ids).detach().digest() == adapted.digest()
+    assert all((".lora_" in name) == parameter.requires_grad for name, parameter in read.named_parameters())
     with pytest.raises(hlx.errors.ValueError, match="the model has adapters"):
         model.save(tmp_path / "whole")
     model.merge_adapter()

@@ -128,3 +128,22 @@ def test_settings_that_have_one_value() -> None:
     assert hlx.get_float32_matmul_precision() == "highest"
     with pytest.raises(hlx.errors.ValueError, match="^set_float32_matmul_precision: precision is 'low'"):
         hlx.set_float32_matmul_precision("low")
+
+
+def test_a_number_on_the_cpu_goes_with_tensors_of_a_gpu(vulkan: hlx.device) -> None:
+    """As in PyTorch: a tensor without dimensions, on either side, with its gradient."""
+    x = hlx.tensor([1.0, 2.0], device=vulkan)
+    number = hlx.tensor(3.0, requires_grad=True)
+    for y in (x * number, number * x):
+        assert y.device == vulkan
+        assert y.tolist() == [3.0, 6.0]
+        number.grad = None
+        y.sum().backward()
+        assert number.grad.item() == 3.0
+        assert number.grad.device == hlx.device("cpu")
+    assert (number.detach() < hlx.tensor(4.0, device=vulkan)).item()
+    assert (x - hlx.tensor(1)).tolist() == [0.0, 1.0]
+    x.add_(hlx.tensor(1.0))
+    assert x.tolist() == [2.0, 3.0]
+    with pytest.raises(hlx.errors.ValueError, match="^mul: the right operand belongs to"):
+        x * hlx.ones(2)

@@ -8,6 +8,7 @@ use crate::create::from_data;
 use crate::error::type_error;
 use crate::number::Number;
 use crate::tensor::PyTensor;
+use crate::wait::run;
 
 /// The other operand of an operation.
 #[derive(Clone)]
@@ -58,10 +59,10 @@ impl Other {
     /// The operand as a tensor beside another one.
     ///
     /// # Errors
-    /// As [`Number::beside`].
+    /// As [`Number::beside`] and [`near`].
     pub fn beside(self, x: &Tensor) -> PyResult<Tensor> {
         match self {
-            Self::Tensor(tensor) => Ok(tensor),
+            Self::Tensor(tensor) => near(tensor, x),
             Self::Number(number) => number.beside(x),
         }
     }
@@ -77,6 +78,20 @@ impl Other {
             other => Ok(Prepared::Tensor(other.beside(x)?)),
         }
     }
+}
+
+/// A tensor for an operation with another one: without dimensions and on the CPU it is like a number, as in PyTorch, and
+/// is copied to the device of the other.
+///
+/// # Errors
+/// What the device reports.
+pub fn near(tensor: Tensor, other: &Tensor) -> PyResult<Tensor> {
+    let device = other.device();
+    if !tensor.shape().is_empty() || !tensor.device().is_cpu() || device.is_cpu() {
+        return Ok(tensor);
+    }
+    let device = device.clone();
+    Python::attach(|py| run(py, move || tensor.to(&device)))
 }
 
 /// An operand that is ready for [`Tensor`]'s methods.

@@ -429,8 +429,14 @@ def load_model(
     inference alone; if it is left out, in the 16-bit type in which a Hugging Face folder stores all of them, else in
     float32 (to train such a model, say `dtype=hlx.float32`). `arithmetic` is "portable" or "integer"; if left out that
     of the run. `adapter` is the folder of an adapter of the library PEFT, and all other parameters are frozen then;
-    `average` takes the moving average of a run's weights. Raises ValueError for a path that is none of these, and for a model that HLX cannot compute exactly as it
-    is meant.
+    `average` takes the moving average of a run's weights. Raises ValueError for a path that is none of these, and for
+    a model that HLX cannot compute exactly as it is meant.
+
+    >>> config = hlx.models.preset("llama3", vocabulary=64, width=32, n_layers=1, n_heads=4, n_kv_heads=2, head_width=8,
+    ...                            feed_forward_width=64, max_positions=16)
+    >>> hlx.models.CausalLM(config).save("folder")
+    >>> hlx.load_model("folder").vocabulary_size
+    64
     """
     place = _hlx.get_default_device() if device is None else device
     native = _hlx.LanguageModel.open(folder, place, dtype, arithmetic, adapter, average)
@@ -471,5 +477,9 @@ _OWN = ("tiny", "small", "medium")
 
 
 def presets() -> list[str]:
-    """The names of the families that `preset` knows."""
+    """The names of the families that `preset` knows.
+
+    >>> "llama3" in hlx.models.presets()
+    True
+    """
     return _hlx.LanguageModel.presets()

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 
 use crate::error::{foreign, type_error, value_error};
 use crate::number::Number;
-use crate::operand::Other;
+use crate::operand::{Other, near};
 use crate::read::{number, truth};
 use crate::tensor::PyTensor;
 use crate::wait::run;
@@ -34,6 +34,10 @@ pub fn named_binary(name: &str) -> PyResult<Binary> {
 /// Both operands as tensors; one of them is one.
 pub fn pair(a: Other, b: Other) -> PyResult<(Tensor, Tensor)> {
     match (a, b) {
+        (Other::Tensor(a), Other::Tensor(b)) => {
+            let b = near(b, &a)?;
+            Ok((near(a, &b)?, b))
+        }
         (Other::Tensor(a), b) => {
             let b = b.beside(&a)?;
             Ok((a, b))
@@ -46,7 +50,11 @@ pub fn pair(a: Other, b: Other) -> PyResult<(Tensor, Tensor)> {
 /// Computes `f(a, b)`; one of both is a tensor.
 pub fn binary(py: Python<'_>, operation: Binary, a: Other, b: Other) -> PyResult<PyTensor> {
     if let Other::Tensor(x) = &a {
-        let (x, y) = (x.clone(), b.prepared(x)?);
+        let x = match &b {
+            Other::Tensor(b) => near(x.clone(), b)?,
+            Other::Number(_) => x.clone(),
+        };
+        let y = b.prepared(&x)?;
         return run(py, move || x.binary(operation, y)).map(PyTensor::from);
     }
     let (x, y) = pair(a, b)?;
