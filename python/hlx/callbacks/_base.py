@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from hlx._runs._run import Run
+    from hlx.runs._run import Run
 
 __all__ = ["STOP", "Answer", "Callback", "Stop", "StopTraining"]
 
@@ -30,8 +30,6 @@ Answer: TypeAlias = Literal[Stop.STOP] | None
 
 class StopTraining(Exception):
     """Raised by a callback it ends the run as `STOP` does: with a checkpoint, after which `hlx.train` returns."""
-
-    __module__ = "hlx.callbacks"
 
 
 class Callback:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from hlx import _hlx, errors
 from hlx._hlx import device
-from hlx._runs._calls import Called
-from hlx._runs._picture import Picture
-from hlx._runs._table import Table, with_nan
+from hlx.runs._calls import Called
+from hlx.runs._picture import Picture
+from hlx.runs._table import Table, with_nan
 
 if TYPE_CHECKING:
     from hlx.models import CausalLM
@@ -42,8 +42,6 @@ class Run:
     >>> [(entry["step"], len(entry["digest"])) for entry in run.chain]
     [(0, 64), (2, 64), (4, 64)]
     """
-
-    __module__ = "hlx"
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         try:
@@ -206,7 +204,7 @@ class Run:
         The arguments are those of `hlx.train`. `set` may change keys that decide no bit of a step, such as
         `train.log_every`; others raise ValueError.
         """
-        from hlx._runs._train import train
+        from hlx.runs._train import train
 
         return train(
             self._path / "config.toml",

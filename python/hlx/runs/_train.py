@@ -10,11 +10,11 @@ from typing import Any
 
 from hlx import _hlx, errors
 from hlx._hlx import device
-from hlx._runs._calls import Called, Calls
-from hlx._runs._display import Display, display_of
-from hlx._runs._follow import follow
-from hlx._runs._run import Run
-from hlx._runs._table import metric_of
+from hlx.runs._calls import Called, Calls
+from hlx.runs._display import Display, display_of
+from hlx.runs._follow import follow
+from hlx.runs._run import Run
+from hlx.runs._table import metric_of
 
 __all__ = ["train"]
 
@@ -125,7 +125,7 @@ class _Course:
         outcome: dict[str, Any] | None = None
         is_interrupted = False
         try:
-            outcome, is_interrupted = follow(worker, self._display, self._take, _STOPPING)
+            outcome, is_interrupted = follow(worker, self._display, self._take, _STOPPING, depth=3)
             self._calls.flush()
         finally:
             if self._run is not None:
