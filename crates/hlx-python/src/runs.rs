@@ -4,7 +4,7 @@ mod folder;
 mod keywords;
 mod training;
 mod verifying;
-mod warnings;
+pub mod warnings;
 mod worker;
 
 pub use folder::{
