@@ -1,7 +1,7 @@
 //! Runs: training by a configuration, what a run folder holds, and its verification.
 
 mod folder;
-mod keywords;
+pub mod keywords;
 mod training;
 mod verifying;
 pub mod warnings;

@@ -12,6 +12,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
+use super::keywords::in_keywords;
+
 /// Lines that wait for Python; more than this many are left out, and counted.
 const MOST: usize = 256;
 
@@ -56,7 +58,7 @@ pub fn warned<T>(py: Python<'_>, operation: impl FnOnce() -> T) -> PyResult<T> {
     drop(listening);
     for line in take() {
         // A line of a file may hold a zero byte.
-        let line = CString::new(line.replace('\0', "\\0"))?;
+        let line = CString::new(in_keywords(&line).replace('\0', "\\0"))?;
         PyErr::warn(py, &py.get_type::<PyUserWarning>(), &line, 2)?;
     }
     Ok(made)
