@@ -230,6 +230,10 @@ def test_mlflow(tmp_path: Path) -> None:
     stopped = MLflow("hlx-tests", tracking_uri=uri)
     hlx.train(small(), device="cpu", callbacks=[stopped, lambda metrics: STOP])
     assert stopped.run_id is not None and client.get_run(stopped.run_id).info.status == "KILLED"
+    lost = MLflow("hlx-tests", tracking_uri=uri)
+    with pytest.raises(RuntimeError, match="of a user"):
+        hlx.train(small(), device="cpu", callbacks=[lost, Notes({"step": RuntimeError("of a user")})])
+    assert lost.run_id is not None and client.get_run(lost.run_id).info.status == "FAILED"
 
 
 @pytest.mark.parametrize(

@@ -66,4 +66,7 @@ class Callback:
         """A checkpoint was written into this folder."""
 
     def on_end(self, run: Run) -> None:
-        """The run has ended, or was stopped, interrupted or lost to an error; called once if `on_start` was."""
+        """The run has ended, or was stopped, interrupted or lost to an error, which is `run.error`.
+
+        It is called once if `on_start` was.
+        """

@@ -67,4 +67,6 @@ class MLflow(Forward):
         """Notes the run's digest, and ends MLflow's run."""
         if self._id is not None:
             self._client.set_tag(self._id, "hlx.digest", run.digest)
-            self._client.set_terminated(self._id, "FINISHED" if run.finished else "KILLED")
+            is_lost = run.error is not None and not isinstance(run.error, KeyboardInterrupt)
+            status = "FAILED" if is_lost else "FINISHED" if run.finished else "KILLED"
+            self._client.set_terminated(self._id, status)

@@ -49,6 +49,12 @@ class Run:
         except TypeError:
             raise errors.TypeError(f"Run: folder is a {type(folder).__name__}, expected a path") from None
         _hlx.run_config(self._path)
+        self._error: BaseException | None = None
+
+    @property
+    def error(self) -> BaseException | None:
+        """The exception that has ended the run, for callbacks at its end; None for a run that is read from a folder."""
+        return self._error
 
     @property
     def path(self) -> Path:
@@ -64,6 +70,8 @@ class Run:
     def config(self) -> dict[str, Any]:
         """The configuration with every default filled in."""
         found: dict[str, Any] = json.loads(_hlx.run_config(self._path))
+        # TOML has no whole number from 2^63 on; such a seed is a text there.
+        found["seed"] = int(found["seed"])
         return found
 
     def _metrics(self, kind: str) -> Table:
