@@ -87,15 +87,16 @@ from hlx import (  # noqa: E402
     nn,
     optim,
     return_types,
+    runs,
     serialization,
     text,
     utils,
     vulkan,
 )
-from hlx._runs import Run, Verification, train, verify  # noqa: E402
 from hlx.amp import autocast  # noqa: E402
 from hlx.contracts import Handle, VulkanContext, collapse, resolve  # noqa: E402
 from hlx.models import load_model  # noqa: E402
+from hlx.runs import Run, Verification, train, verify  # noqa: E402
 from hlx.serialization import load, save  # noqa: E402
 
 _array_api.attach(Tensor)

@@ -16,6 +16,7 @@ batch size, and has to give equal bits. Nothing is fetched. Needs lm_eval, datas
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import random
@@ -216,6 +217,7 @@ def judged(family: str, folder: Path, options: argparse.Namespace) -> dict[str, 
     tasks.mkdir()
     write_tasks(tasks, docs, shots)
     ours = [HLX(model_folder, device=options.device, batch_size=size) for size in (8, 5)]
+    digest = hashlib.sha256()
     found: dict[str, Any] = {"passed": 0, "failed": 0, "failures": [], "scores": {}, "largest": 0.0}
     for names, chat in ((list(TASKS), False), (["hlx_choice", "hlx_generate"], True)):
         reference = evaluated(theirs, names, tasks, chat)
@@ -223,6 +225,7 @@ def judged(family: str, folder: Path, options: argparse.Namespace) -> dict[str, 
         again = answers(evaluated(ours[1], names, tasks, chat))
         kind = "chat " if chat else ""
         expected, given = answers(reference), answers(results)
+        digest.update(json.dumps(given).encode())
         for name in names:
             pairs = list(zip(given[name], expected[name], strict=True))
             found["largest"] = max([found["largest"], *differences(pairs)])
@@ -238,6 +241,7 @@ def judged(family: str, folder: Path, options: argparse.Namespace) -> dict[str, 
             found["scores"][kind + name] = [own_scores[name], value]
             if not is_close(own_scores[name], value):
                 found["failures"].append(f"{kind}{name}: {own_scores[name]}, expected {value}")
+    found["digest"] = digest.hexdigest()
     return found
 
 
@@ -267,7 +271,7 @@ def main() -> int:
             report["families"][family] = found
             print(
                 f"{family}: {found['passed']} answers passed, {found['failed']} failed; log-probabilities differ by "
-                f"{found['largest']:.1e} at most"
+                f"{found['largest']:.1e} at most; digest of HLX's answers {found['digest'][:16]}"
             )
             for name, (own, other) in found["scores"].items():
                 print(f"  {name}: {own:.6f}, transformers {other:.6f}")

@@ -1,7 +1,10 @@
 """`hlx.callbacks`: what a run calls, how a callback ends it, the trackers, and what terminals and notebooks show."""
 
+import contextlib
 import io
+import json
 import math
+import sqlite3
 import sys
 import types
 from pathlib import Path
@@ -10,9 +13,9 @@ from typing import Any
 import pytest
 
 import hlx
-from hlx._runs._display import Silent, Terminal, display_of, duration
-from hlx._runs._notebook import Notebook
 from hlx.callbacks import STOP, Callback, MLflow, StopTraining, TensorBoard, Trackio, WandB
+from hlx.runs._display import Silent, Terminal, display_of, duration
+from hlx.runs._notebook import Notebook
 
 
 def small(**train: Any) -> dict[str, Any]:
@@ -47,21 +50,27 @@ class Notes(Callback):
         return answer
 
     def on_start(self, run: hlx.Run) -> Any:
+        """Notes the status and the step."""
         return self._note("start", (run.status, run.step))
 
     def on_step(self, metrics: dict[str, Any]) -> Any:
+        """Notes the step."""
         return self._note("step", metrics["step"])
 
     def on_evaluation(self, metrics: dict[str, Any]) -> Any:
+        """Notes the step and the samples."""
         return self._note("evaluation", (metrics["step"], metrics["split"]))
 
     def on_samples(self, samples: list[dict[str, Any]]) -> Any:
+        """Notes steps and prompts."""
         return self._note("samples", [(sample["step"], sample["prompt"]) for sample in samples])
 
     def on_checkpoint(self, path: Path) -> Any:
+        """Notes the folder."""
         return self._note("checkpoint", path.name)
 
     def on_end(self, run: hlx.Run) -> Any:
+        """Notes the status."""
         return self._note("end", run.status)
 
     @property
@@ -134,7 +143,7 @@ def test_plain_functions() -> None:
 def test_what_is_no_callback() -> None:
     """Is refused before anything begins."""
     with pytest.raises(hlx.errors.TypeError, match=r"holds the class Notes, expected an object: Notes\(\)"):
-        hlx.train(small(), callbacks=[Notes])  # type: ignore[list-item]
+        hlx.train(small(), callbacks=[Notes])
     with pytest.raises(hlx.errors.TypeError, match=r"holds a str, expected hlx\.callbacks\.Callback or a function"):
         hlx.train(small(), callbacks=["loss"])  # type: ignore[list-item]
     assert not Path("runs").exists()
@@ -171,10 +180,15 @@ def test_wandb(monkeypatch: pytest.MonkeyPatch) -> None:
     def on_start(run: hlx.Run) -> None:
         begin(run)
         log = tracker._run.log
-        tracker._run.log = lambda numbers, step: (logged.append((numbers, step)), log(numbers, step=step))
+
+        def noting(numbers: dict[str, Any], step: int) -> None:
+            logged.append((numbers, step))
+            log(numbers, step=step)
+
+        tracker._run.log = noting
         assert tracker._run.config["train"]["batch_size"] == 8 and tracker._run.name == run.name
 
-    tracker.on_start = on_start  # type: ignore[method-assign]
+    monkeypatch.setattr(tracker, "on_start", on_start)
     run = hlx.train(small(), device="cpu", callbacks=[tracker])
     assert [step for _, step in logged] == [2, 2, 2, 4, 4, 4, 4]
     assert logged[0][0]["train/loss"] == run.metrics[0]["loss"]
@@ -184,14 +198,18 @@ def test_wandb(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_trackio(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Local: what its own reader finds."""
+    """Local: what its store holds."""
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
-    trackio = pytest.importorskip("trackio")
+    pytest.importorskip("trackio")
     run = hlx.train(small(), device="cpu", callbacks=[Trackio("hlx-tests")])
-    (found,) = trackio.Api().runs("hlx-tests")
-    assert found.name == "run"
-    losses = found.history() if hasattr(found, "history") else []
-    assert losses is not None and run.finished
+    with contextlib.closing(sqlite3.connect(tmp_path / "trackio/hlx-tests.db")) as store:
+        rows = store.execute("SELECT run_name, step, metrics FROM metrics ORDER BY id").fetchall()
+        ((config,),) = store.execute("SELECT config FROM configs").fetchall()
+    assert {name for name, _, _ in rows} == {"run"} and json.loads(config)["train.batch_size"] == 8
+    logged = [(step, json.loads(numbers)) for _, step, numbers in rows]
+    losses = [(step, numbers["train/loss"]) for step, numbers in logged if "train/loss" in numbers]
+    assert losses == [(row["step"], row["loss"]) for row in run.metrics]
+    assert [step for step, numbers in logged if "samples/1" in numbers] == [2, 4]
 
 
 def test_mlflow(tmp_path: Path) -> None:
@@ -212,6 +230,10 @@ def test_mlflow(tmp_path: Path) -> None:
     stopped = MLflow("hlx-tests", tracking_uri=uri)
     hlx.train(small(), device="cpu", callbacks=[stopped, lambda metrics: STOP])
     assert stopped.run_id is not None and client.get_run(stopped.run_id).info.status == "KILLED"
+    lost = MLflow("hlx-tests", tracking_uri=uri)
+    with pytest.raises(RuntimeError, match="of a user"):
+        hlx.train(small(), device="cpu", callbacks=[lost, Notes({"step": RuntimeError("of a user")})])
+    assert lost.run_id is not None and client.get_run(lost.run_id).info.status == "FAILED"
 
 
 @pytest.mark.parametrize(
@@ -233,6 +255,7 @@ class Screen(io.StringIO):
     """A terminal."""
 
     def isatty(self) -> bool:
+        """It is one."""
         return True
 
 
@@ -244,7 +267,11 @@ def test_a_terminal_shows_a_bar_and_lines(monkeypatch: pytest.MonkeyPatch) -> No
     shown = screen.getvalue()
     assert "step 4/4" in shown and "held-out samples: loss" in shown and "trained 4 of 4 steps" in shown
     assert shown.rstrip().splitlines()[-1].count("█") == 0
-    for progress, stream, expected in ((False, Screen(), False), (None, io.StringIO(), False), (True, io.StringIO(), True)):
+    for progress, stream, expected in (
+        (False, Screen(), False),
+        (None, io.StringIO(), False),
+        (True, io.StringIO(), True),
+    ):
         monkeypatch.setattr(sys, "stderr", stream)
         hlx.verify(hlx.train(small(), device="cpu", progress=progress), device="cpu", progress=progress)
         assert bool(stream.getvalue()) is expected and "\r" not in stream.getvalue()
@@ -259,8 +286,9 @@ def test_a_terminal_of_another_encoding(monkeypatch: pytest.MonkeyPatch) -> None
     terminal = Terminal(narrow, True)
     terminal.start("a run", 0, 2)
     terminal.at(2, 2)
+    terminal.note("\x1b[2Jtwo\nlines")
     narrow.flush()
-    assert b"step 2/2" in written.getvalue()
+    assert b"step 2/2" in written.getvalue() and b"\\x1b[2Jtwo\nlines\n" in written.getvalue()
     narrow.close()
     terminal.note("nobody sees this")
 

@@ -55,7 +55,7 @@ def trained(**settings: Any) -> Tokenizer:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with a tokenizer that puts tokens around texts, its settings and its chat template."""
-    specials = ["<|endoftext|>", "<s>", "<|user|>", "<|assistant|>"]
+    specials = ["<|endoftext|>", "<s>", "<|user|>", "<|assistant|>", "<pad>"]
     place = tmp_path / "tokenizer"
     trained(special_tokens=specials).save(place)
     file = place / "tokenizer.json"
@@ -192,6 +192,7 @@ def test_answers_are_masked(folder: Path) -> None:
     assert two["assistant_masks"] == [made["assistant_masks"], [0] * len(two["input_ids"][1])]
 
 
+@pytest.mark.filterwarnings("ignore:the chat template writes a date")
 def test_a_template_finds_the_date_that_is_stated() -> None:
     """And 2024-07-26 without one, so that a text does not depend on the day."""
     tokenizer = Tokenizer.bytes()
@@ -356,6 +357,13 @@ REFUSED: list[tuple[Refused, type[Exception], str]] = [
     (lambda t, p: Tokenizer.characters("a").encode("b"), hlx.errors.ValueError, "b"),
     (lambda t, p: t.encode_batch("a"), hlx.errors.TypeError, "texts is a str, expected several texts"),
     (lambda t, p: t.encode_batch(["a", None]), hlx.errors.TypeError, r"texts\[1\] is a NoneType"),
+    (lambda t, p: t(3), hlx.errors.TypeError, "text is a int, expected a text or several"),
+    (lambda t, p: t("a", padding=True), hlx.errors.ValueError, "no padding token"),
+    (lambda t, p: t("a", padding="most"), hlx.errors.ValueError, "padding is 'most'"),
+    (lambda t, p: t("a", truncation=True), hlx.errors.ValueError, "truncation needs max_length"),
+    (lambda t, p: t("a", padding_side="top"), hlx.errors.ValueError, "padding_side is 'top'"),
+    (lambda t, p: t("a", return_tensors="pt"), hlx.errors.ValueError, "return_tensors is 'pt'"),
+    (lambda t, p: t(["a", "bc"], return_tensors="hlx"), hlx.errors.ValueError, "of different lengths"),
     (lambda t, p: t.decode("a"), hlx.errors.TypeError, "decode: ids are a text"),
     (lambda t, p: t.decode([1.5]), hlx.errors.TypeError, "decode: ids hold 1.5, expected whole"),
     (lambda t, p: t.decode([-1]), hlx.errors.ValueError, "decode: ids hold -1, expected 0 to"),
@@ -432,6 +440,45 @@ def test_what_cannot_be_is_one_line(place: int, tmp_path: Path) -> None:
     with pytest.raises(kind, match=expected) as refused:
         call(Tokenizer.bytes(), tmp_path)
     assert "\n" not in str(refused.value)
+
+
+def test_what_is_decided_between_files_is_a_warning(folder: Path) -> None:
+    """What the library logs, such as a setting that tokenizer.json contradicts, and a date that nobody has stated."""
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "add_eos_token": True}))
+    with pytest.warns(UserWarning, match="`add_eos_token` is true; tokenizer.json, which counts") as warned:
+        tokenizer = Tokenizer.from_file(folder)
+    assert warned[0].filename.endswith("_tokenizer.py") or warned[0].filename == __file__
+    with pytest.warns(
+        UserWarning, match=r"the chat template writes a date: 2024-07-26, as none is stated \(date=\"YYYY-MM-DD\"\)"
+    ):
+        tokenizer.apply_chat_template(CHAT, chat_template="{{ strftime_now('%d') }}.", tokenize=False)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_texts_are_padded_and_cut_as_by_transformers(folder: Path, side: str) -> None:
+    """One or several, to the longest or to a length, as lists and as tensors."""
+    own, other = Tokenizer.from_file(folder), theirs(folder)
+    other.padding_side = other.truncation_side = side
+    sides: dict[str, Any] = {"padding_side": side, "truncation_side": side}
+    for options in (
+        {},
+        {"padding": True},
+        {"padding": "max_length", "max_length": 40},
+        {"padding": "longest", "pad_to_multiple_of": 8},
+        {"truncation": True, "max_length": 5, "padding": True},
+        {"truncation": True, "max_length": 3, "add_special_tokens": False},
+    ):
+        for texts in (TEXTS[:5], TEXTS[2]):
+            found = other(texts, **options)
+            assert own(texts, **options, **sides) == {
+                "input_ids": found["input_ids"],
+                "attention_mask": found["attention_mask"],
+            }
+    tensors = own(TEXTS[:5], padding=True, return_tensors="hlx")
+    assert tensors["input_ids"].dtype == hlx.int32
+    assert tensors["input_ids"].tolist() == other(TEXTS[:5], padding=True, padding_side="right")["input_ids"]
+    assert own(TEXTS[2], return_tensors="hlx")["input_ids"].shape[0] == 1
 
 
 def test_a_tokenizer_is_shown_in_a_line() -> None:

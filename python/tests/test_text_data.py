@@ -87,7 +87,9 @@ def test_options_are_those_of_the_program(corpus: Path, tmp_path: Path) -> None:
     settings = {"bos_token": "<s>", "eos_token": "<|endoftext|>"}
     (tmp_path / "tokenizer" / "tokenizer_config.json").write_text(json.dumps(settings))
     (tmp_path / "chat.jinja").write_text(CHAT)
-    begun = prepare(corpus, tmp_path / "5", tmp_path / "tokenizer", bos=True, chat_template=tmp_path / "chat.jinja")
+    with pytest.warns(UserWarning, match="bos and eos are not of the 1 chats") as warned:
+        begun = prepare(corpus, tmp_path / "5", tmp_path / "tokenizer", bos=True, chat_template=tmp_path / "chat.jinja")
+    assert len(warned) == 1
     assert begun[0]["ids"].tolist()[0] == 1 and begun[0]["ids"].tolist()[-1] == 0
     assert json.loads((tmp_path / "5" / "tokenizer_config.json").read_text()) == settings
     assert begun.tokenizer is not None and begun.tokenizer.bos_token == "<s>"
@@ -368,7 +370,11 @@ REFUSED: list[tuple[Refused, type[Exception], str]] = [
         hlx.errors.ValueError,
         "the separator of documents is empty",
     ),
-    (lambda p: prepare(p / "a.txt", p / "o", bos=True), hlx.errors.ValueError, "no token that begins a document"),
+    (
+        lambda p: prepare(p / "a.txt", p / "o", bos=True),
+        hlx.errors.ValueError,
+        r"no token that begins a document \(bos=True\)",
+    ),
     (lambda p: prepare(p / "a.txt", p / "o", chat_template=p / "no"), hlx.errors.ValueError, "chat_template: .*no"),
     (lambda p: prepare(p / "bad.jsonl", p / "o"), hlx.errors.ValueError, "bad.jsonl: 2: "),
     (lambda p: prepare(p / "a.txt", p), hlx.errors.ValueError, "a.txt|holds"),

@@ -1,10 +1,10 @@
 //! Runs: training by a configuration, what a run folder holds, and its verification.
 
 mod folder;
-mod keywords;
+pub mod keywords;
 mod training;
 mod verifying;
-mod warnings;
+pub mod warnings;
 mod worker;
 
 pub use folder::{

@@ -1,5 +1,6 @@
 //! Work under way: the interpreter is released while it runs, and Ctrl-C ends the wait for a GPU.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -108,8 +109,17 @@ impl Drop for Waiting {
     }
 }
 
-/// Waits until no thread waits for a device any more; Ctrl-C ends it.
+/// Whether the process is about to end.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Whether the process is about to end: work that can stop early does, and nobody in Python takes anything in.
+pub fn is_ending() -> bool {
+    ENDING.load(Ordering::SeqCst)
+}
+
+/// Waits, before the process ends, until no thread waits for a device any more; Ctrl-C ends it.
 pub fn wait_for_threads(py: Python<'_>) -> PyResult<()> {
+    ENDING.store(true, Ordering::SeqCst);
     loop {
         let done = py.detach(|| {
             let waiting = WAITING.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from hlx._runs._run import Run
+    from hlx.runs._run import Run
 
 __all__ = ["STOP", "Answer", "Callback", "Stop", "StopTraining"]
 
@@ -30,8 +30,6 @@ Answer: TypeAlias = Literal[Stop.STOP] | None
 
 class StopTraining(Exception):
     """Raised by a callback it ends the run as `STOP` does: with a checkpoint, after which `hlx.train` returns."""
-
-    __module__ = "hlx.callbacks"
 
 
 class Callback:
@@ -68,4 +66,7 @@ class Callback:
         """A checkpoint was written into this folder."""
 
     def on_end(self, run: Run) -> None:
-        """The run has ended, or was stopped, interrupted or lost to an error; called once if `on_start` was."""
+        """The run has ended, or was stopped, interrupted or lost to an error, which is `run.error`.
+
+        It is called once if `on_start` was.
+        """

@@ -8,7 +8,7 @@ from typing import Any
 
 from hlx.callbacks._base import Callback
 
-__all__ = ["Forward", "curves", "flat", "library"]
+__all__ = ["Forward", "curves", "finite", "flat", "library"]
 
 #: Keys of a metric that are no curve.
 _NO_CURVES = {"kind", "step", "split", "n_bytes", "n_tokens", "n_images"}

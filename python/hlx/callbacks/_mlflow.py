@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hlx.callbacks._forward import Forward, finite, flat, library
 
 if TYPE_CHECKING:
-    from hlx._runs._run import Run
+    from hlx.runs._run import Run
 
 __all__ = ["MLflow"]
 
@@ -67,4 +67,6 @@ class MLflow(Forward):
         """Notes the run's digest, and ends MLflow's run."""
         if self._id is not None:
             self._client.set_tag(self._id, "hlx.digest", run.digest)
-            self._client.set_terminated(self._id, "FINISHED" if run.finished else "KILLED")
+            is_lost = run.error is not None and not isinstance(run.error, KeyboardInterrupt)
+            status = "FAILED" if is_lost else "FINISHED" if run.finished else "KILLED"
+            self._client.set_terminated(self._id, status)

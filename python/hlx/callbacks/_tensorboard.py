@@ -11,7 +11,7 @@ from hlx import _hlx
 from hlx.callbacks._base import Callback
 
 if TYPE_CHECKING:
-    from hlx._runs._run import Run
+    from hlx.runs._run import Run
 
 __all__ = ["TensorBoard"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hlx.callbacks._forward import Forward, flat, library
 
 if TYPE_CHECKING:
-    from hlx._runs._run import Run
+    from hlx.runs._run import Run
 
 __all__ = ["Trackio"]
 

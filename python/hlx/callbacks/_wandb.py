@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hlx.callbacks._forward import Forward, library
 
 if TYPE_CHECKING:
-    from hlx._runs._run import Run
+    from hlx.runs._run import Run
 
 __all__ = ["WandB"]
 
@@ -52,5 +52,6 @@ class WandB(Forward):
         """Notes the run's digest, and ends the tracker's run."""
         if self._run is not None:
             self._run.summary["digest"] = run.digest
-            self._run.finish(exit_code=0 if run.finished else 1)
+            code = 0 if run.error is None else 255 if isinstance(run.error, KeyboardInterrupt) else 1
+            self._run.finish(exit_code=code)
             self._run = None

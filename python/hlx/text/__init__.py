@@ -14,6 +14,7 @@ from hlx.text._prepare import prepare
 from hlx.text._progress import Progress
 from hlx.text._rows import Batches, Rows
 from hlx.text._shards import Shards
-from hlx.text._tokenizer import DecodeStream, Tokenizer
+from hlx.text._stream import DecodeStream
+from hlx.text._tokenizer import Tokenizer
 
 __all__ = ["Batches", "DecodeStream", "Progress", "Rows", "Shards", "Tokenizer", "prepare"]

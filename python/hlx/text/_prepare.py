@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from hlx.text._checks import MAX_THREADS, WORDS, Paths, optional, paths_of, text
 from hlx.text._progress import Bar, Told
 from hlx.text._shards import Shards
 from hlx.text._tokenizer import Tokenizer
+
+#: The folder of chat templates beside the one that is named `default`.
+_MORE = "additional_chat_templates"
 
 
 def prepare(
@@ -49,6 +53,9 @@ def prepare(
     paths = paths_of("prepare", files)
     count = optional("prepare", "threads", threads, 1, MAX_THREADS)
     made = _tokenizer_of(tokenizer, paths, format, count)
+    if chat_template is None and any(name.startswith(_MORE) for name in made._native.files):
+        line = f"prepare: {_MORE} is not copied; beside the shards chats with tools are laid out by chat_template.jinja"
+        warnings.warn(line, stacklevel=2)
     with Bar(progress) as bar:
         native = _hlx.prepare_texts(
             paths,

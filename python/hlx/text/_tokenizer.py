@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from hlx import _hlx, errors
 from hlx._hlx import Tensor
+from hlx.text._batch import padded
 from hlx.text._chat import Message, as_json, before_mark, is_batch, marked
-from hlx.text._checks import MAX_THREADS, MAX_VOCAB, WORDS, Paths, optional, paths_of, text_of, texts_of, whole
+from hlx.text._checks import MAX_THREADS, Paths, optional, paths_of, text_of, texts_of, whole
 from hlx.text._progress import Bar, Told
-
-#: The characters of texts that `train_from_iterator` counts at once.
-_CHUNK = 1 << 20
+from hlx.text._stream import DecodeStream
+from hlx.text._training import chunks_of, trainer_of
 
 Ids = Sequence[int] | Tensor | int
 
@@ -89,7 +89,7 @@ class Tokenizer:
         texts alone, and is the one that the library `tokenizers` trains. `progress` is called with a `Progress`; if
         left out, a terminal shows a line. Raises ValueError for files without text, and a vocabulary that is too small.
         """
-        trainer = _trainer("train", vocab_size, min_frequency, special_tokens)
+        trainer = trainer_of("train", vocab_size, min_frequency, special_tokens)
         count = optional("train", "threads", threads, 1, MAX_THREADS)
         with Bar(progress) as bar:
             return cls._of(_hlx.train_tokenizer(paths_of("train", files), trainer, format, count, bar.told))
@@ -111,11 +111,11 @@ class Tokenizer:
         ['a', 'Ġrose']
         """
         operation = "train_from_iterator"
-        trainer = _trainer(operation, vocab_size, min_frequency, special_tokens)
+        trainer = trainer_of(operation, vocab_size, min_frequency, special_tokens)
         if isinstance(texts, str):
             raise errors.TypeError(f"{operation}: texts is a str, expected several texts")
         counter = _hlx.WordCounter()
-        for chunk in _chunks(operation, texts):
+        for chunk in chunks_of(operation, texts):
             counter.add(chunk)
         with Bar(progress) as bar:
             return cls._of(counter.train(trainer, bar.told))
@@ -127,6 +127,47 @@ class Tokenizer:
         `transformers`. Raises ValueError for a character that the vocabulary has not.
         """
         return self._native.encode(text_of("encode", "text", text), bool(add_special_tokens))
+
+    def __call__(
+        self,
+        text: str | Sequence[str],
+        add_special_tokens: bool = True,
+        padding: bool | str = False,
+        truncation: bool = False,
+        max_length: int | None = None,
+        *,
+        pad_to_multiple_of: int | None = None,
+        padding_side: str = "right",
+        truncation_side: str = "right",
+        return_tensors: str | None = None,
+    ) -> dict[str, Any]:
+        """`input_ids` and `attention_mask` (0 for padding) of a text, or of several, as in `transformers`.
+
+        `padding` fills rows with the padding token: to the longest (True) or to `max_length` ("max_length"). With
+        `truncation` longer rows are cut to `max_length`. `return_tensors="hlx"` makes int32 tensors [B, T].
+
+        >>> hlx.text.Tokenizer.bytes()(["a", "b"], return_tensors="hlx")["input_ids"]
+        tensor([[97],
+                [98]])
+        """
+        if not isinstance(text, str) and not isinstance(text, Sequence):
+            raise errors.TypeError(f"Tokenizer: text is a {type(text).__name__}, expected a text or several")
+        rows = self.encode_batch([text] if isinstance(text, str) else text, add_special_tokens)
+        made = padded(
+            rows,
+            self._native.surroundings if add_special_tokens else ([], []),
+            self.pad_token_id,
+            padding=padding,
+            truncation=truncation,
+            max_length=max_length,
+            pad_to_multiple_of=pad_to_multiple_of,
+            padding_side=padding_side,
+            truncation_side=truncation_side,
+            return_tensors=return_tensors,
+        )
+        if isinstance(text, str) and return_tensors is None:
+            return {name: values[0] for name, values in made.items()}
+        return made
 
     def encode_batch(self, texts: Sequence[str], add_special_tokens: bool = True) -> list[list[int]]:
         """The tokens of several texts, encoded on all cores.
@@ -330,44 +371,6 @@ class Tokenizer:
 
     def __repr__(self) -> str:
         return f"Tokenizer(vocab_size={self.vocab_size}, digest={self.digest()[:12]}..)"
-
-
-class DecodeStream:
-    """A text that grows by tokens: a piece comes out once no later token can change it. `Tokenizer.stream` begins one.
-
-    All pieces together, with what `finish` returns, are the text of all tokens after the prompt, special ones left out.
-    """
-
-    def __init__(self, native: _hlx.DecodeStream) -> None:
-        self._native = native
-
-    def push(self, token_id: int) -> str:
-        """Adds a token and returns the text that is clear now and was not before, perhaps none."""
-        return self._native.push(whole("push", "token_id", token_id, 0, (1 << 32) - 1))
-
-    def finish(self) -> str:
-        """Ends the text and returns what is left of it; characters that are not whole become U+FFFD."""
-        return self._native.finish()
-
-
-def _trainer(operation: str, vocab_size: int, min_frequency: int, special: Sequence[str]) -> tuple[int, int, list[str]]:
-    size = whole(operation, "vocab_size", vocab_size, 1, MAX_VOCAB)
-    least = whole(operation, "min_frequency", min_frequency, 0, WORDS - 1)
-    return size, least, texts_of(operation, "special_tokens", special)
-
-
-def _chunks(operation: str, texts: Iterable[str]) -> Iterator[list[str]]:
-    """The texts, as many at a time as are worth a call."""
-    chunk: list[str] = []
-    size = 0
-    for place, text in enumerate(texts):
-        chunk.append(text_of(operation, f"texts[{place}]", text))
-        size += len(text)
-        if size >= _CHUNK:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 def _restored(kind: type[Tokenizer], json: bytes, files: dict[str, bytes]) -> Tokenizer:

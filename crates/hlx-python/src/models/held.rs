@@ -17,6 +17,7 @@ use pyo3::prelude::*;
 use crate::device::PyDevice;
 use crate::dtype::PyDType;
 use crate::error::{of_anyhow, of_core, of_nn, value_error};
+use crate::runs::warnings::warned;
 use crate::tensor::PyTensor;
 use crate::text::tokenizer::PyTokenizer;
 use crate::wait::run_as;
@@ -146,7 +147,7 @@ impl PyLanguageModel {
         let device = PyDevice::from_argument(Some(device))?.open(py)?;
         let of_device = (device.arithmetic() != Arithmetic::default()).then(|| device.arithmetic());
         let arithmetic = arithmetic_of(arithmetic)?.or(of_device);
-        let held = run_as(py, of_anyhow, move || {
+        let open = move || {
             let opening = Opening {
                 average,
                 dtype,
@@ -154,7 +155,8 @@ impl PyLanguageModel {
                 adapter: adapter.as_deref(),
             };
             opened(&device, folder, opening)
-        })?;
+        };
+        let held = warned(py, || run_as(py, of_anyhow, open))??;
         Ok(held.into())
     }
 

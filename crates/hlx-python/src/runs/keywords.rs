@@ -1,11 +1,11 @@
-//! Errors of hlx-train in the words of Python: an option of the program is a keyword there.
+//! Lines of the library's crates in the words of Python: an option of the program is a keyword there.
 
 use pyo3::prelude::*;
 
 use crate::error::{Kind, of_anyhow, raised};
 
 /// Options of the program that its errors name, and the keywords in their place.
-const WORDS: [(&str, &str); 9] = [
+const WORDS: [(&str, &str); 17] = [
     (
         "--resume goes on with it, another --out keeps it",
         "resume=True goes on with it, another run= keeps it",
@@ -21,6 +21,17 @@ const WORDS: [(&str, &str); 9] = [
     ("--to ", "to_step "),
     ("--set ", "set: "),
     ("--length", "length"),
+    ("(--date YYYY-MM-DD)", "(date=\"YYYY-MM-DD\")"),
+    ("(--format text)", "(format=\"text\")"),
+    ("(--bos)", "(bos=True)"),
+    ("--bos, --no-bos and --no-eos are", "bos and eos are"),
+    (
+        "the same command goes on with it",
+        "the same call goes on with it",
+    ),
+    ("--chat-template: ", "chat_template: "),
+    ("--pair-separator: ", "pair_separator: "),
+    ("--separator: ", "separator: "),
 ];
 
 /// The exception for an error of an operation.

@@ -170,7 +170,6 @@ impl Observer for Telling<'_> {
 /// Starts a run: of a TOML file, or of values as JSON.
 #[pyfunction]
 #[pyo3(signature = (file, values, changes, data, run, runs, name, resume, device))]
-#[allow(clippy::too_many_arguments)]
 pub fn start_training(
     file: Option<PathBuf>,
     values: Option<String>,

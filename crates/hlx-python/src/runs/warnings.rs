@@ -1,12 +1,18 @@
-//! Warnings of the library's crates while a run is trained or verified: lines that Python hands to its own warnings.
+//! Warnings of the library's crates while a run is trained or verified, a file read or a text prepared: lines that
+//! become Python's own warnings.
 
+use std::ffi::CString;
 use std::fmt::{Debug, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
+use pyo3::exceptions::PyUserWarning;
+use pyo3::prelude::*;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
+
+use super::keywords::in_keywords;
 
 /// Lines that wait for Python; more than this many are left out, and counted.
 const MOST: usize = 256;
@@ -40,6 +46,22 @@ impl Drop for Listening {
 /// The lines since the last call.
 pub fn take() -> Vec<String> {
     std::mem::take(&mut *LINES.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Runs an operation, and warns of what it logs as of the line of Python that called the package's function.
+///
+/// # Errors
+/// A warning that Python's filters make an error.
+pub fn warned<T>(py: Python<'_>, operation: impl FnOnce() -> T) -> PyResult<T> {
+    let listening = Listening::begin();
+    let made = operation();
+    drop(listening);
+    for line in take() {
+        // A line of a file may hold a zero byte.
+        let line = CString::new(in_keywords(&line).replace('\0', "\\0"))?;
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &line, 2)?;
+    }
+    Ok(made)
 }
 
 /// Keeps warnings and errors.

@@ -13,7 +13,7 @@ use super::keywords::of_run;
 use super::warnings::{self, Listening};
 use crate::error::{Kind, raised};
 use crate::fork;
-use crate::wait::Waiting;
+use crate::wait::{Waiting, is_ending};
 
 /// How long a wait goes on before Python's signals are looked at.
 const GLANCE: Duration = Duration::from_millis(50);
@@ -42,10 +42,22 @@ pub struct Reporter {
 impl Reporter {
     /// Hands an event over, and waits until it has been taken in. When nobody listens any more, the work is to stop.
     pub fn tell(&self, kind: &'static str, value: Value) {
-        let told = self.sent.send(Sent::Event(kind, value)).is_ok() && self.taken.recv().is_ok();
+        let told = self.sent.send(Sent::Event(kind, value)).is_ok() && self.is_taken();
         if !told {
             self.course.stop.store(true, Ordering::SeqCst);
         }
+    }
+
+    /// Waits until the event that was sent has been taken in; false if that will not be.
+    fn is_taken(&self) -> bool {
+        while !is_ending() {
+            match self.taken.recv_timeout(GLANCE) {
+                Ok(()) => return true,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+        false
     }
 
     /// Notes how far the work is.
@@ -56,7 +68,7 @@ impl Reporter {
 
     /// Whether the work is to stop.
     pub fn must_stop(&self) -> bool {
-        self.course.stop.load(Ordering::SeqCst)
+        is_ending() || self.course.stop.load(Ordering::SeqCst)
     }
 }
 

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use super::tokenizer::PyTokenizer;
 use super::work::of_text;
 use crate::error::value_error;
+use crate::runs::warnings::warned;
 
 /// Messages, tools, documents and the user's variables.
 type Parts = (
@@ -106,7 +107,8 @@ impl PyTokenizer {
         add_generation_prompt: bool,
     ) -> PyResult<String> {
         let input = input_of(conversation, add_generation_prompt)?;
-        let rendered = py.detach(|| self.template(source, date)?.render_input(&input));
+        let render = || self.template(source, date)?.render_input(&input);
+        let rendered = warned(py, || py.detach(render))?;
         rendered.map_err(of_text)
     }
 
@@ -119,11 +121,12 @@ impl PyTokenizer {
         date: Option<&str>,
     ) -> PyResult<(Vec<u32>, Vec<bool>)> {
         let input = input_of(conversation, false)?;
-        let encoded = py.detach(|| {
+        let encode = || {
             let template = self.template(source, date)?;
             let (text, trained) = template.render_input_for_training(&input)?;
             self.encode_parts(&text, &trained)
-        });
+        };
+        let encoded = warned(py, || py.detach(encode))?;
         encoded.map_err(of_text)
     }
 }

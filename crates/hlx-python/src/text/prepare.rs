@@ -13,6 +13,7 @@ use super::shards::PyShards;
 use super::tokenizer::PyTokenizer;
 use super::work::work;
 use crate::error::value_error;
+use crate::runs::warnings::warned;
 
 /// What goes beside the shards of the files that lay beside a tokenizer.
 const COMPANIONS: [&str; 4] = [
@@ -94,8 +95,10 @@ pub fn prepare_texts(
         None => Ok(()),
     };
     let tokenizer = &tokenizer.tokenizer;
-    let shards = work(py, tell, |teller| {
-        prepare(&options, tokenizer, |reached| teller.tell(*reached))
+    let shards = warned(py, || {
+        work(py, tell, |teller| {
+            prepare(&options, tokenizer, |reached| teller.tell(*reached))
+        })
     })?;
-    Ok(PyShards::new(shards))
+    shards.map(PyShards::new)
 }

@@ -12,6 +12,7 @@ use pyo3::types::{PyBytes, PyDict};
 use super::ids::ids_of;
 use super::stream::PyDecodeStream;
 use super::work::{of_text, work};
+use crate::runs::warnings::warned;
 
 /// Texts of fewer bytes are encoded on the caller's thread.
 const SMALL: usize = 1 << 16;
@@ -85,7 +86,7 @@ impl PyTokenizer {
     /// Reads a tokenizer.json, or the one of a folder, with what lies beside it.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let read = py.detach(|| Tokenizer::open(path));
+        let read = warned(py, || py.detach(|| Tokenizer::open(path)))?;
         read.map(Self::from).map_err(of_text)
     }
 
@@ -111,6 +112,7 @@ impl PyTokenizer {
             .map(|(name, bytes)| Ok((name.extract()?, bytes.extract()?)))
             .collect::<PyResult<_>>()?;
         let files = TokenizerFiles::new(files);
+        // What there is to say of them was said when they were read.
         let read = py.detach(|| Tokenizer::from_files(json, files));
         read.map(Self::from).map_err(of_text)
     }

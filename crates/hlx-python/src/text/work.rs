@@ -10,13 +10,14 @@ use hlx_text::TextError;
 use pyo3::prelude::*;
 
 use crate::error::{Kind, raised, value_error};
+use crate::runs::keywords::in_keywords;
 
 /// How long a wait goes on before Python's signals are looked at.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// The exception for an error of a text.
 pub fn of_text(error: TextError) -> PyErr {
-    value_error(error.to_string())
+    value_error(in_keywords(&error.to_string()))
 }
 
 /// The work's side: says how far it is, and hears whether it is to stop.

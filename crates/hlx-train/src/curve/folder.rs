@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::{LossUnit, NamedRun, draw, draw_runs};
+use crate::config::{DataSection, Format};
 use crate::run::{RunFolder, read_metrics};
 
 /// Draws the losses of a run. Without a title the picture has the corpus, the number of parameters and the device;
@@ -17,7 +18,7 @@ pub fn draw_folder(run: &Path, title: Option<&str>, target: Option<f64>) -> Resu
     let config = folder.config()?;
     let title = match title {
         Some(title) => title.to_owned(),
-        None => usual_title(&folder, &config.data.path)?,
+        None => usual_title(&folder, &config.data)?,
     };
     // A target of 0 never ends a run, and a logarithm cannot show it.
     let configured = config.train.target_loss.filter(|target| *target > 0.0);
@@ -46,9 +47,15 @@ pub fn draw_folders(runs: &[PathBuf], title: &str) -> Result<String> {
     draw_runs(&named.collect::<Result<Vec<_>>>()?, title)
 }
 
-fn usual_title(folder: &RunFolder, corpus: &str) -> Result<String> {
-    let corpus = Path::new(corpus).file_stem().unwrap_or_default();
-    let corpus = corpus.to_string_lossy();
+fn usual_title(folder: &RunFolder, data: &DataSection) -> Result<String> {
+    let corpus = match data.format {
+        Format::AsciiPairs => "drawn pairs".into(),
+        Format::Digits => "drawn digits".into(),
+        _ => {
+            let stem = Path::new(&data.path).file_stem();
+            stem.unwrap_or_default().to_string_lossy()
+        }
+    };
     let manifest = folder.manifest()?;
     let manifest = manifest
         .ok_or_else(|| anyhow::anyhow!("{}: has no run.json yet", folder.path().display()))?;

@@ -429,7 +429,7 @@ mod tests {
         for (step, name) in names.iter().enumerate() {
             let step = step as u64;
             Checkpoint::write(&parent, digests(step, 1.0), &[]).expect("written");
-            let path = checkpoint_folder(parent, step);
+            let path = checkpoint_folder(&parent, step);
             let mut listing = digests(step, 1.0);
             listing.files.insert((*name).to_owned(), sha256_hex(b"x"));
             let listing = seal::seal(&mut listing).expect("seals");

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from typing import Any, Protocol, TextIO
 
-__all__ = ["Display", "Silent", "Terminal", "display_of", "duration"]
+__all__ = ["Display", "Pace", "Silent", "Terminal", "display_of", "duration", "printable"]
 
 #: Characters of a bar, and seconds between two drawings of it.
 _WIDTH, _PAUSE = 32, 0.1
@@ -87,7 +88,9 @@ class Terminal:
             return
         self._drawn = now
         filled = _WIDTH * min(step, total) // total
-        self._bar = f"{'█' * filled}{'░' * (_WIDTH - filled)} step {step}/{total}  {self._pace.text(step, total)}"
+        bar = f"{'█' * filled}{'░' * (_WIDTH - filled)} step {step}/{total}  {self._pace.text(step, total)}"
+        # A bar that is wrapped could not be drawn over.
+        self._bar = bar[: shutil.get_terminal_size().columns - 1]
         self._write(f"\r{self._bar}\x1b[K")
 
     def metric(self, metric: dict[str, Any], line: str) -> None:
@@ -95,7 +98,8 @@ class Terminal:
         self.note(line)
 
     def note(self, line: str) -> None:
-        """Shows a line above the bar."""
+        """Shows a line above the bar; control characters, which a model may have written, are escaped."""
+        line = printable(line)
         if self._bar:
             self._write(f"\r\x1b[K{line}\n{self._bar}")
         else:
@@ -120,6 +124,11 @@ class Terminal:
             self._has_bar, self._bar = False, ""
 
 
+def printable(line: str) -> str:
+    """A text whose control characters a terminal does not carry out; the ends of lines stay."""
+    return "".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in line)
+
+
 def duration(seconds: float) -> str:
     """Seconds as `0:07`, `12:34` or `1:02:03`."""
     minutes, rest = divmod(int(seconds), 60)
@@ -131,7 +140,7 @@ def display_of(progress: bool | None) -> Display:
     """The display for `progress=`: None shows something in a notebook and on a terminal, True everywhere."""
     if progress is False:
         return Silent()
-    from hlx._runs import _notebook
+    from hlx.runs import _notebook
 
     if _notebook.is_one():
         return _notebook.Notebook()

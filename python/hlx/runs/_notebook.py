@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
+import importlib
 import sys
 import time
 from typing import Any
 
-from hlx._runs._display import Pace
-from hlx._runs._table import shown
+from hlx.runs._display import Pace
+from hlx.runs._table import shown
 
 __all__ = ["Notebook", "is_one"]
 
@@ -74,12 +75,11 @@ class Notebook:
         self.note(line)
 
     def _draw(self) -> None:
-        from IPython.display import HTML, display
-
+        front: Any = importlib.import_module("IPython.display")
         self._drawn = time.monotonic()
-        output = HTML(self.html())
+        output = front.HTML(self.html())
         if self._handle is None:
-            self._handle = display(output, display_id=True)
+            self._handle = front.display(output, display_id=True)
         else:
             self._handle.update(output)
 

@@ -10,11 +10,13 @@ from typing import Any
 
 from hlx import _hlx, errors
 from hlx._hlx import device
-from hlx._runs._display import display_of
-from hlx._runs._follow import follow
-from hlx._runs._run import Run
+from hlx.runs._display import display_of
+from hlx.runs._follow import follow
+from hlx.runs._run import Run
 
 __all__ = ["Verification", "verify"]
+
+_STOPPING = "stopping after this step; once more ends at once"
 
 
 class Verification:
@@ -24,8 +26,6 @@ class Verification:
     `record`, what the recomputation differs from; `equal_to`, the last record that is equal; `tensor` with the first
     element that differs; `mismatches`, other values with what was recorded and what was found.
     """
-
-    __module__ = "hlx"
 
     def __init__(self, report: dict[str, Any]) -> None:
         self._report = report
@@ -162,7 +162,7 @@ def verify(
 
     where = None if data is None else os.fspath(data)
     worker = _hlx.start_verification(path, first, last, where, size, device)
-    report, is_interrupted = follow(worker, display, take, "stopping after this step; once more ends at once")
+    report, is_interrupted = follow(worker, display, take, _STOPPING, depth=2)
     found = Verification(report)
     is_whole = not found.ok or found.equal_to == found.to_step
     display.end(repr(found) if is_whole else "interrupted")

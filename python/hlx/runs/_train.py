@@ -10,11 +10,11 @@ from typing import Any
 
 from hlx import _hlx, errors
 from hlx._hlx import device
-from hlx._runs._calls import Called, Calls
-from hlx._runs._display import Display, display_of
-from hlx._runs._follow import follow
-from hlx._runs._run import Run
-from hlx._runs._table import metric_of
+from hlx.runs._calls import Called, Calls
+from hlx.runs._display import Display, display_of
+from hlx.runs._follow import follow
+from hlx.runs._run import Run
+from hlx.runs._table import metric_of
 
 __all__ = ["train"]
 
@@ -123,17 +123,23 @@ class _Course:
     def follow(self, worker: _hlx.RunWorker) -> Run:
         """Follows the run to its end."""
         outcome: dict[str, Any] | None = None
-        is_interrupted = False
+        error: BaseException | None = None
         try:
-            outcome, is_interrupted = follow(worker, self._display, self._take, _STOPPING)
+            outcome, is_interrupted = follow(worker, self._display, self._take, _STOPPING, depth=3)
             self._calls.flush()
-        finally:
-            if self._run is not None:
-                self._display.end(self._last_line(outcome))
-                self._calls.end(self._run)
-        if self._run is None or outcome is None:
-            raise errors.RuntimeError("train: the run has ended before it began")
-        return self._ended(self._run, outcome, is_interrupted)
+            error = self._calls.error or self._why(outcome, is_interrupted)
+        except BaseException as raised:
+            error = raised
+        run = self._run
+        if run is None:
+            raise error or errors.RuntimeError("train: the run has ended before it began")
+        run._error = error
+        self._display.end(self._last_line(outcome))
+        self._calls.end(run)
+        error = error or self._calls.error
+        if error is not None:
+            raise error
+        return run
 
     def _take(self, kind: str, value: dict[str, Any]) -> bool:
         calls, display = self._calls, self._display
@@ -157,7 +163,7 @@ class _Course:
         path = "" if self._run is None else self._run.path
         if outcome is None or outcome["not_finite"]:
             return f"ended by an error; the run is in {path}"
-        how = "stopped" if outcome["interrupted"] else "trained"
+        how = "stopped after" if outcome["interrupted"] else "trained"
         losses = [
             f"{name} {outcome[key]['loss']:.5f}"
             for name, key in (("loss", "train"), ("held-out loss", "held_out"))
@@ -165,16 +171,13 @@ class _Course:
         ]
         return ", ".join([f"{how} {outcome['step']} of {outcome['total_steps']} steps", *losses, str(path)])
 
-    def _ended(self, run: Run, outcome: dict[str, Any], is_interrupted: bool) -> Run:
-        if self._calls.error is not None:
-            raise self._calls.error
+    def _why(self, outcome: dict[str, Any], is_interrupted: bool) -> BaseException | None:
+        """What the run is to end with."""
         if outcome["not_finite"]:
-            raise errors.RuntimeError(f"train: {outcome['not_finite']}")
-        if outcome["interrupted"] and is_interrupted:
-            place = repr(os.fspath(run.path))
-            raise errors.Interrupted(
-                f"train: interrupted after step {outcome['step']} of {outcome['total_steps']}; its checkpoint is in "
-                f"{run.path}. Go on with hlx.Run({place}).resume()",
-                run,
-            )
-        return run
+            return errors.RuntimeError(f"train: {outcome['not_finite']}")
+        if outcome["interrupted"] and is_interrupted and self._run is not None:
+            path = os.fspath(self._run.path)
+            done = f"after step {outcome['step']} of {outcome['total_steps']}"
+            text = f"train: interrupted {done}; its checkpoint is in {path}. Go on with hlx.Run({path!r}).resume()"
+            return errors.Interrupted(text, self._run)
+        return None

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hlx import _hlx
-from hlx._runs._display import Display
-from hlx._runs._signals import Interrupts
+from hlx.runs._display import Display
+from hlx.runs._signals import Interrupts
 
 __all__ = ["follow"]
 
@@ -18,12 +18,16 @@ _GLANCE = 0.1
 
 
 def follow(
-    worker: _hlx.RunWorker, display: Display, take: Callable[[str, dict[str, Any]], bool], stopping: str
+    worker: _hlx.RunWorker,
+    display: Display,
+    take: Callable[[str, dict[str, Any]], bool],
+    stopping: str,
+    depth: int,
 ) -> tuple[dict[str, Any], bool]:
     """Hands each event to `take`, which returns whether the work is to stop; returns the last one's value.
 
-    The flag says whether a signal has stopped the work; `stopping` is shown when the first comes. After a second one,
-    and after any exception, the work ends by itself.
+    The flag says whether a signal has stopped the work; `stopping` is shown when the first comes, and warnings are
+    those of the caller `depth` calls above. After a second one, and after any exception, the work ends by itself.
     """
 
     def stop() -> None:
@@ -35,7 +39,7 @@ def follow(
             while True:
                 event = worker.next(_GLANCE)
                 for line in worker.warnings():
-                    warnings.warn(line, stacklevel=4)
+                    warnings.warn(line, stacklevel=depth + 1)
                 step, total = worker.progress()
                 if total:
                     display.at(step, total)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from hlx import _hlx, errors
 from hlx._hlx import device
-from hlx._runs._calls import Called
-from hlx._runs._picture import Picture
-from hlx._runs._table import Table, with_nan
+from hlx.runs._calls import Called
+from hlx.runs._picture import Picture
+from hlx.runs._table import Table, with_nan
 
 if TYPE_CHECKING:
     from hlx.models import CausalLM
@@ -43,14 +43,18 @@ class Run:
     [(0, 64), (2, 64), (4, 64)]
     """
 
-    __module__ = "hlx"
-
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         try:
             self._path = Path(folder)
         except TypeError:
             raise errors.TypeError(f"Run: folder is a {type(folder).__name__}, expected a path") from None
         _hlx.run_config(self._path)
+        self._error: BaseException | None = None
+
+    @property
+    def error(self) -> BaseException | None:
+        """The exception that has ended the run, for callbacks at its end; None for a run that is read from a folder."""
+        return self._error
 
     @property
     def path(self) -> Path:
@@ -66,6 +70,8 @@ class Run:
     def config(self) -> dict[str, Any]:
         """The configuration with every default filled in."""
         found: dict[str, Any] = json.loads(_hlx.run_config(self._path))
+        # TOML has no whole number from 2^63 on; such a seed is a text there.
+        found["seed"] = int(found["seed"])
         return found
 
     def _metrics(self, kind: str) -> Table:
@@ -206,7 +212,7 @@ class Run:
         The arguments are those of `hlx.train`. `set` may change keys that decide no bit of a step, such as
         `train.log_every`; others raise ValueError.
         """
-        from hlx._runs._train import train
+        from hlx.runs._train import train
 
         return train(
             self._path / "config.toml",

@@ -10,7 +10,7 @@ from hlx import errors
 from hlx.callbacks._base import STOP, Answer, Callback, StopTraining
 
 if TYPE_CHECKING:
-    from hlx._runs._run import Run
+    from hlx.runs._run import Run
 
 __all__ = ["Called", "Calls"]
 

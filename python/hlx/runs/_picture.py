@@ -16,8 +16,6 @@ class Picture:
     `str(picture)` is its text, and `save` writes it into a file.
     """
 
-    __module__ = "hlx"
-
     def __init__(self, svg: str) -> None:
         self.svg = svg
 

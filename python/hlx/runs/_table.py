@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,8 +34,6 @@ class Table(Sequence[dict[str, Any]]):
     >>> run.metrics.columns[:3]
     ['step', 'epoch', 'loss']
     """
-
-    __module__ = "hlx"
 
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
         self._rows = [dict(row) for row in rows]
@@ -68,25 +67,14 @@ class Table(Sequence[dict[str, Any]]):
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (dict(row) for row in self._rows)
 
-    def __eq__(self, other: object) -> bool:
-        return list(self) == list(other) if isinstance(other, (Table, list)) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
-
     def to_pandas(self) -> Any:
         """The table as a `pandas.DataFrame`; needs pandas."""
-        try:
-            import pandas
-        except ImportError:
-            raise ModuleNotFoundError("Table.to_pandas: pandas is missing: pip install pandas", name="pandas") from None
+        pandas = _library("to_pandas", "pandas")
         return pandas.DataFrame(self._rows, columns=self.columns)
 
     def to_numpy(self) -> dict[str, Any]:
         """The columns as NumPy arrays by name, with NaN where a row has no number; needs NumPy."""
-        try:
-            import numpy
-        except ImportError:
-            raise ModuleNotFoundError("Table.to_numpy: NumPy is missing: pip install numpy", name="numpy") from None
+        numpy = _library("to_numpy", "numpy")
         found = {}
         for name in self.columns:
             values = self[name]
@@ -124,6 +112,14 @@ class Table(Sequence[dict[str, Any]]):
             body.insert(cut, f'<td colspan="{len(columns)}">... ({left_out} rows)</td>')
         lines = "".join(f"<tr>{row}</tr>" for row in body)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def _library(method: str, name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        text = f"Table.{method}: the library {name} is missing: pip install {name}"
+        raise ModuleNotFoundError(text, name=name) from error
 
 
 def shown(value: Any) -> str:
