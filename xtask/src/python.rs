@@ -54,7 +54,12 @@ struct Options {
 }
 
 /// The Python files that are checked.
-const SOURCES: [&str; 3] = ["python", "examples/python", "benches/python_overhead.py"];
+const SOURCES: [&str; 4] = [
+    "python",
+    "examples/python",
+    "benches/python_overhead.py",
+    "benches/python_step.py",
+];
 /// The files of types that are generated.
 const STUBS: &str = "python/tools/stubs.py";
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hlx import _hlx
 from hlx._hlx import Tensor
 from hlx._operations._types import INT32
-from hlx.nn.utils.rnn import PackedSequence, lengths_of, packed_rows, padded_rows
+from hlx.nn.utils.rnn import PackedSequence, grid, lengths_of, packed_rows, padded_rows
 
 
 class Rows:
@@ -39,13 +39,11 @@ class Rows:
     def reverse(self, rows: Tensor) -> Tensor:
         """The rows with their own positions reversed; the padding stays."""
         if self._reversed is None:
-            n_positions = len(self.sizes)
-            places = [
-                row * n_positions + (length - 1 - position if position < length else position)
-                for row, length in enumerate(self._lengths)
-                for position in range(n_positions)
-            ]
-            self._reversed = _hlx.tensor(places, INT32, rows.device)
+            positions, sequences, held = grid(self.sizes)
+            lengths = _hlx.unsqueeze(_hlx.tensor(self._lengths, INT32, "cpu"), 0)
+            own = _hlx.where_(lengths - 1 - positions, held, positions)
+            places = _hlx.transpose(sequences * len(self.sizes) + own, 0, 1)
+            self._reversed = _hlx.to(_hlx.reshape(places, [-1]), rows.device)
         shape = list(rows.shape)
         return _hlx.reshape(_hlx.index_select(_hlx.flatten(rows, 0, 1), 0, self._reversed), shape)
 

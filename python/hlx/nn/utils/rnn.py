@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from hlx import _hlx, errors
 from hlx._hlx import Tensor
+from hlx._operations._arguments import whole_range
 from hlx._operations._types import INT32
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
     "unpack_sequence",
     "unpad_sequence",
 ]
+
+CPU = _hlx.device("cpu")
 
 
 class PackedSequence(NamedTuple):
@@ -53,7 +56,16 @@ class PackedSequence(NamedTuple):
 
 def lengths_of(batch_sizes: Sequence[int]) -> list[int]:
     """The lengths of sequences, the longest first, by how many of them each position has."""
-    return [sum(1 for size in batch_sizes if size > row) for row in range(batch_sizes[0] if batch_sizes else 0)]
+    # The longest first: a position's last sequences are the shortest that reach it.
+    found = [0] * (batch_sizes[0] if batch_sizes else 0)
+    for position, (size, behind) in enumerate(zip(batch_sizes, [*batch_sizes[1:], 0], strict=True), 1):
+        found[behind:size] = [position] * (size - behind)
+    return found
+
+
+def sizes_of(lengths: Sequence[int]) -> list[int]:
+    """How many sequences each position has, by their lengths, the longest first: `lengths_of` the other way round."""
+    return lengths_of(lengths)
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
@@ -102,31 +114,36 @@ def pack_padded_sequence(
     else:
         indices = _hlx.tensor(order, INT32, input.device)
         rows, found = _hlx.index_select(rows, 0, indices), [found[row] for row in order]
-    sizes = [sum(1 for length in found if length > position) for position in range(found[0] if found else 0)]
+    sizes = sizes_of(found)
     data = packed_rows(_hlx.contiguous(rows), sizes)
     return PackedSequence(data, _hlx.tensor(sizes, INT32, "cpu"), indices, invert_permutation(indices))
 
 
+def grid(sizes: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
+    """Positions [T, 1], sequences [1, B], and which of them [T, B] have elements, on the CPU."""
+    positions = _hlx.unsqueeze(whole_range(CPU, len(sizes)), 1)
+    rows = _hlx.unsqueeze(whole_range(CPU, sizes[0] if sizes else 0), 0)
+    return positions, rows, rows < _hlx.unsqueeze(_hlx.tensor(list(sizes), INT32, "cpu"), 1)
+
+
 def packed_rows(rows: Tensor, sizes: Sequence[int]) -> Tensor:
     """The elements of rows [B, T, ..], the longest first, position by position."""
-    n_positions = rows.shape[1]
-    places = [row * n_positions + position for position, size in enumerate(sizes) for row in range(size)]
-    return _hlx.index_select(_hlx.flatten(rows, 0, 1), 0, _hlx.tensor(places, INT32, rows.device))
+    positions, sequences, held = grid(sizes)
+    places = _hlx.masked_select(sequences * rows.shape[1] + positions, held)
+    return _hlx.index_select(_hlx.flatten(rows, 0, 1), 0, _hlx.to(places, rows.device))
 
 
 def padded_rows(data: Tensor, sizes: Sequence[int], padding_value: float = 0.0, total: int | None = None) -> Tensor:
     """Rows [B, T, ..], the longest first, of elements that lie position by position."""
-    starts = list(itertools.accumulate(sizes, initial=0))
     n_positions = len(sizes) if total is None else total
-    padding = starts[-1]
-    places = [
-        starts[position] + row if position < len(sizes) and row < sizes[position] else padding
-        for row in range(sizes[0] if sizes else 0)
-        for position in range(n_positions)
-    ]
+    all_sizes = [*sizes, *([0] * (n_positions - len(sizes)))]
+    *starts, padding = itertools.accumulate(all_sizes, initial=0)
+    _, sequences, held = grid(all_sizes)
+    places = _hlx.unsqueeze(_hlx.tensor(starts, INT32, "cpu"), 1) + sequences
+    places = _hlx.reshape(_hlx.transpose(_hlx.where_(places, held, padding), 0, 1), [-1])
     one = _hlx.full(data.device, [1, *data.shape[1:]], padding_value, data.dtype)
-    found = _hlx.index_select(_hlx.cat([data, one], 0), 0, _hlx.tensor(places, INT32, data.device))
-    return _hlx.unflatten(found, 0, [sizes[0] if sizes else 0, n_positions])
+    found = _hlx.index_select(_hlx.cat([data, one], 0), 0, _hlx.to(places, data.device))
+    return _hlx.unflatten(found, 0, [sequences.shape[1], n_positions])
 
 
 def pad_packed_sequence(
