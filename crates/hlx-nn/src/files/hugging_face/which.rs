@@ -72,7 +72,9 @@ fn missing(folder: &Path) -> String {
     } else if let Some(name) = starts("consolidated", "") {
         format!("{name} has names of its own and is not read; {convert}")
     } else if let Some(name) = starts("adapter_model", "").or(starts("adapter_config", "")) {
-        format!("{name} is of an adapter; give the folder of its model, and this one as the adapter")
+        format!(
+            "{name} is of an adapter; give the folder of its model, and this one as the adapter"
+        )
     } else if let Some(name) = starts("tf_model", "").or(starts("flax_model", "")) {
         format!("{name} is not read; {convert}")
     } else {
