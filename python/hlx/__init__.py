@@ -82,6 +82,7 @@ from hlx import (  # noqa: E402
     compute,
     contracts,
     cuda,
+    func,
     linalg,
     models,
     nn,

@@ -80,6 +80,7 @@ def grad(
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -87,7 +88,7 @@ def grad(
     """The gradients of the outputs' sum by the inputs; nothing is added to `grad` of leaves.
 
     With `create_graph` they can be differentiated again. Raises RuntimeError for an input that the outputs do
-    not depend on, unless `allow_unused`, which gives None.
+    not depend on, unless `allow_unused`, which gives None. `only_inputs` is True.
 
     >>> x = hlx.tensor(2.0, requires_grad=True)
     >>> (slope,) = hlx.autograd.grad(x**3, x, create_graph=True)
@@ -96,6 +97,8 @@ def grad(
     >>> hlx.autograd.grad(slope, x)
     (tensor(12.),)
     """
+    if not only_inputs:
+        raise errors.NotImplementedError("grad: only_inputs is False, expected True; backward() adds to all leaves")
     if is_grads_batched:
         raise errors.NotImplementedError("grad: is_grads_batched=True has no form in HLX")
     roots, by = _listed(outputs), _listed(inputs)

@@ -44,6 +44,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any], list[tuple[int, ...]]]] 
     "Dropout3d": ((), {}, []),
     "ELU": ((), {}, [(3, 4)]),
     "Embedding": ((5, 3), {"padding_idx": -1, "max_norm": 2.0}, []),
+    "EmbeddingBag": ((5, 3), {"padding_idx": -1, "max_norm": 2.0, "mode": "sum"}, []),
     "FeatureAlphaDropout": ((0.0,), {}, [(2, 3, 4)]),
     "Flatten": ((1, 2), {}, [(2, 3, 4, 5)]),
     "Fold": (((4, 5), (2, 3)), {"padding": 1}, [(2, 18, 25)]),

@@ -1,6 +1,7 @@
 """Names that programs for PyTorch use: scalers of losses, backends, settings."""
 
 import math
+from typing import Any
 
 import pytest
 
@@ -147,3 +148,74 @@ def test_a_number_on_the_cpu_goes_with_tensors_of_a_gpu(vulkan: hlx.device) -> N
     assert x.tolist() == [2.0, 3.0]
     with pytest.raises(hlx.errors.ValueError, match="^mul: the right operand belongs to"):
         x * hlx.ones(2)
+
+
+def test_a_module_is_called_with_other_parameters(device: hlx.device) -> None:
+    """Tied ones too, with gradients to what is given; the module stays as it is."""
+    net = nn.ModuleDict({"a": nn.Linear(2, 2, bias=False), "b": nn.Linear(2, 2, bias=False)}).to(device)
+    net["b"].weight = net["a"].weight
+
+    class Chain(nn.Module):
+        """Both layers, one after the other."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net
+            self.register_buffer("shift", hlx.zeros(2, device=device))
+
+        def forward(self, x: hlx.Tensor, factor: float = 1.0) -> hlx.Tensor:
+            """Computes `b(a(x)) factor + shift`."""
+            return self.net["b"](self.net["a"](x)) * factor + self.shift
+
+    module, x = Chain(), hlx.ones(1, 2, device=device)
+    before, weight = module.digest(), hlx.tensor([[1.0, 2.0], [3.0, 4.0]], device=device, requires_grad=True)
+    shift = hlx.ones(2, device=device)
+    y = hlx.func.functional_call(module, ({"net.a.weight": weight}, {"shift": shift}), x, {"factor": 2.0})
+    assert y.tolist() == [[35.0, 75.0]]
+    y.sum().backward()
+    assert weight.grad is not None
+    assert net["a"].weight.grad is None
+    untied = hlx.func.functional_call(module, {"net.a.weight": weight}, (x,), tie_weights=False)
+    assert untied.tolist() == net["b"](x @ weight.t()).tolist()
+    assert module.digest() == before
+    for state, text, options in [
+        ({"c": shift}, "the module has no parameter or buffer 'c'", {}),
+        ({"shift": shift}, "'net.a.weight' is not given", {"strict": True}),
+    ]:
+        with pytest.raises(hlx.errors.KeyError, match=f"^functional_call: {text}"):
+            hlx.func.functional_call(module, state, (x,), **options)
+    with pytest.raises(hlx.errors.ValueError, match="^functional_call: 'shift' is given twice"):
+        hlx.func.functional_call(module, [{"shift": shift}, {"shift": shift}], (x,))
+    with pytest.raises(hlx.errors.TypeError, match="^functional_call: 'shift' is a float"):
+        hlx.func.functional_call(module, {"shift": 1.0}, (x,))  # type: ignore[dict-item]
+    assert module.digest() == before
+
+
+def test_views_in_place(device: hlx.device) -> None:
+    """Shapes and values are PyTorch's; a parameter is refused, and what it is a view of is not changed."""
+
+    def course(package: Any, **where: Any) -> list[Any]:
+        x = package.arange(6.0, **where).reshape(1, 2, 3, 1)
+        base = x[0]
+        found = [list(x.squeeze_(0).shape), list(x.squeeze_().shape), x.t_().tolist(), list(x.unsqueeze_(-1).shape)]
+        found += [x.transpose_(0, 2).tolist(), list(x.swapaxes_(1, 2).shape), list(x.swapdims_(-1, 0).shape)]
+        x.add_(1.0)
+        return [*found, x.tolist(), base.tolist(), list(package.ones(2, 1, 1).squeeze_((1,)).shape)]
+
+    torch = pytest.importorskip("torch")
+    assert course(hlx, device=device) == course(torch)
+    parameter = hlx.ones(2, 1, device=device, requires_grad=True)
+    with pytest.raises(hlx.errors.RuntimeError, match="^t_: the tensor is a leaf that requires a gradient; use t"):
+        parameter.t_()
+    y = parameter * 2
+    (y.squeeze_(1) * hlx.tensor([1.0, 3.0], device=device)).sum().backward()
+    assert parameter.grad.tolist() == [[2.0], [6.0]]
+
+
+def test_gradients_of_inputs_alone() -> None:
+    """PyTorch's keyword has its only sensible value."""
+    x = hlx.ones(2, requires_grad=True)
+    (slope,) = hlx.autograd.grad((x * x).sum(), x, create_graph=True, only_inputs=True)
+    assert slope.tolist() == [2.0, 2.0]
+    with pytest.raises(hlx.errors.NotImplementedError, match="^grad: only_inputs is False"):
+        hlx.autograd.grad(x.sum(), x, only_inputs=False)

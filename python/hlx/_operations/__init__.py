@@ -23,6 +23,7 @@ from hlx._operations import (
     quantiles,
     random,
     reductions,
+    reshaped_in_place,
     running,
     statistics,
     writing,
