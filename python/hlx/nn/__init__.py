@@ -161,6 +161,7 @@ from hlx.nn.modules.softmax import (
 )
 from hlx.nn.modules.sparse import (
     Embedding,
+    EmbeddingBag,
 )
 from hlx.nn.modules.transformer import (
     Transformer,
@@ -216,6 +217,7 @@ __all__ = [
     "Dropout2d",
     "Dropout3d",
     "Embedding",
+    "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",

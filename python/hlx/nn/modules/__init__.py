@@ -153,6 +153,7 @@ from hlx.nn.modules.softmax import (
 )
 from hlx.nn.modules.sparse import (
     Embedding,
+    EmbeddingBag,
 )
 from hlx.nn.modules.transformer import (
     Transformer,
@@ -206,6 +207,7 @@ __all__ = [
     "Dropout2d",
     "Dropout3d",
     "Embedding",
+    "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",
