@@ -1,6 +1,8 @@
 """The notebooks of examples/python run from top to bottom, and print what they have stored."""
 
 import base64
+import gzip
+import hashlib
 import importlib.util
 import io
 import re
@@ -75,6 +77,16 @@ def test_a_stored_notebook_is_whole_and_small(name: str) -> None:
     assert any(tool.pictures(cell) for cell in code)
     assert tool.picture_bytes(stored) <= tool.MOST_PICTURE_BYTES
     assert nbformat.writes(tool.normalised(stored)) + "\n" == path.read_text(encoding="utf-8")
+
+
+def test_the_drawn_digits_are_those_of_the_library() -> None:
+    """The SHA-256 of 1,000 images that a test of hlx-data names, too, and the labels 0 to 9 in turns."""
+    folder = tool.FOLDER / "drawn-digits"
+    images = gzip.decompress((folder / "t10k-images-idx3-ubyte.gz").read_bytes())
+    labels = gzip.decompress((folder / "t10k-labels-idx1-ubyte.gz").read_bytes())
+    digest = "b9261dfb43054489aa92e9973d06f73f6bd2b51fe3983e95d7f74efef0fd13e0"
+    assert hashlib.sha256(images[16:]).hexdigest() == digest
+    assert list(labels[8:]) == [number % 10 for number in range(1000)]
 
 
 def picture(size: int) -> str:
