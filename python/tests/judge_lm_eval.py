@@ -26,11 +26,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-for _name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"):
-    os.environ.setdefault(_name, "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-os.environ.setdefault("TQDM_DISABLE", "1")
-
 TOLERANCE = 2e-4
 POSITIONS = 96
 WORDS = (
@@ -247,6 +242,9 @@ def judged(family: str, folder: Path, options: argparse.Namespace) -> dict[str, 
 
 def main() -> int:
     """Judges the families; 1 if something differs."""
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE", "TQDM_DISABLE"):
+        os.environ.setdefault(name, "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import lm_eval
     import transformers
 

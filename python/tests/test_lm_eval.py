@@ -158,6 +158,23 @@ def test_what_cannot_be_is_one_line(model: hlx.models.CausalLM) -> None:
         assert "\n" not in str(refused.value)
 
 
+def test_the_judge_sees_a_wrong_answer() -> None:
+    """A log-probability beyond rounding, another greediness, another text, and a text for a number."""
+    from judge_lm_eval import agrees, differences
+
+    assert agrees((-10.0, True), [-10.001, True]) and agrees(-3.0, -3.0001) and agrees("a", "a")
+    for ours, theirs in [
+        ((-10.0, True), (-10.01, True)),
+        ((-10.0, True), (-10.0, False)),
+        (-3.0, -3.01),
+        (float("nan"), -3.0),
+        ("a", "b"),
+        ("a ", "a"),
+    ]:
+        assert not agrees(ours, theirs), (ours, theirs)
+    assert differences([((-1.0, True), (-1.5, True)), ("a", "b"), (2.0, 2.25)]) == [0.5, 0.25]
+
+
 def test_without_the_harness_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the package can be imported."""
     import hlx.integrations.lm_eval as module

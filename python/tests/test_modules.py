@@ -374,32 +374,3 @@ def test_the_representation_is_the_tree() -> None:
         "Conv2d(1, 2, kernel_size=(3, 3), stride=(1, 1), padding=same, bias=False)"
     )
     assert str(nn.Parameter(hlx.ones(1))) == "Parameter containing:\ntensor([1.], requires_grad=True)"
-
-
-def test_bags_of_embeddings_are_pytorchs() -> None:
-    """Every mode, by rows and by offsets, weighted, with a padded id: results and gradients."""
-    torch = pytest.importorskip("torch")
-    ids = [3, 1, 4, 1, 0, 2]
-    for mode in ("sum", "mean", "max"):
-        for options in ({}, {"padding_idx": 1}, {"include_last_offset": True}):
-            starts = [0, 2, 2, 6] if "include_last_offset" in options else [0, 2, 2, 5]
-            layers = [package.nn.EmbeddingBag(5, 3, mode=mode, **options) for package in (hlx, torch)]
-            layers[1].load_state_dict({"weight": layers[0].weight.detach().torch()})
-            found = []
-            for package, layer in zip((hlx, torch), layers, strict=True):
-                y = layer(package.tensor(ids), package.tensor(starts))
-                rows = layer(package.tensor([ids[:3], ids[3:]]))
-                total = (y * y).sum() + rows.sum()
-                if mode == "sum":
-                    total = total + layer(package.tensor([ids]), None, package.tensor([[0.5] * 6])).sum()
-                total.backward()
-                found.append([y.tolist(), rows.tolist(), layer.weight.grad.tolist()])
-            assert hlx.allclose(hlx.tensor(found[0][0]), hlx.tensor(found[1][0]), atol=1e-6)
-            assert hlx.allclose(hlx.tensor(found[0][1]), hlx.tensor(found[1][1]), atol=1e-6)
-            assert hlx.allclose(hlx.tensor(found[0][2]), hlx.tensor(found[1][2]), atol=1e-5)
-    frozen = hlx.nn.EmbeddingBag.from_pretrained(hlx.ones(2, 3))
-    assert not frozen.weight.requires_grad
-    with pytest.raises(hlx.errors.ValueError, match="^EmbeddingBag: mode is 'min'"):
-        hlx.nn.EmbeddingBag(2, 3, mode="min")
-    with pytest.raises(hlx.errors.ValueError, match="^EmbeddingBag: padding_idx is 2"):
-        hlx.nn.EmbeddingBag(2, 3, padding_idx=2)

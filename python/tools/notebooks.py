@@ -10,6 +10,7 @@ import base64
 import io
 import re
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -65,12 +66,23 @@ def _joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
             joined[-1].text += output.text
         else:
             joined.append(output)
+    for output in joined:
+        if "text" in output:
+            output.text = _without_places(output.text)
     return joined
+
+
+def _without_places(text: str) -> str:
+    """Without the folders that `tempfile` has made: each run has others."""
+    return re.sub(re.escape(tempfile.gettempdir()) + r"[/\\]tmp\w+[/\\]", "", text)
 
 
 def _without_fallbacks(output: NotebookNode) -> NotebookNode:
     """An output with a picture has it alone: one form, without the text that stands for it."""
     data = output.get("data", {})
+    for kind in ("text/plain", "text/html"):
+        if kind in data:
+            data[kind] = _without_places(data[kind])
     picture = next((kind for kind in PICTURES if kind in data), None)
     if picture is not None:
         small = _with_palette(data[picture]) if picture == "image/png" else data[picture]

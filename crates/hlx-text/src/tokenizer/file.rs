@@ -125,9 +125,14 @@ impl TokenizerFile {
 
     /// Encodes a text; `specials` puts the post-processor's tokens around it.
     pub fn encode(&self, text: &str, specials: bool) -> Result<Vec<u32>> {
-        let fast = self.fast.as_ref().filter(|_| !specials);
-        if let Some(tokens) = fast.and_then(|fast| fast.encode(text)) {
-            return Ok(tokens);
+        let around = &self.surroundings;
+        let fast = self.fast.as_ref().filter(|_| !specials || around.is_once);
+        match fast.and_then(|fast| fast.encode(text)) {
+            Some(tokens) if specials => {
+                return Ok([&around.before[..], &tokens, &around.behind].concat());
+            }
+            Some(tokens) => return Ok(tokens),
+            None => {}
         }
         let encoded = guarded(|| self.pre_tokenizers.encode(&self.inner, text, specials));
         let encoded = encoded.unwrap_or_else(|panic| Err(broken(&panic).into()));

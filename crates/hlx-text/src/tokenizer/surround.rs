@@ -7,6 +7,8 @@ use tokenizers::{Encoding, Error, PostProcessor as _, Token, Tokenizer};
 pub(super) struct Surroundings {
     pub before: Vec<u32>,
     pub behind: Vec<u32>,
+    /// Whether the text stands between them once, as it is.
+    pub is_once: bool,
 }
 
 impl Surroundings {
@@ -17,7 +19,10 @@ impl Surroundings {
     /// What the post-processor reports.
     pub fn of(tokenizer: &Tokenizer) -> Result<Self, Error> {
         let Some(processor) = tokenizer.get_post_processor() else {
-            return Ok(Self::default());
+            return Ok(Self {
+                is_once: true,
+                ..Self::default()
+            });
         };
         let token = Token::new(0, "a".to_owned(), (0, 1));
         let text = Encoding::from_tokens(vec![token], 0);
@@ -28,6 +33,8 @@ impl Surroundings {
         Ok(place.map_or_else(Self::default, |place| Self {
             before: ids[..place].to_vec(),
             behind: ids[place + 1..].to_vec(),
+            is_once: ids[place] == 0
+                && added.iter().filter(|&&is_added| is_added == 0).count() == 1,
         }))
     }
 }

@@ -119,13 +119,13 @@ class Embedding(Module):
 
 
 class EmbeddingBag(Module):
-    """Takes the mean, sum or maximum of the rows of a table [num_embeddings, embedding_dim] for each bag of ids.
+    """Takes the sum, mean or maximum of the rows of a table [num_embeddings, embedding_dim] for each bag of ids.
 
-    Bags are the rows of ids [B, N], or begin at `offsets` [B] of ids [N]. Initial values are normal draws. Ids of
-    `padding_idx` count nothing, and that row gets no gradient.
+    Bags are the rows of ids [N, L], or parts of ids [N] that begin at `offsets`. Ids of `padding_idx` count nothing,
+    and empty bags give zeros. Initial values are normal draws, and zeros in the row `padding_idx`.
 
-    >>> bag = hlx.nn.EmbeddingBag(10, 3, mode="sum")
-    >>> bag(hlx.tensor([1, 2, 4, 5]), hlx.tensor([0, 3])).shape
+    >>> table = hlx.nn.EmbeddingBag(10, 3, mode="sum")
+    >>> table(hlx.tensor([1, 2, 4, 5, 4]), hlx.tensor([0, 3])).shape
     hlx.Size([2, 3])
     """
 
@@ -156,12 +156,12 @@ class EmbeddingBag(Module):
         dtype: dtype | None = None,
     ) -> None:
         super().__init__()
-        if mode not in ("sum", "mean", "max"):
-            raise errors.ValueError(f"EmbeddingBag: mode is {mode!r}, expected 'sum', 'mean' or 'max'")
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise errors.ValueError(
                 f"EmbeddingBag: padding_idx is {padding_idx}, expected {-num_embeddings} to {num_embeddings - 1}"
             )
+        if mode not in ("sum", "mean", "max"):
+            raise errors.ValueError(f"EmbeddingBag: mode is {mode!r}, expected 'sum', 'mean' or 'max'")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
         self.mode, self.sparse, self.include_last_offset = mode, sparse, include_last_offset
@@ -184,7 +184,7 @@ class EmbeddingBag(Module):
                 self.weight[self.padding_idx] = 0
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
-        """Takes [B, embedding_dim]: a row per bag."""
+        """Takes the rows of each bag together; `per_sample_weights` multiplies rows, in the mode "sum" alone."""
         return F.embedding_bag(
             input,
             self.weight,
@@ -216,13 +216,23 @@ class EmbeddingBag(Module):
         if embeddings.ndim != 2:
             raise errors.ValueError(f"from_pretrained: the table has shape {list(embeddings.shape)}, expected [V, C]")
         rows, columns = embeddings.shape
-        options = (max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset, padding_idx)
-        made = cls(rows, columns, *options)
+        made = cls(
+            rows,
+            columns,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            embeddings,
+            include_last_offset,
+            padding_idx,
+        )
         made.weight.requires_grad_(not freeze)
         return made
 
     def extra_repr(self) -> str:
-        """The sizes, and what is not the default."""
+        """The sizes, the mode, and what is not the default."""
         words = [f"{self.num_embeddings}, {self.embedding_dim}"]
         for name, value, usual in (
             ("max_norm", self.max_norm, None),
@@ -232,6 +242,4 @@ class EmbeddingBag(Module):
             if value != usual:
                 words.append(f"{name}={value}")
         words.append(f"mode={self.mode!r}")
-        if self.padding_idx is not None:
-            words.append(f"padding_idx={self.padding_idx}")
-        return ", ".join(words)
+        return ", ".join(words if self.padding_idx is None else [*words, f"padding_idx={self.padding_idx}"])
