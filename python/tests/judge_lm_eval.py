@@ -242,7 +242,7 @@ def judged(family: str, folder: Path, options: argparse.Namespace) -> dict[str, 
 
 def main() -> int:
     """Judges the families; 1 if something differs."""
-    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE", "TQDM_DISABLE"):
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"):
         os.environ.setdefault(name, "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import lm_eval

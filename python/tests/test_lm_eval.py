@@ -127,6 +127,7 @@ def test_the_class_says_what_it_is(model: hlx.models.CausalLM, tmp_path: Path) -
     )
     read = judge_of(tmp_path / "model", device="cpu", batch_size="auto:4", max_length=32, prefix_token_id=7)
     assert (read.max_length, read.prefix_token_id, read.model.digest()) == (32, 7, model.digest())
+    assert judge_of(tmp_path / "model", device="cuda:0").device.hardware == hlx.device("auto").hardware
     chat = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi "}]
     assert read.apply_chat_template(chat) == "<user>Hi<a>"
     assert read.apply_chat_template(chat, add_generation_prompt=False) == "<user>Hi"

@@ -36,11 +36,12 @@ class HLX(TemplateLM):  # type: ignore[misc]
     """A language model of HLX for lm-evaluation-harness: `lm_eval.simple_evaluate(HLX("model"), tasks=[..])`.
 
     `pretrained` is a folder or a run as `hlx.load_model` takes it, with `device`, `dtype` ("float32", "bfloat16",
-    "float16"), `arithmetic`, `adapter` and `average`; or a `CausalLM`. `tokenizer` is a folder, if it does not lie
-    beside the model. Up to `batch_size` sequences are computed at once: scores have equal bits for any number. Contexts
-    are cut from the left to `max_length` tokens. `add_bos_token` says whether texts get the tokens that the tokenizer
-    puts around them (as the tokenizer does, if left out), `prefix_token_id` is what an empty context has (the first
-    token, else the end). `date` is the day that a chat template finds.
+    "float16"), `arithmetic`, `adapter` and `average`; or a `CausalLM`. The device "cuda:0", which the harness's program
+    names by itself, is "auto". `tokenizer` is a folder, if it does not lie beside the model. Up to `batch_size`
+    sequences are computed at once: scores have equal bits for any number. Contexts are cut from the left to
+    `max_length` tokens. `add_bos_token` says whether texts get the tokens that the tokenizer puts around them (as the
+    tokenizer does, if left out), `prefix_token_id` is what an empty context has (the first token, else the end). `date`
+    is the day that a chat template finds.
     """
 
     def __init__(
@@ -291,11 +292,12 @@ class HLX(TemplateLM):  # type: ignore[misc]
 
 
 def _loaded(pretrained: Any, device: Any, dtype: Any, arithmetic: Any, adapter: Any, average: Any) -> CausalLM:
-    """A model of a folder. The harness writes a device that nobody has named as None, and a type as text."""
+    """A model of a folder. The harness writes a type as text, and a device that nobody has named as "cuda:0"."""
+    place = "auto" if isinstance(device, str) and device.startswith(("cuda", "mps")) else device
     kind = hlx.dtype(dtype.removeprefix("torch.")) if isinstance(dtype, str) and dtype != "auto" else None
     return load_model(
         pretrained,
-        device,
+        place,
         dtype=dtype if isinstance(dtype, hlx.dtype) else kind,
         arithmetic=arithmetic,
         adapter=adapter,
