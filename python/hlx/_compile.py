@@ -105,7 +105,7 @@ class _Recording:
     def __init__(self, device: _hlx.device) -> None:
         self._graph = _hlx.RecordedGraph(device)
         self._before: list[Callable[[], None]] = []
-        self._counters: list[_hlx.Counter] = []
+        self._counters: list[Tensor] = []
         self._replays = 0
 
     def record(self, function: Callable[[], Any]) -> Any:
