@@ -250,6 +250,33 @@ def test_a_loader_takes_rows(kind: str, workers: int, tmp_path: Path) -> None:
         }
 
 
+@pytest.mark.filterwarnings("ignore:.*lose a part of their labels")
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_are_those_of_a_run(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the same seed: a run that hardly learns has their losses, step by step."""
+    monkeypatch.chdir(tmp_path)
+    words = ["river", "stone", "house", "tree"]
+    texts = [" ".join(words[(one * 7 + place * 3) % 4] for place in range(3 + one % 7)) for one in range(40)]
+    Path("texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    shards = prepare("texts.jsonl", "tokens")
+    sizes = {"width": 16, "n_layers": 1, "n_heads": 2, "positions": 24, "dropout": 0.0}
+    data = {"path": "tokens", "format": "shards", "rows": kind, "length": 24, "eval_fraction": 0.1}
+    train = {"max_steps": 18, "batch_size": 4, "learning_rate": 1e-12, "log_every": 1, "optimizer": "sgd"}
+    config = {"seed": 7, "model": sizes, "data": data, "train": train}
+    run = hlx.train(config, run="run", device="cpu", progress=False)
+    model = hlx.models.CausalLM(hlx.load_model("run").config, "cpu", seed=7)
+    batches = shards.split(0.1)[0].rows(24, kind, seed=7).batches(4)
+    assert len(batches.rows) < 4 * 18
+    losses = []
+    for number in range(18):
+        batch = batches.batch(number)
+        with hlx.no_grad():
+            logits = model(batch["ids"], documents=batch.get("documents"))
+            losses.append(hlx.nn.functional.cross_entropy(logits.flatten(0, 1), batch["targets"].flatten()).item())
+    assert losses == pytest.approx(run.metrics["loss"], rel=1e-6)
+    assert len({round(loss, 5) for loss in losses}) > 14
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_batches_go_on_from_a_number(workers: int) -> None:
     """Those of training: without end, and the same wherever a loop begins."""
