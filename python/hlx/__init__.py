@@ -87,6 +87,7 @@ from hlx import (  # noqa: E402
     models,
     nn,
     optim,
+    random,
     return_types,
     runs,
     serialization,
@@ -97,6 +98,7 @@ from hlx import (  # noqa: E402
 from hlx.amp import autocast  # noqa: E402
 from hlx.contracts import Handle, VulkanContext, collapse, resolve  # noqa: E402
 from hlx.models import load_model  # noqa: E402
+from hlx.random import get_rng_state, seed, set_rng_state  # noqa: E402
 from hlx.runs import Run, Verification, train, verify  # noqa: E402
 from hlx.serialization import load, save  # noqa: E402
 

@@ -1,6 +1,7 @@
 """Names that programs for PyTorch use: scalers of losses, backends, settings."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -219,3 +220,30 @@ def test_gradients_of_inputs_alone() -> None:
     assert slope.tolist() == [2.0, 2.0]
     with pytest.raises(hlx.errors.NotImplementedError, match="^grad: only_inputs is False"):
         hlx.autograd.grad(x.sum(), x, only_inputs=False)
+
+
+def test_the_state_of_the_generator_goes_into_a_checkpoint(device: hlx.device, tmp_path: Path) -> None:
+    """Draws, dropout and shuffled loaders go on where they were."""
+
+    def drawn() -> list[Any]:
+        loader = hlx.utils.data.DataLoader(list(range(9)), batch_size=9, shuffle=True)
+        dropped = nn.functional.dropout(hlx.ones(64, device=device), 0.5)
+        return [
+            hlx.rand(3, device=device).tolist(),
+            dropped.tolist(),
+            hlx.randperm(9).tolist(),
+            next(iter(loader)).tolist(),
+        ]
+
+    hlx.manual_seed(2**64 - 1)
+    drawn()
+    hlx.save({"random": hlx.get_rng_state()}, tmp_path / "checkpoint.pt")
+    expected = [drawn(), drawn()]
+    hlx.seed()
+    assert drawn() != expected[0]
+    hlx.set_rng_state(hlx.load(tmp_path / "checkpoint.pt")["random"])
+    assert [drawn(), drawn()] == expected
+    assert hlx.initial_seed() == 2**64 - 1
+    for wrong in ((1, 2), (1, 2, -1), (1, 2, 2**64), "abc", None):
+        with pytest.raises(hlx.errors.TypeError, match="^set_rng_state: new_state is not what get_rng_state returned"):
+            hlx.set_rng_state(wrong)

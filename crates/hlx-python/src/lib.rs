@@ -111,7 +111,8 @@ mod _hlx {
     use crate::protocols::index::TensorIterator;
     #[pymodule_export]
     use crate::random::{
-        PyGenerator, epoch_order, initial_seed, manual_seed, next_epoch, next_seed,
+        PyGenerator, default_state, epoch_order, initial_seed, manual_seed, next_epoch, next_seed,
+        set_default_state,
     };
     #[pymodule_export]
     use crate::read::{digest, state_digest};

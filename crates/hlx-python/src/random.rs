@@ -160,6 +160,24 @@ pub fn initial_seed() -> u64 {
     with(&DEFAULT, |seeds| seeds.initial)
 }
 
+/// Where the generator of all threads is, for `set_default_state`.
+#[pyfunction]
+pub fn default_state() -> Stand {
+    with(&DEFAULT, |seeds| (seeds.initial, seeds.state, seeds.epochs))
+}
+
+/// Puts the generator of all threads where it was.
+#[pyfunction]
+pub fn set_default_state(state: Stand) {
+    let (initial, state, epochs) = state;
+    let there = Seeds {
+        initial,
+        state,
+        epochs,
+    };
+    with(&DEFAULT, |seeds| *seeds = there);
+}
+
 /// The seed of the next draw, of the generator given or that of all threads.
 #[pyfunction]
 #[pyo3(signature = (generator = None))]
