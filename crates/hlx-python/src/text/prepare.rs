@@ -13,7 +13,7 @@ use super::shards::PyShards;
 use super::tokenizer::PyTokenizer;
 use super::work::work;
 use crate::error::value_error;
-use crate::runs::warnings::warned;
+use crate::warnings::warned;
 
 /// What goes beside the shards of the files that lay beside a tokenizer.
 const COMPANIONS: [&str; 4] = [
