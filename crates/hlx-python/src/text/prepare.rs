@@ -60,6 +60,10 @@ fn companions(tokenizer: &PyTokenizer, template: Option<&str>) -> Vec<Companion>
     inputs, out, tokenizer, *, format, separator, pair_separator, chat_template, date, begin, end, shard_tokens, threads,
     progress
 ))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the package's Python names all but the first three"
+)]
 pub fn prepare_texts(
     py: Python<'_>,
     inputs: Vec<PathBuf>,

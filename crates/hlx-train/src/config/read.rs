@@ -8,8 +8,8 @@ use hlx_core::files;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
-use super::{Config, Override};
 use super::bounds::most;
+use super::{Config, Override};
 
 impl Config {
     /// Reads a file, applies overrides in order, fills in defaults and checks every value.
