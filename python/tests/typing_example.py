@@ -128,3 +128,16 @@ def training(weight: hlx.Tensor) -> None:
     assert_type(optimizer.clip_grad_norm_(1.0), hlx.Tensor)
     train, _ = random_split(Lines(), [0.5, 0.5], hlx.Generator())
     assert_type(train, Subset[tuple[hlx.Tensor, int]])
+
+
+def texts(shards: hlx.text.Shards) -> None:
+    """A tokenizer, and rows of tokens in a loader."""
+    tokenizer = hlx.text.Tokenizer.train_from_iterator(["a river"], vocab_size=300)
+    assert_type(tokenizer.encode("a"), list[int])
+    assert_type(tokenizer.decode(hlx.tensor([1, 2])), str)
+    assert_type(tokenizer.eos_token_id, int | None)
+    assert_type(shards[0], dict[str, hlx.Tensor])
+    rows = shards.rows(8, "packed", seed=1)
+    assert_type(rows.batches(2).batch(0)["ids"], hlx.Tensor)
+    for batch in DataLoader(rows, batch_size=2):
+        F.cross_entropy(batch["ids"].float(), batch["targets"])

@@ -118,12 +118,13 @@ const TABLE: [Row; 15] = [
             "hlx-kernels",
             "hlx-contract",
             "hlx-autograd",
+            "hlx-data",
+            "hlx-text",
             "hlx-io",
             "hlx-nn",
-            // A dev-dependency alone, so that Cargo builds shared crates once (crates/hlx-python/Cargo.toml).
             "hlx-train",
         ],
-        rationed: &["pyo3"],
+        rationed: &["anyhow", "pyo3"],
     },
 ];
 

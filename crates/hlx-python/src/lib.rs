@@ -19,6 +19,7 @@ mod files;
 mod fork;
 mod gate;
 mod host;
+mod keywords;
 mod models;
 mod number;
 mod operand;
@@ -31,6 +32,7 @@ mod runs;
 mod tensor;
 mod text;
 mod wait;
+mod warnings;
 
 use pyo3::pymodule;
 

@@ -1,10 +1,8 @@
 //! Runs: training by a configuration, what a run folder holds, and its verification.
 
 mod folder;
-pub mod keywords;
 mod training;
 mod verifying;
-pub mod warnings;
 mod worker;
 
 pub use folder::{

@@ -4,7 +4,6 @@
 mod answers;
 mod growing;
 mod settings;
-mod source;
 mod stop;
 mod text;
 mod tokens;
@@ -20,7 +19,6 @@ pub use answers::{Answer, TokenRecord, answer_pairs, count_exact};
 pub use growing::{News, Tell, each_text};
 use growing::{RawBytes, grow_texts};
 pub use settings::{Wanted, check_settings};
-pub use source::{TextOptions, TextSource};
 use stop::Stops;
 pub use text::{TextModel, encode_prompt, tell_texts, write_texts};
 pub use tokens::{

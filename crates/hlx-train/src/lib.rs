@@ -30,6 +30,7 @@ mod schedule;
 pub mod special_tokens;
 pub mod task;
 mod text_model;
+pub mod text_source;
 pub mod timing;
 pub mod train;
 pub mod trained;

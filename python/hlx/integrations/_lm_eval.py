@@ -44,6 +44,13 @@ class HLX(TemplateLM):  # type: ignore[misc]
     is the day that a chat template finds.
     """
 
+    tokenizer: Tokenizer
+    batch_size: int
+    max_length: int
+    max_gen_toks: int
+    add_bos_token: bool | None
+    date: str | None
+
     def __init__(
         self,
         pretrained: str | os.PathLike[str] | CausalLM,

@@ -14,10 +14,7 @@ From a shell, with the options of the harness:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from hlx.integrations._lm_eval import HLX as HLX
+from typing import Any
 
 
 def __getattr__(name: str) -> Any:

@@ -80,8 +80,8 @@ pub const FLOORS: &[Floors] = &[
         folder: "crates/hlx-python/src",
         floors: &[
             &["copies", "error", "gate"],
-            &["arguments", "dtype", "fork", "number", "random"],
-            &["wait"],
+            &["arguments", "dtype", "fork", "keywords", "number", "random"],
+            &["wait", "warnings"],
             &["device"],
             &["tensor"],
             &["host", "read"],
@@ -165,7 +165,7 @@ pub const FLOORS: &[Floors] = &[
             &["image_report", "trained"],
             &["model_folder"],
             &["text_model", "train"],
-            &["golden", "timing", "verify"],
+            &["golden", "text_source", "timing", "verify"],
         ],
     },
     Floors {

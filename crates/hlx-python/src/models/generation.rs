@@ -1,9 +1,8 @@
 //! Texts and tokens after prompts.
 
-use hlx_train::generate::{
-    Drawn, TextOptions, TextSource, TokenGeneration, Wanted, check_settings, generate_tokens,
-};
+use hlx_train::generate::{Drawn, TokenGeneration, Wanted, check_settings, generate_tokens};
 use hlx_train::sample::Sampling;
+use hlx_train::text_source::{TextOptions, TextSource};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

@@ -8,19 +8,19 @@ use hlx_core::{Arithmetic, Device};
 use hlx_nn::{
     CausalConfig, CausalLm, CausalModel, LoraConfig, Mode, Model, Parameter, ParameterBuilder,
 };
-use hlx_train::generate::TextSource;
 use hlx_train::model_folder::{self, is_run};
 use hlx_train::opening::{Opened, Opening};
 use hlx_train::run::RunFolder;
+use hlx_train::text_source::TextSource;
 use pyo3::prelude::*;
 
 use crate::device::PyDevice;
 use crate::dtype::PyDType;
 use crate::error::{of_anyhow, of_core, of_nn, value_error};
-use crate::runs::warnings::warned;
 use crate::tensor::PyTensor;
 use crate::text::tokenizer::PyTokenizer;
 use crate::wait::run_as;
+use crate::warnings::warned;
 
 /// A model with what lies beside it. It is replaced as a whole: what was made of one before goes on with that one.
 pub struct Held {

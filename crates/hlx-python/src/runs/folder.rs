@@ -10,7 +10,7 @@ use hlx_train::run::{Chain, Checkpoint, EventFile, Metric, RunFolder, read_metri
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
-use super::keywords::of_run;
+use crate::keywords::of_run;
 use crate::wait::run_as;
 
 /// Reads a run without the interpreter's lock.

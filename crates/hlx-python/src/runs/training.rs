@@ -14,9 +14,9 @@ use hlx_train::train::{Observer, Outcome, Start, TrainOptions, Trainer};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
-use super::keywords::in_keywords;
 use super::worker::{PyRunWorker, Reporter};
 use crate::device::PyDevice;
+use crate::keywords::in_keywords;
 
 /// Where the configuration comes from.
 enum Source {

@@ -1,6 +1,6 @@
 //! Verification of a run on a thread of its own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use hlx_core::Device;
@@ -14,7 +14,7 @@ use crate::device::PyDevice;
 
 fn verify(
     reporter: &Reporter,
-    run: &PathBuf,
+    run: &Path,
     options: &VerifyOptions,
     device: Option<&PyDevice>,
 ) -> Result<Value> {

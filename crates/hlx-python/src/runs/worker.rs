@@ -9,11 +9,11 @@ use anyhow::Result;
 use pyo3::prelude::*;
 use serde_json::Value;
 
-use super::keywords::of_run;
-use super::warnings::{self, Listening};
 use crate::error::{Kind, raised};
 use crate::fork;
+use crate::keywords::of_run;
 use crate::wait::{Waiting, is_ending};
+use crate::warnings::{self, Listening};
 
 /// How long a wait goes on before Python's signals are looked at.
 const GLANCE: Duration = Duration::from_millis(50);

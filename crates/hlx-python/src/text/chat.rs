@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use super::tokenizer::PyTokenizer;
 use super::work::of_text;
 use crate::error::value_error;
-use crate::runs::warnings::warned;
+use crate::warnings::warned;
 
 /// Messages, tools, documents and the user's variables.
 type Parts = (

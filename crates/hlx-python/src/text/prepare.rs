@@ -13,7 +13,7 @@ use super::shards::PyShards;
 use super::tokenizer::PyTokenizer;
 use super::work::work;
 use crate::error::value_error;
-use crate::runs::warnings::warned;
+use crate::warnings::warned;
 
 /// What goes beside the shards of the files that lay beside a tokenizer.
 const COMPANIONS: [&str; 4] = [
@@ -60,6 +60,10 @@ fn companions(tokenizer: &PyTokenizer, template: Option<&str>) -> Vec<Companion>
     inputs, out, tokenizer, *, format, separator, pair_separator, chat_template, date, begin, end, shard_tokens, threads,
     progress
 ))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the package's Python names all but the first three"
+)]
 pub fn prepare_texts(
     py: Python<'_>,
     inputs: Vec<PathBuf>,

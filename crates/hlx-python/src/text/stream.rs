@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hlx_text::{DecodeStream, Tokenizer};
 use pyo3::prelude::*;
 
-use super::tokenizer::PyTokenizer;
 use super::work::of_text;
 use crate::error::{Kind, raised};
 
@@ -19,8 +18,7 @@ pub struct PyDecodeStream {
 
 impl PyDecodeStream {
     /// Starts decoding what follows a prompt.
-    pub fn after(tokenizer: &PyTokenizer, prompt: &[u32]) -> PyResult<Self> {
-        let tokenizer = Arc::clone(&tokenizer.tokenizer);
+    pub fn after(tokenizer: Arc<Tokenizer>, prompt: &[u32]) -> PyResult<Self> {
         // SAFETY: the tokenizer lies in the memory of the `Arc`, which the value holds for as long as the stream: its
         // field is dropped after the stream's, and neither leaves the value.
         let borrowed: &'static Tokenizer = unsafe { &*Arc::as_ptr(&tokenizer) };

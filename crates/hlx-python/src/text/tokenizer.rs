@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict};
 use super::ids::ids_of;
 use super::stream::PyDecodeStream;
 use super::work::{of_text, work};
-use crate::runs::warnings::warned;
+use crate::warnings::warned;
 
 /// Texts of fewer bytes are encoded on the caller's thread.
 const SMALL: usize = 1 << 16;
@@ -203,7 +203,7 @@ impl PyTokenizer {
 
     /// Starts decoding what follows a prompt token by token.
     fn stream(&self, prompt: &Bound<'_, PyAny>) -> PyResult<PyDecodeStream> {
-        PyDecodeStream::after(self, &ids_of("stream", prompt)?)
+        PyDecodeStream::after(Arc::clone(&self.tokenizer), &ids_of("stream", prompt)?)
     }
 
     fn token_to_id(&self, token: &str) -> Option<u32> {

@@ -10,7 +10,7 @@ use hlx_text::TextError;
 use pyo3::prelude::*;
 
 use crate::error::{Kind, raised, value_error};
-use crate::runs::keywords::in_keywords;
+use crate::keywords::in_keywords;
 
 /// How long a wait goes on before Python's signals are looked at.
 const GLANCE: Duration = Duration::from_millis(50);

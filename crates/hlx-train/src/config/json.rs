@@ -1,9 +1,8 @@
 //! A configuration from values in memory, such as a dict of Python, instead of a file.
 
-use anyhow::{Context as _, Result, bail, ensure};
-use toml::{Table, Value};
+use anyhow::{Context as _, Result, ensure};
 
-use super::{Config, Override};
+use super::{Config, Override, toml_value};
 
 impl Config {
     /// As [`Config::load`], from a value in memory; `name` stands for the file in messages, which have no line.
@@ -15,7 +14,7 @@ impl Config {
             config.is_object(),
             "{name}: expected sections and their keys"
         );
-        let table = value("", config).with_context(|| name.to_owned())?;
+        let table = toml_value::of_json("", config).with_context(|| name.to_owned())?;
         let text = toml::to_string(&table)?;
         Self::parse(&text, name, overrides).map_err(|error| {
             let line = format!("{error:#}");
@@ -27,38 +26,6 @@ impl Config {
             }
         })
     }
-}
-
-/// A value as TOML has it; `key` names it in messages. Whole numbers from 2^63 on, which TOML has not, are texts, as
-/// seeds may be.
-pub(super) fn value(key: &str, json: &serde_json::Value) -> Result<Value> {
-    use serde_json::Value as Json;
-    let below = |name: &str| match key {
-        "" => name.to_owned(),
-        key => format!("{key}.{name}"),
-    };
-    Ok(match json {
-        Json::Null => bail!("{key}: has no value; leave the key out"),
-        Json::Bool(value) => Value::Boolean(*value),
-        Json::String(text) => Value::String(text.clone()),
-        Json::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
-            (Some(whole), ..) => Value::Integer(whole),
-            (None, Some(large), _) => Value::String(large.to_string()),
-            (None, None, Some(real)) => Value::Float(real),
-            (None, None, None) => bail!("{key}: {number} is no number of 64 bits"),
-        },
-        Json::Array(values) => {
-            let values = values.iter().map(|one| value(key, one));
-            Value::Array(values.collect::<Result<_>>()?)
-        }
-        Json::Object(members) => {
-            let mut table = Table::new();
-            for (name, member) in members {
-                table.insert(name.clone(), value(&below(name), member)?);
-            }
-            Value::Table(table)
-        }
-    })
 }
 
 #[cfg(test)]

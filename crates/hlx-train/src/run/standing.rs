@@ -3,6 +3,7 @@
 use std::fs::{File, TryLockError};
 
 use anyhow::Result;
+use hlx_core::files;
 
 use super::lock::LOCK_FILE;
 use super::{Chain, EvalSplit, Metric, Monitor, RunFolder, read_metrics};
@@ -41,7 +42,7 @@ impl RunFolder {
         if self.holder().is_empty() {
             return false;
         }
-        let lock = File::open(self.path().join(LOCK_FILE));
+        let lock = files::open(&self.path().join(LOCK_FILE));
         let held = |lock: File| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock));
         lock.is_ok_and(held)
     }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_core::files;
 use hlx_train::config::parse_seed;
-use hlx_train::generate::{News, TextOptions, TextSource, Wanted};
+use hlx_train::generate::{News, Wanted};
 use hlx_train::sample::Sampling;
+use hlx_train::text_source::{TextOptions, TextSource};
 
 use crate::DeviceArgument;
 use crate::next;

@@ -12,7 +12,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use super::keywords::in_keywords;
+use crate::keywords::in_keywords;
 
 /// Lines that wait for Python; more than this many are left out, and counted.
 const MOST: usize = 256;

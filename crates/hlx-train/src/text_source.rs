@@ -8,12 +8,10 @@ use hlx_core::Device;
 use hlx_core::files::place;
 use hlx_text::{Preparation, TOKENIZER_FILE, Tokenizer};
 
-use super::growing::Tell;
-use super::settings::Wanted;
-use super::text::{TextModel, tell_texts};
-use super::tokens::TokenGeneration;
-use super::{Generation, prompt_of_bytes, tell_bytes};
 use crate::config::{Config, Format};
+use crate::generate::{
+    Generation, Tell, TextModel, TokenGeneration, Wanted, prompt_of_bytes, tell_bytes, tell_texts,
+};
 use crate::model_folder;
 use crate::opening::{Opened, Opening};
 use crate::run::RunFolder;
@@ -68,7 +66,7 @@ impl TextSource {
     }
 
     /// As [`TextSource::open`], to write texts with: without a tokenizer there are none, and the folder's settings of
-    /// generation must be known ([`check_settings`](super::check_settings)).
+    /// generation must be known ([`check_settings`](crate::generate::check_settings)).
     ///
     /// # Errors
     /// As [`TextModel::open_to_write`].
