@@ -423,7 +423,7 @@ def load_model(
     adapter: str | os.PathLike[str] | None = None,
     average: bool = False,
 ) -> CausalLM:
-    """Reads a language model: a run of HLX, one of its checkpoints, `RUN/best`, a model's folder of HLX or Hugging Face.
+    """Reads a language model: a run of HLX, one of its checkpoints, `RUN/best`, or a folder of HLX or Hugging Face.
 
     The model is in `eval()`. With `dtype=hlx.float16` or `hlx.bfloat16` its matrices are held in that type, for
     inference alone; if it is left out, in the 16-bit type in which a Hugging Face folder stores all of them, else in
