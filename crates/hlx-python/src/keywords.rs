@@ -1,5 +1,8 @@
 //! Lines of the library's crates in the words of Python: an option of the program is a keyword there.
 
+use hlx_autograd::AutogradError;
+use hlx_core::CoreError;
+use hlx_nn::NnError;
 use pyo3::prelude::*;
 
 use crate::error::{Kind, of_anyhow, raised};
@@ -36,12 +39,12 @@ const WORDS: [(&str, &str); 17] = [
 
 /// The exception for an error of an operation.
 pub fn of_run(operation: &str, error: anyhow::Error) -> PyErr {
-    let is_plain = error.downcast_ref::<hlx_core::CoreError>().is_none();
-    let line = in_keywords(&format!("{error:#}"));
-    match is_plain {
-        true => raised(Kind::Value, format!("{operation}: {line}")),
-        false => of_anyhow(error),
+    let is_of_device = matches!(error.downcast_ref(), Some(NnError::Core(_)));
+    if is_of_device || error.is::<CoreError>() || error.is::<AutogradError>() {
+        return of_anyhow(error);
     }
+    let line = in_keywords(&format!("{error:#}"));
+    raised(Kind::Value, format!("{operation}: {line}"))
 }
 
 /// A line in the words of Python.

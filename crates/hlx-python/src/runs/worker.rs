@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::error::{Kind, raised};
 use crate::fork;
-use crate::keywords::of_run;
+use crate::keywords::{in_keywords, of_run};
 use crate::wait::{Waiting, is_ending};
 use crate::warnings::{self, Listening};
 
@@ -204,6 +204,7 @@ impl PyRunWorker {
 
     /// Warnings since the last call.
     fn warnings(&self) -> Vec<String> {
-        warnings::take()
+        let lines = warnings::take().into_iter();
+        lines.map(|line| in_keywords(&line)).collect()
     }
 }

@@ -53,6 +53,16 @@ impl RunLock {
         files::write_atomically(&holder, this_process().as_bytes()).with_context(cannot)?;
         Ok(Self { holder, file })
     }
+
+    /// Whether a process holds a folder. One that was killed has left its name, which says nothing alone.
+    pub fn is_held(folder: &Path) -> bool {
+        if !folder.join(HOLDER_FILE).exists() {
+            return false;
+        }
+        let lock = OpenOptions::new().read(true).open(folder.join(LOCK_FILE));
+        let held = |lock: File| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock));
+        lock.is_ok_and(held)
+    }
 }
 
 impl Drop for RunLock {
@@ -89,9 +99,13 @@ mod tests {
             refused.contains(&pid) && refused.ends_with('Z'),
             "{refused}"
         );
+        assert!(RunLock::is_held(&folder));
         let copy = first.file.try_clone().expect("a copy, as a child has");
         drop(first);
-        assert!(!folder.join(HOLDER_FILE).exists());
+        assert!(!folder.join(HOLDER_FILE).exists() && !RunLock::is_held(&folder));
+        // As a process leaves it that is killed.
+        fs::write(folder.join(HOLDER_FILE), "process 1 on h").expect("written");
+        assert!(!RunLock::is_held(&folder));
         RunLock::acquire(&folder).expect("free again");
         drop(copy);
         fs::remove_dir_all(folder).expect("cleared");

@@ -1,12 +1,8 @@
 //! How far a run has come, read from its folder without its model: whether it trains now, has ended, or can go on.
 
-use std::fs::{File, TryLockError};
-
 use anyhow::Result;
-use hlx_core::files;
 
-use super::lock::LOCK_FILE;
-use super::{Chain, EvalSplit, Metric, Monitor, RunFolder, read_metrics};
+use super::{Chain, EvalSplit, Metric, Monitor, RunFolder, RunLock, read_metrics};
 use crate::config::Config;
 
 /// How far a run has come.
@@ -29,22 +25,12 @@ impl RunFolder {
         let saved_step = self.listed_checkpoints()?.pop().map(|(step, _)| step);
         Ok(Standing {
             saved_step,
-            holder: self.is_locked().then(|| self.holder().trim().to_owned()),
+            holder: RunLock::is_held(self.path()).then(|| self.holder().trim().to_owned()),
             has_ended: match saved_step {
                 Some(step) => self.has_ended_at(step)?,
                 None => false,
             },
         })
-    }
-
-    /// Whether a process holds the lock. One that was killed has left its name, which says nothing alone.
-    fn is_locked(&self) -> bool {
-        if self.holder().is_empty() {
-            return false;
-        }
-        let lock = files::open(&self.path().join(LOCK_FILE));
-        let held = |lock: File| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock));
-        lock.is_ok_and(held)
     }
 
     /// Whether the checkpoint of a step is the run's last.
