@@ -29,7 +29,7 @@ class TensorBoard(Callback):
     """
 
     def __init__(self, log_dir: str | os.PathLike[str] = "logs") -> None:
-        self.log_dir = Path(log_dir)
+        self.log_dir: Path = Path(log_dir)
         self._writer: _hlx.EventWriter | None = None
 
     def on_start(self, run: Run) -> None:
