@@ -8,11 +8,14 @@ from hlx._operations._types import Operand as _Operand, Shape as _Shape
 from hlx.errors import Error as Error
 from hlx._hlx import Generator as Generator
 from hlx.contracts import Handle as Handle
+from hlx.runs._run import Run as Run
 from hlx._size import Size as Size
 from hlx._hlx import Tensor as Tensor
+from hlx.runs._verify import Verification as Verification
 from hlx.contracts import VulkanContext as VulkanContext
 from hlx._operations.functions import abs as abs
 from hlx._operations.functions import abs as absolute
+from hlx import accelerator as accelerator
 from hlx._operations.functions import acos as acos
 from hlx._operations.composed import acosh as acosh
 from hlx.nn._functional.images import adaptive_avg_pool1d as adaptive_avg_pool1d
@@ -29,6 +32,7 @@ from hlx._operations.comparisons import allclose as allclose
 from hlx._operations.extremes import amax as amax
 from hlx._operations.extremes import amin as amin
 from hlx._operations.extremes import aminmax as aminmax
+from hlx import amp as amp
 from hlx._operations.composed import angle as angle
 from hlx._operations.reductions import any as any
 from hlx._operations.making import arange as arange
@@ -39,6 +43,7 @@ from hlx._operations.composed import asinh as arcsinh
 from hlx._operations.functions import atan as arctan
 from hlx._operations.arithmetic import atan2 as arctan2
 from hlx._operations.composed import atanh as arctanh
+from hlx._settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from hlx._operations.extremes import argmax as argmax
 from hlx._operations.extremes import argmin as argmin
 from hlx._operations.extremes import argsort as argsort
@@ -53,8 +58,10 @@ from hlx._operations.composed import atanh as atanh
 from hlx._operations.parts import atleast_1d as atleast_1d
 from hlx._operations.parts import atleast_2d as atleast_2d
 from hlx._operations.parts import atleast_3d as atleast_3d
+from hlx.amp import autocast as autocast
 from hlx import autograd as autograd
 from hlx.nn._functional.images import avg_pool1d as avg_pool1d
+from hlx import backends as backends
 from hlx._operations.products import baddbmm as baddbmm
 from hlx._operations.layers import batch_norm as batch_norm
 from hlx._operations.random import bernoulli as bernoulli
@@ -72,6 +79,7 @@ from hlx._operations.movement import broadcast_shapes as broadcast_shapes
 from hlx._operations.movement import broadcast_tensors as broadcast_tensors
 from hlx._operations.movement import broadcast_to as broadcast_to
 from hlx._operations.extremes import bucketize as bucketize
+from hlx import callbacks as callbacks
 from hlx._operations.facts import can_cast as can_cast
 from hlx._operations.parts import cartesian_prod as cartesian_prod
 from hlx._operations.joining import cat as cat
@@ -109,6 +117,7 @@ from hlx.nn._functional.vectors import cosine_similarity as cosine_similarity
 from hlx._operations.reductions import count_nonzero as count_nonzero
 from hlx._operations.statistics import cov as cov
 from hlx._operations.products import cross as cross
+from hlx import cuda as cuda
 from hlx._operations.running import cummax as cummax
 from hlx._operations.running import cummin as cummin
 from hlx._operations.reductions import cumprod as cumprod
@@ -165,11 +174,13 @@ from hlx._exchange import from_numpy as from_numpy
 from hlx._exchange import from_torch as from_torch
 from hlx._operations.making import full as full
 from hlx._operations.making import full_like as full_like
+from hlx import func as func
 from hlx._operations.indexing import gather as gather
 from hlx._operations.comparisons import ge as ge
 from hlx._operations.products import outer as ger
 from hlx._hlx import get_default_device as get_default_device
 from hlx._modes import get_default_dtype as get_default_dtype
+from hlx._settings import get_float32_matmul_precision as get_float32_matmul_precision
 from hlx._operations.comparisons import gt as greater
 from hlx._operations.comparisons import ge as greater_equal
 from hlx.nn._functional.norms import group_norm as group_norm
@@ -215,7 +226,9 @@ from hlx._operations.comparisons import lt as less
 from hlx._operations.comparisons import le as less_equal
 from hlx import linalg as linalg
 from hlx._operations.making import linspace as linspace
+from hlx.serialization import load as load
 from hlx._exchange import load_file as load_file
+from hlx.models._causal_lm import load_model as load_model
 from hlx._operations.functions import log as log
 from hlx._operations.functions import log10 as log10
 from hlx._operations.functions import log1p as log1p
@@ -247,6 +260,7 @@ from hlx._operations.parts import meshgrid as meshgrid
 from hlx._operations.extremes import min as min
 from hlx._operations.arithmetic import minimum as minimum
 from hlx._operations.products import mm as mm
+from hlx import models as models
 from hlx._operations.movement import movedim as moveaxis
 from hlx._operations.movement import movedim as movedim
 from hlx._operations.extremes import msort as msort
@@ -315,6 +329,8 @@ from hlx._operations.joining import vstack as row_stack
 from hlx.nn._functional.activations import rrelu as rrelu
 from hlx._operations.functions import rsqrt as rsqrt
 from hlx._operations.arithmetic import rsub as rsub
+from hlx import runs as runs
+from hlx.serialization import save as save
 from hlx._exchange import save_file as save_file
 from hlx._operations.making import scalar_tensor as scalar_tensor
 from hlx._operations.indexing import scatter as scatter
@@ -324,8 +340,10 @@ from hlx._operations.extremes import searchsorted as searchsorted
 from hlx._operations.movement import select as select
 from hlx._operations.writing import select_scatter as select_scatter
 from hlx.nn._functional.activations import selu as selu
+from hlx import serialization as serialization
 from hlx._hlx import set_default_device as set_default_device
 from hlx._modes import set_default_dtype as set_default_dtype
+from hlx._settings import set_float32_matmul_precision as set_float32_matmul_precision
 from hlx._modes import set_grad_enabled as set_grad_enabled
 from hlx._operations.composed import sgn as sgn
 from hlx._operations.functions import sigmoid as sigmoid
@@ -358,10 +376,12 @@ from hlx._operations.functions import tanh as tanh
 from hlx._exchange import tensor as tensor
 from hlx._operations.parts import tensor_split as tensor_split
 from hlx._operations.products import tensordot as tensordot
+from hlx import text as text
 from hlx._operations.composed import threshold as threshold
 from hlx._operations.parts import tile as tile
 from hlx._operations.extremes import topk as topk
 from hlx._operations.reductions import trace as trace
+from hlx.runs._train import train as train
 from hlx._operations.movement import transpose as transpose
 from hlx._operations.statistics import trapezoid as trapezoid
 from hlx._operations.statistics import trapezoid as trapz
@@ -379,10 +399,12 @@ from hlx._operations.writing import unravel_index as unravel_index
 from hlx._operations.parts import chunk as unsafe_chunk
 from hlx._operations.parts import split as unsafe_split
 from hlx._operations.movement import unsqueeze as unsqueeze
+from hlx._settings import use_deterministic_algorithms as use_deterministic_algorithms
 from hlx import utils as utils
 from hlx._operations.reductions import var as var
 from hlx._operations.reductions import var_mean as var_mean
 from hlx._operations.products import dot as vdot
+from hlx.runs._verify import verify as verify
 from hlx._operations.parts import vsplit as vsplit
 from hlx._operations.joining import vstack as vstack
 from hlx import vulkan as vulkan

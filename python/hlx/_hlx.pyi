@@ -79,8 +79,8 @@ class Generator:
     def manual_seed(self, seed: builtins.int) -> typing.Self: ...
     def initial_seed(self) -> builtins.int: ...
     def __reduce__(self) -> tuple[typing.Any, ...]: ...
-    def get_state(self) -> tuple[builtins.int, builtins.int]: ...
-    def set_state(self, state: tuple[builtins.int, builtins.int]) -> None: ...
+    def get_state(self) -> tuple[builtins.int, builtins.int, builtins.int]: ...
+    def set_state(self, state: tuple[builtins.int, builtins.int, builtins.int]) -> None: ...
     def next_seed(self) -> builtins.int: ...
 
 @typing.final
@@ -147,6 +147,225 @@ class RecordedGraph:
     def replay(self, times: builtins.int) -> None: ...
     def __len__(self) -> builtins.int: ...
 
+@typing.final
+class KvCache:
+    @property
+    def lengths(self) -> builtins.list[builtins.int]: ...
+    @property
+    def capacity(self) -> builtins.int: ...
+    def truncate(self, lengths: collections.abc.Sequence[builtins.int]) -> None: ...
+    def retain(self, sequences: collections.abc.Sequence[builtins.int]) -> None: ...
+
+@typing.final
+class GeneratedStream:
+    def __iter__(self) -> typing.Self: ...
+    def __next__(self) -> tuple[builtins.int, typing.Any, builtins.str | None]: ...
+    def close(self) -> None: ...
+
+@typing.final
+class Conversation:
+    @property
+    def messages(self) -> builtins.list[tuple[builtins.str, builtins.str]]: ...
+    def clear(self) -> None: ...
+    def say(self, text: builtins.str, options: _Settings) -> GeneratedStream: ...
+
+@typing.final
+class LanguageModel:
+    @staticmethod
+    def open(
+        folder: os.PathLike[builtins.str] | builtins.str,
+        device: _Device,
+        dtype: _dtype | None,
+        arithmetic: builtins.str | None,
+        adapter: os.PathLike[builtins.str] | builtins.str | None,
+        average: builtins.bool,
+    ) -> LanguageModel: ...
+    @staticmethod
+    def create(config: builtins.str, device: _Device, seed: builtins.int) -> LanguageModel: ...
+    @staticmethod
+    def preset(name: builtins.str, changes: builtins.str) -> builtins.str: ...
+    @staticmethod
+    def presets() -> builtins.list[builtins.str]: ...
+    @property
+    def config(self) -> builtins.str: ...
+    @property
+    def vocabulary_size(self) -> builtins.int: ...
+    @property
+    def max_positions(self) -> builtins.int: ...
+    @property
+    def folder(self) -> pathlib.Path | None: ...
+    @property
+    def device(self) -> _device: ...
+    @property
+    def dtype(self) -> _dtype: ...
+    @property
+    def end_tokens(self) -> builtins.list[builtins.int]: ...
+    @property
+    def tokenizer(self) -> NativeTokenizer | None: ...
+    @property
+    def has_adapter(self) -> builtins.bool: ...
+    @property
+    def adapter_config(self) -> builtins.str | None: ...
+    def set_tokenizer(self, tokenizer: NativeTokenizer) -> None: ...
+    def parameters(self) -> builtins.list[tuple[builtins.str, Tensor, builtins.bool]]: ...
+    def set_requires_grad(self, place: builtins.int, requires_grad: builtins.bool) -> Tensor: ...
+    def holds_gradients(self, tensors: collections.abc.Sequence[Tensor]) -> builtins.bool: ...
+    def clip_grad_norm_(self, max_norm: builtins.float) -> Tensor: ...
+    def clip_grad_value_(self, clip_value: builtins.float) -> None: ...
+    def copy(self, device: _Device) -> LanguageModel: ...
+    def move_to(self, device: _Device) -> None: ...
+    def forward(
+        self,
+        ids: Tensor,
+        *,
+        train: builtins.bool = False,
+        documents: Tensor | None = None,
+        positions: Tensor | None = None,
+        lengths: Tensor | None = None,
+        balance: builtins.bool = False,
+    ) -> tuple[Tensor, Tensor | None]: ...
+    def cache(self, batch: builtins.int, capacity: builtins.int) -> KvCache: ...
+    def forward_cached(
+        self, ids: Tensor, new: collections.abc.Sequence[builtins.int] | None, cache: KvCache
+    ) -> Tensor: ...
+    def encode_prompt(self, prompt: builtins.str, raw: builtins.bool) -> builtins.list[builtins.int]: ...
+    def generate(
+        self, prompts: collections.abc.Sequence[collections.abc.Sequence[builtins.int]], options: _Settings
+    ) -> GeneratedStream: ...
+    def generate_tokens(
+        self,
+        prompts: collections.abc.Sequence[collections.abc.Sequence[builtins.int]],
+        options: _Settings,
+        stop_tokens: collections.abc.Sequence[builtins.int] | None,
+    ) -> GeneratedStream: ...
+    def chat(
+        self,
+        system: builtins.str | None,
+        date: builtins.str | None,
+        raw: builtins.bool,
+        messages: collections.abc.Sequence[tuple[builtins.str, builtins.str]],
+    ) -> Conversation: ...
+    def add_adapter(
+        self,
+        rank: builtins.int,
+        alpha: builtins.float,
+        targets: collections.abc.Sequence[builtins.str],
+        seed: builtins.int,
+    ) -> None: ...
+    def merge_adapter(self) -> None: ...
+    def save_adapter(self, folder: os.PathLike[builtins.str] | builtins.str) -> None: ...
+    def save(self, folder: os.PathLike[builtins.str] | builtins.str, hugging_face: builtins.bool) -> None: ...
+    def hugging_face_tensors(self, gradients: builtins.bool) -> builtins.list[tuple[builtins.str, Tensor]]: ...
+
+_Path: typing.TypeAlias = os.PathLike[builtins.str] | builtins.str
+_Words: typing.TypeAlias = builtins.list[builtins.int]
+_Trainer: typing.TypeAlias = tuple[builtins.int, builtins.int, builtins.list[builtins.str]]
+_Told: typing.TypeAlias = collections.abc.Callable[[builtins.float, builtins.int, builtins.int], None] | None
+_Range: typing.TypeAlias = tuple[builtins.int, builtins.int]
+_Part: typing.TypeAlias = tuple[_Range, _Range]
+
+@typing.final
+class NativeTokenizer:
+    @staticmethod
+    def open(path: _Path) -> NativeTokenizer: ...
+    @staticmethod
+    def bytes() -> NativeTokenizer: ...
+    @staticmethod
+    def characters(text: builtins.str) -> NativeTokenizer: ...
+    @staticmethod
+    def from_json(json: builtins.bytes, files: dict[builtins.str, builtins.bytes]) -> NativeTokenizer: ...
+    @property
+    def json(self) -> builtins.bytes: ...
+    @property
+    def exported(self) -> builtins.str: ...
+    @property
+    def files(self) -> dict[builtins.str, builtins.bytes]: ...
+    @property
+    def digest(self) -> builtins.str: ...
+    @property
+    def vocab_size(self) -> builtins.int: ...
+    def encode(self, text: builtins.str, specials: builtins.bool) -> _Words: ...
+    def encode_batch(
+        self, texts: collections.abc.Sequence[builtins.str], specials: builtins.bool
+    ) -> builtins.list[_Words]: ...
+    def decode(self, ids: typing.Any, skip_specials: builtins.bool) -> builtins.str: ...
+    def stream(self, prompt: typing.Any) -> DecodeStream: ...
+    def token_to_id(self, token: builtins.str) -> builtins.int | None: ...
+    def id_to_token(self, id: builtins.int) -> builtins.str | None: ...
+    def special(self, name: builtins.str) -> builtins.int | None: ...
+    @property
+    def specials(self) -> _Words: ...
+    @property
+    def stated(self) -> builtins.list[tuple[builtins.str, builtins.str]]: ...
+    @property
+    def surroundings(self) -> tuple[_Words, _Words]: ...
+    def chat_template(self, name: builtins.str) -> builtins.str | None: ...
+    def render(
+        self,
+        conversation: builtins.str,
+        source: builtins.str | None,
+        date: builtins.str | None,
+        add_generation_prompt: builtins.bool,
+    ) -> builtins.str: ...
+    def encode_trained(
+        self, conversation: builtins.str, source: builtins.str | None, date: builtins.str | None
+    ) -> tuple[_Words, builtins.list[builtins.bool]]: ...
+
+@typing.final
+class DecodeStream:
+    def push(self, token: builtins.int) -> builtins.str: ...
+    def finish(self) -> builtins.str: ...
+
+@typing.final
+class WordCounter:
+    def __new__(cls) -> typing.Self: ...
+    def add(self, texts: collections.abc.Sequence[builtins.str]) -> None: ...
+    def train(self, trainer: _Trainer, progress: _Told) -> NativeTokenizer: ...
+
+@typing.final
+class TokenShards:
+    @staticmethod
+    def open(path: _Path) -> TokenShards: ...
+    @staticmethod
+    def of_documents(
+        vocab_size: builtins.int,
+        documents: collections.abc.Sequence[tuple[_Words, builtins.list[builtins.bool] | None]],
+    ) -> TokenShards: ...
+    @property
+    def n_tokens(self) -> builtins.int: ...
+    @property
+    def n_documents(self) -> builtins.int: ...
+    @property
+    def vocab_size(self) -> builtins.int: ...
+    @property
+    def has_masks(self) -> builtins.bool: ...
+    @property
+    def tokenizer_digest(self) -> builtins.str | None: ...
+    def digest(self) -> builtins.str: ...
+    def verify(self) -> None: ...
+    def read(self, start: builtins.int, end: builtins.int) -> Tensor: ...
+    def trained(self, start: builtins.int, end: builtins.int) -> builtins.list[builtins.bool]: ...
+    def document(self, number: builtins.int) -> _Range: ...
+    def document_at(self, token: builtins.int) -> builtins.int: ...
+    def split(self, fraction: builtins.float) -> tuple[_Part, _Part]: ...
+    def rows(
+        self,
+        kind: builtins.str,
+        length: builtins.int,
+        seed: builtins.int | None,
+        part: _Part,
+        multiple: builtins.int,
+    ) -> TokenRows: ...
+
+@typing.final
+class TokenRows:
+    @property
+    def per_epoch(self) -> builtins.int: ...
+    def batch(self, first: builtins.int, rows: builtins.int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]: ...
+    def gather(
+        self, numbers: collections.abc.Sequence[builtins.int]
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]: ...
+
 _Settings: typing.TypeAlias = dict[builtins.str, typing.Any]
 _GroupNumbers: typing.TypeAlias = collections.abc.Sequence[tuple[builtins.float, builtins.float | None]]
 
@@ -158,6 +377,7 @@ class OptimizerState:
         parameters: collections.abc.Sequence[tuple[builtins.str, Tensor]],
         settings: _Settings,
         groups: collections.abc.Sequence[_Settings],
+        owner: LanguageModel | None = None,
     ) -> typing.Self: ...
     def step(
         self, lr: builtins.float, settings: _Settings | None = None, groups: _GroupNumbers | None = None
@@ -167,12 +387,14 @@ class OptimizerState:
     ) -> None: ...
     def update(self) -> None: ...
     def zero_grad(self) -> None: ...
+    def holds_gradients(self, tensors: collections.abc.Sequence[Tensor]) -> builtins.bool: ...
     def clip_grad_norm_(self, max_norm: builtins.float) -> Tensor: ...
     def clip_grad_value_(self, clip_value: builtins.float) -> None: ...
     @property
     def steps(self) -> builtins.int: ...
     def parameters_digest(self) -> builtins.str: ...
     def digest(self) -> builtins.str: ...
+    def buffers(self) -> builtins.list[builtins.str]: ...
     def state(self) -> dict[builtins.str, Tensor]: ...
     def load_state(self, tensors: dict[builtins.str, Tensor], steps: builtins.int) -> None: ...
 
@@ -669,6 +891,12 @@ class Tensor:
         """The number of elements."""
     def element_size(input) -> builtins.int:
         """The bytes of an element."""
+    def pin_memory(input) -> Tensor:
+        """The tensor itself: copies between devices go through pinned memory of HLX's own."""
+    def is_pinned(input) -> builtins.bool:
+        """False: HLX pins what it copies through, not the tensor."""
+    def cuda(input, device: typing.Any = None, non_blocking: builtins.bool = False) -> Tensor:
+        """Raises RuntimeError, as there is no CUDA device: `x.to("vulkan")` copies to a GPU."""
     def is_nonzero(input) -> builtins.bool:
         """Whether the only element is other than 0; waits for the device."""
     def is_floating_point(input) -> builtins.bool:
@@ -1184,6 +1412,18 @@ class Tensor:
         """Scales the slices along a dimension whose p-norm is above `maxnorm` down to it."""
     def sum_to_size(input, *size: builtins.int) -> Tensor:
         """Sums to a shape that broadcasts to the input's."""
+    def squeeze_(input, dim: builtins.int | builtins.tuple[builtins.int, ...] | None = None) -> Tensor:
+        """Removes dimensions of extent 1 from the tensor itself, as `squeeze`; raises RuntimeError for a parameter."""
+    def unsqueeze_(input, dim: builtins.int) -> Tensor:
+        """Gives the tensor itself a dimension of extent 1, as `unsqueeze`; raises RuntimeError for a parameter."""
+    def transpose_(input, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """Swaps two dimensions of the tensor itself, as `transpose`; raises RuntimeError for a parameter."""
+    def swapaxes_(input, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """Swaps two dimensions of the tensor itself, as `transpose`; raises RuntimeError for a parameter."""
+    def swapdims_(input, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """Swaps two dimensions of the tensor itself, as `transpose`; raises RuntimeError for a parameter."""
+    def t_(input) -> Tensor:
+        """Swaps both dimensions of the tensor itself, as `t`; raises RuntimeError for a parameter."""
     def cummax(input, dim: builtins.int | None = None, *, axis: builtins.int | None = None) -> hlx.return_types.cummax:
         """Takes the largest elements so far along a dimension, with their places, the last of equal ones."""
     def cummin(input, dim: builtins.int | None = None, *, axis: builtins.int | None = None) -> hlx.return_types.cummin:
@@ -1489,6 +1729,18 @@ class Tensor:
     def is_vulkan(input) -> builtins.bool:
         """Whether the tensor is on a Vulkan device."""
     @property
+    def is_cuda(input) -> builtins.bool:
+        """False: there are no such tensors in HLX."""
+    @property
+    def is_sparse(input) -> builtins.bool:
+        """False: there are no such tensors in HLX."""
+    @property
+    def is_quantized(input) -> builtins.bool:
+        """False: there are no such tensors in HLX."""
+    @property
+    def is_mps(input) -> builtins.bool:
+        """False: there are no such tensors in HLX."""
+    @property
     def T(input) -> Tensor:
         """The tensor with its dimensions in reverse order."""
     @property
@@ -1506,10 +1758,14 @@ class Tensor:
         retain_graph: builtins.bool | None = None,
         create_graph: builtins.bool = False,
         inputs: Tensor | collections.abc.Sequence[Tensor] | None = None,
+        *,
+        shards: builtins.int = 1,
     ) -> None:
         """Adds the gradients of this tensor, weighted by `gradient`, to what the leaves hold."""
     def detach_(self) -> Tensor:
         """Takes the tensor off the tape, and returns it."""
+    def with_samples(self, axis: builtins.int = 0) -> Tensor:
+        """The same tensor with its samples along an axis, one index each, for `backward` with `shards`."""
     def numpy(self, *, force: builtins.bool = False) -> _Array:
         """The tensor as a NumPy array, which shares the memory of a tensor on the CPU."""
     def torch(self) -> typing.Any:
@@ -1527,6 +1783,48 @@ class Tensor:
     def __complex__(self, /) -> builtins.complex:
         """The tensor's only element as a Python complex number without an imaginary part."""
 
+@typing.final
+class RunWorker:
+    def next(self, seconds: builtins.float) -> tuple[builtins.str, builtins.str] | None: ...
+    def stop(self) -> None: ...
+    def leave(self) -> None: ...
+    def progress(self) -> tuple[builtins.int, builtins.int]: ...
+    def warnings(self) -> builtins.list[builtins.str]: ...
+
+@typing.final
+class EventWriter:
+    def __new__(cls, folder: os.PathLike[builtins.str] | builtins.str, step: builtins.int) -> typing.Self: ...
+    def append(self, metric: builtins.str) -> None: ...
+
+def start_training(
+    file: builtins.str | None,
+    values: builtins.str | None,
+    changes: collections.abc.Sequence[tuple[builtins.str, builtins.str]],
+    data: builtins.str | None,
+    run: builtins.str | None,
+    runs: builtins.str,
+    name: builtins.str,
+    resume: builtins.bool,
+    device: _Device,
+) -> RunWorker: ...
+def start_verification(
+    run: os.PathLike[builtins.str] | builtins.str,
+    from_step: builtins.int | None,
+    to_step: builtins.int | None,
+    data: builtins.str | None,
+    micro_batch_size: builtins.int | None,
+    device: _Device,
+) -> RunWorker: ...
+def run_config(run: os.PathLike[builtins.str] | builtins.str) -> builtins.str: ...
+def run_metrics(run: os.PathLike[builtins.str] | builtins.str) -> builtins.str: ...
+def run_chain(run: os.PathLike[builtins.str] | builtins.str) -> tuple[builtins.str, builtins.bool]: ...
+def run_checkpoints(run: os.PathLike[builtins.str] | builtins.str) -> builtins.str: ...
+def run_facts(run: os.PathLike[builtins.str] | builtins.str) -> builtins.str: ...
+def plot_runs(
+    runs: collections.abc.Sequence[os.PathLike[builtins.str] | builtins.str],
+    title: builtins.str | None,
+    target: builtins.float | None,
+) -> builtins.str: ...
 def digest(tensors: dict[builtins.str, Tensor]) -> builtins.str: ...
 def from_dlpack(x: typing.Any, /, *, device: _Device = None, copy: builtins.bool | None = None) -> Tensor: ...
 def get_default_device() -> device: ...
@@ -1534,6 +1832,32 @@ def set_default_device(device: _Device) -> None: ...
 def initial_seed() -> builtins.int: ...
 def manual_seed(seed: builtins.int) -> None: ...
 def is_grad_enabled() -> builtins.bool: ...
+def train_tokenizer(
+    files: collections.abc.Sequence[_Path],
+    trainer: _Trainer,
+    format: builtins.str | None,
+    threads: builtins.int | None,
+    progress: _Told,
+) -> NativeTokenizer: ...
+def characters_tokenizer(
+    files: collections.abc.Sequence[_Path], format: builtins.str | None, threads: builtins.int | None
+) -> NativeTokenizer: ...
+def prepare_texts(
+    inputs: collections.abc.Sequence[_Path],
+    out: _Path,
+    tokenizer: NativeTokenizer,
+    *,
+    format: builtins.str | None,
+    separator: builtins.str | None,
+    pair_separator: builtins.str | None,
+    chat_template: builtins.str | None,
+    date: builtins.str | None,
+    begin: builtins.bool | None,
+    end: builtins.bool,
+    shard_tokens: builtins.int | None,
+    threads: builtins.int | None,
+    progress: _Told,
+) -> TokenShards: ...
 
 # What the package's own modules call, and nobody else.
 adaptive_avg_pool2d: collections.abc.Callable[..., typing.Any]
@@ -1583,6 +1907,7 @@ einsum: collections.abc.Callable[..., typing.Any]
 embedding: collections.abc.Callable[..., typing.Any]
 embedding_padded: collections.abc.Callable[..., typing.Any]
 empty_cache: collections.abc.Callable[..., typing.Any]
+epoch_order: collections.abc.Callable[..., typing.Any]
 equal: collections.abc.Callable[..., typing.Any]
 expand: collections.abc.Callable[..., typing.Any]
 eye_of: collections.abc.Callable[..., typing.Any]
@@ -1624,6 +1949,7 @@ memory: collections.abc.Callable[..., typing.Any]
 min_dim: collections.abc.Callable[..., typing.Any]
 mse_loss: collections.abc.Callable[..., typing.Any]
 narrow: collections.abc.Callable[..., typing.Any]
+next_epoch: collections.abc.Callable[..., typing.Any]
 next_seed: collections.abc.Callable[..., typing.Any]
 nll_loss: collections.abc.Callable[..., typing.Any]
 norm: collections.abc.Callable[..., typing.Any]
@@ -1686,17 +2012,29 @@ unsqueeze: collections.abc.Callable[..., typing.Any]
 var: collections.abc.Callable[..., typing.Any]
 view: collections.abc.Callable[..., typing.Any]
 where_: collections.abc.Callable[..., typing.Any]
+with_samples: collections.abc.Callable[..., typing.Any]
 zeros: collections.abc.Callable[..., typing.Any]
 __all__ = [
     "ComputeProgram",
+    "Conversation",
+    "DecodeStream",
+    "EventWriter",
+    "GeneratedStream",
     "Generator",
     "HookHandle",
+    "KvCache",
+    "LanguageModel",
+    "NativeTokenizer",
     "ObjectStore",
     "OptimizerState",
     "PreparedContract",
     "RecordedGraph",
+    "RunWorker",
     "Tensor",
     "TensorIterator",
+    "TokenRows",
+    "TokenShards",
+    "WordCounter",
     "adaptive_avg_pool2d",
     "add_scaled",
     "all",
@@ -1718,6 +2056,7 @@ __all__ = [
     "binary_",
     "binary_cross_entropy_with_logits",
     "cat",
+    "characters_tokenizer",
     "check_handle",
     "chunk",
     "clamp_max",
@@ -1747,6 +2086,7 @@ __all__ = [
     "embedding",
     "embedding_padded",
     "empty_cache",
+    "epoch_order",
     "equal",
     "expand",
     "eye_of",
@@ -1793,6 +2133,7 @@ __all__ = [
     "min_dim",
     "mse_loss",
     "narrow",
+    "next_epoch",
     "next_seed",
     "nll_loss",
     "norm",
@@ -1805,6 +2146,8 @@ __all__ = [
     "own_kernel",
     "pad",
     "permute",
+    "plot_runs",
+    "prepare_texts",
     "prod",
     "put_contract",
     "rand",
@@ -1817,6 +2160,11 @@ __all__ = [
     "rms_norm",
     "roll",
     "rope",
+    "run_chain",
+    "run_checkpoints",
+    "run_config",
+    "run_facts",
+    "run_metrics",
     "scatter",
     "scatter_add",
     "select",
@@ -1834,6 +2182,8 @@ __all__ = [
     "split",
     "squeeze",
     "stack",
+    "start_training",
+    "start_verification",
     "state_digest",
     "std",
     "sum_dim",
@@ -1845,6 +2195,7 @@ __all__ = [
     "to_dtype",
     "to_safetensors",
     "topk",
+    "train_tokenizer",
     "transpose",
     "tril",
     "triu",
@@ -1856,5 +2207,6 @@ __all__ = [
     "var",
     "view",
     "where_",
+    "with_samples",
     "zeros",
 ]
