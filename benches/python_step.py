@@ -2,8 +2,8 @@
 
 The step is `tiny` of docs/benchmarks.md: the batch goes up, then forward, loss of all positions, backward by eight
 shards, a limit of 1.0 on the gradients' norm, and AdamW. Rust's side is `hlx-bench serve` (`--bench`, by default that
-of the target folder). The two sides run in turns, each in its own process; a row is the median of its rounds, a round the
-median of five rows of steps, one step behind the other. It needs no other package:
+of the target folder). The two sides run in turns, each in its own process; a row is the median of its rounds, a round
+the median of five rows of steps, one step behind the other. It needs no other package:
 
     PYTHONPATH=python python benches/python_step.py --device vulkan --bench ./hlx-bench
 """

@@ -430,7 +430,9 @@ def test_16_bit_weights_have_the_bits_of_rounded_ones(device: hlx.device, tmp_pa
                 parameter.copy_(parameter.to(hlx.bfloat16).to(hlx.float32))
     ids = ids_on(device)
     assert half(ids).digest() == model(ids).detach().digest()
-    assert half.generate_tokens([1, 2], max_new_tokens=4).tokens == model.generate_tokens([1, 2], max_new_tokens=4).tokens
+    assert (
+        half.generate_tokens([1, 2], max_new_tokens=4).tokens == model.generate_tokens([1, 2], max_new_tokens=4).tokens
+    )
     with pytest.raises(hlx.errors.ValueError, match="held in 16 bits"):
         half.train()(ids)
     with pytest.raises(hlx.errors.ValueError, match="held in 16 bits"):
@@ -496,7 +498,11 @@ REFUSED: list[tuple[Refused, type[Exception], str]] = [
     (lambda m, t: m.save(t / "x", format="y"), hlx.errors.ValueError, "expected hugging_face or hlx"),
     (lambda m, t: m.half(), hlx.errors.ValueError, "load_model"),
     (lambda m, t: m.hugging_face_gradients(), hlx.errors.RuntimeError, "call backward first"),
-    (lambda m, t: hlx.optim.SGD(list(m.parameters())[:2], lr=1), hlx.errors.ValueError, "requires a gradient and is not"),
+    (
+        lambda m, t: hlx.optim.SGD(list(m.parameters())[:2], lr=1),
+        hlx.errors.ValueError,
+        "requires a gradient and is not",
+    ),
     (
         lambda m, t: hlx.optim.SGD([*m.parameters(), hlx.nn.Parameter(hlx.ones(2))], lr=1),
         hlx.errors.ValueError,

@@ -211,4 +211,3 @@ def prompts_of(operation: str, prompt: Any, encode: Callable[[str], list[int]]) 
     if not isinstance(rows[0], str | list | tuple | Tensor) and not hasattr(rows[0], "__array__"):
         return [ids_of(operation, rows)]
     return [encode(row) if isinstance(row, str) else ids_of(operation, row) for row in rows]
-

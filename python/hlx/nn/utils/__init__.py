@@ -1,4 +1,4 @@
-"""Helpers of training: limits on gradients, parameters as one vector, sequences of several lengths, parametrizations."""
+"""Helpers of training: limits on gradients, vectors of parameters, sequences of several lengths, parametrizations."""
 
 from hlx.nn.utils import parametrizations, parametrize, rnn
 from hlx.nn.utils.clip_grad import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
