@@ -69,7 +69,8 @@ pub use layers::{
 pub use mode::Mode;
 pub use model::Model;
 pub use models::{
-    CausalLm, CausalModel, Classifier, ClassifierConfig, ClassifierKind, TokenStep, likeliest,
+    CausalLm, CausalModel, Classifier, ClassifierConfig, ClassifierKind, Slots, TokenStep,
+    likeliest,
 };
 pub use module::Module;
 pub use optimizer::{

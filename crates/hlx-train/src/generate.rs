@@ -16,10 +16,11 @@ use crate::data::{END, SEPARATOR};
 use crate::sample::Sampling;
 
 pub use answers::{Answer, TokenRecord, answer_pairs, count_exact};
+pub(crate) use growing::Growing;
 pub use growing::{News, Tell, each_text};
 use growing::{RawBytes, grow_texts};
 pub use settings::{Wanted, check_settings};
-use stop::Stops;
+pub(crate) use stop::Stops;
 pub use text::{TextModel, encode_prompt, tell_texts, write_texts};
 pub use tokens::{
     Drawn, Held, Take, TokenGeneration, check_prompt, generate_held, generate_tokens,

@@ -12,6 +12,7 @@ pub mod config;
 pub mod curve;
 pub mod data;
 pub mod demo;
+pub mod engine;
 pub mod evaluate;
 mod exp;
 pub mod generate;

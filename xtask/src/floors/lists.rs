@@ -160,7 +160,7 @@ pub const FLOORS: &[Floors] = &[
             &["config"],
             &["data", "run", "schedule"],
             &["curve", "generate", "ranks", "rows"],
-            &["chat", "evaluate", "metric_line", "perplexity"],
+            &["chat", "engine", "evaluate", "metric_line", "perplexity"],
             &["task"],
             &["image_report", "trained"],
             &["model_folder"],

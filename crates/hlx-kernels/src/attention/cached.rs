@@ -113,6 +113,67 @@ impl CachedHeads {
         Ok(Self { stored, extents })
     }
 
+    /// The first `n` sequences, in the same memory. `None` for a quantised cache: the words of its first sequences do
+    /// not lie side by side.
+    ///
+    /// # Errors
+    /// If there are fewer sequences.
+    pub fn front(&self, n: usize) -> Result<Option<Self>> {
+        let [batch, rest @ ..] = self.extents;
+        check_that!(NAME, n <= batch => "the first {n} sequences of {batch}")?;
+        let Stored::Floats(both) = &self.stored else {
+            return Ok(None);
+        };
+        let len = n * rest.iter().product::<usize>();
+        let [keys, values] = both;
+        let stored = Stored::Floats([keys.slice(0, len)?, values.slice(0, len)?]);
+        let extents = [n, rest[0], rest[1], rest[2]];
+        Ok(Some(Self { stored, extents }))
+    }
+
+    /// Copies the first `positions` positions of a sequence of another cache over those of sequence `to`: of a quantised
+    /// cache all of them.
+    ///
+    /// # Errors
+    /// If a cache does not have the sequence or the positions, or the caches have other extents or are one.
+    pub fn copy_sequence(
+        &self,
+        device: &Device,
+        to: usize,
+        (from, sequence): (&Self, usize),
+        positions: usize,
+    ) -> Result<()> {
+        let ([batch, of_one @ ..], [of_batch, of_other @ ..]) = (self.extents, from.extents);
+        check_that!(NAME, of_one == of_other =>
+            "sequences of {of_other:?} are copied to one of {of_one:?}")?;
+        let fits = to < batch && sequence < of_batch && positions <= of_one[0];
+        check_that!(NAME, fits =>
+            "{positions} positions of sequence {sequence} of {of_batch} are copied to sequence {to} of {batch}")?;
+        match (&self.stored, &from.stored) {
+            (Stored::Floats(to_both), Stored::Floats(from_both)) => {
+                let per_sequence = of_one.iter().product::<usize>();
+                let len = positions * of_one[1] * of_one[2];
+                for (to_one, from_one) in to_both.iter().zip(from_both) {
+                    let firsts = [sequence * per_sequence, to * per_sequence];
+                    copy(device, [from_one, to_one], firsts, len)?;
+                }
+                Ok(())
+            }
+            (Stored::Quantised(to_both), Stored::Quantised(from_both)) => {
+                for (to_one, from_one) in to_both.iter().zip(from_both) {
+                    let mut firsts = [0; 2];
+                    for len in from_one.of_sequence() {
+                        let at = [firsts[0] + sequence * len, firsts[1] + to * len];
+                        copy(device, [&from_one.words, &to_one.words], at, len)?;
+                        firsts = [firsts[0] + of_batch * len, firsts[1] + batch * len];
+                    }
+                }
+                Ok(())
+            }
+            _ => check_that!(NAME, false => "one of the caches is quantised, and the other is not"),
+        }
+    }
+
     /// Appends the keys and values of new tokens, and returns what the new queries attend to, `[B, T, H, D]`. Every query's
     /// document begins at key 0.
     ///
@@ -208,6 +269,28 @@ fn rows(
     ];
     index_select(device, x, 0, index, &out, None)?;
     Ok(out)
+}
+
+/// Copies elements from where they begin to where they begin in another buffer.
+fn copy(
+    device: &Device,
+    [from, to]: [&Buffer; 2],
+    [first, to_first]: [usize; 2],
+    len: usize,
+) -> Result<()> {
+    check_that!(NAME, !from.overlaps(to) => "a sequence is copied within a cache")?;
+    let layout = Layout::contiguous(&[len])?;
+    let layouts = [
+        layout.clone().starting_at(first),
+        layout.starting_at(to_first),
+    ];
+    let [source, target] = [
+        Operand::new(from, &layouts[0]),
+        Operand::new(to, &layouts[1]),
+    ];
+    assign_strided(device, source, target)?;
+    device.note_change(to, to_first..to_first + len, false);
+    Ok(())
 }
 
 /// Copies elements to where they begin in another buffer.

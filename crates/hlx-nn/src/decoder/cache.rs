@@ -103,6 +103,48 @@ impl KvCache {
         Ok(())
     }
 
+    /// Copies the first `n_tokens` tokens of a sequence of another cache to sequence `to`, which holds nothing else then.
+    ///
+    /// # Errors
+    /// [`NnError::Cache`] for tokens or sequences that there are not; caches of other models or capacities.
+    pub fn copy_sequence(
+        &mut self,
+        to: usize,
+        (from, sequence): (&Self, usize),
+        n_tokens: usize,
+    ) -> Result<()> {
+        let held = from.lengths.get(sequence).copied().unwrap_or(0);
+        if to >= self.lengths.len() || n_tokens > held || self.layers.len() != from.layers.len() {
+            let batch = self.lengths.len();
+            return Err(refused(format!(
+                "{n_tokens} tokens of sequence {sequence}, which has {held}, are copied to sequence {to} of {batch}"
+            )));
+        }
+        for (layer, other) in self.layers.iter().zip(&from.layers) {
+            layer.copy_sequence(&self.device, to, (other, sequence), n_tokens)?;
+        }
+        self.lengths[to] = n_tokens;
+        Ok(())
+    }
+
+    /// The first `n` sequences in the same memory, if their words lie side by side: what is appended to one cache is
+    /// in the other, which doesn't count it.
+    pub(crate) fn front(&self, n: usize) -> Result<Option<Self>> {
+        let layers = self.layers.iter().map(|layer| layer.front(n));
+        let layers = layers.collect::<Result<Option<Vec<_>>, _>>()?;
+        Ok(layers.map(|layers| Self {
+            device: self.device.clone(),
+            layers,
+            lengths: self.lengths[..n].to_vec(),
+            capacity: self.capacity,
+        }))
+    }
+
+    /// Counts the tokens of a sequence anew.
+    pub(crate) fn set_length(&mut self, sequence: usize, n_tokens: usize) {
+        self.lengths[sequence] = n_tokens;
+    }
+
     /// Checks that `new[b]` of the `time` tokens of row b can be appended, counts them, and returns where the
     /// first of each sequence goes.
     pub(crate) fn advance(

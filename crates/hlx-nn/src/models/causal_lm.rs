@@ -121,8 +121,35 @@ impl CausalLm {
         Ok(is_token.to_dtype(DType::F32)?.reshape(&[batch, time, 1])?)
     }
 
+    /// Computes what the projection to logits reads, behind the final norm: \[B, T, C\], or \[n, C\] of `rows`. It
+    /// is `last_hidden_state` of the library `transformers`.
+    ///
+    /// # Errors
+    /// As [`CausalModel::logits`].
+    pub fn hidden(&self, input: &CausalInput<'_>, mode: &Mode) -> Result<Tensor> {
+        let mut pass = Pass::of_input(input, mode, &self.counted.tensor()?)?;
+        self.compute_hidden(input.ids, input.rows, &mut pass)
+    }
+
     /// Computes the logits of a pass.
     fn compute(&self, ids: &Tensor, rows: Option<&Tensor>, pass: &mut Pass<'_>) -> Result<Tensor> {
+        let x = self.compute_hidden(ids, rows, pass)?;
+        let logits = match &self.output {
+            Output::Free(output) => output.forward(&x, pass.mode)?,
+            Output::Tied(table) => x.linear(&table.tensor()?, None)?,
+        };
+        match self.config.logit_soft_cap {
+            Some(cap) => Ok(logits.div(cap)?.tanh()?.mul(cap)?),
+            None => Ok(logits),
+        }
+    }
+
+    fn compute_hidden(
+        &self,
+        ids: &Tensor,
+        rows: Option<&Tensor>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Tensor> {
         let mode = pass.mode;
         let width = self.config.width;
         let mut x = self.embedding.forward(ids, mode)?;
@@ -146,15 +173,7 @@ impl CausalLm {
         if let Some(rows) = rows {
             x = rows.embedding(&x.flatten(0, 1)?)?;
         }
-        let x = self.final_norm.forward(&x, mode)?;
-        let logits = match &self.output {
-            Output::Free(output) => output.forward(&x, mode)?,
-            Output::Tied(table) => x.linear(&table.tensor()?, None)?,
-        };
-        match self.config.logit_soft_cap {
-            Some(cap) => Ok(logits.div(cap)?.tanh()?.mul(cap)?),
-            None => Ok(logits),
-        }
+        self.final_norm.forward(&x, mode)
     }
 }
 

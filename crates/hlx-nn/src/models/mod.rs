@@ -4,9 +4,11 @@ mod balance;
 mod causal_lm;
 mod causal_model;
 mod classifier;
+mod slots;
 mod token_step;
 
 pub use causal_lm::CausalLm;
 pub use causal_model::CausalModel;
 pub use classifier::{Classifier, ClassifierConfig, ClassifierKind};
+pub use slots::Slots;
 pub use token_step::{TokenStep, likeliest};

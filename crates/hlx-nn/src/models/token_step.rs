@@ -66,11 +66,11 @@ pub struct TokenStep<'m> {
 }
 
 /// The launches of a step, and what is given to them.
-struct Recorded {
+pub(super) struct Recorded {
     graph: Graph,
     places: Places,
     /// Whether the result is the likeliest token.
-    is_likeliest: bool,
+    pub(super) is_likeliest: bool,
     /// Logits \[B, V\], or ids \[B\].
     result: Tensor,
     /// The memory of the cache that it appends to.
@@ -112,7 +112,7 @@ impl Places {
 }
 
 impl Recorded {
-    fn new(
+    pub(super) fn new(
         model: &dyn CausalModel,
         cache: &KvCache,
         memory: &Buffer,
@@ -143,6 +143,18 @@ impl Recorded {
             result,
             cache: memory.clone(),
         })
+    }
+
+    /// The sequences of a step.
+    pub(super) fn batch(&self) -> usize {
+        self.places.batch
+    }
+
+    /// Appends `ids[b]` behind the `first[b]` tokens of each sequence, which nobody checks or counts here.
+    pub(super) fn run(&self, device: &Device, ids: &[u32], first: &[usize]) -> Result<Tensor> {
+        self.places.upload(device, ids, first)?;
+        self.graph.replay()?;
+        Ok(self.result.clone())
     }
 }
 
@@ -194,8 +206,6 @@ impl<'m> TokenStep<'m> {
         let recorded = self.recorded.insert(recorded);
         let new = vec![1; ids.len()];
         let first = cache.advance(ids.len(), 1, &new, self.model.max_positions())?;
-        recorded.places.upload(&device, ids, &first)?;
-        recorded.graph.replay()?;
-        Ok(recorded.result.clone())
+        recorded.run(&device, ids, &first)
     }
 }

@@ -163,11 +163,13 @@ fn end<D: Decode>(
 
 /// A text that grows by pieces.
 #[derive(Default)]
-pub(super) struct Growing {
+pub(crate) struct Growing {
     bytes: Vec<u8>,
     /// Bytes handed to the caller.
     n_told: usize,
     has_ended: bool,
+    /// The stop that has ended it.
+    stop: Vec<u8>,
 }
 
 impl Growing {
@@ -188,7 +190,7 @@ impl Growing {
             }
             self.bytes.push(byte);
             if let Some(stop) = stops.ended_by(&self.bytes) {
-                self.bytes.truncate(self.bytes.len() - stop);
+                self.stop = self.bytes.split_off(self.bytes.len() - stop);
                 self.has_ended = true;
             }
         }
@@ -203,6 +205,11 @@ impl Growing {
     /// Whether a stop has ended it.
     pub fn has_ended(&self) -> bool {
         self.has_ended
+    }
+
+    /// The stop that has ended it, if one has.
+    pub fn stop(&self) -> Option<&[u8]> {
+        self.has_ended.then_some(&self.stop)
     }
 
     /// Hands over the rest, and returns the text.

@@ -1,0 +1,242 @@
+//! An answer that grows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hlx_text::DecodeStream;
+use sha2::{Digest as _, Sha256};
+
+use super::Listen;
+use super::draw::{digest_of, log_probabilities, weighed};
+use super::request::{Event, Finish, Request, Token, Usage};
+use crate::generate::{Drawn, Growing, Stops, TextModel};
+
+/// What is known of an answer's next token.
+pub(super) enum Next<'a> {
+    /// The logits that it is drawn from.
+    Logits(&'a [f32]),
+    /// The likeliest token; without one a logit is NaN.
+    Likeliest(Option<u32>),
+}
+
+/// A request with its answer so far.
+pub(super) struct Sequence<'m> {
+    request: Request,
+    listen: Listen,
+    is_cancelled: Arc<AtomicBool>,
+    /// Those of the prompt and of the answer.
+    pub ids: Vec<u32>,
+    end_tokens: &'m [u32],
+    /// `None` once the answer has ended.
+    decoder: Option<DecodeStream<'m>>,
+    text: Growing,
+    /// Bytes that the decoder has returned.
+    n_decoded: usize,
+    /// Bytes that the listener has.
+    n_told: usize,
+    /// Tokens that the listener does not have, each with the place where its text begins.
+    waiting: Vec<(usize, Token)>,
+    n_draws: u32,
+    n_times: BTreeMap<u32, u32>,
+    digests: Sha256,
+    n_reused: usize,
+}
+
+impl<'m> Sequence<'m> {
+    pub fn new(
+        text: &'m TextModel,
+        request: Request,
+        listen: Listen,
+        is_cancelled: Arc<AtomicBool>,
+    ) -> Self {
+        let decoder = text.tokenizer.stream_after(&request.prompt);
+        let mut new = Self {
+            ids: request.prompt.clone(),
+            end_tokens: match request.ignores_end {
+                true => &[],
+                false => &text.end_tokens,
+            },
+            request,
+            listen,
+            is_cancelled,
+            decoder: None,
+            text: Growing::default(),
+            n_decoded: 0,
+            n_told: 0,
+            waiting: Vec::new(),
+            n_draws: 0,
+            n_times: BTreeMap::new(),
+            digests: Sha256::new(),
+            n_reused: 0,
+        };
+        match decoder {
+            Ok(decoder) => new.decoder = Some(decoder),
+            Err(error) => new.fail(&error.to_string()),
+        }
+        new
+    }
+
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    pub fn n_prompt(&self) -> usize {
+        self.request.prompt.len()
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Acquire)
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.decoder.is_none()
+    }
+
+    /// Notes how many tokens of the prompt were in the cache.
+    pub fn note_reused(&mut self, n: usize) {
+        self.n_reused = n;
+    }
+
+    pub fn tell(&mut self, event: Event) {
+        (self.listen)(event);
+    }
+
+    /// Draws the next token and tells what is clear with it. The answer has ended then, or wants another token behind
+    /// this one. Returns whether a token was added.
+    pub fn advance(&mut self, next: Next<'_>, capacity: usize) -> bool {
+        let Some(token) = self.draw(next) else {
+            self.fail(&Drawn::failure().to_string());
+            return false;
+        };
+        let id = token.id;
+        if self.end_tokens.contains(&id) {
+            self.end(Finish::Stop(None));
+            return false;
+        }
+        self.ids.push(id);
+        *self.n_times.entry(id).or_default() += 1;
+        self.waiting.push((self.n_decoded, token));
+        let piece = self.decoder.as_mut().map(|decoder| decoder.push(id));
+        match piece.transpose() {
+            Ok(piece) => self.grow(piece.flatten().unwrap_or_default().as_bytes()),
+            Err(error) => self.fail(&error.to_string()),
+        }
+        let n_answer = self.ids.len() - self.n_prompt();
+        let is_full = n_answer >= self.request.max_tokens || self.ids.len() > capacity;
+        if is_full && !self.has_ended() {
+            self.end(Finish::Length);
+        }
+        true
+    }
+
+    /// The next token; `None` where a logit is NaN.
+    fn draw(&mut self, next: Next<'_>) -> Option<Token> {
+        let draw = self.n_draws;
+        self.n_draws += 1;
+        let logits = match next {
+            Next::Likeliest(id) => return id.map(|id| Token { id, logprobs: None }),
+            Next::Logits(logits) => logits,
+        };
+        if logits.iter().any(|logit| logit.is_nan()) {
+            return None;
+        }
+        if self.request.digests {
+            self.digests.update(digest_of(logits));
+        }
+        let request = &self.request;
+        let changed = request.is_weighed();
+        let changed = changed.then(|| weighed(request, logits, &self.n_times));
+        let from = changed.as_deref().unwrap_or(logits);
+        let id = request
+            .sampling
+            .choose(from, &self.ids, request.stream, draw) as u32;
+        let logprobs = request.logprobs;
+        Some(Token {
+            id,
+            logprobs: logprobs.map(|n_top| log_probabilities(logits, id, n_top)),
+        })
+    }
+
+    /// Adds decoded text up to a stop, and tells what is clear.
+    fn grow(&mut self, piece: &[u8]) {
+        self.n_decoded += piece.len();
+        let mut told = Vec::new();
+        let stops = Stops::new(&self.request.stop);
+        let mut tell = |new: &[u8]| {
+            told.extend_from_slice(new);
+            Ok(())
+        };
+        // The closure does not fail.
+        let stopped = self.text.grow(piece, &stops, &mut tell).unwrap_or(false);
+        let stop = self.text.stop().map(<[u8]>::to_vec);
+        self.n_told += told.len();
+        self.tell_piece(told, false);
+        if stopped {
+            self.finish(Finish::Stop(stop));
+        }
+    }
+
+    /// Tells text with the tokens that begin in it; `all` tells those behind it, too.
+    fn tell_piece(&mut self, told: Vec<u8>, all: bool) {
+        let n_told = self.n_told;
+        let is_clear = |(begin, _): &&(usize, Token)| all || *begin < n_told;
+        let n_clear = self.waiting.iter().take_while(is_clear).count();
+        if told.is_empty() && n_clear == 0 {
+            return;
+        }
+        let tokens = self
+            .waiting
+            .drain(..n_clear)
+            .map(|(_, token)| token)
+            .collect();
+        // Pieces are whole characters, and a stop begins with one.
+        let text = String::from_utf8_lossy(&told).into_owned();
+        self.tell(Event::Piece { text, tokens });
+    }
+
+    /// Ends an answer that no stop has ended.
+    pub fn end(&mut self, finish: Finish) {
+        let rest = self.decoder.take().map(DecodeStream::finish);
+        match rest.transpose() {
+            Ok(rest) => self.grow(rest.unwrap_or_default().as_bytes()),
+            Err(error) => return self.fail(&error.to_string()),
+        }
+        if self.text.has_ended() {
+            return;
+        }
+        let mut told = Vec::new();
+        let rest = std::mem::take(&mut self.text).finish(&mut |new| {
+            told.extend_from_slice(new);
+            Ok(())
+        });
+        // The closure does not fail.
+        let _ = rest;
+        self.n_told += told.len();
+        self.tell_piece(told, true);
+        self.finish(finish);
+    }
+
+    /// Ends an answer that cannot be continued.
+    pub fn fail(&mut self, reason: &str) {
+        self.finish(Finish::Failed(reason.to_owned()));
+    }
+
+    fn finish(&mut self, finish: Finish) {
+        self.decoder = None;
+        let digest = self.request.digests.then(|| {
+            let digest = self.digests.clone().finalize();
+            digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        });
+        let usage = Usage {
+            prompt: self.n_prompt(),
+            reused: self.n_reused,
+            answer: self.ids.len() - self.n_prompt(),
+        };
+        self.tell(Event::End {
+            finish,
+            usage,
+            digest,
+        });
+    }
+}

@@ -1,0 +1,326 @@
+//! The loop of the thread that owns the model.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvError, TryRecvError};
+
+use anyhow::Result;
+use hlx_autograd::{Tensor, no_grad};
+use hlx_core::Device;
+use hlx_nn::{CausalLm, CausalModel, KvCache, Slots};
+
+use super::counts::Counts;
+use super::embedding::embedding;
+use super::places::Places;
+use super::reading::Reading;
+use super::request::{Event, Finish, Request};
+use super::sequence::{Next, Sequence};
+use super::{Embedded, Limits, Listen};
+use crate::generate::TextModel;
+
+/// What a thread gets.
+pub(super) struct Work {
+    pub is_cancelled: Arc<AtomicBool>,
+    pub job: Job,
+}
+
+/// What is to be done.
+pub(super) enum Job {
+    Answer(Box<Request>, Listen),
+    Embed(Vec<u32>, Embedded),
+}
+
+/// The state of the loop.
+pub(super) struct Worker<'m> {
+    text: &'m TextModel,
+    model: &'m CausalLm,
+    device: Device,
+    limits: Limits,
+    inbox: Receiver<Work>,
+    counts: &'m Counts,
+    waiting: VecDeque<Work>,
+    reading: Option<Reading<'m>>,
+    /// The cache of the prompt that is being read.
+    prompt: KvCache,
+    slots: Slots,
+    places: Places<'m>,
+}
+
+impl<'m> Worker<'m> {
+    pub fn new(
+        text: &'m TextModel,
+        limits: Limits,
+        capacity: usize,
+        inbox: Receiver<Work>,
+        counts: &'m Counts,
+    ) -> Result<Self> {
+        let model: &CausalLm = &text.model;
+        let device = model.device()?;
+        Ok(Self {
+            text,
+            model,
+            prompt: model.cache(&device, 1, capacity)?,
+            slots: Slots::new(model, &device, limits.places, capacity)?,
+            device,
+            limits,
+            inbox,
+            counts,
+            waiting: VecDeque::new(),
+            reading: None,
+            places: Places::new(limits.places),
+        })
+    }
+
+    /// Answers requests until there are no more.
+    pub fn run(&mut self) {
+        while self.receive() {
+            no_grad(|| self.round());
+        }
+    }
+
+    /// Takes what has come; waits where there is nothing to do. Returns false once nothing can come, and all is done.
+    fn receive(&mut self) -> bool {
+        let is_idle =
+            self.waiting.is_empty() && self.reading.is_none() && !self.places.has_growing();
+        if is_idle {
+            match self.inbox.recv() {
+                Ok(work) => self.waiting.push_back(work),
+                Err(RecvError) => return false,
+            }
+        }
+        loop {
+            match self.inbox.try_recv() {
+                Ok(work) => self.waiting.push_back(work),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return true,
+            }
+        }
+    }
+
+    /// A piece of a prompt, and a token of every answer.
+    fn round(&mut self) {
+        self.drop_cancelled();
+        if self.reading.is_none() {
+            self.begin();
+        }
+        if let Some(reading) = self.reading.take() {
+            self.read(reading);
+        }
+        if let Err(error) = self.step() {
+            self.fail_all(&format!("{error:#}"));
+        }
+    }
+
+    /// Ends what nobody waits for any more.
+    fn drop_cancelled(&mut self) {
+        let n_waiting = self.waiting.len();
+        self.waiting
+            .retain(|work| !work.is_cancelled.load(Ordering::Acquire));
+        for _ in self.waiting.len()..n_waiting {
+            self.counts.unqueue();
+            self.counts.cancelled.fetch_add(1, Relaxed);
+        }
+        if self
+            .reading
+            .as_ref()
+            .is_some_and(|one| one.sequence.is_cancelled())
+            && let Some(reading) = self.reading.take()
+        {
+            self.places.all[reading.place].is_taken = false;
+            self.note_end(&self.counts.cancelled);
+        }
+        for place in 0..self.places.all.len() {
+            let growing = self.places.all[place].growing.as_ref();
+            if growing.is_some_and(Sequence::is_cancelled) {
+                self.places.release(place);
+                self.note_end(&self.counts.cancelled);
+            }
+        }
+    }
+
+    fn note_end(&self, counter: &std::sync::atomic::AtomicU64) {
+        counter.fetch_add(1, Relaxed);
+        self.counts.running.fetch_sub(1, Relaxed);
+    }
+
+    /// Begins with what waits: an embedding, or the next prompt if there is a place for its answer.
+    fn begin(&mut self) {
+        let Some(Work { is_cancelled, job }) = self.waiting.pop_front() else {
+            return;
+        };
+        match job {
+            Job::Embed(tokens, embedded) => {
+                self.begin_counting(tokens.len());
+                let found = embedding(self.model, &self.device, &tokens);
+                let counter = match &found {
+                    Ok(_) => &self.counts.answered,
+                    Err(_) => &self.counts.failed,
+                };
+                self.note_end(counter);
+                embedded(found.map_err(|error| format!("{error:#}")));
+            }
+            Job::Answer(request, listen) => {
+                let beginning = match self.limits.reuses_prefixes {
+                    // Cached tokens have no logits.
+                    true if request.prompt_logprobs.is_none() => {
+                        self.places.beginning_of(&request.prompt, &self.slots)
+                    }
+                    _ => None,
+                };
+                let Some(place) = self.places.free(beginning) else {
+                    let job = Job::Answer(request, listen);
+                    self.waiting.push_front(Work { is_cancelled, job });
+                    return;
+                };
+                self.begin_counting(request.prompt.len());
+                let mut sequence = Sequence::new(self.text, *request, listen, is_cancelled);
+                if sequence.has_ended() {
+                    return self.note_end(&self.counts.failed);
+                }
+                let reused = beginning.map_or(Ok(()), |from| {
+                    self.slots
+                        .copy_to(&mut self.prompt, from.place, from.n_tokens)
+                });
+                let n_reused = match (reused, beginning) {
+                    (Ok(()), Some(beginning)) => beginning.n_tokens,
+                    (Ok(()), None) => 0,
+                    (Err(error), _) => {
+                        sequence.fail(&format!("{error:#}"));
+                        return self.note_end(&self.counts.failed);
+                    }
+                };
+                if n_reused == 0
+                    && let Err(error) = self.prompt.truncate(&[0])
+                {
+                    sequence.fail(&format!("{error:#}"));
+                    return self.note_end(&self.counts.failed);
+                }
+                self.counts
+                    .reused_tokens
+                    .fetch_add(n_reused as u64, Relaxed);
+                sequence.note_reused(n_reused);
+                self.places.all[place].is_taken = true;
+                self.reading = Some(Reading::new(sequence, place));
+            }
+        }
+    }
+
+    fn begin_counting(&self, n_prompt: usize) {
+        self.counts.unqueue();
+        self.counts.running.fetch_add(1, Relaxed);
+        self.counts
+            .prompt_tokens
+            .fetch_add(n_prompt as u64, Relaxed);
+    }
+
+    /// Reads a piece of a prompt; behind the last one draws the answer's first token and puts the answer in its place.
+    fn read(&mut self, mut reading: Reading<'m>) {
+        let chunk = self.limits.chunk;
+        let logits = match reading.read(self.model, &self.device, &mut self.prompt, chunk) {
+            Ok(None) => {
+                self.reading = Some(reading);
+                return;
+            }
+            Ok(Some(logits)) => logits,
+            Err(error) => return self.fail(reading, &format!("{error:#}")),
+        };
+        let (place, logprobs) = (reading.place, reading.take_logprobs());
+        if let Err(error) = self.slots.fill(place, &self.prompt) {
+            return self.fail(reading, &format!("{error:#}"));
+        }
+        let mut sequence = reading.sequence;
+        sequence.tell(Event::Prompt { logprobs });
+        match sequence.request().max_tokens {
+            0 => sequence.end(Finish::Length),
+            _ => self.advance(&mut sequence, Next::Logits(&logits)),
+        }
+        if sequence.has_ended() {
+            let held = sequence.request().prompt.clone();
+            self.places.hold(place, held);
+            return self.note_end(&self.counts.answered);
+        }
+        self.places.fill(place, sequence);
+    }
+
+    fn fail(&mut self, mut reading: Reading<'m>, reason: &str) {
+        self.places.all[reading.place].is_taken = false;
+        self.forget();
+        reading.sequence.fail(reason);
+        self.note_end(&self.counts.failed);
+    }
+
+    fn advance(&self, sequence: &mut Sequence<'m>, next: Next<'_>) {
+        if sequence.advance(next, self.slots.capacity()) {
+            self.counts.answer_tokens.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Appends the last token of every answer, and draws the next ones.
+    fn step(&mut self) -> Result<()> {
+        let ids = self.places.last_tokens();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let growing = self
+            .places
+            .all
+            .iter()
+            .filter_map(|one| one.growing.as_ref());
+        let are_likeliest = growing.map(|one| one.request().takes_likeliest());
+        let mut are_likeliest = are_likeliest.collect::<Vec<_>>().into_iter();
+        let vocabulary = self.model.vocabulary();
+        let (words, logits) = match are_likeliest.all(|one| one) {
+            true => (
+                self.slots.likeliest(self.model, &ids)?.to_vec::<u32>()?,
+                Vec::new(),
+            ),
+            false => (
+                Vec::new(),
+                downloaded(&self.slots.logits(self.model, &ids)?)?,
+            ),
+        };
+        let n_tokens = ids.iter().flatten().count();
+        self.counts.steps.fetch_add(1, Relaxed);
+        self.counts
+            .computed_rows
+            .fetch_add(n_tokens as u64, Relaxed);
+        for place in 0..ids.len() {
+            let Some(mut sequence) = self.places.all[place].growing.take() else {
+                continue;
+            };
+            let next = match words.get(place) {
+                Some(&id) => Next::Likeliest(((id as usize) < vocabulary).then_some(id)),
+                None => Next::Logits(&logits[place * vocabulary..(place + 1) * vocabulary]),
+            };
+            self.advance(&mut sequence, next);
+            let has_ended = sequence.has_ended();
+            self.places.all[place].growing = Some(sequence);
+            if has_ended {
+                self.places.release(place);
+                self.note_end(&self.counts.answered);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends all answers, whose places may hold anything.
+    fn fail_all(&mut self, reason: &str) {
+        for place in 0..self.places.all.len() {
+            if let Some(mut sequence) = self.places.release(place) {
+                sequence.fail(reason);
+                self.note_end(&self.counts.failed);
+            }
+        }
+        self.forget();
+    }
+
+    /// Forgets what is held of earlier answers.
+    fn forget(&mut self) {
+        self.places.forget();
+    }
+}
+
+fn downloaded(logits: &Tensor) -> Result<Vec<f32>> {
+    Ok(logits.to_vec::<f32>()?)
+}
