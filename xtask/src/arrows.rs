@@ -111,6 +111,17 @@ const TABLE: [Row; 15] = [
         ],
     },
     Row {
+        name: "hlx-serve",
+        hlx: &[
+            "hlx-core",
+            "hlx-autograd",
+            "hlx-text",
+            "hlx-nn",
+            "hlx-train",
+        ],
+        rationed: &["anyhow", "clap", "tracing-subscriber"],
+    },
+    Row {
         name: "hlx-python",
         hlx: &[
             "hlx-core",

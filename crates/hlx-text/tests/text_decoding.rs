@@ -176,3 +176,46 @@ fn a_streamed_text_is_what_the_whole_has_behind_the_prompt() -> Result<()> {
     }
     Ok(())
 }
+
+/// The bytes of tokens one after the other are the text, where no setting cleans it up: without the blank that some
+/// tokenizers leave out at its beginning.
+#[test]
+fn the_bytes_of_tokens_are_the_bytes_of_their_text() {
+    let bases: Value =
+        serde_json::from_str(include_str!("fixtures/tokenizers.json")).expect("a fixture");
+    let all = bases.as_object().expect("an object").iter();
+    let (mut n_alike, mut n_texts) = (0, 0);
+    for (name, base) in all {
+        let json = base["tokenizer"].to_string();
+        let tokenizer = Tokenizer::from_json(json.as_bytes()).expect("a tokenizer");
+        for text in ["the light river", "caf\u{e9} \u{1f600}, 12", "a  b\nc"] {
+            let Ok(ids) = tokenizer.encode(text) else {
+                continue;
+            };
+            let whole = tokenizer.decode(&ids).expect("decodes");
+            let bytes = ids.iter().filter_map(|&id| tokenizer.token_bytes(id));
+            let bytes = bytes.collect::<Vec<_>>().concat();
+            let joined = String::from_utf8_lossy(&bytes);
+            n_texts += 1;
+            n_alike += usize::from(joined.trim_start() == whole.trim_start());
+            let has_specials = ids.iter().any(|&id| tokenizer.token_bytes(id).is_none());
+            assert!(
+                has_specials || joined.trim_start() == whole.trim_start() || name.contains("piece"),
+                "{name}: {joined:?} is not {whole:?}"
+            );
+        }
+        assert_eq!(tokenizer.token_bytes(u32::MAX), None);
+    }
+    assert!(n_alike * 2 > n_texts, "{n_alike} of {n_texts}");
+    let bytes = Tokenizer::bytes();
+    assert_eq!(
+        (bytes.token_bytes(255), bytes.token_bytes(300)),
+        (Some(vec![255]), None)
+    );
+    let characters = Tokenizer::characters_of("\u{e9}a").expect("a tokenizer");
+    let id = characters.token_to_id("\u{e9}").expect("a character");
+    assert_eq!(
+        characters.token_bytes(id),
+        Some("\u{e9}".as_bytes().to_vec())
+    );
+}

@@ -15,6 +15,7 @@ mod stated;
 mod stream;
 mod surround;
 mod templates;
+mod token_bytes;
 mod train;
 
 use std::path::Path;

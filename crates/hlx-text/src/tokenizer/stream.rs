@@ -5,6 +5,7 @@ mod utf8;
 
 use tokenizers::decoders::DecoderWrapper;
 
+pub(super) use self::decoders::byte_of;
 use self::decoders::{Join, Start, TextDecoder, end, feed};
 use self::utf8::Utf8;
 use super::byte_level::table;
@@ -230,7 +231,8 @@ impl<'a> TextDecoders<'a> {
     }
 }
 
-fn flatten<'a>(decoder: &'a DecoderWrapper, all: &mut Vec<&'a DecoderWrapper>) {
+/// The decoders that a decoder is made of.
+pub(super) fn flatten<'a>(decoder: &'a DecoderWrapper, all: &mut Vec<&'a DecoderWrapper>) {
     match decoder {
         DecoderWrapper::Sequence(sequence) => {
             let inner = sequence.get_decoders().iter();

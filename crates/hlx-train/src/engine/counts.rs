@@ -54,6 +54,12 @@ impl Counts {
         self.waiting.fetch_sub(1, Relaxed);
     }
 
+    /// A request has ended, which `counter` counts.
+    pub(super) fn end(&self, counter: &AtomicU64) {
+        counter.fetch_add(1, Relaxed);
+        self.running.fetch_sub(1, Relaxed);
+    }
+
     pub(super) fn snapshot(&self) -> Snapshot {
         Snapshot {
             waiting: self.waiting.load(Relaxed),

@@ -7,6 +7,7 @@
 mod counts;
 mod draw;
 mod embedding;
+mod guide;
 mod places;
 mod reading;
 mod request;
@@ -24,6 +25,7 @@ use hlx_nn::CausalModel;
 use crate::generate::TextModel;
 pub use counts::{Counts, Snapshot};
 pub use draw::{Logprobs, log_probabilities};
+pub use guide::{Guide, Guides, MakeGuide};
 pub use request::{Event, Fault, Finish, Request, Token, Usage};
 use worker::{Job, Work, Worker};
 

@@ -1,6 +1,7 @@
 //! What a request says, and what it gets.
 
 use super::draw::Logprobs;
+use super::guide::Guides;
 use crate::sample::Sampling;
 
 /// The largest number that may be added to a logit.
@@ -31,6 +32,8 @@ pub struct Request {
     pub frequency_penalty: f32,
     /// Added to the logits of tokens, before the penalties.
     pub logit_bias: Vec<(u32, f32)>,
+    /// Says which tokens may come next, after bias and penalties; `None` lets all come.
+    pub guides: Option<Guides>,
     /// Of each token the log-probabilities of itself and of this many of the likeliest; `None` computes none.
     pub logprobs: Option<usize>,
     /// The same of the prompt's tokens, from the second on.
@@ -67,6 +70,7 @@ impl Request {
             presence_penalty: 0.0,
             frequency_penalty: 0.0,
             logit_bias: Vec::new(),
+            guides: None,
             logprobs: None,
             prompt_logprobs: None,
             digests: false,
@@ -134,7 +138,7 @@ impl Request {
     /// Whether logits are changed before they are drawn from.
     pub(super) fn is_weighed(&self) -> bool {
         let penalties = [self.presence_penalty, self.frequency_penalty];
-        !self.logit_bias.is_empty() || penalties != [0.0; 2]
+        !self.logit_bias.is_empty() || penalties != [0.0; 2] || self.guides.is_some()
     }
 }
 

@@ -8,7 +8,9 @@ use hlx_text::DecodeStream;
 use sha2::{Digest as _, Sha256};
 
 use super::Listen;
+use super::counts::Counts;
 use super::draw::{digest_of, log_probabilities, weighed};
+use super::guide::{Guide, Guides};
 use super::request::{Event, Finish, Request, Token, Usage};
 use crate::generate::{Drawn, Growing, Stops, TextModel};
 
@@ -25,6 +27,7 @@ pub(super) struct Sequence<'m> {
     request: Request,
     listen: Listen,
     is_cancelled: Arc<AtomicBool>,
+    counts: &'m Counts,
     /// Those of the prompt and of the answer.
     pub ids: Vec<u32>,
     end_tokens: &'m [u32],
@@ -39,6 +42,7 @@ pub(super) struct Sequence<'m> {
     waiting: Vec<(usize, Token)>,
     n_draws: u32,
     n_times: BTreeMap<u32, u32>,
+    guide: Option<Box<dyn Guide>>,
     digests: Sha256,
     n_reused: usize,
 }
@@ -49,6 +53,7 @@ impl<'m> Sequence<'m> {
         request: Request,
         listen: Listen,
         is_cancelled: Arc<AtomicBool>,
+        counts: &'m Counts,
     ) -> Self {
         let decoder = text.tokenizer.stream_after(&request.prompt);
         let mut new = Self {
@@ -60,6 +65,7 @@ impl<'m> Sequence<'m> {
             request,
             listen,
             is_cancelled,
+            counts,
             decoder: None,
             text: Growing::default(),
             n_decoded: 0,
@@ -67,12 +73,15 @@ impl<'m> Sequence<'m> {
             waiting: Vec::new(),
             n_draws: 0,
             n_times: BTreeMap::new(),
+            guide: None,
             digests: Sha256::new(),
             n_reused: 0,
         };
-        match decoder {
-            Ok(decoder) => new.decoder = Some(decoder),
-            Err(error) => new.fail(&error.to_string()),
+        let guide = new.request.guides.as_ref().map(Guides::make).transpose();
+        match (decoder, guide) {
+            (Ok(decoder), Ok(guide)) => (new.decoder, new.guide) = (Some(decoder), guide),
+            (Err(error), _) => new.fail(&error.to_string()),
+            (_, Err(reason)) => new.fail(&reason),
         }
         new
     }
@@ -104,10 +113,13 @@ impl<'m> Sequence<'m> {
 
     /// Draws the next token and tells what is clear with it. The answer has ended then, or wants another token behind
     /// this one. Returns whether a token was added.
-    pub fn advance(&mut self, next: Next<'_>, capacity: usize) -> bool {
-        let Some(token) = self.draw(next) else {
-            self.fail(&Drawn::failure().to_string());
-            return false;
+    pub fn advance(&mut self, next: &Next<'_>, capacity: usize) -> bool {
+        let token = match self.draw(next) {
+            Ok(token) => token,
+            Err(reason) => {
+                self.fail(&reason);
+                return false;
+            }
         };
         let id = token.id;
         if self.end_tokens.contains(&id) {
@@ -123,6 +135,14 @@ impl<'m> Sequence<'m> {
             Err(error) => self.fail(&error.to_string()),
         }
         let n_answer = self.ids.len() - self.n_prompt();
+        let guided = self.guide.as_mut().map_or(Ok(false), |guide| {
+            guide.accept(id).map(|()| guide.has_ended())
+        });
+        match guided {
+            Ok(true) if !self.has_ended() => self.end(Finish::Stop(None)),
+            Err(reason) if !self.has_ended() => self.fail(&reason),
+            Ok(_) | Err(_) => {}
+        }
         let is_full = n_answer >= self.request.max_tokens || self.ids.len() > capacity;
         if is_full && !self.has_ended() {
             self.end(Finish::Length);
@@ -130,29 +150,38 @@ impl<'m> Sequence<'m> {
         true
     }
 
-    /// The next token; `None` where a logit is NaN.
-    fn draw(&mut self, next: Next<'_>) -> Option<Token> {
+    /// The next token.
+    ///
+    /// # Errors
+    /// A logit that is NaN, and that of the guide.
+    fn draw(&mut self, next: &Next<'_>) -> Result<Token, String> {
         let draw = self.n_draws;
         self.n_draws += 1;
-        let logits = match next {
-            Next::Likeliest(id) => return id.map(|id| Token { id, logprobs: None }),
+        let failure = || Drawn::failure().to_string();
+        let logits = match *next {
+            Next::Likeliest(id) => {
+                let token = id.map(|id| Token { id, logprobs: None });
+                return token.ok_or_else(failure);
+            }
             Next::Logits(logits) => logits,
         };
         if logits.iter().any(|logit| logit.is_nan()) {
-            return None;
-        }
-        if self.request.digests {
-            self.digests.update(digest_of(logits));
+            return Err(failure());
         }
         let request = &self.request;
+        if request.digests {
+            self.digests.update(digest_of(logits));
+        }
         let changed = request.is_weighed();
-        let changed = changed.then(|| weighed(request, logits, &self.n_times));
+        let mut changed = changed.then(|| weighed(request, logits, &self.n_times));
+        if let (Some(changed), Some(guide)) = (&mut changed, &mut self.guide) {
+            guide.restrict(changed)?;
+        }
         let from = changed.as_deref().unwrap_or(logits);
-        let id = request
-            .sampling
-            .choose(from, &self.ids, request.stream, draw) as u32;
+        let sampling = &request.sampling;
+        let id = sampling.choose(from, &self.ids, request.stream, draw) as u32;
         let logprobs = request.logprobs;
-        Some(Token {
+        Ok(Token {
             id,
             logprobs: logprobs.map(|n_top| log_probabilities(logits, id, n_top)),
         })
@@ -224,6 +253,10 @@ impl<'m> Sequence<'m> {
 
     fn finish(&mut self, finish: Finish) {
         self.decoder = None;
+        self.counts.end(match &finish {
+            Finish::Failed(_) => &self.counts.failed,
+            _ => &self.counts.answered,
+        });
         let digest = self.request.digests.then(|| {
             let digest = self.digests.clone().finalize();
             digest.iter().map(|byte| format!("{byte:02x}")).collect()

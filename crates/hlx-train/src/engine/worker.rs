@@ -13,7 +13,7 @@ use hlx_nn::{CausalLm, CausalModel, KvCache, Slots};
 
 use super::counts::Counts;
 use super::embedding::embedding;
-use super::places::Places;
+use super::places::{Beginning, Places};
 use super::reading::Reading;
 use super::request::{Event, Finish, Request};
 use super::sequence::{Next, Sequence};
@@ -128,20 +128,15 @@ impl<'m> Worker<'m> {
             && let Some(reading) = self.reading.take()
         {
             self.places.all[reading.place].is_taken = false;
-            self.note_end(&self.counts.cancelled);
+            self.counts.end(&self.counts.cancelled);
         }
         for place in 0..self.places.all.len() {
             let growing = self.places.all[place].growing.as_ref();
             if growing.is_some_and(Sequence::is_cancelled) {
                 self.places.release(place);
-                self.note_end(&self.counts.cancelled);
+                self.counts.end(&self.counts.cancelled);
             }
         }
-    }
-
-    fn note_end(&self, counter: &std::sync::atomic::AtomicU64) {
-        counter.fetch_add(1, Relaxed);
-        self.counts.running.fetch_sub(1, Relaxed);
     }
 
     /// Begins with what waits: an embedding, or the next prompt if there is a place for its answer.
@@ -157,53 +152,51 @@ impl<'m> Worker<'m> {
                     Ok(_) => &self.counts.answered,
                     Err(_) => &self.counts.failed,
                 };
-                self.note_end(counter);
+                self.counts.end(counter);
                 embedded(found.map_err(|error| format!("{error:#}")));
             }
             Job::Answer(request, listen) => {
-                let beginning = match self.limits.reuses_prefixes {
-                    // Cached tokens have no logits.
-                    true if request.prompt_logprobs.is_none() => {
-                        self.places.beginning_of(&request.prompt, &self.slots)
-                    }
-                    _ => None,
+                // Cached tokens have no logits.
+                let reuses = self.limits.reuses_prefixes && request.prompt_logprobs.is_none();
+                let beginning = match reuses {
+                    true => self.places.beginning_of(&request.prompt, &self.slots),
+                    false => None,
                 };
                 let Some(place) = self.places.free(beginning) else {
                     let job = Job::Answer(request, listen);
-                    self.waiting.push_front(Work { is_cancelled, job });
-                    return;
+                    return self.waiting.push_front(Work { is_cancelled, job });
                 };
                 self.begin_counting(request.prompt.len());
-                let mut sequence = Sequence::new(self.text, *request, listen, is_cancelled);
-                if sequence.has_ended() {
-                    return self.note_end(&self.counts.failed);
+                let (text, counts) = (self.text, self.counts);
+                let sequence = Sequence::new(text, *request, listen, is_cancelled, counts);
+                if !sequence.has_ended() {
+                    self.begin_reading(sequence, place, beginning);
                 }
-                let reused = beginning.map_or(Ok(()), |from| {
-                    self.slots
-                        .copy_to(&mut self.prompt, from.place, from.n_tokens)
-                });
-                let n_reused = match (reused, beginning) {
-                    (Ok(()), Some(beginning)) => beginning.n_tokens,
-                    (Ok(()), None) => 0,
-                    (Err(error), _) => {
-                        sequence.fail(&format!("{error:#}"));
-                        return self.note_end(&self.counts.failed);
-                    }
-                };
-                if n_reused == 0
-                    && let Err(error) = self.prompt.truncate(&[0])
-                {
-                    sequence.fail(&format!("{error:#}"));
-                    return self.note_end(&self.counts.failed);
-                }
-                self.counts
-                    .reused_tokens
-                    .fetch_add(n_reused as u64, Relaxed);
-                sequence.note_reused(n_reused);
-                self.places.all[place].is_taken = true;
-                self.reading = Some(Reading::new(sequence, place));
             }
         }
+    }
+
+    /// Begins to read a prompt behind what the cache holds of it.
+    fn begin_reading(
+        &mut self,
+        mut sequence: Sequence<'m>,
+        place: usize,
+        beginning: Option<Beginning>,
+    ) {
+        let prompt = &mut self.prompt;
+        let copied = match beginning {
+            Some(from) => self.slots.copy_to(prompt, from.place, from.n_tokens),
+            None => prompt.truncate(&[0]),
+        };
+        if let Err(error) = copied {
+            return sequence.fail(&error.to_string());
+        }
+        let n_reused = beginning.map_or(0, |from| from.n_tokens);
+        let counter = &self.counts.reused_tokens;
+        counter.fetch_add(n_reused as u64, Relaxed);
+        sequence.note_reused(n_reused);
+        self.places.all[place].is_taken = true;
+        self.reading = Some(Reading::new(sequence, place));
     }
 
     fn begin_counting(&self, n_prompt: usize) {
@@ -233,12 +226,12 @@ impl<'m> Worker<'m> {
         sequence.tell(Event::Prompt { logprobs });
         match sequence.request().max_tokens {
             0 => sequence.end(Finish::Length),
-            _ => self.advance(&mut sequence, Next::Logits(&logits)),
+            _ => self.advance(&mut sequence, &Next::Logits(&logits)),
         }
         if sequence.has_ended() {
             let held = sequence.request().prompt.clone();
             self.places.hold(place, held);
-            return self.note_end(&self.counts.answered);
+            return;
         }
         self.places.fill(place, sequence);
     }
@@ -247,10 +240,9 @@ impl<'m> Worker<'m> {
         self.places.all[reading.place].is_taken = false;
         self.forget();
         reading.sequence.fail(reason);
-        self.note_end(&self.counts.failed);
     }
 
-    fn advance(&self, sequence: &mut Sequence<'m>, next: Next<'_>) {
+    fn advance(&self, sequence: &mut Sequence<'m>, next: &Next<'_>) {
         if sequence.advance(next, self.slots.capacity()) {
             self.counts.answer_tokens.fetch_add(1, Relaxed);
         }
@@ -285,20 +277,21 @@ impl<'m> Worker<'m> {
         self.counts
             .computed_rows
             .fetch_add(n_tokens as u64, Relaxed);
-        for place in 0..ids.len() {
-            let Some(mut sequence) = self.places.all[place].growing.take() else {
-                continue;
-            };
+        let mut growing: Vec<(Next<'_>, &mut Sequence<'m>)> = Vec::with_capacity(n_tokens);
+        for (place, one) in self.places.all[..ids.len()].iter_mut().enumerate() {
             let next = match words.get(place) {
                 Some(&id) => Next::Likeliest(((id as usize) < vocabulary).then_some(id)),
                 None => Next::Logits(&logits[place * vocabulary..(place + 1) * vocabulary]),
             };
-            self.advance(&mut sequence, next);
-            let has_ended = sequence.has_ended();
-            self.places.all[place].growing = Some(sequence);
-            if has_ended {
+            growing.extend(one.growing.as_mut().map(|sequence| (next, sequence)));
+        }
+        let n_drawn = advance_all(growing, self.slots.capacity(), logits.len());
+        let counter = &self.counts.answer_tokens;
+        counter.fetch_add(n_drawn as u64, Relaxed);
+        for place in 0..ids.len() {
+            let growing = self.places.all[place].growing.as_ref();
+            if growing.is_some_and(Sequence::has_ended) {
                 self.places.release(place);
-                self.note_end(&self.counts.answered);
             }
         }
         Ok(())
@@ -309,7 +302,6 @@ impl<'m> Worker<'m> {
         for place in 0..self.places.all.len() {
             if let Some(mut sequence) = self.places.release(place) {
                 sequence.fail(reason);
-                self.note_end(&self.counts.failed);
             }
         }
         self.forget();
@@ -323,4 +315,34 @@ impl<'m> Worker<'m> {
 
 fn downloaded(logits: &Tensor) -> Result<Vec<f32>> {
     Ok(logits.to_vec::<f32>()?)
+}
+
+/// Draws the next token of each answer, those of many logits on several threads; returns how many were added.
+fn advance_all(
+    mut growing: Vec<(Next<'_>, &mut Sequence<'_>)>,
+    capacity: usize,
+    n_logits: usize,
+) -> usize {
+    /// Fewer logits are read before a thread has started.
+    const LOGITS: usize = 1 << 17;
+    let advance = |part: &mut [(Next<'_>, &mut Sequence<'_>)]| {
+        let added = part
+            .iter_mut()
+            .map(|(next, one)| one.advance(next, capacity));
+        added.filter(|&added| added).count()
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let n_threads = cores.min(n_logits / LOGITS).min(growing.len());
+    if n_threads < 2 {
+        return advance(&mut growing);
+    }
+    let size = growing.len().div_ceil(n_threads);
+    std::thread::scope(|scope| {
+        let parts = growing.chunks_mut(size);
+        let threads: Vec<_> = parts.map(|part| scope.spawn(|| advance(part))).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined
+            .map(|n| n.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .sum()
+    })
 }

@@ -70,7 +70,7 @@ impl Run {
 }
 
 /// The byte of a token like `<0x0A>`.
-fn byte_of(token: &str) -> Option<u8> {
+pub(in super::super) fn byte_of(token: &str) -> Option<u8> {
     let digits = token.strip_prefix("<0x")?.strip_suffix('>')?;
     let is_byte = token.len() == 6;
     is_byte.then(|| u8::from_str_radix(digits, 16).ok())?

@@ -25,6 +25,7 @@ mod progress;
 mod report;
 mod run;
 mod screen;
+mod serve;
 mod store;
 mod tokenizer;
 mod train;
@@ -56,6 +57,10 @@ enum Verb {
     Generate(generate::Arguments),
     /// Hold a conversation with a model by its chat template.
     Chat(chat::Arguments),
+    /// Serve models by OpenAI's and Anthropic's interfaces.
+    Serve(serve::Arguments),
+    /// Measure a server with OpenAI's interface as its clients see it.
+    BenchServe(serve::Arguments),
     /// Write a run's low-rank adapters as PEFT's files, or a model that they are merged into.
     Lora(lora::Arguments),
     /// Measure the perplexity of a text by windows that overlap.
@@ -118,6 +123,8 @@ fn main() -> ExitCode {
         Verb::Eval(arguments) => eval::run(&arguments),
         Verb::Generate(arguments) => generate::run(&arguments),
         Verb::Chat(arguments) => chat::run(&arguments),
+        Verb::Serve(arguments) => serve::become_program("hlx-serve", &arguments),
+        Verb::BenchServe(arguments) => serve::become_program("hlx-bench-serve", &arguments),
         Verb::Lora(arguments) => lora::run(&arguments),
         Verb::Perplexity(arguments) => perplexity::run(&arguments),
         Verb::Import(arguments) => import::import(&arguments),

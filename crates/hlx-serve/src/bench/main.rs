@@ -1,0 +1,174 @@
+//! `hlx-bench-serve`: measures a server with OpenAI's interface as its clients see it. `hlx bench-serve` runs it.
+
+mod client;
+mod table;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Parser;
+use client::{Client, Measured};
+use table::Level;
+
+/// Measure a server with OpenAI's interface as its clients see it: time to the first token, tokens per second.
+#[derive(Parser)]
+#[command(name = "hlx bench-serve", version, max_term_width = 100)]
+struct Arguments {
+    /// Where the server is, such as http://127.0.0.1:8000.
+    url: String,
+    /// The model; the first that the server lists if left out.
+    #[arg(long)]
+    model: Option<String>,
+    /// Numbers of clients that ask at the same time, one measurement each.
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_values_t = [1, 8, 64])]
+    clients: Vec<usize>,
+    /// Requests of each client, one after the other.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    requests: usize,
+    /// Words of a prompt; no two prompts begin alike.
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    words: usize,
+    /// Tokens of an answer.
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    max_tokens: usize,
+    /// The temperature.
+    #[arg(long, value_name = "T", default_value_t = 0.0)]
+    temperature: f32,
+    /// Ask for answers that the model's end token does not end (HLX, vLLM and others have `ignore_eos`).
+    #[arg(long)]
+    ignore_eos: bool,
+    /// A file with the API key.
+    #[arg(long, value_name = "FILE")]
+    api_key: Option<PathBuf>,
+    /// Print a JSON object for each number of clients.
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing is left to be said where standard error is closed.
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    let is_whole = arguments.requests > 0 && arguments.clients.iter().all(|&n| n > 0);
+    ensure!(is_whole, "--clients, --requests: expected at least 1");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    runtime.context("threads")?.block_on(async {
+        let key = arguments
+            .api_key
+            .as_deref()
+            .map(hlx_core::files::read_settings_text);
+        let key = key.transpose().context("--api-key")?;
+        let client = Client::new(&arguments.url, key.as_deref().map(str::trim))?;
+        let client = Arc::new(client);
+        let model = match &arguments.model {
+            Some(model) => model.clone(),
+            None => client.first_model().await?,
+        };
+        // One request that is not measured: servers record and compile at their first.
+        client.ask(&body(arguments, &model, usize::MAX)).await?;
+        let mut out = std::io::stdout();
+        if !arguments.json {
+            writeln!(out, "{}", Level::HEAD)?;
+        }
+        for (at, &n_clients) in arguments.clients.iter().enumerate() {
+            let first = at * 1_000_000;
+            let level = measure(&client, arguments, &model, n_clients, first).await?;
+            match arguments.json {
+                true => writeln!(out, "{}", level.json())?,
+                false => writeln!(out, "{level}")?,
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Lets clients ask at the same time.
+async fn measure(
+    client: &Arc<Client>,
+    arguments: &Arguments,
+    model: &str,
+    n_clients: usize,
+    first: usize,
+) -> Result<Level> {
+    let (begun, asked) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+    let n_requests = n_clients * arguments.requests;
+    let bodies: Arc<Vec<String>> = Arc::new(
+        (0..n_requests)
+            .map(|n| body(arguments, model, first + n))
+            .collect(),
+    );
+    let tasks: Vec<_> = (0..n_clients)
+        .map(|_| {
+            let (client, bodies, asked) =
+                (Arc::clone(client), Arc::clone(&bodies), Arc::clone(&asked));
+            tokio::spawn(async move {
+                let mut all: Vec<Result<Measured>> = Vec::new();
+                while let Some(body) = bodies.get(asked.fetch_add(1, Ordering::Relaxed)) {
+                    all.push(client.ask(body).await);
+                }
+                all
+            })
+        })
+        .collect();
+    let mut level = Level::new(n_clients);
+    for task in tasks {
+        for found in task.await? {
+            match found {
+                Ok(measured) => level.add(&measured),
+                Err(error) => level.fail(&error),
+            }
+        }
+    }
+    level.end(begun.elapsed());
+    ensure!(
+        level.has_answers(),
+        "no request was answered: {}",
+        level.last_error()
+    );
+    Ok(level)
+}
+
+/// A request whose prompt no other has.
+fn body(arguments: &Arguments, model: &str, number: usize) -> String {
+    const WORDS: [&str; 16] = [
+        "river", "light", "stone", "under", "again", "seven", "paper", "cloud", "green", "north",
+        "quiet", "table", "would", "often", "their", "glass",
+    ];
+    let mut state = number as u64 ^ 0x9e37_79b9_7f4a_7c15;
+    let mut word = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        WORDS[(state >> 60) as usize]
+    };
+    let text: Vec<&str> = (0..arguments.words).map(|_| word()).collect();
+    let mut body = serde_json::json!({
+        "model": model,
+        "prompt": format!("{number}: {}", text.join(" ")),
+        "max_tokens": arguments.max_tokens,
+        "temperature": arguments.temperature,
+        "seed": 1,
+        "stream": true,
+        "stream_options": {"include_usage": true},
+    });
+    if arguments.ignore_eos {
+        body["ignore_eos"] = true.into();
+    }
+    body.to_string()
+}

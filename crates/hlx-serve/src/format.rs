@@ -1,0 +1,85 @@
+//! Answers of a form: JSON objects, and JSON of a schema.
+
+#[cfg_attr(not(feature = "schemas"), path = "format/without.rs")]
+mod following;
+
+use serde_json::{Value, json};
+
+use crate::error::ApiError;
+use crate::fields::Fields;
+pub(crate) use following::Formats;
+
+/// The bytes of a schema at most.
+const LONGEST_SCHEMA: usize = 256 << 10;
+
+/// A form, and the parameter that says it.
+#[derive(Clone, Debug)]
+pub(crate) struct Form {
+    pub(crate) path: String,
+    pub(crate) grammar: Grammar,
+}
+
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    not(feature = "schemas"),
+    expect(dead_code, reason = "read by the guides")
+)]
+pub(crate) enum Grammar {
+    Schema(Value),
+    Lark(String),
+}
+
+impl Form {
+    /// A form by a grammar of llguidance; `path` is the parameter that wants it.
+    pub fn of_grammar(path: &str, grammar: String) -> Self {
+        Self {
+            path: path.to_owned(),
+            grammar: Grammar::Lark(grammar),
+        }
+    }
+}
+
+/// Reads a form; a text has none.
+pub(crate) fn form_of(mut fields: Fields) -> Result<Option<Form>, ApiError> {
+    let kind = fields.text("type")?;
+    let form = match fields.needed("type", kind)?.as_str() {
+        "text" => None,
+        "json_object" => Some(Form {
+            path: fields.path("type"),
+            grammar: Grammar::Schema(json!({"type": "object"})),
+        }),
+        "json_schema" => {
+            // Chat completions have the schema in an object of its own, responses beside the type.
+            let inner = fields.object("json_schema")?;
+            match inner {
+                Some(mut inner) => {
+                    let form = schema_of(&mut inner)?;
+                    inner.finish()?;
+                    Some(form)
+                }
+                None => Some(schema_of(&mut fields)?),
+            }
+        }
+        other => {
+            let reason =
+                format!("{other:?} is not known here, expected text, json_object or json_schema");
+            return Err(ApiError::unsupported(&fields.path("type"), reason));
+        }
+    };
+    fields.finish()?;
+    Ok(form)
+}
+
+fn schema_of(fields: &mut Fields) -> Result<Form, ApiError> {
+    let schema = fields.take("schema");
+    let schema = fields.needed("schema", schema)?;
+    let path = fields.path("schema");
+    if schema.to_string().len() > LONGEST_SCHEMA {
+        let reason = format!("has more than {LONGEST_SCHEMA} bytes");
+        return Err(ApiError::of_parameter(&path, reason));
+    }
+    // An answer follows the schema whether it is strict or not.
+    fields.pass(&["name", "description", "strict"]);
+    let grammar = Grammar::Schema(schema);
+    Ok(Form { path, grammar })
+}

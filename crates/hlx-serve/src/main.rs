@@ -1,0 +1,182 @@
+//! `hlx-serve`: a model server. `hlx serve` runs it.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::Parser;
+use hlx_core::Device;
+use hlx_serve::{Served, Settings, router, serve};
+use hlx_train::engine::Limits;
+use hlx_train::generate::TextModel;
+use hlx_train::opening::Opening;
+
+/// Serve models by OpenAI's interface. An answer is a function of the model and the request alone.
+#[derive(Parser)]
+#[command(name = "hlx serve", version, max_term_width = 100)]
+struct Arguments {
+    /// Run folders, imported models or Hugging Face folders; NAME=FOLDER gives one another name than its folder's.
+    #[arg(required = true, value_name = "MODEL")]
+    models: Vec<String>,
+    /// The address to listen at; other machines reach 0.0.0.0.
+    #[arg(long, default_value = "127.0.0.1")]
+    host: String,
+    /// The port; 0 takes a free one.
+    #[arg(long, default_value_t = 8000)]
+    port: u16,
+    /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    device: String,
+    /// Keep the matrices in this type: f32, f16 or bf16; if left out, that of the folder.
+    #[arg(long, value_name = "TYPE", value_parser = dtype)]
+    dtype: Option<hlx_autograd::DType>,
+    /// A file with a chat template (Jinja) for all models, in the place of their own.
+    #[arg(long, value_name = "FILE")]
+    chat_template: Option<PathBuf>,
+    /// A file with an API key in each line; without one, everyone who reaches the server may ask.
+    #[arg(long, value_name = "FILE")]
+    api_keys: Option<PathBuf>,
+    /// An origin of pages that may ask, or *; may be given several times.
+    #[arg(long, value_name = "ORIGIN")]
+    cors: Vec<String>,
+    /// Answers of a model that grow at the same time.
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    places: usize,
+    /// Tokens of a prompt and its answer; the model's positions if left out. The memory of the cache grows with it.
+    #[arg(long, value_name = "N")]
+    context: Option<usize>,
+    /// Requests of a model that wait for a place; more are refused.
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    queue: usize,
+    /// Tokens of a prompt that are read at a time, between the steps of other answers.
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    chunk: usize,
+    /// Compute every prompt from its first token on. No answer changes.
+    #[arg(long)]
+    no_prefix_cache: bool,
+}
+
+fn dtype(text: &str) -> Result<hlx_autograd::DType, String> {
+    match text {
+        "f32" => Ok(hlx_autograd::DType::F32),
+        "f16" => Ok(hlx_autograd::DType::F16),
+        "bf16" => Ok(hlx_autograd::DType::BF16),
+        _ => Err("expected f32, f16 or bf16".to_owned()),
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let usual = || tracing_subscriber::EnvFilter::new("warn,hlx_serve=info");
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| usual());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    hlx_core::environment::check()?;
+    let api_keys = match &arguments.api_keys {
+        Some(path) => keys(path)?,
+        None => Vec::new(),
+    };
+    let settings = Settings {
+        api_keys,
+        cors: arguments.cors.clone(),
+        ..Settings::default()
+    };
+    let limits = Limits {
+        places: arguments.places,
+        capacity: arguments.context,
+        queue: arguments.queue,
+        chunk: arguments.chunk,
+        reuses_prefixes: !arguments.no_prefix_cache,
+    };
+    let mut models: Vec<Served> = Vec::new();
+    for named in &arguments.models {
+        let (id, folder) = match named.split_once('=') {
+            Some((id, folder)) => (id.to_owned(), PathBuf::from(folder)),
+            None => (name_of(Path::new(named))?, PathBuf::from(named)),
+        };
+        ensure!(!id.is_empty(), "{named}: the name is empty");
+        if models.iter().any(|model| model.id == id) {
+            bail!("{id}: two models have this name; NAME=FOLDER gives one another");
+        }
+        // Each engine has a device of its own: a device belongs to one thread.
+        let device = Device::open_from_env(&arguments.device)?;
+        let opening = Opening {
+            dtype: arguments.dtype,
+            ..Opening::default()
+        };
+        let text = TextModel::open(&device, &folder, opening)?;
+        tracing::info!("{id}: {} on {}", folder.display(), device.info());
+        let mut model = Served::start(&id, text, limits, now())?;
+        if let Some(path) = &arguments.chat_template {
+            let source = hlx_core::files::read_settings_text(path);
+            let source = source.with_context(|| path.display().to_string())?;
+            model = model.with_template(&source)?;
+        }
+        models.push(model);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    runtime.context("the server's threads")?.block_on(async {
+        let address = (arguments.host.as_str(), arguments.port);
+        let listener = tokio::net::TcpListener::bind(address).await;
+        let listener = listener.with_context(|| format!("{}:{}", address.0, address.1))?;
+        tracing::info!("listening at http://{}", listener.local_addr()?);
+        let router = router(models, &settings)?;
+        Ok(serve(listener, router, settings.grace, signal()).await?)
+    })
+}
+
+/// Ends with Ctrl-C or SIGTERM.
+async fn signal() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut term) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = term.recv() => {}
+            }
+            return;
+        }
+    }
+    // A signal that cannot be caught ends the program by itself.
+    let _ = tokio::signal::ctrl_c().await;
+}
+
+fn keys(path: &Path) -> Result<Vec<String>> {
+    let file = hlx_core::files::read_settings_text(path);
+    let file = file.with_context(|| path.display().to_string())?;
+    let lines = file.lines().map(str::trim).filter(|line| !line.is_empty());
+    let keys: Vec<String> = lines.map(str::to_owned).collect();
+    ensure!(!keys.is_empty(), "{}: holds no key", path.display());
+    Ok(keys)
+}
+
+/// The name of a folder.
+fn name_of(folder: &Path) -> Result<String> {
+    let whole = folder
+        .canonicalize()
+        .with_context(|| folder.display().to_string())?;
+    let name = whole.file_name().and_then(|name| name.to_str());
+    let name = name.with_context(|| format!("{}: has no name; say NAME=FOLDER", folder.display()));
+    Ok(name?.to_owned())
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap_or(Duration::ZERO).as_secs()
+}

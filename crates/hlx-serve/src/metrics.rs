@@ -1,0 +1,125 @@
+//! Counters in the text form of Prometheus.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+use hlx_train::engine::Snapshot;
+
+use crate::served::Served;
+
+/// Requests of HTTP by route and status.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics(Mutex<BTreeMap<(String, u16), u64>>);
+
+/// A counter of the engines: its name, its kind, what it counts and how it is read.
+type Counter = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&Snapshot) -> u64,
+);
+
+const COUNTERS: [Counter; 10] = [
+    (
+        "hlx_requests_waiting",
+        "gauge",
+        "Requests that wait for a place.",
+        |one| one.waiting as u64,
+    ),
+    (
+        "hlx_requests_running",
+        "gauge",
+        "Requests whose answers grow.",
+        |one| one.running as u64,
+    ),
+    (
+        "hlx_requests_answered_total",
+        "counter",
+        "Requests that were answered.",
+        |one| one.answered,
+    ),
+    (
+        "hlx_requests_cancelled_total",
+        "counter",
+        "Requests whose clients have left.",
+        |one| one.cancelled,
+    ),
+    (
+        "hlx_requests_failed_total",
+        "counter",
+        "Requests that ended with an error.",
+        |one| one.failed,
+    ),
+    (
+        "hlx_prompt_tokens_total",
+        "counter",
+        "Tokens of prompts.",
+        |one| one.prompt_tokens,
+    ),
+    (
+        "hlx_reused_tokens_total",
+        "counter",
+        "Tokens of prompts that were in the cache.",
+        |one| one.reused_tokens,
+    ),
+    (
+        "hlx_answer_tokens_total",
+        "counter",
+        "Tokens that were drawn.",
+        |one| one.answer_tokens,
+    ),
+    (
+        "hlx_steps_total",
+        "counter",
+        "Steps over all answers that grow.",
+        |one| one.steps,
+    ),
+    (
+        "hlx_step_tokens_total",
+        "counter",
+        "Tokens that steps have appended.",
+        |one| one.step_tokens,
+    ),
+];
+
+impl Metrics {
+    pub fn count(&self, route: &str, status: u16) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *all.entry((route.to_owned(), status)).or_default() += 1;
+    }
+
+    /// All counters.
+    pub fn text(&self, models: &[Served]) -> String {
+        let mut out = String::new();
+        let snapshots: Vec<(String, Snapshot)> = models
+            .iter()
+            .map(|model| (label(&model.id), model.engine.counts()))
+            .collect();
+        for (name, kind, help, read) in COUNTERS {
+            // Writing to a string does not fail.
+            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            for (model, snapshot) in &snapshots {
+                let _ = writeln!(out, "{name}{{model=\"{model}\"}} {}", read(snapshot));
+            }
+        }
+        let name = "hlx_http_requests_total";
+        let _ = writeln!(
+            out,
+            "# HELP {name} Requests of HTTP.\n# TYPE {name} counter"
+        );
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((route, status), n) in &*all {
+            let route = label(route);
+            let _ = writeln!(out, "{name}{{route=\"{route}\",status=\"{status}\"}} {n}");
+        }
+        out
+    }
+}
+
+/// A text as the value of a label.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}

@@ -1,0 +1,380 @@
+//! `/v1/completions`.
+
+use axum::response::Response;
+use hlx_train::engine::{Event, Logprobs, Token, Usage};
+use serde_json::{Map, Value, json};
+
+use super::{HARMLESS, fingerprint, finish_reason, logprob, new_id, usage_of};
+use crate::error::ApiError;
+use crate::fields::{Fields, wrong};
+use crate::routes::{Model, Shared, now, respond};
+use crate::sampling::{Drawing, max_tokens};
+use crate::stream::{self, Chunks};
+use crate::waiting::{Answer, Answers, all_usage};
+
+/// The likeliest tokens that are returned for a token at most.
+const MOST_TOP: u64 = 100;
+/// Prompts of a request at most.
+const MOST_PROMPTS: usize = 1024;
+/// OpenAI's number of tokens where none is said.
+const USUAL_TOKENS: usize = 16;
+
+pub(crate) async fn answer(shared: Shared, mut fields: Fields) -> Result<Response, ApiError> {
+    let id = fields.text("model")?;
+    let model = shared.model(&fields.needed("model", id)?)?;
+    let prompt = fields.take("prompt");
+    let prompts = prompts(fields.needed("prompt", prompt)?)?;
+    let drawing = Drawing::take(&mut fields)?;
+    let logprobs = fields.whole("logprobs", 0..=MOST_TOP)?.map(|n| n as usize);
+    let echo = fields.flag("echo")?.unwrap_or(false);
+    let most = max_tokens(&mut fields, "max_tokens")?.unwrap_or(USUAL_TOKENS);
+    let best_of = fields.whole("best_of", 1..=u64::MAX)?;
+    if best_of.is_some_and(|best_of| best_of != drawing.n as u64) {
+        return Err(ApiError::unsupported(
+            "best_of",
+            "is known here only as the value of n",
+        ));
+    }
+    if fields.take("suffix").is_some() {
+        return Err(ApiError::unsupported(
+            "suffix",
+            "is not known here: a text is continued at its end",
+        ));
+    }
+    fields.pass(&HARMLESS);
+    fields.pass_if(&[("store", &[json!(false)])])?;
+    fields.finish()?;
+    let prompts = {
+        let model = model.clone();
+        let work = tokio::task::spawn_blocking(move || encode(&model, prompts));
+        let done = work.await;
+        done.map_err(|error| ApiError::internal(error.to_string()))??
+    };
+    let requests = prompts.iter().flat_map(|prompt| {
+        let mut requests = drawing.requests(&prompt.ids, most, logprobs);
+        if let Some(first) = requests.first_mut().filter(|_| echo) {
+            first.prompt_logprobs = logprobs;
+        }
+        requests
+    });
+    let answers = Answers::start(&model, requests.collect())?;
+    let form = Form {
+        id: new_id("cmpl")?,
+        created: now(),
+        model,
+        echo,
+        logprobs,
+        prompts,
+        drawing,
+    };
+    if form.drawing.streams {
+        return Ok(stream::respond(Growing::new(form, answers)));
+    }
+    let mut all = answers.collect().await?;
+    let n = form.drawing.n;
+    // The prompt's log-probabilities were computed once for all of its answers.
+    for group in all.chunks_mut(n) {
+        let prompt = group[0].prompt.clone();
+        group
+            .iter_mut()
+            .for_each(|one| one.prompt.clone_from(&prompt));
+    }
+    let usages: Vec<Usage> = all.iter().map(|one| one.usage).collect();
+    let choices: Vec<Value> = all
+        .iter()
+        .enumerate()
+        .map(|(at, one)| form.choice(at, one))
+        .collect();
+    let mut body = form.object();
+    body.insert("choices".to_owned(), json!(choices));
+    body.insert("usage".to_owned(), usage_of(all_usage(&usages, n)));
+    Ok(respond(&Value::Object(body)))
+}
+
+/// A prompt as it came, and as tokens.
+struct Prompt {
+    text: String,
+    ids: Vec<u32>,
+}
+
+enum Given {
+    Text(String),
+    Ids(Vec<u32>),
+}
+
+/// A text, texts, tokens, or lists of tokens.
+fn prompts(value: Value) -> Result<Vec<(String, Given)>, ApiError> {
+    const NAME: &str = "prompt";
+    const EXPECTED: &str = "a string, an array of strings, of tokens, or of arrays of tokens";
+    let Value::Array(all) = value else {
+        return match value {
+            Value::String(text) => Ok(vec![(NAME.to_owned(), Given::Text(text))]),
+            other => Err(wrong(NAME, &other, EXPECTED)),
+        };
+    };
+    if all.first().is_some_and(Value::is_number) {
+        return Ok(vec![(NAME.to_owned(), Given::Ids(ids(NAME, &all)?))]);
+    }
+    if all.is_empty() || all.len() > MOST_PROMPTS {
+        let reason = format!("has {} prompts, expected 1 to {MOST_PROMPTS}", all.len());
+        return Err(ApiError::of_parameter(NAME, reason));
+    }
+    let read = all.into_iter().enumerate().map(|(at, one)| {
+        let path = format!("{NAME}[{at}]");
+        let given = match one {
+            Value::String(text) => Given::Text(text),
+            Value::Array(all) => Given::Ids(ids(&path, &all)?),
+            other => return Err(wrong(&path, &other, "a string or an array of tokens")),
+        };
+        Ok((path, given))
+    });
+    read.collect()
+}
+
+fn ids(path: &str, all: &[Value]) -> Result<Vec<u32>, ApiError> {
+    let id = |(at, value): (usize, &Value)| {
+        let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
+        id.ok_or_else(|| wrong(&format!("{path}[{at}]"), value, "a token's number"))
+    };
+    all.iter().enumerate().map(id).collect()
+}
+
+fn encode(model: &Model, given: Vec<(String, Given)>) -> Result<Vec<Prompt>, ApiError> {
+    let prompts = given.into_iter().map(|(path, given)| match given {
+        Given::Text(text) => Ok(Prompt {
+            ids: model.encode(&path, &text)?,
+            text,
+        }),
+        Given::Ids(ids) => {
+            model.check(&path, &ids)?;
+            let text = model.text().tokenizer.decode(&ids);
+            let text = text.map_err(|error| ApiError::of_parameter(&path, error))?;
+            Ok(Prompt { text, ids })
+        }
+    });
+    prompts.collect()
+}
+
+/// What bodies of answers are made of.
+struct Form {
+    id: String,
+    created: u64,
+    model: Model,
+    echo: bool,
+    logprobs: Option<usize>,
+    prompts: Vec<Prompt>,
+    drawing: Drawing,
+}
+
+impl Form {
+    fn object(&self) -> Map<String, Value> {
+        let object = json!({
+            "id": self.id,
+            "object": "text_completion",
+            "created": self.created,
+            "model": self.model.id,
+            "system_fingerprint": fingerprint(),
+            "seed": self.drawing.seed,
+        });
+        match object {
+            Value::Object(object) => object,
+            _ => Map::new(),
+        }
+    }
+
+    fn choice(&self, at: usize, answer: &Answer) -> Value {
+        let prompt = &self.prompts[at / self.drawing.n];
+        let text = match self.echo {
+            true => prompt.text.clone() + &answer.text,
+            false => answer.text.clone(),
+        };
+        let logprobs = self.logprobs.map(|_| {
+            let mut list = TokenList::default();
+            if self.echo {
+                list.add_first(&self.model, prompt.ids[0]);
+                answer
+                    .prompt
+                    .iter()
+                    .for_each(|one| list.add(&self.model, one));
+            }
+            list.add_all(&self.model, &answer.tokens);
+            list.shown(self.logprobs)
+        });
+        let mut choice = json!({
+            "index": at,
+            "text": text,
+            "logprobs": logprobs,
+            "finish_reason": finish_reason(answer.finish.as_ref()),
+        });
+        if let Some(digest) = &answer.digest {
+            choice["logits_sha256"] = json!(digest);
+        }
+        choice
+    }
+}
+
+/// Tokens in the form of completions.
+#[derive(Default)]
+struct TokenList {
+    tokens: Vec<Value>,
+    logprobs: Vec<Value>,
+    top: Vec<Value>,
+    offsets: Vec<usize>,
+    /// Characters so far.
+    offset: usize,
+}
+
+impl TokenList {
+    fn push(&mut self, model: &Model, id: u32, own: Value, top: Value) {
+        let text = model.token_text(id);
+        self.offsets.push(self.offset);
+        self.offset += text.chars().count();
+        self.tokens.push(json!(text));
+        self.logprobs.push(own);
+        self.top.push(top);
+    }
+
+    /// A prompt's first token, which nothing predicts.
+    fn add_first(&mut self, model: &Model, id: u32) {
+        self.push(model, id, Value::Null, Value::Null);
+    }
+
+    fn add(&mut self, model: &Model, one: &Logprobs) {
+        let mut top = Map::new();
+        // Of tokens with one text the likeliest counts.
+        for &(id, value) in one.top.iter().rev() {
+            top.insert(model.token_text(id), logprob(value));
+        }
+        self.push(model, one.id, logprob(one.own), Value::Object(top));
+    }
+
+    fn add_all(&mut self, model: &Model, tokens: &[Token]) {
+        let known = tokens.iter().filter_map(|token| token.logprobs.as_ref());
+        known.for_each(|one| self.add(model, one));
+    }
+
+    fn shown(self, n_top: Option<usize>) -> Value {
+        let top = n_top.is_some_and(|n| n > 0).then_some(self.top);
+        json!({
+            "tokens": self.tokens,
+            "token_logprobs": self.logprobs,
+            "top_logprobs": top,
+            "text_offset": self.offsets,
+        })
+    }
+}
+
+/// Answers as chunks.
+struct Growing {
+    form: Form,
+    answers: Answers,
+    usages: Vec<Usage>,
+    /// Characters of each answer so far, its echoed prompt included.
+    offsets: Vec<usize>,
+    ready: std::collections::VecDeque<Value>,
+    has_usage: bool,
+}
+
+impl Growing {
+    fn new(form: Form, answers: Answers) -> Self {
+        let n = form.prompts.len() * form.drawing.n;
+        Self {
+            usages: vec![Usage::default(); n],
+            offsets: vec![0; n],
+            has_usage: !form.drawing.includes_usage,
+            ready: std::collections::VecDeque::new(),
+            form,
+            answers,
+        }
+    }
+
+    fn chunk(&self, at: usize, text: &str, logprobs: Value, finish: Value) -> Value {
+        let mut body = self.form.object();
+        let choice =
+            json!({"index": at, "text": text, "logprobs": logprobs, "finish_reason": finish});
+        body.insert("choices".to_owned(), json!([choice]));
+        if self.form.drawing.includes_usage {
+            body.insert("usage".to_owned(), Value::Null);
+        }
+        Value::Object(body)
+    }
+
+    fn logprobs(&mut self, at: usize, fill: impl FnOnce(&mut TokenList, &Model)) -> Value {
+        if self.form.logprobs.is_none() {
+            return Value::Null;
+        }
+        let mut list = TokenList {
+            offset: self.offsets[at],
+            ..TokenList::default()
+        };
+        fill(&mut list, &self.form.model);
+        self.offsets[at] = list.offset;
+        list.shown(self.form.logprobs)
+    }
+
+    fn chunk_of(&mut self, at: usize, event: Event) -> Option<Value> {
+        match event {
+            Event::Prompt { logprobs } => {
+                if !self.form.echo {
+                    return None;
+                }
+                let prompt = &self.form.prompts[at / self.form.drawing.n];
+                let (first, text) = (prompt.ids[0], prompt.text.clone());
+                let tokens = self.logprobs(at, |list, model| {
+                    list.add_first(model, first);
+                    logprobs.iter().for_each(|one| list.add(model, one));
+                });
+                Some(self.chunk(at, &text, tokens, Value::Null))
+            }
+            Event::Piece { text, tokens } => {
+                if text.is_empty() && self.form.logprobs.is_none() {
+                    return None;
+                }
+                let tokens = self.logprobs(at, |list, model| list.add_all(model, &tokens));
+                Some(self.chunk(at, &text, tokens, Value::Null))
+            }
+            Event::End {
+                finish,
+                usage,
+                digest,
+            } => {
+                self.usages[at] = usage;
+                let mut chunk = self.chunk(at, "", Value::Null, finish_reason(Some(&finish)));
+                if let Some(digest) = digest {
+                    chunk["choices"][0]["logits_sha256"] = json!(digest);
+                }
+                Some(chunk)
+            }
+        }
+    }
+
+    fn usage(&self) -> Value {
+        let mut body = self.form.object();
+        let usage = all_usage(&self.usages, self.form.drawing.n);
+        body.insert("choices".to_owned(), json!([]));
+        body.insert("usage".to_owned(), usage_of(usage));
+        Value::Object(body)
+    }
+}
+
+impl Chunks for Growing {
+    async fn next(&mut self) -> Option<Result<Value, ApiError>> {
+        loop {
+            if let Some(ready) = self.ready.pop_front() {
+                return Some(Ok(ready));
+            }
+            match self.answers.next().await {
+                Some(Ok((at, event))) => {
+                    let chunk = self.chunk_of(at, event);
+                    self.ready.extend(chunk);
+                }
+                Some(Err(error)) => return Some(Err(error)),
+                None if self.has_usage => return None,
+                None => {
+                    self.has_usage = true;
+                    return Some(Ok(self.usage()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! OpenAI's interface.
+
+pub(crate) mod chat;
+pub(crate) mod completions;
+pub(crate) mod embeddings;
+pub(crate) mod models;
+pub(crate) mod responses;
+
+use hlx_core::SPECIFICATION;
+use hlx_train::engine::{Finish, Usage};
+use serde_json::{Value, json};
+
+use crate::error::ApiError;
+use crate::sampling::random_word;
+
+/// Fields that change no answer.
+const HARMLESS: [&str; 6] = [
+    "metadata",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "safety_identifier",
+    "user",
+    "verbosity",
+];
+
+/// A new number of an answer.
+fn new_id(prefix: &str) -> Result<String, ApiError> {
+    Ok(format!(
+        "{prefix}-{:016x}{:016x}",
+        random_word()?,
+        random_word()?
+    ))
+}
+
+/// What answers depend on besides the model and the request.
+fn fingerprint() -> String {
+    format!("hlx-specification-{SPECIFICATION}")
+}
+
+fn usage_of(usage: Usage) -> Value {
+    json!({
+        "prompt_tokens": usage.prompt,
+        "completion_tokens": usage.answer,
+        "total_tokens": usage.prompt + usage.answer,
+        "prompt_tokens_details": {"cached_tokens": usage.reused},
+    })
+}
+
+fn finish_reason(finish: Option<&Finish>) -> Value {
+    match finish {
+        Some(Finish::Stop(_)) => json!("stop"),
+        Some(Finish::Length) => json!("length"),
+        Some(Finish::Failed(_)) | None => Value::Null,
+    }
+}
+
+/// The shortest decimal that gives an f32 back.
+fn shortest(value: f32) -> f64 {
+    value.to_string().parse().unwrap_or(f64::from(value))
+}
+
+/// A log-probability; one that is not finite as OpenAI writes it.
+fn logprob(value: f32) -> Value {
+    const LEAST: f64 = -9999.0;
+    match value.is_finite() {
+        true => json!(shortest(value)),
+        false => json!(LEAST),
+    }
+}

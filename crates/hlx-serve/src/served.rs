@@ -1,0 +1,150 @@
+//! A model as it is served.
+
+use std::sync::{Arc, OnceLock};
+
+use anyhow::{Context as _, Result};
+use hlx_nn::CausalModel;
+use hlx_text::{ChatInput, ChatTemplate};
+use hlx_train::engine::{Engine, Limits};
+use hlx_train::generate::TextModel;
+
+use crate::error::ApiError;
+use crate::format::Formats;
+use crate::tools::Style;
+
+/// A model under its name, with the engine that answers for it.
+#[derive(Debug)]
+pub struct Served {
+    /// The name that requests say.
+    pub id: String,
+    pub(crate) engine: Engine,
+    /// Seconds since 1970 when it was opened.
+    pub(crate) created: u64,
+    template: Option<ChatTemplate>,
+    /// How the template writes calls of functions.
+    style: Option<Style>,
+    formats: OnceLock<Result<Formats, String>>,
+}
+
+impl Served {
+    /// Starts the engine of a model.
+    ///
+    /// # Errors
+    /// A chat template with a fault of syntax, and as [`Engine::start`].
+    pub fn start(id: &str, text: TextModel, limits: Limits, created: u64) -> Result<Self> {
+        let text = Arc::new(text);
+        let template = text.tokenizer.chat_templates().is_some();
+        let template = template.then(|| ChatTemplate::of(&text.tokenizer));
+        let source = text.tokenizer.chat_template();
+        Ok(Self {
+            style: source.and_then(Style::of_template),
+            id: id.to_owned(),
+            template: template.transpose()?,
+            engine: Engine::start(text, limits).with_context(|| id.to_owned())?,
+            created,
+            formats: OnceLock::new(),
+        })
+    }
+
+    /// The same with another chat template.
+    ///
+    /// # Errors
+    /// A template with a fault of syntax.
+    pub fn with_template(self, source: &str) -> Result<Self> {
+        let template = ChatTemplate::with_tokens_of(source, &self.text().tokenizer)?;
+        Ok(Self {
+            template: Some(template),
+            style: Style::of_template(source),
+            ..self
+        })
+    }
+
+    /// The model with its tokenizer.
+    pub(crate) fn text(&self) -> &TextModel {
+        self.engine.text()
+    }
+
+    /// The tokens of a prompt that is a text.
+    pub(crate) fn encode(&self, name: &str, prompt: &str) -> Result<Vec<u32>, ApiError> {
+        let text = self.text();
+        let ids = text.preparation.prompt(&text.tokenizer, prompt, false);
+        let ids = ids.map_err(|error| ApiError::of_parameter(name, error))?;
+        self.check(name, &ids)?;
+        Ok(ids)
+    }
+
+    /// The tokens of a conversation, up to where the answer begins.
+    pub(crate) fn encode_chat(&self, input: &ChatInput) -> Result<Vec<u32>, ApiError> {
+        const NAME: &str = "messages";
+        let text = self.text();
+        let wrong = |error: hlx_text::TextError| ApiError::of_parameter(NAME, error);
+        let ids = match (&self.template, input.messages.last()) {
+            (Some(template), _) => {
+                let laid_out = template.render_input(input).map_err(wrong)?;
+                text.tokenizer.encode(&laid_out).map_err(wrong)?
+            }
+            (None, Some(last)) if text.preparation.answers_inputs() => {
+                return self.encode(NAME, &last.content());
+            }
+            (None, _) => {
+                let reason = format!(
+                    "the model {} has no chat template; /v1/completions continues a text",
+                    self.id
+                );
+                return Err(ApiError::of_parameter(NAME, reason).with_code("no_chat_template"));
+            }
+        };
+        self.check(NAME, &ids)?;
+        Ok(ids)
+    }
+
+    /// Checks the tokens of a prompt, so that the message names the request's own parameter.
+    pub(crate) fn check(&self, name: &str, ids: &[u32]) -> Result<(), ApiError> {
+        let (capacity, vocabulary) = (self.engine.capacity(), self.text().model.vocabulary());
+        if ids.is_empty() {
+            return Err(ApiError::of_parameter(name, "the prompt is empty"));
+        }
+        if ids.len() > capacity {
+            let reason = format!(
+                "the prompt has {} tokens, and the model {} takes {capacity}",
+                ids.len(),
+                self.id
+            );
+            let error = ApiError::of_parameter(name, reason);
+            return Err(error.with_code("context_length_exceeded"));
+        }
+        match ids.iter().find(|&&id| id as usize >= vocabulary) {
+            None => Ok(()),
+            Some(id) => Err(ApiError::of_parameter(
+                name,
+                format!("the token {id} is outside of the vocabulary of {vocabulary}"),
+            )),
+        }
+    }
+
+    /// Fails where nothing is known of how the model calls functions.
+    pub(crate) fn check_tools(&self) -> Result<(), ApiError> {
+        match self.style {
+            Some(Style::Tagged) => Ok(()),
+            None => {
+                let reason = format!(
+                    "the chat template of {} writes no calls in a form that is known here (<tool_call>)",
+                    self.id
+                );
+                Err(ApiError::unsupported("tools", reason))
+            }
+        }
+    }
+
+    /// What restricts answers to a form; made for the first of them.
+    pub(crate) fn formats(&self) -> Result<&Formats, ApiError> {
+        let formats = self.formats.get_or_init(|| Formats::new(self.text()));
+        let wrong = |reason: &String| ApiError::of_parameter("response_format", reason);
+        formats.as_ref().map_err(wrong)
+    }
+
+    /// The text of a token by itself; a part of a character is U+FFFD.
+    pub(crate) fn token_text(&self, id: u32) -> String {
+        self.text().tokenizer.decode_all(&[id]).unwrap_or_default()
+    }
+}

@@ -1,0 +1,66 @@
+//! Answers as server-sent events.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::time::Duration;
+
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use serde_json::Value;
+
+use crate::error::ApiError;
+
+/// How long a stream is silent at most: readers and proxies tell from it that the server is there.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// What makes the chunks of a stream, one after the other.
+pub(crate) trait Chunks: Send + 'static {
+    /// Whether each event has a name, its chunk's `type`; else the last one is `[DONE]`.
+    const NAMED: bool = false;
+
+    /// The next chunk; `None` at the end.
+    fn next(&mut self) -> impl Future<Output = Option<Result<Value, ApiError>>> + Send;
+
+    /// The chunk of an error, the last one.
+    fn failed(&mut self, error: &ApiError) -> Value {
+        error.body()
+    }
+}
+
+/// A stream of chunks.
+pub(crate) fn respond<C: Chunks>(chunks: C) -> Response {
+    enum State<C> {
+        Open(C),
+        Last,
+        Ended,
+    }
+    let events = stream::unfold(State::Open(chunks), |state| async move {
+        let (event, state) = match state {
+            State::Open(mut chunks) => match chunks.next().await {
+                Some(Ok(chunk)) => (data::<C>(&chunk), State::Open(chunks)),
+                Some(Err(error)) => (data::<C>(&chunks.failed(&error)), State::Last),
+                None if C::NAMED => return None,
+                None => (done(), State::Ended),
+            },
+            State::Last if !C::NAMED => (done(), State::Ended),
+            State::Last | State::Ended => return None,
+        };
+        Some((Ok::<_, Infallible>(event), state))
+    });
+    let alive = KeepAlive::new().interval(SILENCE);
+    Sse::new(events).keep_alive(alive).into_response()
+}
+
+fn done() -> Event {
+    Event::default().data("[DONE]")
+}
+
+/// JSON has no line ends, so that a chunk is one line.
+fn data<C: Chunks>(chunk: &Value) -> Event {
+    let event = Event::default().data(chunk.to_string());
+    match chunk["type"].as_str().filter(|_| C::NAMED) {
+        Some(name) => event.event(name),
+        None => event,
+    }
+}

@@ -1,0 +1,112 @@
+//! Answers of one request: several prompts, several answers for each, with their events in one channel.
+
+use hlx_train::engine::{Event, Finish, Listen, Logprobs, Request, Ticket, Token, Usage};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::error::ApiError;
+use crate::served::Served;
+
+/// The answers to a request while they grow. When it is dropped, they end.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    /// Numbers of answers with what happens to them. What waits here is at most the answers' tokens.
+    events: UnboundedReceiver<(usize, Event)>,
+    _tickets: Vec<Ticket>,
+    n_open: usize,
+}
+
+/// A whole answer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answer {
+    pub text: String,
+    pub tokens: Vec<Token>,
+    pub prompt: Vec<Logprobs>,
+    pub finish: Option<Finish>,
+    pub usage: Usage,
+    pub digest: Option<String>,
+}
+
+impl Answers {
+    /// Gives requests to the engine of a model.
+    pub fn start(served: &Served, requests: Vec<Request>) -> Result<Self, ApiError> {
+        let (sender, events) = unbounded_channel();
+        let n_open = requests.len();
+        let requests = requests.into_iter().enumerate().map(|(number, request)| {
+            let sender = sender.clone();
+            // Nobody may listen any more.
+            let listen: Listen = Box::new(move |event| _ = sender.send((number, event)));
+            (request, listen)
+        });
+        let tickets = served.engine.submit_all(requests.collect())?;
+        Ok(Self {
+            events,
+            _tickets: tickets,
+            n_open,
+        })
+    }
+
+    /// What happens next; `None` once all answers have ended.
+    pub async fn next(&mut self) -> Option<Result<(usize, Event), ApiError>> {
+        if self.n_open == 0 {
+            return None;
+        }
+        let Some((number, event)) = self.events.recv().await else {
+            self.n_open = 0;
+            return Some(Err(ApiError::internal(
+                "the engine has ended before the answer",
+            )));
+        };
+        if let Event::End { finish, .. } = &event {
+            self.n_open -= 1;
+            if let Finish::Failed(reason) = finish {
+                self.n_open = 0;
+                return Some(Err(ApiError::internal(reason.clone())));
+            }
+        }
+        Some(Ok((number, event)))
+    }
+
+    /// All of them, once they have ended.
+    pub async fn collect(mut self) -> Result<Vec<Answer>, ApiError> {
+        let mut all = vec![Answer::default(); self.n_open];
+        while let Some(event) = self.next().await {
+            let (number, event) = event?;
+            all[number].add(event);
+        }
+        Ok(all)
+    }
+}
+
+impl Answer {
+    pub fn add(&mut self, event: Event) {
+        match event {
+            Event::Prompt { logprobs } => self.prompt = logprobs,
+            Event::Piece { text, tokens } => {
+                self.text += &text;
+                self.tokens.extend(tokens);
+            }
+            Event::End {
+                finish,
+                usage,
+                digest,
+            } => {
+                self.finish = Some(finish);
+                self.usage = usage;
+                self.digest = digest;
+            }
+        }
+    }
+}
+
+/// The tokens of several answers; a prompt counts once for all of its answers.
+pub(crate) fn all_usage(usages: &[Usage], n: usize) -> Usage {
+    let mut all = Usage::default();
+    for (at, one) in usages.iter().enumerate() {
+        if at % n == 0 {
+            all.prompt += one.prompt;
+            all.reused += one.reused;
+        }
+        all.answer += one.answer;
+    }
+    all
+}

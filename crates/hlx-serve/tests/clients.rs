@@ -1,0 +1,45 @@
+//! Clients that others have written, where they are installed.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::Server;
+use hlx_serve::Settings;
+use hlx_train::engine::Limits;
+
+/// Runs a script with the Python that `HLX_CLIENTS_PYTHON` names; says so where a package lacks.
+fn check(package: &str, path: &str) {
+    let python = std::env::var("HLX_CLIENTS_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let has = Command::new(&python)
+        .args(["-c", &format!("import {package}")])
+        .output();
+    if !has.is_ok_and(|has| has.status.success()) {
+        println!("skipped: {python} has no package {package}");
+        return;
+    }
+    let server = Server::start(Limits::default(), Settings::default());
+    let script =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/clients/check_{package}.py"));
+    let url = format!("http://{}{path}", server.address);
+    let ran = Command::new(&python)
+        .arg(script)
+        .args([&url, "small"])
+        .output();
+    let ran = ran.expect("runs");
+    let [out, err] =
+        [&ran.stdout, &ran.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert!(ran.status.success(), "{out}{err}");
+    print!("{out}");
+}
+
+#[test]
+fn openai_s_client_is_answered() {
+    check("openai", "/v1");
+}
+
+#[test]
+fn anthropic_s_client_is_answered() {
+    check("anthropic", "");
+}
