@@ -206,8 +206,8 @@ fn a_flood_of_clients_gets_what_each_gets_alone() {
         .map(|at| {
             let text = ["the river", "the river of", "light", "l"][at % 4].repeat(1 + at % 3);
             let more = json!({
-                "model": "small", "seed": at % 5, "temperature": [0.0, 1.0, 1.5][at % 3], "max_tokens": 5 + at * 7 % 60,
-                "logit_digests": true, "presence_penalty": [0.0, 0.7][at % 2], "n": 1 + at % 2,
+                "model": "small", "seed": at % 5, "temperature": ([0.0, 1.0, 1.5][at % 3]), "max_tokens": 5 + at * 7 % 60,
+                "logit_digests": true, "presence_penalty": ([0.0, 0.7][at % 2]), "n": 1 + at % 2,
             });
             let mut body = more;
             match at % 2 {

@@ -29,7 +29,7 @@ def main(base_url: str, model: str) -> None:
     for wrong, kind in [
         ({"model": "nothing"}, anthropic.NotFoundError),
         ({"messages": []}, anthropic.BadRequestError),
-        ({"temperature": -1}, anthropic.BadRequestError),
+        ({"extra_body": {"temperature": -1}}, anthropic.BadRequestError),
     ]:
         try:
             client.messages.create(**{**options, **wrong})

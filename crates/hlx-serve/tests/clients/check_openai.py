@@ -44,10 +44,16 @@ def main(base_url: str, model: str) -> None:
 
     said = client.responses.create(model=model, input="light", instructions="be kind", extra_body={"seed": 5})
     assert said.output_text and said.status in ("completed", "incomplete")
-    with client.responses.stream(model=model, input="light", instructions="be kind", extra_body={"seed": 5}) as events:
-        text = "".join(one.delta for one in events if one.type == "response.output_text.delta")
-        last = events.get_final_response()
-    assert text == said.output_text == last.output_text
+    options_of_response = {"model": model, "input": "light", "instructions": "be kind", "extra_body": {"seed": 5}}
+    events = list(client.responses.create(**options_of_response, stream=True))
+    text = "".join(one.delta for one in events if one.type == "response.output_text.delta")
+    assert text == said.output_text == events[-1].response.output_text
+    assert events[-1].type == f"response.{said.status}"
+    assert [one.sequence_number for one in events] == list(range(len(events)))
+    with client.responses.stream(**options_of_response) as stream:
+        assert [one.type for one in stream if "delta" not in one.type] == [
+            one.type for one in events if "delta" not in one.type
+        ]
 
     for wrong, kind in [
         ({"temperature": 3e38, "top_p": 2}, openai.BadRequestError),

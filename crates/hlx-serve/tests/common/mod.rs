@@ -14,9 +14,11 @@ use hlx_train::generate::TextModel;
 use hlx_train::opening::Opened;
 use serde_json::Value;
 
-const TEMPLATE: &str = "{% for t in tools or [] %}{{ t.function.name }}: <tool_call>{name, arguments}</tool_call>\n{% endfor %}\
-                        {% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}\n{% endfor %}\
-                        {% if add_generation_prompt %}assistant:{% endif %}";
+const TEMPLATE: &str = "\
+    {% for t in tools or [] %}{{ t.function.name }}: <tool_call>{name, arguments}</tool_call>\n{% endfor %}\
+    {% for m in messages %}{{ m.role }}: {% for c in m.tool_calls or [] %}{{ c.function.name }}\
+    {{ c.function.arguments | tojson }}{% endfor %}{{ m.content }}\n{% endfor %}\
+    {% if add_generation_prompt %}assistant:{% endif %}";
 
 /// A model over bytes with 160 positions; the byte 0 ends a text.
 pub fn text_model(device: &Device) -> TextModel {
