@@ -10,15 +10,29 @@ use serde_json::{Value, json};
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::messages::{texts, to_answer};
-use crate::routes::{Model, Shared, respond};
+use crate::routes::{Shared, respond};
 use crate::sampling::{Drawing, max_tokens, random_word, stops};
 use crate::stream::{self, Chunks};
 use crate::waiting::{Answer, Answers};
 
 const ROLES: [&str; 2] = ["user", "assistant"];
 
-pub(crate) async fn answer(shared: Shared, mut fields: Fields) -> Result<Response, ApiError> {
-    let (model, input) = conversation(&shared, &mut fields)?;
+/// What a request wants.
+struct Wanted {
+    said: Said,
+    drawing: Drawing,
+    most: usize,
+}
+
+/// The model and the conversation.
+struct Said {
+    model: String,
+    input: ChatInput,
+}
+
+/// Reads a request, without a model.
+fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
+    let said = conversation(&mut fields)?;
     let drawing = Drawing::take_one(&mut fields)?;
     let drawing = drawing.with_stops(stops(&mut fields, "stop_sequences")?);
     let most = max_tokens(&mut fields, "max_tokens")?;
@@ -29,6 +43,25 @@ pub(crate) async fn answer(shared: Shared, mut fields: Fields) -> Result<Respons
         ("container", &[]),
     ])?;
     fields.finish()?;
+    Ok(Wanted {
+        said,
+        drawing,
+        most,
+    })
+}
+
+/// Checks a request, as far as it can be without a model.
+pub(crate) fn check(fields: Fields) -> Result<(), ApiError> {
+    read(fields).map(drop)
+}
+
+pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, ApiError> {
+    let Wanted {
+        said: Said { model, input },
+        drawing,
+        most,
+    } = read(fields)?;
+    let model = shared.model(&model)?;
     let prompt = model.chat_prompt(input).await?;
     let answers = Answers::start(&model, drawing.requests(&prompt, most, None))?;
     let id = format!("msg_{:016x}{:016x}", random_word()?, random_word()?);
@@ -52,17 +85,18 @@ pub(crate) async fn answer(shared: Shared, mut fields: Fields) -> Result<Respons
 }
 
 pub(crate) async fn count(shared: Shared, mut fields: Fields) -> Result<Response, ApiError> {
-    let (model, input) = conversation(&shared, &mut fields)?;
+    let Said { model, input } = conversation(&mut fields)?;
     fields.pass(&["cache_control"]);
     fields.finish()?;
+    let model = shared.model(&model)?;
     let prompt = model.chat_prompt(input).await?;
     Ok(respond(&json!({"input_tokens": prompt.len()})))
 }
 
 /// What both routes read: the model and the conversation.
-fn conversation(shared: &Shared, fields: &mut Fields) -> Result<(Model, ChatInput), ApiError> {
-    let id = fields.text("model")?;
-    let model = shared.model(&fields.needed("model", id)?)?;
+fn conversation(fields: &mut Fields) -> Result<Said, ApiError> {
+    let model = fields.text("model")?;
+    let model = fields.needed("model", model)?;
     let mut messages = Vec::new();
     if let Some(system) = fields.take("system") {
         let text = texts(&fields.path("system"), system, &["text"])?;
@@ -96,7 +130,8 @@ fn conversation(shared: &Shared, fields: &mut Fields) -> Result<(Model, ChatInpu
         ("thinking", &[json!({"type": "disabled"})]),
         ("mcp_servers", &[json!([])]),
     ])?;
-    Ok((model, to_answer(&messages)))
+    let input = to_answer(&messages);
+    Ok(Said { model, input })
 }
 
 /// Why an answer has ended, and the text that has ended it.

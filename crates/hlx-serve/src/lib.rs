@@ -12,6 +12,7 @@ mod gate;
 mod messages;
 mod metrics;
 mod openai;
+mod prompts;
 mod routes;
 mod sampling;
 mod served;
@@ -22,3 +23,19 @@ mod waiting;
 pub use error::ApiError;
 pub use routes::{Settings, router, serve};
 pub use served::Served;
+
+/// Checks the body of a request to a route, as far as it can be without a model.
+///
+/// # Errors
+/// What is wrong with it, and another route than those that read a body.
+pub fn check_body(route: &str, body: &[u8]) -> Result<(), ApiError> {
+    let fields = fields::Fields::of_body(body)?;
+    match route {
+        "/v1/chat/completions" => openai::chat::check(fields),
+        "/v1/completions" => openai::completions::check(fields),
+        "/v1/embeddings" => openai::embeddings::check(fields),
+        "/v1/responses" => openai::responses::check(fields),
+        "/v1/messages" => anthropic::check(fields),
+        _ => Err(ApiError::of_parameter("route", "reads no body")),
+    }
+}

@@ -120,6 +120,16 @@ impl Model {
             .map(Some)
     }
 
+    /// Fails for more answers than may ever wait.
+    pub fn check_number(&self, n_prompts: usize, n: usize) -> Result<(), ApiError> {
+        let (all, most) = (n_prompts.saturating_mul(n), self.engine.queue());
+        if all <= most {
+            return Ok(());
+        }
+        let reason = format!("{n} answers to each of {n_prompts} prompts, expected at most {most}");
+        Err(ApiError::of_parameter("n", reason))
+    }
+
     /// The tokens that an answer has room for: the last position predicts one more.
     pub fn room_behind(&self, prompt: &[u32]) -> usize {
         self.engine.capacity() + 1 - prompt.len()

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::time::{Duration, Instant};
 
 use common::Server;
@@ -104,25 +104,57 @@ fn a_full_queue_is_said_and_nothing_of_it_is_taken() {
     let limits = Limits {
         places: 1,
         queue: 3,
+        chunk: 1,
         ..Limits::default()
     };
     let server = Server::start(limits, Settings::default());
-    let body = json!({"model": "small", "prompt": "a", "n": 4, "max_tokens": 2});
-    let reply = server.post("/v1/completions", &body);
+    let path = "/v1/completions";
+    let ask = |n: usize| json!({"model": "small", "prompt": "a", "n": n, "max_tokens": 2});
+    // More than may ever wait.
+    let (status, param, message) = server.refused(path, &ask(4));
+    assert_eq!((status, &param[..]), (400, "n"), "{message}");
+    let mut busy = server.begin(
+        path,
+        &json!({"model": "small", "prompt": "a", "n": 3, "max_tokens": 150, "ignore_eos": true, "stream": true}),
+    );
+    wait_for("two answers wait", || {
+        metric(&server, "hlx_requests_waiting") == 2
+    });
+    let reply = server.post(path, &ask(2));
     assert_eq!(
         (reply.status, &reply.json()["error"]["code"]),
         (429, &json!("queue_full"))
     );
     assert!(reply.head.contains("retry-after: 1"), "{}", reply.head);
+    let mut rest = String::new();
+    busy.read_to_string(&mut rest).expect("it is whole");
     assert_eq!(
-        (
-            metric(&server, "hlx_requests_waiting"),
-            metric(&server, "hlx_prompt_tokens_total")
-        ),
-        (0, 0)
+        rest.matches("\"finish_reason\":\"length\"").count(),
+        3,
+        "{rest}"
     );
-    let fewer = json!({"model": "small", "prompt": "a", "n": 3, "max_tokens": 2});
-    server.answer("/v1/completions", &fewer);
+    server.answer(path, &ask(3));
+}
+
+/// Connections that say nothing, and readers that do not read, stop nobody.
+#[test]
+fn a_thousand_connections_that_say_nothing_stop_nobody() {
+    let server = Server::start(Limits::default(), Settings::default());
+    let silent: Vec<_> = (0..1000).map_while(|_| server.try_connect()).collect();
+    assert!(silent.len() > 200, "{} connections", silent.len());
+    let body = json!({"model": "small", "prompt": "a", "max_tokens": 100, "ignore_eos": true, "stream": true, "n": 8});
+    let slow: Vec<_> = (0..8)
+        .map(|_| server.begin("/v1/completions", &body))
+        .collect();
+    let found = server.answer(
+        "/v1/completions",
+        &json!({"model": "small", "prompt": "the", "max_tokens": 5}),
+    );
+    assert!(found["choices"][0]["text"].is_string());
+    wait_for("the slow ones are answered, too", || {
+        metric(&server, "hlx_requests_answered_total") == 65
+    });
+    drop((silent, slow));
 }
 
 /// A client that leaves ends its answers, those that stream and those that don't.
@@ -139,15 +171,8 @@ fn a_client_that_leaves_ends_its_answer() {
         let body = json!({
             "model": "small", "prompt": "a", "max_tokens": 150, "ignore_eos": true, "stream": streams, "n": 100,
         });
-        let body = body.to_string();
         let before = metric(&server, "hlx_requests_cancelled_total");
-        let mut stream = server.connect();
-        let head = format!(
-            "POST /v1/completions HTTP/1.1\r\nhost: hlx\r\n{JSON}content-length: {}\r\n\r\n",
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).expect("sends");
-        stream.write_all(body.as_bytes()).expect("sends");
+        let mut stream = server.begin("/v1/completions", &body);
         if streams {
             stream.read_exact(&mut [0; 64]).expect("it has begun");
         }
@@ -169,15 +194,7 @@ fn a_client_that_leaves_ends_its_answer() {
 fn a_server_ends_with_its_answers() {
     let server = Server::start(Limits::default(), Settings::default());
     let body = json!({"model": "small", "prompt": "a", "max_tokens": 150, "ignore_eos": true, "stream": true});
-    let body = body.to_string();
-    let mut stream = server.connect();
-    let head = format!(
-        "POST /v1/completions HTTP/1.1\r\nhost: hlx\r\nconnection: close\r\n{JSON}content-length: {}\r\n\r\n",
-        body.len()
-    );
-    stream
-        .write_all(&[head.as_bytes(), body.as_bytes()].concat())
-        .expect("sends");
+    let mut stream = server.begin("/v1/completions", &body);
     let mut begun = [0; 64];
     stream.read_exact(&mut begun).expect("it has begun");
     drop(server);

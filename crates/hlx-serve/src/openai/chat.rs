@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use axum::response::Response;
+use hlx_text::ChatInput;
 use hlx_train::engine::{Event, Logprobs, Token, Usage};
 use serde_json::{Map, Value, json};
 
@@ -21,14 +22,26 @@ use crate::waiting::{Answer, Answers, all_usage};
 /// The likeliest tokens that are returned for a token at most.
 const MOST_TOP: u64 = 20;
 
-pub(crate) async fn answer(shared: Shared, mut fields: Fields) -> Result<Response, ApiError> {
-    let id = fields.text("model")?;
-    let model = shared.model(&fields.needed("model", id)?)?;
+/// What a request wants.
+struct Wanted {
+    model: String,
+    input: ChatInput,
+    drawing: Drawing,
+    has_tools: bool,
+    form: Option<Form>,
+    logprobs: Option<usize>,
+    most: Option<usize>,
+}
+
+/// Reads a request, without a model.
+fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
+    let model = fields.text("model")?;
+    let model = fields.needed("model", model)?;
     let messages = fields.list("messages")?;
     let mut input = conversation(fields.needed("messages", messages)?)?;
     let drawing = Drawing::take(&mut fields)?;
     let tools = tools::take(&mut fields)?;
-    let form = match fields.object("response_format")? {
+    let mut form = match fields.object("response_format")? {
         Some(form) => form_of(form)?,
         None => None,
     };
@@ -47,18 +60,44 @@ pub(crate) async fn answer(shared: Shared, mut fields: Fields) -> Result<Respons
         ("modalities", &[json!(["text"])]),
     ])?;
     fields.finish()?;
-    let form = match &tools {
-        Some(tools) => {
-            model.check_tools()?;
-            let values = serde_json::from_value(json!(tools.all));
-            input.tools = values.map_err(|error| ApiError::of_parameter("tools", error))?;
-            let call = tools
-                .grammar()
-                .map(|grammar| Form::of_grammar("tool_choice", grammar));
-            call.or(form)
+    if let Some(tools) = &tools {
+        let values = serde_json::from_value(json!(tools.all));
+        input.tools = values.map_err(|error| ApiError::of_parameter("tools", error))?;
+        if let Some(grammar) = tools.grammar() {
+            form = Some(Form::of_grammar("tool_choice", grammar));
         }
-        None => form,
-    };
+    }
+    Ok(Wanted {
+        model,
+        input,
+        drawing,
+        has_tools: tools.is_some(),
+        form,
+        logprobs,
+        most,
+    })
+}
+
+/// Checks a request, as far as it can be without a model.
+pub(crate) fn check(fields: Fields) -> Result<(), ApiError> {
+    read(fields).map(drop)
+}
+
+pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, ApiError> {
+    let Wanted {
+        model,
+        input,
+        drawing,
+        has_tools,
+        form,
+        logprobs,
+        most,
+    } = read(fields)?;
+    let model = shared.model(&model)?;
+    model.check_number(1, drawing.n)?;
+    if has_tools {
+        model.check_tools()?;
+    }
     let drawing = drawing.with_guides(model.guides(form).await?);
     let prompt = model.chat_prompt(input).await?;
     let most = most.unwrap_or_else(|| model.room_behind(&prompt));
@@ -68,7 +107,7 @@ pub(crate) async fn answer(shared: Shared, mut fields: Fields) -> Result<Respons
         id: new_id("chatcmpl")?,
         created: now(),
         seed: drawing.seed,
-        has_tools: tools.is_some(),
+        has_tools,
         model,
     };
     if drawing.streams {

@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::{HARMLESS, fingerprint, finish_reason, logprob, new_id, usage_of};
 use crate::error::ApiError;
-use crate::fields::{Fields, wrong};
+use crate::fields::Fields;
+use crate::prompts::{Prompt, Prompts};
 use crate::routes::{Model, Shared, now, respond};
 use crate::sampling::{Drawing, max_tokens};
 use crate::stream::{self, Chunks};
@@ -14,42 +15,68 @@ use crate::waiting::{Answer, Answers, all_usage};
 
 /// The likeliest tokens that are returned for a token at most.
 const MOST_TOP: u64 = 100;
-/// Prompts of a request at most.
-const MOST_PROMPTS: usize = 1024;
 /// OpenAI's number of tokens where none is said.
 const USUAL_TOKENS: usize = 16;
 
-pub(crate) async fn answer(shared: Shared, mut fields: Fields) -> Result<Response, ApiError> {
-    let id = fields.text("model")?;
-    let model = shared.model(&fields.needed("model", id)?)?;
+/// What a request wants.
+struct Wanted {
+    model: String,
+    prompts: Prompts,
+    drawing: Drawing,
+    logprobs: Option<usize>,
+    echo: bool,
+    most: usize,
+}
+
+/// Reads a request, without a model.
+fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
+    let model = fields.text("model")?;
+    let model = fields.needed("model", model)?;
     let prompt = fields.take("prompt");
-    let prompts = prompts(fields.needed("prompt", prompt)?)?;
+    let prompts = Prompts::read("prompt", fields.needed("prompt", prompt)?)?;
     let drawing = Drawing::take(&mut fields)?;
-    let logprobs = fields.whole("logprobs", 0..=MOST_TOP)?.map(|n| n as usize);
+    let logprobs = fields.whole("logprobs", 0..=MOST_TOP)?;
     let echo = fields.flag("echo")?.unwrap_or(false);
     let most = max_tokens(&mut fields, "max_tokens")?.unwrap_or(USUAL_TOKENS);
     let best_of = fields.whole("best_of", 1..=u64::MAX)?;
     if best_of.is_some_and(|best_of| best_of != drawing.n as u64) {
-        return Err(ApiError::unsupported(
-            "best_of",
-            "is known here only as the value of n",
-        ));
+        let reason = "is known here only as the value of n";
+        return Err(ApiError::unsupported("best_of", reason));
     }
     if fields.take("suffix").is_some() {
-        return Err(ApiError::unsupported(
-            "suffix",
-            "is not known here: a text is continued at its end",
-        ));
+        let reason = "is not known here: a text is continued at its end";
+        return Err(ApiError::unsupported("suffix", reason));
     }
     fields.pass(&HARMLESS);
     fields.pass_if(&[("store", &[json!(false)])])?;
     fields.finish()?;
-    let prompts = {
-        let model = model.clone();
-        let work = tokio::task::spawn_blocking(move || encode(&model, prompts));
-        let done = work.await;
-        done.map_err(|error| ApiError::internal(error.to_string()))??
-    };
+    Ok(Wanted {
+        model,
+        prompts,
+        drawing,
+        logprobs: logprobs.map(|n| n as usize),
+        echo,
+        most,
+    })
+}
+
+/// Checks a request, as far as it can be without a model.
+pub(crate) fn check(fields: Fields) -> Result<(), ApiError> {
+    read(fields).map(drop)
+}
+
+pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, ApiError> {
+    let Wanted {
+        model,
+        prompts,
+        drawing,
+        logprobs,
+        echo,
+        most,
+    } = read(fields)?;
+    let model = shared.model(&model)?;
+    model.check_number(prompts.len(), drawing.n)?;
+    let prompts = prompts.encode(&model).await?;
     let requests = prompts.iter().flat_map(|prompt| {
         let mut requests = drawing.requests(&prompt.ids, most, logprobs);
         if let Some(first) = requests.first_mut().filter(|_| echo) {
@@ -89,70 +116,6 @@ pub(crate) async fn answer(shared: Shared, mut fields: Fields) -> Result<Respons
     body.insert("choices".to_owned(), json!(choices));
     body.insert("usage".to_owned(), usage_of(all_usage(&usages, n)));
     Ok(respond(&Value::Object(body)))
-}
-
-/// A prompt as it came, and as tokens.
-struct Prompt {
-    text: String,
-    ids: Vec<u32>,
-}
-
-enum Given {
-    Text(String),
-    Ids(Vec<u32>),
-}
-
-/// A text, texts, tokens, or lists of tokens.
-fn prompts(value: Value) -> Result<Vec<(String, Given)>, ApiError> {
-    const NAME: &str = "prompt";
-    const EXPECTED: &str = "a string, an array of strings, of tokens, or of arrays of tokens";
-    let Value::Array(all) = value else {
-        return match value {
-            Value::String(text) => Ok(vec![(NAME.to_owned(), Given::Text(text))]),
-            other => Err(wrong(NAME, &other, EXPECTED)),
-        };
-    };
-    if all.first().is_some_and(Value::is_number) {
-        return Ok(vec![(NAME.to_owned(), Given::Ids(ids(NAME, &all)?))]);
-    }
-    if all.is_empty() || all.len() > MOST_PROMPTS {
-        let reason = format!("has {} prompts, expected 1 to {MOST_PROMPTS}", all.len());
-        return Err(ApiError::of_parameter(NAME, reason));
-    }
-    let read = all.into_iter().enumerate().map(|(at, one)| {
-        let path = format!("{NAME}[{at}]");
-        let given = match one {
-            Value::String(text) => Given::Text(text),
-            Value::Array(all) => Given::Ids(ids(&path, &all)?),
-            other => return Err(wrong(&path, &other, "a string or an array of tokens")),
-        };
-        Ok((path, given))
-    });
-    read.collect()
-}
-
-fn ids(path: &str, all: &[Value]) -> Result<Vec<u32>, ApiError> {
-    let id = |(at, value): (usize, &Value)| {
-        let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
-        id.ok_or_else(|| wrong(&format!("{path}[{at}]"), value, "a token's number"))
-    };
-    all.iter().enumerate().map(id).collect()
-}
-
-fn encode(model: &Model, given: Vec<(String, Given)>) -> Result<Vec<Prompt>, ApiError> {
-    let prompts = given.into_iter().map(|(path, given)| match given {
-        Given::Text(text) => Ok(Prompt {
-            ids: model.encode(&path, &text)?,
-            text,
-        }),
-        Given::Ids(ids) => {
-            model.check(&path, &ids)?;
-            let text = model.text().tokenizer.decode(&ids);
-            let text = text.map_err(|error| ApiError::of_parameter(&path, error))?;
-            Ok(Prompt { text, ids })
-        }
-    });
-    prompts.collect()
 }
 
 /// What bodies of answers are made of.

@@ -1,71 +1,64 @@
 //! `/v1/embeddings`: the mean of the last hidden state over the tokens of a text, divided by its Euclidean norm.
 
 use axum::response::Response;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::{HARMLESS, shortest};
 use crate::error::ApiError;
-use crate::fields::{Fields, wrong};
+use crate::fields::Fields;
+use crate::prompts::Prompts;
 use crate::routes::{Shared, respond};
 
-/// Texts of a request at most.
-const MOST_TEXTS: usize = 2048;
+/// What a request wants.
+struct Wanted {
+    model: String,
+    inputs: Prompts,
+    dimensions: Option<u64>,
+    is_base64: bool,
+}
 
-pub(crate) async fn answer(shared: Shared, mut fields: Fields) -> Result<Response, ApiError> {
-    let id = fields.text("model")?;
-    let model = shared.model(&fields.needed("model", id)?)?;
+/// Reads a request, without a model.
+fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
+    let model = fields.text("model")?;
+    let model = fields.needed("model", model)?;
     let input = fields.take("input");
-    let inputs = match fields.needed("input", input)? {
-        Value::Array(all) if !all.first().is_some_and(Value::is_number) => all,
-        one => vec![one],
+    let inputs = Prompts::read("input", fields.needed("input", input)?)?;
+    let format = fields.text("encoding_format")?;
+    let is_base64 = match format.as_deref() {
+        None | Some("float") => false,
+        Some("base64") => true,
+        Some(other) => {
+            let reason = format!("{other:?} is not known here, expected float or base64");
+            return Err(ApiError::unsupported("encoding_format", reason));
+        }
     };
-    if inputs.is_empty() || inputs.len() > MOST_TEXTS {
-        let reason = format!("has {} texts, expected 1 to {MOST_TEXTS}", inputs.len());
-        return Err(ApiError::of_parameter("input", reason));
-    }
-    let format = fields
-        .text("encoding_format")?
-        .unwrap_or_else(|| "float".to_owned());
-    if !["float", "base64"].contains(&format.as_str()) {
-        let reason = format!("{format:?} is not known here, expected float or base64");
-        return Err(ApiError::unsupported("encoding_format", reason));
-    }
-    let width = model.text().model.config().width as u64;
-    if let Some(wanted) = fields
-        .whole("dimensions", 1..=u64::MAX)?
-        .filter(|&n| n != width)
-    {
-        let reason = format!("{wanted} is not known here: an embedding has {width} numbers");
-        return Err(ApiError::unsupported("dimensions", reason));
-    }
+    let dimensions = fields.whole("dimensions", 1..=u64::MAX)?;
     fields.pass(&HARMLESS);
     fields.finish()?;
-    let encoded = {
-        let model = model.clone();
-        let work = tokio::task::spawn_blocking(move || {
-            let inputs = inputs.iter().enumerate();
-            let read = inputs.map(|(at, input)| {
-                let path = format!("input[{at}]");
-                match input {
-                    Value::String(text) => model.encode(&path, text),
-                    Value::Array(all) => {
-                        let ids = all
-                            .iter()
-                            .map(|id| id.as_u64().and_then(|id| u32::try_from(id).ok()));
-                        let ids: Option<Vec<u32>> = ids.collect();
-                        let ids = ids.ok_or_else(|| wrong(&path, input, "an array of tokens"))?;
-                        model.check(&path, &ids)?;
-                        Ok(ids)
-                    }
-                    other => Err(wrong(&path, other, "a string or an array of tokens")),
-                }
-            });
-            read.collect::<Result<Vec<_>, ApiError>>()
-        });
-        let done = work.await;
-        done.map_err(|error| ApiError::internal(error.to_string()))??
-    };
+    Ok(Wanted {
+        model,
+        inputs,
+        dimensions,
+        is_base64,
+    })
+}
+
+/// Checks a request, as far as it can be without a model.
+pub(crate) fn check(fields: Fields) -> Result<(), ApiError> {
+    read(fields).map(drop)
+}
+
+pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, ApiError> {
+    let wanted = read(fields)?;
+    let model = shared.model(&wanted.model)?;
+    let width = model.text().model.config().width as u64;
+    if let Some(other) = wanted.dimensions.filter(|&n| n != width) {
+        let reason = format!("{other} is not known here: an embedding has {width} numbers");
+        return Err(ApiError::unsupported("dimensions", reason));
+    }
+    let encoded = wanted.inputs.encode(&model).await?;
+    let encoded: Vec<Vec<u32>> = encoded.into_iter().map(|prompt| prompt.ids).collect();
     let n_tokens: usize = encoded.iter().map(Vec::len).sum();
     let mut data = Vec::new();
     for (index, tokens) in encoded.into_iter().enumerate() {
@@ -79,14 +72,9 @@ pub(crate) async fn answer(shared: Shared, mut fields: Fields) -> Result<Respons
             found.map_err(|_| ApiError::internal("the engine has ended before the answer"))?;
         drop(ticket);
         let found = found.map_err(ApiError::internal)?;
-        let embedding = match format.as_str() {
-            "base64" => json!(base64(&found)),
-            _ => json!(
-                found
-                    .iter()
-                    .map(|value| shortest(*value))
-                    .collect::<Vec<_>>()
-            ),
+        let embedding = match wanted.is_base64 {
+            true => json!(base64(&found)),
+            false => found.iter().map(|&value| json!(shortest(value))).collect(),
         };
         data.push(json!({"object": "embedding", "index": index, "embedding": embedding}));
     }

@@ -11,7 +11,7 @@ use super::chat::token_of;
 use super::{HARMLESS, new_id, shortest};
 use crate::error::ApiError;
 use crate::fields::Fields;
-use crate::format::form_of;
+use crate::format::{Form, form_of};
 use crate::messages::{texts, to_answer};
 use crate::routes::{Model, Shared, now, respond};
 use crate::sampling::{Drawing, max_tokens};
@@ -23,9 +23,24 @@ const ROLES: [&str; 4] = ["assistant", "developer", "system", "user"];
 const LOGPROBS: &str = "message.output_text.logprobs";
 const MOST_TOP: u64 = 20;
 
-pub(crate) async fn answer(shared: Shared, mut fields: Fields) -> Result<Response, ApiError> {
-    let id = fields.text("model")?;
-    let model = shared.model(&fields.needed("model", id)?)?;
+/// What a request wants.
+struct Wanted {
+    model: String,
+    instructions: Option<String>,
+    input: ChatInput,
+    drawing: Drawing,
+    form: Option<Form>,
+    /// The form as the request says it.
+    text: Value,
+    logprobs: Option<usize>,
+    most: Option<usize>,
+    metadata: Value,
+}
+
+/// Reads a request, without a model.
+fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
+    let model = fields.text("model")?;
+    let model = fields.needed("model", model)?;
     let instructions = fields.text("instructions")?;
     let input = conversation(&mut fields, instructions.as_deref())?;
     let drawing = Drawing::take_one(&mut fields)?;
@@ -54,6 +69,37 @@ pub(crate) async fn answer(shared: Shared, mut fields: Fields) -> Result<Respons
         ("reasoning", &[json!({})]),
     ])?;
     fields.finish()?;
+    Ok(Wanted {
+        model,
+        instructions,
+        input,
+        drawing,
+        form,
+        text: shown_text,
+        logprobs,
+        most,
+        metadata,
+    })
+}
+
+/// Checks a request, as far as it can be without a model.
+pub(crate) fn check(fields: Fields) -> Result<(), ApiError> {
+    read(fields).map(drop)
+}
+
+pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, ApiError> {
+    let Wanted {
+        model,
+        instructions,
+        input,
+        drawing,
+        form,
+        text: shown_text,
+        logprobs,
+        most,
+        metadata,
+    } = read(fields)?;
+    let model = shared.model(&model)?;
     let drawing = drawing.with_guides(model.guides(form).await?);
     let prompt = model.chat_prompt(input).await?;
     let room = most.unwrap_or_else(|| model.room_behind(&prompt));
@@ -86,7 +132,7 @@ pub(crate) async fn answer(shared: Shared, mut fields: Fields) -> Result<Respons
         "truncation": "disabled",
         "usage": null,
     });
-    let form = Form {
+    let form = Shape {
         item: new_id("msg")?.replace('-', "_"),
         begun,
         model,
@@ -165,14 +211,14 @@ fn logprobs(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
 }
 
 /// What bodies and events are made of.
-struct Form {
+struct Shape {
     item: String,
     begun: Value,
     model: Model,
     has_logprobs: bool,
 }
 
-impl Form {
+impl Shape {
     fn tokens(&self, tokens: &[Token]) -> Value {
         let known = tokens.iter().filter_map(|token| token.logprobs.as_ref());
         let known = known.filter(|_| self.has_logprobs);
@@ -237,7 +283,7 @@ fn usage_of(usage: Usage) -> Value {
 
 /// An answer as events.
 struct Growing {
-    form: Form,
+    form: Shape,
     answers: Answers,
     answer: Answer,
     ready: VecDeque<Value>,
@@ -245,7 +291,7 @@ struct Growing {
 }
 
 impl Growing {
-    fn new(form: Form, answers: Answers) -> Self {
+    fn new(form: Shape, answers: Answers) -> Self {
         let begun = form.begun.clone();
         let item = form.item("in_progress", json!([]));
         let part = form.part(&Answer::default());
@@ -293,7 +339,7 @@ impl Growing {
             return;
         }
         let answer = std::mem::take(&mut self.answer);
-        let (part, status) = (self.form.part(&answer), Form::status(&answer));
+        let (part, status) = (self.form.part(&answer), Shape::status(&answer));
         let item = self.form.item(status, json!([part]));
         let text = json!({
             "type": "response.output_text.done",

@@ -98,6 +98,24 @@ impl Server {
         stream
     }
 
+    /// A connection, if the system has room for one.
+    pub fn try_connect(&self) -> Option<TcpStream> {
+        TcpStream::connect(self.address).ok()
+    }
+
+    /// Sends a request whose answer is read by the caller.
+    pub fn begin(&self, path: &str, body: &Value) -> TcpStream {
+        let body = body.to_string();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: hlx\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let mut stream = self.connect();
+        stream.write_all(request.as_bytes()).expect("sends");
+        stream
+    }
+
     /// Sends what a request is made of, and returns the whole answer.
     pub fn send(&self, request: &[u8]) -> Reply {
         let mut stream = self.connect();

@@ -152,6 +152,11 @@ impl Engine {
         self.capacity
     }
 
+    /// Requests that may wait.
+    pub fn queue(&self) -> usize {
+        self.queue
+    }
+
     /// What has happened so far.
     pub fn counts(&self) -> Snapshot {
         self.counts.snapshot()
