@@ -9,8 +9,9 @@ use clap::Parser;
 use hlx_core::Device;
 use hlx_serve::{Served, Settings, router, serve};
 use hlx_train::engine::Limits;
-use hlx_train::generate::TextModel;
+use hlx_train::generate::{TextModel, Wanted};
 use hlx_train::opening::Opening;
+use hlx_train::sample::Sampling;
 
 /// Serve models by OpenAI's interface. An answer is a function of the model and the request alone.
 #[derive(Parser)]
@@ -117,7 +118,17 @@ fn run(arguments: &Arguments) -> Result<()> {
             dtype: arguments.dtype,
             ..Opening::default()
         };
-        let text = TextModel::open(&device, &folder, opening)?;
+        // What requests have where they say nothing.
+        let wanted = Wanted {
+            sampling: Sampling {
+                temperature: 1.0,
+                ..Sampling::default()
+            },
+            max_tokens: 16,
+            n_texts: 1,
+        };
+        let text = TextModel::open_to_write(&device, &folder, opening, &wanted)?;
+        text.warn_of_pairs();
         tracing::info!("{id}: {} on {}", folder.display(), device.info());
         let mut model = Served::start(&id, text, limits, now())?;
         if let Some(path) = &arguments.chat_template {

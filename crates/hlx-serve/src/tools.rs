@@ -139,7 +139,10 @@ impl Tools {
                 })
             })
             .collect();
-        let schema = json!({"anyOf": calls});
+        // As templates write calls: a blank behind a comma and a colon, and no other white space.
+        let spaces =
+            json!({"whitespace_flexible": false, "item_separator": ", ", "key_separator": ": "});
+        let schema = json!({"anyOf": calls, "x-guidance": spaces});
         (!calls.is_empty())
             .then(|| format!("start: \"{OPEN}\\n\" call \"\\n{CLOSE}\"\ncall: %json {schema}\n"))
     }

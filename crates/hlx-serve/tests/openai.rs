@@ -423,6 +423,6 @@ fn what_is_wrong_is_named() {
     assert_eq!(server.get("/v1/nothing").status, 404);
     assert_eq!(server.get("/v1/completions").status, 405);
     assert_eq!(server.get("/v1/models/other").status, 404);
-    assert_eq!(server.get("/v1/models/small").json()["max_model_len"], 160);
+    assert_eq!(server.get("/v1/models/small").json()["max_model_len"], 256);
     assert_eq!(server.get("/v1/models").json()["data"][1]["id"], "plain");
 }

@@ -133,7 +133,9 @@ fn a_flood_of_requests_gets_what_each_gets_alone() {
     let mut of_devices = Vec::new();
     for device in hlx_core::testing::own_devices() {
         let text = open(&place, &device);
-        let requests = requests(&text, 40);
+        // The others are fewer: a software driver takes its time.
+        let requests = requests(&text, if of_devices.is_empty() { 200 } else { 40 });
+        let n = requests.len() as u64;
         let alone = Limits {
             places: 1,
             reuses_prefixes: false,
@@ -172,16 +174,14 @@ fn a_flood_of_requests_gets_what_each_gets_alone() {
                 assert!(reuses_prefixes || usage.reused == 0);
             }
             let counts = engine.counts();
-            assert_eq!(
-                (counts.answered, counts.waiting, counts.running),
-                (40, 0, 0)
-            );
+            assert_eq!((counts.answered, counts.waiting, counts.running), (n, 0, 0));
             assert_eq!(counts.reused_tokens > 0, reuses_prefixes);
             assert!(counts.step_tokens > counts.steps, "answers grew together");
         }
         of_devices.push(expected);
     }
-    assert!(of_devices.iter().all(|one| *one == of_devices[0]));
+    let alike = |one: &Vec<Answer>| one[..] == of_devices[0][..one.len()];
+    assert!(of_devices.iter().all(alike));
     let finishes: Vec<&Finish> = of_devices[0].iter().map(|one| &one.finish).collect();
     assert!(finishes.contains(&&Finish::Length));
     assert!(

@@ -9,6 +9,7 @@ mod files;
 mod folders;
 mod models;
 mod ranks;
+mod requests;
 mod sizes;
 mod text;
 mod tokens;
@@ -19,12 +20,13 @@ pub use files::model_sizes;
 pub use folders::{stopped_preparation, written_adapter};
 pub use models::{causal_sizes, lora};
 pub use ranks::memory_seeds;
+pub use requests::request_seeds;
 
 /// A target: its name, which is also its folder in `fuzz/corpus`, and its body.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 35] = [
+pub const TARGETS: [Target; 36] = [
     ("spirv", contracts::spirv),
     ("contract_json", contracts::json),
     ("contract_binary", contracts::binary),
@@ -58,6 +60,7 @@ pub const TARGETS: [Target; 35] = [
     ("adapter_folder", folders::adapter_folder),
     ("ranks_wire", ranks::wire),
     ("ranks_memory", ranks::memory),
+    ("requests", requests::requests),
     ("printable", text::printable),
     ("layouts", sizes::layouts),
 ];

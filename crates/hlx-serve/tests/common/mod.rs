@@ -20,7 +20,7 @@ const TEMPLATE: &str = "\
     {{ c.function.arguments | tojson }}{% endfor %}{{ m.content }}\n{% endfor %}\
     {% if add_generation_prompt %}assistant:{% endif %}";
 
-/// A model over bytes with 160 positions; the byte 0 ends a text.
+/// A model over bytes with 256 positions; the byte 0 ends a text.
 pub fn text_model(device: &Device) -> TextModel {
     let config = CausalConfig {
         vocabulary: 256,
@@ -30,7 +30,7 @@ pub fn text_model(device: &Device) -> TextModel {
         n_kv_heads: 2,
         head_width: 8,
         feed_forward_width: 24,
-        max_positions: 160,
+        max_positions: 256,
         ..CausalConfig::preset("qwen3").expect("a preset")
     };
     let model = Model::new(device, 5, |b| CausalLm::new(b, &config)).expect("built");
