@@ -198,6 +198,7 @@ impl Growing {
                 finish,
                 usage,
                 digest,
+                ..
             } => {
                 let [reason, text] = stopped(Some(&finish));
                 let mut delta = json!({"stop_reason": reason, "stop_sequence": text});

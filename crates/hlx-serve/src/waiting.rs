@@ -21,6 +21,8 @@ pub(crate) struct Answer {
     pub text: String,
     pub tokens: Vec<Token>,
     pub prompt: Vec<Logprobs>,
+    /// The end token that was drawn, if one was.
+    pub end_token: Option<Token>,
     pub finish: Option<Finish>,
     pub usage: Usage,
     pub digest: Option<String>,
@@ -87,9 +89,11 @@ impl Answer {
             }
             Event::End {
                 finish,
+                end_token,
                 usage,
                 digest,
             } => {
+                self.end_token = end_token;
                 self.finish = Some(finish);
                 self.usage = usage;
                 self.digest = digest;

@@ -43,3 +43,18 @@ fn openai_s_client_is_answered() {
 fn anthropic_s_client_is_answered() {
     check("anthropic", "");
 }
+
+#[test]
+fn langchain_is_answered() {
+    check("langchain_openai", "/v1");
+}
+
+#[test]
+fn the_program_llm_is_answered() {
+    check("llm", "/v1");
+}
+
+#[test]
+fn lm_evaluation_harness_is_answered() {
+    check("lm_eval", "/v1");
+}

@@ -31,6 +31,7 @@ struct Answer {
     text: String,
     tokens: Vec<Token>,
     prompt: Vec<Logprobs>,
+    end_token: Option<Token>,
     finish: Finish,
     n_tokens: [usize; 2],
     digest: Option<String>,
@@ -56,12 +57,14 @@ fn collect(events: &Receiver<Event>) -> (Answer, Usage) {
             }
             Event::End {
                 finish,
+                end_token,
                 usage,
                 digest,
             } => {
                 let answer = Answer {
                     text,
                     tokens,
+                    end_token,
                     prompt,
                     finish,
                     n_tokens: [usage.prompt, usage.answer],

@@ -308,6 +308,7 @@ impl Growing {
                 finish,
                 usage,
                 digest,
+                ..
             } => {
                 self.usages[index] = usage;
                 let mut finish = finish_reason(Some(&finish));

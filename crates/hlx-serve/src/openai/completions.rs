@@ -161,6 +161,8 @@ impl Form {
                     .for_each(|one| list.add(&self.model, one));
             }
             list.add_all(&self.model, &answer.tokens);
+            // lm-evaluation-harness wants one token behind the prompt, whichever it is.
+            list.add_all(&self.model, answer.end_token.as_slice());
             list.shown(self.logprobs)
         });
         let mut choice = json!({
@@ -298,11 +300,15 @@ impl Growing {
             }
             Event::End {
                 finish,
+                end_token,
                 usage,
                 digest,
             } => {
                 self.usages[at] = usage;
-                let mut chunk = self.chunk(at, "", Value::Null, finish_reason(Some(&finish)));
+                let tokens = end_token.map_or(Value::Null, |token| {
+                    self.logprobs(at, |list, model| list.add_all(model, &[token]))
+                });
+                let mut chunk = self.chunk(at, "", tokens, finish_reason(Some(&finish)));
                 if let Some(digest) = digest {
                     chunk["choices"][0]["logits_sha256"] = json!(digest);
                 }

@@ -7,6 +7,7 @@ from anthropic import Anthropic
 
 
 def main(base_url: str, model: str) -> None:
+    """Checks what the client gets."""
     client = Anthropic(base_url=base_url, api_key="none", max_retries=0)
     messages = [{"role": "user", "content": [{"type": "text", "text": "light"}]}]
     options = {"model": model, "messages": messages, "system": "be kind", "max_tokens": 20, "extra_body": {"seed": 5}}

@@ -7,6 +7,7 @@ from openai import OpenAI
 
 
 def main(base_url: str, model: str) -> None:
+    """Checks what the client gets."""
     client = OpenAI(base_url=base_url, api_key="none", max_retries=0)
     assert model in [one.id for one in client.models.list()]
     assert client.models.retrieve(model).id == model

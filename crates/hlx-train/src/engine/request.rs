@@ -170,6 +170,8 @@ pub enum Event {
     End {
         /// Why.
         finish: Finish,
+        /// The end token that was drawn, with what is wanted of it, if one was.
+        end_token: Option<Token>,
         /// What was read and written.
         usage: Usage,
         /// SHA-256 over the digests of the logits that tokens were drawn from, the end's included, if it is wanted.

@@ -45,6 +45,8 @@ pub(super) struct Sequence<'m> {
     guide: Option<Box<dyn Guide>>,
     digests: Sha256,
     n_reused: usize,
+    /// The one that has ended the answer.
+    end_token: Option<Token>,
 }
 
 impl<'m> Sequence<'m> {
@@ -76,6 +78,7 @@ impl<'m> Sequence<'m> {
             guide: None,
             digests: Sha256::new(),
             n_reused: 0,
+            end_token: None,
         };
         let guide = new.request.guides.as_ref().map(Guides::make).transpose();
         match (decoder, guide) {
@@ -123,6 +126,7 @@ impl<'m> Sequence<'m> {
         };
         let id = token.id;
         if self.end_tokens.contains(&id) {
+            self.end_token = Some(token);
             self.end(Finish::Stop(None));
             return false;
         }
@@ -266,8 +270,10 @@ impl<'m> Sequence<'m> {
             reused: self.n_reused,
             answer: self.ids.len() - self.n_prompt(),
         };
+        let end_token = self.end_token.take();
         self.tell(Event::End {
             finish,
+            end_token,
             usage,
             digest,
         });
