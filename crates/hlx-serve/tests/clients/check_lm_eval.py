@@ -34,6 +34,7 @@ class Bytes(LocalCompletionsAPI):
 
     def __init__(self, **options: object) -> None:
         super().__init__(tokenizer_backend=None, tokenized_requests=False, **options)
+        self.tokenizer = self
         self.tokenized_requests = True
 
     @property
