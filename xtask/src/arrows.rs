@@ -12,7 +12,7 @@ struct Row {
 }
 
 /// From the lowest to the highest. A crate that is not listed here fails the check.
-const TABLE: [Row; 15] = [
+const TABLE: [Row; 16] = [
     Row {
         name: "hlx-spirv",
         hlx: &[],

@@ -1,21 +1,21 @@
 //! Anthropic's interface: `/v1/messages` and `/v1/messages/count_tokens`.
 
+mod said;
+
 use std::collections::VecDeque;
 
 use axum::response::Response;
-use hlx_text::{ChatInput, Message};
 use hlx_train::engine::{Event, Finish, Usage};
 use serde_json::{Value, json};
 
+use crate::app::{Shared, respond};
 use crate::error::ApiError;
 use crate::fields::Fields;
-use crate::messages::{texts, to_answer};
-use crate::routes::{Shared, respond};
 use crate::sampling::{Drawing, max_tokens, random_word, stops};
 use crate::stream::{self, Chunks};
+use crate::tools::{Call, Part, Reader};
 use crate::waiting::{Answer, Answers};
-
-const ROLES: [&str; 2] = ["user", "assistant"];
+use said::Said;
 
 /// What a request wants.
 struct Wanted {
@@ -24,15 +24,9 @@ struct Wanted {
     most: usize,
 }
 
-/// The model and the conversation.
-struct Said {
-    model: String,
-    input: ChatInput,
-}
-
 /// Reads a request, without a model.
 fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
-    let said = conversation(&mut fields)?;
+    let said = Said::take(&mut fields)?;
     let drawing = Drawing::take_one(&mut fields)?;
     let drawing = drawing.with_stops(stops(&mut fields, "stop_sequences")?);
     let most = max_tokens(&mut fields, "max_tokens")?;
@@ -57,11 +51,21 @@ pub(crate) fn check(fields: Fields) -> Result<(), ApiError> {
 
 pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, ApiError> {
     let Wanted {
-        said: Said { model, input },
+        said:
+            Said {
+                model,
+                input,
+                has_tools,
+                form,
+            },
         drawing,
         most,
     } = read(fields)?;
     let model = shared.model(&model)?;
+    if has_tools {
+        model.check_tools()?;
+    }
+    let drawing = drawing.with_guides(model.guides(form).await?);
     let prompt = model.chat_prompt(input).await?;
     let answers = Answers::start(&model, drawing.requests(&prompt, most, None))?;
     let id = format!("msg_{:016x}{:016x}", random_word()?, random_word()?);
@@ -77,61 +81,28 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
         "seed": drawing.seed,
     });
     if drawing.streams {
-        return Ok(stream::respond(Growing::new(begun, answers)));
+        return Ok(stream::respond(Growing::new(begun, answers, has_tools)));
     }
     let all = answers.collect().await?;
     let answer = all.first().cloned().unwrap_or_default();
-    Ok(respond(&whole(begun, &answer)))
+    Ok(respond(&whole(begun, &answer, has_tools)?))
 }
 
 pub(crate) async fn count(shared: Shared, mut fields: Fields) -> Result<Response, ApiError> {
-    let Said { model, input } = conversation(&mut fields)?;
+    let Said {
+        model,
+        input,
+        has_tools,
+        ..
+    } = Said::take(&mut fields)?;
     fields.pass(&["cache_control"]);
     fields.finish()?;
     let model = shared.model(&model)?;
+    if has_tools {
+        model.check_tools()?;
+    }
     let prompt = model.chat_prompt(input).await?;
     Ok(respond(&json!({"input_tokens": prompt.len()})))
-}
-
-/// What both routes read: the model and the conversation.
-fn conversation(fields: &mut Fields) -> Result<Said, ApiError> {
-    let model = fields.text("model")?;
-    let model = fields.needed("model", model)?;
-    let mut messages = Vec::new();
-    if let Some(system) = fields.take("system") {
-        let text = texts(&fields.path("system"), system, &["text"])?;
-        messages.push(Message::new("system", &text));
-    }
-    let all = fields.list("messages")?;
-    let all = fields.needed("messages", all)?;
-    if all.is_empty() {
-        return Err(ApiError::of_parameter("messages", "has no message"));
-    }
-    for (at, value) in all.into_iter().enumerate() {
-        let mut fields = Fields::of_value(&format!("messages[{at}]"), value)?;
-        let role = fields.text("role")?;
-        let role = fields.needed("role", role)?;
-        if !ROLES.contains(&role.as_str()) {
-            let reason = format!("{role:?} is not known here, expected user or assistant");
-            return Err(ApiError::unsupported(&fields.path("role"), reason));
-        }
-        let content = fields.take("content");
-        let content = fields.needed("content", content)?;
-        let content = texts(&fields.path("content"), content, &["text"])?;
-        fields.finish()?;
-        messages.push(Message::new(&role, &content));
-    }
-    fields.pass_if(&[
-        ("tools", &[json!([])]),
-        (
-            "tool_choice",
-            &[json!({"type": "none"}), json!({"type": "auto"})],
-        ),
-        ("thinking", &[json!({"type": "disabled"})]),
-        ("mcp_servers", &[json!([])]),
-    ])?;
-    let input = to_answer(&messages);
-    Ok(Said { model, input })
 }
 
 /// Why an answer has ended, and the text that has ended it.
@@ -156,43 +127,148 @@ fn usage_of(usage: Usage) -> Value {
     })
 }
 
-fn whole(mut body: Value, answer: &Answer) -> Value {
-    let [reason, text] = stopped(answer.finish.as_ref());
-    body["content"] = json!([{"type": "text", "text": answer.text}]);
+fn whole(mut body: Value, answer: &Answer, has_tools: bool) -> Result<Value, ApiError> {
+    let [mut reason, text] = stopped(answer.finish.as_ref());
+    let mut content = Vec::new();
+    for part in parts_of(&answer.text, has_tools) {
+        content.push(match part {
+            Part::Text(text) => json!({"type": "text", "text": text}),
+            Part::Call(call) => {
+                if reason == "end_turn" {
+                    reason = json!("tool_use");
+                }
+                let mut block = begun_call(&call)?;
+                block["input"] = input_of(&call);
+                block
+            }
+        });
+    }
+    body["content"] = json!(content);
     body["stop_reason"] = reason;
     body["stop_sequence"] = text;
     body["usage"] = usage_of(answer.usage);
     if let Some(digest) = &answer.digest {
         body["logits_sha256"] = json!(digest);
     }
-    body
+    Ok(body)
+}
+
+/// The parts of a whole text, neighbouring texts as one.
+fn parts_of(text: &str, has_tools: bool) -> Vec<Part> {
+    let parts = match has_tools {
+        true => {
+            let mut reader = Reader::default();
+            let mut parts = reader.push(text);
+            parts.extend(reader.finish());
+            parts
+        }
+        false => vec![Part::Text(text.to_owned())],
+    };
+    let mut joined: Vec<Part> = Vec::new();
+    for part in parts {
+        match (joined.last_mut(), part) {
+            (_, Part::Text(text)) if text.is_empty() => {}
+            (Some(Part::Text(before)), Part::Text(text)) => *before += &text,
+            (_, part) => joined.push(part),
+        }
+    }
+    joined
+}
+
+fn begun_call(call: &Call) -> Result<Value, ApiError> {
+    let id = format!("toolu_{:016x}", random_word()?);
+    Ok(json!({"type": "tool_use", "id": id, "name": call.name, "input": {}}))
+}
+
+/// What a function is called with; what is no JSON was written so by the model.
+fn input_of(call: &Call) -> Value {
+    serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!(call.arguments))
 }
 
 /// An answer as events.
 struct Growing {
     answers: Answers,
     ready: VecDeque<Value>,
+    /// What tells calls from text, where functions may be called.
+    reader: Option<Reader>,
+    /// The number of the block that is open, and whether it is one of text.
+    block: usize,
+    is_in_text: bool,
+    has_called: bool,
 }
 
 impl Growing {
-    fn new(begun: Value, answers: Answers) -> Self {
-        let block = json!({"type": "text", "text": ""});
+    fn new(begun: Value, answers: Answers, has_tools: bool) -> Self {
         let ready = VecDeque::from([
             json!({"type": "message_start", "message": begun}),
-            json!({"type": "content_block_start", "index": 0, "content_block": block}),
             json!({"type": "ping"}),
         ]);
-        Self { answers, ready }
+        Self {
+            answers,
+            ready,
+            reader: has_tools.then(Reader::default),
+            block: 0,
+            is_in_text: false,
+            has_called: false,
+        }
     }
 
-    fn add(&mut self, event: Event) {
+    /// Opens a block.
+    fn open(&mut self, block: &Value) {
+        let index = self.block;
+        self.ready.push_back(
+            json!({"type": "content_block_start", "index": index, "content_block": block}),
+        );
+    }
+
+    /// Adds to the block that is open.
+    fn push(&mut self, delta: &Value) {
+        let index = self.block;
+        self.ready
+            .push_back(json!({"type": "content_block_delta", "index": index, "delta": delta}));
+    }
+
+    fn close(&mut self) {
+        let index = self.block;
+        self.ready
+            .push_back(json!({"type": "content_block_stop", "index": index}));
+        self.block += 1;
+        self.is_in_text = false;
+    }
+
+    fn add_part(&mut self, part: Part) -> Result<(), ApiError> {
+        match part {
+            Part::Text(text) if text.is_empty() => {}
+            Part::Text(text) => {
+                if !self.is_in_text {
+                    self.open(&json!({"type": "text", "text": ""}));
+                    self.is_in_text = true;
+                }
+                self.push(&json!({"type": "text_delta", "text": text}));
+            }
+            Part::Call(call) => {
+                if self.is_in_text {
+                    self.close();
+                }
+                self.open(&begun_call(&call)?);
+                let input = input_of(&call).to_string();
+                self.push(&json!({"type": "input_json_delta", "partial_json": input}));
+                self.close();
+                self.has_called = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, event: Event) -> Result<(), ApiError> {
         match event {
             Event::Prompt { .. } => {}
-            Event::Piece { text, .. } if text.is_empty() => {}
             Event::Piece { text, .. } => {
-                let delta = json!({"type": "text_delta", "text": text});
-                self.ready
-                    .push_back(json!({"type": "content_block_delta", "index": 0, "delta": delta}));
+                let parts = match &mut self.reader {
+                    Some(reader) => reader.push(&text),
+                    None => vec![Part::Text(text)],
+                };
+                parts.into_iter().try_for_each(|part| self.add_part(part))?;
             }
             Event::End {
                 finish,
@@ -200,18 +276,26 @@ impl Growing {
                 digest,
                 ..
             } => {
-                let [reason, text] = stopped(Some(&finish));
+                let rest = self.reader.take().map_or(Vec::new(), Reader::finish);
+                rest.into_iter().try_for_each(|part| self.add_part(part))?;
+                if self.is_in_text {
+                    self.close();
+                }
+                let [mut reason, text] = stopped(Some(&finish));
+                if self.has_called && reason == "end_turn" {
+                    reason = json!("tool_use");
+                }
                 let mut delta = json!({"stop_reason": reason, "stop_sequence": text});
                 if let Some(digest) = digest {
                     delta["logits_sha256"] = json!(digest);
                 }
                 self.ready.extend([
-                    json!({"type": "content_block_stop", "index": 0}),
                     json!({"type": "message_delta", "delta": delta, "usage": usage_of(usage)}),
                     json!({"type": "message_stop"}),
                 ]);
             }
         }
+        Ok(())
     }
 }
 
@@ -224,7 +308,11 @@ impl Chunks for Growing {
                 return Some(Ok(ready));
             }
             match self.answers.next().await? {
-                Ok((_, event)) => self.add(event),
+                Ok((_, event)) => {
+                    if let Err(error) = self.add(event) {
+                        return Some(Err(error));
+                    }
+                }
                 Err(error) => return Some(Err(error)),
             }
         }

@@ -5,6 +5,7 @@
 //! known here, is refused.
 
 mod anthropic;
+mod app;
 mod error;
 mod fields;
 mod format;
@@ -20,8 +21,9 @@ mod stream;
 mod tools;
 mod waiting;
 
+pub use app::Settings;
 pub use error::ApiError;
-pub use routes::{Settings, router, serve};
+pub use routes::{router, serve};
 pub use served::Served;
 
 /// Checks the body of a request to a route, as far as it can be without a model.

@@ -113,18 +113,24 @@ pub(crate) fn texts(path: &str, value: Value, kinds: &[&str]) -> Result<String, 
     };
     let mut all = String::new();
     for (at, part) in parts.into_iter().enumerate() {
-        let mut fields = Fields::of_value(&format!("{path}[{at}]"), part)?;
-        let kind = fields.text("type")?;
-        let kind = fields.needed("type", kind)?;
-        if !kinds.contains(&kind.as_str()) {
-            let expected = kinds.join(" or ");
-            let reason = format!("{kind:?} is not known here, expected {expected}");
-            return Err(ApiError::unsupported(&fields.path("type"), reason));
-        }
-        let text = fields.text("text")?;
-        all += &fields.needed("text", text)?;
-        fields.pass(&["annotations", "cache_control", "citations", "logprobs"]);
-        fields.finish()?;
+        all += &text_of(&format!("{path}[{at}]"), part, kinds)?;
     }
     Ok(all)
+}
+
+/// The text of a part of one of these types.
+pub(crate) fn text_of(path: &str, part: Value, kinds: &[&str]) -> Result<String, ApiError> {
+    let mut fields = Fields::of_value(path, part)?;
+    let kind = fields.text("type")?;
+    let kind = fields.needed("type", kind)?;
+    if !kinds.contains(&kind.as_str()) {
+        let expected = kinds.join(" or ");
+        let reason = format!("{kind:?} is not known here, expected {expected}");
+        return Err(ApiError::unsupported(&fields.path("type"), reason));
+    }
+    let text = fields.text("text")?;
+    let text = fields.needed("text", text)?;
+    fields.pass(&["annotations", "cache_control", "citations", "logprobs"]);
+    fields.finish()?;
+    Ok(text)
 }

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
+use crate::app::Model;
 use crate::error::ApiError;
 use crate::fields::wrong;
-use crate::routes::Model;
 
 /// Prompts of a request at most.
 const MOST: usize = 2048;

@@ -1,8 +1,7 @@
 //! The routes, and the server around them.
 
 use std::future::Future;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -11,142 +10,24 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use hlx_text::ChatInput;
-use hlx_train::engine::Guides;
-use serde_json::{Value, json};
+use axum::serve::ListenerExt as _;
+use serde_json::json;
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 
 use crate::anthropic;
+use crate::app::{Settings, Shared};
 use crate::error::{ApiError, json_response};
 use crate::fields::Fields;
-use crate::format::Form;
-use crate::gate::{Keys, read};
-use crate::metrics::Metrics;
+use crate::gate::read;
 use crate::openai::{chat, completions, embeddings, models, responses};
 use crate::served::Served;
-
-/// What a server takes and from whom.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The keys of those who may ask; without any, all may.
-    pub api_keys: Vec<String>,
-    /// Origins of pages that may ask, such as `https://example.org`; `*` for all.
-    pub cors: Vec<String>,
-    /// The bytes of a body at most.
-    pub body_limit: usize,
-    /// How long answers may take once the server is to end.
-    pub grace: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            api_keys: Vec::new(),
-            cors: Vec::new(),
-            body_limit: 10 << 20,
-            grace: Duration::from_secs(30),
-        }
-    }
-}
-
-/// What all routes share.
-#[derive(Clone)]
-pub(crate) struct Shared(Arc<Inner>);
-
-struct Inner {
-    models: Vec<Served>,
-    keys: Keys,
-    metrics: Metrics,
-    body_limit: usize,
-}
-
-impl Shared {
-    pub fn models(&self) -> &[Served] {
-        &self.0.models
-    }
-
-    /// The model of a name, with the place that it has.
-    pub fn model(&self, id: &str) -> Result<Model, ApiError> {
-        let place = self.models().iter().position(|model| model.id == id);
-        let place = place.ok_or_else(|| {
-            let message = format!("model: {id:?} is not served here; GET /v1/models lists what is");
-            let error = ApiError::new(StatusCode::NOT_FOUND, message).with_code("model_not_found");
-            ApiError {
-                param: Some("model".to_owned()),
-                ..error
-            }
-        })?;
-        Ok(Model {
-            shared: self.clone(),
-            place,
-        })
-    }
-}
-
-/// A model of the server.
-#[derive(Clone)]
-pub(crate) struct Model {
-    shared: Shared,
-    place: usize,
-}
-
-impl std::ops::Deref for Model {
-    type Target = Served;
-
-    fn deref(&self) -> &Served {
-        &self.shared.0.models[self.place]
-    }
-}
-
-impl Model {
-    /// The tokens of a conversation, up to where the answer begins.
-    pub async fn chat_prompt(&self, input: ChatInput) -> Result<Vec<u32>, ApiError> {
-        let model = self.clone();
-        // A template is a program, and may take its time.
-        let work = tokio::task::spawn_blocking(move || model.encode_chat(&input));
-        let done = work.await;
-        done.map_err(|error| ApiError::internal(error.to_string()))?
-    }
-
-    /// What restricts answers to a form.
-    pub async fn guides(&self, form: Option<Form>) -> Result<Option<Guides>, ApiError> {
-        let Some(form) = form else {
-            return Ok(None);
-        };
-        let model = self.clone();
-        let work = tokio::task::spawn_blocking(move || model.formats()?.guides(form));
-        let done = work.await;
-        done.map_err(|error| ApiError::internal(error.to_string()))?
-            .map(Some)
-    }
-
-    /// Fails for more answers than may ever wait.
-    pub fn check_number(&self, n_prompts: usize, n: usize) -> Result<(), ApiError> {
-        let (all, most) = (n_prompts.saturating_mul(n), self.engine.queue());
-        if all <= most {
-            return Ok(());
-        }
-        let reason = format!("{n} answers to each of {n_prompts} prompts, expected at most {most}");
-        Err(ApiError::of_parameter("n", reason))
-    }
-
-    /// The tokens that an answer has room for: the last position predicts one more.
-    pub fn room_behind(&self, prompt: &[u32]) -> usize {
-        self.engine.capacity() + 1 - prompt.len()
-    }
-}
 
 /// The routes over models.
 ///
 /// # Errors
 /// An origin that is none.
 pub fn router(models: Vec<Served>, settings: &Settings) -> anyhow::Result<Router> {
-    let shared = Shared(Arc::new(Inner {
-        models,
-        keys: Keys::new(&settings.api_keys),
-        metrics: Metrics::default(),
-        body_limit: settings.body_limit,
-    }));
+    let shared = Shared::new(models, settings);
     let guarded = Router::new()
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*id}", get(models::one))
@@ -174,7 +55,7 @@ pub fn router(models: Vec<Served>, settings: &Settings) -> anyhow::Result<Router
 macro_rules! posted {
     ($answer:path) => {
         |State(shared): State<Shared>, headers: HeaderMap, body: Body| async move {
-            let bytes = read(&headers, body, shared.0.body_limit).await?;
+            let bytes = read(&headers, body, shared.body_limit()).await?;
             $answer(shared, Fields::of_body(&bytes)?).await
         }
     };
@@ -199,7 +80,7 @@ fn cors(origins: &[String]) -> anyhow::Result<CorsLayer> {
 }
 
 async fn check_key(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    match shared.0.keys.check(request.headers()) {
+    match shared.keys().check(request.headers()) {
         Ok(()) => next.run(request).await,
         Err(error) => error.into_response(),
     }
@@ -215,7 +96,7 @@ async fn count(State(shared): State<Shared>, request: Request, next: Next) -> Re
     {
         response = error.response(&error.message_body());
     }
-    shared.0.metrics.count(&route, response.status().as_u16());
+    shared.metrics().count(&route, response.status().as_u16());
     response
 }
 
@@ -225,7 +106,7 @@ async fn health() -> Response {
 
 async fn metrics(State(shared): State<Shared>) -> Response {
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
-    (kind, shared.0.metrics.text(shared.models())).into_response()
+    (kind, shared.metrics().text(shared.models())).into_response()
 }
 
 async fn unknown(method: Method, uri: Uri) -> ApiError {
@@ -254,6 +135,12 @@ pub async fn serve(
         // The receiver is below.
         let _ = told.send(true);
     };
+    // A chunk goes out when it is there, not when the one before it has been acknowledged.
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::warn!("a connection without TCP_NODELAY: {error}");
+        }
+    });
     let serving = axum::serve(listener, router).with_graceful_shutdown(signal);
     let late = async {
         // The sender lives as long as the server.
@@ -264,15 +151,4 @@ pub async fn serve(
         served = serving => served,
         () = late => Ok(()),
     }
-}
-
-/// Seconds since 1970.
-pub(crate) fn now() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
-}
-
-/// A body of JSON.
-pub(crate) fn respond(body: &Value) -> Response {
-    json_response(StatusCode::OK, body)
 }

@@ -33,7 +33,7 @@ impl Served {
     /// A chat template with a fault of syntax, and as [`Engine::start`].
     pub fn start(id: &str, text: TextModel, limits: Limits, created: u64) -> Result<Self> {
         let text = Arc::new(text);
-        let template = text.tokenizer.chat_templates().is_some();
+        let template = text.tokenizer.chat_template().is_some();
         let template = template.then(|| ChatTemplate::of(&text.tokenizer));
         let source = text.tokenizer.chat_template();
         Ok(Self {

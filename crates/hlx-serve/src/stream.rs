@@ -58,9 +58,9 @@ fn done() -> Event {
 
 /// JSON has no line ends, so that a chunk is one line.
 fn data<C: Chunks>(chunk: &Value) -> Event {
-    let event = Event::default().data(chunk.to_string());
-    match chunk["type"].as_str().filter(|_| C::NAMED) {
-        Some(name) => event.event(name),
-        None => event,
-    }
+    let event = match chunk["type"].as_str().filter(|_| C::NAMED) {
+        Some(name) => Event::default().event(name),
+        None => Event::default(),
+    };
+    event.data(chunk.to_string())
 }

@@ -1,9 +1,11 @@
 //! Calls of functions: what a model writes, as the interfaces have them.
 
+use hlx_text::ChatInput;
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
 use crate::fields::Fields;
+use crate::format::Form;
 
 /// Functions of a request at most.
 const MOST: usize = 128;
@@ -32,9 +34,8 @@ impl Style {
 #[derive(Clone, Debug)]
 pub(crate) struct Tools {
     /// As the template finds them.
-    pub all: Vec<Value>,
-    /// Which must be called.
-    pub must: Must,
+    all: Vec<Value>,
+    must: Must,
 }
 
 /// Whether a function must be called.
@@ -48,74 +49,111 @@ pub(crate) enum Must {
     Named(String),
 }
 
-/// Reads the functions of a request; without any, or where none may be called, there are none.
+/// Reads the functions of a request of chat completions; without any, or where none may be called, there are none.
 pub(crate) fn take(fields: &mut Fields) -> Result<Option<Tools>, ApiError> {
     let tools = fields.list("tools")?.unwrap_or_default();
     let choice = fields.take("tool_choice");
     fields.pass_if(&[("parallel_tool_calls", &[json!(true), json!(false)])])?;
-    if tools.len() > MOST {
-        let reason = format!("has {} functions, expected at most {MOST}", tools.len());
-        return Err(ApiError::of_parameter("tools", reason));
-    }
-    let mut names = Vec::new();
-    for (at, tool) in tools.iter().enumerate() {
-        let path = format!("tools[{at}]");
-        let mut tool = Fields::of_value(&path, tool.clone())?;
-        let kind = tool.text("type")?;
-        let kind = tool.needed("type", kind)?;
-        if kind != "function" {
-            let reason = format!("{kind:?} is not known here, expected function");
-            return Err(ApiError::unsupported(&tool.path("type"), reason));
-        }
+    let mut all = Vec::new();
+    for (at, tool) in tools.into_iter().enumerate() {
+        let mut tool = Fields::of_value(&format!("tools[{at}]"), tool)?;
+        check_type(&mut tool)?;
         let function = tool.object("function")?;
-        let mut function = tool.needed("function", function)?;
-        let name = function.text("name")?;
-        names.push(function.needed("name", name)?);
-        function.text("description")?;
-        function.object("parameters")?;
-        function.pass(&["strict"]);
-        function.finish()?;
+        all.push(function_of(
+            tool.needed("function", function)?,
+            "parameters",
+        )?);
         tool.finish()?;
     }
-    let must = match choice {
-        None => Must::Not,
-        Some(Value::String(word)) => match word.as_str() {
-            "auto" => Must::Not,
-            "none" => return Ok(None),
-            "required" => Must::Any,
-            other => {
-                let reason = format!("{other:?} is not known here");
-                return Err(ApiError::unsupported("tool_choice", reason));
+    match choice_of(choice, |value| value["function"]["name"].as_str())? {
+        Some(must) => Tools::new(all, must),
+        None => Ok(None),
+    }
+}
+
+/// Fails for a tool that is no function.
+pub(crate) fn check_type(tool: &mut Fields) -> Result<(), ApiError> {
+    let kind = tool.text("type")?;
+    let kind = tool.needed("type", kind)?;
+    if kind == "function" {
+        return Ok(());
+    }
+    let reason = format!("{kind:?} is not known here, expected function");
+    Err(ApiError::unsupported(&tool.path("type"), reason))
+}
+
+/// A function as templates find it; its schema is under a name of the interface.
+pub(crate) fn function_of(mut function: Fields, schema: &str) -> Result<Value, ApiError> {
+    let name = function.text("name")?;
+    let mut found = json!({"name": function.needed("name", name)?});
+    if let Some(text) = function.text("description")? {
+        found["description"] = json!(text);
+    }
+    if let Some(parameters) = function.object(schema)? {
+        found["parameters"] = parameters.shown();
+    }
+    function.pass(&["strict", "cache_control"]);
+    function.finish()?;
+    Ok(json!({"type": "function", "function": found}))
+}
+
+/// Reads what must be called in OpenAI's words, or as an object with a name; `None` where nothing may be.
+pub(crate) fn choice_of(
+    choice: Option<Value>,
+    name: impl Fn(&Value) -> Option<&str>,
+) -> Result<Option<Must>, ApiError> {
+    let Some(value) = choice else {
+        return Ok(Some(Must::Not));
+    };
+    match value.as_str() {
+        Some("auto") => Ok(Some(Must::Not)),
+        Some("none") => Ok(None),
+        Some("required") => Ok(Some(Must::Any)),
+        Some(other) => {
+            let reason = format!("{other:?} is not known here");
+            Err(ApiError::unsupported("tool_choice", reason))
+        }
+        None => match name(&value).filter(|_| value["type"] == "function") {
+            Some(name) => Ok(Some(Must::Named(name.to_owned()))),
+            None => {
+                let reason = "is no word, and names no function";
+                Err(ApiError::of_parameter("tool_choice", reason))
             }
         },
-        Some(value) => {
-            let name = value["function"]["name"]
-                .as_str()
-                .filter(|_| value["type"] == "function");
-            let name = name.ok_or_else(|| {
-                let reason = "is no word, and names no function";
-                ApiError::of_parameter("tool_choice", reason)
-            })?;
-            Must::Named(name.to_owned())
-        }
-    };
-    let is_known = match &must {
-        Must::Named(name) => names.contains(name),
-        Must::Any => !names.is_empty(),
-        Must::Not => true,
-    };
-    if !is_known {
-        return Err(ApiError::of_parameter(
-            "tool_choice",
-            "is none of the functions",
-        ));
     }
-    Ok((!tools.is_empty()).then_some(Tools { all: tools, must }))
 }
 
 impl Tools {
+    /// Functions as templates find them; without any there are none.
+    pub fn new(all: Vec<Value>, must: Must) -> Result<Option<Self>, ApiError> {
+        if all.len() > MOST {
+            let reason = format!("has {} functions, expected at most {MOST}", all.len());
+            return Err(ApiError::of_parameter("tools", reason));
+        }
+        let is_known = match &must {
+            Must::Named(name) => all
+                .iter()
+                .any(|tool| tool["function"]["name"] == name.as_str()),
+            Must::Any => !all.is_empty(),
+            Must::Not => true,
+        };
+        if !is_known {
+            let reason = "is none of the functions";
+            return Err(ApiError::of_parameter("tool_choice", reason));
+        }
+        Ok((!all.is_empty()).then_some(Self { all, must }))
+    }
+
+    /// Gives the functions to a template; returns the form of the answer, where one must be called.
+    pub fn give_to(&self, input: &mut ChatInput) -> Result<Option<Form>, ApiError> {
+        let values = serde_json::from_value(json!(self.all));
+        input.tools = values.map_err(|error| ApiError::of_parameter("tools", error))?;
+        let grammar = self.grammar();
+        Ok(grammar.map(|grammar| Form::of_grammar("tool_choice", grammar)))
+    }
+
     /// The grammar of an answer that calls a function, where one must be called.
-    pub fn grammar(&self) -> Option<String> {
+    fn grammar(&self) -> Option<String> {
         let calls = self
             .all
             .iter()

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -21,7 +22,7 @@ fn check(package: &str, path: &str) {
         let import = format!("import {package}");
         let has = Command::new(&python).args(["-c", &import]).output();
         if !has.is_ok_and(|has| has.status.success()) {
-            println!("skipped: {python} has no package {package}");
+            say(&format!("skipped: {python} has no package {package}"));
             return;
         }
     }
@@ -37,7 +38,13 @@ fn check(package: &str, path: &str) {
     let [out, err] =
         [&ran.stdout, &ran.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     assert!(ran.status.success(), "{out}{err}");
-    print!("{out}");
+    say(&out);
+}
+
+/// Says a line where it is seen.
+fn say(line: &str) {
+    // Standard error may be closed.
+    let _ = writeln!(std::io::stderr(), "{}", line.trim());
 }
 
 #[test]

@@ -303,7 +303,39 @@ fn a_function_that_must_be_called_is_called() {
         laid_out.len(),
         "{laid_out}"
     );
-    let none = json!({"model": "plain", "messages": [{"role": "user", "content": "a"}], "tools": body["tools"]});
+    let chat_tools = body["tools"].clone();
+    // The same in Anthropic's form.
+    let tool = json!({"name": "light", "description": "switches", "input_schema": parameters});
+    let mut body = json!({
+        "model": "small", "messages": [{"role": "user", "content": "a"}], "seed": 4, "max_tokens": 200,
+        "tools": [tool, {"name": "other", "input_schema": {"type": "object"}}],
+        "tool_choice": {"type": "tool", "name": "light"},
+    });
+    let found = server.answer("/v1/messages", &body);
+    let block = &found["content"][0];
+    assert_eq!(
+        (&block["type"], &found["stop_reason"]),
+        (&json!("tool_use"), &json!("tool_use")),
+        "{found}"
+    );
+    assert_eq!((&block["name"], &block["input"]), (&json!("light"), &read));
+    body["stream"] = json!(true);
+    let events = server.events("/v1/messages", &body);
+    let deltas = events
+        .iter()
+        .filter(|one| one["type"] == "content_block_delta");
+    let inputs: Vec<&Value> = deltas.map(|one| &one["delta"]["partial_json"]).collect();
+    assert_eq!(inputs, [&json!(read.to_string())]);
+    let said = json!({
+        "model": "small", "messages": [
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": [block]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "done"}]},
+        ],
+    });
+    let counted = server.answer("/v1/messages/count_tokens", &said);
+    assert_eq!(counted["input_tokens"], laid_out.len());
+    let none = json!({"model": "plain", "messages": [{"role": "user", "content": "a"}], "tools": chat_tools});
     let (status, param, _) = server.refused(path, &none);
     assert_eq!((status, &param[..]), (400, "tools"));
 }

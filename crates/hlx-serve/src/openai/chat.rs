@@ -8,11 +8,11 @@ use hlx_train::engine::{Event, Logprobs, Token, Usage};
 use serde_json::{Map, Value, json};
 
 use super::{HARMLESS, fingerprint, finish_reason, logprob, new_id, usage_of};
+use crate::app::{Model, Shared, now, respond};
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::format::{Form, form_of};
 use crate::messages::conversation;
-use crate::routes::{Model, Shared, now, respond};
 use crate::sampling::{Drawing, max_tokens};
 use crate::served::Served;
 use crate::stream::{self, Chunks};
@@ -61,11 +61,7 @@ fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
     ])?;
     fields.finish()?;
     if let Some(tools) = &tools {
-        let values = serde_json::from_value(json!(tools.all));
-        input.tools = values.map_err(|error| ApiError::of_parameter("tools", error))?;
-        if let Some(grammar) = tools.grammar() {
-            form = Some(Form::of_grammar("tool_choice", grammar));
-        }
+        form = tools.give_to(&mut input)?.or(form);
     }
     Ok(Wanted {
         model,

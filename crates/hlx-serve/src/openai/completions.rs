@@ -5,10 +5,10 @@ use hlx_train::engine::{Event, Logprobs, Token, Usage};
 use serde_json::{Map, Value, json};
 
 use super::{HARMLESS, fingerprint, finish_reason, logprob, new_id, usage_of};
+use crate::app::{Model, Shared, now, respond};
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::prompts::{Prompt, Prompts};
-use crate::routes::{Model, Shared, now, respond};
 use crate::sampling::{Drawing, max_tokens};
 use crate::stream::{self, Chunks};
 use crate::waiting::{Answer, Answers, all_usage};

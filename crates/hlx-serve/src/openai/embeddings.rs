@@ -5,10 +5,10 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::{HARMLESS, shortest};
+use crate::app::{Shared, respond};
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::prompts::Prompts;
-use crate::routes::{Shared, respond};
 
 /// What a request wants.
 struct Wanted {

@@ -4,8 +4,8 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use serde_json::{Value, json};
 
+use crate::app::{Shared, respond};
 use crate::error::ApiError;
-use crate::routes::{Shared, respond};
 use crate::served::Served;
 
 pub(crate) async fn list(State(shared): State<Shared>) -> Response {

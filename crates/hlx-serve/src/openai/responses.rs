@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use super::chat::token_of;
 use super::{HARMLESS, new_id, shortest};
+use crate::app::{Model, Shared, now, respond};
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::format::{Form, form_of};
 use crate::messages::{texts, to_answer};
-use crate::routes::{Model, Shared, now, respond};
 use crate::sampling::{Drawing, max_tokens};
 use crate::stream::{self, Chunks};
 use crate::waiting::{Answer, Answers};

@@ -160,6 +160,20 @@ impl Server {
         (reply.status, text("param"), text("message"))
     }
 
+    /// The events of a stream whose events have names.
+    pub fn events(&self, path: &str, body: &Value) -> Vec<Value> {
+        let reply = self.post(path, body);
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        let events = reply.body.split("\n\n").filter(|event| !event.is_empty());
+        let event = |event: &str| {
+            let (name, json) = event.split_once("\ndata: ").expect("a name and data");
+            let read: Value = serde_json::from_str(json).expect("an object");
+            assert_eq!(name.strip_prefix("event: "), read["type"].as_str());
+            read
+        };
+        events.map(event).collect()
+    }
+
     /// The chunks of a stream.
     pub fn stream(&self, path: &str, body: &Value) -> Vec<Value> {
         let reply = self.post(path, body);

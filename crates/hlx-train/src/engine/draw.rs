@@ -7,19 +7,8 @@ use hlx_core::arith::{add, exp, log, mul, sub};
 use hlx_core::cpu::with_flush;
 use sha2::{Digest as _, Sha256};
 
-use super::request::Request;
+use super::request::{Logprobs, Request};
 use crate::sample::greedy;
-
-/// The log-probability of a token, and those of the likeliest.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Logprobs {
-    /// The token.
-    pub id: u32,
-    /// Its log-probability.
-    pub own: f32,
-    /// The likeliest tokens with theirs, the likeliest first, the lower id first among equals.
-    pub top: Vec<(u32, f32)>,
-}
 
 /// What is subtracted from logits to make log-probabilities: (l - largest) - log(sum of exp(l - largest)), summed in
 /// the order of the ids.

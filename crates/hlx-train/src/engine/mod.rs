@@ -24,9 +24,9 @@ use hlx_nn::CausalModel;
 
 use crate::generate::TextModel;
 pub use counts::{Counts, Snapshot};
-pub use draw::{Logprobs, log_probabilities};
+pub use draw::log_probabilities;
 pub use guide::{Guide, Guides, MakeGuide};
-pub use request::{Event, Fault, Finish, Request, Token, Usage};
+pub use request::{Event, Fault, Finish, Logprobs, Request, Token, Usage};
 use worker::{Job, Work, Worker};
 
 /// What an engine has room for.

@@ -5,7 +5,8 @@ use hlx_autograd::Tensor;
 use hlx_core::Device;
 use hlx_nn::{CausalLm, CausalModel, KvCache};
 
-use super::draw::{Logprobs, log_probabilities};
+use super::draw::log_probabilities;
+use super::request::Logprobs;
 use super::sequence::Sequence;
 
 /// A request whose prompt is being read for a place.

@@ -1,6 +1,5 @@
 //! What a request says, and what it gets.
 
-use super::draw::Logprobs;
 use super::guide::Guides;
 use crate::sample::Sampling;
 
@@ -140,6 +139,17 @@ impl Request {
         let penalties = [self.presence_penalty, self.frequency_penalty];
         !self.logit_bias.is_empty() || penalties != [0.0; 2] || self.guides.is_some()
     }
+}
+
+/// The log-probability of a token, and those of the likeliest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Logprobs {
+    /// The token.
+    pub id: u32,
+    /// Its log-probability.
+    pub own: f32,
+    /// The likeliest tokens with theirs, the likeliest first, the lower id first among equals.
+    pub top: Vec<(u32, f32)>,
 }
 
 /// A token of an answer.

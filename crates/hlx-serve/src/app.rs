@@ -1,0 +1,159 @@
+//! What a server is made of: its settings and its models.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use hlx_text::ChatInput;
+use hlx_train::engine::Guides;
+use serde_json::Value;
+
+use crate::error::{ApiError, json_response};
+use crate::format::Form;
+use crate::gate::Keys;
+use crate::metrics::Metrics;
+use crate::served::Served;
+
+/// What a server takes and from whom.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The keys of those who may ask; without any, all may.
+    pub api_keys: Vec<String>,
+    /// Origins of pages that may ask, such as `https://example.org`; `*` for all.
+    pub cors: Vec<String>,
+    /// The bytes of a body at most.
+    pub body_limit: usize,
+    /// How long answers may take once the server is to end.
+    pub grace: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            api_keys: Vec::new(),
+            cors: Vec::new(),
+            body_limit: 10 << 20,
+            grace: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What all routes share.
+#[derive(Clone)]
+pub(crate) struct Shared(Arc<Inner>);
+
+struct Inner {
+    models: Vec<Served>,
+    keys: Keys,
+    metrics: Metrics,
+    body_limit: usize,
+}
+
+impl Shared {
+    pub fn new(models: Vec<Served>, settings: &Settings) -> Self {
+        Self(Arc::new(Inner {
+            models,
+            keys: Keys::new(&settings.api_keys),
+            metrics: Metrics::default(),
+            body_limit: settings.body_limit,
+        }))
+    }
+
+    pub fn keys(&self) -> &Keys {
+        &self.0.keys
+    }
+
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    pub fn body_limit(&self) -> usize {
+        self.0.body_limit
+    }
+
+    pub fn models(&self) -> &[Served] {
+        &self.0.models
+    }
+
+    /// The model of a name, with the place that it has.
+    pub fn model(&self, id: &str) -> Result<Model, ApiError> {
+        let place = self.models().iter().position(|model| model.id == id);
+        let place = place.ok_or_else(|| {
+            let message = format!("model: {id:?} is not served here; GET /v1/models lists what is");
+            let error = ApiError::new(StatusCode::NOT_FOUND, message).with_code("model_not_found");
+            ApiError {
+                param: Some("model".to_owned()),
+                ..error
+            }
+        })?;
+        Ok(Model {
+            shared: self.clone(),
+            place,
+        })
+    }
+}
+
+/// A model of the server.
+#[derive(Clone)]
+pub(crate) struct Model {
+    shared: Shared,
+    place: usize,
+}
+
+impl std::ops::Deref for Model {
+    type Target = Served;
+
+    fn deref(&self) -> &Served {
+        &self.shared.0.models[self.place]
+    }
+}
+
+impl Model {
+    /// The tokens of a conversation, up to where the answer begins.
+    pub async fn chat_prompt(&self, input: ChatInput) -> Result<Vec<u32>, ApiError> {
+        let model = self.clone();
+        // A template is a program, and may take its time.
+        let work = tokio::task::spawn_blocking(move || model.encode_chat(&input));
+        let done = work.await;
+        done.map_err(|error| ApiError::internal(error.to_string()))?
+    }
+
+    /// What restricts answers to a form.
+    pub async fn guides(&self, form: Option<Form>) -> Result<Option<Guides>, ApiError> {
+        let Some(form) = form else {
+            return Ok(None);
+        };
+        let model = self.clone();
+        let work = tokio::task::spawn_blocking(move || model.formats()?.guides(form));
+        let done = work.await;
+        done.map_err(|error| ApiError::internal(error.to_string()))?
+            .map(Some)
+    }
+
+    /// Fails for more answers than may ever wait.
+    pub fn check_number(&self, n_prompts: usize, n: usize) -> Result<(), ApiError> {
+        let (all, most) = (n_prompts.saturating_mul(n), self.engine.queue());
+        if all <= most {
+            return Ok(());
+        }
+        let reason = format!("{n} answers to each of {n_prompts} prompts, expected at most {most}");
+        Err(ApiError::of_parameter("n", reason))
+    }
+
+    /// The tokens that an answer has room for: the last position predicts one more.
+    pub fn room_behind(&self, prompt: &[u32]) -> usize {
+        self.engine.capacity() + 1 - prompt.len()
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// A body of JSON.
+pub(crate) fn respond(body: &Value) -> Response {
+    json_response(StatusCode::OK, body)
+}
