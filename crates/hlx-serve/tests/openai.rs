@@ -335,6 +335,50 @@ fn a_function_that_must_be_called_is_called() {
     });
     let counted = server.answer("/v1/messages/count_tokens", &said);
     assert_eq!(counted["input_tokens"], laid_out.len());
+    // The same as a response.
+    let mut body = json!({
+        "model": "small", "input": "a", "seed": 4,
+        "tools": [{"type": "function", "name": "light", "description": "switches", "parameters": parameters}],
+        "tool_choice": {"type": "function", "name": "light"},
+    });
+    let found = server.answer("/v1/responses", &body);
+    let item = &found["output"][0];
+    assert_eq!(
+        (&item["type"], &found["status"]),
+        (&json!("function_call"), &json!("completed")),
+        "{found}"
+    );
+    let arguments = item["arguments"].as_str().expect("a text");
+    assert!(serde_json::from_str::<Value>(arguments).expect("JSON")["on"].is_boolean());
+    body["stream"] = json!(true);
+    let events = server.events("/v1/responses", &body);
+    let last = events.last().expect("an end");
+    assert_eq!(last["type"], "response.completed");
+    assert_eq!(
+        last["response"]["output"][0]["arguments"],
+        item["arguments"]
+    );
+    let names: Vec<&str> = events
+        .iter()
+        .filter_map(|one| one["type"].as_str())
+        .collect();
+    assert!(
+        names.contains(&"response.function_call_arguments.delta"),
+        "{names:?}"
+    );
+    let said = json!({
+        "model": "small", "max_output_tokens": 1, "input": [
+            {"role": "user", "content": "a"},
+            item,
+            {"type": "function_call_output", "call_id": item["call_id"], "output": "done"},
+        ],
+    });
+    let found = server.answer("/v1/responses", &said);
+    assert!(
+        found["usage"]["input_tokens"]
+            .as_u64()
+            .is_some_and(|n| n.abs_diff(laid_out.len() as u64) < 2)
+    );
     let none = json!({"model": "plain", "messages": [{"role": "user", "content": "a"}], "tools": chat_tools});
     let (status, param, _) = server.refused(path, &none);
     assert_eq!((status, &param[..]), (400, "tools"));

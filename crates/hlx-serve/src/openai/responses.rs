@@ -1,24 +1,24 @@
-//! `/v1/responses`: texts, whole or as events. Nothing is stored.
+//! `/v1/responses`: texts and calls of functions, whole or as events. Nothing is stored.
 
-use std::collections::VecDeque;
+mod said;
+mod writer;
 
 use axum::response::Response;
-use hlx_text::{ChatInput, Message};
-use hlx_train::engine::{Event, Finish, Token, Usage};
+use hlx_text::ChatInput;
+use hlx_train::engine::{Event, Finish, Usage};
 use serde_json::{Value, json};
 
-use super::chat::token_of;
 use super::{HARMLESS, new_id, shortest};
-use crate::app::{Model, Shared, now, respond};
+use crate::app::{Shared, now, respond};
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::format::{Form, form_of};
-use crate::messages::{texts, to_answer};
 use crate::sampling::{Drawing, max_tokens};
 use crate::stream::{self, Chunks};
 use crate::waiting::{Answer, Answers};
+use said::{conversation, tools};
+use writer::Writer;
 
-const ROLES: [&str; 4] = ["assistant", "developer", "system", "user"];
 /// What `include` may name.
 const LOGPROBS: &str = "message.output_text.logprobs";
 const MOST_TOP: u64 = 20;
@@ -26,6 +26,7 @@ const MOST_TOP: u64 = 20;
 /// What a request wants.
 struct Wanted {
     model: String,
+    has_tools: bool,
     instructions: Option<String>,
     input: ChatInput,
     drawing: Drawing,
@@ -42,7 +43,8 @@ fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
     let model = fields.text("model")?;
     let model = fields.needed("model", model)?;
     let instructions = fields.text("instructions")?;
-    let input = conversation(&mut fields, instructions.as_deref())?;
+    let mut input = conversation(&mut fields, instructions.as_deref())?;
+    let tools = tools(&mut fields)?;
     let drawing = Drawing::take_one(&mut fields)?;
     let most = max_tokens(&mut fields, "max_output_tokens")?;
     let logprobs = logprobs(&mut fields)?;
@@ -63,14 +65,16 @@ fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
         ("background", &[json!(false)]),
         ("service_tier", &[json!("auto"), json!("default")]),
         ("truncation", &[json!("disabled")]),
-        ("tools", &[json!([])]),
-        ("tool_choice", &[json!("none"), json!("auto")]),
         ("parallel_tool_calls", &[json!(true), json!(false)]),
         ("reasoning", &[json!({})]),
     ])?;
     fields.finish()?;
+    if let Some(tools) = &tools {
+        form = tools.give_to(&mut input)?.or(form);
+    }
     Ok(Wanted {
         model,
+        has_tools: tools.is_some(),
         instructions,
         input,
         drawing,
@@ -90,6 +94,7 @@ pub(crate) fn check(fields: Fields) -> Result<(), ApiError> {
 pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, ApiError> {
     let Wanted {
         model,
+        has_tools,
         instructions,
         input,
         drawing,
@@ -100,6 +105,9 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
         metadata,
     } = read(fields)?;
     let model = shared.model(&model)?;
+    if has_tools {
+        model.check_tools()?;
+    }
     let drawing = drawing.with_guides(model.guides(form).await?);
     let prompt = model.chat_prompt(input).await?;
     let room = most.unwrap_or_else(|| model.room_behind(&prompt));
@@ -132,62 +140,21 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
         "truncation": "disabled",
         "usage": null,
     });
-    let form = Shape {
-        item: new_id("msg")?.replace('-', "_"),
+    let mut shape = Shape {
         begun,
-        model,
-        has_logprobs: logprobs.is_some(),
+        writer: Writer::new(model, logprobs.is_some(), has_tools),
     };
     if drawing.streams {
-        return Ok(stream::respond(Growing::new(form, answers)));
+        return Ok(stream::respond(Growing::new(shape, answers)));
     }
-    let all = answers.collect().await?;
-    let answer = all.first().cloned().unwrap_or_default();
-    Ok(respond(&form.whole(&answer)))
-}
-
-/// What was said: `input` as a text, or as messages.
-fn conversation(fields: &mut Fields, instructions: Option<&str>) -> Result<ChatInput, ApiError> {
-    let mut messages = Vec::new();
-    messages.extend(instructions.map(|text| Message::new("system", text)));
-    let input = fields.take("input");
-    let items = match fields.needed("input", input)? {
-        Value::Array(items) if !items.is_empty() => items,
-        Value::Array(_) => return Err(ApiError::of_parameter("input", "has no message")),
-        text => {
-            let text = texts("input", text, &["input_text"])?;
-            messages.push(Message::new("user", &text));
-            return Ok(to_answer(&messages));
+    let (mut answers, mut answer) = (answers, Answer::default());
+    while let Some(event) = answers.next().await {
+        let (_, event) = event?;
+        if let Some(body) = shape.add(&mut answer, event)? {
+            return Ok(respond(&body));
         }
-    };
-    for (at, item) in items.into_iter().enumerate() {
-        let mut item = Fields::of_value(&format!("input[{at}]"), item)?;
-        let kind = item.text("type")?.unwrap_or_else(|| "message".to_owned());
-        if kind != "message" {
-            let reason = format!("{kind:?} is not known here, expected message");
-            return Err(ApiError::unsupported(&item.path("type"), reason));
-        }
-        let role = item.text("role")?;
-        let role = item.needed("role", role)?;
-        if !ROLES.contains(&role.as_str()) {
-            let expected = ROLES.join(", ");
-            let reason = format!("{role:?} is not known here, expected one of {expected}");
-            return Err(ApiError::unsupported(&item.path("role"), reason));
-        }
-        let content = item.take("content");
-        let content = item.needed("content", content)?;
-        let content = texts(
-            &item.path("content"),
-            content,
-            &["input_text", "output_text"],
-        )?;
-        item.pass(&["id", "status"]);
-        item.finish()?;
-        // Templates know what a developer says under the role `system`.
-        let role = if role == "developer" { "system" } else { &role };
-        messages.push(Message::new(role, &content));
     }
-    Ok(to_answer(&messages))
+    Err(ApiError::internal("the answer has no end"))
 }
 
 /// How many of the likeliest tokens are returned, if log-probabilities are.
@@ -210,64 +177,41 @@ fn logprobs(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
     }
 }
 
-/// What bodies and events are made of.
+/// What bodies are made of.
 struct Shape {
-    item: String,
     begun: Value,
-    model: Model,
-    has_logprobs: bool,
+    writer: Writer,
 }
 
 impl Shape {
-    fn tokens(&self, tokens: &[Token]) -> Value {
-        let known = tokens.iter().filter_map(|token| token.logprobs.as_ref());
-        let known = known.filter(|_| self.has_logprobs);
-        json!(
-            known
-                .map(|one| token_of(&self.model, one))
-                .collect::<Vec<_>>()
-        )
-    }
-
-    fn part(&self, answer: &Answer) -> Value {
-        json!({
-            "type": "output_text",
-            "text": answer.text,
-            "annotations": [],
-            "logprobs": self.tokens(&answer.tokens),
-        })
-    }
-
-    fn item(&self, status: &str, content: Value) -> Value {
-        json!({
-            "id": self.item,
-            "type": "message",
-            "status": status,
-            "role": "assistant",
-            "content": content,
-        })
-    }
-
-    fn status(answer: &Answer) -> &'static str {
-        match answer.finish {
-            Some(Finish::Length) => "incomplete",
-            _ => "completed",
-        }
-    }
-
-    fn whole(&self, answer: &Answer) -> Value {
+    /// The body of an answer that has ended.
+    fn whole(&self, status: &str, answer: &Answer) -> Value {
         let mut body = self.begun.clone();
-        let status = Self::status(answer);
         body["status"] = json!(status);
         if status == "incomplete" {
             body["incomplete_details"] = json!({"reason": "max_output_tokens"});
         }
-        body["output"] = json!([self.item(status, json!([self.part(answer)]))]);
+        body["output"] = json!(self.writer.items());
         body["usage"] = usage_of(answer.usage);
         if let Some(digest) = &answer.digest {
             body["logits_sha256"] = json!(digest);
         }
         body
+    }
+
+    /// Adds what happens to the answer; returns its body once it has ended.
+    fn add(&mut self, answer: &mut Answer, event: Event) -> Result<Option<Value>, ApiError> {
+        if let Event::Piece { text, tokens } = &event {
+            self.writer.add(text, tokens)?;
+        }
+        answer.add(event);
+        let status = match &answer.finish {
+            None => return Ok(None),
+            Some(Finish::Length) => "incomplete",
+            Some(_) => "completed",
+        };
+        self.writer.finish(status)?;
+        Ok(Some(self.whole(status, answer)))
     }
 }
 
@@ -283,74 +227,22 @@ fn usage_of(usage: Usage) -> Value {
 
 /// An answer as events.
 struct Growing {
-    form: Shape,
+    shape: Shape,
     answers: Answers,
     answer: Answer,
-    ready: VecDeque<Value>,
-    n_events: usize,
 }
 
 impl Growing {
-    fn new(form: Shape, answers: Answers) -> Self {
-        let begun = form.begun.clone();
-        let item = form.item("in_progress", json!([]));
-        let part = form.part(&Answer::default());
-        let mut growing = Self {
-            form,
+    fn new(mut shape: Shape, answers: Answers) -> Self {
+        let begun = shape.begun.clone();
+        let writer = &mut shape.writer;
+        writer.push(json!({"type": "response.created", "response": begun}));
+        writer.push(json!({"type": "response.in_progress", "response": begun}));
+        Self {
+            shape,
             answers,
             answer: Answer::default(),
-            ready: VecDeque::new(),
-            n_events: 0,
-        };
-        growing.push(json!({"type": "response.created", "response": begun}));
-        growing.push(json!({"type": "response.in_progress", "response": begun}));
-        growing
-            .push(json!({"type": "response.output_item.added", "output_index": 0, "item": item}));
-        growing.push_part(json!({"type": "response.content_part.added", "part": part}));
-        growing
-    }
-
-    fn push(&mut self, mut event: Value) {
-        event["sequence_number"] = json!(self.n_events);
-        self.n_events += 1;
-        self.ready.push_back(event);
-    }
-
-    /// An event of the answer's only part.
-    fn push_part(&mut self, mut event: Value) {
-        event["item_id"] = json!(self.form.item);
-        event["output_index"] = json!(0);
-        event["content_index"] = json!(0);
-        self.push(event);
-    }
-
-    fn add(&mut self, event: Event) {
-        if let Event::Piece { text, tokens } = &event {
-            let logprobs = self.form.tokens(tokens);
-            let is_empty = text.is_empty() && logprobs == json!([]);
-            let delta =
-                json!({"type": "response.output_text.delta", "delta": text, "logprobs": logprobs});
-            if !is_empty {
-                self.push_part(delta);
-            }
         }
-        self.answer.add(event);
-        if self.answer.finish.is_none() {
-            return;
-        }
-        let answer = std::mem::take(&mut self.answer);
-        let (part, status) = (self.form.part(&answer), Shape::status(&answer));
-        let item = self.form.item(status, json!([part]));
-        let text = json!({
-            "type": "response.output_text.done",
-            "text": answer.text,
-            "logprobs": part["logprobs"],
-        });
-        self.push_part(text);
-        self.push_part(json!({"type": "response.content_part.done", "part": part}));
-        self.push(json!({"type": "response.output_item.done", "output_index": 0, "item": item}));
-        let body = self.form.whole(&answer);
-        self.push(json!({"type": format!("response.{status}"), "response": body}));
     }
 }
 
@@ -359,11 +251,21 @@ impl Chunks for Growing {
 
     async fn next(&mut self) -> Option<Result<Value, ApiError>> {
         loop {
-            if let Some(ready) = self.ready.pop_front() {
+            if let Some(ready) = self.shape.writer.next_event() {
                 return Some(Ok(ready));
             }
-            match self.answers.next().await? {
-                Ok((_, event)) => self.add(event),
+            let event = match self.answers.next().await? {
+                Ok((_, event)) => event,
+                Err(error) => return Some(Err(error)),
+            };
+            match self.shape.add(&mut self.answer, event) {
+                Ok(None) => {}
+                Ok(Some(body)) => {
+                    let name = format!("response.{}", body["status"].as_str().unwrap_or_default());
+                    self.shape
+                        .writer
+                        .push(json!({"type": name, "response": body}));
+                }
                 Err(error) => return Some(Err(error)),
             }
         }
@@ -375,7 +277,7 @@ impl Chunks for Growing {
             "code": error.code,
             "message": error.message,
             "param": error.param,
-            "sequence_number": self.n_events,
+            "sequence_number": self.shape.writer.n_events(),
         })
     }
 }
