@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser;
-use hlx_core::Device;
+use hlx_core::{Arithmetic, Device};
 use hlx_serve::{Served, Settings, router, serve};
 use hlx_train::engine::Limits;
 use hlx_train::generate::{TextModel, Wanted};
@@ -33,6 +33,16 @@ struct Arguments {
     /// Keep the matrices in this type: f32, f16 or bf16; if left out, that of the folder.
     #[arg(long, value_name = "TYPE", value_parser = dtype)]
     dtype: Option<hlx_autograd::DType>,
+    /// For runs: read the moving average of the weights (train.ema_decay).
+    #[arg(long)]
+    average: bool,
+    /// For model folders: add an adapter of the library PEFT without merging it.
+    #[arg(long, value_name = "DIR")]
+    adapter: Option<PathBuf>,
+    /// Compute products in this arithmetic, portable or integer; that of the run if left out, and of a model folder
+    /// portable.
+    #[arg(long, value_name = "NAME")]
+    arithmetic: Option<Arithmetic>,
     /// A file with a chat template (Jinja) for all models, in the place of their own.
     #[arg(long, value_name = "FILE")]
     chat_template: Option<PathBuf>,
@@ -118,7 +128,9 @@ fn run(arguments: &Arguments) -> Result<()> {
         let device = Device::open_from_env(&arguments.device)?;
         let opening = Opening {
             dtype: arguments.dtype,
-            ..Opening::default()
+            average: arguments.average,
+            adapter: arguments.adapter.as_deref(),
+            arithmetic: arguments.arithmetic,
         };
         // What requests have where they say nothing.
         let wanted = Wanted {

@@ -1,6 +1,7 @@
 //! `hlx-bench-serve`: measures a server with OpenAI's interface as its clients see it. `hlx bench-serve` runs it.
 
 mod client;
+mod engine;
 mod table;
 
 use std::io::Write as _;
@@ -19,8 +20,17 @@ use table::Level;
 #[derive(Parser)]
 #[command(name = "hlx bench-serve", version, max_term_width = 100)]
 struct Arguments {
-    /// Where the server is, such as http://127.0.0.1:8000.
+    /// Where the server is, such as http://127.0.0.1:8000; with --engine the folder of a model.
     url: String,
+    /// Measure HLX's engine in this program, without a server: what a server can reach at best.
+    #[arg(long)]
+    engine: bool,
+    /// For --engine: answers that grow at the same time.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    places: usize,
+    /// For --engine: auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    device: String,
     /// The model; the first that the server lists if left out.
     #[arg(long)]
     model: Option<String>,
@@ -65,6 +75,9 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<()> {
     let is_whole = arguments.requests > 0 && arguments.clients.iter().all(|&n| n > 0);
     ensure!(is_whole, "--clients, --requests: expected at least 1");
+    if arguments.engine {
+        return engine::run(arguments);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
@@ -82,20 +95,34 @@ fn run(arguments: &Arguments) -> Result<()> {
         };
         // One request that is not measured: servers record and compile at their first.
         client.ask(&body(arguments, &model, usize::MAX)).await?;
-        let mut out = std::io::stdout();
-        if !arguments.json {
-            writeln!(out, "{}", Level::HEAD)?;
-        }
+        head(arguments)?;
         for (at, &n_clients) in arguments.clients.iter().enumerate() {
-            let first = at * 1_000_000;
-            let level = measure(&client, arguments, &model, n_clients, first).await?;
-            match arguments.json {
-                true => writeln!(out, "{}", level.json())?,
-                false => writeln!(out, "{level}")?,
-            }
+            let level = measure(&client, arguments, &model, n_clients, first_of(at)).await?;
+            show(arguments, &level)?;
         }
         Ok(())
     })
+}
+
+/// The number of the first prompt of a measurement.
+fn first_of(at: usize) -> usize {
+    at * 1_000_000
+}
+
+fn head(arguments: &Arguments) -> Result<()> {
+    if !arguments.json {
+        writeln!(std::io::stdout(), "{}", Level::HEAD)?;
+    }
+    Ok(())
+}
+
+fn show(arguments: &Arguments, level: &Level) -> Result<()> {
+    let mut out = std::io::stdout();
+    match arguments.json {
+        true => writeln!(out, "{}", level.json())?,
+        false => writeln!(out, "{level}")?,
+    }
+    Ok(())
 }
 
 /// Lets clients ask at the same time.
@@ -144,8 +171,8 @@ async fn measure(
     Ok(level)
 }
 
-/// A request whose prompt no other has.
-fn body(arguments: &Arguments, model: &str, number: usize) -> String {
+/// A prompt that no other number has.
+fn prompt(arguments: &Arguments, number: usize) -> String {
     const WORDS: [&str; 16] = [
         "river", "light", "stone", "under", "again", "seven", "paper", "cloud", "green", "north",
         "quiet", "table", "would", "often", "their", "glass",
@@ -158,9 +185,14 @@ fn body(arguments: &Arguments, model: &str, number: usize) -> String {
         WORDS[(state >> 60) as usize]
     };
     let text: Vec<&str> = (0..arguments.words).map(|_| word()).collect();
+    format!("{number}: {}", text.join(" "))
+}
+
+/// The request of a number.
+fn body(arguments: &Arguments, model: &str, number: usize) -> String {
     let mut body = serde_json::json!({
         "model": model,
-        "prompt": format!("{number}: {}", text.join(" ")),
+        "prompt": prompt(arguments, number),
         "max_tokens": arguments.max_tokens,
         "temperature": arguments.temperature,
         "seed": 1,
