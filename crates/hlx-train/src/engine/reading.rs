@@ -25,7 +25,8 @@ impl<'m> Reading<'m> {
         }
     }
 
-    /// Reads the next piece behind what the cache holds; returns the logits behind the prompt once it is read.
+    /// Reads the next piece behind what the cache holds, of at most `room` tokens. Returns how many were read, and the
+    /// logits behind the prompt once it is read.
     ///
     /// # Errors
     /// What the device reports.
@@ -34,11 +35,11 @@ impl<'m> Reading<'m> {
         model: &CausalLm,
         device: &Device,
         cache: &mut KvCache,
-        chunk: usize,
-    ) -> Result<Option<Vec<f32>>> {
+        room: usize,
+    ) -> Result<(usize, Option<Vec<f32>>)> {
         let held: usize = cache.lengths().iter().sum();
         let prompt = &self.sequence.request().prompt;
-        let end = prompt.len().min(held + chunk);
+        let end = prompt.len().min(held + room);
         let piece = &prompt[held..end];
         let ids = Tensor::from_slice::<u32>(device, piece, &[1, piece.len()])?.with_samples(0)?;
         let n_top = self.sequence.request().prompt_logprobs;
@@ -50,7 +51,7 @@ impl<'m> Reading<'m> {
         };
         let logits = model.logits_cached(&ids, &[piece.len()], rows.as_ref(), cache)?;
         if n_top.is_none() && !is_last {
-            return Ok(None);
+            return Ok((piece.len(), None));
         }
         let logits = logits.to_vec::<f32>()?;
         let rows: Vec<&[f32]> = logits.chunks(model.vocabulary()).collect();
@@ -59,10 +60,9 @@ impl<'m> Reading<'m> {
             let known = next.map(|(&id, row)| log_probabilities(row, id, n_top));
             self.logprobs.extend(known);
         }
-        Ok(match is_last {
-            true => rows.last().map(|row| row.to_vec()),
-            false => None,
-        })
+        let n_read = piece.len();
+        let last = rows.last().filter(|_| is_last);
+        Ok((n_read, last.map(|row| row.to_vec())))
     }
 
     /// The log-probabilities of the prompt's tokens from the second on, if they are wanted.

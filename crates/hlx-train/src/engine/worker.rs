@@ -98,14 +98,19 @@ impl<'m> Worker<'m> {
         }
     }
 
-    /// A piece of a prompt, and a token of every answer.
+    /// A piece of a prompt, or some short ones, and a token of every answer.
     fn round(&mut self) {
         self.drop_cancelled();
-        if self.reading.is_none() {
-            self.begin();
-        }
-        if let Some(reading) = self.reading.take() {
-            self.read(reading);
+        // Short prompts share a round; a new one is not begun for a few tokens.
+        let mut room = self.limits.chunk;
+        while 2 * room >= self.limits.chunk.max(1) && room > 0 {
+            if self.reading.is_none() {
+                self.begin();
+            }
+            let Some(reading) = self.reading.take() else {
+                break;
+            };
+            room -= self.read(reading, room);
         }
         if let Err(error) = self.step() {
             self.fail_all(&format!("{error:#}"));
@@ -207,17 +212,28 @@ impl<'m> Worker<'m> {
             .fetch_add(n_prompt as u64, Relaxed);
     }
 
-    /// Reads a piece of a prompt; behind the last one draws the answer's first token and puts the answer in its place.
-    fn read(&mut self, mut reading: Reading<'m>) {
-        let chunk = self.limits.chunk;
-        let logits = match reading.read(self.model, &self.device, &mut self.prompt, chunk) {
-            Ok(None) => {
+    /// Reads a piece of a prompt, of at most `room` tokens; behind the last one draws the answer's first token and puts
+    /// the answer in its place. Returns how many tokens were read.
+    fn read(&mut self, mut reading: Reading<'m>, room: usize) -> usize {
+        let (model, device) = (self.model, &self.device);
+        match reading.read(model, device, &mut self.prompt, room) {
+            Ok((n, None)) => {
                 self.reading = Some(reading);
-                return;
+                n
             }
-            Ok(Some(logits)) => logits,
-            Err(error) => return self.fail(reading, &format!("{error:#}")),
-        };
+            Ok((n, Some(logits))) => {
+                self.begin_answer(reading, &logits);
+                n
+            }
+            Err(error) => {
+                self.fail(reading, &format!("{error:#}"));
+                room
+            }
+        }
+    }
+
+    /// Draws the first token behind a prompt that was read.
+    fn begin_answer(&mut self, mut reading: Reading<'m>, logits: &[f32]) {
         let (place, logprobs) = (reading.place, reading.take_logprobs());
         if let Err(error) = self.slots.fill(place, &self.prompt) {
             return self.fail(reading, &format!("{error:#}"));
@@ -226,7 +242,7 @@ impl<'m> Worker<'m> {
         sequence.tell(Event::Prompt { logprobs });
         match sequence.request().max_tokens {
             0 => sequence.end(Finish::Length),
-            _ => self.advance(&mut sequence, &Next::Logits(&logits)),
+            _ => self.advance(&mut sequence, &Next::Logits(logits)),
         }
         if sequence.has_ended() {
             let held = sequence.request().prompt.clone();
