@@ -41,6 +41,30 @@ fn check(package: &str, path: &str) {
     say(&out);
 }
 
+/// Runs a script with node in the folder that `HLX_CLIENTS_NODE` names, which has the packages in `node_modules`.
+fn check_with_node(package: &str) {
+    let folder = std::env::var("HLX_CLIENTS_NODE").unwrap_or_else(|_| ".".to_owned());
+    if !Path::new(&folder)
+        .join("node_modules")
+        .join(package)
+        .is_dir()
+    {
+        say(&format!("skipped: {folder} has no node_modules/{package}"));
+        return;
+    }
+    let server = Server::start(Limits::default(), Settings::default());
+    let script =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/clients/check_{package}.mjs"));
+    let url = format!("http://{}/v1", server.address);
+    let mut node = Command::new("node");
+    let ran = node.arg(script).args([&url, "small"]).current_dir(folder);
+    let ran = ran.output().expect("runs");
+    let [out, err] =
+        [&ran.stdout, &ran.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert!(ran.status.success(), "{out}{err}");
+    say(&out);
+}
+
 /// Says a line where it is seen.
 fn say(line: &str) {
     // Standard error may be closed.
@@ -70,4 +94,9 @@ fn the_program_llm_is_answered() {
 #[test]
 fn lm_evaluation_harness_is_answered() {
     check("lm_eval", "/v1");
+}
+
+#[test]
+fn openai_s_client_in_javascript_is_answered() {
+    check_with_node("openai");
 }

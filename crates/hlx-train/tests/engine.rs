@@ -272,6 +272,37 @@ fn a_prompt_has_the_log_probabilities_of_the_answer_that_it_was() {
     assert_eq!((found, found.len()), (&expected[..], 12));
 }
 
+/// A conversation that goes on is read behind what was read before, also where other requests came in between; the
+/// answer is that of a new engine.
+#[test]
+fn a_conversation_is_not_read_again() {
+    let place = Scratch::exported("engine-prefix", SMALL_MODEL);
+    let device = hlx_core::testing::cpu().expect("opens");
+    let text = open(&place, &device);
+    let limits = Limits {
+        places: 3,
+        ..Limits::default()
+    };
+    let engine = start(&text, limits);
+    let mut ids = text.encode("the river of light").expect("encodes");
+    for turn in 0..3 {
+        let request = Request {
+            ignores_end: true,
+            digests: true,
+            ..Request::new(ids.clone(), 6)
+        };
+        let (_ticket, events) = ask(&engine, request.clone());
+        let (found, usage) = collect(&events);
+        // All but the last token of what was said, which was drawn and not read.
+        let held = if turn == 0 { 0 } else { ids.len() - 3 };
+        assert_eq!(usage.reused, held, "turn {turn}");
+        assert_eq!(answer(&start(&text, limits), request), found);
+        ids.extend(found.tokens.iter().map(|token| token.id));
+        ids.extend([5, 9]);
+        answer(&engine, Request::new(vec![7 + turn, 8], 3));
+    }
+}
+
 #[test]
 fn requests_end_when_their_tickets_are_dropped_and_no_more_are_taken_than_may_wait() {
     let place = Scratch::exported("engine-queue", SMALL_MODEL);

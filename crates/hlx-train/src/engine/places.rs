@@ -66,21 +66,55 @@ impl<'m> Places<'m> {
         longest.filter(|one| one.n_tokens > 0)
     }
 
-    /// A free place for a prompt: the one that it continues, or of those that a step computes anyway the one that was
-    /// filled first.
+    /// A free place for a prompt, of those that a step computes anyway if there is one: the one that it continues, or the
+    /// one that was filled first.
     pub fn free(&self, beginning: Option<Beginning>) -> Option<usize> {
-        let continued = beginning.filter(|one| one.is_whole && self.all[one.place].is_free());
+        let busy = self.all.iter().rposition(|one| !one.is_free());
+        let computed = busy.map_or(1, |last| (last + 1).next_power_of_two());
+        let continued = beginning.filter(|one| {
+            let is_free = self.all[one.place].is_free();
+            one.is_whole && is_free && one.place < computed
+        });
         if let Some(continued) = continued {
             return Some(continued.place);
         }
-        let busy = self.all.iter().rposition(|one| !one.is_free());
-        let computed = busy.map_or(1, |last| (last + 1).next_power_of_two());
         let free = self.all.iter().enumerate().filter(|(_, one)| one.is_free());
-        free.min_by_key(|&(place, one)| {
-            let is_beyond = place >= computed;
-            (is_beyond, if is_beyond { place as u64 } else { one.filled })
-        })
-        .map(|(place, _)| place)
+        let chosen = free.min_by_key(|&(place, one)| match place < computed {
+            true => (false, one.filled),
+            false => (true, place as u64),
+        });
+        chosen.map(|(place, _)| place)
+    }
+
+    /// Notes that a prompt which continues all that a place holds is read elsewhere: the place is free for others first.
+    pub fn note_copied(&mut self, beginning: Beginning, place: usize) {
+        if beginning.is_whole && beginning.place != place {
+            self.all[beginning.place].filled = 0;
+        }
+    }
+
+    /// Where what a free place holds goes before the place is filled: the free place that was filled before all others
+    /// and before this one, and which doesn't hold the beginning of the prompt.
+    pub fn shelf_for(&self, place: usize, beginning: Option<Beginning>) -> Option<usize> {
+        let own = &self.all[place];
+        let is_whole = beginning.is_some_and(|one| one.place == place && one.is_whole);
+        if own.held.is_empty() || is_whole {
+            return None;
+        }
+        let source = beginning.map(|one| one.place);
+        let others = self.all.iter().enumerate();
+        let others = others.filter(|&(at, one)| at != place && Some(at) != source && one.is_free());
+        let oldest = others.min_by_key(|(_, one)| one.filled);
+        oldest
+            .filter(|(_, one)| one.filled < own.filled)
+            .map(|(at, _)| at)
+    }
+
+    /// Notes that what a place holds was copied to another.
+    pub fn shelve(&mut self, place: usize, shelf: usize) {
+        let (held, filled) = (self.all[place].held.clone(), self.all[place].filled);
+        self.all[shelf].held = held;
+        self.all[shelf].filled = filled;
     }
 
     /// Puts an answer in its place.

@@ -188,20 +188,40 @@ impl<'m> Worker<'m> {
         place: usize,
         beginning: Option<Beginning>,
     ) {
-        let prompt = &mut self.prompt;
-        let copied = match beginning {
-            Some(from) => self.slots.copy_to(prompt, from.place, from.n_tokens),
-            None => prompt.truncate(&[0]),
-        };
+        let copied = self
+            .shelve(place, beginning)
+            .and_then(|()| match beginning {
+                Some(from) => {
+                    let (slots, prompt) = (&self.slots, &mut self.prompt);
+                    slots.copy_to(prompt, from.place, from.n_tokens)
+                }
+                None => self.prompt.truncate(&[0]),
+            });
         if let Err(error) = copied {
             return sequence.fail(&error.to_string());
         }
         let n_reused = beginning.map_or(0, |from| from.n_tokens);
+        if let Some(beginning) = beginning {
+            self.places.note_copied(beginning, place);
+        }
         let counter = &self.counts.reused_tokens;
         counter.fetch_add(n_reused as u64, Relaxed);
         sequence.note_reused(n_reused);
         self.places.all[place].is_taken = true;
         self.reading = Some(Reading::new(sequence, place));
+    }
+
+    /// Keeps what a place holds in one that holds something older.
+    fn shelve(&mut self, place: usize, beginning: Option<Beginning>) -> hlx_nn::Result<()> {
+        let shelf = self.places.shelf_for(place, beginning);
+        let Some(shelf) = shelf.filter(|_| self.limits.reuses_prefixes) else {
+            return Ok(());
+        };
+        let n_tokens = self.slots.lengths()[place];
+        self.slots.copy_to(&mut self.prompt, place, n_tokens)?;
+        self.slots.fill(shelf, &self.prompt)?;
+        self.places.shelve(place, shelf);
+        Ok(())
     }
 
     fn begin_counting(&self, n_prompt: usize) {
