@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::Server;
+use hlx_core::testing::left_out;
 use hlx_serve::Settings;
 use hlx_train::engine::Limits;
 
@@ -22,7 +23,10 @@ fn check(package: &str, path: &str) {
         let import = format!("import {package}");
         let has = Command::new(&python).args(["-c", &import]).output();
         if !has.is_ok_and(|has| has.status.success()) {
-            say(&format!("skipped: {python} has no package {package}"));
+            left_out(
+                &format!("{package} as a client"),
+                "Python has no such package",
+            );
             return;
         }
     }
@@ -49,7 +53,10 @@ fn check_with_node(package: &str) {
         .join(package)
         .is_dir()
     {
-        say(&format!("skipped: {folder} has no node_modules/{package}"));
+        left_out(
+            &format!("{package} as a client of JavaScript"),
+            "node has no such package",
+        );
         return;
     }
     let server = Server::start(Limits::default(), Settings::default());
