@@ -64,12 +64,20 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
+        // The reader has all that it wanted.
+        Err(error) if is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Nothing is left to be said where standard error is closed.
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether nobody reads the table any more.
+fn is_closed(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<std::io::Error>();
+    error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 fn run(arguments: &Arguments) -> Result<()> {

@@ -8,8 +8,8 @@ use hlx_nn::{CausalLm, Model, export_hugging_face};
 
 use crate::common::{Scratch, small_gpt2, text};
 
-/// Verbs that print nothing, or to a terminal alone.
-const SILENT: [&str; 2] = ["chat", "help"];
+/// Verbs that print nothing, or to a terminal alone, and those that are other programs.
+const SILENT: [&str; 4] = ["chat", "help", "serve", "bench-serve"];
 
 /// A call of each way in which a verb prints. What one makes the next may read.
 const CALLS: &[&str] = &[
