@@ -181,6 +181,7 @@ from hlx._operations.products import outer as ger
 from hlx._hlx import get_default_device as get_default_device
 from hlx._modes import get_default_dtype as get_default_dtype
 from hlx._settings import get_float32_matmul_precision as get_float32_matmul_precision
+from hlx.random import get_rng_state as get_rng_state
 from hlx._operations.comparisons import gt as greater
 from hlx._operations.comparisons import ge as greater_equal
 from hlx.nn._functional.norms import group_norm as group_norm
@@ -307,6 +308,7 @@ from hlx._operations.random import randint as randint
 from hlx._operations.random import randint_like as randint_like
 from hlx._operations.random import randn as randn
 from hlx._operations.random import randn_like as randn_like
+from hlx import random as random
 from hlx._operations.random import randperm as randperm
 from hlx._operations.movement import ravel as ravel
 from hlx._operations.composed import real as real
@@ -337,6 +339,7 @@ from hlx._operations.indexing import scatter as scatter
 from hlx._operations.indexing import scatter_add as scatter_add
 from hlx._operations.grouping import scatter_reduce as scatter_reduce
 from hlx._operations.extremes import searchsorted as searchsorted
+from hlx.random import seed as seed
 from hlx._operations.movement import select as select
 from hlx._operations.writing import select_scatter as select_scatter
 from hlx.nn._functional.activations import selu as selu
@@ -345,6 +348,7 @@ from hlx._hlx import set_default_device as set_default_device
 from hlx._modes import set_default_dtype as set_default_dtype
 from hlx._settings import set_float32_matmul_precision as set_float32_matmul_precision
 from hlx._modes import set_grad_enabled as set_grad_enabled
+from hlx.random import set_rng_state as set_rng_state
 from hlx._operations.composed import sgn as sgn
 from hlx._operations.functions import sigmoid as sigmoid
 from hlx._operations.functions import sign as sign

@@ -1898,6 +1898,7 @@ cumprod: collections.abc.Callable[..., typing.Any]
 cumsum: collections.abc.Callable[..., typing.Any]
 custom: collections.abc.Callable[..., typing.Any]
 default_dtype: collections.abc.Callable[..., typing.Any]
+default_state: collections.abc.Callable[..., typing.Any]
 detach: collections.abc.Callable[..., typing.Any]
 devices: collections.abc.Callable[..., typing.Any]
 diagonal: collections.abc.Callable[..., typing.Any]
@@ -1979,6 +1980,7 @@ scatter_add: collections.abc.Callable[..., typing.Any]
 select: collections.abc.Callable[..., typing.Any]
 set_counter: collections.abc.Callable[..., typing.Any]
 set_default_dtype: collections.abc.Callable[..., typing.Any]
+set_default_state: collections.abc.Callable[..., typing.Any]
 set_grad_enabled: collections.abc.Callable[..., typing.Any]
 set_timing: collections.abc.Callable[..., typing.Any]
 shader_interface: collections.abc.Callable[..., typing.Any]
@@ -2074,6 +2076,7 @@ __all__ = [
     "cumsum",
     "custom",
     "default_dtype",
+    "default_state",
     "detach",
     "device",
     "devices",
@@ -2171,6 +2174,7 @@ __all__ = [
     "set_counter",
     "set_default_device",
     "set_default_dtype",
+    "set_default_state",
     "set_grad_enabled",
     "set_timing",
     "shader_interface",

@@ -99,6 +99,7 @@ def test_long_texts_are_scored_in_windows(model: hlx.models.CausalLM) -> None:
 
 def test_texts_end_at_their_stops(model: hlx.models.CausalLM) -> None:
     """They are the model's own, up to the first stop, in any batch."""
+    pytest.importorskip("lm_eval")
     whole = [model.generate(list(text.encode()), max_new_tokens=12).text for text in TEXTS]
     stop = next(char for char in whole[0][2:] if char.isascii())
     expected = [text.split(stop)[0] for text in whole]

@@ -3,7 +3,8 @@
 // A shader may define one of
 //   HLX_BINARY    two inputs:  y[i] = apply(x[i], b[i])
 //   HLX_IN_PLACE  y is read:   y[i] = apply(x[i], y[i])
-// includes this file, and then defines apply. Bindings: x, (b,) y; a buffer that is the same for
+//   HLX_ALONE     no input:    y[i] = apply(y[i])
+// includes this file, and then defines apply. Bindings: (x,) (b,) y; a buffer that is the same for
 // all elements follows at HLX_NEXT_BINDING. push.scalar is the kernel's own parameter.
 //
 // Vectors of four where they are whole; the last count % 4 elements go one by one through a
@@ -18,11 +19,16 @@ layout(push_constant) uniform Push {
     float scalar;
 } push;
 
+#ifndef HLX_ALONE
 HLX_VIEWS(0, readonly restrict, float, X, x)
-#ifdef HLX_BINARY
+#endif
+#if defined(HLX_BINARY)
 HLX_VIEWS(1, readonly restrict, float, B, b)
 #define HLX_OUT 2
 #define HLX_NEXT_BINDING 3
+#elif defined(HLX_ALONE)
+#define HLX_OUT 0
+#define HLX_NEXT_BINDING 1
 #else
 #define HLX_OUT 1
 #define HLX_NEXT_BINDING 2
@@ -35,6 +41,9 @@ float apply(float x, float b);
 #elif defined(HLX_IN_PLACE)
 float apply(float x, float y);
 #define HLX_APPLY(x, b, y) apply(x, y)
+#elif defined(HLX_ALONE)
+float apply(float y);
+#define HLX_APPLY(x, b, y) apply(y)
 #else
 float apply(float x);
 #define HLX_APPLY(x, b, y) apply(x)
@@ -50,10 +59,12 @@ void hlx_apply_vectors(uint first, uint end) {
     precise vec4 y[HLX_VECTORS];
     [[unroll]] for (uint v = 0u; v < HLX_VECTORS; ++v) {
         uint i = min(first + 256u * v, end - 1u);
+#ifndef HLX_ALONE
         x[v] = x4[i];
+#endif
 #if defined(HLX_BINARY)
         b[v] = b4[i];
-#elif defined(HLX_IN_PLACE)
+#elif defined(HLX_IN_PLACE) || defined(HLX_ALONE)
         y[v] = y4[i];
 #endif
     }

@@ -115,7 +115,7 @@ mod dropout {
     dropout { batch: u32, per_sample: u32, seed_low: u32, seed_high: u32, purpose: u32, p: f32, factor: f32 }
 }
 mod elementwise {
-    add_assign, binary, scale, scale_by { count: u32, scalar: f32 }
+    add_assign, binary, scale, scale_assign, scale_by { count: u32, scalar: f32 }
 }
 mod embedding {
     backward, backward_sum { rows: u32, rows_per_shard: u32, vocabulary: u32, width: u32 }

@@ -27,9 +27,10 @@ pub use unary::{Parameters, Unary, unary};
 use hlx_core::{Binding, Buffer, Device};
 
 use crate::error::Result;
-use crate::map::{Arg, Map, chunks1, each1, each2};
+use crate::map::{Arg, CHUNK, Map, chunks1, each1, each2};
+use crate::parallel::{self, write};
 
-shader!(elementwise::{binary as binary_shader, scale, scale_by, add_assign});
+shader!(elementwise::{binary as binary_shader, scale, scale_assign, scale_by, add_assign});
 
 /// Computes `out = a + b`.
 ///
@@ -94,6 +95,19 @@ pub fn scale_by(device: &Device, a: &Buffer, factor: &Buffer, out: &Buffer) -> R
     })
 }
 
+/// Computes `a *= factor[0]` in place.
+pub fn scale_assign(device: &Device, a: &Buffer, factor: &Buffer) -> Result<()> {
+    let map = Map::new("scale_assign", &scale_assign::SHADER);
+    let args = [
+        Arg::Each("a", Binding::ReadWrite(a)),
+        Arg::Whole("factor", factor, 1),
+    ];
+    map.launch(device, &args, |bindings| {
+        let ([factor], [a]) = bindings.split::<1, 1>();
+        parallel::for_each(write(a, CHUNK), |_, a| scale_assign_chunk(factor[0], a));
+    })
+}
+
 /// Computes `a += b` in place.
 pub fn add_assign(device: &Device, a: &Buffer, b: &Buffer) -> Result<()> {
     let map = Map::new("add_assign", &add_assign::SHADER);
@@ -122,6 +136,12 @@ multiversion! {
 
     pub(crate) fn scale_chunk<A>(factor: f32, a: &[f32], out: &mut [f32]) {
         each1(a, out, |a| A::mul(a, factor));
+    }
+
+    fn scale_assign_chunk<A>(factor: f32, a: &mut [f32]) {
+        for a in a {
+            *a = A::mul(*a, factor);
+        }
     }
 
     pub(crate) fn add_assign_chunk(b: &[f32], a: &mut [f32]) {

@@ -98,6 +98,11 @@ pub fn begin(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
+/// Whether this thread records.
+pub fn records() -> bool {
+    RECORDS.get()
+}
+
 /// Ends the recording of this thread, if it records.
 pub fn end() {
     if RECORDS.replace(false) {

@@ -11,4 +11,4 @@ class _Matmul:
 
 
 #: Settings of products.
-matmul = _Matmul()
+matmul: _Matmul = _Matmul()

@@ -153,8 +153,10 @@ class CausalLM(Module):
             return self._native.forward_cached(rows, None if new is None else list(new), cache)
         if new is not None:
             raise errors.ValueError("CausalLM: new goes with a cache alone")
-        named = {"documents": documents, "positions": positions, "lengths": lengths}
-        return self._native.forward(rows, train=self.training, **named)[0]
+        made = self._native.forward(
+            rows, train=self.training, documents=documents, positions=positions, lengths=lengths
+        )
+        return made[0]
 
     def logits_and_balance(self, ids: Tensor, *, lengths: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """The logits as `forward`, and of a mixture of experts its balance loss [1]; None without experts.
@@ -402,10 +404,11 @@ class CausalLM(Module):
 
 def _message_of(place: int, message: Any) -> tuple[str, str]:
     """The role and the text of a message."""
-    parts = [message.get(part) for part in ("role", "content")] if isinstance(message, Mapping) else []
-    if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
-        raise errors.TypeError(f"chat: message {place} is {message!r}, expected a dict with role and content, texts")
-    return parts[0], parts[1]
+    if isinstance(message, Mapping):
+        role, content = message.get("role"), message.get("content")
+        if isinstance(role, str) and isinstance(content, str):
+            return role, content
+    raise errors.TypeError(f"chat: message {place} is {message!r}, expected a dict with role and content, texts")
 
 
 def _seed(seed: Any) -> int:

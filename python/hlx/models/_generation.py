@@ -198,8 +198,8 @@ class TokenStream(_Stream):
         return [list(tokens) for tokens in self._tokens]
 
 
-def prompts_of(operation: str, prompt: Any, encode: Callable[[str], list[int]]) -> tuple[list[list[int]], bool]:
-    """The prompts as ids, and whether it was a single one: a text, ids, or a list of either."""
+def prompts_of(operation: str, prompt: Any, encode: Callable[[str], list[int]]) -> list[list[int]]:
+    """The prompts as ids: of a text, ids, or a list of either."""
     if isinstance(prompt, str):
         return [encode(prompt)]
     if isinstance(prompt, Tensor) or hasattr(prompt, "__array__"):

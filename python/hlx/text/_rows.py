@@ -42,6 +42,12 @@ class Rows(Dataset[Batch]):
     hlx.Size([2, 8]) [17, 25]
     """
 
+    shards: Shards
+    kind: str
+    length: int
+    seed: int | None
+    epoch: int
+
     def __init__(self, shards: Shards, kind: str, length: int, seed: int | None) -> None:
         self.shards, self.kind, self.length, self.seed = shards, kind, length, seed
         self.epoch = 0
@@ -106,6 +112,10 @@ class Batches(IterableDataset[Batch]):
     >>> next(iter(batches))["ids"].shape
     hlx.Size([2, 4])
     """
+
+    rows: Rows
+    batch_size: int
+    first: int
 
     def __init__(self, rows: Rows, batch_size: int, first: int) -> None:
         self.rows, self.batch_size, self.first = rows, batch_size, first

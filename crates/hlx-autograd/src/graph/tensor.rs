@@ -168,6 +168,20 @@ impl Tensor {
         }))
     }
 
+    /// The same memory as elements of another type of the same width, without a gradient.
+    pub(crate) fn retyped(&self, dtype: DType) -> Result<Self> {
+        let storage = self.0.storage.view_as(dtype, self.0.storage.len())?;
+        Ok(Self(Arc::new(Inner {
+            device: self.0.device.clone(),
+            storage,
+            layout: self.0.layout.clone(),
+            input: Input::constant(self.n_elements()),
+            placed: last_moment(),
+            again: OnceLock::new(),
+            ..*self.0
+        })))
+    }
+
     /// The same values of the same history, with the samples of a batch elsewhere.
     fn with_samples_at(&self, samples: Samples) -> Self {
         Self(Arc::new(Inner {

@@ -2,7 +2,7 @@
 
 use hlx_kernels::elementwise::copy_strided;
 
-use crate::{DType, Result, Tensor};
+use crate::{AutogradError, DType, Result, Tensor};
 
 impl Tensor {
     /// Converts the elements, as `torch.Tensor.to(dtype)`: floats to the nearest, ties to even; floats
@@ -32,6 +32,27 @@ impl Tensor {
             (out, self.shape()),
             move |pass, dy, _| pass.add_tensor(&x, &dy.to_dtype(from)?),
         )
+    }
+
+    /// Views whole numbers of 32 bits as the other type of them, without a copy: a negative number is one from 2^31
+    /// on. As `torch.Tensor.view(dtype)`, for these two types alone.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] for other types.
+    #[doc = example!(
+        x: "let x = x.to_dtype(hlx_core::DType::I32)?.neg()?;",
+        "assert_eq!(x.view_dtype(hlx_core::DType::U32)?.to_vec::<u32>()?[0], u32::MAX);"
+    )]
+    pub fn view_dtype(&self, dtype: DType) -> Result<Tensor> {
+        const WHOLE: [DType; 2] = [DType::I32, DType::U32];
+        if !WHOLE.contains(&dtype) || !WHOLE.contains(&self.dtype()) {
+            let reason = format!("{} as {dtype}, expected i32 and u32", self.dtype());
+            return Err(AutogradError::Argument {
+                op: "view_dtype",
+                reason,
+            });
+        }
+        self.retyped(dtype)
     }
 }
 

@@ -64,7 +64,8 @@ fn scaling_by_host_and_by_device_agree() {
             let (by_host, by_device) = (mem.output(device, n)?, mem.output(device, n)?);
             scale(device, &x, -1.7, &by_host)?;
             scale_by(device, &x, &factor, &by_device)?;
-            Ok(vec![by_host, by_device])
+            scale_assign(device, &x, &factor)?;
+            Ok(vec![by_host, by_device, x])
         });
         let want: Vec<f64> = a
             .iter()
@@ -72,6 +73,7 @@ fn scaling_by_host_and_by_device_agree() {
             .collect();
         assert_close("scale", &got[0], &want, 1e-7, 1.2e-38);
         assert_eq!(bits(&got[0]), bits(&got[1]));
+        assert_eq!(bits(&got[0]), bits(&got[2]), "in place");
     }
 }
 

@@ -9,8 +9,8 @@ use hlx_kernels::activation::{
 use hlx_kernels::dropout::{Dropout, dropout};
 use hlx_kernels::elementwise::{
     Band, Binary, Distribution, Draw, Unary, add, add_assign, arange, assign_strided, band, binary,
-    copy_strided, fill, fill_random, linspace, masked_fill, mul, scale, scale_by, select, sub,
-    unary,
+    copy_strided, fill, fill_random, linspace, masked_fill, mul, scale, scale_assign, scale_by,
+    select, sub, unary,
 };
 use hlx_kernels::mse::{mse_backward, mse_forward};
 use hlx_kernels::rope::{Rope, rope};
@@ -255,6 +255,7 @@ fn maps(run: &mut Run<'_>) -> Result<(), KernelError> {
         scale_by(run.device, &x, &factor, &outs[4])?;
         let sum = run.input(&values(3, n))?;
         add_assign(run.device, &sum, &x)?;
+        scale_assign(run.device, &sum, &factor)?;
         let (loss, scale) = (run.output(n)?, run.input(&[0.5])?);
         mse_forward(run.device, &x, &y, &loss)?;
         mse_backward(run.device, &x, &y, &scale, &outs[5])?;

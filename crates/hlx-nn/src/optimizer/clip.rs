@@ -1,7 +1,7 @@
 //! Clipping of all gradients in place, for loops that do not leave it to the optimizer.
 
 use hlx_core::{Buffer, DType};
-use hlx_kernels::elementwise::{Unary, scale_by, unary};
+use hlx_kernels::elementwise::{Unary, scale_assign, unary};
 use hlx_kernels::optimizer::clip_factor;
 use hlx_kernels::reduce::global_norm;
 use hlx_kernels::{Layout, Operand};
@@ -21,9 +21,7 @@ pub fn clip_grad_norm_(weights: &Weights, max_norm: f32) -> Result<Buffer> {
     let (norm, factor) = (device.alloc(1)?, device.alloc(1)?);
     global_norm(device, gradients, &norm)?;
     clip_factor(device, &norm, &factor, max_norm)?;
-    let scaled = device.alloc(gradients.len())?;
-    scale_by(device, gradients, &factor, &scaled)?;
-    device.copy(&scaled, gradients)?;
+    scale_assign(device, gradients, &factor)?;
     Ok(norm)
 }
 

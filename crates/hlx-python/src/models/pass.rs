@@ -58,6 +58,8 @@ fn ids_of(held: &Held, ids: &Tensor) -> anyhow::Result<Tensor> {
     let is_checked = ids.device().is_cpu() && !ids.device().is_recording();
     let ids = match is_checked {
         true => checked_ids(&**held.source.model(), ids)?,
+        // Negative numbers are outside of every vocabulary in either type.
+        false if ids.dtype() == DType::I32 => ids.view_dtype(DType::U32)?,
         false => ids.to_dtype(DType::U32)?,
     };
     Ok(there(&ids, &device)?.with_samples(0)?)

@@ -86,6 +86,11 @@ pub struct PyStream {
 }
 
 impl PyStream {
+    fn is_recorded(&self) -> PyErr {
+        let text = format!("{}: cannot run while a graph is recorded", self.operation);
+        raised(Kind::Runtime, text)
+    }
+
     /// Makes events by a function, which waits in [`Teller::tell`].
     pub fn start(
         operation: &'static str,
@@ -166,9 +171,8 @@ impl PyStream {
 
     /// The next event: the sequence's number, and its next bytes or token, or None at its end and why it has none.
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<PythonEvent<'py>>> {
-        if self.device.is_recording() {
-            let text = format!("{}: cannot run while a graph is recorded", self.operation);
-            return Err(raised(Kind::Runtime, text));
+        if gate::records() {
+            return Err(self.is_recorded());
         }
         let Ok(mut held) = self.running.try_lock() else {
             let text = format!("{}: another thread waits for this stream", self.operation);
@@ -179,6 +183,10 @@ impl PyStream {
         };
         // The steps of a cache are recorded: no other thread may work meanwhile.
         gate::begin(py)?;
+        if self.device.is_recording() {
+            gate::end();
+            return Err(self.is_recorded());
+        }
         if let Some(wanted) = &running.wanted {
             let _ = wanted.send(());
         }

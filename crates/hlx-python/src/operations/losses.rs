@@ -75,7 +75,10 @@ fn classes(targets: &Tensor, ignore_index: i64) -> Result<Tensor> {
     if targets.dtype().is_float() {
         return Ok(targets.clone());
     }
-    let ids = targets.to_dtype(DType::U32)?;
+    let ids = match targets.dtype() {
+        DType::I32 => targets.view_dtype(DType::U32)?,
+        _ => targets.to_dtype(DType::U32)?,
+    };
     let Ok(ignored) = i32::try_from(ignore_index) else {
         return Ok(ids);
     };

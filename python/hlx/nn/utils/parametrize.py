@@ -57,6 +57,7 @@ class ParametrizationList(ModuleList):
 
     original: Tensor
     is_tensor: bool
+    ntensors: int
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         if not modules:
