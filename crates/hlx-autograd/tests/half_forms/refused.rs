@@ -102,6 +102,7 @@ pub const NO_OPERATIONS: [(&str, &[&str]); 6] = [
             "is_leaf",
             "grad",
             "grad_fn",
+            "has_grad",
             "input",
             "buffer",
             "operand",
@@ -122,6 +123,7 @@ pub const NO_OPERATIONS: [(&str, &[&str]); 6] = [
             "viewed_again",
             "set_grad",
             "to",
+            "view_dtype",
         ],
     ),
     (
@@ -132,6 +134,7 @@ pub const NO_OPERATIONS: [(&str, &[&str]); 6] = [
             "backward_from",
             "backward_recorded",
             "backward_of",
+            "backward_of_with",
             "gradients",
             "gradients_of",
             "zero_grad",

@@ -134,15 +134,15 @@ impl Reader<'_> {
     }
 
     fn vector(&mut self, scalar: Scalar, count: u32, offset: u64) -> Result<Extent, String> {
-        let alignment = u64::from(scalar.width() / 8);
-        let bytes = alignment * u64::from(count);
+        let of_scalar = u64::from(scalar.width() / 8);
+        let bytes = of_scalar * u64::from(count);
         let kind = ScalarKind::of(scalar).unwrap_or(ScalarKind::Wide);
         if !self.kinds.contains(&kind) {
             self.kinds.push(kind);
         }
         let crosses = bytes <= 16 && offset / 16 != (offset + bytes - 1) / 16;
         let skewed = bytes > 16 && !offset.is_multiple_of(16);
-        if !offset.is_multiple_of(alignment) || crosses || skewed {
+        if !offset.is_multiple_of(of_scalar) || crosses || skewed {
             return Err(format!(
                 "a vector or scalar at offset {offset}, which does not suit it"
             ));
@@ -154,6 +154,8 @@ impl Reader<'_> {
                 self.words[place] = Some(kind);
             }
         }
+        // The relaxation is one of a vector's own place: arrays and structures of vectors lie as the vectors would.
+        let alignment = of_scalar * u64::from(count.next_power_of_two());
         Ok(Extent { alignment, bytes })
     }
 
@@ -189,6 +191,11 @@ impl Reader<'_> {
         if stride < extent.bytes || stride == 0 || !stride.is_multiple_of(extent.alignment) {
             return Err(format!(
                 "array %{id} has a stride of {stride} bytes, which does not suit it"
+            ));
+        }
+        if !offset.is_multiple_of(extent.alignment) {
+            return Err(format!(
+                "array %{id} at offset {offset}, which does not suit it"
             ));
         }
         // The second element shows how the others lie; words are marked for the first ones.
