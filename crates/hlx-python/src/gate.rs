@@ -9,7 +9,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 
 /// How long a wait goes on before Python's signals are looked at.
-const GLANCE: Duration = Duration::from_millis(50);
+pub const GLANCE: Duration = Duration::from_millis(50);
 /// How long the thread that is about to record waits between two looks at the work of others.
 const PAUSE: Duration = Duration::from_micros(50);
 

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
 
 use hlx_autograd::{AutogradError, Tensor};
 use hlx_core::Device;
@@ -11,13 +10,10 @@ use pyo3::prelude::*;
 
 use crate::error::{Kind, of_tensor, raised};
 use crate::fork;
-use crate::gate;
+use crate::gate::{self, GLANCE};
 
 /// What an operation of tensors returns.
 type Result<T, E = AutogradError> = std::result::Result<T, E>;
-
-/// How long a wait goes on before Python's signals are looked at.
-const GLANCE: Duration = Duration::from_millis(50);
 
 /// Runs an operation without the interpreter's lock.
 pub fn run<T: Send>(py: Python<'_>, operation: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {

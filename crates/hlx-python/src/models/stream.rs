@@ -3,7 +3,6 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use anyhow::anyhow;
 use hlx_core::Device;
@@ -13,10 +12,7 @@ use pyo3::types::PyBytes;
 
 use crate::error::{Kind, raised};
 use crate::fork;
-use crate::gate;
-
-/// How long a wait goes on before Python's signals are looked at.
-const GLANCE: Duration = Duration::from_millis(50);
+use crate::gate::{self, GLANCE};
 
 /// What comes of a sequence, by its number.
 pub enum Event {

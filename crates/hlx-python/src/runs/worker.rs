@@ -11,12 +11,10 @@ use serde_json::Value;
 
 use crate::error::{Kind, raised};
 use crate::fork;
+use crate::gate::GLANCE;
 use crate::keywords::{in_keywords, of_run};
 use crate::wait::{Waiting, is_ending};
 use crate::warnings::{self, Listening};
-
-/// How long a wait goes on before Python's signals are looked at.
-const GLANCE: Duration = Duration::from_millis(50);
 
 /// What a thread sends: an event by its kind, and last its result.
 enum Sent {

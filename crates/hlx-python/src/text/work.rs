@@ -4,23 +4,20 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use hlx_text::TextError;
 use pyo3::prelude::*;
 
 use crate::error::{Kind, raised, value_error};
+use crate::gate::GLANCE;
 use crate::keywords::in_keywords;
-
-/// How long a wait goes on before Python's signals are looked at.
-const GLANCE: Duration = Duration::from_millis(50);
 
 /// The exception for an error of a text.
 pub fn of_text(error: TextError) -> PyErr {
     value_error(in_keywords(&error.to_string()))
 }
 
-/// The work's side: says how far it is, and hears whether it is to stop.
+/// What the working thread tells how far it is by, and asks whether to go on.
 pub struct Teller<P> {
     reached: Mutex<Option<P>>,
     stop: AtomicBool,
