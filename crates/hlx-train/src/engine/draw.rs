@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn log_probabilities_are_those_of_f64_and_ordered() {
         let logits: Vec<f32> = (0..500_u32)
-            .map(|id| (id.wrapping_mul(2_654_435_761) >> 22) as f32 / 64.0)
+            .map(|id| (id.wrapping_mul(2_654_435_761) >> 25) as f32 / 8.0)
             .collect();
         let sum: f64 = logits.iter().map(|&logit| f64::from(logit).exp()).sum();
         let found = log_probabilities(&logits, 7, 20);
