@@ -20,7 +20,7 @@ import hlx
 from hlx.callbacks import STOP
 
 FIXTURE = Path(__file__).with_name("fixtures") / "run.toml"
-#: The digest of the chain's last record, which `crates/hlx-train/tests/trained_in_python.rs` names, too.
+#: The digest of the chain's last record, which `crates/hlx-cli/tests/trained_in_python.rs` names, too.
 DIGEST = "23aaaccdf5f2b7f36f5b8587ed21bce90c469609c65071356c33224f4d3aecf9"
 
 

@@ -46,7 +46,7 @@ pub fn run(args: &[String]) -> Outcome {
     }
     let root = command::root().join(format!("target/debian-{suite}"));
     step(&format!("Debian {suite}"), || make(&root, suite, mirror))?;
-    command::build("hlx", &["-p", "hlx-train", "--bin", "hlx"])?;
+    command::build("hlx", &["-p", "hlx-cli"])?;
     copy(&command::built("hlx"), &root.join("hlx"))?;
     let config = command::root().join("configs/ascii-pairs.toml");
     copy(&config, &root.join("config.toml"))?;

@@ -140,7 +140,7 @@ fn output(name: &str) -> PathBuf {
 
 /// Trains what the ports recompute.
 fn train_here(full: bool) -> Result<(), String> {
-    let args = ["build", "--release", "-p", "hlx-train", "--bin", "hlx"];
+    let args = ["build", "--release", "-p", "hlx-cli"];
     command::succeed("cargo build", &mut command::quiet_cargo(&args))?;
     let run = output("run");
     if run.exists() {
@@ -217,7 +217,7 @@ fn macos(port: &Port) -> Result<Vec<String>, String> {
             "check",
             "--release",
             "-p",
-            "hlx-train",
+            "hlx-cli",
             "--target",
             port.target,
         ];
@@ -250,9 +250,7 @@ fn build(port: &Port, file: &str, env: &[(&str, &str)]) -> Result<PathBuf, Strin
         "build",
         "--release",
         "-p",
-        "hlx-train",
-        "--bin",
-        "hlx",
+        "hlx-cli",
         "--target",
         port.target,
     ];

@@ -108,7 +108,7 @@ pub fn run(args: &[String]) -> Outcome {
         options.devices = vec!["cpu"];
     }
     let root = command::root();
-    command::build("hlx", &["-p", "hlx-train", "--bin", "hlx"])?;
+    command::build("hlx", &["-p", "hlx-cli"])?;
     let program = command::built("hlx");
     if options.verb.is_some() {
         options.devices = vec!["cpu"];

@@ -22,7 +22,7 @@ pub fn run(args: &[String]) -> Outcome {
             args,
         ),
     };
-    const PROGRAM: [&str; 5] = ["--release", "-p", "hlx-train", "--bin", "hlx"];
+    const PROGRAM: [&str; 3] = ["--release", "-p", "hlx-cli"];
     command::build("hlx", &PROGRAM[1..])?;
     let manifest = root.join("Cargo.toml");
     let mut hlx = command::cargo(&["run", "--quiet"]);

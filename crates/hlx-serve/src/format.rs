@@ -1,6 +1,5 @@
 //! Answers of a form: JSON objects, and JSON of a schema.
 
-#[cfg_attr(not(feature = "schemas"), path = "format/without.rs")]
 mod following;
 
 use serde_json::{Value, json};
@@ -20,10 +19,6 @@ pub(crate) struct Form {
 }
 
 #[derive(Clone, Debug)]
-#[cfg_attr(
-    not(feature = "schemas"),
-    expect(dead_code, reason = "read by the guides")
-)]
 pub(crate) enum Grammar {
     Schema(Value),
     Lark(String),

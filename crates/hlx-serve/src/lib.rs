@@ -6,6 +6,7 @@
 
 mod anthropic;
 mod app;
+pub mod bench;
 mod error;
 mod fields;
 mod format;
@@ -13,6 +14,7 @@ mod gate;
 mod messages;
 mod metrics;
 mod openai;
+pub mod program;
 mod prompts;
 mod routes;
 mod sampling;

@@ -193,7 +193,6 @@ fn embeddings_are_of_texts_and_of_tokens() {
 }
 
 /// A model that knows nothing writes JSON of the schema, with the seed's choices.
-#[cfg(feature = "schemas")]
 #[test]
 fn an_answer_follows_its_schema() {
     let server = start();
@@ -250,7 +249,6 @@ fn an_answer_follows_its_schema() {
 }
 
 /// A function that must be called is called with arguments of its schema.
-#[cfg(feature = "schemas")]
 #[test]
 fn a_function_that_must_be_called_is_called() {
     let server = start();

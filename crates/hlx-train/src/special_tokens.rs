@@ -130,9 +130,16 @@ impl SpecialTokens {
         }
         match before {
             Some(bytes) if all == known => Ok(bytes),
-            _ => Ok(serde_json::to_string_pretty(&all)?.into_bytes()),
+            _ => sorted_json(all),
         }
     }
+}
+
+/// A file of an object, its keys in the order of their bytes.
+pub(crate) fn sorted_json(object: Map<String, Value>) -> Result<Vec<u8>> {
+    let mut file = Value::Object(object);
+    file.sort_all_objects();
+    Ok(serde_json::to_vec_pretty(&file)?)
 }
 
 /// What the files of a folder state; `None` of one that is not there.

@@ -12,9 +12,9 @@ use hlx_train::engine::{Engine, Event, Finish, Limits, Request};
 use hlx_train::generate::TextModel;
 use hlx_train::opening::Opening;
 
-use crate::client::Measured;
-use crate::table::Level;
-use crate::{Arguments, first_of, head, prompt, show};
+use super::client::Measured;
+use super::table::Level;
+use super::{Arguments, first_of, head, prompt, show};
 
 /// Measures the engine of a model's folder.
 pub fn run(arguments: &Arguments) -> Result<()> {

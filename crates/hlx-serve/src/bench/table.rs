@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::client::Measured;
+use super::client::Measured;
 
 /// The answers to a number of clients.
 #[derive(Debug)]

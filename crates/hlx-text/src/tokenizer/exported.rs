@@ -11,15 +11,16 @@ impl Tokenizer {
     pub fn to_tokenizer_json(&self) -> String {
         match &self.inner.kind {
             Kind::File(_) => self.inner.json.clone(),
-            Kind::Bytes => pretty(&bytes()),
-            Kind::Characters(characters) => pretty(&of_characters(characters.all())),
+            Kind::Bytes => pretty(bytes()),
+            Kind::Characters(characters) => pretty(of_characters(characters.all())),
         }
     }
 }
 
-fn pretty(value: &Value) -> String {
+fn pretty(mut value: Value) -> String {
+    value.sort_all_objects();
     // A tree of maps and texts has a JSON form.
-    serde_json::to_string_pretty(value).unwrap_or_default()
+    serde_json::to_string_pretty(&value).unwrap_or_default()
 }
 
 /// Pairs without a merge are the characters of the alphabet, one for each byte. The two special tokens stand for

@@ -198,7 +198,7 @@ impl BpeTrainer {
                 "use_regex": true
             })
         };
-        let file = TokenizerJson {
+        let mut file = TokenizerJson {
             version: "1.0",
             truncation: (),
             padding: (),
@@ -219,6 +219,12 @@ impl BpeTrainer {
                 "vocab": ids.collect::<Map<String, Value>>(), "merges": merges
             }),
         };
+        let parts = [&mut file.pre_tokenizer, &mut file.decoder, &mut file.model];
+        let added = file.added_tokens.iter_mut();
+        parts
+            .into_iter()
+            .chain(added)
+            .for_each(Value::sort_all_objects);
         let written = serde_json::to_vec_pretty(&file);
         let mut bytes = written.map_err(|error| TextError::argument("train", error))?;
         bytes.push(b'\n');

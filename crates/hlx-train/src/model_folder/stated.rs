@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::config::Format;
 use crate::data::END;
 use crate::run::RunFolder;
-use crate::special_tokens::{GENERATION_CONFIG_FILE, SpecialTokens};
+use crate::special_tokens::{GENERATION_CONFIG_FILE, SpecialTokens, sorted_json};
 
 /// A file of a folder: its name and its bytes.
 pub type NamedFile = (&'static str, Vec<u8>);
@@ -125,18 +125,14 @@ pub(super) fn state_tokenizer(
     if !has_settings {
         settings.insert("clean_up_tokenization_spaces".to_owned(), false.into());
     }
-    let settings = serde_json::to_string_pretty(&settings)?;
-    files.push((TOKENIZER_CONFIG_FILE, settings.into_bytes()));
+    files.push((TOKENIZER_CONFIG_FILE, sorted_json(settings)?));
     let has_map = files
         .iter()
         .any(|(name, _)| *name == SPECIAL_TOKENS_MAP_FILE);
     if !has_settings && !has_map && !texts.is_empty() {
-        let map: Map<String, Value> = texts
-            .into_iter()
-            .map(|(key, text)| (key.to_owned(), json!(text)))
-            .collect();
-        let map = serde_json::to_string_pretty(&map)?;
-        files.push((SPECIAL_TOKENS_MAP_FILE, map.into_bytes()));
+        let map = texts.into_iter();
+        let map = map.map(|(key, text)| (key.to_owned(), json!(text)));
+        files.push((SPECIAL_TOKENS_MAP_FILE, sorted_json(map.collect())?));
     }
     Ok(())
 }

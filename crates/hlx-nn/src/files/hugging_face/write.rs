@@ -134,7 +134,9 @@ fn write_config(config: &CausalConfig) -> Result<String> {
     keys.insert("vocab_size".to_owned(), json!(config.vocabulary));
     // A null is told apart from a missing key, for which a class may have a value.
     keys.retain(|name, value| !value.is_null() || class.has_usual(name));
-    let text = serde_json::to_string_pretty(&Value::Object(keys));
+    let mut file = Value::Object(keys);
+    file.sort_all_objects();
+    let text = serde_json::to_string_pretty(&file);
     Ok(text.map_err(|error| refused(error.to_string()))? + "\n")
 }
 

@@ -313,7 +313,7 @@ pub fn peft_config(
         let alpha = config.alpha * n_layers as f64;
         alphas.insert(module.module().to_owned(), json!(alpha));
     }
-    serde_json::to_string_pretty(&json!({
+    let mut file = json!({
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
         "base_model_name_or_path": null,
@@ -329,7 +329,9 @@ pub fn peft_config(
         "use_rslora": false,
         "use_dora": false,
         "inference_mode": true,
-    }))
+    });
+    file.sort_all_objects();
+    serde_json::to_string_pretty(&file)
 }
 
 /// Whether an `adapter_config.json` has the keys that [`peft_config`] writes and no other: the library PEFT

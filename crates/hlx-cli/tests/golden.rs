@@ -66,7 +66,7 @@ fn a_digest_that_differs_is_named_with_both_values() {
     let file = fs::read_to_string(place.join("golden.json")).expect("reads");
     assert_eq!(
         file,
-        include_str!("../golden.json"),
+        include_str!("../../hlx-train/golden.json"),
         "the file in the repository"
     );
     let expected = GoldenFile::expected().expect("reads");

@@ -1,4 +1,4 @@
-//! `hlx-bench-serve`: measures a server with OpenAI's interface as its clients see it. `hlx bench-serve` runs it.
+//! `hlx bench-serve`: measures a server with OpenAI's interface as its clients see it.
 
 mod client;
 mod engine;
@@ -6,20 +6,17 @@ mod table;
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use self::client::{Client, Measured};
+use self::table::Level;
 use anyhow::{Context as _, Result, ensure};
-use clap::Parser;
-use client::{Client, Measured};
-use table::Level;
 
-/// Measure a server with OpenAI's interface as its clients see it: time to the first token, tokens per second.
-#[derive(Parser)]
-#[command(name = "hlx bench-serve", version, max_term_width = 100)]
-struct Arguments {
+/// The arguments of `hlx bench-serve`.
+#[derive(clap::Args)]
+pub struct Arguments {
     /// Where the server is, such as http://127.0.0.1:8000; with --engine the folder of a model.
     url: String,
     /// Measure HLX's engine in this program, without a server: what a server can reach at best.
@@ -60,27 +57,11 @@ struct Arguments {
     json: bool,
 }
 
-fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        // The reader has all that it wanted.
-        Err(error) if is_closed(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nothing is left to be said where standard error is closed.
-            let _ = writeln!(std::io::stderr(), "error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Whether nobody reads the table any more.
-fn is_closed(error: &anyhow::Error) -> bool {
-    let error = error.downcast_ref::<std::io::Error>();
-    error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
-}
-
-fn run(arguments: &Arguments) -> Result<()> {
+/// Measures, and prints a table.
+///
+/// # Errors
+/// Arguments that are wrong, and a server that answers no request.
+pub fn run(arguments: &Arguments) -> Result<()> {
     let is_whole = arguments.requests > 0 && arguments.clients.iter().all(|&n| n > 0);
     ensure!(is_whole, "--clients, --requests: expected at least 1");
     if arguments.engine {

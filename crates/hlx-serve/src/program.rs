@@ -1,23 +1,20 @@
-//! `hlx-serve`: a model server. `hlx serve` runs it.
+//! `hlx serve`: opens models and serves them.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use clap::Parser;
 use hlx_core::{Arithmetic, Device};
-use hlx_serve::{Served, Settings, router, serve};
 use hlx_train::engine::Limits;
 use hlx_train::generate::{TextModel, Wanted};
 use hlx_train::opening::Opening;
 use hlx_train::sample::Sampling;
 
-/// Serve models by OpenAI's interface. An answer is a function of the model and the request alone.
-#[derive(Parser)]
-#[command(name = "hlx serve", version, max_term_width = 100)]
-struct Arguments {
+use crate::{Served, Settings, router, serve};
+
+/// The arguments of `hlx serve`.
+#[derive(clap::Args)]
+pub struct Arguments {
     /// Run folders, imported models or Hugging Face folders; NAME=FOLDER gives one another name than its folder's.
     #[arg(required = true, value_name = "MODEL")]
     models: Vec<String>,
@@ -78,26 +75,11 @@ fn dtype(text: &str) -> Result<hlx_autograd::DType, String> {
     }
 }
 
-fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let usual = || tracing_subscriber::EnvFilter::new("warn,hlx_serve=info");
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| usual());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
-    match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nothing is left to be said where standard error is closed.
-            let _ = writeln!(std::io::stderr(), "error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(arguments: &Arguments) -> Result<()> {
-    hlx_core::environment::check()?;
+/// Serves models until a signal ends the server.
+///
+/// # Errors
+/// Models that cannot be opened, an address that cannot be listened at, files of keys and templates.
+pub fn run(arguments: &Arguments) -> Result<()> {
     let api_keys = match &arguments.api_keys {
         Some(path) => keys(path)?,
         None => Vec::new(),

@@ -25,7 +25,6 @@ mod progress;
 mod report;
 mod run;
 mod screen;
-mod serve;
 mod store;
 mod tokenizer;
 mod train;
@@ -58,9 +57,9 @@ enum Verb {
     /// Hold a conversation with a model by its chat template.
     Chat(chat::Arguments),
     /// Serve models by OpenAI's and Anthropic's interfaces.
-    Serve(serve::Arguments),
+    Serve(hlx_serve::program::Arguments),
     /// Measure a server with OpenAI's interface as its clients see it.
-    BenchServe(serve::Arguments),
+    BenchServe(hlx_serve::bench::Arguments),
     /// Write a run's low-rank adapters as PEFT's files, or a model that they are merged into.
     Lora(lora::Arguments),
     /// Measure the perplexity of a text by windows that overlap.
@@ -123,8 +122,8 @@ fn main() -> ExitCode {
         Verb::Eval(arguments) => eval::run(&arguments),
         Verb::Generate(arguments) => generate::run(&arguments),
         Verb::Chat(arguments) => chat::run(&arguments),
-        Verb::Serve(arguments) => serve::become_program("hlx-serve", &arguments),
-        Verb::BenchServe(arguments) => serve::become_program("hlx-bench-serve", &arguments),
+        Verb::Serve(arguments) => hlx_serve::program::run(&arguments),
+        Verb::BenchServe(arguments) => hlx_serve::bench::run(&arguments),
         Verb::Lora(arguments) => lora::run(&arguments),
         Verb::Perplexity(arguments) => perplexity::run(&arguments),
         Verb::Import(arguments) => import::import(&arguments),

@@ -15,7 +15,7 @@ use crate::print;
 /// The variable that selects what is logged.
 const FILTER: &str = "RUST_LOG";
 
-/// Starts the log; what `RUST_LOG` selects, else warnings and errors.
+/// Starts the log; what `RUST_LOG` selects, else warnings and errors, and what the server says.
 pub fn start() {
     std::panic::set_hook(Box::new(|panic| {
         print::on_stderr(&format!("{panic}\n"));
@@ -24,7 +24,7 @@ pub fn start() {
             print::on_stderr(&format!("{trace}\n"));
         }
     }));
-    let usual = || EnvFilter::new("warn");
+    let usual = || EnvFilter::new("warn,hlx_serve=info");
     let named = env::var_os(FILTER).filter(|filter| !filter.is_empty());
     let filter = named.as_ref().map(|_| EnvFilter::try_from_default_env());
     let (filter, wrong) = match filter {
