@@ -1,0 +1,29 @@
+//! Receipts of answers: what they say ([`Body`]), how they are written ([`canonical`]), who has signed them ([`SigningKey`])
+//! and how they follow each other ([`Link`], [`check_chains`]).
+//!
+//! A receipt binds an answer to the model, the request and the seed that it is a function of. Its body is this function's
+//! value: two servers on different devices that answer one request with one seed make the same body, byte for byte. Link,
+//! information and signature are outside of it. `docs/receipts.md` has the format, member by member.
+//!
+//! This crate knows no model: what recomputes an answer is in `hlx-train`.
+
+mod body;
+mod canonical;
+mod chain;
+mod digest;
+mod error;
+mod key;
+mod number;
+mod receipt;
+
+pub use body::{Body, FinishReason, Grammar, GrammarKind, ModelDigests, NamedFile, Sampling};
+pub use canonical::canonical;
+pub use chain::{Chain, ChainFault, ChainFinding, check_chains};
+pub use digest::{Sha256, StepDigest};
+pub use error::ReceiptError;
+pub use key::{PublicKey, SigningKey, public_path};
+pub use number::{Whole, shortest};
+pub use receipt::{ALGORITHM, Information, KIND, Link, MOST_BYTES, Receipt, Signature, VERSION};
+
+/// What functions of this crate return.
+pub type Result<T, E = ReceiptError> = std::result::Result<T, E>;
