@@ -240,7 +240,8 @@ impl Writer {
 }
 
 /// Every option of the program that names a file or a folder, and whether it is written.
-const OPTIONS: [(&str, bool); 27] = [
+const OPTIONS: [(&str, bool); 31] = [
+    ("bench-serve --api-key", false),
     ("chat --adapter", false),
     ("contract pipeline --out", true),
     ("contract product --out", true),
@@ -263,6 +264,9 @@ const OPTIONS: [(&str, bool); 27] = [
     ("perplexity --adapter", false),
     ("perplexity --data", false),
     ("plot --out", true),
+    ("serve --adapter", false),
+    ("serve --api-keys", false),
+    ("serve --chat-template", false),
     ("store get --out", true),
     ("tokenizer train --out", true),
     ("train --data", false),
