@@ -9,24 +9,26 @@ use hlx_train::engine::{Event, Finish, Usage};
 use serde_json::{Value, json};
 
 use crate::app::{Shared, respond};
+use crate::conversation::Conversation;
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::sampling::{Drawing, max_tokens, random_word, stops};
 use crate::stream::{self, Chunks};
-use crate::tools::{Call, Part, Reader};
+use crate::tools::{Calls, Part, Reader};
 use crate::waiting::{Answer, Answers};
-use said::Said;
+use said::said;
 
 /// What a request wants.
-struct Wanted {
-    said: Said,
+pub(crate) struct Wanted {
+    model: String,
+    conversation: Conversation,
     drawing: Drawing,
     most: usize,
 }
 
 /// Reads a request, without a model.
-fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
-    let said = Said::take(&mut fields)?;
+pub(crate) fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
+    let (model, conversation) = said(&mut fields)?;
     let drawing = Drawing::take_one(&mut fields)?;
     let drawing = drawing.with_stops(stops(&mut fields, "stop_sequences")?);
     let most = max_tokens(&mut fields, "max_tokens")?;
@@ -38,35 +40,24 @@ fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
     ])?;
     fields.finish()?;
     Ok(Wanted {
-        said,
+        model,
+        conversation,
         drawing,
         most,
     })
 }
 
-/// Checks a request, as far as it can be without a model.
-pub(crate) fn check(fields: Fields) -> Result<(), ApiError> {
-    read(fields).map(drop)
-}
-
 pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, ApiError> {
     let Wanted {
-        said:
-            Said {
-                model,
-                input,
-                has_tools,
-                form,
-            },
+        model,
+        conversation,
         drawing,
         most,
     } = read(fields)?;
     let model = shared.model(&model)?;
-    if has_tools {
-        model.check_tools()?;
-    }
-    let drawing = drawing.with_guides(model.guides(form).await?);
-    let prompt = model.chat_prompt(input).await?;
+    let mut laid = model.lay_out(conversation).await?;
+    let drawing = drawing.of(&mut laid);
+    let (prompt, calls) = (laid.prompt, laid.calls);
     let answers = Answers::start(&model, drawing.requests(&prompt, most, None))?;
     let id = format!("msg_{:016x}{:016x}", random_word()?, random_word()?);
     let begun = json!({
@@ -81,28 +72,25 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
         "seed": drawing.seed,
     });
     if drawing.streams {
-        return Ok(stream::respond(Growing::new(begun, answers, has_tools)));
+        return Ok(stream::respond(Growing::new(begun, answers, calls)));
     }
     let all = answers.collect().await?;
     let answer = all.first().cloned().unwrap_or_default();
-    Ok(respond(&whole(begun, &answer, has_tools)?))
+    Ok(respond(&whole(begun, &answer, calls.as_ref())?))
 }
 
-pub(crate) async fn count(shared: Shared, mut fields: Fields) -> Result<Response, ApiError> {
-    let Said {
-        model,
-        input,
-        has_tools,
-        ..
-    } = Said::take(&mut fields)?;
+/// Reads a request whose tokens are counted: the model, and the conversation.
+pub(crate) fn read_counted(mut fields: Fields) -> Result<(String, Conversation), ApiError> {
+    let read = said(&mut fields)?;
     fields.pass(&["cache_control"]);
     fields.finish()?;
-    let model = shared.model(&model)?;
-    if has_tools {
-        model.check_tools()?;
-    }
-    let prompt = model.chat_prompt(input).await?;
-    Ok(respond(&json!({"input_tokens": prompt.len()})))
+    Ok(read)
+}
+
+pub(crate) async fn count(shared: Shared, fields: Fields) -> Result<Response, ApiError> {
+    let (model, conversation) = read_counted(fields)?;
+    let laid = shared.model(&model)?.lay_out(conversation).await?;
+    Ok(respond(&json!({"input_tokens": laid.prompt.len()})))
 }
 
 /// Why an answer has ended, and the text that has ended it.
@@ -127,21 +115,37 @@ fn usage_of(usage: Usage) -> Value {
     })
 }
 
-fn whole(mut body: Value, answer: &Answer, has_tools: bool) -> Result<Value, ApiError> {
+fn whole(mut body: Value, answer: &Answer, calls: Option<&Calls>) -> Result<Value, ApiError> {
     let [mut reason, text] = stopped(answer.finish.as_ref());
-    let mut content = Vec::new();
-    for part in parts_of(&answer.text, has_tools) {
-        content.push(match part {
-            Part::Text(text) => json!({"type": "text", "text": text}),
-            Part::Call(call) => {
+    let parts = match calls {
+        Some(calls) => calls.reader().read(&answer.text),
+        None => vec![Part::Text(answer.text.clone())],
+    };
+    let mut content: Vec<Value> = Vec::new();
+    let mut arguments = String::new();
+    for part in parts {
+        match (part, content.last_mut()) {
+            (Part::Text(text), _) if text.is_empty() => {}
+            (Part::Text(text), Some(block)) if block["type"] == "text" => {
+                let before = block["text"].as_str().unwrap_or_default();
+                block["text"] = json!(format!("{before}{text}"));
+            }
+            (Part::Text(text), _) => content.push(json!({"type": "text", "text": text})),
+            (Part::Call(name), _) => {
                 if reason == "end_turn" {
                     reason = json!("tool_use");
                 }
-                let mut block = begun_call(&call)?;
-                block["input"] = input_of(&call);
-                block
+                content.push(begun_call(&name, calls)?);
+                arguments.clear();
             }
-        });
+            (Part::Arguments(piece), _) => arguments += &piece,
+            // What is no JSON was written so by the model.
+            (Part::End, Some(block)) => {
+                let input = serde_json::from_str(&arguments);
+                block["input"] = input.unwrap_or_else(|_| json!(arguments));
+            }
+            (Part::End, None) => {}
+        }
     }
     body["content"] = json!(content);
     body["stop_reason"] = reason;
@@ -153,42 +157,16 @@ fn whole(mut body: Value, answer: &Answer, has_tools: bool) -> Result<Value, Api
     Ok(body)
 }
 
-/// The parts of a whole text, neighbouring texts as one.
-fn parts_of(text: &str, has_tools: bool) -> Vec<Part> {
-    let parts = match has_tools {
-        true => {
-            let mut reader = Reader::default();
-            let mut parts = reader.push(text);
-            parts.extend(reader.finish());
-            parts
-        }
-        false => vec![Part::Text(text.to_owned())],
-    };
-    let mut joined: Vec<Part> = Vec::new();
-    for part in parts {
-        match (joined.last_mut(), part) {
-            (_, Part::Text(text)) if text.is_empty() => {}
-            (Some(Part::Text(before)), Part::Text(text)) => *before += &text,
-            (_, part) => joined.push(part),
-        }
-    }
-    joined
-}
-
-fn begun_call(call: &Call) -> Result<Value, ApiError> {
-    let id = format!("toolu_{:016x}", random_word()?);
-    Ok(json!({"type": "tool_use", "id": id, "name": call.name, "input": {}}))
-}
-
-/// What a function is called with; what is no JSON was written so by the model.
-fn input_of(call: &Call) -> Value {
-    serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!(call.arguments))
+fn begun_call(name: &str, calls: Option<&Calls>) -> Result<Value, ApiError> {
+    let id = calls.map(|calls| calls.new_id("toolu_")).transpose()?;
+    Ok(json!({"type": "tool_use", "id": id, "name": name, "input": {}}))
 }
 
 /// An answer as events.
 struct Growing {
     answers: Answers,
     ready: VecDeque<Value>,
+    calls: Option<Calls>,
     /// What tells calls from text, where functions may be called.
     reader: Option<Reader>,
     /// The number of the block that is open, and whether it is one of text.
@@ -198,7 +176,7 @@ struct Growing {
 }
 
 impl Growing {
-    fn new(begun: Value, answers: Answers, has_tools: bool) -> Self {
+    fn new(begun: Value, answers: Answers, calls: Option<Calls>) -> Self {
         let ready = VecDeque::from([
             json!({"type": "message_start", "message": begun}),
             json!({"type": "ping"}),
@@ -206,7 +184,8 @@ impl Growing {
         Self {
             answers,
             ready,
-            reader: has_tools.then(Reader::default),
+            reader: calls.as_ref().map(Calls::reader),
+            calls,
             block: 0,
             is_in_text: false,
             has_called: false,
@@ -246,16 +225,17 @@ impl Growing {
                 }
                 self.push(&json!({"type": "text_delta", "text": text}));
             }
-            Part::Call(call) => {
+            Part::Call(name) => {
                 if self.is_in_text {
                     self.close();
                 }
-                self.open(&begun_call(&call)?);
-                let input = input_of(&call).to_string();
-                self.push(&json!({"type": "input_json_delta", "partial_json": input}));
-                self.close();
+                self.open(&begun_call(&name, self.calls.as_ref())?);
                 self.has_called = true;
             }
+            Part::Arguments(piece) => {
+                self.push(&json!({"type": "input_json_delta", "partial_json": piece}));
+            }
+            Part::End => self.close(),
         }
         Ok(())
     }
@@ -276,7 +256,8 @@ impl Growing {
                 digest,
                 ..
             } => {
-                let rest = self.reader.take().map_or(Vec::new(), Reader::finish);
+                let rest = self.reader.take().map(|mut reader| reader.finish());
+                let rest = rest.unwrap_or_default();
                 rest.into_iter().try_for_each(|part| self.add_part(part))?;
                 if self.is_in_text {
                     self.close();

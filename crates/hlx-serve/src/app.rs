@@ -5,13 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use hlx_text::ChatInput;
-use hlx_train::engine::Guides;
 use serde_json::Value;
 
 use crate::error::{ApiError, json_response};
-use crate::format::Form;
-use crate::gate::Keys;
+use crate::gate::{Gate, Keys};
 use crate::metrics::Metrics;
 use crate::served::Served;
 
@@ -26,6 +23,8 @@ pub struct Settings {
     pub body_limit: usize,
     /// How long answers may take once the server is to end.
     pub grace: Duration,
+    /// How long a client may take to send the head of a request, or its body, and how long it may read nothing.
+    pub patience: Duration,
 }
 
 impl Default for Settings {
@@ -35,6 +34,7 @@ impl Default for Settings {
             cors: Vec::new(),
             body_limit: 10 << 20,
             grace: Duration::from_secs(30),
+            patience: Duration::from_secs(60),
         }
     }
 }
@@ -47,7 +47,7 @@ struct Inner {
     models: Vec<Served>,
     keys: Keys,
     metrics: Metrics,
-    body_limit: usize,
+    gate: Gate,
 }
 
 impl Shared {
@@ -56,7 +56,7 @@ impl Shared {
             models,
             keys: Keys::new(&settings.api_keys),
             metrics: Metrics::default(),
-            body_limit: settings.body_limit,
+            gate: Gate::new(settings.body_limit, settings.patience),
         }))
     }
 
@@ -68,8 +68,8 @@ impl Shared {
         &self.0.metrics
     }
 
-    pub fn body_limit(&self) -> usize {
-        self.0.body_limit
+    pub fn gate(&self) -> &Gate {
+        &self.0.gate
     }
 
     pub fn models(&self) -> &[Served] {
@@ -110,27 +110,6 @@ impl std::ops::Deref for Model {
 }
 
 impl Model {
-    /// The tokens of a conversation, up to where the answer begins.
-    pub async fn chat_prompt(&self, input: ChatInput) -> Result<Vec<u32>, ApiError> {
-        let model = self.clone();
-        // A template is a program, and may take its time.
-        let work = tokio::task::spawn_blocking(move || model.encode_chat(&input));
-        let done = work.await;
-        done.map_err(|error| ApiError::internal(error.to_string()))?
-    }
-
-    /// What restricts answers to a form.
-    pub async fn guides(&self, form: Option<Form>) -> Result<Option<Guides>, ApiError> {
-        let Some(form) = form else {
-            return Ok(None);
-        };
-        let model = self.clone();
-        let work = tokio::task::spawn_blocking(move || model.formats()?.guides(form));
-        let done = work.await;
-        done.map_err(|error| ApiError::internal(error.to_string()))?
-            .map(Some)
-    }
-
     /// Fails for more answers than may ever wait.
     pub fn check_number(&self, n_prompts: usize, n: usize) -> Result<(), ApiError> {
         let (all, most) = (n_prompts.saturating_mul(n), self.engine.queue());

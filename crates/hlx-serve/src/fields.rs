@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::error::ApiError;
+use crate::unique::Unique;
 
 type Result<T> = std::result::Result<T, ApiError>;
 
@@ -16,12 +17,12 @@ pub(crate) struct Fields {
 
 impl Fields {
     pub fn of_body(bytes: &[u8]) -> Result<Self> {
-        let value = serde_json::from_slice(bytes);
+        let value = serde_json::from_slice::<Unique>(bytes);
         let value = value.map_err(|error| {
             let message = format!("the body is no JSON: {error}");
             ApiError::new(axum::http::StatusCode::BAD_REQUEST, message)
         })?;
-        match value {
+        match value.0 {
             Value::Object(rest) => Ok(Self {
                 path: String::new(),
                 rest,
@@ -79,6 +80,31 @@ impl Fields {
 
     pub fn text(&mut self, name: &str) -> Result<Option<String>> {
         self.typed(name, "a string", |value| value.as_str().map(str::to_owned))
+    }
+
+    /// A text that must be there.
+    pub fn text_needed(&mut self, name: &str) -> Result<String> {
+        let text = self.text(name)?;
+        self.needed(name, text)
+    }
+
+    /// A value that must be there, whatever it is.
+    pub fn value_needed(&mut self, name: &str) -> Result<Value> {
+        let value = self.take(name);
+        self.needed(name, value)
+    }
+
+    /// What `read` makes of each object of an array; of none if there is no array.
+    pub fn each<T>(
+        &mut self,
+        name: &str,
+        mut read: impl FnMut(Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let path = self.path(name);
+        let all = self.list(name)?.unwrap_or_default();
+        let all = all.into_iter().enumerate();
+        all.map(|(at, value)| read(Self::of_value(&format!("{path}[{at}]"), value)?))
+            .collect()
     }
 
     pub fn flag(&mut self, name: &str) -> Result<Option<bool>> {
@@ -233,6 +259,24 @@ mod tests {
         let mut other = fields(&json!({"store": true}));
         let found = other.pass_if(&usual).expect_err("another value");
         assert_eq!(found.message, "store: true is not known here");
+        for (body, key) in [
+            ("{\"a\": 1, \"b\": 2, \"a\": 1}", "a"),
+            ("{\"b\": [{\"c\": 1, \"c\": null}]}", "c"),
+            ("{\"\\u0061\": 1, \"a\": 2}", "a"),
+        ] {
+            let found = Fields::of_body(body.as_bytes()).expect_err("a key that is there twice");
+            let expected = format!("the key \"{key}\" is there twice");
+            assert!(found.message.contains(&expected), "{}", found.message);
+        }
+        for body in [
+            "NaN",
+            "{\"a\": NaN}",
+            "{\"a\": 1e400}",
+            "{\"a\": 01}",
+            "{\"a\": 1} x",
+        ] {
+            assert!(Fields::of_body(body.as_bytes()).is_err(), "{body}");
+        }
         for body in ["", "{", "[1]", "{\"a\": \"\u{0}\"}", "nul"] {
             assert!(Fields::of_body(body.as_bytes()).is_err(), "{body}");
         }

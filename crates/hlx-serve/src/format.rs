@@ -26,9 +26,9 @@ pub(crate) enum Grammar {
 
 impl Form {
     /// A form by a grammar of llguidance; `path` is the parameter that wants it.
-    pub fn of_grammar(path: &str, grammar: String) -> Self {
+    pub fn of_grammar(path: String, grammar: String) -> Self {
         Self {
-            path: path.to_owned(),
+            path,
             grammar: Grammar::Lark(grammar),
         }
     }
@@ -66,8 +66,7 @@ pub(crate) fn form_of(mut fields: Fields) -> Result<Option<Form>, ApiError> {
 }
 
 fn schema_of(fields: &mut Fields) -> Result<Form, ApiError> {
-    let schema = fields.take("schema");
-    let schema = fields.needed("schema", schema)?;
+    let schema = fields.value_needed("schema")?;
     let path = fields.path("schema");
     if schema.to_string().len() > LONGEST_SCHEMA {
         let reason = format!("has more than {LONGEST_SCHEMA} bytes");

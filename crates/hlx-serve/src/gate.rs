@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, StatusCode, header};
+use http_body_util::LengthLimitError;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
 
 use crate::error::ApiError;
-
-/// How long a body may take.
-const LONGEST: Duration = Duration::from_secs(60);
+use crate::fields::Fields;
 
 /// The keys of those who may ask; without any, all may.
 #[derive(Clone, Debug, Default)]
@@ -50,48 +50,80 @@ fn digest(key: &str) -> [u8; 32] {
     Sha256::digest(key.as_bytes()).into()
 }
 
-/// Reads a body of JSON.
-pub(crate) async fn read(
-    headers: &HeaderMap,
-    body: Body,
+/// Reads bodies, large ones a few at a time.
+#[derive(Debug)]
+pub(crate) struct Gate {
     limit: usize,
-) -> Result<axum::body::Bytes, ApiError> {
-    let kind = headers.get(header::CONTENT_TYPE);
-    let kind = kind
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case("application/json") {
-        let message = format!("content-type: is {kind:?}, expected application/json");
-        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
-    }
-    let too_large = || {
-        let message = format!("the body has more than {limit} bytes");
-        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
-    };
-    let length = headers.get(header::CONTENT_LENGTH);
-    let length = length.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    if length.is_some_and(|length| length > limit) {
-        return Err(too_large());
-    }
-    match tokio::time::timeout(LONGEST, to_bytes(body, limit)).await {
-        Err(_) => Err(ApiError::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "the body takes too long",
-        )),
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) => {
-            let mut cause: Option<&dyn std::error::Error> = Some(&error);
-            while let Some(one) = cause {
-                if one.to_string().contains("length limit exceeded") {
-                    return Err(too_large());
-                }
-                cause = one.source();
-            }
-            Err(ApiError::new(
-                StatusCode::BAD_REQUEST,
-                format!("the body ends early: {error}"),
-            ))
+    patience: Duration,
+    /// Room for the bodies that are large.
+    room: Semaphore,
+}
+
+/// The bytes of a body that needs no room.
+const SMALL: usize = 64 << 10;
+/// Bodies of the largest size that are read at the same time.
+const LARGE_BODIES: usize = 8;
+
+impl Gate {
+    pub fn new(limit: usize, patience: Duration) -> Self {
+        let room = limit.div_ceil(SMALL).max(1) * LARGE_BODIES;
+        Self {
+            limit,
+            patience,
+            room: Semaphore::new(room.min(Semaphore::MAX_PERMITS)),
         }
+    }
+
+    /// Reads a body of JSON.
+    pub async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Fields, ApiError> {
+        let kind = headers.get(header::CONTENT_TYPE);
+        let kind = kind
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        if !kind.eq_ignore_ascii_case("application/json") {
+            let message = format!("content-type: is {kind:?}, expected application/json");
+            return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+        }
+        let length = headers.get(header::CONTENT_LENGTH);
+        let length = length.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+        if length.is_some_and(|length| length > self.limit) {
+            return Err(self.too_large());
+        }
+        let length = length.unwrap_or(self.limit);
+        let reading = async {
+            let _room = match length <= SMALL {
+                true => None,
+                // The room is never closed.
+                false => self
+                    .room
+                    .acquire_many(length.div_ceil(SMALL) as u32)
+                    .await
+                    .ok(),
+            };
+            let bytes = to_bytes(body, self.limit).await;
+            let bytes = bytes.map_err(|error| self.broken(&error))?;
+            Fields::of_body(&bytes)
+        };
+        let late = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body takes too long");
+        let read = tokio::time::timeout(self.patience, reading).await;
+        read.map_err(late)?
+    }
+
+    fn too_large(&self) -> ApiError {
+        let message = format!("the body has more than {} bytes", self.limit);
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
+    }
+
+    fn broken(&self, error: &axum::Error) -> ApiError {
+        let mut cause: Option<&dyn std::error::Error> = Some(error);
+        while let Some(one) = cause {
+            if one.is::<LengthLimitError>() {
+                return self.too_large();
+            }
+            cause = one.source();
+        }
+        let message = format!("the body ends early: {error}");
+        ApiError::new(StatusCode::BAD_REQUEST, message)
     }
 }

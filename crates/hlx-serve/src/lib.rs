@@ -7,10 +7,12 @@
 mod anthropic;
 mod app;
 pub mod bench;
+mod conversation;
 mod error;
 mod fields;
 mod format;
 mod gate;
+mod listen;
 mod messages;
 mod metrics;
 mod openai;
@@ -21,12 +23,15 @@ mod sampling;
 mod served;
 mod stream;
 mod tools;
+mod unique;
 mod waiting;
 
 pub use app::Settings;
 pub use error::ApiError;
-pub use routes::{router, serve};
+pub use listen::serve;
+pub use routes::router;
 pub use served::Served;
+pub use tools::{N_CALL_FORMS, check_calls};
 
 /// Checks the body of a request to a route, as far as it can be without a model.
 ///
@@ -35,11 +40,12 @@ pub use served::Served;
 pub fn check_body(route: &str, body: &[u8]) -> Result<(), ApiError> {
     let fields = fields::Fields::of_body(body)?;
     match route {
-        "/v1/chat/completions" => openai::chat::check(fields),
-        "/v1/completions" => openai::completions::check(fields),
-        "/v1/embeddings" => openai::embeddings::check(fields),
-        "/v1/responses" => openai::responses::check(fields),
-        "/v1/messages" => anthropic::check(fields),
+        "/v1/chat/completions" => openai::chat::read(fields).map(drop),
+        "/v1/completions" => openai::completions::read(fields).map(drop),
+        "/v1/embeddings" => openai::embeddings::read(fields).map(drop),
+        "/v1/responses" => openai::responses::read(fields).map(drop),
+        "/v1/messages" => anthropic::read(fields).map(drop),
+        "/v1/messages/count_tokens" => anthropic::read_counted(fields).map(drop),
         _ => Err(ApiError::of_parameter("route", "reads no body")),
     }
 }

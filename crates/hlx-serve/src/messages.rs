@@ -7,7 +7,8 @@ use crate::error::ApiError;
 use crate::fields::{Fields, wrong};
 
 const ROLES: [&str; 5] = ["assistant", "developer", "system", "tool", "user"];
-const MOST: usize = 10_000;
+/// Messages of a conversation at most.
+pub(crate) const MOST: usize = 10_000;
 
 /// Reads messages of OpenAI's form. What a developer says is of the role `system`, which templates know.
 pub(crate) fn conversation(messages: Vec<Value>) -> Result<ChatInput, ApiError> {
@@ -31,8 +32,7 @@ pub(crate) fn to_answer(messages: &[Message]) -> ChatInput {
 
 fn message(path: &str, value: Value) -> Result<Message, ApiError> {
     let mut fields = Fields::of_value(path, value)?;
-    let role = fields.text("role")?;
-    let role = fields.needed("role", role)?;
+    let role = fields.text_needed("role")?;
     if !ROLES.contains(&role.as_str()) {
         let reason = format!(
             "{role:?} is not known here, expected one of {}",
@@ -86,8 +86,7 @@ fn called(path: &str, value: Value) -> Result<Value, ApiError> {
     let id = fields.text("id")?;
     let function = fields.object("function")?;
     let mut function = fields.needed("function", function)?;
-    let name = function.text("name")?;
-    let name = function.needed("name", name)?;
+    let name = function.text_needed("name")?;
     let arguments = function
         .text("arguments")?
         .unwrap_or_else(|| "{}".to_owned());
@@ -121,15 +120,13 @@ pub(crate) fn texts(path: &str, value: Value, kinds: &[&str]) -> Result<String, 
 /// The text of a part of one of these types.
 pub(crate) fn text_of(path: &str, part: Value, kinds: &[&str]) -> Result<String, ApiError> {
     let mut fields = Fields::of_value(path, part)?;
-    let kind = fields.text("type")?;
-    let kind = fields.needed("type", kind)?;
+    let kind = fields.text_needed("type")?;
     if !kinds.contains(&kind.as_str()) {
         let expected = kinds.join(" or ");
         let reason = format!("{kind:?} is not known here, expected {expected}");
         return Err(ApiError::unsupported(&fields.path("type"), reason));
     }
-    let text = fields.text("text")?;
-    let text = fields.needed("text", text)?;
+    let text = fields.text_needed("text")?;
     fields.pass(&["annotations", "cache_control", "citations", "logprobs"]);
     fields.finish()?;
     Ok(text)

@@ -64,6 +64,9 @@ pub struct Arguments {
     /// Compute every prompt from its first token on. No answer changes.
     #[arg(long)]
     no_prefix_cache: bool,
+    /// How long a client may take to send a request, and how long it may read nothing, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    patience: u32,
 }
 
 fn dtype(text: &str) -> Result<hlx_autograd::DType, String> {
@@ -87,6 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let settings = Settings {
         api_keys,
         cors: arguments.cors.clone(),
+        patience: Duration::from_secs(arguments.patience.into()),
         ..Settings::default()
     };
     let limits = Limits {
@@ -143,7 +147,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let listener = listener.with_context(|| format!("{}:{}", address.0, address.1))?;
         tracing::info!("listening at http://{}", listener.local_addr()?);
         let router = router(models, &settings)?;
-        Ok(serve(listener, router, settings.grace, signal()).await?)
+        serve(listener, router, &settings, signal()).await;
+        Ok(())
     })
 }
 

@@ -1,8 +1,5 @@
 //! The routes, and the server around them.
 
-use std::future::Future;
-use std::time::Duration;
-
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
@@ -10,15 +7,12 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::serve::ListenerExt as _;
 use serde_json::json;
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 
 use crate::anthropic;
 use crate::app::{Settings, Shared};
 use crate::error::{ApiError, json_response};
-use crate::fields::Fields;
-use crate::gate::read;
 use crate::openai::{chat, completions, embeddings, models, responses};
 use crate::served::Served;
 
@@ -55,8 +49,8 @@ pub fn router(models: Vec<Served>, settings: &Settings) -> anyhow::Result<Router
 macro_rules! posted {
     ($answer:path) => {
         |State(shared): State<Shared>, headers: HeaderMap, body: Body| async move {
-            let bytes = read(&headers, body, shared.body_limit()).await?;
-            $answer(shared, Fields::of_body(&bytes)?).await
+            let fields = shared.gate().read(&headers, body).await?;
+            $answer(shared, fields).await
         }
     };
 }
@@ -117,38 +111,4 @@ async fn unknown(method: Method, uri: Uri) -> ApiError {
 async fn wrong_method(method: Method, uri: Uri) -> ApiError {
     let message = format!("{} is not asked by {method}", uri.path());
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message).with_code("method_not_supported")
-}
-
-/// Answers requests until `ends` is done; answers that grow then have the settings' grace.
-///
-/// # Errors
-/// What the system says of the listener.
-pub async fn serve(
-    listener: tokio::net::TcpListener,
-    router: Router,
-    grace: Duration,
-    ends: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    let (told, mut ended) = tokio::sync::watch::channel(false);
-    let signal = async move {
-        ends.await;
-        // The receiver is below.
-        let _ = told.send(true);
-    };
-    // A chunk goes out when it is there, not when the one before it has been acknowledged.
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::warn!("a connection without TCP_NODELAY: {error}");
-        }
-    });
-    let serving = axum::serve(listener, router).with_graceful_shutdown(signal);
-    let late = async {
-        // The sender lives as long as the server.
-        let _ = ended.wait_for(|ended| *ended).await;
-        tokio::time::sleep(grace).await;
-    };
-    tokio::select! {
-        served = serving => served,
-        () = late => Ok(()),
-    }
 }

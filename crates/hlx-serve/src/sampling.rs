@@ -2,10 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use hlx_train::engine::{Guides, Request};
+use hlx_train::engine::Request;
 use hlx_train::sample::Sampling;
 use serde_json::Value;
 
+use crate::conversation::Laid;
 use crate::error::ApiError;
 use crate::fields::{Fields, wrong};
 
@@ -58,10 +59,11 @@ impl Drawing {
         self
     }
 
-    /// The same with answers of a form.
+    /// The same for a conversation, whose prompt is taken.
     #[must_use]
-    pub fn with_guides(mut self, guides: Option<Guides>) -> Self {
-        self.request.guides = guides;
+    pub fn of(mut self, laid: &mut Laid) -> Self {
+        self.request.guides = laid.guides.take();
+        self.request.marks = std::mem::take(&mut laid.marks);
         self
     }
 

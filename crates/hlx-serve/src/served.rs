@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, Result};
 use hlx_nn::CausalModel;
-use hlx_text::{ChatInput, ChatTemplate};
+use hlx_text::ChatTemplate;
 use hlx_train::engine::{Engine, Limits};
 use hlx_train::generate::TextModel;
 
@@ -64,37 +64,22 @@ impl Served {
         self.engine.text()
     }
 
+    /// The model's chat template, if it has one.
+    pub(crate) fn template(&self) -> Option<&ChatTemplate> {
+        self.template.as_ref()
+    }
+
+    /// How the template writes calls of functions, if that is known here.
+    pub(crate) fn style(&self) -> Option<Style> {
+        self.style
+    }
+
     /// The tokens of a prompt that is a text.
     pub(crate) fn encode(&self, name: &str, prompt: &str) -> Result<Vec<u32>, ApiError> {
         let text = self.text();
         let ids = text.preparation.prompt(&text.tokenizer, prompt, false);
         let ids = ids.map_err(|error| ApiError::of_parameter(name, error))?;
         self.check(name, &ids)?;
-        Ok(ids)
-    }
-
-    /// The tokens of a conversation, up to where the answer begins.
-    pub(crate) fn encode_chat(&self, input: &ChatInput) -> Result<Vec<u32>, ApiError> {
-        const NAME: &str = "messages";
-        let text = self.text();
-        let wrong = |error: hlx_text::TextError| ApiError::of_parameter(NAME, error);
-        let ids = match (&self.template, input.messages.last()) {
-            (Some(template), _) => {
-                let laid_out = template.render_input(input).map_err(wrong)?;
-                text.tokenizer.encode(&laid_out).map_err(wrong)?
-            }
-            (None, Some(last)) if text.preparation.answers_inputs() => {
-                return self.encode(NAME, &last.content());
-            }
-            (None, _) => {
-                let reason = format!(
-                    "the model {} has no chat template; /v1/completions continues a text",
-                    self.id
-                );
-                return Err(ApiError::of_parameter(NAME, reason).with_code("no_chat_template"));
-            }
-        };
-        self.check(NAME, &ids)?;
         Ok(ids)
     }
 
@@ -119,20 +104,6 @@ impl Served {
                 name,
                 format!("the token {id} is outside of the vocabulary of {vocabulary}"),
             )),
-        }
-    }
-
-    /// Fails where nothing is known of how the model calls functions.
-    pub(crate) fn check_tools(&self) -> Result<(), ApiError> {
-        match self.style {
-            Some(Style::Tagged) => Ok(()),
-            None => {
-                let reason = format!(
-                    "the chat template of {} writes no calls in a form that is known here (<tool_call>)",
-                    self.id
-                );
-                Err(ApiError::unsupported("tools", reason))
-            }
         }
     }
 

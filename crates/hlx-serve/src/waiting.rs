@@ -1,5 +1,8 @@
 //! Answers of one request: several prompts, several answers for each, with their events in one channel.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
 use hlx_train::engine::{Event, Finish, Listen, Logprobs, Request, Ticket, Token, Usage};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -9,10 +12,49 @@ use crate::served::Served;
 /// The answers to a request while they grow. When it is dropped, they end.
 #[derive(Debug)]
 pub(crate) struct Answers {
-    /// Numbers of answers with what happens to them. What waits here is at most the answers' tokens.
+    /// Numbers of answers with what happens to them.
     events: UnboundedReceiver<(usize, Event)>,
-    _tickets: Vec<Ticket>,
+    backlog: Arc<Backlog>,
     n_open: usize,
+}
+
+/// What waits for a client that reads slowly, and how it ends.
+#[derive(Debug, Default)]
+struct Backlog {
+    n_events: AtomicUsize,
+    /// Whether there was no room for an event.
+    is_full: AtomicBool,
+    /// Ends the answers when they are dropped.
+    tickets: Mutex<Vec<Ticket>>,
+}
+
+/// Events that wait for a client at most.
+const LONGEST: usize = 1 << 16;
+
+impl Backlog {
+    /// Counts an event; returns whether there is room for it. Without room the answers end.
+    fn add(&self) -> bool {
+        if self.n_events.fetch_add(1, Relaxed) >= LONGEST {
+            self.is_full.store(true, Relaxed);
+        }
+        let is_full = self.is_full.load(Relaxed);
+        if is_full {
+            self.end();
+        }
+        !is_full
+    }
+
+    fn end(&self) {
+        let tickets = self.tickets.lock();
+        tickets.unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        // The engine holds the backlog, too.
+        self.backlog.end();
+    }
 }
 
 /// A whole answer.
@@ -32,17 +74,24 @@ impl Answers {
     /// Gives requests to the engine of a model.
     pub fn start(served: &Served, requests: Vec<Request>) -> Result<Self, ApiError> {
         let (sender, events) = unbounded_channel();
+        let backlog = Arc::new(Backlog::default());
         let n_open = requests.len();
         let requests = requests.into_iter().enumerate().map(|(number, request)| {
-            let sender = sender.clone();
-            // Nobody may listen any more.
-            let listen: Listen = Box::new(move |event| _ = sender.send((number, event)));
+            let (sender, backlog) = (sender.clone(), Arc::clone(&backlog));
+            let listen: Listen = Box::new(move |event| {
+                if backlog.add() {
+                    // Nobody may listen any more.
+                    let _ = sender.send((number, event));
+                }
+            });
             (request, listen)
         });
         let tickets = served.engine.submit_all(requests.collect())?;
+        let held = backlog.tickets.lock();
+        *held.unwrap_or_else(PoisonError::into_inner) = tickets;
         Ok(Self {
             events,
-            _tickets: tickets,
+            backlog,
             n_open,
         })
     }
@@ -54,10 +103,13 @@ impl Answers {
         }
         let Some((number, event)) = self.events.recv().await else {
             self.n_open = 0;
-            return Some(Err(ApiError::internal(
-                "the engine has ended before the answer",
-            )));
+            let reason = match self.backlog.is_full.load(Relaxed) {
+                true => "the client reads too slowly",
+                false => "the engine has ended before the answer",
+            };
+            return Some(Err(ApiError::internal(reason)));
         };
+        self.backlog.n_events.fetch_sub(1, Relaxed);
         if let Event::End { finish, .. } = &event {
             self.n_open -= 1;
             if let Finish::Failed(reason) = finish {

@@ -1,21 +1,31 @@
 //! Readers of a server's requests.
 
 /// The routes that read a body.
-const ROUTES: [&str; 5] = [
+const ROUTES: [&str; 6] = [
     "/v1/chat/completions",
     "/v1/completions",
     "/v1/embeddings",
     "/v1/responses",
     "/v1/messages",
+    "/v1/messages/count_tokens",
 ];
 
 /// Reads the body of a request, as far as it is read without a model: the first byte is the route. What is wrong is one
-/// line, and names a status of the client's.
+/// line, and names a status of the client's. Behind the routes, a model's answer with calls of functions in the form that
+/// the byte says, in pieces and whole: both are the same.
 pub fn requests(data: &[u8]) {
     let Some((&route, body)) = data.split_first() else {
         return;
     };
-    let route = ROUTES[usize::from(route) % ROUTES.len()];
+    let route = usize::from(route) % (ROUTES.len() + hlx_serve::N_CALL_FORMS);
+    if let Some(form) = route.checked_sub(ROUTES.len()) {
+        let text = String::from_utf8_lossy(body);
+        if let Err(difference) = hlx_serve::check_calls(form, &text) {
+            panic!("{difference}");
+        }
+        return;
+    }
+    let route = ROUTES[route];
     if let Err(error) = hlx_serve::check_body(route, body) {
         assert!(error.status.is_client_error(), "{error:?}");
         assert!(error.body()["error"]["message"].is_string());
@@ -54,6 +64,48 @@ pub fn request_seeds() -> Vec<(&'static str, Vec<u8>)> {
             "message",
             4,
             r#"{"model": "m", "max_tokens": 3, "system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}], "messages": [{"role": "user", "content": "a"}], "stop_sequences": ["b"], "stream": true}"#,
+        ),
+        (
+            "tools",
+            3,
+            r##"{"model": "m", "input": [{"role": "user", "content": "a"}, {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "call_id": "1", "output": [{"type": "input_text", "text": "b"}]}], "tools": [{"type": "function", "name": "f", "strict": true, "parameters": {"type": "object"}}], "tool_choice": {"type": "function", "name": "f"}, "parallel_tool_calls": false, "stream": true, "stream_options": {}, "text": {"format": {"type": "json_schema", "name": "n", "schema": {"$ref": "#"}}}}"##,
+        ),
+        (
+            "blocks",
+            4,
+            r#"{"model": "m", "max_tokens": 3, "messages": [{"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "tool_use", "id": "1", "name": "f", "input": {"a": 1}}]}, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "b"}], "is_error": false}]}], "tools": [{"name": "f", "input_schema": {"type": "object"}}], "tool_choice": {"type": "any", "disable_parallel_tool_use": true}, "thinking": {"type": "disabled"}}"#,
+        ),
+        (
+            "counted",
+            5,
+            r#"{"model": "m", "system": "s", "messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}], "tools": [{"type": "custom", "name": "f", "description": "d", "input_schema": {}}], "tool_choice": {"type": "tool", "name": "f"}}"#,
+        ),
+        (
+            "twice",
+            1,
+            r#"{"model": "m", "prompt": "a", "prompt": [1]}"#,
+        ),
+        (
+            "calls",
+            6,
+            "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [\"}\", null]}}\n</tool_call> and <tool_call><function=f>\
+             <parameter=a>\n1\n</parameter></function></tool_call>",
+        ),
+        (
+            "calls_alone",
+            8,
+            r#"{"type": "function", "name": "f", "parameters": {"a": 1}}; {"name": "f"}<|python_tag|>x"#,
+        ),
+        (
+            "calls_named",
+            10,
+            r#"so [TOOL_CALLS]f[CALL_ID]123456789[ARGS]{"a": "\"]"}[TOOL_CALLS][{"name": "g", "arguments": "{}"}, {"arguments": {}, "name": "f"}]"#,
+        ),
+        (
+            "calls_fenced",
+            12,
+            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": 1}\n```<｜tool▁call▁end｜>\
+             <｜tool▁calls▁end｜>",
         ),
         (
             "nested",

@@ -1,108 +1,72 @@
 //! What a request says: the model, the conversation and its functions.
 
-use hlx_text::{ChatInput, Message};
+use hlx_text::Message;
 use serde_json::{Value, json};
 
+use crate::conversation::Conversation;
 use crate::error::ApiError;
 use crate::fields::{Fields, wrong};
-use crate::format::Form;
-use crate::messages::{text_of, texts, to_answer};
+use crate::messages::{MOST, text_of, texts, to_answer};
 use crate::tools::{Must, Tools, function_of};
 
-/// The model and the conversation.
-pub(super) struct Said {
-    pub model: String,
-    pub input: ChatInput,
-    pub has_tools: bool,
-    /// The form of an answer that must call a function.
-    pub form: Option<Form>,
-}
-
-impl Said {
-    /// Takes what `/v1/messages` and `/v1/messages/count_tokens` have in common.
-    pub fn take(fields: &mut Fields) -> Result<Self, ApiError> {
-        let model = fields.text("model")?;
-        let model = fields.needed("model", model)?;
-        let mut messages = Vec::new();
-        if let Some(system) = fields.take("system") {
-            let text = texts(&fields.path("system"), system, &["text"])?;
-            messages.push(Message::new("system", &text));
-        }
-        let all = fields.list("messages")?;
-        let all = fields.needed("messages", all)?;
-        if all.is_empty() {
-            return Err(ApiError::of_parameter("messages", "has no message"));
-        }
-        for (at, value) in all.into_iter().enumerate() {
-            message(&format!("messages[{at}]"), value, &mut messages)?;
-        }
-        let tools = tools(fields)?;
-        fields.pass_if(&[
-            ("thinking", &[json!({"type": "disabled"})]),
-            ("mcp_servers", &[json!([])]),
-        ])?;
-        let mut input = to_answer(&messages);
-        let form = match &tools {
-            Some(tools) => tools.give_to(&mut input)?,
-            None => None,
-        };
-        Ok(Self {
-            model,
-            input,
-            has_tools: tools.is_some(),
-            form,
-        })
+/// Takes what `/v1/messages` and `/v1/messages/count_tokens` have in common: the model, and the conversation.
+pub(super) fn said(fields: &mut Fields) -> Result<(String, Conversation), ApiError> {
+    let model = fields.text_needed("model")?;
+    let mut messages = Vec::new();
+    if let Some(system) = fields.take("system") {
+        let text = texts(&fields.path("system"), system, &["text"])?;
+        messages.push(Message::new("system", &text));
     }
+    let all = fields.list("messages")?;
+    let all = fields.needed("messages", all)?;
+    if all.is_empty() || all.len() > MOST {
+        let reason = format!("has {} messages, expected 1 to {MOST}", all.len());
+        return Err(ApiError::of_parameter("messages", reason));
+    }
+    for (at, value) in all.into_iter().enumerate() {
+        message(&format!("messages[{at}]"), value, &mut messages)?;
+    }
+    let tools = tools(fields)?;
+    fields.pass_if(&[
+        ("thinking", &[json!({"type": "disabled"})]),
+        ("mcp_servers", &[json!([])]),
+    ])?;
+    let conversation = Conversation::new(to_answer(&messages), tools, None)?;
+    Ok((model, conversation))
 }
 
 fn tools(fields: &mut Fields) -> Result<Option<Tools>, ApiError> {
-    let mut all = Vec::new();
-    for (at, tool) in fields
-        .list("tools")?
-        .unwrap_or_default()
-        .into_iter()
-        .enumerate()
-    {
-        let mut tool = Fields::of_value(&format!("tools[{at}]"), tool)?;
+    let all = fields.each("tools", |mut tool| {
         tool.pass_if(&[("type", &[json!("custom")])])?;
-        all.push(function_of(tool, "input_schema")?);
-    }
+        function_of(tool, "input_schema")
+    })?;
     let Some(mut choice) = fields.object("tool_choice")? else {
-        return Tools::new(all, Must::Not);
+        return Tools::new(all, Some(Must::Not), true);
     };
-    let kind = choice.text("type")?;
-    let must = match choice.needed("type", kind)?.as_str() {
+    let must = match choice.text_needed("type")?.as_str() {
         "auto" => Some(Must::Not),
         "any" => Some(Must::Any),
         "none" => None,
-        "tool" => {
-            let name = choice.text("name")?;
-            Some(Must::Named(choice.needed("name", name)?))
-        }
+        "tool" => Some(Must::Named(choice.text_needed("name")?)),
         other => {
             let reason = format!("{other:?} is not known here, expected auto, any, tool or none");
             return Err(ApiError::unsupported("tool_choice.type", reason));
         }
     };
-    choice.pass(&["disable_parallel_tool_use"]);
+    let is_single = choice.flag("disable_parallel_tool_use")?.unwrap_or(false);
     choice.finish()?;
-    match must {
-        Some(must) => Tools::new(all, must),
-        None => Ok(None),
-    }
+    Tools::new(all, must, !is_single)
 }
 
 /// Adds a message: a text, the calls of functions in it, and one message for what each function has returned.
 fn message(path: &str, value: Value, messages: &mut Vec<Message>) -> Result<(), ApiError> {
     let mut fields = Fields::of_value(path, value)?;
-    let role = fields.text("role")?;
-    let role = fields.needed("role", role)?;
+    let role = fields.text_needed("role")?;
     if !["user", "assistant"].contains(&role.as_str()) {
         let reason = format!("{role:?} is not known here, expected user or assistant");
         return Err(ApiError::unsupported(&fields.path("role"), reason));
     }
-    let content = fields.take("content");
-    let content = fields.needed("content", content)?;
+    let content = fields.value_needed("content")?;
     let path = fields.path("content");
     fields.finish()?;
     let blocks = match content {
@@ -145,8 +109,7 @@ fn of_object(path: &str, object: Value) -> Result<Message, ApiError> {
 fn called(path: &str, block: Value) -> Result<Value, ApiError> {
     let mut fields = Fields::of_value(path, block)?;
     let id = fields.text("id")?;
-    let name = fields.text("name")?;
-    let name = fields.needed("name", name)?;
+    let name = fields.text_needed("name")?;
     let input = fields.object("input")?;
     let arguments = input.map_or_else(|| json!({}), |input| input.shown());
     fields.pass(&["type", "cache_control"]);
@@ -158,8 +121,7 @@ fn called(path: &str, block: Value) -> Result<Value, ApiError> {
 /// What a function has returned, as templates find it.
 fn result(path: &str, block: Value) -> Result<Value, ApiError> {
     let mut fields = Fields::of_value(path, block)?;
-    let id = fields.text("tool_use_id")?;
-    let id = fields.needed("tool_use_id", id)?;
+    let id = fields.text_needed("tool_use_id")?;
     let text = match fields.take("content") {
         Some(content) => texts(&fields.path("content"), content, &["text"])?,
         None => String::new(),

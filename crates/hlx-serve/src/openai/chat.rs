@@ -3,45 +3,42 @@
 use std::collections::VecDeque;
 
 use axum::response::Response;
-use hlx_text::ChatInput;
 use hlx_train::engine::{Event, Logprobs, Token, Usage};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{HARMLESS, fingerprint, finish_reason, logprob, new_id, usage_of};
-use crate::app::{Model, Shared, now, respond};
+use super::{HARMLESS, Head, finish_reason, logprob, usage_of};
+use crate::app::{Shared, respond};
+use crate::conversation::Conversation;
 use crate::error::ApiError;
 use crate::fields::Fields;
-use crate::format::{Form, form_of};
+use crate::format::form_of;
 use crate::messages::conversation;
 use crate::sampling::{Drawing, max_tokens};
 use crate::served::Served;
 use crate::stream::{self, Chunks};
-use crate::tools::{self, Call, Part, Reader};
+use crate::tools::{self, Calls, Part, Reader, whole};
 use crate::waiting::{Answer, Answers, all_usage};
 
 /// The likeliest tokens that are returned for a token at most.
 const MOST_TOP: u64 = 20;
 
 /// What a request wants.
-struct Wanted {
+pub(crate) struct Wanted {
     model: String,
-    input: ChatInput,
+    conversation: Conversation,
     drawing: Drawing,
-    has_tools: bool,
-    form: Option<Form>,
     logprobs: Option<usize>,
     most: Option<usize>,
 }
 
 /// Reads a request, without a model.
-fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
-    let model = fields.text("model")?;
-    let model = fields.needed("model", model)?;
+pub(crate) fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
+    let model = fields.text_needed("model")?;
     let messages = fields.list("messages")?;
     let mut input = conversation(fields.needed("messages", messages)?)?;
     let drawing = Drawing::take(&mut fields)?;
     let tools = tools::take(&mut fields)?;
-    let mut form = match fields.object("response_format")? {
+    let form = match fields.object("response_format")? {
         Some(form) => form_of(form)?,
         None => None,
     };
@@ -58,66 +55,52 @@ fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
         ("store", &[json!(false)]),
         ("service_tier", &[json!("auto"), json!("default")]),
         ("modalities", &[json!(["text"])]),
+        ("verbosity", &[json!("medium")]),
     ])?;
     fields.finish()?;
-    if let Some(tools) = &tools {
-        form = tools.give_to(&mut input)?.or(form);
-    }
     Ok(Wanted {
         model,
-        input,
+        conversation: Conversation::new(input, tools, form)?,
         drawing,
-        has_tools: tools.is_some(),
-        form,
         logprobs,
         most,
     })
 }
 
-/// Checks a request, as far as it can be without a model.
-pub(crate) fn check(fields: Fields) -> Result<(), ApiError> {
-    read(fields).map(drop)
-}
-
 pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, ApiError> {
     let Wanted {
         model,
-        input,
+        conversation,
         drawing,
-        has_tools,
-        form,
         logprobs,
         most,
     } = read(fields)?;
     let model = shared.model(&model)?;
     model.check_number(1, drawing.n)?;
-    if has_tools {
-        model.check_tools()?;
-    }
-    let drawing = drawing.with_guides(model.guides(form).await?);
-    let prompt = model.chat_prompt(input).await?;
-    let most = most.unwrap_or_else(|| model.room_behind(&prompt));
-    let requests = drawing.requests(&prompt, most, logprobs);
+    let mut laid = model.lay_out(conversation).await?;
+    let drawing = drawing.of(&mut laid);
+    let most = most.unwrap_or_else(|| model.room_behind(&laid.prompt));
+    let requests = drawing.requests(&laid.prompt, most, logprobs);
     let answers = Answers::start(&model, requests)?;
-    let head = Head {
-        id: new_id("chatcmpl")?,
-        created: now(),
-        seed: drawing.seed,
-        has_tools,
-        model,
-    };
+    let head = Head::new("chatcmpl-", model, drawing.seed)?;
+    let calls = laid.calls;
     if drawing.streams {
-        return Ok(stream::respond(Growing::new(head, drawing, answers)));
+        return Ok(stream::respond(Growing::new(head, drawing, calls, answers)));
     }
     let all = answers.collect().await?;
     let usages: Vec<Usage> = all.iter().map(|one| one.usage).collect();
     let choices = all.iter().enumerate();
-    let choices = choices.map(|(index, one)| choice(&head, index, one, logprobs.is_some()));
+    let choices = choices.map(|(index, one)| {
+        let tokens = logprobs.map(|_| tokens_of(&head.model, &one.tokens));
+        choice(calls.as_ref(), index, one, tokens)
+    });
     let choices = choices.collect::<Result<Vec<_>, _>>()?;
-    let mut body = head.object("chat.completion");
-    body.insert("choices".to_owned(), json!(choices));
-    body.insert("usage".to_owned(), usage_of(all_usage(&usages, drawing.n)));
-    Ok(respond(&Value::Object(body)))
+    let usage = usage_of(all_usage(&usages, drawing.n));
+    Ok(respond(&head.body(
+        "chat.completion",
+        json!(choices),
+        Some(usage),
+    )))
 }
 
 /// How many of the likeliest tokens are returned, if log-probabilities are.
@@ -134,80 +117,40 @@ fn logprobs(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
     }
 }
 
-/// What every body of an answer begins with.
-struct Head {
-    id: String,
-    created: u64,
-    seed: u64,
-    /// Whether the answer may call functions.
-    has_tools: bool,
-    model: Model,
-}
-
-impl Head {
-    fn object(&self, kind: &str) -> Map<String, Value> {
-        let object = json!({
-            "id": self.id,
-            "object": kind,
-            "created": self.created,
-            "model": self.model.id,
-            "system_fingerprint": fingerprint(),
-            "seed": self.seed,
-        });
-        match object {
-            Value::Object(object) => object,
-            _ => Map::new(),
-        }
-    }
-}
-
 fn choice(
-    head: &Head,
+    calls: Option<&Calls>,
     index: usize,
     answer: &Answer,
-    has_logprobs: bool,
+    tokens: Option<Value>,
 ) -> Result<Value, ApiError> {
     let mut message = json!({"role": "assistant", "content": answer.text, "refusal": null});
     let mut finish = finish_reason(answer.finish.as_ref());
-    if head.has_tools {
-        let mut reader = Reader::default();
-        let mut parts = reader.push(&answer.text);
-        parts.extend(reader.finish());
-        let (mut text, mut calls) = (String::new(), Vec::new());
-        for part in parts {
-            match part {
-                Part::Text(piece) => text += &piece,
-                Part::Call(call) => calls.push(call_of(&call)?),
+    if let Some(calls) = calls {
+        let (text, found) = whole(calls.reader().read(&answer.text));
+        message["content"] = json!(text);
+        if !found.is_empty() {
+            if text.is_empty() {
+                message["content"] = Value::Null;
             }
-        }
-        if !calls.is_empty() {
-            message["content"] = if text.is_empty() {
-                Value::Null
-            } else {
-                json!(text)
-            };
-            message["tool_calls"] = json!(calls);
+            let found = found.iter().map(|call| {
+                let function = json!({"name": call.name, "arguments": call.arguments});
+                let id = calls.new_id("call_")?;
+                Ok(json!({"id": id, "type": "function", "function": function}))
+            });
+            message["tool_calls"] = json!(found.collect::<Result<Vec<_>, ApiError>>()?);
             finish = called(finish);
         }
     }
     let mut choice = json!({
         "index": index,
         "message": message,
-        "logprobs": has_logprobs.then(|| tokens_of(&head.model, &answer.tokens)),
+        "logprobs": tokens,
         "finish_reason": finish,
     });
     if let Some(digest) = &answer.digest {
         choice["logits_sha256"] = json!(digest);
     }
     Ok(choice)
-}
-
-fn call_of(call: &Call) -> Result<Value, ApiError> {
-    Ok(json!({
-        "id": new_id("call")?,
-        "type": "function",
-        "function": {"name": call.name, "arguments": call.arguments},
-    }))
 }
 
 /// Why an answer has ended that calls a function.
@@ -248,17 +191,25 @@ struct Growing {
     drawing: Drawing,
     answers: Answers,
     usages: Vec<Usage>,
-    /// For answers that may call functions: what tells calls from text, and how many there were.
-    readers: Vec<(Reader, usize)>,
+    calls: Option<Calls>,
+    /// For answers that may call functions: what tells calls from text.
+    readers: Vec<Reader>,
+    /// The calls of each answer that have been told.
+    n_calls: Vec<usize>,
     ready: VecDeque<Value>,
     has_usage: bool,
 }
 
 impl Growing {
-    fn new(head: Head, drawing: Drawing, answers: Answers) -> Self {
+    fn new(head: Head, drawing: Drawing, calls: Option<Calls>, answers: Answers) -> Self {
+        let readers = calls
+            .iter()
+            .flat_map(|calls| (0..drawing.n).map(|_| calls.reader()));
         let mut growing = Self {
             usages: vec![Usage::default(); drawing.n],
-            readers: vec![Default::default(); drawing.n],
+            readers: readers.collect(),
+            n_calls: vec![0; drawing.n],
+            calls,
             has_usage: !drawing.includes_usage,
             ready: VecDeque::new(),
             head,
@@ -274,14 +225,11 @@ impl Growing {
     }
 
     fn chunk(&self, index: usize, delta: Value, logprobs: Value, finish: Value) -> Value {
-        let mut body = self.head.object("chat.completion.chunk");
         let choice =
             json!({"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish});
-        body.insert("choices".to_owned(), json!([choice]));
-        if self.drawing.includes_usage {
-            body.insert("usage".to_owned(), Value::Null);
-        }
-        Value::Object(body)
+        let usage = self.drawing.includes_usage.then_some(Value::Null);
+        self.head
+            .body("chat.completion.chunk", json!([choice]), usage)
     }
 
     /// Adds the chunks of an event.
@@ -294,9 +242,9 @@ impl Growing {
                     true => tokens_of(&self.head.model, &tokens),
                     false => Value::Null,
                 };
-                let parts = match self.head.has_tools {
-                    true => self.readers[index].0.push(&text),
-                    false => vec![Part::Text(text)],
+                let parts = match self.readers.get_mut(index) {
+                    Some(reader) => reader.push(&text),
+                    None => vec![Part::Text(text)],
                 };
                 self.add_parts(index, parts, logprobs)?;
             }
@@ -308,12 +256,12 @@ impl Growing {
             } => {
                 self.usages[index] = usage;
                 let mut finish = finish_reason(Some(&finish));
-                if self.head.has_tools {
-                    let parts = std::mem::take(&mut self.readers[index].0).finish();
-                    self.add_parts(index, parts, Value::Null)?;
-                    if self.readers[index].1 > 0 {
+                if let Some(reader) = self.readers.get_mut(index) {
+                    if reader.n_calls() > 0 {
                         finish = called(finish);
                     }
+                    let parts = reader.finish();
+                    self.add_parts(index, parts, Value::Null)?;
                 }
                 let mut chunk = self.chunk(index, json!({}), Value::Null, finish);
                 if let Some(digest) = digest {
@@ -339,11 +287,19 @@ impl Growing {
             let delta = match part {
                 Part::Text(text) if text.is_empty() && logprobs.is_null() => continue,
                 Part::Text(text) => json!({"content": text}),
-                Part::Call(call) => {
-                    let mut call = call_of(&call)?;
-                    call["index"] = json!(self.readers[index].1);
-                    self.readers[index].1 += 1;
-                    json!({"tool_calls": [call]})
+                Part::End => continue,
+                Part::Call(name) => {
+                    let id = self.calls.as_ref().map(|calls| calls.new_id("call_"));
+                    let function = json!({"name": name, "arguments": ""});
+                    let number = self.n_calls[index];
+                    self.n_calls[index] += 1;
+                    json!({"tool_calls": [
+                        {"index": number, "id": id.transpose()?, "type": "function", "function": function},
+                    ]})
+                }
+                Part::Arguments(piece) => {
+                    let number = self.n_calls[index].saturating_sub(1);
+                    json!({"tool_calls": [{"index": number, "function": {"arguments": piece}}]})
                 }
             };
             let chunk = self.chunk(index, delta, logprobs.take(), Value::Null);
@@ -353,13 +309,9 @@ impl Growing {
     }
 
     fn usage(&self) -> Value {
-        let mut body = self.head.object("chat.completion.chunk");
-        body.insert("choices".to_owned(), json!([]));
-        body.insert(
-            "usage".to_owned(),
-            usage_of(all_usage(&self.usages, self.drawing.n)),
-        );
-        Value::Object(body)
+        let usage = usage_of(all_usage(&self.usages, self.drawing.n));
+        self.head
+            .body("chat.completion.chunk", json!([]), Some(usage))
     }
 }
 

@@ -4,8 +4,8 @@ use axum::response::Response;
 use hlx_train::engine::{Event, Logprobs, Token, Usage};
 use serde_json::{Map, Value, json};
 
-use super::{HARMLESS, fingerprint, finish_reason, logprob, new_id, usage_of};
-use crate::app::{Model, Shared, now, respond};
+use super::{HARMLESS, Head, finish_reason, logprob, usage_of};
+use crate::app::{Model, Shared, respond};
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::prompts::{Prompt, Prompts};
@@ -15,11 +15,12 @@ use crate::waiting::{Answer, Answers, all_usage};
 
 /// The likeliest tokens that are returned for a token at most.
 const MOST_TOP: u64 = 100;
+const KIND: &str = "text_completion";
 /// OpenAI's number of tokens where none is said.
 const USUAL_TOKENS: usize = 16;
 
 /// What a request wants.
-struct Wanted {
+pub(crate) struct Wanted {
     model: String,
     prompts: Prompts,
     drawing: Drawing,
@@ -29,9 +30,8 @@ struct Wanted {
 }
 
 /// Reads a request, without a model.
-fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
-    let model = fields.text("model")?;
-    let model = fields.needed("model", model)?;
+pub(crate) fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
+    let model = fields.text_needed("model")?;
     let prompt = fields.take("prompt");
     let prompts = Prompts::read("prompt", fields.needed("prompt", prompt)?)?;
     let drawing = Drawing::take(&mut fields)?;
@@ -60,11 +60,6 @@ fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
     })
 }
 
-/// Checks a request, as far as it can be without a model.
-pub(crate) fn check(fields: Fields) -> Result<(), ApiError> {
-    read(fields).map(drop)
-}
-
 pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, ApiError> {
     let Wanted {
         model,
@@ -86,9 +81,7 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
     });
     let answers = Answers::start(&model, requests.collect())?;
     let form = Form {
-        id: new_id("cmpl")?,
-        created: now(),
-        model,
+        head: Head::new("cmpl-", model, drawing.seed)?,
         echo,
         logprobs,
         prompts,
@@ -112,17 +105,13 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
         .enumerate()
         .map(|(at, one)| form.choice(at, one))
         .collect();
-    let mut body = form.object();
-    body.insert("choices".to_owned(), json!(choices));
-    body.insert("usage".to_owned(), usage_of(all_usage(&usages, n)));
-    Ok(respond(&Value::Object(body)))
+    let usage = usage_of(all_usage(&usages, n));
+    Ok(respond(&form.head.body(KIND, json!(choices), Some(usage))))
 }
 
 /// What bodies of answers are made of.
 struct Form {
-    id: String,
-    created: u64,
-    model: Model,
+    head: Head,
     echo: bool,
     logprobs: Option<usize>,
     prompts: Vec<Prompt>,
@@ -130,21 +119,6 @@ struct Form {
 }
 
 impl Form {
-    fn object(&self) -> Map<String, Value> {
-        let object = json!({
-            "id": self.id,
-            "object": "text_completion",
-            "created": self.created,
-            "model": self.model.id,
-            "system_fingerprint": fingerprint(),
-            "seed": self.drawing.seed,
-        });
-        match object {
-            Value::Object(object) => object,
-            _ => Map::new(),
-        }
-    }
-
     fn choice(&self, at: usize, answer: &Answer) -> Value {
         let prompt = &self.prompts[at / self.drawing.n];
         let text = match self.echo {
@@ -154,15 +128,15 @@ impl Form {
         let logprobs = self.logprobs.map(|_| {
             let mut list = TokenList::default();
             if self.echo {
-                list.add_first(&self.model, prompt.ids[0]);
+                list.add_first(&self.head.model, prompt.ids[0]);
                 answer
                     .prompt
                     .iter()
-                    .for_each(|one| list.add(&self.model, one));
+                    .for_each(|one| list.add(&self.head.model, one));
             }
-            list.add_all(&self.model, &answer.tokens);
+            list.add_all(&self.head.model, &answer.tokens);
             // lm-evaluation-harness wants one token behind the prompt, whichever it is.
-            list.add_all(&self.model, answer.end_token.as_slice());
+            list.add_all(&self.head.model, answer.end_token.as_slice());
             list.shown(self.logprobs)
         });
         let mut choice = json!({
@@ -254,14 +228,10 @@ impl Growing {
     }
 
     fn chunk(&self, at: usize, text: &str, logprobs: Value, finish: Value) -> Value {
-        let mut body = self.form.object();
         let choice =
             json!({"index": at, "text": text, "logprobs": logprobs, "finish_reason": finish});
-        body.insert("choices".to_owned(), json!([choice]));
-        if self.form.drawing.includes_usage {
-            body.insert("usage".to_owned(), Value::Null);
-        }
-        Value::Object(body)
+        let usage = self.form.drawing.includes_usage.then_some(Value::Null);
+        self.form.head.body(KIND, json!([choice]), usage)
     }
 
     fn logprobs(&mut self, at: usize, fill: impl FnOnce(&mut TokenList, &Model)) -> Value {
@@ -272,7 +242,7 @@ impl Growing {
             offset: self.offsets[at],
             ..TokenList::default()
         };
-        fill(&mut list, &self.form.model);
+        fill(&mut list, &self.form.head.model);
         self.offsets[at] = list.offset;
         list.shown(self.form.logprobs)
     }
@@ -318,11 +288,8 @@ impl Growing {
     }
 
     fn usage(&self) -> Value {
-        let mut body = self.form.object();
         let usage = all_usage(&self.usages, self.form.drawing.n);
-        body.insert("choices".to_owned(), json!([]));
-        body.insert("usage".to_owned(), usage_of(usage));
-        Value::Object(body)
+        self.form.head.body(KIND, json!([]), Some(usage_of(usage)))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::fields::Fields;
 use crate::prompts::Prompts;
 
 /// What a request wants.
-struct Wanted {
+pub(crate) struct Wanted {
     model: String,
     inputs: Prompts,
     dimensions: Option<u64>,
@@ -19,9 +19,8 @@ struct Wanted {
 }
 
 /// Reads a request, without a model.
-fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
-    let model = fields.text("model")?;
-    let model = fields.needed("model", model)?;
+pub(crate) fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
+    let model = fields.text_needed("model")?;
     let input = fields.take("input");
     let inputs = Prompts::read("input", fields.needed("input", input)?)?;
     let format = fields.text("encoding_format")?;
@@ -42,11 +41,6 @@ fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
         dimensions,
         is_base64,
     })
-}
-
-/// Checks a request, as far as it can be without a model.
-pub(crate) fn check(fields: Fields) -> Result<(), ApiError> {
-    read(fields).map(drop)
 }
 
 pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, ApiError> {

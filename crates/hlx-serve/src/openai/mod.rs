@@ -10,31 +10,63 @@ use hlx_core::SPECIFICATION;
 use hlx_train::engine::{Finish, Usage};
 use serde_json::{Value, json};
 
+use crate::app::{Model, now};
 use crate::error::ApiError;
 use crate::sampling::random_word;
 
 /// Fields that change no answer.
-const HARMLESS: [&str; 6] = [
+const HARMLESS: [&str; 5] = [
     "metadata",
     "prompt_cache_key",
     "prompt_cache_retention",
     "safety_identifier",
     "user",
-    "verbosity",
 ];
 
 /// A new number of an answer.
 fn new_id(prefix: &str) -> Result<String, ApiError> {
     Ok(format!(
-        "{prefix}-{:016x}{:016x}",
+        "{prefix}{:016x}{:016x}",
         random_word()?,
         random_word()?
     ))
 }
 
-/// What answers depend on besides the model and the request.
-fn fingerprint() -> String {
-    format!("hlx-specification-{SPECIFICATION}")
+/// What every body of an answer begins with.
+struct Head {
+    id: String,
+    created: u64,
+    seed: u64,
+    model: Model,
+}
+
+impl Head {
+    fn new(prefix: &str, model: Model, seed: u64) -> Result<Self, ApiError> {
+        Ok(Self {
+            id: new_id(prefix)?,
+            created: now(),
+            seed,
+            model,
+        })
+    }
+
+    /// A body with these choices; `usage` is left out where it is `None`.
+    fn body(&self, kind: &str, choices: Value, usage: Option<Value>) -> Value {
+        let mut body = json!({
+            "id": self.id,
+            "object": kind,
+            "created": self.created,
+            "model": self.model.id,
+            // What answers depend on besides the model and the request.
+            "system_fingerprint": format!("hlx-specification-{SPECIFICATION}"),
+            "seed": self.seed,
+        });
+        body["choices"] = choices;
+        if let Some(usage) = usage {
+            body["usage"] = usage;
+        }
+        body
+    }
 }
 
 fn usage_of(usage: Usage) -> Value {

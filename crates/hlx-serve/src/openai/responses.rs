@@ -4,19 +4,19 @@ mod said;
 mod writer;
 
 use axum::response::Response;
-use hlx_text::ChatInput;
 use hlx_train::engine::{Event, Finish, Usage};
 use serde_json::{Value, json};
 
 use super::{HARMLESS, new_id, shortest};
 use crate::app::{Shared, now, respond};
+use crate::conversation::Conversation;
 use crate::error::ApiError;
 use crate::fields::Fields;
-use crate::format::{Form, form_of};
+use crate::format::form_of;
 use crate::sampling::{Drawing, max_tokens};
 use crate::stream::{self, Chunks};
 use crate::waiting::{Answer, Answers};
-use said::{conversation, tools};
+use said::{conversation, shown_tools, tools};
 use writer::Writer;
 
 /// What `include` may name.
@@ -24,14 +24,13 @@ const LOGPROBS: &str = "message.output_text.logprobs";
 const MOST_TOP: u64 = 20;
 
 /// What a request wants.
-struct Wanted {
+pub(crate) struct Wanted {
     model: String,
-    has_tools: bool,
     instructions: Option<String>,
-    input: ChatInput,
+    conversation: Conversation,
     drawing: Drawing,
-    form: Option<Form>,
-    /// The form as the request says it.
+    /// The functions and the form as the request says them.
+    shown_tools: Value,
     text: Value,
     logprobs: Option<usize>,
     most: Option<usize>,
@@ -39,11 +38,11 @@ struct Wanted {
 }
 
 /// Reads a request, without a model.
-fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
-    let model = fields.text("model")?;
-    let model = fields.needed("model", model)?;
+pub(crate) fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
+    let model = fields.text_needed("model")?;
     let instructions = fields.text("instructions")?;
-    let mut input = conversation(&mut fields, instructions.as_deref())?;
+    let input = conversation(&mut fields, instructions.as_deref())?;
+    let shown_tools = shown_tools(&fields);
     let tools = tools(&mut fields)?;
     let drawing = Drawing::take_one(&mut fields)?;
     let most = max_tokens(&mut fields, "max_output_tokens")?;
@@ -55,7 +54,7 @@ fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
             shown_text["format"] = format.shown();
             form = form_of(format)?;
         }
-        text.pass(&["verbosity"]);
+        text.pass_if(&[("verbosity", &[json!("medium")])])?;
         text.finish()?;
     }
     let metadata = fields.take("metadata").unwrap_or_else(|| json!({}));
@@ -65,20 +64,19 @@ fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
         ("background", &[json!(false)]),
         ("service_tier", &[json!("auto"), json!("default")]),
         ("truncation", &[json!("disabled")]),
-        ("parallel_tool_calls", &[json!(true), json!(false)]),
         ("reasoning", &[json!({})]),
     ])?;
-    fields.finish()?;
-    if let Some(tools) = &tools {
-        form = tools.give_to(&mut input)?.or(form);
+    if let Some(mut options) = fields.object("stream_options")? {
+        options.pass(&["include_obfuscation"]);
+        options.finish()?;
     }
+    fields.finish()?;
     Ok(Wanted {
         model,
-        has_tools: tools.is_some(),
         instructions,
-        input,
+        conversation: Conversation::new(input, tools, form)?,
         drawing,
-        form,
+        shown_tools,
         text: shown_text,
         logprobs,
         most,
@@ -86,35 +84,32 @@ fn read(mut fields: Fields) -> Result<Wanted, ApiError> {
     })
 }
 
-/// Checks a request, as far as it can be without a model.
-pub(crate) fn check(fields: Fields) -> Result<(), ApiError> {
-    read(fields).map(drop)
-}
-
 pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, ApiError> {
     let Wanted {
         model,
-        has_tools,
         instructions,
-        input,
+        conversation,
         drawing,
-        form,
+        shown_tools,
         text: shown_text,
         logprobs,
         most,
         metadata,
     } = read(fields)?;
     let model = shared.model(&model)?;
-    if has_tools {
-        model.check_tools()?;
-    }
-    let drawing = drawing.with_guides(model.guides(form).await?);
-    let prompt = model.chat_prompt(input).await?;
-    let room = most.unwrap_or_else(|| model.room_behind(&prompt));
-    let answers = Answers::start(&model, drawing.requests(&prompt, room, logprobs))?;
+    let (choice, is_parallel) = match conversation.tools() {
+        Some(tools) => (tools.choice.clone(), tools.is_parallel()),
+        None if shown_tools == json!([]) => (json!("auto"), true),
+        None => (json!("none"), true),
+    };
+    let mut laid = model.lay_out(conversation).await?;
+    let drawing = drawing.of(&mut laid);
+    let prompt = &laid.prompt;
+    let room = most.unwrap_or_else(|| model.room_behind(prompt));
+    let answers = Answers::start(&model, drawing.requests(prompt, room, logprobs))?;
     let sampling = drawing.sampling();
     let begun = json!({
-        "id": new_id("resp")?.replace('-', "_"),
+        "id": new_id("resp_")?,
         "object": "response",
         "created_at": now(),
         "status": "in_progress",
@@ -126,7 +121,7 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
         "metadata": metadata,
         "model": model.id,
         "output": [],
-        "parallel_tool_calls": true,
+        "parallel_tool_calls": is_parallel,
         "previous_response_id": null,
         "reasoning": {"effort": null, "summary": null},
         "seed": drawing.seed,
@@ -134,15 +129,15 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
         "store": false,
         "temperature": shortest(sampling.temperature),
         "text": shown_text,
-        "tool_choice": "auto",
-        "tools": [],
+        "tool_choice": choice,
+        "tools": shown_tools,
         "top_p": shortest(sampling.top_p),
         "truncation": "disabled",
         "usage": null,
     });
     let mut shape = Shape {
         begun,
-        writer: Writer::new(model, logprobs.is_some(), has_tools),
+        writer: Writer::new(model, logprobs.is_some(), laid.calls),
     };
     if drawing.streams {
         return Ok(stream::respond(Growing::new(shape, answers)));

@@ -66,7 +66,6 @@ impl Server {
                 .expect("compiles"),
             start("plain", &other),
         ];
-        let grace = settings.grace;
         let router = router(models, &settings).expect("routes");
         let (ends, ended) = tokio::sync::oneshot::channel::<()>();
         let (told, address) = std::sync::mpsc::channel();
@@ -81,7 +80,7 @@ impl Server {
                 told.send(listener.local_addr().expect("an address"))
                     .expect("is told");
                 let ended = async { _ = ended.await };
-                serve(listener, router, grace, ended).await.expect("serves");
+                serve(listener, router, &settings, ended).await;
             });
         });
         Self {

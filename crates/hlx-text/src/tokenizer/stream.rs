@@ -35,6 +35,8 @@ pub struct DecodeStream<'a> {
     clean_up: Option<CleanUp>,
     /// The text of the prompt that has not come out yet: it does not, so far as the whole has it.
     prompt: String,
+    /// Special tokens that are part of the text.
+    shown: Vec<u32>,
 }
 
 /// How tokens become text.
@@ -78,7 +80,15 @@ impl<'a> DecodeStream<'a> {
             decoding,
             clean_up: cleans_up.then(CleanUp::default),
             prompt: String::new(),
+            shown: Vec::new(),
         }
+    }
+
+    /// The same, but these special tokens are part of the text. Where a tokenizer decodes only whole texts, they are not.
+    #[must_use]
+    pub fn showing(mut self, specials: &[u32]) -> Self {
+        self.shown = specials.to_vec();
+        self
     }
 
     pub(super) fn after(tokenizer: &'a Tokenizer, prompt: &[u32]) -> Result<Self> {
@@ -105,7 +115,9 @@ impl<'a> DecodeStream<'a> {
                 u8::try_from(token).map_or(String::new(), |byte| utf8.push(&[byte]))
             }
             Decoding::Characters => self.tokenizer.id_to_token(token).unwrap_or_default(),
-            Decoding::TextDecoders(decoders) => decoders.push(token)?,
+            Decoding::TextDecoders(decoders) => {
+                decoders.push(token, self.shown.contains(&token))?
+            }
             Decoding::AtEnd(tokens) => {
                 tokens.push(token);
                 return Ok(None);
@@ -198,8 +210,13 @@ impl<'a> TextDecoders<'a> {
         })
     }
 
-    fn push(&mut self, token: u32) -> Result<String> {
-        let Some(text) = self.file.shown_token(token) else {
+    /// Adds a token; a special one has no text unless it is shown.
+    fn push(&mut self, token: u32, is_shown: bool) -> Result<String> {
+        let text = match is_shown {
+            true => self.file.id_to_token(token),
+            false => self.file.shown_token(token),
+        };
+        let Some(text) = text else {
             return Ok(String::new());
         };
         self.joined(|decoders, join, out| feed(decoders, text, join, out))

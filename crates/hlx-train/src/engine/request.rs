@@ -37,6 +37,8 @@ pub struct Request {
     pub logprobs: Option<usize>,
     /// The same of the prompt's tokens, from the second on.
     pub prompt_logprobs: Option<usize>,
+    /// Special tokens that are part of the answer's text; others are not.
+    pub marks: Vec<u32>,
     /// Whether the digests of logits are computed.
     pub digests: bool,
 }
@@ -72,6 +74,7 @@ impl Request {
             guides: None,
             logprobs: None,
             prompt_logprobs: None,
+            marks: Vec::new(),
             digests: false,
         }
     }

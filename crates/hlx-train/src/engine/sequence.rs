@@ -58,6 +58,7 @@ impl<'m> Sequence<'m> {
         counts: &'m Counts,
     ) -> Self {
         let decoder = text.tokenizer.stream_after(&request.prompt);
+        let decoder = decoder.map(|decoder| decoder.showing(&request.marks));
         let mut new = Self {
             ids: request.prompt.clone(),
             end_tokens: match request.ignores_end {

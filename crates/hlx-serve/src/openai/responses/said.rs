@@ -63,20 +63,22 @@ pub(super) fn conversation(
 
 /// The functions of a request.
 pub(super) fn tools(fields: &mut Fields) -> Result<Option<Tools>, ApiError> {
-    let mut all = Vec::new();
-    for (at, tool) in fields
-        .list("tools")?
-        .unwrap_or_default()
-        .into_iter()
-        .enumerate()
-    {
-        let mut tool = Fields::of_value(&format!("tools[{at}]"), tool)?;
+    let is_parallel = fields.flag("parallel_tool_calls")?.unwrap_or(true);
+    let all = fields.each("tools", |mut tool| {
         check_type(&mut tool)?;
-        all.push(function_of(tool, "parameters")?);
-    }
-    match choice_of(fields.take("tool_choice"), |value| value["name"].as_str())? {
-        Some(must) => Tools::new(all, must),
-        None => Ok(None),
+        function_of(tool, "parameters")
+    })?;
+    let choice = fields.take("tool_choice");
+    let must = choice_of(choice.as_ref(), |value| value["name"].as_str())?;
+    Tools::new(all, must, is_parallel)
+}
+
+/// The functions as the request says them.
+pub(super) fn shown_tools(fields: &Fields) -> Value {
+    let shown = fields.shown();
+    match &shown["tools"] {
+        Value::Null => json!([]),
+        tools => tools.clone(),
     }
 }
 
@@ -85,15 +87,13 @@ fn of_object(path: &str, object: Value) -> Result<Message, ApiError> {
 }
 
 fn message(mut item: Fields) -> Result<Value, ApiError> {
-    let role = item.text("role")?;
-    let role = item.needed("role", role)?;
+    let role = item.text_needed("role")?;
     if !ROLES.contains(&role.as_str()) {
         let expected = ROLES.join(", ");
         let reason = format!("{role:?} is not known here, expected one of {expected}");
         return Err(ApiError::unsupported(&item.path("role"), reason));
     }
-    let content = item.take("content");
-    let content = item.needed("content", content)?;
+    let content = item.value_needed("content")?;
     let kinds = ["input_text", "output_text"];
     let content = texts(&item.path("content"), content, &kinds)?;
     item.pass(&["id", "status"]);
@@ -105,10 +105,8 @@ fn message(mut item: Fields) -> Result<Value, ApiError> {
 
 /// A call as templates find it.
 fn called(mut item: Fields) -> Result<Value, ApiError> {
-    let id = item.text("call_id")?;
-    let id = item.needed("call_id", id)?;
-    let name = item.text("name")?;
-    let name = item.needed("name", name)?;
+    let id = item.text_needed("call_id")?;
+    let name = item.text_needed("name")?;
     let arguments = item.text("arguments")?.unwrap_or_else(|| "{}".to_owned());
     let arguments = serde_json::from_str::<Value>(&arguments);
     let arguments = arguments.ok().filter(Value::is_object);
@@ -122,10 +120,8 @@ fn called(mut item: Fields) -> Result<Value, ApiError> {
 
 /// What a function has returned.
 fn returned(mut item: Fields) -> Result<Value, ApiError> {
-    let id = item.text("call_id")?;
-    let id = item.needed("call_id", id)?;
-    let output = item.take("output");
-    let output = item.needed("output", output)?;
+    let id = item.text_needed("call_id")?;
+    let output = item.value_needed("output")?;
     let text = texts(&item.path("output"), output, &["input_text"])?;
     item.pass(&["id", "status"]);
     item.finish()?;

@@ -9,18 +9,21 @@ use crate::app::Model;
 use crate::error::ApiError;
 use crate::openai::chat::token_of;
 use crate::openai::new_id;
-use crate::tools::{Call, Part, Reader};
+use crate::tools::{Calls, Part, Reader};
 
 /// Makes items and events from the pieces of an answer.
 pub(super) struct Writer {
     model: Model,
     has_logprobs: bool,
+    calls: Option<Calls>,
     /// What tells calls from text, where functions may be called.
     reader: Option<Reader>,
     /// Those that are whole.
     items: Vec<Value>,
     /// The message that grows.
     open: Option<Message>,
+    /// The call that grows.
+    call: Option<Value>,
     events: VecDeque<Value>,
     n_events: usize,
 }
@@ -49,13 +52,15 @@ impl Message {
 }
 
 impl Writer {
-    pub fn new(model: Model, has_logprobs: bool, has_tools: bool) -> Self {
+    pub fn new(model: Model, has_logprobs: bool, calls: Option<Calls>) -> Self {
         Self {
             model,
             has_logprobs,
-            reader: has_tools.then(Reader::default),
+            reader: calls.as_ref().map(Calls::reader),
+            calls,
             items: Vec::new(),
             open: None,
+            call: None,
             events: VecDeque::new(),
             n_events: 0,
         }
@@ -107,7 +112,15 @@ impl Writer {
         match part {
             Part::Text(text) if text.is_empty() && logprobs.is_empty() => Ok(()),
             Part::Text(text) => self.add_text(&text, std::mem::take(logprobs)),
-            Part::Call(call) => self.add_call(&call),
+            Part::Call(name) => self.begin_call(&name),
+            Part::Arguments(piece) => {
+                self.add_arguments(&piece);
+                Ok(())
+            }
+            Part::End => {
+                self.end_call("completed");
+                Ok(())
+            }
         }
     }
 
@@ -116,7 +129,7 @@ impl Writer {
             Some(message) => message,
             None => {
                 let message = Message {
-                    id: new_id("msg")?.replace('-', "_"),
+                    id: new_id("msg_")?,
                     ..Message::default()
                 };
                 let (id, item) = (message.id.clone(), message.item("in_progress", &[]));
@@ -143,41 +156,56 @@ impl Writer {
         Ok(())
     }
 
-    fn add_call(&mut self, call: &Call) -> Result<(), ApiError> {
+    fn begin_call(&mut self, name: &str) -> Result<(), ApiError> {
         self.close("completed");
-        let id = new_id("fc")?.replace('-', "_");
-        let mut item = json!({
-            "id": id,
+        let call_id = self.calls.as_ref().map(|calls| calls.new_id("call_"));
+        let item = json!({
+            "id": new_id("fc_")?,
             "type": "function_call",
             "status": "in_progress",
-            "call_id": new_id("call")?.replace('-', "_"),
-            "name": call.name,
+            "call_id": call_id.transpose()?,
+            "name": name,
             "arguments": "",
         });
         let index = self.items.len();
         self.push(
             json!({"type": "response.output_item.added", "output_index": index, "item": item}),
         );
-        let arguments = &call.arguments;
+        self.call = Some(item);
+        Ok(())
+    }
+
+    fn add_arguments(&mut self, piece: &str) {
+        let Some(mut item) = self.call.take() else {
+            return;
+        };
+        let so_far = item["arguments"].as_str().unwrap_or_default();
+        item["arguments"] = json!(format!("{so_far}{piece}"));
+        let id = item["id"].as_str().unwrap_or_default().to_owned();
         self.push_of_item(
             &id,
-            json!({"type": "response.function_call_arguments.delta", "delta": arguments}),
+            json!({"type": "response.function_call_arguments.delta", "delta": piece}),
         );
-        self.push_of_item(
-            &id,
-            json!({
-                "type": "response.function_call_arguments.done",
-                "name": call.name,
-                "arguments": arguments,
-            }),
-        );
-        item["status"] = json!("completed");
-        item["arguments"] = json!(arguments);
+        self.call = Some(item);
+    }
+
+    fn end_call(&mut self, status: &str) {
+        let Some(mut item) = self.call.take() else {
+            return;
+        };
+        item["status"] = json!(status);
+        let id = item["id"].as_str().unwrap_or_default().to_owned();
+        let done = json!({
+            "type": "response.function_call_arguments.done",
+            "name": item["name"],
+            "arguments": item["arguments"],
+        });
+        self.push_of_item(&id, done);
+        let index = self.items.len();
         self.push(
             json!({"type": "response.output_item.done", "output_index": index, "item": item}),
         );
         self.items.push(item);
-        Ok(())
     }
 
     /// Ends the message that grows.
@@ -207,9 +235,13 @@ impl Writer {
 
     /// Ends the answer; one that says nothing is an empty message.
     pub fn finish(&mut self, status: &str) -> Result<(), ApiError> {
-        let rest = self.reader.take().map_or(Vec::new(), Reader::finish);
-        for part in rest {
-            self.add_part(part, &mut Vec::new())?;
+        let rest = self.reader.take().map(|mut reader| reader.finish());
+        for part in rest.unwrap_or_default() {
+            match part {
+                // An answer that was cut off leaves its last call as it is.
+                Part::End => self.end_call(status),
+                part => self.add_part(part, &mut Vec::new())?,
+            }
         }
         if self.items.is_empty() && self.open.is_none() {
             self.add_text("", Vec::new())?;
