@@ -56,13 +56,23 @@ impl Server {
         Self::start_on(&hlx_core::testing::cpu().expect("opens"), limits, settings)
     }
 
+    /// The same with another chat template.
+    pub fn start_with(template: &str) -> Self {
+        let device = hlx_core::testing::cpu().expect("opens");
+        Self::start_all(&device, template, Limits::default(), Settings::default())
+    }
+
     pub fn start_on(device: &Device, limits: Limits, settings: Settings) -> Self {
+        Self::start_all(device, TEMPLATE, limits, settings)
+    }
+
+    fn start_all(device: &Device, template: &str, limits: Limits, settings: Settings) -> Self {
         let start =
             |id, device: &Device| Served::start(id, text_model(device), limits, 7).expect("starts");
         let other = hlx_core::testing::cpu().expect("opens");
         let models = vec![
             start("small", device)
-                .with_template(TEMPLATE)
+                .with_template(template)
                 .expect("compiles"),
             start("plain", &other),
         ];

@@ -1,0 +1,195 @@
+//! Calls of functions in the forms of several families of models: their templates say which one is a model's.
+
+mod common;
+
+use common::Server;
+use serde_json::{Value, json};
+
+const CHAT: &str = "/v1/chat/completions";
+
+/// Templates of our own, each with what tells its family.
+const TEMPLATES: [(&str, &str); 8] = [
+    (
+        "tagged",
+        "<tool_call>{\"name\": NAME, \"arguments\": OBJECT}</tool_call>",
+    ),
+    (
+        "parameters",
+        "<tool_call>\n<function=NAME>\n<parameter=KEY>\nvalue\n</parameter>\n</function>\n</tool_call>",
+    ),
+    (
+        "bare",
+        "Respond in the format {\"name\": function name, \"parameters\": dictionary of arguments}",
+    ),
+    (
+        "mistral list",
+        "[TOOL_CALLS] [{\"name\": NAME, \"arguments\": OBJECT, \"id\": ID}]",
+    ),
+    ("mistral named", "[TOOL_CALLS]NAME[ARGS]OBJECT"),
+    (
+        "barred list",
+        "<|tool_call|>[{\"name\": NAME, \"arguments\": OBJECT}]",
+    ),
+    (
+        "deepseek fenced",
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n```json\nOBJECT\n```",
+    ),
+    (
+        "deepseek",
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>OBJECT",
+    ),
+];
+
+fn template(teaches: &str) -> String {
+    let rest = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}a:";
+    format!("{{% if tools %}}t{{% endif %}}{{# {teaches} #}}{rest}")
+}
+
+fn tools(is_strict: bool) -> Value {
+    let parameters = json!({
+        "type": "object", "properties": {"on": {"type": "boolean"}, "way": {"type": "string", "enum": ["up", "down"]}},
+        "required": ["on", "way"], "additionalProperties": false,
+    });
+    let tool = |name: &str| {
+        let function = json!({"name": name, "parameters": parameters, "strict": is_strict});
+        json!({"type": "function", "function": function})
+    };
+    json!([tool("light"), tool("door")])
+}
+
+/// The calls of a choice, each as its name and its arguments.
+fn calls(message: &Value) -> Vec<(String, Value)> {
+    let all = message["tool_calls"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let call = |call: &Value| {
+        let function = &call["function"];
+        let arguments = function["arguments"].as_str().expect("a text");
+        let arguments = serde_json::from_str(arguments).unwrap_or_else(|_| panic!("{arguments}"));
+        (
+            function["name"].as_str().expect("a name").to_owned(),
+            arguments,
+        )
+    };
+    all.iter().map(call).collect()
+}
+
+fn follows(arguments: &Value) -> bool {
+    arguments["on"].is_boolean() && ["up", "down"].iter().any(|way| arguments["way"] == *way)
+}
+
+#[test]
+fn a_function_that_must_be_called_is_called_in_every_form() {
+    for (family, teaches) in TEMPLATES {
+        let server = Server::start_with(&template(teaches));
+        let named = json!({"type": "function", "function": {"name": "door"}});
+        for choice in [json!("required"), named] {
+            let mut body = json!({
+                "model": "small", "messages": [{"role": "user", "content": "a"}], "seed": 2, "tools": tools(false),
+                "tool_choice": choice, "parallel_tool_calls": false, "max_tokens": 200,
+            });
+            let found = server.answer(CHAT, &body);
+            let (choice, whole) = (&found["choices"][0], calls(&found["choices"][0]["message"]));
+            assert_eq!(
+                (&choice["finish_reason"], whole.len()),
+                (&json!("tool_calls"), 1),
+                "{family}: {found}"
+            );
+            assert!(choice["message"]["content"].is_null(), "{family}: {found}");
+            assert!(follows(&whole[0].1), "{family}: {whole:?}");
+            if body["tool_choice"].is_object() {
+                assert_eq!(whole[0].0, "door", "{family}");
+            }
+            let id = choice["message"]["tool_calls"][0]["id"]
+                .as_str()
+                .expect("an id");
+            assert_eq!(
+                id.len() == 9,
+                family.starts_with("mistral"),
+                "{family}: {id}"
+            );
+            // The stream is the same in pieces, the name first.
+            body["stream"] = json!(true);
+            let chunks = server.stream(CHAT, &body);
+            let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+            let deltas: Vec<&Value> = deltas
+                .map(|delta| &delta["tool_calls"][0])
+                .filter(|one| !one.is_null())
+                .collect();
+            assert_eq!(deltas[0]["function"]["name"], whole[0].0, "{family}");
+            assert!(
+                deltas[1..]
+                    .iter()
+                    .all(|one| one["id"].is_null() && one["index"] == 0),
+                "{family}"
+            );
+            let pieces = deltas
+                .iter()
+                .filter_map(|one| one["function"]["arguments"].as_str());
+            let arguments: Value = serde_json::from_str(&pieces.collect::<String>()).expect("JSON");
+            assert_eq!(arguments, whole[0].1, "{family}");
+        }
+    }
+}
+
+/// What a model that knows nothing writes is no call, or one whose arguments follow their schema.
+#[test]
+fn strict_functions_are_called_by_their_schemas_or_not_at_all() {
+    for (family, teaches) in TEMPLATES {
+        let server = Server::start_with(&template(teaches));
+        let body = json!({
+            "model": "small", "messages": [{"role": "user", "content": "a"}], "seed": 5, "tools": tools(true), "n": 8,
+            "max_tokens": 60, "temperature": 0.7,
+        });
+        let found = server.answer(CHAT, &body);
+        for choice in found["choices"].as_array().expect("choices") {
+            if choice["finish_reason"] == "tool_calls" {
+                let all = calls(&choice["message"]);
+                assert!(
+                    all.iter().all(|(_, arguments)| follows(arguments)),
+                    "{family}: {choice}"
+                );
+            }
+        }
+        // Beside an answer of a schema there are calls, and nothing else.
+        let mut body = body;
+        body["response_format"] = json!({"type": "json_schema", "json_schema": {"name": "it", "schema": {"type": "boolean"}}});
+        body["tools"] = tools(false);
+        body["max_tokens"] = json!(200);
+        let found = server.answer(CHAT, &body);
+        for choice in found["choices"].as_array().expect("choices") {
+            match choice["finish_reason"].as_str() {
+                Some("stop") => {
+                    let text = choice["message"]["content"].as_str().expect("a text");
+                    assert!(
+                        ["true", "false"].contains(&text.trim()),
+                        "{family}: {choice}"
+                    );
+                }
+                Some("tool_calls") => {
+                    assert!(
+                        calls(&choice["message"])
+                            .iter()
+                            .all(|(_, one)| follows(one)),
+                        "{family}: {choice}"
+                    );
+                }
+                other => assert_eq!(other, Some("length"), "{family}: {choice}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_template_without_calls_takes_no_functions() {
+    let server = Server::start_with(&template("nothing"));
+    let body = json!({"model": "small", "messages": [{"role": "user", "content": "a"}], "tools": tools(false)});
+    let (status, param, message) = server.refused(CHAT, &body);
+    assert_eq!((status, &param[..]), (400, "tools"));
+    assert!(message.contains("<tool_call>"), "{message}");
+    let mut none = body;
+    none["tool_choice"] = json!("none");
+    none["max_tokens"] = json!(1);
+    server.answer(CHAT, &none);
+}
