@@ -15,8 +15,11 @@ pub struct Need {
     present: fn() -> bool,
 }
 
+/// A package of Debian; Ubuntu has no such package.
+const CHROMIUM: &str = "chromium";
+
 /// What `cargo xtask test` uses.
-pub const TESTS: [Need; 7] = [
+pub const TESTS: [Need; 8] = [
     Need {
         what: "the Vulkan loader",
         package: "libvulkan1",
@@ -58,6 +61,12 @@ pub const TESTS: [Need; 7] = [
         package: "iproute2",
         without: "no ranks run on several hosts",
         present: || command::on_path("ip"),
+    },
+    Need {
+        what: "Chromium",
+        package: CHROMIUM,
+        without: "the page of `hlx serve` is tried in no browser",
+        present: has_browser,
     },
 ];
 
@@ -197,7 +206,7 @@ pub fn has_validation() -> bool {
 fn apt_install(consent: Consent, needs: &[Need]) -> Result<(), String> {
     let missing: Vec<&Need> = needs
         .iter()
-        .filter(|need| !installed(need.package))
+        .filter(|need| !installed(need.package) && (need.package != CHROMIUM || wants_chromium()))
         .collect();
     if missing.is_empty() {
         return Ok(());
@@ -320,6 +329,18 @@ fn commands_here() -> &'static str {
         "(your system's Vulkan loader, driver, validation layer and spirv-tools)",
         |m| m.1,
     )
+}
+
+/// Whether there is a browser that the tests of the page know.
+fn has_browser() -> bool {
+    let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+    names.iter().any(|name| command::on_path(name))
+}
+
+/// Whether Chromium is to be installed: on Debian, where there is no browser.
+fn wants_chromium() -> bool {
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    release.lines().any(|line| line == "ID=debian") && !has_browser()
 }
 
 fn has_loader() -> bool {

@@ -14,6 +14,7 @@ use crate::anthropic;
 use crate::app::{Settings, Shared};
 use crate::error::{ApiError, json_response};
 use crate::openai::{chat, completions, embeddings, models, responses};
+use crate::page::page;
 use crate::served::Served;
 
 /// The routes over models.
@@ -35,6 +36,7 @@ pub fn router(models: Vec<Served>, settings: &Settings) -> anyhow::Result<Router
         .layer(from_fn_with_state(shared.clone(), check_key));
     let mut all = guarded
         .route("/health", get(health))
+        .merge(page())
         .fallback(unknown)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::disable())
