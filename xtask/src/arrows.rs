@@ -12,7 +12,7 @@ struct Row {
 }
 
 /// From the lowest to the highest. A crate that is not listed here fails the check.
-const TABLE: [Row; 17] = [
+const TABLE: [Row; 18] = [
     Row {
         name: "hlx-spirv",
         hlx: &[],
