@@ -54,10 +54,11 @@ impl<'m> All<'m> {
         self.n_begun
     }
 
-    /// Whether there are pages for these tokens and the next, or nothing else has any.
-    pub fn has_pages_for(&self, ids: &[u32]) -> bool {
+    /// Whether there are pages for these tokens and the next, of which those that hold their beginning are used again if it
+    /// `reuses` them, or nothing else has any.
+    pub fn has_pages_for(&self, ids: &[u32], reuses: bool) -> bool {
         let has_none = self.readings.is_empty() && self.n_growing() == 0;
-        has_none || self.pages.n_missing(ids) == 0
+        has_none || self.pages.n_missing(ids, reuses) == 0
     }
 
     /// Begins to read the tokens of a request behind what pages hold of them, if it may `reuse` them. Returns how many that are.

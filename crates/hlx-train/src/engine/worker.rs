@@ -164,6 +164,9 @@ impl<'m> Worker<'m> {
                     let reuses = reuses(&sequence);
                     self.all.begin(sequence, age, reuses);
                 }
+                if self.all.preempted.contains_key(&age) {
+                    return;
+                }
                 continue;
             }
             let Some(Work { is_cancelled, job }) = self.waiting.pop_front() else {
@@ -197,7 +200,7 @@ impl<'m> Worker<'m> {
             false => 0,
         };
         let will_find = |one: &Reading<'_>| reuses && one.will_hold(ids, n_found);
-        !self.all.readings.iter().any(will_find) && self.all.has_pages_for(ids)
+        !self.all.readings.iter().any(will_find) && self.all.has_pages_for(ids, reuses)
     }
 
     fn begin_answer(&mut self, mut sequence: Sequence<'m>) {
