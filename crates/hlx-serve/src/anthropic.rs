@@ -13,7 +13,7 @@ use crate::conversation::Conversation;
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::sampling::{Drawing, max_tokens, random_word, stops};
-use crate::stream::{self, Chunks};
+use crate::stream::{self, Chunk, Chunks};
 use crate::tools::{Calls, Part, Reader};
 use crate::waiting::{Answer, Answers};
 use said::said;
@@ -283,10 +283,10 @@ impl Growing {
 impl Chunks for Growing {
     const NAMED: bool = true;
 
-    async fn next(&mut self) -> Option<Result<Value, ApiError>> {
+    async fn next(&mut self) -> Option<Result<Chunk, ApiError>> {
         loop {
             if let Some(ready) = self.ready.pop_front() {
-                return Some(Ok(ready));
+                return Some(Ok(Chunk::named(&ready)));
             }
             match self.answers.next().await? {
                 Ok((_, event)) => {

@@ -12,6 +12,9 @@ use hlx_train::sample::Sampling;
 
 use crate::{Served, Settings, router, serve};
 
+/// Threads of the server beside those of the engines at most.
+const MOST_THREADS: usize = 8;
+
 /// The arguments of `hlx serve`.
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -138,7 +141,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
         models.push(model);
     }
+    // The engine's thread has a core of its own, and the CPU device needs all others.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads((cores / 2).clamp(1, MOST_THREADS))
         .enable_all()
         .build();
     runtime.context("the server's threads")?.block_on(async {

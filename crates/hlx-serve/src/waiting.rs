@@ -15,6 +15,8 @@ pub(crate) struct Answers {
     /// Numbers of answers with what happens to them.
     events: UnboundedReceiver<(usize, Event)>,
     backlog: Arc<Backlog>,
+    /// What came behind pieces that were joined.
+    next: Option<(usize, Event)>,
     n_open: usize,
 }
 
@@ -92,6 +94,7 @@ impl Answers {
         Ok(Self {
             events,
             backlog,
+            next: None,
             n_open,
         })
     }
@@ -101,7 +104,11 @@ impl Answers {
         if self.n_open == 0 {
             return None;
         }
-        let Some((number, event)) = self.events.recv().await else {
+        let received = match self.next.take() {
+            Some(next) => Some(next),
+            None => self.receive().await,
+        };
+        let Some((number, mut event)) = received else {
             self.n_open = 0;
             let reason = match self.backlog.is_full.load(Relaxed) {
                 true => "the client reads too slowly",
@@ -109,7 +116,25 @@ impl Answers {
             };
             return Some(Err(ApiError::internal(reason)));
         };
-        self.backlog.n_events.fetch_sub(1, Relaxed);
+        // A client that reads more slowly than tokens come gets several at a time.
+        while let Event::Piece { text, tokens } = &mut event
+            && let Ok((other, next)) = self.events.try_recv()
+        {
+            self.backlog.n_events.fetch_sub(1, Relaxed);
+            match next {
+                Event::Piece {
+                    text: more,
+                    tokens: added,
+                } if other == number => {
+                    *text += &more;
+                    tokens.extend(added);
+                }
+                next => {
+                    self.next = Some((other, next));
+                    break;
+                }
+            }
+        }
         if let Event::End { finish, .. } = &event {
             self.n_open -= 1;
             if let Finish::Failed(reason) = finish {
@@ -118,6 +143,14 @@ impl Answers {
             }
         }
         Some(Ok((number, event)))
+    }
+
+    async fn receive(&mut self) -> Option<(usize, Event)> {
+        let received = self.events.recv().await;
+        if received.is_some() {
+            self.backlog.n_events.fetch_sub(1, Relaxed);
+        }
+        received
     }
 
     /// All of them, once they have ended.

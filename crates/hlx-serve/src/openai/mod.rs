@@ -69,6 +69,31 @@ impl Head {
     }
 }
 
+/// Chunks that differ in their choice alone: what is around it is written once.
+struct Frame {
+    before: String,
+    behind: String,
+}
+
+impl Frame {
+    fn new(head: &Head, kind: &str, usage: Option<Value>) -> Result<Self, ApiError> {
+        const CHOICES: &str = "\"choices\":[";
+        let body = head.body(kind, json!([]), usage).to_string();
+        let place = body.find(CHOICES).map(|at| at + CHOICES.len());
+        let place = place.ok_or_else(|| ApiError::internal("a body without choices"))?;
+        let (before, behind) = body.split_at(place);
+        Ok(Self {
+            before: before.to_owned(),
+            behind: behind.to_owned(),
+        })
+    }
+
+    /// The chunk of a choice, which is JSON.
+    fn chunk(&self, choice: &str) -> String {
+        [&self.before, choice, &self.behind].concat()
+    }
+}
+
 fn usage_of(usage: Usage) -> Value {
     json!({
         "prompt_tokens": usage.prompt,

@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::format::form_of;
 use crate::sampling::{Drawing, max_tokens};
-use crate::stream::{self, Chunks};
+use crate::stream::{self, Chunk, Chunks};
 use crate::waiting::{Answer, Answers};
 use said::{conversation, shown_tools, tools};
 use writer::Writer;
@@ -244,10 +244,10 @@ impl Growing {
 impl Chunks for Growing {
     const NAMED: bool = true;
 
-    async fn next(&mut self) -> Option<Result<Value, ApiError>> {
+    async fn next(&mut self) -> Option<Result<Chunk, ApiError>> {
         loop {
             if let Some(ready) = self.shape.writer.next_event() {
-                return Some(Ok(ready));
+                return Some(Ok(Chunk::named(&ready)));
             }
             let event = match self.answers.next().await? {
                 Ok((_, event)) => event,
