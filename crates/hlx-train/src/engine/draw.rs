@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 
 use hlx_core::arith::{add, exp, log, mul, sub};
 use hlx_core::cpu::with_flush;
+use hlx_kernels::lanes;
 use sha2::{Digest as _, Sha256};
 
 use super::request::{Logprobs, Request};
 use crate::sample::greedy;
 
-/// What is subtracted from logits to make log-probabilities: (l - largest) - log(sum of exp(l - largest)), summed in
-/// the order of the ids.
+/// What is subtracted from logits to make log-probabilities: (l - largest) - log(sum of exp(l - largest)), the sum in the
+/// order of `hlx_kernels::lanes`. So a log-probability is the loss that training computes for the token, with the other
+/// sign, bit for bit.
 struct Normaliser {
     largest: f32,
     log_sum: f32,
@@ -20,9 +22,7 @@ struct Normaliser {
 impl Normaliser {
     fn of(logits: &[f32]) -> Self {
         let largest = logits[greedy(logits)];
-        let sum = logits
-            .iter()
-            .fold(0.0, |sum, &logit| add(sum, exp(sub(logit, largest))));
+        let sum = lanes::sum([logits], |[logit]| exp(sub(logit, largest)));
         Self {
             largest,
             log_sum: log(sum),

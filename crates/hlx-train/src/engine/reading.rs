@@ -44,13 +44,16 @@ impl<'m> Reading<'m> {
         let ids = Tensor::from_slice::<u32>(device, piece, &[1, piece.len()])?.with_samples(0)?;
         let n_top = self.sequence.request().prompt_logprobs;
         let is_last = end == prompt.len();
+        let watch = self.sequence.request().watch.as_ref();
+        let watch = watch.filter(|watch| watch.from < end);
+        let wants_all = n_top.is_some() || watch.is_some();
         let last = [piece.len() as u32 - 1];
-        let rows = match n_top {
-            Some(_) => None,
-            None => Some(Tensor::from_slice::<u32>(device, &last, &[1])?),
+        let rows = match wants_all {
+            true => None,
+            false => Some(Tensor::from_slice::<u32>(device, &last, &[1])?),
         };
         let logits = model.logits_cached(&ids, &[piece.len()], rows.as_ref(), cache)?;
-        if n_top.is_none() && !is_last {
+        if !wants_all && !is_last {
             return Ok((piece.len(), None));
         }
         let logits = logits.to_vec::<f32>()?;
@@ -59,6 +62,10 @@ impl<'m> Reading<'m> {
             let next = prompt[held + 1..].iter().zip(&rows);
             let known = next.map(|(&id, row)| log_probabilities(row, id, n_top));
             self.logprobs.extend(known);
+        }
+        if let Some(watch) = watch {
+            let first = watch.from.saturating_sub(held);
+            watch.look(&logits[first * model.vocabulary()..]);
         }
         let n_read = piece.len();
         let last = rows.last().filter(|_| is_last);

@@ -11,7 +11,7 @@ use super::Listen;
 use super::counts::Counts;
 use super::draw::{digest_of, log_probabilities, weighed};
 use super::guide::{Guide, Guides};
-use super::request::{Event, Finish, Request, Token, Usage};
+use super::request::{Event, Finish, Request, Token, Trace, Usage};
 use crate::generate::{Drawn, Growing, Stops, TextModel};
 
 /// What is known of an answer's next token.
@@ -41,9 +41,11 @@ pub(super) struct Sequence<'m> {
     /// Tokens that the listener does not have, each with the place where its text begins.
     waiting: Vec<(usize, Token)>,
     n_draws: u32,
+    last_drawn: Option<u32>,
     n_times: BTreeMap<u32, u32>,
     guide: Option<Box<dyn Guide>>,
     digests: Sha256,
+    trace: Trace,
     n_reused: usize,
     /// The one that has ended the answer.
     end_token: Option<Token>,
@@ -75,9 +77,11 @@ impl<'m> Sequence<'m> {
             n_told: 0,
             waiting: Vec::new(),
             n_draws: 0,
+            last_drawn: None,
             n_times: BTreeMap::new(),
             guide: None,
             digests: Sha256::new(),
+            trace: Trace::default(),
             n_reused: 0,
             end_token: None,
         };
@@ -106,6 +110,11 @@ impl<'m> Sequence<'m> {
         self.decoder.is_none()
     }
 
+    /// The token that was drawn last, also one that has ended the answer.
+    pub fn last_drawn(&self) -> Option<u32> {
+        self.last_drawn
+    }
+
     /// Notes how many tokens of the prompt were in the cache.
     pub fn note_reused(&mut self, n: usize) {
         self.n_reused = n;
@@ -126,6 +135,7 @@ impl<'m> Sequence<'m> {
             }
         };
         let id = token.id;
+        self.last_drawn = Some(id);
         if self.end_tokens.contains(&id) {
             self.end_token = Some(token);
             self.end(Finish::Stop(None));
@@ -174,9 +184,7 @@ impl<'m> Sequence<'m> {
             return Err(failure());
         }
         let request = &self.request;
-        if request.digests {
-            self.digests.update(digest_of(logits));
-        }
+        let digest = request.digests.then(|| digest_of(logits));
         let changed = request.is_weighed();
         let mut changed = changed.then(|| weighed(request, logits, &self.n_times));
         if let (Some(changed), Some(guide)) = (&mut changed, &mut self.guide) {
@@ -186,6 +194,11 @@ impl<'m> Sequence<'m> {
         let sampling = &request.sampling;
         let id = sampling.choose(from, &self.ids, request.stream, draw) as u32;
         let logprobs = request.logprobs;
+        if let Some(digest) = digest {
+            self.digests.update(digest);
+            self.trace.tokens.push(id);
+            self.trace.steps.push(std::array::from_fn(|at| digest[at]));
+        }
         Ok(Token {
             id,
             logprobs: logprobs.map(|n_top| log_probabilities(logits, id, n_top)),
@@ -272,11 +285,13 @@ impl<'m> Sequence<'m> {
             answer: self.ids.len() - self.n_prompt(),
         };
         let end_token = self.end_token.take();
+        let trace = std::mem::take(&mut self.trace);
         self.tell(Event::End {
             finish,
             end_token,
             usage,
             digest,
+            trace: self.request.digests.then_some(trace),
         });
     }
 }

@@ -162,7 +162,8 @@ impl<'m> Worker<'m> {
             }
             Job::Answer(request, listen) => {
                 // Cached tokens have no logits.
-                let reuses = self.limits.reuses_prefixes && request.prompt_logprobs.is_none();
+                let wants_all = request.prompt_logprobs.is_some() || request.watch.is_some();
+                let reuses = self.limits.reuses_prefixes && !wants_all;
                 let beginning = match reuses {
                     true => self.places.beginning_of(&request.prompt, &self.slots),
                     false => None,
