@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use hlx_core::files::write_atomically;
 use hlx_receipt::{Body, Chain, Information, PublicKey, Receipt, SigningKey};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Whose receipts a server gives, and where they are written.
 #[derive(Clone, Debug)]
@@ -20,7 +21,12 @@ pub(crate) struct Keeper {
     public: PublicKey,
     chain: Mutex<Chain>,
     folder: Option<PathBuf>,
+    /// Room for those whose answers are recomputed at the same time.
+    checks: Semaphore,
 }
+
+/// Answers that are recomputed at the same time; others wait.
+const MOST_CHECKS: usize = 4;
 
 impl Keeper {
     /// Begins a chain.
@@ -29,7 +35,15 @@ impl Keeper {
             public: settings.key.public(),
             chain: Mutex::new(Chain::new(settings.key.clone())?),
             folder: settings.folder.clone(),
+            checks: Semaphore::new(MOST_CHECKS),
         })
+    }
+
+    /// Waits for room to recompute an answer. The engine waits for the digests of its logits, so that each must have a
+    /// thread.
+    pub async fn room(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed.
+        self.checks.acquire().await.ok()
     }
 
     pub fn public(&self) -> &PublicKey {

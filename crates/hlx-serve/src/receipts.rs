@@ -67,6 +67,7 @@ async fn verdict(shared: &Shared, receipt: Receipt) -> Result<Verdict, ApiError>
     let (model, of_model) = model_of(shared, &receipt).await?;
     checks.extend(of_model);
     if checks.iter().all(|check| check.ok) {
+        let _room = keeper(shared)?.room().await;
         checks.extend(recompute(model, receipt.clone()).await?);
     }
     let n = receipt.body.token_ids.len();
