@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::app::{Model, now};
 use crate::error::ApiError;
 use crate::sampling::random_word;
+use crate::stream::Chunk;
 use crate::waiting::Answers;
 
 /// Fields that change no answer.
@@ -69,7 +70,7 @@ impl Head {
     }
 
     /// The chunk of a stream behind all others, with the receipts that it shows; `None` without any.
-    fn last_chunk(&self, kind: &str, answers: &Answers) -> Option<Result<Value, ApiError>> {
+    fn last_chunk(&self, kind: &str, answers: &Answers) -> Option<Result<Chunk, ApiError>> {
         let shown = match answers.shown() {
             Ok(shown) if shown.is_empty() => return None,
             Ok(shown) => shown,
@@ -77,7 +78,7 @@ impl Head {
         };
         let mut body = self.body(kind, json!([]), None);
         shown.add_to(&mut body);
-        Some(Ok(body))
+        Some(Ok(Chunk::of_json(body.to_string())))
     }
 }
 
