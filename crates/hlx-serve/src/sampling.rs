@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::conversation::Laid;
 use crate::error::ApiError;
 use crate::fields::{Fields, wrong};
+use crate::wish::Wish;
 
 /// Answers for a prompt at most.
 const MOST_ANSWERS: u64 = 128;
@@ -30,6 +31,8 @@ pub(crate) struct Drawing {
     /// Whether answers are sent while they grow, and with how many tokens they had.
     pub streams: bool,
     pub includes_usage: bool,
+    /// What is wanted of a receipt.
+    pub wish: Wish,
 }
 
 impl Drawing {
@@ -43,6 +46,7 @@ impl Drawing {
             seed: sampling.seed,
             streams,
             includes_usage: false,
+            wish: fields.take_wish()?,
             request: Request {
                 sampling,
                 ignores_end: fields.flag("ignore_eos")?.unwrap_or(false),
@@ -105,6 +109,7 @@ impl Drawing {
             seed: sampling.seed,
             streams,
             includes_usage,
+            wish: fields.take_wish()?,
         })
     }
 

@@ -14,13 +14,35 @@ use crate::error::ApiError;
 /// How long a stream is silent at most: readers and proxies tell from it that the server is there.
 const SILENCE: Duration = Duration::from_secs(15);
 
+/// A chunk of a stream.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    name: Option<String>,
+    json: String,
+}
+
+impl Chunk {
+    /// A chunk that is written as JSON already.
+    pub fn of_json(json: String) -> Self {
+        Self { name: None, json }
+    }
+
+    /// A chunk whose name is its `type`.
+    pub fn named(value: &Value) -> Self {
+        Self {
+            name: value["type"].as_str().map(str::to_owned),
+            json: value.to_string(),
+        }
+    }
+}
+
 /// What makes the chunks of a stream, one after the other.
 pub(crate) trait Chunks: Send + 'static {
     /// Whether each event has a name, its chunk's `type`; else the last one is `[DONE]`.
     const NAMED: bool = false;
 
     /// The next chunk; `None` at the end.
-    fn next(&mut self) -> impl Future<Output = Option<Result<Value, ApiError>>> + Send;
+    fn next(&mut self) -> impl Future<Output = Option<Result<Chunk, ApiError>>> + Send;
 
     /// The chunk of an error, the last one.
     fn failed(&mut self, error: &ApiError) -> Value {
@@ -38,8 +60,15 @@ pub(crate) fn respond<C: Chunks>(chunks: C) -> Response {
     let events = stream::unfold(State::Open(chunks), |state| async move {
         let (event, state) = match state {
             State::Open(mut chunks) => match chunks.next().await {
-                Some(Ok(chunk)) => (data::<C>(&chunk), State::Open(chunks)),
-                Some(Err(error)) => (data::<C>(&chunks.failed(&error)), State::Last),
+                Some(Ok(chunk)) => (event(chunk), State::Open(chunks)),
+                Some(Err(error)) => {
+                    let failed = chunks.failed(&error);
+                    let chunk = match C::NAMED {
+                        true => Chunk::named(&failed),
+                        false => Chunk::of_json(failed.to_string()),
+                    };
+                    (event(chunk), State::Last)
+                }
                 None if C::NAMED => return None,
                 None => (done(), State::Ended),
             },
@@ -57,10 +86,10 @@ fn done() -> Event {
 }
 
 /// JSON has no line ends, so that a chunk is one line.
-fn data<C: Chunks>(chunk: &Value) -> Event {
-    let event = match chunk["type"].as_str().filter(|_| C::NAMED) {
+fn event(chunk: Chunk) -> Event {
+    let event = match chunk.name {
         Some(name) => Event::default().event(name),
         None => Event::default(),
     };
-    event.data(chunk.to_string())
+    event.data(chunk.json)
 }

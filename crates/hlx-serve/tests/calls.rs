@@ -181,6 +181,78 @@ fn strict_functions_are_called_by_their_schemas_or_not_at_all() {
     }
 }
 
+/// A tokenizer of bytes whose last tokens are special.
+fn with_specials(specials: &[&str]) -> hlx_text::Tokenizer {
+    let is_shown = |byte: u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
+    let n_bytes = 256 - specials.len();
+    let mut hidden = 256;
+    let mut vocabulary = serde_json::Map::new();
+    for byte in 0..n_bytes as u8 {
+        let code = match is_shown(byte) {
+            true => u32::from(byte),
+            false => {
+                hidden += 1;
+                hidden - 1
+            }
+        };
+        vocabulary.insert(
+            char::from_u32(code).expect("a character").to_string(),
+            json!(byte),
+        );
+    }
+    let added = specials.iter().enumerate().map(|(at, text)| {
+        json!({"id": n_bytes + at, "content": text, "single_word": false, "lstrip": false, "rstrip": false,
+            "normalized": false, "special": true})
+    });
+    let byte_level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false});
+    let json = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added.collect::<Vec<_>>(),
+        "normalizer": null, "pre_tokenizer": byte_level, "post_processor": null, "decoder": byte_level,
+        "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+            "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "vocab": vocabulary, "merges": []},
+    });
+    hlx_text::Tokenizer::from_json(json.to_string().as_bytes()).expect("a tokenizer")
+}
+
+/// Marks that are special tokens are drawn as these tokens, and found in the answer.
+#[test]
+fn marks_that_are_special_tokens_are_read() {
+    let (_, named) = TEMPLATES[4];
+    let (_, deepseek) = TEMPLATES[7];
+    let sections = [
+        "<｜tool▁calls▁begin｜>",
+        "<｜tool▁calls▁end｜>",
+        "<｜tool▁call▁begin｜>",
+        "<｜tool▁call▁end｜>",
+        "<｜tool▁sep｜>",
+    ];
+    for (teaches, specials, n_marks) in [
+        (named, &["[TOOL_CALLS]", "[ARGS]"][..], 2),
+        (deepseek, &sections[..], 5),
+    ] {
+        let server = Server::start_of(with_specials(specials), &template(teaches));
+        let body = json!({
+            "model": "small", "messages": [{"role": "user", "content": "a"}], "seed": 2, "tools": tools(false),
+            "tool_choice": "required", "parallel_tool_calls": false, "max_tokens": 200,
+        });
+        let found = server.answer(CHAT, &body);
+        let choice = &found["choices"][0];
+        let all = calls(&choice["message"]);
+        assert_eq!(
+            (&choice["finish_reason"], all.len()),
+            (&json!("tool_calls"), 1),
+            "{found}"
+        );
+        assert!(follows(&all[0].1), "{found}");
+        // Each mark is one token, and each other character.
+        let arguments = choice["message"]["tool_calls"][0]["function"]["arguments"]
+            .as_str()
+            .expect("a text");
+        let n_tokens = n_marks + all[0].0.len() + arguments.len();
+        assert_eq!(found["usage"]["completion_tokens"], n_tokens, "{found}");
+    }
+}
+
 #[test]
 fn a_template_without_calls_takes_no_functions() {
     let server = Server::start_with(&template("nothing"));

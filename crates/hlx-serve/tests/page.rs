@@ -6,6 +6,8 @@ mod browser;
 mod common;
 #[path = "page/echo.rs"]
 mod echo;
+#[path = "page/key.rs"]
+mod key;
 #[path = "page/markdown.rs"]
 mod markdown;
 
@@ -184,7 +186,7 @@ fn a_message_is_sent_stopped_edited_and_answered_anew() {
     assert!(browser.last(".prose").starts_with("slow word"));
     // Edited from the keyboard: the conversation goes on from there, and the branch before stays.
     browser.press("ArrowUp");
-    browser.wait("document.activeElement.matches('.editor textarea')");
+    browser.wait("document.activeElement?.matches('.editor textarea')");
     browser.value("document.activeElement.select()");
     browser.write("Other words");
     browser.press("Enter");
@@ -339,7 +341,7 @@ fn receipts_and_tokens_are_shown() {
     browser.wait("document.querySelectorAll('.token-text .token').length === 5");
     browser.value("document.querySelector('.token-text .token').focus()");
     browser.press("ArrowRight");
-    browser.wait("document.activeElement.dataset.at === '1'");
+    browser.wait("document.activeElement?.dataset.at === '1'");
     assert!(browser.last(".alternatives").contains("<i>"));
     assert_eq!(
         server.asked().last().expect("was asked")["seed"],

@@ -165,7 +165,7 @@ pub const FLOORS: &[Floors] = &[
             &["image_report", "trained"],
             &["model_folder"],
             &["text_model", "train"],
-            &["golden", "text_source", "timing", "verify"],
+            &["golden", "receipts", "text_source", "timing", "verify"],
         ],
     },
     Floors {

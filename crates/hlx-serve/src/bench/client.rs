@@ -11,10 +11,14 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
+use super::requests::Api;
+
 /// Connections to a server.
 pub struct Client {
     base: String,
     key: Option<String>,
+    api: Api,
+    timeout: Duration,
     connections: Connections<HttpConnector, Body>,
 }
 
@@ -23,14 +27,20 @@ pub struct Client {
 pub struct Measured {
     /// From the request to the first text.
     pub first: Duration,
-    /// From the first text to the end.
+    /// From the first text to the last.
     pub rest: Duration,
+    /// From the request to the end.
+    pub whole: Duration,
+    /// Between two chunks with text.
+    pub gaps: Vec<Duration>,
     pub n_prompt: u64,
     pub n_tokens: u64,
+    /// Whether the server has not counted: a chunk is taken for a token.
+    pub is_guess: bool,
 }
 
 impl Client {
-    pub fn new(url: &str, key: Option<&str>) -> Result<Self> {
+    pub fn new(url: &str, key: Option<&str>, api: Api, timeout: Duration) -> Result<Self> {
         let base = url.trim_end_matches('/').trim_end_matches("/v1").to_owned();
         let uri: Uri = base.parse().with_context(|| url.to_owned())?;
         ensure!(
@@ -42,6 +52,8 @@ impl Client {
         Ok(Self {
             base,
             key: key.map(str::to_owned),
+            api,
+            timeout,
             connections: Connections::builder(TokioExecutor::new()).build(connector),
         })
     }
@@ -77,9 +89,14 @@ impl Client {
         Ok(id.context("/v1/models: lists no model")?.to_owned())
     }
 
-    /// Sends a request of completions that is streamed.
+    /// Sends a request that is streamed.
     pub async fn ask(&self, body: &str) -> Result<Measured> {
-        let request = self.request("/v1/completions", Some(body))?;
+        let asked = tokio::time::timeout(self.timeout, self.ask_for_long(body)).await;
+        asked.with_context(|| format!("no end after {} s", self.timeout.as_secs()))?
+    }
+
+    async fn ask_for_long(&self, body: &str) -> Result<Measured> {
+        let request = self.request(self.api.path(), Some(body))?;
         let begun = Instant::now();
         let response = self.connections.request(request).await;
         let response = response.with_context(|| self.base.clone())?;
@@ -90,8 +107,8 @@ impl Client {
             bail!("{status}: {}", shown(&bytes));
         }
         let mut lines = Lines::default();
-        let mut first = None;
-        let (mut n_chunks, mut usage) = (0, Value::Null);
+        let mut times: Vec<Duration> = Vec::new();
+        let mut usage = Value::Null;
         while let Some(frame) = body.frame().await {
             let Ok(bytes) = frame?.into_data() else {
                 continue;
@@ -102,21 +119,23 @@ impl Client {
                 if !chunk["usage"].is_null() {
                     usage = chunk["usage"].clone();
                 }
-                let text = chunk["choices"][0]["text"].as_str();
-                if text.is_some_and(|text| !text.is_empty()) {
-                    n_chunks += 1;
-                    first.get_or_insert(now);
+                if self.api.text(&chunk).is_some_and(|text| !text.is_empty()) {
+                    times.push(now);
                 }
             }
         }
         let whole = begun.elapsed();
-        let first = first.context("the answer has no text")?;
+        let first = *times.first().context("the answer has no text")?;
+        let last = *times.last().unwrap_or(&first);
+        let counted = usage["completion_tokens"].as_u64();
         Ok(Measured {
             first,
-            rest: whole - first,
+            rest: last - first,
+            whole,
+            gaps: times.windows(2).map(|pair| pair[1] - pair[0]).collect(),
             n_prompt: usage["prompt_tokens"].as_u64().unwrap_or(0),
-            // A server that does not count sends about a token a chunk.
-            n_tokens: usage["completion_tokens"].as_u64().unwrap_or(n_chunks),
+            n_tokens: counted.unwrap_or(times.len() as u64),
+            is_guess: counted.is_none(),
         })
     }
 }
@@ -135,8 +154,10 @@ impl Lines {
     fn push(&mut self, bytes: &[u8]) -> Result<Vec<Value>> {
         self.rest.extend_from_slice(bytes);
         let mut chunks = Vec::new();
-        while let Some(end) = self.rest.iter().position(|&byte| byte == b'\n') {
-            let line: Vec<u8> = self.rest.drain(..=end).collect();
+        let whole = self.rest.iter().rposition(|&byte| byte == b'\n');
+        let rest = self.rest.split_off(whole.map_or(0, |at| at + 1));
+        let whole = std::mem::replace(&mut self.rest, rest);
+        for line in whole.split(|&byte| byte == b'\n') {
             let data = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii);
             if let Some(data) = data.filter(|data| *data != b"[DONE]") {
                 chunks.push(serde_json::from_slice(data).context("an event")?);

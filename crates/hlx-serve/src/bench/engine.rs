@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use hlx_core::Device;
@@ -13,8 +13,9 @@ use hlx_train::generate::TextModel;
 use hlx_train::opening::Opening;
 
 use super::client::Measured;
+use super::requests::{max_tokens, prompt};
 use super::table::Level;
-use super::{Arguments, first_of, head, prompt, show};
+use super::{Arguments, first_of, head, show};
 
 /// Measures the engine of a model's folder.
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -22,6 +23,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let text = TextModel::open(&device, Path::new(&arguments.url), Opening::default())?;
     let limits = Limits {
         places: arguments.places,
+        capacity: arguments.context,
         queue: usize::MAX,
         ..Limits::default()
     };
@@ -83,18 +85,18 @@ fn ask(engine: &Engine, arguments: &Arguments, number: usize) -> Result<Measured
     let text = engine.text();
     let prompt = prompt(arguments, number);
     let ids = text.preparation.prompt(&text.tokenizer, &prompt, false)?;
-    let mut request = Request::new(ids, arguments.max_tokens);
+    let mut request = Request::new(ids, max_tokens(arguments, number));
     request.sampling.temperature = arguments.temperature;
     request.sampling.seed = 1;
     request.ignores_end = arguments.ignore_eos;
     let (sender, events) = channel();
     let ticket = engine.submit(request, Box::new(move |event| _ = sender.send(event)));
     let ticket = ticket.map_err(|refused| anyhow!("{refused:?}"))?;
-    let mut first = None;
+    let mut times: Vec<Duration> = Vec::new();
     for event in events {
         match event {
             Event::Piece { text, .. } if !text.is_empty() => {
-                first.get_or_insert_with(|| begun.elapsed());
+                times.push(begun.elapsed());
             }
             Event::Prompt { .. } | Event::Piece { .. } => {}
             Event::End { finish, usage, .. } => {
@@ -103,10 +105,13 @@ fn ask(engine: &Engine, arguments: &Arguments, number: usize) -> Result<Measured
                 }
                 let whole = begun.elapsed();
                 drop(ticket);
-                let first = first.context("the answer has no text")?;
+                let first = *times.first().context("the answer has no text")?;
                 return Ok(Measured {
                     first,
-                    rest: whole.saturating_sub(first),
+                    rest: *times.last().unwrap_or(&first) - first,
+                    whole,
+                    gaps: times.windows(2).map(|pair| pair[1] - pair[0]).collect(),
+                    is_guess: false,
                     n_prompt: usage.prompt as u64,
                     n_tokens: usage.answer as u64,
                 });

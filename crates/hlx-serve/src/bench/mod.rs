@@ -2,15 +2,17 @@
 
 mod client;
 mod engine;
+mod requests;
 mod table;
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use self::client::{Client, Measured};
+use self::requests::{Api, Span, body};
 use self::table::Level;
 use anyhow::{Context as _, Result, ensure};
 
@@ -25,6 +27,9 @@ pub struct Arguments {
     /// For --engine: answers that grow at the same time.
     #[arg(long, value_name = "N", default_value_t = 64)]
     places: usize,
+    /// For --engine: tokens of a prompt and its answer; the model's positions if left out.
+    #[arg(long, value_name = "N")]
+    context: Option<usize>,
     /// For --engine: auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     device: String,
@@ -37,12 +42,21 @@ pub struct Arguments {
     /// Requests of each client, one after the other.
     #[arg(long, value_name = "N", default_value_t = 4)]
     requests: usize,
-    /// Words of a prompt; no two prompts begin alike.
-    #[arg(long, value_name = "N", default_value_t = 128)]
-    words: usize,
-    /// Tokens of an answer.
-    #[arg(long, value_name = "N", default_value_t = 128)]
-    max_tokens: usize,
+    /// Words of a prompt, one number or drawn from two; no two prompts begin alike.
+    #[arg(long, value_name = "N|N-N", default_value = "128")]
+    words: Span,
+    /// Tokens of an answer, one number or drawn from two.
+    #[arg(long, value_name = "N|N-N", default_value = "128")]
+    max_tokens: Span,
+    /// The route that is measured.
+    #[arg(long, value_enum, default_value_t = Api::Completions)]
+    api: Api,
+    /// A JSON object whose fields are added to each request; those that are null are left out of it.
+    #[arg(long, value_name = "JSON")]
+    body: Option<String>,
+    /// Seconds after which a request has failed.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
     /// The temperature.
     #[arg(long, value_name = "T", default_value_t = 0.0)]
     temperature: f32,
@@ -76,14 +90,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             .as_deref()
             .map(hlx_core::files::read_settings_text);
         let key = key.transpose().context("--api-key")?;
-        let client = Client::new(&arguments.url, key.as_deref().map(str::trim))?;
+        let timeout = Duration::from_secs(arguments.timeout);
+        let key = key.as_deref().map(str::trim);
+        let client = Client::new(&arguments.url, key, arguments.api, timeout)?;
         let client = Arc::new(client);
         let model = match &arguments.model {
             Some(model) => model.clone(),
             None => client.first_model().await?,
         };
         // One request that is not measured: servers record and compile at their first.
-        client.ask(&body(arguments, &model, usize::MAX)).await?;
+        client.ask(&body(arguments, &model, usize::MAX)?).await?;
         head(arguments)?;
         for (at, &n_clients) in arguments.clients.iter().enumerate() {
             let level = measure(&client, arguments, &model, n_clients, first_of(at)).await?;
@@ -122,13 +138,11 @@ async fn measure(
     n_clients: usize,
     first: usize,
 ) -> Result<Level> {
-    let (begun, asked) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
     let n_requests = n_clients * arguments.requests;
-    let bodies: Arc<Vec<String>> = Arc::new(
-        (0..n_requests)
-            .map(|n| body(arguments, model, first + n))
-            .collect(),
-    );
+    let bodies = (0..n_requests).map(|n| body(arguments, model, first + n));
+    let bodies = Arc::new(bodies.collect::<Result<Vec<String>>>()?);
+    let (begun, asked) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+    let progress = tokio::spawn(progress(n_clients, n_requests, Arc::clone(&asked)));
     let tasks: Vec<_> = (0..n_clients)
         .map(|_| {
             let (client, bodies, asked) =
@@ -152,6 +166,8 @@ async fn measure(
         }
     }
     level.end(begun.elapsed());
+    progress.abort();
+    wipe();
     ensure!(
         level.has_answers(),
         "no request was answered: {}",
@@ -160,36 +176,25 @@ async fn measure(
     Ok(level)
 }
 
-/// A prompt that no other number has.
-fn prompt(arguments: &Arguments, number: usize) -> String {
-    const WORDS: [&str; 16] = [
-        "river", "light", "stone", "under", "again", "seven", "paper", "cloud", "green", "north",
-        "quiet", "table", "would", "often", "their", "glass",
-    ];
-    let mut state = number as u64 ^ 0x9e37_79b9_7f4a_7c15;
-    let mut word = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        WORDS[(state >> 60) as usize]
-    };
-    let text: Vec<&str> = (0..arguments.words).map(|_| word()).collect();
-    format!("{number}: {}", text.join(" "))
+/// Says on a terminal how many requests have begun.
+async fn progress(n_clients: usize, n_requests: usize, asked: Arc<AtomicUsize>) {
+    if !std::io::stderr().is_terminal() {
+        return;
+    }
+    loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let n = asked.load(Ordering::Relaxed).min(n_requests);
+        // Nothing depends on the line.
+        let _ = write!(
+            std::io::stderr(),
+            "\r{n_clients} clients: request {n} of {n_requests}"
+        );
+    }
 }
 
-/// The request of a number.
-fn body(arguments: &Arguments, model: &str, number: usize) -> String {
-    let mut body = serde_json::json!({
-        "model": model,
-        "prompt": prompt(arguments, number),
-        "max_tokens": arguments.max_tokens,
-        "temperature": arguments.temperature,
-        "seed": 1,
-        "stream": true,
-        "stream_options": {"include_usage": true},
-    });
-    if arguments.ignore_eos {
-        body["ignore_eos"] = true.into();
+/// Wipes the line of the progress.
+fn wipe() {
+    if std::io::stderr().is_terminal() {
+        let _ = write!(std::io::stderr(), "\r\x1b[2K");
     }
-    body.to_string()
 }

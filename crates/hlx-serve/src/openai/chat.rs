@@ -6,7 +6,7 @@ use axum::response::Response;
 use hlx_train::engine::{Event, Logprobs, Token, Usage};
 use serde_json::{Value, json};
 
-use super::{HARMLESS, Head, finish_reason, logprob, usage_of};
+use super::{Frame, HARMLESS, Head, finish_reason, logprob, usage_of};
 use crate::app::{Shared, respond};
 use crate::conversation::Conversation;
 use crate::error::ApiError;
@@ -15,12 +15,14 @@ use crate::format::form_of;
 use crate::messages::conversation;
 use crate::sampling::{Drawing, max_tokens};
 use crate::served::Served;
-use crate::stream::{self, Chunks};
+use crate::stream::{self, Chunk, Chunks};
 use crate::tools::{self, Calls, Part, Reader, whole};
 use crate::waiting::{Answer, Answers, all_usage};
 
 /// The likeliest tokens that are returned for a token at most.
 const MOST_TOP: u64 = 20;
+
+const KIND: &str = "chat.completion.chunk";
 
 /// What a request wants.
 pub(crate) struct Wanted {
@@ -81,13 +83,14 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
     let drawing = drawing.of(&mut laid);
     let most = most.unwrap_or_else(|| model.room_behind(&laid.prompt));
     let requests = drawing.requests(&laid.prompt, most, logprobs);
-    let answers = Answers::start(&model, requests)?;
+    let answers = Answers::start(&model, requests, &drawing.wish)?;
     let head = Head::new("chatcmpl-", model, drawing.seed)?;
     let calls = laid.calls;
     if drawing.streams {
-        return Ok(stream::respond(Growing::new(head, drawing, calls, answers)));
+        let growing = Growing::new(head, drawing, calls, answers)?;
+        return Ok(stream::respond(growing));
     }
-    let all = answers.collect().await?;
+    let (all, receipts) = answers.collect().await?;
     let usages: Vec<Usage> = all.iter().map(|one| one.usage).collect();
     let choices = all.iter().enumerate();
     let choices = choices.map(|(index, one)| {
@@ -96,11 +99,9 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
     });
     let choices = choices.collect::<Result<Vec<_>, _>>()?;
     let usage = usage_of(all_usage(&usages, drawing.n));
-    Ok(respond(&head.body(
-        "chat.completion",
-        json!(choices),
-        Some(usage),
-    )))
+    let mut body = head.body("chat.completion", json!(choices), Some(usage));
+    receipts.add_to(&mut body);
+    Ok(respond(&body))
 }
 
 /// How many of the likeliest tokens are returned, if log-probabilities are.
@@ -196,12 +197,21 @@ struct Growing {
     readers: Vec<Reader>,
     /// The calls of each answer that have been told.
     n_calls: Vec<usize>,
-    ready: VecDeque<Value>,
+    frame: Frame,
+    /// Chunks as JSON.
+    ready: VecDeque<String>,
     has_usage: bool,
+    has_receipts: bool,
 }
 
 impl Growing {
-    fn new(head: Head, drawing: Drawing, calls: Option<Calls>, answers: Answers) -> Self {
+    fn new(
+        head: Head,
+        drawing: Drawing,
+        calls: Option<Calls>,
+        answers: Answers,
+    ) -> Result<Self, ApiError> {
+        let usage = drawing.includes_usage.then_some(Value::Null);
         let readers = calls
             .iter()
             .flat_map(|calls| (0..drawing.n).map(|_| calls.reader()));
@@ -211,7 +221,9 @@ impl Growing {
             n_calls: vec![0; drawing.n],
             calls,
             has_usage: !drawing.includes_usage,
+            has_receipts: false,
             ready: VecDeque::new(),
+            frame: Frame::new(&head, KIND, usage)?,
             head,
             drawing,
             answers,
@@ -221,15 +233,21 @@ impl Growing {
             let first = growing.chunk(index, delta, Value::Null, Value::Null);
             growing.ready.push_back(first);
         }
-        growing
+        Ok(growing)
     }
 
-    fn chunk(&self, index: usize, delta: Value, logprobs: Value, finish: Value) -> Value {
+    fn chunk(&self, index: usize, delta: Value, logprobs: Value, finish: Value) -> String {
         let choice =
             json!({"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish});
-        let usage = self.drawing.includes_usage.then_some(Value::Null);
-        self.head
-            .body("chat.completion.chunk", json!([choice]), usage)
+        self.frame.chunk(&choice.to_string())
+    }
+
+    /// The chunk of a text, the one that is written for every token.
+    fn text_chunk(&self, index: usize, text: String, logprobs: &Value) -> String {
+        let text = Value::String(text);
+        self.frame.chunk(&format!(
+            "{{\"index\":{index},\"delta\":{{\"content\":{text}}},\"logprobs\":{logprobs},\"finish_reason\":null}}"
+        ))
     }
 
     /// Adds the chunks of an event.
@@ -263,11 +281,12 @@ impl Growing {
                     let parts = reader.finish();
                     self.add_parts(index, parts, Value::Null)?;
                 }
-                let mut chunk = self.chunk(index, json!({}), Value::Null, finish);
+                let mut choice =
+                    json!({"index": index, "delta": {}, "logprobs": null, "finish_reason": finish});
                 if let Some(digest) = digest {
-                    chunk["choices"][0]["logits_sha256"] = json!(digest);
+                    choice["logits_sha256"] = json!(digest);
                 }
-                self.ready.push_back(chunk);
+                self.ready.push_back(self.frame.chunk(&choice.to_string()));
             }
         }
         Ok(())
@@ -286,7 +305,11 @@ impl Growing {
         for part in parts {
             let delta = match part {
                 Part::Text(text) if text.is_empty() && logprobs.is_null() => continue,
-                Part::Text(text) => json!({"content": text}),
+                Part::Text(text) => {
+                    let chunk = self.text_chunk(index, text, &logprobs.take());
+                    self.ready.push_back(chunk);
+                    continue;
+                }
                 Part::End => continue,
                 Part::Call(name) => {
                     let id = self.calls.as_ref().map(|calls| calls.new_id("call_"));
@@ -308,18 +331,18 @@ impl Growing {
         Ok(())
     }
 
-    fn usage(&self) -> Value {
+    fn usage(&self) -> String {
         let usage = usage_of(all_usage(&self.usages, self.drawing.n));
-        self.head
-            .body("chat.completion.chunk", json!([]), Some(usage))
+        let body = self.head.body(KIND, json!([]), Some(usage));
+        body.to_string()
     }
 }
 
 impl Chunks for Growing {
-    async fn next(&mut self) -> Option<Result<Value, ApiError>> {
+    async fn next(&mut self) -> Option<Result<Chunk, ApiError>> {
         loop {
             if let Some(ready) = self.ready.pop_front() {
-                return Some(Ok(ready));
+                return Some(Ok(Chunk::of_json(ready)));
             }
             match self.answers.next().await {
                 Some(Ok((index, event))) => {
@@ -328,10 +351,14 @@ impl Chunks for Growing {
                     }
                 }
                 Some(Err(error)) => return Some(Err(error)),
-                None if self.has_usage => return None,
-                None => {
+                None if !self.has_usage => {
                     self.has_usage = true;
-                    return Some(Ok(self.usage()));
+                    return Some(Ok(Chunk::of_json(self.usage())));
+                }
+                None if self.has_receipts => return None,
+                None => {
+                    self.has_receipts = true;
+                    return self.head.last_chunk("chat.completion.chunk", &self.answers);
                 }
             }
         }

@@ -4,13 +4,13 @@ use axum::response::Response;
 use hlx_train::engine::{Event, Logprobs, Token, Usage};
 use serde_json::{Map, Value, json};
 
-use super::{HARMLESS, Head, finish_reason, logprob, usage_of};
+use super::{Frame, HARMLESS, Head, finish_reason, logprob, usage_of};
 use crate::app::{Model, Shared, respond};
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::prompts::{Prompt, Prompts};
 use crate::sampling::{Drawing, max_tokens};
-use crate::stream::{self, Chunks};
+use crate::stream::{self, Chunk, Chunks};
 use crate::waiting::{Answer, Answers, all_usage};
 
 /// The likeliest tokens that are returned for a token at most.
@@ -79,7 +79,7 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
         }
         requests
     });
-    let answers = Answers::start(&model, requests.collect())?;
+    let answers = Answers::start(&model, requests.collect(), &drawing.wish)?;
     let form = Form {
         head: Head::new("cmpl-", model, drawing.seed)?,
         echo,
@@ -88,9 +88,9 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
         drawing,
     };
     if form.drawing.streams {
-        return Ok(stream::respond(Growing::new(form, answers)));
+        return Ok(stream::respond(Growing::new(form, answers)?));
     }
-    let mut all = answers.collect().await?;
+    let (mut all, receipts) = answers.collect().await?;
     let n = form.drawing.n;
     // The prompt's log-probabilities were computed once for all of its answers.
     for group in all.chunks_mut(n) {
@@ -106,7 +106,9 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
         .map(|(at, one)| form.choice(at, one))
         .collect();
     let usage = usage_of(all_usage(&usages, n));
-    Ok(respond(&form.head.body(KIND, json!(choices), Some(usage))))
+    let mut body = form.head.body(KIND, json!(choices), Some(usage));
+    receipts.add_to(&mut body);
+    Ok(respond(&body))
 }
 
 /// What bodies of answers are made of.
@@ -210,28 +212,35 @@ struct Growing {
     usages: Vec<Usage>,
     /// Characters of each answer so far, its echoed prompt included.
     offsets: Vec<usize>,
-    ready: std::collections::VecDeque<Value>,
+    frame: Frame,
+    /// Chunks as JSON.
+    ready: std::collections::VecDeque<String>,
     has_usage: bool,
+    has_receipts: bool,
 }
 
 impl Growing {
-    fn new(form: Form, answers: Answers) -> Self {
+    fn new(form: Form, answers: Answers) -> Result<Self, ApiError> {
+        let usage = form.drawing.includes_usage.then_some(Value::Null);
         let n = form.prompts.len() * form.drawing.n;
-        Self {
+        Ok(Self {
+            frame: Frame::new(&form.head, KIND, usage)?,
             usages: vec![Usage::default(); n],
             offsets: vec![0; n],
             has_usage: !form.drawing.includes_usage,
+            has_receipts: false,
             ready: std::collections::VecDeque::new(),
             form,
             answers,
-        }
+        })
     }
 
-    fn chunk(&self, at: usize, text: &str, logprobs: Value, finish: Value) -> Value {
-        let choice =
-            json!({"index": at, "text": text, "logprobs": logprobs, "finish_reason": finish});
-        let usage = self.form.drawing.includes_usage.then_some(Value::Null);
-        self.form.head.body(KIND, json!([choice]), usage)
+    /// The chunk of a text.
+    fn chunk(&self, at: usize, text: String, logprobs: &Value) -> String {
+        let text = Value::String(text);
+        self.frame.chunk(&format!(
+            "{{\"index\":{at},\"text\":{text},\"logprobs\":{logprobs},\"finish_reason\":null}}"
+        ))
     }
 
     fn logprobs(&mut self, at: usize, fill: impl FnOnce(&mut TokenList, &Model)) -> Value {
@@ -247,7 +256,7 @@ impl Growing {
         list.shown(self.form.logprobs)
     }
 
-    fn chunk_of(&mut self, at: usize, event: Event) -> Option<Value> {
+    fn chunk_of(&mut self, at: usize, event: Event) -> Option<String> {
         match event {
             Event::Prompt { logprobs } => {
                 if !self.form.echo {
@@ -259,45 +268,49 @@ impl Growing {
                     list.add_first(model, first);
                     logprobs.iter().for_each(|one| list.add(model, one));
                 });
-                Some(self.chunk(at, &text, tokens, Value::Null))
+                Some(self.chunk(at, text, &tokens))
             }
             Event::Piece { text, tokens } => {
                 if text.is_empty() && self.form.logprobs.is_none() {
                     return None;
                 }
                 let tokens = self.logprobs(at, |list, model| list.add_all(model, &tokens));
-                Some(self.chunk(at, &text, tokens, Value::Null))
+                Some(self.chunk(at, text, &tokens))
             }
             Event::End {
                 finish,
                 end_token,
                 usage,
                 digest,
+                ..
             } => {
                 self.usages[at] = usage;
                 let tokens = end_token.map_or(Value::Null, |token| {
                     self.logprobs(at, |list, model| list.add_all(model, &[token]))
                 });
-                let mut chunk = self.chunk(at, "", tokens, finish_reason(Some(&finish)));
+                let finish = finish_reason(Some(&finish));
+                let mut choice =
+                    json!({"index": at, "text": "", "logprobs": tokens, "finish_reason": finish});
                 if let Some(digest) = digest {
-                    chunk["choices"][0]["logits_sha256"] = json!(digest);
+                    choice["logits_sha256"] = json!(digest);
                 }
-                Some(chunk)
+                Some(self.frame.chunk(&choice.to_string()))
             }
         }
     }
 
-    fn usage(&self) -> Value {
+    fn usage(&self) -> String {
         let usage = all_usage(&self.usages, self.form.drawing.n);
-        self.form.head.body(KIND, json!([]), Some(usage_of(usage)))
+        let body = self.form.head.body(KIND, json!([]), Some(usage_of(usage)));
+        body.to_string()
     }
 }
 
 impl Chunks for Growing {
-    async fn next(&mut self) -> Option<Result<Value, ApiError>> {
+    async fn next(&mut self) -> Option<Result<Chunk, ApiError>> {
         loop {
             if let Some(ready) = self.ready.pop_front() {
-                return Some(Ok(ready));
+                return Some(Ok(Chunk::of_json(ready)));
             }
             match self.answers.next().await {
                 Some(Ok((at, event))) => {
@@ -305,10 +318,14 @@ impl Chunks for Growing {
                     self.ready.extend(chunk);
                 }
                 Some(Err(error)) => return Some(Err(error)),
-                None if self.has_usage => return None,
-                None => {
+                None if !self.has_usage => {
                     self.has_usage = true;
-                    return Some(Ok(self.usage()));
+                    return Some(Ok(Chunk::of_json(self.usage())));
+                }
+                None if self.has_receipts => return None,
+                None => {
+                    self.has_receipts = true;
+                    return self.form.head.last_chunk(KIND, &self.answers);
                 }
             }
         }

@@ -6,7 +6,8 @@ const ENTITIES = {
   amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0', hellip: '…', ndash: '–', mdash: '—',
 };
 /** The end of a link's text, and its address: in angle brackets or as it is, with a title that is not shown. */
-const TARGET = /\]\(\s*(?:<([^<>\n]*)>|((?:[^\s()\\]|\\.|\([^\s()]*\))*))(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)/y;
+const TARGET =
+  /\]\(\s{0,8}(?:<([^<>\n]*)>|((?:[^\s()\\]|\\.|\([^\s()]*\))*))(?:\s{1,8}(?:"[^"]*"|'[^']*'))?\s{0,8}\)/y;
 /** How deep brackets may lie in each other. */
 const DEEPEST = 32;
 

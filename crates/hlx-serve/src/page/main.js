@@ -215,6 +215,7 @@ class Page {
       await this.store.keep(conversation, messages);
       await this.open(id);
     };
+    this.composer.focus();
     notice(`Deleted: ${conversation.title || 'New conversation'}`, { action: 'Undo', act: undo });
   }
 
@@ -232,8 +233,15 @@ class Page {
     return true;
   }
 
+  /** Whether an answer grows in this conversation: then no other one may begin, and a line says so. */
+  isBusy() {
+    const isBusy = this.growing.has(this.conversation.id);
+    if (isBusy) notice('An answer still grows: wait for it, or stop it.', { action: 'Stop', act: () => this.stop() });
+    return isBusy;
+  }
+
   edited(message, text) {
-    if (this.growing.has(this.conversation.id)) return;
+    if (this.isBusy()) return;
     const question = this.tree.append(message.parent, 'user', { content: text });
     this.grow(this.tree, question);
   }
@@ -245,13 +253,13 @@ class Page {
 
   /** Answers a message's question anew: in its place if nothing has come, else in a branch. */
   again(message) {
-    if (this.growing.has(this.conversation.id)) return;
+    if (this.isBusy()) return;
     const question = this.tree.messages.get(message.parent);
     this.grow(this.tree, question, message.content ? null : message);
   }
 
   choose(id) {
-    if (this.growing.has(this.conversation.id)) return;
+    if (this.isBusy()) return;
     this.tree.choose(this.tree.messages.get(id));
     this.thread.refresh();
     this.changed();

@@ -4,18 +4,20 @@
 import { el, iconButton, changeText, copy, patch, relabel } from './dom.js';
 import { inline, node } from './inline.js';
 
+/** The lines of a formula at most. */
+const LONGEST_MATH = 100;
 /** How deep lists and quotes may lie in each other. */
 const DEEPEST = 16;
 
 const FENCE = /^ {0,3}(`{3,}(?=[^`]*$)|~{3,})[ \t]*(.*)$/;
-const HEADING = /^ {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$/;
+const HEADING = /^ {0,3}(#{1,6})(?:[ \t](.*))?$/;
 const RULE = /^ {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$/;
 const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])([ \t]+(?=\S)|[ \t]*$)/;
-const DELIMITERS = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
+const DELIMITERS = /^\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?$/;
 const MATH = /^ {0,3}(\$\$|\\\[)/;
 /** A last line that shows only later what it begins. */
-const UNCLEAR = /^[ \t>]*(?:[-*+=_#|~`$ \t]+|\d{1,3}[.)]?|\\)[ \t]*$/;
+const UNCLEAR = /^(?:[-*+=_#|~`$>\s]+|[>\s]*(?:\d{1,3}[.)]?|\\))$/;
 
 const indentOf = (line) => line.search(/\S|$/);
 const isBlank = (line) => !/\S/.test(line);
@@ -46,7 +48,8 @@ function read(lines, at, place) {
   const heading = HEADING.exec(line);
   if (heading) {
     const grows = place.grows && at === lines.length - 1;
-    return { node: node(`h${heading[1].length}`, {}, inline(heading[2] ?? '', grows)), end: at + 1 };
+    const title = (heading[2] ?? '').trim().replace(/(?:^|[ \t])#+$/, '').trim();
+    return { node: node(`h${heading[1].length}`, {}, inline(title, grows)), end: at + 1 };
   }
   if (RULE.test(line)) return { node: node('hr', {}, []), end: at + 1 };
   const isShallow = place.depth < DEEPEST;
@@ -140,7 +143,7 @@ function item(lines, place) {
 
 function mathBlock(lines, at, opens, place) {
   const closes = opens === '$$' ? '$$' : '\\]';
-  const rest = lines.slice(at);
+  const rest = lines.slice(at, at + LONGEST_MATH);
   rest[0] = rest[0].slice(rest[0].indexOf(opens) + 2);
   const last = rest.findIndex((line) => line.includes(closes));
   if (last < 0 && !place.grows) return null;
@@ -160,7 +163,7 @@ function cells(line) {
 function table(lines, at, place) {
   const isCut = place.grows && at === lines.length - 1 && /^ {0,3}\|.*\S/.test(lines[at]);
   const line = lines[at + 1] ?? '';
-  const isTable = lines[at].includes('|') && DELIMITERS.test(line) && line.includes('-');
+  const isTable = lines[at].includes('|') && DELIMITERS.test(line.trim()) && line.includes('-');
   if (!isCut && !isTable) return null;
   const head = cells(lines[at]);
   const sides = isTable ? cells(line) : head.map(() => '-');
@@ -205,7 +208,7 @@ function paragraph(lines, at, place) {
       break;
     }
     if (interrupts(lines, end)) break;
-    if (lines[end].includes('|') && DELIMITERS.test(lines[end + 1] ?? '')) break;
+    if (lines[end].includes('|') && DELIMITERS.test((lines[end + 1] ?? '').trim())) break;
   }
   const text = lines.slice(at, end).map((line) => line.trimStart()).join('\n').trimEnd();
   const grows = place.grows && end === lines.length;
@@ -257,7 +260,7 @@ export class Markdown {
   show(text, grows) {
     const rest = text.replace(/\r\n?/g, '\n').slice(this.from).replaceAll('\t', '    ');
     const lines = rest.split('\n');
-    if (grows && lines.length > 0 && UNCLEAR.test(lines.at(-1)) && !inFence(lines)) lines.pop();
+    if (grows && lines.length > 0 && UNCLEAR.test(lines.at(-1).trim()) && !inFence(lines)) lines.pop();
     const all = blocks(lines, { depth: 0, grows });
     patch(this.root, all.map((block) => block.node), this.before);
     const last = all.at(-1);

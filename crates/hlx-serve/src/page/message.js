@@ -61,8 +61,11 @@ export class Question extends View {
 
   /** Lets the text be changed; the conversation then goes on from here, in a branch of its own. */
   edit() {
-    const area = el('textarea', { 'aria-label': 'Edit the message', rows: 1 });
-    area.value = this.message.content;
+    const { content } = this.message;
+    // Where a browser does not fit the field to its text, it has about as many lines.
+    const rows = Math.min(16, content.split('\n').length + Math.floor(content.length / 80));
+    const area = el('textarea', { 'aria-label': 'Edit the message', rows });
+    area.value = content;
     const cancel = () => {
       this.update();
       this.element.querySelector('.edit').focus();

@@ -25,7 +25,7 @@ export function showReceipt(receipt) {
     el('tr', {}, el('th', { scope: 'row' }, path.replaceAll('_', ' ')), el('td', {}, text)));
   const result = el('div', { class: 'checks', role: 'status', 'aria-live': 'polite' });
   const button = (label, onclick) => el('button', { type: 'button', class: 'button', onclick }, label);
-  const save = button('Save as a file', () => saveAs('receipt.json', JSON.stringify(receipt)));
+  const save = button('Save as a file', () => saveAs('receipt.json', `${JSON.stringify(receipt)}\n`));
   const check = button('Let the server check it', () => run());
   const run = async () => {
     check.disabled = true;

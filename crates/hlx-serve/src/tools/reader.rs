@@ -33,6 +33,8 @@ pub(crate) struct Reader {
     taken: String,
     state: State,
     is_in_call: bool,
+    /// Whether no text has come behind the last call.
+    is_behind_call: bool,
     n_calls: usize,
 }
 
@@ -62,6 +64,7 @@ impl Reader {
             taken: String::new(),
             state: State::Start,
             is_in_call: false,
+            is_behind_call: false,
             n_calls: 0,
         }
     }
@@ -162,6 +165,7 @@ impl Reader {
             Step::End => {
                 self.taken.clear();
                 self.is_in_call = false;
+                self.is_behind_call = true;
                 parts.push(Part::End);
                 self.state = match self.tools.is_parallel() {
                     true => State::Behind,
@@ -175,6 +179,7 @@ impl Reader {
 
     /// What was taken for a call is text.
     fn fault(&mut self, parts: &mut Vec<Part>) -> bool {
+        self.is_behind_call = false;
         add_text(&std::mem::take(&mut self.taken), parts);
         self.state = State::Text;
         true
@@ -200,9 +205,10 @@ impl Reader {
             let text = self.held[..at].trim_end();
             self.taken = self.held[text.len()..at + open.len()].to_owned();
             // White space between calls is no text.
-            if self.n_calls > 0 && text.is_empty() {
+            if self.is_behind_call && text.is_empty() {
                 self.taken = open.to_owned();
             }
+            self.is_behind_call &= text.is_empty();
             add_text(text, parts);
             self.held.drain(..at + open.len());
             self.state = State::Open;
@@ -215,6 +221,7 @@ impl Reader {
             .find(|&n| self.held.ends_with(&open[..n]));
         let clear = self.held.len() - begun.unwrap_or(0);
         let clear = self.held[..clear].trim_end().len();
+        self.is_behind_call &= clear == 0;
         add_text(&self.held[..clear], parts);
         self.held.drain(..clear);
         false

@@ -66,6 +66,19 @@ impl Server {
         Self::start_all(device, TEMPLATE, limits, settings)
     }
 
+    /// Serves the model `small` with a tokenizer of 256 tokens and a chat template.
+    pub fn start_of(tokenizer: Tokenizer, template: &str) -> Self {
+        let device = hlx_core::testing::cpu().expect("opens");
+        let text = TextModel {
+            preparation: Preparation::of(&tokenizer),
+            tokenizer,
+            ..text_model(&device)
+        };
+        let served = Served::start("small", text, Limits::default(), 7).expect("starts");
+        let served = served.with_template(template).expect("compiles");
+        Self::start_models(vec![served], Settings::default())
+    }
+
     fn start_all(device: &Device, template: &str, limits: Limits, settings: Settings) -> Self {
         let start =
             |id, device: &Device| Served::start(id, text_model(device), limits, 7).expect("starts");
@@ -76,6 +89,10 @@ impl Server {
                 .expect("compiles"),
             start("plain", &other),
         ];
+        Self::start_models(models, settings)
+    }
+
+    fn start_models(models: Vec<Served>, settings: Settings) -> Self {
         let router = router(models, &settings).expect("routes");
         let (ends, ended) = tokio::sync::oneshot::channel::<()>();
         let (told, address) = std::sync::mpsc::channel();

@@ -127,3 +127,38 @@ fn markdown_is_the_same_in_pieces_and_at_once() {
     let expected = json!(["a b", "a ", "a c", "l", "", "jsx", "ab", "x"]);
     assert_eq!(browser.value(&code), expected);
 }
+
+#[test]
+fn texts_that_are_made_to_take_long_are_shown() {
+    let Some(mut browser) = browser() else { return };
+    let server = Echo::start();
+    browser.open(&server.url());
+    let spaces = " ".repeat(60_000);
+    let hostile = [
+        "[".repeat(60_000),
+        "*a **b ".repeat(8_000),
+        "`a``b```c".repeat(6_000),
+        "[a](".repeat(15_000),
+        format!("[a]({spaces}x"),
+        format!("# a{spaces}x"),
+        format!("a|b\n--{spaces}x"),
+        format!("*{spaces}*{spaces}x"),
+        format!("http://a{}", ")".repeat(60_000)),
+        ">".repeat(60_000),
+        format!("{}x", "- ".repeat(30_000)),
+        "\\[ a\n".repeat(12_000),
+        "```\n".repeat(15_000),
+    ];
+    let code = format!(
+        "import('./page/markdown.js').then(({{ Markdown }}) => {}.map((text) => {{ \
+           const root = document.createElement('div'); \
+           const markdown = new Markdown(root); \
+           markdown.show(text, true); \
+           markdown.show(text, false); \
+           return root.textContent.length > 0; \
+         }}))",
+        json!(hostile)
+    );
+    // A browser that takes longer than the protocol's calls may take fails this test.
+    assert_eq!(browser.value(&code), json!(vec![true; hostile.len()]));
+}

@@ -10,9 +10,11 @@ mod embedding;
 mod guide;
 mod pages;
 mod reading;
+mod replay;
 mod request;
 mod running;
 mod sequence;
+mod watch;
 mod worker;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +29,9 @@ use crate::generate::TextModel;
 pub use counts::{Counts, Snapshot};
 pub use draw::log_probabilities;
 pub use guide::{Guide, Guides, MakeGuide};
-pub use request::{Event, Fault, Finish, Logprobs, Request, Token, Usage};
+pub use replay::{Ending, Replay, Replayed};
+pub use request::{Event, Fault, Finish, Logprobs, Request, Token, Trace, Usage};
+pub use watch::Watch;
 use worker::{Job, Work, Worker};
 
 /// What an engine has room for.
@@ -175,7 +179,7 @@ impl Engine {
     /// # Errors
     /// The first argument that is wrong, by name.
     pub fn check(&self, request: &Request) -> Result<(), Fault> {
-        request.check(self.text.model.vocabulary(), self.capacity)
+        request.fault(self.text.model.vocabulary(), self.capacity)
     }
 
     /// Takes a request. `listen` gets what happens to it, [`Event::End`] last.

@@ -7,6 +7,7 @@ use super::draw::log_probabilities;
 use super::pages::Held;
 use super::request::Logprobs;
 use super::sequence::Sequence;
+use super::watch::Watch;
 
 /// A request that has pages.
 pub(super) struct Running<'m> {
@@ -61,6 +62,7 @@ impl<'m> Reading<'m> {
     /// Notes what was read.
     pub fn note(&mut self, read: &mut Read) {
         self.logprobs.append(&mut read.logprobs);
+        self.running.sequence.note_watched(read.n_held);
     }
 
     /// How many log-probabilities of each of the prompt's tokens are wanted.
@@ -72,16 +74,37 @@ impl<'m> Reading<'m> {
             .filter(|_| !sequence.is_read())
     }
 
+    /// Who gets the logits behind tokens of the next `n`, and the first of these tokens. What was read once is not given
+    /// again.
+    fn watched(&self, n: usize) -> Option<(&Watch, usize)> {
+        let (sequence, first) = (&self.running.sequence, self.running.held.n_tokens);
+        let watch = sequence.request().watch.as_ref();
+        let watch = watch.map(|watch| (watch, watch.from.max(sequence.n_watched()).max(first)));
+        watch.filter(|&(_, from)| from < first + n && !sequence.is_read())
+    }
+
+    /// The rows of logits that are wanted of the next `n` tokens: the last ones.
+    fn n_rows(&self, n: usize) -> usize {
+        match self.wanted().is_some() || self.watched(n).is_some() {
+            true => n,
+            false => usize::from(n == self.n_left()),
+        }
+    }
+
     /// What the rows of logits say of the `n` tokens that were read.
-    fn read(&self, n: usize, rows: &[&[f32]]) -> Read {
+    fn read(&self, n: usize, logits: &[f32], vocabulary: usize) -> Read {
+        let rows: Vec<&[f32]> = logits.chunks(vocabulary).collect();
         let (ids, first) = (&self.running.sequence.ids, self.running.held.n_tokens);
         let n_held = first + n;
         let is_last = n_held == ids.len();
         let logprobs = self.wanted().map_or_else(Vec::new, |n_top| {
-            let next = ids[first + 1..].iter().zip(rows);
+            let next = ids[first + 1..].iter().zip(&rows);
             let known = next.map(|(&id, row)| log_probabilities(row, id, n_top));
             known.collect()
         });
+        if let Some((watch, from)) = self.watched(n) {
+            watch.look(&logits[(from - first) * vocabulary..]);
+        }
         let last = rows.last().filter(|_| is_last);
         Read {
             n_held,
@@ -131,11 +154,7 @@ pub(super) fn read(
             held: *held,
             pages,
         });
-        let n_rows = match (reading.wanted(), n == reading.n_left()) {
-            (Some(_), _) => n,
-            (None, true) => 1,
-            (None, false) => 0,
-        };
+        let n_rows = reading.n_rows(n);
         n_tokens += n;
         numbers.extend((n_tokens - n_rows..n_tokens).map(|row| row as u32));
         rows.push((n, n_rows));
@@ -152,16 +171,17 @@ pub(super) fn read(
         true => logits.to_vec::<f32>()?,
         false => Vec::new(),
     };
-    let (of_readings, of_growing) =
-        logits.split_at(logits.len() - growing.len() * model.vocabulary());
-    let mut of_readings = of_readings.chunks(model.vocabulary());
+    let vocabulary = model.vocabulary();
+    let mut rest = &logits[..];
     let read = readings.iter().zip(rows).map(|(reading, (n, n_rows))| {
-        let rows: Vec<&[f32]> = of_readings.by_ref().take(n_rows).collect();
-        reading.read(n, &rows)
+        let (own, behind) = rest.split_at(n_rows * vocabulary);
+        rest = behind;
+        reading.read(n, own, vocabulary)
     });
+    let read = read.collect();
     Ok(PassResult {
-        read: read.collect(),
+        read,
         n_tokens,
-        of_growing: of_growing.to_vec(),
+        of_growing: rest.to_vec(),
     })
 }

@@ -1,6 +1,7 @@
 //! What a request says, and what it gets.
 
 use super::guide::Guides;
+use super::watch::Watch;
 use crate::sample::Sampling;
 
 /// The largest number that may be added to a logit.
@@ -41,6 +42,8 @@ pub struct Request {
     pub marks: Vec<u32>,
     /// Whether the digests of logits are computed.
     pub digests: bool,
+    /// Gets the logits behind tokens of the prompt.
+    pub watch: Option<Watch>,
 }
 
 /// What is wrong with a request.
@@ -76,11 +79,15 @@ impl Request {
             prompt_logprobs: None,
             marks: Vec::new(),
             digests: false,
+            watch: None,
         }
     }
 
     /// The first argument that is wrong, for a model with as many tokens and room for `capacity` of them.
-    pub(super) fn check(&self, vocabulary: usize, capacity: usize) -> Result<(), Fault> {
+    ///
+    /// # Errors
+    /// It, by name.
+    pub fn fault(&self, vocabulary: usize, capacity: usize) -> Result<(), Fault> {
         let fault = |name, reason| Err(Fault::new(name, reason));
         let n_prompt = self.prompt.len();
         if n_prompt == 0 {
@@ -137,6 +144,11 @@ impl Request {
         self.sampling.is_greedy() && !self.is_weighed() && self.logprobs.is_none() && !self.digests
     }
 
+    /// Whether logits are wanted of tokens of the prompt before its last.
+    pub(super) fn wants_all_logits(&self) -> bool {
+        self.prompt_logprobs.is_some() || self.watch.is_some()
+    }
+
     /// Whether logits are changed before they are drawn from.
     pub(super) fn is_weighed(&self) -> bool {
         let penalties = [self.presence_penalty, self.frequency_penalty];
@@ -189,7 +201,18 @@ pub enum Event {
         usage: Usage,
         /// SHA-256 over the digests of the logits that tokens were drawn from, the end's included, if it is wanted.
         digest: Option<String>,
+        /// What a receipt says of its tokens, if digests are wanted.
+        trace: Option<Trace>,
     },
+}
+
+/// The tokens of an answer and the digests of the logits that they were drawn from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// The tokens, also one that has ended the answer.
+    pub tokens: Vec<u32>,
+    /// The first 8 bytes of the SHA-256 of each one's logits.
+    pub steps: Vec<[u8; 8]>,
 }
 
 /// Why an answer has ended.

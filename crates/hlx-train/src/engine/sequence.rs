@@ -11,7 +11,7 @@ use super::Listen;
 use super::counts::Counts;
 use super::draw::{digest_of, log_probabilities, weighed};
 use super::guide::{Guide, Guides};
-use super::request::{Event, Finish, Logprobs, Request, Token, Usage};
+use super::request::{Event, Finish, Logprobs, Request, Token, Trace, Usage};
 use crate::generate::{Drawn, Growing, Stops, TextModel};
 
 /// What is known of an answer's next token.
@@ -41,12 +41,16 @@ pub(super) struct Sequence<'m> {
     /// Tokens that the listener does not have, each with the place where its text begins.
     waiting: Vec<(usize, Token)>,
     n_draws: u32,
+    last_drawn: Option<u32>,
     n_times: BTreeMap<u32, u32>,
     guide: Option<Box<dyn Guide>>,
     digests: Sha256,
+    trace: Trace,
     n_reused: usize,
     /// Whether the prompt was read.
     is_read: bool,
+    /// The tokens of the prompt whose logits were looked at.
+    n_watched: usize,
     /// The one that has ended the answer.
     end_token: Option<Token>,
 }
@@ -77,11 +81,14 @@ impl<'m> Sequence<'m> {
             n_told: 0,
             waiting: Vec::new(),
             n_draws: 0,
+            last_drawn: None,
             n_times: BTreeMap::new(),
             guide: None,
             digests: Sha256::new(),
+            trace: Trace::default(),
             n_reused: 0,
             is_read: false,
+            n_watched: 0,
             end_token: None,
         };
         let guide = new.request.guides.as_ref().map(Guides::make).transpose();
@@ -109,6 +116,11 @@ impl<'m> Sequence<'m> {
         self.decoder.is_none()
     }
 
+    /// The token that was drawn last, also one that has ended the answer.
+    pub fn last_drawn(&self) -> Option<u32> {
+        self.last_drawn
+    }
+
     /// Notes how many tokens of the prompt were in the cache.
     pub fn note_reused(&mut self, n: usize) {
         self.n_reused = n;
@@ -117,6 +129,16 @@ impl<'m> Sequence<'m> {
     /// Whether the prompt was read.
     pub fn is_read(&self) -> bool {
         self.is_read
+    }
+
+    /// The tokens of the prompt whose logits were looked at, if someone does.
+    pub fn n_watched(&self) -> usize {
+        self.n_watched
+    }
+
+    /// Notes that the logits behind the first `n` tokens were looked at.
+    pub fn note_watched(&mut self, n: usize) {
+        self.n_watched = self.n_watched.max(n);
     }
 
     /// Tells that the prompt was read.
@@ -140,6 +162,7 @@ impl<'m> Sequence<'m> {
             }
         };
         let id = token.id;
+        self.last_drawn = Some(id);
         if self.end_tokens.contains(&id) {
             self.end_token = Some(token);
             self.end(Finish::Stop(None));
@@ -188,9 +211,7 @@ impl<'m> Sequence<'m> {
             return Err(failure());
         }
         let request = &self.request;
-        if request.digests {
-            self.digests.update(digest_of(logits));
-        }
+        let digest = request.digests.then(|| digest_of(logits));
         let changed = request.is_weighed();
         let mut changed = changed.then(|| weighed(request, logits, &self.n_times));
         if let (Some(changed), Some(guide)) = (&mut changed, &mut self.guide) {
@@ -200,6 +221,11 @@ impl<'m> Sequence<'m> {
         let sampling = &request.sampling;
         let id = sampling.choose(from, &self.ids, request.stream, draw) as u32;
         let logprobs = request.logprobs;
+        if let Some(digest) = digest {
+            self.digests.update(digest);
+            self.trace.tokens.push(id);
+            self.trace.steps.push(std::array::from_fn(|at| digest[at]));
+        }
         Ok(Token {
             id,
             logprobs: logprobs.map(|n_top| log_probabilities(logits, id, n_top)),
@@ -286,11 +312,13 @@ impl<'m> Sequence<'m> {
             answer: self.ids.len() - self.n_prompt(),
         };
         let end_token = self.end_token.take();
+        let trace = std::mem::take(&mut self.trace);
         self.tell(Event::End {
             finish,
             end_token,
             usage,
             digest,
+            trace: self.request.digests.then_some(trace),
         });
     }
 }

@@ -177,7 +177,7 @@ impl<'m> Worker<'m> {
                     return self.waiting.push_front(Work { is_cancelled, job });
                 }
                 Job::Answer(request, listen) => {
-                    if !self.may_begin(&request.prompt, request.prompt_logprobs.is_none()) {
+                    if !self.may_begin(&request.prompt, !request.wants_all_logits()) {
                         let job = Job::Answer(request, listen);
                         return self.waiting.push_front(Work { is_cancelled, job });
                     }
@@ -362,7 +362,7 @@ impl<'m> Worker<'m> {
 
 /// Whether a request may begin with what pages hold of it: cached tokens have no logits.
 fn reuses(sequence: &Sequence<'_>) -> bool {
-    sequence.is_read() || sequence.request().prompt_logprobs.is_none()
+    sequence.is_read() || !sequence.request().wants_all_logits()
 }
 
 fn downloaded(logits: &Tensor) -> Result<Vec<f32>> {

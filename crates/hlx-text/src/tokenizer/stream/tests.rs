@@ -83,3 +83,35 @@ fn a_long_text_takes_a_bounded_state() {
         assert!(held <= 16 && n_out > 10_000, "{decoder} {held} {n_out}");
     }
 }
+
+/// A special token is part of the text where it is shown, in its place.
+#[test]
+fn special_tokens_are_text_where_they_are_shown() {
+    let mut json = serde_json::json!({
+        "version": "1.0", "truncation": null, "padding": null, "normalizer": null, "pre_tokenizer": null,
+        "post_processor": null,
+        "decoder": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false},
+        "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+            "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
+            "vocab": {"a": 0, "\u{c3}": 1, "\u{a9}": 2}, "merges": []},
+    });
+    let special = |id: u32, content: &str| {
+        serde_json::json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
+            "normalized": false, "special": true})
+    };
+    json["added_tokens"] = serde_json::json!([special(3, "[CALL]"), special(4, "<｜sep｜>")]);
+    let tokenizer = Tokenizer::from_json(json.to_string().as_bytes()).expect("a tokenizer");
+    let read = |shown: &[u32]| {
+        let mut stream = tokenizer.stream().showing(shown);
+        let tokens = [0, 3, 1, 2, 4, 0];
+        let mut text: String = tokens
+            .iter()
+            .filter_map(|&token| push(&mut stream, token))
+            .collect();
+        text += &stream.finish().expect("decodes");
+        text
+    };
+    assert_eq!(read(&[]), "a\u{e9}a");
+    assert_eq!(read(&[3]), "a[CALL]\u{e9}a");
+    assert_eq!(read(&[3, 4]), "a[CALL]\u{e9}<｜sep｜>a");
+}
