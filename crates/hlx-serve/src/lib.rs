@@ -21,6 +21,7 @@ mod page;
 mod pending;
 pub mod program;
 mod prompts;
+mod random;
 mod receipts;
 mod routes;
 mod sampling;

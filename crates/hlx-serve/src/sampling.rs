@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::conversation::Laid;
 use crate::error::ApiError;
 use crate::fields::{Fields, wrong};
+use crate::random::random_word;
 use crate::wish::Wish;
 
 /// Answers for a prompt at most.
@@ -211,9 +212,4 @@ fn biases(fields: &mut Fields) -> Result<Vec<(u32, f32)>, ApiError> {
     // "7" and "07" are one token: their order counts, and is not that of the text.
     all.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
     Ok(all)
-}
-
-/// 64 bits of the operating system.
-pub(crate) fn random_word() -> Result<u64, ApiError> {
-    getrandom::u64().map_err(|error| ApiError::internal(format!("no random numbers: {error}")))
 }

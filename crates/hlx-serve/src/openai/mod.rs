@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::app::{Model, now};
 use crate::error::ApiError;
-use crate::sampling::random_word;
+use crate::random::random_word;
 use crate::stream::Chunk;
 use crate::waiting::Answers;
 
