@@ -1,5 +1,6 @@
 //! The pages of a cache: which are free, which several sequences share, and what those without a sequence hold.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use hlx_nn::PagePool;
@@ -128,9 +129,8 @@ impl Pages {
             let chain = chain(held.chains.last(), tokens);
             held.chains.push(chain);
             // Another page may hold the same.
-            if !self.known.contains_key(&chain) {
-                let page = held.pages[at];
-                self.known.insert(chain, page);
+            if let Entry::Vacant(new) = self.known.entry(chain) {
+                let page = *new.insert(held.pages[at]);
                 self.all[page as usize].holds = Some(chain);
             }
         }

@@ -61,13 +61,12 @@ impl<'m> All<'m> {
         has_none || self.pages.n_missing(ids, reuses) == 0
     }
 
-    /// Begins to read the tokens of a request behind what pages hold of them, if it may `reuse` them. Returns how many that are.
-    pub fn begin(&mut self, sequence: Sequence<'m>, age: u64, reuses: bool) -> usize {
+    /// Begins to read the tokens of a request, behind those that pages hold if it `reuses` them.
+    pub fn begin(&mut self, sequence: Sequence<'m>, age: u64, reuses: bool) {
         let mut held = match reuses {
             true => self.pages.beginning_of(&sequence.ids),
             false => Held::default(),
         };
-        let n_reused = held.n_tokens;
         if self.pages.extend(&mut held, sequence.ids.len()) {
             let running = Running {
                 sequence,
@@ -79,7 +78,6 @@ impl<'m> All<'m> {
             self.pages.release(&mut held);
             self.preempted.insert(age, sequence);
         }
-        n_reused
     }
 
     /// Puts an answer in the first free place.
@@ -109,10 +107,7 @@ impl<'m> All<'m> {
             .collect();
         by_age.sort_unstable();
         for (age, place) in by_age {
-            loop {
-                let Some(Some(one)) = self.places.get_mut(place) else {
-                    break;
-                };
+            while let Some(Some(one)) = self.places.get_mut(place) {
                 if one.age != age || self.pages.extend(&mut one.held, one.sequence.ids.len()) {
                     break;
                 }
