@@ -20,7 +20,12 @@ layout(push_constant) uniform Push {
     uint q_first, q_row, k_first, k_row, v_first, v_row;
     float eps;
     float scale;     // of sines and cosines
+    uint pool_pages; // of caches that lie in pages
 } push;
+
+#define PAGES_SLOT 11
+#define PAGED_KEYS push.capacity
+#include "pages.glsl"
 
 layout(set = 0, binding = 0) readonly buffer Q { float q[]; };
 layout(set = 0, binding = 1) readonly buffer K { float k[]; };

@@ -1,6 +1,7 @@
 // New tokens of sequences on their way into attention over quantised operands: as append.comp, but what is written are the integers of
 // the rows (prepare_heads.comp): with two digits for queries, with one for keys and values.
-// q_out: digits [2, B, H, T, words] and exponents [B, H, T]; caches: digits [B, G, S, words] and exponents [B, G, S].
+// q_out: digits [2, B, H, T, words] and exponents [B, H, T]; caches: digits [B, G, S, words] and exponents [B, G, S],
+// or where they are PAGED a page in place of a sample, of 32 positions.
 #include "append.glsl"
 #include "../include/integer.glsl"
 
@@ -42,8 +43,17 @@ void main() {
     bool wide = own.kind == QUERY;
     uint heads = wide ? push.heads : push.key_heads;
     uint positions = wide ? push.time : push.capacity;
-    uint plane = push.rows / push.time * heads * positions * words;
-    uint row = (own.sample_idx * heads + own.head) * positions + (wide ? own.time : own.place);
+    uint sequences = push.rows / push.time;
+    uint sequence = own.sample_idx;
+    uint place = wide ? own.time : own.place;
+    if (PAGED && !wide) {
+        sequences = push.pool_pages;
+        sequence = page_of(own.sample_idx, place);
+        positions = PAGE;
+        place %= PAGE;
+    }
+    uint plane = sequences * heads * positions * words;
+    uint row = (sequence * heads + own.head) * positions + place;
     int exponent = hlx_row_exponent(top, wide);
     vec2 scale = hlx_scale(exponent);
     if (lane == 0u) store(own.kind, (wide ? 2u : 1u) * plane + row, uint(exponent));

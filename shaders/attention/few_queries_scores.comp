@@ -2,6 +2,7 @@
 //   scores[r, j] = (sum_d q[r, d] k[j, d]) * scale, or cap tanh(s / cap); -inf where row r does not see j
 //   tops[r, b] = max of scores[r, j] over the keys of block b, +0 for either zero
 // A workgroup has a block of keys and up to 8 rows of a key head (few_queries.glsl), a thread one chain.
+#define PAGES_SLOT 5
 #include "few_queries.glsl"
 
 #define ROWS 8u
@@ -52,6 +53,7 @@ void main() {
     uint lane = thread % BLOCK;
     uint row = thread / BLOCK;
     uint first_head = key_head * push.group;
+    uint k_at = k_base(sample_idx, first_head) + page_shift(sample_idx, key0) * push.k_position;
     precise float chain = 0.0;
     for (uint first_d = 0u; first_d < D; first_d += 4u * UNITS) {
         if (first_d > 0u) barrier();
@@ -61,7 +63,7 @@ void main() {
             uint d = first_d + 4u * (at % UNITS);
             if (at < BLOCK * UNITS)
                 key_tile[at / UNITS * KEY_UNITS + at % UNITS] =
-                    fetch_k(k_base(sample_idx, first_head) + t * push.k_position + d, d);
+                    fetch_k(k_at + t * push.k_position + d, d);
         }
         for (uint at = thread; at < n * UNITS; at += THREADS) {
             uint r = first_row + at / UNITS;

@@ -8,6 +8,7 @@
 // one of four groups of loaders, so that four rounds are under way; what passes from loaders to chains lies in
 // shared memory, whose two halves are filled in turns. The maxima m of all blocks do not wait for the sums: they
 // are joined ahead, 64 blocks at a time. The program is short, as that of few_rows.glsl and for its reason.
+#define PAGES_SLOT 6
 #include "few_queries.glsl"
 
 #define ROWS 8u
@@ -86,13 +87,16 @@ void join_maxima(uint first_block, uint used, bool goes_on, uint n, uint blocks_
 
 // The values and scores of a round. Keys that no row sees have the value 0; blocks past the last one repeat it.
 #define FETCH(round)                                                                       \
+    uint shifts[ROUND_BLOCKS];                                                              \
+    [[unroll]] for (uint b = 0u; b < ROUND_BLOCKS; ++b)                                     \
+        shifts[b] = page_shift(sample_idx, (round) * ROUND + b * BLOCK);                    \
     [[unroll]] for (uint i = 0u; i < LOADS; ++i) {                                          \
         uint at = lane + i * GROUP;                                                         \
         uint t = (round) * ROUND + at / UNITS;                                              \
         uint d = first_d + 4u * (at % UNITS);                                               \
         staged_values[i] = vec4(0.0);                                                       \
         if (t >= first_key && t < end_key)                                                  \
-            staged_values[i] = fetch_v(v_at + t * push.v_position + d, d);                  \
+            staged_values[i] = fetch_v(v_at + (t + shifts[i / (LOADS / ROUND_BLOCKS)]) * push.v_position + d, d); \
     }                                                                                       \
     [[unroll]] for (uint r = 0u; r < ROWS; ++r) {                                           \
         uint block = min((round) * ROUND_BLOCKS + lane / (BLOCK / 4u), BLOCKS - 1u);        \

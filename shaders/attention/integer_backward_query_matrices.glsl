@@ -44,7 +44,7 @@ void main() {
             FETCH_ROWS(values, v, 1u, first_key + key0, 0u)
             if (STAGES) barrier();
             MULTIPLY_ROWS(held_q, q, 2u, first_row, plane, k, 1u, first_key + key0, 0u)
-            PUT_FACTS_OF_KEYS
+            PUT_FACTS_OF_KEYS(first_key + key0)
             barrier();
             PUT_ROWS(values, 1u)
             SEEN_KEYS

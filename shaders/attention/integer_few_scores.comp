@@ -3,6 +3,7 @@
 //   tops[r, b] = max of scores[r, j] over the keys of block b, +0 for either zero
 // A workgroup has a block of keys and up to 8 rows of a key head. Eight threads share a key's sums: each has every eighth
 // word of its digits, for all rows.
+#define PAGES_SLOT 5
 #include "integer_few.glsl"
 
 #define ROWS 8u
@@ -35,9 +36,10 @@ void main() {
     if (!seen) return;
 
     uint thread = gl_LocalInvocationIndex;
-    uint first_key = first_key_row(sample_idx, key_head);
+    uint first_key = block_row(sample_idx, key_head, key0);
+    uint last_lane = push.keys - 1u - key0;
     uint plane = push.batch * push.heads * push.queries * WORDS;
-    uint own_key = first_key + min(key0 + thread / PARTS, push.keys - 1u);
+    uint own_key = first_key + min(thread / PARTS, last_lane);
     for (uint r = 0u; r < n; ++r) {
         uint at = query_row(sample_idx, key_head, first_row + r) * WORDS;
         int sum = 0;
@@ -58,7 +60,7 @@ void main() {
         uvec4 range = ranges[sample_idx * push.queries + query_of(first_row + row)];
         uint key = key0 + lane;
         vec2 of_row = FACTORS(q, 2u * plane, query_row(sample_idx, key_head, first_row + row));
-        vec2 of_key = FACTORS(k, all_key_rows() * WORDS, first_key + min(key, push.keys - 1u));
+        vec2 of_key = FACTORS(k, all_key_rows() * WORDS, first_key + min(lane, last_lane));
         precise float t;
         precise float s = score(hlx_result_of_sum(float_of_sum(sum), of_row, of_key), t);
         if (key < range.y || key >= range.z) s = uintBitsToFloat(0xff800000u);

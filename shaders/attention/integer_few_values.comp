@@ -4,6 +4,7 @@
 //   o[r] = o / l; stats = (m, 1 / l); zeros where r sees no key. o: [B, T, H, D]; stats: [B, H, T, 2].
 // A workgroup has 16 columns of up to four rows of a key head, and takes 16 blocks of keys at a time: four threads make the
 // weights of a block of a row, one sums four columns of it, and one adds a column's blocks in order.
+#define PAGES_SLOT 6
 #include "integer_few.glsl"
 
 #define ROWS 4u
@@ -57,7 +58,6 @@ void main() {
         }
     begin = min(begin, end);
 
-    uint first_key = first_key_row(sample_idx, key_head);
     uint behind = all_key_rows() * WORDS;
     uint blocks_at = row_blocks(sample_idx, key_head, first_row);
     // Of a row whose maxima a thread joins, and of a column whose blocks it adds.
@@ -87,13 +87,15 @@ void main() {
             // Keys part, part + 4, ..: their sums by halves stay within the thread down to 4.
             precise float halves[OWN];
             uint top = 0u;
+            uint first_key = block_row(sample_idx, key_head, block * BLOCK);
             [[dont_unroll]] for (uint i = 0u; i < OWN; ++i) {
-                uint key = block * BLOCK + part + PARTS * i;
+                uint in_block = part + PARTS * i;
+                uint key = block * BLOCK + in_block;
                 bool sees = key >= seen[row].x && key < seen[row].y;
                 precise float s = scores[(blocks_at + row * BLOCKS + block) * BLOCK + part + PARTS * i];
                 precise float p = sees ? exp_below(hlx_sub(s, maxima[pair])) : 0.0;
                 halves[i] = p;
-                u[i] = sees ? folded(p, FACTORS(v, behind, first_key + key)) : 0.0;
+                u[i] = sees ? folded(p, FACTORS(v, behind, first_key + in_block)) : 0.0;
                 top = max(top, hlx_magnitude(u[i]));
             }
             [[dont_unroll]] for (uint half_n = OWN / 2u; half_n > 0u; half_n /= 2u)
@@ -124,9 +126,11 @@ void main() {
             uint own_block = block0 + own % ROUND;
             if (!sees_block(own / ROUND, own_block)) continue;
             ivec4 total = ivec4(0);
+            uint first_key = block_row(sample_idx, key_head, own_block * BLOCK);
+            uint last_key = first_key + push.keys - 1u - own_block * BLOCK;
             [[dont_unroll]] for (uint j = 0u; j < BLOCK; ++j) {
-                uint key = min(own_block * BLOCK + j, push.keys - 1u);
-                total += integers[own * BLOCK + j] * digits_of(v[(first_key + key) * WORDS + first_d / 4u + word]);
+                uint key = min(first_key + j, last_key);
+                total += integers[own * BLOCK + j] * digits_of(v[key * WORDS + first_d / 4u + word]);
             }
             for (uint i = 0u; i < 4u; ++i) {
                 precise float product = hlx_pos0(folded(float_of_sum(total[i]), factors[own]));

@@ -9,6 +9,7 @@
 #define ROW_FACTS 3u
 #define CORRECTION 2u
 #define WIDE_CHUNKS
+#define PAGES_SLOT 7
 #include "integer_matrices.glsl"
 
 WRITE_ROWS(5, writeonly restrict, O, store_o, o, o_vectors)
@@ -41,19 +42,22 @@ void main() {
     for (uint start = 0u; start < n; start = segment_end) {
         find_segment(start, n, range);
         bool inside = own_row >= start && own_row < segment_end;
+        uint next_block = block_row(sample_idx, own_head, first_column);
         TRANSPOSED(fetched)
-        FETCH_TRANSPOSED(fetched, v, first_key + first_column)
+        FETCH_TRANSPOSED(fetched, v, next_block)
         ROWS_ON_THEIR_WAY(keys, 1u)
-        FETCH_ROWS(keys, k, 1u, first_key + first_column, 0u)
+        FETCH_ROWS(keys, k, 1u, next_block, 0u)
         [[dont_unroll]] for (uint key0 = first_column; key0 < end_column; key0 += COLS) {
+            uint block0 = next_block;
+            next_block = block_row(sample_idx, own_head, key0 + COLS);
             PUT_ROWS(keys, 1u)
             if (STAGES) barrier();
-            MULTIPLY_ROWS(held, q, 2u, first_row, plane, k, 1u, first_key + key0, 0u)
-            PUT_FACTS_OF_KEYS
+            MULTIPLY_ROWS(held, q, 2u, first_row, plane, k, 1u, block0, 0u)
+            PUT_FACTS_OF_KEYS(block0)
             barrier();
             PUT_TRANSPOSED(0u, fetched)
-            FETCH_TRANSPOSED(fetched, v, first_key + key0 + COLS)
-            FETCH_ROWS(keys, k, 1u, first_key + key0 + COLS, 0u)
+            FETCH_TRANSPOSED(fetched, v, next_block)
+            FETCH_ROWS(keys, k, 1u, next_block, 0u)
             SEEN_KEYS
             bool sees_any = low < high;
             precise float top = uintBitsToFloat(0xff800000u);

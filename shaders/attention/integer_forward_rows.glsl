@@ -1,12 +1,13 @@
 // Attention over ranges in the integer arithmetic, forward (quantised.rs has the specification). o: [B, T, H, D]; stats:
 // [B, H, T, 2] = (m, 1 / l); zeros where a query sees no key.
 #define SUMS 1u
+#define PAGES_SLOT 7
 #include "integer.glsl"
 
 layout(set = 0, binding = 5) writeonly restrict buffer O { float o[]; };
 layout(set = 0, binding = 6) writeonly restrict buffer Stats { float stats[]; };
 
-#define ROW_OF(j) min(first_key + key0 + (j), last_key)
+#define ROW_OF(j) min(block0 + (j), last_row)
 
 void main() {
     OWN_QUERY
@@ -16,6 +17,8 @@ void main() {
     clear_sums();
     uint first_block = range.y - (range.y - min(range.x, range.y)) % COLS;
     [[dont_unroll]] for (uint key0 = first_block; key0 < range.z; key0 += COLS) {
+        uint block0 = block_row(sample_idx, own_head, key0);
+        uint last_row = block0 + push.keys - 1u - key0;
         precise float s[COLS];
         precise float top = uintBitsToFloat(0xff800000u);
         [[dont_unroll]] for (uint j = 0u; j < COLS; ++j) {
@@ -23,8 +26,8 @@ void main() {
             s[j] = uintBitsToFloat(0xff800000u);
             if (column < range.y || column >= range.z) continue;
             int sum;
-            SUM_ROWS(sum, q, row, plane, k, first_key + column)
-            vec2 of_key = FACTORS(k, behind_keys, first_key + column);
+            SUM_ROWS(sum, q, row, plane, k, block0 + j)
+            vec2 of_key = FACTORS(k, behind_keys, block0 + j);
             precise float t;
             s[j] = score(hlx_result_of_sum(float_of_sum(sum), of_row, of_key), t);
             top = hlx_max(top, s[j]);
@@ -42,7 +45,7 @@ void main() {
                 bool kept = is_kept(draw4(key, own_head, range.w, place / 4u)[place % 4u]);
                 s[j] = kept ? hlx_mul(s[j], push.factor) : 0.0;
             }
-            s[j] = folded(s[j], FACTORS(v, behind_keys, first_key + column));
+            s[j] = folded(s[j], FACTORS(v, behind_keys, block0 + j));
         }
         [[dont_unroll]] for (uint n = COLS / 2u; n > 0u; n /= 2u)
             [[dont_unroll]] for (uint j = 0u; j < n; ++j) halves[j] = hlx_add(halves[j], halves[j + n]);

@@ -378,9 +378,9 @@ void quantise(vec4 weights[OWN_QUADS], bool wide, uint largest) {
     uint behind_keys = key_rows() * WORDS;
 
 // The factors of a block's keys and values, as facts of its columns.
-#define PUT_FACTS_OF_KEYS                                                        \
+#define PUT_FACTS_OF_KEYS(first_row)                                             \
     for (uint j = THREAD; j < COLS; j += THREADS) {                              \
-        uint key_row = first_key + min(key0 + j, push.keys - 1u);                \
+        uint key_row = (first_row) + min(j, push.keys - 1u - key0);              \
         vec2 of_key = FACTORS(k, behind_keys, key_row);                          \
         vec2 of_value = FACTORS(v, behind_keys, key_row);                        \
         COLUMN_FACT(0u, j) = of_key.x;                                           \

@@ -45,8 +45,15 @@ bool find_place(uint tiles, uint heads) {
 }
 
 uint query_rows() { return push.batch * push.heads * push.queries; }
-uint key_rows() { return push.batch * (push.heads / push.group) * push.keys; }
+uint key_rows() {
+    return push.heads / push.group * (PAGED ? push.pool_pages * PAGE : push.batch * push.keys);
+}
 // The first row of a head's keys.
 uint keys_of(uint sample_idx, uint head) {
     return (sample_idx * (push.heads / push.group) + head / push.group) * push.keys;
+}
+// The row of a head's key that begins a block.
+uint block_row(uint sample_idx, uint head, uint key0) {
+    if (PAGED) return (page_of(sample_idx, key0) * (push.heads / push.group) + head / push.group) * PAGE;
+    return keys_of(sample_idx, head) + key0;
 }

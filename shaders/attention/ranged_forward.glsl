@@ -4,6 +4,7 @@
 //   l = l c, then l + p_j in order; o = o c, then fma(w_j, v[j], o) in order,
 //   p_j = exp(s[i, j] - m'), w_j = p_j, or p_j / (1 - p) and 0 where weights are dropped.
 // o[i] = o / l; stats = (m, 1 / l); zeros where i sees no key. o: [B, T, H, D]; stats: [B, H, T, 2].
+#define PAGES_SLOT 7
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
 #include "../include/random.glsl"
@@ -57,13 +58,15 @@ void main() {
         uint origin = tile_ranges[start].x;
         for (uint key0 = first_column; key0 < end_column; key0 += COLS) {
             bool edge = key0 < inner_begin || key0 + COLS > inner_end;
+            uint shift = page_shift(sample_idx, key0);
+            uint k_at = k_base(sample_idx, head) + shift * push.k_position;
+            uint v_at = v_base(sample_idx, head) + shift * push.v_position;
             SEEN_COLUMNS(start, key0)
             precise vec4 s[THREAD_ROWS];
             [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) s[r] = vec4(0.0);
             for (uint chunk = 0u; chunk < CHUNKS && 64u * chunk < D; ++chunk) {
                 barrier();
-                LOAD_COLUMNS(columns, 0u, fetch_k, k_base(sample_idx, head), push.k_position, key0,
-                             push.keys - 1u, chunk)
+                LOAD_COLUMNS(columns, 0u, fetch_k, k_at, push.k_position, key0, push.keys - 1u, chunk)
                 barrier();
                 if (busy) CONTRACT_CHUNK(s, QUERY, columns, 0u, chunk)
             }
@@ -81,8 +84,7 @@ void main() {
                 )
             }
             barrier();
-            LOAD_COLUMNS(columns, 0u, fetch_v, v_base(sample_idx, head), push.v_position, key0,
-                         push.keys - 1u, 0u)
+            LOAD_COLUMNS(columns, 0u, fetch_v, v_at, push.v_position, key0, push.keys - 1u, 0u)
             if (busy) {
                 precise float own_correction = 1.0;
                 EACH(r, THREAD_ROWS,
@@ -122,8 +124,7 @@ void main() {
                 if (64u * chunk < D) {
                     if (chunk > 0u) {
                         barrier();
-                        LOAD_COLUMNS(columns, 0u, fetch_v, v_base(sample_idx, head), push.v_position,
-                                     key0, push.keys - 1u, chunk)
+                        LOAD_COLUMNS(columns, 0u, fetch_v, v_at, push.v_position, key0, push.keys - 1u, chunk)
                         barrier();
                     }
                     if (busy) ACCUMULATE_CHUNK(edge, weights, 0u, columns, 0u, chunk)

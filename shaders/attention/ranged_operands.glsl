@@ -19,7 +19,11 @@ layout(push_constant) uniform Push {
     uint seed_low, seed_high, purpose;
     float p;
     float factor;  // 1 / (1 - p)
+    uint pool_pages;  // of keys and values that lie in pages
 } push;
+
+#define PAGED_KEYS push.keys
+#include "pages.glsl"
 
 uint q_base(uint sample_idx, uint head) {
     return push.q_first + sample_idx * push.q_batch + head * push.q_head;

@@ -26,7 +26,7 @@ mod activation {
 mod attention {
     append, append_integers {
         rows: u32, time: u32, heads: u32, key_heads: u32, width: u32, capacity: u32, pairs: u32, q_first: u32,
-        q_row: u32, k_first: u32, k_row: u32, v_first: u32, v_row: u32, eps: f32, scale: f32
+        q_row: u32, k_first: u32, k_row: u32, v_first: u32, v_row: u32, eps: f32, scale: f32, pool_pages: u32
     }
     backward_delta { rows: u32, heads_a_sequence: u32, time: u32 }
     backward_key_value_32, backward_key_value_cached, backward_query_stored {
@@ -46,7 +46,7 @@ mod attention {
         batch: u32, queries: u32, keys: u32, heads: u32, group: u32, q_first: u32, q_batch: u32,
         q_position: u32, q_head: u32, k_first: u32, k_batch: u32, k_position: u32, k_head: u32, v_first: u32,
         v_batch: u32, v_position: u32, v_head: u32, scale: f32, cap: f32, inverse_cap: f32, seed_low: u32,
-        seed_high: u32, purpose: u32, p: f32, factor: f32
+        seed_high: u32, purpose: u32, p: f32, factor: f32, pool_pages: u32
     }
     forward_32, forward_64 { heads: u32, heads_a_sequence: u32, time: u32, scale: f32 }
     forward_64_dropped {

@@ -43,8 +43,8 @@ mod state_digest;
 
 pub use decoder::{
     Architecture, Attention, Block, CacheStep, CausalConfig, CausalInput, ExpertsConfig,
-    FeedForward, FeedForwardKind, KvCache, NormKind, ParameterLayout, Positions, RopeScaling,
-    Rotary, TransformerConfig,
+    FeedForward, FeedForwardKind, KvCache, NormKind, PagePool, ParameterLayout, Positions,
+    RopeScaling, Rotary, TransformerConfig,
 };
 pub use deferred_norms::DeferredNorms;
 pub use error::NnError;
@@ -69,7 +69,7 @@ pub use layers::{
 pub use mode::Mode;
 pub use model::Model;
 pub use models::{
-    CausalLm, CausalModel, Classifier, ClassifierConfig, ClassifierKind, Slots, TokenStep,
+    CausalLm, CausalModel, Classifier, ClassifierConfig, ClassifierKind, Piece, Slots, TokenStep,
     likeliest,
 };
 pub use module::Module;

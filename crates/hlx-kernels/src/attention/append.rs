@@ -11,6 +11,7 @@
 
 use hlx_core::{Buffer, Device, Shader, as_u32, sizes};
 
+use super::pages::{self, PAGE, Pages, Table};
 use super::sizes::Attention;
 use crate::Result;
 use crate::error::{check_indexable, check_sizes, check_that};
@@ -77,6 +78,8 @@ pub struct AppendInputs<'a> {
     pub first_positions: &'a Buffer,
     /// `[B]`: the tokens of each sequence, the new ones included.
     pub lengths: &'a Buffer,
+    /// Where the caches lie in pages: then they are `[pages, 32, G, D]`.
+    pub pages: Option<Pages<'a>>,
 }
 
 /// What all kernels that append take; `of` has as many queries as there are tokens a sequence, its keys are the
@@ -123,10 +126,19 @@ impl<'a> Append<'a> {
         let rotated = 2 * pairs;
         check_that!(name, rotated <= width =>
             "{pairs} frequencies rotate {rotated} elements, and a head has {width}")?;
-        let cached = of.batch * of.keys * per_key * width;
+        let cached = self.cached_positions() * per_key * width;
+        if let Some(pages) = &inputs.pages {
+            pages.check(name, of)?;
+        }
         let largest = [&inputs.q, &inputs.k, &inputs.v].map(|rows| rows.buffer.len());
         let largest = largest.into_iter().fold(cached, usize::max);
         check_indexable(name, "an operand", largest)
+    }
+
+    /// Positions of a cache.
+    fn cached_positions(&self) -> usize {
+        let contiguous = self.of.batch * self.of.keys;
+        self.inputs.pages.map_or(contiguous, |pages| pages.n * PAGE)
     }
 
     fn push(&self) -> Push {
@@ -139,7 +151,8 @@ impl<'a> Append<'a> {
             q_first: q.first, q_row: q.stride, k_first: k.first, k_row: k.stride,
             v_first: v.first, v_row: v.stride,
             eps: inputs.norms.map_or(0.0, |norms| norms.eps),
-            scale: inputs.rotation.map_or(1.0, |rotation| rotation.scale))
+            scale: inputs.rotation.map_or(1.0, |rotation| rotation.scale),
+            pool_pages: inputs.pages.map_or(0, |pages| pages.n))
     }
 
     fn twin(&self) -> Twin {
@@ -147,6 +160,7 @@ impl<'a> Append<'a> {
             of: *self.of,
             push: self.push(),
             is_normed: self.inputs.norms.is_some(),
+            is_paged: self.inputs.pages.is_some(),
         }
     }
 
@@ -156,6 +170,7 @@ impl<'a> Append<'a> {
         let [q_weight, k_weight] = [0, 1].map(|i| inputs.norms.map(|norms| norms.weights[i]));
         Kernel::new(self.name, shader)
             .constants(constants!(0: inputs.norms.is_some()))
+            .constants(pages::constants(inputs.pages.as_ref()))
             .reads_if((of.heads > 0).then_some(inputs.q.buffer))
             .reads([inputs.k.buffer, inputs.v.buffer])
             .read_if("the norm of queries", q_weight, of.head_width)?
@@ -195,16 +210,18 @@ pub fn append_heads(
     };
     append.check()?;
     let (of, width) = (*of, of.head_width);
-    let cached = [of.batch, of.keys, of.key_heads, width];
+    let cached = [append.cached_positions(), of.key_heads, width];
     let kernel = append
         .kernel(&shader::SHADER)?
         .write("q_out", q_out, [of.batch, of.queries, of.heads, width])?
         .update("the cache of keys", keys, cached)?
-        .update("the cache of values", values, cached)?;
+        .update("the cache of values", values, cached)?
+        .reads_if(inputs.pages.map(|pages| pages.table));
     if groups(&of) * width == 0 {
         return Ok(());
     }
     let (twin, groups) = (append.twin(), groups(&of));
+    let positions = inputs.pages.map_or(of.keys, |_| PAGE);
     let block = PushConstants::of(&twin.push);
     kernel.launch(device, block, groups, move |read, [q_out, keys, values]| {
         let [per_query, per_key] = [of.heads, of.key_heads].map(|heads| heads * width);
@@ -212,8 +229,8 @@ pub fn append_heads(
         for (row, token) in all.iter().enumerate() {
             let [q, k, v] = &token.heads;
             q_out[row * per_query..][..per_query].copy_from_slice(q);
-            if let Some(place) = token.cached {
-                let at = (token.sample * of.keys + place) * per_key;
+            if let Some([sequence, place]) = token.cached {
+                let at = (sequence * positions + place) * per_key;
                 keys[at..][..per_key].copy_from_slice(k);
                 values[at..][..per_key].copy_from_slice(v);
             }
@@ -227,17 +244,18 @@ struct Twin {
     of: Attention,
     push: Push,
     is_normed: bool,
+    is_paged: bool,
 }
 
-/// q, k, v, the gains of q and k, frequencies, first positions and lengths.
-type Read<'a> = [&'a [f32]; 8];
+/// q, k, v, the gains of q and k, frequencies, first positions, lengths and pages.
+type Read<'a> = [&'a [f32]; 9];
 
 /// A token's heads of queries, keys and values, and where.
 struct Token {
     sample: usize,
     time: usize,
-    /// The place in the cache; none of padding.
-    cached: Option<usize>,
+    /// The sequence of the cache, or its page, and the position there; none of padding.
+    cached: Option<[usize; 2]>,
     heads: [Vec<f32>; 3],
 }
 
@@ -250,7 +268,8 @@ impl Twin {
     fn token(&self, row: usize, read: Read<'_>) -> Token {
         let Self { of, push, .. } = self;
         let (sample, time) = (row / of.queries, row % of.queries);
-        let [.., frequencies, first_positions, lengths] = read;
+        let [.., frequencies, first_positions, lengths, pages] = read;
+        let pages = Table::new(pages, self.is_paged, of.keys);
         let frequencies = &frequencies[..push.pairs as usize];
         let place = as_u32(first_positions)[sample].wrapping_add(time as u32);
         let mut factors = vec![0.0; 2 * frequencies.len()];
@@ -277,7 +296,10 @@ impl Twin {
         Token {
             sample,
             time,
-            cached: is_stored.then_some(place as usize),
+            cached: is_stored.then(|| match pages {
+                Some(pages) => pages.at(sample, place as usize),
+                None => [sample, place as usize],
+            }),
             heads,
         }
     }

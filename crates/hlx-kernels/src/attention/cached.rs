@@ -1,29 +1,33 @@
-//! The keys and values of sequences that are being generated, in the memory that all their tokens will need: numbers, or in the
-//! `integer` arithmetic what attention reads instead, a byte a number.
+//! The keys and values of sequences that are being generated, in the pages of a pool: numbers, or in the `integer` arithmetic
+//! what attention reads instead, a byte a number.
 
 use hlx_core::{Buffer, Device};
 
 use super::append::{AppendInputs, append_heads, append_integer_heads};
 use super::entry::PreparedAttention;
+use super::few;
 use super::heads::{Heads, QuantisedHeads};
 use super::operands::AttentionOperands;
-use super::plan::Schedule;
+use super::pages::{PAGE, Pages};
+use super::plan::{Schedule, is_of_few_queries, key_heads_of_forward};
 use super::quantised::integer_attention_of_cache;
 use super::ranges::Limits;
+use super::rows::{Kind, RowOperands};
 use super::sizes::Attention;
 use crate::elementwise::{assign_strided, fill};
 use crate::indexing::index_select;
 use crate::product::quantised::Digits;
 use crate::product::{check_arithmetic, of_floats, quantises};
-use crate::{Layout, Operand, Result};
+use crate::{KernelError, Layout, Operand, Result};
 
 const NAME: &str = "key/value cache";
 
-/// The keys and values of a layer, `[B, S, G, D]` each.
+/// The keys and values of a layer in a pool of pages, `[pages, 32, G, D]` each.
 #[derive(Clone, Debug)]
 pub struct CachedHeads {
     stored: Stored,
-    extents: [usize; 4],
+    n_pages: usize,
+    heads: [usize; 2],
 }
 
 /// Keys, and values.
@@ -34,36 +38,40 @@ enum Stored {
 }
 
 impl CachedHeads {
-    /// Allocates the memory of `batch` sequences of `capacity` positions, for passes in the device's arithmetic.
+    /// Allocates the memory of `n_pages` pages of 32 positions, of `[heads, columns]`, for passes in the device's arithmetic.
     ///
     /// # Errors
     /// If there is no memory, or a head has no columns or more than 256.
-    pub fn new(
-        device: &Device,
-        [batch, capacity]: [usize; 2],
-        [heads, width]: [usize; 2],
-    ) -> Result<Self> {
-        let extents = [batch, capacity, heads, width];
+    pub fn new(device: &Device, n_pages: usize, heads: [usize; 2]) -> Result<Self> {
         let stored = match quantises(device) {
             false => {
                 let zeros = || -> Result<Buffer> {
-                    let new = device.alloc_shape(&extents)?;
+                    let new = device.alloc_shape(&[n_pages, PAGE, heads[0], heads[1]])?;
                     fill(device, 0.0, &new)?;
                     Ok(new)
                 };
                 Stored::Floats([zeros()?, zeros()?])
             }
             true => {
-                let zeros = || QuantisedHeads::of_keys(device, [batch, capacity], [heads, width]);
+                let zeros = || QuantisedHeads::of_keys(device, [n_pages, PAGE], heads);
                 Stored::Quantised([zeros()?, zeros()?])
             }
         };
-        Ok(Self { stored, extents })
+        Ok(Self {
+            stored,
+            n_pages,
+            heads,
+        })
     }
 
-    /// Sequences, positions of each, heads, and columns of a head.
-    pub fn extents(&self) -> [usize; 4] {
-        self.extents
+    /// The pages of the pool.
+    pub fn n_pages(&self) -> usize {
+        self.n_pages
+    }
+
+    /// Heads, and columns of a head.
+    pub fn heads(&self) -> [usize; 2] {
+        self.heads
     }
 
     /// The memory of the keys.
@@ -74,116 +82,55 @@ impl CachedHeads {
         }
     }
 
-    /// Copies the sequences with these numbers, u32 `[n]`, each below the number of sequences.
+    /// Copies the pages with these numbers, u32 `[n]`, each below the number of pages, to a pool of as many.
     ///
     /// # Errors
     /// If there is no memory.
-    pub fn select(&self, device: &Device, sequences: &Buffer) -> Result<Self> {
-        let [batch, rest @ ..] = self.extents;
-        let n = sequences.len();
+    pub fn select(&self, device: &Device, pages: &Buffer) -> Result<Self> {
+        let (n, [heads, width]) = (pages.len(), self.heads);
         let stored = match &self.stored {
             Stored::Floats(both) => {
-                let per_sequence = rest.iter().product();
-                let selected = |from| rows(device, from, 0, [batch, per_sequence], sequences);
+                let extents = [self.n_pages, PAGE * heads * width];
+                let selected = |from| rows(device, from, 0, extents, pages);
                 Stored::Floats([selected(&both[0])?, selected(&both[1])?])
             }
             Stored::Quantised(both) => {
                 let selected = |from: &QuantisedHeads| -> Result<QuantisedHeads> {
-                    let to = QuantisedHeads::empty(
-                        device,
-                        Heads {
-                            batch: n,
-                            ..from.of
-                        },
-                    )?;
+                    let of = Heads {
+                        batch: n,
+                        ..from.of
+                    };
+                    let to = QuantisedHeads::empty(device, of)?;
                     let mut firsts = [0; 2];
-                    for per_sequence in from.of_sequence() {
+                    for per_page in from.of_sequence() {
                         let [first, to_first] = firsts;
-                        let part = [batch, per_sequence];
-                        let part = rows(device, &from.words, first, part, sequences)?;
+                        let part = [self.n_pages, per_page];
+                        let part = rows(device, &from.words, first, part, pages)?;
                         put(device, &part, &to.words, to_first)?;
-                        firsts = [first + batch * per_sequence, to_first + n * per_sequence];
+                        firsts = [first + self.n_pages * per_page, to_first + n * per_page];
                     }
                     Ok(to)
                 };
                 Stored::Quantised([selected(&both[0])?, selected(&both[1])?])
             }
         };
-        let extents = [n, rest[0], rest[1], rest[2]];
-        Ok(Self { stored, extents })
-    }
-
-    /// The first `n` sequences, in the same memory. `None` for a quantised cache: the words of its first sequences do
-    /// not lie side by side.
-    ///
-    /// # Errors
-    /// If there are fewer sequences.
-    pub fn front(&self, n: usize) -> Result<Option<Self>> {
-        let [batch, rest @ ..] = self.extents;
-        check_that!(NAME, n <= batch => "the first {n} sequences of {batch}")?;
-        let Stored::Floats(both) = &self.stored else {
-            return Ok(None);
-        };
-        let len = n * rest.iter().product::<usize>();
-        let [keys, values] = both;
-        let stored = Stored::Floats([keys.slice(0, len)?, values.slice(0, len)?]);
-        let extents = [n, rest[0], rest[1], rest[2]];
-        Ok(Some(Self { stored, extents }))
-    }
-
-    /// Copies the first `positions` positions of a sequence of another cache over those of sequence `to`: of a quantised
-    /// cache all of them.
-    ///
-    /// # Errors
-    /// If a cache does not have the sequence or the positions, or the caches have other extents or are one.
-    pub fn copy_sequence(
-        &self,
-        device: &Device,
-        to: usize,
-        (from, sequence): (&Self, usize),
-        positions: usize,
-    ) -> Result<()> {
-        let ([batch, of_one @ ..], [of_batch, of_other @ ..]) = (self.extents, from.extents);
-        check_that!(NAME, of_one == of_other =>
-            "sequences of {of_other:?} are copied to one of {of_one:?}")?;
-        let fits = to < batch && sequence < of_batch && positions <= of_one[0];
-        check_that!(NAME, fits =>
-            "{positions} positions of sequence {sequence} of {of_batch} are copied to sequence {to} of {batch}")?;
-        match (&self.stored, &from.stored) {
-            (Stored::Floats(to_both), Stored::Floats(from_both)) => {
-                let per_sequence = of_one.iter().product::<usize>();
-                let len = positions * of_one[1] * of_one[2];
-                for (to_one, from_one) in to_both.iter().zip(from_both) {
-                    let firsts = [sequence * per_sequence, to * per_sequence];
-                    copy(device, [from_one, to_one], firsts, len)?;
-                }
-                Ok(())
-            }
-            (Stored::Quantised(to_both), Stored::Quantised(from_both)) => {
-                for (to_one, from_one) in to_both.iter().zip(from_both) {
-                    let mut firsts = [0; 2];
-                    for len in from_one.of_sequence() {
-                        let at = [firsts[0] + sequence * len, firsts[1] + to * len];
-                        copy(device, [&from_one.words, &to_one.words], at, len)?;
-                        firsts = [firsts[0] + of_batch * len, firsts[1] + batch * len];
-                    }
-                }
-                Ok(())
-            }
-            _ => check_that!(NAME, false => "one of the caches is quantised, and the other is not"),
-        }
+        Ok(Self {
+            stored,
+            n_pages: n,
+            heads: self.heads,
+        })
     }
 
     /// Appends the keys and values of new tokens, and returns what the new queries attend to, `[B, T, H, D]`. Every query's
-    /// document begins at key 0.
+    /// document begins at key 0. No page is of two sequences, except for those that no new token is written to.
     ///
     /// `query_ranges`: what [`query_ranges`](super::query_ranges) wrote of `new`'s lengths and first positions;
-    /// `counter`: where weights are dropped two words, `[step, first sample]`; `attention`: with `B`, `S`, `G` and `D` of
-    /// the cache.
+    /// `counter`: where weights are dropped two words, `[step, first sample]`; `attention`: with `G` and `D` of
+    /// the cache, and the positions of the table of `new` as `S`.
     ///
     /// # Errors
-    /// As [`append_heads`] and [`PreparedAttention`]; if the device's arithmetic is another
-    /// one than that of the cache, and for a quantised cache if weights are dropped.
+    /// As [`append_heads`] and [`PreparedAttention`]; if there is no table, or one of a pool of another size; if the device's
+    /// arithmetic is another one than that of the cache, and for a quantised cache if weights are dropped.
     pub fn attend(
         &self,
         device: &Device,
@@ -192,13 +139,19 @@ impl CachedHeads {
         counter: Option<&Buffer>,
         attention: &Attention,
     ) -> Result<Buffer> {
-        let [of_queries, of_keys] = attention.shapes();
-        check_that!(NAME, of_keys == self.extents =>
-            "keys are {:?}, expected {of_keys:?}", self.extents)?;
+        let found = [attention.key_heads, attention.head_width];
+        check_that!(NAME, found == self.heads =>
+            "heads are {:?}, expected {found:?}", self.heads)?;
+        let pages = new.pages.as_ref().filter(|pages| pages.n == self.n_pages);
+        let Some(pages) = pages else {
+            let found = new.pages.map_or(0, |pages| pages.n);
+            let reason = format!("the table is of {found} pages, expected {}", self.n_pages);
+            return Err(KernelError::argument(NAME)(reason));
+        };
         match &self.stored {
             Stored::Floats(both) => {
                 check_arithmetic("attention", "k", [&of_floats(device), device])?;
-                attend_floats(device, both, new, query_ranges, counter, attention)
+                attend_floats(device, both, new, pages, query_ranges, counter, attention)
             }
             Stored::Quantised([keys, values]) => {
                 let fits = quantises(device) && attention.dropout.is_none();
@@ -207,9 +160,11 @@ impl CachedHeads {
                 let q = Heads::of_queries(attention, Digits::Two);
                 let q = QuantisedHeads::empty(device, q)?;
                 append_integer_heads(device, new, &q, [keys, values], attention)?;
+                let [of_queries, _] = attention.shapes();
                 let o = device.alloc_shape(&of_queries)?;
                 let operands = [&q, keys, values];
-                integer_attention_of_cache(device, operands, query_ranges, &o, attention)?;
+                let pages = Some(pages);
+                integer_attention_of_cache(device, operands, pages, query_ranges, &o, attention)?;
                 Ok(o)
             }
         }
@@ -220,35 +175,68 @@ fn attend_floats(
     device: &Device,
     both: &[Buffer; 2],
     new: &AppendInputs<'_>,
+    pages: &Pages<'_>,
     query_ranges: &Buffer,
     counter: Option<&Buffer>,
     attention: &Attention,
 ) -> Result<Buffer> {
-    let [of_queries, of_keys] = &attention.layouts()?;
+    attention.check("attention")?;
+    let [of_queries, of_keys] = attention.layouts()?;
     let q = device.alloc(of_queries.n_elements())?;
     append_heads(device, new, &q, both.each_ref(), attention)?;
     for cache in both {
         device.note_change(cache, 0..cache.len(), false);
     }
-    let [keys, values] = both;
-    let operands = AttentionOperands {
-        heads: [
-            Operand::new(&q, of_queries),
-            Operand::new(keys, of_keys),
-            Operand::new(values, of_keys),
-        ],
-        packed: None,
-        limits: Limits {
-            documents: None,
-            lengths: Some(new.lengths),
-            first_positions: Some(new.first_positions),
-        },
-        counter,
-    };
-    let schedule = Schedule::of(device, &operands, attention);
-    let ranges = Some(query_ranges);
-    let prepared = PreparedAttention::by(schedule, device, &operands, ranges, attention, false)?;
-    let [o, _] = prepared.forward(device, &operands)?;
+    let (placed, [keys, values]) = (attention.paged(pages), both);
+    // The kernels that store scores read keys and values side by side.
+    if !is_of_few_queries(device, attention) && key_heads_of_forward(device, &placed).is_some() {
+        let side_by_side = |cache: &Buffer| match pages.in_order {
+            true => Ok(cache.clone()),
+            false => {
+                let per_page = PAGE * attention.key_heads * attention.head_width;
+                rows(device, cache, 0, [pages.n, per_page], pages.table)
+            }
+        };
+        let (keys, values) = (side_by_side(keys)?, side_by_side(values)?);
+        let operands = AttentionOperands {
+            heads: [
+                Operand::new(&q, &of_queries),
+                Operand::new(&keys, &of_keys),
+                Operand::new(&values, &of_keys),
+            ],
+            packed: None,
+            limits: Limits {
+                documents: None,
+                lengths: Some(new.lengths),
+                first_positions: Some(new.first_positions),
+            },
+            counter,
+        };
+        let (by, ranges) = (Schedule::Rows, Some(query_ranges));
+        let prepared = PreparedAttention::by(by, device, &operands, ranges, attention, false)?;
+        let [o, _] = prepared.forward(device, &operands)?;
+        return Ok(o);
+    }
+    attention.check_counter("attention", counter)?;
+    let o = device.alloc_shape(&attention.shapes()[0])?;
+    let stats = device.alloc_shape(&[2, attention.all_queries()])?;
+    let outputs = [&o, &stats];
+    let words = [&q, keys, values];
+    match is_of_few_queries(device, attention) {
+        true => {
+            few::OF_FLOATS.forward(device, words, query_ranges, Some(pages), outputs, placed)?;
+        }
+        false => RowOperands {
+            device,
+            kind: Kind::Floats,
+            words: [&q, keys, values, &q, &q],
+            ranges: query_ranges,
+            counter,
+            pages: Some(*pages),
+            placed,
+        }
+        .forward(outputs)?,
+    }
     Ok(o)
 }
 
@@ -269,28 +257,6 @@ fn rows(
     ];
     index_select(device, x, 0, index, &out, None)?;
     Ok(out)
-}
-
-/// Copies elements from where they begin to where they begin in another buffer.
-fn copy(
-    device: &Device,
-    [from, to]: [&Buffer; 2],
-    [first, to_first]: [usize; 2],
-    len: usize,
-) -> Result<()> {
-    check_that!(NAME, !from.overlaps(to) => "a sequence is copied within a cache")?;
-    let layout = Layout::contiguous(&[len])?;
-    let layouts = [
-        layout.clone().starting_at(first),
-        layout.starting_at(to_first),
-    ];
-    let [source, target] = [
-        Operand::new(from, &layouts[0]),
-        Operand::new(to, &layouts[1]),
-    ];
-    assign_strided(device, source, target)?;
-    device.note_change(to, to_first..to_first + len, false);
-    Ok(())
 }
 
 /// Copies elements to where they begin in another buffer.

@@ -114,7 +114,7 @@ impl PreparedAttention {
             Kernels::Few(ranges) => {
                 const NAME: &str = "few_queries_attention_forward";
                 let pass = RangedPass::new(NAME, device, operands, ranges, of)?;
-                few::OF_FLOATS.forward(device, pass.words(), ranges, outputs, pass.placed)
+                few::OF_FLOATS.forward(device, pass.words(), ranges, None, outputs, pass.placed)
             }
             Kernels::Rows(ranges) => {
                 const NAME: &str = "ranged_attention_forward";

@@ -10,6 +10,7 @@
 use hlx_core::{Buffer, Device, Shader};
 
 use super::cpu::{self, FewRows, Inputs, Operands};
+use super::pages::{self, Pages, Table};
 use super::sizes::Placed;
 use crate::Result;
 use crate::kernel::{Kernel, PushConstants};
@@ -57,6 +58,7 @@ impl Few {
         device: &Device,
         [q, k, v]: [&Buffer; 3],
         ranges: &Buffer,
+        pages: Option<&Pages<'_>>,
         [o, stats]: [&Buffer; 2],
         placed: Placed,
     ) -> Result<()> {
@@ -69,34 +71,46 @@ impl Few {
         let scores = device.alloc(all_scores)?;
         let tops = device.alloc_shape(&[key_heads, rows.tops()])?;
         let constants = placed.constants();
+        let (table, is_paged) = (pages.map(|pages| pages.table), pages.is_some());
         let block = PushConstants::of(&placed.push());
         let kernel = Kernel::new(of_scores, self.shaders[0])
             .constants(constants)
+            .constants(pages::constants(pages))
             .reads([q, k])
             .read("query_ranges", ranges, [4, of.batch, of.queries])?
             .writes([&scores, &tops])
+            .reads_if(table)
             .flops(of.flops(1));
         let groups = key_heads * rows.n.div_ceil(SCORE_ROWS) * rows.blocks;
         if self.on_gpu_alone && device.is_cpu() {
             return kernel.launch_on_gpu(device, block, groups); // It refuses.
         }
-        kernel.launch(device, block, groups, move |[q, k, ranges], written| {
-            let operands = Operands::floats([q, k, &[]], &placed, &[]);
-            let inputs = Inputs::new(operands, ranges, &[], &placed);
-            let [scores, tops] = written;
-            cpu::scores(inputs, scores, tops);
-        })?;
+        kernel.launch(
+            device,
+            block,
+            groups,
+            move |[q, k, ranges, table], written| {
+                let table = Table::new(table, is_paged, of.keys);
+                let operands = Operands::floats([q, k, &[]], &placed, &[]).in_pages(table);
+                let inputs = Inputs::new(operands, ranges, &[], &placed);
+                let [scores, tops] = written;
+                cpu::scores(inputs, scores, tops);
+            },
+        )?;
         let kernel = Kernel::new(of_values, self.shaders[1])
             .constants(constants)
+            .constants(pages::constants(pages))
             .reads([v, ranges, &scores, &tops])
             .write("o", o, of.output_len())?
             .write("stats", stats, [2, of.all_queries()])?
+            .reads_if(table)
             .flops(of.flops(1));
         let column_tiles = of.head_width.div_ceil(VALUE_COLUMNS);
         let groups = key_heads * rows.n.div_ceil(self.value_rows) * column_tiles;
         kernel.launch(device, block, groups, move |read, [o, stats]| {
-            let [v, ranges, scores, tops] = read;
-            let operands = Operands::floats([&[], &[], v], &placed, &[]);
+            let [v, ranges, scores, tops, table] = read;
+            let table = Table::new(table, is_paged, of.keys);
+            let operands = Operands::floats([&[], &[], v], &placed, &[]).in_pages(table);
             let inputs = Inputs::new(operands, ranges, &[], &placed);
             cpu::values(inputs, [scores, tops], o, stats);
         })

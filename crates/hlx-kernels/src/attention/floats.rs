@@ -48,6 +48,7 @@ impl RangedPass<'_> {
             words: [q, k, v, d_o, q],
             ranges: self.ranges,
             counter: self.operands.counter,
+            pages: None,
             placed: self.placed,
         }
     }

@@ -3,6 +3,7 @@
 use bytemuck::cast_slice_mut;
 use hlx_core::{Binding, Buffer, DType, Device};
 
+use super::pages::{PAGE, Pages};
 use super::sizes::{Attention, Strided, WIDEST_HEAD};
 use crate::Result;
 use crate::elementwise::fill;
@@ -125,6 +126,14 @@ impl Heads {
     pub fn of_keys(of: &Attention) -> Self {
         let sequences = [of.batch, of.keys];
         Self::new(sequences, [of.key_heads, of.head_width], Digits::One)
+    }
+
+    /// Of a cache's keys, in pages or not.
+    pub fn of_cache(of: &Attention, pages: Option<&Pages<'_>>) -> Self {
+        match pages {
+            Some(pages) => Self::new([pages.n, PAGE], [of.key_heads, of.head_width], Digits::One),
+            None => Self::of_keys(of),
+        }
     }
 
     pub fn rows(&self) -> usize {

@@ -27,6 +27,7 @@ use hlx_core::{Buffer, Device, align_words};
 use super::few;
 use super::heads::{Heads, QuantisedHeads};
 use super::operands::AttentionGradients;
+use super::pages::Pages;
 use super::pass::{RangedPass, Saved};
 use super::plan::is_of_few_queries;
 use super::rows::{Kind, RowOperands};
@@ -115,12 +116,14 @@ fn rows<'a>(
         words: heads.map(|heads| &heads.words),
         ranges,
         counter,
+        pages: None,
         placed,
     }
 }
 
 /// Computes `o` of the rows of a cache, whose queries' documents begin at key 0; no weights are dropped.
 ///
+/// `pages`: where keys and values lie in pages, which are then the sequences of their heads, of [`PAGE`] positions;
 /// `ranges`: what [`query_ranges`](super::query_ranges) wrote.
 ///
 /// # Errors
@@ -128,6 +131,7 @@ fn rows<'a>(
 pub fn integer_attention_of_cache(
     device: &Device,
     heads: [&QuantisedHeads; 3],
+    pages: Option<&Pages<'_>>,
     ranges: &Buffer,
     o: &Buffer,
     attention: &Attention,
@@ -135,7 +139,10 @@ pub fn integer_attention_of_cache(
     const NAME: &str = "integer_attention_of_cache";
     attention.check(NAME)?;
     attention.expect_no_dropout(NAME)?;
-    let of_keys = Heads::of_keys(attention);
+    let of_keys = Heads::of_cache(attention, pages);
+    if let Some(pages) = pages {
+        pages.check(NAME, attention)?;
+    }
     let expected = [Heads::of_queries(attention, Digits::Two), of_keys, of_keys];
     for ((name, operand), expected) in ["q", "k", "v"].into_iter().zip(heads).zip(expected) {
         check_that!(NAME, operand.of == expected =>
@@ -143,14 +150,19 @@ pub fn integer_attention_of_cache(
     }
     check_len(NAME, "o", o, attention.output_len())?;
     let stats = &device.alloc_shape(&[2, attention.all_queries()])?;
-    let placed = attention.at([attention.output_place(); 3]);
+    let placed = Placed {
+        pool_pages: pages.map(|pages| pages.n),
+        ..attention.at([attention.output_place(); 3])
+    };
     let of_ranges = [4, attention.batch, attention.queries];
     check_len(NAME, "ranges", ranges, of_ranges)?;
     // The CPU's tiles have a query per lane, few or many.
     if device.is_cpu() || !is_of_few_queries(device, attention) {
         let [q, k, v] = heads;
-        return rows(device, [q, k, v, q, q], ranges, None, placed).forward([o, stats]);
+        let rows = rows(device, [q, k, v, q, q], ranges, None, placed);
+        let pages = pages.copied();
+        return RowOperands { pages, ..rows }.forward([o, stats]);
     }
     let words = heads.map(|heads| &heads.words);
-    few::OF_INTEGERS.forward(device, words, ranges, [o, stats], placed)
+    few::OF_INTEGERS.forward(device, words, ranges, pages, [o, stats], placed)
 }

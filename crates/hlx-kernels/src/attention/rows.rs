@@ -4,6 +4,7 @@ use hlx_core::{Buffer, Device};
 
 use super::cpu::{self, Inputs, Operands, QuantisedRows, Tiles};
 use super::heads::Heads;
+use super::pages::{self, Pages, Table};
 use super::pass::Saved;
 use super::shaders::{Chosen, FORWARD_PASS, KEY_VALUE_PASS, PassShaders, QUERY_PASS};
 use super::sizes::Placed;
@@ -27,6 +28,8 @@ pub struct RowOperands<'a> {
     pub words: [&'a Buffer; 5],
     pub ranges: &'a Buffer,
     pub counter: Option<&'a Buffer>,
+    /// Where keys and values lie in pages; a forward pass alone takes them.
+    pub pages: Option<Pages<'a>>,
     /// Where operands lie; for quantised ones, where their gradients do.
     pub placed: Placed,
 }
@@ -73,14 +76,19 @@ impl<'a> RowOperands<'a> {
         let groups = chosen.groups(of.queries, of.all_heads());
         let names = ["ranged_attention_forward", "integer_attention_forward"];
         let push = PushConstants::of(&placed.push());
+        let (pages, keys) = (self.pages.as_ref(), of.keys);
+        let is_paged = pages.is_some();
         self.kernel(names, &chosen)
+            .constants(pages::constants(pages))
             .reads_if(self.counter)
             .write("o", o, of.output_len())?
             .write("stats", stats, [2, of.all_queries()])?
+            .reads_if(pages.map(|pages| pages.table))
             .flops(of.flops(2))
             .launch(self.device, push, groups, move |read, [o, stats]| {
-                let [q, k, v, ranges, counter] = read;
-                let operands = kind.operands(&placed, [q, k, v, q, q]);
+                let [q, k, v, ranges, counter, table] = read;
+                let table = Table::new(table, is_paged, keys);
+                let operands = kind.operands(&placed, [q, k, v, q, q]).in_pages(table);
                 cpu::forward(Inputs::new(operands, ranges, counter, &placed), o, stats);
             })
     }

@@ -4,6 +4,7 @@ use hlx_core::arith;
 use hlx_core::cpu::with_flush;
 use hlx_core::{Buffer, sizes};
 
+use super::pages::{PAGE, Pages};
 use crate::error::check_len;
 use crate::{KernelError, Layout, Operand, Result};
 
@@ -209,12 +210,25 @@ impl Attention {
         Placed {
             attention: *self,
             places,
+            pool_pages: None,
         }
     }
 
     /// Where the rows of `o` and its gradient lie.
     pub(super) fn output_place(&self) -> Strided {
         Strided::contiguous(self.queries, self.heads, self.head_width)
+    }
+
+    /// Where contiguous queries lie, and keys and values in the pages of a pool.
+    pub(super) fn paged(&self, pages: &Pages<'_>) -> Placed {
+        let of_pool = Strided {
+            batch: 0,
+            ..Strided::contiguous(PAGE, self.key_heads, self.head_width)
+        };
+        Placed {
+            pool_pages: Some(pages.n),
+            ..self.at([self.output_place(), of_pool, of_pool])
+        }
     }
 
     /// Where contiguous gradients of q, k and v lie, each in its own buffer.
@@ -271,6 +285,8 @@ impl Strided {
 pub struct Placed {
     pub attention: Attention,
     pub places: [Strided; 3],
+    /// The pages of the pool that keys and values lie in, if they do.
+    pub pool_pages: Option<usize>,
 }
 
 impl Placed {
@@ -285,7 +301,8 @@ impl Placed {
             v_first: v.first, v_batch: v.batch, v_position: v.position, v_head: v.head,
             scale: of.scale, cap, inverse_cap: with_flush(|| arith::div(1.0, cap)),
             seed_low: dropout.seed as u32, seed_high: (dropout.seed >> 32) as u32,
-            purpose: dropout.purpose, p: dropout.p, factor: dropout.factor())
+            purpose: dropout.purpose, p: dropout.p, factor: dropout.factor(),
+            pool_pages: self.pool_pages.unwrap_or(0))
     }
 
     /// Whether rows are whole vectors of four.

@@ -401,15 +401,23 @@ pub const ROWS: &[(&str, Launch)] = &[
         let words = x.view_as(DType::U32, x.len())?;
         heads.with_words(a.max(b), words).map(drop)
     }),
-    ("CachedHeads::new", |c, _, f| {
-        CachedHeads::new(c, f, [1, 1]).map(drop)
+    ("CachedHeads::new", |c, _, [a, b]| {
+        CachedHeads::new(c, a, [b, 1]).map(drop)
     }),
     ("CachedHeads::attend", |c, x, [a, b]| {
-        let cache = CachedHeads::new(c, [1, 1], [1, 1])?;
-        let new = append_inputs(x, 0, 1);
+        let cache = CachedHeads::new(c, 1, [1, 4])?;
+        let new = AppendInputs {
+            pages: Some(Pages {
+                table: x,
+                n: 1,
+                in_order: false,
+            }),
+            ..append_inputs(x, 0, 1)
+        };
         let of = Attention {
             queries: a,
             heads: b,
+            keys: PAGE,
             ..ranged([1, 1])
         };
         cache.attend(c, &new, x, None, &of).map(drop)
@@ -446,7 +454,7 @@ pub const ROWS: &[(&str, Launch)] = &[
     }),
     ("integer_attention_of_cache", |c, x, f| {
         let heads = QuantisedHeads::of_keys(c, [1, 2], [1, 4])?;
-        integer_attention_of_cache(c, [&heads, &heads, &heads], x, x, &ranged(f))
+        integer_attention_of_cache(c, [&heads, &heads, &heads], None, x, x, &ranged(f))
     }),
 ];
 
@@ -582,6 +590,7 @@ fn append_inputs(x: &Buffer, first: usize, stride: usize) -> AppendInputs<'_> {
         rotation,
         first_positions: x,
         lengths: x,
+        pages: None,
     }
 }
 

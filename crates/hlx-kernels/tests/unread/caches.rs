@@ -53,6 +53,7 @@ pub fn of_cache(run: &mut Run<'_>, case: &Case) -> Result<(), KernelError> {
         rotation: None,
         first_positions: &zeros,
         lengths: &lengths_buffer,
+        pages: None,
     };
     let [keys, values] = [&caches[0], &caches[1]];
     append_integer_heads(
@@ -76,7 +77,14 @@ pub fn of_cache(run: &mut Run<'_>, case: &Case) -> Result<(), KernelError> {
     let to = [&unused[0], &unused[1]];
     append_integer_heads(device, &inputs, &queries, to, &shape(a.queries, a.heads))?;
     let o = run.output(a.batch * a.queries * a.heads * a.head_width)?;
-    integer_attention_of_cache(device, [&queries, keys, values], &seen.of_queries, &o, &a)?;
+    integer_attention_of_cache(
+        device,
+        [&queries, keys, values],
+        None,
+        &seen.of_queries,
+        &o,
+        &a,
+    )?;
     run.collect(&o)
 }
 
@@ -148,6 +156,7 @@ fn appended(run: &mut Run<'_>) -> Result<(), KernelError> {
         }),
         first_positions: &run.ids(&first)?,
         lengths: &run.ids(&lengths)?,
+        pages: None,
     };
     let shape = Attention {
         keys: capacity,

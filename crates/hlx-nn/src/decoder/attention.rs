@@ -2,7 +2,7 @@
 
 use hlx_autograd::{AttentionSpec, Tensor};
 
-use super::cache::{CacheStep, HeadSteps};
+use super::cache_step::{CacheStep, HeadSteps};
 use super::norm::{Norm, Normed};
 use super::pass::Pass;
 use super::projection::{project, project_back};

@@ -3,7 +3,7 @@
 use hlx_autograd::{DType, Tensor};
 use hlx_core::Device;
 
-use super::cache::CacheStep;
+use super::cache_step::CacheStep;
 use super::input::{CausalInput, shape_of, unfitting};
 use crate::{Mode, Result};
 

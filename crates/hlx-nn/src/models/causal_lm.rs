@@ -8,7 +8,7 @@ use super::causal_model::CausalModel;
 use crate::decoder::input::{shape_of, unfitting};
 use crate::decoder::norm::Norm;
 use crate::decoder::pass::Pass;
-use crate::decoder::{Block, CacheStep, CausalConfig, CausalInput, KvCache, Positions, Rotary};
+use crate::decoder::{Block, CacheStep, CausalConfig, CausalInput, PagePool, Positions, Rotary};
 use crate::error::NnError;
 use crate::layers::{Dropout, Embedding, Linear};
 use crate::{Init, Mode, ModelBuffer, Module, ParameterBuilder, ParameterUse, Result};
@@ -241,9 +241,9 @@ impl CausalModel for CausalLm {
         Ok((logits, balance))
     }
 
-    fn cache(&self, device: &Device, batch: usize, capacity: usize) -> Result<KvCache> {
+    fn page_pool(&self, device: &Device, n_pages: usize) -> Result<PagePool> {
         let heads = [self.config.n_kv_heads, self.config.head_width];
-        KvCache::new(device, self.config.n_layers, [batch, capacity], heads)
+        PagePool::new(device, self.config.n_layers, n_pages, heads)
     }
 
     fn logits_of_step(

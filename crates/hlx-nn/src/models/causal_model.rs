@@ -2,7 +2,7 @@
 
 use hlx_autograd::Tensor;
 
-use crate::{CacheStep, CausalInput, KvCache, Mode, Module, Result};
+use crate::{CacheStep, CausalInput, KvCache, Mode, Module, PagePool, Result};
 
 /// A model of the next token: the logits of a position depend on the tokens up to it alone.
 ///
@@ -70,7 +70,15 @@ pub trait CausalModel: Module {
     ///
     /// # Errors
     /// What the device reports.
-    fn cache(&self, device: &hlx_core::Device, batch: usize, capacity: usize) -> Result<KvCache>;
+    fn cache(&self, device: &hlx_core::Device, batch: usize, capacity: usize) -> Result<KvCache> {
+        KvCache::new([batch, capacity], |n_pages| self.page_pool(device, n_pages))
+    }
+
+    /// Makes a pool of pages for the keys and values of any sequences.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn page_pool(&self, device: &hlx_core::Device, n_pages: usize) -> Result<PagePool>;
 
     /// Appends tokens to the sequences of a cache and computes their logits, as evaluation: the
     /// bits that [`CausalModel::logits`] has for these places of the whole sequences. Of row b of the ids
@@ -125,8 +133,8 @@ impl<M: CausalModel + ?Sized> CausalModel for Box<M> {
         (**self).logits_and_balance(input, mode)
     }
 
-    fn cache(&self, device: &hlx_core::Device, batch: usize, capacity: usize) -> Result<KvCache> {
-        (**self).cache(device, batch, capacity)
+    fn page_pool(&self, device: &hlx_core::Device, n_pages: usize) -> Result<PagePool> {
+        (**self).page_pool(device, n_pages)
     }
 
     fn logits_of_step(

@@ -10,5 +10,5 @@ mod token_step;
 pub use causal_lm::CausalLm;
 pub use causal_model::CausalModel;
 pub use classifier::{Classifier, ClassifierConfig, ClassifierKind};
-pub use slots::Slots;
+pub use slots::{Piece, Slots};
 pub use token_step::{TokenStep, likeliest};

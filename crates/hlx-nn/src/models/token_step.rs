@@ -5,8 +5,8 @@ use hlx_core::{ALIGNMENT_WORDS, Buffer, Device, Graph};
 
 use super::causal_model::CausalModel;
 use crate::Result;
-use crate::decoder::KvCache;
 use crate::decoder::cache::refused;
+use crate::decoder::{CacheStep, KvCache};
 
 /// The likeliest token of each row of logits \[n, V\], ids \[n\]: the place of the largest, of equal ones the
 /// first, as a search from the first on finds it. A row with a NaN has no likeliest token, and an id of V or
@@ -100,26 +100,28 @@ impl Places {
         Ok(Tensor::from_buffer(device, words, shape)?)
     }
 
-    fn upload(&self, device: &Device, ids: &[u32], first: &[usize]) -> Result<()> {
+    /// Rows without words are empty sequences.
+    fn upload(&self, device: &Device, rows: impl Iterator<Item = (u32, u32, u32)>) -> Result<()> {
         let mut words = vec![0; self.words.len()];
-        for (row, (id, &first)) in ids.iter().zip(first).enumerate() {
-            words[row] = *id;
-            words[self.part() + row] = first as u32;
-            words[2 * self.part() + row] = first as u32 + 1;
+        for (row, (id, first, length)) in rows.enumerate() {
+            words[row] = id;
+            words[self.part() + row] = first;
+            words[2 * self.part() + row] = length;
         }
         Ok(device.upload_words(&self.words, &words)?)
     }
 }
 
 impl Recorded {
-    pub(super) fn new(
+    /// Records a step of `batch` sequences; `step` gets the ids \[batch\] of the tokens held before it and after it.
+    pub(super) fn new<'c>(
         model: &dyn CausalModel,
-        cache: &KvCache,
+        batch: usize,
+        step: impl FnOnce(Tensor, Tensor) -> Result<CacheStep<'c>>,
         memory: &Buffer,
         is_likeliest: bool,
         device: &Device,
     ) -> Result<Self> {
-        let batch = cache.lengths().len();
         let places = Places::new(device, batch)?;
         let ids = places.ids(device, 0, &[batch, 1])?;
         let [first, lengths] = [
@@ -128,7 +130,7 @@ impl Recorded {
         ];
         let (graph, result) = no_grad(|| {
             device.record(|| {
-                let step = cache.step_of(first, lengths)?;
+                let step = step(first, lengths)?;
                 let logits = model.logits_of_step(&ids, None, step)?.flatten(0, 1)?;
                 match is_likeliest {
                     true => likeliest(&logits),
@@ -150,9 +152,14 @@ impl Recorded {
         self.places.batch
     }
 
-    /// Appends `ids[b]` behind the `first[b]` tokens of each sequence, which nobody checks or counts here.
-    pub(super) fn run(&self, device: &Device, ids: &[u32], first: &[usize]) -> Result<Tensor> {
-        self.places.upload(device, ids, first)?;
+    /// Appends a token to each sequence: `rows` are its id, and the tokens held before it and after it, which nobody
+    /// checks or counts here.
+    pub(super) fn run(
+        &self,
+        device: &Device,
+        rows: impl Iterator<Item = (u32, u32, u32)>,
+    ) -> Result<Tensor> {
+        self.places.upload(device, rows)?;
         self.graph.replay()?;
         Ok(self.result.clone())
     }
@@ -201,11 +208,17 @@ impl<'m> TokenStep<'m> {
         };
         let recorded = match self.recorded.take().filter(fits) {
             Some(recorded) => recorded,
-            None => Recorded::new(self.model, cache, &memory, is_likeliest, &device)?,
+            None => {
+                let (batch, cache) = (cache.lengths().len(), &*cache);
+                let step = |first, lengths| cache.step_of(first, lengths);
+                Recorded::new(self.model, batch, step, &memory, is_likeliest, &device)?
+            }
         };
         let recorded = self.recorded.insert(recorded);
         let new = vec![1; ids.len()];
         let first = cache.advance(ids.len(), 1, &new, self.model.max_positions())?;
-        recorded.run(&device, ids, &first)
+        let rows = ids.iter().zip(first);
+        let rows = rows.map(|(&id, first)| (id, first as u32, first as u32 + 1));
+        recorded.run(&device, rows)
     }
 }

@@ -32,7 +32,7 @@ pub fn append_integer_heads(
         of,
     };
     append.check()?;
-    let of_keys = Heads::of_keys(of);
+    let of_keys = Heads::of_cache(of, inputs.pages.as_ref());
     let expected = [Heads::of_queries(of, Digits::Two), of_keys, of_keys];
     let names = ["q_out", "the cache of keys", "the cache of values"];
     for ((name, heads), expected) in names.iter().zip([q_out, keys, values]).zip(expected) {
@@ -42,22 +42,23 @@ pub fn append_integer_heads(
     let kernel = append
         .kernel(&shader::SHADER)?
         .writes([&q_out.words])
-        .updates([&keys.words, &values.words]);
+        .updates([&keys.words, &values.words])
+        .reads_if(inputs.pages.map(|pages| pages.table));
     if groups(of) == 0 {
         return Ok(());
     }
     let twin = append.twin();
     let block = PushConstants::of(&twin.push);
-    kernel.launch::<8, 3>(device, block, groups(of), move |read, mut outputs| {
+    kernel.launch::<9, 3>(device, block, groups(of), move |read, mut outputs| {
         let rows = twin.tokens(read, |token| {
             let heads = [0, 1, 2].map(|i| expected[i].quantised(&token.heads[i]));
             (token, heads)
         });
         for (token, heads) in &rows {
-            let places = [Some(token.time), token.cached, token.cached];
+            let places = [Some([token.sample, token.time]), token.cached, token.cached];
             for (i, words) in outputs.iter_mut().enumerate() {
-                if let Some(position) = places[i] {
-                    expected[i].put(&heads[i], token.sample, position, words);
+                if let Some(place) = places[i] {
+                    expected[i].put(&heads[i], place, words);
                 }
             }
         }
@@ -84,8 +85,8 @@ impl Heads {
         (digits, exponents)
     }
 
-    /// Writes them to a position.
-    fn put(&self, from: &TokenHeads, sample: usize, position: usize, words: &mut [f32]) {
+    /// Writes them to a position of a sequence.
+    fn put(&self, from: &TokenHeads, [sample, position]: [usize; 2], words: &mut [f32]) {
         let (digits, exponents) = words.split_at_mut(self.digit_words());
         let (digits, exponents): (&mut [i8], &mut [i32]) =
             (cast_slice_mut(digits), cast_slice_mut(exponents));

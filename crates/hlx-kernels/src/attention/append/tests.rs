@@ -51,6 +51,7 @@ fn appended(shape: &Attention, norms: bool, rotation: bool) -> Vec<Vec<f32>> {
             }),
             first_positions: &mem.input_u32(device, &FIRST)?,
             lengths: &mem.input_u32(device, &LENGTHS)?,
+            pages: None,
         };
         let q_out = mem.output(device, (rows * shape.heads * width).max(1))?;
         let q_out = q_out.slice(0, rows * shape.heads * width)?;
@@ -175,6 +176,7 @@ fn unfitting_buffers_are_named() {
         rotation: None,
         first_positions: &ids,
         lengths: &ids,
+        pages: None,
     };
     let shape = shape(0, 1, 8);
     let caches = [memory(640), memory(640)];

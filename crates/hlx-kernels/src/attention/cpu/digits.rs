@@ -9,6 +9,7 @@ use super::rows::{Block, Rows};
 use super::tile::{Lanes, Seen, TILE, map_lanes};
 use super::tiles::Tile;
 use crate::attention::heads::Heads;
+use crate::attention::pages::Table;
 use crate::product::quantised::specification::{
     self, Digits, NO_EXPONENT, factors, magnitude, row_exponent,
 };
@@ -26,6 +27,8 @@ pub struct QuantisedRows<'a> {
     digits: &'a [i8],
     exponents: &'a [i32],
     of: Heads,
+    /// Of rows in pages, which are the sequences of `of`.
+    pages: Option<Table<'a>>,
 }
 
 impl<'a> QuantisedRows<'a> {
@@ -36,6 +39,23 @@ impl<'a> QuantisedRows<'a> {
             digits: cast_slice(digits),
             exponents: cast_slice(exponents),
             of,
+            pages: None,
+        }
+    }
+
+    /// Rows in the pages of a pool, if there is a table.
+    pub fn in_pages(self, pages: Option<Table<'a>>) -> Self {
+        Self { pages, ..self }
+    }
+
+    /// The row of a tile's first; a tile of rows in pages lies in one of them.
+    fn first_row(&self, tile: Tile) -> usize {
+        match self.pages {
+            None => self.of.row(tile.sample, tile.head, tile.first),
+            Some(pages) => {
+                let [page, place] = pages.at(tile.sample, tile.first);
+                self.of.row(page, tile.head, place)
+            }
         }
     }
 
@@ -161,7 +181,7 @@ impl<'a> Block<QuantisedRows<'a>> for QuantisedBlock {
 
     fn read(&mut self, rows: &QuantisedRows<'a>, tile: Tile) {
         let (padded, n) = (rows.of.padded(), tile.n);
-        let row = rows.of.row(tile.sample, tile.head, tile.first);
+        let row = rows.first_row(tile);
         let to: &mut [i16] = &mut cast_slice_mut(&mut self.rows)[..n * padded];
         match rows.digits(row, n) {
             (Some(upper), lower) => join(upper, lower, to),

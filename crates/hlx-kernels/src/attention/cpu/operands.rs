@@ -7,6 +7,7 @@ use super::digits::QuantisedRows;
 use super::rows::Floats;
 use super::tile::{Lanes, Seen, TILE};
 use super::tiles::Tile;
+use crate::attention::pages::Table;
 use crate::attention::sizes::{Attention, Placed, Push};
 
 /// A row of ranges: the first key of its document, begin, end, its position.
@@ -21,12 +22,28 @@ pub enum Operands<'a> {
 
 impl<'a> Operands<'a> {
     pub fn floats([q, k, v]: [&'a [f32]; 3], placed: &Placed, d_o: &'a [f32]) -> Self {
-        let Placed { attention, places } = placed;
+        let Placed {
+            attention, places, ..
+        } = placed;
         let [of_q, of_k, of_v] = *places;
         let of_d_o = attention.output_place();
         let rows = |words, place| Floats::new(words, place, attention.head_width);
         let q = rows(q, of_q);
         Self::Floats([q, rows(k, of_k), rows(v, of_v), rows(d_o, of_d_o), q])
+    }
+
+    /// With keys and values in the pages of a pool, if there is a table.
+    pub fn in_pages(self, pages: Option<Table<'a>>) -> Self {
+        match self {
+            Self::Floats([q, k, v, d_o, q_in_sums]) => {
+                let [k, v] = [k, v].map(|rows| rows.in_pages(pages));
+                Self::Floats([q, k, v, d_o, q_in_sums])
+            }
+            Self::Quantised([q, k, v, d_o, q_in_sums]) => {
+                let [k, v] = [k, v].map(|rows| rows.in_pages(pages));
+                Self::Quantised([q, k, v, d_o, q_in_sums])
+            }
+        }
     }
 }
 

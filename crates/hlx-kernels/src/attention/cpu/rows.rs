@@ -5,6 +5,7 @@ use hlx_core::arith::FloatOps;
 
 use super::tile::{Lanes, Seen, TILE, accumulate, accumulate_seen, contract, map_lanes, pack};
 use super::tiles::Tile;
+use crate::attention::pages::{PAGE, Table};
 use crate::attention::sizes::Strided;
 use crate::product::quantised::Digits;
 
@@ -58,6 +59,8 @@ pub struct Floats<'a> {
     words: &'a [f32],
     place: Strided,
     width: usize,
+    /// Of rows in pages.
+    pages: Option<Table<'a>>,
 }
 
 impl<'a> Floats<'a> {
@@ -66,13 +69,25 @@ impl<'a> Floats<'a> {
             words,
             place,
             width,
+            pages: None,
         }
     }
 
-    /// The rows from a tile's first on, and from one to the next.
+    /// Rows in the pages of a pool, if there is a table.
+    pub fn in_pages(self, pages: Option<Table<'a>>) -> Self {
+        Self { pages, ..self }
+    }
+
+    /// The rows from a tile's first on, and from one to the next. A tile of rows in pages lies in one of them.
     #[inline(always)]
     pub fn rows(&self, tile: Tile) -> (&'a [f32], usize) {
-        let at = self.place.at(tile.sample, tile.first, tile.head);
+        let at = match self.pages {
+            None => self.place.at(tile.sample, tile.first, tile.head),
+            Some(pages) => {
+                let [page, place] = pages.at(tile.sample, tile.first);
+                self.place.at(0, page * PAGE + place, tile.head)
+            }
+        };
         (&self.words[at..], self.place.position)
     }
 }

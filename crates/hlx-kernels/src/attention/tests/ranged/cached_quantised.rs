@@ -36,6 +36,7 @@ fn appended(
         rotation: None,
         first_positions: &mem.input_u32(device, &vec![0; batch])?,
         lengths: &mem.input_u32(device, &vec![time as u32; batch])?,
+        pages: None,
     };
     let q_out = QuantisedHeads::of_queries(device, [batch, time], [heads, head_width])?;
     let cache = || QuantisedHeads::of_keys(device, [batch, time], [key_heads, head_width]);
@@ -71,7 +72,7 @@ fn cached(device: &Device, mem: &mut TestMemory, case: &Case) -> Result<Buffer, 
     query_ranges(device, &limits, &ranges, attention)?;
     let o = mem.output(device, attention.output_len())?;
     let operands = [&queries, &keys, &values];
-    integer_attention_of_cache(device, operands, &ranges, &o, attention)?;
+    integer_attention_of_cache(device, operands, None, &ranges, &o, attention)?;
     Ok(o)
 }
 
@@ -137,7 +138,7 @@ fn unfitting_caches_are_named() {
     let ranges = device.alloc(4).expect("memory");
     let attention = Attention { keys: 3, ..PLAIN };
     let operands = [&q, &heads(3), &heads(3)];
-    let refused = integer_attention_of_cache(&device, operands, &ranges, &o, &attention);
+    let refused = integer_attention_of_cache(&device, operands, None, &ranges, &o, &attention);
     let text = refused.expect_err("queries with one digit").to_string();
     assert!(
         text.starts_with("integer_attention_of_cache: q has "),
