@@ -100,6 +100,13 @@ fn requests(text: &TextModel, n: u32) -> Vec<Request> {
     let all = (0..n).map(|at| {
         let pick = |place, n: usize| word(at, place) % n;
         let prompt = beginnings[pick(0, 4)].to_owned() + ends[pick(1, 5)];
+        let mut ids = text.encode(&prompt).expect("encodes");
+        // More than a page of the cache.
+        if pick(16, 3) == 0 {
+            let long = text.encode(beginnings[pick(17, 2)]).expect("encodes");
+            ids = long.into_iter().cycle().take(34).chain(ids).collect();
+            ids.truncate(60);
+        }
         let drawing = Sampling {
             temperature: [0.0, 0.8, 1.3][pick(2, 3)],
             top_p: [1.0, 0.9][pick(3, 2)],
@@ -124,7 +131,7 @@ fn requests(text: &TextModel, n: u32) -> Vec<Request> {
             logprobs: [None, Some(0), Some(4)][pick(12, 3)],
             prompt_logprobs: [None, None, None, Some(2)][pick(13, 4)],
             digests: pick(14, 2) == 0,
-            ..Request::new(text.encode(&prompt).expect("encodes"), 1 + pick(15, 50))
+            ..Request::new(ids, 1 + pick(15, 50))
         }
     });
     all.collect()
@@ -151,13 +158,22 @@ fn a_flood_of_requests_gets_what_each_gets_alone() {
             .collect();
         assert_eq!(engine.counts().reused_tokens, 0);
         drop(engine);
-        for (places, chunk, reuses_prefixes) in [(7, 3, true), (16, 256, false)] {
+        let all = [
+            (7, 3, true, None),
+            (16, 256, false, None),
+            // Five pages, and three, of which a request has up to two.
+            (7, 100, true, Some(5 * 32)),
+            (5, 8, false, Some(3 * 32 + 31)),
+        ];
+        let some = if of_devices.is_empty() { 0..4 } else { 1..3 };
+        for (places, chunk, reuses_prefixes, cache_tokens) in all[some].iter().copied() {
             let engine = start(
                 &text,
                 Limits {
                     places,
                     chunk,
                     reuses_prefixes,
+                    cache_tokens,
                     ..Limits::default()
                 },
             );
@@ -180,6 +196,10 @@ fn a_flood_of_requests_gets_what_each_gets_alone() {
             assert_eq!((counts.answered, counts.waiting, counts.running), (n, 0, 0));
             assert_eq!(counts.reused_tokens > 0, reuses_prefixes);
             assert!(counts.step_tokens > counts.steps, "answers grew together");
+            let n_pages = cache_tokens.map_or(2 * places, |tokens| tokens / 32);
+            assert_eq!(counts.pages, n_pages);
+            assert_eq!(counts.preempted > 0, cache_tokens.is_some());
+            assert_pages_are_free(&engine);
         }
         of_devices.push(expected);
     }
@@ -192,6 +212,18 @@ fn a_flood_of_requests_gets_what_each_gets_alone() {
             .iter()
             .any(|one| matches!(one, Finish::Stop(Some(_))))
     );
+}
+
+/// Pages are counted behind a round, which the last answer does not wait for.
+fn assert_pages_are_free(engine: &Engine) {
+    for _ in 0..10_000 {
+        let counts = engine.counts();
+        if (counts.free_pages, counts.shared_pages) == (counts.pages, 0) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    panic!("{:?}", engine.counts());
 }
 
 /// The texts of `hlx generate` with the same seed, for every number of texts.
@@ -284,7 +316,8 @@ fn a_conversation_is_not_read_again() {
         ..Limits::default()
     };
     let engine = start(&text, limits);
-    let mut ids = text.encode("the river of light").expect("encodes");
+    let ids = text.encode("the river of light").expect("encodes");
+    let mut ids: Vec<u32> = ids.into_iter().cycle().take(30).collect();
     for turn in 0..3 {
         let request = Request {
             ignores_end: true,
@@ -293,14 +326,107 @@ fn a_conversation_is_not_read_again() {
         };
         let (_ticket, events) = ask(&engine, request.clone());
         let (found, usage) = collect(&events);
-        // All but the last token of what was said, which was drawn and not read.
-        let held = if turn == 0 { 0 } else { ids.len() - 3 };
+        // The full page.
+        let held = if turn == 0 { 0 } else { 32 };
         assert_eq!(usage.reused, held, "turn {turn}");
         assert_eq!(answer(&start(&text, limits), request), found);
         ids.extend(found.tokens.iter().map(|token| token.id));
         ids.extend([5, 9]);
         answer(&engine, Request::new(vec![7 + turn, 8], 3));
     }
+}
+
+/// Requests of one prompt at the same time: it is read once, and the others share its page.
+#[test]
+fn a_prompt_is_read_once_for_several_answers() {
+    let place = Scratch::exported("engine-several", SMALL_MODEL);
+    let device = hlx_core::testing::cpu().expect("opens");
+    let text = open(&place, &device);
+    let ids = text.encode("the river of light").expect("encodes");
+    let prompt: Vec<u32> = ids.into_iter().cycle().take(40).collect();
+    let request = |stream| Request {
+        stream,
+        sampling: Sampling {
+            temperature: 1.0,
+            seed: 3,
+            ..Sampling::default()
+        },
+        digests: true,
+        ..Request::new(prompt.clone(), 9)
+    };
+    let engine = start(&text, Limits::default());
+    let (mut requests, mut all) = (Vec::new(), Vec::new());
+    for stream in 0..4 {
+        let (sender, events) = channel();
+        let listen: hlx_train::engine::Listen = Box::new(move |event| _ = sender.send(event));
+        requests.push((request(stream), listen));
+        all.push(events);
+    }
+    let _tickets = engine.submit_all(requests).expect("taken");
+    for (stream, events) in all.iter().enumerate() {
+        let (found, usage) = collect(events);
+        assert_eq!(usage.reused, if stream == 0 { 0 } else { 32 });
+        let limits = Limits {
+            reuses_prefixes: false,
+            ..Limits::default()
+        };
+        assert_eq!(found, answer(&start(&text, limits), request(stream as u32)));
+    }
+    assert_pages_are_free(&engine);
+}
+
+/// A cache of fewer pages than the answers need: the youngest gives its own back, and its answer is the same.
+#[test]
+fn the_youngest_request_gives_its_pages_back_and_is_computed_again() {
+    let place = Scratch::exported("engine-preempted", SMALL_MODEL);
+    let device = hlx_core::testing::cpu().expect("opens");
+    let text = open(&place, &device);
+    let limits = Limits {
+        cache_tokens: Some(3 * 32),
+        ..Limits::default()
+    };
+    let engine = start(&text, limits);
+    let request = |seed| Request {
+        sampling: Sampling {
+            temperature: 1.0,
+            seed,
+            ..Sampling::default()
+        },
+        ignores_end: true,
+        digests: true,
+        logprobs: Some(2),
+        prompt_logprobs: (seed == 1).then_some(1),
+        ..Request::new(vec![7 + seed as u32; 20], 30)
+    };
+    let asked: Vec<_> = (0..3).map(|seed| ask(&engine, request(seed))).collect();
+    for (seed, (_ticket, events)) in asked.iter().enumerate() {
+        let alone = start(&text, Limits::default());
+        assert_eq!(collect(events).0, answer(&alone, request(seed as u64)));
+    }
+    assert!(engine.counts().preempted > 0);
+    assert_pages_are_free(&engine);
+    // What has been preempted can be dropped, too.
+    let asked: Vec<_> = (0..3).map(|seed| ask(&engine, request(seed))).collect();
+    drop(asked);
+    assert_pages_are_free(&engine);
+    // What can never fit is refused.
+    let limits = Limits {
+        cache_tokens: Some(63),
+        ..limits
+    };
+    let engine = start(&text, limits);
+    assert_eq!(engine.capacity(), 32);
+    let fault = engine.check(&Request::new(vec![1; 33], 1));
+    assert_eq!(fault.expect_err("too long").name, "prompt");
+    let error = Engine::start(
+        Arc::clone(&text),
+        Limits {
+            cache_tokens: Some(31),
+            ..limits
+        },
+    );
+    let error = error.expect_err("no page").to_string();
+    assert!(error.contains("expected at least 32"), "{error}");
 }
 
 #[test]

@@ -64,6 +64,16 @@ impl CachedHeads {
         })
     }
 
+    /// The bytes of a page of a pool that [`CachedHeads::new`] makes.
+    pub fn page_bytes(device: &Device, heads: [usize; 2]) -> u64 {
+        let [heads, width] = heads;
+        let of_row = match quantises(device) {
+            false => 4 * width,
+            true => Heads::new([1, PAGE], [1, width], Digits::One).padded() + 4,
+        };
+        (2 * PAGE * heads * of_row) as u64
+    }
+
     /// The pages of the pool.
     pub fn n_pages(&self) -> usize {
         self.n_pages

@@ -2,6 +2,7 @@
 
 use hlx_autograd::{DType, Tensor};
 use hlx_core::Device;
+use hlx_kernels::attention::CachedHeads;
 
 use super::balance::balance_loss;
 use super::causal_model::CausalModel;
@@ -108,6 +109,12 @@ impl CausalLm {
     /// [`NnError::NotBuilt`](crate::NnError::NotBuilt).
     pub fn device(&self) -> Result<Device> {
         Ok(self.embedding.weight.tensor()?.device().clone())
+    }
+
+    /// The bytes of a page of keys and values ([`PagePool`]) on a device.
+    pub fn page_bytes(&self, device: &Device) -> u64 {
+        let heads = [self.config.n_kv_heads, self.config.head_width];
+        self.config.n_layers as u64 * CachedHeads::page_bytes(device, heads)
     }
 
     /// 1 for each of the first `lengths` tokens of a row, 0 for the padding behind them: \[B, T, 1\].

@@ -15,6 +15,10 @@ pub struct Counts {
     pub(super) answer_tokens: AtomicU64,
     pub(super) steps: AtomicU64,
     pub(super) computed_rows: AtomicU64,
+    pub(super) preempted: AtomicU64,
+    pub(super) pages: AtomicUsize,
+    pub(super) free_pages: AtomicUsize,
+    pub(super) shared_pages: AtomicUsize,
 }
 
 /// The counters of a moment.
@@ -40,6 +44,14 @@ pub struct Snapshot {
     pub steps: u64,
     /// Tokens that these steps appended.
     pub step_tokens: u64,
+    /// Times that a request gave its pages back to an older one, and was computed again.
+    pub preempted: u64,
+    /// The pages of the cache.
+    pub pages: usize,
+    /// Those that no request has; they may hold what is found again.
+    pub free_pages: usize,
+    /// Those that several requests have.
+    pub shared_pages: usize,
 }
 
 impl Counts {
@@ -72,6 +84,10 @@ impl Counts {
             answer_tokens: self.answer_tokens.load(Relaxed),
             steps: self.steps.load(Relaxed),
             step_tokens: self.computed_rows.load(Relaxed),
+            preempted: self.preempted.load(Relaxed),
+            pages: self.pages.load(Relaxed),
+            free_pages: self.free_pages.load(Relaxed),
+            shared_pages: self.shared_pages.load(Relaxed),
         }
     }
 }

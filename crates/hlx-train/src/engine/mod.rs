@@ -8,9 +8,10 @@ mod counts;
 mod draw;
 mod embedding;
 mod guide;
-mod places;
+mod pages;
 mod reading;
 mod request;
+mod running;
 mod sequence;
 mod worker;
 
@@ -20,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_nn::CausalModel;
+use hlx_nn::{CausalModel, PagePool};
 
 use crate::generate::TextModel;
 pub use counts::{Counts, Snapshot};
@@ -32,15 +33,18 @@ use worker::{Job, Work, Worker};
 /// What an engine has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Answers that grow at the same time.
+    /// Answers that a step appends to, and prompts that are read for a place.
     pub places: usize,
+    /// Tokens that the cache has room for, in whole pages; `None` for those of all places, as far as the device's memory
+    /// holds them.
+    pub cache_tokens: Option<usize>,
     /// Tokens of a prompt and its answer; `None` for the model's positions.
     pub capacity: Option<usize>,
     /// Requests that wait for a place; others are refused.
     pub queue: usize,
-    /// Tokens of a prompt that are read between two steps.
+    /// Tokens of prompts that are read between two steps.
     pub chunk: usize,
-    /// Whether prompts begin with what places hold of earlier ones.
+    /// Whether prompts begin with full pages that hold the same tokens.
     pub reuses_prefixes: bool,
 }
 
@@ -48,6 +52,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             places: 16,
+            cache_tokens: None,
             capacity: None,
             queue: 256,
             chunk: 256,
@@ -104,15 +109,18 @@ impl Engine {
     /// Limits of 0 or beyond the model's positions, and a device without the memory.
     pub fn start(text: Arc<TextModel>, limits: Limits) -> Result<Self> {
         let positions = text.model.max_positions();
-        let capacity = limits.capacity.unwrap_or(positions);
+        let context = limits.capacity.unwrap_or(positions);
         ensure!(
-            (1..=positions).contains(&capacity),
-            "the engine's capacity is {capacity} tokens, expected 1 to the model's {positions} positions"
+            (1..=positions).contains(&context),
+            "the engine's capacity is {context} tokens, expected 1 to the model's {positions} positions"
         );
         ensure!(
             limits.places > 0 && limits.chunk > 0,
             "the engine needs at least 1 place, and reads at least 1 token at a time"
         );
+        let n_pages = n_pages(&text, &limits, context)?;
+        // Every request fits by itself.
+        let capacity = context.min(n_pages * PagePool::PAGE);
         let counts = Arc::new(Counts::default());
         let (work, inbox) = channel();
         let (ready, made) = channel();
@@ -120,15 +128,15 @@ impl Engine {
             let (text, counts) = (Arc::clone(&text), Arc::clone(&counts));
             std::thread::Builder::new()
                 .name("hlx-engine".to_owned())
-                .spawn(
-                    move || match Worker::new(&text, limits, capacity, inbox, &counts) {
+                .spawn(move || {
+                    match Worker::new(&text, limits, [capacity, n_pages], inbox, &counts) {
                         Ok(mut worker) => {
                             let _ = ready.send(Ok(()));
                             worker.run();
                         }
                         Err(error) => _ = ready.send(Err(error)),
-                    },
-                )
+                    }
+                })
                 .context("the engine's thread")?
         };
         made.recv().context("the engine's thread has ended")??;
@@ -147,7 +155,7 @@ impl Engine {
         &self.text
     }
 
-    /// Tokens of a prompt and its answer at most.
+    /// Tokens of a prompt and its answer at most: no more than the cache has room for.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -245,6 +253,28 @@ impl Engine {
     fn sender(&self) -> std::sync::MutexGuard<'_, Option<Sender<Work>>> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The pages of the cache.
+fn n_pages(text: &TextModel, limits: &Limits, context: usize) -> Result<usize> {
+    if let Some(n_tokens) = limits.cache_tokens {
+        ensure!(
+            n_tokens >= PagePool::PAGE,
+            "the engine's cache has {n_tokens} tokens, expected at least {}",
+            PagePool::PAGE
+        );
+        return Ok(n_tokens / PagePool::PAGE);
+    }
+    let wanted = limits.places.saturating_mul(PagePool::pages_of(context));
+    let device = text.model.device()?;
+    let free = device
+        .info()
+        .memory_bytes
+        .saturating_sub(device.held_bytes());
+    // The rest is what passes compute with.
+    let room = free / 10 * 8 / text.model.page_bytes(&device).max(1);
+    let room = usize::try_from(room).unwrap_or(usize::MAX);
+    Ok(wanted.min(room).max(1))
 }
 
 impl Drop for Engine {

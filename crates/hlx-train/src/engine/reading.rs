@@ -1,72 +1,146 @@
-//! A prompt that is being read, a piece at a time.
+//! Prompts that are being read, a piece of each in a pass.
 
 use anyhow::Result;
-use hlx_autograd::Tensor;
-use hlx_core::Device;
-use hlx_nn::{CausalLm, CausalModel, KvCache};
+use hlx_nn::{CausalLm, CausalModel, Piece, Slots};
 
 use super::draw::log_probabilities;
+use super::pages::Held;
 use super::request::Logprobs;
 use super::sequence::Sequence;
 
-/// A request whose prompt is being read for a place.
-pub(super) struct Reading<'m> {
+/// A request that has pages.
+pub(super) struct Running<'m> {
     pub sequence: Sequence<'m>,
-    pub place: usize,
+    pub held: Held,
+    /// Those that came earlier have a lower number.
+    pub age: u64,
+}
+
+/// A request whose tokens are being read: its prompt, and the answer so far of one that had given its pages back.
+pub(super) struct Reading<'m> {
+    pub running: Running<'m>,
     logprobs: Vec<Logprobs>,
 }
 
+/// What a pass has read of a request.
+pub(super) struct Read {
+    /// The number of its tokens that are in the cache.
+    pub n_held: usize,
+    /// Those that are known of its prompt.
+    logprobs: Vec<Logprobs>,
+    /// The logits behind its last token, once that is read.
+    pub logits: Option<Vec<f32>>,
+}
+
 impl<'m> Reading<'m> {
-    pub fn new(sequence: Sequence<'m>, place: usize) -> Self {
+    pub fn new(running: Running<'m>) -> Self {
         Self {
-            sequence,
-            place,
+            running,
             logprobs: Vec::new(),
         }
     }
 
-    /// Reads the next piece behind what the cache holds, of at most `room` tokens. Returns how many were read, and the
-    /// logits behind the prompt once it is read.
-    ///
-    /// # Errors
-    /// What the device reports.
-    pub fn read(
-        &mut self,
-        model: &CausalLm,
-        device: &Device,
-        cache: &mut KvCache,
-        room: usize,
-    ) -> Result<(usize, Option<Vec<f32>>)> {
-        let held: usize = cache.lengths().iter().sum();
-        let prompt = &self.sequence.request().prompt;
-        let end = prompt.len().min(held + room);
-        let piece = &prompt[held..end];
-        let ids = Tensor::from_slice::<u32>(device, piece, &[1, piece.len()])?.with_samples(0)?;
-        let n_top = self.sequence.request().prompt_logprobs;
-        let is_last = end == prompt.len();
-        let last = [piece.len() as u32 - 1];
-        let rows = match n_top {
-            Some(_) => None,
-            None => Some(Tensor::from_slice::<u32>(device, &last, &[1])?),
-        };
-        let logits = model.logits_cached(&ids, &[piece.len()], rows.as_ref(), cache)?;
-        if n_top.is_none() && !is_last {
-            return Ok((piece.len(), None));
-        }
-        let logits = logits.to_vec::<f32>()?;
-        let rows: Vec<&[f32]> = logits.chunks(model.vocabulary()).collect();
-        if let Some(n_top) = n_top {
-            let next = prompt[held + 1..].iter().zip(&rows);
-            let known = next.map(|(&id, row)| log_probabilities(row, id, n_top));
-            self.logprobs.extend(known);
-        }
-        let n_read = piece.len();
-        let last = rows.last().filter(|_| is_last);
-        Ok((n_read, last.map(|row| row.to_vec())))
+    /// The tokens that are not read yet.
+    pub fn n_left(&self) -> usize {
+        self.running.sequence.ids.len() - self.running.held.n_tokens
+    }
+
+    /// Whether these tokens begin with full pages that this prompt will hold, more than `n_found` of them.
+    pub fn will_hold(&self, ids: &[u32], n_found: usize) -> bool {
+        let own = self.running.sequence.ids.iter().zip(ids);
+        let n_alike = own.take_while(|(a, b)| a == b).count();
+        let n_whole = n_alike.min(ids.len() - 1) / hlx_nn::PagePool::PAGE;
+        n_whole > n_found
     }
 
     /// The log-probabilities of the prompt's tokens from the second on, if they are wanted.
     pub fn take_logprobs(&mut self) -> Vec<Logprobs> {
         std::mem::take(&mut self.logprobs)
     }
+
+    /// Notes what was read.
+    pub fn note(&mut self, read: &mut Read) {
+        self.logprobs.append(&mut read.logprobs);
+    }
+
+    /// How many log-probabilities of each of the prompt's tokens are wanted.
+    fn wanted(&self) -> Option<usize> {
+        let sequence = &self.running.sequence;
+        sequence
+            .request()
+            .prompt_logprobs
+            .filter(|_| !sequence.is_read())
+    }
+
+    /// What the rows of logits say of the `n` tokens that were read.
+    fn read(&self, n: usize, rows: &[&[f32]]) -> Read {
+        let (ids, first) = (&self.running.sequence.ids, self.running.held.n_tokens);
+        let n_held = first + n;
+        let is_last = n_held == ids.len();
+        let logprobs = self.wanted().map_or_else(Vec::new, |n_top| {
+            let next = ids[first + 1..].iter().zip(rows);
+            let known = next.map(|(&id, row)| log_probabilities(row, id, n_top));
+            known.collect()
+        });
+        let last = rows.last().filter(|_| is_last);
+        Read {
+            n_held,
+            logprobs,
+            logits: last.map(|row| row.to_vec()),
+        }
+    }
+}
+
+/// Reads the next tokens of the first prompts in one pass, at most `room` of them. Returns what was read of each, and how
+/// many tokens that are.
+///
+/// # Errors
+/// What the device reports.
+pub(super) fn read(
+    readings: &[Reading<'_>],
+    model: &CausalLm,
+    slots: &Slots,
+    room: usize,
+) -> Result<(Vec<Read>, usize)> {
+    let (mut n_all, mut numbers) = (0, Vec::new());
+    let (mut pieces, mut rows) = (Vec::new(), Vec::new());
+    for reading in readings {
+        let n = reading.n_left().min(room - n_all);
+        if n == 0 {
+            break;
+        }
+        let Held {
+            pages, n_tokens, ..
+        } = &reading.running.held;
+        let ids = &reading.running.sequence.ids[*n_tokens..][..n];
+        pieces.push(Piece {
+            ids,
+            held: *n_tokens,
+            pages,
+        });
+        let n_rows = match (reading.wanted(), n == reading.n_left()) {
+            (Some(_), _) => n,
+            (None, true) => 1,
+            (None, false) => 0,
+        };
+        n_all += n;
+        numbers.extend((n_all - n_rows..n_all).map(|row| row as u32));
+        rows.push((n, n_rows));
+    }
+    // A pass has logits, though nobody may want them.
+    let is_wanted = !numbers.is_empty();
+    if !is_wanted {
+        numbers.push(0);
+    }
+    let logits = slots.read(model, &pieces, &numbers)?;
+    let logits = match is_wanted {
+        true => logits.to_vec::<f32>()?,
+        false => Vec::new(),
+    };
+    let mut logits = logits.chunks(model.vocabulary());
+    let read = readings.iter().zip(rows).map(|(reading, (n, n_rows))| {
+        let rows: Vec<&[f32]> = logits.by_ref().take(n_rows).collect();
+        reading.read(n, &rows)
+    });
+    Ok((read.collect(), n_all))
 }

@@ -11,7 +11,7 @@ use super::Listen;
 use super::counts::Counts;
 use super::draw::{digest_of, log_probabilities, weighed};
 use super::guide::{Guide, Guides};
-use super::request::{Event, Finish, Request, Token, Usage};
+use super::request::{Event, Finish, Logprobs, Request, Token, Usage};
 use crate::generate::{Drawn, Growing, Stops, TextModel};
 
 /// What is known of an answer's next token.
@@ -45,6 +45,8 @@ pub(super) struct Sequence<'m> {
     guide: Option<Box<dyn Guide>>,
     digests: Sha256,
     n_reused: usize,
+    /// Whether the prompt was read.
+    is_read: bool,
     /// The one that has ended the answer.
     end_token: Option<Token>,
 }
@@ -79,6 +81,7 @@ impl<'m> Sequence<'m> {
             guide: None,
             digests: Sha256::new(),
             n_reused: 0,
+            is_read: false,
             end_token: None,
         };
         let guide = new.request.guides.as_ref().map(Guides::make).transpose();
@@ -109,6 +112,17 @@ impl<'m> Sequence<'m> {
     /// Notes how many tokens of the prompt were in the cache.
     pub fn note_reused(&mut self, n: usize) {
         self.n_reused = n;
+    }
+
+    /// Whether the prompt was read.
+    pub fn is_read(&self) -> bool {
+        self.is_read
+    }
+
+    /// Tells that the prompt was read.
+    pub fn tell_prompt(&mut self, logprobs: Vec<Logprobs>) {
+        self.is_read = true;
+        self.tell(Event::Prompt { logprobs });
     }
 
     pub fn tell(&mut self, event: Event) {

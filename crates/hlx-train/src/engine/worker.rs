@@ -9,13 +9,14 @@ use std::sync::mpsc::{Receiver, RecvError, TryRecvError};
 use anyhow::Result;
 use hlx_autograd::{Tensor, no_grad};
 use hlx_core::Device;
-use hlx_nn::{CausalLm, CausalModel, KvCache, Slots};
+use hlx_nn::{CausalLm, CausalModel, PagePool, Slots};
 
 use super::counts::Counts;
 use super::embedding::embedding;
-use super::places::{Beginning, Places};
-use super::reading::Reading;
-use super::request::{Event, Finish, Request};
+use super::pages::Pages;
+use super::reading::{Read, Reading, Running, read};
+use super::request::{Finish, Request};
+use super::running::All;
 use super::sequence::{Next, Sequence};
 use super::{Embedded, Limits, Listen};
 use crate::generate::TextModel;
@@ -41,35 +42,33 @@ pub(super) struct Worker<'m> {
     inbox: Receiver<Work>,
     counts: &'m Counts,
     waiting: VecDeque<Work>,
-    reading: Option<Reading<'m>>,
-    /// The cache of the prompt that is being read.
-    prompt: KvCache,
     slots: Slots,
-    places: Places<'m>,
+    all: All<'m>,
 }
 
 impl<'m> Worker<'m> {
     pub fn new(
         text: &'m TextModel,
         limits: Limits,
-        capacity: usize,
+        [capacity, n_pages]: [usize; 2],
         inbox: Receiver<Work>,
         counts: &'m Counts,
     ) -> Result<Self> {
         let model: &CausalLm = &text.model;
         let device = model.device()?;
+        let all = All::new(limits.places, Pages::new(n_pages, limits.reuses_prefixes));
+        counts.pages.store(n_pages, Relaxed);
+        all.count(counts);
         Ok(Self {
             text,
             model,
-            prompt: model.cache(&device, 1, capacity)?,
-            slots: Slots::new(model, &device, limits.places, capacity)?,
+            slots: Slots::new(model, &device, [limits.places, capacity], n_pages)?,
             device,
             limits,
             inbox,
             counts,
             waiting: VecDeque::new(),
-            reading: None,
-            places: Places::new(limits.places),
+            all,
         })
     }
 
@@ -77,14 +76,13 @@ impl<'m> Worker<'m> {
     pub fn run(&mut self) {
         while self.receive() {
             no_grad(|| self.round());
+            self.all.count(self.counts);
         }
     }
 
     /// Takes what has come; waits where there is nothing to do. Returns false once nothing can come, and all is done.
     fn receive(&mut self) -> bool {
-        let is_idle =
-            self.waiting.is_empty() && self.reading.is_none() && !self.places.has_growing();
-        if is_idle {
+        if self.waiting.is_empty() && self.all.is_idle() {
             match self.inbox.recv() {
                 Ok(work) => self.waiting.push_back(work),
                 Err(RecvError) => return false,
@@ -98,19 +96,17 @@ impl<'m> Worker<'m> {
         }
     }
 
-    /// A piece of a prompt, or some short ones, and a token of every answer.
+    /// Pieces of prompts, and a token of every answer.
     fn round(&mut self) {
         self.drop_cancelled();
-        // Short prompts share a round; a new one is not begun for a few tokens.
+        // Short prompts share a round; a new pass is not begun for a few tokens.
         let mut room = self.limits.chunk;
-        while 2 * room >= self.limits.chunk.max(1) && room > 0 {
-            if self.reading.is_none() {
-                self.begin();
-            }
-            let Some(reading) = self.reading.take() else {
+        while 2 * room >= self.limits.chunk && room > 0 {
+            self.begin(room);
+            if self.all.readings.is_empty() {
                 break;
-            };
-            room -= self.read(reading, room);
+            }
+            room -= self.read(room);
         }
         if let Err(error) = self.step() {
             self.fail_all(&format!("{error:#}"));
@@ -126,102 +122,94 @@ impl<'m> Worker<'m> {
             self.counts.unqueue();
             self.counts.cancelled.fetch_add(1, Relaxed);
         }
-        if self
-            .reading
-            .as_ref()
-            .is_some_and(|one| one.sequence.is_cancelled())
-            && let Some(reading) = self.reading.take()
-        {
-            self.places.all[reading.place].is_taken = false;
+        for _ in self.all.take_where(Sequence::is_cancelled) {
             self.counts.end(&self.counts.cancelled);
         }
-        for place in 0..self.places.all.len() {
-            let growing = self.places.all[place].growing.as_ref();
-            if growing.is_some_and(Sequence::is_cancelled) {
-                self.places.release(place);
-                self.counts.end(&self.counts.cancelled);
-            }
-        }
     }
 
-    /// Begins with what waits: an embedding, or the next prompt if there is a place for its answer.
-    fn begin(&mut self) {
-        let Some(Work { is_cancelled, job }) = self.waiting.pop_front() else {
-            return;
-        };
-        match job {
-            Job::Embed(tokens, embedded) => {
-                self.begin_counting(tokens.len());
-                let found = embedding(self.model, &self.device, &tokens);
-                let counter = match &found {
-                    Ok(_) => &self.counts.answered,
-                    Err(_) => &self.counts.failed,
-                };
-                self.counts.end(counter);
-                embedded(found.map_err(|error| format!("{error:#}")));
+    /// Begins with what waits, as far as places, pages and `room` tokens of a pass reach: those first that have given
+    /// their pages back.
+    fn begin(&mut self, room: usize) {
+        // Embeddings need neither.
+        if let Some(Work {
+            job: Job::Embed(..),
+            ..
+        }) = self.waiting.front()
+            && let Some(Work {
+                job: Job::Embed(tokens, embedded),
+                ..
+            }) = self.waiting.pop_front()
+        {
+            self.embed(&tokens, embedded);
+        }
+        let n_left = |all: &All<'_>| all.readings.iter().map(Reading::n_left).sum::<usize>();
+        while self.all.has_place() && n_left(&self.all) < room {
+            if let Some((&age, sequence)) = self.all.preempted.first_key_value() {
+                if !self.may_begin(&sequence.ids, reuses(sequence)) {
+                    return;
+                }
+                if let Some(sequence) = self.all.preempted.remove(&age) {
+                    let reuses = reuses(&sequence);
+                    self.all.begin(sequence, age, reuses);
+                }
+                continue;
             }
-            Job::Answer(request, listen) => {
-                // Cached tokens have no logits.
-                let reuses = self.limits.reuses_prefixes && request.prompt_logprobs.is_none();
-                let beginning = match reuses {
-                    true => self.places.beginning_of(&request.prompt, &self.slots),
-                    false => None,
-                };
-                let Some(place) = self.places.free(beginning) else {
-                    let job = Job::Answer(request, listen);
+            let Some(Work { is_cancelled, job }) = self.waiting.pop_front() else {
+                return;
+            };
+            match job {
+                job @ Job::Embed(..) => {
                     return self.waiting.push_front(Work { is_cancelled, job });
-                };
-                self.begin_counting(request.prompt.len());
-                let (text, counts) = (self.text, self.counts);
-                let sequence = Sequence::new(text, *request, listen, is_cancelled, counts);
-                if !sequence.has_ended() {
-                    self.begin_reading(sequence, place, beginning);
+                }
+                Job::Answer(request, listen) => {
+                    if !self.may_begin(&request.prompt, request.prompt_logprobs.is_none()) {
+                        let job = Job::Answer(request, listen);
+                        return self.waiting.push_front(Work { is_cancelled, job });
+                    }
+                    self.begin_counting(request.prompt.len());
+                    let (text, counts) = (self.text, self.counts);
+                    let sequence = Sequence::new(text, *request, listen, is_cancelled, counts);
+                    if !sequence.has_ended() {
+                        self.begin_answer(sequence);
+                    }
                 }
             }
         }
     }
 
-    /// Begins to read a prompt behind what the cache holds of it.
-    fn begin_reading(
-        &mut self,
-        mut sequence: Sequence<'m>,
-        place: usize,
-        beginning: Option<Beginning>,
-    ) {
-        let copied = self
-            .shelve(place, beginning)
-            .and_then(|()| match beginning {
-                Some(from) => {
-                    let (slots, prompt) = (&self.slots, &mut self.prompt);
-                    slots.copy_to(prompt, from.place, from.n_tokens)
-                }
-                None => self.prompt.truncate(&[0]),
-            });
-        if let Err(error) = copied {
-            return sequence.fail(&error.to_string());
-        }
-        let n_reused = beginning.map_or(0, |from| from.n_tokens);
-        if let Some(beginning) = beginning {
-            self.places.note_copied(beginning, place);
-        }
+    /// Whether there are pages for a request of these tokens, and none is read that it will find more of them in.
+    fn may_begin(&self, ids: &[u32], reuses: bool) -> bool {
+        let reuses = reuses && self.limits.reuses_prefixes;
+        let n_found = match reuses && !self.all.readings.is_empty() {
+            true => self.all.pages.n_known(ids),
+            false => 0,
+        };
+        let will_find = |one: &Reading<'_>| reuses && one.will_hold(ids, n_found);
+        !self.all.readings.iter().any(will_find) && self.all.has_pages_for(ids)
+    }
+
+    fn begin_answer(&mut self, mut sequence: Sequence<'m>) {
+        // Cached tokens have no logits.
+        let (age, reuses) = (self.all.next_age(), reuses(&sequence));
+        let n_reused = match reuses {
+            true => self.all.pages.n_known(&sequence.ids) * PagePool::PAGE,
+            false => 0,
+        };
+        sequence.note_reused(n_reused);
         let counter = &self.counts.reused_tokens;
         counter.fetch_add(n_reused as u64, Relaxed);
-        sequence.note_reused(n_reused);
-        self.places.all[place].is_taken = true;
-        self.reading = Some(Reading::new(sequence, place));
+        self.all.begin(sequence, age, reuses);
     }
 
-    /// Keeps what a place holds in one that holds something older.
-    fn shelve(&mut self, place: usize, beginning: Option<Beginning>) -> hlx_nn::Result<()> {
-        let shelf = self.places.shelf_for(place, beginning);
-        let Some(shelf) = shelf.filter(|_| self.limits.reuses_prefixes) else {
-            return Ok(());
+    fn embed(&self, tokens: &[u32], embedded: Embedded) {
+        self.begin_counting(tokens.len());
+        let found = embedding(self.model, &self.device, tokens);
+        let counter = match &found {
+            Ok(_) => &self.counts.answered,
+            Err(_) => &self.counts.failed,
         };
-        let n_tokens = self.slots.lengths()[place];
-        self.slots.copy_to(&mut self.prompt, place, n_tokens)?;
-        self.slots.fill(shelf, &self.prompt)?;
-        self.places.shelve(place, shelf);
-        Ok(())
+        self.counts.end(counter);
+        embedded(found.map_err(|error| format!("{error:#}")));
     }
 
     fn begin_counting(&self, n_prompt: usize) {
@@ -232,121 +220,122 @@ impl<'m> Worker<'m> {
             .fetch_add(n_prompt as u64, Relaxed);
     }
 
-    /// Reads a piece of a prompt, of at most `room` tokens; behind the last one draws the answer's first token and puts
-    /// the answer in its place. Returns how many tokens were read.
-    fn read(&mut self, mut reading: Reading<'m>, room: usize) -> usize {
-        let (model, device) = (self.model, &self.device);
-        match reading.read(model, device, &mut self.prompt, room) {
-            Ok((n, None)) => {
-                self.reading = Some(reading);
-                n
-            }
-            Ok((n, Some(logits))) => {
-                self.begin_answer(reading, &logits);
+    /// Reads pieces of prompts in one pass, of at most `room` tokens; behind the last one of a prompt draws the answer's
+    /// next token. Returns how many tokens were read.
+    fn read(&mut self, room: usize) -> usize {
+        match read(&self.all.readings, self.model, &self.slots, room) {
+            Ok((read, n)) => {
+                self.note_read(read);
                 n
             }
             Err(error) => {
-                self.fail(reading, &format!("{error:#}"));
+                // What they would have written into their pages is not known.
+                self.all.pages.forget();
+                for reading in std::mem::take(&mut self.all.readings) {
+                    let mut sequence = self.all.release(reading.running);
+                    sequence.fail(&format!("{error:#}"));
+                }
                 room
             }
         }
     }
 
-    /// Draws the first token behind a prompt that was read.
-    fn begin_answer(&mut self, mut reading: Reading<'m>, logits: &[f32]) {
-        let (place, logprobs) = (reading.place, reading.take_logprobs());
-        if let Err(error) = self.slots.fill(place, &self.prompt) {
-            return self.fail(reading, &format!("{error:#}"));
+    fn note_read(&mut self, read: Vec<Read>) {
+        let n = read.len();
+        let rest = self.all.readings.split_off(n);
+        let begun = std::mem::replace(&mut self.all.readings, rest);
+        let mut unfinished = Vec::new();
+        for (mut reading, mut read) in begun.into_iter().zip(read) {
+            reading.note(&mut read);
+            let Running { sequence, held, .. } = &mut reading.running;
+            self.all.pages.note(held, &sequence.ids[..read.n_held]);
+            match read.logits {
+                Some(logits) => self.grow(reading, &logits),
+                None => unfinished.push(reading),
+            }
         }
-        let mut sequence = reading.sequence;
-        sequence.tell(Event::Prompt { logprobs });
+        self.all.readings.splice(0..0, unfinished);
+    }
+
+    /// Draws the next token behind what was read.
+    fn grow(&mut self, mut reading: Reading<'m>, logits: &[f32]) {
+        let logprobs = reading.take_logprobs();
+        let mut running = reading.running;
+        let sequence = &mut running.sequence;
+        if !sequence.is_read() {
+            sequence.tell_prompt(logprobs);
+        }
         match sequence.request().max_tokens {
             0 => sequence.end(Finish::Length),
-            _ => self.advance(&mut sequence, &Next::Logits(logits)),
+            _ => {
+                if sequence.advance(&Next::Logits(logits), self.slots.capacity()) {
+                    self.counts.answer_tokens.fetch_add(1, Relaxed);
+                }
+            }
         }
-        if sequence.has_ended() {
-            let held = sequence.request().prompt.clone();
-            self.places.hold(place, held);
-            return;
-        }
-        self.places.fill(place, sequence);
-    }
-
-    fn fail(&mut self, mut reading: Reading<'m>, reason: &str) {
-        self.places.all[reading.place].is_taken = false;
-        self.forget();
-        reading.sequence.fail(reason);
-    }
-
-    fn advance(&self, sequence: &mut Sequence<'m>, next: &Next<'_>) {
-        if sequence.advance(next, self.slots.capacity()) {
-            self.counts.answer_tokens.fetch_add(1, Relaxed);
+        match running.sequence.has_ended() {
+            true => drop(self.all.release(running)),
+            false => self.all.grow(running),
         }
     }
 
     /// Appends the last token of every answer, and draws the next ones.
     fn step(&mut self) -> Result<()> {
-        let ids = self.places.last_tokens();
-        if ids.is_empty() {
+        self.all.make_room(self.counts);
+        let tokens = self.all.last_tokens();
+        if tokens.is_empty() {
             return Ok(());
         }
-        let growing = self
-            .places
-            .all
-            .iter()
-            .filter_map(|one| one.growing.as_ref());
-        let are_likeliest = growing.map(|one| one.request().takes_likeliest());
-        let mut are_likeliest = are_likeliest.collect::<Vec<_>>().into_iter();
+        let mut growing = self.all.places.iter().flatten();
+        let are_likeliest = growing.all(|one| one.sequence.request().takes_likeliest());
         let vocabulary = self.model.vocabulary();
-        let (words, logits) = match are_likeliest.all(|one| one) {
+        let (words, logits) = match are_likeliest {
             true => (
-                self.slots.likeliest(self.model, &ids)?.to_vec::<u32>()?,
+                self.slots.likeliest(self.model, &tokens)?.to_vec::<u32>()?,
                 Vec::new(),
             ),
             false => (
                 Vec::new(),
-                downloaded(&self.slots.logits(self.model, &ids)?)?,
+                downloaded(&self.slots.logits(self.model, &tokens)?)?,
             ),
         };
-        let n_tokens = ids.iter().flatten().count();
+        let (n_places, n_tokens) = (tokens.len(), tokens.iter().flatten().count());
         self.counts.steps.fetch_add(1, Relaxed);
         self.counts
             .computed_rows
             .fetch_add(n_tokens as u64, Relaxed);
         let mut growing: Vec<(Next<'_>, &mut Sequence<'m>)> = Vec::with_capacity(n_tokens);
-        for (place, one) in self.places.all[..ids.len()].iter_mut().enumerate() {
+        let All { places, pages, .. } = &mut self.all;
+        for (place, one) in places[..n_places].iter_mut().enumerate() {
+            let Some(Running { sequence, held, .. }) = one else {
+                continue;
+            };
+            pages.note(held, &sequence.ids);
             let next = match words.get(place) {
                 Some(&id) => Next::Likeliest(((id as usize) < vocabulary).then_some(id)),
                 None => Next::Logits(&logits[place * vocabulary..(place + 1) * vocabulary]),
             };
-            growing.extend(one.growing.as_mut().map(|sequence| (next, sequence)));
+            growing.push((next, sequence));
         }
         let n_drawn = advance_all(growing, self.slots.capacity(), logits.len());
         let counter = &self.counts.answer_tokens;
         counter.fetch_add(n_drawn as u64, Relaxed);
-        for place in 0..ids.len() {
-            let growing = self.places.all[place].growing.as_ref();
-            if growing.is_some_and(Sequence::has_ended) {
-                self.places.release(place);
-            }
-        }
+        drop(self.all.take_where(Sequence::has_ended));
         Ok(())
     }
 
-    /// Ends all answers, whose places may hold anything.
+    /// Ends all requests that have begun, whose pages may hold anything.
     fn fail_all(&mut self, reason: &str) {
-        for place in 0..self.places.all.len() {
-            if let Some(mut sequence) = self.places.release(place) {
-                sequence.fail(reason);
-            }
+        self.all.pages.forget();
+        for mut sequence in self.all.take_where(|_| true) {
+            sequence.fail(reason);
         }
-        self.forget();
     }
+}
 
-    /// Forgets what is held of earlier answers.
-    fn forget(&mut self) {
-        self.places.forget();
-    }
+/// Whether a request may begin with what pages hold of it: cached tokens have no logits.
+fn reuses(sequence: &Sequence<'_>) -> bool {
+    sequence.is_read() || sequence.request().prompt_logprobs.is_none()
 }
 
 fn downloaded(logits: &Tensor) -> Result<Vec<f32>> {

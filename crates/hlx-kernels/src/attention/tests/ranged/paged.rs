@@ -166,7 +166,7 @@ fn attended(
     let cache = CachedHeads::new(device, n, [of.key_heads, of.head_width])?;
     let (old, new) = (case.attention.keys - of.queries, of.queries);
     let pages = Pages {
-        table: &mem.input_u32(device, &table)?,
+        table: &mem.input_of::<u32>(device, &table)?,
         n,
         in_order: is_in_order,
     };
