@@ -20,7 +20,7 @@ type Counter = (
     fn(&Snapshot) -> u64,
 );
 
-const COUNTERS: [Counter; 10] = [
+const COUNTERS: [Counter; 14] = [
     (
         "hlx_requests_waiting",
         "gauge",
@@ -80,6 +80,27 @@ const COUNTERS: [Counter; 10] = [
         "counter",
         "Tokens that steps have appended.",
         |one| one.step_tokens,
+    ),
+    (
+        "hlx_requests_preempted_total",
+        "counter",
+        "Times that a request gave its pages back and was computed again.",
+        |one| one.preempted,
+    ),
+    ("hlx_pages", "gauge", "Pages of the cache.", |one| {
+        one.pages as u64
+    }),
+    (
+        "hlx_pages_free",
+        "gauge",
+        "Pages that no request has.",
+        |one| one.free_pages as u64,
+    ),
+    (
+        "hlx_pages_shared",
+        "gauge",
+        "Pages that several requests have.",
+        |one| one.shared_pages as u64,
     ),
 ];
 

@@ -52,12 +52,16 @@ pub struct Arguments {
     /// An origin of pages that may ask, or *; may be given several times.
     #[arg(long, value_name = "ORIGIN")]
     cors: Vec<String>,
-    /// Answers of a model that grow at the same time.
+    /// Answers of a model that a step appends to, at most.
     #[arg(long, value_name = "N", default_value_t = 16)]
     places: usize,
-    /// Tokens of a prompt and its answer; the model's positions if left out. The memory of the cache grows with it.
+    /// Tokens of a prompt and its answer; the model's positions if left out.
     #[arg(long, value_name = "N")]
     context: Option<usize>,
+    /// Tokens that a model's cache has room for, whose memory is allocated at the start; if left out those of all places, as
+    /// far as the device's memory holds them.
+    #[arg(long, value_name = "N")]
+    cache_tokens: Option<usize>,
     /// Requests of a model that wait for a place; more are refused.
     #[arg(long, value_name = "N", default_value_t = 256)]
     queue: usize,
@@ -99,6 +103,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let limits = Limits {
         places: arguments.places,
         capacity: arguments.context,
+        cache_tokens: arguments.cache_tokens,
         queue: arguments.queue,
         chunk: arguments.chunk,
         reuses_prefixes: !arguments.no_prefix_cache,
