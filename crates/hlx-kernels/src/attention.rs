@@ -24,6 +24,9 @@
 //! batched, or computed from a cache, it has the bits that it has by itself. The `integer` arithmetic has sums of its own
 //! (`attention/quantised.rs`).
 //!
+//! The keys and values of a cache lie in pages of 32 positions, which are the blocks of its queries, and a table says where
+//! (`pages.rs`): which page a block has changes no bit.
+//!
 //! Dropped weights: with `(a, b, ..) = Philox(counter = (0, first sample + b, step, purpose), seed)`, the
 //! draw of a weight is component `n % 4` of `Philox(counter = (n / 4, position, h, 0), key = (a, b))`,
 //! `n` the key's place in its document and `position` the query's in its row. It stays if its uniform

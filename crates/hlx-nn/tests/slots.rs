@@ -89,9 +89,11 @@ fn check_slots(device: &Device, model: &CausalLm) -> Result<()> {
     let mut first = Going::new(0, 0, &[11, 4, 7]);
     let mut second = Going::new(3, 1, &[9, 0, 1]);
     read(device, model, &slots, &mut [(&mut first, 4)])?;
-    // Three sequences in a pass, of which one goes on in another page.
+    // Three sequences in a pass, of which one goes on in another page, and two get as many tokens.
     let mut third = Going::new(1, 2, &[3, 5]);
-    let all = &mut [(&mut third, 1), (&mut first, 30), (&mut second, 31)];
+    let all = &mut [(&mut third, 1), (&mut first, 30), (&mut second, 30)];
+    read(device, model, &slots, all)?;
+    let all = &mut [(&mut second, 1), (&mut first, 1), (&mut third, 2)];
     read(device, model, &slots, all)?;
     going.extend([first, third]);
     for step in 0..9 {

@@ -126,10 +126,10 @@ impl<'a> Append<'a> {
         let rotated = 2 * pairs;
         check_that!(name, rotated <= width =>
             "{pairs} frequencies rotate {rotated} elements, and a head has {width}")?;
-        let cached = self.cached_positions() * per_key * width;
         if let Some(pages) = &inputs.pages {
             pages.check(name, of)?;
         }
+        let cached = self.cached_positions() * per_key * width;
         let largest = [&inputs.q, &inputs.k, &inputs.v].map(|rows| rows.buffer.len());
         let largest = largest.into_iter().fold(cached, usize::max);
         check_indexable(name, "an operand", largest)

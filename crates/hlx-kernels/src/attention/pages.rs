@@ -4,7 +4,7 @@ use hlx_core::{Buffer, as_u32};
 
 use super::sizes::Attention;
 use crate::Result;
-use crate::error::check_len;
+use crate::error::{check_len, check_sizes};
 
 /// Positions of a page: those of a block of keys, so that kernels read the table once a block.
 pub const PAGE: usize = 32;
@@ -27,6 +27,7 @@ impl Pages<'_> {
     pub(super) fn check(&self, name: &'static str, of: &Attention) -> Result<()> {
         check_that!(name, of.keys.is_multiple_of(PAGE) =>
             "{} keys in pages, expected a multiple of {PAGE}", of.keys)?;
+        check_sizes(name, &[self.n, PAGE, of.key_heads, of.head_width])?;
         check_len(name, "pages", self.table, [of.batch, of.keys / PAGE])
     }
 

@@ -92,11 +92,12 @@ impl Slots {
         }
         let blocks = PagePool::pages_of(capacity);
         // Any page will do for blocks that a sequence does not have.
-        let table = Tensor::full(device, &[n_places, blocks], 0.0, DType::U32)?;
+        let table = device.alloc_shape_typed(DType::U32, &[n_places, blocks])?;
+        device.fill(&table, 0)?;
         Ok(Self {
             device: device.clone(),
             pool: model.page_pool(device, n_pages)?,
-            table: table.buffer()?,
+            table,
             uploaded: vec![0; n_places * blocks],
             n_places,
             capacity,
@@ -203,25 +204,36 @@ impl Slots {
         }
     }
 
-    /// A group for each piece, whose words are one upload.
+    /// A group for neighbouring pieces of as many tokens, whose words are one upload.
     fn groups(&self, pieces: &[Piece<'_>]) -> Result<Vec<Group>> {
         let mut words: Vec<u32> = Vec::new();
-        let mut part = |part: &[u32]| {
+        let mut part = |part: &mut dyn Iterator<Item = u32>| {
             let first = words.len().next_multiple_of(ALIGNMENT_WORDS);
             words.resize(first, 0);
             words.extend(part);
-            [first, part.len()]
+            [first, words.len() - first]
         };
-        let parts = pieces.iter().map(|piece| {
-            let [held, end] = [piece.held, piece.end()].map(|n| n as u32);
-            [part(&[held]), part(&[end]), part(piece.pages())]
+        let alike = pieces.chunk_by(|one, next| one.ids.len() == next.ids.len());
+        let parts = alike.map(|pieces| {
+            let held = part(&mut pieces.iter().map(|piece| piece.held as u32));
+            let ends = part(&mut pieces.iter().map(|piece| piece.end() as u32));
+            let blocks = pieces.iter().map(|piece| piece.pages().len()).max();
+            let table = part(&mut pieces.iter().flat_map(|piece| {
+                // Any page will do for blocks that a sequence does not have.
+                let pages = piece.pages().iter().copied().chain(std::iter::repeat(0));
+                pages.take(blocks.unwrap_or(0))
+            }));
+            (pieces[0].ids.len(), [held, ends, table])
         });
         let parts: Vec<_> = parts.collect();
         let words = Tensor::from_slice::<u32>(&self.device, &words, &[words.len()])?.buffer()?;
-        let groups = pieces.iter().zip(parts).map(|(piece, parts)| {
-            let [held, end, table] = parts.map(|[first, n]| words.slice(first, n));
-            let one = |words: Buffer| Tensor::from_buffer(&self.device, words, &[1]);
-            Ok(Group::new(table?, piece.ids.len(), one(held?)?, one(end?)?))
+        let groups = parts.into_iter().map(|(time, parts)| {
+            let [held, ends, table] = parts.map(|[first, n]| words.slice(first, n));
+            let numbers = |words: Buffer| {
+                let n = words.len();
+                Tensor::from_buffer(&self.device, words, &[n])
+            };
+            Ok(Group::new(table?, time, numbers(held?)?, numbers(ends?)?))
         });
         groups.collect()
     }
