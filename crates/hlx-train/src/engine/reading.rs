@@ -91,31 +91,44 @@ impl<'m> Reading<'m> {
     }
 }
 
-/// Reads the next tokens of the first prompts in one pass, at most `room` of them. Returns what was read of each, and how
-/// many tokens that are.
+/// What a pass has computed.
+pub(super) struct PassResult {
+    /// What was read of the first prompts.
+    pub read: Vec<Read>,
+    /// How many tokens that are.
+    pub n_tokens: usize,
+    /// The logits behind the tokens of the answers that grow.
+    pub of_growing: Vec<f32>,
+}
+
+/// Reads the next tokens of the first prompts in one pass, at most `room` of them, and appends a token to each of the answers
+/// that are `growing`.
 ///
 /// # Errors
 /// What the device reports.
 pub(super) fn read(
     readings: &[Reading<'_>],
+    growing: &[Piece<'_>],
     model: &CausalLm,
     slots: &Slots,
     room: usize,
-) -> Result<(Vec<Read>, usize)> {
-    let (mut n_all, mut numbers) = (0, Vec::new());
+) -> Result<PassResult> {
+    let (mut n_tokens, mut numbers) = (0, Vec::new());
     let (mut pieces, mut rows) = (Vec::new(), Vec::new());
     for reading in readings {
-        let n = reading.n_left().min(room - n_all);
+        let n = reading.n_left().min(room - n_tokens);
         if n == 0 {
             break;
         }
         let Held {
-            pages, n_tokens, ..
+            pages,
+            n_tokens: held,
+            ..
         } = &reading.running.held;
-        let ids = &reading.running.sequence.ids[*n_tokens..][..n];
+        let ids = &reading.running.sequence.ids[*held..][..n];
         pieces.push(Piece {
             ids,
-            held: *n_tokens,
+            held: *held,
             pages,
         });
         let n_rows = match (reading.wanted(), n == reading.n_left()) {
@@ -123,10 +136,12 @@ pub(super) fn read(
             (None, true) => 1,
             (None, false) => 0,
         };
-        n_all += n;
-        numbers.extend((n_all - n_rows..n_all).map(|row| row as u32));
+        n_tokens += n;
+        numbers.extend((n_tokens - n_rows..n_tokens).map(|row| row as u32));
         rows.push((n, n_rows));
     }
+    pieces.extend(growing);
+    numbers.extend((n_tokens..n_tokens + growing.len()).map(|row| row as u32));
     // A pass has logits, though nobody may want them.
     let is_wanted = !numbers.is_empty();
     if !is_wanted {
@@ -137,10 +152,16 @@ pub(super) fn read(
         true => logits.to_vec::<f32>()?,
         false => Vec::new(),
     };
-    let mut logits = logits.chunks(model.vocabulary());
+    let (of_readings, of_growing) =
+        logits.split_at(logits.len() - growing.len() * model.vocabulary());
+    let mut of_readings = of_readings.chunks(model.vocabulary());
     let read = readings.iter().zip(rows).map(|(reading, (n, n_rows))| {
-        let rows: Vec<&[f32]> = logits.by_ref().take(n_rows).collect();
+        let rows: Vec<&[f32]> = of_readings.by_ref().take(n_rows).collect();
         reading.read(n, &rows)
     });
-    Ok((read.collect(), n_all))
+    Ok(PassResult {
+        read: read.collect(),
+        n_tokens,
+        of_growing: of_growing.to_vec(),
+    })
 }

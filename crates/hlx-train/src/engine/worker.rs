@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvError, TryRecvError};
 use anyhow::Result;
 use hlx_autograd::{Tensor, no_grad};
 use hlx_core::Device;
-use hlx_nn::{CausalLm, CausalModel, PagePool, Slots};
+use hlx_nn::{CausalLm, CausalModel, PagePool, Piece, Slots};
 
 use super::counts::Counts;
 use super::embedding::embedding;
@@ -99,17 +99,29 @@ impl<'m> Worker<'m> {
     /// Pieces of prompts, and a token of every answer.
     fn round(&mut self) {
         self.drop_cancelled();
+        if let Err(error) = self.passes() {
+            self.fail_all(&format!("{error:#}"));
+        }
+    }
+
+    /// The passes of a round. The first one that reads prompts appends to the answers, too.
+    fn passes(&mut self) -> Result<()> {
+        let (mut room, mut is_first) = (self.limits.chunk, true);
         // Short prompts share a round; a new pass is not begun for a few tokens.
-        let mut room = self.limits.chunk;
         while 2 * room >= self.limits.chunk && room > 0 {
             self.begin(room);
+            if is_first {
+                self.all.make_room(self.counts);
+            }
             if self.all.readings.is_empty() {
                 break;
             }
-            room -= self.read(room);
+            room -= self.read(room, is_first)?;
+            is_first = false;
         }
-        if let Err(error) = self.step() {
-            self.fail_all(&format!("{error:#}"));
+        match is_first {
+            true => self.step(),
+            false => Ok(()),
         }
     }
 
@@ -220,24 +232,20 @@ impl<'m> Worker<'m> {
             .fetch_add(n_prompt as u64, Relaxed);
     }
 
-    /// Reads pieces of prompts in one pass, of at most `room` tokens; behind the last one of a prompt draws the answer's
-    /// next token. Returns how many tokens were read.
-    fn read(&mut self, room: usize) -> usize {
-        match read(&self.all.readings, self.model, &self.slots, room) {
-            Ok((read, n)) => {
-                self.note_read(read);
-                n
-            }
-            Err(error) => {
-                // What they would have written into their pages is not known.
-                self.all.pages.forget();
-                for reading in std::mem::take(&mut self.all.readings) {
-                    let mut sequence = self.all.release(reading.running);
-                    sequence.fail(&format!("{error:#}"));
-                }
-                room
-            }
-        }
+    /// Reads pieces of prompts in one pass, of at most `room` tokens, and if it `steps` appends the last token of every
+    /// answer; draws the next tokens of those that are read and of those that grow. Returns how many tokens of prompts were
+    /// read.
+    fn read(&mut self, room: usize, steps: bool) -> Result<usize> {
+        let tokens = match steps {
+            true => self.all.last_tokens(),
+            false => Vec::new(),
+        };
+        let growing: Vec<Piece<'_>> = tokens.iter().copied().flatten().collect();
+        let (readings, n_places) = (&self.all.readings, tokens.len());
+        let pass = read(readings, &growing, self.model, &self.slots, room)?;
+        self.draw(n_places, &[], &pass.of_growing, |_, number| number);
+        self.note_read(pass.read);
+        Ok(pass.n_tokens)
     }
 
     fn note_read(&mut self, read: Vec<Read>) {
@@ -279,16 +287,14 @@ impl<'m> Worker<'m> {
         }
     }
 
-    /// Appends the last token of every answer, and draws the next ones.
+    /// Appends the last token of every answer, for which there is room, and draws the next ones.
     fn step(&mut self) -> Result<()> {
-        self.all.make_room(self.counts);
         let tokens = self.all.last_tokens();
         if tokens.is_empty() {
             return Ok(());
         }
         let mut growing = self.all.places.iter().flatten();
         let are_likeliest = growing.all(|one| one.sequence.request().takes_likeliest());
-        let vocabulary = self.model.vocabulary();
         let (words, logits) = match are_likeliest {
             true => (
                 self.slots.likeliest(self.model, &tokens)?.to_vec::<u32>()?,
@@ -299,21 +305,40 @@ impl<'m> Worker<'m> {
                 downloaded(&self.slots.logits(self.model, &tokens)?)?,
             ),
         };
-        let (n_places, n_tokens) = (tokens.len(), tokens.iter().flatten().count());
+        let n_places = tokens.len();
+        self.draw(n_places, &words, &logits, |place, _| place);
+        Ok(())
+    }
+
+    /// Draws the next token of the answers in the first places, which a pass has appended to: from the likeliest tokens or
+    /// the logits, of which `row_of` gives an answer's row by its place and its number.
+    fn draw(
+        &mut self,
+        n_places: usize,
+        words: &[u32],
+        logits: &[f32],
+        row_of: impl Fn(usize, usize) -> usize,
+    ) {
+        let vocabulary = self.model.vocabulary();
+        let All { places, pages, .. } = &mut self.all;
+        let n_tokens = places[..n_places].iter().flatten().count();
+        if n_tokens == 0 {
+            return;
+        }
         self.counts.steps.fetch_add(1, Relaxed);
         self.counts
             .computed_rows
             .fetch_add(n_tokens as u64, Relaxed);
         let mut growing: Vec<(Next<'_>, &mut Sequence<'m>)> = Vec::with_capacity(n_tokens);
-        let All { places, pages, .. } = &mut self.all;
         for (place, one) in places[..n_places].iter_mut().enumerate() {
             let Some(Running { sequence, held, .. }) = one else {
                 continue;
             };
             pages.note(held, &sequence.ids);
-            let next = match words.get(place) {
+            let row = row_of(place, growing.len());
+            let next = match words.get(row) {
                 Some(&id) => Next::Likeliest(((id as usize) < vocabulary).then_some(id)),
-                None => Next::Logits(&logits[place * vocabulary..(place + 1) * vocabulary]),
+                None => Next::Logits(&logits[row * vocabulary..(row + 1) * vocabulary]),
             };
             growing.push((next, sequence));
         }
@@ -321,7 +346,6 @@ impl<'m> Worker<'m> {
         let counter = &self.counts.answer_tokens;
         counter.fetch_add(n_drawn as u64, Relaxed);
         drop(self.all.take_where(Sequence::has_ended));
-        Ok(())
     }
 
     /// Ends all requests that have begun, whose pages may hold anything.
