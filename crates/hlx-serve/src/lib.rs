@@ -15,6 +15,7 @@ mod gate;
 mod listen;
 mod messages;
 mod metrics;
+mod named;
 mod openai;
 mod page;
 pub mod program;

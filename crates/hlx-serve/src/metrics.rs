@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 
-use hlx_train::engine::Snapshot;
+use hlx_train::engine::{DeviceCounts, Snapshot};
 
 use crate::served::Served;
 
@@ -20,13 +20,24 @@ type Counter = (
     fn(&Snapshot) -> u64,
 );
 
-const COUNTERS: [Counter; 14] = [
+/// Counters of a model: its requests wait for all of its devices.
+const OF_MODEL: [Counter; 2] = [
     (
         "hlx_requests_waiting",
         "gauge",
         "Requests that wait for a place.",
         |one| one.waiting as u64,
     ),
+    (
+        "hlx_requests_cancelled_total",
+        "counter",
+        "Requests whose clients have left.",
+        |one| one.cancelled,
+    ),
+];
+
+/// Counters of each device of a model.
+const OF_DEVICE: [Counter; 12] = [
     (
         "hlx_requests_running",
         "gauge",
@@ -38,12 +49,6 @@ const COUNTERS: [Counter; 14] = [
         "counter",
         "Requests that were answered.",
         |one| one.answered,
-    ),
-    (
-        "hlx_requests_cancelled_total",
-        "counter",
-        "Requests whose clients have left.",
-        |one| one.cancelled,
     ),
     (
         "hlx_requests_failed_total",
@@ -113,16 +118,39 @@ impl Metrics {
     /// All counters.
     pub fn text(&self, models: &[Served]) -> String {
         let mut out = String::new();
-        let snapshots: Vec<(String, Snapshot)> = models
-            .iter()
-            .map(|model| (label(&model.id), model.engine.counts()))
-            .collect();
-        for (name, kind, help, read) in COUNTERS {
-            // Writing to a string does not fail.
+        let of_models = models.iter().map(|model| {
+            let labels = format!("model=\"{}\"", label(&model.id));
+            (labels, model.engine.counts())
+        });
+        let of_models: Vec<(String, Snapshot)> = of_models.collect();
+        let of_devices = models.iter().flat_map(|model| {
+            let devices = model.engine.devices().into_iter();
+            devices.map(|one| {
+                let (id, device) = (label(&model.id), label(&one.device));
+                (format!("model=\"{id}\",device=\"{device}\""), one)
+            })
+        });
+        let of_devices: Vec<(String, DeviceCounts)> = of_devices.collect();
+        // Writing to a string does not fail.
+        for (name, kind, help, read) in OF_MODEL {
             let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-            for (model, snapshot) in &snapshots {
-                let _ = writeln!(out, "{name}{{model=\"{model}\"}} {}", read(snapshot));
+            for (labels, counts) in &of_models {
+                let _ = writeln!(out, "{name}{{{labels}}} {}", read(counts));
             }
+        }
+        for (name, kind, help, read) in OF_DEVICE {
+            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            for (labels, one) in &of_devices {
+                let _ = writeln!(out, "{name}{{{labels}}} {}", read(&one.counts));
+            }
+        }
+        let name = "hlx_device_open";
+        let _ = writeln!(
+            out,
+            "# HELP {name} Whether the device takes requests; 0 once it is lost.\n# TYPE {name} gauge"
+        );
+        for (labels, one) in &of_devices {
+            let _ = writeln!(out, "{name}{{{labels}}} {}", u8::from(one.is_open));
         }
         let name = "hlx_http_requests_total";
         let _ = writeln!(

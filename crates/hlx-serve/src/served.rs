@@ -32,7 +32,16 @@ impl Served {
     /// # Errors
     /// A chat template with a fault of syntax, and as [`Engine::start`].
     pub fn start(id: &str, text: TextModel, limits: Limits, created: u64) -> Result<Self> {
-        let text = Arc::new(text);
+        Self::start_on(id, vec![text], limits, created)
+    }
+
+    /// Starts the engine of a model on several devices, on each of which it was opened.
+    ///
+    /// # Errors
+    /// A chat template with a fault of syntax, and as [`Engine::start_on`].
+    pub fn start_on(id: &str, texts: Vec<TextModel>, limits: Limits, created: u64) -> Result<Self> {
+        let texts: Vec<Arc<TextModel>> = texts.into_iter().map(Arc::new).collect();
+        let text = texts.first().with_context(|| format!("{id}: no device"))?;
         let template = text.tokenizer.chat_template().is_some();
         let template = template.then(|| ChatTemplate::of(&text.tokenizer));
         let source = text.tokenizer.chat_template();
@@ -40,7 +49,7 @@ impl Served {
             style: source.and_then(Style::of_template),
             id: id.to_owned(),
             template: template.transpose()?,
-            engine: Engine::start(text, limits).with_context(|| id.to_owned())?,
+            engine: Engine::start_on(texts, limits).with_context(|| id.to_owned())?,
             created,
             formats: OnceLock::new(),
         })

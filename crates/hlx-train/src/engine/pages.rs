@@ -86,11 +86,15 @@ impl Pages {
         self.known_of(ids).count()
     }
 
-    /// How many free pages are missing to those that hold the beginning of these tokens for all of them, and one more.
-    pub fn n_missing(&self, ids: &[u32]) -> usize {
+    /// How many free pages are missing for all of these tokens and one more, where those in use that hold their beginning
+    /// count if they may be `reuse`d.
+    pub fn n_missing(&self, ids: &[u32], reuses: bool) -> usize {
         let needed = PagePool::pages_of(ids.len() + 1);
         let in_use = |(page, _): &(u32, Chain)| self.all[*page as usize].users > 0;
-        let n_in_use = self.known_of(ids).filter(in_use).count();
+        let n_in_use = match reuses {
+            true => self.known_of(ids).filter(in_use).count(),
+            false => 0,
+        };
         (needed - n_in_use).saturating_sub(self.n_free())
     }
 
@@ -258,10 +262,11 @@ mod tests {
     #[test]
     fn what_is_missing_counts_free_pages_and_those_in_use() {
         let mut pages = Pages::new(4, true);
-        assert_eq!(pages.n_missing(&ids(4 * PAGE)), 1);
+        assert_eq!(pages.n_missing(&ids(4 * PAGE), true), 1);
         let (_first, _) = filled(&mut pages, &ids(2 * PAGE + 1));
-        assert_eq!(pages.n_missing(&ids(2 * PAGE + 5)), 0);
-        assert_eq!(pages.n_missing(&ids(3 * PAGE)), 1);
-        assert_eq!(pages.n_missing(&[7; PAGE]), 1);
+        assert_eq!(pages.n_missing(&ids(2 * PAGE + 5), true), 0);
+        assert_eq!(pages.n_missing(&ids(2 * PAGE + 5), false), 2);
+        assert_eq!(pages.n_missing(&ids(3 * PAGE), true), 1);
+        assert_eq!(pages.n_missing(&[7; PAGE], true), 1);
     }
 }

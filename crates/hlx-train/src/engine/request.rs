@@ -1,5 +1,7 @@
 //! What a request says, and what it gets.
 
+use hlx_nn::{CausalLm, CausalModel};
+
 use super::guide::Guides;
 use crate::sample::Sampling;
 
@@ -25,6 +27,9 @@ pub struct Request {
     pub stop: Vec<Vec<u8>>,
     /// Whether the model's own end tokens do not end the answer, but are tokens of it.
     pub ignores_end: bool,
+    /// Whether the answer continues behind the model's positions, with the last tokens that they hold, which takes a
+    /// whole pass a token.
+    pub slides: bool,
     /// Subtracted from the logits of tokens that the answer has.
     pub presence_penalty: f32,
     /// Subtracted from the logit of a token for each time that the answer has it.
@@ -68,6 +73,7 @@ impl Request {
             stream: 0,
             stop: Vec::new(),
             ignores_end: false,
+            slides: false,
             presence_penalty: 0.0,
             frequency_penalty: 0.0,
             logit_bias: Vec::new(),
@@ -79,17 +85,22 @@ impl Request {
         }
     }
 
-    /// The first argument that is wrong, for a model with as many tokens and room for `capacity` of them.
-    pub(super) fn check(&self, vocabulary: usize, capacity: usize) -> Result<(), Fault> {
+    /// The first argument that is wrong, for a model and sequences of at most `capacity` tokens.
+    pub(super) fn check(&self, model: &CausalLm, capacity: usize) -> Result<(), Fault> {
+        let (vocabulary, positions) = (model.vocabulary(), model.max_positions());
         let fault = |name, reason| Err(Fault::new(name, reason));
         let n_prompt = self.prompt.len();
         if n_prompt == 0 {
             return fault("prompt", "the prompt is empty".to_owned());
         }
-        if n_prompt > capacity {
+        if n_prompt > capacity && !self.slides {
             let reason =
                 format!("the prompt has {n_prompt} tokens, and the model takes {capacity}");
             return fault("prompt", reason);
+        }
+        if self.slides && capacity < positions {
+            let reason = format!("{capacity} tokens are held of {positions}, expected all");
+            return fault("slides", reason);
         }
         let outside = |&&id: &&u32| id as usize >= vocabulary;
         if let Some(id) = self.prompt.iter().find(outside) {
@@ -164,9 +175,9 @@ pub struct Token {
     pub logprobs: Option<Logprobs>,
 }
 
-/// What happens to a request.
+/// What happens to a request. Text is characters, or bytes where tokens stand for them.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum Event<T = String> {
     /// The prompt was read.
     Prompt {
         /// The log-probabilities of its tokens from the second on, if they are wanted.
@@ -175,7 +186,7 @@ pub enum Event {
     /// The answer's next characters, and the tokens that they begin in.
     Piece {
         /// Whole characters.
-        text: String,
+        text: T,
         /// Each token is in one event.
         tokens: Vec<Token>,
     },
@@ -190,6 +201,33 @@ pub enum Event {
         /// SHA-256 over the digests of the logits that tokens were drawn from, the end's included, if it is wanted.
         digest: Option<String>,
     },
+}
+
+impl Event<Vec<u8>> {
+    /// The same with its text as characters.
+    pub(super) fn into_characters(self) -> Event {
+        match self {
+            Self::Prompt { logprobs } => Event::Prompt { logprobs },
+            Self::Piece { text, tokens } => {
+                let lossy = |error: std::string::FromUtf8Error| {
+                    String::from_utf8_lossy(error.as_bytes()).into_owned()
+                };
+                let text = String::from_utf8(text).unwrap_or_else(lossy);
+                Event::Piece { text, tokens }
+            }
+            Self::End {
+                finish,
+                end_token,
+                usage,
+                digest,
+            } => Event::End {
+                finish,
+                end_token,
+                usage,
+                digest,
+            },
+        }
+    }
 }
 
 /// Why an answer has ended.
