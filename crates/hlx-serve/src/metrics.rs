@@ -20,24 +20,13 @@ type Counter = (
     fn(&Snapshot) -> u64,
 );
 
-/// Counters of a model: its requests wait for all of its devices.
-const OF_MODEL: [Counter; 2] = [
+const COUNTERS: [Counter; 14] = [
     (
         "hlx_requests_waiting",
         "gauge",
         "Requests that wait for a place.",
         |one| one.waiting as u64,
     ),
-    (
-        "hlx_requests_cancelled_total",
-        "counter",
-        "Requests whose clients have left.",
-        |one| one.cancelled,
-    ),
-];
-
-/// Counters of each device of a model.
-const OF_DEVICE: [Counter; 12] = [
     (
         "hlx_requests_running",
         "gauge",
@@ -49,6 +38,12 @@ const OF_DEVICE: [Counter; 12] = [
         "counter",
         "Requests that were answered.",
         |one| one.answered,
+    ),
+    (
+        "hlx_requests_cancelled_total",
+        "counter",
+        "Requests whose clients have left.",
+        |one| one.cancelled,
     ),
     (
         "hlx_requests_failed_total",
@@ -118,40 +113,18 @@ impl Metrics {
     /// All counters.
     pub fn text(&self, models: &[Served]) -> String {
         let mut out = String::new();
-        let of_models = models.iter().map(|model| {
-            let labels = format!("model=\"{}\"", label(&model.id));
-            (labels, model.engine.counts())
-        });
-        let of_models: Vec<(String, Snapshot)> = of_models.collect();
-        let of_devices = models.iter().flat_map(|model| {
-            let devices = model.engine.devices().into_iter();
-            devices.map(|one| {
-                let (id, device) = (label(&model.id), label(&one.device));
-                (format!("model=\"{id}\",device=\"{device}\""), one)
-            })
-        });
-        let of_devices: Vec<(String, DeviceCounts)> = of_devices.collect();
-        // Writing to a string does not fail.
-        for (name, kind, help, read) in OF_MODEL {
+        let snapshots: Vec<(String, Snapshot)> = models
+            .iter()
+            .map(|model| (label(&model.id), model.engine.counts()))
+            .collect();
+        for (name, kind, help, read) in COUNTERS {
+            // Writing to a string does not fail.
             let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-            for (labels, counts) in &of_models {
-                let _ = writeln!(out, "{name}{{{labels}}} {}", read(counts));
+            for (model, snapshot) in &snapshots {
+                let _ = writeln!(out, "{name}{{model=\"{model}\"}} {}", read(snapshot));
             }
         }
-        for (name, kind, help, read) in OF_DEVICE {
-            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-            for (labels, one) in &of_devices {
-                let _ = writeln!(out, "{name}{{{labels}}} {}", read(&one.counts));
-            }
-        }
-        let name = "hlx_device_open";
-        let _ = writeln!(
-            out,
-            "# HELP {name} Whether the device takes requests; 0 once it is lost.\n# TYPE {name} gauge"
-        );
-        for (labels, one) in &of_devices {
-            let _ = writeln!(out, "{name}{{{labels}}} {}", u8::from(one.is_open));
-        }
+        of_devices(&mut out, models);
         let name = "hlx_http_requests_total";
         let _ = writeln!(
             out,
@@ -163,6 +136,37 @@ impl Metrics {
             let _ = writeln!(out, "{name}{{route=\"{route}\",status=\"{status}\"}} {n}");
         }
         out
+    }
+}
+
+/// The same counters of each device of a model, for all of which its requests wait.
+fn of_devices(out: &mut String, models: &[Served]) {
+    let devices = models.iter().flat_map(|model| {
+        let devices = model.engine.devices().into_iter();
+        devices.map(|one| {
+            let (id, device) = (label(&model.id), label(&one.device));
+            (format!("model=\"{id}\",device=\"{device}\""), one)
+        })
+    });
+    let devices: Vec<(String, DeviceCounts)> = devices.collect();
+    let name = "hlx_device_open";
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        out,
+        "# HELP {name} Whether the device takes requests; 0 once it is lost.\n# TYPE {name} gauge"
+    );
+    for (labels, one) in &devices {
+        let _ = writeln!(out, "{name}{{{labels}}} {}", u8::from(one.is_open));
+    }
+    for (name, kind, help, read) in COUNTERS {
+        let name = name.replacen("hlx_", "hlx_device_", 1);
+        if name == "hlx_device_requests_waiting" {
+            continue;
+        }
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (labels, one) in &devices {
+            let _ = writeln!(out, "{name}{{{labels}}} {}", read(&one.counts));
+        }
     }
 }
 
