@@ -12,6 +12,7 @@ mod generate;
 mod golden;
 mod import;
 mod interrupt;
+mod key;
 mod log;
 mod logits;
 mod lora;
@@ -22,6 +23,7 @@ mod perplexity;
 mod plot;
 mod print;
 mod progress;
+mod receipts;
 mod report;
 mod run;
 mod screen;
@@ -70,9 +72,11 @@ enum Verb {
     Export(import::Export),
     /// Write a model's logits, and its gradients, for given token ids.
     Logits(logits::Arguments),
+    /// Make and show the keys that sign receipts.
+    Key(key::Arguments),
     /// Print the SHA-256 over the parameters, and over the optimizer's state.
     Digest(digest::Arguments),
-    /// Recompute a run, or the golden runs: are the bits equal, and where do they first differ?
+    /// Recompute a run, the golden runs, or answers by their receipts: are the bits equal, and where do they first differ?
     Verify(verify::Arguments),
     /// Turn text into token shards, and verify them.
     Data(data::Arguments),
@@ -129,6 +133,7 @@ fn main() -> ExitCode {
         Verb::Import(arguments) => import::import(&arguments),
         Verb::Export(arguments) => import::export(&arguments),
         Verb::Logits(arguments) => logits::run(&arguments),
+        Verb::Key(arguments) => key::run(&arguments),
         Verb::Digest(arguments) => digest::run(&arguments),
         Verb::Verify(arguments) => return verify::run(&arguments),
         Verb::Data(arguments) => data::run(&arguments),

@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::golden::{self, Options, Verdict};
 use crate::print::{self, say};
+use crate::receipts::{self, Wanted};
 
 /// The exit status of what differs, and of a verdict that could not be printed.
 const DIFFERS: u8 = 1;
@@ -23,8 +24,32 @@ const CANNOT_CHECK: u8 = 2;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The run folder.
-    #[arg(required_unless_present = "golden", conflicts_with = "golden")]
+    #[arg(
+        required_unless_present_any = ["golden", "receipts"],
+        conflicts_with_all = ["golden", "receipts"]
+    )]
     run: Option<PathBuf>,
+    /// Check receipts of a server's answers instead: files, and folders of them.
+    #[arg(
+        long = "receipt",
+        value_name = "FILE",
+        num_args = 1..,
+        requires = "model",
+        conflicts_with_all = ["golden", "from", "to", "data", "micro_batch_size"]
+    )]
+    receipts: Vec<PathBuf>,
+    /// With --receipt: the run or the model's folder that has answered.
+    #[arg(long, value_name = "MODEL", requires = "receipts")]
+    model: Option<PathBuf>,
+    /// With --receipt: the public key that must have signed them (hlx key show).
+    #[arg(long, value_name = "FILE", requires = "receipts")]
+    key: Option<PathBuf>,
+    /// With --receipt: the moving average of the run's weights has answered.
+    #[arg(long, requires = "receipts")]
+    average: bool,
+    /// With --receipt: the adapter that the server was given.
+    #[arg(long, value_name = "DIR", requires = "receipts")]
+    adapter: Option<PathBuf>,
     /// Train the golden runs and compare their digests with those that HLX was published with.
     #[arg(long)]
     golden: bool,
@@ -62,9 +87,10 @@ pub struct Arguments {
 
 /// Verifies; the status says whether the bits are equal.
 pub fn run(arguments: &Arguments) -> ExitCode {
-    let verdict = match &arguments.run {
-        Some(run) => arguments.verify(run),
-        None => golden::run(&Options {
+    let verdict = match (&arguments.run, &arguments.model) {
+        (Some(run), _) => arguments.verify(run),
+        (None, Some(model)) => arguments.verify_receipts(model),
+        (None, None) => golden::run(&Options {
             devices: &arguments.devices,
             against: arguments.against.as_deref(),
             write: arguments.write.as_deref(),
@@ -86,18 +112,34 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 }
 
 impl Arguments {
+    fn verify_receipts(&self, model: &Path) -> Result<Verdict> {
+        receipts::verify(&Wanted {
+            paths: &self.receipts,
+            model,
+            key: self.key.as_deref(),
+            average: self.average,
+            adapter: self.adapter.as_deref(),
+            device: self.device()?,
+            json: self.json,
+        })
+    }
+
+    /// The one device of what is checked on one.
+    fn device(&self) -> Result<&str> {
+        match self.devices.as_slice() {
+            [] => Ok("auto"),
+            [device] => Ok(device),
+            _ => bail!(
+                "--device: this is verified on one device, {} are given",
+                self.devices.len()
+            ),
+        }
+    }
+
     fn verify(&self, run: &Path) -> Result<Verdict> {
         // What needs no device is said before one is opened.
         RunFolder::open(run)?;
-        let device = match self.devices.as_slice() {
-            [] => "auto",
-            [device] => device,
-            _ => bail!(
-                "--device: a run is verified on one device, {} are given",
-                self.devices.len()
-            ),
-        };
-        let device = Device::open_from_env(device)?;
+        let device = Device::open_from_env(self.device()?)?;
         let options = VerifyOptions {
             from: self.from,
             to: self.to,

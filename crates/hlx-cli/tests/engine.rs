@@ -62,6 +62,7 @@ fn collect(events: &Receiver<Event>) -> (Answer, Usage) {
                 end_token,
                 usage,
                 digest,
+                ..
             } => {
                 let answer = Answer {
                     text,

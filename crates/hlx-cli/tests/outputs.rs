@@ -240,7 +240,7 @@ impl Writer {
 }
 
 /// Every option of the program that names a file or a folder, and whether it is written.
-const OPTIONS: [(&str, bool); 31] = [
+const OPTIONS: [(&str, bool); 33] = [
     ("bench-serve --api-key", false),
     ("chat --adapter", false),
     ("contract pipeline --out", true),
@@ -267,6 +267,8 @@ const OPTIONS: [(&str, bool); 31] = [
     ("serve --adapter", false),
     ("serve --api-keys", false),
     ("serve --chat-template", false),
+    ("serve --key", false),
+    ("serve --receipts", false),
     ("store get --out", true),
     ("tokenizer train --out", true),
     ("train --data", false),
@@ -275,9 +277,11 @@ const OPTIONS: [(&str, bool); 31] = [
 ];
 
 /// Options of `hlx verify`, whose golden runs take too long to be written here.
-const OF_VERIFY: [(&str, bool); 3] = [
+const OF_VERIFY: [(&str, bool); 5] = [
+    ("verify --adapter", false),
     ("verify --against", false),
     ("verify --data", false),
+    ("verify --key", false),
     ("verify --write", true),
 ];
 

@@ -23,6 +23,12 @@ impl Sha256 {
     }
 }
 
+impl<const N: usize> From<[u8; N]> for Hex<N> {
+    fn from(bytes: [u8; N]) -> Self {
+        Self(bytes)
+    }
+}
+
 impl<const N: usize> fmt::Display for Hex<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&to_hex(&self.0))

@@ -12,10 +12,10 @@ pub enum ReceiptError {
     #[error("the receipt is damaged: {0}")]
     Form(String),
     /// JSON of another kind.
-    #[error("no receipt: its type is {0}, expected \"{kind}\"", kind = crate::KIND)]
+    #[error("no receipt: its type is {0}, expected \"{kind}\"", kind = crate::format::KIND)]
     Kind(String),
     /// A version that is not known here.
-    #[error("the receipt has version {0}, and this HLX knows version {known}", known = crate::VERSION)]
+    #[error("the receipt has version {0}, and this HLX knows version {known}", known = crate::format::VERSION)]
     Version(String),
     /// A signature that is not that of the key over the receipt.
     #[error("the signature is not that of the key {0} over this receipt")]

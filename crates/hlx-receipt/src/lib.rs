@@ -12,6 +12,7 @@ mod canonical;
 mod chain;
 mod digest;
 mod error;
+mod format;
 mod key;
 mod number;
 mod receipt;
@@ -21,9 +22,10 @@ pub use canonical::canonical;
 pub use chain::{Chain, ChainFault, ChainFinding, check_chains};
 pub use digest::{Sha256, StepDigest};
 pub use error::ReceiptError;
+pub use format::{ALGORITHM, KIND, MOST_BYTES, VERSION};
 pub use key::{PublicKey, SigningKey, public_path};
 pub use number::{Whole, shortest};
-pub use receipt::{ALGORITHM, Information, KIND, Link, MOST_BYTES, Receipt, Signature, VERSION};
+pub use receipt::{Information, Link, Receipt, Signature};
 
 /// What functions of this crate return.
 pub type Result<T, E = ReceiptError> = std::result::Result<T, E>;

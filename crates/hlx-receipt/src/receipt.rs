@@ -5,18 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::body::Body;
 use crate::canonical::canonical;
 use crate::digest::{Hex, Sha256};
+use crate::format::{ALGORITHM, KIND, MOST_BYTES, VERSION};
 use crate::key::{PublicKey, SigningKey};
 use crate::number::Whole;
 use crate::{ReceiptError, Result};
-
-/// What receipts say in `type`.
-pub const KIND: &str = "hlx.receipt";
-/// The format's number.
-pub const VERSION: u32 = 1;
-/// What signatures say in `algorithm`.
-pub const ALGORITHM: &str = "Ed25519";
-/// The bytes of a receipt at most.
-pub const MOST_BYTES: usize = 64 << 20;
 
 /// A receipt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

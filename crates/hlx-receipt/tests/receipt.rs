@@ -6,6 +6,9 @@ use common::{body, chain, information, key};
 use hlx_receipt::{Chain, ChainFault, Receipt, ReceiptError, SigningKey, check_chains};
 use serde_json::{Value, json};
 
+/// What is changed of a receipt.
+type Change<'a> = &'a dyn Fn(&mut Value);
+
 /// Whether bytes pass as a receipt of the test's key.
 fn passes(bytes: &[u8]) -> bool {
     let checked = Receipt::parse(bytes).and_then(|receipt| {
@@ -57,14 +60,14 @@ fn a_receipt_comes_back_and_no_changed_byte_passes() {
 fn what_is_no_receipt_is_named_in_one_line() {
     let receipt = chain(1).pop().expect("a receipt");
     let whole = serde_json::to_value(&receipt).expect("is written");
-    let refused = |change: &dyn Fn(&mut Value)| {
+    let refused = |change: Change<'_>| {
         let mut value = whole.clone();
         change(&mut value);
         Receipt::of_value(&value)
             .expect_err("is refused")
             .to_string()
     };
-    let cases: [(&dyn Fn(&mut Value), &str); 11] = [
+    let cases: [(Change<'_>, &str); 11] = [
         (
             &|v| v["type"] = json!("hlx.audit"),
             "no receipt: its type is \"hlx.audit\", expected \"hlx.receipt\"",

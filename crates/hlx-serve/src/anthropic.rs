@@ -12,7 +12,8 @@ use crate::app::{Shared, respond};
 use crate::conversation::Conversation;
 use crate::error::ApiError;
 use crate::fields::Fields;
-use crate::sampling::{Drawing, max_tokens, random_word, stops};
+use crate::random::random_word;
+use crate::sampling::{Drawing, max_tokens, stops};
 use crate::stream::{self, Chunk, Chunks};
 use crate::tools::{Calls, Part, Reader};
 use crate::waiting::{Answer, Answers};
@@ -58,7 +59,7 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
     let mut laid = model.lay_out(conversation).await?;
     let drawing = drawing.of(&mut laid);
     let (prompt, calls) = (laid.prompt, laid.calls);
-    let answers = Answers::start(&model, drawing.requests(&prompt, most, None))?;
+    let answers = Answers::start(&model, drawing.requests(&prompt, most, None), &drawing.wish)?;
     let id = format!("msg_{:016x}{:016x}", random_word()?, random_word()?);
     let begun = json!({
         "id": id,
@@ -74,9 +75,11 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
     if drawing.streams {
         return Ok(stream::respond(Growing::new(begun, answers, calls)));
     }
-    let all = answers.collect().await?;
+    let (all, receipts) = answers.collect().await?;
     let answer = all.first().cloned().unwrap_or_default();
-    Ok(respond(&whole(begun, &answer, calls.as_ref())?))
+    let mut body = whole(begun, &answer, calls.as_ref())?;
+    receipts.add_to(&mut body);
+    Ok(respond(&body))
 }
 
 /// Reads a request whose tokens are counted: the model, and the conversation.
@@ -270,9 +273,11 @@ impl Growing {
                 if let Some(digest) = digest {
                     delta["logits_sha256"] = json!(digest);
                 }
+                let mut stop = json!({"type": "message_stop"});
+                self.answers.shown()?.add_to(&mut stop);
                 self.ready.extend([
                     json!({"type": "message_delta", "delta": delta, "usage": usage_of(usage)}),
-                    json!({"type": "message_stop"}),
+                    stop,
                 ]);
             }
         }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::error::{ApiError, json_response};
 use crate::gate::{Gate, Keys};
+use crate::keeper::{Keeper, ReceiptSettings};
 use crate::metrics::Metrics;
 use crate::served::Served;
 
@@ -25,6 +26,8 @@ pub struct Settings {
     pub grace: Duration,
     /// How long a client may take to send the head of a request, or its body, and how long it may read nothing.
     pub patience: Duration,
+    /// Receipts of answers; without it none are given.
+    pub receipts: Option<ReceiptSettings>,
 }
 
 impl Default for Settings {
@@ -35,6 +38,7 @@ impl Default for Settings {
             body_limit: 10 << 20,
             grace: Duration::from_secs(30),
             patience: Duration::from_secs(60),
+            receipts: None,
         }
     }
 }
@@ -48,16 +52,26 @@ struct Inner {
     keys: Keys,
     metrics: Metrics,
     gate: Gate,
+    keeper: Option<Keeper>,
 }
 
 impl Shared {
-    pub fn new(models: Vec<Served>, settings: &Settings) -> Self {
-        Self(Arc::new(Inner {
+    /// # Errors
+    /// A system without random numbers.
+    pub fn new(models: Vec<Served>, settings: &Settings) -> anyhow::Result<Self> {
+        let keeper = settings.receipts.as_ref().map(Keeper::new).transpose()?;
+        Ok(Self(Arc::new(Inner {
+            keeper,
             models,
             keys: Keys::new(&settings.api_keys),
             metrics: Metrics::default(),
             gate: Gate::new(settings.body_limit, settings.patience),
-        }))
+        })))
+    }
+
+    /// What makes receipts, if they are given.
+    pub fn keeper(&self) -> Option<&Keeper> {
+        self.0.keeper.as_ref()
     }
 
     pub fn keys(&self) -> &Keys {
@@ -87,10 +101,15 @@ impl Shared {
                 ..error
             }
         })?;
-        Ok(Model {
+        Ok(self.model_at(place))
+    }
+
+    /// The model at a place of [`Shared::models`].
+    pub fn model_at(&self, place: usize) -> Model {
+        Model {
             shared: self.clone(),
             place,
-        })
+        }
     }
 }
 
@@ -110,6 +129,11 @@ impl std::ops::Deref for Model {
 }
 
 impl Model {
+    /// What makes receipts, if they are given.
+    pub fn keeper(&self) -> Option<&Keeper> {
+        self.shared.keeper()
+    }
+
     /// Fails for more answers than may ever wait.
     pub fn check_number(&self, n_prompts: usize, n: usize) -> Result<(), ApiError> {
         let (all, most) = (n_prompts.saturating_mul(n), self.engine.queue());

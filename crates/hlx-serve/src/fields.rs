@@ -1,9 +1,11 @@
 //! The fields of a request's JSON object, taken by name: what is left at the end is not known here.
 
+use axum::http::HeaderMap;
 use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 use crate::unique::Unique;
+use crate::wish::{Sent, Wish};
 
 type Result<T> = std::result::Result<T, ApiError>;
 
@@ -13,6 +15,8 @@ pub(crate) struct Fields {
     /// What is before the names in messages, such as `messages[2].`.
     path: String,
     rest: Map<String, Value>,
+    /// How a whole body came.
+    sent: Option<Sent>,
 }
 
 impl Fields {
@@ -26,6 +30,7 @@ impl Fields {
             Value::Object(rest) => Ok(Self {
                 path: String::new(),
                 rest,
+                sent: None,
             }),
             other => {
                 let message = format!("the body is {}, expected an object", named(&other));
@@ -34,12 +39,50 @@ impl Fields {
         }
     }
 
+    /// The same with how the body came.
+    #[must_use]
+    pub fn with_sent(self, sent: Sent) -> Self {
+        Self {
+            sent: Some(sent),
+            ..self
+        }
+    }
+
+    /// What the header and the field `receipt` want; the field's nonce wins.
+    pub fn take_wish(&mut self) -> Result<Wish> {
+        let mut sent = match self.sent.take() {
+            Some(sent) => sent,
+            None => Sent::new("", &HeaderMap::new(), &[])?,
+        };
+        let header = sent.take_header();
+        let mut is_shown = header.is_some();
+        let mut nonce = header.filter(|text| !["1", "true"].contains(&text.as_str()));
+        match self.take("receipt") {
+            None => {}
+            Some(Value::Bool(wanted)) => is_shown = wanted,
+            Some(Value::Object(object)) => {
+                is_shown = true;
+                let mut object = Self::of_value("receipt", Value::Object(object))?;
+                nonce = object.text("nonce")?.or(nonce);
+                object.finish()?;
+            }
+            Some(other) => {
+                let expected = "true, false or an object with a nonce";
+                return Err(wrong("receipt", &other, expected));
+            }
+        }
+        let wish = sent.wish(is_shown, nonce)?;
+        self.sent = Some(sent);
+        Ok(wish)
+    }
+
     /// The object at a place of the body.
     pub fn of_value(path: &str, value: Value) -> Result<Self> {
         match value {
             Value::Object(rest) => Ok(Self {
                 path: format!("{path}."),
                 rest,
+                sent: None,
             }),
             other => Err(wrong(path, &other, "an object")),
         }
@@ -172,6 +215,9 @@ impl Fields {
 
     /// Fails if a field is left.
     pub fn finish(self) -> Result<()> {
+        if let Some(sent) = &self.sent {
+            sent.finish()?;
+        }
         let left = self.rest.iter().find(|(_, value)| !value.is_null());
         match left {
             None => Ok(()),

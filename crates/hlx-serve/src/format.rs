@@ -2,6 +2,11 @@
 
 mod following;
 
+use std::sync::OnceLock;
+
+use hlx_receipt::GrammarKind;
+use hlx_train::engine::Guides;
+use hlx_train::generate::TextModel;
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
@@ -22,6 +27,38 @@ pub(crate) struct Form {
 pub(crate) enum Grammar {
     Schema(Value),
     Lark(String),
+}
+
+impl Grammar {
+    /// As receipts say it.
+    fn stated(&self) -> hlx_receipt::Grammar {
+        let (kind, text) = match self {
+            Self::Schema(schema) => (GrammarKind::JsonSchema, schema.to_string()),
+            Self::Lark(grammar) => (GrammarKind::Lark, grammar.clone()),
+        };
+        hlx_receipt::Grammar { kind, text }
+    }
+
+    fn of_stated(stated: &hlx_receipt::Grammar) -> Result<Self, String> {
+        match stated.kind {
+            GrammarKind::Lark => Ok(Self::Lark(stated.text.clone())),
+            GrammarKind::JsonSchema => {
+                let schema = serde_json::from_str(&stated.text);
+                schema.map(Self::Schema).map_err(|error| error.to_string())
+            }
+        }
+    }
+}
+
+/// Returns what makes guides to the grammars of receipts for a model.
+pub fn guides_to(
+    text: &TextModel,
+) -> impl Fn(&hlx_receipt::Grammar) -> Result<Guides, String> + Send + Sync + '_ {
+    let formats = OnceLock::new();
+    move |grammar| {
+        let formats = formats.get_or_init(|| Formats::new(text));
+        formats.as_ref().map_err(String::clone)?.guides_to(grammar)
+    }
 }
 
 impl Form {

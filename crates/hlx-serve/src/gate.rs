@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 
 use crate::error::ApiError;
 use crate::fields::Fields;
+use crate::wish::Sent;
 
 /// The keys of those who may ask; without any, all may.
 #[derive(Clone, Debug, Default)]
@@ -74,8 +75,13 @@ impl Gate {
         }
     }
 
-    /// Reads a body of JSON.
-    pub async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Fields, ApiError> {
+    /// Reads a body of JSON that came to a route.
+    pub async fn read(
+        &self,
+        route: &str,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<Fields, ApiError> {
         let kind = headers.get(header::CONTENT_TYPE);
         let kind = kind
             .and_then(|value| value.to_str().ok())
@@ -103,7 +109,8 @@ impl Gate {
             };
             let bytes = to_bytes(body, self.limit).await;
             let bytes = bytes.map_err(|error| self.broken(&error))?;
-            Fields::of_body(&bytes)
+            let sent = Sent::new(route, headers, &bytes)?;
+            Ok(Fields::of_body(&bytes)?.with_sent(sent))
         };
         let late = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body takes too long");
         let read = tokio::time::timeout(self.patience, reading).await;

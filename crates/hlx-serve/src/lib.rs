@@ -12,14 +12,18 @@ mod error;
 mod fields;
 mod format;
 mod gate;
+mod keeper;
 mod listen;
 mod messages;
 mod metrics;
 mod named;
 mod openai;
 mod page;
+mod pending;
 pub mod program;
 mod prompts;
+mod random;
+mod receipts;
 mod routes;
 mod sampling;
 mod served;
@@ -27,9 +31,12 @@ mod stream;
 mod tools;
 mod unique;
 mod waiting;
+mod wish;
 
 pub use app::Settings;
 pub use error::ApiError;
+pub use format::guides_to;
+pub use keeper::ReceiptSettings;
 pub use listen::serve;
 pub use page::page;
 pub use routes::router;
@@ -48,6 +55,7 @@ pub fn check_body(route: &str, body: &[u8]) -> Result<(), ApiError> {
         "/v1/embeddings" => openai::embeddings::read(fields).map(drop),
         "/v1/responses" => openai::responses::read(fields).map(drop),
         "/v1/messages" => anthropic::read(fields).map(drop),
+        "/v1/receipts/verify" => receipts::check(&fields),
         "/v1/messages/count_tokens" => anthropic::read_counted(fields).map(drop),
         _ => Err(ApiError::of_parameter("route", "reads no body")),
     }

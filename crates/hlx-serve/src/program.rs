@@ -5,13 +5,15 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_core::{Arithmetic, Device, environment};
+use hlx_receipt::SigningKey;
 use hlx_train::engine::Limits;
 use hlx_train::generate::{TextModel, Wanted};
 use hlx_train::opening::Opening;
+use hlx_train::receipts::files_of_model;
 use hlx_train::sample::Sampling;
 
 use crate::named::{Named, devices_of};
-use crate::{Served, Settings, router, serve};
+use crate::{ReceiptSettings, Served, Settings, router, serve};
 
 /// Threads of the server beside those of the engines at most.
 const MOST_THREADS: usize = 8;
@@ -77,6 +79,15 @@ pub struct Arguments {
     /// How long a client may take to send a request, and how long it may read nothing, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u32,
+    /// The private key that signs receipts (hlx key new); without one, a key is made that ends with the server.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_receipts")]
+    key: Option<PathBuf>,
+    /// Write the receipt of every answer to this folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "no_receipts")]
+    receipts: Option<PathBuf>,
+    /// Give no receipts.
+    #[arg(long)]
+    no_receipts: bool,
 }
 
 fn dtype(text: &str) -> Result<hlx_autograd::DType, String> {
@@ -101,6 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         api_keys,
         cors: arguments.cors.clone(),
         patience: Duration::from_secs(arguments.patience.into()),
+        receipts: receipts(arguments)?,
         ..Settings::default()
     };
     let limits = Limits {
@@ -137,14 +149,27 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             max_tokens: 16,
             n_texts: 1,
         };
-        let mut texts: Vec<TextModel> = Vec::new();
-        for device in open_devices(devices.as_deref().unwrap_or(&usual_devices))? {
-            let text = TextModel::open_to_write(&device, &folder, opening, &wanted)?;
-            tracing::info!("{id}: {} on {}", folder.display(), device.info());
-            texts.push(text);
-        }
+        let devices = open_devices(devices.as_deref().unwrap_or(&usual_devices))?;
+        // The files' digests are computed while they are read.
+        let (files, texts) = std::thread::scope(|scope| {
+            let files = settings.receipts.is_some();
+            let files = files
+                .then(|| scope.spawn(|| files_of_model(&folder, arguments.adapter.as_deref())));
+            let open = |device: &Device| {
+                tracing::info!("{id}: {} on {}", folder.display(), device.info());
+                TextModel::open_to_write(device, &folder, opening, &wanted)
+            };
+            let texts = devices.iter().map(open).collect::<Result<Vec<_>>>();
+            (files.map(|files| files.join()), texts)
+        });
+        let texts = texts?;
         texts.iter().take(1).for_each(TextModel::warn_of_pairs);
         let mut model = Served::start_on(&id, texts, limits, now())?;
+        match files {
+            None => {}
+            Some(Ok(files)) => model = model.with_files(files?),
+            Some(Err(_)) => bail!("{id}: the digests of its files could not be computed"),
+        }
         if let Some(path) = &arguments.chat_template {
             let source = hlx_core::files::read_settings_text(path);
             let source = source.with_context(|| path.display().to_string())?;
@@ -167,6 +192,30 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         serve(listener, router, &settings, signal()).await;
         Ok(())
     })
+}
+
+/// Whose receipts the server gives, unless it gives none.
+fn receipts(arguments: &Arguments) -> Result<Option<ReceiptSettings>> {
+    if arguments.no_receipts {
+        return Ok(None);
+    }
+    let key = match &arguments.key {
+        Some(path) => SigningKey::open(path)?,
+        None => SigningKey::random()?,
+    };
+    let whose = match arguments.key.is_some() {
+        true => "",
+        false => ", which ends with this server (--key FILE gives one that stays)",
+    };
+    tracing::info!("receipts are signed by the key {}{whose}", key.public());
+    if let Some(folder) = &arguments.receipts {
+        let made = std::fs::create_dir_all(folder);
+        made.with_context(|| folder.display().to_string())?;
+    }
+    Ok(Some(ReceiptSettings {
+        key,
+        folder: arguments.receipts.clone(),
+    }))
 }
 
 /// Ends with Ctrl-C or SIGTERM.

@@ -15,6 +15,7 @@ use crate::app::{Settings, Shared};
 use crate::error::{ApiError, json_response};
 use crate::openai::{chat, completions, embeddings, models, responses};
 use crate::page::page;
+use crate::receipts;
 use crate::served::Served;
 
 /// The routes over models.
@@ -22,7 +23,7 @@ use crate::served::Served;
 /// # Errors
 /// An origin that is none.
 pub fn router(models: Vec<Served>, settings: &Settings) -> anyhow::Result<Router> {
-    let shared = Shared::new(models, settings);
+    let shared = Shared::new(models, settings)?;
     let guarded = Router::new()
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*id}", get(models::one))
@@ -32,6 +33,8 @@ pub fn router(models: Vec<Served>, settings: &Settings) -> anyhow::Result<Router
         .route("/v1/responses", post(posted!(responses::answer)))
         .route("/v1/messages", post(posted!(anthropic::answer)))
         .route("/v1/messages/count_tokens", post(posted!(anthropic::count)))
+        .route("/v1/receipts/key", get(receipts::key))
+        .route("/v1/receipts/verify", post(posted!(receipts::verify)))
         .route("/metrics", get(metrics))
         .layer(from_fn_with_state(shared.clone(), check_key));
     let mut all = guarded
@@ -50,8 +53,8 @@ pub fn router(models: Vec<Served>, settings: &Settings) -> anyhow::Result<Router
 /// A route that reads an object.
 macro_rules! posted {
     ($answer:path) => {
-        |State(shared): State<Shared>, headers: HeaderMap, body: Body| async move {
-            let fields = shared.gate().read(&headers, body).await?;
+        |State(shared): State<Shared>, route: MatchedPath, headers: HeaderMap, body: Body| async move {
+            let fields = shared.gate().read(route.as_str(), &headers, body).await?;
             $answer(shared, fields).await
         }
     };

@@ -9,6 +9,8 @@ use serde_json::Value;
 use crate::conversation::Laid;
 use crate::error::ApiError;
 use crate::fields::{Fields, wrong};
+use crate::random::random_word;
+use crate::wish::Wish;
 
 /// Answers for a prompt at most.
 const MOST_ANSWERS: u64 = 128;
@@ -30,6 +32,8 @@ pub(crate) struct Drawing {
     /// Whether answers are sent while they grow, and with how many tokens they had.
     pub streams: bool,
     pub includes_usage: bool,
+    /// What is wanted of a receipt.
+    pub wish: Wish,
 }
 
 impl Drawing {
@@ -43,6 +47,7 @@ impl Drawing {
             seed: sampling.seed,
             streams,
             includes_usage: false,
+            wish: fields.take_wish()?,
             request: Request {
                 sampling,
                 ignores_end: fields.flag("ignore_eos")?.unwrap_or(false),
@@ -105,6 +110,7 @@ impl Drawing {
             seed: sampling.seed,
             streams,
             includes_usage,
+            wish: fields.take_wish()?,
         })
     }
 
@@ -206,9 +212,4 @@ fn biases(fields: &mut Fields) -> Result<Vec<(u32, f32)>, ApiError> {
     // "7" and "07" are one token: their order counts, and is not that of the text.
     all.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
     Ok(all)
-}
-
-/// 64 bits of the operating system.
-pub(crate) fn random_word() -> Result<u64, ApiError> {
-    getrandom::u64().map_err(|error| ApiError::internal(format!("no random numbers: {error}")))
 }

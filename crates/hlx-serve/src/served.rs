@@ -3,14 +3,18 @@
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, Result};
+use hlx_core::SPECIFICATION;
 use hlx_nn::CausalModel;
+use hlx_receipt::{Grammar, ModelDigests, NamedFile, Sha256};
 use hlx_text::ChatTemplate;
-use hlx_train::engine::{Engine, Limits};
+use hlx_train::engine::{Engine, Guides, Limits};
 use hlx_train::generate::TextModel;
+use hlx_train::receipts::{Asked, digests_of};
 
 use crate::error::ApiError;
 use crate::format::Formats;
 use crate::tools::Style;
+use crate::wish::Wish;
 
 /// A model under its name, with the engine that answers for it.
 #[derive(Debug)]
@@ -24,6 +28,9 @@ pub struct Served {
     /// How the template writes calls of functions.
     style: Option<Style>,
     formats: OnceLock<Result<Formats, String>>,
+    digests: ModelDigests,
+    arithmetic: &'static str,
+    device: String,
 }
 
 impl Served {
@@ -42,6 +49,11 @@ impl Served {
     pub fn start_on(id: &str, texts: Vec<TextModel>, limits: Limits, created: u64) -> Result<Self> {
         let texts: Vec<Arc<TextModel>> = texts.into_iter().map(Arc::new).collect();
         let text = texts.first().with_context(|| format!("{id}: no device"))?;
+        let device = text.model.device()?;
+        let digests = digests_of(text, Vec::new(), text.tokenizer.chat_template())?;
+        let devices = texts.iter().map(|text| text.model.device());
+        let devices = devices.map(|device| Ok(device?.info().to_string()));
+        let devices = devices.collect::<Result<Vec<_>>>()?.join(", ");
         let template = text.tokenizer.chat_template().is_some();
         let template = template.then(|| ChatTemplate::of(&text.tokenizer));
         let source = text.tokenizer.chat_template();
@@ -52,7 +64,17 @@ impl Served {
             engine: Engine::start_on(texts, limits).with_context(|| id.to_owned())?,
             created,
             formats: OnceLock::new(),
+            digests,
+            arithmetic: device.arithmetic().name(),
+            device: devices,
         })
+    }
+
+    /// The same with the digests of the files that the model was read from, for receipts.
+    #[must_use]
+    pub fn with_files(mut self, files: Vec<NamedFile>) -> Self {
+        self.digests.files = files;
+        self
     }
 
     /// The same with another chat template.
@@ -64,6 +86,10 @@ impl Served {
         Ok(Self {
             template: Some(template),
             style: Style::of_template(source),
+            digests: ModelDigests {
+                chat_template_sha256: Some(Sha256::of(source.as_bytes())),
+                ..self.digests.clone()
+            },
             ..self
         })
     }
@@ -81,6 +107,34 @@ impl Served {
     /// How the template writes calls of functions, if that is known here.
     pub(crate) fn style(&self) -> Option<Style> {
         self.style
+    }
+
+    /// The model by its digests.
+    pub(crate) fn digests(&self) -> &ModelDigests {
+        &self.digests
+    }
+
+    /// What answers depend on besides the request.
+    pub(crate) fn fingerprint(&self) -> String {
+        let weights = self.digests.weights_sha256;
+        format!("hlx-specification-{SPECIFICATION}-{weights}")
+    }
+
+    /// The device that answers are computed on.
+    pub(crate) fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// What a receipt says of a request besides what the engine gets.
+    pub(crate) fn asked<'a>(&'a self, wish: &'a Wish) -> Asked<'a> {
+        Asked {
+            model: &self.digests,
+            arithmetic: self.arithmetic,
+            end_tokens: &self.text().end_tokens,
+            capacity: self.engine.capacity(),
+            request_sha256: wish.request_sha256,
+            nonce: wish.nonce.as_deref(),
+        }
     }
 
     /// The tokens of a prompt that is a text.
@@ -121,6 +175,12 @@ impl Served {
         let formats = self.formats.get_or_init(|| Formats::new(self.text()));
         let wrong = |reason: &String| ApiError::of_parameter("response_format", reason);
         formats.as_ref().map_err(wrong)
+    }
+
+    /// What restricts answers to the grammar of a receipt.
+    pub(crate) fn guides_to(&self, grammar: &Grammar) -> Result<Guides, String> {
+        let formats = self.formats.get_or_init(|| Formats::new(self.text()));
+        formats.as_ref().map_err(String::clone)?.guides_to(grammar)
     }
 
     /// The text of a token by itself; a part of a character is U+FFFD.

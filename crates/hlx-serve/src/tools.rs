@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::format::{Form, Grammar};
-use crate::sampling::random_word;
+use crate::random::random_word;
 pub(crate) use reader::{Part, Reader, whole};
 pub(crate) use style::Style;
 

@@ -3,11 +3,15 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hlx_receipt::Receipt;
 use hlx_train::engine::{Event, Finish, Listen, Logprobs, Request, Ticket, Token, Usage};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use crate::app::Model;
 use crate::error::ApiError;
+use crate::pending::{Pending, Shown};
 use crate::served::Served;
+use crate::wish::Wish;
 
 /// The answers to a request while they grow. When it is dropped, they end.
 #[derive(Debug)]
@@ -18,6 +22,15 @@ pub(crate) struct Answers {
     /// What came behind pieces that were joined.
     next: Option<(usize, Event)>,
     n_open: usize,
+    receipts: Option<Receipts>,
+}
+
+/// The receipts of answers.
+struct Receipts {
+    model: Model,
+    wish: Wish,
+    pending: Vec<Pending>,
+    done: Vec<Option<Receipt>>,
 }
 
 /// What waits for a client that reads slowly, and how it ends.
@@ -73,8 +86,28 @@ pub(crate) struct Answer {
 }
 
 impl Answers {
+    /// Gives requests to the engine of a model, and makes a receipt of each answer if it is to have one.
+    pub fn start(model: &Model, mut requests: Vec<Request>, wish: &Wish) -> Result<Self, ApiError> {
+        let receipts = match model.keeper() {
+            None if wish.is_shown => {
+                let reason = "this server gives no receipts";
+                return Err(ApiError::unsupported("receipt", reason));
+            }
+            Some(keeper) if wish.is_shown || keeper.is_for_all() => Some(Receipts {
+                model: model.clone(),
+                wish: wish.clone(),
+                pending: requests.iter_mut().map(Pending::note).collect(),
+                done: vec![None; requests.len()],
+            }),
+            _ => None,
+        };
+        let mut answers = Self::start_plain(model, requests)?;
+        answers.receipts = receipts;
+        Ok(answers)
+    }
+
     /// Gives requests to the engine of a model.
-    pub fn start(served: &Served, requests: Vec<Request>) -> Result<Self, ApiError> {
+    pub fn start_plain(served: &Served, requests: Vec<Request>) -> Result<Self, ApiError> {
         let (sender, events) = unbounded_channel();
         let backlog = Arc::new(Backlog::default());
         let n_open = requests.len();
@@ -96,6 +129,7 @@ impl Answers {
             backlog,
             next: None,
             n_open,
+            receipts: None,
         })
     }
 
@@ -142,6 +176,12 @@ impl Answers {
                 return Some(Err(ApiError::internal(reason.clone())));
             }
         }
+        if let Some(receipts) = &mut self.receipts
+            && let Err(error) = receipts.add(number, &mut event).await
+        {
+            self.n_open = 0;
+            return Some(Err(error));
+        }
         Some(Ok((number, event)))
     }
 
@@ -153,14 +193,50 @@ impl Answers {
         received
     }
 
+    /// The receipts that the answer shows, once all answers have ended.
+    pub fn shown(&self) -> Result<Shown, ApiError> {
+        match &self.receipts {
+            Some(receipts) if receipts.wish.is_shown => Shown::of(&receipts.done),
+            _ => Ok(Shown::default()),
+        }
+    }
+
     /// All of them, once they have ended.
-    pub async fn collect(mut self) -> Result<Vec<Answer>, ApiError> {
+    pub async fn collect(mut self) -> Result<(Vec<Answer>, Shown), ApiError> {
         let mut all = vec![Answer::default(); self.n_open];
         while let Some(event) = self.next().await {
             let (number, event) = event?;
             all[number].add(event);
         }
-        Ok(all)
+        let shown = self.shown()?;
+        Ok((all, shown))
+    }
+}
+
+impl Receipts {
+    /// Notes what happens to an answer; the receipt of one that ends is there when this returns.
+    async fn add(&mut self, number: usize, event: &mut Event) -> Result<(), ApiError> {
+        let pending = &mut self.pending[number];
+        match event {
+            Event::Prompt { .. } => {}
+            Event::Piece { text, .. } => pending.push(text),
+            Event::End {
+                finish,
+                digest,
+                trace,
+                ..
+            } => {
+                let ended = (&*finish, digest, trace);
+                self.done[number] = pending.end(&self.model, &self.wish, ended).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Receipts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Receipts of {:?}", self.wish)
     }
 }
 
@@ -177,6 +253,7 @@ impl Answer {
                 end_token,
                 usage,
                 digest,
+                ..
             } => {
                 self.end_token = end_token;
                 self.finish = Some(finish);

@@ -3,7 +3,6 @@
 mod answers;
 mod growing;
 mod settings;
-mod stop;
 mod text;
 mod tokens;
 
@@ -15,12 +14,11 @@ use crate::data::{END, SEPARATOR};
 use crate::engine::Spelling;
 use crate::sample::Sampling;
 
+pub use crate::engine::TextModel;
 pub use answers::{Answer, TokenRecord, answer_pairs, count_exact};
-pub(crate) use growing::Growing;
 pub use growing::{News, Tell, each_text};
 pub use settings::{Wanted, check_settings};
-pub(crate) use stop::Stops;
-pub use text::{TextModel, encode_prompt, tell_texts, write_texts};
+pub use text::{encode_prompt, tell_texts, write_texts};
 pub use tokens::{Drawn, Held, Take, TokenGeneration, check_prompt, generate_tokens};
 
 /// How to generate.

@@ -24,6 +24,7 @@ pub mod opening;
 pub mod perplexity;
 mod random;
 pub mod ranks;
+pub mod receipts;
 pub mod rows;
 pub mod run;
 pub mod sample;

@@ -9,6 +9,7 @@ mod files;
 mod folders;
 mod models;
 mod ranks;
+mod receipts;
 mod requests;
 mod sizes;
 mod text;
@@ -20,13 +21,14 @@ pub use files::model_sizes;
 pub use folders::{stopped_preparation, written_adapter};
 pub use models::{causal_sizes, lora};
 pub use ranks::memory_seeds;
+pub use receipts::receipt_seeds;
 pub use requests::request_seeds;
 
 /// A target: its name, which is also its folder in `fuzz/corpus`, and its body.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 36] = [
+pub const TARGETS: [Target; 37] = [
     ("spirv", contracts::spirv),
     ("contract_json", contracts::json),
     ("contract_binary", contracts::binary),
@@ -60,6 +62,7 @@ pub const TARGETS: [Target; 36] = [
     ("adapter_folder", folders::adapter_folder),
     ("ranks_wire", ranks::wire),
     ("ranks_memory", ranks::memory),
+    ("receipt", receipts::receipt),
     ("requests", requests::requests),
     ("printable", text::printable),
     ("layouts", sizes::layouts),

@@ -35,6 +35,16 @@ fn no_line_on_standard_error_has_a_control_character() {
     // Names of files and arguments.
     for arguments in [
         &["digest", HOSTILE][..],
+        &["key", "show", HOSTILE],
+        &[
+            "verify",
+            "--receipt",
+            "none",
+            "--model",
+            "none",
+            "--key",
+            HOSTILE,
+        ],
         &["train", HOSTILE],
         &["eval", HOSTILE],
         &["generate", HOSTILE, "--prompt", "a"],

@@ -53,6 +53,8 @@ const CALLS: &[&str] = &[
     "store gc --dry-run --store store",
     "verify run",
     "verify run --json",
+    "key show key.pub",
+    "key show key.pub --pem",
 ];
 
 /// A folder with what the verbs read.
@@ -81,6 +83,7 @@ fn place() -> Scratch {
         "/../hlx-kernels/spv/fill/ramp.spv"
     );
     fs::copy(module, place.join("module.spv")).expect("copied");
+    place.succeeds(&["key", "new", "key"]);
     place
 }
 

@@ -61,12 +61,25 @@ impl Formats {
         })
     }
 
+    /// Guides to the grammar of a receipt.
+    ///
+    /// # Errors
+    /// A grammar that is none.
+    pub fn guides_to(&self, grammar: &hlx_receipt::Grammar) -> Result<Guides, String> {
+        let form = Form {
+            path: "grammar".to_owned(),
+            grammar: Grammar::of_stated(grammar)?,
+        };
+        self.guides(form).map_err(|error| error.message)
+    }
+
     /// Guides to answers of a form.
     ///
     /// # Errors
     /// A schema that is none, or larger than the bounds allow.
     pub fn guides(&self, form: Form) -> Result<Guides, ApiError> {
         let path = form.path.clone();
+        let grammar = form.grammar.stated();
         let (factory, end_tokens) = (Arc::clone(&self.factory), self.end_tokens.clone());
         let make = move || -> Result<Box<dyn Guide>, String> {
             let grammar = match &form.grammar {
@@ -84,7 +97,7 @@ impl Formats {
         };
         // The first is made here, so that what is wrong is said before the answer.
         make().map_err(|reason| ApiError::of_parameter(&path, reason))?;
-        Ok(Guides::new(make))
+        Ok(Guides::new(grammar, make))
     }
 }
 

@@ -83,14 +83,14 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
     let drawing = drawing.of(&mut laid);
     let most = most.unwrap_or_else(|| model.room_behind(&laid.prompt));
     let requests = drawing.requests(&laid.prompt, most, logprobs);
-    let answers = Answers::start(&model, requests)?;
+    let answers = Answers::start(&model, requests, &drawing.wish)?;
     let head = Head::new("chatcmpl-", model, drawing.seed)?;
     let calls = laid.calls;
     if drawing.streams {
         let growing = Growing::new(head, drawing, calls, answers)?;
         return Ok(stream::respond(growing));
     }
-    let all = answers.collect().await?;
+    let (all, receipts) = answers.collect().await?;
     let usages: Vec<Usage> = all.iter().map(|one| one.usage).collect();
     let choices = all.iter().enumerate();
     let choices = choices.map(|(index, one)| {
@@ -99,11 +99,9 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
     });
     let choices = choices.collect::<Result<Vec<_>, _>>()?;
     let usage = usage_of(all_usage(&usages, drawing.n));
-    Ok(respond(&head.body(
-        "chat.completion",
-        json!(choices),
-        Some(usage),
-    )))
+    let mut body = head.body("chat.completion", json!(choices), Some(usage));
+    receipts.add_to(&mut body);
+    Ok(respond(&body))
 }
 
 /// How many of the likeliest tokens are returned, if log-probabilities are.
@@ -203,6 +201,7 @@ struct Growing {
     /// Chunks as JSON.
     ready: VecDeque<String>,
     has_usage: bool,
+    has_receipts: bool,
 }
 
 impl Growing {
@@ -222,6 +221,7 @@ impl Growing {
             n_calls: vec![0; drawing.n],
             calls,
             has_usage: !drawing.includes_usage,
+            has_receipts: false,
             ready: VecDeque::new(),
             frame: Frame::new(&head, KIND, usage)?,
             head,
@@ -351,10 +351,14 @@ impl Chunks for Growing {
                     }
                 }
                 Some(Err(error)) => return Some(Err(error)),
-                None if self.has_usage => return None,
-                None => {
+                None if !self.has_usage => {
                     self.has_usage = true;
                     return Some(Ok(Chunk::of_json(self.usage())));
+                }
+                None if self.has_receipts => return None,
+                None => {
+                    self.has_receipts = true;
+                    return self.head.last_chunk("chat.completion.chunk", &self.answers);
                 }
             }
         }

@@ -79,7 +79,7 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
         }
         requests
     });
-    let answers = Answers::start(&model, requests.collect())?;
+    let answers = Answers::start(&model, requests.collect(), &drawing.wish)?;
     let form = Form {
         head: Head::new("cmpl-", model, drawing.seed)?,
         echo,
@@ -90,7 +90,7 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
     if form.drawing.streams {
         return Ok(stream::respond(Growing::new(form, answers)?));
     }
-    let mut all = answers.collect().await?;
+    let (mut all, receipts) = answers.collect().await?;
     let n = form.drawing.n;
     // The prompt's log-probabilities were computed once for all of its answers.
     for group in all.chunks_mut(n) {
@@ -106,7 +106,9 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
         .map(|(at, one)| form.choice(at, one))
         .collect();
     let usage = usage_of(all_usage(&usages, n));
-    Ok(respond(&form.head.body(KIND, json!(choices), Some(usage))))
+    let mut body = form.head.body(KIND, json!(choices), Some(usage));
+    receipts.add_to(&mut body);
+    Ok(respond(&body))
 }
 
 /// What bodies of answers are made of.
@@ -214,6 +216,7 @@ struct Growing {
     /// Chunks as JSON.
     ready: std::collections::VecDeque<String>,
     has_usage: bool,
+    has_receipts: bool,
 }
 
 impl Growing {
@@ -225,6 +228,7 @@ impl Growing {
             usages: vec![Usage::default(); n],
             offsets: vec![0; n],
             has_usage: !form.drawing.includes_usage,
+            has_receipts: false,
             ready: std::collections::VecDeque::new(),
             form,
             answers,
@@ -278,6 +282,7 @@ impl Growing {
                 end_token,
                 usage,
                 digest,
+                ..
             } => {
                 self.usages[at] = usage;
                 let tokens = end_token.map_or(Value::Null, |token| {
@@ -313,10 +318,14 @@ impl Chunks for Growing {
                     self.ready.extend(chunk);
                 }
                 Some(Err(error)) => return Some(Err(error)),
-                None if self.has_usage => return None,
-                None => {
+                None if !self.has_usage => {
                     self.has_usage = true;
                     return Some(Ok(Chunk::of_json(self.usage())));
+                }
+                None if self.has_receipts => return None,
+                None => {
+                    self.has_receipts = true;
+                    return self.form.head.last_chunk(KIND, &self.answers);
                 }
             }
         }

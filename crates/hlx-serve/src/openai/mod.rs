@@ -6,13 +6,14 @@ pub(crate) mod embeddings;
 pub(crate) mod models;
 pub(crate) mod responses;
 
-use hlx_core::SPECIFICATION;
 use hlx_train::engine::{Finish, Usage};
 use serde_json::{Value, json};
 
 use crate::app::{Model, now};
 use crate::error::ApiError;
-use crate::sampling::random_word;
+use crate::random::random_word;
+use crate::stream::Chunk;
+use crate::waiting::Answers;
 
 /// Fields that change no answer.
 const HARMLESS: [&str; 5] = [
@@ -58,7 +59,7 @@ impl Head {
             "created": self.created,
             "model": self.model.id,
             // What answers depend on besides the model and the request.
-            "system_fingerprint": format!("hlx-specification-{SPECIFICATION}"),
+            "system_fingerprint": self.model.fingerprint(),
             "seed": self.seed,
         });
         body["choices"] = choices;
@@ -66,6 +67,18 @@ impl Head {
             body["usage"] = usage;
         }
         body
+    }
+
+    /// The chunk of a stream behind all others, with the receipts that it shows; `None` without any.
+    fn last_chunk(&self, kind: &str, answers: &Answers) -> Option<Result<Chunk, ApiError>> {
+        let shown = match answers.shown() {
+            Ok(shown) if shown.is_empty() => return None,
+            Ok(shown) => shown,
+            Err(error) => return Some(Err(error)),
+        };
+        let mut body = self.body(kind, json!([]), None);
+        shown.add_to(&mut body);
+        Some(Ok(Chunk::of_json(body.to_string())))
     }
 }
 

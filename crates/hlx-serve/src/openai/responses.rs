@@ -106,7 +106,11 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
     let drawing = drawing.of(&mut laid);
     let prompt = &laid.prompt;
     let room = most.unwrap_or_else(|| model.room_behind(prompt));
-    let answers = Answers::start(&model, drawing.requests(prompt, room, logprobs))?;
+    let answers = Answers::start(
+        &model,
+        drawing.requests(prompt, room, logprobs),
+        &drawing.wish,
+    )?;
     let sampling = drawing.sampling();
     let begun = json!({
         "id": new_id("resp_")?,
@@ -145,7 +149,8 @@ pub(crate) async fn answer(shared: Shared, fields: Fields) -> Result<Response, A
     let (mut answers, mut answer) = (answers, Answer::default());
     while let Some(event) = answers.next().await {
         let (_, event) = event?;
-        if let Some(body) = shape.add(&mut answer, event)? {
+        if let Some(mut body) = shape.add(&mut answer, event)? {
+            answers.shown()?.add_to(&mut body);
             return Ok(respond(&body));
         }
     }
@@ -255,7 +260,11 @@ impl Chunks for Growing {
             };
             match self.shape.add(&mut self.answer, event) {
                 Ok(None) => {}
-                Ok(Some(body)) => {
+                Ok(Some(mut body)) => {
+                    match self.answers.shown() {
+                        Ok(shown) => shown.add_to(&mut body),
+                        Err(error) => return Some(Err(error)),
+                    }
                     let name = format!("response.{}", body["status"].as_str().unwrap_or_default());
                     self.shape
                         .writer

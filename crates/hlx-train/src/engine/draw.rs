@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 
 use hlx_core::arith::{add, exp, log, mul, sub};
 use hlx_core::cpu::with_flush;
+use hlx_kernels::lanes;
 use sha2::{Digest as _, Sha256};
 
 use super::request::{Logprobs, Request};
 use crate::sample::greedy;
 
-/// What is subtracted from logits to make log-probabilities: (l - largest) - log(sum of exp(l - largest)), summed in
-/// the order of the ids.
+/// What is subtracted from logits to make log-probabilities: (l - largest) - log(sum of exp(l - largest)), the sum in the
+/// order of `hlx_kernels::lanes`. So a log-probability is the loss that training computes for the token, with the other
+/// sign, bit for bit.
 struct Normaliser {
     largest: f32,
     log_sum: f32,
@@ -20,9 +22,7 @@ struct Normaliser {
 impl Normaliser {
     fn of(logits: &[f32]) -> Self {
         let largest = logits[greedy(logits)];
-        let sum = logits
-            .iter()
-            .fold(0.0, |sum, &logit| add(sum, exp(sub(logit, largest))));
+        let sum = lanes::sum([logits], |[logit]| exp(sub(logit, largest)));
         Self {
             largest,
             log_sum: log(sum),
@@ -111,6 +111,35 @@ mod tests {
         assert!(beyond.count() < 20);
         assert!(log_probabilities(&logits, 7, 0).top.is_empty());
         assert_eq!(log_probabilities(&logits, 7, 1000).top.len(), 500);
+    }
+
+    /// Of vocabularies that are no multiple of the lanes, and longer than a piece of a general sum.
+    #[test]
+    fn log_probabilities_are_the_losses_of_training() {
+        let device = hlx_core::testing::cpu().expect("opens");
+        for vocabulary in [1_u32, 2, 127, 128, 129, 5003] {
+            let logits: Vec<f32> = (0..vocabulary)
+                .map(|id| (id.wrapping_mul(2_654_435_761) >> 20) as f32 / 300.0 - 6.0)
+                .collect();
+            let ids = [0, vocabulary / 2, vocabulary - 1];
+            let rows: Vec<f32> = logits.repeat(ids.len());
+            let tensor = |values: &[f32], shape: &[usize]| {
+                hlx_autograd::Tensor::from_slice(&device, values, shape).expect("is made")
+            };
+            let targets = hlx_autograd::Tensor::from_slice::<u32>(&device, &ids, &[3]);
+            let (_, losses) = tensor(&rows, &[3, vocabulary as usize])
+                .cross_entropy_with_rows(&targets.expect("is made"), &tensor(&[1.0], &[1]), 0.0)
+                .expect("is computed");
+            for (id, loss) in ids.iter().zip(losses.to_vec::<f32>().expect("is read")) {
+                let found = log_probabilities(&logits, *id, 0).own;
+                // Where one token has all, the loss is +0, and so is its log-probability.
+                assert_eq!(
+                    (0.0 - loss).to_bits(),
+                    found.to_bits(),
+                    "{id} of {vocabulary}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use hlx_receipt::Grammar;
+
 /// Follows an answer, and says which tokens may come next: a function of the answer's tokens alone.
 pub trait Guide: Send {
     /// Makes the logits of tokens that may not come next negative infinity.
@@ -26,12 +28,26 @@ pub type MakeGuide = dyn Fn() -> Result<Box<dyn Guide>, String> + Send + Sync;
 
 /// Makes a guide for each answer of a request.
 #[derive(Clone)]
-pub struct Guides(Arc<MakeGuide>);
+pub struct Guides {
+    make: Arc<MakeGuide>,
+    grammar: Grammar,
+}
 
 impl Guides {
-    /// Makes guides by a function, which is called once for each answer on the engine's thread.
-    pub fn new(make: impl Fn() -> Result<Box<dyn Guide>, String> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(make))
+    /// Makes guides to a grammar by a function, which is called once for each answer on the engine's thread.
+    pub fn new(
+        grammar: Grammar,
+        make: impl Fn() -> Result<Box<dyn Guide>, String> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            make: Arc::new(make),
+            grammar,
+        }
+    }
+
+    /// What answers follow, for their receipts.
+    pub fn grammar(&self) -> &Grammar {
+        &self.grammar
     }
 
     /// A guide.
@@ -39,7 +55,7 @@ impl Guides {
     /// # Errors
     /// That of the function.
     pub fn make(&self) -> Result<Box<dyn Guide>, String> {
-        (self.0)()
+        (self.make)()
     }
 }
 
@@ -52,6 +68,6 @@ impl fmt::Debug for Guides {
 impl PartialEq for Guides {
     /// Whether both are one.
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.make, &other.make)
     }
 }

@@ -7,6 +7,7 @@
 mod counts;
 mod draw;
 mod embedding;
+mod growing;
 mod guide;
 mod here;
 mod lost;
@@ -15,12 +16,15 @@ mod pages;
 mod queue;
 mod reading;
 mod remembered;
+mod replay;
 mod request;
 mod running;
 mod sequence;
 mod sliding;
 mod speaker;
+mod stop;
 mod taking;
+mod watch;
 mod work;
 mod worker;
 
@@ -32,15 +36,18 @@ use std::thread::JoinHandle;
 use anyhow::{Context as _, Result, ensure};
 use hlx_nn::{CausalModel, PagePool};
 
-use crate::generate::TextModel;
 pub use counts::{Counts, Snapshot};
 pub use draw::log_probabilities;
 pub use guide::{Guide, Guides, MakeGuide};
 pub(crate) use here::answer_here;
 pub(crate) use memory::Memory;
 use queue::{Leaves, Queue};
-pub use request::{Event, Fault, Finish, Logprobs, Request, Token, Usage};
+pub use replay::{Ending, Replay, Replayed};
+pub use request::{Event, Fault, Finish, Logprobs, Request, Token, Trace, Usage};
+pub(crate) use sequence::NAN_LOGITS;
+pub use speaker::TextModel;
 pub(crate) use speaker::{Speaker, Spelling};
+pub use watch::Watch;
 use work::{Job, Work};
 use worker::Worker;
 
@@ -285,7 +292,19 @@ impl Engine {
     /// # Errors
     /// The first argument that is wrong, by name.
     pub fn check(&self, request: &Request) -> Result<(), Fault> {
-        request.check(&self.text.model, self.capacity)
+        let (vocabulary, positions) = (
+            self.text.model.vocabulary(),
+            self.text.model.max_positions(),
+        );
+        request.fault(vocabulary, self.capacity)?;
+        if request.slides && self.capacity < positions {
+            let reason = format!(
+                "{} tokens are held of {positions}, expected all",
+                self.capacity
+            );
+            return Err(Fault::new("slides", reason));
+        }
+        Ok(())
     }
 
     /// Takes a request. `listen` gets what happens to it, [`Event::End`] last.

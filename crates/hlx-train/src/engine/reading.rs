@@ -7,6 +7,7 @@ use super::draw::log_probabilities;
 use super::pages::Held;
 use super::request::Logprobs;
 use super::sequence::Sequence;
+use super::watch::Watch;
 
 /// A request that has pages.
 pub(super) struct Running<'m> {
@@ -72,6 +73,19 @@ impl<'m> Reading<'m> {
             .filter(|_| !sequence.is_read())
     }
 
+    /// Whether the logits behind all of the next `n` tokens are wanted.
+    fn wants_all(&self, n: usize) -> bool {
+        let end = self.running.held.n_tokens + n;
+        self.wanted().is_some() || self.watch().is_some_and(|watch| watch.from < end)
+    }
+
+    /// Who gets the logits behind the prompt's tokens.
+    fn watch(&self) -> Option<&Watch> {
+        let sequence = &self.running.sequence;
+        let watch = sequence.request().watch.as_ref();
+        watch.filter(|_| !sequence.is_read())
+    }
+
     /// What the rows of logits say of the `n` tokens that were read.
     fn read(&self, n: usize, rows: &[&[f32]]) -> Read {
         let (ids, first) = (&self.running.sequence.ids, self.running.held.n_tokens);
@@ -82,6 +96,9 @@ impl<'m> Reading<'m> {
             let known = next.map(|(&id, row)| log_probabilities(row, id, n_top));
             known.collect()
         });
+        if let Some(watch) = self.watch().filter(|_| rows.len() == n) {
+            watch.look(first, rows);
+        }
         let last = rows.last().filter(|_| is_last);
         Read {
             n_held,
@@ -131,10 +148,10 @@ pub(super) fn read(
             held: *held,
             pages,
         });
-        let n_rows = match (reading.wanted(), n == reading.n_left()) {
-            (Some(_), _) => n,
-            (None, true) => 1,
-            (None, false) => 0,
+        let n_rows = match (reading.wants_all(n), n == reading.n_left()) {
+            (true, _) => n,
+            (false, true) => 1,
+            (false, false) => 0,
         };
         n_tokens += n;
         numbers.extend((n_tokens - n_rows..n_tokens).map(|row| row as u32));

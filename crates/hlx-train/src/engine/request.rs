@@ -1,8 +1,7 @@
 //! What a request says, and what it gets.
 
-use hlx_nn::{CausalLm, CausalModel};
-
 use super::guide::Guides;
+use super::watch::Watch;
 use crate::sample::Sampling;
 
 /// The largest number that may be added to a logit.
@@ -46,6 +45,8 @@ pub struct Request {
     pub marks: Vec<u32>,
     /// Whether the digests of logits are computed.
     pub digests: bool,
+    /// Gets the logits behind tokens of the prompt.
+    pub watch: Option<Watch>,
 }
 
 /// What is wrong with a request.
@@ -82,12 +83,15 @@ impl Request {
             prompt_logprobs: None,
             marks: Vec::new(),
             digests: false,
+            watch: None,
         }
     }
 
-    /// The first argument that is wrong, for a model and sequences of at most `capacity` tokens.
-    pub(super) fn check(&self, model: &CausalLm, capacity: usize) -> Result<(), Fault> {
-        let (vocabulary, positions) = (model.vocabulary(), model.max_positions());
+    /// The first argument that is wrong, for a model with as many tokens and room for `capacity` of them.
+    ///
+    /// # Errors
+    /// It, by name.
+    pub fn fault(&self, vocabulary: usize, capacity: usize) -> Result<(), Fault> {
         let fault = |name, reason| Err(Fault::new(name, reason));
         let n_prompt = self.prompt.len();
         if n_prompt == 0 {
@@ -97,10 +101,6 @@ impl Request {
             let reason =
                 format!("the prompt has {n_prompt} tokens, and the model takes {capacity}");
             return fault("prompt", reason);
-        }
-        if self.slides && capacity < positions {
-            let reason = format!("{capacity} tokens are held of {positions}, expected all");
-            return fault("slides", reason);
         }
         let outside = |&&id: &&u32| id as usize >= vocabulary;
         if let Some(id) = self.prompt.iter().find(outside) {
@@ -146,6 +146,11 @@ impl Request {
     /// Whether the likeliest token is drawn from the model's own logits, which nobody else wants.
     pub(super) fn takes_likeliest(&self) -> bool {
         self.sampling.is_greedy() && !self.is_weighed() && self.logprobs.is_none() && !self.digests
+    }
+
+    /// Whether the logits behind all tokens of the prompt are wanted, which cached tokens do not have.
+    pub(super) fn reads_whole_prompt(&self) -> bool {
+        self.prompt_logprobs.is_some() || self.watch.is_some()
     }
 
     /// Whether logits are changed before they are drawn from.
@@ -200,7 +205,18 @@ pub enum Event<T = String> {
         usage: Usage,
         /// SHA-256 over the digests of the logits that tokens were drawn from, the end's included, if it is wanted.
         digest: Option<String>,
+        /// What a receipt says of its tokens, if digests are wanted.
+        trace: Option<Trace>,
     },
+}
+
+/// The tokens of an answer and the digests of the logits that they were drawn from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// The tokens, also one that has ended the answer.
+    pub tokens: Vec<u32>,
+    /// The first 8 bytes of the SHA-256 of each one's logits.
+    pub steps: Vec<[u8; 8]>,
 }
 
 impl Event<Vec<u8>> {
@@ -220,11 +236,13 @@ impl Event<Vec<u8>> {
                 end_token,
                 usage,
                 digest,
+                trace,
             } => Event::End {
                 finish,
                 end_token,
                 usage,
                 digest,
+                trace,
             },
         }
     }

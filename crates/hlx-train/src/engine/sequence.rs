@@ -8,14 +8,16 @@ use sha2::{Digest as _, Sha256};
 
 use super::counts::Counts;
 use super::draw::{digest_of, log_probabilities, weighed};
+use super::growing::Growing;
 use super::guide::{Guide, Guides};
-use super::request::{Event, Finish, Logprobs, Request, Token, Usage};
+use super::request::{Event, Finish, Logprobs, Request, Token, Trace, Usage};
 use super::speaker::{Decoder, Speaker};
-use super::work::{Job, Work};
-use crate::generate::{Drawn, Growing, Stops};
+use super::stop::Stops;
+use super::work::{Hear, Job, Work};
 
-/// Gets what happens to an answer, on any thread.
-pub(super) type Hear = Box<dyn FnMut(Event<Vec<u8>>) + Send>;
+/// The error of an answer that cannot be continued.
+pub(crate) const NAN_LOGITS: &str =
+    "the model's logits are NaN: its weights are damaged, or the run has diverged";
 
 /// What is known of an answer's next token.
 pub(super) enum Next<'a> {
@@ -72,9 +74,11 @@ pub(super) struct Sequence<'m> {
     /// Tokens that the listener does not have, each with the place where its text begins.
     waiting: Vec<(usize, Token)>,
     n_draws: u32,
+    last_drawn: Option<u32>,
     n_times: BTreeMap<u32, u32>,
     guide: Option<Box<dyn Guide>>,
     digests: Sha256,
+    trace: Trace,
     n_reused: usize,
     /// Whether the prompt was read.
     is_read: bool,
@@ -83,7 +87,7 @@ pub(super) struct Sequence<'m> {
 }
 
 impl<'m> Sequence<'m> {
-    fn new(
+    pub fn new(
         speaker: &Speaker<'m>,
         request: Request,
         listener: Listener,
@@ -105,9 +109,11 @@ impl<'m> Sequence<'m> {
             n_told: 0,
             waiting: Vec::new(),
             n_draws: 0,
+            last_drawn: None,
             n_times: BTreeMap::new(),
             guide: None,
             digests: Sha256::new(),
+            trace: Trace::default(),
             n_reused: 0,
             is_read: false,
             end_token: None,
@@ -161,6 +167,11 @@ impl<'m> Sequence<'m> {
         self.decoder.is_none()
     }
 
+    /// The token that was drawn last, also one that has ended the answer.
+    pub fn last_drawn(&self) -> Option<u32> {
+        self.last_drawn
+    }
+
     /// Notes how many tokens of the prompt were in the cache.
     pub fn note_reused(&mut self, n: usize) {
         self.n_reused = n;
@@ -192,6 +203,7 @@ impl<'m> Sequence<'m> {
             }
         };
         let id = token.id;
+        self.last_drawn = Some(id);
         if self.end_tokens.contains(&id) {
             self.end_token = Some(token);
             self.end(Finish::Stop(None));
@@ -229,7 +241,7 @@ impl<'m> Sequence<'m> {
     fn draw(&mut self, next: &Next<'_>) -> Result<Token, String> {
         let draw = self.n_draws;
         self.n_draws += 1;
-        let failure = || Drawn::failure().to_string();
+        let failure = || NAN_LOGITS.to_owned();
         let logits = match *next {
             Next::Likeliest(id) => {
                 let token = id.map(|id| Token { id, logprobs: None });
@@ -241,9 +253,7 @@ impl<'m> Sequence<'m> {
             return Err(failure());
         }
         let request = &self.request;
-        if request.digests {
-            self.digests.update(digest_of(logits));
-        }
+        let digest = request.digests.then(|| digest_of(logits));
         let changed = request.is_weighed();
         let mut changed = changed.then(|| weighed(request, logits, &self.n_times));
         if let (Some(changed), Some(guide)) = (&mut changed, &mut self.guide) {
@@ -253,6 +263,11 @@ impl<'m> Sequence<'m> {
         let sampling = &request.sampling;
         let id = sampling.choose(from, &self.ids, request.stream, draw) as u32;
         let logprobs = request.logprobs;
+        if let Some(digest) = digest {
+            self.digests.update(digest);
+            self.trace.tokens.push(id);
+            self.trace.steps.push(std::array::from_fn(|at| digest[at]));
+        }
         Ok(Token {
             id,
             logprobs: logprobs.map(|n_top| log_probabilities(logits, id, n_top)),
@@ -338,11 +353,13 @@ impl<'m> Sequence<'m> {
             answer: self.ids.len() - self.n_prompt(),
         };
         let end_token = self.end_token.take();
+        let trace = std::mem::take(&mut self.trace);
         self.tell(Event::End {
             finish,
             end_token,
             usage,
             digest,
+            trace: self.request.digests.then_some(trace),
         });
     }
 }

@@ -1,7 +1,33 @@
 //! A model that answers, and how its tokens are written.
 
 use hlx_nn::CausalLm;
-use hlx_text::{DecodeStream, Result, Tokenizer};
+use hlx_text::{DecodeStream, Preparation, Result, Tokenizer};
+
+use crate::opening::Opened;
+
+/// A language model with its tokenizer.
+#[derive(Debug)]
+pub struct TextModel {
+    /// The model.
+    pub model: Opened,
+    /// Its tokenizer.
+    pub tokenizer: Tokenizer,
+    /// How the texts were encoded that the model was trained on.
+    pub preparation: Preparation,
+    /// The tokens that end a text, as [`SpecialTokens::read`](crate::special_tokens::SpecialTokens::read) has them.
+    pub end_tokens: Vec<u32>,
+}
+
+impl TextModel {
+    /// What the engine needs of it.
+    pub(crate) fn speaker(&self) -> Speaker<'_> {
+        Speaker {
+            model: &self.model,
+            spelling: Spelling::Text(&self.tokenizer),
+            end_tokens: &self.end_tokens,
+        }
+    }
+}
 
 /// A model, and what is known of its tokens.
 #[derive(Clone, Copy, Debug)]

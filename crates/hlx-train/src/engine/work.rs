@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::Embedded;
-use super::request::Request;
-use super::sequence::Hear;
+use super::request::{Event, Request};
+
+/// Gets what happens to an answer, on any thread.
+pub(super) type Hear = Box<dyn FnMut(Event<Vec<u8>>) + Send>;
 
 /// What is to be done for somebody who may leave.
 pub(super) struct Work {

@@ -168,7 +168,7 @@ impl<'m> Worker<'m> {
         let slides = request.prompt.len() > self.slots.capacity();
         let may_begin = match slides {
             true => self.sliding.0.len() < self.limits.places,
-            false => self.may_begin(&request.prompt, request.prompt_logprobs.is_none()),
+            false => self.may_begin(&request.prompt, !request.reads_whole_prompt()),
         };
         if !may_begin {
             return Some(work);
@@ -362,7 +362,7 @@ impl<'m> Worker<'m> {
 
 /// Whether a request may begin with what pages hold of it: cached tokens have no logits.
 fn reuses(sequence: &Sequence<'_>) -> bool {
-    sequence.is_read() || sequence.request().prompt_logprobs.is_none()
+    sequence.is_read() || !sequence.request().reads_whole_prompt()
 }
 
 fn downloaded(logits: &Tensor) -> Result<Vec<f32>> {

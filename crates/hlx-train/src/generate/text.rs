@@ -6,21 +6,7 @@ use hlx_text::{Preparation, Tokenizer};
 
 use super::growing::{News, Tell};
 use super::tokens::{Held, TokenGeneration, Work, check_prompt};
-use crate::engine::{Speaker, Spelling};
-use crate::opening::Opened;
-
-/// A language model with its tokenizer.
-#[derive(Debug)]
-pub struct TextModel {
-    /// The model.
-    pub model: Opened,
-    /// Its tokenizer.
-    pub tokenizer: Tokenizer,
-    /// How the texts were encoded that the model was trained on.
-    pub preparation: Preparation,
-    /// The tokens that end a text, as [`SpecialTokens::read`](crate::special_tokens::SpecialTokens::read) has them.
-    pub end_tokens: Vec<u32>,
-}
+use crate::engine::{Spelling, TextModel};
 
 impl TextModel {
     /// Whether its tokens are bytes.
@@ -66,15 +52,6 @@ impl TextModel {
                  to have it answered",
                 separator.unwrap_or_default()
             );
-        }
-    }
-
-    /// What the engine needs of it.
-    pub(crate) fn speaker(&self) -> Speaker<'_> {
-        Speaker {
-            model: &self.model,
-            spelling: Spelling::Text(&self.tokenizer),
-            end_tokens: &self.end_tokens,
         }
     }
 

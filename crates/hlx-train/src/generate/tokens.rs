@@ -5,15 +5,12 @@ use hlx_nn::{CausalLm, CausalModel, PagePool};
 
 use super::growing::{News, Tell};
 use crate::engine::{
-    Event, Finish, Limits, Memory, Request, Speaker, Spelling, Usage, answer_here,
+    Event, Finish, Limits, Memory, NAN_LOGITS, Request, Speaker, Spelling, Usage, answer_here,
 };
 use crate::sample::Sampling;
 
 /// Sequences that grow at a time; no bit depends on it.
 const PLACES: usize = 32;
-
-const NAN_LOGITS: &str =
-    "the model's logits are NaN: its weights are damaged, or the run has diverged";
 
 /// How tokens are generated.
 #[derive(Clone, Debug)]
@@ -181,6 +178,7 @@ impl Work<'_> {
                 end_token: None,
                 usage: Usage::default(),
                 digest: None,
+                trace: None,
             };
             return (0..n).try_for_each(|number| hear(number, end()).map(drop));
         }
