@@ -10,6 +10,8 @@ mod echo;
 mod key;
 #[path = "page/markdown.rs"]
 mod markdown;
+#[path = "page/receipt.rs"]
+mod receipt;
 
 use browser::Browser;
 use common::Server;
@@ -214,7 +216,7 @@ fn a_message_is_sent_stopped_edited_and_answered_anew() {
     browser.wait("document.querySelectorAll('.message').length === 4");
     assert!(browser.last(".prose").starts_with("slow word"));
     assert_eq!(browser.last(".title"), "One **bold** word");
-    assert_eq!(browser.count("#conversations li"), 1);
+    browser.wait("document.querySelectorAll('#conversations li').length === 1");
 }
 
 #[test]

@@ -114,6 +114,18 @@ fn calls_are_told_from_text_wherever_pieces_end() {
     );
 }
 
+/// Found by the fuzz target `requests`: the blank before a mark that begins no call is text, also where the text before it
+/// has been told already.
+#[test]
+fn white_space_before_a_mark_is_text_wherever_pieces_end() {
+    let no_call = "<tool_call>{\"name\": \"f\"}</tool_call> and <tool_call>no";
+    check(
+        Style::Tagged,
+        &json!({}),
+        &[(no_call, vec![call("f", "{}"), text("and <tool_call>no")])],
+    );
+}
+
 #[test]
 fn calls_in_tags_have_the_types_of_the_schema() {
     let whole = "well\n<tool_call>\n<function=f>\n<parameter=city>\nNew\nYork\n</parameter>\n<parameter=n>\n3\n\
