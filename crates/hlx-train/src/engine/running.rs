@@ -105,6 +105,7 @@ impl<'m> All<'m> {
     /// Gives every answer a page for its next token, the oldest first; where there is none, the youngest request gives
     /// its pages back.
     pub fn make_room(&mut self, counts: &Counts) {
+        self.close_gaps();
         let mut by_age: Vec<(u64, usize)> = self
             .places
             .iter()
@@ -121,6 +122,17 @@ impl<'m> All<'m> {
                     break;
                 }
                 self.preempt_youngest(counts);
+            }
+        }
+    }
+
+    /// Moves the last answers to free places before them, as a step computes the rows up to the last one.
+    fn close_gaps(&mut self) {
+        for last in (0..self.places.len()).rev() {
+            let free = self.places.iter().position(Option::is_none);
+            match free {
+                Some(free) if free < last => self.places.swap(free, last),
+                _ => return,
             }
         }
     }
