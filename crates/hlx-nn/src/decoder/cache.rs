@@ -5,7 +5,7 @@ use hlx_core::{Buffer, Device};
 
 use super::cache_step::{CacheStep, Group};
 use super::input::shape_of;
-use super::pool::PagePool;
+use super::pool::{PagePool, refused};
 use crate::Result;
 use crate::error::NnError;
 
@@ -199,8 +199,4 @@ impl KvCache {
     pub(crate) fn memory(&self) -> Option<(Device, Buffer)> {
         self.pool.memory()
     }
-}
-
-pub(crate) fn refused(reason: String) -> NnError {
-    NnError::Cache { reason }
 }

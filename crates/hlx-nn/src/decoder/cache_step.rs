@@ -8,8 +8,7 @@ use hlx_kernels::attention::append::{AppendInputs, HeadNorms, HeadRotation, Head
 use hlx_kernels::attention::{Attention, Limits, PAGE, Pages, query_ranges};
 use hlx_kernels::{KernelError, Operand};
 
-use super::cache::refused;
-use super::pool::PagePool;
+use super::pool::{PagePool, refused};
 use crate::Result;
 use crate::error::NnError;
 

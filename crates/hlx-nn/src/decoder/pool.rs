@@ -3,7 +3,7 @@
 use hlx_core::{Buffer, Device};
 use hlx_kernels::attention::{CachedHeads, PAGE};
 
-use crate::Result;
+use crate::{NnError, Result};
 
 /// Pages of 32 positions for the keys and values of all layers of a model. Made by
 /// [`CausalModel::page_pool`](crate::CausalModel::page_pool).
@@ -60,4 +60,8 @@ impl PagePool {
     pub(crate) fn memory(&self) -> Option<(Device, Buffer)> {
         Some((self.device.clone(), self.layers.first()?.memory().clone()))
     }
+}
+
+pub(crate) fn refused(reason: String) -> NnError {
+    NnError::Cache { reason }
 }

@@ -5,9 +5,8 @@ use hlx_core::{ALIGNMENT_WORDS, Buffer, Device};
 
 use super::causal_model::CausalModel;
 use super::token_step::Recorded;
-use crate::decoder::cache::refused;
 use crate::decoder::cache_step::{CacheStep, Group};
-use crate::decoder::pool::PagePool;
+use crate::decoder::pool::{PagePool, refused};
 use crate::{NnError, Result};
 
 /// A pool of pages, and passes that append tokens to sequences in it. Which pages a sequence has says the caller: several

@@ -5,7 +5,7 @@ use hlx_core::{ALIGNMENT_WORDS, Buffer, Device, Graph};
 
 use super::causal_model::CausalModel;
 use crate::Result;
-use crate::decoder::cache::refused;
+use crate::decoder::pool::refused;
 use crate::decoder::{CacheStep, KvCache};
 
 /// The likeliest token of each row of logits \[n, V\], ids \[n\]: the place of the largest, of equal ones the
