@@ -108,24 +108,24 @@ impl<'m> Replay<'m> {
         self.expected.len() - self.steps.len()
     }
 
-    /// Takes the logits of the next steps, \[rows, V\]; rows behind the last token are left out.
-    pub fn take(&mut self, logits: &[f32], vocabulary: usize) {
+    /// Takes the logits of the next steps, \[rows, V\], whose digests are computed by several threads; rows behind the last
+    /// token are left out.
+    pub fn take(&mut self, logits: &[f32], vocabulary: usize, n_threads: usize) {
         let rows: Vec<&[f32]> = logits
             .chunks_exact(vocabulary)
             .take(self.n_open())
             .collect();
         let mut digests = vec![[0; 32]; rows.len()];
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let size = rows.len().div_ceil(cores).max(1);
-        std::thread::scope(|scope| {
-            for (rows, digests) in rows.chunks(size).zip(digests.chunks_mut(size)) {
-                scope.spawn(move || {
-                    for (digest, row) in digests.iter_mut().zip(rows) {
-                        *digest = digest_of(row);
-                    }
-                });
-            }
-        });
+        let size = rows.len().div_ceil(n_threads.max(1)).max(1);
+        let digest = |(digest, row): (&mut [u8; 32], &&[f32])| *digest = digest_of(row);
+        match rows.len() <= size {
+            true => digests.iter_mut().zip(&rows).for_each(digest),
+            false => std::thread::scope(|scope| {
+                for (rows, digests) in rows.chunks(size).zip(digests.chunks_mut(size)) {
+                    scope.spawn(move || digests.iter_mut().zip(rows).for_each(digest));
+                }
+            }),
+        }
         for (row, digest) in rows.iter().zip(digests) {
             self.draw(row);
             self.steps.push(digest);
